@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * abi.h - every structure that the BPF programs and the daemon share.
+ *
+ * The only place where such a layout is written: BPF includes it, crates/abi
+ * generates its Rust types from it, and the size of each is asserted on both
+ * sides.  It is freestanding: whoever includes it has defined __u8 ... __u64.
+ *
+ * Units are in the names.  Rates are bytes per second, RTTs microseconds,
+ * times nanoseconds of CLOCK_MONOTONIC (coarse), costs fixed point with
+ * TP_COST_SCALE.  An RTT or a rate of 0 means "no sample".
+ */
+#ifndef TCPILOT_ABI_H
+#define TCPILOT_ABI_H
+
+#define TP_ABI_VERSION 1
+
+#define TP_CC_NAME_MAX 16 /* the kernel's TCP_CA_NAME_MAX, with the final NUL */
+#define TP_MAX_ARMS 8
+#define TP_MAX_POLICIES 16
+#define TP_MAX_RULES 64
+#define TP_MAX_DEFAULTS 4
+#define TP_DECISIONS 8	  /* decisions remembered per path; a power of two */
+#define TP_CGROUP_DEPTH 8 /* ancestors looked at when a rule names a cgroup */
+#define TP_NO_ARM 0xff
+#define TP_COST_SCALE 1000000
+
+/* Why a connection has the congestion control that it has. */
+enum tp_why {
+	TP_WHY_UNSEEN = 0,	  /* opened before the pilot started */
+	TP_WHY_FEW = 1,		  /* too few connections to learn from yet */
+	TP_WHY_UNTRIED = 2,	  /* an arm without a sample, drawn among those */
+	TP_WHY_GREEDY = 3,	  /* the arm of least cost */
+	TP_WHY_EXPLORE = 4,	  /* one in epsilon, drawn among all arms */
+	TP_WHY_NO_ARM = 5,	  /* no arm is eligible here (ECN, policy) */
+	TP_WHY_NO_EVIDENCE = 6,	  /* every arm was tried, none gave a sample */
+	TP_WHY_RESCUED = 7,	  /* heavy loss: switched during its life */
+	TP_WHY_SET_FAILED = 8,	  /* the kernel refused the arm */
+	/* from here on: left alone */
+	TP_WHY_APPLICATION = 9,	  /* the application set TCP_CONGESTION */
+	TP_WHY_ROUTE = 10,	  /* the route has a congctl */
+	TP_WHY_ADMINISTRATOR = 11, /* the namespace's default is not ours to replace */
+	TP_WHY_LOOPBACK = 12,
+	TP_WHY_EXCLUDED = 13,	  /* a rule of the configuration */
+	TP_WHY_COUNT = 14,
+};
+
+/* What went wrong or was given up, counted since the start. */
+enum tp_trouble {
+	TP_TROUBLE_SET_FAILED = 0, /* bpf_setsockopt refused an arm or a rescue */
+	TP_TROUBLE_NO_STORAGE = 1, /* no memory for the connection's storage */
+	TP_TROUBLE_NO_PATH = 2,	   /* the path could not be stored */
+	TP_TROUBLE_EVICTED = 3,	   /* a live connection's path had been evicted */
+	TP_TROUBLE_CONTENDED = 4,  /* a sample given up: another CPU held the path */
+	TP_TROUBLE_THIN = 5,	   /* thin linear timeouts are not supported */
+	TP_TROUBLE_CB_FLAGS = 6,   /* the end of a connection will not be seen */
+	TP_TROUBLE_COUNT = 7,
+};
+
+/* Key of a path. IPv4 is written as an IPv4-mapped IPv6 address, so that both
+ * kinds of socket towards one host share its path. */
+struct tp_path_key {
+	__u64 netns_cookie;
+	__u32 prefix[4]; /* network byte order, host bits 0 */
+	__u8 prefix_len; /* of the 128 bits: an IPv4 /24 is 120 */
+	__u8 policy;
+	__u8 pad[6];
+};
+
+/* The extremes of a measure over this window and the one before; a sample is
+ * dropped after one to two windows.  The epochs are kept by the owner. */
+struct tp_window64 {
+	__u64 current;
+	__u64 previous;
+};
+
+struct tp_window32 {
+	__u32 current;
+	__u32 previous;
+};
+
+struct tp_arm {
+	__u64 cost; /* valid only where samples > 0 */
+	struct tp_window64 max_delivery_rate;
+	struct tp_window32 min_rtt_us;
+	__u32 epoch;   /* of the two windows above */
+	__u32 samples; /* connections charged to this arm */
+	__u32 chosen;  /* connections that got this arm, charged or not */
+	__u32 greedy;  /* of those, chosen as the arm of least cost */
+	__u32 unpaid;  /* chosen since the last sample, without giving one */
+	__u32 rescued; /* connections of this arm that were rescued */
+};
+
+struct tp_decision {
+	__u64 at_ns;
+	__u8 arm; /* TP_NO_ARM: the kernel's default stays */
+	__u8 why; /* enum tp_why */
+	__u16 remote_port; /* host byte order */
+	__u16 local_port;
+	__u8 active; /* 1: connect, 0: accept */
+	__u8 dry_run;
+};
+
+struct tp_path {
+	__u32 busy;	  /* 1 while a CPU writes the measures below */
+	__u32 epoch;	  /* of the windows, except ssthresh's */
+	__u64 born_ns;	  /* tells this entry from an evicted namesake */
+	__u64 updated_ns; /* last open or close */
+	struct tp_window64 max_delivery_rate;
+	struct tp_window64 sent_packets; /* sums over a window, not extremes */
+	struct tp_window64 lost_packets; /* retransmitted segments */
+	struct tp_window32 min_rtt_us;
+	struct tp_window32 ssthresh_packets; /* maximum, windows of its own */
+	__u32 ssthresh_epoch;
+	__u32 srtt_us;	    /* smoothed over connections, gain 1/8 */
+	__u32 live_flows;   /* open connections */
+	__u32 instances;    /* connections that told something: see min_flow_bytes */
+	__u64 connections;  /* all connections ever */
+	__u32 netns_inum;   /* inode number of the namespace, to name it */
+	__u32 decision_seq; /* next slot of decisions, modulo TP_DECISIONS */
+	struct tp_decision decisions[TP_DECISIONS];
+	struct tp_arm arms[TP_MAX_ARMS];
+};
+
+enum tp_conn_flags {
+	TP_CONN_ACTIVE = 1,	/* connect, not accept */
+	TP_CONN_RESCUED = 2,	/* switched after heavy loss */
+	TP_CONN_LOSS_SEEN = 4,	/* the loss rule has spoken: once per connection */
+	TP_CONN_DRY_RUN = 8,	/* decided, but nothing was set */
+};
+
+/* What is remembered of a connection, in its socket's storage. */
+struct tp_conn {
+	struct tp_path_key key;
+	__u64 path_born_ns;
+	__u64 opened_ns;
+	__u64 rescue_rate; /* delivery rate of the arm when the rescue came */
+	__u32 rescue_min_rtt_us;
+	__u32 cc_key;	   /* kernel's key of the algorithm that should be in force */
+	__u8 arm;	   /* the arm to charge; TP_NO_ARM: none */
+	__u8 why;	   /* enum tp_why */
+	__u8 flags;	   /* enum tp_conn_flags */
+	__u8 open;	   /* 1 until its end was seen */
+	__u32 pad;
+};
+
+/* One line of `tcpilot flows`, written by the iterator. */
+struct tp_flow {
+	__u64 netns_cookie;
+	__u32 local[4];
+	__u32 remote[4];
+	__u16 local_port; /* host byte order */
+	__u16 remote_port;
+	__u8 arm;
+	__u8 why;
+	__u8 flags;
+	__u8 policy;
+	char cc[TP_CC_NAME_MAX]; /* read from the socket, not assumed */
+	__u64 opened_ns;
+	__u64 delivery_rate;
+	__u64 bytes_acked;
+	__u32 srtt_us;
+	__u32 min_rtt_us;
+	__u32 sent_packets;
+	__u32 lost_packets;
+	__u32 cwnd_packets;
+	__u32 ssthresh_packets;
+	__u32 netns_inum;
+	__u32 app_limited;
+};
+
+struct tp_arm_config {
+	char name[TP_CC_NAME_MAX];
+	__u8 needs_ecn;
+	__u8 pad[7];
+};
+
+struct tp_policy_config {
+	__u8 arms; /* bit i: arm i may be chosen */
+	__u8 leave_alone;
+	__u8 prefix_len_ipv4_private; /* of the 32 bits */
+	__u8 prefix_len_ipv4_public;
+	__u8 prefix_len_ipv6_private;
+	__u8 prefix_len_ipv6_public;
+	__u8 pad[2];
+};
+
+/* One condition of a policy; the first rule that matches decides. 0 in a
+ * field, or a mask of 0, matches everything. */
+struct tp_rule {
+	__u32 prefix[4];
+	__u32 mask[4];
+	__u64 cgroup_id;
+	__u32 netns_inum;
+	__u16 local_port_first;
+	__u16 local_port_last;
+	__u16 remote_port_first;
+	__u16 remote_port_last;
+	__u8 policy;
+	__u8 disabled; /* its cgroup or namespace is not there now */
+	__u8 pad[2];
+};
+
+/* Written once before loading. abi_version 0: the loader forgot, do nothing. */
+struct tp_config {
+	__u32 abi_version;
+	__u32 epsilon;		/* one connection in so many explores; 0: never */
+	__u32 min_instances;	/* connections before the first learned choice */
+	__u32 learning_shift;	/* the learning rate is 1 / 2^shift */
+	__u32 loss_shift;	/* the loss rule's bound is 1 / 2^shift */
+	__u32 loss_min_segments; /* no rescue before so many segments were sent */
+	__u64 window_ns;
+	__u64 ssthresh_window_ns;
+	__u32 ssthresh_floor_packets;
+	__u32 max_unpaid; /* an arm without a sample stops being hopeful */
+	__u64 min_flow_bytes;
+	__u8 arms;
+	__u8 policies;
+	__u8 rules;
+	__u8 rules_use_cgroups;
+	__u8 dry_run;
+	__u8 manage_loopback;
+	__u8 rescue_thin; /* thin linear timeouts with the rescue */
+	__u8 defaults;	  /* how many of replace_defaults are given */
+	char rescue_cc[TP_CC_NAME_MAX]; /* empty: no rescue */
+	char replace_defaults[TP_MAX_DEFAULTS][TP_CC_NAME_MAX];
+	struct tp_arm_config arm[TP_MAX_ARMS];
+	struct tp_policy_config policy[TP_MAX_POLICIES];
+};
+
+struct tp_counters {
+	__u64 connections[TP_WHY_COUNT]; /* by reason, at their opening */
+	__u64 rescues;
+	__u64 thin_only; /* heavy loss, already on the rescue algorithm */
+	__u64 closed;
+	__u64 charged;
+	__u64 trouble[TP_TROUBLE_COUNT];
+};
+
+#define TP_ASSERT_SIZE(type, bytes) _Static_assert(sizeof(struct type) == (bytes), #type)
+TP_ASSERT_SIZE(tp_path_key, 32);
+TP_ASSERT_SIZE(tp_arm, 56);
+TP_ASSERT_SIZE(tp_decision, 16);
+TP_ASSERT_SIZE(tp_path, 120 + 16 * TP_DECISIONS + 56 * TP_MAX_ARMS);
+TP_ASSERT_SIZE(tp_conn, 72);
+TP_ASSERT_SIZE(tp_flow, 120);
+TP_ASSERT_SIZE(tp_arm_config, 24);
+TP_ASSERT_SIZE(tp_policy_config, 8);
+TP_ASSERT_SIZE(tp_rule, 56);
+TP_ASSERT_SIZE(tp_config, 464);
+TP_ASSERT_SIZE(tp_counters, 200);
+
+#endif

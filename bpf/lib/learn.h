@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * learn.h - the pilot's arithmetic: windows, cost, update, choice, loss rule.
+ *
+ * Pure functions over the structures of abi.h, integers only, no helper calls:
+ * the BPF program includes this, and the tests of crates/policy compile the
+ * very same text for the host.
+ *
+ * The learner is the epsilon-greedy one of bpftune's tcp_conn tuner as its
+ * manual page and article tell it, see docs/algorithms.md.  Where that is known
+ * to go wrong the text here departs from it and says so.
+ */
+#ifndef TCPILOT_LEARN_H
+#define TCPILOT_LEARN_H
+
+#define TP_INLINE static inline __attribute__((always_inline))
+
+TP_INLINE __u64 tp_max(__u64 a, __u64 b)
+{
+	return a > b ? a : b;
+}
+
+/* Least of two, where 0 means "none". */
+TP_INLINE __u64 tp_min_nonzero(__u64 a, __u64 b)
+{
+	if (!a)
+		return b;
+	if (!b)
+		return a;
+	return a < b ? a : b;
+}
+
+TP_INLINE __u64 tp_window_max(const struct tp_window64 *w)
+{
+	return tp_max(w->current, w->previous);
+}
+
+TP_INLINE __u32 tp_window_min(const struct tp_window32 *w)
+{
+	return (__u32)tp_min_nonzero(w->current, w->previous);
+}
+
+/* Epochs are counted modulo 2^32: only "same", "next" and "other" matter. */
+TP_INLINE __u32 tp_epoch(__u64 now_ns, __u64 window_ns)
+{
+	return window_ns ? (__u32)(now_ns / window_ns) : 0;
+}
+
+/* Moves a window to a new epoch: the current half becomes the previous one, or
+ * both are forgotten when a whole window passed without a sample. */
+TP_INLINE void tp_window64_roll(struct tp_window64 *w, __u32 from, __u32 to)
+{
+	if (from == to)
+		return;
+	w->previous = to - from == 1 ? w->current : 0;
+	w->current = 0;
+}
+
+TP_INLINE void tp_window32_roll(struct tp_window32 *w, __u32 from, __u32 to)
+{
+	if (from == to)
+		return;
+	w->previous = to - from == 1 ? w->current : 0;
+	w->current = 0;
+}
+
+TP_INLINE void tp_path_roll(struct tp_path *path, __u32 epoch)
+{
+	tp_window64_roll(&path->max_delivery_rate, path->epoch, epoch);
+	tp_window64_roll(&path->sent_packets, path->epoch, epoch);
+	tp_window64_roll(&path->lost_packets, path->epoch, epoch);
+	tp_window32_roll(&path->min_rtt_us, path->epoch, epoch);
+	path->epoch = epoch;
+}
+
+TP_INLINE void tp_arm_roll(struct tp_arm *arm, __u32 epoch)
+{
+	tp_window64_roll(&arm->max_delivery_rate, arm->epoch, epoch);
+	tp_window32_roll(&arm->min_rtt_us, arm->epoch, epoch);
+	arm->epoch = epoch;
+}
+
+/* Bytes per second of the kernel's rate sample; 0 when there is none.
+ * Multiplied before it is divided: slow links keep their digits. */
+TP_INLINE __u64 tp_delivery_rate(__u32 packets, __u32 interval_us, __u32 mss)
+{
+	if (!interval_us)
+		return 0;
+	return (__u64)packets * mss * 1000000ULL / interval_us;
+}
+
+/* The kernel's "no sample yet" is all ones. */
+TP_INLINE __u32 tp_valid_rtt_us(__u32 rtt_us)
+{
+	return rtt_us == ~0U ? 0 : rtt_us;
+}
+
+/*
+ * Cost of a connection, 0 at the optimum (least RTT and highest rate at once):
+ *
+ *   (min_rtt - path.min_rtt) * S / path.min_rtt
+ *     + (path.max_rate - rate) * S / path.max_rate
+ *
+ * min_rtt is this connection's, rate the highest of its arm.  The path's
+ * figures include this sample, so no difference is negative; where another CPU
+ * has been in between it counts as 0.
+ */
+TP_INLINE __u64 tp_cost(__u32 min_rtt_us, __u32 path_min_rtt_us, __u64 rate, __u64 path_rate)
+{
+	__u64 cost = 0;
+
+	if (path_min_rtt_us && min_rtt_us > path_min_rtt_us)
+		cost += (__u64)(min_rtt_us - path_min_rtt_us) * TP_COST_SCALE / path_min_rtt_us;
+	if (path_rate > rate)
+		cost += (path_rate - rate) * TP_COST_SCALE / path_rate;
+	return cost;
+}
+
+/* cost += (sample - cost) / 2^shift; the first sample is taken whole.  That it
+ * is the first is known by count: a cost of 0 is perfect, not unseen. */
+TP_INLINE __u64 tp_update(__u64 cost, __u64 sample, __u32 samples, __u32 shift)
+{
+	if (!samples)
+		return sample;
+	if (sample > cost)
+		return cost + ((sample - cost) >> (shift & 63));
+	return cost - ((cost - sample) >> (shift & 63));
+}
+
+/* More than 1/2^shift of the segments were retransmitted, and enough were sent
+ * for that share to mean something. */
+TP_INLINE int tp_loss_is_heavy(__u32 retransmitted, __u32 sent, __u32 min_sent, __u32 shift)
+{
+	return sent >= min_sent && ((__u64)retransmitted << (shift & 31)) > sent;
+}
+
+TP_INLINE __u32 tp_bits(__u32 mask)
+{
+	__u32 n = 0;
+
+#pragma unroll
+	for (int i = 0; i < TP_MAX_ARMS; i++)
+		n += (mask >> i) & 1;
+	return n;
+}
+
+/* Index of the nth (from 0) bit set in mask. */
+TP_INLINE __u8 tp_nth_bit(__u32 mask, __u32 n)
+{
+	__u8 found = TP_NO_ARM;
+
+#pragma unroll
+	for (int i = 0; i < TP_MAX_ARMS; i++) {
+		if (!(mask >> i & 1))
+			continue;
+		if (!n)
+			found = found == TP_NO_ARM ? i : found;
+		else
+			n--;
+	}
+	return found;
+}
+
+TP_INLINE __u8 tp_draw(__u32 mask, __u32 random)
+{
+	__u32 n = tp_bits(mask);
+
+	return n ? tp_nth_bit(mask, random % n) : TP_NO_ARM;
+}
+
+/* Among the eligible: arms that have given no sample, but may yet. */
+TP_INLINE __u32 tp_untried(const struct tp_path *path, __u32 eligible, __u32 max_unpaid)
+{
+	__u32 mask = 0;
+
+#pragma unroll
+	for (int i = 0; i < TP_MAX_ARMS; i++)
+		if ((eligible >> i & 1) && !path->arms[i].samples &&
+		    path->arms[i].unpaid < max_unpaid)
+			mask |= 1U << i;
+	return mask;
+}
+
+/* Among the eligible: the arms of least cost. */
+TP_INLINE __u32 tp_cheapest(const struct tp_path *path, __u32 eligible)
+{
+	__u64 least = ~0ULL;
+	__u32 mask = 0;
+
+#pragma unroll
+	for (int i = 0; i < TP_MAX_ARMS; i++) {
+		__u64 cost = path->arms[i].cost;
+
+		if (!(eligible >> i & 1) || !path->arms[i].samples || cost > least)
+			continue;
+		if (cost < least)
+			mask = 0;
+		least = cost;
+		mask |= 1U << i;
+	}
+	return mask;
+}
+
+struct tp_choice {
+	__u8 arm;
+	__u8 why;
+};
+
+/*
+ * The choice for a new connection: nothing before min_instances connections
+ * told something; then one in epsilon draws among all eligible arms, and the
+ * others take the least cost, where an arm without a sample counts as least.
+ * Ties are drawn.  random: 32 uniform bits, halves used independently.
+ */
+TP_INLINE struct tp_choice tp_choose(const struct tp_config *cfg, const struct tp_path *path,
+				     __u32 eligible, __u32 random)
+{
+	struct tp_choice c = {.arm = TP_NO_ARM, .why = TP_WHY_NO_ARM};
+	__u32 among;
+
+	if (!eligible)
+		return c;
+	if (path->instances < cfg->min_instances) {
+		c.why = TP_WHY_FEW;
+		return c;
+	}
+	if (cfg->epsilon && (random & 0xffff) % cfg->epsilon == 0) {
+		among = eligible;
+		c.why = TP_WHY_EXPLORE;
+	} else if ((among = tp_untried(path, eligible, cfg->max_unpaid))) {
+		c.why = TP_WHY_UNTRIED;
+	} else if ((among = tp_cheapest(path, eligible))) {
+		c.why = TP_WHY_GREEDY;
+	} else {
+		c.why = TP_WHY_NO_EVIDENCE;
+	}
+	c.arm = tp_draw(among, random >> 16);
+	return c;
+}
+
+/* What one connection has shown, measured at its end. */
+struct tp_sample {
+	__u64 delivery_rate; /* not application-limited; 0: none */
+	__u32 min_rtt_us;    /* 0: none */
+	__u32 srtt_us;
+	__u32 ssthresh_packets; /* 0: slow start never ended */
+	__u32 sent_packets;
+	__u32 lost_packets;
+};
+
+/* Adds a connection's sample to its path's measures. */
+TP_INLINE void tp_learn_path(const struct tp_config *cfg, struct tp_path *path,
+			     const struct tp_sample *s, __u64 now_ns)
+{
+	__u32 ssthresh_epoch = tp_epoch(now_ns, cfg->ssthresh_window_ns);
+
+	tp_path_roll(path, tp_epoch(now_ns, cfg->window_ns));
+	path->max_delivery_rate.current = tp_max(path->max_delivery_rate.current, s->delivery_rate);
+	path->min_rtt_us.current =
+		(__u32)tp_min_nonzero(path->min_rtt_us.current, s->min_rtt_us);
+	path->sent_packets.current += s->sent_packets;
+	path->lost_packets.current += s->lost_packets;
+	if (s->srtt_us)
+		path->srtt_us = path->srtt_us ? path->srtt_us - (path->srtt_us >> 3) +
+							(s->srtt_us >> 3) :
+						s->srtt_us;
+	/* Below the floor a threshold tells of a short flow, not of the path. */
+	tp_window32_roll(&path->ssthresh_packets, path->ssthresh_epoch, ssthresh_epoch);
+	path->ssthresh_epoch = ssthresh_epoch;
+	if (s->ssthresh_packets >= cfg->ssthresh_floor_packets)
+		path->ssthresh_packets.current =
+			(__u32)tp_max(path->ssthresh_packets.current, s->ssthresh_packets);
+}
+
+/*
+ * Charges an arm.  rate and min_rtt_us are what the arm itself has shown: for a
+ * rescued connection those of the time before the rescue.  failed: the
+ * connection timed out with data under way, so the arm's best rate of other
+ * times does not excuse it: its own counts, 0 when it had none.
+ */
+TP_INLINE void tp_learn_arm(const struct tp_config *cfg, struct tp_path *path, struct tp_arm *arm,
+			    __u64 rate, __u32 min_rtt_us, int failed, __u64 now_ns)
+{
+	__u64 sample;
+
+	tp_arm_roll(arm, tp_epoch(now_ns, cfg->window_ns));
+	arm->max_delivery_rate.current = tp_max(arm->max_delivery_rate.current, rate);
+	arm->min_rtt_us.current = (__u32)tp_min_nonzero(arm->min_rtt_us.current, min_rtt_us);
+	sample = tp_cost(min_rtt_us, tp_window_min(&path->min_rtt_us),
+			 failed ? rate : tp_window_max(&arm->max_delivery_rate),
+			 tp_window_max(&path->max_delivery_rate));
+	arm->cost = tp_update(arm->cost, sample, arm->samples, cfg->learning_shift);
+	arm->samples++;
+	arm->unpaid = 0;
+}
+
+#endif

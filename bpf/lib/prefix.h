@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * prefix.h - addresses as the pilot sees them: 128 bits in network byte order,
+ * IPv4 written IPv4-mapped (RFC 4291, section 2.5.5.2).  Pure functions, also
+ * compiled for the host by tests.
+ */
+#ifndef TCPILOT_PREFIX_H
+#define TCPILOT_PREFIX_H
+
+#include "learn.h" /* TP_INLINE */
+
+#define TP_BE32(x) __builtin_bswap32(x)
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+#undef TP_BE32
+#define TP_BE32(x) (x)
+#endif
+
+#define TP_MAPPED TP_BE32(0x0000ffffU)
+
+TP_INLINE int tp_is_ipv4(const __u32 addr[4])
+{
+	return !addr[0] && !addr[1] && addr[2] == TP_MAPPED;
+}
+
+TP_INLINE int tp_in_ipv4(const __u32 addr[4], __u32 net, __u32 mask)
+{
+	return (addr[3] & TP_BE32(mask)) == TP_BE32(net);
+}
+
+/* 127.0.0.0/8 and ::1 (RFC 1122, section 3.2.1.3; RFC 4291, section 2.5.3). */
+TP_INLINE int tp_is_loopback(const __u32 addr[4])
+{
+	if (tp_is_ipv4(addr))
+		return tp_in_ipv4(addr, 0x7f000000, 0xff000000);
+	return !addr[0] && !addr[1] && !addr[2] && addr[3] == TP_BE32(1);
+}
+
+/* Private, shared and link-local space: RFC 1918, RFC 6598, RFC 3927; for IPv6
+ * unique local (RFC 4193) and link-local (RFC 4291). */
+TP_INLINE int tp_is_private(const __u32 addr[4])
+{
+	if (tp_is_ipv4(addr))
+		return tp_in_ipv4(addr, 0x0a000000, 0xff000000) ||
+		       tp_in_ipv4(addr, 0xac100000, 0xfff00000) ||
+		       tp_in_ipv4(addr, 0xc0a80000, 0xffff0000) ||
+		       tp_in_ipv4(addr, 0x64400000, 0xffc00000) ||
+		       tp_in_ipv4(addr, 0xa9fe0000, 0xffff0000);
+	return (addr[0] & TP_BE32(0xfe000000)) == TP_BE32(0xfc000000) ||
+	       (addr[0] & TP_BE32(0xffc00000)) == TP_BE32(0xfe800000);
+}
+
+/* How many of the 128 bits tell paths apart under this policy. */
+TP_INLINE __u8 tp_prefix_len(const struct tp_policy_config *policy, const __u32 addr[4])
+{
+	int private = tp_is_private(addr);
+
+	if (tp_is_ipv4(addr))
+		return 96 + (private ? policy->prefix_len_ipv4_private :
+				       policy->prefix_len_ipv4_public);
+	return private ? policy->prefix_len_ipv6_private : policy->prefix_len_ipv6_public;
+}
+
+/* The word of a netmask: bits is the whole mask's length, word counts from 0. */
+TP_INLINE __u32 tp_mask_word(__u32 bits, __u32 word)
+{
+	if (bits >= 32 * (word + 1))
+		return ~0U;
+	if (bits <= 32 * word)
+		return 0;
+	return TP_BE32(~0U << (32 * (word + 1) - bits));
+}
+
+#endif

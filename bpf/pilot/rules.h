@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * rules.h - which policy a connection falls under: the first rule that matches.
+ *
+ * A scan, not a trie: rules match on five things at once and their order
+ * decides.  It costs about ten instructions per rule, once per connection; no
+ * rules cost nothing, since cfg.rules is a constant for the verifier.
+ */
+#ifndef TCPILOT_PILOT_RULES_H
+#define TCPILOT_PILOT_RULES_H
+
+/* The socket's cgroup and its ancestors, nearest first. */
+static __always_inline void cgroup_line(const struct tcp_sock *tp, __u64 ids[TP_CGROUP_DEPTH])
+{
+	const struct cgroup *cgrp = tp_sock_of(tp)->sk_cgrp_data.cgroup;
+
+	for (int i = 0; i < TP_CGROUP_DEPTH; i++) {
+		const struct cgroup_subsys_state *parent;
+
+		if (!cgrp)
+			return;
+		ids[i] = cgrp->kn->id;
+		parent = cgrp->self.parent;
+		/* self is embedded: back to the structure around it */
+		cgrp = parent ? (const void *)parent - bpf_core_field_offset(struct cgroup, self) :
+				0;
+	}
+}
+
+struct match {
+	__u32 remote[4];
+	__u64 cgroups[TP_CGROUP_DEPTH];
+	__u32 netns_inum;
+	__u16 local_port;
+	__u16 remote_port;
+};
+
+static __always_inline int in_cgroup(const struct match *m, __u64 id)
+{
+	int found = !id;
+
+#pragma unroll
+	for (int i = 0; i < TP_CGROUP_DEPTH; i++)
+		found |= m->cgroups[i] == id;
+	return found;
+}
+
+static __always_inline int rule_matches(const struct tp_rule *r, const struct match *m)
+{
+	__u32 differs = 0;
+
+	if (r->disabled)
+		return 0;
+#pragma unroll
+	for (int i = 0; i < 4; i++)
+		differs |= (m->remote[i] & r->mask[i]) ^ r->prefix[i];
+	if (differs)
+		return 0;
+	if (r->netns_inum && r->netns_inum != m->netns_inum)
+		return 0;
+	if (r->local_port_first &&
+	    (m->local_port < r->local_port_first || m->local_port > r->local_port_last))
+		return 0;
+	if (r->remote_port_first &&
+	    (m->remote_port < r->remote_port_first || m->remote_port > r->remote_port_last))
+		return 0;
+	return !cfg.rules_use_cgroups || in_cgroup(m, r->cgroup_id);
+}
+
+static __always_inline __u8 find_policy(struct bpf_sock_ops *ctx, const struct tcp_sock *tp,
+					const __u32 remote[4])
+{
+	struct match m = {};
+
+	if (!cfg.rules)
+		return 0;
+#pragma unroll
+	for (int i = 0; i < 4; i++)
+		m.remote[i] = remote[i];
+	m.netns_inum = tp_netns_inum(tp);
+	m.local_port = ctx->local_port;
+	m.remote_port = tp_remote_port(ctx);
+	if (cfg.rules_use_cgroups)
+		cgroup_line(tp, m.cgroups);
+	for (int i = 0; i < TP_MAX_RULES && i < cfg.rules; i++)
+		if (rule_matches(&rules[i], &m))
+			return rules[i].policy;
+	return 0;
+}
+
+#endif

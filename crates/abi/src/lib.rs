@@ -1,0 +1,23 @@
+//! The structures that the BPF programs and the daemon share.
+//!
+//! Generated from `bpf/abi.h`, where each is described; its size is asserted there and here. Names are
+//! the header's. Units are in the names; a rate or an RTT of 0 means "no sample".
+
+#[allow(
+    missing_docs,
+    non_camel_case_types,
+    non_upper_case_globals,
+    clippy::pub_underscore_fields,
+    reason = "generated; bpf/abi.h documents each item"
+)]
+mod generated {
+    include!(concat!(env!("OUT_DIR"), "/abi.rs"));
+}
+
+pub use generated::*;
+
+mod plain;
+pub use plain::{Plain, from_bytes, to_bytes};
+
+mod why;
+pub use why::{Trouble, Why};

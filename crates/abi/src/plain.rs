@@ -1,0 +1,72 @@
+//! Structures as bytes and back, the form in which maps hold them.
+
+use std::mem::{MaybeUninit, size_of};
+
+/// A structure of `bpf/abi.h`: any bit pattern is a value, and it has no implicit padding.
+///
+/// # Safety
+/// Implement it only for `repr(C)` structures made of integers, with padding spelled out.
+pub unsafe trait Plain: Copy {}
+
+macro_rules! plain {
+    ($($t:ty),*) => {
+        $(
+            // SAFETY: abi.h builds it of integers only, pads explicitly, and asserts its size.
+            unsafe impl Plain for $t {}
+        )*
+    };
+}
+plain!(
+    crate::tp_path_key,
+    crate::tp_path,
+    crate::tp_conn,
+    crate::tp_flow,
+    crate::tp_rule,
+    crate::tp_config,
+    crate::tp_counters
+);
+
+/// Reads one structure from the start of `bytes`; `None` when they are too few.
+pub fn from_bytes<T: Plain>(bytes: &[u8]) -> Option<T> {
+    if bytes.len() < size_of::<T>() {
+        return None;
+    }
+    let mut value = MaybeUninit::<T>::uninit();
+    // SAFETY: the source has at least size_of::<T>() bytes, the regions are distinct, and by the
+    // contract of Plain every bit pattern is a valid T.
+    unsafe {
+        std::ptr::copy_nonoverlapping(
+            bytes.as_ptr(),
+            value.as_mut_ptr().cast::<u8>(),
+            size_of::<T>(),
+        );
+        Some(value.assume_init())
+    }
+}
+
+/// The bytes of one structure.
+pub fn to_bytes<T: Plain>(value: &T) -> &[u8] {
+    // SAFETY: Plain has no implicit padding, so every byte is initialised; the lifetime is value's.
+    unsafe { std::slice::from_raw_parts(std::ptr::from_ref(value).cast::<u8>(), size_of::<T>()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_structure_survives_the_way_through_bytes() {
+        let key = crate::tp_path_key {
+            netns_cookie: 7,
+            prefix: [1, 2, 3, 4],
+            prefix_len: 120,
+            ..Default::default()
+        };
+        assert_eq!(from_bytes::<crate::tp_path_key>(to_bytes(&key)), Some(key));
+    }
+
+    #[test]
+    fn too_few_bytes_give_none() {
+        assert_eq!(from_bytes::<crate::tp_path_key>(&[0; 31]), None);
+    }
+}

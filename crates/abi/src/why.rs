@@ -1,0 +1,166 @@
+//! The enumerations of `bpf/abi.h` as Rust types, with the words that people see.
+
+/// Why a connection has the congestion control that it has (`enum tp_why`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+#[allow(missing_docs, reason = "told by explain()")]
+pub enum Why {
+    Unseen = crate::TP_WHY_UNSEEN as u8,
+    Few = crate::TP_WHY_FEW as u8,
+    Untried = crate::TP_WHY_UNTRIED as u8,
+    Greedy = crate::TP_WHY_GREEDY as u8,
+    Explore = crate::TP_WHY_EXPLORE as u8,
+    NoArm = crate::TP_WHY_NO_ARM as u8,
+    NoEvidence = crate::TP_WHY_NO_EVIDENCE as u8,
+    Rescued = crate::TP_WHY_RESCUED as u8,
+    SetFailed = crate::TP_WHY_SET_FAILED as u8,
+    Application = crate::TP_WHY_APPLICATION as u8,
+    Route = crate::TP_WHY_ROUTE as u8,
+    Administrator = crate::TP_WHY_ADMINISTRATOR as u8,
+    Loopback = crate::TP_WHY_LOOPBACK as u8,
+    Excluded = crate::TP_WHY_EXCLUDED as u8,
+}
+
+impl Why {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Why; crate::TP_WHY_COUNT as usize] = [
+        Why::Unseen,
+        Why::Few,
+        Why::Untried,
+        Why::Greedy,
+        Why::Explore,
+        Why::NoArm,
+        Why::NoEvidence,
+        Why::Rescued,
+        Why::SetFailed,
+        Why::Application,
+        Why::Route,
+        Why::Administrator,
+        Why::Loopback,
+        Why::Excluded,
+    ];
+
+    /// The reason with this number; an unknown number is [`Why::Unseen`].
+    pub fn from_number(number: u8) -> Why {
+        Why::ALL.get(usize::from(number)).copied().unwrap_or(Why::Unseen)
+    }
+
+    /// One word, for tables and JSON.
+    pub fn word(self) -> &'static str {
+        match self {
+            Why::Unseen => "unseen",
+            Why::Few => "few",
+            Why::Untried => "untried",
+            Why::Greedy => "greedy",
+            Why::Explore => "explore",
+            Why::NoArm => "no-arm",
+            Why::NoEvidence => "no-evidence",
+            Why::Rescued => "rescued",
+            Why::SetFailed => "set-failed",
+            Why::Application => "application",
+            Why::Route => "route",
+            Why::Administrator => "administrator",
+            Why::Loopback => "loopback",
+            Why::Excluded => "excluded",
+        }
+    }
+
+    /// A sentence, for `explain`.
+    pub fn sentence(self) -> &'static str {
+        match self {
+            Why::Unseen => "opened before tcpilot started",
+            Why::Few => "too few connections on this path to learn from: the kernel's default stays",
+            Why::Untried => "this arm had given no sample yet, so it was tried",
+            Why::Greedy => "the arm of least cost",
+            Why::Explore => "drawn at random, to notice when the path changes",
+            Why::NoArm => "no arm may be used here (ECN not negotiated, or the policy)",
+            Why::NoEvidence => "every arm was tried, none gave a sample: the kernel's default stays",
+            Why::Rescued => "more of its segments were lost than the loss rule allows",
+            Why::SetFailed => "the kernel refused the arm: its default stays",
+            Why::Application => "the application chose by TCP_CONGESTION: left alone",
+            Why::Route => "the route has a congctl: left alone",
+            Why::Administrator => "the namespace's default is not in replace_defaults: left alone",
+            Why::Loopback => "loopback is left alone unless manage_loopback is set",
+            Why::Excluded => "a policy says to leave it alone",
+        }
+    }
+
+    /// Whether the connection was left as it came.
+    pub fn is_left_alone(self) -> bool {
+        self as u8 >= Why::Application as u8
+    }
+}
+
+/// What went wrong or was given up (`enum tp_trouble`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+#[allow(missing_docs, reason = "told by sentence()")]
+pub enum Trouble {
+    SetFailed = crate::TP_TROUBLE_SET_FAILED as u8,
+    NoStorage = crate::TP_TROUBLE_NO_STORAGE as u8,
+    NoPath = crate::TP_TROUBLE_NO_PATH as u8,
+    Evicted = crate::TP_TROUBLE_EVICTED as u8,
+    Contended = crate::TP_TROUBLE_CONTENDED as u8,
+    Thin = crate::TP_TROUBLE_THIN as u8,
+    CbFlags = crate::TP_TROUBLE_CB_FLAGS as u8,
+}
+
+impl Trouble {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Trouble; crate::TP_TROUBLE_COUNT as usize] = [
+        Trouble::SetFailed,
+        Trouble::NoStorage,
+        Trouble::NoPath,
+        Trouble::Evicted,
+        Trouble::Contended,
+        Trouble::Thin,
+        Trouble::CbFlags,
+    ];
+
+    /// One word, for JSON and logs.
+    pub fn word(self) -> &'static str {
+        match self {
+            Trouble::SetFailed => "set-failed",
+            Trouble::NoStorage => "no-storage",
+            Trouble::NoPath => "no-path",
+            Trouble::Evicted => "evicted",
+            Trouble::Contended => "contended",
+            Trouble::Thin => "thin-linear-timeouts",
+            Trouble::CbFlags => "callback-flags",
+        }
+    }
+
+    /// What it means for whoever reads `status`.
+    pub fn sentence(self) -> &'static str {
+        match self {
+            Trouble::SetFailed => "the kernel refused an algorithm; the connection kept its own",
+            Trouble::NoStorage => "no memory to remember a connection; it was not learned from",
+            Trouble::NoPath => "a path could not be stored; its connection kept the default",
+            Trouble::Evicted => "paths with live connections were evicted: raise paths_max",
+            Trouble::Contended => "samples were given up because another CPU held the path",
+            Trouble::Thin => "this kernel has no thin linear timeouts for BPF (6.1 has)",
+            Trouble::CbFlags => "the end of a connection could not be asked for",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_and_reasons_agree() {
+        for (number, why) in Why::ALL.into_iter().enumerate() {
+            assert_eq!(why as usize, number);
+            assert_eq!(Why::from_number(number as u8), why);
+        }
+        for (number, trouble) in Trouble::ALL.into_iter().enumerate() {
+            assert_eq!(trouble as usize, number);
+        }
+    }
+
+    #[test]
+    fn an_unknown_number_is_unseen() {
+        assert_eq!(Why::from_number(200), Why::Unseen);
+    }
+}
