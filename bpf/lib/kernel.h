@@ -64,7 +64,10 @@ struct kernfs_node {
 	__u64 id;
 };
 
+struct cgroup;
+
 struct cgroup_subsys_state {
+	struct cgroup *cgroup;
 	struct cgroup_subsys_state *parent;
 };
 

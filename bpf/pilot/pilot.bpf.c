@@ -48,8 +48,17 @@ struct {
 
 static const struct tp_path empty_path;
 
-#define CFG ((const struct tp_config *)&cfg)
 #define COUNT(counter) __sync_fetch_and_add(&counters.counter, 1)
+
+/* cfg for the pure functions.  The compiler must not see through the cast: it
+ * would take the zeros of this file for the values that the loader writes. */
+static __always_inline const struct tp_config *config(void)
+{
+	const struct tp_config *c = (const struct tp_config *)&cfg;
+
+	asm("" : "+r"(c));
+	return c;
+}
 
 #include "rules.h"
 
@@ -58,7 +67,7 @@ static const struct tp_path empty_path;
 static __always_inline int is_replaceable_default(const struct tcp_sock *tp)
 {
 	for (int i = 0; i < TP_MAX_DEFAULTS && i < cfg.defaults; i++)
-		if (tp_cc_is(tp, CFG->replace_defaults[i]))
+		if (tp_cc_is(tp, config()->replace_defaults[i]))
 			return 1;
 	return 0;
 }
@@ -117,7 +126,7 @@ static __always_inline __u8 arm_in_force(const struct tcp_sock *tp)
 		if (i < cfg.arms && arm_key[i] == key)
 			return i;
 	for (int i = 0; i < TP_MAX_ARMS && i < cfg.arms; i++) {
-		if (!arm_key[i] && tp_cc_is(tp, CFG->arm[i].name)) {
+		if (!arm_key[i] && tp_cc_is(tp, config()->arm[i].name)) {
 			arm_key[i] = key;
 			return i;
 		}
@@ -151,7 +160,7 @@ static __always_inline void put_in_force(struct bpf_sock_ops *ctx, const struct 
 	} else if (wanted < TP_MAX_ARMS && wanted != arm) {
 		char name[TP_CC_NAME_MAX];
 
-		__builtin_memcpy(name, CFG->arm[wanted].name, sizeof(name));
+		__builtin_memcpy(name, config()->arm[wanted].name, sizeof(name));
 		if (bpf_setsockopt(ctx, SOL_TCP, TCP_CONGESTION, name, sizeof(name))) {
 			COUNT(trouble[TP_TROUBLE_SET_FAILED]);
 			conn->why = TP_WHY_SET_FAILED;
@@ -189,7 +198,7 @@ static __always_inline void choose(struct bpf_sock_ops *ctx, const struct tcp_so
 		conn->why = TP_WHY_NO_ARM;
 		return;
 	}
-	choice = tp_choose(CFG, path, eligible, bpf_get_prandom_u32());
+	choice = tp_choose(config(), path, eligible, bpf_get_prandom_u32());
 	conn->why = choice.why;
 	conn->path_born_ns = path->born_ns;
 	put_in_force(ctx, tp, conn, choice.arm);
@@ -227,7 +236,7 @@ static __always_inline void established(struct bpf_sock_ops *ctx, const struct t
 	}
 	conn.opened_ns = bpf_ktime_get_coarse_ns();
 	p = find_policy(ctx, tp, addr);
-	policy = &CFG->policy[p & (TP_MAX_POLICIES - 1)];
+	policy = &config()->policy[p & (TP_MAX_POLICIES - 1)];
 	conn.key.netns_cookie = bpf_get_netns_cookie(ctx);
 	conn.key.policy = p;
 	conn.key.prefix_len = tp_prefix_len(policy, addr);
@@ -248,14 +257,14 @@ static __always_inline int switch_to_rescue(struct bpf_sock_ops *ctx, const stru
 {
 	char name[TP_CC_NAME_MAX];
 
-	if (!CFG->rescue_cc[0] || tp_cc_is(tp, CFG->rescue_cc)) {
+	if (!config()->rescue_cc[0] || tp_cc_is(tp, config()->rescue_cc)) {
 		COUNT(thin_only);
 		return 0;
 	}
 	conn->rescue_rate = tp_sock_rate(tp);
 	conn->rescue_min_rtt_us = tp_valid_rtt_us(tp->rtt_min.s[0].v);
 	if (!cfg.dry_run) {
-		__builtin_memcpy(name, CFG->rescue_cc, sizeof(name));
+		__builtin_memcpy(name, config()->rescue_cc, sizeof(name));
 		if (bpf_setsockopt(ctx, SOL_TCP, TCP_CONGESTION, name, sizeof(name))) {
 			COUNT(trouble[TP_TROUBLE_SET_FAILED]);
 			return 0;
@@ -344,13 +353,13 @@ static __always_inline void learn(const struct tcp_sock *tp, const struct tp_con
 	if (!take(path))
 		return;
 	path->updated_ns = now_ns;
-	tp_learn_path(CFG, path, &s, now_ns);
+	tp_learn_path(config(), path, &s, now_ns);
 	if (tells) {
 		path->instances++;
 		/* Only what the arm did itself: not what came after the
 		 * application's own change, nor after a rescue. */
 		if (conn->arm < TP_MAX_ARMS && tp_cc_key(tp) == conn->cc_key && s.min_rtt_us) {
-			tp_learn_arm(CFG, path, &path->arms[conn->arm],
+			tp_learn_arm(config(), path, &path->arms[conn->arm],
 				     rescued ? conn->rescue_rate : s.delivery_rate,
 				     rescued ? conn->rescue_min_rtt_us : s.min_rtt_us, failed,
 				     now_ns);
@@ -378,7 +387,7 @@ static __always_inline void closed(struct bpf_sock_ops *ctx, const struct tcp_so
 }
 
 SEC("sockops")
-int pilot(struct bpf_sock_ops *ctx)
+int tcpilot(struct bpf_sock_ops *ctx)
 {
 	__u32 op = ctx->op;
 	struct tcp_sock *tp;

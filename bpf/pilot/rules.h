@@ -21,9 +21,7 @@ static __always_inline void cgroup_line(const struct tcp_sock *tp, __u64 ids[TP_
 			return;
 		ids[i] = cgrp->kn->id;
 		parent = cgrp->self.parent;
-		/* self is embedded: back to the structure around it */
-		cgrp = parent ? (const void *)parent - bpf_core_field_offset(struct cgroup, self) :
-				0;
+		cgrp = parent ? parent->cgroup : 0;
 	}
 }
 

@@ -15,17 +15,27 @@ TP_INLINE const struct sock *tp_sock_of(const struct tcp_sock *tp)
 	return &tp->inet_conn.icsk_inet.sk;
 }
 
+/* A context field, read where it is written: the empty asm keeps the compiler
+ * from merging the reads of two branches into one behind a computed pointer,
+ * which the verifier refuses. */
+#define TP_CTX(field)                                                                              \
+	({                                                                                         \
+		__u32 v_ = ctx->field;                                                             \
+		asm volatile("" : "+r"(v_));                                                       \
+		v_;                                                                                \
+	})
+
 TP_INLINE void tp_remote(struct bpf_sock_ops *ctx, __u32 addr[4])
 {
 	if (ctx->family == AF_INET) {
 		addr[0] = addr[1] = 0;
 		addr[2] = TP_MAPPED;
-		addr[3] = ctx->remote_ip4;
+		addr[3] = TP_CTX(remote_ip4);
 	} else {
-		addr[0] = ctx->remote_ip6[0];
-		addr[1] = ctx->remote_ip6[1];
-		addr[2] = ctx->remote_ip6[2];
-		addr[3] = ctx->remote_ip6[3];
+		addr[0] = TP_CTX(remote_ip6[0]);
+		addr[1] = TP_CTX(remote_ip6[1]);
+		addr[2] = TP_CTX(remote_ip6[2]);
+		addr[3] = TP_CTX(remote_ip6[3]);
 	}
 }
 

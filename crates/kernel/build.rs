@@ -6,8 +6,8 @@ use std::{env, path::PathBuf};
 use libbpf_cargo::SkeletonBuilder;
 
 fn main() {
-    let bpf = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"))
-        .join("../../bpf");
+    let bpf =
+        PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("../../bpf");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
     println!("cargo:rerun-if-changed={}", bpf.display());
     // <asm/types.h> is in the compiler's multiarch folder, which -target bpf does not look into.

@@ -42,7 +42,10 @@ impl Why {
 
     /// The reason with this number; an unknown number is [`Why::Unseen`].
     pub fn from_number(number: u8) -> Why {
-        Why::ALL.get(usize::from(number)).copied().unwrap_or(Why::Unseen)
+        Why::ALL
+            .get(usize::from(number))
+            .copied()
+            .unwrap_or(Why::Unseen)
     }
 
     /// One word, for tables and JSON.
@@ -69,12 +72,16 @@ impl Why {
     pub fn sentence(self) -> &'static str {
         match self {
             Why::Unseen => "opened before tcpilot started",
-            Why::Few => "too few connections on this path to learn from: the kernel's default stays",
+            Why::Few => {
+                "too few connections on this path to learn from: the kernel's default stays"
+            }
             Why::Untried => "this arm had given no sample yet, so it was tried",
             Why::Greedy => "the arm of least cost",
             Why::Explore => "drawn at random, to notice when the path changes",
             Why::NoArm => "no arm may be used here (ECN not negotiated, or the policy)",
-            Why::NoEvidence => "every arm was tried, none gave a sample: the kernel's default stays",
+            Why::NoEvidence => {
+                "every arm was tried, none gave a sample: the kernel's default stays"
+            }
             Why::Rescued => "more of its segments were lost than the loss rule allows",
             Why::SetFailed => "the kernel refused the arm: its default stays",
             Why::Application => "the application chose by TCP_CONGESTION: left alone",

@@ -1,0 +1,103 @@
+//! What only a socket can tell: whether an algorithm is there, and the namespace's cookie.
+
+use std::{
+    io,
+    mem::size_of,
+    os::fd::{AsRawFd, FromRawFd, OwnedFd},
+};
+
+use crate::{Error, host};
+
+/// How an algorithm came to be usable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AlgorithmSource {
+    /// It was registered already.
+    Registered,
+    /// Its module was loaded now.
+    Loaded,
+    /// There is none of that name, or its module will not load.
+    Missing,
+}
+
+fn tcp_socket() -> io::Result<OwnedFd> {
+    // SAFETY: no memory is passed; the result is checked before it becomes an owned descriptor.
+    let fd = unsafe { libc::socket(libc::AF_INET, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: fd is a descriptor that was just opened and that nobody else has.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Makes an algorithm usable: with CAP_NET_ADMIN the kernel loads the module `tcp_<name>` when a
+/// socket asks for the algorithm. BPF cannot do that, so it is done before.
+///
+/// # Errors
+/// [`Error::System`] where not even a socket can be opened.
+pub fn load_algorithm(name: &str) -> Result<AlgorithmSource, Error> {
+    if host::registered_algorithms().iter().any(|n| n == name) {
+        return Ok(AlgorithmSource::Registered);
+    }
+    let socket = tcp_socket().map_err(|source| Error::System {
+        action: "open a TCP socket",
+        source,
+    })?;
+    // SAFETY: name's bytes are readable for the length given; the kernel copies them.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_CONGESTION,
+            name.as_ptr().cast(),
+            name.len() as libc::socklen_t,
+        )
+    };
+    Ok(if result == 0 {
+        AlgorithmSource::Loaded
+    } else {
+        AlgorithmSource::Missing
+    })
+}
+
+/// The cookie of this process's network namespace (SO_NETNS_COOKIE, kernel 5.14), as paths are keyed.
+///
+/// # Errors
+/// [`Error::System`] on an older kernel.
+pub fn own_netns_cookie() -> Result<u64, Error> {
+    const SO_NETNS_COOKIE: libc::c_int = 71;
+    let fail = |source| Error::System {
+        action: "read the network namespace's cookie",
+        source,
+    };
+    let socket = tcp_socket().map_err(fail)?;
+    let mut cookie = 0u64;
+    let mut len = size_of::<u64>() as libc::socklen_t;
+    // SAFETY: cookie and len are valid for writes of the size that len gives.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            SO_NETNS_COOKIE,
+            std::ptr::from_mut(&mut cookie).cast(),
+            &raw mut len,
+        )
+    };
+    if result != 0 {
+        return Err(fail(io::Error::last_os_error()));
+    }
+    Ok(cookie)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reno_is_always_there_and_nonsense_is_missing() {
+        assert_eq!(load_algorithm("reno").unwrap(), AlgorithmSource::Registered);
+        assert_eq!(
+            load_algorithm("nonsense_cc").unwrap(),
+            AlgorithmSource::Missing
+        );
+    }
+}
