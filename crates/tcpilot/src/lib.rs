@@ -1,1 +1,12 @@
+//! tcpilot: an autopilot for Linux TCP. The binary is a thin shell around this library.
 
+pub mod cli;
+pub mod client;
+pub mod config;
+pub mod daemon;
+pub mod failure;
+pub mod live;
+pub mod protocol;
+pub mod state;
+pub mod table;
+pub mod views;

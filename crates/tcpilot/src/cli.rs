@@ -1,0 +1,204 @@
+//! The command line: what can be asked, and the words that explain it.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+/// Where the daemon keeps things unless told otherwise.
+pub const DEFAULT_SOCKET: &str = "/run/tcpilot/tcpilot.sock";
+/// What it has learned.
+pub const DEFAULT_STATE: &str = "/var/lib/tcpilot/state.db";
+/// Optional: without this file every setting has its default.
+pub const DEFAULT_CONFIG: &str = "/etc/tcpilot/tcpilot.toml";
+
+const EXIT_HELP: &str = "\
+Exit status: 0 done · 1 failed · 2 wrong usage or configuration · 3 not permitted ·
+4 this host lacks something (BTF, cgroup v2) · 5 already running, or not running";
+
+/// An autopilot for Linux TCP: it learns every network path this host talks over, and sets on each new
+/// connection the congestion control that serves its path best.
+///
+/// Start with `tcpilot run` as root, then ask: `tcpilot status`, `tcpilot paths`, `tcpilot explain ADDR`.
+/// Stop it in any way you like: the host is as it was before.
+#[derive(Debug, Parser)]
+#[command(version, after_help = EXIT_HELP, max_term_width = 100)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run the pilot in the foreground until SIGINT or SIGTERM
+    Run(RunArgs),
+    /// What is running: attached where, which arms, how many connections and why, what is degraded
+    Status(AskArgs),
+    /// Every path with its arms: cost, how often chosen, least RTT, highest rate, share
+    Paths(AskArgs),
+    /// Live connections: addresses, congestion control, why, RTT, rate, loss
+    Flows(AskArgs),
+    /// Why connections to ADDR are treated as they are: path, arms, last decisions
+    Explain(ExplainArgs),
+    /// A live view of the paths; q or Ctrl-C leaves
+    Top(SocketArgs),
+    /// The congestion controls of this kernel
+    Cc {
+        /// What about them.
+        #[command(subcommand)]
+        command: CcCommand,
+    },
+    /// The configuration: check a file, or show what is in force
+    Config {
+        /// What about it.
+        #[command(subcommand)]
+        command: ConfigCommand,
+    },
+    /// What was learned: show, export, import, reset
+    State {
+        /// What about it.
+        #[command(subcommand)]
+        command: StateCommand,
+    },
+}
+
+/// How to run.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// Configuration file [default: /etc/tcpilot/tcpilot.toml where it exists]
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Steer only sockets of this cgroup v2 directory [default: all, the root found in /proc/mounts]
+    #[arg(long, value_name = "DIR")]
+    pub cgroup: Option<PathBuf>,
+    /// What was learned is kept here over restarts
+    #[arg(long, value_name = "FILE", default_value = DEFAULT_STATE)]
+    pub state: PathBuf,
+    /// Control socket, for root only
+    #[arg(long, value_name = "FILE", default_value = DEFAULT_SOCKET)]
+    pub socket: PathBuf,
+    /// Decide and record, but set nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Show the table of paths, live, and a report at the end
+    #[arg(long)]
+    pub live: bool,
+}
+
+/// Where the daemon listens.
+#[derive(Clone, Debug, Args)]
+pub struct SocketArgs {
+    /// Control socket of the daemon
+    #[arg(long, value_name = "FILE", default_value = DEFAULT_SOCKET)]
+    pub socket: PathBuf,
+}
+
+/// A question to the daemon.
+#[derive(Debug, Args)]
+pub struct AskArgs {
+    /// For scripts: JSON instead of a table
+    #[arg(long)]
+    pub json: bool,
+    /// Where to ask.
+    #[command(flatten)]
+    pub socket: SocketArgs,
+}
+
+/// What to explain.
+#[derive(Debug, Args)]
+pub struct ExplainArgs {
+    /// A remote address, IPv4 or IPv6
+    #[arg(value_name = "ADDR")]
+    pub address: std::net::IpAddr,
+    /// How to answer.
+    #[command(flatten)]
+    pub ask: AskArgs,
+}
+
+/// About congestion controls.
+#[derive(Debug, Subcommand)]
+pub enum CcCommand {
+    /// List them: registered, or loadable as a module; which is the default
+    List {
+        /// For scripts: JSON instead of a table
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// About the configuration.
+#[derive(Debug, Subcommand)]
+pub enum ConfigCommand {
+    /// Read a file, say what is wrong with it and what it would never do
+    Check {
+        /// The file [default: /etc/tcpilot/tcpilot.toml]
+        #[arg(value_name = "FILE")]
+        file: Option<PathBuf>,
+    },
+    /// Print the configuration with every default filled in
+    Show {
+        /// The file [default: /etc/tcpilot/tcpilot.toml where it exists]
+        #[arg(value_name = "FILE")]
+        file: Option<PathBuf>,
+    },
+}
+
+/// Where the state is: in the daemon when it runs, else in its file.
+#[derive(Debug, Args)]
+pub struct StateArgs {
+    /// The daemon's state file, used when no daemon answers
+    #[arg(long, value_name = "FILE", default_value = DEFAULT_STATE)]
+    pub state: PathBuf,
+    /// Where to ask.
+    #[command(flatten)]
+    pub socket: SocketArgs,
+}
+
+/// About what was learned.
+#[derive(Debug, Subcommand)]
+pub enum StateCommand {
+    /// How many paths are kept, how old they are, where
+    Show {
+        /// For scripts: JSON instead of a table
+        #[arg(long)]
+        json: bool,
+        /// Where it is.
+        #[command(flatten)]
+        at: StateArgs,
+    },
+    /// Write it as JSON to FILE, or to standard output
+    Export {
+        /// The file; `-` is standard output
+        #[arg(value_name = "FILE", default_value = "-")]
+        file: PathBuf,
+        /// Where it is.
+        #[command(flatten)]
+        at: StateArgs,
+    },
+    /// Add what an export holds; paths of the same key are replaced
+    Import {
+        /// The file; `-` is standard input
+        #[arg(value_name = "FILE", default_value = "-")]
+        file: PathBuf,
+        /// Where it is.
+        #[command(flatten)]
+        at: StateArgs,
+    },
+    /// Forget everything
+    Reset {
+        /// Where it is.
+        #[command(flatten)]
+        at: StateArgs,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        super::Cli::command().debug_assert();
+    }
+}

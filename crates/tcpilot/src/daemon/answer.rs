@@ -1,0 +1,140 @@
+//! The daemon's answers to questions.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use tcpilot_abi::{Trouble, Why};
+use tcpilot_kernel::host;
+
+use super::{Daemon, learned};
+use crate::{
+    protocol::{Reply, Request},
+    views::{ExplainedPath, Explanation, FlowView, Names, PathView, Status},
+};
+
+fn ok(value: impl Serialize) -> Reply {
+    match serde_json::to_value(value) {
+        Ok(value) => Reply::Ok(value),
+        Err(error) => Reply::Error(error.to_string()),
+    }
+}
+
+fn result<T: Serialize>(value: Result<T, String>) -> Reply {
+    value.map_or_else(Reply::Error, ok)
+}
+
+impl Daemon {
+    /// Answers one question.
+    pub(super) fn answer(&mut self, request: Request) -> Reply {
+        self.netns.refresh();
+        match request {
+            Request::Status => ok(self.status()),
+            Request::Paths => ok(self.path_views()),
+            Request::Flows => result(self.flow_views()),
+            Request::Explain(address) => result(self.explain(address)),
+            Request::StateExport => result(self.export()),
+            Request::StateImport(document) => result(self.import(document)),
+            Request::StateReset => result(self.reset()),
+        }
+    }
+
+    fn with_names<T>(&self, f: impl FnOnce(&Names<'_>) -> T) -> T {
+        f(&Names {
+            arms: &self.arms,
+            policy: &|id| self.config.policy_name(id).to_owned(),
+            netns: &|inum| self.netns.name(inum),
+            now_ns: learned::now_ns(),
+            config: &self.abi,
+        })
+    }
+
+    /// All paths, the most recently used first.
+    pub(super) fn path_views(&self) -> Vec<PathView> {
+        let mut views = Vec::new();
+        self.with_names(|names| {
+            let read = self.pilot.for_each_path(|key, path| views.extend(names.path(&key, &path)));
+            if let Err(error) = read {
+                tracing::warn!(%error, "the paths could not be read");
+            }
+        });
+        views.sort_by(|a, b| a.age_s.total_cmp(&b.age_s).then_with(|| a.path.cmp(&b.path)));
+        views
+    }
+
+    fn flow_views(&self) -> Result<Vec<FlowView>, String> {
+        let flows = self.pilot.flows().map_err(|e| e.to_string())?;
+        Ok(self.with_names(|names| flows.iter().map(|f| names.flow(f)).collect()))
+    }
+
+    fn explain(&self, address: std::net::IpAddr) -> Result<Explanation, String> {
+        let flows = self.pilot.flows().map_err(|e| e.to_string())?;
+        let mut explanation = Explanation {
+            address: address.to_string(),
+            paths: Vec::new(),
+            flows: Vec::new(),
+        };
+        self.with_names(|names| {
+            let to_address = flows.iter().filter(|f| crate::views::address(f.remote) == address);
+            explanation.flows = to_address.map(|f| names.flow(f)).collect();
+            self.pilot.for_each_path(|key, path| {
+                let view = names.path(&key, &path).filter(|v| v.path.contains(address));
+                explanation.paths.extend(view.map(|view| ExplainedPath {
+                    path: view,
+                    decisions: names.decisions(&path),
+                }));
+            })
+        })
+        .map_err(|e| e.to_string())?;
+        Ok(explanation)
+    }
+
+    /// What is running.
+    pub(super) fn status(&self) -> Status {
+        let counters = self.pilot.counters();
+        let stats = self.pilot.run_stats();
+        let connections: BTreeMap<String, u64> = Why::ALL
+            .into_iter()
+            .zip(counters.connections)
+            .map(|(why, n)| (why.word().to_owned(), n))
+            .collect();
+        let degraded = Trouble::ALL
+            .into_iter()
+            .zip(counters.trouble)
+            .filter(|(_, n)| *n > 0)
+            .map(|(t, n)| format!("{} ({n} times)", t.sentence()))
+            .collect();
+        Status {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: std::process::id(),
+            kernel: host::kernel_release(),
+            cgroup: self.cgroup.display().to_string(),
+            uptime_s: self.started.elapsed().as_secs(),
+            dry_run: self.config.dry_run,
+            attached: self.pilot.is_attached(),
+            learner: "epsilon-greedy".to_owned(),
+            arms: self.arms.clone(),
+            arms_missing: self.arms_missing.clone(),
+            rescue: (self.abi.rescue_cc[0] != 0).then(|| self.config.rescue.algorithm.clone()),
+            paths: self.pilot.for_each_path(|_, _| {}).unwrap_or(0),
+            paths_max: self.config.paths_max,
+            connections,
+            closed: counters.closed,
+            charged: counters.charged,
+            rescues: counters.rescues,
+            degraded,
+            bpf_events: stats.events,
+            bpf_ns: stats.nanoseconds,
+            resident_bytes: resident_bytes(),
+            state: self.state_path.display().to_string(),
+        }
+    }
+}
+
+/// Resident memory of this process, from /proc/self/statm; 0 where it cannot be read.
+fn resident_bytes() -> u64 {
+    let pages = std::fs::read_to_string("/proc/self/statm")
+        .ok()
+        .and_then(|text| text.split(' ').nth(1)?.parse::<u64>().ok())
+        .unwrap_or(0);
+    pages * rustix::param::page_size() as u64
+}

@@ -1,0 +1,82 @@
+//! The arms that this kernel has, or can load; the others are told of and left out.
+
+use tcpilot_abi::tp_config;
+use tcpilot_kernel::{AlgorithmSource, host, load_algorithm};
+
+use crate::{
+    config::Config,
+    failure::{Failure, Kind},
+};
+
+/// What became of the arms that were asked for.
+pub struct Arms {
+    /// Usable, in the order asked for.
+    pub present: Vec<String>,
+    /// A sentence for each that is not.
+    pub missing: Vec<String>,
+}
+
+/// Loads what has to be loaded.
+///
+/// # Errors
+/// When not one of them is usable.
+pub fn make_usable(asked: &[String]) -> Result<Arms, Failure> {
+    let mut arms = Arms {
+        present: Vec::new(),
+        missing: Vec::new(),
+    };
+    for name in asked {
+        if load_algorithm(name)? == AlgorithmSource::Missing {
+            arms.missing.push(missing(name, "left out"));
+        } else {
+            arms.present.push(name.clone());
+        }
+    }
+    if arms.present.is_empty() {
+        return Err(Failure::new(
+            Kind::Unsupported,
+            format!("none of the arms {} is on this kernel", asked.join(", ")),
+            format!("set arms to some of: {}", host::registered_algorithms().join(", ")),
+        ));
+    }
+    Ok(arms)
+}
+
+fn missing(name: &str, consequence: &str) -> String {
+    format!("{name} is neither registered nor a module that loads on this kernel: {consequence}")
+}
+
+/// Makes the rescue's algorithm usable, or takes it out.
+///
+/// # Errors
+/// Where not even a socket can be opened.
+pub fn check_rescue(config: &Config, abi: &mut tp_config) -> Result<Option<String>, Failure> {
+    let name = &config.rescue.algorithm;
+    if name.is_empty() || load_algorithm(name)? != AlgorithmSource::Missing {
+        return Ok(None);
+    }
+    abi.rescue_cc = Default::default();
+    Ok(Some(missing(name, "heavy loss switches nothing")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_kernel_lacks_is_left_out_and_told() {
+        let arms = make_usable(&["nonsense".into(), "reno".into()]).unwrap();
+        assert_eq!(arms.present, ["reno"]);
+        assert_eq!(
+            arms.missing,
+            ["nonsense is neither registered nor a module that loads on this kernel: left out"]
+        );
+    }
+
+    #[test]
+    fn without_any_arm_there_is_a_clear_error() {
+        let failure = make_usable(&["nonsense".into()]).err().unwrap();
+        assert_eq!(failure.kind, Kind::Unsupported);
+        assert!(failure.remedy.contains("reno"), "{failure}");
+    }
+}

@@ -1,0 +1,200 @@
+//! What was learned, between the kernel's map and the state file.
+//!
+//! Saved: the paths of the daemon's own namespace and of named ones; the number and cookie of an
+//! unnamed namespace mean nothing after it is gone. Times go from the monotonic clock to the wall
+//! clock and back, arms and policies by their names, so that a changed configuration does not
+//! misread them.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rustix::time::{ClockId, clock_gettime};
+use tcpilot_abi::{tp_arm, tp_path, tp_path_key};
+use tcpilot_policy::{age, prefix::Prefix};
+
+use super::Daemon;
+use crate::state::{StoredArm, StoredPath};
+
+/// CLOCK_MONOTONIC, as the kernel side stamps.
+pub fn now_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    (now.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(now.tv_nsec as u64)
+}
+
+fn now_unix_s() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs()
+}
+
+impl Daemon {
+    /// Fills the map from the state file.
+    pub(super) fn restore(&mut self) {
+        self.netns.refresh();
+        let max_age_s = self.max_age_s();
+        match self.store.load(now_unix_s(), max_age_s) {
+            Ok(paths) => {
+                let count = self.put(&paths);
+                if count > 0 {
+                    tracing::info!(paths = count, "took up what was learned before");
+                }
+            }
+            Err(error) => tracing::warn!(%error, "starting without what was learned before"),
+        }
+    }
+
+    fn max_age_s(&self) -> u64 {
+        self.config.state.max_age_days * 86_400
+    }
+
+    /// Puts stored paths into the map, the oldest first so that they are the first to be evicted.
+    fn put(&self, paths: &[StoredPath]) -> usize {
+        let mut paths: Vec<&StoredPath> = paths.iter().collect();
+        paths.sort_by_key(|p| p.updated_unix_s);
+        let newest = paths.len().saturating_sub(self.config.paths_max as usize);
+        let put = paths.into_iter().skip(newest).filter(|stored| {
+            self.to_kernel(stored)
+                .is_some_and(|(key, path)| self.pilot.put_path(&key, &path).is_ok())
+        });
+        put.count()
+    }
+
+    /// Saves the paths that changed since the last time.
+    pub(super) fn save(&mut self) {
+        self.netns.refresh();
+        let now = now_ns();
+        let paths = self.collect(self.saved_ns);
+        match self.store.save(&paths, now_unix_s(), self.max_age_s()) {
+            Ok(()) => self.saved_ns = now,
+            Err(error) => tracing::warn!(%error, "what was learned could not be saved; will try again"),
+        }
+    }
+
+    fn collect(&self, since_ns: u64) -> Vec<StoredPath> {
+        let mut stored = Vec::new();
+        let read = self.pilot.for_each_path(|key, path| {
+            if path.updated_ns >= since_ns && self.netns.is_named(path.netns_inum) {
+                stored.extend(self.to_stored(&key, &path));
+            }
+        });
+        if let Err(error) = read {
+            tracing::warn!(%error, "the paths could not be read");
+        }
+        stored
+    }
+
+    /// `state export`.
+    pub(super) fn export(&mut self) -> Result<serde_json::Value, String> {
+        self.save();
+        let mut bytes = Vec::new();
+        self.store.export_json(&mut bytes).map_err(|e| e.to_string())?;
+        serde_json::from_slice(&bytes).map_err(|e| e.to_string())
+    }
+
+    /// `state import`: into the file, then from there into the map.
+    pub(super) fn import(&mut self, document: serde_json::Value) -> Result<usize, String> {
+        let bytes = serde_json::to_vec(&document).map_err(|e| e.to_string())?;
+        let count = self.store.import_json(bytes.as_slice()).map_err(|e| e.to_string())?;
+        self.restore();
+        Ok(count)
+    }
+
+    /// `state reset`.
+    pub(super) fn reset(&mut self) -> Result<u32, String> {
+        self.store.reset().map_err(|e| e.to_string())?;
+        let count = self.pilot.clear_paths().map_err(|e| e.to_string())?;
+        self.saved_ns = 0;
+        Ok(count)
+    }
+
+    fn to_stored(&self, key: &tp_path_key, path: &tp_path) -> Option<StoredPath> {
+        let age_s = now_ns().saturating_sub(path.updated_ns) / 1_000_000_000;
+        let arms = self.arms.iter().zip(&path.arms).filter(|(_, arm)| arm.chosen > 0);
+        Some(StoredPath {
+            netns: self.netns.name(path.netns_inum),
+            prefix: Prefix::from_key(key)?,
+            policy: self.config.policy_name(key.policy).to_owned(),
+            updated_unix_s: now_unix_s().saturating_sub(age_s),
+            min_rtt_us: least(path.min_rtt_us.current, path.min_rtt_us.previous),
+            srtt_us: path.srtt_us,
+            max_delivery_rate: path.max_delivery_rate.current.max(path.max_delivery_rate.previous),
+            sent_packets: path.sent_packets.current + path.sent_packets.previous,
+            lost_packets: path.lost_packets.current + path.lost_packets.previous,
+            instances: path.instances,
+            connections: path.connections,
+            arms: arms.map(|(name, arm)| stored_arm(name, arm)).collect(),
+        })
+    }
+
+    fn to_kernel(&self, stored: &StoredPath) -> Option<(tp_path_key, tp_path)> {
+        let (netns_inum, netns_cookie) = self.netns.find(&stored.netns)?;
+        let mut key = tp_path_key {
+            netns_cookie,
+            policy: self.config.policy_id(&stored.policy)?,
+            ..Default::default()
+        };
+        stored.prefix.write_key(&mut key);
+        let now = now_ns();
+        let age = age::judge(
+            stored.updated_unix_s,
+            now_unix_s(),
+            self.config.learner.window_s,
+            self.max_age_s(),
+        );
+        let epoch = now.checked_div(self.abi.window_ns).unwrap_or(0) as u32;
+        let mut path = tp_path {
+            epoch,
+            // Never 0, which means an entry just made.
+            born_ns: now.max(1),
+            updated_ns: now.saturating_sub(age.age_s.saturating_mul(1_000_000_000)),
+            srtt_us: stored.srtt_us,
+            instances: stored.instances,
+            connections: stored.connections,
+            netns_inum,
+            ..Default::default()
+        };
+        if age.fresh {
+            path.min_rtt_us.previous = stored.min_rtt_us;
+            path.max_delivery_rate.previous = stored.max_delivery_rate;
+            path.sent_packets.previous = stored.sent_packets;
+            path.lost_packets.previous = stored.lost_packets;
+        }
+        for (name, arm) in self.arms.iter().zip(&mut path.arms) {
+            if let Some(stored) = stored.arms.iter().find(|a| a.name == *name) {
+                *arm = kernel_arm(stored, epoch, age.fresh);
+            }
+        }
+        Some((key, path))
+    }
+}
+
+fn least(a: u32, b: u32) -> u32 {
+    [a, b].into_iter().filter(|v| *v != 0).min().unwrap_or(0)
+}
+
+fn stored_arm(name: &str, arm: &tp_arm) -> StoredArm {
+    StoredArm {
+        name: name.to_owned(),
+        cost: arm.cost,
+        samples: arm.samples,
+        chosen: arm.chosen,
+        greedy: arm.greedy,
+        rescued: arm.rescued,
+        max_delivery_rate: arm.max_delivery_rate.current.max(arm.max_delivery_rate.previous),
+        min_rtt_us: least(arm.min_rtt_us.current, arm.min_rtt_us.previous),
+    }
+}
+
+fn kernel_arm(stored: &StoredArm, epoch: u32, fresh: bool) -> tp_arm {
+    let mut arm = tp_arm {
+        cost: stored.cost,
+        epoch,
+        samples: stored.samples,
+        chosen: stored.chosen,
+        greedy: stored.greedy,
+        rescued: stored.rescued,
+        ..Default::default()
+    };
+    if fresh {
+        arm.max_delivery_rate.previous = stored.max_delivery_rate;
+        arm.min_rtt_us.previous = stored.min_rtt_us;
+    }
+    arm
+}

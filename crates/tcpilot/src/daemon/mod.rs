@@ -1,0 +1,224 @@
+//! The daemon: loads the pilot, answers questions, keeps what was learned, and goes without a trace.
+//!
+//! One thread. It wakes for a question, a signal, or once a second for its housekeeping.
+
+mod answer;
+mod arms;
+mod control;
+mod learned;
+mod netns;
+mod rules;
+
+use std::{
+    io::{self, IsTerminal},
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use tcpilot_abi::{Trouble, tp_config, tp_rule};
+use tcpilot_kernel::{Pilot, host};
+
+use crate::{
+    cli::{DEFAULT_CONFIG, RunArgs},
+    config::{Config, RuleTemplate},
+    failure::{Failure, Kind},
+    live, protocol,
+    state::Store,
+    table,
+};
+use control::Control;
+
+const TICK: Duration = Duration::from_secs(1);
+/// How often namespaces and cgroups that rules name are looked up again.
+const RULES_EVERY: Duration = Duration::from_secs(5);
+
+/// The running daemon.
+pub struct Daemon {
+    pilot: Pilot,
+    config: Config,
+    abi: tp_config,
+    arms: Vec<String>,
+    arms_missing: Vec<String>,
+    templates: Vec<RuleTemplate>,
+    rules: Vec<tp_rule>,
+    netns: netns::Names,
+    cgroup: PathBuf,
+    store: Store,
+    state_path: PathBuf,
+    started: Instant,
+    saved_ns: u64,
+    told: Vec<Trouble>,
+}
+
+/// The configuration that a `--config` argument, or its absence, means.
+///
+/// # Errors
+/// As [`Config::load`]; a file that was named must be there.
+pub fn load_config(file: Option<&Path>) -> Result<Config, Failure> {
+    let default = Path::new(DEFAULT_CONFIG);
+    let file = file.or_else(|| default.exists().then_some(default));
+    Ok(Config::load(file)?)
+}
+
+/// `tcpilot run`: until a signal, or until its cgroup is gone.
+///
+/// # Errors
+/// One line for everything that keeps it from starting.
+pub fn run(args: &RunArgs) -> Result<(), Failure> {
+    let mut config = load_config(args.config.as_deref())?;
+    config.dry_run |= args.dry_run;
+    for warning in config.warnings() {
+        tracing::warn!("{warning}");
+    }
+    host::check_requirements()?;
+    let control = Control::open(&args.socket)?;
+    let stop = stop_flag()?;
+    let mut daemon = Daemon::start(config, args)?;
+    let result = daemon.serve(&control, &stop, args.live);
+    daemon.save();
+    let (status, paths) = (daemon.status(), daemon.path_views());
+    drop(daemon);
+    if args.live {
+        print!("{}", table::report(&status, &paths));
+    }
+    result
+}
+
+fn stop_flag() -> Result<Arc<AtomicBool>, Failure> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+    }
+    Ok(stop)
+}
+
+impl Daemon {
+    fn start(config: Config, args: &RunArgs) -> Result<Daemon, Failure> {
+        let root = host::cgroup2_root()?;
+        let cgroup = args.cgroup.clone().unwrap_or_else(|| root.clone());
+        host::cgroup_id(&cgroup)?;
+        let arms::Arms { present, mut missing } = arms::make_usable(&config.arms)?;
+        let mut abi = config.to_abi(&present);
+        missing.extend(arms::check_rescue(&config, &mut abi)?);
+        let templates = config.rules();
+        let (store, set_aside) = Store::open(&args.state)?;
+        if let Some(aside) = set_aside {
+            tracing::warn!("{aside}");
+        }
+        let mut pilot = Pilot::load(&abi, config.paths_max)?;
+        let rules = rules::resolve(&templates, &root);
+        pilot.set_rules(&rules);
+        let mut daemon = Daemon {
+            pilot,
+            abi,
+            arms: present,
+            arms_missing: missing,
+            templates,
+            rules,
+            netns: netns::Names::default(),
+            cgroup,
+            store,
+            state_path: args.state.clone(),
+            started: Instant::now(),
+            saved_ns: 0,
+            told: Vec::new(),
+            config,
+        };
+        daemon.restore();
+        // Only now: the first connection finds what was learned before.
+        let cgroup = daemon.cgroup.clone();
+        daemon.pilot.attach(&cgroup)?;
+        daemon.announce();
+        Ok(daemon)
+    }
+
+    fn announce(&self) {
+        for missing in &self.arms_missing {
+            tracing::warn!("{missing}");
+        }
+        let default = host::default_algorithm().unwrap_or_default();
+        if !self.config.replace_defaults.contains(&default) {
+            tracing::warn!(
+                "this host's default is {default}, which an administrator chose: its connections are \
+                 left alone; add it to replace_defaults to let tcpilot choose"
+            );
+        }
+        tracing::info!(
+            cgroup = %self.cgroup.display(),
+            arms = self.arms.join(","),
+            dry_run = self.config.dry_run,
+            "attached"
+        );
+    }
+
+    fn serve(&mut self, control: &Control, stop: &AtomicBool, live: bool) -> Result<(), Failure> {
+        let mut screen = (live && io::stdout().is_terminal())
+            .then(live::Screen::open)
+            .transpose()?;
+        let (mut ticked, mut rules_at) = (Instant::now(), Instant::now());
+        let mut saved_at = Instant::now();
+        let save_every = Duration::from_secs(self.config.state.save_interval_s);
+        while !stop.load(Ordering::Relaxed) {
+            if let Some(stream) = control.wait(TICK.saturating_sub(ticked.elapsed()))
+                && let Err(error) = protocol::serve(stream, |request| self.answer(request))
+            {
+                tracing::debug!(%error, "a question was not answered");
+            }
+            if ticked.elapsed() < TICK {
+                continue;
+            }
+            ticked = Instant::now();
+            self.tick()?;
+            if rules_at.elapsed() >= RULES_EVERY {
+                rules_at = Instant::now();
+                self.refresh_rules();
+            }
+            if saved_at.elapsed() >= save_every {
+                saved_at = Instant::now();
+                self.save();
+            }
+            if let Some(screen) = &mut screen {
+                screen.draw(&self.status(), &self.path_views())?;
+                if screen.quit_pressed()? {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Once a second: is it still attached, and is there trouble to tell of?
+    fn tick(&mut self) -> Result<(), Failure> {
+        if !self.pilot.is_attached() {
+            return Err(Failure::new(
+                Kind::Failed,
+                format!("the cgroup {} was removed", self.cgroup.display()),
+                "start again with a cgroup that stays",
+            ));
+        }
+        let counters = self.pilot.counters();
+        for (trouble, count) in Trouble::ALL.into_iter().zip(counters.trouble) {
+            if count > 0 && !self.told.contains(&trouble) {
+                self.told.push(trouble);
+                tracing::warn!(trouble = trouble.word(), "{}", trouble.sentence());
+            }
+        }
+        Ok(())
+    }
+
+    fn refresh_rules(&mut self) {
+        let Ok(root) = host::cgroup2_root() else {
+            return;
+        };
+        let rules = rules::resolve(&self.templates, &root);
+        if rules != self.rules {
+            tracing::info!("a cgroup or namespace that a rule names came or went");
+            self.pilot.set_rules(&rules);
+            self.rules = rules;
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! Names of network namespaces: `host` is the daemon's own, others are named as `ip netns` names them.
+
+use std::collections::HashMap;
+
+use tcpilot_kernel::{host, netns_cookie, own_netns_cookie};
+
+/// The name of the daemon's own namespace.
+pub const HOST: &str = "host";
+
+/// The names as they are now.
+#[derive(Debug, Default)]
+pub struct Names {
+    by_inum: HashMap<u32, String>,
+}
+
+impl Names {
+    /// Looks them up again.
+    pub fn refresh(&mut self) {
+        self.by_inum = host::named_netns().into_iter().collect();
+        if let Some(own) = host::own_netns_inum() {
+            self.by_inum.insert(own, HOST.to_owned());
+        }
+    }
+
+    /// The name, or the number where there is none.
+    pub fn name(&self, inum: u32) -> String {
+        self.by_inum.get(&inum).cloned().unwrap_or_else(|| inum.to_string())
+    }
+
+    /// Inode number and cookie of a namespace by its name; `None` when it is not there any more.
+    pub fn find(&self, name: &str) -> Option<(u32, u64)> {
+        let (inum, _) = self.by_inum.iter().find(|(_, n)| *n == name)?;
+        let cookie = if name == HOST {
+            own_netns_cookie().ok()?
+        } else {
+            netns_cookie(name).ok()?
+        };
+        Some((*inum, cookie))
+    }
+
+    /// Whether a namespace has a name that lasts longer than its number.
+    pub fn is_named(&self, inum: u32) -> bool {
+        self.by_inum.contains_key(&inum)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_own_namespace_is_host_and_an_unknown_one_is_its_number() {
+        let mut names = Names::default();
+        names.refresh();
+        let own = host::own_netns_inum().unwrap();
+        assert_eq!(names.name(own), HOST);
+        assert_eq!(names.name(7), "7");
+        assert_eq!(names.find(HOST).unwrap().1, own_netns_cookie().unwrap());
+        assert!(names.find("no-such-namespace").is_none());
+    }
+}

@@ -1,0 +1,107 @@
+//! Errors as people see them: one line (what, where, what to do) and an exit status by kind.
+
+use crate::{config::ConfigError, protocol::AskError, state::StateError};
+
+/// Exit status by kind; `--help` lists them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kind {
+    /// Anything else.
+    Failed = 1,
+    /// Arguments or configuration.
+    Usage = 2,
+    /// Privileges or the control socket's mode.
+    NotPermitted = 3,
+    /// The host lacks something.
+    Unsupported = 4,
+    /// A second daemon, or none.
+    Running = 5,
+}
+
+/// An error on its way to the user.
+#[derive(Debug)]
+pub struct Failure {
+    /// Decides the exit status.
+    pub kind: Kind,
+    /// One line: what and where.
+    pub message: String,
+    /// What to do about it.
+    pub remedy: String,
+}
+
+impl Failure {
+    /// A failure with its remedy.
+    pub fn new(kind: Kind, message: impl Into<String>, remedy: impl Into<String>) -> Failure {
+        Failure {
+            kind,
+            message: message.into(),
+            remedy: remedy.into(),
+        }
+    }
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let message = self.message.replace('\n', " ");
+        if self.remedy.is_empty() {
+            write!(f, "{message}")
+        } else {
+            write!(f, "{message}; {}", self.remedy)
+        }
+    }
+}
+
+impl From<tcpilot_kernel::Error> for Failure {
+    fn from(error: tcpilot_kernel::Error) -> Failure {
+        use tcpilot_kernel::Error as E;
+        let kind = match &error {
+            E::Privileges(_) => Kind::NotPermitted,
+            E::NoBtf | E::NoCgroup2 => Kind::Unsupported,
+            E::Cgroup { .. } => Kind::Usage,
+            E::AlreadyAttached(_) => Kind::Running,
+            _ => Kind::Failed,
+        };
+        Failure::new(kind, error.to_string(), error.remedy())
+    }
+}
+
+impl From<AskError> for Failure {
+    fn from(error: AskError) -> Failure {
+        let (kind, remedy) = match &error {
+            AskError::NotRunning(_) => (Kind::Running, "start it with `tcpilot run`, or give its --socket"),
+            AskError::NotPermitted(_) => (Kind::NotPermitted, "ask as root"),
+            AskError::Refused(_) => (Kind::Failed, ""),
+            AskError::Broken(_) => (Kind::Failed, "is it of another version? restart it"),
+        };
+        Failure::new(kind, error.to_string(), remedy)
+    }
+}
+
+impl From<ConfigError> for Failure {
+    fn from(error: ConfigError) -> Failure {
+        Failure::new(Kind::Usage, error.to_string(), "")
+    }
+}
+
+impl From<StateError> for Failure {
+    fn from(error: StateError) -> Failure {
+        Failure::new(Kind::Failed, error.to_string(), "")
+    }
+}
+
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Failure {
+        Failure::new(Kind::Failed, error.to_string(), "")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_is_one_line() {
+        let failure = Failure::new(Kind::Failed, "a\nb", "do c");
+        assert_eq!(failure.to_string(), "a b; do c");
+    }
+}

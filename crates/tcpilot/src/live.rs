@@ -1,0 +1,117 @@
+//! The live view: `tcpilot top`, and `tcpilot run --live`.
+
+use std::{
+    io::{self, Stdout, Write, stdout},
+    time::Duration,
+};
+
+use crossterm::{
+    cursor,
+    event::{self, Event, KeyCode, KeyModifiers},
+    execute, queue, style, terminal,
+};
+
+use crate::{
+    cli::SocketArgs,
+    failure::Failure,
+    protocol::{self, Request},
+    table,
+    views::{PathView, Status},
+};
+
+/// The terminal's other screen, given back on drop.
+pub struct Screen {
+    out: Stdout,
+}
+
+impl Screen {
+    /// Switches to it.
+    ///
+    /// # Errors
+    /// Where the terminal cannot.
+    pub fn open() -> io::Result<Screen> {
+        let mut out = stdout();
+        terminal::enable_raw_mode()?;
+        execute!(out, terminal::EnterAlternateScreen, cursor::Hide)?;
+        Ok(Screen { out })
+    }
+
+    /// Draws what there is, cut to the terminal's size.
+    ///
+    /// # Errors
+    /// Where the terminal went away.
+    pub fn draw(&mut self, status: &Status, paths: &[PathView]) -> io::Result<()> {
+        let (columns, rows) = terminal::size()?;
+        queue!(self.out, cursor::MoveTo(0, 0))?;
+        for line in frame(status, paths, columns.into(), rows.into()) {
+            queue!(
+                self.out,
+                style::Print(line),
+                terminal::Clear(terminal::ClearType::UntilNewLine),
+                style::Print("\r\n")
+            )?;
+        }
+        queue!(self.out, terminal::Clear(terminal::ClearType::FromCursorDown))?;
+        self.out.flush()
+    }
+
+    /// Whether q, Escape or Ctrl-C was pressed; does not wait.
+    ///
+    /// # Errors
+    /// Where the terminal went away.
+    pub fn quit_pressed(&self) -> io::Result<bool> {
+        self.quit_pressed_within(Duration::ZERO)
+    }
+
+    fn quit_pressed_within(&self, wait: Duration) -> io::Result<bool> {
+        if !event::poll(wait)? {
+            return Ok(false);
+        }
+        let Event::Key(key) = event::read()? else {
+            return Ok(false);
+        };
+        let control_c = key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL);
+        Ok(control_c || matches!(key.code, KeyCode::Char('q') | KeyCode::Esc))
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        let _ = execute!(self.out, terminal::LeaveAlternateScreen, cursor::Show);
+        let _ = terminal::disable_raw_mode();
+    }
+}
+
+/// The lines of the view, none wider or more than the terminal has.
+pub fn frame(status: &Status, paths: &[PathView], columns: usize, rows: usize) -> Vec<String> {
+    let text = format!("{}\n{}", table::status(status), table::paths(paths));
+    let mut lines: Vec<String> = text
+        .lines()
+        .take(rows.saturating_sub(2))
+        .map(|line| line.chars().take(columns).collect())
+        .collect();
+    lines.push("q or Ctrl-C ends".chars().take(columns).collect());
+    lines
+}
+
+/// `tcpilot top`.
+///
+/// # Errors
+/// Where no daemon answers, or there is no terminal.
+pub fn top(args: &SocketArgs) -> Result<(), Failure> {
+    let mut view = ask(args)?; // before the screen changes: an error is read where it is printed
+    let mut screen = Screen::open()?;
+    loop {
+        screen.draw(&view.0, &view.1)?;
+        if screen.quit_pressed_within(Duration::from_secs(1))? {
+            return Ok(());
+        }
+        view = ask(args)?;
+    }
+}
+
+fn ask(args: &SocketArgs) -> Result<(Status, Vec<PathView>), Failure> {
+    let status = protocol::ask(&args.socket, &Request::Status)?;
+    let paths = protocol::ask(&args.socket, &Request::Paths)?;
+    Ok((status, paths))
+}

@@ -1,0 +1,52 @@
+//! The `tcpilot` command: parses, dispatches, and turns a failure into one line and an exit status.
+
+use std::{io::IsTerminal, process::ExitCode};
+
+use clap::Parser;
+use tcpilot::{
+    cli::{Cli, Command},
+    client, daemon,
+    failure::Failure,
+    live,
+};
+use tracing_subscriber::EnvFilter;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    start_logging(&cli.command);
+    match dispatch(&cli.command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("tcpilot: {failure}");
+            ExitCode::from(failure.kind as u8)
+        }
+    }
+}
+
+/// To standard error; the live table owns the terminal, so beside it only warnings are kept.
+fn start_logging(command: &Command) {
+    let live = matches!(command, Command::Run(args) if args.live);
+    let default = if live { "warn" } else { "info" };
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_target(false)
+        .init();
+    tcpilot_kernel::log_libbpf_by_tracing();
+}
+
+fn dispatch(command: &Command) -> Result<(), Failure> {
+    match command {
+        Command::Run(args) => daemon::run(args),
+        Command::Status(args) => client::status(args),
+        Command::Paths(args) => client::paths(args),
+        Command::Flows(args) => client::flows(args),
+        Command::Explain(args) => client::explain(args),
+        Command::Top(args) => live::top(args),
+        Command::Cc { command } => client::cc(command),
+        Command::Config { command } => client::config(command),
+        Command::State { command } => client::state(command),
+    }
+}

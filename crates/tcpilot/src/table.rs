@@ -1,0 +1,249 @@
+//! Tables and texts for people, from the views. Pure: returns strings.
+
+use std::fmt::Write as _;
+
+use comfy_table::{CellAlignment, Table, presets};
+
+use crate::views::{ArmView, Explanation, FlowView, PathView, Status};
+
+fn table(header: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING).set_header(header);
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2)).set_cell_alignment(CellAlignment::Right);
+    }
+    table
+}
+
+fn print(table: &Table) -> String {
+    table.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
+}
+
+fn or_dash<T: ToString>(value: Option<T>) -> String {
+    value.map_or_else(|| "-".to_owned(), |v| v.to_string())
+}
+
+fn percent(ratio: Option<f64>) -> String {
+    ratio.map_or_else(|| "-".to_owned(), |r| format!("{:.1}%", r * 100.0))
+}
+
+/// A rate for people: bits per second, as links are rated.
+fn bits(bytes_per_s: Option<u64>) -> String {
+    let Some(bytes) = bytes_per_s else {
+        return "-".to_owned();
+    };
+    let bits = bytes as f64 * 8.0;
+    let units = [(1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s")];
+    match units.iter().find(|(size, _)| bits >= *size) {
+        Some((size, unit)) => format!("{:.1} {unit}", bits / size),
+        None => format!("{bits:.0} bit/s"),
+    }
+}
+
+/// Microseconds for people.
+fn rtt(us: Option<u32>) -> String {
+    match us {
+        None => "-".to_owned(),
+        Some(us) if us < 10_000 => format!("{us} us"),
+        Some(us) => format!("{:.1} ms", f64::from(us) / 1000.0),
+    }
+}
+
+fn path_name(path: &PathView) -> String {
+    let mut name = path.path.to_string();
+    if path.netns != "host" {
+        let _ = write!(name, " @{}", path.netns);
+    }
+    if path.policy != "default" {
+        let _ = write!(name, " [{}]", path.policy);
+    }
+    name
+}
+
+/// The table of the seeds, a row per path and arm.
+pub fn paths(paths: &[PathView]) -> String {
+    if paths.is_empty() {
+        return "no path has been seen yet\n".to_owned();
+    }
+    let mut table = table(&[
+        "IPAddress", "CongAlg", "Metric", "Count", "Greedy", "MinRtt", "MaxRtDlvr", "Share",
+    ]);
+    for path in paths {
+        for arm in &path.arms {
+            table.add_row(arm_row(path_name(path), arm));
+        }
+    }
+    print(&table)
+}
+
+fn arm_row(path: String, arm: &ArmView) -> Vec<String> {
+    vec![
+        path,
+        arm.name.clone(),
+        or_dash(arm.cost),
+        arm.count.to_string(),
+        arm.greedy.to_string(),
+        rtt(arm.min_rtt_us),
+        bits(arm.max_delivery_rate),
+        format!("{:.0}%", arm.share * 100.0),
+    ]
+}
+
+/// Live connections.
+pub fn flows(flows: &[FlowView]) -> String {
+    if flows.is_empty() {
+        return "no live connection (loopback is not listed)\n".to_owned();
+    }
+    let mut table = table(&[
+        "Local", "Remote", "Netns", "Cc", "Why", "Srtt", "Rate", "Loss", "Cwnd", "Age",
+    ]);
+    for flow in flows {
+        table.add_row([
+            flow.local.clone(),
+            flow.remote.clone(),
+            flow.netns.clone(),
+            flow.cc.clone(),
+            flow.why.clone(),
+            rtt(flow.srtt_us),
+            bits(flow.delivery_rate),
+            percent(flow.loss_ratio),
+            flow.cwnd.to_string(),
+            format!("{:.0} s", flow.age_s),
+        ]);
+    }
+    print(&table)
+}
+
+/// Why an address is treated as it is.
+pub fn explanation(e: &Explanation) -> String {
+    let mut out = String::new();
+    if e.paths.is_empty() {
+        let _ = writeln!(out, "{}: no path yet, so the next connections get the kernel's default", e.address);
+    }
+    for explained in &e.paths {
+        let path = &explained.path;
+        let _ = writeln!(out, "{} is on path {}", e.address, path_name(path));
+        let _ = writeln!(
+            out,
+            "  min RTT {}, smoothed {}, best rate {}, loss {}, ssthresh {}, {} live of {} connections",
+            rtt(path.min_rtt_us),
+            rtt(path.srtt_us),
+            bits(path.max_delivery_rate),
+            percent(path.loss_ratio),
+            or_dash(path.ssthresh),
+            path.flow_count,
+            path.connections,
+        );
+        out.push('\n');
+        out.push_str(&indent(&paths(std::slice::from_ref(path))));
+        out.push_str("\n  last decisions, newest first:\n");
+        for d in &explained.decisions {
+            let arm = d.arm.as_deref().unwrap_or("kernel default");
+            let dry = if d.dry_run { " (dry run: not set)" } else { "" };
+            let _ = writeln!(
+                out,
+                "  {:>7.1} s ago  {} {} -> {}: {}{dry}  [{}: {}]",
+                d.age_s, d.side, d.local_port, d.remote_port, arm, d.why, d.because
+            );
+        }
+    }
+    if !e.flows.is_empty() {
+        out.push_str("\n  live connections:\n");
+        out.push_str(&indent(&flows(&e.flows)));
+    }
+    out
+}
+
+fn indent(text: &str) -> String {
+    text.lines().map(|line| format!("  {line}\n")).collect()
+}
+
+/// What is running.
+pub fn status(s: &Status) -> String {
+    let mut out = String::new();
+    let mode = match (s.attached, s.dry_run) {
+        (false, _) => "NOT ATTACHED",
+        (true, true) => "dry run: decides, sets nothing",
+        (true, false) => "steering",
+    };
+    let _ = writeln!(out, "tcpilot {} · {mode} · pid {} · up {} s", s.version, s.pid, s.uptime_s);
+    let _ = writeln!(out, "kernel   {} · cgroup {}", s.kernel, s.cgroup);
+    let _ = writeln!(
+        out,
+        "learner  {} over {}{}",
+        s.learner,
+        s.arms.join(", "),
+        s.rescue.as_deref().map_or_else(String::new, |r| format!(" · heavy loss: {r}"))
+    );
+    let _ = writeln!(out, "paths    {} of at most {}", s.paths, s.paths_max);
+    let seen: Vec<String> = s
+        .connections
+        .iter()
+        .filter(|(_, n)| **n > 0)
+        .map(|(why, n)| format!("{why} {n}"))
+        .collect();
+    let seen = if seen.is_empty() { "none yet".to_owned() } else { seen.join(" · ") };
+    let _ = writeln!(out, "opened   {seen}");
+    let _ = writeln!(out, "ended    {} · judged by {} · rescued {}", s.closed, s.charged, s.rescues);
+    if s.bpf_events > 0 {
+        let each = s.bpf_ns / s.bpf_events;
+        let _ = writeln!(out, "cost     {} events · {each} ns each", s.bpf_events);
+    }
+    let _ = writeln!(out, "memory   {:.1} MB resident · state {}", s.resident_bytes as f64 / 1e6, s.state);
+    for line in s.arms_missing.iter().chain(&s.degraded) {
+        let _ = writeln!(out, "degraded {line}");
+    }
+    out
+}
+
+/// The last words of a run: what it did.
+pub fn report(s: &Status, paths: &[PathView]) -> String {
+    let left_alone = ["application", "route", "administrator", "excluded", "loopback"];
+    let (mut steered, mut alone) = (0, 0);
+    for (why, n) in &s.connections {
+        if left_alone.contains(&why.as_str()) {
+            alone += n;
+        } else {
+            steered += n;
+        }
+    }
+    let mut out = String::new();
+    let verb = if s.dry_run { "would have steered" } else { "steered" };
+    let _ = writeln!(
+        out,
+        "tcpilot {verb} {steered} connections on {} paths, left {alone} alone, rescued {}.",
+        paths.len(),
+        s.rescues
+    );
+    for path in paths.iter().filter(|p| p.arms.iter().any(|a| a.samples > 0)).take(10) {
+        let best = path.arms.iter().filter(|a| a.samples > 0).min_by_key(|a| a.cost);
+        if let Some(best) = best {
+            let _ = writeln!(
+                out,
+                "  {}: {} serves it best ({} of {} connections, best rate {}, min RTT {})",
+                path_name(path),
+                best.name,
+                best.count,
+                path.connections,
+                bits(best.max_delivery_rate),
+                rtt(best.min_rtt_us)
+            );
+        }
+    }
+    out.push_str("Detached: new connections get the kernel's default again.\n");
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_and_times_are_written_in_the_units_people_use() {
+        assert_eq!(bits(Some(125)), "1.0 kbit/s");
+        assert_eq!(bits(Some(12_500_000)), "100.0 Mbit/s");
+        assert_eq!(bits(None), "-");
+        assert_eq!(rtt(Some(9)), "9 us");
+        assert_eq!(rtt(Some(100_000)), "100.0 ms");
+    }
+}
