@@ -1,0 +1,1 @@
+"""The laboratory of tcpilot: scenarios, machines, metrics and reports."""

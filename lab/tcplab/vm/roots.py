@@ -1,0 +1,85 @@
+"""Other user lands for a machine, built with debootstrap and cached.
+
+sid has what needs a newer libc than the host's: bpftune, the peer that the laboratory
+compares with.  Nothing in a root is started on the host, except by debootstrap's chroot.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from tcplab.vm.apt import KEYRING, system_mirror
+from tcplab.vm.cache import cache_dir, locked, new_entry, say
+from tcplab.vm.errors import SetupError, UnknownNameError
+
+_MANIFEST = "tcplab-root.json"
+_LAST_LINES = 3
+
+
+@dataclass(frozen=True)
+class Recipe:
+    suite: str
+    packages: tuple[str, ...]
+
+
+_RECIPES = {
+    "sid": Recipe(
+        "sid", ("bpftune", "iperf3", "iproute2", "kmod", "procps", "libelf1t64", "bpftool")
+    )
+}
+
+
+def names() -> list[str]:
+    return list(_RECIPES)
+
+
+def resolve(name_or_folder: str) -> Path:
+    """The folder of a root; one named in the table is built if it is not cached."""
+    if name_or_folder in _RECIPES:
+        return fetch(name_or_folder)
+    folder = Path(name_or_folder).absolute()
+    if not (folder / "bin").exists():
+        raise UnknownNameError(
+            f"no root {name_or_folder!r}: neither {', '.join(_RECIPES)} nor a folder with bin/"
+        )
+    return folder
+
+
+def fetch(name: str) -> Path:
+    """The root's folder in the cache, built on first use (some minutes)."""
+    folder = cache_dir() / "roots" / name
+    recipe = _RECIPES[name]
+    with locked(folder.parent, name):
+        if not _is_whole(folder, recipe):
+            _build(folder, recipe)
+    return folder
+
+
+def _is_whole(folder: Path, recipe: Recipe) -> bool:
+    try:
+        recorded = json.loads((folder / _MANIFEST).read_text())
+    except (OSError, ValueError):
+        return False
+    return bool(recorded.get("packages") == list(recipe.packages))
+
+
+def _build(folder: Path, recipe: Recipe) -> None:
+    say(f"building the root {folder.name} from Debian {recipe.suite}; this takes minutes")
+    command = ["debootstrap", "--variant=minbase", f"--keyring={KEYRING}"]
+    command += [f"--include={','.join(recipe.packages)}", recipe.suite]
+    with new_entry(folder) as new:
+        try:
+            answer = subprocess.run(
+                [*command, str(new), system_mirror()], capture_output=True, text=True
+            )
+        except FileNotFoundError as absent:
+            raise SetupError(
+                "debootstrap is not installed; run: python -m tcplab.vm setup"
+            ) from absent
+        if answer.returncode != 0:
+            last = " / ".join(answer.stdout.strip().splitlines()[-_LAST_LINES:])
+            raise SetupError(f"debootstrap of {recipe.suite} failed: {last}")
+        (new / _MANIFEST).write_text(json.dumps({"packages": recipe.packages}) + "\n")
