@@ -1,0 +1,134 @@
+//! What can go wrong, with the object it went wrong on, and what to do about it.
+
+use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// Result with flowgen's own [`Error`].
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// A failure of one connection, or of setting up a whole run.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The connection was refused, unreachable, or could not get a local port.
+    #[error("cannot connect to {to}: {source}")]
+    Connect {
+        /// Peer that was asked for.
+        to: SocketAddr,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// The listener could not be opened.
+    #[error("cannot listen on {address}: {source}")]
+    Listen {
+        /// Address that was asked for.
+        address: SocketAddr,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// The kernel refused a congestion control by name.
+    #[error("cannot set congestion control '{name}': {source}")]
+    CongestionControl {
+        /// Name given by the user.
+        name: String,
+        /// The kernel's answer; `ENOENT` means not loaded.
+        source: io::Error,
+    },
+    /// A socket call failed.
+    #[error("{action}: {source}")]
+    Io {
+        /// What was being done, as a gerund.
+        action: &'static str,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// The peer made no progress for too long.
+    #[error("{action}: nothing for {} s", wait.as_secs_f64())]
+    Timeout {
+        /// What was being waited for.
+        action: &'static str,
+        /// How long.
+        wait: Duration,
+    },
+    /// The peer closed earlier than the protocol allows.
+    #[error("{action}: closed by the peer")]
+    Closed {
+        /// What was being done.
+        action: &'static str,
+    },
+    /// A short connection brought another amount than expected.
+    #[error("{answered_bytes} bytes answered, {expected_bytes} expected")]
+    Answer {
+        /// What came before the server closed.
+        answered_bytes: u64,
+        /// What the client was told to expect.
+        expected_bytes: u64,
+    },
+    /// The peer sent something else than the protocol says.
+    #[error("protocol: {0}")]
+    Protocol(String),
+    /// The request itself cannot be met.
+    #[error("{0}")]
+    Usage(String),
+}
+
+impl Error {
+    /// Adapter for `map_err`: names the action that failed.
+    pub fn io<E: Into<io::Error>>(action: &'static str) -> impl FnOnce(E) -> Self {
+        move |source| Self::Io {
+            action,
+            source: source.into(),
+        }
+    }
+
+    /// What the user can do about it.
+    #[must_use]
+    pub fn remedy(&self) -> Option<&'static str> {
+        match self {
+            Self::Connect { source, .. } => remedy_for_connect(source.kind()),
+            Self::Listen { source, .. } => match source.kind() {
+                ErrorKind::AddrInUse => Some("stop the other listener or use another port"),
+                ErrorKind::AddrNotAvailable => Some("use an address of this host, or [::]"),
+                ErrorKind::PermissionDenied => Some("use a port from 1024 up"),
+                _ => None,
+            },
+            Self::CongestionControl { source, .. } => match source.kind() {
+                ErrorKind::NotFound => Some(
+                    "see sysctl net.ipv4.tcp_available_congestion_control, or modprobe tcp_NAME",
+                ),
+                ErrorKind::PermissionDenied => {
+                    Some("allow it: sysctl net.ipv4.tcp_allowed_congestion_control")
+                }
+                _ => None,
+            },
+            Self::Timeout { .. } => Some("raise --wait, or see whether the path is up"),
+            Self::Closed { .. } | Self::Protocol(_) => {
+                Some("see that the peer is a `flowgen serve` of the same version")
+            }
+            Self::Answer { .. } => Some("make --size here and --short-size of the server the same"),
+            Self::Io { .. } | Self::Usage(_) => None,
+        }
+    }
+
+    /// The error and its remedy in one line.
+    #[must_use]
+    pub fn with_remedy(&self) -> String {
+        match self.remedy() {
+            Some(remedy) => format!("{self}; {remedy}"),
+            None => self.to_string(),
+        }
+    }
+}
+
+fn remedy_for_connect(kind: ErrorKind) -> Option<&'static str> {
+    match kind {
+        ErrorKind::ConnectionRefused => Some("start `flowgen serve` there first"),
+        ErrorKind::NetworkUnreachable | ErrorKind::HostUnreachable => {
+            Some("see ip route get for that address")
+        }
+        ErrorKind::AddrNotAvailable => {
+            Some("no local port is left: widen sysctl net.ipv4.ip_local_port_range")
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,35 @@
+//! Traffic for TCP experiments, from one server that answers every mode.
+//!
+//! flowgen exists because the usual generators do not say what an experiment on congestion
+//! control needs to know: the goodput *at the receiver*, the congestion control a connection
+//! started and ended with, and whether thousands of held or short connections came through
+//! whole. It also has to be cheap, because rates are measured on emulated single-CPU machines
+//! that run both ends: received data is discarded in the kernel (`MSG_TRUNC`), sent data comes
+//! from one static block, and the server is one thread around one epoll set.
+//!
+//! - [`server`]: `flowgen serve`, one listener for all modes below.
+//! - [`bulk`]: connections that carry data for a time or an amount, in either direction, each
+//!   reported with goodput, congestion control and `TCP_INFO`.
+//! - [`short`]: one byte asked, a small answer, closed by the server: connections per second.
+//! - [`spread`]: connections to many addresses of a prefix, some of them hot.
+//! - [`hold`]: many connections kept open and proven alive by echo.
+//! - [`abort`]: transfers that end badly on purpose.
+//!
+//! Underneath: [`protocol`] is what travels on the wire, [`net`] the non-blocking socket calls,
+//! [`tcp_info`] and [`stats`] pure arithmetic, [`churn`] the engine of `short` and `spread`.
+
+pub mod abort;
+pub mod bulk;
+pub mod churn;
+pub mod error;
+pub mod hold;
+pub mod meter;
+pub mod net;
+pub mod protocol;
+pub mod server;
+pub mod short;
+pub mod spread;
+pub mod stats;
+pub mod tcp_info;
+
+pub use error::{Error, Result};

@@ -1,0 +1,58 @@
+//! Clock and counter at the receiving end of a bulk transfer.
+
+use crate::protocol::ReceiverReport;
+use std::time::Instant;
+
+/// Counts payload and remembers when its first and last bytes came.
+#[derive(Debug, Default)]
+pub struct ArrivalMeter {
+    bytes: u64,
+    first_and_last: Option<(Instant, Instant)>,
+}
+
+impl ArrivalMeter {
+    /// Notes that `bytes` were read at `now`.
+    pub fn add(&mut self, bytes: usize, now: Instant) {
+        if bytes == 0 {
+            return;
+        }
+        self.bytes += bytes as u64;
+        let first = self.first_and_last.map_or(now, |(first, _)| first);
+        self.first_and_last = Some((first, now));
+    }
+
+    /// What has been seen so far. Payload that came in one piece took no time.
+    #[must_use]
+    pub fn report(&self) -> ReceiverReport {
+        let first_to_last = self
+            .first_and_last
+            .map(|(first, last)| last - first)
+            .unwrap_or_default();
+        ReceiverReport {
+            bytes: self.bytes,
+            first_to_last,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn time_runs_from_the_first_byte_to_the_last() {
+        let start = Instant::now();
+        let mut meter = ArrivalMeter::default();
+        assert_eq!(meter.report(), ReceiverReport::default());
+        meter.add(0, start);
+        meter.add(10, start + Duration::from_secs(1));
+        assert_eq!(meter.report().first_to_last, Duration::ZERO);
+        meter.add(5, start + Duration::from_secs(3));
+        let expected = ReceiverReport {
+            bytes: 15,
+            first_to_last: Duration::from_secs(2),
+        };
+        assert_eq!(meter.report(), expected);
+    }
+}
