@@ -20,6 +20,11 @@ TP_INLINE __u64 tp_max(__u64 a, __u64 b)
 	return a > b ? a : b;
 }
 
+TP_INLINE __u64 tp_min(__u64 a, __u64 b)
+{
+	return a < b ? a : b;
+}
+
 /* Least of two, where 0 means "none". */
 TP_INLINE __u64 tp_min_nonzero(__u64 a, __u64 b)
 {
@@ -80,13 +85,20 @@ TP_INLINE void tp_arm_roll(struct tp_arm *arm, __u32 epoch)
 	arm->epoch = epoch;
 }
 
+/* The highest rate (147 Tbit/s) whose cost does not overflow. */
+#define TP_RATE_MAX (~0ULL / TP_COST_SCALE)
+
 /* Bytes per second of the kernel's rate sample; 0 when there is none.
  * Multiplied before it is divided: slow links keep their digits. */
 TP_INLINE __u64 tp_delivery_rate(__u32 packets, __u32 interval_us, __u32 mss)
 {
+	__u64 bytes = (__u64)packets * mss;
+
 	if (!interval_us)
 		return 0;
-	return (__u64)packets * mss * 1000000ULL / interval_us;
+	if (bytes > ~0ULL / 1000000)
+		return TP_RATE_MAX;
+	return tp_min(bytes * 1000000 / interval_us, TP_RATE_MAX);
 }
 
 /* The kernel's "no sample yet" is all ones. */

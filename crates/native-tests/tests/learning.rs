@@ -8,6 +8,9 @@ use tcpilot_abi::{tp_config, tp_path};
 use tcpilot_native_tests as native;
 use tcpilot_native_tests::Sample;
 
+/// Bytes per second: where `tp_delivery_rate` saturates.
+const RATE_MAX: u64 = u64::MAX / SCALE;
+
 fn close(cfg: &tp_config, path: &mut tp_path, arm: usize, sample: Sample, now_ns: u64) {
     native::learn_path(cfg, path, &sample, now_ns);
     native::learn_arm(cfg, path, arm, &sample, false, now_ns);
@@ -234,6 +237,25 @@ proptest! {
     fn rates_are_packets_times_mss_over_time(packets in 1u32..=1 << 20, us in 1u32..60_000_000, mss in 1u32..=65535) {
         let reference = u128::from(packets) * u128::from(mss) * 1_000_000 / u128::from(us);
         prop_assert_eq!(u128::from(native::delivery_rate(packets, us, mss)), reference);
+    }
+
+    #[test]
+    fn impossible_rate_samples_saturate(packets: u32, us in 1u32..1000, mss: u32) {
+        let reference = u128::from(packets) * u128::from(mss) * 1_000_000 / u128::from(us);
+        let rate = u128::from(native::delivery_rate(packets, us, mss));
+        let bytes = u128::from(packets) * u128::from(mss);
+        if bytes <= u128::from(RATE_MAX) {
+            prop_assert_eq!(rate, reference.min(u128::from(RATE_MAX)));
+        } else {
+            prop_assert_eq!(rate, u128::from(RATE_MAX));
+        }
+    }
+
+    #[test]
+    fn the_highest_rates_have_an_exact_cost(path_rate in RATE_MAX / 2..=RATE_MAX, rate in 0..=RATE_MAX) {
+        let less = u128::from(path_rate.saturating_sub(rate));
+        let reference = less * u128::from(SCALE) / u128::from(path_rate);
+        prop_assert_eq!(u128::from(native::cost(1, 1, rate, path_rate)), reference);
     }
 
     #[test]
