@@ -285,25 +285,36 @@ TP_INLINE void tp_learn_path(const struct tp_config *cfg, struct tp_path *path,
 }
 
 /*
- * Charges an arm.  rate and min_rtt_us are what the arm itself has shown: for a
- * rescued connection those of the time before the rescue.  failed: the
- * connection timed out with data under way, so the arm's best rate of other
- * times does not excuse it: its own counts, 0 when it had none.
+ * Charges an arm; says whether it did.  rate and min_rtt_us are what the arm
+ * itself has shown: for a rescued connection those of the time before the
+ * rescue.  failed: the connection timed out with data under way, so the arm's
+ * best rate of other times does not excuse it: its own counts, 0 when it had
+ * none, and where the path has no rate to compare with, it is as if it had.
+ *
+ * An arm of which no rate is known, on a path that has one, is not charged: its
+ * connections were limited by the application, and that is no evidence that
+ * the arm is slow.
  */
-TP_INLINE void tp_learn_arm(const struct tp_config *cfg, struct tp_path *path, struct tp_arm *arm,
-			    __u64 rate, __u32 min_rtt_us, int failed, __u64 now_ns)
+TP_INLINE int tp_learn_arm(const struct tp_config *cfg, struct tp_path *path, struct tp_arm *arm,
+			   __u64 rate, __u32 min_rtt_us, int failed, __u64 now_ns)
 {
+	__u64 path_rate = tp_window_max(&path->max_delivery_rate);
 	__u64 sample;
 
 	tp_arm_roll(arm, tp_epoch(now_ns, cfg->window_ns));
 	arm->max_delivery_rate.current = tp_max(arm->max_delivery_rate.current, rate);
 	arm->min_rtt_us.current = (__u32)tp_min_nonzero(arm->min_rtt_us.current, min_rtt_us);
-	sample = tp_cost(min_rtt_us, tp_window_min(&path->min_rtt_us),
-			 failed ? rate : tp_window_max(&arm->max_delivery_rate),
-			 tp_window_max(&path->max_delivery_rate));
+	if (!failed)
+		rate = tp_window_max(&arm->max_delivery_rate);
+	if (!failed && !rate && path_rate)
+		return 0;
+	sample = tp_cost(min_rtt_us, tp_window_min(&path->min_rtt_us), rate, path_rate);
+	if (failed && !path_rate)
+		sample += TP_COST_SCALE;
 	arm->cost = tp_update(arm->cost, sample, arm->samples, cfg->learning_shift);
 	arm->samples++;
 	arm->unpaid = 0;
+	return 1;
 }
 
 #endif

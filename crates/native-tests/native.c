@@ -68,10 +68,10 @@ void native_learn_path(const struct tp_config *cfg, struct tp_path *path, __u64 
 	tp_learn_path(cfg, path, &sample, now_ns);
 }
 
-void native_learn_arm(const struct tp_config *cfg, struct tp_path *path, struct tp_arm *arm,
-		      __u64 rate, __u32 min_rtt_us, int failed, __u64 now_ns)
+int native_learn_arm(const struct tp_config *cfg, struct tp_path *path, struct tp_arm *arm,
+		     __u64 rate, __u32 min_rtt_us, int failed, __u64 now_ns)
 {
-	tp_learn_arm(cfg, path, arm, rate, min_rtt_us, failed, now_ns);
+	return tp_learn_arm(cfg, path, arm, rate, min_rtt_us, failed, now_ns);
 }
 
 __u64 native_window_max(const struct tp_window64 *window)

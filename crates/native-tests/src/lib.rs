@@ -33,7 +33,7 @@ mod c {
         pub safe fn native_choose(cfg: &tp_config, path: &tp_path, eligible: u32, random: u32, arm: &mut u8, why: &mut u8);
         pub safe fn native_learn_path(cfg: &tp_config, path: &mut tp_path, delivery_rate: u64, min_rtt_us: u32, srtt_us: u32,
             ssthresh_packets: u32, sent_packets: u32, lost_packets: u32, now_ns: u64);
-        pub fn native_learn_arm(cfg: &tp_config, path: *mut tp_path, arm: *mut tp_arm, rate: u64, min_rtt_us: u32, failed: i32, now_ns: u64);
+        pub fn native_learn_arm(cfg: &tp_config, path: *mut tp_path, arm: *mut tp_arm, rate: u64, min_rtt_us: u32, failed: i32, now_ns: u64) -> i32;
         pub safe fn native_window_max(window: &tp_window64) -> u64;
         pub safe fn native_window_min(window: &tp_window32) -> u32;
         pub safe fn native_prefix_len(policy: &tp_policy_config, addr: &[u32; 4]) -> u8;
@@ -81,7 +81,7 @@ pub fn learn_path(cfg: &tp_config, path: &mut tp_path, sample: &Sample, now_ns: 
     );
 }
 
-/// `tp_learn_arm` for the arm with this index.
+/// `tp_learn_arm` for the arm with this index: whether it was charged.
 ///
 /// # Panics
 /// Where there is no such arm.
@@ -92,7 +92,7 @@ pub fn learn_arm(
     sample: &Sample,
     failed: bool,
     now_ns: u64,
-) {
+) -> bool {
     let path: *mut tp_path = path;
     // SAFETY: path is valid and exclusively ours; the index is checked; both pointers come from it,
     // and the C side reads and writes through them as one thread.
@@ -106,6 +106,6 @@ pub fn learn_arm(
             sample.min_rtt_us,
             i32::from(failed),
             now_ns,
-        );
+        ) != 0
     }
 }

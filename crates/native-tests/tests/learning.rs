@@ -186,6 +186,64 @@ fn the_arms_best_rate_excuses_a_slow_connection_but_not_a_failed_one() {
 }
 
 #[test]
+fn an_arm_limited_by_the_application_is_not_charged_for_having_no_rate() {
+    let (cfg, mut path) = (config(), tp_path::default());
+    close(&cfg, &mut path, 0, sample(1000, 50), S);
+    path.arms[1].unpaid = 1;
+    assert!(!native::learn_arm(
+        &cfg,
+        &mut path,
+        1,
+        &sample(0, 50),
+        false,
+        2 * S
+    ));
+    assert_eq!((path.arms[1].samples, path.arms[1].unpaid), (0, 1));
+    assert_eq!(native::window_min(&path.arms[1].min_rtt_us), 50);
+    // Once it has shown a rate, that stands for it.
+    assert!(native::learn_arm(
+        &cfg,
+        &mut path,
+        1,
+        &sample(500, 50),
+        false,
+        3 * S
+    ));
+    assert!(native::learn_arm(
+        &cfg,
+        &mut path,
+        1,
+        &sample(0, 50),
+        false,
+        4 * S
+    ));
+    assert_eq!(path.arms[1].cost, SCALE / 2);
+}
+
+#[test]
+fn where_no_rate_is_known_at_all_arms_are_compared_by_rtt() {
+    let (cfg, mut path) = (config(), tp_path::default());
+    close(&cfg, &mut path, 0, sample(0, 50), S);
+    close(&cfg, &mut path, 1, sample(0, 75), S);
+    assert_eq!((path.arms[0].cost, path.arms[1].cost), (0, SCALE / 2));
+}
+
+#[test]
+fn a_failure_is_never_perfect() {
+    let (cfg, mut path) = (config(), tp_path::default());
+    native::learn_path(&cfg, &mut path, &sample(0, 50), S);
+    assert!(native::learn_arm(
+        &cfg,
+        &mut path,
+        0,
+        &sample(0, 50),
+        true,
+        S
+    ));
+    assert_eq!(path.arms[0].cost, SCALE);
+}
+
+#[test]
 fn the_loss_rule_never_fires_under_64_segments() {
     for sent in 0..64 {
         assert!(!native::loss_is_heavy(sent, sent, 64, 6));
