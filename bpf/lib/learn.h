@@ -20,6 +20,11 @@ TP_INLINE __u64 tp_max(__u64 a, __u64 b)
 	return a > b ? a : b;
 }
 
+TP_INLINE __u64 tp_min(__u64 a, __u64 b)
+{
+	return a < b ? a : b;
+}
+
 /* Least of two, where 0 means "none". */
 TP_INLINE __u64 tp_min_nonzero(__u64 a, __u64 b)
 {
@@ -80,13 +85,20 @@ TP_INLINE void tp_arm_roll(struct tp_arm *arm, __u32 epoch)
 	arm->epoch = epoch;
 }
 
+/* The highest rate (147 Tbit/s) whose cost does not overflow. */
+#define TP_RATE_MAX (~0ULL / TP_COST_SCALE)
+
 /* Bytes per second of the kernel's rate sample; 0 when there is none.
  * Multiplied before it is divided: slow links keep their digits. */
 TP_INLINE __u64 tp_delivery_rate(__u32 packets, __u32 interval_us, __u32 mss)
 {
+	__u64 bytes = (__u64)packets * mss;
+
 	if (!interval_us)
 		return 0;
-	return (__u64)packets * mss * 1000000ULL / interval_us;
+	if (bytes > ~0ULL / 1000000)
+		return TP_RATE_MAX;
+	return tp_min(bytes * 1000000 / interval_us, TP_RATE_MAX);
 }
 
 /* The kernel's "no sample yet" is all ones. */
@@ -273,25 +285,36 @@ TP_INLINE void tp_learn_path(const struct tp_config *cfg, struct tp_path *path,
 }
 
 /*
- * Charges an arm.  rate and min_rtt_us are what the arm itself has shown: for a
- * rescued connection those of the time before the rescue.  failed: the
- * connection timed out with data under way, so the arm's best rate of other
- * times does not excuse it: its own counts, 0 when it had none.
+ * Charges an arm; says whether it did.  rate and min_rtt_us are what the arm
+ * itself has shown: for a rescued connection those of the time before the
+ * rescue.  failed: the connection timed out with data under way, so the arm's
+ * best rate of other times does not excuse it: its own counts, 0 when it had
+ * none, and where the path has no rate to compare with, it is as if it had.
+ *
+ * An arm of which no rate is known, on a path that has one, is not charged: its
+ * connections were limited by the application, and that is no evidence that
+ * the arm is slow.
  */
-TP_INLINE void tp_learn_arm(const struct tp_config *cfg, struct tp_path *path, struct tp_arm *arm,
-			    __u64 rate, __u32 min_rtt_us, int failed, __u64 now_ns)
+TP_INLINE int tp_learn_arm(const struct tp_config *cfg, struct tp_path *path, struct tp_arm *arm,
+			   __u64 rate, __u32 min_rtt_us, int failed, __u64 now_ns)
 {
+	__u64 path_rate = tp_window_max(&path->max_delivery_rate);
 	__u64 sample;
 
 	tp_arm_roll(arm, tp_epoch(now_ns, cfg->window_ns));
 	arm->max_delivery_rate.current = tp_max(arm->max_delivery_rate.current, rate);
 	arm->min_rtt_us.current = (__u32)tp_min_nonzero(arm->min_rtt_us.current, min_rtt_us);
-	sample = tp_cost(min_rtt_us, tp_window_min(&path->min_rtt_us),
-			 failed ? rate : tp_window_max(&arm->max_delivery_rate),
-			 tp_window_max(&path->max_delivery_rate));
+	if (!failed)
+		rate = tp_window_max(&arm->max_delivery_rate);
+	if (!failed && !rate && path_rate)
+		return 0;
+	sample = tp_cost(min_rtt_us, tp_window_min(&path->min_rtt_us), rate, path_rate);
+	if (failed && !path_rate)
+		sample += TP_COST_SCALE;
 	arm->cost = tp_update(arm->cost, sample, arm->samples, cfg->learning_shift);
 	arm->samples++;
 	arm->unpaid = 0;
+	return 1;
 }
 
 #endif

@@ -358,13 +358,11 @@ static __always_inline void learn(const struct tcp_sock *tp, const struct tp_con
 		path->instances++;
 		/* Only what the arm did itself: not what came after the
 		 * application's own change, nor after a rescue. */
-		if (conn->arm < TP_MAX_ARMS && tp_cc_key(tp) == conn->cc_key && s.min_rtt_us) {
-			tp_learn_arm(config(), path, &path->arms[conn->arm],
-				     rescued ? conn->rescue_rate : s.delivery_rate,
-				     rescued ? conn->rescue_min_rtt_us : s.min_rtt_us, failed,
-				     now_ns);
+		if (conn->arm < TP_MAX_ARMS && tp_cc_key(tp) == conn->cc_key && s.min_rtt_us &&
+		    tp_learn_arm(config(), path, &path->arms[conn->arm],
+				 rescued ? conn->rescue_rate : s.delivery_rate,
+				 rescued ? conn->rescue_min_rtt_us : s.min_rtt_us, failed, now_ns))
 			COUNT(charged);
-		}
 	}
 	release(path);
 }

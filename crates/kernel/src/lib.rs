@@ -11,7 +11,7 @@ pub mod host;
 
 pub use error::Error;
 pub use pilot::{Pilot, RunStats};
-pub use socket::{AlgorithmSource, load_algorithm, own_netns_cookie};
+pub use socket::{AlgorithmSource, load_algorithm, netns_cookie, own_netns_cookie};
 
 /// Sends libbpf's own messages to `tracing` at debug level instead of standard error.
 pub fn log_libbpf_by_tracing() {

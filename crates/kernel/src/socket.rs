@@ -88,6 +88,27 @@ pub fn own_netns_cookie() -> Result<u64, Error> {
     Ok(cookie)
 }
 
+/// The cookie of a namespace in /run/netns. A thread of its own enters it, and ends.
+///
+/// # Errors
+/// [`Error::System`] when it is not there, or may not be entered (CAP_SYS_ADMIN).
+pub fn netns_cookie(name: &str) -> Result<u64, Error> {
+    let fail = |source| Error::System {
+        action: "enter a network namespace",
+        source,
+    };
+    let file = std::fs::File::open(std::path::Path::new("/run/netns").join(name)).map_err(fail)?;
+    std::thread::spawn(move || {
+        // SAFETY: a plain system call; it changes the namespace of this thread only, which ends here.
+        if unsafe { libc::setns(file.as_raw_fd(), libc::CLONE_NEWNET) } != 0 {
+            return Err(fail(io::Error::last_os_error()));
+        }
+        own_netns_cookie()
+    })
+    .join()
+    .unwrap_or_else(|_| Err(fail(io::ErrorKind::Other.into())))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

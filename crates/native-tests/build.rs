@@ -1,0 +1,17 @@
+//! Compiles the kernel side's arithmetic for the host, so that tests can call it.
+
+fn main() {
+    for file in [
+        "native.c",
+        "../../bpf/abi.h",
+        "../../bpf/lib/learn.h",
+        "../../bpf/lib/prefix.h",
+    ] {
+        println!("cargo:rerun-if-changed={file}");
+    }
+    cc::Build::new()
+        .file("native.c")
+        .include("../../bpf")
+        .warnings(false) // #pragma unroll is clang's; the host's compiler may be gcc
+        .compile("tcpilot_native");
+}

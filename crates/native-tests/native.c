@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * native.c - bpf/lib's inline functions as symbols, for the tests in Rust.
+ * The text under test is included unchanged; nothing is computed here.
+ */
+#include <linux/types.h>
+#include "abi.h"
+#include "lib/learn.h"
+#include "lib/prefix.h"
+
+__u64 native_delivery_rate(__u32 packets, __u32 interval_us, __u32 mss)
+{
+	return tp_delivery_rate(packets, interval_us, mss);
+}
+
+__u32 native_valid_rtt_us(__u32 rtt_us)
+{
+	return tp_valid_rtt_us(rtt_us);
+}
+
+__u64 native_cost(__u32 min_rtt_us, __u32 path_min_rtt_us, __u64 rate, __u64 path_rate)
+{
+	return tp_cost(min_rtt_us, path_min_rtt_us, rate, path_rate);
+}
+
+__u64 native_update(__u64 cost, __u64 sample, __u32 samples, __u32 shift)
+{
+	return tp_update(cost, sample, samples, shift);
+}
+
+int native_loss_is_heavy(__u32 retransmitted, __u32 sent, __u32 min_sent, __u32 shift)
+{
+	return tp_loss_is_heavy(retransmitted, sent, min_sent, shift);
+}
+
+__u32 native_untried(const struct tp_path *path, __u32 eligible, __u32 max_unpaid)
+{
+	return tp_untried(path, eligible, max_unpaid);
+}
+
+__u32 native_cheapest(const struct tp_path *path, __u32 eligible)
+{
+	return tp_cheapest(path, eligible);
+}
+
+void native_choose(const struct tp_config *cfg, const struct tp_path *path, __u32 eligible,
+		   __u32 random, __u8 *arm, __u8 *why)
+{
+	struct tp_choice choice = tp_choose(cfg, path, eligible, random);
+
+	*arm = choice.arm;
+	*why = choice.why;
+}
+
+void native_learn_path(const struct tp_config *cfg, struct tp_path *path, __u64 delivery_rate,
+		       __u32 min_rtt_us, __u32 srtt_us, __u32 ssthresh_packets,
+		       __u32 sent_packets, __u32 lost_packets, __u64 now_ns)
+{
+	struct tp_sample sample = {
+		.delivery_rate = delivery_rate,
+		.min_rtt_us = min_rtt_us,
+		.srtt_us = srtt_us,
+		.ssthresh_packets = ssthresh_packets,
+		.sent_packets = sent_packets,
+		.lost_packets = lost_packets,
+	};
+
+	tp_learn_path(cfg, path, &sample, now_ns);
+}
+
+int native_learn_arm(const struct tp_config *cfg, struct tp_path *path, struct tp_arm *arm,
+		     __u64 rate, __u32 min_rtt_us, int failed, __u64 now_ns)
+{
+	return tp_learn_arm(cfg, path, arm, rate, min_rtt_us, failed, now_ns);
+}
+
+__u64 native_window_max(const struct tp_window64 *window)
+{
+	return tp_window_max(window);
+}
+
+__u32 native_window_min(const struct tp_window32 *window)
+{
+	return tp_window_min(window);
+}
+
+__u8 native_prefix_len(const struct tp_policy_config *policy, const __u32 addr[4])
+{
+	return tp_prefix_len(policy, addr);
+}
+
+int native_is_loopback(const __u32 addr[4])
+{
+	return tp_is_loopback(addr);
+}
+
+__u32 native_mask_word(__u32 bits, __u32 word)
+{
+	return tp_mask_word(bits, word);
+}

@@ -1,0 +1,95 @@
+//! What of a stored path may still be believed.
+
+/// What to do with a measure that was taken some time ago.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Age {
+    /// Young enough to be used at all: costs, samples and instances are believed.
+    pub keep: bool,
+    /// Young enough for rates and RTTs too. They are extremes of a window that moves on, so beyond one
+    /// window a best-ever rate may be that of a link that is gone.
+    pub fresh: bool,
+}
+
+/// Judges a path last updated at `updated_unix_s` (seconds since 1970), where `window_s` is the window
+/// of rates and RTTs and `max_age_s` the age beyond which a path is forgotten.
+///
+/// A time in the future tells that the clock was set back: how old the path is nobody knows, so it is
+/// kept but not fresh.
+pub fn judge(updated_unix_s: u64, now_unix_s: u64, window_s: u64, max_age_s: u64) -> Age {
+    match now_unix_s.checked_sub(updated_unix_s) {
+        None => Age {
+            keep: true,
+            fresh: false,
+        },
+        Some(age_s) => Age {
+            keep: age_s <= max_age_s,
+            fresh: age_s <= window_s.min(max_age_s),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_believed_for_one_window_and_costs_until_the_maximum_age() {
+        assert_eq!(
+            judge(1000, 1000, 300, 600),
+            Age {
+                keep: true,
+                fresh: true
+            }
+        );
+        assert_eq!(
+            judge(1000, 1300, 300, 600),
+            Age {
+                keep: true,
+                fresh: true
+            }
+        );
+        assert_eq!(
+            judge(1000, 1301, 300, 600),
+            Age {
+                keep: true,
+                fresh: false
+            }
+        );
+        assert_eq!(
+            judge(1000, 1600, 300, 600),
+            Age {
+                keep: true,
+                fresh: false
+            }
+        );
+        assert_eq!(
+            judge(1000, 1601, 300, 600),
+            Age {
+                keep: false,
+                fresh: false
+            }
+        );
+    }
+
+    #[test]
+    fn a_path_of_the_future_is_kept_but_not_fresh() {
+        assert_eq!(
+            judge(1001, 1000, 300, 600),
+            Age {
+                keep: true,
+                fresh: false
+            }
+        );
+    }
+
+    #[test]
+    fn what_is_forgotten_is_never_fresh() {
+        assert_eq!(
+            judge(0, 100, 300, 50),
+            Age {
+                keep: false,
+                fresh: false
+            }
+        );
+    }
+}

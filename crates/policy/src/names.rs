@@ -1,0 +1,45 @@
+//! "Did you mean": the name that somebody probably wanted to write.
+
+/// The candidate nearest to `word`, if it is near enough to be a slip of the keyboard: at most one edit
+/// (insertion, deletion, substitution, transposition) per three letters of the word, and at least one.
+/// Of equally near ones the first.
+pub fn suggest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let most = (word.chars().count() / 3).max(1);
+    candidates
+        .into_iter()
+        .filter(|candidate| *candidate != word)
+        .map(|candidate| (strsim::damerau_levenshtein(word, candidate), candidate))
+        .filter(|(edits, _)| *edits <= most)
+        .min_by_key(|(edits, _)| *edits)
+        .map(|(_, candidate)| candidate)
+}
+
+/// The end of an error message: `; did you mean `x`?`, or nothing.
+pub fn hint<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
+    suggest(word, candidates).map_or_else(String::new, |name| format!("; did you mean `{name}`?"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slip_is_recognised() {
+        let names = ["epsilon", "min_instances", "window_s"];
+        assert_eq!(suggest("epsilonn", names), Some("epsilon"));
+        assert_eq!(suggest("mininstances", names), Some("min_instances"));
+        assert_eq!(suggest("windwo_s", names), Some("window_s"));
+    }
+
+    #[test]
+    fn a_different_word_is_not_taken_for_a_slip() {
+        assert_eq!(suggest("colour", ["epsilon", "kind"]), None);
+        assert_eq!(suggest("", ["epsilon"]), None);
+    }
+
+    #[test]
+    fn the_hint_is_empty_where_nothing_is_near() {
+        assert_eq!(hint("cubik", ["bbr", "cubic"]), "; did you mean `cubic`?");
+        assert_eq!(hint("xyz", ["bbr", "cubic"]), "");
+    }
+}
