@@ -27,30 +27,32 @@
 
 /* Why a connection has the congestion control that it has. */
 enum tp_why {
-	TP_WHY_UNSEEN = 0,	  /* opened before the pilot started */
-	TP_WHY_FEW = 1,		  /* too few connections to learn from yet */
-	TP_WHY_UNTRIED = 2,	  /* an arm without a sample, drawn among those */
-	TP_WHY_GREEDY = 3,	  /* the arm of least cost */
-	TP_WHY_EXPLORE = 4,	  /* one in epsilon, drawn among all arms */
-	TP_WHY_NO_ARM = 5,	  /* no arm is eligible here (ECN, policy) */
-	TP_WHY_NO_EVIDENCE = 6,	  /* every arm was tried, none gave a sample */
-	TP_WHY_RESCUED = 7,	  /* heavy loss: switched during its life */
-	TP_WHY_SET_FAILED = 8,	  /* the kernel refused the arm */
+	TP_WHY_UNSEEN = 0,	/* opened before the pilot started */
+	TP_WHY_FEW = 1,		/* too few connections to learn from yet */
+	TP_WHY_UNTRIED = 2,	/* an arm without a sample, drawn among those */
+	TP_WHY_GREEDY = 3,	/* the arm of least cost */
+	TP_WHY_EXPLORE = 4,	/* one in epsilon, drawn among all arms */
+	TP_WHY_NO_ARM = 5,	/* no arm is eligible here (ECN, policy) */
+	TP_WHY_NO_EVIDENCE = 6, /* every arm was tried, none gave a sample */
+	TP_WHY_RESCUED = 7,	/* heavy loss: switched during its life */
+	TP_WHY_SET_FAILED = 8,	/* the kernel refused the arm */
+	TP_WHY_KEPT = 9,	/* the default stayed; the path's decisions tell why */
 	/* from here on: left alone */
-	TP_WHY_APPLICATION = 9,	  /* the application set TCP_CONGESTION */
-	TP_WHY_ROUTE = 10,	  /* the route has a congctl */
-	TP_WHY_ADMINISTRATOR = 11, /* the namespace's default is not ours to replace */
-	TP_WHY_LOOPBACK = 12,
-	TP_WHY_EXCLUDED = 13,	  /* a rule of the configuration */
-	TP_WHY_COUNT = 14,
+	TP_WHY_APPLICATION = 10,   /* the application set TCP_CONGESTION */
+	TP_WHY_ROUTE = 11,	   /* the route has a congctl */
+	TP_WHY_ADMINISTRATOR = 12, /* the namespace's default is not ours to replace */
+	TP_WHY_LOOPBACK = 13,
+	TP_WHY_EXCLUDED = 14, /* a rule of the configuration */
+	TP_WHY_COUNT = 15,
 };
+#define TP_WHY_SLOTS 16 /* a power of two above TP_WHY_COUNT */
 
 /* What went wrong or was given up, counted since the start. */
 enum tp_trouble {
 	TP_TROUBLE_SET_FAILED = 0, /* bpf_setsockopt refused an arm or a rescue */
 	TP_TROUBLE_NO_STORAGE = 1, /* no memory for the connection's storage */
 	TP_TROUBLE_NO_PATH = 2,	   /* the path could not be stored */
-	TP_TROUBLE_EVICTED = 3,	   /* a live connection's path had been evicted */
+	TP_TROUBLE_EVICTED = 3,	   /* a changed connection's path had been evicted */
 	TP_TROUBLE_CONTENDED = 4,  /* a sample given up: another CPU held the path */
 	TP_TROUBLE_THIN = 5,	   /* thin linear timeouts are not supported */
 	TP_TROUBLE_CB_FLAGS = 6,   /* the end of a connection will not be seen */
@@ -93,8 +95,8 @@ struct tp_arm {
 
 struct tp_decision {
 	__u64 at_ns;
-	__u8 arm; /* TP_NO_ARM: the kernel's default stays */
-	__u8 why; /* enum tp_why */
+	__u8 arm;	   /* TP_NO_ARM: the kernel's default stays */
+	__u8 why;	   /* enum tp_why */
 	__u16 remote_port; /* host byte order */
 	__u16 local_port;
 	__u8 active; /* 1: connect, 0: accept */
@@ -123,24 +125,25 @@ struct tp_path {
 };
 
 enum tp_conn_flags {
-	TP_CONN_ACTIVE = 1,	/* connect, not accept */
-	TP_CONN_RESCUED = 2,	/* switched after heavy loss */
-	TP_CONN_LOSS_SEEN = 4,	/* the loss rule has spoken: once per connection */
-	TP_CONN_DRY_RUN = 8,	/* decided, but nothing was set */
+	TP_CONN_ACTIVE = 1,    /* connect, not accept */
+	TP_CONN_RESCUED = 2,   /* switched after heavy loss */
+	TP_CONN_LOSS_SEEN = 4, /* the loss rule has spoken: once per connection */
+	TP_CONN_DRY_RUN = 8,   /* decided, but nothing was set */
 };
 
-/* What is remembered of a connection, in its socket's storage. */
+/* What is remembered of a connection whose algorithm the pilot changed, in its
+ * socket's storage.  One that kept its default has none: what its end needs to
+ * know can be read from the socket, and storage costs more than all the rest. */
 struct tp_conn {
-	struct tp_path_key key;
 	__u64 path_born_ns;
 	__u64 opened_ns;
 	__u64 rescue_rate; /* delivery rate of the arm when the rescue came */
 	__u32 rescue_min_rtt_us;
-	__u32 cc_key;	   /* kernel's key of the algorithm that should be in force */
-	__u8 arm;	   /* the arm to charge; TP_NO_ARM: none */
-	__u8 why;	   /* enum tp_why */
-	__u8 flags;	   /* enum tp_conn_flags */
-	__u8 open;	   /* 1 until its end was seen */
+	__u32 cc_key; /* kernel's key of the algorithm that should be in force */
+	__u8 arm;     /* the arm to charge; TP_NO_ARM: none */
+	__u8 why;     /* enum tp_why */
+	__u8 flags;   /* enum tp_conn_flags */
+	__u8 open;    /* 1 until its end was seen */
 	__u32 pad;
 };
 
@@ -156,7 +159,7 @@ struct tp_flow {
 	__u8 flags;
 	__u8 policy;
 	char cc[TP_CC_NAME_MAX]; /* read from the socket, not assumed */
-	__u64 opened_ns;
+	__u64 opened_ns;	 /* 0: not remembered */
 	__u64 delivery_rate;
 	__u64 bytes_acked;
 	__u32 srtt_us;
@@ -167,12 +170,6 @@ struct tp_flow {
 	__u32 ssthresh_packets;
 	__u32 netns_inum;
 	__u32 app_limited;
-};
-
-struct tp_arm_config {
-	char name[TP_CC_NAME_MAX];
-	__u8 needs_ecn;
-	__u8 pad[7];
 };
 
 struct tp_policy_config {
@@ -204,10 +201,10 @@ struct tp_rule {
 /* Written once before loading. abi_version 0: the loader forgot, do nothing. */
 struct tp_config {
 	__u32 abi_version;
-	__u32 epsilon;		/* one connection in so many explores; 0: never */
-	__u32 min_instances;	/* connections before the first learned choice */
-	__u32 learning_shift;	/* the learning rate is 1 / 2^shift */
-	__u32 loss_shift;	/* the loss rule's bound is 1 / 2^shift */
+	__u32 epsilon;		 /* one connection in so many explores; 0: never */
+	__u32 min_instances;	 /* connections before the first learned choice */
+	__u32 learning_shift;	 /* the learning rate is 1 / 2^shift */
+	__u32 loss_shift;	 /* the loss rule's bound is 1 / 2^shift */
 	__u32 loss_min_segments; /* no rescue before so many segments were sent */
 	__u64 window_ns;
 	__u64 ssthresh_window_ns;
@@ -220,16 +217,19 @@ struct tp_config {
 	__u8 rules_use_cgroups;
 	__u8 dry_run;
 	__u8 manage_loopback;
+	__u8 ecn_arms;	  /* bit i: arm i may be chosen only where ECN was negotiated */
 	__u8 rescue_thin; /* thin linear timeouts with the rescue */
 	__u8 defaults;	  /* how many of replace_defaults are given */
+	__u8 pad[7];
+	__u64 cgroup_id;		/* the cgroup that is steered; 0: the root */
 	char rescue_cc[TP_CC_NAME_MAX]; /* empty: no rescue */
 	char replace_defaults[TP_MAX_DEFAULTS][TP_CC_NAME_MAX];
-	struct tp_arm_config arm[TP_MAX_ARMS];
+	char arm[TP_MAX_ARMS][TP_CC_NAME_MAX];
 	struct tp_policy_config policy[TP_MAX_POLICIES];
 };
 
 struct tp_counters {
-	__u64 connections[TP_WHY_COUNT]; /* by reason, at their opening */
+	__u64 connections[TP_WHY_SLOTS]; /* by reason, at their opening */
 	__u64 rescues;
 	__u64 thin_only; /* heavy loss, already on the rescue algorithm */
 	__u64 closed;
@@ -242,12 +242,11 @@ TP_ASSERT_SIZE(tp_path_key, 32);
 TP_ASSERT_SIZE(tp_arm, 56);
 TP_ASSERT_SIZE(tp_decision, 16);
 TP_ASSERT_SIZE(tp_path, 120 + 16 * TP_DECISIONS + 56 * TP_MAX_ARMS);
-TP_ASSERT_SIZE(tp_conn, 72);
+TP_ASSERT_SIZE(tp_conn, 40);
 TP_ASSERT_SIZE(tp_flow, 120);
-TP_ASSERT_SIZE(tp_arm_config, 24);
 TP_ASSERT_SIZE(tp_policy_config, 8);
 TP_ASSERT_SIZE(tp_rule, 56);
-TP_ASSERT_SIZE(tp_config, 464);
-TP_ASSERT_SIZE(tp_counters, 200);
+TP_ASSERT_SIZE(tp_config, 416);
+TP_ASSERT_SIZE(tp_counters, 216);
 
 #endif

@@ -21,9 +21,10 @@
 #define ETIMEDOUT 110
 #define EHOSTUNREACH 113
 #define ENETUNREACH 101
-#define TCP_ECN_OK 1	 /* tcp_sock.ecn_flags: both ends agreed, RFC 3168 */
-#define RTAX_CC_ALGO 16	 /* linux/rtnetlink.h; metrics are counted from 1 */
+#define TCP_ECN_OK 1	/* tcp_sock.ecn_flags: both ends agreed, RFC 3168 */
+#define RTAX_CC_ALGO 16 /* linux/rtnetlink.h; metrics are counted from 1 */
 #define DST_METRICS_FLAGS 3UL
+#define DST_METRICS_REFCOUNTED 2UL /* the route has metrics of its own */
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
@@ -32,6 +33,7 @@ struct ns_common {
 };
 
 struct net {
+	__u64 net_cookie;
 	struct ns_common ns;
 };
 
@@ -47,6 +49,7 @@ struct in6_addr {
 
 struct sock_common {
 	unsigned short skc_family;
+	volatile unsigned char skc_state;
 	__u32 skc_daddr;
 	__u32 skc_rcv_saddr;
 	__u16 skc_dport;
@@ -100,7 +103,7 @@ struct inet_connection_sock {
 	struct inet_sock icsk_inet;
 	const struct tcp_congestion_ops *icsk_ca_ops;
 	__u8 icsk_ca_state : 5, icsk_ca_initialized : 1, icsk_ca_setsockopt : 1,
-		icsk_ca_dst_locked : 1;
+	    icsk_ca_dst_locked : 1;
 };
 
 struct minmax_sample {
@@ -121,23 +124,22 @@ struct tcp_sock {
 	__u32 mss_cache;
 	__u32 data_segs_out;
 	__u32 total_retrans;
-	__u32 rate_delivered;	/* packets */
+	__u32 rate_delivered; /* packets */
 	__u32 rate_interval_us;
 	__u64 bytes_acked;
 	struct minmax rtt_min;
 	__u8 rate_app_limited : 1;
 	__u8 ecn_flags;
+	__u8 bpf_sock_ops_cb_flags;
 };
 
 struct bpf_iter_meta {
 	struct seq_file *seq;
 };
 
-struct bpf_iter__bpf_sk_storage_map {
+struct bpf_iter__tcp {
 	struct bpf_iter_meta *meta;
-	struct bpf_map *map;
-	struct sock *sk;
-	void *value;
+	struct sock_common *sk_common;
 };
 
 #pragma clang attribute pop

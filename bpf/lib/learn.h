@@ -156,21 +156,29 @@ TP_INLINE __u32 tp_bits(__u32 mask)
 	return n;
 }
 
-/* Index of the nth (from 0) bit set in mask. */
+/* Index of the nth (from 0) bit set in mask, which has more than n.
+ *
+ * Here and below conditions are arithmetic, not branches: the verifier follows
+ * every branch, and eight arms with two outcomes each are too many. */
 TP_INLINE __u8 tp_nth_bit(__u32 mask, __u32 n)
 {
-	__u8 found = TP_NO_ARM;
+	__u32 found = 0;
 
 #pragma unroll
-	for (int i = 0; i < TP_MAX_ARMS; i++) {
-		if (!(mask >> i & 1))
-			continue;
-		if (!n)
-			found = found == TP_NO_ARM ? i : found;
-		else
-			n--;
+	for (__u32 i = 0; i < TP_MAX_ARMS; i++) {
+		__u32 bit = (mask >> i) & 1;
+		__u32 n_is_0 = (~n & (n - 1)) >> 31; /* n is small, or gone below 0 */
+
+		found += i * (bit & n_is_0);
+		n -= bit;
 	}
 	return found;
+}
+
+/* 1 where x is 0, else 0. */
+TP_INLINE __u32 tp_is_zero(__u64 x)
+{
+	return (__u32)((x | -x) >> 63) ^ 1;
 }
 
 TP_INLINE __u8 tp_draw(__u32 mask, __u32 random)
@@ -186,11 +194,13 @@ TP_INLINE __u32 tp_untried(const struct tp_path *path, __u32 eligible, __u32 max
 	__u32 mask = 0;
 
 #pragma unroll
-	for (int i = 0; i < TP_MAX_ARMS; i++)
-		if ((eligible >> i & 1) && !path->arms[i].samples &&
-		    path->arms[i].unpaid < max_unpaid)
-			mask |= 1U << i;
-	return mask;
+	for (int i = 0; i < TP_MAX_ARMS; i++) {
+		const struct tp_arm *arm = &path->arms[i];
+		__u32 hopeful = (__u32)(((__u64)arm->unpaid - max_unpaid) >> 63);
+
+		mask |= (tp_is_zero(arm->samples) & hopeful) << i;
+	}
+	return mask & eligible;
 }
 
 /* Among the eligible: the arms of least cost. */
@@ -200,17 +210,22 @@ TP_INLINE __u32 tp_cheapest(const struct tp_path *path, __u32 eligible)
 	__u32 mask = 0;
 
 #pragma unroll
+	for (int i = 0; i < TP_MAX_ARMS; i++)
+		if ((eligible >> i & 1) && path->arms[i].samples)
+			least = tp_min(least, path->arms[i].cost);
+#pragma unroll
 	for (int i = 0; i < TP_MAX_ARMS; i++) {
-		__u64 cost = path->arms[i].cost;
+		const struct tp_arm *arm = &path->arms[i];
 
-		if (!(eligible >> i & 1) || !path->arms[i].samples || cost > least)
-			continue;
-		if (cost < least)
-			mask = 0;
-		least = cost;
-		mask |= 1U << i;
+		mask |= (tp_is_zero(arm->cost ^ least) & (tp_is_zero(arm->samples) ^ 1)) << i;
 	}
-	return mask;
+	return mask & eligible;
+}
+
+/* Too few connections have told something of this path. */
+TP_INLINE int tp_is_few(const struct tp_config *cfg, const struct tp_path *path)
+{
+	return path->instances < cfg->min_instances;
 }
 
 struct tp_choice {
@@ -232,7 +247,7 @@ TP_INLINE struct tp_choice tp_choose(const struct tp_config *cfg, const struct t
 
 	if (!eligible)
 		return c;
-	if (path->instances < cfg->min_instances) {
+	if (tp_is_few(cfg, path)) {
 		c.why = TP_WHY_FEW;
 		return c;
 	}
@@ -268,20 +283,19 @@ TP_INLINE void tp_learn_path(const struct tp_config *cfg, struct tp_path *path,
 
 	tp_path_roll(path, tp_epoch(now_ns, cfg->window_ns));
 	path->max_delivery_rate.current = tp_max(path->max_delivery_rate.current, s->delivery_rate);
-	path->min_rtt_us.current =
-		(__u32)tp_min_nonzero(path->min_rtt_us.current, s->min_rtt_us);
+	path->min_rtt_us.current = (__u32)tp_min_nonzero(path->min_rtt_us.current, s->min_rtt_us);
 	path->sent_packets.current += s->sent_packets;
 	path->lost_packets.current += s->lost_packets;
 	if (s->srtt_us)
-		path->srtt_us = path->srtt_us ? path->srtt_us - (path->srtt_us >> 3) +
-							(s->srtt_us >> 3) :
-						s->srtt_us;
+		path->srtt_us = path->srtt_us
+				    ? path->srtt_us - (path->srtt_us >> 3) + (s->srtt_us >> 3)
+				    : s->srtt_us;
 	/* Below the floor a threshold tells of a short flow, not of the path. */
 	tp_window32_roll(&path->ssthresh_packets, path->ssthresh_epoch, ssthresh_epoch);
 	path->ssthresh_epoch = ssthresh_epoch;
 	if (s->ssthresh_packets >= cfg->ssthresh_floor_packets)
 		path->ssthresh_packets.current =
-			(__u32)tp_max(path->ssthresh_packets.current, s->ssthresh_packets);
+		    (__u32)tp_max(path->ssthresh_packets.current, s->ssthresh_packets);
 }
 
 /*

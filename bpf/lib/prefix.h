@@ -49,17 +49,6 @@ TP_INLINE int tp_is_private(const __u32 addr[4])
 	       (addr[0] & TP_BE32(0xffc00000)) == TP_BE32(0xfe800000);
 }
 
-/* How many of the 128 bits tell paths apart under this policy. */
-TP_INLINE __u8 tp_prefix_len(const struct tp_policy_config *policy, const __u32 addr[4])
-{
-	int private = tp_is_private(addr);
-
-	if (tp_is_ipv4(addr))
-		return 96 + (private ? policy->prefix_len_ipv4_private :
-				       policy->prefix_len_ipv4_public);
-	return private ? policy->prefix_len_ipv6_private : policy->prefix_len_ipv6_public;
-}
-
 /* The word of a netmask: bits is the whole mask's length, word counts from 0. */
 TP_INLINE __u32 tp_mask_word(__u32 bits, __u32 word)
 {
@@ -68,6 +57,29 @@ TP_INLINE __u32 tp_mask_word(__u32 bits, __u32 word)
 	if (bits <= 32 * word)
 		return 0;
 	return TP_BE32(~0U << (32 * (word + 1) - bits));
+}
+
+/* The prefix that tells paths apart under this policy: its words and, of the
+ * 128 bits, its length. */
+TP_INLINE void tp_path_prefix(const struct tp_policy_config *policy, const __u32 addr[4],
+			      struct tp_path_key *key)
+{
+	int private = tp_is_private(addr);
+	__u32 len;
+
+	if (tp_is_ipv4(addr)) { /* the usual case, and three words are known */
+		len = private ? policy->prefix_len_ipv4_private : policy->prefix_len_ipv4_public;
+		key->prefix[0] = key->prefix[1] = 0;
+		key->prefix[2] = TP_MAPPED;
+		key->prefix[3] = addr[3] & tp_mask_word(len, 0);
+		key->prefix_len = 96 + len;
+		return;
+	}
+	len = private ? policy->prefix_len_ipv6_private : policy->prefix_len_ipv6_public;
+#pragma unroll
+	for (int i = 0; i < 4; i++)
+		key->prefix[i] = addr[i] & tp_mask_word(len, i);
+	key->prefix_len = len;
 }
 
 #endif

@@ -1,60 +1,85 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * flows.h - the iterator behind `tcpilot flows`: one tp_flow for each live
- * connection that has our storage, over all network namespaces at once.
+ * flows.h - the iterator behind `tcpilot flows`: a tp_flow for each connection
+ * of the reader's network namespace.  Why a connection without storage has its
+ * algorithm is found again the way it was found when it was opened.
  */
 #ifndef TCPILOT_PILOT_FLOWS_H
 #define TCPILOT_PILOT_FLOWS_H
 
-static __always_inline void flow_addresses(const struct sock *sk, struct tp_flow *f)
+static __always_inline __u8 why_of(const struct tcp_sock *tp, const struct tp_policy_config *policy)
 {
-	const struct sock_common *c = &sk->__sk_common;
+	__u8 why = hands_off(tp, policy);
 
-	if (c->skc_family == AF_INET) {
-		f->remote[2] = f->local[2] = TP_MAPPED;
-		f->remote[3] = c->skc_daddr;
-		f->local[3] = c->skc_rcv_saddr;
-	} else {
-		bpf_probe_read_kernel(f->remote, sizeof(f->remote), &c->skc_v6_daddr);
-		bpf_probe_read_kernel(f->local, sizeof(f->local), &c->skc_v6_rcv_saddr);
-	}
-	f->local_port = c->skc_num;
-	f->remote_port = TP_BE32((__u32)c->skc_dport) >> 16;
-	f->netns_inum = c->skc_net.net->ns.inum;
+	if (why != TP_WHY_UNSEEN)
+		return why;
+	return tp->bpf_sock_ops_cb_flags & BPF_SOCK_OPS_STATE_CB_FLAG ? TP_WHY_KEPT : TP_WHY_UNSEEN;
 }
 
-SEC("iter/bpf_sk_storage_map")
-int flows(struct bpf_iter__bpf_sk_storage_map *ctx)
+static __always_inline int is_steered_cgroup(const struct tcp_sock *tp)
 {
-	const struct tp_conn *conn = ctx->value;
-	struct sock *sk = ctx->sk;
-	struct tp_flow f = {};
-	struct tp_sample s;
-	struct tcp_sock *tp;
+	__u64 ids[TP_CGROUP_DEPTH] = {};
 
-	if (!sk || !conn || (!conn->open && conn->why < TP_WHY_APPLICATION))
-		return 0;
-	tp = bpf_skc_to_tcp_sock(sk);
-	if (!tp)
-		return 0;
-	flow_addresses(sk, &f);
+	if (!cfg.cgroup_id)
+		return 1;
+	cgroup_line(tp, ids);
+	return is_among(ids, cfg.cgroup_id);
+}
+
+static __always_inline void flow_measures(const struct tcp_sock *tp, struct tp_flow *f)
+{
+	struct tp_sample s;
+
 	tp_measure(tp, &s);
-	f.netns_cookie = conn->key.netns_cookie;
-	f.policy = conn->key.policy;
-	f.arm = conn->arm;
-	f.why = conn->why;
-	f.flags = conn->flags;
-	f.opened_ns = conn->opened_ns;
+	f->delivery_rate =
+	    tp_delivery_rate(tp->rate_delivered, tp->rate_interval_us, tp->mss_cache);
+	f->app_limited = BPF_CORE_READ_BITFIELD(tp, rate_app_limited);
+	f->bytes_acked = tp->bytes_acked;
+	f->srtt_us = s.srtt_us;
+	f->min_rtt_us = s.min_rtt_us;
+	f->sent_packets = s.sent_packets;
+	f->lost_packets = s.lost_packets;
+	f->cwnd_packets = tp->snd_cwnd;
+	f->ssthresh_packets = s.ssthresh_packets;
+}
+
+SEC("iter/tcp")
+int flows(struct bpf_iter__tcp *ctx)
+{
+	struct sock_common *common = ctx->sk_common;
+	const struct tp_policy_config *policy;
+	struct tp_path_key key = {};
+	struct tp_flow f = {};
+	struct tcp_sock *tp;
+	struct tp_conn *conn;
+
+	if (!common || common->skc_state == BPF_TCP_LISTEN)
+		return 0;
+	tp = bpf_skc_to_tcp_sock(common);
+	if (!tp || !is_steered_cgroup(tp))
+		return 0;
+	policy = identify(tp, &key);
+	if (!policy)
+		return 0;
+	conn = bpf_sk_storage_get(&conns, tp, 0, 0);
+	if (conn && conn->open) {
+		f.arm = conn->arm;
+		f.why = conn->why;
+		f.flags = conn->flags;
+		f.opened_ns = conn->opened_ns;
+	} else {
+		f.arm = arm_in_force(tp);
+		f.why = why_of(tp, policy);
+	}
+	f.netns_cookie = key.netns_cookie;
+	f.policy = key.policy;
+	f.netns_inum = tp_common_of(tp)->skc_net.net->ns.inum;
+	tp_remote(tp, f.remote);
+	tp_local(tp, f.local);
+	f.local_port = tp_local_port(tp);
+	f.remote_port = tp_remote_port(tp);
 	bpf_probe_read_kernel(f.cc, sizeof(f.cc), tp->inet_conn.icsk_ca_ops->name);
-	f.delivery_rate = tp_delivery_rate(tp->rate_delivered, tp->rate_interval_us, tp->mss_cache);
-	f.app_limited = BPF_CORE_READ_BITFIELD(tp, rate_app_limited);
-	f.bytes_acked = tp->bytes_acked;
-	f.srtt_us = s.srtt_us;
-	f.min_rtt_us = s.min_rtt_us;
-	f.sent_packets = s.sent_packets;
-	f.lost_packets = s.lost_packets;
-	f.cwnd_packets = tp->snd_cwnd;
-	f.ssthresh_packets = s.ssthresh_packets;
+	flow_measures(tp, &f);
 	bpf_seq_write(ctx->meta->seq, &f, sizeof(f));
 	return 0;
 }

@@ -16,10 +16,14 @@
  *    abort) and by which all data is out: measure, update path and arm.
  *
  * Other events return at once.  Callback flags are added to those that other
- * programs set, never taken away.  Choosing only reads a path; learning takes
- * its busy flag, and gives a sample up, counted, rather than wait for long.
- * An entry that the LRU map takes away under a running program's hands may
- * catch a stray write: measures age, and flow counts are tied to born_ns.
+ * programs set, never taken away.
+ *
+ * Cost decides the shape.  Most connections are short and keep their default,
+ * and then nothing is allocated for them: their end is understood from the
+ * socket alone.  Storage is made when an algorithm was changed.  Choosing only
+ * reads a path; learning takes its busy flag, and gives a sample up, counted,
+ * rather than wait for long.  An entry that the LRU map takes away under a
+ * running program's hands may catch a stray write: measures age out.
  */
 #include "socket.h"
 
@@ -29,8 +33,11 @@ const volatile struct tp_config cfg;
 
 struct tp_rule rules[TP_MAX_RULES];
 struct tp_counters counters;
-/* The kernel's key of each arm, learned when the arm is first seen in force. */
+/* The kernel's keys of algorithms, learned when one is first seen in force:
+ * of the arms, of the defaults that may be replaced, and of the last one seen. */
 __u32 arm_key[TP_MAX_ARMS];
+__u32 default_key[TP_MAX_DEFAULTS];
+__u32 foreign_key;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
@@ -60,32 +67,22 @@ static __always_inline const struct tp_config *config(void)
 	return c;
 }
 
-#include "rules.h"
+/* An index within bounds.  The asm hides what is known of it, so that the mask
+ * stays, by which the verifier sees that it is. */
+static __always_inline __u32 within(__u32 index, __u32 power_of_two)
+{
+	asm("" : "+r"(index));
+	return index & (power_of_two - 1);
+}
+
+static __always_inline struct tp_arm *arm_at(struct tp_path *path, __u32 arm)
+{
+	return &path->arms[within(arm, TP_MAX_ARMS)];
+}
+
+#include "identify.h"
 
 /* ---- established ---- */
-
-static __always_inline int is_replaceable_default(const struct tcp_sock *tp)
-{
-	for (int i = 0; i < TP_MAX_DEFAULTS && i < cfg.defaults; i++)
-		if (tp_cc_is(tp, config()->replace_defaults[i]))
-			return 1;
-	return 0;
-}
-
-/* A reason to leave this connection alone, or TP_WHY_UNSEEN.  A default that
- * was seen to be an arm's counts as replaceable without comparing names. */
-static __always_inline __u8 hands_off(const struct tcp_sock *tp, const struct tp_policy_config *p)
-{
-	if (p->leave_alone)
-		return TP_WHY_EXCLUDED;
-	if (tp_application_has_cc(tp))
-		return TP_WHY_APPLICATION;
-	if (tp_route_has_cc(tp))
-		return TP_WHY_ROUTE;
-	if (!is_replaceable_default(tp))
-		return TP_WHY_ADMINISTRATOR;
-	return TP_WHY_UNSEEN;
-}
 
 static __always_inline struct tp_path *open_path(const struct tp_path_key *key,
 						 const struct tcp_sock *tp, __u64 now_ns)
@@ -98,165 +95,182 @@ static __always_inline struct tp_path *open_path(const struct tp_path_key *key,
 	path = bpf_map_lookup_elem(&paths, key);
 	if (path && !path->born_ns) {
 		path->born_ns = now_ns;
-		path->netns_inum = tp_netns_inum(tp);
+		path->netns_inum = tp_common_of(tp)->skc_net.net->ns.inum;
 	}
 	return path;
 }
 
-static __always_inline __u32 eligible_arms(const struct tcp_sock *tp,
-					   const struct tp_policy_config *policy)
+/* A function of its own, so that the verifier follows its ways only once. */
+__noinline __u32 draw(struct tp_path *path, __u32 eligible)
 {
-	__u32 mask = policy->arms;
-	int ecn = tp->ecn_flags & TCP_ECN_OK;
+	struct tp_choice choice;
 
-#pragma unroll
-	for (int i = 0; i < TP_MAX_ARMS; i++)
-		if (i >= cfg.arms || (cfg.arm[i].needs_ecn && !ecn))
-			mask &= ~(1U << i);
-	return mask;
+	if (!path)
+		return 0;
+	choice = tp_choose(config(), path, eligible,
+			   tp_is_few(config(), path) ? 0 : bpf_get_prandom_u32());
+	return choice.arm | (__u32)choice.why << 8;
 }
 
-/* The arm that is in force, by the kernel's key of its algorithm. */
-static __always_inline __u8 arm_in_force(const struct tcp_sock *tp)
+static __always_inline struct tp_choice
+choose(const struct tcp_sock *tp, const struct tp_policy_config *policy, struct tp_path *path)
 {
-	__u32 key = tp_cc_key(tp);
+	__u32 eligible = policy->arms;
+	__u32 drawn;
 
-#pragma unroll
-	for (int i = 0; i < TP_MAX_ARMS; i++)
-		if (i < cfg.arms && arm_key[i] == key)
-			return i;
-	for (int i = 0; i < TP_MAX_ARMS && i < cfg.arms; i++) {
-		if (!arm_key[i] && tp_cc_is(tp, config()->arm[i].name)) {
-			arm_key[i] = key;
-			return i;
-		}
-	}
-	return TP_NO_ARM;
+	if (!(tp->ecn_flags & TCP_ECN_OK))
+		eligible &= ~cfg.ecn_arms;
+	drawn = draw(path, eligible);
+	return (struct tp_choice){.arm = drawn, .why = drawn >> 8};
 }
 
-static __always_inline void record_decision(struct bpf_sock_ops *ctx, struct tp_path *path,
-					    const struct tp_conn *conn, __u8 arm)
+static __always_inline void record_decision(const struct tcp_sock *tp, struct tp_path *path,
+					    __u64 now_ns, __u8 arm, __u8 why, __u8 flags)
 {
 	__u32 slot = __sync_fetch_and_add(&path->decision_seq, 1) & (TP_DECISIONS - 1);
 	struct tp_decision *d = &path->decisions[slot];
 
-	d->at_ns = conn->opened_ns;
+	d->at_ns = now_ns;
 	d->arm = arm;
-	d->why = conn->why;
-	d->remote_port = tp_remote_port(ctx);
-	d->local_port = ctx->local_port;
-	d->active = conn->flags & TP_CONN_ACTIVE;
+	d->why = why;
+	d->remote_port = tp_remote_port(tp);
+	d->local_port = tp_local_port(tp);
+	d->active = flags & TP_CONN_ACTIVE;
 	d->dry_run = cfg.dry_run;
 }
 
-/* Sets what was drawn, and finds out what is in force: the arm to charge. */
-static __always_inline void put_in_force(struct bpf_sock_ops *ctx, const struct tcp_sock *tp,
-					 struct tp_conn *conn, __u8 wanted)
+static __always_inline int set_cc(struct bpf_sock_ops *ctx, const char from[TP_CC_NAME_MAX])
 {
-	__u8 arm = arm_in_force(tp);
+	/* Names are aligned in tp_config; copied as bytes they cost eight times as much. */
+	const __u64 *words = __builtin_assume_aligned(from, 8);
+	__u64 name[2] = {words[0], words[1]};
 
-	if (cfg.dry_run) {
-		conn->flags |= TP_CONN_DRY_RUN;
-	} else if (wanted < TP_MAX_ARMS && wanted != arm) {
-		char name[TP_CC_NAME_MAX];
-
-		__builtin_memcpy(name, config()->arm[wanted].name, sizeof(name));
-		if (bpf_setsockopt(ctx, SOL_TCP, TCP_CONGESTION, name, sizeof(name))) {
-			COUNT(trouble[TP_TROUBLE_SET_FAILED]);
-			conn->why = TP_WHY_SET_FAILED;
-		}
-		arm = arm_in_force(tp);
-	}
-	conn->arm = arm;
-	conn->cc_key = tp_cc_key(tp);
+	if (!bpf_setsockopt(ctx, SOL_TCP, TCP_CONGESTION, name, sizeof(name)))
+		return 1;
+	COUNT(trouble[TP_TROUBLE_SET_FAILED]);
+	return 0;
 }
 
-static __always_inline void remember(struct bpf_sock_ops *ctx, struct tp_conn *conn)
+static __always_inline void remember(struct bpf_sock *sk, const struct tp_conn *conn)
 {
-	struct bpf_sock *sk = ctx->sk;
-	struct tp_conn *old;
+	struct tp_conn *kept =
+	    bpf_sk_storage_get(&conns, sk, (void *)conn, BPF_SK_STORAGE_GET_F_CREATE);
 
-	COUNT(connections[conn->why < TP_WHY_COUNT ? conn->why : 0]);
-	if (!sk)
-		return;
-	old = bpf_sk_storage_get(&conns, sk, conn, BPF_SK_STORAGE_GET_F_CREATE);
-	if (!old)
+	if (!kept)
 		COUNT(trouble[TP_TROUBLE_NO_STORAGE]);
-	else if (old->opened_ns != conn->opened_ns)
-		*old = *conn; /* a socket that was connected again */
+	else if (!kept->open)
+		*kept = *conn; /* left from the socket's connection before */
 }
 
-static __always_inline void choose(struct bpf_sock_ops *ctx, const struct tcp_sock *tp,
-				   struct tp_conn *conn, const struct tp_policy_config *policy)
+/* Sets an arm, and finds out what is in force then: the arm to charge. */
+static __always_inline __u8 put_in_force(struct bpf_sock_ops *ctx, struct bpf_sock *sk,
+					 const struct tcp_sock *tp, struct tp_conn *conn,
+					 __u8 wanted)
 {
-	__u32 eligible = eligible_arms(tp, policy);
-	struct tp_path *path = open_path(&conn->key, tp, conn->opened_ns);
+	if (!set_cc(ctx, config()->arm[within(wanted, TP_MAX_ARMS)]))
+		conn->why = TP_WHY_SET_FAILED;
+	conn->arm = arm_in_force(tp);
+	conn->cc_key = tp_cc_key(tp);
+	conn->open = 1;
+	if (conn->why != TP_WHY_SET_FAILED)
+		remember(sk, conn);
+	return conn->arm;
+}
+
+static __always_inline void count_choice(struct tp_path *path, __u8 in_force, __u8 why)
+{
+	struct tp_arm *arm;
+
+	__sync_fetch_and_add(&path->live_flows, 1);
+	__sync_fetch_and_add(&path->connections, 1);
+	if (in_force >= TP_MAX_ARMS)
+		return;
+	arm = arm_at(path, in_force);
+	__sync_fetch_and_add(&arm->chosen, 1);
+	__sync_fetch_and_add(&arm->unpaid, 1);
+	if (why == TP_WHY_GREEDY)
+		__sync_fetch_and_add(&arm->greedy, 1);
+}
+
+static __always_inline __u8 take_up(struct bpf_sock_ops *ctx, struct bpf_sock *sk,
+				    const struct tcp_sock *tp, const struct tp_path_key *key,
+				    const struct tp_policy_config *policy, __u8 flags)
+{
+	__u64 now_ns = bpf_ktime_get_coarse_ns();
+	struct tp_path *path = open_path(key, tp, now_ns);
 	struct tp_choice choice;
+	__u8 arm;
 
 	if (!path) {
 		COUNT(trouble[TP_TROUBLE_NO_PATH]);
-		conn->why = TP_WHY_NO_ARM;
-		return;
+		return TP_WHY_NO_ARM;
 	}
-	choice = tp_choose(config(), path, eligible, bpf_get_prandom_u32());
-	conn->why = choice.why;
-	conn->path_born_ns = path->born_ns;
-	put_in_force(ctx, tp, conn, choice.arm);
-	record_decision(ctx, path, conn, cfg.dry_run ? choice.arm : conn->arm);
-	path->updated_ns = conn->opened_ns;
-	__sync_fetch_and_add(&path->live_flows, 1);
-	__sync_fetch_and_add(&path->connections, 1);
-	if (conn->arm < TP_MAX_ARMS) {
-		struct tp_arm *arm = &path->arms[conn->arm];
+	choice = choose(tp, policy, path);
+	arm = arm_in_force(tp);
+	if (choice.arm < TP_MAX_ARMS && choice.arm != arm && !cfg.dry_run) {
+		struct tp_conn conn = {.path_born_ns = path->born_ns,
+				       .opened_ns = now_ns,
+				       .why = choice.why,
+				       .flags = flags};
 
-		__sync_fetch_and_add(&arm->chosen, 1);
-		__sync_fetch_and_add(&arm->unpaid, 1);
-		if (choice.why == TP_WHY_GREEDY)
-			__sync_fetch_and_add(&arm->greedy, 1);
+		arm = put_in_force(ctx, sk, tp, &conn, choice.arm);
+		choice.why = conn.why;
 	}
-	conn->open = 1;
-	if (bpf_sock_ops_cb_flags_set(ctx, ctx->bpf_sock_ops_cb_flags |
-						   BPF_SOCK_OPS_STATE_CB_FLAG |
-						   BPF_SOCK_OPS_RETRANS_CB_FLAG))
+	record_decision(tp, path, now_ns, cfg.dry_run ? choice.arm : arm, choice.why, flags);
+	path->updated_ns = now_ns;
+	count_choice(path, arm, choice.why);
+	if (bpf_sock_ops_cb_flags_set(ctx, ctx->bpf_sock_ops_cb_flags | BPF_SOCK_OPS_STATE_CB_FLAG |
+					       BPF_SOCK_OPS_RETRANS_CB_FLAG))
 		COUNT(trouble[TP_TROUBLE_CB_FLAGS]);
+	return choice.why;
 }
 
-static __always_inline void established(struct bpf_sock_ops *ctx, const struct tcp_sock *tp,
-					__u8 flags)
+static __always_inline void established(struct bpf_sock_ops *ctx, struct bpf_sock *sk,
+					const struct tcp_sock *tp, __u8 flags)
 {
-	struct tp_conn conn = {.arm = TP_NO_ARM, .flags = flags};
-	const struct tp_policy_config *policy;
-	__u32 addr[4];
-	__u8 p;
+	struct tp_path_key key = {};
+	const struct tp_policy_config *policy = identify(tp, &key);
+	__u8 why = TP_WHY_LOOPBACK;
 
-	tp_remote(ctx, addr);
-	if (!cfg.manage_loopback && tp_is_loopback(addr)) {
-		COUNT(connections[TP_WHY_LOOPBACK]);
-		return;
+	if (policy) {
+		why = hands_off(tp, policy);
+		if (why == TP_WHY_UNSEEN)
+			why = take_up(ctx, sk, tp, &key, policy, flags);
 	}
-	conn.opened_ns = bpf_ktime_get_coarse_ns();
-	p = find_policy(ctx, tp, addr);
-	policy = &config()->policy[p & (TP_MAX_POLICIES - 1)];
-	conn.key.netns_cookie = bpf_get_netns_cookie(ctx);
-	conn.key.policy = p;
-	conn.key.prefix_len = tp_prefix_len(policy, addr);
-#pragma unroll
-	for (int i = 0; i < 4; i++)
-		conn.key.prefix[i] = addr[i] & tp_mask_word(conn.key.prefix_len, i);
-	conn.why = hands_off(tp, policy);
-	if (conn.why == TP_WHY_UNSEEN)
-		choose(ctx, tp, &conn, policy);
-	remember(ctx, &conn);
+	COUNT(connections[within(why, TP_WHY_SLOTS)]);
 }
 
 /* ---- a retransmission ---- */
+
+/* The storage of a connection that the loss rule may act on, made where there
+ * was none; 0: not ours. */
+static __always_inline struct tp_conn *rescuable(struct bpf_sock *sk, const struct tcp_sock *tp,
+						 struct tp_path_key *key)
+{
+	const struct tp_policy_config *policy = identify(tp, key);
+	struct tp_conn *conn, fresh = {};
+
+	if (!policy)
+		return 0;
+	conn = bpf_sk_storage_get(&conns, sk, 0, 0);
+	if (conn && conn->open)
+		/* unless the application has chosen since */
+		return tp_cc_key(tp) == conn->cc_key ? conn : 0;
+	if (hands_off(tp, policy) != TP_WHY_UNSEEN)
+		return 0;
+	fresh.opened_ns = bpf_ktime_get_coarse_ns();
+	fresh.arm = arm_in_force(tp);
+	fresh.cc_key = tp_cc_key(tp);
+	fresh.why = TP_WHY_KEPT;
+	fresh.open = 1;
+	remember(sk, &fresh);
+	return bpf_sk_storage_get(&conns, sk, 0, 0);
+}
 
 /* Switches a connection under heavy loss; says whether it was switched. */
 static __always_inline int switch_to_rescue(struct bpf_sock_ops *ctx, const struct tcp_sock *tp,
 					    struct tp_conn *conn)
 {
-	char name[TP_CC_NAME_MAX];
-
 	if (!config()->rescue_cc[0] || tp_cc_is(tp, config()->rescue_cc)) {
 		COUNT(thin_only);
 		return 0;
@@ -264,46 +278,43 @@ static __always_inline int switch_to_rescue(struct bpf_sock_ops *ctx, const stru
 	conn->rescue_rate = tp_sock_rate(tp);
 	conn->rescue_min_rtt_us = tp_valid_rtt_us(tp->rtt_min.s[0].v);
 	if (!cfg.dry_run) {
-		__builtin_memcpy(name, config()->rescue_cc, sizeof(name));
-		if (bpf_setsockopt(ctx, SOL_TCP, TCP_CONGESTION, name, sizeof(name))) {
-			COUNT(trouble[TP_TROUBLE_SET_FAILED]);
+		if (!set_cc(ctx, config()->rescue_cc))
 			return 0;
-		}
+		conn->flags |= TP_CONN_RESCUED;
 	}
 	COUNT(rescues);
-	if (!cfg.dry_run)
-		conn->flags |= TP_CONN_RESCUED;
 	conn->cc_key = tp_cc_key(tp);
 	return 1;
 }
 
-static __always_inline void retransmitted(struct bpf_sock_ops *ctx, const struct tcp_sock *tp,
-					  struct bpf_sock *sk)
+static __always_inline void retransmitted(struct bpf_sock_ops *ctx, struct bpf_sock *sk,
+					  const struct tcp_sock *tp)
 {
-	struct tp_conn *conn = bpf_sk_storage_get(&conns, sk, 0, 0);
+	struct tp_path_key key = {};
+	struct tp_conn *conn;
 	struct tp_path *path;
 	int on = 1;
 
-	if (!conn || !conn->open || (conn->flags & TP_CONN_LOSS_SEEN))
-		return;
 	if (!tp_loss_is_heavy(tp->total_retrans, tp->data_segs_out, cfg.loss_min_segments,
 			      cfg.loss_shift))
 		return;
+	conn = rescuable(sk, tp, &key);
+	if (!conn || (conn->flags & TP_CONN_LOSS_SEEN))
+		return;
 	conn->flags |= TP_CONN_LOSS_SEEN;
-	if (tp_cc_key(tp) != conn->cc_key)
-		return; /* the application has chosen since */
 	if (cfg.rescue_thin && !cfg.dry_run &&
 	    bpf_setsockopt(ctx, SOL_TCP, TCP_THIN_LINEAR_TIMEOUTS, &on, sizeof(on)))
 		COUNT(trouble[TP_TROUBLE_THIN]);
 	if (!switch_to_rescue(ctx, tp, conn))
 		return;
 	conn->why = TP_WHY_RESCUED;
-	path = bpf_map_lookup_elem(&paths, &conn->key);
+	path = bpf_map_lookup_elem(&paths, &key);
 	if (!path)
 		return;
-	record_decision(ctx, path, conn, conn->arm);
+	record_decision(tp, path, bpf_ktime_get_coarse_ns(), conn->arm, TP_WHY_RESCUED,
+			conn->flags);
 	if (conn->arm < TP_MAX_ARMS)
-		__sync_fetch_and_add(&path->arms[conn->arm].rescued, 1);
+		__sync_fetch_and_add(&arm_at(path, conn->arm)->rescued, 1);
 }
 
 /* ---- the end ---- */
@@ -324,64 +335,72 @@ static __always_inline void release(struct tp_path *path)
 	__sync_lock_test_and_set(&path->busy, 0);
 }
 
-/* The path's entry again, or a new one where it was evicted meanwhile. */
-static __always_inline struct tp_path *closing_path(const struct tp_conn *conn,
-						    const struct tcp_sock *tp, __u64 now_ns)
+/* The arm that this connection tells something of: not where the application
+ * has chosen since. */
+static __always_inline __u8 arm_to_charge(const struct tcp_sock *tp, const struct tp_conn *conn)
 {
-	struct tp_path *path = open_path(&conn->key, tp, now_ns);
-
-	if (!path) {
-		COUNT(trouble[TP_TROUBLE_NO_PATH]);
-		return 0;
-	}
-	if (path->born_ns == conn->path_born_ns)
-		__sync_fetch_and_add(&path->live_flows, -1);
-	else
-		COUNT(trouble[TP_TROUBLE_EVICTED]);
-	return path;
+	if (conn)
+		return tp_cc_key(tp) == conn->cc_key ? conn->arm : TP_NO_ARM;
+	return tp_cc_was_set(tp) ? TP_NO_ARM : arm_in_force(tp);
 }
 
 static __always_inline void learn(const struct tcp_sock *tp, const struct tp_conn *conn,
 				  struct tp_path *path, __u64 now_ns)
 {
 	int failed = tp_timed_out(tp);
-	int tells = failed || tp->bytes_acked >= cfg.min_flow_bytes;
-	int rescued = conn->flags & TP_CONN_RESCUED;
+	__u8 arm = TP_NO_ARM;
 	struct tp_sample s;
 
 	tp_measure(tp, &s);
+	if (failed || tp->bytes_acked >= cfg.min_flow_bytes)
+		arm = arm_to_charge(tp, conn);
 	if (!take(path))
 		return;
-	path->updated_ns = now_ns;
 	tp_learn_path(config(), path, &s, now_ns);
-	if (tells) {
+	if (arm < TP_MAX_ARMS && s.min_rtt_us) {
+		/* Of a rescued connection, what its arm had shown till then. */
+		if (conn && (conn->flags & TP_CONN_RESCUED)) {
+			s.delivery_rate = conn->rescue_rate;
+			s.min_rtt_us = conn->rescue_min_rtt_us;
+		}
 		path->instances++;
-		/* Only what the arm did itself: not what came after the
-		 * application's own change, nor after a rescue. */
-		if (conn->arm < TP_MAX_ARMS && tp_cc_key(tp) == conn->cc_key && s.min_rtt_us &&
-		    tp_learn_arm(config(), path, &path->arms[conn->arm],
-				 rescued ? conn->rescue_rate : s.delivery_rate,
-				 rescued ? conn->rescue_min_rtt_us : s.min_rtt_us, failed, now_ns))
+		if (tp_learn_arm(config(), path, arm_at(path, arm), s.delivery_rate, s.min_rtt_us,
+				 failed, now_ns))
 			COUNT(charged);
 	}
 	release(path);
 }
 
-static __always_inline void closed(struct bpf_sock_ops *ctx, const struct tcp_sock *tp,
-				   struct bpf_sock *sk)
+static __always_inline void count_end(struct tp_path *path, const struct tp_conn *conn)
+{
+	if (conn && conn->path_born_ns && conn->path_born_ns != path->born_ns)
+		COUNT(trouble[TP_TROUBLE_EVICTED]);
+	else if (path->live_flows)
+		__sync_fetch_and_add(&path->live_flows, -1);
+}
+
+static __always_inline void closed(struct bpf_sock *sk, const struct tcp_sock *tp)
 {
 	struct tp_conn *conn = bpf_sk_storage_get(&conns, sk, 0, 0);
+	struct tp_path_key key = {};
+	const struct tp_policy_config *policy = identify(tp, &key);
 	struct tp_path *path;
 	__u64 now_ns;
 
-	if (!conn || !conn->open)
+	if (conn && !conn->open)
+		conn = 0;
+	if (conn)
+		conn->open = 0;
+	if (!policy || policy->leave_alone)
 		return;
-	conn->open = 0;
+	path = bpf_map_lookup_elem(&paths, &key);
+	if (!path)
+		return;
 	COUNT(closed);
+	count_end(path, conn);
 	now_ns = bpf_ktime_get_coarse_ns();
-	path = closing_path(conn, tp, now_ns);
-	if (path)
-		learn(tp, conn, path, now_ns);
+	path->updated_ns = now_ns;
+	learn(tp, conn, path, now_ns);
 }
 
 SEC("sockops")
@@ -410,11 +429,11 @@ int tcpilot(struct bpf_sock_ops *ctx)
 	if (!tp)
 		return 1;
 	if (op == BPF_SOCK_OPS_RETRANS_CB)
-		retransmitted(ctx, tp, sk);
+		retransmitted(ctx, sk, tp);
 	else if (op == BPF_SOCK_OPS_STATE_CB)
-		closed(ctx, tp, sk);
+		closed(sk, tp);
 	else
-		established(ctx, tp,
+		established(ctx, sk, tp,
 			    op == BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB ? TP_CONN_ACTIVE : 0);
 	return 1;
 }

@@ -15,39 +15,51 @@ TP_INLINE const struct sock *tp_sock_of(const struct tcp_sock *tp)
 	return &tp->inet_conn.icsk_inet.sk;
 }
 
-/* A context field, read where it is written: the empty asm keeps the compiler
- * from merging the reads of two branches into one behind a computed pointer,
- * which the verifier refuses. */
-#define TP_CTX(field)                                                                              \
-	({                                                                                         \
-		__u32 v_ = ctx->field;                                                             \
-		asm volatile("" : "+r"(v_));                                                       \
-		v_;                                                                                \
-	})
-
-TP_INLINE void tp_remote(struct bpf_sock_ops *ctx, __u32 addr[4])
+TP_INLINE const struct sock_common *tp_common_of(const struct tcp_sock *tp)
 {
-	if (ctx->family == AF_INET) {
+	return &tp_sock_of(tp)->__sk_common;
+}
+
+TP_INLINE void tp_remote(const struct tcp_sock *tp, __u32 addr[4])
+{
+	const struct sock_common *c = tp_common_of(tp);
+
+	if (c->skc_family == AF_INET) {
 		addr[0] = addr[1] = 0;
 		addr[2] = TP_MAPPED;
-		addr[3] = TP_CTX(remote_ip4);
+		addr[3] = c->skc_daddr;
 	} else {
-		addr[0] = TP_CTX(remote_ip6[0]);
-		addr[1] = TP_CTX(remote_ip6[1]);
-		addr[2] = TP_CTX(remote_ip6[2]);
-		addr[3] = TP_CTX(remote_ip6[3]);
+		addr[0] = c->skc_v6_daddr.in6_u.u6_addr32[0];
+		addr[1] = c->skc_v6_daddr.in6_u.u6_addr32[1];
+		addr[2] = c->skc_v6_daddr.in6_u.u6_addr32[2];
+		addr[3] = c->skc_v6_daddr.in6_u.u6_addr32[3];
 	}
 }
 
-/* The context has the local port in host, the remote one in network order. */
-TP_INLINE __u16 tp_remote_port(struct bpf_sock_ops *ctx)
+TP_INLINE void tp_local(const struct tcp_sock *tp, __u32 addr[4])
 {
-	return (__u16)TP_BE32(ctx->remote_port);
+	const struct sock_common *c = tp_common_of(tp);
+
+	if (c->skc_family == AF_INET) {
+		addr[0] = addr[1] = 0;
+		addr[2] = TP_MAPPED;
+		addr[3] = c->skc_rcv_saddr;
+	} else {
+		addr[0] = c->skc_v6_rcv_saddr.in6_u.u6_addr32[0];
+		addr[1] = c->skc_v6_rcv_saddr.in6_u.u6_addr32[1];
+		addr[2] = c->skc_v6_rcv_saddr.in6_u.u6_addr32[2];
+		addr[3] = c->skc_v6_rcv_saddr.in6_u.u6_addr32[3];
+	}
 }
 
-TP_INLINE __u32 tp_netns_inum(const struct tcp_sock *tp)
+TP_INLINE __u16 tp_local_port(const struct tcp_sock *tp)
 {
-	return tp_sock_of(tp)->__sk_common.skc_net.net->ns.inum;
+	return tp_common_of(tp)->skc_num;
+}
+
+TP_INLINE __u16 tp_remote_port(const struct tcp_sock *tp)
+{
+	return TP_BE32((__u32)tp_common_of(tp)->skc_dport) >> 16;
 }
 
 TP_INLINE __u32 tp_cc_key(const struct tcp_sock *tp)
@@ -55,20 +67,15 @@ TP_INLINE __u32 tp_cc_key(const struct tcp_sock *tp)
 	return tp->inet_conn.icsk_ca_ops->key;
 }
 
+/* name is padded with zeros, as the kernel pads its own. */
 TP_INLINE int tp_cc_is(const struct tcp_sock *tp, const char name[TP_CC_NAME_MAX])
 {
-	char is[TP_CC_NAME_MAX] = {};
+	const __u64 *wanted = __builtin_assume_aligned(name, 8);
+	__u64 is[2] = {};
 
 	if (bpf_probe_read_kernel(is, sizeof(is), tp->inet_conn.icsk_ca_ops->name))
 		return 0;
-#pragma unroll
-	for (int i = 0; i < TP_CC_NAME_MAX; i++) {
-		if (is[i] != name[i])
-			return 0;
-		if (!is[i])
-			return 1;
-	}
-	return 1;
+	return !((is[0] ^ wanted[0]) | (is[1] ^ wanted[1]));
 }
 
 /* A congctl on the route is the administrator's, locked or not. */
@@ -83,13 +90,16 @@ TP_INLINE int tp_route_has_cc(const struct tcp_sock *tp)
 	dst = tp_sock_of(tp)->sk_dst_cache;
 	if (!dst)
 		return 0;
-	metrics = dst->_metrics & ~DST_METRICS_FLAGS;
-	bpf_probe_read_kernel(&cc_key, sizeof(cc_key),
-			      (const __u32 *)metrics + RTAX_CC_ALGO - 1);
+	metrics = dst->_metrics;
+	if (!(metrics & DST_METRICS_REFCOUNTED))
+		return 0; /* the defaults that all routes without metrics share */
+	metrics &= ~DST_METRICS_FLAGS;
+	bpf_probe_read_kernel(&cc_key, sizeof(cc_key), (const __u32 *)metrics + RTAX_CC_ALGO - 1);
 	return cc_key != 0;
 }
 
-TP_INLINE int tp_application_has_cc(const struct tcp_sock *tp)
+/* TCP_CONGESTION was set on this socket: by its application, or by us. */
+TP_INLINE int tp_cc_was_set(const struct tcp_sock *tp)
 {
 	return BPF_CORE_READ_BITFIELD(&tp->inet_conn, icsk_ca_setsockopt);
 }

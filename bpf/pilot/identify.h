@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * identify.h - whose is a connection?  The policy it falls under (the first
+ * rule that matches), its path, and whether it is to be left alone.
+ *
+ * Rules are scanned, not looked up: they match on five things at once and their
+ * order decides.  That costs about ten instructions per rule, once at each end
+ * of a connection; no rules cost nothing, since cfg is constant for the
+ * verifier.
+ */
+#ifndef TCPILOT_PILOT_IDENTIFY_H
+#define TCPILOT_PILOT_IDENTIFY_H
+
+/* The socket's cgroup and its ancestors, nearest first. */
+static __always_inline void cgroup_line(const struct tcp_sock *tp, __u64 ids[TP_CGROUP_DEPTH])
+{
+	const struct cgroup *cgrp = tp_sock_of(tp)->sk_cgrp_data.cgroup;
+
+	for (int i = 0; i < TP_CGROUP_DEPTH; i++) {
+		const struct cgroup_subsys_state *parent;
+
+		if (!cgrp)
+			return;
+		ids[i] = cgrp->kn->id;
+		parent = cgrp->self.parent;
+		cgrp = parent ? parent->cgroup : 0;
+	}
+}
+
+static __always_inline int is_among(const __u64 ids[TP_CGROUP_DEPTH], __u64 id)
+{
+	int found = !id;
+
+#pragma unroll
+	for (int i = 0; i < TP_CGROUP_DEPTH; i++)
+		found |= ids[i] == id;
+	return found;
+}
+
+struct match {
+	__u64 cgroups[TP_CGROUP_DEPTH];
+	__u32 netns_inum;
+	__u16 local_port;
+	__u16 remote_port;
+};
+
+static __always_inline int rule_matches(const struct tp_rule *r, const struct match *m,
+					const __u32 remote[4])
+{
+	__u32 differs = 0;
+
+	if (r->disabled)
+		return 0;
+#pragma unroll
+	for (int i = 0; i < 4; i++)
+		differs |= (remote[i] & r->mask[i]) ^ r->prefix[i];
+	if (differs)
+		return 0;
+	if (r->netns_inum && r->netns_inum != m->netns_inum)
+		return 0;
+	if (r->local_port_first &&
+	    (m->local_port < r->local_port_first || m->local_port > r->local_port_last))
+		return 0;
+	if (r->remote_port_first &&
+	    (m->remote_port < r->remote_port_first || m->remote_port > r->remote_port_last))
+		return 0;
+	return !cfg.rules_use_cgroups || is_among(m->cgroups, r->cgroup_id);
+}
+
+static __always_inline __u8 find_policy(const struct tcp_sock *tp, const __u32 remote[4])
+{
+	struct match m = {};
+
+	if (!cfg.rules)
+		return 0;
+	m.netns_inum = tp_common_of(tp)->skc_net.net->ns.inum;
+	m.local_port = tp_local_port(tp);
+	m.remote_port = tp_remote_port(tp);
+	if (cfg.rules_use_cgroups)
+		cgroup_line(tp, m.cgroups);
+	for (int i = 0; i < TP_MAX_RULES && i < cfg.rules; i++)
+		if (rule_matches(&rules[i], &m, remote))
+			return rules[i].policy & (TP_MAX_POLICIES - 1);
+	return 0;
+}
+
+/* Fills in the path's key; returns the policy, or 0 for loopback where that is
+ * not ours. */
+static __always_inline const struct tp_policy_config *identify(const struct tcp_sock *tp,
+							       struct tp_path_key *key)
+{
+	const struct tp_policy_config *policy;
+	__u32 remote[4];
+	__u8 p;
+
+	tp_remote(tp, remote);
+	if (!cfg.manage_loopback && tp_is_loopback(remote))
+		return 0;
+	p = find_policy(tp, remote);
+	policy = &config()->policy[p];
+	key->netns_cookie = tp_common_of(tp)->skc_net.net->net_cookie;
+	key->policy = p;
+	tp_path_prefix(policy, remote, key);
+	return policy;
+}
+
+/*
+ * Algorithms are told apart by the kernel's key; names are compared once, when
+ * an algorithm is first seen in force.  The look-ups are functions of their own,
+ * which the verifier checks once and not anew for each way that leads to them.
+ */
+__noinline __u32 arm_of_key(__u32 key)
+{
+	__u32 arm = TP_NO_ARM;
+
+#pragma unroll
+	for (__u32 i = 0; i < TP_MAX_ARMS; i++)
+		if (arm_key[i] == key)
+			arm = i;
+	return arm;
+}
+
+__noinline int is_default_key(__u32 key)
+{
+	int found = 0;
+
+#pragma unroll
+	for (int i = 0; i < TP_MAX_DEFAULTS; i++)
+		found |= default_key[i] == key;
+	return found;
+}
+
+static __always_inline void learn_keys(const struct tcp_sock *tp)
+{
+	__u32 key = tp_cc_key(tp);
+
+	foreign_key = key;
+	for (int i = 0; i < TP_MAX_ARMS && i < cfg.arms; i++)
+		if (tp_cc_is(tp, config()->arm[i]))
+			arm_key[i] = key;
+	for (int i = 0; i < TP_MAX_DEFAULTS && i < cfg.defaults; i++)
+		if (tp_cc_is(tp, config()->replace_defaults[i]))
+			default_key[i] = key;
+}
+
+/* The arm that is in force. */
+static __always_inline __u32 arm_in_force(const struct tcp_sock *tp)
+{
+	__u32 arm = arm_of_key(tp_cc_key(tp));
+
+	if (arm == TP_NO_ARM && foreign_key != tp_cc_key(tp)) {
+		learn_keys(tp);
+		arm = arm_of_key(tp_cc_key(tp));
+	}
+	return arm;
+}
+
+static __always_inline int is_replaceable_default(const struct tcp_sock *tp)
+{
+	int found = is_default_key(tp_cc_key(tp));
+
+	if (!found && foreign_key != tp_cc_key(tp)) {
+		learn_keys(tp);
+		found = is_default_key(tp_cc_key(tp));
+	}
+	return found;
+}
+
+/* A reason to leave a connection alone, or TP_WHY_UNSEEN.  Only for one whose
+ * algorithm the pilot has not changed. */
+static __always_inline __u8 hands_off(const struct tcp_sock *tp,
+				      const struct tp_policy_config *policy)
+{
+	if (policy->leave_alone)
+		return TP_WHY_EXCLUDED;
+	if (tp_cc_was_set(tp))
+		return TP_WHY_APPLICATION;
+	if (tp_route_has_cc(tp))
+		return TP_WHY_ROUTE;
+	if (!is_replaceable_default(tp))
+		return TP_WHY_ADMINISTRATOR;
+	return TP_WHY_UNSEEN;
+}
+
+#endif
