@@ -189,8 +189,9 @@ pub fn send_some(socket: impl AsFd, bytes: &[u8]) -> io::Result<Option<usize>> {
 /// # Errors
 /// What `writev` says. The caller's process must ignore `SIGPIPE`, as Rust's runtime does.
 pub fn send_pair(socket: impl AsFd, head: &[u8], body: &[u8]) -> io::Result<Option<usize>> {
-    if head.is_empty() {
-        return send_some(socket, body);
+    match (head, body) {
+        ([], only) | (only, []) => return send_some(socket, only),
+        _ => {}
     }
     let slices = [IoSlice::new(head), IoSlice::new(body)];
     Ok(unless_blocked(rustix::io::writev(socket, &slices))?)

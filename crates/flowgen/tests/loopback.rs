@@ -6,7 +6,7 @@
 use flowgen::abort::{self, AbortOptions, How};
 use flowgen::bulk::{self, BulkOptions, ConnectionReport};
 use flowgen::hold::{self, HoldOptions};
-use flowgen::protocol::Limit;
+use flowgen::protocol::{Limit, REQUEST_BYTES, ReceiverReport};
 use flowgen::server::{ServeOptions, Server};
 use flowgen::short::{self, ShortOptions, Until};
 use flowgen::spread::{self, SpreadOptions};
@@ -145,6 +145,31 @@ fn silent_peer_is_given_up_after_the_wait() {
     assert!(reports[0].error.as_ref().unwrap().contains("report"));
     assert_eq!(reports[0].bytes, 1000, "acknowledged by the peer's kernel");
     assert_eq!(reports[0].goodput_bits_per_s, None);
+}
+
+#[test]
+fn sending_stops_at_the_deadline_even_when_the_peer_does_not_read() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let to = listener.local_addr().unwrap();
+    let peer = std::thread::spawn(move || {
+        let (mut peer, _) = listener.accept().unwrap();
+        std::thread::sleep(SECOND);
+        let mut all = Vec::new();
+        peer.read_to_end(&mut all).unwrap();
+        let seen = ReceiverReport {
+            bytes: (all.len() - REQUEST_BYTES) as u64,
+            first_to_last: SECOND,
+        };
+        peer.write_all(&seen.encode()).unwrap();
+        seen.bytes
+    });
+    let (reports, _) = run_bulk(&bulk_options(to, Limit::Time(SECOND / 5)));
+    assert_eq!(reports[0].error, None);
+    let bytes = peer.join().unwrap();
+    assert_eq!(reports[0].bytes, bytes);
+    assert_eq!(reports[0].goodput_bits_per_s, Some(bytes as f64 * 8.0));
+    // What the buffers held when the deadline came, not what a second more would have brought.
+    assert!(bytes < 64_000_000, "{bytes}");
 }
 
 #[test]
