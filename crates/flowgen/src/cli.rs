@@ -83,10 +83,10 @@ pub struct Bulk {
     /// Send so much on each connection; k, M, G are powers of 1000.
     #[arg(long, value_name = "N", value_parser = byte_count)]
     bytes: Option<u64>,
-    /// Connections in all.
-    #[arg(long, value_name = "K", default_value_t = 1)]
-    count: u64,
-    /// Connections at the same time; without --count, also in all.
+    /// Connections in all [default: one in each place of --parallel].
+    #[arg(long, value_name = "K")]
+    count: Option<u64>,
+    /// Connections at the same time.
     #[arg(long, value_name = "P", default_value_t = 1, value_parser = parallelism)]
     parallel: usize,
     /// The server sends.
@@ -234,7 +234,7 @@ impl From<&Bulk> for BulkOptions {
             to: args.to,
             limit: args.bytes.map_or_else(time, Limit::Bytes),
             reverse: args.reverse,
-            count: args.count.max(args.parallel as u64),
+            count: args.count.unwrap_or(args.parallel as u64),
             parallel: args.parallel,
             cc: args.cc.clone(),
             bind: args.bind,

@@ -85,7 +85,7 @@ impl Error {
     #[must_use]
     pub fn remedy(&self) -> Option<&'static str> {
         match self {
-            Self::Connect { source, .. } => remedy_for_connect(source.kind()),
+            Self::Connect { source, .. } => remedy_for_connect(source),
             Self::Listen { source, .. } => match source.kind() {
                 ErrorKind::AddrInUse => Some("stop the other listener or use another port"),
                 ErrorKind::AddrNotAvailable => Some("use an address of this host, or [::]"),
@@ -120,8 +120,11 @@ impl Error {
     }
 }
 
-fn remedy_for_connect(kind: ErrorKind) -> Option<&'static str> {
-    match kind {
+fn remedy_for_connect(source: &io::Error) -> Option<&'static str> {
+    if source.raw_os_error() == Some(libc::EMFILE) {
+        return Some("raise the limit of open files (ulimit -n)");
+    }
+    match source.kind() {
         ErrorKind::ConnectionRefused => Some("start `flowgen serve` there first"),
         ErrorKind::NetworkUnreachable | ErrorKind::HostUnreachable => {
             Some("see ip route get for that address")

@@ -2,12 +2,14 @@
 
 use crate::error::{Error, Result};
 use crate::net::{self, ConnectOptions, Discarder, Interest, Poller, ZEROS};
-use crate::protocol::ECHO;
+use crate::protocol::{ECHO, QUIT};
 use serde::Serialize;
+use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
+const HOLDING: &str = "holding a connection";
 /// Connections that are being opened at the same time.
 const OPENING: usize = 256;
 /// Shortest time between two sends on a connection; higher rates send more at a time.
@@ -35,7 +37,7 @@ pub struct HoldOptions {
 pub struct HoldReport {
     /// Connections that the server has answered on.
     pub opened: usize,
-    /// Connections that returned every byte, the one sent last included.
+    /// Connections that returned every byte and closed when asked to.
     pub alive_at_end: usize,
     /// Connections that could not be opened, broke, or fell silent.
     pub errors: usize,
@@ -45,9 +47,22 @@ pub struct HoldReport {
     pub first_error: Option<String>,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// Until the first byte could be sent.
+    Connecting,
+    /// Until the server has answered.
+    Asked,
+    /// Open, and trickling.
+    Open,
+    /// Until the last echo and the server's FIN; `asked` once the last byte could be sent.
+    Leaving { asked: bool },
+}
+
 #[derive(Debug)]
 struct Held {
     socket: OwnedFd,
+    phase: Phase,
     sent_bytes: u64,
     echoed_bytes: u64,
 }
@@ -57,9 +72,10 @@ struct Hold<'a> {
     poller: Poller,
     held: Vec<Option<Held>>,
     discarder: Discarder,
-    /// Started, and neither answered nor failed.
-    opening: usize,
+    /// Connections that have to leave their phase before the run goes on: all but open ones.
+    pending: usize,
     opened: usize,
+    alive: usize,
     errors: usize,
     bytes: u64,
     first_error: Option<Error>,
@@ -75,18 +91,19 @@ pub fn run(options: &HoldOptions) -> Result<HoldReport> {
         poller: Poller::new()?,
         held: Vec::with_capacity(options.connections),
         discarder: Discarder::default(),
-        opening: 0,
+        pending: 0,
         opened: 0,
+        alive: 0,
         errors: 0,
         bytes: 0,
         first_error: None,
     };
     hold.open()?;
     hold.trickle()?;
-    let alive_at_end = hold.take_stock()?;
+    hold.take_stock()?;
     Ok(HoldReport {
         opened: hold.opened,
-        alive_at_end,
+        alive_at_end: hold.alive,
         errors: hold.errors,
         bytes: hold.bytes,
         first_error: hold.first_error.as_ref().map(Error::with_remedy),
@@ -97,17 +114,14 @@ impl Hold<'_> {
     /// Opens all; the echo of the first byte says that the server has taken a connection.
     fn open(&mut self) -> Result<()> {
         let mut progress = Instant::now();
-        while self.held.len() < self.options.connections || self.opening > 0 {
-            while self.held.len() < self.options.connections && self.opening < OPENING {
+        while self.held.len() < self.options.connections || self.pending > 0 {
+            while self.held.len() < self.options.connections && self.pending < OPENING {
                 self.start_one()?;
             }
-            let before = self.opened + self.errors;
-            self.collect(LONGEST_NAP)?;
-            if self.opened + self.errors > before {
+            if self.collect(LONGEST_NAP)? {
                 progress = Instant::now();
             } else if progress.elapsed() > self.options.wait {
-                self.drop_silent("opening");
-                return Ok(());
+                self.drop_pending("opening");
             }
         }
         Ok(())
@@ -115,19 +129,19 @@ impl Hold<'_> {
 
     fn start_one(&mut self) -> Result<()> {
         let token = self.held.len();
-        self.opening += 1;
         match net::start_connect(self.options.to, ConnectOptions::default()) {
             Ok(socket) => {
                 self.poller.add(&socket, token, Interest::Write)?;
+                self.pending += 1;
                 self.held.push(Some(Held {
                     socket,
+                    phase: Phase::Connecting,
                     sent_bytes: 0,
                     echoed_bytes: 0,
                 }));
             }
             Err(error) => {
                 self.held.push(None);
-                self.opening -= 1;
                 self.count_error(error);
             }
         }
@@ -136,7 +150,7 @@ impl Hold<'_> {
 
     fn fail(&mut self, token: usize, error: Error) {
         if let Some(held) = self.held[token].take() {
-            self.opening -= usize::from(held.echoed_bytes == 0);
+            self.pending -= usize::from(held.phase != Phase::Open);
             self.count_error(error);
         }
     }
@@ -161,32 +175,38 @@ impl Hold<'_> {
         let Some(held) = self.held[token].as_mut() else {
             return Ok(());
         };
-        if held.sent_bytes == 0 {
+        if held.phase == Phase::Connecting {
             let to = self.options.to;
-            let sent = net::send_some(&held.socket, &[ECHO])
-                .map_err(|source| Error::Connect { to, source })?;
-            if sent.is_none() {
+            let sent = net::send_some(&held.socket, &[ECHO]);
+            if sent
+                .map_err(|source| Error::Connect { to, source })?
+                .is_none()
+            {
                 return Ok(());
             }
             held.sent_bytes = 1;
+            held.phase = Phase::Asked;
             return self.poller.modify(&held.socket, token, Interest::Read);
         }
-        let action = "holding a connection";
-        match self
-            .discarder
-            .discard(&held.socket, u64::MAX)
-            .map_err(Error::io(action))?
-        {
+        let received = self.discarder.discard(&held.socket, u64::MAX);
+        match received.map_err(Error::io(HOLDING))? {
             None => Ok(()),
-            Some(0) => Err(Error::Closed { action }),
+            Some(0) if held.has_left() => {
+                self.held[token] = None;
+                self.alive += 1;
+                self.pending -= 1;
+                Ok(())
+            }
+            Some(0) => Err(Error::Closed { action: HOLDING }),
             Some(bytes) => {
-                if held.echoed_bytes == 0 {
-                    self.opened += 1;
-                    self.opening -= 1;
-                }
                 held.echoed_bytes += bytes as u64;
                 self.bytes += bytes as u64;
-                Ok(())
+                if held.phase == Phase::Asked {
+                    held.phase = Phase::Open;
+                    self.opened += 1;
+                    self.pending -= 1;
+                }
+                held.ask_to_leave().map_err(Error::io(HOLDING))
             }
         }
     }
@@ -204,7 +224,7 @@ impl Hold<'_> {
             let elapsed = begin.elapsed().min(self.options.time);
             let due = (elapsed.as_secs_f64() / interval_seconds * count as f64) as u64;
             while turn < due {
-                self.send((turn % count as u64) as usize, chunk);
+                self.send((turn % count as u64) as usize, &ZEROS[..chunk]);
                 turn += 1;
             }
             if elapsed == self.options.time {
@@ -220,50 +240,68 @@ impl Hold<'_> {
         }
     }
 
-    fn send(&mut self, token: usize, bytes: usize) {
+    fn send(&mut self, token: usize, bytes: &[u8]) {
         let Some(held) = self.held.get_mut(token).and_then(Option::as_mut) else {
             return;
         };
-        match net::send_some(&held.socket, &ZEROS[..bytes]) {
-            Ok(sent) => held.sent_bytes += sent.unwrap_or(0) as u64,
-            Err(source) => self.fail(token, Error::io("holding a connection")(source)),
+        if let Err(source) = held.send(bytes) {
+            self.fail(token, Error::io(HOLDING)(source));
         }
     }
 
-    /// Sends a last byte on each, waits for the echoes and counts who returned everything.
-    fn take_stock(&mut self) -> Result<usize> {
+    /// Asks the server to return what it still has and to close: it is alive who did both. That
+    /// the server closes first also leaves no TIME_WAIT on this side's ports.
+    fn take_stock(&mut self) -> Result<()> {
         for token in 0..self.held.len() {
-            self.send(token, 1);
+            let Some(held) = self.held[token].as_mut() else {
+                continue;
+            };
+            held.phase = Phase::Leaving { asked: false };
+            self.pending += 1;
+            if let Err(source) = held.ask_to_leave() {
+                self.fail(token, Error::io(HOLDING)(source));
+            }
         }
         let mut progress = Instant::now();
-        while self.silent().next().is_some() {
+        while self.pending > 0 {
             if self.collect(LONGEST_NAP)? {
                 progress = Instant::now();
             } else if progress.elapsed() > self.options.wait {
-                break;
+                self.drop_pending("waiting for the last echo");
             }
         }
-        self.drop_silent("waiting for the last echo");
-        Ok(self.held.iter().flatten().count())
+        Ok(())
     }
 
-    fn silent(&self) -> impl Iterator<Item = usize> + '_ {
-        self.held.iter().enumerate().filter_map(|(token, held)| {
-            held.as_ref()
-                .filter(|held| held.echoed_bytes < held.sent_bytes.max(1))
-                .map(|_| token)
-        })
-    }
-
-    fn drop_silent(&mut self, action: &'static str) {
-        for token in self.silent().collect::<Vec<_>>() {
-            self.fail(
-                token,
-                Error::Timeout {
-                    action,
-                    wait: self.options.wait,
-                },
-            );
+    fn drop_pending(&mut self, action: &'static str) {
+        let wait = self.options.wait;
+        for token in 0..self.held.len() {
+            let phase = self.held[token].as_ref().map(|held| held.phase);
+            if phase.is_some_and(|phase| phase != Phase::Open) {
+                self.fail(token, Error::Timeout { action, wait });
+            }
         }
+    }
+}
+
+impl Held {
+    /// Sends what fits; a full socket has its trickle already.
+    fn send(&mut self, bytes: &[u8]) -> io::Result<bool> {
+        let sent = net::send_some(&self.socket, bytes)?;
+        self.sent_bytes += sent.unwrap_or(0) as u64;
+        Ok(sent.is_some())
+    }
+
+    /// Sends the last byte, if that is due; a full socket is asked again after its next echo.
+    fn ask_to_leave(&mut self) -> io::Result<()> {
+        if self.phase == (Phase::Leaving { asked: false }) {
+            let asked = self.send(&[QUIT])?;
+            self.phase = Phase::Leaving { asked };
+        }
+        Ok(())
+    }
+
+    fn has_left(&self) -> bool {
+        self.phase == (Phase::Leaving { asked: true }) && self.echoed_bytes == self.sent_bytes
     }
 }

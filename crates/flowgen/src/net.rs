@@ -8,6 +8,7 @@ use rustix::net::{
 };
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -22,7 +23,7 @@ pub static ZEROS: [u8; BLOCK_BYTES] = [0; BLOCK_BYTES];
 const BACKLOG: i32 = 65_535;
 /// Open files asked for, the kernel's default `fs.nr_open`.
 const OPEN_FILES: u64 = 1 << 20;
-const EVENTS_PER_WAIT: usize = 512;
+const EVENTS_PER_WAIT: usize = 256;
 
 /// Choices made on a client's socket before it connects.
 #[derive(Debug, Clone, Copy, Default)]
@@ -188,8 +189,9 @@ pub fn send_some(socket: impl AsFd, bytes: &[u8]) -> io::Result<Option<usize>> {
 /// # Errors
 /// What `writev` says. The caller's process must ignore `SIGPIPE`, as Rust's runtime does.
 pub fn send_pair(socket: impl AsFd, head: &[u8], body: &[u8]) -> io::Result<Option<usize>> {
-    if head.is_empty() {
-        return send_some(socket, body);
+    match (head, body) {
+        ([], only) | (only, []) => return send_some(socket, only),
+        _ => {}
     }
     let slices = [IoSlice::new(head), IoSlice::new(body)];
     Ok(unless_blocked(rustix::io::writev(socket, &slices))?)
@@ -278,9 +280,9 @@ pub struct Ready {
 }
 
 /// An epoll set.
+#[derive(Debug)]
 pub struct Poller {
     epoll: OwnedFd,
-    events: Vec<epoll::Event>,
     ready: Vec<Ready>,
 }
 
@@ -291,10 +293,8 @@ impl Poller {
     /// [`Error::Io`].
     pub fn new() -> Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(Error::io("epoll"))?;
-        let events = Vec::with_capacity(EVENTS_PER_WAIT);
         Ok(Self {
             epoll,
-            events,
             ready: Vec::with_capacity(EVENTS_PER_WAIT),
         })
     }
@@ -330,15 +330,15 @@ impl Poller {
     /// # Errors
     /// [`Error::Io`].
     pub fn wait(&mut self, timeout: Option<Duration>) -> Result<&[Ready]> {
-        self.events.clear();
         self.ready.clear();
         let timeout = timeout.map(timespec);
-        let room = rustix::buffer::spare_capacity(&mut self.events);
-        match epoll::wait(&self.epoll, room, timeout.as_ref()) {
-            Ok(_) | Err(Errno::INTR) => {}
+        let mut room = [const { MaybeUninit::<epoll::Event>::uninit() }; EVENTS_PER_WAIT];
+        let events = match epoll::wait(&self.epoll, &mut room, timeout.as_ref()) {
+            Ok((events, _)) => events,
+            Err(Errno::INTR) => return Ok(&self.ready),
             Err(source) => return Err(Error::io("epoll")(source)),
-        }
-        self.ready.extend(self.events.iter().map(|event| {
+        };
+        self.ready.extend(events.iter().map(|event| {
             let flags = event.flags;
             Ready {
                 token: usize::try_from(event.data.u64()).unwrap_or(usize::MAX),

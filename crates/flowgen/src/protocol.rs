@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `S` | short: the server answers its fixed number of bytes and closes |
 //! | `O` | one-byte sink: the server closes |
-//! | `E` | echo: the server returns every byte, this one included |
+//! | `E` | echo: the server returns every byte, this one included, and closes after a `Q` |
 //! | `F` | a 24-byte [`Request`] header follows (`FLWG`, version, kind, …) |
 //!
 //! *Upload*: the client sends until it half-closes; the server answers one
@@ -12,7 +12,7 @@
 //! frame of length 0 ends the data; the client answers its [`ReceiverReport`], and only then, so
 //! that the counters are final, does the server send one [`SenderReport`]. *Sink*: the server
 //! reads the announced number of bytes and closes first, which leaves TIME_WAIT and its port on
-//! the server. Integers are little-endian.
+//! the server, as the `Q` of an echo does. Integers are little-endian.
 
 use crate::error::{Error, Result};
 use crate::tcp_info::TcpInfo;
@@ -24,6 +24,8 @@ pub const SHORT: u8 = b'S';
 pub const ONE_BYTE_SINK: u8 = b'O';
 /// First byte of the echo mode.
 pub const ECHO: u8 = b'E';
+/// Byte of the echo mode that makes the server close, once it has been returned.
+pub const QUIT: u8 = b'Q';
 /// First bytes of a [`Request`] header.
 pub const MAGIC: [u8; 4] = *b"FLWG";
 /// Bytes of an encoded [`Request`].

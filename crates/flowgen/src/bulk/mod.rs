@@ -61,7 +61,8 @@ pub fn run(options: &BulkOptions, each: impl FnMut(&ConnectionReport) + Send) ->
     };
     std::thread::scope(|scope| {
         // The calling thread is the first worker: one at a time needs no other.
-        for _ in 1..options.parallel {
+        let places = options.count.min(options.parallel as u64);
+        for _ in 1..places {
             scope.spawn(worker);
         }
         worker();

@@ -40,21 +40,28 @@ fn attempt(options: &BulkOptions, report: &mut ConnectionReport) -> Result<()> {
         download(&socket, options, report)
     } else {
         report.cc_start = Some(net::congestion_control(&socket));
-        let result = upload(&socket, options, report);
+        let mut sent_bytes = 0;
+        let result = upload(&socket, options, report, &mut sent_bytes);
         // Also after a failure: how far it came is the interesting part.
         let info = TcpInfo::read(&socket).map_err(Error::io("reading TCP_INFO"))?;
         let cc_end = net::congestion_control(&socket);
         report.set_sender(info, cc_end);
         if result.is_err() {
-            // The SYN and the header were acknowledged too.
-            report.bytes = info.acked_bytes.saturating_sub(1 + REQUEST_BYTES as u64);
+            // SYN and header were acknowledged too, and perhaps a FIN after the last byte.
+            let acked_bytes = info.acked_bytes.saturating_sub(1 + REQUEST_BYTES as u64);
+            report.bytes = acked_bytes.min(sent_bytes);
         }
         result
     }
 }
 
-fn upload(socket: &OwnedFd, options: &BulkOptions, report: &mut ConnectionReport) -> Result<()> {
-    send_payload(socket, options.limit, options.wait)?;
+fn upload(
+    socket: &OwnedFd,
+    options: &BulkOptions,
+    report: &mut ConnectionReport,
+    sent_bytes: &mut u64,
+) -> Result<()> {
+    send_payload(socket, options.limit, options.wait, sent_bytes)?;
     rustix::net::shutdown(socket, Shutdown::Write).map_err(Error::io("half-closing"))?;
     let mut raw = [0; RECEIVER_REPORT_BYTES];
     receive_exactly(
@@ -68,8 +75,14 @@ fn upload(socket: &OwnedFd, options: &BulkOptions, report: &mut ConnectionReport
 }
 
 /// Sends header and payload until the limit. A time limit is kept exactly, even when the socket
-/// is full; with a byte limit, `wait` bounds each standstill.
-fn send_payload(socket: &OwnedFd, limit: Limit, wait: Duration) -> Result<()> {
+/// is full; with a byte limit, `wait` bounds each standstill. `sent_bytes` counts the payload that
+/// the kernel has taken.
+fn send_payload(
+    socket: &OwnedFd,
+    limit: Limit,
+    wait: Duration,
+    sent_bytes: &mut u64,
+) -> Result<()> {
     let header = Request::Upload.encode();
     let mut header_left_bytes = header.len();
     let (mut left_bytes, deadline) = match limit {
@@ -90,6 +103,7 @@ fn send_payload(socket: &OwnedFd, limit: Limit, wait: Duration) -> Result<()> {
         let of_header = sent.min(header_left_bytes);
         header_left_bytes -= of_header;
         left_bytes -= (sent - of_header) as u64;
+        *sent_bytes += (sent - of_header) as u64;
         let blocked = sent < offered;
         if blocked && !net::wait_for(socket, PollFlags::OUT, left_time)? && deadline.is_none() {
             return Err(Error::Timeout {

@@ -4,7 +4,7 @@ use super::download::Download;
 use crate::meter::ArrivalMeter;
 use crate::net::{self, Discarder, Interest, ZEROS};
 use crate::protocol::{
-    ECHO, MAGIC, ONE_BYTE_SINK, RECEIVER_REPORT_BYTES, REQUEST_BYTES, Request, SHORT,
+    ECHO, MAGIC, ONE_BYTE_SINK, QUIT, RECEIVER_REPORT_BYTES, REQUEST_BYTES, Request, SHORT,
 };
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -44,8 +44,8 @@ enum State {
     Filler { left_bytes: u64 },
     /// Sending a report, then closing.
     Reply { bytes: Vec<u8>, sent: usize },
-    /// Returning what comes; `pending` is what did not fit.
-    Echo { pending: Vec<u8> },
+    /// Returning what comes; `pending` is what did not fit, `quit` says that it was the last.
+    Echo { pending: Vec<u8>, quit: bool },
 }
 
 /// A socket and its state.
@@ -155,6 +155,7 @@ impl Connection {
             ONE_BYTE_SINK => return Ok(Some(Step::Done)),
             ECHO => State::Echo {
                 pending: raw[..*have].to_vec(),
+                quit: false,
             },
             first if first == MAGIC[0] && *have < REQUEST_BYTES => return Ok(None),
             _ => match Request::decode(raw).map_err(io::Error::other)? {
@@ -189,35 +190,30 @@ impl Connection {
     }
 
     fn echo(&mut self) -> io::Result<Option<Step>> {
-        let State::Echo { pending } = &mut self.state else {
+        let State::Echo { pending, quit } = &mut self.state else {
             return Ok(None);
         };
-        if !pending.is_empty() {
+        if pending.is_empty() {
+            let mut room = [0; ECHO_BYTES];
+            match net::receive(&self.socket, &mut room)? {
+                None => return Ok(Some(Step::Wait(Interest::Read))),
+                Some(0) => return Ok(Some(Step::Done)),
+                Some(bytes) => {
+                    *quit = room[bytes - 1] == QUIT;
+                    let sent = net::send_some(&self.socket, &room[..bytes])?.unwrap_or(0);
+                    pending.extend_from_slice(&room[sent..bytes]);
+                }
+            }
+        } else {
             let sent = net::send_some(&self.socket, pending)?.unwrap_or(0);
             pending.drain(..sent);
-            if !pending.is_empty() {
-                return Ok(Some(Step::Wait(Interest::Write)));
-            }
-            // Thousands of idle connections should not hold a buffer each.
-            *pending = Vec::new();
-            return Ok(Some(Step::Wait(Interest::Read)));
         }
-        let mut room = [0; ECHO_BYTES];
-        match net::receive(&self.socket, &mut room)? {
-            None => Ok(Some(Step::Wait(Interest::Read))),
-            Some(0) => Ok(Some(Step::Done)),
-            Some(bytes) => {
-                let sent = net::send_some(&self.socket, &room[..bytes])?.unwrap_or(0);
-                pending.extend_from_slice(&room[sent..bytes]);
-                let blocked = !pending.is_empty();
-                let interest = if blocked {
-                    Interest::Write
-                } else {
-                    Interest::Read
-                };
-                Ok(Some(Step::Wait(interest)))
-            }
+        if !pending.is_empty() {
+            return Ok(Some(Step::Wait(Interest::Write)));
         }
+        // Thousands of idle connections should not hold a buffer each.
+        *pending = Vec::new();
+        Ok(Some(done_when(*quit, Interest::Read)))
     }
 }
 

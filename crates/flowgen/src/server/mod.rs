@@ -28,6 +28,7 @@ pub struct ServeOptions {
 }
 
 /// A listening server and its connections.
+#[derive(Debug)]
 pub struct Server {
     listener: OwnedFd,
     poller: Poller,
