@@ -1,1 +1,3 @@
+//! An autopilot for Linux TCP.
 
+pub mod config;
