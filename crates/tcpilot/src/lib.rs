@@ -1,3 +1,4 @@
 //! An autopilot for Linux TCP.
 
 pub mod config;
+pub mod state;
