@@ -57,6 +57,7 @@ pub(super) fn check(db: &mut Connection) -> rusqlite::Result<Result<(), String>>
     db.pragma_update(None, "cell_size_check", true)?;
     db.pragma_update(None, "trusted_schema", false)?;
     db.pragma_update(None, "synchronous", "FULL")?;
+    db.pragma_update_and_check(None, "journal_mode", "DELETE", |_| Ok(()))?;
     // Writers wait for each other here, so that two that start at once do not both create the tables.
     let transaction = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let pragma =
@@ -73,6 +74,10 @@ pub(super) fn check(db: &mut Connection) -> rusqlite::Result<Result<(), String>>
             [env!("CARGO_PKG_VERSION")],
         )?;
         return transaction.commit().map(Ok);
+    }
+    // The file can be written, so this comes of the version bytes in its header.
+    if transaction.is_readonly("main")? {
+        return Ok(Err("its header is damaged".to_owned()));
     }
     if application != APPLICATION_ID {
         return Ok(Err("it is a database of another program".to_owned()));

@@ -205,14 +205,22 @@ fn classify(path: &Path, error: rusqlite::Error) -> StateError {
                 source: std::io::Error::other(error.to_string()),
             }
         }
-        // An I/O error is the disk's or the file system's: the file may be sound.
-        Some(ErrorCode::SystemIoFailure | ErrorCode::OutOfMemory) => StateError::Database {
-            path,
-            source: error,
-        },
-        _ => StateError::Damaged {
+        // Unknown is SQLITE_ERROR: our statements are right, so a table or column is not. No code at
+        // all: a column has another type than we wrote.
+        Some(
+            ErrorCode::DatabaseCorrupt
+            | ErrorCode::NotADatabase
+            | ErrorCode::TypeMismatch
+            | ErrorCode::Unknown,
+        )
+        | None => StateError::Damaged {
             path,
             why: error.to_string(),
+        },
+        // An I/O error, say, is the disk's or the file system's: the file may be sound.
+        Some(_) => StateError::Database {
+            path,
+            source: error,
         },
     }
 }
