@@ -1,0 +1,120 @@
+//! The configuration as the kernel side gets it.
+
+use std::ffi::c_char;
+
+use tcpilot_abi::{
+    TP_ABI_VERSION, TP_CC_NAME_MAX, TP_MAX_ARMS, TP_MAX_DEFAULTS, TP_MAX_POLICIES, tp_arm_config,
+    tp_config, tp_policy_config,
+};
+
+use super::policies::{LEAVE_ALONE_ID, RESERVED};
+use super::{Algorithm, Config, PrefixOverrides};
+
+const NS_PER_S: u64 = 1_000_000_000;
+
+impl Config {
+    /// The structure that BPF reads. `arms` are the congestion controls that the kernel really has, in
+    /// the order of their numbers; those beyond [`TP_MAX_ARMS`] are passed over.
+    ///
+    /// The rescue's algorithm is copied as configured: whoever knows that the kernel lacks it clears
+    /// `rescue_cc`. `rules` counts [`Config::rules`].
+    pub fn to_abi(&self, arms: &[String]) -> tp_config {
+        let arms = &arms[..arms.len().min(TP_MAX_ARMS as usize)];
+        let rules = self.rules();
+        let defaults = self.replace_defaults.len().min(TP_MAX_DEFAULTS as usize);
+        let mut config = tp_config {
+            abi_version: TP_ABI_VERSION,
+            epsilon: self.learner.epsilon,
+            min_instances: self.learner.min_instances,
+            learning_shift: self.learner.learning_shift,
+            loss_shift: self.rescue.loss_shift,
+            loss_min_segments: self.rescue.min_segments,
+            window_ns: u64::from(self.learner.window_s) * NS_PER_S,
+            ssthresh_window_ns: u64::from(self.ssthresh.window_s) * NS_PER_S,
+            ssthresh_floor_packets: self.ssthresh.floor_packets,
+            max_unpaid: self.learner.max_unpaid,
+            min_flow_bytes: self.learner.min_flow_bytes,
+            arms: arms.len() as u8,
+            policies: (RESERVED + self.policies.len()).min(TP_MAX_POLICIES as usize) as u8,
+            rules: rules.len() as u8,
+            rules_use_cgroups: rules.iter().any(|rule| rule.cgroup.is_some()).into(),
+            dry_run: self.dry_run.into(),
+            manage_loopback: self.manage_loopback.into(),
+            rescue_thin: self.rescue.thin_linear_timeouts.into(),
+            defaults: defaults as u8,
+            rescue_cc: c_name(self.rescue.algorithm.as_ref().map_or("", Algorithm::as_str)),
+            ..Default::default()
+        };
+        for (field, name) in config
+            .replace_defaults
+            .iter_mut()
+            .zip(&self.replace_defaults)
+        {
+            *field = c_name(name.as_str());
+        }
+        for (field, name) in config.arm.iter_mut().zip(arms) {
+            let needs_ecn = Algorithm::new(name).is_some_and(|name| name.needs_ecn());
+            *field = tp_arm_config {
+                name: c_name(name),
+                needs_ecn: needs_ecn.into(),
+                ..Default::default()
+            };
+        }
+        self.write_policies(&mut config, arms);
+        config
+    }
+
+    fn write_policies(&self, config: &mut tp_config, arms: &[String]) {
+        let none = PrefixOverrides::default();
+        config.policy[0] = self.policy_config(mask(arms, &self.arms), &none);
+        config.policy[usize::from(LEAVE_ALONE_ID)] = tp_policy_config {
+            leave_alone: 1,
+            ..self.policy_config(0, &none)
+        };
+        for (field, policy) in config.policy.iter_mut().skip(RESERVED).zip(&self.policies) {
+            let allowed = if policy.arms.is_empty() {
+                &self.arms
+            } else {
+                &policy.arms
+            };
+            *field = tp_policy_config {
+                leave_alone: policy.leave_alone.into(),
+                ..self.policy_config(mask(arms, allowed), &policy.prefix)
+            };
+        }
+    }
+
+    fn policy_config(&self, arms: u8, own: &PrefixOverrides) -> tp_policy_config {
+        tp_policy_config {
+            arms,
+            leave_alone: 0,
+            prefix_len_ipv4_private: own.ipv4_private.unwrap_or(self.prefix.ipv4_private),
+            prefix_len_ipv4_public: own.ipv4_public.unwrap_or(self.prefix.ipv4_public),
+            prefix_len_ipv6_private: own.ipv6_private.unwrap_or(self.prefix.ipv6_private),
+            prefix_len_ipv6_public: own.ipv6_public.unwrap_or(self.prefix.ipv6_public),
+            ..Default::default()
+        }
+    }
+}
+
+/// Bit i is set where arm i is allowed.
+fn mask(arms: &[String], allowed: &[Algorithm]) -> u8 {
+    let is_allowed = |name: &String| allowed.iter().any(|allowed| allowed.as_str() == name);
+    arms.iter()
+        .enumerate()
+        .filter(|(_, name)| is_allowed(name))
+        .fold(0, |mask, (i, _)| mask | 1 << i)
+}
+
+/// A name with its final NUL; what is too long is cut, and then names no algorithm.
+fn c_name(name: &str) -> [c_char; TP_CC_NAME_MAX as usize] {
+    let mut field = [0; TP_CC_NAME_MAX as usize];
+    for (to, from) in field
+        .iter_mut()
+        .take(TP_CC_NAME_MAX as usize - 1)
+        .zip(name.bytes())
+    {
+        *to = from as c_char;
+    }
+    field
+}

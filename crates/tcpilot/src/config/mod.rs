@@ -1,0 +1,325 @@
+//! The configuration: one optional TOML file, by default `/etc/tcpilot/tcpilot.toml`.
+//!
+//! Each default lives here and nowhere else, with its unit and its reason; BPF gets them as read-only
+//! data. A file is read as a whole: every mistake in it is reported, one line each.
+
+mod abi;
+mod policies;
+mod rules;
+mod settings;
+#[cfg(test)]
+mod tests;
+mod values;
+mod write;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use toml::de::DeTable;
+
+pub use policies::{
+    DEFAULT_POLICY, LEAVE_ALONE_POLICY, LeaveAlone, Match, Policy, PrefixOverrides,
+};
+pub use rules::RuleTemplate;
+use settings::{Section, Source, Table, settings};
+pub use values::{Algorithm, CgroupPath, LearnerKind, Namespace, Ports};
+
+/// Where the configuration is looked for when no file is named; it need not be there.
+pub const DEFAULT_FILE: &str = "/etc/tcpilot/tcpilot.toml";
+
+/// One mistake in a configuration file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// The file, as it was named.
+    pub file: String,
+    /// From 1.
+    pub line: usize,
+    /// What is wrong, and what to write instead.
+    pub message: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}", self.file, self.line, self.message)
+    }
+}
+
+/// Why there is no configuration.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error("{}: cannot be read: {source}; name another file with --config", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// The file has mistakes: at least one, each a line of the message.
+    #[error("{}", lines(.0))]
+    Invalid(Vec<Problem>),
+}
+
+fn lines(problems: &[Problem]) -> String {
+    problems
+        .iter()
+        .map(Problem::to_string)
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+settings! {
+    /// The effective configuration.
+    Config {
+        /// Congestion controls to choose among. These are the four of the published experiments; those
+        /// that the kernel lacks are passed over. dctcp and prague are used only on connections that
+        /// negotiated ECN, because without it they silently behave like reno.
+        arms: Vec<Algorithm> = known(&["cubic", "bbr", "htcp", "dctcp"]), 1..=8;
+        /// Defaults that may be replaced. Where a network namespace's default is another one, its
+        /// administrator has set it, and its connections are left alone.
+        replace_defaults: Vec<Algorithm> = known(&["cubic", "reno"]), 1..=4;
+        /// Whether connections over loopback are managed too. They cross no network, so there is
+        /// nothing to learn.
+        manage_loopback: bool = false;
+        /// Decide and report, but set nothing: connections keep the kernel's default, and are learned
+        /// from.
+        dry_run: bool = false;
+        /// Paths remembered at once; beyond, the one least recently used is forgotten. Each takes about
+        /// 800 bytes of kernel memory, so these take 13 MB.
+        paths_max: u32 = 16384, 64..=1048576;
+    }
+    with {
+        /// How an arm is chosen and what it is charged.
+        learner: Learner;
+        /// What is done for a connection under heavy loss.
+        rescue: Rescue;
+        /// How a path's slow-start threshold is measured.
+        ssthresh: Ssthresh;
+        /// Which remote addresses share a path.
+        prefix: PrefixLengths;
+        /// What is kept on disk.
+        state: State;
+        /// Connections that are never touched.
+        leave_alone: LeaveAlone;
+        /// Connections that are treated differently, in the order in which they are tried.
+        policies: Vec<Policy>;
+    }
+}
+
+settings! {
+    /// `[learner]`: how an arm is chosen and what it is charged.
+    Learner {
+        /// How to choose. epsilon-greedy takes the arm of least cost, but for one connection in epsilon.
+        kind: LearnerKind = LearnerKind::EpsilonGreedy;
+        /// One connection in so many draws among all arms, so that a change of the path is noticed; 0 is
+        /// never. One in 20 costs little where three arms of four are bad, and tries each within about
+        /// 80 connections.
+        epsilon: u32 = 20, 0..=1000;
+        /// Connections on a path before the first choice; until then they keep the kernel's default. A
+        /// path that is used once or twice has no time to repay a trial.
+        min_instances: u32 = 3, 0..=100000;
+        /// A new sample moves the cost by 1/2^shift of the difference. A quarter follows a change within
+        /// a few connections, and one odd connection does not decide.
+        learning_shift: u32 = 2, 0..=16;
+        /// Bytes that a connection must have had acknowledged to be learned from. Less, 64 KiB, hardly
+        /// leaves slow start, where all algorithms are alike.
+        min_flow_bytes: u64 = 65536, 0..=1099511627776;
+        /// Connections after which an arm without a sample is no longer tried first. Else short
+        /// connections, which give no sample, would try the same arm for ever.
+        max_unpaid: u32 = 3, 1..=1000;
+        /// Seconds after which the best rate and RTT of a path are forgotten, at the latest after twice
+        /// as many. Five minutes see enough connections to compare, and a rerouted path is not measured
+        /// by its past for long.
+        window_s: u32 = 300, 1..=86400;
+    }
+}
+
+settings! {
+    /// `[rescue]`: what is done, once, for a connection under heavy loss.
+    Rescue {
+        /// The algorithm to which the connection is switched; "" for none. bbr does not take loss for
+        /// congestion. The switch is charged to the arm first chosen.
+        algorithm: Option<Algorithm> = Algorithm::new("bbr");
+        /// Loss is heavy when more than 1/2^shift of the segments were retransmitted. 6 is 1.6 %, where
+        /// cubic is far below the rate of the path.
+        loss_shift: u32 = 6, 1..=16;
+        /// Segments sent before loss is judged. With fewer than 2^loss_shift a single retransmission
+        /// would decide.
+        min_segments: u32 = 64, 1..=1000000;
+        /// Whether the connection gets thin linear timeouts too: with few segments in flight its
+        /// retransmission timer does not back off, so it waits less.
+        thin_linear_timeouts: bool = true;
+    }
+}
+
+settings! {
+    /// `[ssthresh]`: how a path's slow-start threshold is measured.
+    Ssthresh {
+        /// Seconds after which the highest threshold is forgotten, at the latest after twice as many.
+        /// Shorter than the learner's window: it follows the load of the moment.
+        window_s: u32 = 30, 1..=86400;
+        /// Packets below which a threshold is not counted: it tells of a short flow, not of the path.
+        /// 10 is the initial window (RFC 6928).
+        floor_packets: u32 = 10, 1..=100000;
+    }
+}
+
+settings! {
+    /// `[prefix]`: which remote addresses share a path, as prefix lengths in bits.
+    PrefixLengths {
+        /// Bits in private and link-local IPv4 space (RFC 1918, RFC 6598, RFC 3927). Neighbours there may
+        /// be reached in different ways, a VPN beside a LAN, so each host is a path.
+        ipv4_private: u8 = 32, 0..=32;
+        /// Bits in other IPv4 space. A /24 is the longest prefix that is routed between providers.
+        ipv4_public: u8 = 24, 0..=32;
+        /// Bits in private and link-local IPv6 space (RFC 4193, RFC 4291): each host is a path.
+        ipv6_private: u8 = 128, 0..=128;
+        /// Bits in other IPv6 space. A /48 is the longest prefix that is routed between providers.
+        ipv6_public: u8 = 48, 0..=128;
+    }
+}
+
+settings! {
+    /// `[state]`: what is kept on disk.
+    State {
+        /// Seconds between two saves, and so what a crash may lose at most.
+        save_interval_s: u32 = 60, 1..=86400;
+        /// Days after which a path that was not used is forgotten. A week sees each weekday's traffic
+        /// once.
+        max_age_days: u32 = 7, 1..=3650;
+    }
+}
+
+impl State {
+    /// Between two saves.
+    pub fn save_interval(&self) -> Duration {
+        Duration::from_secs(self.save_interval_s.into())
+    }
+
+    /// Age in seconds beyond which a path is forgotten.
+    pub fn max_age_s(&self) -> u64 {
+        u64::from(self.max_age_days) * 86400
+    }
+}
+
+fn known(names: &[&str]) -> Vec<Algorithm> {
+    names
+        .iter()
+        .filter_map(|name| Algorithm::new(name))
+        .collect()
+}
+
+impl Config {
+    /// Reads a file. Without a name it is [`DEFAULT_FILE`], and where that is missing the defaults.
+    ///
+    /// # Errors
+    /// The file cannot be read, or has mistakes.
+    pub fn load(path: Option<&Path>) -> Result<Config, ConfigError> {
+        let file = path.unwrap_or(Path::new(DEFAULT_FILE));
+        match std::fs::read_to_string(file) {
+            Ok(text) => Config::from_toml(&text, &file.display().to_string()),
+            Err(error) if path.is_none() && error.kind() == std::io::ErrorKind::NotFound => {
+                Ok(Config::default())
+            }
+            Err(source) => Err(ConfigError::Unreadable {
+                path: file.to_owned(),
+                source,
+            }),
+        }
+    }
+
+    /// Reads a text; `name` is the file's, for messages.
+    ///
+    /// # Errors
+    /// The text has mistakes.
+    pub fn from_toml(text: &str, name: &str) -> Result<Config, ConfigError> {
+        let source = Source::new(name, text);
+        let mut config = Config::default();
+        match DeTable::parse(text) {
+            Err(error) => {
+                source.report(error.span().map_or(0, |span| span.start), not_toml(&error))
+            }
+            Ok(document) => config.read_all(&Table::new(&source, "", 0, document.get_ref())),
+        }
+        match source.into_problems() {
+            problems if problems.is_empty() => Ok(config),
+            problems => Err(ConfigError::Invalid(problems)),
+        }
+    }
+
+    fn read_all(&mut self, top: &Table<'_>) {
+        self.read(top);
+        let known = self
+            .sections_mut()
+            .map(|(name, section)| (name, key_names(section)));
+        for (name, section) in self.sections_mut() {
+            if let Some(table) = top.sub(name, &format!(" in [{name}]")) {
+                section.read(&table);
+                table.refuse_others(|key| belongs(key, name, &known));
+            }
+        }
+        if self
+            .rescue
+            .algorithm
+            .as_ref()
+            .is_some_and(Algorithm::needs_ecn)
+            && let Some(rescue) = top.sub("rescue", "")
+        {
+            rescue.report(
+                "algorithm",
+                "`algorithm` in [rescue] needs ECN, a rescue must not; try \"bbr\"",
+            );
+        }
+        self.policies = policies::read(top, &self.arms);
+        self.refuse_too_many(top);
+        top.refuse_others(|key| belongs(key, "", &known));
+    }
+
+    /// The sections with their names, in the order of the documentation.
+    fn sections_mut(&mut self) -> [(&'static str, &mut dyn Section); 6] {
+        [
+            ("learner", &mut self.learner),
+            ("rescue", &mut self.rescue),
+            ("ssthresh", &mut self.ssthresh),
+            ("prefix", &mut self.prefix),
+            ("state", &mut self.state),
+            ("leave_alone", &mut self.leave_alone),
+        ]
+    }
+
+    /// The congestion controls that the kernel should have: the arms, and the rescue's.
+    pub fn wanted_algorithms(&self) -> Vec<&str> {
+        let mut wanted: Vec<&str> = self.arms.iter().map(Algorithm::as_str).collect();
+        if let Some(rescue) = self.rescue.algorithm.as_ref().map(Algorithm::as_str)
+            && !wanted.contains(&rescue)
+        {
+            wanted.push(rescue);
+        }
+        wanted
+    }
+}
+
+fn key_names(section: &dyn Section) -> Vec<&'static str> {
+    section.keys().iter().map(|key| key.name).collect()
+}
+
+/// Where an unknown key should stand, if it is the name of one of another section.
+fn belongs(
+    key: &str,
+    here: &str,
+    sections: &[(&'static str, Vec<&'static str>)],
+) -> Option<String> {
+    let top = key_names(&Config::default());
+    if !here.is_empty() && top.contains(&key) {
+        return Some("before the first [section]".to_owned());
+    }
+    let (name, _) = sections
+        .iter()
+        .find(|(name, keys)| *name != here && keys.contains(&key))?;
+    Some(format!("in [{name}]"))
+}
+
+fn not_toml(error: &toml::de::Error) -> String {
+    format!("not TOML: {}", error.message())
+}

@@ -1,0 +1,199 @@
+//! Policies: connections that are left alone or treated differently, and the rules that find them.
+
+use tcpilot_abi::{TP_MAX_POLICIES, TP_MAX_RULES};
+use tcpilot_policy::Prefix;
+use toml::de::DeValue;
+
+use super::settings::{Section, Table, settings};
+use super::{Algorithm, CgroupPath, Config, Namespace, Ports};
+
+/// The name of the policy of connections that no rule matches; its number is 0.
+pub const DEFAULT_POLICY: &str = "default";
+/// The name of the policy of `[leave_alone]`; its number is 1.
+pub const LEAVE_ALONE_POLICY: &str = "leave-alone";
+
+/// How many policies are always there.
+pub(super) const RESERVED: usize = 2;
+pub(super) const LEAVE_ALONE_ID: u8 = 1;
+/// How many policies a file may have.
+const MOST_POLICIES: usize = TP_MAX_POLICIES as usize - RESERVED;
+
+settings! {
+    /// Conditions on a connection. Within a list one entry must match; an empty list matches all.
+    Match {
+        /// Remote addresses, such as "10.1.0.0/16", "2001:db8::/32" or "192.0.2.7".
+        prefixes: Vec<Prefix> = Vec::new();
+        /// Ports on this side: numbers, or ranges such as "8000-8100".
+        local_ports: Vec<Ports> = Vec::new();
+        /// Ports on the other side.
+        remote_ports: Vec<Ports> = Vec::new();
+        /// Control groups, as paths relative to the cgroup root; those below are included.
+        cgroups: Vec<CgroupPath> = Vec::new();
+        /// Network namespaces: names under /run/netns, "host" for the daemon's own, or inode numbers.
+        namespaces: Vec<Namespace> = Vec::new();
+    }
+}
+
+/// `[leave_alone]`: each entry alone excludes.
+pub type LeaveAlone = Match;
+
+settings! {
+    /// `[policy.prefix]`: prefix lengths in bits, in place of those of `[prefix]`.
+    PrefixOverrides {
+        /// In place of `ipv4_private`.
+        ipv4_private: Option<u8> = None, 0..=32;
+        /// In place of `ipv4_public`.
+        ipv4_public: Option<u8> = None, 0..=32;
+        /// In place of `ipv6_private`.
+        ipv6_private: Option<u8> = None, 0..=128;
+        /// In place of `ipv6_public`.
+        ipv6_public: Option<u8> = None, 0..=128;
+    }
+}
+
+settings! {
+    /// `[[policy]]`: connections that are treated differently.
+    Policy {
+        /// How reports call it; it is part of a path's name, so a new name starts to learn anew.
+        name: String = String::new();
+        /// Whether its connections are never touched.
+        leave_alone: bool = false;
+        /// The arms that may be chosen, some of the top level's; without, all of them.
+        arms: Vec<Algorithm> = Vec::new(), 1..=8;
+    }
+    with {
+        /// Which connections: those that each list matches that is not empty.
+        matches: Match;
+        /// Prefix lengths of its own.
+        prefix: PrefixOverrides;
+    }
+}
+
+/// Reads all `[[policy]]` tables.
+pub(super) fn read(top: &Table<'_>, arms: &[Algorithm]) -> Vec<Policy> {
+    let mut policies: Vec<Policy> = Vec::new();
+    let Some(value) = top.get("policy") else {
+        return policies;
+    };
+    let DeValue::Array(tables) = value.get_ref() else {
+        top.report(
+            "policy",
+            "policies are written [[policy]], with two brackets",
+        );
+        return policies;
+    };
+    for entry in tables.iter() {
+        let DeValue::Table(entries) = entry.get_ref() else {
+            top.source.report(
+                entry.span().start,
+                "policies are tables, written [[policy]]",
+            );
+            continue;
+        };
+        let table = Table::new(top.source, " in [[policy]]", entry.span().start, entries);
+        let policy = read_one(&table, arms);
+        if policies.iter().any(|earlier| earlier.name == policy.name) && !policy.name.is_empty() {
+            table.report(
+                "name",
+                format!("there is a policy `{}` already", policy.name),
+            );
+        }
+        if policies.len() == MOST_POLICIES {
+            table.report(
+                "name",
+                format!(
+                    "policy `{}` is one too many: {MOST_POLICIES} are possible",
+                    policy.name
+                ),
+            );
+        }
+        policies.push(policy);
+    }
+    policies
+}
+
+fn read_one(table: &Table<'_>, arms: &[Algorithm]) -> Policy {
+    let mut policy = Policy::default();
+    policy.read(table);
+    policy.matches.read(table);
+    if let Some(prefix) = table.sub("prefix", " in [policy.prefix]") {
+        policy.prefix.read(&prefix);
+        prefix.refuse_others(|_| None);
+    }
+    table.refuse_others(|_| None);
+    let printable = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    if policy.name.is_empty() || !policy.name.chars().all(printable) {
+        let wanted = "a `name` of letters, digits, `-`, `_` and `.`";
+        table.report("name", format!("a policy needs {wanted}"));
+    }
+    if [DEFAULT_POLICY, LEAVE_ALONE_POLICY].contains(&policy.name.as_str()) {
+        table.report(
+            "name",
+            format!("the name `{}` is taken by tcpilot itself", policy.name),
+        );
+    }
+    for arm in policy.arms.iter().filter(|arm| !arms.contains(arm)) {
+        let hint = tcpilot_policy::names::hint(arm.as_str(), arms.iter().map(Algorithm::as_str));
+        let hint = if hint.is_empty() {
+            "; add it there".to_owned()
+        } else {
+            hint
+        };
+        table.report(
+            "arms",
+            format!(
+                "`{arm}` of policy `{}` is not among the top level's arms{hint}",
+                policy.name
+            ),
+        );
+    }
+    policy
+}
+
+impl Config {
+    /// Reports the policy with which the rules become too many.
+    pub(super) fn refuse_too_many(&self, top: &Table<'_>) {
+        let most = TP_MAX_RULES as usize;
+        let why = "lists multiply: one rule for each combination of their entries";
+        let mut sum = self.leave_alone.separate_rules().len();
+        if sum > most {
+            top.report(
+                "leave_alone",
+                format!("[leave_alone] has {sum} entries, {most} are possible"),
+            );
+        }
+        for (index, policy) in self.policies.iter().enumerate() {
+            let own = policy.matches.combinations();
+            let before = sum <= most;
+            sum = sum.saturating_add(own);
+            if before && sum > most {
+                let message = format!(
+                    "policy `{}` needs {own} rules, {sum} with those before it; {most} are possible ({why})",
+                    policy.name
+                );
+                top.report_entry("policy", index, message);
+            }
+        }
+    }
+
+    /// The number of a policy, by its name.
+    pub fn policy_id(&self, name: &str) -> Option<u8> {
+        let names = [DEFAULT_POLICY, LEAVE_ALONE_POLICY].into_iter();
+        let mut names = names.chain(self.policies.iter().map(|policy| policy.name.as_str()));
+        names
+            .position(|known| known == name)
+            .and_then(|id| u8::try_from(id).ok())
+    }
+
+    /// The name of a policy, by its number.
+    pub fn policy_name(&self, id: u8) -> Option<&str> {
+        match usize::from(id) {
+            0 => Some(DEFAULT_POLICY),
+            1 => Some(LEAVE_ALONE_POLICY),
+            id => self
+                .policies
+                .get(id - RESERVED)
+                .map(|policy| policy.name.as_str()),
+        }
+    }
+}

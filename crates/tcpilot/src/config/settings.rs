@@ -1,0 +1,278 @@
+//! How a section of the configuration is declared, read and written.
+//!
+//! [`settings!`] declares a section once: each key with its type, default, range, and the doc comment
+//! that gives its reason. The same text is the item's documentation, the comment in `config show`, and
+//! the entry in `docs/configuration.md`.
+
+use std::cell::RefCell;
+use std::ops::RangeInclusive;
+
+use tcpilot_policy::names;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::Problem;
+
+/// The text that is being read, and what was found wrong with it.
+pub(super) struct Source<'a> {
+    file: &'a str,
+    text: &'a str,
+    problems: RefCell<Vec<Problem>>,
+}
+
+impl<'a> Source<'a> {
+    pub(super) fn new(file: &'a str, text: &'a str) -> Source<'a> {
+        Source {
+            file,
+            text,
+            problems: RefCell::default(),
+        }
+    }
+
+    /// Notes a problem at a byte of the text.
+    pub(super) fn report(&self, offset: usize, message: impl Into<String>) {
+        let before = &self.text.as_bytes()[..offset.min(self.text.len())];
+        let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
+        // One line each, whatever was quoted.
+        let message = message.into().replace(['\n', '\r'], " ");
+        self.problems.borrow_mut().push(Problem {
+            file: self.file.to_owned(),
+            line,
+            message,
+        });
+    }
+
+    /// What was found wrong, in the order of lines.
+    pub(super) fn into_problems(self) -> Vec<Problem> {
+        let mut problems = self.problems.into_inner();
+        problems.sort_by_key(|problem| problem.line);
+        problems
+    }
+}
+
+/// A table that is being read: remembers which keys somebody asked for.
+pub(super) struct Table<'a> {
+    pub(super) source: &'a Source<'a>,
+    /// How messages call the table, such as ` in [learner]`; empty at the top level.
+    place: String,
+    start: usize,
+    entries: &'a DeTable<'a>,
+    known: RefCell<Vec<&'static str>>,
+}
+
+impl<'a> Table<'a> {
+    pub(super) fn new(
+        source: &'a Source<'a>,
+        place: &str,
+        start: usize,
+        entries: &'a DeTable<'a>,
+    ) -> Table<'a> {
+        Table {
+            source,
+            place: place.to_owned(),
+            start,
+            entries,
+            known: RefCell::default(),
+        }
+    }
+
+    /// The value of a key, which from now on is known.
+    pub(super) fn get(&self, key: &'static str) -> Option<&'a Spanned<DeValue<'a>>> {
+        self.known.borrow_mut().push(key);
+        self.entries.get(key)
+    }
+
+    /// Reads a key into `field`, which keeps its value where there is none or a wrong one.
+    pub(super) fn read<T: Value>(
+        &self,
+        key: &'static str,
+        range: Option<RangeInclusive<u64>>,
+        field: &mut T,
+    ) {
+        let Some(value) = self.get(key) else { return };
+        let what = Place {
+            source: self.source,
+            name: format!("`{key}`{}", self.place),
+            range,
+        };
+        if let Some(value) = T::read(value, &what) {
+            *field = value;
+        }
+    }
+
+    /// The table under a key, if there is one.
+    pub(super) fn sub(&self, key: &'static str, place: &str) -> Option<Table<'a>> {
+        let value = self.get(key)?;
+        match value.get_ref() {
+            DeValue::Table(entries) => {
+                Some(Table::new(self.source, place, value.span().start, entries))
+            }
+            other => {
+                let message = format!("`{key}`{} must be a table, not {}", self.place, kind(other));
+                self.source.report(value.span().start, message);
+                None
+            }
+        }
+    }
+
+    /// Notes a problem with the value of a key, or with the table where the key is missing.
+    pub(super) fn report(&self, key: &str, message: impl Into<String>) {
+        let offset = self
+            .entries
+            .get(key)
+            .map_or(self.start, |value| value.span().start);
+        self.source.report(offset, message);
+    }
+
+    /// Notes a problem with an entry of the list under a key.
+    pub(super) fn report_entry(&self, key: &str, index: usize, message: impl Into<String>) {
+        let list = self
+            .entries
+            .get(key)
+            .and_then(|value| value.get_ref().as_array());
+        let offset = list
+            .and_then(|list| list.get(index))
+            .map_or(self.start, |entry| entry.span().start);
+        self.source.report(offset, message);
+    }
+
+    /// To be called last: reports each key that nobody asked for. `elsewhere` finds the section to
+    /// which a key belongs.
+    pub(super) fn refuse_others(&self, elsewhere: impl Fn(&str) -> Option<String>) {
+        let known = self.known.borrow();
+        for key in self
+            .entries
+            .keys()
+            .filter(|key| !known.contains(&key.get_ref().as_ref()))
+        {
+            let name = key.get_ref().as_ref();
+            let hint = match elsewhere(name) {
+                Some(section) => format!("; it belongs {section}"),
+                None => names::hint(name, known.iter().copied()),
+            };
+            self.source.report(
+                key.span().start,
+                format!("unknown key `{name}`{}{hint}", self.place),
+            );
+        }
+    }
+}
+
+/// What a value belongs to, for messages.
+pub(super) struct Place<'a> {
+    pub(super) source: &'a Source<'a>,
+    /// Such as "`epsilon` in [learner]".
+    pub(super) name: String,
+    /// Of an integer, or of the number of entries of a list.
+    pub(super) range: Option<RangeInclusive<u64>>,
+}
+
+impl Place<'_> {
+    /// Notes that a value is not as it should be.
+    pub(super) fn report(&self, value: &Spanned<DeValue<'_>>, message: &str) {
+        self.source
+            .report(value.span().start, format!("{} {message}", self.name));
+    }
+
+    /// The same, for the end of a function that has nothing to return then.
+    pub(super) fn refuse<T>(&self, value: &Spanned<DeValue<'_>>, message: &str) -> Option<T> {
+        self.report(value, message);
+        None
+    }
+
+    /// Notes that a value has the wrong type.
+    pub(super) fn refuse_type<T>(&self, value: &Spanned<DeValue<'_>>, wanted: &str) -> Option<T> {
+        self.refuse(
+            value,
+            &format!("must be {wanted}, not {}", kind(value.get_ref())),
+        )
+    }
+}
+
+/// A TOML type in words.
+pub(super) fn kind(value: &DeValue<'_>) -> &'static str {
+    match value {
+        DeValue::String(_) => "a string",
+        DeValue::Integer(_) => "a whole number",
+        DeValue::Float(_) => "a fraction",
+        DeValue::Boolean(_) => "true or false",
+        DeValue::Datetime(_) => "a date",
+        DeValue::Array(_) => "a list",
+        DeValue::Table(_) => "a table",
+    }
+}
+
+/// A type that a key may have.
+pub(super) trait Value: Sized {
+    /// From TOML; what is wrong has been reported where there is `None`.
+    fn read(value: &Spanned<DeValue<'_>>, place: &Place<'_>) -> Option<Self>;
+    /// To TOML; `None` where nothing need be written.
+    fn to_toml(&self) -> Option<String>;
+}
+
+/// A key as it stands in a configuration.
+pub(super) struct Key {
+    pub(super) name: &'static str,
+    /// Unit and reason.
+    pub(super) doc: &'static str,
+    pub(super) value: Option<String>,
+    pub(super) range: Option<RangeInclusive<u64>>,
+    pub(super) is_default: bool,
+}
+
+/// A table with fixed keys.
+pub(super) trait Section {
+    /// Reads the keys of this section from a table.
+    fn read(&mut self, table: &Table<'_>);
+    /// Its keys, in the order of their declaration.
+    fn keys(&self) -> Vec<Key>;
+}
+
+/// Declares a section: `name: type = default, range;` with a doc comment of unit and reason each, and
+/// after `with` fields that are sections of their own.
+macro_rules! settings {
+    (
+        $(#[$meta:meta])*
+        $name:ident {
+            $( $(#[doc = $doc:literal])+ $key:ident: $type:ty = $default:expr $(, $low:literal ..= $high:literal)?; )*
+        }
+        $( with { $( $(#[doc = $sub_doc:literal])+ $sub:ident: $sub_type:ty; )* } )?
+    ) => {
+        $(#[$meta])*
+        #[derive(Clone, Debug, PartialEq)]
+        pub struct $name {
+            $( $(#[doc = $doc])+ pub $key: $type, )*
+            $( $( $(#[doc = $sub_doc])+ pub $sub: $sub_type, )* )?
+        }
+
+        impl Default for $name {
+            fn default() -> $name {
+                $name {
+                    $( $key: $default, )*
+                    $( $( $sub: Default::default(), )* )?
+                }
+            }
+        }
+
+        impl $crate::config::settings::Section for $name {
+            fn read(&mut self, table: &$crate::config::settings::Table<'_>) {
+                $( table.read(stringify!($key), settings!(@range $($low ..= $high)?), &mut self.$key); )*
+            }
+
+            fn keys(&self) -> Vec<$crate::config::settings::Key> {
+                use $crate::config::settings::Value as _;
+                let default = $name::default();
+                vec![ $( $crate::config::settings::Key {
+                    name: stringify!($key),
+                    doc: concat!($($doc),+),
+                    value: self.$key.to_toml(),
+                    range: settings!(@range $($low ..= $high)?),
+                    is_default: self.$key == default.$key,
+                } ),* ]
+            }
+        }
+    };
+    (@range) => { None };
+    (@range $low:literal ..= $high:literal) => { Some($low ..= $high) };
+}
+pub(super) use settings;

@@ -1,0 +1,260 @@
+//! Each message literally: it is all that somebody with a wrong file has.
+
+use super::*;
+
+/// A text and what is said about it. `docs/configuration.md` quotes some.
+pub(super) const MESSAGES: &[(&str, &str)] = &[
+    (
+        "dry_run = true\n[learner]\nepsilonn = 20",
+        "t.toml:3: unknown key `epsilonn` in [learner]; did you mean `epsilon`?",
+    ),
+    (
+        "[lerner]",
+        "t.toml:1: unknown key `lerner`; did you mean `learner`?",
+    ),
+    ("colour = 1", "t.toml:1: unknown key `colour`"),
+    (
+        "epsilon = 20",
+        "t.toml:1: unknown key `epsilon`; it belongs in [learner]",
+    ),
+    (
+        "[learner]\ndry_run = true",
+        "t.toml:2: unknown key `dry_run` in [learner]; it belongs before the first [section]",
+    ),
+    (
+        "[learner]\nepsilon = \"20\"",
+        "t.toml:2: `epsilon` in [learner] must be a whole number from 0 to 1000, not a string",
+    ),
+    (
+        "[learner]\nepsilon = 0.05",
+        "t.toml:2: `epsilon` in [learner] must be a whole number from 0 to 1000, not a fraction",
+    ),
+    (
+        "[learner]\nepsilon = 5000",
+        "t.toml:2: `epsilon` in [learner] is 5000, it must be from 0 to 1000",
+    ),
+    (
+        "[learner]\nepsilon = -1",
+        "t.toml:2: `epsilon` in [learner] is -1, it must be from 0 to 1000",
+    ),
+    (
+        "[learner]\nwindow_s = 0",
+        "t.toml:2: `window_s` in [learner] is 0, it must be from 1 to 86400",
+    ),
+    (
+        "[learner]\nepsilon = 99999999999999999999",
+        "t.toml:2: `epsilon` in [learner] is 99999999999999999999, it must be from 0 to 1000",
+    ),
+    (
+        "[learner]\nkind = \"thompson\"",
+        "t.toml:2: `kind` in [learner] cannot be \"thompson\", there is \"epsilon-greedy\"",
+    ),
+    (
+        "learner = 3",
+        "t.toml:1: `learner` must be a table, not a whole number",
+    ),
+    (
+        "dry_run = 1",
+        "t.toml:1: `dry_run` must be true or false, not a whole number",
+    ),
+    (
+        "arms = []",
+        "t.toml:1: `arms` has 0 entries, it must have 1 to 8",
+    ),
+    (
+        "arms = [\"a\", \"b\", \"c\", \"d\", \"e\", \"f\", \"g\", \"h\", \"i\"]",
+        "t.toml:1: `arms` has 9 entries, it must have 1 to 8",
+    ),
+    (
+        "arms = \"bbr\"",
+        "t.toml:1: `arms` must be a list, not a string",
+    ),
+    (
+        "arms = [\n  \"bbr\",\n  \"bbr\",\n]",
+        "t.toml:3: an entry of `arms` stands there twice: \"bbr\"",
+    ),
+    (
+        "arms = [\"much_too_long_name\"]",
+        "t.toml:1: an entry of `arms` cannot be \"much_too_long_name\": the kernel's names have 1 to 15 of a-z, \
+         0-9, _ and -",
+    ),
+    (
+        "arms = [7]",
+        "t.toml:1: an entry of `arms` must be a congestion control's name, not a whole number",
+    ),
+    (
+        "[rescue]\nalgorithm = \"dctcp\"",
+        "t.toml:2: `algorithm` in [rescue] needs ECN, a rescue must not; try \"bbr\"",
+    ),
+    (
+        "[prefix]\nipv4_public = 33",
+        "t.toml:2: `ipv4_public` in [prefix] is 33, it must be from 0 to 32",
+    ),
+    (
+        "[leave_alone]\nprefixes = [\"10.1.2.3/16\"]",
+        "t.toml:2: an entry of `prefixes` in [leave_alone] cannot be used: `10.1.2.3/16` has bits set beyond its \
+         length; did you mean 10.1.0.0/16?",
+    ),
+    (
+        "[leave_alone]\nprefixes = [\"example.org\"]",
+        "t.toml:2: an entry of `prefixes` in [leave_alone] cannot be used: `example.org` is not an address or \
+         prefix; write 10.1.0.0/16, 2001:db8::/32 or an address",
+    ),
+    (
+        "[leave_alone]\nlocal_ports = [\"8100-8000\"]",
+        "t.toml:2: an entry of `local_ports` in [leave_alone] cannot be `8100-8000`: write a port from 1 to 65535 \
+         or a range such as \"8000-8100\"",
+    ),
+    (
+        "[leave_alone]\nlocal_ports = [0]",
+        "t.toml:2: an entry of `local_ports` in [leave_alone] cannot be `0`: write a port from 1 to 65535 or a \
+         range such as \"8000-8100\"",
+    ),
+    (
+        "[leave_alone]\ncgroups = [\"/\"]",
+        "t.toml:2: an entry of `cgroups` in [leave_alone] cannot be \"/\": write a path below the cgroup root, \
+         such as \"system.slice/nginx.service\"",
+    ),
+    (
+        "[leave_alone]\nnamespaces = [\"/run/netns/blue\"]",
+        "t.toml:2: an entry of `namespaces` in [leave_alone] cannot be \"/run/netns/blue\": write a name under \
+         /run/netns, \"host\" or an inode number",
+    ),
+    (
+        "[policy]\nname = \"x\"",
+        "t.toml:1: policies are written [[policy]], with two brackets",
+    ),
+    (
+        "[[policy]]\nlocal_ports = [1]",
+        "t.toml:1: a policy needs a `name` of letters, digits, `-`, `_` and `.`",
+    ),
+    (
+        "[[policy]]\nname = \"a b\"",
+        "t.toml:2: a policy needs a `name` of letters, digits, `-`, `_` and `.`",
+    ),
+    (
+        "[[policy]]\nname = \"default\"",
+        "t.toml:2: the name `default` is taken by tcpilot itself",
+    ),
+    (
+        "[[policy]]\nname = \"a\"\n[[policy]]\nname = \"a\"",
+        "t.toml:4: there is a policy `a` already",
+    ),
+    (
+        "[[policy]]\nname = \"a\"\nlocal_port = [1]",
+        "t.toml:3: unknown key `local_port` in [[policy]]; did you mean `local_ports`?",
+    ),
+    (
+        "[[policy]]\nname = \"a\"\nprefix = { ipv4 = 24 }",
+        "t.toml:3: unknown key `ipv4` in [policy.prefix]",
+    ),
+    (
+        "[[policy]]\nname = \"a\"\narms = [\"vegas\"]",
+        "t.toml:3: `vegas` of policy `a` is not among the top level's arms; add it there",
+    ),
+    (
+        "[[policy]]\nname = \"a\"\narms = [\"cubik\"]",
+        "t.toml:3: `cubik` of policy `a` is not among the top level's arms; did you mean `cubic`?",
+    ),
+    ("a = 1\na = 2", "t.toml:2: not TOML: duplicate key"),
+    (
+        "[learner\nepsilon = 1",
+        "t.toml:1: not TOML: unclosed table, expected `]`",
+    ),
+    (
+        "dry_run = yes",
+        "t.toml:1: not TOML: string values must be quoted, expected literal string",
+    ),
+    (
+        "dry_run = \"yes",
+        "t.toml:1: not TOML: invalid basic string, expected `\"`",
+    ),
+];
+
+#[test]
+fn each_mistake_is_told_in_one_line_with_a_remedy() {
+    for (text, message) in MESSAGES {
+        let error = Config::from_toml(text, "t.toml")
+            .expect_err(text)
+            .to_string();
+        assert_eq!(error, *message, "{text}");
+    }
+}
+
+#[test]
+fn all_mistakes_are_told_in_the_order_of_lines() {
+    let text = "arms = [1]\ndry_runn = true\n[[policy]]\nname = \"x\"\nleave_alone = 3\n[learner]\nepsilon = 5000";
+    assert_eq!(
+        Config::from_toml(text, "t.toml").unwrap_err().to_string(),
+        "t.toml:1: an entry of `arms` must be a congestion control's name, not a whole number\n\
+         t.toml:2: unknown key `dry_runn`; did you mean `dry_run`?\n\
+         t.toml:5: `leave_alone` in [[policy]] must be true or false, not a whole number\n\
+         t.toml:7: `epsilon` in [learner] is 5000, it must be from 0 to 1000"
+    );
+}
+
+#[test]
+fn a_message_is_one_line_whatever_it_quotes() {
+    let error = Config::from_toml("\"a\\nb\" = 1", "t.toml")
+        .unwrap_err()
+        .to_string();
+    assert_eq!(error, "t.toml:1: unknown key `a b`");
+}
+
+#[test]
+fn too_many_rules_are_refused_where_they_become_too_many() {
+    let ports: Vec<String> = (1..=33).map(|port| port.to_string()).collect();
+    let text = format!(
+        "[leave_alone]\nlocal_ports = [22]\n[[policy]]\nname = \"few\"\nremote_ports = [1]\n[[policy]]\n\
+         name = \"many\"\nprefixes = [\"10.0.0.0/8\", \"192.0.2.0/24\"]\nlocal_ports = [{}]",
+        ports.join(", ")
+    );
+    assert_eq!(
+        Config::from_toml(&text, "t.toml").unwrap_err().to_string(),
+        "t.toml:6: policy `many` needs 66 rules, 68 with those before it; 64 are possible (lists multiply: one \
+         rule for each combination of their entries)"
+    );
+}
+
+#[test]
+fn too_many_entries_to_leave_alone_are_refused() {
+    let ports: Vec<String> = (1..=65).map(|port| port.to_string()).collect();
+    assert_eq!(
+        Config::from_toml(
+            &format!("[leave_alone]\nlocal_ports = [{}]", ports.join(",")),
+            "t.toml"
+        )
+        .unwrap_err()
+        .to_string(),
+        "t.toml:1: [leave_alone] has 65 entries, 64 are possible"
+    );
+}
+
+#[test]
+fn too_many_policies_are_refused() {
+    let policy = |i: usize| format!("[[policy]]\nname = \"p{i}\"\nlocal_ports = [{i}]\n");
+    let text: String = (1..=14).map(policy).collect();
+    config(&text);
+    assert_eq!(
+        Config::from_toml(&(text + &policy(15)), "t.toml")
+            .unwrap_err()
+            .to_string(),
+        "t.toml:44: policy `p15` is one too many: 14 are possible"
+    );
+}
+
+proptest::proptest! {
+    #[test]
+    fn no_text_makes_reading_panic(text in "(\\PC|[\\[\\]\"=\n.])*") {
+        let _ = Config::from_toml(&text, "t.toml");
+    }
+
+    #[test]
+    fn no_damage_to_a_file_makes_reading_panic(at in 0..EVERYTHING.len(), with in "[\\[\\]\"=\n.,{}a0-]{0,3}") {
+        let mut text = EVERYTHING.to_owned();
+        text.replace_range(at..=at, &with);
+        if let Err(ConfigError::Invalid(problems)) = Config::from_toml(&text, "t.toml") {
+            assert!(!problems.is_empty() && problems.iter().all(|p| p.line <= text.lines().count() + 1));
+        }
+    }
+}

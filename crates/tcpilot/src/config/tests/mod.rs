@@ -1,0 +1,226 @@
+//! What a file means, what is said about a wrong one, and that the documentation says the same.
+
+mod documentation;
+mod messages;
+mod rules;
+
+use super::*;
+
+pub(super) fn config(text: &str) -> Config {
+    Config::from_toml(text, "t.toml").unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn names(arms: &[&str]) -> Vec<String> {
+    arms.iter().map(|name| (*name).to_owned()).collect()
+}
+
+fn c_text(name: &[std::ffi::c_char]) -> String {
+    name.iter()
+        .take_while(|c| **c != 0)
+        .map(|c| *c as u8 as char)
+        .collect()
+}
+
+const EVERYTHING: &str = r#"
+arms = ["bbr", "cubic"]
+replace_defaults = ["reno"]
+manage_loopback = true
+dry_run = true
+paths_max = 100
+[learner]
+kind = "epsilon-greedy"
+epsilon = 10
+min_instances = 0
+learning_shift = 3
+min_flow_bytes = 1
+max_unpaid = 9
+window_s = 60
+[rescue]
+algorithm = ""
+loss_shift = 5
+min_segments = 100
+thin_linear_timeouts = false
+[ssthresh]
+window_s = 20
+floor_packets = 11
+[prefix]
+ipv4_private = 31
+ipv4_public = 23
+ipv6_private = 127
+ipv6_public = 47
+[state]
+save_interval_s = 61
+max_age_days = 8
+[leave_alone]
+prefixes = ["192.0.2.0/24"]
+local_ports = [22]
+remote_ports = ["100-200"]
+cgroups = ["/system.slice/sshd.service"]
+namespaces = ["blue", 4026531840]
+[[policy]]
+name = "web"
+arms = ["bbr"]
+prefixes = ["10.0.0.0/8", "2001:db8::/32"]
+local_ports = [80, "8000-8100"]
+prefix = { ipv4_private = 24 }
+[[policy]]
+name = "backup"
+remote_ports = [873]
+leave_alone = true
+"#;
+
+#[test]
+fn no_file_means_the_defaults() {
+    assert_eq!(config(""), Config::default());
+    assert!(Config::default().warnings().is_empty());
+}
+
+#[test]
+fn the_effective_configuration_reads_back_as_itself() {
+    for original in [Config::default(), config(EVERYTHING)] {
+        let written = original.to_toml();
+        assert_eq!(config(&written), original, "{written}");
+    }
+}
+
+#[test]
+fn the_effective_configuration_gives_each_reason() {
+    let written = Config::default().to_toml();
+    assert!(written.starts_with("# Congestion controls to choose among."));
+    assert!(written.contains("epsilon = 20\n"));
+    assert!(
+        written.contains("# connections. 0 to 1000.\nepsilon"),
+        "{written}"
+    );
+    assert!(written.lines().all(|line| line.len() <= 100));
+}
+
+#[test]
+fn a_named_file_must_exist_and_says_so() {
+    let error = Config::load(Some(Path::new("/nonexistent/t.toml"))).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "/nonexistent/t.toml: cannot be read: No such file or directory (os error 2); name another file \
+         with --config"
+    );
+}
+
+#[test]
+fn a_file_is_loaded() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("t.toml");
+    std::fs::write(&file, EVERYTHING).unwrap();
+    assert_eq!(Config::load(Some(&file)).unwrap(), config(EVERYTHING));
+}
+
+#[test]
+fn every_key_reaches_the_kernel_side() {
+    let abi = config(EVERYTHING).to_abi(&names(&["cubic", "dctcp", "bbr"]));
+    assert_eq!(abi.abi_version, tcpilot_abi::TP_ABI_VERSION);
+    assert_eq!(
+        (abi.epsilon, abi.min_instances, abi.learning_shift),
+        (10, 0, 3)
+    );
+    assert_eq!(
+        (abi.min_flow_bytes, abi.max_unpaid, abi.window_ns),
+        (1, 9, 60_000_000_000)
+    );
+    assert_eq!(
+        (abi.loss_shift, abi.loss_min_segments, abi.rescue_thin),
+        (5, 100, 0)
+    );
+    assert_eq!(
+        (abi.ssthresh_window_ns, abi.ssthresh_floor_packets),
+        (20_000_000_000, 11)
+    );
+    assert_eq!((abi.dry_run, abi.manage_loopback), (1, 1));
+    assert_eq!(
+        (abi.arms, abi.policies, abi.rules, abi.rules_use_cgroups),
+        (3, 4, 11, 1)
+    );
+    assert_eq!(c_text(&abi.rescue_cc), "");
+    assert_eq!(
+        (abi.defaults, c_text(&abi.replace_defaults[0]).as_str()),
+        (1, "reno")
+    );
+    assert_eq!(c_text(&abi.arm[1].name), "dctcp");
+    assert_eq!(abi.arm.map(|arm| arm.needs_ecn), [0, 1, 0, 0, 0, 0, 0, 0]);
+    // dctcp is there, but the configuration does not name it.
+    assert_eq!(abi.policy[0].arms, 0b101);
+    assert_eq!((abi.policy[1].arms, abi.policy[1].leave_alone), (0, 1));
+    assert_eq!((abi.policy[2].arms, abi.policy[2].leave_alone), (0b100, 0));
+    assert_eq!(
+        (
+            abi.policy[2].prefix_len_ipv4_private,
+            abi.policy[2].prefix_len_ipv4_public
+        ),
+        (24, 23)
+    );
+    assert_eq!(
+        (
+            abi.policy[0].prefix_len_ipv4_private,
+            abi.policy[0].prefix_len_ipv6_private
+        ),
+        (31, 127)
+    );
+    assert_eq!(
+        (
+            abi.policy[3].leave_alone,
+            abi.policy[3].prefix_len_ipv6_public
+        ),
+        (1, 47)
+    );
+}
+
+#[test]
+fn the_defaults_are_those_of_the_published_experiments() {
+    let abi = Config::default().to_abi(&names(&["cubic", "bbr", "htcp", "dctcp"]));
+    assert_eq!(
+        (
+            abi.epsilon,
+            abi.min_instances,
+            abi.learning_shift,
+            abi.loss_shift
+        ),
+        (20, 3, 2, 6)
+    );
+    assert_eq!(abi.policy[0].arms, 0b1111);
+    assert_eq!((abi.rules, abi.rules_use_cgroups, abi.policies), (0, 0, 2));
+    assert_eq!(c_text(&abi.rescue_cc), "bbr");
+}
+
+#[test]
+fn more_arms_than_the_kernel_side_has_room_for_are_passed_over() {
+    let many: Vec<String> = (0..20).map(|i| format!("cc{i}")).collect();
+    assert_eq!(Config::default().to_abi(&many).arms, 8);
+    assert_eq!(Config::default().to_abi(&[]).policy[0].arms, 0);
+}
+
+#[test]
+fn the_rescue_is_wanted_once() {
+    assert_eq!(
+        Config::default().wanted_algorithms(),
+        ["cubic", "bbr", "htcp", "dctcp"]
+    );
+    assert_eq!(
+        config("arms = [\"cubic\"]").wanted_algorithms(),
+        ["cubic", "bbr"]
+    );
+    assert_eq!(config(EVERYTHING).wanted_algorithms(), ["bbr", "cubic"]);
+}
+
+#[test]
+fn policies_have_numbers_and_names() {
+    let config = config(EVERYTHING);
+    for (id, name) in [
+        (0, "default"),
+        (1, "leave-alone"),
+        (2, "web"),
+        (3, "backup"),
+    ] {
+        assert_eq!(config.policy_name(id), Some(name));
+        assert_eq!(config.policy_id(name), Some(id));
+    }
+    assert_eq!(config.policy_name(4), None);
+    assert_eq!(config.policy_id("mail"), None);
+}

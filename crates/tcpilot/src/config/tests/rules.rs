@@ -1,0 +1,164 @@
+//! Which rules the kernel gets, and what is warned of.
+
+use super::*;
+use tcpilot_policy::Prefix;
+
+fn warnings(text: &str) -> Vec<String> {
+    config(text).warnings()
+}
+
+#[test]
+fn lists_multiply_into_rules() {
+    let rules = config(
+        "[[policy]]\nname = \"a\"\nprefixes = [\"10.0.0.0/8\", \"::/0\"]\nlocal_ports = [80, \"90-99\"]\n\
+         remote_ports = [7]",
+    )
+    .rules();
+    let seen: Vec<(String, u16, u16, u16)> = rules
+        .iter()
+        .map(|rule| {
+            let bits: u32 = rule.rule.mask.iter().map(|word| word.count_ones()).sum();
+            let prefix = Prefix::from_words(rule.rule.prefix, bits as u8).unwrap();
+            (
+                prefix.to_string(),
+                rule.rule.local_port_first,
+                rule.rule.local_port_last,
+                rule.rule.remote_port_last,
+            )
+        })
+        .collect();
+    assert_eq!(
+        seen,
+        [
+            ("10.0.0.0/8".to_owned(), 80, 80, 7),
+            ("10.0.0.0/8".to_owned(), 90, 99, 7),
+            ("::/0".to_owned(), 80, 80, 7),
+            ("::/0".to_owned(), 90, 99, 7),
+        ]
+    );
+    assert!(
+        rules
+            .iter()
+            .all(|rule| rule.rule.policy == 2 && rule.rule.disabled == 0)
+    );
+}
+
+#[test]
+fn each_entry_to_leave_alone_excludes_by_itself_and_comes_first() {
+    let rules = config(
+        "[leave_alone]\nprefixes = [\"10.0.0.0/8\"]\nlocal_ports = [22]\nnamespaces = [7]\n\
+         [[policy]]\nname = \"a\"\nlocal_ports = [1]",
+    )
+    .rules();
+    let policies: Vec<u8> = rules.iter().map(|rule| rule.rule.policy).collect();
+    assert_eq!(policies, [1, 1, 1, 2]);
+    assert_eq!(rules[0].rule.local_port_first, 0);
+    assert_eq!(rules[1].rule.mask, [0; 4]);
+    assert_eq!((rules[2].rule.netns_inum, rules[2].rule.disabled), (7, 0));
+}
+
+#[test]
+fn what_must_be_resolved_first_matches_nothing_until_then() {
+    let rules = config(
+        "[[policy]]\nname = \"a\"\ncgroups = [\"/a/b/\"]\nnamespaces = [\"blue\", \"host\", 9]",
+    )
+    .rules();
+    assert!(rules.iter().all(|rule| rule.rule.disabled == 1));
+    assert_eq!(rules[0].cgroup.as_deref(), Some("a/b"));
+    let namespaces: Vec<Option<&str>> =
+        rules.iter().map(|rule| rule.namespace.as_deref()).collect();
+    assert_eq!(namespaces, [Some("blue"), Some("host"), None]);
+    assert_eq!(rules[2].rule.netns_inum, 9);
+}
+
+#[test]
+fn a_policy_without_conditions_matches_everything() {
+    let rules = config("[[policy]]\nname = \"rest\"\nleave_alone = true").rules();
+    assert_eq!(rules.len(), 1);
+    assert_eq!(
+        rules[0].rule,
+        tcpilot_abi::tp_rule {
+            policy: 2,
+            ..Default::default()
+        }
+    );
+}
+
+#[test]
+fn a_policy_behind_a_wider_one_is_warned_of() {
+    assert_eq!(
+        warnings(
+            "[[policy]]\nname = \"wide\"\nprefixes = [\"10.0.0.0/8\"]\n\
+             [[policy]]\nname = \"narrow\"\nprefixes = [\"10.1.0.0/16\", \"10.2.0.0/16\"]\nlocal_ports = [80]"
+        ),
+        ["policy narrow is never reached: policy wide covers it"]
+    );
+    assert_eq!(
+        warnings(
+            "[leave_alone]\nlocal_ports = [\"1-100\"]\n[[policy]]\nname = \"web\"\nlocal_ports = [80]"
+        ),
+        ["policy web is never reached: [leave_alone] covers it"]
+    );
+    assert_eq!(
+        warnings(
+            "[[policy]]\nname = \"a\"\ncgroups = [\"x\"]\n[[policy]]\nname = \"b\"\nnamespaces = [\"n\"]\n\
+             [[policy]]\nname = \"c\"\ncgroups = [\"x/y\"]\nnamespaces = [\"n\"]\n\
+             [[policy]]\nname = \"d\"\ncgroups = [\"xy\"]\nnamespaces = [\"m\"]"
+        ),
+        ["policy c is never reached: policy a covers it"]
+    );
+}
+
+#[test]
+fn a_policy_behind_two_that_share_it_is_warned_of() {
+    assert_eq!(
+        warnings(
+            "[[policy]]\nname = \"a\"\nremote_ports = [1]\n[[policy]]\nname = \"b\"\nremote_ports = [2]\n\
+             [[policy]]\nname = \"c\"\nremote_ports = [1, 2]"
+        ),
+        ["policy c is never reached: policy a and policy b cover it"]
+    );
+}
+
+#[test]
+fn a_part_of_a_policy_that_is_never_reached_is_named() {
+    assert_eq!(
+        warnings(
+            "[[policy]]\nname = \"a\"\nremote_ports = [\"1-9\"]\n\
+             [[policy]]\nname = \"b\"\nremote_ports = [5, 10]\nprefixes = [\"192.0.2.0/24\"]"
+        ),
+        ["policy b: prefix 192.0.2.0/24, remote port 5 is never reached: policy a covers it"]
+    );
+}
+
+#[test]
+fn policies_side_by_side_are_not_warned_of() {
+    let none: [&str; 0] = [];
+    assert_eq!(
+        warnings(
+            "[[policy]]\nname = \"a\"\nprefixes = [\"10.1.0.0/16\"]\n\
+             [[policy]]\nname = \"b\"\nprefixes = [\"10.0.0.0/8\"]\n\
+             [[policy]]\nname = \"c\"\nlocal_ports = [80]\nnamespaces = [1]\n\
+             [[policy]]\nname = \"d\"\nlocal_ports = [\"80-81\"]\nnamespaces = [\"n\"]"
+        ),
+        none
+    );
+}
+
+#[test]
+fn a_slip_in_an_algorithms_name_is_warned_of_but_a_new_algorithm_is_not() {
+    assert_eq!(
+        warnings("arms = [\"cubik\", \"bpf_mine\"]"),
+        ["no congestion control is known as `cubik`; did you mean `cubic`?"]
+    );
+}
+
+#[test]
+fn arms_of_a_policy_that_leaves_alone_are_warned_of() {
+    assert_eq!(
+        warnings(
+            "[[policy]]\nname = \"a\"\nlocal_ports = [1]\nleave_alone = true\narms = [\"bbr\"]"
+        ),
+        ["policy a: `arms` and `prefix` have no effect with leave_alone"]
+    );
+}

@@ -1,0 +1,346 @@
+//! The types of values that a key may have.
+
+use std::fmt;
+
+use tcpilot_abi::TP_CC_NAME_MAX;
+use tcpilot_policy::{Prefix, names};
+use toml::Spanned;
+use toml::de::DeValue;
+
+use super::settings::{Place, Value, kind};
+
+/// The name of a congestion control, as the kernel has it: 1 to 15 of `a`-`z`, `A`-`Z`, `0`-`9`, `_`, `-`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Algorithm(String);
+
+impl Algorithm {
+    /// Checks a name; `None` where the kernel could not have it.
+    pub fn new(name: &str) -> Option<Algorithm> {
+        let valid = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+        let fits = (1..TP_CC_NAME_MAX as usize).contains(&name.len());
+        (fits && name.bytes().all(valid)).then(|| Algorithm(name.to_owned()))
+    }
+
+    /// Its name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether it is of use only where ECN was negotiated: without, dctcp silently behaves like reno.
+    pub fn needs_ecn(&self) -> bool {
+        matches!(self.as_str(), "dctcp" | "prague")
+    }
+}
+
+impl fmt::Display for Algorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl PartialEq<str> for Algorithm {
+    fn eq(&self, other: &str) -> bool {
+        self.0 == other
+    }
+}
+
+/// Ports from `first` to `last`, both included; never port 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ports {
+    /// The lowest port, host byte order.
+    pub first: u16,
+    /// The highest port, host byte order.
+    pub last: u16,
+}
+
+/// A cgroup, as path relative to the cgroup file system's root, without slashes around it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CgroupPath(String);
+
+impl CgroupPath {
+    /// The path.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether `other` is this cgroup or below it.
+    pub fn covers(&self, other: &CgroupPath) -> bool {
+        other
+            .0
+            .strip_prefix(&self.0)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    }
+}
+
+/// A network namespace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Namespace {
+    /// Its name under /run/netns; `host` is the daemon's own.
+    Name(String),
+    /// The inode number that `ls -i` or `readlink /proc/PID/ns/net` shows.
+    Inode(u32),
+}
+
+/// How to choose an arm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LearnerKind {
+    /// The arm of least cost, but for one connection in epsilon.
+    EpsilonGreedy,
+}
+
+/// A string in TOML's quotes.
+fn quoted(text: &str) -> Option<String> {
+    Some(toml::Value::String(text.to_owned()).to_string())
+}
+
+macro_rules! whole_number {
+    ($($type:ty),*) => { $(
+        impl Value for $type {
+            fn read(value: &Spanned<DeValue<'_>>, place: &Place<'_>) -> Option<$type> {
+                let (low, high) = match &place.range {
+                    Some(range) => (*range.start(), *range.end()),
+                    None => (0, <$type>::MAX.into()),
+                };
+                let DeValue::Integer(number) = value.get_ref() else {
+                    return place.refuse_type(value, &format!("a whole number from {low} to {high}"));
+                };
+                let number = i128::from_str_radix(number.as_str(), number.radix()).unwrap_or(-1);
+                match <$type>::try_from(number) {
+                    Ok(fits) if (low..=high).contains(&fits.into()) => Some(fits),
+                    _ => place.refuse(value, &format!("is {number}, it must be from {low} to {high}")),
+                }
+            }
+
+            fn to_toml(&self) -> Option<String> {
+                Some(self.to_string())
+            }
+        }
+    )* };
+}
+whole_number!(u8, u32, u64);
+
+impl Value for bool {
+    fn read(value: &Spanned<DeValue<'_>>, place: &Place<'_>) -> Option<bool> {
+        value
+            .get_ref()
+            .as_bool()
+            .or_else(|| place.refuse_type(value, "true or false"))
+    }
+
+    fn to_toml(&self) -> Option<String> {
+        Some(self.to_string())
+    }
+}
+
+impl Value for String {
+    fn read(value: &Spanned<DeValue<'_>>, place: &Place<'_>) -> Option<String> {
+        let text = value.get_ref().as_str().map(str::to_owned);
+        text.or_else(|| place.refuse_type(value, "a string"))
+    }
+
+    fn to_toml(&self) -> Option<String> {
+        quoted(self)
+    }
+}
+
+/// A number that may be missing: nothing of its own.
+impl Value for Option<u8> {
+    fn read(value: &Spanned<DeValue<'_>>, place: &Place<'_>) -> Option<Option<u8>> {
+        u8::read(value, place).map(Some)
+    }
+
+    fn to_toml(&self) -> Option<String> {
+        self.as_ref().and_then(Value::to_toml)
+    }
+}
+
+impl Value for Algorithm {
+    fn read(value: &Spanned<DeValue<'_>>, place: &Place<'_>) -> Option<Algorithm> {
+        let Some(name) = value.get_ref().as_str() else {
+            return place.refuse_type(value, "a congestion control's name");
+        };
+        Algorithm::new(name).or_else(|| {
+            let why = "the kernel's names have 1 to 15 of a-z, 0-9, _ and -";
+            place.refuse(value, &format!("cannot be {name:?}: {why}"))
+        })
+    }
+
+    fn to_toml(&self) -> Option<String> {
+        quoted(self.as_str())
+    }
+}
+
+/// An algorithm, or "" for none.
+impl Value for Option<Algorithm> {
+    fn read(value: &Spanned<DeValue<'_>>, place: &Place<'_>) -> Option<Option<Algorithm>> {
+        match value.get_ref().as_str() {
+            Some("") => Some(None),
+            _ => Algorithm::read(value, place).map(Some),
+        }
+    }
+
+    fn to_toml(&self) -> Option<String> {
+        quoted(self.as_ref().map_or("", Algorithm::as_str))
+    }
+}
+
+impl Value for LearnerKind {
+    fn read(value: &Spanned<DeValue<'_>>, place: &Place<'_>) -> Option<LearnerKind> {
+        match value.get_ref().as_str() {
+            Some("epsilon-greedy") => Some(LearnerKind::EpsilonGreedy),
+            Some(other) => {
+                let hint = names::hint(other, ["epsilon-greedy"]);
+                place.refuse(
+                    value,
+                    &format!("cannot be {other:?}, there is \"epsilon-greedy\"{hint}"),
+                )
+            }
+            None => place.refuse_type(value, "\"epsilon-greedy\""),
+        }
+    }
+
+    fn to_toml(&self) -> Option<String> {
+        match self {
+            LearnerKind::EpsilonGreedy => quoted("epsilon-greedy"),
+        }
+    }
+}
+
+impl Value for Prefix {
+    fn read(value: &Spanned<DeValue<'_>>, place: &Place<'_>) -> Option<Prefix> {
+        let Some(text) = value.get_ref().as_str() else {
+            return place.refuse_type(value, "a prefix such as \"10.1.0.0/16\"");
+        };
+        text.parse().map_or_else(
+            |error| place.refuse(value, &format!("cannot be used: {error}")),
+            Some,
+        )
+    }
+
+    fn to_toml(&self) -> Option<String> {
+        quoted(&self.to_string())
+    }
+}
+
+impl Value for Ports {
+    fn read(value: &Spanned<DeValue<'_>>, place: &Place<'_>) -> Option<Ports> {
+        let refuse = |written: &str| {
+            let wanted = "a port from 1 to 65535 or a range such as \"8000-8100\"";
+            place.refuse(value, &format!("cannot be {written}: write {wanted}"))
+        };
+        let text = match value.get_ref() {
+            DeValue::Integer(number) => number.to_string(),
+            DeValue::String(text) => text.to_string(),
+            other => return refuse(kind(other)),
+        };
+        let (first, last) = text.split_once('-').unwrap_or((&text, &text));
+        match (first.trim().parse(), last.trim().parse()) {
+            (Ok(first), Ok(last)) if 0 < first && first <= last => Some(Ports { first, last }),
+            _ => refuse(&format!("`{text}`")),
+        }
+    }
+
+    fn to_toml(&self) -> Option<String> {
+        if self.first == self.last {
+            return Some(self.first.to_string());
+        }
+        quoted(&format!("{}-{}", self.first, self.last))
+    }
+}
+
+impl Value for CgroupPath {
+    fn read(value: &Spanned<DeValue<'_>>, place: &Place<'_>) -> Option<CgroupPath> {
+        let Some(text) = value.get_ref().as_str() else {
+            return place.refuse_type(value, "a cgroup's path");
+        };
+        let path = text.trim_matches('/');
+        if path
+            .split('/')
+            .any(|part| part.is_empty() || part == "." || part == "..")
+        {
+            let wanted =
+                "write a path below the cgroup root, such as \"system.slice/nginx.service\"";
+            return place.refuse(value, &format!("cannot be {text:?}: {wanted}"));
+        }
+        Some(CgroupPath(path.to_owned()))
+    }
+
+    fn to_toml(&self) -> Option<String> {
+        quoted(&self.0)
+    }
+}
+
+impl Value for Namespace {
+    fn read(value: &Spanned<DeValue<'_>>, place: &Place<'_>) -> Option<Namespace> {
+        let refuse = |written: &str| {
+            let wanted = "a name under /run/netns, \"host\" or an inode number";
+            place.refuse(value, &format!("cannot be {written}: write {wanted}"))
+        };
+        match value.get_ref() {
+            DeValue::Integer(number) => match number.to_string().parse() {
+                Ok(inode) if inode > 0 => Some(Namespace::Inode(inode)),
+                _ => refuse(&format!("`{number}`")),
+            },
+            DeValue::String(name)
+                if !matches!(name.as_ref(), "" | "." | "..") && !name.contains('/') =>
+            {
+                Some(Namespace::Name(name.to_string()))
+            }
+            DeValue::String(name) => refuse(&format!("{name:?}")),
+            other => refuse(kind(other)),
+        }
+    }
+
+    fn to_toml(&self) -> Option<String> {
+        match self {
+            Namespace::Name(name) => quoted(name),
+            Namespace::Inode(inode) => Some(inode.to_string()),
+        }
+    }
+}
+
+impl<T: Value + PartialEq> Value for Vec<T> {
+    fn read(value: &Spanned<DeValue<'_>>, place: &Place<'_>) -> Option<Vec<T>> {
+        let DeValue::Array(entries) = value.get_ref() else {
+            return place.refuse_type(value, "a list");
+        };
+        if let Some(range) = place
+            .range
+            .as_ref()
+            .filter(|range| !range.contains(&(entries.len() as u64)))
+        {
+            let (low, high) = (range.start(), range.end());
+            return place.refuse(
+                value,
+                &format!(
+                    "has {} entries, it must have {low} to {high}",
+                    entries.len()
+                ),
+            );
+        }
+        let entry_place = Place {
+            source: place.source,
+            name: format!("an entry of {}", place.name),
+            range: None,
+        };
+        let mut list = Vec::with_capacity(entries.len());
+        let mut complete = true;
+        for entry in entries.iter() {
+            match T::read(entry, &entry_place) {
+                Some(new) if list.contains(&new) => {
+                    let written = new.to_toml().unwrap_or_default();
+                    entry_place.report(entry, &format!("stands there twice: {written}"));
+                    complete = false;
+                }
+                Some(new) => list.push(new),
+                None => complete = false,
+            }
+        }
+        complete.then_some(list)
+    }
+
+    fn to_toml(&self) -> Option<String> {
+        let entries: Vec<String> = self.iter().filter_map(Value::to_toml).collect();
+        Some(format!("[{}]", entries.join(", ")))
+    }
+}

@@ -1,0 +1,148 @@
+//! Whether a database may be trusted, and what becomes of one that may not.
+
+use std::ffi::OsString;
+use std::fs::{self, OpenOptions};
+use std::io::ErrorKind;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rusqlite::{Connection, TransactionBehavior};
+
+use super::{APPLICATION_ID, SCHEMA_VERSION, StateError, rows};
+
+/// Memory for pages, in KiB: a save touches each page once, so more would not help.
+const CACHE_KIB: i64 = 256;
+
+/// Makes sure that the file is there, readable and writable; it names who talks to whom, so it is for
+/// its owner only.
+pub(super) fn prepare_file(path: &Path) -> Result<(), StateError> {
+    let unusable = |source| StateError::Unusable {
+        path: path.to_owned(),
+        source,
+    };
+    if let Some(directory) = path
+        .parent()
+        .filter(|directory| !directory.as_os_str().is_empty())
+    {
+        match fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o755)
+            .create(directory)
+        {
+            // Not a directory, that is; opening the file says so better.
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(unusable(error)),
+            _ => (),
+        }
+    }
+    let options = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .mode(0o600)
+        .to_owned();
+    let file = options.open(path).map_err(unusable)?;
+    if !file.metadata().map_err(unusable)?.is_file() {
+        return Err(unusable(std::io::Error::new(
+            ErrorKind::InvalidInput,
+            "it is not a regular file",
+        )));
+    }
+    Ok(())
+}
+
+/// Sets the connection up and looks at all of the database; the inner error is the reason not to trust
+/// it. An empty file gets its tables.
+pub(super) fn check(db: &mut Connection) -> rusqlite::Result<Result<(), String>> {
+    db.pragma_update(None, "cache_size", -CACHE_KIB)?;
+    db.pragma_update(None, "cell_size_check", true)?;
+    db.pragma_update(None, "trusted_schema", false)?;
+    db.pragma_update(None, "synchronous", "FULL")?;
+    db.pragma_update_and_check(None, "journal_mode", "DELETE", |_| Ok(()))?;
+    // Writers wait for each other here, so that two that start at once do not both create the tables.
+    let transaction = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let pragma =
+        |name: &str| transaction.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
+    let (version, application) = (pragma("user_version")?, pragma("application_id")?);
+    let objects: i64 =
+        transaction.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+    if (version, application, objects) == (0, 0, 0) {
+        transaction.execute_batch(rows::SCHEMA)?;
+        transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
+        transaction.pragma_update(None, "user_version", SCHEMA_VERSION)?;
+        transaction.execute(
+            "INSERT INTO meta VALUES ('created_by', ?)",
+            [env!("CARGO_PKG_VERSION")],
+        )?;
+        return transaction.commit().map(Ok);
+    }
+    // The file can be written, so this comes of the version bytes in its header.
+    if transaction.is_readonly("main")? {
+        return Ok(Err("its header is damaged".to_owned()));
+    }
+    if application != APPLICATION_ID {
+        return Ok(Err("it is a database of another program".to_owned()));
+    }
+    if version > SCHEMA_VERSION {
+        return Ok(Err(format!(
+            "a newer tcpilot wrote it: schema {version}, this one knows {SCHEMA_VERSION}"
+        )));
+    }
+    if version != SCHEMA_VERSION {
+        return Ok(Err(format!("there is no schema {version}")));
+    }
+    let found: String = transaction.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
+    if found != "ok" {
+        return Ok(Err(format!(
+            "the database is damaged: {}",
+            found.replace('\n', " ")
+        )));
+    }
+    match rows::all(&transaction) {
+        Ok(_) => Ok(Ok(())),
+        Err(rows::RowsError::Broken(why)) => Ok(Err(why)),
+        Err(rows::RowsError::Database(error)) => Err(error),
+    }
+}
+
+/// Renames the file, and its journal with it, to a name that nothing has; returns the new name.
+pub(super) fn set_aside(path: &Path, now_unix_s: u64) -> Result<PathBuf, StateError> {
+    let unusable = |source| StateError::Unusable {
+        path: path.to_owned(),
+        source,
+    };
+    let names = (0..1000).map(|i| match i {
+        0 => with_suffix(path, &format!(".corrupt-{now_unix_s}")),
+        _ => with_suffix(path, &format!(".corrupt-{now_unix_s}-{i}")),
+    });
+    for aside in names {
+        // Making the name fails where there is one already, renaming would overwrite it.
+        match OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&aside)
+        {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => continue,
+            Err(error) => return Err(unusable(error)),
+            Ok(_) => (),
+        }
+        // The journal first: without it the database it belongs to would be taken for sound.
+        let journal = with_suffix(path, "-journal");
+        match fs::rename(&journal, with_suffix(&aside, "-journal")) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(unusable(error)),
+            _ => (),
+        }
+        fs::rename(path, &aside).map_err(unusable)?;
+        return Ok(aside);
+    }
+    Err(unusable(std::io::Error::new(
+        ErrorKind::AlreadyExists,
+        "too many files set aside beside it",
+    )))
+}
+
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(suffix);
+    PathBuf::from(name)
+}

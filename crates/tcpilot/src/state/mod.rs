@@ -1,0 +1,226 @@
+//! What was learned, kept on disk: an embedded SQLite database, by default `/var/lib/tcpilot/state.db`.
+//!
+//! One process writes it, once a minute, in one transaction. So it has a rollback journal and not a
+//! write-ahead log: at rest there is a single file that can be copied, no shared memory is mapped, and
+//! after `kill -9` or a power cut the next open finds either the last save or the one before
+//! (`synchronous = FULL`).
+//!
+//! A database that cannot be trusted is never repaired, deleted or overwritten: it is renamed, and a
+//! new one is begun. See [`Store::open`].
+
+mod check;
+mod exchange;
+mod model;
+mod rows;
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+
+pub use model::{StoredArm, StoredPath};
+pub use rows::MAX_PATHS;
+
+/// Where the state is kept when no file is named.
+pub const DEFAULT_FILE: &str = "/var/lib/tcpilot/state.db";
+
+/// The layout of the tables, in `PRAGMA user_version`.
+const SCHEMA_VERSION: i64 = 1;
+/// Tells our databases from others: "TCPp".
+const APPLICATION_ID: i64 = 0x5443_5070;
+/// How long to wait for another process that reads or writes.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Why the state cannot be read or written. Each message says what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum StateError {
+    /// The file or its directory cannot be used.
+    #[error("{}: {source}; run as root, or name a writable file with --state", path.display())]
+    Unusable {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// Another process holds the database.
+    #[error("{}: another process is using it; stop that process or name another file with --state", .0.display())]
+    Busy(PathBuf),
+    /// There is no room for the new state. The former one is unharmed.
+    #[error("{}: the disk is full; free some space, the last save is unharmed", .0.display())]
+    Full(PathBuf),
+    /// A document to import cannot be used; nothing was changed.
+    #[error("not imported, nothing was changed: {0}")]
+    Document(String),
+    /// An export could not be written.
+    #[error("cannot write the export: {0}")]
+    Export(#[source] std::io::Error),
+    /// The database went bad while it was open. The next start sets it aside.
+    #[error("{}: {why}; restart tcpilot to set it aside and begin a new one", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What was found.
+        why: String,
+    },
+    /// Anything else that SQLite reports.
+    #[error("{}: {source}", path.display())]
+    Database {
+        /// The file.
+        path: PathBuf,
+        /// What SQLite says.
+        source: rusqlite::Error,
+    },
+}
+
+/// A database that could not be trusted, and was put out of the way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SetAside {
+    /// Where it is now.
+    pub path: PathBuf,
+    /// Why.
+    pub reason: String,
+}
+
+/// The open state.
+#[derive(Debug)]
+pub struct Store {
+    path: PathBuf,
+    db: Connection,
+}
+
+impl Store {
+    /// Opens the state in this file, and begins a new one where there is none.
+    ///
+    /// A file that is no database of ours, that is damaged, or that a newer tcpilot wrote is renamed to
+    /// `<file>.corrupt-<seconds since 1970>` with its journal, and a new one is begun; what happened is
+    /// returned.
+    ///
+    /// # Errors
+    /// The file cannot be used, or another process holds it.
+    pub fn open(path: &Path) -> Result<(Store, Option<SetAside>), StateError> {
+        check::prepare_file(path)?;
+        match open_checked(path)? {
+            Ok(store) => Ok((store, None)),
+            Err(reason) => {
+                let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+                let aside = check::set_aside(path, since_1970.unwrap_or_default().as_secs())?;
+                check::prepare_file(path)?;
+                let store = open_checked(path)?.map_err(|why| StateError::Damaged {
+                    path: path.to_owned(),
+                    why,
+                })?;
+                Ok((
+                    store,
+                    Some(SetAside {
+                        path: aside,
+                        reason,
+                    }),
+                ))
+            }
+        }
+    }
+
+    /// The paths that are not older than `max_age_s`, the latest first. What else may be believed of
+    /// one is for [`tcpilot_policy::age::judge`] to say.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub fn load(&self, now_unix_s: u64, max_age_s: u64) -> Result<Vec<StoredPath>, StateError> {
+        let mut paths = rows::all(&self.db).map_err(|error| error.or(self))?;
+        paths.retain(|path| now_unix_s.saturating_sub(path.updated_unix_s) <= max_age_s);
+        Ok(paths)
+    }
+
+    /// Writes these paths, in place of those of the same namespace, prefix and policy, and forgets those
+    /// older than `max_age_s`; of more than [`MAX_PATHS`] the oldest. All of it or nothing.
+    ///
+    /// # Errors
+    /// The database cannot be written.
+    pub fn save(
+        &mut self,
+        paths: &[StoredPath],
+        now_unix_s: u64,
+        max_age_s: u64,
+    ) -> Result<(), StateError> {
+        let oldest = now_unix_s.saturating_sub(max_age_s);
+        let result = (|| {
+            let transaction = self
+                .db
+                .transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+            rows::upsert(&transaction, paths)?;
+            rows::forget(&transaction, oldest)?;
+            transaction.commit()
+        })();
+        // Between two saves the pages are of no use.
+        let _ = self.db.release_memory();
+        result.map_err(|error| self.error(error))
+    }
+
+    /// Forgets everything; returns how many paths there were.
+    ///
+    /// # Errors
+    /// The database cannot be written.
+    pub fn reset(&mut self) -> Result<usize, StateError> {
+        self.db
+            .execute("DELETE FROM path", [])
+            .map_err(|error| self.error(error))
+    }
+
+    fn error(&self, error: rusqlite::Error) -> StateError {
+        classify(&self.path, error)
+    }
+}
+
+/// Opens and checks; the inner error is the reason not to trust the file.
+fn open_checked(path: &Path) -> Result<Result<Store, String>, StateError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let opened = Connection::open_with_flags(path, flags).and_then(|mut db| {
+        db.busy_timeout(BUSY_TIMEOUT)?;
+        let verdict = check::check(&mut db)?;
+        Ok((db, verdict))
+    });
+    match opened {
+        Ok((db, Ok(()))) => Ok(Ok(Store {
+            path: path.to_owned(),
+            db,
+        })),
+        Ok((_, Err(reason))) => Ok(Err(reason)),
+        Err(error) => match classify(path, error) {
+            StateError::Damaged { why, .. } => Ok(Err(why)),
+            other => Err(other),
+        },
+    }
+}
+
+fn classify(path: &Path, error: rusqlite::Error) -> StateError {
+    let path = path.to_owned();
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StateError::Busy(path),
+        Some(ErrorCode::DiskFull) => StateError::Full(path),
+        Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
+            StateError::Unusable {
+                path,
+                source: std::io::Error::other(error.to_string()),
+            }
+        }
+        // Unknown is SQLITE_ERROR: our statements are right, so a table or column is not. No code at
+        // all: a column has another type than we wrote.
+        Some(
+            ErrorCode::DatabaseCorrupt
+            | ErrorCode::NotADatabase
+            | ErrorCode::TypeMismatch
+            | ErrorCode::Unknown,
+        )
+        | None => StateError::Damaged {
+            path,
+            why: error.to_string(),
+        },
+        // An I/O error, say, is the disk's or the file system's: the file may be sound.
+        Some(_) => StateError::Database {
+            path,
+            source: error,
+        },
+    }
+}

@@ -1,0 +1,327 @@
+//! That nothing learned is lost.
+
+mod damage;
+
+use std::fs;
+use std::process::{Command, Stdio};
+
+use super::*;
+
+const NOW: u64 = 1_700_000_000;
+const WEEK: u64 = 7 * 86400;
+
+fn path(i: u32) -> StoredPath {
+    let arm = |name: &str, cost| StoredArm {
+        name: name.to_owned(),
+        cost,
+        samples: i,
+        chosen: i + 1,
+        greedy: i,
+        rescued: 1,
+        max_delivery_rate: 125_000 * u64::from(i),
+        min_rtt_us: 900 + i,
+    };
+    StoredPath {
+        netns: if i.is_multiple_of(2) {
+            "host".to_owned()
+        } else {
+            "blue".to_owned()
+        },
+        prefix: tcpilot_policy::Prefix::around(
+            std::net::Ipv4Addr::from(0x0a00_0000 + i * 256).into(),
+            24,
+        ),
+        policy: "default".to_owned(),
+        updated_unix_s: NOW - u64::from(i),
+        min_rtt_us: 900 + i,
+        srtt_us: 1000 + i,
+        max_delivery_rate: 125_000 * u64::from(i),
+        sent_packets: 1 << 40,
+        lost_packets: 3,
+        instances: i,
+        connections: u64::from(i) * 2,
+        arms: vec![arm("cubic", 1_710_535), arm("bbr", u64::MAX)],
+    }
+}
+
+fn paths(n: u32) -> Vec<StoredPath> {
+    (1..=n).map(path).collect()
+}
+
+/// A directory and the state file in it, with these paths.
+fn stored(paths: &[StoredPath]) -> (tempfile::TempDir, PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("state.db");
+    let (mut store, aside) = Store::open(&file).unwrap();
+    assert_eq!(aside, None);
+    store.save(paths, NOW, WEEK).unwrap();
+    (dir, file)
+}
+
+fn load(file: &Path) -> Vec<StoredPath> {
+    let (store, aside) = Store::open(file).unwrap();
+    assert_eq!(aside, None);
+    store.load(NOW, WEEK).unwrap()
+}
+
+#[test]
+fn what_was_saved_is_loaded_the_latest_first() {
+    let (_dir, file) = stored(&paths(50));
+    assert_eq!(load(&file), paths(50));
+}
+
+#[test]
+fn a_path_is_replaced_by_its_namesake_and_the_others_stay() {
+    let (_dir, file) = stored(&paths(3));
+    let newer = StoredPath {
+        updated_unix_s: NOW,
+        instances: 99,
+        ..path(2)
+    };
+    let (mut store, _) = Store::open(&file).unwrap();
+    store.save(std::slice::from_ref(&newer), NOW, WEEK).unwrap();
+    assert_eq!(store.load(NOW, WEEK).unwrap(), [newer, path(1), path(3)]);
+}
+
+#[test]
+fn namespace_and_policy_tell_paths_apart() {
+    let other_netns = StoredPath {
+        netns: "4026531840".to_owned(),
+        ..path(1)
+    };
+    let other_policy = StoredPath {
+        policy: "web".to_owned(),
+        ..path(1)
+    };
+    let (_dir, file) = stored(&[path(1), other_netns, other_policy]);
+    assert_eq!(load(&file).len(), 3);
+}
+
+#[test]
+fn old_paths_are_not_loaded_and_forgotten_at_the_next_save() {
+    let (_dir, file) = stored(&paths(3));
+    let (mut store, _) = Store::open(&file).unwrap();
+    assert_eq!(store.load(NOW, 2).unwrap(), [path(1), path(2)]);
+    assert_eq!(store.load(NOW, WEEK).unwrap().len(), 3);
+    store.save(&[], NOW, 2).unwrap();
+    assert_eq!(store.load(NOW, WEEK).unwrap(), [path(1), path(2)]);
+}
+
+#[test]
+fn of_too_many_paths_the_latest_stay() {
+    let extra = 5;
+    let (_dir, file) = stored(&paths(MAX_PATHS as u32 + extra));
+    let loaded = load(&file);
+    assert_eq!(loaded.len(), MAX_PATHS);
+    assert_eq!(loaded.last(), Some(&path(MAX_PATHS as u32)));
+}
+
+#[test]
+fn reset_forgets_everything() {
+    let (_dir, file) = stored(&paths(3));
+    let (mut store, _) = Store::open(&file).unwrap();
+    assert_eq!(store.reset().unwrap(), 3);
+    assert!(store.load(NOW, WEEK).unwrap().is_empty());
+}
+
+#[test]
+fn the_file_is_for_its_owner_only_and_alone_at_rest() {
+    use std::os::unix::fs::PermissionsExt;
+    let (dir, file) = stored(&paths(3));
+    assert_eq!(
+        fs::metadata(&file).unwrap().permissions().mode() & 0o777,
+        0o600
+    );
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn a_missing_directory_is_made() {
+    let dir = tempfile::tempdir().unwrap();
+    Store::open(&dir.path().join("a/b/state.db")).unwrap();
+}
+
+#[test]
+fn a_file_that_cannot_be_used_says_what_to_do() {
+    let dir = tempfile::tempdir().unwrap();
+    let error = Store::open(dir.path()).unwrap_err().to_string();
+    let remedy = "run as root, or name a writable file with --state";
+    assert_eq!(
+        error,
+        format!(
+            "{}: Is a directory (os error 21); {remedy}",
+            dir.path().display()
+        )
+    );
+    fs::write(dir.path().join("file"), "").unwrap();
+    let below = dir.path().join("file/state.db");
+    let error = Store::open(&below).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        format!(
+            "{}: Not a directory (os error 20); {remedy}",
+            below.display()
+        )
+    );
+}
+
+#[test]
+fn a_second_process_waits_and_then_says_why() {
+    let (_dir, file) = stored(&paths(3));
+    let (mut store, _) = Store::open(&file).unwrap();
+    let other = Connection::open(&file).unwrap();
+    other.execute_batch("BEGIN EXCLUSIVE").unwrap();
+    let message = format!(
+        "{}: another process is using it; stop that process or name another file with --state",
+        file.display()
+    );
+    assert_eq!(
+        store.save(&paths(1), NOW, WEEK).unwrap_err().to_string(),
+        message
+    );
+    assert_eq!(Store::open(&file).unwrap_err().to_string(), message);
+    other.execute_batch("COMMIT").unwrap();
+    assert_eq!(load(&file), paths(3));
+}
+
+#[test]
+fn two_stores_at_once_both_work() {
+    let (_dir, file) = stored(&[]);
+    let (mut one, _) = Store::open(&file).unwrap();
+    let (mut two, _) = Store::open(&file).unwrap();
+    one.save(&[path(1)], NOW, WEEK).unwrap();
+    two.save(&[path(2)], NOW, WEEK).unwrap();
+    assert_eq!(one.load(NOW, WEEK).unwrap(), paths(2));
+}
+
+#[test]
+fn an_export_is_imported_as_it_was() {
+    let (_dir, file) = stored(&paths(5));
+    let mut document = Vec::new();
+    assert_eq!(
+        Store::open(&file)
+            .unwrap()
+            .0
+            .export_json(&mut document)
+            .unwrap(),
+        5
+    );
+    assert!(document.starts_with(b"{\n  \"tcpilot_state\": 1,\n  \"paths\": [\n"));
+    let (_dir, file) = stored(&[path(7)]);
+    let (mut store, _) = Store::open(&file).unwrap();
+    assert_eq!(store.import_json(document.as_slice()).unwrap(), 5);
+    assert_eq!(
+        store.load(NOW, WEEK).unwrap(),
+        [paths(5), vec![path(7)]].concat()
+    );
+}
+
+#[test]
+fn an_import_with_anything_wrong_changes_nothing() {
+    let (_dir, file) = stored(&paths(3));
+    let (mut store, _) = Store::open(&file).unwrap();
+    let document = |paths: &[StoredPath]| {
+        format!(
+            "{{\"tcpilot_state\":1,\"paths\":{}}}",
+            serde_json::to_string(paths).unwrap()
+        )
+    };
+    let good = document(&[path(9)]);
+    let mut too_fast = path(9);
+    too_fast.arms[1].max_delivery_rate = u64::MAX;
+    let mut no_arm = path(9);
+    no_arm.arms[0].name = "sixteen-letters-".to_owned();
+    for (text, why) in [
+        (
+            String::new(),
+            "this is no export of tcpilot: EOF while parsing a value at line 1 column 0",
+        ),
+        (
+            "[]".to_owned(),
+            "this is no export of tcpilot: invalid length 0, expected struct ReadDocument with 2 elements at line 1 column 2",
+        ),
+        (
+            good.replace("state\":1", "state\":2"),
+            "version 2 of the export, this tcpilot reads 1",
+        ),
+        (
+            document(&[path(9), path(9)]),
+            "path 10.0.9.0/24 stands there twice",
+        ),
+        (
+            document(&[path(8), too_fast]),
+            "path 10.0.9.0/24: arm bbr has an impossible delivery rate",
+        ),
+        (
+            document(&[path(8), no_arm]),
+            "path 10.0.9.0/24: `sixteen-letters-` cannot be an arm",
+        ),
+        (
+            document(&[StoredPath {
+                netns: String::new(),
+                ..path(9)
+            }]),
+            "path 10.0.9.0/24: `netns` and `policy` must be names",
+        ),
+    ] {
+        let error = store.import_json(text.as_bytes()).unwrap_err().to_string();
+        assert_eq!(error, format!("not imported, nothing was changed: {why}"));
+    }
+    for cut in 0..good.len() {
+        assert!(store.import_json(&good.as_bytes()[..cut]).is_err(), "{cut}");
+    }
+    assert!(
+        store
+            .import_json(good.replace("instances", "instanses").as_bytes())
+            .is_err()
+    );
+    assert!(
+        store
+            .import_json(good.replace("10.0.9.0/24", "10.0.9.1/24").as_bytes())
+            .is_err()
+    );
+    assert!(store.import_json(&[0xff, 0xfe][..]).is_err());
+    assert_eq!(store.load(NOW, WEEK).unwrap(), paths(3));
+}
+
+const WRITER_FILE: &str = "TCPILOT_TEST_WRITER_FILE";
+
+/// Not a test of its own: the process that the next one kills.
+#[test]
+fn writer_that_is_killed() {
+    let Some(file) = std::env::var_os(WRITER_FILE) else {
+        return;
+    };
+    let (mut store, _) = Store::open(Path::new(&file)).unwrap();
+    for instances in 0.. {
+        let all: Vec<StoredPath> = paths(400)
+            .into_iter()
+            .map(|path| StoredPath { instances, ..path })
+            .collect();
+        store.save(&all, NOW, WEEK).unwrap();
+    }
+}
+
+#[test]
+fn a_killed_writer_leaves_one_save_or_the_next_never_a_mixture() {
+    let (_dir, file) = stored(&[]);
+    for round in 0..8u64 {
+        let mut writer = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "state::tests::writer_that_is_killed"])
+            .env(WRITER_FILE, &file)
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(Duration::from_millis(150 + 23 * round));
+        writer.kill().unwrap();
+        writer.wait().unwrap();
+        let loaded = load(&file);
+        assert!(loaded.is_empty() || loaded.len() == 400, "{}", loaded.len());
+        assert!(
+            loaded
+                .iter()
+                .all(|path| path.instances == loaded[0].instances)
+        );
+        assert!(round == 0 || !loaded.is_empty());
+    }
+}
