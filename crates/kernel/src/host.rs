@@ -129,6 +129,26 @@ pub fn named_netns() -> Vec<(u32, String)> {
         .collect()
 }
 
+/// Every network namespace that has a name or a process, each once, opened so that it can be entered.
+pub fn all_netns() -> Vec<fs::File> {
+    let named = fs::read_dir("/run/netns")
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|e| e.path());
+    let of_processes = fs::read_dir("/proc")
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|e| e.path().join("ns/net"));
+    let mut seen = std::collections::HashSet::new();
+    named
+        .chain(of_processes)
+        .filter_map(|path| fs::File::open(path).ok())
+        .filter(|file| file.metadata().is_ok_and(|meta| seen.insert(meta.ino())))
+        .collect()
+}
+
 /// Identifies this boot: namespace cookies mean nothing after another one.
 pub fn boot_id() -> String {
     fs::read_to_string("/proc/sys/kernel/random/boot_id")

@@ -9,15 +9,15 @@ use std::{
 };
 
 use libbpf_rs::{
-    Iter, Link, MapCore, MapFlags, OpenObject,
-    libbpf_sys::{bpf_prog_get_info_by_fd, bpf_prog_info},
+    Link, MapCore, MapFlags, OpenObject,
+    libbpf_sys::{bpf_iter_create, bpf_prog_get_info_by_fd, bpf_prog_info},
     skel::{OpenSkel, SkelBuilder},
 };
 use tcpilot_abi::{
     Plain, from_bytes, to_bytes, tp_config, tp_counters, tp_flow, tp_path, tp_path_key, tp_rule,
 };
 
-use crate::{Error, host};
+use crate::{Error, host, socket::in_netns};
 
 #[allow(
     missing_docs,
@@ -178,22 +178,26 @@ impl Pilot {
         Ok(gone.count() as u32)
     }
 
-    /// The live connections that the pilot has seen, of all network namespaces.
+    /// The live connections of the steered cgroup, of every network namespace that has a name or a
+    /// process.
     ///
     /// # Errors
     /// [`Error::Map`].
     pub fn flows(&self) -> Result<Vec<tp_flow>, Error> {
-        let fail = map_error("list the connections");
-        let conns = self.skel.maps.conns.as_fd();
-        let link = self.skel.progs.flows.attach_iter(conns).map_err(&fail)?;
+        let link = self
+            .skel
+            .progs
+            .flows
+            .attach()
+            .map_err(map_error("list the connections"))?;
+        let link_fd = link.as_fd().as_raw_fd();
         let mut bytes = Vec::new();
-        Iter::new(&link)
-            .map_err(&fail)?
-            .read_to_end(&mut bytes)
-            .map_err(|source| Error::System {
-                action: "list the connections",
-                source,
-            })?;
+        for netns in host::all_netns() {
+            // One that is gone by now has no connections either.
+            if let Ok(part) = in_netns(&netns, || read_iterator(link_fd)) {
+                bytes.append(&mut part?);
+            }
+        }
         Ok(bytes
             .chunks_exact(size_of::<tp_flow>())
             .filter_map(from_bytes)
@@ -232,6 +236,24 @@ fn write_plain<T: Plain, U>(to: *mut U, value: &T) {
 fn bytes_of<U>(value: &U) -> &[u8] {
     // SAFETY: the bytes of a live reference; the generated structures are integers without padding.
     unsafe { std::slice::from_raw_parts(std::ptr::from_ref(value).cast(), size_of::<U>()) }
+}
+
+/// Runs an iterator for the namespace of the calling thread, and returns what it wrote.
+fn read_iterator(link_fd: i32) -> Result<Vec<u8>, Error> {
+    let fail = |source| Error::System {
+        action: "list the connections",
+        source,
+    };
+    // SAFETY: a plain system call; the descriptor is checked, and owned from here on.
+    let fd = unsafe { bpf_iter_create(link_fd) };
+    if fd < 0 {
+        return Err(fail(std::io::Error::last_os_error()));
+    }
+    // SAFETY: fd is a descriptor that was just opened and that nobody else has.
+    let mut file = unsafe { <File as std::os::fd::FromRawFd>::from_raw_fd(fd) };
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes).map_err(fail)?;
+    Ok(bytes)
 }
 
 fn program_info(fd: i32) -> Option<bpf_prog_info> {

@@ -88,25 +88,37 @@ pub fn own_netns_cookie() -> Result<u64, Error> {
     Ok(cookie)
 }
 
-/// The cookie of a namespace in /run/netns. A thread of its own enters it, and ends.
+/// The cookie of a namespace in /run/netns.
 ///
 /// # Errors
 /// [`Error::System`] when it is not there, or may not be entered (CAP_SYS_ADMIN).
 pub fn netns_cookie(name: &str) -> Result<u64, Error> {
-    let fail = |source| Error::System {
+    let path = std::path::Path::new("/run/netns").join(name);
+    let netns = std::fs::File::open(path).map_err(cannot_enter)?;
+    in_netns(&netns, own_netns_cookie)?
+}
+
+fn cannot_enter(source: io::Error) -> Error {
+    Error::System {
         action: "enter a network namespace",
         source,
-    };
-    let file = std::fs::File::open(std::path::Path::new("/run/netns").join(name)).map_err(fail)?;
-    std::thread::spawn(move || {
+    }
+}
+
+/// Runs `f` inside a namespace, on a thread of its own that ends with it.
+///
+/// # Errors
+/// [`Error::System`] where it may not be entered (CAP_SYS_ADMIN).
+pub fn in_netns<T: Send>(netns: &std::fs::File, f: impl FnOnce() -> T + Send) -> Result<T, Error> {
+    let enter_and_run = || {
         // SAFETY: a plain system call; it changes the namespace of this thread only, which ends here.
-        if unsafe { libc::setns(file.as_raw_fd(), libc::CLONE_NEWNET) } != 0 {
-            return Err(fail(io::Error::last_os_error()));
+        if unsafe { libc::setns(netns.as_raw_fd(), libc::CLONE_NEWNET) } != 0 {
+            return Err(cannot_enter(io::Error::last_os_error()));
         }
-        own_netns_cookie()
-    })
-    .join()
-    .unwrap_or_else(|_| Err(fail(io::ErrorKind::Other.into())))
+        Ok(f())
+    };
+    std::thread::scope(|scope| scope.spawn(enter_and_run).join())
+        .unwrap_or_else(|_| Err(cannot_enter(io::ErrorKind::Other.into())))
 }
 
 #[cfg(test)]

@@ -11,7 +11,9 @@ use serde_json::Value;
 use tcpilot_kernel::host;
 
 use crate::{
-    cli::{AskArgs, CcCommand, ConfigCommand, DEFAULT_CONFIG, ExplainArgs, StateArgs, StateCommand},
+    cli::{
+        AskArgs, CcCommand, ConfigCommand, DEFAULT_CONFIG, ExplainArgs, StateArgs, StateCommand,
+    },
     config::Config,
     daemon,
     failure::{Failure, Kind},
@@ -158,7 +160,8 @@ pub fn state(command: &StateCommand) -> Result<(), Failure> {
             show(&summary(&document, from), *json, summary_text)
         }
         StateCommand::Export { file, at } => {
-            let text = serde_json::to_string_pretty(&export(at)?.0).map_err(io::Error::from)? + "\n";
+            let text =
+                serde_json::to_string_pretty(&export(at)?.0).map_err(io::Error::from)? + "\n";
             if file.as_os_str() == "-" {
                 io::stdout().write_all(text.as_bytes())?;
             } else {
@@ -201,7 +204,10 @@ fn read_document(file: &Path) -> Result<Value, Failure> {
 }
 
 /// Asks the daemon; `None` when none runs, so that the file may be used directly.
-fn ask_running<T: DeserializeOwned>(at: &StateArgs, request: &Request) -> Result<Option<T>, Failure> {
+fn ask_running<T: DeserializeOwned>(
+    at: &StateArgs,
+    request: &Request,
+) -> Result<Option<T>, Failure> {
     match protocol::ask(&at.socket.socket, request) {
         Ok(value) => Ok(Some(value)),
         Err(AskError::NotRunning(_)) => Ok(None),
@@ -244,7 +250,10 @@ fn reset(at: &StateArgs) -> Result<(), Failure> {
 
 fn summary(document: &Value, from: String) -> StateSummary {
     let none = Vec::new();
-    let paths = document.get("paths").and_then(Value::as_array).unwrap_or(&none);
+    let paths = document
+        .get("paths")
+        .and_then(Value::as_array)
+        .unwrap_or(&none);
     let number = |path: &Value, key: &str| path.get(key).and_then(Value::as_u64);
     let times = || paths.iter().filter_map(|p| number(p, "updated_unix_s"));
     StateSummary {
@@ -257,7 +266,10 @@ fn summary(document: &Value, from: String) -> StateSummary {
 }
 
 fn summary_text(s: &StateSummary) -> String {
-    let mut text = format!("{}: {} paths from {} connections\n", s.from, s.paths, s.connections);
+    let mut text = format!(
+        "{}: {} paths from {} connections\n",
+        s.from, s.paths, s.connections
+    );
     if let (Some(oldest), Some(newest)) = (s.oldest_unix_s, s.newest_unix_s) {
         text += &format!("last used between {oldest} and {newest} (Unix seconds)\n");
     }

@@ -68,7 +68,10 @@ impl From<tcpilot_kernel::Error> for Failure {
 impl From<AskError> for Failure {
     fn from(error: AskError) -> Failure {
         let (kind, remedy) = match &error {
-            AskError::NotRunning(_) => (Kind::Running, "start it with `tcpilot run`, or give its --socket"),
+            AskError::NotRunning(_) => (
+                Kind::Running,
+                "start it with `tcpilot run`, or give its --socket",
+            ),
             AskError::NotPermitted(_) => (Kind::NotPermitted, "ask as root"),
             AskError::Refused(_) => (Kind::Failed, ""),
             AskError::Broken(_) => (Kind::Failed, "is it of another version? restart it"),

@@ -51,7 +51,10 @@ impl Screen {
                 style::Print("\r\n")
             )?;
         }
-        queue!(self.out, terminal::Clear(terminal::ClearType::FromCursorDown))?;
+        queue!(
+            self.out,
+            terminal::Clear(terminal::ClearType::FromCursorDown)
+        )?;
         self.out.flush()
     }
 
@@ -70,7 +73,8 @@ impl Screen {
         let Event::Key(key) = event::read()? else {
             return Ok(false);
         };
-        let control_c = key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL);
+        let control_c =
+            key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL);
         Ok(control_c || matches!(key.code, KeyCode::Char('q') | KeyCode::Esc))
     }
 }

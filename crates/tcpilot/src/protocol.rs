@@ -122,6 +122,9 @@ mod tests {
         serve(ours, |_| Reply::Ok(1.into())).unwrap();
         let mut text = String::new();
         (&theirs).read_to_string(&mut text).unwrap();
-        assert!(text.starts_with("{\"error\":\"question not understood"), "{text}");
+        assert!(
+            text.starts_with("{\"error\":\"question not understood"),
+            "{text}"
+        );
     }
 }

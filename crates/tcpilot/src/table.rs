@@ -10,13 +10,18 @@ fn table(header: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING).set_header(header);
     for column in table.column_iter_mut() {
-        column.set_padding((0, 2)).set_cell_alignment(CellAlignment::Right);
+        column
+            .set_padding((0, 2))
+            .set_cell_alignment(CellAlignment::Right);
     }
     table
 }
 
 fn print(table: &Table) -> String {
-    table.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
+    table
+        .lines()
+        .map(|line| line.trim_end().to_owned() + "\n")
+        .collect()
 }
 
 fn or_dash<T: ToString>(value: Option<T>) -> String {
@@ -66,7 +71,14 @@ pub fn paths(paths: &[PathView]) -> String {
         return "no path has been seen yet\n".to_owned();
     }
     let mut table = table(&[
-        "IPAddress", "CongAlg", "Metric", "Count", "Greedy", "MinRtt", "MaxRtDlvr", "Share",
+        "IPAddress",
+        "CongAlg",
+        "Metric",
+        "Count",
+        "Greedy",
+        "MinRtt",
+        "MaxRtDlvr",
+        "Share",
     ]);
     for path in paths {
         for arm in &path.arms {
@@ -108,7 +120,8 @@ pub fn flows(flows: &[FlowView]) -> String {
             bits(flow.delivery_rate),
             percent(flow.loss_ratio),
             flow.cwnd.to_string(),
-            format!("{:.0} s", flow.age_s),
+            flow.age_s
+                .map_or_else(|| "-".to_owned(), |age| format!("{age:.0} s")),
         ]);
     }
     print(&table)
@@ -118,7 +131,11 @@ pub fn flows(flows: &[FlowView]) -> String {
 pub fn explanation(e: &Explanation) -> String {
     let mut out = String::new();
     if e.paths.is_empty() {
-        let _ = writeln!(out, "{}: no path yet, so the next connections get the kernel's default", e.address);
+        let _ = writeln!(
+            out,
+            "{}: no path yet, so the next connections get the kernel's default",
+            e.address
+        );
     }
     for explained in &e.paths {
         let path = &explained.path;
@@ -166,14 +183,20 @@ pub fn status(s: &Status) -> String {
         (true, true) => "dry run: decides, sets nothing",
         (true, false) => "steering",
     };
-    let _ = writeln!(out, "tcpilot {} · {mode} · pid {} · up {} s", s.version, s.pid, s.uptime_s);
+    let _ = writeln!(
+        out,
+        "tcpilot {} · {mode} · pid {} · up {} s",
+        s.version, s.pid, s.uptime_s
+    );
     let _ = writeln!(out, "kernel   {} · cgroup {}", s.kernel, s.cgroup);
     let _ = writeln!(
         out,
         "learner  {} over {}{}",
         s.learner,
         s.arms.join(", "),
-        s.rescue.as_deref().map_or_else(String::new, |r| format!(" · heavy loss: {r}"))
+        s.rescue
+            .as_deref()
+            .map_or_else(String::new, |r| format!(" · heavy loss: {r}"))
     );
     let _ = writeln!(out, "paths    {} of at most {}", s.paths, s.paths_max);
     let seen: Vec<String> = s
@@ -182,14 +205,27 @@ pub fn status(s: &Status) -> String {
         .filter(|(_, n)| **n > 0)
         .map(|(why, n)| format!("{why} {n}"))
         .collect();
-    let seen = if seen.is_empty() { "none yet".to_owned() } else { seen.join(" · ") };
+    let seen = if seen.is_empty() {
+        "none yet".to_owned()
+    } else {
+        seen.join(" · ")
+    };
     let _ = writeln!(out, "opened   {seen}");
-    let _ = writeln!(out, "ended    {} · judged by {} · rescued {}", s.closed, s.charged, s.rescues);
+    let _ = writeln!(
+        out,
+        "ended    {} · judged by {} · rescued {}",
+        s.closed, s.charged, s.rescues
+    );
     if s.bpf_events > 0 {
         let each = s.bpf_ns / s.bpf_events;
         let _ = writeln!(out, "cost     {} events · {each} ns each", s.bpf_events);
     }
-    let _ = writeln!(out, "memory   {:.1} MB resident · state {}", s.resident_bytes as f64 / 1e6, s.state);
+    let _ = writeln!(
+        out,
+        "memory   {:.1} MB resident · state {}",
+        s.resident_bytes as f64 / 1e6,
+        s.state
+    );
     for line in s.arms_missing.iter().chain(&s.degraded) {
         let _ = writeln!(out, "degraded {line}");
     }
@@ -198,7 +234,13 @@ pub fn status(s: &Status) -> String {
 
 /// The last words of a run: what it did.
 pub fn report(s: &Status, paths: &[PathView]) -> String {
-    let left_alone = ["application", "route", "administrator", "excluded", "loopback"];
+    let left_alone = [
+        "application",
+        "route",
+        "administrator",
+        "excluded",
+        "loopback",
+    ];
     let (mut steered, mut alone) = (0, 0);
     for (why, n) in &s.connections {
         if left_alone.contains(&why.as_str()) {
@@ -208,15 +250,27 @@ pub fn report(s: &Status, paths: &[PathView]) -> String {
         }
     }
     let mut out = String::new();
-    let verb = if s.dry_run { "would have steered" } else { "steered" };
+    let verb = if s.dry_run {
+        "would have steered"
+    } else {
+        "steered"
+    };
     let _ = writeln!(
         out,
         "tcpilot {verb} {steered} connections on {} paths, left {alone} alone, rescued {}.",
         paths.len(),
         s.rescues
     );
-    for path in paths.iter().filter(|p| p.arms.iter().any(|a| a.samples > 0)).take(10) {
-        let best = path.arms.iter().filter(|a| a.samples > 0).min_by_key(|a| a.cost);
+    for path in paths
+        .iter()
+        .filter(|p| p.arms.iter().any(|a| a.samples > 0))
+        .take(10)
+    {
+        let best = path
+            .arms
+            .iter()
+            .filter(|a| a.samples > 0)
+            .min_by_key(|a| a.cost);
         if let Some(best) = best {
             let _ = writeln!(
                 out,

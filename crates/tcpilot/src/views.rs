@@ -4,8 +4,8 @@
 
 use serde::{Deserialize, Serialize};
 use tcpilot_abi::{
-    TP_CONN_ACTIVE, TP_CONN_DRY_RUN, TP_DECISIONS, Why, tp_config, tp_decision, tp_flow, tp_path, tp_path_key,
-    tp_window32, tp_window64,
+    TP_CONN_ACTIVE, TP_CONN_DRY_RUN, TP_DECISIONS, Why, tp_config, tp_decision, tp_flow, tp_path,
+    tp_path_key, tp_window32, tp_window64,
 };
 use tcpilot_policy::{prefix::Prefix, shares};
 
@@ -131,8 +131,8 @@ pub struct FlowView {
     pub cwnd: u32,
     /// Slow start threshold, packets.
     pub ssthresh: Option<u32>,
-    /// Since it was opened.
-    pub age_s: f64,
+    /// Since it was opened; remembered only where the algorithm was changed.
+    pub age_s: Option<f64>,
     /// Decided, but not set.
     pub dry_run: bool,
 }
@@ -260,7 +260,8 @@ impl Names<'_> {
     /// The decisions that a path remembers, newest first.
     pub fn decisions(&self, path: &tp_path) -> Vec<DecisionView> {
         let made = path.decision_seq.min(TP_DECISIONS);
-        let newest_first = (1..=made).map(|back| path.decision_seq.wrapping_sub(back) % TP_DECISIONS);
+        let newest_first =
+            (1..=made).map(|back| path.decision_seq.wrapping_sub(back) % TP_DECISIONS);
         newest_first
             .filter_map(|slot| path.decisions.get(slot as usize))
             .map(|d| self.decision(d))
@@ -300,7 +301,7 @@ impl Names<'_> {
             bytes_acked: f.bytes_acked,
             cwnd: f.cwnd_packets,
             ssthresh: some(f.ssthresh_packets),
-            age_s: self.age_s(f.opened_ns),
+            age_s: (f.opened_ns > 0).then(|| self.age_s(f.opened_ns)),
             dry_run: u32::from(f.flags) & TP_CONN_DRY_RUN != 0,
         }
     }
@@ -386,7 +387,10 @@ mod tests {
 
     #[test]
     fn a_measure_of_the_last_window_counts_and_an_older_one_does_not() {
-        let window = tp_window64 { current: 5, previous: 9 };
+        let window = tp_window64 {
+            current: 5,
+            previous: 9,
+        };
         assert_eq!(max_of(&window, 7, 7), Some(9));
         assert_eq!(max_of(&window, 7, 8), Some(5));
         assert_eq!(max_of(&window, 7, 9), None);
@@ -394,15 +398,28 @@ mod tests {
 
     #[test]
     fn the_least_rtt_ignores_an_empty_half() {
-        let window = tp_window32 { current: 0, previous: 40 };
+        let window = tp_window32 {
+            current: 0,
+            previous: 40,
+        };
         assert_eq!(min_of(&window, 1, 1), Some(40));
     }
 
     #[test]
     fn a_mapped_address_is_shown_as_ipv4() {
-        let words = [0, 0, u32::from_ne_bytes([0, 0, 0xff, 0xff]), u32::from_ne_bytes([10, 0, 0, 1])];
+        let words = [
+            0,
+            0,
+            u32::from_ne_bytes([0, 0, 0xff, 0xff]),
+            u32::from_ne_bytes([10, 0, 0, 1]),
+        ];
         assert_eq!(endpoint(words, 80), "10.0.0.1:80");
-        let words = [u32::from_ne_bytes([0x20, 1, 0xd, 0xb8]), 0, 0, u32::from_ne_bytes([0, 0, 0, 1])];
+        let words = [
+            u32::from_ne_bytes([0x20, 1, 0xd, 0xb8]),
+            0,
+            0,
+            u32::from_ne_bytes([0, 0, 0, 1]),
+        ];
         assert_eq!(endpoint(words, 80), "[2001:db8::1]:80");
     }
 }

@@ -3,14 +3,21 @@
 use std::ffi::c_char;
 
 use tcpilot_abi::{
-    TP_ABI_VERSION, TP_CC_NAME_MAX, TP_MAX_ARMS, TP_MAX_DEFAULTS, TP_MAX_POLICIES, tp_arm_config,
-    tp_config, tp_policy_config,
+    TP_ABI_VERSION, TP_CC_NAME_MAX, TP_MAX_ARMS, TP_MAX_DEFAULTS, TP_MAX_POLICIES, tp_config,
+    tp_policy_config,
 };
 
 use super::policies::{LEAVE_ALONE_ID, RESERVED};
 use super::{Algorithm, Config, PrefixOverrides};
 
 const NS_PER_S: u64 = 1_000_000_000;
+
+/// Bit i: arm i may be chosen only where ECN was negotiated.
+fn ecn_arms(arms: &[String]) -> u8 {
+    let needs_ecn = |name: &String| Algorithm::new(name).is_some_and(|name| name.needs_ecn());
+    let bits = arms.iter().enumerate().filter(|(_, name)| needs_ecn(name));
+    bits.fold(0, |mask, (arm, _)| mask | 1 << arm)
+}
 
 impl Config {
     /// The structure that BPF reads. `arms` are the congestion controls that the kernel really has, in
@@ -40,6 +47,7 @@ impl Config {
             rules_use_cgroups: rules.iter().any(|rule| rule.cgroup.is_some()).into(),
             dry_run: self.dry_run.into(),
             manage_loopback: self.manage_loopback.into(),
+            ecn_arms: ecn_arms(arms),
             rescue_thin: self.rescue.thin_linear_timeouts.into(),
             defaults: defaults as u8,
             rescue_cc: c_name(self.rescue.algorithm.as_ref().map_or("", Algorithm::as_str)),
@@ -53,12 +61,7 @@ impl Config {
             *field = c_name(name.as_str());
         }
         for (field, name) in config.arm.iter_mut().zip(arms) {
-            let needs_ecn = Algorithm::new(name).is_some_and(|name| name.needs_ecn());
-            *field = tp_arm_config {
-                name: c_name(name),
-                needs_ecn: needs_ecn.into(),
-                ..Default::default()
-            };
+            *field = c_name(name);
         }
         self.write_policies(&mut config, arms);
         config

@@ -41,23 +41,38 @@ impl Daemon {
     fn with_names<T>(&self, f: impl FnOnce(&Names<'_>) -> T) -> T {
         f(&Names {
             arms: &self.arms,
-            policy: &|id| self.config.policy_name(id).to_owned(),
+            policy: &|id| self.policy_name(id),
             netns: &|inum| self.netns.name(inum),
             now_ns: learned::now_ns(),
             config: &self.abi,
         })
     }
 
+    pub(super) fn policy_name(&self, id: u8) -> String {
+        self.config.policy_name(id).unwrap_or("?").to_owned()
+    }
+
+    fn rescue_name(&self) -> Option<String> {
+        let name = self.config.rescue.algorithm.as_ref()?.to_string();
+        (self.abi.rescue_cc[0] != 0).then_some(name)
+    }
+
     /// All paths, the most recently used first.
     pub(super) fn path_views(&self) -> Vec<PathView> {
         let mut views = Vec::new();
         self.with_names(|names| {
-            let read = self.pilot.for_each_path(|key, path| views.extend(names.path(&key, &path)));
+            let read = self
+                .pilot
+                .for_each_path(|key, path| views.extend(names.path(&key, &path)));
             if let Err(error) = read {
                 tracing::warn!(%error, "the paths could not be read");
             }
         });
-        views.sort_by(|a, b| a.age_s.total_cmp(&b.age_s).then_with(|| a.path.cmp(&b.path)));
+        views.sort_by(|a, b| {
+            a.age_s
+                .total_cmp(&b.age_s)
+                .then_with(|| a.path.cmp(&b.path))
+        });
         views
     }
 
@@ -74,7 +89,9 @@ impl Daemon {
             flows: Vec::new(),
         };
         self.with_names(|names| {
-            let to_address = flows.iter().filter(|f| crate::views::address(f.remote) == address);
+            let to_address = flows
+                .iter()
+                .filter(|f| crate::views::address(f.remote) == address);
             explanation.flows = to_address.map(|f| names.flow(f)).collect();
             self.pilot.for_each_path(|key, path| {
                 let view = names.path(&key, &path).filter(|v| v.path.contains(address));
@@ -114,7 +131,7 @@ impl Daemon {
             learner: "epsilon-greedy".to_owned(),
             arms: self.arms.clone(),
             arms_missing: self.arms_missing.clone(),
-            rescue: (self.abi.rescue_cc[0] != 0).then(|| self.config.rescue.algorithm.clone()),
+            rescue: self.rescue_name(),
             paths: self.pilot.for_each_path(|_, _| {}).unwrap_or(0),
             paths_max: self.config.paths_max,
             connections,

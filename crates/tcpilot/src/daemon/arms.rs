@@ -4,7 +4,7 @@ use tcpilot_abi::tp_config;
 use tcpilot_kernel::{AlgorithmSource, host, load_algorithm};
 
 use crate::{
-    config::Config,
+    config::{Algorithm, Config},
     failure::{Failure, Kind},
 };
 
@@ -20,23 +20,29 @@ pub struct Arms {
 ///
 /// # Errors
 /// When not one of them is usable.
-pub fn make_usable(asked: &[String]) -> Result<Arms, Failure> {
+pub fn make_usable(asked: &[Algorithm]) -> Result<Arms, Failure> {
     let mut arms = Arms {
         present: Vec::new(),
         missing: Vec::new(),
     };
-    for name in asked {
+    for name in asked.iter().map(Algorithm::as_str) {
         if load_algorithm(name)? == AlgorithmSource::Missing {
             arms.missing.push(missing(name, "left out"));
         } else {
-            arms.present.push(name.clone());
+            arms.present.push(name.to_owned());
         }
     }
     if arms.present.is_empty() {
         return Err(Failure::new(
             Kind::Unsupported,
-            format!("none of the arms {} is on this kernel", asked.join(", ")),
-            format!("set arms to some of: {}", host::registered_algorithms().join(", ")),
+            format!(
+                "this kernel has none of the arms asked for: {}",
+                arms.missing.join("; ")
+            ),
+            format!(
+                "set arms to some of: {}",
+                host::registered_algorithms().join(", ")
+            ),
         ));
     }
     Ok(arms)
@@ -51,8 +57,10 @@ fn missing(name: &str, consequence: &str) -> String {
 /// # Errors
 /// Where not even a socket can be opened.
 pub fn check_rescue(config: &Config, abi: &mut tp_config) -> Result<Option<String>, Failure> {
-    let name = &config.rescue.algorithm;
-    if name.is_empty() || load_algorithm(name)? != AlgorithmSource::Missing {
+    let Some(name) = config.rescue.algorithm.as_ref().map(Algorithm::as_str) else {
+        return Ok(None);
+    };
+    if load_algorithm(name)? != AlgorithmSource::Missing {
         return Ok(None);
     }
     abi.rescue_cc = Default::default();
@@ -63,9 +71,13 @@ pub fn check_rescue(config: &Config, abi: &mut tp_config) -> Result<Option<Strin
 mod tests {
     use super::*;
 
+    fn algorithms(names: &[&str]) -> Vec<Algorithm> {
+        names.iter().filter_map(|n| Algorithm::new(n)).collect()
+    }
+
     #[test]
     fn what_the_kernel_lacks_is_left_out_and_told() {
-        let arms = make_usable(&["nonsense".into(), "reno".into()]).unwrap();
+        let arms = make_usable(&algorithms(&["nonsense", "reno"])).unwrap();
         assert_eq!(arms.present, ["reno"]);
         assert_eq!(
             arms.missing,
@@ -75,7 +87,7 @@ mod tests {
 
     #[test]
     fn without_any_arm_there_is_a_clear_error() {
-        let failure = make_usable(&["nonsense".into()]).err().unwrap();
+        let failure = make_usable(&algorithms(&["nonsense"])).err().unwrap();
         assert_eq!(failure.kind, Kind::Unsupported);
         assert!(failure.remedy.contains("reno"), "{failure}");
     }

@@ -38,7 +38,11 @@ impl Control {
         };
         if let Some(dir) = path.parent().filter(|d| !d.as_os_str().is_empty()) {
             let mut builder = fs::DirBuilder::new();
-            builder.recursive(true).mode(0o700).create(dir).map_err(cannot)?;
+            builder
+                .recursive(true)
+                .mode(0o700)
+                .create(dir)
+                .map_err(cannot)?;
         }
         let lock = lock(path).map_err(cannot)??;
         match fs::remove_file(path) {
@@ -68,7 +72,12 @@ fn lock(socket: &Path) -> io::Result<Result<File, Failure>> {
     let mut name = socket.as_os_str().to_owned();
     name.push(".lock");
     let mut options = File::options();
-    options.read(true).write(true).create(true).truncate(false).mode(0o600);
+    options
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600);
     let mut file = options.open(&name)?;
     match file.try_lock() {
         Ok(()) => {}
@@ -77,7 +86,11 @@ fn lock(socket: &Path) -> io::Result<Result<File, Failure>> {
             file.read_to_string(&mut pid)?;
             return Ok(Err(Failure::new(
                 Kind::Running,
-                format!("another tcpilot (pid {}) has {}", pid.trim(), socket.display()),
+                format!(
+                    "another tcpilot (pid {}) has {}",
+                    pid.trim(),
+                    socket.display()
+                ),
                 "stop it first, or give both --socket and --cgroup of its own",
             )));
         }

@@ -17,11 +17,16 @@ use crate::state::{StoredArm, StoredPath};
 /// CLOCK_MONOTONIC, as the kernel side stamps.
 pub fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
-    (now.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(now.tv_nsec as u64)
+    (now.tv_sec as u64)
+        .saturating_mul(1_000_000_000)
+        .saturating_add(now.tv_nsec as u64)
 }
 
 fn now_unix_s() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs()
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or(Duration::ZERO)
+        .as_secs()
 }
 
 impl Daemon {
@@ -41,7 +46,7 @@ impl Daemon {
     }
 
     fn max_age_s(&self) -> u64 {
-        self.config.state.max_age_days * 86_400
+        self.config.state.max_age_s()
     }
 
     /// Puts stored paths into the map, the oldest first so that they are the first to be evicted.
@@ -63,7 +68,9 @@ impl Daemon {
         let paths = self.collect(self.saved_ns);
         match self.store.save(&paths, now_unix_s(), self.max_age_s()) {
             Ok(()) => self.saved_ns = now,
-            Err(error) => tracing::warn!(%error, "what was learned could not be saved; will try again"),
+            Err(error) => {
+                tracing::warn!(%error, "what was learned could not be saved; will try again")
+            }
         }
     }
 
@@ -84,14 +91,19 @@ impl Daemon {
     pub(super) fn export(&mut self) -> Result<serde_json::Value, String> {
         self.save();
         let mut bytes = Vec::new();
-        self.store.export_json(&mut bytes).map_err(|e| e.to_string())?;
+        self.store
+            .export_json(&mut bytes)
+            .map_err(|e| e.to_string())?;
         serde_json::from_slice(&bytes).map_err(|e| e.to_string())
     }
 
     /// `state import`: into the file, then from there into the map.
     pub(super) fn import(&mut self, document: serde_json::Value) -> Result<usize, String> {
         let bytes = serde_json::to_vec(&document).map_err(|e| e.to_string())?;
-        let count = self.store.import_json(bytes.as_slice()).map_err(|e| e.to_string())?;
+        let count = self
+            .store
+            .import_json(bytes.as_slice())
+            .map_err(|e| e.to_string())?;
         self.restore();
         Ok(count)
     }
@@ -106,15 +118,22 @@ impl Daemon {
 
     fn to_stored(&self, key: &tp_path_key, path: &tp_path) -> Option<StoredPath> {
         let age_s = now_ns().saturating_sub(path.updated_ns) / 1_000_000_000;
-        let arms = self.arms.iter().zip(&path.arms).filter(|(_, arm)| arm.chosen > 0);
+        let arms = self
+            .arms
+            .iter()
+            .zip(&path.arms)
+            .filter(|(_, arm)| arm.chosen > 0);
         Some(StoredPath {
             netns: self.netns.name(path.netns_inum),
             prefix: Prefix::from_key(key)?,
-            policy: self.config.policy_name(key.policy).to_owned(),
+            policy: self.policy_name(key.policy),
             updated_unix_s: now_unix_s().saturating_sub(age_s),
             min_rtt_us: least(path.min_rtt_us.current, path.min_rtt_us.previous),
             srtt_us: path.srtt_us,
-            max_delivery_rate: path.max_delivery_rate.current.max(path.max_delivery_rate.previous),
+            max_delivery_rate: path
+                .max_delivery_rate
+                .current
+                .max(path.max_delivery_rate.previous),
             sent_packets: path.sent_packets.current + path.sent_packets.previous,
             lost_packets: path.lost_packets.current + path.lost_packets.previous,
             instances: path.instances,
@@ -135,15 +154,16 @@ impl Daemon {
         let age = age::judge(
             stored.updated_unix_s,
             now_unix_s(),
-            self.config.learner.window_s,
+            self.config.learner.window_s.into(),
             self.max_age_s(),
         );
+        let age_s = now_unix_s().saturating_sub(stored.updated_unix_s);
         let epoch = now.checked_div(self.abi.window_ns).unwrap_or(0) as u32;
         let mut path = tp_path {
             epoch,
             // Never 0, which means an entry just made.
             born_ns: now.max(1),
-            updated_ns: now.saturating_sub(age.age_s.saturating_mul(1_000_000_000)),
+            updated_ns: now.saturating_sub(age_s.saturating_mul(1_000_000_000)),
             srtt_us: stored.srtt_us,
             instances: stored.instances,
             connections: stored.connections,
@@ -177,7 +197,10 @@ fn stored_arm(name: &str, arm: &tp_arm) -> StoredArm {
         chosen: arm.chosen,
         greedy: arm.greedy,
         rescued: arm.rescued,
-        max_delivery_rate: arm.max_delivery_rate.current.max(arm.max_delivery_rate.previous),
+        max_delivery_rate: arm
+            .max_delivery_rate
+            .current
+            .max(arm.max_delivery_rate.previous),
         min_rtt_us: least(arm.min_rtt_us.current, arm.min_rtt_us.previous),
     }
 }

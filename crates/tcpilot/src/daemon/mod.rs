@@ -101,9 +101,15 @@ impl Daemon {
         let root = host::cgroup2_root()?;
         let cgroup = args.cgroup.clone().unwrap_or_else(|| root.clone());
         host::cgroup_id(&cgroup)?;
-        let arms::Arms { present, mut missing } = arms::make_usable(&config.arms)?;
+        let arms::Arms {
+            present,
+            mut missing,
+        } = arms::make_usable(&config.arms)?;
         let mut abi = config.to_abi(&present);
         missing.extend(arms::check_rescue(&config, &mut abi)?);
+        if cgroup != root {
+            abi.cgroup_id = host::cgroup_id(&cgroup)?;
+        }
         let templates = config.rules();
         let (store, set_aside) = Store::open(&args.state)?;
         if let Some(aside) = set_aside {
@@ -141,7 +147,12 @@ impl Daemon {
             tracing::warn!("{missing}");
         }
         let default = host::default_algorithm().unwrap_or_default();
-        if !self.config.replace_defaults.contains(&default) {
+        if !self
+            .config
+            .replace_defaults
+            .iter()
+            .any(|d| d.as_str() == default)
+        {
             tracing::warn!(
                 "this host's default is {default}, which an administrator chose: its connections are \
                  left alone; add it to replace_defaults to let tcpilot choose"
@@ -161,7 +172,7 @@ impl Daemon {
             .transpose()?;
         let (mut ticked, mut rules_at) = (Instant::now(), Instant::now());
         let mut saved_at = Instant::now();
-        let save_every = Duration::from_secs(self.config.state.save_interval_s);
+        let save_every = self.config.state.save_interval();
         while !stop.load(Ordering::Relaxed) {
             if let Some(stream) = control.wait(TICK.saturating_sub(ticked.elapsed()))
                 && let Err(error) = protocol::serve(stream, |request| self.answer(request))

@@ -24,7 +24,10 @@ impl Names {
 
     /// The name, or the number where there is none.
     pub fn name(&self, inum: u32) -> String {
-        self.by_inum.get(&inum).cloned().unwrap_or_else(|| inum.to_string())
+        self.by_inum
+            .get(&inum)
+            .cloned()
+            .unwrap_or_else(|| inum.to_string())
     }
 
     /// Inode number and cookie of a namespace by its name; `None` when it is not there any more.

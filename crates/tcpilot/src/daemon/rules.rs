@@ -5,12 +5,16 @@ use std::path::Path;
 use tcpilot_abi::tp_rule;
 use tcpilot_kernel::host;
 
+use super::netns::HOST;
 use crate::config::RuleTemplate;
 
 /// The rules with the numbers of what is there now; one whose cgroup or namespace is not there
 /// matches nothing until it is.
 pub fn resolve(templates: &[RuleTemplate], cgroup_root: &Path) -> Vec<tp_rule> {
-    templates.iter().map(|t| resolve_one(t, cgroup_root)).collect()
+    templates
+        .iter()
+        .map(|t| resolve_one(t, cgroup_root))
+        .collect()
 }
 
 fn resolve_one(template: &RuleTemplate, cgroup_root: &Path) -> tp_rule {
@@ -19,16 +23,36 @@ fn resolve_one(template: &RuleTemplate, cgroup_root: &Path) -> tp_rule {
         let path = cgroup_root.join(cgroup.strip_prefix("/").unwrap_or(cgroup));
         match host::cgroup_id(&path) {
             Ok(id) => rule.cgroup_id = id,
-            Err(_) => rule.disabled = 1,
+            Err(_) => {
+                return tp_rule {
+                    disabled: 1,
+                    ..rule
+                };
+            }
         }
     }
     if let Some(namespace) = &template.namespace {
-        match host::netns_inum(namespace) {
+        match inum_of(namespace) {
             Some(inum) => rule.netns_inum = inum,
-            None => rule.disabled = 1,
+            None => {
+                return tp_rule {
+                    disabled: 1,
+                    ..rule
+                };
+            }
         }
     }
-    rule
+    tp_rule {
+        disabled: 0,
+        ..rule
+    }
+}
+
+fn inum_of(namespace: &str) -> Option<u32> {
+    if namespace == HOST {
+        return host::own_netns_inum();
+    }
+    host::netns_inum(namespace)
 }
 
 #[cfg(test)]

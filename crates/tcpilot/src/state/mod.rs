@@ -83,6 +83,16 @@ pub struct SetAside {
     pub reason: String,
 }
 
+impl std::fmt::Display for SetAside {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (reason, path) = (&self.reason, self.path.display());
+        write!(
+            f,
+            "the state could not be used ({reason}): set aside as {path}, starting afresh"
+        )
+    }
+}
+
 /// The open state.
 #[derive(Debug)]
 pub struct Store {
