@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import signal
 import subprocess
@@ -11,6 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
+from guest_probe import MODULES
 
 from tcplab.vm import Machine, Result, run
 from tcplab.vm.errors import EmulatorError, GuestSetupError, KernelPanicError, TimedOutError
@@ -61,10 +63,10 @@ def test_the_guest_is_ready_for_the_laboratory(kernel: str) -> None:
         [ "$(hostname)" = tcplab-%s ]
         touch /run/x /tmp/x /etc/x
         ip netns add left
-        ip -n left link add a type veth peer name b
-        ip -n left link set a up
-        tc -n left qdisc add dev a root netem delay 10ms
-        tc -n left qdisc show dev a | grep -q netem
+        ip -n left link add left0 type veth peer name right0
+        ip -n left link set left0 up
+        tc -n left qdisc add dev left0 root netem delay 10ms
+        tc -n left qdisc show dev left0 | grep -q netem
         [ "$(cat /proc/sys/net/ipv4/tcp_congestion_control)" = htcp ]
         echo 1 >/proc/sys/kernel/bpf_stats_enabled
         """
@@ -77,6 +79,18 @@ def test_the_guest_is_ready_for_the_laboratory(kernel: str) -> None:
     result = sh(machine, script % kernel)
     assert (result.status, result.stderr) == (0, b"")
     assert not Path("/etc/x").exists()
+
+
+@pytest.mark.parametrize("kernel", [OLDEST, NEWEST])
+def test_a_sockops_program_attaches_and_the_modules_load(kernel: str) -> None:
+    probe = run(Machine(kernel, timeout_s=LIMIT_S), ["python3", "tests/guest_probe.py"], cwd=LAB)
+    assert (probe.status, probe.stderr) == (0, b"")
+    facts = json.loads(probe.stdout)
+    assert facts["attached"] in ("sock_ops", "cgroup_sock_ops")
+    assert facts["modules"] == MODULES
+    assert {"bbr", "htcp", "dctcp"} <= set(facts["available"])
+    assert facts["mptcp"]
+    assert facts["bpf_stats_enabled"] == "1"
 
 
 def test_large_output_arrives_whole_and_daemons_do_not_hold_it_open() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tcplab.vm import initramfs, process, qemu, vmlinux
+from tcplab.vm import initramfs, kvm, process, qemu, vmlinux
 from tcplab.vm.cli import HARNESS_FAILED, main, make_parser
 from tcplab.vm.errors import (
     BootError,
@@ -252,3 +252,23 @@ def test_a_wrong_command_line_is_refused(line: list[str]) -> None:
 def test_an_error_is_one_line(line: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(line) == HARNESS_FAILED
     assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_kvm_is_tried_once_per_host_and_kernel(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried = []
+
+    def boot() -> None:
+        tried.append(1)
+        raise EmulatorError("qemu was killed by SIGABRT")
+
+    monkeypatch.setattr(kvm, "_DEVICE", cache.parent)
+    assert [kvm.works("6.1.176-1", boot) for _ in range(3)] == [False] * 3
+    assert len(tried) == 1
+    assert kvm.works("7.2.13-1", lambda: None)
+
+
+def test_without_the_device_nothing_is_tried(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kvm, "_DEVICE", cache / "absent")
+    assert not kvm.works("6.1.176-1", lambda: pytest.fail("booted"))
