@@ -20,22 +20,9 @@ _PROG_TYPE_SOCK_OPS, _ATTACH_CGROUP_SOCK_OPS = 13, 3
 _PROGRAM = struct.pack("<BBhiBBhi", 0xB7, 0, 0, 1, 0x95, 0, 0, 0)
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
-MODULES = [
-    "tcp_bbr",
-    "tcp_htcp",
-    "tcp_dctcp",
-    "sch_netem",
-    "sch_fq",
-    "sch_htb",
-    "sch_tbf",
-    "sch_red",
-    "sch_pie",
-    "sch_codel",
-    "sch_fq_codel",
-    "sch_sfq",
-    "sch_cake",
-    "veth",
-]
+ALGORITHMS = ["tcp_bbr", "tcp_htcp", "tcp_dctcp"]
+QUEUES = ["netem", "fq", "htb", "tbf", "red", "pie", "codel", "fq_codel", "sfq", "cake"]
+MODULES = [*ALGORITHMS, *(f"sch_{queue}" for queue in QUEUES), "veth"]
 
 
 def bpf(command: int, attributes: bytes) -> int:

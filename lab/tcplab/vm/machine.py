@@ -213,7 +213,7 @@ def _lines(commands: Sequence[str]) -> str:
 
 def _with_log(problem: VmError, console: Path, kernel: str) -> VmError:
     """The same error, naming the console log, which is moved to where it stays."""
-    if not console.exists() or not console.stat().st_size:
+    if not console.exists():
         return problem
     folder = cache_dir() / "logs"
     folder.mkdir(parents=True, exist_ok=True)
