@@ -12,14 +12,14 @@ import shutil
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO
 
-from tcplab.vm import initramfs, kernels, qemu
+from tcplab.vm import initramfs, kernels, kvm, qemu
 from tcplab.vm.cache import cache_dir
 from tcplab.vm.errors import VmError
-from tcplab.vm.process import Ended, Sinks, cleanup_on_signals, supervise
+from tcplab.vm.process import Sinks, cleanup_on_signals, supervise
 
 CGROUP_MOUNT = "/sys/fs/cgroup"
 _KEPT_LOGS = 20
@@ -44,7 +44,8 @@ class Machine:
     modules: Sequence[str] = ()
     sysctls: Mapping[str, str] = field(default_factory=dict)
     env: Mapping[str, str] = field(default_factory=dict)
-    kvm: bool = False
+    kvm: bool | None = None
+    """None: where it boots this kernel, which is tried once; never in virtual time."""
 
     def __post_init__(self) -> None:
         if self.virtual_time and self.cpus != 1:
@@ -61,6 +62,7 @@ class Result:
     stdout: bytes
     stderr: bytes
     release: str
+    kvm: bool
     boot_s: float
     """Wall seconds from the start of the emulator to the start of the command."""
     wall_s: float
@@ -81,6 +83,7 @@ def run(
     tcplab.vm.errors when the command could not run to its end.
     """
     kernel = kernels.fetch(machine.kernel)
+    machine = replace(machine, kvm=_uses_kvm(machine, kernel))
     started = time.monotonic()
     workplace = Path(tempfile.mkdtemp(prefix="tcplab-vm-"))
     with cleanup_on_signals():
@@ -94,18 +97,24 @@ def run(
             raise _with_log(problem, workplace / "console.log", machine.kernel) from None
         finally:
             shutil.rmtree(workplace, ignore_errors=True)
-    return _result(ended, sinks, kernel, time.monotonic() - started)
-
-
-def _result(ended: Ended, sinks: Sinks, kernel: kernels.Kernel, wall_s: float) -> Result:
     return Result(
         status=ended.status,
         stdout=bytes(sinks.captured["stdout"]),
         stderr=bytes(sinks.captured["stderr"]),
         release=kernel.release,
+        kvm=bool(machine.kvm),
         boot_s=ended.boot_s,
-        wall_s=wall_s,
+        wall_s=time.monotonic() - started,
     )
+
+
+def _uses_kvm(machine: Machine, kernel: kernels.Kernel) -> bool:
+    if machine.virtual_time:
+        return False
+    if machine.kvm is not None:
+        return machine.kvm
+    probe = Machine(machine.kernel, kvm=True, timeout_s=kvm.PROBE_TIMEOUT_S)
+    return kvm.works(kernel.version, lambda: run(probe, ["true"], cwd=Path("/")))
 
 
 def _boot(
@@ -124,7 +133,7 @@ def _boot(
         console=workplace / "console.log",
         cpus=machine.cpus,
         memory=machine.memory,
-        kvm=machine.kvm,
+        kvm=bool(machine.kvm),
         virtual_time=machine.virtual_time,
         shares=shares,
     )

@@ -122,8 +122,13 @@ def _start(arguments: list[str], writers: tuple[int, ...]) -> subprocess.Popen[b
     )
 
 
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
 def _stop(process: subprocess.Popen[bytes]) -> None:
-    process.kill()
+    _kill(process)
     process.wait()
     if process.stderr:
         process.stderr.close()
@@ -163,7 +168,7 @@ class _Watch:
                     status = self._reported_status()
                     if status is not None:
                         # The output came before the status and lies in the pipes.
-                        self._process.kill()
+                        _kill(self._process)
         if status is None or self._boot_s is None:
             raise self._why_it_ended()
         return Ended(status, self._boot_s)
