@@ -32,7 +32,7 @@ fn json_has_the_documented_fields() {
         "netns local remote cc why arm policy side srtt_us min_rtt_us delivery_rate app_limited \
          loss_ratio bytes_acked cwnd ssthresh age_s dry_run",
     );
-    let path = pilot.path("10.77.0.2/32");
+    let path = pilot.path("10.77.0.2");
     assert_eq!(keys(&path), path_fields);
     assert_eq!(
         keys(&path["arms"][0]),

@@ -6,7 +6,7 @@ use tcpilot_host_tests::{Cgroup, Daemon, FAR, Lab, Place, Sink, arm, attached, u
 
 use crate::ALWAYS_BBR;
 
-const FAR_PATH: &str = "10.77.0.2/32";
+const FAR_PATH: &str = "10.77.0.2";
 
 #[test]
 fn it_loads_attaches_chooses_learns_and_detaches() {

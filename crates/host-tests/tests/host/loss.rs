@@ -13,6 +13,7 @@ fn cubic_and_rescue(rescue: &str) -> String {
         replace_defaults = ["reno"]
         [learner]
         min_instances = 0
+        epsilon = 0
         [rescue]
         {rescue}
         [[policy]]
@@ -41,7 +42,7 @@ fn a_rescued_connection_is_charged_to_the_arm_first_chosen() {
     application.tell("close");
     pilot.wait_closed(1);
     assert_eq!(pilot.status()["rescues"], 1);
-    let path = pilot.path("10.77.0.2/32");
+    let path = pilot.path("10.77.0.2");
     let (cubic, bbr) = (arm(&path, "cubic"), arm(&path, "bbr"));
     assert_eq!(
         (&cubic["samples"], &cubic["rescued"]),
@@ -67,7 +68,7 @@ fn a_connection_on_the_default_is_rescued_too() {
     lab.upload(FAR, 1, 3_000_000);
     pilot.wait_closed(1);
     assert_eq!(pilot.status()["rescues"], 1);
-    let path = pilot.path("10.77.0.2/32");
+    let path = pilot.path("10.77.0.2");
     assert_eq!(arm(&path, "reno")["rescued"], 1);
     assert_eq!(path["flow_count"], 0);
 }
@@ -79,7 +80,7 @@ fn nothing_is_rescued_before_64_segments() {
     let pilot = lab.pilot(&cubic_and_rescue(""));
     lab.upload(FAR, 5, 30_000); // 21 segments, and some of them twice
     pilot.wait_closed(5);
-    let path = pilot.path("10.77.0.2/32");
+    let path = pilot.path("10.77.0.2");
     assert!(path["loss_ratio"].as_f64().unwrap() > 1.0 / 64.0, "{path}");
     assert_eq!(pilot.status()["rescues"], 0);
 }
@@ -113,6 +114,6 @@ fn what_the_application_chose_meanwhile_is_neither_rescued_nor_charged() {
         (&status["rescues"], &status["charged"]),
         (&0.into(), &0.into())
     );
-    let path = pilot.path("10.77.0.2/32");
+    let path = pilot.path("10.77.0.2");
     assert!(path["loss_ratio"].as_f64().unwrap() > 1.0 / 64.0, "{path}");
 }

@@ -17,6 +17,7 @@ pub const ALWAYS_BBR: &str = r#"
     replace_defaults = ["reno"]
     [learner]
     min_instances = 0
+    epsilon = 0
     [rescue]
     algorithm = ""
 "#;
@@ -27,6 +28,7 @@ pub const ALWAYS_RENO: &str = r#"
     replace_defaults = ["reno"]
     [learner]
     min_instances = 0
+    epsilon = 0
     [rescue]
     algorithm = ""
 "#;

@@ -12,7 +12,7 @@ fn the_callback_flags_of_a_program_that_came_first_survive() {
     lab.upload(FAR, 1, 1_000_000);
     pilot.wait_closed(1);
     assert!(neighbour.rtt_calls() > 0);
-    assert_eq!(arm(&pilot.path("10.77.0.2/32"), "bbr")["samples"], 1);
+    assert_eq!(arm(&pilot.path("10.77.0.2"), "bbr")["samples"], 1);
 }
 
 #[test]
@@ -23,5 +23,5 @@ fn a_program_that_comes_later_gets_its_callbacks_and_we_ours() {
     lab.upload(FAR, 1, 1_000_000);
     pilot.wait_closed(1);
     assert!(neighbour.rtt_calls() > 0);
-    assert_eq!(arm(&pilot.path("10.77.0.2/32"), "bbr")["samples"], 1);
+    assert_eq!(arm(&pilot.path("10.77.0.2"), "bbr")["samples"], 1);
 }

@@ -11,9 +11,9 @@ fn two_destinations_behind_one_gateway_are_two_paths() {
     lab.upload("10.64.0.1", 2, 200_000);
     lab.upload("10.65.0.1", 1, 200_000);
     pilot.wait_closed(3);
-    assert_eq!(pilot.prefixes(), ["10.64.0.1/32", "10.65.0.1/32"]);
-    assert_eq!(pilot.path("10.64.0.1/32")["connections"], 2);
-    assert_eq!(pilot.path("10.65.0.1/32")["connections"], 1);
+    assert_eq!(pilot.prefixes(), ["10.64.0.1", "10.65.0.1"]);
+    assert_eq!(pilot.path("10.64.0.1")["connections"], 2);
+    assert_eq!(pilot.path("10.65.0.1")["connections"], 1);
 }
 
 #[test]
@@ -43,8 +43,8 @@ fn ipv4_is_one_path_through_either_kind_of_socket_and_ipv6_is_another() {
         application.tell("close");
     }
     pilot.wait_closed(3);
-    assert_eq!(pilot.prefixes(), ["10.77.0.2/32", "fd77::2/128"]);
-    assert_eq!(pilot.path("10.77.0.2/32")["connections"], 2);
+    assert_eq!(pilot.prefixes(), ["10.77.0.2", "fd77::2"]);
+    assert_eq!(pilot.path("10.77.0.2")["connections"], 2);
 }
 
 #[test]
@@ -56,14 +56,14 @@ fn a_dual_stack_listener_steers_ipv4_clients_on_their_ipv4_path() {
     let ended = lab.try_run(Place::outside(&lab.net.near), &download);
     assert!(ended.status.success());
     pilot.wait_closed(1);
-    assert_eq!(pilot.prefixes(), [format!("{NEAR}/32")]);
+    assert_eq!(pilot.prefixes(), [NEAR]);
     let explained = pilot.ask(&format!("explain {NEAR}"));
     let decision = &explained["paths"][0]["decisions"][0];
     assert_eq!(
         (&decision["side"], &decision["arm"]),
         (&"accept".into(), &"bbr".into())
     );
-    assert_eq!(arm(&pilot.path(&format!("{NEAR}/32")), "bbr")["samples"], 1);
+    assert_eq!(arm(&pilot.path(NEAR), "bbr")["samples"], 1);
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn the_same_address_in_two_namespaces_is_two_paths() {
     seen.sort();
     wanted.sort();
     assert_eq!(seen, wanted);
-    assert_eq!(pilot.prefixes(), ["10.77.0.2/32", "10.77.0.2/32"]);
+    assert_eq!(pilot.prefixes(), ["10.77.0.2", "10.77.0.2"]);
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn a_full_map_evicts_and_keeps_learning() {
     });
     assert_eq!(pilot.status()["paths_max"], 64);
     assert!(pilot.status()["paths"].as_u64().unwrap() <= 64);
-    let path = pilot.path("10.67.200.1/32");
+    let path = pilot.path("10.67.200.1");
     assert_eq!(
         (&path["connections"], &arm(&path, "reno")["samples"]),
         (&3.into(), &3.into())

@@ -50,7 +50,7 @@ fn three_capabilities_are_enough() {
     let pilot = lab.spawn_pilot(with(kept), ALWAYS_BBR, &[]).ready();
     lab.upload(FAR, 1, 1_000_000);
     pilot.wait_closed(1);
-    assert_eq!(arm(&pilot.path("10.77.0.2/32"), "bbr")["samples"], 1);
+    assert_eq!(arm(&pilot.path("10.77.0.2"), "bbr")["samples"], 1);
     pilot.ask("flows");
     let ended = pilot.end(libc::SIGTERM);
     assert_eq!(
@@ -81,7 +81,7 @@ fn an_unknown_arm_is_left_out_and_told_once() {
             .count(),
         1
     );
-    assert_eq!(arm(&pilot.path("10.77.0.2/32"), "bbr")["count"], 2);
+    assert_eq!(arm(&pilot.path("10.77.0.2"), "bbr")["count"], 2);
 }
 
 #[test]

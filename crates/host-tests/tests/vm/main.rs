@@ -2,7 +2,7 @@
 
 use tcpilot_host_tests::{Actor, FAR, Lab, PORT, Place, Shape, Sink, arm, sh};
 
-const FAR_PATH: &str = "10.77.0.2/32";
+const FAR_PATH: &str = "10.77.0.2";
 
 fn config(arms: &str) -> String {
     format!(
