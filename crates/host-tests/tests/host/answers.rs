@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use tcpilot_host_tests::{FAR, Lab, Sink, keys};
+use tcpilot_host_tests::{Daemon, FAR, Lab, PORT, Sink, keys};
 
 use crate::ALWAYS_BBR;
 
@@ -137,4 +137,53 @@ fn without_a_daemon_a_question_says_what_to_do() {
     let message = pilot.try_ask("status").unwrap_err();
     assert_eq!(message.lines().count(), 1);
     assert!(message.contains("tcpilot run"), "{message}");
+}
+
+#[test]
+fn nobody_can_ask_over_the_network() {
+    let lab = Lab::new();
+    let pilot = lab.pilot(ALWAYS_BBR);
+    let process = format!("/proc/{}", pilot.pid());
+    let open: Vec<String> = fs::read_dir(format!("{process}/fd"))
+        .unwrap()
+        .filter_map(|fd| fs::read_link(fd.unwrap().path()).ok())
+        .filter_map(|to| {
+            let inode = to.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?;
+            Some(inode.to_owned())
+        })
+        .collect();
+    assert!(!open.is_empty(), "the control socket");
+    for table in ["tcp", "tcp6", "udp", "udp6"] {
+        let text = fs::read_to_string(format!("{process}/net/{table}")).unwrap();
+        let inodes: Vec<&str> = text
+            .lines()
+            .filter_map(|l| l.split_whitespace().nth(9))
+            .collect();
+        assert!(
+            !open.iter().any(|o| inodes.contains(&o.as_str())),
+            "{table}"
+        );
+    }
+}
+
+#[test]
+fn neither_its_log_nor_its_memory_grows_with_connections() {
+    let lab = Lab::new();
+    let pilot = lab.pilot(ALWAYS_BBR);
+    let spread = format!("spread --to-prefix 10.64.0.0/14 --port {PORT}");
+    lab.run(&format!("{spread} --distinct 200"));
+    pilot.ask("paths");
+    let (lines, bytes) = (pilot.log().lines().count(), resident_bytes(&pilot));
+    lab.run(&format!("{spread} --distinct 600 --seed 2"));
+    assert!(pilot.paths().len() > 600);
+    assert_eq!(pilot.log().lines().count(), lines, "{}", pilot.log());
+    let now_bytes = resident_bytes(&pilot);
+    assert!(
+        now_bytes < bytes + 4_000_000 && now_bytes < 32_000_000,
+        "{bytes}, {now_bytes}"
+    );
+}
+
+fn resident_bytes(pilot: &Daemon) -> u64 {
+    pilot.status()["resident_bytes"].as_u64().unwrap()
 }

@@ -10,7 +10,7 @@ const FAR_PATH: &str = "10.77.0.2";
 fn a_slow_link_has_a_rate() {
     let lab = Lab::new();
     lab.net
-        .shape(Shape::Of("tbf rate 1mbit burst 2kb latency 400ms"));
+        .shape(Shape::Of("tbf rate 1mbit burst 2kb latency 3s"));
     let pilot = lab.pilot(ALWAYS_RENO);
     lab.upload(FAR, 1, 300_000);
     pilot.wait_closed(1);
@@ -43,18 +43,21 @@ fn a_close_long_after_the_data_leaves_the_rate_of_the_data() {
         .shape(Shape::Of("tbf rate 20mbit burst 5kb latency 50ms"));
     let sink = Sink::new(&lab.net.far, 5300);
     let pilot = lab.pilot(ALWAYS_RENO);
-    let mut application = lab.actor();
-    application.tell(&format!("connect {FAR}:5300"));
-    application.tell("send 2000000");
-    sink.wait_for(2_000_000);
-    until("all is acknowledged", || {
-        (pilot.ask("flows")[0]["bytes_acked"].as_u64()? >= 2_000_000).then_some(())
-    });
-    // The acknowledgement of the FIN is a rate sample of one packet, which no application limits.
-    application.tell("close");
-    pilot.wait_closed(1);
+    // The acknowledgement of a late FIN is a rate sample of one packet, which no application limits:
+    // here it would tell of many times the link's rate, most of the time.
+    for count in 1..=5 {
+        let mut application = lab.actor();
+        application.tell(&format!("connect {FAR}:5300"));
+        application.tell("send 1000000");
+        sink.wait_for(count * 1_000_000);
+        until("all is acknowledged", || {
+            (pilot.ask("flows")[0]["bytes_acked"].as_u64()? >= 1_000_000).then_some(())
+        });
+        application.tell("close");
+        pilot.wait_closed(count);
+    }
     let rate = pilot.path(FAR_PATH)["max_delivery_rate"].as_u64().unwrap();
-    assert!((1_500_000..5_000_000).contains(&rate), "{rate}");
+    assert!((1_000_000..5_000_000).contains(&rate), "{rate}");
 }
 
 #[test]
@@ -127,7 +130,7 @@ fn a_time_out_raises_the_cost_of_its_arm() {
 fn what_is_still_queued_when_the_application_closes_counts() {
     let lab = Lab::new();
     lab.net
-        .shape(Shape::Of("tbf rate 20mbit burst 16kb latency 50ms"));
+        .shape(Shape::Of("tbf rate 3mbit burst 8kb latency 3s"));
     let _sink = Sink::new(&lab.net.far, 5300);
     // Charged only if nearly all of the megabyte was acknowledged by the time of the sample.
     let config = ALWAYS_RENO.replace("[learner]", "[learner]\nmin_flow_bytes = 990000");
@@ -137,11 +140,7 @@ fn what_is_still_queued_when_the_application_closes_counts() {
     application.tell("buffer 2000000");
     application.tell("send 1000000");
     application.tell("close");
-    assert_eq!(
-        pilot.status()["closed"],
-        0,
-        "the data must still be under way"
-    );
+    assert_eq!(pilot.status()["closed"], 0, "the data is still under way");
     pilot.wait_closed(1);
     assert_eq!(pilot.status()["charged"], 1);
 }
@@ -202,28 +201,4 @@ fn a_live_connection_is_counted_until_it_ends() {
     until("the connection is gone", || {
         (pilot.path(FAR_PATH)["flow_count"] == 0).then_some(())
     });
-}
-
-#[test]
-fn zz_probe() {
-    let lab = Lab::new();
-    lab.net.shape(Shape::Of("tbf rate 20mbit burst 5kb latency 50ms"));
-    let sink = Sink::new(&lab.net.far, 5300);
-    let pilot = lab.pilot(ALWAYS_RENO);
-    let mut application = lab.actor();
-    application.tell(&format!("connect {FAR}:5300"));
-    eprintln!("0 {}", pilot.ask("flows")[0]);
-    let mut total = 0;
-    for n in [1000, 1000, 1000, 1000, 2000000] {
-        application.tell(&format!("send {n}"));
-        total += n;
-        sink.wait_for(total);
-        std::thread::sleep(std::time::Duration::from_millis(100));
-        let f = &pilot.ask("flows")[0];
-        eprintln!("{n} rate {} limited {} minrtt {}", f["delivery_rate"], f["app_limited"], f["min_rtt_us"]);
-    }
-    application.tell("close");
-    pilot.wait_closed(1);
-    eprintln!("end {}", pilot.path(FAR_PATH));
-    panic!();
 }

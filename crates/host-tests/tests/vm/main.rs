@@ -86,7 +86,7 @@ fn the_module_of_an_arm_is_loaded_when_the_arm_is_asked_for() {
 fn under_random_loss_bbr_becomes_the_arm_of_choice() {
     let lab = Lab::new();
     lab.net.shape(Shape::Of(
-        "netem delay 10ms loss 5% rate 40mbit limit 10000 seed 1",
+        "netem delay 10ms loss 5% rate 40mbit limit 10000",
     ));
     let pilot = lab.pilot(&config(r#"["reno", "bbr"]"#));
     for count in 1..=8 {
