@@ -37,9 +37,9 @@ for kernel in "$@"; do
     status=0
     "$python" -m tcplab.vm run --kernel "$kernel" --memory 1G --timeout 1800 \
         --module tcp_bbr -- sh -c "
-            status=0
-            $copies/deps/vm --test-threads=1 || status=1
-            $copies/deps/host --test-threads=1 || status=1
+            status=0; export RUST_BACKTRACE=0
+            $copies/deps/vm --test-threads=1 --nocapture || status=1
+            $copies/deps/host --test-threads=1 --nocapture || status=1
             exit \$status" >"$log" 2>&1 || status=$?
     [ "$status" = 0 ] || { failed=1; cat "$log" >&2; }
     echo "kernel $kernel: status $status after $(($(date +%s) - started)) s"
