@@ -1,0 +1,45 @@
+# tcpilot. `make` alone says what there is; each target installs what it lacks (scripts/setup).
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+export PATH := $(HOME)/.cargo/bin:$(PATH)
+export CARGO_TERM_PROGRESS_WHEN ?= never
+
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+PYTHON := $(CURDIR)/.cache/venv/bin/python
+BIN := $(CURDIR)/.cache/venv/bin
+CARGO := cargo --locked
+
+help: ## say what there is
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+
+setup: ## install what building and testing need
+	@scripts/setup test
+
+run: release ## steer this host until Ctrl-C, then report what was done
+	@scripts/as-root $(TARGET)/release/tcpilot run --live
+
+demo: release ## watch it learn a bad link, in namespaces or in a virtual machine
+	@scripts/demo
+
+test: check unit-test host-test vm-test-ends ## everything that CI runs
+	@echo "make test: all passed"
+
+check: setup ## formatting and lints only
+	$(CARGO) fmt --check
+	$(BIN)/clang-format --dry-run -Werror $$(git ls-files 'bpf/*.[ch]' 'crates/*.c')
+	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
+	cd lab && $(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
+
+unit-test: setup ## tests that need no privilege
+	$(CARGO) test --workspace --quiet
+	cd lab && $(BIN)/pytest -q
+
+release:
+	@scripts/setup build
+	@$(CARGO) build --release --quiet --bins
+
+.PHONY: help setup run demo test check unit-test host-test vm-test vm-test-ends release
