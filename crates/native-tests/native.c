@@ -84,9 +84,10 @@ __u32 native_window_min(const struct tp_window32 *window)
 	return tp_window_min(window);
 }
 
-__u8 native_prefix_len(const struct tp_policy_config *policy, const __u32 addr[4])
+void native_path_prefix(const struct tp_policy_config *policy, const __u32 addr[4],
+			struct tp_path_key *key)
 {
-	return tp_prefix_len(policy, addr);
+	tp_path_prefix(policy, addr, key);
 }
 
 int native_is_loopback(const __u32 addr[4])

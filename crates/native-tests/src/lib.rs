@@ -3,7 +3,9 @@
 //! The functions have the names of their C originals without `tp_`, and are described there. The tests
 //! are in `tests/`; nothing but them uses this crate.
 
-use tcpilot_abi::{tp_arm, tp_config, tp_path, tp_policy_config, tp_window32, tp_window64};
+use tcpilot_abi::{
+    tp_arm, tp_config, tp_path, tp_path_key, tp_policy_config, tp_window32, tp_window64,
+};
 
 /// What one connection has shown: `struct tp_sample`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -36,7 +38,7 @@ mod c {
         pub fn native_learn_arm(cfg: &tp_config, path: *mut tp_path, arm: *mut tp_arm, rate: u64, min_rtt_us: u32, failed: i32, now_ns: u64) -> i32;
         pub safe fn native_window_max(window: &tp_window64) -> u64;
         pub safe fn native_window_min(window: &tp_window32) -> u32;
-        pub safe fn native_prefix_len(policy: &tp_policy_config, addr: &[u32; 4]) -> u8;
+        pub safe fn native_path_prefix(policy: &tp_policy_config, addr: &[u32; 4], key: &mut tp_path_key);
         pub safe fn native_is_loopback(addr: &[u32; 4]) -> i32;
         pub safe fn native_mask_word(bits: u32, word: u32) -> u32;
     }
@@ -44,10 +46,17 @@ mod c {
 
 pub use c::{
     native_cheapest as cheapest, native_cost as cost, native_delivery_rate as delivery_rate,
-    native_mask_word as mask_word, native_prefix_len as prefix_len, native_untried as untried,
-    native_update as update, native_valid_rtt_us as valid_rtt_us, native_window_max as window_max,
+    native_mask_word as mask_word, native_untried as untried, native_update as update,
+    native_valid_rtt_us as valid_rtt_us, native_window_max as window_max,
     native_window_min as window_min,
 };
+
+/// `tp_path_prefix`: the words of the prefix and its length.
+pub fn path_prefix(policy: &tp_policy_config, addr: &[u32; 4]) -> ([u32; 4], u8) {
+    let mut key = tp_path_key::default();
+    c::native_path_prefix(policy, addr, &mut key);
+    (key.prefix, key.prefix_len)
+}
 
 /// `tp_loss_is_heavy`.
 pub fn loss_is_heavy(retransmitted: u32, sent: u32, min_sent: u32, shift: u32) -> bool {

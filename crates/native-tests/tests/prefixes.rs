@@ -21,7 +21,7 @@ fn len(addr: &str) -> u8 {
         prefix_len_ipv6_public: 48,
         ..Default::default()
     };
-    native::prefix_len(&policy, &words(addr))
+    native::path_prefix(&policy, &words(addr)).1
 }
 
 #[test]
@@ -108,9 +108,8 @@ proptest! {
             ..Default::default()
         };
         let host = Prefix::around(addr, 128).words();
-        let len = native::prefix_len(&policy, &host);
-        let cut: Vec<u32> = (0..4).map(|i| host[i as usize] & native::mask_word(len.into(), i)).collect();
-        let prefix = Prefix::from_words([cut[0], cut[1], cut[2], cut[3]], len).unwrap();
+        let (prefix, len) = native::path_prefix(&policy, &host);
+        let prefix = Prefix::from_words(prefix, len).unwrap();
         prop_assert!(prefix.contains(addr));
         let family_len = if prefix.is_ipv4() { len - 96 } else { len };
         prop_assert_eq!(prefix, Prefix::around(addr, family_len));
