@@ -4,15 +4,23 @@ use std::fmt::Write as _;
 
 use comfy_table::{CellAlignment, Table, presets};
 
+use tcpilot_abi::Why;
+
 use crate::views::{ArmView, Explanation, FlowView, PathView, Status};
 
-fn table(header: &[&str]) -> Table {
+/// Names stand on the left of their column, the numbers after them on the right.
+fn table(names: &[&str], numbers: &[&str]) -> Table {
     let mut table = Table::new();
-    table.load_preset(presets::NOTHING).set_header(header);
-    for column in table.column_iter_mut() {
-        column
-            .set_padding((0, 2))
-            .set_cell_alignment(CellAlignment::Right);
+    table
+        .load_preset(presets::NOTHING)
+        .set_header(names.iter().chain(numbers));
+    for (index, column) in table.column_iter_mut().enumerate() {
+        let alignment = if index < names.len() {
+            CellAlignment::Left
+        } else {
+            CellAlignment::Right
+        };
+        column.set_padding((0, 2)).set_cell_alignment(alignment);
     }
     table
 }
@@ -70,16 +78,10 @@ pub fn paths(paths: &[PathView]) -> String {
     if paths.is_empty() {
         return "no path has been seen yet\n".to_owned();
     }
-    let mut table = table(&[
-        "IPAddress",
-        "CongAlg",
-        "Metric",
-        "Count",
-        "Greedy",
-        "MinRtt",
-        "MaxRtDlvr",
-        "Share",
-    ]);
+    let mut table = table(
+        &["IPAddress", "CongAlg"],
+        &["Metric", "Count", "Greedy", "MinRtt", "MaxRtDlvr", "Share"],
+    );
     for path in paths {
         for arm in &path.arms {
             table.add_row(arm_row(path_name(path), arm));
@@ -106,9 +108,10 @@ pub fn flows(flows: &[FlowView]) -> String {
     if flows.is_empty() {
         return "no live connection (loopback is not listed)\n".to_owned();
     }
-    let mut table = table(&[
-        "Local", "Remote", "Netns", "Cc", "Why", "Srtt", "Rate", "Loss", "Cwnd", "Age",
-    ]);
+    let mut table = table(
+        &["Local", "Remote", "Netns", "Cc", "Why"],
+        &["Srtt", "Rate", "Loss", "Cwnd", "Age"],
+    );
     for flow in flows {
         table.add_row([
             flow.local.clone(),
@@ -234,16 +237,10 @@ pub fn status(s: &Status) -> String {
 
 /// The last words of a run: what it did.
 pub fn report(s: &Status, paths: &[PathView]) -> String {
-    let left_alone = [
-        "application",
-        "route",
-        "administrator",
-        "excluded",
-        "loopback",
-    ];
     let (mut steered, mut alone) = (0, 0);
-    for (why, n) in &s.connections {
-        if left_alone.contains(&why.as_str()) {
+    for why in Why::ALL {
+        let n = s.connections.get(why.word()).copied().unwrap_or(0);
+        if why.is_left_alone() {
             alone += n;
         } else {
             steered += n;
@@ -289,15 +286,4 @@ pub fn report(s: &Status, paths: &[PathView]) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rates_and_times_are_written_in_the_units_people_use() {
-        assert_eq!(bits(Some(125)), "1.0 kbit/s");
-        assert_eq!(bits(Some(12_500_000)), "100.0 Mbit/s");
-        assert_eq!(bits(None), "-");
-        assert_eq!(rtt(Some(9)), "9 us");
-        assert_eq!(rtt(Some(100_000)), "100.0 ms");
-    }
-}
+mod tests;
