@@ -23,7 +23,7 @@ run: release ## steer this host until Ctrl-C, then report what was done
 	@scripts/as-root $(TARGET)/release/tcpilot run --live
 
 demo: release ## watch it learn a bad link, in namespaces or in a virtual machine
-	@scripts/demo
+	@scripts/demo.py
 
 test: check unit-test host-test vm-test-ends ## everything that CI runs
 	@echo "make test: all passed"
@@ -32,7 +32,7 @@ check: setup ## formatting and lints only
 	$(CARGO) fmt --check
 	$(BIN)/clang-format --dry-run -Werror $$(git ls-files 'bpf/*.[ch]' 'crates/*.c')
 	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
-	cd lab && $(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
+	cd lab && $(BIN)/ruff check . ../scripts && $(BIN)/ruff format --check . ../scripts && $(BIN)/mypy
 
 unit-test: setup ## tests that need no privilege
 	$(CARGO) test --workspace --quiet

@@ -62,6 +62,16 @@ fn rtt(us: Option<u32>) -> String {
     }
 }
 
+/// A long time for people: its two largest units.
+fn duration(s: u64) -> String {
+    match s {
+        0..60 => format!("{s} s"),
+        60..3600 => format!("{} min {} s", s / 60, s % 60),
+        3600..86_400 => format!("{} h {} min", s / 3600, s / 60 % 60),
+        _ => format!("{} d {} h", s / 86_400, s / 3600 % 24),
+    }
+}
+
 fn path_name(path: &PathView) -> String {
     let mut name = path.path.to_string();
     if path.netns != "host" {
@@ -188,8 +198,10 @@ pub fn status(s: &Status) -> String {
     };
     let _ = writeln!(
         out,
-        "tcpilot {} · {mode} · pid {} · up {} s",
-        s.version, s.pid, s.uptime_s
+        "tcpilot {} · {mode} · pid {} · up {}",
+        s.version,
+        s.pid,
+        duration(s.uptime_s)
     );
     let _ = writeln!(out, "kernel   {} · cgroup {}", s.kernel, s.cgroup);
     let _ = writeln!(

@@ -76,13 +76,18 @@ def fail(message: str) -> int:
 def has_netem() -> bool:
     """Whether this kernel has netem: tried in a namespace of its own."""
     attempt = "tc qdisc add dev lo root netem delay 1ms"
-    return subprocess.run(["unshare", "--net", "sh", "-c", attempt], capture_output=True).returncode == 0
+    return (
+        subprocess.run(["unshare", "--net", "sh", "-c", attempt], capture_output=True).returncode
+        == 0
+    )
 
 
 def in_machine(options: argparse.Namespace) -> int:
     """This script again, under a kernel that has all it needs, in virtual time."""
-    say("this kernel has no netem, or we are not root: using a virtual machine (kernel "
-        f"{options.kernel}, emulated; what follows takes about three minutes)")
+    say(
+        "this kernel has no netem, or we are not root: using a virtual machine (kernel "
+        f"{options.kernel}, emulated; what follows takes about three minutes)"
+    )
     subprocess.run([ROOT / "scripts" / "setup", "lab"], check=True)
     modules = ("veth", "sch_netem", "tcp_bbr", "tcp_htcp", "tcp_dctcp")
     command = [str(ROOT / ".cache/venv/bin/python"), "-m", "tcplab.vm", "run"]
@@ -129,9 +134,26 @@ def network(options: argparse.Namespace) -> Iterator[None]:
         run(*inside(CLIENT, "sysctl", "-qw", "net.ipv4.tcp_congestion_control=cubic"))
         # Fresh measures for each connection, as for new hosts of one network.
         run(*inside(CLIENT, "sysctl", "-qw", "net.ipv4.tcp_no_metrics_save=1"))
-        run(*inside(ROUTER, "tc", "qdisc", "add", "dev", "right", "root", "netem",
-                    "loss", options.loss, "delay", options.delay, "rate", options.rate,
-                    "limit", "1000"))
+        run(
+            *inside(
+                ROUTER,
+                "tc",
+                "qdisc",
+                "add",
+                "dev",
+                "right",
+                "root",
+                "netem",
+                "loss",
+                options.loss,
+                "delay",
+                options.delay,
+                "rate",
+                options.rate,
+                "limit",
+                "1000",
+            )
+        )
         yield
     finally:
         remove_namespaces()
@@ -181,14 +203,29 @@ def own_cgroup() -> Iterator[Path]:
         cgroup.rmdir()
 
 
-def uploads(cgroup: Path, count: int, size: int) -> subprocess.Popen[str]:
+def uploads(
+    cgroup: Path, count: int, size: int
+) -> contextlib.AbstractContextManager[subprocess.Popen[str]]:
     """Starts `count` uploads, one after the other; a line of JSON for each."""
 
     def join() -> None:
         (cgroup / "cgroup.procs").write_text("0")
 
-    words = inside(CLIENT, FLOWGEN, "bulk", "--to", f"{SERVER_ADDRESS}:{PORT}",
-                   "--bytes", str(size), "--count", str(count), "--gap-ms", "20", "--wait", "120")
+    words = inside(
+        CLIENT,
+        FLOWGEN,
+        "bulk",
+        "--to",
+        f"{SERVER_ADDRESS}:{PORT}",
+        "--bytes",
+        str(size),
+        "--count",
+        str(count),
+        "--gap-ms",
+        "20",
+        "--wait",
+        "120",
+    )
     return running(*words, preexec_fn=join)
 
 
@@ -246,34 +283,49 @@ def bar(value: float, most: float, width: int = 30) -> str:
 
 
 def demo(options: argparse.Namespace) -> None:
-    say(f"A link to {SERVER_ADDRESS}: {options.rate}, {options.delay} delay, {options.loss} loss.\n")
-    with tempfile.TemporaryDirectory(prefix="tcpilot-demo-") as folder, network(options):
-        with own_cgroup() as cgroup, running(*inside(SERVER, FLOWGEN, "serve", "--listen", f"[::]:{PORT}")) as server:
-            server.stdout.readline()  # it listens
-            before = measure_before(options, cgroup)
-            after, why = measure_with_tcpilot(options, cgroup, Path(folder))
+    say(
+        f"A link to {SERVER_ADDRESS}: {options.rate}, {options.delay} delay, {options.loss} loss.\n"
+    )
+    serve = inside(SERVER, FLOWGEN, "serve", "--listen", f"[::]:{PORT}")
+    with (
+        tempfile.TemporaryDirectory(prefix="tcpilot-demo-") as folder,
+        network(options),
+        own_cgroup() as cgroup,
+        running(*serve) as server,
+    ):
+        server.stdout.readline()  # it listens
+        before = measure_before(options, cgroup)
+        after, why = measure_with_tcpilot(options, cgroup, Path(folder))
     say(why)
     compare(before, after[-options.before :])
     if options.json:
-        document = {"options": {k: str(v) for k, v in vars(options).items() if k != "here"},
-                    "kernel": os.uname().release, "before": before, "with_tcpilot": after}
+        document = {
+            "options": {k: str(v) for k, v in vars(options).items() if k != "here"},
+            "kernel": os.uname().release,
+            "before": before,
+            "with_tcpilot": after,
+        }
         options.json.write_text(json.dumps(document, indent=1) + "\n")
 
 
 def measure_before(options: argparse.Namespace, cgroup: Path) -> list[dict]:
     with uploads(cgroup, options.before, options.bytes) as process:
         before = list(results(process))
-    say(f"Without tcpilot, {len(before)} uploads of {options.bytes / 1e6:g} MB with the kernel's "
-        f"default, {before[0]['cc_end']}: median {mbit(before):.1f} Mbit/s.\n")
+    say(
+        f"Without tcpilot, {len(before)} uploads of {options.bytes / 1e6:g} MB with the kernel's "
+        f"default, {before[0]['cc_end']}: median {mbit(before):.1f} Mbit/s.\n"
+    )
     return before
 
 
-def measure_with_tcpilot(options: argparse.Namespace, cgroup: Path, folder: Path) -> tuple[list[dict], str]:
+def measure_with_tcpilot(
+    options: argparse.Namespace, cgroup: Path, folder: Path
+) -> tuple[list[dict], str]:
     socket = ("--socket", str(folder / "tcpilot.sock"))
     daemon = (TCPILOT, "run", "--cgroup", str(cgroup), "--state", str(folder / "state.db"), *socket)
     environment = {**os.environ, "RUST_LOG": "error"}
     with running(*daemon, env=environment):
-        wait_for(folder / "tcpilot.sock")
+        wait_until_it_answers(socket)
         say(f"Now tcpilot steers; {options.connections} uploads more:\n")
         display, after = Display(), []
         with uploads(cgroup, options.connections, options.bytes) as process:
@@ -282,22 +334,23 @@ def measure_with_tcpilot(options: argparse.Namespace, cgroup: Path, folder: Path
                 last = len(after) == options.connections
                 if display.is_due(len(after), last):
                     display.draw(progress(after, options) + run(TCPILOT, "paths", *socket))
+        say()
         return after, run(TCPILOT, "explain", SERVER_ADDRESS, *socket)
 
 
-def wait_for(socket: Path) -> None:
+def wait_until_it_answers(socket: tuple[str, str]) -> None:
+    """It attaches before it answers."""
     for _ in range(100):
-        if socket.exists():
+        if subprocess.run([TCPILOT, "status", *socket], capture_output=True).returncode == 0:
             return
         time.sleep(0.1)
-    raise SystemExit("demo: tcpilot did not start; try: sudo tcpilot run")
+    raise SystemExit("demo: tcpilot did not start; its messages are above")
 
 
 def progress(after: list[dict], options: argparse.Namespace) -> str:
     newest = after[-1]
     names = " then ".join(dict.fromkeys((newest["cc_start"], newest["cc_end"])))
-    return (f"upload {len(after)} of {options.connections}: {names}, "
-            f"{mbit([newest]):.1f} Mbit/s\n\n")
+    return f"upload {len(after)} of {options.connections}: {names}, {mbit([newest]):.1f} Mbit/s\n\n"
 
 
 def compare(before: list[dict], after: list[dict]) -> None:
