@@ -12,9 +12,10 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 PYTHON := $(CURDIR)/.cache/venv/bin/python
 BIN := $(CURDIR)/.cache/venv/bin
 CARGO := cargo --locked
+KERNELS := 6.1 6.12 6.18 7.2
 
 help: ## say what there is
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
 
 setup: ## install what building and testing need
 	@scripts/setup test
@@ -37,6 +38,17 @@ check: setup ## formatting and lints only
 unit-test: setup ## tests that need no privilege
 	$(CARGO) test --workspace --quiet
 	cd lab && $(BIN)/pytest -q
+
+host-test: setup release ## behaviour on this kernel; needs root
+	TCPILOT_BIN=$(abspath $(TARGET))/release/tcpilot FLOWGEN_BIN=$(abspath $(TARGET))/release/flowgen \
+	$(CARGO) --config 'target."cfg(unix)".runner = "$(CURDIR)/scripts/as-root"' \
+		test --quiet -p tcpilot-host-tests --features host --test host -- --test-threads=1
+
+vm-test: setup ## behaviour on every kernel, in virtual machines
+	PYTHON=$(PYTHON) crates/host-tests/run.sh $(KERNELS)
+
+vm-test-ends: setup ## behaviour on the oldest and the newest of them
+	PYTHON=$(PYTHON) crates/host-tests/run.sh $(firstword $(KERNELS)) $(lastword $(KERNELS))
 
 release:
 	@scripts/setup build

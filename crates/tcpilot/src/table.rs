@@ -72,6 +72,11 @@ fn duration(s: u64) -> String {
     }
 }
 
+fn number(n: u64, what: &str) -> String {
+    let s = if n == 1 { "" } else { "s" };
+    format!("{n} {what}{s}")
+}
+
 fn path_name(path: &PathView) -> String {
     let mut name = path.path.to_string();
     if path.netns != "host" {
@@ -155,14 +160,14 @@ pub fn explanation(e: &Explanation) -> String {
         let _ = writeln!(out, "{} is on path {}", e.address, path_name(path));
         let _ = writeln!(
             out,
-            "  min RTT {}, smoothed {}, best rate {}, loss {}, ssthresh {}, {} live of {} connections",
+            "  min RTT {}, smoothed {}, best rate {}, loss {}, ssthresh {}, {} live of {}",
             rtt(path.min_rtt_us),
             rtt(path.srtt_us),
             bits(path.max_delivery_rate),
             percent(path.loss_ratio),
             or_dash(path.ssthresh),
             path.flow_count,
-            path.connections,
+            number(path.connections, "connection"),
         );
         out.push('\n');
         out.push_str(&indent(&paths(std::slice::from_ref(path))));
@@ -266,8 +271,9 @@ pub fn report(s: &Status, paths: &[PathView]) -> String {
     };
     let _ = writeln!(
         out,
-        "tcpilot {verb} {steered} connections on {} paths, left {alone} alone, rescued {}.",
-        paths.len(),
+        "tcpilot {verb} {} on {}, left {alone} alone, rescued {}.",
+        number(steered, "connection"),
+        number(paths.len() as u64, "path"),
         s.rescues
     );
     for path in paths
@@ -283,11 +289,11 @@ pub fn report(s: &Status, paths: &[PathView]) -> String {
         if let Some(best) = best {
             let _ = writeln!(
                 out,
-                "  {}: {} serves it best ({} of {} connections, best rate {}, min RTT {})",
+                "  {}: {} serves it best ({} of {}, best rate {}, min RTT {})",
                 path_name(path),
                 best.name,
                 best.count,
-                path.connections,
+                number(path.connections, "connection"),
                 bits(best.max_delivery_rate),
                 rtt(best.min_rtt_us)
             );
