@@ -236,8 +236,7 @@ pub fn status(s: &Status) -> String {
         "ended    {} · judged by {} · rescued {}",
         s.closed, s.charged, s.rescues
     );
-    if s.bpf_events > 0 {
-        let each = s.bpf_ns / s.bpf_events;
+    if let Some(each) = s.bpf_ns.checked_div(s.bpf_events) {
         let _ = writeln!(out, "cost     {} events · {each} ns each", s.bpf_events);
     }
     let _ = writeln!(
