@@ -166,6 +166,28 @@ pub fn default_algorithm() -> Option<String> {
     words("/proc/sys/net/ipv4/tcp_congestion_control").pop()
 }
 
+/// The congestion control that the kernel was built to start with (CONFIG_DEFAULT_TCP_CONG), from
+/// /proc/config.gz or the file beside the kernel; `None` where neither can be read.
+pub fn built_in_default() -> Option<String> {
+    let release = kernel_release();
+    let files = [
+        format!("/boot/config-{release}"),
+        format!("/lib/modules/{release}/config"),
+    ];
+    let text = fs::File::open("/proc/config.gz")
+        .ok()
+        .and_then(|file| io::read_to_string(flate2::read::GzDecoder::new(file)).ok())
+        .or_else(|| files.iter().find_map(|file| fs::read_to_string(file).ok()))?;
+    built_in_of(&text)
+}
+
+fn built_in_of(config: &str) -> Option<String> {
+    let value = config
+        .lines()
+        .find_map(|line| line.strip_prefix("CONFIG_DEFAULT_TCP_CONG="))?;
+    Some(value.trim_matches('"').to_owned())
+}
+
 fn words(path: &str) -> Vec<String> {
     fs::read_to_string(path)
         .map(|text| text.split_whitespace().map(str::to_owned).collect())
@@ -234,6 +256,13 @@ mod tests {
                       cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n";
         assert_eq!(find_cgroup2(mounts), Some("/sys/fs/cgroup/unified".into()));
         assert_eq!(find_cgroup2("proc /proc proc rw 0 0\n"), None);
+    }
+
+    #[test]
+    fn the_default_of_the_build_is_read() {
+        let text = "CONFIG_DEFAULT_BBR=y\nCONFIG_DEFAULT_TCP_CONG=\"bbr\"\n";
+        assert_eq!(built_in_of(text), Some("bbr".into()));
+        assert_eq!(built_in_of("CONFIG_NET=y\n"), None);
     }
 
     #[test]
