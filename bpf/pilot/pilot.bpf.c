@@ -388,7 +388,38 @@ static __always_inline void count_end(struct tp_path *path, const struct tp_conn
 		__sync_fetch_and_add(&path->live_flows, -1);
 }
 
-static __always_inline void closed(struct bpf_sock *sk, const struct tcp_sock *tp)
+/* All data was acknowledged, and the last sample is not a single packet's. */
+static __always_inline int is_idle(struct bpf_sock *sk, const struct tcp_sock *tp)
+{
+	struct bpf_tcp_sock *ts = bpf_tcp_sock(sk);
+
+	return ts && ts->rate_delivered > 1 && tp->write_seq == tp->snd_una;
+}
+
+/* Before such a FIN: its own acknowledgement will replace the last rate sample,
+ * so what the data has shown is kept now.  Maxima may be told twice. */
+static __always_inline void keep_rate(const struct tcp_sock *tp, const struct tp_conn *conn,
+				      struct tp_path *path)
+{
+	__u32 epoch = tp_epoch(bpf_ktime_get_coarse_ns(), cfg.window_ns);
+	__u8 arm = arm_to_charge(tp, conn);
+	__u64 rate = tp_sock_rate(tp);
+
+	if (!rate || !take(path))
+		return;
+	tp_path_roll(path, epoch);
+	path->max_delivery_rate.current = tp_max(path->max_delivery_rate.current, rate);
+	if (arm < TP_MAX_ARMS && !(conn && (conn->flags & TP_CONN_RESCUED))) {
+		struct tp_arm *a = arm_at(path, arm);
+
+		tp_arm_roll(a, epoch);
+		a->max_delivery_rate.current = tp_max(a->max_delivery_rate.current, rate);
+	}
+	release(path);
+}
+
+/* to: the state that the connection goes to, CLOSE or one that sends a FIN. */
+static __always_inline void closed(struct bpf_sock *sk, const struct tcp_sock *tp, __u32 to)
 {
 	const struct tp_policy_config *policy;
 	struct tp_conn *conn = 0;
@@ -400,7 +431,7 @@ static __always_inline void closed(struct bpf_sock *sk, const struct tcp_sock *t
 		conn = bpf_sk_storage_get(&conns, sk, 0, 0);
 		if (conn && !conn->open)
 			conn = 0;
-		if (conn)
+		if (conn && to == BPF_TCP_CLOSE)
 			conn->open = 0;
 	}
 	tp_remote(sk, remote);
@@ -410,6 +441,10 @@ static __always_inline void closed(struct bpf_sock *sk, const struct tcp_sock *t
 	path = find_path(&key);
 	if (!path)
 		return;
+	if (to != BPF_TCP_CLOSE) {
+		keep_rate(tp, conn, path);
+		return;
+	}
 	COUNT(closed);
 	count_end(path, conn);
 	learn(tp, sk, conn, path);
@@ -426,14 +461,47 @@ static __noinline int handle(struct bpf_sock_ops *ctx, __u32 op)
 	tp = bpf_skc_to_tcp_sock(sk);
 	if (!tp)
 		return 1;
-	if (op == BPF_SOCK_OPS_RETRANS_CB)
+	if (op == BPF_SOCK_OPS_RETRANS_CB) {
 		retransmitted(ctx, sk, tp);
-	else if (op == BPF_SOCK_OPS_STATE_CB)
-		closed(sk, tp);
-	else
+	} else if (op == BPF_SOCK_OPS_STATE_CB) {
+		__u32 to = ctx->args[1];
+
+		if (to == BPF_TCP_CLOSE || is_idle(sk, tp))
+			closed(sk, tp, to);
+	} else {
 		established(ctx, sk, tp,
 			    op == BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB ? TP_CONN_ACTIVE : 0);
+	}
 	return 1;
+}
+
+/* Whether a connection that sends its FIN has carried enough to learn from. */
+static __always_inline int tells(struct bpf_sock_ops *ctx)
+{
+	struct bpf_sock *sk = ctx->sk;
+	struct bpf_tcp_sock *ts = sk ? bpf_tcp_sock(sk) : 0;
+
+	return ts && ts->bytes_acked >= cfg.min_flow_bytes;
+}
+
+static __always_inline int is_of_interest(struct bpf_sock_ops *ctx, __u32 op)
+{
+	switch (op) {
+	case BPF_SOCK_OPS_STATE_CB:
+		switch (ctx->args[1]) {
+		case BPF_TCP_CLOSE:
+			return 1;
+		case BPF_TCP_FIN_WAIT1:
+		case BPF_TCP_LAST_ACK:
+			return tells(ctx);
+		}
+		return 0;
+	case BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB:
+	case BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB:
+	case BPF_SOCK_OPS_RETRANS_CB:
+		return 1;
+	}
+	return 0;
 }
 
 SEC("sockops")
@@ -441,18 +509,7 @@ int tcpilot(struct bpf_sock_ops *ctx)
 {
 	__u32 op = ctx->op;
 
-	switch (op) {
-	case BPF_SOCK_OPS_STATE_CB:
-		if (ctx->args[1] != BPF_TCP_CLOSE)
-			return 1;
-		/* fallthrough */
-	case BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB:
-	case BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB:
-	case BPF_SOCK_OPS_RETRANS_CB:
-		return handle(ctx, op);
-	default:
-		return 1;
-	}
+	return is_of_interest(ctx, op) ? handle(ctx, op) : 1;
 }
 
 #include "flows.h"
