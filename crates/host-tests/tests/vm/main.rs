@@ -18,6 +18,12 @@ fn config(arms: &str) -> String {
     )
 }
 
+/// Loss is drawn for each packet, not for each burst that the host hands over in one piece.
+fn impair(lab: &Lab, netem: &'static str) {
+    lab.net.near.ip("link set eth0 gso_max_segs 1");
+    lab.net.shape(Shape::Of(netem));
+}
+
 fn set_ecn(lab: &Lab, mode: &str) {
     for netns in [&lab.net.near, &lab.net.far] {
         netns.sysctl("net/ipv4/tcp_ecn", mode);
@@ -85,9 +91,7 @@ fn the_module_of_an_arm_is_loaded_when_the_arm_is_asked_for() {
 #[test]
 fn under_random_loss_bbr_becomes_the_arm_of_choice() {
     let lab = Lab::new();
-    lab.net.shape(Shape::Of(
-        "netem delay 10ms loss 5% rate 40mbit limit 10000",
-    ));
+    impair(&lab, "netem delay 10ms loss 5% rate 40mbit limit 10000");
     let pilot = lab.pilot(&config(r#"["reno", "bbr"]"#));
     for count in 1..=8 {
         lab.run(&format!("bulk --to {FAR}:{PORT} --bytes 700k"));
@@ -104,7 +108,7 @@ fn under_random_loss_bbr_becomes_the_arm_of_choice() {
 #[test]
 fn under_random_loss_a_connection_is_rescued() {
     let lab = Lab::new();
-    lab.net.shape(Shape::Of("netem delay 5ms loss 5%"));
+    impair(&lab, "netem delay 5ms loss 5%");
     let rescue = config(r#"["reno"]"#).replace("algorithm = \"\"", "");
     let pilot = lab.pilot(&rescue);
     lab.upload(FAR, 1, 1_000_000);
