@@ -17,8 +17,8 @@ int neighbour(struct bpf_sock_ops *ctx)
 	switch (ctx->op) {
 	case BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB:
 	case BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB:
-		bpf_sock_ops_cb_flags_set(ctx, ctx->bpf_sock_ops_cb_flags |
-						       BPF_SOCK_OPS_RTT_CB_FLAG);
+		bpf_sock_ops_cb_flags_set(ctx,
+					  ctx->bpf_sock_ops_cb_flags | BPF_SOCK_OPS_RTT_CB_FLAG);
 		break;
 	case BPF_SOCK_OPS_RTT_CB:
 		__sync_fetch_and_add(&rtt_calls, 1);
