@@ -1,0 +1,104 @@
+"""Runs an experiment in a machine, and keeps what it printed and where it came from."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tcplab.pilot.experiments import MODULES, Experiment
+from tcplab.pilot.sections import Section, first, parse
+from tcplab.vm import Machine, run, roots
+from tcplab.vm.errors import VmError
+
+_HOST = Path("/host")
+_KERNEL = "7.2"
+
+
+class ExperimentError(Exception):
+    """An experiment did not run to its end; says which and where its output is."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    sections: list[Section]
+    provenance: dict[str, Any]
+
+
+def run_experiment(experiment: Experiment, out: Path, binaries: Path, command: str) -> Outcome:
+    """Boots, runs, and returns the parsed output; the raw output stays in `out`.
+
+    Raises ExperimentError when the script failed, VmError when the machine did.
+    """
+    raw = out / f"{experiment.name}.txt"
+    script = _script(experiment, binaries)
+    machine = Machine(
+        _KERNEL,
+        memory=experiment.memory,
+        virtual_time=experiment.virtual_time,
+        root=roots.resolve("sid"),
+        modules=MODULES,
+        sysctls=experiment.sysctls,
+    )
+    started = time.monotonic()
+    with raw.open("wb") as file:
+        result = run(machine, ["bash", "-c", script], stdout=file, stderr=sys.stderr.buffer)
+    sections = parse(raw.read_text(errors="replace"))
+    if result.status != 0:
+        raise ExperimentError(f"{experiment.name} ended with {result.status}; output: {raw}")
+    host = first(sections, what="host").json()
+    provenance = {
+        "experiment": experiment.name,
+        "command": command,
+        "parameters": experiment.parameters,
+        "commit": _commit(),
+        "kernel": host["kernel"],
+        "sysctls": host["sysctls"],
+        "virtual_time": experiment.virtual_time,
+        "kvm": result.kvm,
+        "memory": experiment.memory,
+        "wall_s": round(time.monotonic() - started),
+        # bpf_get_prandom_u32 is seeded by the machine's boot, which no option fixes.
+        "seed": "the kernel's, at boot",
+    }
+    return Outcome(sections, provenance)
+
+
+def _script(experiment: Experiment, binaries: Path) -> str:
+    """The guest's script.  It sees the host's files below /host."""
+    library = (Path(__file__).parent / "guest" / "lib.sh").read_text()
+    paths = [(binaries / name).resolve() for name in ("tcpilot", "flowgen")]
+    for path in paths:
+        if not path.exists():
+            raise ExperimentError(f"{path} is missing; run: cargo build --release")
+    tcpilot, flowgen = (_HOST / path.relative_to("/") for path in paths)
+    return experiment.text(tcpilot, flowgen, library)
+
+
+def _commit() -> str:
+    """The commit of this file's repository, with + where files differ from it."""
+    answer = subprocess.run(
+        ["git", "describe", "--always", "--dirty=+", "--abbrev=10", "--exclude=*"],
+        cwd=Path(__file__).parent,
+        capture_output=True,
+        text=True,
+    )
+    return answer.stdout.strip() or "unknown"
+
+
+def save(out: Path, name: str, content: dict[str, Any]) -> Path:
+    path = out / f"{name}.json"
+    path.write_text(json.dumps(content, indent=1) + "\n")
+    return path
+
+
+def command_line(arguments: list[str]) -> str:
+    return "python -m tcplab.pilot " + shlex.join(arguments)
+
+
+__all__ = ["ExperimentError", "Outcome", "VmError", "command_line", "run_experiment", "save"]
