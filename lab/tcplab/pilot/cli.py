@@ -9,10 +9,13 @@ from pathlib import Path
 
 from tcplab.pilot import choice, experiments
 from tcplab.pilot.experiments import Experiment
-from tcplab.pilot.runner import ExperimentError, VmError, command_line, run_experiment, save
+from tcplab.pilot.report import load, render
+from tcplab.pilot.runner import ExperimentError, run_experiment, save
 from tcplab.pilot.summary import SUMMARIES
+from tcplab.vm import VmError
 
 _REPOSITORY = Path(__file__).resolve().parents[3]
+_REPORT = _REPOSITORY / "docs" / "results.md"
 _RESULTS = _REPOSITORY / "lab" / "results" / "pilot"
 
 EXPERIMENTS: dict[str, Callable[[bool], Experiment]] = {
@@ -25,19 +28,32 @@ EXPERIMENTS: dict[str, Callable[[bool], Experiment]] = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    options = make_parser().parse_args(given)
+    options = make_parser().parse_args(arguments)
     options.out.mkdir(parents=True, exist_ok=True)
+    if options.experiment == "report":
+        _REPORT.write_text(render(load(options.out)))
+        print(_REPORT)
+        return 0
     try:
         for experiment in _chosen(options):
-            outcome = run_experiment(experiment, options.out, options.binaries, command_line(given))
+            command = command_line(options, experiment.name)
+            outcome = run_experiment(experiment, options.out, options.binaries, command)
             results = SUMMARIES[experiment.name.partition("-")[0]](outcome.sections)
             path = save(options.out, experiment.name, {**outcome.provenance, "results": results})
-            print(path)
+            print(path, flush=True)
     except (ExperimentError, VmError) as problem:
         print(f"tcplab.pilot: {problem}", file=sys.stderr)
         return 1
     return 0
+
+
+def command_line(options: argparse.Namespace, experiment: str) -> str:
+    """The command that makes this experiment's results again, wherever the folders are."""
+    name, _, condition = experiment.partition("-")
+    words = ["python -m tcplab.pilot", name]
+    words += [f"--only {condition}"] if condition else []
+    words += ["--quick"] if options.quick else []
+    return " ".join(words)
 
 
 def _chosen(options: argparse.Namespace) -> list[Experiment]:
@@ -49,7 +65,7 @@ def _chosen(options: argparse.Namespace) -> list[Experiment]:
 
 def make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tcplab.pilot", description=__doc__)
-    parser.add_argument("experiment", choices=["choice", *EXPERIMENTS])
+    parser.add_argument("experiment", choices=["choice", *EXPERIMENTS, "report"])
     parser.add_argument("--quick", action="store_true", help="fewer rounds: to see that it works")
     parser.add_argument("--out", type=Path, default=_RESULTS, metavar="DIR")
     parser.add_argument(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 import subprocess
 import sys
 import time
@@ -13,8 +12,7 @@ from typing import Any
 
 from tcplab.pilot.experiments import MODULES, Experiment
 from tcplab.pilot.sections import Section, first, parse
-from tcplab.vm import Machine, run, roots
-from tcplab.vm.errors import VmError
+from tcplab.vm import Machine, roots, run
 
 _HOST = Path("/host")
 _KERNEL = "7.2"
@@ -95,10 +93,3 @@ def save(out: Path, name: str, content: dict[str, Any]) -> Path:
     path = out / f"{name}.json"
     path.write_text(json.dumps(content, indent=1) + "\n")
     return path
-
-
-def command_line(arguments: list[str]) -> str:
-    return "python -m tcplab.pilot " + shlex.join(arguments)
-
-
-__all__ = ["ExperimentError", "Outcome", "VmError", "command_line", "run_experiment", "save"]

@@ -6,7 +6,8 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from statistics import mean, median
+from math import sqrt
+from statistics import mean, median, stdev
 from typing import Any
 
 from tcplab.pilot.choice import COUNTED_FROM
@@ -111,7 +112,8 @@ def choice(sections: Sequence[Section]) -> Results:
     }
     statics = {tool.removeprefix("static "): w for tool, w in tools.items() if _is_static(tool)}
     best = max(statics, key=lambda arm: statics[arm]["mean_bits_per_s"])
-    most = Counter(tools["tcpilot"]["arms"]).most_common(1)[0][0]
+    chosen: dict[str, int] = tools["tcpilot"]["arms"]
+    most = max(chosen, key=lambda arm: chosen[arm])
     base = tools["cubic"]["mean_bits_per_s"]
     return {
         "ways": tools,
@@ -144,6 +146,7 @@ def _way(section: Section) -> Results:
     return {
         "mean_bits_per_s": round(mean(learned)),
         "mean_all_bits_per_s": round(mean(rates)),
+        "standard_error": round(stdev(learned) / sqrt(len(learned))) if len(learned) > 1 else None,
         "counted": len(learned),
         "arms": dict(Counter(f["cc_start"] for f in reports)),
         "arms_at_end": dict(Counter(f["cc_end"] for f in reports)),
