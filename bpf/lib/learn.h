@@ -71,6 +71,8 @@ TP_INLINE void tp_window32_roll(struct tp_window32 *w, __u32 from, __u32 to)
 
 TP_INLINE void tp_path_roll(struct tp_path *path, __u32 epoch)
 {
+	if (path->epoch == epoch)
+		return;
 	tp_window64_roll(&path->max_delivery_rate, path->epoch, epoch);
 	tp_window64_roll(&path->sent_packets, path->epoch, epoch);
 	tp_window64_roll(&path->lost_packets, path->epoch, epoch);

@@ -35,16 +35,18 @@ TP_INLINE int tp_is_loopback(const __u32 addr[4])
 	return !addr[0] && !addr[1] && !addr[2] && addr[3] == TP_BE32(1);
 }
 
-/* Private, shared and link-local space: RFC 1918, RFC 6598, RFC 3927; for IPv6
- * unique local (RFC 4193) and link-local (RFC 4291). */
-TP_INLINE int tp_is_private(const __u32 addr[4])
+/* Private, shared and link-local space: RFC 1918, RFC 6598, RFC 3927. */
+TP_INLINE int tp_is_private_ipv4(const __u32 addr[4])
 {
-	if (tp_is_ipv4(addr))
-		return tp_in_ipv4(addr, 0x0a000000, 0xff000000) ||
-		       tp_in_ipv4(addr, 0xac100000, 0xfff00000) ||
-		       tp_in_ipv4(addr, 0xc0a80000, 0xffff0000) ||
-		       tp_in_ipv4(addr, 0x64400000, 0xffc00000) ||
-		       tp_in_ipv4(addr, 0xa9fe0000, 0xffff0000);
+	return tp_in_ipv4(addr, 0x0a000000, 0xff000000) ||
+	       tp_in_ipv4(addr, 0xac100000, 0xfff00000) ||
+	       tp_in_ipv4(addr, 0xc0a80000, 0xffff0000) ||
+	       tp_in_ipv4(addr, 0x64400000, 0xffc00000) || tp_in_ipv4(addr, 0xa9fe0000, 0xffff0000);
+}
+
+/* Unique local (RFC 4193) and link-local (RFC 4291). */
+TP_INLINE int tp_is_private_ipv6(const __u32 addr[4])
+{
 	return (addr[0] & TP_BE32(0xfe000000)) == TP_BE32(0xfc000000) ||
 	       (addr[0] & TP_BE32(0xffc00000)) == TP_BE32(0xfe800000);
 }
@@ -64,18 +66,19 @@ TP_INLINE __u32 tp_mask_word(__u32 bits, __u32 word)
 TP_INLINE void tp_path_prefix(const struct tp_policy_config *policy, const __u32 addr[4],
 			      struct tp_path_key *key)
 {
-	int private = tp_is_private(addr);
 	__u32 len;
 
 	if (tp_is_ipv4(addr)) { /* the usual case, and three words are known */
-		len = private ? policy->prefix_len_ipv4_private : policy->prefix_len_ipv4_public;
+		len = tp_is_private_ipv4(addr) ? policy->prefix_len_ipv4_private
+					       : policy->prefix_len_ipv4_public;
 		key->prefix[0] = key->prefix[1] = 0;
 		key->prefix[2] = TP_MAPPED;
 		key->prefix[3] = addr[3] & tp_mask_word(len, 0);
 		key->prefix_len = 96 + len;
 		return;
 	}
-	len = private ? policy->prefix_len_ipv6_private : policy->prefix_len_ipv6_public;
+	len = tp_is_private_ipv6(addr) ? policy->prefix_len_ipv6_private
+				       : policy->prefix_len_ipv6_public;
 #pragma unroll
 	for (int i = 0; i < 4; i++)
 		key->prefix[i] = addr[i] & tp_mask_word(len, i);

@@ -28,19 +28,18 @@ static __always_inline int is_steered_cgroup(const struct tcp_sock *tp)
 
 static __always_inline void flow_measures(const struct tcp_sock *tp, struct tp_flow *f)
 {
-	struct tp_sample s;
+	__u32 ssthresh = tp->snd_ssthresh;
 
-	tp_measure(tp, &s);
 	f->delivery_rate =
 	    tp_delivery_rate(tp->rate_delivered, tp->rate_interval_us, tp->mss_cache);
 	f->app_limited = BPF_CORE_READ_BITFIELD(tp, rate_app_limited);
 	f->bytes_acked = tp->bytes_acked;
-	f->srtt_us = s.srtt_us;
-	f->min_rtt_us = s.min_rtt_us;
-	f->sent_packets = s.sent_packets;
-	f->lost_packets = s.lost_packets;
+	f->srtt_us = tp->srtt_us >> 3;
+	f->min_rtt_us = tp_valid_rtt_us(tp->rtt_min.s[0].v);
+	f->sent_packets = tp->data_segs_out;
+	f->lost_packets = tp->total_retrans;
 	f->cwnd_packets = tp->snd_cwnd;
-	f->ssthresh_packets = s.ssthresh_packets;
+	f->ssthresh_packets = ssthresh >= TP_SSTHRESH_INFINITE ? 0 : ssthresh;
 }
 
 SEC("iter/tcp")
@@ -58,7 +57,8 @@ int flows(struct bpf_iter__tcp *ctx)
 	tp = bpf_skc_to_tcp_sock(common);
 	if (!tp || !is_steered_cgroup(tp))
 		return 0;
-	policy = identify(tp, &key);
+	tp_remote_btf(tp, f.remote);
+	policy = identify(tp, f.remote, &key);
 	if (!policy)
 		return 0;
 	conn = bpf_sk_storage_get(&conns, tp, 0, 0);
@@ -74,8 +74,7 @@ int flows(struct bpf_iter__tcp *ctx)
 	f.netns_cookie = key.netns_cookie;
 	f.policy = key.policy;
 	f.netns_inum = tp_common_of(tp)->skc_net.net->ns.inum;
-	tp_remote(tp, f.remote);
-	tp_local(tp, f.local);
+	tp_local_btf(tp, f.local);
 	f.local_port = tp_local_port(tp);
 	f.remote_port = tp_remote_port(tp);
 	bpf_probe_read_kernel(f.cc, sizeof(f.cc), tp->inet_conn.icsk_ca_ops->name);

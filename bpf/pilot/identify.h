@@ -86,14 +86,12 @@ static __always_inline __u8 find_policy(const struct tcp_sock *tp, const __u32 r
 
 /* Fills in the path's key; returns the policy, or 0 for loopback where that is
  * not ours. */
-static __always_inline const struct tp_policy_config *identify(const struct tcp_sock *tp,
-							       struct tp_path_key *key)
+static __always_inline const struct tp_policy_config *
+identify(const struct tcp_sock *tp, const __u32 remote[4], struct tp_path_key *key)
 {
 	const struct tp_policy_config *policy;
-	__u32 remote[4];
 	__u8 p;
 
-	tp_remote(tp, remote);
 	if (!cfg.manage_loopback && tp_is_loopback(remote))
 		return 0;
 	p = find_policy(tp, remote);
@@ -106,34 +104,30 @@ static __always_inline const struct tp_policy_config *identify(const struct tcp_
 
 /*
  * Algorithms are told apart by the kernel's key; names are compared once, when
- * an algorithm is first seen in force.  The look-ups are functions of their own,
- * which the verifier checks once and not anew for each way that leads to them.
+ * an algorithm is first seen in force.  What is known of a key: its arm in the
+ * low byte (or TP_NO_ARM), and whether it is a default that may be replaced.
  */
-__noinline __u32 arm_of_key(__u32 key)
+#define KNOWN_DEFAULT 0x100
+
+/* A function of its own, which the verifier checks once and not anew for each
+ * way that leads to it. */
+__noinline __u32 look_up_key(__u32 key)
 {
-	__u32 arm = TP_NO_ARM;
+	__u32 known = TP_NO_ARM;
 
 #pragma unroll
 	for (__u32 i = 0; i < TP_MAX_ARMS; i++)
 		if (arm_key[i] == key)
-			arm = i;
-	return arm;
-}
-
-__noinline int is_default_key(__u32 key)
-{
-	int found = 0;
-
+			known = i;
 #pragma unroll
 	for (int i = 0; i < TP_MAX_DEFAULTS; i++)
-		found |= default_key[i] == key;
-	return found;
+		if (default_key[i] == key)
+			known |= KNOWN_DEFAULT;
+	return known;
 }
 
-static __always_inline void learn_keys(const struct tcp_sock *tp)
+static __always_inline void learn_key(const struct tcp_sock *tp, __u32 key)
 {
-	__u32 key = tp_cc_key(tp);
-
 	foreign_key = key;
 	for (int i = 0; i < TP_MAX_ARMS && i < cfg.arms; i++)
 		if (tp_cc_is(tp, config()->arm[i]))
@@ -143,27 +137,27 @@ static __always_inline void learn_keys(const struct tcp_sock *tp)
 			default_key[i] = key;
 }
 
-/* The arm that is in force. */
-static __always_inline __u32 arm_in_force(const struct tcp_sock *tp)
+/* What is known of the algorithm in force. */
+static __always_inline __u32 known_in_force(const struct tcp_sock *tp)
 {
-	__u32 arm = arm_of_key(tp_cc_key(tp));
+	__u32 key = tp_cc_key(tp);
+	__u64 last = last_known;
+	__u32 known;
 
-	if (arm == TP_NO_ARM && foreign_key != tp_cc_key(tp)) {
-		learn_keys(tp);
-		arm = arm_of_key(tp_cc_key(tp));
+	if ((__u32)(last >> 32) == key) /* mostly: it is the default */
+		return (__u32)last;
+	known = look_up_key(key);
+	if (known == TP_NO_ARM && foreign_key != key) {
+		learn_key(tp, key);
+		known = look_up_key(key);
 	}
-	return arm;
+	last_known = (__u64)key << 32 | known;
+	return known;
 }
 
-static __always_inline int is_replaceable_default(const struct tcp_sock *tp)
+static __always_inline __u8 arm_in_force(const struct tcp_sock *tp)
 {
-	int found = is_default_key(tp_cc_key(tp));
-
-	if (!found && foreign_key != tp_cc_key(tp)) {
-		learn_keys(tp);
-		found = is_default_key(tp_cc_key(tp));
-	}
-	return found;
+	return (__u8)known_in_force(tp);
 }
 
 /* A reason to leave a connection alone, or TP_WHY_UNSEEN.  Only for one whose
@@ -177,7 +171,7 @@ static __always_inline __u8 hands_off(const struct tcp_sock *tp,
 		return TP_WHY_APPLICATION;
 	if (tp_route_has_cc(tp))
 		return TP_WHY_ROUTE;
-	if (!is_replaceable_default(tp))
+	if (!(known_in_force(tp) & KNOWN_DEFAULT))
 		return TP_WHY_ADMINISTRATOR;
 	return TP_WHY_UNSEEN;
 }

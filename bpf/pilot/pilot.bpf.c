@@ -38,6 +38,8 @@ struct tp_counters counters;
 __u32 arm_key[TP_MAX_ARMS];
 __u32 default_key[TP_MAX_DEFAULTS];
 __u32 foreign_key;
+/* The key seen last, and below it what is known of it: see identify.h. */
+__u64 last_known;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
@@ -85,7 +87,7 @@ static __always_inline struct tp_arm *arm_at(struct tp_path *path, __u32 arm)
 /* ---- established ---- */
 
 static __always_inline struct tp_path *open_path(const struct tp_path_key *key,
-						 const struct tcp_sock *tp, __u64 now_ns)
+						 const struct tcp_sock *tp)
 {
 	struct tp_path *path = bpf_map_lookup_elem(&paths, key);
 
@@ -94,7 +96,7 @@ static __always_inline struct tp_path *open_path(const struct tp_path_key *key,
 	bpf_map_update_elem(&paths, key, &empty_path, BPF_NOEXIST);
 	path = bpf_map_lookup_elem(&paths, key);
 	if (path && !path->born_ns) {
-		path->born_ns = now_ns;
+		path->born_ns = path->updated_ns = bpf_ktime_get_coarse_ns();
 		path->netns_inum = tp_common_of(tp)->skc_net.net->ns.inum;
 	}
 	return path;
@@ -107,8 +109,7 @@ __noinline __u32 draw(struct tp_path *path, __u32 eligible)
 
 	if (!path)
 		return 0;
-	choice = tp_choose(config(), path, eligible,
-			   tp_is_few(config(), path) ? 0 : bpf_get_prandom_u32());
+	choice = tp_choose(config(), path, eligible, bpf_get_prandom_u32());
 	return choice.arm | (__u32)choice.why << 8;
 }
 
@@ -179,59 +180,73 @@ static __always_inline __u8 put_in_force(struct bpf_sock_ops *ctx, struct bpf_so
 
 static __always_inline void count_choice(struct tp_path *path, __u8 in_force, __u8 why)
 {
-	struct tp_arm *arm;
+	struct tp_arm *arm = arm_at(path, in_force);
 
-	__sync_fetch_and_add(&path->live_flows, 1);
-	__sync_fetch_and_add(&path->connections, 1);
 	if (in_force >= TP_MAX_ARMS)
 		return;
-	arm = arm_at(path, in_force);
 	__sync_fetch_and_add(&arm->chosen, 1);
+	if (why == TP_WHY_FEW)
+		return;
 	__sync_fetch_and_add(&arm->unpaid, 1);
 	if (why == TP_WHY_GREEDY)
 		__sync_fetch_and_add(&arm->greedy, 1);
+}
+
+/* Draws an arm, sets it where it is not in force already, and records that. */
+static __always_inline __u8 steer(struct bpf_sock_ops *ctx, struct bpf_sock *sk,
+				  const struct tcp_sock *tp, struct tp_path *path,
+				  const struct tp_policy_config *policy, __u8 flags, __u8 *arm)
+{
+	struct tp_choice choice = choose(tp, policy, path);
+	__u64 now_ns = bpf_ktime_get_coarse_ns();
+
+	if (choice.arm < TP_MAX_ARMS && choice.arm != *arm && !cfg.dry_run) {
+		struct tp_conn conn = {.path_born_ns = path->born_ns,
+				       .opened_ns = now_ns,
+				       .why = choice.why,
+				       .flags = flags};
+
+		*arm = put_in_force(ctx, sk, tp, &conn, choice.arm);
+		choice.why = conn.why;
+	}
+	record_decision(tp, path, now_ns, cfg.dry_run ? choice.arm : *arm, choice.why, flags);
+	return choice.why;
 }
 
 static __always_inline __u8 take_up(struct bpf_sock_ops *ctx, struct bpf_sock *sk,
 				    const struct tcp_sock *tp, const struct tp_path_key *key,
 				    const struct tp_policy_config *policy, __u8 flags)
 {
-	__u64 now_ns = bpf_ktime_get_coarse_ns();
-	struct tp_path *path = open_path(key, tp, now_ns);
-	struct tp_choice choice;
+	struct tp_path *path = open_path(key, tp);
+	__u8 why = TP_WHY_FEW;
 	__u8 arm;
 
 	if (!path) {
 		COUNT(trouble[TP_TROUBLE_NO_PATH]);
 		return TP_WHY_NO_ARM;
 	}
-	choice = choose(tp, policy, path);
 	arm = arm_in_force(tp);
-	if (choice.arm < TP_MAX_ARMS && choice.arm != arm && !cfg.dry_run) {
-		struct tp_conn conn = {.path_born_ns = path->born_ns,
-				       .opened_ns = now_ns,
-				       .why = choice.why,
-				       .flags = flags};
-
-		arm = put_in_force(ctx, sk, tp, &conn, choice.arm);
-		choice.why = conn.why;
-	}
-	record_decision(tp, path, now_ns, cfg.dry_run ? choice.arm : arm, choice.why, flags);
-	path->updated_ns = now_ns;
-	count_choice(path, arm, choice.why);
+	if (!tp_is_few(config(), path))
+		why = steer(ctx, sk, tp, path, policy, flags, &arm);
+	__sync_fetch_and_add(&path->live_flows, 1);
+	__sync_fetch_and_add(&path->connections, 1);
+	count_choice(path, arm, why);
 	if (bpf_sock_ops_cb_flags_set(ctx, ctx->bpf_sock_ops_cb_flags | BPF_SOCK_OPS_STATE_CB_FLAG |
 					       BPF_SOCK_OPS_RETRANS_CB_FLAG))
 		COUNT(trouble[TP_TROUBLE_CB_FLAGS]);
-	return choice.why;
+	return why;
 }
 
 static __always_inline void established(struct bpf_sock_ops *ctx, struct bpf_sock *sk,
 					const struct tcp_sock *tp, __u8 flags)
 {
+	const struct tp_policy_config *policy;
 	struct tp_path_key key = {};
-	const struct tp_policy_config *policy = identify(tp, &key);
 	__u8 why = TP_WHY_LOOPBACK;
+	__u32 remote[4];
 
+	tp_remote(sk, remote);
+	policy = identify(tp, remote, &key);
 	if (policy) {
 		why = hands_off(tp, policy);
 		if (why == TP_WHY_UNSEEN)
@@ -247,9 +262,12 @@ static __always_inline void established(struct bpf_sock_ops *ctx, struct bpf_soc
 static __always_inline struct tp_conn *rescuable(struct bpf_sock *sk, const struct tcp_sock *tp,
 						 struct tp_path_key *key)
 {
-	const struct tp_policy_config *policy = identify(tp, key);
+	const struct tp_policy_config *policy;
 	struct tp_conn *conn, fresh = {};
+	__u32 remote[4];
 
+	tp_remote(sk, remote);
+	policy = identify(tp, remote, key);
 	if (!policy)
 		return 0;
 	conn = bpf_sk_storage_get(&conns, sk, 0, 0);
@@ -344,18 +362,23 @@ static __always_inline __u8 arm_to_charge(const struct tcp_sock *tp, const struc
 	return tp_cc_was_set(tp) ? TP_NO_ARM : arm_in_force(tp);
 }
 
-static __always_inline void learn(const struct tcp_sock *tp, const struct tp_conn *conn,
-				  struct tp_path *path, __u64 now_ns)
+static __always_inline void learn(const struct tcp_sock *tp, struct bpf_sock *sk,
+				  const struct tp_conn *conn, struct tp_path *path)
 {
+	struct bpf_tcp_sock *ts = bpf_tcp_sock(sk);
+	__u64 now_ns = bpf_ktime_get_coarse_ns();
 	int failed = tp_timed_out(tp);
 	__u8 arm = TP_NO_ARM;
 	struct tp_sample s;
 
-	tp_measure(tp, &s);
-	if (failed || tp->bytes_acked >= cfg.min_flow_bytes)
+	if (!ts)
+		return;
+	tp_measure(ts, tp, &s);
+	if (failed || ts->bytes_acked >= cfg.min_flow_bytes)
 		arm = arm_to_charge(tp, conn);
 	if (!take(path))
 		return;
+	path->updated_ns = now_ns;
 	tp_learn_path(config(), path, &s, now_ns);
 	if (arm < TP_MAX_ARMS && s.min_rtt_us) {
 		/* Of a rescued connection, what its arm had shown till then. */
@@ -381,16 +404,21 @@ static __always_inline void count_end(struct tp_path *path, const struct tp_conn
 
 static __always_inline void closed(struct bpf_sock *sk, const struct tcp_sock *tp)
 {
-	struct tp_conn *conn = bpf_sk_storage_get(&conns, sk, 0, 0);
+	const struct tp_policy_config *policy;
+	struct tp_conn *conn = 0;
 	struct tp_path_key key = {};
-	const struct tp_policy_config *policy = identify(tp, &key);
 	struct tp_path *path;
-	__u64 now_ns;
+	__u32 remote[4];
 
-	if (conn && !conn->open)
-		conn = 0;
-	if (conn)
-		conn->open = 0;
+	if (tp_cc_was_set(tp)) { /* else we changed nothing, and have no storage */
+		conn = bpf_sk_storage_get(&conns, sk, 0, 0);
+		if (conn && !conn->open)
+			conn = 0;
+		if (conn)
+			conn->open = 0;
+	}
+	tp_remote(sk, remote);
+	policy = identify(tp, remote, &key);
 	if (!policy || policy->leave_alone)
 		return;
 	path = bpf_map_lookup_elem(&paths, &key);
@@ -398,9 +426,7 @@ static __always_inline void closed(struct bpf_sock *sk, const struct tcp_sock *t
 		return;
 	COUNT(closed);
 	count_end(path, conn);
-	now_ns = bpf_ktime_get_coarse_ns();
-	path->updated_ns = now_ns;
-	learn(tp, conn, path, now_ns);
+	learn(tp, sk, conn, path);
 }
 
 SEC("sockops")

@@ -20,7 +20,7 @@ TP_INLINE const struct sock_common *tp_common_of(const struct tcp_sock *tp)
 	return &tp_sock_of(tp)->__sk_common;
 }
 
-TP_INLINE void tp_remote(const struct tcp_sock *tp, __u32 addr[4])
+TP_INLINE void tp_remote_btf(const struct tcp_sock *tp, __u32 addr[4])
 {
 	const struct sock_common *c = tp_common_of(tp);
 
@@ -36,7 +36,7 @@ TP_INLINE void tp_remote(const struct tcp_sock *tp, __u32 addr[4])
 	}
 }
 
-TP_INLINE void tp_local(const struct tcp_sock *tp, __u32 addr[4])
+TP_INLINE void tp_local_btf(const struct tcp_sock *tp, __u32 addr[4])
 {
 	const struct sock_common *c = tp_common_of(tp);
 
@@ -78,15 +78,14 @@ TP_INLINE int tp_cc_is(const struct tcp_sock *tp, const char name[TP_CC_NAME_MAX
 	return !((is[0] ^ wanted[0]) | (is[1] ^ wanted[1]));
 }
 
-/* A congctl on the route is the administrator's, locked or not. */
+/* A congctl on the route is the administrator's, locked or not; the socket has
+ * had its route since before it was established. */
 TP_INLINE int tp_route_has_cc(const struct tcp_sock *tp)
 {
 	const struct dst_entry *dst;
 	unsigned long metrics;
 	__u32 cc_key = 0;
 
-	if (BPF_CORE_READ_BITFIELD(&tp->inet_conn, icsk_ca_dst_locked))
-		return 1;
 	dst = tp_sock_of(tp)->sk_dst_cache;
 	if (!dst)
 		return 0;
@@ -114,16 +113,39 @@ TP_INLINE __u64 tp_sock_rate(const struct tcp_sock *tp)
 
 #define TP_SSTHRESH_INFINITE 0x7fffffff
 
-TP_INLINE void tp_measure(const struct tcp_sock *tp, struct tp_sample *s)
+/*
+ * Reads through a BTF pointer (tcp_sock) are guarded, eight instructions each;
+ * those through bpf_sock and bpf_tcp_sock are not.  So what is read for every
+ * connection comes from there as far as they go.
+ */
+TP_INLINE void tp_remote(const struct bpf_sock *sk, __u32 addr[4])
 {
-	__u32 ssthresh = tp->snd_ssthresh;
+	if (sk->family == AF_INET) {
+		addr[0] = addr[1] = 0;
+		addr[2] = TP_MAPPED;
+		addr[3] = sk->dst_ip4;
+	} else {
+		addr[0] = sk->dst_ip6[0];
+		addr[1] = sk->dst_ip6[1];
+		addr[2] = sk->dst_ip6[2];
+		addr[3] = sk->dst_ip6[3];
+	}
+}
 
-	s->delivery_rate = tp_sock_rate(tp);
-	s->min_rtt_us = tp_valid_rtt_us(tp->rtt_min.s[0].v);
-	s->srtt_us = tp->srtt_us >> 3;
+TP_INLINE void tp_measure(const struct bpf_tcp_sock *ts, const struct tcp_sock *tp,
+			  struct tp_sample *s)
+{
+	__u32 ssthresh = ts->snd_ssthresh;
+
+	s->delivery_rate =
+	    BPF_CORE_READ_BITFIELD(tp, rate_app_limited)
+		? 0
+		: tp_delivery_rate(ts->rate_delivered, ts->rate_interval_us, ts->mss_cache);
+	s->min_rtt_us = tp_valid_rtt_us(ts->rtt_min);
+	s->srtt_us = ts->srtt_us >> 3;
 	s->ssthresh_packets = ssthresh >= TP_SSTHRESH_INFINITE ? 0 : ssthresh;
-	s->sent_packets = tp->data_segs_out;
-	s->lost_packets = tp->total_retrans;
+	s->sent_packets = ts->data_segs_out;
+	s->lost_packets = ts->total_retrans;
 }
 
 /* The connection ended because nothing came back any more, while data was
