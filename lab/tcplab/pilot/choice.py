@@ -16,10 +16,8 @@ from dataclasses import asdict, dataclass
 
 from tcplab.pilot.experiments import ARMS, BPFTUNE_CONN, Experiment, mark
 
-# Connections that a tool is given, and the first that counts: the published 75, of which the
-# mean is taken after a third.
+# Connections that a tool is given: the published 75.
 CONNECTIONS = 75
-COUNTED_FROM = 26
 STATIC_CONNECTIONS = 20
 
 
@@ -54,7 +52,7 @@ CONDITIONS = {
     for c in (
         Condition("veth-loss10", 4, loss_percent=10),
         Condition("veth-loss5", 4, loss_percent=5),
-        Condition("veth-clean", 0.15),
+        Condition("veth-clean", 0.1),
         Condition("veth-delay10", 0.4, delay_ms=10),
         Condition("veth-delay100", 2, delay_ms=100),
         Condition("path-loss10", 1, loss_percent=10, delay_ms=10, rate_mbit=50),

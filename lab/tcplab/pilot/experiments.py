@@ -100,16 +100,15 @@ def short(quick: bool) -> Experiment:
     """Connections per second, the server closing first."""
     tools = ["none", "tcpilot-few", "tcpilot-learned", "bpftune-conn"]
     tools += [] if quick else ["bpftune"]
-    seconds = 0.5 if quick else 1
-    return _interleaved("short", tools, 2 if quick else 5, f"flow short --seconds {seconds}")
+    count = 1000 if quick else 2000
+    return _interleaved("short", tools, 1 if quick else 3, f"flow short --count {count}")
 
 
 def bulk(quick: bool) -> Experiment:
     """Goodput where there is nothing to gain: no loss, no latency, no limit."""
     tools = ["none", "tcpilot-cubic", "tcpilot", "bpftune-conn"]
     tools += [] if quick else ["bpftune"]
-    count, seconds = (10, 0.1) if quick else (40, 0.1)
-    flow = f"flow bulk --seconds {seconds} --count {count}"
+    flow = f"flow bulk --seconds 0.05 --count {20 if quick else 40}"
     return _interleaved("bulk", tools, 1 if quick else 3, flow)
 
 
