@@ -168,7 +168,7 @@ def test_the_report_names_what_was_missed() -> None:
         "command": "python -m tcplab.pilot short",
         "commit": "abc",
         "kernel": "7.2",
-        "virtual_time": True,
+        "where": "machine, virtual time",
         "wall_s": 7,
         "results": {"none": {**rounds, "ratio": 1.0}, "tcpilot-few": rounds},
     }

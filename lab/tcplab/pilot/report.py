@@ -172,14 +172,8 @@ _SECTIONS: dict[str, Callable[[Results], str]] = {
 
 def _provenance(loaded: dict[str, Results]) -> str:
     rows = [
-        [n, f"`{r['command']}`", r["commit"], r["kernel"], _clock(r), r["wall_s"]]
+        [n, f"`{r['command']}`", r["commit"], r["kernel"], r["where"], r["wall_s"]]
         for n, r in loaded.items()
     ]
-    head = ["", "command", "commit", "kernel", "time", "wall s"]
+    head = ["", "command", "commit", "kernel", "where", "wall s"]
     return f"## Where the figures come from\n\n{table(head, rows)}"
-
-
-def _clock(whole: Results) -> str:
-    if whole["virtual_time"]:
-        return "virtual"
-    return "KVM" if whole["kvm"] else "emulated"

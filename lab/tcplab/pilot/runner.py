@@ -8,13 +8,13 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from tcplab.pilot.experiments import MODULES, Experiment
 from tcplab.pilot.sections import Section, first, parse
 from tcplab.vm import Machine, roots, run
 
-_HOST = Path("/host")
+_GUEST = Path(__file__).parent / "guest"
 _KERNEL = "7.2"
 
 
@@ -34,21 +34,16 @@ def run_experiment(experiment: Experiment, out: Path, binaries: Path, command: s
     Raises ExperimentError when the script failed, VmError when the machine did.
     """
     raw = out / f"{experiment.name}.txt"
-    script = _script(experiment, binaries)
-    machine = Machine(
-        _KERNEL,
-        memory=experiment.memory,
-        virtual_time=experiment.virtual_time,
-        root=roots.resolve("sid"),
-        modules=MODULES,
-        sysctls=experiment.sysctls,
-    )
     started = time.monotonic()
     with raw.open("wb") as file:
-        result = run(machine, ["bash", "-c", script], stdout=file, stderr=sys.stderr.buffer)
+        status = (
+            _here(experiment, binaries, file)
+            if experiment.here
+            else _in_machine(experiment, binaries, file)
+        )
     sections = parse(raw.read_text(errors="replace"))
-    if result.status != 0:
-        raise ExperimentError(f"{experiment.name} ended with {result.status}; output: {raw}")
+    if status != 0:
+        raise ExperimentError(f"{experiment.name} ended with {status}; output: {raw}")
     host = first(sections, what="host").json()
     provenance = {
         "experiment": experiment.name,
@@ -57,9 +52,7 @@ def run_experiment(experiment: Experiment, out: Path, binaries: Path, command: s
         "commit": _commit(),
         "kernel": host["kernel"],
         "sysctls": host["sysctls"],
-        "virtual_time": experiment.virtual_time,
-        "kvm": result.kvm,
-        "memory": experiment.memory,
+        "where": "this host" if experiment.here else "machine, virtual time",
         "wall_s": round(time.monotonic() - started),
         # bpf_get_prandom_u32 is seeded by the machine's boot, which no option fixes.
         "seed": "the kernel's, at boot",
@@ -67,15 +60,27 @@ def run_experiment(experiment: Experiment, out: Path, binaries: Path, command: s
     return Outcome(sections, provenance)
 
 
-def _script(experiment: Experiment, binaries: Path) -> str:
-    """The guest's script.  It sees the host's files below /host."""
-    library = (Path(__file__).parent / "guest" / "lib.sh").read_text()
+def _in_machine(experiment: Experiment, binaries: Path, output: BinaryIO) -> int:
+    machine = Machine(_KERNEL, virtual_time=True, root=roots.resolve("sid"), modules=MODULES)
+    # In the root sid the host's files lie below /host.
+    script = _script(experiment, binaries, Path("/host"))
+    return run(machine, ["bash", "-c", script], stdout=output, stderr=sys.stderr.buffer).status
+
+
+def _here(experiment: Experiment, binaries: Path, output: BinaryIO) -> int:
+    script = _script(experiment, binaries, Path("/"))
+    command = ["bash", str(_GUEST / "here.sh"), script]
+    return subprocess.run(command, stdin=subprocess.DEVNULL, stdout=output).returncode
+
+
+def _script(experiment: Experiment, binaries: Path, root: Path) -> str:
+    """The whole script, for a place that sees this host's files below `root`."""
     paths = [(binaries / name).resolve() for name in ("tcpilot", "flowgen")]
     for path in paths:
         if not path.exists():
             raise ExperimentError(f"{path} is missing; run: cargo build --release")
-    tcpilot, flowgen = (_HOST / path.relative_to("/") for path in paths)
-    return experiment.text(tcpilot, flowgen, library)
+    tcpilot, flowgen = (root / path.relative_to("/") for path in paths)
+    return experiment.text(tcpilot, flowgen, (_GUEST / "lib.sh").read_text())
 
 
 def _commit() -> str:

@@ -1,7 +1,8 @@
 # What the experiments of tcplab.pilot are made of; experiments.py writes the script that
 # calls these functions, inside the machine.  Each result is printed below a line
 # "@@ {label}", which sections.py takes apart.  The user land is Debian sid's, so that the
-# tools compared run in one boot; it has bpftool but no Python.
+# tools compared run in one boot; it has bpftool but no Python.  Some run on this host instead,
+# in namespaces of their own (here.sh).
 
 set -u
 runtime=/run/pilot
@@ -30,14 +31,16 @@ host_state() {
             "$(in_left sysctl -n net.ipv4.$name | tr '\t' ' ')"
         comma=', '
     done
-    printf ', "net.core.default_qdisc": "%s"}}\n' "$(sysctl -n net.core.default_qdisc)"
+    printf ', "net.core.default_qdisc": "%s"}}\n' "$(sysctl -n net.core.default_qdisc 2>/dev/null)"
 }
 
 namespace() { # name
     ip netns add "$1" || fail "cannot make the namespace $1"
     ip -n "$1" link set lo up
     in_it="ip netns exec $1 sysctl -qw"
-    $in_it net.ipv4.tcp_congestion_control=cubic net.ipv4.tcp_ecn=1 \
+    # A host with another default may not allow cubic here; the host's state is recorded.
+    $in_it net.ipv4.tcp_congestion_control=cubic 2>/dev/null
+    $in_it net.ipv4.tcp_ecn=1 \
         net.ipv4.tcp_no_metrics_save=1 net.ipv4.ip_forward=1 || fail "sysctl in $1"
 }
 
@@ -96,7 +99,8 @@ tcpilot_start() { # configuration as text
     printf '%s\n' "$1" >$runtime/tcpilot.toml
     # A state file each: a daemon starts knowing nothing.
     starts=$((${starts:-0} + 1))
-    "$tcpilot" run --config $runtime/tcpilot.toml --state $runtime/state.$starts.db \
+    "$tcpilot" run ${cgroup:+--cgroup "$cgroup"} --config $runtime/tcpilot.toml \
+        --state $runtime/state.$starts.db \
         --socket $runtime/tcpilot.sock >$runtime/tcpilot.log 2>&1 &
     tool=$!
     until "$tcpilot" status --socket $runtime/tcpilot.sock >/dev/null 2>&1; do
