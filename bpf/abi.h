@@ -20,6 +20,7 @@
 #define TP_MAX_POLICIES 16
 #define TP_MAX_RULES 64
 #define TP_MAX_DEFAULTS 4
+#define TP_WAYS 8	  /* paths in a bucket of the table; a power of two */
 #define TP_DECISIONS 8	  /* decisions remembered per path; a power of two */
 #define TP_CGROUP_DEPTH 8 /* ancestors looked at when a rule names a cgroup */
 #define TP_NO_ARM 0xff
@@ -124,6 +125,20 @@ struct tp_path {
 	struct tp_arm arms[TP_MAX_ARMS];
 };
 
+/* The table of paths: an array of buckets, a path is in the bucket that its
+ * hash names.  bpf/pilot/table.h tells why it is not a hash map. */
+struct tp_slot {
+	struct tp_path_key key;
+	struct tp_path path;
+};
+
+struct tp_bucket {
+	__u32 busy; /* 1 while a path is put in */
+	__u32 pad;
+	__u32 tag[TP_WAYS]; /* of each slot's key; 0: the slot is empty */
+	struct tp_slot slot[TP_WAYS];
+};
+
 enum tp_conn_flags {
 	TP_CONN_ACTIVE = 1,    /* connect, not accept */
 	TP_CONN_RESCUED = 2,   /* switched after heavy loss */
@@ -221,6 +236,9 @@ struct tp_config {
 	__u8 rescue_thin; /* thin linear timeouts with the rescue */
 	__u8 defaults;	  /* how many of replace_defaults are given */
 	__u8 pad[7];
+	__u64 hash_seed;
+	__u32 buckets; /* a power of two */
+	__u32 pad2;
 	__u64 cgroup_id;		/* the cgroup that is steered; 0: the root */
 	char rescue_cc[TP_CC_NAME_MAX]; /* empty: no rescue */
 	char replace_defaults[TP_MAX_DEFAULTS][TP_CC_NAME_MAX];
@@ -234,6 +252,7 @@ struct tp_counters {
 	__u64 thin_only; /* heavy loss, already on the rescue algorithm */
 	__u64 closed;
 	__u64 charged;
+	__u64 paths; /* slots in use */
 	__u64 trouble[TP_TROUBLE_COUNT];
 };
 
@@ -242,11 +261,13 @@ TP_ASSERT_SIZE(tp_path_key, 32);
 TP_ASSERT_SIZE(tp_arm, 56);
 TP_ASSERT_SIZE(tp_decision, 16);
 TP_ASSERT_SIZE(tp_path, 120 + 16 * TP_DECISIONS + 56 * TP_MAX_ARMS);
+TP_ASSERT_SIZE(tp_slot, 32 + sizeof(struct tp_path));
+TP_ASSERT_SIZE(tp_bucket, 8 + TP_WAYS * (4 + sizeof(struct tp_slot)));
 TP_ASSERT_SIZE(tp_conn, 40);
 TP_ASSERT_SIZE(tp_flow, 120);
 TP_ASSERT_SIZE(tp_policy_config, 8);
 TP_ASSERT_SIZE(tp_rule, 56);
-TP_ASSERT_SIZE(tp_config, 416);
-TP_ASSERT_SIZE(tp_counters, 216);
+TP_ASSERT_SIZE(tp_config, 432);
+TP_ASSERT_SIZE(tp_counters, 224);
 
 #endif

@@ -281,8 +281,6 @@ struct tp_sample {
 TP_INLINE void tp_learn_path(const struct tp_config *cfg, struct tp_path *path,
 			     const struct tp_sample *s, __u64 now_ns)
 {
-	__u32 ssthresh_epoch = tp_epoch(now_ns, cfg->ssthresh_window_ns);
-
 	tp_path_roll(path, tp_epoch(now_ns, cfg->window_ns));
 	path->max_delivery_rate.current = tp_max(path->max_delivery_rate.current, s->delivery_rate);
 	path->min_rtt_us.current = (__u32)tp_min_nonzero(path->min_rtt_us.current, s->min_rtt_us);
@@ -293,11 +291,14 @@ TP_INLINE void tp_learn_path(const struct tp_config *cfg, struct tp_path *path,
 				    ? path->srtt_us - (path->srtt_us >> 3) + (s->srtt_us >> 3)
 				    : s->srtt_us;
 	/* Below the floor a threshold tells of a short flow, not of the path. */
-	tp_window32_roll(&path->ssthresh_packets, path->ssthresh_epoch, ssthresh_epoch);
-	path->ssthresh_epoch = ssthresh_epoch;
-	if (s->ssthresh_packets >= cfg->ssthresh_floor_packets)
+	if (s->ssthresh_packets >= cfg->ssthresh_floor_packets && s->ssthresh_packets) {
+		__u32 ssthresh_epoch = tp_epoch(now_ns, cfg->ssthresh_window_ns);
+
+		tp_window32_roll(&path->ssthresh_packets, path->ssthresh_epoch, ssthresh_epoch);
+		path->ssthresh_epoch = ssthresh_epoch;
 		path->ssthresh_packets.current =
 		    (__u32)tp_max(path->ssthresh_packets.current, s->ssthresh_packets);
+	}
 }
 
 /*

@@ -71,8 +71,6 @@ static __always_inline __u8 find_policy(const struct tcp_sock *tp, const __u32 r
 {
 	struct match m = {};
 
-	if (!cfg.rules)
-		return 0;
 	m.netns_inum = tp_common_of(tp)->skc_net.net->ns.inum;
 	m.local_port = tp_local_port(tp);
 	m.remote_port = tp_remote_port(tp);
@@ -94,7 +92,7 @@ identify(const struct tcp_sock *tp, const __u32 remote[4], struct tp_path_key *k
 
 	if (!cfg.manage_loopback && tp_is_loopback(remote))
 		return 0;
-	p = find_policy(tp, remote);
+	p = cfg.rules ? find_policy(tp, remote) : 0;
 	policy = &config()->policy[p];
 	key->netns_cookie = tp_common_of(tp)->skc_net.net->net_cookie;
 	key->policy = p;

@@ -22,8 +22,7 @@
  * and then nothing is allocated for them: their end is understood from the
  * socket alone.  Storage is made when an algorithm was changed.  Choosing only
  * reads a path; learning takes its busy flag, and gives a sample up, counted,
- * rather than wait for long.  An entry that the LRU map takes away under a
- * running program's hands may catch a stray write: measures age out.
+ * rather than wait for long.
  */
 #include "socket.h"
 
@@ -42,10 +41,10 @@ __u32 foreign_key;
 __u64 last_known;
 
 struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1); /* the loader sets it */
-	__type(key, struct tp_path_key);
-	__type(value, struct tp_path);
+	__type(key, __u32);
+	__type(value, struct tp_bucket);
 } paths SEC(".maps");
 
 struct {
@@ -54,8 +53,6 @@ struct {
 	__type(key, int);
 	__type(value, struct tp_conn);
 } conns SEC(".maps");
-
-static const struct tp_path empty_path;
 
 #define COUNT(counter) __sync_fetch_and_add(&counters.counter, 1)
 
@@ -82,25 +79,10 @@ static __always_inline struct tp_arm *arm_at(struct tp_path *path, __u32 arm)
 	return &path->arms[within(arm, TP_MAX_ARMS)];
 }
 
+#include "table.h"
 #include "identify.h"
 
 /* ---- established ---- */
-
-static __always_inline struct tp_path *open_path(const struct tp_path_key *key,
-						 const struct tcp_sock *tp)
-{
-	struct tp_path *path = bpf_map_lookup_elem(&paths, key);
-
-	if (path)
-		return path;
-	bpf_map_update_elem(&paths, key, &empty_path, BPF_NOEXIST);
-	path = bpf_map_lookup_elem(&paths, key);
-	if (path && !path->born_ns) {
-		path->born_ns = path->updated_ns = bpf_ktime_get_coarse_ns();
-		path->netns_inum = tp_common_of(tp)->skc_net.net->ns.inum;
-	}
-	return path;
-}
 
 /* A function of its own, so that the verifier follows its ways only once. */
 __noinline __u32 draw(struct tp_path *path, __u32 eligible)
@@ -217,13 +199,17 @@ static __always_inline __u8 take_up(struct bpf_sock_ops *ctx, struct bpf_sock *s
 				    const struct tcp_sock *tp, const struct tp_path_key *key,
 				    const struct tp_policy_config *policy, __u8 flags)
 {
-	struct tp_path *path = open_path(key, tp);
+	struct tp_path *path = open_path(key);
 	__u8 why = TP_WHY_FEW;
 	__u8 arm;
 
 	if (!path) {
 		COUNT(trouble[TP_TROUBLE_NO_PATH]);
 		return TP_WHY_NO_ARM;
+	}
+	if (!path->born_ns) {
+		path->born_ns = path->updated_ns = bpf_ktime_get_coarse_ns();
+		path->netns_inum = tp_common_of(tp)->skc_net.net->ns.inum;
 	}
 	arm = arm_in_force(tp);
 	if (!tp_is_few(config(), path))
@@ -326,7 +312,7 @@ static __always_inline void retransmitted(struct bpf_sock_ops *ctx, struct bpf_s
 	if (!switch_to_rescue(ctx, tp, conn))
 		return;
 	conn->why = TP_WHY_RESCUED;
-	path = bpf_map_lookup_elem(&paths, &key);
+	path = find_path(&key);
 	if (!path)
 		return;
 	record_decision(tp, path, bpf_ktime_get_coarse_ns(), conn->arm, TP_WHY_RESCUED,
@@ -402,7 +388,38 @@ static __always_inline void count_end(struct tp_path *path, const struct tp_conn
 		__sync_fetch_and_add(&path->live_flows, -1);
 }
 
-static __always_inline void closed(struct bpf_sock *sk, const struct tcp_sock *tp)
+/* All data was acknowledged, and the last sample is not a single packet's. */
+static __always_inline int is_idle(struct bpf_sock *sk, const struct tcp_sock *tp)
+{
+	struct bpf_tcp_sock *ts = bpf_tcp_sock(sk);
+
+	return ts && ts->rate_delivered > 1 && tp->write_seq == tp->snd_una;
+}
+
+/* Before such a FIN: its own acknowledgement will replace the last rate sample,
+ * so what the data has shown is kept now.  Maxima may be told twice. */
+static __always_inline void keep_rate(const struct tcp_sock *tp, const struct tp_conn *conn,
+				      struct tp_path *path)
+{
+	__u32 epoch = tp_epoch(bpf_ktime_get_coarse_ns(), cfg.window_ns);
+	__u8 arm = arm_to_charge(tp, conn);
+	__u64 rate = tp_sock_rate(tp);
+
+	if (!rate || !take(path))
+		return;
+	tp_path_roll(path, epoch);
+	path->max_delivery_rate.current = tp_max(path->max_delivery_rate.current, rate);
+	if (arm < TP_MAX_ARMS && !(conn && (conn->flags & TP_CONN_RESCUED))) {
+		struct tp_arm *a = arm_at(path, arm);
+
+		tp_arm_roll(a, epoch);
+		a->max_delivery_rate.current = tp_max(a->max_delivery_rate.current, rate);
+	}
+	release(path);
+}
+
+/* to: the state that the connection goes to, CLOSE or one that sends a FIN. */
+static __always_inline void closed(struct bpf_sock *sk, const struct tcp_sock *tp, __u32 to)
 {
 	const struct tp_policy_config *policy;
 	struct tp_conn *conn = 0;
@@ -414,54 +431,85 @@ static __always_inline void closed(struct bpf_sock *sk, const struct tcp_sock *t
 		conn = bpf_sk_storage_get(&conns, sk, 0, 0);
 		if (conn && !conn->open)
 			conn = 0;
-		if (conn)
+		if (conn && to == BPF_TCP_CLOSE)
 			conn->open = 0;
 	}
 	tp_remote(sk, remote);
 	policy = identify(tp, remote, &key);
 	if (!policy || policy->leave_alone)
 		return;
-	path = bpf_map_lookup_elem(&paths, &key);
+	path = find_path(&key);
 	if (!path)
 		return;
+	if (to != BPF_TCP_CLOSE) {
+		keep_rate(tp, conn, path);
+		return;
+	}
 	COUNT(closed);
 	count_end(path, conn);
 	learn(tp, sk, conn, path);
+}
+
+/* Apart from the entry, which runs for each event and should save few registers. */
+static __noinline int handle(struct bpf_sock_ops *ctx, __u32 op)
+{
+	struct bpf_sock *sk = ctx->sk;
+	struct tcp_sock *tp;
+
+	if (cfg.abi_version != TP_ABI_VERSION || !sk)
+		return 1;
+	tp = bpf_skc_to_tcp_sock(sk);
+	if (!tp)
+		return 1;
+	if (op == BPF_SOCK_OPS_RETRANS_CB) {
+		retransmitted(ctx, sk, tp);
+	} else if (op == BPF_SOCK_OPS_STATE_CB) {
+		__u32 to = ctx->args[1];
+
+		if (to == BPF_TCP_CLOSE || is_idle(sk, tp))
+			closed(sk, tp, to);
+	} else {
+		established(ctx, sk, tp,
+			    op == BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB ? TP_CONN_ACTIVE : 0);
+	}
+	return 1;
+}
+
+/* Whether a connection that sends its FIN has carried enough to learn from. */
+static __always_inline int tells(struct bpf_sock_ops *ctx)
+{
+	struct bpf_sock *sk = ctx->sk;
+	struct bpf_tcp_sock *ts = sk ? bpf_tcp_sock(sk) : 0;
+
+	return ts && ts->bytes_acked >= cfg.min_flow_bytes;
+}
+
+static __always_inline int is_of_interest(struct bpf_sock_ops *ctx, __u32 op)
+{
+	switch (op) {
+	case BPF_SOCK_OPS_STATE_CB:
+		switch (ctx->args[1]) {
+		case BPF_TCP_CLOSE:
+			return 1;
+		case BPF_TCP_FIN_WAIT1:
+		case BPF_TCP_LAST_ACK:
+			return tells(ctx);
+		}
+		return 0;
+	case BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB:
+	case BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB:
+	case BPF_SOCK_OPS_RETRANS_CB:
+		return 1;
+	}
+	return 0;
 }
 
 SEC("sockops")
 int tcpilot(struct bpf_sock_ops *ctx)
 {
 	__u32 op = ctx->op;
-	struct tcp_sock *tp;
-	struct bpf_sock *sk;
 
-	switch (op) {
-	case BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB:
-	case BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB:
-	case BPF_SOCK_OPS_RETRANS_CB:
-		break;
-	case BPF_SOCK_OPS_STATE_CB:
-		if (ctx->args[1] == BPF_TCP_CLOSE)
-			break;
-		return 1;
-	default:
-		return 1;
-	}
-	sk = ctx->sk;
-	if (cfg.abi_version != TP_ABI_VERSION || !sk)
-		return 1;
-	tp = bpf_skc_to_tcp_sock(sk);
-	if (!tp)
-		return 1;
-	if (op == BPF_SOCK_OPS_RETRANS_CB)
-		retransmitted(ctx, sk, tp);
-	else if (op == BPF_SOCK_OPS_STATE_CB)
-		closed(sk, tp);
-	else
-		established(ctx, sk, tp,
-			    op == BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB ? TP_CONN_ACTIVE : 0);
-	return 1;
+	return is_of_interest(ctx, op) ? handle(ctx, op) : 1;
 }
 
 #include "flows.h"

@@ -53,16 +53,16 @@ void native_choose(const struct tp_config *cfg, const struct tp_path *path, __u3
 }
 
 void native_learn_path(const struct tp_config *cfg, struct tp_path *path, __u64 delivery_rate,
-		       __u32 min_rtt_us, __u32 srtt_us, __u32 ssthresh_packets,
-		       __u32 sent_packets, __u32 lost_packets, __u64 now_ns)
+		       __u32 min_rtt_us, __u32 srtt_us, __u32 ssthresh_packets, __u32 sent_packets,
+		       __u32 lost_packets, __u64 now_ns)
 {
 	struct tp_sample sample = {
-		.delivery_rate = delivery_rate,
-		.min_rtt_us = min_rtt_us,
-		.srtt_us = srtt_us,
-		.ssthresh_packets = ssthresh_packets,
-		.sent_packets = sent_packets,
-		.lost_packets = lost_packets,
+	    .delivery_rate = delivery_rate,
+	    .min_rtt_us = min_rtt_us,
+	    .srtt_us = srtt_us,
+	    .ssthresh_packets = ssthresh_packets,
+	    .sent_packets = sent_packets,
+	    .lost_packets = lost_packets,
 	};
 
 	tp_learn_path(cfg, path, &sample, now_ns);

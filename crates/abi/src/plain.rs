@@ -17,8 +17,11 @@ macro_rules! plain {
     };
 }
 plain!(
+    u64,
     crate::tp_path_key,
     crate::tp_path,
+    crate::tp_slot,
+    crate::tp_bucket,
     crate::tp_conn,
     crate::tp_flow,
     crate::tp_rule,

@@ -2,6 +2,7 @@
 
 use std::{
     fs::File,
+    hash::{BuildHasher, RandomState},
     io::Read,
     mem::{MaybeUninit, size_of},
     os::fd::{AsFd, AsRawFd},
@@ -9,12 +10,13 @@ use std::{
 };
 
 use libbpf_rs::{
-    Link, MapCore, MapFlags, OpenObject,
+    Link, MapCore, MapFlags, OpenObject, ProgramInput,
     libbpf_sys::{bpf_iter_create, bpf_prog_get_info_by_fd, bpf_prog_info},
     skel::{OpenSkel, SkelBuilder},
 };
 use tcpilot_abi::{
-    Plain, from_bytes, to_bytes, tp_config, tp_counters, tp_flow, tp_path, tp_path_key, tp_rule,
+    Plain, TP_WAYS, from_bytes, to_bytes, tp_bucket, tp_config, tp_counters, tp_flow, tp_path,
+    tp_path_key, tp_rule, tp_slot,
 };
 
 use crate::{Error, host, socket::in_netns};
@@ -37,8 +39,8 @@ use skeleton::{PilotSkel, PilotSkelBuilder};
 /// The name of the sockops program, by which another instance is recognised.
 const PROGRAM: &str = "tcpilot";
 
-/// Paths are read in batches of so many, to bound the daemon's memory.
-const BATCH: u32 = 256;
+/// Buckets of eight paths are read in batches of so many, to bound the daemon's memory.
+const BATCH: u32 = 32;
 
 /// How often the sockops program ran and for how long; zeros unless kernel.bpf_stats_enabled is 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,14 +56,23 @@ pub struct Pilot {
     skel: PilotSkel<'static>,
     link: Option<Link>,
     cgroup: PathBuf,
+    buckets: u32,
 }
 
 impl Pilot {
-    /// Loads the programs with this configuration, and room for `paths_max` paths.
+    /// Loads the programs with this configuration, and room for `paths_max` paths; where that is no
+    /// power of two, for the next one.
     ///
     /// # Errors
     /// [`Error::Load`] when the kernel refuses them.
     pub fn load(config: &tp_config, paths_max: u32) -> Result<Pilot, Error> {
+        let buckets = paths_max.div_ceil(TP_WAYS).next_power_of_two();
+        let config = tp_config {
+            buckets,
+            // std seeds its hashers from the system's random source.
+            hash_seed: RandomState::new().hash_one(std::process::id()),
+            ..*config
+        };
         // The skeleton borrows its object for as long as it lives, and the pilot lives as long as the
         // process: one small leaked allocation is simpler than a self-referential structure.
         let object: &'static mut MaybeUninit<OpenObject> =
@@ -74,17 +85,23 @@ impl Pilot {
             .rodata_data
             .as_deref_mut()
             .ok_or_else(no_section)?;
-        write_plain(&raw mut rodata.cfg, config);
+        write_plain(&raw mut rodata.cfg, &config);
         open.maps
             .paths
-            .set_max_entries(paths_max)
+            .set_max_entries(buckets)
             .map_err(Error::Load)?;
         let skel = open.load().map_err(Error::Load)?;
         Ok(Pilot {
             skel,
             link: None,
             cgroup: PathBuf::new(),
+            buckets,
         })
+    }
+
+    /// How many paths there is room for.
+    pub fn capacity(&self) -> u32 {
+        self.buckets * TP_WAYS
     }
 
     /// Attaches to a cgroup by a link that this process owns.
@@ -130,8 +147,7 @@ impl Pilot {
             .unwrap_or_default()
     }
 
-    /// Calls `each` with every path of the map; returns how many there were. Entries that come or go
-    /// meanwhile may be missed.
+    /// Calls `each` with every path of the table; returns how many there were.
     ///
     /// # Errors
     /// [`Error::Map`].
@@ -140,42 +156,66 @@ impl Pilot {
             .skel
             .maps
             .paths
-            .lookup_batch(BATCH, MapFlags::ANY, MapFlags::ANY)
+            .lookup_batch(BATCH.min(self.buckets), MapFlags::ANY, MapFlags::ANY)
             .map_err(map_error("read the paths"))?;
         let mut count = 0;
-        for (key, path) in batches {
-            if let (Some(key), Some(path)) = (from_bytes(&key), from_bytes(&path)) {
-                count += 1;
-                each(key, path);
+        for (_, bytes) in batches {
+            let Some(bucket) = from_bytes::<tp_bucket>(&bytes) else {
+                continue;
+            };
+            for (tag, slot) in bucket.tag.iter().zip(&bucket.slot) {
+                if *tag != 0 {
+                    count += 1;
+                    each(slot.key, slot.path);
+                }
             }
         }
         Ok(count)
     }
 
-    /// Stores a path, as the state file remembers it.
+    /// Stores a path, as the state file remembers it. A program of ours does it, by the table's own
+    /// rules: it may take the place of the path unused for longest.
     ///
     /// # Errors
     /// [`Error::Map`].
     pub fn put_path(&self, key: &tp_path_key, path: &tp_path) -> Result<(), Error> {
-        self.skel
-            .maps
-            .paths
-            .update(to_bytes(key), to_bytes(path), MapFlags::ANY)
-            .map_err(map_error("store a path"))
+        let mut slot = to_bytes(&tp_slot {
+            key: *key,
+            path: *path,
+        })
+        .to_vec();
+        let input = ProgramInput {
+            context_in: Some(&mut slot),
+            ..Default::default()
+        };
+        let action = "store a path";
+        let output = self.skel.progs.put_path.test_run(input);
+        match output.map_err(map_error(action))?.return_value {
+            0 => Ok(()),
+            _ => Err(Error::System {
+                action,
+                source: std::io::ErrorKind::WouldBlock.into(),
+            }),
+        }
     }
 
-    /// Forgets every path; returns how many were forgotten.
+    /// Forgets every path.
     ///
     /// # Errors
     /// [`Error::Map`].
-    pub fn clear_paths(&self) -> Result<u32, Error> {
-        let mut keys = Vec::new();
-        self.for_each_path(|key, _| keys.push(key))?;
-        let paths = &self.skel.maps.paths;
-        let gone = keys
-            .iter()
-            .filter(|key| paths.delete(to_bytes(*key)).is_ok());
-        Ok(gone.count() as u32)
+    pub fn clear_paths(&mut self) -> Result<(), Error> {
+        let empty = vec![0; size_of::<tp_bucket>()];
+        for index in 0..self.buckets {
+            self.skel
+                .maps
+                .paths
+                .update(&index.to_ne_bytes(), &empty, MapFlags::ANY)
+                .map_err(map_error("clear the paths"))?;
+        }
+        if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
+            write_plain(&raw mut bss.counters.paths, &0u64);
+        }
+        Ok(())
     }
 
     /// The live connections of the steered cgroup, of every network namespace that has a name or a

@@ -61,6 +61,12 @@ pub enum Command {
         #[command(subcommand)]
         command: StateCommand,
     },
+    /// Print the completions for a shell
+    #[command(hide = true)]
+    Completions {
+        /// Which.
+        shell: clap_complete::Shell,
+    },
 }
 
 /// How to run.
@@ -194,11 +200,4 @@ pub enum StateCommand {
 }
 
 #[cfg(test)]
-mod tests {
-    use clap::CommandFactory;
-
-    #[test]
-    fn the_command_line_is_consistent() {
-        super::Cli::command().debug_assert();
-    }
-}
+mod tests;

@@ -215,6 +215,18 @@ fn ask_running<T: DeserializeOwned>(
     }
 }
 
+/// Reading must not make a file where there is none.
+fn check_exists(at: &StateArgs) -> Result<(), Failure> {
+    if at.state.exists() {
+        return Ok(());
+    }
+    Err(Failure::new(
+        Kind::Failed,
+        format!("no daemon runs, and there is no {}", at.state.display()),
+        "start `tcpilot run`, or give its --socket or --state",
+    ))
+}
+
 fn open_store(at: &StateArgs) -> Result<Store, Failure> {
     let (store, set_aside) = Store::open(&at.state)?;
     if let Some(aside) = set_aside {
@@ -227,6 +239,7 @@ fn export(at: &StateArgs) -> Result<(Value, String), Failure> {
     if let Some(document) = ask_running(at, &Request::StateExport)? {
         return Ok((document, "the running daemon".to_owned()));
     }
+    check_exists(at)?;
     let mut bytes = Vec::new();
     open_store(at)?.export_json(&mut bytes)?;
     let document = serde_json::from_slice(&bytes).map_err(io::Error::from)?;
@@ -243,6 +256,7 @@ fn import(at: &StateArgs, document: &Value) -> Result<usize, Failure> {
 
 fn reset(at: &StateArgs) -> Result<(), Failure> {
     if ask_running::<u32>(at, &Request::StateReset)?.is_none() {
+        check_exists(at)?;
         open_store(at)?.reset()?;
     }
     Ok(())

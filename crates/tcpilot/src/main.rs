@@ -2,7 +2,7 @@
 
 use std::{io::IsTerminal, process::ExitCode};
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use tcpilot::{
     cli::{Cli, Command},
     client, daemon,
@@ -25,7 +25,8 @@ fn main() -> ExitCode {
 
 /// To standard error; the live table owns the terminal, so beside it only warnings are kept.
 fn start_logging(command: &Command) {
-    let live = matches!(command, Command::Run(args) if args.live);
+    let live =
+        matches!(command, Command::Run(args) if args.live) && std::io::stdout().is_terminal();
     let default = if live { "warn" } else { "info" };
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default));
     tracing_subscriber::fmt()
@@ -48,5 +49,14 @@ fn dispatch(command: &Command) -> Result<(), Failure> {
         Command::Cc { command } => client::cc(command),
         Command::Config { command } => client::config(command),
         Command::State { command } => client::state(command),
+        Command::Completions { shell } => {
+            clap_complete::generate(
+                *shell,
+                &mut Cli::command(),
+                "tcpilot",
+                &mut std::io::stdout(),
+            );
+            Ok(())
+        }
     }
 }

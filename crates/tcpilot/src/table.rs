@@ -4,15 +4,23 @@ use std::fmt::Write as _;
 
 use comfy_table::{CellAlignment, Table, presets};
 
+use tcpilot_abi::Why;
+
 use crate::views::{ArmView, Explanation, FlowView, PathView, Status};
 
-fn table(header: &[&str]) -> Table {
+/// Names stand on the left of their column, the numbers after them on the right.
+fn table(names: &[&str], numbers: &[&str]) -> Table {
     let mut table = Table::new();
-    table.load_preset(presets::NOTHING).set_header(header);
-    for column in table.column_iter_mut() {
-        column
-            .set_padding((0, 2))
-            .set_cell_alignment(CellAlignment::Right);
+    table
+        .load_preset(presets::NOTHING)
+        .set_header(names.iter().chain(numbers));
+    for (index, column) in table.column_iter_mut().enumerate() {
+        let alignment = if index < names.len() {
+            CellAlignment::Left
+        } else {
+            CellAlignment::Right
+        };
+        column.set_padding((0, 2)).set_cell_alignment(alignment);
     }
     table
 }
@@ -54,6 +62,21 @@ fn rtt(us: Option<u32>) -> String {
     }
 }
 
+/// A long time for people: its two largest units.
+fn duration(s: u64) -> String {
+    match s {
+        0..60 => format!("{s} s"),
+        60..3600 => format!("{} min {} s", s / 60, s % 60),
+        3600..86_400 => format!("{} h {} min", s / 3600, s / 60 % 60),
+        _ => format!("{} d {} h", s / 86_400, s / 3600 % 24),
+    }
+}
+
+fn number(n: u64, what: &str) -> String {
+    let s = if n == 1 { "" } else { "s" };
+    format!("{n} {what}{s}")
+}
+
 fn path_name(path: &PathView) -> String {
     let mut name = path.path.to_string();
     if path.netns != "host" {
@@ -70,16 +93,10 @@ pub fn paths(paths: &[PathView]) -> String {
     if paths.is_empty() {
         return "no path has been seen yet\n".to_owned();
     }
-    let mut table = table(&[
-        "IPAddress",
-        "CongAlg",
-        "Metric",
-        "Count",
-        "Greedy",
-        "MinRtt",
-        "MaxRtDlvr",
-        "Share",
-    ]);
+    let mut table = table(
+        &["IPAddress", "CongAlg"],
+        &["Metric", "Count", "Greedy", "MinRtt", "MaxRtDlvr", "Share"],
+    );
     for path in paths {
         for arm in &path.arms {
             table.add_row(arm_row(path_name(path), arm));
@@ -106,9 +123,10 @@ pub fn flows(flows: &[FlowView]) -> String {
     if flows.is_empty() {
         return "no live connection (loopback is not listed)\n".to_owned();
     }
-    let mut table = table(&[
-        "Local", "Remote", "Netns", "Cc", "Why", "Srtt", "Rate", "Loss", "Cwnd", "Age",
-    ]);
+    let mut table = table(
+        &["Local", "Remote", "Netns", "Cc", "Why"],
+        &["Srtt", "Rate", "Loss", "Cwnd", "Age"],
+    );
     for flow in flows {
         table.add_row([
             flow.local.clone(),
@@ -142,14 +160,14 @@ pub fn explanation(e: &Explanation) -> String {
         let _ = writeln!(out, "{} is on path {}", e.address, path_name(path));
         let _ = writeln!(
             out,
-            "  min RTT {}, smoothed {}, best rate {}, loss {}, ssthresh {}, {} live of {} connections",
+            "  min RTT {}, smoothed {}, best rate {}, loss {}, ssthresh {}, {} live of {}",
             rtt(path.min_rtt_us),
             rtt(path.srtt_us),
             bits(path.max_delivery_rate),
             percent(path.loss_ratio),
             or_dash(path.ssthresh),
             path.flow_count,
-            path.connections,
+            number(path.connections, "connection"),
         );
         out.push('\n');
         out.push_str(&indent(&paths(std::slice::from_ref(path))));
@@ -185,8 +203,10 @@ pub fn status(s: &Status) -> String {
     };
     let _ = writeln!(
         out,
-        "tcpilot {} · {mode} · pid {} · up {} s",
-        s.version, s.pid, s.uptime_s
+        "tcpilot {} · {mode} · pid {} · up {}",
+        s.version,
+        s.pid,
+        duration(s.uptime_s)
     );
     let _ = writeln!(out, "kernel   {} · cgroup {}", s.kernel, s.cgroup);
     let _ = writeln!(
@@ -216,8 +236,7 @@ pub fn status(s: &Status) -> String {
         "ended    {} · judged by {} · rescued {}",
         s.closed, s.charged, s.rescues
     );
-    if s.bpf_events > 0 {
-        let each = s.bpf_ns / s.bpf_events;
+    if let Some(each) = s.bpf_ns.checked_div(s.bpf_events) {
         let _ = writeln!(out, "cost     {} events · {each} ns each", s.bpf_events);
     }
     let _ = writeln!(
@@ -234,16 +253,10 @@ pub fn status(s: &Status) -> String {
 
 /// The last words of a run: what it did.
 pub fn report(s: &Status, paths: &[PathView]) -> String {
-    let left_alone = [
-        "application",
-        "route",
-        "administrator",
-        "excluded",
-        "loopback",
-    ];
     let (mut steered, mut alone) = (0, 0);
-    for (why, n) in &s.connections {
-        if left_alone.contains(&why.as_str()) {
+    for why in Why::ALL {
+        let n = s.connections.get(why.word()).copied().unwrap_or(0);
+        if why.is_left_alone() {
             alone += n;
         } else {
             steered += n;
@@ -257,8 +270,9 @@ pub fn report(s: &Status, paths: &[PathView]) -> String {
     };
     let _ = writeln!(
         out,
-        "tcpilot {verb} {steered} connections on {} paths, left {alone} alone, rescued {}.",
-        paths.len(),
+        "tcpilot {verb} {} on {}, left {alone} alone, rescued {}.",
+        number(steered, "connection"),
+        number(paths.len() as u64, "path"),
         s.rescues
     );
     for path in paths
@@ -274,11 +288,11 @@ pub fn report(s: &Status, paths: &[PathView]) -> String {
         if let Some(best) = best {
             let _ = writeln!(
                 out,
-                "  {}: {} serves it best ({} of {} connections, best rate {}, min RTT {})",
+                "  {}: {} serves it best ({} of {}, best rate {}, min RTT {})",
                 path_name(path),
                 best.name,
                 best.count,
-                path.connections,
+                number(path.connections, "connection"),
                 bits(best.max_delivery_rate),
                 rtt(best.min_rtt_us)
             );
@@ -289,15 +303,4 @@ pub fn report(s: &Status, paths: &[PathView]) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rates_and_times_are_written_in_the_units_people_use() {
-        assert_eq!(bits(Some(125)), "1.0 kbit/s");
-        assert_eq!(bits(Some(12_500_000)), "100.0 Mbit/s");
-        assert_eq!(bits(None), "-");
-        assert_eq!(rtt(Some(9)), "9 us");
-        assert_eq!(rtt(Some(100_000)), "100.0 ms");
-    }
-}
+mod tests;

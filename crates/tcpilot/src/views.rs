@@ -230,14 +230,19 @@ impl Names<'_> {
             connections: path.connections,
             loss_ratio: ratio(lost, sent),
             age_s: self.age_s(path.updated_ns),
-            arms: self.arms_of(path, self.eligible(key.policy), now),
+            arms: self.arms_of(path, self.eligible(key.policy, path), now),
         })
     }
 
-    /// The arms that a policy allows; whether ECN was negotiated is only known per connection.
-    fn eligible(&self, policy: u8) -> u8 {
+    /// The arms that may be drawn on a path: those its policy allows. Whether ECN is negotiated is
+    /// only known per connection; an arm that needs it is counted once it has been drawn here, since
+    /// where it can be drawn at all it is drawn among the first.
+    fn eligible(&self, policy: u8, path: &tp_path) -> u8 {
         let policy = self.config.policy.get(usize::from(policy));
-        policy.map_or(0, |p| p.arms)
+        let drawn = (path.arms.iter().enumerate())
+            .filter(|(_, arm)| arm.chosen > 0)
+            .fold(0, |mask, (i, _)| mask | 1 << i);
+        policy.map_or(0, |p| p.arms) & (!self.config.ecn_arms | drawn)
     }
 
     fn arms_of(&self, path: &tp_path, eligible: u8, now: u32) -> Vec<ArmView> {

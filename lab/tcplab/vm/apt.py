@@ -15,6 +15,8 @@ from pathlib import Path
 from tcplab.vm.errors import SetupError
 
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+# For a system that is not Debian, such as Ubuntu.
+DEFAULT_MIRROR = "http://deb.debian.org/debian"
 
 
 @dataclass(frozen=True)
@@ -36,16 +38,13 @@ def mirror_of(sources: str) -> str | None:
 
 
 def system_mirror() -> str:
-    """The Debian mirror that this machine's apt uses."""
+    """The Debian mirror that this machine's apt uses, else Debian's own."""
     folder = Path("/etc/apt/sources.list.d")
     paths = [Path("/etc/apt/sources.list"), *sorted(folder.glob("*.sources"))]
     for path in [*paths, *sorted(folder.glob("*.list"))]:
         if path.exists() and (mirror := mirror_of(path.read_text())):
             return mirror
-    raise SetupError(
-        "apt knows no Debian mirror (no source ends in /debian in /etc/apt); add one, "
-        "for instance: deb http://deb.debian.org/debian bookworm main"
-    )
+    return DEFAULT_MIRROR
 
 
 def parse_packages(text: str) -> list[Package]:

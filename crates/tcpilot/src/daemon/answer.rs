@@ -118,8 +118,8 @@ impl Daemon {
             .into_iter()
             .zip(counters.trouble)
             .filter(|(_, n)| *n > 0)
-            .map(|(t, n)| format!("{} ({n} times)", t.sentence()))
-            .collect();
+            .map(|(t, n)| format!("{} ({n} times)", t.sentence()));
+        let degraded = self.kept_default().into_iter().chain(degraded).collect();
         Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
@@ -132,8 +132,8 @@ impl Daemon {
             arms: self.arms.clone(),
             arms_missing: self.arms_missing.clone(),
             rescue: self.rescue_name(),
-            paths: self.pilot.for_each_path(|_, _| {}).unwrap_or(0),
-            paths_max: self.config.paths_max,
+            paths: self.path_count(),
+            paths_max: self.pilot.capacity(),
             connections,
             closed: counters.closed,
             charged: counters.charged,

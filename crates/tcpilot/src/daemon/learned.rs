@@ -45,6 +45,11 @@ impl Daemon {
         }
     }
 
+    /// How many paths the table holds.
+    pub(super) fn path_count(&self) -> u32 {
+        self.pilot.counters().paths.try_into().unwrap_or(u32::MAX)
+    }
+
     fn max_age_s(&self) -> u64 {
         self.config.state.max_age_s()
     }
@@ -110,8 +115,9 @@ impl Daemon {
 
     /// `state reset`.
     pub(super) fn reset(&mut self) -> Result<u32, String> {
+        let count = self.path_count();
         self.store.reset().map_err(|e| e.to_string())?;
-        let count = self.pilot.clear_paths().map_err(|e| e.to_string())?;
+        self.pilot.clear_paths().map_err(|e| e.to_string())?;
         self.saved_ns = 0;
         Ok(count)
     }

@@ -146,17 +146,8 @@ impl Daemon {
         for missing in &self.arms_missing {
             tracing::warn!("{missing}");
         }
-        let default = host::default_algorithm().unwrap_or_default();
-        if !self
-            .config
-            .replace_defaults
-            .iter()
-            .any(|d| d.as_str() == default)
-        {
-            tracing::warn!(
-                "this host's default is {default}, which an administrator chose: its connections are \
-                 left alone; add it to replace_defaults to let tcpilot choose"
-            );
+        if let Some(kept) = self.kept_default() {
+            tracing::warn!("{kept}");
         }
         tracing::info!(
             cgroup = %self.cgroup.display(),
@@ -164,6 +155,18 @@ impl Daemon {
             dry_run = self.config.dry_run,
             "attached"
         );
+    }
+
+    /// A sentence where the default of the daemon's own namespace is not to be replaced.
+    fn kept_default(&self) -> Option<String> {
+        let default = host::default_algorithm()?;
+        let replaced = &self.config.replace_defaults;
+        (!replaced.iter().any(|d| d.as_str() == default)).then(|| {
+            format!(
+                "this host's default is {default}, which an administrator chose: its connections are \
+                 left alone; add it to replace_defaults to let tcpilot choose"
+            )
+        })
     }
 
     fn serve(&mut self, control: &Control, stop: &AtomicBool, live: bool) -> Result<(), Failure> {

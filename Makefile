@@ -1,0 +1,57 @@
+# tcpilot. `make` alone says what there is; each target installs what it lacks (scripts/setup).
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+export PATH := $(HOME)/.cargo/bin:$(PATH)
+export CARGO_TERM_PROGRESS_WHEN ?= never
+
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+PYTHON := $(CURDIR)/.cache/venv/bin/python
+BIN := $(CURDIR)/.cache/venv/bin
+CARGO := cargo --locked
+KERNELS := 6.1 6.12 6.18 7.2
+
+help: ## say what there is
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
+
+setup: ## install what building and testing need
+	@scripts/setup test
+
+run: release ## steer this host until Ctrl-C, then report what was done
+	@scripts/as-root $(TARGET)/release/tcpilot run --live
+
+demo: release ## watch it learn a bad link, in namespaces or in a virtual machine
+	@scripts/demo.py
+
+test: check unit-test host-test vm-test-ends ## everything that CI runs
+	@echo "make test: all passed"
+
+check: setup ## formatting and lints only
+	$(CARGO) fmt --check
+	$(BIN)/clang-format --dry-run -Werror $$(git ls-files 'bpf/*.[ch]' 'crates/*.c')
+	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
+	cd lab && $(BIN)/ruff check . ../scripts && $(BIN)/ruff format --check . ../scripts && $(BIN)/mypy
+
+unit-test: setup ## tests that need no privilege
+	$(CARGO) test --workspace --quiet
+	cd lab && $(BIN)/pytest -q
+
+host-test: setup release ## behaviour on this kernel; needs root
+	TCPILOT_BIN=$(abspath $(TARGET))/release/tcpilot FLOWGEN_BIN=$(abspath $(TARGET))/release/flowgen \
+	$(CARGO) --config 'target."cfg(unix)".runner = "$(CURDIR)/scripts/as-root"' \
+		test --quiet -p tcpilot-host-tests --features host --test host -- --test-threads=1
+
+vm-test: setup ## behaviour on every kernel, in virtual machines
+	PYTHON=$(PYTHON) crates/host-tests/run.sh $(KERNELS)
+
+vm-test-ends: setup ## behaviour on the oldest and the newest of them
+	PYTHON=$(PYTHON) crates/host-tests/run.sh $(firstword $(KERNELS)) $(lastword $(KERNELS))
+
+release:
+	@scripts/setup build
+	@$(CARGO) build --release --quiet --bins
+
+.PHONY: help setup run demo test check unit-test host-test vm-test vm-test-ends release

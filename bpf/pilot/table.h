@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * table.h - the table of paths: bounded, least recently used out first.
+ *
+ * An array of buckets of eight slots, and not the kernel's LRU hash, for two
+ * reasons.  A look-up is done twice for each connection, and was the largest
+ * part of the pilot's cost: 215 instructions in the kernel's map (Jenkins' hash,
+ * a call, a list), about 60 here.  And who goes is decided here: a path with
+ * live connections stays as long as there is another, so their count stays true.
+ *
+ * A path is found by its tag, 31 bits of its hash, and then by its whole key.
+ * The hash is keyed by a random seed, so that nobody can aim at a bucket.
+ * Putting a path in takes the bucket's busy flag; finding one takes nothing, so a
+ * path may be replaced under a running program's hands and catch a stray write.
+ */
+#ifndef TCPILOT_PILOT_TABLE_H
+#define TCPILOT_PILOT_TABLE_H
+
+struct place {
+	__u32 index;
+	__u32 tag;
+};
+
+/* A multiplicative hash, in the manner of Knuth's (The Art of Computer
+ * Programming 3, 6.4): each word is mixed in by a product, folded once. */
+static __always_inline struct place place_of(const struct tp_path_key *key)
+{
+	const __u64 *words = (const void *)key;
+	__u64 h = cfg.hash_seed;
+
+#pragma unroll
+	for (int i = 0; i < (int)(sizeof(*key) / sizeof(*words)); i++) {
+		h = (h ^ words[i]) * 0x9e3779b97f4a7c15ULL; /* 2^64 / golden ratio */
+		h ^= h >> 32;
+	}
+	return (struct place){.index = h & (cfg.buckets - 1), .tag = (__u32)(h >> 32) | 1};
+}
+
+static __always_inline int is_key(const struct tp_slot *slot, const struct tp_path_key *key)
+{
+	const __u64 *a = (const void *)&slot->key, *b = (const void *)key;
+
+	return !((a[0] ^ b[0]) | (a[1] ^ b[1]) | (a[2] ^ b[2]) | (a[3] ^ b[3]));
+}
+
+/* The slot of this tag, or TP_WAYS.  A function of its own, so that the verifier
+ * does not go on with each outcome apart. */
+__noinline __u32 find_way(struct tp_bucket *bucket, __u32 tag)
+{
+	if (!bucket)
+		return TP_WAYS;
+#pragma unroll
+	for (__u32 i = 0; i < TP_WAYS; i++)
+		if (bucket->tag[i] == tag)
+			return i;
+	return TP_WAYS;
+}
+
+/* The slot to give up: an empty one, else the one unused for longest, of those
+ * without live connections if there are any. */
+__noinline __u32 find_victim(struct tp_bucket *bucket)
+{
+	__u64 oldest = ~0ULL;
+	__u32 victim = 0;
+
+	if (!bucket)
+		return 0;
+	for (__u32 i = 0; i < TP_WAYS; i++) {
+		const struct tp_path *path = &bucket->slot[i].path;
+		__u64 used = path->updated_ns | (path->live_flows ? 1ULL << 63 : 0);
+
+		if (!bucket->tag[i])
+			return i;
+		if (used < oldest) {
+			oldest = used;
+			victim = i;
+		}
+	}
+	return victim;
+}
+
+static __always_inline struct tp_path *path_in(struct tp_bucket *bucket, __u32 way,
+					       const struct tp_path_key *key)
+{
+	struct tp_slot *slot = &bucket->slot[within(way, TP_WAYS)];
+
+	return way < TP_WAYS && is_key(slot, key) ? &slot->path : 0;
+}
+
+static __always_inline struct tp_path *find_path(const struct tp_path_key *key)
+{
+	struct place place = place_of(key);
+	struct tp_bucket *bucket = bpf_map_lookup_elem(&paths, &place.index);
+
+	if (!bucket)
+		return 0;
+	return path_in(bucket, find_way(bucket, place.tag), key);
+}
+
+static __always_inline struct tp_path *replace(struct tp_bucket *bucket, __u32 way, __u32 tag,
+					       const struct tp_path_key *key)
+{
+	struct tp_slot *slot = &bucket->slot[within(way, TP_WAYS)];
+	__u32 *slot_tag = &bucket->tag[within(way, TP_WAYS)];
+
+	if (!*slot_tag)
+		COUNT(paths);
+	else if (slot->path.live_flows)
+		COUNT(trouble[TP_TROUBLE_EVICTED]);
+	*slot_tag = 0;
+	__builtin_memset(&slot->path, 0, sizeof(slot->path));
+	slot->key = *key;
+	*slot_tag = tag;
+	return &slot->path;
+}
+
+/* The path, put in if it is not there: then born_ns is 0.  0 while another CPU puts one into its
+ * bucket: this connection keeps its default. */
+static __always_inline struct tp_path *open_path(const struct tp_path_key *key)
+{
+	struct place place = place_of(key);
+	struct tp_bucket *bucket = bpf_map_lookup_elem(&paths, &place.index);
+	struct tp_path *path;
+	__u32 way;
+
+	if (!bucket)
+		return 0;
+	way = find_way(bucket, place.tag);
+	path = path_in(bucket, way, key);
+	if (path)
+		return path;
+	if (__sync_val_compare_and_swap(&bucket->busy, 0, 1))
+		return 0;
+	if (way >= TP_WAYS) /* else another key has this tag, and gives way */
+		way = find_way(bucket, place.tag);
+	path = path_in(bucket, way, key);
+	if (!path)
+		path = replace(bucket, way < TP_WAYS ? way : find_victim(bucket), place.tag, key);
+	__sync_lock_test_and_set(&bucket->busy, 0);
+	return path;
+}
+
+/* For the daemon: puts in a path that it had saved, by the rules above. */
+SEC("syscall")
+int put_path(struct tp_slot *from)
+{
+	struct tp_path_key key = from->key;
+	struct tp_path *path = open_path(&key);
+
+	if (!path)
+		return 1;
+	*path = from->path;
+	return 0;
+}
+
+#endif

@@ -1,0 +1,78 @@
+//! The test's side of the `actor` binary.
+
+use std::{
+    io::{BufRead, BufReader, Write},
+    process::{ChildStdin, ChildStdout, Stdio},
+};
+
+use crate::process::{Child, Place};
+
+/// A process with one connection, which does what it is told.
+#[derive(Debug)]
+pub struct Actor {
+    _child: Child,
+    stdin: ChildStdin,
+    stdout: BufReader<ChildStdout>,
+}
+
+impl Actor {
+    /// Starts one.
+    ///
+    /// # Panics
+    /// When it cannot be started.
+    pub fn new(place: Place<'_>) -> Self {
+        let mut command = place.command("actor");
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        Self {
+            stdin: child.stdin.take().unwrap(),
+            stdout: BufReader::new(child.stdout.take().unwrap()),
+            _child: Child(child),
+        }
+    }
+
+    /// Tells it a line (see `src/bin/actor.rs`), and returns what it answers.
+    ///
+    /// # Errors
+    /// The line and the system's error.
+    ///
+    /// # Panics
+    /// When the actor died.
+    pub fn try_tell(&mut self, line: &str) -> Result<String, String> {
+        self.order(line);
+        self.answer()
+    }
+
+    /// As [`Actor::try_tell`], for what must succeed.
+    ///
+    /// # Panics
+    /// When it does not.
+    pub fn tell(&mut self, line: &str) -> String {
+        self.try_tell(line).unwrap()
+    }
+
+    /// Tells it a line without waiting for the answer.
+    ///
+    /// # Panics
+    /// When the actor died.
+    pub fn order(&mut self, line: &str) {
+        writeln!(self.stdin, "{line}").unwrap();
+    }
+
+    /// Waits for the answer to a line.
+    ///
+    /// # Errors
+    /// As [`Actor::try_tell`].
+    ///
+    /// # Panics
+    /// When the actor died.
+    pub fn answer(&mut self) -> Result<String, String> {
+        let mut answer = String::new();
+        self.stdout.read_line(&mut answer).unwrap();
+        match answer.trim_end().split_once(' ') {
+            Some(("error", message)) => Err(message.to_owned()),
+            Some((_, value)) => Ok(value.to_owned()),
+            None => Ok(String::new()),
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! A process that owns one TCP connection and does with it what standard input says, a line at a time:
+//! an application whose every step the test chooses. Each line is answered by `ok …` or `error …`.
+//!
+//! `connect ADDR [CC]` · `listen ADDR [CC]` · `accept` · `send BYTES` · `buffer BYTES` · `cc [NAME]` ·
+//! `reset` · `close`
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
+
+use std::{
+    io::{self, BufRead, Write},
+    mem::size_of,
+    net::SocketAddr,
+    os::fd::{AsRawFd, FromRawFd, OwnedFd},
+};
+
+fn check(result: i32) -> io::Result<i32> {
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(result)
+}
+
+fn set<T>(fd: &OwnedFd, level: i32, name: i32, value: &T, len: usize) -> io::Result<()> {
+    // SAFETY: value is readable for len bytes, which no caller makes larger than it is.
+    let result = unsafe {
+        libc::setsockopt(
+            fd.as_raw_fd(),
+            level,
+            name,
+            std::ptr::from_ref(value).cast(),
+            len as u32,
+        )
+    };
+    check(result).map(drop)
+}
+
+fn set_cc(fd: &OwnedFd, name: &str) -> io::Result<()> {
+    let mut bytes = [0u8; 16];
+    bytes[..name.len()].copy_from_slice(name.as_bytes());
+    set(
+        fd,
+        libc::IPPROTO_TCP,
+        libc::TCP_CONGESTION,
+        &bytes,
+        name.len(),
+    )
+}
+
+fn get_cc(fd: &OwnedFd) -> io::Result<String> {
+    let mut bytes = [0u8; 16];
+    let mut len = bytes.len() as u32;
+    // SAFETY: bytes and len are valid for writes, and len is the size of bytes.
+    check(unsafe {
+        libc::getsockopt(
+            fd.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_CONGESTION,
+            bytes.as_mut_ptr().cast(),
+            &raw mut len,
+        )
+    })?;
+    let name = bytes.split(|b| *b == 0).next().unwrap_or_default();
+    Ok(String::from_utf8_lossy(name).into_owned())
+}
+
+/// The address as the kernel takes it; an IPv4-mapped one stays IPv6.
+fn raw_address(address: SocketAddr) -> (libc::sockaddr_storage, u32) {
+    // SAFETY: all zeros is a valid sockaddr_storage.
+    let mut storage: libc::sockaddr_storage = unsafe { std::mem::zeroed() };
+    let at = &raw mut storage;
+    match address {
+        SocketAddr::V4(v4) => {
+            let to = at.cast::<libc::sockaddr_in>();
+            // SAFETY: storage has room for every kind of address.
+            unsafe {
+                (*to).sin_family = libc::AF_INET as u16;
+                (*to).sin_port = v4.port().to_be();
+                (*to).sin_addr.s_addr = u32::from_ne_bytes(v4.ip().octets());
+            }
+            (storage, size_of::<libc::sockaddr_in>() as u32)
+        }
+        SocketAddr::V6(v6) => {
+            let to = at.cast::<libc::sockaddr_in6>();
+            // SAFETY: as above.
+            unsafe {
+                (*to).sin6_family = libc::AF_INET6 as u16;
+                (*to).sin6_port = v6.port().to_be();
+                (*to).sin6_addr.s6_addr = v6.ip().octets();
+            }
+            (storage, size_of::<libc::sockaddr_in6>() as u32)
+        }
+    }
+}
+
+fn socket(address: SocketAddr, cc: Option<&str>) -> io::Result<OwnedFd> {
+    let family = if address.is_ipv4() {
+        libc::AF_INET
+    } else {
+        libc::AF_INET6
+    };
+    // SAFETY: a plain system call; the descriptor is checked, and owned from here on.
+    let fd = unsafe {
+        let fd = check(libc::socket(
+            family,
+            libc::SOCK_STREAM | libc::SOCK_CLOEXEC,
+            0,
+        ))?;
+        OwnedFd::from_raw_fd(fd)
+    };
+    if let Some(name) = cc {
+        set_cc(&fd, name)?;
+    }
+    Ok(fd)
+}
+
+fn connect(address: SocketAddr, cc: Option<&str>) -> io::Result<OwnedFd> {
+    let fd = socket(address, cc)?;
+    let (storage, len) = raw_address(address);
+    // SAFETY: storage holds an address of len bytes.
+    check(unsafe { libc::connect(fd.as_raw_fd(), (&raw const storage).cast(), len) })?;
+    Ok(fd)
+}
+
+fn listen(address: SocketAddr, cc: Option<&str>) -> io::Result<OwnedFd> {
+    let fd = socket(address, cc)?;
+    let (storage, len) = raw_address(address);
+    // SAFETY: storage holds an address of len bytes.
+    check(unsafe { libc::bind(fd.as_raw_fd(), (&raw const storage).cast(), len) })?;
+    // SAFETY: a plain system call.
+    check(unsafe { libc::listen(fd.as_raw_fd(), 16) })?;
+    Ok(fd)
+}
+
+fn accept(listener: &OwnedFd) -> io::Result<OwnedFd> {
+    // SAFETY: a plain system call without an address; the descriptor is owned from here on.
+    unsafe {
+        let (no_address, no_len) = (std::ptr::null_mut(), std::ptr::null_mut());
+        let fd = check(libc::accept(listener.as_raw_fd(), no_address, no_len))?;
+        Ok(OwnedFd::from_raw_fd(fd))
+    }
+}
+
+fn send(fd: &OwnedFd, mut bytes: usize) -> io::Result<()> {
+    let zeros = [0u8; 1 << 16];
+    while bytes > 0 {
+        let len = bytes.min(zeros.len());
+        let flags = libc::MSG_NOSIGNAL;
+        // SAFETY: zeros is readable for len bytes.
+        let sent = unsafe { libc::send(fd.as_raw_fd(), zeros.as_ptr().cast(), len, flags) };
+        if sent < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        bytes -= sent as usize;
+    }
+    Ok(())
+}
+
+#[derive(Default)]
+struct Actor {
+    listener: Option<OwnedFd>,
+    connection: Option<OwnedFd>,
+}
+
+impl Actor {
+    fn connection(&self) -> io::Result<&OwnedFd> {
+        self.connection
+            .as_ref()
+            .ok_or(io::ErrorKind::NotConnected.into())
+    }
+
+    fn obey(&mut self, words: &[&str]) -> io::Result<String> {
+        let done = String::new();
+        match *words {
+            ["connect", to, ..] => {
+                self.connection = Some(connect(to.parse().unwrap(), words.get(2).copied())?);
+            }
+            ["listen", at, ..] => {
+                self.listener = Some(listen(at.parse().unwrap(), words.get(2).copied())?);
+            }
+            ["accept"] => self.connection = Some(accept(self.listener.as_ref().unwrap())?),
+            ["send", bytes] => send(self.connection()?, bytes.parse().unwrap())?,
+            ["buffer", bytes] => {
+                let bytes: i32 = bytes.parse().unwrap();
+                let len = size_of::<i32>();
+                set(
+                    self.connection()?,
+                    libc::SOL_SOCKET,
+                    libc::SO_SNDBUFFORCE,
+                    &bytes,
+                    len,
+                )?;
+            }
+            ["cc"] => return get_cc(self.connection()?),
+            ["cc", name] => set_cc(self.connection()?, name)?,
+            ["reset"] => {
+                let now = libc::linger {
+                    l_onoff: 1,
+                    l_linger: 0,
+                };
+                let len = size_of::<libc::linger>();
+                set(
+                    self.connection()?,
+                    libc::SOL_SOCKET,
+                    libc::SO_LINGER,
+                    &now,
+                    len,
+                )?;
+                self.connection = None;
+            }
+            ["close"] => self.connection = None,
+            _ => return Err(io::ErrorKind::InvalidInput.into()),
+        }
+        Ok(done)
+    }
+}
+
+fn main() {
+    let mut actor = Actor::default();
+    for line in io::stdin().lock().lines() {
+        let line = line.unwrap();
+        let words: Vec<&str> = line.split(' ').collect();
+        let mut out = io::stdout().lock();
+        match actor.obey(&words) {
+            Ok(answer) => writeln!(out, "ok {answer}"),
+            Err(error) => writeln!(out, "error {line}: {error}"),
+        }
+        .unwrap();
+        out.flush().unwrap();
+    }
+}

@@ -1,0 +1,87 @@
+//! A cgroup of its own for a test, below the cgroup v2 mount wherever that is.
+
+use std::{
+    fs::{self, File},
+    path::{Path, PathBuf},
+    thread,
+    time::Duration,
+};
+
+use crate::unique;
+
+/// The root of the cgroup v2 hierarchy.
+///
+/// # Panics
+/// Where none is mounted.
+pub fn root() -> PathBuf {
+    let mounts = fs::read_to_string("/proc/mounts").unwrap();
+    let mut mounts = mounts.lines().map(|line| line.split(' '));
+    let found = mounts.find_map(|mut f| f.nth(1).filter(|_| f.next() == Some("cgroup2")));
+    found.expect("a cgroup v2 mount").into()
+}
+
+/// A cgroup; its processes are killed, and it is removed, on drop.
+#[derive(Debug)]
+pub struct Cgroup {
+    path: PathBuf,
+}
+
+impl Cgroup {
+    /// Below the root.
+    pub fn new() -> Self {
+        Self::below(&root())
+    }
+
+    /// Below another one.
+    ///
+    /// # Panics
+    /// When it cannot be made.
+    pub fn below(parent: &Path) -> Self {
+        let path = parent.join(unique("tp"));
+        fs::create_dir(&path).unwrap();
+        Self { path }
+    }
+
+    /// Its directory.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Its path as configuration names it: relative to the root.
+    ///
+    /// # Panics
+    /// Never: each is made below the root.
+    pub fn name(&self) -> &str {
+        self.path.strip_prefix(root()).unwrap().to_str().unwrap()
+    }
+
+    pub(crate) fn open_procs(&self) -> File {
+        let procs = self.path.join("cgroup.procs");
+        File::options().write(true).open(procs).unwrap()
+    }
+
+    /// Kills what runs in it, and removes it. A killed process leaves its cgroup a little later.
+    pub fn remove(&self) {
+        for _ in 0..500 {
+            let _ = fs::write(self.path.join("cgroup.kill"), "1");
+            let _ = fs::remove_dir(&self.path);
+            if !self.path.exists() {
+                return;
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        eprintln!("{} could not be removed", self.path.display());
+    }
+}
+
+impl Default for Cgroup {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Drop for Cgroup {
+    fn drop(&mut self) {
+        self.remove();
+    }
+}

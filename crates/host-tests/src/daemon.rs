@@ -1,0 +1,217 @@
+//! The daemon under test: started with places of its own, asked through its own command line.
+
+use std::{
+    collections::BTreeSet,
+    fs::{self, File},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use serde_json::Value;
+
+use crate::{
+    process::{Child, Place, binary},
+    until,
+};
+
+/// How a daemon ended.
+#[derive(Debug)]
+pub struct Ended {
+    /// Exit status; none: by a signal.
+    pub status: Option<i32>,
+    /// Its log and its last line.
+    pub stderr: String,
+}
+
+impl Ended {
+    /// The lines that are not log lines: the one that says why it ended.
+    pub fn errors(&self) -> Vec<&str> {
+        let lines = self.stderr.lines();
+        lines.filter(|l| l.starts_with("tcpilot: ")).collect()
+    }
+}
+
+/// A running daemon, killed on drop.
+#[derive(Debug)]
+pub struct Daemon {
+    child: Child,
+    dir: PathBuf,
+    log: PathBuf,
+}
+
+impl Daemon {
+    /// Starts one on a cgroup with its files in `dir`; does not wait.
+    ///
+    /// # Panics
+    /// When it cannot be started.
+    pub fn spawn(place: Place<'_>, cgroup: &Path, dir: &Path, config: &str, more: &[&str]) -> Self {
+        let log = dir.join(format!("{}.log", crate::unique("daemon")));
+        fs::write(dir.join("tcpilot.toml"), config).unwrap();
+        let mut command = place.command("tcpilot");
+        command.arg("run").arg("--cgroup").arg(cgroup);
+        for (option, file) in [
+            ("--config", "tcpilot.toml"),
+            ("--state", "state.db"),
+            ("--socket", "control.sock"),
+        ] {
+            command.arg(option).arg(dir.join(file));
+        }
+        command.args(more).env_remove("RUST_LOG");
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        let child = command.stderr(File::create(&log).unwrap()).spawn().unwrap();
+        Self {
+            child: Child(child),
+            dir: dir.to_path_buf(),
+            log,
+        }
+    }
+
+    /// Waits until it answers; it is attached then.
+    ///
+    /// # Panics
+    /// When it ends instead, with its log.
+    #[must_use]
+    pub fn ready(mut self) -> Self {
+        until("the daemon answers", || {
+            let ended = self.child.0.try_wait().unwrap();
+            assert!(ended.is_none(), "{ended:?}: {}", self.log());
+            self.try_ask("status").ok()
+        });
+        self
+    }
+
+    /// What it wrote to standard error so far.
+    ///
+    /// # Panics
+    /// When that cannot be read.
+    pub fn log(&self) -> String {
+        fs::read_to_string(&self.log).unwrap()
+    }
+
+    /// Its control socket.
+    pub fn socket(&self) -> PathBuf {
+        self.dir.join("control.sock")
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.child.0.id()
+    }
+
+    /// Runs `tcpilot <question> --json`.
+    ///
+    /// # Errors
+    /// Its standard error.
+    ///
+    /// # Panics
+    /// When it prints something else than JSON.
+    pub fn try_ask(&self, question: &str) -> Result<Value, String> {
+        let mut command = Command::new(binary("tcpilot"));
+        command.args(question.split(' ')).arg("--json");
+        let output = command.arg("--socket").arg(self.socket()).output().unwrap();
+        if !output.status.success() {
+            return Err(String::from_utf8_lossy(&output.stderr).into_owned());
+        }
+        Ok(serde_json::from_slice(&output.stdout).unwrap())
+    }
+
+    /// As [`Daemon::try_ask`], for what must succeed.
+    ///
+    /// # Panics
+    /// When it does not.
+    pub fn ask(&self, question: &str) -> Value {
+        self.try_ask(question).unwrap()
+    }
+
+    /// `tcpilot status`.
+    pub fn status(&self) -> Value {
+        self.ask("status")
+    }
+
+    /// How many connections were opened with this word for a reason.
+    ///
+    /// # Panics
+    /// When there is no such word.
+    pub fn opened(&self, why: &str) -> u64 {
+        self.status()["connections"][why].as_u64().unwrap()
+    }
+
+    /// `tcpilot paths`.
+    ///
+    /// # Panics
+    /// When that is no list.
+    pub fn paths(&self) -> Vec<Value> {
+        self.ask("paths").as_array().unwrap().clone()
+    }
+
+    /// The paths' prefixes, sorted.
+    pub fn prefixes(&self) -> Vec<String> {
+        let mut all: Vec<String> = self.paths().iter().map(|p| text(&p["path"])).collect();
+        all.sort();
+        all
+    }
+
+    /// The only path of this prefix.
+    ///
+    /// # Panics
+    /// When there is none, or more.
+    pub fn path(&self, prefix: &str) -> Value {
+        let mut all = self.paths();
+        all.retain(|p| p["path"] == prefix);
+        assert_eq!(all.len(), 1, "{prefix} in {:?}", self.prefixes());
+        all.remove(0)
+    }
+
+    /// Waits until exactly so many steered connections have ended.
+    ///
+    /// # Panics
+    /// When they do not, or were more.
+    pub fn wait_closed(&self, count: u64) {
+        let closed = until(&format!("{count} connections were closed"), || {
+            let closed = self.status()["closed"].as_u64().unwrap();
+            (closed >= count).then_some(closed)
+        });
+        assert_eq!(closed, count);
+    }
+
+    /// Ends it by a signal, and waits.
+    pub fn end(mut self, signal: i32) -> Ended {
+        self.child.signal(signal);
+        self.ended()
+    }
+
+    /// Waits for its end.
+    pub fn ended(&mut self) -> Ended {
+        let status = self.child.wait().code();
+        Ended {
+            status,
+            stderr: self.log(),
+        }
+    }
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+/// The arm of a path by its name.
+///
+/// # Panics
+/// When there is none.
+pub fn arm<'a>(path: &'a Value, name: &str) -> &'a Value {
+    let arms = path["arms"].as_array().unwrap();
+    arms.iter().find(|arm| arm["name"] == name).unwrap()
+}
+
+/// The names of an object's fields.
+///
+/// # Panics
+/// When it is no object.
+pub fn keys(value: &Value) -> BTreeSet<&str> {
+    value
+        .as_object()
+        .unwrap()
+        .keys()
+        .map(String::as_str)
+        .collect()
+}

@@ -1,0 +1,59 @@
+//! What the behaviour tests need: namespaces joined by a link, a cgroup, the daemon, and processes
+//! that connect and send as they are told.
+//!
+//! Everything that is made on the host is removed by Drop, also when a test panics, and carries the
+//! process id in its name, so that two runs do not meet. Nothing here waits for a fixed time: [`until`]
+//! polls with a deadline.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "in a test a panic is the report"
+)]
+
+mod actor;
+mod cgroup;
+mod daemon;
+mod lab;
+mod net;
+mod process;
+mod programs;
+
+use std::{
+    sync::atomic::{AtomicU32, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
+
+pub use actor::Actor;
+pub use cgroup::{Cgroup, root as cgroup_root};
+pub use daemon::{Daemon, Ended, arm, keys};
+pub use lab::{FAR, Lab, NEAR, PORT, Running};
+pub use net::{Netns, Pair, Shape, Sink};
+pub use process::{Capabilities, Child, Place, sh};
+pub use programs::{Neighbour, attached};
+
+/// Longest wait for anything; emulated machines are slow.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Polls until `f` gives something.
+///
+/// # Panics
+/// With `what`, when it does not for a minute.
+pub fn until<T>(what: &str, mut f: impl FnMut() -> Option<T>) -> T {
+    let start = Instant::now();
+    loop {
+        if let Some(value) = f() {
+            return value;
+        }
+        assert!(start.elapsed() < PATIENCE, "waited in vain until {what}");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// A name that no other run, and nothing else in this run, has; short enough for an interface.
+fn unique(prefix: &str) -> String {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    format!("{prefix}{}-{count}", std::process::id())
+}

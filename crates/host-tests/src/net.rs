@@ -1,0 +1,227 @@
+//! Two network namespaces joined by a shaped link, and a sink for bytes.
+
+use std::{
+    fs::{self, File},
+    io::{self, Read},
+    net::{TcpListener, TcpStream},
+    process::Command,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+use crate::{
+    process::{in_netns, sh},
+    unique, until,
+};
+
+/// A named network namespace whose default congestion control is reno: the one default that every
+/// kernel allows outside of its first namespace.
+#[derive(Debug)]
+pub struct Netns {
+    name: String,
+}
+
+impl Netns {
+    /// A new one, its loopback interface up.
+    pub fn new() -> Self {
+        let netns = Self { name: unique("tp") };
+        sh(&format!("ip netns add {}", netns.name));
+        netns.ip("link set lo up");
+        netns.sysctl("net/ipv4/tcp_congestion_control", "reno");
+        netns.sysctl("net/ipv4/tcp_no_metrics_save", "1");
+        netns
+    }
+
+    /// As `ip netns` and the configuration call it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Runs `ip` in it.
+    pub fn ip(&self, arguments: &str) {
+        sh(&format!("ip -n {} {arguments}", self.name));
+    }
+
+    /// Sets a sysctl in it; the name with slashes.
+    ///
+    /// # Panics
+    /// When the kernel refuses.
+    pub fn sysctl(&self, name: &str, value: &str) {
+        let path = format!("/proc/sys/{name}");
+        in_netns(self, || fs::write(&path, value))
+            .unwrap_or_else(|e| panic!("{path}={value}: {e}"));
+    }
+
+    pub(crate) fn open(&self) -> File {
+        File::open(format!("/run/netns/{}", self.name)).unwrap()
+    }
+}
+
+impl Default for Netns {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Drop for Netns {
+    fn drop(&mut self) {
+        // Not sh(): a panic while panicking would abort and leave the rest behind.
+        let _ = Command::new("ip")
+            .args(["netns", "del", &self.name])
+            .status();
+    }
+}
+
+/// What the link does to packets, in the words of tc.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// Fast enough to be quick, slow enough that the link and not the application is the limit.
+    Usual,
+    /// Another root qdisc towards the far end.
+    Of(&'static str),
+}
+
+const USUAL: &str = "tbf rate 100mbit burst 64kb latency 50ms";
+
+/// The two ends. Near is 10.77.0.1 and fd77::1, far is 10.77.0.2 and fd77::2, and answers for
+/// 10.64.0.0/14, 8.0.0.0/7 and fd64::/16 too, to which near has a route through it.
+#[derive(Debug)]
+pub struct Pair {
+    /// Connects, usually.
+    pub near: Netns,
+    /// Listens, usually.
+    pub far: Netns,
+}
+
+impl Pair {
+    /// Two namespaces and their link.
+    pub fn new() -> Self {
+        let (near, far) = (Netns::new(), Netns::new());
+        sh(&format!(
+            "ip link add eth0 netns {} type veth peer name eth0 netns {}",
+            near.name, far.name
+        ));
+        for (netns, host) in [(&near, 1), (&far, 2)] {
+            netns.ip(&format!("addr add 10.77.0.{host}/24 dev eth0"));
+            netns.ip(&format!("addr add fd77::{host}/64 dev eth0 nodad"));
+            netns.ip("link set eth0 up");
+            sh(&format!(
+                "tc -n {} qdisc add dev eth0 root {USUAL}",
+                netns.name
+            ));
+        }
+        for prefix in ["10.64.0.0/14", "8.0.0.0/7", "fd64::/16"] {
+            let gateway = if prefix.contains(':') {
+                "fd77::2"
+            } else {
+                "10.77.0.2"
+            };
+            near.ip(&format!("route add {prefix} via {gateway}"));
+            far.ip(&format!("route add local {prefix} dev lo"));
+        }
+        Self { near, far }
+    }
+
+    /// Replaces what the near end's link does.
+    pub fn shape(&self, shape: Shape) {
+        let qdisc = match shape {
+            Shape::Usual => USUAL,
+            Shape::Of(words) => words,
+        };
+        sh(&format!(
+            "tc -n {} qdisc replace dev eth0 root {qdisc}",
+            self.near.name
+        ));
+    }
+}
+
+impl Default for Pair {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Takes connections and reads them to their end.
+#[derive(Debug)]
+pub struct Sink {
+    bytes: Arc<AtomicU64>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Sink {
+    /// Listens in a namespace, on all addresses.
+    ///
+    /// # Panics
+    /// When the port is taken.
+    pub fn new(netns: &Netns, port: u16) -> Self {
+        let listener = in_netns(netns, || TcpListener::bind(("::", port))).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let (bytes, stop) = (
+            Arc::new(AtomicU64::new(0)),
+            Arc::new(AtomicBool::new(false)),
+        );
+        let (count, end) = (Arc::clone(&bytes), Arc::clone(&stop));
+        let thread = thread::spawn(move || {
+            while !end.load(Ordering::Relaxed) {
+                match listener.accept() {
+                    Ok((stream, _)) => {
+                        let (count, end) = (Arc::clone(&count), Arc::clone(&end));
+                        thread::spawn(move || drain(&stream, &count, &end));
+                    }
+                    Err(_) => thread::sleep(Duration::from_millis(5)),
+                }
+            }
+        });
+        Self {
+            bytes,
+            stop,
+            thread: Some(thread),
+        }
+    }
+
+    /// Read so far, over all connections.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Waits until so many were read.
+    pub fn wait_for(&self, bytes: u64) {
+        until("the sink got its bytes", || {
+            (self.bytes() >= bytes).then_some(())
+        });
+    }
+}
+
+fn drain(mut stream: &TcpStream, count: &AtomicU64, stop: &AtomicBool) {
+    let mut buffer = vec![0; 1 << 16];
+    stream.set_nonblocking(false).unwrap();
+    stream
+        .set_read_timeout(Some(Duration::from_millis(100)))
+        .unwrap();
+    while !stop.load(Ordering::Relaxed) {
+        match stream.read(&mut buffer) {
+            Ok(0) => return,
+            Ok(n) => {
+                count.fetch_add(n as u64, Ordering::Relaxed);
+            }
+            Err(e)
+                if matches!(
+                    e.kind(),
+                    io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut
+                ) => {}
+            Err(_) => return,
+        }
+    }
+}
+
+impl Drop for Sink {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}

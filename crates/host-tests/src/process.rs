@@ -1,0 +1,182 @@
+//! Processes in a place: a network namespace, a cgroup, with less than all capabilities.
+
+use std::{
+    fs::File,
+    io,
+    os::{fd::AsRawFd, unix::process::CommandExt},
+    path::PathBuf,
+    process::{Command, ExitStatus},
+};
+
+use crate::{Cgroup, Netns, until};
+
+/// The binary of this name: named by an environment variable, or beside the test's own.
+///
+/// # Panics
+/// When there is none, with what to do.
+pub fn binary(name: &str) -> PathBuf {
+    let variable = format!("{}_BIN", name.to_uppercase());
+    if let Some(path) = std::env::var_os(&variable) {
+        return path.into();
+    }
+    let own = std::env::current_exe().unwrap(); // <target>/<profile>/deps/<test>
+    let profile = own.parent().and_then(|dir| dir.parent()).unwrap();
+    [profile.join(name), profile.join("../release").join(name)]
+        .into_iter()
+        .find(|path| path.exists())
+        .unwrap_or_else(|| panic!("no {name}: cargo build --release -p {name}, or set {variable}"))
+}
+
+/// Runs a line of words; quotes are not understood.
+///
+/// # Panics
+/// When it fails, with its standard error.
+pub fn sh(line: &str) -> String {
+    let mut words = line.split_whitespace();
+    let output = Command::new(words.next().unwrap())
+        .args(words)
+        .output()
+        .unwrap_or_else(|e| panic!("{line}: {e}"));
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{line}: {error}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// What a process may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Capabilities {
+    /// Everything that the tests may.
+    All,
+    /// Only these, by number, capabilities(7).
+    Only(&'static [u32]),
+}
+
+/// Where a process runs.
+#[derive(Clone, Copy, Debug)]
+pub struct Place<'a> {
+    /// Its network namespace; none: the test's own.
+    pub netns: Option<&'a Netns>,
+    /// Its cgroup; none: the test's own.
+    pub cgroup: Option<&'a Cgroup>,
+    /// What it may do.
+    pub capabilities: Capabilities,
+}
+
+impl<'a> Place<'a> {
+    /// In a namespace and a cgroup.
+    pub fn new(netns: &'a Netns, cgroup: &'a Cgroup) -> Self {
+        Self {
+            netns: Some(netns),
+            cgroup: Some(cgroup),
+            ..Self::here()
+        }
+    }
+
+    /// In a namespace, outside of the cgroups of the tests.
+    pub fn outside(netns: &'a Netns) -> Self {
+        Self {
+            netns: Some(netns),
+            ..Self::here()
+        }
+    }
+
+    /// Where the test itself runs.
+    pub fn here() -> Self {
+        Self {
+            netns: None,
+            cgroup: None,
+            capabilities: Capabilities::All,
+        }
+    }
+
+    /// A command that will run there, and not outlive the test.
+    pub fn command(&self, program: &str) -> Command {
+        let netns = self.netns.map(Netns::open);
+        let procs = self.cgroup.map(Cgroup::open_procs);
+        let capabilities = self.capabilities;
+        let mut command = Command::new(binary(program));
+        let enter = move || {
+            if let Some(netns) = &netns {
+                check(unsafe_setns(netns))?;
+            }
+            if let Some(procs) = &procs {
+                io::Write::write_all(&mut &*procs, b"0")?;
+            }
+            if let Capabilities::Only(kept) = capabilities {
+                drop_other_capabilities(kept)?;
+            }
+            // SAFETY: a plain system call about this process.
+            check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) })
+        };
+        // SAFETY: between fork and exec only system calls are made; no memory is allocated.
+        unsafe { command.pre_exec(enter) };
+        command
+    }
+}
+
+fn unsafe_setns(netns: &File) -> i32 {
+    // SAFETY: a plain system call about the calling thread.
+    unsafe { libc::setns(netns.as_raw_fd(), libc::CLONE_NEWNET) }
+}
+
+fn check(result: i32) -> io::Result<()> {
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// Root keeps at exec what is in the bounding set, capabilities(7).
+fn drop_other_capabilities(kept: &[u32]) -> io::Result<()> {
+    const LAST: u32 = 40; // CAP_CHECKPOINT_RESTORE, the last one of kernel 6.1
+    for capability in (0..=LAST).filter(|c| !kept.contains(c)) {
+        // SAFETY: a plain system call about this process.
+        check(unsafe { libc::prctl(libc::PR_CAPBSET_DROP, libc::c_ulong::from(capability)) })?;
+    }
+    Ok(())
+}
+
+/// Runs `f` on a thread of its own that has entered a namespace.
+///
+/// # Panics
+/// When it cannot be entered, or `f` panics.
+pub fn in_netns<T: Send>(netns: &Netns, f: impl FnOnce() -> T + Send) -> T {
+    let file = netns.open();
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            check(unsafe_setns(&file)).unwrap();
+            f()
+        });
+        thread.join().unwrap()
+    })
+}
+
+/// A running process, killed on drop.
+#[derive(Debug)]
+pub struct Child(pub std::process::Child);
+
+impl Child {
+    /// Sends a signal.
+    ///
+    /// # Panics
+    /// When the process is gone.
+    pub fn signal(&self, signal: i32) {
+        // SAFETY: a plain system call; the child is not reaped yet, so the number is still its own.
+        check(unsafe { libc::kill(self.0.id() as i32, signal) }).unwrap();
+    }
+
+    /// Waits for its end.
+    ///
+    /// # Panics
+    /// When it does not come.
+    pub fn wait(&mut self) -> ExitStatus {
+        until("a process ends", || self.0.try_wait().unwrap())
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}

@@ -1,0 +1,204 @@
+//! What a connection teaches, however it ends.
+
+use tcpilot_host_tests::{FAR, Lab, PORT, Shape, Sink, arm, until};
+
+use crate::{ALWAYS_BBR, ALWAYS_RENO};
+
+const FAR_PATH: &str = "10.77.0.2";
+
+#[test]
+fn a_slow_link_has_a_rate() {
+    let lab = Lab::new();
+    lab.net
+        .shape(Shape::Of("tbf rate 1mbit burst 2kb latency 400ms"));
+    let pilot = lab.pilot(ALWAYS_RENO);
+    lab.upload(FAR, 1, 300_000);
+    pilot.wait_closed(1);
+    let rate = pilot.path(FAR_PATH)["max_delivery_rate"].as_u64().unwrap();
+    // 125 000 bytes per second with headers; the last sample may catch a burst or a pause.
+    assert!((12_000..600_000).contains(&rate), "{rate}");
+}
+
+#[test]
+fn an_application_limited_flow_sets_no_rate() {
+    let lab = Lab::new();
+    let pilot = lab.pilot(&ALWAYS_RENO.replace("[learner]", "[learner]\nmin_flow_bytes = 0"));
+    lab.run(&format!(
+        "hold --to {FAR}:{PORT} --connections 2 --seconds 1 --rate-bytes-per-s 5000"
+    ));
+    pilot.wait_closed(2);
+    let path = pilot.path(FAR_PATH);
+    assert!(path["min_rtt_us"].is_u64(), "{path}");
+    assert!(path["max_delivery_rate"].is_null(), "{path}");
+    assert!(arm(&path, "reno")["max_delivery_rate"].is_null(), "{path}");
+    lab.upload(FAR, 1, 2_000_000);
+    pilot.wait_closed(3);
+    assert!(pilot.path(FAR_PATH)["max_delivery_rate"].is_u64());
+}
+
+#[test]
+fn a_close_long_after_the_data_leaves_the_rate_of_the_data() {
+    let lab = Lab::new();
+    lab.net
+        .shape(Shape::Of("tbf rate 20mbit burst 5kb latency 50ms"));
+    let sink = Sink::new(&lab.net.far, 5300);
+    let pilot = lab.pilot(ALWAYS_RENO);
+    // The acknowledgement of a late FIN is a rate sample of one packet, which no application limits:
+    // here it would tell of many times the link's rate, most of the time.
+    for count in 1..=5 {
+        let mut application = lab.actor();
+        application.tell(&format!("connect {FAR}:5300"));
+        application.tell("send 1000000");
+        sink.wait_for(count * 1_000_000);
+        until("all is acknowledged", || {
+            (pilot.ask("flows")[0]["bytes_acked"].as_u64()? >= 1_000_000).then_some(())
+        });
+        application.tell("close");
+        pilot.wait_closed(count);
+    }
+    let rate = pilot.path(FAR_PATH)["max_delivery_rate"].as_u64().unwrap();
+    assert!((1_000_000..5_000_000).contains(&rate), "{rate}");
+}
+
+#[test]
+fn a_small_flow_is_not_charged() {
+    let lab = Lab::new();
+    let pilot = lab.pilot(ALWAYS_RENO);
+    lab.upload(FAR, 5, 20_000);
+    pilot.wait_closed(5);
+    assert_eq!(pilot.status()["charged"], 0);
+    let path = pilot.path(FAR_PATH);
+    let reno = arm(&path, "reno");
+    assert_eq!(
+        (&reno["samples"], &reno["cost"]),
+        (&0.into(), &serde_json::Value::Null)
+    );
+    lab.upload(FAR, 1, 1_000_000);
+    pilot.wait_closed(6);
+    assert_eq!(pilot.status()["charged"], 1);
+}
+
+#[test]
+fn a_reset_connection_is_charged() {
+    let lab = Lab::new();
+    let pilot = lab.pilot(ALWAYS_BBR);
+    lab.run(&format!("abort --to {FAR}:{PORT} --bytes 2M --how reset"));
+    pilot.wait_closed(1);
+    assert_eq!(arm(&pilot.path(FAR_PATH), "bbr")["samples"], 1);
+}
+
+#[test]
+fn a_connection_that_its_peer_resets_is_charged() {
+    let lab = Lab::new();
+    let _server = lab.serve_in_cgroup(5202);
+    let pilot = lab.pilot(ALWAYS_BBR);
+    let abort = format!("abort --to {FAR}:5202 --bytes 1M --how vanish");
+    lab.try_run(tcpilot_host_tests::Place::outside(&lab.net.near), &abort);
+    pilot.wait_closed(1);
+    assert_eq!(arm(&pilot.path("10.77.0.1"), "bbr")["samples"], 1);
+}
+
+#[test]
+fn a_time_out_raises_the_cost_of_its_arm() {
+    let lab = Lab::new();
+    lab.net.near.sysctl("net/ipv4/tcp_retries2", "2");
+    let _sink = Sink::new(&lab.net.far, 5300);
+    let pilot = lab.pilot(ALWAYS_RENO);
+    lab.upload(FAR, 2, 1_000_000);
+    pilot.wait_closed(2);
+    let before = arm(&pilot.path(FAR_PATH), "reno")["cost"].as_u64().unwrap();
+
+    let mut application = lab.actor();
+    application.tell(&format!("connect {FAR}:5300"));
+    lab.net.far.ip("route add blackhole 10.77.0.1"); // no acknowledgement comes back from here on
+    application.order("send 100000000");
+    pilot.wait_closed(3);
+    let error = application.answer().unwrap_err();
+    assert!(error.contains("timed out"), "{error}");
+
+    let path = pilot.path(FAR_PATH);
+    let reno = arm(&path, "reno");
+    assert_eq!(reno["samples"], 3);
+    // A quarter of the whole rate, of which it got nothing.
+    assert!(
+        reno["cost"].as_u64().unwrap() >= before - before / 4 + 249_000,
+        "{before}, {reno}"
+    );
+}
+
+#[test]
+fn what_is_still_queued_when_the_application_closes_counts() {
+    let lab = Lab::new();
+    lab.net
+        .shape(Shape::Of("tbf rate 3mbit burst 8kb latency 3s"));
+    let _sink = Sink::new(&lab.net.far, 5300);
+    // Charged only if nearly all of the megabyte was acknowledged by the time of the sample.
+    let config = ALWAYS_RENO.replace("[learner]", "[learner]\nmin_flow_bytes = 990000");
+    let pilot = lab.pilot(&config);
+    let mut application = lab.actor();
+    application.tell(&format!("connect {FAR}:5300"));
+    application.tell("buffer 2000000");
+    application.tell("send 1000000");
+    application.tell("close");
+    assert_eq!(pilot.status()["closed"], 0, "the data is still under way");
+    pilot.wait_closed(1);
+    assert_eq!(pilot.status()["charged"], 1);
+}
+
+#[test]
+fn no_connection_is_left_over_when_all_have_ended() {
+    let lab = Lab::new();
+    let pilot = lab.pilot(&ALWAYS_BBR.replace(r#"["bbr"]"#, r#"["reno", "bbr", "cubic"]"#));
+    lab.run(&format!(
+        "bulk --to {FAR}:{PORT} --bytes 100k --count 40 --parallel 8"
+    ));
+    lab.run(&format!("short --to {FAR}:{PORT} --count 60"));
+    lab.run(&format!("abort --to {FAR}:{PORT} --bytes 1M --how reset"));
+    pilot.wait_closed(101);
+    let path = pilot.path(FAR_PATH);
+    assert_eq!(
+        (&path["connections"], &path["flow_count"]),
+        (&101.into(), &0.into())
+    );
+    let chosen: u64 = ["reno", "bbr", "cubic"]
+        .iter()
+        .map(|name| arm(&path, name)["count"].as_u64().unwrap())
+        .sum();
+    assert_eq!(chosen, 101);
+}
+
+#[test]
+fn after_every_arm_was_tried_the_cheapest_is_chosen() {
+    let lab = Lab::new();
+    let config = ALWAYS_BBR
+        .replace(r#"["bbr"]"#, r#"["reno", "bbr", "cubic"]"#)
+        .replace("min_instances = 0", "min_instances = 2");
+    let pilot = lab.pilot(&config);
+    for count in 1..=10 {
+        lab.upload(FAR, 1, 1_000_000);
+        pilot.wait_closed(count);
+    }
+    assert_eq!(pilot.opened("few"), 2);
+    let untried = pilot.opened("untried");
+    assert!((2..=6).contains(&untried), "{untried}");
+    assert_eq!(pilot.opened("greedy"), 8 - untried);
+    let path = pilot.path(FAR_PATH);
+    for name in ["reno", "bbr", "cubic"] {
+        assert!(arm(&path, name)["samples"].as_u64().unwrap() >= 1, "{path}");
+    }
+}
+
+#[test]
+fn a_live_connection_is_counted_until_it_ends() {
+    let lab = Lab::new();
+    let _sink = Sink::new(&lab.net.far, 5300);
+    let pilot = lab.pilot(ALWAYS_BBR);
+    let mut application = lab.actor();
+    application.tell(&format!("connect {FAR}:5300"));
+    assert_eq!(application.tell("cc"), "bbr");
+    assert_eq!(pilot.path(FAR_PATH)["flow_count"], 1);
+    application.tell("close");
+    until("the connection is gone", || {
+        (pilot.path(FAR_PATH)["flow_count"] == 0).then_some(())
+    });
+}

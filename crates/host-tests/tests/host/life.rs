@@ -1,0 +1,197 @@
+//! The daemon's life: it leaves no trace, keeps what it learned, and dies without harm.
+
+use std::fs;
+
+use tcpilot_host_tests::{Cgroup, Daemon, FAR, Lab, Place, Sink, arm, attached, until};
+
+use crate::ALWAYS_BBR;
+
+const FAR_PATH: &str = "10.77.0.2";
+
+#[test]
+fn it_loads_attaches_chooses_learns_and_detaches() {
+    let lab = Lab::new();
+    let pilot = lab.pilot(ALWAYS_BBR);
+    assert_eq!(attached(lab.cgroup.path()), ["tcpilot"]);
+    lab.upload(FAR, 2, 1_000_000);
+    pilot.wait_closed(2);
+    let path = pilot.path(FAR_PATH);
+    let bbr = arm(&path, "bbr");
+    assert_eq!((&bbr["count"], &bbr["samples"]), (&2.into(), &2.into()));
+    assert!(
+        bbr["max_delivery_rate"].is_u64() && bbr["min_rtt_us"].is_u64(),
+        "{bbr}"
+    );
+    assert_eq!(pilot.status()["degraded"], serde_json::json!([]));
+    let socket = pilot.socket();
+    let ended = pilot.end(libc::SIGTERM);
+    assert_eq!(
+        (ended.status, ended.errors().len()),
+        (Some(0), 0),
+        "{}",
+        ended.stderr
+    );
+    assert_eq!(attached(lab.cgroup.path()), [""; 0]);
+    assert!(!socket.exists());
+    let _sink = Sink::new(&lab.net.far, 5300);
+    let mut application = lab.actor();
+    application.tell(&format!("connect {FAR}:5300"));
+    assert_eq!(application.tell("cc"), "reno");
+}
+
+#[test]
+fn what_was_learned_survives_a_restart() {
+    let lab = Lab::new();
+    let pilot = lab.pilot(ALWAYS_BBR);
+    lab.upload(FAR, 3, 1_000_000);
+    pilot.wait_closed(3);
+    let before = pilot.path(FAR_PATH);
+    assert_eq!(pilot.end(libc::SIGINT).status, Some(0));
+    let pilot = lab.pilot(ALWAYS_BBR);
+    let after = pilot.path(FAR_PATH);
+    for field in [
+        "path",
+        "netns",
+        "policy",
+        "min_rtt_us",
+        "srtt_us",
+        "max_delivery_rate",
+        "connections",
+        "arms",
+    ] {
+        assert_eq!(before[field], after[field], "{field}");
+    }
+    lab.upload(FAR, 1, 1_000_000);
+    pilot.wait_closed(1);
+    assert_eq!(arm(&pilot.path(FAR_PATH), "bbr")["samples"], 4);
+}
+
+#[test]
+fn a_corrupt_state_file_is_set_aside() {
+    let lab = Lab::new();
+    let garbage = "garbage".repeat(1000);
+    fs::write(lab.dir.path().join("state.db"), &garbage).unwrap();
+    let pilot = lab.pilot(ALWAYS_BBR);
+    lab.upload(FAR, 1, 1_000_000);
+    pilot.wait_closed(1);
+    let files = fs::read_dir(lab.dir.path())
+        .unwrap()
+        .map(|f| f.unwrap().path());
+    let aside: Vec<_> = files
+        .filter(|f| fs::read(f).is_ok_and(|b| b == garbage.as_bytes()))
+        .collect();
+    assert_eq!(aside.len(), 1);
+    let told = pilot
+        .log()
+        .lines()
+        .filter(|l| l.contains(aside[0].to_str().unwrap()))
+        .count();
+    assert_eq!(told, 1, "{}", pilot.log());
+    pilot.end(libc::SIGTERM);
+    let pilot = lab.pilot(ALWAYS_BBR);
+    assert_eq!(pilot.path(FAR_PATH)["connections"], 1);
+}
+
+#[test]
+fn killed_under_load_it_leaves_nothing_and_connections_go_on() {
+    let lab = Lab::new();
+    let sink = Sink::new(&lab.net.far, 5300);
+    let pilot = lab.pilot(ALWAYS_BBR);
+    let mut application = lab.actor();
+    application.tell(&format!("connect {FAR}:5300"));
+    application.order("send 1000000000");
+    sink.wait_for(500_000);
+    assert_eq!(pilot.end(libc::SIGKILL).status, None);
+    until("the kernel has detached it", || {
+        attached(lab.cgroup.path()).is_empty().then_some(())
+    });
+    sink.wait_for(sink.bytes() + 5_000_000);
+
+    let pilot = lab.pilot(ALWAYS_BBR);
+    assert_eq!(attached(lab.cgroup.path()), ["tcpilot"]);
+    assert_eq!(
+        pilot.log().matches("WARN").count(),
+        1,
+        "only of the default: {}",
+        pilot.log()
+    );
+    sink.wait_for(sink.bytes() + 1_000_000);
+    lab.upload(FAR, 1, 1_000_000);
+    pilot.wait_closed(1);
+}
+
+#[test]
+fn a_second_daemon_on_the_same_socket_is_refused() {
+    let lab = Lab::new();
+    let pilot = lab.pilot(ALWAYS_BBR);
+    let ended = lab.spawn_pilot(Place::here(), ALWAYS_BBR, &[]).ended();
+    assert_eq!(ended.status, Some(5));
+    let [line] = ended.errors()[..] else {
+        panic!("{}", ended.stderr)
+    };
+    assert!(line.contains(&pilot.pid().to_string()), "{line}");
+    assert_eq!(pilot.status()["attached"], true);
+}
+
+#[test]
+fn a_second_daemon_on_the_same_sockets_is_refused() {
+    let lab = Lab::new();
+    let pilot = lab.pilot(ALWAYS_BBR);
+    let below = Cgroup::below(lab.cgroup.path());
+    for cgroup in [lab.cgroup.path(), below.path()] {
+        let dir = tempfile::tempdir().unwrap();
+        let ended = Daemon::spawn(Place::here(), cgroup, dir.path(), ALWAYS_BBR, &[]).ended();
+        assert_eq!(
+            (ended.status, ended.errors().len()),
+            (Some(5), 1),
+            "{}",
+            ended.stderr
+        );
+    }
+    assert_eq!(attached(lab.cgroup.path()), ["tcpilot"]);
+    assert_eq!(pilot.status()["attached"], true);
+}
+
+#[test]
+fn a_dry_run_sets_nothing_but_decides_and_records() {
+    let lab = Lab::new();
+    let _sink = Sink::new(&lab.net.far, 5300);
+    let pilot = lab.pilot_with(ALWAYS_BBR, &["--dry-run"]);
+    assert_eq!(pilot.status()["dry_run"], true);
+    let mut application = lab.actor();
+    application.tell(&format!("connect {FAR}:5300"));
+    assert_eq!(application.tell("cc"), "reno");
+    application.tell("send 1000000");
+    application.tell("close");
+    pilot.wait_closed(1);
+    let explained = pilot.ask(&format!("explain {FAR}"));
+    let decision = &explained["paths"][0]["decisions"][0];
+    assert_eq!(
+        (&decision["arm"], &decision["dry_run"]),
+        (&"bbr".into(), &true.into())
+    );
+    let path = pilot.path(FAR_PATH);
+    assert!(path["max_delivery_rate"].is_u64(), "{path}");
+    assert_eq!(
+        (&arm(&path, "bbr")["count"], &path["connections"]),
+        (&0.into(), &1.into())
+    );
+}
+
+#[test]
+fn when_its_cgroup_is_removed_it_ends_with_one_clear_line() {
+    let lab = Lab::new();
+    let mut pilot = lab.pilot(ALWAYS_BBR);
+    lab.cgroup.remove();
+    let ended = pilot.ended();
+    assert_eq!(ended.status, Some(1));
+    let [line] = ended.errors()[..] else {
+        panic!("{}", ended.stderr)
+    };
+    let name = lab.cgroup.path().to_str().unwrap();
+    assert!(
+        line.contains(name) && line.contains("was removed"),
+        "{line}"
+    );
+    assert!(!pilot.socket().exists());
+}

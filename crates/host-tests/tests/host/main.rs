@@ -1,0 +1,34 @@
+//! Behaviour that every kernel from 6.1 must show, with nothing but reno, cubic, bbr and tbf.
+//!
+//! Needs root. Run by `make host-test` natively, and by `crates/host-tests/run.sh` in machines.
+
+mod alone;
+mod answers;
+mod learning;
+mod life;
+mod loss;
+mod neighbours;
+mod paths;
+mod starting;
+
+/// Every connection gets bbr, from the first on, where the pilot may choose.
+pub const ALWAYS_BBR: &str = r#"
+    arms = ["bbr"]
+    replace_defaults = ["reno"]
+    [learner]
+    min_instances = 0
+    epsilon = 0
+    [rescue]
+    algorithm = ""
+"#;
+
+/// Nothing but the default: what happens is measured, not changed.
+pub const ALWAYS_RENO: &str = r#"
+    arms = ["reno"]
+    replace_defaults = ["reno"]
+    [learner]
+    min_instances = 0
+    epsilon = 0
+    [rescue]
+    algorithm = ""
+"#;

@@ -1,0 +1,120 @@
+//! What is one path, and what is another.
+
+use tcpilot_host_tests::{Actor, FAR, Lab, NEAR, PORT, Pair, Place, Sink, arm, until};
+
+use crate::{ALWAYS_BBR, ALWAYS_RENO};
+
+#[test]
+fn two_destinations_behind_one_gateway_are_two_paths() {
+    let lab = Lab::new();
+    let pilot = lab.pilot(ALWAYS_RENO);
+    lab.upload("10.64.0.1", 2, 200_000);
+    lab.upload("10.65.0.1", 1, 200_000);
+    pilot.wait_closed(3);
+    assert_eq!(pilot.prefixes(), ["10.64.0.1", "10.65.0.1"]);
+    assert_eq!(pilot.path("10.64.0.1")["connections"], 2);
+    assert_eq!(pilot.path("10.65.0.1")["connections"], 1);
+}
+
+#[test]
+fn public_destinations_share_a_path_by_prefix() {
+    let lab = Lab::new();
+    let pilot = lab.pilot(ALWAYS_RENO);
+    for to in ["8.8.8.8", "8.8.8.9", "9.9.9.9"] {
+        lab.upload(to, 1, 200_000);
+    }
+    pilot.wait_closed(3);
+    assert_eq!(pilot.prefixes(), ["8.8.8.0/24", "9.9.9.0/24"]);
+    assert_eq!(pilot.path("8.8.8.0/24")["connections"], 2);
+}
+
+#[test]
+fn ipv4_is_one_path_through_either_kind_of_socket_and_ipv6_is_another() {
+    let lab = Lab::new();
+    let pilot = lab.pilot(ALWAYS_RENO);
+    let _sink = Sink::new(&lab.net.far, 5300);
+    for to in [
+        "10.77.0.2:5300",
+        "[::ffff:10.77.0.2]:5300",
+        "[fd77::2]:5300",
+    ] {
+        let mut application = lab.actor();
+        application.tell(&format!("connect {to}"));
+        application.tell("close");
+    }
+    pilot.wait_closed(3);
+    assert_eq!(pilot.prefixes(), ["10.77.0.2", "fd77::2"]);
+    assert_eq!(pilot.path("10.77.0.2")["connections"], 2);
+}
+
+#[test]
+fn a_dual_stack_listener_steers_ipv4_clients_on_their_ipv4_path() {
+    let lab = Lab::new();
+    let _server = lab.serve_in_cgroup(5202);
+    let pilot = lab.pilot(ALWAYS_BBR);
+    let download = format!("bulk --to {FAR}:5202 --bytes 1M --reverse");
+    let ended = lab.try_run(Place::outside(&lab.net.near), &download);
+    assert!(ended.status.success());
+    pilot.wait_closed(1);
+    assert_eq!(pilot.prefixes(), [NEAR]);
+    let explained = pilot.ask(&format!("explain {NEAR}"));
+    let decision = &explained["paths"][0]["decisions"][0];
+    assert_eq!(
+        (&decision["side"], &decision["arm"]),
+        (&"accept".into(), &"bbr".into())
+    );
+    assert_eq!(arm(&pilot.path(NEAR), "bbr")["samples"], 1);
+}
+
+#[test]
+fn the_same_address_in_two_namespaces_is_two_paths() {
+    let lab = Lab::new();
+    let twin = Pair::new();
+    let _sink = Sink::new(&twin.far, PORT);
+    let pilot = lab.pilot(ALWAYS_RENO);
+    lab.upload(FAR, 2, 200_000);
+    let mut application = Actor::new(Place::new(&twin.near, &lab.cgroup));
+    application.tell(&format!("connect {FAR}:{PORT}"));
+    application.tell("close");
+    pilot.wait_closed(3);
+    let mut seen: Vec<_> = pilot
+        .paths()
+        .iter()
+        .map(|p| {
+            (
+                p["netns"].as_str().unwrap().to_owned(),
+                p["connections"].as_u64().unwrap(),
+            )
+        })
+        .collect();
+    let mut wanted = vec![
+        (lab.net.near.name().to_owned(), 2),
+        (twin.near.name().to_owned(), 1),
+    ];
+    seen.sort();
+    wanted.sort();
+    assert_eq!(seen, wanted);
+    assert_eq!(pilot.prefixes(), ["10.77.0.2", "10.77.0.2"]);
+}
+
+#[test]
+fn a_full_map_evicts_and_keeps_learning() {
+    let lab = Lab::new();
+    let pilot = lab.pilot(&format!("paths_max = 64\n{ALWAYS_RENO}"));
+    lab.run(&format!(
+        "spread --to-prefix 10.64.0.0/14 --port {PORT} --distinct 500"
+    ));
+    lab.upload("10.67.200.1", 3, 200_000);
+    until("the last uploads were charged", || {
+        let charged = pilot.status()["charged"].as_u64()?;
+        (charged == 3).then_some(())
+    });
+    assert_eq!(pilot.status()["paths_max"], 64);
+    assert!(pilot.status()["paths"].as_u64().unwrap() <= 64);
+    let path = pilot.path("10.67.200.1");
+    assert_eq!(
+        (&path["connections"], &arm(&path, "reno")["samples"]),
+        (&3.into(), &3.into())
+    );
+    assert_eq!(pilot.opened("no-arm"), 0, "a path could not be stored");
+}

@@ -1,0 +1,114 @@
+//! What needs netem, HTCP and DCTCP. Run in machines only, by `crates/host-tests/run.sh`.
+
+use tcpilot_host_tests::{Actor, FAR, Lab, PORT, Place, Shape, Sink, arm, sh};
+
+const FAR_PATH: &str = "10.77.0.2";
+
+fn config(arms: &str) -> String {
+    format!(
+        r#"
+        arms = {arms}
+        replace_defaults = ["reno"]
+        [learner]
+        min_instances = 0
+        epsilon = 0
+        [rescue]
+        algorithm = ""
+        "#
+    )
+}
+
+fn set_ecn(lab: &Lab, mode: &str) {
+    for netns in [&lab.net.near, &lab.net.far] {
+        netns.sysctl("net/ipv4/tcp_ecn", mode);
+    }
+}
+
+#[test]
+fn dctcp_is_never_chosen_without_negotiated_ecn() {
+    let lab = Lab::new();
+    set_ecn(&lab, "0");
+    let pilot = lab.pilot(&config(r#"["reno", "dctcp"]"#));
+    assert_eq!(pilot.status()["arms"], serde_json::json!(["reno", "dctcp"]));
+    lab.upload(FAR, 12, 200_000);
+    pilot.wait_closed(12);
+    let path = pilot.path(FAR_PATH);
+    assert_eq!(
+        (&arm(&path, "dctcp")["count"], &arm(&path, "reno")["count"]),
+        (&0.into(), &12.into())
+    );
+}
+
+#[test]
+fn with_dctcp_alone_and_no_ecn_the_default_stays() {
+    let lab = Lab::new();
+    set_ecn(&lab, "0");
+    let _sink = Sink::new(&lab.net.far, 5300);
+    let pilot = lab.pilot(&config(r#"["dctcp"]"#));
+    let mut application = lab.actor();
+    application.tell(&format!("connect {FAR}:5300"));
+    assert_eq!(application.tell("cc"), "reno");
+    assert_eq!(pilot.opened("no-arm"), 1);
+}
+
+#[test]
+fn dctcp_may_be_chosen_where_ecn_was_negotiated() {
+    let lab = Lab::new();
+    set_ecn(&lab, "1");
+    let _sink = Sink::new(&lab.net.far, 5300);
+    let pilot = lab.pilot(&config(r#"["dctcp"]"#));
+    let mut application = lab.actor();
+    application.tell(&format!("connect {FAR}:5300"));
+    assert_eq!(application.tell("cc"), "dctcp");
+    let mut server = Actor::new(Place::new(&lab.net.far, &lab.cgroup));
+    server.tell("listen 0.0.0.0:5401");
+    Actor::new(Place::outside(&lab.net.near)).tell(&format!("connect {FAR}:5401"));
+    server.tell("accept");
+    assert_eq!(server.tell("cc"), "dctcp");
+    assert_eq!(pilot.opened("untried"), 2);
+}
+
+#[test]
+fn the_module_of_an_arm_is_loaded_when_the_arm_is_asked_for() {
+    let registered = || sh("sysctl -n net.ipv4.tcp_available_congestion_control");
+    assert!(!registered().contains("htcp"));
+    let lab = Lab::new();
+    let _sink = Sink::new(&lab.net.far, 5300);
+    let pilot = lab.pilot(&config(r#"["htcp"]"#));
+    assert!(registered().contains("htcp"));
+    assert_eq!(pilot.status()["arms_missing"], serde_json::json!([]));
+    let mut application = lab.actor();
+    application.tell(&format!("connect {FAR}:5300"));
+    assert_eq!(application.tell("cc"), "htcp");
+}
+
+#[test]
+fn under_random_loss_bbr_becomes_the_arm_of_choice() {
+    let lab = Lab::new();
+    lab.net.shape(Shape::Of(
+        "netem delay 10ms loss 5% rate 40mbit limit 10000",
+    ));
+    let pilot = lab.pilot(&config(r#"["reno", "bbr"]"#));
+    for count in 1..=8 {
+        lab.run(&format!("bulk --to {FAR}:{PORT} --bytes 700k"));
+        pilot.wait_closed(count);
+    }
+    let path = pilot.path(FAR_PATH);
+    let cost = |name| arm(&path, name)["cost"].as_u64().unwrap();
+    assert!(cost("bbr") < cost("reno"), "{path}");
+    assert!(arm(&path, "bbr")["greedy"].as_u64().unwrap() >= 4, "{path}");
+    let min_rtt_us = path["min_rtt_us"].as_u64().unwrap();
+    assert!((10_000..30_000).contains(&min_rtt_us), "{min_rtt_us}");
+}
+
+#[test]
+fn under_random_loss_a_connection_is_rescued() {
+    let lab = Lab::new();
+    lab.net.shape(Shape::Of("netem delay 5ms loss 5%"));
+    let rescue = config(r#"["reno"]"#).replace("algorithm = \"\"", "");
+    let pilot = lab.pilot(&rescue);
+    lab.upload(FAR, 1, 1_000_000);
+    pilot.wait_closed(1);
+    assert_eq!(pilot.status()["rescues"], 1);
+    assert_eq!(arm(&pilot.path(FAR_PATH), "reno")["samples"], 1);
+}

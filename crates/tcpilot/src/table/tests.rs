@@ -1,0 +1,242 @@
+//! Each table is compared whole with its copy in `golden/`; after a change that is meant,
+//! `TCPILOT_RENEW=1 cargo test -p tcpilot table` writes the copies anew, and their diff is reviewed.
+
+use std::{fs, path::PathBuf};
+
+use super::*;
+use crate::views::{DecisionView, ExplainedPath};
+
+fn assert_golden(name: &str, text: &str) {
+    let file =
+        PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("src/table/golden/{name}.txt"));
+    if std::env::var_os("TCPILOT_RENEW").is_some() {
+        fs::write(&file, text).unwrap();
+    }
+    let stored = fs::read_to_string(&file).unwrap();
+    assert_eq!(text, stored, "{} differs", file.display());
+}
+
+fn arm(
+    name: &str,
+    cost: u64,
+    count: u32,
+    greedy: u32,
+    rate_bytes_per_s: u64,
+    share: f64,
+) -> ArmView {
+    ArmView {
+        name: name.to_owned(),
+        cost: Some(cost),
+        count,
+        greedy,
+        samples: count,
+        rescued: 0,
+        min_rtt_us: Some(20_050),
+        max_delivery_rate: Some(rate_bytes_per_s),
+        share,
+    }
+}
+
+fn unused_arm(name: &str) -> ArmView {
+    ArmView {
+        cost: None,
+        min_rtt_us: None,
+        max_delivery_rate: None,
+        ..arm(name, 0, 0, 0, 0, 0.0)
+    }
+}
+
+fn lossy_path() -> PathView {
+    PathView {
+        path: "203.0.113.0/24".parse().unwrap(),
+        netns: "host".to_owned(),
+        policy: "default".to_owned(),
+        min_rtt_us: Some(20_050),
+        srtt_us: Some(23_800),
+        max_delivery_rate: Some(2_262_500),
+        ssthresh: Some(46),
+        flow_count: 1,
+        connections: 94,
+        loss_ratio: Some(0.0512),
+        age_s: 0.4,
+        arms: vec![
+            arm("cubic", 745_594, 9, 2, 987_500, 0.0125),
+            arm("bbr", 12_189, 83, 78, 2_262_500, 0.9625),
+            arm("htcp", 803_114, 2, 0, 425_000, 0.0125),
+            unused_arm("dctcp"),
+        ],
+    }
+}
+
+fn new_path() -> PathView {
+    PathView {
+        path: "2001:db8:7::/48".parse().unwrap(),
+        netns: "blue".to_owned(),
+        policy: "backup".to_owned(),
+        min_rtt_us: Some(310),
+        srtt_us: None,
+        max_delivery_rate: None,
+        ssthresh: None,
+        flow_count: 0,
+        connections: 1,
+        loss_ratio: None,
+        age_s: 3601.0,
+        arms: vec![unused_arm("cubic"), unused_arm("bbr")],
+    }
+}
+
+fn decision(age_s: f64, arm: Option<&str>, why: Why) -> DecisionView {
+    DecisionView {
+        age_s,
+        arm: arm.map(str::to_owned),
+        why: why.word().to_owned(),
+        because: why.sentence().to_owned(),
+        side: "connect".to_owned(),
+        local_port: 54_334,
+        remote_port: 443,
+        dry_run: false,
+    }
+}
+
+fn flow(cc: &str, why: Why) -> FlowView {
+    FlowView {
+        netns: "host".to_owned(),
+        local: "192.0.2.4:54334".to_owned(),
+        remote: "203.0.113.9:443".to_owned(),
+        cc: cc.to_owned(),
+        why: why.word().to_owned(),
+        arm: Some(cc.to_owned()),
+        policy: "default".to_owned(),
+        side: "connect".to_owned(),
+        srtt_us: Some(21_300),
+        min_rtt_us: Some(20_050),
+        delivery_rate: Some(2_125_000),
+        app_limited: false,
+        loss_ratio: Some(0.048),
+        bytes_acked: 1_000_000,
+        cwnd: 92,
+        ssthresh: None,
+        age_s: Some(12.3),
+        dry_run: false,
+    }
+}
+
+fn flow_left_alone() -> FlowView {
+    FlowView {
+        remote: "[2001:db8:7::1]:22".to_owned(),
+        netns: "blue".to_owned(),
+        srtt_us: None,
+        delivery_rate: None,
+        loss_ratio: None,
+        age_s: None,
+        ..flow("cubic", Why::Application)
+    }
+}
+
+fn running() -> Status {
+    let connections = [
+        (Why::Few, 3),
+        (Why::Greedy, 80),
+        (Why::Explore, 11),
+        (Why::Application, 4),
+    ];
+    Status {
+        version: "0.1.0".to_owned(),
+        pid: 4711,
+        kernel: "6.12.0".to_owned(),
+        cgroup: "/sys/fs/cgroup".to_owned(),
+        uptime_s: 7384,
+        dry_run: false,
+        attached: true,
+        learner: "epsilon-greedy".to_owned(),
+        arms: ["cubic", "bbr"].map(str::to_owned).to_vec(),
+        arms_missing: vec!["htcp is not there: left out".to_owned()],
+        rescue: Some("bbr".to_owned()),
+        paths: 2,
+        paths_max: 16_384,
+        connections: connections
+            .map(|(why, n)| (why.word().to_owned(), n))
+            .into(),
+        closed: 90,
+        charged: 85,
+        rescues: 6,
+        degraded: vec!["a sample was given up (2 times)".to_owned()],
+        bpf_events: 1000,
+        bpf_ns: 640_000,
+        resident_bytes: 9_300_000,
+        state: "/var/lib/tcpilot/state.db".to_owned(),
+    }
+}
+
+#[test]
+fn the_table_of_paths_reads_as_its_copy() {
+    assert_golden("paths", &paths(&[lossy_path(), new_path()]));
+}
+
+#[test]
+fn no_path_is_said_in_words() {
+    assert_golden("paths-none", &paths(&[]));
+}
+
+#[test]
+fn the_table_of_flows_reads_as_its_copy() {
+    assert_golden(
+        "flows",
+        &flows(&[flow("bbr", Why::Rescued), flow_left_alone()]),
+    );
+}
+
+#[test]
+fn an_explanation_reads_as_its_copy() {
+    let explained = Explanation {
+        address: "203.0.113.9".to_owned(),
+        paths: vec![ExplainedPath {
+            path: lossy_path(),
+            decisions: vec![
+                decision(0.5, Some("cubic"), Why::Rescued),
+                decision(1.2, Some("bbr"), Why::Greedy),
+                decision(61.0, None, Why::Few),
+            ],
+        }],
+        flows: vec![flow("bbr", Why::Rescued)],
+    };
+    assert_golden("explain", &explanation(&explained));
+}
+
+#[test]
+fn an_address_without_a_path_is_explained_in_words() {
+    let explained = Explanation {
+        address: "203.0.113.9".to_owned(),
+        paths: Vec::new(),
+        flows: Vec::new(),
+    };
+    assert_golden("explain-none", &explanation(&explained));
+}
+
+#[test]
+fn the_status_reads_as_its_copy() {
+    assert_golden("status", &status(&running()));
+}
+
+#[test]
+fn the_report_reads_as_its_copy() {
+    assert_golden("report", &report(&running(), &[lossy_path(), new_path()]));
+}
+
+#[test]
+fn the_report_of_a_dry_run_says_so() {
+    let dry = Status {
+        dry_run: true,
+        ..running()
+    };
+    assert_golden("report-dry-run", &report(&dry, &[]));
+}
+
+#[test]
+fn rates_and_times_are_written_in_the_units_people_use() {
+    assert_eq!(bits(Some(125)), "1.0 kbit/s");
+    assert_eq!(bits(Some(12_500_000)), "100.0 Mbit/s");
+    assert_eq!(bits(None), "-");
+    assert_eq!(rtt(Some(9)), "9 us");
+    assert_eq!(rtt(Some(100_000)), "100.0 ms");
+}
