@@ -12,6 +12,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 PYTHON := $(CURDIR)/.cache/venv/bin/python
 BIN := $(CURDIR)/.cache/venv/bin
 CARGO := cargo --locked
+EXPERIMENTS = $(PYTHON) -m tcplab.pilot --binaries $(abspath $(TARGET))/release
 KERNELS := 6.1 6.12 6.18 7.2
 
 help: ## say what there is
@@ -50,8 +51,14 @@ vm-test: setup ## behaviour on every kernel, in virtual machines
 vm-test-ends: setup ## behaviour on the oldest and the newest of them
 	PYTHON=$(PYTHON) crates/host-tests/run.sh $(firstword $(KERNELS)) $(lastword $(KERNELS))
 
+bench: setup release ## what the pilot costs per connection, in virtual time
+	$(EXPERIMENTS) cost
+
+lab: setup release ## every published experiment (hours), and docs/results.md from them
+	for name in choice cost short bulk memory scale report; do $(EXPERIMENTS) $$name; done
+
 release:
 	@scripts/setup build
 	@$(CARGO) build --release --quiet --bins
 
-.PHONY: help setup run demo test check unit-test host-test vm-test vm-test-ends release
+.PHONY: help setup run demo test check unit-test host-test vm-test vm-test-ends bench lab release

@@ -100,7 +100,7 @@ struct tp_decision {
 	__u8 why;	   /* enum tp_why */
 	__u16 remote_port; /* host byte order */
 	__u16 local_port;
-	__u8 active; /* 1: connect, 0: accept */
+	__u8 flags; /* enum tp_conn_flags */
 	__u8 dry_run;
 };
 
@@ -140,10 +140,11 @@ struct tp_bucket {
 };
 
 enum tp_conn_flags {
-	TP_CONN_ACTIVE = 1,    /* connect, not accept */
-	TP_CONN_RESCUED = 2,   /* switched after heavy loss */
-	TP_CONN_LOSS_SEEN = 4, /* the loss rule has spoken: once per connection */
-	TP_CONN_DRY_RUN = 8,   /* decided, but nothing was set */
+	TP_CONN_ACTIVE = 1,	   /* connect, not accept */
+	TP_CONN_RESCUED = 2,	   /* switched after heavy loss */
+	TP_CONN_LOSS_SEEN = 4,	   /* the loss rule has spoken: once per connection */
+	TP_CONN_DRY_RUN = 8,	   /* decided, but nothing was set */
+	TP_CONN_SIDE_UNKNOWN = 16, /* rescued later: connect or accept was not kept */
 };
 
 /* What is remembered of a connection whose algorithm the pilot changed, in its
@@ -152,7 +153,6 @@ enum tp_conn_flags {
 struct tp_conn {
 	__u64 path_born_ns;
 	__u64 opened_ns;
-	__u64 rescue_rate; /* delivery rate of the arm when the rescue came */
 	__u32 rescue_min_rtt_us;
 	__u32 cc_key; /* kernel's key of the algorithm that should be in force */
 	__u8 arm;     /* the arm to charge; TP_NO_ARM: none */
@@ -263,7 +263,7 @@ TP_ASSERT_SIZE(tp_decision, 16);
 TP_ASSERT_SIZE(tp_path, 120 + 16 * TP_DECISIONS + 56 * TP_MAX_ARMS);
 TP_ASSERT_SIZE(tp_slot, 32 + sizeof(struct tp_path));
 TP_ASSERT_SIZE(tp_bucket, 8 + TP_WAYS * (4 + sizeof(struct tp_slot)));
-TP_ASSERT_SIZE(tp_conn, 40);
+TP_ASSERT_SIZE(tp_conn, 32);
 TP_ASSERT_SIZE(tp_flow, 120);
 TP_ASSERT_SIZE(tp_policy_config, 8);
 TP_ASSERT_SIZE(tp_rule, 56);

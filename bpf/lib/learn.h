@@ -303,10 +303,10 @@ TP_INLINE void tp_learn_path(const struct tp_config *cfg, struct tp_path *path,
 
 /*
  * Charges an arm; says whether it did.  rate and min_rtt_us are what the arm
- * itself has shown: for a rescued connection those of the time before the
- * rescue.  failed: the connection timed out with data under way, so the arm's
- * best rate of other times does not excuse it: its own counts, 0 when it had
- * none, and where the path has no rate to compare with, it is as if it had.
+ * itself has shown.  failed: the connection timed out with data under way, or had
+ * to be rescued, so the arm's best rate of other times does not excuse it: its
+ * own counts, 0 when it had none, and where the path has no rate to compare with,
+ * it is as if it had.
  *
  * An arm of which no rate is known, on a path that has one, is not charged: its
  * connections were limited by the application, and that is no evidence that

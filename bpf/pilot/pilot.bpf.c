@@ -10,8 +10,8 @@
  *    and not before the SYN because only now it is known whether ECN was
  *    negotiated; no data has been sent yet.
  *  - a retransmission: where loss is heavy the connection is rescued, once.
- *    The rescue stays an outcome of the arm first chosen: what that arm had
- *    shown by then is kept, and charged at the end.
+ *    The rescue stays an outcome of the arm first chosen, which is charged with
+ *    it at the end.
  *  - the transition to CLOSE, which every end passes (close, reset, time-out,
  *    abort) and by which all data is out: measure, update path and arm.
  *
@@ -118,7 +118,7 @@ static __always_inline void record_decision(const struct tcp_sock *tp, struct tp
 	d->why = why;
 	d->remote_port = tp_remote_port(tp);
 	d->local_port = tp_local_port(tp);
-	d->active = flags & TP_CONN_ACTIVE;
+	d->flags = flags;
 	d->dry_run = cfg.dry_run;
 }
 
@@ -263,6 +263,7 @@ static __always_inline struct tp_conn *rescuable(struct bpf_sock *sk, const stru
 	if (hands_off(tp, policy) != TP_WHY_UNSEEN)
 		return 0;
 	fresh.opened_ns = bpf_ktime_get_coarse_ns();
+	fresh.flags = TP_CONN_SIDE_UNKNOWN;
 	fresh.arm = arm_in_force(tp);
 	fresh.cc_key = tp_cc_key(tp);
 	fresh.why = TP_WHY_KEPT;
@@ -279,7 +280,6 @@ static __always_inline int switch_to_rescue(struct bpf_sock_ops *ctx, const stru
 		COUNT(thin_only);
 		return 0;
 	}
-	conn->rescue_rate = tp_sock_rate(tp);
 	conn->rescue_min_rtt_us = tp_valid_rtt_us(tp->rtt_min.s[0].v);
 	if (!cfg.dry_run) {
 		if (!set_cc(ctx, config()->rescue_cc))
@@ -367,10 +367,13 @@ static __always_inline void learn(const struct tcp_sock *tp, struct bpf_sock *sk
 	path->updated_ns = now_ns;
 	tp_learn_path(config(), path, &s, now_ns);
 	if (arm < TP_MAX_ARMS && s.min_rtt_us) {
-		/* Of a rescued connection, what its arm had shown till then. */
+		/* A rescued connection counts as one in which its arm failed: what
+		 * came after was not its doing, and what it had shown by then was
+		 * its slow start. */
 		if (conn && (conn->flags & TP_CONN_RESCUED)) {
-			s.delivery_rate = conn->rescue_rate;
+			s.delivery_rate = 0;
 			s.min_rtt_us = conn->rescue_min_rtt_us;
+			failed = 1;
 		}
 		path->instances++;
 		if (tp_learn_arm(config(), path, arm_at(path, arm), s.delivery_rate, s.min_rtt_us,

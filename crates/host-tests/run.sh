@@ -4,8 +4,9 @@
 #
 #   crates/host-tests/run.sh 6.1 7.2         the kernels' names: see python -m tcplab.vm list
 #
-# $PYTHON is an interpreter that has the lab's package (default: python3). Exits 1 when a kernel
-# failed; its log is printed then.
+# $TESTS names those of the host tests that are wanted (default: all). $PYTHON is an interpreter
+# that has the lab's package (default: python3). Exits 1 when a kernel failed; its log is
+# printed then.
 set -eu
 cd "$(dirname "$0")/../.."
 python=${PYTHON:-python3}
@@ -39,7 +40,7 @@ for kernel in "$@"; do
         --module tcp_bbr -- sh -c "
             status=0; export RUST_BACKTRACE=0
             $copies/deps/vm --test-threads=1 --nocapture || status=1
-            $copies/deps/host --test-threads=1 --nocapture || status=1
+            $copies/deps/host ${TESTS:-} --test-threads=1 --nocapture || status=1
             exit \$status" >"$log" 2>&1 || status=$?
     [ "$status" = 0 ] || { failed=1; cat "$log" >&2; }
     echo "kernel $kernel: status $status after $(($(date +%s) - started)) s"

@@ -2,9 +2,9 @@
 
 use std::{
     fs::{self, File},
-    io::{self, Read},
+    io::{self, Read, Write},
     net::{TcpListener, TcpStream},
-    process::Command,
+    process::{Command, Stdio},
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -46,6 +46,19 @@ impl Netns {
         sh(&format!("ip -n {} {arguments}", self.name));
     }
 
+    /// The same for several lines in one process: in an emulated machine each costs much time.
+    fn ip_batch(&self, lines: &str) {
+        let mut command = Command::new("ip");
+        command.args(["-n", &self.name, "-batch", "-"]);
+        let mut ip = command.stdin(Stdio::piped()).spawn().unwrap();
+        ip.stdin
+            .take()
+            .unwrap()
+            .write_all(lines.as_bytes())
+            .unwrap();
+        assert!(ip.wait().unwrap().success(), "{lines}");
+    }
+
     /// Sets a sysctl in it; the name with slashes.
     ///
     /// # Panics
@@ -85,7 +98,8 @@ pub enum Shape {
     Of(&'static str),
 }
 
-const USUAL: &str = "tbf rate 100mbit burst 64kb latency 50ms";
+// An emulated machine cannot fill much more.
+const USUAL: &str = "tbf rate 20mbit burst 16kb latency 100ms";
 
 /// The two ends. Near is 10.77.0.1 and fd77::1, far is 10.77.0.2 and fd77::2, and answers for
 /// 10.64.0.0/14, 8.0.0.0/7 and fd64::/16 too, to which near has a route through it.
@@ -105,23 +119,13 @@ impl Pair {
             "ip link add eth0 netns {} type veth peer name eth0 netns {}",
             near.name, far.name
         ));
-        for (netns, host) in [(&near, 1), (&far, 2)] {
-            netns.ip(&format!("addr add 10.77.0.{host}/24 dev eth0"));
-            netns.ip(&format!("addr add fd77::{host}/64 dev eth0 nodad"));
-            netns.ip("link set eth0 up");
+        near.ip_batch(&(ends(1) + &routes(|prefix, gateway| format!("{prefix} via {gateway}"))));
+        far.ip_batch(&(ends(2) + &routes(|prefix, _| format!("local {prefix} dev lo"))));
+        for netns in [&near, &far] {
             sh(&format!(
                 "tc -n {} qdisc add dev eth0 root {USUAL}",
                 netns.name
             ));
-        }
-        for prefix in ["10.64.0.0/14", "8.0.0.0/7", "fd64::/16"] {
-            let gateway = if prefix.contains(':') {
-                "fd77::2"
-            } else {
-                "10.77.0.2"
-            };
-            near.ip(&format!("route add {prefix} via {gateway}"));
-            far.ip(&format!("route add local {prefix} dev lo"));
         }
         Self { near, far }
     }
@@ -137,6 +141,25 @@ impl Pair {
             self.near.name
         ));
     }
+}
+
+fn ends(host: u8) -> String {
+    format!(
+        "addr add 10.77.0.{host}/24 dev eth0\n\
+         addr add fd77::{host}/64 dev eth0 nodad\n\
+         link set eth0 up\n"
+    )
+}
+
+/// A line for each prefix that the far end answers for.
+fn routes(route: impl Fn(&str, &str) -> String) -> String {
+    [
+        ("10.64.0.0/14", "10.77.0.2"),
+        ("8.0.0.0/7", "10.77.0.2"),
+        ("fd64::/16", "fd77::2"),
+    ]
+    .map(|(prefix, gateway)| format!("route add {}\n", route(prefix, gateway)))
+    .concat()
 }
 
 impl Default for Pair {

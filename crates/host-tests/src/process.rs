@@ -42,6 +42,13 @@ pub fn sh(line: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
+/// capabilities(7), by number.
+pub const CAP_NET_ADMIN: u32 = 12;
+/// As above.
+pub const CAP_PERFMON: u32 = 38;
+/// As above.
+pub const CAP_BPF: u32 = 39;
+
 /// What a process may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Capabilities {

@@ -23,7 +23,7 @@ pub enum Error {
         source: io::Error,
     },
     /// Another tcpilot steers the same sockets.
-    #[error("another tcpilot is already attached to {} or a cgroup above it", .0.display())]
+    #[error("another tcpilot is already attached to {}, or to a cgroup above or below it", .0.display())]
     AlreadyAttached(PathBuf),
     /// The kernel refused a program, most likely the verifier.
     #[error("the kernel refused tcpilot's BPF programs: {0}")]

@@ -100,6 +100,30 @@ pub fn cgroup_id(path: &Path) -> Result<u64, Error> {
     Ok(meta.ino())
 }
 
+/// Locks a cgroup, of which `dir` is the open directory, against other instances, unless one has
+/// locked it, or a cgroup above or below it: says whether it did. The lock lasts as long as `dir`.
+///
+/// Asking the kernel for the programs of a cgroup does not replace this: their names are for
+/// CAP_SYS_ADMIN, and those of the cgroups below are not told.
+pub(crate) fn lock_subtree(cgroup: &Path, dir: &fs::File) -> bool {
+    let is_cgroup = |path: &&Path| path.join("cgroup.controllers").exists();
+    let mut above = cgroup.ancestors().skip(1).take_while(is_cgroup);
+    dir.try_lock().is_ok() && !above.any(is_locked) && !subtree(cgroup).any(|p| is_locked(&p))
+}
+
+/// What cannot be opened counts as free: it went away, or is not ours to judge.
+fn is_locked(path: &Path) -> bool {
+    fs::File::open(path)
+        .is_ok_and(|dir| matches!(dir.try_lock(), Err(fs::TryLockError::WouldBlock)))
+}
+
+/// The directories below a directory.
+fn subtree(dir: &Path) -> Box<dyn Iterator<Item = PathBuf>> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    let below = entries.filter(|e| e.file_type().is_ok_and(|t| t.is_dir()));
+    Box::new(below.flat_map(|e| std::iter::once(e.path()).chain(subtree(&e.path()))))
+}
+
 /// The inode number of a named network namespace (`ip netns`), or of any namespace file; `None` when
 /// it is not there. A plain number stands for itself.
 pub fn netns_inum(name: &str) -> Option<u32> {
@@ -164,6 +188,28 @@ pub fn registered_algorithms() -> Vec<String> {
 /// The default congestion control of this network namespace.
 pub fn default_algorithm() -> Option<String> {
     words("/proc/sys/net/ipv4/tcp_congestion_control").pop()
+}
+
+/// The congestion control that the kernel was built to start with (CONFIG_DEFAULT_TCP_CONG), from
+/// /proc/config.gz or the file beside the kernel; `None` where neither can be read.
+pub fn built_in_default() -> Option<String> {
+    let release = kernel_release();
+    let files = [
+        format!("/boot/config-{release}"),
+        format!("/lib/modules/{release}/config"),
+    ];
+    let text = fs::File::open("/proc/config.gz")
+        .ok()
+        .and_then(|file| io::read_to_string(flate2::read::GzDecoder::new(file)).ok())
+        .or_else(|| files.iter().find_map(|file| fs::read_to_string(file).ok()))?;
+    built_in_of(&text)
+}
+
+fn built_in_of(config: &str) -> Option<String> {
+    let value = config
+        .lines()
+        .find_map(|line| line.strip_prefix("CONFIG_DEFAULT_TCP_CONG="))?;
+    Some(value.trim_matches('"').to_owned())
 }
 
 fn words(path: &str) -> Vec<String> {
@@ -234,6 +280,13 @@ mod tests {
                       cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n";
         assert_eq!(find_cgroup2(mounts), Some("/sys/fs/cgroup/unified".into()));
         assert_eq!(find_cgroup2("proc /proc proc rw 0 0\n"), None);
+    }
+
+    #[test]
+    fn the_default_of_the_build_is_read() {
+        let text = "CONFIG_DEFAULT_BBR=y\nCONFIG_DEFAULT_TCP_CONG=\"bbr\"\n";
+        assert_eq!(built_in_of(text), Some("bbr".into()));
+        assert_eq!(built_in_of("CONFIG_NET=y\n"), None);
     }
 
     #[test]

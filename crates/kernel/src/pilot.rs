@@ -56,6 +56,8 @@ pub struct Pilot {
     skel: PilotSkel<'static>,
     link: Option<Link>,
     cgroup: PathBuf,
+    /// The cgroup's directory, see [`host::lock_subtree`].
+    _lock: Option<File>,
     buckets: u32,
 }
 
@@ -95,6 +97,7 @@ impl Pilot {
             skel,
             link: None,
             cgroup: PathBuf::new(),
+            _lock: None,
             buckets,
         })
     }
@@ -114,7 +117,9 @@ impl Pilot {
             path: cgroup.to_path_buf(),
             source,
         })?;
-        if effective_programs(&dir).iter().any(|name| name == PROGRAM) {
+        let taken = !host::lock_subtree(cgroup, &dir)
+            || effective_programs(&dir).iter().any(|name| name == PROGRAM);
+        if taken {
             return Err(Error::AlreadyAttached(cgroup.to_path_buf()));
         }
         let link = self.skel.progs.tcpilot.attach_cgroup(dir.as_raw_fd());
@@ -123,6 +128,7 @@ impl Pilot {
             source,
         })?);
         self.cgroup = cgroup.to_path_buf();
+        self._lock = Some(dir);
         Ok(())
     }
 

@@ -4,8 +4,8 @@
 
 use serde::{Deserialize, Serialize};
 use tcpilot_abi::{
-    TP_CONN_ACTIVE, TP_CONN_DRY_RUN, TP_DECISIONS, Why, tp_config, tp_decision, tp_flow, tp_path,
-    tp_path_key, tp_window32, tp_window64,
+    TP_CONN_ACTIVE, TP_CONN_DRY_RUN, TP_CONN_SIDE_UNKNOWN, TP_DECISIONS, Why, tp_config,
+    tp_decision, tp_flow, tp_path, tp_path_key, tp_window32, tp_window64,
 };
 use tcpilot_policy::{prefix::Prefix, shares};
 
@@ -86,7 +86,7 @@ pub struct DecisionView {
     pub why: String,
     /// A sentence.
     pub because: String,
-    /// `connect` or `accept`.
+    /// `connect` or `accept`; `either` where it was not kept.
     pub side: String,
     /// This host's port.
     pub local_port: u16,
@@ -113,7 +113,7 @@ pub struct FlowView {
     pub arm: Option<String>,
     /// Policy.
     pub policy: String,
-    /// `connect` or `accept`.
+    /// `connect` or `accept`; `either` where it was not kept.
     pub side: String,
     /// Smoothed RTT.
     pub srtt_us: Option<u32>,
@@ -280,7 +280,7 @@ impl Names<'_> {
             arm: self.arm(d.arm),
             why: why.word().to_owned(),
             because: why.sentence().to_owned(),
-            side: side(d.active == 1),
+            side: side(d.flags),
             local_port: d.local_port,
             remote_port: d.remote_port,
             dry_run: d.dry_run == 1,
@@ -297,7 +297,7 @@ impl Names<'_> {
             why: Why::from_number(f.why).word().to_owned(),
             arm: self.arm(f.arm),
             policy: (self.policy)(f.policy),
-            side: side(u32::from(f.flags) & TP_CONN_ACTIVE != 0),
+            side: side(f.flags),
             srtt_us: some(f.srtt_us),
             min_rtt_us: some(f.min_rtt_us),
             delivery_rate: some(f.delivery_rate),
@@ -312,8 +312,16 @@ impl Names<'_> {
     }
 }
 
-fn side(active: bool) -> String {
-    if active { "connect" } else { "accept" }.to_owned()
+fn side(flags: u8) -> String {
+    let flags = u32::from(flags);
+    if flags & TP_CONN_SIDE_UNKNOWN != 0 {
+        "either"
+    } else if flags & TP_CONN_ACTIVE != 0 {
+        "connect"
+    } else {
+        "accept"
+    }
+    .to_owned()
 }
 
 fn endpoint(words: [u32; 4], port: u16) -> String {

@@ -1,8 +1,11 @@
 //! The daemon's life: it leaves no trace, keeps what it learned, and dies without harm.
 
-use std::fs;
+use std::{fs, path::Path};
 
-use tcpilot_host_tests::{Cgroup, Daemon, FAR, Lab, Place, Sink, arm, attached, until};
+use tcpilot_host_tests::{
+    CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON, Capabilities, Cgroup, Daemon, FAR, Lab, Place, Sink, arm,
+    attached, until,
+};
 
 use crate::ALWAYS_BBR;
 
@@ -133,23 +136,33 @@ fn a_second_daemon_on_the_same_socket_is_refused() {
     assert_eq!(pilot.status()["attached"], true);
 }
 
+/// One that shares no file with the first.
+fn assert_second_is_refused(place: Place<'_>, cgroup: &Path) {
+    let dir = tempfile::tempdir().unwrap();
+    let ended = Daemon::spawn(place, cgroup, dir.path(), ALWAYS_BBR, &[]).ended();
+    let lines = ended.errors().len();
+    assert_eq!((ended.status, lines), (Some(5), 1), "{}", ended.stderr);
+}
+
 #[test]
 fn a_second_daemon_on_the_same_sockets_is_refused() {
     let lab = Lab::new();
-    let pilot = lab.pilot(ALWAYS_BBR);
     let below = Cgroup::below(lab.cgroup.path());
-    for cgroup in [lab.cgroup.path(), below.path()] {
-        let dir = tempfile::tempdir().unwrap();
-        let ended = Daemon::spawn(Place::here(), cgroup, dir.path(), ALWAYS_BBR, &[]).ended();
-        assert_eq!(
-            (ended.status, ended.errors().len()),
-            (Some(5), 1),
-            "{}",
-            ended.stderr
-        );
+    let three = Place {
+        capabilities: Capabilities::Only(&[CAP_NET_ADMIN, CAP_PERFMON, CAP_BPF]),
+        ..Place::here()
+    };
+    for place in [Place::here(), three] {
+        let pilot = lab.spawn_pilot(place, ALWAYS_BBR, &[]).ready();
+        assert_second_is_refused(place, lab.cgroup.path());
+        assert_second_is_refused(place, below.path());
+        assert_eq!(attached(lab.cgroup.path()), ["tcpilot"]);
+        assert_eq!(pilot.status()["attached"], true);
     }
-    assert_eq!(attached(lab.cgroup.path()), ["tcpilot"]);
-    assert_eq!(pilot.status()["attached"], true);
+    let dir = tempfile::tempdir().unwrap();
+    let _lower = Daemon::spawn(three, below.path(), dir.path(), ALWAYS_BBR, &[]).ready();
+    assert_second_is_refused(three, lab.cgroup.path());
+    assert_eq!(attached(lab.cgroup.path()), [""; 0]);
 }
 
 #[test]

@@ -1,12 +1,10 @@
 //! Privileges and arms: what it starts with, and what it says when it cannot.
 
-use tcpilot_host_tests::{Capabilities, FAR, Lab, Place, arm, attached};
+use tcpilot_host_tests::{
+    CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON, Capabilities, FAR, Lab, Place, arm, attached,
+};
 
 use crate::ALWAYS_BBR;
-
-const CAP_NET_ADMIN: u32 = 12;
-const CAP_PERFMON: u32 = 38;
-const CAP_BPF: u32 = 39;
 
 fn with(kept: &'static [u32]) -> Place<'static> {
     Place {

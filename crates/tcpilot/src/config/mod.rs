@@ -76,9 +76,10 @@ settings! {
         /// that the kernel lacks are passed over. dctcp and prague are used only on connections that
         /// negotiated ECN, because without it they silently behave like reno.
         arms: Vec<Algorithm> = known(&["cubic", "bbr", "htcp", "dctcp"]), 1..=8;
-        /// Defaults that may be replaced. Where a network namespace's default is another one, its
+        /// Defaults that may be replaced. `built-in` is the one that the kernel was built with, where
+        /// its build configuration can be read. Where a network namespace's default is another one, its
         /// administrator has set it, and its connections are left alone.
-        replace_defaults: Vec<Algorithm> = known(&["cubic", "reno"]), 1..=4;
+        replace_defaults: Vec<Algorithm> = known(&["cubic", "reno", BUILT_IN]), 1..=4;
         /// Whether connections over loopback are managed too. They cross no network, so there is
         /// nothing to learn.
         manage_loopback: bool = false;
@@ -202,6 +203,9 @@ impl State {
         u64::from(self.max_age_days) * 86400
     }
 }
+
+/// In `replace_defaults`, the default that the kernel was built with.
+pub const BUILT_IN: &str = "built-in";
 
 fn known(names: &[&str]) -> Vec<Algorithm> {
     names

@@ -4,7 +4,7 @@ use tcpilot_abi::tp_config;
 use tcpilot_kernel::{AlgorithmSource, host, load_algorithm};
 
 use crate::{
-    config::{Algorithm, Config},
+    config::{Algorithm, BUILT_IN, Config},
     failure::{Failure, Kind},
 };
 
@@ -48,6 +48,20 @@ pub fn make_usable(asked: &[Algorithm]) -> Result<Arms, Failure> {
     Ok(arms)
 }
 
+/// Puts the name of the kernel's own default for `built-in`; takes the word out where it is unknown or
+/// named beside it.
+pub fn resolve_built_in(defaults: &mut Vec<Algorithm>, built_in: Option<Algorithm>) {
+    let Some(at) = defaults.iter().position(|d| d.as_str() == BUILT_IN) else {
+        return;
+    };
+    match built_in {
+        Some(name) if !defaults.contains(&name) => defaults[at] = name,
+        _ => {
+            defaults.remove(at);
+        }
+    }
+}
+
 fn missing(name: &str, consequence: &str) -> String {
     format!("{name} is neither registered nor a module that loads on this kernel: {consequence}")
 }
@@ -83,6 +97,18 @@ mod tests {
             arms.missing,
             ["nonsense is neither registered nor a module that loads on this kernel: left out"]
         );
+    }
+
+    #[test]
+    fn built_in_stands_for_the_kernels_own_default() {
+        let resolve = |built_in: Option<&str>| {
+            let mut defaults = algorithms(&["cubic", BUILT_IN]);
+            resolve_built_in(&mut defaults, built_in.and_then(Algorithm::new));
+            defaults
+        };
+        assert_eq!(resolve(Some("bbr")), algorithms(&["cubic", "bbr"]));
+        assert_eq!(resolve(Some("cubic")), algorithms(&["cubic"]));
+        assert_eq!(resolve(None), algorithms(&["cubic"]));
     }
 
     #[test]

@@ -24,7 +24,7 @@ use tcpilot_kernel::{Pilot, host};
 
 use crate::{
     cli::{DEFAULT_CONFIG, RunArgs},
-    config::{Config, RuleTemplate},
+    config::{Algorithm, Config, RuleTemplate},
     failure::{Failure, Kind},
     live, protocol,
     state::Store,
@@ -97,7 +97,9 @@ fn stop_flag() -> Result<Arc<AtomicBool>, Failure> {
 }
 
 impl Daemon {
-    fn start(config: Config, args: &RunArgs) -> Result<Daemon, Failure> {
+    fn start(mut config: Config, args: &RunArgs) -> Result<Daemon, Failure> {
+        let built_in = host::built_in_default().and_then(|name| Algorithm::new(&name));
+        arms::resolve_built_in(&mut config.replace_defaults, built_in);
         let root = host::cgroup2_root()?;
         let cgroup = args.cgroup.clone().unwrap_or_else(|| root.clone());
         host::cgroup_id(&cgroup)?;
