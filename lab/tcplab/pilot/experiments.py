@@ -130,7 +130,8 @@ def memory(quick: bool) -> Experiment:
 def scale(quick: bool) -> Experiment:
     """More destinations and more connections than the map of paths has room for."""
     distinct, held = (20000, 2000) if quick else (100000, 19900)
-    script = ["ulimit -n 100000 2>/dev/null || ulimit -n hard", "network_anyip", "serve", *start("tcpilot-any")]
+    script = ["ulimit -n 100000 2>/dev/null || ulimit -n hard"]
+    script += ["network_anyip", "serve", *start("tcpilot-any")]
     script += [mark(what="spread")]
     script += [f"spread --distinct {distinct} --hot {HOT} --hot-share 0.2 >$runtime/spread"]
     script += ["cat $runtime/spread", mark(what="status", at="spread"), "ask status"]

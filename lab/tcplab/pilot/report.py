@@ -154,7 +154,7 @@ def _scale(whole: Results) -> str:
         ["destinations", whole["parameters"]["distinct"]],
         ["paths kept, at most", f"{r['paths']['spread']}, {r['paths_max']}"],
         ["connections to hot destinations", r["hot_connections"]],
-        ["of these remembered", sum(r["hot_flow_counts"])],
+        ["of these remembered", sum(r["hot_path_connections"])],
         ["connections held", whole["parameters"]["held"]],
         ["daemon's resident MB", f"{r['resident']['rss_kb'] / 1000:.1f}"],
     ]

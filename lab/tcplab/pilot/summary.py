@@ -49,11 +49,14 @@ def cost(sections: Sequence[Section]) -> Results:
 
 
 def per_pair(nanoseconds: int, events: int, pairs: int) -> Results:
+    """ValueError where nothing was counted: the tool was not attached."""
+    if not events:
+        raise ValueError("a tool's programs saw no event")
     return {
         "pairs": pairs,
         "events": events,
         "ns": nanoseconds,
-        "ns_per_event": round(nanoseconds / events, 1) if events else None,
+        "ns_per_event": round(nanoseconds / events, 1),
         "events_per_pair": round(events / pairs, 2),
         "ns_per_pair": round(nanoseconds / pairs),
     }
@@ -196,16 +199,16 @@ def scale(sections: Sequence[Section]) -> Results:
         "paths_max": after["spread"]["paths_max"],
         "degraded": {at: status["degraded"] for at, status in after.items()},
         "hot_connections": spread["hot_connections"],
-        "hot_flow_counts": [flow_count(answer) for answer in hot],
+        "hot_path_connections": [connections_of(answer) for answer in hot],
         "resident": first(sections, what="resident").json(),
         "log": first(sections, what="log").text,
     }
 
 
-def flow_count(explained: Any) -> int:
+def connections_of(explained: Any) -> int:
     """Connections that the explained paths remember together."""
     paths = explained["paths"] if isinstance(explained, dict) else explained
-    return sum(int(p.get("path", p)["flow_count"]) for p in paths)
+    return sum(int(p.get("path", p)["connections"]) for p in paths)
 
 
 SUMMARIES: dict[str, Callable[[Sequence[Section]], Results]] = {

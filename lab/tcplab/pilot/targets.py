@@ -82,7 +82,7 @@ def memory(whole: Results) -> list[Verdict]:
 def scale(whole: Results) -> list[Verdict]:
     r = whole["results"]
     errors = r["spread"]["errors"] + r["hold"].get("errors", 0)
-    remembered = sum(r["hot_flow_counts"]) / r["hot_connections"]
+    remembered = sum(r["hot_path_connections"]) / r["hot_connections"]
     return [
         at_most("paths after the spread", r["paths"]["spread"], r["paths_max"]),
         at_most("connections that failed", errors, 0),

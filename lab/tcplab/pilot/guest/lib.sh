@@ -116,12 +116,14 @@ ask() { # subcommand and arguments
 bpftune_start() { # bpftune's further options
     bpftune -d -s "$@" >$runtime/bpftune.log 2>&1 &
     tool=$!
-    until bpftool cgroup show /sys/fs/cgroup | grep -q conn_tuner; do
+    # It attaches and detaches while it finds out what the kernel supports.
+    seen=0
+    until [ $seen -ge 15 ]; do
         kill -0 $tool 2>/dev/null || fail "bpftune: $(tail -n 3 $runtime/bpftune.log)"
         sleep 1
+        seen=$((seen + 1))
+        bpftool cgroup show /sys/fs/cgroup | grep -q conn_tuner || seen=0
     done
-    # Its first summary and the tuners after this one.
-    sleep 5
 }
 
 tool_stop() {
