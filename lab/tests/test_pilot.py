@@ -181,3 +181,13 @@ def test_the_recorded_command_makes_the_results_again() -> None:
     options = cli.make_parser().parse_args(["choice", "--quick", "--out", "/elsewhere"])
     command = cli.command_line(options, "choice-veth-loss10")
     assert command == "python -m tcplab.pilot choice --only veth-loss10 --quick"
+
+
+def test_memory_is_judged_by_its_peak() -> None:
+    whole = {"results": {"resident": {"queries": {"rss_kb": 16_000, "peak_kb": 90_000}}}}
+    assert [v.met for v in targets.verdicts("memory", whole)] == [False]
+
+
+def test_a_tool_that_saw_nothing_has_no_cost() -> None:
+    with pytest.raises(ValueError, match="no event"):
+        summary.per_pair(0, 0, 100)

@@ -50,8 +50,8 @@ def _words(*parts: str) -> str:
 CONDITIONS = {
     c.name: c
     for c in (
-        Condition("veth-loss10", 4, loss_percent=10),
-        Condition("veth-loss5", 4, loss_percent=5),
+        Condition("veth-loss10", 1, loss_percent=10),
+        Condition("veth-loss5", 1, loss_percent=5),
         Condition("veth-clean", 0.1),
         Condition("veth-delay10", 0.4, delay_ms=10),
         Condition("veth-delay100", 2, delay_ms=100),

@@ -14,6 +14,7 @@ Results = dict[str, Any]
 _TOOLS = {
     "none": "no tool",
     "cubic": "cubic",
+    "tcpilot": "tcpilot",
     "tcpilot-few": "tcpilot, new path",
     "tcpilot-learned": "tcpilot, learned path",
     "tcpilot-bbr": "tcpilot, another arm each time",

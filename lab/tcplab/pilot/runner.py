@@ -34,7 +34,7 @@ def run_experiment(experiment: Experiment, out: Path, binaries: Path, command: s
     Raises ExperimentError when the script failed, VmError when the machine did.
     """
     raw = out / f"{experiment.name}.txt"
-    started = time.monotonic()
+    started, commit = time.monotonic(), _commit()
     with raw.open("wb") as file:
         status = (
             _here(experiment, binaries, file)
@@ -49,7 +49,7 @@ def run_experiment(experiment: Experiment, out: Path, binaries: Path, command: s
         "experiment": experiment.name,
         "command": command,
         "parameters": experiment.parameters,
-        "commit": _commit(),
+        "commit": commit,
         "kernel": host["kernel"],
         "sysctls": host["sysctls"],
         "where": "this host" if experiment.here else "machine, virtual time",

@@ -73,7 +73,7 @@ def bulk(whole: Results) -> list[Verdict]:
 
 def memory(whole: Results) -> list[Verdict]:
     return [
-        at_most(f"kB resident, {at}", r["rss_kb"], MOST_RESIDENT_KB)
+        at_most(f"kB resident at the peak, {at}", r["peak_kb"], MOST_RESIDENT_KB)
         for at, r in whole["results"]["resident"].items()
         if not at.startswith("bpftune")
     ]
