@@ -64,6 +64,13 @@ def verdict_lines(name: str, results: Results) -> str:
     )
 
 
+def with_error(way: Results) -> str:
+    """The mean and its standard error, which a few noisy connections leave wide."""
+    error = way["standard_error"]
+    mean = mbit(way["mean_bits_per_s"])
+    return f"{mean} ± {error / 1e6:.2g}" if error else mean
+
+
 def mbit(bits_per_s: float) -> str:
     return f"{bits_per_s / 1e6:.1f}" if bits_per_s < 1e8 else f"{bits_per_s / 1e6:.0f}"
 
@@ -72,12 +79,9 @@ def _choice(choices: dict[str, Results]) -> str:
     rows, lines = [], []
     for name, whole in choices.items():
         r, ways = whole["results"], whole["results"]["ways"]
-        static = [mbit(w["mean_bits_per_s"]) for n, w in ways.items() if n.startswith("static")]
-        adaptive = [
-            f"{mbit(ways[t]['mean_bits_per_s'])} ({r['ratio'][t]:.2f})"
-            for t in ("tcpilot", "bpftune")
-        ]
-        cubic = mbit(ways["cubic"]["mean_bits_per_s"])
+        static = [with_error(w) for n, w in ways.items() if n.startswith("static")]
+        adaptive = [f"{with_error(ways[t])} ({r['ratio'][t]:.2f})" for t in ("tcpilot", "bpftune")]
+        cubic = with_error(ways["cubic"])
         chosen = ways["tcpilot"]["arms"][r["most_chosen"]]
         most = f"{r['most_chosen']}, {chosen} of {whole['parameters']['count']}"
         short_name = name.removeprefix("choice-")
@@ -88,7 +92,7 @@ def _choice(choices: dict[str, Results]) -> str:
 
 
 _CHOICE = """\
-Mean goodput at the receiver. `veth-…` is the published set-up (netem on the sender's device,
+Mean goodput at the receiver, with its standard error. `veth-…` is the published set-up (netem on the sender's device,
 offloads on); `path-…` has a router, netem there, one segment per packet. tcpilot, bpftune and
 cubic: connections from the 26th on, and in parentheses the ratio to cubic; the other static
 arms: all of theirs. tcp_ecn is 1, so that dctcp may be chosen; a dctcp set before the
