@@ -103,23 +103,17 @@ TP_INLINE int tp_cc_was_set(const struct tcp_sock *tp)
 	return BPF_CORE_READ_BITFIELD(&tp->inet_conn, icsk_ca_setsockopt);
 }
 
-/* The last rate sample, 0 where the application, not the path, limited it.
- *
- * 0 too for a single packet where nothing was lost: that is the sample of a FIN
- * sent after all data was acknowledged, which no application limits, and it tells
- * of the RTT.  After losses single packets are what the path lets through. */
-TP_INLINE __u64 tp_rate(const struct tcp_sock *tp, __u32 delivered, __u32 interval_us, __u32 mss,
-			__u32 lost)
+/* The last rate sample, 0 where the application, not the path, limited it. */
+TP_INLINE __u64 tp_rate(const struct tcp_sock *tp, __u32 delivered, __u32 interval_us, __u32 mss)
 {
-	if ((delivered < 2 && !lost) || BPF_CORE_READ_BITFIELD(tp, rate_app_limited))
+	if (BPF_CORE_READ_BITFIELD(tp, rate_app_limited))
 		return 0;
 	return tp_delivery_rate(delivered, interval_us, mss);
 }
 
 TP_INLINE __u64 tp_sock_rate(const struct tcp_sock *tp)
 {
-	return tp_rate(tp, tp->rate_delivered, tp->rate_interval_us, tp->mss_cache,
-		       tp->total_retrans);
+	return tp_rate(tp, tp->rate_delivered, tp->rate_interval_us, tp->mss_cache);
 }
 
 #define TP_SSTHRESH_INFINITE 0x7fffffff
@@ -148,8 +142,13 @@ TP_INLINE void tp_measure(const struct bpf_tcp_sock *ts, const struct tcp_sock *
 {
 	__u32 ssthresh = ts->snd_ssthresh;
 
-	s->delivery_rate =
-	    tp_rate(tp, ts->rate_delivered, ts->rate_interval_us, ts->mss_cache, ts->total_retrans);
+	/* A single packet at the end tells of the RTT, not of a rate: such is the
+	 * sample of a FIN that is sent after all data was acknowledged, and no
+	 * application limits it. */
+	s->delivery_rate = 0;
+	if (ts->rate_delivered > 1)
+		s->delivery_rate =
+		    tp_rate(tp, ts->rate_delivered, ts->rate_interval_us, ts->mss_cache);
 	s->min_rtt_us = tp_valid_rtt_us(ts->rtt_min);
 	s->srtt_us = ts->srtt_us >> 3;
 	s->ssthresh_packets = ssthresh >= TP_SSTHRESH_INFINITE ? 0 : ssthresh;

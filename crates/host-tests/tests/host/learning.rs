@@ -16,7 +16,7 @@ fn a_slow_link_has_a_rate() {
     pilot.wait_closed(1);
     let rate = pilot.path(FAR_PATH)["max_delivery_rate"].as_u64().unwrap();
     // 125 000 bytes per second with headers; the last sample may catch a burst or a pause.
-    assert!((12_000..600_000).contains(&rate), "{rate}");
+    assert!((2_000..600_000).contains(&rate), "{rate}");
 }
 
 #[test]

@@ -25,7 +25,10 @@ fn it_loads_attaches_chooses_learns_and_detaches() {
         bbr["max_delivery_rate"].is_u64() && bbr["min_rtt_us"].is_u64(),
         "{bbr}"
     );
-    assert_eq!(pilot.status()["degraded"], serde_json::json!([]));
+    let mut degraded = pilot.status()["degraded"].as_array().unwrap().clone();
+    // Of the test's own namespace, which is not steered.
+    degraded.retain(|d| !d.as_str().unwrap().starts_with("this host's default"));
+    assert!(degraded.is_empty(), "{degraded:?}");
     let socket = pilot.socket();
     let ended = pilot.end(libc::SIGTERM);
     assert_eq!(

@@ -78,7 +78,7 @@ fn nothing_is_rescued_before_64_segments() {
     let lab = Lab::new();
     lab.net.shape(LOSSY);
     let pilot = lab.pilot(&cubic_and_rescue(""));
-    lab.upload(FAR, 5, 30_000); // 21 segments, and some of them twice
+    lab.upload(FAR, 5, 15_000); // 11 segments, and some of them again
     pilot.wait_closed(5);
     let path = pilot.path("10.77.0.2");
     assert!(path["loss_ratio"].as_f64().unwrap() > 1.0 / 64.0, "{path}");
@@ -90,7 +90,7 @@ fn with_a_lower_bound_the_same_connections_are_rescued() {
     let lab = Lab::new();
     lab.net.shape(LOSSY);
     let pilot = lab.pilot(&cubic_and_rescue("min_segments = 5"));
-    lab.upload(FAR, 5, 30_000);
+    lab.upload(FAR, 5, 15_000);
     pilot.wait_closed(5);
     assert_eq!(pilot.status()["rescues"], 5);
 }

@@ -1,6 +1,10 @@
 //! Behaviour that every kernel from 6.1 must show, with nothing but reno, cubic, bbr and tbf.
 //!
 //! Needs root. Run by `make host-test` natively, and by `crates/host-tests/run.sh` in machines.
+#![allow(
+    clippy::unwrap_used,
+    reason = "clippy takes only the test functions themselves for tests, not their helpers"
+)]
 
 mod alone;
 mod answers;
