@@ -1,0 +1,84 @@
+"""The command line `python -m tcplab.pilot`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from tcplab.pilot import choice, experiments
+from tcplab.pilot.experiments import Experiment
+from tcplab.pilot.report import load, render
+from tcplab.pilot.runner import ExperimentError, run_experiment, save
+from tcplab.pilot.summary import SUMMARIES
+from tcplab.vm import VmError
+
+_REPOSITORY = Path(__file__).resolve().parents[3]
+_REPORT = _REPOSITORY / "docs" / "results.md"
+_RESULTS = _REPOSITORY / "lab" / "results" / "pilot"
+
+EXPERIMENTS: dict[str, Callable[[bool], Experiment]] = {
+    "cost": experiments.cost,
+    "short": experiments.short,
+    "bulk": experiments.bulk,
+    "memory": experiments.memory,
+    "scale": experiments.scale,
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = make_parser().parse_args(arguments)
+    options.out.mkdir(parents=True, exist_ok=True)
+    if options.experiment == "report":
+        _REPORT.write_text(render(load(options.out)))
+        print(_REPORT)
+        return 0
+    try:
+        for experiment in _chosen(options):
+            command = command_line(options, experiment.name)
+            outcome = run_experiment(experiment, options.out, options.binaries, command)
+            results = SUMMARIES[experiment.name.partition("-")[0]](outcome.sections)
+            path = save(options.out, experiment.name, {**outcome.provenance, "results": results})
+            print(path, flush=True)
+    except (ExperimentError, VmError) as problem:
+        print(f"tcplab.pilot: {problem}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def command_line(options: argparse.Namespace, experiment: str) -> str:
+    """The command that makes this experiment's results again, wherever the folders are."""
+    name, _, condition = experiment.partition("-")
+    words = ["python -m tcplab.pilot", name]
+    words += [f"--only {condition}"] if condition else []
+    words += ["--quick"] if options.quick else []
+    return " ".join(words)
+
+
+def _chosen(options: argparse.Namespace) -> list[Experiment]:
+    if options.experiment == "choice":
+        names = options.only or list(choice.CONDITIONS)
+        return [choice.experiment(choice.CONDITIONS[name], options.quick) for name in names]
+    return [EXPERIMENTS[options.experiment](options.quick)]
+
+
+def make_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tcplab.pilot", description=__doc__)
+    parser.add_argument("experiment", choices=["choice", *EXPERIMENTS, "report"])
+    parser.add_argument("--quick", action="store_true", help="fewer rounds: to see that it works")
+    parser.add_argument("--out", type=Path, default=_RESULTS, metavar="DIR")
+    parser.add_argument(
+        "--binaries",
+        type=Path,
+        default=_REPOSITORY / "target" / "release",
+        metavar="DIR",
+        help="where tcpilot and flowgen are (default: target/release)",
+    )
+    parser.add_argument(
+        "--only",
+        action="append",
+        choices=list(choice.CONDITIONS),
+        help="choice: this condition alone; may be repeated",
+    )
+    return parser

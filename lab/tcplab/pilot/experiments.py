@@ -1,0 +1,144 @@
+"""The experiments as scripts for the machine: pure text, made of guest/lib.sh's functions."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+MODULES = ("tcp_bbr", "tcp_htcp", "tcp_dctcp", "sch_netem")
+ARMS = ("cubic", "bbr", "htcp", "dctcp")
+# On a host whose default is another one, which we may not change in its namespaces.
+ANY_DEFAULT = 'replace_defaults = ["cubic", "reno", "bbr"]'
+CUBIC_ONLY = 'arms = ["cubic"]'
+# bpftune's tuner that does what tcpilot does, without its eight others.
+BPFTUNE_CONN = "-a tcp_conn_tuner.so"
+HOT = 10
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """What to run in one machine, in virtual time."""
+
+    name: str
+    script: Sequence[str]
+    parameters: dict[str, Any]
+    here: bool = False
+    """On this host, in namespaces of its own, where only counts matter and not times."""
+
+    def text(self, tcpilot: Path, flowgen: Path, library: str) -> str:
+        """The whole script."""
+        head = [f"tcpilot={shlex.quote(str(tcpilot))}", f"flowgen={shlex.quote(str(flowgen))}"]
+        return "\n".join([library, *head, *self.script, "kill $server", ""])
+
+
+def mark(**label: Any) -> str:
+    return f"mark {shlex.quote(json.dumps(label))}"
+
+
+def start(tool: str) -> list[str]:
+    """Lines that start a tool: none, tcpilot, tcpilot-cubic, bpftune or bpftune-conn."""
+    return {
+        "none": [],
+        "tcpilot": ["tcpilot_start ''"],
+        "tcpilot-few": ["tcpilot_start ''"],
+        "tcpilot-learned": ["tcpilot_start ''", *teach()],
+        "tcpilot-any": [f"tcpilot_start {shlex.quote(ANY_DEFAULT)}"],
+        "tcpilot-cubic": [f"tcpilot_start {shlex.quote(CUBIC_ONLY)}"],
+        "tcpilot-bbr": [f"tcpilot_start {shlex.quote(BBR_LEARNED)}", *teach()],
+        "bpftune": ["bpftune_start"],
+        "bpftune-conn": [f"bpftune_start {BPFTUNE_CONN}"],
+    }[tool]
+
+
+# One arm, and not the default: every connection is switched to it.
+BBR_LEARNED = 'arms = ["bbr"]\n[learner]\nmin_instances = 0'
+
+
+def teach() -> list[str]:
+    """Connections large enough to be learned from, past the phase of few instances."""
+    return ["flow bulk --bytes 300k --count 12 >/dev/null"]
+
+
+def stop(tool: str) -> list[str]:
+    return [] if tool == "none" else ["tool_stop"]
+
+
+def counters(tool: str, **label: Any) -> list[str]:
+    """Lines that record what the tool's programs have cost so far."""
+    lines = [mark(what="programs", tool=tool, **label), "programs"]
+    if tool.startswith("tcpilot"):
+        lines += [mark(what="status", tool=tool, **label), "ask status"]
+    return lines
+
+
+def cost(quick: bool) -> Experiment:
+    """Events and instructions of the sockops programs, for short and for bulk connections."""
+    pairs = 200 if quick else 1000
+    bulk_bytes, bulk_count = "2M", 10 if quick else 40
+    script = ["network_direct", "serve", "sysctl -qw kernel.bpf_stats_enabled=1"]
+    for tool in ("tcpilot-few", "tcpilot-learned", "tcpilot-bbr", "bpftune-conn"):
+        script += [*start(tool), *counters(tool, at="start")]
+        script += [mark(what="short", tool=tool), f"flow short --count {pairs}"]
+        script += [*counters(tool, at="short"), mark(what="bulk", tool=tool)]
+        script += [f"flow bulk --bytes {bulk_bytes} --count {bulk_count}"]
+        script += [*counters(tool, at="bulk"), *stop(tool)]
+    return Experiment("cost", script, {"pairs": pairs, "bulk": [bulk_bytes, bulk_count]})
+
+
+def _interleaved(name: str, tools: Sequence[str], rounds: int, flow: str) -> Experiment:
+    """Each tool in turn, round after round, so that a drift meets all of them alike."""
+    script = ["network_direct", "serve"]
+    for number in range(rounds):
+        for tool in tools:
+            script += [*start(tool), mark(what=name, tool=tool, round=number), flow, *stop(tool)]
+    return Experiment(name, script, {"tools": list(tools), "rounds": rounds, "flow": flow})
+
+
+def short(quick: bool) -> Experiment:
+    """Connections per second, the server closing first."""
+    tools = ["none", "tcpilot-few", "tcpilot-learned", "bpftune-conn"]
+    tools += [] if quick else ["bpftune"]
+    count = 1000 if quick else 2000
+    return _interleaved("short", tools, 1 if quick else 3, f"flow short --count {count}")
+
+
+def bulk(quick: bool) -> Experiment:
+    """Goodput where there is nothing to gain: no loss, no latency, no limit."""
+    tools = ["none", "tcpilot-cubic", "tcpilot", "bpftune-conn"]
+    tools += [] if quick else ["bpftune"]
+    flow = f"flow bulk --seconds 0.05 --count {20 if quick else 40}"
+    return _interleaved("bulk", tools, 1 if quick else 3, flow)
+
+
+def memory(quick: bool) -> Experiment:
+    """Resident memory of the daemon: idle, with every path taken, during queries."""
+    paths = 2000 if quick else 20000
+    script = ["network_anyip", "serve", *start("tcpilot-any")]
+    script += [mark(what="resident", at="idle"), "resident $tool"]
+    script += [mark(what="spread"), f"spread --distinct {paths}"]
+    script += [mark(what="resident", at="full"), "sleep 65; resident $tool"]
+    script += [mark(what="resident", at="queries"), "for i in 1 2 3 4 5; do"]
+    script += ["  ask paths >/dev/null; ask status >/dev/null; done; resident $tool"]
+    script += [mark(what="status"), "ask status", *stop("tcpilot")]
+    return Experiment("memory", script, {"distinct": paths}, here=True)
+
+
+def scale(quick: bool) -> Experiment:
+    """More destinations and more connections than the map of paths has room for."""
+    distinct, held = (20000, 2000) if quick else (100000, 19900)
+    script = ["ulimit -n 100000 2>/dev/null || ulimit -n hard"]
+    script += ["network_anyip", "serve", *start("tcpilot-any")]
+    script += [mark(what="spread")]
+    script += [f"spread --distinct {distinct} --hot {HOT} --hot-share 0.2 >$runtime/spread"]
+    script += ["cat $runtime/spread", mark(what="status", at="spread"), "ask status"]
+    script += [mark(what="hot"), "explain_hot $runtime/spread"]
+    script += [mark(what="resident"), "resident $tool"]
+    script += [mark(what="hold"), f"flow hold --connections {held} --seconds 5 --wait 120"]
+    script += [mark(what="status", at="hold"), "ask status"]
+    script += [mark(what="log"), "tail -n 20 $runtime/tcpilot.log", *stop("tcpilot")]
+    parameters = {"distinct": distinct, "hot": HOT, "hot_share": 0.2, "held": held}
+    return Experiment("scale", script, parameters, here=True)

@@ -1,0 +1,185 @@
+"""Writes docs/results.md from the JSON of the experiments; nothing in it is typed by hand."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from tcplab.pilot.targets import verdicts
+
+Results = dict[str, Any]
+
+_TOOLS = {
+    "none": "no tool",
+    "cubic": "cubic",
+    "tcpilot": "tcpilot",
+    "tcpilot-few": "tcpilot, new path",
+    "tcpilot-learned": "tcpilot, learned path",
+    "tcpilot-bbr": "tcpilot, another arm each time",
+    "tcpilot-cubic": "tcpilot, cubic its only arm",
+    "bpftune-conn": "bpftune, connection tuner alone",
+    "bpftune": "bpftune",
+}
+
+
+def load(folder: Path) -> dict[str, Results]:
+    """Every experiment's JSON by name, in the order of the names."""
+    return {p.stem: json.loads(p.read_text()) for p in sorted(folder.glob("*.json"))}
+
+
+def render(loaded: dict[str, Results]) -> str:
+    """The whole document."""
+    parts = [_HEAD]
+    choices = {n: r for n, r in loaded.items() if n.startswith("choice-")}
+    if choices:
+        parts += [_choice(choices), *(_arms(n, r) for n, r in choices.items())]
+    for name, section in _SECTIONS.items():
+        if name in loaded:
+            parts.append(section(loaded[name]))
+    parts.append(_provenance(loaded))
+    return "\n\n".join(parts) + "\n"
+
+
+_HEAD = """\
+# Results
+
+Written by `python -m tcplab.pilot report` from the JSON in `lab/results/pilot`; do not edit.
+What each experiment does stands in `lab/tcplab/pilot`. Rates in virtual time are relative to a
+machine that executes one instruction per nanosecond: only their ratios mean something."""
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """A Markdown table."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines)
+
+
+def verdict_lines(name: str, results: Results) -> str:
+    """A line per target: whether it is met, by what figure."""
+    return "\n".join(
+        f"- {'met' if v.met else '**missed**'}: {v.what}: {v.measured}"
+        for v in verdicts(name, results)
+    )
+
+
+def with_error(way: Results) -> str:
+    """The mean and its standard error, which a few noisy connections leave wide."""
+    error = way["standard_error"]
+    mean = mbit(way["mean_bits_per_s"])
+    return f"{mean} ± {error / 1e6:.2g}" if error else mean
+
+
+def mbit(bits_per_s: float) -> str:
+    return f"{bits_per_s / 1e6:.1f}" if bits_per_s < 1e8 else f"{bits_per_s / 1e6:.0f}"
+
+
+def _choice(choices: dict[str, Results]) -> str:
+    rows, lines = [], []
+    for name, whole in choices.items():
+        r, ways = whole["results"], whole["results"]["ways"]
+        static = [with_error(w) for n, w in ways.items() if n.startswith("static")]
+        adaptive = [f"{with_error(ways[t])} ({r['ratio'][t]:.2f})" for t in ("tcpilot", "bpftune")]
+        cubic = with_error(ways["cubic"])
+        chosen = ways["tcpilot"]["arms"][r["most_chosen"]]
+        most = f"{r['most_chosen']}, {chosen} of {whole['parameters']['count']}"
+        short_name = name.removeprefix("choice-")
+        rows.append([short_name, cubic, *static, *adaptive, most, r["best_static"]])
+        lines.append(f"{short_name}\n{verdict_lines('choice', whole)}")
+    head = ["Mbit/s", "cubic", "bbr", "htcp", "dctcp", "tcpilot", "bpftune", "chose", "best static"]
+    return "\n\n".join(["## Choice", _CHOICE, table(head, rows), *lines])
+
+
+_CHOICE = """\
+Mean goodput at the receiver, with its standard error. `veth-…` is the published set-up (netem
+on the sender's device, offloads on); `path-…` has a router, netem there, one segment per packet.
+tcpilot, bpftune and cubic: without the first third of their connections (25 of 75), and in
+parentheses the ratio to cubic; the other static arms: all of theirs. tcp_ecn is 1, so that dctcp
+may be chosen; a dctcp set before the connection, as an application would, is Reno where ECN was
+not negotiated."""
+
+
+def _arms(name: str, whole: Results) -> str:
+    """tcpilot's own cost table of the sender's path."""
+    paths = [p for p in whole["results"]["paths"] if p["netns"] == "left"]
+    rows = [
+        [a["name"], a["cost"], a["count"], a["greedy"], a["rescued"], a["min_rtt_us"], _mega(a)]
+        for path in paths
+        for a in path["arms"]
+    ]
+    head = ["arm", "cost", "count", "greedy", "rescued", "min RTT µs", "max rate MB/s"]
+    return f"### tcpilot's table: {name.removeprefix('choice-')}\n\n{table(head, rows)}"
+
+
+def _mega(arm: Results) -> str:
+    rate = arm["max_delivery_rate"]
+    return "" if rate is None else f"{rate / 1e6:.1f}"
+
+
+def _cost(whole: Results) -> str:
+    rows = [
+        [_TOOLS[tool], kind, c["ns_per_event"], c["events_per_pair"], c["ns_per_pair"]]
+        for tool, kinds in whole["results"].items()
+        for kind, c in kinds.items()
+        if kind != "decisions"
+    ]
+    head = ["", "traffic", "ns per event", "events per pair", "ns per pair"]
+    what = "Both ends of each connection, from kernel.bpf_stats_enabled."
+    return "\n\n".join(
+        ["## Cost of the programs", what, table(head, rows), verdict_lines("cost", whole)]
+    )
+
+
+def _rounds(title: str, unit: str, scale: float) -> Callable[[Results], str]:
+    def section(whole: Results) -> str:
+        rows = [
+            [_TOOLS[tool], f"{r['median'] / scale:.0f}", f"{r['ratio']:.3f}", len(r["values"])]
+            for tool, r in whole["results"].items()
+        ]
+        head = ["", f"median {unit}", "ratio", "rounds"]
+        lines = verdict_lines(whole["experiment"], whole)
+        return "\n\n".join([f"## {title}", table(head, rows), lines])
+
+    return section
+
+
+def _memory(whole: Results) -> str:
+    resident = whole["results"]["resident"]
+    rows = [
+        [at, f"{r['rss_kb'] / 1000:.1f}", f"{r['peak_kb'] / 1000:.1f}"]
+        for at, r in resident.items()
+    ]
+    head = ["", "resident MB", "peak MB"]
+    return "\n\n".join(["## Memory", table(head, rows), verdict_lines("memory", whole)])
+
+
+def _scale(whole: Results) -> str:
+    r = whole["results"]
+    rows = [
+        ["destinations", whole["parameters"]["distinct"]],
+        ["paths kept, at most", f"{r['paths']['spread']}, {r['paths_max']}"],
+        ["connections to hot destinations", r["hot_connections"]],
+        ["of these remembered", sum(r["hot_path_connections"])],
+        ["connections held", whole["parameters"]["held"]],
+        ["daemon's resident MB", f"{r['resident']['rss_kb'] / 1000:.1f}"],
+    ]
+    return "\n\n".join(["## Scale", table(["", ""], rows), verdict_lines("scale", whole)])
+
+
+_SECTIONS: dict[str, Callable[[Results], str]] = {
+    "cost": _cost,
+    "short": _rounds("Short connections", "connections/s", 1),
+    "bulk": _rounds("Bulk where there is nothing to gain", "Mbit/s", 1e6),
+    "memory": _memory,
+    "scale": _scale,
+}
+
+
+def _provenance(loaded: dict[str, Results]) -> str:
+    rows = [
+        [n, f"`{r['command']}`", r["commit"], r["kernel"], r["where"], r["wall_s"]]
+        for n, r in loaded.items()
+    ]
+    head = ["", "command", "commit", "kernel", "where", "wall s"]
+    return f"## Where the figures come from\n\n{table(head, rows)}"

@@ -1,0 +1,105 @@
+"""What the measurements must show, beside what they show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+Results = dict[str, Any]
+
+# bpftune 0.4.2 on the same kernel, counted before: 426 ns per event, 16 events per pair.
+PEER_NS_PER_PAIR = 426 * 16
+GAIN_AT_10_PERCENT = 8.0
+LEAST_OF_CUBIC = 0.97
+LEAST_OF_BEST = 0.95
+LEAST_SHORT = 0.97
+LEAST_BULK = {"tcpilot-cubic": 0.99, "tcpilot": 0.97}
+MOST_RESIDENT_KB = 30_000
+
+
+@dataclass(frozen=True)
+class Verdict:
+    what: str
+    measured: str
+    met: bool
+
+
+def at_least(what: str, value: float, bound: float) -> Verdict:
+    return Verdict(f"{what} at least {bound:g}", f"{value:.3f}", value >= bound)
+
+
+def at_most(what: str, value: float, bound: float) -> Verdict:
+    return Verdict(f"{what} at most {bound:g}", f"{value:g}", value <= bound)
+
+
+def choice(whole: Results) -> list[Verdict]:
+    r = whole["results"]
+    gain = r["ratio"]["tcpilot"]
+    found = [
+        at_least("of cubic", gain, LEAST_OF_CUBIC),
+        at_least(
+            "most-chosen arm, of the best static arm", r["most_chosen_to_best"], LEAST_OF_BEST
+        ),
+    ]
+    if whole["parameters"]["loss_percent"] >= 10:
+        found.append(at_least("of cubic at 10 % loss", gain, GAIN_AT_10_PERCENT))
+        found.append(at_least("of bpftune", gain / r["ratio"]["bpftune"], 1))
+    return found
+
+
+def cost(whole: Results) -> list[Verdict]:
+    return [
+        at_most(f"{tool}, ns per short pair", kinds["short"]["ns_per_pair"], PEER_NS_PER_PAIR / 2)
+        for tool, kinds in whole["results"].items()
+        if tool.startswith("tcpilot")
+    ]
+
+
+def short(whole: Results) -> list[Verdict]:
+    return [
+        at_least(f"{tool}, of the rate without a tool", r["ratio"], LEAST_SHORT)
+        for tool, r in whole["results"].items()
+        if tool.startswith("tcpilot")
+    ]
+
+
+def bulk(whole: Results) -> list[Verdict]:
+    return [
+        at_least(f"{tool}, of the rate without a tool", whole["results"][tool]["ratio"], bound)
+        for tool, bound in LEAST_BULK.items()
+    ]
+
+
+def memory(whole: Results) -> list[Verdict]:
+    return [
+        at_most(f"kB resident at the peak, {at}", r["peak_kb"], MOST_RESIDENT_KB)
+        for at, r in whole["results"]["resident"].items()
+        if not at.startswith("bpftune")
+    ]
+
+
+def scale(whole: Results) -> list[Verdict]:
+    r = whole["results"]
+    errors = r["spread"]["errors"] + r["hold"].get("errors", 0)
+    remembered = sum(r["hot_path_connections"]) / r["hot_connections"]
+    return [
+        at_most("paths after the spread", r["paths"]["spread"], r["paths_max"]),
+        at_most("connections that failed", errors, 0),
+        at_least("hot connections remembered", remembered, 0.99),
+    ]
+
+
+_JUDGES: dict[str, Callable[[Results], list[Verdict]]] = {
+    "choice": choice,
+    "cost": cost,
+    "short": short,
+    "bulk": bulk,
+    "memory": memory,
+    "scale": scale,
+}
+
+
+def verdicts(kind: str, whole: Results) -> list[Verdict]:
+    """The targets of one experiment, `kind` without a condition, judged."""
+    return _JUDGES[kind](whole)
