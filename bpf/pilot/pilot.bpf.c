@@ -368,10 +368,12 @@ static __always_inline void learn(const struct tcp_sock *tp, struct bpf_sock *sk
 	struct tp_sample s;
 	__u32 weight = 1;
 	__u64 now_ns;
+	int told;
 
 	if (!ts)
 		return;
-	if (failed || ts->bytes_acked >= cfg.min_flow_bytes)
+	told = failed || ts->bytes_acked >= cfg.min_flow_bytes;
+	if (told)
 		arm = arm_to_charge(tp, conn);
 	else
 		weight = weight_of_small(ts, path);
@@ -384,6 +386,8 @@ static __always_inline void learn(const struct tcp_sock *tp, struct bpf_sock *sk
 	now_ns = bpf_ktime_get_coarse_ns();
 	path->updated_ns = now_ns;
 	tp_learn_path(config(), path, &s, now_ns);
+	if (told && s.min_rtt_us)
+		path->instances++; /* also where the default is no arm */
 	if (arm < TP_MAX_ARMS && s.min_rtt_us) {
 		/* A rescued connection counts as one in which its arm failed: what
 		 * came after was not its doing, and what it had shown by then was
@@ -393,7 +397,6 @@ static __always_inline void learn(const struct tcp_sock *tp, struct bpf_sock *sk
 			s.min_rtt_us = conn->rescue_min_rtt_us;
 			failed = 1;
 		}
-		path->instances++;
 		if (tp_learn_arm(config(), path, arm_at(path, arm), s.delivery_rate, s.min_rtt_us,
 				 failed, now_ns))
 			COUNT(charged);

@@ -33,13 +33,14 @@ pub use net::{Netns, Pair, Shape, Sink};
 pub use process::{CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON, Capabilities, Child, Place, sh};
 pub use programs::{Neighbour, attached};
 
-/// Longest wait for anything; emulated machines are slow.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Longest wait for anything. Emulated machines are slow, and a socket whose peer's FIN met it locked
+/// stays in FIN_WAIT2 for tcp_fin_timeout, 60 s, before it closes.
+const PATIENCE: Duration = Duration::from_secs(150);
 
 /// Polls until `f` gives something.
 ///
 /// # Panics
-/// With `what`, when it does not for a minute.
+/// With `what`, when it does not within [`PATIENCE`].
 pub fn until<T>(what: &str, mut f: impl FnMut() -> Option<T>) -> T {
     let start = Instant::now();
     loop {

@@ -58,7 +58,9 @@ pub fn status(args: &AskArgs) -> Result<(), Failure> {
 /// # Errors
 /// One line.
 pub fn paths(args: &AskArgs) -> Result<(), Failure> {
-    ask_and_show::<Vec<PathView>>(args, &Request::Paths, |p| table::paths(p))
+    let mut paths: Vec<PathView> = protocol::ask(&args.socket.socket, &Request::Paths)?;
+    PathView::sort(&mut paths);
+    show(&paths, args.json, |p| table::paths(p))
 }
 
 /// `tcpilot flows`

@@ -116,6 +116,7 @@ pub fn top(args: &SocketArgs) -> Result<(), Failure> {
 
 fn ask(args: &SocketArgs) -> Result<(Status, Vec<PathView>), Failure> {
     let status = protocol::ask(&args.socket, &Request::Status)?;
-    let paths = protocol::ask(&args.socket, &Request::Paths)?;
+    let mut paths: Vec<PathView> = protocol::ask(&args.socket, &Request::Paths)?;
+    PathView::sort(&mut paths);
     Ok((status, paths))
 }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use std::{
-    io::{self, BufRead, BufReader, Read, Write},
+    io::{self, BufRead, BufReader, BufWriter, Read, Write},
     net::IpAddr,
     os::unix::net::UnixStream,
     path::Path,
@@ -85,24 +85,60 @@ pub fn ask<T: DeserializeOwned>(socket: &Path, request: &Request) -> Result<T, A
     }
 }
 
-/// Reads one question from an accepted connection, answers it by `answer`, and closes.
+/// Reads one question from an accepted connection, lets `answer` write a [`Reply`], and closes.
 ///
 /// # Errors
 /// Where the peer went away or was silent for [`SERVER_TIMEOUT`]; a question that is not understood is
 /// answered with an error.
-pub fn serve(stream: UnixStream, answer: impl FnOnce(Request) -> Reply) -> io::Result<()> {
+pub fn serve(
+    stream: UnixStream,
+    answer: impl FnOnce(Request, &mut dyn Write) -> io::Result<()>,
+) -> io::Result<()> {
     stream.set_nonblocking(false)?;
     stream.set_read_timeout(Some(SERVER_TIMEOUT))?;
     stream.set_write_timeout(Some(SERVER_TIMEOUT))?;
     let mut line = String::new();
     BufReader::new((&stream).take(REQUEST_BYTES_MAX)).read_line(&mut line)?;
-    let reply = match serde_json::from_str(&line) {
-        Ok(request) => answer(request),
-        Err(error) => Reply::Error(format!("question not understood: {error}")),
-    };
-    let mut bytes = serde_json::to_vec(&reply).map_err(io::Error::from)?;
-    bytes.push(b'\n');
-    (&stream).write_all(&bytes)
+    let mut out = BufWriter::new(&stream);
+    match serde_json::from_str(&line) {
+        Ok(request) => answer(request, &mut out)?,
+        Err(error) => Reply::Error(format!("question not understood: {error}")).write(&mut out)?,
+    }
+    out.write_all(b"\n")?;
+    out.flush()
+}
+
+impl Reply {
+    /// Writes it as JSON.
+    ///
+    /// # Errors
+    /// Where the peer went away.
+    pub fn write(&self, out: &mut dyn Write) -> io::Result<()> {
+        serde_json::to_writer(out, self).map_err(io::Error::from)
+    }
+
+    /// Writes `{"ok":[…]}` item by item, so that a long list is never held whole. `items` calls its
+    /// argument for each.
+    ///
+    /// # Errors
+    /// Where the peer went away.
+    pub fn write_list<T: Serialize>(
+        out: &mut dyn Write,
+        items: impl FnOnce(&mut dyn FnMut(&T)),
+    ) -> io::Result<()> {
+        let mut result = out.write_all(b"{\"ok\":[");
+        let mut separator: &[u8] = b"";
+        items(&mut |item| {
+            if result.is_ok() {
+                result = out
+                    .write_all(separator)
+                    .and_then(|()| serde_json::to_writer(&mut *out, item).map_err(io::Error::from));
+                separator = b",";
+            }
+        });
+        result?;
+        out.write_all(b"]}")
+    }
 }
 
 #[cfg(test)]
@@ -119,12 +155,20 @@ mod tests {
     fn a_question_is_answered_and_nonsense_is_refused() {
         let (ours, theirs) = UnixStream::pair().unwrap();
         (&theirs).write_all(b"\"nonsense\"\n").unwrap();
-        serve(ours, |_| Reply::Ok(1.into())).unwrap();
+        serve(ours, |_, out| Reply::Ok(1.into()).write(out)).unwrap();
         let mut text = String::new();
         (&theirs).read_to_string(&mut text).unwrap();
         assert!(
             text.starts_with("{\"error\":\"question not understood"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn a_list_written_item_by_item_is_the_list() {
+        let mut bytes = Vec::new();
+        Reply::write_list(&mut bytes, |each| [1, 2, 3].iter().for_each(each)).unwrap();
+        let reply: Reply = serde_json::from_slice(&bytes).unwrap();
+        assert!(matches!(reply, Reply::Ok(value) if value == serde_json::json!([1, 2, 3])));
     }
 }

@@ -52,6 +52,17 @@ pub struct PathView {
     pub arms: Vec<ArmView>,
 }
 
+impl PathView {
+    /// The most recently used first.
+    pub fn sort(views: &mut [PathView]) {
+        views.sort_by(|a, b| {
+            a.age_s
+                .total_cmp(&b.age_s)
+                .then_with(|| a.path.cmp(&b.path))
+        });
+    }
+}
+
 /// One arm of a path.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ArmView {

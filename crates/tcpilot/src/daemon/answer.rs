@@ -1,6 +1,9 @@
 //! The daemon's answers to questions.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    io::{self, Write},
+};
 
 use serde::Serialize;
 use tcpilot_abi::{Trouble, Why};
@@ -24,18 +27,21 @@ fn result<T: Serialize>(value: Result<T, String>) -> Reply {
 }
 
 impl Daemon {
-    /// Answers one question.
-    pub(super) fn answer(&mut self, request: Request) -> Reply {
+    /// Writes the answer to one question.
+    pub(super) fn answer(&mut self, request: Request, out: &mut dyn Write) -> io::Result<()> {
         self.netns.refresh();
-        match request {
+        let reply = match request {
+            Request::Paths => {
+                return Reply::write_list(out, |each| self.for_each_view(|view| each(&view)));
+            }
             Request::Status => ok(self.status()),
-            Request::Paths => ok(self.path_views()),
             Request::Flows => result(self.flow_views()),
             Request::Explain(address) => result(self.explain(address)),
             Request::StateExport => result(self.export()),
             Request::StateImport(document) => result(self.import(document)),
             Request::StateReset => result(self.reset()),
-        }
+        };
+        reply.write(out)
     }
 
     fn with_names<T>(&self, f: impl FnOnce(&Names<'_>) -> T) -> T {
@@ -57,22 +63,24 @@ impl Daemon {
         (self.abi.rescue_cc[0] != 0).then_some(name)
     }
 
-    /// All paths, the most recently used first.
-    pub(super) fn path_views(&self) -> Vec<PathView> {
-        let mut views = Vec::new();
+    fn for_each_view(&self, mut each: impl FnMut(PathView)) {
         self.with_names(|names| {
-            let read = self
-                .pilot
-                .for_each_path(|key, path| views.extend(names.path(&key, &path)));
+            let read = self.pilot.for_each_path(|key, path| {
+                if let Some(view) = names.path(&key, &path) {
+                    each(view);
+                }
+            });
             if let Err(error) = read {
                 tracing::warn!(%error, "the paths could not be read");
             }
         });
-        views.sort_by(|a, b| {
-            a.age_s
-                .total_cmp(&b.age_s)
-                .then_with(|| a.path.cmp(&b.path))
-        });
+    }
+
+    /// All paths, the most recently used first.
+    pub(super) fn path_views(&self) -> Vec<PathView> {
+        let mut views = Vec::new();
+        self.for_each_view(|view| views.push(view));
+        PathView::sort(&mut views);
         views
     }
 

@@ -180,7 +180,8 @@ impl Daemon {
         let save_every = self.config.state.save_interval();
         while !stop.load(Ordering::Relaxed) {
             if let Some(stream) = control.wait(TICK.saturating_sub(ticked.elapsed()))
-                && let Err(error) = protocol::serve(stream, |request| self.answer(request))
+                && let Err(error) =
+                    protocol::serve(stream, |request, out| self.answer(request, out))
             {
                 tracing::debug!(%error, "a question was not answered");
             }
