@@ -183,10 +183,19 @@ TP_INLINE __u32 tp_is_zero(__u64 x)
 	return (__u32)((x | -x) >> 63) ^ 1;
 }
 
+/* Index of the only bit set in mask. */
+TP_INLINE __u8 tp_only_bit(__u32 mask)
+{
+	return !!(mask & 0xaa) | !!(mask & 0xcc) << 1 | !!(mask & 0xf0) << 2;
+}
+
 TP_INLINE __u8 tp_draw(__u32 mask, __u32 random)
 {
-	__u32 n = tp_bits(mask);
+	__u32 n;
 
+	if (!(mask & (mask - 1)) && mask)
+		return tp_only_bit(mask);
+	n = tp_bits(mask);
 	return n ? tp_nth_bit(mask, random % n) : TP_NO_ARM;
 }
 
@@ -230,6 +239,26 @@ TP_INLINE int tp_is_few(const struct tp_config *cfg, const struct tp_path *path)
 	return path->instances < cfg->min_instances;
 }
 
+/* Arms to draw among, and the reason. */
+struct tp_among {
+	__u8 arms;
+	__u8 why;
+};
+
+/* The choice without exploration: the least cost, where an arm without a sample
+ * counts as least. */
+TP_INLINE struct tp_among tp_greedy(const struct tp_config *cfg, const struct tp_path *path,
+				    __u32 eligible)
+{
+	struct tp_among g = {.why = TP_WHY_NO_EVIDENCE};
+
+	if ((g.arms = tp_untried(path, eligible, cfg->max_unpaid)))
+		g.why = TP_WHY_UNTRIED;
+	else if ((g.arms = tp_cheapest(path, eligible)))
+		g.why = TP_WHY_GREEDY;
+	return g;
+}
+
 struct tp_choice {
 	__u8 arm;
 	__u8 why;
@@ -238,14 +267,14 @@ struct tp_choice {
 /*
  * The choice for a new connection: nothing before min_instances connections
  * told something; then one in epsilon draws among all eligible arms, and the
- * others take the least cost, where an arm without a sample counts as least.
- * Ties are drawn.  random: 32 uniform bits, halves used independently.
+ * others among the greedy ones.  Ties are drawn.  random: 32 uniform bits, halves
+ * used independently.
  */
 TP_INLINE struct tp_choice tp_choose(const struct tp_config *cfg, const struct tp_path *path,
-				     __u32 eligible, __u32 random)
+				     struct tp_among greedy, __u32 eligible, __u32 random)
 {
 	struct tp_choice c = {.arm = TP_NO_ARM, .why = TP_WHY_NO_ARM};
-	__u32 among;
+	__u32 among = greedy.arms;
 
 	if (!eligible)
 		return c;
@@ -253,15 +282,10 @@ TP_INLINE struct tp_choice tp_choose(const struct tp_config *cfg, const struct t
 		c.why = TP_WHY_FEW;
 		return c;
 	}
+	c.why = greedy.why;
 	if (cfg->epsilon && (random & 0xffff) % cfg->epsilon == 0) {
 		among = eligible;
 		c.why = TP_WHY_EXPLORE;
-	} else if ((among = tp_untried(path, eligible, cfg->max_unpaid))) {
-		c.why = TP_WHY_UNTRIED;
-	} else if ((among = tp_cheapest(path, eligible))) {
-		c.why = TP_WHY_GREEDY;
-	} else {
-		c.why = TP_WHY_NO_EVIDENCE;
 	}
 	c.arm = tp_draw(among, random >> 16);
 	return c;

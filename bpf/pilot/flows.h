@@ -70,7 +70,10 @@ int flows(struct bpf_iter__tcp *ctx)
 	} else {
 		f.arm = arm_in_force(tp);
 		f.why = why_of(tp, policy);
+		f.flags = TP_CONN_SIDE_UNKNOWN;
 	}
+	if (cfg.dry_run)
+		f.flags |= TP_CONN_DRY_RUN;
 	f.netns_cookie = key.netns_cookie;
 	f.policy = key.policy;
 	f.netns_inum = tp_common_of(tp)->skc_net.net->ns.inum;

@@ -46,7 +46,8 @@ __u32 native_cheapest(const struct tp_path *path, __u32 eligible)
 void native_choose(const struct tp_config *cfg, const struct tp_path *path, __u32 eligible,
 		   __u32 random, __u8 *arm, __u8 *why)
 {
-	struct tp_choice choice = tp_choose(cfg, path, eligible, random);
+	struct tp_choice choice =
+	    tp_choose(cfg, path, tp_greedy(cfg, path, eligible), eligible, random);
 
 	*arm = choice.arm;
 	*why = choice.why;
