@@ -217,6 +217,13 @@ static __always_inline __u8 steer(struct bpf_sock_ops *ctx, struct bpf_sock *sk,
 	return choice.why;
 }
 
+/* Of a path that was just put in. */
+static __always_inline void begin(struct tp_path *path, const struct tcp_sock *tp, __u64 now_ns)
+{
+	path->born_ns = path->updated_ns = now_ns;
+	path->netns_inum = tp_common_of(tp)->skc_net.net->ns.inum;
+}
+
 static __always_inline __u8 take_up(struct bpf_sock_ops *ctx, struct bpf_sock *sk,
 				    const struct tcp_sock *tp, const struct tp_path_key *key,
 				    const struct tp_policy_config *policy, __u8 flags)
@@ -229,10 +236,8 @@ static __always_inline __u8 take_up(struct bpf_sock_ops *ctx, struct bpf_sock *s
 		COUNT(trouble[TP_TROUBLE_NO_PATH]);
 		return TP_WHY_NO_ARM;
 	}
-	if (!path->born_ns) {
-		path->born_ns = path->updated_ns = bpf_ktime_get_coarse_ns();
-		path->netns_inum = tp_common_of(tp)->skc_net.net->ns.inum;
-	}
+	if (!path->born_ns)
+		begin(path, tp, bpf_ktime_get_coarse_ns());
 	arm = arm_in_force(tp);
 	if (!tp_is_few(config(), path))
 		why = steer(ctx, sk, tp, path, policy, flags, &arm);

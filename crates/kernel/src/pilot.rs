@@ -10,7 +10,7 @@ use std::{
 };
 
 use libbpf_rs::{
-    Link, MapCore, MapFlags, OpenObject, ProgramInput,
+    Link, MapCore, MapFlags, OpenObject, ProgramInput, ProgramMut,
     libbpf_sys::{bpf_iter_create, bpf_prog_get_info_by_fd, bpf_prog_info},
     skel::{OpenSkel, SkelBuilder},
 };
@@ -225,29 +225,25 @@ impl Pilot {
     }
 
     /// The live connections of the steered cgroup, of every network namespace that has a name or a
-    /// process.
+    /// process, as far as [`host::may_enter_netns`].
     ///
     /// # Errors
     /// [`Error::Map`].
     pub fn flows(&self) -> Result<Vec<tp_flow>, Error> {
-        let link = self
-            .skel
-            .progs
-            .flows
-            .attach()
-            .map_err(map_error("list the connections"))?;
-        let link_fd = link.as_fd().as_raw_fd();
-        let mut bytes = Vec::new();
-        for netns in host::all_netns() {
-            // One that is gone by now has no connections either.
-            if let Ok(part) = in_netns(&netns, || read_iterator(link_fd)) {
-                bytes.append(&mut part?);
-            }
-        }
+        let bytes = iterate(&self.skel.progs.flows, "list the connections")?;
         Ok(bytes
             .chunks_exact(size_of::<tp_flow>())
             .filter_map(from_bytes)
             .collect())
+    }
+
+    /// Counts the connections that a former pilot took up, and whose end this one will see. To be
+    /// called before [`Pilot::attach`]: afterwards it would count new ones twice.
+    ///
+    /// # Errors
+    /// [`Error::Map`].
+    pub fn adopt(&self) -> Result<(), Error> {
+        iterate(&self.skel.progs.adopt, "count the connections").map(|_| ())
     }
 
     /// What the sockops program has cost so far.
@@ -282,6 +278,20 @@ fn write_plain<T: Plain, U>(to: *mut U, value: &T) {
 fn bytes_of<U>(value: &U) -> &[u8] {
     // SAFETY: the bytes of a live reference; the generated structures are integers without padding.
     unsafe { std::slice::from_raw_parts(std::ptr::from_ref(value).cast(), size_of::<U>()) }
+}
+
+/// Runs an iterator over connections in every network namespace, and returns what it wrote.
+fn iterate(program: &ProgramMut<'_>, action: &'static str) -> Result<Vec<u8>, Error> {
+    let link = program.attach().map_err(map_error(action))?;
+    let link_fd = link.as_fd().as_raw_fd();
+    let mut bytes = Vec::new();
+    for netns in host::all_netns() {
+        // One that is gone by now has no connections either.
+        if let Ok(part) = in_netns(&netns, || read_iterator(link_fd)) {
+            bytes.append(&mut part?);
+        }
+    }
+    Ok(bytes)
 }
 
 /// Runs an iterator for the namespace of the calling thread, and returns what it wrote.
