@@ -260,6 +260,11 @@ struct tp_counters {
 	__u64 trouble[TP_TROUBLE_COUNT];
 };
 
+struct tp_clocks {
+	__u64 ticks; /* the kernel's jiffies */
+	__u64 now_ns;
+};
+
 #define TP_ASSERT_SIZE(type, bytes) _Static_assert(sizeof(struct type) == (bytes), #type)
 TP_ASSERT_SIZE(tp_path_key, 32);
 TP_ASSERT_SIZE(tp_arm, 56);
@@ -272,6 +277,7 @@ TP_ASSERT_SIZE(tp_flow, 120);
 TP_ASSERT_SIZE(tp_policy_config, 8);
 TP_ASSERT_SIZE(tp_rule, 56);
 TP_ASSERT_SIZE(tp_config, 432);
+TP_ASSERT_SIZE(tp_clocks, 16);
 TP_ASSERT_SIZE(tp_counters, 224);
 
 #endif

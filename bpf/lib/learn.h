@@ -103,6 +103,21 @@ TP_INLINE __u64 tp_delivery_rate(__u32 packets, __u32 interval_us, __u32 mss)
 	return tp_min(bytes * 1000000 / interval_us, TP_RATE_MAX);
 }
 
+/* Ticks below which a connection's mean rate means nothing: the kernel counts no
+ * finer. */
+#define TP_BUSY_TICKS 5
+
+/* Bytes per second of a whole connection, over the time in which it had data
+ * under way; 0 where that was too short.  Rounded down, by up to one tick. */
+TP_INLINE __u64 tp_busy_rate(__u64 bytes_acked, __u32 busy_ticks, __u32 ticks_per_s)
+{
+	if (busy_ticks < TP_BUSY_TICKS || !ticks_per_s)
+		return 0;
+	if (bytes_acked >> 50 || ticks_per_s >> 14) /* the product would overflow */
+		return TP_RATE_MAX;
+	return tp_min(bytes_acked * ticks_per_s / (busy_ticks + 1), TP_RATE_MAX);
+}
+
 /* The kernel's "no sample yet" is all ones. */
 TP_INLINE __u32 tp_valid_rtt_us(__u32 rtt_us)
 {
@@ -293,7 +308,7 @@ TP_INLINE struct tp_choice tp_choose(const struct tp_config *cfg, const struct t
 
 /* What one connection has shown, measured at its end. */
 struct tp_sample {
-	__u64 delivery_rate; /* not application-limited; 0: none */
+	__u64 delivery_rate; /* of a connection that the application did not limit; 0: none */
 	__u32 min_rtt_us;    /* 0: none */
 	__u32 srtt_us;
 	__u32 ssthresh_packets; /* 0: slow start never ended */

@@ -64,6 +64,8 @@ static __always_inline void learn(const struct tcp_sock *tp, struct bpf_sock *sk
 	if (!weight)
 		return;
 	tp_measure(ts, tp, &s);
+	if (told)
+		s.delivery_rate = tp_conn_rate(ts, tp, ticks_per_s);
 	s.sent_packets *= weight;
 	if (!take(path))
 		return;
@@ -97,22 +99,21 @@ static __always_inline void count_end(struct tp_path *path, const struct tp_conn
 		__sync_fetch_and_add(&path->live_flows, -1);
 }
 
-/* All data was acknowledged, and the last sample is not a single packet's. */
-static __always_inline int is_idle(struct bpf_sock *sk, const struct tcp_sock *tp)
+/* All data was acknowledged. */
+static __always_inline int is_idle(const struct tcp_sock *tp)
 {
-	struct bpf_tcp_sock *ts = bpf_tcp_sock(sk);
-
-	return ts && ts->rate_delivered > 1 && tp->write_seq == tp->snd_una;
+	return tp->write_seq == tp->snd_una;
 }
 
 /* Before such a FIN: its own acknowledgement will replace the last rate sample,
  * so what the data has shown is kept now.  Maxima may be told twice. */
-static __always_inline void keep_rate(const struct tcp_sock *tp, const struct tp_conn *conn,
-				      struct tp_path *path)
+static __always_inline void keep_rate(const struct tcp_sock *tp, struct bpf_sock *sk,
+				      const struct tp_conn *conn, struct tp_path *path)
 {
+	struct bpf_tcp_sock *ts = bpf_tcp_sock(sk);
 	__u32 epoch = tp_epoch(bpf_ktime_get_coarse_ns(), cfg.window_ns);
 	__u8 arm = arm_to_charge(tp, conn);
-	__u64 rate = tp_sock_rate(tp);
+	__u64 rate = ts ? tp_conn_rate(ts, tp, ticks_per_s) : 0;
 
 	if (!rate || !take(path))
 		return;
@@ -151,7 +152,7 @@ static __always_inline void closed(struct bpf_sock *sk, const struct tcp_sock *t
 	if (!path)
 		return;
 	if (to != BPF_TCP_CLOSE) {
-		keep_rate(tp, conn, path);
+		keep_rate(tp, sk, conn, path);
 		return;
 	}
 	COUNT(closed);

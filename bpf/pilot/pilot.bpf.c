@@ -32,6 +32,8 @@ const volatile struct tp_config cfg;
 
 struct tp_rule rules[TP_MAX_RULES];
 struct tp_counters counters;
+/* The unit of the kernel's own counts of time; 0: not known. */
+__u32 ticks_per_s;
 /* The kernel's keys of algorithms, learned when one is first seen in force:
  * of the arms, of the defaults that may be replaced, and of the last one seen. */
 __u32 arm_key[TP_MAX_ARMS];
@@ -366,7 +368,7 @@ static __noinline int handle(struct bpf_sock_ops *ctx, __u32 op)
 	} else if (op == BPF_SOCK_OPS_STATE_CB) {
 		__u32 to = ctx->args[1];
 
-		if (to == BPF_TCP_CLOSE || is_idle(sk, tp))
+		if (to == BPF_TCP_CLOSE || is_idle(tp))
 			closed(sk, tp, to);
 	} else {
 		established(ctx, sk, tp,
@@ -410,6 +412,15 @@ int tcpilot(struct bpf_sock_ops *ctx)
 	__u32 op = ctx->op;
 
 	return is_of_interest(ctx, op) ? handle(ctx, op) : 1;
+}
+
+/* For the daemon, which finds the ticks per second with it. */
+SEC("syscall")
+int read_clocks(struct tp_clocks *to)
+{
+	to->ticks = bpf_jiffies64();
+	to->now_ns = bpf_ktime_get_ns();
+	return 0;
 }
 
 #include "flows.h"
