@@ -65,7 +65,7 @@ static __always_inline void learn(const struct tcp_sock *tp, struct bpf_sock *sk
 		return;
 	tp_measure(ts, tp, &s);
 	if (told)
-		s.delivery_rate = tp_conn_rate(ts, tp, ticks_per_s);
+		s.delivery_rate = tp_conn_rate(ts, tp, ticks_per_s, 0);
 	s.sent_packets *= weight;
 	if (!take(path))
 		return;
@@ -99,21 +99,19 @@ static __always_inline void count_end(struct tp_path *path, const struct tp_conn
 		__sync_fetch_and_add(&path->live_flows, -1);
 }
 
-/* All data was acknowledged. */
-static __always_inline int is_idle(const struct tcp_sock *tp)
-{
-	return tp->write_seq == tp->snd_una;
-}
-
-/* Before such a FIN: its own acknowledgement will replace the last rate sample,
- * so what the data has shown is kept now.  Maxima may be told twice. */
+/*
+ * Before a FIN what the data has shown is kept, where the last rate sample will
+ * not tell it: where all was acknowledged, the FIN's own sample replaces it, and
+ * where the application filled the send buffer, it counts as application-limited.
+ * Maxima may be told twice.
+ */
 static __always_inline void keep_rate(const struct tcp_sock *tp, struct bpf_sock *sk,
 				      const struct tp_conn *conn, struct tp_path *path)
 {
 	struct bpf_tcp_sock *ts = bpf_tcp_sock(sk);
 	__u32 epoch = tp_epoch(bpf_ktime_get_coarse_ns(), cfg.window_ns);
 	__u8 arm = arm_to_charge(tp, conn);
-	__u64 rate = ts ? tp_conn_rate(ts, tp, ticks_per_s) : 0;
+	__u64 rate = ts ? tp_conn_rate(ts, tp, ticks_per_s, tp_is_filled(tp)) : 0;
 
 	if (!rate || !take(path))
 		return;

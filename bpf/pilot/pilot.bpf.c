@@ -368,7 +368,7 @@ static __noinline int handle(struct bpf_sock_ops *ctx, __u32 op)
 	} else if (op == BPF_SOCK_OPS_STATE_CB) {
 		__u32 to = ctx->args[1];
 
-		if (to == BPF_TCP_CLOSE || is_idle(tp))
+		if (to == BPF_TCP_CLOSE || tp_is_idle(tp) || tp_is_filled(tp))
 			closed(sk, tp, to);
 	} else {
 		established(ctx, sk, tp,

@@ -148,28 +148,45 @@ TP_INLINE __u64 tp_last_rate(const struct bpf_tcp_sock *ts, const struct tcp_soc
 	return tp_delivery_rate(ts->rate_delivered, ts->rate_interval_us, ts->mss_cache);
 }
 
+/* All data was acknowledged. */
+TP_INLINE int tp_is_idle(const struct tcp_sock *tp)
+{
+	return tp->write_seq == tp->snd_una;
+}
+
+/* The application keeps the send buffer filled: it waits for the path. */
+TP_INLINE int tp_is_filled(const struct tcp_sock *tp)
+{
+	return 2 * (__s64)tp_sock_of(tp)->sk_wmem_queued >= tp_sock_of(tp)->sk_sndbuf;
+}
+
+/* Ticks in which data was under way, until now. */
+TP_INLINE __u32 tp_busy_ticks(const struct tcp_sock *tp)
+{
+	__u32 busy = tp->chrono_stat[0] + tp->chrono_stat[1] + tp->chrono_stat[2];
+
+	if (BPF_CORE_READ_BITFIELD(tp, chrono_type))
+		busy += (__u32)bpf_jiffies64() - tp->chrono_start;
+	return busy;
+}
+
 /*
  * The rate that a connection is judged by: its mean while data was under way.
  * A single sample, however recent, is mostly luck where packets are lost.  Where
  * the connection was too short for the kernel's clock, the last sample it is.
  *
- * 0 where the application limited it.  That is what the kernel also says where
- * the send buffer did, which is nobody's idleness: chrono_stat tells them apart.
+ * 0 where the application limited it.  That is what the kernel also says of every
+ * sample behind a full send buffer, which is nobody's idleness: filled.
  */
 TP_INLINE __u64 tp_conn_rate(const struct bpf_tcp_sock *ts, const struct tcp_sock *tp,
-			     __u32 ticks_per_s)
+			     __u32 ticks_per_s, int filled)
 {
 	__u64 last = tp_last_rate(ts, tp);
-	__u32 held_back, busy;
 	__u64 mean;
 
-	if (BPF_CORE_READ_BITFIELD(tp, chrono_type))
-		return last; /* it ended with data under way: the count is not complete */
-	held_back = tp->chrono_stat[1] + tp->chrono_stat[2];
-	busy = tp->chrono_stat[0] + held_back;
-	if (!last && 2 * held_back < busy)
+	if (!last && !filled)
 		return 0;
-	mean = tp_busy_rate(ts->bytes_acked, busy, ticks_per_s);
+	mean = tp_busy_rate(ts->bytes_acked, tp_busy_ticks(tp), ticks_per_s);
 	return mean ? mean : last;
 }
 
