@@ -1,0 +1,1 @@
+"""Result directories: immutable records of campaigns."""
