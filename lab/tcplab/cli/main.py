@@ -6,6 +6,8 @@ Exit status: 0 done, 1 something failed, 2 wrong usage or a wrong scenario, 130 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import importlib
 import sys
 from collections.abc import Sequence
 
@@ -47,10 +49,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def make_parser() -> argparse.ArgumentParser:
     from tcplab.cli import commands
-    from tcplab.diff import cli as diff
-    from tcplab.export import cli as export
-    from tcplab.metrics import cli as metrics
-    from tcplab.report import cli as report
 
     parser = argparse.ArgumentParser(
         prog="tcplab",
@@ -62,8 +60,8 @@ def make_parser() -> argparse.ArgumentParser:
     commands.add_list(sub)
     commands.add_check(sub)
     commands.add_run(sub)
-    report.add_report(sub)
-    diff.add_diff(sub)
-    metrics.add_metrics(sub)
-    export.add_export(sub)
+    for name in ("report", "diff", "metrics", "export"):
+        with contextlib.suppress(ModuleNotFoundError):
+            module = importlib.import_module(f"tcplab.{name}.cli")
+            getattr(module, f"add_{name}")(sub)
     return parser

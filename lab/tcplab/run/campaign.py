@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import shutil
 from collections.abc import Callable, Iterator
@@ -11,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tcplab import metrics, report
+from tcplab import metrics
 from tcplab.engine import here, vm
 from tcplab.engine.errors import EngineError
 from tcplab.engine.job import Job, Settings
@@ -102,7 +103,7 @@ def run(scenario: Scenario, settings: Settings, folder: Path, runner: Runner) ->
         shutil.rmtree(folder / "work", ignore_errors=True)
         _set_status(folder, "complete" if complete else "broken-off")
     metrics.write_summary(folder)
-    report.write(folder)
+    _report(folder)
     states = [status(job.place) for job in jobs]
     return Outcome(
         folder,
@@ -111,6 +112,11 @@ def run(scenario: Scenario, settings: Settings, folder: Path, runner: Runner) ->
         len(states) - states.count("ok") - states.count("rejected"),
         errors,
     )
+
+
+def _report(folder: Path) -> None:
+    with contextlib.suppress(ModuleNotFoundError):
+        importlib.import_module("tcplab.report").write(folder)
 
 
 def _note(done: Done, reporter: Reporter, errors: list[str]) -> None:

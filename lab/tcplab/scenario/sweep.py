@@ -3,11 +3,11 @@
     [sweep]
     qdisc = { set = "link.bottleneck.qdisc", values = ["pfifo", "fq_codel"] }
     case = { values = [ { label = "loss", "link.bottleneck.loss_percent" = 1 }, … ] }
-    second = { set = "flow.second.cc", values_of = "first" }
+    second = { set = "flow.second.cc", first = ["none"], values_of = "first" }
     symmetric = ["first", "second"]        # of two equal axes, each pair once
 
 `set` names a key of a cell: `link.NAME.KEY`, `flow.NAME.KEY`, `tuner.KEY`, `sysctl.KEY`, or a list
-of them.  A value that is a table has a label, and sets the keys it names.
+of them.  `first` are values before those of the other axis, which symmetry leaves alone.  A value that is a table has a label, and sets the keys it names.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ class Choice:
     """One value of one axis."""
 
     axis: str
-    position: int
+    position: int | None
+    """Among the values that symmetric axes share; None for one that stands alone."""
     label: Any
     settings: dict[str, Any]
 
@@ -76,8 +77,9 @@ class Axes:
 
     def combinations(self) -> Iterator[tuple[Choice, ...]]:
         for combination in itertools.product(*self.values.values()):
-            positions = [c.position for c in combination if c.axis in self.symmetric]
-            if positions == sorted(positions):
+            shared = [c.position for c in combination if c.axis in self.symmetric]
+            positions = [position for position in shared if position is not None]
+            if len(positions) < len(shared) or positions == sorted(positions):
                 yield combination
 
 
@@ -114,6 +116,7 @@ def read_axes(raw: Any, problems: list[Problem]) -> Axes | None:
 
 def _choices(axis: str, table: dict[str, Any], raw: dict[str, Any]) -> list[Choice]:
     items = table.get("values")
+    alone = len(table.get("first", []))
     if "values_of" in table:
         other = raw.get(table["values_of"])
         if not isinstance(other, dict) or "values" not in other:
@@ -134,7 +137,8 @@ def _choices(axis: str, table: dict[str, Any], raw: dict[str, Any]) -> list[Choi
             if not targets:
                 raise ValueError("set: the key that the values are for is missing")
             settings, label = dict.fromkeys(targets, item), item
-        choices.append(Choice(axis, position, label, settings))
+        order = position - alone if position >= alone else None
+        choices.append(Choice(axis, order, label, settings))
     seen = [choice.label for choice in choices]
     if len(set(map(str, seen))) < len(seen):
         raise ValueError("values: one is there twice")
