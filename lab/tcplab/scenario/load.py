@@ -56,9 +56,7 @@ def find(name: str) -> Path:
             raise ScenarioError([f"{path}: there is no such file"])
         return path
     if name not in names():
-        raise ScenarioError(
-            [f"{name}: there is no such campaign; there are: {', '.join(names())}"]
-        )
+        raise ScenarioError([f"{name}: there is no such campaign; there are: {', '.join(names())}"])
     return FOLDER / f"{name}.toml"
 
 
@@ -116,9 +114,7 @@ def _read(
     return Scenario(path.stem, path, source, quick, top, axes.labels(), tuple(points), raw)
 
 
-def _points(
-    top: Top, axes: Axes, raw: dict[str, Any], problems: list[Problem]
-) -> list[Point]:
+def _points(top: Top, axes: Axes, raw: dict[str, Any], problems: list[Problem]) -> list[Point]:
     points = []
     for combination in axes.combinations():
         table = copy.deepcopy({key: raw[key] for key in CELL_KEYS if key in raw})
