@@ -65,7 +65,7 @@ def _control(name: str) -> bool:
 def _qdisc(kind: str) -> bool:
     """Tried on a device in a namespace that is gone afterwards; the kernel loads modules."""
     arguments = _QDISC_ARGUMENTS.get(kind, kind)
-    script = f"ip link add d0 type dummy && tc qdisc add dev d0 root {arguments}"
+    script = f"ip link add d0 type veth peer name d1 && tc qdisc add dev d0 root {arguments}"
     answer = subprocess.run(["unshare", "--net", "sh", "-c", script], capture_output=True)
     return answer.returncode == 0
 

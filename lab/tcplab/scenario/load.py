@@ -4,6 +4,7 @@ cell before anything is started."""
 from __future__ import annotations
 
 import copy
+import re
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,8 +69,10 @@ def load(path: Path, quick: bool = False) -> Scenario:
     except (OSError, UnicodeDecodeError) as problem:
         raise ScenarioError([f"{path}: cannot be read: {problem}"]) from None
     except tomllib.TOMLDecodeError as problem:
-        line = getattr(problem, "lineno", None)
-        raise ScenarioError([located(path, line, f"no TOML: {problem}")]) from None
+        # Its text ends with "(at line N, column M)".
+        line = re.search(r"at line (\d+)", str(problem))
+        number = int(line[1]) if line else None
+        raise ScenarioError([located(path, number, f"no TOML: {problem}")]) from None
     problems: list[Problem] = []
     scenario = _read(path, source, raw, quick, problems)
     if problems or scenario is None:
