@@ -66,7 +66,7 @@ def cell_metrics(cell: Cell) -> dict[str, Any]:
 def _of_flows(flows: pd.DataFrame, samples: pd.DataFrame) -> Values:
     """What is as meaningful for one flow group as for all."""
     each = rates.flow_goodputs_mbit(flows)
-    learned = rates.learned(each.tolist())
+    learned = rates.learned(each.tolist()) if _in_turn(flows) else []
     rtt = delays.rtt_ms(samples)
     cwnd = pd.to_numeric(samples["cwnd_packets"]).dropna()
     errors = int(flows["error"].notna().sum())
@@ -99,6 +99,14 @@ def _of_company(
         "max_min_share": rates.least_max_min_share(flows, ideal),
         "convergence_s": rates.convergence_s(per_second, flows),
     }
+
+
+def _in_turn(flows: pd.DataFrame) -> bool:
+    """Whether the connections followed one another, as a learner's do; a tenth of a second of
+    overlap is the closing of the one before."""
+    ordered = flows.sort_values("start_s")
+    starts, ends = ordered["start_s"].to_numpy(float), ordered["end_s"].to_numpy(float)
+    return len(ordered) > 2 and bool((starts[1:] >= ends[:-1] - 0.1).all())
 
 
 def _together(flows: pd.DataFrame) -> bool:
