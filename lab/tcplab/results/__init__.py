@@ -1,1 +1,1 @@
-"""Result directories: immutable records of campaigns."""
+"""Results: immutable directories, written once and only read afterwards."""

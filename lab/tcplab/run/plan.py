@@ -1,0 +1,47 @@
+"""The jobs of a campaign: every point and repetition, in random order."""
+
+from __future__ import annotations
+
+import random
+import re
+import zlib
+from pathlib import Path
+
+from tcplab.engine.job import Job, Settings
+from tcplab.scenario import Scenario
+
+_UNSAFE = re.compile(r"[^A-Za-z0-9_.]+")
+_MOST_ID = 120
+
+
+def jobs(scenario: Scenario, folder: Path, settings: Settings) -> list[Job]:
+    """The same for the same scenario and seed; the order is random, so that what drifts on a host
+    does not fall on neighbours of a sweep."""
+    found: list[Job] = []
+    for number, point in enumerate(scenario.points):
+        for repetition in range(scenario.top.repetitions):
+            identity = cell_id(number, point.labels, repetition)
+            found.append(
+                Job(
+                    id=identity,
+                    labels=point.labels,
+                    repetition=repetition,
+                    seed=_seed(scenario.top.seed, identity),
+                    order=0,
+                    cell=point.cell.as_json(),
+                    folder=str(folder),
+                    settings=settings,
+                )
+            )
+    random.Random(scenario.top.seed).shuffle(found)
+    return [Job(**{**job.__dict__, "order": order}) for order, job in enumerate(found)]
+
+
+def cell_id(number: int, labels: dict[str, object], repetition: int) -> str:
+    """A folder's name that says what is in it."""
+    words = [_UNSAFE.sub("_", str(label)) for label in labels.values()]
+    return f"{number:04}-{'-'.join(words) or 'cell'}"[:_MOST_ID] + f".{repetition}"
+
+
+def _seed(base: int, identity: str) -> int:
+    return zlib.crc32(f"{base}/{identity}".encode())
