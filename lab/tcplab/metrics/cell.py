@@ -51,6 +51,10 @@ def cell_metrics(cell: Cell) -> dict[str, Any]:
         str(name): _finite(_of_flows(rows, samples[samples["flow"].isin(rows["flow"])]))
         for name, rows in flows.groupby("group")
     }
+    groups |= {
+        str(name): _finite(_of_link(rows, flows))
+        for name, rows in samples.groupby("link")  # of multipath connections only
+    }
     return {
         "format": 1,
         "values": _finite(values),
@@ -82,8 +86,20 @@ def _of_flows(flows: pd.DataFrame, samples: pd.DataFrame) -> Values:
         "cwnd_packets": float(cwnd.mean()) if len(cwnd) else None,
         "rtt_ms_mean": float(rtt.mean()) if len(rtt) else None,
         **delays.percentiles("rtt_ms", rtt),
-        "connections_per_s": (len(flows) - errors) / span if span > 0 else None,
+        "connections_per_s": (len(flows) - errors) / span if span > 0 and len(flows) > 2 else None,
         "failed_connections": float(errors),
+    }
+
+
+def _of_link(samples: pd.DataFrame, flows: pd.DataFrame) -> Values:
+    """The subflows of multipath connections on one link."""
+    carried = samples.groupby("flow")["bytes_acked"].max().sum()
+    seconds = float(flows["end_s"].max() - flows["start_s"].min())
+    rtt = delays.rtt_ms(samples)
+    return {
+        "goodput_mbit": float(carried) * 8e-6 / seconds if seconds > 0 else None,
+        "cwnd_packets": float(samples["cwnd_packets"].mean()),
+        **delays.percentiles("rtt_ms", rtt),
     }
 
 
@@ -120,13 +136,19 @@ def _of_queue(queues: pd.DataFrame, ideal: Ideal) -> Values:
     rows = queues[queues["link"] == link]
     marks = sent = None
     if len(rows) > 1:
-        marks = float(rows["marks"].iloc[-1] or 0) - float(rows["marks"].iloc[0] or 0)
-        sent = float(rows["sent_packets"].iloc[-1] or 0) - float(rows["sent_packets"].iloc[0] or 0)
+        marks = _rise(rows["marks"])
+        sent = _rise(rows["sent_packets"])
     return {
         "utilisation": rates.utilisation(queues, link, rate),
         **delays.percentiles("queue_delay_ms", delays.queue_delay_ms(queues, link, rate)),
         "mark_ratio": marks / sent if marks is not None and sent else None,
     }
+
+
+def _rise(counter: pd.Series[Any]) -> float:
+    """From the first to the last sample; 0 for a counter that the qdisc does not have."""
+    known = pd.to_numeric(counter).fillna(0)
+    return float(known.iloc[-1] - known.iloc[0])
 
 
 def _counts(names: pd.Series[Any]) -> dict[str, int]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import csv
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
@@ -74,9 +74,9 @@ def load(name: str) -> Published:
     )
 
 
-def of_campaign(campaign: str, wanted: list[str] | None = None) -> list[Published]:
+def of_campaign(campaign: str, wanted: Sequence[str] = ()) -> list[Published]:
     """The tables named, or all that belong to a campaign of that name."""
-    if wanted is not None:
+    if wanted:
         return [load(name) for name in wanted]
     found = [t for t in map(load, names()) if t.campaign == campaign]
     return sorted(found, key=lambda t: t.title)

@@ -126,7 +126,8 @@ def _look_up(
     """
     keys = [_key(where, {})]
     if table.symmetric:
-        keys.append(_key(dict(zip(where, reversed(where.values()), strict=True)), {}))
+        swapped = list(where.values())[::-1]
+        keys.append(_key(dict(zip(where, swapped, strict=True)), {}))
     found = [
         m for k in dict.fromkeys(keys) if (m := by_labels.get(k, _NOTHING)["metrics"].get(name))
     ]
@@ -150,7 +151,7 @@ def _key(labels: Mapping[str, Any], without: Mapping[str, Any]) -> tuple[Any, ..
 
 def _spearman(pairs: Sequence[Pair]) -> float | None:
     theirs = [p.published for p in pairs]
-    ours = [p.ours for p in pairs]
-    if len(pairs) < 3 or len(set(theirs)) < 2 or len(set(ours)) < 2:
+    ours = [p.ours for p in pairs if p.ours is not None]
+    if len(ours) < 3 or len(set(theirs)) < 2 or len(set(ours)) < 2:
         return None
     return float(spearmanr(theirs, ours).statistic)

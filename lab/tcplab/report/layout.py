@@ -18,22 +18,11 @@ _PREFERRED = {
     "fct": "fct_slowdown_p95",
     "short": "connections_per_s",
 }
-_KEY_METRICS = [
-    "goodput_mbit",
-    "learned_goodput_mbit",
-    "goodput_to_cubic",
-    "regret",
-    "jain",
-    "utilisation",
-    "rtt_ms_p50",
-    "rtt_ms_p95",
-    "queue_delay_ms_p95",
-    "retransmit_ratio",
-    "fct_slowdown_p50",
-    "fct_slowdown_p99",
-    "connections_per_s",
-    "failed_connections",
-]
+_KEY_METRICS = tuple(
+    """goodput_mbit learned_goodput_mbit goodput_to_cubic regret jain utilisation rtt_ms_p50
+    rtt_ms_p95 queue_delay_ms_p95 retransmit_ratio fct_slowdown_p50 fct_slowdown_p99
+    connections_per_s failed_connections""".split()  # noqa: SIM905
+)
 
 
 @dataclass(frozen=True)

@@ -148,6 +148,7 @@ def _cell(cell: Cell) -> dict[str, Any]:
         "status": cell.status,
         "error": cell.error,
         "kernel": cell.kernel,
+        "commands": [f"{ns}: {c}" for ns, cs in (raw.get("commands") or {}).items() for c in cs],
         "seed": raw.get("seed"),
         "wall_s": raw.get("wall_s"),
         "virtual_s": raw.get("virtual_s"),

@@ -108,8 +108,9 @@ def _checks(cells: Any) -> list[dict[str, Any]]:
 
 
 def _comparisons(campaign: Campaign, summary: Mapping[str, Any]) -> list[Comparison]:
-    wanted = campaign.scenario.get("published")
-    tables = published.of_campaign(campaign.name, wanted)
+    wanted: list[str] = campaign.scenario.get("published") or []
+    known = [name for name in wanted if name in published.names()]
+    tables = published.of_campaign(campaign.name, known)
     return [c for t in tables for c in compare(t, summary["points"])]
 
 

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from tcplab.metrics.rates import acked_at
 from tcplab.results.read import Cell
 
 MOST_LINES = 8
@@ -63,17 +64,24 @@ def _bin_count(samples: pd.DataFrame, queues: pd.DataFrame, most: int) -> int:
 
 
 def _lines(flows: pd.DataFrame, samples: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
-    """Name and samples of each line: a connection, or a group where there are many."""
+    """Name and samples of each line: a connection or subflow, or a group where there are many."""
     known = flows.drop_duplicates("flow").set_index("flow")
-    if len(known) <= MOST_LINES:
-        each = []
-        for flow, rows in samples.groupby("flow"):
-            row = known.loc[flow] if flow in known.index else None
-            name = f"{row['group']}: {row['cc_used']}" if row is not None else f"flow {flow}"
+    if len(known) > MOST_LINES:
+        group = samples["flow"].map(known["group"]).fillna("other")
+        return [(f"{name} (all)", rows) for name, rows in samples.groupby(group)]
+    names = {
+        int(flow): f"{group}: {cc}"
+        for flow, group, cc in zip(flows["flow"], flows["group"], flows["cc_used"], strict=True)
+    }
+    each = []
+    for key, rows in samples.groupby("flow"):
+        name = names.get(int(str(key)), f"flow {key!s}")
+        links = rows["link"].dropna().unique()
+        if len(links):
+            each += [(f"{name} on {link}", rows[rows["link"] == link]) for link in links]
+        else:
             each.append((name, rows))
-        return _numbered(each)
-    group = samples["flow"].map(known["group"]).fillna("other")
-    return [(f"{name} (all)", rows) for name, rows in samples.groupby(group)]
+    return _numbered(each)
 
 
 def _numbered(named: Sequence[tuple[str, pd.DataFrame]]) -> list[tuple[str, pd.DataFrame]]:
@@ -90,8 +98,7 @@ def _line(name: str, rows: pd.DataFrame, edges: np.ndarray[Any, Any]) -> dict[st
     alive = np.zeros(len(edges) - 1, dtype=bool)
     for _, of_flow in rows.groupby("flow"):
         t = of_flow["t_s"].to_numpy(float)
-        counter = np.interp(edges, t, of_flow["bytes_acked"].to_numpy(float))
-        acked += np.diff(counter)
+        acked += np.diff(acked_at(of_flow, edges, max(t[0] - _spacing(t), 0.0)))
         alive |= (edges[1:] > t[0]) & (edges[:-1] < t[-1])
     mbit = np.where(alive, acked * 8e-6 / np.diff(edges), np.nan)
     rtt_ms = rows["srtt_us"].where(rows["srtt_us"] > 0).astype(float) / 1e3
@@ -101,6 +108,11 @@ def _line(name: str, rows: pd.DataFrame, edges: np.ndarray[Any, Any]) -> dict[st
         "cwnd": _short(_means(rows["t_s"], rows["cwnd_packets"], edges)),
         "rtt": _short(_means(rows["t_s"], rtt_ms, edges)),
     }
+
+
+def _spacing(t: np.ndarray[Any, Any]) -> float:
+    """Between two samples; a connection started at most so long before its first."""
+    return float(np.median(np.diff(t))) if len(t) > 1 else 0.0
 
 
 def _queue(name: str, rows: pd.DataFrame, edges: np.ndarray[Any, Any]) -> dict[str, Any]:

@@ -35,17 +35,28 @@ const cellButton = (point, name, scale, short) => {
   return button;
 };
 
+/** The point of a row and a column; of a pairwise campaign that ran one order only, the other
+    order's, with the metric of the other flow. */
+const find = (inside, row, column, name) => {
+  const at = (r, c) => inside.find((p) => p.labels[layout.rows] === r && p.labels[layout.columns] === c);
+  const own = at(row, column);
+  if (own || !axes[layout.rows].includes(column)) return [own, name];
+  const [base, group] = name.split(".");
+  const other = { [layout.rows]: layout.columns, [layout.columns]: layout.rows }[group];
+  return [at(column, row), other ? `${base}.${other}` : name];
+};
+
 const medians = (chosen, name) => chosen.map((p) => p.m[name]?.[0] ?? null);
 
 const matrixMap = (facet, name) => {
   const inside = where(facet);
   const scale = scaleFor(medians(points, name), metrics[name] ?? PLAIN);
   // A value without any figure of this metric (Jain's index of a solo run) is no row or column.
-  const used = (axis) => axes[axis].filter((v) => inside.some((p) => p.labels[axis] === v && (p.m[name] || !p.ok)));
+  const used = (axis) => axes[axis].filter((v) => inside.some((p) => [p.labels[axis], p.labels[layout.rows], p.labels[layout.columns]].includes(v) && (p.m[name] || !p.ok)));
   const [rows, columns] = [used(layout.rows), used(layout.columns)];
   const head = element("tr", {}, element("th", { class: "corner" }, `${layout.rows.replace(/_/g, " ")} ↓  ${layout.columns.replace(/_/g, " ")} →`), ...columns.map((c) => element("th", { scope: "col" }, String(c))));
   const body = rows.map((r) => element("tr", {}, element("th", { scope: "row" }, String(r)), ...columns.map((c) =>
-    element("td", {}, cellButton(inside.find((p) => p.labels[layout.rows] === r && p.labels[layout.columns] === c), name, scale, columns.length > 7)))));
+    element("td", {}, cellButton(...find(inside, r, c, name), scale, columns.length > 7)))));
   return [head, body, legend(scale, metrics[name] ?? PLAIN)];
 };
 
@@ -101,6 +112,7 @@ const openPoint = async (point, id) => {
   const plot = element("div", { class: "plot" });
   byId("detail-more").replaceChildren(checkTable(cell),
     point.tuner ? element("div", {}, element("h4", {}, `Table of ${point.tuner.name}`), tunerTable(point.tuner)) : "",
+    cell.commands.length ? element("details", {}, element("summary", {}, "Commands that made the path"), element("pre", {}, cell.commands.join("\n"))) : "",
     Object.keys(point.arms).length ? element("p", { class: "note" }, `Chosen: ${Object.entries(point.arms).map(([a, n]) => `${a} ${n}×`).join(", ")}`) : "",
     point.fct_by_size.length ? element("div", {}, element("h4", {}, "Completion by size"), table(["Size", "Connections", "Slowdown p50", "p95", "p99"],
       point.fct_by_size.map((b) => [b.bin, b.count, ...[50, 95, 99].map((p) => shown(b[`fct_slowdown_p${p}`], 2))]))) : "", plot);
