@@ -121,7 +121,7 @@ def _point(point: Point, cells: Mapping[str, Cell]) -> Point:
         "ok": point["ok"],
         "rejected": point["rejected"],
         "failed": point["failed"],
-        "m": {n: _short(m) for n, m in point["metrics"].items()},
+        "m": {n: _figures(m) for n, m in point["metrics"].items()},
         "cells": [_cell(c) for c in mine],
         "typical": _typical(point),
         "algorithms": point["algorithms"],
@@ -132,7 +132,7 @@ def _point(point: Point, cells: Mapping[str, Cell]) -> Point:
     }
 
 
-def _short(known: Mapping[str, Any]) -> list[Any]:
+def _figures(known: Mapping[str, Any]) -> list[Any]:
     """Median, low, high, coverage, count, two modes, values."""
     values = [float(f"{v:.4g}") for v in known["values"]]
     keys = ("median", "low", "high")
@@ -153,10 +153,15 @@ def _cell(cell: Cell) -> dict[str, Any]:
         "wall_s": raw.get("wall_s"),
         "virtual_s": raw.get("virtual_s"),
         "calibration": {
-            name: [check.expected, check.measured, check.ok]
+            name: [short(check.expected), short(check.measured), check.ok]
             for name, check in cell.calibration.items()
         },
     }
+
+
+def short(value: Any) -> Any:
+    """A measured number to four digits; anything else as it is."""
+    return float(f"{value:.4g}") if isinstance(value, float) else value
 
 
 def _completion_times(cells: Sequence[Cell]) -> list[float]:

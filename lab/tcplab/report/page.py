@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -16,8 +16,8 @@ from tcplab import published
 from tcplab.metrics.catalogue import metric
 from tcplab.metrics.summary import summarise
 from tcplab.published.compare import Comparison, Pair, compare, distinct
-from tcplab.report.model import model, packed_series
-from tcplab.results.read import Campaign, read_campaign
+from tcplab.report.model import model, packed_series, short
+from tcplab.results.read import Campaign, Cell, read_campaign
 
 
 def write(folder: Path | str) -> Path:
@@ -42,6 +42,8 @@ def render(campaign: Campaign) -> str:
         lstrip_blocks=True,
     )
     environment.filters["number"] = number
+    environment.filters["interval"] = interval
+    environment.filters["short"] = short
     return environment.get_template("page.html.j2").render(
         campaign=campaign,
         manifest=campaign.manifest,
@@ -51,6 +53,7 @@ def render(campaign: Campaign) -> str:
         kernels=sorted({c.kernel for c in cells.values() if c.kernel}),
         checks=_checks(cells.values()),
         bad=[c for c in cells.values() if c.status != "ok"],
+        conditions=_common_sysctls(cells.values()),
         verdicts=[_shown(v) for v in summary.get("verdicts", [])],
         comparisons=[_compared(c) for c in _comparisons(campaign, summary)],
         model=_script_json(model(campaign, summary)),
@@ -72,6 +75,13 @@ def number(value: float | None, digits: int = 3) -> str:
     return f"{value:,.{decimals}f}".replace(",", "\u202f").replace("-", "−")
 
 
+def interval(row: Mapping[str, Any], digits: int) -> str:
+    """Low to high; a dash for a single repetition, which has no interval."""
+    if row["low"] is None:
+        return "–"
+    return f"{number(row['low'], digits)} to {number(row['high'], digits)}"
+
+
 def _asset(name: str) -> Markup:
     return Markup((files("tcplab.report") / "templates" / name).read_text(encoding="utf-8"))
 
@@ -88,14 +98,21 @@ def _script_json(found: Any) -> Markup:
     return Markup(text.replace("<", "\\u003c"))
 
 
-def _tally(cells: Any) -> dict[str, int]:
+def _tally(cells: Iterable[Cell]) -> dict[str, int]:
     count = {"ok": 0, "rejected": 0, "failed": 0}
     for cell in cells:
         count[cell.status] += 1
     return count
 
 
-def _checks(cells: Any) -> list[dict[str, Any]]:
+def _common_sysctls(cells: Iterable[Cell]) -> dict[str, Any]:
+    """Those that all cells have alike."""
+    all_of_them = [c.raw.get("sysctls") or {} for c in cells if c.status != "failed"]
+    first: dict[str, Any] = all_of_them[0] if all_of_them else {}
+    return {k: v for k, v in first.items() if all(s.get(k) == v for s in all_of_them)}
+
+
+def _checks(cells: Iterable[Cell]) -> list[dict[str, Any]]:
     """A row per calibration: how many passed, and the range of what was measured."""
     rows: dict[str, dict[str, Any]] = {}
     for cell in cells:
@@ -161,9 +178,13 @@ def _matrix(comparison: Comparison) -> dict[str, Any]:
     """Three maps of the same shape: theirs, ours, ours minus theirs; of what we have."""
     pairs = comparison.pairs
     rows_axis, columns_axis = pairs[0].where
-    ours = [p for p in pairs if p.ours is not None]
-    rows = list(dict.fromkeys(p.where[rows_axis] for p in ours))
-    columns = list(dict.fromkeys(p.where[columns_axis] for p in ours))
+
+    def known(axis: str) -> list[Any]:
+        """In the order of the publication."""
+        there = {p.where[axis] for p in pairs if p.ours is not None}
+        return [v for v in dict.fromkeys(p.where[axis] for p in pairs) if v in there]
+
+    rows, columns = known(rows_axis), known(columns_axis)
     by_key = {(p.where[rows_axis], p.where[columns_axis]): p for p in pairs}
 
     def grid(value: Callable[[Pair], float | None]) -> list[list[float | None]]:

@@ -43,7 +43,7 @@ const drawSeries = (target, found) => {
   const layout = {
     ...plotStyle(), height: 620, margin: { l: 52, r: 12, t: 34, b: 40 }, hovermode: "x unified",
     legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0 },
-    xaxis: { ...axisStyle(), anchor: "y4", title: { text: "seconds from the start of the traffic" } }, annotations: [],
+    xaxis: { ...axisStyle(), anchor: "y4", range: [0, found.dt * Math.max(...found.queues.map((q) => q.kb.length), ...found.lines.map((l) => l.mbit.length))], title: { text: "seconds from the start of the traffic" } }, annotations: [],
   };
   PANELS.forEach((panel, p) => {
     const top = 1 - p * 0.255;

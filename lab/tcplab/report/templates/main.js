@@ -110,7 +110,7 @@ const openPoint = async (point, id) => {
   byId("detail-status").textContent = facts.filter(Boolean).join(" · ");
   byId("detail-metrics").replaceChildren(Object.keys(point.m).length ? metricTable(point, metrics) : "");
   const plot = element("div", { class: "plot" });
-  byId("detail-more").replaceChildren(checkTable(cell),
+  byId("detail-more").replaceChildren(Object.keys(cell.calibration).length ? checkTable(cell) : "",
     point.tuner ? element("div", {}, element("h4", {}, `Table of ${point.tuner.name}`), tunerTable(point.tuner)) : "",
     cell.commands.length ? element("details", {}, element("summary", {}, "Commands that made the path"), element("pre", {}, cell.commands.join("\n"))) : "",
     Object.keys(point.arms).length ? element("p", { class: "note" }, `Chosen: ${Object.entries(point.arms).map(([a, n]) => `${a} ${n}×`).join(", ")}`) : "",
