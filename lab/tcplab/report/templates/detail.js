@@ -87,7 +87,7 @@ const strip = ([median, low, high, , , , values]) => {
 
 const table = (head, rows) => element("div", { class: "scroll" }, element("table", { class: "list" },
   element("thead", {}, element("tr", {}, ...head.map((h) => element("th", { scope: "col" }, h)))),
-  element("tbody", {}, ...rows.map((row) => element("tr", {}, ...row.map((v) => element("td", typeof v === "number" ? { class: "num" } : {}, v instanceof Node ? v : String(v ?? "–"))))))));
+  element("tbody", {}, ...rows.map((row) => element("tr", {}, ...row.map((v) => element("td", /^[−\d]/.test(v) ? { class: "num" } : {}, v instanceof Node ? v : String(v ?? "–"))))))));
 
 const metricTable = (point, metrics) => table(["Metric", "Median", "Interval", "Repetitions"],
   Object.keys(metrics).filter((n) => point.m[n]).map((name) => {

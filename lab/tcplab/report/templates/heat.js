@@ -105,7 +105,7 @@ const still = (title, found, grid, scale, metric) => {
       cell.style.cssText = `--fill:${colour.fill};--ink-on:${colour.ink}`;
       return element("td", {}, cell);
     })));
-  return element("div", {}, element("table", { class: "heat" }, element("caption", {}, title),
+  return element("div", {}, element("table", { class: `heat${found.columns.length > 9 ? " dense" : ""}` }, element("caption", {}, title),
     element("thead", {}, head), element("tbody", {}, ...rows)), legend(scale, metric));
 };
 

@@ -92,7 +92,7 @@ const repetitionNote = () => {
   const marks = "⁞ marks two modes, × a rejected repetition, hatching a cell without a good one.";
   if (least >= 6) return `Small figures: distribution-free 95 % interval of the median. ${marks}`;
   if (Math.max(...counts) === 1) return `One repetition: no interval can be given; six are needed for 95 %. ${marks}`;
-  return `Small figures: range of the median's interval. With ${least} repetitions it covers the median with less than 95 %; six are needed. ${marks}`;
+  return `Small figures: range of the median's interval. With ${least} repetitions, the fewest here, it covers the median with less than 95 %; six are needed. ${marks}`;
 };
 
 let opened = null;
