@@ -166,8 +166,7 @@ pub fn run(options: &CalibrateOptions) -> Result<CalibrateReport> {
         probe.send_data(packets, FULL_PACKET_BYTES - HEADERS_BYTES, interval)?;
         let seen = probe.ask(READ)?;
         if seen.took_ns > 0 {
-            report.udp_rate_mbit =
-                Some(seen.bytes_after_first as f64 * 8e3 / seen.took_ns as f64);
+            report.udp_rate_mbit = Some(seen.bytes_after_first as f64 * 8e3 / seen.took_ns as f64);
         }
     }
     Ok(report)

@@ -79,7 +79,9 @@ impl TcpInfo {
             inflight_packets: (count(UNACKED_OFFSET) + count(RETRANS_OFFSET))
                 .saturating_sub(count(SACKED_OFFSET) + count(LOST_OFFSET)),
             sent_packets: count(DATA_SEGS_OUT_OFFSET),
-            ecn: raw.get(OPTIONS_OFFSET).is_some_and(|options| options & OPTION_ECN != 0),
+            ecn: raw
+                .get(OPTIONS_OFFSET)
+                .is_some_and(|options| options & OPTION_ECN != 0),
         }
     }
 

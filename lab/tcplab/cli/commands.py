@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tcplab.engine.errors import EngineError
-from tcplab.engine.job import Settings
+from tcplab.engine.job import EngineName, Settings
 from tcplab.scenario import Scenario, find, load, names
 
 _ROOT = Path(__file__).parents[3]
@@ -38,15 +38,28 @@ def add_run(sub: Sub) -> None:
     add("--quick", action="store_true", help="the form that takes minutes")
     add("--engine", choices=("here", "vm"), help="default: vm")
     add("--kernel", metavar="NAME", help="of the machine; default: the scenario's")
-    add("--virtual-time", action=argparse.BooleanOptionalAction, default=None,
-        help="tie the machine's clock to its instructions (default with vm: yes)")
+    add(
+        "--virtual-time",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="tie the machine's clock to its instructions (default with vm: yes)",
+    )
     add("--jobs", type=_jobs, default=1, metavar="N", help="cells side by side (default: 1)")
+    add("--batch", type=_jobs, default=8, metavar="N", help="cells to a boot (default: 8)")
     add("--out", type=Path, default=Path("results"), metavar="DIR", help="default: results")
     add("--resume", type=Path, metavar="DIR", help="go on with a campaign that was broken off")
-    add("--scheduler", metavar="ADDRESS",
-        help="run cells on a dask cluster: its address, or 'local' for one of --jobs workers")
-    add("--timeout", type=float, default=_TIMEOUT_S, metavar="S",
-        help="wall seconds for one cell (default: 3600)")
+    add(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="run cells on a dask cluster: its address, or 'local' for one of --jobs workers",
+    )
+    add(
+        "--timeout",
+        type=float,
+        default=_TIMEOUT_S,
+        metavar="S",
+        help="wall seconds for one cell (default: 3600)",
+    )
     add("--binaries", type=Path, metavar="DIR", help="folder of flowgen and tcpilot")
     add("--json", action="store_true", help="say on stdout in JSON how it ended")
     parser.set_defaults(run=_run)
@@ -75,7 +88,10 @@ def _list(options: argparse.Namespace) -> int:
         print(json.dumps(rows, indent=1))
         return 0
     for row in rows:
-        print(f"{row['name']:<14}{row['cells']:>5} cells, quick {row['quick_cells']:>3}  {row['title']}")
+        print(
+            f"{row['name']:<14}{row['cells']:>5} cells, quick {row['quick_cells']:>3}"
+            f"  {row['title']}"
+        )
         if row["scale"]:
             print(f"{'':<14}scale: {row['scale']}")
     return 0
@@ -102,7 +118,7 @@ def binaries(options: argparse.Namespace) -> Path:
 
 def settings_of(options: argparse.Namespace, scenario: Scenario) -> Settings:
     """How cells are run, from the options and the scenario's defaults."""
-    engine = options.engine or "vm"
+    engine: EngineName = options.engine or "vm"
     virtual_time = options.virtual_time
     if virtual_time and engine == "here":
         raise EngineError("--virtual-time needs --engine vm: this host's clock is what it is")
@@ -142,10 +158,16 @@ def _run(options: argparse.Namespace) -> int:
         folder = campaign.start(scenario, settings, options.out, manifest.reproduce())
     print(folder, file=sys.stderr)
     if options.scheduler:
-        outcome = cluster.run(options.scheduler, options.jobs, scenario, settings, folder)
+        outcome = cluster.run(
+            options.scheduler, options.jobs, scenario, settings, folder, options.batch
+        )
     else:
         outcome = campaign.run(
-            scenario, settings, folder, lambda jobs: local.run(jobs, options.jobs)
+            scenario,
+            settings,
+            folder,
+            lambda batches: local.run(batches, options.jobs),
+            options.batch,
         )
     return _tell(outcome, options.json)
 

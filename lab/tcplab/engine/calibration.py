@@ -42,7 +42,7 @@ def _loss_packets(link: Link) -> int:
     return LOSS_PACKETS if link.loss_percent else LOSS_PACKETS // 5
 
 
-def verdict(cell: Cell, measured: list[dict[str, Any]]) -> dict[str, Any]:
+def verdict(cell: Cell, measured: list[dict[str, Any]], play: dict[str, Any]) -> dict[str, Any]:
     """For every quantity what was expected, what measured, and whether that will do; of several
     links the worst."""
     found: dict[str, Any] = {}
@@ -50,6 +50,12 @@ def verdict(cell: Cell, measured: list[dict[str, Any]]) -> dict[str, Any]:
         for name, judged in _judge(cell, link, report).items():
             if name not in found or (found[name]["ok"] and not judged["ok"]):
                 found[name] = judged
+    late_ms = play["sample_late_ms_max"]
+    found["sample_late_ms_max"] = {
+        "expected": 0.0,
+        "measured": late_ms,
+        "ok": late_ms <= max(cell.sample_ms, _MOST_LATE_MS),
+    }
     return found
 
 

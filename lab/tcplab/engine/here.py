@@ -63,9 +63,9 @@ def _control(name: str) -> bool:
 
 
 def _qdisc(kind: str) -> bool:
-    """Tried on a device in a namespace that is gone afterwards; the kernel loads a module itself."""
+    """Tried on a device in a namespace that is gone afterwards; the kernel loads modules."""
     arguments = _QDISC_ARGUMENTS.get(kind, kind)
-    script = f"ip link add d0 type dummy && tc qdisc add dev d0 root {arguments}"
+    script = f"ip link add d0 type veth peer name d1 && tc qdisc add dev d0 root {arguments}"
     answer = subprocess.run(["unshare", "--net", "sh", "-c", script], capture_output=True)
     return answer.returncode == 0
 
@@ -74,8 +74,15 @@ def programs(_cell: Cell, settings: Settings, folder: Path) -> Programs:
     return Programs(Path(settings.flowgen), Path(settings.tcpilot), folder)
 
 
-def run_script(cell: Cell, settings: Settings, folder: Path) -> Ended:
-    """Runs the cell's script.  Raises CellError when it takes too long."""
+def run_scripts(
+    cells: list[tuple[Cell, Path]], settings: Settings, ended: Callable[[Path, Ended], None]
+) -> None:
+    """Runs the cells' scripts one after the other.  Raises CellError when one takes too long."""
+    for cell, folder in cells:
+        ended(folder, _run_script(cell, settings, folder))
+
+
+def _run_script(cell: Cell, settings: Settings, folder: Path) -> Ended:
     with _cgroup(cell) as environment:
         command = ["unshare", *_UNSHARE, "sh", "-c", _FIRST, str(folder / SCRIPT)]
         process = subprocess.Popen(

@@ -31,5 +31,7 @@ def qdiscs(cell: Cell) -> set[str]:
 
 def modules(cell: Cell) -> tuple[str, ...]:
     """Modules to load, by their usual names; for a kernel that has them as modules."""
-    controls = [f"tcp_{name}" for name in sorted(congestion_controls(cell)) if name not in _BUILT_IN]
+    controls = [
+        f"tcp_{name}" for name in sorted(congestion_controls(cell)) if name not in _BUILT_IN
+    ]
     return (*controls, *(f"sch_{name}" for name in sorted(qdiscs(cell))), "veth")

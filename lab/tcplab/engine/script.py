@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tcplab.engine import calibration, topology, tuners
 from tcplab.scenario.model import Cell
-from tcplab.traffic.plan import PORT, SHORT_ANSWER_BYTES, plan
+from tcplab.traffic.plan import PORT, plan
 
 SCRIPT = "cell.sh"
 SYSCTLS = (
@@ -66,16 +66,16 @@ def text(cell: Cell, programs: Programs) -> str:
         f"flowgen={shlex.quote(str(programs.flowgen))}",
         f"tcpilot={shlex.quote(str(programs.tcpilot))}",
         *_network(cell),
-        *_servers(cell),
+        *_reflector(),
         *_calibrate(cell),
         *_queues_anew(cell),
         *tuners.start(cell.tuner),
         'step traffic "flowgen play"',
         "qdisc_state >qdisc-before",
-        'uptime_now >started',
+        "uptime_now >started",
         'in_ns left "$flowgen" play plan.json --out . >play.json 2>play.err ||',
         '    fail "flowgen: $(tail -n 1 play.err)"',
-        'uptime_now >ended',
+        "uptime_now >ended",
         "qdisc_state >qdisc-after",
         *tuners.stop(cell.tuner),
         "uname -r >release",
@@ -95,10 +95,8 @@ def _network(cell: Cell) -> list[str]:
     settings = {"net.ipv4.tcp_no_metrics_save": "1", "net.ipv4.tcp_ecn": ecn, **cell.sysctl}
     for key, value in settings.items():
         for end in ("left", "right"):
-            words = f"{key}={value}"
-            lines.append(
-                f"in_ns {end} sysctl -qw {shlex.quote(words)} || fail {shlex.quote('sysctl ' + key)}"
-            )
+            words, failed = shlex.quote(f"{key}={value}"), shlex.quote(f"sysctl {key}")
+            lines.append(f"in_ns {end} sysctl -qw {words} || fail {failed}")
     lines.append(f"in_ns left sysctl {' '.join(SYSCTLS)} >sysctls 2>/dev/null")
     return lines
 
@@ -108,21 +106,17 @@ def _tc_lines(cell: Cell) -> list[str]:
     return [f"batch tc-{name} tc -n {name} -batch tc-{name}" for name in used]
 
 
-def _servers(cell: Cell) -> list[str]:
-    mptcp = " --mptcp" if any(flow.mptcp for flow in cell.flows) else ""
+def _reflector() -> list[str]:
     return [
-        'step servers "flowgen serve"',
-        f'in_ns right "$flowgen" serve --listen 0.0.0.0:{PORT} --short-size '
-        f"{SHORT_ANSWER_BYTES}{mptcp} >serve.out 2>serve.err &",
+        'step calibration "flowgen reflect"',
         f'in_ns right "$flowgen" reflect --listen 0.0.0.0:{PORT + 1} >reflect.out 2>reflect.err &',
         "reflector=$!",
-        "await serve.out listening serve.err",
         "await reflect.out listening reflect.err",
     ]
 
 
 def _calibrate(cell: Cell) -> list[str]:
-    lines = ["step calibration"]
+    lines: list[str] = []
     for i, link in enumerate(cell.links):
         words = calibration.arguments(link, topology.receiver_address(i, 0))
         lines += [

@@ -2,10 +2,10 @@
 
     left ── r1 ══ bottleneck ══ r2 ── netem ── right         per link; the namespaces are shared
 
-Link i has the networks 10.(i+1).1/24 (left), 10.(i+1).2/24 (between the routers) and, one for each
-round-trip time, 10.(i+1).(10+k)/24 (right).  Impairments are in the middle, never on the end
-hosts: netem on a sender would break its back-pressure.  One segment per packet on both ends, so that
-a packet is a packet (on veth this is what "offloads off" comes to).
+Link i has the networks 10.(i+1).1/24 (left), 10.(i+1).2/24 (between the routers) and, one for
+each round-trip time, 10.(i+1).(10+k)/24 (right).  Impairments are in the middle, never on the end
+hosts: netem on a sender would break its back-pressure.  One segment per packet on both ends, so
+that a packet is a packet (on veth this is what "offloads off" comes to).
 """
 
 from __future__ import annotations

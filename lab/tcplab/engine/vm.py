@@ -1,9 +1,14 @@
-"""Engine `vm`: a virtual machine for each cell, with the kernel of one's choice."""
+"""Engine `vm`: virtual machines with the kernel of one's choice, several cells to a boot."""
 
 from __future__ import annotations
 
+import io
+import re
+import shlex
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, BinaryIO, cast
 
 from tcplab.engine import need
 from tcplab.engine.errors import CellError, EngineError
@@ -15,6 +20,8 @@ from tcplab.vm import Kernel, Machine, VmError, fetch, roots, run
 # What tcpilot's and bpftune's arms are made of.
 TUNER_MODULES = ("tcp_bbr", "tcp_htcp", "tcp_dctcp")
 _SID = "sid"
+_ENDED = "tcplab: ended"
+_ENDED_LINE = re.compile(rf"^{_ENDED} (\d+)\n", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -23,7 +30,6 @@ class Ended:
 
     status: int
     said: str
-    kvm: bool = False
 
 
 def check(cells: list[Cell], settings: Settings) -> None:
@@ -63,18 +69,55 @@ def programs(cell: Cell, settings: Settings, folder: Path) -> Programs:
     return Programs(flowgen, tcpilot, folder)
 
 
-def run_script(cell: Cell, settings: Settings, folder: Path) -> Ended:
-    """Boots and runs the cell's script.  Raises CellError when the machine fails."""
+def run_scripts(
+    cells: list[tuple[Cell, Path]], settings: Settings, ended: Callable[[Path, Ended], None]
+) -> None:
+    """Boots once and runs the cells' scripts one after the other, each in namespaces of its own.
+
+    `ended` is called as each ends.  Raises CellError when the machine fails, which is the end of
+    the cell that ran then and of those after it.
+    """
+    first = cells[0][0]
+    sid = first.tuner.name == "bpftune"
+    modules = dict.fromkeys(name for cell, _ in cells for name in _modules(cell))
+    folders = [folder for _, folder in cells]
     try:
         machine = Machine(
             settings.kernel,
             virtual_time=settings.virtual_time,
-            timeout_s=settings.timeout_s,
-            rw=(folder,),
-            root=roots.resolve(_SID if cell.tuner.name == "bpftune" else "/"),
-            modules=_modules(cell),
+            timeout_s=settings.timeout_s * len(cells),
+            rw=folders,
+            root=roots.resolve(_SID if sid else "/"),
+            modules=tuple(modules),
         )
-        result = run(machine, ["sh", str(folder / SCRIPT)], cwd=Path("/"))
+        listener = _Listener(folders, ended)
+        run(machine, ["sh", "-c", _loop(folders)], cwd=Path("/"), stderr=cast(BinaryIO, listener))
     except VmError as problem:
         raise CellError(str(problem)) from None
-    return Ended(result.status, result.stderr.decode(errors="replace"), result.kvm)
+
+
+def _loop(folders: list[Path]) -> str:
+    """Runs the scripts; a line says how each ended.  ip keeps the names of namespaces in /run."""
+    own = "unshare --mount --net --pid --fork --kill-child --mount-proc"
+    first = "mount -t tmpfs tmpfs /run && ip link set lo up && exec sh"
+    lines = [
+        f"{own} sh -c '{first} {shlex.quote(str(folder / SCRIPT))}'; echo \"{_ENDED} $?\" >&2"
+        for folder in folders
+    ]
+    return "\n".join(lines)
+
+
+class _Listener(io.RawIOBase):
+    """Takes what the machine says, and tells when a script has ended."""
+
+    def __init__(self, folders: list[Path], ended: Callable[[Path, Ended], None]) -> None:
+        self._left = list(folders)
+        self._ended = ended
+        self._said = ""
+
+    def write(self, data: Any) -> int:
+        self._said += bytes(data).decode(errors="replace")
+        while match := _ENDED_LINE.search(self._said):
+            said, self._said = self._said[: match.start()], self._said[match.end() :]
+            self._ended(self._left.pop(0), Ended(int(match[1]), said))
+        return len(data)

@@ -8,9 +8,10 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
-from tcplab.engine import calibration, topology
+from tcplab.engine import calibration
 from tcplab.engine.job import Job
 from tcplab.engine.need import modules
 from tcplab.scenario.model import SYSTEM, Cell
@@ -68,7 +69,7 @@ def _content(job: Job, cell: Cell, work: Path, error: str | None, wall_s: float)
     verdict: dict[str, Any] = {}
     if error is None:
         reports = [json.loads((work / f"calibrate-{i}.json").read_text()) for i in _links(cell)]
-        verdict = calibration.verdict(cell, reports)
+        verdict = calibration.verdict(cell, reports, _maybe_json(work / "play.json"))
     rejected = any(not entry["ok"] for entry in verdict.values())
     return {
         "id": job.id,
@@ -82,9 +83,7 @@ def _content(job: Job, cell: Cell, work: Path, error: str | None, wall_s: float)
         "play": _maybe_json(work / "play.json"),
         "kernel": _maybe_text(work / "release"),
         "sysctls": _sysctls(work / "sysctls"),
-        "qdisc_state": {
-            when: _qdiscs(work / f"qdisc-{when}") for when in ("before", "after")
-        },
+        "qdisc_state": {when: _qdiscs(work / f"qdisc-{when}") for when in ("before", "after")},
         "commands": _commands(work),
         "modules": list(modules(cell)),
         "engine": job.settings.engine,
@@ -130,7 +129,7 @@ def _tables(cell: Cell, work: Path, new: Path) -> None:
     flows["arm"] = flows["cc_used"] if cell.tuner.name != "none" else None
     for column, kind in _FLOW_COLUMNS.items():
         if kind != "str":
-            flows[column] = flows[column].astype(kind)
+            flows[column] = flows[column].astype(np.dtype(kind))
     flows[list(_FLOW_COLUMNS)].to_parquet(new / "flows.parquet", index=False)
     for name in ("samples", "queues"):
         table = pd.read_csv(work / f"{name}.csv")

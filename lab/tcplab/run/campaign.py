@@ -22,7 +22,8 @@ from tcplab.run.local import Done
 from tcplab.run.progress import Reporter
 from tcplab.scenario import Scenario, load
 
-Runner = Callable[[list[Job]], Iterator[Done]]
+Runner = Callable[[list[list[Job]]], Iterator[Done]]
+CELLS_PER_BOOT = 8
 _LEAST_FREE_BYTES = 200_000_000
 
 
@@ -87,16 +88,25 @@ def scenario_of(folder: Path) -> Scenario:
     return Scenario(**{**scenario.__dict__, "name": found["campaign"]})
 
 
-def run(scenario: Scenario, settings: Settings, folder: Path, runner: Runner) -> Outcome:
+def run(
+    scenario: Scenario,
+    settings: Settings,
+    folder: Path,
+    runner: Runner,
+    batch: int = CELLS_PER_BOOT,
+) -> Outcome:
     """Runs what is not there yet.  Interrupted, it leaves a campaign that can be resumed."""
     jobs = plan.jobs(scenario, folder, settings)
     left = [job for job in jobs if not is_complete(job.place)]
+    for job in left:
+        # It failed before; its place shows when the new one is there.
+        shutil.rmtree(job.place, ignore_errors=True)
     shutil.rmtree(folder / "work", ignore_errors=True)
     _set_status(folder, "running")
     errors: list[str] = []
     try:
         with Reporter(scenario.name, len(jobs), len(jobs) - len(left)) as reporter:
-            for done in runner(left):
+            for done in runner(plan.batches(left, batch)):
                 _note(done, reporter, errors)
     finally:
         complete = all((job.place / "cell.json").exists() for job in jobs)

@@ -1,4 +1,4 @@
-"""Runs jobs on this host, `count` side by side, each in a process that dies with this one."""
+"""Runs batches of jobs on this host, each in a process that dies with this one."""
 
 from __future__ import annotations
 
@@ -35,40 +35,51 @@ class Done:
 
 @dataclass
 class _Running:
-    job: Job
+    jobs: dict[str, Job]
+    """Those that have not ended."""
     process: subprocess.Popen[bytes]
-    started: float
+    since: float
     files: tempfile.TemporaryDirectory[str]
 
 
-def run(jobs: list[Job], count: int) -> Iterator[Done]:
-    """Yields jobs as they end.  Closing the iterator, or an exception, ends those that run."""
-    waiting = list(reversed(jobs))
+def run(batches: list[list[Job]], count: int) -> Iterator[Done]:
+    """Yields jobs as they end, `count` batches at a time.  Closing the iterator, or an exception,
+    ends those that run."""
+    waiting = list(reversed(batches))
     running: list[_Running] = []
     try:
         while waiting or running:
             while waiting and len(running) < count:
                 running.append(_start(waiting.pop()))
-            ended = [item for item in running if item.process.poll() is not None]
-            if not ended:
-                time.sleep(_POLL_S)
-            for item in ended:
-                running.remove(item)
-                yield _finish(item)
+            time.sleep(_POLL_S)
+            for item in list(running):
+                over = item.process.poll() is not None
+                yield from _ended(item)
+                if over:
+                    running.remove(item)
+                    yield from _broken(item)
     finally:
         _stop(running)
 
 
-def run_one(job: Job) -> Done:
-    """Runs one job to its end; what a scheduler's worker calls."""
-    (done,) = run([job], 1)
-    return done
+def run_batch(jobs: list[Job]) -> list[Done]:
+    """Runs one batch to its end; what a scheduler's worker calls."""
+    return list(run([jobs], 1))
 
 
-def _start(job: Job) -> _Running:
+def _ended(item: _Running) -> Iterator[Done]:
+    for job in list(item.jobs.values()):
+        if (job.place / "cell.json").exists():
+            del item.jobs[job.id]
+            now = time.monotonic()
+            wall_s, item.since = now - item.since, now
+            yield Done(job, wall_s, None)
+
+
+def _start(jobs: list[Job]) -> _Running:
     files = tempfile.TemporaryDirectory(prefix="tcplab-job-")
-    path = Path(files.name) / "job.json"
-    path.write_text(json.dumps(job.as_json()))
+    path = Path(files.name) / "jobs.json"
+    path.write_text(json.dumps([job.as_json() for job in jobs]))
     with (Path(files.name) / "said").open("wb") as said:
         process = subprocess.Popen(
             [sys.executable, "-m", "tcplab.engine.worker", str(path)],
@@ -79,7 +90,7 @@ def _start(job: Job) -> _Running:
             start_new_session=True,
             preexec_fn=_die_with_parent(),
         )
-    return _Running(job, process, time.monotonic(), files)
+    return _Running({job.id: job for job in jobs}, process, time.monotonic(), files)
 
 
 def _die_with_parent() -> Callable[[], None]:
@@ -96,14 +107,13 @@ def _die_with_parent() -> Callable[[], None]:
     return prepare
 
 
-def _finish(item: _Running) -> Done:
-    error = None
-    if item.process.returncode != 0:
-        said = (Path(item.files.name) / "said").read_text(errors="replace").strip()
-        last = said.splitlines()[-1:] or [f"status {item.process.returncode}"]
-        error = last[0]
+def _broken(item: _Running) -> Iterator[Done]:
+    """Jobs of which the process that ended left nothing."""
+    said = (Path(item.files.name) / "said").read_text(errors="replace").strip()
+    last = said.splitlines()[-1:] or [f"the worker ended with status {item.process.returncode}"]
     item.files.cleanup()
-    return Done(item.job, time.monotonic() - item.started, error)
+    for job in item.jobs.values():
+        yield Done(job, time.monotonic() - item.since, last[0])
 
 
 def _stop(running: list[_Running]) -> None:

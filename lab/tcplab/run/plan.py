@@ -45,3 +45,14 @@ def cell_id(number: int, labels: dict[str, object], repetition: int) -> str:
 
 def _seed(base: int, identity: str) -> int:
     return zlib.crc32(f"{base}/{identity}".encode())
+
+
+def batches(jobs: list[Job], size: int) -> list[list[Job]]:
+    """Jobs that may share a machine, `size` to a boot.
+
+    A tuner keeps a machine for itself: it changes more of it than one network namespace.
+    """
+    alone = [job for job in jobs if job.cell["tuner"]["name"] != "none"]
+    rest = [job for job in jobs if job.cell["tuner"]["name"] == "none"]
+    together = [rest[start : start + size] for start in range(0, len(rest), size)]
+    return sorted([*together, *([job] for job in alone)], key=lambda batch: batch[0].order)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from tcplab.scenario.errors import Place, Problem
@@ -75,29 +76,32 @@ def _check_flows(cell: Cell, problems: list[Problem]) -> None:
         problems.append(Problem(("flow",), "flow: at least one [[flow]] is needed"))
     _check_names("flow", [flow.name for flow in cell.flows], problems)
     for position, flow in enumerate(cell.flows):
-        place: Place = ("flow", position)
-
-        def wrong(key: str, what: str, place: Place = place) -> None:
-            problems.append(Problem((*place, key), f"{key}: {what}"))
-
-        if not flow.name:
-            wrong("name", "every flow needs one")
-        if flow.start_s >= cell.duration_s:
-            wrong("start_s", f"{flow.start_s:g} is not before duration_s, {cell.duration_s:g}")
-        elif flow.duration_s and flow.start_s + flow.duration_s > cell.duration_s:
-            wrong("duration_s", "it ends after the whole, whose duration_s is too short")
-        if flow.bytes and (flow.each_s or flow.duration_s):
-            wrong("bytes", "give bytes or a time, not both")
-        if flow.kind != "bulk" and (flow.bytes or flow.each_s):
-            wrong("kind", f"bytes and each_s are for bulk, not for {flow.kind}")
-        if flow.mptcp and len(cell.links) < 2:
-            wrong("mptcp", "it needs two [[link]]")
-        if flow.mptcp and cell.tuner.name != "none":
-            wrong("mptcp", "tuners do not see MPTCP's subflows as connections; tuner none")
-        if flow.cc not in (SYSTEM, ABSENT) and flow.kind == "short":
-            wrong("cc", "short connections are closed by the server; set the sysctl instead")
+        for key, what in (*_wrong_times(cell, flow), *_wrong_kinds(cell, flow)):
+            problems.append(Problem(("flow", position, key), f"{key}: {what}"))
     if cell.flows and not cell.present():
         problems.append(Problem(("flow",), "flow: every flow has cc 'none', nothing would run"))
+
+
+def _wrong_times(cell: Cell, flow: Flow) -> Iterator[tuple[str, str]]:
+    if flow.start_s >= cell.duration_s:
+        yield "start_s", f"{flow.start_s:g} is not before duration_s, {cell.duration_s:g}"
+    elif flow.duration_s and flow.start_s + flow.duration_s > cell.duration_s:
+        yield "duration_s", "it ends after the whole, whose duration_s is too short"
+    if flow.bytes and (flow.each_s or flow.duration_s):
+        yield "bytes", "give bytes or a time, not both"
+
+
+def _wrong_kinds(cell: Cell, flow: Flow) -> Iterator[tuple[str, str]]:
+    if not flow.name:
+        yield "name", "every flow needs one"
+    if flow.kind != "bulk" and (flow.bytes or flow.each_s):
+        yield "kind", f"bytes and each_s are for bulk, not for {flow.kind}"
+    if flow.mptcp and len(cell.links) < 2:
+        yield "mptcp", "it needs two [[link]]"
+    if flow.mptcp and cell.tuner.name != "none":
+        yield "mptcp", "tuners do not see MPTCP's subflows as connections; tuner none"
+    if flow.cc not in (SYSTEM, ABSENT) and flow.kind == "short":
+        yield "cc", "short connections are closed by the server; set the sysctl instead"
 
 
 def _check_names(kind: str, names: list[str], problems: list[Problem]) -> None:

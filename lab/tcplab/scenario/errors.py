@@ -1,4 +1,4 @@
-"""What is wrong with a scenario, with file and line, so that nothing has to be started to see it."""
+"""What is wrong with a scenario, with file and line."""
 
 from __future__ import annotations
 

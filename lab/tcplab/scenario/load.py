@@ -4,6 +4,7 @@ cell before anything is started."""
 from __future__ import annotations
 
 import copy
+import re
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,9 +57,7 @@ def find(name: str) -> Path:
             raise ScenarioError([f"{path}: there is no such file"])
         return path
     if name not in names():
-        raise ScenarioError(
-            [f"{name}: there is no such campaign; there are: {', '.join(names())}"]
-        )
+        raise ScenarioError([f"{name}: there is no such campaign; there are: {', '.join(names())}"])
     return FOLDER / f"{name}.toml"
 
 
@@ -70,8 +69,10 @@ def load(path: Path, quick: bool = False) -> Scenario:
     except (OSError, UnicodeDecodeError) as problem:
         raise ScenarioError([f"{path}: cannot be read: {problem}"]) from None
     except tomllib.TOMLDecodeError as problem:
-        line = getattr(problem, "lineno", None)
-        raise ScenarioError([located(path, line, f"no TOML: {problem}")]) from None
+        # Its text ends with "(at line N, column M)".
+        line = re.search(r"at line (\d+)", str(problem))
+        number = int(line[1]) if line else None
+        raise ScenarioError([located(path, number, f"no TOML: {problem}")]) from None
     problems: list[Problem] = []
     scenario = _read(path, source, raw, quick, problems)
     if problems or scenario is None:
@@ -116,9 +117,7 @@ def _read(
     return Scenario(path.stem, path, source, quick, top, axes.labels(), tuple(points), raw)
 
 
-def _points(
-    top: Top, axes: Axes, raw: dict[str, Any], problems: list[Problem]
-) -> list[Point]:
+def _points(top: Top, axes: Axes, raw: dict[str, Any], problems: list[Problem]) -> list[Point]:
     points = []
     for combination in axes.combinations():
         table = copy.deepcopy({key: raw[key] for key in CELL_KEYS if key in raw})

@@ -7,7 +7,8 @@
     symmetric = ["first", "second"]        # of two equal axes, each pair once
 
 `set` names a key of a cell: `link.NAME.KEY`, `flow.NAME.KEY`, `tuner.KEY`, `sysctl.KEY`, or a list
-of them.  `first` are values before those of the other axis, which symmetry leaves alone.  A value that is a table has a label, and sets the keys it names.
+of them.  A value that is a table has a label, and sets the keys it names.  `first` are values
+before those of the other axis, which symmetry leaves alone.
 """
 
 from __future__ import annotations
@@ -91,20 +92,8 @@ def read_axes(raw: Any, problems: list[Problem]) -> Axes | None:
     values: dict[str, list[Choice]] = {}
     symmetric = raw.get(SYMMETRIC, [])
     for axis, table in raw.items():
-        if axis == SYMMETRIC:
-            continue
-        place: Place = ("sweep", axis)
-        if not isinstance(table, dict):
-            problems.append(Problem(place, f"{axis}: a table with values is expected"))
-            continue
-        for key in table:
-            if key not in _AXIS_KEYS:
-                text = f"unknown key {key!r}{suggestion(key, _AXIS_KEYS)}"
-                problems.append(Problem(place, text))
-        try:
-            values[axis] = _choices(axis, table, raw)
-        except ValueError as wrong:
-            problems.append(Problem(place, f"{axis}: {wrong}"))
+        if axis != SYMMETRIC:
+            values[axis] = _read_axis(axis, table, raw, problems)
     if len(problems) > before:
         return None
     for axis in symmetric:
@@ -112,6 +101,21 @@ def read_axes(raw: Any, problems: list[Problem]) -> Axes | None:
             text = f"symmetric: there is no axis {axis!r}{suggestion(str(axis), values)}"
             problems.append(Problem(("sweep", SYMMETRIC), text))
     return Axes(values, tuple(symmetric))
+
+
+def _read_axis(axis: str, table: Any, raw: dict[str, Any], problems: list[Problem]) -> list[Choice]:
+    place: Place = ("sweep", axis)
+    if not isinstance(table, dict):
+        problems.append(Problem(place, f"{axis}: a table with values is expected"))
+        return []
+    for key in table:
+        if key not in _AXIS_KEYS:
+            problems.append(Problem(place, f"unknown key {key!r}{suggestion(key, _AXIS_KEYS)}"))
+    try:
+        return _choices(axis, table, raw)
+    except ValueError as wrong:
+        problems.append(Problem(place, f"{axis}: {wrong}"))
+        return []
 
 
 def _choices(axis: str, table: dict[str, Any], raw: dict[str, Any]) -> list[Choice]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -47,9 +48,7 @@ class Top:
     sample_ms: int = number(100, least=10, most=1_000, whole=True)
     drain_s: float = number(5.0, least=0, most=600)
     published: list[str] = field(default_factory=list, metadata={"check": _list_of_texts})
-    expect: list[dict[str, Any]] = field(
-        default_factory=list, metadata={"check": _list_of_tables}
-    )
+    expect: list[dict[str, Any]] = field(default_factory=list, metadata={"check": _list_of_tables})
     sweep: dict[str, Any] = field(default_factory=dict, metadata={"check": _table})
 
 
@@ -58,22 +57,22 @@ def check_expect(
 ) -> None:
     """The form of each expected result; what it says is judged when there are results."""
     for position, item in enumerate(expect):
-        place = ("expect", position)
+        for key, what in _wrong_in_expect(item, axes):
+            problems.append(Problem(("expect", position, key), f"{key}: {what}"))
 
-        def wrong(key: str, what: str, place: tuple[str | int, ...] = place) -> None:
-            problems.append(Problem((*place, key), f"{key}: {what}"))
 
-        for key in item:
-            if key not in _EXPECT_KEYS:
-                wrong(key, f"unknown{suggestion(key, _EXPECT_KEYS)}")
-        if not isinstance(item.get("metric"), str):
-            wrong("metric", "a metric's name is expected")
-        bounds = [item[key] for key in ("low", "high") if key in item]
-        if not bounds or not all(isinstance(bound, int | float) for bound in bounds):
-            wrong("low", "low or high, a number, is expected")
-        elif len(bounds) == 2 and bounds[0] > bounds[1]:
-            wrong("low", f"{bounds[0]:g} is above high, {bounds[1]:g}")
-        for key in ("where", "over"):
-            for axis in item.get(key, {}):
-                if axis not in axes:
-                    wrong(key, f"there is no axis {axis!r}{suggestion(axis, axes)}")
+def _wrong_in_expect(item: dict[str, Any], axes: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    for key in item:
+        if key not in _EXPECT_KEYS:
+            yield key, f"unknown{suggestion(key, _EXPECT_KEYS)}"
+    if not isinstance(item.get("metric"), str):
+        yield "metric", "a metric's name is expected"
+    bounds = [item[key] for key in ("low", "high") if key in item]
+    if not bounds or not all(isinstance(bound, int | float) for bound in bounds):
+        yield "low", "low or high, a number, is expected"
+    elif len(bounds) == 2 and bounds[0] > bounds[1]:
+        yield "low", f"{bounds[0]:g} is above high, {bounds[1]:g}"
+    for key in ("where", "over"):
+        for axis in item.get(key, {}):
+            if axis not in axes:
+                yield key, f"there is no axis {axis!r}{suggestion(axis, axes)}"

@@ -30,11 +30,18 @@ def plan(cell: Cell, seed: int) -> dict[str, Any]:
         {"at_s": at_s, "netns": netns, "tc": line}
         for at_s, netns, line in topology.change_lines(cell)
     ]
+    serve = {
+        "netns": f"{NETNS}/right",
+        "listen": f"0.0.0.0:{PORT}",
+        "short_bytes": SHORT_ANSWER_BYTES,
+        "mptcp": any(flow.mptcp for flow in cell.flows),
+    }
     return {
         "duration_s": cell.duration_s,
         "sample_ms": cell.sample_ms,
         "drain_s": cell.drain_s,
         "flows": [_group(cell, flow, generator) for flow in cell.present()],
+        "serve": serve,
         "queues": queues,
         "changes": changes,
         "links": {topology.sender_address(i): link.name for i, link in enumerate(cell.links)},
@@ -85,10 +92,13 @@ def _work(flow: Flow, generator: random.Random) -> dict[str, Any]:
 
 
 def pareto_sizes(flow: Flow, generator: random.Random) -> list[int]:
-    """Sizes by inversion, scale·u^(-1/α), cut at the most: with α below 1 the mean is infinite."""
+    """Sizes by inversion, scale·u^(-1/alpha), cut: with alpha below 1 the mean is infinite."""
     count = flow.connections or 1_000
     most = flow.pareto_most_bytes or 10**10
     return [
-        min(round(flow.pareto_scale_bytes * (1 - generator.random()) ** (-1 / flow.pareto_alpha)), most)
+        min(
+            round(flow.pareto_scale_bytes * (1 - generator.random()) ** (-1 / flow.pareto_alpha)),
+            most,
+        )
         for _ in range(count)
     ]

@@ -120,12 +120,7 @@ impl Flow {
     ///
     /// # Errors
     /// What ended the connection early.
-    pub fn advance(
-        &mut self,
-        work: &Work,
-        now_s: f64,
-        discarder: &mut Discarder,
-    ) -> Result<After> {
+    pub fn advance(&mut self, work: &Work, now_s: f64, discarder: &mut Discarder) -> Result<After> {
         loop {
             let moved = match self.state {
                 State::Connecting => self.establish(work, now_s)?,
@@ -159,8 +154,7 @@ impl Flow {
             return Ok(false);
         }
         self.row.cc_start = net::congestion_control(&self.socket);
-        self.row.local_port =
-            net::local_address(&self.socket).map_or(0, |address| address.port());
+        self.row.local_port = net::local_address(&self.socket).map_or(0, |address| address.port());
         self.state = match work {
             Work::Timed { .. } => State::Sending { left: None },
             Work::Sized { .. } => State::Sending {
@@ -293,7 +287,11 @@ impl Flow {
                     .map_err(Error::io("receiving"))?
                 {
                     None => return Ok(None),
-                    Some(0) => return Err(Error::Closed { action: "receiving" }),
+                    Some(0) => {
+                        return Err(Error::Closed {
+                            action: "receiving",
+                        });
+                    }
                     Some(bytes) => *left -= bytes as u64,
                 }
                 if *left == 0 {
@@ -305,7 +303,9 @@ impl Flow {
             }
             let head = &self.head[self.head_sent..];
             let head_left = head.len();
-            let block = usize::try_from(*left).unwrap_or(usize::MAX).min(ZEROS.len());
+            let block = usize::try_from(*left)
+                .unwrap_or(usize::MAX)
+                .min(ZEROS.len());
             match net::send_pair(&self.socket, head, &ZEROS[..block])
                 .map_err(Error::io("sending"))?
             {

@@ -13,11 +13,12 @@ mod plan;
 mod qdisc;
 mod record;
 
-pub use plan::{Change, Group, Plan, Queue, Work};
+pub use plan::{Change, Group, Plan, Queue, Serve, Work};
 pub use qdisc::{QdiscReader, QdiscStats};
 
 use crate::error::Result;
 use crate::net::{Discarder, Interest, Poller};
+use crate::server::{ServeOptions, Server};
 use changes::Changers;
 use flow::{After, Flow};
 use record::{FlowRow, QueueRow, Record, SampleRow};
@@ -45,6 +46,8 @@ pub struct PlayReport {
     pub first_error: Option<String>,
     /// How late samples were taken: the 99th percentile, in ms.
     pub sample_late_ms_p99: f64,
+    /// The latest of them: a host, or an emulated clock, that stood still shows here.
+    pub sample_late_ms_max: f64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -73,10 +76,30 @@ struct Slot {
 /// [`Error::Usage`] for a plan that does not fit this host, [`Error::Io`]. Failed connections are
 /// rows of the record.
 pub fn run(plan: &Plan, out: &Path) -> Result<PlayReport> {
+    if let Some(server) = &plan.serve {
+        serve(server)?;
+    }
     let mut player = Player::prepare(plan)?;
     lock_memory();
     player.play()?;
     player.finish(out)
+}
+
+/// Starts a server that lives as long as this process.
+fn serve(wanted: &Serve) -> Result<()> {
+    let options = ServeOptions {
+        listen: wanted.listen,
+        once: false,
+        short_bytes: wanted.short_bytes,
+        mptcp: wanted.mptcp,
+    };
+    let mut server = netns::inside(wanted.netns.as_deref(), || Server::bind(options))?;
+    std::thread::spawn(move || {
+        if let Err(error) = server.run() {
+            eprintln!("flowgen: server: {}", error.with_remedy());
+        }
+    });
+    Ok(())
 }
 
 struct Player<'a> {
@@ -110,7 +133,9 @@ impl<'a> Player<'a> {
             .collect();
         let samples = (plan.duration_s * 1000.0) as usize / plan.sample_ms as usize + 2;
         let streams: usize = plan.flows.iter().map(|group| group.streams).sum();
-        record.samples.reserve(samples.saturating_mul(streams).min(1 << 20));
+        record
+            .samples
+            .reserve(samples.saturating_mul(streams).min(1 << 20));
         record.queues.reserve(samples * plan.queues.len());
         let mut player = Self {
             plan,
@@ -337,7 +362,9 @@ impl<'a> Player<'a> {
     fn again(&mut self, slot: usize) -> Result<()> {
         let index = self.slots[slot].group;
         let group = &self.plan.flows[index];
-        let more = group.connections.is_none_or(|all| self.started[index] < all);
+        let more = group
+            .connections
+            .is_none_or(|all| self.started[index] < all);
         // Timed to the group's end, or one endless exchange: there is only one connection.
         let once = matches!(
             group.work,
@@ -407,7 +434,10 @@ impl<'a> Player<'a> {
 
     /// After the end: waits for the reports of connections that were cut, and notes the rest.
     fn drain(&mut self) -> Result<()> {
-        self.sample(self.seconds)?;
+        let last_s = self.record.queues.last().map_or(0.0, |row| row.t_s);
+        if self.seconds - last_s > self.plan.sample_ms as f64 / 2e3 {
+            self.sample(self.seconds)?;
+        }
         let now_s = self.now_s();
         for slot in 0..self.slots.len() {
             // Cuts that fall on the very end.
@@ -447,13 +477,18 @@ impl<'a> Player<'a> {
         self.record.write(out, &groups, &links)?;
         self.late_ns.sort_unstable();
         let at = self.late_ns.len().saturating_sub(1) * 99 / 100;
-        let errors = self.record.flows.iter().filter_map(|row| row.error.as_ref());
+        let errors = self
+            .record
+            .flows
+            .iter()
+            .filter_map(|row| row.error.as_ref());
         Ok(PlayReport {
             seconds: self.seconds,
             rows: self.record.flows.len(),
             errors: errors.clone().count(),
             first_error: errors.clone().next().cloned(),
             sample_late_ms_p99: self.late_ns.get(at).map_or(0.0, |&ns| ns as f64 / 1e6),
+            sample_late_ms_max: self.late_ns.last().map_or(0.0, |&ns| ns as f64 / 1e6),
         })
     }
 }

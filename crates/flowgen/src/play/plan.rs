@@ -25,9 +25,29 @@ pub struct Plan {
     /// Changes of the path while traffic runs.
     #[serde(default)]
     pub changes: Vec<Change>,
+    /// The server, where it is to be a thread of this process.
+    #[serde(default)]
+    pub serve: Option<Serve>,
     /// Links by the sender's address on them, to tell the subflows of MPTCP apart.
     #[serde(default)]
     pub links: BTreeMap<IpAddr, String>,
+}
+
+/// A server in another namespace. As a thread it shares the sender's page tables, and an emulated
+/// CPU need not forget its own between the two at every packet.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Serve {
+    /// Namespace it listens in; `None`: this one.
+    #[serde(default)]
+    pub netns: Option<PathBuf>,
+    /// Address and port.
+    pub listen: SocketAddr,
+    /// Bytes of the answer to a short connection.
+    pub short_bytes: u64,
+    /// Take MPTCP connections beside TCP.
+    #[serde(default)]
+    pub mptcp: bool,
 }
 
 /// Connections that are alike.
@@ -154,9 +174,15 @@ impl Plan {
         for group in &self.flows {
             let name = &group.name;
             if group.streams == 0 || group.start_s < 0.0 || group.end_s <= group.start_s {
-                return wrong(format!("group {name}: streams and times contradict each other"));
+                return wrong(format!(
+                    "group {name}: streams and times contradict each other"
+                ));
             }
-            if group.cc.as_ref().is_some_and(|cc| cc.len() >= CC_NAME_BYTES) {
+            if group
+                .cc
+                .as_ref()
+                .is_some_and(|cc| cc.len() >= CC_NAME_BYTES)
+            {
                 return wrong(format!("group {name}: cc is no congestion control's name"));
             }
             if let Work::Sized { bytes } = &group.work

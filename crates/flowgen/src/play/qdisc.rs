@@ -274,14 +274,8 @@ mod tests {
         assert!(
             matches!(find(&message(), 3, 0x10_0000), Answer::More(Some(stats)) if stats == expected)
         );
-        assert!(matches!(
-            find(&message(), 4, 0x10_0000),
-            Answer::More(None)
-        ));
-        assert!(matches!(
-            find(&message(), 3, 0x20_0000),
-            Answer::More(None)
-        ));
+        assert!(matches!(find(&message(), 4, 0x10_0000), Answer::More(None)));
+        assert!(matches!(find(&message(), 3, 0x20_0000), Answer::More(None)));
     }
 
     #[test]
