@@ -52,6 +52,10 @@ vm-test: setup ## behaviour on every kernel, in virtual machines
 vm-test-ends: setup ## behaviour on the oldest and the newest of them
 	PYTHON=$(PYTHON) crates/host-tests/run.sh $(firstword $(KERNELS)) $(lastword $(KERNELS))
 
+browser-test: setup ## the laboratory's reports in a headless Chromium
+	@scripts/setup browser
+	cd lab && $(BIN)/pytest -q -m browser
+
 bench: setup release ## what the pilot costs per connection, in virtual time
 	$(EXPERIMENTS) cost
 
@@ -69,4 +73,5 @@ release:
 	@scripts/setup build
 	@$(CARGO) build --release --quiet --bins
 
-.PHONY: help setup run demo test check unit-test host-test vm-test vm-test-ends bench lab lab-test experiments release
+.PHONY: help setup run demo test check unit-test host-test vm-test vm-test-ends browser-test bench lab lab-test \
+	experiments release

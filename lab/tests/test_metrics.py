@@ -150,7 +150,7 @@ def test_utilisation_counts_what_left_the_queue_between_samples() -> None:
 
 
 def cumulative(flow: int, times: list[float], acked: list[float]) -> pd.DataFrame:
-    return pd.DataFrame({"t_s": times, "flow": flow, "bytes_acked": acked})
+    return pd.DataFrame({"t_s": times, "flow": flow, "link": None, "bytes_acked": acked})
 
 
 def test_seconds_are_interpolated_and_only_whole_ones_count() -> None:
@@ -168,6 +168,13 @@ def test_seconds_are_interpolated_and_only_whole_ones_count() -> None:
     assert math.isnan(found[1].iloc[0])
     assert found[1].tolist()[1:] == pytest.approx([200, 200])
     assert rates.jain_per_second(found).tolist() == pytest.approx([0.9, 0.9])
+
+
+def test_subflows_of_one_connection_are_summed() -> None:
+    flows = flows_frame(flow_row(0, "load", "cubic", end_s=2.0))
+    one, two = cumulative(0, [1.0, 2.0], [10.0, 30.0]), cumulative(0, [1.0, 2.0], [100.0, 300.0])
+    samples = pd.concat([one.assign(link="link1"), two.assign(link="link2")])
+    assert rates.bytes_per_second(samples, flows)[0].tolist() == pytest.approx([110, 220])
 
 
 def test_convergence_is_counted_from_the_youngest_start() -> None:

@@ -259,3 +259,13 @@ def metric(name: str) -> Metric:
     """The entry of a metric, with or without a flow group; a plain one for an unknown name."""
     base = name.partition(".")[0]
     return METRICS.get(base) or Metric(base, base, "", "neither", 3, 0.0, "", "")
+
+
+def table() -> str:
+    """The catalogue as a Markdown table."""
+    head = ["metric", "unit", "better", "floor of diff", "definition", "source"]
+    rows = [
+        [f"`{m.name}`", m.unit or "1", m.better, f"{m.floor:g}", m.definition, m.source]
+        for m in METRICS.values()
+    ]
+    return "\n".join(f"| {' | '.join(row)} |" for row in [head, ["---"] * len(head), *rows])

@@ -51,6 +51,10 @@ def cell_metrics(cell: Cell) -> dict[str, Any]:
         str(name): _finite(_of_flows(rows, samples[samples["flow"].isin(rows["flow"])]))
         for name, rows in flows.groupby("group")
     }
+    groups |= {
+        str(name): _finite(_of_link(rows, flows))
+        for name, rows in samples.groupby("link")  # of multipath connections only
+    }
     return {
         "format": 1,
         "values": _finite(values),
@@ -66,7 +70,7 @@ def cell_metrics(cell: Cell) -> dict[str, Any]:
 def _of_flows(flows: pd.DataFrame, samples: pd.DataFrame) -> Values:
     """What is as meaningful for one flow group as for all."""
     each = rates.flow_goodputs_mbit(flows)
-    learned = rates.learned(each.tolist())
+    learned = rates.learned(each.tolist()) if _in_turn(flows) else []
     rtt = delays.rtt_ms(samples)
     cwnd = pd.to_numeric(samples["cwnd_packets"]).dropna()
     errors = int(flows["error"].notna().sum())
@@ -82,8 +86,20 @@ def _of_flows(flows: pd.DataFrame, samples: pd.DataFrame) -> Values:
         "cwnd_packets": float(cwnd.mean()) if len(cwnd) else None,
         "rtt_ms_mean": float(rtt.mean()) if len(rtt) else None,
         **delays.percentiles("rtt_ms", rtt),
-        "connections_per_s": (len(flows) - errors) / span if span > 0 else None,
+        "connections_per_s": (len(flows) - errors) / span if span > 0 and len(flows) > 2 else None,
         "failed_connections": float(errors),
+    }
+
+
+def _of_link(samples: pd.DataFrame, flows: pd.DataFrame) -> Values:
+    """The subflows of multipath connections on one link."""
+    carried = samples.groupby("flow")["bytes_acked"].max().sum()
+    seconds = float(flows["end_s"].max() - flows["start_s"].min())
+    rtt = delays.rtt_ms(samples)
+    return {
+        "goodput_mbit": float(carried) * 8e-6 / seconds if seconds > 0 else None,
+        "cwnd_packets": float(samples["cwnd_packets"].mean()),
+        **delays.percentiles("rtt_ms", rtt),
     }
 
 
@@ -101,6 +117,14 @@ def _of_company(
     }
 
 
+def _in_turn(flows: pd.DataFrame) -> bool:
+    """Whether the connections followed one another, as a learner's do; a tenth of a second of
+    overlap is the closing of the one before."""
+    ordered = flows.sort_values("start_s")
+    starts, ends = ordered["start_s"].to_numpy(float), ordered["end_s"].to_numpy(float)
+    return len(ordered) > 2 and bool((starts[1:] >= ends[:-1] - 0.1).all())
+
+
 def _together(flows: pd.DataFrame) -> bool:
     """Whether there is a moment at which all connections are alive."""
     return len(flows) > 0 and float(flows["start_s"].max()) < float(flows["end_s"].min())
@@ -112,13 +136,19 @@ def _of_queue(queues: pd.DataFrame, ideal: Ideal) -> Values:
     rows = queues[queues["link"] == link]
     marks = sent = None
     if len(rows) > 1:
-        marks = float(rows["marks"].iloc[-1] or 0) - float(rows["marks"].iloc[0] or 0)
-        sent = float(rows["sent_packets"].iloc[-1] or 0) - float(rows["sent_packets"].iloc[0] or 0)
+        marks = _rise(rows["marks"])
+        sent = _rise(rows["sent_packets"])
     return {
         "utilisation": rates.utilisation(queues, link, rate),
         **delays.percentiles("queue_delay_ms", delays.queue_delay_ms(queues, link, rate)),
         "mark_ratio": marks / sent if marks is not None and sent else None,
     }
+
+
+def _rise(counter: pd.Series[Any]) -> float:
+    """From the first to the last sample; 0 for a counter that the qdisc does not have."""
+    known = pd.to_numeric(counter).fillna(0)
+    return float(known.iloc[-1] - known.iloc[0])
 
 
 def _counts(names: pd.Series[Any]) -> dict[str, int]:

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from tcplab.metrics.fairness import jain, max_min_shares
 from tcplab.results.read import Ideal
+
+Array = np.ndarray[Any, np.dtype[np.float64]]
 
 PAYLOAD_SHARE = 1448 / 1514
 """Payload of a full segment over its Ethernet frame: 20 bytes IPv4, 32 TCP with time stamps."""
@@ -58,24 +61,41 @@ def utilisation(queues: pd.DataFrame, link: str | None, rate_mbit: float | None)
     return sent * 8e-6 / (rate_mbit * seconds) if seconds > 0 else None
 
 
+def acked_at(samples: pd.DataFrame, at: Array, start_s: float) -> Array:
+    """Bytes that one connection had acknowledged at these times, interpolated.
+
+    It starts from 0 at its start, which is before its first sample.  The subflows of a
+    multipath connection are summed.
+    """
+    total = np.zeros(len(at))
+    for _, rows in samples.groupby("link", dropna=False):
+        t = np.concatenate([[start_s], rows["t_s"].to_numpy(float)])
+        acked = np.concatenate([[0.0], rows["bytes_acked"].to_numpy(float)])
+        total += np.interp(at, t, acked)
+    return total
+
+
 def bytes_per_second(samples: pd.DataFrame, flows: pd.DataFrame) -> pd.DataFrame:
     """Bytes acknowledged in each whole second, a column per connection.
 
-    The counter is interpolated at full seconds; a second in which a connection was not alive
-    throughout is empty for it.
+    A second in which a connection was not alive throughout is empty for it; a connection may
+    miss 50 ms at either end.
     """
     columns: dict[int, pd.Series[float]] = {}
-    for flow, rows in samples.groupby("flow"):
-        of_flow = flows[flows["flow"] == flow]
-        if of_flow.empty:
+    lives = {
+        int(flow): (float(start), float(end))
+        for flow, start, end in zip(flows["flow"], flows["start_s"], flows["end_s"], strict=True)
+    }
+    for key, rows in samples.groupby("flow"):
+        flow = int(str(key))
+        if flow not in lives:
             continue
-        first = math.ceil(float(of_flow["start_s"].iloc[0]) - 1e-3)
-        last = math.floor(float(of_flow["end_s"].iloc[0]) + 1e-3)
+        start, end = lives[flow]
+        first, last = math.ceil(start - 0.05), math.floor(end + 0.05)
         if last <= first:
             continue
         at = np.arange(first, last + 1, dtype=float)
-        acked = np.interp(at, rows["t_s"].astype(float), rows["bytes_acked"].astype(float))
-        columns[int(str(flow))] = pd.Series(np.diff(acked), index=at[:-1])
+        columns[flow] = pd.Series(np.diff(acked_at(rows, at, start)), index=at[:-1])
     return pd.DataFrame(columns).sort_index()
 
 

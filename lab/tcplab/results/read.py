@@ -39,6 +39,7 @@ FLOW_COLUMNS = [
 SAMPLE_COLUMNS = [
     "t_s",
     "flow",
+    "link",
     "cwnd_packets",
     "ssthresh_packets",
     "srtt_us",
