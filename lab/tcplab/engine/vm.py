@@ -92,7 +92,7 @@ def run_scripts(
         )
         listener = _Listener(folders, ended)
         result = run(
-            machine, ["sh", "-c", _loop(folders)], cwd=Path("/"), stderr=cast(BinaryIO, listener)
+            machine, ["sh", "-c", _loop(folders)], cwd=folders[0], stderr=cast(BinaryIO, listener)
         )
     except VmError as problem:
         raise CellError(str(problem)) from None
