@@ -116,6 +116,16 @@ _ALL = [
         _7928,
     ),
     Metric(
+        "link_share",
+        "Share of the link's rate",
+        "",
+        "more",
+        3,
+        0.005,
+        "what multipath connections carried over a link, over its rate",
+        "Turkovic & Kuipers, slides on MPTCP",
+    ),
+    Metric(
         "max_min_share",
         "Share of max-min",
         "",

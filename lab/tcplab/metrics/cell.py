@@ -52,7 +52,7 @@ def cell_metrics(cell: Cell) -> dict[str, Any]:
         for name, rows in flows.groupby("group")
     }
     groups |= {
-        str(name): _finite(_of_link(rows, flows))
+        str(name): _finite(_of_link(rows, flows, cell.ideal.rates_mbit.get(str(name))))
         for name, rows in samples.groupby("link")  # of multipath connections only
     }
     return {
@@ -91,13 +91,15 @@ def _of_flows(flows: pd.DataFrame, samples: pd.DataFrame) -> Values:
     }
 
 
-def _of_link(samples: pd.DataFrame, flows: pd.DataFrame) -> Values:
+def _of_link(samples: pd.DataFrame, flows: pd.DataFrame, rate_mbit: float | None) -> Values:
     """The subflows of multipath connections on one link."""
     carried = samples.groupby("flow")["bytes_acked"].max().sum()
     seconds = float(flows["end_s"].max() - flows["start_s"].min())
     rtt = delays.rtt_ms(samples)
+    goodput = float(carried) * 8e-6 / seconds if seconds > 0 else None
     return {
-        "goodput_mbit": float(carried) * 8e-6 / seconds if seconds > 0 else None,
+        "goodput_mbit": goodput,
+        "link_share": goodput / rate_mbit if goodput is not None and rate_mbit else None,
         "cwnd_packets": float(samples["cwnd_packets"].mean()),
         **delays.percentiles("rtt_ms", rtt),
     }

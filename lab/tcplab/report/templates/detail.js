@@ -22,22 +22,23 @@ const PANELS = [
 /** Four panels over one axis of time. */
 const drawSeries = (target, found) => {
   const colours = listOf("--lines");
-  const times = (n) => Array.from({ length: n }, (_, i) => (i + 0.5) * found.dt);
+  const several = found.queues.length > 1;
+  const times = (n) => Array.from({ length: n }, (_, i) => found.t0 + i * found.dt);
   const traces = [];
   PANELS.forEach((panel, p) => {
     const lines = panel.key === "kb" ? found.queues : found.lines;
     lines.forEach((line, i) => traces.push({
       x: times(line[panel.key].length), y: line[panel.key], name: line.name, legendgroup: line.name,
       showlegend: p === 0, yaxis: p ? `y${p + 1}` : "y", mode: "lines", connectgaps: false,
-      line: { width: 1.6, color: panel.key === "kb" ? [styleOf("--soft"), ...colours][i] : colours[i % colours.length] },
+      line: { width: 1.6, color: panel.key === "kb" && !several ? styleOf("--soft") : colours[i % colours.length] },
       hovertemplate: `%{y:.4~g}<extra>${line.name}</extra>`,
     }));
   });
-  found.queues.forEach((queue) => {
-    const at = queue.drops.map((n, i) => [n, (i + 0.5) * found.dt]).filter(([n]) => n > 0);
+  found.queues.forEach((queue, i) => {
+    const at = queue.drops.map((n, i) => [n, found.t0 + i * found.dt]).filter(([n]) => n > 0);
     if (at.length) traces.push({
-      x: at.map(([, t]) => t), y: at.map(() => 0), customdata: at.map(([n]) => n), yaxis: "y4", mode: "markers", name: "drops",
-      marker: { symbol: "line-ns-open", size: 8, color: styleOf("--bad") }, showlegend: true, hovertemplate: "%{customdata} dropped<extra></extra>",
+      x: at.map(([, t]) => t), y: at.map(() => 0), customdata: at.map(([n]) => n), yaxis: "y4", mode: "markers", name: several ? `drops on ${queue.name}` : "drops",
+      marker: { symbol: "line-ns-open", size: 8, color: several ? colours[i] : styleOf("--bad") }, showlegend: true, hovertemplate: "%{customdata} dropped<extra></extra>",
     });
   });
   const layout = {
