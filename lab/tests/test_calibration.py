@@ -25,7 +25,7 @@ GOOD = {
     "loss_packets_lost": 0,
     "timer_late_ms_p99": 0.1,
 }
-PLAY = {"sample_late_ms_max": 1.0}
+PLAY = {"sample_late_ms_max": 1.0, "rows": 2, "errors": 1, "first_error": "no route"}
 
 
 def cell(link: Link = LINK) -> Cell:
@@ -62,7 +62,7 @@ def test_what_is_off_is_named(name: str, other: dict[str, Any]) -> None:
 
 
 def test_a_clock_that_stood_still_is_noticed() -> None:
-    assert bad(verdict(play={"sample_late_ms_max": 250.0})) == ["sample_late_ms_max"]
+    assert bad(verdict(play={**PLAY, "sample_late_ms_max": 250.0})) == ["sample_late_ms_max"]
 
 
 @pytest.mark.parametrize(("lost", "ok"), [(100, True), (62, True), (40, False), (160, False)])
@@ -140,6 +140,14 @@ def test_a_failed_cell_says_why_and_has_no_tables(work: Path) -> None:
     place = writer.write(job(work), cell(), work, "flowgen: no", wall_s=2)
     assert json.loads((place / "cell.json").read_text())["status"] == "failed"
     assert sorted(path.name for path in place.iterdir()) == ["cell.json", "script.log"]
+
+
+def test_traffic_without_one_good_connection_is_a_failed_cell(work: Path) -> None:
+    (work / "play.json").write_text(json.dumps({**PLAY, "errors": 2}))
+    place = writer.write(job(work), cell(), work, None, wall_s=2)
+    content = json.loads((place / "cell.json").read_text())
+    assert content["error"] == "no connection succeeded: no route"
+    assert content["status"] == "failed"
 
 
 def test_nothing_is_left_of_a_cell_that_cannot_be_written(work: Path) -> None:

@@ -164,13 +164,22 @@ fn subflow_option(socket: impl AsFd, option: i32, each_bytes: usize) -> io::Resu
     if result != 0 {
         return Err(io::Error::last_os_error());
     }
-    let count = u32_at(&raw, 4).unwrap_or(0) as usize;
-    let body = &raw[SUBFLOW_HEADER_BYTES..];
-    Ok(body
-        .chunks_exact(each_bytes)
+    Ok(split_subflows(&raw, each_bytes))
+}
+
+/// The kernel's structs one after the other, each as long as the shorter of its own and ours.
+fn split_subflows(raw: &[u8], each_bytes: usize) -> Vec<Vec<u8>> {
+    let count = u32_at(raw, 4).unwrap_or(0) as usize;
+    let kernel_bytes = u32_at(raw, 8).unwrap_or(0) as usize;
+    let stride = match kernel_bytes.min(each_bytes) {
+        0 => each_bytes,
+        shorter => shorter,
+    };
+    let body = raw.get(SUBFLOW_HEADER_BYTES..).unwrap_or_default();
+    body.chunks_exact(stride)
         .take(count)
         .map(<[u8]>::to_vec)
-        .collect())
+        .collect()
 }
 
 /// Address of a `sockaddr_in` or `sockaddr_in6`.
@@ -243,6 +252,38 @@ mod tests {
         assert_eq!(info.retransmits, 0);
         assert!(info.srtt_us > 0 && info.min_rtt_us.is_some());
         assert!(info.delivery_rate_bytes_per_s > 0);
+    }
+
+    #[test]
+    fn subflows_are_as_far_apart_as_the_kernels_struct_is_long() {
+        let mut raw = vec![0u8; SUBFLOW_HEADER_BYTES + 24];
+        raw[4..8].copy_from_slice(&2u32.to_ne_bytes());
+        raw[8..12].copy_from_slice(&8u32.to_ne_bytes());
+        raw[SUBFLOW_HEADER_BYTES + 8] = 7;
+        let found = split_subflows(&raw, 12);
+        assert_eq!(found.len(), 2);
+        assert_eq!(found[1], [7, 0, 0, 0, 0, 0, 0, 0]);
+        assert!(split_subflows(&raw[..3], 12).is_empty());
+    }
+
+    #[test]
+    fn counters_of_a_struct_are_where_the_kernel_keeps_them() {
+        let mut raw = [0u8; 256];
+        raw[OPTIONS_OFFSET] = OPTION_ECN;
+        for (offset, value) in [
+            (UNACKED_OFFSET, 10u32),
+            (SACKED_OFFSET, 3),
+            (LOST_OFFSET, 2),
+            (RETRANS_OFFSET, 1),
+            (CWND_OFFSET, 20),
+            (SSTHRESH_OFFSET, INFINITE_SSTHRESH),
+        ] {
+            raw[offset..offset + 4].copy_from_slice(&value.to_ne_bytes());
+        }
+        let info = TcpInfo::decode(&raw);
+        assert_eq!((info.cwnd_packets, info.ssthresh_packets), (20, None));
+        assert_eq!((info.inflight_packets, info.lost_packets), (6, 2));
+        assert!(info.ecn && info.pacing_rate_bytes_per_s.is_none());
     }
 
     #[test]

@@ -19,8 +19,8 @@ _EXAMPLES = """\
 examples:
   tcplab list
   tcplab run choice --quick
+  tcplab run my.toml --engine here --out /var/tmp/results
   tcplab run fairness --engine vm --kernel 6.12 --virtual-time --jobs 2
-  tcplab run my.toml --set duration_s=60 --out /var/tmp/results
   tcplab run --resume results/latest
   tcplab report results/latest
   tcplab diff results/fairness-A results/fairness-B

@@ -40,7 +40,8 @@ def check(cells: list[Cell], _settings: Settings) -> None:
     for tuner in sorted({cell.tuner.name for cell in cells} & {"bpftune"}):
         missing += [] if shutil.which(tuner) else [f"program {tuner}"]
     controls = set().union(*(need.congestion_controls(cell) for cell in cells))
-    missing += [f"congestion control {name}" for name in sorted(controls) if not _control(name)]
+    foreign = sorted(name for name in controls if not name.startswith(need.OURS))
+    missing += [f"congestion control {name}" for name in foreign if not _control(name)]
     kinds = set().union(*(need.qdiscs(cell) for cell in cells))
     missing += [f"qdisc {kind}" for kind in sorted(kinds) if not _qdisc(kind)]
     if missing:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from tcplab.scenario.model import ABSENT, SYSTEM, Cell
 
 _BUILT_IN = ("reno", "cubic")
+OURS = "tp_"
+"""What names of tcpilot's own congestion controls begin with: `tcpilot cc load` registers them."""
 _QDISC_MODULES = {"red_sfq": ("red", "sfq"), "pfifo": ()}
 
 
@@ -13,6 +15,16 @@ def congestion_controls(cell: Cell) -> set[str]:
     named = {flow.cc for flow in cell.flows} - {ABSENT, SYSTEM}
     system = cell.sysctl.get("net.ipv4.tcp_congestion_control")
     return named | ({system} if system else set())
+
+
+def ours(cell: Cell) -> list[str]:
+    """Algorithms that tcpilot brings, without the prefix, as `tcpilot cc load` names them."""
+    named = congestion_controls(cell)
+    return sorted(name.removeprefix(OURS) for name in named if name.startswith(OURS))
+
+
+def needs_tcpilot(cell: Cell) -> bool:
+    return cell.tuner.name == "tcpilot" or bool(ours(cell))
 
 
 def qdiscs(cell: Cell) -> set[str]:
@@ -31,7 +43,7 @@ def qdiscs(cell: Cell) -> set[str]:
 
 def modules(cell: Cell) -> tuple[str, ...]:
     """Modules to load, by their usual names; for a kernel that has them as modules."""
-    controls = [
-        f"tcp_{name}" for name in sorted(congestion_controls(cell)) if name not in _BUILT_IN
-    ]
+    named = sorted(congestion_controls(cell))
+    foreign = [n for n in named if n not in _BUILT_IN and not n.startswith(OURS)]
+    controls = [f"tcp_{name}" for name in foreign]
     return (*controls, *(f"sch_{name}" for name in sorted(qdiscs(cell))), "veth")

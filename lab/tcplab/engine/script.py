@@ -12,7 +12,7 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
-from tcplab.engine import calibration, topology, tuners
+from tcplab.engine import calibration, need, topology, tuners
 from tcplab.scenario.model import Cell
 from tcplab.traffic.plan import PORT, plan
 
@@ -66,6 +66,7 @@ def text(cell: Cell, programs: Programs) -> str:
         f"flowgen={shlex.quote(str(programs.flowgen))}",
         f"tcpilot={shlex.quote(str(programs.tcpilot))}",
         *_network(cell),
+        *_own_algorithms(cell),
         *_reflector(),
         *_calibrate(cell),
         *_queues_anew(cell),
@@ -104,6 +105,19 @@ def _network(cell: Cell) -> list[str]:
 def _tc_lines(cell: Cell) -> list[str]:
     used = [name for name, lines in topology.tc_lines(cell).items() if lines]
     return [f"batch tc-{name} tc -n {name} -batch tc-{name}" for name in used]
+
+
+def _own_algorithms(cell: Cell) -> list[str]:
+    """Registers tcpilot's own for as long as the script runs."""
+    names = need.ours(cell)
+    if not names:
+        return []
+    lines = [
+        'step algorithms "tcpilot cc load"',
+        f'"$tcpilot" cc load --foreground {shlex.join(names)} >cc.out 2>cc.err &',
+    ]
+    available = "/proc/sys/net/ipv4/tcp_available_congestion_control"
+    return [*lines, *(f"await {available} {need.OURS}{name} cc.err" for name in names)]
 
 
 def _reflector() -> list[str]:

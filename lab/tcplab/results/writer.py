@@ -45,6 +45,7 @@ def write(job: Job, cell: Cell, work: Path, error: str | None, wall_s: float) ->
 
     It grows beside its place and is moved there when it is complete.
     """
+    error = error or _traffic_error(_maybe_json(work / "play.json"))
     new = work.parent / f"{work.name}.new"
     shutil.rmtree(new, ignore_errors=True)
     new.mkdir(parents=True)
@@ -94,6 +95,15 @@ def _content(job: Job, cell: Cell, work: Path, error: str | None, wall_s: float)
         "ideal": ideal(cell),
         "scenario": job.cell,
     }
+
+
+def _traffic_error(play: dict[str, Any] | None) -> str | None:
+    """Some connections may fail, on a bad path above all; if none succeeds, it is no experiment."""
+    if play is None:
+        return None
+    if play["rows"] == play["errors"]:
+        return f"no connection succeeded: {play['first_error'] or 'there was none'}"
+    return None
 
 
 def _links(cell: Cell) -> range:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tcplab import metrics
-from tcplab.engine import here, vm
+from tcplab.engine import here, need, vm
 from tcplab.engine.errors import EngineError
 from tcplab.engine.job import Job, Settings
 from tcplab.results import manifest
@@ -43,7 +43,7 @@ def check(scenario: Scenario, settings: Settings) -> None:
     cells = [point.cell for point in scenario.points]
     (here if settings.engine == "here" else vm).check(cells, settings)
     programs = [settings.flowgen]
-    if any(cell.tuner.name == "tcpilot" for cell in cells):
+    if any(need.needs_tcpilot(cell) for cell in cells):
         programs.append(settings.tcpilot)
     for program in programs:
         if not Path(program).is_file():
