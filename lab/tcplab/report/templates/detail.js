@@ -58,16 +58,17 @@ const drawSeries = (target, found) => {
 };
 
 /** Distributions of completion times; `lines` are [name, quantiles in ms]. */
-const drawCompletion = (target, lines, title, range) => {
+const drawCompletion = (target, lines, title, range, order = lines.map(([name]) => name)) => {
   const colours = listOf("--lines");
-  const traces = lines.map(([name, ms], i) => ({
-    x: ms, y: ms.map((_, q) => q / (ms.length - 1)), name, mode: "lines", line: { width: 2, shape: "hv", color: colours[i % colours.length] },
+  const ticks = [-2, -1, 0, 1, 2, 3, 4, 5, 6].flatMap((k) => [1, 2, 5].map((n) => n * 10 ** k));
+  const traces = lines.map(([name, ms]) => ({
+    x: ms, y: ms.map((_, q) => q / (ms.length - 1)), name, mode: "lines", line: { width: 2, shape: "hv", color: colours[Math.max(order.indexOf(name), 0) % colours.length] },
     hovertemplate: `%{y:.0%} within %{x:.4~g} ms<extra>${name}</extra>`,
   }));
   return Plotly.newPlot(target, traces, {
     ...plotStyle(), height: 340, margin: { l: 50, r: 12, t: title ? 40 : 12, b: 44 }, title: title ? { text: title, font: { size: 14 }, x: 0 } : undefined,
-    showlegend: lines.length > 1, legend: { orientation: "h", y: -0.24 },
-    xaxis: { ...axisStyle(), type: "log", dtick: "D2", range, tickangle: 0, title: { text: "completion time, ms" } },
+    showlegend: order.length > 1, legend: { orientation: "h", y: -0.24 },
+    xaxis: { ...axisStyle(), type: "log", range, tickvals: ticks, ticktext: ticks.map((v) => shown(v, v < 1 ? 2 : 0)), tickangle: 0, title: { text: "completion time, ms" } },
     yaxis: { ...axisStyle(), range: [0, 1.02], tickformat: ".0%" },
   }, plotConfig);
 };

@@ -147,11 +147,12 @@ const drawCompletionSection = () => {
   const groups = new Map();
   const measured = points.filter((p) => p.fct.length);
   measured.forEach((p) => groups.set(part(p, rest), [...(groups.get(part(p, rest)) ?? []), [part(p, across) || "all", p.fct]]));
+  const order = [...new Set(measured.map((p) => part(p, across) || "all"))];
   const times = measured.flatMap((p) => [p.fct[0], p.fct.at(-1)]);
   const range = [Math.log10(Math.min(...times)) - 0.02, Math.log10(Math.max(...times)) + 0.02];
   const targets = [...groups].map(() => element("div", { class: "plot" }));
   byId("fct-figures").replaceChildren(...targets);
-  [...groups].forEach(([title, lines], i) => drawCompletion(targets[i], lines, title, range));
+  [...groups].forEach(([title, lines], i) => drawCompletion(targets[i], lines, title, range, order));
 };
 
 const drawTuners = () => {
