@@ -73,4 +73,5 @@ release:
 	@scripts/setup build
 	@$(CARGO) build --release --quiet --bins
 
-.PHONY: help setup run demo test check unit-test host-test vm-test vm-test-ends browser-test bench lab lab-test experiments release
+.PHONY: help setup run demo test check unit-test host-test vm-test vm-test-ends browser-test bench lab lab-test \
+	experiments release

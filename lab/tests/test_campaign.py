@@ -32,7 +32,8 @@ def test_jobs_are_the_same_for_the_same_seed_and_in_random_order(tmp_path: Path)
     assert jobs == plan.jobs(scenario, tmp_path, SETTINGS)
     assert [job.order for job in jobs] == list(range(14))
     assert [job.id for job in jobs] != sorted(job.id for job in jobs)
-    assert len({job.seed for job in jobs}) == 14
+    # Points are compared with each other, so they get the same random sizes.
+    assert len({job.seed for job in jobs}) == 1
 
 
 def test_tuners_have_a_machine_of_their_own(tmp_path: Path) -> None:

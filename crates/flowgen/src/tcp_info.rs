@@ -76,8 +76,9 @@ impl TcpInfo {
             pacing_rate_bytes_per_s: u64_at(raw, PACING_RATE_OFFSET)
                 .filter(|&rate| rate != 0 && rate != u64::MAX),
             lost_packets: count(LOST_OFFSET),
-            inflight_packets: (count(UNACKED_OFFSET) + count(RETRANS_OFFSET))
-                .saturating_sub(count(SACKED_OFFSET) + count(LOST_OFFSET)),
+            inflight_packets: count(UNACKED_OFFSET)
+                .saturating_add(count(RETRANS_OFFSET))
+                .saturating_sub(count(SACKED_OFFSET).saturating_add(count(LOST_OFFSET))),
             sent_packets: count(DATA_SEGS_OUT_OFFSET),
             ecn: raw
                 .get(OPTIONS_OFFSET)
@@ -220,12 +221,13 @@ mod tests {
 
     #[test]
     fn short_kernel_bytes_read_as_missing() {
-        let mut raw = [0xffu8; 104];
+        let mut raw = [0u8; 104];
         raw[RTT_OFFSET..RTT_OFFSET + 4].copy_from_slice(&250u32.to_ne_bytes());
         raw[TOTAL_RETRANS_OFFSET..].copy_from_slice(&7u32.to_ne_bytes());
         let expected = TcpInfo {
             retransmits: 7,
             srtt_us: 250,
+            ssthresh_packets: Some(0),
             ..TcpInfo::default()
         };
         assert_eq!(TcpInfo::decode(&raw), expected);

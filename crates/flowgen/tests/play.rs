@@ -85,7 +85,7 @@ fn every_kind_of_work_is_noted() {
     assert_eq!(report["errors"], 0);
 
     let flows = rows(&folder.path().join("flows.csv"));
-    let of = |name: &str| flows.iter().filter(move |row| row["group"] == name);
+    let of = |name: &'static str| flows.iter().filter(move |row| row["group"] == name);
     let sizes: Vec<_> = of("sized").map(|row| row["bytes"].as_str()).collect();
     assert_eq!(sizes, ["1000", "70000", "1000", "70000", "1000", "70000"]);
     assert_eq!(of("sized").filter(|row| row["warmup"] == "true").count(), 2);

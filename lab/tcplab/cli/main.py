@@ -6,8 +6,6 @@ Exit status: 0 done, 1 something failed, 2 wrong usage or a wrong scenario, 130 
 from __future__ import annotations
 
 import argparse
-import contextlib
-import importlib
 import sys
 from collections.abc import Sequence
 
@@ -49,6 +47,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def make_parser() -> argparse.ArgumentParser:
     from tcplab.cli import commands
+    from tcplab.diff.cli import add_diff
+    from tcplab.export.cli import add_export
+    from tcplab.metrics.cli import add_metrics
+    from tcplab.report.cli import add_report
 
     parser = argparse.ArgumentParser(
         prog="tcplab",
@@ -60,8 +62,6 @@ def make_parser() -> argparse.ArgumentParser:
     commands.add_list(sub)
     commands.add_check(sub)
     commands.add_run(sub)
-    for name in ("report", "diff", "metrics", "export"):
-        with contextlib.suppress(ModuleNotFoundError):
-            module = importlib.import_module(f"tcplab.{name}.cli")
-            getattr(module, f"add_{name}")(sub)
+    for add in (add_report, add_diff, add_metrics, add_export):
+        add(sub)
     return parser

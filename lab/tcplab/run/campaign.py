@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import json
 import shutil
 from collections.abc import Callable, Iterator
@@ -12,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tcplab import metrics
+from tcplab import metrics, report
 from tcplab.engine import here, need, vm
 from tcplab.engine.errors import EngineError
 from tcplab.engine.job import Job, Settings
@@ -113,7 +112,7 @@ def run(
         shutil.rmtree(folder / "work", ignore_errors=True)
         _set_status(folder, "complete" if complete else "broken-off")
     metrics.write_summary(folder)
-    _report(folder)
+    report.write(folder)
     states = [status(job.place) for job in jobs]
     return Outcome(
         folder,
@@ -122,11 +121,6 @@ def run(
         len(states) - states.count("ok") - states.count("rejected"),
         errors,
     )
-
-
-def _report(folder: Path) -> None:
-    with contextlib.suppress(ModuleNotFoundError):
-        importlib.import_module("tcplab.report").write(folder)
 
 
 def _note(done: Done, reporter: Reporter, errors: list[str]) -> None:
