@@ -50,10 +50,15 @@ def test_tables_match_the_slides() -> None:
     assert row("p4air-aqm", second="BBR")[-2:] == [0.91, 0.66]
     assert row("p4air-rtt-fifo", cc="BBR")[:3] == [0.97, 0.56, 0.54]
     assert row("p4air-rtt-aqm", cc="Vegas")[-1] == 0.96
-    assert row("p4air-mptcp", case="equal", cc="BBR") == [97.45, 45.48]
-    assert row("p4air-mptcp", case="rate", cc="BBR") == [19.78, 72.43]
-    assert row("p4air-mptcp", case="rtt", cc="Cubic") == [42.44, 92.04]
-    assert len(published.load("p4air-mptcp").figures) == 18 * 3 * 2
+    assert row("p4air-mptcp", case="equal", cc="BBR") == [0.9745, 0.4548]
+    assert row("p4air-mptcp", case="rate", cc="BBR") == [19.78 / 20, 0.7243]
+    assert row("p4air-mptcp", case="rtt", cc="Cubic") == pytest.approx([0.4244, 0.9204])
+    figures = published.load("p4air-mptcp").figures
+    assert [f.text for f in figures if f.where == {"case": "rate", "cc": "BIC"}] == [
+        "19.80 of 20",
+        "98.90 of 100",
+    ]
+    assert len(figures) == 18 * 3 * 2
 
 
 def test_bpftunes_tables_have_four_arms_each() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
@@ -40,7 +41,10 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     for way in ways:
         chosen = [way if way in rates else "bbr"] * 9
         write_tuned(choice, {"condition": "loss5", "way": way}, rates, chosen)
+    real = root / "pairs"
+    shutil.copytree(Path(__file__).parent / "data" / "pairs", real)
     return {
+        "real": report.write(real).as_uri(),
         "fairness": report.write(fairness).as_uri(),
         "choice": report.write(choice).as_uri(),
     }
@@ -88,6 +92,16 @@ def test_a_click_on_a_cell_shows_its_time_series(page: Page, pages: dict[str, st
     shape = lines.first.get_attribute("d")
     assert shape is not None
     assert shape.count("L") + shape.count(",") > 50, "a line of many points"
+
+
+def test_cells_that_were_really_measured_are_drawn(page: Page, pages: dict[str, str]) -> None:
+    page.goto(pages["real"])
+    for name, lines in (("cubic", 7), ("bbr", 7)):
+        page.get_by_role("button", name=f"first {name} · second {name}").first.click()
+        drawn = page.locator("#detail-series .scatterlayer path.js-line")
+        expect(drawn).to_have_count(lines)
+        page.keyboard.press("Escape")
+    expect(page.locator("#expected .badge")).to_have_text("missed")
 
 
 def test_repetitions_can_be_changed(page: Page, pages: dict[str, str]) -> None:

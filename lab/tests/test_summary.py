@@ -86,6 +86,18 @@ def test_regret_and_gain_are_within_the_condition(tmp_path: Path) -> None:
     assert tuned.as_json()["arms"] == {"cubic": 3, "bbr": 3}
 
 
+def test_what_is_marked_as_warm_up_is_what_is_left_out(tmp_path: Path) -> None:
+    campaign = write_campaign(tmp_path, "choice", {"condition": ["loss5"], "way": ["tcpilot"]})
+    labels = {"condition": "loss5", "way": "tcpilot"}
+    folder = write_tuned(campaign, labels, {"cubic": 2.0, "bbr": 10.0}, ["cubic"] * 3 + ["bbr"] * 3)
+    flows = pd.read_parquet(folder / "flows.parquet")
+    flows["warmup"] = flows["flow"] < 2
+    flows.to_parquet(folder / "flows.parquet")
+    found = write_metrics(folder)
+    assert found["values"]["learned_goodput_mbit"] == pytest.approx((2 + 3 * 10) / 4)
+    assert found["arms"] == {"cubic": 3, "bbr": 3}, "of all connections"
+
+
 def test_connections_side_by_side_have_not_learned(tmp_path: Path) -> None:
     campaign = write_campaign(tmp_path, "fct", {"cc": ["cubic"]})
     rows = [flow_row(i, "load", "cubic", start_s=i / 2, bytes=1000) for i in range(9)]

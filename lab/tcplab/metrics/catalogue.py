@@ -82,7 +82,8 @@ _ALL = [
         "more",
         2,
         0.02,
-        "the same without the first third of the connections (26 to 75 of 75)",
+        "the same for connections one after the other; under a tuner without those marked warmup, "
+        "else without the first third (26 to 75 of 75)",
         "bpftune's article; the third is ours",
     ),
     Metric(
@@ -114,6 +115,16 @@ _ALL = [
         0.005,
         "bytes that left the bottleneck's queue over what its rate allows",
         _7928,
+    ),
+    Metric(
+        "link_share",
+        "Share of the link's rate",
+        "",
+        "more",
+        3,
+        0.005,
+        "what multipath connections carried over a link, over its rate",
+        "Turkovic & Kuipers, slides on MPTCP",
     ),
     Metric(
         "max_min_share",

@@ -32,8 +32,8 @@ def cell_metrics(cell: Cell) -> dict[str, Any]:
     Names, units and sources: `tcplab.metrics.catalogue`.  A value that the run cannot tell is
     None.
     """
-    flows = cell.flows()
-    flows = flows[~flows["warmup"].fillna(False).astype(bool)]
+    everything = cell.flows()
+    flows = everything[~everything["warmup"].fillna(False).astype(bool)]
     samples = cell.samples()
     samples = samples[samples["flow"].isin(flows["flow"])]
     queues = cell.queues()
@@ -42,6 +42,9 @@ def cell_metrics(cell: Cell) -> dict[str, Any]:
     done = delays.slowdowns(flows, cell.ideal)
     values: Values = {
         **_of_flows(flows, samples),
+        "learned_goodput_mbit": _learned(
+            flows, skip_a_third=len(flows) == len(everything) and cell.tuner() is not None
+        ),
         **_of_company(flows, per_second, jains, cell.ideal),
         **_of_queue(queues, cell.ideal),
         **delays.percentiles("fct_ms", done["fct_ms"]),
@@ -52,7 +55,7 @@ def cell_metrics(cell: Cell) -> dict[str, Any]:
         for name, rows in flows.groupby("group")
     }
     groups |= {
-        str(name): _finite(_of_link(rows, flows))
+        str(name): _finite(_of_link(rows, flows, cell.ideal.rates_mbit.get(str(name))))
         for name, rows in samples.groupby("link")  # of multipath connections only
     }
     return {
@@ -63,14 +66,13 @@ def cell_metrics(cell: Cell) -> dict[str, Any]:
         "fct_ms_quantiles": delays.quantiles(done["fct_ms"]),
         "jain_series": [[float(str(t)), round(float(v), 4)] for t, v in jains.items()],
         "algorithms": _counts(flows["cc_used"]),
-        "arms": _counts(flows["arm"]),
+        "arms": _counts(everything["arm"]),
     }
 
 
 def _of_flows(flows: pd.DataFrame, samples: pd.DataFrame) -> Values:
     """What is as meaningful for one flow group as for all."""
     each = rates.flow_goodputs_mbit(flows)
-    learned = rates.learned(each.tolist()) if _in_turn(flows) else []
     rtt = delays.rtt_ms(samples)
     cwnd = pd.to_numeric(samples["cwnd_packets"]).dropna()
     errors = int(flows["error"].notna().sum())
@@ -79,7 +81,6 @@ def _of_flows(flows: pd.DataFrame, samples: pd.DataFrame) -> Values:
     return {
         "goodput_mbit": goodput,
         "flow_goodput_mbit": float(each.mean()) if len(each) else None,
-        "learned_goodput_mbit": sum(learned) / len(learned) if learned else None,
         "retransmit_ratio": rates.ratio_of_sums(
             flows["retransmitted_packets"], flows["sent_packets"]
         ),
@@ -91,13 +92,15 @@ def _of_flows(flows: pd.DataFrame, samples: pd.DataFrame) -> Values:
     }
 
 
-def _of_link(samples: pd.DataFrame, flows: pd.DataFrame) -> Values:
+def _of_link(samples: pd.DataFrame, flows: pd.DataFrame, rate_mbit: float | None) -> Values:
     """The subflows of multipath connections on one link."""
     carried = samples.groupby("flow")["bytes_acked"].max().sum()
     seconds = float(flows["end_s"].max() - flows["start_s"].min())
     rtt = delays.rtt_ms(samples)
+    goodput = float(carried) * 8e-6 / seconds if seconds > 0 else None
     return {
-        "goodput_mbit": float(carried) * 8e-6 / seconds if seconds > 0 else None,
+        "goodput_mbit": goodput,
+        "link_share": goodput / rate_mbit if goodput is not None and rate_mbit else None,
         "cwnd_packets": float(samples["cwnd_packets"].mean()),
         **delays.percentiles("rtt_ms", rtt),
     }
@@ -115,6 +118,15 @@ def _of_company(
         "max_min_share": rates.least_max_min_share(flows, ideal),
         "convergence_s": rates.convergence_s(per_second, flows),
     }
+
+
+def _learned(flows: pd.DataFrame, skip_a_third: bool) -> float | None:
+    """Mean goodput of connections one after the other, learning left out."""
+    if not _in_turn(flows):
+        return None
+    each = rates.flow_goodputs_mbit(flows).tolist()
+    counted = rates.learned(each) if skip_a_third else each
+    return sum(counted) / len(counted)
 
 
 def _in_turn(flows: pd.DataFrame) -> bool:

@@ -3,8 +3,9 @@
 Each table is a TOML file (title, source, which campaign and labels it belongs to) and, unless it
 is short, a CSV file of its name.  The numbers are the publication's own.
 
-Forms: `matrix` (two axes, one metric), `list` (a row per point, a column per metric), `figures`
-(each with its own labels; with `over` a ratio of two points).
+Forms: `matrix` (two axes, one metric), `links` (a row per point, throughput on each link, compared
+as a share of the link's rate), `figures` (each with its own labels; with `over` a ratio of two
+points).
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ class Figure:
     where: dict[str, Any]
     over: dict[str, Any] | None
     value: float
+    text: str
+    """As published."""
 
 
 @dataclass(frozen=True)
@@ -104,33 +107,35 @@ def _matrix(name: str, raw: Mapping[str, Any]) -> list[Figure]:
         here = row.pop(rows)
         for there, value in row.items():
             where = {rows: here, columns: there}
-            found.append(Figure(f"{here}, {there}", metric, where, None, float(value)))
+            found.append(Figure(f"{here}, {there}", metric, where, None, float(value), value))
     return found
 
 
-def _list(name: str, raw: Mapping[str, Any]) -> list[Figure]:
-    axes, where = raw["axes"], raw.get("where", {})
+def _links(name: str, raw: Mapping[str, Any]) -> list[Figure]:
     found = []
     for row in csv.DictReader(_text(f"{name}.csv").splitlines()):
-        labels = {axis: row.pop(axis) for axis in axes}
-        for column in raw.get("skip", []):
-            value = row.pop(column)
-            if value not in where.get(column, [value]):
-                row = {}
-        for metric, number in row.items():
-            what = ", ".join(labels.values())
-            found.append(Figure(what, metric, dict(labels), None, float(number)))
+        if any(row[column] not in allowed for column, allowed in raw["rows"].items()):
+            continue
+        where = {axis: row[axis] for axis in raw["axes"]}
+        for link, capacity in raw["capacity"].items():
+            rate = capacity[row[raw["axes"][0]]]
+            share = float(row[link]) / rate
+            text = f"{row[link]} of {rate}"
+            what = ", ".join(where.values())
+            found.append(Figure(what, f"link_share.{link}", where, None, share, text))
     return found
 
 
 def _figures(_name: str, raw: Mapping[str, Any]) -> list[Figure]:
     return [
-        Figure(f["what"], f["metric"], f["where"], f.get("over"), float(f["value"]))
+        Figure(
+            f["what"], f["metric"], f["where"], f.get("over"), float(f["value"]), str(f["value"])
+        )
         for f in raw["figure"]
     ]
 
 
-_FORMS = {"matrix": _matrix, "list": _list, "figures": _figures}
+_FORMS = {"matrix": _matrix, "links": _links, "figures": _figures}
 
 
 def _rows(file: str) -> list[dict[str, Any]]:

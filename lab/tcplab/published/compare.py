@@ -28,6 +28,8 @@ class Pair:
     over: dict[str, Any] | None
     """Labels of the point that it is a ratio to."""
     published: float
+    text: str
+    """As published."""
     ours: float | None
     low: float | None
     high: float | None
@@ -113,7 +115,15 @@ def _pair(table: Published, figure: Figure, by_labels: dict[Any, Mapping[str, An
         ours = ours / base[0] if ours is not None and base and base[0] else None
         low = high = None  # the interval of a ratio of medians is not that of its parts
     return Pair(
-        figure.what, figure.metric, figure.where, figure.over, figure.value, ours, low, high
+        what=figure.what,
+        metric=figure.metric,
+        where=figure.where,
+        over=figure.over,
+        published=figure.value,
+        text=figure.text,
+        ours=ours,
+        low=low,
+        high=high,
     )
 
 

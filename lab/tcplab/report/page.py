@@ -150,7 +150,8 @@ def _compared(comparison: Comparison) -> dict[str, Any]:
         "published_count": len(distinct(table, comparison.pairs)),
         "widest": widest,
         "matrix": _script_json(_matrix(comparison)) if table.form == "matrix" else None,
-        "rows": [_row(p) for p in comparison.pairs] if table.form != "matrix" else [],
+        "rows": [_row(p) for p in comparison.pairs] if table.form == "figures" else [],
+        "links": _by_point(comparison) if table.form == "links" else [],
         "arms": table.arms,
     }
 
@@ -162,6 +163,7 @@ def _row(pair: Pair) -> dict[str, Any]:
         "what": pair.what,
         "where": pair.where,
         "metric": f"{known.title} of {group}" if group else known.title,
+        "group": group,
         "published": pair.published,
         "ours": pair.ours,
         "low": pair.low,
@@ -172,6 +174,15 @@ def _row(pair: Pair) -> dict[str, Any]:
         "digits": min(known.digits, 2),
         "ratio": pair.ours / pair.published if pair.ours is not None and pair.published else None,
     }
+
+
+def _by_point(comparison: Comparison) -> list[dict[str, Any]]:
+    """A line per point that we have, with all its figures."""
+    lines: dict[str, list[dict[str, Any]]] = {}
+    for pair in comparison.pairs:
+        if pair.ours is not None:
+            lines.setdefault(pair.what, []).append(_row(pair) | {"text": pair.text})
+    return [{"what": what, "figures": figures} for what, figures in lines.items()]
 
 
 def _matrix(comparison: Comparison) -> dict[str, Any]:

@@ -20,6 +20,8 @@ import pandas as pd
 from tcplab.metrics.rates import acked_at
 from tcplab.results.read import Cell
 
+Array = np.ndarray[Any, np.dtype[np.float64]]
+
 MOST_LINES = 8
 """Connections that are drawn one by one."""
 
@@ -27,14 +29,12 @@ MOST_LINES = 8
 def series(cell: Cell, bins: int) -> dict[str, Any] | None:
     """Lines of goodput, window, RTT, and the queues; None where nothing was sampled."""
     flows, samples, queues = cell.flows(), cell.samples(), cell.queues()
-    if samples.empty and queues.empty:
+    edges = _edges(samples, queues, bins)
+    if edges is None:
         return None
-    end = max(_last(samples), _last(queues))
-    if end <= 0:
-        return None
-    edges = np.linspace(0.0, end, _bin_count(samples, queues, bins) + 1)
     return {
-        "dt": round(float(edges[1]), 6),
+        "t0": round(float(edges[0] + edges[1]) / 2, 6),
+        "dt": round(float(edges[1] - edges[0]), 6),
         "lines": [_line(name, rows, edges) for name, rows in _lines(flows, samples)],
         "queues": [
             _queue(str(link), rows, edges)
@@ -50,17 +50,18 @@ def pack(found: dict[str, Any]) -> str:
     return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
 
 
-def _last(frame: pd.DataFrame) -> float:
-    return 0.0 if frame.empty else float(frame["t_s"].max())
+def _edges(samples: pd.DataFrame, queues: pd.DataFrame, most: int) -> Array | None:
+    """Borders of bins that hold the same number of sampling times each.
 
-
-def _bin_count(samples: pd.DataFrame, queues: pd.DataFrame, most: int) -> int:
-    """No more bins than there are sampling times, so that none stays empty."""
-    times = max(
-        samples["t_s"].round(3).nunique() if len(samples) else 0,
-        queues["t_s"].round(3).nunique() if len(queues) else 0,
-    )
-    return max(min(most, times - 1), 1)
+    They lie half-way between samples: a sample that comes a little late stays in its bin.
+    """
+    times = samples["t_s"] if len(samples) else queues["t_s"]
+    every = _spacing(np.unique(times.to_numpy(float).round(3)))
+    if every <= 0:
+        return None
+    end = float(times.max())
+    width = every * max(math.ceil(end / every / most), 1)
+    return np.arange(-every / 2, end + width, width)
 
 
 def _lines(flows: pd.DataFrame, samples: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
@@ -93,14 +94,16 @@ def _numbered(named: Sequence[tuple[str, pd.DataFrame]]) -> list[tuple[str, pd.D
     ]
 
 
-def _line(name: str, rows: pd.DataFrame, edges: np.ndarray[Any, Any]) -> dict[str, Any]:
+def _line(name: str, rows: pd.DataFrame, edges: Array) -> dict[str, Any]:
     acked = np.zeros(len(edges) - 1)
-    alive = np.zeros(len(edges) - 1, dtype=bool)
+    seconds = np.zeros(len(edges) - 1)
     for _, of_flow in rows.groupby("flow"):
         t = of_flow["t_s"].to_numpy(float)
-        acked += np.diff(acked_at(of_flow, edges, max(t[0] - _spacing(t), 0.0)))
-        alive |= (edges[1:] > t[0]) & (edges[:-1] < t[-1])
-    mbit = np.where(alive, acked * 8e-6 / np.diff(edges), np.nan)
+        begin = max(t[0] - _spacing(t), 0.0)
+        acked += np.diff(acked_at(of_flow, edges, begin))
+        # A bin at either end is not alive as long as it is wide.
+        seconds = np.maximum(seconds, np.diff(np.clip(edges, begin, t[-1])))
+    mbit = np.divide(acked * 8e-6, seconds, out=np.full(len(acked), np.nan), where=seconds > 0)
     rtt_ms = rows["srtt_us"].where(rows["srtt_us"] > 0).astype(float) / 1e3
     return {
         "name": name,
@@ -110,29 +113,37 @@ def _line(name: str, rows: pd.DataFrame, edges: np.ndarray[Any, Any]) -> dict[st
     }
 
 
-def _spacing(t: np.ndarray[Any, Any]) -> float:
+def _spacing(t: Array) -> float:
     """Between two samples; a connection started at most so long before its first."""
     return float(np.median(np.diff(t))) if len(t) > 1 else 0.0
 
 
-def _queue(name: str, rows: pd.DataFrame, edges: np.ndarray[Any, Any]) -> dict[str, Any]:
+def _queue(name: str, rows: pd.DataFrame, edges: Array) -> dict[str, Any]:
     return {
         "name": name,
+        "sent": _rate_mbit(rows, edges),
         "kb": _short(_means(rows["t_s"], rows["backlog_bytes"].astype(float) / 1e3, edges)),
         "drops": _increments(rows, "drops", edges),
         "marks": _increments(rows, "marks", edges),
     }
 
 
-def _means(
-    t: pd.Series[float], values: pd.Series[Any], edges: np.ndarray[Any, Any]
-) -> np.ndarray[Any, Any]:
+def _rate_mbit(rows: pd.DataFrame, edges: Array) -> list[float | None]:
+    """What left the queue in each bin; whole frames."""
+    t, sent = rows["t_s"].to_numpy(float), rows["sent_bytes"].to_numpy(float)
+    seconds = np.diff(np.clip(edges, t[0], t[-1]))
+    rose = np.diff(np.interp(edges, t, sent)) * 8e-6
+    return _short(np.divide(rose, seconds, out=np.full(len(rose), np.nan), where=seconds > 0))
+
+
+def _means(t: pd.Series[float], values: pd.Series[Any], edges: Array) -> Array:
     bins = np.clip(np.searchsorted(edges, t.to_numpy(float), "right") - 1, 0, len(edges) - 2)
-    means = pd.to_numeric(values).groupby(bins).mean()
-    return means.reindex(range(len(edges) - 1)).to_numpy(float)
+    means = pd.to_numeric(values).groupby(bins).mean().reindex(range(len(edges) - 1))
+    # One late sample leaves one bin empty; a longer gap is one.
+    return means.interpolate(limit=1, limit_area="inside").to_numpy(float)
 
 
-def _increments(rows: pd.DataFrame, column: str, edges: np.ndarray[Any, Any]) -> list[int]:
+def _increments(rows: pd.DataFrame, column: str, edges: Array) -> list[int]:
     """What a counter rose by in each bin; empty where it never did."""
     counter = pd.to_numeric(rows[column]).fillna(0)
     rose = counter.diff().fillna(0).clip(lower=0)
@@ -141,7 +152,7 @@ def _increments(rows: pd.DataFrame, column: str, edges: np.ndarray[Any, Any]) ->
     return [int(v) for v in sums] if sums.any() else []
 
 
-def _short(values: np.ndarray[Any, Any]) -> list[float | None]:
+def _short(values: Array) -> list[float | None]:
     """Three significant digits; None for a gap."""
     return [_three_digits(float(v)) if math.isfinite(v) else None for v in values]
 

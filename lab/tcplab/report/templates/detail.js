@@ -15,55 +15,60 @@ const axisStyle = () => ({ gridcolor: styleOf("--grid"), linecolor: styleOf("--r
 const plotConfig = { responsive: true, displayModeBar: false };
 
 const PANELS = [
-  { key: "mbit", title: "Goodput, Mbit/s" }, { key: "cwnd", title: "Congestion window, packets" },
+  { key: "mbit", title: "Goodput, Mbit/s" }, { key: "sent", title: "Left the queue, Mbit/s" }, { key: "cwnd", title: "Congestion window, packets" },
   { key: "rtt", title: "Smoothed RTT, ms" }, { key: "kb", title: "Backlog, kB" },
 ];
 
-/** Four panels over one axis of time. */
+/** What a panel draws: lines of the connections, or of the queue. */
+const linesOf = (found, key) => (key === "kb" || key === "sent" ? found.queues : found.lines).filter((l) => l[key].length);
+
+/** Panels over one axis of time; without samples of connections only what the queue tells. */
 const drawSeries = (target, found) => {
   const colours = listOf("--lines");
-  const times = (n) => Array.from({ length: n }, (_, i) => (i + 0.5) * found.dt);
-  const traces = [];
-  PANELS.forEach((panel, p) => {
-    const lines = panel.key === "kb" ? found.queues : found.lines;
-    lines.forEach((line, i) => traces.push({
-      x: times(line[panel.key].length), y: line[panel.key], name: line.name, legendgroup: line.name,
-      showlegend: p === 0, yaxis: p ? `y${p + 1}` : "y", mode: "lines", connectgaps: false,
-      line: { width: 1.6, color: panel.key === "kb" ? [styleOf("--soft"), ...colours][i] : colours[i % colours.length] },
-      hovertemplate: `%{y:.4~g}<extra>${line.name}</extra>`,
-    }));
-  });
-  found.queues.forEach((queue) => {
-    const at = queue.drops.map((n, i) => [n, (i + 0.5) * found.dt]).filter(([n]) => n > 0);
+  const several = found.queues.length > 1;
+  const panels = PANELS.filter((p) => linesOf(found, p.key).length && (p.key !== "sent" || !found.lines.length));
+  const times = (n) => Array.from({ length: n }, (_, i) => found.t0 + i * found.dt);
+  const axis = (p) => (p ? `y${p + 1}` : "y");
+  const traces = panels.flatMap((panel, p) => linesOf(found, panel.key).map((line, i) => ({
+    x: times(line[panel.key].length), y: line[panel.key], name: line.name, legendgroup: line.name,
+    showlegend: p === 0, yaxis: axis(p), mode: "lines", connectgaps: false,
+    line: { width: 1.6, color: panel.key === "kb" && !several ? styleOf("--soft") : colours[i % colours.length] },
+    hovertemplate: `%{y:.4~g}<extra>${line.name}</extra>`,
+  })));
+  found.queues.forEach((queue, i) => {
+    const at = queue.drops.map((n, j) => [n, found.t0 + j * found.dt]).filter(([n]) => n > 0);
     if (at.length) traces.push({
-      x: at.map(([, t]) => t), y: at.map(() => 0), customdata: at.map(([n]) => n), yaxis: "y4", mode: "markers", name: "drops",
-      marker: { symbol: "line-ns-open", size: 8, color: styleOf("--bad") }, showlegend: true, hovertemplate: "%{customdata} dropped<extra></extra>",
+      x: at.map(([, t]) => t), y: at.map(() => 0), customdata: at.map(([n]) => n), yaxis: axis(panels.findIndex((p) => p.key === "kb")), mode: "markers", name: several ? `drops on ${queue.name}` : "drops",
+      marker: { symbol: "line-ns-open", size: 8, color: several ? colours[i] : styleOf("--bad") }, showlegend: true, hovertemplate: "%{customdata} dropped<extra></extra>",
     });
   });
+  const end = found.t0 + found.dt * Math.max(...traces.map((t) => t.x.length));
+  const height = 150 * panels.length + 30, share = 1 / panels.length, title = 22 / (height - 74);
   const layout = {
-    ...plotStyle(), height: 620, margin: { l: 52, r: 12, t: 34, b: 40 }, hovermode: "x unified",
+    ...plotStyle(), height, margin: { l: 52, r: 12, t: 34, b: 40 }, hovermode: "x unified",
     legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0 },
-    xaxis: { ...axisStyle(), anchor: "y4", range: [0, found.dt * Math.max(...found.queues.map((q) => q.kb.length), ...found.lines.map((l) => l.mbit.length))], title: { text: "seconds from the start of the traffic" } }, annotations: [],
+    xaxis: { ...axisStyle(), anchor: axis(panels.length - 1), range: [0, end], title: { text: "seconds from the start of the traffic" } }, annotations: [],
   };
-  PANELS.forEach((panel, p) => {
-    const top = 1 - p * 0.255;
-    layout[p ? `yaxis${p + 1}` : "yaxis"] = { ...axisStyle(), domain: [top - 0.205, top - 0.02], rangemode: "tozero", nticks: 4 };
-    layout.annotations.push({ text: panel.title, xref: "paper", yref: "paper", x: 0, y: top - 0.018, xanchor: "left", yanchor: "bottom", showarrow: false, font: { size: 12, color: styleOf("--soft") } });
+  panels.forEach((panel, p) => {
+    const top = 1 - p * share;
+    layout[`yaxis${p ? p + 1 : ""}`] = { ...axisStyle(), domain: [Math.max(top - share + title * 0.6, 0), top - title], rangemode: "tozero", nticks: 4 };
+    layout.annotations.push({ text: panel.title, xref: "paper", yref: "paper", x: 0, y: top - title, xanchor: "left", yanchor: "bottom", showarrow: false, font: { size: 12, color: styleOf("--soft") } });
   });
   return Plotly.newPlot(target, traces, layout, plotConfig);
 };
 
 /** Distributions of completion times; `lines` are [name, quantiles in ms]. */
-const drawCompletion = (target, lines, title) => {
+const drawCompletion = (target, lines, title, range, order = lines.map(([name]) => name)) => {
   const colours = listOf("--lines");
-  const traces = lines.map(([name, ms], i) => ({
-    x: ms, y: ms.map((_, q) => q / (ms.length - 1)), name, mode: "lines", line: { width: 2, shape: "hv", color: colours[i % colours.length] },
+  const ticks = [-2, -1, 0, 1, 2, 3, 4, 5, 6].flatMap((k) => [1, 2, 5].map((n) => n * 10 ** k));
+  const traces = lines.map(([name, ms]) => ({
+    x: ms, y: ms.map((_, q) => q / (ms.length - 1)), name, mode: "lines", line: { width: 2, shape: "hv", color: colours[Math.max(order.indexOf(name), 0) % colours.length] },
     hovertemplate: `%{y:.0%} within %{x:.4~g} ms<extra>${name}</extra>`,
   }));
   return Plotly.newPlot(target, traces, {
     ...plotStyle(), height: 340, margin: { l: 50, r: 12, t: title ? 40 : 12, b: 44 }, title: title ? { text: title, font: { size: 14 }, x: 0 } : undefined,
-    showlegend: lines.length > 1, legend: { orientation: "h", y: -0.24 },
-    xaxis: { ...axisStyle(), type: "log", dtick: 1, minor: { dtick: "D1", ticks: "inside", tickcolor: styleOf("--rule") }, title: { text: "completion time, ms" } },
+    showlegend: order.length > 1, legend: { orientation: "h", y: -0.24 },
+    xaxis: { ...axisStyle(), type: "log", range, tickvals: ticks, ticktext: ticks.map((v) => shown(v, v < 1 ? 2 : 0)), tickangle: 0, title: { text: "completion time, ms" } },
     yaxis: { ...axisStyle(), range: [0, 1.02], tickformat: ".0%" },
   }, plotConfig);
 };

@@ -139,16 +139,20 @@ const drawCellSeries = async (cell) => {
 const drawCompletionSection = () => {
   if (!points.some((p) => p.fct.length)) return;
   byId("fct").hidden = byId("to-fct").hidden = false;
-  const across = layout.columns ?? layout.rows;
-  const rest = Object.keys(axes).filter((a) => a !== across);
+  // Curves compare algorithms and tuners, if those were swept; figures are the other axes.
+  const ways = ["tuner", "way", "cc"].filter((a) => axes[a]?.length > 1);
+  const across = ways.length ? ways : [layout.columns ?? layout.rows].filter(Boolean);
+  const rest = Object.keys(axes).filter((a) => !across.includes(a));
+  const part = (p, wanted) => named(Object.fromEntries(wanted.map((a) => [a, p.labels[a]])));
   const groups = new Map();
-  points.filter((p) => p.fct.length).forEach((p) => {
-    const title = named(Object.fromEntries(rest.map((a) => [a, p.labels[a]])));
-    groups.set(title, [...(groups.get(title) ?? []), [across ? `${across.replace(/_/g, " ")} ${p.labels[across]}` : "all", p.fct]]);
-  });
+  const measured = points.filter((p) => p.fct.length);
+  measured.forEach((p) => groups.set(part(p, rest), [...(groups.get(part(p, rest)) ?? []), [part(p, across) || "all", p.fct]]));
+  const order = [...new Set(measured.map((p) => part(p, across) || "all"))];
+  const times = measured.flatMap((p) => [p.fct[0], p.fct.at(-1)]);
+  const range = [Math.log10(Math.min(...times)) - 0.02, Math.log10(Math.max(...times)) + 0.02];
   const targets = [...groups].map(() => element("div", { class: "plot" }));
   byId("fct-figures").replaceChildren(...targets);
-  [...groups].forEach(([title, lines], i) => drawCompletion(targets[i], lines, title));
+  [...groups].forEach(([title, lines], i) => drawCompletion(targets[i], lines, title, range, order));
 };
 
 const drawTuners = () => {
