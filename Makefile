@@ -13,6 +13,7 @@ PYTHON := $(CURDIR)/.cache/venv/bin/python
 BIN := $(CURDIR)/.cache/venv/bin
 CARGO := cargo --locked
 EXPERIMENTS = $(PYTHON) -m tcplab.pilot --binaries $(abspath $(TARGET))/release
+TCPLAB = $(PYTHON) -m tcplab
 KERNELS := 6.1 6.12 6.18 7.2
 
 help: ## say what there is
@@ -27,7 +28,7 @@ run: release ## steer this host until Ctrl-C, then report what was done
 demo: release ## watch it learn a bad link, in namespaces or in a virtual machine
 	@scripts/demo.py
 
-test: check unit-test host-test vm-test-ends ## everything that CI runs
+test: check unit-test host-test vm-test-ends lab-test ## everything that CI runs
 	@echo "make test: all passed"
 
 check: setup ## formatting and lints only
@@ -51,14 +52,26 @@ vm-test: setup ## behaviour on every kernel, in virtual machines
 vm-test-ends: setup ## behaviour on the oldest and the newest of them
 	PYTHON=$(PYTHON) crates/host-tests/run.sh $(firstword $(KERNELS)) $(lastword $(KERNELS))
 
+browser-test: setup ## the laboratory's reports in a headless Chromium
+	@scripts/setup browser
+	cd lab && $(BIN)/pytest -q -m browser
+
 bench: setup release ## what the pilot costs per connection, in virtual time
 	$(EXPERIMENTS) cost
 
-lab: setup release ## every published experiment (hours), and docs/results.md from them
+lab: setup release ## set the laboratory up, and run its first campaign in minutes
+	$(TCPLAB) run choice --quick
+
+lab-test: setup release ## two campaigns of the laboratory in their quick form
+	$(TCPLAB) run bbr --quick
+	$(TCPLAB) run mptcp --quick
+
+experiments: setup release ## the pilot's own experiments (hours), and docs/results.md from them
 	for name in choice cost short bulk memory scale report; do $(EXPERIMENTS) $$name; done
 
 release:
 	@scripts/setup build
 	@$(CARGO) build --release --quiet --bins
 
-.PHONY: help setup run demo test check unit-test host-test vm-test vm-test-ends bench lab release
+.PHONY: help setup run demo test check unit-test host-test vm-test vm-test-ends browser-test bench lab lab-test \
+	experiments release

@@ -3,12 +3,14 @@
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use flowgen::abort::{AbortOptions, How};
 use flowgen::bulk::BulkOptions;
+use flowgen::calibrate::CalibrateOptions;
 use flowgen::hold::HoldOptions;
 use flowgen::protocol::{CC_NAME_BYTES, Limit};
 use flowgen::server::ServeOptions;
 use flowgen::short::{ShortOptions, Until};
 use flowgen::spread::{Prefix, SpreadOptions};
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// TCP traffic for experiments: one server, many kinds of connections.
@@ -55,6 +57,53 @@ pub enum Mode {
     Hold(Hold),
     /// End a transfer badly on purpose.
     Abort(Abort),
+    /// Run groups of connections by a plan in JSON, with samples of sockets and queues.
+    Play(Play),
+    /// Answer `calibrate`.
+    Reflect(Reflect),
+    /// Measure an idle path: round trip, rate, loss, and this host's timers.
+    Calibrate(Calibrate),
+}
+
+/// Options of `play`.
+#[derive(Debug, Args)]
+pub struct Play {
+    /// The plan; its fields are those of `flowgen::play::Plan`.
+    pub plan: PathBuf,
+    /// Folder for flows.csv, samples.csv and queues.csv.
+    #[arg(long, value_name = "DIR")]
+    pub out: PathBuf,
+}
+
+/// Options of `reflect`.
+#[derive(Debug, Args)]
+pub struct Reflect {
+    /// UDP address and port.
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub listen: SocketAddr,
+}
+
+/// Options of `calibrate`.
+#[derive(Debug, Args)]
+pub struct Calibrate {
+    /// Where `reflect` listens.
+    #[arg(long, value_name = "ADDR:PORT")]
+    to: SocketAddr,
+    /// Pings for the idle round trip.
+    #[arg(long, value_name = "N", default_value_t = 11)]
+    pings: u32,
+    /// Send at this rate, above the bottleneck's, and report what arrives.
+    #[arg(long, value_name = "MBIT")]
+    rate_mbit: Option<f64>,
+    /// For so long.
+    #[arg(long, value_name = "S", default_value_t = 0.5)]
+    rate_seconds: f64,
+    /// Small packets to count losses by.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    loss_packets: u32,
+    /// Of them per second.
+    #[arg(long, value_name = "R", default_value_t = 1000.0)]
+    loss_packets_per_s: f64,
 }
 
 /// Options of `serve`.
@@ -69,6 +118,9 @@ pub struct Serve {
     /// Bytes of the answer to a short connection.
     #[arg(long, value_name = "BYTES", default_value_t = 128)]
     short_size: u64,
+    /// Take MPTCP connections beside TCP.
+    #[arg(long)]
+    mptcp: bool,
 }
 
 /// Options of `bulk`.
@@ -223,6 +275,7 @@ impl From<&Serve> for ServeOptions {
             listen: args.listen,
             once: args.once,
             short_bytes: args.short_size,
+            mptcp: args.mptcp,
         }
     }
 }
@@ -282,6 +335,19 @@ impl From<&Hold> for HoldOptions {
             time: args.seconds,
             rate_bytes_per_s: args.rate_bytes_per_s,
             wait: args.wait,
+        }
+    }
+}
+
+impl From<&Calibrate> for CalibrateOptions {
+    fn from(args: &Calibrate) -> Self {
+        Self {
+            to: args.to,
+            pings: args.pings,
+            rate_mbit: args.rate_mbit,
+            rate_seconds: args.rate_seconds,
+            loss_packets: args.loss_packets,
+            loss_packets_per_s: args.loss_packets_per_s,
         }
     }
 }

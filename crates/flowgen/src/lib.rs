@@ -14,17 +14,21 @@
 //! - [`spread`]: connections to many addresses of a prefix, some of them hot.
 //! - [`hold`]: many connections kept open and proven alive by echo.
 //! - [`abort`]: transfers that end badly on purpose.
+//! - [`play`]: groups of connections by a plan, with samples of sockets and queues.
+//! - [`calibrate`]: what the path does when it is idle, before it is used.
 //!
 //! Underneath: [`protocol`] is what travels on the wire, [`net`] the non-blocking socket calls,
 //! [`tcp_info`] and [`stats`] pure arithmetic, [`churn`] the engine of `short` and `spread`.
 
 pub mod abort;
 pub mod bulk;
+pub mod calibrate;
 pub mod churn;
 pub mod error;
 pub mod hold;
 pub mod meter;
 pub mod net;
+pub mod play;
 pub mod protocol;
 pub mod server;
 pub mod short;

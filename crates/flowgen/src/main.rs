@@ -12,6 +12,8 @@
 //!   per-destination learner sees them.
 //! - `hold` shows that established connections survive whatever is done to the host meanwhile.
 //! - `abort` makes connections that end by RST or with data unread.
+//! - `play` runs groups of connections by a plan and samples sockets and queues meanwhile.
+//! - `calibrate` measures an idle path, `reflect` answers it.
 //!
 //! JSON goes to stdout, one object per line. Exit status: 0 done, 1 something failed, 2 usage.
 
@@ -22,8 +24,9 @@ use clap::Parser;
 use cli::{Cli, Mode};
 use flowgen::abort::AbortOptions;
 use flowgen::bulk::{self, BulkOptions, ConnectionReport};
+use flowgen::play::{self, Plan};
 use flowgen::server::{ServeOptions, Server};
-use flowgen::{Error, abort, hold, net, short, spread};
+use flowgen::{Error, abort, calibrate, hold, net, short, spread};
 use serde::Serialize;
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -63,11 +66,19 @@ fn run(mode: &Mode) -> Result<()> {
             no_failures(report.errors as u64, report.first_error)
         }
         Mode::Abort(args) => Ok(print(&abort::run(&AbortOptions::from(args))?)?),
+        Mode::Play(args) => {
+            let text = std::fs::read_to_string(&args.plan)
+                .with_context(|| format!("cannot read {}", args.plan.display()))?;
+            print(&play::run(&Plan::parse(&text)?, &args.out)?)
+        }
+        Mode::Reflect(args) => Ok(calibrate::reflect(args.listen)?),
+        Mode::Calibrate(args) => print(&calibrate::run(&args.into())?),
     }
 }
 
 fn serve(options: ServeOptions) -> Result<()> {
     let mut server = Server::bind(options)?;
+    play::lock_memory();
     let mut out = io::stdout().lock();
     writeln!(out, "listening {}", server.local_address()?).context("stdout")?;
     out.flush().context("stdout")?;

@@ -32,6 +32,8 @@ pub struct ConnectOptions<'a> {
     pub cc: Option<&'a str>,
     /// Source address.
     pub bind: Option<IpAddr>,
+    /// Multipath TCP (RFC 8684) instead of TCP.
+    pub mptcp: bool,
 }
 
 /// Starts connecting without waiting; the socket turns writable when done.
@@ -43,7 +45,7 @@ pub fn start_connect(to: SocketAddr, options: ConnectOptions<'_>) -> Result<Owne
         to,
         source: source.into(),
     };
-    let socket = stream_socket(to).map_err(failed)?;
+    let socket = stream_socket(to, options.mptcp).map_err(failed)?;
     if let Some(name) = options.cc {
         sockopt::set_tcp_congestion(&socket, name).map_err(|source| Error::CongestionControl {
             name: name.to_owned(),
@@ -83,9 +85,9 @@ pub fn connect(to: SocketAddr, options: ConnectOptions<'_>, wait: Duration) -> R
 ///
 /// # Errors
 /// [`Error::Listen`].
-pub fn listen(address: SocketAddr) -> Result<OwnedFd> {
+pub fn listen(address: SocketAddr, mptcp: bool) -> Result<OwnedFd> {
     let open = || -> rustix::io::Result<OwnedFd> {
-        let socket = stream_socket(address)?;
+        let socket = stream_socket(address, mptcp)?;
         sockopt::set_socket_reuseaddr(&socket, true)?;
         if let IpAddr::V6(ip) = address.ip() {
             sockopt::set_ipv6_v6only(&socket, !ip.is_unspecified())?;
@@ -100,14 +102,15 @@ pub fn listen(address: SocketAddr) -> Result<OwnedFd> {
     })
 }
 
-fn stream_socket(address: SocketAddr) -> rustix::io::Result<OwnedFd> {
+fn stream_socket(address: SocketAddr, mptcp: bool) -> rustix::io::Result<OwnedFd> {
     let family = if address.is_ipv4() {
         AddressFamily::INET
     } else {
         AddressFamily::INET6
     };
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-    rustix::net::socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))
+    let protocol = if mptcp { ipproto::MPTCP } else { ipproto::TCP };
+    rustix::net::socket_with(family, SocketType::STREAM, flags, Some(protocol))
 }
 
 /// Next connection, or `None` when the queue is empty.

@@ -12,7 +12,9 @@
 //! frame of length 0 ends the data; the client answers its [`ReceiverReport`], and only then, so
 //! that the counters are final, does the server send one [`SenderReport`]. *Sink*: the server
 //! reads the announced number of bytes and closes first, which leaves TIME_WAIT and its port on
-//! the server, as the `Q` of an echo does. Integers are little-endian.
+//! the server, as the `Q` of an echo does. *Exchange*: again and again the client sends the
+//! announced request and the server answers the announced response, until the client closes.
+//! Integers are little-endian.
 
 use crate::error::{Error, Result};
 use crate::tcp_info::TcpInfo;
@@ -42,6 +44,7 @@ pub const CC_NAME_BYTES: usize = 16;
 const VERSION: u8 = 1;
 const KIND_BULK: u8 = 1;
 const KIND_SINK: u8 = 2;
+const KIND_EXCHANGE: u8 = 3;
 const TO_SERVER: u8 = 1;
 const TO_CLIENT: u8 = 2;
 
@@ -66,6 +69,13 @@ pub enum Request {
         /// Bytes after the header.
         length_bytes: u64,
     },
+    /// Requests and responses in turn, on one connection.
+    Exchange {
+        /// Bytes of each request, at least 1.
+        request_bytes: u64,
+        /// Bytes of each response, at least 1.
+        response_bytes: u64,
+    },
 }
 
 impl Request {
@@ -82,6 +92,10 @@ impl Request {
                 u64::try_from(time.as_micros()).unwrap_or(u64::MAX),
             ),
             Self::Sink { length_bytes } => (KIND_SINK, TO_SERVER, length_bytes, 0),
+            Self::Exchange {
+                request_bytes,
+                response_bytes,
+            } => (KIND_EXCHANGE, TO_SERVER, request_bytes, response_bytes),
         };
         let mut out = [0; REQUEST_BYTES];
         out[..4].copy_from_slice(&MAGIC);
@@ -115,6 +129,12 @@ impl Request {
                 Ok(Self::Download(Limit::Time(Duration::from_micros(us))))
             }
             (KIND_SINK, TO_SERVER, _) => Ok(Self::Sink { length_bytes }),
+            (KIND_EXCHANGE, TO_SERVER, response_bytes @ 1..) if length_bytes > 0 => {
+                Ok(Self::Exchange {
+                    request_bytes: length_bytes,
+                    response_bytes,
+                })
+            }
             (kind, direction, _) => Err(Error::Protocol(format!(
                 "unknown request {kind}, direction {direction}"
             ))),
@@ -193,6 +213,7 @@ impl SenderReport {
                 srtt_us: u32_at(raw, 40),
                 delivery_rate_bytes_per_s: u64_at(raw, 48),
                 acked_bytes: u64_at(raw, 56),
+                ..TcpInfo::default()
             },
         }
     }
@@ -238,6 +259,10 @@ mod tests {
             Request::Download(Limit::Bytes(u64::MAX)),
             Request::Download(Limit::Time(Duration::from_millis(1500))),
             Request::Sink { length_bytes: 7 },
+            Request::Exchange {
+                request_bytes: 1,
+                response_bytes: 9,
+            },
         ] {
             assert_eq!(Request::decode(&request.encode()).unwrap(), request);
         }
@@ -287,6 +312,7 @@ mod tests {
                 srtt_us: 21_000,
                 delivery_rate_bytes_per_s: 1_250_000,
                 acked_bytes: 99,
+                ..TcpInfo::default()
             },
         };
         assert_eq!(SenderReport::decode(&sender.encode()), sender);

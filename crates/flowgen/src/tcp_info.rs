@@ -4,16 +4,30 @@
 //! fixed offsets from whatever number of bytes the running kernel returned.
 
 use std::io;
+use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd};
 
 /// Room for the struct with space for fields of later kernels.
 const BUFFER_BYTES: usize = 512;
 
+const OPTIONS_OFFSET: usize = 5;
+const UNACKED_OFFSET: usize = 24;
+const SACKED_OFFSET: usize = 28;
+const LOST_OFFSET: usize = 32;
+const RETRANS_OFFSET: usize = 36;
 const RTT_OFFSET: usize = 68;
+const SSTHRESH_OFFSET: usize = 76;
+const CWND_OFFSET: usize = 80;
 const TOTAL_RETRANS_OFFSET: usize = 100;
+const PACING_RATE_OFFSET: usize = 104;
 const BYTES_ACKED_OFFSET: usize = 120;
 const MIN_RTT_OFFSET: usize = 148;
+const DATA_SEGS_OUT_OFFSET: usize = 156;
 const DELIVERY_RATE_OFFSET: usize = 160;
+/// `TCPI_OPT_ECN`: ECN was negotiated.
+const OPTION_ECN: u8 = 8;
+/// The kernel's word for "no threshold yet" (`TCP_INFINITE_SSTHRESH`).
+const INFINITE_SSTHRESH: u32 = 0x7fff_ffff;
 
 /// The fields that the reports use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -28,12 +42,27 @@ pub struct TcpInfo {
     pub delivery_rate_bytes_per_s: u64,
     /// Bytes the peer has acknowledged; the SYN counts as one.
     pub acked_bytes: u64,
+    /// Congestion window.
+    pub cwnd_packets: u32,
+    /// Slow start threshold; `None` before the first loss.
+    pub ssthresh_packets: Option<u32>,
+    /// Rate at which the kernel paces; `None` without pacing.
+    pub pacing_rate_bytes_per_s: Option<u64>,
+    /// Segments held lost now.
+    pub lost_packets: u32,
+    /// Segments in flight as RFC 6675 counts them: sent, not acknowledged, not held lost.
+    pub inflight_packets: u32,
+    /// Segments with data sent over the connection's life, those sent again included.
+    pub sent_packets: u32,
+    /// ECN was negotiated.
+    pub ecn: bool,
 }
 
 impl TcpInfo {
     /// Decodes what the kernel returned. Fields an older kernel does not have read as zero.
     #[must_use]
     pub fn decode(raw: &[u8]) -> Self {
+        let count = |offset| u32_at(raw, offset).unwrap_or(0);
         let min_rtt_us = u32_at(raw, MIN_RTT_OFFSET).filter(|&us| us != u32::MAX);
         Self {
             retransmits: u32_at(raw, TOTAL_RETRANS_OFFSET).unwrap_or(0),
@@ -41,6 +70,19 @@ impl TcpInfo {
             srtt_us: u32_at(raw, RTT_OFFSET).unwrap_or(0),
             delivery_rate_bytes_per_s: u64_at(raw, DELIVERY_RATE_OFFSET).unwrap_or(0),
             acked_bytes: u64_at(raw, BYTES_ACKED_OFFSET).unwrap_or(0),
+            cwnd_packets: count(CWND_OFFSET),
+            ssthresh_packets: u32_at(raw, SSTHRESH_OFFSET)
+                .filter(|&packets| packets < INFINITE_SSTHRESH),
+            pacing_rate_bytes_per_s: u64_at(raw, PACING_RATE_OFFSET)
+                .filter(|&rate| rate != 0 && rate != u64::MAX),
+            lost_packets: count(LOST_OFFSET),
+            inflight_packets: count(UNACKED_OFFSET)
+                .saturating_add(count(RETRANS_OFFSET))
+                .saturating_sub(count(SACKED_OFFSET).saturating_add(count(LOST_OFFSET))),
+            sent_packets: count(DATA_SEGS_OUT_OFFSET),
+            ecn: raw
+                .get(OPTIONS_OFFSET)
+                .is_some_and(|options| options & OPTION_ECN != 0),
         }
     }
 
@@ -69,6 +111,94 @@ impl TcpInfo {
     }
 }
 
+/// Bounds unsent data in the socket; where the kernel refuses, its buffer is the bound.
+pub fn set_not_sent_low_water(socket: impl AsFd, bytes: u32) {
+    // SAFETY: the option value lives on the stack for the call, and its size is passed.
+    unsafe {
+        libc::setsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_NOTSENT_LOWAT,
+            (&raw const bytes).cast(),
+            size_of::<u32>() as libc::socklen_t,
+        );
+    }
+}
+
+const SOL_MPTCP: i32 = 284;
+const MPTCP_TCPINFO: i32 = 2;
+const MPTCP_SUBFLOW_ADDRS: i32 = 3;
+/// `struct mptcp_subflow_data`: four u32, of which the second is the number of subflows.
+const SUBFLOW_HEADER_BYTES: usize = 16;
+/// `struct mptcp_subflow_addrs`: two `sockaddr_storage`.
+const SUBFLOW_ADDRESSES_BYTES: usize = 256;
+const MOST_SUBFLOWS: usize = 8;
+
+/// Local address and `TCP_INFO` of each subflow of an MPTCP socket (include/uapi/linux/mptcp.h).
+///
+/// # Errors
+/// What `getsockopt` says; a socket that fell back to TCP has no subflows to tell of.
+pub fn subflows(socket: impl AsFd) -> io::Result<Vec<(IpAddr, TcpInfo)>> {
+    let infos = subflow_option(&socket, MPTCP_TCPINFO, BUFFER_BYTES)?;
+    let addresses = subflow_option(&socket, MPTCP_SUBFLOW_ADDRS, SUBFLOW_ADDRESSES_BYTES)?;
+    let pairs = addresses.iter().zip(&infos);
+    Ok(pairs
+        .filter_map(|(address, info)| Some((address_at(address)?, TcpInfo::decode(info))))
+        .collect())
+}
+
+fn subflow_option(socket: impl AsFd, option: i32, each_bytes: usize) -> io::Result<Vec<Vec<u8>>> {
+    let mut raw = vec![0u8; SUBFLOW_HEADER_BYTES + MOST_SUBFLOWS * each_bytes];
+    raw[..4].copy_from_slice(&(SUBFLOW_HEADER_BYTES as u32).to_ne_bytes());
+    raw[12..16].copy_from_slice(&(each_bytes as u32).to_ne_bytes());
+    let mut length = raw.len() as libc::socklen_t;
+    // SAFETY: `raw` and `length` outlive the call, which writes at most `length` bytes.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_fd().as_raw_fd(),
+            SOL_MPTCP,
+            option,
+            raw.as_mut_ptr().cast(),
+            &raw mut length,
+        )
+    };
+    if result != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(split_subflows(&raw, each_bytes))
+}
+
+/// The kernel's structs one after the other, each as long as the shorter of its own and ours.
+fn split_subflows(raw: &[u8], each_bytes: usize) -> Vec<Vec<u8>> {
+    let count = u32_at(raw, 4).unwrap_or(0) as usize;
+    let kernel_bytes = u32_at(raw, 8).unwrap_or(0) as usize;
+    let stride = match kernel_bytes.min(each_bytes) {
+        0 => each_bytes,
+        shorter => shorter,
+    };
+    let body = raw.get(SUBFLOW_HEADER_BYTES..).unwrap_or_default();
+    body.chunks_exact(stride)
+        .take(count)
+        .map(<[u8]>::to_vec)
+        .collect()
+}
+
+/// Address of a `sockaddr_in` or `sockaddr_in6`.
+fn address_at(raw: &[u8]) -> Option<IpAddr> {
+    let family = raw.get(..2)?.try_into().ok().map(u16::from_ne_bytes)?;
+    match i32::from(family) {
+        libc::AF_INET => {
+            let octets: [u8; 4] = raw.get(4..8)?.try_into().ok()?;
+            Some(IpAddr::from(octets))
+        }
+        libc::AF_INET6 => {
+            let octets: [u8; 16] = raw.get(8..24)?.try_into().ok()?;
+            Some(IpAddr::from(octets))
+        }
+        _ => None,
+    }
+}
+
 fn u32_at(raw: &[u8], offset: usize) -> Option<u32> {
     raw.get(offset..offset + 4)?
         .try_into()
@@ -91,12 +221,13 @@ mod tests {
 
     #[test]
     fn short_kernel_bytes_read_as_missing() {
-        let mut raw = [0xffu8; 104];
+        let mut raw = [0u8; 104];
         raw[RTT_OFFSET..RTT_OFFSET + 4].copy_from_slice(&250u32.to_ne_bytes());
         raw[TOTAL_RETRANS_OFFSET..].copy_from_slice(&7u32.to_ne_bytes());
         let expected = TcpInfo {
             retransmits: 7,
             srtt_us: 250,
+            ssthresh_packets: Some(0),
             ..TcpInfo::default()
         };
         assert_eq!(TcpInfo::decode(&raw), expected);
@@ -123,6 +254,38 @@ mod tests {
         assert_eq!(info.retransmits, 0);
         assert!(info.srtt_us > 0 && info.min_rtt_us.is_some());
         assert!(info.delivery_rate_bytes_per_s > 0);
+    }
+
+    #[test]
+    fn subflows_are_as_far_apart_as_the_kernels_struct_is_long() {
+        let mut raw = vec![0u8; SUBFLOW_HEADER_BYTES + 24];
+        raw[4..8].copy_from_slice(&2u32.to_ne_bytes());
+        raw[8..12].copy_from_slice(&8u32.to_ne_bytes());
+        raw[SUBFLOW_HEADER_BYTES + 8] = 7;
+        let found = split_subflows(&raw, 12);
+        assert_eq!(found.len(), 2);
+        assert_eq!(found[1], [7, 0, 0, 0, 0, 0, 0, 0]);
+        assert!(split_subflows(&raw[..3], 12).is_empty());
+    }
+
+    #[test]
+    fn counters_of_a_struct_are_where_the_kernel_keeps_them() {
+        let mut raw = [0u8; 256];
+        raw[OPTIONS_OFFSET] = OPTION_ECN;
+        for (offset, value) in [
+            (UNACKED_OFFSET, 10u32),
+            (SACKED_OFFSET, 3),
+            (LOST_OFFSET, 2),
+            (RETRANS_OFFSET, 1),
+            (CWND_OFFSET, 20),
+            (SSTHRESH_OFFSET, INFINITE_SSTHRESH),
+        ] {
+            raw[offset..offset + 4].copy_from_slice(&value.to_ne_bytes());
+        }
+        let info = TcpInfo::decode(&raw);
+        assert_eq!((info.cwnd_packets, info.ssthresh_packets), (20, None));
+        assert_eq!((info.inflight_packets, info.lost_packets), (6, 2));
+        assert!(info.ecn && info.pacing_rate_bytes_per_s.is_none());
     }
 
     #[test]

@@ -24,6 +24,7 @@ fn serve(listen: &str) -> SocketAddr {
         listen: listen.parse().unwrap(),
         once: false,
         short_bytes: 128,
+        mptcp: false,
     };
     let mut server = Server::bind(options).unwrap();
     let address = server.local_address().unwrap();

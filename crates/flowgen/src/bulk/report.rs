@@ -206,6 +206,7 @@ mod tests {
             srtt_us: 21_500,
             delivery_rate_bytes_per_s: 9,
             acked_bytes: bytes,
+            ..TcpInfo::default()
         };
         report.set_sender(info, cc.into());
         report.cc_start = Some("cubic".into());

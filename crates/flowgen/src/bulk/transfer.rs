@@ -31,6 +31,7 @@ fn attempt(options: &BulkOptions, report: &mut ConnectionReport) -> Result<()> {
     let choices = ConnectOptions {
         cc: options.cc.as_deref(),
         bind: options.bind,
+        mptcp: false,
     };
     let socket = net::connect(options.to, choices, options.wait)?;
     if let Ok(local) = net::local_address(&socket) {

@@ -44,6 +44,13 @@ enum State {
     Filler { left_bytes: u64 },
     /// Sending a report, then closing.
     Reply { bytes: Vec<u8>, sent: usize },
+    /// Reading a request (`sending` false) or writing its response, in turn.
+    Exchange {
+        request_bytes: u64,
+        response_bytes: u64,
+        sending: bool,
+        left_bytes: u64,
+    },
     /// Returning what comes; `pending` is what did not fit, `quit` says that it was the last.
     Echo { pending: Vec<u8>, quit: bool },
 }
@@ -135,8 +142,50 @@ impl Connection {
                 *sent += net::send_some(&self.socket, &bytes[*sent..])?.unwrap_or(0);
                 Ok(Some(done_when(*sent == bytes.len(), Interest::Write)))
             }
+            State::Exchange { .. } => self.exchange(discarder),
             State::Echo { .. } => self.echo(),
         }
+    }
+
+    fn exchange(&mut self, discarder: &mut Discarder) -> io::Result<Option<Step>> {
+        let State::Exchange {
+            request_bytes,
+            response_bytes,
+            sending,
+            left_bytes,
+        } = &mut self.state
+        else {
+            return Ok(None);
+        };
+        let moved = if *sending {
+            let block = usize::try_from(*left_bytes)
+                .unwrap_or(usize::MAX)
+                .min(ZEROS.len());
+            net::send_some(&self.socket, &ZEROS[..block])?
+        } else {
+            match discarder.discard(&self.socket, *left_bytes)? {
+                Some(0) => return Ok(Some(Step::Done)),
+                other => other,
+            }
+        };
+        let Some(bytes) = moved else {
+            let interest = if *sending {
+                Interest::Write
+            } else {
+                Interest::Read
+            };
+            return Ok(Some(Step::Wait(interest)));
+        };
+        *left_bytes -= bytes as u64;
+        if *left_bytes == 0 {
+            *sending = !*sending;
+            *left_bytes = if *sending {
+                *response_bytes
+            } else {
+                *request_bytes
+            };
+        }
+        Ok(None)
     }
 
     fn greet(&mut self) -> io::Result<Option<Step>> {
@@ -166,6 +215,15 @@ impl Connection {
                 Request::Sink { length_bytes: 0 } => return Ok(Some(Step::Done)),
                 Request::Sink { length_bytes } => State::Sink {
                     left_bytes: length_bytes,
+                },
+                Request::Exchange {
+                    request_bytes,
+                    response_bytes,
+                } => State::Exchange {
+                    request_bytes,
+                    response_bytes,
+                    sending: false,
+                    left_bytes: request_bytes,
                 },
             },
         };

@@ -25,6 +25,8 @@ pub struct ServeOptions {
     pub once: bool,
     /// Bytes of the answer in the short mode.
     pub short_bytes: u64,
+    /// Take MPTCP connections, and plain TCP as before.
+    pub mptcp: bool,
 }
 
 /// A listening server and its connections.
@@ -47,7 +49,7 @@ impl Server {
     /// # Errors
     /// [`Error::Listen`].
     pub fn bind(options: ServeOptions) -> Result<Self> {
-        let listener = net::listen(options.listen)?;
+        let listener = net::listen(options.listen, options.mptcp)?;
         let poller = Poller::new()?;
         poller.add(&listener, LISTENER, Interest::Read)?;
         Ok(Self {

@@ -1,0 +1,436 @@
+//! One connection of a run: from connect to its row.
+
+use super::plan::{Group, Work};
+use super::record::FlowRow;
+use crate::error::{Error, Result};
+use crate::net::{self, ConnectOptions, Discarder, ZEROS};
+use crate::protocol::{RECEIVER_REPORT_BYTES, ReceiverReport, Request, SHORT};
+use crate::tcp_info::{self, TcpInfo};
+use rustix::net::{Shutdown, sockopt};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+/// Unsent data kept in the socket: enough never to starve, little enough that the end of a timed
+/// connection does not leave seconds of it (tcp(7), `TCP_NOTSENT_LOWAT`).
+const NOT_SENT_BYTES: u32 = 128 * 1024;
+
+#[derive(Debug)]
+enum State {
+    Connecting,
+    /// Sending `head`, then zeros; `left` `None` for a timed one.
+    Sending {
+        left: Option<u64>,
+    },
+    /// All handed over; the receiver's report is awaited.
+    Draining {
+        have: usize,
+        raw: [u8; RECEIVER_REPORT_BYTES],
+    },
+    /// Asked, reading until the server closes.
+    Reading {
+        left: u64,
+    },
+    /// Sending a request, or reading its response.
+    Exchanging {
+        reading: bool,
+        left: u64,
+    },
+    /// Between two exchanges.
+    Thinking,
+}
+
+/// What the event loop has to do after a step.
+#[derive(Debug, PartialEq, Eq)]
+pub enum After {
+    /// Wait for the socket.
+    Wait,
+    /// An exchange is complete: note it, and continue after its pause.
+    Exchanged,
+    /// The connection is over.
+    Over,
+}
+
+/// A connection under way.
+#[derive(Debug)]
+pub struct Flow {
+    socket: OwnedFd,
+    state: State,
+    head: Vec<u8>,
+    head_sent: usize,
+    mptcp: bool,
+    /// What will be reported.
+    pub row: FlowRow,
+    /// Bytes of the header, which are acknowledged but no payload.
+    overhead_bytes: u64,
+    exchange_started_s: f64,
+    cut: bool,
+}
+
+impl Flow {
+    /// Starts connecting. `size` is this connection's own where its group has sizes.
+    ///
+    /// # Errors
+    /// Those of [`net::start_connect`].
+    pub fn start(group: &Group, mut row: FlowRow, now_s: f64) -> Result<Self> {
+        let options = ConnectOptions {
+            cc: group.cc.as_deref(),
+            bind: group.bind,
+            mptcp: group.mptcp,
+        };
+        let socket = net::start_connect(group.to, options)?;
+        let head = match &group.work {
+            Work::Timed { .. } | Work::Sized { .. } => Request::Upload.encode().to_vec(),
+            Work::Short { .. } => vec![SHORT],
+            Work::Exchange {
+                request_bytes,
+                response_bytes,
+                ..
+            } => Request::Exchange {
+                request_bytes: *request_bytes,
+                response_bytes: *response_bytes,
+            }
+            .encode()
+            .to_vec(),
+        };
+        if matches!(group.work, Work::Timed { .. } | Work::Sized { .. }) {
+            tcp_info::set_not_sent_low_water(&socket, NOT_SENT_BYTES);
+        }
+        row.start_s = now_s;
+        row.local_port = net::local_address(&socket).map_or(0, |address| address.port());
+        let overhead_bytes = (head.len() as u64).max(1);
+        Ok(Self {
+            socket,
+            state: State::Connecting,
+            head,
+            head_sent: 0,
+            mptcp: group.mptcp,
+            row,
+            overhead_bytes,
+            exchange_started_s: now_s,
+            cut: false,
+        })
+    }
+
+    /// Its socket.
+    pub fn socket(&self) -> impl AsFd {
+        self.socket.as_fd()
+    }
+
+    /// Goes on until the socket blocks.
+    ///
+    /// # Errors
+    /// What ended the connection early.
+    pub fn advance(&mut self, work: &Work, now_s: f64, discarder: &mut Discarder) -> Result<After> {
+        loop {
+            let moved = match self.state {
+                State::Connecting => self.establish(work, now_s)?,
+                State::Sending { .. } => self.send()?,
+                State::Draining { .. } => match self.drain(now_s)? {
+                    Some(after) => return Ok(after),
+                    None => false,
+                },
+                State::Reading { .. } => match self.read_answer(now_s, discarder)? {
+                    Some(after) => return Ok(after),
+                    None => false,
+                },
+                State::Exchanging { .. } => match self.exchange(work, now_s, discarder)? {
+                    Some(after) => return Ok(after),
+                    None => false,
+                },
+                State::Thinking => false,
+            };
+            if !moved {
+                return Ok(After::Wait);
+            }
+        }
+    }
+
+    fn establish(&mut self, work: &Work, now_s: f64) -> Result<bool> {
+        let to = self.row.to;
+        let failed = |source: io::Error| Error::Connect { to, source };
+        let verdict = sockopt::socket_error(&self.socket).map_err(Error::io("connecting"))?;
+        verdict.map_err(|errno| failed(errno.into()))?;
+        if rustix::net::getpeername(&self.socket).is_err() {
+            return Ok(false);
+        }
+        self.row.cc_start = net::congestion_control(&self.socket);
+        self.row.local_port = net::local_address(&self.socket).map_or(0, |address| address.port());
+        self.state = match work {
+            Work::Timed { .. } => State::Sending { left: None },
+            Work::Sized { .. } => State::Sending {
+                left: Some(self.row.wanted_bytes),
+            },
+            Work::Short { answer_bytes } => State::Reading {
+                left: *answer_bytes,
+            },
+            Work::Exchange { request_bytes, .. } => {
+                // The first exchange does not pay for the handshake.
+                self.exchange_started_s = now_s;
+                State::Exchanging {
+                    reading: false,
+                    left: *request_bytes,
+                }
+            }
+        };
+        Ok(true)
+    }
+
+    /// Header and zeros; true when all is handed over.
+    fn send(&mut self) -> Result<bool> {
+        loop {
+            let State::Sending { left } = &mut self.state else {
+                return Ok(true);
+            };
+            let block = left.map_or(ZEROS.len(), |left| {
+                usize::try_from(left).unwrap_or(usize::MAX).min(ZEROS.len())
+            });
+            let head = &self.head[self.head_sent..];
+            if head.is_empty() && block == 0 {
+                self.half_close()?;
+                return Ok(true);
+            }
+            let head_left = head.len();
+            let sent = net::send_pair(&self.socket, head, &ZEROS[..block])
+                .map_err(Error::io("sending"))?;
+            let Some(sent) = sent else {
+                return Ok(false);
+            };
+            self.head_sent += sent.min(head_left);
+            if let Some(left) = left {
+                *left -= sent.saturating_sub(head_left) as u64;
+            }
+        }
+    }
+
+    fn half_close(&mut self) -> Result<()> {
+        rustix::net::shutdown(&self.socket, Shutdown::Write).map_err(Error::io("half-closing"))?;
+        self.state = State::Draining {
+            have: 0,
+            raw: [0; RECEIVER_REPORT_BYTES],
+        };
+        Ok(())
+    }
+
+    fn drain(&mut self, now_s: f64) -> Result<Option<After>> {
+        let State::Draining { have, raw } = &mut self.state else {
+            return Ok(None);
+        };
+        let action = "waiting for the receiver's report";
+        match net::receive(&self.socket, &mut raw[*have..]).map_err(Error::io(action))? {
+            None => return Ok(None),
+            Some(0) => return Err(Error::Closed { action }),
+            Some(bytes) => *have += bytes,
+        }
+        if *have < RECEIVER_REPORT_BYTES {
+            return self.drain(now_s);
+        }
+        let report = ReceiverReport::decode(raw);
+        if !self.cut {
+            self.row.bytes = report.bytes;
+            self.row.fct_s = Some(now_s - self.row.start_s);
+            self.note_end(now_s);
+        }
+        Ok(Some(After::Over))
+    }
+
+    fn read_answer(&mut self, now_s: f64, discarder: &mut Discarder) -> Result<Option<After>> {
+        if self.head_sent < self.head.len() {
+            let rest = &self.head[self.head_sent..];
+            match net::send_some(&self.socket, rest).map_err(Error::io("sending"))? {
+                Some(sent) => self.head_sent += sent,
+                None => return Ok(None),
+            }
+        }
+        let State::Reading { left } = &mut self.state else {
+            return Ok(None);
+        };
+        loop {
+            match discarder
+                .discard(&self.socket, u64::MAX)
+                .map_err(Error::io("receiving"))?
+            {
+                None => return Ok(None),
+                Some(0) => break,
+                Some(bytes) => {
+                    *left = left.saturating_sub(bytes as u64);
+                    self.row.bytes += bytes as u64;
+                }
+            }
+        }
+        if *left > 0 {
+            return Err(Error::Answer {
+                answered_bytes: self.row.bytes,
+                expected_bytes: self.row.bytes + *left,
+            });
+        }
+        self.row.fct_s = Some(now_s - self.row.start_s);
+        self.note_end(now_s);
+        Ok(Some(After::Over))
+    }
+
+    fn exchange(
+        &mut self,
+        work: &Work,
+        now_s: f64,
+        discarder: &mut Discarder,
+    ) -> Result<Option<After>> {
+        let Work::Exchange { response_bytes, .. } = work else {
+            return Ok(None);
+        };
+        loop {
+            let State::Exchanging { reading, left } = &mut self.state else {
+                return Ok(None);
+            };
+            if *reading {
+                match discarder
+                    .discard(&self.socket, *left)
+                    .map_err(Error::io("receiving"))?
+                {
+                    None => return Ok(None),
+                    Some(0) => {
+                        return Err(Error::Closed {
+                            action: "receiving",
+                        });
+                    }
+                    Some(bytes) => *left -= bytes as u64,
+                }
+                if *left == 0 {
+                    self.row.fct_s = Some(now_s - self.exchange_started_s);
+                    self.state = State::Thinking;
+                    return Ok(Some(After::Exchanged));
+                }
+                continue;
+            }
+            let head = &self.head[self.head_sent..];
+            let head_left = head.len();
+            let block = usize::try_from(*left)
+                .unwrap_or(usize::MAX)
+                .min(ZEROS.len());
+            match net::send_pair(&self.socket, head, &ZEROS[..block])
+                .map_err(Error::io("sending"))?
+            {
+                None => return Ok(None),
+                Some(sent) => {
+                    self.head_sent += sent.min(head_left);
+                    *left -= sent.saturating_sub(head_left) as u64;
+                }
+            }
+            if *left == 0 {
+                *reading = true;
+                *left = *response_bytes;
+            }
+        }
+    }
+
+    /// The row of the exchange that has just been completed; the next has a row of its own.
+    pub fn exchanged(&mut self, work: &Work, now_s: f64) -> FlowRow {
+        let mut row = self.row.clone();
+        if let Work::Exchange {
+            request_bytes,
+            response_bytes,
+            ..
+        } = work
+        {
+            row.bytes = request_bytes + response_bytes;
+        }
+        row.start_s = self.exchange_started_s;
+        row.end_s = Some(now_s);
+        row.cc_used = net::congestion_control(&self.socket);
+        if let Ok(info) = TcpInfo::read(&self.socket) {
+            row.set_info(&info);
+        }
+        row
+    }
+
+    /// Starts the next exchange after its pause.
+    pub fn next_exchange(&mut self, work: &Work, flow: u64, now_s: f64) {
+        if let (State::Thinking, Work::Exchange { request_bytes, .. }) = (&self.state, work) {
+            self.row.flow = flow;
+            self.exchange_started_s = now_s;
+            self.state = State::Exchanging {
+                reading: false,
+                left: *request_bytes,
+            };
+        }
+    }
+
+    /// Ends the sending of a timed connection: what is acknowledged by now counts.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when it cannot be half-closed.
+    pub fn cut(&mut self, now_s: f64) -> Result<After> {
+        if !matches!(self.state, State::Sending { left: None }) {
+            return Ok(After::Wait);
+        }
+        self.row.bytes = self.acked_bytes();
+        self.note_end(now_s);
+        self.cut = true;
+        self.half_close()?;
+        Ok(After::Wait)
+    }
+
+    /// Fills in how far it came, when the run is over before the connection.
+    pub fn abandon(&mut self, now_s: f64) {
+        if self.cut || matches!(self.state, State::Thinking | State::Exchanging { .. }) {
+            return;
+        }
+        if matches!(self.state, State::Sending { .. } | State::Draining { .. }) {
+            self.row.bytes = self.acked_bytes();
+        }
+        self.note_end(now_s);
+        self.row.error = Some("unfinished at the end of the run".into());
+    }
+
+    /// Whether a row is still owed when the run ends.
+    pub fn owes_row(&self) -> bool {
+        !matches!(self.state, State::Thinking | State::Exchanging { .. })
+    }
+
+    fn acked_bytes(&self) -> u64 {
+        let mut acked_bytes = 0;
+        self.each_subflow(|_, info| acked_bytes += info.acked_bytes.saturating_sub(1));
+        acked_bytes.saturating_sub(self.overhead_bytes)
+    }
+
+    /// Notes counters and the congestion control at the end.
+    pub fn note_end(&mut self, now_s: f64) {
+        self.row.end_s = Some(now_s);
+        self.row.cc_used = net::congestion_control(&self.socket);
+        let mut total: Option<TcpInfo> = None;
+        self.each_subflow(|_, info| {
+            total = Some(total.map_or(*info, |sum| TcpInfo {
+                retransmits: sum.retransmits + info.retransmits,
+                sent_packets: sum.sent_packets + info.sent_packets,
+                ..sum
+            }));
+        });
+        if let Some(info) = total {
+            self.row.set_info(&info);
+        }
+    }
+
+    /// Visits the connection's subflows: itself for TCP, each with its local address for MPTCP.
+    pub fn each_subflow(&self, mut visit: impl FnMut(Option<std::net::IpAddr>, &TcpInfo)) {
+        if self.mptcp
+            && let Ok(subflows) = tcp_info::subflows(&self.socket)
+        {
+            for (address, info) in &subflows {
+                visit(Some(*address), info);
+            }
+            return;
+        }
+        if let Ok(info) = TcpInfo::read(&self.socket) {
+            visit(None, &info);
+        }
+    }
+
+    /// Whether it is established, so that there is something to sample.
+    pub fn is_established(&self) -> bool {
+        !matches!(self.state, State::Connecting)
+    }
+
+    /// Congestion control in use now.
+    pub fn congestion_control(&self) -> String {
+        net::congestion_control(&self.socket)
+    }
+}

@@ -1,0 +1,511 @@
+//! `play`: groups of connections by a plan, all sent from here, with samples of every socket and
+//! of the path's queues.
+//!
+//! One thread and one epoll set. Everything that takes time or memory (reading the plan, opening
+//! sockets of other namespaces, starting `tc`) is done before the measured time, and everything is
+//! written after it: where a virtual machine counts instructions as time, nothing is forked, read
+//! or written while it counts.
+
+mod changes;
+mod flow;
+mod netns;
+mod plan;
+mod qdisc;
+mod record;
+
+pub use plan::{Change, Group, Plan, Queue, Serve, Work};
+pub use qdisc::{QdiscReader, QdiscStats};
+
+use crate::error::Result;
+use crate::net::{Discarder, Interest, Poller};
+use crate::server::{ServeOptions, Server};
+use changes::Changers;
+use flow::{After, Flow};
+use record::{FlowRow, QueueRow, Record, SampleRow};
+use serde::Serialize;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// The run starts on a whole second, so that timers fall alike in every run.
+const ALIGN_NS: u64 = 1_000_000_000;
+/// Least time between being ready and the start.
+const LEAD_NS: u64 = 300_000_000;
+
+/// What is printed.
+#[derive(Debug, Serialize)]
+pub struct PlayReport {
+    /// Measured time.
+    pub seconds: f64,
+    /// Connections and exchanges that were noted.
+    pub rows: usize,
+    /// Those of them with an error.
+    pub errors: usize,
+    /// First error.
+    pub first_error: Option<String>,
+    /// How late samples were taken: the 99th percentile, in ms.
+    pub sample_late_ms_p99: f64,
+    /// The latest of them: a host, or an emulated clock, that stood still shows here.
+    pub sample_late_ms_max: f64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Timer {
+    Change(usize),
+    /// Cuts a timed connection; holds if it is still the same.
+    Cut {
+        slot: usize,
+        flow: u64,
+    },
+    Start(usize),
+    Think(usize),
+    Sample,
+    End,
+}
+
+#[derive(Debug, Default)]
+struct Slot {
+    group: usize,
+    flow: Option<Flow>,
+}
+
+/// Runs a plan and writes its record into the folder `out`.
+///
+/// # Errors
+/// [`Error::Usage`] for a plan that does not fit this host, [`Error::Io`]. Failed connections are
+/// rows of the record.
+pub fn run(plan: &Plan, out: &Path) -> Result<PlayReport> {
+    if let Some(server) = &plan.serve {
+        serve(server)?;
+    }
+    let mut player = Player::prepare(plan)?;
+    lock_memory();
+    player.play()?;
+    player.finish(out)
+}
+
+/// Starts a server that lives as long as this process.
+fn serve(wanted: &Serve) -> Result<()> {
+    let options = ServeOptions {
+        listen: wanted.listen,
+        once: false,
+        short_bytes: wanted.short_bytes,
+        mptcp: wanted.mptcp,
+    };
+    let mut server = netns::inside(wanted.netns.as_deref(), || Server::bind(options))?;
+    std::thread::spawn(move || {
+        if let Err(error) = server.run() {
+            eprintln!("flowgen: server: {}", error.with_remedy());
+        }
+    });
+    Ok(())
+}
+
+struct Player<'a> {
+    plan: &'a Plan,
+    origin: Instant,
+    poller: Poller,
+    slots: Vec<Slot>,
+    timers: BinaryHeap<Reverse<(u64, Timer)>>,
+    queues: Vec<QdiscReader>,
+    changers: Changers,
+    discarder: Discarder,
+    record: Record,
+    links: Vec<(std::net::IpAddr, u16)>,
+    started: Vec<u64>,
+    next_flow: u64,
+    running: usize,
+    pending_starts: usize,
+    over: bool,
+    late_ns: Vec<u64>,
+    seconds: f64,
+}
+
+impl<'a> Player<'a> {
+    fn prepare(plan: &'a Plan) -> Result<Self> {
+        let queues = plan.queues.iter().map(QdiscReader::open);
+        let mut record = Record::default();
+        let links = plan
+            .links
+            .iter()
+            .map(|(address, name)| (*address, record.name(name)))
+            .collect();
+        let samples = (plan.duration_s * 1000.0) as usize / plan.sample_ms as usize + 2;
+        let streams: usize = plan.flows.iter().map(|group| group.streams).sum();
+        record
+            .samples
+            .reserve(samples.saturating_mul(streams).min(1 << 20));
+        record.queues.reserve(samples * plan.queues.len());
+        let mut player = Self {
+            plan,
+            origin: Instant::now(),
+            poller: Poller::new()?,
+            slots: Vec::new(),
+            timers: BinaryHeap::new(),
+            queues: queues.collect::<Result<_>>()?,
+            changers: Changers::start(&plan.changes)?,
+            discarder: Discarder::default(),
+            record,
+            links,
+            started: vec![0; plan.flows.len()],
+            next_flow: 0,
+            running: 0,
+            pending_starts: 0,
+            over: false,
+            late_ns: Vec::with_capacity(samples),
+            seconds: 0.0,
+        };
+        player.schedule();
+        Ok(player)
+    }
+
+    fn schedule(&mut self) {
+        for (index, group) in self.plan.flows.iter().enumerate() {
+            for stream in 0..group.streams {
+                let slot = self.slots.len();
+                self.slots.push(Slot {
+                    group: index,
+                    flow: None,
+                });
+                self.start_at(slot, group.start_s + stream as f64 * group.stagger_s);
+            }
+        }
+        for (index, change) in self.plan.changes.iter().enumerate() {
+            self.at(change.at_s, Timer::Change(index));
+        }
+        self.at(0.0, Timer::Sample);
+        self.at(self.plan.duration_s, Timer::End);
+    }
+
+    fn at(&mut self, t_s: f64, timer: Timer) {
+        self.timers.push(Reverse(((t_s * 1e9) as u64, timer)));
+    }
+
+    fn start_at(&mut self, slot: usize, t_s: f64) {
+        self.pending_starts += 1;
+        self.at(t_s, Timer::Start(slot));
+    }
+
+    fn now_s(&self) -> f64 {
+        self.origin.elapsed().as_secs_f64()
+    }
+
+    fn play(&mut self) -> Result<()> {
+        self.origin = next_start();
+        let wait = self.origin.saturating_duration_since(Instant::now());
+        std::thread::sleep(wait);
+        let mut ready = Vec::new();
+        while !self.over {
+            let now_ns = u64::try_from(self.origin.elapsed().as_nanos()).unwrap_or(u64::MAX);
+            while let Some(&Reverse((due_ns, timer))) = self.timers.peek()
+                && due_ns <= now_ns
+                && !self.over
+            {
+                self.timers.pop();
+                self.fire(timer, due_ns, now_ns)?;
+            }
+            if self.over {
+                break;
+            }
+            let due_ns = self.timers.peek().map_or(0, |Reverse((due_ns, _))| *due_ns);
+            let now_ns = u64::try_from(self.origin.elapsed().as_nanos()).unwrap_or(u64::MAX);
+            let wait = Duration::from_nanos(due_ns.saturating_sub(now_ns));
+            ready.clear();
+            ready.extend_from_slice(self.poller.wait(Some(wait))?);
+            for event in &ready {
+                self.advance(event.token)?;
+            }
+        }
+        self.drain()
+    }
+
+    fn fire(&mut self, timer: Timer, due_ns: u64, now_ns: u64) -> Result<()> {
+        match timer {
+            Timer::Change(index) => self.changers.make(&self.plan.changes[index])?,
+            Timer::Start(slot) => {
+                self.pending_starts -= 1;
+                self.start(slot)?;
+            }
+            Timer::Cut { slot, flow } => {
+                let now_s = self.now_s();
+                if let Some(running) = &mut self.slots[slot].flow
+                    && running.row.flow == flow
+                {
+                    let cut = running.cut(now_s);
+                    self.handle(slot, cut)?;
+                }
+            }
+            Timer::Think(slot) => self.think(slot)?,
+            Timer::Sample => {
+                self.late_ns.push(now_ns - due_ns);
+                self.sample(due_ns as f64 / 1e9)?;
+                let next_ns = due_ns + self.plan.sample_ms * 1_000_000;
+                // A sample that was missed is not made up for.
+                let skipped = now_ns.saturating_sub(next_ns) / (self.plan.sample_ms * 1_000_000);
+                let next_ns = next_ns + skipped * self.plan.sample_ms * 1_000_000;
+                self.timers.push(Reverse((next_ns, Timer::Sample)));
+            }
+            Timer::End => {
+                self.seconds = self.now_s();
+                self.over = true;
+            }
+        }
+        Ok(())
+    }
+
+    fn start(&mut self, slot: usize) -> Result<()> {
+        let index = self.slots[slot].group;
+        let group = &self.plan.flows[index];
+        let number = self.started[index];
+        let now_s = self.now_s();
+        if group.connections.is_some_and(|all| number >= all) || now_s >= group.end_s {
+            self.end_if_idle();
+            return Ok(());
+        }
+        self.started[index] += 1;
+        let wanted_bytes = match &group.work {
+            Work::Sized { bytes } => bytes[number as usize % bytes.len()],
+            _ => 0,
+        };
+        let row = FlowRow {
+            flow: self.next_flow,
+            group: index,
+            to: group.to,
+            local_port: 0,
+            cc_start: String::new(),
+            cc_used: String::new(),
+            start_s: now_s,
+            end_s: None,
+            wanted_bytes,
+            bytes: 0,
+            fct_s: None,
+            retransmitted_packets: 0,
+            sent_packets: 0,
+            ecn: false,
+            error: None,
+            warmup: number < group.warmup,
+        };
+        self.next_flow += 1;
+        let flow = match Flow::start(group, row.clone(), now_s) {
+            Ok(flow) => flow,
+            Err(error) => {
+                let error = Some(error.with_remedy());
+                self.record.flows.push(FlowRow { error, ..row });
+                return self.again(slot);
+            }
+        };
+        if let Work::Timed { seconds } = group.work {
+            let end_s = seconds.map_or(group.end_s, |s| (now_s + s).min(group.end_s));
+            let flow = row.flow;
+            self.at(end_s, Timer::Cut { slot, flow });
+        }
+        self.poller.add(flow.socket(), slot, Interest::Edges)?;
+        self.running += 1;
+        self.slots[slot].flow = Some(flow);
+        Ok(())
+    }
+
+    fn advance(&mut self, slot: usize) -> Result<()> {
+        let now_s = self.now_s();
+        let Slot { group, flow } = &mut self.slots[slot];
+        let Some(flow) = flow else {
+            return Ok(());
+        };
+        let work = &self.plan.flows[*group].work;
+        let after = flow.advance(work, now_s, &mut self.discarder);
+        self.handle(slot, after)
+    }
+
+    fn handle(&mut self, slot: usize, after: Result<After>) -> Result<()> {
+        let now_s = self.now_s();
+        let group = &self.plan.flows[self.slots[slot].group];
+        match after {
+            Ok(After::Wait) => Ok(()),
+            Ok(After::Exchanged) => {
+                let think_ms = match group.work {
+                    Work::Exchange { think_ms, .. } => think_ms,
+                    _ => 0.0,
+                };
+                if let Some(flow) = &mut self.slots[slot].flow {
+                    self.record.flows.push(flow.exchanged(&group.work, now_s));
+                }
+                if now_s < group.end_s {
+                    self.at(now_s + think_ms / 1e3, Timer::Think(slot));
+                    return Ok(());
+                }
+                self.close(slot, None)
+            }
+            Ok(After::Over) => self.close(slot, None),
+            Err(error) => self.close(slot, Some(error.with_remedy())),
+        }
+    }
+
+    /// Takes a connection out, notes it, and lets the stream go on. Exchanges have been noted.
+    fn close(&mut self, slot: usize, error: Option<String>) -> Result<()> {
+        let now_s = self.now_s();
+        if let Some(mut flow) = self.slots[slot].flow.take() {
+            self.running -= 1;
+            if error.is_some() {
+                if flow.row.end_s.is_none() {
+                    flow.note_end(now_s);
+                }
+                flow.row.error = error;
+                self.record.flows.push(flow.row);
+            } else if flow.owes_row() {
+                self.record.flows.push(flow.row);
+            }
+        }
+        self.again(slot)
+    }
+
+    fn again(&mut self, slot: usize) -> Result<()> {
+        let index = self.slots[slot].group;
+        let group = &self.plan.flows[index];
+        let more = group
+            .connections
+            .is_none_or(|all| self.started[index] < all);
+        // Timed to the group's end, or one endless exchange: there is only one connection.
+        let once = matches!(
+            group.work,
+            Work::Timed { seconds: None } | Work::Exchange { .. }
+        );
+        let next_s = self.now_s() + group.gap_ms / 1e3;
+        if more && !once && next_s < group.end_s && !self.over {
+            self.start_at(slot, next_s);
+        } else {
+            self.end_if_idle();
+        }
+        Ok(())
+    }
+
+    /// Nothing runs and nothing will: the rest of the time would be idle. Timed runs keep their
+    /// length, since their last connections end with it.
+    fn end_if_idle(&mut self) {
+        if self.running == 0 && self.pending_starts == 0 && !self.over {
+            self.seconds = self.now_s();
+            self.over = true;
+        }
+    }
+
+    fn think(&mut self, slot: usize) -> Result<()> {
+        let flow_number = self.next_flow;
+        let now_s = self.now_s();
+        let Slot { group, flow } = &mut self.slots[slot];
+        let group = &self.plan.flows[*group];
+        if now_s >= group.end_s {
+            return self.close(slot, None);
+        }
+        if let Some(flow) = flow {
+            self.next_flow += 1;
+            flow.next_exchange(&group.work, flow_number, now_s);
+        }
+        self.advance(slot)
+    }
+
+    fn sample(&mut self, t_s: f64) -> Result<()> {
+        for (queue, reader) in self.queues.iter_mut().enumerate() {
+            if let Some(stats) = reader.read()? {
+                self.record.queues.push(QueueRow { t_s, queue, stats });
+            }
+        }
+        for slot in 0..self.slots.len() {
+            let Some(flow) = &self.slots[slot].flow else {
+                continue;
+            };
+            if !self.plan.flows[self.slots[slot].group].sample || !flow.is_established() {
+                continue;
+            }
+            let number = flow.row.flow;
+            let cc = self.record.name(&flow.congestion_control());
+            flow.each_subflow(|address, info| {
+                let known = self.links.iter().find(|(link, _)| Some(*link) == address);
+                self.record.samples.push(SampleRow {
+                    t_s,
+                    flow: number,
+                    link: known.map(|(_, name)| *name),
+                    info: *info,
+                    cc,
+                });
+            });
+        }
+        Ok(())
+    }
+
+    /// After the end: waits for the reports of connections that were cut, and notes the rest.
+    fn drain(&mut self) -> Result<()> {
+        let last_s = self.record.queues.last().map_or(0.0, |row| row.t_s);
+        if self.seconds - last_s > self.plan.sample_ms as f64 / 2e3 {
+            self.sample(self.seconds)?;
+        }
+        let now_s = self.now_s();
+        for slot in 0..self.slots.len() {
+            // Cuts that fall on the very end.
+            if let Some(flow) = &mut self.slots[slot].flow {
+                let cut = flow.cut(now_s);
+                self.handle(slot, cut)?;
+            }
+        }
+        let until = Instant::now() + Duration::from_secs_f64(self.plan.drain_s);
+        let mut ready = Vec::new();
+        while self.running > 0 && Instant::now() < until {
+            let left = until.saturating_duration_since(Instant::now());
+            ready.clear();
+            ready.extend_from_slice(self.poller.wait(Some(left))?);
+            for event in &ready {
+                self.advance(event.token)?;
+            }
+        }
+        let now_s = self.now_s();
+        for slot in &mut self.slots {
+            if let Some(mut flow) = slot.flow.take() {
+                flow.abandon(now_s);
+                if flow.owes_row() {
+                    self.record.flows.push(flow.row);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(mut self, out: &Path) -> Result<PlayReport> {
+        self.changers.finish()?;
+        let names = |text: &'a str| text;
+        let groups: Vec<&str> = self.plan.flows.iter().map(|g| names(&g.name)).collect();
+        let links: Vec<&str> = self.plan.queues.iter().map(|q| names(&q.link)).collect();
+        self.record.flows.sort_by_key(|row| row.flow);
+        self.record.write(out, &groups, &links)?;
+        self.late_ns.sort_unstable();
+        let at = self.late_ns.len().saturating_sub(1) * 99 / 100;
+        let errors = self
+            .record
+            .flows
+            .iter()
+            .filter_map(|row| row.error.as_ref());
+        Ok(PlayReport {
+            seconds: self.seconds,
+            rows: self.record.flows.len(),
+            errors: errors.clone().count(),
+            first_error: errors.clone().next().cloned(),
+            sample_late_ms_p99: self.late_ns.get(at).map_or(0.0, |&ns| ns as f64 / 1e6),
+            sample_late_ms_max: self.late_ns.last().map_or(0.0, |&ns| ns as f64 / 1e6),
+        })
+    }
+}
+
+/// The next whole second of the monotonic clock, at least [`LEAD_NS`] away.
+fn next_start() -> Instant {
+    let clock = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    let now_ns = clock.tv_sec.unsigned_abs() * ALIGN_NS + clock.tv_nsec.unsigned_abs();
+    let start_ns = (now_ns + LEAD_NS).next_multiple_of(ALIGN_NS);
+    Instant::now() + Duration::from_nanos(start_ns - now_ns)
+}
+
+/// Keeps program and buffers in memory, so that no page is read while time is measured. Without
+/// the privilege it is a little slower, no more.
+pub fn lock_memory() {
+    // SAFETY: no pointers; it only changes how this process's pages are kept.
+    unsafe {
+        libc::mlockall(libc::MCL_CURRENT);
+    }
+}

@@ -1,0 +1,232 @@
+//! What a run is made of, as read from JSON. Times count from the start of the measured traffic.
+
+use crate::error::{Error, Result};
+use crate::protocol::CC_NAME_BYTES;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+
+/// A whole run.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Plan {
+    /// End of the measured time; what is unfinished then is reported as such.
+    pub duration_s: f64,
+    /// Time between samples of sockets and queues.
+    pub sample_ms: u64,
+    /// After the end: how long receivers' reports are waited for.
+    pub drain_s: f64,
+    /// Connections, by group.
+    pub flows: Vec<Group>,
+    /// Queues to watch.
+    #[serde(default)]
+    pub queues: Vec<Queue>,
+    /// Changes of the path while traffic runs.
+    #[serde(default)]
+    pub changes: Vec<Change>,
+    /// The server, where it is to be a thread of this process.
+    #[serde(default)]
+    pub serve: Option<Serve>,
+    /// Links by the sender's address on them, to tell the subflows of MPTCP apart.
+    #[serde(default)]
+    pub links: BTreeMap<IpAddr, String>,
+}
+
+/// A server in another namespace. As a thread it shares the sender's page tables, and an emulated
+/// CPU need not forget its own between the two at every packet.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Serve {
+    /// Namespace it listens in; `None`: this one.
+    #[serde(default)]
+    pub netns: Option<PathBuf>,
+    /// Address and port.
+    pub listen: SocketAddr,
+    /// Bytes of the answer to a short connection.
+    pub short_bytes: u64,
+    /// Take MPTCP connections beside TCP.
+    #[serde(default)]
+    pub mptcp: bool,
+}
+
+/// Connections that are alike.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Group {
+    /// Its name in the results.
+    pub name: String,
+    /// The server.
+    pub to: SocketAddr,
+    /// Source address.
+    #[serde(default)]
+    pub bind: Option<IpAddr>,
+    /// Congestion control the application sets; `None` leaves it to the system.
+    #[serde(default)]
+    pub cc: Option<String>,
+    /// Multipath TCP instead of TCP.
+    #[serde(default)]
+    pub mptcp: bool,
+    /// When the first connection starts.
+    pub start_s: f64,
+    /// When no more are started and timed ones end.
+    pub end_s: f64,
+    /// Connections side by side.
+    pub streams: usize,
+    /// Delay of each stream's start after the one before it.
+    #[serde(default)]
+    pub stagger_s: f64,
+    /// Pause of a stream between its connections.
+    #[serde(default)]
+    pub gap_ms: f64,
+    /// Connections in all; `None`: as many as fit until `end_s`.
+    #[serde(default)]
+    pub connections: Option<u64>,
+    /// So many connections at first do not count.
+    #[serde(default)]
+    pub warmup: u64,
+    /// Take samples of its sockets.
+    pub sample: bool,
+    /// What each connection does.
+    pub work: Work,
+}
+
+/// What a connection does.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
+pub enum Work {
+    /// Sends for so long, or to the group's end.
+    Timed {
+        /// Length of each connection's sending.
+        #[serde(default)]
+        seconds: Option<f64>,
+    },
+    /// Sends so many bytes; one size for each connection in turn, from the first again.
+    Sized {
+        /// Sizes in bytes.
+        bytes: Vec<u64>,
+    },
+    /// One byte asked, `answer_bytes` answered, closed by the server.
+    Short {
+        /// What `serve --short-size` says.
+        answer_bytes: u64,
+    },
+    /// Requests and responses in turn on one connection.
+    Exchange {
+        /// Bytes of each request.
+        request_bytes: u64,
+        /// Bytes of each response.
+        response_bytes: u64,
+        /// Pause after a response.
+        #[serde(default)]
+        think_ms: f64,
+    },
+}
+
+/// A qdisc whose counters are read.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Queue {
+    /// Name in the results.
+    pub link: String,
+    /// Namespace it is in; `None`: this one.
+    #[serde(default)]
+    pub netns: Option<PathBuf>,
+    /// Its device.
+    pub device: String,
+    /// Major number of the qdisc's handle.
+    pub handle: u16,
+}
+
+/// A change of the path.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Change {
+    /// When.
+    pub at_s: f64,
+    /// Namespace it is in; `None`: this one.
+    #[serde(default)]
+    pub netns: Option<String>,
+    /// tc's arguments.
+    pub tc: String,
+}
+
+impl Plan {
+    /// Reads and checks a plan.
+    ///
+    /// # Errors
+    /// [`Error::Usage`], naming what is wrong.
+    pub fn parse(text: &str) -> Result<Self> {
+        let plan: Self =
+            serde_json::from_str(text).map_err(|error| Error::Usage(format!("plan: {error}")))?;
+        plan.check()?;
+        Ok(plan)
+    }
+
+    fn check(&self) -> Result<()> {
+        let wrong = |text: String| Err(Error::Usage(format!("plan: {text}")));
+        if !(self.duration_s > 0.0 && self.duration_s < 1e6) {
+            return wrong("duration_s must be above 0".into());
+        }
+        if self.sample_ms == 0 {
+            return wrong("sample_ms must be at least 1".into());
+        }
+        for group in &self.flows {
+            let name = &group.name;
+            if group.streams == 0 || group.start_s < 0.0 || group.end_s <= group.start_s {
+                return wrong(format!(
+                    "group {name}: streams and times contradict each other"
+                ));
+            }
+            if group
+                .cc
+                .as_ref()
+                .is_some_and(|cc| cc.len() >= CC_NAME_BYTES)
+            {
+                return wrong(format!("group {name}: cc is no congestion control's name"));
+            }
+            if let Work::Sized { bytes } = &group.work
+                && (bytes.is_empty() || bytes.contains(&0))
+            {
+                return wrong(format!("group {name}: sizes must be above 0"));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = r#"{"duration_s": 2, "sample_ms": 100, "drain_s": 1, "flows": [
+        {"name": "a", "to": "10.0.0.1:5201", "cc": "cubic", "start_s": 0, "end_s": 2,
+         "streams": 1, "sample": true, "work": {"kind": "timed"}}]}"#;
+
+    #[test]
+    fn plans_are_read() {
+        let plan = Plan::parse(GOOD).unwrap();
+        assert_eq!(plan.flows[0].name, "a");
+        assert!(matches!(plan.flows[0].work, Work::Timed { seconds: None }));
+    }
+
+    #[test]
+    fn contradictions_are_refused() {
+        for (good, bad) in [
+            ("\"duration_s\": 2", "\"duration_s\": 0"),
+            ("\"sample_ms\": 100", "\"sample_ms\": 0"),
+            ("\"streams\": 1", "\"streams\": 0"),
+            ("\"end_s\": 2", "\"end_s\": 0"),
+            ("\"cubic\"", "\"a-name-that-is-too-long\""),
+            ("\"sample\"", "\"smaple\""),
+            (
+                "{\"kind\": \"timed\"}",
+                "{\"kind\": \"sized\", \"bytes\": []}",
+            ),
+        ] {
+            let text = GOOD.replace(good, bad);
+            assert_ne!(text, GOOD);
+            assert!(matches!(Plan::parse(&text), Err(Error::Usage(_))), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! What a run leaves: three CSV files, written when it is over.
+
+use super::qdisc::QdiscStats;
+use crate::error::{Error, Result};
+use crate::tcp_info::TcpInfo;
+use std::fmt::{Display, Write as _};
+use std::net::SocketAddr;
+use std::path::Path;
+
+/// A connection, or one exchange on it.
+#[derive(Debug, Clone)]
+pub struct FlowRow {
+    /// Number in the run.
+    pub flow: u64,
+    /// Its group's place in the plan.
+    pub group: usize,
+    /// The server.
+    pub to: SocketAddr,
+    /// The client's port, 0 before it has one.
+    pub local_port: u16,
+    /// Congestion control right after the handshake.
+    pub cc_start: String,
+    /// Congestion control at the end.
+    pub cc_used: String,
+    /// When connecting began.
+    pub start_s: f64,
+    /// When it ended; `None` while it is under way.
+    pub end_s: Option<f64>,
+    /// Size asked for; 0 where time is the limit.
+    pub wanted_bytes: u64,
+    /// Payload: received where it ended by itself, acknowledged where it was cut.
+    pub bytes: u64,
+    /// From connect to the receiver's word that it has everything.
+    pub fct_s: Option<f64>,
+    /// Segments sent again.
+    pub retransmitted_packets: u32,
+    /// Segments with data, those sent again included.
+    pub sent_packets: u32,
+    /// ECN was negotiated.
+    pub ecn: bool,
+    /// What went wrong.
+    pub error: Option<String>,
+    /// One of the first of its group, which do not count.
+    pub warmup: bool,
+}
+
+impl FlowRow {
+    /// Takes over what the kernel counted.
+    pub fn set_info(&mut self, info: &TcpInfo) {
+        self.retransmitted_packets = info.retransmits;
+        self.sent_packets = info.sent_packets;
+        self.ecn = info.ecn;
+    }
+}
+
+/// A socket at one moment.
+#[derive(Debug)]
+pub struct SampleRow {
+    /// When.
+    pub t_s: f64,
+    /// The connection.
+    pub flow: u64,
+    /// Its link, by name, for a subflow of MPTCP.
+    pub link: Option<u16>,
+    /// The socket's counters.
+    pub info: TcpInfo,
+    /// Congestion control, as a place in [`Record::names`].
+    pub cc: u16,
+}
+
+/// A queue at one moment.
+#[derive(Debug)]
+pub struct QueueRow {
+    /// When.
+    pub t_s: f64,
+    /// Its place in the plan.
+    pub queue: usize,
+    /// Its counters.
+    pub stats: QdiscStats,
+}
+
+/// Everything a run saw.
+#[derive(Debug, Default)]
+pub struct Record {
+    /// Connections in the order they ended.
+    pub flows: Vec<FlowRow>,
+    /// Samples of sockets.
+    pub samples: Vec<SampleRow>,
+    /// Samples of queues.
+    pub queues: Vec<QueueRow>,
+    /// Names that samples refer to.
+    pub names: Vec<String>,
+}
+
+impl Record {
+    /// Number of a name.
+    pub fn name(&mut self, name: &str) -> u16 {
+        let known = self.names.iter().position(|known| known == name);
+        let at = known.unwrap_or_else(|| {
+            self.names.push(name.to_owned());
+            self.names.len() - 1
+        });
+        u16::try_from(at).unwrap_or(u16::MAX)
+    }
+
+    /// Writes `flows.csv`, `samples.csv` and `queues.csv`.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn write(&self, out: &Path, groups: &[&str], links: &[&str]) -> Result<()> {
+        let write = |name: &str, text: String| {
+            std::fs::write(out.join(name), text).map_err(Error::io("writing results"))
+        };
+        write("flows.csv", self.flows_csv(groups))?;
+        write("samples.csv", self.samples_csv())?;
+        write("queues.csv", self.queues_csv(links))
+    }
+
+    fn flows_csv(&self, groups: &[&str]) -> String {
+        let mut text = String::from(
+            "flow,group,local_port,cc_start,cc_used,start_s,end_s,wanted_bytes,bytes,fct_s,\
+             retransmitted_packets,sent_packets,ecn,warmup,error\n",
+        );
+        for row in &self.flows {
+            let error = row.error.as_deref().unwrap_or_default().replace('"', "'");
+            let _ = writeln!(
+                text,
+                "{},{},{},{},{},{:.6},{},{},{},{},{},{},{},{},\"{error}\"",
+                row.flow,
+                groups.get(row.group).unwrap_or(&""),
+                row.local_port,
+                row.cc_start,
+                row.cc_used,
+                row.start_s,
+                seconds(row.end_s),
+                row.wanted_bytes,
+                row.bytes,
+                seconds(row.fct_s),
+                row.retransmitted_packets,
+                row.sent_packets,
+                row.ecn,
+                row.warmup,
+            );
+        }
+        text
+    }
+
+    fn samples_csv(&self) -> String {
+        let mut text = String::from(
+            "t_s,flow,link,cwnd_packets,ssthresh_packets,srtt_us,min_rtt_us,delivery_rate,\
+             pacing_rate,bytes_acked,retransmitted_packets,lost_packets,inflight_packets,cc\n",
+        );
+        let named = |at: u16| self.names.get(usize::from(at)).map_or("", String::as_str);
+        for row in &self.samples {
+            let info = &row.info;
+            let _ = writeln!(
+                text,
+                "{:.6},{},{},{},{},{},{},{},{},{},{},{},{},{}",
+                row.t_s,
+                row.flow,
+                row.link.map_or("", named),
+                info.cwnd_packets,
+                maybe(info.ssthresh_packets),
+                info.srtt_us,
+                maybe(info.min_rtt_us),
+                info.delivery_rate_bytes_per_s,
+                maybe(info.pacing_rate_bytes_per_s),
+                info.acked_bytes,
+                info.retransmits,
+                info.lost_packets,
+                info.inflight_packets,
+                named(row.cc),
+            );
+        }
+        text
+    }
+
+    fn queues_csv(&self, links: &[&str]) -> String {
+        let mut text = String::from(
+            "t_s,link,qdisc,backlog_bytes,backlog_packets,drops,marks,sent_bytes,sent_packets\n",
+        );
+        for row in &self.queues {
+            let stats = &row.stats;
+            let _ = writeln!(
+                text,
+                "{:.6},{},{},{},{},{},{},{},{}",
+                row.t_s,
+                links.get(row.queue).unwrap_or(&""),
+                stats.kind,
+                stats.backlog_bytes,
+                stats.backlog_packets,
+                stats.drops,
+                maybe(stats.marks),
+                stats.sent_bytes,
+                stats.sent_packets,
+            );
+        }
+        text
+    }
+}
+
+fn maybe(value: Option<impl Display>) -> String {
+    value.map_or_else(String::new, |value| value.to_string())
+}
+
+fn seconds(value: Option<f64>) -> String {
+    value.map_or_else(String::new, |value| format!("{value:.6}"))
+}

@@ -1,0 +1,186 @@
+"""`tcplab list`, `check` and `run`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from tcplab.engine.errors import EngineError
+from tcplab.engine.job import EngineName, Settings
+from tcplab.scenario import Scenario, find, load, names
+
+_ROOT = Path(__file__).parents[3]
+_TIMEOUT_S = 3600.0
+Sub = Any
+"""What add_subparsers returns, whose class is private."""
+
+
+def add_list(sub: Sub) -> None:
+    parser = sub.add_parser("list", help="campaigns, their cells and their scale")
+    parser.add_argument("--json", action="store_true")
+    parser.set_defaults(run=_list)
+
+
+def add_check(sub: Sub) -> None:
+    parser = sub.add_parser("check", help="validate a scenario without starting anything")
+    parser.add_argument("scenario", metavar="CAMPAIGN_OR_FILE")
+    parser.set_defaults(run=_check)
+
+
+def add_run(sub: Sub) -> None:
+    parser = sub.add_parser("run", help="run a campaign, or resume one")
+    add = parser.add_argument
+    add("scenario", metavar="CAMPAIGN_OR_FILE", nargs="?", help="see the list command")
+    add("--quick", action="store_true", help="the form that takes minutes")
+    add("--engine", choices=("here", "vm"), help="default: vm")
+    add("--kernel", metavar="NAME", help="of the machine; default: the scenario's")
+    add(
+        "--virtual-time",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="tie the machine's clock to its instructions (default with vm: yes)",
+    )
+    add("--jobs", type=_jobs, default=1, metavar="N", help="cells side by side (default: 1)")
+    add("--batch", type=_jobs, default=8, metavar="N", help="cells to a boot (default: 8)")
+    add("--out", type=Path, default=Path("results"), metavar="DIR", help="default: results")
+    add("--resume", type=Path, metavar="DIR", help="go on with a campaign that was broken off")
+    add(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="run cells on a dask cluster: its address, or 'local' for one of --jobs workers",
+    )
+    add(
+        "--timeout",
+        type=float,
+        default=_TIMEOUT_S,
+        metavar="S",
+        help="wall seconds for one cell (default: 3600)",
+    )
+    add("--binaries", type=Path, metavar="DIR", help="folder of flowgen and tcpilot")
+    add("--json", action="store_true", help="say on stdout in JSON how it ended")
+    parser.set_defaults(run=_run)
+
+
+def _jobs(text: str) -> int:
+    if not text.isdigit() or not 1 <= int(text) <= 1024:
+        raise argparse.ArgumentTypeError("a number from 1 to 1024 is expected")
+    return int(text)
+
+
+def _list(options: argparse.Namespace) -> int:
+    rows = []
+    for name in names():
+        full, quick = load(find(name)), load(find(name), quick=True)
+        rows.append(
+            {
+                "name": name,
+                "title": full.top.title,
+                "cells": len(full.points) * full.top.repetitions,
+                "quick_cells": len(quick.points) * quick.top.repetitions,
+                "scale": full.top.scale,
+            }
+        )
+    if options.json:
+        print(json.dumps(rows, indent=1))
+        return 0
+    for row in rows:
+        print(
+            f"{row['name']:<14}{row['cells']:>5} cells, quick {row['quick_cells']:>3}"
+            f"  {row['title']}"
+        )
+        if row["scale"]:
+            print(f"{'':<14}scale: {row['scale']}")
+    return 0
+
+
+def _check(options: argparse.Namespace) -> int:
+    path = find(options.scenario)
+    for quick in (False, True):
+        if quick and "[quick" not in path.read_text():
+            continue
+        scenario = load(path, quick)
+        count = len(scenario.points) * scenario.top.repetitions
+        print(f"{path}: {'quick form: ' if quick else ''}good, {count} cells")
+    return 0
+
+
+def binaries(options: argparse.Namespace) -> Path:
+    """Where cargo puts release builds."""
+    if options.binaries:
+        return Path(options.binaries).resolve()
+    target = os.environ.get("CARGO_TARGET_DIR")
+    return (Path(target) if target else _ROOT / "target").resolve() / "release"
+
+
+def settings_of(options: argparse.Namespace, scenario: Scenario) -> Settings:
+    """How cells are run, from the options and the scenario's defaults."""
+    engine: EngineName = options.engine or "vm"
+    virtual_time = options.virtual_time
+    if virtual_time and engine == "here":
+        raise EngineError("--virtual-time needs --engine vm: this host's clock is what it is")
+    folder = binaries(options)
+    return Settings(
+        engine=engine,
+        kernel=options.kernel or scenario.top.kernel,
+        virtual_time=engine == "vm" if virtual_time is None else virtual_time,
+        flowgen=str(folder / "flowgen"),
+        tcpilot=str(folder / "tcpilot"),
+        timeout_s=options.timeout,
+    )
+
+
+def _run(options: argparse.Namespace) -> int:
+    # Libraries that take a second to import, which the other commands do not need.
+    from tcplab.results import manifest
+    from tcplab.run import campaign, cluster, local
+
+    if bool(options.scenario) == bool(options.resume):
+        print("tcplab: name a campaign or a file, or --resume DIR", file=sys.stderr)
+        return 2
+    if options.resume:
+        folder = options.resume.resolve()
+        try:
+            before = manifest.read(folder)
+        except OSError:
+            raise EngineError(f"{folder}: there is no campaign to resume") from None
+        options.engine, options.kernel = before["engine"], before["kernel_wanted"]
+        options.virtual_time = before["virtual_time"]
+        scenario = campaign.scenario_of(folder)
+        settings = settings_of(options, scenario)
+        campaign.check(scenario, settings)
+    else:
+        scenario = load(find(options.scenario), options.quick)
+        settings = settings_of(options, scenario)
+        folder = campaign.start(scenario, settings, options.out, manifest.reproduce())
+    print(folder, file=sys.stderr)
+    if options.scheduler:
+        outcome = cluster.run(
+            options.scheduler, options.jobs, scenario, settings, folder, options.batch
+        )
+    else:
+        outcome = campaign.run(
+            scenario,
+            settings,
+            folder,
+            lambda batches: local.run(batches, options.jobs),
+            options.batch,
+        )
+    return _tell(outcome, options.json)
+
+
+def _tell(outcome: Any, as_json: bool) -> int:
+    if as_json:
+        found = {**outcome.__dict__, "folder": str(outcome.folder)}
+        print(json.dumps(found))
+    else:
+        for error in outcome.errors[:10]:
+            print(f"tcplab: {error}", file=sys.stderr)
+        print(
+            f"{outcome.ok} cells, {outcome.rejected} rejected, {outcome.failed} failed; "
+            f"report: {outcome.folder / 'report.html'}"
+        )
+    return 1 if outcome.failed else 0

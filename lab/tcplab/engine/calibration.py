@@ -1,0 +1,113 @@
+"""Calibration: is the path what the cell says?  Asked in every run, before its traffic.
+
+flowgen measures an idle round trip, a UDP rate, losses and this host's timers; here is what they
+should be, and whether they are.  A cell that fails is kept and marked rejected.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tcplab.engine import topology
+from tcplab.scenario.model import PACKET_BYTES, Cell, Link
+from tcplab.traffic.plan import PORT
+
+LOSS_PACKETS = 1000
+_RATE_EXCESS = 1.2
+_RATE_TOLERANCE = 0.05
+_RTT_TOLERANCE_MS = 1.0
+_RTT_TOLERANCE = 0.05
+_MOST_LATE_MS = 5.0
+# A chance of about 1 in 10,000 of rejecting a good run.
+_SIGMAS = 4.0
+
+
+def arguments(link: Link, address: str) -> list[str]:
+    """flowgen's arguments for one link."""
+    words = ["calibrate", "--to", f"{address}:{PORT + 1}"]
+    packets_per_s = 1000.0
+    if link.rate_mbit:
+        # Small packets at a twentieth of the bottleneck's rate: no queue, so no other loss.
+        packets_per_s = min(packets_per_s, link.rate_mbit * 1e6 / 20 / (106 * 8))
+        seconds = max(0.5, 60 * PACKET_BYTES * 8 / (link.rate_mbit * 1e6))
+        words += ["--rate-mbit", f"{link.rate_mbit * _RATE_EXCESS:g}"]
+        words += ["--rate-seconds", f"{seconds:g}"]
+    packets = _loss_packets(link)
+    words += ["--loss-packets", str(packets), "--loss-packets-per-s", f"{packets_per_s:g}"]
+    return words
+
+
+def _loss_packets(link: Link) -> int:
+    return LOSS_PACKETS if link.loss_percent else LOSS_PACKETS // 5
+
+
+def verdict(cell: Cell, measured: list[dict[str, Any]], play: dict[str, Any]) -> dict[str, Any]:
+    """For every quantity what was expected, what measured, and whether that will do; of several
+    links the worst."""
+    found: dict[str, Any] = {}
+    for link, report in zip(cell.links, measured, strict=True):
+        for name, judged in _judge(cell, link, report).items():
+            if name not in found or (found[name]["ok"] and not judged["ok"]):
+                found[name] = judged
+    late_ms = play["sample_late_ms_max"]
+    found["sample_late_ms_max"] = {
+        "expected": 0.0,
+        "measured": late_ms,
+        "ok": late_ms <= max(cell.sample_ms, _MOST_LATE_MS),
+    }
+    return found
+
+
+def _judge(cell: Cell, link: Link, report: dict[str, Any]) -> dict[str, Any]:
+    late_ms = report["timer_late_ms_p99"]
+    found: dict[str, Any] = {
+        "idle_rtt_ms": _rtt(link.rtt_ms + topology.rtts_ms(cell)[0], link.jitter_ms, report),
+        "loss": _loss(link, report),
+        "timer_late_ms_p99": {
+            "expected": 0.0,
+            "measured": late_ms,
+            "ok": late_ms <= _MOST_LATE_MS,
+        },
+    }
+    if link.rate_mbit:
+        found["udp_rate_mbit"] = _rate(link, report)
+    for entry in found.values():
+        entry["link"] = link.name
+    return found
+
+
+def _rtt(expected_ms: float, jitter_ms: float, report: dict[str, Any]) -> dict[str, Any]:
+    measured = report["idle_rtt_ms"]
+    tolerance = _RTT_TOLERANCE_MS + _RTT_TOLERANCE * expected_ms + jitter_ms
+    ok = measured is not None and abs(measured - expected_ms) <= tolerance
+    return {"expected": expected_ms, "measured": measured, "ok": ok}
+
+
+def _rate(link: Link, report: dict[str, Any]) -> dict[str, Any]:
+    rate_mbit = link.rate_mbit or 0.0
+    # Losses are behind the bottleneck, so less arrives than it lets through.
+    expected = rate_mbit * (1 - link.loss_percent / 100)
+    measured = report["udp_rate_mbit"]
+    ok = measured is not None and abs(measured / expected - 1) <= _rate_tolerance(link)
+    return {"expected": expected, "measured": measured, "ok": ok}
+
+
+def _rate_tolerance(link: Link) -> float:
+    """Random losses make the rate that arrives random too."""
+    if not link.loss_percent:
+        return _RATE_TOLERANCE
+    packets = max(0.5 * (link.rate_mbit or 0) * 1e6 / (PACKET_BYTES * 8), 60)
+    share = link.loss_percent / 100
+    spread = math.sqrt(share * (1 - share) * link.loss_burst_packets * 2 / packets)
+    return _RATE_TOLERANCE + _SIGMAS * spread
+
+
+def _loss(link: Link, report: dict[str, Any]) -> dict[str, Any]:
+    """Independent losses are binomial; bursts of mean b multiply the variance by about 2b."""
+    sent, lost = report["loss_packets_sent"], report["loss_packets_lost"]
+    share = link.loss_percent / 100
+    burst = 1.0 if link.loss_burst_packets <= 1 else 2 * link.loss_burst_packets
+    spread = math.sqrt(sent * share * (1 - share) * burst)
+    ok = abs(lost - sent * share) <= _SIGMAS * spread + (1 if share else 0)
+    return {"expected": share, "measured": lost / sent if sent else None, "ok": ok}

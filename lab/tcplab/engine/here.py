@@ -1,0 +1,141 @@
+"""Engine `here`: the cell's script on this kernel, in network, mount and process namespaces of its
+own, which end with its first process, whatever ended it.  Needs root."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tcplab.engine import need
+from tcplab.engine.errors import CellError, EngineError
+from tcplab.engine.job import Settings
+from tcplab.engine.script import SCRIPT, Programs
+from tcplab.engine.vm import Ended
+from tcplab.scenario.model import Cell
+
+_PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None)
+_UNSHARE = ("--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc")
+# ip keeps the names of namespaces in /run, which is private here.
+_FIRST = 'mount -t tmpfs tmpfs /run && ip link set lo up && exec sh "$0"'
+_QDISC_ARGUMENTS = {
+    "tbf": "tbf rate 1mbit burst 3000 limit 3000",
+    "red": "red limit 100000 min 10000 max 30000 avpkt 1000",
+    "cake": "cake bandwidth 1mbit",
+}
+
+
+def check(cells: list[Cell], _settings: Settings) -> None:
+    """Raises EngineError with the list of everything that is missing here."""
+    if os.geteuid() != 0:
+        raise EngineError("engine here needs root; use sudo, or --engine vm")
+    missing = [f"program {name}" for name in ("ip", "tc", "unshare") if not shutil.which(name)]
+    for tuner in sorted({cell.tuner.name for cell in cells} & {"bpftune"}):
+        missing += [] if shutil.which(tuner) else [f"program {tuner}"]
+    controls = set().union(*(need.congestion_controls(cell) for cell in cells))
+    foreign = sorted(name for name in controls if not name.startswith(need.OURS))
+    missing += [f"congestion control {name}" for name in foreign if not _control(name)]
+    kinds = set().union(*(need.qdiscs(cell) for cell in cells))
+    missing += [f"qdisc {kind}" for kind in sorted(kinds) if not _qdisc(kind)]
+    if missing:
+        raise EngineError(
+            f"this kernel ({os.uname().release}) lacks: {', '.join(missing)}; use --engine vm"
+        )
+
+
+def _available() -> list[str]:
+    return Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
+
+
+def _control(name: str) -> bool:
+    if name in _available():
+        return True
+    if not shutil.which("modprobe"):
+        return False
+    subprocess.run(["modprobe", "-q", f"tcp_{name}"], capture_output=True)
+    return name in _available()
+
+
+def _qdisc(kind: str) -> bool:
+    """Tried on a device in a namespace that is gone afterwards; the kernel loads modules."""
+    arguments = _QDISC_ARGUMENTS.get(kind, kind)
+    script = f"ip link add d0 type veth peer name d1 && tc qdisc add dev d0 root {arguments}"
+    answer = subprocess.run(["unshare", "--net", "sh", "-c", script], capture_output=True)
+    return answer.returncode == 0
+
+
+def programs(_cell: Cell, settings: Settings, folder: Path) -> Programs:
+    return Programs(Path(settings.flowgen), Path(settings.tcpilot), folder)
+
+
+def run_scripts(
+    cells: list[tuple[Cell, Path]], settings: Settings, ended: Callable[[Path, Ended], None]
+) -> None:
+    """Runs the cells' scripts one after the other.  Raises CellError when one takes too long."""
+    for cell, folder in cells:
+        ended(folder, _run_script(cell, settings, folder))
+
+
+def _run_script(cell: Cell, settings: Settings, folder: Path) -> Ended:
+    with _cgroup(cell) as environment:
+        command = ["unshare", *_UNSHARE, "sh", "-c", _FIRST, str(folder / SCRIPT)]
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            env={**os.environ, **environment},
+            start_new_session=True,
+            preexec_fn=_die_with_parent(environment.get("cgroup")),
+        )
+        try:
+            _, said = process.communicate(timeout=settings.timeout_s)
+        except subprocess.TimeoutExpired:
+            raise CellError(f"timed out after {settings.timeout_s:g} s") from None
+        finally:
+            process.kill()
+            process.wait()
+    return Ended(process.returncode, said.decode(errors="replace"))
+
+
+@contextmanager
+def _cgroup(cell: Cell) -> Iterator[dict[str, str]]:
+    """A cgroup for the cells that a tuner steers, so that it steers nothing else."""
+    if cell.tuner.name == "none":
+        yield {}
+        return
+    mounts = (line.split() for line in Path("/proc/mounts").read_text().splitlines())
+    root = next((Path(words[1]) for words in mounts if words[2] == "cgroup2"), None)
+    if root is None:
+        raise CellError("there is no cgroup v2 here for the tuner; use --engine vm")
+    place = root / f"tcplab-{os.getpid()}"
+    place.mkdir()
+    try:
+        yield {"cgroup": str(place)}
+    finally:
+        for _ in range(50):
+            try:
+                place.rmdir()
+                break
+            except OSError:
+                time.sleep(0.1)
+
+
+def _die_with_parent(cgroup: str | None) -> Callable[[], None]:
+    parent = os.getpid()
+
+    def prepare() -> None:
+        if cgroup:
+            Path(cgroup, "cgroup.procs").write_text("0")
+        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:
+            os._exit(1)
+
+    return prepare

@@ -1,0 +1,49 @@
+"""What a cell needs of a kernel: congestion controls, qdiscs, and what else its path is made of."""
+
+from __future__ import annotations
+
+from tcplab.scenario.model import ABSENT, SYSTEM, Cell
+
+_BUILT_IN = ("reno", "cubic")
+OURS = "tp_"
+"""What names of tcpilot's own congestion controls begin with: `tcpilot cc load` registers them."""
+_QDISC_MODULES = {"red_sfq": ("red", "sfq"), "pfifo": ()}
+
+
+def congestion_controls(cell: Cell) -> set[str]:
+    """Names that flows and sysctls ask for."""
+    named = {flow.cc for flow in cell.flows} - {ABSENT, SYSTEM}
+    system = cell.sysctl.get("net.ipv4.tcp_congestion_control")
+    return named | ({system} if system else set())
+
+
+def ours(cell: Cell) -> list[str]:
+    """Algorithms that tcpilot brings, without the prefix, as `tcpilot cc load` names them."""
+    named = congestion_controls(cell)
+    return sorted(name.removeprefix(OURS) for name in named if name.startswith(OURS))
+
+
+def needs_tcpilot(cell: Cell) -> bool:
+    return cell.tuner.name == "tcpilot" or bool(ours(cell))
+
+
+def qdiscs(cell: Cell) -> set[str]:
+    """Kinds of qdiscs, the shaper and netem included."""
+    found: set[str] = set()
+    for link in cell.links:
+        found |= set(_QDISC_MODULES.get(link.qdisc, (link.qdisc,)))
+        if link.rate_mbit and link.qdisc != "cake":
+            found.add("tbf")
+        if link.rtt_ms or link.loss_percent or any(f.extra_rtt_ms for f in cell.flows):
+            found.add("netem")
+    if any(change.rtt_ms or change.loss_percent for change in cell.changes):
+        found.add("netem")
+    return found
+
+
+def modules(cell: Cell) -> tuple[str, ...]:
+    """Modules to load, by their usual names; for a kernel that has them as modules."""
+    named = sorted(congestion_controls(cell))
+    foreign = [n for n in named if n not in _BUILT_IN and not n.startswith(OURS)]
+    controls = [f"tcp_{name}" for name in foreign]
+    return (*controls, *(f"sch_{name}" for name in sorted(qdiscs(cell))), "veth")

@@ -1,0 +1,201 @@
+"""The shell script of a cell, which both engines run as root in a place of its own.
+
+It builds the path, calibrates it, makes its queues anew, starts the tuner, lets flowgen play the
+plan, and leaves everything in the cell's folder.  Programs are started, and files read, before the
+measured time.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+from tcplab.engine import calibration, need, topology, tuners
+from tcplab.scenario.model import Cell
+from tcplab.traffic.plan import PORT, plan
+
+SCRIPT = "cell.sh"
+SYSCTLS = (
+    "net.ipv4.tcp_congestion_control",
+    "net.ipv4.tcp_available_congestion_control",
+    "net.ipv4.tcp_ecn",
+    "net.ipv4.tcp_no_metrics_save",
+    "net.ipv4.tcp_rmem",
+    "net.ipv4.tcp_wmem",
+    "net.ipv4.tcp_slow_start_after_idle",
+    "net.core.default_qdisc",
+)
+"""Recorded with every cell, as the sender has them."""
+
+
+@dataclass(frozen=True)
+class Programs:
+    """Programs and the cell's folder, as the script sees them."""
+
+    flowgen: Path
+    tcpilot: Path
+    folder: Path
+
+
+def files(cell: Cell, seed: int, programs: Programs) -> dict[str, str]:
+    """The files of a cell's folder that the script reads, and the script, by name."""
+    found = {"plan.json": json.dumps(plan(cell, seed), indent=1)}
+    for name, lines in topology.ip_lines(cell).items():
+        found[f"ip-{name or 'outer'}"] = _lines(lines)
+    for name, lines in topology.mptcp_lines(cell).items():
+        found[f"mptcp-{name}"] = _lines([f"mptcp {line}" for line in lines])
+    for name, lines in topology.tc_lines(cell).items():
+        found[f"tc-{name}"] = _lines(lines)
+    if cell.tuner.name == "tcpilot":
+        found["tcpilot.toml"] = cell.tuner.config
+    found[SCRIPT] = text(cell, programs)
+    return found
+
+
+def _lines(lines: list[str]) -> str:
+    return "".join(f"{line}\n" for line in lines)
+
+
+def text(cell: Cell, programs: Programs) -> str:
+    """The script."""
+    parts = [
+        _LIBRARY,
+        f"cd {shlex.quote(str(programs.folder))} || fail 'the folder is not there'",
+        f"flowgen={shlex.quote(str(programs.flowgen))}",
+        f"tcpilot={shlex.quote(str(programs.tcpilot))}",
+        *_network(cell),
+        *_own_algorithms(cell),
+        *_reflector(),
+        *_calibrate(cell),
+        *_queues_anew(cell),
+        *tuners.start(cell.tuner),
+        'step traffic "flowgen play"',
+        "qdisc_state >qdisc-before",
+        "uptime_now >started",
+        'in_ns left "$flowgen" play plan.json --out . >play.json 2>play.err ||',
+        '    fail "flowgen: $(tail -n 1 play.err)"',
+        "uptime_now >ended",
+        "qdisc_state >qdisc-after",
+        *tuners.stop(cell.tuner),
+        "uname -r >release",
+        "step done",
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _network(cell: Cell) -> list[str]:
+    names = " ".join(topology.NAMESPACES)
+    lines = ['step network "the namespaces"', f"for ns in {names}; do", *_NAMESPACE, "done"]
+    lines += ["batch ip-outer ip -batch ip-outer"]
+    lines += [f"batch ip-{n} ip -n {n} -batch ip-{n}" for n in topology.NAMESPACES]
+    lines += [f"batch mptcp-{n} ip -n {n} -batch mptcp-{n}" for n in topology.mptcp_lines(cell)]
+    lines += _tc_lines(cell)
+    ecn = "1" if any(link.ecn for link in cell.links) else "0"
+    settings = {"net.ipv4.tcp_no_metrics_save": "1", "net.ipv4.tcp_ecn": ecn, **cell.sysctl}
+    for key, value in settings.items():
+        for end in ("left", "right"):
+            words, failed = shlex.quote(f"{key}={value}"), shlex.quote(f"sysctl {key}")
+            lines.append(f"in_ns {end} sysctl -qw {words} || fail {failed}")
+    lines.append(f"in_ns left sysctl {' '.join(SYSCTLS)} >sysctls 2>/dev/null")
+    return lines
+
+
+def _tc_lines(cell: Cell) -> list[str]:
+    used = [name for name, lines in topology.tc_lines(cell).items() if lines]
+    return [f"batch tc-{name} tc -n {name} -batch tc-{name}" for name in used]
+
+
+def _own_algorithms(cell: Cell) -> list[str]:
+    """Registers tcpilot's own for as long as the script runs."""
+    names = need.ours(cell)
+    if not names:
+        return []
+    lines = [
+        'step algorithms "tcpilot cc load"',
+        f'"$tcpilot" cc load --foreground {shlex.join(names)} >cc.out 2>cc.err &',
+    ]
+    available = "/proc/sys/net/ipv4/tcp_available_congestion_control"
+    return [*lines, *(f"await {available} {need.OURS}{name} cc.err" for name in names)]
+
+
+def _reflector() -> list[str]:
+    return [
+        'step calibration "flowgen reflect"',
+        f'in_ns right "$flowgen" reflect --listen 0.0.0.0:{PORT + 1} >reflect.out 2>reflect.err &',
+        "reflector=$!",
+        "await reflect.out listening reflect.err",
+    ]
+
+
+def _calibrate(cell: Cell) -> list[str]:
+    lines: list[str] = []
+    for i, link in enumerate(cell.links):
+        words = calibration.arguments(link, topology.receiver_address(i, 0))
+        lines += [
+            f'in_ns left "$flowgen" {shlex.join(words)} >calibrate-{i}.json 2>calibrate.err ||',
+            '    fail "calibration: $(tail -n 1 calibrate.err)"',
+        ]
+    return [*lines, "kill $reflector"]
+
+
+def _queues_anew(cell: Cell) -> list[str]:
+    """Fresh queues: counters from zero, no memory of the calibration."""
+    lines = []
+    for i, link in enumerate(cell.links):
+        lines.append(f"tc -n r1 qdisc del dev {topology.bottleneck_device(i)} root")
+        for k, extra_ms in enumerate(topology.rtts_ms(cell)):
+            if topology.netem_arguments(link, extra_ms):
+                lines.append(f"tc -n r2 qdisc del dev {topology.far_device(i, k)} root")
+    return [*lines, *_tc_lines(cell)]
+
+
+_NAMESPACE = (
+    '    ip netns add "$ns" || fail "cannot make the namespace $ns"',
+    '    in_ns "$ns" sysctl -qw net.ipv4.ip_forward=1 net.ipv4.conf.all.rp_filter=0 '
+    "net.ipv4.conf.default.rp_filter=0",
+)
+
+# Messages to the engine are lines "tcplab: …" on stderr: what is being done, and what failed.
+_LIBRARY = """\
+set -u
+step() {
+    doing=${2:-$1}
+    echo "tcplab: step $1" >&2
+}
+fail() {
+    echo "tcplab: failed: $*" >&2
+    exit 1
+}
+in_ns() {
+    where=$1
+    shift
+    ip netns exec "$where" "$@"
+}
+batch() {
+    file=$1
+    shift
+    "$@" >batch.out 2>batch.err || fail "$file: $(tr '\\n' ' ' <batch.err)"
+}
+await() {
+    tries=0
+    until grep -q "$2" "$1"; do
+        tries=$((tries + 1))
+        [ $tries -lt 200 ] || fail "$doing: $(tail -n 1 "$3")"
+        [ ! -s "$3" ] || fail "$doing: $(tail -n 1 "$3")"
+        sleep 0.05
+    done
+}
+qdisc_state() {
+    for ns in r1 r2; do
+        echo "@@ $ns"
+        tc -n $ns -s -j qdisc show
+        echo
+    done
+}
+uptime_now() {
+    read -r now _ </proc/uptime
+    echo "$now"
+}
+"""

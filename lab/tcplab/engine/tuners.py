@@ -1,0 +1,54 @@
+"""Tuners of the sender's host: how the script starts them, waits until they act, and stops them."""
+
+from __future__ import annotations
+
+from tcplab.scenario.model import Tuner
+
+_TCPILOT = """\
+step tuner tcpilot
+"$tcpilot" run --config tcpilot.toml --state /run/tcplab-state.db --socket /run/tcplab.sock \\
+    ${cgroup:+--cgroup "$cgroup"} >tuner.log 2>&1 &
+tuner=$!
+until "$tcpilot" status --socket /run/tcplab.sock >/dev/null 2>&1; do
+    kill -0 $tuner 2>/dev/null || fail "tcpilot: $(tail -n 1 tuner.log)"
+    sleep 0.2
+done"""
+
+_TCPILOT_STOP = """\
+"$tcpilot" paths --json --socket /run/tcplab.sock >tuner-paths.json 2>/dev/null
+"$tcpilot" --version >tuner-version
+kill -INT $tuner
+wait $tuner"""
+
+# It attaches and detaches while it finds out what the kernel supports: it acts once it has
+# stayed attached for 15 s.
+_BPFTUNE = """\
+step tuner bpftune
+bpftune -d -s {options} >tuner.log 2>&1 &
+tuner=$!
+seen=0
+until [ $seen -ge 15 ]; do
+    kill -0 $tuner 2>/dev/null || fail "bpftune: $(tail -n 1 tuner.log)"
+    sleep 1
+    seen=$((seen + 1))
+    bpftool cgroup show "${{cgroup:-/sys/fs/cgroup}}" | grep -q conn_tuner || seen=0
+done"""
+
+_BPFTUNE_STOP = """\
+bpftune -V >tuner-version 2>&1
+kill -INT $tuner
+wait $tuner"""
+
+
+def start(tuner: Tuner) -> list[str]:
+    """Lines that start it; they return when it acts."""
+    if tuner.name == "tcpilot":
+        return [_TCPILOT]
+    if tuner.name == "bpftune":
+        return [_BPFTUNE.format(options=tuner.options)]
+    return []
+
+
+def stop(tuner: Tuner) -> list[str]:
+    """Lines that keep what it learned, and stop it."""
+    return {"tcpilot": [_TCPILOT_STOP], "bpftune": [_BPFTUNE_STOP]}.get(tuner.name, [])

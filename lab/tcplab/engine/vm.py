@@ -1,0 +1,130 @@
+"""Engine `vm`: virtual machines with the kernel of one's choice, several cells to a boot."""
+
+from __future__ import annotations
+
+import io
+import re
+import shlex
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from tcplab.engine import need
+from tcplab.engine.errors import CellError, EngineError
+from tcplab.engine.job import Settings
+from tcplab.engine.script import SCRIPT, Programs
+from tcplab.scenario.model import Cell
+from tcplab.vm import Kernel, Machine, VmError, fetch, roots, run
+
+# What tcpilot's and bpftune's arms are made of.
+TUNER_MODULES = ("tcp_bbr", "tcp_htcp", "tcp_dctcp")
+_SID = "sid"
+_ENDED = "tcplab: ended"
+_ENDED_LINE = re.compile(rf"^{_ENDED} (\d+)\n", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a script ended, and what it said."""
+
+    status: int
+    said: str
+
+
+def check(cells: list[Cell], settings: Settings) -> None:
+    """Raises EngineError, naming everything that the kernel does not have."""
+    try:
+        kernel = fetch(settings.kernel)
+    except VmError as problem:
+        raise EngineError(str(problem)) from None
+    missing = sorted({name for cell in cells for name in _modules(cell) if not _has(kernel, name)})
+    if missing:
+        names = ", ".join(missing)
+        raise EngineError(
+            f"kernel {kernel.release} has no module {names}; take another --kernel, or leave "
+            "what needs it out of the scenario"
+        )
+
+
+def _has(kernel: Kernel, module: str) -> bool:
+    listed = ""
+    for name in ("modules.dep", "modules.builtin"):
+        for path in kernel.modules.glob(name):
+            listed += path.read_text()
+    return f"/{module}.ko" in listed
+
+
+def _modules(cell: Cell) -> tuple[str, ...]:
+    tuner = TUNER_MODULES if cell.tuner.name != "none" else ()
+    return tuple(dict.fromkeys((*need.modules(cell), *tuner)))
+
+
+def programs(cell: Cell, settings: Settings, folder: Path) -> Programs:
+    """Where the script finds things: in the root `sid` the host's files lie below /host."""
+    below = Path("/host") if cell.tuner.name == "bpftune" else Path("/")
+    flowgen, tcpilot = (
+        below / Path(path).relative_to("/") for path in (settings.flowgen, settings.tcpilot)
+    )
+    return Programs(flowgen, tcpilot, folder)
+
+
+def run_scripts(
+    cells: list[tuple[Cell, Path]], settings: Settings, ended: Callable[[Path, Ended], None]
+) -> None:
+    """Boots once and runs the cells' scripts one after the other, each in namespaces of its own.
+
+    `ended` is called as each ends.  Raises CellError when the machine fails, which is the end of
+    the cell that ran then and of those after it.
+    """
+    first = cells[0][0]
+    sid = first.tuner.name == "bpftune"
+    modules = dict.fromkeys(name for cell, _ in cells for name in _modules(cell))
+    folders = [folder for _, folder in cells]
+    try:
+        machine = Machine(
+            settings.kernel,
+            virtual_time=settings.virtual_time,
+            timeout_s=settings.timeout_s * len(cells),
+            rw=folders,
+            root=roots.resolve(_SID if sid else "/"),
+            modules=tuple(modules),
+        )
+        listener = _Listener(folders, ended)
+        result = run(
+            machine, ["sh", "-c", _loop(folders)], cwd=folders[0], stderr=cast(BinaryIO, listener)
+        )
+    except VmError as problem:
+        raise CellError(str(problem)) from None
+    if listener.left:
+        said = listener.said.strip().splitlines()[-1:] or ["nothing was said"]
+        raise CellError(
+            f"the machine ended with status {result.status} before its cells: {said[0]}"
+        )
+
+
+def _loop(folders: list[Path]) -> str:
+    """Runs the scripts; a line says how each ended.  ip keeps the names of namespaces in /run."""
+    own = "unshare --mount --net --pid --fork --kill-child --mount-proc"
+    first = "mount -t tmpfs tmpfs /run && ip link set lo up && exec sh"
+    lines: list[str] = []
+    for folder in folders:
+        lines.append(f"{own} sh -c '{first} \"$0\"' {shlex.quote(str(folder / SCRIPT))}")
+        lines.append(f"printf '\\n{_ENDED} %s\\n' $? >&2")
+    return "\n".join(lines)
+
+
+class _Listener(io.RawIOBase):
+    """Takes what the machine says, and tells when a script has ended."""
+
+    def __init__(self, folders: list[Path], ended: Callable[[Path, Ended], None]) -> None:
+        self.left = list(folders)
+        self._ended = ended
+        self.said = ""
+
+    def write(self, data: Any) -> int:
+        self.said += bytes(data).decode(errors="replace")
+        while match := _ENDED_LINE.search(self.said):
+            said, self.said = self.said[: match.start()], self.said[match.end() :]
+            self._ended(self.left.pop(0), Ended(int(match[1]), said))
+        return len(data)

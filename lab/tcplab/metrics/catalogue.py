@@ -1,0 +1,282 @@
+"""Every metric once: name, unit, direction, definition, source.
+
+The report's headings, the tolerances of `tcplab diff` and docs/laboratory-metrics.md follow this
+table.  A name may carry a flow group after a dot: `goodput_mbit.first`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Better = Literal["more", "less", "neither"]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One figure of a cell or of a point."""
+
+    name: str
+    title: str
+    unit: str
+    """Empty for a number without one."""
+    better: Better
+    digits: int
+    """Decimals that a person is shown."""
+    floor: float
+    """Differences below this are never reported, in the metric's unit."""
+    definition: str
+    source: str
+
+
+_OURS = "ours"
+_JAIN = "Jain, Chiu, Hawe, DEC-TR-301 (1984)"
+_WARE = "Ware et al., HotNets 2019"
+_7928 = "RFC 7928, section 2"
+
+_ALL = [
+    Metric(
+        "jain",
+        "Jain's index",
+        "",
+        "more",
+        3,
+        0.01,
+        "(Σx)²/(n·Σx²) over the flows' goodputs of the whole run",
+        _JAIN,
+    ),
+    Metric(
+        "jain_per_second",
+        "Jain's index per second",
+        "",
+        "more",
+        3,
+        0.01,
+        "median over the whole seconds in which at least two flows were alive throughout",
+        _JAIN,
+    ),
+    Metric(
+        "goodput_mbit",
+        "Goodput",
+        "Mbit/s",
+        "more",
+        2,
+        0.02,
+        "bytes that arrived, over the time from the first start to the last end",
+        "RFC 2647, section 3.17",
+    ),
+    Metric(
+        "flow_goodput_mbit",
+        "Goodput per connection",
+        "Mbit/s",
+        "more",
+        2,
+        0.02,
+        "mean over connections of bytes over the connection's own duration",
+        "RFC 2647, section 3.17",
+    ),
+    Metric(
+        "learned_goodput_mbit",
+        "Goodput once learned",
+        "Mbit/s",
+        "more",
+        2,
+        0.02,
+        "the same for connections one after the other; under a tuner without those marked warmup, "
+        "else without the first third (26 to 75 of 75)",
+        "bpftune's article; the third is ours",
+    ),
+    Metric(
+        "goodput_to_cubic",
+        "Goodput relative to cubic",
+        "×",
+        "more",
+        2,
+        0.01,
+        "median goodput once learned over cubic's in the same condition",
+        "bpftune's article",
+    ),
+    Metric(
+        "regret",
+        "Regret",
+        "",
+        "less",
+        3,
+        0.01,
+        "1 − goodput once learned over that of the best static algorithm",
+        "Sutton & Barto, chapter 2",
+    ),
+    Metric(
+        "utilisation",
+        "Utilisation",
+        "",
+        "more",
+        3,
+        0.005,
+        "bytes that left the bottleneck's queue over what its rate allows",
+        _7928,
+    ),
+    Metric(
+        "link_share",
+        "Share of the link's rate",
+        "",
+        "more",
+        3,
+        0.005,
+        "what multipath connections carried over a link, over its rate",
+        "Turkovic & Kuipers, slides on MPTCP",
+    ),
+    Metric(
+        "max_min_share",
+        "Share of max-min",
+        "",
+        "more",
+        3,
+        0.01,
+        "least over flows of goodput over the max-min fair rate of the links' payload",
+        "Bertsekas & Gallager, section 6.5.2; Prudentia",
+    ),
+    Metric(
+        "harm_goodput",
+        "Harm to goodput",
+        "",
+        "less",
+        3,
+        0.02,
+        "(x − y)/x: x the solo run's goodput, y beside the competitor",
+        _WARE,
+    ),
+    Metric(
+        "harm_rtt",
+        "Harm to RTT",
+        "",
+        "less",
+        3,
+        0.02,
+        "(y − x)/y: x the solo run's RTT p95, y beside the competitor",
+        _WARE,
+    ),
+    Metric(
+        "retransmit_ratio",
+        "Retransmit ratio",
+        "",
+        "less",
+        4,
+        0.0005,
+        "segments retransmitted over segments sent",
+        "RFC 4898 (tcpEStatsPerfSegsRetrans)",
+    ),
+    Metric(
+        "mark_ratio",
+        "CE-mark ratio",
+        "",
+        "neither",
+        4,
+        0.0005,
+        "packets marked over packets that left the bottleneck's queue",
+        "RFC 3168",
+    ),
+    Metric(
+        "convergence_s",
+        "Convergence",
+        "s",
+        "less",
+        1,
+        1.0,
+        "from the youngest flow's start to the first of five whole seconds in a row with "
+        "Jain's index of at least 0.95",
+        "RFC 5166, section 2.3; the threshold is ours",
+    ),
+    Metric(
+        "cwnd_packets",
+        "Congestion window",
+        "packets",
+        "neither",
+        1,
+        0.5,
+        "mean of the samples",
+        "RFC 5681, section 2",
+    ),
+    Metric(
+        "rtt_ms_mean",
+        "RTT, mean",
+        "ms",
+        "less",
+        1,
+        0.2,
+        "mean of the samples' smoothed round-trip time",
+        "RFC 6298, section 2",
+    ),
+    Metric(
+        "connections_per_s",
+        "Connections per second",
+        "1/s",
+        "more",
+        0,
+        1.0,
+        "connections that ended without error over the run's time",
+        _OURS,
+    ),
+    Metric(
+        "failed_connections",
+        "Failed connections",
+        "",
+        "less",
+        0,
+        0.5,
+        "connections that ended with an error",
+        _OURS,
+    ),
+]
+
+_PERCENTILES = [
+    ("queue_delay_ms", "Queue delay", "ms", 1, 0.2, "backlog of the bottleneck over its rate"),
+    ("rtt_ms", "RTT", "ms", 1, 0.2, "smoothed round-trip time of the samples"),
+    ("fct_ms", "Flow completion time", "ms", 1, 0.5, "from connect to the last byte"),
+    (
+        "fct_slowdown",
+        "FCT slowdown",
+        "×",
+        2,
+        0.05,
+        "completion time over the ideal, two round trips plus the bytes at the link's rate",
+    ),
+]
+_SOURCES = {
+    "queue_delay_ms": _7928,
+    "rtt_ms": "RFC 6298, section 2",
+    "fct_ms": "Dukkipati & McKeown, CCR 2006",
+    "fct_slowdown": "Alizadeh et al., pFabric, SIGCOMM 2013",
+}
+for _name, _title, _unit, _digits, _floor, _text in _PERCENTILES:
+    for _p in (50, 95, 99):
+        _ALL.append(
+            Metric(
+                f"{_name}_p{_p}",
+                f"{_title} p{_p}",
+                _unit,
+                "less",
+                _digits,
+                _floor,
+                f"{_p}th percentile: {_text}",
+                _SOURCES[_name],
+            )
+        )
+
+METRICS: dict[str, Metric] = {m.name: m for m in _ALL}
+
+
+def metric(name: str) -> Metric:
+    """The entry of a metric, with or without a flow group; a plain one for an unknown name."""
+    base = name.partition(".")[0]
+    return METRICS.get(base) or Metric(base, base, "", "neither", 3, 0.0, "", "")
+
+
+def table() -> str:
+    """The catalogue as a Markdown table."""
+    head = ["metric", "unit", "better", "floor of diff", "definition", "source"]
+    rows = [
+        [f"`{m.name}`", m.unit or "1", m.better, f"{m.floor:g}", m.definition, m.source]
+        for m in METRICS.values()
+    ]
+    return "\n".join(f"| {' | '.join(row)} |" for row in [head, ["---"] * len(head), *rows])

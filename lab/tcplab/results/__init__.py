@@ -1,0 +1,1 @@
+"""Results: immutable directories, written once and only read afterwards."""

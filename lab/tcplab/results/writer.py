@@ -1,0 +1,218 @@
+"""Writes a cell's directory from what its script left: Parquet files, and last `cell.json`, whose
+presence says that the cell is complete."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tcplab.engine import calibration
+from tcplab.engine.job import Job
+from tcplab.engine.need import modules
+from tcplab.scenario.model import SYSTEM, Cell
+
+FCT = "from before connect() to the receiver's word that it has every byte"
+_FLOW_COLUMNS = {
+    "flow": "int64",
+    "group": "str",
+    "side": "str",
+    "cc_wanted": "str",
+    "cc_start": "str",
+    "cc_used": "str",
+    "start_s": "float64",
+    "end_s": "float64",
+    "wanted_bytes": "int64",
+    "bytes": "int64",
+    "fct_s": "float64",
+    "retransmitted_packets": "int64",
+    "sent_packets": "int64",
+    "ecn": "bool",
+    "error": "str",
+    "arm": "str",
+    "warmup": "bool",
+    "local_port": "int64",
+}
+_LOG_LINES = 60
+
+
+def write(job: Job, cell: Cell, work: Path, error: str | None, wall_s: float) -> Path:
+    """The directory of a cell, from its working folder.  Raises OSError, a full disk included.
+
+    It grows beside its place and is moved there when it is complete.
+    """
+    error = error or _traffic_error(_maybe_json(work / "play.json"))
+    new = work.parent / f"{work.name}.new"
+    shutil.rmtree(new, ignore_errors=True)
+    new.mkdir(parents=True)
+    try:
+        content = _content(job, cell, work, error, wall_s)
+        if error is None:
+            _tables(cell, work, new)
+            if cell.tuner.name != "none":
+                _json(new / "tuner.json", _tuner(cell, work))
+        elif (work / "script.log").exists():
+            shutil.copyfile(work / "script.log", new / "script.log")
+        _json(new / "cell.json", content)
+        shutil.rmtree(job.place, ignore_errors=True)
+        job.place.parent.mkdir(parents=True, exist_ok=True)
+        new.rename(job.place)
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+    return job.place
+
+
+def _content(job: Job, cell: Cell, work: Path, error: str | None, wall_s: float) -> dict[str, Any]:
+    verdict: dict[str, Any] = {}
+    if error is None:
+        reports = [json.loads((work / f"calibrate-{i}.json").read_text()) for i in _links(cell)]
+        verdict = calibration.verdict(cell, reports, _maybe_json(work / "play.json"))
+    rejected = any(not entry["ok"] for entry in verdict.values())
+    return {
+        "id": job.id,
+        "labels": job.labels,
+        "repetition": job.repetition,
+        "seed": job.seed,
+        "order": job.order,
+        "status": "failed" if error else "rejected" if rejected else "ok",
+        "error": error,
+        "calibration": verdict,
+        "play": _maybe_json(work / "play.json"),
+        "kernel": _maybe_text(work / "release"),
+        "sysctls": _sysctls(work / "sysctls"),
+        "qdisc_state": {when: _qdiscs(work / f"qdisc-{when}") for when in ("before", "after")},
+        "commands": _commands(work),
+        "modules": list(modules(cell)),
+        "engine": job.settings.engine,
+        "virtual_time": job.settings.virtual_time,
+        "wall_s": round(wall_s, 3),
+        "virtual_s": _between(work),
+        "fct": FCT,
+        "ideal": ideal(cell),
+        "scenario": job.cell,
+    }
+
+
+def _traffic_error(play: dict[str, Any] | None) -> str | None:
+    """Some connections may fail, on a bad path above all; if none succeeds, it is no experiment."""
+    if play is None:
+        return None
+    if play["rows"] == play["errors"]:
+        return f"no connection succeeded: {play['first_error'] or 'there was none'}"
+    return None
+
+
+def _links(cell: Cell) -> range:
+    return range(len(cell.links))
+
+
+def ideal(cell: Cell) -> dict[str, Any]:
+    """What the path would give a perfect user: what metrics compare with."""
+    names = [link.name for link in cell.links]
+    groups = {
+        flow.name: {
+            "base_rtt_ms": cell.links[0].rtt_ms + flow.extra_rtt_ms,
+            "links": names if flow.mptcp else names[:1],
+            "count": flow.streams,
+        }
+        for flow in cell.present()
+    }
+    links = {link.name: {"rate_mbit": link.rate_mbit} for link in cell.links}
+    return {"duration_s": cell.duration_s, "links": links, "groups": groups}
+
+
+def _tables(cell: Cell, work: Path, new: Path) -> None:
+    wanted = {flow.name: None if flow.cc == SYSTEM else flow.cc for flow in cell.flows}
+    # "null" and "NA" are data here, not absence.
+    flows = pd.read_csv(work / "flows.csv", keep_default_na=False, na_values={"": [""]})
+    text = ["group", "cc_start", "cc_used", "error"]
+    for column in text:
+        flows[column] = flows[column].astype("object").where(flows[column] != "", None)
+    for column in ("end_s", "fct_s"):
+        flows[column] = pd.to_numeric(flows[column])
+    flows["side"] = "left"
+    flows["cc_wanted"] = flows["group"].map(wanted)
+    # A rescue changes the algorithm later; the arm is what was chosen.
+    flows["arm"] = flows["cc_start"] if cell.tuner.name != "none" else None
+    for column, kind in _FLOW_COLUMNS.items():
+        if kind != "str":
+            flows[column] = flows[column].astype(np.dtype(kind))
+    flows[list(_FLOW_COLUMNS)].to_parquet(new / "flows.parquet", index=False)
+    for name in ("samples", "queues"):
+        table = pd.read_csv(work / f"{name}.csv")
+        table.to_parquet(new / f"{name}.parquet", index=False)
+
+
+def _tuner(cell: Cell, work: Path) -> dict[str, Any]:
+    log = _maybe_text(work / "tuner.log") or ""
+    table: list[dict[str, Any]] = []
+    if cell.tuner.name == "tcpilot":
+        table = [
+            {"key": path.get("path"), "arm": arm.pop("name", None), **arm}
+            for path in _maybe_json(work / "tuner-paths.json") or []
+            for arm in path.get("arms", [])
+        ]
+    else:
+        table = _bpftune_rows(log)
+    return {
+        "name": cell.tuner.name,
+        "version": _maybe_text(work / "tuner-version"),
+        "log": log.splitlines()[-_LOG_LINES:],
+        "table": table,
+    }
+
+
+def _bpftune_rows(log: str) -> list[dict[str, Any]]:
+    from tcplab.pilot.summary import bpftune_table
+
+    rows: list[dict[str, Any]] = bpftune_table(log)
+    return rows
+
+
+def _sysctls(path: Path) -> dict[str, str]:
+    lines = (_maybe_text(path) or "").splitlines()
+    pairs = (line.partition(" = ") for line in lines)
+    return {key: " ".join(value.split()) for key, _, value in pairs if key}
+
+
+def _qdiscs(path: Path) -> list[dict[str, Any]]:
+    """tc's JSON of each namespace, a row per qdisc of a device of ours."""
+    found: list[dict[str, Any]] = []
+    for part in (_maybe_text(path) or "").split("@@ ")[1:]:
+        ns, _, raw = part.partition("\n")
+        for qdisc in json.loads(raw) if raw.strip() else []:
+            if qdisc.get("dev") != "lo":
+                found.append({"ns": ns, **qdisc})
+    return found
+
+
+def _commands(work: Path) -> dict[str, list[str]]:
+    """Exactly what was given to tc, by namespace."""
+    return {
+        path.name.removeprefix("tc-"): path.read_text().splitlines()
+        for path in sorted(work.glob("tc-*"))
+    }
+
+
+def _between(work: Path) -> float | None:
+    times = [_maybe_text(work / name) for name in ("started", "ended")]
+    if times[0] is None or times[1] is None:
+        return None
+    return round(float(times[1]) - float(times[0]), 2)
+
+
+def _maybe_text(path: Path) -> str | None:
+    return path.read_text(errors="replace").strip() if path.exists() else None
+
+
+def _maybe_json(path: Path) -> Any:
+    text = _maybe_text(path)
+    return json.loads(text) if text else None
+
+
+def _json(path: Path, content: Any) -> None:
+    path.write_text(json.dumps(content, indent=1) + "\n")

@@ -1,0 +1,1 @@
+"""Runs campaigns: jobs side by side, progress, resuming, scaling out."""

@@ -1,0 +1,169 @@
+"""Runs a campaign from a validated scenario to its report, or resumes one that was broken off."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from tcplab import metrics, report
+from tcplab.engine import here, need, vm
+from tcplab.engine.errors import EngineError
+from tcplab.engine.job import Job, Settings
+from tcplab.results import manifest
+from tcplab.run import plan
+from tcplab.run.local import Done
+from tcplab.run.progress import Reporter
+from tcplab.scenario import Scenario, load
+
+Runner = Callable[[list[list[Job]]], Iterator[Done]]
+CELLS_PER_BOOT = 8
+_LEAST_FREE_BYTES = 200_000_000
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a campaign ended."""
+
+    folder: Path
+    ok: int
+    rejected: int
+    failed: int
+    errors: list[str]
+
+
+def check(scenario: Scenario, settings: Settings) -> None:
+    """Raises EngineError with all that is missing, before anything is started."""
+    cells = [point.cell for point in scenario.points]
+    (here if settings.engine == "here" else vm).check(cells, settings)
+    programs = [settings.flowgen]
+    if any(need.needs_tcpilot(cell) for cell in cells):
+        programs.append(settings.tcpilot)
+    for program in programs:
+        if not Path(program).is_file():
+            raise EngineError(f"{program} is missing; run: cargo build --release")
+        if settings.engine == "vm" and Path(program).is_relative_to("/tmp"):
+            raise EngineError(f"{program}: the machine has a /tmp of its own; put it elsewhere")
+
+
+def start(scenario: Scenario, settings: Settings, out: Path, command: list[str]) -> Path:
+    """The directory of a new campaign, with its manifest."""
+    check(scenario, settings)
+    out = out.resolve()
+    if settings.engine == "vm" and out.is_relative_to("/tmp"):
+        raise EngineError(f"{out}: the machine has a /tmp of its own; give another --out")
+    _check_disk(out)
+    folder = manifest.create(out, scenario.name, datetime.now(UTC))
+    how = {
+        "engine": settings.engine,
+        "kernel_wanted": settings.kernel if settings.engine == "vm" else None,
+        "virtual_time": settings.virtual_time,
+    }
+    (folder / manifest.SCENARIO).write_text(scenario.source)
+    manifest.write(folder, manifest.content(scenario, command, how))
+    return folder
+
+
+def _check_disk(out: Path) -> None:
+    place = next(path for path in (out, *out.parents) if path.exists())
+    free = shutil.disk_usage(place).free
+    if free < _LEAST_FREE_BYTES:
+        raise EngineError(
+            f"{out}: {free / 1e6:.0f} MB are free, {_LEAST_FREE_BYTES / 1e6:.0f} MB are needed; "
+            "make room or give another --out"
+        )
+
+
+def scenario_of(folder: Path) -> Scenario:
+    """The scenario that a campaign was started with, validated again."""
+    found = manifest.read(folder)
+    copy = folder / manifest.SCENARIO
+    scenario = load(copy, found["quick"])
+    return Scenario(**{**scenario.__dict__, "name": found["campaign"]})
+
+
+def run(
+    scenario: Scenario,
+    settings: Settings,
+    folder: Path,
+    runner: Runner,
+    batch: int = CELLS_PER_BOOT,
+) -> Outcome:
+    """Runs what is not there yet.  Interrupted, it leaves a campaign that can be resumed."""
+    jobs = plan.jobs(scenario, folder, settings)
+    left = [job for job in jobs if not is_complete(job.place)]
+    for job in left:
+        # It failed before; its place shows when the new one is there.
+        shutil.rmtree(job.place, ignore_errors=True)
+    shutil.rmtree(folder / "work", ignore_errors=True)
+    _set_status(folder, "running")
+    errors: list[str] = []
+    try:
+        with Reporter(scenario.name, len(jobs), len(jobs) - len(left)) as reporter:
+            for done in runner(plan.batches(left, batch)):
+                _note(done, reporter, errors)
+    finally:
+        complete = all((job.place / "cell.json").exists() for job in jobs)
+        shutil.rmtree(folder / "work", ignore_errors=True)
+        _set_status(folder, "complete" if complete else "broken-off")
+    metrics.write_summary(folder)
+    report.write(folder)
+    states = [status(job.place) for job in jobs]
+    return Outcome(
+        folder,
+        states.count("ok"),
+        states.count("rejected"),
+        len(states) - states.count("ok") - states.count("rejected"),
+        errors,
+    )
+
+
+def _note(done: Done, reporter: Reporter, errors: list[str]) -> None:
+    place = done.job.place
+    state, why = status(place), done.error
+    if why:
+        errors.append(f"{done.job.id}: {why}")
+    elif state == "failed":
+        why = json.loads((place / "cell.json").read_text())["error"]
+        errors.append(f"{done.job.id}: {why}")
+    else:
+        if state == "rejected":
+            why = rejection(json.loads((place / "cell.json").read_text()))
+        metrics.write_cell(place)
+    reporter.cell(done.job.id, state, done.wall_s, why)
+
+
+def rejection(cell: dict[str, Any]) -> str:
+    """What of the calibration failed, in one line."""
+    bad = [
+        f"{name} {entry['measured']} instead of {entry['expected']}"
+        for name, entry in cell["calibration"].items()
+        if not entry["ok"]
+    ]
+    return "calibration: " + ", ".join(bad)
+
+
+def is_complete(place: Path) -> bool:
+    """A cell that failed is run again by a resumed campaign."""
+    return status(place) in ("ok", "rejected")
+
+
+def status(place: Path) -> str:
+    try:
+        return str(json.loads((place / "cell.json").read_text())["status"])
+    except (OSError, ValueError):
+        return "failed"
+
+
+def _set_status(folder: Path, state: str) -> None:
+    # On a full disk the old manifest stays; what is resumed goes by the cells.
+    with contextlib.suppress(OSError):
+        found = manifest.read(folder)
+        found["status"] = state
+        found["finished"] = None if state == "running" else manifest.stamp()
+        manifest.write(folder, found)

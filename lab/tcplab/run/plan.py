@@ -1,0 +1,59 @@
+"""The jobs of a campaign: every point and repetition, in random order."""
+
+from __future__ import annotations
+
+import random
+import re
+import zlib
+from pathlib import Path
+
+from tcplab.engine.job import Job, Settings
+from tcplab.scenario import Scenario
+
+_UNSAFE = re.compile(r"[^A-Za-z0-9_.]+")
+_MOST_ID = 120
+
+
+def jobs(scenario: Scenario, folder: Path, settings: Settings) -> list[Job]:
+    """The same for the same scenario and seed; the order is random, so that what drifts on a host
+    does not fall on neighbours of a sweep."""
+    found: list[Job] = []
+    for number, point in enumerate(scenario.points):
+        for repetition in range(scenario.top.repetitions):
+            identity = cell_id(number, point.labels, repetition)
+            found.append(
+                Job(
+                    id=identity,
+                    labels=point.labels,
+                    repetition=repetition,
+                    seed=_seed(scenario.top.seed, repetition),
+                    order=0,
+                    cell=point.cell.as_json(),
+                    folder=str(folder),
+                    settings=settings,
+                )
+            )
+    random.Random(scenario.top.seed).shuffle(found)
+    return [Job(**{**job.__dict__, "order": order}) for order, job in enumerate(found)]
+
+
+def cell_id(number: int, labels: dict[str, object], repetition: int) -> str:
+    """A folder's name that says what is in it."""
+    words = [_UNSAFE.sub("_", str(label)) for label in labels.values()]
+    return f"{number:04}-{'-'.join(words) or 'cell'}"[:_MOST_ID] + f".{repetition}"
+
+
+def _seed(base: int, repetition: int) -> int:
+    """Alike for all points: what is compared has the same sizes in the same order."""
+    return zlib.crc32(f"{base}/{repetition}".encode())
+
+
+def batches(jobs: list[Job], size: int) -> list[list[Job]]:
+    """Jobs that may share a machine, `size` to a boot.
+
+    A tuner keeps a machine for itself: it changes more of it than one network namespace.
+    """
+    alone = [job for job in jobs if job.cell["tuner"]["name"] != "none"]
+    rest = [job for job in jobs if job.cell["tuner"]["name"] == "none"]
+    together = [rest[start : start + size] for start in range(0, len(rest), size)]
+    return sorted([*together, *([job] for job in alone)], key=lambda batch: batch[0].order)

@@ -1,0 +1,141 @@
+"""Reads a scenario file, lays its quick form over it, multiplies its sweep, and validates every
+cell before anything is started."""
+
+from __future__ import annotations
+
+import copy
+import re
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tcplab.scenario import lines
+from tcplab.scenario.cells import read_cell
+from tcplab.scenario.errors import Place, Problem, ScenarioError, located
+from tcplab.scenario.fields import read
+from tcplab.scenario.model import Cell
+from tcplab.scenario.sweep import Axes, read_axes
+from tcplab.scenario.top import CELL_KEYS, Top, check_expect
+
+FOLDER = Path(__file__).parents[2] / "scenarios"
+
+
+@dataclass(frozen=True)
+class Point:
+    """One point of the sweep."""
+
+    labels: dict[str, Any]
+    cell: Cell
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A validated scenario."""
+
+    name: str
+    path: Path
+    source: str
+    quick: bool
+    top: Top
+    axes: dict[str, list[Any]]
+    points: tuple[Point, ...]
+    resolved: dict[str, Any]
+    """The file's content with the quick form laid over it."""
+
+
+def names() -> list[str]:
+    """The campaigns that come with the laboratory."""
+    return sorted(path.stem for path in FOLDER.glob("*.toml"))
+
+
+def find(name: str) -> Path:
+    """The file of a campaign's name, or of a path."""
+    path = Path(name)
+    if path.suffix == ".toml" or "/" in name:
+        if not path.is_file():
+            raise ScenarioError([f"{path}: there is no such file"])
+        return path
+    if name not in names():
+        raise ScenarioError([f"{name}: there is no such campaign; there are: {', '.join(names())}"])
+    return FOLDER / f"{name}.toml"
+
+
+def load(path: Path, quick: bool = False) -> Scenario:
+    """Raises ScenarioError with every problem found, each with file and line."""
+    try:
+        source = path.read_text()
+        raw = tomllib.loads(source)
+    except (OSError, UnicodeDecodeError) as problem:
+        raise ScenarioError([f"{path}: cannot be read: {problem}"]) from None
+    except tomllib.TOMLDecodeError as problem:
+        # Its text ends with "(at line N, column M)".
+        line = re.search(r"at line (\d+)", str(problem))
+        number = int(line[1]) if line else None
+        raise ScenarioError([located(path, number, f"no TOML: {problem}")]) from None
+    problems: list[Problem] = []
+    scenario = _read(path, source, raw, quick, problems)
+    if problems or scenario is None:
+        where = lines.index(source)
+        texts = [located(path, lines.line_of(where, p.place), p.text) for p in problems]
+        raise ScenarioError(list(dict.fromkeys(texts)))
+    return scenario
+
+
+def overlay(base: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
+    """`base` with the tables of `above` merged into it; other values replace."""
+    merged = copy.deepcopy(base)
+    for key, value in above.items():
+        if isinstance(value, dict) and isinstance(merged.get(key), dict):
+            merged[key] = overlay(merged[key], value)
+        else:
+            merged[key] = copy.deepcopy(value)
+    return merged
+
+
+def _read(
+    path: Path, source: str, raw: dict[str, Any], quick: bool, problems: list[Problem]
+) -> Scenario | None:
+    has_quick = "quick" in raw
+    quick_form = raw.pop("quick", {})
+    if not isinstance(quick_form, dict):
+        problems.append(Problem(("quick",), "quick: a table is expected"))
+        return None
+    if quick:
+        if not has_quick:
+            problems.append(Problem((), "there is no [quick] form; run it without --quick"))
+            return None
+        raw = overlay(raw, quick_form)
+    top = read(Top, {k: v for k, v in raw.items() if k not in CELL_KEYS}, (), problems)
+    axes = read_axes(raw.get("sweep", {}), problems)
+    if top is None or axes is None or problems:
+        return None
+    check_expect(top.expect, axes.values, problems)
+    points = _points(top, axes, raw, problems)
+    if problems:
+        return None
+    return Scenario(path.stem, path, source, quick, top, axes.labels(), tuple(points), raw)
+
+
+def _points(top: Top, axes: Axes, raw: dict[str, Any], problems: list[Problem]) -> list[Point]:
+    points = []
+    for combination in axes.combinations():
+        table = copy.deepcopy({key: raw[key] for key in CELL_KEYS if key in raw})
+        origins: dict[Place, Place] = {}
+        for choice in combination:
+            choice.apply(table, origins, problems)
+        if problems:
+            break
+        found: list[Problem] = []
+        cell = read_cell(top, table, found)
+        # What a sweep has set is wrong in the sweep's line, not where it was set.
+        problems += [Problem(_origin(p.place, origins), p.text) for p in found]
+        if cell is None or found:
+            break
+        labels = {choice.axis: choice.label for choice in combination}
+        points.append(Point(labels, cell))
+    return points
+
+
+def _origin(place: Place, origins: dict[Place, Place]) -> Place:
+    return origins.get(place, place)

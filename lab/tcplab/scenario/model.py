@@ -1,0 +1,172 @@
+"""One cell: everything that one run needs to know, resolved, immutable, without file or sweep.
+
+Rates are Mbit/s (10^6), times s or ms by their names.  A path is left - router - router - right:
+the sender is on the left, the bottleneck (rate and qdisc) between the routers, delay, jitter, loss
+and reordering on the far router's way to the right.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from tcplab.scenario.fields import checked, choice, flag, number, text
+
+QDISCS = ("pfifo", "codel", "fq_codel", "red", "pie", "sfq", "red_sfq", "cake", "fq")
+KINDS = ("bulk", "pareto", "request", "short")
+TUNERS = ("none", "tcpilot", "bpftune")
+PACKET_BYTES = 1514
+"""A full packet as a qdisc counts it, with its Ethernet header."""
+
+ABSENT = "none"
+"""A flow with this congestion control does not take part: the solo run of the others."""
+SYSTEM = "default"
+"""The system, or the tuner, chooses; the application does not."""
+
+_QUEUE = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*(packets|bytes|ms|bdp)\s*$")
+_NAME = re.compile(r"^[a-z0-9][a-z0-9_-]{0,14}$")
+
+
+def _queue(value: Any) -> str:
+    match = _QUEUE.match(value) if isinstance(value, str) else None
+    if not match or float(match[1]) <= 0:
+        raise ValueError(
+            f'{value!r} is no queue; write "100 packets", "64000 bytes", "50 ms" or "1 bdp"'
+        )
+    return str(value)
+
+
+def _name(value: Any) -> str:
+    if not isinstance(value, str) or not _NAME.match(value):
+        raise ValueError(f"{value!r} is no name: up to 15 of a-z, 0-9, - and _")
+    return value
+
+
+@dataclass(frozen=True)
+class Link:
+    """A path's bottleneck and what surrounds it."""
+
+    name: str = checked("bottleneck", _name)
+    rate_mbit: float | None = number(above=0, most=40_000)
+    """None: no shaping, the machine is the limit."""
+    rtt_ms: float = number(0.0, least=0, most=10_000)
+    """Round trip without any queue."""
+    jitter_ms: float = number(0.0, least=0, most=1_000)
+    loss_percent: float = number(0.0, least=0, below=100)
+    loss_burst_packets: float = number(1.0, least=1, most=1_000)
+    """Mean length of a burst of losses; 1: independent losses."""
+    reorder_percent: float = number(0.0, least=0, below=100)
+    queue: str = checked("1 bdp", _queue)
+    qdisc: str = choice("pfifo", *QDISCS)
+    ecn: bool = flag()
+    """The qdisc marks instead of dropping, and both ends negotiate ECN."""
+
+
+@dataclass(frozen=True)
+class Flow:
+    """Connections that are alike."""
+
+    name: str = checked(None, _name)
+    kind: str = choice("bulk", *KINDS)
+    cc: str = checked(SYSTEM, _name)
+    start_s: float = number(0.0, least=0, most=100_000)
+    duration_s: float | None = number(above=0, most=100_000)
+    """None: to the end."""
+    bytes: int | None = number(least=1, most=10**12, whole=True)
+    each_s: float | None = number(above=0, most=100_000)
+    """Length of each of several connections, one after the other."""
+    streams: int = number(1, least=1, most=1_000, whole=True)
+    """Connections side by side."""
+    stagger_s: float = number(0.0, least=0, most=1_000)
+    connections: int | None = number(least=1, most=1_000_000, whole=True)
+    """Connections in all, one after the other in each stream; None: as many as fit."""
+    gap_ms: float = number(0.0, least=0, most=100_000)
+    warmup: int = number(0, least=0, most=1_000_000, whole=True)
+    """So many connections at first do not count."""
+    extra_rtt_ms: float = number(0.0, least=0, most=10_000)
+    mptcp: bool = flag()
+    pareto_alpha: float = number(0.8, above=0, most=10)
+    pareto_scale_bytes: int = number(20_000, least=1, most=10**9, whole=True)
+    pareto_most_bytes: int | None = number(least=1, most=10**10, whole=True)
+    request_bytes: int = number(10_000, least=1, most=10**9, whole=True)
+    response_bytes: int = number(100, least=1, most=10**9, whole=True)
+    think_ms: float = number(0.0, least=0, most=100_000)
+    sample: bool = flag(True)
+
+
+@dataclass(frozen=True)
+class Tuner:
+    """What tunes the sender's host."""
+
+    name: str = choice("none", *TUNERS)
+    config: str = checked("", lambda value: str(value))
+    """tcpilot's configuration, as text."""
+    options: str = checked("", lambda value: str(value))
+    """Further options of bpftune."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change of a link while traffic runs; what is not given stays."""
+
+    at_s: float = number(None, least=0, most=100_000)
+    link: str = text(required=True)
+    rate_mbit: float | None = number(above=0, most=40_000)
+    rtt_ms: float | None = number(least=0, most=10_000)
+    jitter_ms: float | None = number(least=0, most=1_000)
+    loss_percent: float | None = number(least=0, below=100)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run."""
+
+    duration_s: float
+    sample_ms: int
+    drain_s: float
+    links: tuple[Link, ...]
+    flows: tuple[Flow, ...]
+    tuner: Tuner = field(default_factory=Tuner)
+    changes: tuple[Change, ...] = ()
+    sysctl: dict[str, str] = field(default_factory=dict)
+
+    def present(self) -> list[Flow]:
+        """Flows that take part."""
+        return [flow for flow in self.flows if flow.cc != ABSENT]
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def queue_bytes(link: Link) -> int:
+    """The queue's size in bytes, at least two full packets."""
+    match = _QUEUE.match(link.queue)
+    amount, unit = (float(match[1]), match[2]) if match else (1.0, "bdp")
+    bytes_per_ms = (link.rate_mbit or 0) * 125
+    size = {
+        "packets": amount * PACKET_BYTES,
+        "bytes": amount,
+        "ms": amount * bytes_per_ms,
+        "bdp": amount * bytes_per_ms * link.rtt_ms,
+    }[unit]
+    return max(round(size), 2 * PACKET_BYTES)
+
+
+def queue_packets(link: Link) -> int:
+    """The queue's size in full packets."""
+    return max(round(queue_bytes(link) / PACKET_BYTES), 2)
+
+
+def cell_from_json(raw: dict[str, Any]) -> Cell:
+    """The inverse of `Cell.as_json`; for cells that were validated before."""
+    return Cell(
+        duration_s=raw["duration_s"],
+        sample_ms=raw["sample_ms"],
+        drain_s=raw["drain_s"],
+        links=tuple(Link(**link) for link in raw["links"]),
+        flows=tuple(Flow(**flow) for flow in raw["flows"]),
+        tuner=Tuner(**raw["tuner"]),
+        changes=tuple(Change(**change) for change in raw["changes"]),
+        sysctl=dict(raw["sysctl"]),
+    )

@@ -1,0 +1,1 @@
+"""Traffic: what flowgen is told, and what it says."""

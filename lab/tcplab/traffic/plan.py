@@ -1,0 +1,104 @@
+"""A cell's flows as flowgen's plan (crates/flowgen/src/play/plan.rs): a pure function of the cell
+and its seed."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from tcplab.engine import topology
+from tcplab.scenario.model import SYSTEM, Cell, Flow
+
+PORT = 5201
+SHORT_ANSWER_BYTES = 128
+NETNS = "/run/netns"
+
+
+def plan(cell: Cell, seed: int) -> dict[str, Any]:
+    """Everything that flowgen needs to know of the measured time."""
+    generator = random.Random(seed)
+    queues = [
+        {
+            "link": link.name,
+            "netns": f"{NETNS}/r1",
+            "device": topology.bottleneck_device(i),
+            "handle": topology.QDISC_HANDLE,
+        }
+        for i, link in enumerate(cell.links)
+    ]
+    changes = [
+        {"at_s": at_s, "netns": netns, "tc": line}
+        for at_s, netns, line in topology.change_lines(cell)
+    ]
+    serve = {
+        "netns": f"{NETNS}/right",
+        "listen": f"0.0.0.0:{PORT}",
+        "short_bytes": SHORT_ANSWER_BYTES,
+        "mptcp": any(flow.mptcp for flow in cell.flows),
+    }
+    return {
+        "duration_s": cell.duration_s,
+        "sample_ms": cell.sample_ms,
+        "drain_s": cell.drain_s,
+        "flows": [_group(cell, flow, generator) for flow in cell.present()],
+        "serve": serve,
+        "queues": queues,
+        "changes": changes,
+        "links": {topology.sender_address(i): link.name for i, link in enumerate(cell.links)},
+    }
+
+
+def _group(cell: Cell, flow: Flow, generator: random.Random) -> dict[str, Any]:
+    end_s = flow.start_s + flow.duration_s if flow.duration_s else cell.duration_s
+    return {
+        "name": flow.name,
+        "to": f"{topology.destination(cell, flow)}:{PORT}",
+        "cc": None if flow.cc == SYSTEM else flow.cc,
+        "mptcp": flow.mptcp,
+        "start_s": flow.start_s,
+        "end_s": end_s,
+        "streams": flow.streams,
+        "stagger_s": flow.stagger_s,
+        "gap_ms": flow.gap_ms,
+        "connections": _connections(flow),
+        "warmup": flow.warmup,
+        "sample": flow.sample and flow.kind != "short",
+        "work": _work(flow, generator),
+    }
+
+
+def _connections(flow: Flow) -> int | None:
+    if flow.connections is None and flow.bytes:
+        return flow.streams
+    return flow.connections
+
+
+def _work(flow: Flow, generator: random.Random) -> dict[str, Any]:
+    match flow.kind:
+        case "pareto":
+            return {"kind": "sized", "bytes": pareto_sizes(flow, generator)}
+        case "request":
+            return {
+                "kind": "exchange",
+                "request_bytes": flow.request_bytes,
+                "response_bytes": flow.response_bytes,
+                "think_ms": flow.think_ms,
+            }
+        case "short":
+            return {"kind": "short", "answer_bytes": SHORT_ANSWER_BYTES}
+    if flow.bytes:
+        return {"kind": "sized", "bytes": [flow.bytes]}
+    return {"kind": "timed", "seconds": flow.each_s}
+
+
+def pareto_sizes(flow: Flow, generator: random.Random) -> list[int]:
+    """Sizes by inversion, scale·u^(-1/alpha), cut: with alpha below 1 the mean is infinite."""
+    count = flow.connections or 1_000
+    most = flow.pareto_most_bytes or 10**10
+    return [
+        min(
+            round(flow.pareto_scale_bytes * (1 - generator.random()) ** (-1 / flow.pareto_alpha)),
+            most,
+        )
+        for _ in range(count)
+    ]

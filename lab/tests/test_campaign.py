@@ -1,0 +1,83 @@
+"""Directories, order and batches of a campaign, without running it."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from tcplab.cli.main import main
+from tcplab.engine.job import Settings
+from tcplab.results import manifest
+from tcplab.run import plan
+from tcplab.run.progress import duration
+from tcplab.scenario import find, load
+
+SETTINGS = Settings("vm", "6.12", True, "/bin/flowgen", "/bin/tcpilot", 60)
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+
+
+def test_directories_are_never_used_twice_and_latest_names_the_newest(tmp_path: Path) -> None:
+    first = manifest.create(tmp_path, "bbr", NOW)
+    second = manifest.create(tmp_path, "bbr", NOW)
+    assert (first.name, second.name) == ("bbr-20260102T030405Z", "bbr-20260102T030405Z-2")
+    assert (tmp_path / "latest").readlink() == Path(second.name)
+
+
+def test_jobs_are_the_same_for_the_same_seed_and_in_random_order(tmp_path: Path) -> None:
+    scenario = load(find("fairness"), quick=True)
+    jobs = plan.jobs(scenario, tmp_path, SETTINGS)
+    assert jobs == plan.jobs(scenario, tmp_path, SETTINGS)
+    assert [job.order for job in jobs] == list(range(14))
+    assert [job.id for job in jobs] != sorted(job.id for job in jobs)
+    # Points are compared with each other, so they get the same random sizes.
+    assert len({job.seed for job in jobs}) == 1
+
+
+def test_tuners_have_a_machine_of_their_own(tmp_path: Path) -> None:
+    jobs = plan.jobs(load(find("choice"), quick=True), tmp_path, SETTINGS)
+    batches = plan.batches(jobs, 8)
+    assert sorted(len(batch) for batch in batches) == [1, 1, 4]
+    assert {job.id for batch in batches for job in batch} == {job.id for job in jobs}
+
+
+def test_manifest_says_where_it_came_from(tmp_path: Path) -> None:
+    scenario = load(find("bbr"), quick=True)
+    found = manifest.content(scenario, ["tcplab", "run", "bbr"], {"engine": "vm"})
+    manifest.write(tmp_path, found)
+    assert manifest.read(tmp_path) == json.loads(json.dumps(found))
+    assert found["axes"] == {"case": ["loss", "bloat"], "cc": ["cubic", "bbr"]}
+    assert found["scenario_toml"] == scenario.source and found["quick"] is True
+    assert {"numpy", "pandas", "pyarrow"} <= set(found["packages"])
+
+
+def test_commands_refuse_what_is_wrong(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    bad = tmp_path / "bad.toml"
+    bad.write_text('title = "x"\n[[link]]\nrate = 3\n[[flow]]\nname = "a"\n')
+    for arguments, status, text in [
+        (["check", str(bad)], 2, f"{bad}:3: unknown key 'rate'; did you mean 'rate_mbit'?"),
+        (["run", "nothing"], 2, "there is no such campaign"),
+        (["run"], 2, "name a campaign"),
+        (["run", "bbr", "--resume", str(tmp_path)], 2, "name a campaign"),
+        (["run", "--resume", str(tmp_path)], 1, "there is no campaign to resume"),
+        (["run", "bbr", "--engine", "here", "--virtual-time"], 1, "needs --engine vm"),
+    ]:
+        assert main(arguments) == status, arguments
+        assert text in capsys.readouterr().err
+    assert not Path("results").exists()
+
+
+def test_list_names_every_campaign(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["list", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert {"fairness", "mptcp"} <= {row["name"] for row in rows}
+    assert all(row["cells"] >= row["quick_cells"] > 0 for row in rows)
+
+
+def test_time_left_is_said_as_people_say_it() -> None:
+    assert [duration(s) for s in (40, 65, 3900)] == ["40 s", "1 min", "1 h 05 min"]

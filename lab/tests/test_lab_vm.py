@@ -1,0 +1,293 @@
+"""The laboratory end to end, in real machines: every qdisc and kind of traffic, and every way a run
+can go wrong.  Needs the emulator, cargo's release build (or $TCPLAB_BINARIES), and, for the engine
+`here` and the full disk, root."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+pytestmark = pytest.mark.vm
+
+ONE = """\
+title = "one"
+duration_s = 1
+
+[[link]]
+rate_mbit = 10
+rtt_ms = 10
+queue = "50 packets"
+
+[[flow]]
+name = "bulk"
+cc = "cubic"
+"""
+SEVERAL = (
+    ONE
+    + """
+[sweep.cc]
+set = "flow.bulk.cc"
+values = ["reno", "cubic", "bbr", "vegas"]
+"""
+)
+
+
+@pytest.fixture
+def out() -> Iterator[Path]:
+    # The machine has a /tmp of its own.
+    with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="tcplab-test-") as folder:
+        yield Path(folder)
+
+
+def command(out: Path, text: str, *options: str) -> list[str]:
+    path = out / "scenario.toml"
+    path.write_text(text)
+    return [*tcplab(), "run", str(path), "--out", str(out / "results"), "--json", *options]
+
+
+def tcplab() -> list[str]:
+    return [sys.executable, "-m", "tcplab"]
+
+
+def binaries() -> list[str]:
+    folder = os.environ.get("TCPLAB_BINARIES")
+    return ["--binaries", folder] if folder else []
+
+
+def run(
+    out: Path, text: str, *options: str, status: int = 0
+) -> tuple[dict[str, Any], subprocess.CompletedProcess[str]]:
+    line = command(out, text, *binaries(), *options)
+    answer = subprocess.run(line, capture_output=True, text=True, timeout=900)
+    assert answer.returncode == status, answer.stderr
+    return (json.loads(answer.stdout) if answer.stdout else {}), answer
+
+
+def cells(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(p.read_text()) for p in sorted(folder.glob("cells/*/cell.json"))]
+
+
+def processes(mark: Path) -> list[str]:
+    """Command lines that name a folder, other than ours."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            line = path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        if str(mark) in line:
+            found.append(line)
+    return found
+
+
+def assert_nothing_left(out: Path) -> None:
+    deadline = time.monotonic() + 20
+    while processes(out) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert processes(out) == []
+    assert list(out.glob("results/*/work")) == []
+
+
+def test_every_qdisc_carries_every_kind_of_traffic(out: Path) -> None:
+    flows = """
+[[flow]]
+name = "request"
+kind = "request"
+cc = "cubic"
+think_ms = 20
+
+[[flow]]
+name = "pareto"
+kind = "pareto"
+cc = "bbr"
+streams = 4
+connections = 40
+pareto_scale_bytes = 200
+pareto_most_bytes = 20000
+
+[[flow]]
+name = "short"
+kind = "short"
+streams = 2
+gap_ms = 50
+
+[sweep.qdisc]
+set = "link.bottleneck.qdisc"
+values = ["pfifo", "codel", "fq_codel", "red", "pie", "sfq", "red_sfq", "cake", "fq"]
+"""
+    outcome, _ = run(out, ONE.replace("= 1\n", "= 2\n", 1) + flows, "--batch", "9")
+    assert (outcome["ok"], outcome["rejected"], outcome["failed"]) == (9, 0, 0)
+    folder = Path(outcome["folder"])
+    for cell in cells(folder):
+        place = folder / "cells" / cell["id"]
+        table = pd.read_parquet(place / "flows.parquet")
+        assert table["error"].isna().all(), table["error"].dropna().unique()
+        assert set(table["group"]) == {"bulk", "request", "pareto", "short"}
+        assert (table["group"] == "pareto").sum() == 40
+        assert table.loc[table["group"] == "pareto", "cc_used"].eq("bbr").all()
+        assert table.loc[table["group"] != "bulk", "fct_s"].notna().all()
+        bulk = table[table["group"] == "bulk"].iloc[0]
+        assert bulk["bytes"] > 100_000 and bulk["cc_used"] == "cubic"
+        queues = pd.read_parquet(place / "queues.parquet")
+        kind = {"red_sfq": "red"}.get(cell["labels"]["qdisc"], cell["labels"]["qdisc"])
+        assert set(queues["qdisc"]) == {kind}
+        assert queues["sent_bytes"].is_monotonic_increasing and len(queues) >= 20
+        samples = pd.read_parquet(place / "samples.parquet")
+        assert samples["srtt_us"].max() > 10_000
+    manifest = json.loads((folder / "manifest.json").read_text())
+    assert manifest["status"] == "complete" and manifest["engine"] == "vm"
+    assert (out / "results" / "latest").resolve() == folder
+    assert_nothing_left(out)
+
+
+def test_path_is_what_the_scenario_says_and_changes_when_it_says(out: Path) -> None:
+    text = ONE.replace("duration_s = 1", "duration_s = 6").replace(
+        "rtt_ms = 10", "rtt_ms = 30\njitter_ms = 2\nloss_percent = 1\nloss_burst_packets = 3"
+    )
+    change = '[[change]]\nat_s = 3\nlink = "bottleneck"\nrate_mbit = 2\nloss_percent = 0\n'
+    outcome, _ = run(out, text.replace('"cubic"', '"bbr"') + change)
+    assert outcome["ok"] == 1
+    (cell,) = cells(Path(outcome["folder"]))
+    assert abs(cell["calibration"]["idle_rtt_ms"]["measured"] - 30) < 4
+    queues = pd.read_parquet(Path(outcome["folder"]) / "cells" / cell["id"] / "queues.parquet")
+    rate = queues.set_index("t_s")["sent_bytes"].diff() * 8 / 0.1 / 1e6
+    assert rate.loc[1:3].median() > 8 and rate.loc[4:6].median() == pytest.approx(2, rel=0.1)
+
+
+def test_mptcp_uses_both_links(out: Path) -> None:
+    link = '[[link]]\nname = "two"\nrate_mbit = 5\nrtt_ms = 10\nqueue = "50 packets"\n'
+    text = ONE.replace("duration_s = 1", "duration_s = 5") + "mptcp = true\n" + link
+    outcome, _ = run(out, text)
+    folder = Path(outcome["folder"]) / "cells" / "0000-cell.0"
+    flows = pd.read_parquet(folder / "flows.parquet")
+    assert flows["bytes"].sum() * 8 / 5 / 1e6 > 11
+    samples = pd.read_parquet(folder / "samples.parquet")
+    assert set(samples["link"].dropna()) == {"bottleneck", "two"}
+
+
+def test_a_module_that_the_kernel_lacks_is_named_before_anything_starts(out: Path) -> None:
+    _, answer = run(out, ONE.replace("cubic", "lola"), status=1)
+    assert "has no module tcp_lola; take another --kernel" in answer.stderr
+    assert not (out / "results").exists()
+
+
+def test_a_machine_that_does_not_boot_fails_its_cell_with_the_reason(out: Path) -> None:
+    outcome, _ = run(out, ONE, "--timeout", "0.5", status=1)
+    assert outcome["failed"] == 1
+    assert "timed out after 0.5 s while booting" in outcome["errors"][0]
+    (cell,) = cells(Path(outcome["folder"]))
+    assert cell["status"] == "failed" and cell["error"] in outcome["errors"][0]
+    assert_nothing_left(out)
+
+
+def start_and_wait_for_a_cell(out: Path) -> subprocess.Popen[str]:
+    line = command(out, SEVERAL, *binaries(), "--batch", "1")
+    process = subprocess.Popen(line, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 300
+    while not list(out.glob("results/*/cells/*/cell.json")):
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.1)
+    return process
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_run_that_is_broken_off_leaves_nothing_and_resumes(
+    out: Path, number: signal.Signals
+) -> None:
+    process = start_and_wait_for_a_cell(out)
+    process.send_signal(number)
+    process.wait(timeout=60)
+    assert process.returncode == {2: 130, 15: 143, 9: -9}[number]
+    deadline = time.monotonic() + 20
+    while processes(out) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert processes(out) == []
+    (folder,) = out.glob("results/scenario-*")
+    if number != signal.SIGKILL:
+        assert json.loads((folder / "manifest.json").read_text())["status"] == "broken-off"
+    before = {
+        cell["id"]: (folder / "cells" / cell["id"] / "cell.json").stat().st_mtime_ns
+        for cell in cells(folder)
+    }
+    assert 1 <= len(before) < 4
+    line = [*tcplab(), "run", "--resume", str(folder), "--json", *binaries()]
+    answer = subprocess.run(line, capture_output=True, text=True, timeout=600)
+    assert answer.returncode == 0, answer.stderr
+    assert json.loads(answer.stdout)["ok"] == 4
+    after = {
+        cell["id"]: (folder / "cells" / cell["id"] / "cell.json").stat().st_mtime_ns
+        for cell in cells(folder)
+    }
+    assert len(after) == 4 and before.items() <= after.items()
+    assert json.loads((folder / "manifest.json").read_text())["status"] == "complete"
+    assert_nothing_left(out)
+
+
+def test_a_full_disk_is_one_line_and_the_cells_before_it_stay(out: Path) -> None:
+    line = command(out, SEVERAL, *binaries(), "--batch", "1")
+    disk = out / "results"
+    disk.mkdir()
+    script = (
+        f'mount -t tmpfs -o size=220m tmpfs {disk}; "$@" & child=$!; '
+        f"until ls {disk}/*/cells/*/cell.json >/dev/null 2>&1; do sleep 0.1; done; "
+        f"cat /dev/zero >{disk}/full 2>/dev/null; wait $child; status=$?; "
+        f"ls -d {disk}/*/cells/* {disk}/*/work 2>/dev/null >&2; exit $status"
+    )
+    answer = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", script, "sh", *line],
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert answer.returncode == 1
+    assert "No space left on device" in answer.stderr
+    assert "Traceback" not in answer.stderr
+    listed = [line for line in answer.stderr.splitlines() if line.startswith(str(disk))]
+    assert any("/cells/" in line for line in listed)
+    assert not any(line.endswith("/work") for line in listed)
+
+
+def test_too_little_room_is_refused_before_anything_starts(out: Path) -> None:
+    disk = out / "results"
+    disk.mkdir()
+    script = f'mount -t tmpfs -o size=10m tmpfs {disk}; "$@"; status=$?; ls {disk}; exit $status'
+    answer = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", script, "sh", *command(out, ONE, *binaries())],
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert answer.returncode == 1 and answer.stdout == ""
+    assert "10 MB are free, 200 MB are needed" in answer.stderr
+
+
+def test_a_cluster_of_two_workers_gives_what_one_process_gives(out: Path) -> None:
+    outcome, _ = run(out, SEVERAL, "--scheduler", "local", "--jobs", "2", "--batch", "2")
+    assert outcome["ok"] == 4
+    folder = Path(outcome["folder"])
+    assert {cell["labels"]["cc"] for cell in cells(folder)} == {"reno", "cubic", "bbr", "vegas"}
+    assert (folder / "summary.json").exists()
+    assert_nothing_left(out)
+
+
+def test_here_runs_without_a_machine_or_says_what_is_missing(out: Path) -> None:
+    plain = ONE.replace("rtt_ms = 10\n", "")
+    outcome, _ = run(out, plain, "--engine", "here")
+    (cell,) = cells(Path(outcome["folder"]))
+    assert cell["kernel"] == os.uname().release and cell["engine"] == "here"
+    flows = pd.read_parquet(Path(outcome["folder"]) / "cells" / cell["id"] / "flows.parquet")
+    assert flows["bytes"].sum() * 8 / 1e6 == pytest.approx(9.5, rel=0.1)
+    _, answer = run(out, plain.replace("cubic", "nothing"), "--engine", "here", status=1)
+    assert "lacks: congestion control nothing; use --engine vm" in answer.stderr
+    assert_nothing_left(out)

@@ -1,0 +1,179 @@
+"""Scenario files: what is read, and what is refused with file and line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tcplab.scenario import ScenarioError, find, load, names
+from tcplab.scenario.lines import index, line_of
+from tcplab.scenario.load import overlay
+from tcplab.scenario.model import Link, queue_bytes, queue_packets
+
+GOOD = """\
+title = "two flows"
+duration_s = 10
+
+[[link]]
+rate_mbit = 10
+rtt_ms = 20
+queue = "1 bdp"
+
+[[flow]]
+name = "first"
+cc = "cubic"
+
+[[flow]]
+name = "second"
+cc = "bbr"
+
+[sweep.qdisc]
+set = "link.bottleneck.qdisc"
+values = ["pfifo", "fq_codel"]
+"""
+
+
+def problems(tmp_path: Path, text: str, quick: bool = False) -> list[str]:
+    path = tmp_path / "bad.toml"
+    path.write_text(text)
+    with pytest.raises(ScenarioError) as caught:
+        load(path, quick)
+    return [line.removeprefix(f"{path}:") for line in caught.value.lines]
+
+
+def good(tmp_path: Path, text: str = GOOD, quick: bool = False):
+    path = tmp_path / "good.toml"
+    path.write_text(text)
+    return load(path, quick)
+
+
+def test_sweep_multiplies_and_labels_points(tmp_path: Path) -> None:
+    scenario = good(tmp_path, GOOD + '[sweep.cc]\nset = "flow.first.cc"\nvalues = ["reno", "bic"]')
+    assert [point.labels for point in scenario.points] == [
+        {"qdisc": "pfifo", "cc": "reno"},
+        {"qdisc": "pfifo", "cc": "bic"},
+        {"qdisc": "fq_codel", "cc": "reno"},
+        {"qdisc": "fq_codel", "cc": "bic"},
+    ]
+    assert scenario.points[3].cell.links[0].qdisc == "fq_codel"
+    assert scenario.points[3].cell.flows[0].cc == "bic"
+
+
+def test_symmetric_axes_give_each_pair_once_and_the_solo_runs(tmp_path: Path) -> None:
+    text = GOOD.partition("[sweep")[0] + (
+        '[sweep]\nsymmetric = ["a", "b"]\n'
+        'a = { set = "flow.first.cc", values = ["reno", "bic", "bbr"] }\n'
+        'b = { set = "flow.second.cc", first = ["none"], values_of = "a" }\n'
+    )
+    pairs = [tuple(point.labels.values()) for point in good(tmp_path, text).points]
+    assert len(pairs) == 6 + 3
+    assert ("bic", "none") in pairs and ("reno", "bbr") in pairs
+    assert ("bbr", "reno") not in pairs
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        (
+            "rate_mbit = 10",
+            "rate_mbti = 10",
+            "5: unknown key 'rate_mbti'; did you mean 'rate_mbit'?",
+        ),
+        ("rate_mbit = 10", "rate_mbit = 0", "5: rate_mbit: 0 is impossible: it must be above 0"),
+        ("rate_mbit = 10", "rate_mbit = -3", "5: rate_mbit: -3 is impossible"),
+        ("rate_mbit = 10", "rate_mbit = 1e9", "5: rate_mbit: 1e+09 is impossible: it must be at"),
+        ("rate_mbit = 10", 'rate_mbit = "10"', "5: rate_mbit: a number is expected, not '10'"),
+        ("rtt_ms = 20", "rtt_ms = true", "6: rtt_ms: a number is expected, not True"),
+        ('"1 bdp"', '"1 bpd"', "7: queue: '1 bpd' is no queue; write"),
+        ("rtt_ms = 20", "rtt_ms = 0", "7: queue: '1 bdp' needs rtt_ms above 0"),
+        ('name = "second"', 'name = "first"', "13: flow 'first' is there twice"),
+        ("duration_s = 10", "duration_s = 0", "2: duration_s: 0 is impossible"),
+        ('title = "two flows"', 'titel = "x"', "1: unknown key 'titel'; did you mean 'title'?"),
+        ('cc = "bbr"', "loss = 3", "15: unknown key 'loss'"),
+        ('cc = "bbr"', "start_s = 11", "15: start_s: 11 is not before duration_s, 10"),
+        ('cc = "bbr"', "mptcp = true", "15: mptcp: it needs two [[link]]"),
+        (
+            '"fq_codel"',
+            '"fq_cobel"',
+            "17: qdisc: 'fq_cobel' is not known; did you mean 'fq_codel'?",
+        ),
+        ("link.bottleneck.q", "link.botleneck.q", "17: qdisc: there is no link 'botleneck'; did"),
+        ("link.bottleneck.q", "lnk.bottleneck.q", "17: qdisc: 'lnk.bottleneck.qdisc' cannot be"),
+        ("[sweep.qdisc]", "[swep.qdisc]", "17: unknown key 'swep'; did you mean 'sweep'?"),
+        ('title = "two flows"', "title = ", "1: no TOML"),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_line(
+    tmp_path: Path, old: str, new: str, expected: str
+) -> None:
+    text = GOOD.replace(old, new, 1)
+    assert text != GOOD
+    found = problems(tmp_path, text)
+    assert any(line.startswith(expected) for line in found), found
+
+
+def test_every_problem_is_reported_at_once(tmp_path: Path) -> None:
+    text = GOOD.replace("rate_mbit = 10", "rate_mbit = 0").replace('cc = "bbr"', "xyz = 1")
+    found = problems(tmp_path, text)
+    assert len(found) == 2 and found[0].startswith("5:") and found[1].startswith("15:")
+
+
+def test_expectations_are_checked_for_form(tmp_path: Path) -> None:
+    text = GOOD + '[[expect]]\nmetric = "jain"\nwhere = { qdsic = "pfifo" }\nlow = 2\nhigh = 1\n'
+    found = problems(tmp_path, text)
+    assert any("did you mean 'qdisc'" in line for line in found)
+    assert any("2 is above high, 1" in line for line in found)
+
+
+def test_quick_form_replaces_lists_and_keeps_the_rest(tmp_path: Path) -> None:
+    text = GOOD + '[quick]\nduration_s = 5\nsweep.qdisc.values = ["pie"]\n'
+    scenario = good(tmp_path, text, quick=True)
+    assert [point.labels for point in scenario.points] == [{"qdisc": "pie"}]
+    assert scenario.points[0].cell.duration_s == 5
+    assert scenario.points[0].cell.links[0].rate_mbit == 10
+    assert problems(tmp_path, GOOD, quick=True) == [
+        " there is no [quick] form; run it without --quick"
+    ]
+
+
+def test_overlay_leaves_its_base_alone() -> None:
+    base = {"a": {"b": [1], "c": 2}}
+    assert overlay(base, {"a": {"b": [3]}}) == {"a": {"b": [3], "c": 2}}
+    assert base == {"a": {"b": [1], "c": 2}}
+
+
+def test_lines_of_nested_tables_are_found() -> None:
+    lines = index('a = 1\n[[x]]\nk = 1\n[[x]]\n"q.r" = 2\n[y.z]\nk = 3\n')
+    assert lines["x", 1, "q.r"] == 5
+    assert lines["y", "z", "k"] == 7
+    assert line_of(lines, ("x", 0, "nothing")) == 2
+    assert line_of(lines, ("nowhere",)) is None
+
+
+@pytest.mark.parametrize(
+    ("queue", "size_bytes"),
+    [("100 packets", 151_400), ("64000 bytes", 64_000), ("50 ms", 62_500), ("2 bdp", 50_000)],
+)
+def test_queues_are_sized_by_their_unit(queue: str, size_bytes: int) -> None:
+    assert queue_bytes(Link(rate_mbit=10, rtt_ms=20, queue=queue)) == size_bytes
+
+
+def test_a_queue_holds_two_packets_at_least() -> None:
+    assert queue_packets(Link(rate_mbit=0.1, rtt_ms=1, queue="1 bdp")) == 2
+
+
+def test_campaigns_are_good_in_both_forms() -> None:
+    wanted = {"bbr", "choice", "fairness", "fct", "mptcp", "rtt-fairness", "short"}
+    assert wanted <= set(names())
+    for name in names():
+        full, quick = load(find(name)), load(find(name), quick=True)
+        assert full.top.scale and quick.top.scale
+        assert len(quick.points) * quick.top.repetitions <= len(full.points) * full.top.repetitions
+
+
+def test_unknown_campaigns_are_refused() -> None:
+    with pytest.raises(ScenarioError, match=r"fairnes: there is no such campaign; there are: bbr"):
+        find("fairnes")
+    with pytest.raises(ScenarioError, match=r"nothing\.toml: there is no such file"):
+        find("nothing.toml")

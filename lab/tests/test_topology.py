@@ -1,0 +1,126 @@
+"""What a cell becomes: commands, plan and script, without running them."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tcplab.engine import need, script, topology
+from tcplab.scenario.model import Cell, Change, Flow, Link, Tuner
+from tcplab.traffic.plan import pareto_sizes, plan
+
+LINK = Link(rate_mbit=10, rtt_ms=20, queue="2 bdp")
+FLOW = Flow(name="a", cc="cubic")
+
+
+def cell(link: Link = LINK, *flows: Flow, changes: tuple[Change, ...] = ()) -> Cell:
+    return Cell(10, 100, 1, (link,), flows or (FLOW,), changes=changes)
+
+
+def test_rate_and_queue_are_on_the_bottleneck_and_delay_behind_it() -> None:
+    assert topology.tc_lines(cell()) == {
+        "r1": [
+            "qdisc add dev b0 root handle 1: tbf rate 10000000bit burst 3028 limit 50000",
+            "qdisc add dev b0 parent 1:1 handle 10: pfifo limit 33",
+        ],
+        "r2": ["qdisc add dev f0x0 root handle 30: netem limit 100000 delay 20ms"],
+    }
+
+
+def test_each_round_trip_time_has_a_branch_of_its_own() -> None:
+    far = Flow(name="b", cc="cubic", extra_rtt_ms=80)
+    lines = topology.tc_lines(cell(LINK, FLOW, far))["r2"]
+    assert [line.partition("delay ")[2] for line in lines] == ["20ms", "100ms"]
+    to = [group["to"] for group in plan(cell(LINK, FLOW, far), 1)["flows"]]
+    assert to == ["10.1.10.2:5201", "10.1.11.2:5201"]
+
+
+@pytest.mark.parametrize(
+    ("qdisc", "expected"),
+    [
+        ("codel", "codel limit 33 noecn"),
+        ("fq_codel", "fq_codel limit 33 noecn"),
+        ("pie", "pie limit 33 noecn"),
+        ("sfq", "sfq limit 33"),
+        ("fq", "fq limit 33 flow_limit 33"),
+        (
+            "red",
+            "red limit 50000 min 8333 max 25000 avpkt 1000 burst 14 probability 0.1 "
+            "bandwidth 10000000bit",
+        ),
+    ],
+)
+def test_qdiscs_have_the_queue_as_their_limit(qdisc: str, expected: str) -> None:
+    link = Link(rate_mbit=10, rtt_ms=20, queue="2 bdp", qdisc=qdisc)
+    assert topology.bottleneck_lines(link, "b0")[1] == (
+        f"qdisc add dev b0 parent 1:1 handle 10: {expected}"
+    )
+
+
+def test_cake_shapes_by_itself_and_red_sfq_is_red_above_sfq() -> None:
+    cake = Link(rate_mbit=10, rtt_ms=20, qdisc="cake")
+    (line,) = topology.bottleneck_lines(cake, "b0")
+    assert "root handle 10: cake bandwidth 10000000bit" in line
+    both = topology.bottleneck_lines(Link(rate_mbit=10, rtt_ms=20, qdisc="red_sfq"), "b0")
+    assert [line.split()[7] for line in both] == ["tbf", "red", "sfq"] or "sfq" in both[2]
+
+
+def test_bursts_have_the_asked_mean_and_share() -> None:
+    arguments = topology.netem_arguments(Link(loss_percent=2, loss_burst_packets=4), 0)
+    enter, leave = (float(word.rstrip("%")) / 100 for word in arguments.split()[2:4])
+    assert 1 / leave == pytest.approx(4)
+    assert enter / (enter + leave) == pytest.approx(0.02)
+
+
+def test_changes_touch_only_what_they_change() -> None:
+    changes = (
+        Change(at_s=2, link="bottleneck", rate_mbit=5),
+        Change(at_s=4, link="bottleneck", rtt_ms=40),
+    )
+    lines = topology.change_lines(cell(LINK, FLOW, changes=changes))
+    assert [(at_s, ns, line.split()[1]) for at_s, ns, line in lines] == [
+        (2, "r1", "change"),
+        (4, "r2", "replace"),
+    ]
+    assert "rate 5000000bit" in lines[0][2] and "delay 40ms" in lines[1][2]
+
+
+def test_modules_are_those_of_algorithms_and_qdiscs() -> None:
+    link = Link(rate_mbit=10, rtt_ms=20, qdisc="red_sfq")
+    flows = (Flow(name="a", cc="bic"), Flow(name="b", cc="none"), Flow(name="c", cc="cubic"))
+    found = need.modules(cell(link, *flows))
+    assert found == ("tcp_bic", "sch_netem", "sch_red", "sch_sfq", "sch_tbf", "veth")
+
+
+def test_plan_leaves_absent_flows_out_and_the_default_to_the_system() -> None:
+    flows = (Flow(name="a", cc="none"), Flow(name="b"))
+    (group,) = plan(cell(LINK, *flows), 1)["flows"]
+    assert group["name"] == "b" and group["cc"] is None
+
+
+def test_pareto_sizes_are_seeded_cut_and_of_the_asked_law() -> None:
+    flow = Flow(
+        name="p",
+        kind="pareto",
+        connections=20_000,
+        pareto_alpha=0.8,
+        pareto_scale_bytes=1_000,
+        pareto_most_bytes=10**6,
+    )
+    sizes = pareto_sizes(flow, random.Random(7))
+    assert sizes == pareto_sizes(flow, random.Random(7))
+    assert min(sizes) >= 1_000 and max(sizes) == 10**6
+    # P(size > 10 scale) = 10^-0.8
+    assert sum(size > 10_000 for size in sizes) / len(sizes) == pytest.approx(0.1585, abs=0.01)
+
+
+def test_script_is_shell_for_every_tuner(tmp_path: Path) -> None:
+    for name in ("none", "tcpilot", "bpftune"):
+        one = Cell(10, 100, 1, (LINK,), (FLOW,), tuner=Tuner(name=name))
+        programs = script.Programs(Path("/bin/flowgen"), Path("/bin/tcpilot"), tmp_path)
+        text = script.files(one, 1, programs)[script.SCRIPT]
+        answer = subprocess.run(["sh", "-n"], input=text, text=True, capture_output=True)
+        assert (answer.returncode, answer.stderr) == (0, "")
