@@ -15,6 +15,13 @@
 #define TP_INLINE static inline __attribute__((always_inline))
 #endif
 
+/* A function that the verifier looks at once, knowing nothing of its arguments. */
+#ifdef __bpf__
+#define TP_GLOBAL __attribute__((noinline))
+#else
+#define TP_GLOBAL static inline
+#endif
+
 #define TP_USEC_PER_SEC 1000000ULL
 #define TP_USEC_PER_MSEC 1000ULL
 #define TP_SSTHRESH_MAX 0x7fffffffU /* "no threshold yet" */
