@@ -27,7 +27,8 @@ TP_INLINE __s64 olia_alpha(const struct tp_coupled *c, const struct tp_subflow *
 	__u32 paths = 0, largest = 0, collected = 0, most = 0;
 	__u64 best = 0;
 
-	for (int i = 0; i < TP_SUBFLOWS; i++) {
+	TP_EACH_SUBFLOW(i)
+	{
 		const struct tp_subflow *s = &c->sub[i];
 
 		if (!s->id)
@@ -36,7 +37,8 @@ TP_INLINE __s64 olia_alpha(const struct tp_coupled *c, const struct tp_subflow *
 		most = tp_max(most, s->cwnd);
 		best = tp_max64(best, olia_quality(s));
 	}
-	for (int i = 0; i < TP_SUBFLOWS; i++) {
+	TP_EACH_SUBFLOW(i)
+	{
 		const struct tp_subflow *s = &c->sub[i];
 
 		if (!s->id)

@@ -43,7 +43,7 @@ TP_INLINE __u32 wvegas_alpha(const struct tp_coupled *c, const struct tp_subflow
 {
 	__u64 sum = 0;
 
-	for (int i = 0; i < TP_SUBFLOWS; i++)
+	TP_EACH_SUBFLOW(i)
 		if (c->sub[i].id)
 			sum += c->sub[i].extra;
 	return tp_max(sum ? own->extra * WVEGAS_TOTAL_ALPHA / sum : WVEGAS_TOTAL_ALPHA,

@@ -15,6 +15,14 @@
 #define TP_STEP_SHIFT 20 /* of steps: parts of a packet */
 #define TP_STEP_ONE (1LL << TP_STEP_SHIFT)
 
+/* The verifier follows a loop that is not unrolled once for each turn, not for each way through. */
+#ifdef __clang__
+#define TP_EACH_SUBFLOW(i)                                                                         \
+	_Pragma("clang loop unroll(disable)") for (int i = 0; i < TP_SUBFLOWS; i++)
+#else
+#define TP_EACH_SUBFLOW(i) for (int i = 0; i < TP_SUBFLOWS; i++)
+#endif
+
 struct tp_subflow {
 	__u64 id; /* 0: none */
 	__u64 extra; /* the algorithm's own */
@@ -44,7 +52,8 @@ TP_INLINE struct tp_rates tp_rates_of(const struct tp_coupled *c)
 {
 	struct tp_rates r = {};
 
-	for (int i = 0; i < TP_SUBFLOWS; i++) {
+	TP_EACH_SUBFLOW(i)
+	{
 		const struct tp_subflow *s = &c->sub[i];
 
 		if (!s->id)

@@ -60,10 +60,11 @@ static __always_inline struct tp_subflow *tp_own_subflow(struct tp_coupled *c, s
 {
 	__u64 id = (__u64)sk;
 
-	for (int i = 0; i < TP_SUBFLOWS; i++)
+	TP_EACH_SUBFLOW(i)
 		if (c->sub[i].id == id)
 			return &c->sub[i];
-	for (int i = 0; i < TP_SUBFLOWS; i++) {
+	TP_EACH_SUBFLOW(i)
+	{
 		if (c->sub[i].id)
 			continue;
 		c->sub[i] = (struct tp_subflow){.id = id};
