@@ -18,34 +18,65 @@ TP_INLINE __u64 olia_quality(const struct tp_subflow *s)
 	return l * l / tp_max(s->rtt_us, 1);
 }
 
+/* The best quality of all paths. */
+TP_GLOBAL __u64 olia_best(const struct tp_coupled *c)
+{
+	__u64 best = 0;
+
+	if (!c)
+		return 0;
+	TP_EACH_SUBFLOW(i)
+	if (c->sub[i].id)
+		best = tp_max64(best, olia_quality(&c->sub[i]));
+	return best;
+}
+
+/* The largest window of all paths. */
+TP_GLOBAL __u32 olia_largest(const struct tp_coupled *c)
+{
+	__u32 most = 0;
+
+	if (!c)
+		return 0;
+	TP_EACH_SUBFLOW(i)
+	if (c->sub[i].id)
+		most = tp_max(most, c->sub[i].cwnd);
+	return most;
+}
+
+/* How many paths there are; have the largest window; are best and have not (a byte each). */
+TP_GLOBAL __u32 olia_counts(const struct tp_coupled *c, __u32 most, __u64 best)
+{
+	__u32 counts = 0;
+
+	if (!c)
+		return 0;
+	TP_EACH_SUBFLOW(i)
+	{
+		const struct tp_subflow *s = &c->sub[i];
+
+		if (!s->id)
+			continue;
+		counts += 1;
+		if (s->cwnd == most)
+			counts += 1 << 8;
+		else if (olia_quality(s) == best)
+			counts += 1 << 16;
+	}
+	return counts;
+}
+
 /*
  * alpha, in parts of a packet: moves window from the paths with the largest
  * window to those that are best and have not the largest.
  */
 TP_INLINE __s64 olia_alpha(const struct tp_coupled *c, const struct tp_subflow *own)
 {
-	__u32 paths = 0, largest = 0, collected = 0, most = 0;
-	__u64 best = 0;
+	__u64 best = olia_best(c);
+	__u32 most = olia_largest(c);
+	__u32 counts = olia_counts(c, most, best);
+	__u32 paths = counts & 0xff, largest = counts >> 8 & 0xff, collected = counts >> 16;
 
-	TP_EACH_SUBFLOW(i)
-	{
-		const struct tp_subflow *s = &c->sub[i];
-
-		if (!s->id)
-			continue;
-		paths++;
-		most = tp_max(most, s->cwnd);
-		best = tp_max64(best, olia_quality(s));
-	}
-	TP_EACH_SUBFLOW(i)
-	{
-		const struct tp_subflow *s = &c->sub[i];
-
-		if (!s->id)
-			continue;
-		largest += s->cwnd == most;
-		collected += s->cwnd != most && olia_quality(s) == best;
-	}
 	if (!collected || !paths)
 		return 0;
 	if (own->cwnd == most)
