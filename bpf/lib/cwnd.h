@@ -22,6 +22,12 @@
 #define TP_GLOBAL static inline
 #endif
 
+/*
+ * Makes the compiler read the state again.  The verifier does not know what is
+ * in a socket, so that the ways which led here become one for it.
+ */
+#define TP_FORGET() asm volatile("" ::: "memory")
+
 #define TP_USEC_PER_SEC 1000000ULL
 #define TP_USEC_PER_MSEC 1000ULL
 #define TP_SSTHRESH_MAX 0x7fffffffU /* "no threshold yet" */
