@@ -9,6 +9,7 @@
 #ifndef TCPILOT_KERNEL_H
 #define TCPILOT_KERNEL_H
 
+#include <stdbool.h>
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
@@ -25,6 +26,24 @@
 #define RTAX_CC_ALGO 16 /* linux/rtnetlink.h; metrics are counted from 1 */
 #define DST_METRICS_FLAGS 3UL
 #define DST_METRICS_REFCOUNTED 2UL /* the route has metrics of its own */
+/* enum tcp_ca_state, linux/tcp.h */
+#define TCP_CA_Open 0
+#define TCP_CA_Disorder 1
+#define TCP_CA_CWR 2
+#define TCP_CA_Recovery 3
+#define TCP_CA_Loss 4
+/* enum tcp_ca_event */
+#define CA_EVENT_TX_START 0
+#define CA_EVENT_CWND_RESTART 1
+#define CA_EVENT_COMPLETE_CWR 2
+#define CA_EVENT_LOSS 3
+#define CA_EVENT_ECN_NO_CE 4
+#define CA_EVENT_ECN_IS_CE 5
+/* tcp_congestion_ops.flags: ask for ECN in the SYN, and set ECT on every segment */
+#define TCP_CONG_NEEDS_ECN 2
+/* sock.sk_pacing_status: pace by a timer of TCP's own unless a qdisc does */
+#define SK_PACING_NONE 0
+#define SK_PACING_NEEDED 1
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
@@ -90,22 +109,78 @@ struct sock {
 	struct dst_entry *sk_dst_cache;
 	int sk_err;
 	struct sock_cgroup_data sk_cgrp_data;
+	unsigned long sk_pacing_rate; /* bytes per second */
+	unsigned long sk_max_pacing_rate;
+	__u32 sk_pacing_status;
+	unsigned int sk_gso_max_size;
+	__u8 sk_pacing_shift;
 };
 
 struct inet_sock {
 	struct sock sk;
 };
 
+struct rate_sample {
+	__u64 prior_mstamp;
+	__u32 prior_delivered;
+	__s32 delivered;
+	__s32 delivered_ce;
+	long interval_us;
+	long rtt_us;
+	int losses;
+	__u32 acked_sacked;
+	__u32 prior_in_flight;
+	bool is_app_limited;
+	bool is_ack_delayed;
+};
+
+struct ack_sample {
+	__u32 pkts_acked;
+	__s32 rtt_us;
+	__u32 in_flight;
+};
+
+/*
+ * The loader (crates/kernel/src/cc) reads and writes the first four members, by
+ * their offsets here: it clears what the kernel does not know, and moves
+ * cong_control_2 to cong_control where that takes two arguments.
+ */
 struct tcp_congestion_ops {
-	__u32 key;
+	void (*cwnd_event_tx_start)(struct sock *sk); /* from 7.1 */
+	void (*cong_control)(struct sock *sk, __u32 ack, int flag, const struct rate_sample *rs);
+	void (*cong_control_2)(struct sock *sk, const struct rate_sample *rs); /* before 6.10 */
 	char name[16];
+	__u32 key;
+	__u32 flags;
+	__u32 (*ssthresh)(struct sock *sk);
+	void (*cong_avoid)(struct sock *sk, __u32 ack, __u32 acked);
+	void (*set_state)(struct sock *sk, __u8 new_state);
+	void (*cwnd_event)(struct sock *sk, int event);
+	void (*in_ack_event)(struct sock *sk, __u32 flags);
+	void (*pkts_acked)(struct sock *sk, const struct ack_sample *sample);
+	__u32 (*min_tso_segs)(struct sock *sk);
+	__u32 (*undo_cwnd)(struct sock *sk);
+	__u32 (*sndbuf_expand)(struct sock *sk);
+	void (*init)(struct sock *sk);
+	void (*release)(struct sock *sk);
 };
 
 struct inet_connection_sock {
 	struct inet_sock icsk_inet;
 	const struct tcp_congestion_ops *icsk_ca_ops;
+	void *icsk_ulp_data;
 	__u8 icsk_ca_state : 5, icsk_ca_initialized : 1, icsk_ca_setsockopt : 1,
 	    icsk_ca_dst_locked : 1;
+	__u8 icsk_retransmits;
+	struct {
+		__u8 pending;
+	} icsk_ack;
+	__u64 icsk_ca_priv[13]; /* the congestion control's own */
+};
+
+/* Of a TCP connection that is a subflow of an MPTCP connection. */
+struct mptcp_subflow_context {
+	__u32 token;
 };
 
 struct minmax_sample {
@@ -134,8 +209,33 @@ struct tcp_sock {
 	__u8 chrono_type : 2; /* 0 while nothing is under way */
 	__u32 chrono_start;   /* ticks, of what is under way now */
 	__u32 chrono_stat[3]; /* ticks: busy, limited by receive window, by send buffer */
+	__u8 is_cwnd_limited : 1;
 	__u8 ecn_flags;
 	__u8 bpf_sock_ops_cb_flags;
+	bool is_mptcp;
+	/* read by congestion controls only */
+	__u32 snd_nxt;
+	__u32 rcv_nxt;
+	__u32 snd_cwnd_cnt;
+	__u32 snd_cwnd_clamp;
+	__u32 snd_cwnd_stamp;
+	__u32 prior_cwnd;
+	__u32 max_packets_out;
+	__u32 packets_out;
+	__u32 sacked_out;
+	__u32 lost_out;
+	__u32 retrans_out;
+	__u32 lost;
+	__u32 delivered;
+	__u32 delivered_ce;
+	__u32 app_limited;
+	__u32 mdev_us;
+	__u64 tcp_mstamp;      /* us, of the segment being processed */
+	__u64 tcp_wstamp_ns;   /* earliest departure of the next segment */
+	__u64 tcp_clock_cache; /* ns, of the last look at the clock */
+	__u64 delivered_mstamp;
+	__u64 first_tx_mstamp;
+	__u64 bytes_sent;
 };
 
 struct bpf_iter_meta {

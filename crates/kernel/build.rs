@@ -1,7 +1,13 @@
-//! Compiles the BPF programs and generates their skeletons. Nothing of the running kernel is used.
+//! Compiles the BPF programs: a skeleton for the pilot, an object for each congestion control.
+//! Nothing of the running kernel is used.
 #![allow(clippy::expect_used, reason = "a build script reports by panicking")]
 
-use std::{env, path::PathBuf};
+use std::{
+    env,
+    fmt::Write as _,
+    fs,
+    path::{Path, PathBuf},
+};
 
 use libbpf_cargo::SkeletonBuilder;
 
@@ -10,17 +16,50 @@ fn main() {
         PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("../../bpf");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
     println!("cargo:rerun-if-changed={}", bpf.display());
-    // <asm/types.h> is in the compiler's multiarch folder, which -target bpf does not look into.
-    let arch = env::var("CARGO_CFG_TARGET_ARCH").expect("cargo sets it");
-    SkeletonBuilder::new()
-        .source(bpf.join("pilot/pilot.bpf.c"))
-        .clang_args([
-            "-mcpu=v3", // atomics with a result, kernel 5.12
-            "-Wall",
-            "-Werror",
-            "-I",
-            &format!("/usr/include/{arch}-linux-gnu"),
-        ])
+    compiler(&bpf.join("pilot/pilot.bpf.c"))
         .build_and_generate(out.join("pilot.skel.rs"))
         .expect("clang compiles bpf/pilot (apt-get install clang libelf-dev linux-libc-dev)");
+    congestion_controls(&bpf.join("cc"), &out);
+}
+
+fn compiler(source: &Path) -> SkeletonBuilder {
+    // <asm/types.h> is in the compiler's multiarch folder, which -target bpf does not look into.
+    let arch = env::var("CARGO_CFG_TARGET_ARCH").expect("cargo sets it");
+    let mut builder = SkeletonBuilder::new();
+    builder.source(source).clang_args([
+        "-mcpu=v3", // atomics with a result, kernel 5.12
+        "-Wall",
+        "-Werror",
+        "-I",
+        &format!("/usr/include/{arch}-linux-gnu"),
+    ]);
+    builder
+}
+
+/// Writes `cc_objects.rs`: the list of (name, object) for every bpf/cc/<name>.bpf.c.
+fn congestion_controls(dir: &Path, out: &Path) {
+    let files = fs::read_dir(dir).expect("bpf/cc is there").flatten();
+    let mut names: Vec<String> = files
+        .filter_map(|f| {
+            let name = f.file_name().into_string().ok()?;
+            Some(name.strip_suffix(".bpf.c")?.to_owned())
+        })
+        .collect();
+    names.sort();
+    let mut list = String::from("&[\n");
+    for name in &names {
+        let object = out.join(format!("{name}.bpf.o"));
+        compiler(&dir.join(format!("{name}.bpf.c")))
+            .obj(&object)
+            .build()
+            .expect("clang compiles bpf/cc");
+        writeln!(
+            list,
+            "({name:?}, include_bytes!({:?})),",
+            object.display().to_string()
+        )
+        .expect("a string takes everything");
+    }
+    list.push(']');
+    fs::write(out.join("cc_objects.rs"), list).expect("OUT_DIR is writable");
 }

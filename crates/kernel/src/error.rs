@@ -44,6 +44,72 @@ pub enum Error {
         /// The kernel's answer.
         source: libbpf_rs::Error,
     },
+    /// The kernel cannot run congestion controls in BPF.
+    #[error("this kernel has no struct_ops for congestion controls")]
+    NoStructOps,
+    /// None of that name comes with tcpilot.
+    #[error("tcpilot has no congestion control {0}")]
+    NoSuchCc(String),
+    /// A file with a congestion control cannot be read.
+    #[error("{}: {source}", path.display())]
+    CcFile {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// An object is no congestion control that was built with bpf/lib/cc.h.
+    #[error("{0} holds no congestion control built with lib/cc.h")]
+    CcObject(String),
+    /// The kernel refused a congestion control, most likely the verifier.
+    #[error("the kernel refused {name}: {source}")]
+    CcLoad {
+        /// The name or file asked for.
+        name: String,
+        /// The kernel's answer.
+        source: libbpf_rs::Error,
+    },
+    /// The kernel verified it but did not register it.
+    #[error("cannot register {name}: {source}")]
+    CcRegister {
+        /// Its name.
+        name: String,
+        /// The kernel's answer.
+        source: libbpf_rs::Error,
+    },
+    /// The name is registered already.
+    #[error("{0} is loaded already")]
+    CcTaken(String),
+    /// An update has another name than what it shall replace.
+    #[error("{new} cannot replace {old}")]
+    CcName {
+        /// What is registered.
+        old: String,
+        /// What the new object calls itself.
+        new: String,
+    },
+    /// A name that no pinned registration has.
+    #[error("{0} was not loaded by `tcpilot cc load`")]
+    CcNotPinned(String),
+    /// Its pin is gone, and it is registered still.
+    #[error("{0} is still registered: a process holds it")]
+    CcStillThere(String),
+    /// A connection with it did not carry its data.
+    #[error("a loopback connection with {name} failed: {source}")]
+    CcVerify {
+        /// The algorithm.
+        name: String,
+        /// What went wrong.
+        source: io::Error,
+    },
+    /// A file in the BPF file system.
+    #[error("{}: {source}", path.display())]
+    Pin {
+        /// The file.
+        path: PathBuf,
+        /// The kernel's answer.
+        source: io::Error,
+    },
     /// A system call failed.
     #[error("{action}: {source}")]
     System {
@@ -67,7 +133,23 @@ impl Error {
                 "give --cgroup a directory of the cgroup v2 hierarchy (see /proc/mounts)"
             }
             Error::AlreadyAttached(_) => "stop the other one first, or choose another --cgroup",
-            Error::Load(_) => {
+            Error::NoStructOps => {
+                "boot a kernel with CONFIG_BPF_JIT and CONFIG_DEBUG_INFO_BTF, 5.13 or newer"
+            }
+            Error::NoSuchCc(_) => "`tcpilot cc list` shows what there is",
+            Error::CcFile { .. } => "give the path of a compiled object (.bpf.o)",
+            Error::CcObject(_) => "docs/own-algorithm.md shows how to build one",
+            Error::CcTaken(_) => "unload it first, or put a new version in its place by --update",
+            Error::CcName { .. } => "load it beside the other",
+            Error::CcNotPinned(_) => {
+                "stop the daemon or the `cc load --foreground` that holds it; the kernel's own stay"
+            }
+            Error::CcStillThere(_) => "stop that process",
+            Error::CcVerify { .. } => "is lo up in this namespace? ip link set lo up",
+            Error::Pin { .. } => {
+                "mount a BPF file system: mount -t bpf bpf /sys/fs/bpf; or use --foreground"
+            }
+            Error::Load(_) | Error::CcLoad { .. } | Error::CcRegister { .. } => {
                 "run with RUST_LOG=libbpf=debug for the verifier's log, and report it with the kernel's version"
             }
             Error::Attach { .. } => {

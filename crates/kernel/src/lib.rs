@@ -1,12 +1,14 @@
-//! The only crate that knows libbpf: what this kernel can do, and the pilot's programs and maps.
+//! The only crate that knows libbpf: what this kernel can do, the pilot's programs and maps, and the
+//! congestion controls.
 //!
-//! Everything is attached by links that the process owns: when it goes, by whatever cause, the kernel
-//! detaches. Nothing is pinned.
+//! The pilot is attached by links that the process owns: when it goes, by whatever cause, the kernel
+//! detaches. Nothing of it is pinned. Congestion controls are pinned where a user asks for it, see [`cc`].
 
 mod error;
 mod pilot;
 mod socket;
 
+pub mod cc;
 pub mod host;
 
 pub use error::Error;

@@ -363,7 +363,7 @@ fn read_iterator(link_fd: i32) -> Result<Vec<u8>, Error> {
     Ok(bytes)
 }
 
-fn program_info(fd: i32) -> Option<bpf_prog_info> {
+pub(crate) fn program_info(fd: i32) -> Option<bpf_prog_info> {
     let mut info = bpf_prog_info::default();
     let mut len = size_of::<bpf_prog_info>() as u32;
     // SAFETY: info is writable for len bytes.

@@ -42,21 +42,28 @@ pub fn load_algorithm(name: &str) -> Result<AlgorithmSource, Error> {
         action: "open a TCP socket",
         source,
     })?;
+    Ok(match set_algorithm(socket.as_raw_fd(), name) {
+        Ok(()) => AlgorithmSource::Loaded,
+        Err(_) => AlgorithmSource::Missing,
+    })
+}
+
+/// Sets a socket's congestion control, as an application may.
+pub(crate) fn set_algorithm(socket: i32, name: &str) -> io::Result<()> {
     // SAFETY: name's bytes are readable for the length given; the kernel copies them.
     let result = unsafe {
         libc::setsockopt(
-            socket.as_raw_fd(),
+            socket,
             libc::IPPROTO_TCP,
             libc::TCP_CONGESTION,
             name.as_ptr().cast(),
             name.len() as libc::socklen_t,
         )
     };
-    Ok(if result == 0 {
-        AlgorithmSource::Loaded
-    } else {
-        AlgorithmSource::Missing
-    })
+    if result != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
 }
 
 /// The cookie of this process's network namespace (SO_NETNS_COOKIE, kernel 5.14), as paths are keyed.

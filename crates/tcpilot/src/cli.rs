@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use tcpilot_kernel::cc::DEFAULT_BPFFS;
 
 /// Where the daemon keeps things unless told otherwise.
 pub const DEFAULT_SOCKET: &str = "/run/tcpilot/tcpilot.sock";
@@ -43,7 +44,7 @@ pub enum Command {
     Explain(ExplainArgs),
     /// A live view of the paths; q or Ctrl-C leaves
     Top(SocketArgs),
-    /// The congestion controls of this kernel
+    /// Congestion controls: the kernel's, and ours for any kernel; needs no daemon
     Cc {
         /// What about them.
         #[command(subcommand)]
@@ -125,12 +126,53 @@ pub struct ExplainArgs {
 /// About congestion controls.
 #[derive(Debug, Subcommand)]
 pub enum CcCommand {
-    /// List them: registered, or loadable as a module; which is the default
+    /// List the kernel's and ours: loaded or not, sockets using each, what each is good for
     List {
         /// For scripts: JSON instead of a table
         #[arg(long)]
         json: bool,
+        /// BPF file system with what `cc load` pinned
+        #[arg(long, value_name = "DIR", default_value = DEFAULT_BPFFS)]
+        bpffs: PathBuf,
     },
+    /// Register some of ours, or objects of your own, so that sockets can choose them
+    ///
+    /// Each is verified by the kernel, and by a loopback connection that carries data. It stays until
+    /// it is unloaded or the host boots: a file in the BPF file system keeps it.
+    Load(LoadArgs),
+    /// Take back what `cc load` registered; refuses while sockets use it
+    Unload(UnloadArgs),
+}
+
+/// What to load, and how it is kept.
+#[derive(Debug, Args)]
+pub struct LoadArgs {
+    /// As `cc list` names them, or files: ./mine.bpf.o
+    #[arg(value_name = "NAME", required = true)]
+    pub names: Vec<String>,
+    /// Keep them for as long as this process runs, instead of pinning them
+    #[arg(long, conflicts_with = "update")]
+    pub foreground: bool,
+    /// Put a new version in the place of a loaded one; connections keep the old one until they end
+    #[arg(long)]
+    pub update: bool,
+    /// BPF file system to pin in
+    #[arg(long, value_name = "DIR", default_value = DEFAULT_BPFFS)]
+    pub bpffs: PathBuf,
+}
+
+/// What to unload.
+#[derive(Debug, Args)]
+pub struct UnloadArgs {
+    /// As `cc list` names them
+    #[arg(value_name = "NAME", required = true)]
+    pub names: Vec<String>,
+    /// Also while sockets use it; they keep it until they close
+    #[arg(long)]
+    pub force: bool,
+    /// BPF file system that they were pinned in
+    #[arg(long, value_name = "DIR", default_value = DEFAULT_BPFFS)]
+    pub bpffs: PathBuf,
 }
 
 /// About the configuration.

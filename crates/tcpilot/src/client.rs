@@ -8,12 +8,9 @@ use std::{
 
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
-use tcpilot_kernel::host;
 
 use crate::{
-    cli::{
-        AskArgs, CcCommand, ConfigCommand, DEFAULT_CONFIG, ExplainArgs, StateArgs, StateCommand,
-    },
+    cli::{AskArgs, ConfigCommand, DEFAULT_CONFIG, ExplainArgs, StateArgs, StateCommand},
     config::Config,
     daemon,
     failure::{Failure, Kind},
@@ -78,46 +75,6 @@ pub fn flows(args: &AskArgs) -> Result<(), Failure> {
 pub fn explain(args: &ExplainArgs) -> Result<(), Failure> {
     let request = Request::Explain(args.address.to_canonical());
     ask_and_show::<Explanation>(&args.ask, &request, table::explanation)
-}
-
-/// A congestion control of this kernel.
-#[derive(Debug, PartialEq, Serialize)]
-struct Algorithm {
-    name: String,
-    /// `registered`, or `module` when it could be loaded.
-    state: &'static str,
-    /// Whether new connections of this namespace get it unless somebody chooses.
-    default: bool,
-}
-
-/// `tcpilot cc …`
-///
-/// # Errors
-/// One line.
-pub fn cc(command: &CcCommand) -> Result<(), Failure> {
-    let CcCommand::List { json } = command;
-    let default = host::default_algorithm();
-    let registered = host::registered_algorithms();
-    let modules = host::loadable_algorithms();
-    let loadable = modules.into_iter().filter(|m| !registered.contains(m));
-    let all: Vec<Algorithm> = registered
-        .iter()
-        .map(|name| (name.clone(), "registered"))
-        .chain(loadable.map(|name| (name, "module")))
-        .map(|(name, state)| Algorithm {
-            default: Some(&name) == default.as_ref(),
-            name,
-            state,
-        })
-        .collect();
-    show(&all, *json, |all| {
-        all.iter()
-            .map(|a| {
-                let default = if a.default { "  default" } else { "" };
-                format!("{:<16}{}{default}\n", a.name, a.state)
-            })
-            .collect()
-    })
 }
 
 /// `tcpilot config …`

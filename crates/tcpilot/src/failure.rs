@@ -56,8 +56,8 @@ impl From<tcpilot_kernel::Error> for Failure {
         use tcpilot_kernel::Error as E;
         let kind = match &error {
             E::Privileges(_) => Kind::NotPermitted,
-            E::NoBtf | E::NoCgroup2 => Kind::Unsupported,
-            E::Cgroup { .. } => Kind::Usage,
+            E::NoBtf | E::NoCgroup2 | E::NoStructOps => Kind::Unsupported,
+            E::Cgroup { .. } | E::NoSuchCc(_) | E::CcFile { .. } => Kind::Usage,
             E::AlreadyAttached(_) => Kind::Running,
             _ => Kind::Failed,
         };

@@ -1,5 +1,6 @@
 //! tcpilot: an autopilot for Linux TCP. The binary is a thin shell around this library.
 
+pub mod cc;
 pub mod cli;
 pub mod client;
 pub mod config;

@@ -4,6 +4,7 @@ use std::{io::IsTerminal, process::ExitCode};
 
 use clap::{CommandFactory, Parser};
 use tcpilot::{
+    cc,
     cli::{Cli, Command},
     client, daemon,
     failure::Failure,
@@ -46,7 +47,7 @@ fn dispatch(command: &Command) -> Result<(), Failure> {
         Command::Flows(args) => client::flows(args),
         Command::Explain(args) => client::explain(args),
         Command::Top(args) => live::top(args),
-        Command::Cc { command } => client::cc(command),
+        Command::Cc { command } => cc::run(command),
         Command::Config { command } => client::config(command),
         Command::State { command } => client::state(command),
         Command::Completions { shell } => {

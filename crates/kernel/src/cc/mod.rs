@@ -1,0 +1,182 @@
+//! Congestion controls as BPF struct_ops: what there is, loading, registering, updating, removing.
+//!
+//! A registration lives in one of two ways. *Held*: by a link of this process, and gone with it (the
+//! daemon's arms, `cc load --foreground`). *Pinned*: by a file in a BPF file system, until it is
+//! unloaded or the host boots (`cc load`). Connections keep the algorithm they have until they end,
+//! whatever becomes of its registration. Before 6.4 there are no links: a registration outlives a
+//! process that is killed.
+
+mod catalog;
+mod object;
+mod users;
+mod verify;
+
+use std::{
+    fs, io,
+    os::fd::AsFd,
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use libbpf_rs::{Link, MapCore, MapHandle};
+
+use crate::{Error, host};
+pub use catalog::{About, PREFIX, describe, ours};
+pub use object::{Loaded, Variant};
+pub use users::sockets_by_algorithm;
+pub use verify::verify;
+
+/// Where registrations are pinned unless told otherwise: in systemd's BPF file system.
+pub const DEFAULT_BPFFS: &str = "/sys/fs/bpf";
+
+/// A registration that ends with this value.
+pub struct Held {
+    link: Link,
+    loaded: Loaded,
+}
+
+impl Held {
+    /// Registers.
+    ///
+    /// # Errors
+    /// [`Error::CcRegister`], [`Error::CcTaken`].
+    pub fn register(mut loaded: Loaded) -> Result<Held, Error> {
+        if is_registered(loaded.name()) {
+            return Err(Error::CcTaken(loaded.name().to_owned()));
+        }
+        let link = loaded.attach()?;
+        Ok(Held { link, loaded })
+    }
+
+    /// The name it is registered under.
+    pub fn name(&self) -> &str {
+        self.loaded.name()
+    }
+
+    /// What was loaded.
+    pub fn loaded(&self) -> &Loaded {
+        &self.loaded
+    }
+
+    /// Lets a file keep the registration.
+    ///
+    /// # Errors
+    /// [`Error::Pin`].
+    pub fn pin(mut self, bpffs: &Path) -> Result<(), Error> {
+        let path = pin_path(bpffs, self.name());
+        let fail = |source| Error::Pin {
+            path: path.clone(),
+            source,
+        };
+        let dir = path.parent().unwrap_or(bpffs);
+        fs::create_dir_all(dir).map_err(fail)?;
+        // Without links this descriptor is the map's, and the map is what gets pinned.
+        self.link
+            .pin(&path)
+            .map_err(|e| fail(io::Error::other(e.to_string())))?;
+        self.link.disconnect();
+        Ok(())
+    }
+
+    /// Puts a new version in place; connections that are open keep the old one.
+    ///
+    /// # Errors
+    /// [`Error::CcName`] when it has another name, or as [`Held::register`].
+    pub fn update(self, mut new: Loaded) -> Result<Held, Error> {
+        check_name(self.name(), &new)?;
+        if !new.has_links() {
+            drop(self.link);
+            return Held::register(new);
+        }
+        new.replace(self.link.as_fd())?;
+        Ok(Held {
+            link: self.link,
+            loaded: new,
+        })
+    }
+}
+
+fn check_name(old: &str, new: &Loaded) -> Result<(), Error> {
+    if new.name() == old {
+        return Ok(());
+    }
+    Err(Error::CcName {
+        old: old.to_owned(),
+        new: new.name().to_owned(),
+    })
+}
+
+/// Whether the kernel knows the name now.
+pub fn is_registered(name: &str) -> bool {
+    host::registered_algorithms().iter().any(|n| n == name)
+}
+
+fn pin_path(bpffs: &Path, name: &str) -> PathBuf {
+    bpffs.join("tcpilot").join(name)
+}
+
+/// Whether a file keeps the registration of this name.
+pub fn is_pinned(bpffs: &Path, name: &str) -> bool {
+    pin_path(bpffs, name).exists()
+}
+
+/// The names that files keep registered.
+pub fn pinned(bpffs: &Path) -> Vec<String> {
+    let entries = fs::read_dir(bpffs.join("tcpilot"));
+    let names = entries.into_iter().flatten().flatten();
+    names
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .collect()
+}
+
+/// Puts a new version in the place of a pinned one; connections that are open keep the old one.
+///
+/// # Errors
+/// [`Error::CcNotPinned`], or as for loading.
+pub fn update_pinned(bpffs: &Path, mut new: Loaded) -> Result<(), Error> {
+    let name = new.name().to_owned();
+    if !is_pinned(bpffs, &name) {
+        return Err(Error::CcNotPinned(name));
+    }
+    if !new.has_links() {
+        remove_pinned(bpffs, &name)?;
+        return Held::register(new)?.pin(bpffs);
+    }
+    let path = pin_path(bpffs, &name);
+    let link = Link::open(&path).map_err(|e| Error::Pin {
+        path,
+        source: io::Error::other(e.to_string()),
+    })?;
+    new.replace(link.as_fd())
+}
+
+/// Takes a pinned registration back, and waits until the name is free. Connections keep the algorithm.
+///
+/// # Errors
+/// [`Error::CcNotPinned`], [`Error::Pin`].
+pub fn remove_pinned(bpffs: &Path, name: &str) -> Result<(), Error> {
+    let path = pin_path(bpffs, name);
+    if !path.exists() {
+        return Err(Error::CcNotPinned(name.to_owned()));
+    }
+    if !Variant::detect()?.links {
+        let map = MapHandle::from_pinned_path(&path).map_err(|e| Error::Pin {
+            path: path.clone(),
+            source: io::Error::other(e.to_string()),
+        })?;
+        let key = 0u32.to_ne_bytes();
+        map.delete(&key).map_err(|source| Error::Map {
+            action: "take the registration back",
+            source,
+        })?;
+    }
+    fs::remove_file(&path).map_err(|source| Error::Pin { path, source })?;
+    let start = Instant::now();
+    while is_registered(name) && start.elapsed() < Duration::from_secs(10) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    if is_registered(name) {
+        return Err(Error::CcStillThere(name.to_owned()));
+    }
+    Ok(())
+}

@@ -1,0 +1,212 @@
+//! Opens a congestion control's object, fits it to this kernel, and loads it.
+
+use std::{
+    fs, io,
+    os::fd::{AsFd, AsRawFd, BorrowedFd},
+    path::Path,
+};
+
+use libbpf_rs::{
+    Link, MapCore, MapMut, MapType, Object, ObjectBuilder, OpenMapMut, ReferencesType,
+    btf::types::{Enum, FuncProto, Ptr, Struct},
+};
+
+use super::catalog;
+use crate::Error;
+
+/// BPF_F_LINK of linux/bpf.h: the map is registered by a link.
+const LINK_FLAG: u32 = 1 << 13;
+
+/// Offsets of the first members of `struct tcp_congestion_ops` in bpf/lib/kernel.h.
+const TX_START: std::ops::Range<usize> = 0..8;
+const CONTROL: std::ops::Range<usize> = 8..16;
+const CONTROL_2: std::ops::Range<usize> = 16..24;
+const NAME: std::ops::Range<usize> = 24..40;
+
+/// What differs between kernels, read from their BTF.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Variant {
+    /// Registered by a link (6.4); else by writing the map.
+    pub links: bool,
+    /// `cong_control` takes four arguments (6.10); else two.
+    pub four_arguments: bool,
+    /// The start of sending is a callback of its own (7.1); else an event.
+    pub tx_start: bool,
+}
+
+impl Variant {
+    /// Of the running kernel.
+    ///
+    /// # Errors
+    /// [`Error::NoBtf`], [`Error::NoStructOps`].
+    pub fn detect() -> Result<Variant, Error> {
+        let btf = libbpf_rs::btf::Btf::from_vmlinux().map_err(|_| Error::NoBtf)?;
+        let ops: Struct<'_> = btf
+            .type_by_name("tcp_congestion_ops")
+            .ok_or(Error::NoStructOps)?;
+        btf.type_by_name::<Struct<'_>>("bpf_struct_ops_tcp_congestion_ops")
+            .ok_or(Error::NoStructOps)?;
+        let member = |name: &str| ops.iter().find(|m| m.name.is_some_and(|n| n == name));
+        let arguments = member("cong_control").and_then(|m| {
+            let pointer: Ptr<'_> = btf.type_by_id(m.ty)?;
+            let function: FuncProto<'_> = pointer.referenced_type().try_into().ok()?;
+            Some(function.len())
+        });
+        let attach_types: Option<Enum<'_>> = btf.type_by_name("bpf_attach_type");
+        Ok(Variant {
+            links: attach_types.is_some_and(|e| {
+                e.iter()
+                    .any(|v| v.name.is_some_and(|n| n == "BPF_STRUCT_OPS"))
+            }),
+            four_arguments: arguments == Some(4),
+            tx_start: member("cwnd_event_tx_start").is_some(),
+        })
+    }
+}
+
+/// A congestion control that the kernel has verified, and that is not registered yet.
+pub struct Loaded {
+    object: Object,
+    name: String,
+    variant: Variant,
+}
+
+impl Loaded {
+    /// Loads one of ours, by its name, or the object in a file, by its path.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchCc`], [`Error::CcObject`], [`Error::CcLoad`].
+    pub fn new(name_or_path: &str) -> Result<Loaded, Error> {
+        if name_or_path.contains('/') || name_or_path.ends_with(".o") {
+            let bytes = fs::read(Path::new(name_or_path)).map_err(|source| Error::CcFile {
+                path: name_or_path.into(),
+                source,
+            })?;
+            return Self::from_bytes(&bytes, name_or_path);
+        }
+        let bytes =
+            catalog::object(name_or_path).ok_or_else(|| Error::NoSuchCc(name_or_path.into()))?;
+        Self::from_bytes(bytes, name_or_path)
+    }
+
+    fn from_bytes(bytes: &[u8], what: &str) -> Result<Loaded, Error> {
+        let variant = Variant::detect()?;
+        let refuse = |source| Error::CcLoad {
+            name: what.to_owned(),
+            source,
+        };
+        let mut open = ObjectBuilder::default()
+            .open_memory(bytes)
+            .map_err(refuse)?;
+        let mut name = None;
+        for mut map in open.maps_mut() {
+            if map.map_type() == MapType::StructOps {
+                name = Some(fit(&mut map, variant, what)?);
+            }
+        }
+        let name = name.ok_or_else(|| Error::CcObject(what.to_owned()))?;
+        let object = open.load().map_err(refuse)?;
+        Ok(Loaded {
+            object,
+            name,
+            variant,
+        })
+    }
+
+    /// The name it registers under.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Instructions that the verifier looked at for each program: a measure of its complexity.
+    pub fn verified_instructions(&self) -> Vec<(String, u32)> {
+        self.object
+            .progs()
+            .filter_map(|program| {
+                let info = crate::pilot::program_info(program.as_fd().as_raw_fd())?;
+                Some((
+                    program.name().to_string_lossy().into_owned(),
+                    info.verified_insns,
+                ))
+            })
+            .collect()
+    }
+
+    fn ops(&mut self) -> Result<MapMut<'_>, Error> {
+        let missing = || Error::CcObject(self.name.clone());
+        let missing = missing();
+        self.object
+            .maps_mut()
+            .find(|map| map.map_type() == MapType::StructOps)
+            .ok_or(missing)
+    }
+
+    /// Registers it for as long as the link lives.
+    ///
+    /// # Errors
+    /// [`Error::CcRegister`], most likely because the name is taken.
+    pub(super) fn attach(&mut self) -> Result<Link, Error> {
+        let name = self.name.clone();
+        self.ops()?
+            .attach_struct_ops()
+            .map_err(|source| Error::CcRegister { name, source })
+    }
+
+    /// Puts it in the place of what a link has registered; connections that are open keep theirs.
+    ///
+    /// # Errors
+    /// [`Error::System`].
+    pub(super) fn replace(&mut self, link: BorrowedFd<'_>) -> Result<(), Error> {
+        // libbpf prepares a map while it attaches it, and has no other call for that. This attach
+        // fails, since the name is registered by the link that is to be updated.
+        drop(self.attach());
+        let map = self.ops()?;
+        // SAFETY: a plain system call with two open descriptors and no options.
+        let result = unsafe {
+            libbpf_rs::libbpf_sys::bpf_link_update(
+                link.as_raw_fd(),
+                map.as_fd().as_raw_fd(),
+                std::ptr::null(),
+            )
+        };
+        if result != 0 {
+            return Err(Error::System {
+                action: "put the new version in the old one's place",
+                source: io::Error::from_raw_os_error(-result),
+            });
+        }
+        Ok(())
+    }
+
+    /// Whether this kernel registers by links.
+    pub fn has_links(&self) -> bool {
+        self.variant.links
+    }
+}
+
+/// Clears what the kernel does not know, and chooses between two forms of one callback; returns the name.
+fn fit(map: &mut OpenMapMut<'_>, variant: Variant, what: &str) -> Result<String, Error> {
+    let unfit = || Error::CcObject(what.to_owned());
+    if !variant.links {
+        let flags = map.map_flags() & !LINK_FLAG;
+        map.set_map_flags(flags).map_err(|_| unfit())?;
+    }
+    let ops = map.initial_value_mut().ok_or_else(unfit)?;
+    if ops.len() < NAME.end {
+        return Err(unfit());
+    }
+    if !variant.tx_start {
+        ops[TX_START].fill(0);
+    }
+    if !variant.four_arguments {
+        ops.copy_within(CONTROL_2, CONTROL.start);
+    }
+    ops[CONTROL_2].fill(0);
+    let name = &ops[NAME];
+    let end = name.iter().position(|b| *b == 0).unwrap_or(name.len());
+    let name = String::from_utf8(name[..end].to_vec()).map_err(|_| unfit())?;
+    if name.is_empty() {
+        return Err(unfit());
+    }
+    Ok(name)
+}

@@ -1,0 +1,241 @@
+//! `tcpilot cc`: the congestion controls of this kernel and ours; needs no daemon.
+
+use std::{
+    collections::BTreeMap,
+    io::{self, Write},
+    path::Path,
+    sync::{Arc, atomic::AtomicBool},
+};
+
+use serde::Serialize;
+use tcpilot_kernel::{
+    cc::{self, Held, Loaded},
+    host,
+};
+
+use crate::{
+    cli::{CcCommand, LoadArgs, UnloadArgs},
+    failure::{Failure, Kind},
+};
+
+/// Where an algorithm comes from, and whether a socket may choose it now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum State {
+    /// The kernel, or somebody's BPF: it can be chosen.
+    Registered,
+    /// A module that can be loaded.
+    Module,
+    /// Ours, held by a process: the daemon or `cc load --foreground`.
+    Held,
+    /// Ours, kept by a file.
+    Pinned,
+    /// Ours, and not loaded.
+    Available,
+}
+
+impl State {
+    fn word(self) -> &'static str {
+        match self {
+            State::Registered => "registered",
+            State::Module => "module",
+            State::Held => "held",
+            State::Pinned => "pinned",
+            State::Available => "available",
+        }
+    }
+}
+
+/// A congestion control.
+#[derive(Debug, PartialEq, Serialize)]
+struct Algorithm {
+    name: String,
+    state: State,
+    /// Whether new connections of this namespace get it unless somebody chooses.
+    default: bool,
+    /// TCP sockets that use it, listening ones included.
+    sockets: u64,
+    good_for: Option<&'static str>,
+    source: Option<&'static str>,
+}
+
+/// `tcpilot cc …`
+///
+/// # Errors
+/// One line.
+pub fn run(command: &CcCommand) -> Result<(), Failure> {
+    match command {
+        CcCommand::List { json, bpffs } => list(*json, bpffs),
+        CcCommand::Load(args) => load(args),
+        CcCommand::Unload(args) => unload(args),
+    }
+}
+
+fn list(json: bool, bpffs: &Path) -> Result<(), Failure> {
+    let all = gather(bpffs);
+    let text = if json {
+        serde_json::to_string_pretty(&all).map_err(io::Error::from)? + "\n"
+    } else {
+        table(&all)
+    };
+    match io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+fn gather(bpffs: &Path) -> Vec<Algorithm> {
+    let registered = host::registered_algorithms();
+    let (ours, pinned) = (Vec::from_iter(cc::ours()), cc::pinned(bpffs));
+    let state = |name: &String| match name {
+        _ if pinned.contains(name) => State::Pinned,
+        _ if name.starts_with(cc::PREFIX) => State::Held,
+        _ => State::Registered,
+    };
+    let unless_registered = |names: Vec<String>, state: State| {
+        let left = names.into_iter().filter(|n| !registered.contains(n));
+        left.map(|name| (name, state)).collect::<Vec<_>>()
+    };
+    let mut all: Vec<_> = registered.iter().map(|n| (n.clone(), state(n))).collect();
+    all.extend(unless_registered(
+        host::loadable_algorithms(),
+        State::Module,
+    ));
+    all.extend(unless_registered(ours, State::Available));
+    let (sockets, default) = (cc::sockets_by_algorithm(), host::default_algorithm());
+    describe(all, &sockets, default.as_deref())
+}
+
+fn describe(
+    all: Vec<(String, State)>,
+    sockets: &BTreeMap<String, u64>,
+    default: Option<&str>,
+) -> Vec<Algorithm> {
+    all.into_iter()
+        .map(|(name, state)| {
+            let about = cc::describe(&name);
+            Algorithm {
+                state,
+                default: Some(name.as_str()) == default,
+                sockets: sockets.get(&name).copied().unwrap_or(0),
+                good_for: about.map(|a| a.good_for),
+                source: about.map(|a| a.source),
+                name,
+            }
+        })
+        .collect()
+}
+
+fn table(all: &[Algorithm]) -> String {
+    let mut text = format!(
+        "{:<16}{:<12}{:>7}  {}\n",
+        "name", "state", "sockets", "good for (source)"
+    );
+    for a in all {
+        let default = if a.default { "the default; " } else { "" };
+        let about = match (a.good_for, a.source) {
+            (Some(good_for), Some(source)) => format!("{good_for} ({source})"),
+            _ => "unknown".to_owned(),
+        };
+        text += &format!(
+            "{:<16}{:<12}{:>7}  {default}{about}\n",
+            a.name,
+            a.state.word(),
+            a.sockets
+        );
+    }
+    text
+}
+
+fn load(args: &LoadArgs) -> Result<(), Failure> {
+    host::check_requirements()?;
+    let stop = args.foreground.then(stop_flag).transpose()?;
+    let mut held = Vec::new();
+    for name in &args.names {
+        let loaded = Loaded::new(name)?;
+        let verified: u32 = loaded.verified_instructions().iter().map(|(_, n)| n).sum();
+        let name = loaded.name().to_owned();
+        if args.update {
+            cc::update_pinned(&args.bpffs, loaded)?;
+        } else {
+            held.push(Held::register(loaded)?);
+        }
+        cc::verify(&name)?;
+        println!("{name}: {verified} instructions verified, carried data over loopback");
+    }
+    if let Some(stop) = stop {
+        return hold(&held, &stop);
+    }
+    for one in held {
+        one.pin(&args.bpffs)?;
+    }
+    let bpffs = args.bpffs.join("tcpilot");
+    println!("pinned in {}: until unloaded, or a reboot", bpffs.display());
+    Ok(())
+}
+
+fn hold(held: &[Held], stop: &AtomicBool) -> Result<(), Failure> {
+    println!("held by this process: until Ctrl-C; connections keep theirs until they end");
+    io::stdout().flush()?;
+    if held.iter().any(|h| !h.loaded().has_links()) {
+        tracing::warn!("this kernel has no links: if this process is killed, they stay registered");
+    }
+    while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+        std::thread::sleep(std::time::Duration::from_millis(200));
+    }
+    Ok(())
+}
+
+fn stop_flag() -> Result<Arc<AtomicBool>, Failure> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+    }
+    Ok(stop)
+}
+
+fn unload(args: &UnloadArgs) -> Result<(), Failure> {
+    host::check_requirements()?;
+    for name in &args.names {
+        let name = if name.starts_with(cc::PREFIX) || cc::is_pinned(&args.bpffs, name) {
+            name.clone()
+        } else {
+            format!("{}{name}", cc::PREFIX)
+        };
+        let sockets = cc::sockets_by_algorithm().get(&name).copied();
+        let sockets = sockets.unwrap_or(0);
+        if sockets > 0 && !args.force && cc::is_pinned(&args.bpffs, &name) {
+            return Err(Failure::new(
+                Kind::Failed,
+                format!("{sockets} sockets use {name}"),
+                "wait until they have closed, or use --force: they keep it then until they close",
+            ));
+        }
+        cc::remove_pinned(&args.bpffs, &name)?;
+        println!("{name}: unloaded");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_names_the_default_and_what_each_is_good_for() {
+        let all = vec![
+            ("reno".to_owned(), State::Registered),
+            ("tp_reno".to_owned(), State::Available),
+            ("mine".to_owned(), State::Registered),
+        ];
+        let sockets = BTreeMap::from([("reno".to_owned(), 12)]);
+        let table = table(&describe(all, &sockets, Some("reno")));
+        let expected = "\
+name            state       sockets  good for (source)
+reno            registered       12  the default; the yardstick; short paths, little loss (RFC 5681)
+tp_reno         available         0  the yardstick; short paths, little loss (RFC 5681)
+mine            registered        0  unknown
+";
+        assert_eq!(table, expected);
+    }
+}

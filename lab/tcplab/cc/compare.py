@@ -1,0 +1,96 @@
+"""Boots a kernel, runs the cells in it, and keeps a JSON line for each."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from tcplab.cc import cells
+from tcplab.vm import Machine, run
+
+_HERE = Path(__file__).parent
+_MODULES = ("sch_netem", "sch_tbf", "sch_fq", "sch_red", "cls_bpf")
+
+
+def cells_of(algorithms: Sequence[str], conditions: Sequence[str]) -> list[dict[str, Any]]:
+    """Each condition with the kernel's algorithm, then with ours."""
+    chosen = [c for c in cells.CONDITIONS + cells.MORE if c.name in conditions]
+    out = []
+    for algorithm in algorithms:
+        for condition in chosen:
+            names = [f"{cells.PREFIX}{algorithm}"]
+            if algorithm in cells.COMPARED:
+                names.insert(0, cells.kernel_name(algorithm))
+            for name in names:
+                cell = asdict(condition) | {"algorithm": name}
+                cell["ecn"] = cell["ecn"] or algorithm in ("dctcp", "prague")
+                out.append(cell)
+    return out
+
+
+def compile_loss(out: Path) -> Path:
+    made = out / "loss.bpf.o"
+    arch = subprocess.run(["uname", "-m"], capture_output=True, text=True).stdout.strip()
+    include = f"/usr/include/{arch}-linux-gnu"
+    source = _HERE / "loss.bpf.c"
+    subprocess.run(
+        f"clang -g -O2 -target bpf -I {include} -c {source} -o {made}".split(), check=True
+    )
+    return made
+
+
+def what_to_load(name: str, objects: Path | None) -> str:
+    """The object of that name below `objects`, if it is there; else the binary's own."""
+    made = objects / f"{name.removeprefix(cells.PREFIX)}.bpf.o" if objects else None
+    return str(made.resolve()) if made and made.exists() else name
+
+
+def compare(
+    kernel: str,
+    chosen: list[dict[str, Any]],
+    tcpilot: Path,
+    out: Path,
+    objects: Path | None = None,
+) -> int:
+    """Appends to `out`/compare-<kernel>.jsonl; returns the machine's exit status."""
+    out.mkdir(parents=True, exist_ok=True)
+    ours = sorted({c["algorithm"] for c in chosen if c["algorithm"].startswith(cells.PREFIX)})
+    theirs = {name.removeprefix(cells.PREFIX) for name in ours} & set(cells.COMPARED)
+    modules = [m for m in map(cells.module, sorted(theirs)) if m]
+    spec = {
+        "ours": [what_to_load(name, objects) for name in ours],
+        "modules": modules,
+        "cells": chosen,
+        "tcpilot": str(tcpilot.resolve()),
+        "loss": str(compile_loss(out).resolve()),
+    }
+    spec_file = out / f"spec-{kernel}.json"
+    spec_file.write_text(json.dumps(spec))
+    machine = Machine(
+        kernel,
+        virtual_time=True,
+        modules=_MODULES,
+        sysctls={"kernel.bpf_stats_enabled": "1"},
+    )
+    command = ["python3", str(_HERE / "guest.py"), str(spec_file.resolve())]
+    with (out / f"compare-{kernel}.jsonl").open("ab") as file:
+        return run(machine, command, stdout=file, stderr=sys.stderr.buffer).status
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tcplab.cc", description=__doc__)
+    parser.add_argument("--kernel", default="7.2")
+    parser.add_argument("--algorithms", default=",".join(cells.COMPARED))
+    parser.add_argument("--conditions", default=",".join(c.name for c in cells.CONDITIONS))
+    parser.add_argument("--tcpilot", type=Path, default=Path("target/release/tcpilot"))
+    parser.add_argument("--out", type=Path, default=Path("lab/results/cc"))
+    parser.add_argument("--objects", type=Path, help="compiled algorithms to prefer")
+    args = parser.parse_args(arguments)
+    chosen = cells_of(args.algorithms.split(","), args.conditions.split(","))
+    return compare(args.kernel, chosen, args.tcpilot, args.out, args.objects)
