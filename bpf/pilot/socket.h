@@ -177,9 +177,12 @@ TP_INLINE __u32 tp_busy_ticks(const struct tcp_sock *tp)
  *
  * 0 where the application limited it.  That is what the kernel also says of every
  * sample behind a full send buffer, which is nobody's idleness: filled.
+ *
+ * A function of its own: most connections do not come here, and would pay for
+ * the registers that it takes.
  */
-TP_INLINE __u64 tp_conn_rate(const struct bpf_tcp_sock *ts, const struct tcp_sock *tp,
-			     __u32 ticks_per_s, int filled)
+static __noinline __u64 tp_conn_rate(const struct bpf_tcp_sock *ts, const struct tcp_sock *tp,
+				     __u32 ticks_per_s, int filled)
 {
 	__u64 last = tp_last_rate(ts, tp);
 	__u64 mean;
