@@ -58,7 +58,7 @@ def test_what_carries_the_output_is_spared_when_the_rest_is_killed() -> None:
     # and kill it with the last lines of a busy machine.
     script = """for process in /proc/[0-9]*; do
             case "$(tr '\\0' ' ' <$process/cmdline)" in
-            *"/busybox cat "*) grep PPid $process/status ;;
+            *"/busybox cat ") grep PPid $process/status ;;
             esac
         done"""
     assert sh(Machine(NEWEST, timeout_s=LIMIT_S), script).stdout.split() == ["PPid:", "1"] * 2
