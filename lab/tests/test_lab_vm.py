@@ -162,7 +162,7 @@ def test_path_is_what_the_scenario_says_and_changes_when_it_says(out: Path) -> N
     assert abs(cell["calibration"]["idle_rtt_ms"]["measured"] - 30) < 4
     queues = pd.read_parquet(Path(outcome["folder"]) / "cells" / cell["id"] / "queues.parquet")
     rate = queues.set_index("t_s")["sent_bytes"].diff() * 8 / 0.1 / 1e6
-    assert rate[1:3].median() > 8 and rate[4:6].median() == pytest.approx(2, rel=0.1)
+    assert rate.loc[1:3].median() > 8 and rate.loc[4:6].median() == pytest.approx(2, rel=0.1)
 
 
 def test_mptcp_uses_both_links(out: Path) -> None:

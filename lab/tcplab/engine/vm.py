@@ -91,19 +91,26 @@ def run_scripts(
             modules=tuple(modules),
         )
         listener = _Listener(folders, ended)
-        run(machine, ["sh", "-c", _loop(folders)], cwd=Path("/"), stderr=cast(BinaryIO, listener))
+        result = run(
+            machine, ["sh", "-c", _loop(folders)], cwd=folders[0], stderr=cast(BinaryIO, listener)
+        )
     except VmError as problem:
         raise CellError(str(problem)) from None
+    if listener.left:
+        said = listener.said.strip().splitlines()[-1:] or ["nothing was said"]
+        raise CellError(
+            f"the machine ended with status {result.status} before its cells: {said[0]}"
+        )
 
 
 def _loop(folders: list[Path]) -> str:
     """Runs the scripts; a line says how each ended.  ip keeps the names of namespaces in /run."""
     own = "unshare --mount --net --pid --fork --kill-child --mount-proc"
     first = "mount -t tmpfs tmpfs /run && ip link set lo up && exec sh"
-    lines = [
-        f"{own} sh -c '{first} {shlex.quote(str(folder / SCRIPT))}'; echo \"{_ENDED} $?\" >&2"
-        for folder in folders
-    ]
+    lines: list[str] = []
+    for folder in folders:
+        lines.append(f"{own} sh -c '{first} \"$0\"' {shlex.quote(str(folder / SCRIPT))}")
+        lines.append(f"printf '\\n{_ENDED} %s\\n' $? >&2")
     return "\n".join(lines)
 
 
@@ -111,13 +118,13 @@ class _Listener(io.RawIOBase):
     """Takes what the machine says, and tells when a script has ended."""
 
     def __init__(self, folders: list[Path], ended: Callable[[Path, Ended], None]) -> None:
-        self._left = list(folders)
+        self.left = list(folders)
         self._ended = ended
-        self._said = ""
+        self.said = ""
 
     def write(self, data: Any) -> int:
-        self._said += bytes(data).decode(errors="replace")
-        while match := _ENDED_LINE.search(self._said):
-            said, self._said = self._said[: match.start()], self._said[match.end() :]
-            self._ended(self._left.pop(0), Ended(int(match[1]), said))
+        self.said += bytes(data).decode(errors="replace")
+        while match := _ENDED_LINE.search(self.said):
+            said, self.said = self.said[: match.start()], self.said[match.end() :]
+            self._ended(self.left.pop(0), Ended(int(match[1]), said))
         return len(data)

@@ -136,7 +136,8 @@ def _tables(cell: Cell, work: Path, new: Path) -> None:
         flows[column] = pd.to_numeric(flows[column])
     flows["side"] = "left"
     flows["cc_wanted"] = flows["group"].map(wanted)
-    flows["arm"] = flows["cc_used"] if cell.tuner.name != "none" else None
+    # A rescue changes the algorithm later; the arm is what was chosen.
+    flows["arm"] = flows["cc_start"] if cell.tuner.name != "none" else None
     for column, kind in _FLOW_COLUMNS.items():
         if kind != "str":
             flows[column] = flows[column].astype(np.dtype(kind))
@@ -151,7 +152,7 @@ def _tuner(cell: Cell, work: Path) -> dict[str, Any]:
     table: list[dict[str, Any]] = []
     if cell.tuner.name == "tcpilot":
         table = [
-            {"key": path.get("path"), **{k: path.get(k) for k in ("srtt_us",)}, **arm}
+            {"key": path.get("path"), "arm": arm.pop("name", None), **arm}
             for path in _maybe_json(work / "tuner-paths.json") or []
             for arm in path.get("arms", [])
         ]
