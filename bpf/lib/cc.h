@@ -52,6 +52,7 @@ static __always_inline void tp_set_cwnd(struct tcp_sock *tp, const struct tp_cwn
 {
 	tp->snd_cwnd = tp_max(w->packets, 1);
 	tp->snd_cwnd_cnt = w->credit;
+	tp->snd_ssthresh = w->ssthresh;
 }
 
 /*
@@ -80,12 +81,6 @@ static __always_inline __u32 tp_min_rtt_us(const struct tcp_sock *tp)
 static __always_inline __u32 tp_srtt_us(const struct tcp_sock *tp)
 {
 	return tp->srtt_us >> 3;
-}
-
-/* Whether sequence number a comes before b, RFC 9293, section 3.4. */
-static __always_inline int tp_before(__u32 a, __u32 b)
-{
-	return (__s32)(a - b) < 0;
 }
 
 /*
@@ -123,6 +118,78 @@ static __always_inline int tp_before(__u32 a, __u32 b)
 	void BPF_PROG(prefix##_tx_start, struct sock *sk)                                          \
 	{                                                                                          \
 		tp_on_tx_start(sk);                                                                \
+	}
+
+static __always_inline struct tp_ack tp_ack_of(const struct tcp_sock *tp, __u32 una, __u32 acked)
+{
+	return (struct tp_ack){
+	    .now_us = tp->tcp_mstamp,
+	    .acked = acked,
+	    .una = una,
+	    .nxt = tp->snd_nxt,
+	    .srtt_us = tp_srtt_us(tp),
+	    .min_rtt_us = tp_min_rtt_us(tp),
+	};
+}
+
+/*
+ * The callbacks of those that only grow a window and choose a threshold.  Each
+ * calls a pure function:
+ *   grow(state, window, acknowledgement)  where the window limits the sender
+ *   threshold(state, window) -> ssthresh  where congestion begins
+ *   sample(state, rtt_us, acked, now_us)  for each RTT sample; negative: none
+ *   enter(state, acknowledgement, new_state, window)
+ *   begin(state, acknowledgement)         at the start of a connection
+ */
+#define TP_AVOID(prefix, type, grow)                                                               \
+	SEC("struct_ops")                                                                          \
+	void BPF_PROG(prefix##_avoid, struct sock *sk, __u32 una, __u32 acked)                     \
+	{                                                                                          \
+		struct tcp_sock *tp = tp_tcp(sk);                                                  \
+		struct tp_ack a = tp_ack_of(tp, una, acked);                                       \
+		struct tp_cwnd w = tp_cwnd_of(tp);                                                 \
+                                                                                                   \
+		if (!tp_cwnd_limited(tp))                                                          \
+			return;                                                                    \
+		grow(TP_PRIVATE(sk, type), &w, &a);                                                \
+		tp_set_cwnd(tp, &w);                                                               \
+	}
+
+#define TP_SSTHRESH(prefix, type, threshold)                                                       \
+	SEC("struct_ops")                                                                          \
+	__u32 BPF_PROG(prefix##_ssthresh, struct sock *sk)                                         \
+	{                                                                                          \
+		struct tp_cwnd w = tp_cwnd_of(tp_tcp(sk));                                         \
+                                                                                                   \
+		return threshold(TP_PRIVATE(sk, type), &w);                                        \
+	}
+
+#define TP_PKTS_ACKED(prefix, type, sample)                                                        \
+	SEC("struct_ops")                                                                          \
+	void BPF_PROG(prefix##_acked, struct sock *sk, const struct ack_sample *s)                 \
+	{                                                                                          \
+		sample(TP_PRIVATE(sk, type), s->rtt_us, s->pkts_acked, tp_tcp(sk)->tcp_mstamp);    \
+	}
+
+#define TP_SET_STATE(prefix, type, enter)                                                          \
+	SEC("struct_ops")                                                                          \
+	void BPF_PROG(prefix##_state, struct sock *sk, __u8 new_state)                             \
+	{                                                                                          \
+		struct tcp_sock *tp = tp_tcp(sk);                                                  \
+		struct tp_ack a = tp_ack_of(tp, tp->snd_una, 0);                                   \
+		struct tp_cwnd w = tp_cwnd_of(tp);                                                 \
+                                                                                                   \
+		enter(TP_PRIVATE(sk, type), &a, new_state, &w);                                    \
+	}
+
+#define TP_INIT(prefix, type, begin)                                                               \
+	SEC("struct_ops")                                                                          \
+	void BPF_PROG(prefix##_init, struct sock *sk)                                              \
+	{                                                                                          \
+		struct tcp_sock *tp = tp_tcp(sk);                                                  \
+		struct tp_ack a = tp_ack_of(tp, tp->snd_una, 0);                                   \
+                                                                                                   \
+		begin(TP_PRIVATE(sk, type), &a);                                                   \
 	}
 
 /* Loss that was none: back to the window before it. */

@@ -27,6 +27,16 @@ struct tp_cwnd {
 	__u32 clamp;
 };
 
+/* An acknowledgement, as congestion avoidance sees it. */
+struct tp_ack {
+	__u64 now_us;
+	__u32 acked; /* packets newly acknowledged */
+	__u32 una;   /* sequence number acknowledged up to */
+	__u32 nxt;   /* sequence number to be sent next */
+	__u32 srtt_us;
+	__u32 min_rtt_us; /* ~0: none yet */
+};
+
 TP_INLINE __u32 tp_min(__u32 a, __u32 b)
 {
 	return a < b ? a : b;
@@ -45,6 +55,17 @@ TP_INLINE __u64 tp_min64(__u64 a, __u64 b)
 TP_INLINE __u64 tp_max64(__u64 a, __u64 b)
 {
 	return a > b ? a : b;
+}
+
+TP_INLINE __u32 tp_clamp(__u32 value, __u32 least, __u32 most)
+{
+	return tp_min(tp_max(value, least), most);
+}
+
+/* Whether sequence number a comes before b, RFC 9293, section 3.4. */
+TP_INLINE int tp_before(__u32 a, __u32 b)
+{
+	return (__s32)(a - b) < 0;
 }
 
 TP_INLINE int tp_in_slow_start(const struct tp_cwnd *w)

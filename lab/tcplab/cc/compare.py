@@ -45,14 +45,26 @@ def compile_loss(out: Path) -> Path:
     return made
 
 
-def compare(kernel: str, chosen: list[dict[str, Any]], tcpilot: Path, out: Path) -> int:
+def what_to_load(name: str, objects: Path | None) -> str:
+    """The object of that name below `objects`, if it is there; else the binary's own."""
+    made = objects / f"{name.removeprefix(cells.PREFIX)}.bpf.o" if objects else None
+    return str(made.resolve()) if made and made.exists() else name
+
+
+def compare(
+    kernel: str,
+    chosen: list[dict[str, Any]],
+    tcpilot: Path,
+    out: Path,
+    objects: Path | None = None,
+) -> int:
     """Appends to `out`/compare-<kernel>.jsonl; returns the machine's exit status."""
     out.mkdir(parents=True, exist_ok=True)
     ours = sorted({c["algorithm"] for c in chosen if c["algorithm"].startswith(cells.PREFIX)})
     theirs = {name.removeprefix(cells.PREFIX) for name in ours} & set(cells.COMPARED)
     modules = [m for m in map(cells.module, sorted(theirs)) if m]
     spec = {
-        "ours": ours,
+        "ours": [what_to_load(name, objects) for name in ours],
         "modules": modules,
         "cells": chosen,
         "tcpilot": str(tcpilot.resolve()),
@@ -78,6 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--conditions", default=",".join(c.name for c in cells.CONDITIONS))
     parser.add_argument("--tcpilot", type=Path, default=Path("target/release/tcpilot"))
     parser.add_argument("--out", type=Path, default=Path("lab/results/cc"))
+    parser.add_argument("--objects", type=Path, help="compiled algorithms to prefer")
     args = parser.parse_args(arguments)
     chosen = cells_of(args.algorithms.split(","), args.conditions.split(","))
-    return compare(args.kernel, chosen, args.tcpilot, args.out)
+    return compare(args.kernel, chosen, args.tcpilot, args.out, args.objects)
