@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * hstcp.bpf.c - HighSpeed TCP: Reno whose steps grow with the window.
+ *
+ * Standard TCP needs a loss rate of 1e-10 to fill 10 Gbit/s at 100 ms.  Here, from
+ * a window of 38 packets, more is added per round (a(w), 1 to 73 packets) and less
+ * taken per loss (b(w), a half to a tenth), such that a loss rate of 1e-7 suffices.
+ *
+ * Source     RFC 3649, section 5 and the table of appendix B.
+ * Constants  the table's; it follows from Low_Window 38, High_Window 83000,
+ *            Low_P 1e-3, High_P 1e-7, High_Decrease 0.1.
+ * Choices    the RFC leaves open how a(w) becomes an integer: here upwards, so
+ *            that a window between two rows takes the greater's a and b.  Below
+ *            38 packets all is Reno.
+ * Limits     a step is taken per acknowledgement, as in the RFC, so a receiver
+ *            that delays them halves the growth; slow start is the standard one,
+ *            without RFC 3742's limit.
+ */
+#include "../lib/cc.h"
+#include "hstcp.h"
+
+TP_AVOID(hstcp, struct tp_hstcp, hstcp_grow)
+TP_SSTHRESH(hstcp, struct tp_hstcp, hstcp_threshold)
+TP_UNDO(hstcp)
+
+TP_OPS("tp_hstcp", .cong_avoid = (void *)hstcp_avoid, .ssthresh = (void *)hstcp_ssthresh,
+       .undo_cwnd = (void *)hstcp_undo);
