@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * westwood.bpf.c - Westwood+: Reno that after a loss takes the window that fits
+ * the rate it has measured, instead of a half.
+ *
+ * The rate is what was delivered in a round trip, selectively acknowledged
+ * packets included, averaged over rounds; times the least RTT it is the window
+ * that fills the path and leaves the queue empty.  Random loss hardly changes it.
+ *
+ * Source     Grieco, Mascolo, "Performance evaluation and comparison of
+ *            Westwood+, New Reno, and Vegas TCP congestion control", ACM CCR
+ *            34(2), 2004: section 2.
+ * Constants  the average takes an eighth of each sample; a sample covers 50 ms at
+ *            least (the paper: a round trip), and the least RTT is taken anew
+ *            after a time-out: both as Linux's module behaves.
+ * Limits     growth is Reno's; a long queue at the beginning hides the least RTT.
+ */
+#include "../lib/cc.h"
+#include "westwood.h"
+
+SEC("struct_ops")
+void BPF_PROG(westwood_init, struct sock *sk)
+{
+	const struct tcp_sock *tp = tp_tcp(sk);
+
+	westwood_begin(TP_PRIVATE(sk, struct tp_westwood), tp->tcp_mstamp, tp->delivered);
+}
+
+/* By delivered, not by what was cumulatively acknowledged: that stands still while a loss is
+ * repaired. */
+SEC("struct_ops")
+void BPF_PROG(westwood_acked, struct sock *sk, const struct ack_sample *sample)
+{
+	const struct tcp_sock *tp = tp_tcp(sk);
+
+	westwood_sample(TP_PRIVATE(sk, struct tp_westwood), sample->rtt_us, tp->delivered,
+			tp->tcp_mstamp);
+}
+
+TP_AVOID(westwood, struct tp_westwood, westwood_grow)
+TP_SET_STATE(westwood, struct tp_westwood, westwood_enter)
+TP_SSTHRESH(westwood, struct tp_westwood, westwood_threshold)
+TP_UNDO(westwood)
+
+TP_OPS("tp_westwood", .init = (void *)westwood_init, .cong_avoid = (void *)westwood_avoid,
+       .pkts_acked = (void *)westwood_acked, .set_state = (void *)westwood_state,
+       .ssthresh = (void *)westwood_ssthresh, .undo_cwnd = (void *)westwood_undo);
