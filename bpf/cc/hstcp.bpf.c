@@ -10,8 +10,10 @@
  * Constants  the table's; it follows from Low_Window 38, High_Window 83000,
  *            Low_P 1e-3, High_P 1e-7, High_Decrease 0.1.
  * Choices    the RFC leaves open how a(w) becomes an integer: here upwards, so
- *            that a window between two rows takes the greater's a and b.  Below
- *            38 packets all is Reno.
+ *            that a window between two rows takes the greater's a and b (at a
+ *            loss rate of 1e-3 that makes a mean window of 61 packets instead of
+ *            38, at 1e-4 of 302 instead of 263, and less beyond).  The loss that
+ *            ends slow start costs a half.  Both as Linux's module behaves.
  * Limits     a step is taken per acknowledgement, as in the RFC, so a receiver
  *            that delays them halves the growth; slow start is the standard one,
  *            without RFC 3742's limit.
@@ -19,9 +21,10 @@
 #include "../lib/cc.h"
 #include "hstcp.h"
 
+TP_INIT(hstcp, struct tp_hstcp, hstcp_begin)
 TP_AVOID(hstcp, struct tp_hstcp, hstcp_grow)
 TP_SSTHRESH(hstcp, struct tp_hstcp, hstcp_threshold)
 TP_UNDO(hstcp)
 
-TP_OPS("tp_hstcp", .cong_avoid = (void *)hstcp_avoid, .ssthresh = (void *)hstcp_ssthresh,
-       .undo_cwnd = (void *)hstcp_undo);
+TP_OPS("tp_hstcp", .init = (void *)hstcp_init, .cong_avoid = (void *)hstcp_avoid,
+       .ssthresh = (void *)hstcp_ssthresh, .undo_cwnd = (void *)hstcp_undo);

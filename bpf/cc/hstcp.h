@@ -53,8 +53,13 @@ TP_INLINE __u32 hstcp_a(__u32 packets)
 }
 
 struct tp_hstcp {
-	__u32 unused; /* all follows from the window */
+	__u32 row; /* of congestion avoidance; 0, Reno's, until then */
 };
+
+TP_INLINE void hstcp_begin(struct tp_hstcp *s, const struct tp_ack *a)
+{
+	s->row = 0;
+}
 
 /* RFC 3649, section 5: w = w + a(w)/w for each acknowledgement. */
 TP_INLINE void hstcp_grow(struct tp_hstcp *s, struct tp_cwnd *w, const struct tp_ack *a)
@@ -63,17 +68,25 @@ TP_INLINE void hstcp_grow(struct tp_hstcp *s, struct tp_cwnd *w, const struct tp
 		tp_slow_start(w, a->acked);
 		return;
 	}
-	w->credit += hstcp_a(w->packets);
+	s->row = hstcp_row(w->packets);
+	w->credit += s->row + 1;
 	if (w->credit >= w->packets) {
 		w->credit -= w->packets;
 		w->packets = tp_min(w->packets + 1, w->clamp);
 	}
 }
 
-/* RFC 3649, section 5: w = (1 - b(w)) w. */
+/*
+ * RFC 3649, section 5: w = (1 - b(w)) w, but after slow start a half: it may have
+ * gone to twice what the path bears, which b(w) of such a window would leave.
+ */
 TP_INLINE __u32 hstcp_threshold(const struct tp_hstcp *s, const struct tp_cwnd *w)
 {
-	return tp_scale(w->packets, 100 - hstcp_b_percent[hstcp_row(w->packets)], 100);
+	__u32 less = 0;
+
+	if (s->row < HSTCP_ROWS)
+		less = (__u64)w->packets * hstcp_b_percent[s->row] / 100;
+	return tp_max(w->packets - less, TP_CWND_MIN);
 }
 
 #endif
