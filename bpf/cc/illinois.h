@@ -41,7 +41,6 @@ TP_INLINE void illinois_begin(struct tp_illinois *s, const struct tp_ack *a)
 	tp_rtt_start(&s->rtt, a->nxt);
 	s->sum_us = s->max_us = 0;
 	illinois_reno(s);
-	s->alpha = ILLINOIS_ALPHA_MAX;
 }
 
 TP_INLINE void illinois_enter(struct tp_illinois *s, const struct tp_ack *a, __u8 state,
@@ -146,7 +145,9 @@ TP_INLINE void illinois_grow(struct tp_illinois *s, struct tp_cwnd *w, const str
 
 TP_INLINE __u32 illinois_threshold(const struct tp_illinois *s, const struct tp_cwnd *w)
 {
-	return tp_scale(w->packets, ILLINOIS_BETA_UNIT - s->beta, ILLINOIS_BETA_UNIT);
+	__u32 less = (__u64)w->packets * s->beta / ILLINOIS_BETA_UNIT;
+
+	return tp_max(w->packets - less, TP_CWND_MIN);
 }
 
 #endif
