@@ -3,14 +3,15 @@
 fn main() {
     for file in [
         "native.c",
+        "windows.c",
         "../../bpf/abi.h",
-        "../../bpf/lib/learn.h",
-        "../../bpf/lib/prefix.h",
+        "../../bpf/lib",
+        "../../bpf/cc",
     ] {
         println!("cargo:rerun-if-changed={file}");
     }
     cc::Build::new()
-        .file("native.c")
+        .files(["native.c", "windows.c"])
         .include("../../bpf")
         .warnings(false) // #pragma unroll is clang's; the host's compiler may be gcc
         .compile("tcpilot_native");

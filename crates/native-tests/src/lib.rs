@@ -1,7 +1,9 @@
-//! The arithmetic of `bpf/lib`, compiled for the host and callable from tests.
+//! The arithmetic of `bpf/lib` and `bpf/cc`, compiled for the host and callable from tests.
 //!
 //! The functions have the names of their C originals without `tp_`, and are described there. The tests
 //! are in `tests/`; nothing but them uses this crate.
+
+pub mod windows;
 
 use tcpilot_abi::{
     tp_arm, tp_config, tp_path, tp_path_key, tp_policy_config, tp_window32, tp_window64,
