@@ -27,63 +27,13 @@
  *            short one, loss is no signal, and two windows of queue stand where
  *            many share a link.
  */
-#include "../lib/cc.h"
+#include "../lib/bbr_shell.h"
 #include "bbr.h"
-
-static __always_inline __u32 queued_us(const struct tcp_sock *tp)
-{
-	__u64 now_ns = tp->tcp_clock_cache;
-	__u64 departs_ns = tp->tcp_wstamp_ns;
-
-	return departs_ns > now_ns ? (departs_ns - now_ns) / 1000 : 0;
-}
-
-static __always_inline struct tp_bbr_conn conn_of(struct sock *sk)
-{
-	const struct tcp_sock *tp = tp_tcp(sk);
-
-	return (struct tp_bbr_conn){
-	    .now_us = tp->tcp_mstamp,
-	    .delivered = tp->delivered,
-	    .lost = tp->lost,
-	    .in_flight = tp_in_flight(tp),
-	    .mss = tp->mss_cache,
-	    .clamp = tp->snd_cwnd_clamp,
-	    .srtt_us = tp_srtt_us(tp),
-	    .queued_us = queued_us(tp),
-	    .pacing_shift = sk->sk_pacing_shift,
-	    .state = tp_ca_state(sk),
-	    .cwnd = tp->snd_cwnd,
-	    .ssthresh = tp->snd_ssthresh,
-	    .pacing_rate = sk->sk_pacing_rate,
-	};
-}
-
-static __always_inline void put(struct sock *sk, const struct tp_bbr_conn *c)
-{
-	struct tcp_sock *tp = tp_tcp(sk);
-
-	tp->snd_cwnd = c->cwnd;
-	tp->snd_ssthresh = c->ssthresh;
-	sk->sk_pacing_rate = tp_min64(c->pacing_rate, sk->sk_max_pacing_rate);
-	if (c->mark_app_limited)
-		tp->app_limited = tp_max(c->delivered + c->in_flight, 1);
-}
 
 static __always_inline void tp_on_ack(struct sock *sk, const struct rate_sample *rs)
 {
-	struct tp_bbr_conn c = conn_of(sk);
+	struct tp_bbr_conn c = sample_of(sk, rs);
 
-	c.prior_delivered = rs->prior_delivered;
-	c.prior_in_flight = rs->prior_in_flight;
-	c.acked = rs->acked_sacked;
-	c.losses = rs->losses;
-	c.sample_delivered = rs->delivered;
-	c.interval_us = rs->interval_us;
-	c.rtt_us = rs->rtt_us;
-	c.app_limited = rs->is_app_limited;
-	c.ack_delayed = rs->is_ack_delayed;
-	c.random = bpf_get_prandom_u32();
 	bbr_ack(TP_PRIVATE(sk, struct tp_bbr), &c);
 	put(sk, &c);
 }

@@ -9,6 +9,7 @@
 
 #include "../lib/filter.h"
 #include "../lib/pacing.h"
+#include "../lib/bbr_conn.h"
 
 #define BBR_HIGH_GAIN (TP_GAIN_UNIT * 2885 / 1000 + 1) /* 2/ln 2 */
 #define BBR_DRAIN_GAIN (TP_GAIN_UNIT * 1000 / 2885)
@@ -34,10 +35,6 @@
 
 enum bbr_mode { BBR_STARTUP, BBR_DRAIN, BBR_PROBE_BW, BBR_PROBE_RTT };
 
-/* enum tcp_ca_state: what is at or above this is recovery */
-#define BBR_RECOVERY 3
-#define BBR_LOSS 4
-
 struct tp_bbr {
 	struct tp_max bw;
 	__u32 min_rtt_us;
@@ -59,23 +56,6 @@ struct tp_bbr {
 	__u8 full : 1, round_start : 1, conserve : 1, idle_restart : 1, seen_rtt : 1,
 	    probe_rtt_round : 1;
 	__u8 lt_sampling : 1, lt_use : 1;
-};
-
-/* A connection at the arrival of an acknowledgement. */
-struct tp_bbr_conn {
-	__u64 now_us;
-	__u32 delivered, lost, in_flight; /* packets */
-	__u32 prior_delivered, prior_in_flight, acked, losses;
-	__s32 sample_delivered, rtt_us; /* negative: none */
-	__s64 interval_us;
-	__u32 mss, clamp, srtt_us;
-	__u32 queued_us; /* until the last packet given to the pacer leaves */
-	__u32 pacing_shift, random;
-	__u8 app_limited, ack_delayed, state;
-	/* what is set */
-	__u32 cwnd, ssthresh;
-	__u64 pacing_rate;
-	__u8 mark_app_limited;
 };
 
 TP_INLINE __u32 bbr_bw(const struct tp_bbr *b)
@@ -104,11 +84,6 @@ TP_INLINE __u32 bbr_cwnd_gain(const struct tp_bbr *b)
 	if (b->mode == BBR_PROBE_RTT)
 		return TP_GAIN_UNIT;
 	return b->mode == BBR_PROBE_BW ? BBR_CWND_GAIN : BBR_HIGH_GAIN;
-}
-
-TP_INLINE __u32 bbr_now_ms(const struct tp_bbr_conn *c)
-{
-	return c->now_us / TP_USEC_PER_MSEC;
 }
 
 TP_INLINE __u64 bbr_bdp(const struct tp_bbr *b, __u32 bw, __u32 gain)

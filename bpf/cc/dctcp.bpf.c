@@ -12,17 +12,13 @@
  */
 #include "../lib/cc.h"
 #include "../lib/ecn.h"
+#include "../lib/receiver_ecn.h"
 
 #define DCTCP_SHIFT 4
-#define TCP_ECN_DEMAND_CWR 4 /* tcp_sock.ecn_flags: echo until the sender has reduced */
-#define ICSK_ACK_TIMER 2     /* icsk_ack.pending: a delayed acknowledgement waits */
-#define ICSK_ACK_NOW 16
-
 struct tp_dctcp {
 	struct tp_ecn ecn;
 	__u32 loss_cwnd;
-	__u32 prior_rcv_nxt; /* the receiver's: what the last state covers */
-	__u8 ce;
+	struct tp_ce_state receiver;
 };
 
 static __always_inline void begin_round(struct tcp_sock *tp, struct tp_dctcp *d)
@@ -36,7 +32,8 @@ void BPF_PROG(dctcp_init, struct sock *sk)
 	struct tp_dctcp *d = TP_PRIVATE(sk, struct tp_dctcp);
 	struct tcp_sock *tp = tp_tcp(sk);
 
-	*d = (struct tp_dctcp){.ecn.alpha = TP_ALPHA_MAX, .prior_rcv_nxt = tp->rcv_nxt};
+	*d = (struct tp_dctcp){.ecn.alpha = TP_ALPHA_MAX};
+	tp_ce_begin(&d->receiver, tp);
 	begin_round(tp, d);
 }
 
@@ -86,39 +83,12 @@ void BPF_PROG(dctcp_state, struct sock *sk, __u8 new_state)
 	}
 }
 
-/*
- * The receiver's side (section 3.2): the echo is exact.  When marking begins or
- * ends while an acknowledgement is delayed, what came before is acknowledged at
- * once, with the echo that it deserves.
- */
-static __always_inline void ce_changed(struct sock *sk, struct tp_dctcp *d, __u8 ce)
-{
-	struct tcp_sock *tp = tp_tcp(sk);
-
-	if (d->ce != ce) {
-		if (tp_icsk(sk)->icsk_ack.pending & ICSK_ACK_TIMER) {
-			if (d->ce)
-				tp->ecn_flags |= TCP_ECN_DEMAND_CWR;
-			else
-				tp->ecn_flags &= ~TCP_ECN_DEMAND_CWR;
-			bpf_tcp_send_ack(tp, d->prior_rcv_nxt);
-		}
-		tp_icsk(sk)->icsk_ack.pending |= ICSK_ACK_NOW;
-	}
-	d->prior_rcv_nxt = tp->rcv_nxt;
-	d->ce = ce;
-	if (ce)
-		tp->ecn_flags |= TCP_ECN_DEMAND_CWR;
-	else
-		tp->ecn_flags &= ~TCP_ECN_DEMAND_CWR;
-}
-
 static __always_inline void tp_on_event(struct sock *sk, int event)
 {
 	struct tp_dctcp *d = TP_PRIVATE(sk, struct tp_dctcp);
 
 	if (event == CA_EVENT_ECN_IS_CE || event == CA_EVENT_ECN_NO_CE)
-		ce_changed(sk, d, event == CA_EVENT_ECN_IS_CE);
+		tp_ce_event(sk, &d->receiver, event == CA_EVENT_ECN_IS_CE);
 	else if (event == CA_EVENT_LOSS) {
 		d->loss_cwnd = tp_tcp(sk)->snd_cwnd;
 		tp_tcp(sk)->snd_ssthresh = tp_half(d->loss_cwnd);

@@ -14,8 +14,16 @@
 
 TP_INIT(htcp, struct tp_htcp, htcp_begin)
 TP_AVOID(htcp, struct tp_htcp, htcp_grow)
-TP_PKTS_ACKED(htcp, struct tp_htcp, htcp_sample)
 TP_SET_STATE(htcp, struct tp_htcp, htcp_enter)
+
+SEC("struct_ops")
+void BPF_PROG(htcp_acked, struct sock *sk, const struct ack_sample *s)
+{
+	const struct tcp_sock *tp = tp_tcp(sk);
+
+	htcp_sample(TP_PRIVATE(sk, struct tp_htcp), s->rtt_us, s->pkts_acked, tp->snd_cwnd,
+		    tp->tcp_mstamp, tp_ca_state(sk));
+}
 
 SEC("struct_ops")
 __u32 BPF_PROG(htcp_ssthresh, struct sock *sk)

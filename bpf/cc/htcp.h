@@ -12,6 +12,7 @@
 #define HTCP_DELTA_L_MS 1000
 #define HTCP_RTT_REF_US 100000
 #define HTCP_RTT_LEAST_US 10000 /* below, RTTs are too coarse to set the backoff by */
+#define HTCP_JUMP_US 20000
 #define HTCP_FADE_PERCENT 95
 #define HTCP_SETTLED_RTTS 3
 
@@ -75,12 +76,18 @@ TP_INLINE void htcp_begin(struct tp_htcp *h, const struct tp_ack *a)
 	h->congested_ms = h->since_ms = a->now_us / TP_USEC_PER_MSEC;
 }
 
-/* The rate achieved, a round at a time. */
-TP_INLINE void htcp_measure(struct tp_htcp *h, __u32 cwnd, __u32 now_ms)
+/* The rate achieved, a round at a time; recovery does not count. */
+TP_INLINE void htcp_measure(struct tp_htcp *h, __u32 acked, __u32 cwnd, __u32 now_ms, __u8 state)
 {
 	__u32 elapsed_ms = now_ms - h->since_ms;
 	__u32 rate;
 
+	if (state >= 2) {
+		h->packets = 0;
+		h->since_ms = now_ms;
+		return;
+	}
+	h->packets += acked;
 	if (h->packets + tp_max(h->alpha >> HTCP_SHIFT, 1) < cwnd || !h->min_rtt_us ||
 	    elapsed_ms < tp_max(h->min_rtt_us / 1000, 1))
 		return;
@@ -96,23 +103,26 @@ TP_INLINE void htcp_measure(struct tp_htcp *h, __u32 cwnd, __u32 now_ms)
 	h->since_ms = now_ms;
 }
 
-TP_INLINE void htcp_sample(struct tp_htcp *h, __s32 rtt_us, __u32 acked, __u64 now_us)
+/* State is enum tcp_ca_state: 0 open; 2 and above, congestion. */
+TP_INLINE void htcp_sample(struct tp_htcp *h, __s32 rtt_us, __u32 acked, __u32 cwnd, __u64 now_us,
+			   __u8 state)
 {
-	h->recent = tp_clamp(acked, 1, 255);
-	h->packets += acked;
-	if (rtt_us <= 0)
-		return;
-	if (!h->min_rtt_us || h->min_rtt_us > (__u32)rtt_us)
-		h->min_rtt_us = rtt_us;
-	if (h->max_rtt_us < (__u32)rtt_us)
-		h->max_rtt_us = rtt_us;
+	if (state == 0)
+		h->recent = tp_clamp(acked, 1, 255);
+	if (rtt_us > 0) {
+		if (!h->min_rtt_us || h->min_rtt_us > (__u32)rtt_us)
+			h->min_rtt_us = rtt_us;
+		/* a jump of more than 20 ms is no queue that grew, but an accident */
+		h->max_rtt_us = tp_max(h->max_rtt_us, h->min_rtt_us);
+		if (state == 0 && h->max_rtt_us < (__u32)rtt_us &&
+		    (__u32)rtt_us <= h->max_rtt_us + HTCP_JUMP_US)
+			h->max_rtt_us = rtt_us;
+	}
+	htcp_measure(h, acked, cwnd, now_us / TP_USEC_PER_MSEC, state);
 }
 
 TP_INLINE void htcp_grow(struct tp_htcp *h, struct tp_cwnd *w, const struct tp_ack *a)
 {
-	__u32 now_ms = a->now_us / TP_USEC_PER_MSEC;
-
-	htcp_measure(h, w->packets, now_ms);
 	if (tp_in_slow_start(w)) {
 		tp_slow_start(w, a->acked);
 		return;
@@ -120,9 +130,10 @@ TP_INLINE void htcp_grow(struct tp_htcp *h, struct tp_cwnd *w, const struct tp_a
 	if (((__u64)w->credit * h->alpha) >> HTCP_SHIFT >= w->packets) {
 		w->packets = tp_min(w->packets + 1, w->clamp);
 		w->credit = 0;
-		htcp_set_alpha(h, now_ms);
+		htcp_set_alpha(h, a->now_us / TP_USEC_PER_MSEC);
 	} else {
 		w->credit += h->recent;
+		h->recent = 1;
 	}
 }
 
@@ -137,7 +148,6 @@ TP_INLINE __u32 htcp_threshold(struct tp_htcp *h, const struct tp_cwnd *w, __u32
 	return tp_scale(w->packets, h->beta, HTCP_ONE);
 }
 
-/* States of enum tcp_ca_state: 0 open; 2 and above, congestion. */
 TP_INLINE void htcp_enter(struct tp_htcp *h, const struct tp_ack *a, __u8 state,
 			  const struct tp_cwnd *w)
 {

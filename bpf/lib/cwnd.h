@@ -15,6 +15,19 @@
 #define TP_INLINE static inline __attribute__((always_inline))
 #endif
 
+/* A function that the verifier looks at once, knowing nothing of its arguments. */
+#ifdef __bpf__
+#define TP_GLOBAL __attribute__((noinline))
+#else
+#define TP_GLOBAL static inline
+#endif
+
+/*
+ * Makes the compiler read the state again.  The verifier does not know what is
+ * in a socket, so that the ways which led here become one for it.
+ */
+#define TP_FORGET() asm volatile("" ::: "memory")
+
 #define TP_USEC_PER_SEC 1000000ULL
 #define TP_USEC_PER_MSEC 1000ULL
 #define TP_SSTHRESH_MAX 0x7fffffffU /* "no threshold yet" */

@@ -1,0 +1,543 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* bbr3.h - BBR version 3: the arithmetic; see bbr3.bpf.c.  Gains are times 2^8. */
+#ifndef TCPILOT_BBR3_H
+#define TCPILOT_BBR3_H
+
+#include "../lib/bbr_conn.h"
+#include "../lib/pacing.h"
+
+#define BBR3_STARTUP_GAIN (TP_GAIN_UNIT * 277 / 100) /* 4 ln 2 */
+#define BBR3_DRAIN_GAIN (TP_GAIN_UNIT / 2)
+#define BBR3_DOWN_GAIN (TP_GAIN_UNIT * 90 / 100)
+#define BBR3_UP_GAIN (TP_GAIN_UNIT * 5 / 4)
+#define BBR3_CWND_GAIN (TP_GAIN_UNIT * 2)
+#define BBR3_UP_CWND_GAIN (TP_GAIN_UNIT * 9 / 4)
+#define BBR3_MARGIN_PERCENT 1
+#define BBR3_LOSS_PERCENT 2	   /* of the packets in flight: more is too much */
+#define BBR3_FULL_LOSSES 6	   /* acknowledgements with losses that end STARTUP */
+#define BBR3_BETA_OF_1024 717	   /* 0.7 */
+#define BBR3_HEADROOM_PERCENT 15
+#define BBR3_FULL_ROUNDS 3
+#define BBR3_MIN_RTT_WINDOW_MS 10000
+#define BBR3_PROBE_RTT_EVERY_MS 5000
+#define BBR3_PROBE_RTT_MS 200
+#define BBR3_CWND_LEAST 4
+#define BBR3_INITIAL_CWND 10
+#define BBR3_ROUNDS_MAX 63	   /* of cruising: as long as reno needs for a BDP */
+#define BBR3_WAIT_MS 2000
+#define BBR3_NONE ~0U
+
+enum bbr3_mode {
+	BBR3_STARTUP,
+	BBR3_DRAIN,
+	BBR3_DOWN,
+	BBR3_CRUISE,
+	BBR3_REFILL,
+	BBR3_UP,
+	BBR3_PROBE_RTT,
+};
+
+struct tp_bbr3 {
+	__u32 bw_now, bw_before; /* highest of this cycle, and of the last */
+	__u32 bw_short, inflight_short; /* bounds by recent losses; BBR3_NONE: none */
+	__u32 inflight_long; /* bound by losses while probing */
+	__u32 bw_latest, inflight_latest; /* of the round */
+	__u32 min_rtt_us, min_rtt_ms;
+	__u32 probe_us, probe_ms, probe_done_ms;
+	__u32 round_end, round_lost, round_delivered;
+	__u32 cycle_us, wait_ms;
+	__u32 prior_cwnd, full_bw;
+	__u32 up_per, up_acked;
+	__u8 mode, full_count, loss_acks, up_rounds, rounds_since;
+	__u8 prev_state;
+	__u8 full : 1, full_now : 1, round_start : 1, conserve : 1, seen_rtt : 1, idle_restart : 1,
+	    loss_in_round : 1, probe_round : 1;
+	__u8 advance : 1; /* the cycle's highest bandwidth moves at the next round */
+};
+
+TP_INLINE __u32 bbr3_max_bw(const struct tp_bbr3 *b)
+{
+	return tp_max(b->bw_now, b->bw_before);
+}
+
+TP_INLINE __u32 bbr3_bw(const struct tp_bbr3 *b)
+{
+	return tp_min(bbr3_max_bw(b), b->bw_short);
+}
+
+TP_INLINE int bbr3_probing(const struct tp_bbr3 *b)
+{
+	return b->mode == BBR3_STARTUP || b->mode == BBR3_REFILL || b->mode == BBR3_UP;
+}
+
+TP_INLINE __u32 bbr3_pacing_gain(const struct tp_bbr3 *b)
+{
+	switch (b->mode) {
+	case BBR3_STARTUP:
+		return BBR3_STARTUP_GAIN;
+	case BBR3_DRAIN:
+		return BBR3_DRAIN_GAIN;
+	case BBR3_DOWN:
+		return BBR3_DOWN_GAIN;
+	case BBR3_UP:
+		return BBR3_UP_GAIN;
+	}
+	return TP_GAIN_UNIT;
+}
+
+TP_INLINE __u32 bbr3_cwnd_gain(const struct tp_bbr3 *b)
+{
+	if (b->mode == BBR3_PROBE_RTT)
+		return TP_GAIN_UNIT / 2;
+	return b->mode == BBR3_UP ? BBR3_UP_CWND_GAIN : BBR3_CWND_GAIN;
+}
+
+TP_INLINE __u32 bbr3_bdp(const struct tp_bbr3 *b, __u32 bw, __u32 gain)
+{
+	if (b->min_rtt_us == BBR3_NONE)
+		return BBR3_INITIAL_CWND;
+	return tp_min64(((((__u64)bw * b->min_rtt_us * gain) >> TP_GAIN_SHIFT) + TP_BW_UNIT - 1) >>
+			    TP_BW_SHIFT,
+			TP_SSTHRESH_MAX);
+}
+
+TP_INLINE __u32 bbr3_beta(__u32 value)
+{
+	return (__u64)value * BBR3_BETA_OF_1024 / 1024;
+}
+
+/* What other flows may need to show themselves (section 5.3.3.6 of the draft: headroom). */
+TP_INLINE __u32 bbr3_with_headroom(const struct tp_bbr3 *b)
+{
+	__u32 room;
+
+	if (b->inflight_long == BBR3_NONE)
+		return BBR3_NONE;
+	room = tp_max((__u64)b->inflight_long * BBR3_HEADROOM_PERCENT / 100, 1);
+	return tp_max(b->inflight_long > room ? b->inflight_long - room : 0, BBR3_CWND_LEAST);
+}
+
+TP_INLINE void bbr3_save_cwnd(struct tp_bbr3 *b, __u32 cwnd)
+{
+	int whole = b->prev_state < BBR_RECOVERY && b->mode != BBR3_PROBE_RTT;
+
+	b->prior_cwnd = whole ? cwnd : tp_max(b->prior_cwnd, cwnd);
+}
+
+/* ---- the cycle ---- */
+
+TP_INLINE void bbr3_reset_full(struct tp_bbr3 *b)
+{
+	b->full_bw = 0;
+	b->full_count = 0;
+	b->full_now = 0;
+}
+
+TP_INLINE void bbr3_enter_mode(struct tp_bbr3 *b, const struct tp_bbr_conn *c, __u8 mode)
+{
+	b->mode = mode;
+	b->cycle_us = c->now_us;
+	b->round_end = c->delivered;
+}
+
+TP_INLINE void bbr3_start_down(struct tp_bbr3 *b, const struct tp_bbr_conn *c)
+{
+	bbr3_enter_mode(b, c, BBR3_DOWN);
+	b->rounds_since = c->random & 1;
+	b->wait_ms = BBR3_WAIT_MS + c->random % 1000;
+	b->up_per = BBR3_NONE;
+	b->advance = 1;
+}
+
+TP_INLINE void bbr3_start_refill(struct tp_bbr3 *b, const struct tp_bbr_conn *c)
+{
+	bbr3_enter_mode(b, c, BBR3_REFILL);
+	b->bw_short = b->inflight_short = BBR3_NONE;
+	b->up_rounds = 0;
+	b->up_acked = 0;
+}
+
+/* The long-term bound rises by one packet, then 2, 4, ... for each window. */
+TP_INLINE void bbr3_raise_slope(struct tp_bbr3 *b, const struct tp_bbr_conn *c)
+{
+	b->up_per = tp_max(c->cwnd >> tp_min(b->up_rounds, 30), 1);
+	b->up_rounds = tp_min(b->up_rounds + 1, 30);
+}
+
+TP_INLINE void bbr3_start_up(struct tp_bbr3 *b, const struct tp_bbr_conn *c)
+{
+	bbr3_enter_mode(b, c, BBR3_UP);
+	bbr3_reset_full(b);
+	b->full_bw = b->bw_latest;
+	bbr3_raise_slope(b, c);
+}
+
+/* A cycle lasts two to three seconds, or as many rounds as reno needs (section 5.3.3.5). */
+TP_INLINE int bbr3_time_to_probe(const struct tp_bbr3 *b, const struct tp_bbr_conn *c)
+{
+	__u32 rounds = tp_min(bbr3_bdp(b, bbr3_bw(b), TP_GAIN_UNIT), BBR3_ROUNDS_MAX);
+
+	return (__u32)(c->now_us - b->cycle_us) / TP_USEC_PER_MSEC > b->wait_ms ||
+	       b->rounds_since >= rounds;
+}
+
+TP_INLINE int bbr3_drained(const struct tp_bbr3 *b, const struct tp_bbr_conn *c)
+{
+	return c->in_flight <= bbr3_with_headroom(b) &&
+	       c->in_flight <= bbr3_bdp(b, bbr3_max_bw(b), TP_GAIN_UNIT);
+}
+
+TP_INLINE void bbr3_raise_long(struct tp_bbr3 *b, const struct tp_bbr_conn *c)
+{
+	if (b->inflight_long == BBR3_NONE || !c->cwnd_limited || c->cwnd < b->inflight_long)
+		return;
+	b->up_acked += c->acked;
+	if (b->up_acked >= b->up_per) {
+		__u32 step = b->up_acked / tp_max(b->up_per, 1);
+
+		b->up_acked -= step * b->up_per;
+		b->inflight_long += step;
+	}
+	if (b->round_start)
+		bbr3_raise_slope(b, c);
+}
+
+TP_INLINE void bbr3_update_cycle(struct tp_bbr3 *b, struct tp_bbr_conn *c)
+{
+	switch (b->mode) {
+	case BBR3_DOWN:
+	case BBR3_CRUISE:
+		if (bbr3_time_to_probe(b, c)) {
+			bbr3_start_refill(b, c);
+		} else if (b->mode == BBR3_DOWN && bbr3_drained(b, c)) {
+			b->mode = BBR3_CRUISE; /* the cycle's clock goes on */
+		}
+		break;
+	case BBR3_REFILL:
+		if (b->round_start)
+			bbr3_start_up(b, c);
+		break;
+	case BBR3_UP:
+		bbr3_raise_long(b, c);
+		if (c->cwnd_limited && b->inflight_long != BBR3_NONE &&
+		    c->cwnd >= b->inflight_long) {
+			/* held by the bound and not by the path: go on */
+			b->full_bw = b->bw_latest;
+			b->full_count = 0;
+		} else if (b->full_now) {
+			bbr3_start_down(b, c);
+		}
+	}
+}
+
+/* ---- the model ---- */
+
+/* Losses of the round, in percent of what it delivered, are too many (section 5.5.10.2). */
+TP_INLINE int bbr3_too_many_lost(const struct tp_bbr3 *b, const struct tp_bbr_conn *c)
+{
+	__u64 lost = c->lost - b->round_lost;
+	__u64 sent = lost + tp_max(c->delivered - b->round_delivered, c->prior_in_flight);
+
+	return lost * 100 > sent * BBR3_LOSS_PERCENT;
+}
+
+TP_INLINE void bbr3_inflight_too_high(struct tp_bbr3 *b, const struct tp_bbr_conn *c)
+{
+	__u32 target = tp_min(bbr3_bdp(b, bbr3_bw(b), TP_GAIN_UNIT), c->cwnd);
+
+	if (!c->app_limited)
+		b->inflight_long = tp_max(tp_max(c->prior_in_flight, bbr3_beta(target)),
+					  BBR3_CWND_LEAST);
+	if (b->mode == BBR3_UP)
+		bbr3_start_down(b, c);
+}
+
+/* Not probing: a round with losses bounds bandwidth and inflight by beta (section 5.5.10.3). */
+TP_INLINE void bbr3_lower_bounds(struct tp_bbr3 *b, const struct tp_bbr_conn *c)
+{
+	if (!b->loss_in_round || bbr3_probing(b))
+		return;
+	if (b->bw_short == BBR3_NONE)
+		b->bw_short = bbr3_max_bw(b);
+	if (b->inflight_short == BBR3_NONE)
+		b->inflight_short = c->cwnd;
+	b->bw_short = tp_max(b->bw_latest, bbr3_beta(b->bw_short));
+	b->inflight_short = tp_max(b->inflight_latest, bbr3_beta(b->inflight_short));
+}
+
+TP_INLINE void bbr3_new_round(struct tp_bbr3 *b, const struct tp_bbr_conn *c)
+{
+	b->round_end = c->delivered;
+	b->round_start = 1;
+	b->conserve = 0;
+	b->rounds_since = tp_min(b->rounds_since + 1, 255);
+	if (b->advance) { /* both of the last two cycles count */
+		b->bw_before = b->bw_now;
+		b->bw_now = 0;
+		b->advance = 0;
+	}
+}
+
+/* The highest rate and volume of the round, and what its losses mean. */
+TP_INLINE void bbr3_update_model(struct tp_bbr3 *b, struct tp_bbr_conn *c)
+{
+	__u32 bw;
+
+	b->round_start = 0;
+	if (c->sample_delivered < 0 || c->interval_us <= 0)
+		return;
+	if ((__s32)(c->prior_delivered - b->round_end) >= 0)
+		bbr3_new_round(b, c);
+	bw = tp_min64(tp_bandwidth(c->sample_delivered, c->interval_us), 0x7fffffff);
+	b->bw_latest = tp_max(b->bw_latest, bw);
+	b->inflight_latest = tp_max(b->inflight_latest, c->sample_delivered);
+	if (!c->app_limited || bw >= bbr3_max_bw(b))
+		b->bw_now = tp_max(b->bw_now, bw);
+	if (c->losses) {
+		b->loss_in_round = 1;
+		b->loss_acks = tp_min(b->loss_acks + 1, 255);
+		if (b->mode == BBR3_UP && bbr3_too_many_lost(b, c))
+			bbr3_inflight_too_high(b, c);
+	}
+}
+
+TP_INLINE void bbr3_check_full(struct tp_bbr3 *b, const struct tp_bbr_conn *c)
+{
+	if (b->full_now || !b->round_start || c->app_limited)
+		return;
+	if ((__u64)b->bw_latest * 4 >= (__u64)b->full_bw * 5) {
+		bbr3_reset_full(b);
+		b->full_bw = b->bw_latest;
+		return;
+	}
+	b->full_now = ++b->full_count >= BBR3_FULL_ROUNDS;
+	b->full |= b->full_now;
+}
+
+TP_INLINE void bbr3_check_startup(struct tp_bbr3 *b, struct tp_bbr_conn *c)
+{
+	if (b->mode == BBR3_STARTUP && !b->full && b->round_start &&
+	    b->loss_acks >= BBR3_FULL_LOSSES && bbr3_too_many_lost(b, c)) {
+		b->full = 1; /* section 5.3.1.3 */
+		b->inflight_long =
+		    tp_max(bbr3_bdp(b, bbr3_max_bw(b), TP_GAIN_UNIT), b->inflight_latest);
+	}
+	if (b->mode == BBR3_STARTUP && b->full) {
+		b->mode = BBR3_DRAIN;
+		c->ssthresh = bbr3_bdp(b, bbr3_max_bw(b), TP_GAIN_UNIT);
+	}
+	if (b->mode == BBR3_DRAIN &&
+	    c->in_flight <= bbr3_bdp(b, bbr3_max_bw(b), TP_GAIN_UNIT))
+		bbr3_start_down(b, c);
+}
+
+/* Once a round, after everything has looked at it. */
+TP_INLINE void bbr3_end_round(struct tp_bbr3 *b, const struct tp_bbr_conn *c)
+{
+	if (!b->round_start)
+		return;
+	bbr3_lower_bounds(b, c);
+	b->loss_in_round = 0;
+	b->loss_acks = 0;
+	b->round_lost = c->lost;
+	b->round_delivered = c->delivered;
+	b->bw_latest = 0;
+	b->inflight_latest = 0;
+}
+
+/* ---- PROBE_RTT ---- */
+
+TP_INLINE void bbr3_leave_probe_rtt(struct tp_bbr3 *b, struct tp_bbr_conn *c)
+{
+	if (!b->probe_done_ms || (__s32)(bbr_now_ms(c) - b->probe_done_ms) <= 0)
+		return;
+	b->probe_ms = bbr_now_ms(c);
+	c->cwnd = tp_max(c->cwnd, b->prior_cwnd);
+	b->bw_short = b->inflight_short = BBR3_NONE;
+	if (!b->full) {
+		b->mode = BBR3_STARTUP;
+		return;
+	}
+	bbr3_start_down(b, c);
+	b->mode = BBR3_CRUISE;
+}
+
+TP_INLINE __u32 bbr3_probe_rtt_cwnd(const struct tp_bbr3 *b)
+{
+	return tp_max(bbr3_bdp(b, bbr3_bw(b), TP_GAIN_UNIT / 2), BBR3_CWND_LEAST);
+}
+
+TP_INLINE void bbr3_in_probe_rtt(struct tp_bbr3 *b, struct tp_bbr_conn *c)
+{
+	c->mark_app_limited = 1;
+	if (!b->probe_done_ms) {
+		if (c->in_flight > bbr3_probe_rtt_cwnd(b))
+			return;
+		b->probe_done_ms = (bbr_now_ms(c) + BBR3_PROBE_RTT_MS) | 1;
+		b->probe_round = 0;
+		b->round_end = c->delivered;
+		return;
+	}
+	b->probe_round |= b->round_start;
+	if (b->probe_round)
+		bbr3_leave_probe_rtt(b, c);
+}
+
+/* Section 5.5.7: a minimum of 5 s says when to probe, one of 10 s is the model's. */
+TP_INLINE void bbr3_update_min_rtt(struct tp_bbr3 *b, struct tp_bbr_conn *c)
+{
+	__u32 now_ms = bbr_now_ms(c);
+	int expired = (__s32)(now_ms - b->probe_ms) > BBR3_PROBE_RTT_EVERY_MS;
+
+	if (c->rtt_us >= 0 && ((__u32)c->rtt_us < b->probe_us || (expired && !c->ack_delayed))) {
+		b->probe_us = c->rtt_us;
+		b->probe_ms = now_ms;
+	}
+	if (b->probe_us < b->min_rtt_us ||
+	    (__s32)(now_ms - b->min_rtt_ms) > BBR3_MIN_RTT_WINDOW_MS) {
+		b->min_rtt_us = b->probe_us;
+		b->min_rtt_ms = b->probe_ms;
+	}
+	if (expired && !b->idle_restart && b->mode != BBR3_PROBE_RTT) {
+		bbr3_save_cwnd(b, c->cwnd);
+		b->mode = BBR3_PROBE_RTT;
+		b->probe_done_ms = 0;
+	}
+	if (b->mode == BBR3_PROBE_RTT)
+		bbr3_in_probe_rtt(b, c);
+	if (c->sample_delivered > 0)
+		b->idle_restart = 0;
+}
+
+/* ---- control ---- */
+
+TP_INLINE void bbr3_first_pacing_rate(struct tp_bbr3 *b, struct tp_bbr_conn *c)
+{
+	__u32 rtt_us = c->srtt_us ? c->srtt_us : TP_USEC_PER_MSEC;
+
+	b->seen_rtt = c->srtt_us != 0;
+	c->pacing_rate = tp_pacing_rate(tp_bandwidth(c->cwnd, rtt_us), c->mss, BBR3_STARTUP_GAIN,
+					BBR3_MARGIN_PERCENT);
+}
+
+TP_INLINE void bbr3_set_pacing(struct tp_bbr3 *b, struct tp_bbr_conn *c, __u32 gain)
+{
+	__u64 rate = tp_pacing_rate(bbr3_bw(b), c->mss, gain, BBR3_MARGIN_PERCENT);
+
+	if (!b->seen_rtt && c->srtt_us)
+		bbr3_first_pacing_rate(b, c);
+	if (b->full || rate > c->pacing_rate)
+		c->pacing_rate = rate;
+}
+
+/* Recovery: packet conservation for a round, and the window back at its end. */
+TP_INLINE void bbr3_recover(struct tp_bbr3 *b, struct tp_bbr_conn *c)
+{
+	__u8 before = b->prev_state;
+
+	if (c->losses)
+		c->cwnd = c->cwnd > c->losses ? c->cwnd - c->losses : 1;
+	if (c->state == BBR_RECOVERY && before != BBR_RECOVERY) {
+		b->conserve = 1;
+		b->round_end = c->delivered;
+		c->cwnd = c->in_flight + tp_max(c->acked, 1);
+	} else if (before >= BBR_RECOVERY && c->state < BBR_RECOVERY) {
+		c->cwnd = tp_max(c->cwnd, b->prior_cwnd);
+		b->conserve = 0;
+	}
+	b->prev_state = c->state;
+}
+
+/* Section 5.6.4.7: what losses have taught bounds the window. */
+TP_INLINE __u32 bbr3_bound(const struct tp_bbr3 *b)
+{
+	__u32 bound = BBR3_NONE;
+
+	if (b->mode == BBR3_CRUISE || b->mode == BBR3_PROBE_RTT)
+		bound = bbr3_with_headroom(b);
+	else if (b->mode >= BBR3_DOWN)
+		bound = b->inflight_long;
+	return tp_max(tp_min(bound, b->inflight_short), BBR3_CWND_LEAST);
+}
+
+TP_INLINE void bbr3_set_cwnd(struct tp_bbr3 *b, struct tp_bbr_conn *c)
+{
+	__u32 most;
+
+	if (!c->acked)
+		return;
+	bbr3_recover(b, c);
+	most = bbr3_bdp(b, bbr3_bw(b), bbr3_cwnd_gain(b)) +
+	       3 * tp_burst(c->pacing_rate, c->pacing_shift, c->mss);
+	if (b->conserve)
+		c->cwnd = tp_max(c->cwnd, c->in_flight + c->acked);
+	else if (b->full)
+		c->cwnd = tp_min(c->cwnd + c->acked, most);
+	else if (c->cwnd < most || c->delivered < BBR3_INITIAL_CWND)
+		c->cwnd += c->acked;
+	c->cwnd = tp_max(c->cwnd, BBR3_CWND_LEAST);
+	if (b->mode == BBR3_PROBE_RTT)
+		c->cwnd = tp_min(c->cwnd, bbr3_probe_rtt_cwnd(b));
+	c->cwnd = tp_min(tp_min(c->cwnd, bbr3_bound(b)), c->clamp);
+}
+
+/* ---- what the shell calls ---- */
+
+TP_INLINE void bbr3_start(struct tp_bbr3 *b, struct tp_bbr_conn *c, __u32 min_rtt_us)
+{
+	*b = (struct tp_bbr3){};
+	b->min_rtt_us = b->probe_us = min_rtt_us;
+	b->min_rtt_ms = b->probe_ms = bbr_now_ms(c);
+	b->bw_short = b->inflight_short = b->inflight_long = BBR3_NONE;
+	b->up_per = BBR3_NONE;
+	b->cycle_us = c->now_us;
+	b->round_lost = c->lost;
+	b->round_delivered = c->delivered;
+	bbr3_first_pacing_rate(b, c);
+}
+
+TP_INLINE void bbr3_ack(struct tp_bbr3 *b, struct tp_bbr_conn *c)
+{
+	bbr3_update_model(b, c);
+	TP_FORGET();
+	bbr3_check_full(b, c);
+	TP_FORGET();
+	bbr3_check_startup(b, c);
+	TP_FORGET();
+	bbr3_update_cycle(b, c);
+	TP_FORGET();
+	bbr3_update_min_rtt(b, c);
+	TP_FORGET();
+	bbr3_end_round(b, c);
+	TP_FORGET();
+	bbr3_set_pacing(b, c, bbr3_pacing_gain(b));
+	TP_FORGET();
+	bbr3_set_cwnd(b, c);
+}
+
+TP_INLINE void bbr3_restart(struct tp_bbr3 *b, struct tp_bbr_conn *c)
+{
+	b->idle_restart = 1;
+	if (b->mode >= BBR3_DOWN && b->mode <= BBR3_UP)
+		bbr3_set_pacing(b, c, TP_GAIN_UNIT);
+	else if (b->mode == BBR3_PROBE_RTT)
+		bbr3_leave_probe_rtt(b, c);
+}
+
+/* A time-out: bounds as after any loss, once the connection goes on. */
+TP_INLINE void bbr3_timeout(struct tp_bbr3 *b)
+{
+	b->prev_state = BBR_LOSS;
+	b->loss_in_round = 1;
+	bbr3_reset_full(b);
+}
+
+/* The loss was none: its bounds go. */
+TP_INLINE void bbr3_undo(struct tp_bbr3 *b)
+{
+	b->loss_in_round = 0;
+	bbr3_reset_full(b);
+	b->bw_short = b->inflight_short = BBR3_NONE;
+}
+
+#endif

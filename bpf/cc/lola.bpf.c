@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * lola.bpf.c - TCP LoLa: a queue of a few milliseconds, shared fairly.
+ *
+ * Cubic growth until there is a queue (5 ms); then all flows raise their share of
+ * the queue by one function of time (fair flow balancing), until it exceeds the
+ * target (20 ms); then they hold, so that all of them see it, and reduce by what
+ * they have in the queue, together.
+ *
+ * Source     Hock, Neumeister, Zitterbart, Bless, "TCP LoLa: Congestion Control
+ *            for Low Latencies and High Throughput", LCN 2017, section III.
+ * Constants  Q_low 5 ms, Q_target 20 ms, t_hold 250 ms, phi 35 ms, gamma 0.973,
+ *            C 0.4.
+ * Limits     gives way to those that fill queues.  A base RTT that was not seen
+ *            for 10 s is measured anew, with whatever queue others keep.
+ */
+#include "../lib/cc.h"
+#include "lola.h"
+
+TP_INIT(lola, struct tp_lola, lola_begin)
+TP_AVOID(lola, struct tp_lola, lola_grow)
+TP_PKTS_ACKED(lola, struct tp_lola, lola_sample)
+TP_UNDO(lola)
+
+SEC("struct_ops")
+__u32 BPF_PROG(lola_ssthresh, struct sock *sk)
+{
+	struct tp_cwnd w = tp_cwnd_of(tp_tcp(sk));
+
+	return lola_threshold(TP_PRIVATE(sk, struct tp_lola), &w, tp_tcp(sk)->tcp_mstamp);
+}
+
+TP_OPS("tp_lola", .init = (void *)lola_init, .cong_avoid = (void *)lola_avoid,
+       .pkts_acked = (void *)lola_acked, .ssthresh = (void *)lola_ssthresh,
+       .undo_cwnd = (void *)lola_undo);

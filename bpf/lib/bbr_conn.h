@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * bbr_conn.h - what BBR, of either version, knows of a connection, and what it
+ * sets.  bbr_shell.h fills it in from the socket.
+ */
+#ifndef TCPILOT_BBR_CONN_H
+#define TCPILOT_BBR_CONN_H
+
+#include "cwnd.h"
+
+/* enum tcp_ca_state: what is at or above this is recovery */
+#define BBR_RECOVERY 3
+#define BBR_LOSS 4
+
+/* A connection at the arrival of an acknowledgement. */
+struct tp_bbr_conn {
+	__u64 now_us;
+	__u32 delivered, lost, in_flight; /* packets */
+	__u32 prior_delivered, prior_in_flight, acked, losses;
+	__s32 sample_delivered, rtt_us; /* negative: none */
+	__s64 interval_us;
+	__u32 mss, clamp, srtt_us;
+	__u32 queued_us; /* until the last packet given to the pacer leaves */
+	__u32 pacing_shift, random;
+	__u8 app_limited, ack_delayed, state, cwnd_limited;
+	/* what is set */
+	__u32 cwnd, ssthresh;
+	__u64 pacing_rate;
+	__u8 mark_app_limited;
+};
+
+TP_INLINE __u32 bbr_now_ms(const struct tp_bbr_conn *c)
+{
+	return c->now_us / TP_USEC_PER_MSEC;
+}
+
+#endif

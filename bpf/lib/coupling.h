@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * coupling.h - what the coupled multipath algorithms share: the subflows of a
+ * connection, and the sums over them.  Pure; mptcp.h finds the subflows.
+ *
+ * Rates x = w / rtt are packets per microsecond times 2^24, x / rtt is times 2^48.
+ */
+#ifndef TCPILOT_COUPLING_H
+#define TCPILOT_COUPLING_H
+
+#include "cwnd.h"
+
+#define TP_SUBFLOWS 8
+#define TP_RATE_SHIFT 24
+#define TP_STEP_SHIFT 20 /* of steps: parts of a packet */
+#define TP_STEP_ONE (1LL << TP_STEP_SHIFT)
+
+/* The verifier follows a loop that is not unrolled once for each turn, not for each way through. */
+#ifdef __clang__
+#define TP_EACH_SUBFLOW(i)                                                                         \
+	_Pragma("clang loop unroll(disable)") for (int i = 0; i < TP_SUBFLOWS; i++)
+#else
+#define TP_EACH_SUBFLOW(i) for (int i = 0; i < TP_SUBFLOWS; i++)
+#endif
+
+struct tp_subflow {
+	__u64 id; /* 0: none */
+	__u64 extra; /* the algorithm's own */
+	__u32 cwnd, rtt_us;
+};
+
+struct tp_coupled {
+	struct tp_subflow sub[TP_SUBFLOWS];
+};
+
+/* What a step depends on: the sum and the largest of the rates, and the largest rate per RTT. */
+struct tp_rates {
+	__u64 sum, most, most_per_rtt;
+};
+
+TP_INLINE __u64 tp_rate(const struct tp_subflow *s)
+{
+	return tp_min64(((__u64)s->cwnd << TP_RATE_SHIFT) / tp_max(s->rtt_us, 1), 0x7fffffff);
+}
+
+TP_INLINE __u64 tp_rate_per_rtt(const struct tp_subflow *s)
+{
+	return (tp_rate(s) << TP_RATE_SHIFT) / tp_max(s->rtt_us, 1);
+}
+
+TP_INLINE struct tp_rates tp_rates_of(const struct tp_coupled *c)
+{
+	struct tp_rates r = {};
+
+	TP_EACH_SUBFLOW(i)
+	{
+		const struct tp_subflow *s = &c->sub[i];
+
+		if (!s->id)
+			continue;
+		r.sum += tp_rate(s);
+		r.most = tp_max64(r.most, tp_rate(s));
+		r.most_per_rtt = tp_max64(r.most_per_rtt, tp_rate_per_rtt(s));
+	}
+	r.sum = tp_min64(r.sum, 0xffffffff);
+	return r;
+}
+
+/* Adds parts of a packet; whole ones, up or down, move the window. */
+TP_INLINE void tp_add_step(struct tp_cwnd *w, __s32 *rest, __s64 step)
+{
+	__s64 all = *rest + step;
+
+	if (all >= TP_STEP_ONE) {
+		w->packets += all >> TP_STEP_SHIFT;
+		all &= TP_STEP_ONE - 1;
+	} else if (all <= -TP_STEP_ONE) {
+		w->packets = w->packets > TP_CWND_MIN ? w->packets - 1 : w->packets;
+		all = 0;
+	}
+	*rest = all;
+	w->packets = tp_min(w->packets, w->clamp);
+}
+
+#endif

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* cubicroot.h - cubic growth, C t^3, and its inverse: for CUBIC and for LoLa. */
+#ifndef TCPILOT_CUBICROOT_H
+#define TCPILOT_CUBICROOT_H
+
+#include "cwnd.h"
+
+/* RFC 9438, section 4.1: C = 0.4 packets per second cubed. */
+#define TP_CUBIC_C_TENTHS 4ULL
+#define TP_CUBIC_MS_MAX 1000000ULL
+
+/*
+ * The largest integer whose cube is not above `value`; a bit at a time.  In BPF
+ * a global function: the verifier then knows nothing of `value`, and need not
+ * follow all of the two million ways that the bits can be chosen.
+ */
+TP_GLOBAL __u64 tp_cube_root(__u64 value)
+{
+	__u64 root = 0;
+
+	for (int bit = 20; bit >= 0; bit--) {
+		__u64 next = root | 1ULL << bit;
+
+		if (next * next * next <= value)
+			root = next;
+	}
+	return root;
+}
+
+/* Milliseconds after which growth has made up for so many packets: cbrt(packets / C). */
+TP_INLINE __u32 tp_cubic_ms(__u32 packets)
+{
+	return tp_cube_root(tp_min64(packets, 1U << 30) * 10000000000ULL / TP_CUBIC_C_TENTHS);
+}
+
+/* C (t - K)^3 + origin, not below 0. */
+TP_INLINE __u32 tp_cubic_window(__u32 t_ms, __u32 k_ms, __u32 origin)
+{
+	__u64 off = tp_min64(t_ms > k_ms ? t_ms - k_ms : k_ms - t_ms, TP_CUBIC_MS_MAX);
+	__u64 delta = TP_CUBIC_C_TENTHS * off * off * off / 10000000000ULL;
+
+	if (t_ms > k_ms)
+		return tp_min64(origin + delta, TP_SSTHRESH_MAX);
+	return delta >= origin ? 0 : origin - delta;
+}
+
+#endif
