@@ -1,8 +1,9 @@
-//! The arithmetic of `bpf/lib` and `bpf/cc`, compiled for the host and callable from tests.
+//! The arithmetic of `bpf/lib`, compiled for the host and callable from tests.
 //!
 //! The functions have the names of their C originals without `tp_`, and are described there. The tests
 //! are in `tests/`; nothing but them uses this crate.
 
+pub mod cc;
 pub mod windows;
 
 use tcpilot_abi::{

@@ -1,130 +1,132 @@
-//! Congestion controls that grow a window and choose a threshold (`bpf/cc/*.h`), and a path without
-//! chance to run them on.
+//! Congestion controls that grow a window and choose a threshold (`bpf/cc/*.h`), on a path without
+//! chance.
 
-/// `struct tp_cwnd` of bpf/lib/cwnd.h.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-#[allow(missing_docs, reason = "described at its C original")]
-pub struct Cwnd {
-    pub packets: u32,
-    pub credit: u32,
-    pub ssthresh: u32,
-    pub clamp: u32,
-}
-
-/// `struct tp_ack` of bpf/lib/cwnd.h.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-#[allow(missing_docs, reason = "described at its C original")]
-pub struct Ack {
-    pub now_us: u64,
-    pub acked: u32,
-    pub una: u32,
-    pub nxt: u32,
-    pub srtt_us: u32,
-    pub min_rtt_us: u32,
-}
-
-/// The bytes that the kernel gives each connection.
-type Private = [u64; 13];
-
-/// The functions of an algorithm: `struct native_control`.
-#[repr(C)]
-pub struct Control {
-    begin: unsafe extern "C" fn(&mut Private, &Ack),
-    enter: unsafe extern "C" fn(&mut Private, &Ack, u8, &Cwnd),
-    sample: unsafe extern "C" fn(&mut Private, i32, u32, u64),
-    grow: unsafe extern "C" fn(&mut Private, &mut Cwnd, &Ack),
-    threshold: unsafe extern "C" fn(&mut Private, &Cwnd) -> u32,
-}
-
-mod c {
-    use super::Control;
-
-    #[rustfmt::skip]
-    #[allow(missing_docs, reason = "described at their C originals")]
-    unsafe extern "C" {
-        pub safe static native_bic: Control;
-        pub safe static native_hstcp: Control;
-        pub safe static native_hybla: Control;
-        pub safe static native_illinois: Control;
-        pub safe static native_vegas: Control;
-        pub safe static native_veno: Control;
-        pub safe static native_westwood: Control;
-        pub safe static native_yeah: Control;
-        pub safe fn native_hstcp_a(packets: u32) -> u32;
-        pub safe fn native_hybla_rho(rtt_us: u32) -> u32;
-        pub safe fn native_hybla_exp2(x: u32) -> u32;
-        pub safe fn native_illinois_hyperbola(da: u32, dm: u32) -> u32;
-        pub safe fn native_illinois_beta(da: u32, dm: u32) -> u32;
-        pub safe fn native_bic_per(max: u32, packets: u32) -> u32;
-        pub safe fn native_queued(packets: u32, rtt_us: u32, base_us: u32) -> u32;
-    }
-}
-
-pub use c::{
-    native_bic as BIC, native_bic_per as bic_per, native_hstcp as HSTCP, native_hstcp_a as hstcp_a,
-    native_hybla as HYBLA, native_hybla_exp2 as hybla_exp2, native_hybla_rho as hybla_rho,
-    native_illinois as ILLINOIS, native_illinois_beta as illinois_beta,
-    native_illinois_hyperbola as illinois_hyperbola, native_queued as queued,
-    native_vegas as VEGAS, native_veno as VENO, native_westwood as WESTWOOD, native_yeah as YEAH,
-};
+use crate::cc::*;
 
 /// No threshold yet: slow start.
-pub const NO_SSTHRESH: u32 = 0x7fff_ffff;
+pub const NO_SSTHRESH: u32 = TP_SSTHRESH_MAX;
 /// Nothing is lost.
-pub const OPEN: u8 = 0;
+pub const OPEN: u8 = TP_STATE_OPEN as u8;
 /// Repairing a loss.
 pub const RECOVERY: u8 = 3;
 /// After a time-out.
-pub const LOSS: u8 = 4;
+pub const LOSS: u8 = TP_STATE_LOSS as u8;
 
-/// A connection under a congestion control. Sequence numbers count packets.
-pub struct Connection {
-    control: &'static Control,
-    private: Private,
-    /// The window.
-    pub w: Cwnd,
-    /// What the next acknowledgement will say.
-    pub ack: Ack,
+/// The pure functions of an algorithm, as methods of its state. Those that it lacks do nothing.
+pub trait Control: Default {
+    /// A connection begins.
+    fn begin(&mut self, _ack: &tp_ack) {}
+    /// The kernel's state machine enters a state.
+    fn enter(&mut self, _ack: &tp_ack, _state: u8, _window: &tp_cwnd) {}
+    /// An RTT sample, and what came with it; a negative RTT is none.
+    fn sample(&mut self, _rtt_us: i32, _packets: u32, _now_us: u64) {}
+    /// An acknowledgement while the window limits the sender.
+    fn grow(&mut self, window: &mut tp_cwnd, ack: &tp_ack);
+    /// Congestion: the threshold.
+    fn threshold(&mut self, window: &tp_cwnd) -> u32;
 }
 
-impl Connection {
+macro_rules! method {
+    (begin $f:ident) => {
+        fn begin(&mut self, ack: &tp_ack) {
+            // SAFETY: a pure function, and pointers to live values; so below.
+            unsafe { $f(self, ack) }
+        }
+    };
+    (enter $f:ident) => {
+        fn enter(&mut self, ack: &tp_ack, state: u8, window: &tp_cwnd) {
+            // SAFETY: as above.
+            unsafe { $f(self, ack, state, window) }
+        }
+    };
+    (sample $f:ident) => {
+        fn sample(&mut self, rtt_us: i32, packets: u32, now_us: u64) {
+            // SAFETY: as above.
+            unsafe { $f(self, rtt_us, packets, now_us) }
+        }
+    };
+    (grow $f:ident) => {
+        fn grow(&mut self, window: &mut tp_cwnd, ack: &tp_ack) {
+            // SAFETY: as above.
+            unsafe { $f(self, window, ack) }
+        }
+    };
+    (threshold $f:ident) => {
+        fn threshold(&mut self, window: &tp_cwnd) -> u32 {
+            // SAFETY: as above.
+            unsafe { $f(self, window) }
+        }
+    };
+}
+
+macro_rules! control {
+    ($state:ident: $($method:ident $f:ident),*) => {
+        impl Control for $state {
+            $(method!($method $f);)*
+        }
+    };
+}
+
+control!(tp_bic: begin bic_begin, enter bic_enter, grow bic_grow, threshold bic_threshold);
+control!(tp_hstcp: begin hstcp_begin, grow hstcp_grow, threshold hstcp_threshold);
+control!(tp_hybla: begin hybla_begin, enter hybla_enter, grow hybla_grow, threshold hybla_threshold);
+control!(tp_illinois: begin illinois_begin, enter illinois_enter, sample illinois_sample,
+    grow illinois_grow, threshold illinois_threshold);
+control!(tp_vegas: begin vegas_begin, enter vegas_enter, sample vegas_sample, grow vegas_grow,
+    threshold vegas_threshold);
+control!(tp_veno: begin veno_begin, sample veno_sample, grow veno_grow, threshold veno_threshold);
+control!(tp_yeah: begin yeah_begin, enter yeah_enter, sample yeah_sample, grow yeah_grow,
+    threshold yeah_threshold);
+
+/// Its `packets` of a sample are all that were delivered since the connection began.
+impl Control for tp_westwood {
+    fn begin(&mut self, ack: &tp_ack) {
+        // SAFETY: as above.
+        unsafe { westwood_begin(self, ack.now_us, 0) }
+    }
+    method!(enter westwood_enter);
+    method!(sample westwood_sample);
+    method!(grow westwood_grow);
+    method!(threshold westwood_threshold);
+}
+
+/// A connection under a congestion control. Sequence numbers count packets.
+pub struct Connection<C> {
+    control: C,
+    /// The window.
+    pub w: tp_cwnd,
+    /// What the next acknowledgement will say.
+    pub ack: tp_ack,
+}
+
+impl<C: Control> Connection<C> {
     /// With this window, in congestion avoidance.
-    pub fn new(control: &'static Control, packets: u32) -> Connection {
-        let ack = Ack {
+    pub fn new(packets: u32) -> Self {
+        let ack = tp_ack {
             now_us: 1_000_000,
             nxt: packets,
             min_rtt_us: u32::MAX,
-            ..Ack::default()
+            ..tp_ack::default()
         };
-        let w = Cwnd {
+        let w = tp_cwnd {
             packets,
             credit: 0,
             ssthresh: packets,
             clamp: u32::MAX,
         };
-        let mut made = Connection {
-            control,
-            private: Private::default(),
-            w,
-            ack,
-        };
-        // SAFETY: all algorithms keep their state in these bytes, which are aligned for it.
-        unsafe { (control.begin)(&mut made.private, &ack) };
-        made
+        let mut control = C::default();
+        control.begin(&ack);
+        Connection { control, w, ack }
     }
 
     /// The kernel's state machine enters a state.
     pub fn enter(&mut self, state: u8) {
-        // SAFETY: as in new.
-        unsafe { (self.control.enter)(&mut self.private, &self.ack, state, &self.w) };
+        self.control.enter(&self.ack, state, &self.w);
     }
 
     /// An RTT sample; negative: none.
-    pub fn sample(&mut self, rtt_us: i32, count: u32) {
-        // SAFETY: as in new.
-        unsafe { (self.control.sample)(&mut self.private, rtt_us, count, self.ack.now_us) };
+    pub fn sample(&mut self, rtt_us: i32, packets: u32) {
+        self.control.sample(rtt_us, packets, self.ack.now_us);
     }
 
     /// An acknowledgement of so many packets.
@@ -132,8 +134,7 @@ impl Connection {
         self.ack.acked = acked;
         self.ack.una = self.ack.una.wrapping_add(acked);
         self.ack.nxt = self.ack.una.wrapping_add(self.w.packets);
-        // SAFETY: as in new.
-        unsafe { (self.control.grow)(&mut self.private, &mut self.w, &self.ack) };
+        self.control.grow(&mut self.w, &self.ack);
     }
 
     /// One window, acknowledged packet by packet, each with this RTT.
@@ -148,8 +149,7 @@ impl Connection {
 
     /// The threshold after a loss now.
     pub fn threshold(&mut self) -> u32 {
-        // SAFETY: as in new.
-        unsafe { (self.control.threshold)(&mut self.private, &self.w) }
+        self.control.threshold(&self.w)
     }
 
     /// A loss that is repaired at once.

@@ -1,23 +1,33 @@
 //! Xu, Harfoush, Rhee 2004.
 
-use tcpilot_native_tests::windows::{BIC, Connection, LOSS, bic_per};
+use tcpilot_native_tests::{
+    cc::{self, tp_bic},
+    windows::{self, LOSS},
+};
+
+type Connection = windows::Connection<tp_bic>;
+
+fn bic_per(max: u32, packets: u32) -> u32 {
+    // SAFETY: a pure function, and a pointer to a live value.
+    unsafe { cc::bic_per(&tp_bic { max }, packets) }
+}
 
 /// One after a loss at this window.
 fn after_loss(window: u32) -> Connection {
-    let mut c = Connection::new(&BIC, window);
+    let mut c = Connection::new(window);
     c.lose();
     c
 }
 
 #[test]
 fn a_loss_leaves_four_fifths_and_in_small_windows_a_half() {
-    let left = [1000, 15, 14, 2].map(|w| Connection::new(&BIC, w).threshold());
+    let left = [1000, 15, 14, 2].map(|w| Connection::new(w).threshold());
     assert_eq!(left, [1000 * 819 / 1024, 11, 7, 2]);
 }
 
 #[test]
 fn up_to_14_packets_it_is_reno() {
-    let mut c = Connection::new(&BIC, 13);
+    let mut c = Connection::new(13);
     c.round(40_000);
     assert_eq!((c.w.packets, bic_per(100, 14)), (14, 14));
 }

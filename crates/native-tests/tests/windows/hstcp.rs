@@ -1,7 +1,17 @@
 //! RFC 3649.
 
 use super::near;
-use tcpilot_native_tests::windows::{Connection, HSTCP, hstcp_a};
+use tcpilot_native_tests::{
+    cc::{self, tp_hstcp},
+    windows::{self},
+};
+
+type Connection = windows::Connection<tp_hstcp>;
+
+fn hstcp_a(packets: u32) -> u32 {
+    // SAFETY: a pure function of numbers.
+    unsafe { cc::hstcp_a(packets) }
+}
 
 /// b(w), section 5: from 0.5 at 38 packets to 0.1 at 83000, by the logarithm.
 fn rfc_b(w: f64) -> f64 {
@@ -28,7 +38,7 @@ fn rfc_table() -> Vec<(u32, f64)> {
 
 /// After a loss in congestion avoidance.
 fn ssthresh(packets: u32) -> u32 {
-    let mut c = Connection::new(&HSTCP, packets);
+    let mut c = Connection::new(packets);
     c.acknowledge(1);
     c.w.packets = packets;
     c.threshold()
@@ -50,7 +60,7 @@ fn each_row_of_the_rfcs_table_is_a_step_of_a_and_has_its_b() {
 #[test]
 fn up_to_38_packets_it_is_reno() {
     for packets in [4, 10, 38] {
-        let mut c = Connection::new(&HSTCP, packets);
+        let mut c = Connection::new(packets);
         assert_eq!((hstcp_a(packets), c.threshold()), (1, packets / 2));
         c.round(40_000);
         assert_eq!(c.w.packets, packets + 1);
@@ -59,14 +69,14 @@ fn up_to_38_packets_it_is_reno() {
 
 #[test]
 fn a_round_adds_a_packets() {
-    let mut c = Connection::new(&HSTCP, 10_000);
+    let mut c = Connection::new(10_000);
     c.round(40_000);
     assert!((10_029..=10_030).contains(&c.w.packets), "{:?}", c.w); // a(9991 < w <= 10661) = 30
 }
 
 #[test]
 fn a_loss_that_ends_slow_start_takes_half() {
-    assert_eq!(Connection::new(&HSTCP, 10_000).threshold(), 5000);
+    assert_eq!(Connection::new(10_000).threshold(), 5000);
 }
 
 #[test]
@@ -76,7 +86,7 @@ fn the_smallest_window_is_two() {
 
 /// The mean window over time, with a loss every so many packets.
 fn mean_window(packets_per_loss: u32, start: u32) -> f64 {
-    let mut c = Connection::new(&HSTCP, start);
+    let mut c = Connection::new(start);
     let (mut packets, mut rounds) = (0.0, 0.0);
     for loss in 0..16 {
         for _ in 0..packets_per_loss {

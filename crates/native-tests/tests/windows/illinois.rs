@@ -1,9 +1,22 @@
 //! Liu, Basar, Srikant 2006.
 
 use super::near;
-use tcpilot_native_tests::windows::{
-    Connection, ILLINOIS, LOSS, illinois_beta, illinois_hyperbola,
+use tcpilot_native_tests::{
+    cc::{self, tp_illinois},
+    windows::{self, LOSS},
 };
+
+type Connection = windows::Connection<tp_illinois>;
+
+fn illinois_beta(da: u32, dm: u32) -> u32 {
+    // SAFETY: a pure function of numbers.
+    unsafe { cc::illinois_beta(da, dm) }
+}
+
+fn illinois_hyperbola(da: u32, dm: u32) -> u32 {
+    // SAFETY: a pure function of numbers.
+    unsafe { cc::illinois_hyperbola(da, dm) }
+}
 
 /// kappa1 / (kappa2 + da), equation 3, with alpha from 0.3 to 10 and d1 a hundredth of dm.
 fn paper_alpha(da: f64, dm: f64) -> f64 {
@@ -54,7 +67,7 @@ fn the_ends_of_the_curves() {
 
 /// What a loss leaves of 1000 packets, and what a round adds, after rounds with these RTTs.
 fn after(rtts_ms: &[u32]) -> (u32, f64) {
-    let mut c = Connection::new(&ILLINOIS, 1000);
+    let mut c = Connection::new(1000);
     for rtt_ms in rtts_ms {
         c.round(rtt_ms * 1000);
         c.w.packets = 1000;
@@ -86,12 +99,12 @@ fn after_a_queue_five_rounds_without_one_must_pass() {
 
 #[test]
 fn below_15_packets_and_after_a_time_out_it_is_reno() {
-    let mut c = Connection::new(&ILLINOIS, 10);
+    let mut c = Connection::new(10);
     for _ in 0..3 {
         c.round(40_000);
     }
     assert_eq!((c.w.packets, c.threshold()), (13, 7));
-    let mut c = Connection::new(&ILLINOIS, 100);
+    let mut c = Connection::new(100);
     c.enter(LOSS);
     assert_eq!(c.threshold(), 50);
 }

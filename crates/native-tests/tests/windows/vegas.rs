@@ -1,6 +1,16 @@
 //! Brakmo, Peterson 1995.
 
-use tcpilot_native_tests::windows::{Connection, NO_SSTHRESH, RECOVERY, VEGAS, queued};
+use tcpilot_native_tests::{
+    cc::{self, tp_vegas},
+    windows::{self, NO_SSTHRESH, RECOVERY},
+};
+
+type Connection = windows::Connection<tp_vegas>;
+
+fn queued(packets: u32, rtt_us: u32, base_us: u32) -> u32 {
+    // SAFETY: a pure function of numbers.
+    unsafe { cc::tp_queued(packets, rtt_us, base_us) }
+}
 
 const BASE_US: u32 = 40_000;
 
@@ -11,7 +21,7 @@ fn rtt_us(window: u32, waiting: u32) -> u32 {
 
 /// One that knows its path without a queue.
 fn connection(window: u32) -> Connection {
-    let mut c = Connection::new(&VEGAS, window);
+    let mut c = Connection::new(window);
     c.round(BASE_US - 1);
     c.w.packets = window;
     c
@@ -59,7 +69,7 @@ fn alone_on_a_path_it_settles_with_two_to_four_packets_in_the_queue() {
 
 #[test]
 fn slow_start_doubles_every_other_round() {
-    let mut c = Connection::new(&VEGAS, 10);
+    let mut c = Connection::new(10);
     c.w.ssthresh = NO_SSTHRESH;
     let windows = [(); 4].map(|()| {
         c.round(BASE_US);

@@ -1,10 +1,15 @@
 //! Fu, Liew 2003.
 
-use tcpilot_native_tests::windows::{Connection, VENO};
+use tcpilot_native_tests::{
+    cc::tp_veno,
+    windows::{self},
+};
+
+type Connection = windows::Connection<tp_veno>;
 
 /// A connection whose last round had so many packets waiting.
 fn after(window: u32, waiting: u32) -> Connection {
-    let mut c = Connection::new(&VENO, window);
+    let mut c = Connection::new(window);
     c.sample(39_999, 1);
     c.ack.srtt_us = 40_000 * window / (window - waiting) + 1;
     c.acknowledge(1);

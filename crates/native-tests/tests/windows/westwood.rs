@@ -1,7 +1,12 @@
 //! Grieco, Mascolo 2004.
 
 use super::near;
-use tcpilot_native_tests::windows::{Connection, LOSS, WESTWOOD};
+use tcpilot_native_tests::{
+    cc::tp_westwood,
+    windows::{self, LOSS},
+};
+
+type Connection = windows::Connection<tp_westwood>;
 
 /// Delivers so many packets a second for some time, one at a time.
 fn deliver(c: &mut Connection, total: &mut u32, per_second: u32, seconds: u32, rtt_us: i32) {
@@ -15,7 +20,7 @@ fn deliver(c: &mut Connection, total: &mut u32, per_second: u32, seconds: u32, r
 #[test]
 fn a_loss_leaves_the_measured_rate_times_the_least_rtt() {
     for window in [10, 100, 1000] {
-        let (mut c, mut total) = (Connection::new(&WESTWOOD, window), 0);
+        let (mut c, mut total) = (Connection::new(window), 0);
         deliver(&mut c, &mut total, 1000, 1, 40_000);
         deliver(&mut c, &mut total, 1000, 2, 90_000); // a queue has come
         assert!((39..=40).contains(&c.threshold()), "{}", c.threshold());
@@ -24,7 +29,7 @@ fn a_loss_leaves_the_measured_rate_times_the_least_rtt() {
 
 #[test]
 fn the_rate_follows_as_a_filter_of_seven_eighths_does() {
-    let (mut c, mut total) = (Connection::new(&WESTWOOD, 10), 0);
+    let (mut c, mut total) = (Connection::new(10), 0);
     deliver(&mut c, &mut total, 1000, 4, 100_000);
     deliver(&mut c, &mut total, 500, 1, 100_000); // ten samples
     let expected = 100.0 * (0.5 + 0.5 * 0.875f64.powi(10));
@@ -37,7 +42,7 @@ fn the_rate_follows_as_a_filter_of_seven_eighths_does() {
 
 #[test]
 fn a_burst_is_not_taken_for_a_rate() {
-    let (mut c, mut total) = (Connection::new(&WESTWOOD, 10), 0);
+    let (mut c, mut total) = (Connection::new(10), 0);
     deliver(&mut c, &mut total, 1000, 2, 10_000);
     let before = c.threshold();
     for _ in 0..20 {
@@ -49,7 +54,7 @@ fn a_burst_is_not_taken_for_a_rate() {
 
 #[test]
 fn after_a_time_out_the_least_rtt_is_taken_anew() {
-    let (mut c, mut total) = (Connection::new(&WESTWOOD, 10), 0);
+    let (mut c, mut total) = (Connection::new(10), 0);
     deliver(&mut c, &mut total, 1000, 2, 40_000);
     c.enter(LOSS);
     deliver(&mut c, &mut total, 1000, 2, 80_000); // another path
@@ -58,12 +63,12 @@ fn after_a_time_out_the_least_rtt_is_taken_anew() {
 
 #[test]
 fn nothing_measured_leaves_two_packets() {
-    assert_eq!(Connection::new(&WESTWOOD, 100).threshold(), 2);
+    assert_eq!(Connection::new(100).threshold(), 2);
 }
 
 #[test]
 fn growth_is_renos() {
-    let mut c = Connection::new(&WESTWOOD, 20);
+    let mut c = Connection::new(20);
     c.round(40_000);
     assert_eq!(c.w.packets, 21);
 }

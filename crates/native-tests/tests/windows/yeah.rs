@@ -1,12 +1,17 @@
 //! Baiocchi, Castellani, Vacirca 2007.
 
-use tcpilot_native_tests::windows::{Connection, YEAH};
+use tcpilot_native_tests::{
+    cc::tp_yeah,
+    windows::{self},
+};
+
+type Connection = windows::Connection<tp_yeah>;
 
 const BASE_MS: u32 = 100;
 
 /// After so many rounds with so long an RTT, from this window.
 fn after(window: u32, rtt_ms: u32, rounds: u32) -> Connection {
-    let mut c = Connection::new(&YEAH, window);
+    let mut c = Connection::new(window);
     c.round(BASE_MS * 1000);
     c.w.packets = window;
     for _ in 0..rounds {
