@@ -48,6 +48,7 @@ struct tp_bbr {
 	__u32 lt_bw;
 	__u32 lt_delivered, lt_lost, lt_ms; /* at the start of the interval */
 	__u32 epoch_us, epoch_acked;
+	__u32 limited_until; /* delivered: what was sent before tells of our small window */
 	__u16 extra_now, extra_before; /* of the half window, and of the one before */
 	__u8 extra_rounds;
 	__u8 mode, cycle;
@@ -315,7 +316,7 @@ TP_INLINE void bbr_leave_probe_rtt(struct tp_bbr *b, struct tp_bbr_conn *c)
 
 TP_INLINE void bbr_in_probe_rtt(struct tp_bbr *b, struct tp_bbr_conn *c)
 {
-	c->mark_app_limited = 1; /* samples at this window say nothing of the path */
+	b->limited_until = c->delivered + c->in_flight;
 	if (!b->probe_rtt_done_ms) {
 		if (c->in_flight > BBR_CWND_LEAST)
 			return;
@@ -423,12 +424,16 @@ TP_INLINE void bbr_start(struct tp_bbr *b, struct tp_bbr_conn *c, __u32 min_rtt_
 	b->min_rtt_ms = bbr_now_ms(c);
 	b->epoch_us = b->cycle_us = c->now_us;
 	b->mode = BBR_STARTUP;
+	b->limited_until = c->delivered;
 	bbr_lt_reset(b, c);
 	bbr_first_pacing_rate(b, c);
 }
 
 TP_INLINE void bbr_ack(struct tp_bbr *b, struct tp_bbr_conn *c)
 {
+	/* samples at PROBE_RTT's window say nothing of the path */
+	if ((__s32)(c->prior_delivered - b->limited_until) < 0)
+		c->app_limited = 1;
 	bbr_update_bw(b, c);
 	bbr_update_extra_acked(b, c);
 	bbr_update_cycle(b, c);

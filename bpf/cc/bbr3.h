@@ -48,6 +48,7 @@ struct tp_bbr3 {
 	__u32 cycle_us, wait_ms;
 	__u32 prior_cwnd, full_bw;
 	__u32 up_per, up_acked;
+	__u32 limited_until; /* delivered: what was sent before tells of our small window */
 	__u8 mode, full_count, loss_acks, up_rounds, rounds_since;
 	__u8 prev_state;
 	__u8 full : 1, full_now : 1, round_start : 1, conserve : 1, seen_rtt : 1, idle_restart : 1,
@@ -369,7 +370,7 @@ TP_INLINE __u32 bbr3_probe_rtt_cwnd(const struct tp_bbr3 *b)
 
 TP_INLINE void bbr3_in_probe_rtt(struct tp_bbr3 *b, struct tp_bbr_conn *c)
 {
-	c->mark_app_limited = 1;
+	b->limited_until = c->delivered + c->in_flight;
 	if (!b->probe_done_ms) {
 		if (c->in_flight > bbr3_probe_rtt_cwnd(b))
 			return;
@@ -492,12 +493,15 @@ TP_INLINE void bbr3_start(struct tp_bbr3 *b, struct tp_bbr_conn *c, __u32 min_rt
 	b->up_per = BBR3_NONE;
 	b->cycle_us = c->now_us;
 	b->round_lost = c->lost;
-	b->round_delivered = c->delivered;
+	b->round_delivered = b->limited_until = c->delivered;
 	bbr3_first_pacing_rate(b, c);
 }
 
 TP_INLINE void bbr3_ack(struct tp_bbr3 *b, struct tp_bbr_conn *c)
 {
+	/* samples at PROBE_RTT's window say nothing of the path */
+	if ((__s32)(c->prior_delivered - b->limited_until) < 0)
+		c->app_limited = 1;
 	bbr3_update_model(b, c);
 	TP_FORGET();
 	bbr3_check_full(b, c);

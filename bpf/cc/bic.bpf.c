@@ -1,21 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * bic.bpf.c - BIC: a binary search for the window at which packets get lost.
+ * bic.bpf.c - BIC: looks for the window that the path bears by binary search.
+ *
+ * The window at the last loss was too much, the one after it was not: each round
+ * goes a part of the way between.  Far away the steps are limited, near the last
+ * maximum they are tiny, and beyond it they grow again as they shrank.
  *
  * Source     Xu, Harfoush, Rhee, "Binary Increase Congestion Control (BIC) for
- *            Fast Long-Distance Networks", INFOCOM 2004, section III.
- * Constants  the paper's low window, 14; as deployed since: a step of 16, a
- *            quarter of the distance for each RTT, 20 RTTs for the last packet,
- *            0.8 of the window after a loss (the paper: 32, a half, 0.875).
- * Limits     unfair to flows with longer RTTs, and aggressive where they are short.
+ *            Fast Long-Distance Networks", INFOCOM 2004: section III.
+ * Constants  those of the authors' own Linux version (tcp(7), and the parameters
+ *            of Linux's module, /sys/module/tcp_bic/parameters), where the paper
+ *            has others: a loss leaves 819/1024 (7/8), Smax is 16 (32), a round
+ *            goes a quarter of the way (a half), the last four packets take 20
+ *            rounds (a minimum step of 0.01), and probing beyond the maximum
+ *            mirrors the search (slow start).
+ * Limits     aggressive on short paths; superseded by CUBIC.
  */
 #include "../lib/cc.h"
 #include "bic.h"
 
+TP_INIT(bic, struct tp_bic, bic_begin)
 TP_AVOID(bic, struct tp_bic, bic_grow)
 TP_SET_STATE(bic, struct tp_bic, bic_enter)
 TP_SSTHRESH(bic, struct tp_bic, bic_threshold)
 TP_UNDO(bic)
 
-TP_OPS("tp_bic", .cong_avoid = (void *)bic_avoid, .set_state = (void *)bic_state,
-       .ssthresh = (void *)bic_ssthresh, .undo_cwnd = (void *)bic_undo);
+TP_OPS("tp_bic", .init = (void *)bic_init, .cong_avoid = (void *)bic_avoid,
+       .set_state = (void *)bic_state, .ssthresh = (void *)bic_ssthresh,
+       .undo_cwnd = (void *)bic_undo);

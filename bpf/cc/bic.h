@@ -1,75 +1,85 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* bic.h - BIC's arithmetic; see bic.bpf.c. */
+/*
+ * bic.h - BIC's search for the window that the path bears.  Described in bic.bpf.c.
+ */
 #ifndef TCPILOT_BIC_H
 #define TCPILOT_BIC_H
 
 #include "../lib/cwnd.h"
 
-#define BIC_LOW_WINDOW 14 /* packets; below, reno */
-#define BIC_STEP_MAX 16	  /* packets for each RTT */
-#define BIC_SMOOTH 20	  /* RTTs for the last packet to the maximum */
-#define BIC_SEARCH 4	  /* a quarter of the distance for each RTT */
-#define BIC_BETA_OF_1024 819
-#define BIC_FIRST_PER 20 /* before the first loss, 5 % an RTT at least */
+#define BIC_LOW_WINDOW 14 /* up to here it is Reno */
+#define BIC_STEP_MAX 16	  /* Smax, packets a round */
+#define BIC_SEARCH 4	  /* a round goes a quarter of the way to the last maximum */
+#define BIC_SMOOTH 20	  /* rounds for the last BIC_SEARCH packets before it, and after */
+#define BIC_KEPT 819	  /* of 1024, after a loss */
+#define BIC_FIRST_PER 20  /* no maximum known: 5 % a round at least */
 
 struct tp_bic {
-	__u32 max; /* the window at the last loss */
+	__u32 max; /* window at the last loss; 0: none known */
 };
 
-/* Packets to be acknowledged for one more. */
-TP_INLINE __u32 bic_per(const struct tp_bic *b, __u32 cwnd)
+/* Packets to be acknowledged for one packet more, on the way up to the maximum ... */
+TP_INLINE __u32 bic_per_below(__u32 packets, __u32 max)
+{
+	__u32 step = (max - packets) / BIC_SEARCH;
+
+	if (step <= 1)
+		return packets * BIC_SMOOTH / BIC_SEARCH;
+	return packets / tp_min(step, BIC_STEP_MAX);
+}
+
+/* ... and beyond it, where the steps grow as they shrank: by BIC_SEARCH / (BIC_SEARCH - 1). */
+TP_INLINE __u32 bic_per_above(__u32 packets, __u32 max)
+{
+	__u32 over = packets - max;
+
+	if (over < BIC_SEARCH)
+		return packets * BIC_SMOOTH / BIC_SEARCH;
+	if (over < BIC_STEP_MAX * (BIC_SEARCH - 1))
+		return packets * (BIC_SEARCH - 1) / over;
+	return packets / BIC_STEP_MAX;
+}
+
+TP_INLINE __u32 bic_per(const struct tp_bic *s, __u32 packets)
 {
 	__u32 per;
 
-	if (cwnd <= BIC_LOW_WINDOW)
-		return cwnd;
-	if (cwnd < b->max) { /* binary search towards the maximum */
-		__u32 step = (b->max - cwnd) / BIC_SEARCH;
-
-		if (step > BIC_STEP_MAX)
-			per = cwnd / BIC_STEP_MAX;
-		else
-			per = step <= 1 ? cwnd * BIC_SMOOTH / BIC_SEARCH : cwnd / step;
-	} else { /* past it: slowly, then linearly */
-		__u32 past = cwnd - b->max;
-
-		if (past < BIC_SEARCH)
-			per = cwnd * BIC_SMOOTH / BIC_SEARCH;
-		else if (past < BIC_STEP_MAX * (BIC_SEARCH - 1))
-			per = cwnd * (BIC_SEARCH - 1) / past;
-		else
-			per = cwnd / BIC_STEP_MAX;
-	}
-	if (!b->max)
-		per = tp_min(per, BIC_FIRST_PER);
-	return tp_max(per, 1);
+	if (packets <= BIC_LOW_WINDOW)
+		return packets;
+	per = packets < s->max ? bic_per_below(packets, s->max) : bic_per_above(packets, s->max);
+	return s->max ? per : tp_min(per, BIC_FIRST_PER);
 }
 
-TP_INLINE void bic_grow(const struct tp_bic *b, struct tp_cwnd *w, const struct tp_ack *a)
+TP_INLINE void bic_begin(struct tp_bic *s, const struct tp_ack *a)
+{
+	s->max = 0;
+}
+
+/* After a time-out the search starts again. */
+TP_INLINE void bic_enter(struct tp_bic *s, const struct tp_ack *a, __u8 state,
+			 const struct tp_cwnd *w)
+{
+	if (state == TP_STATE_LOSS)
+		s->max = 0;
+}
+
+TP_INLINE void bic_grow(const struct tp_bic *s, struct tp_cwnd *w, const struct tp_ack *a)
 {
 	__u32 acked = tp_slow_start(w, a->acked);
 
 	if (acked)
-		tp_increase(w, bic_per(b, w->packets), acked);
+		tp_increase(w, bic_per(s, w->packets), acked);
 }
 
-TP_INLINE __u32 bic_threshold(struct tp_bic *b, const struct tp_cwnd *w)
+/* Fast convergence: who lost before the last maximum makes room for another flow. */
+TP_INLINE __u32 bic_threshold(struct tp_bic *s, const struct tp_cwnd *w)
 {
-	/* fast convergence: below the last maximum, another flow has come */
-	if (w->packets < b->max)
-		b->max = (__u64)w->packets * (1024 + BIC_BETA_OF_1024) / 2048;
-	else
-		b->max = w->packets;
-	if (w->packets <= BIC_LOW_WINDOW)
-		return tp_half(w->packets);
-	return tp_scale(w->packets, BIC_BETA_OF_1024, 1024);
-}
+	__u32 packets = w->packets;
 
-TP_INLINE void bic_enter(struct tp_bic *b, const struct tp_ack *a, __u8 state,
-			 const struct tp_cwnd *w)
-{
-	if (state == 4) /* TCP_CA_Loss: the search starts again */
-		b->max = 0;
+	s->max = packets < s->max ? (__u64)packets * (1024 + BIC_KEPT) / 2048 : packets;
+	if (packets <= BIC_LOW_WINDOW)
+		return tp_half(packets);
+	return tp_scale(packets, BIC_KEPT, 1024);
 }
 
 #endif

@@ -1,89 +1,91 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* hstcp.h - HighSpeed TCP's arithmetic; see hstcp.bpf.c. */
+/*
+ * hstcp.h - HighSpeed TCP's response function, as the table of RFC 3649,
+ * appendix B: row n, from 1, holds up to which window a(w) is n, and b(w) there.
+ */
 #ifndef TCPILOT_HSTCP_H
 #define TCPILOT_HSTCP_H
 
 #include "../lib/cwnd.h"
 
 #define HSTCP_ROWS 73
-#define HSTCP_BETA_SHIFT 8
+
+/* Formatted by column of the RFC's table, ten rows a line. */
+/* clang-format off */
+static const __u32 hstcp_window[HSTCP_ROWS] = {
+	38, 118, 221, 347, 495, 663, 851, 1058, 1284, 1529,
+	1793, 2076, 2378, 2699, 3039, 3399, 3778, 4177, 4596, 5036,
+	5497, 5979, 6483, 7009, 7558, 8130, 8726, 9346, 9991, 10661,
+	11358, 12082, 12834, 13614, 14424, 15265, 16137, 17042, 17981, 18955,
+	19965, 21013, 22101, 23230, 24402, 25618, 26881, 28193, 29557, 30975,
+	32450, 33986, 35586, 37253, 38992, 40808, 42707, 44694, 46776, 48961,
+	51258, 53677, 56230, 58932, 61799, 64851, 68113, 71617, 75401, 79517,
+	84035, 89053, 94717,
+};
+static const __u8 hstcp_b_percent[HSTCP_ROWS] = {
+	50, 44, 41, 38, 37, 35, 34, 33, 32, 31,
+	30, 29, 28, 28, 27, 27, 26, 26, 25, 25,
+	24, 24, 23, 23, 22, 22, 22, 21, 21, 21,
+	20, 20, 20, 19, 19, 19, 19, 18, 18, 18,
+	17, 17, 17, 17, 16, 16, 16, 16, 15, 15,
+	15, 15, 14, 14, 14, 14, 13, 13, 13, 13,
+	13, 12, 12, 12, 12, 11, 11, 11, 10, 10,
+	10, 10, 9,
+};
+/* clang-format on */
+
+/* The row of a window: the first that it does not exceed, or the last. */
+TP_INLINE __u32 hstcp_row(__u32 packets)
+{
+	__u32 row = 0;
+
+#pragma unroll
+	for (__u32 step = 64; step; step >>= 1)
+		if (row + step < HSTCP_ROWS && packets > hstcp_window[row + step - 1])
+			row += step;
+	return row;
+}
+
+/* a(w): packets a round. */
+TP_INLINE __u32 hstcp_a(__u32 packets)
+{
+	return hstcp_row(packets) + 1;
+}
 
 struct tp_hstcp {
-	__u32 row;
+	__u32 row; /* of congestion avoidance; 0, Reno's, until then */
 };
 
-/*
- * RFC 3649, appendix B: the largest window at which a(w) is the row's number
- * plus one, and b(w) there, times 2^8, by the formula of section 5.
- */
-static const struct {
-	__u32 window, beta;
-} hstcp_table[HSTCP_ROWS] = {
-	{38, 128}, {118, 113}, {221, 105}, {347, 99}, {495, 94}, {663, 90}, {851, 87}, {1058, 84},
-	{1284, 81}, {1529, 79}, {1793, 77}, {2076, 75}, {2378, 73}, {2699, 71}, {3039, 70},
-	{3399, 68}, {3778, 67}, {4177, 65}, {4596, 64}, {5036, 63}, {5497, 62}, {5979, 61},
-	{6483, 60}, {7009, 59}, {7558, 58}, {8130, 57}, {8726, 56}, {9346, 55}, {9991, 54},
-	{10661, 53}, {11358, 52}, {12082, 51}, {12834, 50}, {13614, 50}, {14424, 49}, {15265, 48},
-	{16137, 47}, {17042, 47}, {17981, 46}, {18955, 45}, {19965, 45}, {21013, 44}, {22101, 43},
-	{23230, 43}, {24402, 42}, {25618, 41}, {26881, 41}, {28193, 40}, {29557, 39}, {30975, 39},
-	{32450, 38}, {33986, 37}, {35586, 37}, {37253, 36}, {38992, 36}, {40808, 35}, {42707, 34},
-	{44694, 34}, {46776, 33}, {48961, 33}, {51258, 32}, {53677, 31}, {56230, 31}, {58932, 30},
-	{61799, 30}, {64851, 29}, {68113, 28}, {71617, 28}, {75401, 27}, {79517, 26}, {84035, 25},
-	{89053, 25}, {94717, 24},
-};
-
-TP_INLINE __u32 hstcp_window(__u32 row)
+TP_INLINE void hstcp_begin(struct tp_hstcp *s, const struct tp_ack *a)
 {
-	return row < HSTCP_ROWS ? hstcp_table[row].window : ~0U;
+	s->row = 0;
 }
 
-TP_INLINE __u32 hstcp_beta(__u32 row)
-{
-	return row < HSTCP_ROWS ? hstcp_table[row].beta : hstcp_table[HSTCP_ROWS - 1].beta;
-}
-
-/* The first row whose window is not exceeded, by halving; the last one holds above. */
-TP_INLINE __u32 hstcp_row(__u32 cwnd)
-{
-	__u32 low = 0, high = HSTCP_ROWS - 1;
-
-	for (int step = 0; step < 7 && low < high; step++) {
-		__u32 middle = (low + high) / 2;
-
-		if (cwnd > hstcp_window(middle))
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
-}
-
-TP_INLINE void hstcp_begin(struct tp_hstcp *h, const struct tp_ack *a)
-{
-	h->row = 0;
-}
-
-/* a(w) / w for each acknowledgement, section 5. */
-TP_INLINE void hstcp_grow(struct tp_hstcp *h, struct tp_cwnd *w, const struct tp_ack *a)
+/* RFC 3649, section 5: w = w + a(w)/w for each acknowledgement. */
+TP_INLINE void hstcp_grow(struct tp_hstcp *s, struct tp_cwnd *w, const struct tp_ack *a)
 {
 	if (tp_in_slow_start(w)) {
 		tp_slow_start(w, a->acked);
 		return;
 	}
-	if (w->packets > hstcp_window(h->row) ||
-	    (h->row && w->packets <= hstcp_window(h->row - 1)))
-		h->row = hstcp_row(w->packets);
-	w->credit += h->row + 1;
+	s->row = hstcp_row(w->packets);
+	w->credit += s->row + 1;
 	if (w->credit >= w->packets) {
 		w->credit -= w->packets;
 		w->packets = tp_min(w->packets + 1, w->clamp);
 	}
 }
 
-TP_INLINE __u32 hstcp_threshold(const struct tp_hstcp *h, const struct tp_cwnd *w)
+/*
+ * RFC 3649, section 5: w = (1 - b(w)) w, but after slow start a half: it may have
+ * gone to twice what the path bears, which b(w) of such a window would leave.
+ */
+TP_INLINE __u32 hstcp_threshold(const struct tp_hstcp *s, const struct tp_cwnd *w)
 {
-	__u32 less = ((__u64)w->packets * hstcp_beta(h->row)) >> HSTCP_BETA_SHIFT;
+	__u32 less = 0;
 
+	if (s->row < HSTCP_ROWS)
+		less = (__u64)w->packets * hstcp_b_percent[s->row] / 100;
 	return tp_max(w->packets - less, TP_CWND_MIN);
 }
 

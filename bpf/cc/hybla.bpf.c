@@ -1,23 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hybla.bpf.c - Hybla: a long RTT shall not cost throughput.
+ * hybla.bpf.c - Hybla: a long RTT does not slow the growth down.
  *
- * Grows as fast in time as a reference connection with an RTT of 25 ms.
+ * Reno's window grows per RTT, so its rate grows with 1/RTT^2: a satellite's
+ * connection stands still beside a terrestrial one.  Here the steps are scaled such
+ * that the rate grows as that of a connection with an RTT of 25 ms would.
  *
  * Source     Caini, Firrincieli, "TCP Hybla: a TCP enhancement for heterogeneous
  *            networks", International Journal of Satellite Communications and
- *            Networking 22, 2004, section 3 (equation 5).
- * Constants  RTT0 25 ms; rho at most 16.
- * Limits     the first window is the kernel's (10 packets), not rho; pacing and
- *            the estimate of the bandwidth that the paper adds are not here.
+ *            Networking 22(5), 2004: section 3.
+ * Constants  RTT0 25 ms, the paper's, and the default of Linux's module
+ *            (/sys/module/tcp_hybla/parameters).
+ * Choices    rho is of the least smoothed RTT, so that a queue of its own making
+ *            does not make it more aggressive; it is rounded down to eighths, as Linux's
+ *            module behaves; steps count acknowledgements.
+ * Limits     the paper's initial ssthresh by a bandwidth estimate and its pacing
+ *            are left to the kernel: slow start ends with a loss.
  */
 #include "../lib/cc.h"
 #include "hybla.h"
 
 TP_INIT(hybla, struct tp_hybla, hybla_begin)
 TP_AVOID(hybla, struct tp_hybla, hybla_grow)
+TP_SET_STATE(hybla, struct tp_hybla, hybla_enter)
 TP_SSTHRESH(hybla, struct tp_hybla, hybla_threshold)
 TP_UNDO(hybla)
 
 TP_OPS("tp_hybla", .init = (void *)hybla_init, .cong_avoid = (void *)hybla_avoid,
-       .ssthresh = (void *)hybla_ssthresh, .undo_cwnd = (void *)hybla_undo);
+       .set_state = (void *)hybla_state, .ssthresh = (void *)hybla_ssthresh,
+       .undo_cwnd = (void *)hybla_undo);

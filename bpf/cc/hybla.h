@@ -1,93 +1,93 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* hybla.h - Hybla's arithmetic; see hybla.bpf.c.  Steps are times 2^7. */
+/*
+ * hybla.h - Hybla's steps, scaled by how much longer the RTT is than a terrestrial
+ * one.  Described in hybla.bpf.c.
+ */
 #ifndef TCPILOT_HYBLA_H
 #define TCPILOT_HYBLA_H
 
 #include "../lib/cwnd.h"
 
-#define HYBLA_RTT0_US 25000 /* of the connection that this one keeps pace with */
+#define HYBLA_RTT0_US 25000
+/* rho, and steps of the window, count 1/128; rho is rounded down to eighths. */
 #define HYBLA_SHIFT 7
-#define HYBLA_ONE (1U << HYBLA_SHIFT)
-#define HYBLA_RHO_MAX 16
+#define HYBLA_UNIT (1U << HYBLA_SHIFT)
+/* From here on 2^rho would double any window at once. */
+#define HYBLA_RHO_MAX (16 * HYBLA_UNIT)
 
 struct tp_hybla {
-	__u32 rho_x8; /* RTT / RTT0, one at least */
-	__u32 min_rtt_us;
-	__u32 part; /* of a packet */
+	__u32 rtt_us; /* least smoothed RTT; 0: none yet */
+	__u32 rest;   /* slow start: of a step, less than a packet; in 1/128 */
+	__u32 saved;  /* then: rho^2 for each acknowledgement, until it makes a packet; in 1/128 */
+	__u8 off;     /* loss is being repaired: Reno */
 };
 
-/* 2^(k/8) times 2^7 */
-TP_INLINE __u32 hybla_root(__u32 eighths)
+/* Section 3.1: rho = RTT / RTT0, but not less than 1. */
+TP_INLINE __u32 hybla_rho(__u32 rtt_us)
 {
-	switch (eighths & 7) {
-	case 0:
-		return 128;
-	case 1:
-		return 139;
-	case 2:
-		return 152;
-	case 3:
-		return 165;
-	case 4:
-		return 181;
-	case 5:
-		return 197;
-	case 6:
-		return 215;
+	__u64 eighths = (__u64)rtt_us * 8 / HYBLA_RTT0_US;
+
+	return tp_clamp(tp_min64(eighths, 128) * (HYBLA_UNIT / 8), HYBLA_UNIT, HYBLA_RHO_MAX);
+}
+
+/* 2^x for x in eighths. */
+TP_INLINE __u32 hybla_exp2(__u32 x)
+{
+	/* 2^(n/8), times 2^16.  Eight of them would land in a section of mergeable
+	 * constants, which libbpf does not load. */
+	static const __u32 root[9] = {65536,  71468,  77936,  84990, 92682,
+				      101070, 110218, 120194, 131072};
+	__u64 y = root[(x >> (HYBLA_SHIFT - 3)) & 7];
+
+	return y << ((x >> HYBLA_SHIFT) & 31) >> (16 - HYBLA_SHIFT);
+}
+
+TP_INLINE void hybla_begin(struct tp_hybla *s, const struct tp_ack *a)
+{
+	*s = (struct tp_hybla){.rtt_us = a->srtt_us};
+}
+
+TP_INLINE void hybla_enter(struct tp_hybla *s, const struct tp_ack *a, __u8 state,
+			   const struct tp_cwnd *w)
+{
+	s->off = state != TP_STATE_OPEN;
+}
+
+/*
+ * For each acknowledgement, section 3.2: 2^rho - 1 in slow start, rho^2 / w in
+ * congestion avoidance; for rho = 1 that is Reno.
+ */
+TP_INLINE void hybla_step(struct tp_hybla *s, struct tp_cwnd *w, __u32 rho)
+{
+	if (tp_in_slow_start(w)) {
+		s->rest += hybla_exp2(rho) - HYBLA_UNIT;
+		w->packets = tp_min(w->packets + (s->rest >> HYBLA_SHIFT), w->ssthresh);
+		s->rest &= HYBLA_UNIT - 1;
+		s->saved = 0;
+		return;
 	}
-	return 234;
+	s->saved += rho * rho >> HYBLA_SHIFT;
+	if (s->saved >> HYBLA_SHIFT >= w->packets) {
+		__u32 steps = (s->saved >> HYBLA_SHIFT) / tp_max(w->packets, 1);
+
+		s->saved -= (steps * w->packets) << HYBLA_SHIFT;
+		w->packets += steps;
+	}
 }
 
-TP_INLINE void hybla_set_rho(struct tp_hybla *h, __u32 rtt_us)
+TP_INLINE void hybla_grow(struct tp_hybla *s, struct tp_cwnd *w, const struct tp_ack *a)
 {
-	h->rho_x8 = tp_clamp((__u64)rtt_us * 8 / HYBLA_RTT0_US, 8, HYBLA_RHO_MAX * 8);
-	h->min_rtt_us = rtt_us;
-}
-
-TP_INLINE void hybla_begin(struct tp_hybla *h, const struct tp_ack *a)
-{
-	*h = (struct tp_hybla){};
-	hybla_set_rho(h, a->srtt_us);
-	if (!a->srtt_us)
-		h->min_rtt_us = ~0U;
-}
-
-/* Equation 5 of the paper: 2^rho - 1 in slow start, rho^2 / W then, for each acknowledgement. */
-TP_INLINE __u32 hybla_step(const struct tp_hybla *h, const struct tp_cwnd *w)
-{
-	if (tp_in_slow_start(w))
-		return (hybla_root(h->rho_x8) << tp_min(h->rho_x8 >> 3, HYBLA_RHO_MAX)) - HYBLA_ONE;
-	return 2 * h->rho_x8 * h->rho_x8 / tp_max(w->packets, 1);
-}
-
-TP_INLINE void hybla_grow(struct tp_hybla *h, struct tp_cwnd *w, const struct tp_ack *a)
-{
-	int slow_start = tp_in_slow_start(w);
-	__u32 step;
-
-	if (a->srtt_us && a->srtt_us < h->min_rtt_us)
-		hybla_set_rho(h, a->srtt_us);
-	if (h->rho_x8 == 8) { /* not slower than the reference: reno */
+	if (a->srtt_us && (!s->rtt_us || a->srtt_us < s->rtt_us))
+		s->rtt_us = a->srtt_us;
+	if (s->off || hybla_rho(s->rtt_us) == HYBLA_UNIT) {
 		tp_reno_increase(w, a->acked);
 		return;
 	}
-	step = hybla_step(h, w);
-	h->part += step;
-	w->packets += h->part >> HYBLA_SHIFT;
-	h->part &= HYBLA_ONE - 1;
-	if (!step) { /* the window is too large for the fraction: one for each window */
-		w->credit += a->acked;
-		if (w->credit >= w->packets) {
-			w->credit = 0;
-			w->packets++;
-		}
-	}
-	if (slow_start)
-		w->packets = tp_min(w->packets, w->ssthresh);
+	hybla_step(s, w, hybla_rho(s->rtt_us));
 	w->packets = tp_min(w->packets, w->clamp);
 }
 
-TP_INLINE __u32 hybla_threshold(const struct tp_hybla *h, const struct tp_cwnd *w)
+TP_INLINE __u32 hybla_threshold(const struct tp_hybla *s, const struct tp_cwnd *w)
 {
 	return tp_half(w->packets);
 }

@@ -1,13 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * illinois.bpf.c - Illinois: loss says when, delay says how much.
+ * illinois.bpf.c - Illinois: loss decides whether to grow or to shrink, the delay
+ * decides by how much.
  *
- * Source     Liu, Basar, Srikant, "TCP-Illinois: A Loss and Delay-Based
- *            Congestion Control Algorithm for High-Speed Networks",
- *            VALUETOOLS 2006, section 3 (equations 7 and 8).
- * Constants  the paper's: alpha 0.3 to 10, beta 1/8 to 1/2, delays at 0.01, 0.1
- *            and 0.8 of the largest, 5 rounds, 15 packets.
- * Limits     the largest delay is never forgotten.
+ * Far from congestion the window grows by up to ten packets a round and a loss
+ * takes an eighth; with a full queue it grows by 0.3 and a loss takes a half.  So
+ * the window's curve is concave, near its limit most of the time.
+ *
+ * Source     Liu, Basar, Srikant, "TCP-Illinois: A loss- and delay-based
+ *            congestion control algorithm for high-speed networks", VALUETOOLS
+ *            2006; Performance Evaluation 65, 2008: sections 2 and 3.
+ * Constants  alpha 0.3 to 10, beta 1/8 to 1/2, delays of 1, 10 and 80 % of the
+ *            greatest, theta 5, Reno below 15 packets: the paper's, and
+ *            /sys/module/tcp_illinois/parameters for the last two.
+ * Limits     the greatest delay is never forgotten until the connection is idle:
+ *            one outlier makes later queues look small.
  */
 #include "../lib/cc.h"
 #include "illinois.h"
@@ -19,6 +26,23 @@ TP_SET_STATE(illinois, struct tp_illinois, illinois_enter)
 TP_SSTHRESH(illinois, struct tp_illinois, illinois_threshold)
 TP_UNDO(illinois)
 
+/* After idleness the path may be another one: measure anew. */
+static __always_inline void tp_on_tx_start(struct sock *sk)
+{
+	struct tp_ack a = tp_ack_of(tp_tcp(sk), tp_tcp(sk)->snd_una, 0);
+
+	illinois_begin(TP_PRIVATE(sk, struct tp_illinois), &a);
+}
+
+static __always_inline void tp_on_event(struct sock *sk, int event)
+{
+	if (event == CA_EVENT_CWND_RESTART)
+		tp_on_tx_start(sk);
+}
+
+TP_CWND_EVENT(illinois)
+
 TP_OPS("tp_illinois", .init = (void *)illinois_init, .cong_avoid = (void *)illinois_avoid,
        .pkts_acked = (void *)illinois_acked, .set_state = (void *)illinois_state,
+       .cwnd_event = (void *)illinois_event, .cwnd_event_tx_start = (void *)illinois_tx_start,
        .ssthresh = (void *)illinois_ssthresh, .undo_cwnd = (void *)illinois_undo);

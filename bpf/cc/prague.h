@@ -8,7 +8,7 @@
 
 #define PRAGUE_SHIFT 4		   /* g = 1/16 */
 #define PRAGUE_RTT_VIRT_US 25000ULL /* shorter RTTs behave as this one */
-#define PRAGUE_PART 1024	   /* a packet's parts */
+#define PRAGUE_PART (1U << 20) /* a packet's parts */
 
 struct tp_prague {
 	struct tp_ecn ecn;
@@ -52,7 +52,7 @@ TP_INLINE void prague_update_alpha(struct tp_prague *p, __u32 delivered, __u32 m
 TP_INLINE void prague_increase(struct tp_prague *p, struct tp_cwnd *w, __u32 acked, __u32 srtt_us)
 {
 	__u64 virt = prague_round_us(srtt_us), rtt = tp_max(srtt_us, 1);
-	__u64 step = PRAGUE_PART * rtt * rtt / (virt * virt);
+	__u64 step = (PRAGUE_PART * rtt / virt) * rtt / virt;
 
 	p->rest += (__u64)acked * step / tp_max(w->packets, 1);
 	w->packets += p->rest / PRAGUE_PART;

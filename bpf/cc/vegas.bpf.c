@@ -2,12 +2,21 @@
 /*
  * vegas.bpf.c - Vegas: keeps two to four packets of its own in the queue.
  *
+ * What the window would carry per RTT on an empty path, less what it does carry,
+ * is what waits in queues.  Once a round the window is moved by a packet such that
+ * this stays between alpha and beta; slow start doubles every other round, so that
+ * the rounds between can be measured, and ends when a queue begins.
+ *
  * Source     Brakmo, Peterson, "TCP Vegas: End to End Congestion Avoidance on a
- *            Global Internet", JSAC 13(8), 1995, sections III.B and III.C.
- * Constants  alpha 2, beta 4, gamma 1 packets.
- * Limits     starves beside algorithms that fill the queue; a route that became
- *            longer looks like a queue.  The retransmission rules of the paper
- *            (III.A) are the kernel's business.
+ *            Global Internet", IEEE JSAC 13(8), 1995: section 4 (the modified
+ *            retransmission of its section 3 is the kernel's own business).
+ * Constants  alpha 2, beta 4, gamma 1: the paper's Vegas-2,4, and the defaults of
+ *            Linux's module (/sys/module/tcp_vegas/parameters).
+ * Choices    a round's RTT is its least, not its mean: delayed acknowledgements
+ *            only ever add.  Loss halves the window, as with Reno.
+ * Limits     gives way to anything that fills the queue; a base RTT measured over
+ *            a standing queue is too long; a route that gets longer looks like
+ *            congestion until the connection is idle.
  */
 #include "../lib/cc.h"
 #include "vegas.h"

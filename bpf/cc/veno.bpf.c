@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * veno.bpf.c - Veno: Vegas' estimate of the queue tells random loss from congestion.
+ * veno.bpf.c - Veno: Reno that asks Vegas's question to judge a loss.
+ *
+ * With fewer than beta packets of its own in the queue, a loss is taken for random
+ * (a radio link's) and costs a fifth of the window; otherwise it is congestion's
+ * and costs a half, and the window grows at half Reno's pace before that.
  *
  * Source     Fu, Liew, "TCP Veno: TCP Enhancement for Transmission Over Wireless
- *            Access Networks", JSAC 21(2), 2003, section II.
- * Constants  beta 3 packets; four fifths after a random loss.
- * Limits     in deep queues it grows at half of reno's pace.
+ *            Access Networks", IEEE JSAC 21(2), 2003: section II.
+ * Constants  beta 3, a fifth: the paper's.
+ * Limits     the base RTT is the connection's least, and is not forgotten at each
+ *            loss; where others keep a queue standing, random loss looks like
+ *            congestion, and the growth stays halved.
  */
 #include "../lib/cc.h"
 #include "veno.h"
@@ -13,10 +19,26 @@
 TP_INIT(veno, struct tp_veno, veno_begin)
 TP_AVOID(veno, struct tp_veno, veno_grow)
 TP_PKTS_ACKED(veno, struct tp_veno, veno_sample)
-TP_SET_STATE(veno, struct tp_veno, veno_enter)
 TP_SSTHRESH(veno, struct tp_veno, veno_threshold)
 TP_UNDO(veno)
 
+/* After idleness the path may be another one: measure anew. */
+static __always_inline void tp_on_tx_start(struct sock *sk)
+{
+	struct tp_ack a = tp_ack_of(tp_tcp(sk), tp_tcp(sk)->snd_una, 0);
+
+	veno_begin(TP_PRIVATE(sk, struct tp_veno), &a);
+}
+
+static __always_inline void tp_on_event(struct sock *sk, int event)
+{
+	if (event == CA_EVENT_CWND_RESTART)
+		tp_on_tx_start(sk);
+}
+
+TP_CWND_EVENT(veno)
+
 TP_OPS("tp_veno", .init = (void *)veno_init, .cong_avoid = (void *)veno_avoid,
-       .pkts_acked = (void *)veno_acked, .set_state = (void *)veno_state,
-       .ssthresh = (void *)veno_ssthresh, .undo_cwnd = (void *)veno_undo);
+       .pkts_acked = (void *)veno_acked, .cwnd_event = (void *)veno_event,
+       .cwnd_event_tx_start = (void *)veno_tx_start, .ssthresh = (void *)veno_ssthresh,
+       .undo_cwnd = (void *)veno_undo);

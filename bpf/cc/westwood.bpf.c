@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * westwood.bpf.c - Westwood+: after a loss, the window that fits the measured rate.
+ * westwood.bpf.c - Westwood+: Reno that after a loss takes the window that fits
+ * the rate it has measured, instead of a half.
  *
- * Source     Grieco, Mascolo, "Performance Evaluation and Comparison of Westwood+,
- *            New Reno, and Vegas TCP Congestion Control", CCR 34(2), 2004,
- *            section 2: the rate is sampled once an RTT, after its predecessor's
- *            samples of single acknowledgements overestimated it.
- * Constants  the filter's 7/8; 50 ms at least for a sample.
- * Limits     a rate that was below the bottleneck's, because the application had
- *            nothing to send, leads to a small window after the next loss.
+ * The rate is what was delivered in a round trip, selectively acknowledged
+ * packets included, averaged over rounds; times the least RTT it is the window
+ * that fills the path and leaves the queue empty.  Random loss hardly changes it.
+ *
+ * Source     Grieco, Mascolo, "Performance evaluation and comparison of
+ *            Westwood+, New Reno, and Vegas TCP congestion control", ACM CCR
+ *            34(2), 2004: section 2.
+ * Constants  the average takes an eighth of each sample; a sample covers 50 ms at
+ *            least (the paper: a round trip), and the least RTT is taken anew
+ *            after a time-out: both as Linux's module behaves.
+ * Limits     growth is Reno's; a long queue at the beginning hides the least RTT.
  */
 #include "../lib/cc.h"
 #include "westwood.h"
@@ -16,62 +21,27 @@
 SEC("struct_ops")
 void BPF_PROG(westwood_init, struct sock *sk)
 {
-	struct tcp_sock *tp = tp_tcp(sk);
-	struct tp_ack a = tp_ack_of(tp, tp->snd_una, 0);
+	const struct tcp_sock *tp = tp_tcp(sk);
 
-	westwood_begin(TP_PRIVATE(sk, struct tp_westwood), &a, tp->delivered);
+	westwood_begin(TP_PRIVATE(sk, struct tp_westwood), tp->tcp_mstamp, tp->delivered);
 }
 
+/* By delivered, not by what was cumulatively acknowledged: that stands still while a loss is
+ * repaired. */
 SEC("struct_ops")
-void BPF_PROG(westwood_avoid, struct sock *sk, __u32 una, __u32 acked)
-{
-	struct tcp_sock *tp = tp_tcp(sk);
-	struct tp_cwnd w = tp_cwnd_of(tp);
-
-	if (!tp_cwnd_limited(tp))
-		return;
-	tp_reno_increase(&w, acked);
-	tp_set_cwnd(tp, &w);
-}
-
-SEC("struct_ops")
-void BPF_PROG(westwood_ack, struct sock *sk, __u32 flags)
+void BPF_PROG(westwood_acked, struct sock *sk, const struct ack_sample *sample)
 {
 	const struct tcp_sock *tp = tp_tcp(sk);
 
-	westwood_measure(TP_PRIVATE(sk, struct tp_westwood), tp->delivered, tp->tcp_mstamp);
+	westwood_sample(TP_PRIVATE(sk, struct tp_westwood), sample->rtt_us, tp->delivered,
+			tp->tcp_mstamp);
 }
 
-TP_PKTS_ACKED(westwood, struct tp_westwood, westwood_sample)
-
-SEC("struct_ops")
-__u32 BPF_PROG(westwood_ssthresh, struct sock *sk)
-{
-	return tp_half(tp_tcp(sk)->snd_cwnd);
-}
-
-/* A recovery ends with that window; after a time-out slow start ends there. */
-static __always_inline void tp_on_event(struct sock *sk, int event)
-{
-	struct tp_westwood *s = TP_PRIVATE(sk, struct tp_westwood);
-	struct tcp_sock *tp = tp_tcp(sk);
-
-	if (event == CA_EVENT_COMPLETE_CWR) {
-		tp->snd_cwnd = tp->snd_ssthresh = westwood_window(s);
-	} else if (event == CA_EVENT_LOSS) {
-		tp->snd_ssthresh = westwood_window(s);
-		s->restart_rtt = 1;
-	}
-}
-
-static __always_inline void tp_on_tx_start(struct sock *sk)
-{
-}
-
-TP_CWND_EVENT(westwood)
+TP_AVOID(westwood, struct tp_westwood, westwood_grow)
+TP_SET_STATE(westwood, struct tp_westwood, westwood_enter)
+TP_SSTHRESH(westwood, struct tp_westwood, westwood_threshold)
 TP_UNDO(westwood)
 
 TP_OPS("tp_westwood", .init = (void *)westwood_init, .cong_avoid = (void *)westwood_avoid,
-       .in_ack_event = (void *)westwood_ack, .pkts_acked = (void *)westwood_acked,
-       .cwnd_event = (void *)westwood_event, .cwnd_event_tx_start = (void *)westwood_tx_start,
+       .pkts_acked = (void *)westwood_acked, .set_state = (void *)westwood_state,
        .ssthresh = (void *)westwood_ssthresh, .undo_cwnd = (void *)westwood_undo);

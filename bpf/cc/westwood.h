@@ -1,57 +1,75 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* westwood.h - Westwood+'s arithmetic; see westwood.bpf.c. */
+/*
+ * westwood.h - Westwood+'s estimate of the bandwidth, and the window that fits it.
+ * Described in westwood.bpf.c.
+ */
 #ifndef TCPILOT_WESTWOOD_H
 #define TCPILOT_WESTWOOD_H
 
-#include "../lib/cwnd.h"
+#include "../lib/pacing.h"
 
-#define WESTWOOD_INTERVAL_US 50000 /* least time over which the rate is taken */
+/* A sample covers a round trip, and so many at least: a burst is no rate. */
+#define WESTWOOD_LEAST_US 50000
+/* An eighth of each sample goes into the average. */
+#define WESTWOOD_SHIFT 3
 
 struct tp_westwood {
-	__u64 since_us;
-	__u32 delivered;	   /* packets, at that time */
-	__u32 rate_fast, rate;	   /* packets per second, filtered once and twice */
-	__u32 rtt_us, min_rtt_us; /* the last RTT, and the least since the last time-out */
-	__u8 first, restart_rtt;
+	__u64 start_us; /* of the interval being measured */
+	__u64 bw;	/* packets per microsecond, times TP_BW_UNIT; 0: none yet */
+	__u32 start_delivered;
+	__u32 min_rtt_us; /* all ones: none yet */
+	__u32 rtt_us;	  /* the newest */
+	__u8 forget;	  /* the path may have changed: the next RTT is the least */
 };
 
-TP_INLINE void westwood_begin(struct tp_westwood *s, const struct tp_ack *a, __u32 delivered)
+TP_INLINE void westwood_begin(struct tp_westwood *s, __u64 now_us, __u32 delivered)
 {
-	*s = (struct tp_westwood){};
-	s->since_us = a->now_us;
-	s->delivered = delivered;
-	s->first = 1;
-	s->rtt_us = s->min_rtt_us = 20 * WESTWOOD_INTERVAL_US;
+	*s = (struct tp_westwood){
+	    .start_us = now_us, .start_delivered = delivered, .min_rtt_us = ~0U};
 }
 
-TP_INLINE void westwood_sample(struct tp_westwood *s, __s32 rtt_us, __u32 acked, __u64 now_us)
+TP_INLINE void westwood_enter(struct tp_westwood *s, const struct tp_ack *a, __u8 state,
+			      const struct tp_cwnd *w)
 {
-	if (rtt_us > 0)
+	if (state == TP_STATE_LOSS)
+		s->forget = 1;
+}
+
+TP_INLINE __u64 westwood_smooth(__u64 bw, __u64 sample)
+{
+	return bw - (bw >> WESTWOOD_SHIFT) + (sample >> WESTWOOD_SHIFT);
+}
+
+/* delivered: of the connection so far, in order or not.  rtt_us is negative where it is not known.
+ */
+TP_INLINE void westwood_sample(struct tp_westwood *s, __s32 rtt_us, __u32 delivered, __u64 now_us)
+{
+	__u64 interval_us = now_us - s->start_us, sample;
+
+	if (rtt_us > 0) {
 		s->rtt_us = rtt_us;
-}
-
-/* Equation 4: an RTT's worth of data, low-pass filtered with 7/8. */
-TP_INLINE void westwood_measure(struct tp_westwood *s, __u32 delivered, __u64 now_us)
-{
-	__u64 elapsed_us = now_us - s->since_us;
-	__u32 rate;
-
-	s->min_rtt_us = s->restart_rtt ? s->rtt_us : tp_min(s->min_rtt_us, s->rtt_us);
-	s->restart_rtt = 0;
-	if (elapsed_us <= tp_max(s->rtt_us, WESTWOOD_INTERVAL_US))
+		s->min_rtt_us = s->forget ? rtt_us : tp_min(s->min_rtt_us, rtt_us);
+		s->forget = 0;
+	}
+	if (!s->rtt_us || interval_us < tp_max(s->rtt_us, WESTWOOD_LEAST_US))
 		return;
-	rate = (__u64)(delivered - s->delivered) * TP_USEC_PER_SEC / elapsed_us;
-	s->rate_fast = s->first ? rate : (7 * (__u64)s->rate_fast + rate) / 8;
-	s->rate = s->first ? rate : (7 * (__u64)s->rate + s->rate_fast) / 8;
-	s->first = 0;
-	s->since_us = now_us;
-	s->delivered = delivered;
+	sample = tp_bandwidth(delivered - s->start_delivered, interval_us);
+	s->bw = s->bw ? westwood_smooth(s->bw, sample) : sample;
+	s->start_us = now_us;
+	s->start_delivered = delivered;
 }
 
-/* What the path carried without a queue: rate times least RTT. */
-TP_INLINE __u32 westwood_window(const struct tp_westwood *s)
+TP_INLINE void westwood_grow(const struct tp_westwood *s, struct tp_cwnd *w, const struct tp_ack *a)
 {
-	return tp_max((__u64)s->rate * s->min_rtt_us / TP_USEC_PER_SEC, TP_CWND_MIN);
+	tp_reno_increase(w, a->acked);
+}
+
+/* Both after a loss and after a time-out: what the path carries without a queue. */
+TP_INLINE __u32 westwood_threshold(const struct tp_westwood *s, const struct tp_cwnd *w)
+{
+	if (s->min_rtt_us == ~0U)
+		return TP_CWND_MIN;
+	return tp_max(tp_min64(tp_delivers(s->bw, s->min_rtt_us), TP_SSTHRESH_MAX), TP_CWND_MIN);
 }
 
 #endif

@@ -1,101 +1,110 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* yeah.h - YeAH's arithmetic; see yeah.bpf.c. */
+/*
+ * yeah.h - YeAH's two modes, its emptying of queues, and what a loss takes.
+ * Described in yeah.bpf.c.
+ */
 #ifndef TCPILOT_YEAH_H
 #define TCPILOT_YEAH_H
 
 #include "../lib/rtt.h"
 
-#define YEAH_ALPHA 80	/* packets in the queue that are too many */
-#define YEAH_GAMMA 1	/* share of the queue that is given up */
-#define YEAH_DELTA 3	/* a loss takes 1/8 at least */
-#define YEAH_EPSILON 1	/* half of the window at most is given up */
-#define YEAH_PHI 8	/* a queue of 1/8 of the base RTT is too long */
-#define YEAH_RHO 16	/* rounds of slow mode, after which others are about */
-#define YEAH_ZETA 50	/* rounds of fast mode, after which none is */
-#define YEAH_FAST_PER 100 /* packets acknowledged for one more, as Scalable TCP */
+#define YEAH_QUEUE_MAX 80    /* Qmax: packets of its own in the queue */
+#define YEAH_PHI 8	     /* a queue's delay of an eighth of the base RTT is congestion */
+#define YEAH_SCALABLE 100    /* fast mode: a packet per so many acknowledged (Scalable TCP) */
+#define YEAH_DECREASE 8	     /* a loss takes an eighth at least */
+#define YEAH_RIVAL_ROUNDS 16 /* rho: slow so long, and somebody greedy is there */
+#define YEAH_ALONE_ROUNDS 50 /* fast for so long altogether, and nobody is */
 
 struct tp_yeah {
 	struct tp_rtt rtt;
-	__u32 queued;	  /* packets, of the last round */
-	__u32 slow;	  /* rounds of slow mode in a row */
-	__u32 fast;	  /* rounds of fast mode */
-	__u32 reno_cwnd;  /* what reno would have */
-	__u8 on;
+	__u32 queued;	   /* Q of the last round */
+	__u32 reno;	   /* the window that Reno would have */
+	__u32 slow_rounds; /* in a row */
+	__u32 fast_rounds; /* since the last loss */
+	__u8 off;	   /* loss is being repaired: RTTs mean little */
 };
 
-TP_INLINE void yeah_begin(struct tp_yeah *y, const struct tp_ack *a)
+TP_INLINE void yeah_begin(struct tp_yeah *s, const struct tp_ack *a)
 {
-	*y = (struct tp_yeah){};
-	tp_rtt_start(&y->rtt, a->nxt);
-	y->on = 1;
-	y->reno_cwnd = 2;
+	*s = (struct tp_yeah){.reno = TP_CWND_MIN};
+	tp_rtt_start(&s->rtt, a->nxt);
 }
 
-TP_INLINE void yeah_enter(struct tp_yeah *y, const struct tp_ack *a, __u8 state,
+TP_INLINE void yeah_enter(struct tp_yeah *s, const struct tp_ack *a, __u8 state,
 			  const struct tp_cwnd *w)
 {
-	y->on = state == 0;
-	if (y->on)
-		tp_rtt_round(&y->rtt, a->nxt);
+	s->off = state != TP_STATE_OPEN;
+	if (!s->off)
+		tp_rtt_round(&s->rtt, a->nxt);
 }
 
-TP_INLINE void yeah_sample(struct tp_yeah *y, __s32 rtt_us, __u32 acked, __u64 now_us)
+TP_INLINE void yeah_sample(struct tp_yeah *s, __s32 rtt_us, __u32 acked, __u64 now_us)
 {
-	tp_rtt_sample(&y->rtt, rtt_us);
+	tp_rtt_sample(&s->rtt, rtt_us);
 }
 
-/* Precautionary decongestion: gives the queue away, but not below reno's share. */
-TP_INLINE void yeah_decongest(struct tp_yeah *y, struct tp_cwnd *w, __u32 queued)
+TP_INLINE int yeah_is_congested(const struct tp_rtt *r, __u32 queued)
 {
-	if (queued > YEAH_ALPHA && w->packets > y->reno_cwnd) {
-		w->packets -= tp_min(queued / YEAH_GAMMA, w->packets >> YEAH_EPSILON);
-		w->packets = tp_max(w->packets, y->reno_cwnd);
-		w->ssthresh = w->packets;
-	}
-	y->reno_cwnd = y->reno_cwnd <= 2 ? tp_half(w->packets) : y->reno_cwnd + 1;
-	y->slow = tp_min(y->slow + 1, 0xffffff);
+	__u32 delay_us = r->min_us - r->base_us;
+
+	return queued > YEAH_QUEUE_MAX || delay_us > r->base_us / YEAH_PHI;
 }
 
-TP_INLINE void yeah_round(struct tp_yeah *y, struct tp_cwnd *w)
+/* Precautionary decongestion: the queue is taken out of the window, but never
+ * below what Reno would have, nor more than half. */
+TP_INLINE void yeah_empty_queue(const struct tp_yeah *s, struct tp_cwnd *w)
 {
-	__u32 over_us = y->rtt.min_us - y->rtt.base_us;
-	__u32 queued = (__u64)w->packets * over_us / tp_max(y->rtt.min_us, 1);
+	__u32 less = w->packets - tp_min(s->queued, w->packets / 2);
 
-	if (queued > YEAH_ALPHA || over_us > y->rtt.base_us / YEAH_PHI) {
-		yeah_decongest(y, w, queued);
-	} else {
-		if (++y->fast > YEAH_ZETA) {
-			y->reno_cwnd = 2;
-			y->fast = 0;
-		}
-		y->slow = 0;
-	}
-	y->queued = queued;
-}
-
-TP_INLINE void yeah_grow(struct tp_yeah *y, struct tp_cwnd *w, const struct tp_ack *a)
-{
-	__u32 acked = tp_slow_start(w, a->acked);
-
-	if (acked)
-		tp_increase(w, y->slow ? w->packets : tp_min(w->packets, YEAH_FAST_PER), acked);
-	if (!tp_rtt_round_over(&y->rtt, a->una))
+	if (s->queued <= YEAH_QUEUE_MAX || w->packets <= s->reno)
 		return;
-	if (tp_rtt_known(&y->rtt))
-		yeah_round(y, w);
-	tp_rtt_round(&y->rtt, a->nxt);
+	w->packets = tp_max(less, s->reno);
+	w->ssthresh = tp_min(w->ssthresh, w->packets);
 }
 
-TP_INLINE __u32 yeah_threshold(struct tp_yeah *y, const struct tp_cwnd *w)
+TP_INLINE void yeah_round(struct tp_yeah *s, struct tp_cwnd *w)
 {
-	__u32 less = tp_half(w->packets);
+	if (!tp_rtt_known(&s->rtt))
+		return;
+	s->queued = tp_queued(w->packets, s->rtt.min_us, s->rtt.base_us);
+	if (!yeah_is_congested(&s->rtt, s->queued)) {
+		s->slow_rounds = 0;
+		if (++s->fast_rounds > YEAH_ALONE_ROUNDS) {
+			s->reno = TP_CWND_MIN;
+			s->fast_rounds = 0;
+		}
+		return;
+	}
+	yeah_empty_queue(s, w);
+	s->reno = s->reno <= TP_CWND_MIN ? tp_half(w->packets) : s->reno + 1;
+	s->slow_rounds++;
+}
 
-	/* alone on the path: only the queue, 1/8 at least */
-	if (y->slow < YEAH_RHO)
-		less = tp_max(tp_min(y->queued, less), w->packets >> YEAH_DELTA);
-	y->fast = 0;
-	y->reno_cwnd = tp_half(y->reno_cwnd);
-	return w->packets > less ? tp_max(w->packets - less, TP_CWND_MIN) : TP_CWND_MIN;
+TP_INLINE void yeah_grow(struct tp_yeah *s, struct tp_cwnd *w, const struct tp_ack *a)
+{
+	__u32 acked = tp_slow_start(w, a->acked), per = w->packets;
+
+	if (!s->slow_rounds)
+		per = tp_min(per, YEAH_SCALABLE);
+	if (acked)
+		tp_increase(w, per, acked);
+	if (!s->off && tp_rtt_round_over(&s->rtt, a->una)) {
+		yeah_round(s, w);
+		tp_rtt_round(&s->rtt, a->nxt);
+	}
+}
+
+/* A loss takes the queue, an eighth to a half; among rivals the half. */
+TP_INLINE __u32 yeah_threshold(struct tp_yeah *s, const struct tp_cwnd *w)
+{
+	__u32 packets = w->packets;
+	__u32 half = tp_half(packets), less = half;
+
+	if (s->slow_rounds < YEAH_RIVAL_ROUNDS)
+		less = tp_max(tp_min(s->queued, half), packets / YEAH_DECREASE);
+	s->fast_rounds = 0;
+	s->reno = tp_half(s->reno);
+	return tp_max(packets - tp_min(less, packets), TP_CWND_MIN);
 }
 
 #endif

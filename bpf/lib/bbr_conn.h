@@ -26,7 +26,6 @@ struct tp_bbr_conn {
 	/* what is set */
 	__u32 cwnd, ssthresh;
 	__u64 pacing_rate;
-	__u8 mark_app_limited;
 };
 
 TP_INLINE __u32 bbr_now_ms(const struct tp_bbr_conn *c)

@@ -43,8 +43,6 @@ static __always_inline void put(struct sock *sk, const struct tp_bbr_conn *c)
 	tp->snd_cwnd = c->cwnd;
 	tp->snd_ssthresh = c->ssthresh;
 	sk->sk_pacing_rate = tp_min64(c->pacing_rate, sk->sk_max_pacing_rate);
-	if (c->mark_app_limited)
-		tp->app_limited = tp_max(c->delivered + c->in_flight, 1);
 }
 
 static __always_inline struct tp_bbr_conn sample_of(struct sock *sk, const struct rate_sample *rs)

@@ -33,6 +33,10 @@
 #define TP_SSTHRESH_MAX 0x7fffffffU /* "no threshold yet" */
 #define TP_CWND_MIN 2U		    /* RFC 5681, equation 4: two segments at least */
 
+/* States of the kernel's machine that matter here (enum tcp_ca_state, linux/tcp.h). */
+#define TP_STATE_OPEN 0 /* nothing is lost or out of order */
+#define TP_STATE_LOSS 4 /* the retransmission timer has expired */
+
 struct tp_cwnd {
 	__u32 packets;
 	__u32 credit; /* packets acknowledged and not yet turned into window */

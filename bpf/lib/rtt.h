@@ -54,10 +54,16 @@ TP_INLINE int tp_rtt_known(const struct tp_rtt *r)
 	return r->samples >= TP_RTT_SAMPLES_MIN && r->base_us && r->min_us;
 }
 
-/* Vegas' difference: packets of this window that wait in a queue. */
-TP_INLINE __u32 tp_rtt_queued(const struct tp_rtt *r, __u32 cwnd)
+/*
+ * Of a window, the packets that wait in queues: what was sent, less what the
+ * empty path holds, (cwnd/base - cwnd/rtt) * base (Brakmo, Peterson 1995,
+ * section III.B).
+ */
+TP_INLINE __u32 tp_queued(__u32 packets, __u32 rtt_us, __u32 base_us)
 {
-	return (__u64)cwnd * (r->min_us - r->base_us) / tp_max(r->base_us, 1);
+	if (!rtt_us || base_us >= rtt_us)
+		return 0;
+	return (__u64)packets * (rtt_us - base_us) / rtt_us;
 }
 
 #endif

@@ -1,4 +1,7 @@
 //! Compiles the kernel side's arithmetic for the host, so that tests can call it.
+#![allow(clippy::expect_used, reason = "a build script reports by panicking")]
+
+use std::{env, fmt::Write as _, fs, path::PathBuf};
 
 fn main() {
     for file in [
@@ -6,6 +9,8 @@ fn main() {
         "../../bpf/abi.h",
         "../../bpf/lib/learn.h",
         "../../bpf/lib/prefix.h",
+        "../../bpf/lib",
+        "../../bpf/cc",
     ] {
         println!("cargo:rerun-if-changed={file}");
     }
@@ -14,4 +19,46 @@ fn main() {
         .include("../../bpf")
         .warnings(false) // #pragma unroll is clang's; the host's compiler may be gcc
         .compile("tcpilot_native");
+    congestion_controls();
+}
+
+/// bpf/cc's headers have many functions with structures: their bindings, and the wrappers that make
+/// symbols of inline functions, are generated.
+fn congestion_controls() {
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
+    let bpf = fs::canonicalize("../../bpf").expect("bpf is there");
+    let mut headers: Vec<PathBuf> = fs::read_dir(bpf.join("cc"))
+        .expect("bpf/cc is there")
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|e| e == "h"))
+        .collect();
+    headers.push(bpf.join("lib/ecn.h")); // DCTCP's
+    headers.sort();
+    let mut text = String::from("#include <linux/types.h>\n");
+    for header in headers {
+        writeln!(text, "#include \"{}\"", header.display()).expect("a string takes everything");
+    }
+    let all = out.join("cc_all.h");
+    fs::write(&all, text).expect("OUT_DIR is writable");
+    let wrappers = out.join("cc_wrappers");
+    bindgen::Builder::default()
+        .header(all.to_string_lossy())
+        .allowlist_file(".*/bpf/(cc|lib)/.*")
+        .wrap_static_fns(true)
+        .wrap_static_fns_path(&wrappers)
+        .default_enum_style(bindgen::EnumVariation::Consts)
+        .prepend_enum_name(false)
+        .derive_default(true)
+        .layout_tests(false)
+        .generate_comments(false)
+        .generate()
+        .expect("bindgen reads bpf/cc; is libclang installed (apt-get install libclang-dev)?")
+        .write_to_file(out.join("cc.rs"))
+        .expect("OUT_DIR is writable");
+    cc::Build::new()
+        .file(wrappers.with_extension("c"))
+        .include(&out)
+        .warnings(false)
+        .compile("tcpilot_native_cc");
 }

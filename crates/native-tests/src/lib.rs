@@ -3,6 +3,9 @@
 //! The functions have the names of their C originals without `tp_`, and are described there. The tests
 //! are in `tests/`; nothing but them uses this crate.
 
+pub mod cc;
+pub mod windows;
+
 use tcpilot_abi::{
     tp_arm, tp_config, tp_path, tp_path_key, tp_policy_config, tp_window32, tp_window64,
 };

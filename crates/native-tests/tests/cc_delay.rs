@@ -1,0 +1,173 @@
+//! Congestion controls by delay, and the coupled ones: vectors from their papers and RFCs.
+#![allow(
+    clippy::undocumented_unsafe_blocks,
+    reason = "every call is of a pure function with pointers to live values"
+)]
+
+use tcpilot_native_tests::cc::*;
+
+fn window(packets: u32) -> tp_cwnd {
+    tp_cwnd {
+        packets,
+        credit: 0,
+        ssthresh: 2,
+        clamp: u32::MAX,
+    }
+}
+
+/// A round is over: data up to 10 was acknowledged.
+fn round_end() -> tp_ack {
+    tp_ack {
+        acked: 1,
+        una: 10,
+        nxt: 20,
+        ..Default::default()
+    }
+}
+
+/// Hock et al. 2017, section III: X(t) = (t / phi)^3, phi 35 ms; the queue and 0.973 of the rest.
+#[test]
+fn lola_balances_by_time_and_reduces_by_its_queue() {
+    let share = |ms: u64| unsafe { lola_share(ms * 1000) };
+    assert_eq!(
+        (share(34), share(35), share(70), share(350)),
+        (0, 1, 8, 1000)
+    );
+    let mut l = tp_lola {
+        base_us: 40_000,
+        now_us: 60_000,
+        ..Default::default()
+    };
+    assert_eq!(
+        unsafe { (lola_delay_us(&l), lola_queued(&l, 90)) },
+        (20_000, 30)
+    );
+    let mut w = window(90);
+    unsafe { lola_decongest(&mut l, &mut w, 1) };
+    assert_eq!(
+        (w.packets, u32::from(l.phase)),
+        (58, LOLA_CUBIC),
+        "60 * 0.973"
+    );
+}
+
+#[test]
+fn lola_holds_only_above_its_target() {
+    let mut l = tp_lola {
+        base_us: 40_000,
+        phase: LOLA_FAIR as u8,
+        ..Default::default()
+    };
+    let mut w = window(90);
+    let a = tp_ack {
+        now_us: 35_000,
+        ..round_end()
+    };
+    l.now_us = 59_000;
+    unsafe { lola_grow(&mut l, &mut w, &a) };
+    assert_eq!(u32::from(l.phase), LOLA_FAIR);
+    l.now_us = 60_001;
+    unsafe { lola_grow(&mut l, &mut w, &a) };
+    assert_eq!(u32::from(l.phase), LOLA_HOLD);
+    let later = tp_ack {
+        now_us: 35_000 + 250_000,
+        ..a
+    };
+    unsafe { lola_grow(&mut l, &mut w, &later) };
+    assert_eq!(u32::from(l.phase), LOLA_CUBIC);
+}
+
+fn connection(paths: &[(u32, u32)]) -> tp_coupled {
+    let mut c = tp_coupled::default();
+    for (at, (cwnd, rtt_us)) in paths.iter().enumerate() {
+        c.sub[at] = tp_subflow {
+            id: at as u64 + 1,
+            extra: 0,
+            cwnd: *cwnd,
+            rtt_us: *rtt_us,
+        };
+    }
+    c
+}
+
+const ONE: f64 = (1u32 << TP_STEP_SHIFT) as f64;
+
+/// RFC 6356, section 3.
+#[test]
+fn lia_on_equal_paths_is_one_tcp_in_all() {
+    assert_eq!(
+        unsafe { lia_per(&connection(&[(20, 40_000)]), 20) },
+        20,
+        "alone: reno"
+    );
+    let per = unsafe { lia_per(&connection(&[(20, 40_000), (20, 40_000)]), 20) };
+    assert!((79..=81).contains(&per), "{per}: 1 / 4w on each");
+    // w 10 and 40, rtt 10 and 40 ms: (1 + 1)^2 / (10 / 100) = 40 packets
+    let unequal = connection(&[(10, 10_000), (40, 40_000)]);
+    let per = unsafe { lia_per(&unequal, 10) };
+    assert!((39..=41).contains(&per), "{per}");
+    assert!(
+        unsafe { lia_per(&unequal, 100) } >= 100,
+        "never faster than reno"
+    );
+}
+
+/// Khalili et al. 2012, section 4.
+#[test]
+fn olia_moves_window_to_the_best_path() {
+    let mut c = connection(&[(20, 40_000), (20, 40_000)]);
+    let step = unsafe { olia_step(&c, &c.sub[0], 20) } as f64 / ONE;
+    assert!(
+        (step - 1.0 / 80.0).abs() < 1e-4,
+        "{step}: equal paths, alpha 0"
+    );
+    c = connection(&[(10, 40_000), (20, 40_000)]);
+    (c.sub[0].extra, c.sub[1].extra) = (5000, 100);
+    let alpha = |at: usize| unsafe { olia_alpha(&c, &c.sub[at]) } as f64 / ONE;
+    assert_eq!(
+        (alpha(0), alpha(1)),
+        (0.5, -0.5),
+        "the best has not the largest window"
+    );
+}
+
+/// Peng et al. 2016, section V.
+#[test]
+fn balia_is_reno_alone_and_takes_up_to_three_quarters() {
+    let alone = connection(&[(20, 40_000)]);
+    let step = unsafe { balia_step(&alone, &alone.sub[0]) } as f64 / ONE;
+    assert!((step - 1.0 / 20.0).abs() < 1e-3, "{step}");
+    assert_eq!(unsafe { balia_kept(&alone, &alone.sub[0], 20) }, 10);
+    let two = connection(&[(20, 40_000), (40, 40_000)]);
+    assert_eq!(
+        unsafe { balia_kept(&two, &two.sub[0], 20) },
+        5,
+        "alpha 2, so 1.5 / 2"
+    );
+    let step = unsafe { balia_step(&two, &two.sub[0]) } as f64 / ONE;
+    // x / rtt / (sum x)^2 = 20 / 60^2, times (1 + 2) / 2 and (4 + 2) / 5
+    assert!((step - 20.0 / 3600.0 * 1.5 * 1.2).abs() < 1e-4, "{step}");
+}
+
+/// Cao, Xu, Fu 2012, section IV: ten packets, shared by rate.
+#[test]
+fn wvegas_shares_ten_packets_by_rate() {
+    let mut c = connection(&[(20, 40_000), (60, 40_000)]);
+    (c.sub[0].extra, c.sub[1].extra) = (25, 75);
+    let alpha = |at: usize| unsafe { wvegas_alpha(&c, &c.sub[at]) };
+    assert_eq!((alpha(0), alpha(1)), (2, 7));
+}
+
+#[test]
+fn steps_add_up_to_packets() {
+    let (mut w, mut rest) = (window(10), 0);
+    let half = i64::from(1 << (TP_STEP_SHIFT - 1));
+    for _ in 0..4 {
+        unsafe { tp_add_step(&mut w, &mut rest, half) };
+    }
+    assert_eq!((w.packets, rest), (12, 0));
+    for _ in 0..4 {
+        unsafe { tp_add_step(&mut w, &mut rest, -half) };
+    }
+    assert_eq!((w.packets, rest), (10, 0));
+}

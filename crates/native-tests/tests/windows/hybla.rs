@@ -1,0 +1,105 @@
+//! Caini, Firrincieli 2004.
+
+use super::near;
+use tcpilot_native_tests::{
+    cc::{self, tp_hybla},
+    windows::{self, NO_SSTHRESH, RECOVERY},
+};
+
+type Connection = windows::Connection<tp_hybla>;
+
+fn hybla_exp2(x: u32) -> u32 {
+    // SAFETY: a pure function of numbers.
+    unsafe { cc::hybla_exp2(x) }
+}
+
+fn hybla_rho(rtt_us: u32) -> u32 {
+    // SAFETY: a pure function of numbers.
+    unsafe { cc::hybla_rho(rtt_us) }
+}
+
+const UNIT: u32 = 128;
+
+#[test]
+fn rho_is_the_rtt_in_units_of_25_ms_and_one_at_least() {
+    assert_eq!(
+        [1, 25_000, 28_124, 28_125, 100_000].map(hybla_rho),
+        [UNIT, UNIT, UNIT, UNIT * 9 / 8, 4 * UNIT]
+    );
+    assert_eq!(hybla_rho(u32::MAX), 16 * UNIT);
+}
+
+#[test]
+fn powers_of_two_are_right_to_half_a_percent() {
+    for x in (UNIT..=16 * UNIT).step_by(16) {
+        let exact = (f64::from(x) / f64::from(UNIT)).exp2() * f64::from(UNIT);
+        assert!(
+            near(f64::from(hybla_exp2(x)), exact, 0.005),
+            "{x}: {exact} {}",
+            hybla_exp2(x)
+        );
+    }
+}
+
+#[test]
+fn slow_start_adds_two_to_the_rho_less_one_for_each_acknowledgement() {
+    let mut c = Connection::new(10);
+    c.w.ssthresh = NO_SSTHRESH;
+    c.ack.srtt_us = 100_000;
+    c.acknowledge(1);
+    assert_eq!(c.w.packets, 10 + 15);
+}
+
+#[test]
+fn slow_start_stops_at_the_threshold() {
+    let mut c = Connection::new(10);
+    c.w.ssthresh = 20;
+    c.ack.srtt_us = 250_000;
+    c.acknowledge(1);
+    assert_eq!(c.w.packets, 20);
+}
+
+/// Section 3: the rate grows by as much per second as with the reference's RTT: one packet per RTT0,
+/// every RTT0.
+#[test]
+fn the_rate_grows_independently_of_the_rtt() {
+    for rtt_ms in [25, 50, 100, 250] {
+        let start = 40 * rtt_ms / 25;
+        let mut c = Connection::new(start);
+        for _ in 0..10_000 / rtt_ms {
+            c.round(rtt_ms * 1000);
+        }
+        let rate_gained = f64::from(c.w.packets - start) / f64::from(rtt_ms) * 25.0;
+        assert!(near(rate_gained, 400.0, 0.03), "{rtt_ms} ms: {rate_gained}");
+    }
+}
+
+#[test]
+fn a_queue_of_its_own_does_not_make_it_faster() {
+    let (mut short, mut long) = (Connection::new(50), Connection::new(50));
+    short.round(50_000);
+    long.round(50_000);
+    short.round(50_000);
+    long.round(500_000);
+    assert_eq!(short.w.packets, long.w.packets);
+}
+
+#[test]
+fn with_a_short_rtt_or_while_repairing_it_is_reno() {
+    let mut c = Connection::new(50);
+    c.round(10_000);
+    assert_eq!(c.w.packets, 51);
+    let mut c = Connection::new(50);
+    c.enter(RECOVERY);
+    c.round(250_000);
+    assert_eq!((c.w.packets, c.threshold()), (51, 25));
+}
+
+#[test]
+fn a_vast_window_grows_by_rho_squared_too() {
+    let mut c = Connection::new(1_000_000);
+    for _ in 0..4 {
+        c.round(50_000);
+    }
+    assert!(c.w.packets.abs_diff(1_000_016) <= 1, "{:?}", c.w);
+}
