@@ -53,6 +53,17 @@ def test_output_is_separate_and_the_status_is_the_commands(kernel: str) -> None:
     assert result.release.startswith(f"{kernel}.")
 
 
+def test_what_carries_the_output_is_spared_when_the_rest_is_killed() -> None:
+    # It is known by its process id; a shell in between would leave the program itself unknown,
+    # and kill it with the last lines of a busy machine.
+    script = """for process in /proc/[0-9]*; do
+            case "$(tr '\\0' ' ' <$process/cmdline)" in
+            *"/busybox cat ") grep PPid $process/status ;;
+            esac
+        done"""
+    assert sh(Machine(NEWEST, timeout_s=LIMIT_S), script).stdout.split() == ["PPid:", "1"] * 2
+
+
 @pytest.mark.parametrize("kernel", [OLDEST, NEWEST])
 def test_the_guest_is_ready_for_the_laboratory(kernel: str) -> None:
     script = """set -e

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from tcplab.published import names as published_names
 from tcplab.scenario.errors import Problem
 from tcplab.scenario.fields import number, suggestion, text
 
@@ -24,6 +25,13 @@ def _list_of_texts(value: Any) -> list[str]:
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
         raise ValueError("a list of texts is expected")
     return value
+
+
+def _published(value: Any) -> list[str]:
+    for name in _list_of_texts(value):
+        if name not in published_names():
+            raise ValueError(f"there is no table {name!r}{suggestion(name, published_names())}")
+    return _list_of_texts(value)
 
 
 def _table(value: Any) -> dict[str, Any]:
@@ -47,7 +55,7 @@ class Top:
     duration_s: float = number(10.0, above=0, most=100_000)
     sample_ms: int = number(100, least=10, most=1_000, whole=True)
     drain_s: float = number(5.0, least=0, most=600)
-    published: list[str] = field(default_factory=list, metadata={"check": _list_of_texts})
+    published: list[str] = field(default_factory=list, metadata={"check": _published})
     expect: list[dict[str, Any]] = field(default_factory=list, metadata={"check": _list_of_tables})
     sweep: dict[str, Any] = field(default_factory=dict, metadata={"check": _table})
 

@@ -12,13 +12,14 @@ mod netns;
 mod plan;
 mod qdisc;
 mod record;
+mod start;
 
 pub use plan::{Change, Group, Plan, Queue, Serve, Work};
 pub use qdisc::{QdiscReader, QdiscStats};
+pub use start::lock_memory;
 
 use crate::error::Result;
 use crate::net::{Discarder, Interest, Poller};
-use crate::server::{ServeOptions, Server};
 use changes::Changers;
 use flow::{After, Flow};
 use record::{FlowRow, QueueRow, Record, SampleRow};
@@ -27,11 +28,6 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::path::Path;
 use std::time::{Duration, Instant};
-
-/// The run starts on a whole second, so that timers fall alike in every run.
-const ALIGN_NS: u64 = 1_000_000_000;
-/// Least time between being ready and the start.
-const LEAD_NS: u64 = 300_000_000;
 
 /// What is printed.
 #[derive(Debug, Serialize)]
@@ -77,29 +73,12 @@ struct Slot {
 /// rows of the record.
 pub fn run(plan: &Plan, out: &Path) -> Result<PlayReport> {
     if let Some(server) = &plan.serve {
-        serve(server)?;
+        start::serve(server)?;
     }
     let mut player = Player::prepare(plan)?;
     lock_memory();
     player.play()?;
     player.finish(out)
-}
-
-/// Starts a server that lives as long as this process.
-fn serve(wanted: &Serve) -> Result<()> {
-    let options = ServeOptions {
-        listen: wanted.listen,
-        once: false,
-        short_bytes: wanted.short_bytes,
-        mptcp: wanted.mptcp,
-    };
-    let mut server = netns::inside(wanted.netns.as_deref(), || Server::bind(options))?;
-    std::thread::spawn(move || {
-        if let Err(error) = server.run() {
-            eprintln!("flowgen: server: {}", error.with_remedy());
-        }
-    });
-    Ok(())
 }
 
 struct Player<'a> {
@@ -192,7 +171,7 @@ impl<'a> Player<'a> {
     }
 
     fn play(&mut self) -> Result<()> {
-        self.origin = next_start();
+        self.origin = start::next_start();
         let wait = self.origin.saturating_duration_since(Instant::now());
         std::thread::sleep(wait);
         let mut ready = Vec::new();
@@ -490,22 +469,5 @@ impl<'a> Player<'a> {
             sample_late_ms_p99: self.late_ns.get(at).map_or(0.0, |&ns| ns as f64 / 1e6),
             sample_late_ms_max: self.late_ns.last().map_or(0.0, |&ns| ns as f64 / 1e6),
         })
-    }
-}
-
-/// The next whole second of the monotonic clock, at least [`LEAD_NS`] away.
-fn next_start() -> Instant {
-    let clock = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    let now_ns = clock.tv_sec.unsigned_abs() * ALIGN_NS + clock.tv_nsec.unsigned_abs();
-    let start_ns = (now_ns + LEAD_NS).next_multiple_of(ALIGN_NS);
-    Instant::now() + Duration::from_nanos(start_ns - now_ns)
-}
-
-/// Keeps program and buffers in memory, so that no page is read while time is measured. Without
-/// the privilege it is a little slower, no more.
-pub fn lock_memory() {
-    // SAFETY: no pointers; it only changes how this process's pages are kept.
-    unsafe {
-        libc::mlockall(libc::MCL_CURRENT);
     }
 }

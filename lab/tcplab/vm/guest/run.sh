@@ -44,9 +44,17 @@ set_sysctls
 # The command writes into FIFOs, not into the ports: a port has a single opener, so that
 # "echo >/dev/stderr" in a script would fail with EBUSY.
 bb mkfifo -m 0666 /run/tcplab/out /run/tcplab/err
-bb cat </run/tcplab/out >"$(port stdout)" 9>&- &
+# With exec, so that $! is the program itself: what is not named below is killed at the end, and
+# with it would go what it has not passed on yet.
+pump() {
+    if [ -n "$loader" ]; then
+        exec "/run/tcplab/lib/$loader" --library-path /run/tcplab/lib /run/tcplab/busybox cat
+    fi
+    exec /run/tcplab/busybox cat
+}
+pump </run/tcplab/out >"$(port stdout)" 9>&- &
 pumps=$!
-bb cat </run/tcplab/err >"$(port stderr)" 9>&- &
+pump </run/tcplab/err >"$(port stderr)" 9>&- &
 pumps="$pumps $!"
 
 read -r uptime_s _ </proc/uptime
