@@ -14,6 +14,10 @@ from tcplab import report
 
 pytestmark = pytest.mark.browser
 
+# No figure here is a time: a loaded machine may take as long as it needs.
+PATIENCE_MS = 180_000
+expect.set_options(timeout=PATIENCE_MS)
+
 AXES = {
     "qdisc": ["pfifo", "codel"],
     "first": ["cubic", "vegas", "bbr"],
@@ -65,6 +69,7 @@ def browser() -> Iterator[Browser]:
 def page(browser: Browser) -> Iterator[Page]:
     """A page that fails the test for any message of error, and for any request to a network."""
     opened = browser.new_page(viewport={"width": 1280, "height": 900})
+    opened.set_default_timeout(PATIENCE_MS)
     wrong: list[str] = []
     opened.on("console", lambda m: wrong.append(m.text) if m.type in ("error", "warning") else None)
     opened.on("pageerror", lambda e: wrong.append(str(e)))

@@ -82,8 +82,8 @@ _ALL = [
         "more",
         2,
         0.02,
-        "the same for connections one after the other; under a tuner without those marked warmup, "
-        "else without the first third (26 to 75 of 75)",
+        "the same for timed connections one after the other; under a tuner without those marked "
+        "warmup, else without the first third (26 to 75 of 75)",
         "bpftune's article; the third is ours",
     ),
     Metric(

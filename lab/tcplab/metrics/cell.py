@@ -121,8 +121,8 @@ def _of_company(
 
 
 def _learned(flows: pd.DataFrame, skip_a_third: bool) -> float | None:
-    """Mean goodput of connections one after the other, learning left out."""
-    if not _in_turn(flows):
+    """Mean goodput of timed connections one after the other, learning left out."""
+    if not _in_turn(flows) or flows["fct_s"].notna().any():
         return None
     each = rates.flow_goodputs_mbit(flows).tolist()
     counted = rates.learned(each) if skip_a_third else each

@@ -71,7 +71,8 @@ def _ideal_s(group: str, size_bytes: float, ideal: Ideal) -> float:
         return float("nan")
     rates = [ideal.rates_mbit[link] for link in known.links if link in ideal.rates_mbit]
     sending_s = size_bytes * 8e-6 / min(rates) if rates else 0.0
-    return IDEAL_ROUND_TRIPS * known.base_rtt_ms / 1e3 + sending_s
+    total = IDEAL_ROUND_TRIPS * known.base_rtt_ms / 1e3 + sending_s
+    return total or float("nan")  # a path without delay and rate has no ideal
 
 
 def by_size(done: pd.DataFrame) -> list[dict[str, Any]]:

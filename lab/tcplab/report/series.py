@@ -101,8 +101,9 @@ def _line(name: str, rows: pd.DataFrame, edges: Array) -> dict[str, Any]:
         t = of_flow["t_s"].to_numpy(float)
         begin = max(t[0] - _spacing(t), 0.0)
         acked += np.diff(acked_at(of_flow, edges, begin))
-        # A bin at either end is not alive as long as it is wide.
-        seconds = np.maximum(seconds, np.diff(np.clip(edges, begin, t[-1])))
+        seconds += np.diff(np.clip(edges, begin, t[-1]))
+    # A bin at either end, or between two connections, is not alive for all of its width.
+    seconds = np.minimum(seconds, np.diff(edges))
     mbit = np.divide(acked * 8e-6, seconds, out=np.full(len(acked), np.nan), where=seconds > 0)
     rtt_ms = rows["srtt_us"].where(rows["srtt_us"] > 0).astype(float) / 1e3
     return {

@@ -155,8 +155,8 @@ class Cell:
         return Tuner(
             name=str(found.get("name", "")),
             version=found.get("version"),
-            table=list(found.get("table") or []),
-            log=str(found.get("log") or ""),
+            table=[{"arm": row.get("name"), **row} for row in found.get("table") or []],
+            log=_text(found.get("log")),
         )
 
     def metrics(self) -> dict[str, Any] | None:
@@ -279,6 +279,11 @@ def _table(file: Path, columns: list[str]) -> pd.DataFrame:
         if name not in frame:
             frame[name] = None
     return frame
+
+
+def _text(log: Any) -> str:
+    """A log as text, whether it was stored so or line by line."""
+    return "\n".join(map(str, log)) if isinstance(log, list) else str(log or "")
 
 
 def _json(file: Path) -> dict[str, Any]:

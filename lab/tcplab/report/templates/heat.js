@@ -16,15 +16,14 @@ const element = (tag, attributes = {}, ...children) => {
 const styleOf = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const listOf = (name) => styleOf(name).split(/\s+/);
 
-/** For people: fixed decimals, more where the value would vanish, thousands apart. */
+/** For people: as many decimals as the metric has, fewer for great numbers, thousands apart. */
 const shown = (value, digits = 3) => {
   if (value === null || value === undefined) return "–";
   const size = Math.abs(value);
-  if (size > 0 && size < 0.5 * 10 ** -digits) return value.toExponential(1);
   const decimals = size >= 1000 ? 0 : size >= 100 ? Math.min(digits, 1) : digits;
   return value.toLocaleString("en", {
     minimumFractionDigits: decimals, maximumFractionDigits: decimals,
-  }).replace(/,/g, "\u202f").replace("-", "−");
+  }).replace(/,/g, "\u202f").replace(/^-(?=0\.?0*$)/, "").replace("-", "−");
 };
 
 const rgb = (hex) => [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16));
