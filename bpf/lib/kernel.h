@@ -84,6 +84,8 @@ struct sock_cgroup_data {
 };
 
 struct sock {
+	int sk_wmem_queued;
+	int sk_sndbuf;
 	struct sock_common __sk_common;
 	struct dst_entry *sk_dst_cache;
 	int sk_err;
@@ -129,6 +131,9 @@ struct tcp_sock {
 	__u64 bytes_acked;
 	struct minmax rtt_min;
 	__u8 rate_app_limited : 1;
+	__u8 chrono_type : 2; /* 0 while nothing is under way */
+	__u32 chrono_start;   /* ticks, of what is under way now */
+	__u32 chrono_stat[3]; /* ticks: busy, limited by receive window, by send buffer */
 	__u8 ecn_flags;
 	__u8 bpf_sock_ops_cb_flags;
 };
