@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from tcplab.engine.errors import EngineError
 from tcplab.scenario import ScenarioError
-from tcplab.vm.process import Interrupted
+from tcplab.vm.process import Interrupted, cleanup_on_signals
 
 _EXAMPLES = """\
 examples:
@@ -29,7 +29,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one subcommand and returns the exit status."""
     options = make_parser().parse_args(arguments)
     try:
-        return int(options.run(options))
+        with cleanup_on_signals():
+            return int(options.run(options))
     except ScenarioError as problem:
         print("\n".join(f"tcplab: {line}" for line in problem.lines), file=sys.stderr)
         return 2
