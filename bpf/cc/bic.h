@@ -12,9 +12,24 @@
 #define BIC_BETA_OF_1024 819
 #define BIC_FIRST_PER 20 /* before the first loss, 5 % an RTT at least */
 
+#define BIC_RATIO_SHIFT 4
+#define BIC_RATIO_FIRST (2U << BIC_RATIO_SHIFT)
+
 struct tp_bic {
-	__u32 max; /* the window at the last loss */
+	__u32 max;   /* the window at the last loss */
+	__u32 ratio; /* packets for each acknowledgement, smoothed, times 2^4 */
 };
+
+TP_INLINE void bic_begin(struct tp_bic *b, const struct tp_ack *a)
+{
+	b->max = 0;
+	b->ratio = BIC_RATIO_FIRST;
+}
+
+TP_INLINE void bic_sample(struct tp_bic *b, __s32 rtt_us, __u32 acked, __u64 now_us)
+{
+	b->ratio += acked - (b->ratio >> BIC_RATIO_SHIFT);
+}
 
 /* Packets to be acknowledged for one more. */
 TP_INLINE __u32 bic_per(const struct tp_bic *b, __u32 cwnd)
@@ -42,7 +57,8 @@ TP_INLINE __u32 bic_per(const struct tp_bic *b, __u32 cwnd)
 	}
 	if (!b->max)
 		per = tp_min(per, BIC_FIRST_PER);
-	return tp_max(per, 1);
+	/* as deployed: delayed acknowledgements shall not slow the growth */
+	return tp_max((per << BIC_RATIO_SHIFT) / tp_max(b->ratio, 1), 1);
 }
 
 TP_INLINE void bic_grow(const struct tp_bic *b, struct tp_cwnd *w, const struct tp_ack *a)

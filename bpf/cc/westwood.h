@@ -9,8 +9,8 @@
 
 struct tp_westwood {
 	__u64 since_us;
-	__u32 delivered;	   /* packets, at that time */
-	__u32 rate_fast, rate;	   /* packets per second, filtered once and twice */
+	__u32 delivered;	  /* packets, at that time */
+	__u32 rate_fast, rate;	  /* packets per second, filtered once and twice */
 	__u32 rtt_us, min_rtt_us; /* the last RTT, and the least since the last time-out */
 	__u8 first, restart_rtt;
 };

@@ -5,21 +5,21 @@
 
 #include "../lib/rtt.h"
 
-#define YEAH_ALPHA 80	/* packets in the queue that are too many */
-#define YEAH_GAMMA 1	/* share of the queue that is given up */
-#define YEAH_DELTA 3	/* a loss takes 1/8 at least */
-#define YEAH_EPSILON 1	/* half of the window at most is given up */
-#define YEAH_PHI 8	/* a queue of 1/8 of the base RTT is too long */
-#define YEAH_RHO 16	/* rounds of slow mode, after which others are about */
-#define YEAH_ZETA 50	/* rounds of fast mode, after which none is */
+#define YEAH_ALPHA 80	  /* packets in the queue that are too many */
+#define YEAH_GAMMA 1	  /* share of the queue that is given up */
+#define YEAH_DELTA 3	  /* a loss takes 1/8 at least */
+#define YEAH_EPSILON 1	  /* half of the window at most is given up */
+#define YEAH_PHI 8	  /* a queue of 1/8 of the base RTT is too long */
+#define YEAH_RHO 16	  /* rounds of slow mode, after which others are about */
+#define YEAH_ZETA 50	  /* rounds of fast mode, after which none is */
 #define YEAH_FAST_PER 100 /* packets acknowledged for one more, as Scalable TCP */
 
 struct tp_yeah {
 	struct tp_rtt rtt;
-	__u32 queued;	  /* packets, of the last round */
-	__u32 slow;	  /* rounds of slow mode in a row */
-	__u32 fast;	  /* rounds of fast mode */
-	__u32 reno_cwnd;  /* what reno would have */
+	__u32 queued;	 /* packets, of the last round */
+	__u32 slow;	 /* rounds of slow mode in a row */
+	__u32 fast;	 /* rounds of fast mode */
+	__u32 reno_cwnd; /* what reno would have */
 	__u8 on;
 };
 
