@@ -22,7 +22,8 @@
 #define BBR_FULL_ROUNDS 3
 #define BBR_MARGIN_PERCENT 1
 #define BBR_INITIAL_CWND 10
-/* A policer: two intervals of 4 to 16 rounds, each with losses of a fifth, alike within 1/8 or 4 kbit/s. */
+/* A policer: two intervals of 4 to 16 rounds, each with losses of a fifth, alike within 1/8 or 4
+ * kbit/s. */
 #define BBR_LT_ROUNDS_MIN 4
 #define BBR_LT_ROUNDS_MAX 16
 #define BBR_LT_LOSS_OF_256 50
@@ -207,9 +208,8 @@ TP_INLINE void bbr_lt_sample(struct tp_bbr *b, const struct tp_bbr_conn *c)
 		return;
 	ms = bbr_now_ms(c) - b->lt_ms;
 	if (ms)
-		bbr_lt_end(
-		    b, c,
-		    tp_min64(tp_bandwidth(delivered, (__u64)ms * TP_USEC_PER_MSEC), ~0U));
+		bbr_lt_end(b, c,
+			   tp_min64(tp_bandwidth(delivered, (__u64)ms * TP_USEC_PER_MSEC), ~0U));
 }
 
 /* ---- the model ---- */
@@ -335,8 +335,7 @@ TP_INLINE void bbr_update_min_rtt(struct tp_bbr *b, struct tp_bbr_conn *c)
 	__u32 now_ms = bbr_now_ms(c);
 	int expired = (__s32)(now_ms - b->min_rtt_ms) > BBR_MIN_RTT_WINDOW_MS;
 
-	if (c->rtt_us >= 0 &&
-	    ((__u32)c->rtt_us < b->min_rtt_us || (expired && !c->ack_delayed))) {
+	if (c->rtt_us >= 0 && ((__u32)c->rtt_us < b->min_rtt_us || (expired && !c->ack_delayed))) {
 		b->min_rtt_us = c->rtt_us;
 		b->min_rtt_ms = now_ms;
 	}
@@ -359,8 +358,8 @@ TP_INLINE void bbr_first_pacing_rate(struct tp_bbr *b, struct tp_bbr_conn *c)
 	__u32 rtt_us = c->srtt_us ? c->srtt_us : TP_USEC_PER_MSEC;
 
 	b->seen_rtt = c->srtt_us != 0;
-	c->pacing_rate =
-	    tp_pacing_rate(tp_bandwidth(c->cwnd, rtt_us), c->mss, BBR_HIGH_GAIN, BBR_MARGIN_PERCENT);
+	c->pacing_rate = tp_pacing_rate(tp_bandwidth(c->cwnd, rtt_us), c->mss, BBR_HIGH_GAIN,
+					BBR_MARGIN_PERCENT);
 }
 
 TP_INLINE void bbr_set_pacing(struct tp_bbr *b, struct tp_bbr_conn *c, __u32 gain)

@@ -13,9 +13,9 @@
 #define BBR3_CWND_GAIN (TP_GAIN_UNIT * 2)
 #define BBR3_UP_CWND_GAIN (TP_GAIN_UNIT * 9 / 4)
 #define BBR3_MARGIN_PERCENT 1
-#define BBR3_LOSS_PERCENT 2	   /* of the packets in flight: more is too much */
-#define BBR3_FULL_LOSSES 6	   /* acknowledgements with losses that end STARTUP */
-#define BBR3_BETA_OF_1024 717	   /* 0.7 */
+#define BBR3_LOSS_PERCENT 2   /* of the packets in flight: more is too much */
+#define BBR3_FULL_LOSSES 6    /* acknowledgements with losses that end STARTUP */
+#define BBR3_BETA_OF_1024 717 /* 0.7 */
 #define BBR3_HEADROOM_PERCENT 15
 #define BBR3_FULL_ROUNDS 3
 #define BBR3_MIN_RTT_WINDOW_MS 10000
@@ -23,7 +23,7 @@
 #define BBR3_PROBE_RTT_MS 200
 #define BBR3_CWND_LEAST 4
 #define BBR3_INITIAL_CWND 10
-#define BBR3_ROUNDS_MAX 63	   /* of cruising: as long as reno needs for a BDP */
+#define BBR3_ROUNDS_MAX 63 /* of cruising: as long as reno needs for a BDP */
 #define BBR3_WAIT_MS 2000
 #define BBR3_NONE ~0U
 
@@ -38,9 +38,9 @@ enum bbr3_mode {
 };
 
 struct tp_bbr3 {
-	__u32 bw_now, bw_before; /* highest of this cycle, and of the last */
-	__u32 bw_short, inflight_short; /* bounds by recent losses; BBR3_NONE: none */
-	__u32 inflight_long; /* bound by losses while probing */
+	__u32 bw_now, bw_before;	  /* highest of this cycle, and of the last */
+	__u32 bw_short, inflight_short;	  /* bounds by recent losses; BBR3_NONE: none */
+	__u32 inflight_long;		  /* bound by losses while probing */
 	__u32 bw_latest, inflight_latest; /* of the round */
 	__u32 min_rtt_us, min_rtt_ms;
 	__u32 probe_us, probe_ms, probe_done_ms;
@@ -247,8 +247,8 @@ TP_INLINE void bbr3_inflight_too_high(struct tp_bbr3 *b, const struct tp_bbr_con
 	__u32 target = tp_min(bbr3_bdp(b, bbr3_bw(b), TP_GAIN_UNIT), c->cwnd);
 
 	if (!c->app_limited)
-		b->inflight_long = tp_max(tp_max(c->prior_in_flight, bbr3_beta(target)),
-					  BBR3_CWND_LEAST);
+		b->inflight_long =
+		    tp_max(tp_max(c->prior_in_flight, bbr3_beta(target)), BBR3_CWND_LEAST);
 	if (b->mode == BBR3_UP)
 		bbr3_start_down(b, c);
 }
@@ -327,8 +327,7 @@ TP_INLINE void bbr3_check_startup(struct tp_bbr3 *b, struct tp_bbr_conn *c)
 		b->mode = BBR3_DRAIN;
 		c->ssthresh = bbr3_bdp(b, bbr3_max_bw(b), TP_GAIN_UNIT);
 	}
-	if (b->mode == BBR3_DRAIN &&
-	    c->in_flight <= bbr3_bdp(b, bbr3_max_bw(b), TP_GAIN_UNIT))
+	if (b->mode == BBR3_DRAIN && c->in_flight <= bbr3_bdp(b, bbr3_max_bw(b), TP_GAIN_UNIT))
 		bbr3_start_down(b, c);
 }
 

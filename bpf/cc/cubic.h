@@ -6,7 +6,7 @@
 #include "../lib/cubicroot.h"
 #include "../lib/hystart.h"
 
-#define CUBIC_BETA_OF_1024 717 /* 0.7 */
+#define CUBIC_BETA_OF_1024 717	/* 0.7 */
 #define CUBIC_ALPHA_OF_1024 542 /* 3 (1 - beta) / (1 + beta) */
 
 struct tp_cubic {
@@ -106,7 +106,8 @@ TP_INLINE void cubic_grow(struct tp_cubic *c, struct tp_cwnd *w, const struct tp
 	tp_increase(w, cubic_per(c, w->packets, a, acked), acked);
 }
 
-/* Sections 4.6 and 4.7: beta, and less for the next epoch where the last maximum was not reached. */
+/* Sections 4.6 and 4.7: beta, and less for the next epoch where the last maximum was not reached.
+ */
 TP_INLINE __u32 cubic_threshold(struct tp_cubic *c, const struct tp_cwnd *w)
 {
 	c->epoch_us = 0;

@@ -19,9 +19,9 @@
 struct tp_htcp {
 	__u32 alpha, beta;
 	__u32 min_rtt_us, max_rtt_us;
-	__u32 congested_ms;	/* when congestion was last met */
-	__u32 rate, rate_most;	/* packets per second: smoothed, and highest since */
-	__u32 rate_before;	/* highest before that */
+	__u32 congested_ms;	 /* when congestion was last met */
+	__u32 rate, rate_most;	 /* packets per second: smoothed, and highest since */
+	__u32 rate_before;	 /* highest before that */
 	__u32 packets, since_ms; /* acknowledged since */
 	__u32 undo_congested_ms, undo_max_rtt_us, undo_rate;
 	__u8 adaptive, may_undo;
@@ -92,8 +92,7 @@ TP_INLINE void htcp_measure(struct tp_htcp *h, __u32 acked, __u32 cwnd, __u32 no
 	    elapsed_ms < tp_max(h->min_rtt_us / 1000, 1))
 		return;
 	rate = (__u64)h->packets * 1000 / elapsed_ms;
-	if ((__u64)(now_ms - h->congested_ms) * 1000 <=
-	    (__u64)HTCP_SETTLED_RTTS * h->min_rtt_us) {
+	if ((__u64)(now_ms - h->congested_ms) * 1000 <= (__u64)HTCP_SETTLED_RTTS * h->min_rtt_us) {
 		h->rate = h->rate_most = rate; /* just after the backoff */
 	} else {
 		h->rate = (3 * (__u64)h->rate + rate) / 4;

@@ -10,7 +10,7 @@
 #define LOLA_HOLD_US 250000
 #define LOLA_PHI_MS 35
 #define LOLA_GAMMA_OF_1000 973
-#define LOLA_MEASURE_US 20000	  /* at least so long is the least RTT taken over */
+#define LOLA_MEASURE_US 20000	    /* at least so long is the least RTT taken over */
 #define LOLA_RTT_AGE_US 10000000ULL /* a base RTT not seen for so long is dropped */
 #define LOLA_RTT_NEAR_US 200
 #define LOLA_NO_RTT 0x7fffffffU
@@ -18,9 +18,9 @@
 enum lola_phase { LOLA_SLOW_START, LOLA_CUBIC, LOLA_FAIR, LOLA_HOLD };
 
 struct tp_lola {
-	__u64 since_us;	    /* of the phase */
-	__u64 round_us;	    /* of the measurement */
-	__u64 base_seen_us; /* when the base RTT was last nearly seen */
+	__u64 since_us;			 /* of the phase */
+	__u64 round_us;			 /* of the measurement */
+	__u64 base_seen_us;		 /* when the base RTT was last nearly seen */
 	__u32 base_us, now_us, least_us; /* RTTs: without queue, current, of the measurement */
 	__u32 origin, k_ms;
 	__u32 seen_us; /* least since the last decongestion */

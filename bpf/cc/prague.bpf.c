@@ -17,7 +17,8 @@
 #include "../lib/receiver_ecn.h"
 #include "prague.h"
 
-struct private {
+struct private
+{
 	struct tp_prague sender;
 	struct tp_ce_state receiver;
 };
@@ -52,15 +53,16 @@ static __always_inline void tp_on_ack(struct sock *sk, const struct rate_sample 
 		if (state == TCP_CA_Loss)
 			w.packets = tp_min(w.packets + a.acked, w.ssthresh);
 		else
-			w.packets = tp_max(w.ssthresh, tp_min(w.packets, tp_in_flight(tp) + a.acked));
+			w.packets =
+			    tp_max(w.ssthresh, tp_min(w.packets, tp_in_flight(tp) + a.acked));
 		p->marked = tp->delivered_ce;
 	} else if (tp_cwnd_limited(tp) || tp->delivered_ce != p->marked) {
 		prague_grow(p, &w, &a, tp->delivered, tp->delivered_ce);
 	}
 	tp_set_cwnd(tp, &w);
 	if (a.srtt_us)
-		sk->sk_pacing_rate = tp_min64(prague_pacing(&w, a.srtt_us, tp->mss_cache),
-					      sk->sk_max_pacing_rate);
+		sk->sk_pacing_rate =
+		    tp_min64(prague_pacing(&w, a.srtt_us, tp->mss_cache), sk->sk_max_pacing_rate);
 }
 
 TP_CONG_CONTROL(prague)

@@ -6,9 +6,9 @@
 #include "../lib/ecn.h"
 #include "../lib/pacing.h"
 
-#define PRAGUE_SHIFT 4		   /* g = 1/16 */
+#define PRAGUE_SHIFT 4		    /* g = 1/16 */
 #define PRAGUE_RTT_VIRT_US 25000ULL /* shorter RTTs behave as this one */
-#define PRAGUE_PART (1U << 20) /* a packet's parts */
+#define PRAGUE_PART (1U << 20)	    /* a packet's parts */
 
 struct tp_prague {
 	struct tp_ecn ecn;

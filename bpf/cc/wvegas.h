@@ -44,8 +44,8 @@ TP_INLINE __u32 wvegas_alpha(const struct tp_coupled *c, const struct tp_subflow
 	__u64 sum = 0;
 
 	TP_EACH_SUBFLOW(i)
-		if (c->sub[i].id)
-			sum += c->sub[i].extra;
+	if (c->sub[i].id)
+		sum += c->sub[i].extra;
 	return tp_max(sum ? own->extra * WVEGAS_TOTAL_ALPHA / sum : WVEGAS_TOTAL_ALPHA,
 		      WVEGAS_ALPHA_MIN);
 }
@@ -66,8 +66,8 @@ TP_INLINE void wvegas_drain(struct tp_wvegas *v, struct tp_cwnd *w)
 TP_INLINE void wvegas_round(struct tp_wvegas *v, struct tp_cwnd *w, const struct tp_ack *a,
 			    struct tp_subflow *own, const struct tp_coupled *c)
 {
-	__u32 queued = (__u64)w->packets * (v->rtt.min_us - v->rtt.base_us) /
-		       tp_max(v->rtt.min_us, 1);
+	__u32 queued =
+	    (__u64)w->packets * (v->rtt.min_us - v->rtt.base_us) / tp_max(v->rtt.min_us, 1);
 
 	own->extra = ((__u64)w->packets << TP_RATE_SHIFT) / tp_max(v->rtt.min_us, 1);
 	if (tp_in_slow_start(w)) {

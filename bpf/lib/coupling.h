@@ -24,7 +24,7 @@
 #endif
 
 struct tp_subflow {
-	__u64 id; /* 0: none */
+	__u64 id;    /* 0: none */
 	__u64 extra; /* the algorithm's own */
 	__u32 cwnd, rtt_us;
 };

@@ -11,9 +11,9 @@
 #define TP_ALPHA_MAX 1024U
 
 struct tp_ecn {
-	__u32 alpha; /* times 2^10 */
+	__u32 alpha;		 /* times 2^10 */
 	__u32 delivered, marked; /* packets, at the start of the round */
-	__u32 end; /* sequence number at which the round is over */
+	__u32 end;		 /* sequence number at which the round is over */
 };
 
 TP_INLINE void tp_ecn_round(struct tp_ecn *e, __u32 delivered, __u32 marked, __u32 nxt)

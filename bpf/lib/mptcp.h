@@ -61,8 +61,8 @@ static __always_inline struct tp_subflow *tp_own_subflow(struct tp_coupled *c, s
 	__u64 id = (__u64)sk;
 
 	TP_EACH_SUBFLOW(i)
-		if (c->sub[i].id == id)
-			return &c->sub[i];
+	if (c->sub[i].id == id)
+		return &c->sub[i];
 	TP_EACH_SUBFLOW(i)
 	{
 		if (c->sub[i].id)
