@@ -81,9 +81,7 @@ def shape(cell: dict[str, Any], loss: str) -> None:
         sh(f"tc -n router qdisc add dev m2 parent 1:1 bfifo limit {packets * 1514}")
     if cell["loss"]:
         sh("tc -n router qdisc add dev m1 clsact")
-        sh(
-            f"tc -n router filter add dev m1 ingress bpf direct-action object-file {loss} section tc"
-        )
+        sh(f"tc -n router filter add dev m1 ingress bpf da obj {loss} sec tc")
     if cell["fq"]:
         sh("tc -n left qdisc add dev l0 root fq")
     for name in ("left", "right"):

@@ -34,9 +34,8 @@ def namespaces(links: list[dict[str, Any]]) -> None:
             sh(f"ip -n {name} link set {dev} up gso_max_segs 1")
             sh(f"ip -n {name} address add 10.201.{at}.{host}/24 dev {dev}")
         limit = link["buffer_packets"] * 1514
-        sh(
-            f"tc -n client qdisc add dev c{at} root handle 1: tbf rate {link['rate_mbit']}mbit burst 3028 limit {limit}"
-        )
+        rate = f"rate {link['rate_mbit']}mbit burst 3028 limit {limit}"
+        sh(f"tc -n client qdisc add dev c{at} root handle 1: tbf {rate}")
         sh(f"tc -n server qdisc add dev s{at} root netem limit 100000 delay {link['delay_ms']}ms")
 
 
