@@ -14,17 +14,25 @@
  *            goes a quarter of the way (a half), the last four packets take 20
  *            rounds (a minimum step of 0.01), and probing beyond the maximum
  *            mirrors the search (slow start).
+ * Choices    growth is multiplied by the packets that an acknowledgement stands
+ *            for, although packets are counted, as Linux's module behaves: so it
+ *            is twice the paper's with most receivers, and after a time-out at
+ *            times a window a round (16 to 101 packets in 200 ms were seen of the
+ *            module), until the queue overflows.  Counted once, 1 % loss at 10
+ *            Mbit/s and 40 ms gave 4.0 Mbit/s and 97 retransmissions instead of
+ *            the module's 6.2 and 441.
  * Limits     aggressive on short paths; superseded by CUBIC.
  */
 #include "../lib/cc.h"
 #include "bic.h"
 
 TP_INIT(bic, struct tp_bic, bic_begin)
+TP_PKTS_ACKED(bic, struct tp_bic, bic_sample)
 TP_AVOID(bic, struct tp_bic, bic_grow)
 TP_SET_STATE(bic, struct tp_bic, bic_enter)
 TP_SSTHRESH(bic, struct tp_bic, bic_threshold)
 TP_UNDO(bic)
 
-TP_OPS("tp_bic", .init = (void *)bic_init, .cong_avoid = (void *)bic_avoid,
-       .set_state = (void *)bic_state, .ssthresh = (void *)bic_ssthresh,
-       .undo_cwnd = (void *)bic_undo);
+TP_OPS("tp_bic", .init = (void *)bic_init, .pkts_acked = (void *)bic_acked,
+       .cong_avoid = (void *)bic_avoid, .set_state = (void *)bic_state,
+       .ssthresh = (void *)bic_ssthresh, .undo_cwnd = (void *)bic_undo);

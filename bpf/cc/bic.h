@@ -14,8 +14,15 @@
 #define BIC_KEPT 819	  /* of 1024, after a loss */
 #define BIC_FIRST_PER 20  /* no maximum known: 5 % a round at least */
 
+/* Packets for each acknowledgement: an average over 16 of them, two at first; times 2^8,
+ * since an average in sixteenths would never come down from two to one. */
+#define BIC_RATIO_SHIFT 8
+#define BIC_RATIO_GAIN 4
+#define BIC_RATIO_FIRST (2U << BIC_RATIO_SHIFT)
+
 struct tp_bic {
-	__u32 max; /* window at the last loss; 0: none known */
+	__u32 max;   /* window at the last loss; 0: none known */
+	__u32 ratio; /* packets for each acknowledgement, times 2^BIC_RATIO_SHIFT */
 };
 
 /* Packets to be acknowledged for one packet more, on the way up to the maximum ... */
@@ -47,12 +54,19 @@ TP_INLINE __u32 bic_per(const struct tp_bic *s, __u32 packets)
 	if (packets <= BIC_LOW_WINDOW)
 		return packets;
 	per = packets < s->max ? bic_per_below(packets, s->max) : bic_per_above(packets, s->max);
-	return s->max ? per : tp_min(per, BIC_FIRST_PER);
+	per = s->max ? per : tp_min(per, BIC_FIRST_PER);
+	return tp_max(((__u64)per << BIC_RATIO_SHIFT) / tp_max(s->ratio, 1), 1);
 }
 
 TP_INLINE void bic_begin(struct tp_bic *s, const struct tp_ack *a)
 {
-	s->max = 0;
+	*s = (struct tp_bic){.ratio = BIC_RATIO_FIRST};
+}
+
+TP_INLINE void bic_sample(struct tp_bic *s, __s32 rtt_us, __u32 acked, __u64 now_us)
+{
+	s->ratio -= s->ratio >> BIC_RATIO_GAIN;
+	s->ratio += tp_min(acked, 0xffff) << (BIC_RATIO_SHIFT - BIC_RATIO_GAIN);
 }
 
 /* After a time-out the search starts again. */

@@ -12,8 +12,8 @@
  * Constants  RTT0 25 ms, the paper's, and the default of Linux's module
  *            (/sys/module/tcp_hybla/parameters).
  * Choices    rho is of the least smoothed RTT, so that a queue of its own making
- *            does not make it more aggressive; it is rounded down to eighths, as Linux's
- *            module behaves; steps count acknowledgements.
+ *            does not make it more aggressive, and rounded down to eighths, so
+ *            that a table of roots suffices; steps count acknowledgements.
  * Limits     the paper's initial ssthresh by a bandwidth estimate and its pacing
  *            are left to the kernel: slow start ends with a loss.
  */

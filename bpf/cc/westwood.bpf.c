@@ -10,9 +10,10 @@
  * Source     Grieco, Mascolo, "Performance evaluation and comparison of
  *            Westwood+, New Reno, and Vegas TCP congestion control", ACM CCR
  *            34(2), 2004: section 2.
- * Constants  the average takes an eighth of each sample; a sample covers 50 ms at
- *            least (the paper: a round trip), and the least RTT is taken anew
- *            after a time-out: both as Linux's module behaves.
+ * Constants  the average takes an eighth of each sample.
+ * Choices    a sample covers 50 ms at least (the paper: a round trip), since on a
+ *            short path a round trip is one burst; the least RTT is taken anew
+ *            after a time-out, when the path may be another one.
  * Limits     growth is Reno's; a long queue at the beginning hides the least RTT.
  */
 #include "../lib/cc.h"

@@ -67,7 +67,7 @@ macro_rules! control {
     };
 }
 
-control!(tp_bic: begin bic_begin, enter bic_enter, grow bic_grow, threshold bic_threshold);
+control!(tp_bic: begin bic_begin, enter bic_enter, sample bic_sample, grow bic_grow, threshold bic_threshold);
 control!(tp_hstcp: begin hstcp_begin, grow hstcp_grow, threshold hstcp_threshold);
 control!(tp_hybla: begin hybla_begin, enter hybla_enter, grow hybla_grow, threshold hybla_threshold);
 control!(tp_illinois: begin illinois_begin, enter illinois_enter, sample illinois_sample,

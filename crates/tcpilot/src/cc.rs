@@ -72,7 +72,7 @@ pub fn run(command: &CcCommand) -> Result<(), Failure> {
 }
 
 fn list(json: bool, bpffs: &Path) -> Result<(), Failure> {
-    let all = gather(bpffs);
+    let all = gather(bpffs)?;
     let text = if json {
         serde_json::to_string_pretty(&all).map_err(io::Error::from)? + "\n"
     } else {
@@ -84,7 +84,7 @@ fn list(json: bool, bpffs: &Path) -> Result<(), Failure> {
     }
 }
 
-fn gather(bpffs: &Path) -> Vec<Algorithm> {
+fn gather(bpffs: &Path) -> Result<Vec<Algorithm>, Failure> {
     let registered = host::registered_algorithms();
     let (ours, pinned) = (Vec::from_iter(cc::ours()), cc::pinned(bpffs));
     let state = |name: &String| match name {
@@ -102,8 +102,8 @@ fn gather(bpffs: &Path) -> Vec<Algorithm> {
         State::Module,
     ));
     all.extend(unless_registered(ours, State::Available));
-    let (sockets, default) = (cc::sockets_by_algorithm(), host::default_algorithm());
-    describe(all, &sockets, default.as_deref())
+    let (sockets, default) = (cc::sockets_by_algorithm()?, host::default_algorithm());
+    Ok(describe(all, &sockets, default.as_deref()))
 }
 
 fn describe(
@@ -151,7 +151,12 @@ fn load(args: &LoadArgs) -> Result<(), Failure> {
     host::check_requirements()?;
     let stop = args.foreground.then(stop_flag).transpose()?;
     let mut held = Vec::new();
-    for name in &args.names {
+    let names = if args.names == ["all"] {
+        cc::ours().collect()
+    } else {
+        args.names.clone()
+    };
+    for name in &names {
         let loaded = Loaded::new(name)?;
         let verified: u32 = loaded.verified_instructions().iter().map(|(_, n)| n).sum();
         let name = loaded.name().to_owned();
@@ -202,19 +207,25 @@ fn unload(args: &UnloadArgs) -> Result<(), Failure> {
         } else {
             format!("{}{name}", cc::PREFIX)
         };
-        let sockets = cc::sockets_by_algorithm().get(&name).copied();
-        let sockets = sockets.unwrap_or(0);
-        if sockets > 0 && !args.force && cc::is_pinned(&args.bpffs, &name) {
-            return Err(Failure::new(
-                Kind::Failed,
-                format!("{sockets} sockets use {name}"),
-                "wait until they have closed, or use --force: they keep it then until they close",
-            ));
+        if !args.force && cc::is_pinned(&args.bpffs, &name) {
+            refuse_in_use(&name)?;
         }
         cc::remove_pinned(&args.bpffs, &name)?;
         println!("{name}: unloaded");
     }
     Ok(())
+}
+
+fn refuse_in_use(name: &str) -> Result<(), Failure> {
+    let sockets = cc::sockets_by_algorithm()?.get(name).copied().unwrap_or(0);
+    if sockets == 0 {
+        return Ok(());
+    }
+    Err(Failure::new(
+        Kind::Failed,
+        format!("{sockets} sockets use {name}"),
+        "wait until they have closed, or use --force: they keep it then until they close",
+    ))
 }
 
 #[cfg(test)]

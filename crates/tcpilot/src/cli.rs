@@ -147,7 +147,7 @@ pub enum CcCommand {
 /// What to load, and how it is kept.
 #[derive(Debug, Args)]
 pub struct LoadArgs {
-    /// As `cc list` names them, or files: ./mine.bpf.o
+    /// As `cc list` names them, or files: ./mine.bpf.o; `all` are all of ours
     #[arg(value_name = "NAME", required = true)]
     pub names: Vec<String>,
     /// Keep them for as long as this process runs, instead of pinning them

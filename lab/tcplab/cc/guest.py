@@ -65,7 +65,8 @@ def build() -> None:
 def shape(cell: dict[str, Any], loss: str) -> None:
     for name, dev in (("left", "l0"), ("router", "m2"), ("right", "r0")):
         subprocess.run(f"tc -n {name} qdisc del dev {dev} root".split(), capture_output=True)
-    subprocess.run("tc -n router qdisc del dev m1 clsact".split(), capture_output=True)
+    clsact = ["tc", "-n", "router", "qdisc", "del", "dev", "m1", "clsact"]
+    subprocess.run(clsact, capture_output=True)
     rate, packets = cell["rate_mbit"], cell["buffer_packets"]
     sh(f"tc -n right qdisc add dev r0 root netem limit 100000 delay {cell['delay_ms']}ms")
     sh(f"tc -n router qdisc add dev m2 root handle 1: tbf rate {rate}mbit burst 3028 limit 3028")
@@ -80,7 +81,7 @@ def shape(cell: dict[str, Any], loss: str) -> None:
         sh(f"tc -n router qdisc add dev m2 parent 1:1 bfifo limit {packets * 1514}")
     if cell["loss"]:
         sh("tc -n router qdisc add dev m1 clsact")
-        sh(f"tc -n router filter add dev m1 ingress bpf direct-action object-file {loss} section tc")
+        sh(f"tc -n router filter add dev m1 ingress bpf da obj {loss} sec tc")
     if cell["fq"]:
         sh("tc -n left qdisc add dev l0 root fq")
     for name in ("left", "right"):
@@ -170,9 +171,7 @@ def serve(flows: list[Flow], seconds: float) -> None:
 
 def run(cell: dict[str, Any], listener: socket.socket) -> dict[str, Any]:
     if cell["ecn"]:
-        listener.setsockopt(
-            socket.IPPROTO_TCP, socket.TCP_CONGESTION, cell["algorithm"].encode()
-        )
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, cell["algorithm"].encode())
     names = [cell["algorithm"]]
     if cell["against"]:
         names.append(names[0] if cell["against"] == "same" else cell["against"])

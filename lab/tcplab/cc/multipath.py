@@ -5,6 +5,7 @@ Standard library only; a JSON line for each cell.  See guest.py for why nothing 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
 import subprocess
@@ -20,7 +21,7 @@ SERVER = "10.201.1.2"
 
 
 def namespaces(links: list[dict[str, Any]]) -> None:
-    """client - server by a link each; its rate and buffer on the way there, its delay on the way back."""
+    """client - server by a link each: rate and buffer on the way there, delay on the way back."""
     for name in ("client", "server"):
         sh(f"ip netns add {name}")
         sh(f"ip -n {name} link set lo up")
@@ -33,7 +34,8 @@ def namespaces(links: list[dict[str, Any]]) -> None:
             sh(f"ip -n {name} link set {dev} up gso_max_segs 1")
             sh(f"ip -n {name} address add 10.201.{at}.{host}/24 dev {dev}")
         limit = link["buffer_packets"] * 1514
-        sh(f"tc -n client qdisc add dev c{at} root handle 1: tbf rate {link['rate_mbit']}mbit burst 3028 limit {limit}")
+        rate = f"rate {link['rate_mbit']}mbit burst 3028 limit {limit}"
+        sh(f"tc -n client qdisc add dev c{at} root handle 1: tbf {rate}")
         sh(f"tc -n server qdisc add dev s{at} root netem limit 100000 delay {link['delay_ms']}ms")
 
 
@@ -72,14 +74,10 @@ def pump(pairs: list[tuple[socket.socket, socket.socket]], until_s: float) -> li
     received = [0] * len(pairs)
     while time.monotonic() < until_s:
         for at, (out, back) in enumerate(pairs):
-            try:
+            with contextlib.suppress(BlockingIOError):
                 out.send(CHUNK)
-            except BlockingIOError:
-                pass
-            try:
+            with contextlib.suppress(BlockingIOError):
                 received[at] += len(back.recv(1 << 20))
-            except BlockingIOError:
-                pass
         time.sleep(0.002)
     return received
 

@@ -8,6 +8,7 @@
 
 mod alone;
 mod answers;
+mod congestion;
 mod learning;
 mod life;
 mod loss;

@@ -6,7 +6,7 @@ use std::{
     os::fd::{AsRawFd, FromRawFd, OwnedFd},
 };
 
-use crate::{host, socket::in_netns};
+use crate::{Error, host, socket::in_netns};
 
 /// linux/sock_diag.h, linux/inet_diag.h, linux/netlink.h
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
@@ -18,23 +18,34 @@ const ALL_STATES: u32 = u32::MAX;
 
 /// The number of sockets, listening ones included, for each algorithm, over every namespace that may be
 /// entered; without the privilege for that, of this one.
-pub fn sockets_by_algorithm() -> BTreeMap<String, u64> {
+///
+/// # Errors
+/// [`Error::System`] where the kernel does not list sockets (CONFIG_INET_DIAG).
+pub fn sockets_by_algorithm() -> Result<BTreeMap<String, u64>, Error> {
     let mut counts = BTreeMap::new();
+    let mut count = |names: Vec<String>| {
+        for name in names {
+            *counts.entry(name).or_default() += 1;
+        }
+    };
     let mut entered = false;
     for netns in host::all_netns() {
-        if let Ok(Ok(names)) = in_netns(&netns, algorithms_here) {
+        if let Ok(names) = in_netns(&netns, algorithms_here) {
             entered = true;
-            names
-                .into_iter()
-                .for_each(|n| *counts.entry(n).or_default() += 1);
+            count(names.map_err(cannot_list)?);
         }
     }
     if !entered {
-        for name in algorithms_here().unwrap_or_default() {
-            *counts.entry(name).or_default() += 1;
-        }
+        count(algorithms_here().map_err(cannot_list)?);
     }
-    counts
+    Ok(counts)
+}
+
+fn cannot_list(source: io::Error) -> Error {
+    Error::System {
+        action: "list the sockets (sock_diag)",
+        source,
+    }
 }
 
 /// An entry for each TCP socket of the calling thread's namespace.

@@ -9,12 +9,13 @@ type Connection = windows::Connection<tp_bic>;
 
 fn bic_per(max: u32, packets: u32) -> u32 {
     // SAFETY: a pure function, and a pointer to a live value.
-    unsafe { cc::bic_per(&tp_bic { max }, packets) }
+    unsafe { cc::bic_per(&tp_bic { max, ratio: 256 }, packets) }
 }
 
-/// One after a loss at this window.
+/// One after a loss at this window, whose receiver acknowledges each packet.
 fn after_loss(window: u32) -> Connection {
     let mut c = Connection::new(window);
+    (0..100).for_each(|_| c.sample(-1, 1));
     c.lose();
     c
 }
@@ -26,8 +27,29 @@ fn a_loss_leaves_four_fifths_and_in_small_windows_a_half() {
 }
 
 #[test]
+fn growth_is_multiplied_by_the_packets_of_an_acknowledgement() {
+    let grown = |packets: u32| {
+        let mut c = after_loss(1000);
+        (0..100).for_each(|_| c.sample(-1, packets));
+        let before = c.w.packets;
+        for _ in 0..before / packets {
+            c.sample(-1, packets);
+            c.acknowledge(packets);
+        }
+        c.w.packets - before
+    };
+    let grown = [1, 2, 4].map(grown);
+    assert!((15..=17).contains(&grown[0]), "{grown:?}");
+    assert!(
+        (30..=35).contains(&grown[1]) && (60..=75).contains(&grown[2]),
+        "{grown:?}"
+    );
+}
+
+#[test]
 fn up_to_14_packets_it_is_reno() {
     let mut c = Connection::new(13);
+    (0..100).for_each(|_| c.sample(-1, 1));
     c.round(40_000);
     assert_eq!((c.w.packets, bic_per(100, 14)), (14, 14));
 }

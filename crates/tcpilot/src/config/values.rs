@@ -28,7 +28,7 @@ impl Algorithm {
 
     /// Whether it is of use only where ECN was negotiated: without, dctcp silently behaves like reno.
     pub fn needs_ecn(&self) -> bool {
-        matches!(self.as_str(), "dctcp" | "prague")
+        matches!(self.as_str(), "dctcp" | "prague" | "tp_dctcp" | "tp_prague")
     }
 }
 

@@ -1,7 +1,11 @@
 //! The arms that this kernel has, or can load; the others are told of and left out.
 
 use tcpilot_abi::tp_config;
-use tcpilot_kernel::{AlgorithmSource, host, load_algorithm};
+use tcpilot_kernel::{
+    AlgorithmSource,
+    cc::{self, Held, Loaded},
+    host, load_algorithm,
+};
 
 use crate::{
     config::{Algorithm, BUILT_IN, Config},
@@ -10,6 +14,8 @@ use crate::{
 
 /// What became of the arms that were asked for.
 pub struct Arms {
+    /// Ours that were registered now: for as long as this lives.
+    pub held: Vec<Held>,
     /// Usable, in the order asked for.
     pub present: Vec<String>,
     /// A sentence for each that is not.
@@ -22,14 +28,14 @@ pub struct Arms {
 /// When not one of them is usable.
 pub fn make_usable(asked: &[Algorithm]) -> Result<Arms, Failure> {
     let mut arms = Arms {
+        held: Vec::new(),
         present: Vec::new(),
         missing: Vec::new(),
     };
     for name in asked.iter().map(Algorithm::as_str) {
-        if load_algorithm(name)? == AlgorithmSource::Missing {
-            arms.missing.push(missing(name, "left out"));
-        } else {
-            arms.present.push(name.to_owned());
+        match make_one_usable(name, &mut arms.held)? {
+            Ok(()) => arms.present.push(name.to_owned()),
+            Err(reason) => arms.missing.push(reason + ": left out"),
         }
     }
     if arms.present.is_empty() {
@@ -48,6 +54,23 @@ pub fn make_usable(asked: &[Algorithm]) -> Result<Arms, Failure> {
     Ok(arms)
 }
 
+/// Loads the kernel's module, or registers ours; the inner error is a sentence.
+fn make_one_usable(name: &str, held: &mut Vec<Held>) -> Result<Result<(), String>, Failure> {
+    if load_algorithm(name)? != AlgorithmSource::Missing {
+        return Ok(Ok(()));
+    }
+    if !name.starts_with(cc::PREFIX) {
+        return Ok(Err(missing(name)));
+    }
+    Ok(match Loaded::new(name).and_then(Held::register) {
+        Ok(one) => {
+            held.push(one);
+            Ok(())
+        }
+        Err(error) => Err(error.to_string()),
+    })
+}
+
 /// Puts the name of the kernel's own default for `built-in`; takes the word out where it is unknown or
 /// named beside it.
 pub fn resolve_built_in(defaults: &mut Vec<Algorithm>, built_in: Option<Algorithm>) {
@@ -62,23 +85,27 @@ pub fn resolve_built_in(defaults: &mut Vec<Algorithm>, built_in: Option<Algorith
     }
 }
 
-fn missing(name: &str, consequence: &str) -> String {
-    format!("{name} is neither registered nor a module that loads on this kernel: {consequence}")
+fn missing(name: &str) -> String {
+    format!("{name} is neither registered nor a module that loads on this kernel")
 }
 
 /// Makes the rescue's algorithm usable, or takes it out.
 ///
 /// # Errors
 /// Where not even a socket can be opened.
-pub fn check_rescue(config: &Config, abi: &mut tp_config) -> Result<Option<String>, Failure> {
+pub fn check_rescue(
+    config: &Config,
+    abi: &mut tp_config,
+    held: &mut Vec<Held>,
+) -> Result<Option<String>, Failure> {
     let Some(name) = config.rescue.algorithm.as_ref().map(Algorithm::as_str) else {
         return Ok(None);
     };
-    if load_algorithm(name)? != AlgorithmSource::Missing {
+    let Err(reason) = make_one_usable(name, held)? else {
         return Ok(None);
-    }
+    };
     abi.rescue_cc = Default::default();
-    Ok(Some(missing(name, "heavy loss switches nothing")))
+    Ok(Some(reason + ": heavy loss switches nothing"))
 }
 
 #[cfg(test)]

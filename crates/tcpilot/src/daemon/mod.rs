@@ -20,7 +20,7 @@ use std::{
 };
 
 use tcpilot_abi::{Trouble, tp_config, tp_rule};
-use tcpilot_kernel::{Pilot, host};
+use tcpilot_kernel::{Pilot, cc::Held, host};
 
 use crate::{
     cli::{DEFAULT_CONFIG, RunArgs},
@@ -43,6 +43,8 @@ pub struct Daemon {
     abi: tp_config,
     arms: Vec<String>,
     arms_missing: Vec<String>,
+    /// Congestion controls of ours that are registered for as long as the daemon runs.
+    _held: Vec<Held>,
     templates: Vec<RuleTemplate>,
     rules: Vec<tp_rule>,
     netns: netns::Names,
@@ -104,11 +106,12 @@ impl Daemon {
         let cgroup = args.cgroup.clone().unwrap_or_else(|| root.clone());
         host::cgroup_id(&cgroup)?;
         let arms::Arms {
+            mut held,
             present,
             mut missing,
         } = arms::make_usable(&config.arms)?;
         let mut abi = config.to_abi(&present);
-        missing.extend(arms::check_rescue(&config, &mut abi)?);
+        missing.extend(arms::check_rescue(&config, &mut abi, &mut held)?);
         if cgroup != root {
             abi.cgroup_id = host::cgroup_id(&cgroup)?;
         }
@@ -125,6 +128,7 @@ impl Daemon {
             abi,
             arms: present,
             arms_missing: missing,
+            _held: held,
             templates,
             rules,
             netns: netns::Names::default(),

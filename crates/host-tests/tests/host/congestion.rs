@@ -1,0 +1,283 @@
+//! `tcpilot cc`: congestion controls of ours on the running kernel, with real connections.
+
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Stdio},
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, AtomicU32, Ordering},
+    },
+};
+
+use serde_json::Value;
+use tcpilot_host_tests::{Actor, Child, FAR, Lab, PORT, Place, Sink, sh, until};
+use tempfile::TempDir;
+
+const OURS: [&str; 20] = [
+    "tp_reno",
+    "tp_vegas",
+    "tp_hstcp",
+    "tp_veno",
+    "tp_westwood",
+    "tp_bic",
+    "tp_hybla",
+    "tp_htcp",
+    "tp_illinois",
+    "tp_yeah",
+    "tp_cubic",
+    "tp_dctcp",
+    "tp_lia",
+    "tp_wvegas",
+    "tp_olia",
+    "tp_balia",
+    "tp_bbr",
+    "tp_lola",
+    "tp_prague",
+    "tp_bbr3",
+];
+
+/// A BPF file system of the test's own. What is pinned in it is unloaded with it.
+struct Pins(TempDir);
+
+impl Pins {
+    fn new() -> Self {
+        let dir = TempDir::new().unwrap();
+        sh(&format!("mount -t bpf bpf {}", dir.path().display()));
+        Self(dir)
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// Runs `tcpilot cc …`: its standard output, or its one line of error.
+    fn try_cc(&self, arguments: &str) -> Result<String, String> {
+        let mut command = Place::here().command("tcpilot");
+        command.arg("cc").args(arguments.split(' '));
+        command.arg("--bpffs").arg(self.path());
+        let output = command.env_remove("RUST_LOG").output().unwrap();
+        let (out, error) = (output.stdout, output.stderr);
+        if output.status.success() {
+            return Ok(String::from_utf8(out).unwrap());
+        }
+        Err(String::from_utf8(error).unwrap())
+    }
+
+    fn cc(&self, arguments: &str) -> String {
+        self.try_cc(arguments)
+            .unwrap_or_else(|e| panic!("cc {arguments}: {e}"))
+    }
+
+    fn listed(&self, name: &str) -> Value {
+        let all: Value = serde_json::from_str(&self.cc("list --json")).unwrap();
+        let found = all.as_array().unwrap().iter().find(|a| a["name"] == name);
+        found
+            .unwrap_or_else(|| panic!("{name} is not listed: {all}"))
+            .clone()
+    }
+}
+
+impl Drop for Pins {
+    fn drop(&mut self) {
+        // Before 6.4 a registration outlives its file.
+        for entry in fs::read_dir(self.path().join("tcpilot"))
+            .into_iter()
+            .flatten()
+            .flatten()
+        {
+            let _ = self.try_cc(&format!("unload {} --force", entry.file_name().display()));
+        }
+        let _ = Command::new("umount").arg(self.path()).status();
+    }
+}
+
+fn registered() -> String {
+    sh("sysctl -n net.ipv4.tcp_available_congestion_control")
+}
+
+/// Whether a name is registered: as a word, not as a part of one.
+fn is_registered(name: &str) -> bool {
+    registered().split_whitespace().any(|n| n == name)
+}
+
+#[test]
+fn every_algorithm_loads_carries_data_over_a_link_and_unloads() {
+    let pins = Pins::new();
+    let lab = Lab::new();
+    for name in OURS {
+        assert_eq!(pins.listed(name)["state"], "available", "{name}");
+        let said = pins.cc(&format!("load {name}"));
+        assert!(said.contains("carried data over loopback"), "{said}");
+        assert_eq!(pins.listed(name)["state"], "pinned", "{name}");
+        let reports = lab.run(&format!(
+            "bulk --to {FAR}:{PORT} --bytes 1000000 --cc {name}"
+        ));
+        assert_eq!(reports[0]["cc_end"], name, "{reports:?}");
+        assert_eq!(reports[0]["bytes"], 1_000_000, "{name}");
+        pins.cc(&format!("unload {name}"));
+        assert!(!is_registered(name), "{name}");
+    }
+}
+
+#[test]
+fn unloading_is_refused_while_sockets_use_it_unless_forced_and_they_go_on() {
+    let pins = Pins::new();
+    let lab = Lab::new();
+    let sink = Sink::new(&lab.net.far, 5300);
+    pins.cc("load reno");
+    let mut application = lab.actor();
+    application.tell(&format!("connect {FAR}:5300 tp_reno"));
+    assert_eq!(pins.listed("tp_reno")["sockets"], 1);
+    let refusal = pins.try_cc("unload reno").unwrap_err();
+    assert!(refusal.contains("1 sockets use tp_reno; wait"), "{refusal}");
+    assert_eq!(refusal.lines().count(), 1);
+    application.order("send 5000000");
+    pins.cc("unload reno --force");
+    assert!(!is_registered("tp_reno"));
+    sink.wait_for(5_000_000);
+    application.answer().unwrap();
+    assert_eq!(application.tell("cc"), "tp_reno");
+}
+
+#[test]
+fn a_new_version_takes_the_place_without_touching_connections() {
+    let pins = Pins::new();
+    let lab = Lab::new();
+    let sink = Sink::new(&lab.net.far, 5300);
+    pins.cc("load bbr");
+    let mut before = lab.actor();
+    before.tell(&format!("connect {FAR}:5300 tp_bbr"));
+    before.order("send 5000000");
+    for _ in 0..5 {
+        pins.cc("load bbr --update");
+    }
+    let mut after = lab.actor();
+    after.tell(&format!("connect {FAR}:5300 tp_bbr"));
+    after.tell("send 1000000");
+    sink.wait_for(6_000_000);
+    before.answer().unwrap();
+    assert_eq!(pins.listed("tp_bbr")["sockets"], 2);
+}
+
+#[test]
+fn a_held_algorithm_goes_with_its_process() {
+    let pins = Pins::new();
+    let mut command = Place::here().command("tcpilot");
+    command.args(["cc", "load", "vegas", "--foreground"]);
+    let holder = Child(command.stdout(Stdio::null()).spawn().unwrap());
+    until("it is registered", || {
+        is_registered("tp_vegas").then_some(())
+    });
+    assert_eq!(pins.listed("tp_vegas")["state"], "held");
+    let refusal = pins.try_cc("load vegas").unwrap_err();
+    assert!(
+        refusal.contains("tp_vegas is loaded already; unload it"),
+        "{refusal}"
+    );
+    let refusal = pins.try_cc("unload vegas").unwrap_err();
+    assert!(refusal.contains("was not loaded by"), "{refusal}");
+    holder.signal(libc::SIGTERM);
+    until("it is gone", || (!is_registered("tp_vegas")).then_some(()));
+}
+
+#[test]
+fn what_cannot_be_loaded_is_said_in_one_line() {
+    let pins = Pins::new();
+    let cases = [
+        (
+            "load nonsense",
+            "tcpilot has no congestion control nonsense; `tcpilot cc list`",
+        ),
+        ("load /dev/null", "the kernel refused /dev/null"),
+        ("load ./none.bpf.o", "./none.bpf.o: No such file"),
+        ("unload reno", "tp_reno was not loaded by `tcpilot cc load`"),
+        ("load reno --update", "tp_reno was not loaded by"),
+    ];
+    for (arguments, expected) in cases {
+        let error = pins.try_cc(arguments).unwrap_err();
+        assert!(error.contains(expected), "{arguments}: {error}");
+        assert_eq!(error.lines().count(), 1, "{error}");
+    }
+}
+
+#[test]
+fn the_daemon_registers_an_arm_of_ours_and_takes_it_back() {
+    let lab = Lab::new();
+    let _sink = Sink::new(&lab.net.far, 5300);
+    let pilot = lab.pilot(
+        r#"
+        arms = ["tp_bbr"]
+        replace_defaults = ["reno"]
+        [learner]
+        min_instances = 0
+        epsilon = 0
+        [rescue]
+        algorithm = "tp_westwood"
+        "#,
+    );
+    assert!(is_registered("tp_westwood"));
+    let mut application = lab.actor();
+    application.tell(&format!("connect {FAR}:5300"));
+    assert_eq!(application.tell("cc"), "tp_bbr");
+    application.tell("send 1000000");
+    application.tell("close");
+    pilot.wait_closed(1);
+    assert_eq!(pilot.end(libc::SIGTERM).status, Some(0));
+    until("both are gone", || {
+        (!is_registered("tp_bbr") && !is_registered("tp_westwood")).then_some(())
+    });
+}
+
+/// Connects, sends and closes, over and over, with whatever is registered at the moment.
+fn churn(lab: &Lab, to_do: &AtomicU32, wanted: &[&str], trouble: &Mutex<Vec<String>>) {
+    let mut application = Actor::new(lab.near());
+    while let Ok(left) =
+        to_do.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(1))
+    {
+        let result = (|| {
+            application.try_tell(&format!("connect {FAR}:5300"))?;
+            // It may be gone at this moment: then the connection keeps its default.
+            let _ = application.try_tell(&format!("cc {}", wanted[left as usize % wanted.len()]));
+            application.try_tell("send 20000")?;
+            application.try_tell("close")
+        })();
+        if let Err(error) = result {
+            trouble.lock().unwrap().push(error);
+        }
+    }
+}
+
+#[test]
+fn of_1000_connections_none_is_lost_while_algorithms_come_and_go() {
+    let pins = Pins::new();
+    let lab = Lab::new();
+    let sink = Sink::new(&lab.net.far, 5300);
+    let to_do = AtomicU32::new(1000);
+    let trouble = Mutex::new(Vec::new());
+    let done = AtomicBool::new(false);
+    let wanted = ["tp_bbr", "tp_cubic", "tp_lola"];
+    let mut swaps = 0;
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..4)
+            .map(|_| scope.spawn(|| churn(&lab, &to_do, &wanted, &trouble)))
+            .collect();
+        let swapper = scope.spawn(|| {
+            let mut rounds = 0;
+            while !done.load(Ordering::Relaxed) {
+                pins.cc("load bbr cubic lola");
+                pins.cc("load bbr cubic lola --update");
+                pins.cc("unload bbr cubic lola --force");
+                rounds += 1;
+            }
+            rounds
+        });
+        workers.into_iter().for_each(|w| w.join().unwrap());
+        done.store(true, Ordering::Relaxed);
+        swaps = swapper.join().unwrap();
+    });
+    assert_eq!(trouble.into_inner().unwrap(), [""; 0]);
+    assert!(swaps > 0);
+    sink.wait_for(1000 * 20_000);
+    assert_eq!(sink.bytes(), 1000 * 20_000);
+}
