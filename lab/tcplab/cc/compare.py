@@ -86,9 +86,9 @@ def compare(
 
 def multipath_cells(algorithms: Sequence[str]) -> list[dict[str, Any]]:
     """Two links of one's own, alike and not; and one link shared with a single TCP."""
-    link = {"rate_mbit": 10, "delay_ms": 20, "buffer_packets": 50}
-    common = {"seconds": 15, "warm_s": 3, "subflows": 2, "against": ""}
-    conditions = [
+    link: dict[str, Any] = {"rate_mbit": 10, "delay_ms": 20, "buffer_packets": 50}
+    common: dict[str, Any] = {"seconds": 15, "warm_s": 3, "subflows": 2, "against": ""}
+    conditions: list[dict[str, Any]] = [
         {"name": "disjoint", "links": [link, link]},
         {"name": "unequal", "links": [link | {"rate_mbit": 2}, link]},
         {"name": "delays", "links": [link | {"delay_ms": 100}, link]},

@@ -17,7 +17,7 @@ Pair = dict[bool, dict[str, Any]]
 
 
 def pairs(lines: Iterable[str]) -> dict[tuple[str, str], Pair]:
-    """By (algorithm, condition): the kernel's first flow (False) and ours (True), of the last run."""
+    """By (algorithm, condition): the first flow of the kernel's (False) and of ours, last run."""
     out: dict[tuple[str, str], Pair] = {}
     for line in lines:
         run = json.loads(line)
