@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tcplab.cc import cells
+from tcplab.cc.table import table
 from tcplab.vm import Machine, run
 
 _HERE = Path(__file__).parent
@@ -83,6 +84,44 @@ def compare(
         return run(machine, command, stdout=file, stderr=sys.stderr.buffer).status
 
 
+def multipath_cells(algorithms: Sequence[str]) -> list[dict[str, Any]]:
+    """Two links of one's own, alike and not; and one link shared with a single TCP."""
+    link: dict[str, Any] = {"rate_mbit": 10, "delay_ms": 20, "buffer_packets": 50}
+    common: dict[str, Any] = {"seconds": 15, "warm_s": 3, "subflows": 2, "against": ""}
+    conditions: list[dict[str, Any]] = [
+        {"name": "disjoint", "links": [link, link]},
+        {"name": "unequal", "links": [link | {"rate_mbit": 2}, link]},
+        {"name": "delays", "links": [link | {"delay_ms": 100}, link]},
+        {"name": "shared", "links": [link], "against": "reno", "seconds": 30},
+    ]
+    names = [f"{cells.PREFIX}{name}" for name in algorithms] + ["reno"]
+    return [common | c | {"algorithm": name} for name in names for c in conditions]
+
+
+def multipath(
+    kernel: str, chosen: list[dict[str, Any]], tcpilot: Path, out: Path, objects: Path | None
+) -> int:
+    """Appends to `out`/multipath-<kernel>.jsonl."""
+    out.mkdir(parents=True, exist_ok=True)
+    ours = sorted({c["algorithm"] for c in chosen if c["algorithm"].startswith(cells.PREFIX)})
+    spec = {
+        "ours": [what_to_load(name, objects) for name in ours],
+        "cells": chosen,
+        "tcpilot": str(tcpilot.resolve()),
+    }
+    spec_file = out / f"multipath-{kernel}.json"
+    spec_file.write_text(json.dumps(spec))
+    machine = Machine(
+        kernel,
+        virtual_time=True,
+        modules=_MODULES,
+        env={"PYTHONPATH": str(_HERE.parents[1])},
+    )
+    command = ["python3", "-m", "tcplab.cc.multipath", str(spec_file.resolve())]
+    with (out / f"multipath-{kernel}.jsonl").open("ab") as file:
+        return run(machine, command, stdout=file, stderr=sys.stderr.buffer).status
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tcplab.cc", description=__doc__)
     parser.add_argument("--kernel", default="7.2")
@@ -91,6 +130,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--tcpilot", type=Path, default=Path("target/release/tcpilot"))
     parser.add_argument("--out", type=Path, default=Path("lab/results/cc"))
     parser.add_argument("--objects", type=Path, help="compiled algorithms to prefer")
+    parser.add_argument("--multipath", action="store_true", help="MPTCP over two links instead")
+    parser.add_argument("--table", action="store_true", help="print what --out has, run nothing")
     args = parser.parse_args(arguments)
+    if args.table:
+        print(table(args.out / f"compare-{args.kernel}.jsonl"), end="")
+        return 0
+    if args.multipath:
+        names = args.algorithms.split(",")
+        chosen = multipath_cells(names)
+        return multipath(args.kernel, chosen, args.tcpilot, args.out, args.objects)
     chosen = cells_of(args.algorithms.split(","), args.conditions.split(","))
     return compare(args.kernel, chosen, args.tcpilot, args.out, args.objects)

@@ -1,0 +1,54 @@
+"""The comparison of congestion controls: which cells there are, and how they are judged."""
+
+from __future__ import annotations
+
+import json
+
+from tcplab.cc.compare import cells_of, multipath_cells
+from tcplab.cc.table import pairs, row
+
+
+def flow(goodput: float, cwnd: float, rtt: float) -> dict[str, float]:
+    return {"goodput_mbit": goodput, "mean_cwnd": cwnd, "mean_rtt_ms": rtt}
+
+
+def run(algorithm: str, condition: str, result: dict[str, float]) -> str:
+    return json.dumps({"cell": {"algorithm": algorithm, "name": condition}, "flows": [result]})
+
+
+def test_each_condition_is_run_with_the_kernels_and_then_with_ours() -> None:
+    chosen = cells_of(["hstcp", "lola"], ["clean", "loss"])
+    assert [(c["name"], c["algorithm"]) for c in chosen] == [
+        ("clean", "highspeed"),
+        ("clean", "tp_hstcp"),
+        ("loss", "highspeed"),
+        ("loss", "tp_hstcp"),
+        ("clean", "tp_lola"),
+        ("loss", "tp_lola"),
+    ]
+
+
+def test_dctcp_is_compared_with_ecn() -> None:
+    assert all(c["ecn"] for c in cells_of(["dctcp"], ["clean"]))
+    assert not any(c["ecn"] for c in cells_of(["reno"], ["clean"]))
+
+
+def test_the_last_run_counts_and_what_is_outside_its_bound_is_marked() -> None:
+    lines = [
+        run("highspeed", "clean", flow(1, 1, 1)),
+        run("highspeed", "clean", flow(10, 100, 50)),
+        run("tp_hstcp", "clean", flow(10.2, 106, 47.6)),
+    ]
+    ((key, pair),) = pairs(lines).items()
+    assert row(key, pair) == (
+        "| hstcp | clean | 10.00 → 10.20 (+2.0 %) | 100.00 → 106.00 (+6.0 % *) "
+        "| 50.00 → 47.60 (-4.8 %) |"
+    )
+
+
+def test_a_shared_bottleneck_has_a_single_tcp_beside() -> None:
+    shared = [c for c in multipath_cells(["lia"]) if c["name"] == "shared"]
+    assert [(c["algorithm"], c["against"], len(c["links"])) for c in shared] == [
+        ("tp_lia", "reno", 1),
+        ("reno", "reno", 1),
+    ]
