@@ -121,6 +121,10 @@ struct tp_path {
 	__u64 connections;  /* all connections ever */
 	__u32 netns_inum;   /* inode number of the namespace, to name it */
 	__u32 decision_seq; /* next slot of decisions, modulo TP_DECISIONS */
+	/* The greedy choice as it was found last: arms to draw among, the reason in
+	 * the next byte, and those that were eligible in the next; 0: find it anew. */
+	__u32 greedy;
+	__u32 pad;
 	struct tp_decision decisions[TP_DECISIONS];
 	struct tp_arm arms[TP_MAX_ARMS];
 };
@@ -256,11 +260,16 @@ struct tp_counters {
 	__u64 trouble[TP_TROUBLE_COUNT];
 };
 
+struct tp_clocks {
+	__u64 ticks; /* the kernel's jiffies */
+	__u64 now_ns;
+};
+
 #define TP_ASSERT_SIZE(type, bytes) _Static_assert(sizeof(struct type) == (bytes), #type)
 TP_ASSERT_SIZE(tp_path_key, 32);
 TP_ASSERT_SIZE(tp_arm, 56);
 TP_ASSERT_SIZE(tp_decision, 16);
-TP_ASSERT_SIZE(tp_path, 120 + 16 * TP_DECISIONS + 56 * TP_MAX_ARMS);
+TP_ASSERT_SIZE(tp_path, 128 + 16 * TP_DECISIONS + 56 * TP_MAX_ARMS);
 TP_ASSERT_SIZE(tp_slot, 32 + sizeof(struct tp_path));
 TP_ASSERT_SIZE(tp_bucket, 8 + TP_WAYS * (4 + sizeof(struct tp_slot)));
 TP_ASSERT_SIZE(tp_conn, 32);
@@ -268,6 +277,7 @@ TP_ASSERT_SIZE(tp_flow, 120);
 TP_ASSERT_SIZE(tp_policy_config, 8);
 TP_ASSERT_SIZE(tp_rule, 56);
 TP_ASSERT_SIZE(tp_config, 432);
+TP_ASSERT_SIZE(tp_clocks, 16);
 TP_ASSERT_SIZE(tp_counters, 224);
 
 #endif

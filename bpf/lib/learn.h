@@ -103,6 +103,21 @@ TP_INLINE __u64 tp_delivery_rate(__u32 packets, __u32 interval_us, __u32 mss)
 	return tp_min(bytes * 1000000 / interval_us, TP_RATE_MAX);
 }
 
+/* Ticks below which a connection's mean rate means nothing: the kernel counts no
+ * finer. */
+#define TP_BUSY_TICKS 5
+
+/* Bytes per second of a whole connection, over the time in which it had data
+ * under way; 0 where that was too short.  Rounded down, by up to one tick. */
+TP_INLINE __u64 tp_busy_rate(__u64 bytes_acked, __u32 busy_ticks, __u32 ticks_per_s)
+{
+	if (busy_ticks < TP_BUSY_TICKS || !ticks_per_s)
+		return 0;
+	if (bytes_acked >> 50 || ticks_per_s >> 14) /* the product would overflow */
+		return TP_RATE_MAX;
+	return tp_min(bytes_acked * ticks_per_s / (busy_ticks + 1), TP_RATE_MAX);
+}
+
 /* The kernel's "no sample yet" is all ones. */
 TP_INLINE __u32 tp_valid_rtt_us(__u32 rtt_us)
 {
@@ -183,10 +198,19 @@ TP_INLINE __u32 tp_is_zero(__u64 x)
 	return (__u32)((x | -x) >> 63) ^ 1;
 }
 
+/* Index of the only bit set in mask. */
+TP_INLINE __u8 tp_only_bit(__u32 mask)
+{
+	return !!(mask & 0xaa) | !!(mask & 0xcc) << 1 | !!(mask & 0xf0) << 2;
+}
+
 TP_INLINE __u8 tp_draw(__u32 mask, __u32 random)
 {
-	__u32 n = tp_bits(mask);
+	__u32 n;
 
+	if (!(mask & (mask - 1)) && mask)
+		return tp_only_bit(mask);
+	n = tp_bits(mask);
 	return n ? tp_nth_bit(mask, random % n) : TP_NO_ARM;
 }
 
@@ -230,6 +254,26 @@ TP_INLINE int tp_is_few(const struct tp_config *cfg, const struct tp_path *path)
 	return path->instances < cfg->min_instances;
 }
 
+/* Arms to draw among, and the reason. */
+struct tp_among {
+	__u8 arms;
+	__u8 why;
+};
+
+/* The choice without exploration: the least cost, where an arm without a sample
+ * counts as least. */
+TP_INLINE struct tp_among tp_greedy(const struct tp_config *cfg, const struct tp_path *path,
+				    __u32 eligible)
+{
+	struct tp_among g = {.why = TP_WHY_NO_EVIDENCE};
+
+	if ((g.arms = tp_untried(path, eligible, cfg->max_unpaid)))
+		g.why = TP_WHY_UNTRIED;
+	else if ((g.arms = tp_cheapest(path, eligible)))
+		g.why = TP_WHY_GREEDY;
+	return g;
+}
+
 struct tp_choice {
 	__u8 arm;
 	__u8 why;
@@ -238,14 +282,14 @@ struct tp_choice {
 /*
  * The choice for a new connection: nothing before min_instances connections
  * told something; then one in epsilon draws among all eligible arms, and the
- * others take the least cost, where an arm without a sample counts as least.
- * Ties are drawn.  random: 32 uniform bits, halves used independently.
+ * others among the greedy ones.  Ties are drawn.  random: 32 uniform bits, halves
+ * used independently.
  */
 TP_INLINE struct tp_choice tp_choose(const struct tp_config *cfg, const struct tp_path *path,
-				     __u32 eligible, __u32 random)
+				     struct tp_among greedy, __u32 eligible, __u32 random)
 {
 	struct tp_choice c = {.arm = TP_NO_ARM, .why = TP_WHY_NO_ARM};
-	__u32 among;
+	__u32 among = greedy.arms;
 
 	if (!eligible)
 		return c;
@@ -253,15 +297,10 @@ TP_INLINE struct tp_choice tp_choose(const struct tp_config *cfg, const struct t
 		c.why = TP_WHY_FEW;
 		return c;
 	}
+	c.why = greedy.why;
 	if (cfg->epsilon && (random & 0xffff) % cfg->epsilon == 0) {
 		among = eligible;
 		c.why = TP_WHY_EXPLORE;
-	} else if ((among = tp_untried(path, eligible, cfg->max_unpaid))) {
-		c.why = TP_WHY_UNTRIED;
-	} else if ((among = tp_cheapest(path, eligible))) {
-		c.why = TP_WHY_GREEDY;
-	} else {
-		c.why = TP_WHY_NO_EVIDENCE;
 	}
 	c.arm = tp_draw(among, random >> 16);
 	return c;
@@ -269,7 +308,7 @@ TP_INLINE struct tp_choice tp_choose(const struct tp_config *cfg, const struct t
 
 /* What one connection has shown, measured at its end. */
 struct tp_sample {
-	__u64 delivery_rate; /* not application-limited; 0: none */
+	__u64 delivery_rate; /* of a connection that the application did not limit; 0: none */
 	__u32 min_rtt_us;    /* 0: none */
 	__u32 srtt_us;
 	__u32 ssthresh_packets; /* 0: slow start never ended */

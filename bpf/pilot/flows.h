@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * flows.h - the iterator behind `tcpilot flows`: a tp_flow for each connection
- * of the reader's network namespace.  Why a connection without storage has its
- * algorithm is found again the way it was found when it was opened.
+ * flows.h - iterators over the connections of the reader's network namespace:
+ * flows, behind `tcpilot flows`, writes a tp_flow for each.  Why a connection
+ * without storage has its algorithm is found again the way it was found when it
+ * was opened.  adopt counts, before the pilot is attached, those that a former
+ * pilot took up: their sockets still have its callbacks, so their end will be seen.
  */
 #ifndef TCPILOT_PILOT_FLOWS_H
 #define TCPILOT_PILOT_FLOWS_H
@@ -70,7 +72,10 @@ int flows(struct bpf_iter__tcp *ctx)
 	} else {
 		f.arm = arm_in_force(tp);
 		f.why = why_of(tp, policy);
+		f.flags = TP_CONN_SIDE_UNKNOWN;
 	}
+	if (cfg.dry_run)
+		f.flags |= TP_CONN_DRY_RUN;
 	f.netns_cookie = key.netns_cookie;
 	f.policy = key.policy;
 	f.netns_inum = tp_common_of(tp)->skc_net.net->ns.inum;
@@ -80,6 +85,35 @@ int flows(struct bpf_iter__tcp *ctx)
 	bpf_probe_read_kernel(f.cc, sizeof(f.cc), tp->inet_conn.icsk_ca_ops->name);
 	flow_measures(tp, &f);
 	bpf_seq_write(ctx->meta->seq, &f, sizeof(f));
+	return 0;
+}
+
+SEC("iter/tcp")
+int adopt(struct bpf_iter__tcp *ctx)
+{
+	struct sock_common *common = ctx->sk_common;
+	const struct tp_policy_config *policy;
+	struct tp_path_key key = {};
+	struct tcp_sock *tp;
+	struct tp_path *path;
+	__u32 remote[4];
+
+	if (!common || common->skc_state != BPF_TCP_ESTABLISHED)
+		return 0;
+	tp = bpf_skc_to_tcp_sock(common);
+	if (!tp || !is_steered_cgroup(tp) ||
+	    !(tp->bpf_sock_ops_cb_flags & BPF_SOCK_OPS_STATE_CB_FLAG))
+		return 0;
+	tp_remote_btf(tp, remote);
+	policy = identify(tp, remote, &key);
+	if (!policy || policy->leave_alone)
+		return 0;
+	path = open_path(&key);
+	if (!path)
+		return 0;
+	if (!path->born_ns)
+		begin(path, tp, bpf_ktime_get_ns());
+	__sync_fetch_and_add(&path->live_flows, 1);
 	return 0;
 }
 

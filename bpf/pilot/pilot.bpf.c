@@ -32,6 +32,8 @@ const volatile struct tp_config cfg;
 
 struct tp_rule rules[TP_MAX_RULES];
 struct tp_counters counters;
+/* The unit of the kernel's own counts of time; 0: not known. */
+__u32 ticks_per_s;
 /* The kernel's keys of algorithms, learned when one is first seen in force:
  * of the arms, of the defaults that may be replaced, and of the last one seen. */
 __u32 arm_key[TP_MAX_ARMS];
@@ -84,14 +86,34 @@ static __always_inline struct tp_arm *arm_at(struct tp_path *path, __u32 arm)
 
 /* ---- established ---- */
 
+/* The greedy choice stays the same until an arm is charged, or an untried one is
+ * taken: it is kept in the path, since finding it looks at every arm. */
+static __always_inline struct tp_among greedy_of(struct tp_path *path, __u32 eligible)
+{
+	__u32 kept = path->greedy;
+	struct tp_among g;
+
+	if (kept >> 16 == eligible)
+		return (struct tp_among){.arms = kept, .why = kept >> 8};
+	g = tp_greedy(config(), path, eligible);
+	path->greedy = g.arms | (__u32)g.why << 8 | eligible << 16;
+	return g;
+}
+
+static __always_inline void forget_greedy(struct tp_path *path)
+{
+	path->greedy = 0;
+}
+
 /* A function of its own, so that the verifier follows its ways only once. */
 __noinline __u32 draw(struct tp_path *path, __u32 eligible)
 {
 	struct tp_choice choice;
 
-	if (!path)
-		return 0;
-	choice = tp_choose(config(), path, eligible, bpf_get_prandom_u32());
+	if (!path || !eligible)
+		return TP_NO_ARM | TP_WHY_NO_ARM << 8;
+	choice =
+	    tp_choose(config(), path, greedy_of(path, eligible), eligible, bpf_get_prandom_u32());
 	return choice.arm | (__u32)choice.why << 8;
 }
 
@@ -172,6 +194,8 @@ static __always_inline void count_choice(struct tp_path *path, __u8 in_force, __
 	__sync_fetch_and_add(&arm->unpaid, 1);
 	if (why == TP_WHY_GREEDY)
 		__sync_fetch_and_add(&arm->greedy, 1);
+	else
+		forget_greedy(path); /* one more that may not pay */
 }
 
 /* Draws an arm, sets it where it is not in force already, and records that. */
@@ -195,6 +219,13 @@ static __always_inline __u8 steer(struct bpf_sock_ops *ctx, struct bpf_sock *sk,
 	return choice.why;
 }
 
+/* Of a path that was just put in. */
+static __always_inline void begin(struct tp_path *path, const struct tcp_sock *tp, __u64 now_ns)
+{
+	path->born_ns = path->updated_ns = now_ns;
+	path->netns_inum = tp_common_of(tp)->skc_net.net->ns.inum;
+}
+
 static __always_inline __u8 take_up(struct bpf_sock_ops *ctx, struct bpf_sock *sk,
 				    const struct tcp_sock *tp, const struct tp_path_key *key,
 				    const struct tp_policy_config *policy, __u8 flags)
@@ -207,10 +238,8 @@ static __always_inline __u8 take_up(struct bpf_sock_ops *ctx, struct bpf_sock *s
 		COUNT(trouble[TP_TROUBLE_NO_PATH]);
 		return TP_WHY_NO_ARM;
 	}
-	if (!path->born_ns) {
-		path->born_ns = path->updated_ns = bpf_ktime_get_coarse_ns();
-		path->netns_inum = tp_common_of(tp)->skc_net.net->ns.inum;
-	}
+	if (!path->born_ns)
+		begin(path, tp, bpf_ktime_get_coarse_ns());
 	arm = arm_in_force(tp);
 	if (!tp_is_few(config(), path))
 		why = steer(ctx, sk, tp, path, policy, flags, &arm);
@@ -321,158 +350,7 @@ static __always_inline void retransmitted(struct bpf_sock_ops *ctx, struct bpf_s
 		__sync_fetch_and_add(&arm_at(path, conn->arm)->rescued, 1);
 }
 
-/* ---- the end ---- */
-
-#define TRIES 64
-
-static __always_inline int take(struct tp_path *path)
-{
-	for (int i = 0; i < TRIES; i++)
-		if (!__sync_val_compare_and_swap(&path->busy, 0, 1))
-			return 1;
-	COUNT(trouble[TP_TROUBLE_CONTENDED]);
-	return 0;
-}
-
-static __always_inline void release(struct tp_path *path)
-{
-	__sync_lock_test_and_set(&path->busy, 0);
-}
-
-/* The arm that this connection tells something of: not where the application
- * has chosen since. */
-static __always_inline __u8 arm_to_charge(const struct tcp_sock *tp, const struct tp_conn *conn)
-{
-	if (conn)
-		return tp_cc_key(tp) == conn->cc_key ? conn->arm : TP_NO_ARM;
-	return tp_cc_was_set(tp) ? TP_NO_ARM : arm_in_force(tp);
-}
-
-/* What is too small to charge an arm tells only of RTT and loss.  On a busy path
- * one such connection in four is measured, if it lost nothing, and counts for
- * four; 0: this one is not. */
-static __always_inline __u32 weight_of_small(const struct bpf_tcp_sock *ts,
-					     const struct tp_path *path)
-{
-	if (ts->total_retrans || path->connections < 16)
-		return 1;
-	return path->connections & 3 ? 0 : 4;
-}
-
-static __always_inline void learn(const struct tcp_sock *tp, struct bpf_sock *sk,
-				  const struct tp_conn *conn, struct tp_path *path)
-{
-	struct bpf_tcp_sock *ts = bpf_tcp_sock(sk);
-	int failed = tp_timed_out(tp);
-	__u8 arm = TP_NO_ARM;
-	struct tp_sample s;
-	__u32 weight = 1;
-	__u64 now_ns;
-	int told;
-
-	if (!ts)
-		return;
-	told = failed || ts->bytes_acked >= cfg.min_flow_bytes;
-	if (told)
-		arm = arm_to_charge(tp, conn);
-	else
-		weight = weight_of_small(ts, path);
-	if (!weight)
-		return;
-	tp_measure(ts, tp, &s);
-	s.sent_packets *= weight;
-	if (!take(path))
-		return;
-	now_ns = bpf_ktime_get_coarse_ns();
-	path->updated_ns = now_ns;
-	tp_learn_path(config(), path, &s, now_ns);
-	if (told && s.min_rtt_us)
-		path->instances++; /* also where the default is no arm */
-	if (arm < TP_MAX_ARMS && s.min_rtt_us) {
-		/* A rescued connection counts as one in which its arm failed: what
-		 * came after was not its doing, and what it had shown by then was
-		 * its slow start. */
-		if (conn && (conn->flags & TP_CONN_RESCUED)) {
-			s.delivery_rate = 0;
-			s.min_rtt_us = conn->rescue_min_rtt_us;
-			failed = 1;
-		}
-		if (tp_learn_arm(config(), path, arm_at(path, arm), s.delivery_rate, s.min_rtt_us,
-				 failed, now_ns))
-			COUNT(charged);
-	}
-	release(path);
-}
-
-static __always_inline void count_end(struct tp_path *path, const struct tp_conn *conn)
-{
-	if (conn && conn->path_born_ns && conn->path_born_ns != path->born_ns)
-		COUNT(trouble[TP_TROUBLE_EVICTED]);
-	else if (path->live_flows)
-		__sync_fetch_and_add(&path->live_flows, -1);
-}
-
-/* All data was acknowledged, and the last sample is not a single packet's. */
-static __always_inline int is_idle(struct bpf_sock *sk, const struct tcp_sock *tp)
-{
-	struct bpf_tcp_sock *ts = bpf_tcp_sock(sk);
-
-	return ts && ts->rate_delivered > 1 && tp->write_seq == tp->snd_una;
-}
-
-/* Before such a FIN: its own acknowledgement will replace the last rate sample,
- * so what the data has shown is kept now.  Maxima may be told twice. */
-static __always_inline void keep_rate(const struct tcp_sock *tp, const struct tp_conn *conn,
-				      struct tp_path *path)
-{
-	__u32 epoch = tp_epoch(bpf_ktime_get_coarse_ns(), cfg.window_ns);
-	__u8 arm = arm_to_charge(tp, conn);
-	__u64 rate = tp_sock_rate(tp);
-
-	if (!rate || !take(path))
-		return;
-	tp_path_roll(path, epoch);
-	path->max_delivery_rate.current = tp_max(path->max_delivery_rate.current, rate);
-	if (arm < TP_MAX_ARMS && !(conn && (conn->flags & TP_CONN_RESCUED))) {
-		struct tp_arm *a = arm_at(path, arm);
-
-		tp_arm_roll(a, epoch);
-		a->max_delivery_rate.current = tp_max(a->max_delivery_rate.current, rate);
-	}
-	release(path);
-}
-
-/* to: the state that the connection goes to, CLOSE or one that sends a FIN. */
-static __always_inline void closed(struct bpf_sock *sk, const struct tcp_sock *tp, __u32 to)
-{
-	const struct tp_policy_config *policy;
-	struct tp_conn *conn = 0;
-	struct tp_path_key key = {};
-	struct tp_path *path;
-	__u32 remote[4];
-
-	if (tp_cc_was_set(tp)) { /* else we changed nothing, and have no storage */
-		conn = bpf_sk_storage_get(&conns, sk, 0, 0);
-		if (conn && !conn->open)
-			conn = 0;
-		if (conn && to == BPF_TCP_CLOSE)
-			conn->open = 0;
-	}
-	tp_remote(sk, remote);
-	policy = identify(tp, remote, &key);
-	if (!policy || policy->leave_alone)
-		return;
-	path = find_path(&key);
-	if (!path)
-		return;
-	if (to != BPF_TCP_CLOSE) {
-		keep_rate(tp, conn, path);
-		return;
-	}
-	COUNT(closed);
-	count_end(path, conn);
-	learn(tp, sk, conn, path);
-}
+#include "end.h"
 
 /* Apart from the entry, which runs for each event and should save few registers. */
 static __noinline int handle(struct bpf_sock_ops *ctx, __u32 op)
@@ -490,7 +368,7 @@ static __noinline int handle(struct bpf_sock_ops *ctx, __u32 op)
 	} else if (op == BPF_SOCK_OPS_STATE_CB) {
 		__u32 to = ctx->args[1];
 
-		if (to == BPF_TCP_CLOSE || is_idle(sk, tp))
+		if (to == BPF_TCP_CLOSE || tp_is_idle(tp) || tp_is_filled(tp))
 			closed(sk, tp, to);
 	} else {
 		established(ctx, sk, tp,
@@ -534,6 +412,15 @@ int tcpilot(struct bpf_sock_ops *ctx)
 	__u32 op = ctx->op;
 
 	return is_of_interest(ctx, op) ? handle(ctx, op) : 1;
+}
+
+/* For the daemon, which finds the ticks per second with it. */
+SEC("syscall")
+int read_clocks(struct tp_clocks *to)
+{
+	to->ticks = bpf_jiffies64();
+	to->now_ns = bpf_ktime_get_ns();
+	return 0;
 }
 
 #include "flows.h"

@@ -103,19 +103,6 @@ TP_INLINE int tp_cc_was_set(const struct tcp_sock *tp)
 	return BPF_CORE_READ_BITFIELD(&tp->inet_conn, icsk_ca_setsockopt);
 }
 
-/* The last rate sample, 0 where the application, not the path, limited it. */
-TP_INLINE __u64 tp_rate(const struct tcp_sock *tp, __u32 delivered, __u32 interval_us, __u32 mss)
-{
-	if (BPF_CORE_READ_BITFIELD(tp, rate_app_limited))
-		return 0;
-	return tp_delivery_rate(delivered, interval_us, mss);
-}
-
-TP_INLINE __u64 tp_sock_rate(const struct tcp_sock *tp)
-{
-	return tp_rate(tp, tp->rate_delivered, tp->rate_interval_us, tp->mss_cache);
-}
-
 #define TP_SSTHRESH_INFINITE 0x7fffffff
 
 /*
@@ -142,18 +129,68 @@ TP_INLINE void tp_measure(const struct bpf_tcp_sock *ts, const struct tcp_sock *
 {
 	__u32 ssthresh = ts->snd_ssthresh;
 
-	/* A single packet at the end tells of the RTT, not of a rate: such is the
-	 * sample of a FIN that is sent after all data was acknowledged, and no
-	 * application limits it. */
-	s->delivery_rate = 0;
-	if (ts->rate_delivered > 1)
-		s->delivery_rate =
-		    tp_rate(tp, ts->rate_delivered, ts->rate_interval_us, ts->mss_cache);
+	s->delivery_rate = 0; /* see tp_conn_rate */
 	s->min_rtt_us = tp_valid_rtt_us(ts->rtt_min);
 	s->srtt_us = ts->srtt_us >> 3;
 	s->ssthresh_packets = ssthresh >= TP_SSTHRESH_INFINITE ? 0 : ssthresh;
 	s->sent_packets = ts->data_segs_out;
 	s->lost_packets = ts->total_retrans;
+}
+
+/* The last rate sample; 0 where the application, not the path, limited it.  A
+ * single packet at the end tells of the RTT, not of a rate: such is the sample of
+ * a FIN that is sent after all data was acknowledged, and no application limits
+ * it. */
+TP_INLINE __u64 tp_last_rate(const struct bpf_tcp_sock *ts, const struct tcp_sock *tp)
+{
+	if (ts->rate_delivered <= 1 || BPF_CORE_READ_BITFIELD(tp, rate_app_limited))
+		return 0;
+	return tp_delivery_rate(ts->rate_delivered, ts->rate_interval_us, ts->mss_cache);
+}
+
+/* All data was acknowledged. */
+TP_INLINE int tp_is_idle(const struct tcp_sock *tp)
+{
+	return tp->write_seq == tp->snd_una;
+}
+
+/* The application keeps the send buffer filled: it waits for the path. */
+TP_INLINE int tp_is_filled(const struct tcp_sock *tp)
+{
+	return 2 * (__s64)tp_sock_of(tp)->sk_wmem_queued >= tp_sock_of(tp)->sk_sndbuf;
+}
+
+/* Ticks in which data was under way, until now. */
+TP_INLINE __u32 tp_busy_ticks(const struct tcp_sock *tp)
+{
+	__u32 busy = tp->chrono_stat[0] + tp->chrono_stat[1] + tp->chrono_stat[2];
+
+	if (BPF_CORE_READ_BITFIELD(tp, chrono_type))
+		busy += (__u32)bpf_jiffies64() - tp->chrono_start;
+	return busy;
+}
+
+/*
+ * The rate that a connection is judged by: its mean while data was under way.
+ * A single sample, however recent, is mostly luck where packets are lost.  Where
+ * the connection was too short for the kernel's clock, the last sample it is.
+ *
+ * 0 where the application limited it.  That is what the kernel also says of every
+ * sample behind a full send buffer, which is nobody's idleness: filled.
+ *
+ * A function of its own: most connections do not come here, and would pay for
+ * the registers that it takes.
+ */
+static __noinline __u64 tp_conn_rate(const struct bpf_tcp_sock *ts, const struct tcp_sock *tp,
+				     __u32 ticks_per_s, int filled)
+{
+	__u64 last = tp_last_rate(ts, tp);
+	__u64 mean;
+
+	if (!last && !filled)
+		return 0;
+	mean = tp_busy_rate(ts->bytes_acked, tp_busy_ticks(tp), ticks_per_s);
+	return mean ? mean : last;
 }
 
 /* The connection ended because nothing came back any more, while data was

@@ -150,6 +150,7 @@ int put_path(struct tp_slot *from)
 	if (!path)
 		return 1;
 	*path = from->path;
+	path->greedy = 0;
 	return 0;
 }
 

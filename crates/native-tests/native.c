@@ -33,6 +33,11 @@ int native_loss_is_heavy(__u32 retransmitted, __u32 sent, __u32 min_sent, __u32 
 	return tp_loss_is_heavy(retransmitted, sent, min_sent, shift);
 }
 
+__u64 native_busy_rate(__u64 bytes_acked, __u32 busy_ticks, __u32 ticks_per_s)
+{
+	return tp_busy_rate(bytes_acked, busy_ticks, ticks_per_s);
+}
+
 __u32 native_untried(const struct tp_path *path, __u32 eligible, __u32 max_unpaid)
 {
 	return tp_untried(path, eligible, max_unpaid);
@@ -46,7 +51,8 @@ __u32 native_cheapest(const struct tp_path *path, __u32 eligible)
 void native_choose(const struct tp_config *cfg, const struct tp_path *path, __u32 eligible,
 		   __u32 random, __u8 *arm, __u8 *why)
 {
-	struct tp_choice choice = tp_choose(cfg, path, eligible, random);
+	struct tp_choice choice =
+	    tp_choose(cfg, path, tp_greedy(cfg, path, eligible), eligible, random);
 
 	*arm = choice.arm;
 	*why = choice.why;

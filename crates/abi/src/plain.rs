@@ -26,6 +26,7 @@ plain!(
     crate::tp_flow,
     crate::tp_rule,
     crate::tp_config,
+    crate::tp_clocks,
     crate::tp_counters
 );
 

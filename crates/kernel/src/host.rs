@@ -32,6 +32,13 @@ pub fn check_requirements() -> Result<(), Error> {
     Ok(())
 }
 
+/// Whether this process may enter other network namespaces, setns(2): without CAP_SYS_ADMIN only the
+/// connections of its own are listed.
+pub fn may_enter_netns() -> bool {
+    fs::read_to_string("/proc/self/status")
+        .is_ok_and(|status| effective_capabilities(&status) >> CAP_SYS_ADMIN & 1 == 1)
+}
+
 fn effective_capabilities(status: &str) -> u64 {
     status
         .lines()

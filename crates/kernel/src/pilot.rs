@@ -7,16 +7,17 @@ use std::{
     mem::{MaybeUninit, size_of},
     os::fd::{AsFd, AsRawFd},
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use libbpf_rs::{
-    Link, MapCore, MapFlags, OpenObject, ProgramInput,
+    Link, MapCore, MapFlags, OpenObject, ProgramInput, ProgramMut,
     libbpf_sys::{bpf_iter_create, bpf_prog_get_info_by_fd, bpf_prog_info},
     skel::{OpenSkel, SkelBuilder},
 };
 use tcpilot_abi::{
-    Plain, TP_WAYS, from_bytes, to_bytes, tp_bucket, tp_config, tp_counters, tp_flow, tp_path,
-    tp_path_key, tp_rule, tp_slot,
+    Plain, TP_WAYS, from_bytes, to_bytes, tp_bucket, tp_clocks, tp_config, tp_counters, tp_flow,
+    tp_path, tp_path_key, tp_rule, tp_slot,
 };
 
 use crate::{Error, host, socket::in_netns};
@@ -39,6 +40,8 @@ use skeleton::{PilotSkel, PilotSkelBuilder};
 /// The name of the sockops program, by which another instance is recognised.
 const PROGRAM: &str = "tcpilot";
 
+/// Long enough to tell 250 ticks a second from 300.
+const TICKS_OVER: Duration = Duration::from_millis(100);
 /// Buckets of eight paths are read in batches of so many, to bound the daemon's memory.
 const BATCH: u32 = 32;
 
@@ -59,6 +62,7 @@ pub struct Pilot {
     /// The cgroup's directory, see [`host::lock_subtree`].
     _lock: Option<File>,
     buckets: u32,
+    loaded_at: tp_clocks,
 }
 
 impl Pilot {
@@ -93,8 +97,10 @@ impl Pilot {
             .set_max_entries(buckets)
             .map_err(Error::Load)?;
         let skel = open.load().map_err(Error::Load)?;
+        let loaded_at = read_clocks(&skel.progs.read_clocks)?;
         Ok(Pilot {
             skel,
+            loaded_at,
             link: None,
             cgroup: PathBuf::new(),
             _lock: None,
@@ -122,6 +128,7 @@ impl Pilot {
         if taken {
             return Err(Error::AlreadyAttached(cgroup.to_path_buf()));
         }
+        self.find_ticks_per_s()?;
         let link = self.skel.progs.tcpilot.attach_cgroup(dir.as_raw_fd());
         self.link = Some(link.map_err(|source| Error::Attach {
             path: cgroup.to_path_buf(),
@@ -129,6 +136,21 @@ impl Pilot {
         })?);
         self.cgroup = cgroup.to_path_buf();
         self._lock = Some(dir);
+        Ok(())
+    }
+
+    /// Tells the programs the kernel's tick, which no file says for sure: measured over 100 ms, of which
+    /// most have passed since loading.
+    fn find_ticks_per_s(&mut self) -> Result<(), Error> {
+        let mut now = read_clocks(&self.skel.progs.read_clocks)?;
+        let passed = Duration::from_nanos(now.now_ns.saturating_sub(self.loaded_at.now_ns));
+        if passed < TICKS_OVER {
+            std::thread::sleep(TICKS_OVER.saturating_sub(passed));
+            now = read_clocks(&self.skel.progs.read_clocks)?;
+        }
+        if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
+            bss.ticks_per_s = ticks_per_s(&self.loaded_at, &now);
+        }
         Ok(())
     }
 
@@ -225,29 +247,25 @@ impl Pilot {
     }
 
     /// The live connections of the steered cgroup, of every network namespace that has a name or a
-    /// process.
+    /// process, as far as [`host::may_enter_netns`].
     ///
     /// # Errors
     /// [`Error::Map`].
     pub fn flows(&self) -> Result<Vec<tp_flow>, Error> {
-        let link = self
-            .skel
-            .progs
-            .flows
-            .attach()
-            .map_err(map_error("list the connections"))?;
-        let link_fd = link.as_fd().as_raw_fd();
-        let mut bytes = Vec::new();
-        for netns in host::all_netns() {
-            // One that is gone by now has no connections either.
-            if let Ok(part) = in_netns(&netns, || read_iterator(link_fd)) {
-                bytes.append(&mut part?);
-            }
-        }
+        let bytes = iterate(&self.skel.progs.flows, "list the connections")?;
         Ok(bytes
             .chunks_exact(size_of::<tp_flow>())
             .filter_map(from_bytes)
             .collect())
+    }
+
+    /// Counts the connections that a former pilot took up, and whose end this one will see. To be
+    /// called before [`Pilot::attach`]: afterwards it would count new ones twice.
+    ///
+    /// # Errors
+    /// [`Error::Map`].
+    pub fn adopt(&self) -> Result<(), Error> {
+        iterate(&self.skel.progs.adopt, "count the connections").map(|_| ())
     }
 
     /// What the sockops program has cost so far.
@@ -282,6 +300,49 @@ fn write_plain<T: Plain, U>(to: *mut U, value: &T) {
 fn bytes_of<U>(value: &U) -> &[u8] {
     // SAFETY: the bytes of a live reference; the generated structures are integers without padding.
     unsafe { std::slice::from_raw_parts(std::ptr::from_ref(value).cast(), size_of::<U>()) }
+}
+
+fn read_clocks(program: &ProgramMut<'_>) -> Result<tp_clocks, Error> {
+    let action = "read the kernel's clocks";
+    let mut clocks = to_bytes(&tp_clocks::default()).to_vec();
+    let input = ProgramInput {
+        context_in: Some(&mut clocks),
+        ..Default::default()
+    };
+    program.test_run(input).map_err(map_error(action))?;
+    from_bytes(&clocks).ok_or(Error::System {
+        action,
+        source: std::io::ErrorKind::InvalidData.into(),
+    })
+}
+
+/// The kernel is built with one of a few ticks, time(7): the nearest to what was seen.
+fn ticks_per_s(from: &tp_clocks, to: &tp_clocks) -> u32 {
+    let ns = to.now_ns.saturating_sub(from.now_ns).max(1);
+    let seen = to
+        .ticks
+        .saturating_sub(from.ticks)
+        .saturating_mul(1_000_000_000)
+        / ns;
+    let seen = u32::try_from(seen).unwrap_or(u32::MAX);
+    [100, 250, 300, 1000]
+        .into_iter()
+        .min_by_key(|tick: &u32| tick.abs_diff(seen))
+        .unwrap_or(0)
+}
+
+/// Runs an iterator over connections in every network namespace, and returns what it wrote.
+fn iterate(program: &ProgramMut<'_>, action: &'static str) -> Result<Vec<u8>, Error> {
+    let link = program.attach().map_err(map_error(action))?;
+    let link_fd = link.as_fd().as_raw_fd();
+    let mut bytes = Vec::new();
+    for netns in host::all_netns() {
+        // One that is gone by now has no connections either.
+        if let Ok(part) = in_netns(&netns, || read_iterator(link_fd)) {
+            bytes.append(&mut part?);
+        }
+    }
+    Ok(bytes)
 }
 
 /// Runs an iterator for the namespace of the calling thread, and returns what it wrote.
@@ -351,4 +412,26 @@ fn effective_programs(cgroup: &File) -> Vec<String> {
         .take(count as usize)
         .filter_map(name_of)
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tick_is_the_nearest_that_kernels_are_built_with() {
+        let clocks = |ticks, now_ns| tp_clocks { ticks, now_ns };
+        let start = clocks(1_000_000, 5_000_000_000);
+        for (ticks, ms, expected) in [
+            (10, 100, 100),
+            (24, 100, 250),
+            (26, 100, 250),
+            (30, 101, 300),
+            (99, 100, 1000),
+            (750, 3001, 250),
+        ] {
+            let end = clocks(start.ticks + ticks, start.now_ns + ms * 1_000_000);
+            assert_eq!(ticks_per_s(&start, &end), expected, "{ticks} in {ms} ms");
+        }
+    }
 }

@@ -28,6 +28,7 @@ mod c {
 
     unsafe extern "C" {
         pub safe fn native_delivery_rate(packets: u32, interval_us: u32, mss: u32) -> u64;
+        pub safe fn native_busy_rate(bytes_acked: u64, busy_ticks: u32, ticks_per_s: u32) -> u64;
         pub safe fn native_valid_rtt_us(rtt_us: u32) -> u32;
         pub safe fn native_cost(min_rtt_us: u32, path_min_rtt_us: u32, rate: u64, path_rate: u64) -> u64;
         pub safe fn native_update(cost: u64, sample: u64, samples: u32, shift: u32) -> u64;
@@ -47,10 +48,10 @@ mod c {
 }
 
 pub use c::{
-    native_cheapest as cheapest, native_cost as cost, native_delivery_rate as delivery_rate,
-    native_mask_word as mask_word, native_untried as untried, native_update as update,
-    native_valid_rtt_us as valid_rtt_us, native_window_max as window_max,
-    native_window_min as window_min,
+    native_busy_rate as busy_rate, native_cheapest as cheapest, native_cost as cost,
+    native_delivery_rate as delivery_rate, native_mask_word as mask_word,
+    native_untried as untried, native_update as update, native_valid_rtt_us as valid_rtt_us,
+    native_window_max as window_max, native_window_min as window_min,
 };
 
 /// `tp_path_prefix`: the words of the prefix and its length.

@@ -92,6 +92,20 @@ fn an_interval_of_nothing_is_no_rate() {
 }
 
 #[test]
+fn a_connections_rate_is_its_mean_while_data_was_under_way() {
+    // 1 MB in 99 ticks of 4 ms, a tick more counted: 2.5 MB/s.
+    assert_eq!(native::busy_rate(1_000_000, 99, 250), 2_500_000);
+    assert_eq!(native::busy_rate(1_000_000, 99, 1000), 10_000_000);
+}
+
+#[test]
+fn a_connection_shorter_than_the_clock_tells_has_no_mean_rate() {
+    assert_eq!(native::busy_rate(1_000_000, 4, 250), 0);
+    assert_ne!(native::busy_rate(1_000_000, 5, 250), 0);
+    assert_eq!(native::busy_rate(1_000_000, 99, 0), 0, "tick not known");
+}
+
+#[test]
 fn an_unset_rtt_is_no_sample() {
     assert_eq!(native::valid_rtt_us(u32::MAX), 0);
     assert_eq!(native::valid_rtt_us(u32::MAX - 1), u32::MAX - 1);

@@ -41,7 +41,7 @@ impl Screen {
     /// # Errors
     /// Where the terminal went away.
     pub fn draw(&mut self, status: &Status, paths: &[PathView]) -> io::Result<()> {
-        let (columns, rows) = terminal::size()?;
+        let (columns, rows) = size()?;
         queue!(self.out, cursor::MoveTo(0, 0))?;
         for line in frame(status, paths, columns.into(), rows.into()) {
             queue!(
@@ -76,6 +76,14 @@ impl Screen {
         let control_c =
             key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL);
         Ok(control_c || matches!(key.code, KeyCode::Char('q') | KeyCode::Esc))
+    }
+}
+
+/// A terminal that does not know its size, such as a serial console, has the classic one.
+fn size() -> io::Result<(u16, u16)> {
+    match terminal::size()? {
+        (0, _) | (_, 0) => Ok((80, 24)),
+        known => Ok(known),
     }
 }
 

@@ -90,18 +90,19 @@ def cost(quick: bool) -> Experiment:
 
 
 def _interleaved(name: str, tools: Sequence[str], rounds: int, flow: str) -> Experiment:
-    """Each tool in turn, round after round, so that a drift meets all of them alike."""
+    """Each tool in turn, round after round, so that a drift meets all of them alike; bpftune with
+    all its tuners once, at the end: it does not always stop when it is told to."""
     script = ["network_direct", "serve"]
     for number in range(rounds):
         for tool in tools:
             script += [*start(tool), mark(what=name, tool=tool, round=number), flow, *stop(tool)]
-    return Experiment(name, script, {"tools": list(tools), "rounds": rounds, "flow": flow})
+    script += [*start("bpftune"), mark(what=name, tool="bpftune", round=0), flow]
+    return Experiment(name, script, {"tools": [*tools, "bpftune"], "rounds": rounds, "flow": flow})
 
 
 def short(quick: bool) -> Experiment:
     """Connections per second, the server closing first."""
     tools = ["none", "tcpilot-few", "tcpilot-learned", "bpftune-conn"]
-    tools += [] if quick else ["bpftune"]
     count = 1000 if quick else 2000
     return _interleaved("short", tools, 1 if quick else 3, f"flow short --count {count}")
 
@@ -109,7 +110,6 @@ def short(quick: bool) -> Experiment:
 def bulk(quick: bool) -> Experiment:
     """Goodput where there is nothing to gain: no loss, no latency, no limit."""
     tools = ["none", "tcpilot-cubic", "tcpilot", "bpftune-conn"]
-    tools += [] if quick else ["bpftune"]
     flow = f"flow bulk --seconds 0.05 --count {20 if quick else 40}"
     return _interleaved("bulk", tools, 1 if quick else 3, flow)
 

@@ -122,8 +122,14 @@ fn killed_under_load_it_leaves_nothing_and_connections_go_on() {
         pilot.log()
     );
     sink.wait_for(sink.bytes() + 1_000_000);
+    // The connection of before counts as live, so its end makes no count too low.
+    assert_eq!(pilot.path(FAR_PATH)["flow_count"], 1);
     lab.upload(FAR, 1, 1_000_000);
     pilot.wait_closed(1);
+    assert_eq!(pilot.path(FAR_PATH)["flow_count"], 1);
+    drop(application);
+    pilot.wait_closed(2);
+    assert_eq!(pilot.path(FAR_PATH)["flow_count"], 0);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What needs netem, HTCP and DCTCP. Run in machines only, by `crates/host-tests/run.sh`.
 
-use tcpilot_host_tests::{Actor, FAR, Lab, Place, Shape, Sink, arm, sh};
+use tcpilot_host_tests::{Actor, FAR, Lab, PORT, Place, Shape, Sink, arm, sh};
 
 const FAR_PATH: &str = "10.77.0.2";
 
@@ -98,4 +98,22 @@ fn under_random_loss_a_connection_is_rescued() {
     pilot.wait_closed(1);
     assert_eq!(pilot.status()["rescues"], 1);
     assert_eq!(arm(&pilot.path(FAR_PATH), "reno")["samples"], 1);
+}
+
+/// The kernel marks every rate sample behind a full send buffer as application-limited.
+#[test]
+fn a_connection_limited_by_its_send_buffer_has_a_rate() {
+    let lab = Lab::new();
+    lab.net.near.sysctl("net/ipv4/tcp_wmem", "4096 16384 65536");
+    // On a starved machine the buffer may have drained by the time of a FIN: long round trips, and
+    // more than one connection.
+    impair(&lab, "netem delay 200ms");
+    let pilot = lab.pilot(&config(r#"["reno"]"#));
+    lab.run(&format!("bulk --to {FAR}:{PORT} --seconds 2 --count 3"));
+    pilot.wait_closed(3);
+    let path = pilot.path(FAR_PATH);
+    // At most a buffer per round trip.
+    let rate = path["max_delivery_rate"].as_u64().unwrap_or_default();
+    assert!(rate > 0 && rate < 65536 * 5, "{path}");
+    assert_eq!(arm(&path, "reno")["samples"], 3);
 }

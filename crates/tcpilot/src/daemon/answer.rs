@@ -127,7 +127,7 @@ impl Daemon {
             .zip(counters.trouble)
             .filter(|(_, n)| *n > 0)
             .map(|(t, n)| format!("{} ({n} times)", t.sentence()));
-        let degraded = self.kept_default().into_iter().chain(degraded).collect();
+        let degraded = self.limits().into_iter().chain(degraded).collect();
         Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),

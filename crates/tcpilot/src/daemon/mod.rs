@@ -141,6 +141,7 @@ impl Daemon {
             config,
         };
         daemon.restore();
+        daemon.pilot.adopt()?;
         // Only now: the first connection finds what was learned before.
         let cgroup = daemon.cgroup.clone();
         daemon.pilot.attach(&cgroup)?;
@@ -152,8 +153,8 @@ impl Daemon {
         for missing in &self.arms_missing {
             tracing::warn!("{missing}");
         }
-        if let Some(kept) = self.kept_default() {
-            tracing::warn!("{kept}");
+        for limit in self.limits() {
+            tracing::warn!("{limit}");
         }
         tracing::info!(
             cgroup = %self.cgroup.display(),
@@ -161,6 +162,16 @@ impl Daemon {
             dry_run = self.config.dry_run,
             "attached"
         );
+    }
+
+    /// What this host keeps from the daemon, a sentence each.
+    fn limits(&self) -> Vec<String> {
+        let confined = (!host::may_enter_netns()).then(|| {
+            "CAP_SYS_ADMIN is missing: flows and explain list only the connections of this network \
+             namespace; choosing and learning work in all"
+                .to_owned()
+        });
+        self.kept_default().into_iter().chain(confined).collect()
     }
 
     /// A sentence where the default of the daemon's own namespace is not to be replaced.

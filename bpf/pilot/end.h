@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * end.h - what is learned when a connection ends: path and arm are charged with
+ * what it has shown.  Learning takes the path's busy flag, and gives a sample up,
+ * counted, rather than wait for long.
+ */
+#ifndef TCPILOT_PILOT_END_H
+#define TCPILOT_PILOT_END_H
+
+#define TRIES 64
+
+static __always_inline int take(struct tp_path *path)
+{
+	for (int i = 0; i < TRIES; i++)
+		if (!__sync_val_compare_and_swap(&path->busy, 0, 1))
+			return 1;
+	COUNT(trouble[TP_TROUBLE_CONTENDED]);
+	return 0;
+}
+
+static __always_inline void release(struct tp_path *path)
+{
+	__sync_lock_test_and_set(&path->busy, 0);
+}
+
+/* The arm that this connection tells something of: not where the application
+ * has chosen since. */
+static __always_inline __u8 arm_to_charge(const struct tcp_sock *tp, const struct tp_conn *conn)
+{
+	if (conn)
+		return tp_cc_key(tp) == conn->cc_key ? conn->arm : TP_NO_ARM;
+	return tp_cc_was_set(tp) ? TP_NO_ARM : arm_in_force(tp);
+}
+
+/* What is too small to charge an arm tells only of RTT and loss.  On a busy path
+ * one such connection in four is measured, if it lost nothing, and counts for
+ * four; 0: this one is not. */
+static __always_inline __u32 weight_of_small(const struct bpf_tcp_sock *ts,
+					     const struct tp_path *path)
+{
+	if (ts->total_retrans || path->connections < 16)
+		return 1;
+	return path->connections & 3 ? 0 : 4;
+}
+
+static __always_inline void learn(const struct tcp_sock *tp, struct bpf_sock *sk,
+				  const struct tp_conn *conn, struct tp_path *path)
+{
+	struct bpf_tcp_sock *ts = bpf_tcp_sock(sk);
+	int failed = tp_timed_out(tp);
+	__u8 arm = TP_NO_ARM;
+	struct tp_sample s;
+	__u32 weight = 1;
+	__u64 now_ns;
+	int told;
+
+	if (!ts)
+		return;
+	told = failed || ts->bytes_acked >= cfg.min_flow_bytes;
+	if (told)
+		arm = arm_to_charge(tp, conn);
+	else
+		weight = weight_of_small(ts, path);
+	if (!weight)
+		return;
+	tp_measure(ts, tp, &s);
+	if (told)
+		s.delivery_rate = tp_conn_rate(ts, tp, ticks_per_s, 0);
+	s.sent_packets *= weight;
+	if (!take(path))
+		return;
+	now_ns = bpf_ktime_get_coarse_ns();
+	path->updated_ns = now_ns;
+	tp_learn_path(config(), path, &s, now_ns);
+	if (told && s.min_rtt_us)
+		path->instances++; /* also where the default is no arm */
+	if (arm < TP_MAX_ARMS && s.min_rtt_us) {
+		/* A rescued connection counts as one in which its arm failed: what
+		 * came after was not its doing, and what it had shown by then was
+		 * its slow start. */
+		if (conn && (conn->flags & TP_CONN_RESCUED)) {
+			s.delivery_rate = 0;
+			s.min_rtt_us = conn->rescue_min_rtt_us;
+			failed = 1;
+		}
+		if (tp_learn_arm(config(), path, arm_at(path, arm), s.delivery_rate, s.min_rtt_us,
+				 failed, now_ns))
+			COUNT(charged);
+		forget_greedy(path);
+	}
+	release(path);
+}
+
+static __always_inline void count_end(struct tp_path *path, const struct tp_conn *conn)
+{
+	if (conn && conn->path_born_ns && conn->path_born_ns != path->born_ns)
+		COUNT(trouble[TP_TROUBLE_EVICTED]);
+	else if (path->live_flows)
+		__sync_fetch_and_add(&path->live_flows, -1);
+}
+
+/*
+ * Before a FIN what the data has shown is kept, where the last rate sample will
+ * not tell it: where all was acknowledged, the FIN's own sample replaces it, and
+ * where the application filled the send buffer, it counts as application-limited.
+ * Maxima may be told twice.
+ */
+static __always_inline void keep_rate(const struct tcp_sock *tp, struct bpf_sock *sk,
+				      const struct tp_conn *conn, struct tp_path *path)
+{
+	struct bpf_tcp_sock *ts = bpf_tcp_sock(sk);
+	__u32 epoch = tp_epoch(bpf_ktime_get_coarse_ns(), cfg.window_ns);
+	__u8 arm = arm_to_charge(tp, conn);
+	__u64 rate = ts ? tp_conn_rate(ts, tp, ticks_per_s, tp_is_filled(tp)) : 0;
+
+	if (!rate || !take(path))
+		return;
+	tp_path_roll(path, epoch);
+	path->max_delivery_rate.current = tp_max(path->max_delivery_rate.current, rate);
+	if (arm < TP_MAX_ARMS && !(conn && (conn->flags & TP_CONN_RESCUED))) {
+		struct tp_arm *a = arm_at(path, arm);
+
+		tp_arm_roll(a, epoch);
+		a->max_delivery_rate.current = tp_max(a->max_delivery_rate.current, rate);
+	}
+	release(path);
+}
+
+/* to: the state that the connection goes to, CLOSE or one that sends a FIN. */
+static __always_inline void closed(struct bpf_sock *sk, const struct tcp_sock *tp, __u32 to)
+{
+	const struct tp_policy_config *policy;
+	struct tp_conn *conn = 0;
+	struct tp_path_key key = {};
+	struct tp_path *path;
+	__u32 remote[4];
+
+	if (tp_cc_was_set(tp)) { /* else we changed nothing, and have no storage */
+		conn = bpf_sk_storage_get(&conns, sk, 0, 0);
+		if (conn && !conn->open)
+			conn = 0;
+		if (conn && to == BPF_TCP_CLOSE)
+			conn->open = 0;
+	}
+	tp_remote(sk, remote);
+	policy = identify(tp, remote, &key);
+	if (!policy || policy->leave_alone)
+		return;
+	path = find_path(&key);
+	if (!path)
+		return;
+	if (to != BPF_TCP_CLOSE) {
+		keep_rate(tp, sk, conn, path);
+		return;
+	}
+	COUNT(closed);
+	count_end(path, conn);
+	learn(tp, sk, conn, path);
+}
+
+#endif
