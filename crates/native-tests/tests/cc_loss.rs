@@ -217,14 +217,20 @@ fn hybla_steps_by_the_rtts_ratio() {
 /// Xu, Harfoush, Rhee 2004, section III.
 #[test]
 fn bic_searches_between_the_window_and_the_last_maximum() {
-    let b = tp_bic { max: 1000, ratio: 16 };
+    let b = tp_bic {
+        max: 1000,
+        ratio: 16,
+    };
     let per = |cwnd| unsafe { bic_per(&b, cwnd) };
     assert_eq!(per(10), 10, "reno below the low window");
     assert_eq!(per(800), 50, "16 packets an RTT at most");
     assert_eq!(per(980), 196, "a quarter of the distance: 5 an RTT");
     assert_eq!(per(997), 997 * 5, "20 RTTs for the last 4");
     assert_eq!(per(1100), 1100 / 16, "and beyond");
-    let mut b = tp_bic { max: 1000, ratio: 16 };
+    let mut b = tp_bic {
+        max: 1000,
+        ratio: 16,
+    };
     assert_eq!(unsafe { bic_threshold(&mut b, &window(900)) }, 719);
     assert_eq!(b.max, 809, "fast convergence");
 }
