@@ -112,7 +112,6 @@ struct sock {
 	unsigned long sk_pacing_rate; /* bytes per second */
 	unsigned long sk_max_pacing_rate;
 	__u32 sk_pacing_status;
-	unsigned int sk_gso_max_size;
 	__u8 sk_pacing_shift;
 };
 
@@ -121,7 +120,6 @@ struct inet_sock {
 };
 
 struct rate_sample {
-	__u64 prior_mstamp;
 	__u32 prior_delivered;
 	__s32 delivered;
 	__s32 delivered_ce;
@@ -171,7 +169,6 @@ struct inet_connection_sock {
 	void *icsk_ulp_data;
 	__u8 icsk_ca_state : 5, icsk_ca_initialized : 1, icsk_ca_setsockopt : 1,
 	    icsk_ca_dst_locked : 1;
-	__u8 icsk_retransmits;
 	struct {
 		__u8 pending;
 	} icsk_ack;
@@ -206,10 +203,10 @@ struct tcp_sock {
 	__u64 bytes_acked;
 	struct minmax rtt_min;
 	__u8 rate_app_limited : 1;
+	__u8 is_cwnd_limited : 1;
 	__u8 chrono_type : 2; /* 0 while nothing is under way */
 	__u32 chrono_start;   /* ticks, of what is under way now */
 	__u32 chrono_stat[3]; /* ticks: busy, limited by receive window, by send buffer */
-	__u8 is_cwnd_limited : 1;
 	__u8 ecn_flags;
 	__u8 bpf_sock_ops_cb_flags;
 	bool is_mptcp;
@@ -218,7 +215,6 @@ struct tcp_sock {
 	__u32 rcv_nxt;
 	__u32 snd_cwnd_cnt;
 	__u32 snd_cwnd_clamp;
-	__u32 snd_cwnd_stamp;
 	__u32 prior_cwnd;
 	__u32 max_packets_out;
 	__u32 packets_out;
@@ -229,13 +225,10 @@ struct tcp_sock {
 	__u32 delivered;
 	__u32 delivered_ce;
 	__u32 app_limited;
-	__u32 mdev_us;
 	__u64 tcp_mstamp;      /* us, of the segment being processed */
 	__u64 tcp_wstamp_ns;   /* earliest departure of the next segment */
 	__u64 tcp_clock_cache; /* ns, of the last look at the clock */
 	__u64 delivered_mstamp;
-	__u64 first_tx_mstamp;
-	__u64 bytes_sent;
 };
 
 struct bpf_iter_meta {

@@ -47,7 +47,8 @@ def test_the_last_run_counts_and_what_is_outside_its_bound_is_marked() -> None:
 
 
 def test_a_shared_bottleneck_has_a_single_tcp_beside() -> None:
-    shared = [c for c in multipath_cells(["lia"]) if c["name"] == "shared"]
+    shared = multipath_cells(["lia"], ["shared"])
+    assert len(multipath_cells(["lia"], [])) == 8
     assert [(c["algorithm"], c["against"], len(c["links"])) for c in shared] == [
         ("tp_lia", "reno", 1),
         ("reno", "reno", 1),

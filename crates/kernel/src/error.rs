@@ -80,14 +80,6 @@ pub enum Error {
     /// The name is registered already.
     #[error("{0} is loaded already")]
     CcTaken(String),
-    /// An update has another name than what it shall replace.
-    #[error("{new} cannot replace {old}")]
-    CcName {
-        /// What is registered.
-        old: String,
-        /// What the new object calls itself.
-        new: String,
-    },
     /// A name that no pinned registration has.
     #[error("{0} was not loaded by `tcpilot cc load`")]
     CcNotPinned(String),
@@ -140,7 +132,6 @@ impl Error {
             Error::CcFile { .. } => "give the path of a compiled object (.bpf.o)",
             Error::CcObject(_) => "docs/own-algorithm.md shows how to build one",
             Error::CcTaken(_) => "unload it first, or put a new version in its place by --update",
-            Error::CcName { .. } => "load it beside the other",
             Error::CcNotPinned(_) => {
                 "stop the daemon or the `cc load --foreground` that holds it; the kernel's own stay"
             }

@@ -84,18 +84,19 @@ def compare(
         return run(machine, command, stdout=file, stderr=sys.stderr.buffer).status
 
 
-def multipath_cells(algorithms: Sequence[str]) -> list[dict[str, Any]]:
+def multipath_cells(algorithms: Sequence[str], wanted: Sequence[str]) -> list[dict[str, Any]]:
     """Two links of one's own, alike and not; and one link shared with a single TCP."""
-    link: dict[str, Any] = {"rate_mbit": 10, "delay_ms": 20, "buffer_packets": 50}
-    common: dict[str, Any] = {"seconds": 15, "warm_s": 3, "subflows": 2, "against": ""}
+    link: dict[str, Any] = {"rate_mbit": 5, "delay_ms": 40, "buffer_packets": 30}
+    common: dict[str, Any] = {"seconds": 12, "warm_s": 3, "subflows": 2, "against": ""}
     conditions: list[dict[str, Any]] = [
         {"name": "disjoint", "links": [link, link]},
-        {"name": "unequal", "links": [link | {"rate_mbit": 2}, link]},
-        {"name": "delays", "links": [link | {"delay_ms": 100}, link]},
-        {"name": "shared", "links": [link], "against": "reno", "seconds": 30},
+        {"name": "unequal", "links": [link | {"rate_mbit": 1}, link]},
+        {"name": "delays", "links": [link | {"delay_ms": 140}, link]},
+        {"name": "shared", "links": [link], "against": "reno", "seconds": 20},
     ]
     names = [f"{cells.PREFIX}{name}" for name in algorithms] + ["reno"]
-    return [common | c | {"algorithm": name} for name in names for c in conditions]
+    chosen = [c for c in conditions if not wanted or c["name"] in wanted]
+    return [common | c | {"algorithm": name} for name in names for c in chosen]
 
 
 def multipath(
@@ -126,7 +127,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tcplab.cc", description=__doc__)
     parser.add_argument("--kernel", default="7.2")
     parser.add_argument("--algorithms", default=",".join(cells.COMPARED))
-    parser.add_argument("--conditions", default=",".join(c.name for c in cells.CONDITIONS))
+    parser.add_argument("--conditions", default="", help="comma-separated [default: all]")
     parser.add_argument("--tcpilot", type=Path, default=Path("target/release/tcpilot"))
     parser.add_argument("--out", type=Path, default=Path("lab/results/cc"))
     parser.add_argument("--objects", type=Path, help="compiled algorithms to prefer")
@@ -137,8 +138,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(table(args.out / f"compare-{args.kernel}.jsonl"), end="")
         return 0
     if args.multipath:
-        names = args.algorithms.split(",")
-        chosen = multipath_cells(names)
+        wanted = list(filter(None, args.conditions.split(",")))
+        chosen = multipath_cells(args.algorithms.split(","), wanted)
         return multipath(args.kernel, chosen, args.tcpilot, args.out, args.objects)
-    chosen = cells_of(args.algorithms.split(","), args.conditions.split(","))
+    conditions = args.conditions or ",".join(c.name for c in cells.CONDITIONS)
+    chosen = cells_of(args.algorithms.split(","), conditions.split(","))
     return compare(args.kernel, chosen, args.tcpilot, args.out, args.objects)

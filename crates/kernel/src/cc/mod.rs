@@ -77,33 +77,6 @@ impl Held {
         self.link.disconnect();
         Ok(())
     }
-
-    /// Puts a new version in place; connections that are open keep the old one.
-    ///
-    /// # Errors
-    /// [`Error::CcName`] when it has another name, or as [`Held::register`].
-    pub fn update(self, mut new: Loaded) -> Result<Held, Error> {
-        check_name(self.name(), &new)?;
-        if !new.has_links() {
-            drop(self.link);
-            return Held::register(new);
-        }
-        new.replace(self.link.as_fd())?;
-        Ok(Held {
-            link: self.link,
-            loaded: new,
-        })
-    }
-}
-
-fn check_name(old: &str, new: &Loaded) -> Result<(), Error> {
-    if new.name() == old {
-        return Ok(());
-    }
-    Err(Error::CcName {
-        old: old.to_owned(),
-        new: new.name().to_owned(),
-    })
 }
 
 /// Whether the kernel knows the name now.

@@ -133,8 +133,7 @@ impl Loaded {
     }
 
     fn ops(&mut self) -> Result<MapMut<'_>, Error> {
-        let missing = || Error::CcObject(self.name.clone());
-        let missing = missing();
+        let missing = Error::CcObject(self.name.clone());
         self.object
             .maps_mut()
             .find(|map| map.map_type() == MapType::StructOps)
