@@ -258,7 +258,7 @@ def test_a_full_disk_is_one_line_and_the_cells_before_it_stay(out: Path, engine:
         f'mount -t tmpfs -o size=220m tmpfs {disk}; "$@" & child=$!; '
         f"until ls {disk}/*/cells/*/cell.json >/dev/null 2>&1; do sleep 0.1; done; "
         f"cat /dev/zero >{disk}/full 2>/dev/null; wait $child; status=$?; "
-        f"ls -d {disk}/*/cells/* {disk}/*/work 2>/dev/null >&2; exit $status"
+        f"ls -d {disk}/*/cells/* {disk}/*/work >&2; exit $status"
     )
     answer = subprocess.run(
         ["unshare", "--mount", "sh", "-c", script, "sh", *line],
