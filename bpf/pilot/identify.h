@@ -124,15 +124,18 @@ __noinline __u32 look_up_key(__u32 key)
 	return known;
 }
 
+/* Others may look a key up meanwhile.  So the order matters: who sees the arm sees
+ * the default too, and who sees foreign_key sees both. */
 static __always_inline void learn_key(const struct tcp_sock *tp, __u32 key)
 {
-	foreign_key = key;
-	for (int i = 0; i < TP_MAX_ARMS && i < cfg.arms; i++)
-		if (tp_cc_is(tp, config()->arm[i]))
-			arm_key[i] = key;
 	for (int i = 0; i < TP_MAX_DEFAULTS && i < cfg.defaults; i++)
 		if (tp_cc_is(tp, config()->replace_defaults[i]))
 			default_key[i] = key;
+	asm volatile("" ::: "memory");
+	for (int i = 0; i < TP_MAX_ARMS && i < cfg.arms; i++)
+		if (tp_cc_is(tp, config()->arm[i]))
+			arm_key[i] = key;
+	__sync_lock_test_and_set(&foreign_key, key);
 }
 
 /* What is known of the algorithm in force. */
@@ -140,12 +143,14 @@ static __always_inline __u32 known_in_force(const struct tcp_sock *tp)
 {
 	__u32 key = tp_cc_key(tp);
 	__u64 last = last_known;
-	__u32 known;
+	__u32 known, foreign;
 
 	if ((__u32)(last >> 32) == key) /* mostly: it is the default */
 		return (__u32)last;
+	foreign = foreign_key;
+	asm volatile("" ::: "memory");
 	known = look_up_key(key);
-	if (known == TP_NO_ARM && foreign_key != key) {
+	if ((__u8)known == TP_NO_ARM && foreign != key) {
 		learn_key(tp, key);
 		known = look_up_key(key);
 	}
