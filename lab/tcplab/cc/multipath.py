@@ -17,46 +17,57 @@ from typing import Any
 from tcplab.cc.guest import CHUNK, PORT, enter, sh
 
 IPPROTO_MPTCP = 262
-SERVER = "10.201.1.2"
+SERVER = "10.202.1.2"
+NAMESPACES = ("client", "router", "server")
 
 
 def namespaces(links: list[dict[str, Any]]) -> None:
-    """client - server by a link each: rate and buffer on the way there, delay on the way back."""
-    for name in ("client", "server"):
+    """client - router - server by each link, which the router keeps apart.
+
+    Rate and buffer are the router's: behind a queue of its own, a sender would be held back by
+    its stack (TCP small queues) and not by its window.  All delay is on the way back.
+    """
+    for name in NAMESPACES:
         sh(f"ip netns add {name}")
         sh(f"ip -n {name} link set lo up")
-        for setting in ("ipv4.tcp_no_metrics_save=1", "mptcp.enabled=1"):
+        for setting in ("ipv4.tcp_no_metrics_save=1", "ipv4.ip_forward=1", "mptcp.enabled=1"):
             sh(f"ip netns exec {name} sysctl -qw net.{setting}")
+        sh(f"ip netns exec {name} sysctl -qw net.ipv4.conf.all.rp_filter=0")
         sh(f"ip -n {name} mptcp limits set subflow 4 add_addr_accepted 4")
     for at, link in enumerate(links, 1):
-        sh(f"ip link add c{at} netns client type veth peer name s{at} netns server")
-        for name, dev, host in (("client", f"c{at}", 1), ("server", f"s{at}", 2)):
-            sh(f"ip -n {name} link set {dev} up gso_max_segs 1")
-            sh(f"ip -n {name} address add 10.201.{at}.{host}/24 dev {dev}")
-        limit = link["buffer_packets"] * 1514
-        rate = f"rate {link['rate_mbit']}mbit burst 3028 limit {limit}"
-        sh(f"tc -n client qdisc add dev c{at} root handle 1: tbf {rate}")
+        pair("client", f"c{at}", f"10.201.{at}.1", "router", f"a{at}", f"10.201.{at}.254")
+        pair("router", f"b{at}", f"10.202.{at}.254", "server", f"s{at}", f"10.202.{at}.2")
+        rate = f"rate {link['rate_mbit']}mbit burst 3028 limit {link['buffer_packets'] * 1514}"
+        sh(f"tc -n router qdisc add dev b{at} root handle 1: tbf {rate}")
         sh(f"tc -n server qdisc add dev s{at} root netem limit 100000 delay {link['delay_ms']}ms")
+        # What comes by a link goes on by that link.
+        sh(f"ip -n router rule add iif a{at} table {at}")
+        sh(f"ip -n router route add {SERVER} via 10.202.{at}.2 dev b{at} table {at}")
+        sh(f"ip -n server route add 10.201.{at}.0/24 via 10.202.{at}.254 dev s{at}")
+        sh(f"ip -n client rule add from 10.201.{at}.0/24 table {at}")
+        sh(f"ip -n client route add default via 10.201.{at}.254 dev c{at} table {at}")
+    sh("ip -n client route add default via 10.201.1.254 dev c1")
 
 
-def routes(cell: dict[str, Any]) -> None:
+def pair(left: str, left_dev: str, left_ip: str, right: str, right_dev: str, right_ip: str) -> None:
+    sh(f"ip link add {left_dev} netns {left} type veth peer name {right_dev} netns {right}")
+    for name, dev, address in ((left, left_dev, left_ip), (right, right_dev, right_ip)):
+        sh(f"ip -n {name} link set {dev} up gso_max_segs 1")
+        sh(f"ip -n {name} address add {address}/24 dev {dev}")
+
+
+def more_subflows(cell: dict[str, Any]) -> None:
+    """Each further address of the client opens a subflow, by its own link or the shared one."""
     if len(cell["links"]) > 1:
-        # The second address opens a subflow to the same server, by its own link.
         sh("ip -n client mptcp endpoint add 10.201.2.1 dev c2 subflow")
-        sh("ip -n client rule add from 10.201.2.1 table 2")
-        sh("ip -n client route add 10.201.1.0/24 via 10.201.2.2 dev c2 table 2")
-        sh("ip -n client route add 10.201.2.0/24 dev c2 table 2")
-    else:
-        # A shared bottleneck: more addresses on one link.
-        for host in range(11, 10 + cell["subflows"]):
-            sh(f"ip -n client address add 10.201.1.{host}/24 dev c1")
-            sh(f"ip -n client mptcp endpoint add 10.201.1.{host} dev c1 subflow")
-    for name in ("client", "server"):
-        sh(f"ip netns exec {name} sysctl -qw net.ipv4.conf.all.rp_filter=0")
+        return
+    for host in range(11, 10 + cell["subflows"]):
+        sh(f"ip -n client address add 10.201.1.{host}/24 dev c1")
+        sh(f"ip -n client mptcp endpoint add 10.201.1.{host} dev c1 subflow")
 
 
 def remove() -> None:
-    for name in ("client", "server"):
+    for name in NAMESPACES:
         subprocess.run(["ip", "netns", "del", name], capture_output=True)
 
 
@@ -76,7 +87,7 @@ def pump(pairs: list[tuple[socket.socket, socket.socket]], until_s: float) -> li
                 out.send(CHUNK)
             with contextlib.suppress(BlockingIOError):
                 received[at] += len(back.recv(1 << 20))
-        time.sleep(0.002)
+        time.sleep(0.005)
     return received
 
 
@@ -105,7 +116,7 @@ def subflows() -> int:
 def run(cell: dict[str, Any]) -> dict[str, Any]:
     remove()
     namespaces(cell["links"])
-    routes(cell)
+    more_subflows(cell)
     enter("server")
     multi = socket.socket(socket.AF_INET, socket.SOCK_STREAM, IPPROTO_MPTCP)
     multi.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
