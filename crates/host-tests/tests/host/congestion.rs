@@ -65,16 +65,14 @@ impl Pins {
     }
 
     fn cc(&self, arguments: &str) -> String {
-        self.try_cc(arguments)
-            .unwrap_or_else(|e| panic!("cc {arguments}: {e}"))
+        self.try_cc(arguments).unwrap()
     }
 
     fn listed(&self, name: &str) -> Value {
         let all: Value = serde_json::from_str(&self.cc("list --json")).unwrap();
         let found = all.as_array().unwrap().iter().find(|a| a["name"] == name);
-        found
-            .unwrap_or_else(|| panic!("{name} is not listed: {all}"))
-            .clone()
+        assert!(found.is_some(), "{name} is not listed: {all}");
+        found.unwrap().clone()
     }
 }
 
