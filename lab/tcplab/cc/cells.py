@@ -48,12 +48,12 @@ CONDITIONS = (
     Condition("clean", 10),
     Condition("loss", 30, loss=True),
     Condition("bufferbloat", 15, buffer_packets=1000),
-    Condition("versus-cubic", 20, buffer_packets=100, against="cubic"),
+    Condition("versus-cubic", 60, buffer_packets=100, against="cubic"),
 )
 MORE = (
     Condition("clean-fq", 10, fq=True),
     Condition("clean-ecn", 10, mark_packets=20, ecn=True),
-    Condition("self", 20, buffer_packets=100, against="same"),
+    Condition("self", 30, buffer_packets=100, against="same"),
 )
 
 
