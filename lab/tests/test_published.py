@@ -110,6 +110,24 @@ def test_ratios_are_of_two_points() -> None:
     assert ours["cubic's median RTT over bbr's"] is None
 
 
+def test_tcpilots_own_stands_in_only_where_the_kernels_was_not_run() -> None:
+    table = published.load("p4air-fifo")
+    own = [
+        point({"qdisc": "pfifo", "first": "cubic", "second": "tp_lola"}, jain=0.6),
+        point({"qdisc": "pfifo", "first": "cubic", "second": "tp_bbr"}, jain=0.7),
+    ]
+    kernels = point({"qdisc": "pfifo", "first": "cubic", "second": "bbr"}, jain=0.8)
+
+    def ours(points: list[dict[str, Any]]) -> dict[str, float | None]:
+        (found,) = compare(table, points)
+        return {p.where["second"]: p.ours for p in found.pairs if p.where["first"] == "Cubic"}
+
+    assert ours(own)["LoLa"] == 0.6
+    assert ours(own)["BBR"] == 0.7
+    assert ours([kernels, *own])["BBR"] == 0.8
+    assert ours([*own, kernels])["BBR"] == 0.8
+
+
 def test_a_campaign_of_other_conditions_compares_with_nothing() -> None:
     assert compare(published.load("p4air-fifo"), [point({"first": "x", "second": "y"})]) == []
     with pytest.raises(KeyError, match="no published table"):

@@ -22,7 +22,6 @@ COMPARED = (
     "dctcp",
     "bbr",
 )
-PREFIX = "tp_"
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from tcplab.algorithms import PREFIX, is_own, without_prefix
 from tcplab.cc import cells
 from tcplab.cc.table import table
 from tcplab.vm import Machine, run
@@ -25,7 +26,7 @@ def cells_of(algorithms: Sequence[str], conditions: Sequence[str]) -> list[dict[
     out = []
     for algorithm in algorithms:
         for condition in chosen:
-            names = [f"{cells.PREFIX}{algorithm}"]
+            names = [f"{PREFIX}{algorithm}"]
             if algorithm in cells.COMPARED:
                 names.insert(0, cells.kernel_name(algorithm))
             for name in names:
@@ -48,7 +49,7 @@ def compile_loss(out: Path) -> Path:
 
 def what_to_load(name: str, objects: Path | None) -> str:
     """The object of that name below `objects`, if it is there; else the binary's own."""
-    made = objects / f"{name.removeprefix(cells.PREFIX)}.bpf.o" if objects else None
+    made = objects / f"{without_prefix(name)}.bpf.o" if objects else None
     return str(made.resolve()) if made and made.exists() else name
 
 
@@ -61,8 +62,8 @@ def compare(
 ) -> int:
     """Appends to `out`/compare-<kernel>.jsonl; returns the machine's exit status."""
     out.mkdir(parents=True, exist_ok=True)
-    ours = sorted({c["algorithm"] for c in chosen if c["algorithm"].startswith(cells.PREFIX)})
-    theirs = {name.removeprefix(cells.PREFIX) for name in ours} & set(cells.COMPARED)
+    ours = sorted({c["algorithm"] for c in chosen if is_own(c["algorithm"])})
+    theirs = {without_prefix(name) for name in ours} & set(cells.COMPARED)
     modules = [m for m in map(cells.module, sorted(theirs)) if m]
     spec = {
         "ours": [what_to_load(name, objects) for name in ours],
@@ -94,7 +95,7 @@ def multipath_cells(algorithms: Sequence[str], wanted: Sequence[str]) -> list[di
         {"name": "delays", "links": [link | {"delay_ms": 140}, link]},
         {"name": "shared", "links": [link], "against": "reno", "seconds": 20},
     ]
-    names = [f"{cells.PREFIX}{name}" for name in algorithms] + ["reno"]
+    names = [f"{PREFIX}{name}" for name in algorithms] + ["reno"]
     chosen = [c for c in conditions if not wanted or c["name"] in wanted]
     return [common | c | {"algorithm": name} for name in names for c in chosen]
 
@@ -104,7 +105,7 @@ def multipath(
 ) -> int:
     """Appends to `out`/multipath-<kernel>.jsonl."""
     out.mkdir(parents=True, exist_ok=True)
-    ours = sorted({c["algorithm"] for c in chosen if c["algorithm"].startswith(cells.PREFIX)})
+    ours = sorted({c["algorithm"] for c in chosen if is_own(c["algorithm"])})
     spec = {
         "ours": [what_to_load(name, objects) for name in ours],
         "cells": chosen,

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from tcplab.algorithms import is_own, without_prefix
 from tcplab.cc import cells
 
 # What may differ, in percent: goodput, mean window, mean RTT.
@@ -22,9 +23,9 @@ def pairs(lines: Iterable[str]) -> dict[tuple[str, str], Pair]:
     for line in lines:
         run = json.loads(line)
         name = run["cell"]["algorithm"]
-        bare = name.removeprefix(cells.PREFIX)
+        bare = without_prefix(name)
         key = (_OWN.get(bare, bare), run["cell"]["name"])
-        out.setdefault(key, {})[name.startswith(cells.PREFIX)] = run["flows"][0]
+        out.setdefault(key, {})[is_own(name)] = run["flows"][0]
     return out
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tcplab.algorithms import is_own
 from tcplab.engine import need
 from tcplab.engine.errors import CellError, EngineError
 from tcplab.engine.job import Settings
@@ -40,7 +41,7 @@ def check(cells: list[Cell], _settings: Settings) -> None:
     for tuner in sorted({cell.tuner.name for cell in cells} & {"bpftune"}):
         missing += [] if shutil.which(tuner) else [f"program {tuner}"]
     controls = set().union(*(need.congestion_controls(cell) for cell in cells))
-    foreign = sorted(name for name in controls if not name.startswith(need.OURS))
+    foreign = sorted(name for name in controls if not is_own(name))
     missing += [f"congestion control {name}" for name in foreign if not _control(name)]
     kinds = set().union(*(need.qdiscs(cell) for cell in cells))
     missing += [f"qdisc {kind}" for kind in sorted(kinds) if not _qdisc(kind)]

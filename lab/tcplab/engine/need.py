@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from tcplab.algorithms import is_own, without_prefix
 from tcplab.scenario.model import ABSENT, SYSTEM, Cell
 
 _BUILT_IN = ("reno", "cubic")
-OURS = "tp_"
-"""What names of tcpilot's own congestion controls begin with: `tcpilot cc load` registers them."""
 _QDISC_MODULES = {"red_sfq": ("red", "sfq"), "pfifo": ()}
 
 
@@ -20,7 +19,7 @@ def congestion_controls(cell: Cell) -> set[str]:
 def ours(cell: Cell) -> list[str]:
     """Algorithms that tcpilot brings, without the prefix, as `tcpilot cc load` names them."""
     named = congestion_controls(cell)
-    return sorted(name.removeprefix(OURS) for name in named if name.startswith(OURS))
+    return sorted(without_prefix(name) for name in named if is_own(name))
 
 
 def needs_tcpilot(cell: Cell) -> bool:
@@ -44,6 +43,6 @@ def qdiscs(cell: Cell) -> set[str]:
 def modules(cell: Cell) -> tuple[str, ...]:
     """Modules to load, by their usual names; for a kernel that has them as modules."""
     named = sorted(congestion_controls(cell))
-    foreign = [n for n in named if n not in _BUILT_IN and not n.startswith(OURS)]
+    foreign = [n for n in named if n not in _BUILT_IN and not is_own(n)]
     controls = [f"tcp_{name}" for name in foreign]
     return (*controls, *(f"sch_{name}" for name in sorted(qdiscs(cell))), "veth")

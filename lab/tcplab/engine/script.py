@@ -12,6 +12,7 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
+from tcplab.algorithms import PREFIX
 from tcplab.engine import calibration, need, topology, tuners
 from tcplab.scenario.model import Cell
 from tcplab.traffic.plan import PORT, plan
@@ -117,7 +118,7 @@ def _own_algorithms(cell: Cell) -> list[str]:
         f'"$tcpilot" cc load --foreground {shlex.join(names)} >cc.out 2>cc.err &',
     ]
     available = "/proc/sys/net/ipv4/tcp_available_congestion_control"
-    return [*lines, *(f"await {available} {need.OURS}{name} cc.err" for name in names)]
+    return [*lines, *(f"await {available} {PREFIX}{name} cc.err" for name in names)]
 
 
 def _reflector() -> list[str]:

@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
+from tcplab.algorithms import without_prefix
+
 _FOLDER = files(__name__)
 
 
@@ -86,7 +88,8 @@ def of_campaign(campaign: str, wanted: Sequence[str] = ()) -> list[Published]:
 
 
 def canonical(value: Any) -> Any:
-    """One spelling of an algorithm's or a qdisc's name: HS-TCP, hstcp and highspeed are one.
+    """One spelling of an algorithm's or a qdisc's name: HS-TCP, hstcp and highspeed are one, and
+    tcpilot's tp_lola is compared with LoLa.
 
     Numbers stay numbers, and text that is a number becomes one.
     """
@@ -96,7 +99,7 @@ def canonical(value: Any) -> Any:
     try:
         return float(text)
     except ValueError:
-        plain = "".join(c for c in text if c.isalnum())
+        plain = "".join(c for c in without_prefix(text) if c.isalnum())
         return {"hstcp": "highspeed"}.get(plain, plain)
 
 

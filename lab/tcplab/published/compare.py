@@ -9,6 +9,7 @@ from typing import Any
 
 from scipy.stats import spearmanr
 
+from tcplab.algorithms import is_own
 from tcplab.published import Figure, Published, canonical
 
 Points = Sequence[Mapping[str, Any]]
@@ -90,7 +91,8 @@ def _speaks_of(table: Published, labels: Mapping[str, Any]) -> bool:
 
 
 def _comparison(table: Published, condition: dict[str, Any], points: Points) -> Comparison:
-    by_labels = {_key(p["labels"], condition): p for p in points}
+    kernels_last = sorted(points, key=lambda p: not any(map(is_own, p["labels"].values())))
+    by_labels = {_key(p["labels"], condition): p for p in kernels_last}
     pairs = [_pair(table, figure, by_labels) for figure in table.figures]
     known = [p for p in distinct(table, pairs) if p.ours is not None]
     rho = _spearman(known) if table.form != "figures" else None
