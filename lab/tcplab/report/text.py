@@ -148,17 +148,17 @@ def _beside(comparison: Comparison) -> str:
 
 
 def _matrix(comparison: Comparison) -> str:
-    known = [p for p in comparison.pairs if p.ours is not None]
-    down, across = known[0].where
-    rows = list(dict.fromkeys(p.where[down] for p in known))
-    columns = list(dict.fromkeys(p.where[across] for p in known))
-    at = {(p.where[down], p.where[across]): p for p in known}
-    symmetric = comparison.table.symmetric
+    """In the publication's order; a symmetric one's lower half."""
+    pairs = comparison.pairs
+    down, across = pairs[0].where
+    at = {(p.where[down], p.where[across]): p for p in pairs if p.ours is not None}
+    rows = [r for r in dict.fromkeys(p.where[down] for p in pairs) if any(r == k[0] for k in at)]
+    columns = list(dict.fromkeys(p.where[across] for p in pairs))
+    columns = [c for c in columns if any(c == k[1] for k in at)]
 
     def cell(row: Any, column: Any) -> str:
-        if symmetric and columns.index(column) > rows.index(row):
-            return ""
-        return _both(at[row, column]) if (row, column) in at else ""
+        upper = comparison.table.symmetric and columns.index(column) > rows.index(row)
+        return "" if upper or (row, column) not in at else _both(at[row, column])
 
     body = [[str(row), *(cell(row, column) for column in columns)] for row in rows]
     return _table(["", *map(str, columns)], body)
