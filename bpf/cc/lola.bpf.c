@@ -2,17 +2,24 @@
 /*
  * lola.bpf.c - TCP LoLa: a queue of a few milliseconds, shared fairly.
  *
- * Cubic growth until there is a queue (5 ms); then all flows raise their share of
+ * Cubic growth until there is a queue (1 ms); then all flows raise their share of
  * the queue by one function of time (fair flow balancing), until it exceeds the
- * target (20 ms); then they hold, so that all of them see it, and reduce by what
+ * target (5 ms); then they hold, so that all of them see it, and reduce by what
  * they have in the queue, together.
  *
  * Source     Hock, Neumeister, Zitterbart, Bless, "TCP LoLa: Congestion Control
  *            for Low Latencies and High Throughput", LCN 2017, section III.
- * Constants  Q_low 5 ms, Q_target 20 ms, t_hold 250 ms, phi 35 ms, gamma 0.973,
- *            C 0.4.
- * Limits     gives way to those that fill queues.  A base RTT that was not seen
- *            for 10 s is measured anew, with whatever queue others keep.
+ * Constants  Q_low 1 ms, Q_target 5 ms, t_sync 250 ms, phi 35, gamma 973/1024, C
+ *            0.4, slow start until 2 Q_low: the paper was not at hand; they are
+ *            those of several implementations of it for ns-3, which agree.  The
+ *            unit of X(t) = (t/phi)^3 is not told there: here milliseconds and
+ *            packets.
+ * Choices    a step of the balancing is at most what adds Q_target to the queue,
+ *            so that slow links keep near the target too (the paper's are of 10
+ *            Gbit/s).  RTTs are taken over 20 ms at least.  The paper drops a base
+ *            RTT that was not seen for 100 decreases; here it is 10 s, and it is
+ *            looked at after a decrease, as there.  A loss takes 0.3, as CUBIC's.
+ * Limits     gives way to those that fill queues.
  */
 #include "../lib/cc.h"
 #include "lola.h"

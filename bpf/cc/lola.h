@@ -5,11 +5,11 @@
 
 #include "../lib/cubicroot.h"
 
-#define LOLA_Q_LOW_US 5000
-#define LOLA_Q_TARGET_US 20000
+#define LOLA_Q_LOW_US 1000
+#define LOLA_Q_TARGET_US 5000
 #define LOLA_HOLD_US 250000
 #define LOLA_PHI_MS 35
-#define LOLA_GAMMA_OF_1000 973
+#define LOLA_GAMMA_OF_1024 973
 #define LOLA_MEASURE_US 20000	    /* at least so long is the least RTT taken over */
 #define LOLA_RTT_AGE_US 10000000ULL /* a base RTT not seen for so long is dropped */
 #define LOLA_RTT_NEAR_US 200
@@ -95,7 +95,7 @@ TP_INLINE void lola_decongest(struct tp_lola *l, struct tp_cwnd *w, __u64 now_us
 	__u32 max = w->packets;
 	__u32 kept = max - lola_queued(l, max);
 
-	w->packets = tp_max((__u64)kept * LOLA_GAMMA_OF_1000 / 1000, TP_CWND_MIN);
+	w->packets = tp_max((__u64)kept * LOLA_GAMMA_OF_1024 / 1024, TP_CWND_MIN);
 	w->ssthresh = w->packets;
 	/* the base RTT was not seen for long, so the path is another one */
 	if (now_us - l->base_seen_us > LOLA_RTT_AGE_US) {
@@ -130,6 +130,16 @@ TP_INLINE void lola_climbing(struct tp_lola *l, struct tp_cwnd *w, const struct 
 		lola_enter_phase(l, LOLA_FAIR, a->now_us);
 }
 
+/*
+ * What makes the queue longer by its target, if every flow does so.  X(t) knows no
+ * rate, and a step is seen only an RTT later: by then it would have passed the
+ * target of a slow link many times over.
+ */
+TP_INLINE __u32 lola_step_most(const struct tp_lola *l, __u32 packets)
+{
+	return tp_max((__u64)packets * LOLA_Q_TARGET_US / tp_max(l->now_us, 1), 1);
+}
+
 /* Fair flow balancing (section III.C): as many packets in the queue as every other flow has. */
 TP_INLINE void lola_balance(struct tp_lola *l, struct tp_cwnd *w, const struct tp_ack *a)
 {
@@ -138,7 +148,7 @@ TP_INLINE void lola_balance(struct tp_lola *l, struct tp_cwnd *w, const struct t
 
 	if (share > queued && tp_before(l->end, a->una)) {
 		/* once an RTT, since the queue shows the last step only then */
-		w->packets = tp_min(w->packets + tp_min(share - queued, w->packets / 2), w->clamp);
+		w->packets += tp_min(share - queued, lola_step_most(l, w->packets));
 		l->end = a->nxt;
 	}
 	if (lola_delay_us(l) > LOLA_Q_TARGET_US)

@@ -21,9 +21,9 @@ def test_each_condition_is_run_with_the_kernels_and_then_with_ours() -> None:
     assert [(c["name"], c["algorithm"]) for c in chosen] == [
         ("clean", "highspeed"),
         ("clean", "tp_hstcp"),
+        ("clean", "tp_lola"),
         ("loss", "highspeed"),
         ("loss", "tp_hstcp"),
-        ("clean", "tp_lola"),
         ("loss", "tp_lola"),
     ]
 

@@ -46,8 +46,8 @@ fn lola_balances_by_time_and_reduces_by_its_queue() {
     unsafe { lola_decongest(&mut l, &mut w, 1) };
     assert_eq!(
         (w.packets, u32::from(l.phase)),
-        (58, LOLA_CUBIC),
-        "60 * 0.973"
+        (57, LOLA_CUBIC),
+        "60 * 973 / 1024"
     );
 }
 
@@ -63,10 +63,10 @@ fn lola_holds_only_above_its_target() {
         now_us: 35_000,
         ..round_end()
     };
-    l.now_us = 59_000;
+    l.now_us = 45_000;
     unsafe { lola_grow(&mut l, &mut w, &a) };
     assert_eq!(u32::from(l.phase), LOLA_FAIR);
-    l.now_us = 60_001;
+    l.now_us = 45_001;
     unsafe { lola_grow(&mut l, &mut w, &a) };
     assert_eq!(u32::from(l.phase), LOLA_HOLD);
     let later = tp_ack {
