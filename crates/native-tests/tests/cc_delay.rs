@@ -159,6 +159,29 @@ fn wvegas_shares_ten_packets_by_rate() {
 }
 
 #[test]
+fn wvegas_drains_a_queue_only_beyond_its_share() {
+    let mut v = tp_wvegas {
+        rtt: tp_rtt {
+            base_us: 10_000,
+            min_us: 12_000,
+            ..Default::default()
+        },
+        alpha: 5,
+        queue_us: 500,
+        ..Default::default()
+    };
+    let mut w = window(20);
+    unsafe { wvegas_drain(&mut v, &mut w, 3) };
+    assert_eq!(
+        (w.packets, v.queue_us),
+        (20, 500),
+        "four times the shortest, but little"
+    );
+    unsafe { wvegas_drain(&mut v, &mut w, 6) };
+    assert_eq!((w.packets, v.queue_us), (8, 0), "half of 20 * 10 / 12");
+}
+
+#[test]
 fn steps_add_up_to_packets() {
     let (mut w, mut rest) = (window(10), 0);
     let half = i64::from(1 << (TP_STEP_SHIFT - 1));
