@@ -37,7 +37,9 @@ class Condition:
     seed: int = 0
     """Which packets are lost; the same ones in each run with one seed."""
     mark_packets: int = 0
-    """RED marks above so many packets; 0: drop tail."""
+    """RED marks above so many packets on average; 0: drop tail."""
+    mark_ms: int = 0
+    """Marks every packet that waited longer; 0: none."""
     against: str = ""
     """The other flows' congestion control; empty: one flow; "same": the first one's."""
     rivals: int = 1
@@ -58,6 +60,7 @@ CONDITIONS = (
 MORE = (
     Condition("clean-fq", 10, fq=True),
     Condition("clean-ecn", 10, mark_packets=20, ecn=True),
+    Condition("mark-5ms", 15, mark_ms=5, ecn=True),
     Condition("self", 60, buffer_packets=100, against="same", apart_ms=500),
     Condition("self-4", 60, buffer_packets=100, against="same", rivals=3, apart_ms=500),
     Condition("shallow", 15, buffer_packets=10),

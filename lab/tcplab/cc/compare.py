@@ -14,11 +14,11 @@ from typing import Any
 
 from tcplab.algorithms import PREFIX, is_own, without_prefix
 from tcplab.cc import cells
-from tcplab.cc.table import table
+from tcplab.cc.table import costs, table
 from tcplab.vm import Machine, run
 
 _HERE = Path(__file__).parent
-_MODULES = ("sch_netem", "sch_tbf", "sch_fq", "sch_red", "cls_bpf")
+_MODULES = ("sch_netem", "sch_tbf", "sch_fq", "sch_red", "sch_codel", "cls_bpf")
 
 
 def cells_of(algorithms: Sequence[str], conditions: Sequence[str]) -> list[dict[str, Any]]:
@@ -102,7 +102,7 @@ def multipath_cells(algorithms: Sequence[str], wanted: Sequence[str]) -> list[di
         {"name": "disjoint", "links": [link, link]},
         {"name": "unequal", "links": [link | {"rate_mbit": 1}, link]},
         {"name": "delays", "links": [link | {"delay_ms": 140}, link]},
-        {"name": "shared", "links": [link], "against": "reno", "seconds": 20},
+        {"name": "shared", "links": [link], "against": "reno", "seconds": 40},
     ]
     names = [f"{PREFIX}{name}" for name in algorithms] + ["reno"]
     chosen = [c for c in conditions if not wanted or c["name"] in wanted]
@@ -145,7 +145,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--table", action="store_true", help="print what --out has, run nothing")
     args = parser.parse_args(arguments)
     if args.table:
-        print(table(args.out / f"compare-{args.kernel}.jsonl"), end="")
+        made = args.out / f"compare-{args.kernel}.jsonl"
+        print(table(made), costs(made.read_text().splitlines()), sep="\n", end="")
         return 0
     if args.multipath:
         wanted = list(filter(None, args.conditions.split(",")))

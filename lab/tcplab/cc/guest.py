@@ -82,6 +82,12 @@ def shape(cell: dict[str, Any], loss: dict[str, str]) -> None:
             f"min {mark} max {mark + 1514} avpkt 1514 burst {cell['mark_packets'] + 1} "
             f"probability 1 bandwidth {rate}mbit ecn"
         )
+    elif cell["mark_ms"]:
+        # CoDel itself is kept from acting: only its threshold marks.
+        sh(
+            "tc -n router qdisc add dev m2 parent 1:1 codel limit 1000 target 10s interval 20s "
+            f"ecn ce_threshold {cell['mark_ms']}ms"
+        )
     else:
         sh(f"tc -n router qdisc add dev m2 parent 1:1 bfifo limit {packets * 1514}")
     if cell["loss_per_mille"]:
