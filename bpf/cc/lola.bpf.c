@@ -11,9 +11,11 @@
  *            for Low Latencies and High Throughput", LCN 2017, section III.
  * Constants  Q_low 1 ms, Q_target 5 ms, t_sync 250 ms, phi 35, gamma 973/1024, C
  *            0.4, slow start until 2 Q_low: the paper was not at hand; they are
- *            those of several implementations of it for ns-3, which agree.  The
- *            unit of X(t) = (t/phi)^3 is not told there: here milliseconds and
- *            packets.
+ *            those of several implementations of it for ns-3, which agree.  They
+ *            do not tell the units of X(t) = (t/phi)^3: here milliseconds and
+ *            bytes.  In packets, X passes what a link of 10 Mbit/s has room for
+ *            within a round trip, and two flows kept shares of 2.6 and 6.8
+ *            Mbit/s.
  * Choices    a step of the balancing is at most what adds Q_target to the queue,
  *            so that slow links keep near the target too (the paper's are of 10
  *            Gbit/s).  RTTs are taken over 20 ms at least.  The paper drops a base

@@ -40,7 +40,7 @@ fn lola_balances_by_time_and_reduces_by_its_queue() {
     };
     assert_eq!(
         unsafe { (lola_delay_us(&l), lola_queued(&l, 90)) },
-        (20_000, 30)
+        (20_000, 30 * u64::from(LOLA_PACKET))
     );
     let mut w = window(90);
     unsafe { lola_decongest(&mut l, &mut w, 1) };
@@ -49,6 +49,27 @@ fn lola_balances_by_time_and_reduces_by_its_queue() {
         (57, LOLA_CUBIC),
         "60 * 973 / 1024"
     );
+}
+
+/// At 43 ms over 40, a window of 10 has less than a packet in the queue, one of 30 has two.
+#[test]
+fn lola_raises_the_flow_with_the_smaller_queue_first() {
+    let after = |cwnd: u32| {
+        let mut l = tp_lola {
+            base_us: 40_000,
+            now_us: 43_000,
+            phase: LOLA_FAIR as u8,
+            ..Default::default()
+        };
+        let mut w = window(cwnd);
+        let a = tp_ack {
+            now_us: 500_000, // X(500 ms) is two packets
+            ..round_end()
+        };
+        unsafe { lola_grow(&mut l, &mut w, &a) };
+        w.packets
+    };
+    assert_eq!((after(10), after(30)), (11, 30));
 }
 
 #[test]

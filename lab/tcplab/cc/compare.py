@@ -37,6 +37,11 @@ def cells_of(algorithms: Sequence[str], conditions: Sequence[str]) -> list[dict[
     return out
 
 
+def shorten(chosen: list[dict[str, Any]], seconds: float | None) -> None:
+    for cell in chosen:
+        cell["seconds"] = seconds or cell["seconds"]
+
+
 def compile_bpf(name: str, made: Path, *options: str) -> str:
     """Compiles bpf source `name` of this folder to `made`; returns its whole path."""
     include = f"/usr/include/{platform.machine()}-linux-gnu"
@@ -138,6 +143,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--kernel", default="7.2")
     parser.add_argument("--algorithms", default=",".join(cells.COMPARED))
     parser.add_argument("--conditions", default="", help="comma-separated [default: all]")
+    parser.add_argument("--seconds", type=float, help="instead of each condition's own")
     parser.add_argument("--tcpilot", type=Path, default=Path("target/release/tcpilot"))
     parser.add_argument("--out", type=Path, default=Path("lab/results/cc"))
     parser.add_argument("--objects", type=Path, help="compiled algorithms to prefer")
@@ -151,7 +157,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if args.multipath:
         wanted = list(filter(None, args.conditions.split(",")))
         chosen = multipath_cells(args.algorithms.split(","), wanted)
+        shorten(chosen, args.seconds)
         return multipath(args.kernel, chosen, args.tcpilot, args.out, args.objects)
     conditions = args.conditions or ",".join(c.name for c in cells.CONDITIONS)
     chosen = cells_of(args.algorithms.split(","), conditions.split(","))
+    shorten(chosen, args.seconds)
     return compare(args.kernel, chosen, args.tcpilot, args.out, args.objects)
