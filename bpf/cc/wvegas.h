@@ -52,8 +52,8 @@ TP_INLINE __u32 wvegas_alpha(const struct tp_coupled *c, const struct tp_subflow
 
 /*
  * A queue twice as long as the shortest is let run empty, so that base RTTs stay
- * true; not while it is no longer than its own share, which grows from nothing, and
- * so is soon twice what it was.
+ * true; but not what is about its own share, which grows from nothing, and so is
+ * soon twice what it was.
  */
 TP_INLINE void wvegas_drain(struct tp_wvegas *v, struct tp_cwnd *w, __u32 queued)
 {
@@ -61,7 +61,7 @@ TP_INLINE void wvegas_drain(struct tp_wvegas *v, struct tp_cwnd *w, __u32 queued
 
 	if (!v->queue_us || v->queue_us > queue_us)
 		v->queue_us = queue_us;
-	if (queued > v->alpha && queue_us >= 2 * v->queue_us) {
+	if (queued > 2 * v->alpha && queue_us >= 2 * v->queue_us) {
 		w->packets = (__u64)w->packets * v->rtt.base_us / (2 * (__u64)v->rtt.min_us + 1);
 		v->queue_us = 0;
 	}

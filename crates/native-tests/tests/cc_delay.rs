@@ -180,7 +180,7 @@ fn wvegas_shares_ten_packets_by_rate() {
 }
 
 #[test]
-fn wvegas_drains_a_queue_only_beyond_its_share() {
+fn wvegas_drains_a_queue_only_beyond_twice_its_share() {
     let mut v = tp_wvegas {
         rtt: tp_rtt {
             base_us: 10_000,
@@ -192,13 +192,13 @@ fn wvegas_drains_a_queue_only_beyond_its_share() {
         ..Default::default()
     };
     let mut w = window(20);
-    unsafe { wvegas_drain(&mut v, &mut w, 3) };
+    unsafe { wvegas_drain(&mut v, &mut w, 10) };
     assert_eq!(
         (w.packets, v.queue_us),
         (20, 500),
-        "four times the shortest, but little"
+        "four times the shortest, but about its own"
     );
-    unsafe { wvegas_drain(&mut v, &mut w, 6) };
+    unsafe { wvegas_drain(&mut v, &mut w, 11) };
     assert_eq!((w.packets, v.queue_us), (8, 0), "half of 20 * 10 / 12");
 }
 
