@@ -18,7 +18,8 @@
  *            Mbit/s.
  * Choices    a step of the balancing is at most what adds Q_target to the queue,
  *            so that slow links keep near the target too (the paper's are of 10
- *            Gbit/s).  RTTs are taken over 20 ms at least.  The paper drops a base
+ *            Gbit/s).  RTTs are taken over 20 ms at least.  It is paced, at the
+ *            kernel's rate (1.2 windows a round trip).  The paper drops a base
  *            RTT that was not seen for 100 decreases; here it is 10 s, and it is
  *            looked at after a decrease, as there.  A loss takes 0.3, as CUBIC's.
  * Limits     gives way to those that fill queues.
@@ -26,7 +27,17 @@
 #include "../lib/cc.h"
 #include "lola.h"
 
-TP_INIT(lola, struct tp_lola, lola_begin)
+SEC("struct_ops")
+void BPF_PROG(lola_init, struct sock *sk)
+{
+	struct tp_ack a = tp_ack_of(tp_tcp(sk), tp_tcp(sk)->snd_una, 0);
+
+	lola_begin(TP_PRIVATE(sk, struct tp_lola), &a);
+	/* Unpaced, who sends after another's burst sees its queue in each round. */
+	if (sk->sk_pacing_status == SK_PACING_NONE)
+		sk->sk_pacing_status = SK_PACING_NEEDED;
+}
+
 TP_AVOID(lola, struct tp_lola, lola_grow)
 TP_PKTS_ACKED(lola, struct tp_lola, lola_sample)
 TP_UNDO(lola)

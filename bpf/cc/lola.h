@@ -26,6 +26,7 @@ struct tp_lola {
 	__u32 origin, k_ms;
 	__u32 seen_us; /* least since the last decongestion */
 	__u32 end;
+	__u32 rest; /* bytes of the balance that are not a packet yet */
 	__u8 phase, samples;
 };
 
@@ -98,9 +99,11 @@ TP_INLINE void lola_climb(struct tp_lola *l, __u32 cwnd, __u32 max, __u64 now_us
 TP_INLINE void lola_decongest(struct tp_lola *l, struct tp_cwnd *w, __u64 now_us)
 {
 	__u32 max = w->packets;
-	__u32 kept = max - (__u32)(lola_queued(l, max) / LOLA_PACKET);
+	__u64 kept = (__u64)max * LOLA_PACKET - lola_queued(l, max);
 
-	w->packets = tp_max((__u64)kept * LOLA_GAMMA_OF_1024 / 1024, TP_CWND_MIN);
+	/* to the nearest: rounded down, a window of three packets would lose a third */
+	kept = (kept * LOLA_GAMMA_OF_1024 / 1024 + LOLA_PACKET / 2) / LOLA_PACKET;
+	w->packets = tp_max(kept, TP_CWND_MIN);
 	w->ssthresh = w->packets;
 	/* the base RTT was not seen for long, so the path is another one */
 	if (now_us - l->base_seen_us > LOLA_RTT_AGE_US) {
@@ -151,10 +154,13 @@ TP_INLINE void lola_balance(struct tp_lola *l, struct tp_cwnd *w, const struct t
 	__u64 queued = lola_queued(l, w->packets);
 	__u64 share = lola_share(a->now_us - l->since_us);
 
-	if (share >= queued + LOLA_PACKET && tp_before(l->end, a->una)) {
+	if (share > queued && tp_before(l->end, a->una)) {
 		/* once an RTT, since the queue shows the last step only then */
-		w->packets +=
-		    tp_min64((share - queued) / LOLA_PACKET, lola_step_most(l, w->packets));
+		__u64 most = (__u64)lola_step_most(l, w->packets) * LOLA_PACKET;
+
+		l->rest += tp_min64(share - queued, most);
+		w->packets += l->rest / LOLA_PACKET;
+		l->rest %= LOLA_PACKET;
 		l->end = a->nxt;
 	}
 	if (lola_delay_us(l) > LOLA_Q_TARGET_US)
