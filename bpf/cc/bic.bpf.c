@@ -8,12 +8,13 @@
  *
  * Source     Xu, Harfoush, Rhee, "Binary Increase Congestion Control (BIC) for
  *            Fast Long-Distance Networks", INFOCOM 2004: section III.
- * Constants  those of the authors' own Linux version (tcp(7), and the parameters
- *            of Linux's module, /sys/module/tcp_bic/parameters), where the paper
- *            has others: a loss leaves 819/1024 (7/8), Smax is 16 (32), a round
- *            goes a quarter of the way (a half), the last four packets take 20
- *            rounds (a minimum step of 0.01), and probing beyond the maximum
- *            mirrors the search (slow start).
+ * Constants  the paper's: Reno up to 14 packets, a maximum of (2 - beta)/2 of the
+ *            window where a loss comes before the last one.  As deployed (tcp(7),
+ *            /sys/module/tcp_bic/parameters), the paper's in brackets: a loss
+ *            leaves 819/1024 (7/8), Smax is 16 (32), a round goes a quarter of
+ *            the way (a half), the last four packets take 20 rounds (a minimum
+ *            step of 0.01), probing beyond the maximum mirrors the search (slow
+ *            start), at least 5 % a round while no maximum is known (slow start).
  * Choices    growth is multiplied by the packets that an acknowledgement stands
  *            for, although packets are counted, as Linux's module behaves: so it
  *            is twice the paper's with most receivers, and after a time-out at

@@ -9,8 +9,9 @@
  * Source     Caini, Firrincieli, "TCP Hybla: a TCP enhancement for heterogeneous
  *            networks", International Journal of Satellite Communications and
  *            Networking 22(5), 2004: section 3.
- * Constants  RTT0 25 ms, the paper's, and the default of Linux's module
- *            (/sys/module/tcp_hybla/parameters).
+ * Constants  RTT0 25 ms, rho not below 1: the paper's, and the default of
+ *            Linux's module (/sys/module/tcp_hybla/parameters).  The bound of
+ *            rho, 16, is ours.
  * Choices    rho is of the least smoothed RTT, so that a queue of its own making
  *            does not make it more aggressive, and rounded down to eighths, so
  *            that a table of roots suffices; steps count acknowledgements.

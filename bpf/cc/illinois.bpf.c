@@ -10,9 +10,10 @@
  * Source     Liu, Basar, Srikant, "TCP-Illinois: A loss- and delay-based
  *            congestion control algorithm for high-speed networks", VALUETOOLS
  *            2006; Performance Evaluation 65, 2008: sections 2 and 3.
- * Constants  alpha 0.3 to 10, beta 1/8 to 1/2, delays of 1, 10 and 80 % of the
- *            greatest, theta 5, Reno below 15 packets: the paper's, and
- *            /sys/module/tcp_illinois/parameters for the last two.
+ * Constants  the paper's: alpha up to 10, beta 1/8 to 1/2, delays of 1, 10 and
+ *            80 % of the greatest.  As deployed, where the paper leaves a choice:
+ *            alpha not below 0.3; theta 5 and Reno below 15 packets
+ *            (/sys/module/tcp_illinois/parameters).
  * Limits     the greatest delay is never forgotten until the connection is idle:
  *            one outlier makes later queues look small.
  */

@@ -5,11 +5,12 @@
 
 #include "../lib/cubicroot.h"
 
-#define LOLA_Q_LOW_US 5000
-#define LOLA_Q_TARGET_US 20000
+#define LOLA_Q_LOW_US 1000
+#define LOLA_Q_TARGET_US 5000
 #define LOLA_HOLD_US 250000
 #define LOLA_PHI_MS 35
-#define LOLA_GAMMA_OF_1000 973
+#define LOLA_GAMMA_OF_1024 973
+#define LOLA_PACKET 1448U	    /* bytes, Ethernet's with timestamps */
 #define LOLA_MEASURE_US 20000	    /* at least so long is the least RTT taken over */
 #define LOLA_RTT_AGE_US 10000000ULL /* a base RTT not seen for so long is dropped */
 #define LOLA_RTT_NEAR_US 200
@@ -25,6 +26,7 @@ struct tp_lola {
 	__u32 origin, k_ms;
 	__u32 seen_us; /* least since the last decongestion */
 	__u32 end;
+	__u32 rest; /* bytes of the balance that are not a packet yet */
 	__u8 phase, samples;
 };
 
@@ -61,14 +63,18 @@ TP_INLINE __u32 lola_delay_us(const struct tp_lola *l)
 	return l->now_us > l->base_us ? l->now_us - l->base_us : 0;
 }
 
-/* Packets of this flow in the queue: cwnd times the queue's share of the RTT (section III.C). */
-TP_INLINE __u32 lola_queued(const struct tp_lola *l, __u32 cwnd)
+/*
+ * Bytes of this flow in the queue: the window's times the queue's share of the RTT
+ * (section III.C).  In packets, few as they are on a slow link, shares that differ
+ * would often look alike.
+ */
+TP_INLINE __u64 lola_queued(const struct tp_lola *l, __u32 cwnd)
 {
-	return l->now_us ? (__u64)cwnd * lola_delay_us(l) / l->now_us : 0;
+	return l->now_us ? (__u64)cwnd * LOLA_PACKET * lola_delay_us(l) / l->now_us : 0;
 }
 
-/* X(t) = (t / phi)^3 packets: the same for every flow, and it only depends on time. */
-TP_INLINE __u32 lola_share(__u64 t_us)
+/* X(t) = (t / phi)^3 bytes: the same for every flow, and it only depends on time. */
+TP_INLINE __u64 lola_share(__u64 t_us)
 {
 	__u64 ms = tp_min64(t_us / TP_USEC_PER_MSEC, 100000);
 
@@ -93,9 +99,11 @@ TP_INLINE void lola_climb(struct tp_lola *l, __u32 cwnd, __u32 max, __u64 now_us
 TP_INLINE void lola_decongest(struct tp_lola *l, struct tp_cwnd *w, __u64 now_us)
 {
 	__u32 max = w->packets;
-	__u32 kept = max - lola_queued(l, max);
+	__u64 kept = (__u64)max * LOLA_PACKET - lola_queued(l, max);
 
-	w->packets = tp_max((__u64)kept * LOLA_GAMMA_OF_1000 / 1000, TP_CWND_MIN);
+	/* to the nearest: rounded down, a window of three packets would lose a third */
+	kept = (kept * LOLA_GAMMA_OF_1024 / 1024 + LOLA_PACKET / 2) / LOLA_PACKET;
+	w->packets = tp_max(kept, TP_CWND_MIN);
 	w->ssthresh = w->packets;
 	/* the base RTT was not seen for long, so the path is another one */
 	if (now_us - l->base_seen_us > LOLA_RTT_AGE_US) {
@@ -130,15 +138,29 @@ TP_INLINE void lola_climbing(struct tp_lola *l, struct tp_cwnd *w, const struct 
 		lola_enter_phase(l, LOLA_FAIR, a->now_us);
 }
 
+/*
+ * What makes the queue longer by its target, if every flow does so.  X(t) knows no
+ * rate, and a step is seen only an RTT later: by then it would have passed the
+ * target of a slow link many times over.
+ */
+TP_INLINE __u32 lola_step_most(const struct tp_lola *l, __u32 packets)
+{
+	return tp_max((__u64)packets * LOLA_Q_TARGET_US / tp_max(l->now_us, 1), 1);
+}
+
 /* Fair flow balancing (section III.C): as many packets in the queue as every other flow has. */
 TP_INLINE void lola_balance(struct tp_lola *l, struct tp_cwnd *w, const struct tp_ack *a)
 {
-	__u32 queued = lola_queued(l, w->packets);
-	__u32 share = lola_share(a->now_us - l->since_us);
+	__u64 queued = lola_queued(l, w->packets);
+	__u64 share = lola_share(a->now_us - l->since_us);
 
 	if (share > queued && tp_before(l->end, a->una)) {
 		/* once an RTT, since the queue shows the last step only then */
-		w->packets = tp_min(w->packets + tp_min(share - queued, w->packets / 2), w->clamp);
+		__u64 most = (__u64)lola_step_most(l, w->packets) * LOLA_PACKET;
+
+		l->rest += tp_min64(share - queued, most);
+		w->packets += l->rest / LOLA_PACKET;
+		l->rest %= LOLA_PACKET;
 		l->end = a->nxt;
 	}
 	if (lola_delay_us(l) > LOLA_Q_TARGET_US)

@@ -12,6 +12,7 @@
  *            retransmission of its section 3 is the kernel's own business).
  * Constants  alpha 2, beta 4, gamma 1: the paper's Vegas-2,4, and the defaults of
  *            Linux's module (/sys/module/tcp_vegas/parameters).
+ *            A round counts with three samples, as deployed.
  * Choices    a round's RTT is its least, not its mean: delayed acknowledgements
  *            only ever add.  Loss halves the window, as with Reno.
  * Limits     gives way to anything that fills the queue; a base RTT measured over

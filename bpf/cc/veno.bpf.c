@@ -8,9 +8,9 @@
  *
  * Source     Fu, Liew, "TCP Veno: TCP Enhancement for Transmission Over Wireless
  *            Access Networks", IEEE JSAC 21(2), 2003: section II.
- * Constants  beta 3, a fifth: the paper's.
+ * Constants  beta 3, a fifth, growth in every other round: the paper's.
  * Limits     the base RTT is the connection's least, and is not forgotten at each
- *            loss; where others keep a queue standing, random loss looks like
+ *            loss, as the paper has it; where others keep a queue standing, random loss looks like
  *            congestion, and the growth stays halved.
  */
 #include "../lib/cc.h"

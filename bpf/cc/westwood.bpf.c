@@ -10,8 +10,9 @@
  * Source     Grieco, Mascolo, "Performance evaluation and comparison of
  *            Westwood+, New Reno, and Vegas TCP congestion control", ACM CCR
  *            34(2), 2004: section 2.
- * Constants  the average takes an eighth of each sample.
- * Choices    a sample covers 50 ms at least (the paper: a round trip), since on a
+ * Constants  the average takes an eighth of each sample, as deployed (the paper:
+ *            a tenth).
+ * Choices    a sample covers 50 ms at least, as deployed (the paper: a round trip): on a
  *            short path a round trip is one burst; the least RTT is taken anew
  *            after a time-out, when the path may be another one.
  * Limits     growth is Reno's; a long queue at the beginning hides the least RTT.

@@ -7,7 +7,12 @@
  *
  * Source     Cao, Xu, Fu, "Delay-based Congestion Control for Multipath TCP",
  *            ICNP 2012, section IV; draft-xu-mptcp-congestion-control-05.
- * Constants  ten packets in all, two at least, gamma 1.
+ * Constants  ten packets in all, two at least, gamma 1: the draft's.
+ * Choices    a round's RTT is its least, not its mean.  A queue is drained only
+ *            where more than twice the subflow's share waits: with the rule alone
+ *            two links of 20 Mbit/s and 10 ms were used by 43 %, and where more
+ *            than the share waits, two of 5 Mbit/s and 40 ms by 83 %, since a
+ *            window that grows once a round is a packet too large at times.
  * Limits     as vegas.bpf.c.  On a single path: reno.
  */
 #include "../lib/mptcp.h"

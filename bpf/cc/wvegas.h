@@ -50,14 +50,18 @@ TP_INLINE __u32 wvegas_alpha(const struct tp_coupled *c, const struct tp_subflow
 		      WVEGAS_ALPHA_MIN);
 }
 
-/* A queue twice as long as the shortest is let run empty, so that base RTTs stay true. */
-TP_INLINE void wvegas_drain(struct tp_wvegas *v, struct tp_cwnd *w)
+/*
+ * A queue twice as long as the shortest is let run empty, so that base RTTs stay
+ * true; but not what is about its own share, which grows from nothing, and so is
+ * soon twice what it was.
+ */
+TP_INLINE void wvegas_drain(struct tp_wvegas *v, struct tp_cwnd *w, __u32 queued)
 {
 	__u32 queue_us = v->rtt.min_us - v->rtt.base_us;
 
 	if (!v->queue_us || v->queue_us > queue_us)
 		v->queue_us = queue_us;
-	if (queue_us && queue_us >= 2 * v->queue_us) {
+	if (queued > 2 * v->alpha && queue_us >= 2 * v->queue_us) {
 		w->packets = (__u64)w->packets * v->rtt.base_us / (2 * (__u64)v->rtt.min_us + 1);
 		v->queue_us = 0;
 	}
@@ -83,7 +87,7 @@ TP_INLINE void wvegas_round(struct tp_wvegas *v, struct tp_cwnd *w, const struct
 		w->packets++;
 	else if (queued > v->alpha)
 		w->packets--;
-	wvegas_drain(v, w);
+	wvegas_drain(v, w, queued);
 	w->packets = tp_clamp(w->packets, TP_CWND_MIN, w->clamp);
 	w->ssthresh = tp_min(w->ssthresh, w->packets);
 }

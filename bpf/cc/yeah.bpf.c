@@ -10,8 +10,10 @@
  *
  * Source     Baiocchi, Castellani, Vacirca, "YeAH-TCP: Yet Another Highspeed TCP",
  *            PFLDnet 2007: section 2.
- * Constants  Qmax 80, phi 8, an eighth at least upon loss, 16 slow rounds for a
- *            rival, 50 fast ones for none: the paper's authors'.
+ * Constants  the paper's: Qmax 80, phi 8, Scalable TCP's hundredth.  Those that it
+ *            leaves open as its authors deployed them: the whole queue is taken
+ *            out, but never more than half of the window; a loss takes an eighth
+ *            at least; 16 slow rounds tell of a rival, 50 fast ones of none.
  * Limits     a base RTT measured over a standing queue is too long.
  */
 #include "../lib/cc.h"

@@ -1,27 +1,42 @@
-//! Compiles the sockops program that plays the part of somebody else's.
+//! Compiles the sockops program that plays the part of somebody else's, and the template that
+//! docs/own-algorithm.md shows.
 #![allow(clippy::expect_used, reason = "a build script reports by panicking")]
 
-use std::{env, path::PathBuf};
+use std::{
+    env,
+    path::{Path, PathBuf},
+};
 
 use libbpf_cargo::SkeletonBuilder;
 
 fn main() {
     let dir = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"));
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
-    let source = dir.join("bpf/neighbour.bpf.c");
-    println!("cargo:rerun-if-changed={}", source.display());
-    // <asm/types.h> is in the compiler's multiarch folder, which -target bpf does not look into.
-    let arch = env::var("CARGO_CFG_TARGET_ARCH").expect("cargo sets it");
-    SkeletonBuilder::new()
-        .source(source)
-        .clang_args([
-            "-Wall",
-            "-Werror",
-            "-I",
-            &format!("/usr/include/{arch}-linux-gnu"),
-        ])
+    compiler(&dir.join("bpf/neighbour.bpf.c"))
         .build_and_generate(out.join("neighbour.skel.rs"))
         .expect(
             "clang compiles bpf/neighbour.bpf.c (apt-get install clang libelf-dev linux-libc-dev)",
         );
+    println!("cargo:rerun-if-changed=../../bpf/lib");
+    compiler(&dir.join("../../docs/template.bpf.c"))
+        .obj(out.join("template.bpf.o"))
+        .build()
+        .expect("clang compiles docs/template.bpf.c");
+}
+
+fn compiler(source: &Path) -> SkeletonBuilder {
+    println!("cargo:rerun-if-changed={}", source.display());
+    // <asm/types.h> is in the compiler's multiarch folder, which -target bpf does not look into.
+    let arch = env::var("CARGO_CFG_TARGET_ARCH").expect("cargo sets it");
+    let mut builder = SkeletonBuilder::new();
+    builder.source(source).clang_args([
+        "-Wall",
+        "-Werror",
+        "-mcpu=v3",
+        "-I",
+        "../../bpf/lib",
+        "-I",
+        &format!("/usr/include/{arch}-linux-gnu"),
+    ]);
+    builder
 }

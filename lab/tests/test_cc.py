@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 
 from tcplab.cc.compare import cells_of, multipath_cells
-from tcplab.cc.table import pairs, row
+from tcplab.cc.table import costs, pairs, row
 
 
 def flow(goodput: float, cwnd: float, rtt: float) -> dict[str, float]:
     return {"goodput_mbit": goodput, "mean_cwnd": cwnd, "mean_rtt_ms": rtt}
 
 
-def run(algorithm: str, condition: str, result: dict[str, float]) -> str:
-    return json.dumps({"cell": {"algorithm": algorithm, "name": condition}, "flows": [result]})
+def run(algorithm: str, condition: str, result: dict[str, float], ack_ns: float = 0) -> str:
+    cell = {"algorithm": algorithm, "name": condition}
+    return json.dumps({"cell": cell, "ack_ns": ack_ns, "flows": [result]})
 
 
 def test_each_condition_is_run_with_the_kernels_and_then_with_ours() -> None:
@@ -21,9 +22,9 @@ def test_each_condition_is_run_with_the_kernels_and_then_with_ours() -> None:
     assert [(c["name"], c["algorithm"]) for c in chosen] == [
         ("clean", "highspeed"),
         ("clean", "tp_hstcp"),
+        ("clean", "tp_lola"),
         ("loss", "highspeed"),
         ("loss", "tp_hstcp"),
-        ("clean", "tp_lola"),
         ("loss", "tp_lola"),
     ]
 
@@ -44,6 +45,16 @@ def test_the_last_run_counts_and_what_is_outside_its_bound_is_marked() -> None:
         "| hstcp | clean | 10.00 → 10.20 (+2.0 %) | 100.00 → 106.00 (+6.0 % *) "
         "| 50.00 → 47.60 (-4.8 %) |"
     )
+
+
+def test_what_an_acknowledgement_costs_is_told_of_pairs() -> None:
+    lines = [
+        run("highspeed", "clean", flow(1, 1, 1), 2000.4),
+        run("tp_hstcp", "clean", flow(1, 1, 1), 2200.4),
+        run("tp_hstcp", "loss", flow(1, 1, 1), 9999),
+        run("tp_lola", "clean", flow(1, 1, 1), 2300),
+    ]
+    assert costs(lines).splitlines()[2:] == ["| hstcp | 2000 | 2200 | 200 |"]
 
 
 def test_a_shared_bottleneck_has_a_single_tcp_beside() -> None:

@@ -124,3 +124,12 @@ def test_script_is_shell_for_every_tuner(tmp_path: Path) -> None:
         text = script.files(one, 1, programs)[script.SCRIPT]
         answer = subprocess.run(["sh", "-n"], input=text, text=True, capture_output=True)
         assert (answer.returncode, answer.stderr) == (0, "")
+
+
+def test_an_object_beside_the_binary_is_loaded_instead_of_the_binarys_own(tmp_path: Path) -> None:
+    programs = script.Programs(Path("/bin/flowgen"), tmp_path / "tcpilot", tmp_path)
+    mine = tmp_path / "mine.bpf.o"
+    mine.touch()
+    flows = (Flow(name="a", cc="tp_mine"), Flow(name="b", cc="tp_lola"))
+    text = script.text(cell(LINK, *flows), programs)
+    assert f"cc load --foreground lola {mine} >" in text

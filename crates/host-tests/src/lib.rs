@@ -31,7 +31,7 @@ pub use daemon::{Daemon, Ended, arm, keys};
 pub use lab::{FAR, Lab, NEAR, PORT, Running};
 pub use net::{Netns, Pair, Shape, Sink};
 pub use process::{CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON, Capabilities, Child, Place, sh};
-pub use programs::{Neighbour, attached};
+pub use programs::{Neighbour, TEMPLATE, attached};
 
 /// Longest wait for anything. Emulated machines are slow, and a socket whose peer's FIN met it locked
 /// stays in FIN_WAIT2 for tcp_fin_timeout, 60 s, before it closes.

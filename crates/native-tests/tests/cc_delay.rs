@@ -40,15 +40,36 @@ fn lola_balances_by_time_and_reduces_by_its_queue() {
     };
     assert_eq!(
         unsafe { (lola_delay_us(&l), lola_queued(&l, 90)) },
-        (20_000, 30)
+        (20_000, 30 * u64::from(LOLA_PACKET))
     );
     let mut w = window(90);
     unsafe { lola_decongest(&mut l, &mut w, 1) };
     assert_eq!(
         (w.packets, u32::from(l.phase)),
-        (58, LOLA_CUBIC),
-        "60 * 0.973"
+        (57, LOLA_CUBIC),
+        "60 * 973 / 1024"
     );
+}
+
+/// At 43 ms over 40, a window of 10 has less than a packet in the queue, one of 30 has two.
+#[test]
+fn lola_raises_the_flow_with_the_smaller_queue_first() {
+    let after = |cwnd: u32| {
+        let mut l = tp_lola {
+            base_us: 40_000,
+            now_us: 43_000,
+            phase: LOLA_FAIR as u8,
+            ..Default::default()
+        };
+        let mut w = window(cwnd);
+        let a = tp_ack {
+            now_us: 500_000, // X(500 ms) is two packets
+            ..round_end()
+        };
+        unsafe { lola_grow(&mut l, &mut w, &a) };
+        w.packets
+    };
+    assert_eq!((after(10), after(30)), (11, 30));
 }
 
 #[test]
@@ -63,10 +84,10 @@ fn lola_holds_only_above_its_target() {
         now_us: 35_000,
         ..round_end()
     };
-    l.now_us = 59_000;
+    l.now_us = 45_000;
     unsafe { lola_grow(&mut l, &mut w, &a) };
     assert_eq!(u32::from(l.phase), LOLA_FAIR);
-    l.now_us = 60_001;
+    l.now_us = 45_001;
     unsafe { lola_grow(&mut l, &mut w, &a) };
     assert_eq!(u32::from(l.phase), LOLA_HOLD);
     let later = tp_ack {
@@ -156,6 +177,29 @@ fn wvegas_shares_ten_packets_by_rate() {
     (c.sub[0].extra, c.sub[1].extra) = (25, 75);
     let alpha = |at: usize| unsafe { wvegas_alpha(&c, &c.sub[at]) };
     assert_eq!((alpha(0), alpha(1)), (2, 7));
+}
+
+#[test]
+fn wvegas_drains_a_queue_only_beyond_twice_its_share() {
+    let mut v = tp_wvegas {
+        rtt: tp_rtt {
+            base_us: 10_000,
+            min_us: 12_000,
+            ..Default::default()
+        },
+        alpha: 5,
+        queue_us: 500,
+        ..Default::default()
+    };
+    let mut w = window(20);
+    unsafe { wvegas_drain(&mut v, &mut w, 10) };
+    assert_eq!(
+        (w.packets, v.queue_us),
+        (20, 500),
+        "four times the shortest, but about its own"
+    );
+    unsafe { wvegas_drain(&mut v, &mut w, 11) };
+    assert_eq!((w.packets, v.queue_us), (8, 0), "half of 20 * 10 / 12");
 }
 
 #[test]

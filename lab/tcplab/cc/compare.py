@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import platform
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -13,19 +14,19 @@ from typing import Any
 
 from tcplab.algorithms import PREFIX, is_own, without_prefix
 from tcplab.cc import cells
-from tcplab.cc.table import table
+from tcplab.cc.table import costs, table
 from tcplab.vm import Machine, run
 
 _HERE = Path(__file__).parent
-_MODULES = ("sch_netem", "sch_tbf", "sch_fq", "sch_red", "cls_bpf")
+_MODULES = ("sch_netem", "sch_tbf", "sch_fq", "sch_red", "sch_codel", "cls_bpf")
 
 
 def cells_of(algorithms: Sequence[str], conditions: Sequence[str]) -> list[dict[str, Any]]:
-    """Each condition with the kernel's algorithm, then with ours."""
-    chosen = [c for c in cells.CONDITIONS + cells.MORE if c.name in conditions]
+    """Each condition with each of the kernel's algorithms, followed by ours."""
+    chosen = [c for c in cells.ALL if c.name in conditions]
     out = []
-    for algorithm in algorithms:
-        for condition in chosen:
+    for condition in chosen:
+        for algorithm in algorithms:
             names = [f"{PREFIX}{algorithm}"]
             if algorithm in cells.COMPARED:
                 names.insert(0, cells.kernel_name(algorithm))
@@ -36,14 +37,26 @@ def cells_of(algorithms: Sequence[str], conditions: Sequence[str]) -> list[dict[
     return out
 
 
-def compile_loss(out: Path) -> Path:
-    made = out / "loss.bpf.o"
-    arch = subprocess.run(["uname", "-m"], capture_output=True, text=True).stdout.strip()
-    include = f"/usr/include/{arch}-linux-gnu"
-    source = _HERE / "loss.bpf.c"
-    subprocess.run(
-        f"clang -g -O2 -target bpf -I {include} -c {source} -o {made}".split(), check=True
-    )
+def shorten(chosen: list[dict[str, Any]], seconds: float | None) -> None:
+    for cell in chosen:
+        cell["seconds"] = seconds or cell["seconds"]
+
+
+def compile_bpf(name: str, made: Path, *options: str) -> str:
+    """Compiles bpf source `name` of this folder to `made`; returns its whole path."""
+    include = f"/usr/include/{platform.machine()}-linux-gnu"
+    command = ["clang", "-g", "-O2", "-target", "bpf", "-I", include, *options]
+    subprocess.run([*command, "-c", str(_HERE / name), "-o", str(made)], check=True)
+    return str(made.resolve())
+
+
+def compile_losses(chosen: list[dict[str, Any]], out: Path) -> dict[str, str]:
+    """An object for each rate and seed, by "rate-seed"."""
+    made = {}
+    for rate, seed in {(c["loss_per_mille"], c["seed"]) for c in chosen if c["loss_per_mille"]}:
+        options = (f"-DPER_MILLE={rate}", f"-DSEED={seed}")
+        file = out / f"loss-{rate}-{seed}.bpf.o"
+        made[f"{rate}-{seed}"] = compile_bpf("loss.bpf.c", file, *options)
     return made
 
 
@@ -70,7 +83,8 @@ def compare(
         "modules": modules,
         "cells": chosen,
         "tcpilot": str(tcpilot.resolve()),
-        "loss": str(compile_loss(out).resolve()),
+        "loss": compile_losses(chosen, out),
+        "ack_cost": compile_bpf("ack_cost.bpf.c", out / "ack_cost.bpf.o"),
     }
     spec_file = out / f"spec-{kernel}.json"
     spec_file.write_text(json.dumps(spec))
@@ -78,9 +92,9 @@ def compare(
         kernel,
         virtual_time=True,
         modules=_MODULES,
-        sysctls={"kernel.bpf_stats_enabled": "1"},
+        env={"PYTHONPATH": str(_HERE.parents[1])},
     )
-    command = ["python3", str(_HERE / "guest.py"), str(spec_file.resolve())]
+    command = ["python3", "-m", "tcplab.cc.guest", str(spec_file.resolve())]
     with (out / f"compare-{kernel}.jsonl").open("ab") as file:
         return run(machine, command, stdout=file, stderr=sys.stderr.buffer).status
 
@@ -93,7 +107,7 @@ def multipath_cells(algorithms: Sequence[str], wanted: Sequence[str]) -> list[di
         {"name": "disjoint", "links": [link, link]},
         {"name": "unequal", "links": [link | {"rate_mbit": 1}, link]},
         {"name": "delays", "links": [link | {"delay_ms": 140}, link]},
-        {"name": "shared", "links": [link], "against": "reno", "seconds": 20},
+        {"name": "shared", "links": [link], "against": "reno", "seconds": 40},
     ]
     names = [f"{PREFIX}{name}" for name in algorithms] + ["reno"]
     chosen = [c for c in conditions if not wanted or c["name"] in wanted]
@@ -129,6 +143,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--kernel", default="7.2")
     parser.add_argument("--algorithms", default=",".join(cells.COMPARED))
     parser.add_argument("--conditions", default="", help="comma-separated [default: all]")
+    parser.add_argument("--seconds", type=float, help="instead of each condition's own")
     parser.add_argument("--tcpilot", type=Path, default=Path("target/release/tcpilot"))
     parser.add_argument("--out", type=Path, default=Path("lab/results/cc"))
     parser.add_argument("--objects", type=Path, help="compiled algorithms to prefer")
@@ -136,12 +151,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--table", action="store_true", help="print what --out has, run nothing")
     args = parser.parse_args(arguments)
     if args.table:
-        print(table(args.out / f"compare-{args.kernel}.jsonl"), end="")
+        made = args.out / f"compare-{args.kernel}.jsonl"
+        print(table(made), costs(made.read_text().splitlines()), sep="\n", end="")
         return 0
     if args.multipath:
         wanted = list(filter(None, args.conditions.split(",")))
         chosen = multipath_cells(args.algorithms.split(","), wanted)
+        shorten(chosen, args.seconds)
         return multipath(args.kernel, chosen, args.tcpilot, args.out, args.objects)
     conditions = args.conditions or ",".join(c.name for c in cells.CONDITIONS)
     chosen = cells_of(args.algorithms.split(","), conditions.split(","))
+    shorten(chosen, args.seconds)
     return compare(args.kernel, chosen, args.tcpilot, args.out, args.objects)

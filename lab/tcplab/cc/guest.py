@@ -1,11 +1,12 @@
 """Runs inside the machine: one path, the cells one after another, a JSON line for each.
 
-Standard library only.  Everything that could be read from disk is read before the first flow:
-in virtual time a read takes an arbitrary time.
+Standard library only, and libbpf.  Everything that could be read from disk is read before the
+first flow: in virtual time a read takes an arbitrary time.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
 import os
@@ -16,15 +17,19 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
+
+from tcplab.cc.cost import AckCost
 
 SAMPLE_S = 0.02
 PORT = 5201
 RIGHT = "10.200.2.2"
 # Offsets in struct tcp_info, linux/tcp.h.
 UNACKED, RTT, CWND, RETRANSMITTED = 24, 68, 80, 100
+BYTES_ACKED, SEGMENTS_OUT = 120, 156
 CLONE_NEWNET = 0x40000000
 CHUNK = bytes(1 << 16)
+READ_BYTES = 16384  # received before the reader wakes: it sees to nothing but its own cost
 
 
 def sh(line: str) -> None:
@@ -62,7 +67,7 @@ def build() -> None:
     sh("ip -n right route add default via 10.200.2.1")
 
 
-def shape(cell: dict[str, Any], loss: str) -> None:
+def shape(cell: dict[str, Any], loss: dict[str, str]) -> None:
     for name, dev in (("left", "l0"), ("router", "m2"), ("right", "r0")):
         subprocess.run(f"tc -n {name} qdisc del dev {dev} root".split(), capture_output=True)
     clsact = ["tc", "-n", "router", "qdisc", "del", "dev", "m1", "clsact"]
@@ -77,11 +82,18 @@ def shape(cell: dict[str, Any], loss: str) -> None:
             f"min {mark} max {mark + 1514} avpkt 1514 burst {cell['mark_packets'] + 1} "
             f"probability 1 bandwidth {rate}mbit ecn"
         )
+    elif cell["mark_ms"]:
+        # CoDel itself is kept from acting: only its threshold marks.
+        sh(
+            "tc -n router qdisc add dev m2 parent 1:1 codel limit 1000 target 10s interval 20s "
+            f"ecn ce_threshold {cell['mark_ms']}ms"
+        )
     else:
         sh(f"tc -n router qdisc add dev m2 parent 1:1 bfifo limit {packets * 1514}")
-    if cell["loss"]:
+    if cell["loss_per_mille"]:
+        made = loss[f"{cell['loss_per_mille']}-{cell['seed']}"]
         sh("tc -n router qdisc add dev m1 clsact")
-        sh(f"tc -n router filter add dev m1 ingress bpf da obj {loss} sec tc")
+        sh(f"tc -n router filter add dev m1 ingress bpf da obj {made} sec tc")
     if cell["fq"]:
         sh("tc -n left qdisc add dev l0 root fq")
     for name in ("left", "right"):
@@ -95,119 +107,120 @@ def enter(name: str) -> None:
     os.close(handle)
 
 
-def open_flow(listener: socket.socket, algorithm: str) -> tuple[socket.socket, socket.socket]:
+def open_flow(listener: socket.socket, algorithm: str) -> tuple[socket.socket, int]:
+    """The sender, and the process that reads what arrives."""
     sender = socket.socket()
     sender.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, algorithm.encode())
     sender.connect((RIGHT, PORT))
     receiver, _ = listener.accept()
+    receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, READ_BYTES)
     used = sender.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(b"\0").decode()
     if used != algorithm:
         sys.exit(f"asked for {algorithm}, got {used}")
     sender.setblocking(False)
-    receiver.setblocking(False)
-    return sender, receiver
+    reader = os.fork()
+    if not reader:
+        discard(receiver.fileno())
+    receiver.close()
+    return sender, reader
+
+
+def discard(receiver: int) -> NoReturn:
+    """Reads to the end, in a loop that costs the machine as little as it can."""
+    os.dup2(receiver, 3)
+    os.closerange(4, 1024)  # the senders' ends must be nowhere but in the parent
+    source, buffer = socket.socket(fileno=3), bytearray(1 << 20)
+    with contextlib.suppress(OSError):
+        while source.recv_into(buffer, 0, socket.MSG_TRUNC):
+            pass
+    os._exit(0)
 
 
 def u32(info: bytes, at: int) -> int:
     return int(struct.unpack_from("=I", info, at)[0])
 
 
+def u64(info: bytes, at: int) -> int:
+    return int(struct.unpack_from("=Q", info, at)[0])
+
+
 class Flow:
     def __init__(self, listener: socket.socket, algorithm: str) -> None:
-        self.sender, self.receiver = open_flow(listener, algorithm)
+        self.sender, self.reader = open_flow(listener, algorithm)
         self.algorithm = algorithm
-        self.received = 0
         self.series: list[tuple[int, int]] = []  # cwnd in packets, srtt in us
-        self.bytes_each_second: list[int] = []
+        self.acked: list[int] = []  # bytes, at each sample
 
-    def sample(self) -> None:
+    def sample(self) -> bytes:
         info = self.sender.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
         self.series.append((u32(info, CWND), u32(info, RTT)))
+        self.acked.append(u64(info, BYTES_ACKED))
+        return info
 
     def report(self, seconds: float) -> dict[str, Any]:
-        info = self.sender.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
+        info = self.sample()
         cwnds = [cwnd for cwnd, _ in self.series]
         rtts = sorted(rtt for _, rtt in self.series)
         return {
             "algorithm": self.algorithm,
-            "goodput_mbit": self.received * 8 / seconds / 1e6,
+            "goodput_mbit": self.acked[-1] * 8 / seconds / 1e6,
             "mean_cwnd": sum(cwnds) / len(cwnds),
             "mean_rtt_ms": sum(rtts) / len(rtts) / 1e3,
             "median_rtt_ms": rtts[len(rtts) // 2] / 1e3,
+            "p95_rtt_ms": rtts[len(rtts) * 95 // 100] / 1e3,
             "retransmitted": u32(info, RETRANSMITTED),
-            "bytes_each_second": self.bytes_each_second,
+            "sent": u32(info, SEGMENTS_OUT),
+            "bytes_each_second": self.acked[round(1 / SAMPLE_S) :: round(1 / SAMPLE_S)],
             "cwnd_each_200ms": cwnds[::10],
+            "rtt_us_each_200ms": [rtt for _, rtt in self.series[::10]],
         }
+
+    def end(self) -> None:
+        self.sender.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.sender.close()
+        os.waitpid(self.reader, 0)
 
 
 def serve(flows: list[Flow], seconds: float) -> None:
-    """Keeps every sender's buffer full and every receiver's empty, and takes samples."""
+    """Keeps every sender's buffer full, and takes samples."""
     selector = selectors.DefaultSelector()
     for flow in flows:
         selector.register(flow.sender, selectors.EVENT_WRITE, flow)
-        selector.register(flow.receiver, selectors.EVENT_READ, flow)
     start = time.monotonic()
-    next_sample, next_second = start + SAMPLE_S, start + 1
+    next_sample = start + SAMPLE_S
     while (now := time.monotonic()) < start + seconds:
         if now >= next_sample:
             for flow in flows:
                 flow.sample()
             next_sample += SAMPLE_S
-        if now >= next_second:
-            for flow in flows:
-                flow.bytes_each_second.append(flow.received)
-            next_second += 1
-        for key, events in selector.select(max(0.0, next_sample - time.monotonic())):
-            flow = key.data
-            try:
-                if events & selectors.EVENT_READ:
-                    flow.received += len(flow.receiver.recv(1 << 18))
-                else:
-                    flow.sender.send(CHUNK)
-            except BlockingIOError:
-                pass
+        for key, _ in selector.select(max(0.0, next_sample - time.monotonic())):
+            with contextlib.suppress(BlockingIOError):
+                key.data.sender.send(CHUNK)
     selector.close()
 
 
-def run(cell: dict[str, Any], listener: socket.socket) -> dict[str, Any]:
+def run(cell: dict[str, Any], listener: socket.socket, cost: AckCost) -> dict[str, Any]:
     if cell["ecn"]:
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, cell["algorithm"].encode())
     names = [cell["algorithm"]]
     if cell["against"]:
-        names.append(names[0] if cell["against"] == "same" else cell["against"])
-    busy = busy_s()
-    flows = [Flow(listener, name) for name in names]
+        names += [names[0] if cell["against"] == "same" else cell["against"]] * cell["rivals"]
+    calls, ns = cost.of(names[0])
+    flows = []
+    for name in names:
+        flows.append(Flow(listener, name))
+        time.sleep(cell["apart_ms"] / 1e3)
     serve(flows, cell["seconds"])
+    all_calls, all_ns = cost.of(names[0])
     report = {
         "cell": cell,
-        "busy_s": busy_s() - busy,
+        "acks": all_calls - calls,
+        "ack_ns": (all_ns - ns) / max(1, all_calls - calls),
         "flows": [flow.report(cell["seconds"]) for flow in flows],
-        "programs": programs(cell["algorithm"]),
     }
     for flow in flows:
-        flow.sender.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        flow.sender.close()
-        flow.receiver.close()
+        flow.end()
     return report
-
-
-def busy_s() -> float:
-    """Time that the one CPU was not idle since boot."""
-    up, idle = Path("/proc/uptime").read_text().split()
-    return float(up) - float(idle)
-
-
-def programs(algorithm: str) -> list[dict[str, Any]]:
-    """Calls and instructions of the struct_ops programs so far (kernel.bpf_stats_enabled)."""
-    if not algorithm.startswith("tp_"):
-        return []
-    done = subprocess.run(["bpftool", "-j", "prog", "show"], capture_output=True, text=True)
-    listed = json.loads(done.stdout or "[]")
-    return [
-        {"name": p["name"], "calls": p["run_cnt"], "instructions": p["run_time_ns"]}
-        for p in listed
-        if p.get("type") == "struct_ops" and p.get("run_cnt")
-    ]
 
 
 def main() -> None:
@@ -219,13 +232,14 @@ def main() -> None:
     build()
     enter("right")
     listener = socket.create_server(("0.0.0.0", PORT))
+    cost = AckCost(spec["ack_cost"])
     enter("left")
     warm = socket.create_connection((RIGHT, PORT))
     listener.accept()[0].close()
     warm.close()
     for cell in spec["cells"]:
         shape(cell, spec["loss"])
-        print(json.dumps(run(cell, listener)), flush=True)
+        print(json.dumps(run(cell, listener, cost)), flush=True)
 
 
 if __name__ == "__main__":

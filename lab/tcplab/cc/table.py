@@ -17,16 +17,22 @@ _OWN = {theirs: ours for ours, theirs in cells.KERNEL_NAME.items()}
 Pair = dict[bool, dict[str, Any]]
 
 
-def pairs(lines: Iterable[str]) -> dict[tuple[str, str], Pair]:
-    """By (algorithm, condition): the first flow of the kernel's (False) and of ours, last run."""
+def runs(lines: Iterable[str]) -> dict[tuple[str, str], Pair]:
+    """By (algorithm, condition): the kernel's run (False) and ours, the last ones of each."""
     out: dict[tuple[str, str], Pair] = {}
     for line in lines:
         run = json.loads(line)
         name = run["cell"]["algorithm"]
         bare = without_prefix(name)
         key = (_OWN.get(bare, bare), run["cell"]["name"])
-        out.setdefault(key, {})[is_own(name)] = run["flows"][0]
+        out.setdefault(key, {})[is_own(name)] = run
     return out
+
+
+def pairs(lines: Iterable[str]) -> dict[tuple[str, str], Pair]:
+    """As runs(), of each the flow that is compared."""
+    found = runs(lines)
+    return {key: {own: run["flows"][0] for own, run in pair.items()} for key, pair in found.items()}
 
 
 def percent(theirs: float, ours: float) -> float:
@@ -42,6 +48,16 @@ def row(key: tuple[str, str], pair: Pair) -> str:
         mark = "" if abs(difference) <= bound else " *"
         columns.append(f"{theirs:.2f} → {ours:.2f} ({difference:+.1f} %{mark})")
     return "| " + " | ".join(columns) + " |"
+
+
+def costs(lines: Iterable[str], condition: str = "clean") -> str:
+    """Instructions (virtual nanoseconds) that the kernel spends on an acknowledgement."""
+    out = "| algorithm | the kernel's | ours | more |\n|---|---|---|---|\n"
+    for (algorithm, name), pair in sorted(runs(lines).items()):
+        if name == condition and len(pair) == 2:
+            theirs, ours = pair[False]["ack_ns"], pair[True]["ack_ns"]
+            out += f"| {algorithm} | {theirs:.0f} | {ours:.0f} | {ours - theirs:.0f} |\n"
+    return out
 
 
 def table(file: Path) -> str:

@@ -67,7 +67,7 @@ def text(cell: Cell, programs: Programs) -> str:
         f"flowgen={shlex.quote(str(programs.flowgen))}",
         f"tcpilot={shlex.quote(str(programs.tcpilot))}",
         *_network(cell),
-        *_own_algorithms(cell),
+        *_own_algorithms(cell, programs.tcpilot.parent),
         *_reflector(),
         *_calibrate(cell),
         *_queues_anew(cell),
@@ -108,14 +108,19 @@ def _tc_lines(cell: Cell) -> list[str]:
     return [f"batch tc-{name} tc -n {name} -batch tc-{name}" for name in used]
 
 
-def _own_algorithms(cell: Cell) -> list[str]:
-    """Registers tcpilot's own for as long as the script runs."""
+def _own_algorithms(cell: Cell, binaries: Path) -> list[str]:
+    """Registers tcpilot's own, and a researcher's, for as long as the script runs.
+
+    <name>.bpf.o beside the binary goes before what the binary brings.
+    """
     names = need.ours(cell)
+    objects = {name: binaries / f"{name}.bpf.o" for name in names}
+    wanted = [str(objects[name]) if objects[name].exists() else name for name in names]
     if not names:
         return []
     lines = [
         'step algorithms "tcpilot cc load"',
-        f'"$tcpilot" cc load --foreground {shlex.join(names)} >cc.out 2>cc.err &',
+        f'"$tcpilot" cc load --foreground {shlex.join(wanted)} >cc.out 2>cc.err &',
     ]
     available = "/proc/sys/net/ipv4/tcp_available_congestion_control"
     return [*lines, *(f"await {available} {PREFIX}{name} cc.err" for name in names)]

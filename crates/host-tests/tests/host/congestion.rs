@@ -11,7 +11,7 @@ use std::{
 };
 
 use serde_json::Value;
-use tcpilot_host_tests::{Actor, Child, FAR, Lab, PORT, Place, Sink, sh, until};
+use tcpilot_host_tests::{Actor, Child, FAR, Lab, PORT, Place, Sink, TEMPLATE, sh, until};
 use tempfile::TempDir;
 
 const OURS: [&str; 20] = [
@@ -116,6 +116,27 @@ fn every_algorithm_loads_carries_data_over_a_link_and_unloads() {
         pins.cc(&format!("unload {name}"));
         assert!(!is_registered(name), "{name}");
     }
+}
+
+/// docs/own-algorithm.md, steps 3 and 4.
+#[test]
+fn an_object_of_ones_own_loads_carries_data_is_replaced_and_unloads() {
+    let pins = Pins::new();
+    let lab = Lab::new();
+    let object = pins.0.path().with_extension("mine.bpf.o");
+    fs::write(&object, TEMPLATE).unwrap();
+    let said = pins.cc(&format!("load {}", object.display()));
+    assert!(said.contains("carried data over loopback"), "{said}");
+    assert_eq!(pins.listed("tp_mine")["state"], "pinned");
+    pins.cc(&format!("load {} --update", object.display()));
+    fs::remove_file(&object).unwrap();
+    let reports = lab.run(&format!(
+        "bulk --to {FAR}:{PORT} --bytes 1000000 --cc tp_mine"
+    ));
+    assert_eq!(reports[0]["cc_end"], "tp_mine", "{reports:?}");
+    assert_eq!(reports[0]["bytes"], 1_000_000);
+    pins.cc("unload tp_mine");
+    assert!(!is_registered("tp_mine"));
 }
 
 #[test]
