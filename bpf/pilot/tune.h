@@ -12,6 +12,7 @@
 #ifndef TCPILOT_PILOT_TUNE_H
 #define TCPILOT_PILOT_TUNE_H
 
+#define GROUP_MOST 1024
 #define NO_PACING (~0U)
 #define NO_CLAMP 0x7fffffff
 
@@ -382,11 +383,23 @@ __noinline int tune_round_trip(struct bpf_sock_ops *ctx)
 	return 0;
 }
 
+static __always_inline void halve(struct tp_group *g)
+{
+	g->connections >>= 1;
+	g->late >>= 1;
+	g->sent_packets >>= 1;
+	g->lost_packets >>= 1;
+}
+
 static __always_inline void count_group(struct tp_tuned *t, const struct bpf_tcp_sock *ts, int late,
 					__u32 tune, int held)
 {
 	struct tp_group *g = held ? &t->without[tune] : &t->with[tune];
 
+	if (g->connections >= GROUP_MOST) { /* the past counts half */
+		halve(&t->with[tune]);
+		halve(&t->without[tune]);
+	}
 	g->connections++;
 	g->late += late;
 	g->sent_packets += ts->data_segs_out;
@@ -510,7 +523,7 @@ int put_order(struct tp_order *from)
 
 	if (!t || t->born_ns != from->born_ns)
 		return 1;
-	if (from->off != t->off) { /* judged anew from here on */
+	if (from->off != t->off || from->brake != t->brake) { /* judged anew from here on */
 		__builtin_memset(t->with, 0, sizeof(t->with));
 		__builtin_memset(t->without, 0, sizeof(t->without));
 	}
