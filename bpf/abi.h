@@ -64,12 +64,12 @@ enum tp_trouble {
 
 /* What is tuned beside the congestion control; bit numbers. */
 enum tp_tune {
-	TP_TUNE_IW = 0,		 /* initial window from the path's saved window */
-	TP_TUNE_RTO = 1,	 /* SYN and minimum RTO from the path's RTT */
-	TP_TUNE_RWND = 2,	 /* initial receive window from the path's BDP */
-	TP_TUNE_QUICK_ACK = 3,	 /* a bound on delayed acknowledgements */
-	TP_TUNE_RATE_LIMIT = 4,	 /* pace at the rate of a policer */
-	TP_TUNE_THIN = 5,	 /* linear timeouts after a retransmission */
+	TP_TUNE_IW = 0,		  /* initial window from the path's saved window */
+	TP_TUNE_RTO = 1,	  /* SYN and minimum RTO from the path's RTT */
+	TP_TUNE_RWND = 2,	  /* initial receive window from the path's BDP */
+	TP_TUNE_QUICK_ACK = 3,	  /* a bound on delayed acknowledgements */
+	TP_TUNE_RATE_LIMIT = 4,	  /* pace at the rate of a policer */
+	TP_TUNE_THIN = 5,	  /* linear timeouts after a retransmission */
 	TP_TUNE_ACK_PRIORITY = 6, /* pure acknowledgements first at the egress */
 	TP_TUNE_COUNT = 7,
 };

@@ -12,15 +12,14 @@
 
 #include "learn.h"
 
-#define TP_RTO_MIN_US 200000   /* the kernel's least RTO, which BPF may only lower */
-#define TP_SYN_RTO_US 1000000  /* the kernel's, RFC 6298 */
-#define TP_RWND_LEAST 4	       /* packets, the slides' bound */
+#define TP_RTO_MIN_US 200000  /* the kernel's least RTO, which BPF may only lower */
+#define TP_SYN_RTO_US 1000000 /* the kernel's, RFC 6298 */
+#define TP_RWND_LEAST 4	      /* packets, the slides' bound */
 #define TP_BRAKE_MOST 7
 #define TP_BRAKE_RELEASE_NS 10000000000ULL /* one step is forgotten in so long */
-#define TP_BRAKE_CLEAN 8	/* windows without loss that take one step back */
+#define TP_BRAKE_CLEAN 8		   /* windows without loss that take one step back */
+/* Of fewer windows than this the initial one is a sizeable part of the rate. */
 #define TP_CREDIT_WINDOWS 16
-
-/* Above: an initial window made the rate, not the congestion control. */
 
 struct tp_iw {
 	__u32 saved_packets; /* 0: nothing is saved */
@@ -212,8 +211,7 @@ TP_INLINE __u32 tp_infer_net(const struct tp_net_measures *m)
 		return TP_NET_WIFI | TP_NET_WHY_INTERFACE << 8;
 	if (m->min_rtt_us <= 2000 && m->rttvar_us <= 2000)
 		return TP_NET_DATA_CENTER | TP_NET_WHY_RTT << 8;
-	if (m->min_rtt_us >= 15000 && 3 * (__u64)m->rttvar_us > m->min_rtt_us &&
-	    m->rate < 25000000)
+	if (m->min_rtt_us >= 15000 && 3 * (__u64)m->rttvar_us > m->min_rtt_us && m->rate < 25000000)
 		return TP_NET_CELLULAR | TP_NET_WHY_JITTER << 8;
 	if (m->min_rtt_us >= 20000 && bdp >= 1000000)
 		return TP_NET_LONG_FAT | TP_NET_WHY_BDP << 8;

@@ -59,9 +59,9 @@ static __always_inline __u8 uncharged(struct tp_path *path, __u8 arm)
 	return TP_NO_ARM;
 }
 
-static __always_inline void learn(struct bpf_sock_ops *ctx, const struct tcp_sock *tp, struct bpf_sock *sk,
-				  const struct tp_conn *conn, struct tp_path *path,
-				  struct tp_tuned *t, __u32 policy)
+static __always_inline void learn(struct bpf_sock_ops *ctx, const struct tcp_sock *tp,
+				  struct bpf_sock *sk, const struct tp_conn *conn,
+				  struct tp_path *path, struct tp_tuned *t, __u32 policy)
 {
 	struct bpf_tcp_sock *ts = bpf_tcp_sock(sk);
 	int failed = tp_timed_out(tp);
@@ -148,7 +148,8 @@ static __always_inline void keep_rate(const struct tcp_sock *tp, struct bpf_sock
 }
 
 /* to: the state that the connection goes to, CLOSE or one that sends a FIN. */
-static __always_inline void closed(struct bpf_sock_ops *ctx, struct bpf_sock *sk, const struct tcp_sock *tp, __u32 to)
+static __always_inline void closed(struct bpf_sock_ops *ctx, struct bpf_sock *sk,
+				   const struct tcp_sock *tp, __u32 to)
 {
 	const struct tp_policy_config *policy;
 	struct tp_conn *conn = 0;

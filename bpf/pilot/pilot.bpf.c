@@ -215,6 +215,8 @@ static __always_inline struct tp_conn kept_as_it_is(const struct tcp_sock *tp)
 }
 
 #include "tune.h"
+#include "tune_follow.h"
+#include "tune_end.h"
 
 /* Draws an arm, sets it where it is not in force already, and records that. */
 static __always_inline __u8 steer(struct bpf_sock_ops *ctx, struct bpf_sock *sk,
@@ -442,7 +444,7 @@ static __noinline int tune_event(struct bpf_sock_ops *ctx, __u32 op)
 	if (op == BPF_SOCK_OPS_RTT_CB)
 		tune_round_trip(ctx);
 	else if (op == BPF_SOCK_OPS_TIMEOUT_INIT ? cfg.tunes & 1 << TP_TUNE_RTO
-					    : cfg.tunes & 1 << TP_TUNE_RWND)
+						 : cfg.tunes & 1 << TP_TUNE_RWND)
 		tune_syn(ctx, op);
 	return 1;
 }

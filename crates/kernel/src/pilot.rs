@@ -105,7 +105,8 @@ impl Pilot {
                 .set_max_entries(buckets * TP_WAYS)
                 .map_err(Error::Load)?;
         }
-        let acks_first = u32::from(config.tunes) >> TP_TUNE_ACK_PRIORITY & 1 == 1 && config.dry_run == 0;
+        let acks_first =
+            u32::from(config.tunes) >> TP_TUNE_ACK_PRIORITY & 1 == 1 && config.dry_run == 0;
         open.progs.ack_priority.set_autoload(acks_first);
         let skel = open.load().map_err(Error::Load)?;
         let loaded_at = read_clocks(&skel.progs.read_clocks)?;
@@ -241,7 +242,11 @@ impl Pilot {
         if !self.tunes {
             return Ok(None);
         }
-        let found = self.skel.maps.tuned.lookup(&number.to_ne_bytes(), MapFlags::ANY);
+        let found = self
+            .skel
+            .maps
+            .tuned
+            .lookup(&number.to_ne_bytes(), MapFlags::ANY);
         let bytes = found.map_err(map_error("read the tunings"))?;
         let tuned = bytes.as_deref().and_then(from_bytes::<tp_tuned>);
         Ok(tuned.filter(|tuned| tuned.born_ns == path.born_ns))
@@ -258,7 +263,10 @@ impl Pilot {
             ..Default::default()
         };
         let output = self.skel.progs.put_order.test_run(input);
-        Ok(output.map_err(map_error("write the guard's order"))?.return_value == 0)
+        Ok(output
+            .map_err(map_error("write the guard's order"))?
+            .return_value
+            == 0)
     }
 
     /// Stores a path, as the state file remembers it. A program of ours does it, by the table's own

@@ -92,10 +92,18 @@ fn the_careful_rule_jumps_to_half_of_the_share() {
 #[test]
 fn the_careful_rule_does_not_jump_where_the_rtt_does_not_fit() {
     for rtt_us in [24_000, 100_000, 900_000] {
-        assert_eq!(window(&careful(), tp_iw { rtt_us, ..path() }), 10, "{rtt_us}");
+        assert_eq!(
+            window(&careful(), tp_iw { rtt_us, ..path() }),
+            10,
+            "{rtt_us}"
+        );
     }
     for rtt_us in [25_000, 50_000, 99_000] {
-        assert_eq!(window(&careful(), tp_iw { rtt_us, ..path() }), 50, "{rtt_us}");
+        assert_eq!(
+            window(&careful(), tp_iw { rtt_us, ..path() }),
+            50,
+            "{rtt_us}"
+        );
     }
 }
 
@@ -107,7 +115,16 @@ fn nothing_saved_or_no_rtt_leaves_the_kernels_window() {
             ..path()
         };
         assert_eq!(window(&tuning, none), 10);
-        assert_eq!(window(&tuning, tp_iw { rtt_us: 0, ..path() }), 10);
+        assert_eq!(
+            window(
+                &tuning,
+                tp_iw {
+                    rtt_us: 0,
+                    ..path()
+                }
+            ),
+            10
+        );
         let new = tp_iw {
             min_rtt_us: 0,
             ..path()
@@ -119,14 +136,27 @@ fn nothing_saved_or_no_rtt_leaves_the_kernels_window() {
 #[test]
 fn each_step_of_the_brake_halves_the_excess() {
     let braked = |brake| window(&slides(), tp_iw { brake, ..path() });
-    assert_eq!([braked(0), braked(1), braked(3), braked(7)], [100, 55, 21, 10]);
+    assert_eq!(
+        [braked(0), braked(1), braked(3), braked(7)],
+        [100, 55, 21, 10]
+    );
 }
 
 #[test]
 fn the_brake_is_released_with_time() {
     // SAFETY: pure functions of integers.
     let now = |brake, s: u64| unsafe { tp_brake_now(brake, 0, s * 1_000_000_000) };
-    assert_eq!([now(3, 0), now(3, 9), now(3, 10), now(3, 29), now(3, 30), now(3, 999)], [3, 3, 2, 1, 0, 0]);
+    assert_eq!(
+        [
+            now(3, 0),
+            now(3, 9),
+            now(3, 10),
+            now(3, 29),
+            now(3, 30),
+            now(3, 999)
+        ],
+        [3, 3, 2, 1, 0, 0]
+    );
 }
 
 #[test]
@@ -174,7 +204,10 @@ fn timers_follow_rtt_and_variation_and_never_go_above_the_kernels() {
 fn ticks_are_rounded_up_and_two_at_least() {
     // SAFETY: a pure function of integers.
     let ticks = |us, hz| unsafe { tp_ticks(us, hz) };
-    assert_eq!([ticks(1000, 250), ticks(10_000, 250), ticks(140_000, 1000)], [2, 3, 140]);
+    assert_eq!(
+        [ticks(1000, 250), ticks(10_000, 250), ticks(140_000, 1000)],
+        [2, 3, 140]
+    );
 }
 
 #[test]
@@ -203,10 +236,16 @@ fn holding_out_takes_its_share_of_connections_each_tuning_apart() {
         let n = 28_231.0;
         for count in held {
             let share = f64::from(count) / n;
-            assert!((share - expected).abs() < 0.2 * expected, "{shift}: {share}");
+            assert!(
+                (share - expected).abs() < 0.2 * expected,
+                "{shift}: {share}"
+            );
         }
         let share = f64::from(both) / n;
-        assert!((share - expected * expected).abs() < 0.4 * expected * expected, "{share}");
+        assert!(
+            (share - expected * expected).abs() < 0.4 * expected * expected,
+            "{share}"
+        );
     }
     assert_eq!(unsafe { tp_hold_out(1, 2, 0) }, 0);
 }
@@ -225,11 +264,26 @@ fn the_kind_of_network_comes_from_interface_rtt_jitter_and_bdp() {
         (found & 0xff, found >> 8)
     };
     assert_eq!(infer(0, 0, 0, 0), (TP_NET_UNKNOWN, TP_NET_WHY_FEW));
-    assert_eq!(infer(3000, 500, 100, 1), (TP_NET_WIFI, TP_NET_WHY_INTERFACE));
-    assert_eq!(infer(200, 50, 9000, 0), (TP_NET_DATA_CENTER, TP_NET_WHY_RTT));
-    assert_eq!(infer(40_000, 20_000, 30, 0), (TP_NET_CELLULAR, TP_NET_WHY_JITTER));
-    assert_eq!(infer(80_000, 1000, 500, 0), (TP_NET_LONG_FAT, TP_NET_WHY_BDP));
-    assert_eq!(infer(20_000, 1000, 20, 0), (TP_NET_UNKNOWN, TP_NET_WHY_NONE));
+    assert_eq!(
+        infer(3000, 500, 100, 1),
+        (TP_NET_WIFI, TP_NET_WHY_INTERFACE)
+    );
+    assert_eq!(
+        infer(200, 50, 9000, 0),
+        (TP_NET_DATA_CENTER, TP_NET_WHY_RTT)
+    );
+    assert_eq!(
+        infer(40_000, 20_000, 30, 0),
+        (TP_NET_CELLULAR, TP_NET_WHY_JITTER)
+    );
+    assert_eq!(
+        infer(80_000, 1000, 500, 0),
+        (TP_NET_LONG_FAT, TP_NET_WHY_BDP)
+    );
+    assert_eq!(
+        infer(20_000, 1000, 20, 0),
+        (TP_NET_UNKNOWN, TP_NET_WHY_NONE)
+    );
 }
 
 /// A policed transfer: so many bytes per second get through; lossy every `each_ms`.
@@ -267,7 +321,10 @@ fn two_lossy_intervals_of_one_rate_are_a_policers() {
 #[test]
 fn a_full_queue_different_rates_or_little_loss_are_not() {
     assert_eq!(transfer(&[625_000; 8], 0.1, 90_000), None);
-    assert_eq!(transfer(&[625_000, 300_000, 900_000, 400_000, 800_000], 0.1, 51_000), None);
+    assert_eq!(
+        transfer(&[625_000, 300_000, 900_000, 400_000, 800_000], 0.1, 51_000),
+        None
+    );
     assert_eq!(transfer(&[625_000; 8], 0.005, 51_000), None);
 }
 

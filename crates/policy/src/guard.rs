@@ -44,7 +44,11 @@ pub fn judge(with: &tp_group, without: &tp_group) -> Verdict {
     // Packets of a connection are lost together, so it is connections that count as independent.
     let loss = Shares::of(
         (with.lost_packets, with.sent_packets, with.connections),
-        (without.lost_packets, without.sent_packets, without.connections),
+        (
+            without.lost_packets,
+            without.sent_packets,
+            without.connections,
+        ),
     );
     if loss.with > LOSS_FACTOR * loss.without && loss.differ() {
         return Verdict::Loss {
@@ -109,7 +113,10 @@ mod tests {
     fn few_connections_say_nothing() {
         let bad = group(1000, 1000, 50_000);
         assert_eq!(judge(&bad, &group(19, 0, 0)), Verdict::TooFew);
-        assert_eq!(judge(&group(19, 19, 900), &group(1000, 0, 0)), Verdict::TooFew);
+        assert_eq!(
+            judge(&group(19, 19, 900), &group(1000, 0, 0)),
+            Verdict::TooFew
+        );
     }
 
     #[test]

@@ -155,7 +155,11 @@ fn tuned(flow: &FlowView) -> String {
     if flow.tuned.is_empty() {
         return "-".to_owned();
     }
-    flow.tuned.iter().map(with_size).collect::<Vec<_>>().join(",")
+    flow.tuned
+        .iter()
+        .map(with_size)
+        .collect::<Vec<_>>()
+        .join(",")
 }
 
 /// Why an address is treated as it is.

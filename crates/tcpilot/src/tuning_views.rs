@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, fmt::Write as _};
 use serde::{Deserialize, Serialize};
 use tcpilot_abi::{
     TP_NET_WHY_BDP, TP_NET_WHY_FEW, TP_NET_WHY_INTERFACE, TP_NET_WHY_JITTER, TP_NET_WHY_RTT,
-    TP_TUNE_COUNT, TP_TUNE_IW, TP_TUNE_RATE_LIMIT, TP_TUNE_RTO, TP_TUNE_RWND, tp_group, tp_path_key,
-    tp_tuned,
+    TP_TUNE_COUNT, TP_TUNE_IW, TP_TUNE_RATE_LIMIT, TP_TUNE_RTO, TP_TUNE_RWND, tp_group,
+    tp_path_key, tp_tuned,
 };
 
 use crate::{
@@ -178,14 +178,20 @@ impl TuningView {
     /// Lines for `explain`.
     pub(crate) fn text(&self) -> String {
         let mut out = String::new();
-        let saved = self.saved_window.map_or_else(|| "-".to_owned(), |w| w.to_string());
+        let saved = self
+            .saved_window
+            .map_or_else(|| "-".to_owned(), |w| w.to_string());
         let _ = writeln!(
             out,
             "  network {} ({}), saved window {saved}, brake {}, retreats {}",
             self.network, self.because, self.brake, self.retreats
         );
         for t in &self.tunings {
-            let off = if t.off { ", SWITCHED OFF by the guard" } else { "" };
+            let off = if t.off {
+                ", SWITCHED OFF by the guard"
+            } else {
+                ""
+            };
             let last = if t.last.is_empty() {
                 String::new()
             } else {

@@ -184,7 +184,9 @@ impl Config {
             return None;
         };
         let name = &policy.name;
-        Some(format!("policy {name}: its tunings have no effect with {why}"))
+        Some(format!(
+            "policy {name}: its tunings have no effect with {why}"
+        ))
     }
 
     /// Algorithms that nobody has heard of, where a known one is near.

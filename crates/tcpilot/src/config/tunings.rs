@@ -235,9 +235,7 @@ impl Tuning {
     /// What the kernel side gets for a policy on a kind of network (`enum tp_net`); a policy's own
     /// settings come first.
     pub(super) fn to_abi(&self, policy: Option<&Policy>, net: u32) -> tp_tuning {
-        let objective = policy
-            .and_then(|p| p.objective)
-            .unwrap_or(self.objective);
+        let objective = policy.and_then(|p| p.objective).unwrap_or(self.objective);
         let net = match policy.and_then(|p| p.network).unwrap_or(self.network) {
             Network::Auto => net,
             Network::DataCenter => TP_NET_DATA_CENTER,
@@ -268,7 +266,11 @@ impl Tuning {
             delack_us: 1000
                 * or(
                     self.ack_delay_ms,
-                    if objective == Objective::RealTime { 8 } else { 20 },
+                    if objective == Objective::RealTime {
+                        8
+                    } else {
+                        20
+                    },
                 ),
             link_mbit: self.link_mbit,
             probe_s: self.probe_s,

@@ -37,7 +37,9 @@ impl Egress {
         let mut problems = egress.restore();
         for device in devices {
             if let Err(error) = egress.add(device) {
-                problems.push(format!("{device} serves acknowledgements like the rest: {error}"));
+                problems.push(format!(
+                    "{device} serves acknowledgements like the rest: {error}"
+                ));
             }
         }
         (egress, problems)
@@ -60,7 +62,10 @@ impl Egress {
         }
         self.devices.push(device.to_owned());
         self.write_journal()?;
-        tc(&["qdisc", "add", "dev", device, "root", "handle", HANDLE, "prio"]).map(|_| ())
+        tc(&[
+            "qdisc", "add", "dev", device, "root", "handle", HANDLE, "prio",
+        ])
+        .map(|_| ())
     }
 
     /// On disk before the qdisc is there.
