@@ -170,16 +170,32 @@ static __always_inline void tune_min_rto(struct bpf_sock_ops *ctx, const struct 
 	count_set(t, TP_TUNE_RTO);
 }
 
-/* Where a policer is known: no faster than it lets through. */
-static __always_inline void pace_as_policed(struct bpf_sock_ops *ctx, const struct tcp_sock *tp,
-					    struct tp_tuned *t)
+/* Where a policer is known: no faster than it lets through; says whether that was
+ * set.  An application's own bound stays. */
+static __always_inline int pace_as_policed(struct bpf_sock_ops *ctx, const struct tcp_sock *tp,
+					   struct tp_tuned *t)
 {
 	if (!t->limit_rate || bpf_ktime_get_coarse_ns() > t->limit_until_ns ||
-	    (__u32)tp_sock_of(tp)->sk_max_pacing_rate != NO_PACING)
-		return;
-	if (set_option(ctx, SOL_SOCKET, SO_MAX_PACING_RATE, (__u32)t->limit_rate,
-		       TP_TUNE_RATE_LIMIT))
-		count_set(t, TP_TUNE_RATE_LIMIT);
+	    (__u32)tp_sock_of(tp)->sk_max_pacing_rate != NO_PACING ||
+	    !set_option(ctx, SOL_SOCKET, SO_MAX_PACING_RATE, (__u32)t->limit_rate,
+			TP_TUNE_RATE_LIMIT))
+		return 0;
+	count_set(t, TP_TUNE_RATE_LIMIT);
+	return !cfg.dry_run;
+}
+
+/* The same for a new connection, which is followed to lift it in time. */
+static __always_inline int start_policed(struct bpf_sock_ops *ctx, struct bpf_sock *sk,
+					 const struct tcp_sock *tp, struct tp_tuned *t)
+{
+	struct tp_police *p, fresh = {.paced = 1};
+
+	if (!pace_as_policed(ctx, tp, t))
+		return 0;
+	p = bpf_sk_storage_get(&police, sk, &fresh, BPF_SK_STORAGE_GET_F_CREATE);
+	if (p)
+		p->paced = 1;
+	return 1;
 }
 
 /*
@@ -206,10 +222,11 @@ __noinline __u32 tune_established(struct bpf_sock_ops *ctx, struct tp_path *path
 	if (!g->features)
 		return 0;
 	held = held_out(g, tp_local_port(tp), tp_remote_port(tp));
-	if (is_on(g, t, held, TP_TUNE_IW) && tune_window(ctx, sk, tp, path, t, g, (__u8)flags))
+	if (is_on(g, t, held, TP_TUNE_RATE_LIMIT) && start_policed(ctx, sk, tp, t))
+		callbacks = BPF_SOCK_OPS_RTT_CB_FLAG; /* and no window beyond the kernel's */
+	else if (is_on(g, t, held, TP_TUNE_IW) &&
+		 tune_window(ctx, sk, tp, path, t, g, (__u8)flags))
 		callbacks = BPF_SOCK_OPS_RTT_CB_FLAG;
-	if (is_on(g, t, held, TP_TUNE_RATE_LIMIT))
-		pace_as_policed(ctx, tp, t);
 	if (is_on(g, t, held, TP_TUNE_RTO))
 		tune_min_rto(ctx, path, t, g);
 	if (is_on(g, t, held, TP_TUNE_QUICK_ACK) &&
