@@ -9,7 +9,7 @@ use tcpilot_abi::{
 };
 use tcpilot_policy::{prefix::Prefix, shares};
 
-pub use crate::tuning_views::{TuneView, TuningView, TuningsStatus};
+pub use crate::tuning_views::{GroupView, TuneView, TuningView, TuningsStatus};
 
 /// What names the numbers of the kernel side: arms, policies, namespaces; and the clocks' now.
 pub struct Names<'a> {
