@@ -326,7 +326,8 @@ struct tp_policy_config {
 	__u8 prefix_len_ipv4_public;
 	__u8 prefix_len_ipv6_private;
 	__u8 prefix_len_ipv6_public;
-	__u8 pad[2];
+	__u8 net; /* enum tp_net where it is configured; TP_NET_UNKNOWN: inferred */
+	__u8 pad;
 };
 
 /* One condition of a policy; the first rule that matches decides. 0 in a

@@ -74,8 +74,8 @@ static __always_inline void syn_window(struct bpf_sock_ops *ctx, const struct tp
 	__u64 bdp = tp_window_max32(&t->receive_bytes);
 	__u32 packets;
 
-	if (g->link_mbit)
-		bdp = g->link_mbit * 125000ULL * tp_window_min(&path->min_rtt_us) / 1000000;
+	if (g->link_mbit) /* of less than a byte: one, since 0 is "not known" */
+		bdp = g->link_mbit * 125000ULL * tp_window_min(&path->min_rtt_us) / 1000000 ?: 1;
 	packets = tp_receive_window(bdp, g->rwnd_beta_x8, 1460, path->live_flows + 1);
 	if (!packets || packets >= 65536 / 1460)
 		return;

@@ -112,10 +112,16 @@ impl Names<'_> {
             .get(usize::from(key.policy))
             .and_then(|nets| nets.get(usize::from(t.net)))
             .map_or(0, |tuning| tuning.features);
+        let policy = self.config.policy.get(usize::from(key.policy));
+        let configured = policy.map_or(0, |policy| policy.net);
+        let (network, because) = match configured {
+            0 => (net_word(t.net), because(t.net_why)),
+            named => (net_word(named), "configured"),
+        };
         let on = (0..TP_TUNE_COUNT).filter(|tune| features >> tune & 1 == 1);
         TuningView {
-            network: net_word(t.net).to_owned(),
-            because: because(t.net_why).to_owned(),
+            network: network.to_owned(),
+            because: because.to_owned(),
             saved_window: max32_of(
                 &t.saved_packets,
                 t.epoch,
@@ -221,6 +227,9 @@ impl TuningsStatus {
             counts.join(" · "),
             self.retreats
         );
+        if self.acks_first > 0 {
+            let _ = writeln!(out, "acks     {} sent first", self.acks_first);
+        }
         for sentence in &self.guard {
             let _ = writeln!(out, "guard    {sentence}");
         }

@@ -1,5 +1,7 @@
 //! The tunings: set from what a path has shown, seen by the commands, gone with the daemon.
 
+use std::process::Command;
+
 use serde_json::Value;
 use tcpilot_host_tests::{Daemon, FAR, Lab, NEAR, Place, Sink, attached, until};
 
@@ -46,10 +48,10 @@ fn count(pilot: &Daemon, kind: &str, name: &str) -> u64 {
 
 /// What ss says of the connection to a port, at the near end.
 fn ss(lab: &Lab, port: u16, key: &str) -> f64 {
-    let mut command = Place::outside(&lab.net.near).command("ss");
     let filter = format!("dport = :{port}");
-    let output = command
-        .args(["-tinH", "state", "established", &filter])
+    let output = Command::new("ip")
+        .args(["netns", "exec", lab.net.near.name()])
+        .args(["ss", "-tinH", "state", "established", &filter])
         .output()
         .unwrap();
     let text = String::from_utf8(output.stdout).unwrap();

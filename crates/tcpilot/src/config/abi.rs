@@ -103,6 +103,7 @@ impl Config {
             };
             *field = tp_policy_config {
                 leave_alone: policy.leave_alone.into(),
+                net: policy.network.unwrap_or(self.tuning.network).number(),
                 ..self.policy_config(mask(arms, allowed), &policy.prefix)
             };
         }
@@ -116,6 +117,7 @@ impl Config {
             prefix_len_ipv4_public: own.ipv4_public.unwrap_or(self.prefix.ipv4_public),
             prefix_len_ipv6_private: own.ipv6_private.unwrap_or(self.prefix.ipv6_private),
             prefix_len_ipv6_public: own.ipv6_public.unwrap_or(self.prefix.ipv6_public),
+            net: self.tuning.network.number(),
             ..Default::default()
         }
     }

@@ -238,10 +238,7 @@ impl Tuning {
         let objective = policy.and_then(|p| p.objective).unwrap_or(self.objective);
         let net = match policy.and_then(|p| p.network).unwrap_or(self.network) {
             Network::Auto => net,
-            Network::DataCenter => TP_NET_DATA_CENTER,
-            Network::Wifi => TP_NET_WIFI,
-            Network::Cellular => TP_NET_CELLULAR,
-            Network::LongFat => TP_NET_LONG_FAT,
+            named => named.number().into(),
         };
         let own = policy.map(|p| &p.features).filter(|f| !f.is_empty());
         let listed = own.unwrap_or(&self.features);
@@ -290,6 +287,19 @@ fn rto_floor_ms(net: u32) -> u32 {
     }
 }
 
+impl Network {
+    /// The number of `enum tp_net`; that of unknown where it is inferred.
+    pub(super) fn number(self) -> u8 {
+        (match self {
+            Network::Auto => TP_NET_UNKNOWN,
+            Network::DataCenter => TP_NET_DATA_CENTER,
+            Network::Wifi => TP_NET_WIFI,
+            Network::Cellular => TP_NET_CELLULAR,
+            Network::LongFat => TP_NET_LONG_FAT,
+        }) as u8
+    }
+}
+
 /// The word of `enum tp_net`'s number.
 pub fn net_word(number: u8) -> &'static str {
     match u32::from(number) {
@@ -300,5 +310,3 @@ pub fn net_word(number: u8) -> &'static str {
         _ => "unknown",
     }
 }
-
-const _: () = assert!(TP_NET_UNKNOWN == 0);

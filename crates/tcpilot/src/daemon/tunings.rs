@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use tcpilot_abi::{TP_TUNE_COUNT, TP_TUNE_IW, tp_order, tp_path, tp_tuned};
+use tcpilot_abi::{TP_TUNE_ACK_PRIORITY, TP_TUNE_COUNT, TP_TUNE_IW, tp_order, tp_path, tp_tuned};
 use tcpilot_policy::guard::{Verdict, judge};
 
 use super::Daemon;
@@ -110,7 +110,7 @@ impl Daemon {
             return None;
         }
         let counters = self.pilot.counters();
-        let on = (0..TP_TUNE_COUNT).filter(|tune| self.abi.tunes >> tune & 1 == 1);
+        let on = (0..TP_TUNE_ACK_PRIORITY).filter(|tune| self.abi.tunes >> tune & 1 == 1);
         let counted = |counts: &[u64]| {
             on.clone()
                 .map(|tune| (tune_word(tune).to_owned(), counts[tune as usize]))

@@ -214,8 +214,16 @@ fn tuning() -> TuningView {
         retreats: 2,
         policed_rate: None,
         tunings: vec![
-            tune("initial-window", "31 packets, from 312 saved and 5 live", false),
-            tune("rto", "least 40.0 ms, SYN 140.0 ms, from a variation of 5.0 ms", true),
+            tune(
+                "initial-window",
+                "31 packets, from 312 saved and 5 live",
+                false,
+            ),
+            tune(
+                "rto",
+                "least 40.0 ms, SYN 140.0 ms, from a variation of 5.0 ms",
+                true,
+            ),
         ],
     }
 }

@@ -29,12 +29,27 @@ fn nothing_is_tuned_by_default() {
 
 #[test]
 fn each_objective_chooses_its_tunings() {
-    let of = |objective| words(&format!("[tuning]\nobjective = \"{objective}\""), 0, TP_NET_UNKNOWN);
+    let of = |objective| {
+        words(
+            &format!("[tuning]\nobjective = \"{objective}\""),
+            0,
+            TP_NET_UNKNOWN,
+        )
+    };
     assert_eq!(of("throughput"), ["initial-window", "rate-limit"]);
-    assert_eq!(of("real-time"), ["rto", "quick-ack", "thin-linear-timeouts"]);
+    assert_eq!(
+        of("real-time"),
+        ["rto", "quick-ack", "thin-linear-timeouts"]
+    );
     assert_eq!(
         of("latency"),
-        ["initial-window", "rto", "quick-ack", "rate-limit", "thin-linear-timeouts"]
+        [
+            "initial-window",
+            "rto",
+            "quick-ack",
+            "rate-limit",
+            "thin-linear-timeouts"
+        ]
     );
 }
 
@@ -81,7 +96,10 @@ fn a_policy_comes_before_the_section_and_never_before_both() {
     "#;
     assert_eq!(words(text, 0, 0), ["initial-window"]);
     assert_eq!(words(text, 1, 0), [""; 0]); // leave-alone
-    assert_eq!(words(text, 2, 0), ["rto", "quick-ack", "thin-linear-timeouts"]);
+    assert_eq!(
+        words(text, 2, 0),
+        ["rto", "quick-ack", "thin-linear-timeouts"]
+    );
     assert_eq!(words(text, 3, 0), ["quick-ack"]);
     assert_eq!(words(text, 4, 0), [""; 0]);
     assert_eq!(tuning(text, 2, 0).delack_us, 8_000);
@@ -101,7 +119,8 @@ fn tunings_that_do_nothing_are_warned_of() {
         config(text).warnings(),
         ["policy a: its tunings have no effect with the objective \"none\""]
     );
-    let text = "[[policy]]\nname = \"a\"\nlocal_ports = [1]\nleave_alone = true\nobjective = \"latency\"";
+    let text =
+        "[[policy]]\nname = \"a\"\nlocal_ports = [1]\nleave_alone = true\nobjective = \"latency\"";
     assert_eq!(
         config(text).warnings(),
         ["policy a: its tunings have no effect with leave_alone"]
@@ -132,7 +151,11 @@ fn a_policy_that_is_never_reached_is_told_of_whatever_it_tunes() {
 fn an_objective_without_a_tuning_is_only_none() {
     for net in 0..5 {
         assert!(chosen(Objective::None, net).is_empty());
-        for objective in [Objective::RealTime, Objective::Latency, Objective::Throughput] {
+        for objective in [
+            Objective::RealTime,
+            Objective::Latency,
+            Objective::Throughput,
+        ] {
             assert!(!chosen(objective, net).is_empty(), "{objective:?} {net}");
         }
     }
