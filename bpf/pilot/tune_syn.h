@@ -119,10 +119,13 @@ __noinline int tune_syn(struct bpf_sock_ops *ctx, __u32 op)
 		return 0;
 	g = tuning_of(key.policy, t->net);
 	held = held_out(g, s.local_port, s.remote_port);
-	if (op == BPF_SOCK_OPS_TIMEOUT_INIT && is_on(g, t, held, TP_TUNE_RTO))
+	if (op == BPF_SOCK_OPS_TIMEOUT_INIT && is_on(g, t, held, TP_TUNE_RTO)) {
+		if (tp)
+			tune_min_rto(ctx, path, t, g);
 		syn_rto(ctx, path, t, g);
-	else if (op == BPF_SOCK_OPS_RWND_INIT && is_on(g, t, held, TP_TUNE_RWND))
+	} else if (op == BPF_SOCK_OPS_RWND_INIT && is_on(g, t, held, TP_TUNE_RWND)) {
 		syn_window(ctx, path, t, g);
+	}
 	return 0;
 }
 
