@@ -13,7 +13,7 @@
 #ifndef TCPILOT_ABI_H
 #define TCPILOT_ABI_H
 
-#define TP_ABI_VERSION 1
+#define TP_ABI_VERSION 2
 
 #define TP_CC_NAME_MAX 16 /* the kernel's TCP_CA_NAME_MAX, with the final NUL */
 #define TP_MAX_ARMS 8
@@ -24,6 +24,8 @@
 #define TP_DECISIONS 8	  /* decisions remembered per path; a power of two */
 #define TP_CGROUP_DEPTH 8 /* ancestors looked at when a rule names a cgroup */
 #define TP_NO_ARM 0xff
+#define TP_TUNES 8 /* room for enum tp_tune */
+#define TP_NETS 8  /* room for enum tp_net */
 #define TP_COST_SCALE 1000000
 
 /* Why a connection has the congestion control that it has. */
@@ -58,6 +60,39 @@ enum tp_trouble {
 	TP_TROUBLE_THIN = 5,	   /* thin linear timeouts are not supported */
 	TP_TROUBLE_CB_FLAGS = 6,   /* the end of a connection will not be seen */
 	TP_TROUBLE_COUNT = 7,
+};
+
+/* What is tuned beside the congestion control; bit numbers. */
+enum tp_tune {
+	TP_TUNE_IW = 0,		  /* initial window from the path's saved window */
+	TP_TUNE_RTO = 1,	  /* SYN and minimum RTO from the path's RTT */
+	TP_TUNE_RWND = 2,	  /* initial receive window from the path's BDP */
+	TP_TUNE_QUICK_ACK = 3,	  /* a bound on delayed acknowledgements */
+	TP_TUNE_RATE_LIMIT = 4,	  /* pace at the rate of a policer */
+	TP_TUNE_THIN = 5,	  /* linear timeouts after a retransmission */
+	TP_TUNE_ACK_PRIORITY = 6, /* pure acknowledgements first at the egress */
+	TP_TUNE_COUNT = 7,
+};
+
+/* What kind of network a path crosses. */
+enum tp_net {
+	TP_NET_UNKNOWN = 0,
+	TP_NET_DATA_CENTER = 1,
+	TP_NET_WIFI = 2,
+	TP_NET_CELLULAR = 3,
+	TP_NET_LONG_FAT = 4,
+	TP_NET_COUNT = 5,
+};
+
+/* What that was inferred from. */
+enum tp_net_why {
+	TP_NET_WHY_FEW = 0,	  /* too few connections so far */
+	TP_NET_WHY_INTERFACE = 1, /* the route leaves by a wireless interface */
+	TP_NET_WHY_RTT = 2,	  /* a short and steady round trip */
+	TP_NET_WHY_JITTER = 3,	  /* round trips vary about as much as they last */
+	TP_NET_WHY_BDP = 4,	  /* a long round trip and a large BDP */
+	TP_NET_WHY_NONE = 5,	  /* nothing of the above */
+	TP_NET_WHY_COUNT = 6,
 };
 
 /* Key of a path. IPv4 is written as an IPv4-mapped IPv6 address, so that both
@@ -163,7 +198,77 @@ struct tp_conn {
 	__u8 why;     /* enum tp_why */
 	__u8 flags;   /* enum tp_conn_flags */
 	__u8 open;    /* 1 until its end was seen */
+	__u16 iw_packets;
+	__u8 tuned; /* bit i: enum tp_tune i was set */
+	__u8 phase; /* enum tp_phase, of the initial window */
+};
+
+/* RFC 9959's phases, as far as a sockops program sees them. */
+enum tp_phase {
+	TP_PHASE_NORMAL = 0,
+	TP_PHASE_PACED = 1,	  /* the window goes out, spread over a round trip */
+	TP_PHASE_UNVALIDATED = 2, /* it went out; not all of it is acknowledged */
+	TP_PHASE_RETREAT = 3,	  /* some of it was lost: the window is clamped */
+};
+
+/* A tuning's connections, or those held out from it. */
+struct tp_group {
+	__u32 connections;
+	__u32 late; /* ended with an RTT of more than twice the path's least */
+	__u32 sent_packets;
+	__u32 lost_packets;
+};
+
+/* What the tunings know of a path beyond struct tp_path: an array beside the
+ * table of paths, there only where a policy has a tuning on. */
+struct tp_tuned {
+	__u64 born_ns; /* of the path that this belongs to */
+	__u64 brake_ns;
+	__u64 limit_rate; /* of a policer; 0: none is known */
+	__u64 limit_until_ns;
+	struct tp_window32 saved_packets; /* greatest window seen to fit; ssthresh's windows */
+	struct tp_window32 receive_bytes; /* received per round trip at most */
+	__u32 epoch;			  /* of the two */
+	__u32 rttvar_us;		  /* up at once, down by 1/8 */
+	__u8 net;
+	__u8 net_why;
+	__u8 brake; /* the window's excess is divided by 2^brake */
+	__u8 off;   /* bit i: the guard has switched tuning i off */
+	__u32 clean;
+	/* what was set last, and from which figures */
+	__u32 iw_packets;
+	__u32 iw_saved_packets;
+	__u32 iw_flows;
+	__u32 rto_min_us;
+	__u32 syn_rto_us;
+	__u32 rwnd_packets;
+	__u32 retreats;
 	__u32 pad;
+	__u32 set[TP_TUNES];
+	struct tp_group with[TP_TUNES];
+	struct tp_group without[TP_TUNES];
+};
+
+/* Of a connection whose losses may be a policer's: the interval under way. */
+struct tp_police {
+	__u64 start_us;
+	__u64 start_bytes;
+	__u64 rate; /* of the last lossy interval; 0: none */
+	__u32 start_lost;
+	__u32 start_sent;
+	__u32 round_trips;
+	__u8 sampling;
+	__u8 paced;
+	__u8 pad[2];
+};
+
+/* The guard's order, for the pilot to write down. */
+struct tp_order {
+	__u32 slot; /* of the table of paths */
+	__u8 off;
+	__u8 brake;
+	__u8 pad[2];
+	__u64 born_ns;
 };
 
 /* One line of `tcpilot flows`, written by the iterator. */
@@ -189,6 +294,29 @@ struct tp_flow {
 	__u32 ssthresh_packets;
 	__u32 netns_inum;
 	__u32 app_limited;
+	__u32 iw_packets; /* 0: the kernel's */
+	__u8 tuned;	  /* bit i: enum tp_tune i */
+	__u8 phase;
+	__u8 pad[2];
+};
+
+/* The tunings of a policy for a kind of network. */
+struct tp_tuning {
+	__u8 features;	     /* bit i: enum tp_tune i */
+	__u8 iw_careful;     /* RFC 9959's rule instead of the slides' */
+	__u8 hold_out_shift; /* one connection in 2^shift goes without; 0: none */
+	__u8 rwnd_beta_x8;
+	__u32 iw_low_percent; /* load is low below this share of the least RTT */
+	__u32 iw_mid_percent;
+	__u16 iw_low_divisor;
+	__u16 iw_mid_divisor;
+	__u16 iw_high_divisor;
+	__u16 iw_most_packets;
+	__u32 rto_floor_us;
+	__u32 syn_rto_floor_us;
+	__u32 delack_us;
+	__u32 link_mbit; /* receive direction; 0: measured */
+	__u32 probe_s;	 /* a policer's rate is believed for so long */
 };
 
 struct tp_policy_config {
@@ -198,7 +326,8 @@ struct tp_policy_config {
 	__u8 prefix_len_ipv4_public;
 	__u8 prefix_len_ipv6_private;
 	__u8 prefix_len_ipv6_public;
-	__u8 pad[2];
+	__u8 net; /* enum tp_net where it is configured; TP_NET_UNKNOWN: inferred */
+	__u8 pad;
 };
 
 /* One condition of a policy; the first rule that matches decides. 0 in a
@@ -239,7 +368,9 @@ struct tp_config {
 	__u8 ecn_arms;	  /* bit i: arm i may be chosen only where ECN was negotiated */
 	__u8 rescue_thin; /* thin linear timeouts with the rescue */
 	__u8 defaults;	  /* how many of replace_defaults are given */
-	__u8 pad[7];
+	__u8 rules_use_netns;
+	__u8 tunes; /* bit i: some policy has enum tp_tune i */
+	__u8 pad[5];
 	__u64 hash_seed;
 	__u32 buckets; /* a power of two */
 	__u32 pad2;
@@ -248,6 +379,7 @@ struct tp_config {
 	char replace_defaults[TP_MAX_DEFAULTS][TP_CC_NAME_MAX];
 	char arm[TP_MAX_ARMS][TP_CC_NAME_MAX];
 	struct tp_policy_config policy[TP_MAX_POLICIES];
+	struct tp_tuning tuning[TP_MAX_POLICIES][TP_NETS];
 };
 
 struct tp_counters {
@@ -258,6 +390,10 @@ struct tp_counters {
 	__u64 charged;
 	__u64 paths; /* slots in use */
 	__u64 trouble[TP_TROUBLE_COUNT];
+	__u64 tuned[TP_TUNES];
+	__u64 refused[TP_TUNES]; /* by the kernel */
+	__u64 retreats;
+	__u64 acks_first;
 };
 
 struct tp_clocks {
@@ -273,11 +409,16 @@ TP_ASSERT_SIZE(tp_path, 128 + 16 * TP_DECISIONS + 56 * TP_MAX_ARMS);
 TP_ASSERT_SIZE(tp_slot, 32 + sizeof(struct tp_path));
 TP_ASSERT_SIZE(tp_bucket, 8 + TP_WAYS * (4 + sizeof(struct tp_slot)));
 TP_ASSERT_SIZE(tp_conn, 32);
-TP_ASSERT_SIZE(tp_flow, 120);
+TP_ASSERT_SIZE(tp_flow, 128);
+TP_ASSERT_SIZE(tp_group, 16);
+TP_ASSERT_SIZE(tp_tuned, 128 + 32 * TP_TUNES);
+TP_ASSERT_SIZE(tp_police, 40);
+TP_ASSERT_SIZE(tp_order, 16);
+TP_ASSERT_SIZE(tp_tuning, 40);
 TP_ASSERT_SIZE(tp_policy_config, 8);
 TP_ASSERT_SIZE(tp_rule, 56);
-TP_ASSERT_SIZE(tp_config, 432);
+TP_ASSERT_SIZE(tp_config, 432 + 40 * TP_NETS * TP_MAX_POLICIES);
 TP_ASSERT_SIZE(tp_clocks, 16);
-TP_ASSERT_SIZE(tp_counters, 224);
+TP_ASSERT_SIZE(tp_counters, 224 + 16 * TP_TUNES + 16);
 
 #endif

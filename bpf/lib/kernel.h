@@ -16,7 +16,9 @@
 
 #define AF_INET 2
 #define AF_INET6 10
+#define SOL_SOCKET 1
 #define SOL_TCP 6
+#define SO_MAX_PACING_RATE 47
 #define TCP_CONGESTION 13
 #define TCP_THIN_LINEAR_TIMEOUTS 16
 #define ETIMEDOUT 110
@@ -78,7 +80,12 @@ struct sock_common {
 	possible_net_t skc_net;
 };
 
+struct net_device {
+	void *ieee80211_ptr; /* set for a wireless interface */
+};
+
 struct dst_entry {
+	struct net_device *dev;
 	unsigned long _metrics;
 };
 
@@ -195,6 +202,10 @@ struct tcp_sock {
 	__u32 snd_cwnd;
 	__u32 snd_ssthresh;
 	__u32 srtt_us; /* eight times the smoothed RTT */
+	__u32 mdev_us; /* four times its mean deviation */
+	struct {
+		__u32 space; /* bytes that the application read in a round trip, at most */
+	} rcvq_space;
 	__u32 mss_cache;
 	__u32 data_segs_out;
 	__u32 total_retrans;

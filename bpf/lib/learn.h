@@ -40,6 +40,11 @@ TP_INLINE __u64 tp_window_max(const struct tp_window64 *w)
 	return tp_max(w->current, w->previous);
 }
 
+TP_INLINE __u32 tp_window_max32(const struct tp_window32 *w)
+{
+	return w->current > w->previous ? w->current : w->previous;
+}
+
 TP_INLINE __u32 tp_window_min(const struct tp_window32 *w)
 {
 	return (__u32)tp_min_nonzero(w->current, w->previous);

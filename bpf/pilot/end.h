@@ -43,8 +43,25 @@ static __always_inline __u32 weight_of_small(const struct bpf_tcp_sock *ts,
 	return path->connections & 3 ? 0 : 4;
 }
 
-static __always_inline void learn(const struct tcp_sock *tp, struct bpf_sock *sk,
-				  const struct tp_conn *conn, struct tp_path *path)
+/* A rate that a tuned window made is not the congestion control's: the connection
+ * tells of loss and RTT only. */
+static __always_inline int is_creditable(const struct tp_conn *conn, __u32 sent_packets)
+{
+	return !cfg.tunes || !conn || !(conn->tuned & 1 << TP_TUNE_IW) ||
+	       tp_is_creditable(sent_packets, conn->iw_packets);
+}
+
+/* Nor does the arm become hopeless by such. */
+static __always_inline __u8 uncharged(struct tp_path *path, __u8 arm)
+{
+	if (arm < TP_MAX_ARMS && arm_at(path, arm)->unpaid)
+		__sync_fetch_and_add(&arm_at(path, arm)->unpaid, -1);
+	return TP_NO_ARM;
+}
+
+static __always_inline void learn(struct bpf_sock_ops *ctx, const struct tcp_sock *tp,
+				  struct bpf_sock *sk, const struct tp_conn *conn,
+				  struct tp_path *path, struct tp_tuned *t, __u32 policy)
 {
 	struct bpf_tcp_sock *ts = bpf_tcp_sock(sk);
 	int failed = tp_timed_out(tp);
@@ -64,14 +81,18 @@ static __always_inline void learn(const struct tcp_sock *tp, struct bpf_sock *sk
 	if (!weight)
 		return;
 	tp_measure(ts, tp, &s);
-	if (told)
+	if (told && is_creditable(conn, ts->data_segs_out))
 		s.delivery_rate = tp_conn_rate(ts, tp, ticks_per_s, 0);
+	else if (told)
+		arm = uncharged(path, arm);
 	s.sent_packets *= weight;
 	if (!take(path))
 		return;
 	now_ns = bpf_ktime_get_coarse_ns();
 	path->updated_ns = now_ns;
 	tp_learn_path(config(), path, &s, now_ns);
+	if (t)
+		tune_learn(ctx, path, t, policy, conn && conn->tuned & 1 << TP_TUNE_IW);
 	if (told && s.min_rtt_us)
 		path->instances++; /* also where the default is no arm */
 	if (arm < TP_MAX_ARMS && s.min_rtt_us) {
@@ -113,7 +134,7 @@ static __always_inline void keep_rate(const struct tcp_sock *tp, struct bpf_sock
 	__u8 arm = arm_to_charge(tp, conn);
 	__u64 rate = ts ? tp_conn_rate(ts, tp, ticks_per_s, tp_is_filled(tp)) : 0;
 
-	if (!rate || !take(path))
+	if (!rate || !ts || !is_creditable(conn, ts->data_segs_out) || !take(path))
 		return;
 	tp_path_roll(path, epoch);
 	path->max_delivery_rate.current = tp_max(path->max_delivery_rate.current, rate);
@@ -127,15 +148,16 @@ static __always_inline void keep_rate(const struct tcp_sock *tp, struct bpf_sock
 }
 
 /* to: the state that the connection goes to, CLOSE or one that sends a FIN. */
-static __always_inline void closed(struct bpf_sock *sk, const struct tcp_sock *tp, __u32 to)
+static __always_inline void closed(struct bpf_sock_ops *ctx, struct bpf_sock *sk,
+				   const struct tcp_sock *tp, __u32 to)
 {
 	const struct tp_policy_config *policy;
 	struct tp_conn *conn = 0;
 	struct tp_path_key key = {};
 	struct tp_path *path;
-	__u32 remote[4];
+	__u32 remote[4], slot;
 
-	if (tp_cc_was_set(tp)) { /* else we changed nothing, and have no storage */
+	if (cfg.tunes || tp_cc_was_set(tp)) { /* else we changed nothing, and have no storage */
 		conn = bpf_sk_storage_get(&conns, sk, 0, 0);
 		if (conn && !conn->open)
 			conn = 0;
@@ -146,7 +168,7 @@ static __always_inline void closed(struct bpf_sock *sk, const struct tcp_sock *t
 	policy = identify(tp, remote, &key);
 	if (!policy || policy->leave_alone)
 		return;
-	path = find_path(&key);
+	path = find_path(&key, &slot);
 	if (!path)
 		return;
 	if (to != BPF_TCP_CLOSE) {
@@ -155,7 +177,7 @@ static __always_inline void closed(struct bpf_sock *sk, const struct tcp_sock *t
 	}
 	COUNT(closed);
 	count_end(path, conn);
-	learn(tp, sk, conn, path);
+	learn(ctx, tp, sk, conn, path, cfg.tunes ? tuned_of(path, slot) : 0, key.policy);
 }
 
 #endif

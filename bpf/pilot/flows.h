@@ -69,6 +69,9 @@ int flows(struct bpf_iter__tcp *ctx)
 		f.why = conn->why;
 		f.flags = conn->flags;
 		f.opened_ns = conn->opened_ns;
+		f.tuned = conn->tuned;
+		f.iw_packets = conn->iw_packets;
+		f.phase = conn->phase;
 	} else {
 		f.arm = arm_in_force(tp);
 		f.why = why_of(tp, policy);
@@ -76,6 +79,8 @@ int flows(struct bpf_iter__tcp *ctx)
 	}
 	if (cfg.dry_run)
 		f.flags |= TP_CONN_DRY_RUN;
+	if (cfg.tunes && f.why < TP_WHY_APPLICATION)
+		f.tuned |= tunings_of(tp, &key);
 	f.netns_cookie = key.netns_cookie;
 	f.policy = key.policy;
 	f.netns_inum = tp_common_of(tp)->skc_net.net->ns.inum;
@@ -96,7 +101,7 @@ int adopt(struct bpf_iter__tcp *ctx)
 	struct tp_path_key key = {};
 	struct tcp_sock *tp;
 	struct tp_path *path;
-	__u32 remote[4];
+	__u32 remote[4], slot;
 
 	if (!common || common->skc_state != BPF_TCP_ESTABLISHED)
 		return 0;
@@ -108,7 +113,7 @@ int adopt(struct bpf_iter__tcp *ctx)
 	policy = identify(tp, remote, &key);
 	if (!policy || policy->leave_alone)
 		return 0;
-	path = open_path(&key);
+	path = open_path(&key, &slot);
 	if (!path)
 		return 0;
 	if (!path->born_ns)

@@ -67,6 +67,14 @@ static __always_inline int rule_matches(const struct tp_rule *r, const struct ma
 	return !cfg.rules_use_cgroups || is_among(m->cgroups, r->cgroup_id);
 }
 
+static __always_inline __u8 first_match(const struct match *m, const __u32 remote[4])
+{
+	for (int i = 0; i < TP_MAX_RULES && i < cfg.rules; i++)
+		if (rule_matches(&rules[i], m, remote))
+			return rules[i].policy & (TP_MAX_POLICIES - 1);
+	return 0;
+}
+
 static __always_inline __u8 find_policy(const struct tcp_sock *tp, const __u32 remote[4])
 {
 	struct match m = {};
@@ -76,10 +84,7 @@ static __always_inline __u8 find_policy(const struct tcp_sock *tp, const __u32 r
 	m.remote_port = tp_remote_port(tp);
 	if (cfg.rules_use_cgroups)
 		cgroup_line(tp, m.cgroups);
-	for (int i = 0; i < TP_MAX_RULES && i < cfg.rules; i++)
-		if (rule_matches(&rules[i], &m, remote))
-			return rules[i].policy & (TP_MAX_POLICIES - 1);
-	return 0;
+	return first_match(&m, remote);
 }
 
 /* Fills in the path's key; returns the policy, or 0 for loopback where that is

@@ -15,6 +15,9 @@
  *  - the transition to CLOSE, which every end passes (close, reset, time-out,
  *    abort) and by which all data is out: measure, update path and arm.
  *
+ * Where a policy has tunings on, they are set at the SYN (tune_syn.h) and at the
+ * establishment (tune.h), and followed by one callback per round trip.
+ *
  * Other events return at once.  Callback flags are added to those that other
  * programs set, never taken away.
  *
@@ -25,6 +28,8 @@
  * rather than wait for long.
  */
 #include "socket.h"
+#include "../lib/tune.h"
+#include "../lib/police.h"
 
 char _license[] SEC("license") = "GPL";
 
@@ -198,6 +203,21 @@ static __always_inline void count_choice(struct tp_path *path, __u8 in_force, __
 		forget_greedy(path); /* one more that may not pay */
 }
 
+/* Of a connection whose algorithm stays, where something else is remembered. */
+static __always_inline struct tp_conn kept_as_it_is(const struct tcp_sock *tp)
+{
+	return (struct tp_conn){.opened_ns = bpf_ktime_get_coarse_ns(),
+				.flags = TP_CONN_SIDE_UNKNOWN,
+				.arm = arm_in_force(tp),
+				.cc_key = tp_cc_key(tp),
+				.why = TP_WHY_KEPT,
+				.open = 1};
+}
+
+#include "tune.h"
+#include "tune_follow.h"
+#include "tune_end.h"
+
 /* Draws an arm, sets it where it is not in force already, and records that. */
 static __always_inline __u8 steer(struct bpf_sock_ops *ctx, struct bpf_sock *sk,
 				  const struct tcp_sock *tp, struct tp_path *path,
@@ -230,10 +250,13 @@ static __always_inline __u8 take_up(struct bpf_sock_ops *ctx, struct bpf_sock *s
 				    const struct tcp_sock *tp, const struct tp_path_key *key,
 				    const struct tp_policy_config *policy, __u8 flags)
 {
-	struct tp_path *path = open_path(key);
+	__u32 callbacks = BPF_SOCK_OPS_STATE_CB_FLAG | BPF_SOCK_OPS_RETRANS_CB_FLAG;
 	__u8 why = TP_WHY_FEW;
+	struct tp_path *path;
+	__u32 slot;
 	__u8 arm;
 
+	path = open_path(key, &slot);
 	if (!path) {
 		COUNT(trouble[TP_TROUBLE_NO_PATH]);
 		return TP_WHY_NO_ARM;
@@ -246,8 +269,9 @@ static __always_inline __u8 take_up(struct bpf_sock_ops *ctx, struct bpf_sock *s
 	__sync_fetch_and_add(&path->live_flows, 1);
 	__sync_fetch_and_add(&path->connections, 1);
 	count_choice(path, arm, why);
-	if (bpf_sock_ops_cb_flags_set(ctx, ctx->bpf_sock_ops_cb_flags | BPF_SOCK_OPS_STATE_CB_FLAG |
-					       BPF_SOCK_OPS_RETRANS_CB_FLAG))
+	if (cfg.tunes)
+		callbacks |= tune_established(ctx, path, slot, key->policy, flags);
+	if (bpf_sock_ops_cb_flags_set(ctx, ctx->bpf_sock_ops_cb_flags | callbacks))
 		COUNT(trouble[TP_TROUBLE_CB_FLAGS]);
 	return why;
 }
@@ -278,7 +302,7 @@ static __always_inline struct tp_conn *rescuable(struct bpf_sock *sk, const stru
 						 struct tp_path_key *key)
 {
 	const struct tp_policy_config *policy;
-	struct tp_conn *conn, fresh = {};
+	struct tp_conn *conn, fresh;
 	__u32 remote[4];
 
 	tp_remote(sk, remote);
@@ -291,12 +315,7 @@ static __always_inline struct tp_conn *rescuable(struct bpf_sock *sk, const stru
 		return tp_cc_key(tp) == conn->cc_key ? conn : 0;
 	if (hands_off(tp, policy) != TP_WHY_UNSEEN)
 		return 0;
-	fresh.opened_ns = bpf_ktime_get_coarse_ns();
-	fresh.flags = TP_CONN_SIDE_UNKNOWN;
-	fresh.arm = arm_in_force(tp);
-	fresh.cc_key = tp_cc_key(tp);
-	fresh.why = TP_WHY_KEPT;
-	fresh.open = 1;
+	fresh = kept_as_it_is(tp);
 	remember(sk, &fresh);
 	return bpf_sk_storage_get(&conns, sk, 0, 0);
 }
@@ -326,8 +345,11 @@ static __always_inline void retransmitted(struct bpf_sock_ops *ctx, struct bpf_s
 	struct tp_path_key key = {};
 	struct tp_conn *conn;
 	struct tp_path *path;
+	__u32 slot;
 	int on = 1;
 
+	if (cfg.tunes)
+		tune_loss(ctx);
 	if (!tp_loss_is_heavy(tp->total_retrans, tp->data_segs_out, cfg.loss_min_segments,
 			      cfg.loss_shift))
 		return;
@@ -341,7 +363,7 @@ static __always_inline void retransmitted(struct bpf_sock_ops *ctx, struct bpf_s
 	if (!switch_to_rescue(ctx, tp, conn))
 		return;
 	conn->why = TP_WHY_RESCUED;
-	path = find_path(&key);
+	path = find_path(&key, &slot);
 	if (!path)
 		return;
 	record_decision(tp, path, bpf_ktime_get_coarse_ns(), conn->arm, TP_WHY_RESCUED,
@@ -351,6 +373,8 @@ static __always_inline void retransmitted(struct bpf_sock_ops *ctx, struct bpf_s
 }
 
 #include "end.h"
+
+#include "tune_syn.h"
 
 /* Apart from the entry, which runs for each event and should save few registers. */
 static __noinline int handle(struct bpf_sock_ops *ctx, __u32 op)
@@ -369,7 +393,7 @@ static __noinline int handle(struct bpf_sock_ops *ctx, __u32 op)
 		__u32 to = ctx->args[1];
 
 		if (to == BPF_TCP_CLOSE || tp_is_idle(tp) || tp_is_filled(tp))
-			closed(sk, tp, to);
+			closed(ctx, sk, tp, to);
 	} else {
 		established(ctx, sk, tp,
 			    op == BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB ? TP_CONN_ACTIVE : 0);
@@ -406,11 +430,32 @@ static __always_inline int is_of_interest(struct bpf_sock_ops *ctx, __u32 op)
 	return 0;
 }
 
+/* Callbacks that only a tuning asks for, or makes use of. */
+static __always_inline int is_tuned_here(__u32 op)
+{
+	return op == BPF_SOCK_OPS_RTT_CB || op == BPF_SOCK_OPS_TIMEOUT_INIT ||
+	       op == BPF_SOCK_OPS_RWND_INIT;
+}
+
+static __noinline int tune_event(struct bpf_sock_ops *ctx, __u32 op)
+{
+	if (cfg.abi_version != TP_ABI_VERSION)
+		return 1;
+	if (op == BPF_SOCK_OPS_RTT_CB)
+		tune_round_trip(ctx);
+	else if (op == BPF_SOCK_OPS_TIMEOUT_INIT ? cfg.tunes & 1 << TP_TUNE_RTO
+						 : cfg.tunes & 1 << TP_TUNE_RWND)
+		tune_syn(ctx, op);
+	return 1;
+}
+
 SEC("sockops")
 int tcpilot(struct bpf_sock_ops *ctx)
 {
 	__u32 op = ctx->op;
 
+	if (cfg.tunes && is_tuned_here(op))
+		return tune_event(ctx, op);
 	return is_of_interest(ctx, op) ? handle(ctx, op) : 1;
 }
 
@@ -424,3 +469,4 @@ int read_clocks(struct tp_clocks *to)
 }
 
 #include "flows.h"
+#include "ack_priority.h"

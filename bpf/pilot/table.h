@@ -87,14 +87,18 @@ static __always_inline struct tp_path *path_in(struct tp_bucket *bucket, __u32 w
 	return way < TP_WAYS && is_key(slot, key) ? &slot->path : 0;
 }
 
-static __always_inline struct tp_path *find_path(const struct tp_path_key *key)
+/* slot: the path's number in the table, where there is one. */
+static __always_inline struct tp_path *find_path(const struct tp_path_key *key, __u32 *slot)
 {
 	struct place place = place_of(key);
 	struct tp_bucket *bucket = bpf_map_lookup_elem(&paths, &place.index);
+	__u32 way;
 
 	if (!bucket)
 		return 0;
-	return path_in(bucket, find_way(bucket, place.tag), key);
+	way = find_way(bucket, place.tag);
+	*slot = place.index * TP_WAYS + way;
+	return path_in(bucket, way, key);
 }
 
 static __always_inline struct tp_path *replace(struct tp_bucket *bucket, __u32 way, __u32 tag,
@@ -116,7 +120,7 @@ static __always_inline struct tp_path *replace(struct tp_bucket *bucket, __u32 w
 
 /* The path, put in if it is not there: then born_ns is 0.  0 while another CPU puts one into its
  * bucket: this connection keeps its default. */
-static __always_inline struct tp_path *open_path(const struct tp_path_key *key)
+static __always_inline struct tp_path *open_path(const struct tp_path_key *key, __u32 *slot)
 {
 	struct place place = place_of(key);
 	struct tp_bucket *bucket = bpf_map_lookup_elem(&paths, &place.index);
@@ -126,6 +130,7 @@ static __always_inline struct tp_path *open_path(const struct tp_path_key *key)
 	if (!bucket)
 		return 0;
 	way = find_way(bucket, place.tag);
+	*slot = place.index * TP_WAYS + way;
 	path = path_in(bucket, way, key);
 	if (path)
 		return path;
@@ -134,8 +139,11 @@ static __always_inline struct tp_path *open_path(const struct tp_path_key *key)
 	if (way >= TP_WAYS) /* else another key has this tag, and gives way */
 		way = find_way(bucket, place.tag);
 	path = path_in(bucket, way, key);
-	if (!path)
-		path = replace(bucket, way < TP_WAYS ? way : find_victim(bucket), place.tag, key);
+	if (!path) {
+		way = way < TP_WAYS ? way : find_victim(bucket);
+		path = replace(bucket, way, place.tag, key);
+	}
+	*slot = place.index * TP_WAYS + way;
 	__sync_lock_test_and_set(&bucket->busy, 0);
 	return path;
 }
@@ -145,7 +153,8 @@ SEC("syscall")
 int put_path(struct tp_slot *from)
 {
 	struct tp_path_key key = from->key;
-	struct tp_path *path = open_path(&key);
+	__u32 slot;
+	struct tp_path *path = open_path(&key, &slot);
 
 	if (!path)
 		return 1;

@@ -20,12 +20,19 @@ fn main() {
         .warnings(false) // #pragma unroll is clang's; the host's compiler may be gcc
         .compile("tcpilot_native");
     congestion_controls();
+    tunings();
+}
+
+/// The same for the arithmetic of the tunings, whose structures are those of abi.h.
+fn tunings() {
+    let bpf = fs::canonicalize("../../bpf").expect("bpf is there");
+    let headers = ["abi.h", "lib/tune.h", "lib/police.h"].map(|name| bpf.join(name));
+    bindings("tune", &headers, ".*/bpf/(abi|lib/(tune|police)).h");
 }
 
 /// bpf/cc's headers have many functions with structures: their bindings, and the wrappers that make
 /// symbols of inline functions, are generated.
 fn congestion_controls() {
-    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
     let bpf = fs::canonicalize("../../bpf").expect("bpf is there");
     let mut headers: Vec<PathBuf> = fs::read_dir(bpf.join("cc"))
         .expect("bpf/cc is there")
@@ -35,16 +42,22 @@ fn congestion_controls() {
         .collect();
     headers.push(bpf.join("lib/ecn.h")); // DCTCP's
     headers.sort();
+    bindings("cc", &headers, ".*/bpf/(cc|lib)/.*");
+}
+
+/// Writes `NAME.rs`, the bindings of what is in `files`, and compiles their wrappers.
+fn bindings(name: &str, headers: &[PathBuf], files: &str) {
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
     let mut text = String::from("#include <linux/types.h>\n");
     for header in headers {
         writeln!(text, "#include \"{}\"", header.display()).expect("a string takes everything");
     }
-    let all = out.join("cc_all.h");
+    let all = out.join(format!("{name}_all.h"));
     fs::write(&all, text).expect("OUT_DIR is writable");
-    let wrappers = out.join("cc_wrappers");
+    let wrappers = out.join(format!("{name}_wrappers"));
     bindgen::Builder::default()
         .header(all.to_string_lossy())
-        .allowlist_file(".*/bpf/(cc|lib)/.*")
+        .allowlist_file(files)
         .wrap_static_fns(true)
         .wrap_static_fns_path(&wrappers)
         .default_enum_style(bindgen::EnumVariation::Consts)
@@ -53,12 +66,12 @@ fn congestion_controls() {
         .layout_tests(false)
         .generate_comments(false)
         .generate()
-        .expect("bindgen reads bpf/cc; is libclang installed (apt-get install libclang-dev)?")
-        .write_to_file(out.join("cc.rs"))
+        .expect("bindgen reads bpf; is libclang installed (apt-get install libclang-dev)?")
+        .write_to_file(out.join(format!("{name}.rs")))
         .expect("OUT_DIR is writable");
     cc::Build::new()
         .file(wrappers.with_extension("c"))
         .include(&out)
         .warnings(false)
-        .compile("tcpilot_native_cc");
+        .compile(&format!("tcpilot_native_{name}"));
 }

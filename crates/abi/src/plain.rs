@@ -17,6 +17,7 @@ macro_rules! plain {
     };
 }
 plain!(
+    u32,
     u64,
     crate::tp_path_key,
     crate::tp_path,
@@ -27,6 +28,8 @@ plain!(
     crate::tp_rule,
     crate::tp_config,
     crate::tp_clocks,
+    crate::tp_tuned,
+    crate::tp_order,
     crate::tp_counters
 );
 

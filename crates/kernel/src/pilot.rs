@@ -16,8 +16,8 @@ use libbpf_rs::{
     skel::{OpenSkel, SkelBuilder},
 };
 use tcpilot_abi::{
-    Plain, TP_WAYS, from_bytes, to_bytes, tp_bucket, tp_clocks, tp_config, tp_counters, tp_flow,
-    tp_path, tp_path_key, tp_rule, tp_slot,
+    Plain, TP_TUNE_ACK_PRIORITY, TP_WAYS, from_bytes, to_bytes, tp_bucket, tp_clocks, tp_config,
+    tp_counters, tp_flow, tp_order, tp_path, tp_path_key, tp_rule, tp_slot, tp_tuned,
 };
 
 use crate::{Error, host, socket::in_netns};
@@ -57,7 +57,10 @@ pub struct RunStats {
 /// The loaded pilot. Dropping it detaches and unloads everything.
 pub struct Pilot {
     skel: PilotSkel<'static>,
-    link: Option<Link>,
+    links: Vec<Link>,
+    acks_first: bool,
+    /// Some policy has a tuning.
+    tunes: bool,
     cgroup: PathBuf,
     /// The cgroup's directory, see [`host::lock_subtree`].
     _lock: Option<File>,
@@ -96,12 +99,23 @@ impl Pilot {
             .paths
             .set_max_entries(buckets)
             .map_err(Error::Load)?;
+        if config.tunes != 0 {
+            open.maps
+                .tuned
+                .set_max_entries(buckets * TP_WAYS)
+                .map_err(Error::Load)?;
+        }
+        let acks_first =
+            u32::from(config.tunes) >> TP_TUNE_ACK_PRIORITY & 1 == 1 && config.dry_run == 0;
+        open.progs.ack_priority.set_autoload(acks_first);
         let skel = open.load().map_err(Error::Load)?;
         let loaded_at = read_clocks(&skel.progs.read_clocks)?;
         Ok(Pilot {
             skel,
             loaded_at,
-            link: None,
+            links: Vec::new(),
+            acks_first,
+            tunes: config.tunes != 0,
             cgroup: PathBuf::new(),
             _lock: None,
             buckets,
@@ -129,11 +143,17 @@ impl Pilot {
             return Err(Error::AlreadyAttached(cgroup.to_path_buf()));
         }
         self.find_ticks_per_s()?;
-        let link = self.skel.progs.tcpilot.attach_cgroup(dir.as_raw_fd());
-        self.link = Some(link.map_err(|source| Error::Attach {
-            path: cgroup.to_path_buf(),
-            source,
-        })?);
+        let mut programs = vec![&self.skel.progs.tcpilot];
+        if self.acks_first {
+            programs.push(&self.skel.progs.ack_priority);
+        }
+        for program in programs {
+            let link = program.attach_cgroup(dir.as_raw_fd());
+            self.links.push(link.map_err(|source| Error::Attach {
+                path: cgroup.to_path_buf(),
+                source,
+            })?);
+        }
         self.cgroup = cgroup.to_path_buf();
         self._lock = Some(dir);
         Ok(())
@@ -156,7 +176,7 @@ impl Pilot {
 
     /// Whether the cgroup that it was attached to is still there: its removal detaches.
     pub fn is_attached(&self) -> bool {
-        self.link.is_some() && self.cgroup.exists()
+        !self.links.is_empty() && self.cgroup.exists()
     }
 
     /// Replaces the rules in force, in their order.
@@ -180,6 +200,17 @@ impl Pilot {
     /// # Errors
     /// [`Error::Map`].
     pub fn for_each_path(&self, mut each: impl FnMut(tp_path_key, tp_path)) -> Result<u32, Error> {
+        self.for_each_slot(|_, key, path| each(key, path))
+    }
+
+    /// The same, with each path's number in the table.
+    ///
+    /// # Errors
+    /// [`Error::Map`].
+    pub fn for_each_slot(
+        &self,
+        mut each: impl FnMut(u32, tp_path_key, tp_path),
+    ) -> Result<u32, Error> {
         let batches = self
             .skel
             .maps
@@ -187,18 +218,55 @@ impl Pilot {
             .lookup_batch(BATCH.min(self.buckets), MapFlags::ANY, MapFlags::ANY)
             .map_err(map_error("read the paths"))?;
         let mut count = 0;
-        for (_, bytes) in batches {
+        for (index, bytes) in batches {
             let Some(bucket) = from_bytes::<tp_bucket>(&bytes) else {
                 continue;
             };
-            for (tag, slot) in bucket.tag.iter().zip(&bucket.slot) {
+            let first = from_bytes::<u32>(&index).unwrap_or(0) * TP_WAYS;
+            for (number, (tag, slot)) in (first..).zip(bucket.tag.iter().zip(&bucket.slot)) {
                 if *tag != 0 {
                     count += 1;
-                    each(slot.key, slot.path);
+                    each(number, slot.key, slot.path);
                 }
             }
         }
         Ok(count)
+    }
+
+    /// What the tunings know of the path with this number; `None` where no policy has any, or where
+    /// the path has not used them yet.
+    ///
+    /// # Errors
+    /// [`Error::Map`].
+    pub fn tuned(&self, number: u32, path: &tp_path) -> Result<Option<tp_tuned>, Error> {
+        if !self.tunes {
+            return Ok(None);
+        }
+        let found = self
+            .skel
+            .maps
+            .tuned
+            .lookup(&number.to_ne_bytes(), MapFlags::ANY);
+        let bytes = found.map_err(map_error("read the tunings"))?;
+        let tuned = bytes.as_deref().and_then(from_bytes::<tp_tuned>);
+        Ok(tuned.filter(|tuned| tuned.born_ns == path.born_ns))
+    }
+
+    /// Tells the pilot what the guard decided; whether the path was still there.
+    ///
+    /// # Errors
+    /// [`Error::Map`].
+    pub fn put_order(&self, order: &tp_order) -> Result<bool, Error> {
+        let mut bytes = to_bytes(order).to_vec();
+        let input = ProgramInput {
+            context_in: Some(&mut bytes),
+            ..Default::default()
+        };
+        let output = self.skel.progs.put_order.test_run(input);
+        Ok(output
+            .map_err(map_error("write the guard's order"))?
+            .return_value
+            == 0)
     }
 
     /// Stores a path, as the state file remembers it. A program of ours does it, by the table's own

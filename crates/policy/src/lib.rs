@@ -4,6 +4,7 @@
 //! crate has what the daemon computes around it.
 
 pub mod age;
+pub mod guard;
 pub mod names;
 pub mod prefix;
 pub mod shares;

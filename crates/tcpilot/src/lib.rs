@@ -10,4 +10,5 @@ pub mod live;
 pub mod protocol;
 pub mod state;
 pub mod table;
+mod tuning_views;
 pub mod views;

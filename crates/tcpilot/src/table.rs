@@ -125,7 +125,7 @@ pub fn flows(flows: &[FlowView]) -> String {
     }
     let mut table = table(
         &["Local", "Remote", "Netns", "Cc", "Why"],
-        &["Srtt", "Rate", "Loss", "Cwnd", "Age"],
+        &["Srtt", "Rate", "Loss", "Cwnd", "Tuned", "Age"],
     );
     for flow in flows {
         table.add_row([
@@ -138,11 +138,28 @@ pub fn flows(flows: &[FlowView]) -> String {
             bits(flow.delivery_rate),
             percent(flow.loss_ratio),
             flow.cwnd.to_string(),
+            tuned(flow),
             flow.age_s
                 .map_or_else(|| "-".to_owned(), |age| format!("{age:.0} s")),
         ]);
     }
     print(&table)
+}
+
+/// The tunings of a connection, the initial window with its size.
+fn tuned(flow: &FlowView) -> String {
+    let with_size = |name: &String| match flow.initial_window {
+        Some(packets) if name == "initial-window" => format!("{name}={packets}"),
+        _ => name.clone(),
+    };
+    if flow.tuned.is_empty() {
+        return "-".to_owned();
+    }
+    flow.tuned
+        .iter()
+        .map(with_size)
+        .collect::<Vec<_>>()
+        .join(",")
 }
 
 /// Why an address is treated as it is.
@@ -169,6 +186,9 @@ pub fn explanation(e: &Explanation) -> String {
             path.flow_count,
             number(path.connections, "connection"),
         );
+        if let Some(tuning) = &explained.tuning {
+            out.push_str(&tuning.text());
+        }
         out.push('\n');
         out.push_str(&indent(&paths(std::slice::from_ref(path))));
         out.push_str("\n  last decisions, newest first:\n");
@@ -236,6 +256,9 @@ pub fn status(s: &Status) -> String {
         "ended    {} · judged by {} · rescued {}",
         s.closed, s.charged, s.rescues
     );
+    if let Some(tunings) = &s.tunings {
+        out.push_str(&tunings.text());
+    }
     if let Some(each) = s.bpf_ns.checked_div(s.bpf_events) {
         let _ = writeln!(out, "cost     {} events · {each} ns each", s.bpf_events);
     }

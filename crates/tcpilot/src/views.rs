@@ -9,6 +9,8 @@ use tcpilot_abi::{
 };
 use tcpilot_policy::{prefix::Prefix, shares};
 
+pub use crate::tuning_views::{GroupView, TuneView, TuningView, TuningsStatus};
+
 /// What names the numbers of the kernel side: arms, policies, namespaces; and the clocks' now.
 pub struct Names<'a> {
     /// Arms in their order.
@@ -146,6 +148,10 @@ pub struct FlowView {
     pub age_s: Option<f64>,
     /// Decided, but not set.
     pub dry_run: bool,
+    /// Tunings in force, by name.
+    pub tuned: Vec<String>,
+    /// Initial window that was set, packets.
+    pub initial_window: Option<u32>,
 }
 
 /// Why connections to an address are treated as they are.
@@ -166,9 +172,11 @@ pub struct ExplainedPath {
     pub path: PathView,
     /// At most eight.
     pub decisions: Vec<DecisionView>,
+    /// What is tuned on it; `null` where nothing is.
+    pub tuning: Option<TuningView>,
 }
 
-fn some<T: Default + PartialEq>(value: T) -> Option<T> {
+pub(crate) fn some<T: Default + PartialEq>(value: T) -> Option<T> {
     (value != T::default()).then_some(value)
 }
 
@@ -186,7 +194,7 @@ fn max_of(window: &tp_window64, epoch: u32, now: u32) -> Option<u64> {
     some(a.max(b))
 }
 
-fn max32_of(window: &tp_window32, epoch: u32, now: u32) -> Option<u32> {
+pub(crate) fn max32_of(window: &tp_window32, epoch: u32, now: u32) -> Option<u32> {
     let (a, b) = live_halves(window.current, window.previous, epoch, now);
     some(a.max(b))
 }
@@ -206,7 +214,7 @@ fn ratio(part: u64, whole: u64) -> Option<f64> {
 }
 
 impl Names<'_> {
-    fn epoch(&self, window_ns: u64) -> u32 {
+    pub(crate) fn epoch(&self, window_ns: u64) -> u32 {
         (self.now_ns.checked_div(window_ns).unwrap_or(0) & u64::from(u32::MAX)) as u32
     }
 
@@ -319,6 +327,8 @@ impl Names<'_> {
             ssthresh: some(f.ssthresh_packets),
             age_s: (f.opened_ns > 0).then(|| self.age_s(f.opened_ns)),
             dry_run: u32::from(f.flags) & TP_CONN_DRY_RUN != 0,
+            tuned: crate::tuning_views::words(f.tuned),
+            initial_window: some(f.iw_packets),
         }
     }
 }
@@ -395,6 +405,8 @@ pub struct Status {
     pub rescues: u64,
     /// What does not work as it should, a sentence each.
     pub degraded: Vec<String>,
+    /// What was tuned beside the algorithm; `null` where nothing is to be.
+    pub tunings: Option<TuningsStatus>,
     /// Calls of the sockops program; 0 unless kernel.bpf_stats_enabled is 1.
     pub bpf_events: u64,
     /// Time in it.

@@ -48,6 +48,8 @@ def start(tool: str) -> list[str]:
         "tcpilot-learned": ["tcpilot_start ''", *teach()],
         "tcpilot-any": [f"tcpilot_start {shlex.quote(ANY_DEFAULT)}"],
         "tcpilot-cubic": [f"tcpilot_start {shlex.quote(CUBIC_ONLY)}"],
+        "tcpilot-throughput": [f"tcpilot_start {shlex.quote(tuned('throughput'))}", *teach()],
+        "tcpilot-latency": [f"tcpilot_start {shlex.quote(tuned('latency'))}", *teach()],
         "tcpilot-bbr": [f"tcpilot_start {shlex.quote(BBR_LEARNED)}", *teach()],
         "bpftune": ["bpftune_start"],
         "bpftune-conn": [f"bpftune_start {BPFTUNE_CONN}"],
@@ -56,6 +58,20 @@ def start(tool: str) -> list[str]:
 
 # One arm, and not the default: every connection is switched to it.
 BBR_LEARNED = 'arms = ["bbr"]\n[learner]\nmin_instances = 0'
+
+
+COSTS = (
+    "tcpilot-few",
+    "tcpilot-learned",
+    "tcpilot-throughput",
+    "tcpilot-latency",
+    "tcpilot-bbr",
+)
+
+
+def tuned(objective: str) -> str:
+    """All that the objective chooses on a path that is no data center's."""
+    return f'[tuning]\nobjective = "{objective}"\nnetwork = "long-fat"'
 
 
 def teach() -> list[str]:
@@ -80,7 +96,7 @@ def cost(quick: bool) -> Experiment:
     pairs = 200 if quick else 1000
     bulk_bytes, bulk_count = "2M", 10 if quick else 40
     script = ["network_direct", "serve", "sysctl -qw kernel.bpf_stats_enabled=1"]
-    for tool in ("tcpilot-few", "tcpilot-learned", "tcpilot-bbr", "bpftune-conn"):
+    for tool in (*COSTS, "bpftune-conn"):
         script += [*start(tool), *counters(tool, at="start")]
         script += [mark(what="short", tool=tool), f"flow short --count {pairs}"]
         script += [*counters(tool, at="short"), mark(what="bulk", tool=tool)]

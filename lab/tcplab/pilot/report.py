@@ -17,6 +17,8 @@ _TOOLS = {
     "tcpilot": "tcpilot",
     "tcpilot-few": "tcpilot, new path",
     "tcpilot-learned": "tcpilot, learned path",
+    "tcpilot-throughput": "tcpilot, learned path, tuned for throughput",
+    "tcpilot-latency": "tcpilot, learned path, tuned for latency",
     "tcpilot-bbr": "tcpilot, another arm each time",
     "tcpilot-cubic": "tcpilot, cubic its only arm",
     "bpftune-conn": "bpftune, connection tuner alone",

@@ -30,7 +30,7 @@ fn json_has_the_documented_fields() {
     );
     let flow_fields = set(
         "netns local remote cc why arm policy side srtt_us min_rtt_us delivery_rate app_limited \
-         loss_ratio bytes_acked cwnd ssthresh age_s dry_run",
+         loss_ratio bytes_acked cwnd ssthresh age_s dry_run tuned initial_window",
     );
     let path = pilot.path("10.77.0.2");
     assert_eq!(keys(&path), path_fields);
@@ -42,7 +42,7 @@ fn json_has_the_documented_fields() {
     let explained = pilot.ask(&format!("explain {FAR}"));
     assert_eq!(keys(&explained), set("address paths flows"));
     assert_eq!(keys(&explained["flows"][0]), flow_fields);
-    assert_eq!(keys(&explained["paths"][0]), set("path decisions"));
+    assert_eq!(keys(&explained["paths"][0]), set("path decisions tuning"));
     assert_eq!(keys(&explained["paths"][0]["path"]), path_fields);
     assert_eq!(
         keys(&explained["paths"][0]["decisions"][0]),
@@ -52,7 +52,8 @@ fn json_has_the_documented_fields() {
         keys(&pilot.status()),
         set(
             "version pid kernel cgroup uptime_s dry_run attached learner arms arms_missing rescue paths \
-             paths_max connections closed charged rescues degraded bpf_events bpf_ns resident_bytes state"
+             paths_max connections closed charged rescues degraded bpf_events bpf_ns resident_bytes state \
+             tunings"
         )
     );
 }

@@ -3,8 +3,8 @@
 use std::ffi::c_char;
 
 use tcpilot_abi::{
-    TP_ABI_VERSION, TP_CC_NAME_MAX, TP_MAX_ARMS, TP_MAX_DEFAULTS, TP_MAX_POLICIES, tp_config,
-    tp_policy_config,
+    TP_ABI_VERSION, TP_CC_NAME_MAX, TP_MAX_ARMS, TP_MAX_DEFAULTS, TP_MAX_POLICIES, TP_NET_COUNT,
+    TP_TUNE_ACK_PRIORITY, tp_config, tp_policy_config,
 };
 
 use super::policies::{LEAVE_ALONE_ID, RESERVED};
@@ -50,6 +50,10 @@ impl Config {
             ecn_arms: ecn_arms(arms),
             rescue_thin: self.rescue.thin_linear_timeouts.into(),
             defaults: defaults as u8,
+            rules_use_netns: rules
+                .iter()
+                .any(|rule| rule.namespace.is_some() || rule.rule.netns_inum != 0)
+                .into(),
             rescue_cc: c_name(self.rescue.algorithm.as_ref().map_or("", Algorithm::as_str)),
             ..Default::default()
         };
@@ -64,7 +68,24 @@ impl Config {
             *field = c_name(name);
         }
         self.write_policies(&mut config, arms);
+        self.write_tunings(&mut config);
         config
+    }
+
+    fn write_tunings(&self, config: &mut tp_config) {
+        for (id, nets) in config.tuning.iter_mut().enumerate() {
+            if id == usize::from(LEAVE_ALONE_ID) || id >= RESERVED + self.policies.len() {
+                continue;
+            }
+            let policy = id.checked_sub(RESERVED).map(|own| &self.policies[own]);
+            for (net, tuning) in (0..TP_NET_COUNT).zip(nets) {
+                *tuning = self.tuning.to_abi(policy, net);
+                config.tunes |= tuning.features;
+            }
+        }
+        if self.tuning.ack_priority {
+            config.tunes |= 1 << TP_TUNE_ACK_PRIORITY;
+        }
     }
 
     fn write_policies(&self, config: &mut tp_config, arms: &[String]) {
@@ -82,6 +103,7 @@ impl Config {
             };
             *field = tp_policy_config {
                 leave_alone: policy.leave_alone.into(),
+                net: policy.network.unwrap_or(self.tuning.network).number(),
                 ..self.policy_config(mask(arms, allowed), &policy.prefix)
             };
         }
@@ -95,6 +117,7 @@ impl Config {
             prefix_len_ipv4_public: own.ipv4_public.unwrap_or(self.prefix.ipv4_public),
             prefix_len_ipv6_private: own.ipv6_private.unwrap_or(self.prefix.ipv6_private),
             prefix_len_ipv6_public: own.ipv6_public.unwrap_or(self.prefix.ipv6_public),
+            net: self.tuning.network.number(),
             ..Default::default()
         }
     }

@@ -9,6 +9,7 @@ mod rules;
 mod settings;
 #[cfg(test)]
 mod tests;
+mod tunings;
 mod values;
 mod write;
 
@@ -23,6 +24,7 @@ pub use policies::{
 };
 pub use rules::RuleTemplate;
 use settings::{Section, Source, Table, settings};
+pub use tunings::{Feature, Network, Objective, Tuning, WindowRule, net_word, tune_word};
 pub use values::{Algorithm, CgroupPath, LearnerKind, Namespace, Ports};
 
 /// Where the configuration is looked for when no file is named; it need not be there.
@@ -99,6 +101,8 @@ settings! {
         ssthresh: Ssthresh;
         /// Which remote addresses share a path.
         prefix: PrefixLengths;
+        /// What is tuned beside the congestion control.
+        tuning: Tuning;
         /// What is kept on disk.
         state: State;
         /// Connections that are never touched.
@@ -281,12 +285,13 @@ impl Config {
     }
 
     /// The sections with their names, in the order of the documentation.
-    fn sections_mut(&mut self) -> [(&'static str, &mut dyn Section); 6] {
+    fn sections_mut(&mut self) -> [(&'static str, &mut dyn Section); 7] {
         [
             ("learner", &mut self.learner),
             ("rescue", &mut self.rescue),
             ("ssthresh", &mut self.ssthresh),
             ("prefix", &mut self.prefix),
+            ("tuning", &mut self.tuning),
             ("state", &mut self.state),
             ("leave_alone", &mut self.leave_alone),
         ]

@@ -5,7 +5,7 @@ use tcpilot_policy::Prefix;
 use toml::de::DeValue;
 
 use super::settings::{Section, Table, settings};
-use super::{Algorithm, CgroupPath, Config, Namespace, Ports};
+use super::{Algorithm, CgroupPath, Config, Feature, Namespace, Network, Objective, Ports};
 
 /// The name of the policy of connections that no rule matches; its number is 0.
 pub const DEFAULT_POLICY: &str = "default";
@@ -60,6 +60,12 @@ settings! {
         leave_alone: bool = false;
         /// The arms that may be chosen, some of the top level's; without, all of them.
         arms: Vec<Algorithm> = Vec::new(), 1..=8;
+        /// What its connections are tuned for, in place of the objective of `[tuning]`.
+        objective: Option<Objective> = None;
+        /// The kind of network, in place of that of `[tuning]`.
+        network: Option<Network> = None;
+        /// The tunings, in place of those that objective and network choose.
+        features: Vec<Feature> = Vec::new();
     }
     with {
         /// Which connections: those that each list matches that is not empty.

@@ -7,7 +7,7 @@ use tcpilot_abi::{TP_MAX_RULES, tp_rule};
 use tcpilot_policy::{Prefix, names};
 
 use super::policies::{LEAVE_ALONE_ID, RESERVED};
-use super::{Config, Match, Namespace, Policy, PrefixOverrides};
+use super::{Config, Match, Namespace, Objective, Policy, PrefixOverrides};
 
 /// The kernel's algorithms and ours, to notice a slip of the keyboard; others are possible.
 const KNOWN_ALGORITHMS: [&str; 20] = [
@@ -167,8 +167,26 @@ impl Config {
                     policy.name
                 ));
             }
+            warnings.extend(self.untuned(policy));
         }
         warnings
+    }
+
+    /// Tunings of a policy that do nothing.
+    fn untuned(&self, policy: &Policy) -> Option<String> {
+        let objective = policy.objective.unwrap_or(self.tuning.objective);
+        let asked = !policy.features.is_empty() || policy.network.is_some();
+        let why = if policy.leave_alone && (asked || policy.objective.is_some()) {
+            "leave_alone"
+        } else if asked && objective == Objective::None {
+            "the objective \"none\""
+        } else {
+            return None;
+        };
+        let name = &policy.name;
+        Some(format!(
+            "policy {name}: its tunings have no effect with {why}"
+        ))
     }
 
     /// Algorithms that nobody has heard of, where a known one is near.

@@ -29,12 +29,13 @@ impl Config {
     }
 
     /// The sections with their names, in the order of the documentation.
-    pub(super) fn sections(&self) -> [(&'static str, &dyn Section); 6] {
+    pub(super) fn sections(&self) -> [(&'static str, &dyn Section); 7] {
         [
             ("learner", &self.learner),
             ("rescue", &self.rescue),
             ("ssthresh", &self.ssthresh),
             ("prefix", &self.prefix),
+            ("tuning", &self.tuning),
             ("state", &self.state),
             ("leave_alone", &self.leave_alone),
         ]

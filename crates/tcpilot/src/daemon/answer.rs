@@ -44,7 +44,7 @@ impl Daemon {
         reply.write(out)
     }
 
-    fn with_names<T>(&self, f: impl FnOnce(&Names<'_>) -> T) -> T {
+    pub(super) fn with_names<T>(&self, f: impl FnOnce(&Names<'_>) -> T) -> T {
         f(&Names {
             arms: &self.arms,
             policy: &|id| self.policy_name(id),
@@ -101,11 +101,13 @@ impl Daemon {
                 .iter()
                 .filter(|f| crate::views::address(f.remote) == address);
             explanation.flows = to_address.map(|f| names.flow(f)).collect();
-            self.pilot.for_each_path(|key, path| {
+            self.pilot.for_each_slot(|number, key, path| {
                 let view = names.path(&key, &path).filter(|v| v.path.contains(address));
+                let tuned = self.pilot.tuned(number, &path).ok().flatten();
                 explanation.paths.extend(view.map(|view| ExplainedPath {
                     path: view,
                     decisions: names.decisions(&path),
+                    tuning: tuned.map(|tuned| names.tuning(&key, &tuned)),
                 }));
             })
         })
@@ -147,6 +149,7 @@ impl Daemon {
             charged: counters.charged,
             rescues: counters.rescues,
             degraded,
+            tunings: self.tunings_status(),
             bpf_events: stats.events,
             bpf_ns: stats.nanoseconds,
             resident_bytes: resident_bytes(),

@@ -5,9 +5,11 @@
 mod answer;
 mod arms;
 mod control;
+mod egress;
 mod learned;
 mod netns;
 mod rules;
+mod tunings;
 
 use std::{
     io::{self, IsTerminal},
@@ -54,6 +56,10 @@ pub struct Daemon {
     started: Instant,
     saved_ns: u64,
     told: Vec<Trouble>,
+    /// Queues that serve by priority, for as long as the daemon runs.
+    _egress: egress::Egress,
+    /// What the guard has switched off.
+    off: Vec<tunings::Off>,
 }
 
 /// The configuration that a `--config` argument, or its absence, means.
@@ -120,6 +126,12 @@ impl Daemon {
         if let Some(aside) = set_aside {
             tracing::warn!("{aside}");
         }
+        let devices: &[String] = match config.tuning.ack_priority && !config.dry_run {
+            true => &config.tuning.ack_priority_devices,
+            false => &[],
+        };
+        let (egress, problems) = egress::Egress::set_up(devices, &args.state);
+        missing.extend(problems);
         let mut pilot = Pilot::load(&abi, config.paths_max)?;
         let rules = rules::resolve(&templates, &root);
         pilot.set_rules(&rules);
@@ -138,6 +150,8 @@ impl Daemon {
             started: Instant::now(),
             saved_ns: 0,
             told: Vec::new(),
+            _egress: egress,
+            off: Vec::new(),
             config,
         };
         daemon.restore();
@@ -191,7 +205,7 @@ impl Daemon {
             .then(live::Screen::open)
             .transpose()?;
         let (mut ticked, mut rules_at) = (Instant::now(), Instant::now());
-        let mut saved_at = Instant::now();
+        let (mut saved_at, mut guarded_at) = (Instant::now(), Instant::now());
         let save_every = self.config.state.save_interval();
         while !stop.load(Ordering::Relaxed) {
             if let Some(stream) = control.wait(TICK.saturating_sub(ticked.elapsed()))
@@ -208,6 +222,10 @@ impl Daemon {
             if rules_at.elapsed() >= RULES_EVERY {
                 rules_at = Instant::now();
                 self.refresh_rules();
+            }
+            if guarded_at.elapsed() >= tunings::GUARD_EVERY {
+                guarded_at = Instant::now();
+                self.guard();
             }
             if saved_at.elapsed() >= save_every {
                 saved_at = Instant::now();

@@ -4,7 +4,7 @@
 use std::{fs, path::PathBuf};
 
 use super::*;
-use crate::views::{DecisionView, ExplainedPath};
+use crate::views::{DecisionView, ExplainedPath, GroupView, TuneView, TuningView, TuningsStatus};
 
 fn assert_golden(name: &str, text: &str) {
     let file =
@@ -118,6 +118,8 @@ fn flow(cc: &str, why: Why) -> FlowView {
         ssthresh: None,
         age_s: Some(12.3),
         dry_run: false,
+        tuned: vec!["initial-window".to_owned(), "rto".to_owned()],
+        initial_window: Some(31),
     }
 }
 
@@ -129,6 +131,8 @@ fn flow_left_alone() -> FlowView {
         delivery_rate: None,
         loss_ratio: None,
         age_s: None,
+        tuned: Vec::new(),
+        initial_window: None,
         ..flow("cubic", Why::Application)
     }
 }
@@ -165,6 +169,62 @@ fn running() -> Status {
         bpf_ns: 640_000,
         resident_bytes: 9_300_000,
         state: "/var/lib/tcpilot/state.db".to_owned(),
+        tunings: Some(tunings()),
+    }
+}
+
+fn tunings() -> TuningsStatus {
+    TuningsStatus {
+        objective: "latency".to_owned(),
+        network: "auto".to_owned(),
+        set: [("initial-window", 43), ("rto", 120)]
+            .map(|(name, n)| (name.to_owned(), n))
+            .into(),
+        refused: [("rto".to_owned(), 2)].into(),
+        retreats: 3,
+        acks_first: 0,
+        guard: vec![
+            "203.0.113.0/24: rto switched off: 6.0 % of its packets are lost, 1.0 % without it"
+                .to_owned(),
+        ],
+    }
+}
+
+fn tuning() -> TuningView {
+    let group = |connections| GroupView {
+        connections,
+        late: 1,
+        sent: 100 * connections,
+        lost: connections,
+    };
+    let tune = |name: &str, last: &str, off| TuneView {
+        name: name.to_owned(),
+        set: 43,
+        last: last.to_owned(),
+        off,
+        with: group(40),
+        without: group(3),
+    };
+    TuningView {
+        network: "long-fat".to_owned(),
+        because: "its round trips are long and its BDP is large".to_owned(),
+        saved_window: Some(312),
+        rttvar_us: Some(2_500),
+        brake: 1,
+        retreats: 2,
+        policed_rate: None,
+        tunings: vec![
+            tune(
+                "initial-window",
+                "31 packets, from 312 saved and 5 live",
+                false,
+            ),
+            tune(
+                "rto",
+                "least 40.0 ms, SYN 140.0 ms, from a variation of 5.0 ms",
+                true,
+            ),
+        ],
     }
 }
 
@@ -197,6 +257,7 @@ fn an_explanation_reads_as_its_copy() {
                 decision(1.2, Some("bbr"), Why::Greedy),
                 decision(61.0, None, Why::Few),
             ],
+            tuning: Some(tuning()),
         }],
         flows: vec![flow("bbr", Why::Rescued)],
     };

@@ -12,6 +12,10 @@ pub(super) const MESSAGES: &[(&str, &str)] = &[
         "[lerner]",
         "t.toml:1: unknown key `lerner`; did you mean `learner`?",
     ),
+    (
+        "[tuning]\nobjective = \"latncy\"",
+        "t.toml:2: `objective` in [tuning] cannot be \"latncy\", there is \"none\", \"real-time\", \"latency\", \"throughput\"; did you mean `latency`?",
+    ),
     ("colour = 1", "t.toml:1: unknown key `colour`"),
     (
         "epsilon = 20",

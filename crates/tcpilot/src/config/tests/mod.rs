@@ -3,6 +3,7 @@
 mod documentation;
 mod messages;
 mod rules;
+mod tunings;
 
 use super::*;
 
@@ -48,6 +49,26 @@ ipv4_private = 31
 ipv4_public = 23
 ipv6_private = 127
 ipv6_public = 47
+[tuning]
+objective = "latency"
+network = "wifi"
+features = ["rto", "quick-ack"]
+never = ["rto"]
+window_rule = "slides"
+low_load_percent = 800
+mid_load_percent = 1600
+low_load_divisor = 2
+mid_load_divisor = 3
+high_load_divisor = 5
+most_packets = 100
+hold_out_shift = 3
+rto_floor_ms = 30
+ack_delay_ms = 10
+link_mbit = 100
+receive_bdp_eighths = 8
+probe_s = 20
+ack_priority = true
+ack_priority_devices = ["eth0"]
 [state]
 save_interval_s = 61
 max_age_days = 8
@@ -60,6 +81,9 @@ namespaces = ["blue", 4026531840]
 [[policy]]
 name = "web"
 arms = ["bbr"]
+objective = "throughput"
+network = "long-fat"
+features = ["initial-window"]
 prefixes = ["10.0.0.0/8", "2001:db8::/32"]
 local_ports = [80, "8000-8100"]
 prefix = { ipv4_private = 24 }
@@ -134,6 +158,28 @@ fn every_key_reaches_the_kernel_side() {
         (20_000_000_000, 11)
     );
     assert_eq!((abi.dry_run, abi.manage_loopback), (1, 1));
+    assert_eq!((abi.rules_use_netns, abi.tunes), (1, 0b100_1001));
+    assert_eq!(
+        abi.tuning[0][0],
+        tcpilot_abi::tp_tuning {
+            features: 0b1000,
+            iw_careful: 0,
+            hold_out_shift: 3,
+            rwnd_beta_x8: 8,
+            iw_low_percent: 800,
+            iw_mid_percent: 1600,
+            iw_low_divisor: 2,
+            iw_mid_divisor: 3,
+            iw_high_divisor: 5,
+            iw_most_packets: 100,
+            rto_floor_us: 30_000,
+            syn_rto_floor_us: 100_000,
+            delack_us: 10_000,
+            link_mbit: 100,
+            probe_s: 20,
+        }
+    );
+    assert_eq!(abi.tuning[2][0].features, 1);
     assert_eq!(
         (abi.arms, abi.policies, abi.rules, abi.rules_use_cgroups),
         (3, 4, 11, 1)

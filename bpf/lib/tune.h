@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * tune.h - the arithmetic of the tunings: what is set, from which figures.
+ *
+ * Pure functions over the structures of abi.h, integers only: the pilot includes
+ * this, and crates/native-tests compile the same text.  The rule of the initial
+ * window is that of Hung, Zhang and Lu's slides (Fine-Grained TCP Tuning), its
+ * careful form RFC 9959's; their constants are ours, see docs/tuning.md.
+ */
+#ifndef TCPILOT_TUNE_H
+#define TCPILOT_TUNE_H
+
+#include "learn.h"
+
+#define TP_RTO_MIN_US 200000  /* the kernel's least RTO, which BPF may only lower */
+#define TP_SYN_RTO_US 1000000 /* the kernel's, RFC 6298 */
+#define TP_RWND_LEAST 4	      /* packets, the slides' bound */
+#define TP_BRAKE_MOST 7
+#define TP_BRAKE_RELEASE_NS 10000000000ULL /* one step is forgotten in so long */
+#define TP_BRAKE_CLEAN 8		   /* windows without loss that take one step back */
+/* Of fewer windows than this the initial one is a sizeable part of the rate. */
+#define TP_CREDIT_WINDOWS 16
+
+struct tp_iw {
+	__u32 saved_packets; /* 0: nothing is saved */
+	__u32 flows;	     /* live on the path, this one included */
+	__u32 rtt_us;	     /* the handshake's */
+	__u32 srtt_us;	     /* the path's */
+	__u32 min_rtt_us;
+	__u32 base_packets; /* what the kernel would do */
+	__u32 brake;
+};
+
+TP_INLINE int tp_rtt_below(__u32 rtt_us, __u32 min_rtt_us, __u32 percent)
+{
+	return (__u64)rtt_us * 100 < (__u64)min_rtt_us * percent;
+}
+
+/*
+ * The slides' rule.  share = ssthresh / flows;
+ *   srtt < low * min:  max(share / low_divisor, base)
+ *   srtt < mid * min:  max(share / mid_divisor, base)
+ *   else:              max(share / high_divisor, 1)
+ */
+TP_INLINE __u32 tp_iw_slides(const struct tp_tuning *t, const struct tp_iw *in)
+{
+	__u32 share = in->saved_packets / (in->flows ? in->flows : 1);
+	__u32 divisor = t->iw_high_divisor, least = 1;
+
+	if (tp_rtt_below(in->srtt_us, in->min_rtt_us, t->iw_low_percent)) {
+		divisor = t->iw_low_divisor;
+		least = in->base_packets;
+	} else if (tp_rtt_below(in->srtt_us, in->min_rtt_us, t->iw_mid_percent)) {
+		divisor = t->iw_mid_divisor;
+		least = in->base_packets;
+	}
+	return (__u32)tp_max(share / (divisor ? divisor : 1), least);
+}
+
+/* RFC 9959: no jump unless the RTT fits what is saved (not below half of it, not
+ * above our bound, which is stricter than the RFC's tenfold), then at most half
+ * of the saved window, and here only a live flow's share of that. */
+TP_INLINE __u32 tp_iw_careful(const struct tp_tuning *t, const struct tp_iw *in)
+{
+	__u32 jump = in->saved_packets / 2 / (in->flows ? in->flows : 1);
+
+	if (2 * (__u64)in->rtt_us < in->min_rtt_us ||
+	    !tp_rtt_below(in->rtt_us, in->min_rtt_us, t->iw_mid_percent))
+		return in->base_packets;
+	return (__u32)tp_max(jump, in->base_packets);
+}
+
+/* The initial window in packets; base where nothing speaks for another. */
+TP_INLINE __u32 tp_initial_window(const struct tp_tuning *t, const struct tp_iw *in)
+{
+	__u32 iw;
+
+	if (!in->saved_packets || !in->min_rtt_us || !in->rtt_us)
+		return in->base_packets;
+	iw = t->iw_careful ? tp_iw_careful(t, in) : tp_iw_slides(t, in);
+	if (iw <= in->base_packets)
+		return iw;
+	iw = in->base_packets + ((iw - in->base_packets) >> (in->brake & 31));
+	return (__u32)tp_max(tp_min(iw, t->iw_most_packets), in->base_packets);
+}
+
+/* Bytes per second at which a window goes out within one round trip. */
+TP_INLINE __u32 tp_window_rate(__u32 packets, __u32 mss, __u32 rtt_us)
+{
+	__u64 rate = (__u64)packets * mss * 1000000 / (rtt_us ? rtt_us : 1);
+
+	return (__u32)tp_min(rate, 0xfffffffe); /* all ones would mean no limit */
+}
+
+/* The brake as it is now: a step is taken back in each period since it moved. */
+TP_INLINE __u32 tp_brake_now(__u32 brake, __u64 moved_ns, __u64 now_ns)
+{
+	__u64 steps = now_ns > moved_ns ? (now_ns - moved_ns) / TP_BRAKE_RELEASE_NS : 0;
+
+	return steps < brake ? brake - (__u32)steps : 0;
+}
+
+/*
+ * The window that a connection has shown to fit: its slow-start threshold where
+ * it has one.  Where it never left slow start, half of its window: that doubles
+ * in a round trip, so half of it was acknowledged in one; BBR's is twice its BDP.
+ * Never more than half of what was sent: who has little to say fills no window.
+ */
+TP_INLINE __u32 tp_window_shown(__u32 ssthresh_packets, __u32 cwnd_packets, __u32 sent_packets)
+{
+	__u32 window = ssthresh_packets ? ssthresh_packets : cwnd_packets / 2;
+
+	return (__u32)tp_min(window, sent_packets / 2);
+}
+
+/* Whether a connection's rate tells of its congestion control, and not of an
+ * initial window that was given to it. */
+TP_INLINE int tp_is_creditable(__u32 sent_packets, __u32 iw_packets)
+{
+	return sent_packets >= TP_CREDIT_WINDOWS * iw_packets;
+}
+
+/* Variation goes up at once and down slowly: a timer that is too long costs a
+ * wait, one that is too short a needless retransmission. */
+TP_INLINE __u32 tp_rttvar(__u32 old_us, __u32 sample_us)
+{
+	return sample_us >= old_us ? sample_us : old_us - (old_us >> 3) + (sample_us >> 3);
+}
+
+/* Twice RFC 6298's SRTT + 4 RTTVAR: a SYN has no TLP before it, and the peer's
+ * listener may be slow.  0: the kernel's. */
+TP_INLINE __u32 tp_syn_rto_us(__u32 srtt_us, __u32 rttvar_us, __u32 floor_us)
+{
+	__u64 rto = 2 * ((__u64)srtt_us + 4 * (__u64)rttvar_us);
+
+	if (!srtt_us)
+		return 0;
+	rto = tp_max(rto, floor_us);
+	return rto < TP_SYN_RTO_US ? (__u32)rto : 0;
+}
+
+/* The kernel adds its least RTO to SRTT where 4 RTTVAR is less.  Ours is the
+ * path's 4 RTTVAR and a quarter of its SRTT: one connection's own variation is
+ * known late.  0: the kernel's. */
+TP_INLINE __u32 tp_min_rto_us(__u32 srtt_us, __u32 rttvar_us, __u32 floor_us)
+{
+	__u64 rto = 4 * (__u64)rttvar_us + srtt_us / 4;
+
+	if (!srtt_us)
+		return 0;
+	rto = tp_max(rto, floor_us);
+	return rto < TP_RTO_MIN_US ? (__u32)rto : 0;
+}
+
+/* Kernel ticks, rounded up, two at least: one may be over at once. */
+TP_INLINE __u32 tp_ticks(__u32 us, __u32 ticks_per_s)
+{
+	return (__u32)tp_max(((__u64)us * ticks_per_s + 999999) / 1000000, 2);
+}
+
+/* max(beta * BDP / (MSS * flows), 4) packets; 0 where no BDP is known. */
+TP_INLINE __u32 tp_receive_window(__u64 bdp_bytes, __u32 beta_x8, __u32 mss, __u32 flows)
+{
+	__u64 packets;
+
+	if (!bdp_bytes || !beta_x8 || !mss)
+		return 0;
+	packets = tp_min(bdp_bytes, 1ULL << 40) * beta_x8 / 8 / mss / (flows ? flows : 1);
+	return (__u32)tp_max(tp_min(packets, 1 << 20), TP_RWND_LEAST);
+}
+
+/* One bit in four for each tuning: set where a connection goes without it.
+ * Found from its ports, so that it needs no memory; tp_is_held tells. */
+TP_INLINE __u32 tp_hold_out(__u32 ports, __u32 seed, __u32 shift)
+{
+	__u32 x = (ports ^ seed) * 0x9e3779b1; /* 2^32 / golden ratio */
+
+	if (!shift)
+		return 0;
+	x = (x ^ x >> 15) * 0x85ebca6b;
+	x ^= x >> 13;
+	x &= 0x11111111 * ((1U << (shift < 4 ? shift : 4)) - 1);
+	x |= x >> 2 & 0x33333333;
+	x |= x >> 1 & 0x55555555;
+	return ~x & 0x11111111;
+}
+
+TP_INLINE int tp_is_held(__u32 held, __u32 tune)
+{
+	return held >> (4 * (tune & 7)) & 1;
+}
+
+/* What is known of a path, to tell its kind. */
+struct tp_net_measures {
+	__u32 min_rtt_us;
+	__u32 rttvar_us;
+	__u64 rate; /* bytes per second at most; 0: not known */
+	int wireless;
+};
+
+/* The kind of network in the low byte, the reason in the next.  Ours: below 1 ms
+ * nothing is wide; RTTVAR above a third of the least RTT is what radio and its
+ * schedulers do; 1 MB in flight is a hundred times RFC 7323's long fat pipe. */
+TP_INLINE __u32 tp_infer_net(const struct tp_net_measures *m)
+{
+	__u64 bdp = m->rate / 1000 * m->min_rtt_us / 1000;
+
+	if (!m->min_rtt_us)
+		return TP_NET_UNKNOWN | TP_NET_WHY_FEW << 8;
+	if (m->wireless)
+		return TP_NET_WIFI | TP_NET_WHY_INTERFACE << 8;
+	if (m->min_rtt_us <= 2000 && m->rttvar_us <= 2000)
+		return TP_NET_DATA_CENTER | TP_NET_WHY_RTT << 8;
+	if (m->min_rtt_us >= 15000 && 3 * (__u64)m->rttvar_us > m->min_rtt_us && m->rate < 25000000)
+		return TP_NET_CELLULAR | TP_NET_WHY_JITTER << 8;
+	if (m->min_rtt_us >= 20000 && bdp >= 1000000)
+		return TP_NET_LONG_FAT | TP_NET_WHY_BDP << 8;
+	return TP_NET_UNKNOWN | TP_NET_WHY_NONE << 8;
+}
+
+#endif

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * tune_syn.h - what has to be known before a connection is established: the
+ * time-out of its SYN or SYN-ACK, and the receive window that these announce.
+ *
+ * On accept the kernel asks for a request, which is not a socket yet: it has
+ * addresses and ports, but neither a cgroup nor a namespace's number.  So where
+ * rules match on these, only connect is tuned here.
+ */
+#ifndef TCPILOT_PILOT_TUNE_SYN_H
+#define TCPILOT_PILOT_TUNE_SYN_H
+
+struct syn {
+	__u32 remote[4];
+	__u16 local_port;
+	__u16 remote_port;
+};
+
+static __always_inline void read_syn(struct bpf_sock_ops *ctx, struct syn *s)
+{
+	if (ctx->family == AF_INET) {
+		s->remote[2] = TP_MAPPED;
+		s->remote[3] = ctx->remote_ip4;
+		asm volatile("" ::: "memory"); /* the context is read at fixed offsets only */
+	} else {
+		s->remote[0] = ctx->remote_ip6[0];
+		s->remote[1] = ctx->remote_ip6[1];
+		s->remote[2] = ctx->remote_ip6[2];
+		s->remote[3] = ctx->remote_ip6[3];
+	}
+	s->local_port = ctx->local_port;
+	s->remote_port = TP_BE32(ctx->remote_port);
+}
+
+static __always_inline const struct tp_policy_config *
+identify_request(struct bpf_sock_ops *ctx, const struct syn *s, struct tp_path_key *key)
+{
+	const struct tp_policy_config *policy;
+	struct match m = {};
+	__u8 p = 0;
+
+	if (cfg.rules_use_cgroups || cfg.rules_use_netns ||
+	    (!cfg.manage_loopback && tp_is_loopback(s->remote)))
+		return 0;
+	m.local_port = s->local_port;
+	m.remote_port = s->remote_port;
+	if (cfg.rules)
+		p = first_match(&m, s->remote);
+	policy = &config()->policy[within(p, TP_MAX_POLICIES)];
+	key->netns_cookie = bpf_get_netns_cookie(ctx);
+	key->policy = p;
+	tp_path_prefix(policy, s->remote, key);
+	return policy;
+}
+
+static __always_inline void syn_rto(struct bpf_sock_ops *ctx, const struct tp_path *path,
+				    struct tp_tuned *t, const struct tp_tuning *g)
+{
+	__u32 rto_us = tp_syn_rto_us(path->srtt_us, t->rttvar_us, g->syn_rto_floor_us);
+
+	if (!rto_us || !t->rttvar_us || !ticks_per_s)
+		return;
+	t->syn_rto_us = rto_us;
+	count_set(t, TP_TUNE_RTO);
+	if (!cfg.dry_run)
+		ctx->reply = tp_ticks(rto_us, ticks_per_s);
+}
+
+/* The kernel takes it as a bound on the window of the SYN or SYN-ACK, 64 KiB at
+ * most as it is; autotuning goes on from there. */
+static __always_inline void syn_window(struct bpf_sock_ops *ctx, const struct tp_path *path,
+				       struct tp_tuned *t, const struct tp_tuning *g)
+{
+	__u64 bdp = tp_window_max32(&t->receive_bytes);
+	__u32 packets;
+
+	if (g->link_mbit) /* of less than a byte: one, since 0 is "not known" */
+		bdp = g->link_mbit * 125000ULL * tp_window_min(&path->min_rtt_us) / 1000000 ?: 1;
+	packets = tp_receive_window(bdp, g->rwnd_beta_x8, 1460, path->live_flows + 1);
+	if (!packets || packets >= 65536 / 1460)
+		return;
+	t->rwnd_packets = packets;
+	count_set(t, TP_TUNE_RWND);
+	if (!cfg.dry_run)
+		ctx->reply = packets;
+}
+
+/* Whose figures count: a path that was used lately. */
+static __always_inline int is_fresh(const struct tp_path *path)
+{
+	return path->connections >= 3 && path->srtt_us &&
+	       bpf_ktime_get_coarse_ns() - path->updated_ns < cfg.window_ns;
+}
+
+/* A function of its own for the verifier, as those of tune.h. */
+__noinline int tune_syn(struct bpf_sock_ops *ctx, __u32 op)
+{
+	const struct tp_policy_config *policy;
+	struct bpf_sock *sk = ctx->sk;
+	struct tp_path_key key = {};
+	const struct tp_tuning *g;
+	struct tcp_sock *tp = 0;
+	struct tp_path *path;
+	struct tp_tuned *t;
+	struct syn s = {};
+	__u32 slot, held;
+
+	read_syn(ctx, &s);
+	if (sk)
+		tp = bpf_skc_to_tcp_sock(sk);
+	policy = tp ? identify(tp, s.remote, &key) : identify_request(ctx, &s, &key);
+	if (!policy || policy->leave_alone)
+		return 0;
+	path = find_path(&key, &slot);
+	if (!path || !is_fresh(path))
+		return 0;
+	t = tuned_of(path, slot);
+	if (!t)
+		return 0;
+	g = tuning_of(key.policy, t->net);
+	held = held_out(g, s.local_port, s.remote_port);
+	if (op == BPF_SOCK_OPS_TIMEOUT_INIT && is_on(g, t, held, TP_TUNE_RTO)) {
+		if (tp)
+			tune_min_rto(ctx, path, t, g);
+		syn_rto(ctx, path, t, g);
+	} else if (op == BPF_SOCK_OPS_RWND_INIT && is_on(g, t, held, TP_TUNE_RWND)) {
+		syn_window(ctx, path, t, g);
+	}
+	return 0;
+}
+
+#endif

@@ -1,0 +1,204 @@
+//! The tunings: set from what a path has shown, seen by the commands, gone with the daemon.
+
+use std::process::Command;
+
+use serde_json::Value;
+use tcpilot_host_tests::{Daemon, FAR, Lab, NEAR, Place, Sink, attached, until};
+
+/// The default algorithm everywhere, and these tunings, held out from nobody. Load counts as low
+/// whatever the RTT: the emulated link's queue is long.
+fn tuned(features: &str) -> String {
+    format!(
+        r#"
+        {}
+        [tuning]
+        objective = "throughput"
+        network = "long-fat"
+        features = [{features}]
+        window_rule = "slides"
+        low_load_percent = 100000
+        mid_load_percent = 100000
+        hold_out_shift = 0
+        ack_priority = {}
+        "#,
+        crate::ALWAYS_RENO,
+        features.is_empty()
+    )
+}
+
+/// Uploads that end slow start, so that there is a window to save.
+fn teach(lab: &Lab, pilot: &Daemon) {
+    lab.upload(FAR, 4, 2_000_000);
+    pilot.wait_closed(4);
+}
+
+fn tuning(pilot: &Daemon, name: &str) -> Value {
+    let explained = pilot.ask(&format!("explain {FAR}"));
+    let all = &explained["paths"][0]["tuning"]["tunings"];
+    let mut of_name = all.as_array().unwrap().iter().filter(|t| t["name"] == name);
+    of_name
+        .next()
+        .unwrap_or_else(|| panic!("{name} in {explained}"))
+        .clone()
+}
+
+fn count(pilot: &Daemon, kind: &str, name: &str) -> u64 {
+    pilot.status()["tunings"][kind][name].as_u64().unwrap()
+}
+
+/// What ss says of the connection to a port, at the near end.
+fn ss(lab: &Lab, port: u16, key: &str) -> f64 {
+    let filter = format!("dport = :{port}");
+    let output = Command::new("ip")
+        .args(["netns", "exec", lab.net.near.name()])
+        .args(["ss", "-tinH", "state", "established", &filter])
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let value = text
+        .split_whitespace()
+        .find_map(|w| w.strip_prefix(key)?.strip_prefix(':'));
+    let value = value.unwrap_or_else(|| panic!("{key} in {text}"));
+    value.split('/').next().unwrap().parse().unwrap()
+}
+
+#[test]
+fn nothing_is_tuned_unless_asked_for() {
+    let lab = Lab::new();
+    let pilot = lab.pilot(crate::ALWAYS_RENO);
+    teach(&lab, &pilot);
+    assert!(pilot.status()["tunings"].is_null());
+    assert!(pilot.ask(&format!("explain {FAR}"))["paths"][0]["tuning"].is_null());
+    let _sink = Sink::new(&lab.net.far, 5300);
+    lab.actor().tell(&format!("connect {FAR}:5300"));
+}
+
+#[test]
+fn a_saved_window_becomes_the_initial_window_of_connect() {
+    let lab = Lab::new();
+    let pilot = lab.pilot(&tuned("\"initial-window\""));
+    teach(&lab, &pilot);
+    let _sink = Sink::new(&lab.net.far, 5300);
+    let mut application = lab.actor();
+    application.tell(&format!("connect {FAR}:5300"));
+    let flow = &pilot.ask("flows")[0];
+    let window = flow["initial_window"].as_u64().unwrap();
+    assert!(window > 10, "{flow}");
+    assert_eq!(flow["cwnd"].as_u64(), Some(window));
+    assert_eq!(flow["tuned"], serde_json::json!(["initial-window"]));
+    let last = tuning(&pilot, "initial-window")["last"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    assert!(
+        last.starts_with(&format!("{window} packets, from ")),
+        "{last}"
+    );
+    assert_eq!(count(&pilot, "refused", "initial-window"), 0);
+    // Once data was acknowledged, nothing bounds its pacing any more.
+    application.tell("send 400000");
+    until("the window is validated", || {
+        let phase = pilot.ask("flows")[0]["bytes_acked"].as_u64()? >= 400_000;
+        phase.then_some(())
+    });
+}
+
+#[test]
+fn a_saved_window_becomes_the_initial_window_of_accept() {
+    let lab = Lab::new();
+    let _server = lab.serve_in_cgroup(5400);
+    let pilot = lab.pilot(&tuned("\"initial-window\""));
+    let download = format!("bulk --to {FAR}:5400 --bytes 2000000 --count 5 --reverse");
+    assert!(
+        lab.try_run(Place::outside(&lab.net.near), &download)
+            .status
+            .success()
+    );
+    pilot.wait_closed(5);
+    let explained = pilot.ask(&format!("explain {NEAR}"));
+    let set = &explained["paths"][0]["tuning"]["tunings"][0]["set"];
+    assert!(set.as_u64().unwrap() >= 1, "{explained}");
+}
+
+#[test]
+fn the_least_rto_follows_the_path_and_the_kernels_comes_back() {
+    let lab = Lab::new();
+    let _sink = Sink::new(&lab.net.far, 5300);
+    let config = tuned("\"rto\", \"quick-ack\"");
+    let pilot = lab.pilot(&(config.clone() + "rto_floor_ms = 20\n"));
+    lab.upload(FAR, 12, 2000);
+    pilot.wait_closed(12);
+    let mut application = lab.actor();
+    application.tell(&format!("connect {FAR}:5300"));
+    application.tell("send 100");
+    until("the RTT was measured again", || {
+        (ss(&lab, 5300, "rto") < 190.0).then_some(())
+    });
+    for name in ["rto", "quick-ack"] {
+        assert!(count(&pilot, "set", name) > 0, "{name}: {}", pilot.status());
+        assert_eq!(count(&pilot, "refused", name), 0, "{name}");
+    }
+    drop(application);
+    pilot.end(libc::SIGKILL);
+    let mut application = lab.actor();
+    application.tell(&format!("connect {FAR}:5300"));
+    application.tell("send 100");
+    assert!(ss(&lab, 5300, "rto") >= 200.0);
+    assert!((ss(&lab, 5300, "cwnd") - 10.0).abs() < 2.0);
+}
+
+#[test]
+fn a_receive_window_is_a_share_of_the_link() {
+    let lab = Lab::new();
+    let _sink = Sink::new(&lab.net.far, 5300);
+    let pilot = lab.pilot(&(tuned("\"receive-window\"") + "link_mbit = 1\n"));
+    lab.upload(FAR, 4, 2000);
+    pilot.wait_closed(4);
+    let mut application = lab.actor();
+    application.tell(&format!("connect {FAR}:5300"));
+    assert!(
+        count(&pilot, "set", "receive-window") > 0,
+        "{}",
+        pilot.status()
+    );
+    assert_eq!(tuning(&pilot, "receive-window")["last"], "4 packets");
+    assert!(ss(&lab, 5300, "rcv_ssthresh") <= 4.0 * 1460.0);
+}
+
+#[test]
+fn a_dry_run_tunes_nothing() {
+    let lab = Lab::new();
+    let _sink = Sink::new(&lab.net.far, 5300);
+    let config = tuned("\"initial-window\", \"rto\"") + "rto_floor_ms = 20\n";
+    let pilot = lab.pilot_with(&config, &["--dry-run"]);
+    teach(&lab, &pilot);
+    let mut application = lab.actor();
+    application.tell(&format!("connect {FAR}:5300"));
+    application.tell("send 100");
+    assert!((ss(&lab, 5300, "cwnd") - 10.0).abs() < 2.0);
+    assert!(ss(&lab, 5300, "rto") >= 200.0);
+    assert!(count(&pilot, "set", "initial-window") > 0);
+}
+
+#[test]
+fn pure_acknowledgements_go_first_as_long_as_the_daemon_lives() {
+    let lab = Lab::new();
+    let pilot = lab.pilot(&tuned(""));
+    lab.run(&format!("bulk --to {FAR}:5201 --bytes 1000000 --reverse"));
+    let acks = || pilot.status()["tunings"]["acks_first"].as_u64().unwrap();
+    let of_download = acks();
+    assert!(of_download > 100, "{of_download}");
+    pilot.end(libc::SIGKILL);
+    assert_eq!(attached(lab.cgroup.path()), [""; 0]);
+}
+
+#[test]
+fn an_interface_whose_qdisc_somebody_chose_is_left_as_it_is() {
+    let lab = Lab::new();
+    let config = tuned("") + "ack_priority_devices = [\"no-such-if0\"]\n";
+    let pilot = lab.pilot(&config);
+    let status = pilot.status();
+    let told = status["arms_missing"].as_array().unwrap();
+    let about = |line: &&Value| line.as_str().unwrap().starts_with("no-such-if0 serves");
+    assert_eq!(told.iter().filter(about).count(), 1, "{status}");
+}

@@ -1,0 +1,312 @@
+//! `[tuning]`: what is tuned beside the congestion control, and how network type and objective choose it.
+//!
+//! docs/tuning.md tells the reason of each choice and constant here.
+
+use tcpilot_abi::{
+    TP_NET_CELLULAR, TP_NET_DATA_CENTER, TP_NET_LONG_FAT, TP_NET_UNKNOWN, TP_NET_WIFI,
+    TP_TUNE_ACK_PRIORITY, TP_TUNE_IW, TP_TUNE_QUICK_ACK, TP_TUNE_RATE_LIMIT, TP_TUNE_RTO,
+    TP_TUNE_RWND, TP_TUNE_THIN, tp_tuning,
+};
+use tcpilot_policy::names;
+use toml::Spanned;
+use toml::de::DeValue;
+
+use super::Policy;
+use super::settings::{Place, Value, settings};
+
+/// An enumeration that stands in the file as a word, and its number for the kernel.
+macro_rules! words {
+    ($(#[$meta:meta])* $name:ident, $wanted:literal { $( $(#[$doc:meta])* $variant:ident = $word:literal ),* $(,)? }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum $name { $( $(#[$doc])* $variant ),* }
+
+        impl $name {
+            /// All of them.
+            pub const ALL: &'static [$name] = &[$($name::$variant),*];
+
+            /// As it stands in the file.
+            pub fn word(self) -> &'static str {
+                match self { $( $name::$variant => $word ),* }
+            }
+        }
+
+        impl Value for $name {
+            fn read(value: &Spanned<DeValue<'_>>, place: &Place<'_>) -> Option<$name> {
+                let Some(word) = value.get_ref().as_str() else {
+                    return place.refuse_type(value, $wanted);
+                };
+                let all = || $name::ALL.iter().map(|each| each.word());
+                $name::ALL.iter().copied().find(|each| each.word() == word).or_else(|| {
+                    let hint = names::hint(word, all());
+                    let all = all().collect::<Vec<_>>().join("\", \"");
+                    place.refuse(value, &format!("cannot be {word:?}, there is \"{all}\"{hint}"))
+                })
+            }
+
+            fn to_toml(&self) -> Option<String> {
+                Some(format!("\"{}\"", self.word()))
+            }
+        }
+
+        impl Value for Option<$name> {
+            fn read(value: &Spanned<DeValue<'_>>, place: &Place<'_>) -> Option<Option<$name>> {
+                $name::read(value, place).map(Some)
+            }
+
+            fn to_toml(&self) -> Option<String> {
+                self.as_ref().and_then(Value::to_toml)
+            }
+        }
+    };
+}
+
+words! {
+    /// The kind of network that a path crosses.
+    Network, "a kind of network such as \"auto\"" {
+        /// Inferred for each path.
+        Auto = "auto",
+        /// Round trips below a millisecond or two, incast.
+        DataCenter = "data-center",
+        /// The first hop is radio.
+        Wifi = "wifi",
+        /// Round trips that vary with a scheduler far away; plans are policed.
+        Cellular = "cellular",
+        /// Long round trips at a high rate.
+        LongFat = "long-fat",
+    }
+}
+
+words! {
+    /// What a connection is tuned for.
+    Objective, "an objective such as \"latency\"" {
+        /// Nothing is tuned.
+        None = "none",
+        /// Short messages in time, at the cost of rate.
+        RealTime = "real-time",
+        /// Short completion of requests.
+        Latency = "latency",
+        /// Rate of long transfers.
+        Throughput = "throughput",
+    }
+}
+
+words! {
+    /// One tuning of a connection.
+    Feature, "a tuning such as \"initial-window\"" {
+        /// Initial window from the path's saved window.
+        InitialWindow = "initial-window",
+        /// SYN and minimum RTO from the path's RTT.
+        Rto = "rto",
+        /// Initial receive window from the path's BDP.
+        ReceiveWindow = "receive-window",
+        /// A bound on delayed acknowledgements.
+        QuickAck = "quick-ack",
+        /// Pace at a policer's rate.
+        RateLimit = "rate-limit",
+        /// Linear timeouts after a retransmission.
+        Thin = "thin-linear-timeouts",
+    }
+}
+
+words! {
+    /// The rule of the initial window.
+    WindowRule, "\"careful\" or \"slides\"" {
+        /// RFC 9959's.
+        Careful = "careful",
+        /// That of the slides.
+        Slides = "slides",
+    }
+}
+
+settings! {
+    /// `[tuning]`: what is tuned beside the congestion control.
+    Tuning {
+        /// What connections are tuned for: "real-time", "latency" or "throughput"; "none" tunes nothing.
+        /// Which tunings that means depends on the kind of network (docs/tuning.md). Off by default:
+        /// the kernel's own defaults are safe everywhere, and these change more than the algorithm.
+        objective: Objective = Objective::None;
+        /// The kind of network: "data-center", "wifi", "cellular", "long-fat", or "auto", which infers
+        /// it for each path and tells why.
+        network: Network = Network::Auto;
+        /// The tunings themselves, in place of those that objective and network choose:
+        /// "initial-window", "rto", "receive-window", "quick-ack", "rate-limit",
+        /// "thin-linear-timeouts". Empty: as these choose.
+        features: Vec<Feature> = Vec::new();
+        /// Tunings never to use, whatever chooses them.
+        never: Vec<Feature> = Vec::new();
+        /// The rule of the initial window: "careful" (RFC 9959: at most half of what is saved, only
+        /// where the handshake's RTT fits) or "slides" (the whole share, divided by load).
+        window_rule: WindowRule = WindowRule::Careful;
+        /// Load is low while the smoothed RTT is below this share of the path's least, in percent. The
+        /// slides' 8 and 16 are taken as ratios 1 and 2 of the kernel's scaled srtt; an exact 1 is
+        /// never reached, so a quarter is added.
+        low_load_percent: u32 = 125, 100..=100000;
+        /// Load is middling below this share, in percent; above it is high. Also the careful rule's
+        /// bound on the handshake's RTT.
+        mid_load_percent: u32 = 200, 100..=100000;
+        /// What a flow's share is divided by while load is low.
+        low_load_divisor: u32 = 1, 1..=1000;
+        /// The same while it is middling.
+        mid_load_divisor: u32 = 2, 1..=1000;
+        /// The same while it is high; the window may then be less than the kernel's.
+        high_load_divisor: u32 = 4, 1..=1000;
+        /// Packets beyond which no initial window goes. A receiver announces 64 KiB, 45 packets, at
+        /// first, and what exceeds that waits for its window to grow.
+        most_packets: u32 = 512, 10..=65535;
+        /// One connection in 2^shift goes without each tuning, and the guard compares with it; 0: none,
+        /// and nothing is compared.
+        hold_out_shift: u32 = 4, 0..=4;
+        /// Milliseconds below which no minimum RTO goes; 0: as the network type says (5 in a data
+        /// center, 60 for wifi, 40 elsewhere, above the 40 ms that a peer may delay its ACK).
+        rto_floor_ms: u32 = 0, 0..=200;
+        /// Milliseconds up to which an acknowledgement may be delayed; 0: as the objective says (8 for
+        /// real time, 20 else). The kernel's own least is 40; it takes no less than two ticks.
+        ack_delay_ms: u32 = 0, 0..=200;
+        /// Mbit/s of the link on which this host receives, for the receive window; 0: as measured.
+        link_mbit: u32 = 0, 0..=4000000;
+        /// Eighths of the BDP that the receive window of one flow among `live` is: 16 is twice, room
+        /// for a full queue.
+        receive_bdp_eighths: u32 = 16, 1..=255;
+        /// Seconds for which a policer's rate is believed; then it is looked for anew.
+        probe_s: u32 = 30, 1..=3600;
+        /// Whether pure acknowledgements get the priority that pfifo_fast and prio serve first, for all
+        /// connections of the cgroup.
+        ack_priority: bool = false;
+        /// Interfaces that get a prio qdisc for as long as tcpilot runs, where they have the kernel's
+        /// default one; any other is left as it is.
+        ack_priority_devices: Vec<String> = Vec::new();
+    }
+}
+
+impl Feature {
+    fn bit(self) -> u8 {
+        1 << match self {
+            Feature::InitialWindow => TP_TUNE_IW,
+            Feature::Rto => TP_TUNE_RTO,
+            Feature::ReceiveWindow => TP_TUNE_RWND,
+            Feature::QuickAck => TP_TUNE_QUICK_ACK,
+            Feature::RateLimit => TP_TUNE_RATE_LIMIT,
+            Feature::Thin => TP_TUNE_THIN,
+        }
+    }
+}
+
+/// The word of `enum tp_tune`'s number.
+pub fn tune_word(number: u32) -> &'static str {
+    if number == TP_TUNE_ACK_PRIORITY {
+        return "ack-priority";
+    }
+    let all = Feature::ALL.iter();
+    all.copied()
+        .find(|feature| u32::from(feature.bit()) == 1 << number)
+        .map_or("?", Feature::word)
+}
+
+fn mask(features: &[Feature]) -> u8 {
+    features.iter().fold(0, |mask, f| mask | f.bit())
+}
+
+/// What an objective means on a kind of network (`enum tp_net`).
+pub fn chosen(objective: Objective, net: u32) -> Vec<Feature> {
+    use Feature::{InitialWindow, QuickAck, RateLimit, ReceiveWindow, Rto, Thin};
+    let mut features = match objective {
+        Objective::None => vec![],
+        Objective::RealTime => vec![Rto, QuickAck, Thin],
+        Objective::Latency => vec![InitialWindow, Rto, QuickAck, RateLimit, Thin],
+        Objective::Throughput => vec![InitialWindow, RateLimit],
+    };
+    match net {
+        // Round trips are shorter than what a window saves, and incast overflows shallow queues.
+        TP_NET_DATA_CENTER => {
+            features.retain(|f| !matches!(f, InitialWindow | RateLimit));
+            if objective != Objective::None {
+                features.push(ReceiveWindow);
+            }
+        }
+        // Its round trips jump: a shorter timer would fire in vain.
+        TP_NET_CELLULAR => features.retain(|f| *f != Rto),
+        _ => {}
+    }
+    features
+}
+
+impl Tuning {
+    /// What the kernel side gets for a policy on a kind of network (`enum tp_net`); a policy's own
+    /// settings come first.
+    pub(super) fn to_abi(&self, policy: Option<&Policy>, net: u32) -> tp_tuning {
+        let objective = policy.and_then(|p| p.objective).unwrap_or(self.objective);
+        let net = match policy.and_then(|p| p.network).unwrap_or(self.network) {
+            Network::Auto => net,
+            named => named.number().into(),
+        };
+        let own = policy.map(|p| &p.features).filter(|f| !f.is_empty());
+        let listed = own.unwrap_or(&self.features);
+        let features = match (objective, listed.is_empty()) {
+            (Objective::None, _) => 0,
+            (_, true) => mask(&chosen(objective, net)),
+            (_, false) => mask(listed),
+        };
+        tp_tuning {
+            features: features & !mask(&self.never),
+            iw_careful: (self.window_rule == WindowRule::Careful).into(),
+            hold_out_shift: self.hold_out_shift as u8,
+            rwnd_beta_x8: self.receive_bdp_eighths as u8,
+            iw_low_percent: self.low_load_percent,
+            iw_mid_percent: self.mid_load_percent,
+            iw_low_divisor: self.low_load_divisor as u16,
+            iw_mid_divisor: self.mid_load_divisor as u16,
+            iw_high_divisor: self.high_load_divisor as u16,
+            iw_most_packets: self.most_packets as u16,
+            rto_floor_us: 1000 * or(self.rto_floor_ms, rto_floor_ms(net)),
+            syn_rto_floor_us: 1000 * if net == TP_NET_DATA_CENTER { 10 } else { 100 },
+            delack_us: 1000
+                * or(
+                    self.ack_delay_ms,
+                    if objective == Objective::RealTime {
+                        8
+                    } else {
+                        20
+                    },
+                ),
+            link_mbit: self.link_mbit,
+            probe_s: self.probe_s,
+        }
+    }
+}
+
+fn or(given: u32, default: u32) -> u32 {
+    if given == 0 { default } else { given }
+}
+
+fn rto_floor_ms(net: u32) -> u32 {
+    match net {
+        TP_NET_DATA_CENTER => 5,
+        TP_NET_WIFI => 60,
+        _ => 40,
+    }
+}
+
+impl Network {
+    /// The number of `enum tp_net`; that of unknown where it is inferred.
+    pub(super) fn number(self) -> u8 {
+        (match self {
+            Network::Auto => TP_NET_UNKNOWN,
+            Network::DataCenter => TP_NET_DATA_CENTER,
+            Network::Wifi => TP_NET_WIFI,
+            Network::Cellular => TP_NET_CELLULAR,
+            Network::LongFat => TP_NET_LONG_FAT,
+        }) as u8
+    }
+}
+
+/// The word of `enum tp_net`'s number.
+pub fn net_word(number: u8) -> &'static str {
+    match u32::from(number) {
+        TP_NET_DATA_CENTER => Network::DataCenter.word(),
+        TP_NET_WIFI => Network::Wifi.word(),
+        TP_NET_CELLULAR => Network::Cellular.word(),
+        TP_NET_LONG_FAT => Network::LongFat.word(),
+        _ => "unknown",
+    }
+}

@@ -1,0 +1,143 @@
+//! The tunings as the daemon sees them: what the guard decides every few seconds, and what is shown.
+
+use std::time::{Duration, Instant};
+
+use tcpilot_abi::{TP_TUNE_ACK_PRIORITY, TP_TUNE_COUNT, TP_TUNE_IW, tp_order, tp_path, tp_tuned};
+use tcpilot_policy::guard::{Verdict, judge};
+
+use super::Daemon;
+use crate::{
+    config::tune_word,
+    views::{PathView, TuningsStatus},
+};
+
+/// How often the guard looks. What has to be quicker, the pilot does itself: a window that lost
+/// packets brakes those after it at once.
+pub(super) const GUARD_EVERY: Duration = Duration::from_secs(10);
+/// After so long a tuning that was switched off is tried again: paths change.
+const OFF_FOR: Duration = Duration::from_secs(600);
+/// The brake at which an initial window that still loses more is switched off: an eighth of its excess.
+const BRAKE_MOST: u8 = 3;
+
+/// A tuning that the guard has switched off on a path.
+pub(super) struct Off {
+    number: u32,
+    born_ns: u64,
+    tune: u32,
+    since: Instant,
+    sentence: String,
+}
+
+impl Daemon {
+    /// Judges every tuning of every path, and lowers or switches off what does harm.
+    pub(super) fn guard(&mut self) {
+        if self.abi.tunes == 0 {
+            return;
+        }
+        let mut judged = Vec::new();
+        let read = self.pilot.for_each_slot(|number, key, path| {
+            if let Ok(Some(tuned)) = self.pilot.tuned(number, &path) {
+                let name = self.with_names(|names| names.path(&key, &path));
+                judged.push((number, name, path, tuned));
+            }
+        });
+        if let Err(error) = read {
+            tracing::warn!(%error, "the guard could not read the paths");
+            return;
+        }
+        for (number, name, path, tuned) in judged {
+            self.guard_path(number, name.as_ref(), &path, &tuned);
+        }
+    }
+
+    fn guard_path(&mut self, number: u32, name: Option<&PathView>, path: &tp_path, t: &tp_tuned) {
+        let mut order = tp_order {
+            slot: number,
+            off: t.off & !self.over(number, path.born_ns),
+            brake: t.brake,
+            born_ns: path.born_ns,
+            ..Default::default()
+        };
+        for tune in 0..TP_TUNE_COUNT.min(t.with.len() as u32) {
+            let (with, without) = (&t.with[tune as usize], &t.without[tune as usize]);
+            let Some(harm) = harm(judge(with, without)) else {
+                continue;
+            };
+            let prefix = name.map_or_else(String::new, |n| n.path.to_string());
+            let word = tune_word(tune);
+            if tune == TP_TUNE_IW && t.brake < BRAKE_MOST {
+                order.brake = t.brake + 1;
+                tracing::warn!(path = prefix, tuning = word, "lowered: {harm}");
+                continue;
+            }
+            if t.off >> tune & 1 == 1 {
+                continue;
+            }
+            order.off |= 1 << tune;
+            tracing::warn!(path = prefix, tuning = word, "switched off: {harm}");
+            self.off.push(Off {
+                number,
+                born_ns: path.born_ns,
+                tune,
+                since: Instant::now(),
+                sentence: format!("{prefix}: {word} switched off: {harm}"),
+            });
+        }
+        if (order.off, order.brake) != (t.off, t.brake)
+            && let Err(error) = self.pilot.put_order(&order)
+        {
+            tracing::warn!(%error, "the guard's order could not be written");
+        }
+    }
+
+    /// The tunings of a path that have been off for long enough, as bits; they are forgotten.
+    fn over(&mut self, number: u32, born_ns: u64) -> u8 {
+        let mut bits = 0;
+        self.off.retain(|off| {
+            let mine = off.number == number && off.born_ns == born_ns;
+            let over = mine && off.since.elapsed() >= OFF_FOR;
+            if over {
+                bits |= 1 << off.tune;
+            }
+            !over
+        });
+        bits
+    }
+
+    /// What `status` tells of the tunings; `None` where there are none.
+    pub(super) fn tunings_status(&self) -> Option<TuningsStatus> {
+        if self.abi.tunes == 0 {
+            return None;
+        }
+        let counters = self.pilot.counters();
+        let on = (0..TP_TUNE_ACK_PRIORITY).filter(|tune| self.abi.tunes >> tune & 1 == 1);
+        let counted = |counts: &[u64]| {
+            on.clone()
+                .map(|tune| (tune_word(tune).to_owned(), counts[tune as usize]))
+                .collect()
+        };
+        Some(TuningsStatus {
+            objective: self.config.tuning.objective.word().to_owned(),
+            network: self.config.tuning.network.word().to_owned(),
+            set: counted(&counters.tuned),
+            refused: counted(&counters.refused),
+            retreats: counters.retreats,
+            acks_first: counters.acks_first,
+            guard: self.off.iter().map(|off| off.sentence.clone()).collect(),
+        })
+    }
+}
+
+fn harm(verdict: Verdict) -> Option<String> {
+    let (what, with, without) = match verdict {
+        Verdict::TooFew | Verdict::Keep => return None,
+        Verdict::Loss { with, without } => ("of its packets are lost", with, without),
+        Verdict::Late { with, without } => ("of its connections end late", with, without),
+    };
+    let percent = |share: f64| share * 100.0;
+    Some(format!(
+        "{:.1} % {what}, {:.1} % without it",
+        percent(with),
+        percent(without)
+    ))
+}
