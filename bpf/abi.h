@@ -265,6 +265,8 @@ struct tp_clocks {
 	__u64 now_ns;
 };
 
+#include "abi_watch.h"
+
 #define TP_ASSERT_SIZE(type, bytes) _Static_assert(sizeof(struct type) == (bytes), #type)
 TP_ASSERT_SIZE(tp_path_key, 32);
 TP_ASSERT_SIZE(tp_arm, 56);
@@ -279,5 +281,10 @@ TP_ASSERT_SIZE(tp_rule, 56);
 TP_ASSERT_SIZE(tp_config, 432);
 TP_ASSERT_SIZE(tp_clocks, 16);
 TP_ASSERT_SIZE(tp_counters, 224);
+TP_ASSERT_SIZE(tp_watch_key, 40);
+TP_ASSERT_SIZE(tp_watch_counts, 56);
+TP_ASSERT_SIZE(tp_round, 120);
+TP_ASSERT_SIZE(tp_interval, 56);
+TP_ASSERT_SIZE(tp_opened, 64);
 
 #endif

@@ -11,3 +11,4 @@ pub mod protocol;
 pub mod state;
 pub mod table;
 pub mod views;
+pub mod watch;

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * classify.h - from a flow's shape to its group and its likely algorithm.
+ *
+ * First what is certain, or cannot be known: a flow in slow start, a sparse
+ * one, one that its receiver or application limits, a path that never had a
+ * queue.  For the others a forest of small trees votes, and its votes are
+ * smoothed over rounds.  A group is entered when enough rounds in a row want
+ * it, and left, for another or for "unknown", when its share of the votes has
+ * fallen: moves go in every direction, any number of times.
+ *
+ * Pure functions, also compiled for the host by tests and by the laboratory.
+ */
+#ifndef TCPILOT_CLASSIFY_H
+#define TCPILOT_CLASSIFY_H
+
+#include "shape.h"
+
+#define TP_TREE_DEPTH 12
+#define TP_VOTES_SHIFT 3    /* gain of the smoothing of votes */
+#define TP_FEW_ROUNDS 4	    /* after slow start: too little to judge by */
+#define TP_ENTER 140	    /* of 255: votes for a group that may be entered */
+#define TP_STAY 110	    /* and for one that may be kept */
+#define TP_ENTER_ROUNDS 3
+#define TP_HALF (128U << 8) /* of shares x65536 */
+#define TP_MOST (192U << 8)
+#define TP_ANT_WINDOW (8 * 16)
+
+struct tp_scratch {
+	__s32 feature[TP_FEATURES];
+	__u32 vote[TP_MODEL_CLASSES];
+	__u32 group[TP_GROUP_COUNT];
+};
+
+/* The leaf that a tree leads to. */
+TP_INLINE __u32 tp_walk(const struct tp_model *m, __u32 at, const __s32 *feature)
+{
+	for (__u32 depth = 0; depth < TP_TREE_DEPTH; depth++) {
+		const struct tp_node *node = &m->node[at & (TP_MODEL_NODES - 1)];
+
+		at = node->child;
+		if (node->is_leaf)
+			break;
+		at += feature[node->feature & (TP_FEATURES - 1)] > node->threshold;
+	}
+	return at & (TP_MODEL_LEAVES - 1);
+}
+
+/* All trees: the share of each class, of 255. */
+TP_INLINE void tp_forest(const struct tp_model *m, struct tp_scratch *s)
+{
+	__u32 trees = tp_min(m->trees, TP_MODEL_TREES);
+
+	for (__u32 c = 0; c < TP_MODEL_CLASSES; c++)
+		s->vote[c] = 0;
+	for (__u32 tree = 0; tree < TP_MODEL_TREES; tree++) {
+		const __u8 *leaf;
+
+		if (tree >= trees)
+			break;
+		leaf = m->leaf[tp_walk(m, m->root[tree], s->feature)];
+		for (__u32 c = 0; c < TP_MODEL_CLASSES; c++)
+			s->vote[c] += leaf[c];
+	}
+	for (__u32 c = 0; trees && c < TP_MODEL_CLASSES; c++)
+		s->vote[c] /= trees;
+}
+
+/* Smooths the votes, and sums them by group: 255 is everything. */
+TP_INLINE void tp_vote(struct tp_verdict *v, const struct tp_model *m, struct tp_scratch *s,
+		       int is_first)
+{
+	__u32 best = 0, best_class = TP_NO_CLASS;
+
+	for (__u32 g = 0; g < TP_GROUP_COUNT; g++)
+		s->group[g] = 0;
+	for (__u32 c = 0; c < TP_MODEL_CLASSES; c++) {
+		__s32 vote = s->vote[c] << 8, mean = v->votes[c];
+
+		mean = is_first ? vote : mean + ((vote - mean) >> TP_VOTES_SHIFT);
+		v->votes[c] = mean;
+		s->group[m->group[c] & (TP_GROUP_COUNT - 1)] += mean;
+		if ((__u32)mean > best) {
+			best = mean;
+			best_class = c;
+		}
+	}
+	v->name = best_class;
+	v->confidence = best >> 8;
+}
+
+TP_INLINE void tp_say(struct tp_verdict *v, __u8 group, __u8 reason, const struct tp_round *r)
+{
+	if (v->group != group)
+		v->since_round = r->number;
+	v->group = group;
+	v->reason = reason;
+	v->seen = 0;
+}
+
+/* What needs no vote; 0: a vote is needed. */
+TP_INLINE int tp_certain(struct tp_verdict *v, const struct tp_shape *s, const struct tp_round *r)
+{
+	__u32 before = s->window[(s->rounds - 2) & TP_ROUNDS_MASK];
+	__u8 reason = TP_REASON_NEW, group = TP_GROUP_UNKNOWN;
+
+	if (s->rounds > 4 && s->idle > TP_HALF && s->window_max < TP_ANT_WINDOW &&
+	    before < TP_ANT_WINDOW) {
+		group = TP_GROUP_ANT;
+		reason = TP_REASON_SPARSE;
+	} else if (!s->start_over) {
+		group = TP_GROUP_MOUSE;
+		reason = TP_REASON_SLOW_START;
+	} else if (s->limited > TP_MOST) {
+		reason = TP_REASON_RECEIVER;
+	} else if (s->idle > TP_MOST && s->own_queue < 16) {
+		reason = TP_REASON_APPLICATION;
+	} else if (!s->losses && (__u64)r->link_queue_us * 32 < r->min_rtt_us) {
+		reason = TP_REASON_NO_QUEUE;
+	} else if (s->rounds >= s->slow_start_rounds + TP_FEW_ROUNDS) {
+		return 0;
+	} else if (v->group != TP_GROUP_MOUSE) {
+		return 0;
+	} else {
+		return 1; /* stays a mouse for a few rounds */
+	}
+	v->name = TP_NO_CLASS;
+	v->confidence = 0;
+	v->group_confidence = 0;
+	tp_say(v, group, reason, r);
+	return 1;
+}
+
+/* Hysteresis over the groups' shares of the votes. */
+TP_INLINE void tp_settle(struct tp_verdict *v, const struct tp_scratch *s, const struct tp_round *r)
+{
+	__u32 best = 0, best_group = TP_GROUP_UNKNOWN, own;
+
+	for (__u32 g = 1; g < TP_GROUP_COUNT; g++) {
+		if (s->group[g] > best) {
+			best = s->group[g];
+			best_group = g;
+		}
+	}
+	own = s->group[v->group & (TP_GROUP_COUNT - 1)] >> 8;
+	best >>= 8;
+	v->seen = v->candidate == best_group && best >= TP_ENTER ? v->seen + (v->seen < 255) : 0;
+	v->candidate = best_group;
+	v->group_confidence = best_group == v->group ? best : own;
+	if (v->group == best_group && best >= TP_STAY) {
+		v->reason = TP_REASON_MODEL;
+		return;
+	}
+	if (v->seen >= TP_ENTER_ROUNDS) {
+		tp_say(v, best_group, TP_REASON_MODEL, r);
+		v->group_confidence = best;
+	} else if (own < TP_STAY) {
+		__u8 seen = v->seen;
+
+		tp_say(v, TP_GROUP_UNKNOWN, TP_REASON_UNSURE, r);
+		v->seen = seen;
+	}
+}
+
+/* A round has ended, and the shape has taken it in. */
+TP_INLINE void tp_classify(struct tp_verdict *v, const struct tp_shape *s,
+			   const struct tp_round *r, const struct tp_model *m,
+			   struct tp_scratch *scratch)
+{
+	int is_first;
+
+	if (tp_certain(v, s, r))
+		return;
+	is_first = v->name == TP_NO_CLASS;
+	if (!m->trees) {
+		tp_say(v, TP_GROUP_UNKNOWN, TP_REASON_UNSURE, r);
+		return;
+	}
+	tp_features(s, r, scratch->feature);
+	tp_forest(m, scratch);
+	tp_vote(v, m, scratch, is_first);
+	tp_settle(v, scratch, r);
+}
+
+#endif
