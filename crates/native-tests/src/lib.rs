@@ -4,6 +4,7 @@
 //! are in `tests/`; nothing but them uses this crate.
 
 pub mod cc;
+pub mod watch;
 pub mod windows;
 
 use tcpilot_abi::{
