@@ -46,6 +46,23 @@ TP_INLINE __u32 tp_walk(const struct tp_model *m, __u32 at, const __s32 *feature
 	return at & (TP_MODEL_LEAVES - 1);
 }
 
+/* One tree's share of each class. */
+TP_INLINE void tp_add_tree(const struct tp_model *m, struct tp_scratch *s, __u32 tree)
+{
+	const __u8 *leaf = m->leaf[tp_walk(m, m->root[tree & (TP_MODEL_TREES - 1)], s->feature)];
+
+	for (__u32 c = 0; c < TP_MODEL_CLASSES; c++)
+		s->vote[c] += leaf[c];
+}
+
+/* The kernel's verifier follows a loop around by around; where it can, it is
+ * told that this is one (bpf/watch/judge.h). */
+#ifndef TP_ALL_TREES
+#define TP_ALL_TREES(m, s)                                                                         \
+	for (__u32 tree = 0; tree < (m)->trees && tree < TP_MODEL_TREES; tree++)                   \
+	tp_add_tree(m, s, tree)
+#endif
+
 /* All trees: the share of each class, of 255. */
 TP_INLINE void tp_forest(const struct tp_model *m, struct tp_scratch *s)
 {
@@ -53,15 +70,7 @@ TP_INLINE void tp_forest(const struct tp_model *m, struct tp_scratch *s)
 
 	for (__u32 c = 0; c < TP_MODEL_CLASSES; c++)
 		s->vote[c] = 0;
-	for (__u32 tree = 0; tree < TP_MODEL_TREES; tree++) {
-		const __u8 *leaf;
-
-		if (tree >= trees)
-			break;
-		leaf = m->leaf[tp_walk(m, m->root[tree], s->feature)];
-		for (__u32 c = 0; c < TP_MODEL_CLASSES; c++)
-			s->vote[c] += leaf[c];
-	}
+	TP_ALL_TREES(m, s);
 	for (__u32 c = 0; trees && c < TP_MODEL_CLASSES; c++)
 		s->vote[c] /= trees;
 }
@@ -162,24 +171,37 @@ TP_INLINE void tp_settle(struct tp_verdict *v, const struct tp_scratch *s, const
 	}
 }
 
-/* A round has ended, and the shape has taken it in. */
+/* A round has ended, and the shape has taken it in: 1 if the trees are to be
+ * asked, and the features are there then. */
+TP_INLINE int tp_prepare(struct tp_verdict *v, const struct tp_shape *s, const struct tp_round *r,
+			 const struct tp_model *m, struct tp_scratch *scratch)
+{
+	if (tp_certain(v, s, r))
+		return 0;
+	if (!m->trees) {
+		tp_say(v, TP_GROUP_UNKNOWN, TP_REASON_UNSURE, r);
+		return 0;
+	}
+	tp_features(s, r, scratch->feature);
+	return 1;
+}
+
+TP_INLINE void tp_decide(struct tp_verdict *v, const struct tp_round *r, const struct tp_model *m,
+			 struct tp_scratch *scratch)
+{
+	tp_vote(v, m, scratch, v->name == TP_NO_CLASS);
+	tp_settle(v, scratch, r);
+}
+
+/* The three steps in one; the kernel takes them one by one. */
 TP_INLINE void tp_classify(struct tp_verdict *v, const struct tp_shape *s,
 			   const struct tp_round *r, const struct tp_model *m,
 			   struct tp_scratch *scratch)
 {
-	int is_first;
-
-	if (tp_certain(v, s, r))
+	if (!tp_prepare(v, s, r, m, scratch))
 		return;
-	is_first = v->name == TP_NO_CLASS;
-	if (!m->trees) {
-		tp_say(v, TP_GROUP_UNKNOWN, TP_REASON_UNSURE, r);
-		return;
-	}
-	tp_features(s, r, scratch->feature);
 	tp_forest(m, scratch);
-	tp_vote(v, m, scratch, is_first);
-	tp_settle(v, scratch, r);
+	tp_decide(v, r, m, scratch);
 }
 
 #endif

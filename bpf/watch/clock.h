@@ -16,17 +16,8 @@
 #ifndef TCPILOT_WATCH_CLOCK_H
 #define TCPILOT_WATCH_CLOCK_H
 
-#include "table.h"
+#include "judge.h"
 #include "../lib/p4air.h"
-#include "../lib/shape.h"
-#include "../lib/classify.h"
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct tp_scratch);
-} scratch SEC(".maps");
 
 #define TP_NS_PER_US 1000
 /* An interval where nothing tells a round trip: no handshake, no ACK. */
@@ -117,6 +108,7 @@ static __always_inline void tp_fill_round(struct tp_round *r, struct tp_watch_fl
 {
 	struct tp_watch_counts *now = &flow->now, *then = &flow->round;
 
+	__builtin_memset(r, 0, sizeof(*r));
 	r->kind = TP_RECORD_ROUND;
 	r->flow = flow->id;
 	r->end_ns = now_ns;
@@ -152,39 +144,29 @@ static __always_inline void tp_fill_round(struct tp_round *r, struct tp_watch_fl
 	r->flags = flow->flags;
 }
 
-static __always_inline void tp_judge(struct tp_watch_flow *flow, const struct tp_round *round)
-{
-	__u32 zero = 0;
-	struct tp_scratch *own = bpf_map_lookup_elem(&scratch, &zero);
-
-	tp_shape_round(&flow->shape, round);
-	if (own)
-		tp_classify(&flow->verdict, &flow->shape, round, &model, own);
-}
-
 /* The acknowledgement has passed the mark. */
 static __noinline int tp_round_ends(struct tp_watch_flow *flow, __u64 now_ns)
 {
-	struct tp_round round = {};
+	struct tp_work *own = tp_my_work();
 
-	if (!flow)
+	if (!flow || !own)
 		return 0;
 	flow->rtt_us = tp_us_since(now_ns, flow->mark_ns) + flow->up_us;
 	if (!flow->min_rtt_us || flow->rtt_us < flow->min_rtt_us)
 		flow->min_rtt_us = flow->rtt_us;
 	flow->rounds++;
-	tp_fill_round(&round, flow, now_ns);
+	tp_fill_round(&own->round, flow, now_ns);
 	flow->round = flow->now;
 	flow->round_at_ns = now_ns;
 	flow->sojourn_min_us = ~0U;
 	flow->sojourn_max_us = 0;
-	flow->flight_max_bytes = round.flight_end_bytes;
+	flow->flight_max_bytes = own->round.flight_end_bytes;
 	flow->gap_max_us = 0;
 	flow->flags &= ~TP_FLOW_MARK;
 	flow->mark_after_ns = now_ns + (__u64)flow->up_us * TP_NS_PER_US;
 	COUNT(rounds);
-	tp_record(&round, sizeof(round));
-	tp_judge(flow, &round);
+	tp_record(&own->round, sizeof(own->round));
+	tp_judge(flow);
 	return 0;
 }
 

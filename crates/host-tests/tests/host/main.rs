@@ -15,6 +15,7 @@ mod loss;
 mod neighbours;
 mod paths;
 mod starting;
+mod watch;
 
 /// Every connection gets bbr, from the first on, where the pilot may choose.
 pub const ALWAYS_BBR: &str = r#"
