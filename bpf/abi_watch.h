@@ -333,6 +333,7 @@ struct tp_watch_config {
 	__u32 record;	  /* rounds and intervals go to the ring */
 	__u32 one_way;	  /* take flows in without an acknowledgement */
 	__u32 pad;
+	__u64 link_rate; /* bytes per second, as configured; 0: not known */
 };
 
 /* Written while it runs. */

@@ -140,6 +140,31 @@ TP_INLINE int tp_certain(struct tp_verdict *v, const struct tp_shape *s, const s
 	return 1;
 }
 
+/*
+ * What the published laws make certain; 0: nothing.
+ *
+ *  - BBR alone falls to four packets without a loss, for PROBE_RTT, and alone
+ *    keeps its window over losses at a full queue.
+ *  - Vegas and LoLa alone come to rest, with a few packets of their own in the
+ *    queue, and no loss for long.
+ *  - Half the window after a loss, and a packet a round under a long queue:
+ *    that is RFC 5681, under whatever name.
+ */
+TP_INLINE __u32 tp_rule(const struct tp_shape *s)
+{
+	__u32 rest = s->rounds - s->slow_start_rounds;
+
+	if (s->dips && s->window_max > TP_ANT_WINDOW && s->idle < TP_HALF)
+		return TP_GROUP_MODEL;
+	if (s->since_loss >= 24 && rest >= 24 && s->flat > TP_MOST && s->own_queue >= 8 &&
+	    s->own_queue < 24 * 16)
+		return TP_GROUP_DELAY;
+	if (s->responses >= 2 && s->response >= 100 && s->response <= 144 &&
+	    s->growth_high >= 230 && s->growth_high <= 300 && s->again < TP_HALF)
+		return TP_GROUP_LOSS;
+	return 0;
+}
+
 /* Hysteresis over the groups' shares of the votes. */
 TP_INLINE void tp_settle(struct tp_verdict *v, const struct tp_scratch *s, const struct tp_round *r)
 {
@@ -176,21 +201,30 @@ TP_INLINE void tp_settle(struct tp_verdict *v, const struct tp_scratch *s, const
 TP_INLINE int tp_prepare(struct tp_verdict *v, const struct tp_shape *s, const struct tp_round *r,
 			 const struct tp_model *m, struct tp_scratch *scratch)
 {
+	__u32 rule;
+
 	if (tp_certain(v, s, r))
 		return 0;
-	if (!m->trees) {
+	rule = tp_rule(s);
+	if (rule) {
+		tp_say(v, rule, TP_REASON_RULE, r);
+		v->group_confidence = 255;
+	} else if (!m->trees) {
 		tp_say(v, TP_GROUP_UNKNOWN, TP_REASON_UNSURE, r);
-		return 0;
+		v->group_confidence = 0;
 	}
+	if (!m->trees)
+		return 0;
 	tp_features(s, r, scratch->feature);
 	return 1;
 }
 
-TP_INLINE void tp_decide(struct tp_verdict *v, const struct tp_round *r, const struct tp_model *m,
-			 struct tp_scratch *scratch)
+TP_INLINE void tp_decide(struct tp_verdict *v, const struct tp_shape *s, const struct tp_round *r,
+			 const struct tp_model *m, struct tp_scratch *scratch)
 {
 	tp_vote(v, m, scratch, v->name == TP_NO_CLASS);
-	tp_settle(v, scratch, r);
+	if (v->reason != TP_REASON_RULE || !tp_rule(s))
+		tp_settle(v, scratch, r);
 }
 
 /* The three steps in one; the kernel takes them one by one. */
@@ -201,7 +235,7 @@ TP_INLINE void tp_classify(struct tp_verdict *v, const struct tp_shape *s,
 	if (!tp_prepare(v, s, r, m, scratch))
 		return;
 	tp_forest(m, scratch);
-	tp_decide(v, r, m, scratch);
+	tp_decide(v, s, r, m, scratch);
 }
 
 #endif

@@ -58,9 +58,11 @@ TP_INLINE void tp_p4air_move(struct tp_p4air *flow, __u8 group)
  * The counters of a long flow.  "Rose" is by 1 % at least over the interval
  * before; an interval in which the queue did not rise, or in which the flow
  * sent less than before, starts the count anew.  The bandwidth estimator
- * counts growths since the flow's last move.
+ * counts growths since the flow's last move, and, which is our reading, since
+ * the last loss: every flow grows by more than an eighth when it recovers, and
+ * four recoveries would make all of them model-based.
  */
-TP_INLINE void tp_p4air_count(struct tp_p4air *flow, __u32 packets, __u32 queue_us)
+TP_INLINE void tp_p4air_count(struct tp_p4air *flow, __u32 packets, __u32 dropped, __u32 queue_us)
 {
 	__u64 before = flow->queue_before_us;
 	int rose = queue_us > before && (__u64)queue_us * 100 >= before * 101;
@@ -69,7 +71,9 @@ TP_INLINE void tp_p4air_count(struct tp_p4air *flow, __u32 packets, __u32 queue_
 		flow->aggressiveness += flow->aggressiveness < 255;
 	else
 		flow->aggressiveness = 0;
-	if (flow->packets_before && (__u64)packets * 8 >= (__u64)flow->packets_before * 9)
+	if (dropped)
+		flow->bandwidth = 0;
+	else if (flow->packets_before && (__u64)packets * 8 >= (__u64)flow->packets_before * 9)
 		flow->bandwidth += flow->bandwidth < 255;
 }
 
@@ -97,7 +101,7 @@ TP_INLINE void tp_p4air_interval(struct tp_p4air *flow, __u32 packets, __u32 dro
 			flow->group_since = flow->intervals;
 		}
 	} else {
-		tp_p4air_count(flow, packets, queue_us);
+		tp_p4air_count(flow, packets, dropped, queue_us);
 		tp_p4air_decide(flow);
 	}
 	flow->packets_before = packets;

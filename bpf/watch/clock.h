@@ -91,8 +91,10 @@ static __always_inline void tp_interval_ends(struct tp_watch_flow *flow, __u64 n
 		interval.dropped_packets = 0;
 	interval.long_flows = link.long_flows;
 	interval.link_rate = tp_min(link.rate, ~0U);
+	/* A switch knows its rate; one that is only learned is too low at first,
+	 * and would end every slow start early. */
 	interval.bdp_packets =
-	    tp_p4air_bdp_packets(link.rate, link.long_flows, rtt_us, flow->segment_bytes);
+	    tp_p4air_bdp_packets(cfg.link_rate, link.long_flows, rtt_us, flow->segment_bytes);
 	if (flow->p4air.group != TP_GROUP_UDP)
 		tp_p4air_interval(&flow->p4air, interval.packets, interval.dropped_packets,
 				  interval.max_queue_us, interval.bdp_packets);

@@ -70,12 +70,12 @@ __noinline int tp_step_forest(void)
 	return 0;
 }
 
-__noinline int tp_step_decide(struct tp_verdict *verdict)
+__noinline int tp_step_decide(struct tp_verdict *verdict, struct tp_shape *shape)
 {
 	struct tp_work *own = tp_my_work();
 
-	if (verdict && own)
-		tp_decide(verdict, &own->round, &model, &own->scratch);
+	if (verdict && shape && own)
+		tp_decide(verdict, shape, &own->round, &model, &own->scratch);
 	return 0;
 }
 
@@ -85,7 +85,7 @@ static __always_inline void tp_judge(struct tp_watch_flow *flow)
 	if (!tp_step_prepare(&flow->verdict, &flow->shape))
 		return;
 	tp_step_forest();
-	tp_step_decide(&flow->verdict);
+	tp_step_decide(&flow->verdict, &flow->shape);
 }
 
 #endif

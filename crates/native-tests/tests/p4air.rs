@@ -104,6 +104,17 @@ fn four_growths_of_the_rate_by_an_eighth_make_it_model_based() {
 }
 
 #[test]
+fn growth_out_of_a_loss_does_not_count() {
+    let mut flow = delay_based();
+    for _ in 0..20 {
+        p4air_interval(&mut flow, 50, 10, 5000, NO_BDP);
+        p4air_interval(&mut flow, 75, 0, 5000, NO_BDP);
+        p4air_interval(&mut flow, 100, 0, 5000, NO_BDP);
+    }
+    assert_eq!(group(&flow), TP_GROUP_DELAY);
+}
+
+#[test]
 fn the_share_is_the_links_rate_over_its_flows_times_the_round_trip() {
     // 12 Mbit/s, 100 ms, packets of 1500 bytes.
     assert_eq!(p4air_bdp_packets(1_500_000, 1, 100_000, 1500), 100);

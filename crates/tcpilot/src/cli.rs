@@ -145,6 +145,9 @@ pub struct WatchArgs {
     /// Keep every round's and interval's measures in FILE, for training and replay
     #[arg(long, value_name = "FILE")]
     pub record: Option<PathBuf>,
+    /// The link's rate: P4air's rules then also know a flow's share of it
+    #[arg(long = "rate", value_name = "MBIT")]
+    pub rate_mbit: Option<f64>,
     /// Acknowledgements take another way: take flows in after 64 packets, without proof that they are real
     #[arg(long)]
     pub one_way: bool,

@@ -58,7 +58,8 @@ def _delay(right: npt.NDArray[np.bool_]) -> int | None:
 
 def by_p4air(trace: Trace) -> Outcome:
     """P4air's rules; its name for an algorithm is none."""
-    groups = native.p4air(trace.flow.intervals)
+    segment = int(trace.flow.rounds["segment_bytes"].max())
+    groups = native.p4air(trace.flow.intervals, trace.rate_mbit, segment)
     wanted = GROUPS.index(trace.group)
     last = GROUPS[int(groups[-1])] if len(groups) else "unknown"
     return Outcome(trace.algorithm, trace.path, last, None, _delay(groups == wanted))

@@ -82,11 +82,17 @@ def verdicts(rounds: Table, model: Table) -> Table:
     return found
 
 
-def p4air(intervals: Table) -> npt.NDArray[np.uint8]:
-    """P4air's group after each interval."""
+def p4air(intervals: Table, rate_mbit: float, packet_bytes: int) -> npt.NDArray[np.uint8]:
+    """P4air's group after each interval, at a link whose rate is known."""
     intervals = np.ascontiguousarray(intervals)
     found = np.zeros(len(intervals), dtype=np.uint8)
-    library().replay_p4air(_pointer(intervals), len(intervals), _pointer(found))
+    library().replay_p4air(
+        _pointer(intervals),
+        len(intervals),
+        ctypes.c_uint64(round(rate_mbit * 125_000)),
+        packet_bytes,
+        _pointer(found),
+    )
     return found
 
 

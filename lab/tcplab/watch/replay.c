@@ -32,8 +32,9 @@ void replay_verdicts(const struct tp_round *rounds, __u32 count, const struct tp
 	}
 }
 
-/* P4air's group after each interval. */
-void replay_p4air(const struct tp_interval *intervals, __u32 count, __u8 *groups)
+/* P4air's group after each interval; link_rate: bytes per second. */
+void replay_p4air(const struct tp_interval *intervals, __u32 count, __u64 link_rate,
+		  __u32 packet_bytes, __u8 *groups)
 {
 	struct tp_p4air flow = {0};
 
@@ -41,7 +42,8 @@ void replay_p4air(const struct tp_interval *intervals, __u32 count, __u8 *groups
 		const struct tp_interval *in = &intervals[i];
 
 		tp_p4air_interval(&flow, in->packets, in->dropped_packets, in->max_queue_us,
-				  in->bdp_packets);
+				  tp_p4air_bdp_packets(link_rate, in->long_flows, in->rtt_us,
+						       packet_bytes));
 		groups[i] = flow.group;
 	}
 }

@@ -26,6 +26,7 @@ class Trace:
     path: str
     """The whole configuration: flows of one never are on both sides of a split."""
     cell: str
+    rate_mbit: float
     flow: Flow
     features: npt.NDArray[native.np.int32]
 
@@ -61,8 +62,16 @@ def load(folders: Iterable[Path]) -> list[Trace]:
 
 def _of_cell(folder: Path, cell: dict[str, object]) -> list[Trace]:
     name = configuration(cell)
+    rate_mbit = float(name.split()[0])
     return [
-        Trace(without_prefix(cc), name, str(cell["id"]), flow, native.features(flow.rounds))
+        Trace(
+            without_prefix(cc),
+            name,
+            str(cell["id"]),
+            rate_mbit,
+            flow,
+            native.features(flow.rounds),
+        )
         for cc, flow in with_algorithms(folder)
         if len(flow.rounds) >= LEAST_ROUNDS and without_prefix(cc) in GROUP_OF
     ]

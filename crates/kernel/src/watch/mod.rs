@@ -46,6 +46,8 @@ pub struct Options {
     pub record: bool,
     /// Take flows in whose acknowledgements do not pass here.
     pub one_way: bool,
+    /// The link's rate in bytes per second; 0: not known.
+    pub link_rate: u64,
     /// Room for so many flows.
     pub flows_max: u32,
     /// The network namespace that the device is in.
@@ -61,6 +63,8 @@ pub struct ProgramCost {
     pub runs: u64,
     /// Time in it, nanoseconds.
     pub nanoseconds: u64,
+    /// Events that it did not see: it was running on that CPU already.
+    pub missed: u64,
 }
 
 /// The loaded programs. Dropping it detaches and unloads everything.
@@ -82,6 +86,7 @@ impl Watch {
             record: options.record.into(),
             one_way: options.one_way.into(),
             pad: 0,
+            link_rate: options.link_rate,
         };
         // Leaked as the pilot's: it lives as long as the process.
         let object: &'static mut MaybeUninit<OpenObject> =
@@ -195,6 +200,7 @@ impl Watch {
                 name,
                 runs: info.run_cnt,
                 nanoseconds: info.run_time_ns,
+                missed: info.recursion_misses,
             }
         })
         .into()

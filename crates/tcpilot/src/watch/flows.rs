@@ -98,6 +98,7 @@ impl<'a> Flows<'a> {
             other_packets: totals.other_packets,
             unreadable_packets: totals.unreadable_packets,
             unproved_packets: totals.unproved_packets,
+            missed_events: watch.cost().iter().map(|c| c.missed).sum(),
             reused: totals.reused,
             groups: View::sum(&flows),
             flows,

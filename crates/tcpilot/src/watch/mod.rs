@@ -95,6 +95,7 @@ fn options(args: &WatchArgs) -> Result<Options, Failure> {
         },
         record: args.record.is_some(),
         one_way: args.one_way,
+        link_rate: (args.rate_mbit.unwrap_or(0.0) * 125_000.0) as u64,
         flows_max: args.flows,
         netns_inum,
     })

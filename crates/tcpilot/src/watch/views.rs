@@ -151,6 +151,8 @@ pub struct View {
     pub unreadable_packets: u64,
     /// Packets with data of flows that are not shown: nobody has acknowledged it here.
     pub unproved_packets: u64,
+    /// Events that were not seen: the program was running on that CPU already.
+    pub missed_events: u64,
     /// New connections between the same ports and addresses.
     pub reused: u64,
     /// Groups that have flows.
