@@ -25,18 +25,18 @@ enum tp_group {
 
 /* Why a flow is in its group. */
 enum tp_watch_reason {
-	TP_REASON_NEW = 0,	    /* too little was seen yet */
-	TP_REASON_SPARSE = 1,	    /* few packets per round trip */
-	TP_REASON_SLOW_START = 2,   /* grows exponentially */
-	TP_REASON_RULE = 3,	    /* a certain case: see docs/watch.md */
-	TP_REASON_MODEL = 4,	    /* the trees */
-	TP_REASON_P4AIR = 5,	    /* P4air's counters */
-	TP_REASON_UNSURE = 6,	    /* the trees do not agree */
-	TP_REASON_NO_QUEUE = 7,	    /* it never met a queue here */
-	TP_REASON_RECEIVER = 8,	    /* its receiver's window is the limit */
-	TP_REASON_APPLICATION = 9,  /* it pauses: its application is the limit */
-	TP_REASON_ONE_WAY = 10,	    /* no acknowledgement passes here */
-	TP_REASON_UDP = 11,	    /* no TCP header to read */
+	TP_REASON_NEW = 0,	   /* too little was seen yet */
+	TP_REASON_SPARSE = 1,	   /* few packets per round trip */
+	TP_REASON_SLOW_START = 2,  /* grows exponentially */
+	TP_REASON_RULE = 3,	   /* a certain case: see docs/watch.md */
+	TP_REASON_MODEL = 4,	   /* the trees */
+	TP_REASON_P4AIR = 5,	   /* P4air's counters */
+	TP_REASON_UNSURE = 6,	   /* the trees do not agree */
+	TP_REASON_NO_QUEUE = 7,	   /* it never met a queue here */
+	TP_REASON_RECEIVER = 8,	   /* its receiver's window is the limit */
+	TP_REASON_APPLICATION = 9, /* it pauses: its application is the limit */
+	TP_REASON_ONE_WAY = 10,	   /* no acknowledgement passes here */
+	TP_REASON_UDP = 11,	   /* no TCP header to read */
 	TP_REASON_COUNT = 12,
 };
 
@@ -153,20 +153,19 @@ enum tp_record_kind {
 };
 
 enum tp_watch_flags {
-	TP_FLOW_HANDSHAKE = 1,	 /* its handshake was seen */
-	TP_FLOW_ECT_SYN = 2,	 /* ECT on its SYN: its algorithm wants ECN (DCTCP, Prague) */
-	TP_FLOW_SYNCED = 4,	 /* packets out are those in, less the dropped */
-	TP_FLOW_CLOSED = 8,	 /* FIN or RST */
-	TP_FLOW_MARK = 16,	 /* a round's mark is under way */
-	TP_FLOW_WINDOW = 32,	 /* the scale of the receiver's window is known */
-	TP_FLOW_ACKED = 64,	 /* an acknowledgement was seen */
-	TP_FLOW_REUSED = 128,	 /* the same ports and addresses once more */
+	TP_FLOW_HANDSHAKE = 1, /* its handshake was seen */
+	TP_FLOW_ECT_SYN = 2,   /* ECT on its SYN: its algorithm wants ECN (DCTCP, Prague) */
+	TP_FLOW_SYNCED = 4,    /* packets out are those in, less the dropped */
+	TP_FLOW_CLOSED = 8,    /* FIN or RST */
+	TP_FLOW_MARK = 16,     /* a round's mark is under way */
+	TP_FLOW_WINDOW = 32,   /* the scale of the receiver's window is known */
+	TP_FLOW_ACKED = 64,    /* an acknowledgement was seen */
 };
 
 #define TP_FEATURES 32	    /* of a flow; a power of two */
 #define TP_MODEL_CLASSES 16 /* algorithms that a model knows at most */
 #define TP_MODEL_TREES 32
-#define TP_MODEL_NODES 4096 /* a power of two */
+#define TP_MODEL_NODES 4096  /* a power of two */
 #define TP_MODEL_LEAVES 2048 /* a power of two */
 #define TP_NO_CLASS 0xff
 
@@ -191,15 +190,15 @@ struct tp_model {
 
 /* What the classifier says. */
 struct tp_verdict {
-	__u8 group;	  /* enum tp_group */
-	__u8 reason;	  /* enum tp_watch_reason */
-	__u8 name;	  /* class of the model; TP_NO_CLASS: none */
-	__u8 confidence;  /* of the name, of 255 */
-	__u8 candidate;	  /* group that would be next */
-	__u8 seen;	  /* times in a row */
+	__u8 group;	 /* enum tp_group */
+	__u8 reason;	 /* enum tp_watch_reason */
+	__u8 name;	 /* class of the model; TP_NO_CLASS: none */
+	__u8 confidence; /* of the name, of 255 */
+	__u8 candidate;	 /* group that would be next */
+	__u8 seen;	 /* times in a row */
 	__u8 group_confidence;
 	__u8 pad;
-	__u32 since_round; /* of the group */
+	__u32 since_round;	       /* of the group */
 	__u16 votes[TP_MODEL_CLASSES]; /* smoothed over rounds, of 65280 */
 };
 
@@ -245,7 +244,6 @@ struct tp_shape {
 	__u8 start_lossy;
 	__u8 in_dip;
 	__u8 pad;
-	__u32 spare[2];
 };
 
 struct tp_watch_flow {
@@ -279,11 +277,9 @@ struct tp_watch_flow {
 	__u32 sojourn_interval_us; /* the interval's longest */
 	__u32 sojourn_last_us;
 	__u32 receiver_window_bytes;
-	__u32 dropped_total;
 	__u32 until_timed; /* packets that pass untimed before the next */
 	__u8 window_scale;
-	__u8 fair_band;
-	__u8 pad[2];
+	__u8 pad[7];
 	struct tp_p4air p4air;
 	struct tp_verdict verdict;
 	struct tp_shape shape;
@@ -301,7 +297,7 @@ struct tp_nursling {
 
 /* A handshake under way. */
 struct tp_handshake {
-	__u64 first_ns; /* SYN */
+	__u64 first_ns;	 /* SYN */
 	__u64 second_ns; /* SYN-ACK */
 	__u32 down_us;
 	__u32 up_us;
@@ -316,14 +312,14 @@ struct tp_watch_totals {
 	__u64 in_packets;
 	__u64 out_packets;
 	__u64 out_bytes;
-	__u64 other_packets;	/* no TCP or UDP: neither watched nor judged */
+	__u64 other_packets;	  /* no TCP or UDP: neither watched nor judged */
 	__u64 unreadable_packets; /* the header is not where it can be read */
-	__u64 unproved_packets; /* with data that nobody has acknowledged here yet */
+	__u64 unproved_packets;	  /* with data that nobody has acknowledged here yet */
 	__u64 opened;
-	__u64 reused;	       /* the same ports again, while their entry was here */
-	__u64 lost_records;    /* nobody read them in time */
+	__u64 reused;	    /* the same ports again, while their entry was here */
+	__u64 lost_records; /* nobody read them in time */
 	__u64 rounds;
-	__u64 full;	       /* a flow found no room */
+	__u64 full; /* a flow found no room */
 };
 
 struct tp_watch_config {
@@ -342,7 +338,7 @@ struct tp_watch_link {
 	__u32 long_flows; /* neither ants nor mice */
 	__u64 window_ns;  /* start of the rate's window */
 	__u64 window_bytes;
-	__u64 rate;	  /* bytes per second, most of this window and those before */
+	__u64 rate; /* bytes per second, most of this window and those before */
 	__u64 queue_epoch;
 	struct tp_window32 queue_us; /* longest sojourn */
 	struct tp_window64 rate_max;

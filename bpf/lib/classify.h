@@ -17,10 +17,10 @@
 #include "shape.h"
 
 #define TP_TREE_DEPTH 12
-#define TP_VOTES_SHIFT 3    /* gain of the smoothing of votes */
-#define TP_FEW_ROUNDS 4	    /* after slow start: too little to judge by */
-#define TP_ENTER 140	    /* of 255: votes for a group that may be entered */
-#define TP_STAY 110	    /* and for one that may be kept */
+#define TP_VOTES_SHIFT 3 /* gain of the smoothing of votes */
+#define TP_FEW_ROUNDS 4	 /* after slow start: too little to judge by */
+#define TP_ENTER 140	 /* of 255: votes for a group that may be entered */
+#define TP_STAY 110	 /* and for one that may be kept */
 #define TP_ENTER_ROUNDS 3
 #define TP_HALF (128U << 8) /* of shares x65536 */
 #define TP_MOST (192U << 8)
@@ -228,9 +228,8 @@ TP_INLINE void tp_decide(struct tp_verdict *v, const struct tp_shape *s, const s
 }
 
 /* The three steps in one; the kernel takes them one by one. */
-TP_INLINE void tp_classify(struct tp_verdict *v, const struct tp_shape *s,
-			   const struct tp_round *r, const struct tp_model *m,
-			   struct tp_scratch *scratch)
+TP_INLINE void tp_classify(struct tp_verdict *v, const struct tp_shape *s, const struct tp_round *r,
+			   const struct tp_model *m, struct tp_scratch *scratch)
 {
 	if (!tp_prepare(v, s, r, m, scratch))
 		return;

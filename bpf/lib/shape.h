@@ -49,8 +49,9 @@ TP_INLINE int tp_has_loss(const struct tp_round *r)
 
 TP_INLINE __u32 tp_window_x16(const struct tp_round *r)
 {
-	return r->segment_bytes ? tp_min((__u64)r->flight_max_bytes * 16 / r->segment_bytes, 1 << 24)
-				: 0;
+	return r->segment_bytes
+		   ? tp_min((__u64)r->flight_max_bytes * 16 / r->segment_bytes, 1 << 24)
+		   : 0;
 }
 
 /* Which part of an epoch: the first round, 2-3, 4-7, 8-15, 16-31, 32 and more. */
@@ -92,9 +93,9 @@ TP_INLINE void tp_shape_loss(struct tp_shape *s, const struct tp_round *r, __u32
 		if (!s->losses || s->since_loss) {
 			s->losses++;
 			if (s->losses > 1)
-				s->epoch_us = s->losses == 2 ? s->since_loss_us
-							     : tp_smooth(s->epoch_us,
-									 s->since_loss_us, 1);
+				s->epoch_us = s->losses == 2
+						  ? s->since_loss_us
+						  : tp_smooth(s->epoch_us, s->since_loss_us, 1);
 			/* That of this round is blown up already: what the
 			 * receiver holds behind the gap counts as in flight. */
 			s->window_before = before ? before : window;
@@ -111,8 +112,7 @@ TP_INLINE void tp_shape_loss(struct tp_shape *s, const struct tp_round *r, __u32
 		response = tp_ratio(window, s->window_before);
 		s->response = s->responses ? tp_smooth(s->response, response, 1) : response;
 		s->responses++;
-		s->base_response =
-		    tp_ratio(s->lost_in_event * 16ULL, s->window_before);
+		s->base_response = tp_ratio(s->lost_in_event * 16ULL, s->window_before);
 	}
 }
 
@@ -141,8 +141,8 @@ TP_INLINE void tp_shape_growth(struct tp_shape *s, const struct tp_round *r, __u
 	s->flat = tp_smooth(s->flat, grown > -128 && grown < 128 ? 256 << 8 : 0, 4);
 	if (grown < -256 && (__u32)-grown > window / 2) /* a packet, and a 32nd of all */
 		s->backoffs++;
-	s->backoff_share =
-	    tp_smooth(s->backoff_share, grown < -256 && (__u32)-grown > window / 2 ? 256 << 8 : 0, 5);
+	s->backoff_share = tp_smooth(s->backoff_share,
+				     grown < -256 && (__u32)-grown > window / 2 ? 256 << 8 : 0, 5);
 }
 
 /* How much the rate swings over the last eight rounds. */
@@ -152,8 +152,9 @@ TP_INLINE void tp_shape_ripple(struct tp_shape *s, const struct tp_round *r)
 
 	s->rate_max = tp_max(rate, s->rate_max - (s->rate_max >> 4));
 	s->rate_min = s->rate_min && s->rate_min < rate ? s->rate_min + (s->rate_min >> 4) : rate;
-	s->ripple = tp_smooth(s->ripple, tp_ratio(s->rate_max - tp_min(s->rate_min, s->rate_max),
-						  s->rate_max) << 8, 4);
+	s->ripple = tp_smooth(
+	    s->ripple, tp_ratio(s->rate_max - tp_min(s->rate_min, s->rate_max), s->rate_max) << 8,
+	    4);
 }
 
 TP_INLINE void tp_shape_queue(struct tp_shape *s, const struct tp_round *r, __u32 window)
@@ -169,7 +170,7 @@ TP_INLINE void tp_shape_queue(struct tp_shape *s, const struct tp_round *r, __u3
 	s->idle = tp_smooth(s->idle, r->gap_max_us > r->rtt_us / 2 ? 256 << 8 : 0, 3);
 	s->limited = tp_smooth(s->limited,
 			       r->receiver_window_bytes && (__u64)r->flight_max_bytes * 16 >=
-						       (__u64)r->receiver_window_bytes * 15
+							       (__u64)r->receiver_window_bytes * 15
 				   ? 256 << 8
 				   : 0,
 			       3);

@@ -150,8 +150,7 @@ static __always_inline int tp_parse_tcp(const unsigned char *head, const struct 
 	p->payload = length - header;
 	p->window_scale = 0xff;
 	if (h.flags & TCP_SYN)
-		p->window_scale =
-		    tp_window_scale(head, ip->at + sizeof(h), header - sizeof(h));
+		p->window_scale = tp_window_scale(head, ip->at + sizeof(h), header - sizeof(h));
 	return TP_PARSED;
 }
 

@@ -12,7 +12,7 @@
 
 #include "parse.h"
 
-#define TP_LRU(table, key_type, value_type, entries)                                              \
+#define TP_LRU(table, key_type, value_type, entries)                                               \
 	struct {                                                                                   \
 		__uint(type, BPF_MAP_TYPE_LRU_HASH);                                               \
 		__uint(max_entries, entries);                                                      \

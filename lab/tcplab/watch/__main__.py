@@ -1,8 +1,8 @@
 """`python -m tcplab.watch train|judge CAMPAIGN…`: from recordings to the model, and how good it is.
 
-    tcplab run watch                                   # the recordings
-    python -m tcplab.watch judge results/watch-*       # each path by a model of the others
-    python -m tcplab.watch train results/watch-*       # bpf/watch/model.json from all of them
+tcplab run watch                                   # the recordings
+python -m tcplab.watch judge results/watch-*       # each path by a model of the others
+python -m tcplab.watch train results/watch-*       # bpf/watch/model.json from all of them
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from tcplab.watch import judge, train, traces
+from tcplab.watch import judge, traces, train
 
 _MODEL = Path(__file__).parents[3] / "bpf" / "watch" / "model.json"
 

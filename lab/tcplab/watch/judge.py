@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from tcplab.watch import native
 from tcplab.watch.features import GROUP_OF, GROUPS
+from tcplab.watch.records import Table
 from tcplab.watch.traces import Trace
 from tcplab.watch.train import as_json, fit, in_kernel
 
@@ -65,7 +66,7 @@ def by_p4air(trace: Trace) -> Outcome:
     return Outcome(trace.algorithm, trace.path, last, None, _delay(groups == wanted))
 
 
-def by_model(trace: Trace, model: native.Table, names: Sequence[str]) -> Outcome:
+def by_model(trace: Trace, model: Table, names: Sequence[str]) -> Outcome:
     """Ours, as the kernel does it, round for round."""
     verdicts = native.verdicts(trace.flow.rounds, model)
     wanted = GROUPS.index(trace.group)

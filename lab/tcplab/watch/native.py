@@ -82,6 +82,14 @@ def verdicts(rounds: Table, model: Table) -> Table:
     return found
 
 
+def votes(rows: npt.NDArray[np.int32], model: Table) -> npt.NDArray[np.uint32]:
+    """What the trees say of rows of features: a share of 255 for each class."""
+    rows = np.ascontiguousarray(rows, dtype=np.int32)
+    found = np.zeros((len(rows), CLASSES_MAX), dtype=np.uint32)
+    library().replay_votes(_pointer(rows), len(rows), _pointer(model), _pointer(found))
+    return found
+
+
 def p4air(intervals: Table, rate_mbit: float, packet_bytes: int) -> npt.NDArray[np.uint8]:
     """P4air's group after each interval, at a link whose rate is known."""
     intervals = np.ascontiguousarray(intervals)

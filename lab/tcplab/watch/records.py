@@ -20,15 +20,16 @@ TCP = 6
 
 _HEAD = [("kind", "<u4"), ("flow", "<u4")]
 _ROUND_FIELDS = (
-    "number duration_us rtt_us min_rtt_us in_packets in_bytes out_packets out_bytes acks "
-    "acked_bytes marked_acks again_packets dropped_packets burst_packets sojourn_samples "
-    "sojourn_min_us sojourn_max_us sojourn_mean_us flight_max_bytes flight_end_bytes "
-    "receiver_window_bytes segment_bytes gap_max_us link_queue_us link_rate flags"
-).split()
+    *("number", "duration_us", "rtt_us", "min_rtt_us", "in_packets", "in_bytes", "out_packets"),
+    *("out_bytes", "acks", "acked_bytes", "marked_acks", "again_packets", "dropped_packets"),
+    *("burst_packets", "sojourn_samples", "sojourn_min_us", "sojourn_max_us", "sojourn_mean_us"),
+    *("flight_max_bytes", "flight_end_bytes", "receiver_window_bytes", "segment_bytes"),
+    *("gap_max_us", "link_queue_us", "link_rate", "flags"),
+)
 _INTERVAL_FIELDS = (
-    "duration_us rtt_us packets acks max_queue_us dropped_packets bdp_packets group long_flows "
-    "link_rate"
-).split()
+    *("duration_us", "rtt_us", "packets", "acks", "max_queue_us", "dropped_packets"),
+    *("bdp_packets", "group", "long_flows", "link_rate"),
+)
 ROUNDS = np.dtype([*_HEAD, ("end_ns", "<u8"), *((name, "<u4") for name in _ROUND_FIELDS)])
 INTERVALS = np.dtype([*_HEAD, ("end_ns", "<u8"), *((name, "<u4") for name in _INTERVAL_FIELDS)])
 FLOWS = np.dtype(

@@ -32,6 +32,19 @@ void replay_verdicts(const struct tp_round *rounds, __u32 count, const struct tp
 	}
 }
 
+/* What the trees say of rows of features: a share of 255 for each class. */
+void replay_votes(const __s32 *features, __u32 count, const struct tp_model *model, __u32 *votes)
+{
+	struct tp_scratch scratch;
+
+	for (__u32 i = 0; i < count; i++) {
+		__builtin_memcpy(scratch.feature, features + i * TP_FEATURES,
+				 sizeof(scratch.feature));
+		tp_forest(model, &scratch);
+		__builtin_memcpy(votes + i * TP_MODEL_CLASSES, scratch.vote, sizeof(scratch.vote));
+	}
+}
+
 /* P4air's group after each interval; link_rate: bytes per second. */
 void replay_p4air(const struct tp_interval *intervals, __u32 count, __u64 link_rate,
 		  __u32 packet_bytes, __u8 *groups)
@@ -41,9 +54,9 @@ void replay_p4air(const struct tp_interval *intervals, __u32 count, __u64 link_r
 	for (__u32 i = 0; i < count; i++) {
 		const struct tp_interval *in = &intervals[i];
 
-		tp_p4air_interval(&flow, in->packets, in->dropped_packets, in->max_queue_us,
-				  tp_p4air_bdp_packets(link_rate, in->long_flows, in->rtt_us,
-						       packet_bytes));
+		tp_p4air_interval(
+		    &flow, in->packets, in->dropped_packets, in->max_queue_us,
+		    tp_p4air_bdp_packets(link_rate, in->long_flows, in->rtt_us, packet_bytes));
 		groups[i] = flow.group;
 	}
 }

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import numpy.typing as npt
 
 from tcplab.algorithms import without_prefix
@@ -28,7 +29,7 @@ class Trace:
     cell: str
     rate_mbit: float
     flow: Flow
-    features: npt.NDArray[native.np.int32]
+    features: npt.NDArray[np.int32]
 
     @property
     def group(self) -> str:
