@@ -56,8 +56,9 @@ TP_INLINE void tp_p4air_move(struct tp_p4air *flow, __u8 group)
 
 /*
  * The counters of a long flow.  "Rose" is by 1 % at least over the interval
- * before; an interval in which the queue did not rise, or in which the flow
- * sent less than before, starts the count anew.  The bandwidth estimator
+ * before; an interval in which the queue did not rise, or in which the rate
+ * fell by an eighth (as it must rise to count as growth), starts the count
+ * anew.  The bandwidth estimator
  * counts growths since the flow's last move, and, which is our reading, since
  * the last loss: every flow grows by more than an eighth when it recovers, and
  * four recoveries would make all of them model-based.
@@ -67,7 +68,7 @@ TP_INLINE void tp_p4air_count(struct tp_p4air *flow, __u32 packets, __u32 droppe
 	__u64 before = flow->queue_before_us;
 	int rose = queue_us > before && (__u64)queue_us * 100 >= before * 101;
 
-	if (rose && packets >= flow->packets_before)
+	if (rose && (__u64)packets * 9 >= (__u64)flow->packets_before * 8)
 		flow->aggressiveness += flow->aggressiveness < 255;
 	else
 		flow->aggressiveness = 0;

@@ -1,9 +1,10 @@
 //! From rounds to a verdict: rules, votes, hysteresis, abstention.
 
 use tcpilot_abi::{
-    TP_FEATURES, TP_FLOW_ECT_SYN, TP_GROUP_ANT, TP_GROUP_DELAY, TP_GROUP_LOSS, TP_GROUP_MOUSE,
-    TP_GROUP_UNKNOWN, TP_NO_CLASS, TP_REASON_MODEL, TP_REASON_NO_QUEUE, TP_REASON_RECEIVER,
-    TP_REASON_UNSURE, tp_model, tp_node, tp_round, tp_shape, tp_verdict,
+    TP_FEATURES, TP_FLOW_ECT_SYN, TP_GROUP_ANT, TP_GROUP_DELAY, TP_GROUP_LOSS, TP_GROUP_MODEL,
+    TP_GROUP_MOUSE, TP_GROUP_UNKNOWN, TP_NO_CLASS, TP_REASON_MODEL, TP_REASON_NO_QUEUE,
+    TP_REASON_RECEIVER, TP_REASON_RULE, TP_REASON_UNSURE, tp_model, tp_node, tp_round, tp_shape,
+    tp_verdict,
 };
 use tcpilot_native_tests::watch::{classify, features, shape_round};
 
@@ -215,6 +216,70 @@ fn few_packets_with_pauses_are_an_ant() {
         flow.round(2, 100, 0);
     }
     assert_eq!(flow.group(), TP_GROUP_ANT);
+}
+
+/// What rules alone say, without trees.
+fn by_rules() -> Flow {
+    let mut flow = Flow::new();
+    flow.model = Box::default();
+    flow.start();
+    flow
+}
+
+#[test]
+fn who_halves_and_grows_by_a_packet_under_a_long_queue_is_loss_based() {
+    let mut flow = by_rules();
+    for _ in 0..3 {
+        for window in 75..150 {
+            flow.round(window, window * 600, 0);
+        }
+        flow.round(150, 90_000, 1);
+        flow.round(225, 60_000, 1);
+    }
+    for window in 75..90 {
+        flow.round(window, window * 600, 0);
+    }
+    assert_eq!(
+        (flow.group(), flow.reason()),
+        (TP_GROUP_LOSS, TP_REASON_RULE)
+    );
+    // The same, but half a packet a round: a hybrid may do that.
+    let mut flow = by_rules();
+    for _ in 0..3 {
+        for step in 150..300 {
+            flow.round(step / 2, step * 300, 0);
+        }
+        flow.round(150, 90_000, 1);
+    }
+    assert_eq!(flow.group(), TP_GROUP_UNKNOWN);
+}
+
+#[test]
+fn who_rests_with_a_few_packets_in_the_queue_is_delay_based() {
+    let mut flow = by_rules();
+    for _ in 0..60 {
+        flow.round(54, 4000, 0);
+    }
+    assert_eq!(
+        (flow.group(), flow.reason()),
+        (TP_GROUP_DELAY, TP_REASON_RULE)
+    );
+}
+
+#[test]
+fn who_falls_to_four_packets_without_a_loss_is_model_based() {
+    let mut flow = by_rules();
+    for _ in 0..20 {
+        flow.round(60, 10_000, 0);
+    }
+    assert_ne!(flow.group(), TP_GROUP_MODEL);
+    for window in [4, 4, 60, 60] {
+        flow.round(window, 1000, 0);
+    }
+    assert_eq!(
+        (flow.group(), flow.reason()),
+        (TP_GROUP_MODEL, TP_REASON_RULE)
+    );
 }
 
 #[test]

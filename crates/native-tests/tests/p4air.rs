@@ -86,10 +86,17 @@ fn a_queue_that_rose_by_less_than_a_percent_did_not_rise() {
 fn a_reduction_of_the_rate_starts_the_count_anew() {
     let mut flow = delay_based();
     for step in 1..40u32 {
-        let packets = if step % 4 == 0 { 90 } else { 100 };
-        p4air_interval(&mut flow, packets, 0, 10_000 + step * 1000, NO_BDP);
+        // The loss keeps the growth that follows from counting as a probe.
+        let (packets, dropped) = if step % 4 == 0 { (85, 1) } else { (100, 0) };
+        p4air_interval(&mut flow, packets, dropped, 10_000 + step * 1000, NO_BDP);
     }
     assert_eq!(group(&flow), TP_GROUP_DELAY);
+    for step in 1..10u32 {
+        // An eighth less is a reduction, a tenth less is not.
+        let packets = if step % 2 == 0 { 90 } else { 100 };
+        p4air_interval(&mut flow, packets, 0, 60_000 + step * 1000, NO_BDP);
+    }
+    assert_eq!(group(&flow), TP_GROUP_LOSS_DELAY);
 }
 
 #[test]

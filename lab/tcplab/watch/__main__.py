@@ -11,7 +11,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from tcplab.watch import judge, traces, train
+from tcplab.watch import judge, native, traces, train
 
 _MODEL = Path(__file__).parents[3] / "bpf" / "watch" / "model.json"
 
@@ -38,6 +38,8 @@ def main() -> int:
         return 0
     p4air = [judge.by_p4air(t) for t in found]
     print(f"P4air's rules\n\n{judge.table(p4air)}\n{judge.summary(p4air)}")
+    alone = [judge.by_model(t, native.no_model(), []) for t in found]
+    print(f"Our rules, without trees\n\n{judge.table(alone)}\n{judge.summary(alone)}")
     if len(paths) > 1:
         ours = judge.cross_validated(found, lambda text: print(text, file=sys.stderr))
         print(f"Ours, on paths that it has not seen\n\n{judge.table(ours)}\n{judge.summary(ours)}")

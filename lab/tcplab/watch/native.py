@@ -82,6 +82,11 @@ def verdicts(rounds: Table, model: Table) -> Table:
     return found
 
 
+def no_model() -> Table:
+    """Rules only: no trees."""
+    return np.zeros(1, dtype=MODEL)
+
+
 def votes(rows: npt.NDArray[np.int32], model: Table) -> npt.NDArray[np.uint32]:
     """What the trees say of rows of features: a share of 255 for each class."""
     rows = np.ascontiguousarray(rows, dtype=np.int32)

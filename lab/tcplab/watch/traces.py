@@ -61,12 +61,17 @@ def load(folders: Iterable[Path]) -> list[Trace]:
     return found
 
 
+def _name(cc: str) -> str:
+    """Without ECN the kernel's DCTCP is Reno, and says so: what was asked for is the name."""
+    return "dctcp" if cc == "dctcp-reno" else without_prefix(cc)
+
+
 def _of_cell(folder: Path, cell: dict[str, object]) -> list[Trace]:
     name = configuration(cell)
     rate_mbit = float(name.split()[0])
     return [
         Trace(
-            without_prefix(cc),
+            _name(cc),
             name,
             str(cell["id"]),
             rate_mbit,
@@ -74,5 +79,5 @@ def _of_cell(folder: Path, cell: dict[str, object]) -> list[Trace]:
             native.features(flow.rounds),
         )
         for cc, flow in with_algorithms(folder)
-        if len(flow.rounds) >= LEAST_ROUNDS and without_prefix(cc) in GROUP_OF
+        if len(flow.rounds) >= LEAST_ROUNDS and _name(cc) in GROUP_OF
     ]
