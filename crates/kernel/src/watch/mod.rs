@@ -3,10 +3,14 @@
 //! The links belong to this process, so that nothing is left when it ends, by whatever cause. The device
 //! is no part of the attachment: it may vanish and return, see [`Watch::set_device`].
 
-use std::mem::MaybeUninit;
+use std::{
+    mem::MaybeUninit,
+    os::fd::{AsFd, AsRawFd},
+};
 
 use libbpf_rs::{
-    Link, MapCore, MapFlags, OpenObject, RingBuffer, RingBufferBuilder,
+    Link, MapCore, OpenObject, RingBuffer, RingBufferBuilder,
+    libbpf_sys::bpf_map_lookup_batch,
     skel::{OpenSkel, Skel, SkelBuilder},
 };
 use tcpilot_abi::{
@@ -35,7 +39,7 @@ mod skeleton {
 use skeleton::{WatchSkel, WatchSkelBuilder};
 
 /// Flows are read in batches of so many.
-const BATCH: u32 = 64;
+const BATCH: u32 = 1024;
 
 /// How a watch is loaded.
 #[derive(Clone, Copy, Debug)]
@@ -150,15 +154,14 @@ impl Watch {
     /// # Errors
     /// [`Error::Map`].
     pub fn flows(&self) -> Result<Vec<(tp_watch_key, tp_watch_flow)>, Error> {
-        let batches = self
-            .skel
-            .maps
-            .flows
-            .lookup_batch(BATCH, MapFlags::ANY, MapFlags::ANY)
-            .map_err(map_error("read the flows"))?;
-        Ok(batches
-            .filter_map(|(key, flow)| Some((from_bytes(&key)?, from_bytes(&flow)?)))
-            .collect())
+        let fd = self.skel.maps.flows.as_fd().as_raw_fd();
+        let mut batch = Batch::new();
+        let mut found = Vec::new();
+        while batch.read(fd)? {
+            found.extend(batch.entries());
+        }
+        found.extend(batch.entries());
+        Ok(found)
     }
 
     /// Forgets a flow.
@@ -187,7 +190,6 @@ impl Watch {
 
     /// What each program has cost so far.
     pub fn cost(&self) -> Vec<ProgramCost> {
-        use std::os::fd::{AsFd, AsRawFd};
         let progs = &self.skel.progs;
         [
             ("in", &progs.watch_in),
@@ -204,6 +206,66 @@ impl Watch {
             }
         })
         .into()
+    }
+}
+
+/// A part of the table of flows. libbpf-rs takes one that is not full for the last, which is wrong for
+/// hash tables: they give whole buckets only.
+struct Batch {
+    keys: Vec<u8>,
+    flows: Vec<u8>,
+    count: u32,
+    next: Option<u32>,
+}
+
+impl Batch {
+    fn new() -> Batch {
+        Batch {
+            keys: vec![0; BATCH as usize * size_of::<tp_watch_key>()],
+            flows: vec![0; BATCH as usize * size_of::<tp_watch_flow>()],
+            count: 0,
+            next: None,
+        }
+    }
+
+    /// Reads the next part; whether there is another behind it.
+    fn read(&mut self, fd: i32) -> Result<bool, Error> {
+        let mut from = self.next;
+        let mut to = 0u32;
+        self.count = BATCH;
+        let start = from
+            .as_mut()
+            .map_or(std::ptr::null_mut(), std::ptr::from_mut);
+        // SAFETY: keys and flows have room for BATCH entries of the table's sizes, which is what count
+        // says; a hash table's places are four bytes; without options the pointer may be null.
+        let result = unsafe {
+            bpf_map_lookup_batch(
+                fd,
+                start.cast(),
+                (&raw mut to).cast(),
+                self.keys.as_mut_ptr().cast(),
+                self.flows.as_mut_ptr().cast(),
+                &raw mut self.count,
+                std::ptr::null(),
+            )
+        };
+        self.next = Some(to);
+        match -result {
+            0 => Ok(true),
+            libc::ENOENT => Ok(false),
+            code => Err(Error::System {
+                action: "read the flows",
+                source: std::io::Error::from_raw_os_error(code),
+            }),
+        }
+    }
+
+    fn entries(&self) -> impl Iterator<Item = (tp_watch_key, tp_watch_flow)> {
+        let keys = self.keys.chunks_exact(size_of::<tp_watch_key>());
+        let flows = self.flows.chunks_exact(size_of::<tp_watch_flow>());
+        keys.zip(flows)
+            .take(self.count as usize)
+            .filter_map(|(key, flow)| Some((from_bytes(key)?, from_bytes(flow)?)))
     }
 }
 
