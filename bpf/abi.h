@@ -401,6 +401,8 @@ struct tp_clocks {
 	__u64 now_ns;
 };
 
+#include "abi_watch.h"
+
 #define TP_ASSERT_SIZE(type, bytes) _Static_assert(sizeof(struct type) == (bytes), #type)
 TP_ASSERT_SIZE(tp_path_key, 32);
 TP_ASSERT_SIZE(tp_arm, 56);
@@ -420,5 +422,10 @@ TP_ASSERT_SIZE(tp_rule, 56);
 TP_ASSERT_SIZE(tp_config, 432 + 40 * TP_NETS * TP_MAX_POLICIES);
 TP_ASSERT_SIZE(tp_clocks, 16);
 TP_ASSERT_SIZE(tp_counters, 224 + 16 * TP_TUNES + 16);
+TP_ASSERT_SIZE(tp_watch_key, 40);
+TP_ASSERT_SIZE(tp_watch_counts, 56);
+TP_ASSERT_SIZE(tp_round, 120);
+TP_ASSERT_SIZE(tp_interval, 56);
+TP_ASSERT_SIZE(tp_opened, 64);
 
 #endif

@@ -6,7 +6,9 @@ use std::{env, path::PathBuf};
 fn main() {
     let header = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"))
         .join("../../bpf/abi.h");
-    println!("cargo:rerun-if-changed={}", header.display());
+    for file in [&header, &header.with_file_name("abi_watch.h")] {
+        println!("cargo:rerun-if-changed={}", file.display());
+    }
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it")).join("abi.rs");
     bindgen::Builder::default()
         .header(header.to_string_lossy())

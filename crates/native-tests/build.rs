@@ -6,7 +6,9 @@ use std::{env, fmt::Write as _, fs, path::PathBuf};
 fn main() {
     for file in [
         "native.c",
+        "native_watch.c",
         "../../bpf/abi.h",
+        "../../bpf/abi_watch.h",
         "../../bpf/lib/learn.h",
         "../../bpf/lib/prefix.h",
         "../../bpf/lib",
@@ -15,7 +17,7 @@ fn main() {
         println!("cargo:rerun-if-changed={file}");
     }
     cc::Build::new()
-        .file("native.c")
+        .files(["native.c", "native_watch.c"])
         .include("../../bpf")
         .warnings(false) // #pragma unroll is clang's; the host's compiler may be gcc
         .compile("tcpilot_native");

@@ -8,6 +8,7 @@
     non_camel_case_types,
     non_upper_case_globals,
     clippy::pub_underscore_fields,
+    clippy::undocumented_unsafe_blocks,
     reason = "generated; bpf/abi.h documents each item"
 )]
 mod generated {

@@ -30,7 +30,16 @@ plain!(
     crate::tp_clocks,
     crate::tp_tuned,
     crate::tp_order,
-    crate::tp_counters
+        crate::tp_counters,
+    crate::tp_watch_key,
+    crate::tp_watch_flow,
+    crate::tp_watch_totals,
+    crate::tp_watch_config,
+    crate::tp_watch_link,
+    crate::tp_model,
+    crate::tp_round,
+    crate::tp_interval,
+    crate::tp_opened
 );
 
 /// Reads one structure from the start of `bytes`; `None` when they are too few.

@@ -18,6 +18,7 @@ mod lab;
 mod net;
 mod process;
 mod programs;
+mod watch;
 
 use std::{
     sync::atomic::{AtomicU32, Ordering},
@@ -31,7 +32,8 @@ pub use daemon::{Daemon, Ended, arm, keys};
 pub use lab::{FAR, Lab, NEAR, PORT, Running};
 pub use net::{Netns, Pair, Shape, Sink};
 pub use process::{CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON, Capabilities, Child, Place, sh};
-pub use programs::{Neighbour, TEMPLATE, attached};
+pub use programs::{Neighbour, TEMPLATE, attached, loaded};
+pub use watch::{Look, Watching};
 
 /// Longest wait for anything. Emulated machines are slow, and a socket whose peer's FIN met it locked
 /// stays in FIN_WAIT2 for tcp_fin_timeout, 60 s, before it closes.

@@ -4,6 +4,7 @@ use std::{
     fs::{self, File},
     io::{self, Read, Write},
     net::{TcpListener, TcpStream},
+    os::fd::{AsRawFd, FromRawFd, OwnedFd},
     process::{Command, Stdio},
     sync::{
         Arc,
@@ -67,6 +68,46 @@ impl Netns {
         let path = format!("/proc/sys/{name}");
         in_netns(self, || fs::write(&path, value))
             .unwrap_or_else(|e| panic!("{path}={value}: {e}"));
+    }
+
+    /// Sends packets as they are, IPv4 headers included.
+    ///
+    /// # Panics
+    /// When the kernel refuses one.
+    pub fn send_raw(&self, to: [u8; 4], packets: impl Iterator<Item = Vec<u8>> + Send) {
+        in_netns(self, move || {
+            // SAFETY: a plain system call; the descriptor is owned from here on.
+            let socket = unsafe {
+                let fd = libc::socket(libc::AF_INET, libc::SOCK_RAW, libc::IPPROTO_RAW);
+                assert!(fd >= 0, "{}", io::Error::last_os_error());
+                OwnedFd::from_raw_fd(fd)
+            };
+            let address = libc::sockaddr_in {
+                sin_family: libc::AF_INET as u16,
+                sin_port: 0,
+                sin_addr: libc::in_addr {
+                    s_addr: u32::from_ne_bytes(to),
+                },
+                sin_zero: [0; 8],
+            };
+            for packet in packets {
+                // SAFETY: both buffers are readable for the lengths given.
+                let sent = unsafe {
+                    libc::sendto(
+                        socket.as_raw_fd(),
+                        packet.as_ptr().cast(),
+                        packet.len(),
+                        0,
+                        std::ptr::from_ref(&address).cast(),
+                        size_of_val(&address) as u32,
+                    )
+                };
+                let error = io::Error::last_os_error();
+                // A full queue drops, and says so.
+                let dropped = error.raw_os_error() == Some(libc::ENOBUFS);
+                assert!(sent >= 0 || dropped, "{error}");
+            }
+        });
     }
 
     pub(crate) fn open(&self) -> File {

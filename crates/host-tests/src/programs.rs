@@ -5,8 +5,8 @@ use std::{fs::File, mem::MaybeUninit, os::fd::AsRawFd, path::Path};
 use libbpf_rs::{
     Link, OpenObject,
     libbpf_sys::{
-        BPF_CGROUP_SOCK_OPS, bpf_prog_get_fd_by_id, bpf_prog_get_info_by_fd, bpf_prog_info,
-        bpf_prog_query,
+        BPF_CGROUP_SOCK_OPS, bpf_prog_get_fd_by_id, bpf_prog_get_info_by_fd, bpf_prog_get_next_id,
+        bpf_prog_info, bpf_prog_query,
     },
     skel::{OpenSkel, SkelBuilder},
 };
@@ -50,6 +50,16 @@ pub fn attached(cgroup: &Path) -> Vec<String> {
         .take(count as usize)
         .filter_map(|id| name_of(*id))
         .collect()
+}
+
+/// How many programs of this name the kernel holds, whoever loaded them.
+pub fn loaded(name: &str) -> usize {
+    let (mut id, mut count) = (0, 0);
+    // SAFETY: a plain system call; id is valid for writes.
+    while unsafe { bpf_prog_get_next_id(id, &raw mut id) } == 0 {
+        count += usize::from(name_of(id).is_some_and(|n| n == name));
+    }
+    count
 }
 
 /// None where the program went away meanwhile.

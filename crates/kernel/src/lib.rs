@@ -10,6 +10,7 @@ mod socket;
 
 pub mod cc;
 pub mod host;
+pub mod watch;
 
 pub use error::Error;
 pub use pilot::{Pilot, RunStats};

@@ -346,26 +346,26 @@ impl Pilot {
     }
 }
 
-fn no_section() -> Error {
+pub(crate) fn no_section() -> Error {
     Error::System {
         action: "find the configuration in the BPF object",
         source: std::io::ErrorKind::NotFound.into(),
     }
 }
 
-fn map_error(action: &'static str) -> impl Fn(libbpf_rs::Error) -> Error {
+pub(crate) fn map_error(action: &'static str) -> impl Fn(libbpf_rs::Error) -> Error {
     move |source| Error::Map { action, source }
 }
 
 /// Writes a structure of ours over libbpf-cargo's twin of it, which was generated from the same header.
-fn write_plain<T: Plain, U>(to: *mut U, value: &T) {
+pub(crate) fn write_plain<T: Plain, U>(to: *mut U, value: &T) {
     const { assert!(size_of::<T>() == size_of::<U>()) };
     // SAFETY: both have the size asserted above, `to` comes from a reference, and the memory behind it
     // is shared with the kernel, so it is written through a pointer and volatile.
     unsafe { to.cast::<T>().write_volatile(*value) }
 }
 
-fn bytes_of<U>(value: &U) -> &[u8] {
+pub(crate) fn bytes_of<U>(value: &U) -> &[u8] {
     // SAFETY: the bytes of a live reference; the generated structures are integers without padding.
     unsafe { std::slice::from_raw_parts(std::ptr::from_ref(value).cast(), size_of::<U>()) }
 }

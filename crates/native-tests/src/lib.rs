@@ -5,6 +5,7 @@
 
 pub mod cc;
 pub mod tune;
+pub mod watch;
 pub mod windows;
 
 use tcpilot_abi::{

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use tcpilot_kernel::cc::DEFAULT_BPFFS;
 
 /// Where the daemon keeps things unless told otherwise.
@@ -44,6 +44,16 @@ pub enum Command {
     Explain(ExplainArgs),
     /// A live view of the paths; q or Ctrl-C leaves
     Top(SocketArgs),
+    /// Which congestion controls cross a device, by flow; needs no daemon, changes nothing
+    ///
+    /// Run it on a router, bridge or host, on the device whose queue is the bottleneck: it looks at what is
+    /// queued there, what leaves, and the acknowledgements that come back. A flow is shown once data of it
+    /// was acknowledged. Its group tells how it treats a queue: `loss` fills it until packets are lost,
+    /// `delay` backs off before, `loss-delay` does both, `model` (BBR) paces by a model of the path;
+    /// `mouse` is in slow start, `ant` is sparse, `unknown` says that it cannot tell, and why.
+    ///
+    /// In a terminal it is a live table, q leaves. docs/watch.md says when not to believe it.
+    Watch(WatchArgs),
     /// Congestion controls: the kernel's, and ours for any kernel; needs no daemon
     Cc {
         /// What about them.
@@ -99,6 +109,55 @@ pub struct SocketArgs {
     /// Control socket of the daemon
     #[arg(long, value_name = "FILE", default_value = DEFAULT_SOCKET)]
     pub socket: PathBuf,
+}
+
+/// How a flow is judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Classifier {
+    /// Rules for the certain cases, trees for the others, and an honest unknown
+    Tcpilot,
+    /// P4air's published counters (ICNP 2020): groups only
+    P4air,
+}
+
+/// What to watch.
+#[derive(Debug, Args)]
+pub struct WatchArgs {
+    /// Network device, of this network namespace, whose queue is the bottleneck
+    #[arg(value_name = "DEV")]
+    pub device: String,
+    /// How flows are judged
+    #[arg(long, value_name = "NAME", default_value = "tcpilot")]
+    pub classifier: Classifier,
+    /// For scripts: each second a line of JSON for each flow, and one for the totals
+    #[arg(long)]
+    pub json: bool,
+    /// One report at the end instead of a live view
+    #[arg(long)]
+    pub once: bool,
+    /// End after so many seconds [default: with --once 10, else never]
+    #[arg(
+        long = "for",
+        value_name = "SECONDS",
+        default_value_if("once", "true", "10")
+    )]
+    pub seconds: Option<u64>,
+    /// Keep every round's and interval's measures in FILE, for training and replay
+    #[arg(long, value_name = "FILE")]
+    pub record: Option<PathBuf>,
+    /// The link's rate: P4air's rules then also know a flow's share of it
+    #[arg(long = "rate", value_name = "MBIT")]
+    pub rate_mbit: Option<f64>,
+    /// Acknowledgements take another way: take flows in after 64 packets, without proof that they are real
+    #[arg(long)]
+    pub one_way: bool,
+    /// Room for so many flows, about 900 bytes each; the one unseen for longest makes room
+    #[arg(long, value_name = "COUNT", default_value_t = 16384,
+        value_parser = clap::value_parser!(u32).range(64..=4_194_304))]
+    pub flows: u32,
+    /// Another model, as `python -m tcplab.watch train` writes it
+    #[arg(long, value_name = "FILE")]
+    pub model: Option<PathBuf>,
 }
 
 /// A question to the daemon.

@@ -12,3 +12,4 @@ pub mod state;
 pub mod table;
 mod tuning_views;
 pub mod views;
+pub mod watch;

@@ -41,9 +41,21 @@ impl Screen {
     /// # Errors
     /// Where the terminal went away.
     pub fn draw(&mut self, status: &Status, paths: &[PathView]) -> io::Result<()> {
+        self.draw_text(&format!(
+            "{}\n{}",
+            table::status(status),
+            table::paths(paths)
+        ))
+    }
+
+    /// Draws a text, cut to the terminal's size.
+    ///
+    /// # Errors
+    /// Where the terminal went away.
+    pub fn draw_text(&mut self, text: &str) -> io::Result<()> {
         let (columns, rows) = size()?;
         queue!(self.out, cursor::MoveTo(0, 0))?;
-        for line in frame(status, paths, columns.into(), rows.into()) {
+        for line in frame(text, columns.into(), rows.into()) {
             queue!(
                 self.out,
                 style::Print(line),
@@ -95,8 +107,7 @@ impl Drop for Screen {
 }
 
 /// The lines of the view, none wider or more than the terminal has.
-pub fn frame(status: &Status, paths: &[PathView], columns: usize, rows: usize) -> Vec<String> {
-    let text = format!("{}\n{}", table::status(status), table::paths(paths));
+fn frame(text: &str, columns: usize, rows: usize) -> Vec<String> {
     let mut lines: Vec<String> = text
         .lines()
         .take(rows.saturating_sub(2))

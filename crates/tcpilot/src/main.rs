@@ -8,7 +8,7 @@ use tcpilot::{
     cli::{Cli, Command},
     client, daemon,
     failure::Failure,
-    live,
+    live, watch,
 };
 use tracing_subscriber::EnvFilter;
 
@@ -26,8 +26,11 @@ fn main() -> ExitCode {
 
 /// To standard error; the live table owns the terminal, so beside it only warnings are kept.
 fn start_logging(command: &Command) {
-    let live =
-        matches!(command, Command::Run(args) if args.live) && std::io::stdout().is_terminal();
+    let live = match command {
+        Command::Run(args) => args.live,
+        Command::Watch(args) => !args.json && !args.once,
+        _ => false,
+    } && std::io::stdout().is_terminal();
     let default = if live { "warn" } else { "info" };
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default));
     tracing_subscriber::fmt()
@@ -47,6 +50,7 @@ fn dispatch(command: &Command) -> Result<(), Failure> {
         Command::Flows(args) => client::flows(args),
         Command::Explain(args) => client::explain(args),
         Command::Top(args) => live::top(args),
+        Command::Watch(args) => watch::run(args),
         Command::Cc { command } => cc::run(command),
         Command::Config { command } => client::config(command),
         Command::State { command } => client::state(command),

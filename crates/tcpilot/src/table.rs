@@ -9,7 +9,7 @@ use tcpilot_abi::Why;
 use crate::views::{ArmView, Explanation, FlowView, PathView, Status};
 
 /// Names stand on the left of their column, the numbers after them on the right.
-fn table(names: &[&str], numbers: &[&str]) -> Table {
+pub(crate) fn table(names: &[&str], numbers: &[&str]) -> Table {
     let mut table = Table::new();
     table
         .load_preset(presets::NOTHING)
@@ -25,14 +25,14 @@ fn table(names: &[&str], numbers: &[&str]) -> Table {
     table
 }
 
-fn print(table: &Table) -> String {
+pub(crate) fn print(table: &Table) -> String {
     table
         .lines()
         .map(|line| line.trim_end().to_owned() + "\n")
         .collect()
 }
 
-fn or_dash<T: ToString>(value: Option<T>) -> String {
+pub(crate) fn or_dash<T: ToString>(value: Option<T>) -> String {
     value.map_or_else(|| "-".to_owned(), |v| v.to_string())
 }
 
@@ -41,7 +41,7 @@ fn percent(ratio: Option<f64>) -> String {
 }
 
 /// A rate for people: bits per second, as links are rated.
-fn bits(bytes_per_s: Option<u64>) -> String {
+pub(crate) fn bits(bytes_per_s: Option<u64>) -> String {
     let Some(bytes) = bytes_per_s else {
         return "-".to_owned();
     };
@@ -54,7 +54,7 @@ fn bits(bytes_per_s: Option<u64>) -> String {
 }
 
 /// Microseconds for people.
-fn rtt(us: Option<u32>) -> String {
+pub(crate) fn rtt(us: Option<u32>) -> String {
     match us {
         None => "-".to_owned(),
         Some(us) if us < 10_000 => format!("{us} us"),

@@ -23,7 +23,7 @@ def ours(cell: Cell) -> list[str]:
 
 
 def needs_tcpilot(cell: Cell) -> bool:
-    return cell.tuner.name == "tcpilot" or bool(ours(cell))
+    return cell.tuner.name == "tcpilot" or cell.watch.record or bool(ours(cell))
 
 
 def qdiscs(cell: Cell) -> set[str]:

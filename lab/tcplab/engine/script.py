@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tcplab.algorithms import PREFIX
-from tcplab.engine import calibration, need, topology, tuners
+from tcplab.engine import calibration, need, topology, tuners, watcher
 from tcplab.scenario.model import Cell
 from tcplab.traffic.plan import PORT, plan
 
@@ -72,6 +72,7 @@ def text(cell: Cell, programs: Programs) -> str:
         *_calibrate(cell),
         *_queues_anew(cell),
         *tuners.start(cell.tuner),
+        *watcher.start(cell),
         'step traffic "flowgen play"',
         "qdisc_state >qdisc-before",
         "uptime_now >started",
@@ -79,6 +80,7 @@ def text(cell: Cell, programs: Programs) -> str:
         '    fail "flowgen: $(tail -n 1 play.err)"',
         "uptime_now >ended",
         "qdisc_state >qdisc-after",
+        *watcher.stop(cell),
         *tuners.stop(cell.tuner),
         "uname -r >release",
         "step done",

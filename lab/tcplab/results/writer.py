@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tcplab.engine import calibration
+from tcplab.engine import calibration, watcher
 from tcplab.engine.job import Job
 from tcplab.engine.need import modules
 from tcplab.scenario.model import SYSTEM, Cell
@@ -55,6 +55,8 @@ def write(job: Job, cell: Cell, work: Path, error: str | None, wall_s: float) ->
             _tables(cell, work, new)
             if cell.tuner.name != "none":
                 _json(new / "tuner.json", _tuner(cell, work))
+            for name in watcher.FILES if cell.watch.record else ():
+                shutil.copyfile(work / name, new / name)
         elif (work / "script.log").exists():
             shutil.copyfile(work / "script.log", new / "script.log")
         _json(new / "cell.json", content)

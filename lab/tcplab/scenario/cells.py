@@ -7,7 +7,7 @@ from typing import Any
 
 from tcplab.scenario.errors import Place, Problem
 from tcplab.scenario.fields import read, suggestion
-from tcplab.scenario.model import ABSENT, SYSTEM, Cell, Change, Flow, Link, Tuner
+from tcplab.scenario.model import ABSENT, SYSTEM, Cell, Change, Flow, Link, Tuner, Watch
 from tcplab.scenario.top import Top
 
 MOST_LINKS = 8
@@ -19,10 +19,11 @@ def read_cell(top: Top, table: dict[str, Any], problems: list[Problem]) -> Cell 
     flows = _list(Flow, table, "flow", problems)
     changes = _list(Change, table, "change", problems)
     tuner = read(Tuner, table.get("tuner", {}), ("tuner",), problems)
+    watch = read(Watch, table.get("watch", {}), ("watch",), problems)
     sysctl = table.get("sysctl", {})
     if not isinstance(sysctl, dict):
         problems.append(Problem(("sysctl",), "sysctl: a table is expected"))
-    if problems or tuner is None:
+    if problems or tuner is None or watch is None:
         return None
     cell = Cell(
         duration_s=top.duration_s,
@@ -33,6 +34,7 @@ def read_cell(top: Top, table: dict[str, Any], problems: list[Problem]) -> Cell 
         tuner=tuner,
         changes=tuple(changes),
         sysctl={key: str(value) for key, value in sysctl.items()},
+        watch=watch,
     )
     _check_links(cell, problems)
     _check_flows(cell, problems)

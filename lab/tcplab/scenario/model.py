@@ -107,6 +107,16 @@ class Tuner:
 
 
 @dataclass(frozen=True)
+class Watch:
+    """`tcpilot watch` on the first bottleneck's device."""
+
+    record: bool = flag()
+    """Run it, and keep what it measured: watch.bin and watch.jsonl of the cell."""
+    options: str = checked("", lambda value: str(value))
+    """Further options of it."""
+
+
+@dataclass(frozen=True)
 class Change:
     """A change of a link while traffic runs; what is not given stays."""
 
@@ -130,6 +140,7 @@ class Cell:
     tuner: Tuner = field(default_factory=Tuner)
     changes: tuple[Change, ...] = ()
     sysctl: dict[str, str] = field(default_factory=dict)
+    watch: Watch = field(default_factory=Watch)
 
     def present(self) -> list[Flow]:
         """Flows that take part."""
@@ -169,4 +180,5 @@ def cell_from_json(raw: dict[str, Any]) -> Cell:
         tuner=Tuner(**raw["tuner"]),
         changes=tuple(Change(**change) for change in raw["changes"]),
         sysctl=dict(raw["sysctl"]),
+        watch=Watch(**raw.get("watch", {})),
     )

@@ -16,6 +16,7 @@ mod neighbours;
 mod paths;
 mod starting;
 mod tuning;
+mod watch;
 
 /// Every connection gets bbr, from the first on, where the pilot may choose.
 pub const ALWAYS_BBR: &str = r#"

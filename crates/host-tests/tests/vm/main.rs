@@ -1,5 +1,7 @@
 //! What needs netem, HTCP and DCTCP. Run in machines only, by `crates/host-tests/run.sh`.
 
+mod watch;
+
 use tcpilot_host_tests::{Actor, FAR, Lab, PORT, Place, Shape, Sink, arm, sh};
 
 const FAR_PATH: &str = "10.77.0.2";

@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * abi_watch.h - the part of abi.h that `tcpilot watch` uses; included by it.
+ *
+ * Times are nanoseconds of CLOCK_MONOTONIC, packets are those on the wire (a
+ * GSO super-packet counts as the packets it becomes), ports host byte order.
+ */
+#ifndef TCPILOT_ABI_WATCH_H
+#define TCPILOT_ABI_WATCH_H
+
+#define TP_WATCH_ABI_VERSION 1
+
+/* The groups of P4air; 2 + 3k of them become queues. */
+enum tp_group {
+	TP_GROUP_UNKNOWN = 0,	 /* abstained: tp_watch_reason tells why */
+	TP_GROUP_ANT = 1,	 /* sparse, not bulk */
+	TP_GROUP_MOUSE = 2,	 /* in slow start */
+	TP_GROUP_LOSS = 3,	 /* fills the queue until it loses */
+	TP_GROUP_DELAY = 4,	 /* backs off when the queue grows */
+	TP_GROUP_LOSS_DELAY = 5, /* hybrid: both */
+	TP_GROUP_MODEL = 6,	 /* hybrid: a model of the path (BBR) */
+	TP_GROUP_UDP = 7,	 /* QUIC as far as headers tell: by rate only */
+	TP_GROUP_COUNT = 8,
+};
+
+/* Why a flow is in its group. */
+enum tp_watch_reason {
+	TP_REASON_NEW = 0,	   /* too little was seen yet */
+	TP_REASON_SPARSE = 1,	   /* few packets per round trip */
+	TP_REASON_SLOW_START = 2,  /* grows exponentially */
+	TP_REASON_RULE = 3,	   /* a certain case: see docs/watch.md */
+	TP_REASON_MODEL = 4,	   /* the trees */
+	TP_REASON_P4AIR = 5,	   /* P4air's counters */
+	TP_REASON_UNSURE = 6,	   /* the trees do not agree */
+	TP_REASON_NO_QUEUE = 7,	   /* it never met a queue here */
+	TP_REASON_RECEIVER = 8,	   /* its receiver's window is the limit */
+	TP_REASON_APPLICATION = 9, /* it pauses: its application is the limit */
+	TP_REASON_ONE_WAY = 10,	   /* no acknowledgement passes here */
+	TP_REASON_UDP = 11,	   /* no TCP header to read */
+	TP_REASON_COUNT = 12,
+};
+
+enum tp_classifier {
+	TP_CLASSIFIER_TCPILOT = 0,
+	TP_CLASSIFIER_P4AIR = 1,
+};
+
+/* As the packets that are queued here have it: from the sender's side. */
+struct tp_watch_key {
+	__u32 source[4]; /* IPv4 as IPv4-mapped IPv6, network byte order */
+	__u32 destination[4];
+	__u16 source_port;
+	__u16 destination_port;
+	__u8 protocol; /* of IP: 6 or 17 */
+	__u8 pad[3];
+};
+
+/* P4air's state of a flow (bpf/lib/p4air.h). */
+struct tp_p4air {
+	__u32 rtt_us; /* from the handshake, fixed; 0: not known */
+	__u32 packets_before;
+	__u32 queue_before_us;
+	__u8 group;	     /* enum tp_group */
+	__u8 aggressiveness; /* intervals in a row in which the queue rose */
+	__u8 bandwidth;	     /* intervals in which the rate grew by an eighth */
+	__u8 reclassified;   /* times */
+	__u32 intervals;
+	__u32 group_since; /* interval */
+};
+
+/* What is counted of a flow from its start on; the counters wrap. */
+struct tp_watch_counts {
+	__u64 sojourn_sum_us; /* over the packets that were timed */
+	__u32 sojourn_samples;
+	__u32 in_packets; /* before the queue, those dropped there included */
+	__u32 in_bytes;
+	__u32 out_packets; /* after the queue */
+	__u32 out_bytes;
+	__u32 dropped_packets; /* in minus out, when a packet that was timed came out */
+	__u32 again_packets;   /* retransmitted, as sequence numbers tell */
+	__u32 burst_packets;   /* closer to their predecessor than a quarter of the mean gap */
+	__u32 acks;
+	__u32 acked_bytes;
+	__u32 marked_acks; /* with ECN's echo */
+	__u32 pad;
+};
+
+/* A round: from a packet's queueing to the acknowledgement that passes it,
+ * and the sender's share of the round trip, as the handshake showed it. */
+struct tp_round {
+	__u32 kind; /* TP_RECORD_ROUND */
+	__u32 flow; /* its id */
+	__u64 end_ns;
+	__u32 number;
+	__u32 duration_us; /* since the last round's end */
+	__u32 rtt_us;
+	__u32 min_rtt_us;
+	__u32 in_packets;
+	__u32 in_bytes;
+	__u32 out_packets;
+	__u32 out_bytes;
+	__u32 acks;
+	__u32 acked_bytes;
+	__u32 marked_acks;
+	__u32 again_packets;
+	__u32 dropped_packets;
+	__u32 burst_packets;
+	__u32 sojourn_samples;
+	__u32 sojourn_min_us;
+	__u32 sojourn_max_us;
+	__u32 sojourn_mean_us;
+	__u32 flight_max_bytes; /* most that was unacknowledged */
+	__u32 flight_end_bytes;
+	__u32 receiver_window_bytes; /* as last advertised; 0: not known */
+	__u32 segment_bytes;	     /* payload of its largest packet */
+	__u32 gap_max_us;	     /* longest pause between two packets */
+	__u32 link_queue_us;	     /* longest sojourn of any flow lately */
+	__u32 link_rate;	     /* bytes per second, the most that left lately */
+	__u32 flags;		     /* enum tp_watch_flags */
+};
+
+/* One of P4air's intervals: the four measures of its slides, and their time. */
+struct tp_interval {
+	__u32 kind; /* TP_RECORD_INTERVAL */
+	__u32 flow;
+	__u64 end_ns;
+	__u32 duration_us;
+	__u32 rtt_us;
+	__u32 packets;
+	__u32 acks;
+	__u32 max_queue_us;
+	__u32 dropped_packets;
+	__u32 bdp_packets; /* the flow's share; 0: not known */
+	__u32 group;	   /* enum tp_group, after this interval */
+	__u32 long_flows;
+	__u32 link_rate;
+};
+
+/* A flow's first record. */
+struct tp_opened {
+	__u32 kind; /* TP_RECORD_OPENED */
+	__u32 flow;
+	__u64 at_ns;
+	struct tp_watch_key key;
+	__u32 handshake_rtt_us; /* 0: not seen */
+	__u32 flags;
+};
+
+enum tp_record_kind {
+	TP_RECORD_OPENED = 1,
+	TP_RECORD_ROUND = 2,
+	TP_RECORD_INTERVAL = 3,
+};
+
+enum tp_watch_flags {
+	TP_FLOW_HANDSHAKE = 1, /* its handshake was seen */
+	TP_FLOW_ECT_SYN = 2,   /* ECT on its SYN: its algorithm wants ECN (DCTCP, Prague) */
+	TP_FLOW_SYNCED = 4,    /* packets out are those in, less the dropped */
+	TP_FLOW_CLOSED = 8,    /* FIN or RST */
+	TP_FLOW_MARK = 16,     /* a round's mark is under way */
+	TP_FLOW_WINDOW = 32,   /* the scale of the receiver's window is known */
+	TP_FLOW_ACKED = 64,    /* an acknowledgement was seen */
+};
+
+#define TP_FEATURES 32	    /* of a flow; a power of two */
+#define TP_MODEL_CLASSES 16 /* algorithms that a model knows at most */
+#define TP_MODEL_TREES 32
+#define TP_MODEL_NODES 4096  /* a power of two */
+#define TP_MODEL_LEAVES 2048 /* a power of two */
+#define TP_NO_CLASS 0xff
+
+/* A node asks whether a feature is above a threshold: then child + 1, else
+ * child.  A leaf's child is its index among the leaves. */
+struct tp_node {
+	__s32 threshold;
+	__u16 child;
+	__u8 feature;
+	__u8 is_leaf;
+};
+
+/* A forest; user space writes it as a map's content.  trees 0: there is none. */
+struct tp_model {
+	__u32 trees;
+	__u32 classes;
+	__u32 root[TP_MODEL_TREES];
+	__u8 group[TP_MODEL_CLASSES]; /* enum tp_group of each class */
+	struct tp_node node[TP_MODEL_NODES];
+	__u8 leaf[TP_MODEL_LEAVES][TP_MODEL_CLASSES]; /* of 255 */
+};
+
+/* What the classifier says. */
+struct tp_verdict {
+	__u8 group;	 /* enum tp_group */
+	__u8 reason;	 /* enum tp_watch_reason */
+	__u8 name;	 /* class of the model; TP_NO_CLASS: none */
+	__u8 confidence; /* of the name, of 255 */
+	__u8 candidate;	 /* group that would be next */
+	__u8 seen;	 /* times in a row */
+	__u8 group_confidence;
+	__u8 pad;
+	__u32 since_round;	       /* of the group */
+	__u16 votes[TP_MODEL_CLASSES]; /* smoothed over rounds, of 65280 */
+};
+
+/* A shape: what rounds have told of a flow's behaviour (bpf/lib/shape.h). */
+#define TP_SHAPE_ROUNDS 16 /* remembered; a power of two */
+#define TP_SHAPE_PHASES 6  /* of an epoch between two losses */
+
+struct tp_shape {
+	__u32 window[TP_SHAPE_ROUNDS]; /* packets x16 */
+	__u32 queue[TP_SHAPE_ROUNDS];  /* mean sojourn, microseconds */
+	__s32 growth[TP_SHAPE_PHASES]; /* packets x256 per round */
+	__s32 growth_low;	       /* while the queue is short */
+	__s32 growth_high;	       /* while it is long */
+	__u32 growth_known;	       /* bit i: phase i was seen */
+	__u32 rounds;
+	__u32 losses; /* events: of rounds in a row */
+	__u32 since_loss;
+	__u32 since_loss_us;
+	__u32 epoch_us; /* from a loss to the next */
+	__u32 lost_in_event;
+	__u32 window_before; /* the last loss */
+	__u32 window_max;    /* forgets a 64th each round */
+	__u32 response;	     /* window after a loss over that before it, x256 */
+	__u32 responses;
+	__u32 base_response; /* packets sent again in a loss over the window, x256 */
+	__u32 backoffs;	     /* falls of the window without a loss */
+	__u32 backoff_share; /* of rounds, x65536; so are the others of 65536 */
+	__u32 flat;	     /* x65536: rounds without growth */
+	__u32 again;	     /* x65536: rounds with loss */
+	__u32 idle;	     /* x65536: rounds with a long pause */
+	__u32 limited;	     /* x65536: rounds at the receiver's window */
+	__u32 burst;	     /* x65536: packets in bursts */
+	__u32 queue_share;   /* x65536: mean sojourn over the longest seen */
+	__u32 ripple;	     /* x65536: swing of the rate */
+	__u32 rate_max;
+	__u32 rate_min;
+	__u32 own_queue; /* packets x16 in the queue */
+	__u32 dips;	 /* falls to four packets without a loss */
+	__u32 slow_start_rounds;
+	__u32 slow_start_gain; /* x256 */
+	__u32 slow_start_exit; /* sojourn at its end over the least RTT, x256 */
+	__u8 start_over;
+	__u8 start_lossy;
+	__u8 in_dip;
+	__u8 pad;
+};
+
+struct tp_watch_flow {
+	__u64 born_ns;
+	__u64 seen_ns;
+	__u64 last_in_ns;
+	__u64 mark_ns;
+	__u64 mark_after_ns; /* no mark before: the sender has not answered yet */
+	__u64 round_at_ns;
+	__u64 interval_at_ns;
+	struct tp_watch_counts now;
+	struct tp_watch_counts round;	 /* when the round began */
+	struct tp_watch_counts interval; /* when the interval began */
+	__u64 bytes;			 /* that left, of all time */
+	__u32 id;
+	__u32 flags; /* enum tp_watch_flags */
+	__u32 max_seq;
+	__u32 acked_seq;
+	__u32 mark_seq;
+	__u32 up_us; /* the sender's share of the round trip */
+	__u32 handshake_rtt_us;
+	__u32 rtt_us; /* of the last round */
+	__u32 min_rtt_us;
+	__u32 rounds;
+	__u32 gap_ns; /* mean between packets, gain 1/16 */
+	__u32 gap_max_us;
+	__u32 segment_bytes;
+	__u32 flight_max_bytes;
+	__u32 sojourn_min_us;
+	__u32 sojourn_max_us;
+	__u32 sojourn_interval_us; /* the interval's longest */
+	__u32 sojourn_last_us;
+	__u32 receiver_window_bytes;
+	__u32 until_timed; /* packets that pass untimed before the next */
+	__u8 window_scale;
+	__u8 pad[7];
+	struct tp_p4air p4air;
+	struct tp_verdict verdict;
+	struct tp_shape shape;
+};
+
+/* A conversation that is not proved yet: no acknowledgement of its data passed. */
+struct tp_nursling {
+	__u64 first_ns;
+	__u64 last_ns;
+	__u32 first_seq;
+	__u32 max_seq;
+	__u32 packets;
+	__u32 answers;
+};
+
+/* A handshake under way. */
+struct tp_handshake {
+	__u64 first_ns;	 /* SYN */
+	__u64 second_ns; /* SYN-ACK */
+	__u32 down_us;
+	__u32 up_us;
+	__u8 window_scale; /* of the receiver */
+	__u8 flags;	   /* enum tp_watch_flags */
+	__u8 is_server;	   /* the sender of data sent the SYN-ACK */
+	__u8 pad[5];
+};
+
+/* Sums over everything at the device. */
+struct tp_watch_totals {
+	__u64 in_packets;
+	__u64 out_packets;
+	__u64 out_bytes;
+	__u64 other_packets;	  /* no TCP or UDP: neither watched nor judged */
+	__u64 unreadable_packets; /* the header is not where it can be read */
+	__u64 unproved_packets;	  /* with data that nobody has acknowledged here yet */
+	__u64 opened;
+	__u64 reused;	    /* the same ports again, while their entry was here */
+	__u64 lost_records; /* nobody read them in time */
+	__u64 rounds;
+	__u64 full; /* a flow found no room */
+};
+
+struct tp_watch_config {
+	__u32 abi_version;
+	__u32 netns_inum;
+	__u32 classifier; /* enum tp_classifier */
+	__u32 record;	  /* rounds and intervals go to the ring */
+	__u32 one_way;	  /* take flows in without an acknowledgement */
+	__u32 pad;
+	__u64 link_rate; /* bytes per second, as configured; 0: not known */
+};
+
+/* Written while it runs. */
+struct tp_watch_link {
+	__u32 ifindex;	  /* 0: the device is not there */
+	__u32 long_flows; /* neither ants nor mice */
+	__u64 window_ns;  /* start of the rate's window */
+	__u64 window_bytes;
+	__u64 rate; /* bytes per second, most of this window and those before */
+	__u64 queue_epoch;
+	struct tp_window32 queue_us; /* longest sojourn */
+	struct tp_window64 rate_max;
+};
+#endif

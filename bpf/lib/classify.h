@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * classify.h - from a flow's shape to its group and its likely algorithm.
+ *
+ * First what is certain, or cannot be known: a flow in slow start, a sparse
+ * one, one that its receiver or application limits, a path that never had a
+ * queue.  For the others a forest of small trees votes, and its votes are
+ * smoothed over rounds.  A group is entered when enough rounds in a row want
+ * it, and left, for another or for "unknown", when its share of the votes has
+ * fallen: moves go in every direction, any number of times.
+ *
+ * Pure functions, also compiled for the host by tests and by the laboratory.
+ */
+#ifndef TCPILOT_CLASSIFY_H
+#define TCPILOT_CLASSIFY_H
+
+#include "shape.h"
+
+#define TP_TREE_DEPTH 12
+#define TP_VOTES_SHIFT 3 /* gain of the smoothing of votes */
+#define TP_FEW_ROUNDS 4	 /* after slow start: too little to judge by */
+#define TP_ENTER 140	 /* of 255: votes for a group that may be entered */
+#define TP_STAY 110	 /* and for one that may be kept */
+#define TP_ENTER_ROUNDS 3
+#define TP_HALF (128U << 8) /* of shares x65536 */
+#define TP_MOST (192U << 8)
+#define TP_ANT_WINDOW (8 * 16)
+
+struct tp_scratch {
+	__s32 feature[TP_FEATURES];
+	__u32 vote[TP_MODEL_CLASSES];
+	__u32 group[TP_GROUP_COUNT];
+};
+
+/* The leaf that a tree leads to. */
+TP_INLINE __u32 tp_walk(const struct tp_model *m, __u32 at, const __s32 *feature)
+{
+	for (__u32 depth = 0; depth < TP_TREE_DEPTH; depth++) {
+		const struct tp_node *node = &m->node[at & (TP_MODEL_NODES - 1)];
+
+		at = node->child;
+		if (node->is_leaf)
+			break;
+		at += feature[node->feature & (TP_FEATURES - 1)] > node->threshold;
+	}
+	return at & (TP_MODEL_LEAVES - 1);
+}
+
+/* One tree's share of each class. */
+TP_INLINE void tp_add_tree(const struct tp_model *m, struct tp_scratch *s, __u32 tree)
+{
+	const __u8 *leaf = m->leaf[tp_walk(m, m->root[tree & (TP_MODEL_TREES - 1)], s->feature)];
+
+	for (__u32 c = 0; c < TP_MODEL_CLASSES; c++)
+		s->vote[c] += leaf[c];
+}
+
+/* The kernel's verifier follows a loop around by around; where it can, it is
+ * told that this is one (bpf/watch/judge.h). */
+#ifndef TP_ALL_TREES
+#define TP_ALL_TREES(m, s)                                                                         \
+	for (__u32 tree = 0; tree < (m)->trees && tree < TP_MODEL_TREES; tree++)                   \
+	tp_add_tree(m, s, tree)
+#endif
+
+/* All trees: the share of each class, of 255. */
+TP_INLINE void tp_forest(const struct tp_model *m, struct tp_scratch *s)
+{
+	__u32 trees = tp_min(m->trees, TP_MODEL_TREES);
+
+	for (__u32 c = 0; c < TP_MODEL_CLASSES; c++)
+		s->vote[c] = 0;
+	TP_ALL_TREES(m, s);
+	for (__u32 c = 0; trees && c < TP_MODEL_CLASSES; c++)
+		s->vote[c] /= trees;
+}
+
+/* Smooths the votes, and sums them by group: 255 is everything. */
+TP_INLINE void tp_vote(struct tp_verdict *v, const struct tp_model *m, struct tp_scratch *s,
+		       int is_first)
+{
+	__u32 best = 0, best_class = TP_NO_CLASS;
+
+	for (__u32 g = 0; g < TP_GROUP_COUNT; g++)
+		s->group[g] = 0;
+	for (__u32 c = 0; c < TP_MODEL_CLASSES; c++) {
+		__s32 vote = s->vote[c] << 8, mean = v->votes[c];
+
+		mean = is_first ? vote : mean + ((vote - mean) >> TP_VOTES_SHIFT);
+		v->votes[c] = mean;
+		s->group[m->group[c] & (TP_GROUP_COUNT - 1)] += mean;
+		if ((__u32)mean > best) {
+			best = mean;
+			best_class = c;
+		}
+	}
+	v->name = best_class;
+	v->confidence = best >> 8;
+}
+
+TP_INLINE void tp_say(struct tp_verdict *v, __u8 group, __u8 reason, const struct tp_round *r)
+{
+	if (v->group != group)
+		v->since_round = r->number;
+	v->group = group;
+	v->reason = reason;
+	v->seen = 0;
+}
+
+/* What needs no vote; 0: a vote is needed. */
+TP_INLINE int tp_certain(struct tp_verdict *v, const struct tp_shape *s, const struct tp_round *r)
+{
+	__u32 before = s->window[(s->rounds - 2) & TP_ROUNDS_MASK];
+	__u8 reason = TP_REASON_NEW, group = TP_GROUP_UNKNOWN;
+
+	if (s->rounds > 4 && s->idle > TP_HALF && s->window_max < TP_ANT_WINDOW &&
+	    before < TP_ANT_WINDOW) {
+		group = TP_GROUP_ANT;
+		reason = TP_REASON_SPARSE;
+	} else if (!s->start_over) {
+		group = TP_GROUP_MOUSE;
+		reason = TP_REASON_SLOW_START;
+	} else if (s->limited > TP_MOST) {
+		reason = TP_REASON_RECEIVER;
+	} else if (s->idle > TP_MOST && s->own_queue < 16) {
+		reason = TP_REASON_APPLICATION;
+	} else if (!s->losses && (__u64)r->link_queue_us * 32 < r->min_rtt_us) {
+		reason = TP_REASON_NO_QUEUE;
+	} else if (s->rounds >= s->slow_start_rounds + TP_FEW_ROUNDS) {
+		return 0;
+	} else if (v->group != TP_GROUP_MOUSE) {
+		return 0;
+	} else {
+		return 1; /* stays a mouse for a few rounds */
+	}
+	v->name = TP_NO_CLASS;
+	v->confidence = 0;
+	v->group_confidence = 0;
+	tp_say(v, group, reason, r);
+	return 1;
+}
+
+/*
+ * What the published laws make certain; 0: nothing.
+ *
+ *  - BBR alone falls to four packets without a loss, for PROBE_RTT, and alone
+ *    keeps its window over losses at a full queue.
+ *  - Vegas and LoLa alone come to rest, with a few packets of their own in the
+ *    queue, and no loss for long.
+ *  - Who falls to about a half or less at a loss, and grows by a packet a
+ *    round or more under a long queue, does not mind the queue: the hybrids
+ *    grow by half a packet there at most, or give way.
+ */
+TP_INLINE __u32 tp_rule(const struct tp_verdict *v, const struct tp_shape *s)
+{
+	__u32 rest = s->rounds - s->slow_start_rounds;
+	__s32 grows = v->group == TP_GROUP_LOSS ? 170 : 210; /* hysteresis */
+
+	if (s->dips && s->window_max > TP_ANT_WINDOW && s->idle < TP_HALF)
+		return TP_GROUP_MODEL;
+	if (s->since_loss >= 24 && rest >= 24 && s->flat > TP_MOST && s->own_queue >= 8 &&
+	    s->own_queue < 24 * 16)
+		return TP_GROUP_DELAY;
+	if (s->responses >= 2 && s->response <= 150 && s->growth_high >= grows &&
+	    s->again < TP_HALF)
+		return TP_GROUP_LOSS;
+	return 0;
+}
+
+/* Hysteresis over the groups' shares of the votes. */
+TP_INLINE void tp_settle(struct tp_verdict *v, const struct tp_scratch *s, const struct tp_round *r)
+{
+	__u32 best = 0, best_group = TP_GROUP_UNKNOWN, own;
+
+	for (__u32 g = 1; g < TP_GROUP_COUNT; g++) {
+		if (s->group[g] > best) {
+			best = s->group[g];
+			best_group = g;
+		}
+	}
+	own = s->group[v->group & (TP_GROUP_COUNT - 1)] >> 8;
+	best >>= 8;
+	v->seen = v->candidate == best_group && best >= TP_ENTER ? v->seen + (v->seen < 255) : 0;
+	v->candidate = best_group;
+	v->group_confidence = best_group == v->group ? best : own;
+	if (v->group == best_group && best >= TP_STAY) {
+		v->reason = TP_REASON_MODEL;
+		return;
+	}
+	if (v->seen >= TP_ENTER_ROUNDS) {
+		tp_say(v, best_group, TP_REASON_MODEL, r);
+		v->group_confidence = best;
+	} else if (own < TP_STAY) {
+		__u8 seen = v->seen;
+
+		tp_say(v, TP_GROUP_UNKNOWN, TP_REASON_UNSURE, r);
+		v->seen = seen;
+	}
+}
+
+/* A round has ended, and the shape has taken it in: 1 if the trees are to be
+ * asked, and the features are there then. */
+TP_INLINE int tp_prepare(struct tp_verdict *v, const struct tp_shape *s, const struct tp_round *r,
+			 const struct tp_model *m, struct tp_scratch *scratch)
+{
+	__u32 rule;
+
+	if (tp_certain(v, s, r))
+		return 0;
+	rule = tp_rule(v, s);
+	if (rule) {
+		tp_say(v, rule, TP_REASON_RULE, r);
+		v->group_confidence = 255;
+	} else if (!m->trees) {
+		tp_say(v, TP_GROUP_UNKNOWN, TP_REASON_UNSURE, r);
+		v->group_confidence = 0;
+	}
+	if (!m->trees)
+		return 0;
+	tp_features(s, r, scratch->feature);
+	return 1;
+}
+
+TP_INLINE void tp_decide(struct tp_verdict *v, const struct tp_shape *s, const struct tp_round *r,
+			 const struct tp_model *m, struct tp_scratch *scratch)
+{
+	tp_vote(v, m, scratch, v->name == TP_NO_CLASS);
+	if (v->reason != TP_REASON_RULE || !tp_rule(v, s))
+		tp_settle(v, scratch, r);
+}
+
+/* The three steps in one; the kernel takes them one by one. */
+TP_INLINE void tp_classify(struct tp_verdict *v, const struct tp_shape *s, const struct tp_round *r,
+			   const struct tp_model *m, struct tp_scratch *scratch)
+{
+	if (!tp_prepare(v, s, r, m, scratch))
+		return;
+	tp_forest(m, scratch);
+	tp_decide(v, s, r, m, scratch);
+}
+
+#endif

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * skb.h - the few kernel types that a look at a packet in flight needs, found
+ * by CO-RE as in kernel.h, and the headers on the wire.
+ */
+#ifndef TCPILOT_SKB_H
+#define TCPILOT_SKB_H
+
+#include "kernel.h"
+
+#define ETH_P_IP 0x0800
+#define ETH_P_IPV6 0x86dd
+#define ETH_P_8021Q 0x8100
+#define ETH_P_8021AD 0x88a8
+#define IPPROTO_HOPOPTS 0
+#define IPPROTO_TCP 6
+#define IPPROTO_UDP 17
+#define IPPROTO_ROUTING 43
+#define IPPROTO_FRAGMENT 44
+#define IPPROTO_DSTOPTS 60
+#define TCP_FIN 0x01
+#define TCP_SYN 0x02
+#define TCP_RST 0x04
+#define TCP_ACK 0x10
+#define TCP_ECE 0x40
+#define TCP_OPTION_WINDOW 3 /* RFC 7323, section 2.2 */
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct net_device {
+	int ifindex;
+	possible_net_t nd_net;
+};
+
+struct sk_buff {
+	struct net_device *dev;
+	unsigned int len;
+	unsigned char *head;
+	unsigned char *data;
+	unsigned int end; /* an offset from head on 64-bit machines */
+	__u16 network_header;
+	__u16 protocol; /* network byte order */
+};
+
+struct skb_shared_info {
+	unsigned short gso_size;
+	unsigned short gso_segs;
+};
+
+#pragma clang attribute pop
+
+#endif

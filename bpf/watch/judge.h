@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * judge.h - from a round to a verdict, in steps that the verifier takes one by
+ * one: each is a global function, which it looks at once, by itself.
+ */
+#ifndef TCPILOT_WATCH_JUDGE_H
+#define TCPILOT_WATCH_JUDGE_H
+
+#include "table.h"
+
+struct tp_work;
+static long tp_one_tree(__u32 tree, void *context);
+#define TP_ALL_TREES(m, s) bpf_loop(trees, tp_one_tree, 0, 0)
+#include "../lib/classify.h"
+
+/* Too much for the stack.  Only rounds use it, in the receiving softirq. */
+struct tp_work {
+	struct tp_round round;
+	struct tp_scratch scratch;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct tp_work);
+} work SEC(".maps");
+
+static __always_inline struct tp_work *tp_my_work(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&work, &zero);
+}
+
+static long tp_one_tree(__u32 tree, void *context)
+{
+	struct tp_work *own = tp_my_work();
+
+	if (!own)
+		return 1;
+	tp_add_tree(&model, &own->scratch, tree);
+	return 0;
+}
+
+__noinline int tp_step_shape(struct tp_shape *shape)
+{
+	struct tp_work *own = tp_my_work();
+
+	if (shape && own)
+		tp_shape_round(shape, &own->round);
+	return 0;
+}
+
+__noinline int tp_step_prepare(struct tp_verdict *verdict, struct tp_shape *shape)
+{
+	struct tp_work *own = tp_my_work();
+
+	if (!verdict || !shape || !own)
+		return 0;
+	return tp_prepare(verdict, shape, &own->round, &model, &own->scratch);
+}
+
+__noinline int tp_step_forest(void)
+{
+	struct tp_work *own = tp_my_work();
+
+	if (own)
+		tp_forest(&model, &own->scratch);
+	return 0;
+}
+
+__noinline int tp_step_decide(struct tp_verdict *verdict, struct tp_shape *shape)
+{
+	struct tp_work *own = tp_my_work();
+
+	if (verdict && shape && own)
+		tp_decide(verdict, shape, &own->round, &model, &own->scratch);
+	return 0;
+}
+
+static __always_inline void tp_judge(struct tp_watch_flow *flow)
+{
+	tp_step_shape(&flow->shape);
+	if (!tp_step_prepare(&flow->verdict, &flow->shape))
+		return;
+	tp_step_forest();
+	tp_step_decide(&flow->verdict, &flow->shape);
+}
+
+#endif

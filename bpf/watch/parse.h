@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * parse.h - what a packet's headers say.
+ *
+ * VLAN tags are looked through, in the packet or beside it; they are no part
+ * of a flow's key.  Of tunnels the outer headers count: their packets are
+ * "other" unless they are UDP.  Fragments behind the first have no ports and
+ * are "other" too.
+ */
+#ifndef TCPILOT_WATCH_PARSE_H
+#define TCPILOT_WATCH_PARSE_H
+
+#include "../lib/skb.h"
+#include <bpf/bpf_endian.h>
+#include "../abi.h"
+#include "../lib/prefix.h"
+
+struct tp_packet {
+	struct tp_watch_key key;
+	__u32 seq;
+	__u32 ack;
+	__u32 payload; /* bytes of TCP or UDP */
+	__u32 packets; /* on the wire */
+	__u32 bytes;   /* on the wire, link headers included */
+	__u16 window;  /* as written: not scaled */
+	__u8 flags;    /* of TCP */
+	__u8 is_ect;
+	__u8 window_scale; /* of a SYN; 0xff: no option */
+};
+
+enum tp_parsed {
+	TP_PARSED = 0,
+	TP_OTHER = 1,	   /* no TCP, no UDP */
+	TP_UNREADABLE = 2, /* the headers are not where they can be read */
+};
+
+struct tp_ip {
+	__u32 at;     /* offset of the layer above, from the head */
+	__u32 length; /* of that layer, as the header says; 0: it does not */
+	__u8 protocol;
+};
+
+#define TP_READ(to, skb_head, at) bpf_probe_read_kernel(&(to), sizeof(to), (skb_head) + (at))
+
+static __always_inline int tp_parse_ipv4(const unsigned char *head, __u32 at, struct tp_packet *p,
+					 struct tp_ip *ip)
+{
+	struct {
+		__u8 version_ihl, tos;
+		__u16 length, id, fragment;
+		__u8 ttl, protocol;
+		__u16 check;
+		__u32 source, destination;
+	} h;
+	__u32 header;
+
+	if (TP_READ(h, head, at))
+		return TP_UNREADABLE;
+	header = (h.version_ihl & 0xf) * 4;
+	if (header < sizeof(h) || (h.fragment & bpf_htons(0x1fff)))
+		return TP_OTHER;
+	p->key.source[2] = p->key.destination[2] = TP_MAPPED;
+	p->key.source[3] = h.source;
+	p->key.destination[3] = h.destination;
+	p->is_ect = h.tos & 3;
+	ip->protocol = h.protocol;
+	ip->at = at + header;
+	ip->length = bpf_ntohs(h.length) > header ? bpf_ntohs(h.length) - header : 0;
+	return TP_PARSED;
+}
+
+/* RFC 8200, section 4: three extension headers are looked through. */
+static __always_inline int tp_parse_ipv6(const unsigned char *head, __u32 at, struct tp_packet *p,
+					 struct tp_ip *ip)
+{
+	struct {
+		__u32 version;
+		__u16 length;
+		__u8 next, hops;
+		__u32 source[4], destination[4];
+	} h;
+	struct {
+		__u8 next, length;
+	} extension;
+	__u32 skipped = 0;
+
+	if (TP_READ(h, head, at))
+		return TP_UNREADABLE;
+	__builtin_memcpy(p->key.source, h.source, sizeof(h.source));
+	__builtin_memcpy(p->key.destination, h.destination, sizeof(h.destination));
+	p->is_ect = (bpf_ntohl(h.version) >> 20) & 3;
+	at += sizeof(h);
+	for (int i = 0; i < 3; i++) {
+		if (h.next != IPPROTO_HOPOPTS && h.next != IPPROTO_ROUTING &&
+		    h.next != IPPROTO_DSTOPTS)
+			break;
+		if (TP_READ(extension, head, at + skipped))
+			return TP_UNREADABLE;
+		h.next = extension.next;
+		skipped += (extension.length + 1) * 8;
+	}
+	ip->protocol = h.next;
+	ip->at = at + skipped;
+	ip->length = bpf_ntohs(h.length) > skipped ? bpf_ntohs(h.length) - skipped : 0;
+	return TP_PARSED;
+}
+
+/* The scale of the window that a SYN offers (RFC 7323, section 2.2). */
+static __always_inline __u8 tp_window_scale(const unsigned char *head, __u32 at, __u32 length)
+{
+	__u32 skipped = 0;
+
+	for (int i = 0; i < 10; i++) {
+		struct {
+			__u8 kind, length, value;
+		} option;
+
+		if (skipped + 2 >= length || TP_READ(option, head, at + skipped) ||
+		    option.kind == 0)
+			break;
+		if (option.kind == TCP_OPTION_WINDOW)
+			return option.value < 14 ? option.value : 14;
+		skipped += option.kind == 1 || option.length < 2 ? 1 : option.length;
+	}
+	return 0xff;
+}
+
+static __always_inline int tp_parse_tcp(const unsigned char *head, const struct tp_ip *ip,
+					__u32 length, struct tp_packet *p)
+{
+	struct {
+		__u16 source, destination;
+		__u32 seq, ack;
+		__u8 offset, flags;
+		__u16 window, check, urgent;
+	} h;
+	__u32 header;
+
+	if (TP_READ(h, head, ip->at))
+		return TP_UNREADABLE;
+	header = (h.offset >> 4) * 4;
+	if (header < sizeof(h) || header > length)
+		return TP_OTHER;
+	p->key.source_port = bpf_ntohs(h.source);
+	p->key.destination_port = bpf_ntohs(h.destination);
+	p->seq = bpf_ntohl(h.seq);
+	p->ack = bpf_ntohl(h.ack);
+	p->flags = h.flags;
+	p->window = bpf_ntohs(h.window);
+	p->payload = length - header;
+	p->window_scale = 0xff;
+	if (h.flags & TCP_SYN)
+		p->window_scale = tp_window_scale(head, ip->at + sizeof(h), header - sizeof(h));
+	return TP_PARSED;
+}
+
+static __always_inline int tp_parse_udp(const unsigned char *head, const struct tp_ip *ip,
+					__u32 length, struct tp_packet *p)
+{
+	struct {
+		__u16 source, destination, length, check;
+	} h;
+
+	if (TP_READ(h, head, ip->at))
+		return TP_UNREADABLE;
+	p->key.source_port = bpf_ntohs(h.source);
+	p->key.destination_port = bpf_ntohs(h.destination);
+	p->payload = length > sizeof(h) ? length - sizeof(h) : 0;
+	return TP_PARSED;
+}
+
+/* Where the IP header is, from the head; 0: it is no IP.  A tag that was put
+ * into the packet may lie before it or, where the network header was set
+ * behind it, not. */
+static __always_inline __u32 tp_find_ip(const unsigned char *head, __u32 at, __u16 protocol)
+{
+	struct {
+		__u16 tag, protocol;
+	} vlan;
+
+	for (int i = 0; i < 2; i++) {
+		if (protocol == bpf_htons(ETH_P_IP) || protocol == bpf_htons(ETH_P_IPV6))
+			return at;
+		if (protocol != bpf_htons(ETH_P_8021Q) && protocol != bpf_htons(ETH_P_8021AD))
+			return 0;
+		if (TP_READ(vlan, head, at))
+			return 0;
+		protocol = vlan.protocol;
+		if (protocol != bpf_htons(ETH_P_IP) && protocol != bpf_htons(ETH_P_IPV6) &&
+		    protocol != bpf_htons(ETH_P_8021Q))
+			return at; /* no tag here: the network header is IP's own */
+		at += sizeof(vlan);
+	}
+	return at;
+}
+
+static __always_inline void tp_count_packets(struct sk_buff *skb, const unsigned char *head,
+					     __u32 headers, __u32 payload, struct tp_packet *p)
+{
+	struct skb_shared_info *shared = (void *)(head + BPF_CORE_READ(skb, end));
+	__u32 size = BPF_CORE_READ(shared, gso_size);
+	__u32 segments = BPF_CORE_READ(shared, gso_segs);
+
+	p->packets = 1;
+	if (size && payload > size)
+		p->packets = segments > 1 ? segments : (payload + size - 1) / size;
+	p->bytes = BPF_CORE_READ(skb, len) + (p->packets - 1) * headers;
+}
+
+/* network_at: offset of the network header from the head. */
+static __always_inline int tp_parse(struct sk_buff *skb, __u32 network_at, struct tp_packet *p)
+{
+	const unsigned char *head = BPF_CORE_READ(skb, head);
+	__u32 data_at = BPF_CORE_READ(skb, data) - head;
+	__u32 at = tp_find_ip(head, network_at, BPF_CORE_READ(skb, protocol));
+	struct tp_ip ip = {};
+	__u8 version;
+	__u32 length;
+	int result;
+
+	__builtin_memset(p, 0, sizeof(*p));
+	if (!at || TP_READ(version, head, at))
+		return TP_OTHER;
+	result = version >> 4 == 4   ? tp_parse_ipv4(head, at, p, &ip)
+		 : version >> 4 == 6 ? tp_parse_ipv6(head, at, p, &ip)
+				     : TP_OTHER;
+	if (result)
+		return result;
+	length = BPF_CORE_READ(skb, len) - (ip.at - data_at);
+	if ((__s32)length < 0)
+		return TP_OTHER;
+	/* Short frames are padded; what is longer than its header says is GSO's. */
+	if (ip.length && ip.length < length && length < 64)
+		length = ip.length;
+	p->key.protocol = ip.protocol;
+	if (ip.protocol == IPPROTO_TCP)
+		result = tp_parse_tcp(head, &ip, length, p);
+	else if (ip.protocol == IPPROTO_UDP)
+		result = tp_parse_udp(head, &ip, length, p);
+	else
+		return TP_OTHER;
+	if (!result)
+		tp_count_packets(skb, head, ip.at - data_at + (length - p->payload), p->payload, p);
+	return result;
+}
+
+static __always_inline struct tp_watch_key tp_reverse(const struct tp_watch_key *key)
+{
+	struct tp_watch_key reverse = *key;
+
+	__builtin_memcpy(reverse.source, key->destination, sizeof(key->destination));
+	__builtin_memcpy(reverse.destination, key->source, sizeof(key->source));
+	reverse.source_port = key->destination_port;
+	reverse.destination_port = key->source_port;
+	return reverse;
+}
+
+#endif

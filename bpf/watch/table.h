@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * table.h - which flows are watched.
+ *
+ * All tables are LRU and bounded.  Only a flow whose data was acknowledged by
+ * the other side enters the table of flows: who floods the device with spoofed
+ * SYNs, or with spoofed data, fills the two tables of what is not proved yet,
+ * and pushes no proved flow out.
+ */
+#ifndef TCPILOT_WATCH_TABLE_H
+#define TCPILOT_WATCH_TABLE_H
+
+#include "parse.h"
+
+#define TP_LRU(table, key_type, value_type, entries)                                               \
+	struct {                                                                                   \
+		__uint(type, BPF_MAP_TYPE_LRU_HASH);                                               \
+		__uint(max_entries, entries);                                                      \
+		__type(key, key_type);                                                             \
+		__type(value, value_type);                                                         \
+	} table SEC(".maps")
+
+TP_LRU(flows, struct tp_watch_key, struct tp_watch_flow, 16384); /* the loader sets it */
+TP_LRU(nursery, struct tp_watch_key, struct tp_nursling, 16384);
+TP_LRU(handshakes, struct tp_watch_key, struct tp_handshake, 8192);
+
+/* When a packet was queued, by flow and sequence number. */
+struct tp_stamp_key {
+	__u32 flow;
+	__u32 seq;
+};
+
+struct tp_stamp {
+	__u64 at_ns;
+	__u32 in_packets; /* of its flow before it */
+	__u32 pad;
+};
+
+TP_LRU(stamps, struct tp_stamp_key, struct tp_stamp, 32768);
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 20);
+} records SEC(".maps");
+
+const volatile struct tp_watch_config cfg;
+struct tp_watch_link link;
+struct tp_watch_totals totals;
+struct tp_model model;
+__u32 last_id;
+
+#define COUNT(counter) __sync_fetch_and_add(&totals.counter, 1)
+#define ADD(counter, n) __sync_fetch_and_add(&totals.counter, n)
+
+static const struct tp_watch_flow no_flow;
+
+static __always_inline void tp_record(void *record, __u32 bytes)
+{
+	if (cfg.record && bpf_ringbuf_output(&records, record, bytes, BPF_RB_NO_WAKEUP))
+		COUNT(lost_records);
+}
+
+static __always_inline void tp_say_opened(const struct tp_watch_key *key,
+					  const struct tp_watch_flow *flow, __u64 now_ns)
+{
+	struct tp_opened opened = {
+	    .kind = TP_RECORD_OPENED,
+	    .flow = flow->id,
+	    .at_ns = now_ns,
+	    .key = *key,
+	    .handshake_rtt_us = flow->handshake_rtt_us,
+	    .flags = flow->flags,
+	};
+
+	tp_record(&opened, sizeof(opened));
+}
+
+/* What the handshake told, if it passed here. */
+static __always_inline void tp_take_handshake(struct tp_watch_flow *flow,
+					      const struct tp_handshake *shake)
+{
+	if (!shake)
+		return;
+	flow->up_us = shake->up_us;
+	flow->window_scale = shake->window_scale;
+	flow->flags |= shake->flags;
+	if (!shake->down_us || !shake->up_us)
+		return;
+	flow->flags |= TP_FLOW_HANDSHAKE;
+	flow->handshake_rtt_us = shake->down_us + shake->up_us;
+	flow->min_rtt_us = flow->handshake_rtt_us;
+	flow->p4air.rtt_us = flow->handshake_rtt_us;
+}
+
+/* Puts a flow into the table: it is proved. */
+static __noinline int tp_open(const struct tp_watch_key *key, const struct tp_nursling *nursling,
+			      __u64 now_ns)
+{
+	struct tp_watch_flow *flow;
+
+	if (!key || !nursling)
+		return 0;
+	if (bpf_map_update_elem(&flows, key, &no_flow, BPF_NOEXIST)) {
+		COUNT(full);
+		return 0;
+	}
+	flow = bpf_map_lookup_elem(&flows, key);
+	if (!flow)
+		return 0;
+	flow->id = __sync_fetch_and_add(&last_id, 1) + 1;
+	flow->born_ns = nursling->first_ns;
+	flow->seen_ns = flow->last_in_ns = nursling->last_ns;
+	flow->round_at_ns = flow->interval_at_ns = now_ns;
+	flow->max_seq = flow->acked_seq = nursling->max_seq;
+	flow->sojourn_min_us = ~0U;
+	flow->verdict.name = TP_NO_CLASS;
+	if (key->protocol == IPPROTO_UDP) {
+		flow->verdict.group = flow->p4air.group = TP_GROUP_UDP;
+		flow->verdict.reason = TP_REASON_UDP;
+	} else if (cfg.one_way) {
+		flow->verdict.reason = TP_REASON_ONE_WAY;
+	}
+	tp_take_handshake(flow, bpf_map_lookup_elem(&handshakes, key));
+	COUNT(opened);
+	tp_say_opened(key, flow, now_ns);
+	bpf_map_delete_elem(&nursery, key);
+	return 0;
+}
+
+/* Where acknowledgements take another way, so many packets have to do. */
+#define TP_ONE_WAY_PACKETS 64
+
+/* A packet of a conversation that is not proved, on its way out. */
+static __always_inline void tp_nurse(const struct tp_packet *p, __u64 now_ns)
+{
+	struct tp_nursling *known = bpf_map_lookup_elem(&nursery, &p->key);
+	__u32 end = p->seq + p->payload;
+
+	ADD(unproved_packets, p->packets);
+	if (!known) {
+		struct tp_nursling first = {
+		    .first_ns = now_ns,
+		    .last_ns = now_ns,
+		    .first_seq = p->seq,
+		    .max_seq = end,
+		    .packets = p->packets,
+		};
+
+		bpf_map_update_elem(&nursery, &p->key, &first, BPF_ANY);
+		return;
+	}
+	known->last_ns = now_ns;
+	known->packets += p->packets;
+	if ((__s32)(end - known->max_seq) > 0)
+		known->max_seq = end;
+	if (cfg.one_way && known->packets >= TP_ONE_WAY_PACKETS)
+		tp_open(&p->key, known, now_ns);
+}
+
+#endif

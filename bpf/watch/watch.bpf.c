@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * watch.bpf.c - measures every flow that is queued at one device.
+ *
+ * Three tracepoints see a packet, whatever the qdisc:
+ *
+ *  - net_dev_queue: it is about to be queued.  Counted as "in"; some are
+ *    stamped with the time, under their flow and sequence number.
+ *  - net_dev_start_xmit: it leaves for the driver.  Counted as "out".  A
+ *    stamped one tells the flow's sojourn, and how many of those before it did
+ *    not come out: the drops are the difference between in and out.
+ *  - netif_receive_skb: the other direction came in at the device: the
+ *    acknowledgements, which tell rounds apart.
+ *
+ * Nothing is changed, not even a packet's mark, and nothing outlives the
+ * process: the links of tracepoints belong to it.  docs/decisions/12-watch.md
+ * tells why these and no hooks of tc.
+ *
+ * The tracepoints fire for every device of the host; others cost a comparison.
+ */
+#include "clock.h"
+#include <bpf/bpf_tracing.h>
+
+char _license[] SEC("license") = "GPL";
+
+/* So many packets of a round are timed at least, if it has them. */
+#define TIMED_PER_ROUND 64
+
+static __always_inline int is_ours(const struct net_device *dev)
+{
+	return link.ifindex && BPF_CORE_READ(dev, ifindex) == link.ifindex &&
+	       BPF_CORE_READ(dev, nd_net.net, ns.inum) == cfg.netns_inum;
+}
+
+static __always_inline int count_parsed(int result)
+{
+	if (result == TP_OTHER)
+		COUNT(other_packets);
+	else if (result == TP_UNREADABLE)
+		COUNT(unreadable_packets);
+	return result;
+}
+
+/* SYN and SYN-ACK, in either direction; shake's key is the data's direction. */
+static __always_inline void note_syn(const struct tp_watch_key *key, const struct tp_packet *p,
+				     int leaving, __u64 now_ns)
+{
+	struct tp_handshake *known, first = {.first_ns = now_ns, .is_server = !leaving};
+
+	if (!(p->flags & TCP_ACK)) {
+		if (leaving && p->is_ect)
+			first.flags = TP_FLOW_ECT_SYN;
+		if (!leaving && p->window_scale != 0xff)
+			first.window_scale = p->window_scale;
+		bpf_map_update_elem(&handshakes, key, &first, BPF_ANY);
+		return;
+	}
+	known = bpf_map_lookup_elem(&handshakes, key);
+	if (!known || known->is_server != leaving)
+		return;
+	known->second_ns = now_ns;
+	if (leaving) {
+		known->up_us = tp_us_since(now_ns, known->first_ns) + 1;
+		if (p->is_ect)
+			known->flags |= TP_FLOW_ECT_SYN;
+	} else {
+		known->down_us = tp_us_since(now_ns, known->first_ns) + 1;
+		known->window_scale = p->window_scale != 0xff ? p->window_scale : 0;
+	}
+	known->flags |= TP_FLOW_WINDOW;
+}
+
+/* The third packet of a handshake, seen as the first without SYN. */
+static __always_inline void note_third(const struct tp_watch_key *key, int leaving, __u64 now_ns)
+{
+	struct tp_handshake *known = bpf_map_lookup_elem(&handshakes, key);
+
+	if (!known || !known->second_ns || known->is_server == leaving)
+		return;
+	if (leaving && !known->up_us)
+		known->up_us = tp_us_since(now_ns, known->second_ns) + 1;
+	if (!leaving && !known->down_us)
+		known->down_us = tp_us_since(now_ns, known->second_ns) + 1;
+}
+
+static __always_inline void stamp(struct tp_watch_flow *flow, const struct tp_packet *p, int again,
+				  __u64 now_ns)
+{
+	struct tp_stamp_key key = {.flow = flow->id, .seq = p->seq};
+	struct tp_stamp stamp = {.at_ns = now_ns, .in_packets = flow->now.in_packets};
+	__u32 per_round = flow->now.in_packets - flow->round.in_packets;
+
+	/* One sent again replaces the stamp of the one before, which may have been
+	 * dropped with its stamp left behind. */
+	if (!again && flow->until_timed > p->packets) {
+		flow->until_timed -= p->packets;
+		return;
+	}
+	bpf_map_update_elem(&stamps, &key, &stamp, BPF_ANY);
+	flow->until_timed = per_round / TIMED_PER_ROUND;
+}
+
+static __always_inline void note_gap(struct tp_watch_flow *flow, __u32 packets, __u64 now_ns)
+{
+	__u64 gap_ns = now_ns > flow->last_in_ns ? now_ns - flow->last_in_ns : 0;
+	__u32 gap_us = tp_us_since(now_ns, flow->last_in_ns);
+
+	if (gap_ns * 4 < flow->gap_ns)
+		flow->now.burst_packets += packets;
+	if (gap_us > flow->gap_max_us)
+		flow->gap_max_us = gap_us;
+	flow->gap_ns += (__s32)((__s64)(tp_min(gap_ns, 1U << 30) - flow->gap_ns) >> 4);
+	flow->last_in_ns = now_ns;
+}
+
+static __always_inline void tcp_queued(struct tp_watch_flow *flow, const struct tp_packet *p,
+				       __u64 now_ns)
+{
+	__u32 end = p->seq + p->payload, flight;
+	int again = (__s32)(end - flow->max_seq) <= 0;
+
+	note_gap(flow, p->packets, now_ns);
+	stamp(flow, p, again, now_ns);
+	if (again)
+		flow->now.again_packets += p->packets;
+	else
+		flow->max_seq = end;
+	if (p->payload / p->packets > flow->segment_bytes)
+		flow->segment_bytes = p->payload / p->packets;
+	flight = flow->max_seq - flow->acked_seq;
+	if ((__s32)flight > 0 && flight > flow->flight_max_bytes)
+		flow->flight_max_bytes = flight;
+	if (!(flow->flags & TP_FLOW_MARK) && !again && now_ns >= flow->mark_after_ns) {
+		flow->mark_seq = end;
+		flow->mark_ns = now_ns;
+		flow->flags |= TP_FLOW_MARK;
+	}
+}
+
+/* The same addresses and ports once more, by a new connection. */
+static __always_inline void reused(const struct tp_watch_key *key)
+{
+	if (bpf_map_lookup_elem(&flows, key)) {
+		bpf_map_delete_elem(&flows, key);
+		COUNT(reused);
+	}
+	bpf_map_delete_elem(&nursery, key);
+}
+
+static __noinline int queued(struct tp_packet *p, __u64 now_ns)
+{
+	struct tp_watch_flow *flow;
+	int is_tcp;
+
+	if (!p)
+		return 0;
+	is_tcp = p->key.protocol == IPPROTO_TCP;
+	if (is_tcp && p->flags & TCP_SYN) {
+		reused(&p->key);
+		note_syn(&p->key, p, 1, now_ns);
+		return 0;
+	}
+	flow = bpf_map_lookup_elem(&flows, &p->key);
+	if (!flow) {
+		if (is_tcp)
+			note_third(&p->key, 1, now_ns);
+		if (p->payload)
+			tp_nurse(p, now_ns);
+		return 0; /* the next packet finds it, if it was taken in */
+	}
+	flow->seen_ns = now_ns;
+	if (is_tcp && p->flags & (TCP_FIN | TCP_RST))
+		flow->flags |= TP_FLOW_CLOSED;
+	if (!p->payload)
+		return 0;
+	if (is_tcp)
+		tcp_queued(flow, p, now_ns);
+	else
+		note_gap(flow, p->packets, now_ns);
+	flow->now.in_packets += p->packets;
+	flow->now.in_bytes += p->bytes;
+	tp_interval_ends(flow, now_ns);
+	return 0;
+}
+
+SEC("tp_btf/net_dev_queue")
+int BPF_PROG(watch_in, struct sk_buff *skb)
+{
+	struct tp_packet p;
+
+	if (!is_ours(BPF_CORE_READ(skb, dev)))
+		return 0;
+	if (count_parsed(tp_parse(skb, BPF_CORE_READ(skb, network_header), &p)))
+		return 0;
+	ADD(in_packets, p.packets);
+	return queued(&p, bpf_ktime_get_ns());
+}
+
+static __always_inline void sojourned(struct tp_watch_flow *flow, const struct tp_stamp *stamp,
+				      __u64 now_ns)
+{
+	__u32 us = tp_us_since(now_ns, stamp->at_ns);
+
+	if (!(flow->flags & TP_FLOW_SYNCED)) {
+		flow->now.out_packets = stamp->in_packets;
+		flow->flags |= TP_FLOW_SYNCED;
+	}
+	flow->now.dropped_packets = stamp->in_packets - flow->now.out_packets;
+	flow->now.sojourn_sum_us += us;
+	flow->now.sojourn_samples++;
+	flow->sojourn_last_us = us;
+	if (us < flow->sojourn_min_us)
+		flow->sojourn_min_us = us;
+	if (us > flow->sojourn_max_us)
+		flow->sojourn_max_us = us;
+	if (us > flow->sojourn_interval_us)
+		flow->sojourn_interval_us = us;
+	if (us > link.queue_us.current)
+		link.queue_us.current = us;
+}
+
+static __noinline int left(struct tp_packet *p, __u64 now_ns)
+{
+	struct tp_stamp_key key = {};
+	struct tp_watch_flow *flow;
+	struct tp_stamp *stamp;
+
+	if (!p)
+		return 0;
+	flow = bpf_map_lookup_elem(&flows, &p->key);
+	if (!flow || !p->payload)
+		return 0;
+	flow->bytes += p->bytes;
+	key.flow = flow->id;
+	key.seq = p->seq;
+	stamp = bpf_map_lookup_elem(&stamps, &key);
+	if (stamp) {
+		sojourned(flow, stamp, now_ns);
+		bpf_map_delete_elem(&stamps, &key);
+	}
+	flow->now.out_packets += p->packets;
+	flow->now.out_bytes += p->bytes;
+	return 0;
+}
+
+SEC("tp_btf/net_dev_start_xmit")
+int BPF_PROG(watch_out, struct sk_buff *skb, struct net_device *dev)
+{
+	__u64 now_ns;
+	struct tp_packet p;
+
+	if (!is_ours(dev))
+		return 0;
+	now_ns = bpf_ktime_get_ns();
+	tp_link_sent(BPF_CORE_READ(skb, len), now_ns);
+	if (tp_parse(skb, BPF_CORE_READ(skb, network_header), &p))
+		return 0;
+	ADD(out_packets, p.packets);
+	ADD(out_bytes, p.bytes);
+	return left(&p, now_ns);
+}
+
+static __always_inline void acknowledged(struct tp_watch_flow *flow, const struct tp_packet *p,
+					 __u64 now_ns)
+{
+	__s32 progress = p->ack - flow->acked_seq;
+
+	if (!(p->flags & TCP_ACK))
+		return;
+	flow->flags |= TP_FLOW_ACKED;
+	flow->now.acks++;
+	if (p->flags & TCP_ECE)
+		flow->now.marked_acks++;
+	if (progress > 0 && (__s32)(flow->max_seq - p->ack) >= 0) {
+		flow->acked_seq = p->ack;
+		flow->now.acked_bytes += progress;
+	}
+	if (flow->flags & TP_FLOW_WINDOW)
+		flow->receiver_window_bytes = (__u32)p->window << (flow->window_scale & 15);
+	if (flow->flags & TP_FLOW_MARK && (__s32)(p->ack - flow->mark_seq) >= 0)
+		tp_round_ends(flow, now_ns);
+}
+
+/* A conversation is proved by an acknowledgement of its data; one over UDP,
+ * where acknowledgements are hidden, by answers to several packets. */
+static __always_inline int is_proof(struct tp_nursling *nursling, const struct tp_packet *p)
+{
+	if (p->key.protocol == IPPROTO_UDP)
+		return ++nursling->answers >= 2 && nursling->packets >= 8;
+	return p->flags & TCP_ACK && !(p->flags & TCP_RST) &&
+	       (__s32)(p->ack - nursling->first_seq) > 0 &&
+	       (__s32)(nursling->max_seq - p->ack) >= 0;
+}
+
+static __noinline int came(struct tp_packet *p, __u64 now_ns)
+{
+	struct tp_nursling *nursling;
+	struct tp_watch_flow *flow;
+	struct tp_watch_key key;
+
+	if (!p)
+		return 0;
+	key = tp_reverse(&p->key);
+	if (p->key.protocol == IPPROTO_TCP && p->flags & TCP_SYN) {
+		note_syn(&key, p, 0, now_ns);
+		return 0;
+	}
+	flow = bpf_map_lookup_elem(&flows, &key);
+	if (flow) {
+		if (p->flags & TCP_RST)
+			flow->flags |= TP_FLOW_CLOSED;
+		else if (p->key.protocol == IPPROTO_TCP)
+			acknowledged(flow, p, now_ns);
+		else
+			flow->now.acks++;
+		return 0;
+	}
+	if (p->key.protocol == IPPROTO_TCP)
+		note_third(&key, 0, now_ns);
+	nursling = bpf_map_lookup_elem(&nursery, &key);
+	if (nursling && is_proof(nursling, p))
+		tp_open(&key, nursling, now_ns);
+	return 0;
+}
+
+SEC("tp_btf/netif_receive_skb")
+int BPF_PROG(watch_back, struct sk_buff *skb)
+{
+	struct tp_packet p;
+
+	if (!is_ours(BPF_CORE_READ(skb, dev)))
+		return 0;
+	if (tp_parse(skb, BPF_CORE_READ(skb, data) - BPF_CORE_READ(skb, head), &p))
+		return 0;
+	return came(&p, bpf_ktime_get_ns());
+}

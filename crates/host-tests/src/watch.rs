@@ -1,0 +1,108 @@
+//! `tcpilot watch` under test, and what it said last.
+
+use std::{
+    io::{BufRead, BufReader},
+    process::Stdio,
+    sync::{Arc, Mutex},
+    thread::{self, JoinHandle},
+};
+
+use serde_json::Value;
+
+use crate::{
+    process::{Child, Place},
+    until,
+};
+
+/// One second of it.
+#[derive(Clone, Debug, Default)]
+pub struct Look {
+    /// A line for each flow.
+    pub flows: Vec<Value>,
+    /// The line of the whole.
+    pub totals: Value,
+}
+
+impl Look {
+    /// The flow to this destination, if it is shown.
+    pub fn to(&self, destination: &str) -> Option<&Value> {
+        let ending = format!("> {destination}");
+        let mut flows = self.flows.iter();
+        flows.find(|f| {
+            f["flow"]
+                .as_str()
+                .is_some_and(|name| name.ends_with(&ending))
+        })
+    }
+
+    /// A number of the whole.
+    pub fn total(&self, key: &str) -> u64 {
+        self.totals[key].as_u64().unwrap_or_default()
+    }
+}
+
+/// A running `tcpilot watch DEV --json`, killed on drop.
+pub struct Watching {
+    /// The process.
+    pub child: Child,
+    last: Arc<Mutex<Option<Look>>>,
+    reader: Option<JoinHandle<()>>,
+}
+
+impl Watching {
+    /// Starts it, and waits until it sees packets.
+    ///
+    /// # Panics
+    /// When it ends instead.
+    pub fn start(place: Place<'_>, device: &str, more: &[&str]) -> Self {
+        let mut command = place.command("tcpilot");
+        command.args(["watch", device, "--json"]).args(more);
+        let mut child = Child(command.stdout(Stdio::piped()).spawn().unwrap());
+        let stdout = BufReader::new(child.0.stdout.take().unwrap());
+        let last = Arc::new(Mutex::new(None));
+        let to = Arc::clone(&last);
+        let reader = thread::spawn(move || {
+            let mut look = Look::default();
+            for line in stdout.lines().map_while(Result::ok) {
+                let value: Value = serde_json::from_str(&line).unwrap();
+                if value["type"] == "flow" {
+                    look.flows.push(value);
+                } else {
+                    look.totals = value;
+                    *to.lock().unwrap() = Some(std::mem::take(&mut look));
+                }
+            }
+        });
+        let watching = Self {
+            child,
+            last,
+            reader: Some(reader),
+        };
+        watching.until("it looks", |_| Some(()));
+        watching
+    }
+
+    /// Waits until a look, from now on, gives something.
+    ///
+    /// # Panics
+    /// With `what`, when none does.
+    pub fn until<T>(&self, what: &str, mut f: impl FnMut(&Look) -> Option<T>) -> T {
+        self.last.lock().unwrap().take();
+        until(what, || {
+            let look = self.last.lock().unwrap().take();
+            look.and_then(|look| f(&look))
+        })
+    }
+
+    /// The next look.
+    pub fn look(&self) -> Look {
+        self.until("it looks", |look| Some(look.clone()))
+    }
+}
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        let _ = self.child.0.kill();
+        let _ = self.reader.take().map(JoinHandle::join);
+    }
+}

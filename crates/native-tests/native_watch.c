@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * native_watch.c - the classifiers of `tcpilot watch` as symbols, for the tests
+ * in Rust. The text under test is included unchanged; nothing is computed here.
+ */
+#include <linux/types.h>
+#include "abi.h"
+#include "lib/p4air.h"
+#include "lib/shape.h"
+#include "lib/classify.h"
+
+__u32 native_p4air_bdp_packets(__u64 link_rate, __u32 long_flows, __u32 rtt_us, __u32 packet_bytes)
+{
+	return tp_p4air_bdp_packets(link_rate, long_flows, rtt_us, packet_bytes);
+}
+
+void native_p4air_interval(struct tp_p4air *flow, __u32 packets, __u32 dropped, __u32 queue_us,
+			   __u32 bdp_packets)
+{
+	tp_p4air_interval(flow, packets, dropped, queue_us, bdp_packets);
+}
+
+void native_shape_round(struct tp_shape *shape, const struct tp_round *round)
+{
+	tp_shape_round(shape, round);
+}
+
+void native_features(const struct tp_shape *shape, const struct tp_round *round, __s32 *features)
+{
+	tp_features(shape, round, features);
+}
+
+void native_classify(struct tp_verdict *verdict, const struct tp_shape *shape,
+		     const struct tp_round *round, const struct tp_model *model)
+{
+	struct tp_scratch scratch;
+
+	tp_classify(verdict, shape, round, model, &scratch);
+}

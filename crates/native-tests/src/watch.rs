@@ -1,0 +1,42 @@
+//! The classifiers of `tcpilot watch`: `bpf/lib/p4air.h`, `shape.h` and `classify.h`.
+
+use tcpilot_abi::{TP_FEATURES, tp_model, tp_p4air, tp_round, tp_shape, tp_verdict};
+
+#[allow(missing_docs, reason = "described at their C originals")]
+mod c {
+    use super::*;
+
+    unsafe extern "C" {
+        pub safe fn native_p4air_bdp_packets(
+            link_rate: u64,
+            long_flows: u32,
+            rtt_us: u32,
+            packet_bytes: u32,
+        ) -> u32;
+        pub safe fn native_p4air_interval(
+            flow: &mut tp_p4air,
+            packets: u32,
+            dropped: u32,
+            queue_us: u32,
+            bdp_packets: u32,
+        );
+        pub safe fn native_shape_round(shape: &mut tp_shape, round: &tp_round);
+        pub safe fn native_features(
+            shape: &tp_shape,
+            round: &tp_round,
+            features: &mut [i32; TP_FEATURES as usize],
+        );
+        pub safe fn native_classify(
+            verdict: &mut tp_verdict,
+            shape: &tp_shape,
+            round: &tp_round,
+            model: &tp_model,
+        );
+    }
+}
+
+pub use c::{
+    native_classify as classify, native_features as features,
+    native_p4air_bdp_packets as p4air_bdp_packets, native_p4air_interval as p4air_interval,
+    native_shape_round as shape_round,
+};

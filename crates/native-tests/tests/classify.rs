@@ -1,0 +1,291 @@
+//! From rounds to a verdict: rules, votes, hysteresis, abstention.
+
+use tcpilot_abi::{
+    TP_FEATURES, TP_FLOW_ECT_SYN, TP_GROUP_ANT, TP_GROUP_DELAY, TP_GROUP_LOSS, TP_GROUP_MODEL,
+    TP_GROUP_MOUSE, TP_GROUP_UNKNOWN, TP_NO_CLASS, TP_REASON_MODEL, TP_REASON_NO_QUEUE,
+    TP_REASON_RECEIVER, TP_REASON_RULE, TP_REASON_UNSURE, tp_model, tp_node, tp_round, tp_shape,
+    tp_verdict,
+};
+use tcpilot_native_tests::watch::{classify, features, shape_round};
+
+const SEGMENT: u32 = 1000;
+const OWN_QUEUE: u8 = 12;
+
+/// A flow under test: 50 ms of path, a queue of 100 ms at most.
+struct Flow {
+    shape: tp_shape,
+    verdict: tp_verdict,
+    model: Box<tp_model>,
+    round: tp_round,
+}
+
+/// One tree: with more than 32 packets of its own in the queue class 0, loss; else class 1, delay.
+fn model(sure: u8) -> Box<tp_model> {
+    let mut model = Box::<tp_model>::default();
+    (model.trees, model.classes) = (1, 2);
+    model.group[0] = TP_GROUP_LOSS as u8;
+    model.group[1] = TP_GROUP_DELAY as u8;
+    model.node[0] = tp_node {
+        threshold: 32 * 16,
+        child: 1,
+        feature: OWN_QUEUE,
+        is_leaf: 0,
+    };
+    for leaf in 0..2 {
+        model.node[1 + leaf].is_leaf = 1;
+        model.node[1 + leaf].child = leaf as u16;
+    }
+    (model.leaf[0][1], model.leaf[0][0]) = (sure, 255 - sure);
+    (model.leaf[1][0], model.leaf[1][1]) = (sure, 255 - sure);
+    model
+}
+
+impl Flow {
+    fn new() -> Flow {
+        Flow {
+            shape: tp_shape::default(),
+            verdict: tp_verdict {
+                name: TP_NO_CLASS as u8,
+                ..Default::default()
+            },
+            model: model(255),
+            round: tp_round {
+                min_rtt_us: 50_000,
+                rtt_us: 50_000,
+                duration_us: 50_000,
+                segment_bytes: SEGMENT,
+                link_queue_us: 100_000,
+                acks: 10,
+                in_packets: 20,
+                ..Default::default()
+            },
+        }
+    }
+
+    /// A round with this window and queue.
+    fn round(&mut self, window: u32, queue_us: u32, lost: u32) {
+        let round = &mut self.round;
+        round.number += 1;
+        round.flight_max_bytes = window * SEGMENT;
+        round.sojourn_mean_us = queue_us;
+        round.sojourn_max_us = queue_us;
+        round.rtt_us = 50_000 + queue_us;
+        round.dropped_packets = lost;
+        round.again_packets = lost;
+        shape_round(&mut self.shape, round);
+        classify(&mut self.verdict, &self.shape, round, &self.model);
+    }
+
+    fn start(&mut self) {
+        for window in [10, 20, 40, 80] {
+            self.round(window, 10_000, 0);
+            assert_eq!(self.group(), TP_GROUP_MOUSE, "{window}");
+        }
+        self.round(160, 90_000, 10);
+    }
+
+    fn features(&self) -> [i32; TP_FEATURES as usize] {
+        let mut found = [0; TP_FEATURES as usize];
+        features(&self.shape, &self.round, &mut found);
+        found
+    }
+
+    fn group(&self) -> u32 {
+        u32::from(self.verdict.group)
+    }
+
+    fn reason(&self) -> u32 {
+        u32::from(self.verdict.reason)
+    }
+}
+
+#[test]
+fn a_flow_that_doubles_is_a_mouse_until_its_first_loss() {
+    let mut flow = Flow::new();
+    flow.start();
+    assert_eq!(flow.features()[17], 512, "doubling, x256");
+    assert_eq!(flow.features()[19], 1, "it ended with a loss");
+}
+
+#[test]
+fn the_response_to_a_loss_is_the_window_after_over_the_window_before() {
+    for (after, expected) in [(50, 128), (70, 179), (100, 256)] {
+        let mut flow = Flow::new();
+        flow.start();
+        for _ in 0..6 {
+            flow.round(100, 90_000, 0);
+        }
+        flow.shape.responses = 0; // the start's own loss
+        flow.round(180, 90_000, 1); // in flight beyond the gap: no part of the window
+        flow.round(120, 90_000, 1);
+        flow.round(after, 40_000, 0);
+        flow.round(after, 40_000, 0);
+        assert_eq!(flow.features()[0], expected);
+        assert_eq!(flow.shape.losses, 2);
+    }
+}
+
+#[test]
+fn growth_is_told_by_the_phase_of_its_epoch() {
+    let mut flow = Flow::new();
+    flow.start();
+    for step in 0..12 {
+        // One packet a round at first, three later.
+        let window = if step < 6 {
+            80 + step
+        } else {
+            86 + 3 * (step - 6)
+        };
+        flow.round(window, 20_000, 0);
+    }
+    let found = flow.features();
+    assert_eq!(found[3], 256, "in rounds 2 and 3 of the epoch");
+    assert!(found[5] > 500, "in rounds 8 to 15: {}", found[5]);
+}
+
+#[test]
+fn a_group_is_entered_after_rounds_that_agree_and_left_when_they_do_not() {
+    let mut flow = Flow::new();
+    flow.start();
+    let mut entered = 0;
+    for round in 1..40 {
+        flow.round(100, 90_000, 0);
+        if flow.group() == TP_GROUP_LOSS && entered == 0 {
+            entered = round;
+        }
+    }
+    assert!((5..20).contains(&entered), "{entered}");
+    assert_eq!(flow.reason(), TP_REASON_MODEL);
+    flow.round(60, 1000, 0);
+    assert_eq!(flow.group(), TP_GROUP_LOSS, "one round changes nothing");
+    for _ in 0..60 {
+        flow.round(52, 1000, 0);
+    }
+    assert_eq!(flow.group(), TP_GROUP_DELAY, "demoted");
+}
+
+#[test]
+fn trees_that_do_not_agree_give_unknown() {
+    let mut flow = Flow::new();
+    flow.model = model(128);
+    flow.start();
+    for _ in 0..40 {
+        flow.round(100, 90_000, 0);
+    }
+    assert_eq!(
+        (flow.group(), flow.reason()),
+        (TP_GROUP_UNKNOWN, TP_REASON_UNSURE)
+    );
+}
+
+#[test]
+fn what_the_receivers_window_limits_is_unknown() {
+    let mut flow = Flow::new();
+    flow.round.receiver_window_bytes = 100 * SEGMENT;
+    flow.start();
+    for _ in 0..40 {
+        flow.round(100, 5000, 0);
+    }
+    assert_eq!(
+        (flow.group(), flow.reason()),
+        (TP_GROUP_UNKNOWN, TP_REASON_RECEIVER)
+    );
+}
+
+#[test]
+fn a_path_without_a_queue_tells_nothing() {
+    let mut flow = Flow::new();
+    flow.round.link_queue_us = 100;
+    for window in [10, 20, 40, 80] {
+        flow.round(window, 20, 0);
+    }
+    for _ in 0..40 {
+        flow.round(80, 20, 0);
+    }
+    assert_eq!(
+        (flow.group(), flow.reason()),
+        (TP_GROUP_UNKNOWN, TP_REASON_NO_QUEUE)
+    );
+}
+
+#[test]
+fn few_packets_with_pauses_are_an_ant() {
+    let mut flow = Flow::new();
+    flow.round.gap_max_us = 45_000;
+    for _ in 0..20 {
+        flow.round(2, 100, 0);
+    }
+    assert_eq!(flow.group(), TP_GROUP_ANT);
+}
+
+/// What rules alone say, without trees.
+fn by_rules() -> Flow {
+    let mut flow = Flow::new();
+    flow.model = Box::default();
+    flow.start();
+    flow
+}
+
+#[test]
+fn who_halves_and_grows_by_a_packet_under_a_long_queue_is_loss_based() {
+    let mut flow = by_rules();
+    for _ in 0..3 {
+        for window in 75..150 {
+            flow.round(window, window * 600, 0);
+        }
+        flow.round(150, 90_000, 1);
+        flow.round(225, 60_000, 1);
+    }
+    for window in 75..90 {
+        flow.round(window, window * 600, 0);
+    }
+    assert_eq!(
+        (flow.group(), flow.reason()),
+        (TP_GROUP_LOSS, TP_REASON_RULE)
+    );
+    // The same, but half a packet a round: a hybrid may do that.
+    let mut flow = by_rules();
+    for _ in 0..3 {
+        for step in 150..300 {
+            flow.round(step / 2, step * 300, 0);
+        }
+        flow.round(150, 90_000, 1);
+    }
+    assert_eq!(flow.group(), TP_GROUP_UNKNOWN);
+}
+
+#[test]
+fn who_rests_with_a_few_packets_in_the_queue_is_delay_based() {
+    let mut flow = by_rules();
+    for _ in 0..60 {
+        flow.round(54, 4000, 0);
+    }
+    assert_eq!(
+        (flow.group(), flow.reason()),
+        (TP_GROUP_DELAY, TP_REASON_RULE)
+    );
+}
+
+#[test]
+fn who_falls_to_four_packets_without_a_loss_is_model_based() {
+    let mut flow = by_rules();
+    for _ in 0..20 {
+        flow.round(60, 10_000, 0);
+    }
+    assert_ne!(flow.group(), TP_GROUP_MODEL);
+    for window in [4, 4, 60, 60] {
+        flow.round(window, 1000, 0);
+    }
+    assert_eq!(
+        (flow.group(), flow.reason()),
+        (TP_GROUP_MODEL, TP_REASON_RULE)
+    );
+}
+
+#[test]
+fn ect_on_a_syn_is_a_feature() {
+    let mut flow = Flow::new();
+    flow.round.flags = TP_FLOW_ECT_SYN;
+    flow.start();
+    assert_eq!(flow.features()[31], 1);
+}

@@ -1,0 +1,62 @@
+//! The device that is watched, by name: it may vanish and return, with another index.
+
+use crate::failure::{Failure, Kind};
+
+/// A device.
+#[derive(Debug)]
+pub struct Device {
+    name: String,
+    index: u32,
+}
+
+fn index_of(name: &str) -> u32 {
+    let Ok(socket) = rustix::net::socket(
+        rustix::net::AddressFamily::INET,
+        rustix::net::SocketType::DGRAM,
+        None,
+    ) else {
+        return 0;
+    };
+    rustix::net::netdevice::name_to_index(&socket, name).unwrap_or(0)
+}
+
+impl Device {
+    /// One that is there.
+    pub fn find(name: &str) -> Result<Device, Failure> {
+        match index_of(name) {
+            0 => Err(Failure::new(
+                Kind::Usage,
+                format!("there is no device {name} in this network namespace"),
+                "`ip link` lists them; `ip netns exec NAME tcpilot watch …` looks into another",
+            )),
+            index => Ok(Device {
+                name: name.to_owned(),
+                index,
+            }),
+        }
+    }
+
+    /// Looks again: its index, 0 while it is not there.
+    pub fn look(&mut self) -> u32 {
+        let index = index_of(&self.name);
+        if index != self.index {
+            if index == 0 {
+                tracing::warn!(device = self.name, "is gone; waiting until it returns");
+            } else {
+                tracing::warn!(device = self.name, "is back");
+            }
+            self.index = index;
+        }
+        index
+    }
+
+    /// As the kernel calls it.
+    pub fn index(&self) -> u32 {
+        self.index
+    }
+
+    /// As people call it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}

@@ -1,0 +1,171 @@
+//! The table of flows, read once a second: what is new since the last look, and what is over.
+
+use std::{
+    collections::HashMap,
+    net::{IpAddr, Ipv6Addr, SocketAddr},
+    time::Instant,
+};
+
+use tcpilot_abi::{TP_FLOW_CLOSED, TP_REASON_P4AIR, tp_watch_flow, tp_watch_key};
+use tcpilot_kernel::watch::Watch;
+
+use super::{
+    device::Device,
+    model::Model,
+    views::{FlowView, Group, REASONS, View},
+};
+use crate::{cli::Classifier, failure::Failure};
+
+/// A flow without packets is forgotten after so long, one that was closed after less.
+const IDLE_S: u64 = 60;
+const CLOSED_S: u64 = 5;
+/// A flow counts among those that share the link for so long after its last packet.
+const ACTIVE_S: u64 = 3;
+const UDP: u8 = 17;
+
+/// What was seen of a flow a look ago.
+#[derive(Clone, Copy, Default)]
+struct Before {
+    bytes: u64,
+    sojourn_sum_us: u64,
+    sojourn_samples: u32,
+}
+
+/// Looks at flows.
+pub struct Flows<'a> {
+    classifier: Classifier,
+    model: &'a Model,
+    start: Instant,
+    last: Instant,
+    before: HashMap<u32, Before>,
+}
+
+impl<'a> Flows<'a> {
+    /// From now on.
+    pub fn new(classifier: Classifier, model: &'a Model) -> Flows<'a> {
+        Flows {
+            classifier,
+            model,
+            start: Instant::now(),
+            last: Instant::now(),
+            before: HashMap::new(),
+        }
+    }
+
+    /// Reads the table, forgets what is over, and tells the programs how many share the link.
+    pub fn look(&mut self, watch: &mut Watch, device: &Device) -> Result<View, Failure> {
+        let now_ns = monotonic_ns();
+        let passed_s = self.last.elapsed().as_secs_f64().max(1e-3);
+        self.last = Instant::now();
+        let (mut flows, mut seen, mut long) = (Vec::new(), HashMap::new(), 0);
+        for (key, flow) in watch.flows()? {
+            let idle_s = now_ns.saturating_sub(flow.seen_ns) / 1_000_000_000;
+            let is_closed = flow.flags & TP_FLOW_CLOSED != 0;
+            if idle_s >= IDLE_S || is_closed && idle_s >= CLOSED_S {
+                watch.forget(&key);
+                continue;
+            }
+            let view = self.view(&key, &flow, now_ns, passed_s);
+            if idle_s < ACTIVE_S && view.group.is_long() {
+                long += 1;
+            }
+            seen.insert(
+                flow.id,
+                Before {
+                    bytes: flow.bytes,
+                    sojourn_sum_us: flow.now.sojourn_sum_us,
+                    sojourn_samples: flow.now.sojourn_samples,
+                },
+            );
+            flows.push(view);
+        }
+        self.before = seen;
+        watch.set_long_flows(long);
+        flows.sort_by(|a, b| b.rate.cmp(&a.rate).then_with(|| a.flow.cmp(&b.flow)));
+        Ok(self.whole(watch, device, flows))
+    }
+
+    fn whole(&self, watch: &Watch, device: &Device, flows: Vec<FlowView>) -> View {
+        let (link, totals) = (watch.link(), watch.totals());
+        View {
+            device: device.name().to_owned(),
+            present: device.index() != 0,
+            t_s: (self.start.elapsed().as_secs_f64() * 1000.0).round() / 1000.0,
+            link_rate: link.rate,
+            link_queue_us: link.queue_us.current.max(link.queue_us.previous),
+            in_packets: totals.in_packets,
+            out_packets: totals.out_packets,
+            other_packets: totals.other_packets,
+            unreadable_packets: totals.unreadable_packets,
+            unproved_packets: totals.unproved_packets,
+            missed_events: watch.cost().iter().map(|c| c.missed).sum(),
+            reused: totals.reused,
+            groups: View::sum(&flows),
+            flows,
+        }
+    }
+
+    fn view(
+        &self,
+        key: &tp_watch_key,
+        flow: &tp_watch_flow,
+        now_ns: u64,
+        passed_s: f64,
+    ) -> FlowView {
+        let before = self.before.get(&flow.id).copied().unwrap_or_default();
+        let samples = flow
+            .now
+            .sojourn_samples
+            .wrapping_sub(before.sojourn_samples);
+        let sojourn = flow.now.sojourn_sum_us - before.sojourn_sum_us;
+        let verdict = &flow.verdict;
+        let (group, reason) = match self.classifier {
+            Classifier::Tcpilot => (verdict.group, u32::from(verdict.reason)),
+            Classifier::P4air => (flow.p4air.group, TP_REASON_P4AIR),
+        };
+        let ours = self.classifier == Classifier::Tcpilot;
+        let name = self.model.names.get(usize::from(verdict.name));
+        let name = name.filter(|_| ours).cloned();
+        let share = |of: u8| (f64::from(of) / 255.0 * 100.0).round() / 100.0;
+        let some = |us: u32| (us != 0).then_some(us);
+        FlowView {
+            flow: format!(
+                "{} > {}",
+                endpoint(&key.source, key.source_port),
+                endpoint(&key.destination, key.destination_port)
+            ),
+            protocol: if key.protocol == UDP { "udp" } else { "tcp" },
+            group: Group::from_number(group),
+            confidence: name.as_ref().map(|_| share(verdict.confidence)),
+            group_confidence: ours.then(|| share(verdict.group_confidence)),
+            algorithm: name,
+            rate: (flow.bytes.saturating_sub(before.bytes) as f64 / passed_s) as u64,
+            rtt_us: some(flow.rtt_us),
+            min_rtt_us: some(flow.min_rtt_us),
+            queue_us: u32::try_from(sojourn / u64::from(samples.max(1)))
+                .ok()
+                .filter(|_| samples > 0),
+            drops: flow.now.dropped_packets,
+            age_s: (now_ns.saturating_sub(flow.born_ns) as f64 / 1e8).round() / 10.0,
+            rounds: flow.rounds,
+            why: REASONS.get(reason as usize).copied().unwrap_or("unknown"),
+        }
+    }
+}
+
+fn endpoint(address: &[u32; 4], port: u16) -> String {
+    let mut bytes = [0; 16];
+    for (to, word) in bytes.chunks_exact_mut(4).zip(address) {
+        to.copy_from_slice(&word.to_ne_bytes());
+    }
+    let address = Ipv6Addr::from(bytes);
+    let address = address
+        .to_ipv4_mapped()
+        .map_or(IpAddr::V6(address), IpAddr::V4);
+    SocketAddr::new(address, port).to_string()
+}
+
+fn monotonic_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}

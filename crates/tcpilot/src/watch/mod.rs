@@ -1,0 +1,162 @@
+//! `tcpilot watch DEV`: which congestion controls cross a device. Needs no daemon, changes nothing.
+
+use std::{
+    io::{self, IsTerminal, Write, stdout},
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use tcpilot_abi::{TP_CLASSIFIER_P4AIR, TP_CLASSIFIER_TCPILOT};
+use tcpilot_kernel::{
+    host,
+    watch::{Options, Watch},
+};
+
+use crate::{
+    cli::{Classifier, WatchArgs},
+    failure::{Failure, Kind},
+    live::Screen,
+};
+
+mod device;
+mod flows;
+mod model;
+mod record;
+mod table;
+mod views;
+
+use device::Device;
+use flows::Flows;
+use model::Model;
+use record::Recorder;
+
+/// The view is renewed, and lines of JSON are written, this often.
+const EVERY: Duration = Duration::from_secs(1);
+/// Records are taken from the ring, and signals are seen, this often.
+const STEP: Duration = Duration::from_millis(100);
+
+/// Runs until a signal, or for as long as asked.
+///
+/// # Errors
+/// One line.
+pub fn run(args: &WatchArgs) -> Result<(), Failure> {
+    host::check_requirements()?;
+    let model = match &args.model {
+        Some(path) => Model::read(path)?,
+        None => Model::built_in()?,
+    };
+    let mut device = Device::find(&args.device)?;
+    let mut watch = Watch::start(&options(args)?, &model.in_kernel)?;
+    watch.set_device(device.index());
+    let mut recorder = args.record.as_deref().map(Recorder::create).transpose()?;
+    let mut flows = Flows::new(args.classifier, &model);
+    let mut output = Output::open(args)?;
+    let stop = stop_flag()?;
+    let (start, mut next) = (Instant::now(), Instant::now() + EVERY);
+    loop {
+        let ended = stop.load(Ordering::Relaxed)
+            || output.quit_pressed()?
+            || args.seconds.is_some_and(|s| start.elapsed().as_secs() >= s);
+        if let Some(recorder) = &mut recorder {
+            recorder.take(&watch)?;
+        }
+        if ended || Instant::now() >= next {
+            next += EVERY;
+            watch.set_device(device.look());
+            let view = flows.look(&mut watch, &device)?;
+            if !output.show(&view, ended)? {
+                return Ok(());
+            }
+        }
+        if ended {
+            return recorder.map_or(Ok(()), Recorder::finish);
+        }
+        thread::sleep(STEP);
+    }
+}
+
+fn options(args: &WatchArgs) -> Result<Options, Failure> {
+    let netns_inum = host::own_netns_inum().ok_or_else(|| {
+        Failure::new(
+            Kind::Failed,
+            "/proc/self/ns/net cannot be read",
+            "is /proc mounted?",
+        )
+    })?;
+    Ok(Options {
+        classifier: match args.classifier {
+            Classifier::Tcpilot => TP_CLASSIFIER_TCPILOT,
+            Classifier::P4air => TP_CLASSIFIER_P4AIR,
+        },
+        record: args.record.is_some(),
+        one_way: args.one_way,
+        link_rate: (args.rate_mbit.unwrap_or(0.0) * 125_000.0) as u64,
+        flows_max: args.flows,
+        netns_inum,
+    })
+}
+
+fn stop_flag() -> Result<Arc<AtomicBool>, Failure> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+    }
+    Ok(stop)
+}
+
+/// Where what was seen goes.
+enum Output {
+    Live(Screen),
+    /// A line for each flow, and one for the totals, each second.
+    Json,
+    /// A report at the end.
+    Once {
+        json: bool,
+    },
+}
+
+impl Output {
+    fn open(args: &WatchArgs) -> Result<Output, Failure> {
+        Ok(match (args.once, args.json) {
+            (true, json) => Output::Once { json },
+            (false, true) => Output::Json,
+            (false, false) if stdout().is_terminal() => Output::Live(Screen::open()?),
+            (false, false) => Output::Once { json: false },
+        })
+    }
+
+    fn quit_pressed(&self) -> io::Result<bool> {
+        match self {
+            Output::Live(screen) => screen.quit_pressed(),
+            _ => Ok(false),
+        }
+    }
+
+    /// Whether anybody still reads it.
+    fn show(&mut self, view: &views::View, is_last: bool) -> Result<bool, Failure> {
+        let text = match self {
+            Output::Live(screen) => {
+                screen.draw_text(&table::view(view))?;
+                return Ok(true);
+            }
+            Output::Once { .. } if !is_last => return Ok(true),
+            Output::Json | Output::Once { json: true } => view.json_lines()?,
+            Output::Once { json: false } => table::view(view),
+        };
+        let mut out = stdout().lock();
+        match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+            Err(error) => Err(error.into()),
+            Ok(()) => Ok(true),
+        }
+    }
+}
+
+fn file_failure(path: &Path, error: &dyn std::fmt::Display) -> Failure {
+    Failure::new(Kind::Usage, format!("{}: {error}", path.display()), "")
+}

@@ -1,0 +1,166 @@
+//! The classifier's model: a file of integers, written by `python -m tcplab.watch train`.
+
+use std::{fs, path::Path};
+
+use serde::Deserialize;
+use tcpilot_abi::{
+    TP_FEATURES, TP_MODEL_CLASSES, TP_MODEL_LEAVES, TP_MODEL_NODES, TP_MODEL_TREES, tp_model,
+    tp_node,
+};
+
+use super::views::Group;
+use crate::failure::{Failure, Kind};
+
+const BUILT_IN: &str = include_str!("../../../../bpf/watch/model.json");
+const FORMAT: u32 = 1;
+
+#[derive(Debug, Deserialize)]
+struct Class {
+    name: String,
+    group: Group,
+}
+
+#[derive(Debug, Deserialize)]
+struct Written {
+    format: u32,
+    features: Vec<String>,
+    classes: Vec<Class>,
+    /// Index of each tree's first node.
+    roots: Vec<u32>,
+    /// Feature, threshold, child: above the threshold the next one. A leaf has feature -1.
+    nodes: Vec<(i16, i32, u16)>,
+    /// A share of 255 for each class.
+    leaves: Vec<Vec<u8>>,
+}
+
+/// A model, checked.
+pub struct Model {
+    /// As the programs want it.
+    pub in_kernel: Box<tp_model>,
+    /// Names of the classes.
+    pub names: Vec<String>,
+}
+
+impl Model {
+    /// The one that comes with this binary.
+    pub fn built_in() -> Result<Model, Failure> {
+        parse(BUILT_IN).map_err(|why| refuse("the built-in model", &why))
+    }
+
+    /// Another one.
+    pub fn read(path: &Path) -> Result<Model, Failure> {
+        let text = fs::read_to_string(path).map_err(|e| super::file_failure(path, &e))?;
+        parse(&text).map_err(|why| refuse(&path.display().to_string(), &why))
+    }
+}
+
+fn refuse(what: &str, why: &str) -> Failure {
+    Failure::new(
+        Kind::Usage,
+        format!("{what}: {why}"),
+        "`python -m tcplab.watch train` writes one",
+    )
+}
+
+fn parse(text: &str) -> Result<Model, String> {
+    let written: Written = serde_json::from_str(text).map_err(|e| format!("no model: {e}"))?;
+    check(&written)?;
+    let mut model = Box::<tp_model>::default();
+    model.trees = u32::try_from(written.roots.len()).unwrap_or(0);
+    model.classes = u32::try_from(written.classes.len()).unwrap_or(0);
+    model.root[..written.roots.len()].copy_from_slice(&written.roots);
+    for (to, class) in model.group.iter_mut().zip(&written.classes) {
+        *to = class.group as u8;
+    }
+    for (to, &(feature, threshold, child)) in model.node.iter_mut().zip(&written.nodes) {
+        *to = tp_node {
+            threshold,
+            child,
+            feature: u8::try_from(feature).unwrap_or(0),
+            is_leaf: u8::from(feature < 0),
+        };
+    }
+    for (to, leaf) in model.leaf.iter_mut().zip(&written.leaves) {
+        to[..leaf.len()].copy_from_slice(leaf);
+    }
+    Ok(Model {
+        in_kernel: model,
+        names: written.classes.into_iter().map(|c| c.name).collect(),
+    })
+}
+
+/// What would lead the programs astray: they mask indices, so that it would give nonsense, not a fault.
+fn check(written: &Written) -> Result<(), String> {
+    let fits = |count: usize, most: u32, what: &str| {
+        if count > most as usize {
+            return Err(format!("{count} {what}, at most {most} fit"));
+        }
+        Ok(())
+    };
+    if written.format != FORMAT {
+        return Err(format!("format {} is not {FORMAT}", written.format));
+    }
+    fits(written.features.len(), TP_FEATURES, "features")?;
+    fits(written.classes.len(), TP_MODEL_CLASSES, "classes")?;
+    fits(written.roots.len(), TP_MODEL_TREES, "trees")?;
+    fits(written.nodes.len(), TP_MODEL_NODES, "nodes")?;
+    fits(written.leaves.len(), TP_MODEL_LEAVES, "leaves")?;
+    let (nodes, leaves) = (written.nodes.len(), written.leaves.len());
+    if written.roots.iter().any(|root| *root as usize >= nodes) {
+        return Err("a tree begins outside of the nodes".into());
+    }
+    for (at, &(feature, _, child)) in written.nodes.iter().enumerate() {
+        let child = usize::from(child);
+        let good = match usize::try_from(feature) {
+            Err(_) => child < leaves,
+            // Children lie behind their parent: a walk ends.
+            Ok(feature) => feature < written.features.len() && child > at && child + 1 < nodes,
+        };
+        if !good {
+            return Err(format!("node {at} leads astray"));
+        }
+    }
+    let classes = written.classes.len();
+    match written.leaves.iter().all(|leaf| leaf.len() == classes) {
+        true => Ok(()),
+        false => Err("a leaf has not a share for each class".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SMALL: &str = r#"{"format": 1, "features": ["a"],
+        "classes": [{"name": "reno", "group": "loss"}, {"name": "bbr", "group": "model"}],
+        "roots": [0], "nodes": [[0, 7, 1], [-1, 0, 0], [-1, 0, 1]], "leaves": [[255, 0], [0, 255]]}"#;
+
+    #[test]
+    fn a_model_is_read_as_it_was_written() {
+        let model = parse(SMALL).unwrap();
+        assert_eq!(model.names, ["reno", "bbr"]);
+        assert_eq!(model.in_kernel.node[0].threshold, 7);
+        assert_eq!(model.in_kernel.node[2].is_leaf, 1);
+        assert_eq!(model.in_kernel.group[1], Group::Model as u8);
+    }
+
+    #[test]
+    fn a_model_that_leads_astray_is_refused() {
+        for (from, to) in [
+            ("[0, 7, 1]", "[0, 7, 0]"),
+            ("[0, 7, 1]", "[0, 7, 2]"),
+            ("[0, 7, 1]", "[1, 7, 1]"),
+            ("[-1, 0, 1]", "[-1, 0, 2]"),
+            ("[255, 0]", "[255]"),
+            ("\"roots\": [0]", "\"roots\": [3]"),
+            ("\"format\": 1", "\"format\": 2"),
+        ] {
+            assert!(parse(&SMALL.replace(from, to)).is_err(), "{to}");
+        }
+    }
+
+    #[test]
+    fn the_built_in_model_is_sound() {
+        Model::built_in().unwrap();
+    }
+}

@@ -1,0 +1,59 @@
+//! `--record`: rounds and intervals as the kernel side writes them, for training and for replay.
+//!
+//! A file is `TPWATCH1`, then the structures `tp_opened`, `tp_round` and `tp_interval` of
+//! `bpf/abi_watch.h` as they came, each beginning with its kind.
+
+use std::{
+    cell::RefCell,
+    fs::File,
+    io::{BufWriter, Write},
+    path::{Path, PathBuf},
+};
+
+use tcpilot_kernel::watch::Watch;
+
+use super::file_failure;
+use crate::failure::Failure;
+
+const MAGIC: &[u8] = b"TPWATCH1";
+
+/// A file under way.
+pub struct Recorder {
+    path: PathBuf,
+    out: BufWriter<File>,
+}
+
+impl Recorder {
+    /// Makes the file anew.
+    pub fn create(path: &Path) -> Result<Recorder, Failure> {
+        let file = File::create(path).map_err(|e| file_failure(path, &e))?;
+        let mut out = BufWriter::new(file);
+        out.write_all(MAGIC).map_err(|e| file_failure(path, &e))?;
+        Ok(Recorder {
+            path: path.into(),
+            out,
+        })
+    }
+
+    /// Takes what has come.
+    pub fn take(&mut self, watch: &Watch) -> Result<(), Failure> {
+        let failed = RefCell::new(None);
+        let out = RefCell::new(&mut self.out);
+        let records = watch.records(|bytes| {
+            if let Err(error) = out.borrow_mut().write_all(bytes) {
+                failed.borrow_mut().get_or_insert(error);
+            }
+        })?;
+        records.poll()?;
+        drop(records);
+        match failed.into_inner() {
+            Some(error) => Err(file_failure(&self.path, &error)),
+            None => Ok(()),
+        }
+    }
+
+    /// Writes the last of it.
+    pub fn finish(mut self) -> Result<(), Failure> {
+        self.out.flush().map_err(|e| file_failure(&self.path, &e))
+    }
+}

@@ -1,0 +1,1 @@
+"""Trains and judges the classifier of `tcpilot watch`: `python -m tcplab.watch`."""

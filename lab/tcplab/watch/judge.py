@@ -1,0 +1,136 @@
+"""How well flows are recognised: by P4air's rules and by ours, on the same recordings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+import numpy as np
+import numpy.typing as npt
+
+from tcplab.watch import native
+from tcplab.watch.features import GROUP_OF, GROUPS
+from tcplab.watch.records import Table
+from tcplab.watch.traces import Trace
+from tcplab.watch.train import as_json, fit, in_kernel
+
+SETTLED = 10
+"""A group counts as found with the first of so many rounds in a row that are right."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one flow."""
+
+    algorithm: str
+    path: str
+    group: str
+    """At its end; "unknown": abstained."""
+    name: str | None
+    """The most likely algorithm at its end."""
+    delay: int | None
+    """Rounds, or P4air's intervals, until the right group was found to stay."""
+
+    @property
+    def is_right(self) -> bool:
+        return self.group == GROUP_OF[self.algorithm]
+
+
+def wilson(right: int, n: int, z: float = 1.96) -> tuple[float, float]:
+    """95 % interval of a share (Wilson 1927)."""
+    if n == 0:
+        return 0.0, 1.0
+    share = right / n
+    middle = (share + z * z / (2 * n)) / (1 + z * z / n)
+    half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
+    return max(middle - half, 0.0), min(middle + half, 1.0)
+
+
+def _delay(right: npt.NDArray[np.bool_]) -> int | None:
+    run = 0
+    for i, good in enumerate(right):
+        run = run + 1 if good else 0
+        if run == SETTLED:
+            return i - SETTLED + 2
+    return None
+
+
+def by_p4air(trace: Trace) -> Outcome:
+    """P4air's rules; its name for an algorithm is none."""
+    segment = int(trace.flow.rounds["segment_bytes"].max())
+    groups = native.p4air(trace.flow.intervals, trace.rate_mbit, segment)
+    wanted = GROUPS.index(trace.group)
+    last = GROUPS[int(groups[-1])] if len(groups) else "unknown"
+    return Outcome(trace.algorithm, trace.path, last, None, _delay(groups == wanted))
+
+
+def by_model(trace: Trace, model: Table, names: Sequence[str]) -> Outcome:
+    """Ours, as the kernel does it, round for round."""
+    verdicts = native.verdicts(trace.flow.rounds, model)
+    wanted = GROUPS.index(trace.group)
+    last = verdicts[-1]
+    name = names[last["name"]] if last["name"] < len(names) else None
+    delay = _delay(verdicts["group"] == wanted)
+    return Outcome(trace.algorithm, trace.path, GROUPS[int(last["group"])], name, delay)
+
+
+def cross_validated(
+    traces: Sequence[Trace], say: Callable[[str], None] = lambda _: None
+) -> list[Outcome]:
+    """Each path judged by a model that has seen only the others."""
+    found = []
+    for path in sorted({t.path for t in traces}):
+        say(f"without {path}")
+        model = as_json(fit([t for t in traces if t.path != path]))
+        names = [c["name"] for c in model["classes"]]
+        row = in_kernel(model)
+        found += [by_model(t, row, names) for t in traces if t.path == path]
+    return found
+
+
+def table(outcomes: Sequence[Outcome]) -> str:
+    """Markdown: a row per algorithm."""
+    lines = [
+        "| algorithm | group | flows | right | 95 % interval | unknown | by name | delay |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for name, group in GROUP_OF.items():
+        mine = [o for o in outcomes if o.algorithm == name]
+        if mine:
+            lines.append(_row(name, group, mine))
+    return "\n".join(lines) + "\n"
+
+
+def _row(name: str, group: str, mine: Sequence[Outcome]) -> str:
+    n, right = len(mine), sum(o.is_right for o in mine)
+    low, high = wilson(right, n)
+    unknown = sum(o.group == "unknown" for o in mine)
+    named = sum(o.name == name for o in mine)
+    delays = [o.delay for o in mine if o.delay is not None]
+    delay = f"{median(delays):g}" if delays else "-"
+    by_name = "-" if all(o.name is None for o in mine) else f"{named / n:.0%}"
+    return (
+        f"| {name} | {group} | {n} | {right / n:.0%} | {low:.0%} to {high:.0%} "
+        f"| {unknown / n:.0%} | {by_name} | {delay} |"
+    )
+
+
+def summary(outcomes: Sequence[Outcome]) -> str:
+    """One line: recall over groups and algorithms, names, delay."""
+    groups: dict[str, list[bool]] = {}
+    for o in outcomes:
+        groups.setdefault(GROUP_OF[o.algorithm], []).append(o.is_right)
+    recall = sum(sum(v) / len(v) for v in groups.values()) / max(len(groups), 1)
+    n = max(len(outcomes), 1)
+    right = sum(o.is_right for o in outcomes)
+    low, high = wilson(right, len(outcomes))
+    unknown = sum(o.group == "unknown" for o in outcomes)
+    named = sum(o.name == o.algorithm for o in outcomes)
+    delays = [o.delay for o in outcomes if o.delay is not None]
+    return (
+        f"{len(outcomes)} flows: macro recall over groups {recall:.1%}; flows right "
+        f"{right / n:.1%} ({low:.1%} to {high:.1%}), unknown {unknown / n:.1%}; by name "
+        f"{named / n:.1%}; median delay {median(delays) if delays else float('nan'):g}\n"
+    )

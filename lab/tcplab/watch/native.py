@@ -1,0 +1,114 @@
+"""bpf/lib's classifier on this host: exactly the arithmetic that runs in the kernel."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import subprocess
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from tcplab.watch.features import FEATURES
+from tcplab.watch.records import Table
+
+_HERE = Path(__file__).parent
+_BPF = Path(__file__).parents[3] / "bpf"
+CLASSES_MAX, TREES_MAX, NODES_MAX, LEAVES_MAX = 16, 32, 4096, 2048
+"""Limits of a model: TP_MODEL_… in bpf/abi_watch.h."""
+VERDICTS = np.dtype(
+    [
+        ("group", "u1"),
+        ("reason", "u1"),
+        ("name", "u1"),
+        ("confidence", "u1"),
+        ("candidate", "u1"),
+        ("seen", "u1"),
+        ("group_confidence", "u1"),
+        ("pad", "u1"),
+        ("since_round", "<u4"),
+        ("votes", "<u2", CLASSES_MAX),
+    ]
+)
+MODEL = np.dtype(
+    [
+        ("trees", "<u4"),
+        ("classes", "<u4"),
+        ("root", "<u4", TREES_MAX),
+        ("group", "u1", CLASSES_MAX),
+        (
+            "node",
+            [("threshold", "<i4"), ("child", "<u2"), ("feature", "u1"), ("is_leaf", "u1")],
+            NODES_MAX,
+        ),
+        ("leaf", "u1", (LEAVES_MAX, CLASSES_MAX)),
+    ]
+)
+
+
+@functools.cache
+def library() -> ctypes.CDLL:
+    """Compiled anew for each process; needs a C compiler, as $CC or cc."""
+    folder = tempfile.TemporaryDirectory(prefix="tcplab-watch-")
+    target = Path(folder.name) / "replay.so"
+    compiler = os.environ.get("CC", "cc")
+    command = [compiler, "-O2", "-shared", "-fPIC", "-I", str(_BPF), "-o", str(target)]
+    subprocess.run([*command, str(_HERE / "replay.c")], check=True)
+    loaded = ctypes.CDLL(str(target))
+    folder.cleanup()
+    return loaded
+
+
+def _pointer(array: npt.NDArray[np.generic]) -> ctypes.c_void_p:
+    return ctypes.c_void_p(array.ctypes.data)
+
+
+def features(rounds: Table) -> npt.NDArray[np.int32]:
+    """A row of features after each round."""
+    rounds = np.ascontiguousarray(rounds)
+    found = np.zeros((len(rounds), len(FEATURES)), dtype=np.int32)
+    library().replay_features(_pointer(rounds), len(rounds), _pointer(found))
+    return found
+
+
+def verdicts(rounds: Table, model: Table) -> Table:
+    """A row of VERDICTS after each round; `model` has one row of MODEL."""
+    rounds = np.ascontiguousarray(rounds)
+    found = np.zeros(len(rounds), dtype=VERDICTS)
+    library().replay_verdicts(_pointer(rounds), len(rounds), _pointer(model), _pointer(found))
+    return found
+
+
+def no_model() -> Table:
+    """Rules only: no trees."""
+    return np.zeros(1, dtype=MODEL)
+
+
+def votes(rows: npt.NDArray[np.int32], model: Table) -> npt.NDArray[np.uint32]:
+    """What the trees say of rows of features: a share of 255 for each class."""
+    rows = np.ascontiguousarray(rows, dtype=np.int32)
+    found = np.zeros((len(rows), CLASSES_MAX), dtype=np.uint32)
+    library().replay_votes(_pointer(rows), len(rows), _pointer(model), _pointer(found))
+    return found
+
+
+def p4air(intervals: Table, rate_mbit: float, packet_bytes: int) -> npt.NDArray[np.uint8]:
+    """P4air's group after each interval, at a link whose rate is known."""
+    intervals = np.ascontiguousarray(intervals)
+    found = np.zeros(len(intervals), dtype=np.uint8)
+    library().replay_p4air(
+        _pointer(intervals),
+        len(intervals),
+        ctypes.c_uint64(round(rate_mbit * 125_000)),
+        packet_bytes,
+        _pointer(found),
+    )
+    return found
+
+
+def sizes() -> list[int]:
+    """Of the structures, as the compiler lays them out."""
+    return [int(library().replay_size(what)) for what in range(5)]

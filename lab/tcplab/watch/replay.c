@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* replay.c - the classifier of bpf/lib, compiled for the host: records in, verdicts out. */
+#include <linux/types.h>
+#include "abi.h"
+#include "lib/p4air.h"
+#include "lib/shape.h"
+#include "lib/classify.h"
+
+/* The features after each round: count rows of TP_FEATURES. */
+void replay_features(const struct tp_round *rounds, __u32 count, __s32 *features)
+{
+	struct tp_shape shape = {0};
+
+	for (__u32 i = 0; i < count; i++) {
+		tp_shape_round(&shape, &rounds[i]);
+		tp_features(&shape, &rounds[i], features + i * TP_FEATURES);
+	}
+}
+
+/* The verdict after each round. */
+void replay_verdicts(const struct tp_round *rounds, __u32 count, const struct tp_model *model,
+		     struct tp_verdict *verdicts)
+{
+	struct tp_scratch scratch;
+	struct tp_verdict verdict = {.name = TP_NO_CLASS};
+	struct tp_shape shape = {0};
+
+	for (__u32 i = 0; i < count; i++) {
+		tp_shape_round(&shape, &rounds[i]);
+		tp_classify(&verdict, &shape, &rounds[i], model, &scratch);
+		verdicts[i] = verdict;
+	}
+}
+
+/* What the trees say of rows of features: a share of 255 for each class. */
+void replay_votes(const __s32 *features, __u32 count, const struct tp_model *model, __u32 *votes)
+{
+	struct tp_scratch scratch;
+
+	for (__u32 i = 0; i < count; i++) {
+		__builtin_memcpy(scratch.feature, features + i * TP_FEATURES,
+				 sizeof(scratch.feature));
+		tp_forest(model, &scratch);
+		__builtin_memcpy(votes + i * TP_MODEL_CLASSES, scratch.vote, sizeof(scratch.vote));
+	}
+}
+
+/* P4air's group after each interval; link_rate: bytes per second. */
+void replay_p4air(const struct tp_interval *intervals, __u32 count, __u64 link_rate,
+		  __u32 packet_bytes, __u8 *groups)
+{
+	struct tp_p4air flow = {0};
+
+	for (__u32 i = 0; i < count; i++) {
+		const struct tp_interval *in = &intervals[i];
+
+		tp_p4air_interval(
+		    &flow, in->packets, in->dropped_packets, in->max_queue_us,
+		    tp_p4air_bdp_packets(link_rate, in->long_flows, in->rtt_us, packet_bytes));
+		groups[i] = flow.group;
+	}
+}
+
+__u32 replay_size(__u32 what)
+{
+	const __u32 sizes[] = {sizeof(struct tp_opened), sizeof(struct tp_round),
+			       sizeof(struct tp_interval), sizeof(struct tp_verdict),
+			       sizeof(struct tp_model)};
+
+	return what < sizeof(sizes) / sizeof(*sizes) ? sizes[what] : 0;
+}

@@ -1,0 +1,118 @@
+"""A forest of small trees over the features, as integers that the kernel walks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.ensemble import ExtraTreesClassifier
+
+from tcplab.watch import native
+from tcplab.watch.features import FEATURES, GROUP_OF, GROUPS
+from tcplab.watch.traces import Trace
+
+FORMAT = 1
+TREES = 24
+LEAVES = 80
+EVERY = 3
+"""Neighbouring rounds tell nearly the same: one of so many is taken."""
+SKIP = 4
+"""Rounds after slow start before the first sample, as the kernel waits (TP_FEW_ROUNDS)."""
+_START_ROUNDS = FEATURES.index("start_rounds")
+
+
+def samples(trace: Trace) -> npt.NDArray[np.int32]:
+    """The rows of a flow to learn from: those behind its slow start."""
+    first = int(trace.features[-1][_START_ROUNDS]) + SKIP
+    return trace.features[first::EVERY]
+
+
+def fit(traces: Sequence[Trace], seed: int = 1) -> ExtraTreesClassifier:
+    """Each algorithm weighs the same, and so does each flow of it."""
+    rows, labels, weights = [], [], []
+    flows = {name: sum(t.algorithm == name for t in traces) for name in GROUP_OF}
+    for trace in traces:
+        found = samples(trace)
+        rows.append(found)
+        labels += [trace.algorithm] * len(found)
+        weights += [1 / flows[trace.algorithm] / max(len(found), 1)] * len(found)
+    forest = ExtraTreesClassifier(
+        n_estimators=TREES,
+        max_leaf_nodes=LEAVES,
+        max_features=8,
+        random_state=seed,
+        n_jobs=1,
+    )
+    scale = len(labels) / sum(weights)
+    return forest.fit(np.concatenate(rows), labels, sample_weight=np.array(weights) * scale)
+
+
+def as_json(forest: ExtraTreesClassifier) -> dict[str, Any]:
+    """The model's file: thresholds are floored, which changes no answer for integers."""
+    nodes: list[list[int]] = []
+    leaves: list[list[int]] = []
+    roots = []
+    for estimator in forest.estimators_:
+        roots.append(len(nodes))
+        _add_tree(estimator.tree_, nodes, leaves)
+    return {
+        "format": FORMAT,
+        "features": list(FEATURES),
+        "classes": [{"name": str(c), "group": GROUP_OF[str(c)]} for c in forest.classes_],
+        "roots": roots,
+        "nodes": nodes,
+        "leaves": leaves,
+    }
+
+
+def _add_tree(tree: Any, nodes: list[list[int]], leaves: list[list[int]]) -> None:
+    """Breadth first, so that the two children of a node lie side by side, behind it."""
+    waiting = [(0, len(nodes))]
+    nodes.append([])
+    while waiting:
+        at, place = waiting.pop(0)
+        if tree.children_left[at] < 0:
+            share = tree.value[at][0] / tree.value[at][0].sum()
+            nodes[place] = [-1, 0, len(leaves)]
+            leaves.append([round(float(s) * 255) for s in share])
+            continue
+        child = len(nodes)
+        nodes += [[], []]
+        threshold = int(np.floor(tree.threshold[at]))
+        nodes[place] = [int(tree.feature[at]), threshold, child]
+        waiting += [(tree.children_left[at], child), (tree.children_right[at], child + 1)]
+
+
+def in_kernel(model: dict[str, Any]) -> npt.NDArray[Any]:
+    """A row of native.MODEL."""
+    found = np.zeros(1, dtype=native.MODEL)
+    row = found[0]
+    row["trees"], row["classes"] = len(model["roots"]), len(model["classes"])
+    row["root"][: len(model["roots"])] = model["roots"]
+    for i, entry in enumerate(model["classes"]):
+        row["group"][i] = GROUPS.index(entry["group"])
+    for i, (feature, threshold, child) in enumerate(model["nodes"]):
+        row["node"][i] = (threshold, child, max(feature, 0), feature < 0)
+    for i, leaf in enumerate(model["leaves"]):
+        row["leaf"][i][: len(leaf)] = leaf
+    return found
+
+
+def write(model: dict[str, Any], path: Path) -> None:
+    """Rows on lines of their own, so that a difference can be read."""
+    parts = [
+        f' "{key}": {json.dumps(value)}'
+        if key not in ("nodes", "leaves")
+        else f' "{key}": [\n' + ",\n".join(_chunks(value)) + "\n ]"
+        for key, value in model.items()
+    ]
+    path.write_text("{\n" + ",\n".join(parts) + "\n}\n")
+
+
+def _chunks(rows: list[list[int]], width: int = 8) -> list[str]:
+    texts = [json.dumps(row, separators=(",", ":")) for row in rows]
+    return [",".join(texts[i : i + width]) for i in range(0, len(texts), width)]

@@ -1,0 +1,115 @@
+"""The classifier's training: what is recorded, learned and written is what the kernel side runs."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tcplab.engine import watcher
+from tcplab.scenario import find, load
+from tcplab.scenario.model import Watch
+from tcplab.watch import judge, native, records, train
+from tcplab.watch.features import FEATURES, GROUP_OF
+from tcplab.watch.traces import Trace
+
+BPF = Path(__file__).parents[2] / "bpf"
+
+
+def test_structures_are_laid_out_as_the_compiler_does() -> None:
+    dtypes = (
+        records.FLOWS,
+        records.ROUNDS,
+        records.INTERVALS,
+        native.VERDICTS,
+        native.MODEL,
+    )
+    assert native.sizes() == [dtype.itemsize for dtype in dtypes]
+
+
+def test_a_recording_is_read_back(tmp_path: Path) -> None:
+    opened = np.zeros(1, dtype=records.FLOWS)
+    opened["kind"], opened["flow"], opened["source_port"] = records.OPENED, 7, 4242
+    rounds = np.zeros(3, dtype=records.ROUNDS)
+    rounds["kind"], rounds["flow"], rounds["rtt_us"] = records.ROUND, 7, (1, 2, 3)
+    other = np.zeros(1, dtype=records.ROUNDS)
+    other["kind"], other["flow"] = records.ROUND, 8
+    file = tmp_path / "watch.bin"
+    file.write_bytes(records.MAGIC + opened.tobytes() + rounds.tobytes() + other.tobytes())
+    [flow] = records.read(file)
+    assert int(flow.opened["source_port"]) == 4242
+    assert list(flow.rounds["rtt_us"]) == [1, 2, 3]
+    assert len(flow.intervals) == 0
+
+
+def test_what_is_no_recording_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "watch.bin"
+    for content in (b"", b"TPWATCH1" + b"\x09" * 8):
+        file.write_bytes(content)
+        with pytest.raises(ValueError, match=r"watch\.bin"):
+            records.read(file)
+
+
+def flow_of(algorithm: str, growth: int, path: str, seed: int) -> Trace:
+    """A flow that halves at 100 packets and grows by so many each round."""
+    generator = np.random.default_rng(seed)
+    rounds = np.zeros(200, dtype=records.ROUNDS)
+    window = 10.0
+    for i, row in enumerate(rounds):
+        lost = window > 100
+        row["number"], row["segment_bytes"] = i, 1000
+        row["min_rtt_us"], row["duration_us"] = 50_000, 60_000
+        row["rtt_us"] = 50_000 + int(window) * 500
+        row["flight_max_bytes"] = int(window * 1000 + generator.integers(0, 300))
+        row["sojourn_mean_us"] = row["sojourn_max_us"] = int(window) * 500
+        row["link_queue_us"], row["in_packets"], row["acks"] = 50_000, 50, 25
+        row["again_packets"] = row["dropped_packets"] = int(lost)
+        window = window / 2 if lost else window * 2 if i < 4 else window + growth
+    empty = np.zeros(1, dtype=records.FLOWS)
+    flow = records.Flow(empty[0], rounds, np.zeros(0, dtype=records.INTERVALS))
+    return Trace(algorithm, path, "cell", 12.0, flow, native.features(rounds))
+
+
+def flows() -> list[Trace]:
+    return [
+        flow_of(name, growth, path, seed)
+        for seed, path in enumerate(("a", "b"))
+        for name, growth in (("reno", 1), ("hybla", 6))
+    ]
+
+
+def test_the_kernels_trees_say_what_scikit_learn_says() -> None:
+    forest = train.fit(flows())
+    model = train.in_kernel(train.as_json(forest))
+    rows = np.concatenate([trace.features for trace in flows()])
+    expected = forest.predict_proba(rows)
+    found = native.votes(rows, model)[:, : len(forest.classes_)] / 255
+    assert np.abs(found - expected).max() < 0.02
+
+
+def test_a_path_is_judged_by_a_model_that_has_not_seen_it() -> None:
+    outcomes = judge.cross_validated(flows())
+    assert [o.group for o in outcomes] == ["loss"] * 4
+    assert [o.name for o in outcomes] == [o.algorithm for o in outcomes]
+    assert "| reno | loss | 2 | 100% | 34% to 100% |" in judge.table(outcomes)
+
+
+def test_wilsons_interval_is_the_published_one() -> None:
+    # Wilson (1927): 8 of 10.
+    low, high = judge.wilson(8, 10)
+    assert (round(low, 3), round(high, 3)) == (0.490, 0.943)
+
+
+def test_the_committed_model_fits_and_names_known_algorithms() -> None:
+    model = json.loads((BPF / "watch" / "model.json").read_text())
+    assert model["features"] in ([], list(FEATURES))
+    assert all(GROUP_OF[c["name"]] == c["group"] for c in model["classes"])
+    train.in_kernel(model)
+
+
+def test_a_cell_without_watch_starts_none() -> None:
+    cell = load(find("watch"), quick=True).points[0].cell
+    assert any("tcpilot" in line and "--record" in line for line in watcher.start(cell))
+    without = replace(cell, watch=Watch())
+    assert watcher.start(without) == watcher.stop(without) == []
