@@ -212,7 +212,7 @@ enum tp_phase {
 };
 
 /* A tuning's connections, or those held out from it. */
-struct tp_group {
+struct tp_cohort {
 	__u32 connections;
 	__u32 late; /* ended with an RTT of more than twice the path's least */
 	__u32 sent_packets;
@@ -245,8 +245,8 @@ struct tp_tuned {
 	__u32 retreats;
 	__u32 pad;
 	__u32 set[TP_TUNES];
-	struct tp_group with[TP_TUNES];
-	struct tp_group without[TP_TUNES];
+	struct tp_cohort with[TP_TUNES];
+	struct tp_cohort without[TP_TUNES];
 };
 
 /* Of a connection whose losses may be a policer's: the interval under way. */
@@ -412,7 +412,7 @@ TP_ASSERT_SIZE(tp_slot, 32 + sizeof(struct tp_path));
 TP_ASSERT_SIZE(tp_bucket, 8 + TP_WAYS * (4 + sizeof(struct tp_slot)));
 TP_ASSERT_SIZE(tp_conn, 32);
 TP_ASSERT_SIZE(tp_flow, 128);
-TP_ASSERT_SIZE(tp_group, 16);
+TP_ASSERT_SIZE(tp_cohort, 16);
 TP_ASSERT_SIZE(tp_tuned, 128 + 32 * TP_TUNES);
 TP_ASSERT_SIZE(tp_police, 40);
 TP_ASSERT_SIZE(tp_order, 16);

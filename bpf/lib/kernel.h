@@ -81,6 +81,8 @@ struct sock_common {
 };
 
 struct net_device {
+	int ifindex;
+	possible_net_t nd_net;
 	void *ieee80211_ptr; /* set for a wireless interface */
 };
 

@@ -27,11 +27,6 @@
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
-struct net_device {
-	int ifindex;
-	possible_net_t nd_net;
-};
-
 struct sk_buff {
 	struct net_device *dev;
 	unsigned int len;

@@ -8,7 +8,7 @@
 
 #define GROUP_MOST 1024
 
-static __always_inline void halve(struct tp_group *g)
+static __always_inline void halve(struct tp_cohort *g)
 {
 	g->connections >>= 1;
 	g->late >>= 1;
@@ -19,7 +19,7 @@ static __always_inline void halve(struct tp_group *g)
 static __always_inline void count_group(struct tp_tuned *t, const struct bpf_tcp_sock *ts, int late,
 					__u32 tune, int held)
 {
-	struct tp_group *g = held ? &t->without[tune] : &t->with[tune];
+	struct tp_cohort *g = held ? &t->without[tune] : &t->with[tune];
 
 	if (g->connections >= GROUP_MOST) { /* the past counts half */
 		halve(&t->with[tune]);

@@ -30,7 +30,7 @@ plain!(
     crate::tp_clocks,
     crate::tp_tuned,
     crate::tp_order,
-        crate::tp_counters,
+    crate::tp_counters,
     crate::tp_watch_key,
     crate::tp_watch_flow,
     crate::tp_watch_totals,

@@ -3,7 +3,7 @@
 //! Each tuning is held out from some connections at random. What is compared is the share of packets
 //! lost and the share of connections that ended with more than twice the path's least RTT.
 
-use tcpilot_abi::tp_group;
+use tcpilot_abi::tp_cohort;
 
 /// Connections of each kind below which nothing is judged: with fewer one bad moment decides.
 const LEAST_CONNECTIONS: u32 = 20;
@@ -37,7 +37,7 @@ pub enum Verdict {
 }
 
 /// Compares connections with a tuning and those held out from it.
-pub fn judge(with: &tp_group, without: &tp_group) -> Verdict {
+pub fn judge(with: &tp_cohort, without: &tp_cohort) -> Verdict {
     if with.connections.min(without.connections) < LEAST_CONNECTIONS {
         return Verdict::TooFew;
     }
@@ -100,8 +100,8 @@ impl Shares {
 mod tests {
     use super::*;
 
-    fn group(connections: u32, late: u32, lost_packets: u32) -> tp_group {
-        tp_group {
+    fn group(connections: u32, late: u32, lost_packets: u32) -> tp_cohort {
+        tp_cohort {
             connections,
             late,
             sent_packets: connections * 100,

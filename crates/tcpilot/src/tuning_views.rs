@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt::Write as _};
 use serde::{Deserialize, Serialize};
 use tcpilot_abi::{
     TP_NET_WHY_BDP, TP_NET_WHY_FEW, TP_NET_WHY_INTERFACE, TP_NET_WHY_JITTER, TP_NET_WHY_RTT,
-    TP_TUNE_COUNT, TP_TUNE_IW, TP_TUNE_RATE_LIMIT, TP_TUNE_RTO, TP_TUNE_RWND, tp_group,
+    TP_TUNE_COUNT, TP_TUNE_IW, TP_TUNE_RATE_LIMIT, TP_TUNE_RTO, TP_TUNE_RWND, tp_cohort,
     tp_path_key, tp_tuned,
 };
 
@@ -65,8 +65,8 @@ pub struct GroupView {
     pub lost: u32,
 }
 
-impl From<&tp_group> for GroupView {
-    fn from(g: &tp_group) -> GroupView {
+impl From<&tp_cohort> for GroupView {
+    fn from(g: &tp_cohort) -> GroupView {
         GroupView {
             connections: g.connections,
             late: g.late,
