@@ -13,9 +13,8 @@
  *            0.4, slow start until 2 Q_low: the paper was not at hand; they are
  *            those of several implementations of it for ns-3, which agree.  They
  *            do not tell the units of X(t) = (t/phi)^3: here milliseconds and
- *            bytes.  In packets, X passes what a link of 10 Mbit/s has room for
- *            within a round trip, and two flows kept shares of 2.6 and 6.8
- *            Mbit/s.
+ *            bytes.  In packets, X would pass what a link of 10 Mbit/s has room
+ *            for within a round trip of 40 ms.
  * Choices    a step of the balancing is at most what adds Q_target to the queue,
  *            so that slow links keep near the target too (the paper's are of 10
  *            Gbit/s).  RTTs are taken over 20 ms at least.  It is paced, at the
@@ -33,7 +32,7 @@ void BPF_PROG(lola_init, struct sock *sk)
 	struct tp_ack a = tp_ack_of(tp_tcp(sk), tp_tcp(sk)->snd_una, 0);
 
 	lola_begin(TP_PRIVATE(sk, struct tp_lola), &a);
-	/* Unpaced, who sends after another's burst sees its queue in each round. */
+	/* so that another flow's burst is not taken for a standing queue */
 	if (sk->sk_pacing_status == SK_PACING_NONE)
 		sk->sk_pacing_status = SK_PACING_NEEDED;
 }

@@ -134,8 +134,10 @@ TP_INLINE void lola_climbing(struct tp_lola *l, struct tp_cwnd *w, const struct 
 	target = tp_clamp(target, w->packets, w->packets + w->packets / 2);
 	if (target > w->packets)
 		tp_increase(w, tp_max(w->packets / (target - w->packets), 2), a->acked);
-	if (lola_delay_us(l) > LOLA_Q_LOW_US)
+	if (lola_delay_us(l) > LOLA_Q_LOW_US) {
 		lola_enter_phase(l, LOLA_FAIR, a->now_us);
+		l->end = a->una; /* a sequence number of now, wherever they began */
+	}
 }
 
 /*

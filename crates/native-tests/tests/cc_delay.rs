@@ -72,6 +72,30 @@ fn lola_raises_the_flow_with_the_smaller_queue_first() {
     assert_eq!((after(10), after(30)), (11, 30));
 }
 
+/// Half of all connections begin above 2^31.
+#[test]
+fn lola_balances_wherever_sequence_numbers_are() {
+    for una in [1_000, 0x8000_0000, 0xffff_f000] {
+        let mut l = tp_lola {
+            base_us: 40_000,
+            now_us: 43_000,
+            phase: LOLA_CUBIC as u8,
+            ..Default::default()
+        };
+        let mut w = window(10);
+        let at = |now_us: u64, una: u32| tp_ack {
+            now_us,
+            una,
+            nxt: una.wrapping_add(14_480),
+            ..round_end()
+        };
+        unsafe { lola_grow(&mut l, &mut w, &at(1, una)) };
+        assert_eq!(u32::from(l.phase), LOLA_FAIR);
+        unsafe { lola_grow(&mut l, &mut w, &at(500_001, una.wrapping_add(1_448))) };
+        assert_eq!(w.packets, 11, "{una:#x}");
+    }
+}
+
 #[test]
 fn lola_holds_only_above_its_target() {
     let mut l = tp_lola {
