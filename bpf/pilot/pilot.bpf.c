@@ -246,9 +246,13 @@ static __always_inline void begin(struct tp_path *path, const struct tcp_sock *t
 	path->netns_inum = tp_common_of(tp)->skc_net.net->ns.inum;
 }
 
+/* What handle() tells of a connection that may be tuned: its policy and slot. */
+#define TUNE 0x80000000
+#define TUNE_POLICY 24
+
 static __always_inline __u8 take_up(struct bpf_sock_ops *ctx, struct bpf_sock *sk,
 				    const struct tcp_sock *tp, const struct tp_path_key *key,
-				    const struct tp_policy_config *policy, __u8 flags)
+				    const struct tp_policy_config *policy, __u8 flags, __u32 *tune)
 {
 	__u32 callbacks = BPF_SOCK_OPS_STATE_CB_FLAG | BPF_SOCK_OPS_RETRANS_CB_FLAG;
 	__u8 why = TP_WHY_FEW;
@@ -269,15 +273,14 @@ static __always_inline __u8 take_up(struct bpf_sock_ops *ctx, struct bpf_sock *s
 	__sync_fetch_and_add(&path->live_flows, 1);
 	__sync_fetch_and_add(&path->connections, 1);
 	count_choice(path, arm, why);
-	if (cfg.tunes)
-		callbacks |= tune_established(ctx, path, slot, key->policy, flags);
+	*tune = TUNE | (__u32)key->policy << TUNE_POLICY | slot;
 	if (bpf_sock_ops_cb_flags_set(ctx, ctx->bpf_sock_ops_cb_flags | callbacks))
 		COUNT(trouble[TP_TROUBLE_CB_FLAGS]);
 	return why;
 }
 
 static __always_inline void established(struct bpf_sock_ops *ctx, struct bpf_sock *sk,
-					const struct tcp_sock *tp, __u8 flags)
+					const struct tcp_sock *tp, __u8 flags, __u32 *tune)
 {
 	const struct tp_policy_config *policy;
 	struct tp_path_key key = {};
@@ -289,7 +292,7 @@ static __always_inline void established(struct bpf_sock_ops *ctx, struct bpf_soc
 	if (policy) {
 		why = hands_off(tp, policy);
 		if (why == TP_WHY_UNSEEN)
-			why = take_up(ctx, sk, tp, &key, policy, flags);
+			why = take_up(ctx, sk, tp, &key, policy, flags, tune);
 	}
 	COUNT(connections[within(why, TP_WHY_SLOTS)]);
 }
@@ -348,8 +351,6 @@ static __always_inline void retransmitted(struct bpf_sock_ops *ctx, struct bpf_s
 	__u32 slot;
 	int on = 1;
 
-	if (cfg.tunes)
-		tune_loss(ctx);
 	if (!tp_loss_is_heavy(tp->total_retrans, tp->data_segs_out, cfg.loss_min_segments,
 			      cfg.loss_shift))
 		return;
@@ -377,10 +378,11 @@ static __always_inline void retransmitted(struct bpf_sock_ops *ctx, struct bpf_s
 #include "tune_syn.h"
 
 /* Apart from the entry, which runs for each event and should save few registers. */
-static __noinline int handle(struct bpf_sock_ops *ctx, __u32 op)
+static __noinline __u32 handle(struct bpf_sock_ops *ctx, __u32 op)
 {
 	struct bpf_sock *sk = ctx->sk;
 	struct tcp_sock *tp;
+	__u32 tune = 1;
 
 	if (cfg.abi_version != TP_ABI_VERSION || !sk)
 		return 1;
@@ -396,9 +398,9 @@ static __noinline int handle(struct bpf_sock_ops *ctx, __u32 op)
 			closed(ctx, sk, tp, to);
 	} else {
 		established(ctx, sk, tp,
-			    op == BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB ? TP_CONN_ACTIVE : 0);
+			    op == BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB ? TP_CONN_ACTIVE : 0, &tune);
 	}
-	return 1;
+	return tune;
 }
 
 /* Whether a connection that sends its FIN has carried enough to learn from. */
@@ -449,14 +451,37 @@ static __noinline int tune_event(struct bpf_sock_ops *ctx, __u32 op)
 	return 1;
 }
 
+/* The tunings are not called from handle(): the stacks of both together are more
+ * than Linux 6.1 allows. */
+static __always_inline int tuned_entry(struct bpf_sock_ops *ctx, __u32 op)
+{
+	__u32 tune;
+
+	if (is_tuned_here(op))
+		return tune_event(ctx, op);
+	if (!is_of_interest(ctx, op))
+		return 1;
+	if (op == BPF_SOCK_OPS_RETRANS_CB && cfg.abi_version == TP_ABI_VERSION)
+		tune_loss(ctx);
+	tune = handle(ctx, op);
+	if (tune & TUNE)
+		tune_established(ctx, tune & ((1 << TUNE_POLICY) - 1),
+				 tune >> TUNE_POLICY & (TP_MAX_POLICIES - 1),
+				 op == BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB ? TP_CONN_ACTIVE : 0);
+	return 1;
+}
+
 SEC("sockops")
 int tcpilot(struct bpf_sock_ops *ctx)
 {
 	__u32 op = ctx->op;
 
-	if (cfg.tunes && is_tuned_here(op))
-		return tune_event(ctx, op);
-	return is_of_interest(ctx, op) ? handle(ctx, op) : 1;
+	if (!cfg.tunes) {
+		if (is_of_interest(ctx, op))
+			handle(ctx, op);
+		return 1;
+	}
+	return tuned_entry(ctx, op);
 }
 
 /* For the daemon, which finds the ticks per second with it. */

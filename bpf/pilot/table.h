@@ -101,6 +101,15 @@ static __always_inline struct tp_path *find_path(const struct tp_path_key *key, 
 	return path_in(bucket, way, key);
 }
 
+/* The path of a slot that was found before; 0: there is no such slot. */
+static __always_inline struct tp_path *path_at(__u32 slot)
+{
+	__u32 index = slot / TP_WAYS;
+	struct tp_bucket *bucket = bpf_map_lookup_elem(&paths, &index);
+
+	return bucket ? &bucket->slot[within(slot, TP_WAYS)].path : 0;
+}
+
 static __always_inline struct tp_path *replace(struct tp_bucket *bucket, __u32 way, __u32 tag,
 					       const struct tp_path_key *key)
 {

@@ -191,31 +191,30 @@ static __always_inline int pace_as_policed(struct bpf_sock_ops *ctx, const struc
 static __always_inline int start_policed(struct bpf_sock_ops *ctx, struct bpf_sock *sk,
 					 const struct tcp_sock *tp, struct tp_tuned *t)
 {
-	struct tp_police *p, fresh = {.paced = 1};
+	struct tp_police *p;
 
 	if (!pace_as_policed(ctx, tp, t))
 		return 0;
-	p = bpf_sk_storage_get(&police, sk, &fresh, BPF_SK_STORAGE_GET_F_CREATE);
+	p = bpf_sk_storage_get(&police, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
 	if (p)
 		p->paced = 1;
 	return 1;
 }
 
 /*
- * Returns the callbacks that it needs.
- *
  * This and the like below are functions of their own, which the verifier checks
  * once and not for each way that leads to them; so they find the socket again.
  */
-__noinline __u32 tune_established(struct bpf_sock_ops *ctx, struct tp_path *path, __u32 slot,
-				  __u32 policy, __u32 flags)
+__noinline int tune_established(struct bpf_sock_ops *ctx, __u32 slot, __u32 policy, __u32 flags)
 {
 	const struct tcp_sock *tp = tcp_of(ctx);
 	struct bpf_sock *sk = ctx->sk;
 	const struct tp_tuning *g;
-	__u32 held, callbacks = 0;
+	__u32 held, follow = 0;
+	struct tp_path *path;
 	struct tp_tuned *t;
 
+	path = path_at(slot);
 	if (!path || !sk || !tp)
 		return 0;
 	t = tuned_of(path, slot);
@@ -226,17 +225,19 @@ __noinline __u32 tune_established(struct bpf_sock_ops *ctx, struct tp_path *path
 		return 0;
 	held = held_out(g, tp_local_port(tp), tp_remote_port(tp));
 	if (is_on(g, t, held, TP_TUNE_RATE_LIMIT) && start_policed(ctx, sk, tp, t))
-		callbacks = BPF_SOCK_OPS_RTT_CB_FLAG; /* and no window beyond the kernel's */
-	else if (is_on(g, t, held, TP_TUNE_IW) &&
-		 tune_window(ctx, sk, tp, path, t, g, (__u8)flags))
-		callbacks = BPF_SOCK_OPS_RTT_CB_FLAG;
+		follow = 1; /* and no window beyond the kernel's */
+	else if (is_on(g, t, held, TP_TUNE_IW) && tune_window(ctx, sk, tp, path, t, g, (__u8)flags))
+		follow = 1;
 	if (!(flags & TP_CONN_ACTIVE) && is_on(g, t, held, TP_TUNE_RTO))
 		tune_min_rto(ctx, path, t, g);
 	if (is_on(g, t, held, TP_TUNE_QUICK_ACK) &&
 	    set_option(ctx, SOL_TCP, TCP_BPF_DELACK_MAX, at_least_two_ticks(g->delack_us),
 		       TP_TUNE_QUICK_ACK))
 		count_set(t, TP_TUNE_QUICK_ACK);
-	return callbacks;
+	if (follow)
+		bpf_sock_ops_cb_flags_set(ctx,
+					  ctx->bpf_sock_ops_cb_flags | BPF_SOCK_OPS_RTT_CB_FLAG);
+	return 0;
 }
 
 #endif

@@ -53,11 +53,11 @@ static __always_inline void suspect_policer(struct bpf_sock_ops *ctx, struct bpf
 					    const struct tcp_sock *tp, struct tp_tuned *t,
 					    const struct tp_tuning *g)
 {
-	struct tp_police *p, fresh = {};
+	struct tp_police *p;
 	struct tp_police_now n;
 	__u64 rate;
 
-	p = bpf_sk_storage_get(&police, sk, &fresh, BPF_SK_STORAGE_GET_F_CREATE);
+	p = bpf_sk_storage_get(&police, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
 	if (!p || p->paced)
 		return;
 	police_measures(tp, &n);

@@ -229,6 +229,7 @@ fn holding_out_takes_its_share_of_connections_each_tuning_apart() {
             // SAFETY: pure functions of integers.
             let mask = unsafe { tp_hold_out(port << 16 | 443, 12_345, shift) };
             for (tune, count) in (0..8).zip(&mut held) {
+                // SAFETY: a pure function of integers.
                 *count += unsafe { tp_is_held(mask, tune) } as u32;
             }
             both += u32::from(mask & 0x11 == 0x11);
@@ -247,6 +248,7 @@ fn holding_out_takes_its_share_of_connections_each_tuning_apart() {
             "{share}"
         );
     }
+    // SAFETY: a pure function of integers.
     assert_eq!(unsafe { tp_hold_out(1, 2, 0) }, 0);
 }
 
@@ -301,6 +303,7 @@ fn transfer(rates: &[u64], share_lost: f64, srtt_us: u32) -> Option<u64> {
             return Some(found);
         }
         for _ in 0..5 {
+            // SAFETY: as above.
             unsafe { tp_police_round_trip(&mut p) };
         }
         let us = 250_000;
@@ -336,6 +339,7 @@ fn an_interval_without_a_loss_for_sixteen_round_trips_is_dropped() {
         ..Default::default()
     };
     for _ in 0..17 {
+        // SAFETY: a valid reference, written by this thread only.
         unsafe { tp_police_round_trip(&mut p) };
     }
     assert_eq!((p.sampling, p.rate), (0, 0));
@@ -356,6 +360,7 @@ proptest! {
 
     #[test]
     fn variation_goes_up_at_once_and_down_slowly(old in 0u32..10_000_000, sample in 0u32..10_000_000) {
+        // SAFETY: a pure function of integers.
         let new = unsafe { tp_rttvar(old, sample) };
         prop_assert!(new >= sample.saturating_sub(1) || new >= old - old / 8);
         prop_assert!(new <= old.max(sample));
