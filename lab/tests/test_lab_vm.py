@@ -207,6 +207,8 @@ def several(engine: str) -> str:
 
 def start_and_wait_for_a_cell(out: Path, engine: str) -> subprocess.Popen[str]:
     line = command(out, several(engine), *binaries(), *OPTIONS[engine])
+    # Tests that a shell started in the background would pass on that Ctrl-C is ignored.
+    line = ["env", "--default-signal=INT", *line]
     process = subprocess.Popen(line, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 300
     while not list(out.glob("results/*/cells/*/cell.json")):

@@ -56,6 +56,9 @@ pub enum Error {
         /// What was being done.
         action: &'static str,
     },
+    /// There was no answer to the SYN while there was time.
+    #[error("not established when its time was over")]
+    NotEstablished,
     /// A short connection brought another amount than expected.
     #[error("{answered_bytes} bytes answered, {expected_bytes} expected")]
     Answer {
@@ -106,7 +109,7 @@ impl Error {
                 Some("see that the peer is a `flowgen serve` of the same version")
             }
             Self::Answer { .. } => Some("make --size here and --short-size of the server the same"),
-            Self::Io { .. } | Self::Usage(_) => None,
+            Self::NotEstablished | Self::Io { .. } | Self::Usage(_) => None,
         }
     }
 

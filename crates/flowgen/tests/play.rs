@@ -3,12 +3,15 @@
 
 #![allow(clippy::unwrap_used)]
 
+use rustix::net::{self, AddressFamily, SocketType};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader};
-use std::net::TcpListener;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 const FLOWGEN: &str = env!("CARGO_BIN_EXE_flowgen");
 
@@ -120,6 +123,76 @@ fn a_port_that_is_taken_is_said_with_its_remedy() {
     );
     assert_eq!(said.lines().count(), 1);
     assert!(!folder.path().join("flows.csv").exists());
+}
+
+/// A listener whose queue is full: who connects is not answered until somebody accepts.
+fn listener_without_room() -> (OwnedFd, u16, TcpStream) {
+    let listener = net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    net::bind(&listener, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)).unwrap();
+    net::listen(&listener, 0).unwrap();
+    let address = SocketAddr::try_from(net::getsockname(&listener).unwrap()).unwrap();
+    let first = TcpStream::connect(address).unwrap();
+    (listener, address.port(), first)
+}
+
+/// Whether a SYN to the port awaits its answer.
+fn somebody_waits_for(port: u16) -> bool {
+    const SYN_SENT: &str = "02";
+    let sockets = std::fs::read_to_string("/proc/net/tcp").unwrap();
+    sockets.lines().any(|line| {
+        let fields: Vec<_> = line.split_whitespace().collect();
+        fields[2].ends_with(&format!(":{port:04X}")) && fields[3] == SYN_SENT
+    })
+}
+
+fn late_plan(port: u16, group_end_s: f64) -> Value {
+    let mut timed = group("timed", port, &json!({"kind": "timed", "seconds": 0.2}));
+    timed["end_s"] = json!(group_end_s);
+    timed["streams"] = json!(1);
+    timed["connections"] = json!(1);
+    json!({"duration_s": 5.0, "sample_ms": 50, "drain_s": 2.0, "flows": [timed]})
+}
+
+/// The first SYN is lost, so that the connection is established after its length has passed.
+#[test]
+fn a_connection_lasts_as_long_as_asked_from_when_it_is_established() {
+    let folder = tempfile::tempdir().unwrap();
+    let (listener, port, first) = listener_without_room();
+    let server = std::thread::spawn(move || {
+        while !somebody_waits_for(port) {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        std::thread::sleep(Duration::from_millis(400));
+        drop(net::accept(&listener).unwrap());
+        let mut late = TcpStream::from(net::accept(&listener).unwrap());
+        std::io::copy(&mut late, &mut std::io::sink()).unwrap();
+        late.write_all(&[0; 16]).unwrap();
+    });
+    let output = play(folder.path(), &late_plan(port, 5.0));
+    server.join().unwrap();
+    drop(first);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{said}");
+    let flows = rows(&folder.path().join("flows.csv"));
+    let seconds = |name: &str| flows[0][name].parse::<f64>().unwrap();
+    assert_eq!(flows[0]["error"].trim_matches('"'), "");
+    assert!(seconds("start_s") > 0.4, "{flows:?}");
+    // To the end of the run it would be four seconds.
+    assert!(seconds("end_s") - seconds("start_s") < 2.0, "{flows:?}");
+}
+
+#[test]
+fn a_connection_that_is_never_established_ends_with_its_group() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_listener, port, _first) = listener_without_room();
+    let output = play(folder.path(), &late_plan(port, 0.6));
+    assert!(output.status.success());
+    let flows = rows(&folder.path().join("flows.csv"));
+    assert_eq!(
+        flows[0]["error"].trim_matches('"'),
+        "not established when its time was over"
+    );
+    assert_eq!(flows[0]["bytes"], "0");
 }
 
 #[test]

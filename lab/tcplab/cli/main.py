@@ -21,6 +21,7 @@ examples:
   tcplab run fairness --engine vm --kernel 6.12 --virtual-time --jobs 2
   tcplab run --resume results/latest
   tcplab report results/latest
+  tcplab table results/latest
   tcplab diff results/fairness-A results/fairness-B
 """
 
@@ -51,7 +52,7 @@ def make_parser() -> argparse.ArgumentParser:
     from tcplab.diff.cli import add_diff
     from tcplab.export.cli import add_export
     from tcplab.metrics.cli import add_metrics
-    from tcplab.report.cli import add_report
+    from tcplab.report.cli import add_report, add_table
 
     parser = argparse.ArgumentParser(
         prog="tcplab",
@@ -63,6 +64,6 @@ def make_parser() -> argparse.ArgumentParser:
     commands.add_list(sub)
     commands.add_check(sub)
     commands.add_run(sub)
-    for add in (add_report, add_diff, add_metrics, add_export):
+    for add in (add_report, add_table, add_diff, add_metrics, add_export):
         add(sub)
     return parser

@@ -10,7 +10,8 @@ from typing import Any
 from scipy.stats import spearmanr
 
 from tcplab.algorithms import is_own
-from tcplab.published import Figure, Published, canonical
+from tcplab.published import Figure, Published, canonical, names, of_campaign
+from tcplab.results.read import Campaign
 
 Points = Sequence[Mapping[str, Any]]
 """`points` of summary.json."""
@@ -68,6 +69,13 @@ class Comparison:
             "compared": self.compared,
             "widest": [asdict(p) | {"gap": p.gap} for p in self.widest()],
         }
+
+
+def comparisons(campaign: Campaign, points: Points) -> list[Comparison]:
+    """With every table that the scenario names, else that belongs to a campaign of its name."""
+    wanted: list[str] = campaign.scenario.get("published") or []
+    known = [name for name in wanted if name in names()]
+    return [c for table in of_campaign(campaign.name, known) for c in compare(table, points)]
 
 
 def compare(table: Published, points: Points) -> list[Comparison]:

@@ -13,6 +13,7 @@ WIDEST = 16
 
 _PREFERRED = {
     "fairness": "jain",
+    "fairness-scale": "jain",
     "rtt-fairness": "jain",
     "choice": "learned_goodput_mbit",
     "fct": "fct_slowdown_p95",

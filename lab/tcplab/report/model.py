@@ -25,8 +25,8 @@ def model(campaign: Campaign, summary: Mapping[str, Any]) -> dict[str, Any]:
     """Everything but the time series, which `packed_series` gives by cell."""
     points = list(summary["points"])
     cells = {c.id: c for c in campaign.cells()}
-    present = _present(points)
-    axes = _axes(campaign, points)
+    present = present_in(points)
+    axes = axes_of(campaign, points)
     chosen = layout(campaign.name, axes, present)
     return {
         "campaign": campaign.name,
@@ -85,7 +85,7 @@ def _typical(point: Point) -> str | None:
     return str(good[min(range(len(good)), key=lambda i: abs(values[i] - middle))])
 
 
-def _present(points: Sequence[Point]) -> list[str]:
+def present_in(points: Sequence[Point]) -> list[str]:
     """Metrics that say something: some point has them, and not all of them are 0."""
     names = {n: None for p in points for n in p["metrics"]}
     return [
@@ -104,7 +104,7 @@ def _repeats_all(name: str, points: Sequence[Point]) -> bool:
     )
 
 
-def _axes(campaign: Campaign, points: Sequence[Point]) -> dict[str, list[Any]]:
+def axes_of(campaign: Campaign, points: Sequence[Point]) -> dict[str, list[Any]]:
     """The manifest's axes, with values that only the points have at their end."""
     axes = {a: list(values) for a, values in campaign.axes.items()}
     for point in points:

@@ -12,10 +12,9 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from tcplab import published
 from tcplab.metrics.catalogue import metric
 from tcplab.metrics.summary import summarise
-from tcplab.published.compare import Comparison, Pair, compare, distinct
+from tcplab.published.compare import Comparison, Pair, comparisons, distinct
 from tcplab.report.model import model, packed_series, short
 from tcplab.results.read import Campaign, Cell, read_campaign
 
@@ -55,7 +54,7 @@ def render(campaign: Campaign) -> str:
         bad=[c for c in cells.values() if c.status != "ok"],
         conditions=_common_sysctls(cells.values()),
         verdicts=[_shown(v) for v in summary.get("verdicts", [])],
-        comparisons=[_compared(c) for c in _comparisons(campaign, summary)],
+        comparisons=[_compared(c) for c in comparisons(campaign, summary["points"])],
         model=_script_json(model(campaign, summary)),
         series=packed_series(summary["points"], cells),
         style=_asset("page.css"),
@@ -122,13 +121,6 @@ def _checks(cells: Iterable[Cell]) -> list[dict[str, Any]]:
             if isinstance(check.measured, int | float):
                 row["measured"].append(float(check.measured))
     return list(rows.values())
-
-
-def _comparisons(campaign: Campaign, summary: Mapping[str, Any]) -> list[Comparison]:
-    wanted: list[str] = campaign.scenario.get("published") or []
-    known = [name for name in wanted if name in published.names()]
-    tables = published.of_campaign(campaign.name, known)
-    return [c for t in tables for c in compare(t, summary["points"])]
 
 
 def _shown(verdict: Mapping[str, Any]) -> dict[str, Any]:

@@ -156,7 +156,12 @@ impl Flow {
         self.row.cc_start = net::congestion_control(&self.socket);
         self.row.local_port = net::local_address(&self.socket).map_or(0, |address| address.port());
         self.state = match work {
-            Work::Timed { .. } => State::Sending { left: None },
+            Work::Timed { seconds } => {
+                if seconds.is_some() {
+                    self.row.start_s = now_s;
+                }
+                State::Sending { left: None }
+            }
             Work::Sized { .. } => State::Sending {
                 left: Some(self.row.wanted_bytes),
             },
@@ -357,8 +362,12 @@ impl Flow {
     /// Ends the sending of a timed connection: what is acknowledged by now counts.
     ///
     /// # Errors
-    /// [`Error::Io`] when it cannot be half-closed.
+    /// [`Error::NotEstablished`] for one that is still connecting; [`Error::Io`] when it cannot be
+    /// half-closed.
     pub fn cut(&mut self, now_s: f64) -> Result<After> {
+        if matches!(self.state, State::Connecting) {
+            return Err(Error::NotEstablished);
+        }
         if !matches!(self.state, State::Sending { left: None }) {
             return Ok(After::Wait);
         }

@@ -274,10 +274,9 @@ impl<'a> Player<'a> {
                 return self.again(slot);
             }
         };
-        if let Work::Timed { seconds } = group.work {
-            let end_s = seconds.map_or(group.end_s, |s| (now_s + s).min(group.end_s));
+        if let Work::Timed { .. } = group.work {
             let flow = row.flow;
-            self.at(end_s, Timer::Cut { slot, flow });
+            self.at(group.end_s, Timer::Cut { slot, flow });
         }
         self.poller.add(flow.socket(), slot, Interest::Edges)?;
         self.running += 1;
@@ -292,7 +291,15 @@ impl<'a> Player<'a> {
             return Ok(());
         };
         let work = &self.plan.flows[*group].work;
+        let connecting = !flow.is_established();
         let after = flow.advance(work, now_s, &mut self.discarder);
+        if let Work::Timed { seconds: Some(s) } = work
+            && connecting
+            && flow.is_established()
+        {
+            let flow = flow.row.flow;
+            self.at(now_s + s, Timer::Cut { slot, flow });
+        }
         self.handle(slot, after)
     }
 

@@ -97,7 +97,8 @@ pub struct Group {
 pub enum Work {
     /// Sends for so long, or to the group's end.
     Timed {
-        /// Length of each connection's sending.
+        /// Length of each connection's sending, from when it is established: what a lost SYN
+        /// costs is the same for every congestion control.
         #[serde(default)]
         seconds: Option<f64>,
     },
