@@ -31,7 +31,7 @@ enum tp_watch_reason {
 	TP_REASON_RULE = 3,	   /* a certain case: see docs/watch.md */
 	TP_REASON_MODEL = 4,	   /* the trees */
 	TP_REASON_P4AIR = 5,	   /* P4air's counters */
-	TP_REASON_UNSURE = 6,	   /* the trees do not agree */
+	TP_REASON_UNSURE = 6,	   /* no rule holds, and the trees do not agree */
 	TP_REASON_NO_QUEUE = 7,	   /* it never met a queue here */
 	TP_REASON_RECEIVER = 8,	   /* its receiver's window is the limit */
 	TP_REASON_APPLICATION = 9, /* it pauses: its application is the limit */

@@ -68,7 +68,7 @@ def flow_of(algorithm: str, growth: int, path: str, seed: int) -> Trace:
         window = window / 2 if lost else window * 2 if i < 4 else window + growth
     empty = np.zeros(1, dtype=records.FLOWS)
     flow = records.Flow(empty[0], rounds, np.zeros(0, dtype=records.INTERVALS))
-    return Trace(algorithm, path, "cell", 12.0, flow, native.features(rounds))
+    return Trace(algorithm, path, "cell", flow, native.features(rounds))
 
 
 def flows() -> list[Trace]:

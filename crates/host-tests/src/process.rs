@@ -181,6 +181,12 @@ impl Child {
     }
 }
 
+impl From<std::process::Child> for Child {
+    fn from(child: std::process::Child) -> Self {
+        Self(child)
+    }
+}
+
 impl Drop for Child {
     fn drop(&mut self) {
         let _ = self.0.kill();

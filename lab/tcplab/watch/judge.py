@@ -58,9 +58,9 @@ def _delay(right: npt.NDArray[np.bool_]) -> int | None:
 
 
 def by_p4air(trace: Trace) -> Outcome:
-    """P4air's rules; its name for an algorithm is none."""
-    segment = int(trace.flow.rounds["segment_bytes"].max())
-    groups = native.p4air(trace.flow.intervals, trace.rate_mbit, segment)
+    """P4air's rules; its name for an algorithm is none.  Slow start ends by the slides' two
+    indicators: the third, the flow's share, drops a packet to end it, and a watch drops none."""
+    groups = native.p4air(trace.flow.intervals)
     wanted = GROUPS.index(trace.group)
     last = GROUPS[int(groups[-1])] if len(groups) else "unknown"
     return Outcome(trace.algorithm, trace.path, last, None, _delay(groups == wanted))

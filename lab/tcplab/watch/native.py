@@ -95,17 +95,11 @@ def votes(rows: npt.NDArray[np.int32], model: Table) -> npt.NDArray[np.uint32]:
     return found
 
 
-def p4air(intervals: Table, rate_mbit: float, packet_bytes: int) -> npt.NDArray[np.uint8]:
-    """P4air's group after each interval, at a link whose rate is known."""
+def p4air(intervals: Table) -> npt.NDArray[np.uint8]:
+    """P4air's group after each interval; the flow's share of the link is not known."""
     intervals = np.ascontiguousarray(intervals)
     found = np.zeros(len(intervals), dtype=np.uint8)
-    library().replay_p4air(
-        _pointer(intervals),
-        len(intervals),
-        ctypes.c_uint64(round(rate_mbit * 125_000)),
-        packet_bytes,
-        _pointer(found),
-    )
+    library().replay_p4air(_pointer(intervals), len(intervals), _pointer(found))
     return found
 
 

@@ -45,18 +45,15 @@ void replay_votes(const __s32 *features, __u32 count, const struct tp_model *mod
 	}
 }
 
-/* P4air's group after each interval; link_rate: bytes per second. */
-void replay_p4air(const struct tp_interval *intervals, __u32 count, __u64 link_rate,
-		  __u32 packet_bytes, __u8 *groups)
+/* P4air's group after each interval, the flow's share of the link not known. */
+void replay_p4air(const struct tp_interval *intervals, __u32 count, __u8 *groups)
 {
 	struct tp_p4air flow = {0};
 
 	for (__u32 i = 0; i < count; i++) {
 		const struct tp_interval *in = &intervals[i];
 
-		tp_p4air_interval(
-		    &flow, in->packets, in->dropped_packets, in->max_queue_us,
-		    tp_p4air_bdp_packets(link_rate, in->long_flows, in->rtt_us, packet_bytes));
+		tp_p4air_interval(&flow, in->packets, in->dropped_packets, in->max_queue_us, 0);
 		groups[i] = flow.group;
 	}
 }

@@ -27,7 +27,6 @@ class Trace:
     path: str
     """The whole configuration: flows of one never are on both sides of a split."""
     cell: str
-    rate_mbit: float
     flow: Flow
     features: npt.NDArray[np.int32]
 
@@ -68,13 +67,11 @@ def _name(cc: str) -> str:
 
 def _of_cell(folder: Path, cell: dict[str, object]) -> list[Trace]:
     name = configuration(cell)
-    rate_mbit = float(name.split()[0])
     return [
         Trace(
             _name(cc),
             name,
             str(cell["id"]),
-            rate_mbit,
             flow,
             native.features(flow.rounds),
         )

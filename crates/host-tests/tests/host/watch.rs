@@ -1,9 +1,12 @@
 //! `tcpilot watch`: what it counts is what the kernel counts, whatever crosses the device.
 
-use std::{net::Ipv4Addr, process::Output};
+use std::{
+    net::Ipv4Addr,
+    process::{Output, Stdio},
+};
 
 use tcpilot_host_tests::{
-    CAP_BPF, Capabilities, FAR, Lab, Look, PORT, Place, Shape, Watching, loaded, sh, until,
+    CAP_BPF, Capabilities, FAR, Lab, Look, PORT, Place, Running, Shape, Watching, loaded, sh, until,
 };
 
 // A host feels its own queue: it takes several flows, and few packets, to overflow one.
@@ -119,6 +122,26 @@ fn where_acknowledgements_take_another_way_flows_are_shown_if_asked_for() {
         (look.total("unproved_packets") > 1000).then(|| look.clone())
     });
     assert!(look.flows.is_empty());
+}
+
+#[test]
+fn udp_is_counted_and_labelled_once_it_is_answered() {
+    let lab = Lab::new();
+    let watching = watch(&lab, &[]);
+    let to = format!("{FAR}:5202");
+    let mut reflect = Place::outside(&lab.net.far).command("flowgen");
+    reflect.args(["reflect", "--listen", &to]);
+    let _reflect = Running::from(reflect.stdout(Stdio::null()).spawn().unwrap());
+    let flow = watching.until("it is shown", |look| {
+        // It fails as long as nobody listens.
+        let words = format!("calibrate --to {to} --rate-mbit 30 --rate-seconds 1");
+        lab.try_run(near(&lab), &words);
+        look.to(&to).cloned()
+    });
+    assert_eq!(
+        (&flow["group"], &flow["protocol"]),
+        (&"udp".into(), &"udp".into())
+    );
 }
 
 #[test]

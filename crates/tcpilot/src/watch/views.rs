@@ -74,7 +74,7 @@ pub const REASONS: [&str; 12] = [
     "a certain sign",
     "behaviour over rounds",
     "P4air's counters",
-    "the signs disagree",
+    "no sign is certain enough",
     "met no queue here",
     "its receiver's window is the limit",
     "its application pauses",
