@@ -1,10 +1,11 @@
-//! The only crate that knows libbpf: what this kernel can do, the pilot's programs and maps, and the
-//! congestion controls.
+//! The only crate that knows libbpf: what this kernel can do, the pilot's and the watch's programs and maps,
+//! and the congestion controls.
 //!
 //! The pilot is attached by links that the process owns: when it goes, by whatever cause, the kernel
 //! detaches. Nothing of it is pinned. Congestion controls are pinned where a user asks for it, see [`cc`].
 
 mod error;
+mod object;
 mod pilot;
 mod socket;
 

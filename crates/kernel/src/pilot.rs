@@ -12,15 +12,19 @@ use std::{
 
 use libbpf_rs::{
     Link, MapCore, MapFlags, OpenObject, ProgramInput, ProgramMut,
-    libbpf_sys::{bpf_iter_create, bpf_prog_get_info_by_fd, bpf_prog_info},
+    libbpf_sys::bpf_iter_create,
     skel::{OpenSkel, SkelBuilder},
 };
 use tcpilot_abi::{
-    Plain, TP_TUNE_ACK_PRIORITY, TP_WAYS, from_bytes, to_bytes, tp_bucket, tp_clocks, tp_config,
+    TP_TUNE_ACK_PRIORITY, TP_WAYS, from_bytes, to_bytes, tp_bucket, tp_clocks, tp_config,
     tp_counters, tp_flow, tp_order, tp_path, tp_path_key, tp_rule, tp_slot, tp_tuned,
 };
 
-use crate::{Error, host, socket::in_netns};
+use crate::{
+    Error, host,
+    object::{bytes_of, map_error, no_section, program_info, write_plain},
+    socket::in_netns,
+};
 
 #[allow(
     missing_docs,
@@ -346,30 +350,6 @@ impl Pilot {
     }
 }
 
-pub(crate) fn no_section() -> Error {
-    Error::System {
-        action: "find the configuration in the BPF object",
-        source: std::io::ErrorKind::NotFound.into(),
-    }
-}
-
-pub(crate) fn map_error(action: &'static str) -> impl Fn(libbpf_rs::Error) -> Error {
-    move |source| Error::Map { action, source }
-}
-
-/// Writes a structure of ours over libbpf-cargo's twin of it, which was generated from the same header.
-pub(crate) fn write_plain<T: Plain, U>(to: *mut U, value: &T) {
-    const { assert!(size_of::<T>() == size_of::<U>()) };
-    // SAFETY: both have the size asserted above, `to` comes from a reference, and the memory behind it
-    // is shared with the kernel, so it is written through a pointer and volatile.
-    unsafe { to.cast::<T>().write_volatile(*value) }
-}
-
-pub(crate) fn bytes_of<U>(value: &U) -> &[u8] {
-    // SAFETY: the bytes of a live reference; the generated structures are integers without padding.
-    unsafe { std::slice::from_raw_parts(std::ptr::from_ref(value).cast(), size_of::<U>()) }
-}
-
 fn read_clocks(program: &ProgramMut<'_>) -> Result<tp_clocks, Error> {
     let action = "read the kernel's clocks";
     let mut clocks = to_bytes(&tp_clocks::default()).to_vec();
@@ -429,14 +409,6 @@ fn read_iterator(link_fd: i32) -> Result<Vec<u8>, Error> {
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes).map_err(fail)?;
     Ok(bytes)
-}
-
-pub(crate) fn program_info(fd: i32) -> Option<bpf_prog_info> {
-    let mut info = bpf_prog_info::default();
-    let mut len = size_of::<bpf_prog_info>() as u32;
-    // SAFETY: info is writable for len bytes.
-    let result = unsafe { bpf_prog_get_info_by_fd(fd, &raw mut info, &raw mut len) };
-    (result == 0).then_some(info)
 }
 
 /// Names of the sockops programs that run for sockets of this cgroup, its ancestors' included.

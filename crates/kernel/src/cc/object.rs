@@ -123,7 +123,7 @@ impl Loaded {
         self.object
             .progs()
             .filter_map(|program| {
-                let info = crate::pilot::program_info(program.as_fd().as_raw_fd())?;
+                let info = crate::object::program_info(program.as_fd().as_raw_fd())?;
                 Some((
                     program.name().to_string_lossy().into_owned(),
                     info.verified_insns,

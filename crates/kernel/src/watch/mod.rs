@@ -20,7 +20,7 @@ use tcpilot_abi::{
 
 use crate::{
     Error,
-    pilot::{bytes_of, map_error, no_section, program_info, write_plain},
+    object::{bytes_of, map_error, no_section, program_info, write_plain},
 };
 
 #[allow(
