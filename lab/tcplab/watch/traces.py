@@ -43,8 +43,10 @@ def configuration(cell: dict[str, object]) -> str:
     flows = [f for f in scenario["flows"] if f["cc"] != "none"]
     streams = sum(f["streams"] for f in flows)
     loss = f", {link['loss_percent']:g} % loss" if link["loss_percent"] else ""
+    extra = sorted({f.get("extra_rtt_ms", 0) for f in flows} - {0})
+    rtts = " and ".join(f"{link['rtt_ms'] + more:g}" for more in (0, *extra))
     return (
-        f"{link['rate_mbit']:g} Mbit/s, {link['rtt_ms']:g} ms, {link['queue']}{loss}, "
+        f"{link['rate_mbit']:g} Mbit/s, {rtts} ms, {link['queue']}{loss}, "
         f"{streams} flow{'s' if streams > 1 else ''}"
     )
 
