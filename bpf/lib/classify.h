@@ -14,7 +14,7 @@
 #ifndef TCPILOT_CLASSIFY_H
 #define TCPILOT_CLASSIFY_H
 
-#include "shape.h"
+#include "features.h"
 
 #define TP_TREE_DEPTH 12
 #define TP_VOTES_SHIFT 3 /* gain of the smoothing of votes */
@@ -143,27 +143,20 @@ TP_INLINE int tp_certain(struct tp_verdict *v, const struct tp_shape *s, const s
 /*
  * What the published laws make certain; 0: nothing.
  *
- *  - BBR alone falls to four packets without a loss, for PROBE_RTT, and alone
- *    keeps its window over losses at a full queue.
+ *  - BBR alone falls to four packets without a loss, for PROBE_RTT, and has its
+ *    window back right behind.
  *  - Vegas and LoLa alone come to rest, with a few packets of their own in the
  *    queue, and no loss for long.
- *  - Who falls to about a half or less at a loss, and grows by a packet a
- *    round or more under a long queue, does not mind the queue: the hybrids
- *    grow by half a packet there at most, or give way.
  */
-TP_INLINE __u32 tp_rule(const struct tp_verdict *v, const struct tp_shape *s)
+TP_INLINE __u32 tp_rule(const struct tp_shape *s)
 {
 	__u32 rest = s->rounds - s->slow_start_rounds;
-	__s32 grows = v->group == TP_GROUP_LOSS ? 170 : 210; /* hysteresis */
 
 	if (s->dips && s->window_max > TP_ANT_WINDOW && s->idle < TP_HALF)
 		return TP_GROUP_MODEL;
 	if (s->since_loss >= 24 && rest >= 24 && s->flat > TP_MOST && s->own_queue >= 8 &&
 	    s->own_queue < 24 * 16)
 		return TP_GROUP_DELAY;
-	if (s->responses >= 2 && s->response <= 150 && s->growth_high >= grows &&
-	    s->again < TP_HALF)
-		return TP_GROUP_LOSS;
 	return 0;
 }
 
@@ -207,7 +200,7 @@ TP_INLINE int tp_prepare(struct tp_verdict *v, const struct tp_shape *s, const s
 
 	if (tp_certain(v, s, r))
 		return 0;
-	rule = tp_rule(v, s);
+	rule = tp_rule(s);
 	if (rule) {
 		tp_say(v, rule, TP_REASON_RULE, r);
 		v->group_confidence = 255;
@@ -225,7 +218,7 @@ TP_INLINE void tp_decide(struct tp_verdict *v, const struct tp_shape *s, const s
 			 const struct tp_model *m, struct tp_scratch *scratch)
 {
 	tp_vote(v, m, scratch, v->name == TP_NO_CLASS);
-	if (v->reason != TP_REASON_RULE || !tp_rule(v, s))
+	if (v->reason != TP_REASON_RULE || !tp_rule(s))
 		tp_settle(v, scratch, r);
 }
 
