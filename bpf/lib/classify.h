@@ -75,11 +75,25 @@ TP_INLINE void tp_forest(const struct tp_model *m, struct tp_scratch *s)
 		s->vote[c] /= trees;
 }
 
-/* Smooths the votes, and sums them by group: 255 is everything. */
+TP_INLINE __u32 tp_best_group(const struct tp_scratch *s)
+{
+	__u32 best = 0, found = TP_GROUP_UNKNOWN;
+
+	for (__u32 g = 1; g < TP_GROUP_COUNT; g++) {
+		if (s->group[g] > best) {
+			best = s->group[g];
+			found = g;
+		}
+	}
+	return found;
+}
+
+/* Smooths the votes, and sums them by group: 255 is everything.  The name is
+ * the best of the best group: a group of many algorithms has its votes split. */
 TP_INLINE void tp_vote(struct tp_verdict *v, const struct tp_model *m, struct tp_scratch *s,
 		       int is_first)
 {
-	__u32 best = 0, best_class = TP_NO_CLASS;
+	__u32 best = 0, best_class = TP_NO_CLASS, group;
 
 	for (__u32 g = 0; g < TP_GROUP_COUNT; g++)
 		s->group[g] = 0;
@@ -89,8 +103,11 @@ TP_INLINE void tp_vote(struct tp_verdict *v, const struct tp_model *m, struct tp
 		mean = is_first ? vote : mean + ((vote - mean) >> TP_VOTES_SHIFT);
 		v->votes[c] = mean;
 		s->group[m->group[c] & (TP_GROUP_COUNT - 1)] += mean;
-		if ((__u32)mean > best) {
-			best = mean;
+	}
+	group = tp_best_group(s);
+	for (__u32 c = 0; c < TP_MODEL_CLASSES; c++) {
+		if (m->group[c] == group && v->votes[c] > best) {
+			best = v->votes[c];
 			best_class = c;
 		}
 	}
@@ -163,16 +180,9 @@ TP_INLINE __u32 tp_rule(const struct tp_shape *s)
 /* Hysteresis over the groups' shares of the votes. */
 TP_INLINE void tp_settle(struct tp_verdict *v, const struct tp_scratch *s, const struct tp_round *r)
 {
-	__u32 best = 0, best_group = TP_GROUP_UNKNOWN, own;
+	__u32 best_group = tp_best_group(s), best = s->group[best_group] >> 8;
+	__u32 own = s->group[v->group & (TP_GROUP_COUNT - 1)] >> 8;
 
-	for (__u32 g = 1; g < TP_GROUP_COUNT; g++) {
-		if (s->group[g] > best) {
-			best = s->group[g];
-			best_group = g;
-		}
-	}
-	own = s->group[v->group & (TP_GROUP_COUNT - 1)] >> 8;
-	best >>= 8;
 	v->seen = v->candidate == best_group && best >= TP_ENTER ? v->seen + (v->seen < 255) : 0;
 	v->candidate = best_group;
 	v->group_confidence = best_group == v->group ? best : own;
