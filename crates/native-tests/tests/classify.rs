@@ -3,8 +3,8 @@
 use tcpilot_abi::{
     TP_FEATURES, TP_FLOW_ECT_SYN, TP_GROUP_ANT, TP_GROUP_DELAY, TP_GROUP_LOSS, TP_GROUP_MODEL,
     TP_GROUP_MOUSE, TP_GROUP_UNKNOWN, TP_NO_CLASS, TP_REASON_MODEL, TP_REASON_NO_QUEUE,
-    TP_REASON_RECEIVER, TP_REASON_RULE, TP_REASON_UNSURE, TP_RESPONSE, tp_model, tp_node, tp_round, tp_shape,
-    tp_verdict,
+    TP_REASON_RECEIVER, TP_REASON_RULE, TP_REASON_UNSURE, TP_RESPONSE, tp_model, tp_node, tp_round,
+    tp_shape, tp_verdict,
 };
 use tcpilot_native_tests::watch::{classify, features, shape_round};
 
@@ -217,7 +217,11 @@ fn few_packets_with_pauses_are_an_ant() {
     for _ in 0..20 {
         flow.round(2, 100, 0);
     }
-    assert_ne!(flow.group(), TP_GROUP_ANT, "starved: it sends in every round");
+    assert_ne!(
+        flow.group(),
+        TP_GROUP_ANT,
+        "starved: it sends in every round"
+    );
     flow.round.duration_us = 90_000;
     for _ in 0..20 {
         flow.round(2, 100, 0);
