@@ -107,8 +107,8 @@ TP_INLINE void tp_features_context(const struct tp_shape *s, const struct tp_rou
 	f[59] = tp_ratio(s->window[(s->rounds - 1) & TP_ROUNDS_MASK], s->window_before);
 	f[60] = tp_ratio(r->out_packets, s->window[(s->rounds - 1) & TP_ROUNDS_MASK] / 16);
 	f[61] = tp_min(s->backoffs, 255);
-	f[62] = 0;
-	f[63] = 0;
+	f[62] = tp_mean_of(s, TP_GROWTH_SMALL);
+	f[63] = tp_mean_of(s, TP_GROWTH_LARGE);
 }
 
 TP_INLINE void tp_features(const struct tp_shape *s, const struct tp_round *r, __s32 *f)

@@ -24,6 +24,8 @@
 
 #define TP_ROUNDS_MASK (TP_SHAPE_ROUNDS - 1)
 #define TP_RATIO_MAX 4096U
+/* HighSpeed's own law begins above 38 packets (RFC 3649, section 5). */
+#define TP_SMALL_WINDOW (38 * 16)
 
 /* a / b x256, bounded; b 0 gives 0. */
 TP_INLINE __u32 tp_ratio(__u64 a, __u64 b)
@@ -192,6 +194,7 @@ TP_INLINE void tp_shape_growth(struct tp_shape *s, const struct tp_round *r, __u
 	}
 	tp_note(s, r->sojourn_mean_us > s->queue[i] ? TP_GROWTH_RISING : TP_GROWTH_FALLING, grown,
 		8);
+	tp_note(s, window <= TP_SMALL_WINDOW ? TP_GROWTH_SMALL : TP_GROWTH_LARGE, grown, 8);
 	tp_note(s, TP_GROWTH_ALL, grown, 16);
 	s->flat = tp_smooth(s->flat, grown > -128 && grown < 128 ? 256 << 8 : 0, 4);
 	falls = grown < -256 && (__u32)-grown > window / 2; /* a packet, and a 32nd of all */

@@ -52,9 +52,9 @@ def _cost(options: argparse.Namespace) -> int:
     modules = ("sch_netem", "sch_tbf")
     machine = Machine(options.kernel, virtual_time=True, timeout_s=1800, modules=modules)
     result = run(machine, words)
-    print(result.stdout, end="")
+    print(result.stdout.decode(), end="")
     if result.status:
-        print(f"tcplab.watch: {result.stderr.strip()}", file=sys.stderr)
+        print(f"tcplab.watch: {result.stderr.decode().strip()}", file=sys.stderr)
     return result.status
 
 
@@ -70,14 +70,19 @@ def _learn(options: argparse.Namespace) -> int:
         train.write(model, options.out)
         print(f"{options.out}: {len(model['roots'])} trees, {len(model['nodes'])} nodes")
         return 0
-    p4air = [judge.by_p4air(t) for t in found]
-    print(f"P4air's rules\n\n{judge.table(p4air)}\n{judge.summary(p4air)}")
-    alone = [judge.by_model(t, native.no_model(), []) for t in found]
-    print(f"Our rules, without trees\n\n{judge.table(alone)}\n{judge.summary(alone)}")
+    _say("P4air's rules", [judge.by_p4air(t) for t in found])
+    _say("Our rules, without trees", [judge.by_model(t, native.no_model(), []) for t in found])
     if len(paths) > 1:
         ours = judge.cross_validated(found, lambda text: print(text, file=sys.stderr))
-        print(f"Ours, on paths that it has not seen\n\n{judge.table(ours)}\n{judge.summary(ours)}")
+        _say("Ours, on paths that it has not seen", ours)
+        clear = [o for o in ours if not o.is_twin]
+        print(f"Without YeAH where it is Reno or Westwood by its law\n\n{judge.summary(clear)}")
+        print(judge.confusion(ours))
     return 0
+
+
+def _say(title: str, outcomes: list[judge.Outcome]) -> None:
+    print(f"{title}\n\n{judge.table(outcomes)}\n{judge.summary(outcomes)}")
 
 
 if __name__ == "__main__":

@@ -80,9 +80,10 @@ def _run(binaries: Path, names: tuple[str, str], seconds: int) -> dict[str, obje
     serve = [*far, flowgen, "serve", "--listen", "10.82.0.2:5201"]
     watch = [*near, tcpilot, "watch", "c0", "--json"]
     words = f"bulk --to 10.82.0.2:5201 --seconds {seconds} --parallel {FLOWS}"
-    with subprocess.Popen(serve, stdout=pipe) as server, subprocess.Popen(
-        watch, stdout=pipe, text=True
-    ) as watcher:
+    with (
+        subprocess.Popen(serve, stdout=pipe) as server,
+        subprocess.Popen(watch, stdout=pipe, text=True) as watcher,
+    ):
         assert server.stdout and watcher.stdout
         try:
             server.stdout.readline()

@@ -63,8 +63,8 @@ FEATURES = (
     "place",
     "sent_of_window",
     "backoffs_count",
-    "spare_1",
-    "spare_2",
+    "growth_small",
+    "growth_large",
 )
 
 GROUPS = ("unknown", "ant", "mouse", "loss", "delay", "loss-delay", "model", "udp")
