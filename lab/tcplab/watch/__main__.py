@@ -16,7 +16,7 @@ from typing import Any
 
 from tcplab.cli.commands import binaries
 from tcplab.vm import Machine, run
-from tcplab.watch import cost, judge, native, traces, train
+from tcplab.watch import compare, cost, judge, native, traces, train
 
 _MODEL = Path(__file__).parents[3] / "bpf" / "watch" / "model.json"
 
@@ -70,14 +70,17 @@ def _learn(options: argparse.Namespace) -> int:
         train.write(model, options.out)
         print(f"{options.out}: {len(model['roots'])} trees, {len(model['nodes'])} nodes")
         return 0
-    _say("P4air's rules", [judge.by_p4air(t) for t in found])
+    p4air = [judge.by_p4air(t) for t in found]
+    _say("P4air's rules", p4air)
     _say("Our rules, without trees", [judge.by_model(t, native.no_model(), []) for t in found])
     if len(paths) > 1:
         ours = judge.cross_validated(found, lambda text: print(text, file=sys.stderr))
         _say("Ours, on paths that it has not seen", ours)
         clear = [o for o in ours if not o.is_twin]
+        point = compare.at_operating_point(ours)
+        print(f"At P4air's operating point\n\n{judge.summary(point)}")
         print(f"Without YeAH where it is Reno or Westwood by its law\n\n{judge.summary(clear)}")
-        print(judge.confusion(ours))
+        print(f"{judge.confusion(ours)}\n{compare.table(p4air, ours)}")
     return 0
 
 
