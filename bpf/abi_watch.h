@@ -223,6 +223,8 @@ enum tp_mean {
 	TP_LOST_ELSEWHERE = 21, /* losses without a drop here, x256 of all */
 	TP_GROWTH_SMALL = 22,	/* while the window is small */
 	TP_GROWTH_LARGE = 23,	/* while it is not */
+	TP_GROWTH_LOWER = 24,	/* while the queue is shorter than lately */
+	TP_GROWTH_HIGHER = 25,	/* while it is longer */
 };
 
 struct tp_shape {
@@ -238,6 +240,7 @@ struct tp_shape {
 	__u32 epoch_us; /* from a loss to the next */
 	__u32 lost_in_event;
 	__u32 window_before; /* the last loss */
+	__u32 queue_mean;    /* sojourn, over some 16 rounds */
 	__u32 queue_before;  /* the last loss, mean sojourn */
 	__u32 dropped_in_event;
 	__u32 window_after;  /* the last loss */

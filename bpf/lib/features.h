@@ -105,8 +105,8 @@ TP_INLINE void tp_features_context(const struct tp_shape *s, const struct tp_rou
 	f[57] = tp_mean_of(s, TP_LOST_ELSEWHERE);
 	f[58] = tp_ratio(r->link_queue_us, r->min_rtt_us);
 	f[59] = tp_ratio(s->window[(s->rounds - 1) & TP_ROUNDS_MASK], s->window_before);
-	f[60] = tp_ratio(r->out_packets, s->window[(s->rounds - 1) & TP_ROUNDS_MASK] / 16);
-	f[61] = tp_min(s->backoffs, 255);
+	f[60] = tp_mean_of(s, TP_GROWTH_LOWER);
+	f[61] = tp_mean_of(s, TP_GROWTH_HIGHER);
 	f[62] = tp_mean_of(s, TP_GROWTH_SMALL);
 	f[63] = tp_mean_of(s, TP_GROWTH_LARGE);
 }

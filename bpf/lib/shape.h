@@ -26,6 +26,7 @@
 #define TP_RATIO_MAX 4096U
 /* HighSpeed's own law begins above 38 packets (RFC 3649, section 5). */
 #define TP_SMALL_WINDOW (38 * 16)
+#define TP_DELAYED_ACK_US 50000
 
 /* a / b x256, bounded; b 0 gives 0. */
 TP_INLINE __u32 tp_ratio(__u64 a, __u64 b)
@@ -194,6 +195,8 @@ TP_INLINE void tp_shape_growth(struct tp_shape *s, const struct tp_round *r, __u
 	}
 	tp_note(s, r->sojourn_mean_us > s->queue[i] ? TP_GROWTH_RISING : TP_GROWTH_FALLING, grown,
 		8);
+	tp_note(s, r->sojourn_mean_us < s->queue_mean ? TP_GROWTH_LOWER : TP_GROWTH_HIGHER, grown,
+		8);
 	tp_note(s, window <= TP_SMALL_WINDOW ? TP_GROWTH_SMALL : TP_GROWTH_LARGE, grown, 8);
 	tp_note(s, TP_GROWTH_ALL, grown, 16);
 	s->flat = tp_smooth(s->flat, grown > -128 && grown < 128 ? 256 << 8 : 0, 4);
@@ -214,12 +217,13 @@ TP_INLINE void tp_shape_ripple(struct tp_shape *s, const struct tp_round *r)
 	    4);
 }
 
-/* Nothing was sent for half a round trip, and no new mark for a quarter: whoever
- * always has data sends some as soon as a round has ended, however little. */
+/* Nothing was sent for half a round trip, and the round took half of one longer
+ * and what a receiver may delay its acknowledgement by: whoever always has data
+ * sends some as soon as a round has ended, however little. */
 TP_INLINE int tp_is_pause(const struct tp_round *r)
 {
 	return r->gap_max_us > r->rtt_us / 2 && !tp_has_loss(r) &&
-	       (__u64)r->duration_us * 4 > (__u64)r->rtt_us * 5;
+	       r->duration_us > (__u64)r->rtt_us * 3 / 2 + TP_DELAYED_ACK_US;
 }
 
 TP_INLINE void tp_shape_queue(struct tp_shape *s, const struct tp_round *r, __u32 window)
@@ -228,6 +232,8 @@ TP_INLINE void tp_shape_queue(struct tp_shape *s, const struct tp_round *r, __u3
 	__u32 own = tp_min(r->rtt_us ? (__u64)window * over_us / r->rtt_us : 0, 1U << 20);
 
 	s->own[s->rounds & TP_ROUNDS_MASK] = own;
+	s->queue_mean =
+	    s->rounds ? tp_smooth(s->queue_mean, r->sojourn_mean_us, 4) : r->sojourn_mean_us;
 	s->own_queue = tp_smooth(s->own_queue, own, 3);
 	s->queue_share =
 	    tp_smooth(s->queue_share, tp_ratio(r->sojourn_mean_us, r->link_queue_us) << 8, 3);

@@ -222,7 +222,7 @@ fn few_packets_with_pauses_are_an_ant() {
         TP_GROUP_ANT,
         "starved: it sends in every round"
     );
-    flow.round.duration_us = 90_000;
+    flow.round.duration_us = 150_000;
     for _ in 0..20 {
         flow.round(2, 100, 0);
     }

@@ -61,8 +61,8 @@ FEATURES = (
     "lost_elsewhere",
     "path_queue",
     "place",
-    "sent_of_window",
-    "backoffs_count",
+    "growth_lower",
+    "growth_higher",
     "growth_small",
     "growth_large",
 )

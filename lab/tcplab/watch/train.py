@@ -18,8 +18,8 @@ from tcplab.watch.features import FEATURES, GROUP_OF, GROUPS
 from tcplab.watch.traces import Trace
 
 FORMAT = 1
-TREES = 24
-LEAVES = 80
+TREES = 32
+LEAVES = 64
 TRIED = 16
 """Features that a split is chosen among."""
 EVERY = 3
