@@ -217,9 +217,9 @@ enum tp_mean {
 	TP_GROWTH_RISING = 15,	/* while the queue rises */
 	TP_GROWTH_FALLING = 16, /* while it falls */
 	TP_GROWTH_ALL = 17,
-	TP_GROWTH_EPOCH = 18,  /* from a loss to the next */
-	TP_RESPONSE = 19,      /* window after a loss over that before it, x256 */
-	TP_REFILL = 20,	       /* window after a loss over what fills the path, x256 */
+	TP_GROWTH_EPOCH = 18,	/* from a loss to the next */
+	TP_RESPONSE = 19,	/* window after a loss over that before it, x256 */
+	TP_REFILL = 20,		/* window after a loss over what fills the path, x256 */
 	TP_LOST_ELSEWHERE = 21, /* losses without a drop here, x256 of all */
 	TP_GROWTH_SMALL = 22,	/* while the window is small */
 	TP_GROWTH_LARGE = 23,	/* while it is not */

@@ -92,8 +92,8 @@ TP_INLINE void tp_features_growth(const struct tp_shape *s, const struct tp_roun
 		    : tp_within(tp_divide((__s64)f[43] * 625, rtt_ms * rtt_ms), 32767);
 }
 
-TP_INLINE void tp_features_context(const struct tp_shape *s, const struct tp_round *r,
-				   __u32 known, __s32 *f)
+TP_INLINE void tp_features_context(const struct tp_shape *s, const struct tp_round *r, __u32 known,
+				   __s32 *f)
 {
 	struct tp_span own = tp_span_of(s->own, known);
 

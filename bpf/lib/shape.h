@@ -111,13 +111,13 @@ TP_INLINE void tp_shape_lost(struct tp_shape *s, __u32 before, __u32 window)
 
 	s->losses++;
 	if (s->losses > 1) {
-		s->epoch_us = s->losses == 2 ? s->since_loss_us
-					     : tp_smooth(s->epoch_us, s->since_loss_us, 1);
+		s->epoch_us =
+		    s->losses == 2 ? s->since_loss_us : tp_smooth(s->epoch_us, s->since_loss_us, 1);
 		if (s->window_after && s->since_loss > 3)
-			tp_note(s, TP_GROWTH_EPOCH,
-				tp_divide(((__s64)before - s->window_after) * 16,
-					  s->since_loss - 2),
-				4);
+			tp_note(
+			    s, TP_GROWTH_EPOCH,
+			    tp_divide(((__s64)before - s->window_after) * 16, s->since_loss - 2),
+			    4);
 	}
 	/* That of this round is blown up already: what the receiver holds behind
 	 * the gap counts as in flight. */
@@ -139,10 +139,10 @@ TP_INLINE void tp_shape_responded(struct tp_shape *s, const struct tp_round *r, 
 	tp_note(s, TP_RESPONSE, s->response_last, 4);
 	/* Westwood's and YeAH's windows after a loss are what fills the path
 	 * without a queue (Casetti et al. 2002). */
-	tp_note(s, TP_REFILL,
-		tp_min(s->response_last * path_us / (r->min_rtt_us ? r->min_rtt_us : 1),
-		       TP_RATIO_MAX),
-		4);
+	tp_note(
+	    s, TP_REFILL,
+	    tp_min(s->response_last * path_us / (r->min_rtt_us ? r->min_rtt_us : 1), TP_RATIO_MAX),
+	    4);
 	tp_note(s, TP_LOST_ELSEWHERE, s->dropped_in_event ? 0 : 256, 8);
 	s->base_response = tp_ratio(s->lost_in_event * 16ULL, s->window_before);
 }
@@ -185,8 +185,8 @@ TP_INLINE void tp_shape_growth(struct tp_shape *s, const struct tp_round *r, __u
 	if ((s->losses && s->since_loss < 3) || !before)
 		return;
 	tp_note(s, TP_GROWTH_PHASE + tp_phase(s->since_loss - 2), grown, 4);
-	tp_note(s, (__u64)r->sojourn_mean_us * 2 > r->link_queue_us ? TP_GROWTH_LONG
-								     : TP_GROWTH_SHORT,
+	tp_note(s,
+		(__u64)r->sojourn_mean_us * 2 > r->link_queue_us ? TP_GROWTH_LONG : TP_GROWTH_SHORT,
 		grown, 8);
 	seconds = s->since_loss_us < 1000000 ? 0 : s->since_loss_us < 2000000 ? 1 : 2;
 	if (s->losses) {

@@ -113,6 +113,7 @@ fn where_acknowledgements_take_another_way_flows_are_shown_if_asked_for() {
     lab.net.far.ip("route add 10.77.0.1/32 via 10.79.0.1");
     let careful = watch(&lab, &[]);
     let trusting = watch(&lab, &["--one-way"]);
+    let behind = Watching::start(Place::outside(&lab.net.far), "back0", &[]);
     let to = format!("{FAR}:{PORT}");
     let _client = lab.start(&format!("bulk --to {to} --seconds 600"));
     trusting.until("it is shown", |look| {
@@ -124,7 +125,6 @@ fn where_acknowledgements_take_another_way_flows_are_shown_if_asked_for() {
     });
     assert!(look.flows.is_empty());
     // Where only acknowledgements pass, there is nothing to show: the data is not queued there.
-    let behind = Watching::start(Place::outside(&lab.net.far), "back0", &[]);
     let look = behind.until("acknowledgements pass", |look| {
         (look.total("in_packets") > 100).then(|| look.clone())
     });
