@@ -35,6 +35,8 @@ def qdiscs(cell: Cell) -> set[str]:
             found.add("tbf")
         if link.rtt_ms or link.loss_percent or any(f.extra_rtt_ms for f in cell.flows):
             found.add("netem")
+        if link.police_mbit:
+            found.add("ingress")
     if any(change.rtt_ms or change.loss_percent for change in cell.changes):
         found.add("netem")
     return found
@@ -45,4 +47,5 @@ def modules(cell: Cell) -> tuple[str, ...]:
     named = sorted(congestion_controls(cell))
     foreign = [n for n in named if n not in _BUILT_IN and not is_own(n)]
     controls = [f"tcp_{name}" for name in foreign]
-    return (*controls, *(f"sch_{name}" for name in sorted(qdiscs(cell))), "veth")
+    policer = ("act_police", "cls_matchall") if any(link.police_mbit for link in cell.links) else ()
+    return (*controls, *(f"sch_{name}" for name in sorted(qdiscs(cell))), *policer, "veth")

@@ -11,7 +11,7 @@ FILES = ("watch.bin", "watch.jsonl")
 # Its first line says that it is attached.  ip becomes the program, so that $! is its number.
 _START = """\
 step watch "tcpilot watch"
-ip netns exec r1 "$tcpilot" watch {device} --record watch.bin --json {options} \\
+ip netns exec {namespace} "$tcpilot" watch {device} --record watch.bin --json {options} \\
     >watch.jsonl 2>watch.err &
 watch=$!
 await watch.jsonl totals watch.err"""
@@ -25,7 +25,9 @@ def start(cell: Cell) -> list[str]:
     """Lines that start it; they return when it sees packets."""
     if not cell.watch.record:
         return []
-    return [_START.format(device=topology.bottleneck_device(0), options=cell.watch.options)]
+    namespace, device = topology.bottleneck(cell, 0)
+    words = {"namespace": namespace, "device": device, "options": cell.watch.options}
+    return [_START.format(**words)]
 
 
 def stop(cell: Cell) -> list[str]:

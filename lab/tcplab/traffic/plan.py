@@ -17,14 +17,15 @@ NETNS = "/run/netns"
 def plan(cell: Cell, seed: int) -> dict[str, Any]:
     """Everything that flowgen needs to know of the measured time."""
     generator = random.Random(seed)
+    places = [topology.bottleneck(cell, i) for i in range(len(cell.links))]
     queues = [
         {
             "link": link.name,
-            "netns": f"{NETNS}/r1",
-            "device": topology.bottleneck_device(i),
+            "netns": f"{NETNS}/{namespace}",
+            "device": device,
             "handle": topology.QDISC_HANDLE,
         }
-        for i, link in enumerate(cell.links)
+        for link, (namespace, device) in zip(cell.links, places, strict=True)
     ]
     changes = [
         {"at_s": at_s, "netns": netns, "tc": line}
@@ -83,6 +84,7 @@ def _work(flow: Flow, generator: random.Random) -> dict[str, Any]:
                 "request_bytes": flow.request_bytes,
                 "response_bytes": flow.response_bytes,
                 "think_ms": flow.think_ms,
+                "header_apart": flow.header_apart,
             }
         case "short":
             return {"kind": "short", "answer_bytes": SHORT_ANSWER_BYTES}
