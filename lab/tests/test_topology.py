@@ -139,6 +139,22 @@ def test_pareto_sizes_are_seeded_cut_and_of_the_asked_law() -> None:
     assert sum(size > 10_000 for size in sizes) / len(sizes) == pytest.approx(0.1585, abs=0.01)
 
 
+def test_bounded_pareto_sizes_have_the_mean_of_their_law() -> None:
+    flow = Flow(
+        name="p",
+        kind="pareto",
+        connections=20_000,
+        pareto_alpha=0.8,
+        pareto_scale_bytes=1_000,
+        pareto_most_bytes=50_000,
+        pareto_bounded=True,
+    )
+    sizes = pareto_sizes(flow, random.Random(7))
+    assert min(sizes) >= 1_000 and max(sizes) < 50_000
+    # 4 (50^0.2 - 1) / (1 - 50^-0.8) scales
+    assert sum(sizes) / len(sizes) == pytest.approx(4_970, rel=0.03)
+
+
 def test_script_is_shell_for_every_tuner(tmp_path: Path) -> None:
     for name in ("none", "tcpilot", "bpftune"):
         one = Cell(10, 100, 1, (LINK,), (FLOW,), tuner=Tuner(name=name))

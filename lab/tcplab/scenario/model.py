@@ -101,6 +101,8 @@ class Flow:
     pareto_alpha: float = number(0.8, above=0, most=10)
     pareto_scale_bytes: int = number(20_000, least=1, most=10**9, whole=True)
     pareto_most_bytes: int | None = number(least=1, most=10**10, whole=True)
+    pareto_bounded: bool = flag()
+    """Sizes follow the bounded law, none above the most; else those above are cut to it."""
     request_bytes: int = number(10_000, least=1, most=10**9, whole=True)
     response_bytes: int = number(100, least=1, most=10**9, whole=True)
     think_ms: float = number(0.0, least=0, most=100_000)

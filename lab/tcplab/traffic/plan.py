@@ -94,13 +94,10 @@ def _work(flow: Flow, generator: random.Random) -> dict[str, Any]:
 
 
 def pareto_sizes(flow: Flow, generator: random.Random) -> list[int]:
-    """Sizes by inversion, scale·u^(-1/alpha), cut: with alpha below 1 the mean is infinite."""
+    """Sizes by inversion, scale·u^(-1/alpha), cut: with alpha below 1 the mean is infinite.  The
+    bounded law is the same with u above (scale/most)^alpha."""
     count = flow.connections or 1_000
-    most = flow.pareto_most_bytes or 10**10
-    return [
-        min(
-            round(flow.pareto_scale_bytes * (1 - generator.random()) ** (-1 / flow.pareto_alpha)),
-            most,
-        )
-        for _ in range(count)
-    ]
+    scale, most = flow.pareto_scale_bytes, flow.pareto_most_bytes or 10**10
+    least = (scale / most) ** flow.pareto_alpha if flow.pareto_bounded else 0.0
+    shares = (1 - (1 - least) * generator.random() for _ in range(count))
+    return [min(round(scale * share ** (-1 / flow.pareto_alpha)), most) for share in shares]
