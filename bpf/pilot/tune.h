@@ -81,6 +81,11 @@ static __always_inline __u32 at_least_two_ticks(__u32 us)
 	return ticks_per_s ? (__u32)tp_max(us, 2000000 / ticks_per_s) : us;
 }
 
+static __always_inline int has_linear_timeouts(const struct tcp_sock *tp)
+{
+	return BPF_CORE_READ_BITFIELD(tp, thin_lto);
+}
+
 static __always_inline void count_set(struct tp_tuned *t, __u32 tune)
 {
 	COUNT(tuned[within(tune, TP_TUNES)]);
