@@ -14,7 +14,7 @@ from typing import Any
 
 from tcplab.algorithms import PREFIX, is_own, without_prefix
 from tcplab.cc import cells
-from tcplab.cc.table import costs, table
+from tcplab.cc.table import costs, means, table
 from tcplab.vm import Machine, run
 
 _HERE = Path(__file__).parent
@@ -160,7 +160,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     args = parser.parse_args(arguments)
     if args.table:
         made = args.out / f"compare-{args.kernel}.jsonl"
-        print(table(made), costs(made.read_text().splitlines()), sep="\n", end="")
+        lines = made.read_text().splitlines()
+        print(table(made), means(lines), costs(lines), sep="\n", end="")
         return 0
     if args.multipath:
         wanted = list(filter(None, args.conditions.split(",")))
