@@ -141,9 +141,9 @@ static __always_inline int tp_fair_parse(struct __sk_buff *skb, struct tp_fair_p
 	p->key.source_port = bpf_ntohs(tcp.source);
 	p->key.destination_port = bpf_ntohs(tcp.destination);
 	/* A length of 0 is that of a packet too long for its field. */
-	p->payload = !total			      ? skb->len
+	p->payload = !total			     ? skb->len
 		     : total > p->transport + header ? total - p->transport - header
-						      : 0;
+						     : 0;
 	return 0;
 }
 
@@ -224,7 +224,7 @@ static __always_inline __u32 tp_fair_minor(struct __sk_buff *skb)
 	__sync_fetch_and_add(&fair_counts.without_order, 1);
 	nursling = bpf_map_lookup_elem(&nursery, &p.key);
 	return nursling && nursling->packets >= TP_STRANGER_PACKETS ? TP_FAIR_STRANGERS
-								     : TP_FAIR_MICE;
+								    : TP_FAIR_MICE;
 }
 
 SEC("tc")

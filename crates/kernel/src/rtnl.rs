@@ -436,9 +436,7 @@ fn take(mut bytes: &[u8], found: &mut Vec<Answer>) -> io::Result<bool> {
                 found.push((place, message.get(TCMSG..).unwrap_or_default().to_vec()));
             }
         }
-        bytes = bytes
-            .get(length.next_multiple_of(4)..)
-            .unwrap_or_default();
+        bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
     }
     Ok(false)
 }
@@ -449,7 +447,9 @@ mod tests {
 
     #[test]
     fn attributes_are_read_as_they_were_written() {
-        let bytes = Attributes::default().text(1, "htb").add(7, &[1, 2, 3, 4, 5]);
+        let bytes = Attributes::default()
+            .text(1, "htb")
+            .add(7, &[1, 2, 3, 4, 5]);
         assert_eq!(bytes.0.len() % 4, 0);
         assert_eq!(attribute(&bytes.0, 1).map(text).as_deref(), Some("htb"));
         assert_eq!(attribute(&bytes.0, 7), Some(&[1, 2, 3, 4, 5][..]));

@@ -126,7 +126,10 @@ impl Queues {
     /// Who has no queue gets the emptiest of its group.
     fn seat(&mut self, flows: &HashMap<u32, Group>) {
         let seated = self.places();
-        let mut left: Vec<_> = flows.iter().filter(|(id, _)| !seated.contains_key(id)).collect();
+        let mut left: Vec<_> = flows
+            .iter()
+            .filter(|(id, _)| !seated.contains_key(id))
+            .collect();
         left.sort();
         for (id, group) in left {
             let emptiest = self.of(*group).min_by_key(|q| self.members(*q).len());
@@ -252,7 +255,10 @@ mod tests {
 
     #[test]
     fn who_wants_less_than_an_equal_part_leaves_the_rest() {
-        assert_eq!(level(100.0, &[(10.0, true), (50.0, false), (40.0, false)]), 45.0);
+        assert_eq!(
+            level(100.0, &[(10.0, true), (50.0, false), (40.0, false)]),
+            45.0
+        );
         assert_eq!(level(100.0, &[(10.0, false), (90.0, false)]), 50.0);
         assert_eq!(level(100.0, &[]), 100.0);
     }

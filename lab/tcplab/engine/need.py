@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tcplab.algorithms import is_own, without_prefix
+from tcplab.engine import watcher
 from tcplab.scenario.model import ABSENT, SYSTEM, Cell
 
 _BUILT_IN = ("reno", "cubic")
@@ -23,7 +24,7 @@ def ours(cell: Cell) -> list[str]:
 
 
 def needs_tcpilot(cell: Cell) -> bool:
-    return cell.tuner.name == "tcpilot" or cell.watch.record or bool(ours(cell))
+    return cell.tuner.name == "tcpilot" or watcher.is_wanted(cell) or bool(ours(cell))
 
 
 def qdiscs(cell: Cell) -> set[str]:
@@ -35,6 +36,8 @@ def qdiscs(cell: Cell) -> set[str]:
             found.add("tbf")
         if link.rtt_ms or link.loss_percent or any(f.extra_rtt_ms for f in cell.flows):
             found.add("netem")
+    if cell.watch.fair:
+        found.add("htb")
     if any(change.rtt_ms or change.loss_percent for change in cell.changes):
         found.add("netem")
     return found
@@ -45,4 +48,6 @@ def modules(cell: Cell) -> tuple[str, ...]:
     named = sorted(congestion_controls(cell))
     foreign = [n for n in named if n not in _BUILT_IN and not is_own(n)]
     controls = [f"tcp_{name}" for name in foreign]
-    return (*controls, *(f"sch_{name}" for name in sorted(qdiscs(cell))), "veth")
+    filters = ("cls_bpf",) if cell.watch.fair else ()
+    queues = (f"sch_{name}" for name in sorted(qdiscs(cell)))
+    return (*controls, *queues, *filters, "veth")

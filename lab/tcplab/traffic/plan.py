@@ -22,7 +22,7 @@ def plan(cell: Cell, seed: int) -> dict[str, Any]:
             "link": link.name,
             "netns": f"{NETNS}/r1",
             "device": topology.bottleneck_device(i),
-            "handle": topology.QDISC_HANDLE,
+            "handle": _handle(cell, i),
         }
         for i, link in enumerate(cell.links)
     ]
@@ -46,6 +46,11 @@ def plan(cell: Cell, seed: int) -> dict[str, Any]:
         "changes": changes,
         "links": {topology.sender_address(i): link.name for i, link in enumerate(cell.links)},
     }
+
+
+def _handle(cell: Cell, link: int) -> int:
+    """Whose counters tell of the bottleneck's queue."""
+    return topology.FAIR_HANDLE if cell.watch.fair and not link else topology.QDISC_HANDLE
 
 
 def _group(cell: Cell, flow: Flow, generator: random.Random) -> dict[str, Any]:

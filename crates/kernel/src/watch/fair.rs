@@ -10,8 +10,8 @@ use libbpf_rs::{
     libbpf_sys::{BPF_TCX_INGRESS, bpf_link_create},
 };
 use tcpilot_abi::{
-    from_bytes, tp_fair_control, tp_fair_counts, tp_fair_order, tp_fair_state, tp_watch_key,
-    to_bytes,
+    from_bytes, to_bytes, tp_fair_control, tp_fair_counts, tp_fair_order, tp_fair_state,
+    tp_watch_key,
 };
 
 use super::Watch;
@@ -56,7 +56,9 @@ impl Watch {
         if order.action != 0 {
             let fresh = to_bytes(&tp_fair_state::default()).to_vec();
             // One that is there already is kept.
-            let _ = maps.fair_states.update(to_bytes(key), &fresh, MapFlags::NO_EXIST);
+            let _ = maps
+                .fair_states
+                .update(to_bytes(key), &fresh, MapFlags::NO_EXIST);
         }
         maps.fair_orders
             .update(to_bytes(key), to_bytes(order), MapFlags::ANY)
@@ -71,7 +73,11 @@ impl Watch {
 
     /// What the programs remember of a flow.
     pub fn fair_state(&self, key: &tp_watch_key) -> Option<tp_fair_state> {
-        let found = self.skel.maps.fair_states.lookup(to_bytes(key), MapFlags::ANY);
+        let found = self
+            .skel
+            .maps
+            .fair_states
+            .lookup(to_bytes(key), MapFlags::ANY);
         from_bytes(&found.ok()??)
     }
 

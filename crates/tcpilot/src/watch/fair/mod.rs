@@ -202,7 +202,9 @@ impl Standing {
             rate,
             ceiling: rate,
             // A millisecond's worth may go out at once, two full packets at least.
-            burst: u32::try_from(rate / 1000).unwrap_or(u32::MAX).max(2 * PACKET),
+            burst: u32::try_from(rate / 1000)
+                .unwrap_or(u32::MAX)
+                .max(2 * PACKET),
             quantum: PACKET,
             priority: 0,
         })
@@ -211,10 +213,16 @@ impl Standing {
     /// Turns and lengths by the number of flows.
     fn renew(&mut self, rate: Option<f64>, watch: &Watch, orders: &Orders) -> io::Result<()> {
         let largest = watch.fair_counts().largest_bytes;
-        let unit = u32::try_from(largest).unwrap_or(u32::MAX).clamp(PACKET, 1 << 17);
+        let unit = u32::try_from(largest)
+            .unwrap_or(u32::MAX)
+            .clamp(PACKET, 1 << 17);
         let link_rate = rate.unwrap_or(watch.link().rate as f64);
         let held = (link_rate * HELD_S / f64::from(PACKET)).max(100.0);
-        let all: f64 = self.set.iter().map(|(minor, _)| orders.weight(*minor)).sum();
+        let all: f64 = self
+            .set
+            .iter()
+            .map(|(minor, _)| orders.weight(*minor))
+            .sum();
         for (minor, set) in &mut self.set {
             let weight = orders.weight(*minor);
             let least = LEAST_PACKETS * (weight.ceil() as u32).max(1);
@@ -223,7 +231,8 @@ impl Standing {
                 packets: ((held * weight / all.max(1.0)) as u32).max(least),
             };
             let is_near = |old: &Set| {
-                old.quantum == wanted.quantum && old.packets.abs_diff(wanted.packets) * 5 < wanted.packets
+                old.quantum == wanted.quantum
+                    && old.packets.abs_diff(wanted.packets) * 5 < wanted.packets
             };
             if !set.as_ref().is_some_and(is_near) {
                 put_queue(&self.tc, *minor, wanted, rate)?;
@@ -264,7 +273,8 @@ fn put_queue(tc: &Tc, minor: u16, set: Set, rate: Option<f64>) -> io::Result<()>
         id,
         rate: if rate.is_some() { OWN_RATE } else { UNLIMITED },
         ceiling,
-        burst: 2 * PACKET + u32::try_from(ceiling / 1000).unwrap_or(0).min(1 << 20) * u32::from(rate.is_none()),
+        burst: 2 * PACKET
+            + u32::try_from(ceiling / 1000).unwrap_or(0).min(1 << 20) * u32::from(rate.is_none()),
         quantum: set.quantum,
         priority: u32::from(!(is_ants && rate.is_some())),
     })?;

@@ -122,7 +122,9 @@ impl Orders {
         self.last = Instant::now();
         self.take_in(watch, passed_s)?;
         let dealt = self.known.iter().filter(|(_, k)| is_dealt(k.group));
-        let groups = dealt.map(|(id, k)| (*id, together(k.group) as u8)).collect();
+        let groups = dealt
+            .map(|(id, k)| (*id, together(k.group) as u8))
+            .collect();
         let places = self.queues.deal(&groups);
         let link_rate = rate.unwrap_or(watch.link().rate as f64);
         let saturated = self.find_share(link_rate);
@@ -151,7 +153,8 @@ impl Orders {
                 continue;
             }
             let known = self.look(key, &flow, before.remove(&flow.id), passed_s);
-            let state = (u32::from(known.order.action) == TP_FAIR_DELAY).then(|| watch.fair_state(&key));
+            let state =
+                (u32::from(known.order.action) == TP_FAIR_DELAY).then(|| watch.fair_state(&key));
             let delayed = state.flatten().is_some_and(|s| s.hold > 0);
             self.known.insert(flow.id, Known { delayed, ..known });
         }
@@ -184,11 +187,21 @@ impl Orders {
             return fresh;
         };
         let rate = flow.bytes.saturating_sub(before.bytes) as f64 / passed_s;
-        let samples = flow.now.sojourn_samples.wrapping_sub(before.sojourn_samples);
-        let sojourn_us = flow.now.sojourn_sum_us.saturating_sub(before.sojourn_sum_us)
+        let samples = flow
+            .now
+            .sojourn_samples
+            .wrapping_sub(before.sojourn_samples);
+        let sojourn_us = flow
+            .now
+            .sojourn_sum_us
+            .saturating_sub(before.sojourn_sum_us)
             / u64::from(samples.max(1));
+        let rate = (before.rate + rate) / 2.0;
+        // Few packets per round trip are sparse only where they are no fair share.
+        let is_sparse = group != Group::Ant || rate < self.share / 2.0;
         Known {
-            rate: (before.rate + rate) / 2.0,
+            rate,
+            group: if is_sparse { group } else { Group::Unknown },
             content: sojourn_us < CONTENT_US,
             order: before.order,
             ..fresh
@@ -200,7 +213,9 @@ impl Orders {
         match self.classifier {
             Classifier::P4air => Group::from_number(flow.p4air.group),
             // Until its first round: a new flow is in slow start.
-            Classifier::Tcpilot if verdict.group == 0 && u32::from(verdict.reason) == TP_REASON_NEW => {
+            Classifier::Tcpilot
+                if verdict.group == 0 && u32::from(verdict.reason) == TP_REASON_NEW =>
+            {
                 Group::Mouse
             }
             Classifier::Tcpilot => Group::from_number(verdict.group),
@@ -258,7 +273,11 @@ impl Orders {
         if action == TP_FAIR_NONE || (known.content && !known.delayed) {
             return;
         }
-        let rtt_us = if flow.rtt_us == 0 { 100_000 } else { flow.rtt_us };
+        let rtt_us = if flow.rtt_us == 0 {
+            100_000
+        } else {
+            flow.rtt_us
+        };
         order.interval_us = rtt_us.clamp(10_000, 1_000_000);
         let share = |us: u32| (self.share * f64::from(us) / 1e6) as u32;
         order.share_bytes = share(order.interval_us).max(LEAST_SHARE_BYTES);

@@ -59,7 +59,9 @@ pub struct FairView {
 fn of_group(group: Group, counts: &tp_fair_counts) -> QueuesView {
     let acted = |action: u32| {
         let row = counts.acted.get(group as usize);
-        row.and_then(|r| r.get(action as usize)).copied().unwrap_or(0)
+        row.and_then(|r| r.get(action as usize))
+            .copied()
+            .unwrap_or(0)
     };
     QueuesView {
         group: group.word(),
@@ -136,7 +138,16 @@ pub fn add_to(out: &mut String, fair: &FairView) {
     );
     let mut rows = table(
         &["Queues of"],
-        &["Flows", "Queues", "Packets", "Waiting", "Overflows", "Dropped", "Delayed", "Shrunk"],
+        &[
+            "Flows",
+            "Queues",
+            "Packets",
+            "Waiting",
+            "Overflows",
+            "Dropped",
+            "Delayed",
+            "Shrunk",
+        ],
     );
     for group in &fair.groups {
         let numbers = [
