@@ -27,6 +27,8 @@ SHAPER_HANDLE = 1
 QDISC_HANDLE = 0x10
 SFQ_HANDLE = 0x20
 NETEM_HANDLE = 0x30
+FAIR_HANDLE = 0x7C2
+"""Of the root qdisc that `tcpilot watch --fair` brings (crates/tcpilot/src/watch/fair)."""
 # A millisecond's worth of the rate may go out at once, two full packets at least.
 _BURST_MS = 1.0
 _LEAST_BURST_BYTES = 2 * 1514

@@ -128,6 +128,8 @@ class Watch:
 
     record: bool = flag()
     """Run it, and keep what it measured: watch.bin and watch.jsonl of the cell."""
+    fair: bool = flag()
+    """Run it with --fair at the link's rate, in place of the link's shaper and qdisc."""
     options: str = checked("", lambda value: str(value))
     """Further options of it."""
 
