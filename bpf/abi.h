@@ -243,7 +243,7 @@ struct tp_tuned {
 	__u32 syn_rto_us;
 	__u32 rwnd_packets;
 	__u32 retreats;
-	__u32 pad;
+	__u32 iw_asked_packets; /* before it was bounded for want of pacing */
 	__u32 set[TP_TUNES];
 	struct tp_cohort with[TP_TUNES];
 	struct tp_cohort without[TP_TUNES];
@@ -402,6 +402,7 @@ struct tp_clocks {
 };
 
 #include "abi_watch.h"
+#include "abi_fair.h"
 
 #define TP_ASSERT_SIZE(type, bytes) _Static_assert(sizeof(struct type) == (bytes), #type)
 TP_ASSERT_SIZE(tp_path_key, 32);
@@ -427,5 +428,8 @@ TP_ASSERT_SIZE(tp_watch_counts, 56);
 TP_ASSERT_SIZE(tp_round, 120);
 TP_ASSERT_SIZE(tp_interval, 56);
 TP_ASSERT_SIZE(tp_opened, 64);
+TP_ASSERT_SIZE(tp_fair_order, 24);
+TP_ASSERT_SIZE(tp_fair_state, 24);
+TP_ASSERT_SIZE(tp_fair_counts, 344);
 
 #endif

@@ -445,7 +445,7 @@ static __noinline int tune_event(struct bpf_sock_ops *ctx, __u32 op)
 		return 1;
 	if (op == BPF_SOCK_OPS_RTT_CB)
 		tune_round_trip(ctx);
-	else if (op == BPF_SOCK_OPS_TIMEOUT_INIT ? cfg.tunes & 1 << TP_TUNE_RTO
+	else if (op == BPF_SOCK_OPS_TIMEOUT_INIT ? cfg.tunes & (1 << TP_TUNE_RTO | 1 << TP_TUNE_IW)
 						 : cfg.tunes & 1 << TP_TUNE_RWND)
 		tune_syn(ctx, op);
 	return 1;

@@ -19,6 +19,7 @@
  * The tracepoints fire for every device of the host; others cost a comparison.
  */
 #include "clock.h"
+#include "fair.h"
 #include <bpf/bpf_tracing.h>
 
 char _license[] SEC("license") = "GPL";

@@ -6,7 +6,8 @@ use std::{env, path::PathBuf};
 fn main() {
     let header = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"))
         .join("../../bpf/abi.h");
-    for file in [&header, &header.with_file_name("abi_watch.h")] {
+    for name in ["abi.h", "abi_watch.h", "abi_fair.h"] {
+        let file = header.with_file_name(name);
         println!("cargo:rerun-if-changed={}", file.display());
     }
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it")).join("abi.rs");

@@ -39,7 +39,11 @@ plain!(
     crate::tp_model,
     crate::tp_round,
     crate::tp_interval,
-    crate::tp_opened
+    crate::tp_opened,
+    crate::tp_fair_order,
+    crate::tp_fair_state,
+    crate::tp_fair_counts,
+    crate::tp_fair_control
 );
 
 /// Reads one structure from the start of `bytes`; `None` when they are too few.

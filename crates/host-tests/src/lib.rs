@@ -31,7 +31,7 @@ pub use cgroup::{Cgroup, root as cgroup_root};
 pub use daemon::{Daemon, Ended, arm, keys};
 pub use lab::{FAR, Lab, NEAR, PORT, Running};
 pub use net::{Netns, Pair, Shape, Sink};
-pub use process::{CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON, Capabilities, Child, Place, sh};
+pub use process::{CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON, Capabilities, Child, Place, in_netns, sh};
 pub use programs::{Neighbour, TEMPLATE, attached, loaded};
 pub use watch::{Look, Watching};
 

@@ -70,6 +70,30 @@ impl Netns {
             .unwrap_or_else(|e| panic!("{path}={value}: {e}"));
     }
 
+    /// Whether a device leaves the checksums of what it sends to its peer; ethtool(8) need not be there.
+    ///
+    /// # Panics
+    /// When the kernel refuses.
+    pub fn set_checksum_offload(&self, device: &str, on: bool) {
+        const SET_TX_CHECKSUM: u32 = 0x17; // ETHTOOL_STXCSUM
+        in_netns(self, || {
+            let mut value = [SET_TX_CHECKSUM, u32::from(on)];
+            // SAFETY: zeros are a valid ifreq.
+            let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+            for (to, from) in request.ifr_name.iter_mut().zip(device.bytes()) {
+                *to = from as libc::c_char;
+            }
+            request.ifr_ifru.ifru_data = value.as_mut_ptr().cast();
+            // SAFETY: plain system calls; the request and the value it points to outlive them.
+            let result = unsafe {
+                let socket = libc::socket(libc::AF_INET, libc::SOCK_DGRAM, 0);
+                let socket = OwnedFd::from_raw_fd(socket);
+                libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL, &raw mut request)
+            };
+            assert_eq!(result, 0, "{}", io::Error::last_os_error());
+        });
+    }
+
     /// Sends packets as they are, IPv4 headers included.
     ///
     /// # Panics

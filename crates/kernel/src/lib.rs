@@ -11,6 +11,7 @@ mod socket;
 
 pub mod cc;
 pub mod host;
+pub mod rtnl;
 pub mod watch;
 
 pub use error::Error;

@@ -7,6 +7,7 @@ pub mod age;
 pub mod guard;
 pub mod names;
 pub mod prefix;
+pub mod queues;
 pub mod shares;
 
 pub use prefix::{Prefix, PrefixError};

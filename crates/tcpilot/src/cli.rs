@@ -44,7 +44,7 @@ pub enum Command {
     Explain(ExplainArgs),
     /// A live view of the paths; q or Ctrl-C leaves
     Top(SocketArgs),
-    /// Which congestion controls cross a device, by flow; needs no daemon, changes nothing
+    /// Which congestion controls cross a device, by flow, and fair shares if asked for; needs no daemon
     ///
     /// Run it on a router, bridge or host, on the device whose queue is the bottleneck: it looks at what is
     /// queued there, what leaves, and the acknowledgements that come back. A flow is shown once data of it
@@ -53,6 +53,15 @@ pub enum Command {
     /// `mouse` is in slow start, `ant` is sparse, `unknown` says that it cannot tell, and why.
     ///
     /// In a terminal it is a live table, q leaves. docs/watch.md says when not to believe it.
+    ///
+    /// It changes nothing, unless --fair is given: then each group waits in queues of its own, which share
+    /// the link by the number of their flows, and flows above their share are acted upon. The device's root
+    /// qdisc is replaced for that time, and put back however tcpilot ends. docs/fair.md.
+    ///
+    ///   tcpilot watch eth1 --fair --rate 95                     the link behind eth1 carries 95 Mbit/s
+    ///   tcpilot watch eth1 --fair --queues 16 --actions none    queues only, 64 of them for the groups
+    ///   tcpilot watch eth1 --restore                            take back what a killed one has left
+    #[command(verbatim_doc_comment)]
     Watch(WatchArgs),
     /// Congestion controls: the kernel's, and ours for any kernel; needs no daemon
     Cc {
@@ -145,19 +154,58 @@ pub struct WatchArgs {
     /// Keep every round's and interval's measures in FILE, for training and replay
     #[arg(long, value_name = "FILE")]
     pub record: Option<PathBuf>,
-    /// The link's rate: P4air's rules then also know a flow's share of it
+    /// The link's rate: P4air's rules then also know a flow's share of it; with --fair it is limited to it
     #[arg(long = "rate", value_name = "MBIT")]
     pub rate_mbit: Option<f64>,
     /// Acknowledgements take another way: take flows in after 64 packets, without proof that they are real
     #[arg(long)]
     pub one_way: bool,
-    /// Room for so many flows, about 900 bytes each; the one unseen for longest makes room
+    /// Room for so many flows, about 1 kB each; the one unseen for longest makes room
     #[arg(long, value_name = "COUNT", default_value_t = 16384,
         value_parser = clap::value_parser!(u32).range(64..=4_194_304))]
     pub flows: u32,
     /// Another model, as `python -m tcplab.watch train` writes it
     #[arg(long, value_name = "FILE")]
     pub model: Option<PathBuf>,
+    /// How flows are made to share.
+    #[command(flatten)]
+    pub fair: FairArgs,
+}
+
+/// What may be done to a flow above its share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Action {
+    /// Nothing: queues only
+    None,
+    /// Loss-based and loss-delay: drop a packet per round trip
+    Drop,
+    /// Delay-based: wait in a slower queue
+    Delay,
+    /// Model-based: shrink the receive window in the acknowledgements going back
+    Window,
+    /// All of them
+    All,
+}
+
+/// About `--fair`.
+#[derive(Debug, Args)]
+pub struct FairArgs {
+    /// Make the groups share: queues of their own instead of the device's root qdisc
+    #[arg(long)]
+    pub fair: bool,
+    /// With --fair: 4 times so many queues for loss, delay, loss-delay, model and unknown together, and one
+    /// each for ants, for mice, for data that nobody has answered, and for delayed flows
+    #[arg(long, value_name = "K", default_value_t = 8, value_parser = clap::value_parser!(u16).range(2..=64))]
+    pub queues: u16,
+    /// With --fair: what may be done to flows above their share that share a queue
+    #[arg(long, value_name = "NAME", value_delimiter = ',', num_args = 1.., default_value = "all")]
+    pub actions: Vec<Action>,
+    /// Put back the root qdisc that a killed --fair replaced, and end
+    #[arg(long, conflicts_with = "fair")]
+    pub restore: bool,
+    /// Before that, wait for the end of standard input
+    #[arg(long, requires = "restore", hide = true)]
+    pub at_end_of_input: bool,
 }
 
 /// A question to the daemon.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tcplab.algorithms import is_own, without_prefix
+from tcplab.engine import watcher
 from tcplab.scenario.model import ABSENT, SYSTEM, Cell
 
 _BUILT_IN = ("reno", "cubic")
@@ -23,7 +24,7 @@ def ours(cell: Cell) -> list[str]:
 
 
 def needs_tcpilot(cell: Cell) -> bool:
-    return cell.tuner.name == "tcpilot" or cell.watch.record or bool(ours(cell))
+    return cell.tuner.name == "tcpilot" or watcher.is_wanted(cell) or bool(ours(cell))
 
 
 def qdiscs(cell: Cell) -> set[str]:
@@ -35,6 +36,10 @@ def qdiscs(cell: Cell) -> set[str]:
             found.add("tbf")
         if link.rtt_ms or link.loss_percent or any(f.extra_rtt_ms for f in cell.flows):
             found.add("netem")
+        if link.police_mbit:
+            found.add("ingress")
+    if cell.watch.fair:
+        found.add("htb")
     if any(change.rtt_ms or change.loss_percent for change in cell.changes):
         found.add("netem")
     return found
@@ -45,4 +50,7 @@ def modules(cell: Cell) -> tuple[str, ...]:
     named = sorted(congestion_controls(cell))
     foreign = [n for n in named if n not in _BUILT_IN and not is_own(n)]
     controls = [f"tcp_{name}" for name in foreign]
-    return (*controls, *(f"sch_{name}" for name in sorted(qdiscs(cell))), "veth")
+    queues = (f"sch_{name}" for name in sorted(qdiscs(cell)))
+    policer = ("act_police", "cls_matchall") if any(link.police_mbit for link in cell.links) else ()
+    filters = ("cls_bpf",) if cell.watch.fair else ()
+    return (*controls, *queues, *policer, *filters, "veth")

@@ -11,8 +11,7 @@ FILES = ("watch.bin", "watch.jsonl")
 # Its first line says that it is attached.  ip becomes the program, so that $! is its number.
 _START = """\
 step watch "tcpilot watch"
-ip netns exec r1 "$tcpilot" watch {device} --record watch.bin --json {options} \\
-    >watch.jsonl 2>watch.err &
+ip netns exec {namespace} "$tcpilot" watch {device} --json {options} >watch.jsonl 2>watch.err &
 watch=$!
 await watch.jsonl totals watch.err"""
 
@@ -21,13 +20,31 @@ kill -INT $watch
 wait $watch || fail "tcpilot watch: $(tail -n 1 watch.err)\""""
 
 
+def is_wanted(cell: Cell) -> bool:
+    return cell.watch.record or cell.watch.fair
+
+
+def files(cell: Cell) -> tuple[str, ...]:
+    """Those of FILES that a cell has."""
+    return FILES if cell.watch.record else FILES[1:] if cell.watch.fair else ()
+
+
 def start(cell: Cell) -> list[str]:
     """Lines that start it; they return when it sees packets."""
-    if not cell.watch.record:
+    if not is_wanted(cell):
         return []
-    return [_START.format(device=topology.bottleneck_device(0), options=cell.watch.options)]
+    namespace, device = topology.bottleneck(cell, 0)
+    options = [cell.watch.options] if cell.watch.options else []
+    before = []
+    if cell.watch.record:
+        options.append("--record watch.bin")
+    if cell.watch.fair:
+        options.append(f"--fair --rate {cell.links[0].rate_mbit:g}")
+        before.append(f"tc -n {namespace} qdisc del dev {device} root")
+    words = {"namespace": namespace, "device": device, "options": " ".join(options)}
+    return [*before, _START.format(**words)]
 
 
 def stop(cell: Cell) -> list[str]:
     """Lines that end it; what it measured is in the cell's folder then."""
-    return [_STOP] if cell.watch.record else []
+    return [_STOP] if is_wanted(cell) else []

@@ -55,7 +55,7 @@ def write(job: Job, cell: Cell, work: Path, error: str | None, wall_s: float) ->
             _tables(cell, work, new)
             if cell.tuner.name != "none":
                 _json(new / "tuner.json", _tuner(cell, work))
-            for name in watcher.FILES if cell.watch.record else ():
+            for name in watcher.files(cell):
                 shutil.copyfile(work / name, new / name)
         elif (work / "script.log").exists():
             shutil.copyfile(work / "script.log", new / "script.log")
@@ -165,6 +165,7 @@ def _tuner(cell: Cell, work: Path) -> dict[str, Any]:
         "version": _maybe_text(work / "tuner-version"),
         "log": log.splitlines()[-_LOG_LINES:],
         "table": table,
+        "tunings": (_maybe_json(work / "tuner-status.json") or {}).get("tunings"),
     }
 
 

@@ -6,9 +6,9 @@
     second = { set = "flow.second.cc", first = ["none"], values_of = "first" }
     symmetric = ["first", "second"]        # of two equal axes, each pair once
 
-`set` names a key of a cell: `link.NAME.KEY`, `flow.NAME.KEY`, `tuner.KEY`, `sysctl.KEY`, or a list
-of them.  A value that is a table has a label, and sets the keys it names.  `first` are values
-before those of the other axis, which symmetry leaves alone.
+`set` names a key of a cell: `link.NAME.KEY`, `flow.NAME.KEY`, `tuner.KEY`, `watch.KEY`,
+`sysctl.KEY`, or a list of them.  A value that is a table has a label, and sets the keys it names.
+`first` are values before those of the other axis, which symmetry leaves alone.
 """
 
 from __future__ import annotations
@@ -49,13 +49,14 @@ class Choice:
 
 def _assign(table: dict[str, Any], key: str, value: Any) -> Place:
     head, _, rest = key.partition(".")
-    if head in ("tuner", "sysctl") and rest:
+    if head in ("tuner", "watch", "sysctl") and rest:
         table.setdefault(head, {})[rest] = value
         return (head, rest)
     name, _, leaf = rest.partition(".")
     if head not in ("link", "flow") or not leaf:
         raise ValueError(
-            f"{key!r} cannot be set; write link.NAME.KEY, flow.NAME.KEY, tuner.KEY or sysctl.KEY"
+            f"{key!r} cannot be set; write link.NAME.KEY, flow.NAME.KEY, tuner.KEY, "
+            "watch.KEY or sysctl.KEY"
         )
     items = [item for item in table.get(head, []) if isinstance(item, dict)]
     known = [str(item.get("name", "bottleneck")) for item in items]

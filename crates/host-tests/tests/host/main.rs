@@ -9,6 +9,7 @@
 mod alone;
 mod answers;
 mod congestion;
+mod fair;
 mod learning;
 mod life;
 mod loss;

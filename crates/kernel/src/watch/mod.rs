@@ -9,7 +9,7 @@ use std::{
 };
 
 use libbpf_rs::{
-    Link, MapCore, OpenObject, RingBuffer, RingBufferBuilder,
+    Link, MapCore, MapFlags, OpenObject, ProgramMut, ProgramType, RingBuffer, RingBufferBuilder,
     libbpf_sys::bpf_map_lookup_batch,
     skel::{OpenSkel, Skel, SkelBuilder},
 };
@@ -38,6 +38,8 @@ mod skeleton {
 }
 use skeleton::{WatchSkel, WatchSkelBuilder};
 
+mod fair;
+
 /// Flows are read in batches of so many.
 const BATCH: u32 = 1024;
 
@@ -56,6 +58,8 @@ pub struct Options {
     pub flows_max: u32,
     /// The network namespace that the device is in.
     pub netns_inum: u32,
+    /// Load the classifiers of `--fair`, too.
+    pub fair: bool,
 }
 
 /// What a program has cost; zeros unless kernel.bpf_stats_enabled is 1.
@@ -74,6 +78,7 @@ pub struct ProgramCost {
 /// The loaded programs. Dropping it detaches and unloads everything.
 pub struct Watch {
     skel: WatchSkel<'static>,
+    fair: bool,
     _links: Vec<Link>,
 }
 
@@ -108,15 +113,25 @@ impl Watch {
             .flows
             .set_max_entries(options.flows_max)
             .map_err(Error::Load)?;
+        for table in [&mut open.maps.fair_orders, &mut open.maps.fair_states] {
+            table
+                .set_max_entries(options.flows_max)
+                .map_err(Error::Load)?;
+        }
+        for program in [&mut open.progs.fair_class, &mut open.progs.fair_window] {
+            program.set_autoload(options.fair);
+        }
         let mut skel = open.load().map_err(Error::Load)?;
         let bss = skel.maps.bss_data.as_deref_mut().ok_or_else(no_section)?;
         write_plain(&raw mut bss.model, model);
         let mut links = Vec::new();
-        for program in skel.object_mut().progs_mut() {
+        let all = skel.object_mut().progs_mut();
+        for program in all.filter(|p| p.prog_type() == ProgramType::Tracing) {
             links.push(program.attach().map_err(map_error("attach a tracepoint"))?);
         }
         Ok(Watch {
             skel,
+            fair: options.fair,
             _links: links,
         })
     }
@@ -164,6 +179,12 @@ impl Watch {
         Ok(found)
     }
 
+    /// One flow, if it is in the table.
+    pub fn flow(&self, key: &tp_watch_key) -> Option<tp_watch_flow> {
+        let found = self.skel.maps.flows.lookup(to_bytes(key), MapFlags::ANY);
+        from_bytes(&found.ok()??)
+    }
+
     /// Forgets a flow.
     pub fn forget(&self, key: &tp_watch_key) {
         // One that went by itself is forgotten too.
@@ -191,12 +212,15 @@ impl Watch {
     /// What each program has cost so far.
     pub fn cost(&self) -> Vec<ProgramCost> {
         let progs = &self.skel.progs;
-        [
+        let mut all = vec![
             ("in", &progs.watch_in),
             ("out", &progs.watch_out),
             ("back", &progs.watch_back),
-        ]
-        .map(|(name, program)| {
+        ];
+        if self.fair {
+            all.extend([("class", &progs.fair_class), ("window", &progs.fair_window)]);
+        }
+        let cost = |(name, program): (&'static str, &ProgramMut<'_>)| {
             let info = program_info(program.as_fd().as_raw_fd()).unwrap_or_default();
             ProgramCost {
                 name,
@@ -204,8 +228,8 @@ impl Watch {
                 nanoseconds: info.run_time_ns,
                 missed: info.recursion_misses,
             }
-        })
-        .into()
+        };
+        all.into_iter().map(cost).collect()
     }
 }
 

@@ -101,6 +101,7 @@ impl<'a> Flows<'a> {
             missed_events: watch.cost().iter().map(|c| c.missed).sum(),
             reused: totals.reused,
             groups: View::sum(&flows),
+            fair: None,
             flows,
         }
     }
@@ -165,7 +166,8 @@ fn endpoint(address: &[u32; 4], port: u16) -> String {
     SocketAddr::new(address, port).to_string()
 }
 
-fn monotonic_ns() -> u64 {
+/// CLOCK_MONOTONIC, as the programs have it.
+pub fn monotonic_ns() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }

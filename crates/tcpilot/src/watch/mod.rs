@@ -1,4 +1,5 @@
-//! `tcpilot watch DEV`: which congestion controls cross a device. Needs no daemon, changes nothing.
+//! `tcpilot watch DEV`: which congestion controls cross a device. Needs no daemon, and changes nothing
+//! unless `--fair` is given.
 
 use std::{
     io::{self, IsTerminal, Write, stdout},
@@ -24,6 +25,7 @@ use crate::{
 };
 
 mod device;
+mod fair;
 mod flows;
 mod model;
 mod record;
@@ -31,6 +33,7 @@ mod table;
 mod views;
 
 use device::Device;
+use fair::Fair;
 use flows::Flows;
 use model::Model;
 use record::Recorder;
@@ -46,6 +49,9 @@ const STEP: Duration = Duration::from_millis(100);
 /// One line.
 pub fn run(args: &WatchArgs) -> Result<(), Failure> {
     host::check_requirements()?;
+    if args.fair.restore {
+        return fair::restore(&args.device, &args.fair);
+    }
     let model = match &args.model {
         Some(path) => Model::read(path)?,
         None => Model::built_in()?,
@@ -55,8 +61,9 @@ pub fn run(args: &WatchArgs) -> Result<(), Failure> {
     watch.set_device(device.index());
     let mut recorder = args.record.as_deref().map(Recorder::create).transpose()?;
     let mut flows = Flows::new(args.classifier, &model);
-    let mut output = Output::open(args)?;
     let stop = stop_flag()?;
+    let mut fair = Fair::start(args, &mut watch, &device)?;
+    let mut output = Output::open(args)?;
     let (start, mut next) = (Instant::now(), Instant::now() + EVERY);
     loop {
         let ended = stop.load(Ordering::Relaxed)
@@ -65,10 +72,17 @@ pub fn run(args: &WatchArgs) -> Result<(), Failure> {
         if let Some(recorder) = &mut recorder {
             recorder.take(&watch)?;
         }
+        if let Some(fair) = &mut fair {
+            fair.renew(&mut watch)?;
+        }
         if ended || Instant::now() >= next {
             next += EVERY;
             watch.set_device(device.look());
-            let view = flows.look(&mut watch, &device)?;
+            let mut view = flows.look(&mut watch, &device)?;
+            if let Some(fair) = &mut fair {
+                fair.follow(&mut watch, &device)?;
+                view.fair = Some(fair.view(&watch));
+            }
             if !output.show(&view, ended)? {
                 return Ok(());
             }
@@ -98,6 +112,7 @@ fn options(args: &WatchArgs) -> Result<Options, Failure> {
         link_rate: (args.rate_mbit.unwrap_or(0.0) * 125_000.0) as u64,
         flows_max: args.flows,
         netns_inum,
+        fair: args.fair.fair,
     })
 }
 

@@ -39,7 +39,11 @@ pub fn view(view: &View) -> String {
             group.drops.to_string(),
         ]);
     }
-    let _ = write!(out, "\n{}\n", print(&groups));
+    let _ = write!(out, "\n{}", print(&groups));
+    if let Some(fair) = &view.fair {
+        super::fair::add_table(&mut out, fair);
+    }
+    out.push('\n');
     let mut flows = table(
         &["Flow", "Group", "Algorithm"],
         &["Conf", "Rate", "Rtt", "Queue", "Drops", "Age", "Why"],

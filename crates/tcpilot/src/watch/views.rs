@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::fair::FairView;
+
 /// The groups of P4air (`enum tp_group`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -157,6 +159,9 @@ pub struct View {
     pub reused: u64,
     /// Groups that have flows.
     pub groups: Vec<GroupView>,
+    /// With `--fair`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fair: Option<FairView>,
     /// Flows, the fastest first.
     #[serde(skip)]
     pub flows: Vec<FlowView>,

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * abi_fair.h - the part of abi.h that `tcpilot watch --fair` uses; included by it.
+ */
+#ifndef TCPILOT_ABI_FAIR_H
+#define TCPILOT_ABI_FAIR_H
+
+/* Minors of the classes, below the handle of our qdisc. */
+enum tp_fair_minor {
+	TP_FAIR_TOP = 1,       /* the rate, where one is given */
+	TP_FAIR_ANTS = 2,      /* and everything that is neither TCP's nor UDP's data */
+	TP_FAIR_MICE = 3,      /* and flows that are not proved yet */
+	TP_FAIR_STRANGERS = 4, /* much data that nobody has answered here */
+	TP_FAIR_SLOW = 5,      /* delay-based flows above their share */
+	TP_FAIR_FIRST = 16,    /* the first of 4k */
+};
+
+enum tp_fair_action {
+	TP_FAIR_NONE = 0,
+	TP_FAIR_DROP = 1,   /* one packet per interval */
+	TP_FAIR_DELAY = 2,  /* served from the slow queue */
+	TP_FAIR_WINDOW = 3, /* the receive window shrinks on its way back */
+	TP_FAIR_POLICE = 4, /* every packet above the share: nothing else reaches UDP */
+	TP_FAIR_ACTIONS = 5,
+};
+
+/* What user space wants for a flow; written by it only. */
+struct tp_fair_order {
+	__u32 share_bytes; /* per interval */
+	__u32 interval_us; /* a round trip */
+	__u32 window_bytes;
+	__u16 minor;
+	__u8 group;	   /* enum tp_group, for the counts */
+	__u8 action;	   /* enum tp_fair_action, taken while it is above its share */
+	__u8 window_scale; /* with TP_FAIR_WINDOW it is known */
+	__u8 pad[7];
+};
+
+/* What became of it; written by the programs only. */
+struct tp_fair_state {
+	__u64 interval_at_ns;
+	__u32 bytes; /* of this interval */
+	__u32 edge;  /* right edge of the window that was passed on; 0: none yet */
+	__u32 acted; /* packets dropped in this interval */
+	__u32 hold;  /* intervals for which it still counts as above its share */
+};
+
+struct tp_fair_counts {
+	__u64 acted[8][TP_FAIR_ACTIONS]; /* packets, by enum tp_group and action */
+	__u64 classified;
+	__u64 without_order;
+	__u64 largest_bytes; /* a packet as the qdisc sees it, GSO included */
+};
+
+/* Written while it runs. */
+struct tp_fair_control {
+	__u64 alive_until_ns; /* later: nobody cares for the orders, no action is taken */
+};
+#endif

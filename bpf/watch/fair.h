@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * fair.h - which queue a packet waits in, and what happens to flows above
+ * their share; only loaded by `tcpilot watch --fair`.
+ *
+ * fair_class is the filter of our qdisc: it vanishes with it.  User space reads
+ * the table of flows, and gives each an order: a class, its share, an action.
+ * Who has none is new (mice), sparse (ants) or a stranger.  fair_window sees
+ * the acknowledgements that come in at the device, and shrinks the window that
+ * they offer.
+ *
+ * An order is only as good as the process that wrote it: without a sign of life
+ * of it no action is taken, packets are still spread over the classes.
+ */
+#ifndef TCPILOT_WATCH_FAIR_H
+#define TCPILOT_WATCH_FAIR_H
+
+#include "table.h"
+
+#define TC_ACT_OK 0
+#define TC_ACT_SHOT 2
+#define TP_STRANGER_PACKETS 64
+#define TP_FAIR_SEGMENT 1448
+/* Above its share: by an eighth, so that what rounds cut off does not count. */
+#define TP_FAIR_ABOVE(share) ((share) + ((share) >> 3))
+/* A window opens again so many intervals after its flow was last above. */
+#define TP_FAIR_HOLD 8
+
+#define TP_FAIR_MAP(table, key_type, value_type)                                                   \
+	struct {                                                                                   \
+		__uint(type, BPF_MAP_TYPE_HASH);                                                   \
+		__uint(map_flags, BPF_F_NO_PREALLOC);                                              \
+		__uint(max_entries, 16384); /* the loader sets it */                               \
+		__type(key, key_type);                                                             \
+		__type(value, value_type);                                                         \
+	} table SEC(".maps")
+
+TP_FAIR_MAP(fair_orders, struct tp_watch_key, struct tp_fair_order);
+TP_FAIR_MAP(fair_states, struct tp_watch_key, struct tp_fair_state);
+
+struct tp_fair_control fair_control;
+struct tp_fair_counts fair_counts;
+
+/* What a classifier needs of a packet. */
+struct tp_fair_packet {
+	struct tp_watch_key key;
+	__u32 transport; /* offset from the network header */
+	__u32 payload;
+	__u32 ack;
+	__u16 window;
+	__u8 flags;
+};
+
+#define TP_FROM_NETWORK(skb, at, to)                                                               \
+	bpf_skb_load_bytes_relative(skb, at, &(to), sizeof(to), BPF_HDR_START_NET)
+
+static __always_inline int tp_fair_ipv4(struct __sk_buff *skb, struct tp_fair_packet *p,
+					__u32 *total)
+{
+	struct {
+		__u8 version_ihl, tos;
+		__u16 length, id, fragment;
+		__u8 ttl, protocol;
+		__u16 check;
+		__u32 source, destination;
+	} h;
+
+	if (TP_FROM_NETWORK(skb, 0, h) || (h.fragment & bpf_htons(0x1fff)))
+		return -1;
+	p->key.source[2] = p->key.destination[2] = TP_MAPPED;
+	p->key.source[3] = h.source;
+	p->key.destination[3] = h.destination;
+	p->key.protocol = h.protocol;
+	p->transport = (h.version_ihl & 0xf) * 4;
+	*total = bpf_ntohs(h.length);
+	return 0;
+}
+
+static __always_inline int tp_fair_ipv6(struct __sk_buff *skb, struct tp_fair_packet *p,
+					__u32 *total)
+{
+	struct {
+		__u32 version;
+		__u16 length;
+		__u8 next, hops;
+		__u32 source[4], destination[4];
+	} h;
+	struct {
+		__u8 next, length;
+	} extension;
+
+	if (TP_FROM_NETWORK(skb, 0, h))
+		return -1;
+	__builtin_memcpy(p->key.source, h.source, sizeof(h.source));
+	__builtin_memcpy(p->key.destination, h.destination, sizeof(h.destination));
+	p->transport = sizeof(h);
+	*total = h.length ? bpf_ntohs(h.length) + sizeof(h) : 0;
+	for (int i = 0; i < 3; i++) {
+		if (h.next != IPPROTO_HOPOPTS && h.next != IPPROTO_ROUTING &&
+		    h.next != IPPROTO_DSTOPTS)
+			break;
+		if (TP_FROM_NETWORK(skb, p->transport, extension))
+			return -1;
+		h.next = extension.next;
+		p->transport += (extension.length + 1) * 8;
+	}
+	p->key.protocol = h.next;
+	return 0;
+}
+
+/* Not by parse.h: a filter's packet is no struct sk_buff, and kernels before 6.2
+ * do not give it.  -1: neither TCP nor UDP. */
+static __always_inline int tp_fair_parse(struct __sk_buff *skb, struct tp_fair_packet *p)
+{
+	struct {
+		__u16 source, destination;
+		__u32 seq, ack;
+		__u8 offset, flags;
+		__u16 window;
+	} tcp;
+	__u32 total = 0, header = 8;
+	__u8 version;
+
+	__builtin_memset(p, 0, sizeof(*p));
+	if (TP_FROM_NETWORK(skb, 0, version))
+		return -1;
+	if (version >> 4 == 4 ? tp_fair_ipv4(skb, p, &total)
+			      : version >> 4 != 6 || tp_fair_ipv6(skb, p, &total))
+		return -1;
+	if (p->key.protocol == IPPROTO_TCP) {
+		if (TP_FROM_NETWORK(skb, p->transport, tcp))
+			return -1;
+		header = (tcp.offset >> 4) * 4;
+		p->ack = bpf_ntohl(tcp.ack);
+		p->window = bpf_ntohs(tcp.window);
+		p->flags = tcp.flags;
+	} else if (p->key.protocol != IPPROTO_UDP ||
+		   bpf_skb_load_bytes_relative(skb, p->transport, &tcp, 4, BPF_HDR_START_NET)) {
+		return -1;
+	}
+	p->key.source_port = bpf_ntohs(tcp.source);
+	p->key.destination_port = bpf_ntohs(tcp.destination);
+	/* A length of 0 is that of a packet too long for its field. */
+	p->payload = !total			     ? skb->len
+		     : total > p->transport + header ? total - p->transport - header
+						     : 0;
+	return 0;
+}
+
+static __always_inline void tp_fair_acted(const struct tp_fair_order *order, __u32 action)
+{
+	__u32 group = order->group & (TP_GROUP_COUNT - 1);
+
+	if (action < TP_FAIR_ACTIONS)
+		__sync_fetch_and_add(&fair_counts.acted[group][action], 1);
+}
+
+/* Whether its flow is above its share, this packet included. */
+static __always_inline int tp_fair_is_above(struct tp_fair_state *state,
+					    const struct tp_fair_order *order, __u32 bytes,
+					    __u64 now_ns)
+{
+	__u32 limit = TP_FAIR_ABOVE(order->share_bytes);
+
+	if (now_ns - state->interval_at_ns >= (__u64)order->interval_us * 1000) {
+		state->interval_at_ns = now_ns;
+		state->bytes = 0;
+		state->acted = 0;
+		if (state->hold)
+			state->hold--;
+	}
+	state->bytes += bytes;
+	if (state->bytes <= limit)
+		return 0;
+	state->hold = TP_FAIR_HOLD;
+	return 1;
+}
+
+/* The class of a packet of a flow with an order, 0 to drop it. */
+static __always_inline __u32 tp_fair_ordered(struct __sk_buff *skb, struct tp_fair_packet *p,
+					     const struct tp_fair_order *order)
+{
+	__u64 now_ns = bpf_ktime_get_ns();
+	struct tp_fair_state *state;
+	int above;
+
+	if (!order->action || now_ns > fair_control.alive_until_ns)
+		return order->minor;
+	state = bpf_map_lookup_elem(&fair_states, &p->key);
+	if (!state)
+		return order->minor;
+	above = tp_fair_is_above(state, order, skb->len, now_ns);
+	if (order->action == TP_FAIR_DELAY && state->hold) {
+		tp_fair_acted(order, TP_FAIR_DELAY);
+		return TP_FAIR_SLOW;
+	}
+	if (!above || p->flags & (TCP_SYN | TCP_FIN | TCP_RST))
+		return order->minor;
+	if (order->action == TP_FAIR_POLICE || (order->action == TP_FAIR_DROP && !state->acted)) {
+		/* What is dropped was not sent. */
+		state->bytes -= skb->len;
+		state->acted++;
+		tp_fair_acted(order, order->action);
+		return 0;
+	}
+	return order->minor;
+}
+
+static __always_inline __u32 tp_fair_minor(struct __sk_buff *skb)
+{
+	const struct tp_nursling *nursling;
+	const struct tp_fair_order *order;
+	struct tp_fair_packet p;
+
+	if (skb->len > fair_counts.largest_bytes)
+		fair_counts.largest_bytes = skb->len;
+	if (tp_fair_parse(skb, &p))
+		return TP_FAIR_ANTS;
+	order = bpf_map_lookup_elem(&fair_orders, &p.key);
+	if (order)
+		return tp_fair_ordered(skb, &p, order);
+	if (!p.payload)
+		return TP_FAIR_ANTS;
+	__sync_fetch_and_add(&fair_counts.without_order, 1);
+	nursling = bpf_map_lookup_elem(&nursery, &p.key);
+	return nursling && nursling->packets >= TP_STRANGER_PACKETS ? TP_FAIR_STRANGERS
+								    : TP_FAIR_MICE;
+}
+
+SEC("tc")
+int fair_class(struct __sk_buff *skb)
+{
+	__u32 minor = tp_fair_minor(skb);
+
+	__sync_fetch_and_add(&fair_counts.classified, 1);
+	if (!minor)
+		return TC_ACT_SHOT;
+	skb->tc_classid = minor; /* the filter brings the major */
+	return TC_ACT_OK;
+}
+
+/* Where the network header is: the loads above are relative to it, stores are
+ * not.  0 where there is no link header, 14 with Ethernet's, 18 with a tag. */
+static __always_inline int tp_fair_network_at(struct __sk_buff *skb)
+{
+	__u64 wanted[2], found[2];
+
+	if (TP_FROM_NETWORK(skb, 0, wanted))
+		return -1;
+	for (int i = 0; i < 3; i++) {
+		int at = i == 0 ? 14 : i == 1 ? 0 : 18;
+
+		if (!bpf_skb_load_bytes(skb, at, found, sizeof(found)) && found[0] == wanted[0] &&
+		    found[1] == wanted[1])
+			return at;
+	}
+	return -1;
+}
+
+/*
+ * The window that an acknowledgement may offer, unscaled, for its flow to stay
+ * at its share.  Its right edge never moves to the left (RFC 9293, section
+ * 3.8.6: a receiver should not shrink its window).
+ */
+static __always_inline __u32 tp_fair_window(struct tp_fair_state *state,
+					    const struct tp_fair_order *order,
+					    const struct tp_fair_packet *p)
+{
+	__u32 scale = order->window_scale & 15;
+	__u32 offered = (__u32)p->window << scale, wanted = order->window_bytes;
+	__u32 before = state->edge - p->ack;
+
+	if (wanted < 4 * TP_FAIR_SEGMENT)
+		wanted = 4 * TP_FAIR_SEGMENT;
+	if (!state->edge)
+		before = offered; /* what was offered before is not known: from here on */
+	if ((__s32)before > 0 && before > wanted)
+		wanted = before;
+	if (wanted >= offered)
+		wanted = offered;
+	state->edge = p->ack + wanted ? p->ack + wanted : 1;
+	/* Rounded up: an edge that moves left by less than a unit moves left, too. */
+	wanted = (wanted + (1U << scale) - 1) >> scale;
+	return tp_min(wanted, p->window);
+}
+
+static __always_inline void tp_fair_shrink(struct __sk_buff *skb)
+{
+	struct tp_watch_key key;
+	const struct tp_fair_order *order;
+	struct tp_fair_state *state;
+	struct tp_fair_packet p;
+	__u16 before, after;
+	int at;
+
+	if (tp_fair_parse(skb, &p) || p.key.protocol != IPPROTO_TCP || !(p.flags & TCP_ACK) ||
+	    p.flags & (TCP_SYN | TCP_RST))
+		return;
+	key = tp_reverse(&p.key);
+	order = bpf_map_lookup_elem(&fair_orders, &key);
+	if (!order || order->action != TP_FAIR_WINDOW ||
+	    bpf_ktime_get_ns() > fair_control.alive_until_ns)
+		return;
+	state = bpf_map_lookup_elem(&fair_states, &key);
+	if (!state)
+		return;
+	if (!state->hold) {
+		state->edge = 0;
+		return;
+	}
+	before = bpf_htons(p.window);
+	after = bpf_htons(tp_fair_window(state, order, &p));
+	at = tp_fair_network_at(skb);
+	if (before == after || at < 0)
+		return;
+	at += p.transport;
+	/* Bytes 14 and 16 of TCP's header (RFC 9293, section 3.1).  The checksum first: where
+	 * the device has summed the packet, the two changes cancel out. */
+	if (bpf_l4_csum_replace(skb, at + 16, before, after, sizeof(after)) ||
+	    bpf_skb_store_bytes(skb, at + 14, &after, sizeof(after), 0))
+		return;
+	tp_fair_acted(order, TP_FAIR_WINDOW);
+}
+
+/* TCX_NEXT and TC_ACT_UNSPEC are both -1: what others decide counts. */
+SEC("tcx/ingress")
+int fair_window(struct __sk_buff *skb)
+{
+	tp_fair_shrink(skb);
+	return -1;
+}
+
+#endif

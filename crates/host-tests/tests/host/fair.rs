@@ -1,0 +1,286 @@
+//! `tcpilot watch --fair`: what it puts at a device goes again, and what it does is done right.
+
+use std::{fs, process::Output};
+
+use tcpilot_host_tests::{FAR, Lab, Look, PORT, Place, Running, Watching, in_netns, sh, until};
+
+/// A model that takes every flow that is not certain for one of this group.
+fn model(lab: &Lab, group: &str) -> String {
+    let path = lab.dir.path().join("model.json");
+    let built_in = include_str!("../../../../bpf/watch/model.json");
+    let mut model: serde_json::Value = serde_json::from_str(built_in).unwrap();
+    model["classes"] = serde_json::json!([{"name": "any", "group": group}]);
+    model["roots"] = serde_json::json!([0]);
+    model["nodes"] = serde_json::json!([[-1, 0, 0]]);
+    model["leaves"] = serde_json::json!([[255]]);
+    fs::write(&path, model.to_string()).unwrap();
+    path.display().to_string()
+}
+
+fn near(lab: &Lab) -> Place<'_> {
+    Place::outside(&lab.net.near)
+}
+
+fn fair(lab: &Lab, more: &[&str]) -> Watching {
+    let words = [&["--fair", "--rate", "20"], more].concat();
+    Watching::start(near(lab), "eth0", &words)
+}
+
+fn try_watch(lab: &Lab, words: &str) -> Output {
+    let mut command = near(lab).command("tcpilot");
+    let arguments = words.split(' ');
+    command.arg("watch").args(arguments).output().unwrap()
+}
+
+fn qdiscs(lab: &Lab) -> String {
+    sh(&format!("tc -n {} qdisc show", lab.net.near.name()))
+}
+
+fn is_fair(lab: &Lab) -> bool {
+    qdiscs(lab).contains("qdisc htb 7c2:")
+}
+
+/// A number of `fair`, summed over the groups.
+fn sum(look: &Look, key: &str) -> u64 {
+    let groups = look.totals["fair"]["groups"].as_array().unwrap();
+    groups.iter().filter_map(|g| g[key].as_u64()).sum()
+}
+
+/// More flows than queues.
+fn crowd(lab: &Lab, to: &str) -> Running {
+    lab.start(&format!(
+        "bulk --to {to}:{PORT} --seconds 600 --parallel 16"
+    ))
+}
+
+#[test]
+fn the_root_qdisc_is_put_back_however_fair_ends() {
+    let lab = Lab::new();
+    let before = qdiscs(&lab);
+    for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGKILL] {
+        let mut watching = fair(&lab, &[]);
+        assert!(is_fair(&lab));
+        watching.child.signal(signal);
+        watching.child.wait();
+        until("it is put back", || (qdiscs(&lab) == before).then_some(()));
+    }
+}
+
+#[test]
+fn the_kernels_default_returns() {
+    let lab = Lab::new();
+    let netns = lab.net.near.name();
+    sh(&format!("tc -n {netns} qdisc del dev eth0 root"));
+    let before = qdiscs(&lab);
+    let mut watching = Watching::start(near(&lab), "eth0", &["--fair"]);
+    assert!(is_fair(&lab));
+    watching.child.signal(libc::SIGTERM);
+    watching.child.wait();
+    assert_eq!(qdiscs(&lab), before);
+}
+
+fn children(pid: u32) -> Vec<i32> {
+    let path = format!("/proc/{pid}/task/{pid}/children");
+    let text = fs::read_to_string(path).unwrap();
+    text.split_whitespace()
+        .map(|n| n.parse().unwrap())
+        .collect()
+}
+
+#[test]
+fn what_was_left_is_put_back_by_restore_and_by_the_next_start() {
+    let lab = Lab::new();
+    let before = qdiscs(&lab);
+    for next in ["eth0 --restore", "eth0 --fair --rate 20 --once --for 1"] {
+        let mut watching = fair(&lab, &[]);
+        for guard in children(watching.child.0.id()) {
+            // SAFETY: a plain system call; the process is a child of ours.
+            unsafe { libc::kill(guard, libc::SIGKILL) };
+        }
+        watching.child.signal(libc::SIGKILL);
+        watching.child.wait();
+        assert!(is_fair(&lab));
+        let output = try_watch(&lab, next);
+        assert!(output.status.success(), "{output:?}");
+        assert_eq!(qdiscs(&lab), before);
+    }
+}
+
+#[test]
+fn what_could_not_be_put_back_is_refused_in_one_line() {
+    let lab = Lab::new();
+    let refused = |words: &str, status: i32, says: &str| {
+        let output = try_watch(&lab, words);
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(status), "{error}");
+        assert!(
+            error.contains(says) && error.lines().count() == 1,
+            "{error}"
+        );
+    };
+    refused("eth0 --fair", 2, "limits its rate; give --rate");
+    refused("eth0 --fair --rate 0.01", 2, "less than 0.1");
+    refused(
+        "eth0 --fair --rate 20 --actions none,drop",
+        2,
+        "stands alone",
+    );
+    let netns = lab.net.near.name();
+    sh(&format!(
+        "tc -n {netns} qdisc replace dev eth0 root handle 9: htb"
+    ));
+    let before = qdiscs(&lab);
+    refused(
+        "eth0 --fair --rate 20",
+        2,
+        "its root qdisc htb could not be put back",
+    );
+    assert_eq!(qdiscs(&lab), before);
+}
+
+#[test]
+fn a_second_one_at_the_same_device_is_refused() {
+    let lab = Lab::new();
+    let _first = fair(&lab, &[]);
+    for words in ["eth0 --fair --rate 20", "eth0 --restore"] {
+        let output = try_watch(&lab, words);
+        assert_eq!(output.status.code(), Some(5), "{output:?}");
+    }
+    assert!(is_fair(&lab));
+}
+
+#[test]
+fn flows_in_queues_of_their_own_have_equal_shares() {
+    let lab = Lab::new();
+    let watching = fair(&lab, &[]);
+    let to = format!("{FAR}:{PORT}");
+    let _reno = lab.start(&format!(
+        "bulk --to {to} --seconds 600 --parallel 3 --cc reno"
+    ));
+    let _bbr = lab.start(&format!(
+        "bulk --to {to} --seconds 600 --parallel 3 --cc bbr"
+    ));
+    watching.until("six have a sixth each", |look| {
+        let rates = look.flows.iter().filter_map(|f| f["rate"].as_f64());
+        let (count, all, squares) =
+            rates.fold((0.0, 0.0, 0.0), |(n, s, q), r| (n + 1.0, s + r, q + r * r));
+        let jain = all * all / (count * squares);
+        (count == 6.0 && jain > 0.95 && all > 2.5e6 * 0.8).then_some(())
+    });
+}
+
+/// Whatever else crosses the device finds its way.
+#[test]
+fn neither_pings_nor_either_family_is_lost() {
+    let lab = Lab::new();
+    let watching = fair(&lab, &[]);
+    for to in [FAR, "fd77::2"] {
+        lab.upload(to, 2, 200_000);
+        let netns = lab.net.near.name();
+        sh(&format!("ip netns exec {netns} ping -c 2 -i 0.2 -W 5 {to}"));
+    }
+    let look = watching.look();
+    assert!(look.totals["fair"]["classified"].as_u64().unwrap() > 100);
+}
+
+#[test]
+fn flows_above_their_share_are_dropped_or_delayed() {
+    for (group, key) in [
+        ("loss", "dropped"),
+        ("loss-delay", "dropped"),
+        ("delay", "delayed"),
+    ] {
+        let lab = Lab::new();
+        let watching = fair(&lab, &["--queues", "2", "--model", &model(&lab, group)]);
+        let _crowd = crowd(&lab, FAR);
+        watching.until(key, |look| (sum(look, key) > 10).then_some(()));
+    }
+}
+
+#[test]
+fn without_actions_none_is_taken() {
+    let lab = Lab::new();
+    let model = model(&lab, "loss");
+    let watching = fair(
+        &lab,
+        &["--queues", "2", "--actions", "none", "--model", &model],
+    );
+    let _crowd = crowd(&lab, FAR);
+    let look = watching.until("it runs", |look| {
+        let groups = look.totals["fair"]["groups"].as_array()?;
+        let loss = groups.iter().find(|g| g["group"] == "loss")?;
+        (loss["packets"].as_u64()? > 10_000).then(|| look.clone())
+    });
+    assert_eq!(
+        ["dropped", "delayed", "shrunk"].map(|key| sum(&look, key)),
+        [0; 3]
+    );
+}
+
+/// How many segments TCP refused for their checksum.
+fn bad_checksums(lab: &Lab) -> u64 {
+    let text = in_netns(&lab.net.near, || {
+        fs::read_to_string("/proc/thread-self/net/snmp").unwrap()
+    });
+    let mut tcp = text.lines().filter(|line| line.starts_with("Tcp:"));
+    let names = tcp.next().unwrap().split(' ');
+    let mut named = names.zip(tcp.next().unwrap().split(' '));
+    named
+        .find(|(name, _)| *name == "InCsumErrors")
+        .unwrap()
+        .1
+        .parse()
+        .unwrap()
+}
+
+/// The far end sums its packets itself, so that the near end has something to verify.
+fn sum_in_software(lab: &Lab) {
+    lab.net.far.set_checksum_offload("eth0", false);
+}
+
+#[test]
+fn windows_shrink_and_checksums_stay_right_over_either_family() {
+    let lab = Lab::new();
+    sum_in_software(&lab);
+    let watching = fair(&lab, &["--queues", "2", "--model", &model(&lab, "model")]);
+    for to in [FAR.to_owned(), "[fd77::2]".to_owned()] {
+        let shrunk = sum(&watching.look(), "shrunk");
+        let _crowd = crowd(&lab, &to);
+        watching.until("windows shrink", |look| {
+            (sum(look, "shrunk") > shrunk + 50).then_some(())
+        });
+        let packets = |look: &Look| look.total("out_packets");
+        let before = packets(&watching.look());
+        watching.until("data goes on", |look| {
+            (packets(look) > before + 3000).then_some(())
+        });
+    }
+    assert_eq!(bad_checksums(&lab), 0);
+}
+
+#[test]
+fn a_device_that_vanishes_and_returns_is_fair_again() {
+    let lab = Lab::new();
+    let (near_ns, far_ns) = (&lab.net.near, &lab.net.far);
+    let add = || {
+        let (a, b) = (near_ns.name(), far_ns.name());
+        sh(&format!(
+            "ip link add gone0 netns {a} type veth peer name gone0 netns {b}"
+        ));
+        near_ns.ip("link set gone0 up");
+        far_ns.ip("link set gone0 up");
+    };
+    add();
+    let watching = Watching::start(near(&lab), "gone0", &["--fair", "--rate", "20"]);
+    let is_there = |there: bool| {
+        watching.until("it notices", |look| {
+            (look.totals["present"] == there).then_some(())
+        });
+    };
+    is_there(true);
+    near_ns.ip("link del gone0");
+    is_there(false);
+    add();
+    is_there(true);
+    until("it is fair again", || is_fair(&lab).then_some(()));
+}

@@ -1,0 +1,100 @@
+//! The maps and the two classifiers of `tcpilot watch --fair` (bpf/watch/fair.h).
+
+use std::{
+    io,
+    os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
+};
+
+use libbpf_rs::{
+    MapCore, MapFlags,
+    libbpf_sys::{BPF_TCX_INGRESS, bpf_link_create},
+};
+use tcpilot_abi::{
+    from_bytes, to_bytes, tp_fair_control, tp_fair_counts, tp_fair_order, tp_fair_state,
+    tp_watch_key,
+};
+
+use super::Watch;
+use crate::{
+    Error,
+    object::{bytes_of, map_error, write_plain},
+};
+
+impl Watch {
+    /// The filter that gives packets their class.
+    pub fn classifier(&self) -> BorrowedFd<'_> {
+        self.skel.progs.fair_class.as_fd()
+    }
+
+    /// The program that shrinks windows.
+    pub fn window_program(&self) -> BorrowedFd<'_> {
+        self.skel.progs.fair_window.as_fd()
+    }
+
+    /// Attaches that one to the device's ingress for as long as what is returned is kept; kernels from 6.6.
+    ///
+    /// # Errors
+    /// The kernel's; EINVAL where it has no such links.
+    pub fn link_window(&self, ifindex: u32) -> io::Result<OwnedFd> {
+        let program = self.window_program().as_raw_fd();
+        let device = i32::try_from(ifindex).unwrap_or_default();
+        // SAFETY: a plain system call; without options the pointer may be null.
+        let fd = unsafe { bpf_link_create(program, device, BPF_TCX_INGRESS, std::ptr::null()) };
+        if fd < 0 {
+            return Err(io::Error::from_raw_os_error(-fd));
+        }
+        // SAFETY: a descriptor that was just opened and that nobody else has.
+        Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    }
+
+    /// Says what is wanted for a flow; its state is made if an action is wanted.
+    ///
+    /// # Errors
+    /// [`Error::Map`].
+    pub fn give_order(&self, key: &tp_watch_key, order: &tp_fair_order) -> Result<(), Error> {
+        let maps = &self.skel.maps;
+        if order.action != 0 {
+            let fresh = to_bytes(&tp_fair_state::default()).to_vec();
+            // One that is there already is kept.
+            let _ = maps
+                .fair_states
+                .update(to_bytes(key), &fresh, MapFlags::NO_EXIST);
+        }
+        maps.fair_orders
+            .update(to_bytes(key), to_bytes(order), MapFlags::ANY)
+            .map_err(map_error("give a flow its queue"))
+    }
+
+    /// Takes a flow's order back.
+    pub fn take_order(&self, key: &tp_watch_key) {
+        let _ = self.skel.maps.fair_orders.delete(to_bytes(key));
+        let _ = self.skel.maps.fair_states.delete(to_bytes(key));
+    }
+
+    /// What the programs remember of a flow.
+    pub fn fair_state(&self, key: &tp_watch_key) -> Option<tp_fair_state> {
+        let found = self
+            .skel
+            .maps
+            .fair_states
+            .lookup(to_bytes(key), MapFlags::ANY);
+        from_bytes(&found.ok()??)
+    }
+
+    /// The orders hold until then, CLOCK_MONOTONIC.
+    pub fn stay_alive_until(&mut self, at_ns: u64) {
+        if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
+            let control = tp_fair_control {
+                alive_until_ns: at_ns,
+            };
+            write_plain(&raw mut bss.fair_control, &control);
+        }
+    }
+
+    /// What was done.
+    pub fn fair_counts(&self) -> tp_fair_counts {
+        let bss = self.skel.maps.bss_data.as_deref();
+        bss.and_then(|bss| from_bytes(bytes_of(&bss.fair_counts)))
+            .unwrap_or_default()
+    }
+}

@@ -1,0 +1,290 @@
+//! Which flow waits in which queue: the queues are dealt to groups by their number of flows, and the
+//! borders move with it. As few flows as possible change their queue: one that does may be reordered.
+
+use std::collections::HashMap;
+
+/// Flows of one group may share a queue, those of two never do.
+pub type Group = u8;
+
+/// Who has which queue. A queue is its index, from 0.
+#[derive(Clone, Debug)]
+pub struct Queues {
+    owner: Vec<Option<Group>>,
+    flows: Vec<Vec<u32>>,
+    /// Flows that were taken from a queue to another.
+    pub moves: u64,
+}
+
+impl Queues {
+    /// So many queues, all free.
+    pub fn new(count: usize) -> Queues {
+        Queues {
+            owner: vec![None; count],
+            flows: vec![Vec::new(); count],
+            moves: 0,
+        }
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.owner.len()
+    }
+
+    /// Flows that wait in a queue.
+    pub fn members(&self, queue: usize) -> &[u32] {
+        self.flows.get(queue).map_or(&[], Vec::as_slice)
+    }
+
+    /// Whose a queue is.
+    pub fn owner(&self, queue: usize) -> Option<Group> {
+        self.owner.get(queue).copied().flatten()
+    }
+
+    /// Queues of a group.
+    pub fn count_of(&self, group: Group) -> usize {
+        self.of(group).count()
+    }
+
+    /// Deals the queues to these flows and their groups; gives the queue of each flow.
+    ///
+    /// There must be as many queues as groups.
+    pub fn deal(&mut self, flows: &HashMap<u32, Group>) -> HashMap<u32, usize> {
+        let before = self.places();
+        self.take_leave(flows);
+        let wanted = shares(flows, self.owner.len());
+        self.move_borders(&wanted);
+        self.seat(flows);
+        for group in wanted.keys() {
+            self.level(*group);
+        }
+        let after = self.places();
+        let moved = |(id, queue): &(&u32, &usize)| before.get(id).is_some_and(|b| b != *queue);
+        self.moves += after.iter().filter(moved).count() as u64;
+        after
+    }
+
+    fn of(&self, group: Group) -> impl Iterator<Item = usize> + '_ {
+        (0..self.owner.len()).filter(move |q| self.owner(*q) == Some(group))
+    }
+
+    fn places(&self) -> HashMap<u32, usize> {
+        let each = self.flows.iter().enumerate();
+        each.flat_map(|(queue, ids)| ids.iter().map(move |id| (*id, queue)))
+            .collect()
+    }
+
+    /// Who is gone, or of another group now, leaves its queue; who is alone in it takes it along.
+    fn take_leave(&mut self, flows: &HashMap<u32, Group>) {
+        for (owner, ids) in self.owner.iter_mut().zip(&mut self.flows) {
+            if let [only] = ids.as_slice()
+                && let Some(group) = flows.get(only)
+            {
+                *owner = Some(*group);
+            }
+            ids.retain(|id| flows.get(id).copied() == *owner);
+        }
+    }
+
+    /// Groups with too many queues give up their emptiest, those with too few take them.
+    fn move_borders(&mut self, wanted: &HashMap<Group, usize>) {
+        for queue in 0..self.owner.len() {
+            if self.owner(queue).is_some_and(|g| !wanted.contains_key(&g)) {
+                self.free(queue);
+            }
+        }
+        for (group, count) in wanted {
+            let mut own: Vec<usize> = self.of(*group).collect();
+            own.sort_by_key(|q| self.members(*q).len());
+            let surplus = own.len().saturating_sub(*count);
+            for queue in own.into_iter().take(surplus) {
+                self.free(queue);
+            }
+        }
+        let mut groups: Vec<_> = wanted.iter().collect();
+        groups.sort();
+        for (group, count) in groups {
+            let missing = count.saturating_sub(self.count_of(*group));
+            let free: Vec<usize> = (0..self.owner.len())
+                .filter(|q| self.owner(*q).is_none())
+                .take(missing)
+                .collect();
+            for queue in free {
+                if let Some(owner) = self.owner.get_mut(queue) {
+                    *owner = Some(*group);
+                }
+            }
+        }
+    }
+
+    fn free(&mut self, queue: usize) {
+        if let (Some(owner), Some(ids)) = (self.owner.get_mut(queue), self.flows.get_mut(queue)) {
+            *owner = None;
+            ids.clear();
+        }
+    }
+
+    /// Who has no queue gets the emptiest of its group.
+    fn seat(&mut self, flows: &HashMap<u32, Group>) {
+        let seated = self.places();
+        let mut left: Vec<_> = flows
+            .iter()
+            .filter(|(id, _)| !seated.contains_key(id))
+            .collect();
+        left.sort();
+        for (id, group) in left {
+            let emptiest = self.of(*group).min_by_key(|q| self.members(*q).len());
+            if let Some(ids) = emptiest.and_then(|q| self.flows.get_mut(q)) {
+                ids.push(*id);
+            }
+        }
+    }
+
+    /// No queue of a group has two flows more than another.
+    fn level(&mut self, group: Group) {
+        loop {
+            let most = self.of(group).max_by_key(|q| self.members(*q).len());
+            let least = self.of(group).min_by_key(|q| self.members(*q).len());
+            let (Some(most), Some(least)) = (most, least) else {
+                return;
+            };
+            if self.members(most).len() < self.members(least).len() + 2 {
+                return;
+            }
+            let Some(id) = self.flows.get_mut(most).and_then(Vec::pop) else {
+                return;
+            };
+            if let Some(ids) = self.flows.get_mut(least) {
+                ids.push(id);
+            }
+        }
+    }
+}
+
+/// How many queues each group gets: one for each flow if there are enough, else one each and the rest by
+/// largest remainder.
+fn shares(flows: &HashMap<u32, Group>, queues: usize) -> HashMap<Group, usize> {
+    let mut counts: HashMap<Group, usize> = HashMap::new();
+    for group in flows.values() {
+        *counts.entry(*group).or_default() += 1;
+    }
+    if flows.len() <= queues {
+        return counts;
+    }
+    let rest = queues.saturating_sub(counts.len());
+    // One of each group's flows is served by the queue that it has anyway.
+    let others = flows.len() - counts.len();
+    let mut given: HashMap<Group, usize> = HashMap::new();
+    let mut remainders = Vec::new();
+    for (group, count) in &counts {
+        let exact = (count - 1) * rest;
+        given.insert(*group, 1 + exact / others.max(1));
+        remainders.push((std::cmp::Reverse(exact % others.max(1)), *group));
+    }
+    remainders.sort();
+    let left = queues.saturating_sub(given.values().sum());
+    for (_, group) in remainders.into_iter().take(left) {
+        *given.entry(group).or_default() += 1;
+    }
+    given
+}
+
+/// The share of a link that each flow is due, bytes per second: those that want less than an equal part
+/// leave the rest to the others (max-min fairness; Bertsekas, Gallager, Data Networks, section 6.5.2).
+/// `flows` are (rate, whether it is content with it).
+pub fn level(link_rate: f64, flows: &[(f64, bool)]) -> f64 {
+    let mut content: Vec<f64> = flows.iter().filter(|f| f.1).map(|f| f.0).collect();
+    content.sort_by(f64::total_cmp);
+    let (mut left, mut count) = (link_rate, flows.len());
+    for rate in content {
+        let equal = left / count.max(1) as f64;
+        if rate >= equal {
+            break;
+        }
+        left -= rate;
+        count -= 1;
+    }
+    left / count.max(1) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn flows(groups: &[Group]) -> HashMap<u32, Group> {
+        (0..).zip(groups.iter().copied()).collect()
+    }
+
+    #[test]
+    fn each_flow_has_its_own_queue_while_there_are_enough() {
+        let places = Queues::new(8).deal(&flows(&[1, 1, 2, 3, 3, 3]));
+        let mut used: Vec<usize> = places.into_values().collect();
+        used.sort_unstable();
+        used.dedup();
+        assert_eq!(used.len(), 6);
+    }
+
+    #[test]
+    fn queues_are_dealt_by_the_number_of_flows() {
+        let mut groups = vec![1; 30];
+        groups.extend(vec![2; 9]);
+        groups.push(3);
+        let mut queues = Queues::new(8);
+        queues.deal(&flows(&groups));
+        let counts = [1, 2, 3].map(|g| queues.count_of(g));
+        assert_eq!(counts, [5, 2, 1]);
+    }
+
+    #[test]
+    fn a_flow_that_is_alone_takes_its_queue_along() {
+        let mut queues = Queues::new(8);
+        let before = queues.deal(&flows(&[1, 1, 2]));
+        let after = queues.deal(&flows(&[1, 3, 2]));
+        assert_eq!(before, after);
+        assert_eq!(queues.moves, 0);
+    }
+
+    #[test]
+    fn a_border_moves_no_more_flows_than_it_must() {
+        let mut queues = Queues::new(4);
+        queues.deal(&flows(&[1, 1, 1, 1, 2, 2, 2, 2]));
+        queues.deal(&flows(&[1, 1, 1, 1, 2, 2, 2, 2, 2]));
+        assert_eq!(queues.moves, 0);
+    }
+
+    #[test]
+    fn who_wants_less_than_an_equal_part_leaves_the_rest() {
+        assert_eq!(
+            level(100.0, &[(10.0, true), (50.0, false), (40.0, false)]),
+            45.0
+        );
+        assert_eq!(level(100.0, &[(10.0, false), (90.0, false)]), 50.0);
+        assert_eq!(level(100.0, &[]), 100.0);
+    }
+
+    proptest! {
+        #[test]
+        fn every_flow_is_seated_with_its_own_group_only(
+            rounds in prop::collection::vec(prop::collection::vec(0u8..5, 0..80), 1..6),
+            count in 5usize..40,
+        ) {
+            let mut queues = Queues::new(count);
+            for groups in rounds {
+                let flows = flows(&groups);
+                let places = queues.deal(&flows);
+                prop_assert_eq!(places.len(), flows.len());
+                for (id, queue) in &places {
+                    prop_assert_eq!(queues.owner(*queue), flows.get(id).copied());
+                }
+                for group in 0..5 {
+                    let sizes: Vec<usize> =
+                        queues.of(group).map(|q| queues.members(q).len()).collect();
+                    let most = sizes.iter().max().copied().unwrap_or(0);
+                    let least = sizes.iter().min().copied().unwrap_or(0);
+                    prop_assert!(most <= least + 1);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! What `--fair` replaced, on disk before it is replaced, so that it comes back whatever ends tcpilot:
+//! on exit, by a process that waits for our end, at the next start, or by `tcpilot watch DEV --restore`.
+
+use std::{
+    fs::{self, File},
+    io::{self, Write},
+    os::{
+        linux::net::SocketAddrExt,
+        unix::{
+            net::{SocketAddr, UnixDatagram},
+            process::CommandExt,
+        },
+    },
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    thread,
+    time::Duration,
+};
+
+use serde::{Deserialize, Serialize};
+use tcpilot_kernel::{
+    host,
+    rtnl::{CLSACT_INGRESS, Device as Tc, Qdisc, ROOT},
+};
+
+use crate::failure::{Failure, Kind};
+
+/// The handle of our qdisc, by which it is known again.
+pub const HANDLE: u32 = 0x07c2_0000;
+/// The priority of our filter at a clsact qdisc.
+pub const PRIORITY: u16 = 0x7c2;
+const FOLDER: &str = "/run/tcpilot";
+/// Kinds without classes whose parameters the kernel tells as it takes them.
+const RESTORABLE: [&str; 9] = [
+    "pfifo",
+    "bfifo",
+    "pfifo_fast",
+    "codel",
+    "fq_codel",
+    "fq",
+    "sfq",
+    "pie",
+    "tbf",
+];
+
+/// A root qdisc that can be put back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Root {
+    /// The kernel's own choice: it returns when ours is deleted.
+    Default,
+    /// Somebody's.
+    Explicit {
+        /// Its kind.
+        kind: String,
+        /// Its number.
+        handle: u32,
+        /// Its parameters as the kernel's messages have them.
+        options: Option<Vec<u8>>,
+    },
+}
+
+/// What has to be undone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Entry {
+    ifindex: u32,
+    root: Root,
+    /// The clsact qdisc is ours, too.
+    clsact: bool,
+}
+
+/// The journal of one device, held by this process alone.
+pub struct Journal {
+    path: PathBuf,
+    entry: Entry,
+    guard: Child,
+    _lock: UnixDatagram,
+}
+
+fn failure(device: &str, error: &io::Error) -> Failure {
+    Failure::new(Kind::Failed, format!("{device}: {error}"), "")
+}
+
+fn path_of(device: &str) -> PathBuf {
+    let netns = host::own_netns_inum().unwrap_or_default();
+    Path::new(FOLDER).join(format!("fair-{netns}-{device}.json"))
+}
+
+/// A name in this network namespace that only one process can have, and that ends with it.
+fn lock(device: &str) -> io::Result<UnixDatagram> {
+    let name = SocketAddr::from_abstract_name(format!("tcpilot-fair-{device}"))?;
+    let mut tries = 0;
+    loop {
+        match UnixDatagram::bind_addr(&name) {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse && tries < 20 => {
+                tries += 1; // one that was killed may be put back right now
+                thread::sleep(Duration::from_millis(100));
+            }
+            result => return result,
+        }
+    }
+}
+
+/// The root of a device, if it can be put back exactly.
+fn root_of(tc: &Tc, device: &str, has_rate: bool) -> Result<Root, Failure> {
+    let all = tc.qdiscs().map_err(|e| failure(device, &e))?;
+    let Some(root) = all.iter().find(|q| q.parent == ROOT) else {
+        return Ok(Root::Default); // noqueue is not always told
+    };
+    if root.handle == 0 {
+        return Ok(Root::Default);
+    }
+    let refuse = |why: &str, remedy: &str| {
+        let message = format!("{device}: its root qdisc {} {why}", root.kind);
+        Err(Failure::new(Kind::Usage, message, remedy))
+    };
+    let has_more = all.iter().any(|q| q.parent >> 16 == root.handle >> 16);
+    if has_more || !RESTORABLE.contains(&root.kind.as_str()) {
+        let remedy = format!(
+            "take it away first (tc qdisc del dev {device} root); the kernel's default can be put back, \
+             and without classes {}",
+            RESTORABLE.join(", ")
+        );
+        return refuse("could not be put back as it is", &remedy);
+    }
+    if root.kind == "tbf" && !has_rate {
+        return refuse("limits its rate", "give --rate, so that it stays limited");
+    }
+    Ok(Root::Explicit {
+        kind: root.kind.clone(),
+        handle: root.handle,
+        options: root.options.clone(),
+    })
+}
+
+impl Journal {
+    /// Puts back what a killed one left, and writes down what is there now.
+    ///
+    /// # Errors
+    /// One line: somebody else makes this device fair, or its root could not be put back.
+    pub fn open(device: &str, ifindex: u32, tc: &Tc, has_rate: bool) -> Result<Journal, Failure> {
+        let lock = lock(device).map_err(|_| {
+            let message = format!("another tcpilot makes {device} fair");
+            Failure::new(Kind::Running, message, "stop it first")
+        })?;
+        restore_locked(device)?;
+        let root = root_of(tc, device, has_rate)?;
+        let entry = Entry {
+            ifindex,
+            root,
+            clsact: false,
+        };
+        let path = path_of(device);
+        write(&path, &entry).map_err(|e| super::super::file_failure(&path, &e))?;
+        Ok(Journal {
+            path,
+            entry,
+            guard: start_guard(device).map_err(|e| failure(device, &e))?,
+            _lock: lock,
+        })
+    }
+
+    /// Notes that a clsact qdisc will be made.
+    pub fn note_clsact(&mut self) -> io::Result<()> {
+        self.entry.clsact = true;
+        write(&self.path, &self.entry)
+    }
+}
+
+impl Drop for Journal {
+    fn drop(&mut self) {
+        if let Err(error) = undo(&self.entry) {
+            tracing::warn!(%error, "the root qdisc could not be put back");
+        }
+        let _ = fs::remove_file(&self.path);
+        // Its standard input ends: it finds no journal, and goes.
+        drop(self.guard.stdin.take());
+        let _ = self.guard.wait();
+    }
+}
+
+/// Puts back what a killed one left.
+///
+/// # Errors
+/// One line.
+pub fn restore(device: &str) -> Result<(), Failure> {
+    let _lock = lock(device).map_err(|_| {
+        let message = format!("a tcpilot that runs makes {device} fair");
+        Failure::new(Kind::Running, message, "stop it: it puts back itself")
+    })?;
+    restore_locked(device)
+}
+
+fn restore_locked(device: &str) -> Result<(), Failure> {
+    let path = path_of(device);
+    let Ok(text) = fs::read_to_string(&path) else {
+        return Ok(());
+    };
+    if let Ok(entry) = serde_json::from_str::<Entry>(&text) {
+        undo(&entry).map_err(|e| failure(device, &e))?;
+    }
+    fs::remove_file(&path).map_err(|e| super::super::file_failure(&path, &e))
+}
+
+/// A process that does the same when we are killed; in a group of its own, away from Ctrl-C.
+fn start_guard(device: &str) -> io::Result<Child> {
+    Command::new(std::env::current_exe()?)
+        .args(["watch", device, "--restore", "--at-end-of-input"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .process_group(0)
+        .spawn()
+}
+
+/// On disk before anything is replaced.
+fn write(path: &Path, entry: &Entry) -> io::Result<()> {
+    fs::create_dir_all(FOLDER)?;
+    let mut file = File::create(path)?;
+    file.write_all(serde_json::to_string(entry)?.as_bytes())?;
+    file.sync_all()
+}
+
+/// Nothing where ours is not there any more: the device is gone, or somebody replaced it.
+fn undo(entry: &Entry) -> io::Result<()> {
+    let tc = Tc::new(entry.ifindex)?;
+    if entry.clsact {
+        let _ = tc.delete_filter(CLSACT_INGRESS, PRIORITY);
+        if tc.count_filters(CLSACT_INGRESS).unwrap_or(0) == 0 {
+            let _ = tc.delete_clsact();
+        }
+    }
+    let found = tc.qdiscs()?;
+    if !found.iter().any(|q| q.parent == ROOT && q.handle == HANDLE) {
+        return Ok(());
+    }
+    tc.delete(ROOT)?;
+    let Root::Explicit {
+        kind,
+        handle,
+        options,
+    } = &entry.root
+    else {
+        return Ok(());
+    };
+    let wanted = Qdisc {
+        kind: kind.clone(),
+        handle: *handle,
+        parent: ROOT,
+        options: options.clone(),
+    };
+    tc.put(&wanted)?;
+    if !tc.qdiscs()?.contains(&wanted) {
+        tracing::warn!(kind, "the kernel tells the restored root qdisc differently");
+    }
+    Ok(())
+}

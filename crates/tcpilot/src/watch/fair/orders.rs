@@ -1,0 +1,299 @@
+//! From the table of flows to an order for each: its queue, its share, what happens above it.
+
+use std::{collections::HashMap, time::Instant};
+
+use tcpilot_abi::{
+    TP_FAIR_ANTS, TP_FAIR_DELAY, TP_FAIR_DROP, TP_FAIR_FIRST, TP_FAIR_MICE, TP_FAIR_NONE,
+    TP_FAIR_POLICE, TP_FAIR_SLOW, TP_FAIR_STRANGERS, TP_FAIR_WINDOW, TP_FLOW_CLOSED,
+    TP_FLOW_WINDOW, TP_REASON_NEW, tp_fair_order, tp_watch_flow, tp_watch_key,
+};
+use tcpilot_kernel::watch::Watch;
+use tcpilot_policy::queues::{Queues, level};
+
+use super::super::{flows::monotonic_ns, views::Group};
+use crate::{
+    cli::{Action, Classifier, WatchArgs},
+    failure::Failure,
+};
+
+/// Queues for each of loss, delay, loss-delay and model: so many times K together.
+const PER_K: usize = 4;
+/// A flow without packets for so long gives its place up.
+const IDLE_NS: u64 = 3_000_000_000;
+/// Sojourn below which a flow does not press for more.
+const CONTENT_US: u64 = 2_000;
+/// Of the link: below it nobody is acted upon.
+const SATURATED: f64 = 0.85;
+/// A share of a round trip below that cannot be told from a burst.
+const LEAST_SHARE_BYTES: u32 = 4 * 1514;
+/// A mouse is in slow start: it may go so far beyond its share, and so far at least.
+const MOUSE_FACTOR: u32 = 2;
+const MOUSE_BYTES: u32 = 32 * 1514;
+
+/// What is known of a flow.
+struct Known {
+    key: tp_watch_key,
+    group: Group,
+    bytes: u64,
+    sojourn_sum_us: u64,
+    sojourn_samples: u32,
+    /// Bytes per second, smoothed.
+    rate: f64,
+    content: bool,
+    delayed: bool,
+    order: tp_fair_order,
+}
+
+/// Orders, and what they were made from.
+pub struct Orders {
+    allowed: Vec<Action>,
+    classifier: Classifier,
+    known: HashMap<u32, Known>,
+    /// Who waits where.
+    pub queues: Queues,
+    last: Instant,
+    /// The share of a flow, bytes per second.
+    pub share: f64,
+}
+
+/// Whether its flows are dealt to queues of their own.
+fn is_dealt(group: Group) -> bool {
+    !matches!(group, Group::Ant | Group::Mouse)
+}
+
+impl Orders {
+    /// None yet.
+    pub fn new(args: &WatchArgs, allowed: Vec<Action>) -> Orders {
+        Orders {
+            allowed,
+            classifier: args.classifier,
+            known: HashMap::new(),
+            queues: Queues::new(PER_K * usize::from(args.fair.queues)),
+            last: Instant::now(),
+            share: 0.0,
+        }
+    }
+
+    /// Flows that have one.
+    pub fn len(&self) -> usize {
+        self.known.len()
+    }
+
+    fn allows(&self, action: Action) -> bool {
+        self.allowed.contains(&action) || self.allowed.contains(&Action::All)
+    }
+
+    /// Whether acknowledgements have to be looked at.
+    pub fn shrinks_windows(&self) -> bool {
+        self.allows(Action::Window)
+    }
+
+    /// Every class.
+    pub fn minors(&self) -> impl Iterator<Item = u16> + use<> {
+        let fixed = [TP_FAIR_ANTS, TP_FAIR_MICE, TP_FAIR_STRANGERS, TP_FAIR_SLOW];
+        let dealt = (0..self.queues.count()).map(|i| TP_FAIR_FIRST + i as u32);
+        fixed.into_iter().chain(dealt).map(|minor| minor as u16)
+    }
+
+    /// A class's part, where a flow's is 1. Who waits in the slow queue has three quarters of it.
+    pub fn weight(&self, minor: u16) -> f64 {
+        let delayed = |ids: &mut dyn Iterator<Item = &Known>| ids.filter(|k| k.delayed).count();
+        let count = match u32::from(minor) {
+            TP_FAIR_ANTS | TP_FAIR_STRANGERS => 1,
+            TP_FAIR_MICE => self.flows_of(Group::Mouse).max(1),
+            TP_FAIR_SLOW => return 0.75 * delayed(&mut self.known.values()).max(1) as f64,
+            dealt => {
+                let members = self.queues.members((dealt - TP_FAIR_FIRST) as usize);
+                let known = &mut members.iter().filter_map(|id| self.known.get(id));
+                (members.len() - delayed(known)).max(1)
+            }
+        };
+        count as f64
+    }
+
+    /// Flows of a group.
+    pub fn flows_of(&self, group: Group) -> usize {
+        self.known.values().filter(|k| k.group == group).count()
+    }
+
+    /// Reads the flows, and gives orders where they changed. `rate`: the link's, if it was given.
+    pub fn renew(&mut self, watch: &Watch, rate: Option<f64>) -> Result<(), Failure> {
+        let passed_s = self.last.elapsed().as_secs_f64().max(1e-3);
+        self.last = Instant::now();
+        self.take_in(watch, passed_s)?;
+        let dealt = self.known.iter().filter(|(_, k)| is_dealt(k.group));
+        let groups = dealt
+            .map(|(id, k)| (*id, together(k.group) as u8))
+            .collect();
+        let places = self.queues.deal(&groups);
+        let link_rate = rate.unwrap_or(watch.link().rate as f64);
+        let saturated = self.find_share(link_rate);
+        let ids: Vec<u32> = self.known.keys().copied().collect();
+        for id in ids {
+            let place = places.get(&id).copied();
+            let wanted = self.order(id, place, watch, saturated);
+            let Some((known, wanted)) = self.known.get_mut(&id).zip(wanted) else {
+                continue;
+            };
+            if wanted != known.order {
+                watch.give_order(&known.key, &wanted)?;
+                known.order = wanted;
+            }
+        }
+        Ok(())
+    }
+
+    /// New flows come, old ones go; rates and sojourns since the last time.
+    fn take_in(&mut self, watch: &Watch, passed_s: f64) -> Result<(), Failure> {
+        let now_ns = monotonic_ns();
+        let mut before = std::mem::take(&mut self.known);
+        for (key, flow) in watch.flows()? {
+            let is_over = flow.flags & TP_FLOW_CLOSED != 0;
+            if is_over || now_ns.saturating_sub(flow.seen_ns) > IDLE_NS {
+                continue;
+            }
+            let known = self.look(key, &flow, before.remove(&flow.id), passed_s);
+            let state =
+                (u32::from(known.order.action) == TP_FAIR_DELAY).then(|| watch.fair_state(&key));
+            let delayed = state.flatten().is_some_and(|s| s.hold > 0);
+            self.known.insert(flow.id, Known { delayed, ..known });
+        }
+        for gone in before.values() {
+            watch.take_order(&gone.key);
+        }
+        Ok(())
+    }
+
+    fn look(
+        &self,
+        key: tp_watch_key,
+        flow: &tp_watch_flow,
+        before: Option<Known>,
+        passed_s: f64,
+    ) -> Known {
+        let group = self.group(flow);
+        let fresh = Known {
+            key,
+            group,
+            bytes: flow.bytes,
+            sojourn_sum_us: flow.now.sojourn_sum_us,
+            sojourn_samples: flow.now.sojourn_samples,
+            rate: 0.0,
+            content: true,
+            delayed: false,
+            order: tp_fair_order::default(),
+        };
+        let Some(before) = before else {
+            return fresh;
+        };
+        let rate = flow.bytes.saturating_sub(before.bytes) as f64 / passed_s;
+        let samples = flow
+            .now
+            .sojourn_samples
+            .wrapping_sub(before.sojourn_samples);
+        let sojourn_us = flow
+            .now
+            .sojourn_sum_us
+            .saturating_sub(before.sojourn_sum_us)
+            / u64::from(samples.max(1));
+        let rate = (before.rate + rate) / 2.0;
+        // Few packets per round trip are sparse only where they are no fair share.
+        let is_sparse = group != Group::Ant || rate < self.share / 2.0;
+        Known {
+            rate,
+            group: if is_sparse { group } else { Group::Unknown },
+            content: sojourn_us < CONTENT_US,
+            order: before.order,
+            ..fresh
+        }
+    }
+
+    fn group(&self, flow: &tp_watch_flow) -> Group {
+        let verdict = &flow.verdict;
+        match self.classifier {
+            Classifier::P4air => Group::from_number(flow.p4air.group),
+            // Until its first round: a new flow is in slow start.
+            Classifier::Tcpilot
+                if verdict.group == 0 && u32::from(verdict.reason) == TP_REASON_NEW =>
+            {
+                Group::Mouse
+            }
+            Classifier::Tcpilot => Group::from_number(verdict.group),
+        }
+    }
+
+    /// The share of a flow; whether the link is full, so that it matters.
+    fn find_share(&mut self, link_rate: f64) -> bool {
+        let active = self.known.values().filter(|k| k.rate > 0.0);
+        let rates: Vec<_> = active.map(|k| (k.rate, k.content)).collect();
+        self.share = level(link_rate, &rates);
+        rates.iter().map(|r| r.0).sum::<f64>() > SATURATED * link_rate
+    }
+
+    fn order(
+        &self,
+        id: u32,
+        place: Option<usize>,
+        watch: &Watch,
+        saturated: bool,
+    ) -> Option<tp_fair_order> {
+        let known = self.known.get(&id)?;
+        let minor = match (known.group, place) {
+            (Group::Ant, _) => TP_FAIR_ANTS,
+            (_, Some(queue)) => TP_FAIR_FIRST + queue as u32,
+            (_, None) => TP_FAIR_MICE,
+        };
+        let mut order = tp_fair_order {
+            minor: minor as u16,
+            group: known.group as u8,
+            ..tp_fair_order::default()
+        };
+        let neighbours = place.map_or(0, |queue| self.queues.members(queue).len());
+        // Alone in its queue it has its share by turns, and takes what others leave.
+        if saturated && (neighbours > 1 || known.group == Group::Mouse) {
+            let flow = watch.flow(&known.key)?;
+            self.add_action(&mut order, known, &flow);
+        }
+        Some(order)
+    }
+
+    fn add_action(&self, order: &mut tp_fair_order, known: &Known, flow: &tp_watch_flow) {
+        let is_scale_known = flow.flags & TP_FLOW_WINDOW != 0;
+        let action = match known.group {
+            Group::Udp if self.allows(Action::Drop) => TP_FAIR_POLICE,
+            Group::Loss | Group::LossDelay | Group::Unknown | Group::Mouse
+                if self.allows(Action::Drop) =>
+            {
+                TP_FAIR_DROP
+            }
+            Group::Delay if self.allows(Action::Delay) => TP_FAIR_DELAY,
+            Group::Model if self.allows(Action::Window) && is_scale_known => TP_FAIR_WINDOW,
+            _ => TP_FAIR_NONE,
+        };
+        if action == TP_FAIR_NONE || (known.content && !known.delayed) {
+            return;
+        }
+        let rtt_us = if flow.rtt_us == 0 {
+            100_000
+        } else {
+            flow.rtt_us
+        };
+        order.interval_us = rtt_us.clamp(10_000, 1_000_000);
+        let share = |us: u32| (self.share * f64::from(us) / 1e6) as u32;
+        order.share_bytes = share(order.interval_us).max(LEAST_SHARE_BYTES);
+        if known.group == Group::Mouse {
+            order.share_bytes = (order.share_bytes * MOUSE_FACTOR).max(MOUSE_BYTES);
+        }
+        order.window_bytes = share(rtt_us);
+        order.window_scale = flow.window_scale;
+        order.action = action as u8;
+    }
+}
+
+/// QUIC and others share the queues of what is unknown.
+pub fn together(group: Group) -> Group {
+    match group {
+        Group::Udp => Group::Unknown,
+        other => other,
+    }
+}
