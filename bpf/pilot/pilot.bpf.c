@@ -46,8 +46,7 @@ __u32 default_key[TP_MAX_DEFAULTS];
 __u32 foreign_key;
 /* The key seen last, and below it what is known of it: see identify.h. */
 __u64 last_known;
-/* Tunings (enum tp_tune) that are on for some path seen so far: a kind of network
- * that no path is of need not be asked about at each SYN. */
+/* Tunings that some path seen so far has on; for others no SYN is looked at. */
 __u32 tunes_met;
 
 struct {
