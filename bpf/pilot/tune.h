@@ -241,6 +241,8 @@ __noinline int tune_established(struct bpf_sock_ops *ctx, __u32 slot, __u32 poli
 	g = tuning_of(policy, t->net);
 	if (!g->features)
 		return 0;
+	if (g->features & ~tunes_met)
+		__sync_fetch_and_or(&tunes_met, g->features);
 	held = held_out(g, tp_local_port(tp), tp_remote_port(tp));
 	if (is_on(g, t, held, TP_TUNE_RATE_LIMIT) && start_policed(ctx, sk, tp, t))
 		follow = 1; /* and no window beyond the kernel's */

@@ -82,14 +82,11 @@ static __always_inline void syn_window(struct bpf_sock_ops *ctx, const struct tp
 				       struct tp_tuned *t, const struct tp_tuning *g)
 {
 	__u64 bdp = tp_window_max32(&t->receive_bytes);
-	__u32 flows = path->live_flows + 1, packets;
-
-	if (flows == 1) /* nobody to share with: autotuning knows better */
-		return;
+	__u32 packets;
 
 	if (g->link_mbit) /* of less than a byte: one, since 0 is "not known" */
 		bdp = g->link_mbit * 125000ULL * tp_window_min(&path->min_rtt_us) / 1000000 ?: 1;
-	packets = tp_receive_window(bdp, g->rwnd_beta_x8, 1460, flows);
+	packets = tp_receive_window(bdp, g->rwnd_beta_x8, 1460, path->live_flows + 1);
 	if (!packets || packets >= 65536 / 1460)
 		return;
 	t->rwnd_packets = packets;
@@ -127,6 +124,8 @@ __noinline int tune_syn(struct bpf_sock_ops *ctx, __u32 op)
 	path = find_path(&key, &slot);
 	if (!path || !is_fresh(path))
 		return 0;
+	if (op == BPF_SOCK_OPS_RWND_INIT && !path->live_flows)
+		return 0; /* nobody to share with: autotuning knows better */
 	t = tuned_of(path, slot);
 	if (!t)
 		return 0;
