@@ -37,10 +37,13 @@ TP_INLINE __u64 tp_delivers(__u64 bw, __u64 interval_us)
  */
 TP_INLINE __u64 tp_pacing_rate(__u64 bw, __u32 mss, __u32 gain, __u32 margin)
 {
-	__u64 rate = bw * mss;
+	__u64 rate = bw * mss * gain >> TP_GAIN_SHIFT;
+	__u64 scale = TP_USEC_PER_SEC / 100 * (100 - margin);
 
-	rate = rate * gain >> TP_GAIN_SHIFT;
-	return rate * (TP_USEC_PER_SEC / 100 * (100 - margin)) >> TP_BW_SHIFT;
+	/* From 4 Tbit/s on the product would not fit; a few bits less are exact enough there. */
+	if (rate >> 43)
+		return (rate >> 8) * scale >> (TP_BW_SHIFT - 8);
+	return rate * scale >> TP_BW_SHIFT;
 }
 
 /* The least burst worth a segmentation offload, packets. */
