@@ -6,9 +6,9 @@
     second = { set = "flow.second.cc", first = ["none"], values_of = "first" }
     symmetric = ["first", "second"]        # of two equal axes, each pair once
 
-`set` names a key of a cell: `link.NAME.KEY`, `flow.NAME.KEY`, `tuner.KEY`, `watch.KEY`, `sysctl.KEY`, or a
-list of them.  A value that is a table has a label, and sets the keys it names.  `first` are values
-before those of the other axis, which symmetry leaves alone.
+`set` names a key of a cell: `link.NAME.KEY`, `flow.NAME.KEY`, `tuner.KEY`, `watch.KEY`,
+`sysctl.KEY`, or a list of them.  A value that is a table has a label, and sets the keys it names.
+`first` are values before those of the other axis, which symmetry leaves alone.
 """
 
 from __future__ import annotations
