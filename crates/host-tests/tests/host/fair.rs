@@ -252,7 +252,7 @@ fn windows_shrink_and_checksums_stay_right_over_either_family() {
         let shrunk = sum(&watching.look(), "shrunk");
         let _crowd = crowd(&lab, &to);
         watching.until("windows shrink", |look| {
-            (sum(look, "shrunk") > shrunk + 50).then_some(())
+            (sum(look, "shrunk") > shrunk + 5).then_some(())
         });
         let packets = |look: &Look| look.total("out_packets");
         let before = packets(&watching.look());
