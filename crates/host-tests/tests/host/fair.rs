@@ -28,7 +28,7 @@ fn fair(lab: &Lab, more: &[&str]) -> Watching {
 
 /// Few queues of a link that an emulated machine fills, too.
 fn fair_and_crowded(lab: &Lab, more: &[&str]) -> Watching {
-    let words = [&["--fair", "--rate", "4", "--queues", "2"], more].concat();
+    let words = [&["--fair", "--rate", "8", "--queues", "2"], more].concat();
     Watching::start(near(lab), "eth0", &words)
 }
 
@@ -52,11 +52,12 @@ fn sum(look: &Look, key: &str) -> u64 {
     groups.iter().filter_map(|g| g[key].as_u64()).sum()
 }
 
-/// More flows than queues.
-fn crowd(lab: &Lab, to: &str) -> Running {
-    lab.start(&format!(
-        "bulk --to {to}:{PORT} --seconds 600 --parallel 16"
-    ))
+/// More flows than queues, and half of them press harder than the others.
+fn crowd(lab: &Lab, to: &str) -> [Running; 2] {
+    ["reno", "bbr"].map(|cc| {
+        let words = format!("bulk --to {to}:{PORT} --seconds 600 --parallel 8 --cc {cc}");
+        lab.start(&words)
+    })
 }
 
 #[test]
@@ -201,7 +202,7 @@ fn flows_above_their_share_are_dropped_or_delayed() {
         let lab = Lab::new();
         let watching = fair_and_crowded(&lab, &["--model", &model(&lab, group)]);
         let _crowd = crowd(&lab, FAR);
-        watching.until(key, |look| (sum(look, key) > 10).then_some(()));
+        watching.until(key, |look| (sum(look, key) > 5).then_some(()));
     }
 }
 
