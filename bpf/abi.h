@@ -243,7 +243,7 @@ struct tp_tuned {
 	__u32 syn_rto_us;
 	__u32 rwnd_packets;
 	__u32 retreats;
-	__u32 pad;
+	__u32 iw_asked_packets; /* before it was bounded for want of pacing */
 	__u32 set[TP_TUNES];
 	struct tp_cohort with[TP_TUNES];
 	struct tp_cohort without[TP_TUNES];

@@ -162,7 +162,7 @@ enum tp_watch_flags {
 	TP_FLOW_ACKED = 64,    /* an acknowledgement was seen */
 };
 
-#define TP_FEATURES 32	    /* of a flow; a power of two */
+#define TP_FEATURES 64	    /* of a flow; a power of two */
 #define TP_MODEL_CLASSES 16 /* algorithms that a model knows at most */
 #define TP_MODEL_TREES 32
 #define TP_MODEL_NODES 4096  /* a power of two */
@@ -205,14 +205,34 @@ struct tp_verdict {
 /* A shape: what rounds have told of a flow's behaviour (bpf/lib/shape.h). */
 #define TP_SHAPE_ROUNDS 16 /* remembered; a power of two */
 #define TP_SHAPE_PHASES 6  /* of an epoch between two losses */
+#define TP_MEANS 32	   /* a power of two */
+
+/* What a shape keeps means of.  Growth is in packets x256 per round. */
+enum tp_mean {
+	TP_GROWTH_PHASE = 0,	/* 6: by rounds since the loss */
+	TP_GROWTH_SHORT = 6,	/* while the queue is short */
+	TP_GROWTH_LONG = 7,	/* while it is long */
+	TP_GROWTH_SECOND = 8,	/* 3: within a second of the loss, two, later */
+	TP_GROWTH_PLACE = 11,	/* 4: window below 3/4, 9/10, 1 of that before the loss, above */
+	TP_GROWTH_RISING = 15,	/* while the queue rises */
+	TP_GROWTH_FALLING = 16, /* while it falls */
+	TP_GROWTH_ALL = 17,
+	TP_GROWTH_EPOCH = 18,	/* from a loss to the next */
+	TP_RESPONSE = 19,	/* window after a loss over that before it, x256 */
+	TP_REFILL = 20,		/* window after a loss over what fills the path, x256 */
+	TP_LOST_ELSEWHERE = 21, /* losses without a drop here, x256 of all */
+	TP_GROWTH_SMALL = 22,	/* while the window is small */
+	TP_GROWTH_LARGE = 23,	/* while it is not */
+	TP_GROWTH_LOWER = 24,	/* while the queue is shorter than lately */
+	TP_GROWTH_HIGHER = 25,	/* while it is longer */
+};
 
 struct tp_shape {
 	__u32 window[TP_SHAPE_ROUNDS]; /* packets x16 */
 	__u32 queue[TP_SHAPE_ROUNDS];  /* mean sojourn, microseconds */
-	__s32 growth[TP_SHAPE_PHASES]; /* packets x256 per round */
-	__s32 growth_low;	       /* while the queue is short */
-	__s32 growth_high;	       /* while it is long */
-	__u32 growth_known;	       /* bit i: phase i was seen */
+	__u32 own[TP_SHAPE_ROUNDS];    /* own packets in the queue x16 */
+	__s32 mean[TP_MEANS];	       /* by enum tp_mean */
+	__u8 known[TP_MEANS];	       /* samples of each, bounded */
 	__u32 rounds;
 	__u32 losses; /* events: of rounds in a row */
 	__u32 since_loss;
@@ -220,8 +240,12 @@ struct tp_shape {
 	__u32 epoch_us; /* from a loss to the next */
 	__u32 lost_in_event;
 	__u32 window_before; /* the last loss */
+	__u32 queue_mean;    /* sojourn, over some 16 rounds */
+	__u32 queue_before;  /* the last loss, mean sojourn */
+	__u32 dropped_in_event;
+	__u32 window_after;  /* the last loss */
 	__u32 window_max;    /* forgets a 64th each round */
-	__u32 response;	     /* window after a loss over that before it, x256 */
+	__u32 response_last; /* window after a loss over that before it, x256 */
 	__u32 responses;
 	__u32 base_response; /* packets sent again in a loss over the window, x256 */
 	__u32 backoffs;	     /* falls of the window without a loss */

@@ -64,7 +64,8 @@ TP_INLINE void htcp_set_alpha(struct tp_htcp *h, __u32 now_ms)
 			 tp_clamp(h->min_rtt_us, HTCP_RTT_REF_US / 10, HTCP_RTT_REF_US * 2) /
 			 HTCP_RTT_REF_US;
 	factor = tp_max64(factor, 1);
-	h->alpha = tp_max(2 * factor * (HTCP_ONE - h->beta), HTCP_ONE);
+	/* also before growth rises: what backs off less grows less, which is fair to reno */
+	h->alpha = tp_max(2 * factor * (HTCP_ONE - h->beta), 1);
 }
 
 TP_INLINE void htcp_begin(struct tp_htcp *h, const struct tp_ack *a)

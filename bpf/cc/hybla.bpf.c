@@ -10,13 +10,17 @@
  *            networks", International Journal of Satellite Communications and
  *            Networking 22(5), 2004: section 3.
  * Constants  RTT0 25 ms, rho not below 1: the paper's, and the default of
- *            Linux's module (/sys/module/tcp_hybla/parameters).  The bound of
+ *            Linux's module (/sys/module/tcp_hybla/parameters); the steps are checked with
+ *            the notes of S. Y. Cheung's course (Emory, CS 558).  The bound of
  *            rho, 16, is ours.
  * Choices    rho is of the least smoothed RTT, so that a queue of its own making
  *            does not make it more aggressive, and rounded down to eighths, so
- *            that a table of roots suffices; steps count acknowledgements.
+ *            that a table of roots suffices; steps count acknowledgements.  Linux's module
+ *            cuts each step down to 1/128 of a packet, and so grows as Reno does in windows
+ *            wider than 128 rho^2; here nothing is lost.
  * Limits     the paper's initial ssthresh by a bandwidth estimate and its pacing
- *            are left to the kernel: slow start ends with a loss.
+ *            are left to the kernel: slow start ends with a loss, and starts with the
+ *            kernel's window (the paper, and the module: rho packets).
  */
 #include "../lib/cc.h"
 #include "hybla.h"

@@ -11,9 +11,9 @@
  *            congestion control algorithm for high-speed networks", VALUETOOLS
  *            2006; Performance Evaluation 65, 2008: sections 2 and 3.
  * Constants  the paper's: alpha up to 10, beta 1/8 to 1/2, delays of 1, 10 and
- *            80 % of the greatest.  As deployed, where the paper leaves a choice:
- *            alpha not below 0.3; theta 5 and Reno below 15 packets
- *            (/sys/module/tcp_illinois/parameters).
+ *            80 % of the greatest, theta 5.  As deployed, the paper's in brackets: alpha
+ *            not below 0.3 (0.1), Reno below 15 packets (10).  Both as the manual of ns-3
+ *            lists them, and /sys/module/tcp_illinois/parameters.
  * Limits     the greatest delay is never forgotten until the connection is idle:
  *            one outlier makes later queues look small.
  */

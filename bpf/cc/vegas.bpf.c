@@ -14,7 +14,8 @@
  *            Linux's module (/sys/module/tcp_vegas/parameters).
  *            A round counts with three samples, as deployed.
  * Choices    a round's RTT is its least, not its mean: delayed acknowledgements
- *            only ever add.  Loss halves the window, as with Reno.
+ *            only ever add.  Loss halves the window, as with Reno.  Linux's module doubles in
+ *            each round of slow start, and so enters a long queue further.
  * Limits     gives way to anything that fills the queue; a base RTT measured over
  *            a standing queue is too long; a route that gets longer looks like
  *            congestion until the connection is idle.

@@ -8,7 +8,8 @@
  *
  * Source     Fu, Liew, "TCP Veno: TCP Enhancement for Transmission Over Wireless
  *            Access Networks", IEEE JSAC 21(2), 2003: section II.
- * Constants  beta 3, a fifth, growth in every other round: the paper's.
+ * Constants  beta 3, a fifth, growth in every other round: the paper's, checked with the
+ *            manual of ns-3.
  * Limits     the base RTT is the connection's least, and is not forgotten at each
  *            loss, as the paper has it; where others keep a queue standing, random loss looks like
  *            congestion, and the growth stays halved.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * westwood.bpf.c - Westwood+: Reno that after a loss takes the window that fits
- * the rate it has measured, instead of a half.
+ * westwood.bpf.c - Westwood+: Reno that once a loss is repaired takes the window
+ * that fits the rate it has measured, instead of a half.
  *
  * The rate is what was delivered in a round trip, selectively acknowledged
  * packets included, averaged over rounds; times the least RTT it is the window
@@ -11,10 +11,14 @@
  *            Westwood+, New Reno, and Vegas TCP congestion control", ACM CCR
  *            34(2), 2004: section 2.
  * Constants  the average takes an eighth of each sample, as deployed (the paper:
- *            a tenth).
- * Choices    a sample covers 50 ms at least, as deployed (the paper: a round trip): on a
- *            short path a round trip is one burst; the least RTT is taken anew
- *            after a time-out, when the path may be another one.
+ *            a tenth), and is averaged once more in the same way.
+ * Choices    as deployed, seen by tracing Linux's module: a sample covers 50 ms at least (the
+ *            paper: a round trip), since on a short path a round trip is one burst;
+ *            while a loss is repaired the window is halved as Reno's, and the rate measured
+ *            then counts; the window that fits is set afterwards (the paper: at
+ *            the loss).  The least RTT is taken anew after a time-out, when the path may be
+ *            another one, and the first sample is the average's start (S. Mascolo,
+ *            end2end-interest, 18 July 2006).
  * Limits     growth is Reno's; a long queue at the beginning hides the least RTT.
  */
 #include "../lib/cc.h"
@@ -40,10 +44,24 @@ void BPF_PROG(westwood_acked, struct sock *sk, const struct ack_sample *sample)
 }
 
 TP_AVOID(westwood, struct tp_westwood, westwood_grow)
-TP_SET_STATE(westwood, struct tp_westwood, westwood_enter)
 TP_SSTHRESH(westwood, struct tp_westwood, westwood_threshold)
 TP_UNDO(westwood)
 
+SEC("struct_ops")
+void BPF_PROG(westwood_event, struct sock *sk, int event)
+{
+	struct tp_westwood *s = TP_PRIVATE(sk, struct tp_westwood);
+	struct tp_cwnd w = tp_cwnd_of(tp_tcp(sk));
+
+	if (event == CA_EVENT_COMPLETE_CWR)
+		westwood_repaired(s, &w);
+	else if (event == CA_EVENT_LOSS)
+		westwood_timed_out(s, &w);
+	else
+		return;
+	tp_set_cwnd(tp_tcp(sk), &w);
+}
+
 TP_OPS("tp_westwood", .init = (void *)westwood_init, .cong_avoid = (void *)westwood_avoid,
-       .pkts_acked = (void *)westwood_acked, .set_state = (void *)westwood_state,
+       .pkts_acked = (void *)westwood_acked, .cwnd_event = (void *)westwood_event,
        .ssthresh = (void *)westwood_ssthresh, .undo_cwnd = (void *)westwood_undo);

@@ -16,6 +16,7 @@
 struct tp_westwood {
 	__u64 start_us; /* of the interval being measured */
 	__u64 bw;	/* packets per microsecond, times TP_BW_UNIT; 0: none yet */
+	__u64 bw_once;	/* that average before it was averaged again */
 	__u32 start_delivered;
 	__u32 min_rtt_us; /* all ones: none yet */
 	__u32 rtt_us;	  /* the newest */
@@ -26,13 +27,6 @@ TP_INLINE void westwood_begin(struct tp_westwood *s, __u64 now_us, __u32 deliver
 {
 	*s = (struct tp_westwood){
 	    .start_us = now_us, .start_delivered = delivered, .min_rtt_us = ~0U};
-}
-
-TP_INLINE void westwood_enter(struct tp_westwood *s, const struct tp_ack *a, __u8 state,
-			      const struct tp_cwnd *w)
-{
-	if (state == TP_STATE_LOSS)
-		s->forget = 1;
 }
 
 TP_INLINE __u64 westwood_smooth(__u64 bw, __u64 sample)
@@ -54,7 +48,8 @@ TP_INLINE void westwood_sample(struct tp_westwood *s, __s32 rtt_us, __u32 delive
 	if (!s->rtt_us || interval_us < tp_max(s->rtt_us, WESTWOOD_LEAST_US))
 		return;
 	sample = tp_bandwidth(delivered - s->start_delivered, interval_us);
-	s->bw = s->bw ? westwood_smooth(s->bw, sample) : sample;
+	s->bw_once = s->bw ? westwood_smooth(s->bw_once, sample) : sample;
+	s->bw = s->bw ? westwood_smooth(s->bw, s->bw_once) : sample;
 	s->start_us = now_us;
 	s->start_delivered = delivered;
 }
@@ -64,12 +59,31 @@ TP_INLINE void westwood_grow(const struct tp_westwood *s, struct tp_cwnd *w, con
 	tp_reno_increase(w, a->acked);
 }
 
-/* Both after a loss and after a time-out: what the path carries without a queue. */
-TP_INLINE __u32 westwood_threshold(const struct tp_westwood *s, const struct tp_cwnd *w)
+/* What the path carries without a queue. */
+TP_INLINE __u32 westwood_fitting(const struct tp_westwood *s)
 {
 	if (s->min_rtt_us == ~0U)
 		return TP_CWND_MIN;
 	return tp_max(tp_min64(tp_delivers(s->bw, s->min_rtt_us), TP_SSTHRESH_MAX), TP_CWND_MIN);
+}
+
+/* While a loss is repaired the window is Reno's. */
+TP_INLINE __u32 westwood_threshold(const struct tp_westwood *s, const struct tp_cwnd *w)
+{
+	return tp_half(w->packets);
+}
+
+/* Once it is: the window that fits. */
+TP_INLINE void westwood_repaired(const struct tp_westwood *s, struct tp_cwnd *w)
+{
+	w->packets = w->ssthresh = westwood_fitting(s);
+}
+
+/* A time-out: slow start as far as that. */
+TP_INLINE void westwood_timed_out(struct tp_westwood *s, struct tp_cwnd *w)
+{
+	w->ssthresh = westwood_fitting(s);
+	s->forget = 1;
 }
 
 #endif

@@ -10,10 +10,11 @@
  *
  * Source     Baiocchi, Castellani, Vacirca, "YeAH-TCP: Yet Another Highspeed TCP",
  *            PFLDnet 2007: section 2.
- * Constants  the paper's: Qmax 80, phi 8, Scalable TCP's hundredth.  Those that it
- *            leaves open as its authors deployed them: the whole queue is taken
- *            out, but never more than half of the window; a loss takes an eighth
- *            at least; 16 slow rounds tell of a rival, 50 fast ones of none.
+ * Constants  the paper's: Qmax 80, phi 8, Scalable TCP's hundredth.  A
+ *            loss takes the queue, but an eighth of the window at least and a half at
+ *            most, as the manual of ns-3 has it from the paper.  Those that it leaves
+ *            open as its authors deployed them: the whole queue is taken out; 16 slow
+ *            rounds tell of a rival, 50 fast ones of none.
  * Limits     a base RTT measured over a standing queue is too long.
  */
 #include "../lib/cc.h"

@@ -14,7 +14,7 @@
 #ifndef TCPILOT_CLASSIFY_H
 #define TCPILOT_CLASSIFY_H
 
-#include "shape.h"
+#include "features.h"
 
 #define TP_TREE_DEPTH 12
 #define TP_VOTES_SHIFT 3 /* gain of the smoothing of votes */
@@ -75,11 +75,25 @@ TP_INLINE void tp_forest(const struct tp_model *m, struct tp_scratch *s)
 		s->vote[c] /= trees;
 }
 
-/* Smooths the votes, and sums them by group: 255 is everything. */
+TP_INLINE __u32 tp_best_group(const struct tp_scratch *s)
+{
+	__u32 best = 0, found = TP_GROUP_UNKNOWN;
+
+	for (__u32 g = 1; g < TP_GROUP_COUNT; g++) {
+		if (s->group[g] > best) {
+			best = s->group[g];
+			found = g;
+		}
+	}
+	return found;
+}
+
+/* Smooths the votes, and sums them by group: 255 is everything.  The name is
+ * the best of the best group: a group of many algorithms has its votes split. */
 TP_INLINE void tp_vote(struct tp_verdict *v, const struct tp_model *m, struct tp_scratch *s,
 		       int is_first)
 {
-	__u32 best = 0, best_class = TP_NO_CLASS;
+	__u32 best = 0, best_class = TP_NO_CLASS, group;
 
 	for (__u32 g = 0; g < TP_GROUP_COUNT; g++)
 		s->group[g] = 0;
@@ -89,8 +103,11 @@ TP_INLINE void tp_vote(struct tp_verdict *v, const struct tp_model *m, struct tp
 		mean = is_first ? vote : mean + ((vote - mean) >> TP_VOTES_SHIFT);
 		v->votes[c] = mean;
 		s->group[m->group[c] & (TP_GROUP_COUNT - 1)] += mean;
-		if ((__u32)mean > best) {
-			best = mean;
+	}
+	group = tp_best_group(s);
+	for (__u32 c = 0; c < TP_MODEL_CLASSES; c++) {
+		if (m->group[c] == group && v->votes[c] > best) {
+			best = v->votes[c];
 			best_class = c;
 		}
 	}
@@ -143,43 +160,29 @@ TP_INLINE int tp_certain(struct tp_verdict *v, const struct tp_shape *s, const s
 /*
  * What the published laws make certain; 0: nothing.
  *
- *  - BBR alone falls to four packets without a loss, for PROBE_RTT, and alone
- *    keeps its window over losses at a full queue.
+ *  - BBR alone falls to four packets without a loss, for PROBE_RTT, and has its
+ *    window back right behind.
  *  - Vegas and LoLa alone come to rest, with a few packets of their own in the
  *    queue, and no loss for long.
- *  - Who falls to about a half or less at a loss, and grows by a packet a
- *    round or more under a long queue, does not mind the queue: the hybrids
- *    grow by half a packet there at most, or give way.
  */
-TP_INLINE __u32 tp_rule(const struct tp_verdict *v, const struct tp_shape *s)
+TP_INLINE __u32 tp_rule(const struct tp_shape *s)
 {
 	__u32 rest = s->rounds - s->slow_start_rounds;
-	__s32 grows = v->group == TP_GROUP_LOSS ? 170 : 210; /* hysteresis */
 
 	if (s->dips && s->window_max > TP_ANT_WINDOW && s->idle < TP_HALF)
 		return TP_GROUP_MODEL;
 	if (s->since_loss >= 24 && rest >= 24 && s->flat > TP_MOST && s->own_queue >= 8 &&
 	    s->own_queue < 24 * 16)
 		return TP_GROUP_DELAY;
-	if (s->responses >= 2 && s->response <= 150 && s->growth_high >= grows &&
-	    s->again < TP_HALF)
-		return TP_GROUP_LOSS;
 	return 0;
 }
 
 /* Hysteresis over the groups' shares of the votes. */
 TP_INLINE void tp_settle(struct tp_verdict *v, const struct tp_scratch *s, const struct tp_round *r)
 {
-	__u32 best = 0, best_group = TP_GROUP_UNKNOWN, own;
+	__u32 best_group = tp_best_group(s), best = s->group[best_group] >> 8;
+	__u32 own = s->group[v->group & (TP_GROUP_COUNT - 1)] >> 8;
 
-	for (__u32 g = 1; g < TP_GROUP_COUNT; g++) {
-		if (s->group[g] > best) {
-			best = s->group[g];
-			best_group = g;
-		}
-	}
-	own = s->group[v->group & (TP_GROUP_COUNT - 1)] >> 8;
-	best >>= 8;
 	v->seen = v->candidate == best_group && best >= TP_ENTER ? v->seen + (v->seen < 255) : 0;
 	v->candidate = best_group;
 	v->group_confidence = best_group == v->group ? best : own;
@@ -207,7 +210,7 @@ TP_INLINE int tp_prepare(struct tp_verdict *v, const struct tp_shape *s, const s
 
 	if (tp_certain(v, s, r))
 		return 0;
-	rule = tp_rule(v, s);
+	rule = tp_rule(s);
 	if (rule) {
 		tp_say(v, rule, TP_REASON_RULE, r);
 		v->group_confidence = 255;
@@ -225,7 +228,7 @@ TP_INLINE void tp_decide(struct tp_verdict *v, const struct tp_shape *s, const s
 			 const struct tp_model *m, struct tp_scratch *scratch)
 {
 	tp_vote(v, m, scratch, v->name == TP_NO_CLASS);
-	if (v->reason != TP_REASON_RULE || !tp_rule(v, s))
+	if (v->reason != TP_REASON_RULE || !tp_rule(s))
 		tp_settle(v, scratch, r);
 }
 

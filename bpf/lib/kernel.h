@@ -217,6 +217,7 @@ struct tcp_sock {
 	struct minmax rtt_min;
 	__u8 rate_app_limited : 1;
 	__u8 is_cwnd_limited : 1;
+	__u8 thin_lto : 1;
 	__u8 chrono_type : 2; /* 0 while nothing is under way */
 	__u32 chrono_start;   /* ticks, of what is under way now */
 	__u32 chrono_stat[3]; /* ticks: busy, limited by receive window, by send buffer */

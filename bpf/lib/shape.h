@@ -14,8 +14,8 @@
  *    queue is its own, does it come to rest?
  *
  * Fixed point: packets x16, ratios x256, growth in packets x256 per round.
- * Pure functions, also compiled for the host by tests and by the laboratory,
- * which trains on exactly these numbers.
+ * Pure functions, also compiled for the host by tests and by the laboratory.
+ * What the classifier makes of a shape: features.h.
  */
 #ifndef TCPILOT_SHAPE_H
 #define TCPILOT_SHAPE_H
@@ -24,6 +24,9 @@
 
 #define TP_ROUNDS_MASK (TP_SHAPE_ROUNDS - 1)
 #define TP_RATIO_MAX 4096U
+/* HighSpeed's own law begins above 38 packets (RFC 3649, section 5). */
+#define TP_SMALL_WINDOW (38 * 16)
+#define TP_DELAYED_ACK_US 50000
 
 /* a / b x256, bounded; b 0 gives 0. */
 TP_INLINE __u32 tp_ratio(__u64 a, __u64 b)
@@ -37,9 +40,27 @@ TP_INLINE __u32 tp_smooth(__u32 mean, __u32 sample, __u32 shift)
 	return mean + ((__s32)(sample - mean) >> shift);
 }
 
-TP_INLINE __s32 tp_smooth_signed(__s32 mean, __s32 sample, __u32 shift)
+/* BPF divides unsigned numbers only. */
+TP_INLINE __s32 tp_divide(__s64 a, __u64 b)
 {
-	return mean + ((sample - mean) >> shift);
+	if (!b)
+		return 0;
+	return a < 0 ? -(__s32)((__u64)-a / b) : (__s32)((__u64)a / b);
+}
+
+TP_INLINE __s32 tp_within(__s64 value, __s32 most)
+{
+	return value > most ? most : value < -most ? -most : value;
+}
+
+/* A mean that follows its first samples at once, later ones by 1 / most. */
+TP_INLINE void tp_note(struct tp_shape *s, __u32 what, __s32 sample, __u8 most)
+{
+	__u32 i = what & (TP_MEANS - 1);
+
+	if (s->known[i] < most)
+		s->known[i]++;
+	s->mean[i] += tp_divide((__s64)sample - s->mean[i], s->known[i]);
 }
 
 TP_INLINE int tp_has_loss(const struct tp_round *r)
@@ -83,66 +104,105 @@ TP_INLINE void tp_shape_start(struct tp_shape *s, const struct tp_round *r, __u3
 	s->start_lossy = tp_has_loss(r);
 }
 
-/* A loss, and what it did; those of the start count too.  The window is looked
- * at in the second round without loss: the recovery is over then. */
+/* The first round of a loss. */
+TP_INLINE void tp_shape_lost(struct tp_shape *s, __u32 before, __u32 window)
+{
+	__u32 i = (s->rounds - 1) & TP_ROUNDS_MASK;
+
+	s->losses++;
+	if (s->losses > 1) {
+		s->epoch_us =
+		    s->losses == 2 ? s->since_loss_us : tp_smooth(s->epoch_us, s->since_loss_us, 1);
+		if (s->window_after && s->since_loss > 3)
+			tp_note(
+			    s, TP_GROWTH_EPOCH,
+			    tp_divide(((__s64)before - s->window_after) * 16, s->since_loss - 2),
+			    4);
+	}
+	/* That of this round is blown up already: what the receiver holds behind
+	 * the gap counts as in flight. */
+	s->window_before = before ? before : window;
+	s->queue_before = s->queue[i];
+	s->lost_in_event = 0;
+	s->dropped_in_event = 0;
+	s->window_after = 0;
+}
+
+/* The second round without loss: the recovery is over. */
+TP_INLINE void tp_shape_responded(struct tp_shape *s, const struct tp_round *r, __u32 window)
+{
+	__u64 path_us = (__u64)r->min_rtt_us + s->queue_before;
+
+	s->window_after = window;
+	s->response_last = tp_ratio(window, s->window_before);
+	s->responses++;
+	tp_note(s, TP_RESPONSE, s->response_last, 4);
+	/* Westwood's and YeAH's windows after a loss are what fills the path
+	 * without a queue (Casetti et al. 2002). */
+	tp_note(
+	    s, TP_REFILL,
+	    tp_min(s->response_last * path_us / (r->min_rtt_us ? r->min_rtt_us : 1), TP_RATIO_MAX),
+	    4);
+	tp_note(s, TP_LOST_ELSEWHERE, s->dropped_in_event ? 0 : 256, 8);
+	s->base_response = tp_ratio(s->lost_in_event * 16ULL, s->window_before);
+}
+
+/* A loss, and what it did; those of the start count too. */
 TP_INLINE void tp_shape_loss(struct tp_shape *s, const struct tp_round *r, __u32 window)
 {
-	__u32 before = s->window[(s->rounds - 1) & TP_ROUNDS_MASK], response;
+	__u32 before = s->window[(s->rounds - 1) & TP_ROUNDS_MASK];
 
 	if (tp_has_loss(r)) {
-		if (!s->losses || s->since_loss) {
-			s->losses++;
-			if (s->losses > 1)
-				s->epoch_us = s->losses == 2
-						  ? s->since_loss_us
-						  : tp_smooth(s->epoch_us, s->since_loss_us, 1);
-			/* That of this round is blown up already: what the
-			 * receiver holds behind the gap counts as in flight. */
-			s->window_before = before ? before : window;
-			s->lost_in_event = 0;
-		}
+		if (!s->losses || s->since_loss)
+			tp_shape_lost(s, before, window);
 		s->lost_in_event += r->again_packets;
+		s->dropped_in_event += r->dropped_packets;
 		s->since_loss = 0;
 		s->since_loss_us = 0;
 		return;
 	}
 	s->since_loss++;
 	s->since_loss_us = tp_min((__u64)s->since_loss_us + r->duration_us, 1U << 30);
-	if (s->losses && s->since_loss == 2 && s->window_before) {
-		response = tp_ratio(window, s->window_before);
-		s->response = s->responses ? tp_smooth(s->response, response, 1) : response;
-		s->responses++;
-		s->base_response = tp_ratio(s->lost_in_event * 16ULL, s->window_before);
-	}
+	if (s->losses && s->since_loss == 2 && s->window_before)
+		tp_shape_responded(s, r, window);
+}
+
+/* Where the window is, against that before the last loss. */
+TP_INLINE __u32 tp_place(const struct tp_shape *s, __u32 window)
+{
+	__u32 share = tp_ratio(window, s->window_before);
+
+	return share < 192 ? 0 : share < 230 ? 1 : share < 256 ? 2 : 3;
 }
 
 /* The law of growth, in rounds without a loss behind rounds without one. */
 TP_INLINE void tp_shape_growth(struct tp_shape *s, const struct tp_round *r, __u32 window)
 {
-	__u32 before = s->window[(s->rounds - 1) & TP_ROUNDS_MASK], phase, high;
-	__s32 grown = ((__s32)window - (__s32)before) * 16;
+	__u32 i = (s->rounds - 1) & TP_ROUNDS_MASK, before = s->window[i], seconds;
+	__s32 grown = tp_within(((__s64)window - before) * 16, 32767);
+	int falls;
 
 	if ((s->losses && s->since_loss < 3) || !before)
 		return;
-	grown = grown > 65536 ? 65536 : grown < -65536 ? -65536 : grown;
-	phase = tp_phase(s->since_loss - 2);
-	if (phase < TP_SHAPE_PHASES) {
-		if (s->growth_known & (1U << phase))
-			s->growth[phase] = tp_smooth_signed(s->growth[phase], grown, 2);
-		else
-			s->growth[phase] = grown;
-		s->growth_known |= 1U << phase;
+	tp_note(s, TP_GROWTH_PHASE + tp_phase(s->since_loss - 2), grown, 4);
+	tp_note(s,
+		(__u64)r->sojourn_mean_us * 2 > r->link_queue_us ? TP_GROWTH_LONG : TP_GROWTH_SHORT,
+		grown, 8);
+	seconds = s->since_loss_us < 1000000 ? 0 : s->since_loss_us < 2000000 ? 1 : 2;
+	if (s->losses) {
+		tp_note(s, TP_GROWTH_SECOND + seconds, grown, 8);
+		tp_note(s, TP_GROWTH_PLACE + tp_place(s, window), grown, 8);
 	}
-	high = (__u64)r->sojourn_mean_us * 2 > r->link_queue_us;
-	if (high)
-		s->growth_high = tp_smooth_signed(s->growth_high, grown, 3);
-	else
-		s->growth_low = tp_smooth_signed(s->growth_low, grown, 3);
+	tp_note(s, r->sojourn_mean_us > s->queue[i] ? TP_GROWTH_RISING : TP_GROWTH_FALLING, grown,
+		8);
+	tp_note(s, r->sojourn_mean_us < s->queue_mean ? TP_GROWTH_LOWER : TP_GROWTH_HIGHER, grown,
+		8);
+	tp_note(s, window <= TP_SMALL_WINDOW ? TP_GROWTH_SMALL : TP_GROWTH_LARGE, grown, 8);
+	tp_note(s, TP_GROWTH_ALL, grown, 16);
 	s->flat = tp_smooth(s->flat, grown > -128 && grown < 128 ? 256 << 8 : 0, 4);
-	if (grown < -256 && (__u32)-grown > window / 2) /* a packet, and a 32nd of all */
-		s->backoffs++;
-	s->backoff_share = tp_smooth(s->backoff_share,
-				     grown < -256 && (__u32)-grown > window / 2 ? 256 << 8 : 0, 5);
+	falls = grown < -256 && (__u32)-grown > window / 2; /* a packet, and a 32nd of all */
+	s->backoffs += falls;
+	s->backoff_share = tp_smooth(s->backoff_share, falls ? 256 << 8 : 0, 5);
 }
 
 /* How much the rate swings over the last eight rounds. */
@@ -157,31 +217,48 @@ TP_INLINE void tp_shape_ripple(struct tp_shape *s, const struct tp_round *r)
 	    4);
 }
 
+/* Nothing was sent for half a round trip, and the round took half of one longer
+ * and what a receiver may delay its acknowledgement by: whoever always has data
+ * sends some as soon as a round has ended, however little. */
+TP_INLINE int tp_is_pause(const struct tp_round *r)
+{
+	return r->gap_max_us > r->rtt_us / 2 && !tp_has_loss(r) &&
+	       r->duration_us > (__u64)r->rtt_us * 3 / 2 + TP_DELAYED_ACK_US;
+}
+
 TP_INLINE void tp_shape_queue(struct tp_shape *s, const struct tp_round *r, __u32 window)
 {
 	__u32 over_us = r->rtt_us > r->min_rtt_us ? r->rtt_us - r->min_rtt_us : 0;
-	__u32 own = r->rtt_us ? (__u64)window * over_us / r->rtt_us : 0;
+	__u32 own = tp_min(r->rtt_us ? (__u64)window * over_us / r->rtt_us : 0, 1U << 20);
 
-	s->own_queue = tp_smooth(s->own_queue, tp_min(own, 1U << 20), 3);
+	s->own[s->rounds & TP_ROUNDS_MASK] = own;
+	s->queue_mean =
+	    s->rounds ? tp_smooth(s->queue_mean, r->sojourn_mean_us, 4) : r->sojourn_mean_us;
+	s->own_queue = tp_smooth(s->own_queue, own, 3);
 	s->queue_share =
 	    tp_smooth(s->queue_share, tp_ratio(r->sojourn_mean_us, r->link_queue_us) << 8, 3);
 	s->burst = tp_smooth(s->burst, tp_ratio(r->burst_packets, r->in_packets) << 8, 3);
 	s->again = tp_smooth(s->again, tp_has_loss(r) ? 256 << 8 : 0, 5);
-	s->idle = tp_smooth(s->idle, r->gap_max_us > r->rtt_us / 2 ? 256 << 8 : 0, 3);
+	s->idle = tp_smooth(s->idle, tp_is_pause(r) ? 256 << 8 : 0, 3);
 	s->limited = tp_smooth(s->limited,
 			       r->receiver_window_bytes && (__u64)r->flight_max_bytes * 16 >=
 							       (__u64)r->receiver_window_bytes * 15
 				   ? 256 << 8
 				   : 0,
 			       3);
-	/* BBR's PROBE_RTT: four packets, without a loss. */
+}
+
+/* BBR's PROBE_RTT: four packets, without a loss, and right behind them as many
+ * as before (Cardwell et al. 2016).  Who was starved climbs by and by. */
+TP_INLINE void tp_shape_dip(struct tp_shape *s, const struct tp_round *r, __u32 window)
+{
 	if (window <= 5 * 16 && !tp_has_loss(r) && s->window_max > 12 * 16 && s->since_loss > 4) {
-		if (!s->in_dip)
-			s->dips++;
 		s->in_dip = 1;
-	} else {
-		s->in_dip = 0;
+		return;
 	}
+	if (s->in_dip && window > 12 * 16 && window * 2 > s->window_max && !tp_has_loss(r))
+		s->dips++;
+	s->in_dip = 0;
 }
 
 /* A round has ended. */
@@ -197,75 +274,11 @@ TP_INLINE void tp_shape_round(struct tp_shape *s, const struct tp_round *r)
 		tp_shape_ripple(s, r);
 	}
 	tp_shape_queue(s, r, window);
+	tp_shape_dip(s, r, window);
 	s->window_max = tp_max(window, s->window_max - (s->window_max >> 6));
 	s->window[s->rounds & TP_ROUNDS_MASK] = window;
 	s->queue[s->rounds & TP_ROUNDS_MASK] = r->sojourn_mean_us;
 	s->rounds++;
-}
-
-/* Extremes over the rounds that are remembered. */
-struct tp_span {
-	__u32 least;
-	__u32 most;
-	__u32 sum;
-};
-
-TP_INLINE struct tp_span tp_span_of(const __u32 *values, __u32 count)
-{
-	struct tp_span span = {.least = ~0U};
-
-	for (__u32 i = 0; i < TP_SHAPE_ROUNDS; i++) {
-		if (i >= count)
-			break;
-		span.least = tp_min(span.least, values[i]);
-		span.most = tp_max(span.most, values[i]);
-		span.sum += values[i];
-	}
-	if (!count)
-		span.least = 0;
-	return span;
-}
-
-/* Their names, in lab/tcplab/watch/features.py, are in this order. */
-TP_INLINE void tp_features(const struct tp_shape *s, const struct tp_round *r, __s32 *f)
-{
-	__u32 known = tp_min(s->rounds, TP_SHAPE_ROUNDS);
-	struct tp_span windows = tp_span_of(s->window, known);
-	struct tp_span queues = tp_span_of(s->queue, known);
-	__u32 mean = known ? windows.sum / known : 0;
-
-	f[0] = s->responses ? (__s32)s->response : -1;
-	f[1] = s->responses ? (__s32)s->base_response : -1;
-	f[2] = s->growth[0];
-	f[3] = s->growth[1];
-	f[4] = s->growth[2];
-	f[5] = s->growth[3];
-	f[6] = s->growth[4];
-	f[7] = s->growth[5];
-	f[8] = s->growth_low;
-	f[9] = s->growth_high;
-	f[10] = s->flat >> 8;
-	f[11] = s->backoff_share >> 8;
-	f[12] = s->own_queue;
-	f[13] = s->queue_share >> 8;
-	f[14] = s->burst >> 8;
-	f[15] = s->ripple >> 8;
-	f[16] = s->dips;
-	f[17] = s->slow_start_gain;
-	f[18] = s->slow_start_exit;
-	f[19] = s->start_lossy;
-	f[20] = s->slow_start_rounds;
-	f[21] = s->epoch_us / 1000;
-	f[22] = s->again >> 8;
-	f[23] = tp_ratio(windows.most - windows.least, windows.most);
-	f[24] = tp_ratio(queues.least, r->link_queue_us);
-	f[25] = tp_ratio(queues.most, r->link_queue_us);
-	f[26] = mean;
-	f[27] = r->min_rtt_us / 1000;
-	f[28] = r->min_rtt_us ? (__s32)tp_min((__u64)s->epoch_us / r->min_rtt_us, 1 << 16) : 0;
-	f[29] = tp_ratio(mean, s->window_max);
-	f[30] = r->acks ? (__s32)tp_ratio(r->in_packets, r->acks) : 0;
-	f[31] = r->flags & TP_FLOW_ECT_SYN ? 1 : 0;
 }
 
 #endif

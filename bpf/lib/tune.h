@@ -84,12 +84,20 @@ TP_INLINE __u32 tp_initial_window(const struct tp_tuning *t, const struct tp_iw 
 	return (__u32)tp_max(tp_min(iw, t->iw_most_packets), in->base_packets);
 }
 
-/* Bytes per second at which a window goes out within one round trip. */
+/* Bytes per second at which a window goes out within half a round trip, as the
+ * kernel paces slow start: over a whole one its last packet would come as late as
+ * that of two windows. */
 TP_INLINE __u32 tp_window_rate(__u32 packets, __u32 mss, __u32 rtt_us)
 {
-	__u64 rate = (__u64)packets * mss * 1000000 / (rtt_us ? rtt_us : 1);
+	__u64 rate = 2 * (__u64)packets * mss * 1000000 / (rtt_us ? rtt_us : 1);
 
 	return (__u32)tp_min(rate, 0xfffffffe); /* all ones would mean no limit */
+}
+
+/* 64 KiB, what the kernel hands to a device at once without pacing. */
+TP_INLINE __u32 tp_burst_packets(__u32 mss)
+{
+	return (__u32)tp_max(65536 / (mss ? mss : 1), 10);
 }
 
 /* The brake as it is now: a step is taken back in each period since it moved. */

@@ -46,6 +46,8 @@ __u32 default_key[TP_MAX_DEFAULTS];
 __u32 foreign_key;
 /* The key seen last, and below it what is known of it: see identify.h. */
 __u64 last_known;
+/* Tunings that some path seen so far has on; for others no SYN is looked at. */
+__u32 tunes_met;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -445,8 +447,8 @@ static __noinline int tune_event(struct bpf_sock_ops *ctx, __u32 op)
 		return 1;
 	if (op == BPF_SOCK_OPS_RTT_CB)
 		tune_round_trip(ctx);
-	else if (op == BPF_SOCK_OPS_TIMEOUT_INIT ? cfg.tunes & 1 << TP_TUNE_RTO
-						 : cfg.tunes & 1 << TP_TUNE_RWND)
+	else if (tunes_met & (op == BPF_SOCK_OPS_TIMEOUT_INIT ? 1 << TP_TUNE_RTO | 1 << TP_TUNE_IW
+							      : 1 << TP_TUNE_RWND))
 		tune_syn(ctx, op);
 	return 1;
 }

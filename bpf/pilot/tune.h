@@ -3,8 +3,8 @@
  * tune.h - the tunings of an established connection: set when it is, followed by
  * a callback per round trip where something has to be undone, judged at its end.
  *
- * The initial window (RFC 9959's words in enum tp_phase): it goes out over one
- * round trip, by a bound on the pacing rate that is lifted with the first
+ * The initial window (RFC 9959's words in enum tp_phase): it goes out over half
+ * a round trip, by a bound on the pacing rate that is lifted with the first
  * acknowledgement.  A loss before all of it is acknowledged is a retreat: the
  * window is clamped to half of what arrived till the loss is repaired, and the
  * path's brake halves the windows of those that come after.
@@ -81,6 +81,11 @@ static __always_inline __u32 at_least_two_ticks(__u32 us)
 	return ticks_per_s ? (__u32)tp_max(us, 2000000 / ticks_per_s) : us;
 }
 
+static __always_inline int has_linear_timeouts(const struct tcp_sock *tp)
+{
+	return BPF_CORE_READ_BITFIELD(tp, thin_lto);
+}
+
 static __always_inline void count_set(struct tp_tuned *t, __u32 tune)
 {
 	COUNT(tuned[within(tune, TP_TUNES)]);
@@ -113,14 +118,18 @@ static __always_inline struct tp_conn *storage_of(struct bpf_sock *sk, const str
 	return bpf_sk_storage_get(&conns, sk, 0, 0);
 }
 
-/* Spreads the window, unless the application has a bound of its own. */
+/*
+ * Turns the kernel's pacing on, and bounds it.  On accept the kernel computes its
+ * rate from the window only now.  On connect it did so when the SYN was
+ * acknowledged: from the window that tune_syn.h had set for that; where that was
+ * none, pacing would keep ten packets' rate for a round trip, and is left off.
+ */
 static __always_inline int pace_window(struct bpf_sock_ops *ctx, const struct tcp_sock *tp,
-				       __u32 packets, __u32 rtt_us)
+				       __u32 rate, __u8 flags)
 {
-	if ((__u32)tp_sock_of(tp)->sk_max_pacing_rate != NO_PACING)
+	if (flags & TP_CONN_ACTIVE && tp_sock_of(tp)->sk_pacing_rate < rate)
 		return 0;
-	return set_option(ctx, SOL_SOCKET, SO_MAX_PACING_RATE,
-			  tp_window_rate(packets, tp->mss_cache, rtt_us), TP_TUNE_IW);
+	return set_option(ctx, SOL_SOCKET, SO_MAX_PACING_RATE, rate, TP_TUNE_IW);
 }
 
 /* Says whether the connection has to be followed. */
@@ -138,8 +147,17 @@ static __always_inline int tune_window(struct bpf_sock_ops *ctx, struct bpf_sock
 			   .brake = tp_brake_now(t->brake, t->brake_ns, now_ns)};
 	__u32 iw = tp_initial_window(g, &in);
 	struct tp_conn *conn;
+	int paced = 0;
 
-	if (iw == in.base_packets || !set_option(ctx, SOL_TCP, TCP_BPF_IW, iw, TP_TUNE_IW))
+	if (iw == in.base_packets)
+		return 0;
+	if (iw > in.base_packets && (__u32)tp_sock_of(tp)->sk_max_pacing_rate == NO_PACING) {
+		paced = pace_window(ctx, tp, tp_window_rate(iw, tp->mss_cache, in.rtt_us), flags);
+		t->iw_asked_packets = iw;
+		if (!paced) /* one burst, so no more than the kernel itself hands over at once */
+			iw = (__u32)tp_min(iw, tp_burst_packets(tp->mss_cache));
+	}
+	if (!set_option(ctx, SOL_TCP, TCP_BPF_IW, iw, TP_TUNE_IW))
 		return 0;
 	count_set(t, TP_TUNE_IW);
 	t->iw_packets = iw;
@@ -152,7 +170,7 @@ static __always_inline int tune_window(struct bpf_sock_ops *ctx, struct bpf_sock
 		return 0;
 	conn->tuned |= 1 << TP_TUNE_IW;
 	conn->iw_packets = tp_min(iw, 0xffff);
-	conn->phase = pace_window(ctx, tp, iw, in.rtt_us) ? TP_PHASE_PACED : TP_PHASE_UNVALIDATED;
+	conn->phase = paced ? TP_PHASE_PACED : TP_PHASE_UNVALIDATED;
 	return 1;
 }
 
@@ -223,6 +241,8 @@ __noinline int tune_established(struct bpf_sock_ops *ctx, __u32 slot, __u32 poli
 	g = tuning_of(policy, t->net);
 	if (!g->features)
 		return 0;
+	if (g->features & ~tunes_met)
+		__sync_fetch_and_or(&tunes_met, g->features);
 	held = held_out(g, tp_local_port(tp), tp_remote_port(tp));
 	if (is_on(g, t, held, TP_TUNE_RATE_LIMIT) && start_policed(ctx, sk, tp, t))
 		follow = 1; /* and no window beyond the kernel's */

@@ -132,7 +132,7 @@ static __always_inline __u8 tunings_of(const struct tcp_sock *tp, const struct t
 		bits |= 1 << TP_TUNE_RTO;
 	if (is_on(g, t, held, TP_TUNE_QUICK_ACK))
 		bits |= 1 << TP_TUNE_QUICK_ACK;
-	if (tp->total_retrans && is_on(g, t, held, TP_TUNE_THIN))
+	if (has_linear_timeouts(tp) && is_on(g, t, held, TP_TUNE_THIN))
 		bits |= 1 << TP_TUNE_THIN;
 	if (t->limit_rate && tp_sock_of(tp)->sk_max_pacing_rate == t->limit_rate)
 		bits |= 1 << TP_TUNE_RATE_LIMIT;

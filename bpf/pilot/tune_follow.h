@@ -99,7 +99,7 @@ __noinline int tune_loss(struct bpf_sock_ops *ctx)
 		retreat(ctx, tp, conn, t);
 	g = tuning_of(key.policy, t->net);
 	held = held_out(g, tp_local_port(tp), tp_remote_port(tp));
-	if (is_on(g, t, held, TP_TUNE_THIN) && tp->total_retrans <= 1 &&
+	if (is_on(g, t, held, TP_TUNE_THIN) && !has_linear_timeouts(tp) &&
 	    set_option(ctx, SOL_TCP, TCP_THIN_LINEAR_TIMEOUTS, 1, TP_TUNE_THIN))
 		count_set(t, TP_TUNE_THIN);
 	if (is_on(g, t, held, TP_TUNE_RATE_LIMIT))

@@ -66,6 +66,16 @@ static __always_inline void syn_rto(struct bpf_sock_ops *ctx, const struct tp_pa
 		ctx->reply = tp_ticks(rto_us, ticks_per_s);
 }
 
+/* The kernel computes its pacing rate when the SYN is acknowledged, so a window
+ * that is to be paced has to be there before.  It is set anew, from the
+ * handshake's RTT, or goes back to the kernel's, once established. */
+static __always_inline void syn_pacing(struct bpf_sock_ops *ctx, const struct tcp_sock *tp,
+				       const struct tp_tuned *t)
+{
+	if (t->iw_asked_packets > tp->snd_cwnd && saved_window(t, bpf_ktime_get_coarse_ns()))
+		set_option(ctx, SOL_TCP, TCP_BPF_IW, t->iw_asked_packets, TP_TUNE_IW);
+}
+
 /* The kernel takes it as a bound on the window of the SYN or SYN-ACK, 64 KiB at
  * most as it is; autotuning goes on from there. */
 static __always_inline void syn_window(struct bpf_sock_ops *ctx, const struct tp_path *path,
@@ -114,12 +124,18 @@ __noinline int tune_syn(struct bpf_sock_ops *ctx, __u32 op)
 	path = find_path(&key, &slot);
 	if (!path || !is_fresh(path))
 		return 0;
+	if (op == BPF_SOCK_OPS_RWND_INIT && !path->live_flows)
+		return 0; /* nobody to share with: autotuning knows better */
 	t = tuned_of(path, slot);
 	if (!t)
 		return 0;
 	g = tuning_of(key.policy, t->net);
 	held = held_out(g, s.local_port, s.remote_port);
-	if (op == BPF_SOCK_OPS_TIMEOUT_INIT && is_on(g, t, held, TP_TUNE_RTO)) {
+	if (op == BPF_SOCK_OPS_TIMEOUT_INIT) {
+		if (tp && is_on(g, t, held, TP_TUNE_IW))
+			syn_pacing(ctx, tp, t);
+		if (!is_on(g, t, held, TP_TUNE_RTO))
+			return 0;
 		if (tp)
 			tune_min_rto(ctx, path, t, g);
 		syn_rto(ctx, path, t, g);

@@ -40,7 +40,9 @@ for kernel in "$@"; do
         --module tcp_bbr -- sh -c "
             status=0; export RUST_BACKTRACE=0
             $copies/deps/vm --test-threads=1 --nocapture || status=1
-            $copies/deps/host ${TESTS:-} --test-threads=1 --nocapture || status=1
+            # Emulated, a hundred thousand flows take longer than an idle one is remembered.
+            $copies/deps/host ${TESTS:-} --test-threads=1 --nocapture --skip a_hundred_thousand ||
+                status=1
             exit \$status" >"$log" 2>&1 || status=$?
     [ "$status" = 0 ] || { failed=1; cat "$log" >&2; }
     echo "kernel $kernel: status $status after $(($(date +%s) - started)) s"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from tcplab.cc.compare import cells_of, multipath_cells
-from tcplab.cc.table import costs, pairs, row
+from tcplab.cc.table import costs, means, pairs, row
 
 
 def flow(goodput: float, cwnd: float, rtt: float) -> dict[str, float]:
@@ -27,6 +27,26 @@ def test_each_condition_is_run_with_the_kernels_and_then_with_ours() -> None:
         ("loss", "tp_hstcp"),
         ("loss", "tp_lola"),
     ]
+
+
+def test_one_side_can_be_run_alone() -> None:
+    assert [c["algorithm"] for c in cells_of(["hstcp"], ["clean"], "kernel")] == ["highspeed"]
+    assert [c["algorithm"] for c in cells_of(["hstcp"], ["clean"], "ours")] == ["tp_hstcp"]
+
+
+def test_means_are_marked_only_where_the_interval_leaves_out_zero() -> None:
+    def repeated(theirs: list[float], ours: list[float]) -> str:
+        lines = []
+        for ms, (a, b) in enumerate(zip(theirs, ours, strict=True)):
+            lines.append(run("reno", f"versus-cubic-{ms}ms", flow(a, a, 100 + ms)))
+            lines.append(run("tp_reno", f"versus-cubic-{ms}ms", flow(b, b, 100 + ms)))
+        return means(lines).splitlines()[-1]
+
+    assert repeated([4, 5, 6], [4.5, 5.5, 6.5]).startswith(
+        "| reno | versus-cubic | 3 | 5.00 ± 1.00 → 5.50 ± 1.00 (+10.0 %: -35 to +55) |"
+    )
+    assert "(+40.0 %: +22 to +58 *)" in repeated([4.6, 5, 5.4], [6.6, 7, 7.4])
+    assert "reno" not in repeated([4, 5], [4, 5]), "two runs have no spread"
 
 
 def test_dctcp_is_compared_with_ecn() -> None:

@@ -30,6 +30,28 @@ def test_rate_and_queue_are_on_the_bottleneck_and_delay_behind_it() -> None:
     }
 
 
+def test_a_bottleneck_can_be_at_the_senders_own_egress() -> None:
+    link = Link(rate_mbit=10, rtt_ms=20, queue="2 bdp", place="host", qdisc="prio")
+    assert topology.tc_lines(cell(link))["left"] == [
+        "qdisc add dev l0 root handle 1: tbf rate 10000000bit burst 3028 limit 50000",
+        "qdisc add dev l0 parent 1:1 handle 10: prio",
+        *(f"qdisc add dev l0 parent 10:{band} pfifo limit 33" for band in (1, 2, 3)),
+    ]
+    queue = plan(cell(link), 1)["queues"][0]
+    assert (queue["netns"], queue["device"]) == ("/run/netns/left", "l0")
+
+
+def test_a_policer_drops_where_the_router_takes_in() -> None:
+    link = Link(rate_mbit=50, rtt_ms=20, police_mbit=5, police_burst="20 ms")
+    assert topology.tc_lines(cell(link))["r1"][2:] == [
+        "qdisc add dev m0 clsact",
+        "filter add dev m0 ingress matchall action police rate 5000000bit burst 12500 "
+        "conform-exceed drop",
+    ]
+    assert link.expected_mbit() == 5
+    assert {"act_police", "cls_matchall", "sch_ingress"} <= set(need.modules(cell(link)))
+
+
 def test_each_round_trip_time_has_a_branch_of_its_own() -> None:
     far = Flow(name="b", cc="cubic", extra_rtt_ms=80)
     lines = topology.tc_lines(cell(LINK, FLOW, far))["r2"]
@@ -115,6 +137,22 @@ def test_pareto_sizes_are_seeded_cut_and_of_the_asked_law() -> None:
     assert min(sizes) >= 1_000 and max(sizes) == 10**6
     # P(size > 10 scale) = 10^-0.8
     assert sum(size > 10_000 for size in sizes) / len(sizes) == pytest.approx(0.1585, abs=0.01)
+
+
+def test_bounded_pareto_sizes_have_the_mean_of_their_law() -> None:
+    flow = Flow(
+        name="p",
+        kind="pareto",
+        connections=20_000,
+        pareto_alpha=0.8,
+        pareto_scale_bytes=1_000,
+        pareto_most_bytes=50_000,
+        pareto_bounded=True,
+    )
+    sizes = pareto_sizes(flow, random.Random(7))
+    assert min(sizes) >= 1_000 and max(sizes) < 50_000
+    # 4 (50^0.2 - 1) / (1 - 50^-0.8) scales
+    assert sum(sizes) / len(sizes) == pytest.approx(4_970, rel=0.03)
 
 
 def test_script_is_shell_for_every_tuner(tmp_path: Path) -> None:

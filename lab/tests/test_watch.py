@@ -83,9 +83,16 @@ def test_the_kernels_trees_say_what_scikit_learn_says() -> None:
     forest = train.fit(flows())
     model = train.in_kernel(train.as_json(forest))
     rows = np.concatenate([trace.features for trace in flows()])
-    expected = forest.predict_proba(rows)
-    found = native.votes(rows, model)[:, : len(forest.classes_)] / 255
+    expected = forest.trees.predict_proba(forest.ranks(rows))
+    found = native.votes(rows, model)[:, : len(forest.trees.classes_)] / 255
     assert np.abs(found - expected).max() < 0.02
+
+
+def test_yeah_with_a_short_queue_teaches_nothing() -> None:
+    short = replace(flow_of("yeah", 1, "a", 1), queue_share=50.0)
+    assert short.is_twin and not replace(short, queue_share=100.0).is_twin
+    classes = train.fit([*flows(), short]).trees.classes_
+    assert list(classes) == ["hybla", "reno"]
 
 
 def test_a_path_is_judged_by_a_model_that_has_not_seen_it() -> None:

@@ -20,6 +20,7 @@ const HEADERS_BYTES: usize = 28;
 /// What tc counts of a packet beside IP: the Ethernet header.
 const ETHERNET_BYTES: usize = 14;
 const SMALL_BYTES: usize = 64;
+const SETTLING: Duration = Duration::from_millis(300);
 const TICK: Duration = Duration::from_millis(1);
 const LATENESS_SAMPLES: usize = 100;
 
@@ -152,6 +153,8 @@ pub fn run(options: &CalibrateOptions) -> Result<CalibrateReport> {
         probe.ask(ZERO)?;
         let interval = Duration::from_secs_f64(1.0 / options.loss_packets_per_s.max(1.0));
         probe.send_data(u64::from(options.loss_packets), SMALL_BYTES, interval)?;
+        // On a path with jitter a question overtakes packets that were sent before it.
+        std::thread::sleep(SETTLING);
         let received = probe.ask(READ)?.packets;
         report.loss_packets_sent = options.loss_packets;
         let lost = u64::from(options.loss_packets).saturating_sub(received);

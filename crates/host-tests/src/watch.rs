@@ -55,6 +55,19 @@ impl Watching {
     /// # Panics
     /// When it ends instead.
     pub fn start(place: Place<'_>, device: &str, more: &[&str]) -> Self {
+        Self::reading(place, device, more, "")
+    }
+
+    /// The same, but of each look only the totals are read: for very many flows.
+    ///
+    /// # Panics
+    /// When it ends instead.
+    pub fn totals(place: Place<'_>, device: &str, more: &[&str]) -> Self {
+        Self::reading(place, device, more, "\"totals\"")
+    }
+
+    /// Reads the lines that contain `only`.
+    fn reading(place: Place<'_>, device: &str, more: &[&str], only: &'static str) -> Self {
         let mut command = place.command("tcpilot");
         command.args(["watch", device, "--json"]).args(more);
         let mut child = Child(command.stdout(Stdio::piped()).spawn().unwrap());
@@ -63,7 +76,8 @@ impl Watching {
         let to = Arc::clone(&last);
         let reader = thread::spawn(move || {
             let mut look = Look::default();
-            for line in stdout.lines().map_while(Result::ok) {
+            let lines = stdout.lines().map_while(Result::ok);
+            for line in lines.filter(|line| line.contains(only)) {
                 let value: Value = serde_json::from_str(&line).unwrap();
                 if value["type"] == "flow" {
                     look.flows.push(value);

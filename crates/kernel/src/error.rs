@@ -58,6 +58,9 @@ pub enum Error {
         /// Why not.
         source: io::Error,
     },
+    /// A file that libbpf cannot read.
+    #[error("{0} is no compiled BPF object")]
+    CcNoObject(String),
     /// An object is no congestion control that was built with bpf/lib/cc.h.
     #[error("{0} holds no congestion control built with lib/cc.h")]
     CcObject(String),
@@ -80,7 +83,10 @@ pub enum Error {
     /// The name is registered already.
     #[error("{0} is loaded already")]
     CcTaken(String),
-    /// A name that no pinned registration has.
+    /// A name that is not registered.
+    #[error("{0} is not loaded")]
+    CcNotLoaded(String),
+    /// A name that is registered, and not by a pin.
     #[error("{0} was not loaded by `tcpilot cc load`")]
     CcNotPinned(String),
     /// Its pin is gone, and it is registered still.
@@ -130,15 +136,16 @@ impl Error {
             }
             Error::NoSuchCc(_) => "`tcpilot cc list` shows what there is",
             Error::CcFile { .. } => "give the path of a compiled object (.bpf.o)",
-            Error::CcObject(_) => "docs/own-algorithm.md shows how to build one",
-            Error::CcTaken(_) => "unload it first, or put a new version in its place by --update",
-            Error::CcNotPinned(_) => {
-                "stop the daemon or the `cc load --foreground` that holds it; the kernel's own stay"
+            Error::CcNoObject(_) | Error::CcObject(_) => {
+                "docs/own-algorithm.md shows how to build one"
             }
+            Error::CcTaken(_) => "unload it first, or put a new version in its place by --update",
+            Error::CcNotPinned(_) => "stop the daemon or the `cc load --foreground` that holds it",
+            Error::CcNotLoaded(_) => "`tcpilot cc list` shows what is; the kernel's own stay",
             Error::CcStillThere(_) => "stop that process",
             Error::CcVerify { .. } => "is lo up in this namespace? ip link set lo up",
             Error::Pin { .. } => {
-                "mount a BPF file system: mount -t bpf bpf /sys/fs/bpf; or use --foreground"
+                "it must be on a BPF file system (mount -t bpf bpf /sys/fs/bpf); or use --foreground"
             }
             Error::Load(_) | Error::CcLoad { .. } | Error::CcRegister { .. } => {
                 "run with RUST_LOG=libbpf=debug for the verifier's log, and report it with the kernel's version"

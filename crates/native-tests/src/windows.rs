@@ -24,6 +24,10 @@ pub trait Control: Default {
     fn grow(&mut self, window: &mut tp_cwnd, ack: &tp_ack);
     /// Congestion: the threshold.
     fn threshold(&mut self, window: &tp_cwnd) -> u32;
+    /// A loss has been repaired.
+    fn repaired(&mut self, _window: &mut tp_cwnd) {}
+    /// The retransmission timer has expired.
+    fn timed_out(&mut self, _window: &mut tp_cwnd) {}
 }
 
 macro_rules! method {
@@ -84,7 +88,14 @@ impl Control for tp_westwood {
         // SAFETY: as above.
         unsafe { westwood_begin(self, ack.now_us, 0) }
     }
-    method!(enter westwood_enter);
+    fn repaired(&mut self, window: &mut tp_cwnd) {
+        // SAFETY: as above.
+        unsafe { westwood_repaired(self, window) }
+    }
+    fn timed_out(&mut self, window: &mut tp_cwnd) {
+        // SAFETY: as above.
+        unsafe { westwood_timed_out(self, window) }
+    }
     method!(sample westwood_sample);
     method!(grow westwood_grow);
     method!(threshold westwood_threshold);
@@ -150,6 +161,16 @@ impl<C: Control> Connection<C> {
     /// The threshold after a loss now.
     pub fn threshold(&mut self) -> u32 {
         self.control.threshold(&self.w)
+    }
+
+    /// A loss has been repaired.
+    pub fn repair(&mut self) {
+        self.control.repaired(&mut self.w);
+    }
+
+    /// The retransmission timer expires.
+    pub fn time_out(&mut self) {
+        self.control.timed_out(&mut self.w);
     }
 
     /// A loss that is repaired at once.

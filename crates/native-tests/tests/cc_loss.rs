@@ -157,6 +157,13 @@ fn htcp_grows_with_the_time_since_congestion() {
     };
     unsafe { htcp_set_alpha(&mut h, 3000) };
     assert_eq!(h.alpha, 2 * 22 * 64, "2 (1 - beta) alpha");
+    h.beta = 102;
+    unsafe { htcp_set_alpha(&mut h, 500) };
+    assert_eq!(
+        h.alpha,
+        2 * (128 - 102),
+        "less than reno where it backs off less"
+    );
     h.adaptive = 1;
     h.max_rtt_us = 150_000;
     (h.rate_most, h.rate_before) = (1000, 1000);

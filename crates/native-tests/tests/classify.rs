@@ -3,13 +3,14 @@
 use tcpilot_abi::{
     TP_FEATURES, TP_FLOW_ECT_SYN, TP_GROUP_ANT, TP_GROUP_DELAY, TP_GROUP_LOSS, TP_GROUP_MODEL,
     TP_GROUP_MOUSE, TP_GROUP_UNKNOWN, TP_NO_CLASS, TP_REASON_MODEL, TP_REASON_NO_QUEUE,
-    TP_REASON_RECEIVER, TP_REASON_RULE, TP_REASON_UNSURE, tp_model, tp_node, tp_round, tp_shape,
-    tp_verdict,
+    TP_REASON_RECEIVER, TP_REASON_RULE, TP_REASON_UNSURE, TP_RESPONSE, tp_model, tp_node, tp_round,
+    tp_shape, tp_verdict,
 };
 use tcpilot_native_tests::watch::{classify, features, shape_round};
 
 const SEGMENT: u32 = 1000;
 const OWN_QUEUE: u8 = 12;
+const GROWTH_EPOCH: usize = 44;
 
 /// A flow under test: 50 ms of path, a queue of 100 ms at most.
 struct Flow {
@@ -115,7 +116,8 @@ fn the_response_to_a_loss_is_the_window_after_over_the_window_before() {
         for _ in 0..6 {
             flow.round(100, 90_000, 0);
         }
-        flow.shape.responses = 0; // the start's own loss
+        flow.shape.known[TP_RESPONSE as usize] = 0; // the start's own loss
+        flow.shape.mean[TP_RESPONSE as usize] = 0;
         flow.round(180, 90_000, 1); // in flight beyond the gap: no part of the window
         flow.round(120, 90_000, 1);
         flow.round(after, 40_000, 0);
@@ -215,6 +217,15 @@ fn few_packets_with_pauses_are_an_ant() {
     for _ in 0..20 {
         flow.round(2, 100, 0);
     }
+    assert_ne!(
+        flow.group(),
+        TP_GROUP_ANT,
+        "starved: it sends in every round"
+    );
+    flow.round.duration_us = 150_000;
+    for _ in 0..20 {
+        flow.round(2, 100, 0);
+    }
     assert_eq!(flow.group(), TP_GROUP_ANT);
 }
 
@@ -227,7 +238,8 @@ fn by_rules() -> Flow {
 }
 
 #[test]
-fn who_halves_and_grows_by_a_packet_under_a_long_queue_is_loss_based() {
+fn who_halves_and_grows_by_a_packet_is_left_to_the_trees() {
+    // Reno does, and so does YeAH with fewer than 80 packets in the queue.
     let mut flow = by_rules();
     for _ in 0..3 {
         for window in 75..150 {
@@ -236,22 +248,12 @@ fn who_halves_and_grows_by_a_packet_under_a_long_queue_is_loss_based() {
         flow.round(150, 90_000, 1);
         flow.round(225, 60_000, 1);
     }
-    for window in 75..90 {
-        flow.round(window, window * 600, 0);
-    }
     assert_eq!(
         (flow.group(), flow.reason()),
-        (TP_GROUP_LOSS, TP_REASON_RULE)
+        (TP_GROUP_UNKNOWN, TP_REASON_UNSURE)
     );
-    // The same, but half a packet a round: a hybrid may do that.
-    let mut flow = by_rules();
-    for _ in 0..3 {
-        for step in 150..300 {
-            flow.round(step / 2, step * 300, 0);
-        }
-        flow.round(150, 90_000, 1);
-    }
-    assert_eq!(flow.group(), TP_GROUP_UNKNOWN);
+    let found = flow.features();
+    assert_eq!(found[GROWTH_EPOCH], 256, "a packet a round");
 }
 
 #[test]
@@ -272,7 +274,13 @@ fn who_falls_to_four_packets_without_a_loss_is_model_based() {
     for _ in 0..20 {
         flow.round(60, 10_000, 0);
     }
-    assert_ne!(flow.group(), TP_GROUP_MODEL);
+    for window in [4, 4, 5, 6, 7] {
+        flow.round(window, 1000, 0);
+    }
+    assert_ne!(flow.group(), TP_GROUP_MODEL, "it climbs by and by");
+    for _ in 0..20 {
+        flow.round(60, 10_000, 0);
+    }
     for window in [4, 4, 60, 60] {
         flow.round(window, 1000, 0);
     }

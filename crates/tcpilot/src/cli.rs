@@ -160,7 +160,7 @@ pub struct WatchArgs {
     /// Acknowledgements take another way: take flows in after 64 packets, without proof that they are real
     #[arg(long)]
     pub one_way: bool,
-    /// Room for so many flows, about 900 bytes each; the one unseen for longest makes room
+    /// Room for so many flows, about 1 kB each; the one unseen for longest makes room
     #[arg(long, value_name = "COUNT", default_value_t = 16384,
         value_parser = clap::value_parser!(u32).range(64..=4_194_304))]
     pub flows: u32,

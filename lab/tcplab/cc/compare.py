@@ -14,14 +14,17 @@ from typing import Any
 
 from tcplab.algorithms import PREFIX, is_own, without_prefix
 from tcplab.cc import cells
-from tcplab.cc.table import costs, table
+from tcplab.cc.table import costs, means, table
 from tcplab.vm import Machine, run
 
 _HERE = Path(__file__).parent
+_OWN_NAME = {theirs: ours for ours, theirs in cells.KERNEL_NAME.items()}
 _MODULES = ("sch_netem", "sch_tbf", "sch_fq", "sch_red", "sch_codel", "cls_bpf")
 
 
-def cells_of(algorithms: Sequence[str], conditions: Sequence[str]) -> list[dict[str, Any]]:
+def cells_of(
+    algorithms: Sequence[str], conditions: Sequence[str], side: str = "both"
+) -> list[dict[str, Any]]:
     """Each condition with each of the kernel's algorithms, followed by ours."""
     chosen = [c for c in cells.ALL if c.name in conditions]
     out = []
@@ -31,6 +34,8 @@ def cells_of(algorithms: Sequence[str], conditions: Sequence[str]) -> list[dict[
             if algorithm in cells.COMPARED:
                 names.insert(0, cells.kernel_name(algorithm))
             for name in names:
+                if side != "both" and is_own(name) != (side == "ours"):
+                    continue
                 cell = asdict(condition) | {"algorithm": name}
                 cell["ecn"] = cell["ecn"] or algorithm in ("dctcp", "prague")
                 out.append(cell)
@@ -76,7 +81,7 @@ def compare(
     """Appends to `out`/compare-<kernel>.jsonl; returns the machine's exit status."""
     out.mkdir(parents=True, exist_ok=True)
     ours = sorted({c["algorithm"] for c in chosen if is_own(c["algorithm"])})
-    theirs = {without_prefix(name) for name in ours} & set(cells.COMPARED)
+    theirs = {_OWN_NAME.get(c["algorithm"], c["algorithm"]) for c in chosen} & set(cells.COMPARED)
     modules = [m for m in map(cells.module, sorted(theirs)) if m]
     spec = {
         "ours": [what_to_load(name, objects) for name in ours],
@@ -143,6 +148,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--kernel", default="7.2")
     parser.add_argument("--algorithms", default=",".join(cells.COMPARED))
     parser.add_argument("--conditions", default="", help="comma-separated [default: all]")
+    parser.add_argument(
+        "--side", choices=("both", "kernel", "ours"), default="both", help="whose of each"
+    )
     parser.add_argument("--seconds", type=float, help="instead of each condition's own")
     parser.add_argument("--tcpilot", type=Path, default=Path("target/release/tcpilot"))
     parser.add_argument("--out", type=Path, default=Path("lab/results/cc"))
@@ -152,7 +160,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     args = parser.parse_args(arguments)
     if args.table:
         made = args.out / f"compare-{args.kernel}.jsonl"
-        print(table(made), costs(made.read_text().splitlines()), sep="\n", end="")
+        lines = made.read_text().splitlines()
+        print(table(made), means(lines), costs(lines), sep="\n", end="")
         return 0
     if args.multipath:
         wanted = list(filter(None, args.conditions.split(",")))
@@ -160,6 +169,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         shorten(chosen, args.seconds)
         return multipath(args.kernel, chosen, args.tcpilot, args.out, args.objects)
     conditions = args.conditions or ",".join(c.name for c in cells.CONDITIONS)
-    chosen = cells_of(args.algorithms.split(","), conditions.split(","))
+    chosen = cells_of(args.algorithms.split(","), conditions.split(","), args.side)
     shorten(chosen, args.seconds)
     return compare(args.kernel, chosen, args.tcpilot, args.out, args.objects)

@@ -22,6 +22,9 @@ from typing import Any, NoReturn
 from tcplab.cc.cost import AckCost
 
 SAMPLE_S = 0.02
+# The kernel's own sizing of buffers limits flows in deep queues, and not every flow alike.
+BUFFER_BYTES = 16 << 20
+SO_SNDBUFFORCE, SO_RCVBUFFORCE = 32, 33
 PORT = 5201
 RIGHT = "10.200.2.2"
 # Offsets in struct tcp_info, linux/tcp.h.
@@ -110,6 +113,7 @@ def enter(name: str) -> None:
 def open_flow(listener: socket.socket, algorithm: str) -> tuple[socket.socket, int]:
     """The sender, and the process that reads what arrives."""
     sender = socket.socket()
+    sender.setsockopt(socket.SOL_SOCKET, SO_SNDBUFFORCE, BUFFER_BYTES)
     sender.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, algorithm.encode())
     sender.connect((RIGHT, PORT))
     receiver, _ = listener.accept()
@@ -232,6 +236,7 @@ def main() -> None:
     build()
     enter("right")
     listener = socket.create_server(("0.0.0.0", PORT))
+    listener.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, BUFFER_BYTES)
     cost = AckCost(spec["ack_cost"])
     enter("left")
     warm = socket.create_connection((RIGHT, PORT))

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+from scipy.stats import ttest_ind
 
 from tcplab.algorithms import is_own, without_prefix
 from tcplab.cc import cells
@@ -48,6 +52,46 @@ def row(key: tuple[str, str], pair: Pair) -> str:
         mark = "" if abs(difference) <= bound else " *"
         columns.append(f"{theirs:.2f} → {ours:.2f} ({difference:+.1f} %{mark})")
     return "| " + " | ".join(columns) + " |"
+
+
+def repeated(lines: Iterable[str]) -> dict[tuple[str, str], dict[bool, list[dict[str, Any]]]]:
+    """By (algorithm, condition): the flow compared, of each start of the second flow or seed of
+    the losses that both have run."""
+    out: dict[tuple[str, str], dict[bool, list[dict[str, Any]]]] = {}
+    for (algorithm, name), pair in pairs(lines).items():
+        if len(pair) == 2:
+            family = re.sub(r"-(seed-\d+|\d+ms)$", "", name)
+            of = out.setdefault((algorithm, family), {False: [], True: []})
+            for own, flow in pair.items():
+                of[own].append(flow)
+    return {key: of for key, of in out.items() if len(of[True]) > 2}
+
+
+def difference(theirs: Sequence[float], ours: Sequence[float]) -> tuple[float, float, float]:
+    """Of the means, and its 95 % interval by Welch's test, in percent of theirs."""
+    interval = ttest_ind(ours, theirs, equal_var=False).confidence_interval()
+    whole = float(np.mean(theirs)) / 100
+    middle = float(np.mean(ours)) / whole - 100
+    return middle, float(interval.low) / whole, float(interval.high) / whole
+
+
+def means(lines: Iterable[str]) -> str:
+    """Of what was run repeatedly: means with standard deviations, and how far they are apart.
+
+    An asterisk marks means that are outside the bound, and whose interval leaves out zero.
+    """
+    out = "| algorithm | condition | runs | goodput, Mbit/s | mean window, packets "
+    out += "| mean RTT, ms |\n|---|---|---|---|---|---|\n"
+    for (algorithm, family), of in sorted(repeated(lines).items()):
+        columns = [algorithm, family, str(len(of[True]))]
+        for metric, bound in BOUNDS.items():
+            theirs, ours = ([flow[metric] for flow in of[own]] for own in (False, True))
+            middle, low, high = difference(theirs, ours)
+            mark = " *" if abs(middle) > bound and (low > 0 or high < 0) else ""
+            both = (f"{np.mean(v):.2f} ± {np.std(v, ddof=1):.2f}" for v in (theirs, ours))
+            columns.append(f"{' → '.join(both)} ({middle:+.1f} %: {low:+.0f} to {high:+.0f}{mark})")
+        out += "| " + " | ".join(columns) + " |\n"
+    return out
 
 
 def costs(lines: Iterable[str], condition: str = "clean") -> str:

@@ -10,7 +10,7 @@ import math
 from typing import Any
 
 from tcplab.engine import topology
-from tcplab.scenario.model import PACKET_BYTES, Cell, Link
+from tcplab.scenario.model import PACKET_BYTES, Cell, Link, burst_bytes
 from tcplab.traffic.plan import PORT
 
 LOSS_PACKETS = 1000
@@ -27,11 +27,14 @@ def arguments(link: Link, address: str) -> list[str]:
     """flowgen's arguments for one link."""
     words = ["calibrate", "--to", f"{address}:{PORT + 1}"]
     packets_per_s = 1000.0
-    if link.rate_mbit:
+    rate_mbit = link.expected_mbit()
+    if rate_mbit:
         # Small packets at a twentieth of the bottleneck's rate: no queue, so no other loss.
-        packets_per_s = min(packets_per_s, link.rate_mbit * 1e6 / 20 / (106 * 8))
-        seconds = max(0.5, 60 * PACKET_BYTES * 8 / (link.rate_mbit * 1e6))
-        words += ["--rate-mbit", f"{link.rate_mbit * _RATE_EXCESS:g}"]
+        packets_per_s = min(packets_per_s, rate_mbit * 1e6 / 20 / (106 * 8))
+        seconds = max(0.5, 60 * PACKET_BYTES * 8 / (rate_mbit * 1e6))
+        if link.police_mbit:  # a full bucket goes through besides, and must not count for much
+            seconds = max(seconds, 40 * burst_bytes(link) * 8 / (rate_mbit * 1e6))
+        words += ["--rate-mbit", f"{rate_mbit * _RATE_EXCESS:g}"]
         words += ["--rate-seconds", f"{seconds:g}"]
     packets = _loss_packets(link)
     words += ["--loss-packets", str(packets), "--loss-packets-per-s", f"{packets_per_s:g}"]
@@ -70,7 +73,7 @@ def _judge(cell: Cell, link: Link, report: dict[str, Any]) -> dict[str, Any]:
             "ok": late_ms <= _MOST_LATE_MS,
         },
     }
-    if link.rate_mbit:
+    if link.expected_mbit():
         found["udp_rate_mbit"] = _rate(link, report)
     for entry in found.values():
         entry["link"] = link.name
@@ -85,7 +88,7 @@ def _rtt(expected_ms: float, jitter_ms: float, report: dict[str, Any]) -> dict[s
 
 
 def _rate(link: Link, report: dict[str, Any]) -> dict[str, Any]:
-    rate_mbit = link.rate_mbit or 0.0
+    rate_mbit = link.expected_mbit() or 0.0
     # Losses are behind the bottleneck, so less arrives than it lets through.
     expected = rate_mbit * (1 - link.loss_percent / 100)
     measured = report["udp_rate_mbit"]
@@ -97,7 +100,7 @@ def _rate_tolerance(link: Link) -> float:
     """Random losses make the rate that arrives random too."""
     if not link.loss_percent:
         return _RATE_TOLERANCE
-    packets = max(0.5 * (link.rate_mbit or 0) * 1e6 / (PACKET_BYTES * 8), 60)
+    packets = max(0.5 * (link.expected_mbit() or 0) * 1e6 / (PACKET_BYTES * 8), 60)
     share = link.loss_percent / 100
     spread = math.sqrt(share * (1 - share) * link.loss_burst_packets * 2 / packets)
     return _RATE_TOLERANCE + _SIGMAS * spread

@@ -36,6 +36,8 @@ def qdiscs(cell: Cell) -> set[str]:
             found.add("tbf")
         if link.rtt_ms or link.loss_percent or any(f.extra_rtt_ms for f in cell.flows):
             found.add("netem")
+        if link.police_mbit:
+            found.add("ingress")
     if cell.watch.fair:
         found.add("htb")
     if any(change.rtt_ms or change.loss_percent for change in cell.changes):
@@ -48,6 +50,7 @@ def modules(cell: Cell) -> tuple[str, ...]:
     named = sorted(congestion_controls(cell))
     foreign = [n for n in named if n not in _BUILT_IN and not is_own(n)]
     controls = [f"tcp_{name}" for name in foreign]
-    filters = ("cls_bpf",) if cell.watch.fair else ()
     queues = (f"sch_{name}" for name in sorted(qdiscs(cell)))
-    return (*controls, *queues, *filters, "veth")
+    policer = ("act_police", "cls_matchall") if any(link.police_mbit for link in cell.links) else ()
+    filters = ("cls_bpf",) if cell.watch.fair else ()
+    return (*controls, *queues, *policer, *filters, "veth")

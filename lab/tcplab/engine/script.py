@@ -152,7 +152,10 @@ def _queues_anew(cell: Cell) -> list[str]:
     """Fresh queues: counters from zero, no memory of the calibration."""
     lines = []
     for i, link in enumerate(cell.links):
-        lines.append(f"tc -n r1 qdisc del dev {topology.bottleneck_device(i)} root")
+        namespace, device = topology.bottleneck(cell, i)
+        lines.append(f"tc -n {namespace} qdisc del dev {device} root")
+        if link.police_mbit:
+            lines.append(f"tc -n r1 qdisc del dev {topology.policer_device(i)} clsact")
         for k, extra_ms in enumerate(topology.rtts_ms(cell)):
             if topology.netem_arguments(link, extra_ms):
                 lines.append(f"tc -n r2 qdisc del dev {topology.far_device(i, k)} root")
@@ -196,7 +199,7 @@ await() {
     done
 }
 qdisc_state() {
-    for ns in r1 r2; do
+    for ns in left r1 r2; do
         echo "@@ $ns"
         tc -n $ns -s -j qdisc show
         echo

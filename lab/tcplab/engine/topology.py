@@ -10,7 +10,15 @@ that a packet is a packet (on veth this is what "offloads off" comes to).
 
 from __future__ import annotations
 
-from tcplab.scenario.model import Cell, Change, Flow, Link, queue_bytes, queue_packets
+from tcplab.scenario.model import (
+    Cell,
+    Change,
+    Flow,
+    Link,
+    burst_bytes,
+    queue_bytes,
+    queue_packets,
+)
 
 NAMESPACES = ("left", "r1", "r2", "right")
 NETEM_LIMIT = 100_000
@@ -39,8 +47,15 @@ def receiver_address(link: int, branch: int) -> str:
     return f"10.{link + 1}.{10 + branch}.2"
 
 
-def bottleneck_device(link: int) -> str:
-    return f"b{link}"
+def bottleneck(cell: Cell, link: int) -> tuple[str, str]:
+    """Namespace and device of a link's queue."""
+    at_host = cell.links[link].place == "host"
+    return ("left", f"l{link}") if at_host else ("r1", f"b{link}")
+
+
+def policer_device(link: int) -> str:
+    """Where the first router takes packets in."""
+    return f"m{link}"
 
 
 def far_device(link: int, branch: int) -> str:
@@ -97,7 +112,9 @@ def tc_lines(cell: Cell) -> dict[str, list[str]]:
     """Arguments of `tc -batch` for the routers."""
     lines: dict[str, list[str]] = {"r1": [], "r2": []}
     for i, link in enumerate(cell.links):
-        lines["r1"] += bottleneck_lines(link, bottleneck_device(i))
+        namespace, device = bottleneck(cell, i)
+        lines.setdefault(namespace, []).extend(bottleneck_lines(link, device))
+        lines["r1"] += policer_lines(link, policer_device(i))
         for k, extra_ms in enumerate(rtts_ms(cell)):
             netem = netem_arguments(link, extra_ms)
             if netem:
@@ -115,12 +132,27 @@ def bottleneck_lines(link: Link, device: str) -> list[str]:
         where = f"parent {SHAPER_HANDLE}:1"
         lines.append(f"qdisc add dev {device} root handle {SHAPER_HANDLE}: {_shaper(link)}")
     lines.append(f"qdisc add dev {device} {where} handle {QDISC_HANDLE:x}: {_qdisc(link)}")
+    if link.qdisc == "prio":
+        # Each priority has a queue as long as the link's; what is in a lower one is overtaken.
+        child, pfifo = f"parent {QDISC_HANDLE:x}:", f"pfifo limit {queue_packets(link)}"
+        lines += [f"qdisc add dev {device} {child}{band} {pfifo}" for band in (1, 2, 3)]
     if link.qdisc == "red_sfq":
         sfq = f"sfq limit {queue_packets(link)}"
         lines.append(
             f"qdisc add dev {device} parent {QDISC_HANDLE:x}:1 handle {SFQ_HANDLE:x}: {sfq}"
         )
     return lines
+
+
+def policer_lines(link: Link, device: str) -> list[str]:
+    """act_police on the way in; what it drops never comes to a queue."""
+    if not link.police_mbit:
+        return []
+    police = f"police rate {round(link.police_mbit * 1e6)}bit burst {burst_bytes(link)}"
+    return [
+        f"qdisc add dev {device} clsact",
+        f"filter add dev {device} ingress matchall action {police} conform-exceed drop",
+    ]
 
 
 def _bits(link: Link) -> str:
@@ -139,6 +171,8 @@ def _qdisc(link: Link) -> str:
     match link.qdisc:
         case "pfifo":
             return f"pfifo limit {packets}"
+        case "prio":
+            return "prio"
         case "codel":
             return f"codel limit {packets}{ecn or ' noecn'}"
         case "fq_codel":
@@ -219,12 +253,12 @@ def change_lines(cell: Cell) -> list[tuple[float, str, str]]:
         after = links[change.link] = changed(before, change)
         i = order.index(change.link)
         if after.rate_mbit != before.rate_mbit:
-            device = bottleneck_device(i)
+            namespace, device = bottleneck(cell, i)
             if after.qdisc == "cake":
                 what = f"handle {QDISC_HANDLE:x}: cake bandwidth {_bits(after)}"
             else:
                 what = f"handle {SHAPER_HANDLE}: {_shaper(after)}"
-            found.append((change.at_s, "r1", f"qdisc change dev {device} root {what}"))
+            found.append((change.at_s, namespace, f"qdisc change dev {device} root {what}"))
         for k, extra_ms in enumerate(rtts_ms(cell)):
             arguments = netem_arguments(after, extra_ms)
             if arguments != netem_arguments(before, extra_ms):

@@ -11,7 +11,7 @@ FILES = ("watch.bin", "watch.jsonl")
 # Its first line says that it is attached.  ip becomes the program, so that $! is its number.
 _START = """\
 step watch "tcpilot watch"
-ip netns exec r1 "$tcpilot" watch {device} --json {options} >watch.jsonl 2>watch.err &
+ip netns exec {namespace} "$tcpilot" watch {device} --json {options} >watch.jsonl 2>watch.err &
 watch=$!
 await watch.jsonl totals watch.err"""
 
@@ -33,15 +33,16 @@ def start(cell: Cell) -> list[str]:
     """Lines that start it; they return when it sees packets."""
     if not is_wanted(cell):
         return []
-    device = topology.bottleneck_device(0)
+    namespace, device = topology.bottleneck(cell, 0)
     options = [cell.watch.options] if cell.watch.options else []
     before = []
     if cell.watch.record:
         options.append("--record watch.bin")
     if cell.watch.fair:
         options.append(f"--fair --rate {cell.links[0].rate_mbit:g}")
-        before.append(f"tc -n r1 qdisc del dev {device} root")
-    return [*before, _START.format(device=device, options=" ".join(options))]
+        before.append(f"tc -n {namespace} qdisc del dev {device} root")
+    words = {"namespace": namespace, "device": device, "options": " ".join(options)}
+    return [*before, _START.format(**words)]
 
 
 def stop(cell: Cell) -> list[str]:

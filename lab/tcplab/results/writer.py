@@ -165,6 +165,7 @@ def _tuner(cell: Cell, work: Path) -> dict[str, Any]:
         "version": _maybe_text(work / "tuner-version"),
         "log": log.splitlines()[-_LOG_LINES:],
         "table": table,
+        "tunings": (_maybe_json(work / "tuner-status.json") or {}).get("tunings"),
     }
 
 

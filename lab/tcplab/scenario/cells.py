@@ -65,6 +65,9 @@ def _check_links(cell: Cell, problems: list[Problem]) -> None:
             problems.append(Problem((*place, "qdisc"), "cake needs rate_mbit"))
         if link.qdisc.startswith("red") and not link.rate_mbit:
             problems.append(Problem((*place, "qdisc"), "red needs rate_mbit"))
+        if link.police_burst.endswith("bdp") and link.police_mbit and not link.rtt_ms:
+            text = f"police_burst: {link.police_burst!r} needs rtt_ms above 0"
+            problems.append(Problem((*place, "police_burst"), text))
         if link.jitter_ms and link.jitter_ms > link.rtt_ms:
             text = f"jitter_ms: {link.jitter_ms:g} is more than rtt_ms, {link.rtt_ms:g}"
             problems.append(Problem((*place, "jitter_ms"), text))

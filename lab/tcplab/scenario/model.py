@@ -13,7 +13,8 @@ from typing import Any
 
 from tcplab.scenario.fields import checked, choice, flag, number, text
 
-QDISCS = ("pfifo", "codel", "fq_codel", "red", "pie", "sfq", "red_sfq", "cake", "fq")
+QDISCS = ("pfifo", "codel", "fq_codel", "red", "pie", "sfq", "red_sfq", "cake", "fq", "prio")
+PLACES = ("router", "host")
 KINDS = ("bulk", "pareto", "request", "short")
 TUNERS = ("none", "tcpilot", "bpftune")
 PACKET_BYTES = 1514
@@ -61,6 +62,17 @@ class Link:
     qdisc: str = choice("pfifo", *QDISCS)
     ecn: bool = flag()
     """The qdisc marks instead of dropping, and both ends negotiate ECN."""
+    place: str = choice("router", *PLACES)
+    """Where the bottleneck is: between the routers, or at the sender's own egress."""
+    police_mbit: float | None = number(above=0, most=40_000)
+    """A policer before the bottleneck, which drops what is above this rate and queues nothing."""
+    police_burst: str = checked("64000 bytes", _queue)
+    """The policer's bucket; ms and bdp are of its own rate."""
+
+    def expected_mbit(self) -> float | None:
+        """What gets through for long."""
+        rates = [rate for rate in (self.rate_mbit, self.police_mbit) if rate]
+        return min(rates) if rates else None
 
 
 @dataclass(frozen=True)
@@ -89,9 +101,13 @@ class Flow:
     pareto_alpha: float = number(0.8, above=0, most=10)
     pareto_scale_bytes: int = number(20_000, least=1, most=10**9, whole=True)
     pareto_most_bytes: int | None = number(least=1, most=10**10, whole=True)
+    pareto_bounded: bool = flag()
+    """Sizes follow the bounded law, none above the most; else those above are cut to it."""
     request_bytes: int = number(10_000, least=1, most=10**9, whole=True)
     response_bytes: int = number(100, least=1, most=10**9, whole=True)
     think_ms: float = number(0.0, least=0, most=100_000)
+    header_apart: bool = flag()
+    """A request is written as a header of 100 bytes and a rest."""
     sample: bool = flag(True)
 
 
@@ -154,9 +170,18 @@ class Cell:
 
 def queue_bytes(link: Link) -> int:
     """The queue's size in bytes, at least two full packets."""
-    match = _QUEUE.match(link.queue)
+    return _bytes(link.queue, link.rate_mbit, link)
+
+
+def burst_bytes(link: Link) -> int:
+    """The size of the policer's bucket in bytes, at least two full packets."""
+    return _bytes(link.police_burst, link.police_mbit, link)
+
+
+def _bytes(text: str, rate_mbit: float | None, link: Link) -> int:
+    match = _QUEUE.match(text)
     amount, unit = (float(match[1]), match[2]) if match else (1.0, "bdp")
-    bytes_per_ms = (link.rate_mbit or 0) * 125
+    bytes_per_ms = (rate_mbit or 0) * 125
     size = {
         "packets": amount * PACKET_BYTES,
         "bytes": amount,

@@ -17,14 +17,15 @@ NETNS = "/run/netns"
 def plan(cell: Cell, seed: int) -> dict[str, Any]:
     """Everything that flowgen needs to know of the measured time."""
     generator = random.Random(seed)
+    places = [topology.bottleneck(cell, i) for i in range(len(cell.links))]
     queues = [
         {
             "link": link.name,
-            "netns": f"{NETNS}/r1",
-            "device": topology.bottleneck_device(i),
+            "netns": f"{NETNS}/{namespace}",
+            "device": device,
             "handle": _handle(cell, i),
         }
-        for i, link in enumerate(cell.links)
+        for i, (link, (namespace, device)) in enumerate(zip(cell.links, places, strict=True))
     ]
     changes = [
         {"at_s": at_s, "netns": netns, "tc": line}
@@ -88,6 +89,7 @@ def _work(flow: Flow, generator: random.Random) -> dict[str, Any]:
                 "request_bytes": flow.request_bytes,
                 "response_bytes": flow.response_bytes,
                 "think_ms": flow.think_ms,
+                "header_apart": flow.header_apart,
             }
         case "short":
             return {"kind": "short", "answer_bytes": SHORT_ANSWER_BYTES}
@@ -97,13 +99,10 @@ def _work(flow: Flow, generator: random.Random) -> dict[str, Any]:
 
 
 def pareto_sizes(flow: Flow, generator: random.Random) -> list[int]:
-    """Sizes by inversion, scale·u^(-1/alpha), cut: with alpha below 1 the mean is infinite."""
+    """Sizes by inversion, scale·u^(-1/alpha), cut: with alpha below 1 the mean is infinite.  The
+    bounded law is the same with u above (scale/most)^alpha."""
     count = flow.connections or 1_000
-    most = flow.pareto_most_bytes or 10**10
-    return [
-        min(
-            round(flow.pareto_scale_bytes * (1 - generator.random()) ** (-1 / flow.pareto_alpha)),
-            most,
-        )
-        for _ in range(count)
-    ]
+    scale, most = flow.pareto_scale_bytes, flow.pareto_most_bytes or 10**10
+    least = (scale / most) ** flow.pareto_alpha if flow.pareto_bounded else 0.0
+    shares = (1 - (1 - least) * generator.random() for _ in range(count))
+    return [min(round(scale * share ** (-1 / flow.pareto_alpha)), most) for share in shares]

@@ -1,17 +1,22 @@
-"""`python -m tcplab.watch train|judge CAMPAIGN…`: from recordings to the model, and how good it is.
+"""`python -m tcplab.watch train|judge|cost`: from recordings to the model, and how good it is.
 
-tcplab run watch                                   # the recordings
-python -m tcplab.watch judge results/watch-*       # each path by a model of the others
-python -m tcplab.watch train results/watch-*       # bpf/watch/model.json from all of them
+for c in watch watch-shared watch-alike watch-long; do tcplab run $c --kernel 6.1; done
+python -m tcplab.watch judge results/watch*-2*     # each path by a model of the others
+python -m tcplab.watch train results/watch*-2*     # bpf/watch/model.json from all of them
+python -m tcplab.watch cost                        # instructions per packet, in virtual time
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from pathlib import Path
+from typing import Any
 
-from tcplab.watch import judge, native, traces, train
+from tcplab.cli.commands import binaries
+from tcplab.vm import Machine, run
+from tcplab.watch import compare, cost, judge, native, traces, train
 
 _MODEL = Path(__file__).parents[3] / "bpf" / "watch" / "model.json"
 
@@ -24,7 +29,36 @@ def main() -> int:
         command.add_argument("campaigns", metavar="CAMPAIGN", type=Path, nargs="+")
         if name == "train":
             command.add_argument("--out", type=Path, default=_MODEL, metavar="FILE")
+    _add_cost(sub)
     options = parser.parse_args()
+    if options.command == "cost":
+        return _cost(options)
+    return _learn(options)
+
+
+def _add_cost(sub: Any) -> None:
+    command = sub.add_parser("cost", help="what watching a packet costs")
+    command.add_argument("--here", action="store_true", help="nanoseconds on this host; needs root")
+    command.add_argument("--kernel", default="6.1", metavar="NAME", help="of the machine")
+    command.add_argument("--binaries", type=Path, metavar="DIR", help="folder of flowgen, tcpilot")
+
+
+def _cost(options: argparse.Namespace) -> int:
+    folder = binaries(options)
+    if options.here:
+        print(json.dumps(cost.measure(folder, 400, 10, delay=False)))
+        return 0
+    words = ["python3", cost.__file__, str(folder), "20", "20", "netem"]
+    modules = ("sch_netem", "sch_tbf")
+    machine = Machine(options.kernel, virtual_time=True, timeout_s=1800, modules=modules)
+    result = run(machine, words)
+    print(result.stdout.decode(), end="")
+    if result.status:
+        print(f"tcplab.watch: {result.stderr.decode().strip()}", file=sys.stderr)
+    return result.status
+
+
+def _learn(options: argparse.Namespace) -> int:
     found = traces.load(options.campaigns)
     if not found:
         print("tcplab.watch: there is no recording; run: tcplab run watch", file=sys.stderr)
@@ -37,13 +71,21 @@ def main() -> int:
         print(f"{options.out}: {len(model['roots'])} trees, {len(model['nodes'])} nodes")
         return 0
     p4air = [judge.by_p4air(t) for t in found]
-    print(f"P4air's rules\n\n{judge.table(p4air)}\n{judge.summary(p4air)}")
-    alone = [judge.by_model(t, native.no_model(), []) for t in found]
-    print(f"Our rules, without trees\n\n{judge.table(alone)}\n{judge.summary(alone)}")
+    _say("P4air's rules", p4air)
+    _say("Our rules, without trees", [judge.by_model(t, native.no_model(), []) for t in found])
     if len(paths) > 1:
         ours = judge.cross_validated(found, lambda text: print(text, file=sys.stderr))
-        print(f"Ours, on paths that it has not seen\n\n{judge.table(ours)}\n{judge.summary(ours)}")
+        _say("Ours, on paths that it has not seen", ours)
+        clear = [o for o in ours if not o.is_twin]
+        point = compare.at_operating_point(ours)
+        print(f"At P4air's operating point\n\n{judge.summary(point)}")
+        print(f"Without YeAH where it is Reno or Westwood by its law\n\n{judge.summary(clear)}")
+        print(f"{judge.confusion(ours)}\n{compare.table(p4air, ours)}")
     return 0
+
+
+def _say(title: str, outcomes: list[judge.Outcome]) -> None:
+    print(f"{title}\n\n{judge.table(outcomes)}\n{judge.summary(outcomes)}")
 
 
 if __name__ == "__main__":

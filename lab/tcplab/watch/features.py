@@ -1,4 +1,4 @@
-"""Names of the features, in the order of `tp_features` (bpf/lib/shape.h)."""
+"""Names of the features, in the order of `tp_features` (bpf/lib/features.h)."""
 
 FEATURES = (
     "response",
@@ -33,6 +33,38 @@ FEATURES = (
     "window_of_max",
     "packets_per_ack",
     "ect_syn",
+    "response_last",
+    "refill",
+    "growth_second_1",
+    "growth_second_2",
+    "growth_later",
+    "growth_far_below",
+    "growth_below",
+    "growth_near",
+    "growth_beyond",
+    "growth_rising",
+    "growth_falling",
+    "growth",
+    "growth_epoch",
+    "slope",
+    "slope_before",
+    "bend",
+    "relative_growth",
+    "relative_epoch",
+    "relative_slope",
+    "growth_of_hybla",
+    "own_least",
+    "own_most",
+    "since_loss",
+    "rounds",
+    "losses",
+    "lost_elsewhere",
+    "path_queue",
+    "place",
+    "growth_lower",
+    "growth_higher",
+    "growth_small",
+    "growth_large",
 )
 
 GROUPS = ("unknown", "ant", "mouse", "loss", "delay", "loss-delay", "model", "udp")

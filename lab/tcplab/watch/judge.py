@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -16,6 +17,10 @@ from tcplab.watch.records import Table
 from tcplab.watch.traces import Trace
 from tcplab.watch.train import as_json, fit, in_kernel
 
+FOLDS = 12
+"""So many models judge all paths, each those that it has not seen."""
+LATER = 30
+"""From this round on, a flow's group ought to be known."""
 SETTLED = 10
 """A group counts as found with the first of so many rounds in a row that are right."""
 
@@ -32,6 +37,10 @@ class Outcome:
     """The most likely algorithm at its end."""
     delay: int | None
     """Rounds, or P4air's intervals, until the right group was found to stay."""
+    steady: float
+    """Share of its rounds, or intervals, from the thirtieth on, that were in the right group."""
+    is_twin: bool = False
+    """Its law is another group's on this path (traces.Trace)."""
 
     @property
     def is_right(self) -> bool:
@@ -57,13 +66,19 @@ def _delay(right: npt.NDArray[np.bool_]) -> int | None:
     return None
 
 
+def _steady(right: npt.NDArray[np.bool_]) -> float:
+    return float(right[LATER:].mean()) if len(right) > LATER else 0.0
+
+
 def by_p4air(trace: Trace) -> Outcome:
     """P4air's rules; its name for an algorithm is none.  Slow start ends by the slides' two
     indicators: the third, the flow's share, drops a packet to end it, and a watch drops none."""
     groups = native.p4air(trace.flow.intervals)
     wanted = GROUPS.index(trace.group)
     last = GROUPS[int(groups[-1])] if len(groups) else "unknown"
-    return Outcome(trace.algorithm, trace.path, last, None, _delay(groups == wanted))
+    right = groups == wanted
+    steady = _steady(right)
+    return Outcome(trace.algorithm, trace.path, last, None, _delay(right), steady, trace.is_twin)
 
 
 def by_model(trace: Trace, model: Table, names: Sequence[str]) -> Outcome:
@@ -72,21 +87,26 @@ def by_model(trace: Trace, model: Table, names: Sequence[str]) -> Outcome:
     wanted = GROUPS.index(trace.group)
     last = verdicts[-1]
     name = names[last["name"]] if last["name"] < len(names) else None
-    delay = _delay(verdicts["group"] == wanted)
-    return Outcome(trace.algorithm, trace.path, GROUPS[int(last["group"])], name, delay)
+    right = verdicts["group"] == wanted
+    group = GROUPS[int(last["group"])]
+    return Outcome(
+        trace.algorithm, trace.path, group, name, _delay(right), _steady(right), trace.is_twin
+    )
 
 
 def cross_validated(
     traces: Sequence[Trace], say: Callable[[str], None] = lambda _: None
 ) -> list[Outcome]:
-    """Each path judged by a model that has seen only the others."""
+    """Each path judged by a model that has not seen it: they are left out a few at a time."""
     found = []
-    for path in sorted({t.path for t in traces}):
-        say(f"without {path}")
-        model = as_json(fit([t for t in traces if t.path != path]))
+    paths = sorted({t.path for t in traces})
+    for start in range(min(FOLDS, len(paths))):
+        out = set(paths[start::FOLDS])
+        say(f"without {'; '.join(sorted(out))}")
+        model = as_json(fit([t for t in traces if t.path not in out]))
         names = [c["name"] for c in model["classes"]]
         row = in_kernel(model)
-        found += [by_model(t, row, names) for t in traces if t.path == path]
+        found += [by_model(t, row, names) for t in traces if t.path in out]
     return found
 
 
@@ -132,5 +152,17 @@ def summary(outcomes: Sequence[Outcome]) -> str:
     return (
         f"{len(outcomes)} flows: macro recall over groups {recall:.1%}; flows right "
         f"{right / n:.1%} ({low:.1%} to {high:.1%}), unknown {unknown / n:.1%}; by name "
-        f"{named / n:.1%}; median delay {median(delays) if delays else float('nan'):g}\n"
+        f"{named / n:.1%}; median delay {median(delays) if delays else float('nan'):g}; rounds "
+        f"from the {LATER}th on right {sum(o.steady for o in outcomes) / n:.1%}\n"
     )
+
+
+def confusion(outcomes: Sequence[Outcome]) -> str:
+    """Markdown: a row per algorithm, what its flows were called at their end."""
+    names = list(GROUP_OF)
+    lines = ["| | " + " | ".join([*names, "none"]) + " |", "|---" * (len(names) + 2) + "|"]
+    for name in names:
+        called = Counter(o.name or "none" for o in outcomes if o.algorithm == name)
+        cells = [str(called[other] or "") for other in [*names, "none"]]
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.ensemble import ExtraTreesClassifier
+from sklearn.ensemble import RandomForestClassifier
 
 from tcplab.watch import native
 from tcplab.watch.features import FEATURES, GROUP_OF, GROUPS
 from tcplab.watch.traces import Trace
 
 FORMAT = 1
-TREES = 24
-LEAVES = 80
+TREES = 32
+LEAVES = 64
+TRIED = 16
+"""Features that a split is chosen among."""
 EVERY = 3
 """Neighbouring rounds tell nearly the same: one of so many is taken."""
 SKIP = 4
@@ -31,46 +35,75 @@ def samples(trace: Trace) -> npt.NDArray[np.int32]:
     return trace.features[first::EVERY]
 
 
-def fit(traces: Sequence[Trace], seed: int = 1) -> ExtraTreesClassifier:
-    """Each algorithm weighs the same, and so does each flow of it."""
+@dataclass(frozen=True)
+class Forest:
+    """Trees over ranks: a feature's values by their order among those seen, so that a threshold is
+    one of them, and not a fraction between two."""
+
+    trees: RandomForestClassifier
+    levels: list[npt.NDArray[np.int32]]
+    """Each feature's values, ascending."""
+
+    def ranks(self, rows: npt.NDArray[np.int32]) -> npt.NDArray[np.float32]:
+        columns = [np.searchsorted(level, rows[:, i]) for i, level in enumerate(self.levels)]
+        return np.stack(columns, axis=1).astype(np.float32)
+
+
+def fit(traces: Sequence[Trace], seed: int = 1) -> Forest:
+    """Each group weighs the same, each algorithm in it, and each flow of that.  Flows that do by
+    their law what another algorithm does are left out: they would teach that the two cannot be
+    told apart."""
+    traces = [t for t in traces if not t.is_twin]
     rows, labels, weights = [], [], []
-    flows = {name: sum(t.algorithm == name for t in traces) for name in GROUP_OF}
+    flows = Counter(t.algorithm for t in traces)
+    algorithms = Counter(GROUP_OF[name] for name in flows)
     for trace in traces:
         found = samples(trace)
         rows.append(found)
         labels += [trace.algorithm] * len(found)
-        weights += [1 / flows[trace.algorithm] / max(len(found), 1)] * len(found)
-    forest = ExtraTreesClassifier(
+        alike = flows[trace.algorithm] * algorithms[trace.group]
+        weights += [1 / alike / max(len(found), 1)] * len(found)
+    trees = RandomForestClassifier(
         n_estimators=TREES,
+        criterion="entropy",
         max_leaf_nodes=LEAVES,
-        max_features=8,
+        max_features=TRIED,
         random_state=seed,
         n_jobs=1,
     )
     scale = len(labels) / sum(weights)
-    return forest.fit(np.concatenate(rows), labels, sample_weight=np.array(weights) * scale)
+    together = np.concatenate(rows)
+    forest = Forest(trees, [np.unique(column) for column in together.T])
+    trees.fit(forest.ranks(together), labels, sample_weight=np.array(weights) * scale)
+    return forest
 
 
-def as_json(forest: ExtraTreesClassifier) -> dict[str, Any]:
-    """The model's file: thresholds are floored, which changes no answer for integers."""
+def as_json(forest: Forest) -> dict[str, Any]:
+    """The model's file."""
     nodes: list[list[int]] = []
     leaves: list[list[int]] = []
     roots = []
-    for estimator in forest.estimators_:
+    for estimator in forest.trees.estimators_:
         roots.append(len(nodes))
-        _add_tree(estimator.tree_, nodes, leaves)
+        _add_tree(estimator.tree_, forest.levels, nodes, leaves)
     return {
         "format": FORMAT,
         "features": list(FEATURES),
-        "classes": [{"name": str(c), "group": GROUP_OF[str(c)]} for c in forest.classes_],
+        "classes": [{"name": str(c), "group": GROUP_OF[str(c)]} for c in forest.trees.classes_],
         "roots": roots,
         "nodes": nodes,
         "leaves": leaves,
     }
 
 
-def _add_tree(tree: Any, nodes: list[list[int]], leaves: list[list[int]]) -> None:
-    """Breadth first, so that the two children of a node lie side by side, behind it."""
+def _add_tree(
+    tree: Any,
+    levels: Sequence[npt.NDArray[np.int32]],
+    nodes: list[list[int]],
+    leaves: list[list[int]],
+) -> None:
+    """Breadth first, so that the two children of a node lie side by side, behind it.  A rank above
+    a threshold is a value above the one at the threshold's place."""
     waiting = [(0, len(nodes))]
     nodes.append([])
     while waiting:
@@ -82,8 +115,9 @@ def _add_tree(tree: Any, nodes: list[list[int]], leaves: list[list[int]]) -> Non
             continue
         child = len(nodes)
         nodes += [[], []]
-        threshold = int(np.floor(tree.threshold[at]))
-        nodes[place] = [int(tree.feature[at]), threshold, child]
+        feature = int(tree.feature[at])
+        threshold = int(levels[feature][int(np.floor(tree.threshold[at]))])
+        nodes[place] = [feature, threshold, child]
         waiting += [(tree.children_left[at], child), (tree.children_right[at], child + 1)]
 
 

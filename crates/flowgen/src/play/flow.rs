@@ -14,6 +14,9 @@ use std::os::fd::{AsFd, OwnedFd};
 /// connection does not leave seconds of it (tcp(7), `TCP_NOTSENT_LOWAT`).
 const NOT_SENT_BYTES: u32 = 128 * 1024;
 
+/// What a request's first write carries, where the rest comes in a second.
+const HEADER_BYTES: u64 = 100;
+
 #[derive(Debug)]
 enum State {
     Connecting,
@@ -279,7 +282,13 @@ impl Flow {
         now_s: f64,
         discarder: &mut Discarder,
     ) -> Result<Option<After>> {
-        let Work::Exchange { response_bytes, .. } = work else {
+        let Work::Exchange {
+            request_bytes,
+            response_bytes,
+            header_apart,
+            ..
+        } = work
+        else {
             return Ok(None);
         };
         loop {
@@ -308,7 +317,13 @@ impl Flow {
             }
             let head = &self.head[self.head_sent..];
             let head_left = head.len();
-            let block = usize::try_from(*left)
+            let header_only = *header_apart && *left == *request_bytes;
+            let wanted = if header_only {
+                HEADER_BYTES.min(*left)
+            } else {
+                *left
+            };
+            let block = usize::try_from(wanted)
                 .unwrap_or(usize::MAX)
                 .min(ZEROS.len());
             match net::send_pair(&self.socket, head, &ZEROS[..block])

@@ -121,6 +121,10 @@ pub enum Work {
         /// Pause after a response.
         #[serde(default)]
         think_ms: f64,
+        /// Whether a request is written as a header of 100 bytes and a rest, as careless
+        /// applications do: then the rest waits for the header's acknowledgement (Nagle).
+        #[serde(default)]
+        header_apart: bool,
     },
 }
 

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use serde_json::Value;
-use tcpilot_host_tests::{Daemon, FAR, Lab, NEAR, Place, Sink, attached, until};
+use tcpilot_host_tests::{Daemon, FAR, Lab, NEAR, Place, Shape, Sink, attached, until};
 
 /// The default algorithm everywhere, and these tunings, held out from nobody. Load counts as low
 /// whatever the RTT: the emulated link's queue is long.
@@ -154,6 +154,13 @@ fn a_receive_window_is_a_share_of_the_link() {
     let pilot = lab.pilot(&(tuned("\"receive-window\"") + "link_mbit = 1\n"));
     lab.upload(FAR, 4, 2000);
     pilot.wait_closed(4);
+    let mut first = lab.actor();
+    first.tell(&format!("connect {FAR}:5300"));
+    assert_eq!(count(&pilot, "set", "receive-window"), 0); // nobody to share with
+    drop(first);
+    pilot.wait_closed(5);
+    let mut other = lab.actor();
+    other.tell(&format!("connect {FAR}:5300"));
     let mut application = lab.actor();
     application.tell(&format!("connect {FAR}:5300"));
     assert!(
@@ -162,7 +169,76 @@ fn a_receive_window_is_a_share_of_the_link() {
         pilot.status()
     );
     assert_eq!(tuning(&pilot, "receive-window")["last"], "4 packets");
+    drop(other);
+    pilot.wait_closed(6);
     assert!(ss(&lab, 5300, "rcv_ssthresh") <= 4.0 * 1460.0);
+}
+
+#[test]
+fn a_rate_that_a_tuned_window_made_is_not_the_algorithms() {
+    let lab = Lab::new();
+    let pilot = lab.pilot(&tuned("\"initial-window\""));
+    teach(&lab, &pilot);
+    let charged = pilot.status()["charged"].as_u64().unwrap();
+    assert_eq!(charged, 4);
+    lab.upload(FAR, 1, 200_000); // some 140 packets: fewer than sixteen windows
+    pilot.wait_closed(5);
+    let window = explained_window(&pilot);
+    assert!((10..=140).contains(&window), "{window}");
+    assert_eq!(pilot.status()["charged"], charged);
+    assert!(tuning(&pilot, "initial-window")["set"].as_u64() >= Some(1));
+    // Sixteen windows and more tell of the algorithm.
+    lab.upload(FAR, 1, 4_000_000);
+    pilot.wait_closed(6);
+    assert_eq!(pilot.status()["charged"], charged + 1);
+}
+
+/// The window that was set last, in packets.
+fn explained_window(pilot: &Daemon) -> u64 {
+    let last = tuning(pilot, "initial-window")["last"].to_string();
+    let digits = last.trim_start_matches('"').split(' ').next();
+    digits.unwrap().parse().unwrap()
+}
+
+#[test]
+fn windows_that_lose_brake_those_that_come_after() {
+    let lab = Lab::new();
+    let pilot = lab.pilot(&tuned("\"initial-window\""));
+    teach(&lab, &pilot);
+    lab.upload(FAR, 1, 100_000);
+    pilot.wait_closed(5);
+    let before = explained_window(&pilot);
+    // A queue of four packets: what exceeds it of a burst is lost.
+    lab.net
+        .shape(Shape::Of("tbf rate 10mbit burst 2kb limit 6000"));
+    lab.upload(FAR, 4, 100_000);
+    pilot.wait_closed(9);
+    let path = &pilot.ask(&format!("explain {FAR}"))["paths"][0]["tuning"];
+    assert!(path["retreats"].as_u64() >= Some(1), "{path}");
+    assert!(path["brake"].as_u64() >= Some(1), "{path}");
+    assert!(explained_window(&pilot) < before, "{before}: {path}");
+    assert!(pilot.status()["tunings"]["retreats"].as_u64() >= Some(1));
+}
+
+#[test]
+fn linear_timeouts_are_set_at_the_first_retransmission_and_not_before() {
+    let lab = Lab::new();
+    let _sink = Sink::new(&lab.net.far, 5300);
+    let pilot = lab.pilot(&tuned("\"thin-linear-timeouts\""));
+    let mut application = lab.actor();
+    application.tell(&format!("connect {FAR}:5300"));
+    application.tell("send 100000");
+    assert_eq!(count(&pilot, "set", "thin-linear-timeouts"), 0);
+    assert_eq!(pilot.ask("flows")[0]["tuned"], serde_json::json!([]));
+    lab.net
+        .shape(Shape::Of("tbf rate 10mbit burst 2kb limit 6000"));
+    application.tell("send 1000000");
+    until("something was retransmitted", || {
+        let tuned = &pilot.ask("flows")[0]["tuned"];
+        (*tuned == serde_json::json!(["thin-linear-timeouts"])).then_some(())
+    });
+    assert_eq!(count(&pilot, "set", "thin-linear-timeouts"), 1);
+    assert_eq!(count(&pilot, "refused", "thin-linear-timeouts"), 0);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! What needs netem, HTCP and DCTCP. Run in machines only, by `crates/host-tests/run.sh`.
 
+mod tuning;
 mod watch;
 
 use tcpilot_host_tests::{Actor, FAR, Lab, PORT, Place, Shape, Sink, arm, sh};

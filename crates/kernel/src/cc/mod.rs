@@ -105,11 +105,11 @@ pub fn pinned(bpffs: &Path) -> Vec<String> {
 /// Puts a new version in the place of a pinned one; connections that are open keep the old one.
 ///
 /// # Errors
-/// [`Error::CcNotPinned`], or as for loading.
+/// [`Error::CcNotLoaded`], [`Error::CcNotPinned`], or as for loading.
 pub fn update_pinned(bpffs: &Path, mut new: Loaded) -> Result<(), Error> {
     let name = new.name().to_owned();
     if !is_pinned(bpffs, &name) {
-        return Err(Error::CcNotPinned(name));
+        return Err(not_pinned(name));
     }
     if !new.has_links() {
         remove_pinned(bpffs, &name)?;
@@ -123,14 +123,22 @@ pub fn update_pinned(bpffs: &Path, mut new: Loaded) -> Result<(), Error> {
     new.replace(link.as_fd())
 }
 
+fn not_pinned(name: String) -> Error {
+    if is_registered(&name) {
+        Error::CcNotPinned(name)
+    } else {
+        Error::CcNotLoaded(name)
+    }
+}
+
 /// Takes a pinned registration back, and waits until the name is free. Connections keep the algorithm.
 ///
 /// # Errors
-/// [`Error::CcNotPinned`], [`Error::Pin`].
+/// [`Error::CcNotLoaded`], [`Error::CcNotPinned`], [`Error::Pin`].
 pub fn remove_pinned(bpffs: &Path, name: &str) -> Result<(), Error> {
     let path = pin_path(bpffs, name);
     if !path.exists() {
-        return Err(Error::CcNotPinned(name.to_owned()));
+        return Err(not_pinned(name.to_owned()));
     }
     if !Variant::detect()?.links {
         let map = MapHandle::from_pinned_path(&path).map_err(|e| Error::Pin {

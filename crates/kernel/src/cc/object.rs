@@ -75,7 +75,8 @@ impl Loaded {
     /// Loads one of ours, by its name, or the object in a file, by its path.
     ///
     /// # Errors
-    /// [`Error::NoSuchCc`], [`Error::CcObject`], [`Error::CcLoad`].
+    /// [`Error::NoSuchCc`], [`Error::CcFile`], [`Error::CcNoObject`], [`Error::CcObject`],
+    /// [`Error::CcLoad`].
     pub fn new(name_or_path: &str) -> Result<Loaded, Error> {
         if name_or_path.contains('/') || name_or_path.ends_with(".o") {
             let bytes = fs::read(Path::new(name_or_path)).map_err(|source| Error::CcFile {
@@ -97,7 +98,7 @@ impl Loaded {
         };
         let mut open = ObjectBuilder::default()
             .open_memory(bytes)
-            .map_err(refuse)?;
+            .map_err(|_| Error::CcNoObject(what.to_owned()))?;
         let mut name = None;
         for mut map in open.maps_mut() {
             if map.map_type() == MapType::StructOps {

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * features.h - a shape as the numbers that the trees ask about.
+ *
+ * The laboratory trains on exactly these; lab/tcplab/watch/features.py has their
+ * names, in this order.  Fixed point as in shape.h.
+ */
+#ifndef TCPILOT_FEATURES_H
+#define TCPILOT_FEATURES_H
+
+#include "shape.h"
+
+/* Of what was not seen yet. */
+#define TP_NOT_SEEN (-32768)
+
+/* Extremes over the rounds that are remembered. */
+struct tp_span {
+	__u32 least;
+	__u32 most;
+	__u32 sum;
+};
+
+TP_INLINE struct tp_span tp_span_of(const __u32 *values, __u32 count)
+{
+	struct tp_span span = {.least = ~0U};
+
+	for (__u32 i = 0; i < TP_SHAPE_ROUNDS; i++) {
+		if (i >= count)
+			break;
+		span.least = tp_min(span.least, values[i]);
+		span.most = tp_max(span.most, values[i]);
+		span.sum += values[i];
+	}
+	if (!count)
+		span.least = 0;
+	return span;
+}
+
+TP_INLINE __s32 tp_mean_of(const struct tp_shape *s, __u32 what)
+{
+	return s->known[what] ? s->mean[what] : TP_NOT_SEEN;
+}
+
+/* Growth per round, x256, over four rounds that end so many rounds ago. */
+TP_INLINE __s32 tp_slope(const struct tp_shape *s, __u32 ago)
+{
+	__u32 now = s->window[(s->rounds - 1 - ago) & TP_ROUNDS_MASK];
+	__u32 then = s->window[(s->rounds - 5 - ago) & TP_ROUNDS_MASK];
+
+	if (s->rounds < ago + 5 || (s->losses && s->since_loss < ago + 6))
+		return TP_NOT_SEEN;
+	return tp_within(((__s64)now - then) * 4, 32767);
+}
+
+/* Growth over the window: x65536 of it per round. */
+TP_INLINE __s32 tp_relative(__s32 growth, __u32 window)
+{
+	if (growth == TP_NOT_SEEN || !window)
+		return TP_NOT_SEEN;
+	return tp_within(tp_divide((__s64)growth * 4096, window), 32767);
+}
+
+TP_INLINE void tp_features_growth(const struct tp_shape *s, const struct tp_round *r, __u32 window,
+				  __s32 *f)
+{
+	__u64 rtt_ms = r->min_rtt_us / 1000 + 1;
+	__s32 slope = tp_slope(s, 0), slope_before = tp_slope(s, 4);
+
+	f[32] = s->responses ? (__s32)s->response_last : -1;
+	f[33] = tp_mean_of(s, TP_REFILL);
+	f[34] = tp_mean_of(s, TP_GROWTH_SECOND);
+	f[35] = tp_mean_of(s, TP_GROWTH_SECOND + 1);
+	f[36] = tp_mean_of(s, TP_GROWTH_SECOND + 2);
+	f[37] = tp_mean_of(s, TP_GROWTH_PLACE);
+	f[38] = tp_mean_of(s, TP_GROWTH_PLACE + 1);
+	f[39] = tp_mean_of(s, TP_GROWTH_PLACE + 2);
+	f[40] = tp_mean_of(s, TP_GROWTH_PLACE + 3);
+	f[41] = tp_mean_of(s, TP_GROWTH_RISING);
+	f[42] = tp_mean_of(s, TP_GROWTH_FALLING);
+	f[43] = tp_mean_of(s, TP_GROWTH_ALL);
+	f[44] = tp_mean_of(s, TP_GROWTH_EPOCH);
+	f[45] = slope;
+	f[46] = slope_before;
+	f[47] = slope == TP_NOT_SEEN || slope_before == TP_NOT_SEEN ? TP_NOT_SEEN
+								    : slope - slope_before;
+	f[48] = tp_relative(f[43], window);
+	f[49] = tp_relative(f[44], window);
+	f[50] = tp_relative(slope, window);
+	/* Hybla's law is (RTT / 25 ms)² packets per round (Caini and Firrincieli 2004). */
+	f[51] = f[43] == TP_NOT_SEEN
+		    ? TP_NOT_SEEN
+		    : tp_within(tp_divide((__s64)f[43] * 625, rtt_ms * rtt_ms), 32767);
+}
+
+TP_INLINE void tp_features_context(const struct tp_shape *s, const struct tp_round *r, __u32 known,
+				   __s32 *f)
+{
+	struct tp_span own = tp_span_of(s->own, known);
+
+	f[52] = own.least;
+	f[53] = own.most;
+	f[54] = tp_min(s->since_loss, 255);
+	f[55] = tp_min(s->rounds - tp_min(s->slow_start_rounds, s->rounds), 255);
+	f[56] = tp_min(s->responses, 16);
+	f[57] = tp_mean_of(s, TP_LOST_ELSEWHERE);
+	f[58] = tp_ratio(r->link_queue_us, r->min_rtt_us);
+	f[59] = tp_ratio(s->window[(s->rounds - 1) & TP_ROUNDS_MASK], s->window_before);
+	f[60] = tp_mean_of(s, TP_GROWTH_LOWER);
+	f[61] = tp_mean_of(s, TP_GROWTH_HIGHER);
+	f[62] = tp_mean_of(s, TP_GROWTH_SMALL);
+	f[63] = tp_mean_of(s, TP_GROWTH_LARGE);
+}
+
+TP_INLINE void tp_features(const struct tp_shape *s, const struct tp_round *r, __s32 *f)
+{
+	__u32 known = tp_min(s->rounds, TP_SHAPE_ROUNDS);
+	struct tp_span windows = tp_span_of(s->window, known);
+	struct tp_span queues = tp_span_of(s->queue, known);
+	__u32 mean = known ? windows.sum / known : 0;
+
+	f[0] = s->responses ? s->mean[TP_RESPONSE] : -1;
+	f[1] = s->responses ? (__s32)s->base_response : -1;
+	f[2] = tp_mean_of(s, TP_GROWTH_PHASE);
+	f[3] = tp_mean_of(s, TP_GROWTH_PHASE + 1);
+	f[4] = tp_mean_of(s, TP_GROWTH_PHASE + 2);
+	f[5] = tp_mean_of(s, TP_GROWTH_PHASE + 3);
+	f[6] = tp_mean_of(s, TP_GROWTH_PHASE + 4);
+	f[7] = tp_mean_of(s, TP_GROWTH_PHASE + 5);
+	f[8] = tp_mean_of(s, TP_GROWTH_SHORT);
+	f[9] = tp_mean_of(s, TP_GROWTH_LONG);
+	f[10] = s->flat >> 8;
+	f[11] = s->backoff_share >> 8;
+	f[12] = s->own_queue;
+	f[13] = s->queue_share >> 8;
+	f[14] = s->burst >> 8;
+	f[15] = s->ripple >> 8;
+	f[16] = s->dips;
+	f[17] = s->slow_start_gain;
+	f[18] = s->slow_start_exit;
+	f[19] = s->start_lossy;
+	f[20] = s->slow_start_rounds;
+	f[21] = s->epoch_us / 1000;
+	f[22] = s->again >> 8;
+	f[23] = tp_ratio(windows.most - windows.least, windows.most);
+	f[24] = tp_ratio(queues.least, r->link_queue_us);
+	f[25] = tp_ratio(queues.most, r->link_queue_us);
+	f[26] = mean;
+	f[27] = r->min_rtt_us / 1000;
+	f[28] = r->min_rtt_us ? (__s32)tp_min((__u64)s->epoch_us / r->min_rtt_us, 1 << 16) : 0;
+	f[29] = tp_ratio(mean, s->window_max);
+	f[30] = r->acks ? (__s32)tp_ratio(r->in_packets, r->acks) : 0;
+	f[31] = r->flags & TP_FLOW_ECT_SYN ? 1 : 0;
+	tp_features_growth(s, r, mean, f);
+	tp_features_context(s, r, known, f);
+}
+
+#endif
