@@ -38,8 +38,19 @@ fn try_watch(lab: &Lab, words: &str) -> Output {
     command.arg("watch").args(arguments).output().unwrap()
 }
 
+/// Without the count of references, which a packet under way may hold.
 fn qdiscs(lab: &Lab) -> String {
-    sh(&format!("tc -n {} qdisc show", lab.net.near.name()))
+    let text = sh(&format!("tc -n {} qdisc show", lab.net.near.name()));
+    let mut words = text.split(' ');
+    let mut kept = Vec::new();
+    while let Some(word) = words.next() {
+        if word == "refcnt" {
+            words.next();
+        } else {
+            kept.push(word);
+        }
+    }
+    kept.join(" ")
 }
 
 fn is_fair(lab: &Lab) -> bool {
