@@ -38,13 +38,13 @@ fn try_watch(lab: &Lab, words: &str) -> Output {
     command.arg("watch").args(arguments).output().unwrap()
 }
 
-/// Without the count of references, which a packet under way may hold.
+/// Without counts, which packets under way change.
 fn qdiscs(lab: &Lab) -> String {
     let text = sh(&format!("tc -n {} qdisc show", lab.net.near.name()));
     let mut words = text.split(' ');
     let mut kept = Vec::new();
     while let Some(word) = words.next() {
-        if word == "refcnt" {
+        if ["refcnt", "direct_packets_stat"].contains(&word) {
             words.next();
         } else {
             kept.push(word);
