@@ -42,7 +42,8 @@ struct tp_fair_state {
 	__u32 bytes; /* of this interval */
 	__u32 edge;  /* right edge of the window that was passed on; 0: none yet */
 	__u32 acted; /* packets dropped in this interval */
-	__u32 hold;  /* intervals for which it still counts as above its share */
+	__u16 hold;  /* intervals for which it still counts as above its share */
+	__u16 row;   /* intervals in a row in which it was dropped from */
 };
 
 struct tp_fair_counts {

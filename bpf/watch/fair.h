@@ -25,6 +25,10 @@
 #define TP_FAIR_ABOVE(share) ((share) + ((share) >> 3))
 /* A window opens again so many intervals after its flow was last above. */
 #define TP_FAIR_HOLD 8
+/* Who stays above its share though a packet was dropped in each of so many
+ * intervals does not mind a loss, whatever it was taken for: then everything
+ * above the share is dropped. */
+#define TP_FAIR_PATIENCE 3
 
 #define TP_FAIR_MAP(table, key_type, value_type)                                                   \
 	struct {                                                                                   \
@@ -164,6 +168,7 @@ static __always_inline int tp_fair_is_above(struct tp_fair_state *state,
 
 	if (now_ns - state->interval_at_ns >= (__u64)order->interval_us * 1000) {
 		state->interval_at_ns = now_ns;
+		state->row = state->acted ? state->row + (state->row < 0xffff) : 0;
 		state->bytes = 0;
 		state->acted = 0;
 		if (state->hold)
@@ -196,7 +201,8 @@ static __always_inline __u32 tp_fair_ordered(struct __sk_buff *skb, struct tp_fa
 	}
 	if (!above || p->flags & (TCP_SYN | TCP_FIN | TCP_RST))
 		return order->minor;
-	if (order->action == TP_FAIR_POLICE || (order->action == TP_FAIR_DROP && !state->acted)) {
+	if (order->action == TP_FAIR_POLICE ||
+	    (order->action == TP_FAIR_DROP && (!state->acted || state->row >= TP_FAIR_PATIENCE))) {
 		/* What is dropped was not sent. */
 		state->bytes -= skb->len;
 		state->acted++;

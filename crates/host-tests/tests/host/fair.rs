@@ -26,14 +26,31 @@ fn fair(lab: &Lab, more: &[&str]) -> Watching {
     Watching::start(near(lab), "eth0", &words)
 }
 
+/// Few queues of a link that an emulated machine fills, too.
+fn fair_and_crowded(lab: &Lab, more: &[&str]) -> Watching {
+    let words = [&["--fair", "--rate", "8", "--queues", "2"], more].concat();
+    Watching::start(near(lab), "eth0", &words)
+}
+
 fn try_watch(lab: &Lab, words: &str) -> Output {
     let mut command = near(lab).command("tcpilot");
     let arguments = words.split(' ');
     command.arg("watch").args(arguments).output().unwrap()
 }
 
+/// Without counts, which packets under way change.
 fn qdiscs(lab: &Lab) -> String {
-    sh(&format!("tc -n {} qdisc show", lab.net.near.name()))
+    let text = sh(&format!("tc -n {} qdisc show", lab.net.near.name()));
+    let mut words = text.split(' ');
+    let mut kept = Vec::new();
+    while let Some(word) = words.next() {
+        if ["refcnt", "direct_packets_stat"].contains(&word) {
+            words.next();
+        } else {
+            kept.push(word);
+        }
+    }
+    kept.join(" ")
 }
 
 fn is_fair(lab: &Lab) -> bool {
@@ -46,11 +63,12 @@ fn sum(look: &Look, key: &str) -> u64 {
     groups.iter().filter_map(|g| g[key].as_u64()).sum()
 }
 
-/// More flows than queues.
-fn crowd(lab: &Lab, to: &str) -> Running {
-    lab.start(&format!(
-        "bulk --to {to}:{PORT} --seconds 600 --parallel 16"
-    ))
+/// More flows than queues, and half of them press harder than the others.
+fn crowd(lab: &Lab, to: &str) -> [Running; 2] {
+    ["reno", "bbr"].map(|cc| {
+        let words = format!("bulk --to {to}:{PORT} --seconds 600 --parallel 8 --cc {cc}");
+        lab.start(&words)
+    })
 }
 
 #[test]
@@ -169,18 +187,20 @@ fn flows_in_queues_of_their_own_have_equal_shares() {
     });
 }
 
-/// Whatever else crosses the device finds its way.
+/// Who the neighbours are is asked anew: that is neither TCP nor UDP.
 #[test]
-fn neither_pings_nor_either_family_is_lost() {
+fn either_family_finds_its_way_through_the_queues() {
     let lab = Lab::new();
     let watching = fair(&lab, &[]);
+    lab.net.near.ip("neigh flush dev eth0");
     for to in [FAR, "fd77::2"] {
         lab.upload(to, 2, 200_000);
-        let netns = lab.net.near.name();
-        sh(&format!("ip netns exec {netns} ping -c 2 -i 0.2 -W 5 {to}"));
     }
     let look = watching.look();
-    assert!(look.totals["fair"]["classified"].as_u64().unwrap() > 100);
+    assert!(look.totals["fair"]["classified"].as_u64().unwrap() > 10);
+    let groups = look.totals["fair"]["groups"].as_array().unwrap();
+    let ants = groups.iter().find(|g| g["group"] == "ant").unwrap();
+    assert!(ants["packets"].as_u64().unwrap() >= 2);
 }
 
 #[test]
@@ -191,9 +211,9 @@ fn flows_above_their_share_are_dropped_or_delayed() {
         ("delay", "delayed"),
     ] {
         let lab = Lab::new();
-        let watching = fair(&lab, &["--queues", "2", "--model", &model(&lab, group)]);
+        let watching = fair_and_crowded(&lab, &["--model", &model(&lab, group)]);
         let _crowd = crowd(&lab, FAR);
-        watching.until(key, |look| (sum(look, key) > 10).then_some(()));
+        watching.until(key, |look| (sum(look, key) > 5).then_some(()));
     }
 }
 
@@ -201,15 +221,12 @@ fn flows_above_their_share_are_dropped_or_delayed() {
 fn without_actions_none_is_taken() {
     let lab = Lab::new();
     let model = model(&lab, "loss");
-    let watching = fair(
-        &lab,
-        &["--queues", "2", "--actions", "none", "--model", &model],
-    );
+    let watching = fair_and_crowded(&lab, &["--actions", "none", "--model", &model]);
     let _crowd = crowd(&lab, FAR);
     let look = watching.until("it runs", |look| {
         let groups = look.totals["fair"]["groups"].as_array()?;
         let loss = groups.iter().find(|g| g["group"] == "loss")?;
-        (loss["packets"].as_u64()? > 10_000).then(|| look.clone())
+        (loss["packets"].as_u64()? > 2_000).then(|| look.clone())
     });
     assert_eq!(
         ["dropped", "delayed", "shrunk"].map(|key| sum(&look, key)),
@@ -242,17 +259,17 @@ fn sum_in_software(lab: &Lab) {
 fn windows_shrink_and_checksums_stay_right_over_either_family() {
     let lab = Lab::new();
     sum_in_software(&lab);
-    let watching = fair(&lab, &["--queues", "2", "--model", &model(&lab, "model")]);
+    let watching = fair_and_crowded(&lab, &["--model", &model(&lab, "model")]);
     for to in [FAR.to_owned(), "[fd77::2]".to_owned()] {
         let shrunk = sum(&watching.look(), "shrunk");
         let _crowd = crowd(&lab, &to);
         watching.until("windows shrink", |look| {
-            (sum(look, "shrunk") > shrunk + 50).then_some(())
+            (sum(look, "shrunk") > shrunk + 5).then_some(())
         });
         let packets = |look: &Look| look.total("out_packets");
         let before = packets(&watching.look());
         watching.until("data goes on", |look| {
-            (packets(look) > before + 3000).then_some(())
+            (packets(look) > before + 1000).then_some(())
         });
     }
     assert_eq!(bad_checksums(&lab), 0);

@@ -183,6 +183,9 @@ impl Drop for Journal {
 /// # Errors
 /// One line.
 pub fn restore(device: &str) -> Result<(), Failure> {
+    if !path_of(device).exists() {
+        return Ok(());
+    }
     let _lock = lock(device).map_err(|_| {
         let message = format!("a tcpilot that runs makes {device} fair");
         Failure::new(Kind::Running, message, "stop it: it puts back itself")

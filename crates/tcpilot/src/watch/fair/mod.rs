@@ -43,6 +43,8 @@ const UNLIMITED: u64 = 12_500_000_000;
 /// A class has so little to itself: all but this is shared by turns. Bytes per second.
 const OWN_RATE: u64 = 125;
 const LEAST_PACKETS: u32 = 8;
+/// Of the queues that many flows use at the same moment, at their start above all.
+const LEAST_PACKETS_OF_MANY: u32 = 64;
 
 /// A class and its queue, as they were last set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -225,7 +227,9 @@ impl Standing {
             .sum();
         for (minor, set) in &mut self.set {
             let weight = orders.weight(*minor);
-            let least = LEAST_PACKETS * (weight.ceil() as u32).max(1);
+            let is_for_many = u32::from(*minor) < TP_FAIR_FIRST;
+            let of_one = LEAST_PACKETS * (weight.ceil() as u32).max(1);
+            let least = of_one.max(u32::from(is_for_many) * LEAST_PACKETS_OF_MANY);
             let wanted = Set {
                 quantum: (f64::from(unit) * weight.max(0.5)) as u32,
                 packets: ((held * weight / all.max(1.0)) as u32).max(least),

@@ -198,10 +198,15 @@ impl Orders {
             / u64::from(samples.max(1));
         let rate = (before.rate + rate) / 2.0;
         // Few packets per round trip are sparse only where they are no fair share.
-        let is_sparse = group != Group::Ant || rate < self.share / 2.0;
+        let group = match group {
+            Group::Ant if rate < self.share / 2.0 => Group::Ant,
+            Group::Ant if is_dealt(before.group) => before.group,
+            Group::Ant => Group::Unknown,
+            other => other,
+        };
         Known {
             rate,
-            group: if is_sparse { group } else { Group::Unknown },
+            group,
             content: sojourn_us < CONTENT_US,
             order: before.order,
             ..fresh
