@@ -22,8 +22,9 @@ from typing import Any, NoReturn
 from tcplab.cc.cost import AckCost
 
 SAMPLE_S = 0.02
-# The kernel's own sizing of buffers limits flows in deep queues, and not every flow alike.
-BUFFER_BYTES = 16 << 20
+# The kernel's own sizing of buffers limits flows in deep queues, and not every flow alike.  Four
+# flows with twice as much bring the machine's TCP under memory pressure, which limits them too.
+BUFFER_BYTES = 8 << 20
 SO_SNDBUFFORCE, SO_RCVBUFFORCE = 32, 33
 PORT = 5201
 RIGHT = "10.200.2.2"
