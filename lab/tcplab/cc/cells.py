@@ -71,8 +71,12 @@ LATER = tuple(
     Condition(f"versus-cubic-{ms}ms", 40, buffer_packets=100, against="cubic", apart_ms=ms)
     for ms in (10, 30, 70, 130, 210)
 )
+# How a thousand packets lost at once are repaired depends on microseconds.
+DEEP = tuple(
+    Condition(f"bufferbloat-{n}", 12, buffer_packets=n) for n in (940, 960, 980, 1020, 1040)
+)
 SWEEP = tuple(Condition(f"loss-{n / 10:g}%", 10, loss_per_mille=n) for n in (5, 20, 50, 100, 200))
-ALL = CONDITIONS + MORE + SEEDS + LATER + SWEEP
+ALL = CONDITIONS + MORE + SEEDS + LATER + DEEP + SWEEP
 
 
 def kernel_name(algorithm: str) -> str:

@@ -230,6 +230,11 @@ fn linear_timeouts_are_set_at_the_first_retransmission_and_not_before() {
     application.tell("send 100000");
     assert_eq!(count(&pilot, "set", "thin-linear-timeouts"), 0);
     assert_eq!(pilot.ask("flows")[0]["tuned"], serde_json::json!([]));
+    // What waits in the queue now may be larger than the next bucket, and would wait for ever.
+    until("the first of it has arrived", || {
+        let acked = pilot.ask("flows")[0]["bytes_acked"].as_u64();
+        (acked >= Some(100_000)).then_some(())
+    });
     lab.net
         .shape(Shape::Of("tbf rate 10mbit burst 2kb limit 6000"));
     application.tell("send 1000000");
