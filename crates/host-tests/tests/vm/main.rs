@@ -1,5 +1,6 @@
 //! What needs netem, HTCP and DCTCP. Run in machines only, by `crates/host-tests/run.sh`.
 
+mod fair;
 mod tuning;
 mod watch;
 
