@@ -27,12 +27,6 @@ char _license[] SEC("license") = "GPL";
 /* So many packets of a round are timed at least, if it has them. */
 #define TIMED_PER_ROUND 64
 
-static __always_inline int is_ours(const struct net_device *dev)
-{
-	return link.ifindex && BPF_CORE_READ(dev, ifindex) == link.ifindex &&
-	       BPF_CORE_READ(dev, nd_net.net, ns.inum) == cfg.netns_inum;
-}
-
 static __always_inline int count_parsed(int result)
 {
 	if (result == TP_OTHER)
