@@ -197,7 +197,8 @@ static __always_inline struct tp_slot_of_queue *tp_take_slot(__u32 *number)
 	return slot;
 }
 
-static __always_inline void tp_chain(struct tp_fair_queue *queue, __u32 minor, __u32 number)
+static __always_inline void tp_chain(struct tp_fair_queue *queue, __u32 minor, __u32 quantum,
+				     __u32 number)
 {
 	struct tp_slot_of_queue *last;
 
@@ -211,12 +212,15 @@ static __always_inline void tp_chain(struct tp_fair_queue *queue, __u32 minor, _
 		}
 	}
 	queue->last = number;
-	if (!queue->waiting++ && !tp_goes_first(minor))
-		tp_queue_up(queue, minor);
+	if (queue->waiting++ || tp_goes_first(minor))
+		return;
+	/* Back in line, with its next turn, and what it owes from its last one. */
+	queue->credit += quantum;
+	tp_queue_up(queue, minor);
 }
 
 /* The queue of a class that has one, else that of mice; NULL where it is full. */
-static __always_inline struct tp_fair_queue *tp_queue_with_room(__u32 *minor)
+static __always_inline struct tp_fair_queue *tp_queue_with_room(__u32 *minor, __u32 *quantum)
 {
 	struct tp_fair_turn *turn = bpf_map_lookup_elem(&fair_turns, minor);
 	struct tp_fair_queue *queue;
@@ -228,6 +232,7 @@ static __always_inline struct tp_fair_queue *tp_queue_with_room(__u32 *minor)
 	queue = bpf_map_lookup_elem(&fair_queues, minor);
 	if (!turn || !queue)
 		return NULL;
+	*quantum = turn->quantum;
 	if (queue->waiting < turn->limit)
 		return queue;
 	queue->overflows++;
@@ -237,7 +242,7 @@ static __always_inline struct tp_fair_queue *tp_queue_with_room(__u32 *minor)
 SEC("struct_ops")
 int BPF_PROG(fair_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk_buff_ptr *to_free)
 {
-	__u32 bytes = tp_qdisc_bytes(skb), packets, number;
+	__u32 bytes = tp_qdisc_bytes(skb), packets, quantum, number;
 	__u32 minor = tp_qdisc_minor(skb, bytes, &packets);
 	struct tp_slot_of_queue *slot;
 	struct tp_fair_queue *queue;
@@ -248,7 +253,7 @@ int BPF_PROG(fair_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk
 		bpf_qdisc_skb_drop(skb, to_free);
 		return NET_XMIT_SUCCESS;
 	}
-	queue = tp_queue_with_room(&minor);
+	queue = tp_queue_with_room(&minor, &quantum);
 	slot = queue ? tp_take_slot(&number) : NULL;
 	if (!queue || !slot) {
 		sch->qstats.drops++;
@@ -260,27 +265,25 @@ int BPF_PROG(fair_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk
 	skb = bpf_kptr_xchg(&slot->skb, skb);
 	if (skb) /* never: a slot that is free is empty */
 		bpf_qdisc_skb_drop(skb, to_free);
-	tp_chain(queue, minor, number);
+	tp_chain(queue, minor, quantum, number);
 	sch->q.qlen++;
 	sch->qstats.backlog += bytes;
 	return NET_XMIT_SUCCESS;
 }
 
 /* Whose credit is used up gets that of another turn, and goes to the end of the line. */
-static long tp_next_turn(__u32 i, __u32 *minor)
+static long tp_next_turn(__u32 i, void *unused)
 {
-	struct tp_fair_queue *queue;
-	struct tp_fair_turn *turn;
+	__u32 minor = TP_STATE.first;
+	struct tp_fair_queue *queue = bpf_map_lookup_elem(&fair_queues, &minor);
+	struct tp_fair_turn *turn = bpf_map_lookup_elem(&fair_turns, &minor);
 
-	*minor = TP_STATE.first;
-	queue = bpf_map_lookup_elem(&fair_queues, minor);
-	turn = bpf_map_lookup_elem(&fair_turns, minor);
 	if (!queue || !turn || queue->credit > 0)
 		return 1;
 	queue->credit += turn->quantum;
 	if (queue->next) {
 		TP_STATE.first = queue->next;
-		tp_queue_up(queue, *minor);
+		tp_queue_up(queue, minor);
 	}
 	return 0;
 }
@@ -299,8 +302,8 @@ static __always_inline __u32 tp_whose_turn(void)
 	minor = TP_STATE.first;
 	queue = bpf_map_lookup_elem(&fair_queues, &minor);
 	if (!queue || queue->credit <= 0)
-		bpf_loop(TP_TURNS_MOST, tp_next_turn, &minor, 0);
-	return minor;
+		bpf_loop(TP_TURNS_MOST, tp_next_turn, NULL, 0);
+	return TP_STATE.first;
 }
 
 static __always_inline void tp_charge(struct tp_fair_queue *queue, __u32 minor, __u32 bytes)
