@@ -56,8 +56,8 @@ static const struct tp_watch_flow no_flow;
 
 static __always_inline int is_ours(const struct net_device *dev)
 {
-	return link.ifindex && BPF_CORE_READ(dev, ifindex) == link.ifindex &&
-	       BPF_CORE_READ(dev, nd_net.net, ns.inum) == cfg.netns_inum;
+	return link.ifindex && dev->ifindex == link.ifindex &&
+	       dev->nd_net.net->ns.inum == cfg.netns_inum;
 }
 
 static __always_inline void tp_record(void *record, __u32 bytes)

@@ -54,7 +54,7 @@ fn qdiscs(lab: &Lab) -> String {
 }
 
 fn is_fair(lab: &Lab) -> bool {
-    qdiscs(lab).contains(" 7c2: root")
+    qdiscs(lab).contains(" 7c2: dev ")
 }
 
 /// A number of `fair`, summed over the groups.
