@@ -34,7 +34,7 @@ test: check unit-test host-test vm-test-ends lab-test ## everything that CI runs
 check: setup ## formatting and lints only
 	$(CARGO) fmt --check
 	$(BIN)/clang-format --dry-run -Werror $$(git ls-files 'bpf/*.[ch]' 'crates/*.c')
-	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
+	$(CARGO) clippy --workspace --all-targets --all-features --quiet -- -D warnings
 	cd lab && $(BIN)/ruff check . ../scripts && $(BIN)/ruff format --check . ../scripts && $(BIN)/mypy
 
 unit-test: setup ## tests that need no privilege

@@ -21,10 +21,15 @@
 #define TC_ACT_SHOT 2
 #define TP_STRANGER_PACKETS 64
 #define TP_FAIR_SEGMENT 1448
-/* Above its share: by an eighth, so that what rounds cut off does not count. */
+/* Above its share: by an eighth, so that what rounds cut off does not count; where a
+ * loss halves the window, by a third, since then the share is the mean of the sawtooth
+ * (its ends are 2/3 and 4/3). */
 #define TP_FAIR_ABOVE(share) ((share) + ((share) >> 3))
-/* A window opens again so many intervals after its flow was last above. */
+#define TP_FAIR_ABOVE_HALVED(share) ((share) + (share) / 3)
+/* So many intervals after its flow was last above it leaves the slow queue, or its
+ * window opens again: each time BBR fills at once what it is given. */
 #define TP_FAIR_HOLD 8
+#define TP_FAIR_HOLD_WINDOW 64
 /* Who stays above its share though a packet was dropped in each of so many
  * intervals does not mind a loss, whatever it was taken for: then everything
  * above the share is dropped. */
@@ -164,7 +169,8 @@ static __always_inline int tp_fair_is_above(struct tp_fair_state *state,
 					    const struct tp_fair_order *order, __u32 bytes,
 					    __u64 now_ns)
 {
-	__u32 limit = TP_FAIR_ABOVE(order->share_bytes);
+	__u32 limit = order->action == TP_FAIR_DROP ? TP_FAIR_ABOVE_HALVED(order->share_bytes)
+						    : TP_FAIR_ABOVE(order->share_bytes);
 
 	if (now_ns - state->interval_at_ns >= (__u64)order->interval_us * 1000) {
 		state->interval_at_ns = now_ns;
@@ -177,7 +183,7 @@ static __always_inline int tp_fair_is_above(struct tp_fair_state *state,
 	state->bytes += bytes;
 	if (state->bytes <= limit)
 		return 0;
-	state->hold = TP_FAIR_HOLD;
+	state->hold = order->action == TP_FAIR_WINDOW ? TP_FAIR_HOLD_WINDOW : TP_FAIR_HOLD;
 	return 1;
 }
 

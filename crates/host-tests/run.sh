@@ -36,7 +36,7 @@ for kernel in "$@"; do
     log=$copies/$kernel.log
     started=$(date +%s)
     status=0
-    "$python" -m tcplab.vm run --kernel "$kernel" --memory 1G --timeout 1800 \
+    "$python" -m tcplab.vm run --kernel "$kernel" --memory 1G --timeout 2700 \
         --module tcp_bbr -- sh -c "
             status=0; export RUST_BACKTRACE=0
             $copies/deps/vm --test-threads=1 --nocapture || status=1

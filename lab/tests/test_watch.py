@@ -10,7 +10,8 @@ import pytest
 from tcplab.engine import watcher
 from tcplab.scenario import find, load
 from tcplab.scenario.model import Watch
-from tcplab.watch import judge, native, records, train
+from tcplab.watch import judge, native, records, traces, train
+from tcplab.watch.__main__ import main
 from tcplab.watch.features import FEATURES, GROUP_OF
 from tcplab.watch.traces import Trace
 
@@ -100,6 +101,18 @@ def test_a_path_is_judged_by_a_model_that_has_not_seen_it() -> None:
     assert [o.group for o in outcomes] == ["loss"] * 4
     assert [o.name for o in outcomes] == [o.algorithm for o in outcomes]
     assert "| reno | loss | 2 | 100% | 34% to 100% |" in judge.table(outcomes)
+
+
+def test_a_finished_model_judges_what_it_was_not_made_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "model.json"
+    train.write(train.as_json(train.fit(flows())), file)
+    monkeypatch.setattr(traces, "load", lambda _: [flow_of("hybla", 6, "c", 7)])
+    monkeypatch.setattr("sys.argv", ["tcplab.watch", "judge", "--by", str(file), str(tmp_path)])
+    assert main() == 0
+    ours = capsys.readouterr().out.split("Ours, by ")[-1]
+    assert "| hybla | loss | 1 | 100% |" in ours and "by name 100.0%" in ours
 
 
 def test_wilsons_interval_is_the_published_one() -> None:

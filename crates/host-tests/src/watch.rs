@@ -78,7 +78,10 @@ impl Watching {
             let mut look = Look::default();
             let lines = stdout.lines().map_while(Result::ok);
             for line in lines.filter(|line| line.contains(only)) {
-                let value: Value = serde_json::from_str(&line).unwrap();
+                // Cut off where it was killed. Were it wrong, who waits for a look would fail.
+                let Ok(value) = serde_json::from_str::<Value>(&line) else {
+                    break;
+                };
                 if value["type"] == "flow" {
                     look.flows.push(value);
                 } else {

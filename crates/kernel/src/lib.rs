@@ -10,6 +10,7 @@ mod pilot;
 mod socket;
 
 pub mod cc;
+pub mod codel;
 pub mod host;
 pub mod rtnl;
 pub mod watch;

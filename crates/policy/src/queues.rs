@@ -1,10 +1,24 @@
 //! Which flow waits in which queue: the queues are dealt to groups by their number of flows, and the
 //! borders move with it. As few flows as possible change their queue: one that does may be reordered.
+//! Flows that have to share one are those of like round trips, since in one queue the shorter wins.
 
 use std::collections::HashMap;
 
 /// Flows of one group may share a queue, those of two never do.
 pub type Group = u8;
+
+/// So much smaller the mean spread of a queue has to become for flows to change their queues: the
+/// logarithm of the longest round trip over the shortest.
+const WORTH_MOVING: f64 = 0.2;
+
+/// What decides where a flow waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Wait {
+    /// Its group.
+    pub group: Group,
+    /// Its round trip without queues, in microseconds; 0 where it is not known.
+    pub rtt_us: u32,
+}
 
 /// Who has which queue. A queue is its index, from 0.
 #[derive(Clone, Debug)]
@@ -48,7 +62,7 @@ impl Queues {
     /// Deals the queues to these flows and their groups; gives the queue of each flow.
     ///
     /// There must be as many queues as groups.
-    pub fn deal(&mut self, flows: &HashMap<u32, Group>) -> HashMap<u32, usize> {
+    pub fn deal(&mut self, flows: &HashMap<u32, Wait>) -> HashMap<u32, usize> {
         let before = self.places();
         self.take_leave(flows);
         let wanted = shares(flows, self.owner.len());
@@ -56,6 +70,7 @@ impl Queues {
         self.seat(flows);
         for group in wanted.keys() {
             self.level(*group);
+            self.sort(*group, flows);
         }
         let after = self.places();
         let moved = |(id, queue): &(&u32, &usize)| before.get(id).is_some_and(|b| b != *queue);
@@ -74,14 +89,14 @@ impl Queues {
     }
 
     /// Who is gone, or of another group now, leaves its queue; who is alone in it takes it along.
-    fn take_leave(&mut self, flows: &HashMap<u32, Group>) {
+    fn take_leave(&mut self, flows: &HashMap<u32, Wait>) {
         for (owner, ids) in self.owner.iter_mut().zip(&mut self.flows) {
             if let [only] = ids.as_slice()
-                && let Some(group) = flows.get(only)
+                && let Some(flow) = flows.get(only)
             {
-                *owner = Some(*group);
+                *owner = Some(flow.group);
             }
-            ids.retain(|id| flows.get(id).copied() == *owner);
+            ids.retain(|id| flows.get(id).map(|f| f.group) == *owner);
         }
     }
 
@@ -124,15 +139,15 @@ impl Queues {
     }
 
     /// Who has no queue gets the emptiest of its group.
-    fn seat(&mut self, flows: &HashMap<u32, Group>) {
+    fn seat(&mut self, flows: &HashMap<u32, Wait>) {
         let seated = self.places();
         let mut left: Vec<_> = flows
             .iter()
             .filter(|(id, _)| !seated.contains_key(id))
             .collect();
         left.sort();
-        for (id, group) in left {
-            let emptiest = self.of(*group).min_by_key(|q| self.members(*q).len());
+        for (id, flow) in left {
+            let emptiest = self.of(flow.group).min_by_key(|q| self.members(*q).len());
             if let Some(ids) = emptiest.and_then(|q| self.flows.get_mut(q)) {
                 ids.push(*id);
             }
@@ -158,14 +173,63 @@ impl Queues {
             }
         }
     }
+
+    /// Flows of like round trips share a queue, where that is worth the moves.
+    fn sort(&mut self, group: Group, flows: &HashMap<u32, Wait>) {
+        let rtt_us = |id: &u32| flows.get(id).map_or(0, |f| f.rtt_us);
+        let own: Vec<usize> = self.of(group).collect();
+        let present: Vec<Vec<u32>> = own.iter().map(|q| self.members(*q).to_vec()).collect();
+        let mut ids = present.concat();
+        if ids.len() <= own.len() || ids.iter().any(|id| rtt_us(id) == 0) {
+            return;
+        }
+        ids.sort_by_key(|id| (rtt_us(id), *id));
+        let sorted = parts(&ids, own.len());
+        let spread = |queues: &[Vec<u32>]| -> f64 { queues.iter().map(|q| span(q, rtt_us)).sum() };
+        if spread(&present) - spread(&sorted) <= WORTH_MOVING * own.len() as f64 {
+            return;
+        }
+        let mut free = own;
+        for part in sorted {
+            let common = |q: &usize| {
+                part.iter()
+                    .filter(|id| self.members(*q).contains(id))
+                    .count()
+            };
+            let Some(at) = (0..free.len()).max_by_key(|i| free.get(*i).map_or(0, common)) else {
+                return;
+            };
+            let queue = free.swap_remove(at);
+            if let Some(ids) = self.flows.get_mut(queue) {
+                *ids = part;
+            }
+        }
+    }
+}
+
+/// The logarithm of the longest round trip of a queue over its shortest.
+fn span(queue: &[u32], rtt_us: impl Fn(&u32) -> u32) -> f64 {
+    let each = || queue.iter().map(&rtt_us);
+    match (each().min(), each().max()) {
+        (Some(least), Some(most)) => (f64::from(most) / f64::from(least.max(1))).ln(),
+        _ => 0.0,
+    }
+}
+
+/// In order, in so many parts, of which none has two more than another.
+fn parts(ids: &[u32], count: usize) -> Vec<Vec<u32>> {
+    let bound = |i: usize| i * ids.len() / count.max(1);
+    (0..count)
+        .map(|i| ids.get(bound(i)..bound(i + 1)).unwrap_or_default().to_vec())
+        .collect()
 }
 
 /// How many queues each group gets: one for each flow if there are enough, else one each and the rest by
 /// largest remainder.
-fn shares(flows: &HashMap<u32, Group>, queues: usize) -> HashMap<Group, usize> {
+fn shares(flows: &HashMap<u32, Wait>, queues: usize) -> HashMap<Group, usize> {
     let mut counts: HashMap<Group, usize> = HashMap::new();
-    for group in flows.values() {
-        *counts.entry(*group).or_default() += 1;
+    for flow in flows.values() {
+        *counts.entry(flow.group).or_default() += 1;
     }
     if flows.len() <= queues {
         return counts;
@@ -212,8 +276,34 @@ mod tests {
 
     use super::*;
 
-    fn flows(groups: &[Group]) -> HashMap<u32, Group> {
-        (0..).zip(groups.iter().copied()).collect()
+    fn flows(groups: &[Group]) -> HashMap<u32, Wait> {
+        let waits = groups.iter().map(|group| Wait {
+            group: *group,
+            rtt_us: 40_000,
+        });
+        (0..).zip(waits).collect()
+    }
+
+    #[test]
+    fn flows_of_like_round_trips_share_a_queue() {
+        let rtts = [40, 100, 41, 102, 40, 99, 43, 100];
+        let flows: HashMap<u32, Wait> = (0..)
+            .zip(rtts.map(|ms| Wait {
+                group: 1,
+                rtt_us: ms * 1000,
+            }))
+            .collect();
+        let mut queues = Queues::new(4);
+        queues.deal(&flows);
+        for queue in 0..4 {
+            let long = |id: &u32| flows[id].rtt_us > 60_000;
+            let members = queues.members(queue);
+            assert_eq!(members.len(), 2);
+            assert_eq!(long(&members[0]), long(&members[1]), "{queues:?}");
+        }
+        let settled = queues.moves;
+        queues.deal(&flows);
+        assert_eq!(queues.moves, settled);
     }
 
     #[test]
@@ -271,11 +361,14 @@ mod tests {
         ) {
             let mut queues = Queues::new(count);
             for groups in rounds {
-                let flows = flows(&groups);
+                let mut flows = flows(&groups);
+                for (id, flow) in &mut flows {
+                    flow.rtt_us = 10_000 + id * 7919 % 90_000;
+                }
                 let places = queues.deal(&flows);
                 prop_assert_eq!(places.len(), flows.len());
                 for (id, queue) in &places {
-                    prop_assert_eq!(queues.owner(*queue), flows.get(id).copied());
+                    prop_assert_eq!(queues.owner(*queue), flows.get(id).map(|f| f.group));
                 }
                 for group in 0..5 {
                     let sizes: Vec<usize> =

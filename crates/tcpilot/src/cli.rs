@@ -141,7 +141,7 @@ pub struct WatchArgs {
     /// For scripts: each second a line of JSON for each flow, and one for the totals
     #[arg(long)]
     pub json: bool,
-    /// One report at the end instead of a live view
+    /// One report at the end instead of a live view: all flows, with the means of their lives
     #[arg(long)]
     pub once: bool,
     /// End after so many seconds [default: with --once 10, else never]

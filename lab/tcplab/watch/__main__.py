@@ -3,6 +3,7 @@
 for c in watch watch-shared watch-alike watch-long; do tcplab run $c --kernel 6.1; done
 python -m tcplab.watch judge results/watch*-2*     # each path by a model of the others
 python -m tcplab.watch train results/watch*-2*     # bpf/watch/model.json from all of them
+python -m tcplab.watch judge --by bpf/watch/model.json results/watch-test-2*  # paths kept apart
 python -m tcplab.watch cost                        # instructions per packet, in virtual time
 """
 
@@ -29,6 +30,9 @@ def main() -> int:
         command.add_argument("campaigns", metavar="CAMPAIGN", type=Path, nargs="+")
         if name == "train":
             command.add_argument("--out", type=Path, default=_MODEL, metavar="FILE")
+        else:
+            what = "judge by this finished model, which must not know these paths"
+            command.add_argument("--by", type=Path, metavar="MODEL", help=what)
     _add_cost(sub)
     options = parser.parse_args()
     if options.command == "cost":
@@ -73,15 +77,22 @@ def _learn(options: argparse.Namespace) -> int:
     p4air = [judge.by_p4air(t) for t in found]
     _say("P4air's rules", p4air)
     _say("Our rules, without trees", [judge.by_model(t, native.no_model(), []) for t in found])
-    if len(paths) > 1:
+    if options.by:
+        model = json.loads(options.by.read_text())
+        _say_ours(p4air, judge.by_finished(found, model), f"Ours, by {options.by}")
+    elif len(paths) > 1:
         ours = judge.cross_validated(found, lambda text: print(text, file=sys.stderr))
-        _say("Ours, on paths that it has not seen", ours)
-        clear = [o for o in ours if not o.is_twin]
-        point = compare.at_operating_point(ours)
-        print(f"At P4air's operating point\n\n{judge.summary(point)}")
-        print(f"Without YeAH where it is Reno or Westwood by its law\n\n{judge.summary(clear)}")
-        print(f"{judge.confusion(ours)}\n{compare.table(p4air, ours)}")
+        _say_ours(p4air, ours, "Ours, on paths that it has not seen")
     return 0
+
+
+def _say_ours(p4air: list[judge.Outcome], ours: list[judge.Outcome], title: str) -> None:
+    _say(title, ours)
+    if point := compare.at_operating_point(ours):
+        print(f"At P4air's operating point\n\n{judge.summary(point)}")
+    clear = [o for o in ours if not o.is_twin]
+    print(f"Without YeAH where it is Reno or Westwood by its law\n\n{judge.summary(clear)}")
+    print(f"{judge.confusion(ours)}\n{compare.table(p4air, ours)}")
 
 
 def _say(title: str, outcomes: list[judge.Outcome]) -> None:

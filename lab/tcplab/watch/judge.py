@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -104,10 +105,15 @@ def cross_validated(
         out = set(paths[start::FOLDS])
         say(f"without {'; '.join(sorted(out))}")
         model = as_json(fit([t for t in traces if t.path not in out]))
-        names = [c["name"] for c in model["classes"]]
-        row = in_kernel(model)
-        found += [by_model(t, row, names) for t in traces if t.path in out]
+        found += by_finished([t for t in traces if t.path in out], model)
     return found
+
+
+def by_finished(traces: Sequence[Trace], model: dict[str, Any]) -> list[Outcome]:
+    """Flows on paths that the model's file was not made from."""
+    names = [c["name"] for c in model["classes"]]
+    row = in_kernel(model)
+    return [by_model(t, row, names) for t in traces]
 
 
 def table(outcomes: Sequence[Outcome]) -> str:

@@ -1,6 +1,9 @@
 //! `tcpilot watch --fair`: what it puts at a device goes again, and what it does is done right.
 
-use std::{fs, process::Output};
+use std::{
+    fs,
+    process::{Output, Stdio},
+};
 
 use tcpilot_host_tests::{FAR, Lab, Look, PORT, Place, Running, Watching, in_netns, sh, until};
 
@@ -184,6 +187,45 @@ fn flows_in_queues_of_their_own_have_equal_shares() {
             rates.fold((0.0, 0.0, 0.0), |(n, s, q), r| (n + 1.0, s + r, q + r * r));
         let jain = all * all / (count * squares);
         (count == 6.0 && jain > 0.95 && all > 2.5e6 * 0.8).then_some(())
+    });
+}
+
+/// Three times the link's rate, whatever is lost, beside three that give way.
+#[test]
+fn udp_that_never_gives_way_leaves_the_others_their_share() {
+    let lab = Lab::new();
+    let to = format!("{FAR}:5202");
+    let mut reflect = Place::outside(&lab.net.far).command("flowgen");
+    reflect.args(["reflect", "--listen", &to]);
+    let _reflect = Running::from(reflect.stdout(Stdio::null()).spawn().unwrap());
+    let watching = fair(&lab, &[]);
+    let words = format!("bulk --to {FAR}:{PORT} --seconds 600 --parallel 3 --cc reno");
+    let _reno = lab.start(&words);
+    // It fails as long as nobody listens.
+    let words = format!("calibrate --to {to} --rate-mbit 60 --rate-seconds 1");
+    until("it is answered", || {
+        let output = lab.try_run(near(&lab), &words);
+        output.status.success().then_some(())
+    });
+    let words = format!("calibrate --to {to} --rate-mbit 60 --rate-seconds 60");
+    let _udp = Running::from(
+        near(&lab)
+            .command("flowgen")
+            .args(words.split(' '))
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap(),
+    );
+    watching.until("it has a quarter", |look| {
+        let rate = |f: &serde_json::Value| f["rate"].as_f64().unwrap_or(0.0);
+        let udp: f64 = look
+            .flows
+            .iter()
+            .filter(|f| f["protocol"] == "udp")
+            .map(rate)
+            .sum();
+        let all: f64 = look.flows.iter().map(rate).sum();
+        (all > 2.5e6 * 0.8 && udp > 0.15 * all && udp < 0.32 * all).then_some(())
     });
 }
 

@@ -3,6 +3,7 @@
 //! Needs root. Run by `make host-test` natively, and by `crates/host-tests/run.sh` in machines.
 #![allow(
     clippy::unwrap_used,
+    clippy::panic,
     reason = "clippy takes only the test functions themselves for tests, not their helpers"
 )]
 

@@ -176,6 +176,36 @@ fn every_one_of_many_flows_is_shown() {
     });
 }
 
+#[test]
+fn a_report_has_the_mean_rate_of_a_flow_that_is_over() {
+    let lab = Lab::new();
+    let mut command = near(&lab).command("tcpilot");
+    command.args(["watch", "eth0", "--once", "--json", "--for", "12"]);
+    let watching = command.stdout(Stdio::piped()).spawn().unwrap();
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    // Longer over than a live view shows it.
+    lab.upload(FAR, 1, 4_000_000);
+    let text = String::from_utf8(watching.wait_with_output().unwrap().stdout).unwrap();
+    let lines = text
+        .lines()
+        .map(|l| serde_json::from_str::<serde_json::Value>(l).unwrap());
+    let (flows, totals): (Vec<_>, Vec<_>) = lines.partition(|l| l["type"] == "flow");
+    let [flow] = flows.as_slice() else {
+        panic!("{text}");
+    };
+    let (bytes, rate) = (
+        flow["bytes"].as_f64().unwrap(),
+        flow["rate"].as_f64().unwrap(),
+    );
+    assert!(bytes > 4e6 && rate > bytes / 12.0, "{text}");
+    let group = &totals[0]["groups"][0];
+    let mean = bytes / totals[0]["t_s"].as_f64().unwrap();
+    assert!(
+        (group["rate"].as_f64().unwrap() / mean - 1.0).abs() < 0.01,
+        "{text}"
+    );
+}
+
 /// A TCP segment of a conversation that no host has: sequence and acknowledgement number, flags, bytes.
 fn segment(
     from: (u32, u16),

@@ -1,5 +1,10 @@
 //! What needs netem, HTCP and DCTCP. Run in machines only, by `crates/host-tests/run.sh`.
+#![allow(
+    clippy::unwrap_used,
+    reason = "clippy takes only the test functions themselves for tests, not their helpers"
+)]
 
+mod fair;
 mod tuning;
 mod watch;
 

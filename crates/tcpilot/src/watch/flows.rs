@@ -1,4 +1,5 @@
-//! The table of flows, read once a second: what is new since the last look, and what is over.
+//! The table of flows, read once a second: what is new since the last look, and what is over. For a
+//! report of the whole time nothing is over, and each flow's means are those of its life.
 
 use std::{
     collections::HashMap,
@@ -35,17 +36,19 @@ struct Before {
 pub struct Flows<'a> {
     classifier: Classifier,
     model: &'a Model,
+    of_life: bool,
     start: Instant,
     last: Instant,
     before: HashMap<u32, Before>,
 }
 
 impl<'a> Flows<'a> {
-    /// From now on.
-    pub fn new(classifier: Classifier, model: &'a Model) -> Flows<'a> {
+    /// From now on; `of_life`: for one report at the end.
+    pub fn new(classifier: Classifier, model: &'a Model, of_life: bool) -> Flows<'a> {
         Flows {
             classifier,
             model,
+            of_life,
             start: Instant::now(),
             last: Instant::now(),
             before: HashMap::new(),
@@ -61,7 +64,8 @@ impl<'a> Flows<'a> {
         for (key, flow) in watch.flows()? {
             let idle_s = now_ns.saturating_sub(flow.seen_ns) / 1_000_000_000;
             let is_closed = flow.flags & TP_FLOW_CLOSED != 0;
-            if idle_s >= IDLE_S || is_closed && idle_s >= CLOSED_S {
+            let is_over = idle_s >= IDLE_S || is_closed && idle_s >= CLOSED_S;
+            if is_over && !self.of_life {
                 watch.forget(&key);
                 continue;
             }
@@ -87,10 +91,11 @@ impl<'a> Flows<'a> {
 
     fn whole(&self, watch: &Watch, device: &Device, flows: Vec<FlowView>) -> View {
         let (link, totals) = (watch.link(), watch.totals());
+        let watched_s = self.start.elapsed().as_secs_f64();
         View {
             device: device.name().to_owned(),
             present: device.index() != 0,
-            t_s: (self.start.elapsed().as_secs_f64() * 1000.0).round() / 1000.0,
+            t_s: (watched_s * 1000.0).round() / 1000.0,
             link_rate: link.rate,
             link_queue_us: link.queue_us.current.max(link.queue_us.previous),
             in_packets: totals.in_packets,
@@ -100,7 +105,7 @@ impl<'a> Flows<'a> {
             unproved_packets: totals.unproved_packets,
             missed_events: watch.cost().iter().map(|c| c.missed).sum(),
             reused: totals.reused,
-            groups: View::sum(&flows),
+            groups: View::sum(&flows, self.of_life.then_some(watched_s)),
             fair: None,
             flows,
         }
@@ -113,7 +118,13 @@ impl<'a> Flows<'a> {
         now_ns: u64,
         passed_s: f64,
     ) -> FlowView {
-        let before = self.before.get(&flow.id).copied().unwrap_or_default();
+        let (before, passed_s) = if self.of_life {
+            let life_ns = flow.seen_ns.saturating_sub(flow.born_ns);
+            (Before::default(), (life_ns as f64 / 1e9).max(1e-3))
+        } else {
+            let before = self.before.get(&flow.id).copied();
+            (before.unwrap_or_default(), passed_s)
+        };
         let samples = flow
             .now
             .sojourn_samples
@@ -141,6 +152,7 @@ impl<'a> Flows<'a> {
             group_confidence: ours.then(|| share(verdict.group_confidence)),
             algorithm: name,
             rate: (flow.bytes.saturating_sub(before.bytes) as f64 / passed_s) as u64,
+            bytes: flow.bytes,
             rtt_us: some(flow.rtt_us),
             min_rtt_us: some(flow.min_rtt_us),
             queue_us: u32::try_from(sojourn / u64::from(samples.max(1)))

@@ -57,10 +57,10 @@ pub fn run(args: &WatchArgs) -> Result<(), Failure> {
     let mut watch = fair::load(args, options(args)?, &model.in_kernel)?;
     watch.set_device(device.index());
     let mut recorder = args.record.as_deref().map(Recorder::create).transpose()?;
-    let mut flows = Flows::new(args.classifier, &model);
     let stop = stop_flag()?;
     let mut fair = Fair::start(args, &mut watch, &device)?;
     let mut output = Output::open(args)?;
+    let mut flows = Flows::new(args.classifier, &model, output.is_report());
     let (start, mut next) = (Instant::now(), Instant::now() + EVERY);
     loop {
         let ended = stop.load(Ordering::Relaxed)
@@ -141,6 +141,10 @@ impl Output {
             (false, false) if stdout().is_terminal() => Output::Live(Screen::open()?),
             (false, false) => Output::Once { json: false },
         })
+    }
+
+    fn is_report(&self) -> bool {
+        matches!(self, Output::Once { .. })
     }
 
     fn quit_pressed(&self) -> io::Result<bool> {

@@ -99,13 +99,15 @@ pub struct FlowView {
     pub confidence: Option<f64>,
     /// Of the group, 0 to 1.
     pub group_confidence: Option<f64>,
-    /// Bytes per second that left, over the last second.
+    /// Bytes per second that left, over the last second, or over its life in a report.
     pub rate: u64,
+    /// Bytes that left, since the flow was first seen.
+    pub bytes: u64,
     /// Of the last round.
     pub rtt_us: Option<u32>,
     /// Least.
     pub min_rtt_us: Option<u32>,
-    /// Sojourn of a packet, mean over the last second.
+    /// Sojourn of a packet, mean over the last second, or over its life.
     pub queue_us: Option<u32>,
     /// Packets, since the flow was first seen.
     pub drops: u32,
@@ -124,7 +126,7 @@ pub struct GroupView {
     pub group: Group,
     /// How many flows.
     pub flows: usize,
-    /// Bytes per second, together.
+    /// Bytes per second, together; in a report, over all of its time.
     pub rate: u64,
     /// Packets, together.
     pub drops: u64,
@@ -199,16 +201,20 @@ impl View {
         Ok(text)
     }
 
-    /// Sums by group, those without flows left out.
-    pub fn sum(flows: &[FlowView]) -> Vec<GroupView> {
+    /// Sums by group, those without flows left out. `over_s`: the time of a report.
+    pub fn sum(flows: &[FlowView], over_s: Option<f64>) -> Vec<GroupView> {
         Group::ALL
             .into_iter()
             .map(|group| {
                 let of = || flows.iter().filter(move |f| f.group == group);
+                let bytes = of().map(|f| f.bytes).sum::<u64>() as f64;
                 GroupView {
                     group,
                     flows: of().count(),
-                    rate: of().map(|f| f.rate).sum(),
+                    rate: over_s.map_or_else(
+                        || of().map(|f| f.rate).sum(),
+                        |seconds| (bytes / seconds.max(1e-3)) as u64,
+                    ),
                     drops: of().map(|f| u64::from(f.drops)).sum(),
                 }
             })

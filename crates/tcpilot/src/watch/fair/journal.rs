@@ -19,7 +19,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 use tcpilot_kernel::{
-    host,
+    codel, host,
     rtnl::{CLSACT_INGRESS, Device as Tc, Qdisc, ROOT},
 };
 
@@ -244,14 +244,17 @@ fn undo(entry: &Entry) -> io::Result<()> {
     else {
         return Ok(());
     };
-    let wanted = Qdisc {
+    let told = Qdisc {
         kind: kind.clone(),
         handle: *handle,
         parent: ROOT,
         options: options.clone(),
     };
-    tc.put(&wanted)?;
-    if !tc.qdiscs()?.contains(&wanted) {
+    tc.put(&Qdisc {
+        options: options.as_deref().map(|o| codel::as_given(kind, o)),
+        ..told.clone()
+    })?;
+    if !tc.qdiscs()?.contains(&told) {
         tracing::warn!(kind, "the kernel tells the restored root qdisc differently");
     }
     Ok(())

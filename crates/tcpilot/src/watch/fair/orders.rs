@@ -1,6 +1,9 @@
 //! From the table of flows to an order for each: its queue, its share, what happens above it.
 
-use std::{collections::HashMap, time::Instant};
+use std::{
+    collections::HashMap,
+    time::{Duration, Instant},
+};
 
 use tcpilot_abi::{
     TP_FAIR_ANTS, TP_FAIR_DELAY, TP_FAIR_DROP, TP_FAIR_FIRST, TP_FAIR_MICE, TP_FAIR_NONE,
@@ -8,7 +11,7 @@ use tcpilot_abi::{
     TP_FLOW_WINDOW, TP_REASON_NEW, tp_fair_order, tp_watch_flow, tp_watch_key,
 };
 use tcpilot_kernel::watch::Watch;
-use tcpilot_policy::queues::{Queues, level};
+use tcpilot_policy::queues::{Queues, Wait, level};
 
 use super::super::{flows::monotonic_ns, views::Group};
 use crate::{
@@ -22,6 +25,8 @@ pub const PER_K: usize = 4;
 const IDLE_NS: u64 = 3_000_000_000;
 /// Sojourn below which a flow does not press for more.
 const CONTENT_US: u64 = 2_000;
+/// Who pressed so lately recovers from a loss, rather than that it wants no more.
+const CONTENT_AFTER: Duration = Duration::from_secs(2);
 /// Of the link: below it nobody is acted upon.
 const SATURATED: f64 = 0.85;
 /// A share of a round trip below that cannot be told from a burst.
@@ -39,9 +44,25 @@ struct Known {
     sojourn_samples: u32,
     /// Bytes per second, smoothed.
     rate: f64,
-    content: bool,
+    /// Its round trip without queues; 0 where it is not known.
+    rtt_us: u32,
+    pressed: Option<Instant>,
     delayed: bool,
     order: tp_fair_order,
+}
+
+impl Known {
+    fn wait(&self) -> Wait {
+        Wait {
+            group: together(self.group) as u8,
+            rtt_us: self.rtt_us,
+        }
+    }
+
+    /// Whether it has what it wants.
+    fn is_content(&self) -> bool {
+        self.pressed.is_none_or(|at| at.elapsed() > CONTENT_AFTER)
+    }
 }
 
 /// Orders, and what they were made from.
@@ -95,13 +116,13 @@ impl Orders {
         fixed.into_iter().chain(dealt).map(|minor| minor as u16)
     }
 
-    /// A class's part, where a flow's is 1. Who waits in the slow queue has three quarters of it.
+    /// A class's part, where a flow's is 1.
     pub fn weight(&self, minor: u16) -> f64 {
         let delayed = |ids: &mut dyn Iterator<Item = &Known>| ids.filter(|k| k.delayed).count();
         let count = match u32::from(minor) {
             TP_FAIR_ANTS | TP_FAIR_STRANGERS => 1,
             TP_FAIR_MICE => self.flows_of(Group::Mouse).max(1),
-            TP_FAIR_SLOW => return 0.75 * delayed(&mut self.known.values()).max(1) as f64,
+            TP_FAIR_SLOW => delayed(&mut self.known.values()).max(1),
             dealt => {
                 let members = self.queues.members((dealt - TP_FAIR_FIRST) as usize);
                 let known = &mut members.iter().filter_map(|id| self.known.get(id));
@@ -122,10 +143,8 @@ impl Orders {
         self.last = Instant::now();
         self.take_in(watch, passed_s)?;
         let dealt = self.known.iter().filter(|(_, k)| is_dealt(k.group));
-        let groups = dealt
-            .map(|(id, k)| (*id, together(k.group) as u8))
-            .collect();
-        let places = self.queues.deal(&groups);
+        let waits = dealt.map(|(id, k)| (*id, k.wait())).collect();
+        let places = self.queues.deal(&waits);
         let link_rate = rate.unwrap_or(watch.link().rate as f64);
         let saturated = self.find_share(link_rate);
         let ids: Vec<u32> = self.known.keys().copied().collect();
@@ -179,7 +198,8 @@ impl Orders {
             sojourn_sum_us: flow.now.sojourn_sum_us,
             sojourn_samples: flow.now.sojourn_samples,
             rate: 0.0,
-            content: true,
+            rtt_us: flow.min_rtt_us,
+            pressed: None,
             delayed: false,
             order: tp_fair_order::default(),
         };
@@ -207,7 +227,11 @@ impl Orders {
         Known {
             rate,
             group,
-            content: sojourn_us < CONTENT_US,
+            pressed: if sojourn_us < CONTENT_US {
+                before.pressed
+            } else {
+                Some(self.last)
+            },
             order: before.order,
             ..fresh
         }
@@ -230,7 +254,7 @@ impl Orders {
     /// The share of a flow; whether the link is full, so that it matters.
     fn find_share(&mut self, link_rate: f64) -> bool {
         let active = self.known.values().filter(|k| k.rate > 0.0);
-        let rates: Vec<_> = active.map(|k| (k.rate, k.content)).collect();
+        let rates: Vec<_> = active.map(|k| (k.rate, k.is_content())).collect();
         self.share = level(link_rate, &rates);
         rates.iter().map(|r| r.0).sum::<f64>() > SATURATED * link_rate
     }
@@ -275,7 +299,7 @@ impl Orders {
             Group::Model if self.allows(Action::Window) && is_scale_known => TP_FAIR_WINDOW,
             _ => TP_FAIR_NONE,
         };
-        if action == TP_FAIR_NONE || (known.content && !known.delayed) {
+        if action == TP_FAIR_NONE || (known.is_content() && !known.delayed) {
             return;
         }
         let rtt_us = if flow.rtt_us == 0 {
