@@ -35,7 +35,7 @@ char _license[] SEC("license") = "GPL";
 #define TP_CATCH_UP_BYTES (2 * 1514)
 /* So much may ants send at once before it is the turn of others. */
 #define TP_ANTS_BURST_BYTES (16 * 1514)
-/* Each turn pays the debt of a packet: no queue waits for more than two. */
+/* So many turns are passed on for one packet; then who is first sends, in debt or not. */
 #define TP_TURNS_MOST (4 * TP_FAIR_MINORS)
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
