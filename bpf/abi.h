@@ -431,5 +431,7 @@ TP_ASSERT_SIZE(tp_opened, 64);
 TP_ASSERT_SIZE(tp_fair_order, 24);
 TP_ASSERT_SIZE(tp_fair_state, 24);
 TP_ASSERT_SIZE(tp_fair_counts, 344);
+TP_ASSERT_SIZE(tp_fair_turn, 8);
+TP_ASSERT_SIZE(tp_fair_queue, 48);
 
 #endif

@@ -13,6 +13,7 @@ enum tp_fair_minor {
 	TP_FAIR_STRANGERS = 4, /* much data that nobody has answered here */
 	TP_FAIR_SLOW = 5,      /* delay-based flows above their share */
 	TP_FAIR_FIRST = 16,    /* the first of 4k */
+	TP_FAIR_MINORS = 16 + 4 * 64,
 };
 
 enum tp_fair_action {
@@ -51,6 +52,24 @@ struct tp_fair_counts {
 	__u64 classified;
 	__u64 without_order;
 	__u64 largest_bytes; /* a packet as the qdisc sees it, GSO included */
+};
+
+/* How a queue of the BPF qdisc is served; written by user space only. */
+struct tp_fair_turn {
+	__u32 quantum; /* bytes per turn; 0: there is no such queue */
+	__u32 limit;   /* packets, a GSO super-packet is one */
+};
+
+/* A queue of the BPF qdisc; written by its programs only. */
+struct tp_fair_queue {
+	__u64 sent_bytes;
+	__u64 sent_packets; /* on the wire */
+	__u64 overflows;
+	__s64 credit;  /* bytes left of its turn; below 0 it has sent too much */
+	__u32 first;   /* slot, 0: none */
+	__u32 last;    /* slot */
+	__u32 waiting; /* packets, a GSO super-packet is one */
+	__u32 next;    /* minor of the queue behind it in line, 0: none */
 };
 
 /* Written while it runs. */

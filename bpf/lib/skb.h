@@ -35,6 +35,7 @@ struct sk_buff {
 	unsigned int end; /* an offset from head on 64-bit machines */
 	__u16 network_header;
 	__u16 protocol; /* network byte order */
+	char cb[48];	/* of whoever has the packet: in a qdisc qdisc_skb_cb */
 };
 
 struct skb_shared_info {

@@ -187,8 +187,16 @@ static __always_inline int tp_fair_is_above(struct tp_fair_state *state,
 	return 1;
 }
 
+/* What a packet is for its queue: of whom, and how long; the headers of TCP say the flags. */
+struct tp_fair_piece {
+	const struct tp_watch_key *key;
+	__u32 bytes;
+	__u32 payload;
+	__u8 flags;
+};
+
 /* The class of a packet of a flow with an order, 0 to drop it. */
-static __always_inline __u32 tp_fair_ordered(struct __sk_buff *skb, struct tp_fair_packet *p,
+static __always_inline __u32 tp_fair_ordered(const struct tp_fair_piece *p,
 					     const struct tp_fair_order *order)
 {
 	__u64 now_ns = bpf_ktime_get_ns();
@@ -197,10 +205,10 @@ static __always_inline __u32 tp_fair_ordered(struct __sk_buff *skb, struct tp_fa
 
 	if (!order->action || now_ns > fair_control.alive_until_ns)
 		return order->minor;
-	state = bpf_map_lookup_elem(&fair_states, &p->key);
+	state = bpf_map_lookup_elem(&fair_states, p->key);
 	if (!state)
 		return order->minor;
-	above = tp_fair_is_above(state, order, skb->len, now_ns);
+	above = tp_fair_is_above(state, order, p->bytes, now_ns);
 	if (order->action == TP_FAIR_DELAY && state->hold) {
 		tp_fair_acted(order, TP_FAIR_DELAY);
 		return TP_FAIR_SLOW;
@@ -210,7 +218,7 @@ static __always_inline __u32 tp_fair_ordered(struct __sk_buff *skb, struct tp_fa
 	if (order->action == TP_FAIR_POLICE ||
 	    (order->action == TP_FAIR_DROP && (!state->acted || state->row >= TP_FAIR_PATIENCE))) {
 		/* What is dropped was not sent. */
-		state->bytes -= skb->len;
+		state->bytes -= p->bytes;
 		state->acted++;
 		tp_fair_acted(order, order->action);
 		return 0;
@@ -218,33 +226,42 @@ static __always_inline __u32 tp_fair_ordered(struct __sk_buff *skb, struct tp_fa
 	return order->minor;
 }
 
-static __always_inline __u32 tp_fair_minor(struct __sk_buff *skb)
+/* The same of any flow's. */
+static __always_inline __u32 tp_fair_minor(const struct tp_fair_piece *p)
 {
 	const struct tp_nursling *nursling;
 	const struct tp_fair_order *order;
-	struct tp_fair_packet p;
 
-	if (skb->len > fair_counts.largest_bytes)
-		fair_counts.largest_bytes = skb->len;
-	if (tp_fair_parse(skb, &p))
-		return TP_FAIR_ANTS;
-	order = bpf_map_lookup_elem(&fair_orders, &p.key);
+	order = bpf_map_lookup_elem(&fair_orders, p->key);
 	if (order)
-		return tp_fair_ordered(skb, &p, order);
-	if (!p.payload)
+		return tp_fair_ordered(p, order);
+	if (!p->payload)
 		return TP_FAIR_ANTS;
 	__sync_fetch_and_add(&fair_counts.without_order, 1);
-	nursling = bpf_map_lookup_elem(&nursery, &p.key);
+	nursling = bpf_map_lookup_elem(&nursery, p->key);
 	return nursling && nursling->packets >= TP_STRANGER_PACKETS ? TP_FAIR_STRANGERS
 								    : TP_FAIR_MICE;
+}
+
+static __always_inline void tp_fair_count(__u32 bytes)
+{
+	if (bytes > fair_counts.largest_bytes)
+		fair_counts.largest_bytes = bytes;
+	__sync_fetch_and_add(&fair_counts.classified, 1);
 }
 
 SEC("tc")
 int fair_class(struct __sk_buff *skb)
 {
-	__u32 minor = tp_fair_minor(skb);
+	struct tp_fair_packet p;
+	__u32 minor = TP_FAIR_ANTS;
 
-	__sync_fetch_and_add(&fair_counts.classified, 1);
+	tp_fair_count(skb->len);
+	if (!tp_fair_parse(skb, &p)) {
+		struct tp_fair_piece piece = {&p.key, skb->len, p.payload, p.flags};
+
+		minor = tp_fair_minor(&piece);
+	}
 	if (!minor)
 		return TC_ACT_SHOT;
 	skb->tc_classid = minor; /* the filter brings the major */

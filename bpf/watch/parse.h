@@ -197,22 +197,23 @@ static __always_inline __u32 tp_find_ip(const unsigned char *head, __u32 at, __u
 static __always_inline void tp_count_packets(struct sk_buff *skb, const unsigned char *head,
 					     __u32 headers, __u32 payload, struct tp_packet *p)
 {
-	struct skb_shared_info *shared = (void *)(head + BPF_CORE_READ(skb, end));
-	__u32 size = BPF_CORE_READ(shared, gso_size);
-	__u32 segments = BPF_CORE_READ(shared, gso_segs);
+	struct skb_shared_info *shared = (void *)(head + skb->end);
+	__u32 size = BPF_CORE_READ(shared, gso_size), segments;
 
 	p->packets = 1;
-	if (size && payload > size)
+	if (size && payload > size) {
+		segments = BPF_CORE_READ(shared, gso_segs);
 		p->packets = segments > 1 ? segments : (payload + size - 1) / size;
-	p->bytes = BPF_CORE_READ(skb, len) + (p->packets - 1) * headers;
+	}
+	p->bytes = skb->len + (p->packets - 1) * headers;
 }
 
 /* network_at: offset of the network header from the head. */
 static __always_inline int tp_parse(struct sk_buff *skb, __u32 network_at, struct tp_packet *p)
 {
-	const unsigned char *head = BPF_CORE_READ(skb, head);
-	__u32 data_at = BPF_CORE_READ(skb, data) - head;
-	__u32 at = tp_find_ip(head, network_at, BPF_CORE_READ(skb, protocol));
+	const unsigned char *head = skb->head;
+	__u32 data_at = skb->data - head;
+	__u32 at = tp_find_ip(head, network_at, skb->protocol);
 	struct tp_ip ip = {};
 	__u8 version;
 	__u32 length;
@@ -226,7 +227,7 @@ static __always_inline int tp_parse(struct sk_buff *skb, __u32 network_at, struc
 				     : TP_OTHER;
 	if (result)
 		return result;
-	length = BPF_CORE_READ(skb, len) - (ip.at - data_at);
+	length = skb->len - (ip.at - data_at);
 	if ((__s32)length < 0)
 		return TP_OTHER;
 	/* Short frames are padded; what is longer than its header says is GSO's. */

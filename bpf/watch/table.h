@@ -54,6 +54,12 @@ __u32 last_id;
 
 static const struct tp_watch_flow no_flow;
 
+static __always_inline int is_ours(const struct net_device *dev)
+{
+	return link.ifindex && dev->ifindex == link.ifindex &&
+	       dev->nd_net.net->ns.inum == cfg.netns_inum;
+}
+
 static __always_inline void tp_record(void *record, __u32 bytes)
 {
 	if (cfg.record && bpf_ringbuf_output(&records, record, bytes, BPF_RB_NO_WAKEUP))

@@ -27,12 +27,6 @@ char _license[] SEC("license") = "GPL";
 /* So many packets of a round are timed at least, if it has them. */
 #define TIMED_PER_ROUND 64
 
-static __always_inline int is_ours(const struct net_device *dev)
-{
-	return link.ifindex && BPF_CORE_READ(dev, ifindex) == link.ifindex &&
-	       BPF_CORE_READ(dev, nd_net.net, ns.inum) == cfg.netns_inum;
-}
-
 static __always_inline int count_parsed(int result)
 {
 	if (result == TP_OTHER)
@@ -189,9 +183,9 @@ int BPF_PROG(watch_in, struct sk_buff *skb)
 {
 	struct tp_packet p;
 
-	if (!is_ours(BPF_CORE_READ(skb, dev)))
+	if (!is_ours(skb->dev))
 		return 0;
-	if (count_parsed(tp_parse(skb, BPF_CORE_READ(skb, network_header), &p)))
+	if (count_parsed(tp_parse(skb, skb->network_header, &p)))
 		return 0;
 	ADD(in_packets, p.packets);
 	return queued(&p, bpf_ktime_get_ns());
@@ -253,8 +247,8 @@ int BPF_PROG(watch_out, struct sk_buff *skb, struct net_device *dev)
 	if (!is_ours(dev))
 		return 0;
 	now_ns = bpf_ktime_get_ns();
-	tp_link_sent(BPF_CORE_READ(skb, len), now_ns);
-	if (tp_parse(skb, BPF_CORE_READ(skb, network_header), &p))
+	tp_link_sent(skb->len, now_ns);
+	if (tp_parse(skb, skb->network_header, &p))
 		return 0;
 	ADD(out_packets, p.packets);
 	ADD(out_bytes, p.bytes);
@@ -329,9 +323,9 @@ int BPF_PROG(watch_back, struct sk_buff *skb)
 {
 	struct tp_packet p;
 
-	if (!is_ours(BPF_CORE_READ(skb, dev)))
+	if (!is_ours(skb->dev))
 		return 0;
-	if (tp_parse(skb, BPF_CORE_READ(skb, data) - BPF_CORE_READ(skb, head), &p))
+	if (tp_parse(skb, skb->data - skb->head, &p))
 		return 0;
 	return came(&p, bpf_ktime_get_ns());
 }

@@ -1,4 +1,4 @@
-//! Compiles the BPF programs: skeletons for pilot and watch, an object for each congestion control.
+//! Compiles the BPF programs: skeletons for pilot, watch and its qdisc, an object for each congestion control.
 //! Nothing of the running kernel is used.
 #![allow(clippy::expect_used, reason = "a build script reports by panicking")]
 
@@ -16,8 +16,8 @@ fn main() {
         PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("../../bpf");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
     println!("cargo:rerun-if-changed={}", bpf.display());
-    for name in ["pilot", "watch"] {
-        compiler(&bpf.join(format!("{name}/{name}.bpf.c")))
+    for (dir, name) in [("pilot", "pilot"), ("watch", "watch"), ("watch", "qdisc")] {
+        compiler(&bpf.join(format!("{dir}/{name}.bpf.c")))
             .build_and_generate(out.join(format!("{name}.skel.rs")))
             .expect("clang compiles bpf (apt-get install clang libelf-dev linux-libc-dev)");
     }

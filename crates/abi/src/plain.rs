@@ -43,7 +43,9 @@ plain!(
     crate::tp_fair_order,
     crate::tp_fair_state,
     crate::tp_fair_counts,
-    crate::tp_fair_control
+    crate::tp_fair_control,
+    crate::tp_fair_turn,
+    crate::tp_fair_queue
 );
 
 /// Reads one structure from the start of `bytes`; `None` when they are too few.

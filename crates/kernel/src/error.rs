@@ -47,6 +47,9 @@ pub enum Error {
     /// The kernel cannot run congestion controls in BPF.
     #[error("this kernel has no struct_ops for congestion controls")]
     NoStructOps,
+    /// The kernel has no qdiscs in BPF.
+    #[error("this kernel has no BPF qdiscs")]
+    NoQdiscs,
     /// None of that name comes with tcpilot.
     #[error("tcpilot has no congestion control {0}")]
     NoSuchCc(String),
@@ -133,6 +136,9 @@ impl Error {
             Error::AlreadyAttached(_) => "stop the other one first, or choose another --cgroup",
             Error::NoStructOps => {
                 "boot a kernel with CONFIG_BPF_JIT and CONFIG_DEBUG_INFO_BTF, 5.13 or newer"
+            }
+            Error::NoQdiscs => {
+                "boot one with CONFIG_NET_SCH_BPF, 6.16 or newer, or give --qdisc htb"
             }
             Error::NoSuchCc(_) => "`tcpilot cc list` shows what there is",
             Error::CcFile { .. } => "give the path of a compiled object (.bpf.o)",

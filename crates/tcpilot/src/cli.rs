@@ -187,6 +187,17 @@ pub enum Action {
     All,
 }
 
+/// What holds the queues.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum QdiscChoice {
+    /// bpf where the kernel has BPF qdiscs, else htb
+    Auto,
+    /// An HTB with a filter, on any kernel
+    Htb,
+    /// A BPF qdisc (kernel 6.16, CONFIG_NET_SCH_BPF)
+    Bpf,
+}
+
 /// About `--fair`.
 #[derive(Debug, Args)]
 pub struct FairArgs {
@@ -197,6 +208,9 @@ pub struct FairArgs {
     /// each for ants, for mice, for data that nobody has answered, and for delayed flows
     #[arg(long, value_name = "K", default_value_t = 8, value_parser = clap::value_parser!(u16).range(2..=64))]
     pub queues: u16,
+    /// With --fair: what holds the queues
+    #[arg(long, value_name = "KIND", default_value = "auto")]
+    pub qdisc: QdiscChoice,
     /// With --fair: what may be done to flows above their share that share a queue
     #[arg(long, value_name = "NAME", value_delimiter = ',', num_args = 1.., default_value = "all")]
     pub actions: Vec<Action>,

@@ -57,7 +57,7 @@ fn qdiscs(lab: &Lab) -> String {
 }
 
 fn is_fair(lab: &Lab) -> bool {
-    qdiscs(lab).contains("qdisc htb 7c2:")
+    qdiscs(lab).contains(" 7c2: dev ")
 }
 
 /// A number of `fair`, summed over the groups.

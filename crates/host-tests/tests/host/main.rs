@@ -11,6 +11,7 @@ mod alone;
 mod answers;
 mod congestion;
 mod fair;
+mod fair_qdisc;
 mod learning;
 mod life;
 mod loss;

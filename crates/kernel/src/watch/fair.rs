@@ -83,18 +83,37 @@ impl Watch {
 
     /// The orders hold until then, CLOCK_MONOTONIC.
     pub fn stay_alive_until(&mut self, at_ns: u64) {
+        let control = tp_fair_control {
+            alive_until_ns: at_ns,
+        };
         if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
-            let control = tp_fair_control {
-                alive_until_ns: at_ns,
-            };
             write_plain(&raw mut bss.fair_control, &control);
+        }
+        if let Some(qdisc) = &mut self.qdisc {
+            qdisc.control(&control);
         }
     }
 
-    /// What was done.
+    /// What was done, by the qdisc and by the programs at its side.
     pub fn fair_counts(&self) -> tp_fair_counts {
         let bss = self.skel.maps.bss_data.as_deref();
-        bss.and_then(|bss| from_bytes(bytes_of(&bss.fair_counts)))
-            .unwrap_or_default()
+        let counts = bss
+            .and_then(|bss| from_bytes(bytes_of(&bss.fair_counts)))
+            .unwrap_or_default();
+        match &self.qdisc {
+            Some(qdisc) => add(counts, &qdisc.counts()),
+            None => counts,
+        }
     }
+}
+
+fn add(mut counts: tp_fair_counts, more: &tp_fair_counts) -> tp_fair_counts {
+    let acted = more.acted.as_flattened();
+    for (sum, count) in counts.acted.as_flattened_mut().iter_mut().zip(acted) {
+        *sum += count;
+    }
+    counts.classified += more.classified;
+    counts.without_order += more.without_order;
+    counts.largest_bytes = counts.largest_bytes.max(more.largest_bytes);
+    counts
 }

@@ -39,6 +39,10 @@ mod skeleton {
 use skeleton::{WatchSkel, WatchSkelBuilder};
 
 mod fair;
+mod qdisc;
+
+use qdisc::Qdisc;
+pub use qdisc::{Registration, has_bpf_qdiscs};
 
 /// Flows are read in batches of so many.
 const BATCH: u32 = 1024;
@@ -60,6 +64,8 @@ pub struct Options {
     pub netns_inum: u32,
     /// Load the classifiers of `--fair`, too.
     pub fair: bool,
+    /// With that: the BPF qdisc, with room for so many packets; `None`: not wanted.
+    pub qdisc_packets: Option<u32>,
 }
 
 /// What a program has cost; zeros unless kernel.bpf_stats_enabled is 1.
@@ -79,6 +85,7 @@ pub struct ProgramCost {
 pub struct Watch {
     skel: WatchSkel<'static>,
     fair: bool,
+    qdisc: Option<Qdisc>,
     _links: Vec<Link>,
 }
 
@@ -124,6 +131,10 @@ impl Watch {
         let mut skel = open.load().map_err(Error::Load)?;
         let bss = skel.maps.bss_data.as_deref_mut().ok_or_else(no_section)?;
         write_plain(&raw mut bss.model, model);
+        let qdisc = options
+            .qdisc_packets
+            .map(|packets| Qdisc::load(&skel, &config, packets))
+            .transpose()?;
         let mut links = Vec::new();
         let all = skel.object_mut().progs_mut();
         for program in all.filter(|p| p.prog_type() == ProgramType::Tracing) {
@@ -132,6 +143,7 @@ impl Watch {
         Ok(Watch {
             skel,
             fair: options.fair,
+            qdisc,
             _links: links,
         })
     }
@@ -140,6 +152,9 @@ impl Watch {
     pub fn set_device(&mut self, ifindex: u32) {
         if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
             bss.link.ifindex = ifindex;
+        }
+        if let Some(qdisc) = &mut self.qdisc {
+            qdisc.set_device(ifindex);
         }
     }
 
@@ -219,6 +234,9 @@ impl Watch {
         ];
         if self.fair {
             all.extend([("class", &progs.fair_class), ("window", &progs.fair_window)]);
+        }
+        if let Some(qdisc) = &self.qdisc {
+            all.extend(qdisc.programs());
         }
         let cost = |(name, program): (&'static str, &ProgramMut<'_>)| {
             let info = program_info(program.as_fd().as_raw_fd()).unwrap_or_default();

@@ -13,10 +13,7 @@ use std::{
 };
 
 use tcpilot_abi::{TP_CLASSIFIER_P4AIR, TP_CLASSIFIER_TCPILOT};
-use tcpilot_kernel::{
-    host,
-    watch::{Options, Watch},
-};
+use tcpilot_kernel::{host, watch::Options};
 
 use crate::{
     cli::{Classifier, WatchArgs},
@@ -57,7 +54,7 @@ pub fn run(args: &WatchArgs) -> Result<(), Failure> {
         None => Model::built_in()?,
     };
     let mut device = Device::find(&args.device)?;
-    let mut watch = Watch::start(&options(args)?, &model.in_kernel)?;
+    let mut watch = fair::load(args, options(args)?, &model.in_kernel)?;
     watch.set_device(device.index());
     let mut recorder = args.record.as_deref().map(Recorder::create).transpose()?;
     let stop = stop_flag()?;
@@ -113,6 +110,7 @@ fn options(args: &WatchArgs) -> Result<Options, Failure> {
         flows_max: args.flows,
         netns_inum,
         fair: args.fair.fair,
+        qdisc_packets: None,
     })
 }
 

@@ -1,5 +1,5 @@
-//! `--fair`: each group of flows in its own queues, by an HTB whose classes take turns by bytes, and our
-//! filter on it. docs/decisions/13-fair.md tells why this and no other qdisc.
+//! `--fair`: each group of flows in its own queues, which take turns by bytes: a BPF qdisc of ours, or an
+//! HTB with our filter on it. docs/decisions/13-fair.md tells why these and no other.
 
 use std::{
     io::{self, Read},
@@ -7,20 +7,21 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tcpilot_abi::{
-    TP_FAIR_ANTS, TP_FAIR_FIRST, TP_FAIR_MICE, TP_FAIR_SLOW, TP_FAIR_STRANGERS, TP_FAIR_TOP,
-};
+use tcpilot_abi::TP_FAIR_FIRST;
 use tcpilot_kernel::{
-    rtnl::{CLSACT_INGRESS, Device as Tc, HtbClass, ROOT},
+    rtnl::{CLSACT_INGRESS, Device as Tc, ROOT},
     watch::Watch,
 };
 
 mod journal;
 mod orders;
+mod queueing;
 mod view;
 
 use journal::{HANDLE, Journal, PRIORITY};
 use orders::Orders;
+use queueing::Queueing;
+pub use queueing::load;
 pub use view::{FairView, add_to as add_table};
 
 use super::device::Device;
@@ -38,10 +39,6 @@ const ALIVE: Duration = Duration::from_secs(6);
 /// What all queues together hold at most, as time on the link.
 const HELD_S: f64 = 0.1;
 const PACKET: u32 = 1514;
-/// Beyond what any device carries: never a limit.
-const UNLIMITED: u64 = 12_500_000_000;
-/// A class has so little to itself: all but this is shared by turns. Bytes per second.
-const OWN_RATE: u64 = 125;
 const LEAST_PACKETS: u32 = 8;
 /// Of the queues that many flows use at the same moment, at their start above all.
 const LEAST_PACKETS_OF_MANY: u32 = 64;
@@ -57,6 +54,7 @@ struct Set {
 struct Standing {
     ifindex: u32,
     tc: Tc,
+    queueing: Queueing,
     set: Vec<(u16, Option<Set>)>,
     _window: Option<OwnedFd>,
     // Last: it puts the root qdisc back, which takes the rest along.
@@ -67,6 +65,8 @@ struct Standing {
 pub struct Fair {
     rate: Option<f64>,
     standing: Option<Standing>,
+    // Behind it: the qdisc goes first, then what the kernel knows of it.
+    bpf: queueing::Registered,
     orders: Orders,
     next: Instant,
 }
@@ -103,6 +103,7 @@ impl Fair {
         let mut fair = Fair {
             rate,
             standing: None,
+            bpf: queueing::Registered::new(args.fair.qdisc, watch)?,
             orders: Orders::new(args, actions(&args.fair.actions)?),
             next: Instant::now(),
         };
@@ -133,21 +134,25 @@ impl Fair {
         };
         let tc = Tc::new(device.index()).map_err(refused)?;
         let journal = Journal::open(device.name(), device.index(), &tc, self.rate.is_some())?;
-        tc.put_htb(HANDLE, TP_FAIR_MICE as u16).map_err(refused)?;
         let mut standing = Standing {
             ifindex: device.index(),
             tc,
+            queueing: self.bpf.queueing(),
             set: self.orders.minors().map(|minor| (minor, None)).collect(),
             _window: None,
             _journal: journal,
         };
-        standing.add_top(self.rate).map_err(refused)?;
-        standing
-            .renew(self.rate, watch, &self.orders)
-            .map_err(refused)?;
-        let tc = &standing.tc;
-        tc.put_filter(HANDLE, 1, watch.classifier(), HANDLE)
-            .map_err(refused)?;
+        if let Err(error) = standing.put(self.rate, watch, &self.orders) {
+            if !self.bpf.may_be_htb() {
+                return Err(refused(error));
+            }
+            tracing::warn!(%error, "the BPF qdisc could not be put there: HTB instead");
+            standing.queueing = Queueing::Htb;
+            standing.set.iter_mut().for_each(|(_, set)| *set = None);
+            standing
+                .put(self.rate, watch, &self.orders)
+                .map_err(refused)?;
+        }
         if self.orders.shrinks_windows() {
             standing.attach_window(watch).map_err(refused)?;
         }
@@ -178,8 +183,10 @@ impl Fair {
 
     /// What is to be shown.
     pub fn view(&self, watch: &Watch) -> FairView {
-        let stats = self.standing.as_ref().and_then(|s| s.tc.class_stats().ok());
-        view::view(&self.orders, watch, &stats.unwrap_or_default())
+        let standing = self.standing.as_ref();
+        let stats = standing.map(|s| s.queueing.stats(&s.tc, watch));
+        let queueing = standing.map_or(self.bpf.queueing(), |s| s.queueing);
+        view::view(&self.orders, watch, queueing, &stats.unwrap_or_default())
     }
 }
 
@@ -192,24 +199,11 @@ fn actions(wanted: &[Action]) -> Result<Vec<Action>, Failure> {
 }
 
 impl Standing {
-    /// The class that holds all others to the rate.
-    fn add_top(&self, rate: Option<f64>) -> io::Result<()> {
-        let Some(rate) = rate else {
-            return Ok(());
-        };
-        let rate = rate as u64;
-        self.tc.put_class(&HtbClass {
-            parent: HANDLE,
-            id: HANDLE | TP_FAIR_TOP,
-            rate,
-            ceiling: rate,
-            // A millisecond's worth may go out at once, two full packets at least.
-            burst: u32::try_from(rate / 1000)
-                .unwrap_or(u32::MAX)
-                .max(2 * PACKET),
-            quantum: PACKET,
-            priority: 0,
-        })
+    /// The root qdisc with all its queues.
+    fn put(&mut self, rate: Option<f64>, watch: &Watch, orders: &Orders) -> io::Result<()> {
+        self.queueing.begin(&self.tc, rate)?;
+        self.renew(rate, watch, orders)?;
+        self.queueing.end(&self.tc, watch)
     }
 
     /// Turns and lengths by the number of flows.
@@ -239,7 +233,8 @@ impl Standing {
                     && old.packets.abs_diff(wanted.packets) * 5 < wanted.packets
             };
             if !set.as_ref().is_some_and(is_near) {
-                put_queue(&self.tc, *minor, wanted, rate)?;
+                let queueing = self.queueing;
+                queueing.set(&self.tc, watch, *minor, wanted, rate)?;
                 *set = Some(wanted);
             }
         }
@@ -261,32 +256,6 @@ impl Standing {
         let program = watch.window_program();
         self.tc.put_filter(CLSACT_INGRESS, PRIORITY, program, 0)
     }
-}
-
-/// Ants go first where a rate is given, with half of it at most: a flood of them starves nobody.
-fn put_queue(tc: &Tc, minor: u16, set: Set, rate: Option<f64>) -> io::Result<()> {
-    let id = HANDLE | u32::from(minor);
-    let is_ants = u32::from(minor) == TP_FAIR_ANTS;
-    let ceiling = match rate {
-        Some(rate) if is_ants => (rate / 2.0) as u64,
-        Some(rate) => (rate * 2.0) as u64,
-        None => UNLIMITED,
-    };
-    tc.put_class(&HtbClass {
-        parent: HANDLE | if rate.is_some() { TP_FAIR_TOP } else { 0 },
-        id,
-        rate: if rate.is_some() { OWN_RATE } else { UNLIMITED },
-        ceiling,
-        burst: 2 * PACKET
-            + u32::try_from(ceiling / 1000).unwrap_or(0).min(1 << 20) * u32::from(rate.is_none()),
-        quantum: set.quantum,
-        priority: u32::from(!(is_ants && rate.is_some())),
-    })?;
-    let number = match u32::from(minor) {
-        TP_FAIR_ANTS | TP_FAIR_MICE | TP_FAIR_STRANGERS | TP_FAIR_SLOW => minor.into(),
-        first => first - TP_FAIR_FIRST + 16,
-    };
-    tc.put_fifo(id, (0x7d00 + number) << 16, set.packets)
 }
 
 const _: () = assert!(ROOT != HANDLE);

@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// Queues for each of loss, delay, loss-delay and model: so many times K together.
-const PER_K: usize = 4;
+pub const PER_K: usize = 4;
 /// A flow without packets for so long gives its place up.
 const IDLE_NS: u64 = 3_000_000_000;
 /// Sojourn below which a flow does not press for more.

@@ -9,7 +9,7 @@ use tcpilot_abi::{
 };
 use tcpilot_kernel::{rtnl::ClassStats, watch::Watch};
 
-use super::{super::views::Group, orders::Orders};
+use super::{super::views::Group, orders::Orders, queueing::Queueing};
 use crate::table::{bits, print, table};
 
 /// A group's queues, or those of nobody's group.
@@ -40,6 +40,8 @@ pub struct QueuesView {
 /// All of them.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FairView {
+    /// What holds them: `htb` or `bpf`.
+    pub qdisc: &'static str,
     /// Queues in all.
     pub queues: usize,
     /// A flow's share, bytes per second.
@@ -50,7 +52,7 @@ pub struct FairView {
     pub classified: u64,
     /// Data packets of flows that had no order yet.
     pub without_order: u64,
-    /// Mean time for it, if kernel.bpf_stats_enabled is 1.
+    /// Mean time of our programs in the qdisc for one, if kernel.bpf_stats_enabled is 1.
     pub classifier_ns: Option<u64>,
     /// By group.
     pub groups: Vec<QueuesView>,
@@ -82,8 +84,25 @@ fn add(view: &mut QueuesView, minor: u32, stats: &[ClassStats]) {
     }
 }
 
+/// A packet is queued once, while the qdisc is asked for one more often.
+fn nanoseconds_per_packet(watch: &Watch, queueing: Queueing) -> Option<u64> {
+    let programs: &[&str] = match queueing {
+        Queueing::Htb => &["class"],
+        Queueing::Bpf => &["enqueue", "dequeue"],
+    };
+    let all = watch.cost();
+    let cost = |name: &&str| all.iter().find(|c| c.name == *name);
+    let packets = programs.first().and_then(cost)?.runs;
+    let nanoseconds: u64 = programs
+        .iter()
+        .filter_map(cost)
+        .map(|c| c.nanoseconds)
+        .sum();
+    (nanoseconds > 0).then(|| nanoseconds / packets.max(1))
+}
+
 /// From the orders, the programs' counts, and those of the classes.
-pub fn view(orders: &Orders, watch: &Watch, stats: &[ClassStats]) -> FairView {
+pub fn view(orders: &Orders, watch: &Watch, queueing: Queueing, stats: &[ClassStats]) -> FairView {
     let counts = watch.fair_counts();
     let mut groups = Vec::new();
     let mut queues = 0;
@@ -110,16 +129,14 @@ pub fn view(orders: &Orders, watch: &Watch, stats: &[ClassStats]) -> FairView {
         groups.push(view);
     }
     let free = (0..orders.queues.count()).filter(|q| orders.queues.owner(*q).is_none());
-    let cost = watch.cost().into_iter().find(|c| c.name == "class");
     FairView {
+        qdisc: queueing.word(),
         queues: queues + 2 + free.count(),
         share: orders.share as u64,
         moves: orders.queues.moves,
         classified: counts.classified,
         without_order: counts.without_order,
-        classifier_ns: cost
-            .filter(|c| c.runs > 0 && c.nanoseconds > 0)
-            .map(|c| c.nanoseconds / c.runs),
+        classifier_ns: nanoseconds_per_packet(watch, queueing),
         groups,
     }
 }
@@ -131,7 +148,8 @@ pub fn add_to(out: &mut String, fair: &FairView) {
         .map_or_else(String::new, |ns| format!(" · {ns} ns per packet"));
     let _ = writeln!(
         out,
-        "\nfair · {} queues · a flow's share {} · {} moves{cost}",
+        "\nfair · {} · {} queues · a flow's share {} · {} moves{cost}",
+        fair.qdisc,
         fair.queues,
         bits(Some(fair.share)),
         fair.moves,
