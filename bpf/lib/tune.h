@@ -177,6 +177,28 @@ TP_INLINE __u32 tp_receive_window(__u64 bdp_bytes, __u32 beta_x8, __u32 mss, __u
 	return (__u32)tp_max(tp_min(packets, 1 << 20), TP_RWND_LEAST);
 }
 
+/* What the kernel announces at first, whatever the path. */
+#define TP_RWND_KERNEL 65535
+
+/* The window that a SYN or SYN-ACK is to announce, from the path's share above.
+ * Lowered only where others are live, raised only as far as there is room (none:
+ * 0).  0: the kernel's. */
+TP_INLINE __u32 tp_receive_reply(const struct tp_tuning *t, __u32 packets, __u32 mss, __u32 others,
+				 __u32 room_bytes)
+{
+	__u32 kernels;
+
+	if (!packets || !mss)
+		return 0;
+	kernels = TP_RWND_KERNEL / mss;
+	if (packets < kernels) {
+		packets = (__u32)tp_max(packets, t->rwnd_least_bytes / mss);
+		return others && packets < kernels ? packets : 0;
+	}
+	packets = (__u32)tp_min(packets, tp_min(t->rwnd_most_bytes, room_bytes) / mss);
+	return packets > kernels ? packets : 0;
+}
+
 /* One bit in four for each tuning: set where a connection goes without it.
  * Found from its ports, so that it needs no memory; tp_is_held tells. */
 TP_INLINE __u32 tp_hold_out(__u32 ports, __u32 seed, __u32 shift)

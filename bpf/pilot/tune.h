@@ -92,14 +92,20 @@ static __always_inline void count_set(struct tp_tuned *t, __u32 tune)
 	__sync_fetch_and_add(&t->set[within(tune, TP_TUNES)], 1);
 }
 
-/* The halves of a window of this path that have not expired. */
-static __always_inline __u32 saved_window(const struct tp_tuned *t, __u64 now_ns)
+/* The halves of a maximum of this path that have not expired. */
+static __always_inline __u32 window_now(const struct tp_tuned *t, const struct tp_window32 *w,
+					__u64 now_ns)
 {
 	__u32 age = tp_epoch(now_ns, cfg.ssthresh_window_ns) - t->epoch;
 
 	if (age == 0)
-		return tp_window_max32(&t->saved_packets);
-	return age == 1 ? t->saved_packets.current : 0;
+		return tp_window_max32(w);
+	return age == 1 ? w->current : 0;
+}
+
+static __always_inline __u32 saved_window(const struct tp_tuned *t, __u64 now_ns)
+{
+	return window_now(t, &t->saved_packets, now_ns);
 }
 
 /* The connection's storage, made where there was none. */
@@ -153,7 +159,6 @@ static __always_inline int tune_window(struct bpf_sock_ops *ctx, struct bpf_sock
 		return 0;
 	if (iw > in.base_packets && (__u32)tp_sock_of(tp)->sk_max_pacing_rate == NO_PACING) {
 		paced = pace_window(ctx, tp, tp_window_rate(iw, tp->mss_cache, in.rtt_us), flags);
-		t->iw_asked_packets = iw;
 		if (!paced) /* one burst, so no more than the kernel itself hands over at once */
 			iw = (__u32)tp_min(iw, tp_burst_packets(tp->mss_cache));
 	}

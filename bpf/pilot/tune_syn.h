@@ -67,27 +67,34 @@ static __always_inline void syn_rto(struct bpf_sock_ops *ctx, const struct tp_pa
 }
 
 /* The kernel computes its pacing rate when the SYN is acknowledged, so a window
- * that is to be paced has to be there before.  It is set anew, from the
- * handshake's RTT, or goes back to the kernel's, once established. */
+ * that is to be paced has to be there before: the largest that it may become, since
+ * pacing can be bounded then, but not raised.  It is set anew, from the handshake's
+ * RTT and the live flows, or goes back to the kernel's, once established. */
 static __always_inline void syn_pacing(struct bpf_sock_ops *ctx, const struct tcp_sock *tp,
-				       const struct tp_tuned *t)
+				       const struct tp_tuned *t, const struct tp_tuning *g)
 {
-	if (t->iw_asked_packets > tp->snd_cwnd && saved_window(t, bpf_ktime_get_coarse_ns()))
-		set_option(ctx, SOL_TCP, TCP_BPF_IW, t->iw_asked_packets, TP_TUNE_IW);
+	__u32 most = saved_window(t, bpf_ktime_get_coarse_ns()) >> (g->iw_careful & 1);
+
+	most = (__u32)tp_min(most, g->iw_most_packets);
+	if (most > tp->snd_cwnd)
+		set_option(ctx, SOL_TCP, TCP_BPF_IW, most, TP_TUNE_IW);
 }
 
-/* The kernel takes it as a bound on the window of the SYN or SYN-ACK, 64 KiB at
- * most as it is; autotuning goes on from there. */
+/* The kernel's 64 KiB suit few paths: too much for a share of a short one, a
+ * round trip or two too little for a long one.  On connect the kernel takes what is
+ * replied only as a bound on its own; on accept it raises its window to it, though
+ * not the buffer, which grows with what arrives. */
 static __always_inline void syn_window(struct bpf_sock_ops *ctx, const struct tp_path *path,
-				       struct tp_tuned *t, const struct tp_tuning *g)
+				       struct tp_tuned *t, const struct tp_tuning *g, int is_accept)
 {
-	__u64 bdp = tp_window_max32(&t->receive_bytes);
-	__u32 packets;
+	__u64 bdp = window_now(t, &t->receive_bytes, bpf_ktime_get_coarse_ns());
+	__u32 packets, mss = t->receive_mss ?: 1460, live = path->live_flows;
 
 	if (g->link_mbit) /* of less than a byte: one, since 0 is "not known" */
 		bdp = g->link_mbit * 125000ULL * tp_window_min(&path->min_rtt_us) / 1000000 ?: 1;
-	packets = tp_receive_window(bdp, g->rwnd_beta_x8, 1460, path->live_flows + 1);
-	if (!packets || packets >= 65536 / 1460)
+	packets = tp_receive_window(bdp, g->rwnd_beta_x8, mss, live + 1);
+	packets = tp_receive_reply(g, packets, mss, live, is_accept ? t->receive_room_bytes : 0);
+	if (!packets)
 		return;
 	t->rwnd_packets = packets;
 	count_set(t, TP_TUNE_RWND);
@@ -124,8 +131,6 @@ __noinline int tune_syn(struct bpf_sock_ops *ctx, __u32 op)
 	path = find_path(&key, &slot);
 	if (!path || !is_fresh(path))
 		return 0;
-	if (op == BPF_SOCK_OPS_RWND_INIT && !path->live_flows)
-		return 0; /* nobody to share with: autotuning knows better */
 	t = tuned_of(path, slot);
 	if (!t)
 		return 0;
@@ -133,14 +138,14 @@ __noinline int tune_syn(struct bpf_sock_ops *ctx, __u32 op)
 	held = held_out(g, s.local_port, s.remote_port);
 	if (op == BPF_SOCK_OPS_TIMEOUT_INIT) {
 		if (tp && is_on(g, t, held, TP_TUNE_IW))
-			syn_pacing(ctx, tp, t);
+			syn_pacing(ctx, tp, t, g);
 		if (!is_on(g, t, held, TP_TUNE_RTO))
 			return 0;
 		if (tp)
 			tune_min_rto(ctx, path, t, g);
 		syn_rto(ctx, path, t, g);
 	} else if (op == BPF_SOCK_OPS_RWND_INIT && is_on(g, t, held, TP_TUNE_RWND)) {
-		syn_window(ctx, path, t, g);
+		syn_window(ctx, path, t, g, !tp);
 	}
 	return 0;
 }
