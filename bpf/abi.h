@@ -159,7 +159,10 @@ struct tp_path {
 	/* The greedy choice as it was found last: arms to draw among, the reason in
 	 * the next byte, and those that were eligible in the next; 0: find it anew. */
 	__u32 greedy;
-	__u32 pad;
+	__u32 windows; /* open connections whose storage a tuned window made */
+	__u8 small;    /* connections in a row that filled no window, 255 at most */
+	__u8 lazy;     /* 1: of its tunings, only the window is set once established */
+	__u8 pad[6];
 	struct tp_decision decisions[TP_DECISIONS];
 	struct tp_arm arms[TP_MAX_ARMS];
 };
@@ -412,7 +415,7 @@ struct tp_clocks {
 TP_ASSERT_SIZE(tp_path_key, 32);
 TP_ASSERT_SIZE(tp_arm, 56);
 TP_ASSERT_SIZE(tp_decision, 16);
-TP_ASSERT_SIZE(tp_path, 128 + 16 * TP_DECISIONS + 56 * TP_MAX_ARMS);
+TP_ASSERT_SIZE(tp_path, 136 + 16 * TP_DECISIONS + 56 * TP_MAX_ARMS);
 TP_ASSERT_SIZE(tp_slot, 32 + sizeof(struct tp_path));
 TP_ASSERT_SIZE(tp_bucket, 8 + TP_WAYS * (4 + sizeof(struct tp_slot)));
 TP_ASSERT_SIZE(tp_conn, 32);

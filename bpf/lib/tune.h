@@ -21,6 +21,11 @@
 /* Of fewer windows than this the initial one is a sizeable part of the rate. */
 #define TP_CREDIT_WINDOWS 16
 
+#define TP_FIRST_WINDOW 10 /* packets, the kernel's initial window */
+/* After so many connections in a row that sent no more than that, none gets a
+ * larger one till one has sent more: it would be of no use, and costs. */
+#define TP_SMALL_RUN 128
+
 struct tp_iw {
 	__u32 saved_packets; /* 0: nothing is saved */
 	__u32 flows;	     /* live on the path, this one included */
@@ -119,6 +124,14 @@ TP_INLINE __u32 tp_window_shown(__u32 ssthresh_packets, __u32 cwnd_packets, __u3
 	__u32 window = ssthresh_packets ? ssthresh_packets : cwnd_packets / 2;
 
 	return (__u32)tp_min(window, sent_packets / 2);
+}
+
+/* Connections in a row that the kernel's initial window would have held. */
+TP_INLINE __u8 tp_small_run(__u8 before, __u32 sent_packets)
+{
+	if (sent_packets > TP_FIRST_WINDOW)
+		return 0;
+	return before < 255 ? before + 1 : 255;
 }
 
 /* Whether a connection's rate tells of its congestion control, and not of an

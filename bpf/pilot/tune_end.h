@@ -89,6 +89,18 @@ static __always_inline void release_brake(struct tp_tuned *t)
 		t->brake--;
 }
 
+/* A SYN is looked at for its receive window only once there is one to set. */
+static __always_inline void meet_receive_window(const struct tp_tuned *t, const struct tp_tuning *g)
+{
+	__u32 receive = g->features & 1 << TP_TUNE_RWND;
+
+	if (g->rwnd_least_bytes < TP_RWND_KERNEL && receive)
+		meet(receive | TUNES_MET_LOWERED);
+	else if (g->link_mbit ||
+		 (__u64)t->receive_bytes.current * g->rwnd_beta_x8 / 8 > TP_RWND_KERNEL)
+		meet(receive);
+}
+
 /* With the path's busy flag held, after the path itself has learned.  windowed:
  * the connection's initial window was tuned. */
 __noinline int tune_learn(struct bpf_sock_ops *ctx, struct tp_path *path, struct tp_tuned *t,
@@ -97,6 +109,7 @@ __noinline int tune_learn(struct bpf_sock_ops *ctx, struct tp_path *path, struct
 	const struct tcp_sock *tp = tcp_of(ctx);
 	struct tp_net_measures m = {};
 	struct bpf_sock *sk = ctx->sk;
+	const struct tp_tuning *g;
 	struct bpf_tcp_sock *ts;
 	__u32 net;
 
@@ -117,7 +130,10 @@ __noinline int tune_learn(struct bpf_sock_ops *ctx, struct tp_path *path, struct
 	}
 	if (windowed && !ts->total_retrans)
 		release_brake(t);
-	compare(tp, ts, windowed, tuning_of(policy, t->net), t, m.min_rtt_us);
+	g = tuning_of(policy, t->net);
+	path->lazy = !(g->features & (1 << TP_TUNE_QUICK_ACK | 1 << TP_TUNE_RTO)) && !t->limit_rate;
+	meet_receive_window(t, g);
+	compare(tp, ts, windowed, g, t, m.min_rtt_us);
 	return 0;
 }
 
