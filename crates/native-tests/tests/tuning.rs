@@ -244,6 +244,14 @@ fn a_receive_window_is_lowered_among_others_and_raised_as_far_as_there_is_room()
 }
 
 #[test]
+fn connections_that_fill_no_window_are_counted_until_one_does() {
+    // SAFETY: a pure function of integers.
+    let run = |before, sent| unsafe { tp_small_run(before, sent) };
+    assert_eq!([run(0, 1), run(127, 10), run(255, 0)], [1, 128, 255]);
+    assert_eq!(run(255, 11), 0);
+}
+
+#[test]
 fn holding_out_takes_its_share_of_connections_each_tuning_apart() {
     for (shift, expected) in [(4, 1.0 / 16.0), (2, 0.25), (1, 0.5)] {
         let mut held = [0u32; 8];

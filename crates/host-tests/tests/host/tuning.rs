@@ -207,6 +207,25 @@ fn a_receive_window_is_raised_on_accept_to_what_a_path_has_carried() {
 }
 
 #[test]
+fn a_path_of_small_connections_gets_no_larger_window_until_one_needs_it() {
+    let lab = Lab::new();
+    let pilot = lab.pilot(&tuned("\"initial-window\""));
+    teach(&lab, &pilot);
+    lab.run(&format!("short --to {FAR}:5201 --count 140"));
+    pilot.wait_closed(144);
+    let settled = count(&pilot, "set", "initial-window");
+    assert!(settled > 0);
+    lab.run(&format!("short --to {FAR}:5201 --count 20"));
+    pilot.wait_closed(164);
+    assert_eq!(count(&pilot, "set", "initial-window"), settled);
+    lab.upload(FAR, 1, 200_000);
+    pilot.wait_closed(165);
+    lab.run(&format!("short --to {FAR}:5201 --count 5"));
+    pilot.wait_closed(170);
+    assert!(count(&pilot, "set", "initial-window") > settled);
+}
+
+#[test]
 fn a_rate_that_a_tuned_window_made_is_not_the_algorithms() {
     let lab = Lab::new();
     let pilot = lab.pilot(&tuned("\"initial-window\""));

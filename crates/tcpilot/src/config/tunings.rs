@@ -151,8 +151,9 @@ settings! {
         mid_load_divisor: u32 = 2, 1..=1000;
         /// The same while it is high; the window may then be less than the kernel's.
         high_load_divisor: u32 = 4, 1..=1000;
-        /// Packets beyond which no initial window goes. A receiver announces 64 KiB, 45 packets, at
-        /// first, and what exceeds that waits for its window to grow.
+        /// Packets beyond which no initial window goes. A SYN or SYN-ACK cannot announce more than 64
+        /// KiB, 45 packets; what exceeds that waits for the receiver's first acknowledgement, and where
+        /// no tcpilot raises its window also for that to grow.
         most_packets: u32 = 512, 10..=65535;
         /// One connection in 2^shift goes without each tuning, and the guard compares with it; 0: none,
         /// and nothing is compared.
@@ -172,7 +173,8 @@ settings! {
         /// data center, elsewhere 64, which lowers none).
         receive_least_kib: u32 = 0, 0..=65536;
         /// KiB above which no receive window is raised; 0: as the network type says (64 in a data
-        /// center, which raises none, elsewhere 1024). Half of `tcp_rmem`'s maximum bounds it too.
+        /// center, which raises none, elsewhere 3072, half of what `tcp_rmem` allows by default). Half
+        /// of `tcp_rmem`'s maximum bounds it too.
         receive_most_kib: u32 = 0, 0..=65536;
         /// Seconds for which a policer's rate is believed; then it is looked for anew.
         probe_s: u32 = 30, 1..=3600;
@@ -283,7 +285,7 @@ impl Tuning {
             rwnd_most_bytes: 1024
                 * or(
                     self.receive_most_kib,
-                    if in_data_center { 64 } else { 1024 },
+                    if in_data_center { 64 } else { 3072 },
                 ),
         }
     }
