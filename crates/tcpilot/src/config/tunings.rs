@@ -173,8 +173,8 @@ settings! {
         /// data center, elsewhere 64, which lowers none).
         receive_least_kib: u32 = 0, 0..=65536;
         /// KiB above which no receive window is raised; 0: as the network type says (64 in a data
-        /// center, which raises none, elsewhere 3072, half of what `tcp_rmem` allows by default). Half
-        /// of `tcp_rmem`'s maximum bounds it too.
+        /// center, which raises none, elsewhere 1024; 3072 gained nothing more in the lab). Half of
+        /// `tcp_rmem`'s maximum bounds it too.
         receive_most_kib: u32 = 0, 0..=65536;
         /// Seconds for which a policer's rate is believed; then it is looked for anew.
         probe_s: u32 = 30, 1..=3600;
@@ -285,7 +285,7 @@ impl Tuning {
             rwnd_most_bytes: 1024
                 * or(
                     self.receive_most_kib,
-                    if in_data_center { 64 } else { 3072 },
+                    if in_data_center { 64 } else { 1024 },
                 ),
         }
     }

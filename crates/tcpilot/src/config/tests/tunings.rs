@@ -74,7 +74,7 @@ fn the_kind_of_network_changes_them() {
         (t.rwnd_least_bytes, t.rwnd_most_bytes)
     };
     assert_eq!(receive(TP_NET_DATA_CENTER), (1024, 65_536));
-    assert_eq!(receive(TP_NET_LONG_FAT), (65_536, 3 << 20));
+    assert_eq!(receive(TP_NET_LONG_FAT), (65_536, 1 << 20));
 }
 
 #[test]
