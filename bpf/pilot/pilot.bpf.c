@@ -439,28 +439,6 @@ static __always_inline int is_of_interest(struct bpf_sock_ops *ctx, __u32 op)
 	return 0;
 }
 
-/* Callbacks that only a tuning asks for, or makes use of. */
-static __always_inline int is_tuned_here(__u32 op)
-{
-	return op == BPF_SOCK_OPS_RTT_CB || op == BPF_SOCK_OPS_TIMEOUT_INIT ||
-	       op == BPF_SOCK_OPS_RWND_INIT;
-}
-
-static __noinline int tune_event(struct bpf_sock_ops *ctx, __u32 op)
-{
-	if (cfg.abi_version != TP_ABI_VERSION)
-		return 1;
-	if (op == BPF_SOCK_OPS_RTT_CB)
-		tune_round_trip(ctx);
-	else if (tunes_met & asked_at_syn(ctx, op)) {
-		if (op == BPF_SOCK_OPS_TIMEOUT_INIT)
-			looked(TP_TUNE_IW, &idle_looks[0], tune_syn(ctx, op));
-		else
-			looked(TP_TUNE_RWND, &idle_looks[1], tune_syn(ctx, op));
-	}
-	return 1;
-}
-
 /* The tunings are not called from handle(): the stacks of both together are more
  * than Linux 6.1 allows. */
 static __always_inline int tuned_entry(struct bpf_sock_ops *ctx, __u32 op)
