@@ -159,7 +159,10 @@ struct tp_path {
 	/* The greedy choice as it was found last: arms to draw among, the reason in
 	 * the next byte, and those that were eligible in the next; 0: find it anew. */
 	__u32 greedy;
-	__u32 pad;
+	__u32 windows; /* open connections whose storage a tuned window made */
+	__u8 small;    /* connections in a row that filled no window, 255 at most */
+	__u8 lazy;     /* 1: of its tunings, only the window is set once established */
+	__u8 pad[6];
 	struct tp_decision decisions[TP_DECISIONS];
 	struct tp_arm arms[TP_MAX_ARMS];
 };
@@ -243,7 +246,9 @@ struct tp_tuned {
 	__u32 syn_rto_us;
 	__u32 rwnd_packets;
 	__u32 retreats;
-	__u32 iw_asked_packets; /* before it was bounded for want of pacing */
+	__u32 receive_room_bytes; /* the largest receive window that tcp_rmem has memory for */
+	__u32 receive_mss;
+	__u32 pad;
 	__u32 set[TP_TUNES];
 	struct tp_cohort with[TP_TUNES];
 	struct tp_cohort without[TP_TUNES];
@@ -315,8 +320,10 @@ struct tp_tuning {
 	__u32 rto_floor_us;
 	__u32 syn_rto_floor_us;
 	__u32 delack_us;
-	__u32 link_mbit; /* receive direction; 0: measured */
-	__u32 probe_s;	 /* a policer's rate is believed for so long */
+	__u32 link_mbit;	/* receive direction; 0: measured */
+	__u32 probe_s;		/* a policer's rate is believed for so long */
+	__u32 rwnd_least_bytes; /* no receive window is lowered below this */
+	__u32 rwnd_most_bytes;	/* none is raised above it */
 };
 
 struct tp_policy_config {
@@ -408,19 +415,19 @@ struct tp_clocks {
 TP_ASSERT_SIZE(tp_path_key, 32);
 TP_ASSERT_SIZE(tp_arm, 56);
 TP_ASSERT_SIZE(tp_decision, 16);
-TP_ASSERT_SIZE(tp_path, 128 + 16 * TP_DECISIONS + 56 * TP_MAX_ARMS);
+TP_ASSERT_SIZE(tp_path, 136 + 16 * TP_DECISIONS + 56 * TP_MAX_ARMS);
 TP_ASSERT_SIZE(tp_slot, 32 + sizeof(struct tp_path));
 TP_ASSERT_SIZE(tp_bucket, 8 + TP_WAYS * (4 + sizeof(struct tp_slot)));
 TP_ASSERT_SIZE(tp_conn, 32);
 TP_ASSERT_SIZE(tp_flow, 128);
 TP_ASSERT_SIZE(tp_cohort, 16);
-TP_ASSERT_SIZE(tp_tuned, 128 + 32 * TP_TUNES);
+TP_ASSERT_SIZE(tp_tuned, 136 + 32 * TP_TUNES);
 TP_ASSERT_SIZE(tp_police, 40);
 TP_ASSERT_SIZE(tp_order, 16);
-TP_ASSERT_SIZE(tp_tuning, 40);
+TP_ASSERT_SIZE(tp_tuning, 48);
 TP_ASSERT_SIZE(tp_policy_config, 8);
 TP_ASSERT_SIZE(tp_rule, 56);
-TP_ASSERT_SIZE(tp_config, 432 + 40 * TP_NETS * TP_MAX_POLICIES);
+TP_ASSERT_SIZE(tp_config, 432 + 48 * TP_NETS * TP_MAX_POLICIES);
 TP_ASSERT_SIZE(tp_clocks, 16);
 TP_ASSERT_SIZE(tp_counters, 224 + 16 * TP_TUNES + 16);
 TP_ASSERT_SIZE(tp_watch_key, 40);

@@ -53,8 +53,13 @@ struct ns_common {
 	unsigned int inum;
 };
 
+struct netns_ipv4 {
+	int sysctl_tcp_rmem[3];
+};
+
 struct net {
 	__u64 net_cookie;
+	struct netns_ipv4 ipv4;
 	struct ns_common ns;
 };
 
@@ -209,6 +214,8 @@ struct tcp_sock {
 		__u32 space; /* bytes that the application read in a round trip, at most */
 	} rcvq_space;
 	__u32 mss_cache;
+	__u16 advmss;
+	__u32 rcv_ooopack; /* data that came out of order, packets */
 	__u32 data_segs_out;
 	__u32 total_retrans;
 	__u32 rate_delivered; /* packets */

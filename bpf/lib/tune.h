@@ -21,6 +21,11 @@
 /* Of fewer windows than this the initial one is a sizeable part of the rate. */
 #define TP_CREDIT_WINDOWS 16
 
+#define TP_FIRST_WINDOW 10 /* packets, the kernel's initial window */
+/* After so many connections in a row that sent no more than that, none gets a
+ * larger one till one has sent more: it would be of no use, and costs. */
+#define TP_SMALL_RUN 128
+
 struct tp_iw {
 	__u32 saved_packets; /* 0: nothing is saved */
 	__u32 flows;	     /* live on the path, this one included */
@@ -121,6 +126,14 @@ TP_INLINE __u32 tp_window_shown(__u32 ssthresh_packets, __u32 cwnd_packets, __u3
 	return (__u32)tp_min(window, sent_packets / 2);
 }
 
+/* Connections in a row that the kernel's initial window would have held. */
+TP_INLINE __u8 tp_small_run(__u8 before, __u32 sent_packets)
+{
+	if (sent_packets > TP_FIRST_WINDOW)
+		return 0;
+	return before < 255 ? before + 1 : 255;
+}
+
 /* Whether a connection's rate tells of its congestion control, and not of an
  * initial window that was given to it. */
 TP_INLINE int tp_is_creditable(__u32 sent_packets, __u32 iw_packets)
@@ -175,6 +188,28 @@ TP_INLINE __u32 tp_receive_window(__u64 bdp_bytes, __u32 beta_x8, __u32 mss, __u
 		return 0;
 	packets = tp_min(bdp_bytes, 1ULL << 40) * beta_x8 / 8 / mss / (flows ? flows : 1);
 	return (__u32)tp_max(tp_min(packets, 1 << 20), TP_RWND_LEAST);
+}
+
+/* What the kernel announces at first, whatever the path. */
+#define TP_RWND_KERNEL 65535
+
+/* The window that a SYN or SYN-ACK is to announce, from the path's share above.
+ * Lowered only where others are live, raised only as far as there is room (none:
+ * 0).  0: the kernel's. */
+TP_INLINE __u32 tp_receive_reply(const struct tp_tuning *t, __u32 packets, __u32 mss, __u32 others,
+				 __u32 room_bytes)
+{
+	__u32 kernels;
+
+	if (!packets || !mss)
+		return 0;
+	kernels = TP_RWND_KERNEL / mss;
+	if (packets < kernels) {
+		packets = (__u32)tp_max(packets, t->rwnd_least_bytes / mss);
+		return others && packets < kernels ? packets : 0;
+	}
+	packets = (__u32)tp_min(packets, tp_min(t->rwnd_most_bytes, room_bytes) / mss);
+	return packets > kernels ? packets : 0;
 }
 
 /* One bit in four for each tuning: set where a connection goes without it.

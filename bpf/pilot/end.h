@@ -40,6 +40,8 @@ static __always_inline __u32 weight_of_small(const struct bpf_tcp_sock *ts,
 {
 	if (ts->total_retrans || path->connections < 16)
 		return 1;
+	if (cfg.tunes & 1 << TP_TUNE_RWND && ts->bytes_received > TP_RWND_KERNEL)
+		return 1; /* of what is received it tells more */
 	return path->connections & 3 ? 0 : 4;
 }
 
@@ -61,9 +63,10 @@ static __always_inline __u8 uncharged(struct tp_path *path, __u8 arm)
 
 static __always_inline void learn(struct bpf_sock_ops *ctx, const struct tcp_sock *tp,
 				  struct bpf_sock *sk, const struct tp_conn *conn,
-				  struct tp_path *path, struct tp_tuned *t, __u32 policy)
+				  struct tp_path *path, __u32 slot, __u32 policy)
 {
 	struct bpf_tcp_sock *ts = bpf_tcp_sock(sk);
+	struct tp_tuned *t;
 	int failed = tp_timed_out(tp);
 	__u8 arm = TP_NO_ARM;
 	struct tp_sample s;
@@ -73,6 +76,11 @@ static __always_inline void learn(struct bpf_sock_ops *ctx, const struct tcp_soc
 
 	if (!ts)
 		return;
+	if (cfg.tunes & 1 << TP_TUNE_IW) {
+		path->small = tp_small_run(path->small, ts->data_segs_out);
+		if (!path->small)
+			meet(1 << TP_TUNE_IW);
+	}
 	told = failed || ts->bytes_acked >= cfg.min_flow_bytes;
 	if (told)
 		arm = arm_to_charge(tp, conn);
@@ -91,6 +99,7 @@ static __always_inline void learn(struct bpf_sock_ops *ctx, const struct tcp_soc
 	now_ns = bpf_ktime_get_coarse_ns();
 	path->updated_ns = now_ns;
 	tp_learn_path(config(), path, &s, now_ns);
+	t = cfg.tunes ? tuned_of(path, slot) : 0;
 	if (t)
 		tune_learn(ctx, path, t, policy, conn && conn->tuned & 1 << TP_TUNE_IW);
 	if (told && s.min_rtt_us)
@@ -118,6 +127,8 @@ static __always_inline void count_end(struct tp_path *path, const struct tp_conn
 		COUNT(trouble[TP_TROUBLE_EVICTED]);
 	else if (path->live_flows)
 		__sync_fetch_and_add(&path->live_flows, -1);
+	if (conn && conn->tuned & 1 << TP_TUNE_IW && path->windows)
+		__sync_fetch_and_add(&path->windows, -1);
 }
 
 /*
@@ -157,19 +168,18 @@ static __always_inline void closed(struct bpf_sock_ops *ctx, struct bpf_sock *sk
 	struct tp_path *path;
 	__u32 remote[4], slot;
 
-	if (cfg.tunes || tp_cc_was_set(tp)) { /* else we changed nothing, and have no storage */
+	tp_remote(sk, remote);
+	policy = identify(tp, remote, &key);
+	path = policy ? find_path(&key, &slot) : 0;
+	if (tp_cc_was_set(tp) || (cfg.tunes && !(path && !path->windows))) {
+		/* else we changed nothing, and have no storage */
 		conn = bpf_sk_storage_get(&conns, sk, 0, 0);
 		if (conn && !conn->open)
 			conn = 0;
 		if (conn && to == BPF_TCP_CLOSE)
 			conn->open = 0;
 	}
-	tp_remote(sk, remote);
-	policy = identify(tp, remote, &key);
-	if (!policy || policy->leave_alone)
-		return;
-	path = find_path(&key, &slot);
-	if (!path)
+	if (!path || policy->leave_alone)
 		return;
 	if (to != BPF_TCP_CLOSE) {
 		keep_rate(tp, sk, conn, path);
@@ -177,7 +187,7 @@ static __always_inline void closed(struct bpf_sock_ops *ctx, struct bpf_sock *sk
 	}
 	COUNT(closed);
 	count_end(path, conn);
-	learn(ctx, tp, sk, conn, path, cfg.tunes ? tuned_of(path, slot) : 0, key.policy);
+	learn(ctx, tp, sk, conn, path, slot, key.policy);
 }
 
 #endif

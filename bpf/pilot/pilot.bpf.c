@@ -46,8 +46,12 @@ __u32 default_key[TP_MAX_DEFAULTS];
 __u32 foreign_key;
 /* The key seen last, and below it what is known of it: see identify.h. */
 __u64 last_known;
-/* Tunings that some path seen so far has on; for others no SYN is looked at. */
+/* Tunings for which a SYN is looked at: some path has them on, and lately had
+ * something to set.  And when a packet was lost last. */
 __u32 tunes_met;
+__u64 last_loss_ns;
+/* Looks since then that set nothing, at the events of TIMEOUT_INIT and RWND_INIT. */
+__u32 idle_looks[2];
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -275,7 +279,8 @@ static __always_inline __u8 take_up(struct bpf_sock_ops *ctx, struct bpf_sock *s
 	__sync_fetch_and_add(&path->live_flows, 1);
 	__sync_fetch_and_add(&path->connections, 1);
 	count_choice(path, arm, why);
-	*tune = TUNE | (__u32)key->policy << TUNE_POLICY | slot;
+	if (cfg.tunes && !(path->lazy && path->small >= TP_SMALL_RUN))
+		*tune = TUNE | (__u32)key->policy << TUNE_POLICY | slot;
 	if (bpf_sock_ops_cb_flags_set(ctx, ctx->bpf_sock_ops_cb_flags | callbacks))
 		COUNT(trouble[TP_TROUBLE_CB_FLAGS]);
 	return why;
@@ -432,25 +437,6 @@ static __always_inline int is_of_interest(struct bpf_sock_ops *ctx, __u32 op)
 		return 1;
 	}
 	return 0;
-}
-
-/* Callbacks that only a tuning asks for, or makes use of. */
-static __always_inline int is_tuned_here(__u32 op)
-{
-	return op == BPF_SOCK_OPS_RTT_CB || op == BPF_SOCK_OPS_TIMEOUT_INIT ||
-	       op == BPF_SOCK_OPS_RWND_INIT;
-}
-
-static __noinline int tune_event(struct bpf_sock_ops *ctx, __u32 op)
-{
-	if (cfg.abi_version != TP_ABI_VERSION)
-		return 1;
-	if (op == BPF_SOCK_OPS_RTT_CB)
-		tune_round_trip(ctx);
-	else if (tunes_met & (op == BPF_SOCK_OPS_TIMEOUT_INIT ? 1 << TP_TUNE_RTO | 1 << TP_TUNE_IW
-							      : 1 << TP_TUNE_RWND))
-		tune_syn(ctx, op);
-	return 1;
 }
 
 /* The tunings are not called from handle(): the stacks of both together are more

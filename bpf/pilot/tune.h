@@ -14,6 +14,7 @@
 
 #define NO_PACING (~0U)
 #define NO_CLAMP 0x7fffffff
+#define TUNES_MET_LOWERED (1 << TP_TUNE_COUNT) /* some path's receive window is lowered */
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -86,20 +87,32 @@ static __always_inline int has_linear_timeouts(const struct tcp_sock *tp)
 	return BPF_CORE_READ_BITFIELD(tp, thin_lto);
 }
 
+static __always_inline void meet(__u32 features)
+{
+	if (features & ~tunes_met)
+		__sync_fetch_and_or(&tunes_met, features);
+}
+
 static __always_inline void count_set(struct tp_tuned *t, __u32 tune)
 {
 	COUNT(tuned[within(tune, TP_TUNES)]);
 	__sync_fetch_and_add(&t->set[within(tune, TP_TUNES)], 1);
 }
 
-/* The halves of a window of this path that have not expired. */
-static __always_inline __u32 saved_window(const struct tp_tuned *t, __u64 now_ns)
+/* The halves of a maximum of this path that have not expired. */
+static __always_inline __u32 window_now(const struct tp_tuned *t, const struct tp_window32 *w,
+					__u64 now_ns)
 {
 	__u32 age = tp_epoch(now_ns, cfg.ssthresh_window_ns) - t->epoch;
 
 	if (age == 0)
-		return tp_window_max32(&t->saved_packets);
-	return age == 1 ? t->saved_packets.current : 0;
+		return tp_window_max32(w);
+	return age == 1 ? w->current : 0;
+}
+
+static __always_inline __u32 saved_window(const struct tp_tuned *t, __u64 now_ns)
+{
+	return window_now(t, &t->saved_packets, now_ns);
 }
 
 /* The connection's storage, made where there was none. */
@@ -134,7 +147,7 @@ static __always_inline int pace_window(struct bpf_sock_ops *ctx, const struct tc
 
 /* Says whether the connection has to be followed. */
 static __always_inline int tune_window(struct bpf_sock_ops *ctx, struct bpf_sock *sk,
-				       const struct tcp_sock *tp, const struct tp_path *path,
+				       const struct tcp_sock *tp, struct tp_path *path,
 				       struct tp_tuned *t, const struct tp_tuning *g, __u8 flags)
 {
 	__u64 now_ns = bpf_ktime_get_coarse_ns();
@@ -153,7 +166,6 @@ static __always_inline int tune_window(struct bpf_sock_ops *ctx, struct bpf_sock
 		return 0;
 	if (iw > in.base_packets && (__u32)tp_sock_of(tp)->sk_max_pacing_rate == NO_PACING) {
 		paced = pace_window(ctx, tp, tp_window_rate(iw, tp->mss_cache, in.rtt_us), flags);
-		t->iw_asked_packets = iw;
 		if (!paced) /* one burst, so no more than the kernel itself hands over at once */
 			iw = (__u32)tp_min(iw, tp_burst_packets(tp->mss_cache));
 	}
@@ -168,6 +180,8 @@ static __always_inline int tune_window(struct bpf_sock_ops *ctx, struct bpf_sock
 	conn = storage_of(sk, tp, path->born_ns, flags);
 	if (!conn)
 		return 0;
+	if (!(conn->tuned & 1 << TP_TUNE_IW))
+		__sync_fetch_and_add(&path->windows, 1);
 	conn->tuned |= 1 << TP_TUNE_IW;
 	conn->iw_packets = tp_min(iw, 0xffff);
 	conn->phase = paced ? TP_PHASE_PACED : TP_PHASE_UNVALIDATED;
@@ -241,12 +255,12 @@ __noinline int tune_established(struct bpf_sock_ops *ctx, __u32 slot, __u32 poli
 	g = tuning_of(policy, t->net);
 	if (!g->features)
 		return 0;
-	if (g->features & ~tunes_met)
-		__sync_fetch_and_or(&tunes_met, g->features);
+	meet(g->features & ~(1 << TP_TUNE_IW | 1 << TP_TUNE_RWND)); /* these need figures first */
 	held = held_out(g, tp_local_port(tp), tp_remote_port(tp));
 	if (is_on(g, t, held, TP_TUNE_RATE_LIMIT) && start_policed(ctx, sk, tp, t))
 		follow = 1; /* and no window beyond the kernel's */
-	else if (is_on(g, t, held, TP_TUNE_IW) && tune_window(ctx, sk, tp, path, t, g, (__u8)flags))
+	else if (path->small < TP_SMALL_RUN && is_on(g, t, held, TP_TUNE_IW) &&
+		 tune_window(ctx, sk, tp, path, t, g, (__u8)flags))
 		follow = 1;
 	if (!(flags & TP_CONN_ACTIVE) && is_on(g, t, held, TP_TUNE_RTO))
 		tune_min_rto(ctx, path, t, g);

@@ -16,7 +16,7 @@ static __always_inline void halve(struct tp_cohort *g)
 	g->lost_packets >>= 1;
 }
 
-static __always_inline void count_group(struct tp_tuned *t, const struct bpf_tcp_sock *ts, int late,
+static __always_inline void count_group(struct tp_tuned *t, const struct tp_cohort *s, __u32 late,
 					__u32 tune, int held)
 {
 	struct tp_cohort *g = held ? &t->without[tune] : &t->with[tune];
@@ -27,8 +27,8 @@ static __always_inline void count_group(struct tp_tuned *t, const struct bpf_tcp
 	}
 	g->connections++;
 	g->late += late;
-	g->sent_packets += ts->data_segs_out;
-	g->lost_packets += ts->total_retrans;
+	g->sent_packets += s->sent_packets;
+	g->lost_packets += s->lost_packets;
 }
 
 /* The guard compares connections with a tuning and those held out from it. */
@@ -37,14 +37,19 @@ static __always_inline void compare(const struct tcp_sock *tp, const struct bpf_
 				    __u32 min_rtt_us)
 {
 	__u32 held = held_out(g, tp_local_port(tp), tp_remote_port(tp));
-	int late = ts->srtt_us >> 3 > 2 * (__u64)min_rtt_us;
+	__u32 late = ts->srtt_us >> 3 > 2 * (__u64)min_rtt_us;
+	struct tp_cohort sent = {.sent_packets = ts->data_segs_out,
+				 .lost_packets = ts->total_retrans};
+	/* what came out of order tells of the peer's losses */
+	struct tp_cohort received = {.sent_packets = ts->data_segs_in,
+				     .lost_packets = tp->rcv_ooopack};
 
 	for (__u32 i = 0; i < TP_TUNE_ACK_PRIORITY; i++) {
 		if (!(g->features >> i & 1) || !t->set[i])
 			continue;
 		if (i == TP_TUNE_IW && !windowed && !tp_is_held(held, i))
 			continue;
-		count_group(t, ts, late, i, tp_is_held(held, i));
+		count_group(t, i == TP_TUNE_RWND ? &received : &sent, late, i, tp_is_held(held, i));
 	}
 }
 
@@ -61,6 +66,9 @@ static __always_inline void learn_windows(const struct tcp_sock *tp, const struc
 	if (window >= cfg.ssthresh_floor_packets)
 		t->saved_packets.current = (__u32)tp_max(t->saved_packets.current, window);
 	t->receive_bytes.current = (__u32)tp_max(t->receive_bytes.current, tp->rcvq_space.space);
+	/* a packet's memory is up to twice its data */
+	t->receive_room_bytes = (__u32)tp_common_of(tp)->skc_net.net->ipv4.sysctl_tcp_rmem[2] / 2;
+	t->receive_mss = tp->advmss;
 }
 
 static __always_inline int is_wireless(const struct tcp_sock *tp)
@@ -81,6 +89,18 @@ static __always_inline void release_brake(struct tp_tuned *t)
 		t->brake--;
 }
 
+/* A SYN is looked at for its receive window only once there is one to set. */
+static __always_inline void meet_receive_window(const struct tp_tuned *t, const struct tp_tuning *g)
+{
+	__u32 receive = g->features & 1 << TP_TUNE_RWND;
+
+	if (g->rwnd_least_bytes < TP_RWND_KERNEL && receive)
+		meet(receive | TUNES_MET_LOWERED);
+	else if (g->link_mbit ||
+		 (__u64)t->receive_bytes.current * g->rwnd_beta_x8 / 8 > TP_RWND_KERNEL)
+		meet(receive);
+}
+
 /* With the path's busy flag held, after the path itself has learned.  windowed:
  * the connection's initial window was tuned. */
 __noinline int tune_learn(struct bpf_sock_ops *ctx, struct tp_path *path, struct tp_tuned *t,
@@ -89,6 +109,7 @@ __noinline int tune_learn(struct bpf_sock_ops *ctx, struct tp_path *path, struct
 	const struct tcp_sock *tp = tcp_of(ctx);
 	struct tp_net_measures m = {};
 	struct bpf_sock *sk = ctx->sk;
+	const struct tp_tuning *g;
 	struct bpf_tcp_sock *ts;
 	__u32 net;
 
@@ -109,7 +130,10 @@ __noinline int tune_learn(struct bpf_sock_ops *ctx, struct tp_path *path, struct
 	}
 	if (windowed && !ts->total_retrans)
 		release_brake(t);
-	compare(tp, ts, windowed, tuning_of(policy, t->net), t, m.min_rtt_us);
+	g = tuning_of(policy, t->net);
+	path->lazy = !(g->features & (1 << TP_TUNE_QUICK_ACK | 1 << TP_TUNE_RTO)) && !t->limit_rate;
+	meet_receive_window(t, g);
+	compare(tp, ts, windowed, g, t, m.min_rtt_us);
 	return 0;
 }
 
@@ -130,6 +154,8 @@ static __always_inline __u8 tunings_of(const struct tcp_sock *tp, const struct t
 	held = held_out(g, tp_local_port(tp), tp_remote_port(tp));
 	if (t->rto_min_us && is_on(g, t, held, TP_TUNE_RTO))
 		bits |= 1 << TP_TUNE_RTO;
+	if (t->rwnd_packets && is_on(g, t, held, TP_TUNE_RWND))
+		bits |= 1 << TP_TUNE_RWND;
 	if (is_on(g, t, held, TP_TUNE_QUICK_ACK))
 		bits |= 1 << TP_TUNE_QUICK_ACK;
 	if (has_linear_timeouts(tp) && is_on(g, t, held, TP_TUNE_THIN))

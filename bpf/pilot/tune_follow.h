@@ -50,8 +50,8 @@ static __always_inline void police_measures(const struct tcp_sock *tp, struct tp
 
 /* A loss where policers are looked for. */
 static __always_inline void suspect_policer(struct bpf_sock_ops *ctx, struct bpf_sock *sk,
-					    const struct tcp_sock *tp, struct tp_tuned *t,
-					    const struct tp_tuning *g)
+					    const struct tcp_sock *tp, struct tp_path *path,
+					    struct tp_tuned *t, const struct tp_tuning *g)
 {
 	struct tp_police *p;
 	struct tp_police_now n;
@@ -67,6 +67,7 @@ static __always_inline void suspect_policer(struct bpf_sock_ops *ctx, struct bpf
 					  ctx->bpf_sock_ops_cb_flags | BPF_SOCK_OPS_RTT_CB_FLAG);
 		return;
 	}
+	path->lazy = 0;
 	t->limit_rate = rate;
 	t->limit_until_ns = bpf_ktime_get_coarse_ns() + g->probe_s * 1000000000ULL;
 	pace_as_policed(ctx, tp, t);
@@ -87,6 +88,7 @@ __noinline int tune_loss(struct bpf_sock_ops *ctx)
 
 	if (!sk || !tp)
 		return 0;
+	last_loss_ns = bpf_ktime_get_coarse_ns();
 	path = path_of(sk, tp, &key, &slot);
 	if (!path)
 		return 0;
@@ -103,7 +105,7 @@ __noinline int tune_loss(struct bpf_sock_ops *ctx)
 	    set_option(ctx, SOL_TCP, TCP_THIN_LINEAR_TIMEOUTS, 1, TP_TUNE_THIN))
 		count_set(t, TP_TUNE_THIN);
 	if (is_on(g, t, held, TP_TUNE_RATE_LIMIT))
-		suspect_policer(ctx, sk, tp, t, g);
+		suspect_policer(ctx, sk, tp, path, t, g);
 	return 0;
 }
 

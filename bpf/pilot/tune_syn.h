@@ -67,32 +67,39 @@ static __always_inline void syn_rto(struct bpf_sock_ops *ctx, const struct tp_pa
 }
 
 /* The kernel computes its pacing rate when the SYN is acknowledged, so a window
- * that is to be paced has to be there before.  It is set anew, from the
- * handshake's RTT, or goes back to the kernel's, once established. */
-static __always_inline void syn_pacing(struct bpf_sock_ops *ctx, const struct tcp_sock *tp,
-				       const struct tp_tuned *t)
+ * that is to be paced has to be there before: the largest that it may become, since
+ * pacing can be bounded then, but not raised.  It is set anew, from the handshake's
+ * RTT and the live flows, or goes back to the kernel's, once established. */
+static __always_inline int syn_pacing(struct bpf_sock_ops *ctx, const struct tcp_sock *tp,
+				      const struct tp_tuned *t, const struct tp_tuning *g)
 {
-	if (t->iw_asked_packets > tp->snd_cwnd && saved_window(t, bpf_ktime_get_coarse_ns()))
-		set_option(ctx, SOL_TCP, TCP_BPF_IW, t->iw_asked_packets, TP_TUNE_IW);
+	__u32 most = saved_window(t, bpf_ktime_get_coarse_ns()) >> (g->iw_careful & 1);
+
+	most = (__u32)tp_min(most, g->iw_most_packets);
+	return most > tp->snd_cwnd && set_option(ctx, SOL_TCP, TCP_BPF_IW, most, TP_TUNE_IW);
 }
 
-/* The kernel takes it as a bound on the window of the SYN or SYN-ACK, 64 KiB at
- * most as it is; autotuning goes on from there. */
-static __always_inline void syn_window(struct bpf_sock_ops *ctx, const struct tp_path *path,
-				       struct tp_tuned *t, const struct tp_tuning *g)
+/* The kernel's 64 KiB suit few paths: too much for a share of a short one, a
+ * round trip or two too little for a long one.  On connect the kernel takes what is
+ * replied only as a bound on its own; on accept it raises its window to it, though
+ * not the buffer, which grows with what arrives. */
+static __always_inline int syn_window(struct bpf_sock_ops *ctx, const struct tp_path *path,
+				      struct tp_tuned *t, const struct tp_tuning *g, int is_accept)
 {
-	__u64 bdp = tp_window_max32(&t->receive_bytes);
-	__u32 packets;
+	__u64 bdp = window_now(t, &t->receive_bytes, bpf_ktime_get_coarse_ns());
+	__u32 packets, mss = t->receive_mss ?: 1460, live = path->live_flows;
 
 	if (g->link_mbit) /* of less than a byte: one, since 0 is "not known" */
 		bdp = g->link_mbit * 125000ULL * tp_window_min(&path->min_rtt_us) / 1000000 ?: 1;
-	packets = tp_receive_window(bdp, g->rwnd_beta_x8, 1460, path->live_flows + 1);
-	if (!packets || packets >= 65536 / 1460)
-		return;
+	packets = tp_receive_window(bdp, g->rwnd_beta_x8, mss, live + 1);
+	packets = tp_receive_reply(g, packets, mss, live, is_accept ? t->receive_room_bytes : 0);
+	if (!packets)
+		return 0;
 	t->rwnd_packets = packets;
 	count_set(t, TP_TUNE_RWND);
 	if (!cfg.dry_run)
 		ctx->reply = packets;
+	return 1;
 }
 
 /* Whose figures count: a path that was used lately. */
@@ -102,7 +109,39 @@ static __always_inline int is_fresh(const struct tp_path *path)
 	       bpf_ktime_get_coarse_ns() - path->updated_ns < cfg.window_ns;
 }
 
-/* A function of its own for the verifier, as those of tune.h. */
+#define IDLE_LOOKS 256
+
+/* After many looks that set nothing there are no more, till a connection's end
+ * shows that there is something to set. */
+static __always_inline void looked(__u32 tune, __u32 *idle, int was_set)
+{
+	if (was_set) {
+		*idle = 0;
+	} else if (++*idle >= IDLE_LOOKS) {
+		*idle = 0;
+		__sync_fetch_and_and(&tunes_met, ~(1 << tune));
+	}
+}
+
+static __always_inline int is_lossy_time(void)
+{
+	return last_loss_ns && bpf_ktime_get_coarse_ns() - last_loss_ns < cfg.window_ns;
+}
+
+/* The tunings that a SYN's callback is for.  On connect a receive window can only
+ * be lowered.  On accept a window needs nothing yet: its pacing rate is computed
+ * later; and the RTO here is that of the SYN-ACK alone, of use where it is lost. */
+static __always_inline __u32 asked_at_syn(struct bpf_sock_ops *ctx, __u32 op)
+{
+	if (op == BPF_SOCK_OPS_RWND_INIT)
+		return ctx->is_fullsock ? TUNES_MET_LOWERED : 1 << TP_TUNE_RWND;
+	if (ctx->is_fullsock)
+		return 1 << TP_TUNE_RTO | 1 << TP_TUNE_IW;
+	return is_lossy_time() ? 1 << TP_TUNE_RTO : 0;
+}
+
+/* A function of its own for the verifier, as those of tune.h.  Says whether
+ * something was set. */
 __noinline int tune_syn(struct bpf_sock_ops *ctx, __u32 op)
 {
 	const struct tp_policy_config *policy;
@@ -114,6 +153,7 @@ __noinline int tune_syn(struct bpf_sock_ops *ctx, __u32 op)
 	struct tp_tuned *t;
 	struct syn s = {};
 	__u32 slot, held;
+	int was_set = 0;
 
 	read_syn(ctx, &s);
 	if (sk)
@@ -124,25 +164,43 @@ __noinline int tune_syn(struct bpf_sock_ops *ctx, __u32 op)
 	path = find_path(&key, &slot);
 	if (!path || !is_fresh(path))
 		return 0;
-	if (op == BPF_SOCK_OPS_RWND_INIT && !path->live_flows)
-		return 0; /* nobody to share with: autotuning knows better */
 	t = tuned_of(path, slot);
 	if (!t)
 		return 0;
 	g = tuning_of(key.policy, t->net);
 	held = held_out(g, s.local_port, s.remote_port);
-	if (op == BPF_SOCK_OPS_TIMEOUT_INIT) {
-		if (tp && is_on(g, t, held, TP_TUNE_IW))
-			syn_pacing(ctx, tp, t);
-		if (!is_on(g, t, held, TP_TUNE_RTO))
-			return 0;
-		if (tp)
-			tune_min_rto(ctx, path, t, g);
-		syn_rto(ctx, path, t, g);
-	} else if (op == BPF_SOCK_OPS_RWND_INIT && is_on(g, t, held, TP_TUNE_RWND)) {
-		syn_window(ctx, path, t, g);
+	if (op == BPF_SOCK_OPS_RWND_INIT)
+		return is_on(g, t, held, TP_TUNE_RWND) && syn_window(ctx, path, t, g, !tp);
+	if (tp && path->small < TP_SMALL_RUN && is_on(g, t, held, TP_TUNE_IW))
+		was_set = syn_pacing(ctx, tp, t, g);
+	if (!is_on(g, t, held, TP_TUNE_RTO))
+		return was_set;
+	if (tp)
+		tune_min_rto(ctx, path, t, g);
+	syn_rto(ctx, path, t, g);
+	return was_set;
+}
+
+/* Callbacks that only a tuning asks for, or makes use of. */
+static __always_inline int is_tuned_here(__u32 op)
+{
+	return op == BPF_SOCK_OPS_RTT_CB || op == BPF_SOCK_OPS_TIMEOUT_INIT ||
+	       op == BPF_SOCK_OPS_RWND_INIT;
+}
+
+static __noinline int tune_event(struct bpf_sock_ops *ctx, __u32 op)
+{
+	if (cfg.abi_version != TP_ABI_VERSION)
+		return 1;
+	if (op == BPF_SOCK_OPS_RTT_CB)
+		tune_round_trip(ctx);
+	else if (tunes_met & asked_at_syn(ctx, op)) {
+		if (op == BPF_SOCK_OPS_TIMEOUT_INIT)
+			looked(TP_TUNE_IW, &idle_looks[0], tune_syn(ctx, op));
+		else
+			looked(TP_TUNE_RWND, &idle_looks[1], tune_syn(ctx, op));
 	}
-	return 0;
+	return 1;
 }
 
 #endif

@@ -221,6 +221,37 @@ fn the_receive_window_is_a_flows_share_of_the_bdp_and_four_at_least() {
 }
 
 #[test]
+fn a_receive_window_is_lowered_among_others_and_raised_as_far_as_there_is_room() {
+    let reply = |least, packets, others, room| {
+        let bounds = tp_tuning {
+            rwnd_least_bytes: least,
+            rwnd_most_bytes: 1 << 20,
+            ..slides()
+        };
+        // SAFETY: a pure function of integers and a valid pointer.
+        unsafe { tp_receive_reply(&bounds, packets, 1460, others, room) }
+    };
+    assert_eq!(reply(1024, 17, 9, 0), 17);
+    assert_eq!(reply(1024, 17, 0, 0), 0); // nobody to share with
+    assert_eq!(reply(29_200, 17, 9, 0), 20);
+    assert_eq!(reply(65_536, 17, 9, 0), 0);
+    assert_eq!(reply(65_536, 44, 9, 3 << 20), 0); // the kernel's own
+    assert_eq!(reply(65_536, 400, 0, 3 << 20), 400);
+    assert_eq!(reply(65_536, 4000, 4, 3 << 20), 718);
+    assert_eq!(reply(65_536, 400, 4, 292_000), 200); // little tcp_rmem
+    assert_eq!(reply(65_536, 400, 4, 0), 0); // on connect
+    assert_eq!(reply(65_536, 0, 4, 3 << 20), 0); // nothing is known
+}
+
+#[test]
+fn connections_that_fill_no_window_are_counted_until_one_does() {
+    // SAFETY: a pure function of integers.
+    let run = |before, sent| unsafe { tp_small_run(before, sent) };
+    assert_eq!([run(0, 1), run(127, 10), run(255, 0)], [1, 128, 255]);
+    assert_eq!(run(255, 11), 0);
+}
+
+#[test]
 fn holding_out_takes_its_share_of_connections_each_tuning_apart() {
     for (shift, expected) in [(4, 1.0 / 16.0), (2, 0.25), (1, 0.5)] {
         let mut held = [0u32; 8];

@@ -151,8 +151,9 @@ settings! {
         mid_load_divisor: u32 = 2, 1..=1000;
         /// The same while it is high; the window may then be less than the kernel's.
         high_load_divisor: u32 = 4, 1..=1000;
-        /// Packets beyond which no initial window goes. A receiver announces 64 KiB, 45 packets, at
-        /// first, and what exceeds that waits for its window to grow.
+        /// Packets beyond which no initial window goes. A SYN or SYN-ACK cannot announce more than 64
+        /// KiB, 45 packets; what exceeds that waits for the receiver's first acknowledgement, and where
+        /// no tcpilot raises its window also for that to grow.
         most_packets: u32 = 512, 10..=65535;
         /// One connection in 2^shift goes without each tuning, and the guard compares with it; 0: none,
         /// and nothing is compared.
@@ -168,6 +169,13 @@ settings! {
         /// Eighths of the BDP that the receive window of one flow among `live` is: 16 is twice, room
         /// for a full queue.
         receive_bdp_eighths: u32 = 16, 1..=255;
+        /// KiB below which no receive window is lowered; 0: as the network type says (4 segments in a
+        /// data center, elsewhere 64, which lowers none).
+        receive_least_kib: u32 = 0, 0..=65536;
+        /// KiB above which no receive window is raised; 0: as the network type says (64 in a data
+        /// center, which raises none, elsewhere 1024; 3072 gained nothing more in the lab). Half of
+        /// `tcp_rmem`'s maximum bounds it too.
+        receive_most_kib: u32 = 0, 0..=65536;
         /// Seconds for which a policer's rate is believed; then it is looked for anew.
         probe_s: u32 = 30, 1..=3600;
         /// Whether pure acknowledgements get the priority that pfifo_fast and prio serve first, for all
@@ -213,14 +221,14 @@ pub fn chosen(objective: Objective, net: u32) -> Vec<Feature> {
     let mut features = match objective {
         Objective::None => vec![],
         Objective::RealTime => vec![Rto, QuickAck, Thin],
-        Objective::Latency => vec![InitialWindow, Rto, QuickAck, RateLimit, Thin],
-        Objective::Throughput => vec![InitialWindow, RateLimit],
+        Objective::Latency => vec![InitialWindow, Rto, ReceiveWindow, QuickAck, RateLimit, Thin],
+        Objective::Throughput => vec![InitialWindow, ReceiveWindow, RateLimit],
     };
     match net {
         // Round trips are shorter than what a window saves, and incast overflows shallow queues.
         TP_NET_DATA_CENTER => {
             features.retain(|f| !matches!(f, InitialWindow | RateLimit));
-            if objective != Objective::None {
+            if objective == Objective::RealTime {
                 features.push(ReceiveWindow);
             }
         }
@@ -240,6 +248,7 @@ impl Tuning {
             Network::Auto => net,
             named => named.number().into(),
         };
+        let in_data_center = net == TP_NET_DATA_CENTER;
         let own = policy.map(|p| &p.features).filter(|f| !f.is_empty());
         let listed = own.unwrap_or(&self.features);
         let features = match (objective, listed.is_empty()) {
@@ -259,7 +268,7 @@ impl Tuning {
             iw_high_divisor: self.high_load_divisor as u16,
             iw_most_packets: self.most_packets as u16,
             rto_floor_us: 1000 * or(self.rto_floor_ms, rto_floor_ms(net)),
-            syn_rto_floor_us: 1000 * if net == TP_NET_DATA_CENTER { 10 } else { 100 },
+            syn_rto_floor_us: 1000 * if in_data_center { 10 } else { 100 },
             delack_us: 1000
                 * or(
                     self.ack_delay_ms,
@@ -271,6 +280,13 @@ impl Tuning {
                 ),
             link_mbit: self.link_mbit,
             probe_s: self.probe_s,
+            rwnd_least_bytes: 1024
+                * or(self.receive_least_kib, if in_data_center { 1 } else { 64 }),
+            rwnd_most_bytes: 1024
+                * or(
+                    self.receive_most_kib,
+                    if in_data_center { 64 } else { 1024 },
+                ),
         }
     }
 }

@@ -66,6 +66,8 @@ rto_floor_ms = 30
 ack_delay_ms = 10
 link_mbit = 100
 receive_bdp_eighths = 8
+receive_least_kib = 16
+receive_most_kib = 512
 probe_s = 20
 ack_priority = true
 ack_priority_devices = ["eth0"]
@@ -177,6 +179,8 @@ fn every_key_reaches_the_kernel_side() {
             delack_us: 10_000,
             link_mbit: 100,
             probe_s: 20,
+            rwnd_least_bytes: 16_384,
+            rwnd_most_bytes: 524_288,
         }
     );
     assert_eq!(abi.tuning[2][0].features, 1);

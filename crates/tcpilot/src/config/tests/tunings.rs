@@ -36,7 +36,10 @@ fn each_objective_chooses_its_tunings() {
             TP_NET_UNKNOWN,
         )
     };
-    assert_eq!(of("throughput"), ["initial-window", "rate-limit"]);
+    assert_eq!(
+        of("throughput"),
+        ["initial-window", "receive-window", "rate-limit"]
+    );
     assert_eq!(
         of("real-time"),
         ["rto", "quick-ack", "thin-linear-timeouts"]
@@ -46,6 +49,7 @@ fn each_objective_chooses_its_tunings() {
         [
             "initial-window",
             "rto",
+            "receive-window",
             "quick-ack",
             "rate-limit",
             "thin-linear-timeouts"
@@ -65,6 +69,12 @@ fn the_kind_of_network_changes_them() {
     assert_eq!(floor(TP_NET_DATA_CENTER), 5_000);
     assert_eq!(floor(TP_NET_WIFI), 60_000);
     assert_eq!(floor(TP_NET_LONG_FAT), 40_000);
+    let receive = |net| {
+        let t = tuning(latency, 0, net);
+        (t.rwnd_least_bytes, t.rwnd_most_bytes)
+    };
+    assert_eq!(receive(TP_NET_DATA_CENTER), (1024, 65_536));
+    assert_eq!(receive(TP_NET_LONG_FAT), (65_536, 1 << 20));
 }
 
 #[test]
@@ -94,7 +104,7 @@ fn a_policy_comes_before_the_section_and_never_before_both() {
         local_ports = [2]
         objective = "none"
     "#;
-    assert_eq!(words(text, 0, 0), ["initial-window"]);
+    assert_eq!(words(text, 0, 0), ["initial-window", "receive-window"]);
     assert_eq!(words(text, 1, 0), [""; 0]); // leave-alone
     assert_eq!(
         words(text, 2, 0),
