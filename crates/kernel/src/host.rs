@@ -232,6 +232,13 @@ pub fn kernel_release() -> String {
         .unwrap_or_default()
 }
 
+/// Whether an accepted connection announces more than 64 KiB at first where it is told to: Linux 6.11 and newer.
+pub fn raises_receive_windows() -> bool {
+    let release = kernel_release();
+    let mut numbers = release.split(['.', '-']).map(|n| n.parse().unwrap_or(0));
+    (numbers.next(), numbers.next()) >= (Some(6), Some(11))
+}
+
 /// Names of the congestion control modules that could be loaded: tcp_*.ko below /lib/modules.
 pub fn loadable_algorithms() -> Vec<String> {
     let dir = Path::new("/lib/modules")

@@ -118,6 +118,11 @@ impl Daemon {
         } = arms::make_usable(&config.arms)?;
         let mut abi = config.to_abi(&present);
         missing.extend(arms::check_rescue(&config, &mut abi, &mut held)?);
+        if !host::raises_receive_windows() {
+            for tuning in abi.tuning.iter_mut().flatten() {
+                tuning.rwnd_most_bytes = tuning.rwnd_most_bytes.min(u16::MAX.into());
+            }
+        }
         if cgroup != root {
             abi.cgroup_id = host::cgroup_id(&cgroup)?;
         }
