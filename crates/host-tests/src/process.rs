@@ -172,6 +172,19 @@ impl Child {
         check(unsafe { libc::kill(self.0.id() as i32, signal) }).unwrap();
     }
 
+    /// Ends those that it started itself, as if they were killed with it.
+    ///
+    /// # Panics
+    /// When the kernel does not tell them.
+    pub fn kill_children(&self) {
+        let pid = self.0.id();
+        let path = format!("/proc/{pid}/task/{pid}/children");
+        for child in std::fs::read_to_string(path).unwrap().split_whitespace() {
+            // SAFETY: a plain system call; the process is a child of ours.
+            unsafe { libc::kill(child.parse().unwrap(), libc::SIGKILL) };
+        }
+    }
+
     /// Waits for its end.
     ///
     /// # Panics

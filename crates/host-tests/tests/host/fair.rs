@@ -100,24 +100,13 @@ fn the_kernels_default_returns() {
     assert_eq!(qdiscs(&lab), before);
 }
 
-fn children(pid: u32) -> Vec<i32> {
-    let path = format!("/proc/{pid}/task/{pid}/children");
-    let text = fs::read_to_string(path).unwrap();
-    text.split_whitespace()
-        .map(|n| n.parse().unwrap())
-        .collect()
-}
-
 #[test]
 fn what_was_left_is_put_back_by_restore_and_by_the_next_start() {
     let lab = Lab::new();
     let before = qdiscs(&lab);
     for next in ["eth0 --restore", "eth0 --fair --rate 20 --once --for 1"] {
         let mut watching = fair(&lab, &[]);
-        for guard in children(watching.child.0.id()) {
-            // SAFETY: a plain system call; the process is a child of ours.
-            unsafe { libc::kill(guard, libc::SIGKILL) };
-        }
+        watching.child.kill_children(); // the guard
         watching.child.signal(libc::SIGKILL);
         watching.child.wait();
         assert!(is_fair(&lab));

@@ -72,12 +72,7 @@ fn what_a_killed_one_leaves_carries_data_until_it_is_taken_away() {
     let before = root(&lab, "eth0");
     let mut watching = fair(&lab, "auto");
     let left = root(&lab, "eth0");
-    let pid = watching.child.0.id();
-    let path = format!("/proc/{pid}/task/{pid}/children");
-    for guard in fs::read_to_string(path).unwrap().split_whitespace() {
-        // SAFETY: a plain system call; the process is a child of ours.
-        unsafe { libc::kill(guard.parse().unwrap(), libc::SIGKILL) };
-    }
+    watching.child.kill_children(); // the guard
     watching.child.signal(libc::SIGKILL);
     watching.child.wait();
     lab.upload(FAR, 4, 200_000);

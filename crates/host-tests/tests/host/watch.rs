@@ -182,7 +182,12 @@ fn a_report_has_the_mean_rate_of_a_flow_that_is_over() {
     let mut command = near(&lab).command("tcpilot");
     command.args(["watch", "eth0", "--once", "--json", "--for", "12"]);
     let watching = command.stdout(Stdio::piped()).spawn().unwrap();
-    std::thread::sleep(std::time::Duration::from_secs(2));
+    let descriptors = format!("/proc/{}/fdinfo", watching.id());
+    until("it is attached", || {
+        let files = fs::read_dir(&descriptors).ok()?.flatten();
+        let mut texts = files.filter_map(|f| fs::read_to_string(f.path()).ok());
+        texts.any(|text| text.contains("link_type")).then_some(())
+    });
     // Longer over than a live view shows it.
     lab.upload(FAR, 1, 4_000_000);
     let text = String::from_utf8(watching.wait_with_output().unwrap().stdout).unwrap();
