@@ -139,6 +139,17 @@ struct tp_decision {
 	__u8 dry_run;
 };
 
+/* What a tuning is of use for.  After so many connections in a row for which it
+ * was of none, no connection gets it till one shows that it would have been. */
+#define TP_UNUSED_RUN 128
+
+enum tp_use {
+	TP_USE_WINDOW,	/* sent more than the kernel's initial window */
+	TP_USE_ACKS,	/* received more than one segment of data */
+	TP_USE_RECEIVE, /* received more than the kernel announces at first */
+	TP_USES,
+};
+
 struct tp_path {
 	__u32 busy;	  /* 1 while a CPU writes the measures below */
 	__u32 epoch;	  /* of the windows, except ssthresh's */
@@ -159,10 +170,10 @@ struct tp_path {
 	/* The greedy choice as it was found last: arms to draw among, the reason in
 	 * the next byte, and those that were eligible in the next; 0: find it anew. */
 	__u32 greedy;
-	__u32 windows; /* open connections whose storage a tuned window made */
-	__u8 small;    /* connections in a row that filled no window, 255 at most */
-	__u8 lazy;     /* 1: of its tunings, only the window is set once established */
-	__u8 pad[6];
+	__u32 windows;	     /* open connections whose storage a tuned window made */
+	__u16 used[TP_USES]; /* the connection, by number, that last made use of something */
+	__u8 skips;	     /* bit i: tuning i has nothing to set, or is of no use now */
+	__u8 pad;
 	struct tp_decision decisions[TP_DECISIONS];
 	struct tp_arm arms[TP_MAX_ARMS];
 };
@@ -401,6 +412,7 @@ struct tp_counters {
 	__u64 refused[TP_TUNES]; /* by the kernel */
 	__u64 retreats;
 	__u64 acks_first;
+	__u64 last_loss_ns; /* when a packet was lost last; no count */
 };
 
 struct tp_clocks {
@@ -429,7 +441,7 @@ TP_ASSERT_SIZE(tp_policy_config, 8);
 TP_ASSERT_SIZE(tp_rule, 56);
 TP_ASSERT_SIZE(tp_config, 432 + 48 * TP_NETS * TP_MAX_POLICIES);
 TP_ASSERT_SIZE(tp_clocks, 16);
-TP_ASSERT_SIZE(tp_counters, 224 + 16 * TP_TUNES + 16);
+TP_ASSERT_SIZE(tp_counters, 224 + 16 * TP_TUNES + 24);
 TP_ASSERT_SIZE(tp_watch_key, 40);
 TP_ASSERT_SIZE(tp_watch_counts, 56);
 TP_ASSERT_SIZE(tp_round, 120);

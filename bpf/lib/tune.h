@@ -21,10 +21,10 @@
 /* Of fewer windows than this the initial one is a sizeable part of the rate. */
 #define TP_CREDIT_WINDOWS 16
 
+/* What the ends themselves may add to a round trip. */
+#define TP_RTT_SLACK_US 1000
+
 #define TP_FIRST_WINDOW 10 /* packets, the kernel's initial window */
-/* After so many connections in a row that sent no more than that, none gets a
- * larger one till one has sent more: it would be of no use, and costs. */
-#define TP_SMALL_RUN 128
 
 struct tp_iw {
 	__u32 saved_packets; /* 0: nothing is saved */
@@ -62,15 +62,16 @@ TP_INLINE __u32 tp_iw_slides(const struct tp_tuning *t, const struct tp_iw *in)
 	return (__u32)tp_max(share / (divisor ? divisor : 1), least);
 }
 
-/* RFC 9959: no jump unless the RTT fits what is saved (not below half of it, not
- * above our bound, which is stricter than the RFC's tenfold), then at most half
- * of the saved window, and here only a live flow's share of that. */
+/* RFC 9959: no jump unless the RTT fits what is saved: not below half of it, and not
+ * above it by a queue, where the RFC allows tenfold; then at most half of the saved
+ * window, and here only a live flow's share of that. */
 TP_INLINE __u32 tp_iw_careful(const struct tp_tuning *t, const struct tp_iw *in)
 {
 	__u32 jump = in->saved_packets / 2 / (in->flows ? in->flows : 1);
 
 	if (2 * (__u64)in->rtt_us < in->min_rtt_us ||
-	    !tp_rtt_below(in->rtt_us, in->min_rtt_us, t->iw_mid_percent))
+	    (in->rtt_us > in->min_rtt_us + TP_RTT_SLACK_US &&
+	     !tp_rtt_below(in->rtt_us, in->min_rtt_us, t->iw_low_percent)))
 		return in->base_packets;
 	return (__u32)tp_max(jump, in->base_packets);
 }
@@ -126,12 +127,11 @@ TP_INLINE __u32 tp_window_shown(__u32 ssthresh_packets, __u32 cwnd_packets, __u3
 	return (__u32)tp_min(window, sent_packets / 2);
 }
 
-/* Connections in a row that the kernel's initial window would have held. */
-TP_INLINE __u8 tp_small_run(__u8 before, __u32 sent_packets)
+/* used: the path's connections, modulo 2^16, when one last made use of it.  Once in
+ * 2^16 it seems to have been lately, which is as well. */
+TP_INLINE int tp_is_unused(__u16 used, __u64 connections)
 {
-	if (sent_packets > TP_FIRST_WINDOW)
-		return 0;
-	return before < 255 ? before + 1 : 255;
+	return (__u16)(connections - used) >= TP_UNUSED_RUN;
 }
 
 /* Whether a connection's rate tells of its congestion control, and not of an

@@ -76,11 +76,6 @@ static __always_inline void learn(struct bpf_sock_ops *ctx, const struct tcp_soc
 
 	if (!ts)
 		return;
-	if (cfg.tunes & 1 << TP_TUNE_IW) {
-		path->small = tp_small_run(path->small, ts->data_segs_out);
-		if (!path->small)
-			meet(1 << TP_TUNE_IW);
-	}
 	told = failed || ts->bytes_acked >= cfg.min_flow_bytes;
 	if (told)
 		arm = arm_to_charge(tp, conn);
@@ -88,6 +83,7 @@ static __always_inline void learn(struct bpf_sock_ops *ctx, const struct tcp_soc
 		weight = weight_of_small(ts, path);
 	if (!weight)
 		return;
+	note_uses(ts, path);
 	tp_measure(ts, tp, &s);
 	if (told && is_creditable(conn, ts->data_segs_out))
 		s.delivery_rate = tp_conn_rate(ts, tp, ticks_per_s, 0);
@@ -99,7 +95,7 @@ static __always_inline void learn(struct bpf_sock_ops *ctx, const struct tcp_soc
 	now_ns = bpf_ktime_get_coarse_ns();
 	path->updated_ns = now_ns;
 	tp_learn_path(config(), path, &s, now_ns);
-	t = cfg.tunes ? tuned_of(path, slot) : 0;
+	t = cfg.tunes && !(weight > 1 && is_quiet(path)) ? tuned_of(path, slot) : 0;
 	if (t)
 		tune_learn(ctx, path, t, policy, conn && conn->tuned & 1 << TP_TUNE_IW);
 	if (told && s.min_rtt_us)

@@ -11,7 +11,7 @@
 
 static __always_inline __u8 why_of(const struct tcp_sock *tp, const struct tp_policy_config *policy)
 {
-	__u8 why = hands_off(tp, policy);
+	__u8 why = hands_off(tp, policy, known_in_force(tp));
 
 	if (why != TP_WHY_UNSEEN)
 		return why;

@@ -169,9 +169,9 @@ static __always_inline __u8 arm_in_force(const struct tcp_sock *tp)
 }
 
 /* A reason to leave a connection alone, or TP_WHY_UNSEEN.  Only for one whose
- * algorithm the pilot has not changed. */
+ * algorithm the pilot has not changed; known: of that. */
 static __always_inline __u8 hands_off(const struct tcp_sock *tp,
-				      const struct tp_policy_config *policy)
+				      const struct tp_policy_config *policy, __u32 known)
 {
 	if (policy->leave_alone)
 		return TP_WHY_EXCLUDED;
@@ -179,7 +179,7 @@ static __always_inline __u8 hands_off(const struct tcp_sock *tp,
 		return TP_WHY_APPLICATION;
 	if (tp_route_has_cc(tp))
 		return TP_WHY_ROUTE;
-	if (!(known_in_force(tp) & KNOWN_DEFAULT))
+	if (!(known & KNOWN_DEFAULT))
 		return TP_WHY_ADMINISTRATOR;
 	return TP_WHY_UNSEEN;
 }

@@ -47,9 +47,8 @@ __u32 foreign_key;
 /* The key seen last, and below it what is known of it: see identify.h. */
 __u64 last_known;
 /* Tunings for which a SYN is looked at: some path has them on, and lately had
- * something to set.  And when a packet was lost last. */
+ * something to set; of the RTO: a packet was lost lately. */
 __u32 tunes_met;
-__u64 last_loss_ns;
 /* Looks since then that set nothing, at the events of TIMEOUT_INIT and RWND_INIT. */
 __u32 idle_looks[2];
 
@@ -119,12 +118,14 @@ static __always_inline void forget_greedy(struct tp_path *path)
 /* A function of its own, so that the verifier follows its ways only once. */
 __noinline __u32 draw(struct tp_path *path, __u32 eligible)
 {
+	__u32 random = 1; /* of one arm there is nothing to draw */
 	struct tp_choice choice;
 
 	if (!path || !eligible)
 		return TP_NO_ARM | TP_WHY_NO_ARM << 8;
-	choice =
-	    tp_choose(config(), path, greedy_of(path, eligible), eligible, bpf_get_prandom_u32());
+	if (eligible & (eligible - 1))
+		random = bpf_get_prandom_u32();
+	choice = tp_choose(config(), path, greedy_of(path, eligible), eligible, random);
 	return choice.arm | (__u32)choice.why << 8;
 }
 
@@ -134,13 +135,13 @@ choose(const struct tcp_sock *tp, const struct tp_policy_config *policy, struct 
 	__u32 eligible = policy->arms;
 	__u32 drawn;
 
-	if (!(tp->ecn_flags & TCP_ECN_OK))
+	if (cfg.ecn_arms && !(tp->ecn_flags & TCP_ECN_OK))
 		eligible &= ~cfg.ecn_arms;
 	drawn = draw(path, eligible);
 	return (struct tp_choice){.arm = drawn, .why = drawn >> 8};
 }
 
-static __always_inline void record_decision(const struct tcp_sock *tp, struct tp_path *path,
+static __always_inline void record_decision(const struct bpf_sock *sk, struct tp_path *path,
 					    __u64 now_ns, __u8 arm, __u8 why, __u8 flags)
 {
 	__u32 slot = __sync_fetch_and_add(&path->decision_seq, 1) & (TP_DECISIONS - 1);
@@ -149,8 +150,8 @@ static __always_inline void record_decision(const struct tcp_sock *tp, struct tp
 	d->at_ns = now_ns;
 	d->arm = arm;
 	d->why = why;
-	d->remote_port = tp_remote_port(tp);
-	d->local_port = tp_local_port(tp);
+	d->remote_port = TP_BE32((__u32)sk->dst_port) >> 16;
+	d->local_port = (__u16)sk->src_port;
 	d->flags = flags;
 	d->dry_run = cfg.dry_run;
 }
@@ -241,7 +242,7 @@ static __always_inline __u8 steer(struct bpf_sock_ops *ctx, struct bpf_sock *sk,
 		*arm = put_in_force(ctx, sk, tp, &conn, choice.arm);
 		choice.why = conn.why;
 	}
-	record_decision(tp, path, now_ns, cfg.dry_run ? choice.arm : *arm, choice.why, flags);
+	record_decision(sk, path, now_ns, cfg.dry_run ? choice.arm : *arm, choice.why, flags);
 	return choice.why;
 }
 
@@ -252,19 +253,29 @@ static __always_inline void begin(struct tp_path *path, const struct tcp_sock *t
 	path->netns_inum = tp_common_of(tp)->skc_net.net->ns.inum;
 }
 
-/* What handle() tells of a connection that may be tuned: its policy and slot. */
+/* What opened() tells of a connection that may be tuned: its policy and slot. */
 #define TUNE 0x80000000
 #define TUNE_POLICY 24
 
+/* Whether a connection that is established now has something to be set. */
+static __always_inline int has_to_tune(const struct tp_path *path, __u8 flags)
+{
+	__u32 asks = cfg.tunes & TUNES_ESTABLISHED & ~path->skips;
+
+	if (flags & TP_CONN_ACTIVE)
+		asks &= ~(1 << TP_TUNE_RTO);
+	return asks & ~(1 << TP_TUNE_RTO) || (asks && is_lossy_time());
+}
+
 static __always_inline __u8 take_up(struct bpf_sock_ops *ctx, struct bpf_sock *sk,
 				    const struct tcp_sock *tp, const struct tp_path_key *key,
-				    const struct tp_policy_config *policy, __u8 flags, __u32 *tune)
+				    const struct tp_policy_config *policy, __u8 arm, __u8 flags,
+				    __u32 *tune)
 {
 	__u32 callbacks = BPF_SOCK_OPS_STATE_CB_FLAG | BPF_SOCK_OPS_RETRANS_CB_FLAG;
 	__u8 why = TP_WHY_FEW;
 	struct tp_path *path;
 	__u32 slot;
-	__u8 arm;
 
 	path = open_path(key, &slot);
 	if (!path) {
@@ -273,13 +284,12 @@ static __always_inline __u8 take_up(struct bpf_sock_ops *ctx, struct bpf_sock *s
 	}
 	if (!path->born_ns)
 		begin(path, tp, bpf_ktime_get_coarse_ns());
-	arm = arm_in_force(tp);
 	if (!tp_is_few(config(), path))
 		why = steer(ctx, sk, tp, path, policy, flags, &arm);
 	__sync_fetch_and_add(&path->live_flows, 1);
 	__sync_fetch_and_add(&path->connections, 1);
 	count_choice(path, arm, why);
-	if (cfg.tunes && !(path->lazy && path->small >= TP_SMALL_RUN))
+	if (has_to_tune(path, flags))
 		*tune = TUNE | (__u32)key->policy << TUNE_POLICY | slot;
 	if (bpf_sock_ops_cb_flags_set(ctx, ctx->bpf_sock_ops_cb_flags | callbacks))
 		COUNT(trouble[TP_TROUBLE_CB_FLAGS]);
@@ -292,14 +302,15 @@ static __always_inline void established(struct bpf_sock_ops *ctx, struct bpf_soc
 	const struct tp_policy_config *policy;
 	struct tp_path_key key = {};
 	__u8 why = TP_WHY_LOOPBACK;
-	__u32 remote[4];
+	__u32 remote[4], known;
 
 	tp_remote(sk, remote);
 	policy = identify(tp, remote, &key);
 	if (policy) {
-		why = hands_off(tp, policy);
+		known = known_in_force(tp);
+		why = hands_off(tp, policy, known);
 		if (why == TP_WHY_UNSEEN)
-			why = take_up(ctx, sk, tp, &key, policy, flags, tune);
+			why = take_up(ctx, sk, tp, &key, policy, (__u8)known, flags, tune);
 	}
 	COUNT(connections[within(why, TP_WHY_SLOTS)]);
 }
@@ -323,7 +334,7 @@ static __always_inline struct tp_conn *rescuable(struct bpf_sock *sk, const stru
 	if (conn && conn->open)
 		/* unless the application has chosen since */
 		return tp_cc_key(tp) == conn->cc_key ? conn : 0;
-	if (hands_off(tp, policy) != TP_WHY_UNSEEN)
+	if (hands_off(tp, policy, known_in_force(tp)) != TP_WHY_UNSEEN)
 		return 0;
 	fresh = kept_as_it_is(tp);
 	remember(sk, &fresh);
@@ -374,7 +385,7 @@ static __always_inline void retransmitted(struct bpf_sock_ops *ctx, struct bpf_s
 	path = find_path(&key, &slot);
 	if (!path)
 		return;
-	record_decision(tp, path, bpf_ktime_get_coarse_ns(), conn->arm, TP_WHY_RESCUED,
+	record_decision(sk, path, bpf_ktime_get_coarse_ns(), conn->arm, TP_WHY_RESCUED,
 			conn->flags);
 	if (conn->arm < TP_MAX_ARMS)
 		__sync_fetch_and_add(&arm_at(path, conn->arm)->rescued, 1);
@@ -384,92 +395,107 @@ static __always_inline void retransmitted(struct bpf_sock_ops *ctx, struct bpf_s
 
 #include "tune_syn.h"
 
-/* Apart from the entry, which runs for each event and should save few registers. */
-static __noinline __u32 handle(struct bpf_sock_ops *ctx, __u32 op)
+/*
+ * The events.  Each is a function of its own, apart from the entry, which runs for
+ * every event and should save no registers: what it calls, it calls last.
+ */
+static __always_inline struct tcp_sock *socket_of(struct bpf_sock_ops *ctx)
 {
 	struct bpf_sock *sk = ctx->sk;
-	struct tcp_sock *tp;
+
+	return cfg.abi_version == TP_ABI_VERSION && sk ? bpf_skc_to_tcp_sock(sk) : 0;
+}
+
+static __noinline __u32 opened(struct bpf_sock_ops *ctx, __u32 flags)
+{
+	struct tcp_sock *tp = socket_of(ctx);
+	struct bpf_sock *sk = ctx->sk;
 	__u32 tune = 1;
 
-	if (cfg.abi_version != TP_ABI_VERSION || !sk)
-		return 1;
-	tp = bpf_skc_to_tcp_sock(sk);
-	if (!tp)
-		return 1;
-	if (op == BPF_SOCK_OPS_RETRANS_CB) {
-		retransmitted(ctx, sk, tp);
-	} else if (op == BPF_SOCK_OPS_STATE_CB) {
-		__u32 to = ctx->args[1];
-
-		if (to == BPF_TCP_CLOSE || tp_is_idle(tp) || tp_is_filled(tp))
-			closed(ctx, sk, tp, to);
-	} else {
-		established(ctx, sk, tp,
-			    op == BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB ? TP_CONN_ACTIVE : 0, &tune);
-	}
+	if (tp && sk)
+		established(ctx, sk, tp, (__u8)flags, &tune);
 	return tune;
 }
 
-/* Whether a connection that sends its FIN has carried enough to learn from. */
-static __always_inline int tells(struct bpf_sock_ops *ctx)
+static __noinline __u32 lost(struct bpf_sock_ops *ctx)
 {
+	struct tcp_sock *tp = socket_of(ctx);
 	struct bpf_sock *sk = ctx->sk;
-	struct bpf_tcp_sock *ts = sk ? bpf_tcp_sock(sk) : 0;
 
-	return ts && ts->bytes_acked >= cfg.min_flow_bytes;
-}
-
-static __always_inline int is_of_interest(struct bpf_sock_ops *ctx, __u32 op)
-{
-	switch (op) {
-	case BPF_SOCK_OPS_STATE_CB:
-		switch (ctx->args[1]) {
-		case BPF_TCP_CLOSE:
-			return 1;
-		case BPF_TCP_FIN_WAIT1:
-		case BPF_TCP_LAST_ACK:
-			return tells(ctx);
-		}
-		return 0;
-	case BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB:
-	case BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB:
-	case BPF_SOCK_OPS_RETRANS_CB:
-		return 1;
-	}
-	return 0;
-}
-
-/* The tunings are not called from handle(): the stacks of both together are more
- * than Linux 6.1 allows. */
-static __always_inline int tuned_entry(struct bpf_sock_ops *ctx, __u32 op)
-{
-	__u32 tune;
-
-	if (is_tuned_here(op))
-		return tune_event(ctx, op);
-	if (!is_of_interest(ctx, op))
-		return 1;
-	if (op == BPF_SOCK_OPS_RETRANS_CB && cfg.abi_version == TP_ABI_VERSION)
-		tune_loss(ctx);
-	tune = handle(ctx, op);
-	if (tune & TUNE)
-		tune_established(ctx, tune & ((1 << TUNE_POLICY) - 1),
-				 tune >> TUNE_POLICY & (TP_MAX_POLICIES - 1),
-				 op == BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB ? TP_CONN_ACTIVE : 0);
+	if (tp && sk)
+		retransmitted(ctx, sk, tp);
 	return 1;
 }
+
+static __noinline __u32 ended(struct bpf_sock_ops *ctx, __u32 to)
+{
+	struct tcp_sock *tp = socket_of(ctx);
+	struct bpf_sock *sk = ctx->sk;
+
+	if (tp && sk && (to == BPF_TCP_CLOSE || tp_is_idle(tp) || tp_is_filled(tp)))
+		closed(ctx, sk, tp, to);
+	return 1;
+}
+
+/* The tunings are not called from these: the stacks of both together are more than
+ * Linux 6.1 allows. */
+static __noinline __u32 opened_tuned(struct bpf_sock_ops *ctx, __u32 flags)
+{
+	__u32 tune = opened(ctx, flags);
+
+	if (tune & TUNE)
+		tune_established(ctx, tune & ((1 << TUNE_POLICY) - 1),
+				 tune >> TUNE_POLICY & (TP_MAX_POLICIES - 1), flags);
+	return 1;
+}
+
+static __noinline __u32 lost_tuned(struct bpf_sock_ops *ctx)
+{
+	if (cfg.abi_version == TP_ABI_VERSION)
+		tune_loss(ctx);
+	return lost(ctx);
+}
+
+/* To CLOSE, or a FIN of a connection that has carried enough to learn from. */
+static __always_inline int is_end(struct bpf_sock_ops *ctx, __u32 to)
+{
+	return to == BPF_TCP_CLOSE || ((to == BPF_TCP_FIN_WAIT1 || to == BPF_TCP_LAST_ACK) &&
+				       ctx->bytes_acked >= cfg.min_flow_bytes);
+}
+
+/* A SYN, where something may be set at one; a round trip. */
+static __always_inline int is_tuned_now(__u32 op)
+{
+	return tunes_met || op == BPF_SOCK_OPS_RTT_CB;
+}
+
+/* Events as bits: most are nothing to us, and leave by one test. */
+#define EVENTS                                                                                     \
+	(1U << BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB | 1U << BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB |    \
+	 1U << BPF_SOCK_OPS_RETRANS_CB | 1U << BPF_SOCK_OPS_STATE_CB)
+/* Those that only a tuning asks for, or makes use of. */
+#define TUNE_EVENTS                                                                                \
+	(1U << BPF_SOCK_OPS_RTT_CB | 1U << BPF_SOCK_OPS_TIMEOUT_INIT | 1U << BPF_SOCK_OPS_RWND_INIT)
 
 SEC("sockops")
 int tcpilot(struct bpf_sock_ops *ctx)
 {
-	__u32 op = ctx->op;
+	__u32 op = ctx->op, flags = 0;
 
-	if (!cfg.tunes) {
-		if (is_of_interest(ctx, op))
-			handle(ctx, op);
+	if (!((cfg.tunes ? EVENTS | TUNE_EVENTS : EVENTS) >> (op & 31) & 1))
 		return 1;
+	switch (op) {
+	case BPF_SOCK_OPS_STATE_CB:
+		return is_end(ctx, ctx->args[1]) ? ended(ctx, ctx->args[1]) & 1 : 1;
+	case BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB:
+		flags = TP_CONN_ACTIVE;
+		/* fall through */
+	case BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB:
+		return (cfg.tunes ? opened_tuned(ctx, flags) : opened(ctx, flags)) & 1;
+	case BPF_SOCK_OPS_RETRANS_CB:
+		return (cfg.tunes ? lost_tuned(ctx) : lost(ctx)) & 1;
 	}
-	return tuned_entry(ctx, op);
+	return cfg.tunes && is_tuned_now(op) ? tune_event(ctx, op) & 1 : 1;
 }
 
 /* For the daemon, which finds the ticks per second with it. */

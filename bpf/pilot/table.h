@@ -169,6 +169,7 @@ int put_path(struct tp_slot *from)
 		return 1;
 	*path = from->path;
 	path->greedy = 0;
+	path->skips = 0; /* the policies may be others */
 	return 0;
 }
 

@@ -14,6 +14,9 @@
 
 #define NO_PACING (~0U)
 #define NO_CLAMP 0x7fffffff
+/* Tunings that are set once a connection is established. */
+#define TUNES_ESTABLISHED                                                                          \
+	(1 << TP_TUNE_IW | 1 << TP_TUNE_RTO | 1 << TP_TUNE_QUICK_ACK | 1 << TP_TUNE_RATE_LIMIT)
 #define TUNES_MET_LOWERED (1 << TP_TUNE_COUNT) /* some path's receive window is lowered */
 
 struct {
@@ -82,15 +85,62 @@ static __always_inline __u32 at_least_two_ticks(__u32 us)
 	return ticks_per_s ? (__u32)tp_max(us, 2000000 / ticks_per_s) : us;
 }
 
+/* The kernel's least RTO, and what it delays an acknowledgement by at most. */
+#define KERNELS_TICKS (ticks_per_s / 5)
+
+static __always_inline int has_short_timer(const struct tcp_sock *tp)
+{
+	return tp->inet_conn.icsk_rto_min < KERNELS_TICKS;
+}
+
 static __always_inline int has_linear_timeouts(const struct tcp_sock *tp)
 {
 	return BPF_CORE_READ_BITFIELD(tp, thin_lto);
+}
+
+static __always_inline int is_used(const struct tp_path *path, enum tp_use use)
+{
+	return !tp_is_unused(path->used[use], path->connections);
 }
 
 static __always_inline void meet(__u32 features)
 {
 	if (features & ~tunes_met)
 		__sync_fetch_and_or(&tunes_met, features);
+}
+
+static __always_inline void forget(__u32 features)
+{
+	__sync_fetch_and_and(&tunes_met, ~features);
+}
+
+/* Timers are shortened where they fire: from the first loss that any connection
+ * had within the learner's window. */
+static __always_inline void note_loss(void)
+{
+	counters.last_loss_ns = bpf_ktime_get_coarse_ns();
+	meet(1 << TP_TUNE_RTO);
+}
+
+static __always_inline int is_lossy_time(void)
+{
+	if (!(tunes_met & 1 << TP_TUNE_RTO))
+		return 0;
+	if (bpf_ktime_get_coarse_ns() - counters.last_loss_ns < cfg.window_ns)
+		return 1;
+	forget(1 << TP_TUNE_RTO);
+	return 0;
+}
+
+/* Of a small connection on a path where lately no tuning was of use nothing is
+ * learned for them, but from one in sixteen. */
+static __always_inline int is_quiet(const struct tp_path *path)
+{
+	__u32 asks = cfg.tunes & (TUNES_ESTABLISHED | 1 << TP_TUNE_RWND) & ~path->skips;
+
+	if (!(path->connections & 15))
+		return 0;
+	return !(asks & ~(1 << TP_TUNE_RTO)) && !(asks && is_lossy_time());
 }
 
 static __always_inline void count_set(struct tp_tuned *t, __u32 tune)
@@ -253,18 +303,15 @@ __noinline int tune_established(struct bpf_sock_ops *ctx, __u32 slot, __u32 poli
 	if (!t)
 		return 0;
 	g = tuning_of(policy, t->net);
-	if (!g->features)
-		return 0;
-	meet(g->features & ~(1 << TP_TUNE_IW | 1 << TP_TUNE_RWND)); /* these need figures first */
 	held = held_out(g, tp_local_port(tp), tp_remote_port(tp));
 	if (is_on(g, t, held, TP_TUNE_RATE_LIMIT) && start_policed(ctx, sk, tp, t))
 		follow = 1; /* and no window beyond the kernel's */
-	else if (path->small < TP_SMALL_RUN && is_on(g, t, held, TP_TUNE_IW) &&
+	else if (is_used(path, TP_USE_WINDOW) && is_on(g, t, held, TP_TUNE_IW) &&
 		 tune_window(ctx, sk, tp, path, t, g, (__u8)flags))
 		follow = 1;
-	if (!(flags & TP_CONN_ACTIVE) && is_on(g, t, held, TP_TUNE_RTO))
+	if (!(flags & TP_CONN_ACTIVE) && is_lossy_time() && is_on(g, t, held, TP_TUNE_RTO))
 		tune_min_rto(ctx, path, t, g);
-	if (is_on(g, t, held, TP_TUNE_QUICK_ACK) &&
+	if (is_used(path, TP_USE_ACKS) && is_on(g, t, held, TP_TUNE_QUICK_ACK) &&
 	    set_option(ctx, SOL_TCP, TCP_BPF_DELACK_MAX, at_least_two_ticks(g->delack_us),
 		       TP_TUNE_QUICK_ACK))
 		count_set(t, TP_TUNE_QUICK_ACK);

@@ -31,10 +31,11 @@ static __always_inline void count_group(struct tp_tuned *t, const struct tp_coho
 	g->lost_packets += s->lost_packets;
 }
 
-/* The guard compares connections with a tuning and those held out from it. */
+/* The guard compares connections with a tuning and those held out from it, of those
+ * that would have had it. */
 static __always_inline void compare(const struct tcp_sock *tp, const struct bpf_tcp_sock *ts,
 				    int windowed, const struct tp_tuning *g, struct tp_tuned *t,
-				    __u32 min_rtt_us)
+				    __u32 tunings, __u32 min_rtt_us)
 {
 	__u32 held = held_out(g, tp_local_port(tp), tp_remote_port(tp));
 	__u32 late = ts->srtt_us >> 3 > 2 * (__u64)min_rtt_us;
@@ -45,7 +46,7 @@ static __always_inline void compare(const struct tcp_sock *tp, const struct bpf_
 				     .lost_packets = tp->rcv_ooopack};
 
 	for (__u32 i = 0; i < TP_TUNE_ACK_PRIORITY; i++) {
-		if (!(g->features >> i & 1) || !t->set[i])
+		if (!(tunings >> i & 1) || !t->set[i])
 			continue;
 		if (i == TP_TUNE_IW && !windowed && !tp_is_held(held, i))
 			continue;
@@ -90,15 +91,57 @@ static __always_inline void release_brake(struct tp_tuned *t)
 }
 
 /* A SYN is looked at for its receive window only once there is one to set. */
-static __always_inline void meet_receive_window(const struct tp_tuned *t, const struct tp_tuning *g)
+static __always_inline void meet_receive_window(const struct tp_path *path,
+						const struct tp_tuned *t, const struct tp_tuning *g)
 {
 	__u32 receive = g->features & 1 << TP_TUNE_RWND;
 
 	if (g->rwnd_least_bytes < TP_RWND_KERNEL && receive)
 		meet(receive | TUNES_MET_LOWERED);
-	else if (g->link_mbit ||
-		 (__u64)t->receive_bytes.current * g->rwnd_beta_x8 / 8 > TP_RWND_KERNEL)
+	else if (is_used(path, TP_USE_RECEIVE) &&
+		 (g->link_mbit ||
+		  (__u64)t->receive_bytes.current * g->rwnd_beta_x8 / 8 > TP_RWND_KERNEL))
 		meet(receive);
+}
+
+/* What a connection on this path need not be looked at for. */
+static __always_inline __u8 to_skip(const struct tp_path *path, const struct tp_tuned *t,
+				    const struct tp_tuning *g)
+{
+	__u32 skips = ~g->features | t->off;
+
+	if (!is_used(path, TP_USE_WINDOW))
+		skips |= 1 << TP_TUNE_IW;
+	if (!is_used(path, TP_USE_ACKS))
+		skips |= 1 << TP_TUNE_QUICK_ACK;
+	if (!t->limit_rate || bpf_ktime_get_coarse_ns() > t->limit_until_ns)
+		skips |= 1 << TP_TUNE_RATE_LIMIT;
+	if (!is_used(path, TP_USE_RECEIVE) && g->rwnd_least_bytes >= TP_RWND_KERNEL)
+		skips |= 1 << TP_TUNE_RWND;
+	return (__u8)skips;
+}
+
+/* At each end: which tunings were of use, or would have been. */
+static __always_inline void note_uses(const struct bpf_tcp_sock *ts, struct tp_path *path)
+{
+	__u16 number = (__u16)path->connections;
+
+	if (cfg.tunes & 1 << TP_TUNE_RTO &&
+	    ts->total_retrans) /* perhaps a SYN, which no event tells */
+		note_loss();
+	if (cfg.tunes & 1 << TP_TUNE_IW && ts->data_segs_out > TP_FIRST_WINDOW) {
+		path->used[TP_USE_WINDOW] = number;
+		path->skips &= ~(1 << TP_TUNE_IW);
+		meet(1 << TP_TUNE_IW);
+	}
+	if (cfg.tunes & 1 << TP_TUNE_QUICK_ACK && ts->data_segs_in > 1) {
+		path->used[TP_USE_ACKS] = number;
+		path->skips &= ~(1 << TP_TUNE_QUICK_ACK);
+	}
+	if (cfg.tunes & 1 << TP_TUNE_RWND && ts->bytes_received > TP_RWND_KERNEL) {
+		path->used[TP_USE_RECEIVE] = number;
+		path->skips &= ~(1 << TP_TUNE_RWND);
+	}
 }
 
 /* With the path's busy flag held, after the path itself has learned.  windowed:
@@ -111,7 +154,7 @@ __noinline int tune_learn(struct bpf_sock_ops *ctx, struct tp_path *path, struct
 	struct bpf_sock *sk = ctx->sk;
 	const struct tp_tuning *g;
 	struct bpf_tcp_sock *ts;
-	__u32 net;
+	__u32 net, tunings;
 
 	ts = sk ? bpf_tcp_sock(sk) : 0;
 	if (!path || !t || !tp || !ts)
@@ -122,8 +165,8 @@ __noinline int tune_learn(struct bpf_sock_ops *ctx, struct tp_path *path, struct
 	m.min_rtt_us = tp_window_min(&path->min_rtt_us);
 	m.rate = tp_window_max(&path->max_delivery_rate);
 	m.rttvar_us = t->rttvar_us;
-	m.wireless = is_wireless(tp);
-	if (path->connections >= 3) {
+	if (path->connections >= 3 && (path->connections < 16 || !(path->connections & 12))) {
+		m.wireless = is_wireless(tp);
 		net = tp_infer_net(&m);
 		t->net = (__u8)net;
 		t->net_why = (__u8)(net >> 8);
@@ -131,9 +174,15 @@ __noinline int tune_learn(struct bpf_sock_ops *ctx, struct tp_path *path, struct
 	if (windowed && !ts->total_retrans)
 		release_brake(t);
 	g = tuning_of(policy, t->net);
-	path->lazy = !(g->features & (1 << TP_TUNE_QUICK_ACK | 1 << TP_TUNE_RTO)) && !t->limit_rate;
-	meet_receive_window(t, g);
-	compare(tp, ts, windowed, g, t, m.min_rtt_us);
+	path->skips = to_skip(path, t, g);
+	meet_receive_window(path, t, g);
+	tunings = g->features & ~path->skips;
+	if (!is_lossy_time())
+		tunings &= ~(1 << TP_TUNE_RTO);
+	if (!ts->total_retrans)
+		tunings &= ~(1 << TP_TUNE_THIN);
+	if (tunings)
+		compare(tp, ts, windowed, g, t, tunings, m.min_rtt_us);
 	return 0;
 }
 
@@ -152,11 +201,11 @@ static __always_inline __u8 tunings_of(const struct tcp_sock *tp, const struct t
 		return 0;
 	g = tuning_of(key->policy, t->net);
 	held = held_out(g, tp_local_port(tp), tp_remote_port(tp));
-	if (t->rto_min_us && is_on(g, t, held, TP_TUNE_RTO))
+	if (has_short_timer(tp) && is_on(g, t, held, TP_TUNE_RTO))
 		bits |= 1 << TP_TUNE_RTO;
 	if (t->rwnd_packets && is_on(g, t, held, TP_TUNE_RWND))
 		bits |= 1 << TP_TUNE_RWND;
-	if (is_on(g, t, held, TP_TUNE_QUICK_ACK))
+	if (tp->inet_conn.icsk_delack_max < KERNELS_TICKS && is_on(g, t, held, TP_TUNE_QUICK_ACK))
 		bits |= 1 << TP_TUNE_QUICK_ACK;
 	if (has_linear_timeouts(tp) && is_on(g, t, held, TP_TUNE_THIN))
 		bits |= 1 << TP_TUNE_THIN;
@@ -171,14 +220,16 @@ int put_order(struct tp_order *from)
 {
 	__u32 slot = from->slot;
 	struct tp_tuned *t = bpf_map_lookup_elem(&tuned, &slot);
+	struct tp_path *path = path_at(slot);
 
-	if (!t || t->born_ns != from->born_ns)
+	if (!t || !path || t->born_ns != from->born_ns)
 		return 1;
 	if (from->off != t->off || from->brake != t->brake) { /* judged anew from here on */
 		__builtin_memset(t->with, 0, sizeof(t->with));
 		__builtin_memset(t->without, 0, sizeof(t->without));
 	}
 	t->off = from->off;
+	path->skips = 0;
 	if (from->brake > t->brake) {
 		t->brake = from->brake;
 		t->brake_ns = bpf_ktime_get_ns();

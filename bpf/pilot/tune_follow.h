@@ -67,7 +67,7 @@ static __always_inline void suspect_policer(struct bpf_sock_ops *ctx, struct bpf
 					  ctx->bpf_sock_ops_cb_flags | BPF_SOCK_OPS_RTT_CB_FLAG);
 		return;
 	}
-	path->lazy = 0;
+	path->skips &= ~(1 << TP_TUNE_RATE_LIMIT);
 	t->limit_rate = rate;
 	t->limit_until_ns = bpf_ktime_get_coarse_ns() + g->probe_s * 1000000000ULL;
 	pace_as_policed(ctx, tp, t);
@@ -88,7 +88,7 @@ __noinline int tune_loss(struct bpf_sock_ops *ctx)
 
 	if (!sk || !tp)
 		return 0;
-	last_loss_ns = bpf_ktime_get_coarse_ns();
+	note_loss();
 	path = path_of(sk, tp, &key, &slot);
 	if (!path)
 		return 0;
@@ -101,6 +101,8 @@ __noinline int tune_loss(struct bpf_sock_ops *ctx)
 		retreat(ctx, tp, conn, t);
 	g = tuning_of(key.policy, t->net);
 	held = held_out(g, tp_local_port(tp), tp_remote_port(tp));
+	if (is_on(g, t, held, TP_TUNE_RTO) && !has_short_timer(tp))
+		tune_min_rto(ctx, path, t, g);
 	if (is_on(g, t, held, TP_TUNE_THIN) && !has_linear_timeouts(tp) &&
 	    set_option(ctx, SOL_TCP, TCP_THIN_LINEAR_TIMEOUTS, 1, TP_TUNE_THIN))
 		count_set(t, TP_TUNE_THIN);

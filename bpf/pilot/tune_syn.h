@@ -87,12 +87,14 @@ static __always_inline int syn_window(struct bpf_sock_ops *ctx, const struct tp_
 				      struct tp_tuned *t, const struct tp_tuning *g, int is_accept)
 {
 	__u64 bdp = window_now(t, &t->receive_bytes, bpf_ktime_get_coarse_ns());
-	__u32 packets, mss = t->receive_mss ?: 1460, live = path->live_flows;
+	__u32 packets, mss = t->receive_mss ?: 1460, live = path->live_flows, room = 0;
 
 	if (g->link_mbit) /* of less than a byte: one, since 0 is "not known" */
 		bdp = g->link_mbit * 125000ULL * tp_window_min(&path->min_rtt_us) / 1000000 ?: 1;
 	packets = tp_receive_window(bdp, g->rwnd_beta_x8, mss, live + 1);
-	packets = tp_receive_reply(g, packets, mss, live, is_accept ? t->receive_room_bytes : 0);
+	if (is_accept && is_used(path, TP_USE_RECEIVE))
+		room = t->receive_room_bytes;
+	packets = tp_receive_reply(g, packets, mss, live, room);
 	if (!packets)
 		return 0;
 	t->rwnd_packets = packets;
@@ -119,25 +121,22 @@ static __always_inline void looked(__u32 tune, __u32 *idle, int was_set)
 		*idle = 0;
 	} else if (++*idle >= IDLE_LOOKS) {
 		*idle = 0;
-		__sync_fetch_and_and(&tunes_met, ~(1 << tune));
+		forget(1 << tune);
 	}
 }
 
-static __always_inline int is_lossy_time(void)
-{
-	return last_loss_ns && bpf_ktime_get_coarse_ns() - last_loss_ns < cfg.window_ns;
-}
-
-/* The tunings that a SYN's callback is for.  On connect a receive window can only
+/* Whether a SYN's callback is for some tuning.  On connect a receive window can only
  * be lowered.  On accept a window needs nothing yet: its pacing rate is computed
- * later; and the RTO here is that of the SYN-ACK alone, of use where it is lost. */
-static __always_inline __u32 asked_at_syn(struct bpf_sock_ops *ctx, __u32 op)
+ * later; and the RTO here is that of the SYN-ACK alone. */
+static __always_inline int is_asked_at_syn(struct bpf_sock_ops *ctx, __u32 op)
 {
+	__u32 met = tunes_met;
+
 	if (op == BPF_SOCK_OPS_RWND_INIT)
-		return ctx->is_fullsock ? TUNES_MET_LOWERED : 1 << TP_TUNE_RWND;
-	if (ctx->is_fullsock)
-		return 1 << TP_TUNE_RTO | 1 << TP_TUNE_IW;
-	return is_lossy_time() ? 1 << TP_TUNE_RTO : 0;
+		return met & (ctx->is_fullsock ? TUNES_MET_LOWERED : 1 << TP_TUNE_RWND);
+	if (met & 1 << TP_TUNE_IW && ctx->is_fullsock)
+		return 1;
+	return is_lossy_time();
 }
 
 /* A function of its own for the verifier, as those of tune.h.  Says whether
@@ -171,21 +170,14 @@ __noinline int tune_syn(struct bpf_sock_ops *ctx, __u32 op)
 	held = held_out(g, s.local_port, s.remote_port);
 	if (op == BPF_SOCK_OPS_RWND_INIT)
 		return is_on(g, t, held, TP_TUNE_RWND) && syn_window(ctx, path, t, g, !tp);
-	if (tp && path->small < TP_SMALL_RUN && is_on(g, t, held, TP_TUNE_IW))
+	if (tp && is_used(path, TP_USE_WINDOW) && is_on(g, t, held, TP_TUNE_IW))
 		was_set = syn_pacing(ctx, tp, t, g);
-	if (!is_on(g, t, held, TP_TUNE_RTO))
+	if (!is_lossy_time() || !is_on(g, t, held, TP_TUNE_RTO))
 		return was_set;
 	if (tp)
 		tune_min_rto(ctx, path, t, g);
 	syn_rto(ctx, path, t, g);
 	return was_set;
-}
-
-/* Callbacks that only a tuning asks for, or makes use of. */
-static __always_inline int is_tuned_here(__u32 op)
-{
-	return op == BPF_SOCK_OPS_RTT_CB || op == BPF_SOCK_OPS_TIMEOUT_INIT ||
-	       op == BPF_SOCK_OPS_RWND_INIT;
 }
 
 static __noinline int tune_event(struct bpf_sock_ops *ctx, __u32 op)
@@ -194,7 +186,7 @@ static __noinline int tune_event(struct bpf_sock_ops *ctx, __u32 op)
 		return 1;
 	if (op == BPF_SOCK_OPS_RTT_CB)
 		tune_round_trip(ctx);
-	else if (tunes_met & asked_at_syn(ctx, op)) {
+	else if (is_asked_at_syn(ctx, op)) {
 		if (op == BPF_SOCK_OPS_TIMEOUT_INIT)
 			looked(TP_TUNE_IW, &idle_looks[0], tune_syn(ctx, op));
 		else

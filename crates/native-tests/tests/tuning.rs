@@ -91,20 +91,28 @@ fn the_careful_rule_jumps_to_half_of_the_share() {
 
 #[test]
 fn the_careful_rule_does_not_jump_where_the_rtt_does_not_fit() {
-    for rtt_us in [24_000, 100_000, 900_000] {
+    for rtt_us in [24_000, 62_500, 900_000] {
         assert_eq!(
             window(&careful(), tp_iw { rtt_us, ..path() }),
             10,
             "{rtt_us}"
         );
     }
-    for rtt_us in [25_000, 50_000, 99_000] {
+    for rtt_us in [25_000, 50_000, 62_000] {
         assert_eq!(
             window(&careful(), tp_iw { rtt_us, ..path() }),
             50,
             "{rtt_us}"
         );
     }
+    // A short path's varies by what the ends add.
+    let short = |rtt_us| tp_iw {
+        rtt_us,
+        min_rtt_us: 100,
+        ..path()
+    };
+    assert_eq!(window(&careful(), short(1_100)), 50);
+    assert_eq!(window(&careful(), short(1_101)), 10);
 }
 
 #[test]
@@ -244,11 +252,14 @@ fn a_receive_window_is_lowered_among_others_and_raised_as_far_as_there_is_room()
 }
 
 #[test]
-fn connections_that_fill_no_window_are_counted_until_one_does() {
+fn what_128_connections_did_not_use_is_unused() {
     // SAFETY: a pure function of integers.
-    let run = |before, sent| unsafe { tp_small_run(before, sent) };
-    assert_eq!([run(0, 1), run(127, 10), run(255, 0)], [1, 128, 255]);
-    assert_eq!(run(255, 11), 0);
+    let unused = |used, connections| unsafe { tp_is_unused(used, connections) } != 0;
+    assert!(!unused(7, 7));
+    assert!(!unused(7, 134));
+    assert!(unused(7, 135));
+    assert!(unused(7, 60_000));
+    assert!(!unused(65_530, 65_600)); // the number is kept modulo 2^16
 }
 
 #[test]

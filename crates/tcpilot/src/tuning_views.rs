@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, fmt::Write as _};
 use serde::{Deserialize, Serialize};
 use tcpilot_abi::{
     TP_NET_WHY_BDP, TP_NET_WHY_FEW, TP_NET_WHY_INTERFACE, TP_NET_WHY_JITTER, TP_NET_WHY_RTT,
-    TP_TUNE_COUNT, TP_TUNE_IW, TP_TUNE_RATE_LIMIT, TP_TUNE_RTO, TP_TUNE_RWND, tp_cohort,
-    tp_path_key, tp_tuned,
+    TP_TUNE_COUNT, TP_TUNE_IW, TP_TUNE_QUICK_ACK, TP_TUNE_RATE_LIMIT, TP_TUNE_RTO, TP_TUNE_RWND,
+    TP_UNUSED_RUN, tp_cohort, tp_path, tp_path_key, tp_tuned,
 };
 
 use crate::{
@@ -46,6 +46,8 @@ pub struct TuneView {
     pub last: String,
     /// The guard has switched it off.
     pub off: bool,
+    /// Why connections do not get it now, though it is on.
+    pub waits: Option<String>,
     /// Connections that had it.
     pub with: GroupView,
     /// Connections held out from it.
@@ -105,7 +107,15 @@ pub(crate) fn words(bits: u8) -> Vec<String> {
 
 impl Names<'_> {
     /// What is tuned on a path, as people see it.
-    pub fn tuning(&self, key: &tp_path_key, t: &tp_tuned) -> TuningView {
+    ///
+    /// `last_loss_ns`: when any connection lost a packet last, 0 for never.
+    pub fn tuning(
+        &self,
+        key: &tp_path_key,
+        path: &tp_path,
+        t: &tp_tuned,
+        last_loss_ns: u64,
+    ) -> TuningView {
         let features = self
             .config
             .tuning
@@ -131,18 +141,39 @@ impl Names<'_> {
             brake: t.brake,
             retreats: t.retreats,
             policed_rate: some(t.limit_rate).filter(|_| t.limit_until_ns > self.now_ns),
-            tunings: on.map(|tune| one(t, tune)).collect(),
+            tunings: on
+                .map(|tune| one(t, tune, self.waits(path, tune, last_loss_ns)))
+                .collect(),
         }
+    }
+
+    /// A tuning of which no use was made lately is not set: it would only cost.
+    fn waits(&self, path: &tp_path, tune: u32, last_loss_ns: u64) -> Option<String> {
+        let skipped = path.skips >> tune & 1 == 1;
+        let why = match tune {
+            TP_TUNE_RTO => {
+                let age = self.now_ns.saturating_sub(last_loss_ns);
+                let lately = last_loss_ns > 0 && age < self.config.window_ns;
+                return (!lately).then(|| "nothing was lost lately".to_owned());
+            }
+            TP_TUNE_IW => "sent ten packets at most",
+            TP_TUNE_QUICK_ACK => "received one segment at most",
+            TP_TUNE_RWND => "received 64 KiB at most",
+            _ => return None,
+        };
+        skipped.then(|| format!("its last {TP_UNUSED_RUN} connections {why}"))
     }
 }
 
-fn one(t: &tp_tuned, tune: u32) -> TuneView {
+fn one(t: &tp_tuned, tune: u32, waits: Option<String>) -> TuneView {
     let index = tune as usize;
+    let off = t.off >> tune & 1 == 1;
     TuneView {
         name: tune_word(tune).to_owned(),
         set: t.set[index],
         last: last(t, tune),
-        off: t.off >> tune & 1 == 1,
+        off,
+        waits: waits.filter(|_| !off),
         with: (&t.with[index]).into(),
         without: (&t.without[index]).into(),
     }
@@ -193,10 +224,10 @@ impl TuningView {
             self.network, self.because, self.brake, self.retreats
         );
         for t in &self.tunings {
-            let off = if t.off {
-                ", SWITCHED OFF by the guard"
-            } else {
-                ""
+            let off = match &t.waits {
+                _ if t.off => ", SWITCHED OFF by the guard".to_owned(),
+                Some(why) => format!("; not now: {why}"),
+                None => String::new(),
             };
             let last = if t.last.is_empty() {
                 String::new()

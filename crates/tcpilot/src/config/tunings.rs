@@ -140,10 +140,10 @@ settings! {
         window_rule: WindowRule = WindowRule::Careful;
         /// Load is low while the smoothed RTT is below this share of the path's least, in percent. The
         /// slides' 8 and 16 are taken as ratios 1 and 2 of the kernel's scaled srtt; an exact 1 is
-        /// never reached, so a quarter is added.
+        /// never reached, so a quarter is added. Also the careful rule's bound on the handshake's
+        /// RTT, which may always be 1 ms above the least.
         low_load_percent: u32 = 125, 100..=100000;
-        /// Load is middling below this share, in percent; above it is high. Also the careful rule's
-        /// bound on the handshake's RTT.
+        /// Load is middling below this share, in percent; above it is high.
         mid_load_percent: u32 = 200, 100..=100000;
         /// What a flow's share is divided by while load is low.
         low_load_divisor: u32 = 1, 1..=1000;

@@ -91,6 +91,7 @@ impl Daemon {
 
     fn explain(&self, address: std::net::IpAddr) -> Result<Explanation, String> {
         let flows = self.pilot.flows().map_err(|e| e.to_string())?;
+        let last_loss_ns = self.pilot.counters().last_loss_ns;
         let mut explanation = Explanation {
             address: address.to_string(),
             paths: Vec::new(),
@@ -107,7 +108,7 @@ impl Daemon {
                 explanation.paths.extend(view.map(|view| ExplainedPath {
                     path: view,
                     decisions: names.decisions(&path),
-                    tuning: tuned.map(|tuned| names.tuning(&key, &tuned)),
+                    tuning: tuned.map(|tuned| names.tuning(&key, &path, &tuned, last_loss_ns)),
                 }));
             })
         })

@@ -202,6 +202,8 @@ fn tuning() -> TuningView {
         set: 43,
         last: last.to_owned(),
         off,
+        waits: (name == "quick-ack")
+            .then(|| "its last 128 connections received one segment at most".to_owned()),
         with: group(40),
         without: group(3),
     };
@@ -224,6 +226,7 @@ fn tuning() -> TuningView {
                 "least 40.0 ms, SYN 140.0 ms, from a variation of 5.0 ms",
                 true,
             ),
+            tune("quick-ack", "", false),
         ],
     }
 }
