@@ -40,7 +40,8 @@ static __always_inline __u32 weight_of_small(const struct bpf_tcp_sock *ts,
 {
 	if (ts->total_retrans || path->connections < 16)
 		return 1;
-	if (cfg.tunes & 1 << TP_TUNE_RWND && ts->bytes_received > TP_RWND_KERNEL)
+	if (cfg.tunes & (1 << TP_TUNE_RWND | 1 << TP_TUNE_QUICK_ACK) &&
+	    ts->bytes_received > TP_RWND_KERNEL)
 		return 1; /* of what is received it tells more */
 	return path->connections & 3 ? 0 : 4;
 }

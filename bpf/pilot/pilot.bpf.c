@@ -253,7 +253,7 @@ static __always_inline void begin(struct tp_path *path, const struct tcp_sock *t
 	path->netns_inum = tp_common_of(tp)->skc_net.net->ns.inum;
 }
 
-/* What opened() tells of a connection that may be tuned: its policy and slot. */
+/* What open_one() tells of a connection that may be tuned: its policy and slot. */
 #define TUNE 0x80000000
 #define TUNE_POLICY 24
 
@@ -406,7 +406,7 @@ static __always_inline struct tcp_sock *socket_of(struct bpf_sock_ops *ctx)
 	return cfg.abi_version == TP_ABI_VERSION && sk ? bpf_skc_to_tcp_sock(sk) : 0;
 }
 
-static __noinline __u32 opened(struct bpf_sock_ops *ctx, __u32 flags)
+static __always_inline __u32 open_one(struct bpf_sock_ops *ctx, __u32 flags)
 {
 	struct tcp_sock *tp = socket_of(ctx);
 	struct bpf_sock *sk = ctx->sk;
@@ -415,6 +415,11 @@ static __noinline __u32 opened(struct bpf_sock_ops *ctx, __u32 flags)
 	if (tp && sk)
 		established(ctx, sk, tp, (__u8)flags, &tune);
 	return tune;
+}
+
+static __noinline __u32 opened(struct bpf_sock_ops *ctx, __u32 flags)
+{
+	return open_one(ctx, flags);
 }
 
 static __noinline __u32 lost(struct bpf_sock_ops *ctx)
@@ -437,11 +442,9 @@ static __noinline __u32 ended(struct bpf_sock_ops *ctx, __u32 to)
 	return 1;
 }
 
-/* The tunings are not called from these: the stacks of both together are more than
- * Linux 6.1 allows. */
 static __noinline __u32 opened_tuned(struct bpf_sock_ops *ctx, __u32 flags)
 {
-	__u32 tune = opened(ctx, flags);
+	__u32 tune = open_one(ctx, flags);
 
 	if (tune & TUNE)
 		tune_established(ctx, tune & ((1 << TUNE_POLICY) - 1),

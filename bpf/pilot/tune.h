@@ -133,12 +133,12 @@ static __always_inline int is_lossy_time(void)
 }
 
 /* Of a small connection on a path where lately no tuning was of use nothing is
- * learned for them, but from one in sixteen. */
+ * learned for them, but from one in 64. */
 static __always_inline int is_quiet(const struct tp_path *path)
 {
 	__u32 asks = cfg.tunes & (TUNES_ESTABLISHED | 1 << TP_TUNE_RWND) & ~path->skips;
 
-	if (!(path->connections & 15))
+	if (!(path->connections & 63))
 		return 0;
 	return !(asks & ~(1 << TP_TUNE_RTO)) && !(asks && is_lossy_time());
 }

@@ -74,6 +74,24 @@ def test_cost_is_the_difference_between_readings_of_the_sockops_programs_alone()
     assert found["bulk"]["ns_per_event"] == 100
 
 
+def test_tunings_cost_is_the_median_of_the_rounds() -> None:
+    sections = []
+    for tool, number, ns in [
+        ("a", 0, 800),
+        ("a", 1, 90_000),
+        ("a", 2, 900),
+        ("bpftune-conn", 0, 3600),
+    ]:
+        label = {"tool": tool, "round": number}
+        sections += [
+            Section({**label, "what": "programs", "at": "start"}, programs(1000, 10)),
+            Section({**label, "what": "short"}, '{"connections": 1}'),
+            Section({**label, "what": "programs", "at": "short"}, programs(1000 + ns, 26)),
+        ]
+    found = summary.tunings(sections)["a"]
+    assert found == {"values": [50.0, 5625.0, 56.2], "median": 56.2, "to_peer": 0.25}
+
+
 def test_bpftunes_last_table_wins() -> None:
     log = """\
 bpftune: IPAddress            CongAlg     Metric    Count   Greedy   MinRtt MaxRtDlvr

@@ -20,6 +20,7 @@ _RESULTS = _REPOSITORY / "lab" / "results" / "pilot"
 
 EXPERIMENTS: dict[str, Callable[[bool], Experiment]] = {
     "cost": experiments.cost,
+    "tunings": experiments.tunings,
     "short": experiments.short,
     "bulk": experiments.bulk,
     "memory": experiments.memory,

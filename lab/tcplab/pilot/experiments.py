@@ -51,6 +51,9 @@ def start(tool: str) -> list[str]:
         "tcpilot-throughput": [f"tcpilot_start {shlex.quote(tuned('throughput'))}", *teach()],
         "tcpilot-latency": [f"tcpilot_start {shlex.quote(tuned('latency'))}", *teach()],
         "tcpilot-bbr": [f"tcpilot_start {shlex.quote(BBR_LEARNED)}", *teach()],
+        "settled": [f"tcpilot_start {shlex.quote(CUBIC_ONLY)}", *teach()],
+        "settled-throughput": [settled("throughput"), *teach()],
+        "settled-latency": [settled("latency"), *teach()],
         "bpftune": ["bpftune_start"],
         "bpftune-conn": [f"bpftune_start {BPFTUNE_CONN}"],
     }[tool]
@@ -74,6 +77,10 @@ def tuned(objective: str) -> str:
     return f'[tuning]\nobjective = "{objective}"\nnetwork = "long-fat"'
 
 
+def settled(objective: str) -> str:
+    return f"tcpilot_start {shlex.quote(CUBIC_ONLY + chr(10) + tuned(objective))}"
+
+
 def teach() -> list[str]:
     """Connections large enough to be learned from, past the phase of few instances."""
     return ["flow bulk --bytes 300k --count 12 >/dev/null"]
@@ -86,7 +93,7 @@ def stop(tool: str) -> list[str]:
 def counters(tool: str, **label: Any) -> list[str]:
     """Lines that record what the tool's programs have cost so far."""
     lines = [mark(what="programs", tool=tool, **label), "programs"]
-    if tool.startswith("tcpilot"):
+    if not tool.startswith("bpftune"):
         lines += [mark(what="status", tool=tool, **label), "ask status"]
     return lines
 
@@ -103,6 +110,21 @@ def cost(quick: bool) -> Experiment:
         script += [f"flow bulk --bytes {bulk_bytes} --count {bulk_count}"]
         script += [*counters(tool, at="bulk"), *stop(tool)]
     return Experiment("cost", script, {"pairs": pairs, "bulk": [bulk_bytes, bulk_count]})
+
+
+def tunings(quick: bool) -> Experiment:
+    """What tunings cost short connections, once a path has settled; with one arm, so that learning
+    which is best moves nothing."""
+    pairs, before, rounds = 100, 450, 1 if quick else 3
+    tools = ("settled", "settled-throughput", "settled-latency")
+    script = ["network_direct", "serve", "sysctl -qw kernel.bpf_stats_enabled=1"]
+    for number, tool in [*((n, t) for n in range(rounds) for t in tools), (0, "bpftune-conn")]:
+        script += [*start(tool), f"flow short --count {before} >/dev/null"]
+        script += [*counters(tool, at="start", round=number)]
+        script += [mark(what="short", tool=tool, round=number), f"flow short --count {pairs}"]
+        script += [*counters(tool, at="short", round=number), *stop(tool)]
+    parameters = {"pairs": pairs, "pairs_before": before, "rounds": rounds}
+    return Experiment("tunings", script, parameters)
 
 
 def _interleaved(name: str, tools: Sequence[str], rounds: int, flow: str) -> Experiment:

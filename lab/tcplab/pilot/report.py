@@ -21,6 +21,9 @@ _TOOLS = {
     "tcpilot-latency": "tcpilot, learned path, tuned for latency",
     "tcpilot-bbr": "tcpilot, another arm each time",
     "tcpilot-cubic": "tcpilot, cubic its only arm",
+    "settled": "tcpilot, cubic its only arm, no tunings",
+    "settled-throughput": "the same, tuned for throughput",
+    "settled-latency": "the same, tuned for latency",
     "bpftune-conn": "bpftune, connection tuner alone",
     "bpftune": "bpftune",
 }
@@ -133,6 +136,17 @@ def _cost(whole: Results) -> str:
     )
 
 
+def _tunings(whole: Results) -> str:
+    rows = [
+        [_TOOLS[tool], r["median"], ", ".join(map(str, r["values"])), r["to_peer"]]
+        for tool, r in whole["results"].items()
+    ]
+    head = ["", "ns per event", "of each round", "to bpftune's"]
+    what = "Short connections, both ends, after 450 pairs on paths that have carried 300 KB too."
+    lines = verdict_lines("tunings", whole)
+    return "\n\n".join(["## Cost of the tunings", what, table(head, rows), lines])
+
+
 def _rounds(title: str, unit: str, scale: float) -> Callable[[Results], str]:
     def section(whole: Results) -> str:
         rows = [
@@ -171,6 +185,7 @@ def _scale(whole: Results) -> str:
 
 _SECTIONS: dict[str, Callable[[Results], str]] = {
     "cost": _cost,
+    "tunings": _tunings,
     "short": _rounds("Short connections", "connections/s", 1),
     "bulk": _rounds("Bulk where there is nothing to gain", "Mbit/s", 1e6),
     "memory": _memory,

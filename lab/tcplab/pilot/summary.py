@@ -48,6 +48,29 @@ def cost(sections: Sequence[Section]) -> Results:
     return results
 
 
+def tunings(sections: Sequence[Section]) -> Results:
+    """Per tool: nanoseconds per event in each round, their median, and that to the peer's.
+
+    The median, since a timer that fires while a program runs is counted with it.
+    """
+    values: dict[str, list[float]] = {}
+    for last in select(sections, what="short"):
+        which = {"tool": last.label["tool"], "round": last.label["round"]}
+        readings = [
+            program_totals(first(sections, what="programs", at=at, **which))
+            for at in ("start", "short")
+        ]
+        (ns, events), (ns_after, events_after) = readings
+        pairs = last.json_lines()[-1]["connections"]
+        cost_of = per_pair(ns_after - ns, events_after - events, pairs)
+        values.setdefault(which["tool"], []).append(cost_of["ns_per_event"])
+    peer = median(values["bpftune-conn"])
+    return {
+        tool: {"values": v, "median": median(v), "to_peer": round(median(v) / peer, 3)}
+        for tool, v in values.items()
+    }
+
+
 def per_pair(nanoseconds: int, events: int, pairs: int) -> Results:
     """ValueError where nothing was counted: the tool was not attached."""
     if not events:
@@ -213,6 +236,7 @@ def connections_of(explained: Any) -> int:
 
 SUMMARIES: dict[str, Callable[[Sequence[Section]], Results]] = {
     "cost": cost,
+    "tunings": tunings,
     "short": short,
     "bulk": bulk,
     "choice": choice,

@@ -56,6 +56,14 @@ def cost(whole: Results) -> list[Verdict]:
     ]
 
 
+def tunings(whole: Results) -> list[Verdict]:
+    return [
+        at_most(f"{tool}, ns per event", r["median"], PEER_NS_PER_PAIR / 16 / 2)
+        for tool, r in whole["results"].items()
+        if tool != "bpftune-conn"
+    ]
+
+
 def short(whole: Results) -> list[Verdict]:
     return [
         at_least(f"{tool}, of the rate without a tool", r["ratio"], LEAST_SHORT)
@@ -93,6 +101,7 @@ def scale(whole: Results) -> list[Verdict]:
 _JUDGES: dict[str, Callable[[Results], list[Verdict]]] = {
     "choice": choice,
     "cost": cost,
+    "tunings": tunings,
     "short": short,
     "bulk": bulk,
     "memory": memory,

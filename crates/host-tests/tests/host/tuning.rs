@@ -244,6 +244,29 @@ fn a_path_of_small_connections_gets_no_larger_window_until_one_needs_it() {
 }
 
 #[test]
+fn acknowledgements_that_nobody_waits_for_are_delayed_as_ever() {
+    let lab = Lab::new();
+    let pilot = lab.pilot(&tuned("\"quick-ack\""));
+    lab.run(&format!("short --to {FAR}:5201 --count 140"));
+    pilot.wait_closed(140);
+    let settled = count(&pilot, "set", "quick-ack");
+    assert!(settled > 0);
+    lab.run(&format!("short --to {FAR}:5201 --count 20"));
+    pilot.wait_closed(160);
+    assert_eq!(count(&pilot, "set", "quick-ack"), settled);
+    assert_eq!(
+        tuning(&pilot, "quick-ack")["waits"],
+        "its last 128 connections received one segment at most"
+    );
+    lab.run(&format!("bulk --to {FAR}:5201 --bytes 200000 --reverse"));
+    pilot.wait_closed(161);
+    lab.run(&format!("short --to {FAR}:5201 --count 5"));
+    pilot.wait_closed(166);
+    assert!(count(&pilot, "set", "quick-ack") > settled);
+    assert!(tuning(&pilot, "quick-ack")["waits"].is_null());
+}
+
+#[test]
 fn a_rate_that_a_tuned_window_made_is_not_the_algorithms() {
     let lab = Lab::new();
     let pilot = lab.pilot(&tuned("\"initial-window\""));
