@@ -170,6 +170,8 @@ int put_path(struct tp_slot *from)
 	*path = from->path;
 	path->greedy = 0;
 	path->skips = 0; /* the policies may be others */
+	for (int i = 0; i < TP_USES; i++)
+		path->used[i] = (__u16)path->connections;
 	return 0;
 }
 
