@@ -175,8 +175,9 @@ fn flows_in_queues_of_their_own_have_equal_shares() {
         let (count, all, squares) =
             rates.fold((0.0, 0.0, 0.0), |(n, s, q), r| (n + 1.0, s + r, q + r * r));
         let jain = all * all / (count * squares);
-        // FIFO has 0.60 in the mean of watch-fair's mixes. In an emulated machine a BBR that took its rate for less than it is keeps
-        // to that, and the others have what it leaves: 0.90 to 0.92 was seen for two minutes.
+        // FIFO has 0.60 in the mean of watch-fair's mixes. In an emulated machine a BBR that took its
+        // rate for less than it is keeps to that, and the others have what it leaves: 0.90 to 0.92
+        // was seen for two minutes.
         (count == 6.0 && jain > 0.89 && all > 2.5e6 * 0.8).then_some(())
     });
 }
