@@ -12,7 +12,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 PYTHON := $(CURDIR)/.cache/venv/bin/python
 BIN := $(CURDIR)/.cache/venv/bin
 CARGO := cargo --locked
-EXPERIMENTS = $(PYTHON) -m tcplab.pilot --binaries $(abspath $(TARGET))/release
+EXPERIMENTS = $(PYTHON) -m tcplab.studies.pilot --binaries $(abspath $(TARGET))/release
 TCPLAB = $(PYTHON) -m tcplab
 KERNELS := 6.1 6.12 6.18 7.2
 
@@ -35,6 +35,7 @@ check: setup ## formatting and lints only
 	$(CARGO) fmt --check
 	$(BIN)/clang-format --dry-run -Werror $$(git ls-files 'bpf/*.[ch]' 'crates/*.c')
 	$(CARGO) clippy --workspace --all-targets --all-features --quiet -- -D warnings
+	scripts/check-headers
 	cd lab && $(BIN)/ruff check . ../scripts && $(BIN)/ruff format --check . ../scripts && $(BIN)/mypy
 
 unit-test: setup ## tests that need no privilege
@@ -66,7 +67,7 @@ lab-test: setup release ## two campaigns of the laboratory in their quick form
 	$(TCPLAB) run bbr --quick
 	$(TCPLAB) run mptcp --quick
 
-experiments: setup release ## the pilot's own experiments (hours), and docs/results.md from them
+experiments: setup release ## the pilot's own experiments (hours), and docs/measured/results.md from them
 	for name in choice cost short bulk memory scale report; do $(EXPERIMENTS) $$name; done
 
 release:

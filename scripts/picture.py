@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draws docs/demo.svg from docs/demo.json, measured by `scripts/demo.py --json docs/demo.json`."""
+"""Draws docs/measured/demo.svg from demo.json beside it; `scripts/demo.py --json` writes that."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import statistics
 from pathlib import Path
 
-DOCS = Path(__file__).resolve().parent.parent / "docs"
+DOCS = Path(__file__).resolve().parent.parent / "docs" / "measured"
 WIDTH, HEIGHT = 860, 330
 LEFT, RIGHT, TOP, BOTTOM = 58, 20, 62, 44
 COLOURS = {"cubic": "#d1495b", "bbr": "#2a7f9e", "htcp": "#e09f3e", "dctcp": "#7a6c9d"}

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * abi_fair.h - the part of abi.h that `tcpilot watch --fair` uses; included by it.
+ * fair.h - the part of the ABI that `tcpilot watch --fair` uses; included by it.
  */
 #ifndef TCPILOT_ABI_FAIR_H
 #define TCPILOT_ABI_FAIR_H
+
+#include "base.h"
 
 /* Minors of the classes, below the handle of our qdisc. */
 enum tp_fair_minor {
@@ -76,4 +78,11 @@ struct tp_fair_queue {
 struct tp_fair_control {
 	__u64 alive_until_ns; /* later: nobody cares for the orders, no action is taken */
 };
+
+TP_ASSERT_SIZE(tp_fair_order, 24);
+TP_ASSERT_SIZE(tp_fair_state, 24);
+TP_ASSERT_SIZE(tp_fair_counts, 344);
+TP_ASSERT_SIZE(tp_fair_turn, 8);
+TP_ASSERT_SIZE(tp_fair_queue, 48);
+
 #endif

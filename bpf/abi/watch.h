@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * abi_watch.h - the part of abi.h that `tcpilot watch` uses; included by it.
+ * watch.h - the part of the ABI that `tcpilot watch` uses; included by it.
  *
  * Times are nanoseconds of CLOCK_MONOTONIC, packets are those on the wire (a
  * GSO super-packet counts as the packets it becomes), ports host byte order.
  */
 #ifndef TCPILOT_ABI_WATCH_H
 #define TCPILOT_ABI_WATCH_H
+
+#include "measures.h"
 
 #define TP_WATCH_ABI_VERSION 1
 
@@ -28,7 +30,7 @@ enum tp_watch_reason {
 	TP_REASON_NEW = 0,	   /* too little was seen yet */
 	TP_REASON_SPARSE = 1,	   /* few packets per round trip */
 	TP_REASON_SLOW_START = 2,  /* grows exponentially */
-	TP_REASON_RULE = 3,	   /* a certain case: see docs/watch.md */
+	TP_REASON_RULE = 3,	   /* a certain case: see docs/use/watch.md */
 	TP_REASON_MODEL = 4,	   /* the trees */
 	TP_REASON_P4AIR = 5,	   /* P4air's counters */
 	TP_REASON_UNSURE = 6,	   /* no rule holds, and the trees do not agree */
@@ -55,7 +57,7 @@ struct tp_watch_key {
 	__u8 pad[3];
 };
 
-/* P4air's state of a flow (bpf/lib/p4air.h). */
+/* P4air's state of a flow (bpf/core/watch/p4air.h). */
 struct tp_p4air {
 	__u32 rtt_us; /* from the handshake, fixed; 0: not known */
 	__u32 packets_before;
@@ -202,7 +204,7 @@ struct tp_verdict {
 	__u16 votes[TP_MODEL_CLASSES]; /* smoothed over rounds, of 65280 */
 };
 
-/* A shape: what rounds have told of a flow's behaviour (bpf/lib/shape.h). */
+/* A shape: what rounds have told of a flow's behaviour (bpf/core/watch/shape.h). */
 #define TP_SHAPE_ROUNDS 16 /* remembered; a power of two */
 #define TP_SHAPE_PHASES 6  /* of an epoch between two losses */
 #define TP_MEANS 32	   /* a power of two */
@@ -367,4 +369,11 @@ struct tp_watch_link {
 	struct tp_window32 queue_us; /* longest sojourn */
 	struct tp_window64 rate_max;
 };
+
+TP_ASSERT_SIZE(tp_watch_key, 40);
+TP_ASSERT_SIZE(tp_watch_counts, 56);
+TP_ASSERT_SIZE(tp_round, 120);
+TP_ASSERT_SIZE(tp_interval, 56);
+TP_ASSERT_SIZE(tp_opened, 64);
+
 #endif

@@ -8,7 +8,7 @@
  * Constants  of the text: 1/2, 4/5, 3/2.
  * Limits     as lia.bpf.c.
  */
-#include "../lib/mptcp.h"
+#include "lib/mptcp.h"
 #include "balia.h"
 
 TP_COUPLED_AVOID(balia, struct tp_balia, balia_grow)

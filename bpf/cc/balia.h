@@ -3,7 +3,7 @@
 #ifndef TCPILOT_BALIA_H
 #define TCPILOT_BALIA_H
 
-#include "../lib/coupling.h"
+#include "lib/coupling.h"
 
 #define BALIA_ONE 1024 /* alpha is times 2^10 */
 #define BALIA_ALPHA_MAX (1 << 20)

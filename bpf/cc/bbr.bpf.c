@@ -27,7 +27,7 @@
  *            short one, loss is no signal, and two windows of queue stand where
  *            many share a link.
  */
-#include "../lib/bbr_shell.h"
+#include "lib/bbr_shell.h"
 #include "bbr.h"
 
 static __always_inline void tp_on_ack(struct sock *sk, const struct rate_sample *rs)

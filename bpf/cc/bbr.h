@@ -7,9 +7,9 @@
 #ifndef TCPILOT_BBR_H
 #define TCPILOT_BBR_H
 
-#include "../lib/filter.h"
-#include "../lib/pacing.h"
-#include "../lib/bbr_conn.h"
+#include "lib/filter.h"
+#include "lib/pacing.h"
+#include "lib/bbr_conn.h"
 
 #define BBR_HIGH_GAIN (TP_GAIN_UNIT * 2885 / 1000 + 1) /* 2/ln 2 */
 #define BBR_DRAIN_GAIN (TP_GAIN_UNIT * 1000 / 2885)

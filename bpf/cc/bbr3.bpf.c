@@ -16,7 +16,7 @@
  *            is that of the acknowledgement.  Without the draft's allowance for
  *            aggregated acknowledgements.  ECN is no signal, as in the draft.
  */
-#include "../lib/bbr_shell.h"
+#include "lib/bbr_shell.h"
 #include "bbr3.h"
 
 static __always_inline void tp_on_ack(struct sock *sk, const struct rate_sample *rs)

@@ -3,8 +3,8 @@
 #ifndef TCPILOT_BBR3_CYCLE_H
 #define TCPILOT_BBR3_CYCLE_H
 
-#include "../lib/bbr_conn.h"
-#include "../lib/pacing.h"
+#include "lib/bbr_conn.h"
+#include "lib/pacing.h"
 
 #define BBR3_STARTUP_GAIN (TP_GAIN_UNIT * 277 / 100) /* 4 ln 2 */
 #define BBR3_DRAIN_GAIN (TP_GAIN_UNIT / 2)

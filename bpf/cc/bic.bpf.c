@@ -24,7 +24,7 @@
  *            the module's 6.2 and 441.
  * Limits     aggressive on short paths; superseded by CUBIC.
  */
-#include "../lib/cc.h"
+#include "lib/cc.h"
 #include "bic.h"
 
 TP_INIT(bic, struct tp_bic, bic_begin)

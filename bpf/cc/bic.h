@@ -5,7 +5,7 @@
 #ifndef TCPILOT_BIC_H
 #define TCPILOT_BIC_H
 
-#include "../lib/cwnd.h"
+#include "lib/cwnd.h"
 
 #define BIC_LOW_WINDOW 14 /* up to here it is Reno */
 #define BIC_STEP_MAX 16	  /* Smax, packets a round */

@@ -10,7 +10,7 @@
  * Limits     kernels' own cubic leaves slow start by the older HyStart, and takes
  *            the least RTT, as here, where the RFC says the smoothed one.
  */
-#include "../lib/cc.h"
+#include "lib/cc.h"
 #include "cubic.h"
 
 TP_INIT(cubic, struct tp_cubic, cubic_begin)

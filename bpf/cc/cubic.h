@@ -3,8 +3,8 @@
 #ifndef TCPILOT_CUBIC_H
 #define TCPILOT_CUBIC_H
 
-#include "../lib/cubicroot.h"
-#include "../lib/hystart.h"
+#include "lib/cubicroot.h"
+#include "lib/hystart.h"
 
 #define CUBIC_BETA_OF_1024 717	/* 0.7 */
 #define CUBIC_ALPHA_OF_1024 542 /* 3 (1 - beta) / (1 + beta) */

@@ -10,9 +10,9 @@
  *
  * The arithmetic is lib/ecn.h's.
  */
-#include "../lib/cc.h"
-#include "../lib/ecn.h"
-#include "../lib/receiver_ecn.h"
+#include "lib/cc.h"
+#include "lib/ecn.h"
+#include "lib/receiver_ecn.h"
 
 #define DCTCP_SHIFT 4
 struct tp_dctcp {

@@ -18,7 +18,7 @@
  *            that delays them halves the growth; slow start is the standard one,
  *            without RFC 3742's limit.
  */
-#include "../lib/cc.h"
+#include "lib/cc.h"
 #include "hstcp.h"
 
 TP_INIT(hstcp, struct tp_hstcp, hstcp_begin)

@@ -6,7 +6,7 @@
 #ifndef TCPILOT_HSTCP_H
 #define TCPILOT_HSTCP_H
 
-#include "../lib/cwnd.h"
+#include "lib/cwnd.h"
 
 #define HSTCP_ROWS 73
 

@@ -16,7 +16,7 @@
  *            a weight of a quarter, and anew for three RTTs after a congestion.
  * Limits     needs several seconds without loss to differ from reno.
  */
-#include "../lib/cc.h"
+#include "lib/cc.h"
 #include "htcp.h"
 
 TP_INIT(htcp, struct tp_htcp, htcp_begin)

@@ -3,7 +3,7 @@
 #ifndef TCPILOT_HTCP_H
 #define TCPILOT_HTCP_H
 
-#include "../lib/cwnd.h"
+#include "lib/cwnd.h"
 
 #define HTCP_SHIFT 7
 #define HTCP_ONE (1U << HTCP_SHIFT)

@@ -22,7 +22,7 @@
  *            are left to the kernel: slow start ends with a loss, and starts with the
  *            kernel's window (the paper, and the module: rho packets).
  */
-#include "../lib/cc.h"
+#include "lib/cc.h"
 #include "hybla.h"
 
 TP_INIT(hybla, struct tp_hybla, hybla_begin)

@@ -6,7 +6,7 @@
 #ifndef TCPILOT_HYBLA_H
 #define TCPILOT_HYBLA_H
 
-#include "../lib/cwnd.h"
+#include "lib/cwnd.h"
 
 #define HYBLA_RTT0_US 25000
 /* rho, and steps of the window, count 1/128; rho is rounded down to eighths. */

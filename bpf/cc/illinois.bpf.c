@@ -17,7 +17,7 @@
  * Limits     the greatest delay is never forgotten until the connection is idle:
  *            one outlier makes later queues look small.
  */
-#include "../lib/cc.h"
+#include "lib/cc.h"
 #include "illinois.h"
 
 TP_INIT(illinois, struct tp_illinois, illinois_begin)

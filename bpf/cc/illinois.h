@@ -6,7 +6,7 @@
 #ifndef TCPILOT_ILLINOIS_H
 #define TCPILOT_ILLINOIS_H
 
-#include "../lib/rtt.h"
+#include "lib/rtt.h"
 
 /* alpha in 1/128 packets a round, beta in 1/64 of the window. */
 #define ILLINOIS_ALPHA_UNIT 128

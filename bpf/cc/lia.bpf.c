@@ -7,7 +7,7 @@
  * Limits     slow start is each subflow's own; a connection that runs on more
  *            than eight subflows couples seven of them.  On a single path: reno.
  */
-#include "../lib/mptcp.h"
+#include "lib/mptcp.h"
 #include "lia.h"
 
 TP_COUPLED_AVOID(lia, struct tp_lia, lia_grow)

@@ -3,7 +3,7 @@
 #ifndef TCPILOT_LIA_H
 #define TCPILOT_LIA_H
 
-#include "../lib/coupling.h"
+#include "lib/coupling.h"
 
 struct tp_lia {
 	__u32 unused;

@@ -23,7 +23,7 @@
  *            looked at after a decrease, as there.  A loss takes 0.3, as CUBIC's.
  * Limits     gives way to those that fill queues.
  */
-#include "../lib/cc.h"
+#include "lib/cc.h"
 #include "lola.h"
 
 SEC("struct_ops")

@@ -3,7 +3,7 @@
 #ifndef TCPILOT_LOLA_H
 #define TCPILOT_LOLA_H
 
-#include "../lib/cubicroot.h"
+#include "lib/cubicroot.h"
 
 #define LOLA_Q_LOW_US 1000
 #define LOLA_Q_TARGET_US 5000

@@ -8,7 +8,7 @@
  * Constants  none.
  * Limits     as lia.bpf.c; l counts packets, not bytes.
  */
-#include "../lib/mptcp.h"
+#include "lib/mptcp.h"
 #include "olia.h"
 
 TP_COUPLED_AVOID(olia, struct tp_olia, olia_grow)

@@ -3,7 +3,7 @@
 #ifndef TCPILOT_OLIA_H
 #define TCPILOT_OLIA_H
 
-#include "../lib/coupling.h"
+#include "lib/coupling.h"
 
 struct tp_olia {
 	__u32 now, before; /* packets acknowledged since the last loss, and between the last two */

@@ -13,8 +13,8 @@
  *            echo stands for all marks of a round trip, unless the receiver runs
  *            dctcp or prague, whose echo is exact.  No fall-back for classic AQMs.
  */
-#include "../lib/cc.h"
-#include "../lib/receiver_ecn.h"
+#include "lib/cc.h"
+#include "lib/receiver_ecn.h"
 #include "prague.h"
 
 struct private

@@ -3,8 +3,8 @@
 #ifndef TCPILOT_PRAGUE_H
 #define TCPILOT_PRAGUE_H
 
-#include "../lib/ecn.h"
-#include "../lib/pacing.h"
+#include "lib/ecn.h"
+#include "lib/pacing.h"
 
 #define PRAGUE_SHIFT 4		    /* g = 1/16 */
 #define PRAGUE_RTT_VIRT_US 25000ULL /* shorter RTTs behave as this one */

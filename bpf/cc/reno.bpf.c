@@ -10,7 +10,7 @@
  *
  * The arithmetic is in lib/cwnd.h, since nearly every other one falls back to it.
  */
-#include "../lib/cc.h"
+#include "lib/cc.h"
 
 SEC("struct_ops")
 void BPF_PROG(reno_avoid, struct sock *sk, __u32 ack, __u32 acked)

@@ -20,7 +20,7 @@
  *            a standing queue is too long; a route that gets longer looks like
  *            congestion until the connection is idle.
  */
-#include "../lib/cc.h"
+#include "lib/cc.h"
 #include "vegas.h"
 
 TP_INIT(vegas, struct tp_vegas, vegas_begin)

@@ -5,7 +5,7 @@
 #ifndef TCPILOT_VEGAS_H
 #define TCPILOT_VEGAS_H
 
-#include "../lib/rtt.h"
+#include "lib/rtt.h"
 
 /* Packets of its own in the queue: fewer than alpha, it adds one; more than beta, it takes one. */
 #define VEGAS_ALPHA 2

@@ -14,7 +14,7 @@
  *            loss, as the paper has it; where others keep a queue standing, random loss looks like
  *            congestion, and the growth stays halved.
  */
-#include "../lib/cc.h"
+#include "lib/cc.h"
 #include "veno.h"
 
 TP_INIT(veno, struct tp_veno, veno_begin)

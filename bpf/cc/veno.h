@@ -6,7 +6,7 @@
 #ifndef TCPILOT_VENO_H
 #define TCPILOT_VENO_H
 
-#include "../lib/rtt.h"
+#include "lib/rtt.h"
 
 /* Packets in the queue from which on the path counts as congested. */
 #define VENO_BETA 3

@@ -21,7 +21,7 @@
  *            end2end-interest, 18 July 2006).
  * Limits     growth is Reno's; a long queue at the beginning hides the least RTT.
  */
-#include "../lib/cc.h"
+#include "lib/cc.h"
 #include "westwood.h"
 
 SEC("struct_ops")

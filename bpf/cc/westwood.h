@@ -6,7 +6,7 @@
 #ifndef TCPILOT_WESTWOOD_H
 #define TCPILOT_WESTWOOD_H
 
-#include "../lib/pacing.h"
+#include "lib/pacing.h"
 
 /* A sample covers a round trip, and so many at least: a burst is no rate. */
 #define WESTWOOD_LEAST_US 50000

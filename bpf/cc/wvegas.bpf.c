@@ -15,7 +15,7 @@
  *            window that grows once a round is a packet too large at times.
  * Limits     as vegas.bpf.c.  On a single path: reno.
  */
-#include "../lib/mptcp.h"
+#include "lib/mptcp.h"
 #include "wvegas.h"
 
 TP_INIT(wvegas, struct tp_wvegas, wvegas_begin)

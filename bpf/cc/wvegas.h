@@ -3,8 +3,8 @@
 #ifndef TCPILOT_WVEGAS_H
 #define TCPILOT_WVEGAS_H
 
-#include "../lib/coupling.h"
-#include "../lib/rtt.h"
+#include "lib/coupling.h"
+#include "lib/rtt.h"
 
 #define WVEGAS_TOTAL_ALPHA 10 /* packets in queues, of all subflows */
 #define WVEGAS_ALPHA_MIN 2

@@ -17,7 +17,7 @@
  *            rounds tell of a rival, 50 fast ones of none.
  * Limits     a base RTT measured over a standing queue is too long.
  */
-#include "../lib/cc.h"
+#include "lib/cc.h"
 #include "yeah.h"
 
 TP_INIT(yeah, struct tp_yeah, yeah_begin)

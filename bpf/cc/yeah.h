@@ -6,7 +6,7 @@
 #ifndef TCPILOT_YEAH_H
 #define TCPILOT_YEAH_H
 
-#include "../lib/rtt.h"
+#include "lib/rtt.h"
 
 #define YEAH_QUEUE_MAX 80    /* Qmax: packets of its own in the queue */
 #define YEAH_PHI 8	     /* a queue's delay of an eighth of the base RTT is congestion */

@@ -3,76 +3,18 @@
  * learn.h - the pilot's arithmetic: windows, cost, update, choice, loss rule.
  *
  * Pure functions over the structures of abi.h, integers only, no helper calls:
- * the BPF program includes this, and the tests of crates/policy compile the
+ * the BPF program includes this, and crates/core compiles the
  * very same text for the host.
  *
  * The learner is the epsilon-greedy one of bpftune's tcp_conn tuner as its
- * manual page and article tell it, see docs/algorithms.md.  Where that is known
+ * manual page and article tell it, see docs/understand/algorithms.md.  Where that is known
  * to go wrong the text here departs from it and says so.
  */
 #ifndef TCPILOT_LEARN_H
 #define TCPILOT_LEARN_H
 
-#define TP_INLINE static inline __attribute__((always_inline))
-
-TP_INLINE __u64 tp_max(__u64 a, __u64 b)
-{
-	return a > b ? a : b;
-}
-
-TP_INLINE __u64 tp_min(__u64 a, __u64 b)
-{
-	return a < b ? a : b;
-}
-
-/* Least of two, where 0 means "none". */
-TP_INLINE __u64 tp_min_nonzero(__u64 a, __u64 b)
-{
-	if (!a)
-		return b;
-	if (!b)
-		return a;
-	return a < b ? a : b;
-}
-
-TP_INLINE __u64 tp_window_max(const struct tp_window64 *w)
-{
-	return tp_max(w->current, w->previous);
-}
-
-TP_INLINE __u32 tp_window_max32(const struct tp_window32 *w)
-{
-	return w->current > w->previous ? w->current : w->previous;
-}
-
-TP_INLINE __u32 tp_window_min(const struct tp_window32 *w)
-{
-	return (__u32)tp_min_nonzero(w->current, w->previous);
-}
-
-/* Epochs are counted modulo 2^32: only "same", "next" and "other" matter. */
-TP_INLINE __u32 tp_epoch(__u64 now_ns, __u64 window_ns)
-{
-	return window_ns ? (__u32)(now_ns / window_ns) : 0;
-}
-
-/* Moves a window to a new epoch: the current half becomes the previous one, or
- * both are forgotten when a whole window passed without a sample. */
-TP_INLINE void tp_window64_roll(struct tp_window64 *w, __u32 from, __u32 to)
-{
-	if (from == to)
-		return;
-	w->previous = to - from == 1 ? w->current : 0;
-	w->current = 0;
-}
-
-TP_INLINE void tp_window32_roll(struct tp_window32 *w, __u32 from, __u32 to)
-{
-	if (from == to)
-		return;
-	w->previous = to - from == 1 ? w->current : 0;
-	w->current = 0;
-}
+#include "../abi/abi.h"
+#include "window.h"
 
 TP_INLINE void tp_path_roll(struct tp_path *path, __u32 epoch)
 {
@@ -105,7 +47,7 @@ TP_INLINE __u64 tp_delivery_rate(__u32 packets, __u32 interval_us, __u32 mss)
 		return 0;
 	if (bytes > ~0ULL / 1000000)
 		return TP_RATE_MAX;
-	return tp_min(bytes * 1000000 / interval_us, TP_RATE_MAX);
+	return tp_min64(bytes * 1000000 / interval_us, TP_RATE_MAX);
 }
 
 /* Ticks below which a connection's mean rate means nothing: the kernel counts no
@@ -120,7 +62,7 @@ TP_INLINE __u64 tp_busy_rate(__u64 bytes_acked, __u32 busy_ticks, __u32 ticks_pe
 		return 0;
 	if (bytes_acked >> 50 || ticks_per_s >> 14) /* the product would overflow */
 		return TP_RATE_MAX;
-	return tp_min(bytes_acked * ticks_per_s / (busy_ticks + 1), TP_RATE_MAX);
+	return tp_min64(bytes_acked * ticks_per_s / (busy_ticks + 1), TP_RATE_MAX);
 }
 
 /* The kernel's "no sample yet" is all ones. */
@@ -243,7 +185,7 @@ TP_INLINE __u32 tp_cheapest(const struct tp_path *path, __u32 eligible)
 #pragma unroll
 	for (int i = 0; i < TP_MAX_ARMS; i++)
 		if ((eligible >> i & 1) && path->arms[i].samples)
-			least = tp_min(least, path->arms[i].cost);
+			least = tp_min64(least, path->arms[i].cost);
 #pragma unroll
 	for (int i = 0; i < TP_MAX_ARMS; i++) {
 		const struct tp_arm *arm = &path->arms[i];
@@ -326,7 +268,8 @@ TP_INLINE void tp_learn_path(const struct tp_config *cfg, struct tp_path *path,
 			     const struct tp_sample *s, __u64 now_ns)
 {
 	tp_path_roll(path, tp_epoch(now_ns, cfg->window_ns));
-	path->max_delivery_rate.current = tp_max(path->max_delivery_rate.current, s->delivery_rate);
+	path->max_delivery_rate.current =
+	    tp_max64(path->max_delivery_rate.current, s->delivery_rate);
 	path->min_rtt_us.current = (__u32)tp_min_nonzero(path->min_rtt_us.current, s->min_rtt_us);
 	path->sent_packets.current += s->sent_packets;
 	path->lost_packets.current += s->lost_packets;
@@ -341,7 +284,7 @@ TP_INLINE void tp_learn_path(const struct tp_config *cfg, struct tp_path *path,
 		tp_window32_roll(&path->ssthresh_packets, path->ssthresh_epoch, ssthresh_epoch);
 		path->ssthresh_epoch = ssthresh_epoch;
 		path->ssthresh_packets.current =
-		    (__u32)tp_max(path->ssthresh_packets.current, s->ssthresh_packets);
+		    (__u32)tp_max64(path->ssthresh_packets.current, s->ssthresh_packets);
 	}
 }
 
@@ -363,7 +306,7 @@ TP_INLINE int tp_learn_arm(const struct tp_config *cfg, struct tp_path *path, st
 	__u64 sample;
 
 	tp_arm_roll(arm, tp_epoch(now_ns, cfg->window_ns));
-	arm->max_delivery_rate.current = tp_max(arm->max_delivery_rate.current, rate);
+	arm->max_delivery_rate.current = tp_max64(arm->max_delivery_rate.current, rate);
 	arm->min_rtt_us.current = (__u32)tp_min_nonzero(arm->min_rtt_us.current, min_rtt_us);
 	if (!failed)
 		rate = tp_window_max(&arm->max_delivery_rate);

@@ -7,7 +7,9 @@
 #ifndef TCPILOT_PREFIX_H
 #define TCPILOT_PREFIX_H
 
-#include "learn.h" /* TP_INLINE */
+#include "../abi/config.h"
+#include "../abi/path.h"
+#include "num.h"
 
 #define TP_BE32(x) __builtin_bswap32(x)
 #if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__

@@ -15,7 +15,7 @@
 #ifndef TCPILOT_WATCH_FAIR_H
 #define TCPILOT_WATCH_FAIR_H
 
-#include "table.h"
+#include "../watch/table.h"
 
 #define TC_ACT_OK 0
 #define TC_ACT_SHOT 2
@@ -310,7 +310,7 @@ static __always_inline __u32 tp_fair_window(struct tp_fair_state *state,
 	state->edge = p->ack + wanted ? p->ack + wanted : 1;
 	/* Rounded up: an edge that moves left by less than a unit moves left, too. */
 	wanted = (wanted + (1U << scale) - 1) >> scale;
-	return tp_min(wanted, p->window);
+	return tp_min64(wanted, p->window);
 }
 
 static __always_inline void tp_fair_shrink(struct __sk_buff *skb)

@@ -309,15 +309,15 @@ static __always_inline __u32 tp_whose_turn(void)
 static __always_inline void tp_charge(struct tp_fair_queue *queue, __u32 minor, __u32 bytes)
 {
 	if (tp_goes_first(minor)) {
-		TP_STATE.ants_credit = tp_max(TP_STATE.ants_credit - bytes, -TP_ANTS_BURST_BYTES);
+		TP_STATE.ants_credit = tp_max64(TP_STATE.ants_credit - bytes, -TP_ANTS_BURST_BYTES);
 		return;
 	}
-	TP_STATE.ants_credit = tp_min(TP_STATE.ants_credit + bytes, TP_ANTS_BURST_BYTES);
+	TP_STATE.ants_credit = tp_min64(TP_STATE.ants_credit + bytes, TP_ANTS_BURST_BYTES);
 	queue->credit -= bytes;
 	if (queue->waiting)
 		return;
 	/* It is the first in line.  A debt is kept, so that it does not pay to leave early. */
-	queue->credit = tp_min(queue->credit, 0);
+	queue->credit = tp_min64(queue->credit, 0);
 	TP_STATE.first = queue->next;
 }
 
@@ -362,8 +362,8 @@ struct sk_buff *BPF_PROG(fair_dequeue, struct Qdisc *sch)
 	tp_give_slot_back(slot, number);
 	tp_charge(queue, minor, bytes);
 	if (cfg.link_rate)
-		TP_STATE.free_at_ns =
-		    tp_max(TP_STATE.free_at_ns, now_ns - TP_STATE.catch_up_ns) + tp_wire_ns(bytes);
+		TP_STATE.free_at_ns = tp_max64(TP_STATE.free_at_ns, now_ns - TP_STATE.catch_up_ns) +
+				      tp_wire_ns(bytes);
 	sch->q.qlen--;
 	sch->qstats.backlog -= bytes;
 	bpf_qdisc_bstats_update(sch, skb);
@@ -380,7 +380,7 @@ int BPF_PROG(fair_init, struct Qdisc *sch, struct nlattr *options, struct netlin
 	TP_STATE.free_at_ns = 0;
 	TP_STATE.ants_credit = TP_ANTS_BURST_BYTES;
 	if (cfg.link_rate)
-		TP_STATE.catch_up_ns = tp_max(TP_CATCH_UP_NS, tp_wire_ns(TP_CATCH_UP_BYTES));
+		TP_STATE.catch_up_ns = tp_max64(TP_CATCH_UP_NS, tp_wire_ns(TP_CATCH_UP_BYTES));
 	return 0;
 }
 

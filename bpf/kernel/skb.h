@@ -6,7 +6,7 @@
 #ifndef TCPILOT_SKB_H
 #define TCPILOT_SKB_H
 
-#include "kernel.h"
+#include "types.h"
 
 #define ETH_P_IP 0x0800
 #define ETH_P_IPV6 0x86dd

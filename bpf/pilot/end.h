@@ -145,12 +145,12 @@ static __always_inline void keep_rate(const struct tcp_sock *tp, struct bpf_sock
 	if (!rate || !ts || !is_creditable(conn, ts->data_segs_out) || !take(path))
 		return;
 	tp_path_roll(path, epoch);
-	path->max_delivery_rate.current = tp_max(path->max_delivery_rate.current, rate);
+	path->max_delivery_rate.current = tp_max64(path->max_delivery_rate.current, rate);
 	if (arm < TP_MAX_ARMS && !(conn && (conn->flags & TP_CONN_RESCUED))) {
 		struct tp_arm *a = arm_at(path, arm);
 
 		tp_arm_roll(a, epoch);
-		a->max_delivery_rate.current = tp_max(a->max_delivery_rate.current, rate);
+		a->max_delivery_rate.current = tp_max64(a->max_delivery_rate.current, rate);
 	}
 	release(path);
 }

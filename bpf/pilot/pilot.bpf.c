@@ -28,8 +28,8 @@
  * rather than wait for long.
  */
 #include "socket.h"
-#include "../lib/tune.h"
-#include "../lib/police.h"
+#include "../core/tune/tune.h"
+#include "../core/tune/police.h"
 
 char _license[] SEC("license") = "GPL";
 

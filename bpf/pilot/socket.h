@@ -6,9 +6,10 @@
 #ifndef TCPILOT_PILOT_SOCKET_H
 #define TCPILOT_PILOT_SOCKET_H
 
-#include "../lib/kernel.h"
-#include "../abi.h"
-#include "../lib/prefix.h"
+#include "../kernel/types.h"
+#include "../abi/abi.h"
+#include "../core/learn.h"
+#include "../core/prefix.h"
 
 TP_INLINE const struct sock *tp_sock_of(const struct tcp_sock *tp)
 {

@@ -82,7 +82,7 @@ static __always_inline int set_option(struct bpf_sock_ops *ctx, int level, int o
 /* The kernel takes no timer of less than two ticks. */
 static __always_inline __u32 at_least_two_ticks(__u32 us)
 {
-	return ticks_per_s ? (__u32)tp_max(us, 2000000 / ticks_per_s) : us;
+	return ticks_per_s ? (__u32)tp_max64(us, 2000000 / ticks_per_s) : us;
 }
 
 /* The kernel's least RTO, and what it delays an acknowledgement by at most. */
@@ -217,7 +217,7 @@ static __always_inline int tune_window(struct bpf_sock_ops *ctx, struct bpf_sock
 	if (iw > in.base_packets && (__u32)tp_sock_of(tp)->sk_max_pacing_rate == NO_PACING) {
 		paced = pace_window(ctx, tp, tp_window_rate(iw, tp->mss_cache, in.rtt_us), flags);
 		if (!paced) /* one burst, so no more than the kernel itself hands over at once */
-			iw = (__u32)tp_min(iw, tp_burst_packets(tp->mss_cache));
+			iw = (__u32)tp_min64(iw, tp_burst_packets(tp->mss_cache));
 	}
 	if (!set_option(ctx, SOL_TCP, TCP_BPF_IW, iw, TP_TUNE_IW))
 		return 0;
@@ -233,7 +233,7 @@ static __always_inline int tune_window(struct bpf_sock_ops *ctx, struct bpf_sock
 	if (!(conn->tuned & 1 << TP_TUNE_IW))
 		__sync_fetch_and_add(&path->windows, 1);
 	conn->tuned |= 1 << TP_TUNE_IW;
-	conn->iw_packets = tp_min(iw, 0xffff);
+	conn->iw_packets = tp_min64(iw, 0xffff);
 	conn->phase = paced ? TP_PHASE_PACED : TP_PHASE_UNVALIDATED;
 	return 1;
 }

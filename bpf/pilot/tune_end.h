@@ -65,8 +65,8 @@ static __always_inline void learn_windows(const struct tcp_sock *tp, const struc
 	tp_window32_roll(&t->receive_bytes, t->epoch, epoch);
 	t->epoch = epoch;
 	if (window >= cfg.ssthresh_floor_packets)
-		t->saved_packets.current = (__u32)tp_max(t->saved_packets.current, window);
-	t->receive_bytes.current = (__u32)tp_max(t->receive_bytes.current, tp->rcvq_space.space);
+		t->saved_packets.current = (__u32)tp_max64(t->saved_packets.current, window);
+	t->receive_bytes.current = (__u32)tp_max64(t->receive_bytes.current, tp->rcvq_space.space);
 	/* a packet's memory is up to twice its data */
 	t->receive_room_bytes = (__u32)tp_common_of(tp)->skc_net.net->ipv4.sysctl_tcp_rmem[2] / 2;
 	t->receive_mss = tp->advmss;

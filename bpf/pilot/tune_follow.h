@@ -28,12 +28,12 @@ static __always_inline void retreat(struct bpf_sock_ops *ctx, const struct tcp_s
 
 	if (conn->phase == TP_PHASE_PACED)
 		set_option(ctx, SOL_SOCKET, SO_MAX_PACING_RATE, NO_PACING, TP_TUNE_IW);
-	set_option(ctx, SOL_TCP, TCP_BPF_SNDCWND_CLAMP, (__u32)tp_max(tp->delivered / 2, 10),
+	set_option(ctx, SOL_TCP, TCP_BPF_SNDCWND_CLAMP, (__u32)tp_max64(tp->delivered / 2, 10),
 		   TP_TUNE_IW);
 	conn->phase = TP_PHASE_RETREAT;
 	COUNT(retreats);
 	__sync_fetch_and_add(&t->retreats, 1);
-	t->brake = (__u8)tp_min(brake + 1, TP_BRAKE_MOST);
+	t->brake = (__u8)tp_min64(brake + 1, TP_BRAKE_MOST);
 	t->brake_ns = now_ns;
 	t->clean = 0;
 }

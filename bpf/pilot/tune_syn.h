@@ -75,7 +75,7 @@ static __always_inline int syn_pacing(struct bpf_sock_ops *ctx, const struct tcp
 {
 	__u32 most = saved_window(t, bpf_ktime_get_coarse_ns()) >> (g->iw_careful & 1);
 
-	most = (__u32)tp_min(most, g->iw_most_packets);
+	most = (__u32)tp_min64(most, g->iw_most_packets);
 	return most > tp->snd_cwnd && set_option(ctx, SOL_TCP, TCP_BPF_IW, most, TP_TUNE_IW);
 }
 

@@ -17,7 +17,7 @@
 #define TCPILOT_WATCH_CLOCK_H
 
 #include "judge.h"
-#include "../lib/p4air.h"
+#include "../core/watch/p4air.h"
 
 #define TP_NS_PER_US 1000
 /* An interval where nothing tells a round trip: no handshake, no ACK. */
@@ -61,7 +61,7 @@ static __always_inline void tp_link_sent(__u32 bytes, __u64 now_ns)
 
 		if (rate > link.rate_max.current)
 			link.rate_max.current = rate;
-		link.rate = tp_max(link.rate_max.current, link.rate_max.previous);
+		link.rate = tp_max64(link.rate_max.current, link.rate_max.previous);
 	}
 	link.window_bytes = 0;
 	link.window_ns = now_ns;
@@ -90,7 +90,7 @@ static __always_inline void tp_interval_ends(struct tp_watch_flow *flow, __u64 n
 	if ((__s32)interval.dropped_packets < 0)
 		interval.dropped_packets = 0;
 	interval.long_flows = link.long_flows;
-	interval.link_rate = tp_min(link.rate, ~0U);
+	interval.link_rate = tp_min64(link.rate, ~0U);
 	/* A switch knows its rate; one that is only learned is too low at first,
 	 * and would end every slow start early. */
 	interval.bdp_packets =
@@ -141,8 +141,8 @@ static __always_inline void tp_fill_round(struct tp_round *r, struct tp_watch_fl
 	r->receiver_window_bytes = flow->receiver_window_bytes;
 	r->segment_bytes = flow->segment_bytes;
 	r->gap_max_us = flow->gap_max_us;
-	r->link_queue_us = tp_max(link.queue_us.current, link.queue_us.previous);
-	r->link_rate = tp_min(link.rate, ~0U);
+	r->link_queue_us = tp_max64(link.queue_us.current, link.queue_us.previous);
+	r->link_rate = tp_min64(link.rate, ~0U);
 	r->flags = flow->flags;
 }
 

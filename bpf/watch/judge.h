@@ -11,7 +11,7 @@
 struct tp_work;
 static long tp_one_tree(__u32 tree, void *context);
 #define TP_ALL_TREES(m, s) bpf_loop(trees, tp_one_tree, 0, 0)
-#include "../lib/classify.h"
+#include "../core/watch/classify.h"
 
 /* Too much for the stack.  Only rounds use it, in the receiving softirq. */
 struct tp_work {

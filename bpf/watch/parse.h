@@ -10,10 +10,10 @@
 #ifndef TCPILOT_WATCH_PARSE_H
 #define TCPILOT_WATCH_PARSE_H
 
-#include "../lib/skb.h"
+#include "../kernel/skb.h"
 #include <bpf/bpf_endian.h>
-#include "../abi.h"
-#include "../lib/prefix.h"
+#include "../abi/abi.h"
+#include "../core/prefix.h"
 
 struct tp_packet {
 	struct tp_watch_key key;

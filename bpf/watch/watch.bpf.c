@@ -13,13 +13,13 @@
  *    acknowledgements, which tell rounds apart.
  *
  * Nothing is changed, not even a packet's mark, and nothing outlives the
- * process: the links of tracepoints belong to it.  docs/decisions/12-watch.md
+ * process: the links of tracepoints belong to it.  docs/understand/decisions/12-watch.md
  * tells why these and no hooks of tc.
  *
  * The tracepoints fire for every device of the host; others cost a comparison.
  */
 #include "clock.h"
-#include "fair.h"
+#include "../fair/fair.h"
 #include <bpf/bpf_tracing.h>
 
 char _license[] SEC("license") = "GPL";
@@ -104,7 +104,7 @@ static __always_inline void note_gap(struct tp_watch_flow *flow, __u32 packets, 
 		flow->now.burst_packets += packets;
 	if (gap_us > flow->gap_max_us)
 		flow->gap_max_us = gap_us;
-	flow->gap_ns += (__s32)((__s64)(tp_min(gap_ns, 1U << 30) - flow->gap_ns) >> 4);
+	flow->gap_ns += (__s32)((__s64)(tp_min64(gap_ns, 1U << 30) - flow->gap_ns) >> 4);
 	flow->last_in_ns = now_ns;
 }
 

@@ -1,14 +1,13 @@
-//! Generates the Rust side of `bpf/abi.h`, the one place where layouts are written.
+//! Generates the Rust side of `bpf/abi/abi.h`, the one place where layouts are written.
 #![allow(clippy::expect_used, reason = "a build script reports by panicking")]
 
 use std::{env, path::PathBuf};
 
 fn main() {
     let header = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"))
-        .join("../../bpf/abi.h");
-    for name in ["abi.h", "abi_watch.h", "abi_fair.h"] {
-        let file = header.with_file_name(name);
-        println!("cargo:rerun-if-changed={}", file.display());
+        .join("../../bpf/abi/abi.h");
+    if let Some(dir) = header.parent() {
+        println!("cargo:rerun-if-changed={}", dir.display());
     }
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it")).join("abi.rs");
     bindgen::Builder::default()
@@ -24,7 +23,9 @@ fn main() {
         .layout_tests(true)
         .generate_comments(false)
         .generate()
-        .expect("bindgen reads bpf/abi.h; is libclang installed (apt-get install libclang-dev)?")
+        .expect(
+            "bindgen reads bpf/abi/abi.h; is libclang installed (apt-get install libclang-dev)?",
+        )
         .write_to_file(out)
         .expect("OUT_DIR is writable");
 }

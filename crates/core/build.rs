@@ -7,11 +7,8 @@ fn main() {
     for file in [
         "native.c",
         "native_watch.c",
-        "../../bpf/abi.h",
-        "../../bpf/abi_watch.h",
-        "../../bpf/lib/learn.h",
-        "../../bpf/lib/prefix.h",
-        "../../bpf/lib",
+        "../../bpf/abi",
+        "../../bpf/core",
         "../../bpf/cc",
     ] {
         println!("cargo:rerun-if-changed={file}");
@@ -28,8 +25,9 @@ fn main() {
 /// The same for the arithmetic of the tunings, whose structures are those of abi.h.
 fn tunings() {
     let bpf = fs::canonicalize("../../bpf").expect("bpf is there");
-    let headers = ["abi.h", "lib/tune.h", "lib/police.h"].map(|name| bpf.join(name));
-    bindings("tune", &headers, ".*/bpf/(abi|lib/(tune|police)).h");
+    let headers =
+        ["abi/abi.h", "core/tune/tune.h", "core/tune/police.h"].map(|name| bpf.join(name));
+    bindings("tune", &headers, ".*/bpf/(abi|core/tune)/.*");
 }
 
 /// bpf/cc's headers have many functions with structures: their bindings, and the wrappers that make
@@ -42,9 +40,9 @@ fn congestion_controls() {
         .map(|entry| entry.path())
         .filter(|path| path.extension().is_some_and(|e| e == "h"))
         .collect();
-    headers.push(bpf.join("lib/ecn.h")); // DCTCP's
+    headers.push(bpf.join("cc/lib/ecn.h")); // DCTCP's
     headers.sort();
-    bindings("cc", &headers, ".*/bpf/(cc|lib)/.*");
+    bindings("cc", &headers, ".*/bpf/cc/.*");
 }
 
 /// Writes `NAME.rs`, the bindings of what is in `files`, and compiles their wrappers.

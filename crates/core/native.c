@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * native.c - bpf/lib's inline functions as symbols, for the tests in Rust.
+ * native.c - bpf/core's inline functions as symbols, for the tests in Rust.
  * The text under test is included unchanged; nothing is computed here.
  */
 #include <linux/types.h>
-#include "abi.h"
-#include "lib/learn.h"
-#include "lib/prefix.h"
+#include "abi/abi.h"
+#include "core/learn.h"
+#include "core/prefix.h"
 
 __u64 native_delivery_rate(__u32 packets, __u32 interval_us, __u32 mss)
 {

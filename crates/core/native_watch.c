@@ -4,10 +4,10 @@
  * in Rust. The text under test is included unchanged; nothing is computed here.
  */
 #include <linux/types.h>
-#include "abi.h"
-#include "lib/p4air.h"
-#include "lib/shape.h"
-#include "lib/classify.h"
+#include "abi/abi.h"
+#include "core/watch/p4air.h"
+#include "core/watch/shape.h"
+#include "core/watch/classify.h"
 
 __u32 native_p4air_bdp_packets(__u64 link_rate, __u32 long_flows, __u32 rtt_us, __u32 packet_bytes)
 {

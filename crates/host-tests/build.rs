@@ -1,5 +1,5 @@
 //! Compiles the sockops program that plays the part of somebody else's, and the template that
-//! docs/own-algorithm.md shows.
+//! docs/use/own-algorithm.md shows.
 #![allow(clippy::expect_used, reason = "a build script reports by panicking")]
 
 use std::{
@@ -17,11 +17,11 @@ fn main() {
         .expect(
             "clang compiles bpf/neighbour.bpf.c (apt-get install clang libelf-dev linux-libc-dev)",
         );
-    println!("cargo:rerun-if-changed=../../bpf/lib");
-    compiler(&dir.join("../../docs/template.bpf.c"))
+    println!("cargo:rerun-if-changed=../../bpf/cc/lib");
+    compiler(&dir.join("../../docs/use/template.bpf.c"))
         .obj(out.join("template.bpf.o"))
         .build()
-        .expect("clang compiles docs/template.bpf.c");
+        .expect("clang compiles docs/use/template.bpf.c");
 }
 
 fn compiler(source: &Path) -> SkeletonBuilder {
@@ -34,7 +34,7 @@ fn compiler(source: &Path) -> SkeletonBuilder {
         "-Werror",
         "-mcpu=v3",
         "-I",
-        "../../bpf/lib",
+        "../../bpf/cc/lib",
         "-I",
         &format!("/usr/include/{arch}-linux-gnu"),
     ]);

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from tcplab.cc.compare import cells_of, multipath_cells
-from tcplab.cc.table import costs, means, pairs, row
+from tcplab.studies.cc.compare import cells_of, multipath_cells
+from tcplab.studies.cc.table import costs, means, pairs, row
 
 
 def flow(goodput: float, cwnd: float, rtt: float) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""docs/laboratory-metrics.md has every metric, as the catalogue defines it."""
+"""docs/use/laboratory-metrics.md has every metric, as the catalogue defines it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tcplab.metrics.catalogue import METRICS, metric, table
 from tcplab.metrics.cell import cell_metrics
 from tcplab.results.read import read_cell
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "laboratory-metrics.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "use" / "laboratory-metrics.md"
 MARK = "<!-- written by: TCPLAB_RENEW=1 pytest lab/tests/test_metric_docs.py -->\n"
 
 

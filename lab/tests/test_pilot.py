@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tcplab.pilot import choice, cli, experiments, report, summary, targets
-from tcplab.pilot.sections import Section, first, parse
+from tcplab.studies.pilot import choice, cli, experiments, report, summary, targets
+from tcplab.studies.pilot.sections import Section, first, parse
 
 OUTPUT = """\
 a remark before
@@ -183,7 +183,7 @@ def test_the_report_names_what_was_missed() -> None:
     rounds = {"values": [1.0], "median": 1.0, "ratio": 0.5}
     whole: dict[str, Any] = {
         "experiment": "short",
-        "command": "python -m tcplab.pilot short",
+        "command": "python -m tcplab.studies.pilot short",
         "commit": "abc",
         "kernel": "7.2",
         "where": "machine, virtual time",
@@ -198,7 +198,7 @@ def test_the_report_names_what_was_missed() -> None:
 def test_the_recorded_command_makes_the_results_again() -> None:
     options = cli.make_parser().parse_args(["choice", "--quick", "--out", "/elsewhere"])
     command = cli.command_line(options, "choice-veth-loss10")
-    assert command == "python -m tcplab.pilot choice --only veth-loss10 --quick"
+    assert command == "python -m tcplab.studies.pilot choice --only veth-loss10 --quick"
 
 
 def test_memory_is_judged_by_its_peak() -> None:

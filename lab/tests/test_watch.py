@@ -10,10 +10,10 @@ import pytest
 from tcplab.engine import watcher
 from tcplab.scenario import find, load
 from tcplab.scenario.model import Watch
-from tcplab.watch import judge, native, records, traces, train
-from tcplab.watch.__main__ import main
-from tcplab.watch.features import FEATURES, GROUP_OF
-from tcplab.watch.traces import Trace
+from tcplab.studies.watch import judge, native, records, traces, train
+from tcplab.studies.watch.__main__ import main
+from tcplab.studies.watch.features import FEATURES, GROUP_OF
+from tcplab.studies.watch.traces import Trace
 
 BPF = Path(__file__).parents[2] / "bpf"
 
@@ -109,7 +109,9 @@ def test_a_finished_model_judges_what_it_was_not_made_from(
     file = tmp_path / "model.json"
     train.write(train.as_json(train.fit(flows())), file)
     monkeypatch.setattr(traces, "load", lambda _: [flow_of("hybla", 6, "c", 7)])
-    monkeypatch.setattr("sys.argv", ["tcplab.watch", "judge", "--by", str(file), str(tmp_path)])
+    monkeypatch.setattr(
+        "sys.argv", ["tcplab.studies.watch", "judge", "--by", str(file), str(tmp_path)]
+    )
     assert main() == 0
     ours = capsys.readouterr().out.split("Ours, by ")[-1]
     assert "| hybla | loss | 1 | 100% |" in ours and "by name 100.0%" in ours

@@ -5,12 +5,12 @@
  *
  * An algorithm is bpf/cc/<name>.bpf.c, which includes this, keeps its state in
  * the socket's 104 private bytes, and calls the arithmetic of <name>.h, which
- * knows nothing of sockets.  docs/own-algorithm.md shows how to write one.
+ * knows nothing of sockets.  docs/use/own-algorithm.md shows how to write one.
  */
 #ifndef TCPILOT_CC_H
 #define TCPILOT_CC_H
 
-#include "kernel.h"
+#include "../../kernel/types.h"
 #include <bpf/bpf_tracing.h>
 #include "cwnd.h"
 

@@ -4,16 +4,12 @@
  * start, additive increase, halving.  Pure integer arithmetic, in packets.
  *
  * Comes in: a copy of the socket's window.  Called by bpf/cc, and by
- * crates/native-tests on the host.
+ * crates/core on the host.
  */
 #ifndef TCPILOT_CWND_H
 #define TCPILOT_CWND_H
 
-#include <linux/types.h>
-
-#ifndef TP_INLINE
-#define TP_INLINE static inline __attribute__((always_inline))
-#endif
+#include "../../core/num.h"
 
 /* A function that the verifier looks at once, knowing nothing of its arguments. */
 #ifdef __bpf__
@@ -53,31 +49,6 @@ struct tp_ack {
 	__u32 srtt_us;
 	__u32 min_rtt_us; /* ~0: none yet */
 };
-
-TP_INLINE __u32 tp_min(__u32 a, __u32 b)
-{
-	return a < b ? a : b;
-}
-
-TP_INLINE __u32 tp_max(__u32 a, __u32 b)
-{
-	return a > b ? a : b;
-}
-
-TP_INLINE __u64 tp_min64(__u64 a, __u64 b)
-{
-	return a < b ? a : b;
-}
-
-TP_INLINE __u64 tp_max64(__u64 a, __u64 b)
-{
-	return a > b ? a : b;
-}
-
-TP_INLINE __u32 tp_clamp(__u32 value, __u32 least, __u32 most)
-{
-	return tp_min(tp_max(value, least), most);
-}
 
 /* Whether sequence number a comes before b, RFC 9293, section 3.4. */
 TP_INLINE int tp_before(__u32 a, __u32 b)

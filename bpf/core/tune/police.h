@@ -13,7 +13,8 @@
 #ifndef TCPILOT_POLICE_H
 #define TCPILOT_POLICE_H
 
-#include "learn.h"
+#include "../../abi/tune.h"
+#include "../num.h"
 
 #define TP_POLICE_LEAST_RTTS 4
 #define TP_POLICE_MOST_RTTS 16

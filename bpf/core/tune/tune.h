@@ -3,14 +3,15 @@
  * tune.h - the arithmetic of the tunings: what is set, from which figures.
  *
  * Pure functions over the structures of abi.h, integers only: the pilot includes
- * this, and crates/native-tests compile the same text.  The rule of the initial
+ * this, and crates/core compiles the same text.  The rule of the initial
  * window is that of Hung, Zhang and Lu's slides (Fine-Grained TCP Tuning), its
- * careful form RFC 9959's; their constants are ours, see docs/tuning.md.
+ * careful form RFC 9959's; their constants are ours, see docs/use/tuning.md.
  */
 #ifndef TCPILOT_TUNE_H
 #define TCPILOT_TUNE_H
 
-#include "learn.h"
+#include "../../abi/tune.h"
+#include "../window.h"
 
 #define TP_RTO_MIN_US 200000  /* the kernel's least RTO, which BPF may only lower */
 #define TP_SYN_RTO_US 1000000 /* the kernel's, RFC 6298 */
@@ -59,7 +60,7 @@ TP_INLINE __u32 tp_iw_slides(const struct tp_tuning *t, const struct tp_iw *in)
 		divisor = t->iw_mid_divisor;
 		least = in->base_packets;
 	}
-	return (__u32)tp_max(share / (divisor ? divisor : 1), least);
+	return (__u32)tp_max64(share / (divisor ? divisor : 1), least);
 }
 
 /* RFC 9959: no jump unless the RTT fits what is saved: not below half of it, and not
@@ -73,7 +74,7 @@ TP_INLINE __u32 tp_iw_careful(const struct tp_tuning *t, const struct tp_iw *in)
 	    (in->rtt_us > in->min_rtt_us + TP_RTT_SLACK_US &&
 	     !tp_rtt_below(in->rtt_us, in->min_rtt_us, t->iw_low_percent)))
 		return in->base_packets;
-	return (__u32)tp_max(jump, in->base_packets);
+	return (__u32)tp_max64(jump, in->base_packets);
 }
 
 /* The initial window in packets; base where nothing speaks for another. */
@@ -87,7 +88,7 @@ TP_INLINE __u32 tp_initial_window(const struct tp_tuning *t, const struct tp_iw 
 	if (iw <= in->base_packets)
 		return iw;
 	iw = in->base_packets + ((iw - in->base_packets) >> (in->brake & 31));
-	return (__u32)tp_max(tp_min(iw, t->iw_most_packets), in->base_packets);
+	return (__u32)tp_max64(tp_min64(iw, t->iw_most_packets), in->base_packets);
 }
 
 /* Bytes per second at which a window goes out within half a round trip, as the
@@ -97,13 +98,13 @@ TP_INLINE __u32 tp_window_rate(__u32 packets, __u32 mss, __u32 rtt_us)
 {
 	__u64 rate = 2 * (__u64)packets * mss * 1000000 / (rtt_us ? rtt_us : 1);
 
-	return (__u32)tp_min(rate, 0xfffffffe); /* all ones would mean no limit */
+	return (__u32)tp_min64(rate, 0xfffffffe); /* all ones would mean no limit */
 }
 
 /* 64 KiB, what the kernel hands to a device at once without pacing. */
 TP_INLINE __u32 tp_burst_packets(__u32 mss)
 {
-	return (__u32)tp_max(65536 / (mss ? mss : 1), 10);
+	return (__u32)tp_max64(65536 / (mss ? mss : 1), 10);
 }
 
 /* The brake as it is now: a step is taken back in each period since it moved. */
@@ -124,7 +125,7 @@ TP_INLINE __u32 tp_window_shown(__u32 ssthresh_packets, __u32 cwnd_packets, __u3
 {
 	__u32 window = ssthresh_packets ? ssthresh_packets : cwnd_packets / 2;
 
-	return (__u32)tp_min(window, sent_packets / 2);
+	return (__u32)tp_min64(window, sent_packets / 2);
 }
 
 /* used: the path's connections, modulo 2^16, when one last made use of it.  Once in
@@ -156,7 +157,7 @@ TP_INLINE __u32 tp_syn_rto_us(__u32 srtt_us, __u32 rttvar_us, __u32 floor_us)
 
 	if (!srtt_us)
 		return 0;
-	rto = tp_max(rto, floor_us);
+	rto = tp_max64(rto, floor_us);
 	return rto < TP_SYN_RTO_US ? (__u32)rto : 0;
 }
 
@@ -169,14 +170,14 @@ TP_INLINE __u32 tp_min_rto_us(__u32 srtt_us, __u32 rttvar_us, __u32 floor_us)
 
 	if (!srtt_us)
 		return 0;
-	rto = tp_max(rto, floor_us);
+	rto = tp_max64(rto, floor_us);
 	return rto < TP_RTO_MIN_US ? (__u32)rto : 0;
 }
 
 /* Kernel ticks, rounded up, two at least: one may be over at once. */
 TP_INLINE __u32 tp_ticks(__u32 us, __u32 ticks_per_s)
 {
-	return (__u32)tp_max(((__u64)us * ticks_per_s + 999999) / 1000000, 2);
+	return (__u32)tp_max64(((__u64)us * ticks_per_s + 999999) / 1000000, 2);
 }
 
 /* max(beta * BDP / (MSS * flows), 4) packets; 0 where no BDP is known. */
@@ -186,8 +187,8 @@ TP_INLINE __u32 tp_receive_window(__u64 bdp_bytes, __u32 beta_x8, __u32 mss, __u
 
 	if (!bdp_bytes || !beta_x8 || !mss)
 		return 0;
-	packets = tp_min(bdp_bytes, 1ULL << 40) * beta_x8 / 8 / mss / (flows ? flows : 1);
-	return (__u32)tp_max(tp_min(packets, 1 << 20), TP_RWND_LEAST);
+	packets = tp_min64(bdp_bytes, 1ULL << 40) * beta_x8 / 8 / mss / (flows ? flows : 1);
+	return (__u32)tp_max64(tp_min64(packets, 1 << 20), TP_RWND_LEAST);
 }
 
 /* What the kernel announces at first, whatever the path. */
@@ -205,10 +206,10 @@ TP_INLINE __u32 tp_receive_reply(const struct tp_tuning *t, __u32 packets, __u32
 		return 0;
 	kernels = TP_RWND_KERNEL / mss;
 	if (packets < kernels) {
-		packets = (__u32)tp_max(packets, t->rwnd_least_bytes / mss);
+		packets = (__u32)tp_max64(packets, t->rwnd_least_bytes / mss);
 		return others && packets < kernels ? packets : 0;
 	}
-	packets = (__u32)tp_min(packets, tp_min(t->rwnd_most_bytes, room_bytes) / mss);
+	packets = (__u32)tp_min64(packets, tp_min64(t->rwnd_most_bytes, room_bytes) / mss);
 	return packets > kernels ? packets : 0;
 }
 

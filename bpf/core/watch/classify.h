@@ -66,7 +66,7 @@ TP_INLINE void tp_add_tree(const struct tp_model *m, struct tp_scratch *s, __u32
 /* All trees: the share of each class, of 255. */
 TP_INLINE void tp_forest(const struct tp_model *m, struct tp_scratch *s)
 {
-	__u32 trees = tp_min(m->trees, TP_MODEL_TREES);
+	__u32 trees = tp_min64(m->trees, TP_MODEL_TREES);
 
 	for (__u32 c = 0; c < TP_MODEL_CLASSES; c++)
 		s->vote[c] = 0;

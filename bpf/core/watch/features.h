@@ -2,7 +2,7 @@
 /*
  * features.h - a shape as the numbers that the trees ask about.
  *
- * The laboratory trains on exactly these; lab/tcplab/watch/features.py has their
+ * The laboratory trains on exactly these; lab/tcplab/studies/watch/features.py has their
  * names, in this order.  Fixed point as in shape.h.
  */
 #ifndef TCPILOT_FEATURES_H
@@ -27,8 +27,8 @@ TP_INLINE struct tp_span tp_span_of(const __u32 *values, __u32 count)
 	for (__u32 i = 0; i < TP_SHAPE_ROUNDS; i++) {
 		if (i >= count)
 			break;
-		span.least = tp_min(span.least, values[i]);
-		span.most = tp_max(span.most, values[i]);
+		span.least = tp_min64(span.least, values[i]);
+		span.most = tp_max64(span.most, values[i]);
 		span.sum += values[i];
 	}
 	if (!count)
@@ -99,9 +99,9 @@ TP_INLINE void tp_features_context(const struct tp_shape *s, const struct tp_rou
 
 	f[52] = own.least;
 	f[53] = own.most;
-	f[54] = tp_min(s->since_loss, 255);
-	f[55] = tp_min(s->rounds - tp_min(s->slow_start_rounds, s->rounds), 255);
-	f[56] = tp_min(s->responses, 16);
+	f[54] = tp_min64(s->since_loss, 255);
+	f[55] = tp_min64(s->rounds - tp_min64(s->slow_start_rounds, s->rounds), 255);
+	f[56] = tp_min64(s->responses, 16);
 	f[57] = tp_mean_of(s, TP_LOST_ELSEWHERE);
 	f[58] = tp_ratio(r->link_queue_us, r->min_rtt_us);
 	f[59] = tp_ratio(s->window[(s->rounds - 1) & TP_ROUNDS_MASK], s->window_before);
@@ -113,7 +113,7 @@ TP_INLINE void tp_features_context(const struct tp_shape *s, const struct tp_rou
 
 TP_INLINE void tp_features(const struct tp_shape *s, const struct tp_round *r, __s32 *f)
 {
-	__u32 known = tp_min(s->rounds, TP_SHAPE_ROUNDS);
+	__u32 known = tp_min64(s->rounds, TP_SHAPE_ROUNDS);
 	struct tp_span windows = tp_span_of(s->window, known);
 	struct tp_span queues = tp_span_of(s->queue, known);
 	__u32 mean = known ? windows.sum / known : 0;
@@ -146,7 +146,7 @@ TP_INLINE void tp_features(const struct tp_shape *s, const struct tp_round *r, _
 	f[25] = tp_ratio(queues.most, r->link_queue_us);
 	f[26] = mean;
 	f[27] = r->min_rtt_us / 1000;
-	f[28] = r->min_rtt_us ? (__s32)tp_min((__u64)s->epoch_us / r->min_rtt_us, 1 << 16) : 0;
+	f[28] = r->min_rtt_us ? (__s32)tp_min64((__u64)s->epoch_us / r->min_rtt_us, 1 << 16) : 0;
 	f[29] = tp_ratio(mean, s->window_max);
 	f[30] = r->acks ? (__s32)tp_ratio(r->in_packets, r->acks) : 0;
 	f[31] = r->flags & TP_FLOW_ECT_SYN ? 1 : 0;

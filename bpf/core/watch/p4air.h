@@ -6,7 +6,7 @@
  * Turkovic and Kuipers, "P4air: Increasing Fairness among Competing Congestion
  * Control Algorithms", ICNP 2020, doi 10.1109/ICNP49622.2020.9259405, and its
  * slides.  Where they leave something open, what is done here is said beside
- * the code and in docs/watch.md.  One thing is left out: when a flow reaches
+ * the code and in docs/use/watch.md.  One thing is left out: when a flow reaches
  * its share in slow start, P4air drops a packet on purpose; this only looks.
  *
  * Pure functions, also compiled for the host by tests.
@@ -14,7 +14,8 @@
 #ifndef TCPILOT_P4AIR_H
 #define TCPILOT_P4AIR_H
 
-#include "learn.h" /* TP_INLINE, tp_min */
+#include "../../abi/watch.h"
+#include "../num.h"
 
 #define TP_P4AIR_MLD 4	/* rises before delay-based is loss-delay */
 #define TP_P4AIR_MPL 12 /* and before loss-delay is purely loss-based */
@@ -31,7 +32,7 @@ TP_INLINE __u32 tp_p4air_bdp_packets(__u64 link_rate, __u32 long_flows, __u32 rt
 
 	if (!packet_bytes)
 		return 0;
-	return tp_min(bytes / (long_flows ? long_flows : 1) / packet_bytes, ~0U);
+	return tp_min64(bytes / (long_flows ? long_flows : 1) / packet_bytes, ~0U);
 }
 
 /* A slow start ends with the first loss, or when the packets of a round trip

@@ -20,7 +20,8 @@
 #ifndef TCPILOT_SHAPE_H
 #define TCPILOT_SHAPE_H
 
-#include "learn.h" /* TP_INLINE, tp_min, tp_max */
+#include "../../abi/watch.h"
+#include "../num.h"
 
 #define TP_ROUNDS_MASK (TP_SHAPE_ROUNDS - 1)
 #define TP_RATIO_MAX 4096U
@@ -31,7 +32,7 @@
 /* a / b x256, bounded; b 0 gives 0. */
 TP_INLINE __u32 tp_ratio(__u64 a, __u64 b)
 {
-	return b ? tp_min(a * 256 / b, TP_RATIO_MAX) : 0;
+	return b ? tp_min64(a * 256 / b, TP_RATIO_MAX) : 0;
 }
 
 /* Exponential smoothing, gain 1 / 2^shift. */
@@ -71,7 +72,7 @@ TP_INLINE int tp_has_loss(const struct tp_round *r)
 TP_INLINE __u32 tp_window_x16(const struct tp_round *r)
 {
 	return r->segment_bytes
-		   ? tp_min((__u64)r->flight_max_bytes * 16 / r->segment_bytes, 1 << 24)
+		   ? tp_min64((__u64)r->flight_max_bytes * 16 / r->segment_bytes, 1 << 24)
 		   : 0;
 }
 
@@ -94,7 +95,7 @@ TP_INLINE void tp_shape_start(struct tp_shape *s, const struct tp_round *r, __u3
 	__u32 before2 = s->window[(s->rounds - 2) & TP_ROUNDS_MASK];
 
 	if (s->rounds && before)
-		s->slow_start_gain = tp_max(s->slow_start_gain, tp_ratio(window, before));
+		s->slow_start_gain = tp_max64(s->slow_start_gain, tp_ratio(window, before));
 	if (!tp_has_loss(r) && (s->rounds < 2 || window * 8 >= before2 * 9)) {
 		s->slow_start_rounds++;
 		return;
@@ -139,10 +140,10 @@ TP_INLINE void tp_shape_responded(struct tp_shape *s, const struct tp_round *r, 
 	tp_note(s, TP_RESPONSE, s->response_last, 4);
 	/* Westwood's and YeAH's windows after a loss are what fills the path
 	 * without a queue (Casetti et al. 2002). */
-	tp_note(
-	    s, TP_REFILL,
-	    tp_min(s->response_last * path_us / (r->min_rtt_us ? r->min_rtt_us : 1), TP_RATIO_MAX),
-	    4);
+	tp_note(s, TP_REFILL,
+		tp_min64(s->response_last * path_us / (r->min_rtt_us ? r->min_rtt_us : 1),
+			 TP_RATIO_MAX),
+		4);
 	tp_note(s, TP_LOST_ELSEWHERE, s->dropped_in_event ? 0 : 256, 8);
 	s->base_response = tp_ratio(s->lost_in_event * 16ULL, s->window_before);
 }
@@ -162,7 +163,7 @@ TP_INLINE void tp_shape_loss(struct tp_shape *s, const struct tp_round *r, __u32
 		return;
 	}
 	s->since_loss++;
-	s->since_loss_us = tp_min((__u64)s->since_loss_us + r->duration_us, 1U << 30);
+	s->since_loss_us = tp_min64((__u64)s->since_loss_us + r->duration_us, 1U << 30);
 	if (s->losses && s->since_loss == 2 && s->window_before)
 		tp_shape_responded(s, r, window);
 }
@@ -210,10 +211,10 @@ TP_INLINE void tp_shape_ripple(struct tp_shape *s, const struct tp_round *r)
 {
 	__u64 rate = (__u64)r->in_bytes * 1000 / (r->duration_us ? r->duration_us : 1);
 
-	s->rate_max = tp_max(rate, s->rate_max - (s->rate_max >> 4));
+	s->rate_max = tp_max64(rate, s->rate_max - (s->rate_max >> 4));
 	s->rate_min = s->rate_min && s->rate_min < rate ? s->rate_min + (s->rate_min >> 4) : rate;
 	s->ripple = tp_smooth(
-	    s->ripple, tp_ratio(s->rate_max - tp_min(s->rate_min, s->rate_max), s->rate_max) << 8,
+	    s->ripple, tp_ratio(s->rate_max - tp_min64(s->rate_min, s->rate_max), s->rate_max) << 8,
 	    4);
 }
 
@@ -229,7 +230,7 @@ TP_INLINE int tp_is_pause(const struct tp_round *r)
 TP_INLINE void tp_shape_queue(struct tp_shape *s, const struct tp_round *r, __u32 window)
 {
 	__u32 over_us = r->rtt_us > r->min_rtt_us ? r->rtt_us - r->min_rtt_us : 0;
-	__u32 own = tp_min(r->rtt_us ? (__u64)window * over_us / r->rtt_us : 0, 1U << 20);
+	__u32 own = tp_min64(r->rtt_us ? (__u64)window * over_us / r->rtt_us : 0, 1U << 20);
 
 	s->own[s->rounds & TP_ROUNDS_MASK] = own;
 	s->queue_mean =
@@ -275,7 +276,7 @@ TP_INLINE void tp_shape_round(struct tp_shape *s, const struct tp_round *r)
 	}
 	tp_shape_queue(s, r, window);
 	tp_shape_dip(s, r, window);
-	s->window_max = tp_max(window, s->window_max - (s->window_max >> 6));
+	s->window_max = tp_max64(window, s->window_max - (s->window_max >> 6));
 	s->window[s->rounds & TP_ROUNDS_MASK] = window;
 	s->queue[s->rounds & TP_ROUNDS_MASK] = r->sojourn_mean_us;
 	s->rounds++;

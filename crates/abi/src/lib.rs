@@ -1,6 +1,6 @@
 //! The structures that the BPF programs and the daemon share.
 //!
-//! Generated from `bpf/abi.h`, where each is described; its size is asserted there and here. Names are
+//! Generated from `bpf/abi/abi.h`, where each is described; its size is asserted there and here. Names are
 //! the header's. Units are in the names; a rate or an RTT of 0 means "no sample".
 
 #[allow(
@@ -9,7 +9,7 @@
     non_upper_case_globals,
     clippy::pub_underscore_fields,
     clippy::undocumented_unsafe_blocks,
-    reason = "generated; bpf/abi.h documents each item"
+    reason = "generated; bpf/abi/abi.h documents each item"
 )]
 mod generated {
     include!(concat!(env!("OUT_DIR"), "/abi.rs"));

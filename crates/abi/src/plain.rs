@@ -2,7 +2,7 @@
 
 use std::mem::{MaybeUninit, size_of};
 
-/// A structure of `bpf/abi.h`: any bit pattern is a value, and it has no implicit padding.
+/// A structure of `bpf/abi/abi.h`: any bit pattern is a value, and it has no implicit padding.
 ///
 /// # Safety
 /// Implement it only for `repr(C)` structures made of integers, with padding spelled out.

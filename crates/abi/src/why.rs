@@ -1,4 +1,4 @@
-//! The enumerations of `bpf/abi.h` as Rust types, with the words that people see.
+//! The enumerations of `bpf/abi/abi.h` as Rust types, with the words that people see.
 
 /// Why a connection has the congestion control that it has (`enum tp_why`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

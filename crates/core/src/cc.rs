@@ -1,4 +1,4 @@
-//! The arithmetic of `bpf/cc` and of the pieces it shares in `bpf/lib`, under its C names.
+//! The arithmetic of `bpf/cc` and of the pieces it shares in `bpf/cc/lib`, under its C names.
 #![allow(
     missing_docs,
     non_camel_case_types,

@@ -1,12 +1,17 @@
-//! The arithmetic of `bpf/lib`, compiled for the host and callable from tests.
+//! The arithmetic of `bpf/core` and `bpf/cc`, compiled for the host: the daemon and the tests run the same
+//! text as the kernel.
 //!
 //! The functions have the names of their C originals without `tp_`, and are described there. The tests
-//! are in `tests/`; nothing but them uses this crate.
+//! are in `tests/`. Pure: no I/O and no clock; a function's arguments are all it knows of the world.
 
 pub mod cc;
+pub mod prefix;
+pub mod shares;
 pub mod tune;
 pub mod watch;
 pub mod windows;
+
+pub use prefix::{Prefix, PrefixError};
 
 use tcpilot_abi::{
     tp_arm, tp_config, tp_path, tp_path_key, tp_policy_config, tp_window32, tp_window64,
@@ -14,7 +19,7 @@ use tcpilot_abi::{
 
 /// What one connection has shown: `struct tp_sample`.
 #[derive(Clone, Copy, Debug, Default)]
-#[allow(missing_docs, reason = "bpf/lib/learn.h describes the fields")]
+#[allow(missing_docs, reason = "bpf/core/learn.h describes the fields")]
 pub struct Sample {
     pub delivery_rate: u64,
     pub min_rtt_us: u32,

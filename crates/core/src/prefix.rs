@@ -1,7 +1,7 @@
 //! Address prefixes as paths and rules have them.
 //!
 //! Inside, a prefix is 128 bits with IPv4 written IPv4-mapped (RFC 4291, section 2.5.5.2), as in
-//! `bpf/abi.h`; people read and write `10.1.0.0/16`, `2001:db8::/32`, or an address alone for one host.
+//! `bpf/abi/abi.h`; people read and write `10.1.0.0/16`, `2001:db8::/32`, or an address alone for one host.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};

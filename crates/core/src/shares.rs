@@ -1,6 +1,6 @@
 //! How often each arm would be drawn now: the learner's choice as probabilities, for people to see.
 //!
-//! The same rule as `tp_choose` in `bpf/lib/learn.h`, which decides; `crates/native-tests` holds the
+//! The same rule as `tp_choose` in `bpf/core/learn.h`, which decides; `crates/core` holds the
 //! two together.
 
 use tcpilot_abi::{TP_MAX_ARMS, tp_arm, tp_config, tp_path};

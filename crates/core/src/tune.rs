@@ -1,4 +1,4 @@
-//! `bpf/lib/tune.h` and `bpf/lib/police.h`, the arithmetic of the tunings, under its C names.
+//! `bpf/core/tune/tune.h` and `bpf/core/tune/police.h`, the arithmetic of the tunings, under its C names.
 #![allow(
     missing_docs,
     non_camel_case_types,

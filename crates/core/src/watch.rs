@@ -1,4 +1,4 @@
-//! The classifiers of `tcpilot watch`: `bpf/lib/p4air.h`, `shape.h` and `classify.h`.
+//! The classifiers of `tcpilot watch`: `bpf/core/watch/p4air.h`, `shape.h` and `classify.h`.
 
 use tcpilot_abi::{TP_FEATURES, tp_model, tp_p4air, tp_round, tp_shape, tp_verdict};
 

@@ -5,7 +5,7 @@
 )]
 
 use proptest::prelude::*;
-use tcpilot_native_tests::cc::*;
+use tcpilot_core::cc::*;
 
 const MSS: u32 = 1448;
 

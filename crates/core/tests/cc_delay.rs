@@ -4,7 +4,7 @@
     reason = "every call is of a pure function with pointers to live values"
 )]
 
-use tcpilot_native_tests::cc::*;
+use tcpilot_core::cc::*;
 
 fn window(packets: u32) -> tp_cwnd {
     tp_cwnd {

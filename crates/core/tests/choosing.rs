@@ -8,8 +8,8 @@ use tcpilot_abi::{
     TP_NO_ARM, TP_WHY_EXPLORE, TP_WHY_FEW, TP_WHY_GREEDY, TP_WHY_NO_ARM, TP_WHY_NO_EVIDENCE,
     TP_WHY_UNTRIED, tp_arm, tp_config, tp_path,
 };
-use tcpilot_native_tests as native;
-use tcpilot_policy::shares;
+use tcpilot_core as native;
+use tcpilot_core::shares;
 
 const NO_ARM: u8 = TP_NO_ARM as u8;
 const DRAWS: usize = 200_000;

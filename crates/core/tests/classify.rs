@@ -6,7 +6,7 @@ use tcpilot_abi::{
     TP_REASON_RECEIVER, TP_REASON_RULE, TP_REASON_UNSURE, TP_RESPONSE, tp_model, tp_node, tp_round,
     tp_shape, tp_verdict,
 };
-use tcpilot_native_tests::watch::{classify, features, shape_round};
+use tcpilot_core::watch::{classify, features, shape_round};
 
 const SEGMENT: u32 = 1000;
 const OWN_QUEUE: u8 = 12;

@@ -5,8 +5,8 @@ mod common;
 use common::{S, SCALE, config};
 use proptest::prelude::*;
 use tcpilot_abi::{tp_config, tp_path};
-use tcpilot_native_tests as native;
-use tcpilot_native_tests::Sample;
+use tcpilot_core as native;
+use tcpilot_core::Sample;
 
 /// Bytes per second: where `tp_delivery_rate` saturates.
 const RATE_MAX: u64 = u64::MAX / SCALE;

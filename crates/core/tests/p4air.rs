@@ -5,7 +5,7 @@ use tcpilot_abi::{
     TP_GROUP_ANT, TP_GROUP_DELAY, TP_GROUP_LOSS, TP_GROUP_LOSS_DELAY, TP_GROUP_MODEL,
     TP_GROUP_MOUSE, tp_p4air,
 };
-use tcpilot_native_tests::watch::{p4air_bdp_packets, p4air_interval};
+use tcpilot_core::watch::{p4air_bdp_packets, p4air_interval};
 
 const NO_BDP: u32 = 0;
 

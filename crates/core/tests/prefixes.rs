@@ -6,8 +6,8 @@ use std::net::IpAddr;
 
 use proptest::prelude::*;
 use tcpilot_abi::tp_policy_config;
-use tcpilot_native_tests as native;
-use tcpilot_policy::Prefix;
+use tcpilot_core as native;
+use tcpilot_core::Prefix;
 
 fn words(addr: &str) -> [u32; 4] {
     addr.parse::<Prefix>().unwrap().words()

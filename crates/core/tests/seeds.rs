@@ -4,8 +4,8 @@
 mod common;
 
 use common::{config, path_with_costs};
-use tcpilot_native_tests as native;
-use tcpilot_policy::shares;
+use tcpilot_core as native;
+use tcpilot_core::shares;
 
 const ARMS: [&str; 4] = ["cubic", "bbr", "htcp", "dctcp"];
 

@@ -1,7 +1,7 @@
 //! What is set from a path's figures: initial window, timers, receive window, kind of network, policers.
 
 use proptest::prelude::*;
-use tcpilot_native_tests::tune::*;
+use tcpilot_core::tune::*;
 
 /// The slides' thresholds and divisors as configured by default.
 fn slides() -> tp_tuning {

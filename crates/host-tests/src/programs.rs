@@ -23,7 +23,7 @@ mod skeleton {
 }
 use skeleton::{NeighbourSkel, NeighbourSkelBuilder};
 
-/// docs/template.bpf.c, compiled.
+/// docs/use/template.bpf.c, compiled.
 pub const TEMPLATE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/template.bpf.o"));
 
 /// Names of the sockops programs that are attached to a cgroup itself.

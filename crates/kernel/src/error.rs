@@ -64,8 +64,8 @@ pub enum Error {
     /// A file that libbpf cannot read.
     #[error("{0} is no compiled BPF object")]
     CcNoObject(String),
-    /// An object is no congestion control that was built with bpf/lib/cc.h.
-    #[error("{0} holds no congestion control built with lib/cc.h")]
+    /// An object is no congestion control that was built with bpf/cc/lib/cc.h.
+    #[error("{0} holds no congestion control built with bpf/cc/lib/cc.h")]
     CcObject(String),
     /// The kernel refused a congestion control, most likely the verifier.
     #[error("the kernel refused {name}: {source}")]
@@ -143,7 +143,7 @@ impl Error {
             Error::NoSuchCc(_) => "`tcpilot cc list` shows what there is",
             Error::CcFile { .. } => "give the path of a compiled object (.bpf.o)",
             Error::CcNoObject(_) | Error::CcObject(_) => {
-                "docs/own-algorithm.md shows how to build one"
+                "docs/use/own-algorithm.md shows how to build one"
             }
             Error::CcTaken(_) => "unload it first, or put a new version in its place by --update",
             Error::CcNotPinned(_) => "stop the daemon or the `cc load --foreground` that holds it",

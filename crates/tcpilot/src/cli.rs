@@ -52,11 +52,11 @@ pub enum Command {
     /// `delay` backs off before, `loss-delay` does both, `model` (BBR) paces by a model of the path;
     /// `mouse` is in slow start, `ant` is sparse, `unknown` says that it cannot tell, and why.
     ///
-    /// In a terminal it is a live table, q leaves. docs/watch.md says when not to believe it.
+    /// In a terminal it is a live table, q leaves. docs/use/watch.md says when not to believe it.
     ///
     /// It changes nothing, unless --fair is given: then each group waits in queues of its own, which share
     /// the link by the number of their flows, and flows above their share are acted upon. The device's root
-    /// qdisc is replaced for that time, and put back however tcpilot ends. docs/fair.md.
+    /// qdisc is replaced for that time, and put back however tcpilot ends. docs/use/fair.md.
     ///
     ///   tcpilot watch eth1 --fair --rate 95                     the link behind eth1 carries 95 Mbit/s
     ///   tcpilot watch eth1 --fair --queues 16 --actions none    queues only, 64 of them for the groups
@@ -164,7 +164,7 @@ pub struct WatchArgs {
     #[arg(long, value_name = "COUNT", default_value_t = 16384,
         value_parser = clap::value_parser!(u32).range(64..=4_194_304))]
     pub flows: u32,
-    /// Another model, as `python -m tcplab.watch train` writes it
+    /// Another model, as `python -m tcplab.studies.watch train` writes it
     #[arg(long, value_name = "FILE")]
     pub model: Option<PathBuf>,
     /// How flows are made to share.

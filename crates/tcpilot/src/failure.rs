@@ -1,6 +1,6 @@
 //! Errors as people see them: one line (what, where, what to do) and an exit status by kind.
 
-use crate::{config::ConfigError, protocol::AskError, state::StateError};
+use crate::{pilot::config::ConfigError, pilot::protocol::AskError, pilot::state::StateError};
 
 /// Exit status by kind; `--help` lists them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,15 +1,10 @@
-//! tcpilot: an autopilot for Linux TCP. The binary is a thin shell around this library.
+//! tcpilot: an autopilot for Linux TCP. The binary is a thin shell around this library, which has a
+//! folder per product: the pilot, the watch at a bottleneck, fair queues, and congestion controls.
 
 pub mod cc;
 pub mod cli;
-pub mod client;
-pub mod config;
-pub mod daemon;
 pub mod failure;
-pub mod live;
-pub mod protocol;
-pub mod state;
-pub mod table;
-mod tuning_views;
-pub mod views;
+mod fair;
+pub mod pilot;
+pub mod show;
 pub mod watch;

@@ -6,9 +6,10 @@ use clap::{CommandFactory, Parser};
 use tcpilot::{
     cc,
     cli::{Cli, Command},
-    client, daemon,
     failure::Failure,
-    live, watch,
+    pilot::{client, daemon},
+    show::live,
+    watch,
 };
 use tracing_subscriber::EnvFilter;
 

@@ -6,7 +6,7 @@ from tcplab.engine import topology
 from tcplab.scenario.model import Cell
 
 FILES = ("watch.bin", "watch.jsonl")
-"""What it leaves: rounds and intervals (docs/watch.md), and a line per flow and second."""
+"""What it leaves: rounds and intervals (docs/use/watch.md), and a line per flow and second."""
 
 # Its first line says that it is attached.  ip becomes the program, so that $! is its number.
 _START = """\

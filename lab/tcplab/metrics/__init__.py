@@ -1,4 +1,4 @@
-"""Metrics: pure functions over result directories.  docs/laboratory-metrics.md defines each."""
+"""Metrics: pure functions over result directories.  docs/use/laboratory-metrics.md defines each."""
 
 from tcplab.metrics.cell import cell_metrics, write_cell
 from tcplab.metrics.summary import summarise, write_summary

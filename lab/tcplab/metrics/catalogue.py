@@ -1,7 +1,7 @@
 """Every metric once: name, unit, direction, definition, source.
 
-The report's headings, the tolerances of `tcplab diff` and docs/laboratory-metrics.md follow this
-table.  A name may carry a flow group after a dot: `goodput_mbit.first`.
+The report's headings, the tolerances of `tcplab diff` and docs/use/laboratory-metrics.md follow
+this table.  A name may carry a flow group after a dot: `goodput_mbit.first`.
 """
 
 from __future__ import annotations

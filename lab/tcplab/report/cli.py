@@ -60,6 +60,6 @@ def _table(options: argparse.Namespace) -> int:
         return 1
     except KeyError as problem:
         print(f"tcplab table: no cell has the metric {problem}; "
-              "docs/laboratory-metrics.md lists them", file=sys.stderr)  # fmt: skip
+              "docs/use/laboratory-metrics.md lists them", file=sys.stderr)  # fmt: skip
         return 2
     return 0

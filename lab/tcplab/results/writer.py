@@ -170,7 +170,7 @@ def _tuner(cell: Cell, work: Path) -> dict[str, Any]:
 
 
 def _bpftune_rows(log: str) -> list[dict[str, Any]]:
-    from tcplab.pilot.summary import bpftune_table
+    from tcplab.studies.pilot.summary import bpftune_table
 
     rows: list[dict[str, Any]] = bpftune_table(log)
     return rows

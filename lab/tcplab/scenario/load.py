@@ -46,7 +46,12 @@ class Scenario:
 
 def names() -> list[str]:
     """The campaigns that come with the laboratory."""
-    return sorted(path.stem for path in FOLDER.glob("*.toml"))
+    return sorted(_campaigns())
+
+
+def _campaigns() -> dict[str, Path]:
+    """Name to file; a folder per kind of campaign, whose names differ across folders too."""
+    return {path.stem: path for path in FOLDER.glob("*/*.toml")}
 
 
 def find(name: str) -> Path:
@@ -56,9 +61,11 @@ def find(name: str) -> Path:
         if not path.is_file():
             raise ScenarioError([f"{path}: there is no such file"])
         return path
-    if name not in names():
-        raise ScenarioError([f"{name}: there is no such campaign; there are: {', '.join(names())}"])
-    return FOLDER / f"{name}.toml"
+    campaigns = _campaigns()
+    if name not in campaigns:
+        there = ", ".join(sorted(campaigns))
+        raise ScenarioError([f"{name}: there is no such campaign; there are: {there}"])
+    return campaigns[name]
 
 
 def load(path: Path, quick: bool = False) -> Scenario:

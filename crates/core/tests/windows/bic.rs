@@ -1,6 +1,6 @@
 //! Xu, Harfoush, Rhee 2004.
 
-use tcpilot_native_tests::{
+use tcpilot_core::{
     cc::{self, tp_bic},
     windows::{self, LOSS},
 };

@@ -1,7 +1,7 @@
 //! RFC 3649.
 
 use super::near;
-use tcpilot_native_tests::{
+use tcpilot_core::{
     cc::{self, tp_hstcp},
     windows::{self},
 };

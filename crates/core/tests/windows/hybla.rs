@@ -1,7 +1,7 @@
 //! Caini, Firrincieli 2004.
 
 use super::near;
-use tcpilot_native_tests::{
+use tcpilot_core::{
     cc::{self, tp_hybla},
     windows::{self, NO_SSTHRESH, RECOVERY},
 };

@@ -1,7 +1,7 @@
 //! Liu, Basar, Srikant 2006.
 
 use super::near;
-use tcpilot_native_tests::{
+use tcpilot_core::{
     cc::{self, tp_illinois},
     windows::{self, LOSS},
 };

@@ -1,6 +1,6 @@
 //! Brakmo, Peterson 1995.
 
-use tcpilot_native_tests::{
+use tcpilot_core::{
     cc::{self, tp_vegas},
     windows::{self, NO_SSTHRESH, RECOVERY},
 };

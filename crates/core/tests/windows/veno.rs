@@ -1,6 +1,6 @@
 //! Fu, Liew 2003.
 
-use tcpilot_native_tests::{
+use tcpilot_core::{
     cc::tp_veno,
     windows::{self},
 };

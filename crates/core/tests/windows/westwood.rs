@@ -1,7 +1,7 @@
 //! Grieco, Mascolo 2004.
 
 use super::near;
-use tcpilot_native_tests::{cc::tp_westwood, windows};
+use tcpilot_core::{cc::tp_westwood, windows};
 
 type Connection = windows::Connection<tp_westwood>;
 

@@ -1,6 +1,6 @@
 //! Baiocchi, Castellani, Vacirca 2007.
 
-use tcpilot_native_tests::{
+use tcpilot_core::{
     cc::tp_yeah,
     windows::{self},
 };

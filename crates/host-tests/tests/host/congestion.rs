@@ -118,7 +118,7 @@ fn every_algorithm_loads_carries_data_over_a_link_and_unloads() {
     }
 }
 
-/// docs/own-algorithm.md, steps 3 and 4.
+/// docs/use/own-algorithm.md, steps 3 and 4.
 #[test]
 fn an_object_of_ones_own_loads_carries_data_is_replaced_and_unloads() {
     let pins = Pins::new();

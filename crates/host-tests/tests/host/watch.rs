@@ -52,7 +52,7 @@ fn packets_and_drops_are_those_of_the_qdisc() {
     let dropped = qdisc_drops(&lab);
     assert!(dropped > 0);
     let missing = look.total("in_packets") - look.total("out_packets");
-    // On a loaded host the kernel skips programs at some events: docs/decisions/12-watch.md.
+    // On a loaded host the kernel skips programs at some events: docs/understand/decisions/12-watch.md.
     let unseen = look.total("in_packets") / 50;
     assert!(missing.abs_diff(dropped) <= unseen, "{missing}, {dropped}");
     let told = look.flows.iter().filter_map(|f| f["drops"].as_u64());
@@ -274,7 +274,7 @@ fn map_bytes(pid: u32) -> u64 {
 }
 
 const MANY: u32 = 100_000;
-/// docs/watch.md: of each flow that there is room for, and of everything else.
+/// docs/use/watch.md: of each flow that there is room for, and of everything else.
 const FLOW_BYTES: u64 = 1100;
 const OTHER_BYTES: u64 = 16_000_000;
 
@@ -293,7 +293,7 @@ fn a_hundred_thousand_flows_have_room_in_the_memory_that_is_stated() {
     watching.until("all are there", |look| {
         let groups = look.totals["groups"].as_array()?;
         let flows: u64 = groups.iter().filter_map(|g| g["flows"].as_u64()).sum();
-        // On a loaded host the kernel skips programs at some events: docs/decisions/12-watch.md.
+        // On a loaded host the kernel skips programs at some events: docs/understand/decisions/12-watch.md.
         (flows > u64::from(MANY) * 98 / 100).then_some(())
     });
     let bytes = map_bytes(watching.child.0.id());

@@ -17,7 +17,7 @@ use crate::Error;
 /// BPF_F_LINK of linux/bpf.h: the map is registered by a link.
 const LINK_FLAG: u32 = 1 << 13;
 
-/// Offsets of the first members of `struct tcp_congestion_ops` in bpf/lib/kernel.h.
+/// Offsets of the first members of `struct tcp_congestion_ops` in bpf/kernel/types.h.
 const TX_START: std::ops::Range<usize> = 0..8;
 const CONTROL: std::ops::Range<usize> = 8..16;
 const CONTROL_2: std::ops::Range<usize> = 16..24;

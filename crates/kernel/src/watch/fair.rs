@@ -1,4 +1,4 @@
-//! The maps and the two classifiers of `tcpilot watch --fair` (bpf/watch/fair.h).
+//! The maps and the two classifiers of `tcpilot watch --fair` (bpf/fair/fair.h).
 
 use std::{
     io,

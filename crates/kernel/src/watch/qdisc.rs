@@ -1,4 +1,4 @@
-//! The BPF qdisc of `tcpilot watch --fair` (bpf/watch/qdisc.bpf.c): registered by a link, its queues set and read.
+//! The BPF qdisc of `tcpilot watch --fair` (bpf/fair/qdisc.bpf.c): registered by a link, its queues set and read.
 
 use std::{mem::MaybeUninit, os::fd::AsFd, process};
 
@@ -22,7 +22,7 @@ use crate::{
 skeleton_module!("qdisc.skel.rs");
 use skeleton::{OpenQdiscSkel, QdiscSkel, QdiscSkelBuilder};
 
-/// Its name in `struct Qdisc_ops` of bpf/watch/qdisc.bpf.c.
+/// Its name in `struct Qdisc_ops` of bpf/fair/qdisc.bpf.c.
 const ID: std::ops::Range<usize> = 0..16;
 
 /// Whether this kernel has them: 6.16 with `CONFIG_NET_SCH_BPF`.

@@ -15,7 +15,7 @@ fn the_command_line_is_consistent() {
 /// `TCPILOT_RENEW=1 cargo test -p tcpilot cli` writes it anew.
 #[test]
 fn the_manual_says_what_the_help_says() {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/commands.md");
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/use/commands.md");
     let text = fs::read_to_string(&file).unwrap();
     let (before, rest) = text.split_once(BEGIN).unwrap();
     let (_, after) = rest.split_once(END).unwrap();
@@ -28,7 +28,7 @@ fn the_manual_says_what_the_help_says() {
     assert_eq!(
         fs::read_to_string(&file).unwrap(),
         renewed,
-        "docs/commands.md differs"
+        "docs/use/commands.md differs"
     );
 }
 

@@ -150,7 +150,7 @@ impl Journal {
             clsact: false,
         };
         let path = path_of(device);
-        write(&path, &entry).map_err(|e| super::super::file_failure(&path, &e))?;
+        write(&path, &entry).map_err(|e| crate::watch::file_failure(&path, &e))?;
         Ok(Journal {
             path,
             entry,
@@ -201,7 +201,7 @@ fn restore_locked(device: &str) -> Result<(), Failure> {
     if let Ok(entry) = serde_json::from_str::<Entry>(&text) {
         undo(&entry).map_err(|e| failure(device, &e))?;
     }
-    fs::remove_file(&path).map_err(|e| super::super::file_failure(&path, &e))
+    fs::remove_file(&path).map_err(|e| crate::watch::file_failure(&path, &e))
 }
 
 /// A process that does the same when we are killed; in a group of its own, away from Ctrl-C.

@@ -1,5 +1,5 @@
 //! `--fair`: each group of flows in its own queues, which take turns by bytes: a BPF qdisc of ours, or an
-//! HTB with our filter on it. docs/decisions/13-fair.md tells why these and no other.
+//! HTB with our filter on it. docs/understand/decisions/13-fair.md tells why these and no other.
 
 use std::{
     io::{self, Read},
@@ -16,6 +16,7 @@ use tcpilot_kernel::{
 mod journal;
 mod orders;
 mod queueing;
+mod queues;
 mod view;
 
 use journal::{HANDLE, Journal, PRIORITY};
@@ -24,7 +25,7 @@ use queueing::Queueing;
 pub use queueing::load;
 pub use view::{FairView, add_to as add_table};
 
-use super::device::Device;
+use crate::watch::device::Device;
 use crate::{
     cli::{Action, FairArgs, WatchArgs},
     failure::{Failure, Kind},
@@ -170,7 +171,7 @@ impl Fair {
         let Some(standing) = &mut self.standing else {
             return Ok(());
         };
-        watch.stay_alive_until(super::flows::monotonic_ns() + ALIVE.as_nanos() as u64);
+        watch.stay_alive_until(crate::watch::flows::monotonic_ns() + ALIVE.as_nanos() as u64);
         self.orders.renew(watch, self.rate)?;
         // It fails where the device is about to vanish, which is noticed soon.
         if let Err(error) = standing.renew(self.rate, watch, &self.orders) {

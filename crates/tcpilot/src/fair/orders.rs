@@ -5,15 +5,15 @@ use std::{
     time::{Duration, Instant},
 };
 
+use crate::fair::queues::{Queues, Wait, level};
 use tcpilot_abi::{
     TP_FAIR_ANTS, TP_FAIR_DELAY, TP_FAIR_DROP, TP_FAIR_FIRST, TP_FAIR_MICE, TP_FAIR_NONE,
     TP_FAIR_POLICE, TP_FAIR_SLOW, TP_FAIR_STRANGERS, TP_FAIR_WINDOW, TP_FLOW_CLOSED,
     TP_FLOW_WINDOW, TP_REASON_NEW, tp_fair_order, tp_watch_flow, tp_watch_key,
 };
 use tcpilot_kernel::watch::Watch;
-use tcpilot_policy::queues::{Queues, Wait, level};
 
-use super::super::{flows::monotonic_ns, views::Group};
+use crate::watch::{flows::monotonic_ns, views::Group};
 use crate::{
     cli::{Action, Classifier, WatchArgs},
     failure::Failure,

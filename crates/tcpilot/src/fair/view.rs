@@ -9,8 +9,11 @@ use tcpilot_abi::{
 };
 use tcpilot_kernel::{rtnl::ClassStats, watch::Watch};
 
-use super::{super::views::Group, orders::Orders, queueing::Queueing};
-use crate::table::{bits, print, table};
+use super::{orders::Orders, queueing::Queueing};
+use crate::{
+    show::table::{bits, print, table},
+    watch::views::Group,
+};
 
 /// A group's queues, or those of nobody's group.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]

@@ -11,13 +11,13 @@ use serde_json::Value;
 
 use crate::{
     cli::{AskArgs, ConfigCommand, DEFAULT_CONFIG, ExplainArgs, StateArgs, StateCommand},
-    config::Config,
-    daemon,
     failure::{Failure, Kind},
-    protocol::{self, AskError, Request},
-    state::Store,
-    table,
-    views::{Explanation, FlowView, PathView, Status},
+    pilot::config::Config,
+    pilot::daemon,
+    pilot::protocol::{self, AskError, Request},
+    pilot::state::Store,
+    show::table,
+    show::views::{Explanation, FlowView, PathView, Status},
 };
 
 fn show<T: Serialize>(value: &T, json: bool, text: impl Fn(&T) -> String) -> Result<(), Failure> {

@@ -14,13 +14,13 @@ use std::{
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Request {
-    /// [`crate::views::Status`]
+    /// [`crate::show::views::Status`]
     Status,
-    /// A list of [`crate::views::PathView`]
+    /// A list of [`crate::show::views::PathView`]
     Paths,
-    /// A list of [`crate::views::FlowView`]
+    /// A list of [`crate::show::views::FlowView`]
     Flows,
-    /// [`crate::views::Explanation`]
+    /// [`crate::show::views::Explanation`]
     Explain(IpAddr),
     /// The state as a document for export
     StateExport,

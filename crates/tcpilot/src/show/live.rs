@@ -14,9 +14,9 @@ use crossterm::{
 use crate::{
     cli::SocketArgs,
     failure::Failure,
-    protocol::{self, Request},
-    table,
-    views::{PathView, Status},
+    pilot::protocol::{self, Request},
+    show::table,
+    show::views::{PathView, Status},
 };
 
 /// The terminal's other screen, given back on drop.

@@ -6,7 +6,7 @@ use comfy_table::{CellAlignment, Table, presets};
 
 use tcpilot_abi::Why;
 
-use crate::views::{ArmView, Explanation, FlowView, PathView, Status};
+use crate::show::views::{ArmView, Explanation, FlowView, PathView, Status};
 
 /// Names stand on the left of their column, the numbers after them on the right.
 pub(crate) fn table(names: &[&str], numbers: &[&str]) -> Table {

@@ -10,8 +10,8 @@ use tcpilot_abi::{
 };
 
 use crate::{
-    config::{net_word, tune_word},
-    views::{Names, max32_of, some},
+    pilot::config::{net_word, tune_word},
+    show::views::{Names, max32_of, some},
 };
 
 /// What is tuned on one path, and from which figures.

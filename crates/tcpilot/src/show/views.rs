@@ -1,4 +1,4 @@
-//! What the commands show, as data: built by the daemon, printed by [`crate::table`] or as JSON.
+//! What the commands show, as data: built by the daemon, printed by [`crate::show::table`] or as JSON.
 //!
 //! Rates are bytes per second, RTTs microseconds, ages seconds. `null` means that there is no sample.
 
@@ -7,9 +7,9 @@ use tcpilot_abi::{
     TP_CONN_ACTIVE, TP_CONN_DRY_RUN, TP_CONN_SIDE_UNKNOWN, TP_DECISIONS, Why, tp_config,
     tp_decision, tp_flow, tp_path, tp_path_key, tp_window32, tp_window64,
 };
-use tcpilot_policy::{prefix::Prefix, shares};
+use tcpilot_core::{prefix::Prefix, shares};
 
-pub use crate::tuning_views::{GroupView, TuneView, TuningView, TuningsStatus};
+pub use crate::show::tuning_views::{GroupView, TuneView, TuningView, TuningsStatus};
 
 /// What names the numbers of the kernel side: arms, policies, namespaces; and the clocks' now.
 pub struct Names<'a> {
@@ -327,7 +327,7 @@ impl Names<'_> {
             ssthresh: some(f.ssthresh_packets),
             age_s: (f.opened_ns > 0).then(|| self.age_s(f.opened_ns)),
             dry_run: u32::from(f.flags) & TP_CONN_DRY_RUN != 0,
-            tuned: crate::tuning_views::words(f.tuned),
+            tuned: crate::show::tuning_views::words(f.tuned),
             initial_window: some(f.iw_packets),
         }
     }

@@ -18,19 +18,18 @@ use tcpilot_kernel::{host, watch::Options};
 use crate::{
     cli::{Classifier, WatchArgs},
     failure::{Failure, Kind},
-    live::Screen,
+    fair::{self, Fair},
+    show::live::Screen,
 };
 
-mod device;
-mod fair;
-mod flows;
+pub(crate) mod device;
+pub(crate) mod flows;
 mod model;
 mod record;
 mod table;
-mod views;
+pub(crate) mod views;
 
 use device::Device;
-use fair::Fair;
 use flows::Flows;
 use model::Model;
 use record::Recorder;
@@ -174,6 +173,6 @@ impl Output {
     }
 }
 
-fn file_failure(path: &Path, error: &dyn std::fmt::Display) -> Failure {
+pub(crate) fn file_failure(path: &Path, error: &dyn std::fmt::Display) -> Failure {
     Failure::new(Kind::Usage, format!("{}: {error}", path.display()), "")
 }

@@ -1,4 +1,4 @@
-//! The classifier's model: a file of integers, written by `python -m tcplab.watch train`.
+//! The classifier's model: a file of integers, written by `python -m tcplab.studies.watch train`.
 
 use std::{fs, path::Path};
 
@@ -58,7 +58,7 @@ fn refuse(what: &str, why: &str) -> Failure {
     Failure::new(
         Kind::Usage,
         format!("{what}: {why}"),
-        "`python -m tcplab.watch train` writes one",
+        "`python -m tcplab.studies.watch train` writes one",
     )
 }
 

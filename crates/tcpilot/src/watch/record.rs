@@ -1,7 +1,7 @@
 //! `--record`: rounds and intervals as the kernel side writes them, for training and for replay.
 //!
 //! A file is `TPWATCH1`, then the structures `tp_opened`, `tp_round` and `tp_interval` of
-//! `bpf/abi_watch.h` as they came, each beginning with its kind.
+//! `bpf/abi/watch.h` as they came, each beginning with its kind.
 
 use std::{
     cell::RefCell,

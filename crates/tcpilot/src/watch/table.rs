@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::views::{FlowView, View};
-use crate::table::{bits, or_dash, print, rtt, table};
+use crate::show::table::{bits, or_dash, print, rtt, table};
 
 /// The device, sums by group, and every flow.
 pub fn view(view: &View) -> String {
@@ -41,7 +41,7 @@ pub fn view(view: &View) -> String {
     }
     let _ = write!(out, "\n{}", print(&groups));
     if let Some(fair) = &view.fair {
-        super::fair::add_table(&mut out, fair);
+        crate::fair::add_table(&mut out, fair);
     }
     out.push('\n');
     let mut flows = table(

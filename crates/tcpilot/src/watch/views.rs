@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::fair::FairView;
+use crate::fair::FairView;
 
 /// The groups of P4air (`enum tp_group`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

@@ -1,7 +1,7 @@
-"""`python -m tcplab.cc`: see compare.py."""
+"""`python -m tcplab.studies.cc`: see compare.py."""
 
 import sys
 
-from tcplab.cc.compare import main
+from tcplab.studies.cc.compare import main
 
 sys.exit(main())

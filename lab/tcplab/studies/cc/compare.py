@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from tcplab.algorithms import PREFIX, is_own, without_prefix
-from tcplab.cc import cells
-from tcplab.cc.table import costs, means, table
+from tcplab.studies.cc import cells
+from tcplab.studies.cc.table import costs, means, table
 from tcplab.vm import Machine, run
 
 _HERE = Path(__file__).parent
@@ -97,9 +97,9 @@ def compare(
         kernel,
         virtual_time=True,
         modules=_MODULES,
-        env={"PYTHONPATH": str(_HERE.parents[1])},
+        env={"PYTHONPATH": str(_HERE.parents[2])},
     )
-    command = ["python3", "-m", "tcplab.cc.guest", str(spec_file.resolve())]
+    command = ["python3", "-m", "tcplab.studies.cc.guest", str(spec_file.resolve())]
     with (out / f"compare-{kernel}.jsonl").open("ab") as file:
         return run(machine, command, stdout=file, stderr=sys.stderr.buffer).status
 
@@ -136,15 +136,15 @@ def multipath(
         kernel,
         virtual_time=True,
         modules=_MODULES,
-        env={"PYTHONPATH": str(_HERE.parents[1])},
+        env={"PYTHONPATH": str(_HERE.parents[2])},
     )
-    command = ["python3", "-m", "tcplab.cc.multipath", str(spec_file.resolve())]
+    command = ["python3", "-m", "tcplab.studies.cc.multipath", str(spec_file.resolve())]
     with (out / f"multipath-{kernel}.jsonl").open("ab") as file:
         return run(machine, command, stdout=file, stderr=sys.stderr.buffer).status
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tcplab.cc", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tcplab.studies.cc", description=__doc__)
     parser.add_argument("--kernel", default="7.2")
     parser.add_argument("--algorithms", default=",".join(cells.COMPARED))
     parser.add_argument("--conditions", default="", help="comma-separated [default: all]")

@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 from typing import Any, NoReturn
 
-from tcplab.cc.cost import AckCost
+from tcplab.studies.cc.cost import AckCost
 
 SAMPLE_S = 0.02
 # The kernel's own sizing of buffers limits flows in deep queues, and not every flow alike.  Four

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tcplab.cc.guest import CHUNK, PORT, enter, sh
+from tcplab.studies.cc.guest import CHUNK, PORT, enter, sh
 
 IPPROTO_MPTCP = 262
 SERVER = "10.202.1.2"

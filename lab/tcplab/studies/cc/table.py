@@ -12,7 +12,7 @@ import numpy as np
 from scipy.stats import ttest_ind
 
 from tcplab.algorithms import is_own, without_prefix
-from tcplab.cc import cells
+from tcplab.studies.cc import cells
 
 # What may differ, in percent: goodput, mean window, mean RTT.
 BOUNDS = {"goodput_mbit": 3.0, "mean_cwnd": 5.0, "mean_rtt_ms": 5.0}

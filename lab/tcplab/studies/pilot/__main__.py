@@ -1,7 +1,7 @@
-"""Entry point of `python -m tcplab.pilot`."""
+"""Entry point of `python -m tcplab.studies.pilot`."""
 
 import sys
 
-from tcplab.pilot.cli import main
+from tcplab.studies.pilot.cli import main
 
 sys.exit(main())

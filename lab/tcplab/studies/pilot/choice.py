@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
-from tcplab.pilot.experiments import ARMS, BPFTUNE_CONN, Experiment, mark
+from tcplab.studies.pilot.experiments import ARMS, BPFTUNE_CONN, Experiment, mark
 
 # Connections that a tool is given: the published 75.
 CONNECTIONS = 75

@@ -1,4 +1,4 @@
-"""The command line `python -m tcplab.pilot`."""
+"""The command line `python -m tcplab.studies.pilot`."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from tcplab.pilot import choice, experiments
-from tcplab.pilot.experiments import Experiment
-from tcplab.pilot.report import load, render
-from tcplab.pilot.runner import ExperimentError, run_experiment, save
-from tcplab.pilot.summary import SUMMARIES
+from tcplab.studies.pilot import choice, experiments
+from tcplab.studies.pilot.experiments import Experiment
+from tcplab.studies.pilot.report import load, render
+from tcplab.studies.pilot.runner import ExperimentError, run_experiment, save
+from tcplab.studies.pilot.summary import SUMMARIES
 from tcplab.vm import VmError
 
-_REPOSITORY = Path(__file__).resolve().parents[3]
-_REPORT = _REPOSITORY / "docs" / "results.md"
+_REPOSITORY = Path(__file__).resolve().parents[4]
+_REPORT = _REPOSITORY / "docs" / "measured" / "results.md"
 _RESULTS = _REPOSITORY / "lab" / "results" / "pilot"
 
 EXPERIMENTS: dict[str, Callable[[bool], Experiment]] = {
@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             path = save(options.out, experiment.name, {**outcome.provenance, "results": results})
             print(path, flush=True)
     except (ExperimentError, VmError) as problem:
-        print(f"tcplab.pilot: {problem}", file=sys.stderr)
+        print(f"tcplab.studies.pilot: {problem}", file=sys.stderr)
         return 1
     return 0
 
@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def command_line(options: argparse.Namespace, experiment: str) -> str:
     """The command that makes this experiment's results again, wherever the folders are."""
     name, _, condition = experiment.partition("-")
-    words = ["python -m tcplab.pilot", name]
+    words = ["python -m tcplab.studies.pilot", name]
     words += [f"--only {condition}"] if condition else []
     words += ["--quick"] if options.quick else []
     return " ".join(words)
@@ -65,7 +65,7 @@ def _chosen(options: argparse.Namespace) -> list[Experiment]:
 
 
 def make_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m tcplab.pilot", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tcplab.studies.pilot", description=__doc__)
     parser.add_argument("experiment", choices=["choice", *EXPERIMENTS, "report"])
     parser.add_argument("--quick", action="store_true", help="fewer rounds: to see that it works")
     parser.add_argument("--out", type=Path, default=_RESULTS, metavar="DIR")

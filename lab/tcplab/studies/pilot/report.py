@@ -1,4 +1,4 @@
-"""Writes docs/results.md from the JSON of the experiments; nothing in it is typed by hand."""
+"""Writes docs/measured/results.md from the experiments' JSON; nothing in it is typed by hand."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from tcplab.pilot.targets import verdicts
+from tcplab.studies.pilot.targets import verdicts
 
 Results = dict[str, Any]
 
@@ -50,9 +50,9 @@ def render(loaded: dict[str, Results]) -> str:
 _HEAD = """\
 # Results
 
-Written by `python -m tcplab.pilot report` from the JSON in `lab/results/pilot`; do not edit.
-What each experiment does stands in `lab/tcplab/pilot`. Rates in virtual time are relative to a
-machine that executes one instruction per nanosecond: only their ratios mean something."""
+Written by `python -m tcplab.studies.pilot report` from the JSON in `lab/results/pilot`; do not
+edit. `lab/tcplab/studies/pilot` says what each experiment does. Rates in virtual time are relative
+to a machine that executes one instruction per nanosecond: only their ratios mean something."""
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:

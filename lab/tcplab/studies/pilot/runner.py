@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from tcplab.pilot.experiments import MODULES, Experiment
-from tcplab.pilot.sections import Section, first, parse
+from tcplab.studies.pilot.experiments import MODULES, Experiment
+from tcplab.studies.pilot.sections import Section, first, parse
 from tcplab.vm import Machine, roots, run
 
 _GUEST = Path(__file__).parent / "guest"

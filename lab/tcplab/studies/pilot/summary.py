@@ -10,7 +10,7 @@ from math import sqrt
 from statistics import mean, median, stdev
 from typing import Any
 
-from tcplab.pilot.sections import Section, first, select
+from tcplab.studies.pilot.sections import Section, first, select
 
 Results = dict[str, Any]
 

@@ -1,1 +1,1 @@
-"""Trains and judges the classifier of `tcpilot watch`: `python -m tcplab.watch`."""
+"""Trains and judges the classifier of `tcpilot watch`: `python -m tcplab.studies.watch`."""

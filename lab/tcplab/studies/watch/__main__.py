@@ -1,10 +1,11 @@
-"""`python -m tcplab.watch train|judge|cost`: from recordings to the model, and how good it is.
+"""`python -m tcplab.studies.watch train|judge|cost`: from recordings to a model; how good it is.
 
 for c in watch watch-shared watch-alike watch-long; do tcplab run $c --kernel 6.1; done
-python -m tcplab.watch judge results/watch*-2*     # each path by a model of the others
-python -m tcplab.watch train results/watch*-2*     # bpf/watch/model.json from all of them
-python -m tcplab.watch judge --by bpf/watch/model.json results/watch-test-2*  # paths kept apart
-python -m tcplab.watch cost                        # instructions per packet, in virtual time
+python -m tcplab.studies.watch judge results/watch*-2*     # each path by a model of the others
+python -m tcplab.studies.watch train results/watch*-2*     # bpf/watch/model.json from all of them
+# paths kept apart:
+python -m tcplab.studies.watch judge --by bpf/watch/model.json results/watch-test-2*
+python -m tcplab.studies.watch cost                # instructions per packet, in virtual time
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ from pathlib import Path
 from typing import Any
 
 from tcplab.cli.commands import binaries
+from tcplab.studies.watch import compare, cost, judge, native, traces, train
 from tcplab.vm import Machine, run
-from tcplab.watch import compare, cost, judge, native, traces, train
 
-_MODEL = Path(__file__).parents[3] / "bpf" / "watch" / "model.json"
+_MODEL = Path(__file__).parents[4] / "bpf" / "watch" / "model.json"
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tcplab.watch", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tcplab.studies.watch", description=__doc__)
     sub = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")
     for name, what in (("train", "write the model"), ("judge", "cross-validate by path")):
         command = sub.add_parser(name, help=what)
@@ -58,14 +59,14 @@ def _cost(options: argparse.Namespace) -> int:
     result = run(machine, words)
     print(result.stdout.decode(), end="")
     if result.status:
-        print(f"tcplab.watch: {result.stderr.decode().strip()}", file=sys.stderr)
+        print(f"tcplab.studies.watch: {result.stderr.decode().strip()}", file=sys.stderr)
     return result.status
 
 
 def _learn(options: argparse.Namespace) -> int:
     found = traces.load(options.campaigns)
     if not found:
-        print("tcplab.watch: there is no recording; run: tcplab run watch", file=sys.stderr)
+        print("tcplab.studies.watch: there is no recording; run: tcplab run watch", file=sys.stderr)
         return 1
     paths = sorted({t.path for t in found})
     print(f"{len(found)} flows on {len(paths)} paths: {'; '.join(paths)}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""Ours beside P4air's rules and beside what P4air published: the table of docs/watch.md."""
+"""Ours beside P4air's rules and beside what P4air published: the table of docs/use/watch.md."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from statistics import median
 
-from tcplab.watch.features import GROUP_OF
-from tcplab.watch.judge import Outcome, wilson
+from tcplab.studies.watch.features import GROUP_OF
+from tcplab.studies.watch.judge import Outcome, wilson
 
 OPERATING_POINT = re.compile(r"^12 Mbit/s, \d+ ms, 100 packets, 1 flow$")
 """1000 packets/s, 100 packets of queue, 50 to 150 ms: Turkovic & Kuipers, ICNP 2020."""

@@ -1,7 +1,7 @@
 """What `tcpilot watch` costs: runs where it is started, as root; prints a line of JSON.
 
-python -m tcplab.watch cost                  # in a machine in virtual time: instructions
-python -m tcplab.watch cost --here           # on this host: nanoseconds
+python -m tcplab.studies.watch cost                  # in a machine in virtual time: instructions
+python -m tcplab.studies.watch cost --here           # on this host: nanoseconds
 
 Two namespaces, eight flows at a bottleneck; the kernel's own statistics of BPF programs
 (kernel.bpf_stats_enabled) tell the time in the three programs.  In virtual time an instruction

@@ -1,4 +1,4 @@
-"""Names of the features, in the order of `tp_features` (bpf/lib/features.h)."""
+"""Names of the features, in the order of `tp_features` (bpf/core/watch/features.h)."""
 
 FEATURES = (
     "response",

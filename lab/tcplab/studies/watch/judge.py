@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tcplab.watch import native
-from tcplab.watch.features import GROUP_OF, GROUPS
-from tcplab.watch.records import Table
-from tcplab.watch.traces import Trace
-from tcplab.watch.train import as_json, fit, in_kernel
+from tcplab.studies.watch import native
+from tcplab.studies.watch.features import GROUP_OF, GROUPS
+from tcplab.studies.watch.records import Table
+from tcplab.studies.watch.traces import Trace
+from tcplab.studies.watch.train import as_json, fit, in_kernel
 
 FOLDS = 12
 """So many models judge all paths, each those that it has not seen."""

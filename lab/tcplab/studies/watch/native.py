@@ -12,13 +12,13 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from tcplab.watch.features import FEATURES
-from tcplab.watch.records import Table
+from tcplab.studies.watch.features import FEATURES
+from tcplab.studies.watch.records import Table
 
 _HERE = Path(__file__).parent
-_BPF = Path(__file__).parents[3] / "bpf"
+_BPF = Path(__file__).parents[4] / "bpf"
 CLASSES_MAX, TREES_MAX, NODES_MAX, LEAVES_MAX = 16, 32, 4096, 2048
-"""Limits of a model: TP_MODEL_… in bpf/abi_watch.h."""
+"""Limits of a model: TP_MODEL_… in bpf/abi/watch.h."""
 VERDICTS = np.dtype(
     [
         ("group", "u1"),

@@ -1,6 +1,6 @@
-"""What `tcpilot watch --record` leaves (docs/watch.md): flows with their rounds and intervals.
+"""What `tcpilot watch --record` leaves (docs/use/watch.md): flows with their rounds and intervals.
 
-The structures are those of bpf/abi_watch.h; a test compares their sizes with the compiled ones.
+The structures are those of bpf/abi/watch.h; a test compares their sizes with the compiled ones.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* replay.c - the classifier of bpf/lib, compiled for the host: records in, verdicts out. */
+/* replay.c - the classifier of bpf/core/watch, compiled for the host: records in, verdicts out. */
 #include <linux/types.h>
-#include "abi.h"
-#include "lib/p4air.h"
-#include "lib/shape.h"
-#include "lib/classify.h"
+#include "abi/abi.h"
+#include "core/watch/p4air.h"
+#include "core/watch/shape.h"
+#include "core/watch/classify.h"
 
 /* The features after each round: count rows of TP_FEATURES. */
 void replay_features(const struct tp_round *rounds, __u32 count, __s32 *features)

@@ -13,9 +13,9 @@ import numpy.typing as npt
 
 from tcplab.algorithms import without_prefix
 from tcplab.scenario.model import cell_from_json, queue_packets
-from tcplab.watch import native
-from tcplab.watch.features import GROUP_OF
-from tcplab.watch.records import Flow, with_algorithms
+from tcplab.studies.watch import native
+from tcplab.studies.watch.features import GROUP_OF
+from tcplab.studies.watch.records import Flow, with_algorithms
 
 YEAH_PACKETS = 80
 """YeAH's threshold: up to so many packets of its own in the queue it is Reno, or, where the queue

@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.ensemble import RandomForestClassifier
 
-from tcplab.watch import native
-from tcplab.watch.features import FEATURES, GROUP_OF, GROUPS
-from tcplab.watch.traces import Trace
+from tcplab.studies.watch import native
+from tcplab.studies.watch.features import FEATURES, GROUP_OF, GROUPS
+from tcplab.studies.watch.traces import Trace
 
 FORMAT = 1
 TREES = 32

@@ -4,6 +4,7 @@
 //! data. A file is read as a whole: every mistake in it is reported, one line each.
 
 mod abi;
+pub(crate) mod names;
 mod policies;
 mod rules;
 mod settings;

@@ -1,7 +1,7 @@
 //! Policies: connections that are left alone or treated differently, and the rules that find them.
 
 use tcpilot_abi::{TP_MAX_POLICIES, TP_MAX_RULES};
-use tcpilot_policy::Prefix;
+use tcpilot_core::Prefix;
 use toml::de::DeValue;
 
 use super::settings::{Section, Table, settings};
@@ -139,7 +139,8 @@ fn read_one(table: &Table<'_>, arms: &[Algorithm]) -> Policy {
         );
     }
     for arm in policy.arms.iter().filter(|arm| !arms.contains(arm)) {
-        let hint = tcpilot_policy::names::hint(arm.as_str(), arms.iter().map(Algorithm::as_str));
+        let hint =
+            crate::pilot::config::names::hint(arm.as_str(), arms.iter().map(Algorithm::as_str));
         let hint = if hint.is_empty() {
             "; add it there".to_owned()
         } else {

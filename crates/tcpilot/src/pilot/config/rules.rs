@@ -3,8 +3,9 @@
 //! The first rule that matches decides. A policy's lists multiply into rules, one for each combination
 //! of their entries; `[leave_alone]` has one rule for each entry.
 
+use crate::pilot::config::names;
 use tcpilot_abi::{TP_MAX_RULES, tp_rule};
-use tcpilot_policy::{Prefix, names};
+use tcpilot_core::Prefix;
 
 use super::policies::{LEAVE_ALONE_ID, RESERVED};
 use super::{Config, Match, Namespace, Objective, Policy, PrefixOverrides};

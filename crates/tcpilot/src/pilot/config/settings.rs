@@ -2,12 +2,12 @@
 //!
 //! [`settings!`] declares a section once: each key with its type, default, range, and the doc comment
 //! that gives its reason. The same text is the item's documentation, the comment in `config show`, and
-//! the entry in `docs/configuration.md`.
+//! the entry in `docs/use/configuration.md`.
 
 use std::cell::RefCell;
 use std::ops::RangeInclusive;
 
-use tcpilot_policy::names;
+use crate::pilot::config::names;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -254,15 +254,15 @@ macro_rules! settings {
             }
         }
 
-        impl $crate::config::settings::Section for $name {
-            fn read(&mut self, table: &$crate::config::settings::Table<'_>) {
+        impl $crate::pilot::config::settings::Section for $name {
+            fn read(&mut self, table: &$crate::pilot::config::settings::Table<'_>) {
                 $( table.read(stringify!($key), settings!(@range $($low ..= $high)?), &mut self.$key); )*
             }
 
-            fn keys(&self) -> Vec<$crate::config::settings::Key> {
-                use $crate::config::settings::Value as _;
+            fn keys(&self) -> Vec<$crate::pilot::config::settings::Key> {
+                use $crate::pilot::config::settings::Value as _;
                 let default = $name::default();
-                vec![ $( $crate::config::settings::Key {
+                vec![ $( $crate::pilot::config::settings::Key {
                     name: stringify!($key),
                     doc: concat!($($doc),+),
                     value: self.$key.to_toml(),

@@ -1,13 +1,13 @@
 //! `[tuning]`: what is tuned beside the congestion control, and how network type and objective choose it.
 //!
-//! docs/tuning.md tells the reason of each choice and constant here.
+//! docs/use/tuning.md tells the reason of each choice and constant here.
 
+use crate::pilot::config::names;
 use tcpilot_abi::{
     TP_NET_CELLULAR, TP_NET_DATA_CENTER, TP_NET_LONG_FAT, TP_NET_UNKNOWN, TP_NET_WIFI,
     TP_TUNE_ACK_PRIORITY, TP_TUNE_IW, TP_TUNE_QUICK_ACK, TP_TUNE_RATE_LIMIT, TP_TUNE_RTO,
     TP_TUNE_RWND, TP_TUNE_THIN, tp_tuning,
 };
-use tcpilot_policy::names;
 use toml::Spanned;
 use toml::de::DeValue;
 
@@ -123,7 +123,7 @@ settings! {
     /// `[tuning]`: what is tuned beside the congestion control.
     Tuning {
         /// What connections are tuned for: "real-time", "latency" or "throughput"; "none" tunes nothing.
-        /// Which tunings that means depends on the kind of network (docs/tuning.md). Off by default:
+        /// Which tunings that means depends on the kind of network (docs/use/tuning.md). Off by default:
         /// the kernel's own defaults are safe everywhere, and these change more than the algorithm.
         objective: Objective = Objective::None;
         /// The kind of network: "data-center", "wifi", "cellular", "long-fat", or "auto", which infers

@@ -2,8 +2,9 @@
 
 use std::fmt;
 
+use crate::pilot::config::names;
 use tcpilot_abi::TP_CC_NAME_MAX;
-use tcpilot_policy::{Prefix, names};
+use tcpilot_core::Prefix;
 use toml::Spanned;
 use toml::de::DeValue;
 

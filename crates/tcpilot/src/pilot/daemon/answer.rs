@@ -11,8 +11,8 @@ use tcpilot_kernel::host;
 
 use super::{Daemon, learned};
 use crate::{
-    protocol::{Reply, Request},
-    views::{ExplainedPath, Explanation, FlowView, Names, PathView, Status},
+    pilot::protocol::{Reply, Request},
+    show::views::{ExplainedPath, Explanation, FlowView, Names, PathView, Status},
 };
 
 fn ok(value: impl Serialize) -> Reply {
@@ -100,7 +100,7 @@ impl Daemon {
         self.with_names(|names| {
             let to_address = flows
                 .iter()
-                .filter(|f| crate::views::address(f.remote) == address);
+                .filter(|f| crate::show::views::address(f.remote) == address);
             explanation.flows = to_address.map(|f| names.flow(f)).collect();
             self.pilot.for_each_slot(|number, key, path| {
                 let view = names.path(&key, &path).filter(|v| v.path.contains(address));

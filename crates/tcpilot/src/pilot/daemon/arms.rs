@@ -8,8 +8,8 @@ use tcpilot_kernel::{
 };
 
 use crate::{
-    config::{Algorithm, BUILT_IN, Config},
     failure::{Failure, Kind},
+    pilot::config::{Algorithm, BUILT_IN, Config},
 };
 
 /// What became of the arms that were asked for.

@@ -7,12 +7,13 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use crate::pilot::state::age;
 use rustix::time::{ClockId, clock_gettime};
 use tcpilot_abi::{tp_arm, tp_path, tp_path_key};
-use tcpilot_policy::{age, prefix::Prefix};
+use tcpilot_core::prefix::Prefix;
 
 use super::Daemon;
-use crate::state::{StoredArm, StoredPath};
+use crate::pilot::state::{StoredArm, StoredPath};
 
 /// CLOCK_MONOTONIC, as the kernel side stamps.
 pub fn now_ns() -> u64 {

@@ -6,6 +6,7 @@ mod answer;
 mod arms;
 mod control;
 mod egress;
+mod guard;
 mod learned;
 mod netns;
 mod rules;
@@ -26,11 +27,12 @@ use tcpilot_kernel::{Pilot, cc::Held, host};
 
 use crate::{
     cli::{DEFAULT_CONFIG, RunArgs},
-    config::{Algorithm, Config, RuleTemplate},
     failure::{Failure, Kind},
-    live, protocol,
-    state::Store,
-    table,
+    pilot::config::{Algorithm, Config, RuleTemplate},
+    pilot::protocol,
+    pilot::state::Store,
+    show::live,
+    show::table,
 };
 use control::Control;
 

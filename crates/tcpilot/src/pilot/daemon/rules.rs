@@ -6,7 +6,7 @@ use tcpilot_abi::tp_rule;
 use tcpilot_kernel::host;
 
 use super::netns::HOST;
-use crate::config::RuleTemplate;
+use crate::pilot::config::RuleTemplate;
 
 /// The rules with the numbers of what is there now; one whose cgroup or namespace is not there
 /// matches nothing until it is.

@@ -2,13 +2,13 @@
 
 use std::time::{Duration, Instant};
 
+use crate::pilot::daemon::guard::{Verdict, judge};
 use tcpilot_abi::{TP_TUNE_ACK_PRIORITY, TP_TUNE_COUNT, TP_TUNE_IW, tp_order, tp_path, tp_tuned};
-use tcpilot_policy::guard::{Verdict, judge};
 
 use super::Daemon;
 use crate::{
-    config::tune_word,
-    views::{PathView, TuningsStatus},
+    pilot::config::tune_word,
+    show::views::{PathView, TuningsStatus},
 };
 
 /// How often the guard looks. What has to be quicker, the pilot does itself: a window that lost

@@ -8,6 +8,7 @@
 //! A database that cannot be trusted is never repaired, deleted or overwritten: it is renamed, and a
 //! new one is begun. See [`Store::open`].
 
+pub(crate) mod age;
 mod check;
 mod exchange;
 mod model;
@@ -133,7 +134,7 @@ impl Store {
     }
 
     /// The paths that are not older than `max_age_s`, the latest first. What else may be believed of
-    /// one is for [`tcpilot_policy::age::judge`] to say.
+    /// one is for [`crate::pilot::state::age::judge`] to say.
     ///
     /// # Errors
     /// The database cannot be read.

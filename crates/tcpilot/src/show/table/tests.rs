@@ -4,11 +4,13 @@
 use std::{fs, path::PathBuf};
 
 use super::*;
-use crate::views::{DecisionView, ExplainedPath, GroupView, TuneView, TuningView, TuningsStatus};
+use crate::show::views::{
+    DecisionView, ExplainedPath, GroupView, TuneView, TuningView, TuningsStatus,
+};
 
 fn assert_golden(name: &str, text: &str) {
     let file =
-        PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("src/table/golden/{name}.txt"));
+        PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("src/show/table/golden/{name}.txt"));
     if std::env::var_os("TCPILOT_RENEW").is_some() {
         fs::write(&file, text).unwrap();
     }

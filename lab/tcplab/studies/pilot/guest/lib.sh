@@ -1,4 +1,4 @@
-# What the experiments of tcplab.pilot are made of; experiments.py writes the script that
+# What the experiments of tcplab.studies.pilot are made of; experiments.py writes the script that
 # calls these functions, inside the machine.  Each result is printed below a line
 # "@@ {label}", which sections.py takes apart.  The user land is Debian sid's, so that the
 # tools compared run in one boot; it has bpftool but no Python.  Some run on this host instead,

@@ -1,4 +1,4 @@
-//! `docs/configuration.md` says what the code does: its reference is generated, its examples are run.
+//! `docs/use/configuration.md` says what the code does: its reference is generated, its examples are run.
 //!
 //! `TCPILOT_RENEW=1 cargo test -p tcpilot documentation` rewrites the reference.
 
@@ -7,8 +7,11 @@ use super::super::write::{range, wrap};
 use super::messages::MESSAGES;
 use super::*;
 
-const DOC: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md");
-const BEGIN: &str = "<!-- generated from crates/tcpilot/src/config: begin -->\n";
+const DOC: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../../docs/use/configuration.md"
+);
+const BEGIN: &str = "<!-- generated from crates/tcpilot/src/pilot/config: begin -->\n";
 const END: &str = "<!-- generated: end -->\n";
 
 fn read_doc() -> String {

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A text and what is said about it. `docs/configuration.md` quotes some.
+/// A text and what is said about it. `docs/use/configuration.md` quotes some.
 pub(super) const MESSAGES: &[(&str, &str)] = &[
     (
         "dry_run = true\n[learner]\nepsilonn = 20",

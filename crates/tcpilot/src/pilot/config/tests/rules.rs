@@ -1,7 +1,7 @@
 //! Which rules the kernel gets, and what is warned of.
 
 use super::*;
-use tcpilot_policy::Prefix;
+use tcpilot_core::Prefix;
 
 fn warnings(text: &str) -> Vec<String> {
     config(text).warnings()

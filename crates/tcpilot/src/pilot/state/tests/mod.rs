@@ -27,7 +27,7 @@ fn path(i: u32) -> StoredPath {
         } else {
             "blue".to_owned()
         },
-        prefix: tcpilot_policy::Prefix::around(
+        prefix: tcpilot_core::Prefix::around(
             std::net::Ipv4Addr::from(0x0a00_0000 + i * 256).into(),
             24,
         ),
@@ -307,7 +307,7 @@ fn a_killed_writer_leaves_one_save_or_the_next_never_a_mixture() {
     let (_dir, file) = stored(&[]);
     for round in 0..8u64 {
         let mut writer = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "state::tests::writer_that_is_killed"])
+            .args(["--exact", "pilot::state::tests::writer_that_is_killed"])
             .env(WRITER_FILE, &file)
             .stdout(Stdio::null())
             .spawn()

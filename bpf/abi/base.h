@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * base.h - the version of the ABI, its common bounds, and how sizes are asserted.
+ */
+#ifndef TCPILOT_ABI_BASE_H
+#define TCPILOT_ABI_BASE_H
+
+#include <linux/types.h>
+
+#define TP_ABI_VERSION 2
+
+#define TP_CC_NAME_MAX 16 /* the kernel's TCP_CA_NAME_MAX, with the final NUL */
+#define TP_MAX_ARMS 8
+#define TP_MAX_POLICIES 16
+#define TP_NO_ARM 0xff
+
+#define TP_ASSERT_SIZE(type, bytes) _Static_assert(sizeof(struct type) == (bytes), #type)
+
+#endif

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * config.h - what the daemon tells the programs before they are loaded: settings, policies, rules.
+ */
+#ifndef TCPILOT_ABI_CONFIG_H
+#define TCPILOT_ABI_CONFIG_H
+
+#include "tune.h"
+
+#define TP_MAX_RULES 64
+#define TP_MAX_DEFAULTS 4
+#define TP_CGROUP_DEPTH 8 /* ancestors looked at when a rule names a cgroup */
+
+struct tp_policy_config {
+	__u8 arms; /* bit i: arm i may be chosen */
+	__u8 leave_alone;
+	__u8 prefix_len_ipv4_private; /* of the 32 bits */
+	__u8 prefix_len_ipv4_public;
+	__u8 prefix_len_ipv6_private;
+	__u8 prefix_len_ipv6_public;
+	__u8 net; /* enum tp_net where it is configured; TP_NET_UNKNOWN: inferred */
+	__u8 pad;
+};
+
+/* One condition of a policy; the first rule that matches decides. 0 in a
+ * field, or a mask of 0, matches everything. */
+struct tp_rule {
+	__u32 prefix[4];
+	__u32 mask[4];
+	__u64 cgroup_id;
+	__u32 netns_inum;
+	__u16 local_port_first;
+	__u16 local_port_last;
+	__u16 remote_port_first;
+	__u16 remote_port_last;
+	__u8 policy;
+	__u8 disabled; /* its cgroup or namespace is not there now */
+	__u8 pad[2];
+};
+
+/* Written once before loading. abi_version 0: the loader forgot, do nothing. */
+struct tp_config {
+	__u32 abi_version;
+	__u32 epsilon;		 /* one connection in so many explores; 0: never */
+	__u32 min_instances;	 /* connections before the first learned choice */
+	__u32 learning_shift;	 /* the learning rate is 1 / 2^shift */
+	__u32 loss_shift;	 /* the loss rule's bound is 1 / 2^shift */
+	__u32 loss_min_segments; /* no rescue before so many segments were sent */
+	__u64 window_ns;
+	__u64 ssthresh_window_ns;
+	__u32 ssthresh_floor_packets;
+	__u32 max_unpaid; /* an arm without a sample stops being hopeful */
+	__u64 min_flow_bytes;
+	__u8 arms;
+	__u8 policies;
+	__u8 rules;
+	__u8 rules_use_cgroups;
+	__u8 dry_run;
+	__u8 manage_loopback;
+	__u8 ecn_arms;	  /* bit i: arm i may be chosen only where ECN was negotiated */
+	__u8 rescue_thin; /* thin linear timeouts with the rescue */
+	__u8 defaults;	  /* how many of replace_defaults are given */
+	__u8 rules_use_netns;
+	__u8 tunes; /* bit i: some policy has enum tp_tune i */
+	__u8 pad[5];
+	__u64 hash_seed;
+	__u32 buckets; /* a power of two */
+	__u32 pad2;
+	__u64 cgroup_id;		/* the cgroup that is steered; 0: the root */
+	char rescue_cc[TP_CC_NAME_MAX]; /* empty: no rescue */
+	char replace_defaults[TP_MAX_DEFAULTS][TP_CC_NAME_MAX];
+	char arm[TP_MAX_ARMS][TP_CC_NAME_MAX];
+	struct tp_policy_config policy[TP_MAX_POLICIES];
+	struct tp_tuning tuning[TP_MAX_POLICIES][TP_NETS];
+};
+
+TP_ASSERT_SIZE(tp_policy_config, 8);
+TP_ASSERT_SIZE(tp_rule, 56);
+TP_ASSERT_SIZE(tp_config, 432 + 48 * TP_NETS * TP_MAX_POLICIES);
+
+#endif

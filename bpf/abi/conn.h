@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * conn.h - connections: why each has its algorithm, what is remembered of it, a line of `flows`.
+ */
+#ifndef TCPILOT_ABI_CONN_H
+#define TCPILOT_ABI_CONN_H
+
+#include "base.h"
+
+/* Why a connection has the congestion control that it has. */
+enum tp_why {
+	TP_WHY_UNSEEN = 0,	/* opened before the pilot started */
+	TP_WHY_FEW = 1,		/* too few connections to learn from yet */
+	TP_WHY_UNTRIED = 2,	/* an arm without a sample, drawn among those */
+	TP_WHY_GREEDY = 3,	/* the arm of least cost */
+	TP_WHY_EXPLORE = 4,	/* one in epsilon, drawn among all arms */
+	TP_WHY_NO_ARM = 5,	/* no arm is eligible here (ECN, policy) */
+	TP_WHY_NO_EVIDENCE = 6, /* every arm was tried, none gave a sample */
+	TP_WHY_RESCUED = 7,	/* heavy loss: switched during its life */
+	TP_WHY_SET_FAILED = 8,	/* the kernel refused the arm */
+	TP_WHY_KEPT = 9,	/* the default stayed; the path's decisions tell why */
+	/* from here on: left alone */
+	TP_WHY_APPLICATION = 10,   /* the application set TCP_CONGESTION */
+	TP_WHY_ROUTE = 11,	   /* the route has a congctl */
+	TP_WHY_ADMINISTRATOR = 12, /* the namespace's default is not ours to replace */
+	TP_WHY_LOOPBACK = 13,
+	TP_WHY_EXCLUDED = 14, /* a rule of the configuration */
+	TP_WHY_COUNT = 15,
+};
+#define TP_WHY_SLOTS 16 /* a power of two above TP_WHY_COUNT */
+
+enum tp_conn_flags {
+	TP_CONN_ACTIVE = 1,	   /* connect, not accept */
+	TP_CONN_RESCUED = 2,	   /* switched after heavy loss */
+	TP_CONN_LOSS_SEEN = 4,	   /* the loss rule has spoken: once per connection */
+	TP_CONN_DRY_RUN = 8,	   /* decided, but nothing was set */
+	TP_CONN_SIDE_UNKNOWN = 16, /* rescued later: connect or accept was not kept */
+};
+
+/* What is remembered of a connection whose algorithm the pilot changed, in its
+ * socket's storage.  One that kept its default has none: what its end needs to
+ * know can be read from the socket, and storage costs more than all the rest. */
+struct tp_conn {
+	__u64 path_born_ns;
+	__u64 opened_ns;
+	__u32 rescue_min_rtt_us;
+	__u32 cc_key; /* kernel's key of the algorithm that should be in force */
+	__u8 arm;     /* the arm to charge; TP_NO_ARM: none */
+	__u8 why;     /* enum tp_why */
+	__u8 flags;   /* enum tp_conn_flags */
+	__u8 open;    /* 1 until its end was seen */
+	__u16 iw_packets;
+	__u8 tuned; /* bit i: enum tp_tune i was set */
+	__u8 phase; /* enum tp_phase, of the initial window */
+};
+
+/* RFC 9959's phases, as far as a sockops program sees them. */
+enum tp_phase {
+	TP_PHASE_NORMAL = 0,
+	TP_PHASE_PACED = 1,	  /* the window goes out, spread over a round trip */
+	TP_PHASE_UNVALIDATED = 2, /* it went out; not all of it is acknowledged */
+	TP_PHASE_RETREAT = 3,	  /* some of it was lost: the window is clamped */
+};
+
+/* One line of `tcpilot flows`, written by the iterator. */
+struct tp_flow {
+	__u64 netns_cookie;
+	__u32 local[4];
+	__u32 remote[4];
+	__u16 local_port; /* host byte order */
+	__u16 remote_port;
+	__u8 arm;
+	__u8 why;
+	__u8 flags;
+	__u8 policy;
+	char cc[TP_CC_NAME_MAX]; /* read from the socket, not assumed */
+	__u64 opened_ns;	 /* 0: not remembered */
+	__u64 delivery_rate;
+	__u64 bytes_acked;
+	__u32 srtt_us;
+	__u32 min_rtt_us;
+	__u32 sent_packets;
+	__u32 lost_packets;
+	__u32 cwnd_packets;
+	__u32 ssthresh_packets;
+	__u32 netns_inum;
+	__u32 app_limited;
+	__u32 iw_packets; /* 0: the kernel's */
+	__u8 tuned;	  /* bit i: enum tp_tune i */
+	__u8 phase;
+	__u8 pad[2];
+};
+
+TP_ASSERT_SIZE(tp_conn, 32);
+TP_ASSERT_SIZE(tp_flow, 128);
+
+#endif

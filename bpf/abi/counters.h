@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * counters.h - what is counted since the start, and the kernel's clocks.
+ */
+#ifndef TCPILOT_ABI_COUNTERS_H
+#define TCPILOT_ABI_COUNTERS_H
+
+#include "conn.h"
+#include "tune.h"
+
+/* What went wrong or was given up, counted since the start. */
+enum tp_trouble {
+	TP_TROUBLE_SET_FAILED = 0, /* bpf_setsockopt refused an arm or a rescue */
+	TP_TROUBLE_NO_STORAGE = 1, /* no memory for the connection's storage */
+	TP_TROUBLE_NO_PATH = 2,	   /* the path could not be stored */
+	TP_TROUBLE_EVICTED = 3,	   /* a changed connection's path had been evicted */
+	TP_TROUBLE_CONTENDED = 4,  /* a sample given up: another CPU held the path */
+	TP_TROUBLE_THIN = 5,	   /* thin linear timeouts are not supported */
+	TP_TROUBLE_CB_FLAGS = 6,   /* the end of a connection will not be seen */
+	TP_TROUBLE_COUNT = 7,
+};
+
+struct tp_counters {
+	__u64 connections[TP_WHY_SLOTS]; /* by reason, at their opening */
+	__u64 rescues;
+	__u64 thin_only; /* heavy loss, already on the rescue algorithm */
+	__u64 closed;
+	__u64 charged;
+	__u64 paths; /* slots in use */
+	__u64 trouble[TP_TROUBLE_COUNT];
+	__u64 tuned[TP_TUNES];
+	__u64 refused[TP_TUNES]; /* by the kernel */
+	__u64 retreats;
+	__u64 acks_first;
+	__u64 last_loss_ns; /* when a packet was lost last; no count */
+};
+
+struct tp_clocks {
+	__u64 ticks; /* the kernel's jiffies */
+	__u64 now_ns;
+};
+
+TP_ASSERT_SIZE(tp_clocks, 16);
+TP_ASSERT_SIZE(tp_counters, 224 + 16 * TP_TUNES + 24);
+
+#endif

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * path.h - paths and their table.
+ */
+#ifndef TCPILOT_ABI_PATH_H
+#define TCPILOT_ABI_PATH_H
+
+#include "learner.h"
+#include "tune.h"
+
+#define TP_WAYS 8 /* paths in a bucket of the table; a power of two */
+
+/* Key of a path. IPv4 is written as an IPv4-mapped IPv6 address, so that both
+ * kinds of socket towards one host share its path. */
+struct tp_path_key {
+	__u64 netns_cookie;
+	__u32 prefix[4]; /* network byte order, host bits 0 */
+	__u8 prefix_len; /* of the 128 bits: an IPv4 /24 is 120 */
+	__u8 policy;
+	__u8 pad[6];
+};
+
+struct tp_path {
+	__u32 busy;	  /* 1 while a CPU writes the measures below */
+	__u32 epoch;	  /* of the windows, except ssthresh's */
+	__u64 born_ns;	  /* tells this entry from an evicted namesake */
+	__u64 updated_ns; /* last open or close */
+	struct tp_window64 max_delivery_rate;
+	struct tp_window64 sent_packets; /* sums over a window, not extremes */
+	struct tp_window64 lost_packets; /* retransmitted segments */
+	struct tp_window32 min_rtt_us;
+	struct tp_window32 ssthresh_packets; /* maximum, windows of its own */
+	__u32 ssthresh_epoch;
+	__u32 srtt_us;	    /* smoothed over connections, gain 1/8 */
+	__u32 live_flows;   /* open connections */
+	__u32 instances;    /* connections that told something: see min_flow_bytes */
+	__u64 connections;  /* all connections ever */
+	__u32 netns_inum;   /* inode number of the namespace, to name it */
+	__u32 decision_seq; /* next slot of decisions, modulo TP_DECISIONS */
+	/* The greedy choice as it was found last: arms to draw among, the reason in
+	 * the next byte, and those that were eligible in the next; 0: find it anew. */
+	__u32 greedy;
+	__u32 windows;	     /* open connections whose storage a tuned window made */
+	__u16 used[TP_USES]; /* the connection, by number, that last made use of something */
+	__u8 skips;	     /* bit i: tuning i has nothing to set, or is of no use now */
+	__u8 pad;
+	struct tp_decision decisions[TP_DECISIONS];
+	struct tp_arm arms[TP_MAX_ARMS];
+};
+
+/* The table of paths: an array of buckets, a path is in the bucket that its
+ * hash names.  bpf/pilot/table.h tells why it is not a hash map. */
+struct tp_slot {
+	struct tp_path_key key;
+	struct tp_path path;
+};
+
+struct tp_bucket {
+	__u32 busy; /* 1 while a path is put in */
+	__u32 pad;
+	__u32 tag[TP_WAYS]; /* of each slot's key; 0: the slot is empty */
+	struct tp_slot slot[TP_WAYS];
+};
+
+TP_ASSERT_SIZE(tp_path_key, 32);
+TP_ASSERT_SIZE(tp_path, 136 + 16 * TP_DECISIONS + 56 * TP_MAX_ARMS);
+TP_ASSERT_SIZE(tp_slot, 32 + sizeof(struct tp_path));
+TP_ASSERT_SIZE(tp_bucket, 8 + TP_WAYS * (4 + sizeof(struct tp_slot)));
+
+#endif
