@@ -6,7 +6,6 @@ SHELL := /bin/bash
 MAKEFLAGS += --no-print-directory
 
 export PATH := $(HOME)/.cargo/bin:$(PATH)
-export CARGO_TERM_PROGRESS_WHEN ?= never
 
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 PYTHON := $(CURDIR)/.cache/venv/bin/python
@@ -72,7 +71,8 @@ experiments: setup release ## the pilot's own experiments (hours), and docs/meas
 
 release:
 	@scripts/setup build
-	@$(CARGO) build --release --quiet --bins
+	@test -e $(TARGET)/release/tcpilot || echo 'building tcpilot for the first time; this takes a few minutes' >&2
+	@$(CARGO) build --release --bins
 
 .PHONY: help setup run demo test check unit-test host-test vm-test vm-test-ends browser-test bench lab lab-test \
 	experiments release
