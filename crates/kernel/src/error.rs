@@ -67,6 +67,9 @@ pub enum Error {
     /// An object is no congestion control that was built with bpf/cc/lib/cc.h.
     #[error("{0} holds no congestion control built with bpf/cc/lib/cc.h")]
     CcObject(String),
+    /// A name that no algorithm of ours can have.
+    #[error("\"{}\" is no name of a congestion control", .0.escape_debug())]
+    CcName(String),
     /// The kernel refused a congestion control, most likely the verifier.
     #[error("the kernel refused {name}: {source}")]
     CcLoad {
@@ -141,6 +144,9 @@ impl Error {
                 "boot one with CONFIG_NET_SCH_BPF, 6.16 or newer, or give --qdisc htb"
             }
             Error::NoSuchCc(_) => "`tcpilot cc list` shows what there is",
+            Error::CcName(_) => {
+                "a name has only letters, digits and _; `tcpilot cc list` shows what there is"
+            }
             Error::CcFile { .. } => "give the path of a compiled object (.bpf.o)",
             Error::CcNoObject(_) | Error::CcObject(_) => {
                 "docs/use/own-algorithm.md shows how to build one"

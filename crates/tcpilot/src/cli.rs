@@ -285,7 +285,7 @@ pub struct LoadArgs {
 /// What to unload.
 #[derive(Debug, Args)]
 pub struct UnloadArgs {
-    /// As `cc list` names them
+    /// As `cc list` names them; not the files that were loaded
     #[arg(value_name = "NAME", required = true)]
     pub names: Vec<String>,
     /// Also while sockets use it; they keep it until they close

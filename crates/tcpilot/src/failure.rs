@@ -57,7 +57,7 @@ impl From<tcpilot_kernel::Error> for Failure {
         let kind = match &error {
             E::Privileges(_) => Kind::NotPermitted,
             E::NoBtf | E::NoCgroup2 | E::NoStructOps | E::NoQdiscs => Kind::Unsupported,
-            E::Cgroup { .. } | E::NoSuchCc(_) | E::CcFile { .. } => Kind::Usage,
+            E::Cgroup { .. } | E::NoSuchCc(_) | E::CcName(_) | E::CcFile { .. } => Kind::Usage,
             E::AlreadyAttached(_) => Kind::Running,
             _ => Kind::Failed,
         };

@@ -55,7 +55,9 @@ impl Pins {
     fn try_cc(&self, arguments: &str) -> Result<String, String> {
         let mut command = Place::here().command("tcpilot");
         command.arg("cc").args(arguments.split(' '));
-        command.arg("--bpffs").arg(self.path());
+        if !arguments.contains("--bpffs") {
+            command.arg("--bpffs").arg(self.path());
+        }
         let output = command.env_remove("RUST_LOG").output().unwrap();
         let (out, error) = (output.stdout, output.stderr);
         if output.status.success() {
@@ -218,6 +220,71 @@ fn what_cannot_be_loaded_is_said_in_one_line() {
         assert!(error.contains(expected), "{arguments}: {error}");
         assert_eq!(error.lines().count(), 1, "{error}");
     }
+}
+
+/// A refused `unload`: its one line.
+fn refused(pins: &Pins, arguments: &str) -> String {
+    let error = pins.try_cc(arguments).unwrap_err();
+    assert_eq!(error.lines().count(), 1, "{error}");
+    error
+}
+
+#[test]
+fn unloading_by_a_path_removes_nothing_and_says_the_name_to_use() {
+    let pins = Pins::new();
+    let dir = TempDir::new().unwrap();
+    let object = dir.path().join("mine.bpf.o");
+    let text = dir.path().join("precious.txt");
+    fs::write(&object, TEMPLATE).unwrap();
+    fs::write(&text, "precious").unwrap();
+    pins.cc(&format!("load {}", object.display()));
+    let said = refused(&pins, &format!("unload {} --force", object.display()));
+    assert!(said.contains("tcpilot cc unload tp_mine"), "{said}");
+    // From the folder of the pins, as a path that leads out of it would be read.
+    let outside = format!("../..{}", text.display());
+    for path in [
+        text.to_str().unwrap(),
+        &outside,
+        "../tcpilot/tp_mine",
+        "./tp_mine",
+        "..",
+        ".",
+    ] {
+        let said = refused(&pins, &format!("unload {path} --force"));
+        assert!(
+            said.contains("takes names") || said.contains("is no name"),
+            "{said}"
+        );
+    }
+    assert_eq!(fs::read(&object).unwrap(), TEMPLATE);
+    assert_eq!(fs::read_to_string(&text).unwrap(), "precious");
+    assert_eq!(pins.listed("tp_mine")["state"], "pinned");
+    pins.cc("unload tp_mine");
+    assert!(!is_registered("tp_mine"));
+}
+
+#[test]
+fn a_name_that_is_refused_among_others_unloads_none_of_them() {
+    let pins = Pins::new();
+    pins.cc("load reno");
+    refused(&pins, "unload reno ./mine.bpf.o");
+    refused(&pins, "unload reno ..");
+    assert_eq!(pins.listed("tp_reno")["state"], "pinned");
+}
+
+#[test]
+fn a_file_that_pins_no_algorithm_is_not_removed() {
+    let pins = Pins::new();
+    let dir = TempDir::new().unwrap();
+    fs::create_dir(dir.path().join("tcpilot")).unwrap();
+    let text = dir.path().join("tcpilot/tp_reno");
+    fs::write(&text, "precious").unwrap();
+    let said = refused(
+        &pins,
+        &format!("unload reno --bpffs {}", dir.path().display()),
+    );
+    assert!(said.contains("tp_reno is not loaded"), "{said}");
+    assert_eq!(fs::read_to_string(&text).unwrap(), "precious");
 }
 
 #[test]

@@ -13,16 +13,16 @@ mod verify;
 
 use std::{
     fs, io,
-    os::fd::AsFd,
+    os::fd::{AsFd, AsRawFd},
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
-use libbpf_rs::{Link, MapCore, MapHandle};
+use libbpf_rs::{Link, MapCore, MapHandle, query::LinkTypeInfo};
 
 use crate::{Error, host};
 pub use catalog::{About, PREFIX, describe, ours};
-pub use object::{Loaded, Variant};
+pub use object::{Loaded, Variant, is_path, name_in};
 pub use users::sockets_by_algorithm;
 pub use verify::verify;
 
@@ -61,9 +61,9 @@ impl Held {
     /// Lets a file keep the registration.
     ///
     /// # Errors
-    /// [`Error::Pin`].
+    /// [`Error::CcName`], [`Error::Pin`].
     pub fn pin(mut self, bpffs: &Path) -> Result<(), Error> {
-        let path = pin_path(bpffs, self.name());
+        let path = pin_path(bpffs, self.name())?;
         let fail = |source| Error::Pin {
             path: path.clone(),
             source,
@@ -84,13 +84,46 @@ pub fn is_registered(name: &str) -> bool {
     host::registered_algorithms().iter().any(|n| n == name)
 }
 
-fn pin_path(bpffs: &Path, name: &str) -> PathBuf {
-    bpffs.join("tcpilot").join(name)
+/// Refuses what cannot be the name of an algorithm that we pin. A name has only letters,
+/// digits and `_`. The kernel takes dots too, but a BPF file system does not.
+///
+/// # Errors
+/// [`Error::CcName`].
+pub fn check_name(name: &str) -> Result<(), Error> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    if name.is_empty() || !name.chars().all(is_plain) {
+        return Err(Error::CcName(name.to_owned()));
+    }
+    Ok(())
+}
+
+/// Refuses a path: joined to the folder it would lead out of it.
+fn pin_path(bpffs: &Path, name: &str) -> Result<PathBuf, Error> {
+    check_name(name)?;
+    Ok(bpffs.join("tcpilot").join(name))
 }
 
 /// Whether a file keeps the registration of this name.
 pub fn is_pinned(bpffs: &Path, name: &str) -> bool {
-    pin_path(bpffs, name).exists()
+    pin_path(bpffs, name).is_ok_and(|path| is_registration(&path))
+}
+
+/// Whether a file is the pin of a registration: of a struct_ops link, or before 6.4 of the map.
+fn is_registration(path: &Path) -> bool {
+    // Opens pins of every kind, and nothing else.
+    let Ok(pin) = Link::open(path) else {
+        return false;
+    };
+    let about = format!("/proc/self/fdinfo/{}", pin.as_fd().as_raw_fd());
+    let about = fs::read_to_string(about).unwrap_or_default();
+    let is_link = about.lines().any(|line| line.starts_with("link_id:"));
+    let of_struct_ops = || {
+        pin.info()
+            .map(|i| matches!(i.info, LinkTypeInfo::StructOps(_)))
+    };
+    // BPF_MAP_TYPE_STRUCT_OPS of linux/bpf.h
+    let is_map = about.lines().any(|line| line == "map_type:\t26");
+    is_map || is_link && of_struct_ops().unwrap_or(false)
 }
 
 /// The names that files keep registered.
@@ -105,7 +138,7 @@ pub fn pinned(bpffs: &Path) -> Vec<String> {
 /// Puts a new version in the place of a pinned one; connections that are open keep the old one.
 ///
 /// # Errors
-/// [`Error::CcNotLoaded`], [`Error::CcNotPinned`], or as for loading.
+/// [`Error::CcName`], [`Error::CcNotLoaded`], [`Error::CcNotPinned`], or as for loading.
 pub fn update_pinned(bpffs: &Path, mut new: Loaded) -> Result<(), Error> {
     let name = new.name().to_owned();
     if !is_pinned(bpffs, &name) {
@@ -115,7 +148,7 @@ pub fn update_pinned(bpffs: &Path, mut new: Loaded) -> Result<(), Error> {
         remove_pinned(bpffs, &name)?;
         return Held::register(new)?.pin(bpffs);
     }
-    let path = pin_path(bpffs, &name);
+    let path = pin_path(bpffs, &name)?;
     let link = Link::open(&path).map_err(|e| Error::Pin {
         path,
         source: io::Error::other(e.to_string()),
@@ -134,10 +167,10 @@ fn not_pinned(name: String) -> Error {
 /// Takes a pinned registration back, and waits until the name is free. Connections keep the algorithm.
 ///
 /// # Errors
-/// [`Error::CcNotLoaded`], [`Error::CcNotPinned`], [`Error::Pin`].
+/// [`Error::CcName`], [`Error::CcNotLoaded`], [`Error::CcNotPinned`], [`Error::Pin`].
 pub fn remove_pinned(bpffs: &Path, name: &str) -> Result<(), Error> {
-    let path = pin_path(bpffs, name);
-    if !path.exists() {
+    let path = pin_path(bpffs, name)?;
+    if !is_registration(&path) {
         return Err(not_pinned(name.to_owned()));
     }
     if !Variant::detect()?.links {

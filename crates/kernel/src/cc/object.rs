@@ -76,9 +76,9 @@ impl Loaded {
     ///
     /// # Errors
     /// [`Error::NoSuchCc`], [`Error::CcFile`], [`Error::CcNoObject`], [`Error::CcObject`],
-    /// [`Error::CcLoad`].
+    /// [`Error::CcName`], [`Error::CcLoad`].
     pub fn new(name_or_path: &str) -> Result<Loaded, Error> {
-        if name_or_path.contains('/') || name_or_path.ends_with(".o") {
+        if is_path(name_or_path) {
             let bytes = fs::read(Path::new(name_or_path)).map_err(|source| Error::CcFile {
                 path: name_or_path.into(),
                 source,
@@ -106,6 +106,7 @@ impl Loaded {
             }
         }
         let name = name.ok_or_else(|| Error::CcObject(what.to_owned()))?;
+        super::check_name(&name)?;
         let object = open.load().map_err(refuse)?;
         Ok(Loaded {
             object,
@@ -202,11 +203,30 @@ fn fit(map: &mut OpenMapMut<'_>, variant: Variant, what: &str) -> Result<String,
         ops.copy_within(CONTROL_2, CONTROL.start);
     }
     ops[CONTROL_2].fill(0);
-    let name = &ops[NAME];
+    name_of(ops).ok_or_else(unfit)
+}
+
+/// The name in the first bytes of a `struct tcp_congestion_ops`.
+fn name_of(ops: &[u8]) -> Option<String> {
+    let name = ops.get(NAME)?;
     let end = name.iter().position(|b| *b == 0).unwrap_or(name.len());
-    let name = String::from_utf8(name[..end].to_vec()).map_err(|_| unfit())?;
-    if name.is_empty() {
-        return Err(unfit());
-    }
-    Ok(name)
+    let name = String::from_utf8(name[..end].to_vec()).ok()?;
+    (!name.is_empty()).then_some(name)
+}
+
+/// Whether an argument means a file, not one of ours.
+pub fn is_path(name_or_path: &str) -> bool {
+    name_or_path.contains('/') || name_or_path.ends_with(".o")
+}
+
+/// The name under which the object in a file would register; loads nothing.
+pub fn name_in(path: &Path) -> Option<String> {
+    // A device may have no end.
+    fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
+    let bytes = fs::read(path).ok()?;
+    let mut open = ObjectBuilder::default().open_memory(&bytes).ok()?;
+    let mut ops = open
+        .maps_mut()
+        .find(|map| map.map_type() == MapType::StructOps)?;
+    name_of(ops.initial_value_mut()?)
 }

@@ -202,6 +202,9 @@ fn stop_flag() -> Result<Arc<AtomicBool>, Failure> {
 fn unload(args: &UnloadArgs) -> Result<(), Failure> {
     host::check_requirements()?;
     for name in &args.names {
+        refuse_path(name)?;
+    }
+    for name in &args.names {
         let name = if name.starts_with(cc::PREFIX) || cc::is_pinned(&args.bpffs, name) {
             name.clone()
         } else {
@@ -214,6 +217,19 @@ fn unload(args: &UnloadArgs) -> Result<(), Failure> {
         println!("{name}: unloaded");
     }
     Ok(())
+}
+
+/// `cc load` takes files, so one may be given here too: says the name to use.
+fn refuse_path(name: &str) -> Result<(), Failure> {
+    if !cc::is_path(name) {
+        return cc::check_name(name).map_err(Failure::from);
+    }
+    let remedy = match cc::name_in(Path::new(name)) {
+        Some(inside) => format!("give its name: tcpilot cc unload {inside}"),
+        None => "`tcpilot cc list` shows the names of what is loaded".to_owned(),
+    };
+    let message = format!("{name} is a path, and unload takes names");
+    Err(Failure::new(Kind::Usage, message, remedy))
 }
 
 fn refuse_in_use(name: &str) -> Result<(), Failure> {
