@@ -25,6 +25,14 @@ pub enum Error {
     /// Another tcpilot steers the same sockets.
     #[error("another tcpilot is already attached to {}, or to a cgroup above or below it", .0.display())]
     AlreadyAttached(PathBuf),
+    /// The folder that says which cgroups are steered cannot be used.
+    #[error("cannot claim the cgroup in {}: {source}", path.display())]
+    Claims {
+        /// The folder.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
     /// The kernel refused a program, most likely the verifier.
     #[error("the kernel refused tcpilot's BPF programs: {0}")]
     Load(#[source] libbpf_rs::Error),
@@ -137,6 +145,7 @@ impl Error {
                 "give --cgroup a directory of the cgroup v2 hierarchy (see /proc/mounts)"
             }
             Error::AlreadyAttached(_) => "stop the other one first, or choose another --cgroup",
+            Error::Claims { .. } => "run as root, or make that folder this user's",
             Error::NoStructOps => {
                 "boot a kernel with CONFIG_BPF_JIT and CONFIG_DEBUG_INFO_BTF, 5.13 or newer"
             }

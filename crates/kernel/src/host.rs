@@ -107,28 +107,14 @@ pub fn cgroup_id(path: &Path) -> Result<u64, Error> {
     Ok(meta.ino())
 }
 
-/// Locks a cgroup, of which `dir` is the open directory, against other instances, unless one has
-/// locked it, or a cgroup above or below it: says whether it did. The lock lasts as long as `dir`.
-///
-/// Asking the kernel for the programs of a cgroup does not replace this: their names are for
-/// CAP_SYS_ADMIN, and those of the cgroups below are not told.
-pub(crate) fn lock_subtree(cgroup: &Path, dir: &fs::File) -> bool {
-    let is_cgroup = |path: &&Path| path.join("cgroup.controllers").exists();
-    let mut above = cgroup.ancestors().skip(1).take_while(is_cgroup);
-    dir.try_lock().is_ok() && !above.any(is_locked) && !subtree(cgroup).any(|p| is_locked(&p))
-}
-
-/// What cannot be opened counts as free: it went away, or is not ours to judge.
-fn is_locked(path: &Path) -> bool {
-    fs::File::open(path)
-        .is_ok_and(|dir| matches!(dir.try_lock(), Err(fs::TryLockError::WouldBlock)))
-}
-
 /// The directories below a directory.
-fn subtree(dir: &Path) -> Box<dyn Iterator<Item = PathBuf>> {
+pub(crate) fn subtree(dir: &Path) -> Box<dyn Iterator<Item = fs::DirEntry>> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     let below = entries.filter(|e| e.file_type().is_ok_and(|t| t.is_dir()));
-    Box::new(below.flat_map(|e| std::iter::once(e.path()).chain(subtree(&e.path()))))
+    Box::new(below.flat_map(|e| {
+        let further = subtree(&e.path());
+        std::iter::once(e).chain(further)
+    }))
 }
 
 /// The inode number of a named network namespace (`ip netns`), or of any namespace file; `None` when

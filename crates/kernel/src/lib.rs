@@ -4,6 +4,7 @@
 //! The pilot is attached by links that the process owns: when it goes, by whatever cause, the kernel
 //! detaches. Nothing of it is pinned. Congestion controls are pinned where a user asks for it, see [`cc`].
 
+mod claim;
 mod error;
 mod object;
 mod pilot;

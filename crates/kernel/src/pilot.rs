@@ -1,7 +1,7 @@
 //! The pilot's programs and maps: loaded, attached to a cgroup, read and written.
 
 use std::{
-    fs::File,
+    fs::{DirEntry, File},
     hash::{BuildHasher, RandomState},
     io::Read,
     mem::{MaybeUninit, size_of},
@@ -12,7 +12,7 @@ use std::{
 
 use libbpf_rs::{
     Link, MapCore, MapFlags, OpenObject, ProgramInput, ProgramMut,
-    libbpf_sys::bpf_iter_create,
+    libbpf_sys::{BPF_F_QUERY_EFFECTIVE, bpf_iter_create},
     skel::{OpenSkel, SkelBuilder},
 };
 use tcpilot_abi::{
@@ -21,7 +21,9 @@ use tcpilot_abi::{
 };
 
 use crate::{
-    Error, host,
+    Error,
+    claim::Claim,
+    host,
     object::{bytes_of, map_error, no_section, program_info, skeleton_module, write_plain},
     socket::in_netns,
 };
@@ -54,8 +56,7 @@ pub struct Pilot {
     /// Some policy has a tuning.
     tunes: bool,
     cgroup: PathBuf,
-    /// The cgroup's directory, see [`host::lock_subtree`].
-    _lock: Option<File>,
+    claim: Option<Claim>,
     buckets: u32,
     loaded_at: tp_clocks,
 }
@@ -109,7 +110,7 @@ impl Pilot {
             acks_first,
             tunes: config.tunes != 0,
             cgroup: PathBuf::new(),
-            _lock: None,
+            claim: None,
             buckets,
         })
     }
@@ -122,16 +123,15 @@ impl Pilot {
     /// Attaches to a cgroup by a link that this process owns.
     ///
     /// # Errors
-    /// [`Error::Cgroup`], [`Error::AlreadyAttached`], [`Error::Attach`].
+    /// [`Error::Cgroup`], [`Error::AlreadyAttached`], [`Error::Claims`], [`Error::Attach`].
     pub fn attach(&mut self, cgroup: &Path) -> Result<(), Error> {
         host::cgroup_id(cgroup)?;
         let dir = File::open(cgroup).map_err(|source| Error::Cgroup {
             path: cgroup.to_path_buf(),
             source,
         })?;
-        let taken = !host::lock_subtree(cgroup, &dir)
-            || effective_programs(&dir).iter().any(|name| name == PROGRAM);
-        if taken {
+        let claim = Claim::take(cgroup, &dir)?;
+        if is_steered(cgroup, &dir) {
             return Err(Error::AlreadyAttached(cgroup.to_path_buf()));
         }
         self.find_ticks_per_s()?;
@@ -147,7 +147,7 @@ impl Pilot {
             })?);
         }
         self.cgroup = cgroup.to_path_buf();
-        self._lock = Some(dir);
+        self.claim = Some(claim);
         Ok(())
     }
 
@@ -399,11 +399,18 @@ fn read_iterator(link_fd: i32) -> Result<Vec<u8>, Error> {
     Ok(bytes)
 }
 
-/// Names of the sockops programs that run for sockets of this cgroup, its ancestors' included.
-fn effective_programs(cgroup: &File) -> Vec<String> {
-    use libbpf_rs::libbpf_sys::{
-        BPF_CGROUP_SOCK_OPS, BPF_F_QUERY_EFFECTIVE, bpf_prog_get_fd_by_id, bpf_prog_query,
-    };
+/// Whether the kernel runs a program of ours for sockets of this cgroup, its ancestors' included, or of
+/// one below it. This finds those that a claim does not show: of a container with a /run of its own, or
+/// of a version without claims. The names are for CAP_SYS_ADMIN; without it nothing is found.
+fn is_steered(cgroup: &Path, dir: &File) -> bool {
+    let has_ours = |dir: &File, flags| programs(dir, flags).iter().any(|name| name == PROGRAM);
+    let below = |entry: DirEntry| File::open(entry.path()).is_ok_and(|dir| has_ours(&dir, 0));
+    has_ours(dir, BPF_F_QUERY_EFFECTIVE) || host::subtree(cgroup).any(below)
+}
+
+/// Names of a cgroup's sockops programs: its own, or with BPF_F_QUERY_EFFECTIVE its ancestors' too.
+fn programs(cgroup: &File, flags: u32) -> Vec<String> {
+    use libbpf_rs::libbpf_sys::{BPF_CGROUP_SOCK_OPS, bpf_prog_get_fd_by_id, bpf_prog_query};
     let mut ids = [0u32; 64];
     let mut count = ids.len() as u32;
     // SAFETY: ids has room for count entries; the other outputs may be null.
@@ -411,7 +418,7 @@ fn effective_programs(cgroup: &File) -> Vec<String> {
         bpf_prog_query(
             cgroup.as_raw_fd(),
             BPF_CGROUP_SOCK_OPS,
-            BPF_F_QUERY_EFFECTIVE,
+            flags,
             std::ptr::null_mut(),
             ids.as_mut_ptr(),
             &raw mut count,

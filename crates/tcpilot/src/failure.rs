@@ -59,6 +59,9 @@ impl From<tcpilot_kernel::Error> for Failure {
             E::NoBtf | E::NoCgroup2 | E::NoStructOps | E::NoQdiscs => Kind::Unsupported,
             E::Cgroup { .. } | E::NoSuchCc(_) | E::CcName(_) | E::CcFile { .. } => Kind::Usage,
             E::AlreadyAttached(_) => Kind::Running,
+            E::Claims { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => {
+                Kind::NotPermitted
+            }
             _ => Kind::Failed,
         };
         Failure::new(kind, error.to_string(), error.remedy())

@@ -2,10 +2,11 @@
 //! an application whose every step the test chooses. Each line is answered by `ok …` or `error …`.
 //!
 //! `connect ADDR [CC]` · `listen ADDR [CC]` · `accept` · `send BYTES` · `buffer BYTES` · `cc [NAME]` ·
-//! `reset` · `close`
+//! `reset` · `close` · `user ID` · `flock PATH`
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 use std::{
+    fs::File,
     io::{self, BufRead, Write},
     mem::size_of,
     net::SocketAddr,
@@ -154,10 +155,21 @@ fn send(fd: &OwnedFd, mut bytes: usize) -> io::Result<()> {
     Ok(())
 }
 
+/// Becomes a user without privileges, for good.
+fn become_user(id: u32) -> io::Result<()> {
+    // SAFETY: plain system calls about this process; an empty list has no address to read.
+    check(unsafe { libc::setgroups(0, std::ptr::null()) })?;
+    // SAFETY: as above.
+    check(unsafe { libc::setgid(id) })?;
+    // SAFETY: as above.
+    check(unsafe { libc::setuid(id) }).map(drop)
+}
+
 #[derive(Default)]
 struct Actor {
     listener: Option<OwnedFd>,
     connection: Option<OwnedFd>,
+    locks: Vec<File>,
 }
 
 impl Actor {
@@ -207,6 +219,12 @@ impl Actor {
                 self.connection = None;
             }
             ["close"] => self.connection = None,
+            ["user", id] => become_user(id.parse().unwrap())?,
+            ["flock", path] => {
+                let file = File::open(path)?;
+                file.try_lock()?;
+                self.locks.push(file);
+            }
             _ => return Err(io::ErrorKind::InvalidInput.into()),
         }
         Ok(done)

@@ -1,10 +1,14 @@
 //! The daemon's life: it leaves no trace, keeps what it learned, and dies without harm.
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+};
 
 use tcpilot_host_tests::{
-    CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON, Capabilities, Cgroup, Daemon, FAR, Lab, Place, Sink, arm,
-    attached, until,
+    Actor, CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON, Capabilities, Cgroup, Daemon, FAR, Lab, Place,
+    Sink, arm, attached, until,
 };
 
 use crate::ALWAYS_BBR;
@@ -172,6 +176,53 @@ fn a_second_daemon_on_the_same_sockets_is_refused() {
     let _lower = Daemon::spawn(three, below.path(), dir.path(), ALWAYS_BBR, &[]).ready();
     assert_second_is_refused(three, lab.cgroup.path());
     assert_eq!(attached(lab.cgroup.path()), [""; 0]);
+}
+
+/// The file that a daemon on this cgroup locks.
+fn claim_of(cgroup: &Cgroup) -> PathBuf {
+    let id = fs::metadata(cgroup.path()).unwrap().ino();
+    Path::new("/run/tcpilot").join(format!("cgroup-{id}.lock"))
+}
+
+#[test]
+fn a_daemon_whose_claim_is_not_seen_is_found_by_its_program() {
+    let lab = Lab::new();
+    let middle = Cgroup::below(lab.cgroup.path());
+    let below = Cgroup::below(middle.path());
+    let dir = tempfile::tempdir().unwrap();
+    let pilot = Daemon::spawn(Place::here(), middle.path(), dir.path(), ALWAYS_BBR, &[]).ready();
+    fs::remove_file(claim_of(&middle)).unwrap();
+    for cgroup in [&middle, &below, &lab.cgroup] {
+        assert_second_is_refused(Place::here(), cgroup.path());
+    }
+    assert_eq!(pilot.status()["attached"], true);
+}
+
+#[test]
+fn a_user_without_privileges_cannot_keep_it_from_starting() {
+    let lab = Lab::new();
+    let steered = Cgroup::below(lab.cgroup.path());
+    let below = Cgroup::below(steered.path());
+    let mut nobody = Actor::new(Place::here());
+    nobody.tell("user 65534");
+    for cgroup in [&lab.cgroup, &steered, &below] {
+        nobody.tell(&format!("flock {}", cgroup.path().display()));
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let start =
+        || Daemon::spawn(Place::here(), steered.path(), dir.path(), ALWAYS_BBR, &[]).ready();
+    let pilot = start();
+    let claim = claim_of(&steered);
+    let folder = claim.parent().unwrap();
+    for path in [folder.to_owned(), folder.join("claims.lock"), claim.clone()] {
+        assert!(path.exists(), "{}", path.display());
+        let refusal = nobody.try_tell(&format!("flock {}", path.display()));
+        let refusal = refusal.unwrap_err();
+        assert!(refusal.contains("Permission denied"), "{refusal}");
+    }
+    pilot.end(libc::SIGKILL);
+    start().end(libc::SIGTERM);
+    assert!(!claim.exists());
 }
 
 #[test]

@@ -1,0 +1,234 @@
+//! Which cgroups are steered by a tcpilot of this host, so that no two steer the same sockets.
+//!
+//! A claim is a file named after the cgroup's id, which a daemon locks by flock(2) for as long as it is
+//! attached: however it ends, the kernel frees the lock. The files are for root only. A lock on the
+//! cgroup's own directory would not do: everybody may read that, and so may lock it.
+
+use std::{
+    collections::HashSet,
+    fs::{self, DirBuilder, File, Permissions, TryLockError},
+    io,
+    os::unix::fs::{DirBuilderExt, DirEntryExt, MetadataExt, OpenOptionsExt, PermissionsExt},
+    path::{Path, PathBuf},
+};
+
+use crate::{Error, host};
+
+/// One for all, wherever their control sockets are: else they would not see each other.
+const FOLDER: &str = "/run/tcpilot";
+/// Locked by whoever looks for claims and makes one: of two that start at once, one sees the other.
+const TURN: &str = "claims.lock";
+
+/// A cgroup that no other tcpilot may steer, nor one above or below it, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Claim {
+    path: PathBuf,
+    _lock: File,
+}
+
+impl Claim {
+    /// Claims a cgroup, of which `dir` is the open directory.
+    ///
+    /// # Errors
+    /// [`Error::AlreadyAttached`], [`Error::Claims`].
+    pub fn take(cgroup: &Path, dir: &File) -> Result<Claim, Error> {
+        Claim::take_in(Path::new(FOLDER), cgroup, dir)
+    }
+
+    fn take_in(folder: &Path, cgroup: &Path, dir: &File) -> Result<Claim, Error> {
+        let fail = |source| Error::Claims {
+            path: folder.to_path_buf(),
+            source,
+        };
+        let id = dir.metadata().map_err(fail)?.ino();
+        make(folder).map_err(fail)?;
+        let turn = open(&folder.join(TURN), true).map_err(fail)?;
+        turn.lock().map_err(fail)?;
+        let claimed = claimed(folder).map_err(fail)?;
+        if !claimed.is_empty() && is_related(cgroup, id, &claimed).map_err(fail)? {
+            return Err(Error::AlreadyAttached(cgroup.to_path_buf()));
+        }
+        let path = folder.join(name(id));
+        let lock = open(&path, true).map_err(fail)?;
+        lock.try_lock().map_err(|error| fail(error.into()))?;
+        Ok(Claim { path, _lock: lock })
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        // Before the lock goes: afterwards the file of this name may be another daemon's.
+        let _ = forget(&self.path);
+    }
+}
+
+fn name(id: u64) -> String {
+    format!("cgroup-{id}.lock")
+}
+
+/// Makes the folder, or closes it to others if another command of ours made it.
+fn make(folder: &Path) -> io::Result<()> {
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(folder)?;
+    if fs::metadata(folder)?.mode() & 0o077 != 0 {
+        fs::set_permissions(folder, Permissions::from_mode(0o700))?;
+    }
+    Ok(())
+}
+
+fn open(path: &Path, create: bool) -> io::Result<File> {
+    let mut options = File::options();
+    options.read(true).write(true).mode(0o600);
+    options.create(create).truncate(false).open(path)
+}
+
+/// The ids that running tcpilots have claimed. Files of killed ones are removed: nobody else opens
+/// them meanwhile, since it is our turn.
+fn claimed(folder: &Path) -> io::Result<HashSet<u64>> {
+    let mut ids = HashSet::new();
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let file_name = entry.file_name();
+        let id = file_name.to_str().and_then(|n| n.strip_prefix("cgroup-"));
+        let id = id.and_then(|n| n.strip_suffix(".lock")?.parse().ok());
+        let Some(id) = id else { continue };
+        let file = match open(&entry.path(), false) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            result => result?,
+        };
+        match file.try_lock() {
+            Ok(()) => forget(&entry.path())?,
+            Err(TryLockError::WouldBlock) => drop(ids.insert(id)),
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+    }
+    Ok(ids)
+}
+
+/// Removes a file that may be gone by now: its daemon ended in this moment.
+fn forget(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Whether a cgroup, one above it, or one below it is among those claimed.
+fn is_related(cgroup: &Path, id: u64, claimed: &HashSet<u64>) -> io::Result<bool> {
+    // A link or a relative path has other directories above it than the cgroup has.
+    let cgroup = cgroup.canonicalize()?;
+    let above = cgroup.ancestors().skip(1);
+    let above = above.map_while(|dir| host::cgroup_id(dir).ok());
+    let below = host::subtree(&cgroup).map(|entry| entry.ino());
+    let mut related = std::iter::once(id).chain(above).chain(below);
+    Ok(related.any(|id| claimed.contains(&id)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Directories that pass for cgroups, and a folder for the claims.
+    struct Tree(tempfile::TempDir);
+
+    impl Tree {
+        fn new() -> Tree {
+            let tree = Tree(tempfile::tempdir().unwrap());
+            for cgroup in ["root", "root/a", "root/a/b", "root/a/b/c", "root/ab"] {
+                let dir = tree.0.path().join(cgroup);
+                fs::create_dir(&dir).unwrap();
+                fs::write(dir.join("cgroup.controllers"), "").unwrap();
+            }
+            tree
+        }
+
+        fn folder(&self) -> PathBuf {
+            self.0.path().join("run/claims")
+        }
+
+        fn claim(&self, cgroup: &str) -> Result<Claim, Error> {
+            let path = self.0.path().join(cgroup);
+            let dir = File::open(&path).unwrap();
+            Claim::take_in(&self.folder(), &path, &dir)
+        }
+
+        fn is_refused(&self, cgroup: &str) -> bool {
+            matches!(self.claim(cgroup), Err(Error::AlreadyAttached(_)))
+        }
+    }
+
+    #[test]
+    fn a_cgroup_and_those_above_and_below_it_are_claimed_and_others_are_not() {
+        let tree = Tree::new();
+        let claim = tree.claim("root/a/b").unwrap();
+        for cgroup in ["root/a/b", "root/a", "root", "root/a/b/c"] {
+            assert!(tree.is_refused(cgroup), "{cgroup}");
+        }
+        let beside = tree.claim("root/ab").unwrap();
+        drop(claim);
+        let below = tree.claim("root/a/b/c").unwrap();
+        assert!(tree.is_refused("root/a/b"));
+        drop((beside, below));
+        tree.claim("root").unwrap();
+    }
+
+    #[test]
+    fn a_cgroup_is_known_by_a_link_to_it_too() {
+        let tree = Tree::new();
+        std::os::unix::fs::symlink("root/a/b", tree.0.path().join("link")).unwrap();
+        let _above = tree.claim("root/a").unwrap();
+        assert!(tree.is_refused("link"));
+    }
+
+    #[test]
+    fn what_a_killed_one_left_is_no_claim_and_is_removed() {
+        let tree = Tree::new();
+        drop(tree.claim("root").unwrap());
+        let left = tree.folder().join("cgroup-77.lock");
+        fs::write(&left, "").unwrap();
+        let id = fs::metadata(tree.0.path().join("root/a")).unwrap().ino();
+        fs::write(tree.folder().join(name(id)), "").unwrap();
+        let claim = tree.claim("root/a").unwrap();
+        assert!(!left.exists());
+        let path = claim.path.clone();
+        assert!(path.exists());
+        drop(claim);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn nobody_else_can_open_a_claim() {
+        let tree = Tree::new();
+        fs::create_dir(tree.0.path().join("run")).unwrap();
+        fs::create_dir(tree.folder()).unwrap();
+        fs::set_permissions(tree.folder(), Permissions::from_mode(0o755)).unwrap();
+        let claim = tree.claim("root").unwrap();
+        for (path, mode) in [
+            (tree.folder(), 0o700),
+            (tree.folder().join(TURN), 0o600),
+            (claim.path.clone(), 0o600),
+        ] {
+            assert_eq!(fs::metadata(path).unwrap().mode() & 0o777, mode);
+        }
+    }
+
+    #[test]
+    fn of_many_that_start_at_once_one_gets_it() {
+        let tree = Tree::new();
+        let cgroups = ["root", "root/a", "root/a/b", "root/a/b/c"];
+        for _ in 0..50 {
+            let start = std::sync::Barrier::new(cgroups.len());
+            let claims: Vec<_> = std::thread::scope(|scope| {
+                let try_one = |cgroup| {
+                    start.wait();
+                    tree.claim(cgroup).ok()
+                };
+                let threads = cgroups.map(|c| scope.spawn(move || try_one(c)));
+                threads.into_iter().map(|t| t.join().unwrap()).collect()
+            });
+            assert_eq!(claims.iter().flatten().count(), 1);
+        }
+    }
+}
