@@ -2,15 +2,27 @@
 //! an application whose every step the test chooses. Each line is answered by `ok …` or `error …`.
 //!
 //! `connect ADDR [CC]` · `listen ADDR [CC]` · `accept` · `send BYTES` · `buffer BYTES` · `cc [NAME]` ·
-//! `reset` · `close` · `user ID` · `flock PATH`
+//! `reset` · `close` · `flock PATH`
+//!
+//! It may play another user, too: `become UID` gives up what it may do, `squat NAME FOLDER` takes the abstract
+//! socket name and the lock of every file there as soon as it can, and `held` says which it has.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 use std::{
-    fs::File,
+    collections::BTreeMap,
+    fs::{self, File},
     io::{self, BufRead, Write},
     mem::size_of,
     net::SocketAddr,
-    os::fd::{AsRawFd, FromRawFd, OwnedFd},
+    os::{
+        fd::{AsRawFd, FromRawFd, OwnedFd},
+        linux::net::SocketAddrExt,
+        unix::net::{SocketAddr as UnixAddr, UnixDatagram},
+    },
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex},
+    thread,
+    time::Duration,
 };
 
 fn check(result: i32) -> io::Result<i32> {
@@ -157,7 +169,8 @@ fn send(fd: &OwnedFd, mut bytes: usize) -> io::Result<()> {
 
 /// Becomes a user without privileges, for good.
 fn become_user(id: u32) -> io::Result<()> {
-    // SAFETY: plain system calls about this process; an empty list has no address to read.
+    // SAFETY: plain system calls about this process, which has one thread yet; an empty list has no
+    // address to read.
     check(unsafe { libc::setgroups(0, std::ptr::null()) })?;
     // SAFETY: as above.
     check(unsafe { libc::setgid(id) })?;
@@ -165,8 +178,49 @@ fn become_user(id: u32) -> io::Result<()> {
     check(unsafe { libc::setuid(id) }).map(drop)
 }
 
+/// What was taken, by its name; it is held as long as it is in there.
+type Held = Arc<Mutex<BTreeMap<String, OwnedFd>>>;
+
+fn take_name(name: &str) -> io::Result<OwnedFd> {
+    let address = UnixAddr::from_abstract_name(name)?;
+    UnixDatagram::bind_addr(&address).map(OwnedFd::from)
+}
+
+fn take_lock(path: &Path) -> io::Result<OwnedFd> {
+    let file = File::open(path)?;
+    file.try_lock().map_err(io::Error::from)?;
+    Ok(file.into())
+}
+
+/// The folder, the one around it, and its files as far as they can be listed.
+fn targets(folder: &Path) -> Vec<PathBuf> {
+    let files = fs::read_dir(folder).into_iter().flatten().flatten();
+    let around = folder.parent().map(Path::to_path_buf);
+    let folders = around.into_iter().chain([folder.to_path_buf()]);
+    folders.chain(files.map(|f| f.path())).collect()
+}
+
+fn squat(name: String, folder: PathBuf, held: Held) {
+    let hold = |what: &str, take: &dyn Fn() -> io::Result<OwnedFd>| {
+        let mut held = held.lock().unwrap();
+        if !held.contains_key(what)
+            && let Ok(fd) = take()
+        {
+            held.insert(what.to_owned(), fd);
+        }
+    };
+    loop {
+        hold(&name, &|| take_name(&name));
+        for path in targets(&folder) {
+            hold(&path.display().to_string(), &|| take_lock(&path));
+        }
+        thread::sleep(Duration::from_micros(200));
+    }
+}
+
 #[derive(Default)]
 struct Actor {
+    held: Held,
     listener: Option<OwnedFd>,
     connection: Option<OwnedFd>,
     locks: Vec<File>,
@@ -219,11 +273,19 @@ impl Actor {
                 self.connection = None;
             }
             ["close"] => self.connection = None,
-            ["user", id] => become_user(id.parse().unwrap())?,
             ["flock", path] => {
                 let file = File::open(path)?;
                 file.try_lock()?;
                 self.locks.push(file);
+            }
+            ["become", id] => become_user(id.parse().unwrap())?,
+            ["squat", name, folder] => {
+                let (name, folder, held) = (name.to_owned(), folder.into(), self.held.clone());
+                thread::spawn(move || squat(name, folder, held));
+            }
+            ["held"] => {
+                let held = self.held.lock().unwrap();
+                return Ok(held.keys().cloned().collect::<Vec<_>>().join(" "));
             }
             _ => return Err(io::ErrorKind::InvalidInput.into()),
         }

@@ -5,7 +5,9 @@ use std::{
     process::{Output, Stdio},
 };
 
-use tcpilot_host_tests::{FAR, Lab, Look, PORT, Place, Running, Watching, in_netns, sh, until};
+use tcpilot_host_tests::{
+    Actor, FAR, Lab, Look, PORT, Place, Running, Watching, in_netns, sh, until,
+};
 
 /// A model that takes every flow that is not certain for one of this group.
 fn model(lab: &Lab, group: &str) -> String {
@@ -157,6 +159,51 @@ fn a_second_one_at_the_same_device_is_refused() {
         assert_eq!(output.status.code(), Some(5), "{output:?}");
     }
     assert!(is_fair(&lab));
+}
+
+/// A process of another user takes the abstract name that was the lock once, and the lock of every file that
+/// it can open.
+fn squatter(lab: &Lab) -> Actor {
+    let mut squatter = Actor::new(near(lab));
+    squatter.tell("become 65534");
+    squatter.tell("squat tcpilot-fair-eth0 /run/tcpilot");
+    squatter
+}
+
+/// Kills it, first with the guard left to put the root qdisc back, then without one.
+fn is_put_back(lab: &Lab, squatter_comes_first: bool) {
+    let before = qdiscs(lab);
+    for has_guard in [true, false] {
+        let mut early = squatter_comes_first.then(|| squatter(lab));
+        until("the squatter has the name", || {
+            let mut held = early.iter_mut().map(|s| s.tell("held"));
+            held.all(|h| h.contains("tcpilot-fair-eth0")).then_some(())
+        });
+        let mut watching = fair(lab, &[]);
+        let mut squatter = early.unwrap_or_else(|| squatter(lab));
+        if !has_guard {
+            watching.child.kill_children();
+        }
+        watching.child.signal(libc::SIGKILL);
+        watching.child.wait();
+        if !has_guard {
+            let output = try_watch(lab, "eth0 --restore");
+            assert!(output.status.success(), "{output:?}");
+        }
+        until("it is put back", || (qdiscs(lab) == before).then_some(()));
+        let held = squatter.tell("held");
+        assert!(!held.contains(".lock"), "{held}");
+    }
+}
+
+#[test]
+fn another_user_cannot_keep_fair_from_starting() {
+    is_put_back(&Lab::new(), true);
+}
+
+#[test]
+fn another_user_cannot_keep_the_root_qdisc_from_being_put_back() {
+    is_put_back(&Lab::new(), false);
 }
 
 #[test]

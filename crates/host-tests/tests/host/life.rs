@@ -204,7 +204,7 @@ fn a_user_without_privileges_cannot_keep_it_from_starting() {
     let steered = Cgroup::below(lab.cgroup.path());
     let below = Cgroup::below(steered.path());
     let mut nobody = Actor::new(Place::here());
-    nobody.tell("user 65534");
+    nobody.tell("become 65534");
     for cgroup in [&lab.cgroup, &steered, &below] {
         nobody.tell(&format!("flock {}", cgroup.path().display()));
     }

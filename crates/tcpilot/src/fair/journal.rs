@@ -2,14 +2,11 @@
 //! on exit, by a process that waits for our end, at the next start, or by `tcpilot watch DEV --restore`.
 
 use std::{
-    fs::{self, File},
+    fs::{self, File, TryLockError},
     io::{self, Write},
-    os::{
-        linux::net::SocketAddrExt,
-        unix::{
-            net::{SocketAddr, UnixDatagram},
-            process::CommandExt,
-        },
+    os::unix::{
+        fs::{DirBuilderExt, MetadataExt, OpenOptionsExt},
+        process::CommandExt,
     },
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
@@ -73,7 +70,7 @@ pub struct Journal {
     path: PathBuf,
     entry: Entry,
     guard: Child,
-    _lock: UnixDatagram,
+    _lock: File,
 }
 
 fn failure(device: &str, error: &io::Error) -> Failure {
@@ -85,18 +82,52 @@ fn path_of(device: &str) -> PathBuf {
     Path::new(FOLDER).join(format!("fair-{netns}-{device}.json"))
 }
 
-/// A name in this network namespace that only one process can have, and that ends with it.
-fn lock(device: &str) -> io::Result<UnixDatagram> {
-    let name = SocketAddr::from_abstract_name(format!("tcpilot-fair-{device}"))?;
+/// Makes the folder of journals and locks. A folder where others could put files of theirs is refused.
+fn make_folder(folder: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true).mode(0o700).create(folder)?;
+    let meta = fs::symlink_metadata(folder)?;
+    let own = rustix::process::geteuid().as_raw();
+    if !meta.is_dir() || ![0, own].contains(&meta.uid()) || meta.mode() & 0o022 != 0 {
+        let message = format!(
+            "others may write in {}: give it to root with mode 0700",
+            folder.display()
+        );
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, message));
+    }
+    Ok(())
+}
+
+/// Locks a device of this network namespace against other processes, until the file is closed. The guard
+/// does not inherit it: the standard library opens files with O_CLOEXEC.
+///
+/// It is a file and no abstract socket name, since any user of the namespace can take a name. A lock can be
+/// taken by whoever may open the file, flock(2), and only its owner may open this one. The file stays:
+/// removing it would let two processes lock two files of one name.
+fn lock(device: &str) -> Result<File, TryLockError> {
+    make_folder(Path::new(FOLDER)).map_err(TryLockError::Error)?;
+    let mut options = File::options();
+    options.write(true).create(true).truncate(false).mode(0o600);
+    let file = options
+        .open(path_of(device).with_extension("lock"))
+        .map_err(TryLockError::Error)?;
     let mut tries = 0;
     loop {
-        match UnixDatagram::bind_addr(&name) {
-            Err(error) if error.kind() == io::ErrorKind::AddrInUse && tries < 20 => {
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) if tries < 20 => {
                 tries += 1; // one that was killed may be put back right now
                 thread::sleep(Duration::from_millis(100));
             }
-            result => return result,
+            result => return result.map(|()| file),
         }
+    }
+}
+
+/// Why a device could not be locked; `running` if another process has the lock.
+fn lock_failure(device: &str, error: TryLockError, running: Failure) -> Failure {
+    match error {
+        TryLockError::WouldBlock => running,
+        TryLockError::Error(error) => failure(device, &error),
     }
 }
 
@@ -138,9 +169,10 @@ impl Journal {
     /// # Errors
     /// One line: somebody else makes this device fair, or its root could not be put back.
     pub fn open(device: &str, ifindex: u32, tc: &Tc, has_rate: bool) -> Result<Journal, Failure> {
-        let lock = lock(device).map_err(|_| {
+        let lock = lock(device).map_err(|error| {
             let message = format!("another tcpilot makes {device} fair");
-            Failure::new(Kind::Running, message, "stop it first")
+            let running = Failure::new(Kind::Running, message, "stop it first");
+            lock_failure(device, error, running)
         })?;
         restore_locked(device)?;
         let root = root_of(tc, device, has_rate)?;
@@ -183,12 +215,18 @@ impl Drop for Journal {
 /// # Errors
 /// One line.
 pub fn restore(device: &str) -> Result<(), Failure> {
-    if !path_of(device).exists() {
+    let path = path_of(device);
+    // Without the right to look there it is not known.
+    if !path
+        .try_exists()
+        .map_err(|e| super::super::file_failure(&path, &e))?
+    {
         return Ok(());
     }
-    let _lock = lock(device).map_err(|_| {
+    let _lock = lock(device).map_err(|error| {
         let message = format!("a tcpilot that runs makes {device} fair");
-        Failure::new(Kind::Running, message, "stop it: it puts back itself")
+        let running = Failure::new(Kind::Running, message, "stop it: it puts back itself");
+        lock_failure(device, error, running)
     })?;
     restore_locked(device)
 }
@@ -216,7 +254,6 @@ fn start_guard(device: &str) -> io::Result<Child> {
 
 /// On disk before anything is replaced.
 fn write(path: &Path, entry: &Entry) -> io::Result<()> {
-    fs::create_dir_all(FOLDER)?;
     let mut file = File::create(path)?;
     file.write_all(serde_json::to_string(entry)?.as_bytes())?;
     file.sync_all()
@@ -258,4 +295,25 @@ fn undo(entry: &Entry) -> io::Result<()> {
         tracing::warn!(kind, "the kernel tells the restored root qdisc differently");
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn the_folder_is_for_its_owner_only_and_one_that_others_may_write_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join("run");
+        make_folder(&folder).unwrap();
+        make_folder(&folder).unwrap();
+        assert_eq!(fs::metadata(&folder).unwrap().mode() & 0o777, 0o700);
+        for mode in [0o770, 0o702, 0o1777] {
+            fs::set_permissions(&folder, fs::Permissions::from_mode(mode)).unwrap();
+            let error = make_folder(&folder).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::PermissionDenied, "{mode:o}");
+        }
+    }
 }
