@@ -9,6 +9,7 @@
 
 #define TP_MAX_RULES 64
 #define TP_MAX_DEFAULTS 4
+#define TP_HASH_SECRETS 9 /* see bpf/core/hash.h */
 #define TP_CGROUP_DEPTH 8 /* ancestors looked at when a rule names a cgroup */
 
 struct tp_policy_config {
@@ -63,7 +64,8 @@ struct tp_config {
 	__u8 rules_use_netns;
 	__u8 tunes; /* bit i: some policy has enum tp_tune i */
 	__u8 pad[5];
-	__u64 hash_seed;
+	__u64 hold_out_seed;
+	__u64 hash_secrets[TP_HASH_SECRETS];
 	__u32 buckets; /* a power of two */
 	__u32 pad2;
 	__u64 cgroup_id;		/* the cgroup that is steered; 0: the root */
@@ -76,6 +78,6 @@ struct tp_config {
 
 TP_ASSERT_SIZE(tp_policy_config, 8);
 TP_ASSERT_SIZE(tp_rule, 56);
-TP_ASSERT_SIZE(tp_config, 432 + 48 * TP_NETS * TP_MAX_POLICIES);
+TP_ASSERT_SIZE(tp_config, 504 + 48 * TP_NETS * TP_MAX_POLICIES);
 
 #endif

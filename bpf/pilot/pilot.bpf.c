@@ -30,6 +30,7 @@
 #include "socket.h"
 #include "../core/tune/tune.h"
 #include "../core/tune/police.h"
+#include "../core/hash.h"
 
 char _license[] SEC("license") = "GPL";
 

@@ -5,11 +5,11 @@
  * An array of buckets of eight slots, and not the kernel's LRU hash, for two
  * reasons.  A look-up is done twice for each connection, and was the largest
  * part of the pilot's cost: 215 instructions in the kernel's map (Jenkins' hash,
- * a call, a list), about 60 here.  And who goes is decided here: a path with
+ * a call, a list), about 70 here.  And who goes is decided here: a path with
  * live connections stays as long as there is another, so their count stays true.
  *
  * A path is found by its tag, 31 bits of its hash, and then by its whole key.
- * The hash is keyed by a random seed, so that nobody can aim at a bucket.
+ * The hash has random secrets (lib/hash.h), so that nobody can aim at a bucket.
  * Putting a path in takes the bucket's busy flag; finding one takes nothing, so a
  * path may be replaced under a running program's hands and catch a stray write.
  */
@@ -21,19 +21,11 @@ struct place {
 	__u32 tag;
 };
 
-/* A multiplicative hash, in the manner of Knuth's (The Art of Computer
- * Programming 3, 6.4): each word is mixed in by a product, folded once. */
 static __always_inline struct place place_of(const struct tp_path_key *key)
 {
-	const __u64 *words = (const void *)key;
-	__u64 h = cfg.hash_seed;
+	__u32 h = tp_hash(config()->hash_secrets, (const void *)key);
 
-#pragma unroll
-	for (int i = 0; i < (int)(sizeof(*key) / sizeof(*words)); i++) {
-		h = (h ^ words[i]) * 0x9e3779b97f4a7c15ULL; /* 2^64 / golden ratio */
-		h ^= h >> 32;
-	}
-	return (struct place){.index = h & (cfg.buckets - 1), .tag = (__u32)(h >> 32) | 1};
+	return (struct place){.index = h & (cfg.buckets - 1), .tag = h | 1};
 }
 
 static __always_inline int is_key(const struct tp_slot *slot, const struct tp_path_key *key)

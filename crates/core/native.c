@@ -7,6 +7,7 @@
 #include "abi/abi.h"
 #include "core/learn.h"
 #include "core/prefix.h"
+#include "core/hash.h"
 
 __u64 native_delivery_rate(__u32 packets, __u32 interval_us, __u32 mss)
 {
@@ -104,4 +105,9 @@ int native_is_loopback(const __u32 addr[4])
 __u32 native_mask_word(__u32 bits, __u32 word)
 {
 	return tp_mask_word(bits, word);
+}
+
+__u32 native_hash(const __u64 secret[TP_HASH_SECRETS], const __u32 word[TP_HASH_WORDS])
+{
+	return tp_hash(secret, word);
 }

@@ -51,13 +51,14 @@ mod c {
         pub safe fn native_window_min(window: &tp_window32) -> u32;
         pub safe fn native_path_prefix(policy: &tp_policy_config, addr: &[u32; 4], key: &mut tp_path_key);
         pub safe fn native_is_loopback(addr: &[u32; 4]) -> i32;
+        pub safe fn native_hash(secrets: &[u64; 9], words: &[u32; 8]) -> u32;
         pub safe fn native_mask_word(bits: u32, word: u32) -> u32;
     }
 }
 
 pub use c::{
     native_busy_rate as busy_rate, native_cheapest as cheapest, native_cost as cost,
-    native_delivery_rate as delivery_rate, native_mask_word as mask_word,
+    native_delivery_rate as delivery_rate, native_hash as hash, native_mask_word as mask_word,
     native_untried as untried, native_update as update, native_valid_rtt_us as valid_rtt_us,
     native_window_max as window_max, native_window_min as window_min,
 };

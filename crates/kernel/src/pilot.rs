@@ -69,10 +69,12 @@ impl Pilot {
     /// [`Error::Load`] when the kernel refuses them.
     pub fn load(config: &tp_config, paths_max: u32) -> Result<Pilot, Error> {
         let buckets = paths_max.div_ceil(TP_WAYS).next_power_of_two();
+        // std keys its hasher, SipHash, from the system's random source.
+        let random = RandomState::new();
         let config = tp_config {
             buckets,
-            // std seeds its hashers from the system's random source.
-            hash_seed: RandomState::new().hash_one(std::process::id()),
+            hold_out_seed: random.hash_one("hold-out"),
+            hash_secrets: std::array::from_fn(|number| random.hash_one(number)),
             ..*config
         };
         // The skeleton borrows its object for as long as it lives, and the pilot lives as long as the

@@ -118,3 +118,26 @@ fn a_full_map_evicts_and_keeps_learning() {
     );
     assert_eq!(pilot.opened("no-arm"), 0, "a path could not be stored");
 }
+
+/// Addresses that differ in the top bit of each word of the key once met, whatever the seed: the second took the
+/// first one's place in the table.
+#[test]
+fn addresses_that_differ_in_the_top_bits_of_words_are_two_paths() {
+    for _ in 0..3 {
+        let lab = Lab::new();
+        let pilot = lab.pilot(ALWAYS_RENO);
+        lab.upload("fd64::1", 2, 200_000);
+        let mut application = lab.actor();
+        application.tell(&format!("connect [fd64::1]:{PORT}"));
+        pilot.wait_closed(2);
+        lab.upload("fd64:0:0:80:0:80:0:81", 1, 200_000);
+        pilot.wait_closed(3);
+        assert_eq!(pilot.prefixes(), ["fd64::1", "fd64::80:0:80:0:81"]);
+        let path = pilot.path("fd64::1");
+        assert_eq!(
+            (&path["connections"], &path["flow_count"]),
+            (&3.into(), &1.into())
+        );
+        assert_eq!(arm(&path, "reno")["samples"], 2);
+    }
+}
