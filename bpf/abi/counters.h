@@ -17,7 +17,8 @@ enum tp_trouble {
 	TP_TROUBLE_CONTENDED = 4,  /* a sample given up: another CPU held the path */
 	TP_TROUBLE_THIN = 5,	   /* thin linear timeouts are not supported */
 	TP_TROUBLE_CB_FLAGS = 6,   /* the end of a connection will not be seen */
-	TP_TROUBLE_COUNT = 7,
+	TP_TROUBLE_FULL = 7,	   /* a path was not remembered: its bucket was full of live ones */
+	TP_TROUBLE_COUNT = 8,
 };
 
 struct tp_counters {
@@ -41,6 +42,6 @@ struct tp_clocks {
 };
 
 TP_ASSERT_SIZE(tp_clocks, 16);
-TP_ASSERT_SIZE(tp_counters, 224 + 16 * TP_TUNES + 24);
+TP_ASSERT_SIZE(tp_counters, 232 + 16 * TP_TUNES + 24);
 
 #endif

@@ -279,10 +279,8 @@ static __always_inline __u8 take_up(struct bpf_sock_ops *ctx, struct bpf_sock *s
 	__u32 slot;
 
 	path = open_path(key, &slot);
-	if (!path) {
-		COUNT(trouble[TP_TROUBLE_NO_PATH]);
+	if (!path)
 		return TP_WHY_NO_ARM;
-	}
 	if (!path->born_ns)
 		begin(path, tp, bpf_ktime_get_coarse_ns());
 	if (!tp_is_few(config(), path))

@@ -6,15 +6,18 @@
  * reasons.  A look-up is done twice for each connection, and was the largest
  * part of the pilot's cost: 215 instructions in the kernel's map (Jenkins' hash,
  * a call, a list), about 70 here.  And who goes is decided here: a path with
- * live connections stays as long as there is another, so their count stays true.
+ * live connections stays, so their count stays true.
  *
- * A path is found by its tag, 31 bits of its hash, and then by its whole key.
- * The hash has random secrets (lib/hash.h), so that nobody can aim at a bucket.
+ * A path is found by its tag, 31 bits of its hash, and then by its whole key: two
+ * paths may share a tag.  The hash has random secrets (core/hash.h), so that nobody
+ * can aim at a bucket.
  * Putting a path in takes the bucket's busy flag; finding one takes nothing, so a
  * path may be replaced under a running program's hands and catch a stray write.
  */
 #ifndef TCPILOT_PILOT_TABLE_H
 #define TCPILOT_PILOT_TABLE_H
+
+#define DAY_NS (24 * 3600 * 1000000000ULL)
 
 struct place {
 	__u32 index;
@@ -35,34 +38,44 @@ static __always_inline int is_key(const struct tp_slot *slot, const struct tp_pa
 	return !((a[0] ^ b[0]) | (a[1] ^ b[1]) | (a[2] ^ b[2]) | (a[3] ^ b[3]));
 }
 
-/* The slot of this tag, or TP_WAYS.  A function of its own, so that the verifier
+/* The slot of this key, or TP_WAYS.  A function of its own, so that the verifier
  * does not go on with each outcome apart. */
-__noinline __u32 find_way(struct tp_bucket *bucket, __u32 tag)
+__noinline __u32 find_way(struct tp_bucket *bucket, __u32 tag, const struct tp_path_key *key)
 {
-	if (!bucket)
+	if (!bucket || !key)
 		return TP_WAYS;
 #pragma unroll
 	for (__u32 i = 0; i < TP_WAYS; i++)
-		if (bucket->tag[i] == tag)
+		if (bucket->tag[i] == tag && is_key(&bucket->slot[i], key))
 			return i;
 	return TP_WAYS;
 }
 
-/* The slot to give up: an empty one, else the one unused for longest, of those
- * without live connections if there are any. */
+/* The slot to give up: an empty one, else of those without live connections the one
+ * unused for longest.  TP_WAYS: all have live connections.
+ *
+ * The end of a connection can be missed: its policy changed meanwhile, or another
+ * program took our callbacks away.  So that its path does not stay for ever, one on
+ * which nothing was measured for a day gives way, too, if there is no other. */
 __noinline __u32 find_victim(struct tp_bucket *bucket)
 {
+	__u64 day_ago = bpf_ktime_get_ns() - DAY_NS;
 	__u64 oldest = ~0ULL;
-	__u32 victim = 0;
+	__u32 victim = TP_WAYS;
 
 	if (!bucket)
-		return 0;
+		return TP_WAYS;
 	for (__u32 i = 0; i < TP_WAYS; i++) {
 		const struct tp_path *path = &bucket->slot[i].path;
-		__u64 used = path->updated_ns | (path->live_flows ? 1ULL << 63 : 0);
+		__u64 used = path->updated_ns;
 
 		if (!bucket->tag[i])
 			return i;
+		if (path->live_flows) {
+			if ((__s64)(day_ago - used) < 0)
+				continue;
+			used |= 1ULL << 63;
+		}
 		if (used < oldest) {
 			oldest = used;
 			victim = i;
@@ -71,12 +84,9 @@ __noinline __u32 find_victim(struct tp_bucket *bucket)
 	return victim;
 }
 
-static __always_inline struct tp_path *path_in(struct tp_bucket *bucket, __u32 way,
-					       const struct tp_path_key *key)
+static __always_inline struct tp_path *path_in(struct tp_bucket *bucket, __u32 way)
 {
-	struct tp_slot *slot = &bucket->slot[within(way, TP_WAYS)];
-
-	return way < TP_WAYS && is_key(slot, key) ? &slot->path : 0;
+	return way < TP_WAYS ? &bucket->slot[within(way, TP_WAYS)].path : 0;
 }
 
 /* slot: the path's number in the table, where there is one. */
@@ -88,9 +98,9 @@ static __always_inline struct tp_path *find_path(const struct tp_path_key *key, 
 
 	if (!bucket)
 		return 0;
-	way = find_way(bucket, place.tag);
+	way = find_way(bucket, place.tag, key);
 	*slot = place.index * TP_WAYS + way;
-	return path_in(bucket, way, key);
+	return path_in(bucket, way);
 }
 
 /* The path of a slot that was found before; 0: there is no such slot. */
@@ -119,8 +129,8 @@ static __always_inline struct tp_path *replace(struct tp_bucket *bucket, __u32 w
 	return &slot->path;
 }
 
-/* The path, put in if it is not there: then born_ns is 0.  0 while another CPU puts one into its
- * bucket: this connection keeps its default. */
+/* The path, put in if it is not there: then born_ns is 0.  0, counted, while another CPU puts one
+ * into its bucket, or if all paths there have live connections: the connection keeps its own. */
 static __always_inline struct tp_path *open_path(const struct tp_path_key *key, __u32 *slot)
 {
 	struct place place = place_of(key);
@@ -130,19 +140,23 @@ static __always_inline struct tp_path *open_path(const struct tp_path_key *key, 
 
 	if (!bucket)
 		return 0;
-	way = find_way(bucket, place.tag);
+	way = find_way(bucket, place.tag, key);
 	*slot = place.index * TP_WAYS + way;
-	path = path_in(bucket, way, key);
+	path = path_in(bucket, way);
 	if (path)
 		return path;
-	if (__sync_val_compare_and_swap(&bucket->busy, 0, 1))
+	if (__sync_val_compare_and_swap(&bucket->busy, 0, 1)) {
+		COUNT(trouble[TP_TROUBLE_NO_PATH]);
 		return 0;
-	if (way >= TP_WAYS) /* else another key has this tag, and gives way */
-		way = find_way(bucket, place.tag);
-	path = path_in(bucket, way, key);
+	}
+	way = find_way(bucket, place.tag, key); /* another CPU may have put it in meanwhile */
+	path = path_in(bucket, way);
 	if (!path) {
-		way = way < TP_WAYS ? way : find_victim(bucket);
-		path = replace(bucket, way, place.tag, key);
+		way = find_victim(bucket);
+		if (way < TP_WAYS)
+			path = replace(bucket, way, place.tag, key);
+		else
+			COUNT(trouble[TP_TROUBLE_FULL]);
 	}
 	*slot = place.index * TP_WAYS + way;
 	__sync_lock_test_and_set(&bucket->busy, 0);

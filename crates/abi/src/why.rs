@@ -114,6 +114,7 @@ pub enum Trouble {
     Contended = crate::TP_TROUBLE_CONTENDED as u8,
     Thin = crate::TP_TROUBLE_THIN as u8,
     CbFlags = crate::TP_TROUBLE_CB_FLAGS as u8,
+    Full = crate::TP_TROUBLE_FULL as u8,
 }
 
 impl Trouble {
@@ -126,6 +127,7 @@ impl Trouble {
         Trouble::Contended,
         Trouble::Thin,
         Trouble::CbFlags,
+        Trouble::Full,
     ];
 
     /// One word, for JSON and logs.
@@ -138,6 +140,7 @@ impl Trouble {
             Trouble::Contended => "contended",
             Trouble::Thin => "thin-linear-timeouts",
             Trouble::CbFlags => "callback-flags",
+            Trouble::Full => "full",
         }
     }
 
@@ -147,10 +150,14 @@ impl Trouble {
             Trouble::SetFailed => "the kernel refused an algorithm; the connection kept its own",
             Trouble::NoStorage => "no memory to remember a connection; it was not learned from",
             Trouble::NoPath => "a path could not be stored; its connection kept the default",
-            Trouble::Evicted => "paths with live connections were evicted: raise paths_max",
+            Trouble::Evicted => "paths were forgotten before their last connection ended",
             Trouble::Contended => "samples were given up because another CPU held the path",
             Trouble::Thin => "this kernel has no thin linear timeouts for BPF (6.1 has)",
             Trouble::CbFlags => "the end of a connection could not be asked for",
+            Trouble::Full => {
+                "a new path was not remembered, its connection kept the default: every path that \
+                 shares its place in the table has live connections; raise paths_max"
+            }
         }
     }
 }

@@ -4,6 +4,8 @@
 //! `connect ADDR [CC]` · `listen ADDR [CC]` · `accept` · `send BYTES` · `buffer BYTES` · `cc [NAME]` ·
 //! `reset` · `close` · `flock PATH`
 //!
+//! `hold ADDR` opens a further connection, `release` closes all of these.
+//!
 //! It may play another user, too: `become UID` gives up what it may do, `squat NAME FOLDER` takes the abstract
 //! socket name and the lock of every file there as soon as it can, and `held` says which it has.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
@@ -221,6 +223,7 @@ fn squat(name: String, folder: PathBuf, held: Held) {
 #[derive(Default)]
 struct Actor {
     held: Held,
+    further: Vec<OwnedFd>,
     listener: Option<OwnedFd>,
     connection: Option<OwnedFd>,
     locks: Vec<File>,
@@ -278,6 +281,8 @@ impl Actor {
                 file.try_lock()?;
                 self.locks.push(file);
             }
+            ["hold", to] => self.further.push(connect(to.parse().unwrap(), None)?),
+            ["release"] => self.further.clear(),
             ["become", id] => become_user(id.parse().unwrap())?,
             ["squat", name, folder] => {
                 let (name, folder, held) = (name.to_owned(), folder.into(), self.held.clone());

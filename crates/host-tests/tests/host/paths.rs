@@ -1,5 +1,7 @@
 //! What is one path, and what is another.
 
+use std::collections::BTreeSet;
+
 use tcpilot_host_tests::{Actor, FAR, Lab, NEAR, PORT, Pair, Place, Sink, arm, until};
 
 use crate::{ALWAYS_BBR, ALWAYS_RENO};
@@ -140,4 +142,32 @@ fn addresses_that_differ_in_the_top_bits_of_words_are_two_paths() {
         );
         assert_eq!(arm(&path, "reno")["samples"], 2);
     }
+}
+
+#[test]
+fn a_path_with_live_connections_is_never_evicted() {
+    let lab = Lab::new();
+    let pilot = lab.pilot(&format!("paths_max = 64\n{ALWAYS_RENO}"));
+    let mut application = lab.actor();
+    let mut remembered = BTreeSet::new();
+    for group in 0..10 {
+        for host in 1..=20 {
+            application.tell(&format!("hold 10.64.{group}.{host}:{PORT}"));
+        }
+        let now: BTreeSet<String> = pilot.prefixes().into_iter().collect();
+        assert!(now.is_superset(&remembered), "{remembered:?} {now:?}");
+        remembered = now;
+    }
+    assert_eq!(remembered.len(), 64);
+    assert!(pilot.paths().iter().all(|path| path["flow_count"] == 1));
+    let degraded = pilot.status()["degraded"].to_string();
+    assert!(
+        degraded.contains("a new path was not remembered") && degraded.contains("(136 times)"),
+        "{degraded}"
+    );
+    application.tell("release");
+    pilot.wait_closed(64);
+    lab.upload("10.65.0.1", 1, 200_000);
+    pilot.wait_closed(65);
+    assert_eq!(pilot.path("10.65.0.1")["connections"], 1);
 }

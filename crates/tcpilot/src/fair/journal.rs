@@ -219,7 +219,7 @@ pub fn restore(device: &str) -> Result<(), Failure> {
     // Without the right to look there it is not known.
     if !path
         .try_exists()
-        .map_err(|e| super::super::file_failure(&path, &e))?
+        .map_err(|e| crate::watch::file_failure(&path, &e))?
     {
         return Ok(());
     }
