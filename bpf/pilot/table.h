@@ -168,12 +168,16 @@ SEC("syscall")
 int put_path(struct tp_slot *from)
 {
 	struct tp_path_key key = from->key;
-	__u32 slot;
+	__u32 slot, live, windows;
 	struct tp_path *path = open_path(&key, &slot);
 
 	if (!path)
 		return 1;
+	live = path->live_flows;
+	windows = path->windows;
 	*path = from->path;
+	path->live_flows = live; /* those of a path that was there are still open */
+	path->windows = windows;
 	path->greedy = 0;
 	path->skips = 0; /* the policies may be others */
 	for (int i = 0; i < TP_USES; i++)

@@ -171,3 +171,21 @@ fn a_path_with_live_connections_is_never_evicted() {
     pilot.wait_closed(65);
     assert_eq!(pilot.path("10.65.0.1")["connections"], 1);
 }
+
+#[test]
+fn an_import_leaves_the_count_of_live_connections() {
+    let lab = Lab::new();
+    let pilot = lab.pilot(ALWAYS_RENO);
+    lab.upload(FAR, 1, 200_000);
+    let mut application = lab.actor();
+    application.tell(&format!("connect {FAR}:{PORT}"));
+    pilot.wait_closed(1);
+    let file = lab.dir.path().join("exported.json");
+    for action in ["export", "import"] {
+        let mut command = Place::here().command("tcpilot");
+        command.args(["state", action]).arg(&file);
+        let output = command.arg("--socket").arg(pilot.socket()).output();
+        assert!(output.unwrap().status.success(), "{action}");
+    }
+    assert_eq!(pilot.path(FAR)["flow_count"], 1);
+}
