@@ -1,4 +1,4 @@
-"""bpf/lib's classifier on this host: exactly the arithmetic that runs in the kernel."""
+"""The classifier of bpf/core/watch on this host: exactly the arithmetic that runs in the kernel."""
 
 from __future__ import annotations
 
