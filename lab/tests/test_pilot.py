@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -160,6 +162,23 @@ def test_a_routed_condition_delays_on_the_way_back() -> None:
     condition = choice.Condition("x", 1, loss_percent=5, delay_ms=10, rate_mbit=50)
     assert condition.network() == "network_routed 'loss 5% rate 50mbit' 'delay 10ms'"
     assert choice.Condition("x", 1, loss_percent=5).network() == "network_direct 'loss 5%'"
+
+
+def test_tcpilot_chooses_among_the_published_arms_and_may_choose_dctcp_anywhere() -> None:
+    scenario = Path(experiments.__file__).parents[2] / "scenarios" / "choice.toml"
+    read = tomllib.loads(scenario.read_text())
+    ways = read["sweep"]["way"]["values"] + read["quick"]["sweep"]["way"]["values"]
+    configs = [way["tuner"]["config"] for way in ways if way["label"] == "tcpilot"]
+    assert len(configs) == 2
+    for config in [experiments.ALL_ARMS, *configs]:
+        parsed = tomllib.loads(config)
+        (policy,) = parsed["policy"]
+        assert tuple(parsed["arms"]) == tuple(policy["arms"]) == experiments.ARMS
+        assert policy.keys() == {"name", "arms"}  # it matches every connection
+    script = choice.experiment(choice.CONDITIONS["veth-clean"], True).script
+    assert [line for line in script if line.startswith("tcpilot_start")] == [
+        f"tcpilot_start {shlex.quote(experiments.ALL_ARMS)}"
+    ]
 
 
 def test_connections_last_twenty_round_trips() -> None:

@@ -12,9 +12,10 @@ application would, so that no tool touches it), tcpilot, bpftune.
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import asdict, dataclass
 
-from tcplab.studies.pilot.experiments import ARMS, BPFTUNE_CONN, Experiment, mark
+from tcplab.studies.pilot.experiments import ALL_ARMS, ARMS, BPFTUNE_CONN, Experiment, mark
 
 # Connections that a tool is given: the published 75.
 CONNECTIONS = 75
@@ -72,7 +73,8 @@ def experiment(condition: Condition, quick: bool) -> Experiment:
     for arm in ARMS[1:]:
         script += [mark(what="flows", tool=f"static {arm}")]
         script += [f"{flow} --count {static} --cc {arm}"]
-    script += ["tcpilot_start ''", mark(what="flows", tool="tcpilot"), f"{flow} --count {count}"]
+    script += [f"tcpilot_start {shlex.quote(ALL_ARMS)}", mark(what="flows", tool="tcpilot")]
+    script += [f"{flow} --count {count}"]
     for question in ("paths", f"explain {ADDRESS}", "status"):
         script += [mark(what=question.split()[0], tool="tcpilot"), f"ask {question}"]
     script += ["tool_stop", f"bpftune_start {BPFTUNE_CONN}"]

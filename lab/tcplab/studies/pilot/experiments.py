@@ -11,6 +11,8 @@ from typing import Any
 
 MODULES = ("tcp_bbr", "tcp_htcp", "tcp_dctcp", "sch_netem")
 ARMS = ("cubic", "bbr", "htcp", "dctcp")
+# dctcp as in the article: on every path that negotiated ECN, not only in a data center.
+ALL_ARMS = f'arms = {json.dumps(ARMS)}\n[[policy]]\nname = "all-arms"\narms = {json.dumps(ARMS)}'
 # On a host whose default is another one, which we may not change in its namespaces.
 ANY_DEFAULT = 'replace_defaults = ["cubic", "reno", "bbr"]'
 CUBIC_ONLY = 'arms = ["cubic"]'

@@ -100,9 +100,9 @@ _CHOICE = """\
 Mean goodput at the receiver, with its standard error. `veth-…` is the published set-up (netem
 on the sender's device, offloads on); `path-…` has a router, netem there, one segment per packet.
 tcpilot, bpftune and cubic: without the first third of their connections (25 of 75), and in
-parentheses the ratio to cubic; the other static arms: all of theirs. tcp_ecn is 1, so that dctcp
-may be chosen; a dctcp set before the connection, as an application would, is Reno where ECN was
-not negotiated."""
+parentheses the ratio to cubic; the other static arms: all of theirs. tcp_ecn is 1, and a policy
+lists dctcp, so that it may be chosen; a dctcp set before the connection, as an application would,
+is Reno where ECN was not negotiated."""
 
 
 def _arms(name: str, whole: Results) -> str:
