@@ -19,8 +19,8 @@ struct tp_policy_config {
 	__u8 prefix_len_ipv4_public;
 	__u8 prefix_len_ipv6_private;
 	__u8 prefix_len_ipv6_public;
-	__u8 net; /* enum tp_net where it is configured; TP_NET_UNKNOWN: inferred */
-	__u8 pad;
+	__u8 net;	  /* enum tp_net where it is configured; TP_NET_UNKNOWN: inferred */
+	__u8 ecn_vouched; /* bit i: arm i, which needs ECN, may be chosen on any network */
 };
 
 /* One condition of a policy; the first rule that matches decides. 0 in a
@@ -58,7 +58,7 @@ struct tp_config {
 	__u8 rules_use_cgroups;
 	__u8 dry_run;
 	__u8 manage_loopback;
-	__u8 ecn_arms;	  /* bit i: arm i may be chosen only where ECN was negotiated */
+	__u8 ecn_arms;	  /* bit i: arm i needs ECN, see enum tp_ecn_use */
 	__u8 rescue_thin; /* thin linear timeouts with the rescue */
 	__u8 defaults;	  /* how many of replace_defaults are given */
 	__u8 rules_use_netns;

@@ -10,6 +10,15 @@
 
 #define TP_WAYS 8 /* paths in a bucket of the table; a power of two */
 
+/* Why arms that need ECN (dctcp, prague) may or may not be chosen for a connection. */
+enum tp_ecn_use {
+	TP_ECN_UNASKED = 0,	   /* no connection was decided since the start */
+	TP_ECN_NOT_NEGOTIATED = 1, /* the peers did not agree on ECN */
+	TP_ECN_DATA_CENTER = 2,	   /* the path stays within a data center */
+	TP_ECN_PUBLIC = 3,	   /* a public address: only an arm that its policy vouches for */
+	TP_ECN_OTHER_NET = 4,	   /* private, but no data center: likewise */
+};
+
 /* Key of a path. IPv4 is written as an IPv4-mapped IPv6 address, so that both
  * kinds of socket towards one host share its path. */
 struct tp_path_key {
@@ -43,7 +52,7 @@ struct tp_path {
 	__u32 windows;	     /* open connections whose storage a tuned window made */
 	__u16 used[TP_USES]; /* the connection, by number, that last made use of something */
 	__u8 skips;	     /* bit i: tuning i has nothing to set, or is of no use now */
-	__u8 pad;
+	__u8 ecn;	     /* enum tp_ecn_use of the connection decided last */
 	struct tp_decision decisions[TP_DECISIONS];
 	struct tp_arm arms[TP_MAX_ARMS];
 };

@@ -53,6 +53,11 @@ TP_INLINE int tp_is_private_ipv6(const __u32 addr[4])
 	       (addr[0] & TP_BE32(0xffc00000)) == TP_BE32(0xfe800000);
 }
 
+TP_INLINE int tp_is_private(const __u32 addr[4])
+{
+	return tp_is_ipv4(addr) ? tp_is_private_ipv4(addr) : tp_is_private_ipv6(addr);
+}
+
 /* The word of a netmask: bits is the whole mask's length, word counts from 0. */
 TP_INLINE __u32 tp_mask_word(__u32 bits, __u32 word)
 {

@@ -28,6 +28,7 @@
  * rather than wait for long.
  */
 #include "socket.h"
+#include "../core/eligible.h"
 #include "../core/tune/tune.h"
 #include "../core/tune/police.h"
 #include "../core/hash.h"
@@ -130,14 +131,33 @@ __noinline __u32 draw(struct tp_path *path, __u32 eligible)
 	return choice.arm | (__u32)choice.why << 8;
 }
 
+/* Whether arms that need ECN may be chosen.  The handshake is the connection's own evidence of a
+ * steady path: its variation is half of its only round trip (RFC 6298, section 2.2). */
+static __always_inline __u32 ecn_use(const struct tcp_sock *tp,
+				     const struct tp_policy_config *policy,
+				     const struct tp_path *path)
+{
+	struct tp_net_measures m = {.min_rtt_us = tp_window_min(&path->min_rtt_us),
+				    .rttvar_us = tp->mdev_us >> 2};
+	__u32 remote[4];
+
+	if (!(tp->ecn_flags & TCP_ECN_OK))
+		return TP_ECN_NOT_NEGOTIATED;
+	tp_remote_btf(tp, remote);
+	m.wireless = tp_is_wireless(tp);
+	return tp_ecn_use_of(policy, tp_is_private(remote), &m);
+}
+
 static __always_inline struct tp_choice
 choose(const struct tcp_sock *tp, const struct tp_policy_config *policy, struct tp_path *path)
 {
 	__u32 eligible = policy->arms;
 	__u32 drawn;
 
-	if (cfg.ecn_arms && !(tp->ecn_flags & TCP_ECN_OK))
-		eligible &= ~cfg.ecn_arms;
+	if (cfg.ecn_arms) {
+		path->ecn = (__u8)ecn_use(tp, policy, path);
+		eligible = tp_eligible(policy, cfg.ecn_arms, path->ecn);
+	}
 	drawn = draw(path, eligible);
 	return (struct tp_choice){.arm = drawn, .why = drawn >> 8};
 }

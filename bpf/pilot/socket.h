@@ -98,6 +98,16 @@ TP_INLINE int tp_route_has_cc(const struct tcp_sock *tp)
 	return cc_key != 0;
 }
 
+/* The route leaves by a wireless interface. */
+TP_INLINE int tp_is_wireless(const struct tcp_sock *tp)
+{
+	const struct dst_entry *dst = tp_sock_of(tp)->sk_dst_cache;
+
+	if (!bpf_core_field_exists(struct net_device, ieee80211_ptr)) /* no cfg80211 */
+		return 0;
+	return dst && dst->dev && dst->dev->ieee80211_ptr;
+}
+
 /* TCP_CONGESTION was set on this socket: by its application, or by us. */
 TP_INLINE int tp_cc_was_set(const struct tcp_sock *tp)
 {

@@ -59,7 +59,8 @@ static __always_inline struct tp_tuned *tuned_of(const struct tp_path *path, __u
 
 static __always_inline __u32 held_out(const struct tp_tuning *g, __u16 local, __u16 remote)
 {
-	return tp_hold_out((__u32)local << 16 | remote, (__u32)cfg.hold_out_seed, g->hold_out_shift);
+	return tp_hold_out((__u32)local << 16 | remote, (__u32)cfg.hold_out_seed,
+			   g->hold_out_shift);
 }
 
 static __always_inline int is_on(const struct tp_tuning *g, const struct tp_tuned *t, __u32 held,

@@ -72,15 +72,6 @@ static __always_inline void learn_windows(const struct tcp_sock *tp, const struc
 	t->receive_mss = tp->advmss;
 }
 
-static __always_inline int is_wireless(const struct tcp_sock *tp)
-{
-	const struct dst_entry *dst = tp_sock_of(tp)->sk_dst_cache;
-
-	if (!bpf_core_field_exists(struct net_device, ieee80211_ptr)) /* no cfg80211 */
-		return 0;
-	return dst && dst->dev && dst->dev->ieee80211_ptr;
-}
-
 static __always_inline void release_brake(struct tp_tuned *t)
 {
 	if (++t->clean < TP_BRAKE_CLEAN)
@@ -166,7 +157,7 @@ __noinline int tune_learn(struct bpf_sock_ops *ctx, struct tp_path *path, struct
 	m.rate = tp_window_max(&path->max_delivery_rate);
 	m.rttvar_us = t->rttvar_us;
 	if (path->connections >= 3 && (path->connections < 16 || !(path->connections & 12))) {
-		m.wireless = is_wireless(tp);
+		m.wireless = tp_is_wireless(tp);
 		net = tp_infer_net(&m);
 		t->net = (__u8)net;
 		t->net_why = (__u8)(net >> 8);

@@ -25,9 +25,18 @@ fn main() {
 /// The same for the arithmetic of the tunings, whose structures are those of abi.h.
 fn tunings() {
     let bpf = fs::canonicalize("../../bpf").expect("bpf is there");
-    let headers =
-        ["abi/abi.h", "core/tune/tune.h", "core/tune/police.h"].map(|name| bpf.join(name));
-    bindings("tune", &headers, ".*/bpf/(abi|core/tune)/.*");
+    let headers = [
+        "abi/abi.h",
+        "core/tune/tune.h",
+        "core/tune/police.h",
+        "core/eligible.h",
+    ]
+    .map(|name| bpf.join(name));
+    bindings(
+        "tune",
+        &headers,
+        ".*/bpf/(abi/.*|core/tune/.*|core/eligible.h)",
+    );
 }
 
 /// bpf/cc's headers have many functions with structures: their bindings, and the wrappers that make

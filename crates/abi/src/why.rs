@@ -81,7 +81,7 @@ impl Why {
             Why::Untried => "this arm had given no sample yet, so it was tried",
             Why::Greedy => "the arm of least cost",
             Why::Explore => "drawn at random, to notice when the path changes",
-            Why::NoArm => "no arm may be used here (ECN not negotiated, or the policy)",
+            Why::NoArm => "no arm may be used here (ECN, the kind of network, or the policy)",
             Why::NoEvidence => {
                 "every arm was tried, none gave a sample: the kernel's default stays"
             }

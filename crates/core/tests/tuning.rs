@@ -295,6 +295,57 @@ fn holding_out_takes_its_share_of_connections_each_tuning_apart() {
 }
 
 #[test]
+fn arms_that_need_ecn_are_for_data_centers_and_for_policies_that_vouch_for_them() {
+    let short = tp_net_measures {
+        min_rtt_us: 200,
+        rttvar_us: 50,
+        rate: 0,
+        wireless: 0,
+    };
+    let long = tp_net_measures {
+        min_rtt_us: 20_000,
+        ..short
+    };
+    let use_of = |net: u32, is_private, m: &tp_net_measures| {
+        let policy = tp_policy_config {
+            net: net as u8,
+            ..Default::default()
+        };
+        // SAFETY: valid references, only read.
+        unsafe { tp_ecn_use_of(&policy, is_private, m) }
+    };
+    assert_eq!(use_of(TP_NET_UNKNOWN, 1, &short), TP_ECN_DATA_CENTER);
+    assert_eq!(use_of(TP_NET_UNKNOWN, 1, &long), TP_ECN_OTHER_NET);
+    assert_eq!(use_of(TP_NET_DATA_CENTER, 1, &long), TP_ECN_DATA_CENTER);
+    assert_eq!(use_of(TP_NET_WIFI, 1, &short), TP_ECN_OTHER_NET);
+    // However near it is, and whatever the rest of the file says of this host's network.
+    assert_eq!(use_of(TP_NET_UNKNOWN, 0, &short), TP_ECN_PUBLIC);
+    assert_eq!(use_of(TP_NET_DATA_CENTER, 0, &short), TP_ECN_PUBLIC);
+    // Nothing was measured yet.
+    let none = tp_net_measures {
+        min_rtt_us: 0,
+        ..short
+    };
+    assert_eq!(use_of(TP_NET_UNKNOWN, 1, &none), TP_ECN_OTHER_NET);
+
+    let eligible = |ecn_vouched, ecn_use| {
+        let policy = tp_policy_config {
+            arms: 0b0111,
+            ecn_vouched,
+            ..Default::default()
+        };
+        // SAFETY: a valid reference, only read.
+        unsafe { tp_eligible(&policy, 0b1110, ecn_use) }
+    };
+    assert_eq!(eligible(0, TP_ECN_DATA_CENTER), 0b0111);
+    assert_eq!(eligible(0b0100, TP_ECN_NOT_NEGOTIATED), 0b0001);
+    for ecn_use in [TP_ECN_PUBLIC, TP_ECN_OTHER_NET] {
+        assert_eq!(eligible(0, ecn_use), 0b0001);
+        assert_eq!(eligible(0b1100, ecn_use), 0b0101);
+    }
+}
+
+#[test]
 fn the_kind_of_network_comes_from_interface_rtt_jitter_and_bdp() {
     let infer = |min_rtt_us, rttvar_us, mbit: u64, wireless| {
         let m = tp_net_measures {

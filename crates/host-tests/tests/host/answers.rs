@@ -36,7 +36,9 @@ fn json_has_the_documented_fields() {
     assert_eq!(keys(&path), path_fields);
     assert_eq!(
         keys(&path["arms"][0]),
-        set("name cost count greedy samples rescued min_rtt_us max_delivery_rate share")
+        set(
+            "name cost count greedy samples rescued min_rtt_us max_delivery_rate share not_eligible"
+        )
     );
     assert_eq!(keys(&pilot.ask("flows")[0]), flow_fields);
     let explained = pilot.ask(&format!("explain {FAR}"));

@@ -10,6 +10,7 @@
 mod alone;
 mod answers;
 mod congestion;
+mod ecn;
 mod fair;
 mod fair_qdisc;
 mod learning;

@@ -60,23 +60,19 @@ fn three_capabilities_are_enough() {
 }
 
 #[test]
-fn an_unknown_arm_is_left_out_and_told_once() {
+fn an_arm_that_the_kernel_lacks_is_left_out_and_told_once() {
     let lab = Lab::new();
-    let config = ALWAYS_BBR.replace(r#"["bbr"]"#, r#"["nonsense", "bbr"]"#);
+    let config = ALWAYS_BBR.replace(r#"["bbr"]"#, r#"["copa", "bbr"]"#);
     let pilot = lab.pilot(&config);
     let status = pilot.status();
     assert_eq!(status["arms"], serde_json::json!(["bbr"]));
     let missing = status["arms_missing"].as_array().unwrap();
     assert_eq!(missing.len(), 1);
-    assert!(missing[0].as_str().unwrap().contains("nonsense"));
+    assert!(missing[0].as_str().unwrap().contains("copa"));
     lab.upload(FAR, 2, 200_000);
     pilot.wait_closed(2);
     assert_eq!(
-        pilot
-            .log()
-            .lines()
-            .filter(|l| l.contains("nonsense"))
-            .count(),
+        pilot.log().lines().filter(|l| l.contains("copa")).count(),
         1
     );
     assert_eq!(arm(&pilot.path("10.77.0.2"), "bbr")["count"], 2);
@@ -85,13 +81,37 @@ fn an_unknown_arm_is_left_out_and_told_once() {
 #[test]
 fn without_any_arm_it_says_which_there_are() {
     let lab = Lab::new();
-    let config = ALWAYS_BBR.replace(r#"["bbr"]"#, r#"["nonsense"]"#);
+    let config = ALWAYS_BBR.replace(r#"["bbr"]"#, r#"["copa"]"#);
     let ended = lab.spawn_pilot(Place::here(), &config, &[]).ended();
     assert_eq!(ended.status, Some(4));
     let [line] = ended.errors()[..] else {
         panic!("{}", ended.stderr)
     };
-    assert!(line.contains("nonsense") && line.contains("reno"), "{line}");
+    assert!(line.contains("copa") && line.contains("reno"), "{line}");
+}
+
+#[test]
+fn a_misspelt_arm_is_a_mistake_in_the_configuration() {
+    let lab = Lab::new();
+    let config = ALWAYS_BBR.replace(r#"["bbr"]"#, r#"["bbbr", "cubic"]"#);
+    let ended = lab.spawn_pilot(Place::here(), &config, &[]).ended();
+    assert_eq!(ended.status, Some(2));
+    let [line] = ended.errors()[..] else {
+        panic!("{}", ended.stderr)
+    };
+    assert!(line.contains("`bbbr`; did you mean `bbr`?"), "{line}");
+}
+
+#[test]
+fn the_default_arms_lack_nothing() {
+    let lab = Lab::new();
+    // Whatever this host's own default is.
+    let pilot = lab.pilot("replace_defaults = [\"reno\", \"cubic\", \"bbr\"]");
+    let status = pilot.status();
+    assert_eq!(status["arms"], serde_json::json!(["cubic", "bbr"]));
+    assert_eq!(status["arms_missing"], serde_json::json!([]));
+    assert_eq!(status["degraded"], serde_json::json!([]));
+    assert!(!pilot.log().contains("WARN"), "{}", pilot.log());
 }
 
 #[test]

@@ -66,11 +66,27 @@ fn with_dctcp_alone_and_no_ecn_the_default_stays() {
 }
 
 #[test]
+fn with_long_round_trips_a_private_path_is_no_data_center() {
+    let lab = Lab::new();
+    set_ecn(&lab, "1");
+    impair(&lab, "netem delay 20ms");
+    let pilot = lab.pilot(&config(r#"["reno", "dctcp"]"#));
+    lab.upload(FAR, 12, 200_000);
+    pilot.wait_closed(12);
+    let path = pilot.path(FAR_PATH);
+    let dctcp = arm(&path, "dctcp");
+    assert_eq!(dctcp["count"], 0);
+    let why = dctcp["not_eligible"].as_str().unwrap();
+    assert!(why.contains("not taken for a data center's"), "{why}");
+}
+
+#[test]
 fn dctcp_may_be_chosen_where_ecn_was_negotiated() {
     let lab = Lab::new();
     set_ecn(&lab, "1");
     let _sink = Sink::new(&lab.net.far, 5300);
-    let pilot = lab.pilot(&config(r#"["dctcp"]"#));
+    let policy = "[[policy]]\nname = \"fabric\"\nnetwork = \"data-center\"";
+    let pilot = lab.pilot(&(config(r#"["dctcp"]"#) + policy));
     let mut application = lab.actor();
     application.tell(&format!("connect {FAR}:5300"));
     assert_eq!(application.tell("cc"), "dctcp");

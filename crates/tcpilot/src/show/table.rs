@@ -191,6 +191,11 @@ pub fn explanation(e: &Explanation) -> String {
         }
         out.push('\n');
         out.push_str(&indent(&paths(std::slice::from_ref(path))));
+        for arm in &path.arms {
+            if let Some(why) = &arm.not_eligible {
+                let _ = writeln!(out, "  {} may not be chosen: {why}", arm.name);
+            }
+        }
         out.push_str("\n  last decisions, newest first:\n");
         for d in &explained.decisions {
             let arm = d.arm.as_deref().unwrap_or("kernel default");

@@ -4,8 +4,9 @@
 
 use serde::{Deserialize, Serialize};
 use tcpilot_abi::{
-    TP_CONN_ACTIVE, TP_CONN_DRY_RUN, TP_CONN_SIDE_UNKNOWN, TP_DECISIONS, Why, tp_config,
-    tp_decision, tp_flow, tp_path, tp_path_key, tp_window32, tp_window64,
+    TP_CONN_ACTIVE, TP_CONN_DRY_RUN, TP_CONN_SIDE_UNKNOWN, TP_DECISIONS, TP_ECN_NOT_NEGOTIATED,
+    TP_ECN_OTHER_NET, TP_ECN_PUBLIC, TP_ECN_UNASKED, Why, tp_config, tp_decision, tp_flow, tp_path,
+    tp_path_key, tp_policy_config, tp_window32, tp_window64,
 };
 use tcpilot_core::{prefix::Prefix, shares};
 
@@ -86,6 +87,8 @@ pub struct ArmView {
     pub max_delivery_rate: Option<u64>,
     /// Probability that the next connection gets it, 0 to 1.
     pub share: f64,
+    /// Why it may not be chosen here, though the policy has it; `null` where it may.
+    pub not_eligible: Option<String>,
 }
 
 /// A choice that was made.
@@ -249,25 +252,50 @@ impl Names<'_> {
             connections: path.connections,
             loss_ratio: ratio(lost, sent),
             age_s: self.age_s(path.updated_ns),
-            arms: self.arms_of(path, self.eligible(key.policy, path), now),
+            arms: self.arms_of(path, self.config.policy.get(usize::from(key.policy))?, now),
         })
     }
 
-    /// The arms that may be drawn on a path: those its policy allows. Whether ECN is negotiated is
-    /// only known per connection; an arm that needs it is counted once it has been drawn here, since
-    /// where it can be drawn at all it is drawn among the first.
-    fn eligible(&self, policy: u8, path: &tp_path) -> u8 {
-        let policy = self.config.policy.get(usize::from(policy));
-        let drawn = (path.arms.iter().enumerate())
-            .filter(|(_, arm)| arm.chosen > 0)
-            .fold(0, |mask, (i, _)| mask | 1 << i);
-        policy.map_or(0, |p| p.arms) & (!self.config.ecn_arms | drawn)
+    /// Why an arm that needs ECN may not be chosen on a path, as far as the last connection there shows
+    /// it: whether ECN is negotiated is known only per connection. One that was chosen before may be
+    /// again when the next connection negotiates it.
+    fn barred(
+        &self,
+        policy: &tp_policy_config,
+        path: &tp_path,
+        arm: usize,
+    ) -> Option<&'static str> {
+        if self.config.ecn_arms & policy.arms & 1 << arm == 0 {
+            return None;
+        }
+        let vouched = policy.ecn_vouched >> arm & 1 == 1;
+        let chosen = path.arms.get(arm).is_some_and(|arm| arm.chosen > 0);
+        match u32::from(path.ecn) {
+            TP_ECN_UNASKED => Some("it needs ECN, and no connection has been decided here yet"),
+            TP_ECN_NOT_NEGOTIATED => {
+                (!chosen).then_some("it needs ECN, which the last connection did not negotiate")
+            }
+            TP_ECN_PUBLIC if !vouched => Some(
+                "it is not for the public Internet (RFC 8257), and no policy lists it for these \
+                 connections",
+            ),
+            TP_ECN_OTHER_NET if !vouched => Some(
+                "this path is not taken for a data center's, and no policy lists it for these \
+                 connections",
+            ),
+            _ => None,
+        }
     }
 
-    fn arms_of(&self, path: &tp_path, eligible: u8, now: u32) -> Vec<ArmView> {
+    fn arms_of(&self, path: &tp_path, policy: &tp_policy_config, now: u32) -> Vec<ArmView> {
+        let barred: Vec<_> = (0..path.arms.len())
+            .map(|arm| self.barred(policy, path, arm))
+            .collect();
+        let free = barred.iter().enumerate().filter(|(_, why)| why.is_none());
+        let eligible = policy.arms & free.fold(0, |mask, (i, _)| mask | 1 << i);
         let shares = shares::shares(self.config, path, eligible);
-        let arms = self.arms.iter().zip(&path.arms).zip(shares);
-        arms.map(|((name, arm), share)| ArmView {
+        let arms = self.arms.iter().zip(&path.arms).zip(shares).zip(barred);
+        arms.map(|(((name, arm), share), barred)| ArmView {
             name: name.clone(),
             cost: (arm.samples > 0).then_some(arm.cost),
             count: arm.chosen,
@@ -277,6 +305,7 @@ impl Names<'_> {
             min_rtt_us: min_of(&arm.min_rtt_us, arm.epoch, now),
             max_delivery_rate: max_of(&arm.max_delivery_rate, arm.epoch, now),
             share,
+            not_eligible: barred.map(str::to_owned),
         })
         .collect()
     }

@@ -8,11 +8,11 @@ use tcpilot_abi::{
 };
 
 use super::policies::{LEAVE_ALONE_ID, RESERVED};
-use super::{Algorithm, Config, PrefixOverrides};
+use super::{Algorithm, Config, Network, Policy, PrefixOverrides};
 
 const NS_PER_S: u64 = 1_000_000_000;
 
-/// Bit i: arm i may be chosen only where ECN was negotiated.
+/// Bit i: arm i needs ECN (`enum tp_ecn_use`).
 fn ecn_arms(arms: &[String]) -> u8 {
     let needs_ecn = |name: &String| Algorithm::new(name).is_some_and(|name| name.needs_ecn());
     let bits = arms.iter().enumerate().filter(|(_, name)| needs_ecn(name));
@@ -104,6 +104,7 @@ impl Config {
             *field = tp_policy_config {
                 leave_alone: policy.leave_alone.into(),
                 net: policy.network.unwrap_or(self.tuning.network).number(),
+                ecn_vouched: vouched(policy, arms),
                 ..self.policy_config(mask(arms, allowed), &policy.prefix)
             };
         }
@@ -121,6 +122,16 @@ impl Config {
             ..Default::default()
         }
     }
+}
+
+/// The arms that need ECN and that a policy vouches for: those that it lists, or all of them when it
+/// says that its network is a data center. The rest of the file vouches for none.
+fn vouched(policy: &Policy, arms: &[String]) -> u8 {
+    let listed = match policy.network {
+        Some(Network::DataCenter) => u8::MAX,
+        _ => mask(arms, &policy.arms),
+    };
+    listed & ecn_arms(arms)
 }
 
 /// Bit i is set where arm i is allowed.

@@ -18,6 +18,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use tcpilot_kernel::{cc, host};
 use toml::de::DeTable;
 
 pub use policies::{
@@ -75,10 +76,12 @@ fn lines(problems: &[Problem]) -> String {
 settings! {
     /// The effective configuration.
     Config {
-        /// Congestion controls to choose among. These are the four of the published experiments; those
-        /// that the kernel lacks are passed over. dctcp and prague are used only on connections that
-        /// negotiated ECN, because without it they silently behave like reno.
-        arms: Vec<Algorithm> = known(&["cubic", "bbr", "htcp", "dctcp"]), 1..=8;
+        /// Congestion controls to choose among. If the kernel lacks one of these two, the one that comes
+        /// with tcpilot (tp_cubic, tp_bbr) takes its place. An algorithm that you name and that the
+        /// kernel lacks is left out, and `status` says so. dctcp, prague, tp_dctcp and tp_prague are
+        /// chosen only if a connection negotiated ECN, and then only in a data center or if a policy
+        /// lists them (see "ECN" below).
+        arms: Vec<Algorithm> = known(DEFAULT_ARMS), 1..=8;
         /// Defaults that may be replaced. `built-in` is the one that the kernel was built with, where
         /// its build configuration can be read. Where a network namespace's default is another one, its
         /// administrator has set it, and its connections are left alone.
@@ -209,6 +212,8 @@ impl State {
     }
 }
 
+const DEFAULT_ARMS: &[&str] = &["cubic", "bbr"];
+
 /// In `replace_defaults`, the default that the kernel was built with.
 pub const BUILT_IN: &str = "built-in";
 
@@ -227,7 +232,11 @@ impl Config {
     pub fn load(path: Option<&Path>) -> Result<Config, ConfigError> {
         let file = path.unwrap_or(Path::new(DEFAULT_FILE));
         match std::fs::read_to_string(file) {
-            Ok(text) => Config::from_toml(&text, &file.display().to_string()),
+            Ok(text) => {
+                let mut hosts = host::registered_algorithms();
+                hosts.extend(host::loadable_algorithms());
+                Config::read_text(&text, &file.display().to_string(), &hosts)
+            }
             Err(error) if path.is_none() && error.kind() == std::io::ErrorKind::NotFound => {
                 Ok(Config::default())
             }
@@ -238,18 +247,26 @@ impl Config {
         }
     }
 
-    /// Reads a text; `name` is the file's, for messages.
+    /// Reads a text; `name` is the file's, for messages. Of algorithms it knows the kernel's and those
+    /// that come with tcpilot.
     ///
     /// # Errors
     /// The text has mistakes.
     pub fn from_toml(text: &str, name: &str) -> Result<Config, ConfigError> {
+        Config::read_text(text, name, &[])
+    }
+
+    /// The same; `hosts` are algorithms that this host has beside those.
+    fn read_text(text: &str, name: &str, hosts: &[String]) -> Result<Config, ConfigError> {
         let source = Source::new(name, text);
         let mut config = Config::default();
         match DeTable::parse(text) {
             Err(error) => {
                 source.report(error.span().map_or(0, |span| span.start), not_toml(&error))
             }
-            Ok(document) => config.read_all(&Table::new(&source, "", 0, document.get_ref())),
+            Ok(document) => {
+                config.read_all(&Table::new(&source, "", 0, document.get_ref()), hosts);
+            }
         }
         match source.into_problems() {
             problems if problems.is_empty() => Ok(config),
@@ -257,7 +274,7 @@ impl Config {
         }
     }
 
-    fn read_all(&mut self, top: &Table<'_>) {
+    fn read_all(&mut self, top: &Table<'_>, hosts: &[String]) {
         self.read(top);
         let known = self
             .sections_mut()
@@ -280,6 +297,7 @@ impl Config {
                 "`algorithm` in [rescue] needs ECN, a rescue must not; try \"bbr\"",
             );
         }
+        self.refuse_unknown(top, hosts);
         self.policies = policies::read(top, &self.arms);
         self.refuse_too_many(top);
         top.refuse_others(|key| belongs(key, "", &known));
@@ -307,6 +325,25 @@ impl Config {
             wanted.push(rescue);
         }
         wanted
+    }
+
+    /// Puts tcpilot's own in place of those defaults that the kernel lacks: nobody asked for them by
+    /// name. What differs from the default stays, since somebody chose it.
+    pub fn stand_in(&mut self, is_lacking: impl Fn(&str) -> bool) {
+        let defaults = Config::default();
+        let replace = |name: &mut Algorithm| {
+            let own = Algorithm::new(&format!("{}{name}", cc::PREFIX));
+            if let Some(own) = own.filter(|_| is_lacking(name.as_str())) {
+                *name = own;
+            }
+        };
+        if self.arms == defaults.arms {
+            let of_policies = self.policies.iter_mut().flat_map(|p| &mut p.arms);
+            self.arms.iter_mut().chain(of_policies).for_each(replace);
+        }
+        if self.rescue.algorithm == defaults.rescue.algorithm {
+            self.rescue.algorithm.iter_mut().for_each(replace);
+        }
     }
 }
 

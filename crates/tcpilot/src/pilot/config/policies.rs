@@ -58,7 +58,8 @@ settings! {
         name: String = String::new();
         /// Whether its connections are never touched.
         leave_alone: bool = false;
-        /// The arms that may be chosen, some of the top level's; without, all of them.
+        /// The arms that may be chosen, some of the top level's; without, all of them. dctcp or prague
+        /// listed here may be chosen on public addresses too.
         arms: Vec<Algorithm> = Vec::new(), 1..=8;
         /// What its connections are tuned for, in place of the objective of `[tuning]`.
         objective: Option<Objective> = None;

@@ -6,11 +6,13 @@
 use crate::pilot::config::names;
 use tcpilot_abi::{TP_MAX_RULES, tp_rule};
 use tcpilot_core::Prefix;
+use tcpilot_kernel::cc;
 
 use super::policies::{LEAVE_ALONE_ID, RESERVED};
-use super::{Config, Match, Namespace, Objective, Policy, PrefixOverrides};
+use super::settings::Table;
+use super::{Algorithm, Config, Match, Namespace, Network, Objective, Policy, PrefixOverrides};
 
-/// The kernel's algorithms and ours, to notice a slip of the keyboard; others are possible.
+/// The kernel's algorithms, of whatever version, to notice a slip of the keyboard.
 const KNOWN_ALGORITHMS: [&str; 20] = [
     "bbr",
     "bbr3",
@@ -176,7 +178,9 @@ impl Config {
     /// Tunings of a policy that do nothing.
     fn untuned(&self, policy: &Policy) -> Option<String> {
         let objective = policy.objective.unwrap_or(self.tuning.objective);
-        let asked = !policy.features.is_empty() || policy.network.is_some();
+        // That a network is a data center's matters to the choice of the arm too.
+        let network = policy.network.filter(|n| *n != Network::DataCenter);
+        let asked = !policy.features.is_empty() || network.is_some();
         let why = if policy.leave_alone && (asked || policy.objective.is_some()) {
             "leave_alone"
         } else if asked && objective == Objective::None {
@@ -190,14 +194,36 @@ impl Config {
         ))
     }
 
-    /// Algorithms that nobody has heard of, where a known one is near.
+    /// Reports algorithms to be set that nobody knows: not the kernel, tcpilot, or this host.
+    pub(super) fn refuse_unknown(&self, top: &Table<'_>, hosts: &[String]) {
+        let own: Vec<String> = cc::ours().collect();
+        let here = || own.iter().chain(hosts).map(String::as_str);
+        let names = || KNOWN_ALGORITHMS.into_iter().chain(here());
+        let message = |name: &Algorithm| {
+            let hint = names::hint(name.as_str(), names());
+            let end = if hint.is_empty() { "." } else { &hint };
+            format!(
+                "no congestion control is known as `{name}`{end} Load one of your own before tcpilot \
+                 starts (tcpilot cc load)"
+            )
+        };
+        let is_unknown = |name: &Algorithm| !names().any(|known| name == known);
+        for (index, name) in self.arms.iter().enumerate().filter(|(_, n)| is_unknown(n)) {
+            top.report_entry("arms", index, message(name));
+        }
+        if let Some(name) = self.rescue.algorithm.as_ref().filter(|n| is_unknown(n))
+            && let Some(rescue) = top.sub("rescue", "")
+        {
+            rescue.report("algorithm", message(name));
+        }
+    }
+
+    /// Defaults that nobody has heard of, where a known one is near. Other hosts may have them.
     fn misspelt(&self) -> Vec<String> {
-        let named = self
-            .arms
+        let unknown = self
+            .replace_defaults
             .iter()
-            .chain(&self.replace_defaults)
-            .chain(&self.rescue.algorithm);
-        let unknown = named.filter(|name| !KNOWN_ALGORITHMS.contains(&name.as_str()));
+            .filter(|name| !KNOWN_ALGORITHMS.contains(&name.as_str()));
         unknown
             .filter_map(|name| Some((name, names::suggest(name.as_str(), KNOWN_ALGORITHMS)?)))
             .map(|(name, known)| {

@@ -127,7 +127,8 @@ settings! {
         /// the kernel's own defaults are safe everywhere, and these change more than the algorithm.
         objective: Objective = Objective::None;
         /// The kind of network: "data-center", "wifi", "cellular", "long-fat", or "auto", which infers
-        /// it for each path and tells why.
+        /// it for each path and tells why. In a data center dctcp and prague may be chosen too; set
+        /// here, that holds for private addresses only, set in a policy, for all that it matches.
         network: Network = Network::Auto;
         /// The tunings themselves, in place of those that objective and network choose:
         /// "initial-window", "rto", "receive-window", "quick-ack", "rate-limit",

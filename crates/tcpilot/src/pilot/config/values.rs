@@ -27,7 +27,8 @@ impl Algorithm {
         &self.0
     }
 
-    /// Whether it is of use only where ECN was negotiated: without, dctcp silently behaves like reno.
+    /// Whether it needs ECN: without it dctcp silently behaves like reno. On a path that is not known to
+    /// mark early it takes more than its share (RFC 8257), so it is not for the public Internet.
     pub fn needs_ecn(&self) -> bool {
         matches!(self.as_str(), "dctcp" | "prague" | "tp_dctcp" | "tp_prague")
     }

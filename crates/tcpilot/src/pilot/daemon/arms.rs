@@ -12,6 +12,21 @@ use crate::{
     pilot::config::{Algorithm, BUILT_IN, Config},
 };
 
+/// Puts tcpilot's own in place of the default algorithms that this kernel neither has nor can load.
+///
+/// # Errors
+/// Where not even a socket can be opened.
+pub fn stand_in(config: &mut Config) -> Result<(), Failure> {
+    let mut lacking = Vec::new();
+    for name in Config::default().wanted_algorithms() {
+        if load_algorithm(name)? == AlgorithmSource::Missing {
+            lacking.push(name.to_owned());
+        }
+    }
+    config.stand_in(|name| lacking.iter().any(|lacks| lacks == name));
+    Ok(())
+}
+
 /// What became of the arms that were asked for.
 pub struct Arms {
     /// Ours that were registered now: for as long as this lives.
@@ -86,7 +101,11 @@ pub fn resolve_built_in(defaults: &mut Vec<Algorithm>, built_in: Option<Algorith
 }
 
 fn missing(name: &str) -> String {
-    format!("{name} is neither registered nor a module that loads on this kernel")
+    let hint = match cc::ours().find(|own| own.strip_prefix(cc::PREFIX) == Some(name)) {
+        Some(own) => format!(" ({own} comes with tcpilot: name that instead)"),
+        None => String::new(),
+    };
+    format!("{name} is neither registered nor a module that loads on this kernel{hint}")
 }
 
 /// Makes the rescue's algorithm usable, or takes it out.
@@ -124,6 +143,12 @@ mod tests {
             arms.missing,
             ["nonsense is neither registered nor a module that loads on this kernel: left out"]
         );
+    }
+
+    #[test]
+    fn of_what_the_kernel_lacks_tcpilots_own_is_named() {
+        assert!(missing("htcp").ends_with("(tp_htcp comes with tcpilot: name that instead)"));
+        assert!(missing("scalable").ends_with("on this kernel"));
     }
 
     #[test]

@@ -110,6 +110,7 @@ impl Daemon {
     fn start(mut config: Config, args: &RunArgs) -> Result<Daemon, Failure> {
         let built_in = host::built_in_default().and_then(|name| Algorithm::new(&name));
         arms::resolve_built_in(&mut config.replace_defaults, built_in);
+        arms::stand_in(&mut config)?;
         let root = host::cgroup2_root()?;
         let cgroup = args.cgroup.clone().unwrap_or_else(|| root.clone());
         host::cgroup_id(&cgroup)?;

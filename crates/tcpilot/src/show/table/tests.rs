@@ -36,6 +36,7 @@ fn arm(
         min_rtt_us: Some(20_050),
         max_delivery_rate: Some(rate_bytes_per_s),
         share,
+        not_eligible: None,
     }
 }
 
@@ -65,7 +66,10 @@ fn lossy_path() -> PathView {
             arm("cubic", 745_594, 9, 2, 987_500, 0.0125),
             arm("bbr", 12_189, 83, 78, 2_262_500, 0.9625),
             arm("htcp", 803_114, 2, 0, 425_000, 0.0125),
-            unused_arm("dctcp"),
+            ArmView {
+                not_eligible: Some("it is not for the public Internet".to_owned()),
+                ..unused_arm("dctcp")
+            },
         ],
     }
 }

@@ -87,6 +87,26 @@ pub(super) const MESSAGES: &[(&str, &str)] = &[
         "t.toml:1: an entry of `arms` must be a congestion control's name, not a whole number",
     ),
     (
+        "arms = [\n  \"cubic\",\n  \"bbbr\",\n]",
+        "t.toml:3: no congestion control is known as `bbbr`; did you mean `bbr`? Load one of your own before \
+         tcpilot starts (tcpilot cc load)",
+    ),
+    (
+        "arms = [\"tp_htpc\"]",
+        "t.toml:1: no congestion control is known as `tp_htpc`; did you mean `tp_htcp`? Load one of your own \
+         before tcpilot starts (tcpilot cc load)",
+    ),
+    (
+        "arms = [\"mine_alone\"]",
+        "t.toml:1: no congestion control is known as `mine_alone`. Load one of your own before tcpilot starts \
+         (tcpilot cc load)",
+    ),
+    (
+        "[rescue]\nalgorithm = \"bbbr\"",
+        "t.toml:2: no congestion control is known as `bbbr`; did you mean `bbr`? Load one of your own before \
+         tcpilot starts (tcpilot cc load)",
+    ),
+    (
         "[rescue]\nalgorithm = \"dctcp\"",
         "t.toml:2: `algorithm` in [rescue] needs ECN, a rescue must not; try \"bbr\"",
     ),

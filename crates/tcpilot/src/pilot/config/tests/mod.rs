@@ -223,8 +223,8 @@ fn every_key_reaches_the_kernel_side() {
 }
 
 #[test]
-fn the_defaults_are_those_of_the_published_experiments() {
-    let abi = Config::default().to_abi(&names(&["cubic", "bbr", "htcp", "dctcp"]));
+fn the_learners_defaults_are_those_of_the_published_experiments() {
+    let abi = Config::default().to_abi(&names(&["cubic", "bbr"]));
     assert_eq!(
         (
             abi.epsilon,
@@ -234,7 +234,7 @@ fn the_defaults_are_those_of_the_published_experiments() {
         ),
         (20, 3, 2, 6)
     );
-    assert_eq!(abi.policy[0].arms, 0b1111);
+    assert_eq!(abi.policy[0].arms, 0b11);
     assert_eq!((abi.rules, abi.rules_use_cgroups, abi.policies), (0, 0, 2));
     assert_eq!(c_text(&abi.rescue_cc), "bbr");
 }
@@ -248,15 +248,62 @@ fn more_arms_than_the_kernel_side_has_room_for_are_passed_over() {
 
 #[test]
 fn the_rescue_is_wanted_once() {
-    assert_eq!(
-        Config::default().wanted_algorithms(),
-        ["cubic", "bbr", "htcp", "dctcp"]
-    );
+    assert_eq!(Config::default().wanted_algorithms(), ["cubic", "bbr"]);
     assert_eq!(
         config("arms = [\"cubic\"]").wanted_algorithms(),
         ["cubic", "bbr"]
     );
     assert_eq!(config(EVERYTHING).wanted_algorithms(), ["bbr", "cubic"]);
+}
+
+#[test]
+fn a_policy_vouches_for_the_arms_that_need_ecn_by_listing_them_or_by_its_network() {
+    let text = |policy: &str| {
+        format!(
+            "arms = [\"cubic\", \"dctcp\", \"tp_prague\"]\n[tuning]\nobjective = \"latency\"\n\
+             [[policy]]\nname = \"a\"\n{policy}"
+        )
+    };
+    let vouched = |policy: &str| {
+        let abi = config(&text(policy)).to_abi(&names(&["cubic", "dctcp", "tp_prague"]));
+        assert_eq!((abi.ecn_arms, abi.policy[0].ecn_vouched), (0b110, 0));
+        abi.policy[2].ecn_vouched
+    };
+    assert_eq!(vouched(""), 0);
+    assert_eq!(vouched("network = \"wifi\""), 0);
+    assert_eq!(vouched("arms = [\"cubic\", \"dctcp\"]"), 0b010);
+    assert_eq!(vouched("network = \"data-center\""), 0b110);
+}
+
+#[test]
+fn tcpilots_own_stand_in_for_defaults_that_the_kernel_lacks() {
+    let without_bbr = |text: &str| {
+        let mut config = config(text);
+        config.stand_in(|name| name == "bbr");
+        config
+    };
+    let policy = "[[policy]]\nname = \"a\"\narms = [\"bbr\"]";
+    let stood_in = without_bbr(policy);
+    assert_eq!(stood_in.wanted_algorithms(), ["cubic", "tp_bbr"]);
+    assert_eq!(stood_in.rescue.algorithm, Algorithm::new("tp_bbr"));
+    assert_eq!(stood_in.policies[0].arms, known(&["tp_bbr"]));
+    let abi = stood_in.to_abi(&names(&["cubic", "tp_bbr"]));
+    assert_eq!((abi.policy[0].arms, abi.policy[2].arms), (0b11, 0b10));
+
+    // Whoever names bbr gets bbr, or is told that it is not there.
+    let named = without_bbr("arms = [\"reno\", \"bbr\"]");
+    assert_eq!(named.arms, known(&["reno", "bbr"]));
+    let mut all_there = Config::default();
+    all_there.stand_in(|_| false);
+    assert_eq!(all_there, Config::default());
+}
+
+#[test]
+fn an_algorithm_of_this_host_is_known_however_it_is_called() {
+    let text = "arms = [\"bbbr\"]";
+    assert!(Config::from_toml(text, "t.toml").is_err());
+    let config = Config::read_text(text, "t.toml", &names(&["reno", "bbbr"])).unwrap();
+    assert_eq!(config.arms, known(&["bbbr"]));
 }
 
 #[test]

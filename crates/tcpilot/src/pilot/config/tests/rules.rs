@@ -146,9 +146,9 @@ fn policies_side_by_side_are_not_warned_of() {
 }
 
 #[test]
-fn a_slip_in_an_algorithms_name_is_warned_of_but_a_new_algorithm_is_not() {
+fn a_slip_in_a_defaults_name_is_warned_of_but_a_new_algorithm_is_not() {
     assert_eq!(
-        warnings("arms = [\"cubik\", \"bpf_mine\"]"),
+        warnings("replace_defaults = [\"cubik\", \"bpf_mine\"]"),
         ["no congestion control is known as `cubik`; did you mean `cubic`?"]
     );
 }

@@ -138,6 +138,17 @@ fn tunings_that_do_nothing_are_warned_of() {
 }
 
 #[test]
+fn a_data_center_without_tunings_still_admits_arms_that_need_ecn() {
+    let text = "[[policy]]\nname = \"a\"\nlocal_ports = [1]\nnetwork = ";
+    assert!(
+        config(&format!("{text}\"data-center\""))
+            .warnings()
+            .is_empty()
+    );
+    assert_eq!(config(&format!("{text}\"wifi\"")).warnings().len(), 1);
+}
+
+#[test]
 fn a_policy_that_is_never_reached_is_told_of_whatever_it_tunes() {
     let text = r#"
         [tuning]

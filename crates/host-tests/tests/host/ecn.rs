@@ -1,0 +1,114 @@
+//! Where dctcp may be chosen once ECN was negotiated: in a data center, or if a policy vouches for it.
+
+use serde_json::Value;
+use tcpilot_host_tests::{Daemon, FAR, Lab, arm};
+
+/// A public address that the far end answers for, and its path.
+const PUBLIC: (&str, &str) = ("8.8.8.8", "8.8.8.0/24");
+
+const ARMS: &str = r#"
+    arms = ["reno", "tp_dctcp"]
+    replace_defaults = ["reno"]
+    [learner]
+    min_instances = 0
+    [rescue]
+    algorithm = ""
+"#;
+
+fn lab() -> Lab {
+    let lab = Lab::new();
+    for netns in [&lab.net.near, &lab.net.far] {
+        netns.sysctl("net/ipv4/tcp_ecn", "1");
+    }
+    lab
+}
+
+/// How many of the connections on a path got dctcp.
+fn chosen(pilot: &Daemon, path: &str) -> u64 {
+    arm(&pilot.path(path), "tp_dctcp")["count"]
+        .as_u64()
+        .unwrap()
+}
+
+/// The same of so many connections to a public address.
+fn chosen_in_public(policy: &str, count: u32) -> (u64, Value) {
+    let lab = lab();
+    let pilot = lab.pilot(&format!("{ARMS}{policy}"));
+    lab.upload(PUBLIC.0, count, 200_000);
+    pilot.wait_closed(count.into());
+    let path = pilot.path(PUBLIC.1);
+    let why = arm(&path, "tp_dctcp")["not_eligible"].clone();
+    (chosen(&pilot, PUBLIC.1), why)
+}
+
+#[test]
+fn on_a_public_path_it_is_never_chosen_for_being_among_the_arms() {
+    let (chosen, why) = chosen_in_public("", 40);
+    assert_eq!(chosen, 0);
+    // This also shows that ECN was negotiated: without, that would be the reason.
+    assert!(why.as_str().unwrap().contains("public Internet"), "{why}");
+}
+
+#[test]
+fn a_policy_that_lists_no_arms_does_not_vouch_for_it() {
+    let policy = "[[policy]]\nname = \"a\"\nprefixes = [\"8.0.0.0/7\"]\nnetwork = \"wifi\"\n\
+                  objective = \"latency\"";
+    let (chosen, why) = chosen_in_public(policy, 40);
+    assert_eq!(chosen, 0);
+    assert!(why.as_str().unwrap().contains("public Internet"), "{why}");
+}
+
+#[test]
+fn a_policy_that_lists_it_vouches_for_it() {
+    let policy =
+        "[[policy]]\nname = \"a\"\nprefixes = [\"8.0.0.0/7\"]\narms = [\"reno\", \"tp_dctcp\"]";
+    let (chosen, why) = chosen_in_public(policy, 12);
+    assert!(chosen > 0);
+    assert_eq!(why, Value::Null);
+}
+
+#[test]
+fn a_policy_for_a_data_center_vouches_for_it() {
+    let policy = "[[policy]]\nname = \"a\"\nprefixes = [\"8.0.0.0/7\"]\nnetwork = \"data-center\"";
+    let (chosen, why) = chosen_in_public(policy, 12);
+    assert!(chosen > 0);
+    assert_eq!(why, Value::Null);
+}
+
+#[test]
+fn a_host_in_a_data_center_keeps_it_to_private_addresses() {
+    let lab = lab();
+    let pilot = lab.pilot(&format!("{ARMS}[tuning]\nnetwork = \"data-center\""));
+    lab.upload(FAR, 12, 200_000);
+    lab.upload(PUBLIC.0, 12, 200_000);
+    pilot.wait_closed(24);
+    assert!(chosen(&pilot, FAR) > 0);
+    assert_eq!(chosen(&pilot, PUBLIC.1), 0);
+}
+
+#[test]
+fn a_private_path_of_short_and_steady_round_trips_is_a_data_centers() {
+    let lab = lab();
+    let pilot = lab.pilot(ARMS);
+    // The first connection measures the round trip. A busy machine may answer some SYNs late.
+    lab.upload(FAR, 40, 200_000);
+    pilot.wait_closed(40);
+    let chosen = chosen(&pilot, FAR);
+    assert!((1..40).contains(&chosen), "{}", pilot.path(FAR));
+}
+
+#[test]
+fn without_negotiated_ecn_no_policy_helps() {
+    let lab = lab();
+    lab.net.far.sysctl("net/ipv4/tcp_ecn", "0");
+    let policy =
+        "[[policy]]\nname = \"a\"\nnetwork = \"data-center\"\narms = [\"reno\", \"tp_dctcp\"]";
+    let pilot = lab.pilot(&format!("{ARMS}{policy}"));
+    lab.upload(FAR, 12, 200_000);
+    pilot.wait_closed(12);
+    let path = pilot.path(FAR);
+    let dctcp = arm(&path, "tp_dctcp");
+    assert_eq!(dctcp["count"], 0);
+    let why = dctcp["not_eligible"].as_str().unwrap();
+    assert!(why.contains("did not negotiate"), "{why}");
+}
