@@ -68,7 +68,6 @@ struct tp_config {
 	__u64 hash_secrets[TP_HASH_SECRETS];
 	__u32 buckets; /* a power of two */
 	__u32 pad2;
-	__u64 cgroup_id;		/* the cgroup that is steered; 0: the root */
 	char rescue_cc[TP_CC_NAME_MAX]; /* empty: no rescue */
 	char replace_defaults[TP_MAX_DEFAULTS][TP_CC_NAME_MAX];
 	char arm[TP_MAX_ARMS][TP_CC_NAME_MAX];
@@ -78,6 +77,6 @@ struct tp_config {
 
 TP_ASSERT_SIZE(tp_policy_config, 8);
 TP_ASSERT_SIZE(tp_rule, 56);
-TP_ASSERT_SIZE(tp_config, 504 + 48 * TP_NETS * TP_MAX_POLICIES);
+TP_ASSERT_SIZE(tp_config, 496 + 48 * TP_NETS * TP_MAX_POLICIES);
 
 #endif

@@ -22,10 +22,10 @@ static __always_inline int is_steered_cgroup(const struct tcp_sock *tp)
 {
 	__u64 ids[TP_CGROUP_DEPTH] = {};
 
-	if (!cfg.cgroup_id)
+	if (!steered_cgroup)
 		return 1;
 	cgroup_line(tp, ids);
-	return is_among(ids, cfg.cgroup_id);
+	return is_among(ids, steered_cgroup);
 }
 
 static __always_inline void flow_measures(const struct tcp_sock *tp, struct tp_flow *f)

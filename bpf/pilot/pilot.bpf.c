@@ -41,6 +41,8 @@ struct tp_rule rules[TP_MAX_RULES];
 struct tp_counters counters;
 /* The unit of the kernel's own counts of time; 0: not known. */
 __u32 ticks_per_s;
+/* The id of the steered cgroup, which may be removed and made anew; 0: the root. */
+__u64 steered_cgroup;
 /* The kernel's keys of algorithms, learned when one is first seen in force:
  * of the arms, of the defaults that may be replaced, and of the last one seen. */
 __u32 arm_key[TP_MAX_ARMS];

@@ -5,12 +5,15 @@ use std::{
     process::{ChildStdin, ChildStdout, Stdio},
 };
 
-use crate::process::{Child, Place};
+use crate::{
+    Cgroup,
+    process::{Child, Place},
+};
 
 /// A process with one connection, which does what it is told.
 #[derive(Debug)]
 pub struct Actor {
-    _child: Child,
+    child: Child,
     stdin: ChildStdin,
     stdout: BufReader<ChildStdout>,
 }
@@ -27,8 +30,17 @@ impl Actor {
         Self {
             stdin: child.stdin.take().unwrap(),
             stdout: BufReader::new(child.stdout.take().unwrap()),
-            _child: Child(child),
+            child: Child(child),
         }
+    }
+
+    /// Moves the process to a cgroup; its connection stays with the one that it was opened in.
+    ///
+    /// # Panics
+    /// When the kernel refuses.
+    pub fn move_to(&self, cgroup: &Cgroup) {
+        let pid = self.child.0.id().to_string();
+        cgroup.open_procs().write_all(pid.as_bytes()).unwrap();
     }
 
     /// Tells it a line (see `src/bin/actor.rs`), and returns what it answers.

@@ -60,6 +60,16 @@ impl Cgroup {
         File::options().write(true).open(procs).unwrap()
     }
 
+    /// Removes it, and makes it anew after a while, as the restart of a service does.
+    ///
+    /// # Panics
+    /// When it cannot be made.
+    pub fn remake(&self, gap: Duration) {
+        self.remove();
+        thread::sleep(gap);
+        fs::create_dir(&self.path).unwrap();
+    }
+
     /// Kills what runs in it, and removes it. A killed process leaves its cgroup a little later.
     pub fn remove(&self) {
         for _ in 0..500 {

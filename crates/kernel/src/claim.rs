@@ -22,6 +22,7 @@ const TURN: &str = "claims.lock";
 /// A cgroup that no other tcpilot may steer, nor one above or below it, until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Claim {
+    id: u64,
     path: PathBuf,
     _lock: File,
 }
@@ -51,7 +52,16 @@ impl Claim {
         let path = folder.join(name(id));
         let lock = open(&path, true).map_err(fail)?;
         lock.try_lock().map_err(|error| fail(error.into()))?;
-        Ok(Claim { path, _lock: lock })
+        Ok(Claim {
+            id,
+            path,
+            _lock: lock,
+        })
+    }
+
+    /// The id of the claimed cgroup.
+    pub fn id(&self) -> u64 {
+        self.id
     }
 }
 

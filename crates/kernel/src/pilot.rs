@@ -13,6 +13,7 @@ use std::{
 use libbpf_rs::{
     Link, MapCore, MapFlags, OpenObject, ProgramInput, ProgramMut,
     libbpf_sys::{BPF_F_QUERY_EFFECTIVE, bpf_iter_create},
+    query::LinkTypeInfo,
     skel::{OpenSkel, SkelBuilder},
 };
 use tcpilot_abi::{
@@ -122,7 +123,14 @@ impl Pilot {
         self.buckets * TP_WAYS
     }
 
-    /// Attaches to a cgroup by a link that this process owns.
+    /// Tells the iterators which cgroup's connections to list, by its id; unless told, those of all.
+    pub fn set_cgroup(&mut self, id: u64) {
+        if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
+            bss.steered_cgroup = id;
+        }
+    }
+
+    /// Attaches to a cgroup by a link that this process owns; also again, to a cgroup that was made anew.
     ///
     /// # Errors
     /// [`Error::Cgroup`], [`Error::AlreadyAttached`], [`Error::Claims`], [`Error::Attach`].
@@ -137,6 +145,8 @@ impl Pilot {
             return Err(Error::AlreadyAttached(cgroup.to_path_buf()));
         }
         self.find_ticks_per_s()?;
+        // The links to a removed cgroup stay while it has sockets, so that their end is seen.
+        self.links.retain(has_cgroup);
         let mut programs = vec![&self.skel.progs.tcpilot];
         if self.acks_first {
             programs.push(&self.skel.progs.ack_priority);
@@ -168,9 +178,11 @@ impl Pilot {
         Ok(())
     }
 
-    /// Whether the cgroup that it was attached to is still there: its removal detaches.
+    /// Whether the cgroup that it was attached to is still there: its removal detaches. One of the same
+    /// name that was made anew has another id.
     pub fn is_attached(&self) -> bool {
-        !self.links.is_empty() && self.cgroup.exists()
+        let there = host::cgroup_id(&self.cgroup).ok();
+        there.is_some() && there == self.claim.as_ref().map(Claim::id)
     }
 
     /// Replaces the rules in force, in their order.
@@ -338,6 +350,12 @@ impl Pilot {
             nanoseconds: info.run_time_ns,
         }
     }
+}
+
+/// Whether a link still holds its cgroup: removed cgroups leave it with their last socket.
+fn has_cgroup(link: &Link) -> bool {
+    let info = link.info().map(|link| link.info);
+    !matches!(info, Ok(LinkTypeInfo::Cgroup(cgroup)) if cgroup.cgroup_id == 0)
 }
 
 fn read_clocks(program: &ProgramMut<'_>) -> Result<tp_clocks, Error> {

@@ -4,6 +4,7 @@ use std::{
     fs,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use tcpilot_host_tests::{
@@ -249,6 +250,80 @@ fn a_dry_run_sets_nothing_but_decides_and_records() {
         (&arm(&path, "bbr")["count"], &path["connections"]),
         (&0.into(), &1.into())
     );
+}
+
+fn assert_steered(lab: &Lab) {
+    until("it is attached to the new one", || {
+        (attached(lab.cgroup.path()) == ["tcpilot"]).then_some(())
+    });
+    let mut application = lab.actor();
+    application.tell(&format!("connect {FAR}:5300"));
+    assert_eq!(application.tell("cc"), "bbr");
+}
+
+#[test]
+fn a_cgroup_that_is_made_anew_is_steered_again_by_what_was_learned() {
+    let lab = Lab::new();
+    let _sink = Sink::new(&lab.net.far, 5300);
+    let pilot = lab.pilot(ALWAYS_BBR);
+    lab.upload(FAR, 1, 1_000_000);
+    pilot.wait_closed(1);
+    for (nth, gap_ms) in [0, 100, 500, 950, 1300].into_iter().enumerate() {
+        lab.cgroup.remake(Duration::from_millis(gap_ms));
+        assert_steered(&lab);
+        assert_eq!(pilot.status()["attached"], true);
+        assert_eq!(pilot.log().matches("made anew").count(), nth + 1);
+    }
+    let path = pilot.path(FAR_PATH);
+    assert_eq!(path["connections"], 6);
+    assert_eq!(arm(&path, "bbr")["samples"], 1);
+    let mut application = lab.actor();
+    application.tell(&format!("connect {FAR}:5300"));
+    assert_eq!(pilot.ask("flows").as_array().unwrap().len(), 1);
+    assert_second_is_refused(Place::here(), lab.cgroup.path());
+}
+
+#[test]
+fn remaking_the_cgroup_often_holds_nothing_of_the_old_ones() {
+    let lab = Lab::new();
+    let pilot = lab.pilot(ALWAYS_BBR);
+    let files = || {
+        fs::read_dir(format!("/proc/{}/fd", pilot.pid()))
+            .unwrap()
+            .count()
+    };
+    let before = files();
+    let mut claims = Vec::new();
+    for nth in 1..=20 {
+        lab.cgroup.remake(Duration::ZERO);
+        until("it is attached to the new one", || {
+            (pilot.log().matches("made anew").count() == nth).then_some(())
+        });
+        claims.push(claim_of(&lab.cgroup));
+    }
+    // The link to the last one is dropped with the next.
+    assert!(files() <= before + 2, "{} after {before}", files());
+    let left: Vec<_> = claims.iter().filter(|claim| claim.exists()).collect();
+    assert_eq!(left, [&claim_of(&lab.cgroup)]);
+}
+
+#[test]
+fn a_connection_of_the_removed_cgroup_is_followed_to_its_end() {
+    let lab = Lab::new();
+    let sink = Sink::new(&lab.net.far, 5300);
+    let pilot = lab.pilot(ALWAYS_BBR);
+    let mut application = lab.actor();
+    application.tell(&format!("connect {FAR}:5300"));
+    let elsewhere = Cgroup::new();
+    application.move_to(&elsewhere);
+    lab.cgroup.remake(Duration::ZERO);
+    assert_steered(&lab);
+    pilot.wait_closed(1);
+    application.tell("send 1000000");
+    sink.wait_for(1_000_000);
+    application.tell("close");
+    pilot.wait_closed(2);
+    assert_eq!(pilot.path(FAR_PATH)["flow_count"], 0);
 }
 
 #[test]

@@ -3,9 +3,12 @@
 use std::{
     fs::{self, File, TryLockError},
     io::{self, Read, Seek, Write},
-    os::unix::{
-        fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
-        net::{UnixListener, UnixStream},
+    os::{
+        fd::BorrowedFd,
+        unix::{
+            fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
+            net::{UnixListener, UnixStream},
+        },
     },
     path::{Path, PathBuf},
     time::Duration,
@@ -59,9 +62,11 @@ impl Control {
         })
     }
 
-    /// Waits for a question, at most for `timeout`; a signal ends the wait.
-    pub fn wait(&self, timeout: Duration) -> Option<UnixStream> {
-        let mut fds = [PollFd::new(&self.listener, PollFlags::IN)];
+    /// Waits for a question, at most for `timeout`; a signal ends the wait, and so does `other` when it
+    /// can be read.
+    pub fn wait(&self, timeout: Duration, other: Option<BorrowedFd<'_>>) -> Option<UnixStream> {
+        let mut fds = vec![PollFd::new(&self.listener, PollFlags::IN)];
+        fds.extend(other.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
         let timeout = Timespec::try_from(timeout).ok()?;
         poll(&mut fds, Some(&timeout)).ok()?;
         self.listener.accept().ok().map(|(stream, _)| stream)
@@ -140,6 +145,6 @@ mod tests {
     fn waiting_ends_with_the_timeout() {
         let dir = tempfile::tempdir().unwrap();
         let control = Control::open(&dir.path().join("t.sock")).unwrap();
-        assert!(control.wait(Duration::from_millis(1)).is_none());
+        assert!(control.wait(Duration::from_millis(1), None).is_none());
     }
 }

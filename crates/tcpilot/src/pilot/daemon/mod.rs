@@ -4,6 +4,7 @@
 
 mod answer;
 mod arms;
+mod attachment;
 mod control;
 mod egress;
 mod guard;
@@ -27,7 +28,7 @@ use tcpilot_kernel::{Pilot, cc::Held, host};
 
 use crate::{
     cli::{DEFAULT_CONFIG, RunArgs},
-    failure::{Failure, Kind},
+    failure::Failure,
     pilot::config::{Algorithm, Config, RuleTemplate},
     pilot::protocol,
     pilot::state::Store,
@@ -53,6 +54,9 @@ pub struct Daemon {
     rules: Vec<tp_rule>,
     netns: netns::Names,
     cgroup: PathBuf,
+    changes: attachment::Changes,
+    /// When the cgroup was first found missing.
+    gone_since: Option<Instant>,
     store: Store,
     state_path: PathBuf,
     started: Instant,
@@ -126,9 +130,6 @@ impl Daemon {
                 tuning.rwnd_most_bytes = tuning.rwnd_most_bytes.min(u16::MAX.into());
             }
         }
-        if cgroup != root {
-            abi.cgroup_id = host::cgroup_id(&cgroup)?;
-        }
         let templates = config.rules();
         let (store, set_aside) = Store::open(&args.state)?;
         if let Some(aside) = set_aside {
@@ -141,6 +142,9 @@ impl Daemon {
         let (egress, problems) = egress::Egress::set_up(devices, &args.state);
         missing.extend(problems);
         let mut pilot = Pilot::load(&abi, config.paths_max)?;
+        if cgroup != root {
+            pilot.set_cgroup(host::cgroup_id(&cgroup)?);
+        }
         let rules = rules::resolve(&templates, &root);
         pilot.set_rules(&rules);
         let mut daemon = Daemon {
@@ -152,6 +156,8 @@ impl Daemon {
             templates,
             rules,
             netns: netns::Names::default(),
+            changes: attachment::Changes::beside(&cgroup),
+            gone_since: None,
             cgroup,
             store,
             state_path: args.state.clone(),
@@ -216,17 +222,19 @@ impl Daemon {
         let (mut saved_at, mut guarded_at) = (Instant::now(), Instant::now());
         let save_every = self.config.state.save_interval();
         while !stop.load(Ordering::Relaxed) {
-            if let Some(stream) = control.wait(TICK.saturating_sub(ticked.elapsed()))
+            let timeout = TICK.saturating_sub(ticked.elapsed());
+            if let Some(stream) = control.wait(timeout, self.changes.fd())
                 && let Err(error) =
                     protocol::serve(stream, |request, out| self.answer(request, out))
             {
                 tracing::debug!(%error, "a question was not answered");
             }
+            self.follow_cgroup()?;
             if ticked.elapsed() < TICK {
                 continue;
             }
             ticked = Instant::now();
-            self.tick()?;
+            self.tell_trouble();
             if rules_at.elapsed() >= RULES_EVERY {
                 rules_at = Instant::now();
                 self.refresh_rules();
@@ -249,15 +257,8 @@ impl Daemon {
         Ok(())
     }
 
-    /// Once a second: is it still attached, and is there trouble to tell of?
-    fn tick(&mut self) -> Result<(), Failure> {
-        if !self.pilot.is_attached() {
-            return Err(Failure::new(
-                Kind::Failed,
-                format!("the cgroup {} was removed", self.cgroup.display()),
-                "start again with a cgroup that stays",
-            ));
-        }
+    /// Once a second: is there trouble to tell of?
+    fn tell_trouble(&mut self) {
         let counters = self.pilot.counters();
         for (trouble, count) in Trouble::ALL.into_iter().zip(counters.trouble) {
             if count > 0 && !self.told.contains(&trouble) {
@@ -265,7 +266,6 @@ impl Daemon {
                 tracing::warn!(trouble = trouble.word(), "{}", trouble.sentence());
             }
         }
-        Ok(())
     }
 
     fn refresh_rules(&mut self) {

@@ -1,0 +1,93 @@
+//! Follows the steered cgroup: a service that is restarted removes its cgroup and makes it anew.
+
+use std::{
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use rustix::{
+    fs::inotify::{CreateFlags, WatchFlags, add_watch, init},
+    io::read,
+};
+use tcpilot_kernel::host;
+
+use super::Daemon;
+use crate::failure::{Failure, Kind};
+
+/// A cgroup that does not come back within this time is taken for removed.
+const RETURNS_WITHIN: Duration = Duration::from_secs(5);
+
+/// Wakes the daemon when a cgroup in the same directory comes or goes. A host that has no more inotify
+/// instances does without: the daemon looks once a second anyhow.
+pub(super) struct Changes(Option<OwnedFd>);
+
+impl Changes {
+    /// Of the directory that the cgroup is in.
+    pub fn beside(cgroup: &Path) -> Changes {
+        let open = || {
+            let directory = cgroup.canonicalize().ok()?;
+            let fd = init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).ok()?;
+            let what = WatchFlags::CREATE | WatchFlags::DELETE | WatchFlags::ONLYDIR;
+            add_watch(&fd, directory.parent()?, what).ok()?;
+            Some(fd)
+        };
+        Changes(open())
+    }
+
+    /// Readable when there was one.
+    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.0.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Until the next one.
+    fn forget(&self) {
+        let mut events = [0u8; 4096];
+        while self.fd().is_some_and(|fd| read(fd, &mut events).is_ok()) {}
+    }
+}
+
+impl Daemon {
+    /// Attaches again when the cgroup was made anew.
+    ///
+    /// # Errors
+    /// When the cgroup is gone and does not come back, or when it cannot be attached to.
+    pub(super) fn follow_cgroup(&mut self) -> Result<(), Failure> {
+        self.changes.forget();
+        if self.pilot.is_attached() {
+            self.gone_since = None;
+            return Ok(());
+        }
+        let Ok(id) = host::cgroup_id(&self.cgroup) else {
+            return self.wait_for_return();
+        };
+        let cgroup = self.cgroup.clone();
+        if let Err(error) = self.pilot.attach(&cgroup) {
+            // Removed again meanwhile?
+            return match host::cgroup_id(&cgroup) {
+                Ok(now) if now == id => Err(error.into()),
+                _ => Ok(()),
+            };
+        }
+        self.pilot.set_cgroup(id);
+        self.changes = Changes::beside(&cgroup);
+        self.gone_since = None;
+        tracing::info!(
+            cgroup = %cgroup.display(),
+            "the cgroup was removed and made anew: attached to the new one"
+        );
+        Ok(())
+    }
+
+    fn wait_for_return(&mut self) -> Result<(), Failure> {
+        let since = *self.gone_since.get_or_insert_with(Instant::now);
+        if since.elapsed() < RETURNS_WITHIN {
+            return Ok(());
+        }
+        Err(Failure::new(
+            Kind::Failed,
+            format!("the cgroup {} was removed", self.cgroup.display()),
+            "start again with a cgroup that stays",
+        ))
+    }
+}
