@@ -22,6 +22,7 @@
  * shares its tables with that of watch.bpf.c.
  */
 #include "fair.h"
+#include "../core/turns.h"
 #include <bpf/bpf_tracing.h>
 
 char _license[] SEC("license") = "GPL";
@@ -33,8 +34,6 @@ char _license[] SEC("license") = "GPL";
 /* What the link may catch up with after a late timer, as with HTB. */
 #define TP_CATCH_UP_NS 1000000ULL
 #define TP_CATCH_UP_BYTES (2 * 1514)
-/* So much may ants send at once before it is the turn of others. */
-#define TP_ANTS_BURST_BYTES (16 * 1514)
 /* So many turns are passed on for one packet; then who is first sends, in debt or not. */
 #define TP_TURNS_MOST (4 * TP_FAIR_MINORS)
 
@@ -308,16 +307,16 @@ static __always_inline __u32 tp_whose_turn(void)
 
 static __always_inline void tp_charge(struct tp_fair_queue *queue, __u32 minor, __u32 bytes)
 {
-	if (tp_goes_first(minor)) {
-		TP_STATE.ants_credit = tp_max64(TP_STATE.ants_credit - bytes, -TP_ANTS_BURST_BYTES);
+	int is_ants = tp_goes_first(minor);
+
+	TP_STATE.ants_credit = tp_ants_credit(TP_STATE.ants_credit, bytes, is_ants);
+	if (is_ants)
 		return;
-	}
-	TP_STATE.ants_credit = tp_min64(TP_STATE.ants_credit + bytes, TP_ANTS_BURST_BYTES);
 	queue->credit -= bytes;
 	if (queue->waiting)
 		return;
-	/* It is the first in line.  A debt is kept, so that it does not pay to leave early. */
-	queue->credit = tp_min64(queue->credit, 0);
+	/* It is the first in line. */
+	queue->credit = tp_credit_at_leave(queue->credit);
 	TP_STATE.first = queue->next;
 }
 

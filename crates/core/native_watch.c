@@ -5,9 +5,20 @@
  */
 #include <linux/types.h>
 #include "abi/abi.h"
+#include "core/turns.h"
 #include "core/watch/p4air.h"
 #include "core/watch/shape.h"
 #include "core/watch/classify.h"
+
+__s64 native_ants_credit(__s64 credit, __u32 bytes, int is_ants)
+{
+	return tp_ants_credit(credit, bytes, is_ants);
+}
+
+__s64 native_credit_at_leave(__s64 credit)
+{
+	return tp_credit_at_leave(credit);
+}
 
 __u32 native_p4air_bdp_packets(__u64 link_rate, __u32 long_flows, __u32 rtt_us, __u32 packet_bytes)
 {

@@ -1,4 +1,5 @@
-//! The classifiers of `tcpilot watch`: `bpf/core/watch/p4air.h`, `shape.h` and `classify.h`.
+//! The classifiers of `tcpilot watch`: `bpf/core/watch/p4air.h`, `shape.h` and `classify.h`; and the credits of
+//! its fair queues, `bpf/core/turns.h`.
 
 use tcpilot_abi::{TP_FEATURES, tp_model, tp_p4air, tp_round, tp_shape, tp_verdict};
 
@@ -7,6 +8,8 @@ mod c {
     use super::*;
 
     unsafe extern "C" {
+        pub safe fn native_ants_credit(credit: i64, bytes: u32, is_ants: i32) -> i64;
+        pub safe fn native_credit_at_leave(credit: i64) -> i64;
         pub safe fn native_p4air_bdp_packets(
             link_rate: u64,
             long_flows: u32,
@@ -36,7 +39,8 @@ mod c {
 }
 
 pub use c::{
-    native_classify as classify, native_features as features,
+    native_ants_credit as ants_credit, native_classify as classify,
+    native_credit_at_leave as credit_at_leave, native_features as features,
     native_p4air_bdp_packets as p4air_bdp_packets, native_p4air_interval as p4air_interval,
     native_shape_round as shape_round,
 };
