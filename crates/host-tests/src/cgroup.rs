@@ -37,7 +37,7 @@ impl Cgroup {
     /// # Panics
     /// When it cannot be made.
     pub fn below(parent: &Path) -> Self {
-        let path = parent.join(unique("tp"));
+        let path = parent.join(unique());
         fs::create_dir(&path).unwrap();
         Self { path }
     }
@@ -70,17 +70,9 @@ impl Cgroup {
         fs::create_dir(&self.path).unwrap();
     }
 
-    /// Kills what runs in it, and removes it. A killed process leaves its cgroup a little later.
+    /// Kills what runs in it, and removes it.
     pub fn remove(&self) {
-        for _ in 0..500 {
-            let _ = fs::write(self.path.join("cgroup.kill"), "1");
-            let _ = fs::remove_dir(&self.path);
-            if !self.path.exists() {
-                return;
-            }
-            thread::sleep(Duration::from_millis(10));
-        }
-        eprintln!("{} could not be removed", self.path.display());
+        kill_and_remove(&self.path);
     }
 }
 
@@ -94,4 +86,17 @@ impl Drop for Cgroup {
     fn drop(&mut self) {
         self.remove();
     }
+}
+
+/// A killed process leaves its cgroup a little later.
+pub(crate) fn kill_and_remove(path: &Path) {
+    for _ in 0..500 {
+        let _ = fs::write(path.join("cgroup.kill"), "1");
+        let _ = fs::remove_dir(path);
+        if !path.exists() {
+            return;
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    eprintln!("{} could not be removed", path.display());
 }

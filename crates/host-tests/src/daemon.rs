@@ -1,8 +1,10 @@
-//! The daemon under test: started with places of its own, asked through its own command line.
+//! The daemon under test: started with places of its own, asked over its control socket.
 
 use std::{
     collections::BTreeSet,
     fs::{self, File},
+    io::{Read, Write},
+    os::unix::net::UnixStream,
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
@@ -45,7 +47,7 @@ impl Daemon {
     /// # Panics
     /// When it cannot be started.
     pub fn spawn(place: Place<'_>, cgroup: &Path, dir: &Path, config: &str, more: &[&str]) -> Self {
-        let log = dir.join(format!("{}.log", crate::unique("daemon")));
+        let log = dir.join(format!("{}.log", crate::unique()));
         fs::write(dir.join("tcpilot.toml"), config).unwrap();
         let mut command = place.command("tcpilot");
         command.arg("run").arg("--cgroup").arg(cgroup);
@@ -98,6 +100,35 @@ impl Daemon {
         self.child.0.id()
     }
 
+    /// Asks `status`, `paths`, `flows` or `explain ADDRESS` over the control socket: a test asks often, and a
+    /// process for each question would take most of its time.
+    ///
+    /// # Errors
+    /// The daemon's own, or the system's when it does not answer.
+    ///
+    /// # Panics
+    /// When it answers with something else than JSON.
+    pub fn try_ask(&self, question: &str) -> Result<Value, String> {
+        let request = match question.split_once(' ') {
+            Some((word, value)) => serde_json::json!({ word: value }),
+            None => Value::from(question),
+        };
+        let mut answer = String::new();
+        let mut socket = UnixStream::connect(self.socket()).map_err(|e| e.to_string())?;
+        writeln!(socket, "{request}").map_err(|e| e.to_string())?;
+        socket
+            .read_to_string(&mut answer)
+            .map_err(|e| e.to_string())?;
+        if answer.is_empty() {
+            return Err("no answer".into()); // it is just ending
+        }
+        let mut reply: Value = serde_json::from_str(&answer).unwrap();
+        match reply["ok"].take() {
+            Value::Null => Err(reply["error"].to_string()),
+            value => Ok(value),
+        }
+    }
+
     /// Runs `tcpilot <question> --json`.
     ///
     /// # Errors
@@ -105,7 +136,7 @@ impl Daemon {
     ///
     /// # Panics
     /// When it prints something else than JSON.
-    pub fn try_ask(&self, question: &str) -> Result<Value, String> {
+    pub fn try_command(&self, question: &str) -> Result<Value, String> {
         let mut command = Command::new(binary("tcpilot"));
         command.args(question.split(' ')).arg("--json");
         let output = command.arg("--socket").arg(self.socket()).output().unwrap();
@@ -113,6 +144,14 @@ impl Daemon {
             return Err(String::from_utf8_lossy(&output.stderr).into_owned());
         }
         Ok(serde_json::from_slice(&output.stdout).unwrap())
+    }
+
+    /// As [`Daemon::try_command`], for what must succeed.
+    ///
+    /// # Panics
+    /// When it does not.
+    pub fn command(&self, question: &str) -> Value {
+        self.try_command(question).unwrap()
     }
 
     /// As [`Daemon::try_ask`], for what must succeed.

@@ -9,7 +9,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::{
-    Actor, Cgroup, Daemon, Pair,
+    Actor, Cgroup, Daemon, Pair, folder,
     process::{Child, Place},
 };
 
@@ -46,7 +46,7 @@ impl Lab {
             _server: serve(Place::outside(&net.far), PORT),
             cgroup: Cgroup::new(),
             net,
-            dir: TempDir::new().unwrap(),
+            dir: folder(),
         }
     }
 

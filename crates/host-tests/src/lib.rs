@@ -12,27 +12,35 @@
 )]
 
 mod actor;
+mod bpffs;
 mod cgroup;
 mod daemon;
 mod lab;
 mod net;
 mod process;
 mod programs;
+mod signals;
+pub mod suite;
+mod sweep;
+mod unique;
 mod watch;
 
 use std::{
-    sync::atomic::{AtomicU32, Ordering},
     thread,
     time::{Duration, Instant},
 };
 
 pub use actor::Actor;
+pub use bpffs::{Bpffs, Registrations};
 pub use cgroup::{Cgroup, root as cgroup_root};
 pub use daemon::{Daemon, Ended, arm, keys};
 pub use lab::{FAR, Lab, NEAR, PORT, Running};
 pub use net::{Netns, Pair, Shape, Sink};
 pub use process::{CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON, Capabilities, Child, Place, in_netns, sh};
-pub use programs::{Neighbour, TEMPLATE, attached, loaded};
+pub use programs::{Neighbour, TEMPLATE, attached, is_loaded, programs_of};
+pub use sweep::sweep;
+pub use unique::folder;
+use unique::unique;
 pub use watch::{Look, Watching};
 
 /// Longest wait for anything. Emulated machines are slow, and a socket whose peer's FIN met it locked
@@ -52,11 +60,4 @@ pub fn until<T>(what: &str, mut f: impl FnMut() -> Option<T>) -> T {
         assert!(start.elapsed() < PATIENCE, "waited in vain until {what}");
         thread::sleep(Duration::from_millis(20));
     }
-}
-
-/// A name that no other run, and nothing else in this run, has; short enough for an interface.
-fn unique(prefix: &str) -> String {
-    static COUNT: AtomicU32 = AtomicU32::new(0);
-    let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    format!("{prefix}{}-{count}", std::process::id())
 }

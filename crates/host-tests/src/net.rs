@@ -29,7 +29,7 @@ pub struct Netns {
 impl Netns {
     /// A new one, its loopback interface up.
     pub fn new() -> Self {
-        let netns = Self { name: unique("tp") };
+        let netns = Self { name: unique() };
         sh(&format!("ip netns add {}", netns.name));
         netns.ip("link set lo up");
         netns.sysctl("net/ipv4/tcp_congestion_control", "reno");

@@ -8,7 +8,7 @@ use std::{
     process::{Command, ExitStatus},
 };
 
-use crate::{Cgroup, Netns, until};
+use crate::{Cgroup, Netns, signals, until};
 
 /// The binary of this name: named by an environment variable, or beside the test's own.
 ///
@@ -19,12 +19,11 @@ pub fn binary(name: &str) -> PathBuf {
     if let Some(path) = std::env::var_os(&variable) {
         return path.into();
     }
-    let own = std::env::current_exe().unwrap(); // <target>/<profile>/deps/<test>
-    let profile = own.parent().and_then(|dir| dir.parent()).unwrap();
-    [profile.join(name), profile.join("../release").join(name)]
-        .into_iter()
+    let own = std::env::current_exe().unwrap(); // <target>/<profile>/deps/<test>, or a folder above
+    let mut beside = own.ancestors().skip(1).take(2).map(|dir| dir.join(name));
+    beside
         .find(|path| path.exists())
-        .unwrap_or_else(|| panic!("no {name}: cargo build --release -p {name}, or set {variable}"))
+        .unwrap_or_else(|| panic!("no {name}: cargo build -p {name}, or set {variable}"))
 }
 
 /// Runs a line of words; quotes are not understood.
@@ -112,13 +111,20 @@ impl<'a> Place<'a> {
             if let Capabilities::Only(kept) = capabilities {
                 drop_other_capabilities(kept)?;
             }
-            // SAFETY: a plain system call about this process.
-            check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) })
+            die_with_parent()
         };
         // SAFETY: between fork and exec only system calls are made; no memory is allocated.
         unsafe { command.pre_exec(enter) };
         command
     }
+}
+
+/// For a child, between fork and exec: it will not outlive the thread that started it, and it takes signals
+/// as usual, whatever its parent does.
+pub(crate) fn die_with_parent() -> io::Result<()> {
+    signals::unblock();
+    // SAFETY: a plain system call about this process.
+    check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) })
 }
 
 fn unsafe_setns(netns: &File) -> i32 {

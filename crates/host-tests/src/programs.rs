@@ -1,12 +1,17 @@
 //! The sockops programs of a cgroup: ours, seen from outside, and somebody else's.
 
-use std::{fs::File, mem::MaybeUninit, os::fd::AsRawFd, path::Path};
+use std::{
+    fs::{self, File},
+    mem::MaybeUninit,
+    os::fd::AsRawFd,
+    path::Path,
+};
 
 use libbpf_rs::{
     Link, OpenObject,
     libbpf_sys::{
-        BPF_CGROUP_SOCK_OPS, bpf_prog_get_fd_by_id, bpf_prog_get_info_by_fd, bpf_prog_get_next_id,
-        bpf_prog_info, bpf_prog_query,
+        BPF_CGROUP_SOCK_OPS, bpf_prog_get_fd_by_id, bpf_prog_get_info_by_fd, bpf_prog_info,
+        bpf_prog_query,
     },
     skel::{OpenSkel, SkelBuilder},
 };
@@ -52,14 +57,26 @@ pub fn attached(cgroup: &Path) -> Vec<String> {
         .collect()
 }
 
-/// How many programs of this name the kernel holds, whoever loaded them.
-pub fn loaded(name: &str) -> usize {
-    let (mut id, mut count) = (0, 0);
-    // SAFETY: a plain system call; id is valid for writes.
-    while unsafe { bpf_prog_get_next_id(id, &raw mut id) } == 0 {
-        count += usize::from(name_of(id).is_some_and(|n| n == name));
-    }
-    count
+/// The programs that a process holds, by the kernel's numbers, which are not given twice.
+///
+/// # Panics
+/// When the process is gone.
+pub fn programs_of(pid: u32) -> Vec<u32> {
+    let files = fs::read_dir(format!("/proc/{pid}/fdinfo"))
+        .unwrap()
+        .flatten();
+    let texts = files.filter_map(|file| fs::read_to_string(file.path()).ok());
+    let number = |text: String| {
+        let mut lines = text.lines();
+        let id = lines.find_map(|line| line.strip_prefix("prog_id:"))?;
+        id.trim().parse().ok()
+    };
+    texts.filter_map(number).collect()
+}
+
+/// Whether the kernel still holds a program.
+pub fn is_loaded(id: u32) -> bool {
+    name_of(id).is_some()
 }
 
 /// None where the program went away meanwhile.

@@ -32,16 +32,16 @@ fn json_has_the_documented_fields() {
         "netns local remote cc why arm policy side srtt_us min_rtt_us delivery_rate app_limited \
          loss_ratio bytes_acked cwnd ssthresh age_s dry_run tuned initial_window",
     );
-    let path = pilot.path("10.77.0.2");
-    assert_eq!(keys(&path), path_fields);
+    let path = &pilot.command("paths")[0];
+    assert_eq!(keys(path), path_fields);
     assert_eq!(
         keys(&path["arms"][0]),
         set(
             "name cost count greedy samples rescued min_rtt_us max_delivery_rate share not_eligible"
         )
     );
-    assert_eq!(keys(&pilot.ask("flows")[0]), flow_fields);
-    let explained = pilot.ask(&format!("explain {FAR}"));
+    assert_eq!(keys(&pilot.command("flows")[0]), flow_fields);
+    let explained = pilot.command(&format!("explain {FAR}"));
     assert_eq!(keys(&explained), set("address paths flows"));
     assert_eq!(keys(&explained["flows"][0]), flow_fields);
     assert_eq!(keys(&explained["paths"][0]), set("path decisions tuning"));
@@ -51,7 +51,7 @@ fn json_has_the_documented_fields() {
         set("age_s arm why because side local_port remote_port dry_run")
     );
     assert_eq!(
-        keys(&pilot.status()),
+        keys(&pilot.command("status")),
         set(
             "version pid kernel cgroup uptime_s dry_run attached learner arms arms_missing rescue paths \
              paths_max connections closed charged rescues degraded bpf_events bpf_ns resident_bytes state \
@@ -137,7 +137,7 @@ fn without_a_daemon_a_question_says_what_to_do() {
     let mut pilot = lab.pilot(ALWAYS_BBR);
     lab.cgroup.remove();
     pilot.ended();
-    let message = pilot.try_ask("status").unwrap_err();
+    let message = pilot.try_command("status").unwrap_err();
     assert_eq!(message.lines().count(), 1);
     assert!(message.contains("tcpilot run"), "{message}");
 }

@@ -2,8 +2,7 @@
 
 use std::{
     fs,
-    path::Path,
-    process::{Command, Stdio},
+    process::Stdio,
     sync::{
         Mutex,
         atomic::{AtomicBool, AtomicU32, Ordering},
@@ -11,8 +10,9 @@ use std::{
 };
 
 use serde_json::Value;
-use tcpilot_host_tests::{Actor, Child, FAR, Lab, PORT, Place, Sink, TEMPLATE, sh, until};
-use tempfile::TempDir;
+use tcpilot_host_tests::{
+    Actor, Bpffs, Child, FAR, Lab, PORT, Place, Registrations, Sink, TEMPLATE, folder, sh, until,
+};
 
 const OURS: [&str; 20] = [
     "tp_reno",
@@ -37,18 +37,12 @@ const OURS: [&str; 20] = [
     "tp_bbr3",
 ];
 
-/// A BPF file system of the test's own. What is pinned in it is unloaded with it.
-struct Pins(TempDir);
+/// `tcpilot cc` with a BPF file system of the test's own.
+struct Pins(Bpffs);
 
 impl Pins {
     fn new() -> Self {
-        let dir = TempDir::new().unwrap();
-        sh(&format!("mount -t bpf bpf {}", dir.path().display()));
-        Self(dir)
-    }
-
-    fn path(&self) -> &Path {
-        self.0.path()
+        Self(Bpffs::new())
     }
 
     /// Runs `tcpilot cc …`: its standard output, or its one line of error.
@@ -56,7 +50,7 @@ impl Pins {
         let mut command = Place::here().command("tcpilot");
         command.arg("cc").args(arguments.split(' '));
         if !arguments.contains("--bpffs") {
-            command.arg("--bpffs").arg(self.path());
+            command.arg("--bpffs").arg(self.0.path());
         }
         let output = command.env_remove("RUST_LOG").output().unwrap();
         let (out, error) = (output.stdout, output.stderr);
@@ -75,20 +69,6 @@ impl Pins {
         let found = all.as_array().unwrap().iter().find(|a| a["name"] == name);
         assert!(found.is_some(), "{name} is not listed: {all}");
         found.unwrap().clone()
-    }
-}
-
-impl Drop for Pins {
-    fn drop(&mut self) {
-        // Before 6.4 a registration outlives its file.
-        for entry in fs::read_dir(self.path().join("tcpilot"))
-            .into_iter()
-            .flatten()
-            .flatten()
-        {
-            let _ = self.try_cc(&format!("unload {} --force", entry.file_name().display()));
-        }
-        let _ = Command::new("umount").arg(self.path()).status();
     }
 }
 
@@ -125,7 +105,7 @@ fn every_algorithm_loads_carries_data_over_a_link_and_unloads() {
 fn an_object_of_ones_own_loads_carries_data_is_replaced_and_unloads() {
     let pins = Pins::new();
     let lab = Lab::new();
-    let object = pins.0.path().with_extension("mine.bpf.o");
+    let object = lab.dir.path().join("mine.bpf.o");
     fs::write(&object, TEMPLATE).unwrap();
     let said = pins.cc(&format!("load {}", object.display()));
     assert!(said.contains("carried data over loopback"), "{said}");
@@ -232,7 +212,7 @@ fn refused(pins: &Pins, arguments: &str) -> String {
 #[test]
 fn unloading_by_a_path_removes_nothing_and_says_the_name_to_use() {
     let pins = Pins::new();
-    let dir = TempDir::new().unwrap();
+    let dir = folder();
     let object = dir.path().join("mine.bpf.o");
     let text = dir.path().join("precious.txt");
     fs::write(&object, TEMPLATE).unwrap();
@@ -275,7 +255,7 @@ fn a_name_that_is_refused_among_others_unloads_none_of_them() {
 #[test]
 fn a_file_that_pins_no_algorithm_is_not_removed() {
     let pins = Pins::new();
-    let dir = TempDir::new().unwrap();
+    let dir = folder();
     fs::create_dir(dir.path().join("tcpilot")).unwrap();
     let text = dir.path().join("tcpilot/tp_reno");
     fs::write(&text, "precious").unwrap();
@@ -289,6 +269,7 @@ fn a_file_that_pins_no_algorithm_is_not_removed() {
 
 #[test]
 fn the_daemon_registers_an_arm_of_ours_and_takes_it_back() {
+    let _registrations = Registrations::lock();
     let lab = Lab::new();
     let _sink = Sink::new(&lab.net.far, 5300);
     let pilot = lab.pilot(

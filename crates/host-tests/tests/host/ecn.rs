@@ -1,7 +1,7 @@
 //! Where dctcp may be chosen once ECN was negotiated: in a data center, or if a policy vouches for it.
 
 use serde_json::Value;
-use tcpilot_host_tests::{Daemon, FAR, Lab, arm};
+use tcpilot_host_tests::{Daemon, FAR, Lab, Registrations, arm};
 
 /// A public address that the far end answers for, and its path.
 const PUBLIC: (&str, &str) = ("8.8.8.8", "8.8.8.0/24");
@@ -15,12 +15,14 @@ const ARMS: &str = r#"
     algorithm = ""
 "#;
 
-fn lab() -> Lab {
+/// A laboratory with ECN; the daemon will register an arm of ours.
+fn lab() -> (Registrations, Lab) {
+    let registrations = Registrations::lock();
     let lab = Lab::new();
     for netns in [&lab.net.near, &lab.net.far] {
         netns.sysctl("net/ipv4/tcp_ecn", "1");
     }
-    lab
+    (registrations, lab)
 }
 
 /// How many of the connections on a path got dctcp.
@@ -32,7 +34,7 @@ fn chosen(pilot: &Daemon, path: &str) -> u64 {
 
 /// The same of so many connections to a public address.
 fn chosen_in_public(policy: &str, count: u32) -> (u64, Value) {
-    let lab = lab();
+    let (_registrations, lab) = lab();
     let pilot = lab.pilot(&format!("{ARMS}{policy}"));
     lab.upload(PUBLIC.0, count, 200_000);
     pilot.wait_closed(count.into());
@@ -77,7 +79,7 @@ fn a_policy_for_a_data_center_vouches_for_it() {
 
 #[test]
 fn a_host_in_a_data_center_keeps_it_to_private_addresses() {
-    let lab = lab();
+    let (_registrations, lab) = lab();
     let pilot = lab.pilot(&format!("{ARMS}[tuning]\nnetwork = \"data-center\""));
     lab.upload(FAR, 12, 200_000);
     lab.upload(PUBLIC.0, 12, 200_000);
@@ -88,7 +90,7 @@ fn a_host_in_a_data_center_keeps_it_to_private_addresses() {
 
 #[test]
 fn a_private_path_of_short_and_steady_round_trips_is_a_data_centers() {
-    let lab = lab();
+    let (_registrations, lab) = lab();
     let pilot = lab.pilot(ARMS);
     // The first connection measures the round trip. A busy machine may answer some SYNs late.
     lab.upload(FAR, 40, 200_000);
@@ -99,7 +101,7 @@ fn a_private_path_of_short_and_steady_round_trips_is_a_data_centers() {
 
 #[test]
 fn without_negotiated_ecn_no_policy_helps() {
-    let lab = lab();
+    let (_registrations, lab) = lab();
     lab.net.far.sysctl("net/ipv4/tcp_ecn", "0");
     let policy =
         "[[policy]]\nname = \"a\"\nnetwork = \"data-center\"\narms = [\"reno\", \"tp_dctcp\"]";

@@ -9,7 +9,7 @@ use std::{
 
 use tcpilot_host_tests::{
     Actor, CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON, Capabilities, Cgroup, Daemon, FAR, Lab, Place,
-    Sink, arm, attached, until,
+    Sink, arm, attached, folder, until,
 };
 
 use crate::ALWAYS_BBR;
@@ -152,7 +152,7 @@ fn a_second_daemon_on_the_same_socket_is_refused() {
 
 /// One that shares no file with the first.
 fn assert_second_is_refused(place: Place<'_>, cgroup: &Path) {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = folder();
     let ended = Daemon::spawn(place, cgroup, dir.path(), ALWAYS_BBR, &[]).ended();
     let lines = ended.errors().len();
     assert_eq!((ended.status, lines), (Some(5), 1), "{}", ended.stderr);
@@ -173,7 +173,7 @@ fn a_second_daemon_on_the_same_sockets_is_refused() {
         assert_eq!(attached(lab.cgroup.path()), ["tcpilot"]);
         assert_eq!(pilot.status()["attached"], true);
     }
-    let dir = tempfile::tempdir().unwrap();
+    let dir = folder();
     let _lower = Daemon::spawn(three, below.path(), dir.path(), ALWAYS_BBR, &[]).ready();
     assert_second_is_refused(three, lab.cgroup.path());
     assert_eq!(attached(lab.cgroup.path()), [""; 0]);
@@ -190,7 +190,7 @@ fn a_daemon_whose_claim_is_not_seen_is_found_by_its_program() {
     let lab = Lab::new();
     let middle = Cgroup::below(lab.cgroup.path());
     let below = Cgroup::below(middle.path());
-    let dir = tempfile::tempdir().unwrap();
+    let dir = folder();
     let pilot = Daemon::spawn(Place::here(), middle.path(), dir.path(), ALWAYS_BBR, &[]).ready();
     fs::remove_file(claim_of(&middle)).unwrap();
     for cgroup in [&middle, &below, &lab.cgroup] {
@@ -209,7 +209,7 @@ fn a_user_without_privileges_cannot_keep_it_from_starting() {
     for cgroup in [&lab.cgroup, &steered, &below] {
         nobody.tell(&format!("flock {}", cgroup.path().display()));
     }
-    let dir = tempfile::tempdir().unwrap();
+    let dir = folder();
     let start =
         || Daemon::spawn(Place::here(), steered.path(), dir.path(), ALWAYS_BBR, &[]).ready();
     let pilot = start();

@@ -7,7 +7,8 @@ use std::{
 };
 
 use tcpilot_host_tests::{
-    CAP_BPF, Capabilities, FAR, Lab, Look, PORT, Place, Running, Shape, Watching, loaded, sh, until,
+    CAP_BPF, Capabilities, FAR, Lab, Look, PORT, Place, Running, Shape, Watching, is_loaded,
+    programs_of, sh, until,
 };
 
 // A host feels its own queue: it takes several flows, and few packets, to overflow one.
@@ -356,16 +357,15 @@ fn a_device_that_vanishes_and_returns_is_watched_again() {
 #[test]
 fn sigkill_leaves_nothing() {
     let lab = Lab::new();
-    let name = "watch_in";
-    let before = loaded(name);
     let netns = lab.net.near.name();
     let qdiscs = sh(&format!("tc -n {netns} qdisc show"));
     let mut watching = watch(&lab, &[]);
-    assert_eq!(loaded(name), before + 1);
+    let programs = programs_of(watching.child.0.id());
+    assert!(programs.len() >= 2, "{programs:?}");
     watching.child.signal(libc::SIGKILL);
     watching.child.wait();
     until("its programs are gone", || {
-        (loaded(name) == before).then_some(())
+        (!programs.iter().any(|id| is_loaded(*id))).then_some(())
     });
     assert_eq!(sh(&format!("tc -n {netns} qdisc show")), qdiscs);
     assert_eq!(

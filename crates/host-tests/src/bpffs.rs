@@ -1,0 +1,88 @@
+//! A BPF file system of a test's own, and the right to register congestion controls.
+//!
+//! Names of congestion controls are the whole kernel's, so two tests that register some would meet: each
+//! takes [`Registrations`] first, and waits until the other has ended.
+
+use std::{
+    fs::{self, File},
+    path::Path,
+    process::Command,
+};
+
+use tempfile::TempDir;
+
+use crate::{
+    process::{binary, sh},
+    unique::folder,
+};
+
+/// Held by the one test at a time that may register congestion controls.
+#[derive(Debug)]
+pub struct Registrations(#[allow(dead_code, reason = "unlocks when it is dropped")] File);
+
+impl Registrations {
+    /// Waits until no other test on this host has it.
+    ///
+    /// # Panics
+    /// When the lock's file cannot be made.
+    pub fn lock() -> Self {
+        // In /run, so that every user of the host who may run these tests means the same file.
+        let file = File::create("/run/tcpilot-tests.lock").unwrap();
+        file.lock().unwrap();
+        Self(file)
+    }
+}
+
+/// A mounted BPF file system; what is pinned in it is unloaded with it.
+#[derive(Debug)]
+pub struct Bpffs {
+    dir: TempDir,
+    _registrations: Registrations,
+}
+
+impl Bpffs {
+    /// Mounts one, for a test that will register congestion controls.
+    pub fn new() -> Self {
+        let registrations = Registrations::lock();
+        let dir = folder();
+        sh(&format!("mount -t bpf bpf {}", dir.path().display()));
+        Self {
+            dir,
+            _registrations: registrations,
+        }
+    }
+
+    /// Where it is mounted.
+    pub fn path(&self) -> &Path {
+        self.dir.path()
+    }
+}
+
+impl Default for Bpffs {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Drop for Bpffs {
+    fn drop(&mut self) {
+        unload_and_unmount(self.path());
+    }
+}
+
+/// Does nothing to a folder where no BPF file system is mounted.
+pub(crate) fn unload_and_unmount(dir: &Path) {
+    let mounts = fs::read_to_string("/proc/mounts").unwrap_or_default();
+    let is_mounted = |line: &str| line.split(' ').nth(1) == dir.to_str();
+    if !mounts.lines().any(is_mounted) {
+        return;
+    }
+    // Before 6.4 a registration outlives its file.
+    let pins = fs::read_dir(dir.join("tcpilot")).into_iter().flatten();
+    for pin in pins.flatten() {
+        let mut unload = Command::new(binary("tcpilot"));
+        unload.args(["cc", "unload"]).arg(pin.file_name());
+        let _ = unload.args(["--force", "--bpffs"]).arg(dir).output();
+    }
+    let _ = Command::new("umount").arg(dir).status();
+}

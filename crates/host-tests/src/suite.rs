@@ -1,0 +1,352 @@
+//! Runs tests as processes of their own, several at once. `src/bin/suite.rs` is its command line.
+//!
+//! A process for each test, because a test that panics, hangs or is killed then takes nothing with it, and
+//! because what it left on the host carries a process number that is gone: see [`crate::sweep`].
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    fmt::Write as _,
+    fs, io,
+    os::unix::process::{CommandExt, ExitStatusExt},
+    path::PathBuf,
+    process::{Command, ExitStatus, Stdio},
+    sync::{Mutex, PoisonError},
+    thread,
+    time::{Duration, Instant},
+};
+
+use crate::{folder, process::die_with_parent, signals, sweep};
+
+/// A test that takes longer hangs. In virtual time it is the machine's.
+const LIMIT: Duration = Duration::from_secs(900);
+const SLOWEST: usize = 10;
+
+/// What to run, and how.
+#[derive(Debug, Default)]
+pub struct Options {
+    binaries: Vec<PathBuf>,
+    jobs: usize,
+    only: Vec<String>,
+    except: Option<PathBuf>,
+    times: Option<PathBuf>,
+}
+
+impl Options {
+    /// From the arguments of a command line.
+    ///
+    /// # Errors
+    /// What is wrong with them.
+    pub fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Self, String> {
+        let mut options = Self {
+            jobs: 1,
+            ..Self::default()
+        };
+        while let Some(word) = arguments.next() {
+            if !word.starts_with("--") {
+                options.binaries.push(word.into());
+                continue;
+            }
+            let value = arguments.next().ok_or(format!("{word} needs a value"))?;
+            match word.as_str() {
+                "--jobs" => options.jobs = value.parse().map_err(|e| format!("--jobs: {e}"))?,
+                "--only" => options.only.push(value),
+                "--except" => options.except = Some(value.into()),
+                "--times" => options.times = Some(value.into()),
+                _ => return Err(format!("there is no option {word}")),
+            }
+        }
+        Ok(options)
+    }
+}
+
+/// A test: its binary, and its name there.
+#[derive(Clone, Debug)]
+struct Test {
+    binary: PathBuf,
+    name: String,
+}
+
+/// How one test ended.
+#[derive(Debug)]
+struct Outcome {
+    name: String,
+    passed: bool,
+    seconds: f64,
+    output: String,
+}
+
+/// Runs them all; whether all passed.
+///
+/// # Errors
+/// When they cannot be run, or the list of exceptions names a test that is not there.
+pub fn run(options: &Options) -> Result<bool, String> {
+    signals::take()?;
+    sweep();
+    let all = list(options)?;
+    let excepted = exceptions(options, &all)?;
+    let count = all.len();
+    let mut wanted: Vec<Test> = all
+        .into_iter()
+        .filter(|test| !excepted.contains(&test.name))
+        .filter(|test| {
+            options.only.is_empty() || options.only.iter().any(|w| test.name.contains(w))
+        })
+        .collect();
+    let mut times = last_times(options);
+    wanted.sort_by(|a, b| {
+        times
+            .get(&b.name)
+            .unwrap_or(&0.0)
+            .total_cmp(times.get(&a.name).unwrap_or(&0.0))
+    });
+    let left_out = count - wanted.len();
+    let started = Instant::now();
+    let outcomes = run_all(options.jobs, wanted);
+    sweep();
+    if signals::ended() {
+        return Err("ended by a signal; what the tests had made is removed".into());
+    }
+    times.extend(outcomes.iter().map(|o| (o.name.clone(), o.seconds)));
+    save_times(options, &times)?;
+    print!(
+        "{}",
+        report(&outcomes, left_out, started.elapsed().as_secs_f64())
+    );
+    Ok(outcomes.iter().all(|o| o.passed))
+}
+
+fn list(options: &Options) -> Result<Vec<Test>, String> {
+    let mut all = Vec::new();
+    for binary in &options.binaries {
+        let mut command = Command::new(binary);
+        let output = command.args(["--list", "--format", "terse"]).output();
+        let output = output.map_err(|e| format!("{}: {e}", binary.display()))?;
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let names = text.lines().filter_map(|line| line.strip_suffix(": test"));
+        all.extend(names.map(|name| Test {
+            binary: binary.clone(),
+            name: name.to_owned(),
+        }));
+    }
+    if all.is_empty() {
+        return Err("no test was found in the binaries".into());
+    }
+    Ok(all)
+}
+
+/// A name that no test has would leave out nothing, and nobody would see it.
+fn exceptions(options: &Options, all: &[Test]) -> Result<BTreeSet<String>, String> {
+    let Some(path) = &options.except else {
+        return Ok(BTreeSet::new());
+    };
+    let text = fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
+    let mut names = BTreeSet::new();
+    for line in text
+        .lines()
+        .filter(|l| !l.is_empty() && !l.starts_with('#'))
+    {
+        let (name, reason) = line.split_once(' ').unwrap_or((line, ""));
+        if reason.trim().is_empty() || !all.iter().any(|test| test.name == name) {
+            let place = path.display();
+            return Err(format!(
+                "{place}: {name} is no test, or its reason is missing"
+            ));
+        }
+        names.insert(name.to_owned());
+    }
+    Ok(names)
+}
+
+fn last_times(options: &Options) -> BTreeMap<String, f64> {
+    let text = options
+        .times
+        .as_ref()
+        .and_then(|p| fs::read_to_string(p).ok());
+    let text = text.unwrap_or_default();
+    let lines = text.lines().filter_map(|line| line.split_once(' '));
+    let read = lines.filter_map(|(name, s)| Some((name.to_owned(), s.parse().ok()?)));
+    read.collect()
+}
+
+fn save_times(options: &Options, times: &BTreeMap<String, f64>) -> Result<(), String> {
+    let Some(path) = &options.times else {
+        return Ok(());
+    };
+    let mut text = String::new();
+    for (name, seconds) in times {
+        let _ = writeln!(text, "{name} {seconds:.3}");
+    }
+    fs::write(path, text).map_err(|e| format!("{}: {e}", path.display()))
+}
+
+fn run_all(jobs: usize, tests: Vec<Test>) -> Vec<Outcome> {
+    let queue = Mutex::new(VecDeque::from(tests));
+    let outcomes = Mutex::new(Vec::new());
+    let next = || {
+        if signals::ended() {
+            return None;
+        }
+        queue
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .pop_front()
+    };
+    thread::scope(|scope| {
+        for _ in 0..jobs.max(1) {
+            scope.spawn(|| {
+                while let Some(test) = next() {
+                    let outcome = run_one(&test);
+                    let word = if outcome.passed { "ok" } else { "FAILED" };
+                    println!("test {} ... {word} <{:.1}s>", outcome.name, outcome.seconds);
+                    let mut all = outcomes.lock().unwrap_or_else(PoisonError::into_inner);
+                    all.push(outcome);
+                }
+            });
+        }
+    });
+    outcomes
+        .into_inner()
+        .unwrap_or_else(PoisonError::into_inner)
+}
+
+fn run_one(test: &Test) -> Outcome {
+    let started = Instant::now();
+    let dir = folder();
+    let log = dir.path().join("output");
+    let ended = wait_for(test, &log);
+    let mut output = fs::read_to_string(&log).unwrap_or_default();
+    let passed = match ended {
+        Ok(status) if status.signal().is_some() => {
+            let _ = writeln!(
+                output,
+                "ended by {status}; it may take {} s",
+                LIMIT.as_secs()
+            );
+            false
+        }
+        Ok(status) => status.success() && output.contains("1 passed"),
+        Err(error) => {
+            let _ = writeln!(output, "it could not be run: {error}");
+            false
+        }
+    };
+    Outcome {
+        name: test.name.clone(),
+        passed,
+        seconds: started.elapsed().as_secs_f64(),
+        output,
+    }
+}
+
+fn wait_for(test: &Test, log: &std::path::Path) -> io::Result<ExitStatus> {
+    let file = fs::File::create(log)?;
+    let mut command = Command::new(&test.binary);
+    command.args(["--exact", &test.name, "--nocapture", "--test-threads=1"]);
+    command
+        .stdin(Stdio::null())
+        .stdout(file.try_clone()?)
+        .stderr(file);
+    // A group of its own: Ctrl-C reaches this process alone, which then removes what the tests made.
+    command.process_group(0);
+    // SAFETY: between fork and exec only system calls are made.
+    unsafe { command.pre_exec(die_with_parent) };
+    let mut child = command.spawn()?;
+    let started = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status);
+        }
+        if signals::ended() || started.elapsed() > LIMIT {
+            child.kill()?;
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// In the words of cargo's tests.
+fn report(outcomes: &[Outcome], left_out: usize, seconds: f64) -> String {
+    let mut text = String::new();
+    for failed in outcomes.iter().filter(|o| !o.passed) {
+        let _ = writeln!(text, "\n---- {} ----\n{}", failed.name, failed.output);
+    }
+    let mut slowest: Vec<&Outcome> = outcomes.iter().collect();
+    slowest.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
+    let _ = writeln!(text, "\nslowest {SLOWEST}:");
+    for outcome in slowest.iter().take(SLOWEST) {
+        let _ = writeln!(text, "{:8.1} s  {}", outcome.seconds, outcome.name);
+    }
+    let failed: Vec<&str> = outcomes
+        .iter()
+        .filter(|o| !o.passed)
+        .map(|o| o.name.as_str())
+        .collect();
+    if !failed.is_empty() {
+        let _ = writeln!(text, "\nfailures:\n    {}", failed.join("\n    "));
+    }
+    let word = if failed.is_empty() { "ok" } else { "FAILED" };
+    let passed = outcomes.len() - failed.len();
+    let _ = writeln!(
+        text,
+        "\ntest result: {word}. {passed} passed; {} failed; 0 ignored; 0 measured; {left_out} \
+         filtered out; finished in {seconds:.2}s",
+        failed.len()
+    );
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcome(name: &str, passed: bool, seconds: f64) -> Outcome {
+        let (name, output) = (name.to_owned(), "it broke".to_owned());
+        Outcome {
+            name,
+            passed,
+            seconds,
+            output,
+        }
+    }
+
+    #[test]
+    fn a_report_names_the_slowest_first_and_shows_what_failed() {
+        let text = report(
+            &[outcome("quick", true, 0.5), outcome("slow", false, 7.25)],
+            3,
+            8.0,
+        );
+        let slow = text
+            .find("     7.2 s  slow")
+            .or(text.find("     7.3 s  slow"))
+            .unwrap();
+        assert!(slow < text.find("     0.5 s  quick").unwrap(), "{text}");
+        assert!(text.contains("---- slow ----\nit broke"), "{text}");
+        assert!(!text.contains("---- quick"), "{text}");
+        let last = text.lines().last().unwrap();
+        let wanted =
+            "test result: FAILED. 1 passed; 1 failed; 0 ignored; 0 measured; 3 filtered out";
+        assert!(last.starts_with(wanted), "{last}");
+    }
+
+    #[test]
+    fn an_exception_must_name_a_test_and_a_reason() {
+        let dir = folder();
+        let path = dir.path().join("list");
+        let test = Test {
+            binary: PathBuf::new(),
+            name: "life::it_lives".to_owned(),
+        };
+        let options = Options {
+            except: Some(path.clone()),
+            ..Options::default()
+        };
+        let read = |text: &str| {
+            fs::write(&path, text).unwrap();
+            exceptions(&options, std::slice::from_ref(&test))
+        };
+        let names = read("# why\n\nlife::it_lives  refusals are the command's\n").unwrap();
+        assert_eq!(names, BTreeSet::from([test.name.clone()]));
+        assert!(read("life::it_lives\n").is_err());
+        assert!(read("life::it_died  for this reason\n").is_err());
+    }
+}

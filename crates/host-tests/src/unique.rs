@@ -1,0 +1,24 @@
+//! Names for what tests make on the host.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use tempfile::TempDir;
+
+/// Every name begins so; [`crate::sweep`] knows them by it.
+pub const PREFIX: &str = "tp";
+
+/// A name that no other run, and nothing else in this run, has; short enough for an interface.
+pub fn unique() -> String {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    format!("{PREFIX}{}-{count}", std::process::id())
+}
+
+/// A folder for a test's files, removed on drop.
+///
+/// # Panics
+/// When it cannot be made.
+pub fn folder() -> TempDir {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(&(unique() + ".")).tempdir().unwrap()
+}
