@@ -36,7 +36,9 @@ pub use cgroup::{Cgroup, root as cgroup_root};
 pub use daemon::{Daemon, Ended, arm, keys};
 pub use lab::{FAR, Lab, NEAR, PORT, Running};
 pub use net::{Netns, Pair, Shape, Sink};
-pub use process::{CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON, Capabilities, Child, Place, in_netns, sh};
+pub use process::{
+    CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON, Capabilities, Child, Place, binary, in_netns, sh,
+};
 pub use programs::{Neighbour, TEMPLATE, attached, is_loaded, programs_of};
 pub use sweep::sweep;
 pub use unique::folder;

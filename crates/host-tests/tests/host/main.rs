@@ -14,6 +14,7 @@ mod ecn;
 mod fair;
 mod fair_qdisc;
 mod learning;
+mod leftovers;
 mod life;
 mod loss;
 mod neighbours;
