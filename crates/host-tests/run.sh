@@ -1,51 +1,100 @@
-#!/bin/sh
-# Behaviour tests under other kernels: builds them, then runs both test binaries in one
-# machine for each kernel.
+#!/bin/bash
+# Behaviour tests of the two binaries, on this kernel and under others.
 #
-#   crates/host-tests/run.sh 6.1 7.2         the kernels' names: see python -m tcplab.vm list
+#   crates/host-tests/run.sh here            on this one; as root, or with sudo
+#   crates/host-tests/run.sh 6.1 7.2         in a machine of each, two at a time: python -m tcplab.vm list
 #
-# $TESTS names those of the host tests that are wanted (default: all). $PYTHON is an interpreter
-# that has the lab's package (default: python3). Exits 1 when a kernel failed; its log is
-# printed then.
-set -eu
+# $TESTS names those that are wanted (default: all). $PROFILE is cargo's (default: dev). $JOBS is how many run
+# at once here (default: four for each processor: most of a test is waiting). $PYTHON is an interpreter that
+# has the lab's package (default: python3). Exits 1 when a test failed; the log of its machine is printed then.
+#
+# A machine runs in virtual time: its clock counts instructions and skips what is idle. So nothing in it depends
+# on how busy this host is, and waiting takes no time.
+set -euo pipefail
 cd "$(dirname "$0")/../.."
+tests=crates/host-tests
 python=${PYTHON:-python3}
+profile=${PROFILE:-dev}
 
-cargo build --quiet --release -p tcpilot -p flowgen
-built=$(cargo test -p tcpilot-host-tests --features host,vm --no-run 2>&1) || {
-    echo "$built" >&2
-    exit 1
-}
-binary() { # its source, as cargo prints it
-    echo "$built" | sed -n "s|.*Executable $1 (\(.*\))|\1|p"
-}
-host=$(binary tests/host/main.rs)
-vm=$(binary tests/vm/main.rs)
+# What tests make the kernel load on first use. Loaded before they begin, because the module's file comes from
+# the host: see guest.sh.
+modules=(veth sch_tbf sch_htb sch_prio sch_netem sch_ingress cls_bpf cls_matchall act_police 8021q ip_gre ipip
+	vxlan sch_fq sch_fq_codel sch_codel sch_sfq sch_pie tcp_bbr tcp_dctcp tcp_diag)
 
-# Copies: a machine must not see its files change, and its /tmp is its own.
-debug=$(dirname "$(dirname "$host")")
-mkdir -p "$debug/../host-tests"
-copies=$(mktemp -d "$debug/../host-tests/XXXXXX")
-trap 'rm -r "$copies"' EXIT
-mkdir "$copies/deps"
-cp "$host" "$copies/deps/host"
-cp "$vm" "$copies/deps/vm"
-cp "$debug/actor" "$debug/../release/tcpilot" "$debug/../release/flowgen" "$copies"
-failed=0
-for kernel in "$@"; do
-    log=$copies/$kernel.log
-    started=$(date +%s)
-    status=0
-    "$python" -m tcplab.vm run --kernel "$kernel" --memory 1G --timeout 2700 \
-        --module tcp_bbr -- sh -c "
-            status=0; export RUST_BACKTRACE=0
-            $copies/deps/vm --test-threads=1 --nocapture || status=1
-            # Emulated, a hundred thousand flows take longer than an idle one is remembered.
-            $copies/deps/host ${TESTS:-} --test-threads=1 --nocapture --skip a_hundred_thousand ||
-                status=1
-            exit \$status" >"$log" 2>&1 || status=$?
-    [ "$status" = 0 ] || { failed=1; cat "$log" >&2; }
-    echo "kernel $kernel: status $status after $(($(date +%s) - started)) s"
-    grep '^test result' "$log" || true
-done
-exit $failed
+build() {
+	local made
+	cargo build --locked --quiet --profile "$profile" --workspace --bins
+	made=$(cargo test --locked --workspace --profile "$profile" --no-run \
+		--features tcpilot-host-tests/host,tcpilot-host-tests/vm 2>&1) || {
+		echo "$made" >&2
+		exit 1
+	}
+	host=$(sed -n 's|.*Executable tests/host/main.rs (\(.*\))|\1|p' <<<"$made")
+	vm=$(sed -n 's|.*Executable tests/vm/main.rs (\(.*\))|\1|p' <<<"$made")
+	folder=${host%/deps/*}
+}
+
+only=()
+for word in ${TESTS-}; do only+=(--only "$word"); done
+
+here() {
+	scripts/as-root "$folder/suite" --jobs "${JOBS:-$((4 * $(nproc)))}" --times "$folder/../host-tests/times" \
+		"${only[@]}" "$host"
+}
+
+end() {
+	[ ${#machines[@]} = 0 ] || kill "${machines[@]}" || true
+	wait
+	rm -rf "$copies"
+}
+
+# Copies, because a machine must not see its files change. One whose maker was killed is removed here.
+copy() {
+	local old
+	for old in "$folder"/../host-tests/copies-*; do
+		if [ ! -d "/proc/${old##*-}" ]; then rm -rf "$old"; fi
+	done
+	copies=$(realpath "$folder/../host-tests")/copies-$$
+	mkdir -p "$copies/deps"
+	trap end EXIT
+	strip -g -o "$copies/deps/host" "$host"
+	strip -g -o "$copies/deps/vm" "$vm"
+	for name in actor flowgen suite tcpilot; do strip -g -o "$copies/$name" "$folder/$name"; done
+	cp $tests/tests/native-only.txt $tests/guest.sh "$copies"
+}
+
+# The machine dies with this script, however that ends.
+start() { # kernel
+	setpriv --pdeathsig KILL "$python" -m tcplab.vm run --kernel "$1" --virtual-time --memory 1G \
+		--timeout 2700 --env RUST_BACKTRACE=0 "${modules[@]/#/--module=}" -- \
+		sh "$copies/guest.sh" "$copies" /suite/suite --except /suite/native-only.txt "${only[@]}" \
+		/suite/deps/host /suite/deps/vm >"$copies/$1.log" 2>&1 &
+	machines[$1]=$!
+}
+
+finish() { # kernel
+	local status=0
+	wait "${machines[$1]}" || status=$?
+	unset "machines[$1]"
+	[ $status = 0 ] || sed '/^slowest/,$d' "$copies/$1.log" >&2
+	echo "kernel $1: status $status after $((SECONDS - started)) s"
+	sed -n '/^slowest/,$p' "$copies/$1.log"
+	return $status
+}
+
+in_machines() { # kernel…
+	local kernel failed=0 started
+	declare -gA machines=()
+	copy
+	while [ $# -gt 0 ]; do
+		started=$SECONDS
+		for kernel in "${@:1:2}"; do start "$kernel"; done
+		for kernel in "${@:1:2}"; do finish "$kernel" || failed=1; done
+		shift $(($# > 2 ? 2 : $#))
+	done
+	return $failed
+}
+
+build
+mkdir -p "$folder/../host-tests"
+if [ "${1-}" = here ]; then here; else in_machines "$@"; fi
