@@ -27,8 +27,14 @@ run: release ## steer this host until Ctrl-C, then report what was done
 demo: release ## watch it learn a bad link, in namespaces or in a virtual machine
 	@scripts/demo.py
 
-test: check unit-test host-test vm-test-ends lab-test ## everything that CI runs
+test: ## before a commit, and in CI: every test, those of kernels on the oldest and the newest
+	@scripts/stages check unit-test host-test vm-test-ends
 	@echo "make test: all passed"
+
+test-all: ## before a release: the release build, all kernels, a browser, and two campaigns
+	@PROFILE=release scripts/stages check unit-test host-test vm-test \
+		machine-test browser-test lab-test
+	@echo "make test-all: all passed"
 
 check: setup ## formatting and lints only
 	$(CARGO) fmt --check
@@ -41,16 +47,17 @@ unit-test: setup ## tests that need no privilege
 	$(CARGO) test --workspace --quiet
 	cd lab && $(BIN)/pytest -q
 
-host-test: setup release ## behaviour on this kernel; needs root
-	TCPILOT_BIN=$(abspath $(TARGET))/release/tcpilot FLOWGEN_BIN=$(abspath $(TARGET))/release/flowgen \
-	$(CARGO) --config 'target."cfg(unix)".runner = "$(CURDIR)/scripts/as-root"' \
-		test --quiet -p tcpilot-host-tests --features host --test host -- --test-threads=1
+host-test: setup ## behaviour on this kernel; needs root
+	crates/host-tests/run.sh here
 
 vm-test: setup ## behaviour on every kernel, in virtual machines
 	PYTHON=$(PYTHON) crates/host-tests/run.sh $(KERNELS)
 
 vm-test-ends: setup ## behaviour on the oldest and the newest of them
 	PYTHON=$(PYTHON) crates/host-tests/run.sh $(firstword $(KERNELS)) $(lastword $(KERNELS))
+
+machine-test: setup ## the laboratory's own tests of its machines
+	cd lab && $(BIN)/pytest -q -m vm
 
 browser-test: setup ## the laboratory's reports in a headless Chromium
 	@scripts/setup browser
@@ -74,5 +81,5 @@ release:
 	@test -e $(TARGET)/release/tcpilot || echo 'building tcpilot for the first time; this takes a few minutes' >&2
 	@$(CARGO) build --release --bins
 
-.PHONY: help setup run demo test check unit-test host-test vm-test vm-test-ends browser-test bench lab lab-test \
-	experiments release
+.PHONY: help setup run demo test test-all check unit-test host-test vm-test vm-test-ends machine-test \
+	browser-test bench lab lab-test experiments release
