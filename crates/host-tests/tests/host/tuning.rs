@@ -31,7 +31,7 @@ const SHORT_QUEUE: Shape = Shape::Of("tbf rate 10mbit burst 2kb limit 6000");
 
 /// Uploads that end slow start, so that there is a window to save.
 fn teach(lab: &Lab, pilot: &Daemon) {
-    lab.upload(FAR, 4, 2_000_000);
+    lab.upload(FAR, 4, 1_000_000);
     pilot.wait_closed(4);
 }
 
