@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
 
+from tcplab.cli.main import main
 from tcplab.scenario import ScenarioError, find, load, names
 from tcplab.scenario.lines import index, line_of
 from tcplab.scenario.load import overlay
-from tcplab.scenario.model import Link, queue_bytes, queue_packets
+from tcplab.scenario.model import Flow, Link, queue_bytes, queue_packets
+
+FLOW_KEYS = [field.name for field in dataclasses.fields(Flow)]
 
 GOOD = """\
 title = "two flows"
@@ -117,6 +121,101 @@ def test_every_problem_is_reported_at_once(tmp_path: Path) -> None:
     text = GOOD.replace("rate_mbit = 10", "rate_mbit = 0").replace('cc = "bbr"', "xyz = 1")
     found = problems(tmp_path, text)
     assert len(found) == 2 and found[0].startswith("5:") and found[1].startswith("15:")
+
+
+WRONG = """\
+titel = "all at once"
+duration_s = 10
+
+[[link]]
+rate_mbti = 10
+rtt_ms = 20
+queue = "1 bpd"
+jitter_ms = 30
+qdisc = "cake"
+
+[[flow]]
+name = "first"
+start_s = 11
+loss = 3
+
+[[flow]]
+name = "first"
+cc = 5
+
+[[change]]
+at_s = 20
+link = "botleneck"
+
+[sweep.qdisc]
+set = "link.bottleneck.qdisc"
+values = ["pfifo", "fq_codle"]
+
+[sweep.cc]
+vales = ["cubic"]
+set = "flow.first.cc"
+
+[[expect]]
+metric = "jain"
+where = { qdsic = "pfifo" }
+low = 1
+"""
+
+
+def test_no_mistake_hides_another(tmp_path: Path) -> None:
+    """Unknown keys, values, what concerns several keys, axes and expectations at one go."""
+    assert problems(tmp_path, WRONG) == [
+        "1: unknown key 'titel'; did you mean 'title'?",
+        "5: unknown key 'rate_mbti'; did you mean 'rate_mbit'?",
+        '7: queue: \'1 bpd\' is no queue; write "100 packets", "64000 bytes", "50 ms" or "1 bdp"',
+        "8: jitter_ms: 30 is more than rtt_ms, 20",
+        "13: start_s: 11 is not before duration_s, 10",
+        "14: unknown key 'loss'; there are: " + ", ".join(FLOW_KEYS),
+        "16: flow 'first' is there twice",
+        "18: cc: 5 is no name: up to 15 of a-z, 0-9, - and _",
+        "21: at_s: a time before duration_s is needed",
+        "22: link: there is no link 'botleneck'; did you mean 'bottleneck'?",
+        "24: qdisc: 'fq_codle' is not known; did you mean 'fq_codel'?",
+        "29: unknown key 'vales'; did you mean 'values'?",
+        "34: where: there is no axis 'qdsic'; did you mean 'qdisc'?",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        # Each spoils something that others look at: one mistake, one line.
+        ("rate_mbit = 10", 'rate_mbit = "x"\nqdisc = "cake"'),
+        ("rtt_ms = 20", "rtt_sm = 20"),
+        ("duration_s = 10", "duration_s = -1"),
+        ("[[link]]", "[[lnik]]"),
+        ("[sweep.qdisc]", "[swep.qdisc]"),
+        ('set = "link', 'st = "link'),
+        ('values = ["pfifo", "fq_codel"]', 'values = ["pfifo", "pfifo"]'),
+        ('name = "first"', "name = 5"),
+    ],
+)
+def test_a_mistake_is_told_once(tmp_path: Path, old: str, new: str) -> None:
+    text = GOOD.replace(old, new, 1)
+    assert text != GOOD
+    assert len(problems(tmp_path, text)) == 1
+
+
+def test_a_sweep_that_cannot_be_read_is_not_missed_elsewhere(tmp_path: Path) -> None:
+    """cake needs the rate that the broken axis was to set."""
+    text = GOOD.replace("rate_mbit = 10", 'qdisc = "cake"').partition("[sweep")[0]
+    text += '[sweep.rate]\nset = "link.bottleneck.rate_mbit"\nvalues = []\n'
+    assert problems(tmp_path, text) == [
+        "17: rate: values: a list with at least one value is expected"
+    ]
+
+
+def test_both_forms_are_checked_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "bad.toml"
+    path.write_text(GOOD.replace("rtt_ms", "rtt_sm") + "[quick]\nduration_s = -1\n")
+    assert main(["check", str(path)]) == 2
+    said = capsys.readouterr().err.splitlines()
+    assert [line.split(": ")[1].rpartition(":")[2] for line in said] == ["6", "21"]
 
 
 def test_expectations_are_checked_for_form(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from tcplab.engine.errors import EngineError
 from tcplab.engine.job import EngineName, Settings
-from tcplab.scenario import Scenario, find, load, names
+from tcplab.scenario import Scenario, ScenarioError, find, load, names
 
 _ROOT = Path(__file__).parents[3]
 _TIMEOUT_S = 3600.0
@@ -99,12 +99,19 @@ def _list(options: argparse.Namespace) -> int:
 
 def _check(options: argparse.Namespace) -> int:
     path = find(options.scenario)
+    wrong: dict[str, None] = {}
     for quick in (False, True):
         if quick and "[quick" not in path.read_text():
             continue
-        scenario = load(path, quick)
+        try:
+            scenario = load(path, quick)
+        except ScenarioError as problem:
+            wrong |= dict.fromkeys(problem.lines)
+            continue
         count = len(scenario.points) * scenario.top.repetitions
         print(f"{path}: {'quick form: ' if quick else ''}good, {count} cells")
+    if wrong:
+        raise ScenarioError(list(wrong))
     return 0
 
 

@@ -2,44 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import fields
 from typing import Any
 
-from tcplab.scenario.errors import Place, Problem
+from tcplab.scenario.errors import Place, Problem, Unknown
 from tcplab.scenario.fields import read, suggestion
 from tcplab.scenario.model import ABSENT, SYSTEM, Cell, Change, Flow, Link, Tuner, Watch
 from tcplab.scenario.top import Top
 
 MOST_LINKS = 8
+ALL_KEYS = tuple(field.name for cls in (Link, Flow, Change) for field in fields(cls))
+"""Keys of the tables that a sweep sets."""
+
+Rule = tuple[str, tuple[str | Place, ...], Callable[[Cell, Any], str | None]]
+"""The key that is to blame, the others that the rule looks at (of the same table by name, of
+others by place), and what is wrong, if anything is."""
 
 
-def read_cell(top: Top, table: dict[str, Any], problems: list[Problem]) -> Cell | None:
-    """None, with problems noted, when the tables do not make a cell."""
-    links = _list(Link, table, "link", problems)
-    flows = _list(Flow, table, "flow", problems)
-    changes = _list(Change, table, "change", problems)
-    tuner = read(Tuner, table.get("tuner", {}), ("tuner",), problems)
-    watch = read(Watch, table.get("watch", {}), ("watch",), problems)
+def read_cell(
+    top: Top, table: dict[str, Any], known: list[Problem], lost: Iterable[str] = ()
+) -> tuple[Cell, list[Problem]]:
+    """The cell that the tables describe, and what is wrong with it; a cell with problems is of no
+    use.
+
+    `known` is wrong with the file above the cell, and `lost` are keys that a sweep should have
+    set; what depends on them is not judged.
+    """
+    problems: list[Problem] = []
     sysctl = table.get("sysctl", {})
     if not isinstance(sysctl, dict):
         problems.append(Problem(("sysctl",), "sysctl: a table is expected"))
-    if problems or tuner is None or watch is None:
-        return None
+        sysctl = {}
     cell = Cell(
         duration_s=top.duration_s,
         sample_ms=top.sample_ms,
         drain_s=top.drain_s,
-        links=tuple(links),
-        flows=tuple(flows),
-        tuner=tuner,
-        changes=tuple(changes),
+        links=tuple(_list(Link, table, "link", problems)),
+        flows=tuple(_list(Flow, table, "flow", problems)),
+        tuner=read(Tuner, table.get("tuner", {}), ("tuner",), problems),
+        changes=tuple(_list(Change, table, "change", problems)),
         sysctl={key: str(value) for key, value in sysctl.items()},
-        watch=watch,
+        watch=read(Watch, table.get("watch", {}), ("watch",), problems),
     )
-    _check_links(cell, problems)
-    _check_flows(cell, problems)
-    _check_changes(cell, problems)
-    return cell
+    unknown = Unknown([*known, *problems], lost)
+    for kind, items, rules in (
+        ("link", cell.links, _LINK_RULES),
+        ("flow", cell.flows, _FLOW_RULES),
+        ("change", cell.changes, _CHANGE_RULES),
+    ):
+        problems += _broken(cell, kind, items, rules, unknown)
+    problems += _of_the_whole(cell, unknown)
+    return cell, problems
 
 
 def _list(cls: type[Any], table: dict[str, Any], key: str, problems: list[Problem]) -> list[Any]:
@@ -47,85 +61,160 @@ def _list(cls: type[Any], table: dict[str, Any], key: str, problems: list[Proble
     if not isinstance(raw, list):
         problems.append(Problem((key,), f"{key}: write [[{key}]], a list of tables"))
         return []
-    found = [read(cls, item, (key, position), problems) for position, item in enumerate(raw)]
-    return [item for item in found if item is not None]
+    return [read(cls, item, (key, position), problems) for position, item in enumerate(raw)]
 
 
-def _check_links(cell: Cell, problems: list[Problem]) -> None:
-    if not 1 <= len(cell.links) <= MOST_LINKS:
-        problems.append(Problem(("link",), f"link: 1 to {MOST_LINKS} are possible"))
-    _check_names("link", [link.name for link in cell.links], problems)
-    for position, link in enumerate(cell.links):
-        place: Place = ("link", position)
-        by_rate = link.queue.endswith(("ms", "bdp"))
-        if by_rate and link.rate_mbit and link.queue.endswith("bdp") and not link.rtt_ms:
-            text = f"queue: {link.queue!r} needs rtt_ms above 0; give packets, bytes or ms"
-            problems.append(Problem((*place, "queue"), text))
-        if link.qdisc == "cake" and not link.rate_mbit:
-            problems.append(Problem((*place, "qdisc"), "cake needs rate_mbit"))
-        if link.qdisc.startswith("red") and not link.rate_mbit:
-            problems.append(Problem((*place, "qdisc"), "red needs rate_mbit"))
-        if link.police_burst.endswith("bdp") and link.police_mbit and not link.rtt_ms:
-            text = f"police_burst: {link.police_burst!r} needs rtt_ms above 0"
-            problems.append(Problem((*place, "police_burst"), text))
-        if link.jitter_ms and link.jitter_ms > link.rtt_ms:
-            text = f"jitter_ms: {link.jitter_ms:g} is more than rtt_ms, {link.rtt_ms:g}"
-            problems.append(Problem((*place, "jitter_ms"), text))
-        if link.reorder_percent and not link.rtt_ms:
-            text = "reorder_percent needs rtt_ms: what is reordered skips the delay"
-            problems.append(Problem((*place, "reorder_percent"), text))
+def _broken(
+    cell: Cell, kind: str, items: Sequence[Any], rules: Sequence[Rule], unknown: Unknown
+) -> list[Problem]:
+    """The rules that the tables of one kind break; those that look at an unknown key are left."""
+    found = []
+    for position, item in enumerate(items):
+        for key, others, wrong in rules:
+            places = [o if isinstance(o, tuple) else (kind, position, o) for o in (key, *others)]
+            if any(unknown.has(place) for place in places):
+                continue
+            if text := wrong(cell, item):
+                found.append(Problem((kind, position, key), f"{key}: {text}"))
+    return found
 
 
-def _check_flows(cell: Cell, problems: list[Problem]) -> None:
-    if not cell.flows:
-        problems.append(Problem(("flow",), "flow: at least one [[flow]] is needed"))
-    _check_names("flow", [flow.name for flow in cell.flows], problems)
-    for position, flow in enumerate(cell.flows):
-        for key, what in (*_wrong_times(cell, flow), *_wrong_kinds(cell, flow)):
-            problems.append(Problem(("flow", position, key), f"{key}: {what}"))
-    if cell.flows and not cell.present():
-        problems.append(Problem(("flow",), "flow: every flow has cc 'none', nothing would run"))
+def _of_the_whole(cell: Cell, unknown: Unknown) -> list[Problem]:
+    found = []
+    if not unknown.has(("link",)):
+        if not 1 <= len(cell.links) <= MOST_LINKS:
+            found.append(Problem(("link",), f"link: 1 to {MOST_LINKS} are possible"))
+        found += _twice("link", [link.name for link in cell.links])
+    if not unknown.has(("flow",)):
+        if not cell.flows:
+            found.append(Problem(("flow",), "flow: at least one [[flow]] is needed"))
+        elif not cell.present() and not unknown.has(("flow", 0, "cc")):
+            found.append(Problem(("flow",), "flow: every flow has cc 'none', nothing would run"))
+        found += _twice("flow", [flow.name for flow in cell.flows])
+    return found
 
 
-def _wrong_times(cell: Cell, flow: Flow) -> Iterator[tuple[str, str]]:
-    if flow.start_s >= cell.duration_s:
-        yield "start_s", f"{flow.start_s:g} is not before duration_s, {cell.duration_s:g}"
-    elif flow.duration_s and flow.start_s + flow.duration_s > cell.duration_s:
-        yield "duration_s", "it ends after the whole, whose duration_s is too short"
-    if flow.bytes and (flow.each_s or flow.duration_s):
-        yield "bytes", "give bytes or a time, not both"
+def _twice(kind: str, names: list[str | None]) -> list[Problem]:
+    return [
+        Problem((kind, position), f"{kind} {name!r} is there twice")
+        for position, name in enumerate(names)
+        if name is not None and name in names[:position]
+    ]
 
 
-def _wrong_kinds(cell: Cell, flow: Flow) -> Iterator[tuple[str, str]]:
-    if not flow.name:
-        yield "name", "every flow needs one"
-    if flow.kind != "bulk" and (flow.bytes or flow.each_s):
-        yield "kind", f"bytes and each_s are for bulk, not for {flow.kind}"
-    if flow.mptcp and len(cell.links) < 2:
-        yield "mptcp", "it needs two [[link]]"
-    if flow.mptcp and cell.tuner.name != "none":
-        yield "mptcp", "tuners do not see MPTCP's subflows as connections; tuner none"
-    if flow.cc not in (SYSTEM, ABSENT) and flow.kind == "short":
-        yield "cc", "short connections are closed by the server; set the sysctl instead"
+def _needs_rtt(size: str, rate: str) -> Callable[[Cell, Link], str | None]:
+    def wrong(_: Cell, link: Link) -> str | None:
+        if not getattr(link, size).endswith("bdp") or not getattr(link, rate) or link.rtt_ms:
+            return None
+        return f"{getattr(link, size)!r} needs rtt_ms above 0; give packets, bytes or ms"
+
+    return wrong
 
 
-def _check_names(kind: str, names: list[str], problems: list[Problem]) -> None:
-    for position, name in enumerate(names):
-        if name in names[:position]:
-            problems.append(Problem((kind, position), f"{kind} {name!r} is there twice"))
+def _qdisc(_: Cell, link: Link) -> str | None:
+    needs_rate = link.qdisc == "cake" or link.qdisc.startswith("red")
+    return f"{link.qdisc} needs rate_mbit" if needs_rate and not link.rate_mbit else None
 
 
-def _check_changes(cell: Cell, problems: list[Problem]) -> None:
+def _jitter(_: Cell, link: Link) -> str | None:
+    if link.jitter_ms <= link.rtt_ms:
+        return None
+    return f"{link.jitter_ms:g} is more than rtt_ms, {link.rtt_ms:g}"
+
+
+def _reordering(_: Cell, link: Link) -> str | None:
+    if not link.reorder_percent or link.rtt_ms:
+        return None
+    return "it needs rtt_ms: what is reordered skips the delay"
+
+
+_LINK_RULES: list[Rule] = [
+    ("queue", ("rate_mbit", "rtt_ms"), _needs_rtt("queue", "rate_mbit")),
+    ("police_burst", ("police_mbit", "rtt_ms"), _needs_rtt("police_burst", "police_mbit")),
+    ("qdisc", ("rate_mbit",), _qdisc),
+    ("jitter_ms", ("rtt_ms",), _jitter),
+    ("reorder_percent", ("rtt_ms",), _reordering),
+]
+
+
+def _start(cell: Cell, flow: Flow) -> str | None:
+    if flow.start_s < cell.duration_s:
+        return None
+    return f"{flow.start_s:g} is not before duration_s, {cell.duration_s:g}"
+
+
+def _end(cell: Cell, flow: Flow) -> str | None:
+    late = flow.duration_s and flow.start_s + flow.duration_s > cell.duration_s > flow.start_s
+    return "it ends after the whole, whose duration_s is too short" if late else None
+
+
+def _size_or_time(_: Cell, flow: Flow) -> str | None:
+    both = flow.bytes and (flow.each_s or flow.duration_s)
+    return "give bytes or a time, not both" if both else None
+
+
+def _name_of(_: Cell, flow: Flow) -> str | None:
+    return None if flow.name else "every flow needs one"
+
+
+def _kind(_: Cell, flow: Flow) -> str | None:
+    if flow.kind == "bulk" or not (flow.bytes or flow.each_s):
+        return None
+    return f"bytes and each_s are for bulk, not for {flow.kind}"
+
+
+def _two_links(cell: Cell, flow: Flow) -> str | None:
+    return "it needs two [[link]]" if flow.mptcp and len(cell.links) < 2 else None
+
+
+def _untuned(cell: Cell, flow: Flow) -> str | None:
+    if not flow.mptcp or cell.tuner.name == "none":
+        return None
+    return "tuners do not see MPTCP's subflows as connections; tuner none"
+
+
+def _closed_by_server(_: Cell, flow: Flow) -> str | None:
+    if flow.kind != "short" or flow.cc in (SYSTEM, ABSENT):
+        return None
+    return "short connections are closed by the server; set the sysctl instead"
+
+
+_FLOW_RULES: list[Rule] = [
+    ("start_s", (("duration_s",),), _start),
+    ("duration_s", ("start_s", ("duration_s",)), _end),
+    ("bytes", ("each_s", "duration_s"), _size_or_time),
+    ("name", (), _name_of),
+    ("kind", ("bytes", "each_s"), _kind),
+    ("mptcp", (("link",),), _two_links),
+    ("mptcp", (("tuner", "name"),), _untuned),
+    ("cc", ("kind",), _closed_by_server),
+]
+
+
+def _link_of(cell: Cell, change: Change) -> Link | None:
+    return next((link for link in cell.links if link.name == change.link), None)
+
+
+def _known_link(cell: Cell, change: Change) -> str | None:
+    if _link_of(cell, change):
+        return None
     names = [link.name for link in cell.links]
-    for position, change in enumerate(cell.changes):
-        place: Place = ("change", position)
-        if change.link not in names:
-            text = f"link: there is no link {change.link!r}{suggestion(change.link, names)}"
-            problems.append(Problem((*place, "link"), text))
-            continue
-        link = cell.links[names.index(change.link)]
-        if change.at_s is None or change.at_s >= cell.duration_s:
-            problems.append(Problem((*place, "at_s"), "at_s: a time before duration_s is needed"))
-        if change.rate_mbit and not link.rate_mbit:
-            text = "rate_mbit: this link has no rate that could change"
-            problems.append(Problem((*place, "rate_mbit"), text))
+    return f"there is no link {change.link!r}{suggestion(change.link, names)}"
+
+
+def _moment(cell: Cell, change: Change) -> str | None:
+    known = change.at_s is not None and change.at_s < cell.duration_s
+    return None if known else "a time before duration_s is needed"
+
+
+def _rate(cell: Cell, change: Change) -> str | None:
+    link = _link_of(cell, change)
+    fixed = change.rate_mbit and link and not link.rate_mbit
+    return "this link has no rate that could change" if fixed else None
+
+
+_CHANGE_RULES: list[Rule] = [
+    ("link", (("link",),), _known_link),
+    ("at_s", (("duration_s",),), _moment),
+    ("rate_mbit", ("link", ("link",), ("link", 0, "rate_mbit")), _rate),
+]

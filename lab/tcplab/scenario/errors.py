@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +16,25 @@ class Problem:
 
     place: Place
     text: str
+    spoils: tuple[Place, ...] = ()
+    """What else is not known because of it: the key that a misspelled one was meant to be."""
+
+
+class Unknown:
+    """Keys whose values are not known, because what the file says of them is wrong.
+
+    A check that looks at one of them would only repeat the mistake in other words.
+    """
+
+    def __init__(self, problems: list[Problem], keys: Iterable[str] = ()) -> None:
+        self._places = {place for p in problems for place in p.spoils or (p.place,)}
+        self._keys = set(keys)
+        """Names of keys that are unknown in every table: a broken sweep was to set them."""
+
+    def has(self, place: Place) -> bool:
+        """Whether this place, or a table around it, is unknown."""
+        around = any(place[:length] in self._places for length in range(1, len(place) + 1))
+        return around or place[-1] in self._keys
 
 
 class ScenarioError(Exception):

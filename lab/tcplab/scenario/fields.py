@@ -79,29 +79,48 @@ def checked(default: Any, check: Check) -> Any:
 
 def suggestion(wrong: str, names: Mapping[str, Any] | tuple[str, ...] | list[str]) -> str:
     """What was probably meant, or what there is."""
-    near = difflib.get_close_matches(wrong, list(names), 1, 0.6)
-    if near:
-        return f"; did you mean {near[0]!r}?"
-    return "; there are: " + ", ".join(names)
+    meant = nearest(wrong, names)
+    return f"; did you mean {meant!r}?" if meant else "; there are: " + ", ".join(names)
 
 
-def read(cls: type[T], raw: Any, place: Place, problems: list[Problem]) -> T | None:
-    """An instance of the dataclass `cls` from a table, or None with its problems noted."""
+def nearest(wrong: str, names: Mapping[str, Any] | tuple[str, ...] | list[str]) -> str | None:
+    """What was probably meant."""
+    return next(iter(difflib.get_close_matches(wrong, list(names), 1, 0.6)), None)
+
+
+def unknown_key(place: Place, key: str, names: Mapping[str, Any] | tuple[str, ...]) -> Problem:
+    """A key that a table does not have."""
+    meant = nearest(key, names)
+    spoils = ((*place, meant),) if meant else ()
+    return Problem((*place, key), f"unknown key {key!r}{suggestion(key, names)}", spoils)
+
+
+def read(
+    cls: type[T], raw: Any, place: Place, problems: list[Problem], beside: tuple[str, ...] = ()
+) -> T:
+    """An instance of the dataclass `cls` from a table; keys that are wrong have their defaults.
+
+    `beside` are keys that others read from the same table.
+    """
     if not isinstance(raw, dict):
-        problems.append(Problem(place, "a table is expected"))
-        return None
+        problems.append(Problem(place, f"{place[0]}: a table is expected"))
+        raw = {}
     known = {field.name: field for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
     values: dict[str, Any] = {}
-    before = len(problems)
+    wrong_keys = []
     for key, value in raw.items():
         if key not in known:
-            problems.append(Problem((*place, key), f"unknown key {key!r}{suggestion(key, known)}"))
+            if key not in beside:
+                wrong_keys.append(unknown_key(place, key, (*known, *beside)))
             continue
         try:
             values[key] = known[key].metadata["check"](value)
         except ValueError as wrong:
             problems.append(Problem((*place, key), f"{key}: {wrong}"))
+    problems += wrong_keys
+    spoiled = {spoilt for wrong in wrong_keys for spoilt in wrong.spoils}
     for name, field in known.items():
-        if field.metadata.get("required") and name not in raw:
-            problems.append(Problem(place, f"{name} is missing"))
-    return cls(**values) if len(problems) == before else None
+        missing = field.metadata.get("required") and name not in raw
+        if missing and (*place, name) not in spoiled:
+            problems.append(Problem(place, f"{name} is missing", ((*place, name),)))
+    return cls(**values)

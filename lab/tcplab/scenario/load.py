@@ -6,13 +6,14 @@ from __future__ import annotations
 import copy
 import re
 import tomllib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tcplab.scenario import lines
-from tcplab.scenario.cells import read_cell
-from tcplab.scenario.errors import Place, Problem, ScenarioError, located
+from tcplab.scenario.cells import ALL_KEYS, read_cell
+from tcplab.scenario.errors import Place, Problem, ScenarioError, Unknown, located
 from tcplab.scenario.fields import read
 from tcplab.scenario.model import Cell
 from tcplab.scenario.sweep import Axes, read_axes
@@ -82,11 +83,20 @@ def load(path: Path, quick: bool = False) -> Scenario:
         raise ScenarioError([located(path, number, f"no TOML: {problem}")]) from None
     problems: list[Problem] = []
     scenario = _read(path, source, raw, quick, problems)
-    if problems or scenario is None:
+    if problems:
         where = lines.index(source)
-        texts = [located(path, lines.line_of(where, p.place), p.text) for p in problems]
-        raise ScenarioError(list(dict.fromkeys(texts)))
+        found = {(_line(where, p.place, quick) or 0, p.text) for p in problems}
+        texts = [located(path, line or None, text) for line, text in sorted(found)]
+        raise ScenarioError(texts)
     return scenario
+
+
+def _line(where: dict[Place, int], place: Place, quick: bool) -> int | None:
+    """The line of a problem; what the quick form replaced is wrong there."""
+    above = ("quick", *place)
+    if quick and place and (there := [n for p, n in where.items() if p[: len(above)] == above]):
+        return min(there)
+    return lines.line_of(where, place)
 
 
 def overlay(base: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
@@ -102,43 +112,44 @@ def overlay(base: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
 
 def _read(
     path: Path, source: str, raw: dict[str, Any], quick: bool, problems: list[Problem]
-) -> Scenario | None:
+) -> Scenario:
+    """The scenario, of use only if no problem was noted.
+
+    A mistake hides no other: reading goes on without the value, and only checks that look at it
+    are left out.
+    """
     has_quick = "quick" in raw
     quick_form = raw.pop("quick", {})
     if not isinstance(quick_form, dict):
         problems.append(Problem(("quick",), "quick: a table is expected"))
-        return None
-    if quick:
-        if not has_quick:
-            problems.append(Problem((), "there is no [quick] form; run it without --quick"))
-            return None
+    elif quick and not has_quick:
+        problems.append(Problem((), "there is no [quick] form; run it without --quick"))
+    elif quick:
         raw = overlay(raw, quick_form)
-    top = read(Top, {k: v for k, v in raw.items() if k not in CELL_KEYS}, (), problems)
-    axes = read_axes(raw.get("sweep", {}), problems)
-    if top is None or axes is None or problems:
-        return None
-    check_expect(top.expect, axes.values, problems)
-    points = _points(top, axes, raw, problems)
-    if problems:
-        return None
+    top = read(Top, raw, (), problems, CELL_KEYS)
+    axes = read_axes(top.sweep, problems)
+    swept = not Unknown(problems).has(("sweep",))
+    if swept:
+        check_expect(top.expect, axes.names, problems)
+    points = _points(top, axes, raw, problems, () if swept else ALL_KEYS)
     return Scenario(path.stem, path, source, quick, top, axes.labels(), tuple(points), raw)
 
 
-def _points(top: Top, axes: Axes, raw: dict[str, Any], problems: list[Problem]) -> list[Point]:
+def _points(
+    top: Top, axes: Axes, raw: dict[str, Any], problems: list[Problem], lost: Iterable[str]
+) -> list[Point]:
+    """`lost` are keys that a sweep which cannot be read may set."""
+    above = list(problems)
     points = []
     for combination in axes.combinations():
         table = copy.deepcopy({key: raw[key] for key in CELL_KEYS if key in raw})
         origins: dict[Place, Place] = {}
+        unset = {*axes.lost, *lost}
         for choice in combination:
-            choice.apply(table, origins, problems)
-        if problems:
-            break
-        found: list[Problem] = []
-        cell = read_cell(top, table, found)
+            unset |= choice.apply(table, origins, Unknown(above), problems)
+        cell, found = read_cell(top, table, above, unset)
         # What a sweep has set is wrong in the sweep's line, not where it was set.
         problems += [Problem(_origin(p.place, origins), p.text) for p in found]
-        if cell is None or found:
-            break
         labels = {choice.axis: choice.label for choice in combination}
         points.append(Point(labels, cell))
     return points

@@ -18,8 +18,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from tcplab.scenario.errors import Place, Problem
-from tcplab.scenario.fields import suggestion
+from tcplab.scenario.errors import Place, Problem, Unknown
+from tcplab.scenario.fields import suggestion, unknown_key
 
 _AXIS_KEYS = ("set", "values", "values_of", "first")
 SYMMETRIC = "symmetric"
@@ -36,21 +36,34 @@ class Choice:
     settings: dict[str, Any]
 
     def apply(
-        self, table: dict[str, Any], origins: dict[Place, Place], problems: list[Problem]
-    ) -> None:
-        """Sets its keys in the tables of a cell."""
+        self,
+        table: dict[str, Any],
+        origins: dict[Place, Place],
+        unknown: Unknown,
+        problems: list[Problem],
+    ) -> set[str]:
+        """Sets its keys in the tables of a cell; returns the last parts of those it cannot set."""
         origin: Place = ("sweep", self.axis)
+        lost = set()
         for key, value in self.settings.items():
             try:
                 origins[_assign(table, key, value)] = origin
             except ValueError as wrong:
-                problems.append(Problem(origin, f"{self.axis}: {wrong}"))
+                lost.add(_leaf(key))
+                if not unknown.has((key.partition(".")[0],)):
+                    problems.append(Problem(origin, f"{self.axis}: {wrong}"))
+        return lost
+
+
+def _leaf(key: str) -> str:
+    return key.rpartition(".")[2]
 
 
 def _assign(table: dict[str, Any], key: str, value: Any) -> Place:
     head, _, rest = key.partition(".")
     if head in ("tuner", "watch", "sysctl") and rest:
-        table.setdefault(head, {})[rest] = value
+        if isinstance(table.setdefault(head, {}), dict):
+            table[head][rest] = value
         return (head, rest)
     name, _, leaf = rest.partition(".")
     if head not in ("link", "flow") or not leaf:
@@ -58,7 +71,8 @@ def _assign(table: dict[str, Any], key: str, value: Any) -> Place:
             f"{key!r} cannot be set; write link.NAME.KEY, flow.NAME.KEY, tuner.KEY, "
             "watch.KEY or sysctl.KEY"
         )
-    items = [item for item in table.get(head, []) if isinstance(item, dict)]
+    tables = table.get(head, [])
+    items = [i for i in tables if isinstance(i, dict)] if isinstance(tables, list) else []
     known = [str(item.get("name", "bottleneck")) for item in items]
     if name not in known:
         raise ValueError(f"there is no {head} {name!r}{suggestion(name, known)}")
@@ -73,6 +87,10 @@ class Axes:
 
     values: dict[str, list[Choice]]
     symmetric: tuple[str, ...]
+    names: tuple[str, ...] = ()
+    """Of all axes, those that could not be read included."""
+    lost: frozenset[str] = frozenset()
+    """Keys that the axes which could not be read would have set, their last parts."""
 
     def labels(self) -> dict[str, list[Any]]:
         return {axis: [choice.label for choice in found] for axis, found in self.values.items()}
@@ -85,69 +103,100 @@ class Axes:
                 yield combination
 
 
-def read_axes(raw: Any, problems: list[Problem]) -> Axes | None:
-    """The axes of a [sweep] table."""
-    if not isinstance(raw, dict):
-        return None
-    before = len(problems)
+def read_axes(raw: dict[str, Any], problems: list[Problem]) -> Axes:
+    """The axes of a [sweep] table that can be read."""
+    tables = {axis: table for axis, table in raw.items() if axis != SYMMETRIC}
     values: dict[str, list[Choice]] = {}
+    lost: set[str] = set()
+    for axis, table in tables.items():
+        found = _read_axis(axis, table, raw, problems)
+        if found is None:
+            lost |= _targets(table)
+        else:
+            values[axis] = found
     symmetric = raw.get(SYMMETRIC, [])
-    for axis, table in raw.items():
-        if axis != SYMMETRIC:
-            values[axis] = _read_axis(axis, table, raw, problems)
-    if len(problems) > before:
-        return None
+    if not isinstance(symmetric, list):
+        problems.append(Problem(("sweep", SYMMETRIC), "symmetric: a list of axes is expected"))
+        symmetric = []
     for axis in symmetric:
-        if axis not in values:
-            text = f"symmetric: there is no axis {axis!r}{suggestion(str(axis), values)}"
+        if axis not in tables:
+            text = f"symmetric: there is no axis {axis!r}{suggestion(str(axis), tables)}"
             problems.append(Problem(("sweep", SYMMETRIC), text))
-    return Axes(values, tuple(symmetric))
+    return Axes(values, tuple(symmetric), tuple(tables), frozenset(lost))
 
 
-def _read_axis(axis: str, table: Any, raw: dict[str, Any], problems: list[Problem]) -> list[Choice]:
+def _read_axis(
+    axis: str, table: Any, raw: dict[str, Any], problems: list[Problem]
+) -> list[Choice] | None:
+    """None if its values cannot be told."""
     place: Place = ("sweep", axis)
     if not isinstance(table, dict):
         problems.append(Problem(place, f"{axis}: a table with values is expected"))
-        return []
-    for key in table:
-        if key not in _AXIS_KEYS:
-            problems.append(Problem(place, f"unknown key {key!r}{suggestion(key, _AXIS_KEYS)}"))
+        return None
+    wrong_keys = [unknown_key(place, key, _AXIS_KEYS) for key in table if key not in _AXIS_KEYS]
+    problems += wrong_keys
     try:
         return _choices(axis, table, raw)
     except ValueError as wrong:
-        problems.append(Problem(place, f"{axis}: {wrong}"))
-        return []
+        # What a misspelled key was meant to be is missed for that reason only.
+        if not any(problem.spoils for problem in wrong_keys):
+            problems.append(Problem(place, f"{axis}: {wrong}"))
+        return None
+
+
+def _targets(table: Any) -> set[str]:
+    """What a broken axis seems to set, the last parts of the keys."""
+    if not isinstance(table, dict):
+        return set()
+    texts = [text for value in table.values() for text in _texts(value)]
+    return {_leaf(text) for text in texts if "." in text}
+
+
+def _texts(value: Any) -> list[str]:
+    """All texts in an axis's values and keys."""
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, dict):
+        return list(flat(value))
+    return [text for item in value for text in _texts(item)] if isinstance(value, list) else []
 
 
 def _choices(axis: str, table: dict[str, Any], raw: dict[str, Any]) -> list[Choice]:
-    items = table.get("values")
-    alone = len(table.get("first", []))
+    first, items = table.get("first", []), table.get("values")
+    if not isinstance(first, list):
+        raise ValueError("first: a list of values is expected")
     if "values_of" in table:
         other = raw.get(table["values_of"])
-        if not isinstance(other, dict) or "values" not in other:
+        if not isinstance(other, dict) or not isinstance(other.get("values"), list):
             raise ValueError(f"values_of: there is no axis {table['values_of']!r} with values")
-        items = [*table.get("first", []), *other["values"]]
+        items = [*first, *other["values"]]
     if not isinstance(items, list) or not items:
         raise ValueError("values: a list with at least one value is expected")
     targets = table.get("set", [])
     targets = [targets] if isinstance(targets, str) else targets
-    choices = []
-    for position, item in enumerate(items):
-        if isinstance(item, dict):
-            settings = flat({key: value for key, value in item.items() if key != "label"})
-            label = item.get("label")
-            if label is None:
-                raise ValueError(f"value {position + 1} has no label")
-        else:
-            if not targets:
-                raise ValueError("set: the key that the values are for is missing")
-            settings, label = dict.fromkeys(targets, item), item
-        order = position - alone if position >= alone else None
-        choices.append(Choice(axis, order, label, settings))
+    if not isinstance(targets, list) or not all(isinstance(target, str) for target in targets):
+        raise ValueError("set: a key or a list of keys is expected")
+    choices = [
+        _choice(axis, item, position, len(first), targets) for position, item in enumerate(items)
+    ]
     seen = [choice.label for choice in choices]
     if len(set(map(str, seen))) < len(seen):
         raise ValueError("values: one is there twice")
     return choices
+
+
+def _choice(axis: str, item: Any, position: int, alone: int, targets: list[str]) -> Choice:
+    """One value; the first `alone` ones have no place in the order of symmetric axes."""
+    if isinstance(item, dict):
+        settings = flat({key: value for key, value in item.items() if key != "label"})
+        label = item.get("label")
+        if label is None:
+            raise ValueError(f"value {position + 1} has no label")
+    elif targets:
+        settings, label = dict.fromkeys(targets, item), item
+    else:
+        raise ValueError("set: the key that the values are for is missing")
+    return Choice(axis, position - alone if position >= alone else None, label, settings)
 
 
 def flat(table: dict[str, Any], above: str = "") -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -61,7 +61,7 @@ class Top:
 
 
 def check_expect(
-    expect: list[dict[str, Any]], axes: dict[str, Any], problems: list[Problem]
+    expect: list[dict[str, Any]], axes: Sequence[str], problems: list[Problem]
 ) -> None:
     """The form of each expected result; what it says is judged when there are results."""
     for position, item in enumerate(expect):
@@ -69,7 +69,7 @@ def check_expect(
             problems.append(Problem(("expect", position, key), f"{key}: {what}"))
 
 
-def _wrong_in_expect(item: dict[str, Any], axes: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def _wrong_in_expect(item: dict[str, Any], axes: Sequence[str]) -> Iterator[tuple[str, str]]:
     for key in item:
         if key not in _EXPECT_KEYS:
             yield key, f"unknown{suggestion(key, _EXPECT_KEYS)}"
@@ -83,4 +83,4 @@ def _wrong_in_expect(item: dict[str, Any], axes: dict[str, Any]) -> Iterator[tup
     for key in ("where", "over"):
         for axis in item.get(key, {}):
             if axis not in axes:
-                yield key, f"there is no axis {axis!r}{suggestion(axis, axes)}"
+                yield key, f"there is no axis {axis!r}{suggestion(axis, list(axes))}"
