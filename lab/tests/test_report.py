@@ -67,6 +67,34 @@ def test_published_stands_beside_ours(tmp_path: Path) -> None:
     assert found["ours"][row][column] == pytest.approx(1 / (2 * (0.01 + 0.81)), abs=1e-3)
 
 
+def test_each_flow_is_on_the_page_without_a_click(tmp_path: Path) -> None:
+    page = report.write(fairness(tmp_path)).read_text()
+    section = page[page.index('<section id="flows">') : page.index('<section id="fct"')]
+    rows = [re.sub(r"<[^>]+>", " ", row).split() for row in section.split("<tr>")[2:]]
+    shares = {(*row[1:4],): row[4:7] for row in rows}
+    assert shares["cubic", "bbr", "first"] == ["1.91", "0.50", "%"]
+    assert shares["cubic", "bbr", "second"] == ["17.22", "1.00", "%"]
+
+
+def test_the_page_has_the_price_of_goodputs_and_colours_by_the_floor(tmp_path: Path) -> None:
+    metrics = embedded(report.write(fairness(tmp_path)).read_text(), "model")["metrics"]
+    assert metrics["goodput_mbit.first"]["price"] == "retransmit_ratio.first"
+    assert metrics["rtt_ms_p50"]["price"] is None
+    # Two pairs fill the same link.
+    assert metrics["goodput_mbit"]["scale"]["alike"]
+    assert not metrics["goodput_mbit.first"]["scale"]["alike"]
+
+
+def test_completion_times_have_an_axis_with_marks(tmp_path: Path) -> None:
+    campaign = write_campaign(tmp_path, "fct", {"cc": ["cubic"]})
+    flows = [flow_row(i, "load", "cubic", fct_s=0.0212 + i / 1e5) for i in range(20)]
+    write_cell(campaign, {"cc": "cubic"}, flows=pd.DataFrame(flows))
+    found = embedded(report.write(campaign).read_text(), "model")
+    for axis in (found["fct_axis"], found["points"][0]["fct_axis"]):
+        assert axis["ends"][0] < 21.2 and axis["ends"][1] > 21.39
+        assert len(axis["ticks"]) >= 4
+
+
 def test_expectations_are_judged_on_the_page(tmp_path: Path) -> None:
     where = {"first": "cubic", "second": "bbr"}
     expect = [

@@ -60,11 +60,35 @@ def test_another_metric_can_be_asked_for(
     campaign: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     said = lines(capsys, str(campaign), "--metric", "goodput_mbit")
-    assert "## Goodput, Mbit/s: qdisc pfifo" in said
+    start = said.index("## Goodput, Mbit/s; retransmitted: qdisc pfifo")
+    # bbr gets a tenth; of 20,000 segments of both 150 were sent again.
+    assert cells(said[start + 5])[1] == "19.13 (19.13 to 19.13); 0.75 %"
+    assert "## Each flow" not in said, "what was asked for, and no more"
     assert main(["table", str(campaign), "--metric", "speed"]) == 2
     problem = capsys.readouterr().err
     assert problem.count("\n") == 1
     assert "no cell has the metric 'speed'" in problem
+
+
+def test_each_flow_has_a_row_with_what_it_got_and_what_it_cost(
+    campaign: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = lines(capsys, str(campaign))
+    start = said.index("## Each flow")
+    head = ["qdisc", "first", "second", "flow", "Goodput, Mbit/s", "Retransmitted", "RTT p50, ms"]
+    assert cells(said[start + 2]) == head
+    rows = [cells(line) for line in said[start + 4 :] if line.startswith("|")]
+    got = {tuple(row[:4]): row[4:6] for row in rows if len(row) == 7}
+    assert got["pfifo", "bbr", "cubic", "first"] == ["1.91 (1.91 to 1.91)", "0.50 %"]
+    assert got["pfifo", "bbr", "cubic", "second"] == ["17.22 (17.22 to 17.22)", "1.00 %"]
+
+
+def test_a_campaign_of_one_flow_has_no_rows_of_flows(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = write_campaign(tmp_path, "fairness", AXES)
+    write_pair(folder, {"qdisc": "pfifo", "first": "bbr", "second": "none"}, 1.0)
+    assert "## Each flow" not in lines(capsys, str(folder))
 
 
 def test_json_has_every_published_figure(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tcplab.diff.compare import DEFAULT_METRICS, DEFAULT_TOLERANCE, Diff, Row, compare
-from tcplab.metrics.catalogue import METRICS, metric
+from tcplab.metrics.catalogue import METRICS, metric, percent
 from tcplab.results.read import Campaign, ResultsError, read_campaign
 
 
@@ -100,14 +100,24 @@ def _shown(row: Row) -> tuple[str, ...]:
     known = metric(row.metric)
     unit = f" {known.unit}" if known.unit else ""
 
-    def number(value: float | None) -> str:
-        return "-" if value is None else f"{value:.{known.digits}f}{unit}"
+    prices = row.retransmitted or (None, None)
+
+    def number(value: float | None, price: float | None) -> str:
+        shown = "-" if value is None else f"{value:.{known.digits}f}{unit}"
+        return shown if price is None else f"{shown}, {percent(price)} retr."
 
     relative = "-" if row.relative is None else f"{row.relative:+.1%}"
     mark = "beyond" if row.beyond else ""
     if row.apart is not None:
         mark += ", intervals apart" if row.apart else ", intervals overlap" if row.beyond else ""
-    return (_labels(row.labels), row.metric, number(row.a), number(row.b), relative, mark)
+    return (
+        _labels(row.labels),
+        row.metric,
+        number(row.a, prices[0]),
+        number(row.b, prices[1]),
+        relative,
+        mark,
+    )
 
 
 def _table(rows: Sequence[Sequence[str]]) -> list[str]:

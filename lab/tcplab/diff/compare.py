@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from tcplab.metrics.catalogue import metric
+from tcplab.metrics.catalogue import metric, price_of
 
 DEFAULT_TOLERANCE = 0.02
 """Relative: what two runs of the same campaign in virtual time stay within."""
@@ -41,6 +41,8 @@ class Row:
     """Farther apart than tolerance and floor, or known to one campaign only."""
     apart: bool | None
     """Whether the two intervals have nothing in common; None where either has under 95 %."""
+    retransmitted: tuple[float | None, float | None] | None = None
+    """Of a goodput: the share of segments that were retransmitted for it, in a and in b."""
 
 
 @dataclass(frozen=True)
@@ -103,13 +105,24 @@ def _names(a: Mapping[str, Any], b: Mapping[str, Any], wanted: Sequence[str]) ->
 
 def _row(a: Mapping[str, Any], b: Mapping[str, Any], name: str, tolerance: float) -> Row:
     labels, in_a, in_b = dict(a["labels"]), a["metrics"].get(name), b["metrics"].get(name)
+    price = _prices(a, b, name)
     if in_a is None or in_b is None:
         value_a = None if in_a is None else in_a["median"]
         value_b = None if in_b is None else in_b["median"]
-        return Row(labels, name, value_a, value_b, None, None, True, None)
+        return Row(labels, name, value_a, value_b, None, None, True, None, price)
     x, y = float(in_a["median"]), float(in_b["median"])
     far = abs(y - x) > max(tolerance * abs(x), metric(name).floor)
     apart = None
     if in_a["enough"] and in_b["enough"]:
         apart = in_a["high"] < in_b["low"] or in_b["high"] < in_a["low"]
-    return Row(labels, name, x, y, y - x, (y - x) / x if x else None, far, apart)
+    return Row(labels, name, x, y, y - x, (y - x) / x if x else None, far, apart, price)
+
+
+def _prices(
+    a: Mapping[str, Any], b: Mapping[str, Any], name: str
+) -> tuple[float | None, float | None] | None:
+    price = price_of(name)
+    if price is None:
+        return None
+    known = [p["metrics"].get(price) for p in (a, b)]
+    return known[0] and known[0]["median"], known[1] and known[1]["median"]

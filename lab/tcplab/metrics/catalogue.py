@@ -265,11 +265,25 @@ for _name, _title, _unit, _digits, _floor, _text in _PERCENTILES:
 
 METRICS: dict[str, Metric] = {m.name: m for m in _ALL}
 
+_GOODPUTS = ("goodput_mbit", "flow_goodput_mbit", "learned_goodput_mbit")
+
 
 def metric(name: str) -> Metric:
     """The entry of a metric, with or without a flow group; a plain one for an unknown name."""
     base = name.partition(".")[0]
     return METRICS.get(base) or Metric(base, base, "", "neither", 3, 0.0, "", "")
+
+
+def price_of(name: str) -> str | None:
+    """The metric that stands beside this one wherever it is shown, of the same flow group: a
+    goodput says little without what was sent again for it."""
+    base, dot, group = name.partition(".")
+    return f"retransmit_ratio{dot}{group}" if base in _GOODPUTS else None
+
+
+def percent(ratio: float) -> str:
+    """A ratio as people read it."""
+    return f"{100 * ratio:.2f} %"
 
 
 def table() -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tcplab.metrics.catalogue import METRICS, metric
+from tcplab.metrics.catalogue import METRICS, metric, price_of
 
 WIDEST = 16
 """More columns than this are hard to read; the longer axis then goes down."""
@@ -78,7 +78,7 @@ def _preferred(campaign: str, present: Sequence[str]) -> str:
 
 
 def described(names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Title, unit, direction, digits and definition of each metric, in the catalogue's order."""
+    """What a page says of each metric, in the catalogue's order."""
     order = {name: i for i, name in enumerate(METRICS)}
     ranked = sorted(names, key=lambda n: (n.count("."), order.get(n.partition(".")[0], 99), n))
     return {name: _described(name) for name in ranked}
@@ -92,4 +92,5 @@ def _described(name: str) -> dict[str, Any]:
         "better": known.better,
         "digits": known.digits,
         "definition": known.definition,
+        "price": price_of(name),
     }

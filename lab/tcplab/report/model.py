@@ -8,8 +8,10 @@ from typing import Any
 
 import pandas as pd
 
+from tcplab.metrics.catalogue import metric
 from tcplab.metrics.delays import quantiles
 from tcplab.report.layout import described, layout
+from tcplab.report.scale import scale, ticks
 from tcplab.report.series import pack, series
 from tcplab.results.read import Campaign, Cell
 
@@ -38,9 +40,26 @@ def model(campaign: Campaign, summary: Mapping[str, Any]) -> dict[str, Any]:
             "metric": chosen.metric,
             "across": chosen.across,
         },
-        "metrics": described(present),
-        "points": [_point(p, cells) for p in points],
+        "metrics": {
+            name: known | {"scale": scale(_medians(points, name), metric(name))}
+            for name, known in described(present).items()
+        },
+        "points": (found := [_point(p, cells) for p in points]),
+        "fct_axis": _fct_axis([ms for p in found for ms in p["fct"]]),
     }
+
+
+def _medians(points: Sequence[Point], name: str) -> list[float]:
+    return [p["metrics"][name]["median"] for p in points if name in p["metrics"]]
+
+
+def _fct_axis(times_ms: Sequence[float]) -> dict[str, list[float]] | None:
+    """Ends and marks of the axis of completion times; None without any."""
+    known = [ms for ms in times_ms if ms > 0]
+    if not known:
+        return None
+    ends = [min(known) / 1.05, max(known) * 1.05]
+    return {"ends": ends, "ticks": ticks(*ends)}
 
 
 def packed_series(points: Sequence[Point], cells: Mapping[str, Cell]) -> dict[str, str]:
@@ -130,7 +149,8 @@ def _point(point: Point, cells: Mapping[str, Cell]) -> Point:
         "algorithms": point["algorithms"],
         "arms": point["arms"],
         "tuner": None if tuner is None else {"name": tuner.name, "table": tuner.table},
-        "fct": _completion_times(mine),
+        "fct": (times := _completion_times(mine)),
+        "fct_axis": _fct_axis(times),
         "fct_by_size": (stored or {}).get("fct_by_size", []),
     }
 

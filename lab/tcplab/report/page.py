@@ -12,10 +12,12 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from tcplab.metrics.catalogue import metric
+from tcplab.metrics.catalogue import metric, percent
 from tcplab.metrics.summary import summarise
 from tcplab.published.compare import Comparison, Pair, comparisons, distinct
+from tcplab.report.flows import FLOW_METRICS, flow_rows
 from tcplab.report.model import model, packed_series, short
+from tcplab.report.scale import scale
 from tcplab.results.read import Campaign, Cell, read_campaign
 
 
@@ -43,6 +45,7 @@ def render(campaign: Campaign) -> str:
     environment.filters["number"] = number
     environment.filters["interval"] = interval
     environment.filters["short"] = short
+    environment.filters["percent"] = percent
     return environment.get_template("page.html.j2").render(
         campaign=campaign,
         manifest=campaign.manifest,
@@ -51,6 +54,8 @@ def render(campaign: Campaign) -> str:
         tally=_tally(cells.values()),
         kernels=sorted({c.kernel for c in cells.values() if c.kernel}),
         checks=_checks(cells.values()),
+        flows=flow_rows(summary["points"]),
+        flow_metrics=[metric(name) for name in FLOW_METRICS],
         bad=[c for c in cells.values() if c.status != "ok"],
         conditions=_common_sysctls(cells.values()),
         verdicts=[_shown(v) for v in summary.get("verdicts", [])],
@@ -197,6 +202,10 @@ def _matrix(comparison: Comparison) -> dict[str, Any]:
         "rows": rows,
         "columns": columns,
         "metric": pairs[0].metric,
+        "scale": scale(
+            (v for p in pairs if p.ours is not None for v in (p.published, p.ours)),
+            metric(pairs[0].metric),
+        ),
         "published": grid(lambda p: p.published),
         "ours": grid(lambda p: p.ours),
         "gap": grid(lambda p: p.gap),

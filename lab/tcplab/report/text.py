@@ -1,7 +1,8 @@
 """A campaign's figures as Markdown, for terminals and for docs; and the same for programs.
 
 Tables lie as the page's heat maps do (`layout`): median, and the interval where repetitions give
-one.  Below stand the published tables that the campaign has, ours beside theirs.
+one.  Beside each goodput stands the share of segments that were retransmitted for it; each flow
+has a row of its own.  Below stand the published tables that the campaign has, ours beside theirs.
 """
 
 from __future__ import annotations
@@ -9,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tcplab.metrics.catalogue import metric
+from tcplab.metrics.catalogue import metric, percent, price_of
 from tcplab.metrics.summary import summarise
 from tcplab.published.compare import Comparison, Pair, comparisons, distinct
+from tcplab.report.flows import FLOW_METRICS, FlowRow, figure, flow_rows
 from tcplab.report.layout import Layout, layout
 from tcplab.report.model import axes_of, present_in
 from tcplab.results.read import Campaign
@@ -47,6 +49,8 @@ def markdown(campaign: Campaign, wanted: Sequence[str] = ()) -> str:
     else:
         for name in wanted or [chosen.metric]:
             parts += _maps(points, chosen, axes, name)
+    if not wanted:
+        parts += _flows(points, axes)
     parts += [_beside(c) for c in comparisons(campaign, points)]
     return "\n\n".join(parts)
 
@@ -116,20 +120,39 @@ def _maps(
 
 
 def _figure(point: Point | None, name: str) -> str:
-    known = point["metrics"].get(name) if point else None
-    if known is None:
+    if point is None:
         return ""
-    digits = metric(name).digits
-    middle = f"{known['median']:.{digits}f}"
-    if known["count"] == 1:
-        return middle
-    return f"{middle} ({known['low']:.{digits}f} to {known['high']:.{digits}f})"
+    price = price_of(name)
+    known = point["metrics"]
+    return figure(known.get(name), name, known.get(price) if price else None)
 
 
 def _caption(name: str) -> str:
     known, group = metric(name), name.partition(".")[2]
     unit = f", {known.unit}" if known.unit else ""
-    return f"{known.title}{' of ' + group if group else ''}{unit}"
+    price = "; retransmitted" if price_of(name) else ""
+    return f"{known.title}{' of ' + group if group else ''}{unit}{price}"
+
+
+def _flows(points: Sequence[Point], axes: Mapping[str, Sequence[Any]]) -> list[str]:
+    """Who got what, a row per flow; nothing for campaigns of one flow."""
+    rows = [
+        [
+            *(str(row.labels.get(axis, "")) for axis in axes),
+            row.flow,
+            *(_flow_figure(row, name) for name in FLOW_METRICS),
+        ]
+        for row in flow_rows(points)
+    ]
+    head = [*axes, "flow", "Goodput, Mbit/s", "Retransmitted", "RTT p50, ms"]
+    return [f"## Each flow\n\n{_table(head, rows)}"] if rows else []
+
+
+def _flow_figure(row: FlowRow, name: str) -> str:
+    known = row.figures[name]
+    if name == "retransmit_ratio":
+        return percent(known["median"]) if known else ""
+    return figure(known, name, None)
 
 
 def _beside(comparison: Comparison) -> str:

@@ -57,19 +57,18 @@ const drawSeries = (target, found) => {
   return Plotly.newPlot(target, traces, layout, plotConfig);
 };
 
-/** Distributions of completion times; `lines` are [name, quantiles in ms]. */
-const drawCompletion = (target, lines, title, range, order = lines.map(([name]) => name)) => {
+/** Distributions of completion times; `lines` are [name, quantiles in ms], `axis` their ends and marks. */
+const drawCompletion = (target, lines, title, axis, order = lines.map(([name]) => name)) => {
   const colours = listOf("--lines");
-  const ticks = [-2, -1, 0, 1, 2, 3, 4, 5, 6].flatMap((k) => [1, 2, 5].map((n) => n * 10 ** k));
   const traces = lines.map(([name, ms]) => ({
     x: ms, y: ms.map((_, q) => q / (ms.length - 1)), name, mode: "lines", line: { width: 2, shape: "hv", color: colours[Math.max(order.indexOf(name), 0) % colours.length] },
     hovertemplate: `%{y:.0%} within %{x:.4~g} ms<extra>${name}</extra>`,
   }));
   return Plotly.newPlot(target, traces, {
-    ...plotStyle(), height: 340, margin: { l: 50, r: 12, t: title ? 40 : 12, b: 44 }, title: title ? { text: title, font: { size: 14 }, x: 0 } : undefined,
+    ...plotStyle(), height: 340, margin: { l: 64, r: 12, t: title ? 40 : 12, b: 44 }, title: title ? { text: title, font: { size: 14 }, x: 0 } : undefined,
     showlegend: order.length > 1, legend: { orientation: "h", y: -0.24 },
-    xaxis: { ...axisStyle(), type: "log", range, tickvals: ticks, ticktext: ticks.map((v) => shown(v, v < 1 ? 2 : 0)), tickangle: 0, title: { text: "completion time, ms" } },
-    yaxis: { ...axisStyle(), range: [0, 1.02], tickformat: ".0%" },
+    xaxis: { ...axisStyle(), type: "log", range: axis.ends.map(Math.log10), tickvals: axis.ticks, ticktext: axis.ticks.map((v) => v.toLocaleString("en", { maximumSignificantDigits: 6 }).replace(/,/g, "\u202f")), tickangle: 0, title: { text: "completion time, ms" } },
+    yaxis: { ...axisStyle(), range: [0, 1.02], tickformat: ".0%", title: { text: "share of connections" } },
   }, plotConfig);
 };
 
@@ -101,7 +100,8 @@ const metricTable = (point, metrics) => table(["Metric", "Median", "Interval", "
     const interval = several ? `${shown(known[1], m.digits)} to ${shown(known[2], m.digits)}` : "one value";
     const label = element("span", { title: m.definition }, m.title);
     if (known[5]) label.append(" ", element("span", { class: "badge warn", title: "one gap of more than 0.6 of the range" }, "two modes"));
-    return [label, `${shown(known[0], m.digits)} ${m.unit}`, interval, several ? strip(known) : ""];
+    const price = priceOf(point, m);
+    return [label, `${shown(known[0], m.digits)} ${m.unit}${price ? `, ↻ ${price}` : ""}`, interval, several ? strip(known) : ""];
   }));
 
 /** The seeds' form: IPAddress CongAlg Metric Count Greedy MinRtt MaxRtDlvr, with units. */

@@ -39,35 +39,39 @@ const paint = (share, ramp) => {
   return { fill: `rgb(${mixed})`, ink: luminance > 0.2 ? "#14181b" : "#ffffff" };
 };
 
-/** Where a value lies among all values, 0 worst (or least) to 1; by magnitude if they span much. */
-const scaleFor = (values, metric) => {
-  const known = values.filter((v) => v !== null && Number.isFinite(v));
-  let low = Math.min(...known), high = Math.max(...known);
-  const byMagnitude = low > 0 && high / low > 30;
-  if (!known.length) [low, high] = [0, 1];
-  if (metric.unit === "" && metric.better === "more" && high <= 1.05 && low >= 0.5) [low, high] = [0.5, 1];
+/** Where a value lies on a ramp, 0 worst (or least) to 1; the ends come with the model. */
+const scaleFor = (ends, metric) => {
   const flip = metric.better === "less";
-  const place = byMagnitude ? Math.log : (v) => v;
-  const span = place(high) - place(low);
+  const place = ends.by_magnitude ? Math.log : (v) => v;
+  const span = place(ends.high) - place(ends.low);
   return {
-    low, high, byMagnitude,
+    ...ends,
     ramp: listOf(metric.better === "neither" ? "--plain-ramp" : "--ramp"),
     share: (v) => {
-      const share = span > 0 ? (place(v) - place(low)) / span : 0.5;
+      if (ends.alike || span <= 0) return 0.5;
+      const share = (place(v) - place(ends.low)) / span;
       return flip ? 1 - share : share;
     },
   };
 };
 
 const legend = (scale, metric) => {
+  const unit = metric.unit ? ` ${metric.unit}` : "";
+  const [least, most] = [scale.least, scale.most].map((v) => shown(v, metric.digits) + unit);
+  if (scale.alike) return element("p", { class: "legend" }, least === most ? least : `${least} to ${most}: no difference of more than ${scale.floor}${unit}, so one colour`);
   const ramp = metric.better === "less" ? [...scale.ramp].reverse() : scale.ramp;
   const bar = element("i", { "aria-hidden": "true" });
   bar.style.background = `linear-gradient(90deg, ${ramp.join(", ")})`;
-  const unit = metric.unit ? ` ${metric.unit}` : "";
   const better = { more: "more is better", less: "less is better", neither: "" }[metric.better];
   return element("p", { class: "legend" },
     shown(scale.low, metric.digits) + unit, bar, shown(scale.high, metric.digits) + unit,
-    element("span", {}, [better, scale.byMagnitude ? "colours by order of magnitude" : ""].filter(Boolean).join("; ")));
+    element("span", {}, [better, scale.by_magnitude ? "colours by order of magnitude" : ""].filter(Boolean).join("; ")));
+};
+
+/** The share of segments that were retransmitted for a goodput; empty for any other metric. */
+const priceOf = (point, metric) => {
+  const known = metric.price && point.m[metric.price];
+  return known ? `${shown(100 * known[0], 2)} %` : "";
 };
 
 /** One tab stop per table; arrows move within it, Home and End along the row. */
@@ -109,9 +113,9 @@ const still = (title, found, grid, scale, metric) => {
 };
 
 const trio = (found, metric) => {
-  const scale = scaleFor([...found.published, ...found.ours].flat(), metric);
+  const scale = scaleFor(found.scale, metric);
   const widest = Math.max(0.05, ...found.gap.flat().map((v) => Math.abs(v ?? 0)));
-  const gaps = { low: -widest, high: widest, byMagnitude: false, ramp: listOf("--gap-ramp"), share: (v) => (v + widest) / (2 * widest) };
+  const gaps = { low: -widest, high: widest, by_magnitude: false, alike: false, ramp: listOf("--gap-ramp"), share: (v) => (v + widest) / (2 * widest) };
   return [
     still("Published", found, found.published, scale, metric),
     still("Ours", found, found.ours, scale, metric),

@@ -4,7 +4,7 @@ const model = JSON.parse(document.getElementById("model").textContent);
 const packed = JSON.parse(document.getElementById("series").textContent);
 const byId = (id) => document.getElementById(id);
 const { axes, layout, metrics, points } = model;
-const PLAIN = { title: "", unit: "", better: "neither", digits: 3, definition: "" };
+const PLAIN = { title: "", unit: "", better: "neither", digits: 3, definition: "", price: null, scale: { low: 0, high: 1, least: 0, most: 1, by_magnitude: false, alike: true, floor: 0 } };
 
 const named = (labels, skip = []) => Object.entries(labels).filter(([a]) => !skip.includes(a)).map(([a, v]) => `${a.replace(/_/g, " ")} ${v}`).join(" · ");
 const pointOf = (id) => points.find((p) => p.cells.some((c) => c.id === id));
@@ -25,10 +25,12 @@ const cellButton = (point, name, scale, short) => {
   }
   if (!known) return element("button", { class: "cell none", type: "button", tabindex: -1, onclick: open, "data-cell": point.typical, "aria-label": `${named(point.labels)}: no figure` }, "–");
   const [median, low, high, coverage, count, twoModes] = known;
-  const spoken = `${named(point.labels)}: ${metric.title} ${shown(median, metric.digits)} ${metric.unit}` + (count > 1 ? `, from ${shown(low, metric.digits)} to ${shown(high, metric.digits)} over ${count} repetitions (${Math.round(coverage * 100)} %)` : "") + (twoModes ? ", two modes" : "") + (point.rejected ? `, ${point.rejected} rejected` : "");
+  const price = priceOf(point, metric);
+  const spoken = `${named(point.labels)}: ${metric.title} ${shown(median, metric.digits)} ${metric.unit}` + (count > 1 ? `, from ${shown(low, metric.digits)} to ${shown(high, metric.digits)} over ${count} repetitions (${Math.round(coverage * 100)} %)` : "") + (twoModes ? ", two modes" : "") + (point.rejected ? `, ${point.rejected} rejected` : "") + (price ? `, ${price} retransmitted` : "");
   const digits = short ? Math.min(metric.digits, 2) : metric.digits;
   const button = element("button", { class: "cell", type: "button", tabindex: -1, onclick: open, "data-cell": point.typical, "aria-label": spoken, title: spoken },
     shown(median, digits), count > 1 ? element("small", {}, `${shown(low, digits)}–${shown(high, digits)}`) : null,
+    price ? element("small", { class: "price" }, `↻ ${price}`) : null,
     twoModes || point.rejected ? element("span", { class: "mark", "aria-hidden": "true" }, (twoModes ? "⁞" : "") + (point.rejected ? "×" : "")) : null);
   const colour = paint(scale.share(median), scale.ramp);
   button.style.cssText = `--fill:${colour.fill};--ink-on:${colour.ink}`;
@@ -46,11 +48,9 @@ const find = (inside, row, column, name) => {
   return [at(column, row), other ? `${base}.${other}` : name];
 };
 
-const medians = (chosen, name) => chosen.map((p) => p.m[name]?.[0] ?? null);
-
 const matrixMap = (facet, name) => {
   const inside = where(facet);
-  const scale = scaleFor(medians(points, name), metrics[name] ?? PLAIN);
+  const scale = scaleFor((metrics[name] ?? PLAIN).scale, metrics[name] ?? PLAIN);
   // A value without any figure of this metric (Jain's index of a solo run) is no row or column.
   const used = (axis) => axes[axis].filter((v) => inside.some((p) => [p.labels[axis], p.labels[layout.rows], p.labels[layout.columns]].includes(v) && (p.m[name] || !p.ok)));
   const [rows, columns] = [used(layout.rows), used(layout.columns)];
@@ -65,7 +65,7 @@ const listMap = () => {
   const across = layout.across.length ? layout.across : Object.keys(metrics).slice(0, 8);
   const unitOf = (n) => (metrics[n].unit ? `, ${metrics[n].unit}` : "");
   const head = element("tr", {}, element("th", { class: "corner" }, layout.rows ?? ""), ...across.map((n) => element("th", { scope: "col", title: metrics[n].definition }, metrics[n].title + unitOf(n))));
-  const scales = across.map((n) => scaleFor(medians(points, n), metrics[n]));
+  const scales = across.map((n) => scaleFor(metrics[n].scale, metrics[n]));
   const body = points.map((p) => element("tr", {}, element("th", { scope: "row" }, String(layout.rows ? p.labels[layout.rows] : model.campaign)),
     ...across.map((n, i) => element("td", {}, cellButton(p, n, scales[i], false)))));
   return [head, body, element("p", { class: "legend" }, "colours within each column")];
@@ -75,7 +75,7 @@ const drawMaps = () => {
   const name = byId("metric").value || layout.metric;
   const single = !layout.columns;
   byId("metric").closest("label").hidden = single;
-  byId("metric-note").textContent = single || !metrics[name] ? "Select a cell to see its time series." : `${metrics[name].title}: ${metrics[name].definition}. Select a cell to see its time series.`;
+  byId("metric-note").textContent = single || !metrics[name] ? "↻: segments retransmitted. Select a cell to see its time series." : `${metrics[name].title}: ${metrics[name].definition}.${metrics[name].price ? " ↻: segments retransmitted for it." : ""} Select a cell to see its time series.`;
   byId("maps").replaceChildren(...(single ? [{}] : facets()).map((facet) => {
     const [head, body, below] = single ? listMap() : matrixMap(facet, name);
     const made = element("table", { class: "heat" }, Object.keys(facet).length ? element("caption", {}, named(facet)) : null, element("thead", {}, head), element("tbody", {}, ...body));
@@ -118,7 +118,7 @@ const openPoint = async (point, id) => {
       point.fct_by_size.map((b) => [b.bin, b.count, ...[50, 95, 99].map((p) => shown(b[`fct_slowdown_p${p}`], 2))]))) : "", plot);
   if (!byId("detail").open) { byId("detail").showModal(); byId("detail-title").focus(); }
   history.replaceState(null, "", `#cell=${encodeURIComponent(cell.id)}`);
-  if (point.fct.length) await drawCompletion(plot, [["completion time", point.fct]], "Completion times");
+  if (point.fct.length) await drawCompletion(plot, [["completion time", point.fct]], "Completion times", point.fct_axis);
   await drawCellSeries(cell);
 };
 
@@ -148,11 +148,9 @@ const drawCompletionSection = () => {
   const measured = points.filter((p) => p.fct.length);
   measured.forEach((p) => groups.set(part(p, rest), [...(groups.get(part(p, rest)) ?? []), [part(p, across) || "all", p.fct]]));
   const order = [...new Set(measured.map((p) => part(p, across) || "all"))];
-  const times = measured.flatMap((p) => [p.fct[0], p.fct.at(-1)]);
-  const range = [Math.log10(Math.min(...times)) - 0.02, Math.log10(Math.max(...times)) + 0.02];
   const targets = [...groups].map(() => element("div", { class: "plot" }));
   byId("fct-figures").replaceChildren(...targets);
-  [...groups].forEach(([title, lines], i) => drawCompletion(targets[i], lines, title, range, order));
+  [...groups].forEach(([title, lines], i) => drawCompletion(targets[i], lines, title, model.fct_axis, order));
 };
 
 const drawTuners = () => {
@@ -163,9 +161,10 @@ const drawTuners = () => {
     const total = Object.values(p.arms).reduce((a, b) => a + b, 0);
     const [most, times] = Object.entries(p.arms).sort((a, b) => b[1] - a[1])[0] ?? ["–", 0];
     const gain = p.m.goodput_to_cubic ? `, ${shown(p.m.goodput_to_cubic[0], 2)}× cubic` : "";
+    const price = p.m.retransmit_ratio ? `, ${shown(100 * p.m.retransmit_ratio[0], 2)} % retransmitted` : "";
     const regret = p.m.regret ? `, regret ${shown(p.m.regret[0], 3)}` : "";
     return element("article", {}, element("h3", {}, named(p.labels)),
-      element("p", { class: "note" }, total ? `${most} for ${times} of ${total} connections${gain}${regret}` : `no connection's choice was recorded${gain}${regret}`), tunerTable(p.tuner));
+      element("p", { class: "note" }, total ? `${most} for ${times} of ${total} connections${gain}${regret}${price}` : `no connection's choice was recorded${gain}${regret}${price}`), tunerTable(p.tuner));
   }));
 };
 

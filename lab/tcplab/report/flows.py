@@ -1,0 +1,54 @@
+"""The flows of each point by their names in the scenario: who got what."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tcplab.metrics.catalogue import metric, percent
+
+FLOW_METRICS = ("goodput_mbit", "retransmit_ratio", "rtt_ms_p50")
+
+
+@dataclass(frozen=True)
+class FlowRow:
+    """One flow of one point."""
+
+    labels: dict[str, Any]
+    flow: str
+    figures: dict[str, Mapping[str, Any] | None]
+    """Medians with their intervals, as in summary.json, by metric."""
+
+
+def flow_rows(points: Sequence[Mapping[str, Any]]) -> list[FlowRow]:
+    """A row per flow and point; none for a campaign whose points have one flow each, which is
+    what the maps show already."""
+    groups = [_groups(point) for point in points]
+    if all(len(found) < 2 for found in groups):
+        return []
+    return [
+        FlowRow(
+            dict(point["labels"]),
+            group,
+            {name: point["metrics"].get(f"{name}.{group}") for name in FLOW_METRICS},
+        )
+        for point, found in zip(points, groups, strict=True)
+        for group in found
+    ]
+
+
+def _groups(point: Mapping[str, Any]) -> list[str]:
+    names = (name.partition(".") for name in point["metrics"])
+    return sorted(group for base, _, group in names if base == "goodput_mbit" and group)
+
+
+def figure(known: Mapping[str, Any] | None, name: str, price: Mapping[str, Any] | None) -> str:
+    """Median, interval if repetitions give one, and the price of a goodput."""
+    if known is None:
+        return ""
+    digits = metric(name).digits
+    shown = f"{known['median']:.{digits}f}"
+    if known["count"] > 1:
+        shown += f" ({known['low']:.{digits}f} to {known['high']:.{digits}f})"
+    return shown if price is None else f"{shown}; {percent(price['median'])}"
