@@ -153,7 +153,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--seconds", type=float, help="instead of each condition's own")
     parser.add_argument("--tcpilot", type=Path, default=Path("target/release/tcpilot"))
-    parser.add_argument("--out", type=Path, default=Path("lab/results/cc"))
+    parser.add_argument("--out", type=Path, default=Path("results/cc"))
     parser.add_argument("--objects", type=Path, help="compiled algorithms to prefer")
     parser.add_argument("--multipath", action="store_true", help="MPTCP over two links instead")
     parser.add_argument("--table", action="store_true", help="print what --out has, run nothing")

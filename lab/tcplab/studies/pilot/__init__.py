@@ -1,8 +1,10 @@
 """The measurements of the pilot: what it gains, what it costs, beside bpftune.
 
     python -m tcplab.studies.pilot choice|cost|short|bulk|scale|memory [--quick] [--out DIR]
-    python -m tcplab.studies.pilot report [--out DIR]
+    python -m tcplab.studies.pilot publish [--out DIR]
+    python -m tcplab.studies.pilot report
 
-Each runs in a machine of its own (tcplab.vm), and leaves the machine's whole output and a
-JSON file of results, from which `report` writes docs/measured/results.md.
+Each runs in a machine of its own (tcplab.vm), and leaves the machine's whole output and a record of
+its results in results/pilot.  `publish` copies records of whole runs of a clean commit to
+docs/measured/data/pilot.jsonl, from which `report` writes docs/measured/results.md.
 """

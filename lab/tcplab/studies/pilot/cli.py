@@ -7,16 +7,18 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from tcplab.studies.pilot import choice, experiments
+from tcplab.studies.pilot import choice, experiments, records
 from tcplab.studies.pilot.experiments import Experiment
-from tcplab.studies.pilot.report import load, render
-from tcplab.studies.pilot.runner import ExperimentError, run_experiment, save
+from tcplab.studies.pilot.report import render
+from tcplab.studies.pilot.runner import ExperimentError, run_experiment
 from tcplab.studies.pilot.summary import SUMMARIES
 from tcplab.vm import VmError
 
 _REPOSITORY = Path(__file__).resolve().parents[4]
 _REPORT = _REPOSITORY / "docs" / "measured" / "results.md"
-_RESULTS = _REPOSITORY / "lab" / "results" / "pilot"
+_DATA = _REPOSITORY / "docs" / "measured" / "data" / "pilot.jsonl"
+_RESULTS = _REPOSITORY / "results" / "pilot"
+"""Of runs; git ignores it."""
 
 EXPERIMENTS: dict[str, Callable[[bool], Experiment]] = {
     "cost": experiments.cost,
@@ -30,22 +32,33 @@ EXPERIMENTS: dict[str, Callable[[bool], Experiment]] = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = make_parser().parse_args(arguments)
-    options.out.mkdir(parents=True, exist_ok=True)
     if options.experiment == "report":
-        _REPORT.write_text(render(load(options.out)))
+        _REPORT.write_text(render(records.load(options.data)))
         print(_REPORT)
         return 0
+    options.out.mkdir(parents=True, exist_ok=True)
+    if options.experiment == "publish":
+        return _publish(options)
     try:
         for experiment in _chosen(options):
             command = command_line(options, experiment.name)
             outcome = run_experiment(experiment, options.out, options.binaries, command)
             results = SUMMARIES[experiment.name.partition("-")[0]](outcome.sections)
-            path = save(options.out, experiment.name, {**outcome.provenance, "results": results})
+            path = records.save(options.out, {**outcome.provenance, "results": results})
             print(path, flush=True)
     except (ExperimentError, VmError) as problem:
         print(f"tcplab.studies.pilot: {problem}", file=sys.stderr)
         return 1
     return 0
+
+
+def _publish(options: argparse.Namespace) -> int:
+    """Status 1 if some records may not be published; the others are."""
+    refused = records.publish(options.data, records.load(options.out).values())
+    for name, wrong in refused.items():
+        print(f"tcplab.studies.pilot: {name} is not published: {', '.join(wrong)}", file=sys.stderr)
+    print(options.data)
+    return 1 if refused else 0
 
 
 def command_line(options: argparse.Namespace, experiment: str) -> str:
@@ -66,9 +79,22 @@ def _chosen(options: argparse.Namespace) -> list[Experiment]:
 
 def make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tcplab.studies.pilot", description=__doc__)
-    parser.add_argument("experiment", choices=["choice", *EXPERIMENTS, "report"])
+    parser.add_argument("experiment", choices=["choice", *EXPERIMENTS, "publish", "report"])
     parser.add_argument("--quick", action="store_true", help="fewer rounds: to see that it works")
-    parser.add_argument("--out", type=Path, default=_RESULTS, metavar="DIR")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=_RESULTS,
+        metavar="DIR",
+        help="where runs leave their records, and publish finds them (default: results/pilot)",
+    )
+    parser.add_argument(
+        "--data",
+        type=Path,
+        default=_DATA,
+        metavar="FILE",
+        help="the published records, which report reads (default: docs/measured/data/pilot.jsonl)",
+    )
     parser.add_argument(
         "--binaries",
         type=Path,

@@ -1,12 +1,11 @@
-"""Writes docs/measured/results.md from the experiments' JSON; nothing in it is typed by hand."""
+"""Writes docs/measured/results.md from the published records; nothing in it is typed by hand."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
+from tcplab.studies.pilot.records import faults
 from tcplab.studies.pilot.targets import verdicts
 
 Results = dict[str, Any]
@@ -29,11 +28,6 @@ _TOOLS = {
 }
 
 
-def load(folder: Path) -> dict[str, Results]:
-    """Every experiment's JSON by name, in the order of the names."""
-    return {p.stem: json.loads(p.read_text()) for p in sorted(folder.glob("*.json"))}
-
-
 def render(loaded: dict[str, Results]) -> str:
     """The whole document."""
     parts = [_HEAD]
@@ -50,7 +44,7 @@ def render(loaded: dict[str, Results]) -> str:
 _HEAD = """\
 # Results
 
-Written by `python -m tcplab.studies.pilot report` from the JSON in `lab/results/pilot`; do not
+Written by `python -m tcplab.studies.pilot report` from `docs/measured/data/pilot.jsonl`; do not
 edit. `lab/tcplab/studies/pilot` says what each experiment does. Rates in virtual time are relative
 to a machine that executes one instruction per nanosecond: only their ratios mean something."""
 
@@ -90,10 +84,15 @@ def _choice(choices: dict[str, Results]) -> str:
         chosen = ways["tcpilot"]["arms"][r["most_chosen"]]
         most = f"{r['most_chosen']}, {chosen} of {whole['parameters']['count']}"
         short_name = name.removeprefix("choice-")
-        rows.append([short_name, cubic, *static, *adaptive, most, r["best_static"]])
+        rows.append([_marked(short_name, whole), cubic, *static, *adaptive, most, r["best_static"]])
         lines.append(f"{short_name}\n{verdict_lines('choice', whole)}")
     head = ["Mbit/s", "cubic", "bbr", "htcp", "dctcp", "tcpilot", "bpftune", "chose", "best static"]
     return "\n\n".join(["## Choice", _CHOICE, table(head, rows), *lines])
+
+
+def _marked(name: str, whole: Results) -> str:
+    """A name, with a mark if the record does not meet what `publish` asks for."""
+    return f"{name} (provisional)" if faults(whole) else name
 
 
 _CHOICE = """\
@@ -195,8 +194,13 @@ _SECTIONS: dict[str, Callable[[Results], str]] = {
 
 def _provenance(loaded: dict[str, Results]) -> str:
     rows = [
-        [n, f"`{r['command']}`", r["commit"], r["kernel"], r["where"], r["wall_s"]]
+        [_marked(n, r), f"`{r['command']}`", r["commit"], r["kernel"], r["where"], r["wall_s"]]
         for n, r in loaded.items()
     ]
     head = ["", "command", "commit", "kernel", "where", "wall s"]
-    return f"## Where the figures come from\n\n{table(head, rows)}"
+    parts = ["## Where the figures come from", table(head, rows)]
+    marked = {n: wrong for n, r in loaded.items() if (wrong := faults(r))}
+    if marked:
+        parts.append("Provisional, to be measured anew:")
+        parts.append("\n".join(f"- {n}: {', '.join(wrong)}" for n, wrong in marked.items()))
+    return "\n\n".join(parts)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 import time
@@ -92,9 +91,3 @@ def _commit() -> str:
         text=True,
     )
     return answer.stdout.strip() or "unknown"
-
-
-def save(out: Path, name: str, content: dict[str, Any]) -> Path:
-    path = out / f"{name}.json"
-    path.write_text(json.dumps(content, indent=1) + "\n")
-    return path
