@@ -12,9 +12,9 @@ import pytest
 from tcplab.engine import calibration
 from tcplab.engine.job import Job, Settings
 from tcplab.engine.vm import Ended
-from tcplab.engine.worker import why
 from tcplab.results import writer
 from tcplab.run.campaign import rejection
+from tcplab.run.worker import why
 from tcplab.scenario.model import Cell, Flow, Link
 
 LINK = Link(rate_mbit=10, rtt_ms=20)

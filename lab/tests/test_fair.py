@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tcplab.engine import need, topology, watcher
+from tcplab import topology
+from tcplab.engine import need, watcher
 from tcplab.scenario import find, load
 from tcplab.scenario.model import Cell
 from tcplab.traffic.plan import plan

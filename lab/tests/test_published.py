@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tcplab import published
-from tcplab.published.compare import compare
+from tcplab.report.published import compare
 
 
 def point(labels: dict[str, Any], **medians: float) -> dict[str, Any]:

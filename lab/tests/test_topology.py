@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tcplab.engine import need, script, topology
+from tcplab import topology
+from tcplab.engine import need, script
 from tcplab.scenario.model import Cell, Change, Flow, Link, Tuner
 from tcplab.traffic.plan import pareto_sizes, plan
 

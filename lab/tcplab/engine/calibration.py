@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tcplab.engine import topology
+from tcplab import topology
 from tcplab.scenario.model import PACKET_BYTES, Cell, Link, burst_bytes
 from tcplab.traffic.plan import PORT
 

@@ -12,8 +12,9 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
+from tcplab import topology
 from tcplab.algorithms import PREFIX
-from tcplab.engine import calibration, need, topology, tuners, watcher
+from tcplab.engine import calibration, need, tuners, watcher
 from tcplab.scenario.model import Cell
 from tcplab.traffic.plan import PORT, plan
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 from tcplab.scenario.model import Tuner
 
 _TCPILOT = """\
@@ -53,3 +56,20 @@ def start(tuner: Tuner) -> list[str]:
 def stop(tuner: Tuner) -> list[str]:
     """Lines that keep what it learned, and stop it."""
     return {"tcpilot": [_TCPILOT_STOP], "bpftune": [_BPFTUNE_STOP]}.get(tuner.name, [])
+
+
+# IPAddress CongAlg Metric Count Greedy MinRtt MaxRtDlvr
+_ROW = re.compile(r"(?P<address>[0-9a-fA-F.:]+)\s+(?P<arm>[a-z]\w*)\s+(?P<numbers>\d+(\s+\d+){4})$")
+_COLUMNS = ("cost", "count", "greedy", "min_rtt_us", "max_delivery_rate")
+
+
+def bpftune_table(log: str) -> list[dict[str, Any]]:
+    """The last table of bpftune's debug log: a row per key and algorithm."""
+    rows: dict[tuple[str, str], dict[str, Any]] = {}
+    for line in log.splitlines():
+        found = _ROW.search(line.strip())
+        if found:
+            numbers = map(int, found["numbers"].split())
+            key = (found["address"], found["arm"])
+            rows[key] = {"key": key[0], "arm": key[1], **dict(zip(_COLUMNS, numbers, strict=True))}
+    return list(rows.values())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tcplab.engine import topology
+from tcplab import topology
 from tcplab.scenario.model import Cell
 
 FILES = ("watch.bin", "watch.jsonl")

@@ -14,9 +14,9 @@ from markupsafe import Markup
 
 from tcplab.metrics.catalogue import metric, percent
 from tcplab.metrics.summary import summarise
-from tcplab.published.compare import Comparison, Pair, comparisons, distinct
 from tcplab.report.flows import FLOW_METRICS, flow_rows
 from tcplab.report.model import model, packed_series, short
+from tcplab.report.published import Comparison, Pair, comparisons, distinct
 from tcplab.report.scale import scale
 from tcplab.results.read import Campaign, Cell, read_campaign
 

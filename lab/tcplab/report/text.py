@@ -12,10 +12,10 @@ from typing import Any
 
 from tcplab.metrics.catalogue import metric, percent, price_of
 from tcplab.metrics.summary import summarise
-from tcplab.published.compare import Comparison, Pair, comparisons, distinct
 from tcplab.report.flows import FLOW_METRICS, FlowRow, figure, flow_rows
 from tcplab.report.layout import Layout, layout
 from tcplab.report.model import axes_of, present_in
+from tcplab.report.published import Comparison, Pair, comparisons, distinct
 from tcplab.results.read import Campaign
 
 Point = Mapping[str, Any]

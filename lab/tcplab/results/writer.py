@@ -14,6 +14,7 @@ import pandas as pd
 from tcplab.engine import calibration, watcher
 from tcplab.engine.job import Job
 from tcplab.engine.need import modules
+from tcplab.engine.tuners import bpftune_table
 from tcplab.scenario.model import SYSTEM, Cell
 
 FCT = "from before connect() to the receiver's word that it has every byte"
@@ -159,7 +160,7 @@ def _tuner(cell: Cell, work: Path) -> dict[str, Any]:
             for arm in path.get("arms", [])
         ]
     else:
-        table = _bpftune_rows(log)
+        table = bpftune_table(log)
     return {
         "name": cell.tuner.name,
         "version": _maybe_text(work / "tuner-version"),
@@ -167,13 +168,6 @@ def _tuner(cell: Cell, work: Path) -> dict[str, Any]:
         "table": table,
         "tunings": (_maybe_json(work / "tuner-status.json") or {}).get("tunings"),
     }
-
-
-def _bpftune_rows(log: str) -> list[dict[str, Any]]:
-    from tcplab.studies.pilot.summary import bpftune_table
-
-    rows: list[dict[str, Any]] = bpftune_table(log)
-    return rows
 
 
 def _sysctls(path: Path) -> dict[str, str]:

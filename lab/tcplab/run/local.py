@@ -82,7 +82,7 @@ def _start(jobs: list[Job]) -> _Running:
     path.write_text(json.dumps([job.as_json() for job in jobs]))
     with (Path(files.name) / "said").open("wb") as said:
         process = subprocess.Popen(
-            [sys.executable, "-m", "tcplab.engine.worker", str(path)],
+            [sys.executable, "-m", "tcplab.run.worker", str(path)],
             stdin=subprocess.DEVNULL,
             stdout=said,
             stderr=said,

@@ -6,7 +6,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from tcplab.engine import topology
+from tcplab import topology
 from tcplab.scenario.model import SYSTEM, Cell, Flow
 
 PORT = 5201

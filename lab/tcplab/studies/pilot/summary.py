@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from math import sqrt
 from statistics import mean, median, stdev
 from typing import Any
 
+from tcplab.engine.tuners import bpftune_table
 from tcplab.studies.pilot.sections import Section, first, select
 
 Results = dict[str, Any]
@@ -186,22 +186,6 @@ def _way(section: Section, static: bool) -> Results:
 
 
 _KEPT = ("cc_start", "cc_end", "retransmits", "min_rtt_us", "delivery_rate_bytes_per_s", "error")
-
-# IPAddress CongAlg Metric Count Greedy MinRtt MaxRtDlvr
-_ROW = re.compile(r"(?P<address>[0-9a-fA-F.:]+)\s+(?P<arm>[a-z]\w*)\s+(?P<numbers>\d+(\s+\d+){4})$")
-_COLUMNS = ("cost", "count", "greedy", "min_rtt_us", "max_delivery_rate")
-
-
-def bpftune_table(log: str) -> list[Results]:
-    """The last table of bpftune's debug log: a row per key and algorithm."""
-    rows: dict[tuple[str, str], Results] = {}
-    for line in log.splitlines():
-        found = _ROW.search(line.strip())
-        if found:
-            numbers = map(int, found["numbers"].split())
-            key = (found["address"], found["arm"])
-            rows[key] = {"key": key[0], "arm": key[1], **dict(zip(_COLUMNS, numbers, strict=True))}
-    return list(rows.values())
 
 
 def memory(sections: Sequence[Section]) -> Results:

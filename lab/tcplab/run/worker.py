@@ -1,4 +1,4 @@
-"""Runs jobs in this process, one after the other: `python -m tcplab.engine.worker JOBS.json` ends
+"""Runs jobs in this process, one after the other: `python -m tcplab.run.worker JOBS.json` ends
 with a directory for each cell, or with status 1 and one line of why.
 
 A process of their own, so that whoever started it can end it, and with it its machine or its
