@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -116,11 +117,14 @@ def _check(options: argparse.Namespace) -> int:
 
 
 def binaries(options: argparse.Namespace) -> Path:
-    """Where cargo puts release builds."""
+    """--binaries, else where cargo puts the release builds of this checkout, else, for an installed
+    tcplab, where flowgen is in PATH."""
     if options.binaries:
         return Path(options.binaries).resolve()
-    target = os.environ.get("CARGO_TARGET_DIR")
-    return (Path(target) if target else _ROOT / "target").resolve() / "release"
+    if target := os.environ.get("CARGO_TARGET_DIR"):
+        return Path(target).resolve() / "release"
+    installed = None if (_ROOT / "Cargo.toml").is_file() else shutil.which("flowgen")
+    return Path(installed).resolve().parent if installed else _ROOT / "target" / "release"
 
 
 def settings_of(options: argparse.Namespace, scenario: Scenario) -> Settings:

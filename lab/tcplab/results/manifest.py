@@ -109,16 +109,27 @@ def host() -> dict[str, Any]:
 
 
 def _commit() -> tuple[str | None, bool]:
-    """The commit of this checkout, and whether files differ from it."""
-    command = ["git", "describe", "--always", "--dirty=+", "--abbrev=12", "--exclude=*"]
+    """The commit of this checkout, and whether files differ from it; None for an installed tcplab,
+    which may lie in somebody's repository without belonging to it."""
+    if _git("ls-files", "--error-unmatch", Path(__file__).name) is None:
+        return None, False
+    text = _git("describe", "--always", "--dirty=+", "--abbrev=12", "--exclude=*") or ""
+    return text.rstrip("+") or None, text.endswith("+")
+
+
+def _git(*arguments: str) -> str | None:
+    """What git says about this file's folder; None if it fails."""
     try:
         answer = subprocess.run(
-            command, cwd=Path(__file__).parent, capture_output=True, text=True, timeout=60
+            ["git", *arguments],
+            cwd=Path(__file__).parent,
+            capture_output=True,
+            text=True,
+            timeout=60,
         )
     except (OSError, subprocess.TimeoutExpired):
-        return None, False
-    text = answer.stdout.strip()
-    return text.rstrip("+") or None, text.endswith("+")
+        return None
+    return answer.stdout.strip() if answer.returncode == 0 else None
 
 
 def reproduce() -> list[str]:

@@ -46,7 +46,10 @@ def check(scenario: Scenario, settings: Settings) -> None:
         programs.append(settings.tcpilot)
     for program in programs:
         if not Path(program).is_file():
-            raise EngineError(f"{program} is missing; run: cargo build --release")
+            raise EngineError(
+                f"{program} is missing; run cargo build --release in tcpilot's source, or name the "
+                "folder of flowgen and tcpilot by --binaries"
+            )
         if settings.engine == "vm" and Path(program).is_relative_to("/tmp"):
             raise EngineError(f"{program}: the machine has a /tmp of its own; put it elsewhere")
 

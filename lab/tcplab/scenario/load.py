@@ -19,7 +19,8 @@ from tcplab.scenario.model import Cell
 from tcplab.scenario.sweep import Axes, read_axes
 from tcplab.scenario.top import CELL_KEYS, Top, check_expect
 
-FOLDER = Path(__file__).parents[2] / "scenarios"
+FOLDER = (Path(__file__).parents[1] / "scenarios").resolve()
+"""Of the installed package; in a checkout a link to lab/scenarios."""
 
 
 @dataclass(frozen=True)
