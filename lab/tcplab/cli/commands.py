@@ -13,6 +13,7 @@ from typing import Any
 from tcplab.engine.errors import EngineError
 from tcplab.engine.job import EngineName, Settings
 from tcplab.scenario import Scenario, ScenarioError, find, load, names
+from tcplab.vm import own
 
 _ROOT = Path(__file__).parents[3]
 _TIMEOUT_S = 3600.0
@@ -38,7 +39,12 @@ def add_run(sub: Sub) -> None:
     add("scenario", metavar="CAMPAIGN_OR_FILE", nargs="?", help="see the list command")
     add("--quick", action="store_true", help="the form that takes minutes")
     add("--engine", choices=("here", "vm"), help="default: vm")
-    add("--kernel", metavar="NAME", help="of the machine; default: the scenario's")
+    add(
+        "--kernel",
+        metavar="NAME|IMAGE[:DIR]",
+        help="of the machine: 6.1, 6.12, 6.18, 7.2, or your own bzImage, with the folder of its "
+        "lib/modules; default: the scenario's",
+    )
     add(
         "--virtual-time",
         action=argparse.BooleanOptionalAction,
@@ -136,7 +142,7 @@ def settings_of(options: argparse.Namespace, scenario: Scenario) -> Settings:
     folder = binaries(options)
     return Settings(
         engine=engine,
-        kernel=options.kernel or scenario.top.kernel,
+        kernel=own.absolute(options.kernel or scenario.top.kernel),
         virtual_time=engine == "vm" if virtual_time is None else virtual_time,
         flowgen=str(folder / "flowgen"),
         tcpilot=str(folder / "tcpilot"),

@@ -67,7 +67,12 @@ def make_parser() -> argparse.ArgumentParser:
         help="run a command under one kernel",
         usage="%(prog)s --kernel NAME [OPTION]… -- COMMAND…",
     )
-    running.add_argument("--kernel", required=True, metavar="NAME", help="see the list command")
+    running.add_argument(
+        "--kernel",
+        required=True,
+        metavar="NAME|IMAGE[:DIR]",
+        help="see the list command; or your own bzImage, with the folder of its lib/modules",
+    )
     _add_machine_options(running)
     running.set_defaults(action=_run)
 

@@ -14,7 +14,7 @@ import tomllib
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from tcplab.vm import vmlinux
+from tcplab.vm import own, vmlinux
 from tcplab.vm.apt import Package, PrivateApt
 from tcplab.vm.cache import cache_dir, listing_sha256, locked, new_entry, say, sha256_of
 from tcplab.vm.errors import SetupError, UnknownNameError
@@ -70,7 +70,10 @@ def sources() -> dict[str, Source]:
 def source(name: str) -> Source:
     known = sources()
     if name not in known:
-        raise UnknownNameError(f"no kernel {name!r} in kernels.toml; it has {', '.join(known)}")
+        raise UnknownNameError(
+            f"no kernel {name!r} in kernels.toml; it has {', '.join(known)}; "
+            "a file needs a slash, as in ./bzImage"
+        )
     return known[name]
 
 
@@ -125,10 +128,26 @@ def cached(name: str) -> Kernel | None:
 
 
 def fetch(name: str) -> Kernel:
-    """The kernel from the cache, else from Debian (150 MB and more)."""
+    """The kernel from the cache, else from Debian (150 MB and more); or one's own, by its path."""
+    if own.is_path(name):
+        return _own(name)
     wanted = source(name)
     with locked(cache_dir() / "kernels", name):
         return cached(name) or _fetch_anew(wanted)
+
+
+def _own(name: str) -> Kernel:
+    release, digest, folder = own.prepare(name)
+    return Kernel(
+        name=release,
+        release=release,
+        version=f"{release} {digest[:16]}",
+        suite="own",
+        vmlinux_sha256=sha256_of(folder / "vmlinux"),
+        modules_sha256=listing_sha256(folder / "root/lib/modules" / release),
+        packages=(),
+        folder=folder,
+    )
 
 
 def _fetch_anew(wanted: Source) -> Kernel:

@@ -31,6 +31,7 @@ class Machine:
     """What to boot.  The defaults suit a short test."""
 
     kernel: str
+    """A name of kernels.toml, or the path of one's own (tcplab.vm.own)."""
     cpus: int = 1
     memory: str = "1G"
     virtual_time: bool = False
@@ -83,7 +84,7 @@ def run(
     tcplab.vm.errors when the command could not run to its end.
     """
     kernel = kernels.fetch(machine.kernel)
-    machine = replace(machine, kvm=_uses_kvm(machine, kernel))
+    machine = replace(machine, kvm=_uses_kvm(machine, kernel), kernel=kernel.name)
     started = time.monotonic()
     workplace = Path(tempfile.mkdtemp(prefix="tcplab-vm-"))
     with cleanup_on_signals():

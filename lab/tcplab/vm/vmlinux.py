@@ -20,16 +20,24 @@ _SECTOR_BYTES = 512
 _ELF_MAGIC = b"\x7fELF"
 
 
+def is_bzimage(image: bytes) -> bool:
+    return image[_HEADER_MAGIC_OFFSET : _HEADER_MAGIC_OFFSET + 4] == b"HdrS"
+
+
+def is_elf(image: bytes) -> bool:
+    return image.startswith(_ELF_MAGIC)
+
+
 def extract(image: bytes) -> bytes:
     """The ELF kernel inside the bzImage `image`."""
-    if image[_HEADER_MAGIC_OFFSET : _HEADER_MAGIC_OFFSET + 4] != b"HdrS":
+    if not is_bzimage(image):
         raise SetupError("this vmlinuz is not an x86 bzImage; fetch the kernel again")
     offset, length = struct.unpack_from("<II", image, _PAYLOAD_OFFSET)
     # Zero sectors means four, for boot loaders older than the field.
     start = ((image[_SETUP_SECTORS_OFFSET] or 4) + 1) * _SECTOR_BYTES + offset
     # The payload ends with its uncompressed size, four bytes that no format expects.
     vmlinux = _decompress(image[start : start + length - 4])
-    if not vmlinux.startswith(_ELF_MAGIC):
+    if not is_elf(vmlinux):
         raise SetupError("this vmlinuz holds no ELF kernel; fetch the kernel again")
     return vmlinux
 
