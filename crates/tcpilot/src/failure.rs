@@ -76,6 +76,7 @@ impl From<AskError> for Failure {
                 "start it with `tcpilot run`, or give its --socket",
             ),
             AskError::NotPermitted(_) => (Kind::NotPermitted, "ask as root"),
+            AskError::Silent(_) => (Kind::Failed, "is it stopped? `kill -CONT` lets it go on"),
             AskError::Refused(_) => (Kind::Failed, ""),
             AskError::Broken(_) => (Kind::Failed, "is it of another version? restart it"),
         };

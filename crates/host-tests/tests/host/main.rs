@@ -19,6 +19,7 @@ mod life;
 mod loss;
 mod neighbours;
 mod paths;
+mod robust;
 mod starting;
 mod tuning;
 mod watch;

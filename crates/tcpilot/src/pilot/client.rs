@@ -15,7 +15,7 @@ use crate::{
     pilot::config::Config,
     pilot::daemon,
     pilot::protocol::{self, AskError, Request},
-    pilot::state::Store,
+    pilot::state::{self, Store, StoredPath},
     show::table,
     show::views::{Explanation, FlowView, PathView, Status},
 };
@@ -129,7 +129,7 @@ pub fn state(command: &StateCommand) -> Result<(), Failure> {
             Ok(())
         }
         StateCommand::Import { file, at } => {
-            let count = import(at, &read_document(file)?)?;
+            let count = import(at, &read_paths(file)?)?;
             println!("{count} paths imported");
             Ok(())
         }
@@ -145,7 +145,7 @@ fn with_name(file: &Path, error: &io::Error) -> Failure {
     Failure::new(Kind::Failed, format!("{}: {error}", file.display()), "")
 }
 
-fn read_document(file: &Path) -> Result<Value, Failure> {
+fn read_paths(file: &Path) -> Result<Vec<StoredPath>, Failure> {
     let mut text = String::new();
     let read = if file.as_os_str() == "-" {
         io::stdin().read_to_string(&mut text)
@@ -153,10 +153,10 @@ fn read_document(file: &Path) -> Result<Value, Failure> {
         fs::File::open(file).and_then(|mut f| f.read_to_string(&mut text))
     };
     read.map_err(|e| with_name(file, &e))?;
-    serde_json::from_str(&text).map_err(|error| {
+    state::parse(&text).map_err(|error| {
         Failure::new(
             Kind::Failed,
-            format!("{}: not JSON: {error}", file.display()),
+            format!("{}: {error}", file.display()),
             "give a file that `tcpilot state export` wrote",
         )
     })
@@ -205,12 +205,15 @@ fn export(at: &StateArgs) -> Result<(Value, String), Failure> {
     Ok((document, at.state.display().to_string()))
 }
 
-fn import(at: &StateArgs, document: &Value) -> Result<usize, Failure> {
-    if let Some(count) = ask_running(at, &Request::StateImport(document.clone()))? {
-        return Ok(count);
+/// Adds paths, a part at a time: the daemon has others to serve too.
+fn import(at: &StateArgs, paths: &[StoredPath]) -> Result<usize, Failure> {
+    for part in paths.chunks(protocol::IMPORT_PATHS) {
+        if ask_running::<usize>(at, &Request::StateImport(part.to_vec()))?.is_none() {
+            open_store(at)?.import(paths)?;
+            break;
+        }
     }
-    let bytes = serde_json::to_vec(document).map_err(io::Error::from)?;
-    Ok(open_store(at)?.import_json(bytes.as_slice())?)
+    Ok(paths.len())
 }
 
 fn reset(at: &StateArgs) -> Result<(), Failure> {

@@ -1,9 +1,10 @@
 //! What goes over the control socket: one JSON line as a question, one as the answer.
 
+use super::state::StoredPath;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use std::{
-    io::{self, BufRead, BufReader, BufWriter, Read, Write},
+    io::{self, BufRead, BufReader, Write},
     net::IpAddr,
     os::unix::net::UnixStream,
     path::Path,
@@ -24,8 +25,8 @@ pub enum Request {
     Explain(IpAddr),
     /// The state as a document for export
     StateExport,
-    /// The document to add; answers the number of paths
-    StateImport(serde_json::Value),
+    /// Paths to add, at most [`IMPORT_PATHS`]; answers their number
+    StateImport(Vec<StoredPath>),
     /// Forget everything; answers the number of paths
     StateReset,
 }
@@ -40,10 +41,12 @@ pub enum Reply {
     Error(String),
 }
 
-/// No question is longer; an import of 16384 paths is about 10 MB.
-pub const REQUEST_BYTES_MAX: u64 = 64 << 20;
-/// A silent peer must not hold the daemon up.
-pub const SERVER_TIMEOUT: Duration = Duration::from_secs(2);
+/// No question is longer. The longest is an import, of which the command sends a part at a time, see
+/// [`IMPORT_PATHS`].
+pub const REQUEST_BYTES_MAX: usize = 4 << 20;
+/// Paths in one question of an import. With the longest names allowed, each is less than 4 KiB.
+pub const IMPORT_PATHS: usize = 1000;
+/// Longer than a daemon needs that is busy with the questions of others.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Why a question was not answered.
@@ -58,6 +61,9 @@ pub enum AskError {
     /// The daemon answered with an error.
     #[error("{0}")]
     Refused(String),
+    /// It took the question, and said nothing.
+    #[error("{0} has not answered within {seconds} s", seconds = CLIENT_TIMEOUT.as_secs())]
+    Silent(String),
     /// The connection broke, or the answer was not understood.
     #[error("the daemon's answer was cut off or not understood: {0}")]
     Broken(#[from] io::Error),
@@ -70,42 +76,43 @@ pub enum AskError {
 pub fn ask<T: DeserializeOwned>(socket: &Path, request: &Request) -> Result<T, AskError> {
     let name = socket.display().to_string();
     let mut stream = UnixStream::connect(socket).map_err(|error| match error.kind() {
-        io::ErrorKind::PermissionDenied => AskError::NotPermitted(name),
-        _ => AskError::NotRunning(name),
+        io::ErrorKind::PermissionDenied => AskError::NotPermitted(name.clone()),
+        _ => AskError::NotRunning(name.clone()),
     })?;
     stream.set_read_timeout(Some(CLIENT_TIMEOUT))?;
+    stream.set_write_timeout(Some(CLIENT_TIMEOUT))?;
     let mut line = serde_json::to_vec(request).map_err(io::Error::from)?;
     line.push(b'\n');
-    stream.write_all(&line)?;
+    let silent = |error: io::Error| match error.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => AskError::Silent(name.clone()),
+        _ => AskError::Broken(error),
+    };
+    stream.write_all(&line).map_err(silent)?;
     let mut answer = String::new();
-    BufReader::new(stream).read_line(&mut answer)?;
+    BufReader::new(stream)
+        .read_line(&mut answer)
+        .map_err(silent)?;
     match serde_json::from_str(&answer).map_err(io::Error::from)? {
         Reply::Ok(value) => Ok(serde_json::from_value(value).map_err(io::Error::from)?),
         Reply::Error(message) => Err(AskError::Refused(message)),
     }
 }
 
-/// Reads one question from an accepted connection, lets `answer` write a [`Reply`], and closes.
+/// Lets `answer` write a [`Reply`] to the question on this line; one that is not understood is answered
+/// with an error.
 ///
 /// # Errors
-/// Where the peer went away or was silent for [`SERVER_TIMEOUT`]; a question that is not understood is
-/// answered with an error.
+/// The answer cannot be written.
 pub fn serve(
-    stream: UnixStream,
+    line: &[u8],
+    out: &mut dyn Write,
     answer: impl FnOnce(Request, &mut dyn Write) -> io::Result<()>,
 ) -> io::Result<()> {
-    stream.set_nonblocking(false)?;
-    stream.set_read_timeout(Some(SERVER_TIMEOUT))?;
-    stream.set_write_timeout(Some(SERVER_TIMEOUT))?;
-    let mut line = String::new();
-    BufReader::new((&stream).take(REQUEST_BYTES_MAX)).read_line(&mut line)?;
-    let mut out = BufWriter::new(&stream);
-    match serde_json::from_str(&line) {
-        Ok(request) => answer(request, &mut out)?,
-        Err(error) => Reply::Error(format!("question not understood: {error}")).write(&mut out)?,
+    match serde_json::from_slice(line) {
+        Ok(request) => answer(request, out)?,
+        Err(error) => Reply::Error(format!("question not understood: {error}")).write(out)?,
     }
-    out.write_all(b"\n")?;
-    out.flush()
+    out.write_all(b"\n")
 }
 
 impl Reply {
@@ -152,16 +159,33 @@ mod tests {
     }
 
     #[test]
-    fn a_question_is_answered_and_nonsense_is_refused() {
-        let (ours, theirs) = UnixStream::pair().unwrap();
-        (&theirs).write_all(b"\"nonsense\"\n").unwrap();
-        serve(ours, |_, out| Reply::Ok(1.into()).write(out)).unwrap();
-        let mut text = String::new();
-        (&theirs).read_to_string(&mut text).unwrap();
-        assert!(
-            text.starts_with("{\"error\":\"question not understood"),
-            "{text}"
-        );
+    fn nonsense_is_refused() {
+        for line in [&b"\"nonsense\"\n"[..], b"\xff\xfe\n", b""] {
+            let mut text = Vec::new();
+            serve(line, &mut text, |_, out| Reply::Ok(1.into()).write(out)).unwrap();
+            let text = String::from_utf8(text).unwrap();
+            assert!(
+                text.starts_with("{\"error\":\"question not understood"),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_part_of_an_import_fits_in_a_question() {
+        let long = "n".repeat(255);
+        let arm = |name: usize| {
+            serde_json::json!({"name": format!("{name:015}"), "cost": u64::MAX, "samples": u32::MAX,
+                "chosen": u32::MAX, "greedy": u32::MAX, "rescued": u32::MAX,
+                "max_delivery_rate": u64::MAX, "min_rtt_us": u32::MAX})
+        };
+        let path = serde_json::json!({"netns": long, "prefix": "ffff:".repeat(7) + "ffff",
+            "policy": long, "updated_unix_s": u64::MAX, "min_rtt_us": u32::MAX, "srtt_us": u32::MAX,
+            "max_delivery_rate": u64::MAX, "sent_packets": u64::MAX, "lost_packets": u64::MAX,
+            "instances": u32::MAX, "connections": u64::MAX,
+            "arms": (0..8).map(arm).collect::<Vec<_>>()});
+        let bytes = serde_json::to_vec(&path).unwrap().len() * IMPORT_PATHS;
+        assert!(bytes + 1000 < REQUEST_BYTES_MAX, "{bytes}");
     }
 
     #[test]

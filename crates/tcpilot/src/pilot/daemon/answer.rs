@@ -37,8 +37,8 @@ impl Daemon {
             Request::Status => ok(self.status()),
             Request::Flows => result(self.flow_views()),
             Request::Explain(address) => result(self.explain(address)),
-            Request::StateExport => result(self.export()),
-            Request::StateImport(document) => result(self.import(document)),
+            Request::StateExport => return self.export(out),
+            Request::StateImport(paths) => result(self.import(&paths)),
             Request::StateReset => result(self.reset()),
         };
         reply.write(out)

@@ -7,21 +7,30 @@ use std::{
         fd::BorrowedFd,
         unix::{
             fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
-            net::{UnixListener, UnixStream},
+            net::UnixListener,
         },
     },
     path::{Path, PathBuf},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use super::client::Client;
 use crate::failure::{Failure, Kind};
+
+/// Clients at once. One more makes the one go that has not asked for longest.
+const CLIENTS_MAX: usize = 64;
+/// How long nobody is let in after the kernel refused: it has no descriptor left, most likely.
+const DEAF_FOR: Duration = Duration::from_secs(1);
 
 /// The listening socket, and the lock that says whose it is.
 pub struct Control {
     listener: UnixListener,
     path: PathBuf,
+    /// Those who have connected, the first first.
+    clients: Vec<Client>,
+    deaf_until: Option<Instant>,
     _lock: File,
 }
 
@@ -58,18 +67,74 @@ impl Control {
         Ok(Control {
             listener,
             path: path.to_path_buf(),
+            clients: Vec::new(),
+            deaf_until: None,
             _lock: lock,
         })
     }
 
     /// Waits for a question, at most for `timeout`; a signal ends the wait, and so does `other` when it
-    /// can be read.
-    pub fn wait(&self, timeout: Duration, other: Option<BorrowedFd<'_>>) -> Option<UnixStream> {
-        let mut fds = vec![PollFd::new(&self.listener, PollFlags::IN)];
+    /// can be read. Meanwhile questions come in and answers go out. The client is to be answered.
+    pub fn wait(
+        &mut self,
+        timeout: Duration,
+        other: Option<BorrowedFd<'_>>,
+    ) -> Option<&mut Client> {
+        self.poll(timeout, other);
+        self.clients.iter_mut().for_each(Client::go_on);
+        self.clients.retain(|client| !client.is_done());
+        self.clients.iter_mut().find(|client| client.has_asked())
+    }
+
+    fn poll(&mut self, timeout: Duration, other: Option<BorrowedFd<'_>>) {
+        let has_asked = self.clients.iter().any(Client::has_asked);
+        let timeout = if has_asked { Duration::ZERO } else { timeout };
+        let deaf = self.deaf_until.is_some_and(|until| Instant::now() < until);
+        let listen = (!deaf).then(|| PollFd::new(&self.listener, PollFlags::IN));
+        let mut fds: Vec<PollFd<'_>> = listen.into_iter().collect();
+        let clients = self.clients.iter().map(Client::awaits);
+        fds.extend(clients.map(|(fd, flags)| PollFd::from_borrowed_fd(fd, flags)));
         fds.extend(other.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
-        let timeout = Timespec::try_from(timeout).ok()?;
-        poll(&mut fds, Some(&timeout)).ok()?;
-        self.listener.accept().ok().map(|(stream, _)| stream)
+        let Ok(timeout) = Timespec::try_from(timeout) else {
+            return;
+        };
+        let ready = poll(&mut fds, Some(&timeout)).is_ok_and(|ready| ready > 0);
+        if ready && !deaf {
+            self.let_in();
+        }
+    }
+
+    /// Takes up all who have connected.
+    fn let_in(&mut self) {
+        for _ in 0..CLIENTS_MAX {
+            let accepted = self.listener.accept();
+            match accepted.and_then(|(stream, _)| Client::new(stream)) {
+                Ok(client) => {
+                    self.deaf_until = None;
+                    self.clients.push(client);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) => {
+                    if self.deaf_until.is_none() {
+                        tracing::warn!(%error, "a question could not be taken; will try again");
+                    }
+                    self.deaf_until = Some(Instant::now() + DEAF_FOR);
+                    self.make_room();
+                    return;
+                }
+            }
+            if self.clients.len() > CLIENTS_MAX {
+                self.make_room();
+            }
+        }
+    }
+
+    /// The one that has not asked for longest goes, else the one that has been there for longest.
+    fn make_room(&mut self) {
+        if !self.clients.is_empty() {
+            let idle = self.clients.iter().position(Client::is_asking);
+            self.clients.remove(idle.unwrap_or(0));
+        }
     }
 }
 
@@ -116,6 +181,8 @@ impl Drop for Control {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::net::UnixStream;
+
     use super::*;
 
     #[test]
@@ -144,7 +211,29 @@ mod tests {
     #[test]
     fn waiting_ends_with_the_timeout() {
         let dir = tempfile::tempdir().unwrap();
-        let control = Control::open(&dir.path().join("t.sock")).unwrap();
+        let mut control = Control::open(&dir.path().join("t.sock")).unwrap();
         assert!(control.wait(Duration::from_millis(1), None).is_none());
+    }
+
+    #[test]
+    fn silent_clients_keep_nobody_from_asking() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("t.sock");
+        let mut control = Control::open(&path).unwrap();
+        let connect = || UnixStream::connect(&path).unwrap();
+        let mut silent = Vec::new();
+        for _ in 0..3 * CLIENTS_MAX {
+            silent.push(connect());
+            assert!(control.wait(Duration::ZERO, None).is_none());
+        }
+        assert!(control.clients.len() <= CLIENTS_MAX);
+        let mut asks = connect();
+        asks.write_all(b"\"status\"\n").unwrap();
+        let client = control.wait(Duration::from_secs(1), None).unwrap();
+        client.answer(|_, out| out.write_all(b"yes"));
+        let mut answer = String::new();
+        control.wait(Duration::ZERO, None);
+        asks.read_to_string(&mut answer).unwrap();
+        assert_eq!(answer, "yes\n");
     }
 }

@@ -5,7 +5,10 @@
 //! clock and back, arms and policies by their names, so that a changed configuration does not
 //! misread them.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::{
+    io::{self, Write},
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 
 use crate::pilot::state::age;
 use rustix::time::{ClockId, clock_gettime};
@@ -93,25 +96,19 @@ impl Daemon {
         stored
     }
 
-    /// `state export`.
-    pub(super) fn export(&mut self) -> Result<serde_json::Value, String> {
+    /// `state export`: written as it is read, since it may be long.
+    pub(super) fn export(&mut self, out: &mut dyn Write) -> io::Result<()> {
         self.save();
-        let mut bytes = Vec::new();
-        self.store
-            .export_json(&mut bytes)
-            .map_err(|e| e.to_string())?;
-        serde_json::from_slice(&bytes).map_err(|e| e.to_string())
+        out.write_all(b"{\"ok\":")?;
+        self.store.export_json(out).map_err(io::Error::other)?;
+        out.write_all(b"}")
     }
 
     /// `state import`: into the file, then from there into the map.
-    pub(super) fn import(&mut self, document: serde_json::Value) -> Result<usize, String> {
-        let bytes = serde_json::to_vec(&document).map_err(|e| e.to_string())?;
-        let count = self
-            .store
-            .import_json(bytes.as_slice())
-            .map_err(|e| e.to_string())?;
+    pub(super) fn import(&mut self, paths: &[StoredPath]) -> Result<usize, String> {
+        self.store.import(paths).map_err(|e| e.to_string())?;
         self.restore();
-        Ok(count)
+        Ok(paths.len())
     }
 
     /// `state reset`.

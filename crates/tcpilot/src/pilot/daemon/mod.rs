@@ -5,6 +5,7 @@
 mod answer;
 mod arms;
 mod attachment;
+mod client;
 mod control;
 mod egress;
 mod guard;
@@ -30,7 +31,6 @@ use crate::{
     cli::{DEFAULT_CONFIG, RunArgs},
     failure::Failure,
     pilot::config::{Algorithm, Config, RuleTemplate},
-    pilot::protocol,
     pilot::state::Store,
     show::live,
     show::table,
@@ -89,10 +89,10 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
         tracing::warn!("{warning}");
     }
     host::check_requirements()?;
-    let control = Control::open(&args.socket)?;
+    let mut control = Control::open(&args.socket)?;
     let stop = stop_flag()?;
     let mut daemon = Daemon::start(config, args)?;
-    let result = daemon.serve(&control, &stop, args.live);
+    let result = daemon.serve(&mut control, &stop, args.live);
     daemon.save();
     let (status, paths) = (daemon.status(), daemon.path_views());
     drop(daemon);
@@ -214,7 +214,12 @@ impl Daemon {
         })
     }
 
-    fn serve(&mut self, control: &Control, stop: &AtomicBool, live: bool) -> Result<(), Failure> {
+    fn serve(
+        &mut self,
+        control: &mut Control,
+        stop: &AtomicBool,
+        live: bool,
+    ) -> Result<(), Failure> {
         let mut screen = (live && io::stdout().is_terminal())
             .then(live::Screen::open)
             .transpose()?;
@@ -223,11 +228,8 @@ impl Daemon {
         let save_every = self.config.state.save_interval();
         while !stop.load(Ordering::Relaxed) {
             let timeout = TICK.saturating_sub(ticked.elapsed());
-            if let Some(stream) = control.wait(timeout, self.changes.fd())
-                && let Err(error) =
-                    protocol::serve(stream, |request, out| self.answer(request, out))
-            {
-                tracing::debug!(%error, "a question was not answered");
+            if let Some(client) = control.wait(timeout, self.changes.fd()) {
+                client.answer(|request, out| self.answer(request, out));
             }
             self.follow_cgroup()?;
             if ticked.elapsed() < TICK {

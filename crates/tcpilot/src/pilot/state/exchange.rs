@@ -1,7 +1,7 @@
 //! The state as a JSON document, to move it to another host or to look at it.
 
 use std::collections::HashSet;
-use std::io::{Read, Write};
+use std::io::Write;
 
 use serde::{Deserialize, Serialize};
 
@@ -24,49 +24,45 @@ struct ReadDocument {
 }
 
 impl Store {
-    /// Writes all paths as `{"tcpilot_state":1,"paths":[...]}`, the latest first; returns how many.
+    /// Writes all paths as `{"tcpilot_state":1,"paths":[...]}`, the latest first, on one line without an
+    /// end; returns how many.
     ///
     /// # Errors
     /// The database cannot be read, or the writer fails.
-    pub fn export_json(&self, mut writer: impl Write) -> Result<usize, StateError> {
+    pub fn export_json(&self, writer: &mut dyn Write) -> Result<usize, StateError> {
         let paths = rows::all(&self.db).map_err(|error| error.or(self))?;
         let document = Document {
             tcpilot_state: VERSION,
             paths: &paths,
         };
-        serde_json::to_writer_pretty(&mut writer, &document)
+        serde_json::to_writer(writer, &document)
             .map_err(|error| StateError::Export(error.into()))?;
-        writer
-            .write_all(b"\n")
-            .and_then(|()| writer.flush())
-            .map_err(StateError::Export)?;
         Ok(paths.len())
     }
 
-    /// Adds the paths of a document that [`Store::export_json`] wrote, in place of those of the same
-    /// namespace, prefix and policy; returns how many. A document with anything wrong changes nothing.
+    /// Adds paths, in place of those of the same namespace, prefix and policy. With anything wrong nothing
+    /// is changed.
     ///
     /// # Errors
-    /// The document cannot be used, or the database not be written.
-    pub fn import_json(&mut self, mut reader: impl Read) -> Result<usize, StateError> {
-        let mut text = String::new();
-        reader
-            .read_to_string(&mut text)
-            .map_err(|error| StateError::Document(error.to_string()))?;
-        let paths = parse(&text)?;
+    /// A path is impossible, or the database cannot be written.
+    pub fn import(&mut self, paths: &[StoredPath]) -> Result<(), StateError> {
+        check(paths)?;
         let result = (|| {
             let transaction = self
                 .db
                 .transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
-            rows::upsert(&transaction, &paths)?;
+            rows::upsert(&transaction, paths)?;
             transaction.commit()
         })();
-        result.map_err(|error| self.error(error))?;
-        Ok(paths.len())
+        result.map_err(|error| self.error(error))
     }
 }
 
-fn parse(text: &str) -> Result<Vec<StoredPath>, StateError> {
+/// The paths of a document that [`Store::export_json`] wrote.
+///
+/// # Errors
+/// The document cannot be used.
+pub fn parse(text: &str) -> Result<Vec<StoredPath>, StateError> {
     let refuse = |why: String| Err(StateError::Document(why));
     let document: ReadDocument = match serde_json::from_str(text) {
         Ok(document) => document,
@@ -78,15 +74,21 @@ fn parse(text: &str) -> Result<Vec<StoredPath>, StateError> {
             document.tcpilot_state
         ));
     }
-    if document.paths.len() > rows::MAX_PATHS {
+    check(&document.paths)?;
+    Ok(document.paths)
+}
+
+fn check(paths: &[StoredPath]) -> Result<(), StateError> {
+    let refuse = |why: String| Err(StateError::Document(why));
+    if paths.len() > rows::MAX_PATHS {
         return refuse(format!(
             "{} paths, there is room for {}",
-            document.paths.len(),
+            paths.len(),
             rows::MAX_PATHS
         ));
     }
     let mut keys = HashSet::new();
-    for path in &document.paths {
+    for path in paths {
         if let Some(fault) = path.fault() {
             return refuse(fault);
         }
@@ -94,5 +96,5 @@ fn parse(text: &str) -> Result<Vec<StoredPath>, StateError> {
             return refuse(format!("path {} stands there twice", path.prefix));
         }
     }
-    Ok(document.paths)
+    Ok(())
 }

@@ -21,6 +21,7 @@ use std::time::{Duration, SystemTime};
 
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
+pub use exchange::parse;
 pub use model::{StoredArm, StoredPath};
 pub use rows::MAX_PATHS;
 

@@ -206,14 +206,19 @@ fn an_export_is_imported_as_it_was() {
             .unwrap(),
         5
     );
-    assert!(document.starts_with(b"{\n  \"tcpilot_state\": 1,\n  \"paths\": [\n"));
+    let document = String::from_utf8(document).unwrap();
+    assert!(document.starts_with("{\"tcpilot_state\":1,\"paths\":[{"));
     let (_dir, file) = stored(&[path(7)]);
     let (mut store, _) = Store::open(&file).unwrap();
-    assert_eq!(store.import_json(document.as_slice()).unwrap(), 5);
+    store.import(&parse(&document).unwrap()).unwrap();
     assert_eq!(
         store.load(NOW, WEEK).unwrap(),
         [paths(5), vec![path(7)]].concat()
     );
+}
+
+fn import(store: &mut Store, text: &str) -> Result<(), StateError> {
+    store.import(&parse(text)?)
 }
 
 #[test]
@@ -264,23 +269,21 @@ fn an_import_with_anything_wrong_changes_nothing() {
             "path 10.0.9.0/24: `netns` and `policy` must be names",
         ),
     ] {
-        let error = store.import_json(text.as_bytes()).unwrap_err().to_string();
+        let error = import(&mut store, &text).unwrap_err().to_string();
         assert_eq!(error, format!("not imported, nothing was changed: {why}"));
     }
     for cut in 0..good.len() {
-        assert!(store.import_json(&good.as_bytes()[..cut]).is_err(), "{cut}");
+        assert!(import(&mut store, &good[..cut]).is_err(), "{cut}");
     }
-    assert!(
-        store
-            .import_json(good.replace("instances", "instanses").as_bytes())
-            .is_err()
-    );
-    assert!(
-        store
-            .import_json(good.replace("10.0.9.0/24", "10.0.9.1/24").as_bytes())
-            .is_err()
-    );
-    assert!(store.import_json(&[0xff, 0xfe][..]).is_err());
+    let misspelt = good.replace("instances", "instanses");
+    assert!(import(&mut store, &misspelt).is_err());
+    let with_host = good.replace("10.0.9.0/24", "10.0.9.1/24");
+    assert!(import(&mut store, &with_host).is_err());
+    let bad = StoredPath {
+        netns: String::new(),
+        ..path(9)
+    };
+    assert!(store.import(&[path(8), bad]).is_err());
     assert_eq!(store.load(NOW, WEEK).unwrap(), paths(3));
 }
 

@@ -1,0 +1,234 @@
+//! One client of the control socket: its question comes in, and its answer goes out, as fast as the
+//! client likes, and never while the daemon waits for it.
+
+use std::{
+    fs::File,
+    io::{self, BufWriter, ErrorKind, Read, Write},
+    os::{
+        fd::{AsFd, BorrowedFd},
+        unix::{fs::FileExt, net::UnixStream},
+    },
+    time::{Duration, Instant},
+};
+
+use rustix::{
+    event::PollFlags,
+    fs::{MemfdFlags, memfd_create},
+};
+
+use crate::pilot::protocol::{REQUEST_BYTES_MAX, Reply, Request, serve};
+
+/// From a client's connection to the last byte of its answer.
+pub const QUESTION_TIME: Duration = Duration::from_secs(10);
+/// Read and written at once.
+const CHUNK: usize = 1 << 16;
+
+/// A client of the control socket.
+pub struct Client {
+    stream: UnixStream,
+    /// When its time is over.
+    until: Instant,
+    phase: Phase,
+}
+
+enum Phase {
+    /// So much of the question has come.
+    Asks(Vec<u8>),
+    /// The question has come.
+    Waits(Vec<u8>),
+    /// The answer, and how much of it has gone. A long one is in a file in memory, which the kernel
+    /// frees at once: the daemon's own memory does not grow with it.
+    Hears(File, u64),
+    /// Nothing more to do.
+    Done,
+}
+
+impl Client {
+    /// One that has just connected.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn new(stream: UnixStream) -> io::Result<Client> {
+        stream.set_nonblocking(true)?;
+        Ok(Client {
+            stream,
+            until: Instant::now() + QUESTION_TIME,
+            phase: Phase::Asks(Vec::new()),
+        })
+    }
+
+    /// To poll, and for what.
+    pub fn awaits(&self) -> (BorrowedFd<'_>, PollFlags) {
+        let flags = match self.phase {
+            Phase::Asks(_) => PollFlags::IN,
+            Phase::Hears(..) => PollFlags::OUT,
+            Phase::Waits(_) | Phase::Done => PollFlags::empty(),
+        };
+        (self.stream.as_fd(), flags)
+    }
+
+    /// Whether there is a question to answer.
+    pub fn has_asked(&self) -> bool {
+        matches!(self.phase, Phase::Waits(_))
+    }
+
+    /// Whether it has still to ask.
+    pub fn is_asking(&self) -> bool {
+        matches!(self.phase, Phase::Asks(_))
+    }
+
+    /// Whether it has its answer, went away, or took too long.
+    pub fn is_done(&self) -> bool {
+        matches!(self.phase, Phase::Done) || Instant::now() >= self.until
+    }
+
+    /// Reads and writes as much as there is.
+    pub fn go_on(&mut self) {
+        let result = match &mut self.phase {
+            Phase::Asks(line) => read(&self.stream, line),
+            Phase::Hears(answer, sent) => write(&self.stream, answer, sent),
+            Phase::Waits(_) | Phase::Done => Ok(false),
+        };
+        let phase = std::mem::replace(&mut self.phase, Phase::Done);
+        self.phase = match (result, phase) {
+            (Ok(true), Phase::Asks(line)) => Phase::Waits(line),
+            (Ok(false), unfinished) => unfinished,
+            (Ok(true), _) => Phase::Done,
+            (Err(error), _) => {
+                tracing::debug!(%error, "a client of the control socket went away");
+                Phase::Done
+            }
+        };
+    }
+
+    /// Answers the question, if there is one.
+    pub fn answer(&mut self, answer: impl FnOnce(Request, &mut dyn Write) -> io::Result<()>) {
+        if let Phase::Waits(line) = std::mem::replace(&mut self.phase, Phase::Done) {
+            match written(&line, answer) {
+                Ok(file) => self.phase = Phase::Hears(file, 0),
+                Err(error) => tracing::warn!(%error, "a question could not be answered"),
+            }
+            self.go_on();
+        }
+    }
+}
+
+fn written(
+    line: &[u8],
+    answer: impl FnOnce(Request, &mut dyn Write) -> io::Result<()>,
+) -> io::Result<File> {
+    let file = File::from(memfd_create("tcpilot answer", MemfdFlags::CLOEXEC)?);
+    let mut out = BufWriter::new(file);
+    if line.len() > REQUEST_BYTES_MAX {
+        let most = REQUEST_BYTES_MAX >> 20;
+        Reply::Error(format!("a question has at most {most} MiB")).write(&mut out)?;
+        out.write_all(b"\n")?;
+    } else {
+        serve(line, &mut out, answer)?;
+    }
+    out.into_inner().map_err(io::IntoInnerError::into_error)
+}
+
+/// Whether the line is complete, or longer than it may be.
+fn read(mut stream: &UnixStream, line: &mut Vec<u8>) -> io::Result<bool> {
+    let mut chunk = [0; CHUNK];
+    loop {
+        let got = match stream.read(&mut chunk) {
+            Ok(got) => chunk.get(..got).unwrap_or_default(),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        let end = got.iter().position(|byte| *byte == b'\n');
+        line.extend(got.get(..end.unwrap_or(got.len())).unwrap_or_default());
+        match end {
+            // What is still to come is thrown away with the connection.
+            None if got.is_empty() || line.len() > REQUEST_BYTES_MAX => return Ok(true),
+            Some(_) => return Ok(true),
+            None => {}
+        }
+    }
+}
+
+/// Whether all of the answer has gone.
+fn write(mut stream: &UnixStream, answer: &File, sent: &mut u64) -> io::Result<bool> {
+    let mut chunk = [0; CHUNK];
+    loop {
+        let got = answer.read_at(&mut chunk, *sent)?;
+        if got == 0 {
+            return Ok(true);
+        }
+        match stream.write(chunk.get(..got).unwrap_or_default()) {
+            Ok(gone) => *sent += gone as u64,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair() -> (Client, UnixStream) {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        (Client::new(ours).unwrap(), theirs)
+    }
+
+    #[test]
+    fn a_question_may_come_in_parts() {
+        let (mut client, mut theirs) = pair();
+        for part in ["\"sta", "tus\"", "\n"] {
+            client.go_on();
+            assert!(client.is_asking());
+            theirs.write_all(part.as_bytes()).unwrap();
+        }
+        client.go_on();
+        assert!(client.has_asked());
+        client.answer(|request, out| {
+            assert!(matches!(request, Request::Status));
+            Reply::Ok(1.into()).write(out)
+        });
+        assert!(client.is_done());
+        drop(client);
+        let mut text = String::new();
+        theirs.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "{\"ok\":1}\n");
+    }
+
+    #[test]
+    fn a_long_answer_waits_for_its_reader() {
+        let (mut client, mut theirs) = pair();
+        theirs.write_all(b"\"status\"\n").unwrap();
+        client.go_on();
+        let long = "x".repeat(5_000_000);
+        client.answer(|_, out| Reply::Ok(long.clone().into()).write(out));
+        assert!(!client.is_done());
+        theirs.set_nonblocking(true).unwrap();
+        let mut got = Vec::new();
+        while !client.is_done() {
+            client.go_on();
+            let _ = theirs.read_to_end(&mut got);
+        }
+        drop(client);
+        theirs.set_nonblocking(false).unwrap();
+        theirs.read_to_end(&mut got).unwrap();
+        assert_eq!(got.len(), long.len() + "{\"ok\":\"\"}\n".len());
+    }
+
+    #[test]
+    fn a_question_that_is_too_long_is_refused_as_soon_as_it_is() {
+        let (mut client, mut theirs) = pair();
+        theirs.set_nonblocking(true).unwrap();
+        while client.is_asking() {
+            let _ = theirs.write(&[b' '; CHUNK]);
+            client.go_on();
+        }
+        client.answer(|_, _| unreachable!("it is no question"));
+        drop(client);
+        let mut start = [0; 9];
+        theirs.read_exact(&mut start).unwrap();
+        assert_eq!(&start, b"{\"error\":");
+    }
+}
