@@ -11,6 +11,9 @@ pub enum Error {
     /// Capabilities are missing; their names.
     #[error("missing privileges: {}", .0.join(", "))]
     Privileges(Vec<&'static str>),
+    /// The capabilities are those of a user namespace.
+    #[error("this is a user namespace, whose root may not load BPF programs")]
+    UserNamespace,
     /// No cgroup v2 hierarchy is mounted.
     #[error("no cgroup v2 hierarchy is mounted")]
     NoCgroup2,
@@ -140,6 +143,7 @@ impl Error {
                 "boot a kernel built with CONFIG_DEBUG_INFO_BTF (every distribution kernel since 2021)"
             }
             Error::Privileges(_) => "run as root, or grant CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON",
+            Error::UserNamespace => "run it outside of the container or `unshare --user`",
             Error::NoCgroup2 => "mount one: mount -t cgroup2 none /sys/fs/cgroup",
             Error::Cgroup { .. } => {
                 "give --cgroup a directory of the cgroup v2 hierarchy (see /proc/mounts)"

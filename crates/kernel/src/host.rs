@@ -22,6 +22,9 @@ pub fn check_requirements() -> Result<(), Error> {
         action: "read /proc/self/status",
         source,
     })?;
+    if !is_initial_user_namespace() {
+        return Err(Error::UserNamespace);
+    }
     let missing = missing_capabilities(effective_capabilities(&status));
     if !missing.is_empty() {
         return Err(Error::Privileges(missing));
@@ -30,6 +33,26 @@ pub fn check_requirements() -> Result<(), Error> {
         return Err(Error::NoBtf);
     }
     Ok(())
+}
+
+/// Capabilities of another user namespace count for nothing with BPF, however many there are,
+/// user_namespaces(7). The first one has a fixed inode number (PROC_USER_INIT_INO of the kernel's
+/// include/linux/proc_ns.h). It is taken for granted if it cannot be read.
+fn is_initial_user_namespace() -> bool {
+    const INITIAL: u64 = 0xEFFF_FFFD;
+    fs::metadata("/proc/self/ns/user").map_or(true, |meta| meta.ino() == INITIAL)
+}
+
+/// Whether whoever started this process had it ignore a signal, as nohup(1) does.
+pub fn ignores_signal(number: i32) -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    is_ignored(&status, number)
+}
+
+fn is_ignored(status: &str, number: i32) -> bool {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok())
+        .is_some_and(|mask| mask >> (number - 1) & 1 == 1)
 }
 
 /// Whether this process may enter other network namespaces, setns(2): without CAP_SYS_ADMIN only the
@@ -61,27 +84,36 @@ fn missing_capabilities(effective: u64) -> Vec<&'static str> {
     .collect()
 }
 
-/// The root of the cgroup v2 hierarchy, from /proc/mounts: on hybrid systems it is not /sys/fs/cgroup.
+/// The root of the cgroup v2 hierarchy, from /proc/self/mountinfo: on hybrid systems it is not
+/// /sys/fs/cgroup.
 ///
 /// # Errors
 /// [`Error::NoCgroup2`] where none is mounted.
 pub fn cgroup2_root() -> Result<PathBuf, Error> {
-    let mounts = fs::read_to_string("/proc/mounts").map_err(|source| Error::System {
-        action: "read /proc/mounts",
+    let mounts = fs::read_to_string("/proc/self/mountinfo").map_err(|source| Error::System {
+        action: "read /proc/self/mountinfo",
         source,
     })?;
     find_cgroup2(&mounts).ok_or(Error::NoCgroup2)
 }
 
+/// A mount that shows the whole hierarchy goes before one of a part of it, such as a bind mount.
 fn find_cgroup2(mounts: &str) -> Option<PathBuf> {
-    mounts.lines().find_map(|line| {
-        let mut fields = line.split(' ');
-        let target = fields.nth(1)?;
-        (fields.next()? == "cgroup2").then(|| PathBuf::from(unescape(target)))
-    })
+    let found: Vec<(&str, &str)> = mounts.lines().filter_map(cgroup2_mount).collect();
+    let whole = found.iter().find(|(root, _)| *root == "/");
+    let (_, target) = whole.or(found.first())?;
+    Some(PathBuf::from(unescape(target)))
 }
 
-/// /proc/mounts writes blanks in octal, proc(5).
+/// Of a line of mountinfo: what is mounted, and where, if it is of the cgroup v2 hierarchy.
+fn cgroup2_mount(line: &str) -> Option<(&str, &str)> {
+    let (mount, source) = line.split_once(" - ")?;
+    let mut fields = mount.split(' ').skip(3);
+    let place = (fields.next()?, fields.next()?);
+    source.starts_with("cgroup2 ").then_some(place)
+}
+
+/// mountinfo writes blanks in octal, proc(5).
 fn unescape(field: &str) -> String {
     field
         .replace("\\040", " ")
@@ -273,13 +305,29 @@ mod tests {
         assert_eq!(effective_capabilities("Name:\tx\n"), 0);
     }
 
+    const HYBRID: &str = "24 1 0:22 / /sys/fs/cgroup rw shared:4 - tmpfs tmpfs rw\n\
+        25 24 0:23 / /sys/fs/cgroup/cpu rw,nosuid shared:5 - cgroup cgroup rw,cpu\n\
+        26 24 0:24 / /sys/fs/cgroup/unified rw,nosuid shared:6 - cgroup2 cgroup2 rw\n";
+
     #[test]
     fn the_hybrid_mount_is_found_where_it_is() {
-        let mounts = "tmpfs /sys/fs/cgroup tmpfs rw 0 0\n\
-                      cgroup /sys/fs/cgroup/cpu cgroup rw,cpu 0 0\n\
-                      cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n";
-        assert_eq!(find_cgroup2(mounts), Some("/sys/fs/cgroup/unified".into()));
-        assert_eq!(find_cgroup2("proc /proc proc rw 0 0\n"), None);
+        assert_eq!(find_cgroup2(HYBRID), Some("/sys/fs/cgroup/unified".into()));
+        assert_eq!(find_cgroup2("22 1 0:5 / /proc rw - proc proc rw\n"), None);
+    }
+
+    #[test]
+    fn the_mount_of_the_whole_hierarchy_goes_before_one_of_a_part() {
+        let part = "20 1 0:24 /machine.slice /srv/part rw - cgroup2 cgroup2 rw\n";
+        assert_eq!(find_cgroup2(part), Some("/srv/part".into()));
+        let both = part.to_owned() + HYBRID;
+        assert_eq!(find_cgroup2(&both), Some("/sys/fs/cgroup/unified".into()));
+    }
+
+    #[test]
+    fn a_signal_that_is_ignored_is_read_from_status() {
+        let status = "Name:\tx\nSigIgn:\t0000000000001001\n";
+        assert!(is_ignored(status, 1) && is_ignored(status, 13));
+        assert!(!is_ignored(status, 15) && !is_ignored("", 1));
     }
 
     #[test]
@@ -292,7 +340,7 @@ mod tests {
     #[test]
     fn blanks_in_a_mount_point_are_unescaped() {
         assert_eq!(
-            find_cgroup2("x /a\\040b cgroup2 rw 0 0"),
+            find_cgroup2("20 1 0:24 / /a\\040b rw - cgroup2 cgroup2 rw"),
             Some("/a b".into())
         );
     }

@@ -17,7 +17,7 @@ pub mod rtnl;
 pub mod watch;
 
 pub use error::Error;
-pub use pilot::{Pilot, RunStats};
+pub use pilot::{Pilot, RunStats, check_free};
 pub use socket::{AlgorithmSource, load_algorithm, netns_cookie, own_netns_cookie};
 
 /// Sends libbpf's own messages to `tracing` at debug level instead of standard error.

@@ -5,7 +5,10 @@ use std::{
     hash::{BuildHasher, RandomState},
     io::Read,
     mem::{MaybeUninit, size_of},
-    os::fd::{AsFd, AsRawFd},
+    os::{
+        fd::{AsFd, AsRawFd},
+        unix::fs::MetadataExt,
+    },
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -135,15 +138,8 @@ impl Pilot {
     /// # Errors
     /// [`Error::Cgroup`], [`Error::AlreadyAttached`], [`Error::Claims`], [`Error::Attach`].
     pub fn attach(&mut self, cgroup: &Path) -> Result<(), Error> {
-        host::cgroup_id(cgroup)?;
-        let dir = File::open(cgroup).map_err(|source| Error::Cgroup {
-            path: cgroup.to_path_buf(),
-            source,
-        })?;
-        let claim = Claim::take(cgroup, &dir)?;
-        if is_steered(cgroup, &dir) {
-            return Err(Error::AlreadyAttached(cgroup.to_path_buf()));
-        }
+        let dir = open_cgroup(cgroup)?;
+        let claim = claim(cgroup, &dir)?;
         self.find_ticks_per_s()?;
         // The links to a removed cgroup stay while it has sockets, so that their end is seen.
         self.links.retain(has_cgroup);
@@ -352,6 +348,31 @@ impl Pilot {
     }
 }
 
+fn open_cgroup(cgroup: &Path) -> Result<File, Error> {
+    host::cgroup_id(cgroup)?;
+    File::open(cgroup).map_err(|source| Error::Cgroup {
+        path: cgroup.to_path_buf(),
+        source,
+    })
+}
+
+fn claim(cgroup: &Path, dir: &File) -> Result<Claim, Error> {
+    let claim = Claim::take(cgroup, dir)?;
+    if is_steered(cgroup, dir) {
+        return Err(Error::AlreadyAttached(cgroup.to_path_buf()));
+    }
+    Ok(claim)
+}
+
+/// Whether a pilot could be attached to this cgroup now, for those who want to know before they make
+/// anything else. [`Pilot::attach`] looks again.
+///
+/// # Errors
+/// As [`Pilot::attach`].
+pub fn check_free(cgroup: &Path) -> Result<(), Error> {
+    claim(cgroup, &open_cgroup(cgroup)?).map(drop)
+}
+
 /// Whether a link still holds its cgroup: removed cgroups leave it with their last socket.
 fn has_cgroup(link: &Link) -> bool {
     let info = link.info().map(|link| link.info);
@@ -391,10 +412,16 @@ fn ticks_per_s(from: &tp_clocks, to: &tp_clocks) -> u32 {
 fn iterate(program: &ProgramMut<'_>, action: &'static str) -> Result<Vec<u8>, Error> {
     let link = program.attach().map_err(map_error(action))?;
     let link_fd = link.as_fd().as_raw_fd();
-    let mut bytes = Vec::new();
-    for netns in host::all_netns() {
+    // This process is in its own already: to enter that again it would need CAP_SYS_ADMIN, too.
+    let mut bytes = read_iterator(link_fd)?;
+    let own = host::own_netns_inum();
+    let is_own = |netns: &File| {
+        let inum = netns.metadata().map(|meta| u32::try_from(meta.ino()).ok());
+        inum.is_ok_and(|inum| inum == own)
+    };
+    for netns in host::all_netns().iter().filter(|netns| !is_own(netns)) {
         // One that is gone by now has no connections either.
-        if let Ok(part) = in_netns(&netns, || read_iterator(link_fd)) {
+        if let Ok(part) = in_netns(netns, || read_iterator(link_fd)) {
             bytes.append(&mut part?);
         }
     }

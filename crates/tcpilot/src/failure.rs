@@ -55,7 +55,7 @@ impl From<tcpilot_kernel::Error> for Failure {
     fn from(error: tcpilot_kernel::Error) -> Failure {
         use tcpilot_kernel::Error as E;
         let kind = match &error {
-            E::Privileges(_) => Kind::NotPermitted,
+            E::Privileges(_) | E::UserNamespace => Kind::NotPermitted,
             E::NoBtf | E::NoCgroup2 | E::NoStructOps | E::NoQdiscs => Kind::Unsupported,
             E::Cgroup { .. } | E::NoSuchCc(_) | E::CcName(_) | E::CcFile { .. } => Kind::Usage,
             E::AlreadyAttached(_) => Kind::Running,
