@@ -1,6 +1,9 @@
 //! The `tcpilot` command: parses, dispatches, and turns a failure into one line and an exit status.
 
-use std::{io::IsTerminal, process::ExitCode};
+use std::{
+    io::{IsTerminal, Write},
+    process::ExitCode,
+};
 
 use clap::{CommandFactory, Parser};
 use tcpilot::{
@@ -19,7 +22,8 @@ fn main() -> ExitCode {
     match dispatch(&cli.command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("tcpilot: {failure}");
+            // Not eprintln!, which panics if the terminal is gone.
+            let _ = writeln!(std::io::stderr(), "tcpilot: {failure}");
             ExitCode::from(failure.kind as u8)
         }
     }
@@ -39,6 +43,7 @@ fn start_logging(command: &Command) {
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal())
         .with_target(false)
+        .log_internal_errors(false) // it would panic if standard error is gone
         .init();
     tcpilot_kernel::log_libbpf_by_tracing();
 }

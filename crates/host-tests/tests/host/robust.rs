@@ -3,12 +3,16 @@
 use std::{
     fs,
     io::{Read, Write},
-    os::unix::net::UnixStream,
+    os::unix::{net::UnixStream, process::CommandExt},
+    path::Path,
     thread,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use tcpilot_host_tests::{Daemon, Lab, until};
+use serde_json::{Value, json};
+use tcpilot_host_tests::{
+    CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON, Capabilities, Child, Daemon, FAR, Lab, Place, Sink, until,
+};
 
 use crate::ALWAYS_BBR;
 
@@ -74,7 +78,7 @@ fn a_question_that_is_too_long_is_refused_at_once() {
     let mut stream = UnixStream::connect(pilot.socket()).unwrap();
     let part = vec![b' '; 1 << 20];
     let asked = Instant::now();
-    for _ in 0..64 {
+    for _ in 0..5 {
         if stream.write_all(&part).is_err() {
             break;
         }
@@ -129,4 +133,304 @@ fn without_a_free_descriptor_it_waits_and_says_so_once() {
     drop(waiting);
     limit_files(&pilot, 1000);
     answers_soon(&pilot);
+}
+
+#[test]
+fn a_lost_terminal_ends_it_as_a_signal_does_and_nothing_is_lost() {
+    let lab = Lab::new();
+    let pilot = lab.pilot(ALWAYS_BBR);
+    lab.upload(FAR, 1, 100_000);
+    pilot.wait_closed(1);
+    let ended = pilot.end(libc::SIGHUP);
+    assert_eq!(ended.status, Some(0), "{}", ended.stderr);
+    let pilot = lab.pilot(ALWAYS_BBR);
+    assert_eq!(pilot.path(FAR)["connections"], 1);
+}
+
+/// Makes this process the leader of a session whose terminal is `slave`, and another process group the
+/// foreground of it. To be called between fork and exec.
+fn into_background(slave: i32) -> std::io::Result<()> {
+    let check = |result: i32| match result {
+        -1 => Err(std::io::Error::last_os_error()),
+        result => Ok(result),
+    };
+    // SAFETY: plain system calls about this process and its child; no memory is allocated.
+    unsafe {
+        check(libc::setsid())?;
+        check(libc::ioctl(slave, libc::TIOCSCTTY, 0))?;
+        for fd in 0..2 {
+            check(libc::dup2(slave, fd))?;
+        }
+        let child = check(libc::fork())?;
+        if child == 0 {
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            libc::close_range(0, u32::MAX, 0);
+            loop {
+                libc::pause();
+            }
+        }
+        check(libc::setpgid(child, child))?;
+        check(libc::tcsetpgrp(slave, child)).map(drop)
+    }
+}
+
+#[test]
+fn in_the_background_of_its_terminal_it_runs_without_a_live_view() {
+    let lab = Lab::new();
+    let (mut master, mut slave) = (0, 0);
+    let (name, settings, size) = (std::ptr::null_mut(), std::ptr::null(), std::ptr::null());
+    // SAFETY: both numbers may be written; nothing else is given.
+    let made = unsafe { libc::openpty(&raw mut master, &raw mut slave, name, settings, size) };
+    assert_eq!(made, 0);
+    let log = lab.dir.path().join("log");
+    let socket = lab.dir.path().join("control.sock");
+    let mut command = Place::here().command("tcpilot");
+    command
+        .args(["run", "--live"])
+        .arg("--cgroup")
+        .arg(lab.cgroup.path());
+    command.arg("--state").arg(lab.dir.path().join("state.db"));
+    command.arg("--socket").arg(&socket);
+    command.stderr(fs::File::create(&log).unwrap());
+    // SAFETY: between fork and exec only system calls are made.
+    unsafe { command.pre_exec(move || into_background(slave)) };
+    let mut child = Child(command.spawn().unwrap());
+    until("it answers or is stopped", || {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", child.0.id())).unwrap();
+        assert!(!stat.contains(") T "), "stopped: {stat}");
+        let mut stream = UnixStream::connect(&socket).ok()?;
+        stream.write_all(b"\"status\"\n").ok()?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).ok()?;
+        answer.contains("\"attached\":true").then_some(())
+    });
+    assert!(fs::read_to_string(&log).unwrap().contains("no live view"));
+    child.signal(libc::SIGTERM);
+    assert_eq!(
+        child.wait().code(),
+        Some(0),
+        "{}",
+        fs::read_to_string(&log).unwrap()
+    );
+}
+
+/// Runs `f` on a thread that has a small file system of its own at `dir`; so has the daemon that it starts.
+fn with_small_disk(dir: &Path, f: impl FnOnce() + Send) {
+    let target = std::ffi::CString::new(dir.to_str().unwrap()).unwrap();
+    let enter = move || {
+        let none = std::ptr::null();
+        // SAFETY: plain system calls about this thread's mounts; all texts end with 0.
+        unsafe {
+            assert_eq!(libc::unshare(libc::CLONE_NEWNS), 0);
+            let private = libc::MS_REC | libc::MS_PRIVATE;
+            assert_eq!(
+                libc::mount(none, c"/".as_ptr(), none, private, none.cast()),
+                0
+            );
+            let (kind, size) = (c"tmpfs".as_ptr(), c"size=128k".as_ptr());
+            assert_eq!(libc::mount(kind, target.as_ptr(), kind, 0, size.cast()), 0);
+        }
+        f();
+    };
+    thread::scope(|scope| scope.spawn(enter).join().unwrap());
+}
+
+#[test]
+fn on_a_full_disk_it_runs_without_saving_and_saves_once_there_is_room() {
+    let lab = Lab::new();
+    let disk = lab.dir.path().join("disk");
+    fs::create_dir(&disk).unwrap();
+    std::os::unix::fs::symlink("disk/state.db", lab.dir.path().join("state.db")).unwrap();
+    let often = format!("{ALWAYS_BBR}\n[state]\nsave_interval_s = 1\n");
+    with_small_disk(&disk, || {
+        let filling = disk.join("filling");
+        let full = fs::write(&filling, vec![0; 1 << 20]).unwrap_err();
+        assert_eq!(full.kind(), std::io::ErrorKind::StorageFull);
+        let pilot = lab.pilot(&often);
+        lab.upload(FAR, 1, 100_000);
+        pilot.wait_closed(1);
+        let degraded = pilot.status()["degraded"].to_string();
+        assert!(degraded.contains("the disk is full"), "{degraded}");
+        fs::remove_file(&filling).unwrap();
+        until("it saves", || {
+            pilot.log().contains("is saved again").then_some(())
+        });
+        assert_eq!(
+            pilot.log().matches("the disk is full").count(),
+            1,
+            "{}",
+            pilot.log()
+        );
+        assert_eq!(pilot.end(libc::SIGKILL).status, None);
+        let pilot = lab.pilot(&often);
+        assert_eq!(pilot.path(FAR)["connections"], 1);
+        assert_eq!(pilot.end(libc::SIGTERM).status, Some(0));
+    });
+}
+
+#[test]
+fn a_state_that_vanished_is_made_anew_and_a_last_save_that_fails_is_told() {
+    let lab = Lab::new();
+    let state = lab.dir.path().join("state.db");
+    let pilot = lab.pilot(ALWAYS_BBR);
+    lab.upload(FAR, 1, 100_000);
+    pilot.wait_closed(1);
+    pilot.ask("state show"); // saves
+    fs::remove_file(&state).unwrap();
+    assert_eq!(pilot.end(libc::SIGTERM).status, Some(0));
+    let pilot = lab.pilot(ALWAYS_BBR);
+    assert_eq!(pilot.path(FAR)["connections"], 1);
+    fs::remove_file(&state).unwrap();
+    fs::create_dir(&state).unwrap();
+    let ended = pilot.end(libc::SIGTERM);
+    assert_eq!(ended.status, Some(1));
+    let [line] = ended.errors()[..] else {
+        panic!("{}", ended.stderr)
+    };
+    assert!(
+        line.contains("not saved") && line.contains("state.db"),
+        "{line}"
+    );
+}
+
+/// Runs `tcpilot state …` on the files of a daemon, whether that runs or not; gives what it prints.
+fn state(lab: &Lab, arguments: &str) -> String {
+    let mut command = Place::here().command("tcpilot");
+    command.arg("state").args(arguments.split(' '));
+    for (option, file) in [("--state", "state.db"), ("--socket", "control.sock")] {
+        command.arg(option).arg(lab.dir.path().join(file));
+    }
+    let output = command.output().unwrap();
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments}: {message}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn stored_path(prefix: &str, updated_unix_s: u64) -> Value {
+    json!({"netns": "host", "prefix": prefix, "policy": "default", "updated_unix_s": updated_unix_s,
+        "min_rtt_us": 0, "srtt_us": 0, "max_delivery_rate": 0, "sent_packets": 0, "lost_packets": 0,
+        "instances": 1, "connections": 1, "arms": []})
+}
+
+fn import(lab: &Lab, paths: &[Value]) {
+    let file = lab.dir.path().join("import.json");
+    fs::write(
+        &file,
+        json!({"tcpilot_state": 1, "paths": paths}).to_string(),
+    )
+    .unwrap();
+    state(lab, &format!("import {}", file.display()));
+}
+
+fn now_unix_s() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap()
+        .as_secs()
+}
+
+#[test]
+fn an_import_changes_no_other_path() {
+    let lab = Lab::new();
+    let pilot = lab.pilot(ALWAYS_BBR);
+    lab.upload(FAR, 1, 100_000);
+    pilot.wait_closed(1);
+    state(&lab, "show"); // saves
+    lab.upload(FAR, 2, 100_000);
+    pilot.wait_closed(3);
+    // More than fit into a question.
+    let paths: Vec<Value> = (0..2500)
+        .map(|i| stored_path(&format!("11.{}.{}.0/24", i / 256, i % 256), now_unix_s()))
+        .collect();
+    import(&lab, &paths);
+    assert_eq!(pilot.path(FAR)["connections"], 3);
+    assert_eq!(pilot.path("11.0.9.0/24")["connections"], 1);
+    assert_eq!(pilot.path("11.9.9.0/24")["connections"], 1);
+}
+
+#[test]
+fn a_path_that_is_not_used_keeps_the_time_of_its_last_use() {
+    let lab = Lab::new();
+    // Before this host was booted, for all that most hosts of tests are.
+    let then = now_unix_s() - 6 * 86400;
+    import(&lab, &[stored_path("192.0.2.0/24", then)]);
+    let pilot = lab.pilot(ALWAYS_BBR);
+    pilot.path("192.0.2.0/24");
+    assert_eq!(pilot.end(libc::SIGTERM).status, Some(0));
+    let export: Value = serde_json::from_str(&state(&lab, "export")).unwrap();
+    assert_eq!(export["paths"][0]["updated_unix_s"], then);
+}
+
+#[test]
+fn it_says_how_many_stored_paths_found_room() {
+    let lab = Lab::new();
+    let paths: Vec<Value> = (0..200)
+        .map(|i| stored_path(&format!("11.0.{i}.0/24"), now_unix_s()))
+        .collect();
+    import(&lab, &paths);
+    let pilot = lab.pilot(&format!("paths_max = 64\n{ALWAYS_BBR}"));
+    let there = pilot.status()["paths"].as_u64().unwrap();
+    assert!(there <= 64);
+    let told = format!("stored=200 paths={there}");
+    assert!(pilot.log().contains(&told), "{told}: {}", pilot.log());
+}
+
+#[test]
+fn without_the_right_to_enter_others_it_lists_the_connections_of_its_own_namespace() {
+    let lab = Lab::new();
+    let _sink = Sink::new(&lab.net.far, 5300);
+    let place = Place {
+        capabilities: Capabilities::Only(&[CAP_NET_ADMIN, CAP_PERFMON, CAP_BPF]),
+        ..Place::outside(&lab.net.near)
+    };
+    let pilot = lab.spawn_pilot(place, ALWAYS_BBR, &[]).ready();
+    let mut application = lab.actor();
+    application.tell(&format!("connect {FAR}:5300"));
+    let flows = pilot.ask("flows");
+    assert_eq!(flows.as_array().unwrap().len(), 1, "{flows}");
+}
+
+#[test]
+fn in_a_user_namespace_it_says_so_and_is_not_started_again() {
+    let lab = Lab::new();
+    let mut command = Place::here().command("tcpilot");
+    command
+        .args(["run", "--state"])
+        .arg(lab.dir.path().join("state.db"));
+    command
+        .arg("--socket")
+        .arg(lab.dir.path().join("control.sock"));
+    let enter = || {
+        // SAFETY: a plain system call about this process.
+        if unsafe { libc::unshare(libc::CLONE_NEWUSER) } != 0 {
+            return Err(std::io::Error::last_os_error());
+        }
+        fs::write("/proc/self/uid_map", "0 0 1")
+    };
+    // SAFETY: between fork and exec; the file's name and text are short and need no lock.
+    unsafe { command.pre_exec(enter) };
+    let output = command.output().unwrap();
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{message}");
+    assert!(message.contains("user namespace"), "{message}");
+}
+
+#[test]
+fn a_refused_run_leaves_nothing_behind() {
+    let lab = Lab::new();
+    let _pilot = lab.pilot(ALWAYS_BBR);
+    let dir = tempfile::tempdir().unwrap();
+    let new = dir.path().join("new");
+    let mut command = Place::here().command("tcpilot");
+    command.arg("run").arg("--cgroup").arg(lab.cgroup.path());
+    command.arg("--state").arg(new.join("state.db"));
+    command.arg("--socket").arg(new.join("control.sock"));
+    let output = command.output().unwrap();
+    assert_eq!(
+        output.status.code(),
+        Some(5),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    assert!(!new.exists());
 }

@@ -2,12 +2,9 @@
 //! unless `--fair` is given.
 
 use std::{
-    io::{self, IsTerminal, Write, stdout},
+    io::{self, Write, stdout},
     path::Path,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::atomic::Ordering,
     thread,
     time::{Duration, Instant},
 };
@@ -19,6 +16,7 @@ use crate::{
     cli::{Classifier, WatchArgs},
     failure::{Failure, Kind},
     fair::{self, Fair},
+    pilot::daemon::stop_flag,
     show::live::Screen,
 };
 
@@ -57,8 +55,8 @@ pub fn run(args: &WatchArgs) -> Result<(), Failure> {
     watch.set_device(device.index());
     let mut recorder = args.record.as_deref().map(Recorder::create).transpose()?;
     let stop = stop_flag()?;
+    let mut output = Output::open(args)?; // before the queues: a terminal can stop a process
     let mut fair = Fair::start(args, &mut watch, &device)?;
-    let mut output = Output::open(args)?;
     let mut flows = Flows::new(args.classifier, &model, output.is_report());
     let (start, mut next) = (Instant::now(), Instant::now() + EVERY);
     loop {
@@ -113,14 +111,6 @@ fn options(args: &WatchArgs) -> Result<Options, Failure> {
     })
 }
 
-fn stop_flag() -> Result<Arc<AtomicBool>, Failure> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&stop))?;
-    }
-    Ok(stop)
-}
-
 /// Where what was seen goes.
 enum Output {
     Live(Screen),
@@ -137,8 +127,10 @@ impl Output {
         Ok(match (args.once, args.json) {
             (true, json) => Output::Once { json },
             (false, true) => Output::Json,
-            (false, false) if stdout().is_terminal() => Output::Live(Screen::open()?),
-            (false, false) => Output::Once { json: false },
+            (false, false) => match Screen::if_any()? {
+                Some(screen) => Output::Live(screen),
+                None => Output::Once { json: false },
+            },
         })
     }
 

@@ -130,7 +130,9 @@ impl Daemon {
             .zip(counters.trouble)
             .filter(|(_, n)| *n > 0)
             .map(|(t, n)| format!("{} ({n} times)", t.sentence()));
-        let degraded = self.limits().into_iter().chain(degraded).collect();
+        let unsaved = self.keeper.problem().map(str::to_owned);
+        let limits = self.limits().into_iter().chain(unsaved);
+        let degraded = limits.chain(degraded).collect();
         Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
@@ -154,7 +156,7 @@ impl Daemon {
             bpf_events: stats.events,
             bpf_ns: stats.nanoseconds,
             resident_bytes: resident_bytes(),
-            state: self.state_path.display().to_string(),
+            state: self.keeper.path().display().to_string(),
         }
     }
 }

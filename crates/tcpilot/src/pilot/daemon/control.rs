@@ -56,7 +56,7 @@ impl Control {
                 .create(dir)
                 .map_err(cannot)?;
         }
-        let lock = lock(path).map_err(cannot)??;
+        let lock = lock(path, true).map_err(cannot)??;
         match fs::remove_file(path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(cannot(error)),
             _ => {}
@@ -138,14 +138,25 @@ impl Control {
     }
 }
 
-fn lock(socket: &Path) -> io::Result<Result<File, Failure>> {
+/// Looks whether a daemon has this socket, and makes nothing.
+///
+/// # Errors
+/// [`Kind::Running`] if one has it. What else goes wrong, [`Control::open`] will say.
+pub fn check_free(socket: &Path) -> Result<(), Failure> {
+    match lock(socket, false) {
+        Ok(taken) => taken.map(drop),
+        Err(_) => Ok(()),
+    }
+}
+
+fn lock(socket: &Path, create: bool) -> io::Result<Result<File, Failure>> {
     let mut name = socket.as_os_str().to_owned();
     name.push(".lock");
     let mut options = File::options();
     options
         .read(true)
         .write(true)
-        .create(true)
+        .create(create)
         .truncate(false)
         .mode(0o600);
     let mut file = options.open(&name)?;

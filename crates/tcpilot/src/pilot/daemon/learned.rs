@@ -15,8 +15,11 @@ use rustix::time::{ClockId, clock_gettime};
 use tcpilot_abi::{tp_arm, tp_path, tp_path_key};
 use tcpilot_core::prefix::Prefix;
 
-use super::Daemon;
-use crate::pilot::state::{StoredArm, StoredPath};
+use super::{Daemon, keeper::Now};
+use crate::pilot::{
+    protocol::Reply,
+    state::{StoredArm, StoredPath},
+};
 
 /// CLOCK_MONOTONIC, as the kernel side stamps.
 pub fn now_ns() -> u64 {
@@ -24,6 +27,11 @@ pub fn now_ns() -> u64 {
     (now.tv_sec as u64)
         .saturating_mul(1_000_000_000)
         .saturating_add(now.tv_nsec as u64)
+}
+
+/// Since the boot, with the time that the host slept.
+fn boot_s() -> u64 {
+    clock_gettime(ClockId::Boottime).tv_sec as u64
 }
 
 fn now_unix_s() -> u64 {
@@ -38,11 +46,19 @@ impl Daemon {
     pub(super) fn restore(&mut self) {
         self.netns.refresh();
         let max_age_s = self.max_age_s();
-        match self.store.load(now_unix_s(), max_age_s) {
+        if self.keeper.problem().is_some() {
+            return; // there is none
+        }
+        let store = self.keeper.store();
+        match store.and_then(|store| store.load(now_unix_s(), max_age_s)) {
             Ok(paths) => {
-                let count = self.put(&paths);
-                if count > 0 {
-                    tracing::info!(paths = count, "took up what was learned before");
+                self.put(&paths);
+                // Only what is used from now on is saved: of the rest the file knows when it was used last,
+                // which before a boot the kernel's clock cannot say.
+                self.saved_ns = now_ns().saturating_add(1);
+                if !paths.is_empty() {
+                    let (stored, paths) = (paths.len(), self.path_count());
+                    tracing::info!(stored, paths, "took up what was learned before");
                 }
             }
             Err(error) => tracing::warn!(%error, "starting without what was learned before"),
@@ -59,28 +75,39 @@ impl Daemon {
     }
 
     /// Puts stored paths into the map, the oldest first so that they are the first to be evicted.
-    fn put(&self, paths: &[StoredPath]) -> usize {
+    fn put(&self, paths: &[StoredPath]) {
         let mut paths: Vec<&StoredPath> = paths.iter().collect();
         paths.sort_by_key(|p| p.updated_unix_s);
         let newest = paths.len().saturating_sub(self.config.paths_max as usize);
-        let put = paths.into_iter().skip(newest).filter(|stored| {
-            self.to_kernel(stored)
-                .is_some_and(|(key, path)| self.pilot.put_path(&key, &path).is_ok())
-        });
-        put.count()
-    }
-
-    /// Saves the paths that changed since the last time.
-    pub(super) fn save(&mut self) {
-        self.netns.refresh();
-        let now = now_ns();
-        let paths = self.collect(self.saved_ns);
-        match self.store.save(&paths, now_unix_s(), self.max_age_s()) {
-            Ok(()) => self.saved_ns = now,
-            Err(error) => {
-                tracing::warn!(%error, "what was learned could not be saved; will try again")
+        for stored in paths.into_iter().skip(newest) {
+            if let Some((key, path)) = self.to_kernel(stored)
+                && let Err(error) = self.pilot.put_path(&key, &path)
+            {
+                tracing::debug!(%error, "a path could not be taken up");
             }
         }
+    }
+
+    /// Saves the paths that changed since the last time; all, if the file is a new one.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub(super) fn save(&mut self) -> Result<(), String> {
+        self.netns.refresh();
+        let now = Now {
+            unix_s: now_unix_s(),
+            boot_s: boot_s(),
+        };
+        let now_ns = now_ns();
+        let since_ns = if self.keeper.is_lost() {
+            0
+        } else {
+            self.saved_ns
+        };
+        let paths = self.collect(since_ns);
+        self.keeper.save(&paths, now, self.max_age_s())?;
+        self.saved_ns = now_ns;
+        Ok(())
     }
 
     fn collect(&self, since_ns: u64) -> Vec<StoredPath> {
@@ -98,23 +125,37 @@ impl Daemon {
 
     /// `state export`: written as it is read, since it may be long.
     pub(super) fn export(&mut self, out: &mut dyn Write) -> io::Result<()> {
-        self.save();
+        if let Err(error) = self.save() {
+            return Reply::Error(error).write(out);
+        }
+        let store = self.keeper.store().map_err(io::Error::other)?;
         out.write_all(b"{\"ok\":")?;
-        self.store.export_json(out).map_err(io::Error::other)?;
+        store.export_json(out).map_err(io::Error::other)?;
         out.write_all(b"}")
     }
 
-    /// `state import`: into the file, then from there into the map.
+    /// `state import`: into the file and the map. What other paths have learned since the last save stays.
     pub(super) fn import(&mut self, paths: &[StoredPath]) -> Result<usize, String> {
-        self.store.import(paths).map_err(|e| e.to_string())?;
-        self.restore();
+        self.save()?;
+        let store = self.keeper.store();
+        store
+            .and_then(|store| store.import(paths))
+            .map_err(|e| e.to_string())?;
+        let max_age_s = self.max_age_s();
+        let is_young =
+            |path: &&StoredPath| now_unix_s().saturating_sub(path.updated_unix_s) <= max_age_s;
+        let young: Vec<StoredPath> = paths.iter().filter(is_young).cloned().collect();
+        self.put(&young);
         Ok(paths.len())
     }
 
     /// `state reset`.
     pub(super) fn reset(&mut self) -> Result<u32, String> {
         let count = self.path_count();
-        self.store.reset().map_err(|e| e.to_string())?;
+        let store = self.keeper.store();
+        store
+            .and_then(|store| store.reset())
+            .map_err(|e| e.to_string())?;
         self.pilot.clear_paths().map_err(|e| e.to_string())?;
         self.saved_ns = 0;
         Ok(count)

@@ -9,13 +9,14 @@ mod client;
 mod control;
 mod egress;
 mod guard;
+mod keeper;
 mod learned;
 mod netns;
 mod rules;
 mod tunings;
 
 use std::{
-    io::{self, IsTerminal},
+    io::{self, Write},
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -29,13 +30,13 @@ use tcpilot_kernel::{Pilot, cc::Held, host};
 
 use crate::{
     cli::{DEFAULT_CONFIG, RunArgs},
-    failure::Failure,
+    failure::{Failure, Kind},
     pilot::config::{Algorithm, Config, RuleTemplate},
-    pilot::state::Store,
     show::live,
     show::table,
 };
 use control::Control;
+use keeper::Keeper;
 
 const TICK: Duration = Duration::from_secs(1);
 /// How often namespaces and cgroups that rules name are looked up again.
@@ -57,8 +58,7 @@ pub struct Daemon {
     changes: attachment::Changes,
     /// When the cgroup was first found missing.
     gone_since: Option<Instant>,
-    store: Store,
-    state_path: PathBuf,
+    keeper: Keeper,
     started: Instant,
     saved_ns: u64,
     told: Vec<Trouble>,
@@ -88,24 +88,44 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
     for warning in config.warnings() {
         tracing::warn!("{warning}");
     }
-    host::check_requirements()?;
+    check_free(args)?;
     let mut control = Control::open(&args.socket)?;
     let stop = stop_flag()?;
     let mut daemon = Daemon::start(config, args)?;
-    let result = daemon.serve(&mut control, &stop, args.live);
-    daemon.save();
+    // Before the pilot is attached: a terminal can stop a process that asks for it.
+    let screen = if args.live {
+        live::Screen::if_any()?
+    } else {
+        None
+    };
+    daemon.attach()?;
+    let result = daemon.serve(&mut control, &stop, screen);
+    let saved = daemon.save();
     let (status, paths) = (daemon.status(), daemon.path_views());
     drop(daemon);
     if args.live {
-        print!("{}", table::report(&status, &paths));
+        let report = table::report(&status, &paths);
+        let _ = io::stdout().write_all(report.as_bytes()); // the terminal may be gone
     }
-    result
+    result.and(saved.map_err(|error| Failure::new(Kind::Failed, error, "")))
 }
 
-fn stop_flag() -> Result<Arc<AtomicBool>, Failure> {
+/// Refuses before anything is made: a refused run leaves nothing behind.
+fn check_free(args: &RunArgs) -> Result<(), Failure> {
+    host::check_requirements()?;
+    control::check_free(&args.socket)?;
+    let cgroup = args.cgroup.clone().map_or_else(host::cgroup2_root, Ok)?;
+    Ok(tcpilot_kernel::check_free(&cgroup)?)
+}
+
+/// Set by a signal that ends tcpilot. A terminal that goes away sends SIGHUP, unless nohup(1) keeps it off.
+pub(crate) fn stop_flag() -> Result<Arc<AtomicBool>, Failure> {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+    for signal in [SIGHUP, SIGINT, SIGTERM] {
+        if signal != SIGHUP || !host::ignores_signal(SIGHUP) {
+            signal_hook::flag::register(signal, Arc::clone(&stop))?;
+        }
     }
     Ok(stop)
 }
@@ -131,10 +151,7 @@ impl Daemon {
             }
         }
         let templates = config.rules();
-        let (store, set_aside) = Store::open(&args.state)?;
-        if let Some(aside) = set_aside {
-            tracing::warn!("{aside}");
-        }
+        let keeper = Keeper::open(&args.state)?;
         let devices: &[String] = match config.tuning.ack_priority && !config.dry_run {
             true => &config.tuning.ack_priority_devices,
             false => &[],
@@ -159,8 +176,7 @@ impl Daemon {
             changes: attachment::Changes::beside(&cgroup),
             gone_since: None,
             cgroup,
-            store,
-            state_path: args.state.clone(),
+            keeper,
             started: Instant::now(),
             saved_ns: 0,
             told: Vec::new(),
@@ -169,27 +185,27 @@ impl Daemon {
             config,
         };
         daemon.restore();
-        daemon.pilot.adopt()?;
-        // Only now: the first connection finds what was learned before.
-        let cgroup = daemon.cgroup.clone();
-        daemon.pilot.attach(&cgroup)?;
-        daemon.announce();
+        for missing in &daemon.arms_missing {
+            tracing::warn!("{missing}");
+        }
+        for limit in daemon.limits() {
+            tracing::warn!("{limit}");
+        }
         Ok(daemon)
     }
 
-    fn announce(&self) {
-        for missing in &self.arms_missing {
-            tracing::warn!("{missing}");
-        }
-        for limit in self.limits() {
-            tracing::warn!("{limit}");
-        }
+    /// Once all is there: the first connection finds what was learned before.
+    fn attach(&mut self) -> Result<(), Failure> {
+        self.pilot.adopt()?;
+        let cgroup = self.cgroup.clone();
+        self.pilot.attach(&cgroup)?;
         tracing::info!(
             cgroup = %self.cgroup.display(),
             arms = self.arms.join(","),
             dry_run = self.config.dry_run,
             "attached"
         );
+        Ok(())
     }
 
     /// What this host keeps from the daemon, a sentence each.
@@ -218,11 +234,8 @@ impl Daemon {
         &mut self,
         control: &mut Control,
         stop: &AtomicBool,
-        live: bool,
+        mut screen: Option<live::Screen>,
     ) -> Result<(), Failure> {
-        let mut screen = (live && io::stdout().is_terminal())
-            .then(live::Screen::open)
-            .transpose()?;
         let (mut ticked, mut rules_at) = (Instant::now(), Instant::now());
         let (mut saved_at, mut guarded_at) = (Instant::now(), Instant::now());
         let save_every = self.config.state.save_interval();
@@ -247,12 +260,16 @@ impl Daemon {
             }
             if saved_at.elapsed() >= save_every {
                 saved_at = Instant::now();
-                self.save();
+                let _ = self.save(); // it says what is wrong, and tries again
             }
-            if let Some(screen) = &mut screen {
-                screen.draw(&self.status(), &self.path_views())?;
-                if screen.quit_pressed()? {
-                    break;
+            if let Some(shown) = &mut screen {
+                match shown.show(&self.status(), &self.path_views()) {
+                    Ok(quit) if quit => break,
+                    Ok(_) => {}
+                    Err(error) => {
+                        screen = None;
+                        tracing::warn!(%error, "the terminal is gone: no live view any more");
+                    }
                 }
             }
         }

@@ -76,6 +76,17 @@ pub enum StateError {
     },
 }
 
+impl StateError {
+    /// Whether there is no room for it.
+    pub fn is_full(&self) -> bool {
+        match self {
+            StateError::Full(_) => true,
+            StateError::Unusable { source, .. } => source.kind() == std::io::ErrorKind::StorageFull,
+            _ => false,
+        }
+    }
+}
+
 /// A database that could not be trusted, and was put out of the way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SetAside {

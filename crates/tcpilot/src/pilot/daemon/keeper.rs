@@ -1,0 +1,213 @@
+//! The state file while the daemon runs: there may be no room for it, it may vanish or be replaced, and the
+//! clock by which its rows grow old may be wrong.
+
+use std::{
+    fs,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+};
+
+use crate::pilot::state::{StateError, Store, StoredPath};
+
+/// The state, as far as there is any.
+pub struct Keeper {
+    path: PathBuf,
+    open: Option<Open>,
+    clock: Clock,
+    problem: Option<String>,
+}
+
+struct Open {
+    store: Store,
+    /// Device and inode number: another file may come under the same name.
+    file: (u64, u64),
+}
+
+/// Clocks, in seconds.
+#[derive(Clone, Copy, Debug)]
+pub struct Now {
+    /// Since 1970, as people and time servers set it.
+    pub unix_s: u64,
+    /// Since the boot, which nobody sets.
+    pub boot_s: u64,
+}
+
+impl Keeper {
+    /// Opens the file. A full disk keeps nobody from running: the file is opened later then.
+    ///
+    /// # Errors
+    /// As [`Store::open`].
+    pub fn open(path: &Path) -> Result<Keeper, StateError> {
+        let mut keeper = Keeper {
+            path: path.to_owned(),
+            open: None,
+            clock: Clock::default(),
+            problem: None,
+        };
+        match keeper.open_file() {
+            Err(error) if error.is_full() => keeper.note(Err(&error)),
+            result => result?,
+        }
+        Ok(keeper)
+    }
+
+    fn open_file(&mut self) -> Result<(), StateError> {
+        let (store, set_aside) = Store::open(&self.path)?;
+        if let Some(aside) = set_aside {
+            tracing::warn!("{aside}");
+        }
+        let file = identity(&self.path).unwrap_or_default();
+        self.open = Some(Open { store, file });
+        Ok(())
+    }
+
+    /// The open file; opened anew if it is not there any more. Whether it is, to know that all has to be
+    /// saved, is for [`Keeper::is_lost`] to say before.
+    ///
+    /// # Errors
+    /// As [`Store::open`].
+    pub fn store(&mut self) -> Result<&mut Store, StateError> {
+        if self.is_lost() {
+            self.open = None;
+            self.open_file()?;
+        }
+        match &mut self.open {
+            Some(open) => Ok(&mut open.store),
+            None => Err(StateError::Full(self.path.clone())),
+        }
+    }
+
+    /// Whether the file that was open is not the one of this name.
+    pub fn is_lost(&self) -> bool {
+        let open = self.open.as_ref();
+        open.is_none_or(|open| identity(&self.path) != Some(open.file))
+    }
+
+    /// Writes paths; says what is wrong when that changes.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub fn save(&mut self, paths: &[StoredPath], now: Now, max_age_s: u64) -> Result<(), String> {
+        let max_age_s = self.clock.max_age_s(now, max_age_s);
+        let store = self.store();
+        let result = store.and_then(|store| store.save(paths, now.unix_s, max_age_s));
+        if matches!(result, Err(StateError::Damaged { .. })) {
+            self.open = None; // opened again, it is set aside
+        }
+        self.note(result.as_ref().copied());
+        self.problem.clone().map_or(Ok(()), Err)
+    }
+
+    fn note(&mut self, result: Result<(), &StateError>) {
+        let problem = result
+            .err()
+            .map(|error| format!("what was learned is not saved: {error}"));
+        if problem != self.problem {
+            match &problem {
+                Some(problem) => tracing::warn!("{problem}; will try again"),
+                None => tracing::info!("what was learned is saved again"),
+            }
+        }
+        self.problem = problem;
+    }
+
+    /// Why the last save failed.
+    pub fn problem(&self) -> Option<&str> {
+        self.problem.as_deref()
+    }
+
+    /// Where the file is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    let meta = fs::metadata(path).ok()?;
+    Some((meta.dev(), meta.ino()))
+}
+
+/// Rows grow old by the wall clock. While that may be wrong, none is forgotten: it was set within the last
+/// hour, or nobody has watched it for that long.
+#[derive(Debug, Default)]
+struct Clock {
+    /// When the boot was, by the wall clock, and since when it says so.
+    seen: Option<(u64, u64)>,
+}
+
+impl Clock {
+    const STEADY_S: u64 = 3600;
+    /// A time server corrects a clock that drifts by less.
+    const DRIFT_S: u64 = 60;
+
+    fn max_age_s(&mut self, now: Now, max_age_s: u64) -> u64 {
+        let boot_unix_s = now.unix_s.saturating_sub(now.boot_s);
+        let (boot, since) = *self.seen.get_or_insert((boot_unix_s, now.boot_s));
+        if boot.abs_diff(boot_unix_s) > Clock::DRIFT_S {
+            self.seen = Some((boot_unix_s, now.boot_s));
+            return u64::MAX;
+        }
+        if now.boot_s.saturating_sub(since) < Clock::STEADY_S {
+            return u64::MAX;
+        }
+        max_age_s
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const YEAR: u64 = 365 * 86400;
+
+    fn now(unix_s: u64, boot_s: u64) -> Now {
+        Now { unix_s, boot_s }
+    }
+
+    #[test]
+    fn nothing_is_forgotten_while_the_clock_may_be_wrong() {
+        let mut clock = Clock::default();
+        let mut max_age = |unix_s, boot_s| clock.max_age_s(now(unix_s, boot_s), 7);
+        assert_eq!(max_age(YEAR, 100), u64::MAX);
+        assert_eq!(max_age(YEAR + 3600, 3700), 7);
+        assert_eq!(max_age(2 * YEAR + 3660, 3760), u64::MAX);
+        assert_eq!(max_age(YEAR + 3720, 3820), u64::MAX);
+        assert_eq!(max_age(YEAR + 7320, 7420), 7);
+    }
+
+    #[test]
+    fn a_file_that_vanished_is_made_anew() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lib/state.db");
+        let mut keeper = Keeper::open(&path).unwrap();
+        keeper.save(&[], now(YEAR, 1), 7).unwrap();
+        assert!(!keeper.is_lost());
+        fs::remove_dir_all(path.parent().unwrap()).unwrap();
+        assert!(keeper.is_lost());
+        keeper.save(&[], now(YEAR, 2), 7).unwrap();
+        assert!(path.exists() && !keeper.is_lost());
+        // A folder that is a file cannot be made anew.
+        fs::remove_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path.parent().unwrap(), "").unwrap();
+        let problem = keeper.save(&[], now(YEAR, 3), 7).unwrap_err();
+        assert!(
+            problem.starts_with("what was learned is not saved: "),
+            "{problem}"
+        );
+        assert_eq!(keeper.problem(), Some(problem.as_str()));
+    }
+
+    #[test]
+    fn a_file_that_was_replaced_is_written_too() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("state.db");
+        let mut keeper = Keeper::open(&path).unwrap();
+        fs::write(dir.path().join("other"), "garbage").unwrap();
+        fs::rename(dir.path().join("other"), &path).unwrap();
+        keeper.save(&[], now(YEAR, 1), 7).unwrap();
+        assert!(
+            Store::open(&path).unwrap().1.is_none(),
+            "it is a state again"
+        );
+    }
+}
