@@ -7,7 +7,7 @@
 
 #include <linux/types.h>
 
-#define TP_ABI_VERSION 2
+#define TP_ABI_VERSION 3
 
 #define TP_CC_NAME_MAX 16 /* the kernel's TCP_CA_NAME_MAX, with the final NUL */
 #define TP_MAX_ARMS 8

@@ -5,6 +5,7 @@
 #ifndef TCPILOT_ABI_CONFIG_H
 #define TCPILOT_ABI_CONFIG_H
 
+#include "learner.h"
 #include "tune.h"
 
 #define TP_MAX_RULES 64
@@ -42,16 +43,13 @@ struct tp_rule {
 /* Written once before loading. abi_version 0: the loader forgot, do nothing. */
 struct tp_config {
 	__u32 abi_version;
-	__u32 epsilon;		 /* one connection in so many explores; 0: never */
-	__u32 min_instances;	 /* connections before the first learned choice */
-	__u32 learning_shift;	 /* the learning rate is 1 / 2^shift */
 	__u32 loss_shift;	 /* the loss rule's bound is 1 / 2^shift */
 	__u32 loss_min_segments; /* no rescue before so many segments were sent */
+	__u32 ssthresh_floor_packets;
 	__u64 window_ns;
 	__u64 ssthresh_window_ns;
-	__u32 ssthresh_floor_packets;
-	__u32 max_unpaid; /* an arm without a sample stops being hopeful */
 	__u64 min_flow_bytes;
+	struct tp_learner_config learner;
 	__u8 arms;
 	__u8 policies;
 	__u8 rules;
@@ -77,6 +75,6 @@ struct tp_config {
 
 TP_ASSERT_SIZE(tp_policy_config, 8);
 TP_ASSERT_SIZE(tp_rule, 56);
-TP_ASSERT_SIZE(tp_config, 496 + 48 * TP_NETS * TP_MAX_POLICIES);
+TP_ASSERT_SIZE(tp_config, 504 + 48 * TP_NETS * TP_MAX_POLICIES);
 
 #endif

@@ -5,10 +5,13 @@
 #ifndef TCPILOT_ABI_PATH_H
 #define TCPILOT_ABI_PATH_H
 
+#include "conn.h"
 #include "learner.h"
+#include "measures.h"
 #include "tune.h"
 
-#define TP_WAYS 8 /* paths in a bucket of the table; a power of two */
+#define TP_WAYS 8      /* paths in a bucket of the table; a power of two */
+#define TP_DECISIONS 8 /* decisions remembered per path; a power of two */
 
 /* Why arms that need ECN (dctcp, prague) may or may not be chosen for a connection. */
 enum tp_ecn_use {
@@ -29,6 +32,24 @@ struct tp_path_key {
 	__u8 pad[6];
 };
 
+/* What the connections of an algorithm have shown on a path. */
+struct tp_arm {
+	struct tp_window64 max_delivery_rate;
+	struct tp_window32 min_rtt_us;
+	__u32 epoch;   /* of the two windows above */
+	__u32 rescued; /* connections that were rescued from this algorithm */
+};
+
+struct tp_decision {
+	__u64 at_ns;
+	__u8 arm;	   /* TP_NO_ARM: the kernel's default stays */
+	__u8 why;	   /* enum tp_why */
+	__u16 remote_port; /* host byte order */
+	__u16 local_port;
+	__u8 flags; /* enum tp_conn_flags */
+	__u8 dry_run;
+};
+
 struct tp_path {
 	__u32 busy;	  /* 1 while a CPU writes the measures below */
 	__u32 epoch;	  /* of the windows, except ssthresh's */
@@ -40,20 +61,17 @@ struct tp_path {
 	struct tp_window32 min_rtt_us;
 	struct tp_window32 ssthresh_packets; /* maximum, windows of its own */
 	__u32 ssthresh_epoch;
-	__u32 srtt_us;	    /* smoothed over connections, gain 1/8 */
-	__u32 live_flows;   /* open connections */
-	__u32 instances;    /* connections that told something: see min_flow_bytes */
-	__u64 connections;  /* all connections ever */
-	__u32 netns_inum;   /* inode number of the namespace, to name it */
-	__u32 decision_seq; /* next slot of decisions, modulo TP_DECISIONS */
-	/* The greedy choice as it was found last: arms to draw among, the reason in
-	 * the next byte, and those that were eligible in the next; 0: find it anew. */
-	__u32 greedy;
+	__u32 srtt_us;	     /* smoothed over connections, gain 1/8 */
+	__u32 live_flows;    /* open connections */
 	__u32 windows;	     /* open connections whose storage a tuned window made */
+	__u64 connections;   /* all connections ever */
+	__u32 netns_inum;    /* inode number of the namespace, to name it */
+	__u32 decision_seq;  /* next slot of decisions, modulo TP_DECISIONS */
 	__u16 used[TP_USES]; /* the connection, by number, that last made use of something */
 	__u8 skips;	     /* bit i: tuning i has nothing to set, or is of no use now */
 	__u8 ecn;	     /* enum tp_ecn_use of the connection decided last */
 	struct tp_decision decisions[TP_DECISIONS];
+	struct tp_learner learner;
 	struct tp_arm arms[TP_MAX_ARMS];
 };
 
@@ -72,7 +90,9 @@ struct tp_bucket {
 };
 
 TP_ASSERT_SIZE(tp_path_key, 32);
-TP_ASSERT_SIZE(tp_path, 136 + 16 * TP_DECISIONS + 56 * TP_MAX_ARMS);
+TP_ASSERT_SIZE(tp_arm, 32);
+TP_ASSERT_SIZE(tp_decision, 16);
+TP_ASSERT_SIZE(tp_path, 128 + 16 * TP_DECISIONS + sizeof(struct tp_learner) + 32 * TP_MAX_ARMS);
 TP_ASSERT_SIZE(tp_slot, 32 + sizeof(struct tp_path));
 TP_ASSERT_SIZE(tp_bucket, 8 + TP_WAYS * (4 + sizeof(struct tp_slot)));
 

@@ -54,12 +54,27 @@ static __always_inline int is_creditable(const struct tp_conn *conn, __u32 sent_
 	       tp_is_creditable(sent_packets, conn->iw_packets);
 }
 
-/* Nor does the arm become hopeless by such. */
-static __always_inline __u8 uncharged(struct tp_path *path, __u8 arm)
+/* Charges the arm with what it has shown.  A rescued connection counts as one in which
+ * its arm failed: what came after was not its doing, and what it had shown by then was
+ * its slow start.  By a rate that is not its own an arm does not become hopeless. */
+static __always_inline void charge(const struct tp_conn *conn, struct tp_path *path, __u8 arm,
+				   const struct tp_sample *s, int failed, __u64 now_ns)
 {
-	if (arm < TP_MAX_ARMS && arm_at(path, arm)->unpaid)
-		__sync_fetch_and_add(&arm_at(path, arm)->unpaid, -1);
-	return TP_NO_ARM;
+	struct tp_cost c = {.outcome = TP_OUTCOME_EXCUSED};
+	__u32 min_rtt_us = s->min_rtt_us;
+	__u64 rate = s->delivery_rate;
+
+	if (arm < TP_MAX_ARMS && is_creditable(conn, s->sent_packets)) {
+		if (conn && (conn->flags & TP_CONN_RESCUED)) {
+			rate = 0;
+			min_rtt_us = conn->rescue_min_rtt_us;
+			failed = 1;
+		}
+		tp_learn_arm(config(), arm_at(path, arm), rate, min_rtt_us, now_ns);
+		c = tp_cost_of(path, arm_at(path, arm), rate, min_rtt_us, failed);
+	}
+	if (learner_charge(&config()->learner, &path->learner, arm, c.cost, c.outcome))
+		COUNT(charged);
 }
 
 static __always_inline void learn(struct bpf_sock_ops *ctx, const struct tcp_sock *tp,
@@ -88,8 +103,6 @@ static __always_inline void learn(struct bpf_sock_ops *ctx, const struct tcp_soc
 	tp_measure(ts, tp, &s);
 	if (told && is_creditable(conn, ts->data_segs_out))
 		s.delivery_rate = tp_conn_rate(ts, tp, ticks_per_s, 0);
-	else if (told)
-		arm = uncharged(path, arm);
 	s.sent_packets *= weight;
 	if (!take(path))
 		return;
@@ -100,21 +113,7 @@ static __always_inline void learn(struct bpf_sock_ops *ctx, const struct tcp_soc
 	if (t)
 		tune_learn(ctx, path, t, policy, conn && conn->tuned & 1 << TP_TUNE_IW);
 	if (told && s.min_rtt_us)
-		path->instances++; /* also where the default is no arm */
-	if (arm < TP_MAX_ARMS && s.min_rtt_us) {
-		/* A rescued connection counts as one in which its arm failed: what
-		 * came after was not its doing, and what it had shown by then was
-		 * its slow start. */
-		if (conn && (conn->flags & TP_CONN_RESCUED)) {
-			s.delivery_rate = 0;
-			s.min_rtt_us = conn->rescue_min_rtt_us;
-			failed = 1;
-		}
-		if (tp_learn_arm(config(), path, arm_at(path, arm), s.delivery_rate, s.min_rtt_us,
-				 failed, now_ns))
-			COUNT(charged);
-		forget_greedy(path);
-	}
+		charge(conn, path, arm, &s, failed, now_ns);
 	release(path);
 }
 

@@ -28,7 +28,11 @@
  * rather than wait for long.
  */
 #include "socket.h"
+#include "../core/atomic.h"
+#include "../core/cost.h"
 #include "../core/eligible.h"
+#include "../core/learner.h"
+#include "../core/loss.h"
 #include "../core/tune/tune.h"
 #include "../core/tune/police.h"
 #include "../core/hash.h"
@@ -82,17 +86,9 @@ static __always_inline const struct tp_config *config(void)
 	return c;
 }
 
-/* An index within bounds.  The asm hides what is known of it, so that the mask
- * stays, by which the verifier sees that it is. */
-static __always_inline __u32 within(__u32 index, __u32 power_of_two)
-{
-	asm("" : "+r"(index));
-	return index & (power_of_two - 1);
-}
-
 static __always_inline struct tp_arm *arm_at(struct tp_path *path, __u32 arm)
 {
-	return &path->arms[within(arm, TP_MAX_ARMS)];
+	return &path->arms[tp_within(arm, TP_MAX_ARMS)];
 }
 
 #include "table.h"
@@ -100,37 +96,17 @@ static __always_inline struct tp_arm *arm_at(struct tp_path *path, __u32 arm)
 
 /* ---- established ---- */
 
-/* The greedy choice stays the same until an arm is charged, or an untried one is
- * taken: it is kept in the path, since finding it looks at every arm. */
-static __always_inline struct tp_among greedy_of(struct tp_path *path, __u32 eligible)
-{
-	__u32 kept = path->greedy;
-	struct tp_among g;
-
-	if (kept >> 16 == eligible)
-		return (struct tp_among){.arms = kept, .why = kept >> 8};
-	g = tp_greedy(config(), path, eligible);
-	path->greedy = g.arms | (__u32)g.why << 8 | eligible << 16;
-	return g;
-}
-
-static __always_inline void forget_greedy(struct tp_path *path)
-{
-	path->greedy = 0;
-}
-
 /* A function of its own, so that the verifier follows its ways only once. */
-__noinline __u32 draw(struct tp_path *path, __u32 eligible)
+__noinline int draw(struct tp_learner *mem, __u32 eligible, struct tp_choice *to)
 {
 	__u32 random = 1; /* of one arm there is nothing to draw */
-	struct tp_choice choice;
 
-	if (!path || !eligible)
-		return TP_NO_ARM | TP_WHY_NO_ARM << 8;
+	if (!mem || !to)
+		return 0;
 	if (eligible & (eligible - 1))
 		random = bpf_get_prandom_u32();
-	choice = tp_choose(config(), path, greedy_of(path, eligible), eligible, random);
-	return choice.arm | (__u32)choice.why << 8;
+	*to = learner_choose(&config()->learner, mem, eligible, random);
+	return 0;
 }
 
 /* Whether arms that need ECN may be chosen.  The handshake is the connection's own evidence of a
@@ -153,15 +129,15 @@ static __always_inline __u32 ecn_use(const struct tcp_sock *tp,
 static __always_inline struct tp_choice
 choose(const struct tcp_sock *tp, const struct tp_policy_config *policy, struct tp_path *path)
 {
+	struct tp_choice choice = {.arm = TP_NO_ARM, .why = TP_WHY_NO_ARM};
 	__u32 eligible = policy->arms;
-	__u32 drawn;
 
 	if (cfg.ecn_arms) {
 		path->ecn = (__u8)ecn_use(tp, policy, path);
 		eligible = tp_eligible(policy, cfg.ecn_arms, path->ecn);
 	}
-	drawn = draw(path, eligible);
-	return (struct tp_choice){.arm = drawn, .why = drawn >> 8};
+	draw(&path->learner, eligible, &choice);
+	return choice;
 }
 
 static __always_inline void record_decision(const struct bpf_sock *sk, struct tp_path *path,
@@ -207,7 +183,7 @@ static __always_inline __u8 put_in_force(struct bpf_sock_ops *ctx, struct bpf_so
 					 const struct tcp_sock *tp, struct tp_conn *conn,
 					 __u8 wanted)
 {
-	if (!set_cc(ctx, config()->arm[within(wanted, TP_MAX_ARMS)]))
+	if (!set_cc(ctx, config()->arm[tp_within(wanted, TP_MAX_ARMS)]))
 		conn->why = TP_WHY_SET_FAILED;
 	conn->arm = arm_in_force(tp);
 	conn->cc_key = tp_cc_key(tp);
@@ -215,22 +191,6 @@ static __always_inline __u8 put_in_force(struct bpf_sock_ops *ctx, struct bpf_so
 	if (conn->why != TP_WHY_SET_FAILED)
 		remember(sk, conn);
 	return conn->arm;
-}
-
-static __always_inline void count_choice(struct tp_path *path, __u8 in_force, __u8 why)
-{
-	struct tp_arm *arm = arm_at(path, in_force);
-
-	if (in_force >= TP_MAX_ARMS)
-		return;
-	__sync_fetch_and_add(&arm->chosen, 1);
-	if (why == TP_WHY_FEW)
-		return;
-	__sync_fetch_and_add(&arm->unpaid, 1);
-	if (why == TP_WHY_GREEDY)
-		__sync_fetch_and_add(&arm->greedy, 1);
-	else
-		forget_greedy(path); /* one more that may not pay */
 }
 
 /* Of a connection whose algorithm stays, where something else is remembered. */
@@ -305,11 +265,11 @@ static __always_inline __u8 take_up(struct bpf_sock_ops *ctx, struct bpf_sock *s
 		return TP_WHY_NO_ARM;
 	if (!path->born_ns)
 		begin(path, tp, bpf_ktime_get_coarse_ns());
-	if (!tp_is_few(config(), path))
+	if (learner_is_ready(&config()->learner, &path->learner))
 		why = steer(ctx, sk, tp, path, policy, flags, &arm);
 	__sync_fetch_and_add(&path->live_flows, 1);
 	__sync_fetch_and_add(&path->connections, 1);
-	count_choice(path, arm, why);
+	learner_chosen(&config()->learner, &path->learner, arm, why);
 	if (has_to_tune(path, flags))
 		*tune = TUNE | (__u32)key->policy << TUNE_POLICY | slot;
 	if (bpf_sock_ops_cb_flags_set(ctx, ctx->bpf_sock_ops_cb_flags | callbacks))
@@ -333,7 +293,7 @@ static __always_inline void established(struct bpf_sock_ops *ctx, struct bpf_soc
 		if (why == TP_WHY_UNSEEN)
 			why = take_up(ctx, sk, tp, &key, policy, (__u8)known, flags, tune);
 	}
-	COUNT(connections[within(why, TP_WHY_SLOTS)]);
+	COUNT(connections[tp_within(why, TP_WHY_SLOTS)]);
 }
 
 #include "loss.h"

@@ -8,7 +8,7 @@
 
 #include "../kernel/types.h"
 #include "../abi/abi.h"
-#include "../core/learn.h"
+#include "../core/sample.h"
 #include "../core/prefix.h"
 
 TP_INLINE const struct sock *tp_sock_of(const struct tcp_sock *tp)

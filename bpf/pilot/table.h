@@ -86,7 +86,7 @@ __noinline __u32 find_victim(struct tp_bucket *bucket)
 
 static __always_inline struct tp_path *path_in(struct tp_bucket *bucket, __u32 way)
 {
-	return way < TP_WAYS ? &bucket->slot[within(way, TP_WAYS)].path : 0;
+	return way < TP_WAYS ? &bucket->slot[tp_within(way, TP_WAYS)].path : 0;
 }
 
 /* slot: the path's number in the table, where there is one. */
@@ -109,14 +109,14 @@ static __always_inline struct tp_path *path_at(__u32 slot)
 	__u32 index = slot / TP_WAYS;
 	struct tp_bucket *bucket = bpf_map_lookup_elem(&paths, &index);
 
-	return bucket ? &bucket->slot[within(slot, TP_WAYS)].path : 0;
+	return bucket ? &bucket->slot[tp_within(slot, TP_WAYS)].path : 0;
 }
 
 static __always_inline struct tp_path *replace(struct tp_bucket *bucket, __u32 way, __u32 tag,
 					       const struct tp_path_key *key)
 {
-	struct tp_slot *slot = &bucket->slot[within(way, TP_WAYS)];
-	__u32 *slot_tag = &bucket->tag[within(way, TP_WAYS)];
+	struct tp_slot *slot = &bucket->slot[tp_within(way, TP_WAYS)];
+	__u32 *slot_tag = &bucket->tag[tp_within(way, TP_WAYS)];
 
 	if (!*slot_tag)
 		COUNT(paths);
@@ -178,7 +178,7 @@ int put_path(struct tp_slot *from)
 	*path = from->path;
 	path->live_flows = live; /* those of a path that was there are still open */
 	path->windows = windows;
-	path->greedy = 0;
+	path->learner.greedy = (struct tp_greedy){};
 	path->skips = 0; /* the policies may be others */
 	for (int i = 0; i < TP_USES; i++)
 		path->used[i] = (__u16)path->connections;

@@ -42,7 +42,7 @@ static __always_inline const struct tcp_sock *tcp_of(struct bpf_sock_ops *ctx)
 
 static __always_inline const struct tp_tuning *tuning_of(__u32 policy, __u32 net)
 {
-	return &config()->tuning[within(policy, TP_MAX_POLICIES)][within(net, TP_NETS)];
+	return &config()->tuning[tp_within(policy, TP_MAX_POLICIES)][tp_within(net, TP_NETS)];
 }
 
 /* What is known of a path, empty for one that has just taken the slot. */
@@ -74,7 +74,7 @@ static __always_inline int set_option(struct bpf_sock_ops *ctx, int level, int o
 				      __u32 tune)
 {
 	if (!cfg.dry_run && bpf_setsockopt(ctx, level, option, &value, sizeof(value))) {
-		COUNT(refused[within(tune, TP_TUNES)]);
+		COUNT(refused[tp_within(tune, TP_TUNES)]);
 		return 0;
 	}
 	return 1;
@@ -146,8 +146,8 @@ static __always_inline int is_quiet(const struct tp_path *path)
 
 static __always_inline void count_set(struct tp_tuned *t, __u32 tune)
 {
-	COUNT(tuned[within(tune, TP_TUNES)]);
-	__sync_fetch_and_add(&t->set[within(tune, TP_TUNES)], 1);
+	COUNT(tuned[tp_within(tune, TP_TUNES)]);
+	__sync_fetch_and_add(&t->set[tp_within(tune, TP_TUNES)], 1);
 }
 
 /* The halves of a maximum of this path that have not expired. */

@@ -46,7 +46,7 @@ identify_request(struct bpf_sock_ops *ctx, const struct syn *s, struct tp_path_k
 	m.remote_port = s->remote_port;
 	if (cfg.rules)
 		p = first_match(&m, s->remote);
-	policy = &config()->policy[within(p, TP_MAX_POLICIES)];
+	policy = &config()->policy[tp_within(p, TP_MAX_POLICIES)];
 	key->netns_cookie = bpf_get_netns_cookie(ctx);
 	key->policy = p;
 	tp_path_prefix(policy, s->remote, key);

@@ -5,9 +5,12 @@
  */
 #include <linux/types.h>
 #include "abi/abi.h"
-#include "core/learn.h"
-#include "core/prefix.h"
+#include "core/cost.h"
 #include "core/hash.h"
+#include "core/learner.h"
+#include "core/loss.h"
+#include "core/prefix.h"
+#include "core/sample.h"
 
 __u64 native_delivery_rate(__u32 packets, __u32 interval_us, __u32 mss)
 {
@@ -39,46 +42,70 @@ __u64 native_busy_rate(__u64 bytes_acked, __u32 busy_ticks, __u32 ticks_per_s)
 	return tp_busy_rate(bytes_acked, busy_ticks, ticks_per_s);
 }
 
-__u32 native_untried(const struct tp_path *path, __u32 eligible, __u32 max_unpaid)
+__u32 native_untried(const struct tp_learner *mem, __u32 eligible, __u32 max_unpaid)
 {
-	return tp_untried(path, eligible, max_unpaid);
+	return tp_untried(mem, eligible, max_unpaid);
 }
 
-__u32 native_cheapest(const struct tp_path *path, __u32 eligible)
+__u32 native_cheapest(const struct tp_learner *mem, __u32 eligible)
 {
-	return tp_cheapest(path, eligible);
+	return tp_cheapest(mem, eligible);
 }
 
-void native_choose(const struct tp_config *cfg, const struct tp_path *path, __u32 eligible,
-		   __u32 random, __u8 *arm, __u8 *why)
+int native_learner_is_ready(const struct tp_learner_config *cfg, const struct tp_learner *mem)
 {
-	struct tp_choice choice =
-	    tp_choose(cfg, path, tp_greedy(cfg, path, eligible), eligible, random);
-
-	*arm = choice.arm;
-	*why = choice.why;
+	return learner_is_ready(cfg, mem);
 }
 
-void native_learn_path(const struct tp_config *cfg, struct tp_path *path, __u64 delivery_rate,
-		       __u32 min_rtt_us, __u32 srtt_us, __u32 ssthresh_packets, __u32 sent_packets,
-		       __u32 lost_packets, __u64 now_ns)
+void native_learner_choose(const struct tp_learner_config *cfg, struct tp_learner *mem,
+			   __u32 eligible, __u32 random, struct tp_choice *choice)
 {
-	struct tp_sample sample = {
-	    .delivery_rate = delivery_rate,
-	    .min_rtt_us = min_rtt_us,
-	    .srtt_us = srtt_us,
-	    .ssthresh_packets = ssthresh_packets,
-	    .sent_packets = sent_packets,
-	    .lost_packets = lost_packets,
-	};
-
-	tp_learn_path(cfg, path, &sample, now_ns);
+	*choice = learner_choose(cfg, mem, eligible, random);
 }
 
-int native_learn_arm(const struct tp_config *cfg, struct tp_path *path, struct tp_arm *arm,
-		     __u64 rate, __u32 min_rtt_us, int failed, __u64 now_ns)
+void native_learner_chosen(const struct tp_learner_config *cfg, struct tp_learner *mem, __u32 arm,
+			   __u32 why)
 {
-	return tp_learn_arm(cfg, path, arm, rate, min_rtt_us, failed, now_ns);
+	learner_chosen(cfg, mem, arm, why);
+}
+
+int native_learner_charge(const struct tp_learner_config *cfg, struct tp_learner *mem, __u32 arm,
+			  __u64 cost, __u32 outcome)
+{
+	return learner_charge(cfg, mem, arm, cost, outcome);
+}
+
+void native_learner_shares(const struct tp_learner_config *cfg, const struct tp_learner *mem,
+			   __u32 eligible, __u32 share[TP_MAX_ARMS])
+{
+	learner_shares(cfg, mem, eligible, share);
+}
+
+void native_decrement(__u32 *count)
+{
+	tp_decrement(count);
+}
+
+void native_learn_path(const struct tp_config *cfg, struct tp_path *path,
+		       const struct tp_sample *sample, __u64 now_ns)
+{
+	tp_learn_path(cfg, path, sample, now_ns);
+}
+
+void native_learn_arm(const struct tp_config *cfg, struct tp_arm *arm, __u64 rate, __u32 min_rtt_us,
+		      __u64 now_ns)
+{
+	tp_learn_arm(cfg, arm, rate, min_rtt_us, now_ns);
+}
+
+__u32 native_cost_of(const struct tp_path *path, __u32 arm, const struct tp_sample *sample,
+		     int failed, __u64 *cost)
+{
+	struct tp_cost c =
+	    tp_cost_of(path, &path->arms[arm], sample->delivery_rate, sample->min_rtt_us, failed);
+
+	*cost = c.cost;
+	return c.outcome;
 }
 
 __u64 native_window_max(const struct tp_window64 *window)

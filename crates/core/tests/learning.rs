@@ -13,7 +13,7 @@ const RATE_MAX: u64 = u64::MAX / SCALE;
 
 fn close(cfg: &tp_config, path: &mut tp_path, arm: usize, sample: Sample, now_ns: u64) {
     native::learn_path(cfg, path, &sample, now_ns);
-    native::learn_arm(cfg, path, arm, &sample, false, now_ns);
+    native::charge(cfg, path, arm, &sample, false, now_ns);
 }
 
 fn sample(delivery_rate: u64, min_rtt_us: u32) -> Sample {
@@ -63,19 +63,19 @@ fn a_connection_better_than_its_path_costs_nothing() {
 
 #[test]
 fn the_first_sample_is_taken_whole() {
-    assert_eq!(native::update(0, 700_000, 0, 2), 700_000);
-    assert_eq!(native::update(123, 700_000, 0, 2), 700_000);
+    assert_eq!(native::learner::update(0, 700_000, 0, 2), 700_000);
+    assert_eq!(native::learner::update(123, 700_000, 0, 2), 700_000);
 }
 
 #[test]
 fn later_samples_move_the_cost_by_a_quarter() {
-    assert_eq!(native::update(1000, 2000, 1, 2), 1250);
-    assert_eq!(native::update(2000, 1000, 7, 2), 1750);
+    assert_eq!(native::learner::update(1000, 2000, 1, 2), 1250);
+    assert_eq!(native::learner::update(2000, 1000, 7, 2), 1750);
 }
 
 #[test]
 fn a_perfect_cost_is_not_unseen() {
-    assert_eq!(native::update(0, 1000, 1, 2), 250);
+    assert_eq!(native::learner::update(0, 1000, 1, 2), 250);
 }
 
 #[test]
@@ -183,10 +183,13 @@ fn losses_are_summed_over_the_window() {
 #[test]
 fn charging_an_arm_counts_it_and_makes_it_hopeful_again() {
     let (cfg, mut path) = (config(), tp_path::default());
-    path.arms[2].unpaid = 5;
+    path.learner.arms[2].unpaid = 5;
     close(&cfg, &mut path, 2, sample(1000, 50), S);
-    assert_eq!((path.arms[2].samples, path.arms[2].unpaid), (1, 0));
-    assert_eq!(path.arms[0].samples, 0);
+    assert_eq!(
+        (path.learner.arms[2].samples, path.learner.arms[2].unpaid),
+        (1, 0)
+    );
+    assert_eq!(path.learner.arms[0].samples, 0);
 }
 
 #[test]
@@ -194,17 +197,17 @@ fn the_arms_best_rate_excuses_a_slow_connection_but_not_a_failed_one() {
     let (cfg, mut path) = (config(), tp_path::default());
     close(&cfg, &mut path, 0, sample(1000, 50), S);
     close(&cfg, &mut path, 0, sample(10, 50), 2 * S);
-    assert_eq!(path.arms[0].cost, 0);
-    native::learn_arm(&cfg, &mut path, 0, &sample(10, 50), true, 3 * S);
-    assert_eq!(path.arms[0].cost, 990_000 / 4);
+    assert_eq!(path.learner.arms[0].cost, 0);
+    native::charge(&cfg, &mut path, 0, &sample(10, 50), true, 3 * S);
+    assert_eq!(path.learner.arms[0].cost, 990_000 / 4);
 }
 
 #[test]
 fn an_arm_limited_by_the_application_is_not_charged_for_having_no_rate() {
     let (cfg, mut path) = (config(), tp_path::default());
     close(&cfg, &mut path, 0, sample(1000, 50), S);
-    path.arms[1].unpaid = 1;
-    assert!(!native::learn_arm(
+    path.learner.arms[1].unpaid = 1;
+    assert!(!native::charge(
         &cfg,
         &mut path,
         1,
@@ -212,10 +215,13 @@ fn an_arm_limited_by_the_application_is_not_charged_for_having_no_rate() {
         false,
         2 * S
     ));
-    assert_eq!((path.arms[1].samples, path.arms[1].unpaid), (0, 1));
+    assert_eq!(
+        (path.learner.arms[1].samples, path.learner.arms[1].unpaid),
+        (0, 1)
+    );
     assert_eq!(native::window_min(&path.arms[1].min_rtt_us), 50);
     // Once it has shown a rate, that stands for it.
-    assert!(native::learn_arm(
+    assert!(native::charge(
         &cfg,
         &mut path,
         1,
@@ -223,7 +229,7 @@ fn an_arm_limited_by_the_application_is_not_charged_for_having_no_rate() {
         false,
         3 * S
     ));
-    assert!(native::learn_arm(
+    assert!(native::charge(
         &cfg,
         &mut path,
         1,
@@ -231,7 +237,7 @@ fn an_arm_limited_by_the_application_is_not_charged_for_having_no_rate() {
         false,
         4 * S
     ));
-    assert_eq!(path.arms[1].cost, SCALE / 2);
+    assert_eq!(path.learner.arms[1].cost, SCALE / 2);
 }
 
 #[test]
@@ -239,22 +245,18 @@ fn where_no_rate_is_known_at_all_arms_are_compared_by_rtt() {
     let (cfg, mut path) = (config(), tp_path::default());
     close(&cfg, &mut path, 0, sample(0, 50), S);
     close(&cfg, &mut path, 1, sample(0, 75), S);
-    assert_eq!((path.arms[0].cost, path.arms[1].cost), (0, SCALE / 2));
+    assert_eq!(
+        (path.learner.arms[0].cost, path.learner.arms[1].cost),
+        (0, SCALE / 2)
+    );
 }
 
 #[test]
 fn a_failure_is_never_perfect() {
     let (cfg, mut path) = (config(), tp_path::default());
     native::learn_path(&cfg, &mut path, &sample(0, 50), S);
-    assert!(native::learn_arm(
-        &cfg,
-        &mut path,
-        0,
-        &sample(0, 50),
-        true,
-        S
-    ));
-    assert_eq!(path.arms[0].cost, SCALE);
+    assert!(native::charge(&cfg, &mut path, 0, &sample(0, 50), true, S));
+    assert_eq!(path.learner.arms[0].cost, SCALE);
 }
 
 #[test]
@@ -332,7 +334,7 @@ proptest! {
 
     #[test]
     fn an_update_stays_between_the_old_cost_and_the_sample(cost: u64, sample: u64, samples in 1u32.., shift in 0u32..64) {
-        let new = native::update(cost, sample, samples, shift);
+        let new = native::learner::update(cost, sample, samples, shift);
         prop_assert!(new >= cost.min(sample) && new <= cost.max(sample));
     }
 
@@ -354,8 +356,8 @@ proptest! {
             if !lost_race {
                 native::learn_path(&cfg, &mut path, &s, at_s * S);
             }
-            native::learn_arm(&cfg, &mut path, arm, &s, failed, at_s * S);
-            for arm in &path.arms {
+            native::charge(&cfg, &mut path, arm, &s, failed, at_s * S);
+            for arm in &path.learner.arms {
                 // An RTT of 10 s where 1 us was the least, and no rate.
                 prop_assert!(arm.cost <= 10_000_000 * SCALE + SCALE);
             }

@@ -3,9 +3,9 @@
 
 mod common;
 
-use common::{config, path_with_costs};
+use common::{memory_with_costs, settings};
 use tcpilot_core as native;
-use tcpilot_core::shares;
+use tcpilot_core::learner;
 
 const ARMS: [&str; 4] = ["cubic", "bbr", "htcp", "dctcp"];
 
@@ -56,7 +56,7 @@ const TABLES: [(&str, [u64; 4], &str); 8] = [
 #[test]
 fn the_greedy_arm_is_the_one_that_the_tables_converged_to() {
     for (condition, costs, arm) in TABLES {
-        let best = native::cheapest(&path_with_costs(&costs), 0b1111);
+        let best = learner::cheapest(&memory_with_costs(&costs), 0b1111);
         assert_eq!(best.count_ones(), 1, "{condition}");
         assert_eq!(ARMS[best.trailing_zeros() as usize], arm, "{condition}");
     }
@@ -66,7 +66,7 @@ fn the_greedy_arm_is_the_one_that_the_tables_converged_to() {
 fn its_share_is_about_what_they_counted() {
     // 60 of 66, 61 of 78, 71 of 81, 65 of 75, ...: nineteen in twenty, less what starting up costs.
     for (condition, costs, arm) in TABLES {
-        let share = shares::shares(&config(), &path_with_costs(&costs), 0b1111);
+        let share = learner::shares(&settings(), &memory_with_costs(&costs), 0b1111);
         let index = ARMS.iter().position(|name| *name == arm).unwrap();
         assert!((share[index] - 0.9625).abs() < 1e-9, "{condition}");
     }

@@ -8,7 +8,7 @@ use tcpilot_abi::{
     TP_ECN_OTHER_NET, TP_ECN_PUBLIC, TP_ECN_UNASKED, Why, tp_config, tp_decision, tp_flow, tp_path,
     tp_path_key, tp_policy_config, tp_window32, tp_window64,
 };
-use tcpilot_core::{prefix::Prefix, shares};
+use tcpilot_core::{learner, prefix::Prefix};
 
 pub use crate::show::tuning_views::{GroupView, TuneView, TuningView, TuningsStatus};
 
@@ -269,7 +269,8 @@ impl Names<'_> {
             return None;
         }
         let vouched = policy.ecn_vouched >> arm & 1 == 1;
-        let chosen = path.arms.get(arm).is_some_and(|arm| arm.chosen > 0);
+        let learned = path.learner.arms.get(arm);
+        let chosen = learned.is_some_and(|arm| arm.chosen > 0);
         match u32::from(path.ecn) {
             TP_ECN_UNASKED => Some("it needs ECN, and no connection has been decided here yet"),
             TP_ECN_NOT_NEGOTIATED => {
@@ -293,14 +294,15 @@ impl Names<'_> {
             .collect();
         let free = barred.iter().enumerate().filter(|(_, why)| why.is_none());
         let eligible = policy.arms & free.fold(0, |mask, (i, _)| mask | 1 << i);
-        let shares = shares::shares(self.config, path, eligible);
-        let arms = self.arms.iter().zip(&path.arms).zip(shares).zip(barred);
-        arms.map(|(((name, arm), share), barred)| ArmView {
+        let shares = learner::shares(&self.config.learner, &path.learner, eligible);
+        let known = path.learner.arms.iter().zip(&path.arms);
+        let arms = self.arms.iter().zip(known).zip(shares).zip(barred);
+        arms.map(|(((name, (learned, arm)), share), barred)| ArmView {
             name: name.clone(),
-            cost: (arm.samples > 0).then_some(arm.cost),
-            count: arm.chosen,
-            greedy: arm.greedy,
-            samples: arm.samples,
+            cost: (learned.samples > 0).then_some(learned.cost),
+            count: learned.chosen,
+            greedy: learned.greedy,
+            samples: learned.samples,
             rescued: arm.rescued,
             min_rtt_us: min_of(&arm.min_rtt_us, arm.epoch, now),
             max_delivery_rate: max_of(&arm.max_delivery_rate, arm.epoch, now),

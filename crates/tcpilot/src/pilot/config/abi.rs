@@ -4,11 +4,11 @@ use std::ffi::c_char;
 
 use tcpilot_abi::{
     TP_ABI_VERSION, TP_CC_NAME_MAX, TP_MAX_ARMS, TP_MAX_DEFAULTS, TP_MAX_POLICIES, TP_NET_COUNT,
-    TP_TUNE_ACK_PRIORITY, tp_config, tp_policy_config,
+    TP_TUNE_ACK_PRIORITY, tp_config, tp_learner_config, tp_policy_config,
 };
 
 use super::policies::{LEAVE_ALONE_ID, RESERVED};
-use super::{Algorithm, Config, Network, Policy, PrefixOverrides};
+use super::{Algorithm, Config, Learner, Network, Policy, PrefixOverrides};
 
 const NS_PER_S: u64 = 1_000_000_000;
 
@@ -17,6 +17,19 @@ fn ecn_arms(arms: &[String]) -> u8 {
     let needs_ecn = |name: &String| Algorithm::new(name).is_some_and(|name| name.needs_ecn());
     let bits = arms.iter().enumerate().filter(|(_, name)| needs_ecn(name));
     bits.fold(0, |mask, (arm, _)| mask | 1 << arm)
+}
+
+impl Learner {
+    fn to_abi(&self) -> tp_learner_config {
+        tp_learner_config {
+            kind: self.kind.number(),
+            epsilon: self.epsilon,
+            min_instances: self.min_instances,
+            learning_shift: self.learning_shift,
+            max_unpaid: self.max_unpaid,
+            ..Default::default()
+        }
+    }
 }
 
 impl Config {
@@ -31,15 +44,12 @@ impl Config {
         let defaults = self.replace_defaults.len().min(TP_MAX_DEFAULTS as usize);
         let mut config = tp_config {
             abi_version: TP_ABI_VERSION,
-            epsilon: self.learner.epsilon,
-            min_instances: self.learner.min_instances,
-            learning_shift: self.learner.learning_shift,
+            learner: self.learner.to_abi(),
             loss_shift: self.rescue.loss_shift,
             loss_min_segments: self.rescue.min_segments,
             window_ns: u64::from(self.learner.window_s) * NS_PER_S,
             ssthresh_window_ns: u64::from(self.ssthresh.window_s) * NS_PER_S,
             ssthresh_floor_packets: self.ssthresh.floor_packets,
-            max_unpaid: self.learner.max_unpaid,
             min_flow_bytes: self.learner.min_flow_bytes,
             arms: arms.len() as u8,
             policies: (RESERVED + self.policies.len()).min(TP_MAX_POLICIES as usize) as u8,

@@ -90,6 +90,22 @@ pub enum LearnerKind {
     EpsilonGreedy,
 }
 
+impl LearnerKind {
+    /// Its name in the configuration.
+    pub fn name(self) -> &'static str {
+        match self {
+            LearnerKind::EpsilonGreedy => "epsilon-greedy",
+        }
+    }
+
+    /// Its number for the kernel side, of `enum tp_learner_kind`.
+    pub fn number(self) -> u32 {
+        match self {
+            LearnerKind::EpsilonGreedy => tcpilot_abi::TP_LEARNER_EPSILON_GREEDY,
+        }
+    }
+}
+
 /// A string in TOML's quotes.
 fn quoted(text: &str) -> Option<String> {
     Some(toml::Value::String(text.to_owned()).to_string())
@@ -202,9 +218,7 @@ impl Value for LearnerKind {
     }
 
     fn to_toml(&self) -> Option<String> {
-        match self {
-            LearnerKind::EpsilonGreedy => quoted("epsilon-greedy"),
-        }
+        quoted(self.name())
     }
 }
 

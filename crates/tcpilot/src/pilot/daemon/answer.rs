@@ -141,7 +141,7 @@ impl Daemon {
             uptime_s: self.started.elapsed().as_secs(),
             dry_run: self.config.dry_run,
             attached: self.pilot.is_attached(),
-            learner: "epsilon-greedy".to_owned(),
+            learner: self.config.learner.kind.name().to_owned(),
             arms: self.arms.clone(),
             arms_missing: self.arms_missing.clone(),
             rescue: self.rescue_name(),

@@ -12,7 +12,7 @@ use std::{
 
 use crate::pilot::state::age;
 use rustix::time::{ClockId, clock_gettime};
-use tcpilot_abi::{tp_arm, tp_path, tp_path_key};
+use tcpilot_abi::{tp_arm, tp_learner, tp_learner_arm, tp_path, tp_path_key};
 use tcpilot_core::prefix::Prefix;
 
 use super::{Daemon, keeper::Now};
@@ -166,8 +166,8 @@ impl Daemon {
         let arms = self
             .arms
             .iter()
-            .zip(&path.arms)
-            .filter(|(_, arm)| arm.chosen > 0);
+            .zip(path.learner.arms.iter().zip(&path.arms))
+            .filter(|(_, (learned, _))| learned.chosen > 0);
         Some(StoredPath {
             netns: self.netns.name(path.netns_inum),
             prefix: Prefix::from_key(key)?,
@@ -181,9 +181,11 @@ impl Daemon {
                 .max(path.max_delivery_rate.previous),
             sent_packets: path.sent_packets.current + path.sent_packets.previous,
             lost_packets: path.lost_packets.current + path.lost_packets.previous,
-            instances: path.instances,
+            instances: path.learner.instances,
             connections: path.connections,
-            arms: arms.map(|(name, arm)| stored_arm(name, arm)).collect(),
+            arms: arms
+                .map(|(name, (learned, arm))| stored_arm(name, learned, arm))
+                .collect(),
         })
     }
 
@@ -210,7 +212,10 @@ impl Daemon {
             born_ns: now.max(1),
             updated_ns: now.saturating_sub(age_s.saturating_mul(1_000_000_000)),
             srtt_us: stored.srtt_us,
-            instances: stored.instances,
+            learner: tp_learner {
+                instances: stored.instances,
+                ..Default::default()
+            },
             connections: stored.connections,
             netns_inum,
             ..Default::default()
@@ -221,8 +226,10 @@ impl Daemon {
             path.sent_packets.previous = stored.sent_packets;
             path.lost_packets.previous = stored.lost_packets;
         }
-        for (name, arm) in self.arms.iter().zip(&mut path.arms) {
+        let known = path.learner.arms.iter_mut().zip(&mut path.arms);
+        for (name, (learned, arm)) in self.arms.iter().zip(known) {
             if let Some(stored) = stored.arms.iter().find(|a| a.name == *name) {
+                *learned = learned_arm(stored);
                 *arm = kernel_arm(stored, epoch, age.fresh);
             }
         }
@@ -234,13 +241,13 @@ fn least(a: u32, b: u32) -> u32 {
     [a, b].into_iter().filter(|v| *v != 0).min().unwrap_or(0)
 }
 
-fn stored_arm(name: &str, arm: &tp_arm) -> StoredArm {
+fn stored_arm(name: &str, learned: &tp_learner_arm, arm: &tp_arm) -> StoredArm {
     StoredArm {
         name: name.to_owned(),
-        cost: arm.cost,
-        samples: arm.samples,
-        chosen: arm.chosen,
-        greedy: arm.greedy,
+        cost: learned.cost,
+        samples: learned.samples,
+        chosen: learned.chosen,
+        greedy: learned.greedy,
         rescued: arm.rescued,
         max_delivery_rate: arm
             .max_delivery_rate
@@ -250,13 +257,19 @@ fn stored_arm(name: &str, arm: &tp_arm) -> StoredArm {
     }
 }
 
-fn kernel_arm(stored: &StoredArm, epoch: u32, fresh: bool) -> tp_arm {
-    let mut arm = tp_arm {
+fn learned_arm(stored: &StoredArm) -> tp_learner_arm {
+    tp_learner_arm {
         cost: stored.cost,
-        epoch,
         samples: stored.samples,
         chosen: stored.chosen,
         greedy: stored.greedy,
+        ..Default::default()
+    }
+}
+
+fn kernel_arm(stored: &StoredArm, epoch: u32, fresh: bool) -> tp_arm {
+    let mut arm = tp_arm {
+        epoch,
         rescued: stored.rescued,
         ..Default::default()
     };

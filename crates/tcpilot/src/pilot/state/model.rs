@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use tcpilot_abi::{TP_CC_NAME_MAX, TP_COST_SCALE, TP_MAX_ARMS};
 use tcpilot_core::Prefix;
 
-/// Bytes per second beyond which a rate would overflow the cost: `TP_RATE_MAX` of `bpf/core/learn.h`.
+/// Bytes per second beyond which a rate would overflow the cost: `TP_RATE_MAX` of `bpf/core/sample.h`.
 const RATE_MAX: u64 = u64::MAX / TP_COST_SCALE as u64;
 
 /// A path and what was learned of it. Rates are bytes per second, RTTs microseconds; 0 is "no sample".

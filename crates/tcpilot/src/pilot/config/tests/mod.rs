@@ -144,11 +144,18 @@ fn every_key_reaches_the_kernel_side() {
     let abi = config(EVERYTHING).to_abi(&names(&["cubic", "dctcp", "bbr"]));
     assert_eq!(abi.abi_version, tcpilot_abi::TP_ABI_VERSION);
     assert_eq!(
-        (abi.epsilon, abi.min_instances, abi.learning_shift),
-        (10, 0, 3)
+        abi.learner,
+        tcpilot_abi::tp_learner_config {
+            kind: tcpilot_abi::TP_LEARNER_EPSILON_GREEDY,
+            epsilon: 10,
+            min_instances: 0,
+            learning_shift: 3,
+            max_unpaid: 9,
+            pad: 0,
+        }
     );
     assert_eq!(
-        (abi.min_flow_bytes, abi.max_unpaid, abi.window_ns),
+        (abi.min_flow_bytes, abi.learner.max_unpaid, abi.window_ns),
         (1, 9, 60_000_000_000)
     );
     assert_eq!(
@@ -227,9 +234,9 @@ fn the_learners_defaults_are_those_of_the_published_experiments() {
     let abi = Config::default().to_abi(&names(&["cubic", "bbr"]));
     assert_eq!(
         (
-            abi.epsilon,
-            abi.min_instances,
-            abi.learning_shift,
+            abi.learner.epsilon,
+            abi.learner.min_instances,
+            abi.learner.learning_shift,
             abi.loss_shift
         ),
         (20, 3, 2, 6)

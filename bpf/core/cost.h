@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * cost.h - what a connection cost: the only place that knows the reward.
+ *
+ * Comes in: the measures of its path and of its algorithm there, which have its
+ * sample already (sample.h).  Goes out: a cost and an outcome for the learner.
+ */
+#ifndef TCPILOT_CORE_COST_H
+#define TCPILOT_CORE_COST_H
+
+#include "../abi/path.h"
+#include "num.h"
+#include "window.h"
+
+/*
+ * Cost of a connection, 0 at the optimum (least RTT and highest rate at once):
+ *
+ *   (min_rtt - path.min_rtt) * S / path.min_rtt
+ *     + (path.max_rate - rate) * S / path.max_rate
+ *
+ * min_rtt is this connection's, rate the highest of its arm.  The path's
+ * figures include this sample, so no difference is negative; where another CPU
+ * has been in between it counts as 0.
+ */
+TP_INLINE __u64 tp_cost(__u32 min_rtt_us, __u32 path_min_rtt_us, __u64 rate, __u64 path_rate)
+{
+	__u64 cost = 0;
+
+	if (path_min_rtt_us && min_rtt_us > path_min_rtt_us)
+		cost += (__u64)(min_rtt_us - path_min_rtt_us) * TP_COST_SCALE / path_min_rtt_us;
+	if (path_rate > rate)
+		cost += (path_rate - rate) * TP_COST_SCALE / path_rate;
+	return cost;
+}
+
+struct tp_cost {
+	__u64 cost;
+	enum tp_outcome outcome;
+};
+
+/*
+ * What a connection cost.  rate and min_rtt_us are what its algorithm itself has
+ * shown.  failed: the connection timed out with data under way, or had to be
+ * rescued, so the algorithm's best rate of other times does not excuse it.  Then
+ * its own rate counts, and 0 if it had none.  If the path has no rate to compare
+ * with, it is as if it had.
+ *
+ * An algorithm of which no rate is known, on a path that has one, is not charged:
+ * its connections were limited by the application, and that is no evidence that
+ * the algorithm is slow.
+ */
+TP_INLINE struct tp_cost tp_cost_of(const struct tp_path *path, const struct tp_arm *arm,
+				    __u64 rate, __u32 min_rtt_us, int failed)
+{
+	__u64 path_rate = tp_window_max(&path->max_delivery_rate);
+	struct tp_cost c = {.outcome = TP_OUTCOME_COST};
+
+	if (!failed)
+		rate = tp_window_max(&arm->max_delivery_rate);
+	if (!failed && !rate && path_rate) {
+		c.outcome = TP_OUTCOME_SILENT;
+		return c;
+	}
+	c.cost = tp_cost(min_rtt_us, tp_window_min(&path->min_rtt_us), rate, path_rate);
+	if (failed && !path_rate)
+		c.cost += TP_COST_SCALE;
+	return c;
+}
+
+#endif

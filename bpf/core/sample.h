@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * sample.h - what one connection has shown, and how it enters the measures of its
+ * path and of its algorithm there.
+ *
+ * Called at a connection's end with the path's busy flag held.  Integers only, no
+ * helper calls: the BPF program and crates/core compile the same text.
+ */
+#ifndef TCPILOT_CORE_SAMPLE_H
+#define TCPILOT_CORE_SAMPLE_H
+
+#include "../abi/config.h"
+#include "../abi/path.h"
+#include "num.h"
+#include "window.h"
+
+/* The highest rate (147 Tbit/s) whose cost does not overflow. */
+#define TP_RATE_MAX (~0ULL / TP_COST_SCALE)
+
+/* Bytes per second of the kernel's rate sample; 0 when there is none.
+ * Multiplied before it is divided: slow links keep their digits. */
+TP_INLINE __u64 tp_delivery_rate(__u32 packets, __u32 interval_us, __u32 mss)
+{
+	__u64 bytes = (__u64)packets * mss;
+
+	if (!interval_us)
+		return 0;
+	if (bytes > ~0ULL / 1000000)
+		return TP_RATE_MAX;
+	return tp_min64(bytes * 1000000 / interval_us, TP_RATE_MAX);
+}
+
+/* Ticks below which a connection's mean rate means nothing: the kernel counts no
+ * finer. */
+#define TP_BUSY_TICKS 5
+
+/* Bytes per second of a whole connection, over the time in which it had data
+ * under way; 0 where that was too short.  Rounded down, by up to one tick. */
+TP_INLINE __u64 tp_busy_rate(__u64 bytes_acked, __u32 busy_ticks, __u32 ticks_per_s)
+{
+	if (busy_ticks < TP_BUSY_TICKS || !ticks_per_s)
+		return 0;
+	if (bytes_acked >> 50 || ticks_per_s >> 14) /* the product would overflow */
+		return TP_RATE_MAX;
+	return tp_min64(bytes_acked * ticks_per_s / (busy_ticks + 1), TP_RATE_MAX);
+}
+
+/* The kernel's "no sample yet" is all ones. */
+TP_INLINE __u32 tp_valid_rtt_us(__u32 rtt_us)
+{
+	return rtt_us == ~0U ? 0 : rtt_us;
+}
+
+/* What one connection has shown, measured at its end. */
+struct tp_sample {
+	__u64 delivery_rate; /* of a connection that the application did not limit; 0: none */
+	__u32 min_rtt_us;    /* 0: none */
+	__u32 srtt_us;
+	__u32 ssthresh_packets; /* 0: slow start never ended */
+	__u32 sent_packets;
+	__u32 lost_packets;
+};
+
+TP_INLINE void tp_path_roll(struct tp_path *path, __u32 epoch)
+{
+	if (path->epoch == epoch)
+		return;
+	tp_window64_roll(&path->max_delivery_rate, path->epoch, epoch);
+	tp_window64_roll(&path->sent_packets, path->epoch, epoch);
+	tp_window64_roll(&path->lost_packets, path->epoch, epoch);
+	tp_window32_roll(&path->min_rtt_us, path->epoch, epoch);
+	path->epoch = epoch;
+}
+
+TP_INLINE void tp_arm_roll(struct tp_arm *arm, __u32 epoch)
+{
+	tp_window64_roll(&arm->max_delivery_rate, arm->epoch, epoch);
+	tp_window32_roll(&arm->min_rtt_us, arm->epoch, epoch);
+	arm->epoch = epoch;
+}
+
+/* Adds a connection's sample to its path's measures. */
+TP_INLINE void tp_learn_path(const struct tp_config *cfg, struct tp_path *path,
+			     const struct tp_sample *s, __u64 now_ns)
+{
+	tp_path_roll(path, tp_epoch(now_ns, cfg->window_ns));
+	path->max_delivery_rate.current =
+	    tp_max64(path->max_delivery_rate.current, s->delivery_rate);
+	path->min_rtt_us.current = (__u32)tp_min_nonzero(path->min_rtt_us.current, s->min_rtt_us);
+	path->sent_packets.current += s->sent_packets;
+	path->lost_packets.current += s->lost_packets;
+	if (s->srtt_us)
+		path->srtt_us = path->srtt_us
+				    ? path->srtt_us - (path->srtt_us >> 3) + (s->srtt_us >> 3)
+				    : s->srtt_us;
+	/* Below the floor a threshold tells of a short flow, not of the path. */
+	if (s->ssthresh_packets >= cfg->ssthresh_floor_packets && s->ssthresh_packets) {
+		__u32 ssthresh_epoch = tp_epoch(now_ns, cfg->ssthresh_window_ns);
+
+		tp_window32_roll(&path->ssthresh_packets, path->ssthresh_epoch, ssthresh_epoch);
+		path->ssthresh_epoch = ssthresh_epoch;
+		path->ssthresh_packets.current =
+		    (__u32)tp_max64(path->ssthresh_packets.current, s->ssthresh_packets);
+	}
+}
+
+/* Adds a rate alone, before the connection's end. */
+TP_INLINE void tp_keep_rate(const struct tp_config *cfg, struct tp_path *path, __u64 rate,
+			    __u64 now_ns)
+{
+	tp_path_roll(path, tp_epoch(now_ns, cfg->window_ns));
+	path->max_delivery_rate.current = tp_max64(path->max_delivery_rate.current, rate);
+}
+
+/* One connection in four, by its ports: those that open or close together are not all
+ * among them, or all not. */
+TP_INLINE int tp_is_sampled(__u32 local_port, __u32 remote_port)
+{
+	return (local_port ^ remote_port) * 0x9e3779b1 >> 30 == 0; /* 2^32 / golden ratio */
+}
+
+/* Adds what an algorithm itself has shown to its measures on the path. */
+TP_INLINE void tp_learn_arm(const struct tp_config *cfg, struct tp_arm *arm, __u64 rate,
+			    __u32 min_rtt_us, __u64 now_ns)
+{
+	tp_arm_roll(arm, tp_epoch(now_ns, cfg->window_ns));
+	arm->max_delivery_rate.current = tp_max64(arm->max_delivery_rate.current, rate);
+	arm->min_rtt_us.current = (__u32)tp_min_nonzero(arm->min_rtt_us.current, min_rtt_us);
+}
+
+#endif
