@@ -41,6 +41,7 @@ check: setup ## formatting and lints only
 	$(BIN)/clang-format --dry-run -Werror $$(git ls-files 'bpf/*.[ch]' 'crates/*.c')
 	$(CARGO) clippy --workspace --all-targets --all-features --quiet -- -D warnings
 	scripts/check-headers
+	scripts/check-parameters
 	cd lab && $(BIN)/ruff check . ../scripts && $(BIN)/ruff format --check . ../scripts && $(BIN)/mypy
 
 unit-test: setup ## tests that need no privilege

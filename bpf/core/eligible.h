@@ -26,7 +26,7 @@ TP_INLINE __u32 tp_ecn_use_of(const struct tp_policy_config *policy, int is_priv
 	if (!is_private)
 		return TP_ECN_PUBLIC;
 	if (net == TP_NET_UNKNOWN)
-		net = tp_infer_net(m) & 0xff;
+		net = tp_infer_net(m).net;
 	return net == TP_NET_DATA_CENTER ? TP_ECN_DATA_CENTER : TP_ECN_OTHER_NET;
 }
 

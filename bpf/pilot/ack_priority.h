@@ -8,6 +8,9 @@
 #ifndef TCPILOT_PILOT_ACK_PRIORITY_H
 #define TCPILOT_PILOT_ACK_PRIORITY_H
 
+#include "../core/prefix.h"
+#include "state.h"
+
 #define ETH_P_IP 0x0800
 #define ETH_P_IPV6 0x86dd
 #define IPPROTO_TCP 6

@@ -3,9 +3,25 @@
  * end.h - what is learned when a connection ends: path and arm are charged with
  * what it has shown.  Learning takes the path's busy flag, and gives a sample up,
  * counted, rather than wait for long.
+ *
+ * Every end passes the transition to CLOSE (close, reset, time-out, abort), and by
+ * then all data is out.
  */
 #ifndef TCPILOT_PILOT_END_H
 #define TCPILOT_PILOT_END_H
+
+#include "../core/atomic.h"
+#include "../core/cost.h"
+#include "../core/learner.h"
+#include "../core/sample.h"
+#include "../core/tune/tune.h"
+#include "connection.h"
+#include "socket.h"
+#include "state.h"
+#include "table.h"
+#include "tune/end.h"
+#include "tune/tuning.h"
+#include "visit.h"
 
 #define TRIES 64
 
@@ -23,27 +39,18 @@ static __always_inline void release(struct tp_path *path)
 	__sync_lock_test_and_set(&path->busy, 0);
 }
 
-/* The arm that this connection tells something of: not where the application
- * has chosen since. */
-static __always_inline __u8 arm_to_charge(const struct tcp_sock *tp, const struct tp_conn *conn)
-{
-	if (conn)
-		return tp_cc_key(tp) == conn->cc_key ? conn->arm : TP_NO_ARM;
-	return tp_cc_was_set(tp) ? TP_NO_ARM : arm_in_force(tp);
-}
-
 /* What is too small to charge an arm tells only of RTT and loss.  On a busy path
  * one such connection in four is measured, if it lost nothing, and counts for
- * four; 0: this one is not. */
-static __always_inline __u32 weight_of_small(const struct bpf_tcp_sock *ts,
-					     const struct tp_path *path)
+ * four; 0: this one is not.  Its ports decide: connections that close together must
+ * not all be measured, or none of them. */
+static __always_inline __u32 weight_of_small(const struct visit *v, const struct bpf_tcp_sock *ts)
 {
-	if (ts->total_retrans || path->connections < 16)
+	if (ts->total_retrans || v->path->connections < 16)
 		return 1;
 	if (cfg.tunes & (1 << TP_TUNE_RWND | 1 << TP_TUNE_QUICK_ACK) &&
 	    ts->bytes_received > TP_RWND_KERNEL)
 		return 1; /* of what is received it tells more */
-	return path->connections & 3 ? 0 : 4;
+	return tp_is_sampled(v->sk->src_port, v->sk->dst_port) ? 4 : 0;
 }
 
 /* A rate that a tuned window made is not the congestion control's: the connection
@@ -77,54 +84,65 @@ static __always_inline void charge(const struct tp_conn *conn, struct tp_path *p
 		COUNT(charged);
 }
 
-static __always_inline void learn(struct bpf_sock_ops *ctx, const struct tcp_sock *tp,
-				  struct bpf_sock *sk, const struct tp_conn *conn,
-				  struct tp_path *path, __u32 slot, __u32 policy)
+/* What a connection's end tells. */
+struct told {
+	__u8 told; /* enough for its arm to be charged */
+	__u8 failed;
+	__u8 arm; /* TP_NO_ARM: none */
+	__u8 weight;
+};
+
+/* With the path's busy flag held. */
+static __always_inline void learn_held(const struct visit *v, const struct tp_conn *conn,
+				       struct tp_sample *s, struct told told)
 {
-	struct bpf_tcp_sock *ts = bpf_tcp_sock(sk);
+	__u64 now_ns = bpf_ktime_get_coarse_ns();
 	struct tp_tuned *t;
-	int failed = tp_timed_out(tp);
-	__u8 arm = TP_NO_ARM;
+
+	v->path->updated_ns = now_ns;
+	tp_learn_path(config(), v->path, s, now_ns);
+	t = cfg.tunes && !(told.weight > 1 && is_quiet(v->path)) ? tuned_of(v->path, v->slot) : 0;
+	if (t)
+		tune_learn(v->hands, v->path, t, v->key->policy,
+			   conn && conn->tuned & 1 << TP_TUNE_IW);
+	if (told.told && s->min_rtt_us)
+		charge(conn, v->path, told.arm, s, told.failed, now_ns);
+}
+
+static __always_inline void learn(const struct visit *v, const struct tp_conn *conn)
+{
+	struct bpf_tcp_sock *ts = bpf_tcp_sock(v->sk);
+	struct told told = {.arm = TP_NO_ARM, .weight = 1, .failed = tp_timed_out(v->tp)};
 	struct tp_sample s;
-	__u32 weight = 1;
-	__u64 now_ns;
-	int told;
 
 	if (!ts)
 		return;
-	told = failed || ts->bytes_acked >= cfg.min_flow_bytes;
-	if (told)
-		arm = arm_to_charge(tp, conn);
+	told.told = told.failed || ts->bytes_acked >= cfg.min_flow_bytes;
+	if (told.told)
+		told.arm = arm_to_charge(v->tp, conn);
 	else
-		weight = weight_of_small(ts, path);
-	if (!weight)
+		told.weight = weight_of_small(v, ts);
+	if (!told.weight)
 		return;
-	note_uses(ts, path);
-	tp_measure(ts, tp, &s);
-	if (told && is_creditable(conn, ts->data_segs_out))
-		s.delivery_rate = tp_conn_rate(ts, tp, ticks_per_s, 0);
-	s.sent_packets *= weight;
-	if (!take(path))
+	note_uses(ts, v->path);
+	tp_measure(ts, v->tp, &s);
+	if (told.told && is_creditable(conn, ts->data_segs_out))
+		s.delivery_rate = tp_conn_rate(ts, v->tp, ticks_per_s, 0);
+	s.sent_packets *= told.weight;
+	if (!take(v->path))
 		return;
-	now_ns = bpf_ktime_get_coarse_ns();
-	path->updated_ns = now_ns;
-	tp_learn_path(config(), path, &s, now_ns);
-	t = cfg.tunes && !(weight > 1 && is_quiet(path)) ? tuned_of(path, slot) : 0;
-	if (t)
-		tune_learn(ctx, path, t, policy, conn && conn->tuned & 1 << TP_TUNE_IW);
-	if (told && s.min_rtt_us)
-		charge(conn, path, arm, &s, failed, now_ns);
-	release(path);
+	learn_held(v, conn, &s, told);
+	release(v->path);
 }
 
 static __always_inline void count_end(struct tp_path *path, const struct tp_conn *conn)
 {
 	if (conn && conn->path_born_ns && conn->path_born_ns != path->born_ns)
 		COUNT(trouble[TP_TROUBLE_EVICTED]);
-	else if (path->live_flows)
-		__sync_fetch_and_add(&path->live_flows, -1);
-	if (conn && conn->tuned & 1 << TP_TUNE_IW && path->windows)
-		__sync_fetch_and_add(&path->windows, -1);
+	else
+		tp_decrement(&path->live_flows);
+	if (conn && conn->tuned & 1 << TP_TUNE_IW)
+		tp_decrement(&path->windows);
 }
 
 /*
@@ -133,57 +151,44 @@ static __always_inline void count_end(struct tp_path *path, const struct tp_conn
  * where the application filled the send buffer, it counts as application-limited.
  * Maxima may be told twice.
  */
-static __always_inline void keep_rate(const struct tcp_sock *tp, struct bpf_sock *sk,
-				      const struct tp_conn *conn, struct tp_path *path)
+static __always_inline void keep_rate(const struct visit *v, const struct tp_conn *conn)
 {
-	struct bpf_tcp_sock *ts = bpf_tcp_sock(sk);
-	__u32 epoch = tp_epoch(bpf_ktime_get_coarse_ns(), cfg.window_ns);
-	__u8 arm = arm_to_charge(tp, conn);
-	__u64 rate = ts ? tp_conn_rate(ts, tp, ticks_per_s, tp_is_filled(tp)) : 0;
+	struct bpf_tcp_sock *ts = bpf_tcp_sock(v->sk);
+	__u8 arm = arm_to_charge(v->tp, conn);
+	__u64 rate = ts ? tp_conn_rate(ts, v->tp, ticks_per_s, tp_is_filled(v->tp)) : 0;
+	__u64 now_ns;
 
-	if (!rate || !ts || !is_creditable(conn, ts->data_segs_out) || !take(path))
+	if (!rate || !ts || !is_creditable(conn, ts->data_segs_out) || !take(v->path))
 		return;
-	tp_path_roll(path, epoch);
-	path->max_delivery_rate.current = tp_max64(path->max_delivery_rate.current, rate);
-	if (arm < TP_MAX_ARMS && !(conn && (conn->flags & TP_CONN_RESCUED))) {
-		struct tp_arm *a = arm_at(path, arm);
-
-		tp_arm_roll(a, epoch);
-		a->max_delivery_rate.current = tp_max64(a->max_delivery_rate.current, rate);
-	}
-	release(path);
+	now_ns =
+	    bpf_ktime_get_coarse_ns(); /* not before: another CPU may have moved the windows on */
+	tp_keep_rate(config(), v->path, rate, now_ns);
+	if (arm < TP_MAX_ARMS && !(conn && (conn->flags & TP_CONN_RESCUED)))
+		tp_learn_arm(config(), arm_at(v->path, arm), rate, 0, now_ns);
+	release(v->path);
 }
 
 /* to: the state that the connection goes to, CLOSE or one that sends a FIN. */
-static __always_inline void closed(struct bpf_sock_ops *ctx, struct bpf_sock *sk,
-				   const struct tcp_sock *tp, __u32 to)
+static __always_inline void closed(struct visit *v, __u32 to)
 {
-	const struct tp_policy_config *policy;
 	struct tp_conn *conn = 0;
-	struct tp_path_key key = {};
-	struct tp_path *path;
-	__u32 remote[4], slot;
 
-	tp_remote(sk, remote);
-	policy = identify(tp, remote, &key);
-	path = policy ? find_path(&key, &slot) : 0;
-	if (tp_cc_was_set(tp) || (cfg.tunes && !(path && !path->windows))) {
-		/* else we changed nothing, and have no storage */
-		conn = bpf_sk_storage_get(&conns, sk, 0, 0);
-		if (conn && !conn->open)
-			conn = 0;
+	find(v);
+	/* else we changed nothing, and have no storage */
+	if (tp_cc_was_set(v->tp) || (cfg.tunes && !(v->path && !v->path->windows))) {
+		conn = remembered(v->sk);
 		if (conn && to == BPF_TCP_CLOSE)
 			conn->open = 0;
 	}
-	if (!path || policy->leave_alone)
+	if (!v->path || v->policy->leave_alone)
 		return;
 	if (to != BPF_TCP_CLOSE) {
-		keep_rate(tp, sk, conn, path);
+		keep_rate(v, conn);
 		return;
 	}
 	COUNT(closed);
-	count_end(path, conn);
-	learn(ctx, tp, sk, conn, path, slot, key.policy);
+	count_end(v->path, conn);
+	learn(v, conn);
 }
 
 #endif

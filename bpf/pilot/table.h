@@ -17,6 +17,16 @@
 #ifndef TCPILOT_PILOT_TABLE_H
 #define TCPILOT_PILOT_TABLE_H
 
+#include "../core/bits.h"
+#include "../core/hash.h"
+#include "../core/num.h"
+#include "state.h"
+
+static __always_inline struct tp_arm *arm_at(struct tp_path *path, __u32 arm)
+{
+	return &path->arms[tp_within(arm, TP_MAX_ARMS)];
+}
+
 #define DAY_NS (24 * 3600 * 1000000000ULL)
 
 struct place {
@@ -124,6 +134,8 @@ static __always_inline struct tp_path *replace(struct tp_bucket *bucket, __u32 w
 		COUNT(trouble[TP_TROUBLE_EVICTED]);
 	*slot_tag = 0;
 	__builtin_memset(&slot->path, 0, sizeof(slot->path));
+	/* the oldest of its bucket would be the next to go */
+	slot->path.updated_ns = bpf_ktime_get_coarse_ns();
 	slot->key = *key;
 	*slot_tag = tag;
 	return &slot->path;
@@ -161,28 +173,6 @@ static __always_inline struct tp_path *open_path(const struct tp_path_key *key, 
 	*slot = place.index * TP_WAYS + way;
 	__sync_lock_test_and_set(&bucket->busy, 0);
 	return path;
-}
-
-/* For the daemon: puts in a path that it had saved, by the rules above. */
-SEC("syscall")
-int put_path(struct tp_slot *from)
-{
-	struct tp_path_key key = from->key;
-	__u32 slot, live, windows;
-	struct tp_path *path = open_path(&key, &slot);
-
-	if (!path)
-		return 1;
-	live = path->live_flows;
-	windows = path->windows;
-	*path = from->path;
-	path->live_flows = live; /* those of a path that was there are still open */
-	path->windows = windows;
-	path->learner.greedy = (struct tp_greedy){};
-	path->skips = 0; /* the policies may be others */
-	for (int i = 0; i < TP_USES; i++)
-		path->used[i] = (__u16)path->connections;
-	return 0;
 }
 
 #endif

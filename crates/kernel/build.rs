@@ -16,7 +16,7 @@ fn main() {
         PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("../../bpf");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
     println!("cargo:rerun-if-changed={}", bpf.display());
-    for (dir, name) in [("pilot", "pilot"), ("watch", "watch"), ("fair", "qdisc")] {
+    for (dir, name) in [("pilot", "sockops"), ("watch", "watch"), ("fair", "qdisc")] {
         compiler(&bpf.join(format!("{dir}/{name}.bpf.c")))
             .build_and_generate(out.join(format!("{name}.skel.rs")))
             .expect("clang compiles bpf (apt-get install clang libelf-dev linux-libc-dev)");

@@ -242,24 +242,32 @@ struct tp_net_measures {
 	int wireless;
 };
 
-/* The kind of network in the low byte, the reason in the next.  Ours: below 1 ms
+struct tp_net_found {
+	__u8 net; /* enum tp_net */
+	__u8 why; /* enum tp_net_why */
+};
+
+#define TP_NET_FOUND(kind, reason)                                                                 \
+	((struct tp_net_found){.net = TP_NET_##kind, .why = TP_NET_WHY_##reason})
+
+/* The kind of network, and the reason.  Ours: below 1 ms
  * nothing is wide; RTTVAR above a third of the least RTT is what radio and its
  * schedulers do; 1 MB in flight is a hundred times RFC 7323's long fat pipe. */
-TP_INLINE __u32 tp_infer_net(const struct tp_net_measures *m)
+TP_INLINE struct tp_net_found tp_infer_net(const struct tp_net_measures *m)
 {
 	__u64 bdp = m->rate / 1000 * m->min_rtt_us / 1000;
 
 	if (!m->min_rtt_us)
-		return TP_NET_UNKNOWN | TP_NET_WHY_FEW << 8;
+		return TP_NET_FOUND(UNKNOWN, FEW);
 	if (m->wireless)
-		return TP_NET_WIFI | TP_NET_WHY_INTERFACE << 8;
+		return TP_NET_FOUND(WIFI, INTERFACE);
 	if (m->min_rtt_us <= 2000 && m->rttvar_us <= 2000)
-		return TP_NET_DATA_CENTER | TP_NET_WHY_RTT << 8;
+		return TP_NET_FOUND(DATA_CENTER, RTT);
 	if (m->min_rtt_us >= 15000 && 3 * (__u64)m->rttvar_us > m->min_rtt_us && m->rate < 25000000)
-		return TP_NET_CELLULAR | TP_NET_WHY_JITTER << 8;
+		return TP_NET_FOUND(CELLULAR, JITTER);
 	if (m->min_rtt_us >= 20000 && bdp >= 1000000)
-		return TP_NET_LONG_FAT | TP_NET_WHY_BDP << 8;
-	return TP_NET_UNKNOWN | TP_NET_WHY_NONE << 8;
+		return TP_NET_FOUND(LONG_FAT, BDP);
+	return TP_NET_FOUND(UNKNOWN, NONE);
 }
 
 #endif

@@ -356,7 +356,7 @@ fn the_kind_of_network_comes_from_interface_rtt_jitter_and_bdp() {
         };
         // SAFETY: a valid reference, only read.
         let found = unsafe { tp_infer_net(&m) };
-        (found & 0xff, found >> 8)
+        (u32::from(found.net), u32::from(found.why))
     };
     assert_eq!(infer(0, 0, 0, 0), (TP_NET_UNKNOWN, TP_NET_WHY_FEW));
     assert_eq!(

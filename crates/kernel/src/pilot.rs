@@ -32,8 +32,8 @@ use crate::{
     socket::in_netns,
 };
 
-skeleton_module!("pilot.skel.rs");
-use skeleton::{PilotSkel, PilotSkelBuilder};
+skeleton_module!("sockops.skel.rs");
+use skeleton::{SockopsSkel, SockopsSkelBuilder};
 
 /// The name of the sockops program, by which another instance is recognised.
 const PROGRAM: &str = "tcpilot";
@@ -54,7 +54,7 @@ pub struct RunStats {
 
 /// The loaded pilot. Dropping it detaches and unloads everything.
 pub struct Pilot {
-    skel: PilotSkel<'static>,
+    skel: SockopsSkel<'static>,
     links: Vec<Link>,
     acks_first: bool,
     /// Some policy has a tuning.
@@ -85,7 +85,7 @@ impl Pilot {
         // process: one small leaked allocation is simpler than a self-referential structure.
         let object: &'static mut MaybeUninit<OpenObject> =
             Box::leak(Box::new(MaybeUninit::uninit()));
-        let mut open = PilotSkelBuilder::default()
+        let mut open = SockopsSkelBuilder::default()
             .open(object)
             .map_err(Error::Load)?;
         let rodata = open

@@ -1,10 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * tune_end.h - what the tunings learn at a connection's end, and what the guard
- * compares; for the daemon: which tunings a connection has, and its guard's orders.
+ * end.h - what the tunings learn at a connection's end, and what the guard
+ * compares.
  */
 #ifndef TCPILOT_PILOT_TUNE_END_H
 #define TCPILOT_PILOT_TUNE_END_H
+
+#include "../../core/num.h"
+#include "../../core/tune/tune.h"
+#include "../../core/window.h"
+#include "../socket.h"
+#include "../visit.h"
+#include "tuning.h"
 
 #define GROUP_MOST 1024
 
@@ -32,13 +39,10 @@ static __always_inline void count_group(struct tp_tuned *t, const struct tp_coho
 }
 
 /* The guard compares connections with a tuning and those held out from it, of those
- * that would have had it. */
+ * that would have had it.  windowed: its initial window was tuned. */
 static __always_inline void compare(const struct tcp_sock *tp, const struct bpf_tcp_sock *ts,
-				    int windowed, const struct tp_tuning *g, struct tp_tuned *t,
-				    __u32 tunings, __u32 min_rtt_us)
+				    const struct tuning *t, __u32 tunings, int windowed, __u32 late)
 {
-	__u32 held = held_out(g, tp_local_port(tp), tp_remote_port(tp));
-	__u32 late = ts->srtt_us >> 3 > 2 * (__u64)min_rtt_us;
 	struct tp_cohort sent = {.sent_packets = ts->data_segs_out,
 				 .lost_packets = ts->total_retrans};
 	/* what came out of order tells of the peer's losses */
@@ -46,11 +50,12 @@ static __always_inline void compare(const struct tcp_sock *tp, const struct bpf_
 				     .lost_packets = tp->rcv_ooopack};
 
 	for (__u32 i = 0; i < TP_TUNE_ACK_PRIORITY; i++) {
-		if (!(tunings >> i & 1) || !t->set[i])
+		if (!(tunings >> i & 1) || !t->known->set[i])
 			continue;
-		if (i == TP_TUNE_IW && !windowed && !tp_is_held(held, i))
+		if (i == TP_TUNE_IW && !windowed && !tp_is_held(t->held, i))
 			continue;
-		count_group(t, i == TP_TUNE_RWND ? &received : &sent, late, i, tp_is_held(held, i));
+		count_group(t->known, i == TP_TUNE_RWND ? &received : &sent, late, i,
+			    tp_is_held(t->held, i));
 	}
 }
 
@@ -135,96 +140,64 @@ static __always_inline void note_uses(const struct bpf_tcp_sock *ts, struct tp_p
 	}
 }
 
-/* With the path's busy flag held, after the path itself has learned.  windowed:
- * the connection's initial window was tuned. */
-__noinline int tune_learn(struct bpf_sock_ops *ctx, struct tp_path *path, struct tp_tuned *t,
-			  __u32 policy, int windowed)
+/* What kind of network the path crosses; judged again now and then. */
+static __always_inline void infer_net(const struct tcp_sock *tp, const struct tp_path *path,
+				      struct tp_tuned *t)
 {
-	const struct tcp_sock *tp = tcp_of(ctx);
-	struct tp_net_measures m = {};
-	struct bpf_sock *sk = ctx->sk;
-	const struct tp_tuning *g;
-	struct bpf_tcp_sock *ts;
-	__u32 net, tunings;
+	struct tp_net_measures m = {.min_rtt_us = tp_window_min(&path->min_rtt_us),
+				    .rate = tp_window_max(&path->max_delivery_rate),
+				    .rttvar_us = t->rttvar_us};
+	struct tp_net_found found;
 
-	ts = sk ? bpf_tcp_sock(sk) : 0;
-	if (!path || !t || !tp || !ts)
-		return 0;
-	learn_windows(tp, ts, t, bpf_ktime_get_coarse_ns());
-	if (ts->srtt_us)
-		t->rttvar_us = tp_rttvar(t->rttvar_us, tp->mdev_us >> 2);
-	m.min_rtt_us = tp_window_min(&path->min_rtt_us);
-	m.rate = tp_window_max(&path->max_delivery_rate);
-	m.rttvar_us = t->rttvar_us;
-	if (path->connections >= 3 && (path->connections < 16 || !(path->connections & 12))) {
-		m.wireless = tp_is_wireless(tp);
-		net = tp_infer_net(&m);
-		t->net = (__u8)net;
-		t->net_why = (__u8)(net >> 8);
-	}
-	if (windowed && !ts->total_retrans)
-		release_brake(t);
-	g = tuning_of(policy, t->net);
-	path->skips = to_skip(path, t, g);
-	meet_receive_window(path, t, g);
-	tunings = g->features & ~path->skips;
+	if (path->connections < 3 || (path->connections >= 16 && path->connections & 12))
+		return;
+	m.wireless = tp_is_wireless(tp);
+	found = tp_infer_net(&m);
+	t->net = found.net;
+	t->net_why = found.why;
+}
+
+/* The tunings that this connection tells of. */
+static __always_inline __u32 to_compare(const struct bpf_tcp_sock *ts, const struct tp_path *path,
+					const struct tp_tuning *g)
+{
+	__u32 tunings = g->features & ~path->skips;
+
 	if (!is_lossy_time())
 		tunings &= ~(1 << TP_TUNE_RTO);
 	if (!ts->total_retrans)
 		tunings &= ~(1 << TP_TUNE_THIN);
-	if (tunings)
-		compare(tp, ts, windowed, g, t, tunings, m.min_rtt_us);
-	return 0;
+	return tunings;
 }
 
-/* For the list of connections: what is set without being remembered. */
-static __always_inline __u8 tunings_of(const struct tcp_sock *tp, const struct tp_path_key *key)
+/* With the path's busy flag held, after the path itself has learned.  windowed:
+ * the connection's initial window was tuned. */
+__noinline int tune_learn(hands_t *hands, struct tp_path *path, struct tp_tuned *t, __u32 policy,
+			  int windowed)
 {
-	const struct tp_tuning *g;
-	struct tp_path *path;
-	struct tp_tuned *t;
-	__u32 slot, held;
-	__u8 bits = 0;
+	struct visit v = begin_visit(hands, 0);
+	struct tuning tuning = {.known = t};
+	struct bpf_tcp_sock *ts;
+	__u32 tunings;
 
-	path = find_path(key, &slot);
-	t = path ? tuned_of(path, slot) : 0;
-	if (!t)
+	ts = v.sk ? bpf_tcp_sock(v.sk) : 0;
+	if (!path || !t || !v.tp || !ts)
 		return 0;
-	g = tuning_of(key->policy, t->net);
-	held = held_out(g, tp_local_port(tp), tp_remote_port(tp));
-	if (has_short_timer(tp) && is_on(g, t, held, TP_TUNE_RTO))
-		bits |= 1 << TP_TUNE_RTO;
-	if (t->rwnd_packets && is_on(g, t, held, TP_TUNE_RWND))
-		bits |= 1 << TP_TUNE_RWND;
-	if (tp->inet_conn.icsk_delack_max < KERNELS_TICKS && is_on(g, t, held, TP_TUNE_QUICK_ACK))
-		bits |= 1 << TP_TUNE_QUICK_ACK;
-	if (has_linear_timeouts(tp) && is_on(g, t, held, TP_TUNE_THIN))
-		bits |= 1 << TP_TUNE_THIN;
-	if (t->limit_rate && tp_sock_of(tp)->sk_max_pacing_rate == t->limit_rate)
-		bits |= 1 << TP_TUNE_RATE_LIMIT;
-	return bits;
-}
-
-/* For the daemon: what its guard has decided of a path. */
-SEC("syscall")
-int put_order(struct tp_order *from)
-{
-	__u32 slot = from->slot;
-	struct tp_tuned *t = bpf_map_lookup_elem(&tuned, &slot);
-	struct tp_path *path = path_at(slot);
-
-	if (!t || !path || t->born_ns != from->born_ns)
-		return 1;
-	if (from->off != t->off || from->brake != t->brake) { /* judged anew from here on */
-		__builtin_memset(t->with, 0, sizeof(t->with));
-		__builtin_memset(t->without, 0, sizeof(t->without));
-	}
-	t->off = from->off;
-	path->skips = 0;
-	if (from->brake > t->brake) {
-		t->brake = from->brake;
-		t->brake_ns = bpf_ktime_get_ns();
-	}
+	learn_windows(v.tp, ts, t, bpf_ktime_get_coarse_ns());
+	if (ts->srtt_us)
+		t->rttvar_us = tp_rttvar(t->rttvar_us, v.tp->mdev_us >> 2);
+	infer_net(v.tp, path, t);
+	if (windowed && !ts->total_retrans)
+		release_brake(t);
+	tuning.settings = tuning_of(policy, t->net);
+	path->skips = to_skip(path, t, tuning.settings);
+	meet_receive_window(path, t, tuning.settings);
+	tunings = to_compare(ts, path, tuning.settings);
+	if (!tunings)
+		return 0;
+	tuning.held = held_out(tuning.settings, tp_local_port(v.tp), tp_remote_port(v.tp));
+	compare(v.tp, ts, &tuning, tunings, windowed,
+		ts->srtt_us >> 3 > 2 * (__u64)tp_window_min(&path->min_rtt_us));
 	return 0;
 }
 

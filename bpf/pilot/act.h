@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * act.h - the pilot's hands: what it does to a connection, in one place.
+ *
+ * Everything else passes hands_t on without looking into it.  Another front end
+ * has another hands_t, and these functions for it.
+ */
+#ifndef TCPILOT_PILOT_ACT_H
+#define TCPILOT_PILOT_ACT_H
+
+#include "../core/bits.h"
+#include "../core/prefix.h"
+#include "state.h"
+
+typedef struct bpf_sock_ops hands_t;
+
+#define NO_PACING (~0U)
+#define NO_CLAMP 0x7fffffff
+
+/* The other end, as far as a SYN shows it. */
+struct syn {
+	__u32 remote[4];
+	__u16 local_port;
+	__u16 remote_port;
+};
+
+static __always_inline void read_syn(hands_t *hands, struct syn *s)
+{
+	if (hands->family == AF_INET) {
+		s->remote[2] = TP_MAPPED;
+		s->remote[3] = hands->remote_ip4;
+		asm volatile("" ::: "memory"); /* the context is read at fixed offsets only */
+	} else {
+		s->remote[0] = hands->remote_ip6[0];
+		s->remote[1] = hands->remote_ip6[1];
+		s->remote[2] = hands->remote_ip6[2];
+		s->remote[3] = hands->remote_ip6[3];
+	}
+	s->local_port = hands->local_port;
+	s->remote_port = TP_BE32(hands->remote_port);
+}
+
+static __always_inline __u64 netns_cookie_of(hands_t *hands)
+{
+	return bpf_get_netns_cookie(hands);
+}
+
+static __always_inline struct bpf_sock *socket_in(hands_t *hands)
+{
+	return hands->sk;
+}
+
+/* Callbacks are added to those that other programs set, never taken away from them. */
+static __always_inline int subscribe(hands_t *hands, __u32 callbacks)
+{
+	return bpf_sock_ops_cb_flags_set(hands, hands->bpf_sock_ops_cb_flags | callbacks);
+}
+
+static __always_inline void follow_round_trips(hands_t *hands)
+{
+	subscribe(hands, BPF_SOCK_OPS_RTT_CB_FLAG);
+}
+
+static __always_inline void stop_following(hands_t *hands)
+{
+	bpf_sock_ops_cb_flags_set(hands, hands->bpf_sock_ops_cb_flags & ~BPF_SOCK_OPS_RTT_CB_FLAG);
+}
+
+/* Says whether the kernel took it. */
+static __always_inline int set_algorithm(hands_t *hands, const char from[TP_CC_NAME_MAX])
+{
+	/* Names are aligned in tp_config; copied as bytes they cost eight times as much. */
+	const __u64 *words = __builtin_assume_aligned(from, 8);
+	__u64 name[2] = {words[0], words[1]};
+
+	if (!bpf_setsockopt(hands, SOL_TCP, TCP_CONGESTION, name, sizeof(name)))
+		return 1;
+	COUNT(trouble[TP_TROUBLE_SET_FAILED]);
+	return 0;
+}
+
+static __always_inline void set_linear_timeouts(hands_t *hands)
+{
+	int on = 1;
+
+	if (bpf_setsockopt(hands, SOL_TCP, TCP_THIN_LINEAR_TIMEOUTS, &on, sizeof(on)))
+		COUNT(trouble[TP_TROUBLE_THIN]);
+}
+
+/* Sets a socket option for a tuning; says whether the kernel took it.  A dry run only
+ * counts. */
+static __always_inline int set_option(hands_t *hands, int level, int option, __u32 value,
+				      __u32 tune)
+{
+	if (!cfg.dry_run && bpf_setsockopt(hands, level, option, &value, sizeof(value))) {
+		COUNT(refused[tp_within(tune, TP_TUNES)]);
+		return 0;
+	}
+	return 1;
+}
+
+/* Answers what the kernel asks at a SYN. */
+static __always_inline void reply(hands_t *hands, __u32 value)
+{
+	if (!cfg.dry_run)
+		hands->reply = value;
+}
+
+#endif

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * algorithm.h - which algorithm is in force: one of the arms, or a default that may
+ * be replaced?
+ *
+ * Algorithms are told apart by the kernel's key; names are compared once, when an
+ * algorithm is first seen in force.
+ */
+#ifndef TCPILOT_PILOT_ALGORITHM_H
+#define TCPILOT_PILOT_ALGORITHM_H
+
+#include "socket.h"
+#include "state.h"
+
+/* What is known of a key. */
+struct known {
+	__u8 arm;	 /* TP_NO_ARM: it is none */
+	__u8 is_default; /* it may be replaced */
+	__u16 pad;
+	__u32 key;
+};
+
+union known_word {
+	struct known known;
+	__u64 word;
+};
+
+/* The kernel's keys: of the arms, of the defaults that may be replaced, and of the
+ * algorithm seen last that is no arm. */
+__u32 arm_key[TP_MAX_ARMS];
+__u32 default_key[TP_MAX_DEFAULTS];
+__u32 foreign_key;
+/* The key seen last, and what is known of it: a struct known, which CPUs read and
+ * write whole. */
+__u64 last_known;
+
+/* A function of its own, which the verifier checks once and not anew for each
+ * way that leads to it. */
+__noinline int look_up_key(__u32 key, struct known *known)
+{
+	if (!known)
+		return 0;
+	*known = (struct known){.arm = TP_NO_ARM, .key = key};
+#pragma unroll
+	for (__u32 i = 0; i < TP_MAX_ARMS; i++)
+		if (arm_key[i] == key)
+			known->arm = i;
+#pragma unroll
+	for (int i = 0; i < TP_MAX_DEFAULTS; i++)
+		if (default_key[i] == key)
+			known->is_default = 1;
+	return 0;
+}
+
+/* Others may look a key up meanwhile.  So the order matters: who sees the arm sees
+ * the default too, and who sees foreign_key sees both. */
+static __always_inline void learn_key(const struct tcp_sock *tp, __u32 key)
+{
+	for (int i = 0; i < TP_MAX_DEFAULTS && i < cfg.defaults; i++)
+		if (tp_cc_is(tp, config()->replace_defaults[i]))
+			default_key[i] = key;
+	asm volatile("" ::: "memory");
+	for (int i = 0; i < TP_MAX_ARMS && i < cfg.arms; i++)
+		if (tp_cc_is(tp, config()->arm[i]))
+			arm_key[i] = key;
+	__sync_lock_test_and_set(&foreign_key, key);
+}
+
+/* What is known of the algorithm in force. */
+static __always_inline struct known known_in_force(const struct tcp_sock *tp)
+{
+	union known_word last = {.word = last_known};
+	struct known known = {};
+	__u32 key = tp_cc_key(tp);
+	__u32 foreign;
+
+	if (last.known.key == key) /* mostly: it is the default */
+		return last.known;
+	foreign = foreign_key;
+	asm volatile("" ::: "memory");
+	look_up_key(key, &known);
+	if (known.arm == TP_NO_ARM && foreign != key) {
+		learn_key(tp, key);
+		look_up_key(key, &known);
+	}
+	last.known = known;
+	last_known = last.word;
+	return last.known;
+}
+
+static __always_inline __u8 arm_in_force(const struct tcp_sock *tp)
+{
+	return known_in_force(tp).arm;
+}
+
+#endif

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * connection.h - what is remembered of a connection, in its socket's storage.
+ *
+ * Only of one that was changed: most are short and keep their default, and then
+ * nothing is allocated for them.  Their end is understood from the socket alone.
+ */
+#ifndef TCPILOT_PILOT_CONNECTION_H
+#define TCPILOT_PILOT_CONNECTION_H
+
+#include "algorithm.h"
+#include "socket.h"
+#include "state.h"
+#include "visit.h"
+
+static __always_inline void remember(struct bpf_sock *sk, const struct tp_conn *conn)
+{
+	struct tp_conn *kept =
+	    bpf_sk_storage_get(&conns, sk, (void *)conn, BPF_SK_STORAGE_GET_F_CREATE);
+
+	if (!kept)
+		COUNT(trouble[TP_TROUBLE_NO_STORAGE]);
+	else if (!kept->open)
+		*kept = *conn; /* left from the socket's connection before */
+}
+
+/* What is remembered of an open connection; 0: nothing. */
+static __always_inline struct tp_conn *remembered(struct bpf_sock *sk)
+{
+	struct tp_conn *conn = bpf_sk_storage_get(&conns, sk, 0, 0);
+
+	return conn && conn->open ? conn : 0;
+}
+
+/* Storage for a connection that keeps its algorithm but has other state, such as a
+ * tuned window; 0: there is no memory for it. */
+static __always_inline struct tp_conn *remember_kept(const struct visit *v, __u64 born_ns,
+						     __u8 flags)
+{
+	struct tp_conn fresh = {.path_born_ns = born_ns,
+				.opened_ns = bpf_ktime_get_coarse_ns(),
+				.flags = flags,
+				.arm = arm_in_force(v->tp),
+				.cc_key = tp_cc_key(v->tp),
+				.why = TP_WHY_KEPT,
+				.open = 1};
+
+	remember(v->sk, &fresh);
+	return bpf_sk_storage_get(&conns, v->sk, 0, 0);
+}
+
+/* The arm that a connection tells something of; TP_NO_ARM if the application has
+ * chosen since. */
+static __always_inline __u8 arm_to_charge(const struct tcp_sock *tp, const struct tp_conn *conn)
+{
+	if (conn)
+		return tp_cc_key(tp) == conn->cc_key ? conn->arm : TP_NO_ARM;
+	return tp_cc_was_set(tp) ? TP_NO_ARM : arm_in_force(tp);
+}
+
+#endif

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * list.h - iterators over the connections of the reader's network namespace:
+ * flows, behind `tcpilot flows`, writes a tp_flow for each.  Why a connection
+ * without storage has its algorithm is found again the way it was found when it
+ * was opened.  adopt counts, before the pilot is attached, those that a former
+ * pilot took up: their sockets still have its callbacks, so their end will be seen.
+ */
+#ifndef TCPILOT_PILOT_LIST_H
+#define TCPILOT_PILOT_LIST_H
+
+#include "../core/sample.h"
+#include "rules.h"
+#include "socket.h"
+#include "state.h"
+#include "table.h"
+#include "tune/tuning.h"
+#include "visit.h"
+
+static __always_inline __u8 why_of(const struct visit *v)
+{
+	__u8 why = hands_off(v);
+
+	if (why != TP_WHY_UNSEEN)
+		return why;
+	return v->tp->bpf_sock_ops_cb_flags & BPF_SOCK_OPS_STATE_CB_FLAG ? TP_WHY_KEPT
+									 : TP_WHY_UNSEEN;
+}
+
+static __always_inline int is_steered_cgroup(const struct tcp_sock *tp)
+{
+	__u64 ids[TP_CGROUP_DEPTH] = {};
+
+	if (!steered_cgroup)
+		return 1;
+	cgroup_line(tp, ids);
+	return is_among(ids, steered_cgroup);
+}
+
+static __always_inline void flow_measures(const struct tcp_sock *tp, struct tp_flow *f)
+{
+	__u32 ssthresh = tp->snd_ssthresh;
+
+	f->delivery_rate =
+	    tp_delivery_rate(tp->rate_delivered, tp->rate_interval_us, tp->mss_cache);
+	f->app_limited = BPF_CORE_READ_BITFIELD(tp, rate_app_limited);
+	f->bytes_acked = tp->bytes_acked;
+	f->srtt_us = tp->srtt_us >> 3;
+	f->min_rtt_us = tp_valid_rtt_us(tp->rtt_min.s[0].v);
+	f->sent_packets = tp->data_segs_out;
+	f->lost_packets = tp->total_retrans;
+	f->cwnd_packets = tp->snd_cwnd;
+	f->ssthresh_packets = ssthresh >= TP_SSTHRESH_INFINITE ? 0 : ssthresh;
+}
+
+/* What is set without being remembered. */
+static __always_inline __u8 tunings_of(const struct visit *v)
+{
+	struct tp_path *path;
+	struct tuning t = {};
+	__u8 bits = 0;
+	__u32 slot;
+
+	path = find_path(v->key, &slot);
+	if (path)
+		t = find_tuning(path, slot, v->key->policy, tp_local_port(v->tp),
+				tp_remote_port(v->tp));
+	if (!t.known)
+		return 0;
+	if (has_short_timer(v->tp) && is_on(&t, TP_TUNE_RTO))
+		bits |= 1 << TP_TUNE_RTO;
+	if (t.known->rwnd_packets && is_on(&t, TP_TUNE_RWND))
+		bits |= 1 << TP_TUNE_RWND;
+	if (v->tp->inet_conn.icsk_delack_max < KERNELS_TICKS && is_on(&t, TP_TUNE_QUICK_ACK))
+		bits |= 1 << TP_TUNE_QUICK_ACK;
+	if (has_linear_timeouts(v->tp) && is_on(&t, TP_TUNE_THIN))
+		bits |= 1 << TP_TUNE_THIN;
+	if (t.known->limit_rate && tp_sock_of(v->tp)->sk_max_pacing_rate == t.known->limit_rate)
+		bits |= 1 << TP_TUNE_RATE_LIMIT;
+	return bits;
+}
+
+static __always_inline void flow_identity(const struct visit *v, struct tp_flow *f)
+{
+	f->netns_cookie = v->key->netns_cookie;
+	f->policy = v->key->policy;
+	f->netns_inum = tp_common_of(v->tp)->skc_net.net->ns.inum;
+	tp_local_btf(v->tp, f->local);
+	f->local_port = tp_local_port(v->tp);
+	f->remote_port = tp_remote_port(v->tp);
+	bpf_probe_read_kernel(f->cc, sizeof(f->cc), v->tp->inet_conn.icsk_ca_ops->name);
+}
+
+/* Why it has its algorithm: as remembered, or found again. */
+static __always_inline void flow_decision(struct visit *v, const struct tp_conn *conn,
+					  struct tp_flow *f)
+{
+	if (conn && conn->open) {
+		f->arm = conn->arm;
+		f->why = conn->why;
+		f->flags = conn->flags;
+		f->opened_ns = conn->opened_ns;
+		f->tuned = conn->tuned;
+		f->iw_packets = conn->iw_packets;
+		f->phase = conn->phase;
+	} else {
+		v->in_force = known_in_force(v->tp);
+		f->arm = v->in_force.arm;
+		f->why = why_of(v);
+		f->flags = TP_CONN_SIDE_UNKNOWN;
+	}
+	if (cfg.dry_run)
+		f->flags |= TP_CONN_DRY_RUN;
+	if (cfg.tunes && f->why < TP_WHY_APPLICATION)
+		f->tuned |= tunings_of(v);
+}
+
+SEC("iter/tcp")
+int flows(struct bpf_iter__tcp *ctx)
+{
+	struct sock_common *common = ctx->sk_common;
+	struct tp_path_key key = {};
+	struct visit v = {.key = &key};
+	struct tp_flow f = {};
+	struct tcp_sock *tp;
+
+	if (!common || common->skc_state == BPF_TCP_LISTEN)
+		return 0;
+	tp = bpf_skc_to_tcp_sock(common);
+	if (!tp || !is_steered_cgroup(tp))
+		return 0;
+	v.tp = tp;
+	tp_remote_btf(tp, f.remote);
+	identify_at(&v, f.remote);
+	if (!v.policy)
+		return 0;
+	flow_decision(&v, bpf_sk_storage_get(&conns, tp, 0, 0), &f);
+	flow_identity(&v, &f);
+	flow_measures(tp, &f);
+	bpf_seq_write(ctx->meta->seq, &f, sizeof(f));
+	return 0;
+}
+
+/* Both callbacks of ours.  Another program may ask for the one of a connection's states. */
+#define OUR_CALLBACKS (BPF_SOCK_OPS_STATE_CB_FLAG | BPF_SOCK_OPS_RETRANS_CB_FLAG)
+
+SEC("iter/tcp")
+int adopt(struct bpf_iter__tcp *ctx)
+{
+	struct sock_common *common = ctx->sk_common;
+	struct tp_path_key key = {};
+	struct visit v = {.key = &key};
+	struct tcp_sock *tp;
+	__u32 remote[4];
+
+	if (!common || common->skc_state != BPF_TCP_ESTABLISHED)
+		return 0;
+	tp = bpf_skc_to_tcp_sock(common);
+	if (!tp || !is_steered_cgroup(tp) ||
+	    (tp->bpf_sock_ops_cb_flags & OUR_CALLBACKS) != OUR_CALLBACKS)
+		return 0;
+	v.tp = tp;
+	tp_remote_btf(tp, remote);
+	identify_at(&v, remote);
+	if (!v.policy || v.policy->leave_alone)
+		return 0;
+	v.path = open_path(&key, &v.slot);
+	if (!v.path)
+		return 0;
+	if (!v.path->born_ns)
+		begin_path(&v, bpf_ktime_get_ns());
+	__sync_fetch_and_add(&v.path->live_flows, 1);
+	return 0;
+}
+
+#endif

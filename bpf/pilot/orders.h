@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * orders.h - programs that the daemon runs: to store a path, to write down what its
+ * guard decided, to read the kernel's clocks.
+ */
+#ifndef TCPILOT_PILOT_ORDERS_H
+#define TCPILOT_PILOT_ORDERS_H
+
+#include "state.h"
+#include "table.h"
+
+/* Puts in a path that was saved, by the table's own rules. */
+SEC("syscall")
+int put_path(struct tp_slot *from)
+{
+	struct tp_path_key key = from->key;
+	__u32 slot, live, windows;
+	struct tp_path *path = open_path(&key, &slot);
+
+	if (!path)
+		return 1;
+	live = path->live_flows;
+	windows = path->windows;
+	*path = from->path;
+	path->live_flows = live; /* those of a path that was there are still open */
+	path->windows = windows;
+	path->learner.greedy = (struct tp_greedy){};
+	path->skips = 0; /* the policies may be others */
+	for (int i = 0; i < TP_USES; i++)
+		path->used[i] = (__u16)path->connections;
+	return 0;
+}
+
+/* What the guard has decided of a path. */
+SEC("syscall")
+int put_order(struct tp_order *from)
+{
+	__u32 slot = from->slot;
+	struct tp_tuned *t = bpf_map_lookup_elem(&tuned, &slot);
+	struct tp_path *path = path_at(slot);
+
+	if (!t || !path || t->born_ns != from->born_ns)
+		return 1;
+	if (from->off != t->off || from->brake != t->brake) { /* judged anew from here on */
+		__builtin_memset(t->with, 0, sizeof(t->with));
+		__builtin_memset(t->without, 0, sizeof(t->without));
+	}
+	t->off = from->off;
+	path->skips = 0;
+	if (from->brake > t->brake) {
+		t->brake = from->brake;
+		t->brake_ns = bpf_ktime_get_ns();
+	}
+	return 0;
+}
+
+/* The daemon finds the ticks per second with it. */
+SEC("syscall")
+int read_clocks(struct tp_clocks *to)
+{
+	to->ticks = bpf_jiffies64();
+	to->now_ns = bpf_ktime_get_ns();
+	return 0;
+}
+
+#endif

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * rules.h - the policy that a connection falls under: the first rule that matches.
+ *
+ * Rules are scanned, not looked up: they match on five things at once and their
+ * order decides.  That costs about ten instructions per rule, once at each end
+ * of a connection; no rules cost nothing, since cfg is constant for the
+ * verifier.
+ */
+#ifndef TCPILOT_PILOT_RULES_H
+#define TCPILOT_PILOT_RULES_H
+
+#include "../core/prefix.h"
+#include "socket.h"
+#include "state.h"
+
+/* The socket's cgroup and its ancestors, nearest first. */
+static __always_inline void cgroup_line(const struct tcp_sock *tp, __u64 ids[TP_CGROUP_DEPTH])
+{
+	const struct cgroup *cgrp = tp_sock_of(tp)->sk_cgrp_data.cgroup;
+
+	for (int i = 0; i < TP_CGROUP_DEPTH; i++) {
+		const struct cgroup_subsys_state *parent;
+
+		if (!cgrp)
+			return;
+		ids[i] = cgrp->kn->id;
+		parent = cgrp->self.parent;
+		cgrp = parent ? parent->cgroup : 0;
+	}
+}
+
+static __always_inline int is_among(const __u64 ids[TP_CGROUP_DEPTH], __u64 id)
+{
+	int found = !id;
+
+#pragma unroll
+	for (int i = 0; i < TP_CGROUP_DEPTH; i++)
+		found |= ids[i] == id;
+	return found;
+}
+
+struct match {
+	__u64 cgroups[TP_CGROUP_DEPTH];
+	__u32 netns_inum;
+	__u16 local_port;
+	__u16 remote_port;
+};
+
+static __always_inline int rule_matches(const struct tp_rule *r, const struct match *m,
+					const __u32 remote[4])
+{
+	__u32 differs = 0;
+
+	if (r->disabled)
+		return 0;
+#pragma unroll
+	for (int i = 0; i < 4; i++)
+		differs |= (remote[i] & r->mask[i]) ^ r->prefix[i];
+	if (differs)
+		return 0;
+	if (r->netns_inum && r->netns_inum != m->netns_inum)
+		return 0;
+	if (r->local_port_first &&
+	    (m->local_port < r->local_port_first || m->local_port > r->local_port_last))
+		return 0;
+	if (r->remote_port_first &&
+	    (m->remote_port < r->remote_port_first || m->remote_port > r->remote_port_last))
+		return 0;
+	return !cfg.rules_use_cgroups || is_among(m->cgroups, r->cgroup_id);
+}
+
+static __always_inline __u8 first_match(const struct match *m, const __u32 remote[4])
+{
+	for (int i = 0; i < TP_MAX_RULES && i < cfg.rules; i++)
+		if (rule_matches(&rules[i], m, remote))
+			return rules[i].policy & (TP_MAX_POLICIES - 1);
+	return 0;
+}
+
+static __always_inline __u8 find_policy(const struct tcp_sock *tp, const __u32 remote[4])
+{
+	struct match m = {};
+
+	m.netns_inum = tp_common_of(tp)->skc_net.net->ns.inum;
+	m.local_port = tp_local_port(tp);
+	m.remote_port = tp_remote_port(tp);
+	if (cfg.rules_use_cgroups)
+		cgroup_line(tp, m.cgroups);
+	return first_match(&m, remote);
+}
+
+#endif

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * sockops.bpf.c - chooses a congestion control per path, and learns from it.
+ *
+ * A sockops program on a cgroup: the front end, which turns the kernel's events into
+ * visits (visit.h) and hands them to the moments of a connection:
+ *
+ *  - established, by connect or accept (open.h): is it ours to touch?  Which policy and
+ *    path is it on?  Draw one of the eligible arms, set it, read back what is in force.
+ *  - a retransmission (loss.h): under heavy loss the connection is rescued, once.
+ *  - the transition to CLOSE (end.h): measure, update path and arm.
+ *
+ * If a policy has tunings on, they are set at the SYN (tune/syn.h) and at the
+ * establishment (tune/open.h), and followed by one callback per round trip
+ * (tune/follow.h).
+ *
+ * Other events return at once.  Cost decides the shape: most connections are short and
+ * keep their default, and then nothing is allocated for them.  Choosing only reads a
+ * path; learning takes its busy flag, and gives a sample up, counted, rather than wait
+ * for long.
+ */
+#include "ack_priority.h"
+#include "act.h"
+#include "end.h"
+#include "list.h"
+#include "loss.h"
+#include "open.h"
+#include "orders.h"
+#include "state.h"
+#include "tune/follow.h"
+#include "tune/open.h"
+#include "tune/syn.h"
+#include "visit.h"
+
+char _license[] SEC("license") = "GPL";
+
+/*
+ * The events.  Each is a function of its own, apart from the entry, which runs for
+ * every event and should save no registers: what it calls, it calls last.
+ */
+static __noinline __u32 opened(struct bpf_sock_ops *ctx, __u32 flags)
+{
+	struct tp_path_key key = {};
+	struct visit v = begin_visit(ctx, &key);
+
+	v.flags = (__u8)flags;
+	if (v.tp && v.sk)
+		established(&v);
+	return 1;
+}
+
+static __noinline __u32 opened_tuned(struct bpf_sock_ops *ctx, __u32 flags)
+{
+	struct tp_path_key key = {};
+	struct visit v = begin_visit(ctx, &key);
+
+	v.flags = (__u8)flags;
+	if (v.tp && v.sk)
+		established(&v);
+	if (v.path && has_to_tune(&v))
+		tune_established(ctx, v.slot, key.policy, flags);
+	return 1;
+}
+
+static __noinline __u32 lost(struct bpf_sock_ops *ctx)
+{
+	struct tp_path_key key = {};
+	struct visit v = begin_visit(ctx, &key);
+
+	if (v.tp && v.sk)
+		retransmitted(&v);
+	return 1;
+}
+
+static __noinline __u32 lost_tuned(struct bpf_sock_ops *ctx)
+{
+	tune_loss(ctx);
+	return lost(ctx);
+}
+
+static __noinline __u32 ended(struct bpf_sock_ops *ctx, __u32 to)
+{
+	struct tp_path_key key = {};
+	struct visit v = begin_visit(ctx, &key);
+
+	if (v.tp && v.sk && (to == BPF_TCP_CLOSE || tp_is_idle(v.tp) || tp_is_filled(v.tp)))
+		closed(&v, to);
+	return 1;
+}
+
+static __noinline __u32 tune_event(struct bpf_sock_ops *ctx, __u32 op)
+{
+	if (cfg.abi_version != TP_ABI_VERSION)
+		return 1;
+	if (op == BPF_SOCK_OPS_RTT_CB)
+		tune_round_trip(ctx);
+	else if (op == BPF_SOCK_OPS_TIMEOUT_INIT)
+		timeout_asked(ctx, !ctx->is_fullsock);
+	else
+		window_is_asked(ctx, !ctx->is_fullsock);
+	return 1;
+}
+
+/* To CLOSE, or a FIN of a connection that has carried enough to learn from. */
+static __always_inline int is_end(struct bpf_sock_ops *ctx, __u32 to)
+{
+	return to == BPF_TCP_CLOSE || ((to == BPF_TCP_FIN_WAIT1 || to == BPF_TCP_LAST_ACK) &&
+				       ctx->bytes_acked >= cfg.min_flow_bytes);
+}
+
+/* A SYN, if something may be set at one; a round trip. */
+static __always_inline int is_tuned_now(__u32 op)
+{
+	return tunes_met || op == BPF_SOCK_OPS_RTT_CB;
+}
+
+/* Events as bits: most are nothing to us, and leave by one test. */
+#define EVENTS                                                                                     \
+	(1U << BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB | 1U << BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB |    \
+	 1U << BPF_SOCK_OPS_RETRANS_CB | 1U << BPF_SOCK_OPS_STATE_CB)
+/* Those that only a tuning asks for, or makes use of. */
+#define TUNE_EVENTS                                                                                \
+	(1U << BPF_SOCK_OPS_RTT_CB | 1U << BPF_SOCK_OPS_TIMEOUT_INIT | 1U << BPF_SOCK_OPS_RWND_INIT)
+
+SEC("sockops")
+int tcpilot(struct bpf_sock_ops *ctx)
+{
+	__u32 op = ctx->op, flags = 0;
+
+	if (!((cfg.tunes ? EVENTS | TUNE_EVENTS : EVENTS) >> (op & 31) & 1))
+		return 1;
+	switch (op) {
+	case BPF_SOCK_OPS_STATE_CB:
+		return is_end(ctx, ctx->args[1]) ? ended(ctx, ctx->args[1]) & 1 : 1;
+	case BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB:
+		flags = TP_CONN_ACTIVE;
+		/* fall through */
+	case BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB:
+		return (cfg.tunes ? opened_tuned(ctx, flags) : opened(ctx, flags)) & 1;
+	case BPF_SOCK_OPS_RETRANS_CB:
+		return (cfg.tunes ? lost_tuned(ctx) : lost(ctx)) & 1;
+	}
+	return cfg.tunes && is_tuned_now(op) ? tune_event(ctx, op) & 1 : 1;
+}

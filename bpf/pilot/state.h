@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * state.h - everything that outlives an event: settings, counters, tables.
+ */
+#ifndef TCPILOT_PILOT_STATE_H
+#define TCPILOT_PILOT_STATE_H
+
+#include "../abi/abi.h"
+#include "../kernel/types.h"
+
+const volatile struct tp_config cfg;
+
+struct tp_rule rules[TP_MAX_RULES];
+struct tp_counters counters;
+/* The unit of the kernel's own counts of time; 0: not known. */
+__u32 ticks_per_s;
+/* The id of the steered cgroup, which may be removed and made anew; 0: the root. */
+__u64 steered_cgroup;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1); /* the loader sets it */
+	__type(key, __u32);
+	__type(value, struct tp_bucket);
+} paths SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct tp_conn);
+} conns SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1); /* the loader: a slot of the table of paths each */
+	__type(key, __u32);
+	__type(value, struct tp_tuned);
+} tuned SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct tp_police);
+} police SEC(".maps");
+
+#define COUNT(counter) __sync_fetch_and_add(&counters.counter, 1)
+
+/* cfg for the pure functions.  The compiler must not see through the cast: it
+ * would take the zeros of this file for the values that the loader writes. */
+static __always_inline const struct tp_config *config(void)
+{
+	const struct tp_config *c = (const struct tp_config *)&cfg;
+
+	asm("" : "+r"(c));
+	return c;
+}
+
+#endif
