@@ -1,0 +1,167 @@
+//! This crate's learner, whole ("tree") and with a tree for each path ("flat": Thompson sampling that
+//! carries nothing over).
+
+use std::collections::HashMap;
+
+use anyhow::Result;
+use tcpilot_learner::draw::{Row, uniform};
+use tcpilot_learner::regression::Features;
+use tcpilot_learner::reward::Measures;
+use tcpilot_learner::{Learner as Library, Observation, Outcome, Settings};
+
+use super::{Learner, Who};
+use crate::scene::Transfer;
+
+/// Bytes per segment.
+const MSS: f64 = 1448.0;
+
+/// Seconds until a vanished peer's connection is given up.
+const GIVEN_UP_S: f64 = 900.0;
+
+/// The library's learner.
+pub struct Tree {
+    library: Library,
+    settings: Settings,
+    key: u64,
+    changes: u32,
+}
+
+impl Tree {
+    pub fn new(arms: usize, settings: &Settings, seed: u64) -> Result<Self> {
+        let library = Library::new(arms, settings.clone())?;
+        Ok(Self {
+            library,
+            settings: settings.clone(),
+            key: seed,
+            changes: 0,
+        })
+    }
+
+    fn observation(
+        &self,
+        who: &Who,
+        arm: usize,
+        transfer: &Transfer,
+        at_s: f64,
+    ) -> Option<Observation> {
+        let outcome = match measures(transfer).worth(&self.settings.reward) {
+            _ if transfer.vanished => Outcome::TimedOut,
+            Ok(worth) => Outcome::Worth(worth),
+            Err(_) => return None,
+        };
+        let features = Features {
+            handshake_rtt_us: transfer.min_rtt_us,
+            bytes: transfer.bytes,
+            ..Features::default()
+        };
+        Some(Observation {
+            lineage: who.lineage,
+            arm,
+            outcome,
+            features,
+            at_s,
+        })
+    }
+}
+
+/// The connection as the kernel would report it.
+fn measures(transfer: &Transfer) -> Measures {
+    // Segments are counted in thousandths, so that a small transfer's share is not rounded away.
+    let delivered = transfer.bytes / MSS * 1e3;
+    let segments = delivered / (1.0 - transfer.retransmitted);
+    Measures {
+        bytes_acked: transfer.bytes as u64,
+        busy_us: (transfer.bytes / transfer.rate * 1e6) as u64,
+        segments: segments as u64,
+        retransmitted: (segments * transfer.retransmitted) as u64,
+        srtt_us: (transfer.min_rtt_us * transfer.inflation) as u32,
+        min_rtt_us: transfer.min_rtt_us as u32,
+        bdp_bytes: transfer.bdp_bytes as u64,
+        ..Measures::default()
+    }
+}
+
+impl Learner for Tree {
+    fn choose(&mut self, who: &Who, now_s: f64, _: u32) -> usize {
+        let plan = self.library.plan(&who.lineage, now_s);
+        let epoch_s = self.settings.choice.epoch_s;
+        let epoch = if epoch_s > 0.0 {
+            (now_s / epoch_s) as u64
+        } else {
+            who.number as u64
+        };
+        Row::new(&plan.shares).arm(uniform(self.key, who.path as u64, epoch))
+    }
+
+    fn end(&mut self, who: &Who, arm: usize, transfer: &Transfer, at_s: f64) {
+        if let Some(seen) = self.observation(who, arm, transfer, at_s)
+            && let Ok(learned) = self.library.observe(&seen)
+        {
+            self.changes += u32::from(learned.path_changed);
+        }
+    }
+
+    fn inside(&self) -> String {
+        let tree = self.library.tree();
+        let widths = tree.widths();
+        let spread = tree.spread().map(|s| format!("{s:.2}")).join(" ");
+        format!(
+            "noise {:.2} baseline {:.2} spread {spread} alarms {} rebuilt {}",
+            widths.noise.sqrt(),
+            widths.baseline.sqrt(),
+            self.changes,
+            self.library.rebuilt()
+        )
+    }
+}
+
+/// A tree for each path.
+pub struct Flat {
+    arms: usize,
+    settings: Settings,
+    key: u64,
+    paths: HashMap<usize, Tree>,
+}
+
+impl Flat {
+    pub fn new(arms: usize, settings: &Settings, seed: u64) -> Self {
+        let mut settings = settings.clone();
+        // One path has no neighbours to compare itself with: the widths stay as they are.
+        settings.model.spread = [0.02; 4];
+        settings.model.widths_after = u64::MAX;
+        Self {
+            arms,
+            settings,
+            key: seed,
+            paths: HashMap::new(),
+        }
+    }
+}
+
+impl Learner for Flat {
+    fn choose(&mut self, who: &Who, now_s: f64, random: u32) -> usize {
+        if !self.paths.contains_key(&who.path)
+            && let Ok(tree) = Tree::new(self.arms, &self.settings, self.key)
+        {
+            self.paths.insert(who.path, tree);
+        }
+        self.paths
+            .get_mut(&who.path)
+            .map_or(0, |tree| tree.choose(who, now_s, random))
+    }
+
+    fn end(&mut self, who: &Who, arm: usize, transfer: &Transfer, at_s: f64) {
+        if let Some(tree) = self.paths.get_mut(&who.path) {
+            tree.end(who, arm, transfer, at_s);
+        }
+    }
+}
+
+/// When a connection ends after its start.
+pub fn lasts_s(transfer: &Transfer) -> f64 {
+    if transfer.vanished {
+        GIVEN_UP_S
+    } else {
+        transfer.bytes / transfer.rate
+    }
+}

@@ -1,0 +1,88 @@
+//! The epsilon-greedy learner by the kernel's own C. Only this file knows where that C is compiled.
+
+use std::collections::HashMap;
+
+use tcpilot_abi::{tp_config, tp_path};
+use tcpilot_native_tests as c;
+
+use super::{Learner, Who};
+use crate::scene::Transfer;
+
+/// Nanoseconds per second.
+const NS: u64 = 1_000_000_000;
+
+/// `learner.kind = "epsilon-greedy"` with its default constants.
+pub struct EpsilonGreedy {
+    config: tp_config,
+    eligible: u32,
+    by_group: bool,
+    paths: HashMap<usize, tp_path>,
+}
+
+impl EpsilonGreedy {
+    /// `by_group`: a /24 is one path, the default for public addresses; else each host is.
+    pub fn new(arms: usize, by_group: bool) -> Self {
+        let config = tp_config {
+            abi_version: tcpilot_abi::TP_ABI_VERSION,
+            epsilon: 20,
+            min_instances: 3,
+            learning_shift: 2,
+            window_ns: 300 * NS,
+            ssthresh_window_ns: 30 * NS,
+            ssthresh_floor_packets: 10,
+            max_unpaid: 3,
+            min_flow_bytes: 65_536,
+            arms: arms as u8,
+            ..Default::default()
+        };
+        Self {
+            config,
+            eligible: (1 << arms) - 1,
+            by_group,
+            paths: HashMap::new(),
+        }
+    }
+
+    fn path(&mut self, who: &Who) -> &mut tp_path {
+        let key = if self.by_group { who.group } else { who.path };
+        self.paths.entry(key).or_default()
+    }
+}
+
+impl Learner for EpsilonGreedy {
+    fn choose(&mut self, who: &Who, _: f64, random: u32) -> usize {
+        let (config, eligible) = (self.config, self.eligible);
+        let path = self.path(who);
+        let (arm, _) = c::choose(&config, path, eligible, random);
+        match path.arms.get_mut(usize::from(arm)) {
+            Some(chosen) => {
+                chosen.unpaid += 1;
+                usize::from(arm)
+            }
+            None => 0, // no arm: the kernel's default stays
+        }
+    }
+
+    fn end(&mut self, who: &Who, arm: usize, transfer: &Transfer, at_s: f64) {
+        let config = self.config;
+        let told = transfer.vanished || transfer.bytes >= config.min_flow_bytes as f64;
+        let rate = if transfer.vanished {
+            0.0
+        } else {
+            transfer.rate
+        };
+        let sample = c::Sample {
+            delivery_rate: rate as u64,
+            min_rtt_us: transfer.min_rtt_us as u32,
+            srtt_us: (transfer.min_rtt_us * transfer.inflation) as u32,
+            ..Default::default()
+        };
+        let path = self.path(who);
+        if told {
+            let now_ns = (at_s * NS as f64) as u64;
+            c::learn_path(&config, path, &sample, now_ns);
+            path.instances += 1;
+            c::learn_arm(&config, path, arm, &sample, transfer.vanished, now_ns);
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! The learners that are compared.
+
+mod bayes;
+mod kernel;
+
+use std::collections::HashMap;
+
+use anyhow::{Result, bail};
+use tcpilot_learner::{Lineage, Settings};
+
+pub use bayes::{Flat, Tree, lasts_s};
+pub use kernel::EpsilonGreedy;
+
+use crate::scene::Transfer;
+
+/// Whose connection it is.
+pub struct Who {
+    /// Number of the path, and of its group.
+    pub path: usize,
+    pub group: usize,
+    pub lineage: Lineage,
+    /// The connection's number on its path.
+    pub number: usize,
+}
+
+/// What a learner must do.
+pub trait Learner {
+    /// The arm for a connection that opens now; `random` is uniform.
+    fn choose(&mut self, who: &Who, now_s: f64, random: u32) -> usize;
+    /// Takes in a connection that ended at `at_s`.
+    fn end(&mut self, who: &Who, arm: usize, transfer: &Transfer, at_s: f64);
+    /// One line about its inside at the end of a run.
+    fn inside(&self) -> String {
+        String::new()
+    }
+}
+
+/// Always the same arm.
+pub struct Static(pub usize);
+
+impl Learner for Static {
+    fn choose(&mut self, _: &Who, _: f64, _: u32) -> usize {
+        self.0
+    }
+
+    fn end(&mut self, _: &Who, _: usize, _: &Transfer, _: f64) {}
+}
+
+/// A learner of its own for each path: a host that talks to one peer only.
+pub struct Lone {
+    name: String,
+    arms: Vec<String>,
+    settings: Settings,
+    seed: u64,
+    each: HashMap<usize, Box<dyn Learner>>,
+}
+
+impl Lone {
+    /// Fails if there is no learner of this name.
+    pub fn new(name: &str, arms: &[String], settings: &Settings, seed: u64) -> Result<Self> {
+        make(name, arms, settings, seed)?;
+        let (name, arms) = (name.to_owned(), arms.to_vec());
+        Ok(Self {
+            name,
+            arms,
+            settings: settings.clone(),
+            seed,
+            each: HashMap::new(),
+        })
+    }
+}
+
+impl Learner for Lone {
+    fn choose(&mut self, who: &Who, now_s: f64, random: u32) -> usize {
+        if !self.each.contains_key(&who.path)
+            && let Ok(learner) = make(&self.name, &self.arms, &self.settings, self.seed)
+        {
+            self.each.insert(who.path, learner);
+        }
+        self.each
+            .get_mut(&who.path)
+            .map_or(0, |learner| learner.choose(who, now_s, random))
+    }
+
+    fn end(&mut self, who: &Who, arm: usize, transfer: &Transfer, at_s: f64) {
+        if let Some(learner) = self.each.get_mut(&who.path) {
+            learner.end(who, arm, transfer, at_s);
+        }
+    }
+}
+
+/// The names of all learners for these arms.
+pub fn names(arms: &[String]) -> Vec<String> {
+    let fixed = ["epsilon", "epsilon24", "flat", "tree"].map(String::from);
+    arms.iter().cloned().chain(fixed).collect()
+}
+
+/// The learner of this name.
+pub fn make(
+    name: &str,
+    arms: &[String],
+    settings: &Settings,
+    seed: u64,
+) -> Result<Box<dyn Learner>> {
+    if let Some(arm) = arms.iter().position(|arm| arm == name) {
+        return Ok(Box::new(Static(arm)));
+    }
+    let arms = arms.len();
+    Ok(match name {
+        "epsilon" => Box::new(EpsilonGreedy::new(arms, false)),
+        "epsilon24" => Box::new(EpsilonGreedy::new(arms, true)),
+        "flat" => Box::new(Flat::new(arms, settings, seed)),
+        "tree" => Box::new(Tree::new(arms, settings, seed)?),
+        _ => bail!("no learner {name}; there are an arm's name, epsilon, epsilon24, flat, tree"),
+    })
+}

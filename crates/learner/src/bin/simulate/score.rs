@@ -1,0 +1,142 @@
+//! What a run was worth: mean rewards, so that the world's noise is not in the score.
+
+use serde::Serialize;
+
+use crate::scene::{Arrival, Scene};
+use crate::world::World;
+
+/// Connections per bin of the curves.
+pub const BIN: usize = 5;
+
+/// One connection, as it is scored.
+pub struct Met {
+    kind: usize,
+    number: usize,
+    of: usize,
+    /// Connections of its path since the last change, if there was one.
+    since_change: Option<f64>,
+    hostile: bool,
+    near_hostile: bool,
+    /// Mean reward of the chosen arm, and of the best, against the default's.
+    got: f64,
+    best: f64,
+}
+
+/// Sums over connections.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Cell {
+    pub connections: f64,
+    pub got: f64,
+    pub best: f64,
+    /// Connections that had the best arm, or one within 0.01 nats of it.
+    pub on_best: f64,
+}
+
+/// One run.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Score {
+    /// Per kind.
+    pub kinds: Vec<Cell>,
+    pub all: Cell,
+    pub last_quarter: Cell,
+    pub near_hostile: Cell,
+    pub elsewhere: Cell,
+    /// By the connection's number on its path, in bins of [`BIN`].
+    pub curve: Vec<Cell>,
+    /// The same, counted from the change.
+    pub after_change: Vec<Cell>,
+    pub inside: String,
+}
+
+impl Met {
+    pub fn new(scene: &Scene, arrival: &Arrival, arm: usize, means: Vec<f64>) -> Self {
+        let path = &scene.paths[arrival.path];
+        let world = scene.world;
+        let last = world
+            .change
+            .iter()
+            .filter(|c| c.at_s <= arrival.at_s)
+            .map(|c| c.at_s);
+        // A path's connections come at a mean interval: that many have been since the change.
+        let since_change = last
+            .reduce(f64::max)
+            .map(|at| (arrival.at_s - at) / world.arrivals.interval_s);
+        Self {
+            kind: path.kind,
+            number: arrival.number,
+            of: arrival.of,
+            since_change,
+            hostile: path.hostile,
+            near_hostile: path.near_hostile,
+            got: means[arm],
+            best: means.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+        }
+    }
+}
+
+impl Cell {
+    fn add(&mut self, met: &Met) {
+        self.connections += 1.0;
+        self.got += met.got;
+        self.best += met.best;
+        self.on_best += f64::from(u8::from(met.best - met.got < 0.01));
+    }
+
+    /// Mean nats below the best arm.
+    pub fn regret(&self) -> f64 {
+        (self.best - self.got) / self.connections
+    }
+
+    /// Mean nats above the default.
+    pub fn gain(&self) -> f64 {
+        self.got / self.connections
+    }
+
+    /// Mean nats that the best arm is above the default.
+    pub fn possible(&self) -> f64 {
+        self.best / self.connections
+    }
+
+    /// Share of connections with the best arm.
+    pub fn share_of_best(&self) -> f64 {
+        self.on_best / self.connections
+    }
+}
+
+fn bin(curve: &mut Vec<Cell>, index: usize, met: &Met) {
+    if curve.len() <= index {
+        curve.resize(index + 1, Cell::default());
+    }
+    curve[index].add(met);
+}
+
+impl Score {
+    pub fn new(world: &World) -> Self {
+        Self {
+            kinds: vec![Cell::default(); world.kind.len()],
+            ..Self::default()
+        }
+    }
+
+    /// Counts a connection; those of hostile peers do not count.
+    pub fn add(&mut self, met: &Met) {
+        if met.hostile {
+            return;
+        }
+        self.all.add(met);
+        self.kinds[met.kind].add(met);
+        let near = if met.near_hostile {
+            &mut self.near_hostile
+        } else {
+            &mut self.elsewhere
+        };
+        near.add(met);
+        if 4 * met.number >= 3 * met.of {
+            self.last_quarter.add(met);
+        }
+        bin(&mut self.curve, met.number / BIN, met);
+        if let Some(since) = met.since_change {
+            bin(&mut self.after_change, since as usize / BIN, met);
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Bounds of a world against what its runs show.
+
+use serde::{Deserialize, Serialize};
+
+use crate::score::{BIN, Cell, Score};
+use crate::world::{Expect, World};
+
+/// ln 0.95, the other way round: what "0.95 of the best" may be below it.
+const NEARLY_BEST: f64 = 0.0513;
+
+/// What is bounded.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum Metric {
+    /// Mean nats below the best arm.
+    Regret,
+    /// The same over each path's last quarter.
+    LastRegret,
+    /// Share of the possible gain over the default.
+    ShareOfGain,
+    /// Mean of the reward against the default's, as a ratio less 1, over the kinds.
+    Gain,
+    /// The same for the worst kind.
+    WorstGain,
+    /// Geometric mean of the reward against the best arm's, of the worst kind.
+    OfBest,
+    /// The same for the regret: of the worst kind.
+    WorstRegret,
+    /// Share of connections with the best arm.
+    ShareOfBest,
+    /// Connections per path from a change until the next 50 have 0.95 of the best again.
+    Regained,
+    /// What honest peers near a hostile one lose by it, as a ratio; and those elsewhere.
+    LostNear,
+    LostElsewhere,
+}
+
+/// How seeds are put together.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum Over {
+    #[default]
+    Mean,
+    Worst,
+}
+
+/// A bound, and what was measured.
+#[derive(Clone, Debug, Serialize)]
+pub struct Verdict {
+    pub learner: String,
+    pub metric: Metric,
+    pub kinds: Vec<String>,
+    pub over: Over,
+    pub min: Option<f64>,
+    pub max: Option<f64>,
+    pub mean: f64,
+    pub worst: f64,
+    pub holds: bool,
+}
+
+/// The first bin from which the next 50 connections have on average 0.95 of the best.
+fn regained(score: &Score) -> f64 {
+    let next = 50 / BIN;
+    let good = |cells: &[Cell]| {
+        let lost: f64 = cells.iter().map(|c| c.best - c.got).sum();
+        lost <= NEARLY_BEST * cells.iter().map(|c| c.connections).sum::<f64>()
+    };
+    let all = score
+        .after_change
+        .windows(next)
+        .position(good)
+        .unwrap_or(score.after_change.len());
+    (all * BIN) as f64
+}
+
+/// The metric of one run; `without`: the same run without hostile peers.
+pub fn measure(metric: Metric, kinds: &[usize], score: &Score, without: Option<&Score>) -> f64 {
+    let cells: Vec<&Cell> = kinds
+        .iter()
+        .map(|k| &score.kinds[*k])
+        .filter(|cell| cell.connections > 0.0)
+        .collect();
+    let each = |f: &dyn Fn(&Cell) -> f64| cells.iter().map(|cell| f(cell)).collect::<Vec<_>>();
+    let sum = |f: &dyn Fn(&Cell) -> f64| cells.iter().map(|cell| f(cell)).sum::<f64>();
+    let lost = |cell: fn(&Score) -> &Cell| {
+        let before = without.map_or(f64::NAN, |w| cell(w).gain());
+        1.0 - (cell(score).gain() - before).exp()
+    };
+    match metric {
+        Metric::Regret => sum(&|c| c.best - c.got) / sum(&|c| c.connections),
+        Metric::LastRegret => score.last_quarter.regret(),
+        Metric::ShareOfGain => sum(&|c| c.got) / sum(&|c| c.best),
+        Metric::Gain => (sum(&|c| c.got) / sum(&|c| c.connections)).exp_m1(),
+        Metric::WorstGain => each(&|c| c.gain().exp_m1())
+            .into_iter()
+            .fold(f64::INFINITY, f64::min),
+        Metric::OfBest => each(&|c| (-c.regret()).exp())
+            .into_iter()
+            .fold(f64::INFINITY, f64::min),
+        Metric::WorstRegret => each(&Cell::regret)
+            .into_iter()
+            .fold(f64::NEG_INFINITY, f64::max),
+        Metric::ShareOfBest => sum(&|c| c.on_best) / sum(&|c| c.connections),
+        Metric::Regained => regained(score),
+        Metric::LostNear => lost(|s| &s.near_hostile),
+        Metric::LostElsewhere => lost(|s| &s.elsewhere),
+    }
+}
+
+/// Judges one bound over the seeds' runs of its learner.
+pub fn judge(world: &World, expect: &Expect, runs: &[(Score, Option<Score>)]) -> Verdict {
+    let wanted = |name: &String| expect.kinds.is_empty() || expect.kinds.contains(name);
+    let kinds: Vec<usize> = (0..world.kind.len())
+        .filter(|k| wanted(&world.kind[*k].name))
+        .collect();
+    let values: Vec<f64> = runs
+        .iter()
+        .map(|(s, w)| measure(expect.metric, &kinds, s, w.as_ref()))
+        .collect();
+    let mean = values.iter().sum::<f64>() / values.len() as f64;
+    let worst = match expect.max {
+        Some(_) => values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+        None => values.iter().copied().fold(f64::INFINITY, f64::min),
+    };
+    let value = if expect.over == Over::Mean {
+        mean
+    } else {
+        worst
+    };
+    let holds =
+        expect.min.is_none_or(|min| value >= min) && expect.max.is_none_or(|max| value <= max);
+    Verdict {
+        learner: expect.learner.clone(),
+        metric: expect.metric,
+        kinds: expect.kinds.clone(),
+        over: expect.over,
+        min: expect.min,
+        max: expect.max,
+        mean,
+        worst,
+        holds,
+    }
+}

@@ -1,0 +1,356 @@
+//! What a world is made of, as its TOML file says it.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, ensure};
+use serde::Deserialize;
+use tcpilot_learner::{MAX_ARMS, Settings};
+
+/// A world.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct World {
+    /// One sentence for the table's head.
+    pub about: String,
+    /// Names of the arms; the first is the default.
+    pub arms: Vec<String>,
+    /// Its prefixes.
+    pub tree: Prefixes,
+    /// When connections are opened.
+    pub arrivals: Arrivals,
+    /// What hides an arm's effect.
+    #[serde(default)]
+    pub noise: Noise,
+    /// How much connections transfer.
+    #[serde(default)]
+    pub sizes: Sizes,
+    /// RTTs of paths.
+    #[serde(default = "one_rtt")]
+    pub rtt: Vec<Rtt>,
+    /// Kinds of paths.
+    pub kind: Vec<Kind>,
+    /// What happens in mid-run.
+    #[serde(default)]
+    pub change: Vec<Change>,
+    /// Peers that lie.
+    pub hostile: Option<Hostile>,
+    /// Seconds between two publications of rows; ended connections are taken in then.
+    #[serde(default = "one_second")]
+    pub publish_s: f64,
+    /// The learner's constants, where they differ from its defaults.
+    #[serde(default)]
+    pub settings: Settings,
+    /// What must be shown.
+    #[serde(default)]
+    pub expect: Vec<Expect>,
+}
+
+/// Sites of groups of paths.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Prefixes {
+    pub sites: usize,
+    pub groups_per_site: usize,
+    pub paths_per_group: usize,
+    /// Share of groups that are of another kind than their site.
+    #[serde(default)]
+    pub strangers: f64,
+    /// Share of paths that are of another kind than their group.
+    #[serde(default)]
+    pub odd_paths: f64,
+    /// Each path is the only one that its host knows.
+    #[serde(default)]
+    pub lone: bool,
+    /// Standard deviation of contrasts between path and group, group and site, site and kind.
+    #[serde(default)]
+    pub spread: [f64; 3],
+    /// Standard deviation of the paths' baselines, in nats.
+    #[serde(default)]
+    pub baseline_sd: f64,
+}
+
+/// When a path's connections are opened.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Arrivals {
+    /// Least and most connections of a path.
+    pub per_path: [usize; 2],
+    /// Mean seconds from one connection of a path to its next.
+    pub interval_s: f64,
+    /// Poisson (true) or regular.
+    #[serde(default = "yes")]
+    pub poisson: bool,
+    /// A path's first connection comes within so many seconds.
+    #[serde(default)]
+    pub start_s: f64,
+}
+
+/// What hides an arm's effect.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Noise {
+    /// Standard deviation of one connection's ln goodput.
+    pub sd: f64,
+    /// Its distribution.
+    pub tail: Tail,
+    /// Load swings of a path, whatever the arm: standard deviation and time constant.
+    pub swing_sd: f64,
+    pub swing_s: f64,
+    /// Drift of a path's contrasts: standard deviation and time constant.
+    pub drift_sd: f64,
+    pub drift_s: f64,
+    /// Share of connections whose rate is measured wrongly, and by what factor.
+    pub outliers: f64,
+    pub outlier_factor: f64,
+    /// Share of connections whose peer vanishes.
+    pub vanished: f64,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq)]
+#[serde(rename_all = "lowercase")]
+pub enum Tail {
+    #[default]
+    Normal,
+    /// Student's t with three degrees of freedom, scaled to the standard deviation.
+    Student,
+    /// Lognormal, its long tail on the slow side.
+    Lognormal,
+}
+
+/// How much connections transfer.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Sizes {
+    pub median_bytes: f64,
+    /// Standard deviation of ln bytes.
+    pub sigma: f64,
+    /// Goodput is lower by ln(1 + slow_start · BDP / bytes).
+    pub slow_start: f64,
+    /// An arm has half of its effect on a transfer of so many bytes; 0: the size does not matter.
+    pub half_effect_bytes: f64,
+    /// Bytes per second of an unhindered path.
+    pub rate: f64,
+    /// ln goodput falls by so much per nat of RTT.
+    pub rtt_slope: f64,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rtt {
+    pub ms: f64,
+    #[serde(default = "one")]
+    pub share: f64,
+}
+
+/// A kind of path: per arm the mean ln goodput against the default's, the share of segments that it
+/// sends again, and its RTT under load against the least; or a file of measured samples.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Kind {
+    pub name: String,
+    #[serde(default = "one")]
+    pub share: f64,
+    #[serde(default)]
+    pub goodput: Vec<f64>,
+    #[serde(default)]
+    pub retransmitted: Vec<f64>,
+    #[serde(default)]
+    pub inflation: Vec<f64>,
+    /// JSON lines of `{"arm", "goodput", "retransmitted", "inflation"}`, beside the world's file.
+    pub samples: Option<PathBuf>,
+    #[serde(skip)]
+    pub replay: Vec<Vec<Measured>>,
+}
+
+/// One measured connection.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Measured {
+    pub arm: String,
+    /// Bytes per second; any unit will do, since only ratios count.
+    pub goodput: f64,
+    pub retransmitted: f64,
+    #[serde(default = "one")]
+    pub inflation: f64,
+}
+
+/// What happens in mid-run: each arm takes the effects of its next but `rotate` (0: drawn by seed).
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Change {
+    pub at_s: f64,
+    #[serde(default)]
+    pub rotate: usize,
+    /// Share of the paths that change.
+    #[serde(default = "one")]
+    pub share: f64,
+}
+
+/// Peers that answer so that arms look as they like.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Hostile {
+    /// In how many groups there is one.
+    pub groups: usize,
+    /// Seconds between its connections.
+    pub interval_s: f64,
+    /// Nats by which each arm's reward is moved.
+    pub lie: Vec<f64>,
+    /// Factor of its least RTT.
+    #[serde(default = "one")]
+    pub rtt_factor: f64,
+    /// Its connections come from so many hosts of the group.
+    #[serde(default = "one_host")]
+    pub hosts: usize,
+}
+
+/// A bound.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Expect {
+    #[serde(default = "tree")]
+    pub learner: String,
+    pub metric: crate::verdict::Metric,
+    /// Only these kinds; empty: all.
+    #[serde(default)]
+    pub kinds: Vec<String>,
+    #[serde(default)]
+    pub over: crate::verdict::Over,
+    pub min: Option<f64>,
+    pub max: Option<f64>,
+}
+
+fn yes() -> bool {
+    true
+}
+fn one() -> f64 {
+    1.0
+}
+fn one_host() -> usize {
+    1
+}
+fn one_second() -> f64 {
+    1.0
+}
+fn tree() -> String {
+    "tree".into()
+}
+fn one_rtt() -> Vec<Rtt> {
+    vec![Rtt {
+        ms: 40.0,
+        share: 1.0,
+    }]
+}
+
+impl Default for Noise {
+    fn default() -> Self {
+        Self {
+            sd: 0.5,
+            tail: Tail::Normal,
+            swing_sd: 0.0,
+            swing_s: 600.0,
+            drift_sd: 0.0,
+            drift_s: 86_400.0,
+            outliers: 0.0,
+            outlier_factor: 20.0,
+            vanished: 0.0,
+        }
+    }
+}
+
+impl Default for Sizes {
+    fn default() -> Self {
+        Self {
+            median_bytes: 1e6,
+            sigma: 0.0,
+            slow_start: 0.0,
+            half_effect_bytes: 0.0,
+            rate: 1.5e6,
+            rtt_slope: 0.0,
+        }
+    }
+}
+
+impl World {
+    /// Reads a world and the samples it names.
+    pub fn read(file: &Path) -> Result<Self> {
+        let text = std::fs::read_to_string(file)
+            .with_context(|| format!("{}: cannot be read", file.display()))?;
+        let mut world: Self =
+            toml::from_str(&text).with_context(|| format!("{}", file.display()))?;
+        world
+            .check()
+            .with_context(|| format!("{}", file.display()))?;
+        for kind in &mut world.kind {
+            if let Some(samples) = &kind.samples {
+                let samples = file.parent().unwrap_or(Path::new(".")).join(samples);
+                kind.replay = read_samples(&samples, &world.arms)?;
+            }
+        }
+        Ok(world)
+    }
+
+    fn check(&self) -> Result<()> {
+        let arms = self.arms.len();
+        ensure!(
+            (1..=MAX_ARMS).contains(&arms),
+            "arms: 1 to {MAX_ARMS}, not {arms}"
+        );
+        ensure!(
+            !self.kind.is_empty() && !self.rtt.is_empty(),
+            "kind, rtt: at least one"
+        );
+        for kind in self.kind.iter().filter(|kind| kind.samples.is_none()) {
+            let lists = [&kind.goodput, &kind.retransmitted, &kind.inflation];
+            ensure!(
+                lists
+                    .iter()
+                    .all(|list| list.len() == arms || list.is_empty()),
+                "kind {}: each list has a number per arm, or none",
+                kind.name
+            );
+        }
+        let [least, most] = self.arrivals.per_path;
+        ensure!(
+            least <= most && self.arrivals.interval_s > 0.0,
+            "arrivals: least, most; interval_s > 0"
+        );
+        if let Some(hostile) = &self.hostile {
+            ensure!(
+                hostile.lie.len() == arms,
+                "hostile: lie has a number per arm"
+            );
+        }
+        Ok(())
+    }
+}
+
+fn read_samples(file: &Path, arms: &[String]) -> Result<Vec<Vec<Measured>>> {
+    let text = std::fs::read_to_string(file)
+        .with_context(|| format!("{}: cannot be read", file.display()))?;
+    let mut replay = vec![Vec::new(); arms.len()];
+    for (number, line) in text
+        .lines()
+        .enumerate()
+        .filter(|(_, line)| !line.trim().is_empty())
+    {
+        let sample: Measured = serde_json::from_str(line)
+            .with_context(|| format!("{}:{}", file.display(), number + 1))?;
+        if let Some(arm) = arms.iter().position(|arm| *arm == sample.arm) {
+            replay[arm].push(sample);
+        }
+    }
+    for (arm, samples) in arms.iter().zip(&replay) {
+        ensure!(
+            !samples.is_empty(),
+            "{}: no sample of {arm}",
+            file.display()
+        );
+    }
+    // The default's geometric mean becomes 1, so that the scale stays the world's.
+    let default = replay[0].iter().map(|m| m.goodput.ln()).sum::<f64>() / replay[0].len() as f64;
+    replay
+        .iter_mut()
+        .flatten()
+        .for_each(|m| m.goodput /= default.exp());
+    Ok(replay)
+}

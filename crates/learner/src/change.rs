@@ -1,0 +1,85 @@
+//! Has a path changed? Two-sided cumulative sums of its standardised residuals.
+//!
+//! Page, *Continuous Inspection Schemes*, Biometrika 41 (1954). A path that changes makes the samples of
+//! its favourite arm deviate for good; the sums find that within a few connections, long before old
+//! samples would have aged.
+
+use crate::settings::Change;
+
+/// The sums of one path: evidence that its rewards went up, and that they went down.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Sums {
+    up: f32,
+    down: f32,
+}
+
+impl Sums {
+    /// Takes in a residual in standard deviations; says whether the path changed, and starts anew if so.
+    pub fn observe(&mut self, z: f64, weight: f64, settings: &Change) -> bool {
+        let step =
+            |sum: f32, z: f64| (f64::from(sum) + weight * (z - settings.drift)).max(0.0) as f32;
+        self.up = step(self.up, z);
+        self.down = step(self.down, -z);
+        let changed = f64::from(self.up.max(self.down)) >= settings.alarm;
+        if changed {
+            *self = Self::default();
+        }
+        changed
+    }
+}
+
+/// The last alarms of a group's paths.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Alarms {
+    recent: Vec<(f64, u32)>,
+}
+
+impl Alarms {
+    /// Notes that `path` alarmed at `now_s`; says whether so many different paths did that the group
+    /// counts as changed, and starts anew if so.
+    pub fn note(&mut self, path: u32, now_s: f64, settings: &Change) -> bool {
+        self.recent
+            .retain(|(at, other)| *at + settings.window_s >= now_s && *other != path);
+        self.recent.push((now_s, path));
+        let changed = self.recent.len() >= settings.group_paths;
+        if changed {
+            self.recent = Vec::new();
+        }
+        changed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shift_of_two_deviations_alarms_within_four_samples() {
+        for sign in [-1.0, 1.0] {
+            let mut sums = Sums::default();
+            let alarm = (1..10).find(|_| sums.observe(2.0 * sign, 1.0, &Change::default()));
+            assert_eq!(alarm, Some(4));
+            assert_eq!(sums, Sums::default());
+        }
+    }
+
+    #[test]
+    fn residuals_around_zero_do_not_alarm() {
+        let mut sums = Sums::default();
+        for i in 0..10_000 {
+            let z = if i % 2 == 0 { 1.2 } else { -1.2 };
+            assert!(!sums.observe(z, 1.0, &Change::default()));
+        }
+    }
+
+    #[test]
+    fn a_group_changes_when_three_different_paths_did_in_ten_minutes() {
+        let settings = Change::default();
+        let mut alarms = Alarms::default();
+        assert!(!alarms.note(1, 0.0, &settings));
+        assert!(!alarms.note(1, 1.0, &settings)); // the same path again
+        assert!(!alarms.note(2, 500.0, &settings));
+        assert!(!alarms.note(3, 1000.0, &settings)); // path 1 is too long ago
+        assert!(alarms.note(4, 1001.0, &settings));
+    }
+}

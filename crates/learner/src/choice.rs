@@ -1,0 +1,282 @@
+//! From a belief to the arms' shares: Thompson sampling with fixed draws, floors and the ledger.
+//!
+//! Thompson sampling gives each arm the probability with which it is the best. That probability is
+//! counted over 64 fixed quasi-random points, so that equal beliefs give equal shares and no random
+//! number is needed; the connection's own draw comes later ([`crate::draw`]).
+
+use crate::gaussian::Belief;
+use crate::ledger::Ledger;
+use crate::linalg::{cholesky, forward};
+use crate::settings::Choice;
+use crate::{MAX_ARMS, MAX_CONTRASTS};
+
+/// How many points stand for the normal distribution.
+pub const POINTS: usize = 64;
+
+/// Standard normal points in seven dimensions.
+#[derive(Clone, Debug)]
+pub struct Points([[f64; MAX_CONTRASTS]; POINTS]);
+
+/// The shares of the arms for one path's next connections, and what they are expected to cost.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Plan {
+    /// Probability of each arm; sums to 1, zero beyond the learner's arms.
+    pub shares: [f64; MAX_ARMS],
+    /// Probability with which each arm is the best, before floors and ledger.
+    pub best: [f64; MAX_ARMS],
+    /// Expected nats lost against the default per connection, before the ledger.
+    pub loss: f64,
+    /// Expected nats won against the default per connection, before the ledger.
+    pub win: f64,
+    /// The part of the learner's own shares that the ledger allowed.
+    pub allowed: f64,
+}
+
+impl Default for Points {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Points {
+    /// Roberts' R sequence (*The unreasonable effectiveness of quasirandom sequences*, 2018) through
+    /// the normal quantile, then moved and whitened: over the points each dimension has mean 0 and
+    /// variance 1, and no two are correlated.
+    #[must_use]
+    pub fn new() -> Self {
+        const N: usize = MAX_CONTRASTS;
+        let root = golden(N);
+        let mut points = [[0.0; N]; POINTS];
+        for (i, point) in points.iter_mut().enumerate() {
+            for (dimension, x) in point.iter_mut().enumerate() {
+                let step = root.powi(-(dimension as i32 + 1));
+                *x = normal_quantile((0.5 + step * (i + 1) as f64).fract());
+            }
+        }
+        for dimension in 0..N {
+            let mean = points.iter().map(|p| p[dimension]).sum::<f64>() / POINTS as f64;
+            points.iter_mut().for_each(|p| p[dimension] -= mean);
+        }
+        let mut factor = [0.0; N * N];
+        for i in 0..N {
+            for j in 0..N {
+                factor[i * N + j] = points.iter().map(|p| p[i] * p[j]).sum::<f64>() / POINTS as f64;
+            }
+        }
+        // 64 points that differ in all seven dimensions: their covariance is positive definite, which
+        // a test checks, so this cannot fail.
+        if cholesky(&mut factor, N, N).is_ok() {
+            points.iter_mut().for_each(|p| forward(&factor, N, N, p));
+        }
+        Self(points)
+    }
+}
+
+/// The root of x^(d+1) = x + 1: the golden ratio's cousin in `d` dimensions.
+fn golden(d: usize) -> f64 {
+    (0..64).fold(1.5, |x: f64, _| (1.0 + x).powf(1.0 / (d as f64 + 1.0)))
+}
+
+/// Quantile of the standard normal distribution, good to 1.2e-9 (Acklam's rational approximation).
+#[must_use]
+pub fn normal_quantile(p: f64) -> f64 {
+    const A: [f64; 6] = [
+        -3.969_683_028_665_376e1,
+        2.209_460_984_245_205e2,
+        -2.759_285_104_469_687e2,
+        1.383_577_518_672_69e2,
+        -3.066_479_806_614_716e1,
+        2.506_628_277_459_239,
+    ];
+    const B: [f64; 6] = [
+        -5.447_609_879_822_406e1,
+        1.615_858_368_580_409e2,
+        -1.556_989_798_598_866e2,
+        6.680_131_188_771_972e1,
+        -1.328_068_155_288_572e1,
+        1.0,
+    ];
+    const C: [f64; 6] = [
+        -7.784_894_002_430_293e-3,
+        -3.223_964_580_411_365e-1,
+        -2.400_758_277_161_838,
+        -2.549_732_539_343_734,
+        4.374_664_141_464_968,
+        2.938_163_982_698_783,
+    ];
+    const D: [f64; 5] = [
+        7.784_695_709_041_462e-3,
+        3.224_671_290_700_398e-1,
+        2.445_134_137_142_996,
+        3.754_408_661_907_416,
+        1.0,
+    ];
+    let poly = |c: &[f64], x: f64| c.iter().fold(0.0, |sum, c| sum * x + c);
+    let tail = 0.024_25;
+    if p < tail {
+        let q = (-2.0 * p.max(f64::MIN_POSITIVE).ln()).sqrt();
+        poly(&C, q) / poly(&D, q)
+    } else if p > 1.0 - tail {
+        -normal_quantile(1.0 - p)
+    } else {
+        let q = p - 0.5;
+        poly(&A, q * q) * q / poly(&B, q * q)
+    }
+}
+
+/// What the points say: how often each arm is the best, with the default's bonus, and each arm's
+/// expected loss and win against the default.
+struct Tally {
+    best: [f64; MAX_ARMS],
+    loss: [f64; MAX_ARMS],
+    win: [f64; MAX_ARMS],
+}
+
+fn tally(belief: &Belief, points: &Points, settings: &Choice) -> Tally {
+    let each = 1.0 / POINTS as f64;
+    let mut tally = Tally {
+        best: [0.0; MAX_ARMS],
+        loss: [0.0; MAX_ARMS],
+        win: [0.0; MAX_ARMS],
+    };
+    for point in &points.0 {
+        let contrasts = belief.at(point);
+        let mut best = (0, settings.bonus);
+        for (i, x) in contrasts.iter().take(belief.len()).enumerate() {
+            let drawn = belief.mean[i] + settings.width * (x - belief.mean[i]);
+            if drawn > best.1 {
+                best = (i + 1, drawn);
+            }
+            tally.win[i + 1] += each * x.max(0.0);
+            tally.loss[i + 1] += each * (-x).max(0.0);
+        }
+        tally.best[best.0] += each;
+    }
+    tally
+}
+
+/// Raises the shares that are below their floor; the others give in proportion.
+fn raise(best: &[f64; MAX_ARMS], arms: usize, settings: &Choice) -> [f64; MAX_ARMS] {
+    let floor = |a: usize| match a {
+        0 => settings.floor_default,
+        _ if best[a] > settings.hopeful => settings.floor_other,
+        _ => 0.0,
+    };
+    let mut shares = *best;
+    let lifted: f64 = (0..arms).map(|a| (floor(a) - best[a]).max(0.0)).sum();
+    let spare: f64 = (0..arms).map(|a| (best[a] - floor(a)).max(0.0)).sum();
+    for (a, share) in shares.iter_mut().enumerate().take(arms) {
+        let over = best[a] - floor(a);
+        *share = floor(a) + over.max(0.0) * (1.0 - lifted / spare);
+    }
+    shares
+}
+
+/// The shares for a path with this belief in a group with this ledger.
+#[must_use]
+pub fn plan(belief: &Belief, ledger: &Ledger, points: &Points, settings: &Choice) -> Plan {
+    let arms = belief.len() + 1;
+    let tally = tally(belief, points, settings);
+    let mut shares = raise(&tally.best, arms, settings);
+    let weigh = |x: &[f64; MAX_ARMS]| shares.iter().zip(x).map(|(p, x)| p * x).sum::<f64>();
+    let (loss, win) = (weigh(&tally.loss), weigh(&tally.win));
+    let allowed = ledger.allows(loss, settings);
+    for share in &mut shares {
+        *share *= allowed;
+    }
+    shares[0] += 1.0 - allowed;
+    Plan {
+        shares,
+        best: tally.best,
+        loss,
+        win,
+        allowed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gaussian::Information;
+    use proptest::prelude::*;
+
+    fn belief(means: &[f64], sd: f64) -> Belief {
+        let mut known = Information::isotropic(means.len(), 0.0, sd);
+        for (shift, mean) in known.shift.iter_mut().zip(means) {
+            *shift = mean / (sd * sd);
+        }
+        known.belief().unwrap()
+    }
+
+    fn shares(means: &[f64], sd: f64) -> [f64; MAX_ARMS] {
+        let settings = Choice::default();
+        plan(
+            &belief(means, sd),
+            &Ledger::new(&settings),
+            &Points::new(),
+            &settings,
+        )
+        .shares
+    }
+
+    #[test]
+    fn the_quantile_is_that_of_the_tables() {
+        for (p, x) in [(0.5, 0.0), (0.975, 1.959_963_985), (0.001, -3.090_232_306)] {
+            assert!((normal_quantile(p) - x).abs() < 1e-8, "{p}");
+        }
+    }
+
+    #[test]
+    fn points_have_mean_zero_and_the_identity_as_covariance() {
+        let points = Points::new().0;
+        for i in 0..MAX_CONTRASTS {
+            assert!(points.iter().map(|p| p[i]).sum::<f64>().abs() < 1e-9);
+        }
+        for i in 0..MAX_CONTRASTS {
+            for j in 0..=i {
+                let dot: f64 = points.iter().map(|p| p[i] * p[j]).sum::<f64>() / POINTS as f64;
+                let expected = f64::from(u8::from(i == j));
+                assert!(
+                    (dot - expected).abs() < if i == j { 1e-9 } else { 0.2 },
+                    "{i} {j} {dot}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn an_arm_that_is_surely_better_gets_all_but_the_floor() {
+        let shares = shares(&[0.8, -0.4], 0.05);
+        assert_eq!(shares[0], 0.02);
+        assert!((shares[1] - 0.98).abs() < 1e-12 && shares[2] == 0.0);
+    }
+
+    #[test]
+    fn nothing_moves_for_less_than_the_bonus() {
+        assert_eq!(shares(&[0.02], 0.001)[0], 1.0);
+        assert!(shares(&[0.04], 0.001)[1] > 0.97);
+    }
+
+    #[test]
+    fn an_empty_ledger_leaves_the_default() {
+        let settings = Choice {
+            ledger_start: 0.0,
+            ..Choice::default()
+        };
+        let ledger = Ledger::new(&settings);
+        let plan = plan(&belief(&[-0.3], 0.6), &ledger, &Points::new(), &settings);
+        assert!(plan.allowed < 0.15 && plan.shares[0] > 0.9, "{plan:?}");
+    }
+
+    proptest! {
+        #[test]
+        fn shares_are_probabilities_and_the_default_keeps_its_floor(
+            means in prop::collection::vec(-2.0f64..2.0, 0..8), sd in 0.001f64..2.0,
+        ) {
+            let shares = shares(&means, sd);
+            prop_assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-9);
+            prop_assert!(shares.iter().all(|p| (0.0..=1.0 + 1e-9).contains(p)));
+            prop_assert!(shares[0] >= 0.02 - 1e-12);
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! The draw of an arm for one connection, by a keyed hash of path and epoch.
+//!
+//! Connections of one path that overlap in time get the same arm: else the learner would compare arms
+//! that fight for one queue, and the greedier one would win although all lose by it (Spang et al., IMC
+//! 2021). Because the number comes from a hash, the end of a connection can compute the draw again, and
+//! nothing has to be stored for it. The kernel side does the same with the same integers.
+
+use crate::MAX_ARMS;
+
+/// Shares as the kernel reads them: cumulative, 65535 for all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Row(pub [u16; MAX_ARMS]);
+
+impl Row {
+    /// The row of these shares. What rounding leaves goes to the last arm that has a share.
+    #[must_use]
+    pub fn new(shares: &[f64; MAX_ARMS]) -> Self {
+        let mut row = [u16::MAX; MAX_ARMS];
+        let mut sum = 0.0;
+        let last = shares.iter().rposition(|share| *share > 0.0).unwrap_or(0);
+        for (cum, share) in row.iter_mut().zip(shares).take(last) {
+            sum += share;
+            *cum = (sum * 65535.0).round().clamp(0.0, 65535.0) as u16;
+        }
+        Self(row)
+    }
+
+    /// The arm at a uniform number: the first whose cumulative share is above it.
+    #[must_use]
+    pub fn arm(&self, uniform: u16) -> usize {
+        let number = uniform.min(u16::MAX - 1);
+        self.0
+            .iter()
+            .take(MAX_ARMS - 1)
+            .filter(|cum| **cum <= number)
+            .count()
+    }
+
+    /// The probability with which [`Row::arm`] gives `arm`.
+    #[must_use]
+    pub fn probability(&self, arm: usize) -> f64 {
+        let before = if arm == 0 { 0 } else { self.0[arm - 1] };
+        f64::from(self.0[arm].saturating_sub(before)) / 65535.0
+    }
+}
+
+/// The uniform number of a path in an epoch. `path` is the path's hash, `key` the learner's secret.
+///
+/// Two rounds of the 64-bit finaliser of SplitMix64 (Steele et al., OOPSLA 2014): a peer that does not
+/// know the key cannot foresee its draws, and one that did would learn only its own arm.
+#[must_use]
+pub fn uniform(key: u64, path: u64, epoch: u64) -> u16 {
+    let mixed = mix(mix(key ^ path).wrapping_add(epoch.wrapping_mul(0x9e37_79b9_7f4a_7c15)) ^ key);
+    (mixed >> 48) as u16
+}
+
+fn mix(mut z: u64) -> u64 {
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn one_path_draws_the_same_within_an_epoch_and_anew_in_the_next() {
+        assert_eq!(uniform(7, 42, 3), uniform(7, 42, 3));
+        let different = (0..100)
+            .filter(|e| uniform(7, 42, *e) != uniform(7, 42, e + 1))
+            .count();
+        assert!(different >= 99);
+    }
+
+    #[test]
+    fn draws_are_uniform_over_epochs_and_over_paths() {
+        for by_epoch in [true, false] {
+            let mut counts = [0u32; 16];
+            for i in 0..16_000 {
+                let number = if by_epoch {
+                    uniform(1, 9, i)
+                } else {
+                    uniform(1, i, 9)
+                };
+                counts[usize::from(number >> 12)] += 1;
+            }
+            // 1000 each, standard deviation 31
+            assert!(counts.iter().all(|n| (850..1150).contains(n)), "{counts:?}");
+        }
+    }
+
+    #[test]
+    fn an_arm_without_a_share_is_never_drawn() {
+        let row = Row::new(&[0.02, 0.0, 0.98, 0.0, 0.0, 0.0, 0.0, 0.0]);
+        assert!((0..=u16::MAX).all(|u| [0, 2].contains(&row.arm(u))));
+        assert_eq!(
+            Row::new(&[1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]).arm(u16::MAX),
+            0
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn an_arm_is_drawn_as_often_as_its_share(weights in prop::collection::vec(0.0f64..1.0, 8)) {
+            let total: f64 = weights.iter().sum::<f64>() + 1e-3;
+            let mut shares = [0.0; MAX_ARMS];
+            for (share, weight) in shares.iter_mut().zip(&weights) {
+                *share = weight / total;
+            }
+            shares[0] += 1.0 - shares.iter().sum::<f64>();
+            let row = Row::new(&shares);
+            let mut counts = [0u32; MAX_ARMS];
+            for u in 0..=u16::MAX {
+                counts[row.arm(u)] += 1;
+            }
+            for arm in 0..MAX_ARMS {
+                let drawn = f64::from(counts[arm]) / 65536.0;
+                prop_assert!((drawn - shares[arm]).abs() < 4e-5);
+                prop_assert!((row.probability(arm) - shares[arm]).abs() < 4e-5);
+            }
+        }
+    }
+}

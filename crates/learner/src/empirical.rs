@@ -1,0 +1,214 @@
+//! Empirical Bayes: how wide noise, baselines and the spreads between the levels really are.
+//!
+//! The spreads are estimated by the method of moments for random effects with weights (DerSimonian and
+//! Laird, Controlled Clinical Trials 7, 1986; the two-step form of DerSimonian and Kacker, 2007), pooled
+//! over the parents of a level: children that differ by more than their samples explain widen it.
+
+use crate::MAX_CONTRASTS;
+use crate::gaussian::Information;
+use crate::path::Widths;
+use crate::settings::Model;
+use crate::tree::{LEVELS, PathId, Tree};
+
+/// Running estimate of the noise: squared residuals against the mean of the same path and arm.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Noise {
+    sum: f64,
+    weight: f64,
+}
+
+impl Noise {
+    /// Samples that the estimate stands for; older ones fade.
+    const MEMORY: f64 = 20_000.0;
+
+    /// Starts with the guess of the settings.
+    #[must_use]
+    pub fn new(model: &Model) -> Self {
+        let weight = 4.0 * model.guess_weight;
+        Self {
+            sum: weight * model.noise_sd * model.noise_sd,
+            weight,
+        }
+    }
+
+    /// Takes in a residual of a sample of `weight` against an expectation of this variance. Its
+    /// expected square is `σ²/weight + variance`; a vague expectation says little.
+    pub fn observe(&mut self, residual: f64, weight: f64, variance: f64) {
+        let keep = 1.0 - 1.0 / Self::MEMORY;
+        let now = self.variance();
+        let trust = (now / (now + weight * variance)).powi(2);
+        self.sum = self.sum * keep + trust * weight * (residual * residual - variance);
+        self.weight = self.weight * keep + trust;
+    }
+
+    /// σ².
+    #[must_use]
+    pub fn variance(&self) -> f64 {
+        (self.sum / self.weight).clamp(1e-4, 9.0)
+    }
+}
+
+/// Moments of one contrast over the children of one parent.
+#[derive(Clone, Copy, Debug, Default)]
+struct Children {
+    count: u32,
+    w: f64,
+    w2: f64,
+    wx: f64,
+    wx2: f64,
+    wv: f64,
+    w2v: f64,
+}
+
+impl Children {
+    fn add(&mut self, value: f64, variance: f64, spread: f64) {
+        let w = 1.0 / (variance + spread * spread);
+        self.count += 1;
+        self.w += w;
+        self.w2 += w * w;
+        self.wx += w * value;
+        self.wx2 += w * value * value;
+        self.wv += w * variance;
+        self.w2v += w * w * variance;
+    }
+
+    /// Numerator and denominator of τ².
+    fn moments(&self) -> (f64, f64) {
+        if self.count < 2 {
+            return (0.0, 0.0);
+        }
+        let q = self.wx2 - self.wx * self.wx / self.w;
+        (q - (self.wv - self.w2v / self.w), self.w - self.w2 / self.w)
+    }
+}
+
+/// A spread from all parents of a level, drawn towards the present guess.
+fn spread_of(all: &[[Children; MAX_CONTRASTS]], guess: f64, model: &Model) -> f64 {
+    let (mut above, mut below, mut children) = (0.0, 0.0, 0.0);
+    for parent in all.iter().flatten() {
+        let (n, d) = parent.moments();
+        above += n;
+        below += d;
+        children += if d > 0.0 {
+            f64::from(parent.count - 1)
+        } else {
+            0.0
+        };
+    }
+    if below <= 0.0 {
+        return guess;
+    }
+    let weight = model.guess_weight * below / f64::max(children, 1.0);
+    let variance = (above + weight * guess * guess) / (below + weight);
+    let [least, most] = model.spread_bounds;
+    variance.max(0.0).sqrt().clamp(least, most)
+}
+
+/// Learns the widths from what the tree has seen, and computes its sums anew with them.
+///
+/// # Errors
+/// [`crate::linalg::NotPositive`] when a sample is not finite.
+pub fn learn_widths(
+    tree: &mut Tree,
+    noise: &Noise,
+    model: &Model,
+    now_s: f64,
+) -> Result<(), crate::linalg::NotPositive> {
+    tree.widths.noise = noise.variance();
+    let mut spread = model.spread;
+    spread[0] = path_spread(tree, model, now_s);
+    for (level, spread) in spread.iter_mut().enumerate().skip(1) {
+        *spread = node_spread(tree, level, model);
+    }
+    tree.widths.baseline = baseline(tree, model, now_s);
+    tree.spread = spread;
+    tree.rebuild()
+}
+
+fn path_spread(tree: &Tree, model: &Model, now_s: f64) -> f64 {
+    let mut all = vec![[Children::default(); MAX_CONTRASTS]; tree.nodes.len()];
+    for (id, path) in tree.paths.iter().enumerate() {
+        let evidence = tree.evidence_at(PathId(id as u32), now_s);
+        let own = evidence.likelihood(&tree.widths, 1.0);
+        note(&mut all[path.group as usize], &own, model.spread[0], model);
+    }
+    spread_of(&all, model.spread[0], model)
+}
+
+fn node_spread(tree: &Tree, level: usize, model: &Model) -> f64 {
+    let guess = model.spread[level];
+    let mut all = vec![[Children::default(); MAX_CONTRASTS]; tree.nodes.len()];
+    for node in tree
+        .nodes
+        .iter()
+        .filter(|node| node.level == level && level < LEVELS)
+    {
+        note(&mut all[node.parent as usize], &node.sum, guess, model);
+    }
+    spread_of(&all, guess, model)
+}
+
+/// Notes a child's own knowledge, as far as it has any, among its parent's children.
+fn note(parent: &mut [Children; MAX_CONTRASTS], own: &Information, spread: f64, model: &Model) {
+    // A prior of a hundredth of a sample, so that arms which were never tried do not stand in the way.
+    let mut vague = Information::isotropic(own.len(), 0.0, 5.0);
+    vague.add(own, 1.0);
+    let Ok(belief) = vague.belief() else { return };
+    for (contrast, children) in parent.iter_mut().enumerate().take(own.len()) {
+        let variance = belief.variance(contrast);
+        // Beyond the prior's own width a child says nothing.
+        if variance < model.prior_sd * model.prior_sd {
+            children.add(belief.mean[contrast], variance, spread);
+        }
+    }
+}
+
+/// τ_b²: what paths differ by whatever the arm. The regression has taken their mean away.
+fn baseline(tree: &Tree, model: &Model, now_s: f64) -> f64 {
+    let guess = model.baseline_sd * model.baseline_sd;
+    let (mut sum, mut weight) = (model.guess_weight * guess, model.guess_weight);
+    let wide = Widths {
+        baseline: 1e4,
+        ..tree.widths
+    };
+    for id in 0..tree.paths.len() as u32 {
+        let evidence = tree.evidence_at(PathId(id), now_s);
+        if evidence.weight < 0.5 {
+            continue;
+        }
+        let Ok(prior) = tree.prior(PathId(id), now_s) else {
+            continue;
+        };
+        if let Ok(default) = evidence.expected(0, &prior, &wide) {
+            let w = (guess / (default.variance + guess)).powi(2);
+            sum += w * (default.mean * default.mean - default.variance);
+            weight += w;
+        }
+    }
+    (sum / weight).clamp(0.01, 9.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_spread_is_found_again_whatever_the_noise_of_the_children() {
+        for (truth, deviation) in [(0.1, 0.05), (0.3, 0.2), (0.8, 0.3)] {
+            let points = crate::choice::normal_quantile;
+            let mut parent = [Children::default(); MAX_CONTRASTS];
+            for i in 0..400 {
+                let theta = truth * points((0.5 + f64::from(i) * 0.618_034).fract());
+                let noise = deviation * points((0.5 + f64::from(i) * 0.754_878).fract());
+                parent[0].add(theta + noise, deviation * deviation, 0.25);
+            }
+            let found = spread_of(&[parent], 0.25, &Model::default());
+            assert!((found / truth - 1.0).abs() < 0.15, "{truth}: {found}");
+        }
+    }
+
+    #[test]
+    fn without_children_the_guess_stays() {
+        assert_eq!(spread_of(&[], 0.25, &Model::default()), 0.25);
+    }
+}

@@ -1,0 +1,229 @@
+//! Knowledge of the contrasts of one node, as a Gaussian in information form.
+//!
+//! A likelihood or belief is kept as precision `Λ` and shift `η = Λ·mean`. In this form independent
+//! pieces of knowledge add, take away, and may be singular: a path that used one arm only says nothing
+//! of the others.
+
+use crate::linalg::{NotPositive, backward, cholesky, solve};
+use crate::{MAX_ARMS, MAX_CONTRASTS};
+
+const N: usize = MAX_CONTRASTS;
+
+/// Gaussian knowledge of `n` contrasts: precision and precision times mean.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Information {
+    n: usize,
+    /// Row-major, stride [`MAX_CONTRASTS`], symmetric. Nats to the power of −2.
+    pub precision: [f64; N * N],
+    /// `precision · mean`.
+    pub shift: [f64; N],
+}
+
+/// A proper belief: mean and factored precision.
+#[derive(Clone, Copy, Debug)]
+pub struct Belief {
+    n: usize,
+    /// Mean of each contrast, in nats.
+    pub mean: [f64; N],
+    factor: [f64; N * N],
+}
+
+impl Information {
+    /// No knowledge of `n` contrasts.
+    #[must_use]
+    pub fn none(n: usize) -> Self {
+        assert!(n <= N, "at most {MAX_ARMS} arms");
+        Self {
+            n,
+            precision: [0.0; N * N],
+            shift: [0.0; N],
+        }
+    }
+
+    /// Independent contrasts with this mean and standard deviation each.
+    #[must_use]
+    pub fn isotropic(n: usize, mean: f64, sd: f64) -> Self {
+        let mut all = Self::none(n);
+        for i in 0..n {
+            all.precision[i * N + i] = 1.0 / (sd * sd);
+            all.shift[i] = mean / (sd * sd);
+        }
+        all
+    }
+
+    /// How many contrasts this is about.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.n
+    }
+
+    /// Whether it is about no contrast at all (a learner with one arm).
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.n == 0
+    }
+
+    /// Adds `factor` times the other's knowledge; a negative factor takes it away.
+    pub fn add(&mut self, other: &Self, factor: f64) {
+        for i in 0..self.n {
+            self.shift[i] += factor * other.shift[i];
+            for j in 0..self.n {
+                self.precision[i * N + j] += factor * other.precision[i * N + j];
+            }
+        }
+    }
+
+    /// Weighs the knowledge: 0.5 makes it count as half as many samples.
+    pub fn scale(&mut self, factor: f64) {
+        for i in 0..self.n {
+            self.shift[i] *= factor;
+            for j in 0..self.n {
+                self.precision[i * N + j] *= factor;
+            }
+        }
+    }
+
+    /// What knowledge of a child says of its parent, or of a parent says of a child, when the two
+    /// differ by `N(0, spread² I)`: `Λ' = Λ(I + τ²Λ)⁻¹`, `η' = (I + τ²Λ)⁻¹η`.
+    ///
+    /// # Errors
+    /// [`NotPositive`] when `Λ` has a direction below −1/τ², which only lost digits can make.
+    pub fn through(&self, spread: f64) -> Result<Self, NotPositive> {
+        let (n, tau2) = (self.n, spread * spread);
+        let mut factor = [0.0; N * N];
+        for i in 0..n {
+            for j in 0..n {
+                factor[i * N + j] = tau2 * self.precision[i * N + j];
+            }
+            factor[i * N + i] += 1.0;
+        }
+        cholesky(&mut factor, n, N)?;
+        let mut out = Self::none(n);
+        out.shift = self.shift;
+        solve(&factor, n, N, &mut out.shift);
+        let mut column = [0.0; N];
+        for j in 0..n {
+            for (i, value) in column.iter_mut().enumerate() {
+                *value = self.precision[i * N + j];
+            }
+            solve(&factor, n, N, &mut column);
+            // Λ and (I + τ²Λ)⁻¹ commute, so the result is symmetric but for rounding: use one half.
+            for i in 0..=j {
+                out.precision[i * N + j] = column[i];
+                out.precision[j * N + i] = column[i];
+            }
+        }
+        Ok(out)
+    }
+
+    /// The belief that this knowledge amounts to.
+    ///
+    /// # Errors
+    /// [`NotPositive`] when some direction is not known at all.
+    pub fn belief(&self) -> Result<Belief, NotPositive> {
+        let mut belief = Belief {
+            n: self.n,
+            mean: self.shift,
+            factor: self.precision,
+        };
+        cholesky(&mut belief.factor, self.n, N)?;
+        solve(&belief.factor, self.n, N, &mut belief.mean);
+        Ok(belief)
+    }
+
+    /// The belief of independent contrasts, as [`Information::isotropic`] makes them: no matrix to factor.
+    #[must_use]
+    pub fn prior(&self) -> Belief {
+        let mut belief = Belief {
+            n: self.n,
+            mean: [0.0; N],
+            factor: [0.0; N * N],
+        };
+        for i in 0..self.n {
+            let precision = self.precision[i * N + i];
+            belief.factor[i * N + i] = precision.sqrt();
+            belief.mean[i] = self.shift[i] / precision;
+        }
+        belief
+    }
+
+    /// Trace of the precision: how much is known, summed over the contrasts.
+    #[must_use]
+    pub fn trace(&self) -> f64 {
+        (0..self.n).map(|i| self.precision[i * N + i]).sum()
+    }
+}
+
+impl Belief {
+    /// How many contrasts this is about.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.n
+    }
+
+    /// Whether it is about no contrast at all.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.n == 0
+    }
+
+    /// Variance of one contrast, the others unknown.
+    #[must_use]
+    pub fn variance(&self, contrast: usize) -> f64 {
+        // (L Lᵀ)⁻¹ᵢᵢ = |L⁻¹eᵢ|²
+        let mut e = [0.0; N];
+        e[contrast] = 1.0;
+        crate::linalg::forward(&self.factor, self.n, N, &mut e);
+        e.iter().take(self.n).map(|x| x * x).sum()
+    }
+
+    /// The belief's point at independent standard normal numbers `z`: `mean + L⁻ᵀz`.
+    #[must_use]
+    pub fn at(&self, z: &[f64; N]) -> [f64; N] {
+        let mut x = *z;
+        backward(&self.factor, self.n, N, &mut x);
+        for (x, mean) in x.iter_mut().zip(&self.mean).take(self.n) {
+            *x += mean;
+        }
+        x
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_spread_adds_to_the_variance() {
+        let there = Information::isotropic(3, 0.4, 0.5)
+            .through(1.2)
+            .unwrap()
+            .belief()
+            .unwrap();
+        assert!((there.variance(1) - (0.25 + 1.44)).abs() < 1e-12);
+        assert!((there.mean[2] - 0.4).abs() < 1e-12);
+    }
+
+    #[test]
+    fn what_is_not_known_stays_unknown_through_a_spread() {
+        let mut one = Information::none(2);
+        one.precision[0] = 4.0;
+        one.shift[0] = 2.0;
+        let there = one.through(0.5).unwrap();
+        assert!((there.precision[0] - 2.0).abs() < 1e-12);
+        assert_eq!(there.precision[N + 1], 0.0);
+        assert_eq!(there.belief().unwrap_err(), NotPositive);
+    }
+
+    #[test]
+    fn taking_away_undoes_adding() {
+        let mut a = Information::isotropic(2, 0.1, 0.3);
+        let before = a;
+        let b = Information::isotropic(2, -0.2, 0.7);
+        a.add(&b, 1.0);
+        a.add(&b, -1.0);
+        for (x, y) in a.precision.iter().zip(before.precision) {
+            assert!((x - y).abs() < 1e-12);
+        }
+    }
+}

@@ -1,0 +1,346 @@
+//! One learner: takes in what connections showed, gives the shares for the next ones.
+
+use crate::MAX_ARMS;
+use crate::choice::{Plan, Points, plan};
+use crate::empirical::{Noise, learn_widths};
+use crate::gaussian::Belief;
+use crate::linalg::NotPositive;
+use crate::lineage::Lineage;
+use crate::path::Expected;
+use crate::regression::{Features, Regression};
+use crate::reward::Worth;
+use crate::settings::Settings;
+use crate::tree::{PathId, Tree};
+
+/// How a connection, or an interval of a long one, ended.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Outcome {
+    /// It was worth something.
+    Worth(Worth),
+    /// It timed out; its rate says nothing.
+    TimedOut,
+}
+
+/// What one connection showed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Observation {
+    /// Whose connection it was.
+    pub lineage: Lineage,
+    /// The arm that was chosen first; 0 is the default.
+    pub arm: usize,
+    /// What came of it.
+    pub outcome: Outcome,
+    /// What was known whatever the arm.
+    pub features: Features,
+    /// When it ended, in seconds of any clock that does not go back.
+    pub at_s: f64,
+}
+
+/// Why a learner cannot be made, or an observation cannot be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unusable {
+    /// One arm is no choice, and more than eight do not fit.
+    #[error("a learner compares 1 to {MAX_ARMS} arms, not {0}")]
+    Arms(usize),
+    /// The arm is none of the learner's.
+    #[error("arm {0} is none of this learner's")]
+    Arm(usize),
+    /// A value that is not finite.
+    #[error("the observation is not finite")]
+    NotFinite,
+}
+
+/// What the learner did with an observation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Learned {
+    /// The path was found to have changed.
+    pub path_changed: bool,
+    /// So many paths of the group changed that the group did.
+    pub group_changed: bool,
+}
+
+/// A sample after clipping.
+struct Sample {
+    residual: f64,
+    weight: f64,
+    /// In standard deviations from what was expected.
+    deviation: f64,
+}
+
+/// A learner for one policy.
+#[derive(Clone, Debug)]
+pub struct Learner {
+    settings: Settings,
+    tree: Tree,
+    regression: Regression,
+    noise: Noise,
+    points: Points,
+    seen: u64,
+    widths_at: u64,
+    widths_at_s: f64,
+    rebuilt: u64,
+}
+
+impl Learner {
+    /// A learner of `arms` arms, the first of which is the kernel's default.
+    ///
+    /// # Errors
+    /// [`Unusable::Arms`].
+    pub fn new(arms: usize, settings: Settings) -> Result<Self, Unusable> {
+        if !(1..=MAX_ARMS).contains(&arms) {
+            return Err(Unusable::Arms(arms));
+        }
+        Ok(Self {
+            tree: Tree::new(arms, &settings),
+            regression: Regression::default(),
+            noise: Noise::new(&settings.model),
+            points: Points::new(),
+            seen: 0,
+            widths_at: settings.model.widths_after,
+            widths_at_s: f64::NEG_INFINITY,
+            rebuilt: 0,
+            settings,
+        })
+    }
+
+    /// The tree, to look at.
+    #[must_use]
+    pub fn tree(&self) -> &Tree {
+        &self.tree
+    }
+
+    /// How often sums had lost their digits and were computed anew.
+    #[must_use]
+    pub fn rebuilt(&self) -> u64 {
+        self.rebuilt
+    }
+
+    /// The shares for the next connections of a path, known or not.
+    pub fn plan(&mut self, lineage: &Lineage, now_s: f64) -> Plan {
+        match self.tree.find(&lineage.path) {
+            Some(id) => {
+                let belief = self.belief(id, now_s);
+                self.plan_with(id, &belief)
+            }
+            None => self.plan_of_stranger(lineage, now_s),
+        }
+    }
+
+    fn plan_with(&self, id: PathId, belief: &Belief) -> Plan {
+        plan(
+            belief,
+            &self.tree.group(id).ledger,
+            &self.points,
+            &self.settings.choice,
+        )
+    }
+
+    fn plan_of_stranger(&mut self, lineage: &Lineage, now_s: f64) -> Plan {
+        let found = self.tree.belief_of_stranger(lineage, now_s).or_else(|_| {
+            self.rebuild();
+            self.tree.belief_of_stranger(lineage, now_s)
+        });
+        let Ok((belief, node)) = found else {
+            return self.only_default();
+        };
+        let ledger = self.tree.ledger_of(node);
+        plan(&belief, &ledger, &self.points, &self.settings.choice)
+    }
+
+    fn only_default(&self) -> Plan {
+        let mut shares = [0.0; MAX_ARMS];
+        shares[0] = 1.0;
+        Plan {
+            shares,
+            best: shares,
+            loss: 0.0,
+            win: 0.0,
+            allowed: 0.0,
+        }
+    }
+
+    /// The belief about a path. Sums that lost their digits are computed anew; if even that does not
+    /// help, the belief is the prior.
+    fn belief(&mut self, id: PathId, now_s: f64) -> Belief {
+        if let Ok(belief) = self.tree.belief(id, now_s) {
+            return belief;
+        }
+        self.rebuild();
+        self.tree
+            .belief(id, now_s)
+            .unwrap_or_else(|_| self.tree.base())
+    }
+
+    fn rebuild(&mut self) {
+        self.rebuilt += 1;
+        // Samples are finite by `check`, so sums made anew are too.
+        let _ = self.tree.rebuild();
+    }
+
+    fn keep(&mut self, result: Result<(), NotPositive>) {
+        if result.is_err() {
+            self.rebuild();
+        }
+    }
+
+    fn check(&self, seen: &Observation) -> Result<(), Unusable> {
+        let numbers = match seen.outcome {
+            Outcome::Worth(worth) => [worth.nats, worth.weight],
+            Outcome::TimedOut => [0.0, 0.0],
+        };
+        let features = [
+            seen.features.handshake_rtt_us,
+            seen.features.bytes,
+            seen.at_s,
+        ];
+        if seen.arm >= self.tree.arms() {
+            Err(Unusable::Arm(seen.arm))
+        } else if numbers.iter().chain(&features).all(|x| x.is_finite()) {
+            Ok(())
+        } else {
+            Err(Unusable::NotFinite)
+        }
+    }
+
+    /// Takes in what a connection showed.
+    ///
+    /// # Errors
+    /// [`Unusable`] when it cannot be used; nothing is changed then.
+    pub fn observe(&mut self, seen: &Observation) -> Result<Learned, Unusable> {
+        self.check(seen)?;
+        let id = self.tree.path(&seen.lineage, seen.at_s);
+        let belief = self.belief(id, seen.at_s);
+        self.book(id, &belief);
+        let expected = self.expected(id, seen);
+        let (residual, weight) = match seen.outcome {
+            Outcome::Worth(worth) => (self.residual(seen, worth), worth.weight),
+            Outcome::TimedOut => (
+                self.timed_out(id, &expected),
+                self.settings.reward.weight_min,
+            ),
+        };
+        let timed_out = seen.outcome == Outcome::TimedOut;
+        self.tree.group_mut(id).time_outs.count(timed_out);
+        let sample = self.clip(&expected, residual, weight);
+        let learned = self.detect(id, seen, &expected, &sample);
+        let Sample {
+            residual, weight, ..
+        } = sample;
+        let updated = self
+            .tree
+            .update(id, seen.at_s, |e| e.add(seen.arm, residual, weight));
+        self.keep(updated);
+        self.learn_widths(seen.at_s);
+        Ok(learned)
+    }
+
+    fn book(&mut self, id: PathId, belief: &Belief) {
+        let plan = self.plan_with(id, belief);
+        let choice = &self.settings.choice;
+        self.tree
+            .group_mut(id)
+            .ledger
+            .book(plan.allowed, plan.loss, plan.win, choice);
+    }
+
+    /// The worth less what size and RTT explain.
+    fn residual(&mut self, seen: &Observation, worth: Worth) -> f64 {
+        let explained = |regression: &Regression| worth.nats - regression.expected(&seen.features);
+        let residual = explained(&self.regression);
+        let settings = &self.settings.regression;
+        let (arm, weight) = (seen.arm, worth.weight);
+        self.regression
+            .observe(&seen.features, arm, worth.nats, weight, seen.at_s, settings);
+        // The very first sample sets the scale, so it is no deviation from it.
+        if self.seen == 0 {
+            explained(&self.regression)
+        } else {
+            residual
+        }
+    }
+
+    /// What a sample of the path's arm should be.
+    fn expected(&mut self, id: PathId, seen: &Observation) -> Expected {
+        self.tree
+            .expected(id, seen.arm, seen.at_s)
+            .unwrap_or(Expected {
+                mean: 0.0,
+                variance: 1.0,
+            })
+    }
+
+    /// A time-out is as good as the path's arm usually is, less its cost.
+    fn timed_out(&self, id: PathId, expected: &Expected) -> f64 {
+        expected.mean - self.tree.group(id).time_outs.cost(&self.settings.reward)
+    }
+
+    /// Cuts off what is out of all proportion: rates have heavy tails.
+    fn clip(&self, expected: &Expected, residual: f64, weight: f64) -> Sample {
+        let sd = (self.tree.widths().noise / weight + expected.variance).sqrt();
+        let most = self.settings.model.clip_sd;
+        let deviation = ((residual - expected.mean) / sd).clamp(-most, most);
+        Sample {
+            residual: expected.mean + deviation * sd,
+            weight,
+            deviation,
+        }
+    }
+
+    /// Learns the noise from the deviation and looks for a change.
+    fn detect(
+        &mut self,
+        id: PathId,
+        seen: &Observation,
+        expected: &Expected,
+        sample: &Sample,
+    ) -> Learned {
+        let mut learned = Learned::default();
+        let known = self.tree.evidence_at(id, seen.at_s).weight;
+        if known < 1.0 {
+            return learned;
+        }
+        self.noise.observe(
+            sample.residual - expected.mean,
+            sample.weight,
+            expected.variance,
+        );
+        let settings = self.settings.change.clone();
+        if known <= settings.weight_min {
+            return learned;
+        }
+        learned.path_changed = self
+            .tree
+            .sums_mut(id)
+            .observe(sample.deviation, 1.0, &settings);
+        if learned.path_changed {
+            let memory = self.tree.doubt_memory(id, settings.keep);
+            self.keep(memory);
+            let doubted = self.tree.update(id, seen.at_s, |e| e.scale(settings.keep));
+            self.keep(doubted);
+            learned.group_changed = self
+                .tree
+                .group_mut(id)
+                .alarms
+                .note(id.0, seen.at_s, &settings);
+        }
+        if learned.group_changed {
+            let doubted = self.tree.doubt_group(id, settings.group_keep);
+            self.keep(doubted);
+        }
+        learned
+    }
+
+    fn learn_widths(&mut self, now_s: f64) {
+        self.seen += 1;
+        let model = &self.settings.model;
+        let hourly =
+            now_s - self.widths_at_s >= model.widths_every_s && self.widths_at_s.is_finite();
+        if self.seen < self.widths_at && !hourly {
+            return;
+        }
+        let learned = learn_widths(&mut self.tree, &self.noise, model, now_s);
+        self.widths_at = self.seen.saturating_mul(2);
+        self.widths_at_s = now_s;
+        self.keep(learned);
+    }
+}

@@ -1,0 +1,161 @@
+//! The nodes above a path: its group, its site and its class.
+//!
+//! | | IPv4 | IPv6 | private IPv4 | unique local IPv6 |
+//! |---|---|---|---|---|
+//! | path | /32 | /64 | /32 | /128 |
+//! | group | /24 | /48 | /24 | /64 |
+//! | site | /16 | /32 | /16 | /48 |
+//!
+//! Each node below the class is keyed by (prefix, class): else a /16 whose clients differ in class would
+//! have several parents, and clients with unlike RTTs would share one row.
+
+use std::net::{IpAddr, Ipv6Addr};
+
+/// What is known of a connection's way before its arm is chosen, in few steps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Class {
+    /// Octave of the handshake's RTT in microseconds: floor(log2).
+    pub rtt_octave: u8,
+    /// The peer's receive window keeps the connection small.
+    pub small_window: bool,
+    /// 0 none, 1 classic (RFC 3168), 2 accurate.
+    pub ecn: u8,
+    /// Kind of the egress interface, as the caller numbers them (at most 63).
+    pub interface: u8,
+    /// The connection was accepted, not opened.
+    pub accepted: bool,
+}
+
+impl Class {
+    /// The octave of an RTT; 0 for none.
+    #[must_use]
+    pub fn octave(rtt_us: u32) -> u8 {
+        rtt_us.checked_ilog2().unwrap_or(0) as u8
+    }
+
+    /// The class as one number.
+    #[must_use]
+    pub fn bits(self) -> u16 {
+        u16::from(self.rtt_octave & 31)
+            | u16::from(self.small_window) << 5
+            | u16::from(self.ecn & 3) << 6
+            | u16::from(self.interface & 63) << 8
+            | u16::from(self.accepted) << 14
+    }
+}
+
+/// The key of a prefix within a class (and whatever else the caller parts by).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Key {
+    /// The prefix, IPv4 mapped into IPv6, bits beyond its length 0.
+    pub prefix: u128,
+    /// Policy, namespace of a private prefix, egress: opaque here, equal within a lineage.
+    pub domain: u32,
+    /// [`Class::bits`].
+    pub class: u16,
+    /// Length of the prefix in bits of IPv6.
+    pub len: u8,
+}
+
+/// A path and its nodes, from the bottom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Lineage {
+    /// The path itself.
+    pub path: Key,
+    /// /24 or /48.
+    pub group: Key,
+    /// /16 or /32.
+    pub site: Key,
+    /// The class; one domain does not learn from another below it, but does here.
+    pub class: u16,
+}
+
+impl Lineage {
+    /// The lineage of a peer's address.
+    #[must_use]
+    pub fn of(peer: IpAddr, class: Class, domain: u32) -> Self {
+        let (bits, lengths) = match peer {
+            IpAddr::V4(v4) => (u128::from(v4.to_ipv6_mapped()), [128, 120, 112]),
+            IpAddr::V6(v6) => match v6.to_ipv4_mapped() {
+                Some(v4) => return Self::of(IpAddr::V4(v4), class, domain),
+                None if is_local(v6) => (u128::from(v6), [128, 64, 48]),
+                None => (u128::from(v6), [64, 48, 32]),
+            },
+        };
+        let class = class.bits();
+        let [path, group, site] = lengths.map(|len: u8| {
+            let prefix = bits & (u128::MAX << (128 - len));
+            Key {
+                prefix,
+                domain,
+                class,
+                len,
+            }
+        });
+        Self {
+            path,
+            group,
+            site,
+            class,
+        }
+    }
+}
+
+/// Unique local (RFC 4193) or link local (RFC 4291): each host is its own path.
+fn is_local(address: Ipv6Addr) -> bool {
+    address.is_unique_local() || address.is_unicast_link_local()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lineage(peer: &str) -> Lineage {
+        Lineage::of(peer.parse().unwrap(), Class::default(), 0)
+    }
+
+    #[test]
+    fn neighbours_share_their_group_and_site() {
+        let (a, b, c) = (
+            lineage("198.51.100.7"),
+            lineage("198.51.100.9"),
+            lineage("198.51.7.7"),
+        );
+        assert_ne!(a.path, b.path);
+        assert_eq!(a.group, b.group);
+        assert_ne!(a.group, c.group);
+        assert_eq!(a.site, c.site);
+        assert_eq!(lineage("::ffff:198.51.100.7"), a);
+    }
+
+    #[test]
+    fn ipv6_hosts_of_a_site_share_48_bits_and_local_ones_64() {
+        assert_eq!(
+            lineage("2001:db8:1:2::1").path,
+            lineage("2001:db8:1:2::9").path
+        );
+        assert_eq!(
+            lineage("2001:db8:1:2::1").group,
+            lineage("2001:db8:1:3::1").group
+        );
+        assert_ne!(lineage("fd00::1").path, lineage("fd00::2").path);
+        assert_eq!(lineage("fd00::1").group, lineage("fd00::2").group);
+    }
+
+    #[test]
+    fn clients_of_one_prefix_with_unlike_rtts_are_apart_below_the_class() {
+        let near = Class {
+            rtt_octave: Class::octave(10_000),
+            ..Class::default()
+        };
+        let far = Class {
+            rtt_octave: Class::octave(60_000),
+            ..Class::default()
+        };
+        let peer = "198.51.100.7".parse().unwrap();
+        assert_ne!(
+            Lineage::of(peer, near, 0).group,
+            Lineage::of(peer, far, 0).group
+        );
+    }
+}

@@ -1,0 +1,173 @@
+//! f(x): what sizes and RTTs do to the reward whatever the arm, by ridge regression.
+//!
+//! Only what is known *before* the choice is a feature, and the size, which no arm changes. Loss or the
+//! RTT under load are outcomes: to explain a reward by them would explain the arm away.
+//! Recursive least squares with forgetting (Haykin, *Adaptive Filter Theory*, chapter 9), solved anew
+//! now and then rather than at each sample.
+
+use crate::linalg::{cholesky, solve};
+use crate::path::left;
+use crate::settings::Regression as Settings;
+use crate::{MAX_ARMS, MAX_CONTRASTS};
+
+/// How many features a connection has, the constant included.
+pub const FEATURES: usize = 10;
+
+const N: usize = FEATURES + MAX_CONTRASTS;
+
+/// What is known of a connection whatever its arm.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Features {
+    /// RTT of the handshake in microseconds.
+    pub handshake_rtt_us: f64,
+    /// Bytes that were transferred.
+    pub bytes: f64,
+    /// The peer's window keeps the connection small.
+    pub small_window: bool,
+    /// 0 none, 1 classic, 2 accurate.
+    pub ecn: u8,
+    /// The egress is wireless or a tunnel, as the caller tells kinds apart.
+    pub interface: u8,
+}
+
+impl Features {
+    /// Logarithms around 30 ms and 1 MB, so that the columns are near 0 and 1.
+    fn vector(&self) -> [f64; FEATURES] {
+        let rtt = (self.handshake_rtt_us.max(1.0) / 30_000.0).ln();
+        let bytes = (self.bytes.max(1.0) / 1e6).ln() / 2.0;
+        let flag = |on: bool| f64::from(u8::from(on));
+        [
+            1.0,
+            rtt,
+            rtt * rtt,
+            bytes,
+            bytes * bytes,
+            rtt * bytes,
+            flag(self.small_window),
+            flag(self.ecn == 1),
+            flag(self.ecn == 2),
+            flag(self.interface != 0),
+        ]
+    }
+}
+
+/// Running sums of the regression, and its last solution.
+#[derive(Clone, Debug)]
+pub struct Regression {
+    moments: Vec<f64>,
+    products: [f64; N],
+    solution: [f64; N],
+    samples: u64,
+    solve_at: u64,
+    at_s: f64,
+}
+
+impl Default for Regression {
+    fn default() -> Self {
+        Self {
+            moments: vec![0.0; N * N],
+            products: [0.0; N],
+            solution: [0.0; N],
+            samples: 0,
+            solve_at: 1,
+            at_s: 0.0,
+        }
+    }
+}
+
+impl Regression {
+    /// What a connection with these features is expected to be worth, but for path and arm.
+    #[must_use]
+    pub fn expected(&self, features: &Features) -> f64 {
+        features
+            .vector()
+            .iter()
+            .zip(&self.solution)
+            .map(|(x, b)| x * b)
+            .sum()
+    }
+
+    /// Takes in a connection's worth. The arm is a dummy beside the features, so that an arm that was
+    /// given to the large transfers does not look large itself.
+    pub fn observe(
+        &mut self,
+        features: &Features,
+        arm: usize,
+        nats: f64,
+        weight: f64,
+        at_s: f64,
+        settings: &Settings,
+    ) {
+        let mut x = [0.0; N];
+        x[..FEATURES].copy_from_slice(&features.vector());
+        if (1..MAX_ARMS).contains(&arm) {
+            x[FEATURES + arm - 1] = 1.0;
+        }
+        let keep = left(at_s - self.at_s, settings.half_life_s);
+        self.at_s = self.at_s.max(at_s);
+        for i in 0..N {
+            self.products[i] = self.products[i] * keep + weight * x[i] * nats;
+            for j in 0..=i {
+                let moment = &mut self.moments[i * N + j];
+                *moment = *moment * keep + weight * x[i] * x[j];
+            }
+        }
+        self.samples += 1;
+        if self.samples >= self.solve_at {
+            self.solve(settings);
+            // At each doubling, later at each 1024: a solution costs as much as ten samples.
+            self.solve_at = self.samples + self.samples.clamp(1, 1024);
+        }
+    }
+
+    fn solve(&mut self, settings: &Settings) {
+        let mut factor = self.moments.clone();
+        for i in 0..N {
+            // The constant is no effect to be shrunk: it is the scale of the rates.
+            factor[i * N + i] += if i == 0 { 1e-6 } else { settings.ridge };
+        }
+        let mut solution = self.products;
+        if cholesky(&mut factor, N, N).is_ok() {
+            solve(&factor, N, N, &mut solution);
+            self.solution = solution;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn features(i: u64) -> Features {
+        Features {
+            handshake_rtt_us: 5_000.0 * (1 + i % 17) as f64,
+            bytes: 2e4 * (1 + i % 101) as f64,
+            ..Features::default()
+        }
+    }
+
+    #[test]
+    fn sizes_and_rtts_are_explained_and_the_arm_is_not() {
+        let settings = Settings::default();
+        let mut regression = Regression::default();
+        let truth = |x: &Features| 14.0 - 0.8 * x.handshake_rtt_us.ln() + 0.3 * x.bytes.ln();
+        for i in 0..20_000 {
+            let x = features(i);
+            // Arm 1 is 1 nat better, and got the large transfers.
+            let arm = usize::from(x.bytes > 1e6);
+            regression.observe(&x, arm, truth(&x) + arm as f64, 1.0, 0.0, &settings);
+        }
+        for i in 0..200 {
+            let x = features(i);
+            let error = regression.expected(&x) - truth(&x);
+            assert!(error.abs() < 0.1, "{x:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_first_sample_sets_the_scale() {
+        let mut regression = Regression::default();
+        regression.observe(&features(3), 0, 13.0, 1.0, 0.0, &Settings::default());
+        assert!((regression.expected(&features(3)) - 13.0).abs() < 0.5);
+    }
+}

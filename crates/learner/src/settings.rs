@@ -1,0 +1,244 @@
+//! The learner's constants, each with its unit and the reason for its default.
+
+use serde::{Deserialize, Serialize};
+
+/// All constants of a learner.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Settings {
+    /// What is believed before anything was seen.
+    pub model: Model,
+    /// How fast knowledge ages.
+    pub memory: Memory,
+    /// When a path counts as changed.
+    pub change: Change,
+    /// How choices are made, and what exploring may cost.
+    pub choice: Choice,
+    /// What one connection is worth.
+    pub reward: Reward,
+    /// The regression on what is known before the choice.
+    pub regression: Regression,
+}
+
+/// Priors, and how their widths are learned.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Model {
+    /// Standard deviation of one whole sample around its path and arm, in nats, until it is learned.
+    /// Connections of one path differ by half a nat in the laboratory and in published traces.
+    pub noise_sd: f64,
+    /// Standard deviation of what paths differ by whatever the arm, in nats, until it is learned.
+    pub baseline_sd: f64,
+    /// Standard deviation of a path's load swings whatever the arm, in nats. It is what the load of
+    /// busy links does within an hour; too large a value costs a sparse path little.
+    pub swing_sd: f64,
+    /// Time constant of the swings in seconds.
+    pub swing_s: f64,
+    /// Standard deviation between a child's contrasts and its parent's, until learned: path in group,
+    /// group in site, site in class, class in the global node. Most differences are those of sites:
+    /// clients of one /24 share an access network.
+    pub spread: [f64; 4],
+    /// Mean of a contrast of which nothing is known. Slightly negative: a default is seldom the worst.
+    pub prior_mean: f64,
+    /// Standard deviation of a contrast of which nothing is known. Measured arms differ by 0.05 to 1.2.
+    pub prior_sd: f64,
+    /// Bounds of a learned spread, so that neither luck nor a mix makes a level useless for good.
+    pub spread_bounds: [f64; 2],
+    /// Weight of the first guess of a spread or noise, in pairs of children or in samples. It keeps the
+    /// first few dozen samples from deciding it.
+    pub guess_weight: f64,
+    /// Samples until the widths are learned for the first time; then at each doubling, up to
+    /// `widths_every_s`. A host with few connections would otherwise wait for an hour.
+    pub widths_after: u64,
+    /// Seconds between two estimates of the widths.
+    pub widths_every_s: f64,
+    /// The most samples of one path that count towards its group. A path cannot outweigh its
+    /// neighbours by being busy: this bounds what a hostile or odd peer may teach about them.
+    pub path_weight_max: f64,
+    /// A child's message whose mean is more than so many standard deviations from what the others say
+    /// counts less, in proportion (Huber, *Robust Statistics*, 1981). Bounds what one /24 may do.
+    pub outlier_sd: f64,
+    /// Residuals beyond so many standard deviations are cut off there: rates have heavy tails.
+    pub clip_sd: f64,
+}
+
+/// Half-lives in seconds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Memory {
+    /// Of a path's own samples.
+    pub path_s: f64,
+    /// Of what a path has told its group.
+    pub group_s: f64,
+    /// Of what a group has told its site, and above.
+    pub above_s: f64,
+}
+
+/// Two-sided cumulative sums (Page 1954) of standardised residuals.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Change {
+    /// Standard deviations that a residual may deviate without adding to the sum: half of the shift
+    /// that should be found soonest.
+    pub drift: f64,
+    /// The sum at which the path counts as changed. At 5 an unchanged path alarms once in about 930
+    /// samples on one side (Siegmund's approximation), a shift of 1 is found after about 10.
+    pub alarm: f64,
+    /// Least weight of a path's own samples for the residual to mean anything.
+    pub weight_min: f64,
+    /// Share of a path's knowledge that is kept at an alarm.
+    pub keep: f64,
+    /// So many paths of a group within `window_s` make the group alarm.
+    pub group_paths: usize,
+    /// Seconds, see `group_paths`.
+    pub window_s: f64,
+    /// Share of a group's knowledge that is kept when it alarms.
+    pub group_keep: f64,
+}
+
+/// Choosing safely.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Choice {
+    /// Nats that another arm must be better than the default: do not move for less.
+    pub bonus: f64,
+    /// Factor of the belief's standard deviations when arms are drawn from it. 1 is Thompson sampling;
+    /// less explores less, and finds a better arm later.
+    pub width: f64,
+    /// Least share of the default, always: contrasts need it.
+    pub floor_default: f64,
+    /// Least share of any other arm as long as it may be the best.
+    pub floor_other: f64,
+    /// Probability of being the best from which `floor_other` holds.
+    pub hopeful: f64,
+    /// What a group may lose at its start, in nats times connections.
+    pub ledger_start: f64,
+    /// The most credit that a group can gather.
+    pub ledger_max: f64,
+    /// Credit per connection: exploring may cost one per cent for good.
+    pub ledger_income: f64,
+    /// Share of an expected win that is put to the credit.
+    pub ledger_win: f64,
+    /// Least part of the learner's own shares that is kept when the credit is used up.
+    pub ledger_least: f64,
+    /// Seconds in which the connections of one path get the same arm. Connections that overlap would
+    /// otherwise compare arms that fight for one queue (Spang et al., IMC 2021).
+    pub epoch_s: f64,
+}
+
+/// From measures to nats.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Reward {
+    /// Weight of ln(1 − retransmitted share). 1: a byte sent twice is worth a byte not delivered.
+    pub gamma: f64,
+    /// Weight of the connection's own RTT inflation: 0.1 without an objective, 0 for throughput, 0.5
+    /// for latency, 1 for real time.
+    pub beta: f64,
+    /// Microseconds that an RTT may grow by without meaning anything: timers and interrupts do that.
+    pub dead_zone_us: f64,
+    /// Fewer acknowledged bytes teach nothing: they are a slow start's first rounds.
+    pub bytes_min: u64,
+    /// A connection of so many bandwidth-delay products counts as a whole sample.
+    pub bdps: f64,
+    /// Least weight of a connection that teaches.
+    pub weight_min: f64,
+    /// Nats that a time-out costs, less the path's usual share of them.
+    pub timeout_cost: f64,
+}
+
+/// Ridge regression on the features of [`crate::regression`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Regression {
+    /// Added to the diagonal, in samples: keeps features that never vary at zero.
+    pub ridge: f64,
+    /// Half-life in seconds. What a size or an RTT does to a rate changes slowly.
+    pub half_life_s: f64,
+}
+
+impl Default for Model {
+    fn default() -> Self {
+        Self {
+            noise_sd: 0.5,
+            baseline_sd: 0.8,
+            swing_sd: 0.3,
+            swing_s: 600.0,
+            spread: [0.15, 0.25, 0.3, 0.3],
+            prior_mean: -0.03,
+            prior_sd: 0.6,
+            spread_bounds: [0.02, 1.0],
+            guess_weight: 16.0,
+            widths_after: 256,
+            widths_every_s: 3600.0,
+            path_weight_max: 16.0,
+            outlier_sd: 2.0,
+            clip_sd: 3.0,
+        }
+    }
+}
+
+impl Default for Memory {
+    fn default() -> Self {
+        Self {
+            path_s: 2700.0,
+            group_s: 21_600.0,
+            above_s: 86_400.0,
+        }
+    }
+}
+
+impl Default for Change {
+    fn default() -> Self {
+        Self {
+            drift: 0.5,
+            alarm: 5.0,
+            weight_min: 3.0,
+            keep: 0.1,
+            group_paths: 3,
+            window_s: 600.0,
+            group_keep: 0.3,
+        }
+    }
+}
+
+impl Default for Choice {
+    fn default() -> Self {
+        Self {
+            bonus: 0.03,
+            width: 1.0,
+            floor_default: 0.02,
+            floor_other: 0.02,
+            hopeful: 0.01,
+            ledger_start: 1.0,
+            ledger_max: 5.0,
+            ledger_income: 0.01,
+            ledger_win: 0.5,
+            ledger_least: 0.02,
+            epoch_s: 30.0,
+        }
+    }
+}
+
+impl Default for Reward {
+    fn default() -> Self {
+        Self {
+            gamma: 1.0,
+            beta: 0.1,
+            dead_zone_us: 50.0,
+            bytes_min: 16_384,
+            bdps: 4.0,
+            weight_min: 1.0 / 16.0,
+            timeout_cost: 0.5,
+        }
+    }
+}
+
+impl Default for Regression {
+    fn default() -> Self {
+        Self {
+            ridge: 4.0,
+            half_life_s: 86_400.0,
+        }
+    }
+}
