@@ -15,12 +15,11 @@ pub struct Sums {
 
 impl Sums {
     /// Takes in a residual in standard deviations; says whether the path changed, and starts anew if so.
-    pub fn observe(&mut self, z: f64, weight: f64, settings: &Change) -> bool {
-        let step =
-            |sum: f32, z: f64| (f64::from(sum) + weight * (z - settings.drift)).max(0.0) as f32;
+    pub fn observe(&mut self, z: f64, drift: f64, alarm: f64) -> bool {
+        let step = |sum: f32, z: f64| (f64::from(sum) + z - drift).max(0.0) as f32;
         self.up = step(self.up, z);
         self.down = step(self.down, -z);
-        let changed = f64::from(self.up.max(self.down)) >= settings.alarm;
+        let changed = f64::from(self.up.max(self.down)) >= alarm;
         if changed {
             *self = Self::default();
         }
@@ -28,15 +27,15 @@ impl Sums {
     }
 }
 
-/// The last alarms of a group's paths.
+/// The last alarms of a node's children.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Alarms {
     recent: Vec<(f64, u32)>,
 }
 
 impl Alarms {
-    /// Notes that `path` alarmed at `now_s`; says whether so many different paths did that the group
-    /// counts as changed, and starts anew if so.
+    /// Notes that one of so many children alarmed at `now_s`; says whether so many different ones did
+    /// (all, if there are few) that the node counts as changed, and starts anew if so.
     pub fn note(&mut self, path: u32, now_s: f64, settings: &Change) -> bool {
         self.recent
             .retain(|(at, other)| *at + settings.window_s >= now_s && *other != path);
@@ -57,7 +56,7 @@ mod tests {
     fn a_shift_of_two_deviations_alarms_within_four_samples() {
         for sign in [-1.0, 1.0] {
             let mut sums = Sums::default();
-            let alarm = (1..10).find(|_| sums.observe(2.0 * sign, 1.0, &Change::default()));
+            let alarm = (1..10).find(|_| sums.observe(2.0 * sign, 0.5, 5.0));
             assert_eq!(alarm, Some(4));
             assert_eq!(sums, Sums::default());
         }
@@ -68,7 +67,7 @@ mod tests {
         let mut sums = Sums::default();
         for i in 0..10_000 {
             let z = if i % 2 == 0 { 1.2 } else { -1.2 };
-            assert!(!sums.observe(z, 1.0, &Change::default()));
+            assert!(!sums.observe(z, 0.5, 5.0));
         }
     }
 
@@ -76,10 +75,10 @@ mod tests {
     fn a_group_changes_when_three_different_paths_did_in_ten_minutes() {
         let settings = Change::default();
         let mut alarms = Alarms::default();
-        assert!(!alarms.note(1, 0.0, &settings));
-        assert!(!alarms.note(1, 1.0, &settings)); // the same path again
-        assert!(!alarms.note(2, 500.0, &settings));
-        assert!(!alarms.note(3, 1000.0, &settings)); // path 1 is too long ago
-        assert!(alarms.note(4, 1001.0, &settings));
+        assert!(!alarms.note(1, 9, 0.0, &settings));
+        assert!(!alarms.note(1, 9, 1.0, &settings)); // the same path again
+        assert!(!alarms.note(2, 9, 500.0, &settings));
+        assert!(!alarms.note(3, 9, 1000.0, &settings)); // path 1 is too long ago
+        assert!(alarms.note(4, 9, 1001.0, &settings));
     }
 }

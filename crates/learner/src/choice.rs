@@ -124,60 +124,83 @@ pub fn normal_quantile(p: f64) -> f64 {
     }
 }
 
-/// What the points say: how often each arm is the best, with the default's bonus, and each arm's
-/// expected loss and win against the default.
+/// What the points say: how often each arm is the best with the default's bonus, how often it is drawn
+/// from the narrowed belief, and its expected loss and win against the default.
+#[derive(Default)]
 struct Tally {
     best: [f64; MAX_ARMS],
+    drawn: [f64; MAX_ARMS],
     loss: [f64; MAX_ARMS],
     win: [f64; MAX_ARMS],
 }
 
+/// The first arm whose contrast is the highest, the default's being `bonus`.
+fn highest(contrasts: impl Iterator<Item = f64>, bonus: f64) -> usize {
+    let better =
+        |best: (usize, f64), (i, x): (usize, f64)| if x > best.1 { (i + 1, x) } else { best };
+    contrasts.enumerate().fold((0, bonus), better).0
+}
+
 fn tally(belief: &Belief, points: &Points, settings: &Choice) -> Tally {
     let each = 1.0 / POINTS as f64;
-    let mut tally = Tally {
-        best: [0.0; MAX_ARMS],
-        loss: [0.0; MAX_ARMS],
-        win: [0.0; MAX_ARMS],
-    };
+    let mut tally = Tally::default();
+    let n = belief.len();
     for point in &points.0 {
-        let contrasts = belief.at(point);
-        let mut best = (0, settings.bonus);
-        for (i, x) in contrasts.iter().take(belief.len()).enumerate() {
-            let drawn = belief.mean[i] + settings.width * (x - belief.mean[i]);
-            if drawn > best.1 {
-                best = (i + 1, drawn);
-            }
+        let x = belief.at(point);
+        let narrow = x
+            .iter()
+            .zip(&belief.mean)
+            .map(|(x, mean)| mean + settings.width * (x - mean));
+        tally.best[highest(x.iter().copied().take(n), settings.bonus)] += each;
+        tally.drawn[highest(narrow.take(n), settings.bonus)] += each;
+        for (i, x) in x.iter().take(n).enumerate() {
             tally.win[i + 1] += each * x.max(0.0);
             tally.loss[i + 1] += each * (-x).max(0.0);
         }
-        tally.best[best.0] += each;
     }
     tally
 }
 
-/// Raises the shares that are below their floor; the others give in proportion.
-fn raise(best: &[f64; MAX_ARMS], arms: usize, settings: &Choice) -> [f64; MAX_ARMS] {
+/// Raises the shares that are below their floor; the others give in proportion. `own` is what the path
+/// would believe by itself: an arm that only its neighbours speak against is still tried now and then,
+/// else lies about it could never be found out.
+fn raise(tally: &Tally, own: &Belief, settings: &Choice) -> [f64; MAX_ARMS] {
+    let arms = own.len() + 1;
+    let best = own.mean.iter().take(own.len()).copied().fold(0.0, f64::max);
+    let hopeful = |a: usize| {
+        own.mean[a - 1] + settings.hopeful_sd * own.variance(a - 1).sqrt() > best + settings.bonus
+    };
     let floor = |a: usize| match a {
         0 => settings.floor_default,
-        _ if best[a] > settings.hopeful => settings.floor_other,
+        _ if hopeful(a) => settings.floor_other,
         _ => 0.0,
     };
-    let mut shares = *best;
-    let lifted: f64 = (0..arms).map(|a| (floor(a) - best[a]).max(0.0)).sum();
-    let spare: f64 = (0..arms).map(|a| (best[a] - floor(a)).max(0.0)).sum();
+    let mut shares = tally.drawn;
+    let lifted: f64 = (0..arms)
+        .map(|a| (floor(a) - tally.drawn[a]).max(0.0))
+        .sum();
+    let spare: f64 = (0..arms)
+        .map(|a| (tally.drawn[a] - floor(a)).max(0.0))
+        .sum();
     for (a, share) in shares.iter_mut().enumerate().take(arms) {
-        let over = best[a] - floor(a);
+        let over = tally.drawn[a] - floor(a);
         *share = floor(a) + over.max(0.0) * (1.0 - lifted / spare);
     }
     shares
 }
 
-/// The shares for a path with this belief in a group with this ledger.
+/// The shares for a path with this belief in a group with this ledger. `own` is the belief without what
+/// its neighbours say.
 #[must_use]
-pub fn plan(belief: &Belief, ledger: &Ledger, points: &Points, settings: &Choice) -> Plan {
-    let arms = belief.len() + 1;
+pub fn plan(
+    belief: &Belief,
+    own: &Belief,
+    ledger: &Ledger,
+    points: &Points,
+    settings: &Choice,
+) -> Plan {
     let tally = tally(belief, points, settings);
-    let mut shares = raise(&tally.best, arms, settings);
+    let mut shares = raise(&tally, own, settings);
     let weigh = |x: &[f64; MAX_ARMS]| shares.iter().zip(x).map(|(p, x)| p * x).sum::<f64>();
     let (loss, win) = (weigh(&tally.loss), weigh(&tally.win));
     let allowed = ledger.allows(loss, settings);
@@ -264,8 +287,19 @@ mod tests {
             ..Choice::default()
         };
         let ledger = Ledger::new(&settings);
-        let plan = plan(&belief(&[-0.3], 0.6), &ledger, &Points::new(), &settings);
+        let belief = belief(&[-0.3], 0.6);
+        let plan = plan(&belief, &belief, &ledger, &Points::new(), &settings);
         assert!(plan.allowed < 0.15 && plan.shares[0] > 0.9, "{plan:?}");
+    }
+
+    #[test]
+    fn an_arm_that_only_neighbours_speak_against_is_still_tried() {
+        let settings = Choice::default();
+        let (told, own) = (belief(&[-2.0], 0.05), belief(&[-0.1], 0.5));
+        let ledger = Ledger::new(&settings);
+        let share = |own| plan(&told, own, &ledger, &Points::new(), &settings).shares[1];
+        assert_eq!(share(&own), settings.floor_other);
+        assert_eq!(share(&told), 0.0);
     }
 
     proptest! {

@@ -5,7 +5,7 @@
 //! over the parents of a level: children that differ by more than their samples explain widen it.
 
 use crate::MAX_CONTRASTS;
-use crate::gaussian::Information;
+use crate::gaussian::{Belief, Information};
 use crate::path::Widths;
 use crate::settings::Model;
 use crate::tree::{LEVELS, PathId, Tree};
@@ -126,39 +126,70 @@ pub fn learn_widths(
 }
 
 fn path_spread(tree: &Tree, model: &Model, now_s: f64) -> f64 {
-    let mut all = vec![[Children::default(); MAX_CONTRASTS]; tree.nodes.len()];
+    let mut all = Level::new(tree, 0, model);
     for (id, path) in tree.paths.iter().enumerate() {
         let evidence = tree.evidence_at(PathId(id as u32), now_s);
-        let own = evidence.likelihood(&tree.widths, 1.0);
-        note(&mut all[path.group as usize], &own, model.spread[0], model);
+        all.note(path.group, &evidence.likelihood(&tree.widths, 1.0));
     }
-    spread_of(&all, model.spread[0], model)
+    spread_of(&all.children, model.spread[0], model)
 }
 
 fn node_spread(tree: &Tree, level: usize, model: &Model) -> f64 {
-    let guess = model.spread[level];
-    let mut all = vec![[Children::default(); MAX_CONTRASTS]; tree.nodes.len()];
+    let mut all = Level::new(tree, level, model);
     for node in tree
         .nodes
         .iter()
         .filter(|node| node.level == level && level < LEVELS)
     {
-        note(&mut all[node.parent as usize], &node.sum, guess, model);
+        all.note(node.parent, &node.sum);
     }
-    spread_of(&all, guess, model)
+    spread_of(&all.children, model.spread[level], model)
 }
 
-/// Notes a child's own knowledge, as far as it has any, among its parent's children.
-fn note(parent: &mut [Children; MAX_CONTRASTS], own: &Information, spread: f64, model: &Model) {
-    // A prior of a hundredth of a sample, so that arms which were never tried do not stand in the way.
-    let mut vague = Information::isotropic(own.len(), 0.0, 5.0);
-    vague.add(own, 1.0);
-    let Ok(belief) = vague.belief() else { return };
-    for (contrast, children) in parent.iter_mut().enumerate().take(own.len()) {
-        let variance = belief.variance(contrast);
-        // Beyond the prior's own width a child says nothing.
-        if variance < model.prior_sd * model.prior_sd {
-            children.add(belief.mean[contrast], variance, spread);
+/// The children of all parents of one level.
+struct Level<'a> {
+    children: Vec<[Children; MAX_CONTRASTS]>,
+    /// What each parent is believed to be like.
+    parents: Vec<Option<Belief>>,
+    spread: f64,
+    level: usize,
+    model: &'a Model,
+}
+
+impl<'a> Level<'a> {
+    fn new(tree: &Tree, level: usize, model: &'a Model) -> Self {
+        let belief = |id: usize| {
+            (tree.nodes[id].level == level + 1).then(|| tree.belief_of_node(id as u32).ok())?
+        };
+        Self {
+            children: vec![[Children::default(); MAX_CONTRASTS]; tree.nodes.len()],
+            parents: (0..tree.nodes.len()).map(belief).collect(),
+            spread: tree.spread[level],
+            level,
+            model,
+        }
+    }
+
+    /// Notes a child's own knowledge, as far as it has any. A child that is out of all proportion to
+    /// its parent is left out: one that lies without measure would make all lies look likely.
+    fn note(&mut self, parent: u32, own: &Information) {
+        let Some(expected) = &self.parents[parent as usize] else {
+            return;
+        };
+        // A prior of a hundredth of a sample, so that arms never tried do not stand in the way.
+        let mut vague = Information::isotropic(own.len(), 0.0, 5.0);
+        vague.add(own, 1.0);
+        let Ok(belief) = vague.belief() else { return };
+        let wide = self.model.prior_sd * self.model.prior_sd;
+        for contrast in 0..own.len() {
+            let (mean, variance) = (belief.mean[contrast], belief.variance(contrast));
+            let around = variance + self.spread * self.spread + expected.variance(contrast);
+            let far = (mean - expected.mean[contrast]).abs() / around.sqrt();
+            // Beyond the prior's own width a child says nothing.
+            if variance < wide && far < 2.0 * self.model.outlier_sd {
+                let guess = self.model.spread[self.level];
+                self.children[parent as usize][contrast].add(mean, variance, guess);
+            }
         }
     }
 }

@@ -55,8 +55,9 @@ pub enum Unusable {
 pub struct Learned {
     /// The path was found to have changed.
     pub path_changed: bool,
-    /// So many paths of the group changed that the group did.
-    pub group_changed: bool,
+    /// So many paths of its group changed that the group did (1), so many groups of its site that the
+    /// site did (2), and so on.
+    pub levels_changed: usize,
 }
 
 /// A sample after clipping.
@@ -120,19 +121,16 @@ impl Learner {
         match self.tree.find(&lineage.path) {
             Some(id) => {
                 let belief = self.belief(id, now_s);
-                self.plan_with(id, &belief)
+                self.plan_with(id, &belief, now_s)
             }
             None => self.plan_of_stranger(lineage, now_s),
         }
     }
 
-    fn plan_with(&self, id: PathId, belief: &Belief) -> Plan {
-        plan(
-            belief,
-            &self.tree.group(id).ledger,
-            &self.points,
-            &self.settings.choice,
-        )
+    fn plan_with(&self, id: PathId, belief: &Belief, now_s: f64) -> Plan {
+        let own = self.tree.sceptic(Some(id), now_s).unwrap_or(*belief);
+        let ledger = &self.tree.group(id).ledger;
+        plan(belief, &own, ledger, &self.points, &self.settings.choice)
     }
 
     fn plan_of_stranger(&mut self, lineage: &Lineage, now_s: f64) -> Plan {
@@ -144,7 +142,8 @@ impl Learner {
             return self.only_default();
         };
         let ledger = self.tree.ledger_of(node);
-        plan(&belief, &ledger, &self.points, &self.settings.choice)
+        let own = self.tree.sceptic(None, now_s).unwrap_or(belief);
+        plan(&belief, &own, &ledger, &self.points, &self.settings.choice)
     }
 
     fn only_default(&self) -> Plan {
@@ -210,7 +209,7 @@ impl Learner {
         self.check(seen)?;
         let id = self.tree.path(&seen.lineage, seen.at_s);
         let belief = self.belief(id, seen.at_s);
-        self.book(id, &belief);
+        self.book(id, &belief, seen.at_s);
         let expected = self.expected(id, seen);
         let (residual, weight) = match seen.outcome {
             Outcome::Worth(worth) => (self.residual(seen, worth), worth.weight),
@@ -224,8 +223,12 @@ impl Learner {
         let sample = self.clip(&expected, residual, weight);
         let learned = self.detect(id, seen, &expected, &sample);
         let Sample {
-            residual, weight, ..
+            residual,
+            weight,
+            deviation,
         } = sample;
+        self.tree
+            .note_cut(id, deviation.abs() >= self.settings.model.clip_sd);
         let updated = self
             .tree
             .update(id, seen.at_s, |e| e.add(seen.arm, residual, weight));
@@ -234,8 +237,8 @@ impl Learner {
         Ok(learned)
     }
 
-    fn book(&mut self, id: PathId, belief: &Belief) {
-        let plan = self.plan_with(id, belief);
+    fn book(&mut self, id: PathId, belief: &Belief, now_s: f64) {
+        let plan = self.plan_with(id, belief, now_s);
         let choice = &self.settings.choice;
         self.tree
             .group_mut(id)
@@ -308,24 +311,23 @@ impl Learner {
         if known <= settings.weight_min {
             return learned;
         }
-        learned.path_changed = self
-            .tree
-            .sums_mut(id)
-            .observe(sample.deviation, 1.0, &settings);
+        learned.path_changed =
+            self.tree
+                .sums_mut(id)
+                .observe(sample.deviation, settings.drift, settings.alarm);
         if learned.path_changed {
             let memory = self.tree.doubt_memory(id, settings.keep);
             self.keep(memory);
             let doubted = self.tree.update(id, seen.at_s, |e| e.scale(settings.keep));
             self.keep(doubted);
-            learned.group_changed = self
-                .tree
-                .group_mut(id)
-                .alarms
-                .note(id.0, seen.at_s, &settings);
+            match self.tree.note_change(id, seen.at_s, &settings) {
+                Ok(levels) => learned.levels_changed = levels,
+                Err(_) => self.rebuild(),
+            }
         }
-        if learned.group_changed {
-            let doubted = self.tree.doubt_group(id, settings.group_keep);
-            self.keep(doubted);
+        match self.tree.pool(id, sample.deviation, &settings) {
+            Ok(levels) => learned.levels_changed = learned.levels_changed.max(levels),
+            Err(_) => self.rebuild(),
         }
         learned
     }

@@ -55,8 +55,8 @@ pub struct Model {
     /// The most samples of one path that count towards its group. A path cannot outweigh its
     /// neighbours by being busy: this bounds what a hostile or odd peer may teach about them.
     pub path_weight_max: f64,
-    /// A child's message whose mean is more than so many standard deviations from what the others say
-    /// counts less, in proportion (Huber, *Robust Statistics*, 1981). Bounds what one /24 may do.
+    /// A message that would move a contrast of its node by more than so many standard deviations counts
+    /// less, and by twice as many not at all. Bounds what one odd or hostile peer, or one /24, may do.
     pub outlier_sd: f64,
     /// Residuals beyond so many standard deviations are cut off there: rates have heavy tails.
     pub clip_sd: f64,
@@ -88,11 +88,16 @@ pub struct Change {
     pub weight_min: f64,
     /// Share of a path's knowledge that is kept at an alarm.
     pub keep: f64,
-    /// So many paths of a group within `window_s` make the group alarm.
+    /// So many children of a node within `window_s` make the node alarm: a group's paths, a site's
+    /// groups, and so on.
     pub group_paths: usize,
     /// Seconds, see `group_paths`.
     pub window_s: f64,
-    /// Share of a group's knowledge that is kept when it alarms.
+    /// As `drift`, for nodes above the paths.
+    pub pooled_drift: f64,
+    /// As `alarm`, for nodes above the paths.
+    pub pooled_alarm: f64,
+    /// Share of the knowledge below a node that is kept when it alarms.
     pub group_keep: f64,
 }
 
@@ -109,8 +114,9 @@ pub struct Choice {
     pub floor_default: f64,
     /// Least share of any other arm as long as it may be the best.
     pub floor_other: f64,
-    /// Probability of being the best from which `floor_other` holds.
-    pub hopeful: f64,
+    /// An arm may be the best as long as so many standard deviations of what the path itself has shown
+    /// do not speak against it.
+    pub hopeful_sd: f64,
     /// What a group may lose at its start, in nats times connections.
     pub ledger_start: f64,
     /// The most credit that a group can gather.
@@ -165,14 +171,14 @@ impl Default for Model {
             swing_sd: 0.3,
             swing_s: 600.0,
             spread: [0.15, 0.25, 0.3, 0.3],
-            prior_mean: -0.03,
-            prior_sd: 0.6,
+            prior_mean: -0.1,
+            prior_sd: 0.5,
             spread_bounds: [0.02, 1.0],
             guess_weight: 16.0,
             widths_after: 256,
             widths_every_s: 3600.0,
-            path_weight_max: 16.0,
-            outlier_sd: 2.0,
+            path_weight_max: 32.0,
+            outlier_sd: 3.0,
             clip_sd: 3.0,
         }
     }
@@ -181,7 +187,7 @@ impl Default for Model {
 impl Default for Memory {
     fn default() -> Self {
         Self {
-            path_s: 2700.0,
+            path_s: 21_600.0,
             group_s: 21_600.0,
             above_s: 86_400.0,
         }
@@ -191,13 +197,15 @@ impl Default for Memory {
 impl Default for Change {
     fn default() -> Self {
         Self {
-            drift: 0.5,
-            alarm: 5.0,
+            drift: 0.4,
+            alarm: 8.0,
             weight_min: 3.0,
-            keep: 0.1,
+            keep: 0.3,
             group_paths: 3,
             window_s: 600.0,
-            group_keep: 0.3,
+            group_keep: 0.1,
+            pooled_drift: 0.15,
+            pooled_alarm: 28.0,
         }
     }
 }
@@ -205,14 +213,14 @@ impl Default for Change {
 impl Default for Choice {
     fn default() -> Self {
         Self {
-            bonus: 0.03,
-            width: 1.0,
-            floor_default: 0.02,
-            floor_other: 0.02,
-            hopeful: 0.01,
+            bonus: 0.02,
+            width: 0.55,
+            floor_default: 0.01,
+            floor_other: 0.005,
+            hopeful_sd: 1.5,
             ledger_start: 1.0,
             ledger_max: 5.0,
-            ledger_income: 0.01,
+            ledger_income: 0.005,
             ledger_win: 0.5,
             ledger_least: 0.02,
             epoch_s: 30.0,

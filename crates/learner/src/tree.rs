@@ -9,19 +9,26 @@
 
 use std::collections::HashMap;
 
-use crate::change::Alarms;
+use crate::change::{Alarms, Sums};
 use crate::gaussian::{Belief, Information};
 use crate::ledger::Ledger;
 use crate::linalg::NotPositive;
 use crate::lineage::{Key, Lineage};
 use crate::path::{Evidence, Expected, Widths, left};
 use crate::reward::TimeOuts;
-use crate::settings::{Memory, Model, Settings};
+use crate::settings::{Change, Memory, Model, Settings};
 
 /// Levels of nodes above the paths, the global one included.
 pub const LEVELS: usize = 4;
 
 const GLOBAL: u32 = 0;
+
+/// Samples over which the share of cut-off ones is taken.
+const WILD_MEMORY: f32 = 16.0;
+
+/// The share of cut-off samples from which a path's message does not count at all. Heavy tails cut off
+/// one in fifty; a peer that makes arms look unlike by many nats, every other one.
+const WILD_MOST: f32 = 0.25;
 
 /// Index of a path in its tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -31,11 +38,15 @@ pub struct PathId(pub(crate) u32);
 #[derive(Clone, Debug)]
 pub struct Path {
     /// Evidence that the path changed.
-    pub sums: crate::change::Sums,
+    pub sums: Sums,
     pub(crate) at_s: f64,
     pub(crate) group: u32,
     told_discount: f64,
     told_factor: f32,
+    /// Share of its last samples that were cut off.
+    wild: f32,
+    /// Its group's `doubt` when the evidence was stored.
+    doubt_seen: f32,
 }
 
 /// What is kept of a group, a site, a class, or of all.
@@ -53,9 +64,17 @@ pub struct Node {
     /// Half-lives that passed, alarms counted as time.
     discount: f64,
     at_s: f64,
+    /// How many children it has.
+    children: usize,
+    /// A group's: half-lives by which alarms aged its paths' evidence.
+    doubt: f32,
     /// A group's: what exploring may cost.
     pub ledger: Ledger,
-    /// A group's: its paths' last alarms.
+    /// Evidence that what is below it changed.
+    sums: Sums,
+    /// The path whose deviation was summed up last.
+    pooled_last: u32,
+    /// Its children's last alarms.
     pub alarms: Alarms,
     /// A group's: how usual time-outs are.
     pub time_outs: TimeOuts,
@@ -162,6 +181,10 @@ impl Tree {
             told_discount,
             discount: 0.0,
             at_s: now_s,
+            children: 0,
+            sums: Sums::default(),
+            pooled_last: u32::MAX,
+            doubt: 0.0,
             ledger: self.ledger,
             alarms: Alarms::default(),
             time_outs: TimeOuts::default(),
@@ -197,17 +220,21 @@ impl Tree {
                 Some(id) => *id,
                 None => {
                     let id = self.push_node(parent, level, now_s);
+                    self.nodes[parent as usize].children += 1;
                     self.node_ids.insert((level, key), id);
                     id
                 }
             };
         }
+        self.nodes[parent as usize].children += 1;
         let path = Path {
-            sums: crate::change::Sums::default(),
+            sums: Sums::default(),
             at_s: now_s,
             group: parent,
             told_discount: self.nodes[parent as usize].discount,
             told_factor: 1.0,
+            wild: 0.0,
+            doubt_seen: self.nodes[parent as usize].doubt,
         };
         let id = self.free.pop().unwrap_or(self.paths.len() as u32);
         match self.paths.get_mut(id as usize) {
@@ -233,6 +260,7 @@ impl Tree {
         let told = self.told(PathId(id), self.paths[id as usize].told_factor)?;
         let group = self.paths[id as usize].group as usize;
         self.nodes[group].gone.add(&told, 1.0);
+        self.nodes[group].children -= 1;
         self.store(PathId(id), &Evidence::none(self.arms));
         self.free.push(id);
         Ok(())
@@ -245,8 +273,14 @@ impl Tree {
     }
 
     /// A path's evidence of change.
-    pub fn sums_mut(&mut self, id: PathId) -> &mut crate::change::Sums {
+    pub fn sums_mut(&mut self, id: PathId) -> &mut Sums {
         &mut self.paths[id.0 as usize].sums
+    }
+
+    /// Notes whether a path's sample had to be cut off. One whose samples often are is no witness.
+    pub fn note_cut(&mut self, id: PathId, cut: bool) {
+        let wild = &mut self.paths[id.0 as usize].wild;
+        *wild += (f32::from(u8::from(cut)) - *wild) / WILD_MEMORY;
     }
 
     /// A path's group.
@@ -348,6 +382,13 @@ impl Tree {
         known.through(self.spread[parent.level - 1])
     }
 
+    /// What a node's contrasts are believed to be.
+    pub(crate) fn belief_of_node(&self, id: u32) -> Result<Belief, NotPositive> {
+        let mut known = self.outside(id)?;
+        known.add(&self.nodes[id as usize].sum, 1.0);
+        known.belief()
+    }
+
     /// What a path is believed to be like before its own samples.
     pub(crate) fn prior(&self, id: PathId, now_s: f64) -> Result<Information, NotPositive> {
         let path = self.get(id);
@@ -369,6 +410,24 @@ impl Tree {
             &self.evidence_at(id, now_s).likelihood(&self.widths, 1.0),
             1.0,
         );
+        known.belief()
+    }
+
+    /// What a path's contrasts would be believed to be if its neighbours had said nothing.
+    ///
+    /// # Errors
+    /// [`NotPositive`] when a sample is not finite.
+    pub fn sceptic(&self, id: Option<PathId>, now_s: f64) -> Result<Belief, NotPositive> {
+        let mut known = self.base;
+        for spread in self.spread {
+            known = known.through(spread)?;
+        }
+        if let Some(id) = id {
+            known.add(
+                &self.evidence_at(id, now_s).likelihood(&self.widths, 1.0),
+                1.0,
+            );
+        }
         known.belief()
     }
 
@@ -433,7 +492,9 @@ impl Tree {
     pub fn evidence_at(&self, id: PathId, now_s: f64) -> Evidence {
         let elapsed_s = now_s - self.get(id).at_s;
         let mut evidence = self.stored(id);
-        evidence.scale(left(elapsed_s, self.memory.path_s));
+        let path = self.get(id);
+        let doubt = f64::from(self.nodes[path.group as usize].doubt - path.doubt_seen);
+        evidence.scale(left(elapsed_s, self.memory.path_s) * (-doubt).exp2());
         evidence.wait(elapsed_s, &self.widths);
         evidence
     }
@@ -454,17 +515,21 @@ impl Tree {
         let mut evidence = self.evidence_at(id, now_s);
         change(&mut evidence);
         self.store(id, &evidence);
-        let discount = self.nodes[group as usize].discount;
+        let Node {
+            discount, doubt, ..
+        } = self.nodes[group as usize];
         let path = &mut self.paths[id.0 as usize];
         path.at_s = path.at_s.max(now_s);
         path.told_discount = discount;
+        path.doubt_seen = doubt;
         let (old, live) = old?;
         self.nodes[group as usize].sum.add(&old, -live);
         self.nodes[group as usize].gone.add(&old, 1.0 - live);
         let new = self.told(id, 1.0)?;
         let mut others = self.outside(group)?;
         others.add(&self.nodes[group as usize].sum, 1.0);
-        let factor = self.credible(&others, &new)?;
+        let calm = f64::from((1.0 - self.get(id).wild / WILD_MOST).max(0.0));
+        let factor = self.credible(&others, &new)? * calm;
         self.nodes[group as usize].sum.add(&new, factor);
         self.paths[id.0 as usize].told_factor = factor as f32;
         self.tell(group)
@@ -493,8 +558,9 @@ impl Tree {
         Ok(())
     }
 
-    /// How far a message is believed: 1, or less when it would move a contrast by more standard
-    /// deviations than `outlier_sd`.
+    /// How far a message is believed: 1, less when it would move a contrast by more standard deviations
+    /// than `outlier_sd`, and 0 from twice as many (a redescending weight as Tukey's: what is merely
+    /// weighed down can still lie without measure).
     fn credible(&self, others: &Information, new: &Information) -> Result<f64, NotPositive> {
         let before = others.belief()?;
         let mut with = *others;
@@ -513,14 +579,74 @@ impl Tree {
         })
     }
 
-    /// Weighs down what a group was told, as if time had passed.
+    /// Notes that a path changed. When enough children of a node did within the window, the node did:
+    /// all that is known below it is doubted, and its own parent notes that. Gives how many levels
+    /// changed, 0 for the path alone.
     ///
     /// # Errors
     /// [`NotPositive`], as for [`Tree::belief`].
-    pub fn doubt_group(&mut self, id: PathId, keep: f64) -> Result<(), NotPositive> {
-        let group = self.get(id).group;
-        self.nodes[group as usize].fade(-keep.log2());
-        self.tell(group)
+    pub fn note_change(
+        &mut self,
+        id: PathId,
+        now_s: f64,
+        settings: &Change,
+    ) -> Result<usize, NotPositive> {
+        let mut child = id.0;
+        let mut node = self.get(id).group;
+        for changed in 0..LEVELS {
+            if !self.nodes[node as usize]
+                .alarms
+                .note(child, now_s, settings)
+            {
+                return Ok(changed);
+            }
+            self.doubt(node, settings.group_keep)?;
+            (child, node) = (node, self.nodes[node as usize].parent);
+        }
+        Ok(LEVELS)
+    }
+
+    /// Notes a path's deviation at all nodes above it: a shift that is too small to be seen on one path
+    /// is seen on many. Gives how many levels changed.
+    ///
+    /// # Errors
+    /// [`NotPositive`], as for [`Tree::belief`].
+    pub fn pool(&mut self, id: PathId, z: f64, settings: &Change) -> Result<usize, NotPositive> {
+        let mut node = self.get(id).group;
+        let mut highest = None;
+        loop {
+            let n = &mut self.nodes[node as usize];
+            // One busy path is no crowd: of its samples in a row only the first counts here.
+            let other = std::mem::replace(&mut n.pooled_last, id.0) != id.0;
+            if other
+                && n.sums
+                    .observe(z, settings.pooled_drift, settings.pooled_alarm)
+            {
+                highest = Some((node, n.level));
+            }
+            if node == GLOBAL {
+                break;
+            }
+            node = n.parent;
+        }
+        match highest {
+            Some((node, level)) => self.doubt(node, settings.group_keep).map(|()| level),
+            None => Ok(0),
+        }
+    }
+
+    /// Ages all that is known below a node, as if time had passed.
+    fn doubt(&mut self, top: u32, keep: f64) -> Result<(), NotPositive> {
+        let mut below = vec![false; self.nodes.len()];
+        for id in top as usize..self.nodes.len() {
+            below[id] = id == top as usize || below[self.nodes[id].parent as usize];
+            if below[id] {
+                self.nodes[id].fade(-keep.log2());
+                self.nodes[id].sums = Sums::default();
+                self.nodes[id].doubt -= keep.log2() as f32;
+            }
+        }
+        self.tell(top)
     }
 
     /// Weighs down what a path that changed has left in its group's memory: its part of it.

@@ -116,9 +116,7 @@ impl<'a> Scene<'a> {
                 }
             }
         }
-        if hostile {
-            scene.add_hostile();
-        }
+        scene.add_hostile(hostile);
         scene
     }
 
@@ -145,8 +143,9 @@ impl<'a> Scene<'a> {
         });
     }
 
-    /// One in so many groups each; spread evenly, so that sites have their share.
-    fn add_hostile(&mut self) {
+    /// Marks the groups that have hostile peers, and adds these unless it is the run to compare with. The
+    /// groups are spread evenly, so that sites have their share.
+    fn add_hostile(&mut self, really: bool) {
         let Some(hostile) = &self.world.hostile else {
             return;
         };
@@ -163,7 +162,7 @@ impl<'a> Scene<'a> {
                 continue;
             };
             let zero = vec![0.0; self.world.arms.len()];
-            for host in 0..hostile.hosts {
+            for host in 0..if really { hostile.hosts } else { 0 } {
                 let at = [
                     group / tree.groups_per_site,
                     group % tree.groups_per_site,

@@ -24,6 +24,7 @@ pub struct Tree {
     settings: Settings,
     key: u64,
     changes: u32,
+    wide: u32,
 }
 
 impl Tree {
@@ -34,6 +35,7 @@ impl Tree {
             settings: settings.clone(),
             key: seed,
             changes: 0,
+            wide: 0,
         })
     }
 
@@ -98,6 +100,7 @@ impl Learner for Tree {
             && let Ok(learned) = self.library.observe(&seen)
         {
             self.changes += u32::from(learned.path_changed);
+            self.wide += u32::from(learned.levels_changed > 0);
         }
     }
 
@@ -106,10 +109,11 @@ impl Learner for Tree {
         let widths = tree.widths();
         let spread = tree.spread().map(|s| format!("{s:.2}")).join(" ");
         format!(
-            "noise {:.2} baseline {:.2} spread {spread} alarms {} rebuilt {}",
+            "noise {:.2} baseline {:.2} spread {spread} alarms {} wide {} rebuilt {}",
             widths.noise.sqrt(),
             widths.baseline.sqrt(),
             self.changes,
+            self.wide,
             self.library.rebuilt()
         )
     }
