@@ -34,12 +34,12 @@ pub struct Alarms {
 }
 
 impl Alarms {
-    /// Notes that one of so many children alarmed at `now_s`; says whether so many different ones did
-    /// (all, if there are few) that the node counts as changed, and starts anew if so.
-    pub fn note(&mut self, path: u32, now_s: f64, settings: &Change) -> bool {
+    /// Notes that a child alarmed at `now_s`; says whether so many different ones did that the node
+    /// counts as changed, and starts anew if so.
+    pub fn note(&mut self, child: u32, now_s: f64, settings: &Change) -> bool {
         self.recent
-            .retain(|(at, other)| *at + settings.window_s >= now_s && *other != path);
-        self.recent.push((now_s, path));
+            .retain(|(at, other)| *at + settings.window_s >= now_s && *other != child);
+        self.recent.push((now_s, child));
         let changed = self.recent.len() >= settings.group_paths;
         if changed {
             self.recent = Vec::new();
@@ -75,10 +75,10 @@ mod tests {
     fn a_group_changes_when_three_different_paths_did_in_ten_minutes() {
         let settings = Change::default();
         let mut alarms = Alarms::default();
-        assert!(!alarms.note(1, 9, 0.0, &settings));
-        assert!(!alarms.note(1, 9, 1.0, &settings)); // the same path again
-        assert!(!alarms.note(2, 9, 500.0, &settings));
-        assert!(!alarms.note(3, 9, 1000.0, &settings)); // path 1 is too long ago
-        assert!(alarms.note(4, 9, 1001.0, &settings));
+        assert!(!alarms.note(1, 0.0, &settings));
+        assert!(!alarms.note(1, 1.0, &settings)); // the same path again
+        assert!(!alarms.note(2, 500.0, &settings));
+        assert!(!alarms.note(3, 1000.0, &settings)); // path 1 is too long ago
+        assert!(alarms.note(4, 1001.0, &settings));
     }
 }

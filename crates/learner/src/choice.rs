@@ -233,8 +233,10 @@ mod tests {
 
     fn shares(means: &[f64], sd: f64) -> [f64; MAX_ARMS] {
         let settings = Choice::default();
+        let belief = belief(means, sd);
         plan(
-            &belief(means, sd),
+            &belief,
+            &belief,
             &Ledger::new(&settings),
             &Points::new(),
             &settings,
@@ -270,13 +272,13 @@ mod tests {
     #[test]
     fn an_arm_that_is_surely_better_gets_all_but_the_floor() {
         let shares = shares(&[0.8, -0.4], 0.05);
-        assert_eq!(shares[0], 0.02);
-        assert!((shares[1] - 0.98).abs() < 1e-12 && shares[2] == 0.0);
+        assert_eq!(shares[0], Choice::default().floor_default);
+        assert!((shares[1] - 0.99).abs() < 1e-12 && shares[2] == 0.0);
     }
 
     #[test]
     fn nothing_moves_for_less_than_the_bonus() {
-        assert_eq!(shares(&[0.02], 0.001)[0], 1.0);
+        assert_eq!(shares(&[0.01], 0.001)[0], 1.0);
         assert!(shares(&[0.04], 0.001)[1] > 0.97);
     }
 
@@ -310,7 +312,7 @@ mod tests {
             let shares = shares(&means, sd);
             prop_assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-9);
             prop_assert!(shares.iter().all(|p| (0.0..=1.0 + 1e-9).contains(p)));
-            prop_assert!(shares[0] >= 0.02 - 1e-12);
+            prop_assert!(shares[0] >= 0.01 - 1e-12);
         }
     }
 }

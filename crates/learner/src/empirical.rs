@@ -32,11 +32,12 @@ impl Noise {
     }
 
     /// Takes in a residual of a sample of `weight` against an expectation of this variance. Its
-    /// expected square is `σ²/weight + variance`; a vague expectation says little.
-    pub fn observe(&mut self, residual: f64, weight: f64, variance: f64) {
+    /// expected square is `σ²/weight + variance`; a vague expectation says little, and a path that is
+    /// a poor witness (below 1) too.
+    pub fn observe(&mut self, residual: f64, weight: f64, variance: f64, witness: f64) {
         let keep = 1.0 - 1.0 / Self::MEMORY;
         let now = self.variance();
-        let trust = (now / (now + weight * variance)).powi(2);
+        let trust = witness * (now / (now + weight * variance)).powi(2);
         self.sum = self.sum * keep + trust * weight * (residual * residual - variance);
         self.weight = self.weight * keep + trust;
     }

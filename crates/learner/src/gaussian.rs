@@ -108,9 +108,9 @@ impl Information {
             }
             solve(&factor, n, N, &mut column);
             // Λ and (I + τ²Λ)⁻¹ commute, so the result is symmetric but for rounding: use one half.
-            for i in 0..=j {
-                out.precision[i * N + j] = column[i];
-                out.precision[j * N + i] = column[i];
+            for (i, value) in column.iter().enumerate().take(j + 1) {
+                out.precision[i * N + j] = *value;
+                out.precision[j * N + i] = *value;
             }
         }
         Ok(out)

@@ -212,7 +212,7 @@ impl Learner {
         self.book(id, &belief, seen.at_s);
         let expected = self.expected(id, seen);
         let (residual, weight) = match seen.outcome {
-            Outcome::Worth(worth) => (self.residual(seen, worth), worth.weight),
+            Outcome::Worth(worth) => (self.residual(id, seen, worth), worth.weight),
             Outcome::TimedOut => (
                 self.timed_out(id, &expected),
                 self.settings.reward.weight_min,
@@ -247,11 +247,11 @@ impl Learner {
     }
 
     /// The worth less what size and RTT explain.
-    fn residual(&mut self, seen: &Observation, worth: Worth) -> f64 {
+    fn residual(&mut self, id: PathId, seen: &Observation, worth: Worth) -> f64 {
         let explained = |regression: &Regression| worth.nats - regression.expected(&seen.features);
         let residual = explained(&self.regression);
         let settings = &self.settings.regression;
-        let (arm, weight) = (seen.arm, worth.weight);
+        let (arm, weight) = (seen.arm, worth.weight * self.tree.calm(id));
         self.regression
             .observe(&seen.features, arm, worth.nats, weight, seen.at_s, settings);
         // The very first sample sets the scale, so it is no deviation from it.
@@ -306,6 +306,7 @@ impl Learner {
             sample.residual - expected.mean,
             sample.weight,
             expected.variance,
+            self.tree.calm(id),
         );
         let settings = self.settings.change.clone();
         if known <= settings.weight_min {
@@ -325,7 +326,10 @@ impl Learner {
                 Err(_) => self.rebuild(),
             }
         }
-        match self.tree.pool(id, sample.deviation, &settings) {
+        match self
+            .tree
+            .pool(id, sample.deviation * self.tree.calm(id), &settings)
+        {
             Ok(levels) => learned.levels_changed = learned.levels_changed.max(levels),
             Err(_) => self.rebuild(),
         }

@@ -205,7 +205,7 @@ impl Default for Change {
             window_s: 600.0,
             group_keep: 0.1,
             pooled_drift: 0.15,
-            pooled_alarm: 28.0,
+            pooled_alarm: 26.0,
         }
     }
 }

@@ -10,13 +10,13 @@
 use std::collections::HashMap;
 
 use crate::change::{Alarms, Sums};
-use crate::gaussian::{Belief, Information};
+use crate::gaussian::Information;
 use crate::ledger::Ledger;
 use crate::linalg::NotPositive;
 use crate::lineage::{Key, Lineage};
-use crate::path::{Evidence, Expected, Widths, left};
+use crate::path::{Evidence, Widths, left};
 use crate::reward::TimeOuts;
-use crate::settings::{Change, Memory, Model, Settings};
+use crate::settings::{Memory, Model, Settings};
 
 /// Levels of nodes above the paths, the global one included.
 pub const LEVELS: usize = 4;
@@ -29,6 +29,9 @@ const WILD_MEMORY: f32 = 16.0;
 /// The share of cut-off samples from which a path's message does not count at all. Heavy tails cut off
 /// one in fifty; a peer that makes arms look unlike by many nats, every other one.
 const WILD_MOST: f32 = 0.25;
+
+mod belief;
+mod doubt;
 
 /// Index of a path in its tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -64,8 +67,6 @@ pub struct Node {
     /// Half-lives that passed, alarms counted as time.
     discount: f64,
     at_s: f64,
-    /// How many children it has.
-    children: usize,
     /// A group's: half-lives by which alarms aged its paths' evidence.
     doubt: f32,
     /// A group's: what exploring may cost.
@@ -181,7 +182,6 @@ impl Tree {
             told_discount,
             discount: 0.0,
             at_s: now_s,
-            children: 0,
             sums: Sums::default(),
             pooled_last: u32::MAX,
             doubt: 0.0,
@@ -220,13 +220,11 @@ impl Tree {
                 Some(id) => *id,
                 None => {
                     let id = self.push_node(parent, level, now_s);
-                    self.nodes[parent as usize].children += 1;
                     self.node_ids.insert((level, key), id);
                     id
                 }
             };
         }
-        self.nodes[parent as usize].children += 1;
         let path = Path {
             sums: Sums::default(),
             at_s: now_s,
@@ -260,7 +258,6 @@ impl Tree {
         let told = self.told(PathId(id), self.paths[id as usize].told_factor)?;
         let group = self.paths[id as usize].group as usize;
         self.nodes[group].gone.add(&told, 1.0);
-        self.nodes[group].children -= 1;
         self.store(PathId(id), &Evidence::none(self.arms));
         self.free.push(id);
         Ok(())
@@ -281,6 +278,12 @@ impl Tree {
     pub fn note_cut(&mut self, id: PathId, cut: bool) {
         let wild = &mut self.paths[id.0 as usize].wild;
         *wild += (f32::from(u8::from(cut)) - *wild) / WILD_MEMORY;
+    }
+
+    /// How far a path is a witness: 1, or less the more of its last samples were cut off.
+    #[must_use]
+    pub fn calm(&self, id: PathId) -> f64 {
+        f64::from((1.0 - self.get(id).wild / WILD_MOST).max(0.0))
     }
 
     /// A path's group.
@@ -369,124 +372,6 @@ impl Tree {
         Ok((told, share))
     }
 
-    /// All that is known of a node's contrasts from outside of its children.
-    fn outside(&self, id: u32) -> Result<Information, NotPositive> {
-        if id == GLOBAL {
-            return Ok(self.base);
-        }
-        let node = &self.nodes[id as usize];
-        let parent = &self.nodes[node.parent as usize];
-        let mut known = self.outside(node.parent)?;
-        known.add(&parent.sum, 1.0);
-        known.add(&node.told, -(node.told_discount - parent.discount).exp2());
-        known.through(self.spread[parent.level - 1])
-    }
-
-    /// What a node's contrasts are believed to be.
-    pub(crate) fn belief_of_node(&self, id: u32) -> Result<Belief, NotPositive> {
-        let mut known = self.outside(id)?;
-        known.add(&self.nodes[id as usize].sum, 1.0);
-        known.belief()
-    }
-
-    /// What a path is believed to be like before its own samples.
-    pub(crate) fn prior(&self, id: PathId, now_s: f64) -> Result<Information, NotPositive> {
-        let path = self.get(id);
-        let (told, live) = self.told_and_live(id, now_s)?;
-        let mut known = self.outside(path.group)?;
-        known.add(&self.nodes[path.group as usize].sum, 1.0);
-        known.add(&told, -live);
-        known.through(self.spread[0])
-    }
-
-    /// What a path's contrasts are believed to be now.
-    ///
-    /// # Errors
-    /// [`NotPositive`] when the tree has lost its digits; [`Tree::rebuild`] mends that.
-    pub fn belief(&mut self, id: PathId, now_s: f64) -> Result<Belief, NotPositive> {
-        self.age(self.get(id).group, now_s);
-        let mut known = self.prior(id, now_s)?;
-        known.add(
-            &self.evidence_at(id, now_s).likelihood(&self.widths, 1.0),
-            1.0,
-        );
-        known.belief()
-    }
-
-    /// What a path's contrasts would be believed to be if its neighbours had said nothing.
-    ///
-    /// # Errors
-    /// [`NotPositive`] when a sample is not finite.
-    pub fn sceptic(&self, id: Option<PathId>, now_s: f64) -> Result<Belief, NotPositive> {
-        let mut known = self.base;
-        for spread in self.spread {
-            known = known.through(spread)?;
-        }
-        if let Some(id) = id {
-            known.add(
-                &self.evidence_at(id, now_s).likelihood(&self.widths, 1.0),
-                1.0,
-            );
-        }
-        known.belief()
-    }
-
-    /// What the next sample of a path's arm is expected to be.
-    ///
-    /// # Errors
-    /// [`NotPositive`], as for [`Tree::belief`].
-    pub fn expected(
-        &mut self,
-        id: PathId,
-        arm: usize,
-        now_s: f64,
-    ) -> Result<Expected, NotPositive> {
-        self.age(self.get(id).group, now_s);
-        let prior = self.prior(id, now_s)?;
-        self.evidence_at(id, now_s)
-            .expected(arm, &prior, &self.widths)
-    }
-
-    /// What a path that is not kept is believed to be like: its deepest known node decides.
-    ///
-    /// # Errors
-    /// [`NotPositive`], as for [`Tree::belief`].
-    pub fn belief_of_stranger(
-        &mut self,
-        lineage: &Lineage,
-        now_s: f64,
-    ) -> Result<(Belief, u32), NotPositive> {
-        let mut deepest = GLOBAL;
-        for key in Self::above(lineage) {
-            match self.node_ids.get(&key) {
-                Some(id) => deepest = *id,
-                None => break,
-            }
-        }
-        self.age(deepest, now_s);
-        let mut known = self.outside(deepest)?;
-        known.add(&self.nodes[deepest as usize].sum, 1.0);
-        for level in (0..self.nodes[deepest as usize].level).rev() {
-            known = known.through(self.spread[level])?;
-        }
-        Ok((known.belief()?, deepest))
-    }
-
-    /// The balance that a stranger's choice is held to: its group's, or a new group's.
-    #[must_use]
-    pub fn ledger_of(&self, node: u32) -> Ledger {
-        match self.nodes[node as usize].level {
-            1 => self.nodes[node as usize].ledger,
-            _ => self.ledger,
-        }
-    }
-
-    /// The belief before anything was seen.
-    #[must_use]
-    pub fn base(&self) -> Belief {
-        self.base.prior()
-    }
-
     /// A path's evidence as it counts now.
     #[must_use]
     pub fn evidence_at(&self, id: PathId, now_s: f64) -> Evidence {
@@ -528,8 +413,7 @@ impl Tree {
         let new = self.told(id, 1.0)?;
         let mut others = self.outside(group)?;
         others.add(&self.nodes[group as usize].sum, 1.0);
-        let calm = f64::from((1.0 - self.get(id).wild / WILD_MOST).max(0.0));
-        let factor = self.credible(&others, &new)? * calm;
+        let factor = self.credible(&others, &new)? * self.calm(id);
         self.nodes[group as usize].sum.add(&new, factor);
         self.paths[id.0 as usize].told_factor = factor as f32;
         self.tell(group)
@@ -577,94 +461,6 @@ impl Tree {
         } else {
             1.0
         })
-    }
-
-    /// Notes that a path changed. When enough children of a node did within the window, the node did:
-    /// all that is known below it is doubted, and its own parent notes that. Gives how many levels
-    /// changed, 0 for the path alone.
-    ///
-    /// # Errors
-    /// [`NotPositive`], as for [`Tree::belief`].
-    pub fn note_change(
-        &mut self,
-        id: PathId,
-        now_s: f64,
-        settings: &Change,
-    ) -> Result<usize, NotPositive> {
-        let mut child = id.0;
-        let mut node = self.get(id).group;
-        for changed in 0..LEVELS {
-            if !self.nodes[node as usize]
-                .alarms
-                .note(child, now_s, settings)
-            {
-                return Ok(changed);
-            }
-            self.doubt(node, settings.group_keep)?;
-            (child, node) = (node, self.nodes[node as usize].parent);
-        }
-        Ok(LEVELS)
-    }
-
-    /// Notes a path's deviation at all nodes above it: a shift that is too small to be seen on one path
-    /// is seen on many. Gives how many levels changed.
-    ///
-    /// # Errors
-    /// [`NotPositive`], as for [`Tree::belief`].
-    pub fn pool(&mut self, id: PathId, z: f64, settings: &Change) -> Result<usize, NotPositive> {
-        let mut node = self.get(id).group;
-        let mut highest = None;
-        loop {
-            let n = &mut self.nodes[node as usize];
-            // One busy path is no crowd: of its samples in a row only the first counts here.
-            let other = std::mem::replace(&mut n.pooled_last, id.0) != id.0;
-            if other
-                && n.sums
-                    .observe(z, settings.pooled_drift, settings.pooled_alarm)
-            {
-                highest = Some((node, n.level));
-            }
-            if node == GLOBAL {
-                break;
-            }
-            node = n.parent;
-        }
-        match highest {
-            Some((node, level)) => self.doubt(node, settings.group_keep).map(|()| level),
-            None => Ok(0),
-        }
-    }
-
-    /// Ages all that is known below a node, as if time had passed.
-    fn doubt(&mut self, top: u32, keep: f64) -> Result<(), NotPositive> {
-        let mut below = vec![false; self.nodes.len()];
-        for id in top as usize..self.nodes.len() {
-            below[id] = id == top as usize || below[self.nodes[id].parent as usize];
-            if below[id] {
-                self.nodes[id].fade(-keep.log2());
-                self.nodes[id].sums = Sums::default();
-                self.nodes[id].doubt -= keep.log2() as f32;
-            }
-        }
-        self.tell(top)
-    }
-
-    /// Weighs down what a path that changed has left in its group's memory: its part of it.
-    ///
-    /// # Errors
-    /// [`NotPositive`], as for [`Tree::belief`].
-    pub fn doubt_memory(&mut self, id: PathId, keep: f64) -> Result<(), NotPositive> {
-        let told = self.told(id, self.get(id).told_factor)?.trace();
-        let group = self.get(id).group;
-        let node = &mut self.nodes[group as usize];
-        let all = node.sum.trace() - node.gone.trace();
-        let share = if all > told { told / all } else { 1.0 };
-        let gone = node.gone;
-        node.sum.add(&gone, -1.0);
-        node.gone.scale(keep.powf(share));
-        let gone = node.gone;
-        node.sum.add(&gone, 1.0);
-        self.tell(group)
     }
 
     /// Computes all sums anew from the paths, with the widths of now.

@@ -188,11 +188,7 @@ impl<'a> Scene<'a> {
                 Some(h) if p.hostile => (h.interval_s, (honest / h.interval_s) as usize),
                 _ => (when.interval_s, least + random.below(most - least + 1)),
             };
-            let mut at_s = if p.hostile {
-                0.0
-            } else {
-                random.uniform() * when.start_s
-            };
+            let mut at_s = random.uniform() * when.start_s;
             for number in 0..of {
                 let step = if when.poisson {
                     random.exponential()

@@ -1,0 +1,190 @@
+//! What the learner does where the published one reached the wrong conclusion.
+
+use std::net::Ipv4Addr;
+
+use tcpilot_learner::lineage::{Class, Lineage};
+use tcpilot_learner::regression::Features;
+use tcpilot_learner::reward::{Measures, Worth};
+use tcpilot_learner::{Learner, Observation, Outcome, Settings};
+
+fn lineage(group: u8, host: u8, rtt_us: u32) -> Lineage {
+    let class = Class {
+        rtt_octave: Class::octave(rtt_us),
+        ..Class::default()
+    };
+    Lineage::of(Ipv4Addr::new(198, 51, group, host).into(), class, 0)
+}
+
+/// A number around 0 with a variance of about 1, the same in each run.
+fn noise(i: u64) -> f64 {
+    let bits = i.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let uniform = |shift: u32| ((bits.rotate_left(shift) >> 40) as f64) / f64::from(1 << 24) - 0.5;
+    2.0 * (uniform(0) + uniform(23) + uniform(41))
+}
+
+fn seen(lineage: Lineage, arm: usize, nats: f64, at_s: f64) -> Observation {
+    let outcome = Outcome::Worth(Worth { nats, weight: 1.0 });
+    let features = Features {
+        handshake_rtt_us: 40_000.0,
+        bytes: 1e6,
+        ..Features::default()
+    };
+    Observation {
+        lineage,
+        arm,
+        outcome,
+        features,
+        at_s,
+    }
+}
+
+/// Connections of all arms in turn, one in 20 s, arm `a` worth `effects[a]`.
+fn teach(learner: &mut Learner, lineage: Lineage, effects: &[f64], times: u64, from_s: f64) -> f64 {
+    for i in 0..times {
+        let arm = (i % effects.len() as u64) as usize;
+        let nats = 13.0 + effects[arm] + 0.3 * noise(i);
+        learner
+            .observe(&seen(lineage, arm, nats, from_s + 20.0 * i as f64))
+            .unwrap();
+    }
+    from_s + 20.0 * times as f64
+}
+
+fn learner(arms: usize) -> Learner {
+    Learner::new(arms, Settings::default()).unwrap()
+}
+
+#[test]
+fn a_path_that_was_never_seen_profits_from_its_neighbours() {
+    let mut learner = learner(2);
+    let stranger = lineage(100, 99, 40_000);
+    let before = learner.plan(&stranger, 0.0).shares[1];
+    let mut now_s = 0.0;
+    for host in 1..8 {
+        now_s = teach(
+            &mut learner,
+            lineage(100, host, 40_000),
+            &[0.0, 0.8],
+            8,
+            now_s,
+        );
+    }
+    let after = learner.plan(&stranger, now_s).shares[1];
+    assert!(before < 0.5 && after > 0.95, "{before} {after}");
+}
+
+#[test]
+fn a_prefix_whose_clients_differ_in_rtt_teaches_each_class_its_own() {
+    let mut learner = learner(2);
+    let (near, far) = (lineage(100, 1, 10_000), lineage(100, 2, 60_000));
+    for i in 0..20u64 {
+        let from_s = 100.0 * i as f64;
+        teach(&mut learner, near, &[0.0, -0.5], 2, from_s);
+        teach(&mut learner, far, &[0.0, 0.8], 2, from_s + 50.0);
+    }
+    let share = |learner: &mut Learner, who| learner.plan(&who, 2000.0).shares[1];
+    assert!(share(&mut learner, near) < 0.05);
+    assert!(share(&mut learner, far) > 0.9);
+}
+
+#[test]
+fn a_lone_path_with_a_connection_in_700_s_still_learns() {
+    let mut learner = learner(3);
+    let path = lineage(100, 1, 40_000);
+    for i in 0..60u64 {
+        let arm = (i % 3) as usize;
+        let nats = 13.0 + [0.0, 0.69, 0.0][arm] + 0.4 * noise(i);
+        learner
+            .observe(&seen(path, arm, nats, 700.0 * i as f64))
+            .unwrap();
+    }
+    let plan = learner.plan(&path, 42_000.0);
+    assert!(plan.shares[1] > 0.8, "{plan:?}");
+}
+
+#[test]
+fn a_shallow_queue_is_left_to_the_arm_that_wastes_least() {
+    let mut learner = learner(2);
+    let path = lineage(100, 1, 120_000);
+    let settings = Settings::default().reward;
+    for i in 0..120u64 {
+        let arm = (i % 2) as usize;
+        // 5.54 Mbit/s with 5.2 % sent again, 5.61 with 23.4 %
+        let (rate, again) = [(692_500.0, 52), (701_250.0, 234)][arm];
+        let measures = Measures {
+            bytes_acked: 1_000_000,
+            busy_us: (1e12 / rate * (0.2 * noise(i)).exp()) as u64,
+            segments: 1000,
+            retransmitted: again,
+            srtt_us: 120_000,
+            min_rtt_us: 120_000,
+            ..Measures::default()
+        };
+        let nats = measures.worth(&settings).unwrap().nats;
+        learner
+            .observe(&seen(path, arm, nats, 20.0 * i as f64))
+            .unwrap();
+    }
+    assert!(learner.plan(&path, 2400.0).shares[0] > 0.95);
+}
+
+#[test]
+fn peers_that_vanish_do_not_count_against_the_arm_that_has_them() {
+    let mut learner = learner(2);
+    let path = lineage(100, 1, 40_000);
+    let now_s = teach(&mut learner, path, &[0.0, 0.5], 60, 0.0);
+    for i in 0..60u64 {
+        let at_s = now_s + 20.0 * i as f64;
+        let mut one = seen(path, 1, 13.5 + 0.3 * noise(i), at_s);
+        if i % 20 == 0 {
+            one.outcome = Outcome::TimedOut;
+        }
+        learner.observe(&one).unwrap();
+    }
+    assert!(learner.plan(&path, now_s + 1200.0).shares[1] > 0.9);
+}
+
+#[test]
+fn a_change_is_noticed_and_the_path_goes_back_to_the_default() {
+    let mut learner = learner(2);
+    let path = lineage(100, 1, 40_000);
+    let now_s = teach(&mut learner, path, &[0.0, 1.0], 60, 0.0);
+    assert!(learner.plan(&path, now_s).shares[1] > 0.95);
+    // The favourite falls by two nats; the default is as before, and seldom asked.
+    let mut changed = 0;
+    for i in 0..30u64 {
+        let at_s = now_s + 20.0 * i as f64;
+        let (arm, nats) = if i % 10 == 9 { (0, 13.0) } else { (1, 12.0) };
+        let one = seen(path, arm, nats + 0.3 * noise(i), at_s);
+        changed += u32::from(learner.observe(&one).unwrap().path_changed);
+    }
+    assert!(changed > 0);
+    assert!(learner.plan(&path, now_s + 600.0).shares[1] < 0.5);
+}
+
+#[test]
+fn what_cannot_be_used_changes_nothing() {
+    let mut learner = learner(2);
+    let path = lineage(100, 1, 40_000);
+    assert!(learner.observe(&seen(path, 2, 13.0, 0.0)).is_err());
+    assert!(learner.observe(&seen(path, 1, f64::NAN, 0.0)).is_err());
+    assert!(learner.tree().is_empty());
+    assert!(Learner::new(9, Settings::default()).is_err());
+}
+
+#[test]
+fn extreme_rewards_leave_shares_that_are_probabilities() {
+    let mut learner = learner(8);
+    for i in 0..2000u64 {
+        let nats = [1e6, -1e6, 0.0, 700.0][(i % 4) as usize];
+        let who = lineage((i % 5) as u8, (i % 7) as u8, 40_000);
+        learner
+            .observe(&seen(who, (i % 8) as usize, nats, (i * i) as f64))
+            .unwrap();
+        let plan = learner.plan(&who, (i * i) as f64);
+        assert!(
+            (plan.shares.iter().sum::<f64>() - 1.0).abs() < 1e-9,
+            "{plan:?}"
+        );
+    }
+}
