@@ -269,11 +269,6 @@ impl Tree {
         &self.paths[id.0 as usize]
     }
 
-    /// A path's evidence of change.
-    pub fn sums_mut(&mut self, id: PathId) -> &mut Sums {
-        &mut self.paths[id.0 as usize].sums
-    }
-
     /// Notes whether a path's sample had to be cut off. One whose samples often are is no witness.
     pub fn note_cut(&mut self, id: PathId, cut: bool) {
         let wild = &mut self.paths[id.0 as usize].wild;

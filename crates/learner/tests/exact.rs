@@ -1,4 +1,5 @@
 //! The tree against exact inference: the joint distribution of all nodes, solved as one dense system.
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 use proptest::prelude::*;
 use tcpilot_learner::linalg::{cholesky, solve};

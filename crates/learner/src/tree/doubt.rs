@@ -6,6 +6,11 @@ use crate::linalg::NotPositive;
 use crate::settings::Change;
 
 impl Tree {
+    /// A path's evidence of change.
+    pub fn sums_mut(&mut self, id: PathId) -> &mut Sums {
+        &mut self.paths[id.0 as usize].sums
+    }
+
     /// Notes that a path changed. When enough children of a node did within the window, the node did:
     /// all that is known below it is doubted, and its own parent notes that. Gives how many levels
     /// changed, 0 for the path alone.

@@ -21,10 +21,16 @@ struct Ended {
 }
 
 /// Time and number of an ended connection, so that a heap gives the first.
-#[derive(PartialEq, PartialOrd)]
+#[derive(PartialEq)]
 struct When(f64, usize);
 
 impl Eq for When {}
+
+impl PartialOrd for When {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
 
 impl Ord for When {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
