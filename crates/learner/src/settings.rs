@@ -200,7 +200,7 @@ impl Default for Change {
             drift: 0.4,
             alarm: 8.0,
             weight_min: 3.0,
-            keep: 0.3,
+            keep: 0.05,
             group_paths: 3,
             window_s: 600.0,
             group_keep: 0.1,
