@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use tcpilot_abi::{tp_config, tp_path};
-use tcpilot_native_tests as c;
+use tcpilot_abi::{TP_LEARNER_EPSILON_GREEDY, tp_config, tp_learner_config, tp_path};
+use tcpilot_core::{self as c, learner};
 
 use super::{Learner, Who};
 use crate::scene::Transfer;
@@ -24,13 +24,17 @@ impl EpsilonGreedy {
     pub fn new(arms: usize, by_group: bool) -> Self {
         let config = tp_config {
             abi_version: tcpilot_abi::TP_ABI_VERSION,
-            epsilon: 20,
-            min_instances: 3,
-            learning_shift: 2,
+            learner: tp_learner_config {
+                kind: TP_LEARNER_EPSILON_GREEDY,
+                epsilon: 20,
+                min_instances: 3,
+                learning_shift: 2,
+                max_unpaid: 3,
+                ..Default::default()
+            },
             window_ns: 300 * NS,
             ssthresh_window_ns: 30 * NS,
             ssthresh_floor_packets: 10,
-            max_unpaid: 3,
             min_flow_bytes: 65_536,
             arms: arms as u8,
             ..Default::default()
@@ -51,16 +55,14 @@ impl EpsilonGreedy {
 
 impl Learner for EpsilonGreedy {
     fn choose(&mut self, who: &Who, _: f64, random: u32) -> usize {
-        let (config, eligible) = (self.config, self.eligible);
-        let path = self.path(who);
-        let (arm, _) = c::choose(&config, path, eligible, random);
-        match path.arms.get_mut(usize::from(arm)) {
-            Some(chosen) => {
-                chosen.unpaid += 1;
-                usize::from(arm)
-            }
-            None => 0, // no arm: the kernel's default stays
+        let (config, eligible) = (self.config.learner, self.eligible);
+        let mem = &mut self.path(who).learner;
+        let (arm, why) = learner::choose(&config, mem, eligible, random);
+        if usize::from(arm) >= mem.arms.len() {
+            return 0; // no arm: the kernel's default stays
         }
+        learner::chosen(&config, mem, arm.into(), why.into());
+        arm.into()
     }
 
     fn end(&mut self, who: &Who, arm: usize, transfer: &Transfer, at_s: f64) {
@@ -81,8 +83,7 @@ impl Learner for EpsilonGreedy {
         if told {
             let now_ns = (at_s * NS as f64) as u64;
             c::learn_path(&config, path, &sample, now_ns);
-            path.instances += 1;
-            c::learn_arm(&config, path, arm, &sample, transfer.vanished, now_ns);
+            c::charge(&config, path, arm, &sample, transfer.vanished, now_ns);
         }
     }
 }
