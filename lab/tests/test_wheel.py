@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 
 LAB = Path(__file__).parents[1]
+# Without the paths that lead to this checkout.
+ENVIRONMENT = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "VIRTUAL_ENV")}
 BUILD = "import sys; from setuptools import build_meta; build_meta.build_wheel(sys.argv[1])"
 
 
@@ -38,7 +40,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("elsewhere") / "venv"
     venv.create(folder, symlinks=True)
     pip = [sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python"), "install"]
-    subprocess.run([*pip, "-q", "--no-deps", "--no-index", str(wheel)], check=True)
+    subprocess.run([*pip, "-q", "--no-deps", "--no-index", str(wheel)], check=True, env=ENVIRONMENT)
     (packages,) = folder.glob("lib/python*/site-packages")
     # Only the path: links to this checkout that lie there are not followed.
     (packages / "dependencies.pth").write_text("\n".join(site.getsitepackages()) + "\n")
@@ -47,11 +49,10 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def said(installed: Path, *command: str) -> str:
     """What a command prints, in a place that has nothing to do with this checkout."""
-    environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "VIRTUAL_ENV")}
     answer = subprocess.run(
         [installed / command[0], *command[1:]],
         cwd=installed.parent,
-        env=environment,
+        env=ENVIRONMENT,
         capture_output=True,
         text=True,
     )
