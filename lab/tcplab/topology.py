@@ -6,9 +6,13 @@ Link i has the networks 10.(i+1).1/24 (left), 10.(i+1).2/24 (between the routers
 each round-trip time, 10.(i+1).(10+k)/24 (right).  Impairments are in the middle, never on the end
 hosts: netem on a sender would break its back-pressure.  One segment per packet on both ends, so
 that a packet is a packet (on veth this is what "offloads off" comes to).
+
+    left ── netem ── right                                     a direct path, offloads as they come
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from tcplab.scenario.model import (
     Cell,
@@ -49,8 +53,37 @@ def receiver_address(link: int, branch: int) -> str:
 
 def bottleneck(cell: Cell, link: int) -> tuple[str, str]:
     """Namespace and device of a link's queue."""
-    at_host = cell.links[link].place == "host"
+    at_host = cell.links[link].place == "host" or is_direct(cell.links[link])
     return ("left", f"l{link}") if at_host else ("r1", f"b{link}")
+
+
+def is_direct(link: Link) -> bool:
+    return link.path == "direct"
+
+
+def has_queue(cell: Cell, link: int) -> bool:
+    """Whether there is a qdisc whose counters tell of the bottleneck."""
+    return not is_direct(cell.links[link]) or bool(netem_arguments(cell.links[link], 0))
+
+
+def queue_handle(cell: Cell, link: int) -> int:
+    """Its handle."""
+    if cell.watch.fair and not link:
+        return FAIR_HANDLE
+    return NETEM_HANDLE if is_direct(cell.links[link]) else QDISC_HANDLE
+
+
+def netem_places(cell: Cell, link: int) -> list[tuple[str, str, str, str]]:
+    """Where delay, jitter and losses of a link are: namespace, device, netem's options, and its
+    arguments, which may be empty."""
+    one = cell.links[link]
+    if is_direct(one):
+        # Its default limit, 1000 packets.
+        return [("left", f"l{link}", "", netem_arguments(one, 0))]
+    return [
+        ("r2", far_device(link, k), f"limit {NETEM_LIMIT} ", netem_arguments(one, extra_ms))
+        for k, extra_ms in enumerate(rtts_ms(cell))
+    ]
 
 
 def policer_device(link: int) -> str:
@@ -71,7 +104,14 @@ def ip_lines(cell: Cell) -> dict[str, list[str]]:
     """Arguments of `ip -batch` by namespace; `""` is the outer one, which comes first."""
     outer: list[str] = []
     inside: dict[str, list[str]] = {name: ["link set lo up"] for name in NAMESPACES}
-    for i in range(len(cell.links)):
+    for i, link in enumerate(cell.links):
+        if is_direct(link):
+            outer.append(f"link add l{i} netns left type veth peer name r{i}x0 netns right")
+            inside["left"] += _device(f"l{i}", sender_address(i))
+            inside["right"] += _device(f"r{i}x0", receiver_address(i, 0))
+            inside["left"].append(f"route add 10.{i + 1}.0.0/16 dev l{i}")
+            inside["right"].append(f"route add 10.{i + 1}.0.0/16 dev r{i}x0")
+            continue
         outer += [
             f"link add l{i} netns left type veth peer name m{i} netns r1",
             f"link add b{i} netns r1 type veth peer name n{i} netns r2",
@@ -112,13 +152,14 @@ def tc_lines(cell: Cell) -> dict[str, list[str]]:
     """Arguments of `tc -batch` for the routers."""
     lines: dict[str, list[str]] = {"r1": [], "r2": []}
     for i, link in enumerate(cell.links):
-        namespace, device = bottleneck(cell, i)
-        lines.setdefault(namespace, []).extend(bottleneck_lines(link, device))
-        lines["r1"] += policer_lines(link, policer_device(i))
-        for k, extra_ms in enumerate(rtts_ms(cell)):
-            netem = netem_arguments(link, extra_ms)
+        if not is_direct(link):
+            namespace, device = bottleneck(cell, i)
+            lines.setdefault(namespace, []).extend(bottleneck_lines(link, device))
+            lines["r1"] += policer_lines(link, policer_device(i))
+        for namespace, device, options, netem in netem_places(cell, i):
             if netem:
-                lines["r2"].append(_netem_line("add", far_device(i, k), netem))
+                line = _netem_line("add", device, options, netem)
+                lines.setdefault(namespace, []).append(line)
     return lines
 
 
@@ -226,11 +267,8 @@ def _loss(link: Link) -> str:
     return f"loss gemodel {100 * enter:.6g}% {100 * leave:.6g}% 100% 0%"
 
 
-def _netem_line(verb: str, device: str, arguments: str) -> str:
-    return (
-        f"qdisc {verb} dev {device} root handle {NETEM_HANDLE:x}: "
-        f"netem limit {NETEM_LIMIT} {arguments}"
-    )
+def _netem_line(verb: str, device: str, options: str, arguments: str) -> str:
+    return f"qdisc {verb} dev {device} root handle {NETEM_HANDLE:x}: netem {options}{arguments}"
 
 
 def changed(link: Link, change: Change) -> Link:
@@ -245,13 +283,15 @@ def changed(link: Link, change: Change) -> Link:
 
 def change_lines(cell: Cell) -> list[tuple[float, str, str]]:
     """When, in which namespace, and tc's arguments, for every change of the schedule."""
-    links = {link.name: link for link in cell.links}
-    order = list(links)
+    names = [link.name for link in cell.links]
+    now = cell
     found: list[tuple[float, str, str]] = []
     for change in sorted(cell.changes, key=lambda c: c.at_s):
-        before = links[change.link]
-        after = links[change.link] = changed(before, change)
-        i = order.index(change.link)
+        i = names.index(change.link)
+        links = list(now.links)
+        before = links[i]
+        after = links[i] = changed(before, change)
+        old_places, now = netem_places(now, i), replace(now, links=tuple(links))
         if after.rate_mbit != before.rate_mbit:
             namespace, device = bottleneck(cell, i)
             if after.qdisc == "cake":
@@ -259,9 +299,9 @@ def change_lines(cell: Cell) -> list[tuple[float, str, str]]:
             else:
                 what = f"handle {SHAPER_HANDLE}: {_shaper(after)}"
             found.append((change.at_s, namespace, f"qdisc change dev {device} root {what}"))
-        for k, extra_ms in enumerate(rtts_ms(cell)):
-            arguments = netem_arguments(after, extra_ms)
-            if arguments != netem_arguments(before, extra_ms):
-                line = _netem_line("replace", far_device(i, k), arguments or "delay 0ms")
-                found.append((change.at_s, "r2", line))
+        for old, new in zip(old_places, netem_places(now, i), strict=True):
+            namespace, device, options, arguments = new
+            if new != old:
+                line = _netem_line("replace", device, options, arguments or "delay 0ms")
+                found.append((change.at_s, namespace, line))
     return found

@@ -195,3 +195,25 @@ def test_the_tuners_table_is_shown(page: Page, pages: dict[str, str]) -> None:
     expect(section).to_be_visible()
     expect(section).to_contain_text("bbr for 9 of 9 connections, 5.00× cubic, regret 0.000")
     expect(section.locator("thead").first).to_contain_text("cost, 10⁻⁶")
+
+
+def test_who_got_what_and_at_which_price_is_seen_without_a_click(
+    page: Page, pages: dict[str, str]
+) -> None:
+    page.goto(pages["fairness"])
+    row = page.locator("#flows tbody tr", has_text="vegas").filter(has_text="bbr").first
+    expect(row).to_be_visible()
+    expect(row).to_contain_text("0.50 %")
+    page.get_by_label("Metric").select_option("goodput_mbit.first")
+    expect(page.locator("#maps button.cell .price").first).to_have_text("↻ 0.50 %")
+
+
+def test_values_within_the_floor_have_one_colour(page: Page, pages: dict[str, str]) -> None:
+    colours = """() => new Set([...document.querySelectorAll('#maps .cell:not(.broken, .none)')]
+        .map((cell) => getComputedStyle(cell).backgroundColor)).size"""
+    page.goto(pages["fairness"])
+    page.get_by_label("Metric").select_option("goodput_mbit")
+    assert page.evaluate(colours) == 1, "all fill the same link"
+    expect(page.locator("#maps .legend").first).to_contain_text("so one colour")
+    page.get_by_label("Metric").select_option("goodput_mbit.first")
+    assert page.evaluate(colours) > 1

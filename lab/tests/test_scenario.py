@@ -106,6 +106,7 @@ def test_symmetric_axes_give_each_pair_once_and_the_solo_runs(tmp_path: Path) ->
         ("link.bottleneck.q", "lnk.bottleneck.q", "17: qdisc: 'lnk.bottleneck.qdisc' cannot be"),
         ("[sweep.qdisc]", "[swep.qdisc]", "17: unknown key 'swep'; did you mean 'sweep'?"),
         ('title = "two flows"', "title = ", "1: no TOML"),
+        ("rtt_ms = 20", 'path = "direct"', "6: path: a direct path has no rate_mbit"),
     ],
 )
 def test_what_is_wrong_is_named_with_its_line(

@@ -91,6 +91,39 @@ def test_cake_shapes_by_itself_and_red_sfq_is_red_above_sfq() -> None:
     assert [line.split()[7] for line in both] == ["tbf", "red", "sfq"] or "sfq" in both[2]
 
 
+DIRECT = Link(path="direct", rtt_ms=10, loss_percent=5)
+
+
+def test_a_direct_path_is_a_veth_pair_with_netem_at_the_sender() -> None:
+    one = cell(DIRECT)
+    assert topology.tc_lines(one) == {
+        "r1": [],
+        "r2": [],
+        "left": ["qdisc add dev l0 root handle 30: netem delay 10ms loss random 5%"],
+    }
+    lines = topology.ip_lines(one)
+    assert lines[""] == ["link add l0 netns left type veth peer name r0x0 netns right"]
+    assert not any("gso_max_segs" in line for found in lines.values() for line in found)
+    (queue,) = plan(one, 1)["queues"]
+    assert (queue["netns"], queue["device"], queue["handle"]) == ("/run/netns/left", "l0", 0x30)
+    assert plan(one, 1)["flows"][0]["to"] == "10.1.10.2:5201"
+
+
+def test_a_direct_path_without_impairment_has_no_qdisc() -> None:
+    one = cell(Link(path="direct"))
+    assert not any(topology.tc_lines(one).values())
+    assert plan(one, 1)["queues"] == []
+    programs = script.Programs(Path("/bin/flowgen"), Path("/bin/tcpilot"), Path("/x"))
+    assert "qdisc del" not in script.text(one, programs)
+
+
+def test_a_direct_paths_changes_are_at_the_sender() -> None:
+    changes = (Change(at_s=4, link="bottleneck", rtt_ms=40),)
+    ((_, namespace, line),) = topology.change_lines(cell(DIRECT, FLOW, changes=changes))
+    assert (namespace, line.split()[:4]) == ("left", ["qdisc", "replace", "dev", "l0"])
+    assert line.endswith("netem delay 40ms loss random 5%")
+
+
 def test_bursts_have_the_asked_mean_and_share() -> None:
     arguments = topology.netem_arguments(Link(loss_percent=2, loss_burst_packets=4), 0)
     enter, leave = (float(word.rstrip("%")) / 100 for word in arguments.split()[2:4])

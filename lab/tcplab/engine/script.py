@@ -153,13 +153,14 @@ def _queues_anew(cell: Cell) -> list[str]:
     """Fresh queues: counters from zero, no memory of the calibration."""
     lines = []
     for i, link in enumerate(cell.links):
-        namespace, device = topology.bottleneck(cell, i)
-        lines.append(f"tc -n {namespace} qdisc del dev {device} root")
+        if not topology.is_direct(link):
+            namespace, device = topology.bottleneck(cell, i)
+            lines.append(f"tc -n {namespace} qdisc del dev {device} root")
         if link.police_mbit:
             lines.append(f"tc -n r1 qdisc del dev {topology.policer_device(i)} clsact")
-        for k, extra_ms in enumerate(topology.rtts_ms(cell)):
-            if topology.netem_arguments(link, extra_ms):
-                lines.append(f"tc -n r2 qdisc del dev {topology.far_device(i, k)} root")
+        for namespace, device, _, netem in topology.netem_places(cell, i):
+            if netem:
+                lines.append(f"tc -n {namespace} qdisc del dev {device} root")
     return [*lines, *_tc_lines(cell)]
 
 

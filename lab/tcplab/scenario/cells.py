@@ -128,7 +128,22 @@ def _reordering(_: Cell, link: Link) -> str | None:
     return "it needs rtt_ms: what is reordered skips the delay"
 
 
+def _direct(cell: Cell, link: Link) -> str | None:
+    """What needs a router, or a qdisc beside netem, is not on a direct path."""
+    if link.path != "direct":
+        return None
+    usual = Link()
+    wrong = [key for key in _ROUTED_ONLY if getattr(link, key) != getattr(usual, key)]
+    wrong += ["extra_rtt_ms"] if any(flow.extra_rtt_ms for flow in cell.flows) else []
+    wrong += ["mptcp"] if any(flow.mptcp for flow in cell.flows) else []
+    return f"a direct path has no {', no '.join(wrong)}" if wrong else None
+
+
+_ROUTED_ONLY = ("rate_mbit", "queue", "qdisc", "ecn", "place", "police_mbit")
+
+
 _LINK_RULES: list[Rule] = [
+    ("path", (*_ROUTED_ONLY, ("flow",)), _direct),
     ("queue", ("rate_mbit", "rtt_ms"), _needs_rtt("queue", "rate_mbit")),
     ("police_burst", ("police_mbit", "rtt_ms"), _needs_rtt("police_burst", "police_mbit")),
     ("qdisc", ("rate_mbit",), _qdisc),

@@ -2,7 +2,7 @@
 
 Rates are Mbit/s (10^6), times s or ms by their names.  A path is left - router - router - right:
 the sender is on the left, the bottleneck (rate and qdisc) between the routers, delay, jitter, loss
-and reordering on the far router's way to the right.
+and reordering on the far router's way to the right.  A path may also be direct: left - right.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from tcplab.scenario.fields import checked, choice, flag, number, text
 
 QDISCS = ("pfifo", "codel", "fq_codel", "red", "pie", "sfq", "red_sfq", "cake", "fq", "prio")
 PLACES = ("router", "host")
+PATHS = ("routed", "direct")
 KINDS = ("bulk", "pareto", "request", "short")
 TUNERS = ("none", "tcpilot", "bpftune")
 PACKET_BYTES = 1514
@@ -62,6 +63,9 @@ class Link:
     qdisc: str = choice("pfifo", *QDISCS)
     ecn: bool = flag()
     """The qdisc marks instead of dropping, and both ends negotiate ECN."""
+    path: str = choice("routed", *PATHS)
+    """direct: one veth pair without routers, segmentation offload as it comes, and netem with its
+    own limit on the sender's device, where it loses up to 64 KB at once: what others publish."""
     place: str = choice("router", *PLACES)
     """Where the bottleneck is: between the routers, or at the sender's own egress."""
     police_mbit: float | None = number(above=0, most=40_000)

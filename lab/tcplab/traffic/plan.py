@@ -23,9 +23,10 @@ def plan(cell: Cell, seed: int) -> dict[str, Any]:
             "link": link.name,
             "netns": f"{NETNS}/{namespace}",
             "device": device,
-            "handle": _handle(cell, i),
+            "handle": topology.queue_handle(cell, i),
         }
         for i, (link, (namespace, device)) in enumerate(zip(cell.links, places, strict=True))
+        if topology.has_queue(cell, i)
     ]
     changes = [
         {"at_s": at_s, "netns": netns, "tc": line}
@@ -47,11 +48,6 @@ def plan(cell: Cell, seed: int) -> dict[str, Any]:
         "changes": changes,
         "links": {topology.sender_address(i): link.name for i, link in enumerate(cell.links)},
     }
-
-
-def _handle(cell: Cell, link: int) -> int:
-    """Whose counters tell of the bottleneck's queue."""
-    return topology.FAIR_HANDLE if cell.watch.fair and not link else topology.QDISC_HANDLE
 
 
 def _group(cell: Cell, flow: Flow, generator: random.Random) -> dict[str, Any]:
