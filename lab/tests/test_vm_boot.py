@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from guest_probe import MODULES
 
-from tcplab.vm import Machine, Result, run
+from tcplab.vm import Machine, Result, fetch, run
 from tcplab.vm.errors import EmulatorError, GuestSetupError, KernelPanicError, TimedOutError
 
 pytestmark = pytest.mark.vm
@@ -51,6 +51,18 @@ def test_output_is_separate_and_the_status_is_the_commands(kernel: str) -> None:
     assert result.stderr == b"oops\nmore\n"
     assert result.status == 7
     assert result.release.startswith(f"{kernel}.")
+
+
+def test_a_kernel_given_by_its_image_boots_with_its_modules() -> None:
+    """Debian's own bzImage as its package has it, with lib/modules above it."""
+    kernel = fetch(NEWEST)
+    (image,) = kernel.modules_base.rglob("vmlinuz*")
+    machine = Machine(str(image), timeout_s=LIMIT_S, virtual_time=True, modules=("tcp_bbr",))
+    available = "/proc/sys/net/ipv4/tcp_available_congestion_control"
+    result = sh(machine, f"uname -r; cat {available}")
+    release, algorithms = result.stdout.decode().splitlines()
+    assert release == result.release == kernel.release
+    assert "bbr" in algorithms.split()
 
 
 def test_what_carries_the_output_is_spared_when_the_rest_is_killed() -> None:
