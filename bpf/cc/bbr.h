@@ -358,8 +358,8 @@ TP_INLINE void bbr_first_pacing_rate(struct tp_bbr *b, struct tp_bbr_conn *c)
 	__u32 rtt_us = c->srtt_us ? c->srtt_us : TP_USEC_PER_MSEC;
 
 	b->seen_rtt = c->srtt_us != 0;
-	c->pacing_rate = tp_pacing_rate(tp_bandwidth(c->cwnd, rtt_us), c->mss, BBR_HIGH_GAIN,
-					BBR_MARGIN_PERCENT);
+	bbr_pace(c, tp_pacing_rate(tp_bandwidth(c->cwnd, rtt_us), c->mss, BBR_HIGH_GAIN,
+				   BBR_MARGIN_PERCENT));
 }
 
 TP_INLINE void bbr_set_pacing(struct tp_bbr *b, struct tp_bbr_conn *c, __u32 gain)
@@ -369,7 +369,7 @@ TP_INLINE void bbr_set_pacing(struct tp_bbr *b, struct tp_bbr_conn *c, __u32 gai
 	if (!b->seen_rtt && c->srtt_us)
 		bbr_first_pacing_rate(b, c);
 	if (b->full || rate > c->pacing_rate)
-		c->pacing_rate = rate;
+		bbr_pace(c, rate);
 }
 
 /* Recovery: packet conservation for a round, and the window back at its end.  1: cwnd is set. */
@@ -424,6 +424,8 @@ TP_INLINE void bbr_start(struct tp_bbr *b, struct tp_bbr_conn *c, __u32 min_rtt_
 	b->epoch_us = b->cycle_us = c->now_us;
 	b->mode = BBR_STARTUP;
 	b->limited_until = c->delivered;
+	/* set in mid-connection, the first round begins now and not at packet 0 */
+	b->round_end = c->delivered;
 	bbr_lt_reset(b, c);
 	bbr_first_pacing_rate(b, c);
 }

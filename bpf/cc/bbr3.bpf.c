@@ -9,15 +9,24 @@
  * more than 2 % are lost or the bandwidth no longer grows.  Losses while not
  * probing bound bandwidth and inflight by 0.7 until the next REFILL.
  *
- * Source     draft-ietf-ccwg-bbr-02, section 5.
- * Constants  the draft's, in bbr3.h.
- * Limits     the kernel does not keep with each packet what was in flight and
- *            lost when it was sent: losses are counted over a round, and inflight
- *            is that of the acknowledgement.  Without the draft's allowance for
- *            aggregated acknowledgements.  ECN is no signal, as in the draft.
+ * Source     draft-ietf-ccwg-bbr-06, section 5.
+ * Constants  the draft's, in bbr3_cycle.h.
+ * Choices    the kernel does not keep with each packet what was in flight and
+ *            lost when it was sent.  Losses are counted over a round; what was in
+ *            flight is what was delivered since, the rate sample's volume.  The
+ *            filter of aggregation has two halves of five rounds.
+ * Limits     ECN is no signal, as in the draft.
  */
 #include "lib/bbr_shell.h"
 #include "bbr3.h"
+
+/* Only for connections that have lost something: icsk_ca_priv is full. */
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct tp_bbr3_undo);
+} bbr3_before_loss SEC(".maps");
 
 static __always_inline void tp_on_ack(struct sock *sk, const struct rate_sample *rs)
 {
@@ -69,16 +78,23 @@ SEC("struct_ops")
 __u32 BPF_PROG(bbr3_ssthresh, struct sock *sk)
 {
 	const struct tcp_sock *tp = tp_tcp(sk);
+	struct tp_bbr3_undo unkept;
+	struct tp_bbr3_undo *u =
+	    bpf_sk_storage_get(&bbr3_before_loss, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
 
-	bbr3_save_cwnd(TP_PRIVATE(sk, struct tp_bbr3), tp->snd_cwnd);
+	bbr3_save(TP_PRIVATE(sk, struct tp_bbr3), u ? u : &unkept, tp->snd_cwnd);
 	return tp->snd_ssthresh;
 }
 
 SEC("struct_ops")
 __u32 BPF_PROG(bbr3_undo_cwnd, struct sock *sk)
 {
-	bbr3_undo(TP_PRIVATE(sk, struct tp_bbr3));
-	return tp_tcp(sk)->snd_cwnd;
+	static const struct tp_bbr3_undo none;
+	const struct tp_bbr3_undo *u = bpf_sk_storage_get(&bbr3_before_loss, sk, 0, 0);
+	struct tp_bbr_conn c = conn_of(sk);
+
+	bbr3_undo(TP_PRIVATE(sk, struct tp_bbr3), &c, u ? u : &none);
+	return c.cwnd;
 }
 
 /* Three windows of send buffer: one in flight, one to go, one while recovering. */

@@ -7,24 +7,19 @@
 
 /* ---- the model ---- */
 
-/* Losses of the round, in percent of what it delivered, are too many (section 5.5.10.2). */
-TP_INLINE int bbr3_too_many_lost(const struct tp_bbr3 *b, const struct tp_bbr_conn *c)
-{
-	__u64 lost = c->lost - b->round_lost;
-	__u64 sent = lost + tp_max(c->delivered - b->round_delivered, c->prior_in_flight);
-
-	return lost * 100 > sent * BBR3_LOSS_PERCENT;
-}
-
 TP_INLINE void bbr3_inflight_too_high(struct tp_bbr3 *b, const struct tp_bbr_conn *c)
 {
-	__u32 target = tp_min(bbr3_bdp(b, bbr3_bw(b), TP_GAIN_UNIT), c->cwnd);
+	__u32 in_flight = c->sample_delivered + b->round_lost; /* when it was sent */
 
+	b->too_high = 1;
+	b->probe_sample = 0; /* once per probe */
 	if (!c->app_limited)
 		b->inflight_long =
-		    tp_max(tp_max(c->prior_in_flight, bbr3_beta(target)), BBR3_CWND_LEAST);
-	if (b->mode == BBR3_UP)
+		    tp_max(tp_max(in_flight, bbr3_beta(bbr3_target(b, c))), BBR3_CWND_LEAST);
+	if (b->mode == BBR3_UP) {
+		b->undo_up = 1;
 		bbr3_start_down(b, c);
+	}
 }
 
 /* Not probing: a round with losses bounds bandwidth and inflight by beta (section 5.5.10.3). */
@@ -46,11 +41,23 @@ TP_INLINE void bbr3_new_round(struct tp_bbr3 *b, const struct tp_bbr_conn *c)
 	b->round_start = 1;
 	b->conserve = 0;
 	b->rounds_since = tp_min(b->rounds_since + 1, 255);
-	if (b->advance) { /* both of the last two cycles count */
-		b->bw_before = b->bw_now;
-		b->bw_now = 0;
-		b->advance = 0;
-	}
+}
+
+TP_INLINE __u32 bbr3_sample_bw(const struct tp_bbr_conn *c)
+{
+	return tp_min64(tp_bandwidth(c->sample_delivered, c->interval_us), 0x7fffffff);
+}
+
+/* A loss while what a probe sent is acknowledged, be it in UP or in the DOWN after it. */
+TP_INLINE void bbr3_note_losses(struct tp_bbr3 *b, const struct tp_bbr_conn *c)
+{
+	if (!c->losses)
+		return;
+	b->loss_in_round = 1;
+	b->loss_acks = tp_min(b->loss_acks + 1, 255);
+	b->round_lost = tp_min(b->round_lost + c->losses, 0xffff);
+	if (b->probe_sample && bbr3_too_many_lost(b, c))
+		bbr3_inflight_too_high(b, c);
 }
 
 /* The highest rate and volume of the round, and what its losses mean. */
@@ -63,17 +70,35 @@ TP_INLINE void bbr3_update_model(struct tp_bbr3 *b, struct tp_bbr_conn *c)
 		return;
 	if ((__s32)(c->prior_delivered - b->round_end) >= 0)
 		bbr3_new_round(b, c);
-	bw = tp_min64(tp_bandwidth(c->sample_delivered, c->interval_us), 0x7fffffff);
+	bw = bbr3_sample_bw(c);
 	b->bw_latest = tp_max(b->bw_latest, bw);
 	b->inflight_latest = tp_max(b->inflight_latest, c->sample_delivered);
 	if (!c->app_limited || bw >= bbr3_max_bw(b))
 		b->bw_now = tp_max(b->bw_now, bw);
-	if (c->losses) {
-		b->loss_in_round = 1;
-		b->loss_acks = tp_min(b->loss_acks + 1, 255);
-		if (b->mode == BBR3_UP && bbr3_too_many_lost(b, c))
-			bbr3_inflight_too_high(b, c);
+	bbr3_note_losses(b, c);
+}
+
+/* Section 5.5.9: what came beyond the bandwidth, at most of the last ten rounds. */
+TP_INLINE void bbr3_update_extra_acked(struct tp_bbr3 *b, const struct tp_bbr_conn *c)
+{
+	__u64 expected;
+
+	if (!c->acked || c->sample_delivered < 0 || c->interval_us <= 0)
+		return;
+	if (b->round_start && (!b->full || ++b->extra_rounds >= BBR3_EXTRA_ROUNDS)) {
+		b->extra_rounds = 0;
+		b->extra_before = b->full ? b->extra_now : 0; /* STARTUP remembers a round */
+		b->extra_now = 0;
 	}
+	expected = tp_delivers(bbr3_bw(b), (__u32)(c->now_us - b->epoch_us));
+	if (b->epoch_acked <= expected || b->epoch_acked + c->acked >= BBR3_EPOCH_MAX) {
+		b->epoch_acked = 0;
+		b->epoch_us = c->now_us;
+		expected = 0;
+	}
+	b->epoch_acked += c->acked;
+	b->extra_now =
+	    tp_max(b->extra_now, tp_min(b->epoch_acked - expected, tp_min(c->cwnd, 0xffff)));
 }
 
 TP_INLINE void bbr3_check_full(struct tp_bbr3 *b, const struct tp_bbr_conn *c)
@@ -94,6 +119,7 @@ TP_INLINE void bbr3_check_startup(struct tp_bbr3 *b, struct tp_bbr_conn *c)
 	if (b->mode == BBR3_STARTUP && !b->full && b->round_start &&
 	    b->loss_acks >= BBR3_FULL_LOSSES && bbr3_too_many_lost(b, c)) {
 		b->full = 1; /* section 5.3.1.3 */
+		b->undo_startup = 1;
 		b->inflight_long =
 		    tp_max(bbr3_bdp(b, bbr3_max_bw(b), TP_GAIN_UNIT), b->inflight_latest);
 	}
@@ -101,7 +127,7 @@ TP_INLINE void bbr3_check_startup(struct tp_bbr3 *b, struct tp_bbr_conn *c)
 		b->mode = BBR3_DRAIN;
 		c->ssthresh = bbr3_bdp(b, bbr3_max_bw(b), TP_GAIN_UNIT);
 	}
-	if (b->mode == BBR3_DRAIN && c->in_flight <= bbr3_bdp(b, bbr3_max_bw(b), TP_GAIN_UNIT))
+	if (b->mode == BBR3_DRAIN && c->in_flight <= bbr3_inflight(b, c))
 		bbr3_start_down(b, c);
 }
 
@@ -113,10 +139,10 @@ TP_INLINE void bbr3_end_round(struct tp_bbr3 *b, const struct tp_bbr_conn *c)
 	bbr3_lower_bounds(b, c);
 	b->loss_in_round = 0;
 	b->loss_acks = 0;
-	b->round_lost = c->lost;
-	b->round_delivered = c->delivered;
-	b->bw_latest = 0;
-	b->inflight_latest = 0;
+	b->round_lost = 0;
+	/* the sample that ended the round is the next one's first */
+	b->bw_latest = bbr3_sample_bw(c);
+	b->inflight_latest = c->sample_delivered;
 }
 
 /* ---- PROBE_RTT ---- */
@@ -190,8 +216,8 @@ TP_INLINE void bbr3_first_pacing_rate(struct tp_bbr3 *b, struct tp_bbr_conn *c)
 	__u32 rtt_us = c->srtt_us ? c->srtt_us : TP_USEC_PER_MSEC;
 
 	b->seen_rtt = c->srtt_us != 0;
-	c->pacing_rate = tp_pacing_rate(tp_bandwidth(c->cwnd, rtt_us), c->mss, BBR3_STARTUP_GAIN,
-					BBR3_MARGIN_PERCENT);
+	bbr_pace(c, tp_pacing_rate(tp_bandwidth(c->cwnd, rtt_us), c->mss, BBR3_STARTUP_GAIN,
+				   BBR3_MARGIN_PERCENT));
 }
 
 TP_INLINE void bbr3_set_pacing(struct tp_bbr3 *b, struct tp_bbr_conn *c, __u32 gain)
@@ -201,7 +227,7 @@ TP_INLINE void bbr3_set_pacing(struct tp_bbr3 *b, struct tp_bbr_conn *c, __u32 g
 	if (!b->seen_rtt && c->srtt_us)
 		bbr3_first_pacing_rate(b, c);
 	if (b->full || rate > c->pacing_rate)
-		c->pacing_rate = rate;
+		bbr_pace(c, rate);
 }
 
 /* Recovery: packet conservation for a round, and the window back at its end. */
@@ -241,8 +267,8 @@ TP_INLINE void bbr3_set_cwnd(struct tp_bbr3 *b, struct tp_bbr_conn *c)
 	if (!c->acked)
 		return;
 	bbr3_recover(b, c);
-	most = bbr3_bdp(b, bbr3_bw(b), bbr3_cwnd_gain(b)) +
-	       3 * tp_burst(c->pacing_rate, c->pacing_shift, c->mss);
+	most = bbr3_bdp(b, bbr3_bw(b), bbr3_cwnd_gain(b)) + tp_max(b->extra_now, b->extra_before);
+	most = bbr3_quantize(b, c, most);
 	if (b->conserve)
 		c->cwnd = tp_max(c->cwnd, c->in_flight + c->acked);
 	else if (b->full)
@@ -264,9 +290,9 @@ TP_INLINE void bbr3_start(struct tp_bbr3 *b, struct tp_bbr_conn *c, __u32 min_rt
 	b->min_rtt_ms = b->probe_ms = bbr_now_ms(c);
 	b->bw_short = b->inflight_short = b->inflight_long = BBR3_NONE;
 	b->up_per = BBR3_NONE;
-	b->cycle_us = c->now_us;
-	b->round_lost = c->lost;
-	b->round_delivered = b->limited_until = c->delivered;
+	b->cycle_us = b->epoch_us = c->now_us;
+	/* set in mid-connection, the first round begins now and not at packet 0 */
+	b->round_end = b->limited_until = c->delivered;
 	bbr3_first_pacing_rate(b, c);
 }
 
@@ -276,6 +302,8 @@ TP_INLINE void bbr3_ack(struct tp_bbr3 *b, struct tp_bbr_conn *c)
 	if ((__s32)(c->prior_delivered - b->limited_until) < 0)
 		c->app_limited = 1;
 	bbr3_update_model(b, c);
+	TP_FORGET();
+	bbr3_update_extra_acked(b, c);
 	TP_FORGET();
 	bbr3_check_full(b, c);
 	TP_FORGET();
@@ -295,6 +323,8 @@ TP_INLINE void bbr3_ack(struct tp_bbr3 *b, struct tp_bbr_conn *c)
 TP_INLINE void bbr3_restart(struct tp_bbr3 *b, struct tp_bbr_conn *c)
 {
 	b->idle_restart = 1;
+	b->epoch_us = c->now_us;
+	b->epoch_acked = 0;
 	if (b->mode >= BBR3_DOWN && b->mode <= BBR3_UP)
 		bbr3_set_pacing(b, c, TP_GAIN_UNIT);
 	else if (b->mode == BBR3_PROBE_RTT)
@@ -309,12 +339,32 @@ TP_INLINE void bbr3_timeout(struct tp_bbr3 *b)
 	bbr3_reset_full(b);
 }
 
-/* The loss was none: its bounds go. */
-TP_INLINE void bbr3_undo(struct tp_bbr3 *b)
+/* A loss begins to be repaired: keep what it may turn out to have changed for nothing. */
+TP_INLINE void bbr3_save(struct tp_bbr3 *b, struct tp_bbr3_undo *u, __u32 cwnd)
 {
+	bbr3_save_cwnd(b, cwnd);
+	b->undo_startup = b->undo_up = 0;
+	*u = (struct tp_bbr3_undo){b->bw_short, b->inflight_short, b->inflight_long};
+}
+
+/* The loss was none: window, bounds and mode as before (section 5.5.11.2). */
+TP_INLINE void bbr3_undo(struct tp_bbr3 *b, struct tp_bbr_conn *c, const struct tp_bbr3_undo *u)
+{
+	c->cwnd = tp_max(c->cwnd, b->prior_cwnd);
 	b->loss_in_round = 0;
+	b->round_lost = 0;
 	bbr3_reset_full(b);
-	b->bw_short = b->inflight_short = BBR3_NONE;
+	b->bw_short = tp_max(b->bw_short, u->bw_short);
+	b->inflight_short = tp_max(b->inflight_short, u->inflight_short);
+	b->inflight_long = tp_max(b->inflight_long, u->inflight_long);
+	if (b->undo_startup && b->mode != BBR3_STARTUP) {
+		b->full = 0;
+		if (b->mode != BBR3_PROBE_RTT)
+			b->mode = BBR3_STARTUP;
+	} else if (b->undo_up && b->mode != BBR3_UP && b->mode != BBR3_PROBE_RTT) {
+		bbr3_start_refill(b, c);
+	}
+	b->undo_startup = b->undo_up = 0;
 }
 
 #endif

@@ -22,6 +22,7 @@ struct tp_bbr_conn {
 	__u32 mss, clamp, srtt_us;
 	__u32 queued_us; /* until the last packet given to the pacer leaves */
 	__u32 pacing_shift, random;
+	__u64 max_pacing_rate; /* SO_MAX_PACING_RATE; 0: none */
 	__u8 app_limited, ack_delayed, state, cwnd_limited;
 	/* what is set */
 	__u32 cwnd, ssthresh;
@@ -31,6 +32,12 @@ struct tp_bbr_conn {
 TP_INLINE __u32 bbr_now_ms(const struct tp_bbr_conn *c)
 {
 	return c->now_us / TP_USEC_PER_MSEC;
+}
+
+/* Bursts follow from the rate in force, so the application's limit counts before they do. */
+TP_INLINE void bbr_pace(struct tp_bbr_conn *c, __u64 rate)
+{
+	c->pacing_rate = tp_min_nonzero(rate, c->max_pacing_rate);
 }
 
 #endif

@@ -28,6 +28,7 @@ static __always_inline struct tp_bbr_conn conn_of(struct sock *sk)
 	    .srtt_us = tp_srtt_us(tp),
 	    .queued_us = queued_us(tp),
 	    .pacing_shift = sk->sk_pacing_shift,
+	    .max_pacing_rate = sk->sk_max_pacing_rate,
 	    .state = tp_ca_state(sk),
 	    .cwnd_limited = tp_cwnd_limited(tp),
 	    .cwnd = tp->snd_cwnd,
@@ -42,7 +43,7 @@ static __always_inline void put(struct sock *sk, const struct tp_bbr_conn *c)
 
 	tp->snd_cwnd = c->cwnd;
 	tp->snd_ssthresh = c->ssthresh;
-	sk->sk_pacing_rate = tp_min64(c->pacing_rate, sk->sk_max_pacing_rate);
+	sk->sk_pacing_rate = c->pacing_rate;
 }
 
 static __always_inline struct tp_bbr_conn sample_of(struct sock *sk, const struct rate_sample *rs)
