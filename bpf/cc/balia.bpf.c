@@ -12,18 +12,26 @@
 #include "balia.h"
 
 TP_COUPLED_AVOID(balia, struct tp_balia, balia_grow)
+TP_COUPLED_STATE(balia)
 TP_COUPLED_RELEASE(balia)
 
 SEC("struct_ops")
 __u32 BPF_PROG(balia_ssthresh, struct sock *sk)
 {
 	struct tp_coupled *c = tp_connection(sk);
-	__u32 cwnd = tp_tcp(sk)->snd_cwnd;
+	__u32 cwnd = tp_tcp(sk)->snd_cwnd, kept = tp_half(cwnd);
 
-	return c ? balia_kept(c, tp_own_subflow(c, sk), cwnd) : tp_half(cwnd);
+	if (c) {
+		struct tp_subflow *own = tp_own_subflow(c, sk);
+
+		kept = balia_kept(c, own, cwnd);
+		own->cwnd = kept;
+	}
+	return kept;
 }
 
 TP_UNDO(balia)
 
 TP_OPS("tp_balia", .cong_avoid = (void *)balia_avoid, .release = (void *)balia_release,
-       .ssthresh = (void *)balia_ssthresh, .undo_cwnd = (void *)balia_undo);
+       .set_state = (void *)balia_state, .ssthresh = (void *)balia_ssthresh,
+       .undo_cwnd = (void *)balia_undo);

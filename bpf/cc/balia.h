@@ -27,10 +27,8 @@ TP_INLINE __s64 balia_step(const struct tp_coupled *c, const struct tp_subflow *
 {
 	struct tp_rates r = tp_rates_of(c);
 	__u64 alpha = balia_alpha(&r, own);
-	__u64 square = r.sum * r.sum >> TP_STEP_SHIFT;
-	__u64 step = tp_rate_per_rtt(own) / tp_max64(square, 1);
+	__u64 step = tp_coupled_step(&r, own);
 
-	step = tp_min64(step, TP_STEP_ONE);
 	step = step * (BALIA_ONE + alpha) / (2 * BALIA_ONE);
 	step = step * (4 * BALIA_ONE + alpha) / (5 * BALIA_ONE);
 	return tp_min64(step, TP_STEP_ONE);
@@ -44,7 +42,7 @@ TP_INLINE void balia_grow(struct tp_balia *b, struct tp_cwnd *w, const struct tp
 
 	if (!acked)
 		return;
-	tp_add_step(w, &rest, balia_step(c, own) * tp_min(acked, 64));
+	tp_add_step(w, &rest, balia_step(c, own) * acked);
 	b->rest = rest;
 }
 

@@ -12,15 +12,20 @@
 #include "olia.h"
 
 TP_COUPLED_AVOID(olia, struct tp_olia, olia_grow)
+TP_COUPLED_STATE(olia)
 TP_COUPLED_RELEASE(olia)
 
 SEC("struct_ops")
 __u32 BPF_PROG(olia_ssthresh, struct sock *sk)
 {
-	return olia_threshold(TP_PRIVATE(sk, struct tp_olia), tp_tcp(sk)->snd_cwnd);
+	__u32 kept = olia_threshold(TP_PRIVATE(sk, struct tp_olia), tp_tcp(sk)->snd_cwnd);
+
+	tp_coupled_lost(sk, kept);
+	return kept;
 }
 
 TP_UNDO(olia)
 
 TP_OPS("tp_olia", .cong_avoid = (void *)olia_avoid, .release = (void *)olia_release,
-       .ssthresh = (void *)olia_ssthresh, .undo_cwnd = (void *)olia_undo);
+       .set_state = (void *)olia_state, .ssthresh = (void *)olia_ssthresh,
+       .undo_cwnd = (void *)olia_undo);

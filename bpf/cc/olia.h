@@ -26,7 +26,7 @@ TP_GLOBAL __u64 olia_best(const struct tp_coupled *c)
 	if (!c)
 		return 0;
 	TP_EACH_SUBFLOW(i)
-	if (c->sub[i].id)
+	if (tp_counts(c, &c->sub[i]))
 		best = tp_max64(best, olia_quality(&c->sub[i]));
 	return best;
 }
@@ -39,7 +39,7 @@ TP_GLOBAL __u32 olia_largest(const struct tp_coupled *c)
 	if (!c)
 		return 0;
 	TP_EACH_SUBFLOW(i)
-	if (c->sub[i].id)
+	if (tp_counts(c, &c->sub[i]))
 		most = tp_max(most, c->sub[i].cwnd);
 	return most;
 }
@@ -55,7 +55,7 @@ TP_GLOBAL __u32 olia_counts(const struct tp_coupled *c, __u32 most, __u64 best)
 	{
 		const struct tp_subflow *s = &c->sub[i];
 
-		if (!s->id)
+		if (!tp_counts(c, s))
 			continue;
 		counts += 1;
 		if (s->cwnd == most)
@@ -88,8 +88,7 @@ TP_INLINE __s64 olia_alpha(const struct tp_coupled *c, const struct tp_subflow *
 TP_INLINE __s64 olia_step(const struct tp_coupled *c, const struct tp_subflow *own, __u32 cwnd)
 {
 	struct tp_rates r = tp_rates_of(c);
-	__u64 square = r.sum * r.sum >> TP_STEP_SHIFT;
-	__s64 coupled = tp_min64(tp_rate_per_rtt(own) / tp_max64(square, 1), TP_STEP_ONE);
+	__s64 coupled = tp_coupled_step(&r, own);
 	__s64 alpha = olia_alpha(c, own);
 
 	/* no signed division in BPF */
@@ -109,7 +108,7 @@ TP_INLINE void olia_grow(struct tp_olia *o, struct tp_cwnd *w, const struct tp_a
 	acked = tp_slow_start(w, a->acked);
 	if (!acked)
 		return;
-	tp_add_step(w, &rest, olia_step(c, own, w->packets) * tp_min(acked, 64));
+	tp_add_step(w, &rest, olia_step(c, own, w->packets) * acked);
 	o->rest = rest;
 }
 

@@ -27,7 +27,10 @@ TP_SET_STATE(wvegas, struct tp_wvegas, wvegas_enter)
 SEC("struct_ops")
 __u32 BPF_PROG(wvegas_ssthresh, struct sock *sk)
 {
-	return tp_half(tp_tcp(sk)->snd_cwnd);
+	__u32 kept = tp_half(tp_tcp(sk)->snd_cwnd);
+
+	tp_coupled_lost(sk, kept);
+	return kept;
 }
 
 TP_UNDO(wvegas)

@@ -44,7 +44,7 @@ TP_INLINE __u32 wvegas_alpha(const struct tp_coupled *c, const struct tp_subflow
 	__u64 sum = 0;
 
 	TP_EACH_SUBFLOW(i)
-	if (c->sub[i].id)
+	if (tp_counts(c, &c->sub[i]))
 		sum += c->sub[i].extra;
 	return tp_max(sum ? own->extra * WVEGAS_TOTAL_ALPHA / sum : WVEGAS_TOTAL_ALPHA,
 		      WVEGAS_ALPHA_MIN);

@@ -26,12 +26,38 @@
 struct tp_subflow {
 	__u64 id;    /* 0: none */
 	__u64 extra; /* the algorithm's own */
+	__u64 acked_us;
 	__u32 cwnd, rtt_us;
 };
 
 struct tp_coupled {
 	struct tp_subflow sub[TP_SUBFLOWS];
+	struct tp_subflow guest; /* of those that find no place: coupled, but not counted */
+	__u64 now_us;
 };
+
+/*
+ * Four retransmission time-outs without an acknowledgement: nothing is sent there, be
+ * it that the path is dead or that the scheduler avoids it.  RFC 6298's time-out with
+ * the kernel's least variance of 200 ms.
+ */
+#define TP_GONE_RTOS 4
+#define TP_RTO_LEAST_US 200000ULL
+
+TP_INLINE int tp_counts(const struct tp_coupled *c, const struct tp_subflow *s)
+{
+	__s64 silent_us = c->now_us - s->acked_us; /* below 0: another CPU was later */
+
+	return s->id && silent_us <= (__s64)(TP_GONE_RTOS * (TP_RTO_LEAST_US + s->rtt_us));
+}
+
+TP_INLINE void tp_refresh(struct tp_coupled *c, struct tp_subflow *own, __u64 now_us, __u32 cwnd,
+			  __u32 rtt_us)
+{
+	c->now_us = own->acked_us = now_us;
+	own->cwnd = cwnd;
+	own->rtt_us = rtt_us;
+}
 
 /* What a step depends on: the sum and the largest of the rates, and the largest rate per RTT. */
 struct tp_rates {
@@ -56,7 +82,7 @@ TP_INLINE struct tp_rates tp_rates_of(const struct tp_coupled *c)
 	{
 		const struct tp_subflow *s = &c->sub[i];
 
-		if (!s->id)
+		if (!tp_counts(c, s))
 			continue;
 		r.sum += tp_rate(s);
 		r.most = tp_max64(r.most, tp_rate(s));
@@ -66,19 +92,30 @@ TP_INLINE struct tp_rates tp_rates_of(const struct tp_coupled *c)
 	return r;
 }
 
+/* x / rtt / (sum x)^2 in parts of a packet; what is squared has up to 64 bits, or very few. */
+TP_INLINE __s64 tp_coupled_step(const struct tp_rates *r, const struct tp_subflow *own)
+{
+	__u64 square = tp_max64(r->sum * r->sum, 1), per_rtt = tp_rate_per_rtt(own);
+
+	if (per_rtt >> (63 - TP_STEP_SHIFT))
+		return tp_min64(per_rtt / tp_max64(square >> TP_STEP_SHIFT, 1), TP_STEP_ONE);
+	return tp_min64((per_rtt << TP_STEP_SHIFT) / square, TP_STEP_ONE);
+}
+
 /* Adds parts of a packet; whole ones, up or down, move the window. */
 TP_INLINE void tp_add_step(struct tp_cwnd *w, __s32 *rest, __s64 step)
 {
 	__s64 all = *rest + step;
 
-	if (all >= TP_STEP_ONE) {
+	if (all >= 0) {
 		w->packets += all >> TP_STEP_SHIFT;
-		all &= TP_STEP_ONE - 1;
-	} else if (all <= -TP_STEP_ONE) {
-		w->packets = w->packets > TP_CWND_MIN ? w->packets - 1 : w->packets;
-		all = 0;
+		*rest = all & (TP_STEP_ONE - 1);
+	} else {
+		__u64 less = -all >> TP_STEP_SHIFT;
+
+		w->packets -= tp_min64(less, w->packets - tp_min(w->packets, TP_CWND_MIN));
+		*rest = -(-all & (TP_STEP_ONE - 1));
 	}
-	*rest = all;
 	w->packets = tp_min(w->packets, w->clamp);
 }
 

@@ -55,7 +55,7 @@ static __always_inline struct tp_coupled *tp_connection(struct sock *sk)
 	return bpf_map_lookup_elem(&coupled, &key);
 }
 
-/* The socket's own place; the last one is shared where there are too many. */
+/* The socket's own place.  Those that find none share one that the others do not see. */
 static __always_inline struct tp_subflow *tp_own_subflow(struct tp_coupled *c, struct sock *sk)
 {
 	__u64 id = (__u64)sk;
@@ -70,7 +70,16 @@ static __always_inline struct tp_subflow *tp_own_subflow(struct tp_coupled *c, s
 		c->sub[i] = (struct tp_subflow){.id = id};
 		return &c->sub[i];
 	}
-	return &c->sub[TP_SUBFLOWS - 1];
+	return &c->guest;
+}
+
+/* A loss or a time-out changes the window long before cong_avoid is called again, if ever. */
+static __always_inline void tp_coupled_lost(struct sock *sk, __u32 cwnd)
+{
+	struct tp_coupled *c = tp_connection(sk);
+
+	if (c)
+		tp_own_subflow(c, sk)->cwnd = cwnd;
 }
 
 /*
@@ -94,12 +103,19 @@ static __always_inline struct tp_subflow *tp_own_subflow(struct tp_coupled *c, s
 				tp_reno_increase(&w, acked);                                       \
 		} else {                                                                           \
 			own = tp_own_subflow(c, sk);                                               \
-			own->cwnd = w.packets;                                                     \
-			own->rtt_us = a.srtt_us;                                                   \
+			tp_refresh(c, own, a.now_us, w.packets, a.srtt_us);                        \
 			if (tp_cwnd_limited(tp))                                                   \
 				grow(TP_PRIVATE(sk, type), &w, &a, own, c);                        \
 		}                                                                                  \
 		tp_set_cwnd(tp, &w);                                                               \
+	}
+
+#define TP_COUPLED_STATE(prefix)                                                                   \
+	SEC("struct_ops")                                                                          \
+	void BPF_PROG(prefix##_state, struct sock *sk, __u8 new_state)                             \
+	{                                                                                          \
+		if (new_state == TCP_CA_Loss)                                                      \
+			tp_coupled_lost(sk, tp_tcp(sk)->snd_cwnd);                                 \
 	}
 
 #define TP_COUPLED_RELEASE(prefix)                                                                 \

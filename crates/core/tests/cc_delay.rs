@@ -128,6 +128,7 @@ fn connection(paths: &[(u32, u32)]) -> tp_coupled {
         c.sub[at] = tp_subflow {
             id: at as u64 + 1,
             extra: 0,
+            acked_us: 0,
             cwnd: *cwnd,
             rtt_us: *rtt_us,
         };
@@ -238,4 +239,71 @@ fn steps_add_up_to_packets() {
         unsafe { tp_add_step(&mut w, &mut rest, -half) };
     }
     assert_eq!((w.packets, rest), (10, 0));
+}
+
+/// Wi-Fi, 100 packets at 20 ms, and LTE, 20 packets at 60 ms; Wi-Fi is silent for so long.
+fn wifi_silent_for(us: u64) -> tp_coupled {
+    let mut c = connection(&[(100, 20_000), (20, 60_000)]);
+    (c.sub[0].extra, c.sub[1].extra) = (5000, 100);
+    c.now_us = 10_000_000;
+    c.sub[1].acked_us = c.now_us;
+    c.sub[0].acked_us = c.now_us - us;
+    c
+}
+
+/// Four RTOs of 220 ms: the surviving path grows, and shrinks, as if it were alone.
+#[test]
+fn a_path_that_is_not_acknowledged_leaves_the_coupling() {
+    let both = wifi_silent_for(100_000);
+    assert!(unsafe { lia_per(&both, 20) } > 100, "coupled while alive");
+    let alone = wifi_silent_for(4 * 220_000 + 1);
+    assert!((20..=21).contains(&unsafe { lia_per(&alone, 20) }));
+    let reno = ONE / 20.0;
+    for step in [unsafe { balia_step(&alone, &alone.sub[1]) }, unsafe {
+        olia_step(&alone, &alone.sub[1], 20)
+    }] {
+        assert!((step as f64 / reno - 1.0).abs() < 0.1, "{step} of {reno}");
+    }
+    assert_eq!(unsafe { balia_kept(&alone, &alone.sub[1], 20) }, 10);
+    assert_eq!(
+        unsafe { wvegas_alpha(&alone, &alone.sub[1]) },
+        WVEGAS_TOTAL_ALPHA
+    );
+}
+
+#[test]
+fn a_path_that_comes_back_is_coupled_again() {
+    let mut c = wifi_silent_for(5_000_000);
+    let mut own = c.sub[0];
+    unsafe { tp_refresh(&mut c, &mut own, 10_000_000, 100, 20_000) };
+    c.sub[0] = own;
+    assert!(unsafe { lia_per(&c, 20) } > 100);
+    c.now_us -= 1_000; // a CPU whose clock is a little behind
+    assert!(unsafe { lia_per(&c, 20) } > 100);
+}
+
+/// Beyond eight subflows: coupled by the sums, and not in them.
+#[test]
+fn a_ninth_subflow_changes_nothing_for_the_others() {
+    let mut c = connection(&[(20, 40_000); 8]);
+    let before = unsafe { lia_per(&c, 20) };
+    let mut guest = c.guest;
+    unsafe { tp_refresh(&mut c, &mut guest, 0, 1000, 40_000) };
+    c.guest = guest;
+    assert_eq!(unsafe { lia_per(&c, 20) }, before);
+    assert!(unsafe { balia_step(&c, &c.guest) } > 0, "but it grows");
+}
+
+/// Small windows on long paths: x / rtt has few bits there.
+#[test]
+fn coupled_steps_are_right_on_long_paths() {
+    for (cwnd, rtt_us) in [(2, 600_000), (10, 100_000), (10, 40_000), (5000, 50)] {
+        let c = connection(&[(cwnd, rtt_us), (cwnd, rtt_us)]);
+        let step = unsafe { olia_step(&c, &c.sub[0], cwnd) } as f64 / ONE;
+        let law = 1.0 / (4.0 * f64::from(cwnd));
+        assert!(
+            (step / law - 1.0).abs() < 0.04,
+            "{cwnd} {rtt_us}: {step} {law}"
+        );
+    }
 }
