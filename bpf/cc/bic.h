@@ -13,60 +13,47 @@
 #define BIC_SMOOTH 20	  /* rounds for the last BIC_SEARCH packets before it, and after */
 #define BIC_KEPT 819	  /* of 1024, after a loss */
 #define BIC_FIRST_PER 20  /* no maximum known: 5 % a round at least */
-
-/* Packets for each acknowledgement: an average over 16 of them, two at first; times 2^8,
- * since an average in sixteenths would never come down from two to one. */
-#define BIC_RATIO_SHIFT 8
-#define BIC_RATIO_GAIN 4
-#define BIC_RATIO_FIRST (2U << BIC_RATIO_SHIFT)
+#define BIC_PARTS 1024	  /* of a packet */
 
 struct tp_bic {
-	__u32 max;   /* window at the last loss; 0: none known */
-	__u32 ratio; /* packets for each acknowledgement, times 2^BIC_RATIO_SHIFT */
+	__u32 max; /* window at the last loss; 0: none known */
 };
 
-/* Packets to be acknowledged for one packet more, on the way up to the maximum ... */
-TP_INLINE __u32 bic_per_below(__u32 packets, __u32 max)
+/* Packets a round, in parts: on the way up to the maximum ... */
+TP_INLINE __u64 bic_step_below(__u32 packets, __u32 max)
 {
-	__u32 step = (max - packets) / BIC_SEARCH;
+	__u64 step = (__u64)(max - packets) * BIC_PARTS / BIC_SEARCH;
 
-	if (step <= 1)
-		return packets * BIC_SMOOTH / BIC_SEARCH;
-	return packets / tp_min(step, BIC_STEP_MAX);
+	if (step <= BIC_PARTS)
+		return BIC_PARTS * BIC_SEARCH / BIC_SMOOTH;
+	return tp_min64(step, BIC_STEP_MAX * BIC_PARTS);
 }
 
 /* ... and beyond it, where the steps grow as they shrank: by BIC_SEARCH / (BIC_SEARCH - 1). */
-TP_INLINE __u32 bic_per_above(__u32 packets, __u32 max)
+TP_INLINE __u64 bic_step_above(__u32 packets, __u32 max)
 {
-	__u32 over = packets - max;
+	__u64 over = packets - max;
 
 	if (over < BIC_SEARCH)
-		return packets * BIC_SMOOTH / BIC_SEARCH;
-	if (over < BIC_STEP_MAX * (BIC_SEARCH - 1))
-		return packets * (BIC_SEARCH - 1) / over;
-	return packets / BIC_STEP_MAX;
+		return BIC_PARTS * BIC_SEARCH / BIC_SMOOTH;
+	return tp_min64(over * BIC_PARTS / (BIC_SEARCH - 1), BIC_STEP_MAX * BIC_PARTS);
 }
 
-TP_INLINE __u32 bic_per(const struct tp_bic *s, __u32 packets)
+TP_INLINE __u64 bic_step(const struct tp_bic *s, __u32 packets)
 {
-	__u32 per;
+	__u64 step;
 
 	if (packets <= BIC_LOW_WINDOW)
-		return packets;
-	per = packets < s->max ? bic_per_below(packets, s->max) : bic_per_above(packets, s->max);
-	per = s->max ? per : tp_min(per, BIC_FIRST_PER);
-	return tp_max(((__u64)per << BIC_RATIO_SHIFT) / tp_max(s->ratio, 1), 1);
+		return BIC_PARTS;
+	if (packets < s->max)
+		return bic_step_below(packets, s->max);
+	step = bic_step_above(packets, s->max);
+	return s->max ? step : tp_max64(step, (__u64)packets * BIC_PARTS / BIC_FIRST_PER);
 }
 
 TP_INLINE void bic_begin(struct tp_bic *s, const struct tp_ack *a)
 {
-	*s = (struct tp_bic){.ratio = BIC_RATIO_FIRST};
-}
-
-TP_INLINE void bic_sample(struct tp_bic *s, __s32 rtt_us, __u32 acked, __u64 now_us)
-{
-	s->ratio -= s->ratio >> BIC_RATIO_GAIN;
-	s->ratio += tp_min(acked, 0xffff) << (BIC_RATIO_SHIFT - BIC_RATIO_GAIN);
+	*s = (struct tp_bic){};
 }
 
 /* After a time-out the search starts again. */
@@ -82,7 +69,7 @@ TP_INLINE void bic_grow(const struct tp_bic *s, struct tp_cwnd *w, const struct 
 	__u32 acked = tp_slow_start(w, a->acked);
 
 	if (acked)
-		tp_increase(w, bic_per(s, w->packets), acked);
+		tp_add_parts(w, acked * bic_step(s, w->packets), (__u64)w->packets * BIC_PARTS);
 }
 
 /* Fast convergence: who lost before the last maximum makes room for another flow. */

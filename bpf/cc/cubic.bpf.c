@@ -5,7 +5,7 @@
  * The window is a cubic function of the time since the last reduction: fast back
  * to where loss was met, slowly past it, then fast again.
  *
- * Source     RFC 9438 (sections 4.2 to 4.8, 5.8); slow start: RFC 9406.
+ * Source     RFC 9438 (sections 4.2 to 4.9, 5.8); slow start: RFC 9406.
  * Constants  the RFCs': C 0.4, beta 0.7, alpha 0.53.
  * Limits     kernels' own cubic leaves slow start by the older HyStart, and takes
  *            the least RTT, as here, where the RFC says the smoothed one.
@@ -18,7 +18,15 @@ TP_AVOID(cubic, struct tp_cubic, cubic_grow)
 TP_PKTS_ACKED(cubic, struct tp_cubic, cubic_sample)
 TP_SET_STATE(cubic, struct tp_cubic, cubic_enter)
 TP_SSTHRESH(cubic, struct tp_cubic, cubic_threshold)
-TP_UNDO(cubic)
+
+SEC("struct_ops")
+__u32 BPF_PROG(cubic_undo, struct sock *sk)
+{
+	const struct tcp_sock *tp = tp_tcp(sk);
+
+	cubic_restore(TP_PRIVATE(sk, struct tp_cubic));
+	return tp_max(tp->snd_cwnd, tp->prior_cwnd);
+}
 
 static __always_inline void tp_on_tx_start(struct sock *sk)
 {

@@ -9,14 +9,21 @@
 #define CUBIC_BETA_OF_1024 717	/* 0.7 */
 #define CUBIC_ALPHA_OF_1024 542 /* 3 (1 - beta) / (1 + beta) */
 
-struct tp_cubic {
-	struct tp_hystart hystart;
-	__u64 epoch_us; /* 0: no epoch of congestion avoidance yet */
+/* What a reduction changes, and an undo restores. */
+struct tp_cubic_epoch {
+	__u64 start_us; /* 0: no epoch of congestion avoidance yet */
 	__u32 max;	/* W_max, the window before the last reduction */
 	__u32 origin, k_ms;
-	__u32 reno;	 /* W_est */
-	__u32 reno_rest; /* times 2^10 */
-	__u32 prior;	 /* cwnd_prior */
+	__u32 reno;  /* W_est */
+	__u32 prior; /* cwnd_prior */
+};
+
+struct tp_cubic {
+	struct tp_hystart hystart;
+	__u8 may_undo;
+	struct tp_cubic_epoch now, before; /* the last reduction */
+	/* of the cubic's growth and of W_est's, what is not a packet yet: parts times the window */
+	__u64 rest, reno_rest;
 };
 
 TP_INLINE void cubic_begin(struct tp_cubic *c, const struct tp_ack *a)
@@ -33,45 +40,38 @@ TP_INLINE void cubic_sample(struct tp_cubic *c, __s32 rtt_us, __u32 acked, __u64
 /* Section 4.2: a new epoch starts at the first acknowledgement after a reduction. */
 TP_INLINE void cubic_epoch(struct tp_cubic *c, __u32 cwnd, __u64 now_us)
 {
-	c->epoch_us = now_us ? now_us : 1;
-	c->reno = cwnd;
-	c->reno_rest = 0;
-	if (cwnd < c->max) {
-		c->origin = c->max;
-		c->k_ms = tp_cubic_ms(c->max - cwnd);
-	} else {
-		c->origin = cwnd;
-		c->k_ms = 0;
-	}
+	c->now.start_us = now_us ? now_us : 1;
+	c->now.reno = cwnd;
+	c->rest = c->reno_rest = 0;
+	c->now.origin = tp_max(cwnd, c->now.max);
+	c->now.k_ms = tp_cubic_ms(c->now.origin - cwnd);
 }
 
-/* Section 4.3: what reno would have; with alpha 1 once it has passed the window before. */
+/*
+ * Section 4.3: W_est grows by alpha / cwnd for each packet acknowledged; alpha is 1
+ * once it has passed the window before.
+ */
 TP_INLINE void cubic_friendly(struct tp_cubic *c, __u32 cwnd, __u32 acked)
 {
-	__u32 alpha = c->reno >= c->prior && c->prior ? 1024 : CUBIC_ALPHA_OF_1024;
-	__u64 gained = (__u64)acked * alpha / tp_max(cwnd, 1);
+	__u32 alpha = c->now.reno >= c->now.prior && c->now.prior ? TP_PARTS : CUBIC_ALPHA_OF_1024;
+	__u64 unit = tp_max(cwnd, 1) * TP_PARTS;
+	__u64 all = c->reno_rest + (__u64)acked * alpha;
 
-	/* the remainder of the division counts too, or large windows would not grow */
-	c->reno_rest += tp_max64(gained, 1);
-	c->reno += c->reno_rest >> 10;
-	c->reno_rest &= 1023;
+	c->now.reno = tp_min64(c->now.reno + all / unit, TP_SSTHRESH_MAX);
+	c->reno_rest = all % unit;
 }
 
-/* Sections 4.2 to 4.5: packets to be acknowledged for one more. */
-TP_INLINE __u32 cubic_per(struct tp_cubic *c, __u32 cwnd, const struct tp_ack *a, __u32 acked)
+/* Sections 4.2 to 4.5. */
+TP_INLINE void cubic_avoid_congestion(struct tp_cubic *c, struct tp_cwnd *w, const struct tp_ack *a,
+				      __u32 acked)
 {
 	__u32 rtt_us = a->min_rtt_us == ~0U ? 0 : a->min_rtt_us;
-	__u64 t_us = a->now_us - c->epoch_us + rtt_us;
+	__u64 t_us = a->now_us - c->now.start_us + rtt_us;
 	__u32 t_ms = tp_min64(t_us / TP_USEC_PER_MSEC, TP_CUBIC_MS_MAX * 2);
-	__u32 target = tp_cubic_window(t_ms, c->k_ms, c->origin);
-	__u32 per;
 
-	target = tp_clamp(target, cwnd, cwnd + cwnd / 2);
-	per = target > cwnd ? cwnd / (target - cwnd) : 100 * cwnd;
-	cubic_friendly(c, cwnd, acked);
-	if (c->reno > cwnd)
-		per = tp_min(per, cwnd / (c->reno - cwnd));
-	return tp_max(per, 2); /* half as much again in an RTT at most */
+	cubic_friendly(c, w->packets, acked);
+	tp_approach(w, &c->rest, tp_cubic_parts(t_ms, c->now.k_ms, c->now.origin), acked);
+	w->packets = tp_min(tp_max(w->packets, c->now.reno), w->clamp);
 }
 
 TP_INLINE void cubic_slow_start(struct tp_cubic *c, struct tp_cwnd *w, const struct tp_ack *a)
@@ -101,21 +101,25 @@ TP_INLINE void cubic_grow(struct tp_cubic *c, struct tp_cwnd *w, const struct tp
 		if (!acked)
 			return;
 	}
-	if (!c->epoch_us)
+	if (!c->now.start_us)
 		cubic_epoch(c, w->packets, a->now_us);
-	tp_increase(w, cubic_per(c, w->packets, a, acked), acked);
+	cubic_avoid_congestion(c, w, a, acked);
 }
 
 /* Sections 4.6 and 4.7: beta, and less for the next epoch where the last maximum was not reached.
  */
 TP_INLINE __u32 cubic_threshold(struct tp_cubic *c, const struct tp_cwnd *w)
 {
-	c->epoch_us = 0;
-	c->prior = w->packets;
-	if (w->packets < c->max)
-		c->max = (__u64)w->packets * (1024 + CUBIC_BETA_OF_1024) / 2048;
+	__u32 max = c->now.max;
+
+	c->before = c->now;
+	c->may_undo = 1;
+	c->now.start_us = 0;
+	c->now.prior = w->packets;
+	if (w->packets < max)
+		c->now.max = (__u64)w->packets * (1024 + CUBIC_BETA_OF_1024) / 2048;
 	else
-		c->max = w->packets;
+		c->now.max = w->packets;
 	return tp_scale(w->packets, CUBIC_BETA_OF_1024, 1024);
 }
 
@@ -125,16 +129,24 @@ TP_INLINE void cubic_enter(struct tp_cubic *c, const struct tp_ack *a, __u8 stat
 {
 	if (state != 4)
 		return;
-	c->max = 0;
-	c->epoch_us = 0;
+	c->now.max = 0;
+	c->now.start_us = 0;
 	tp_hystart_begin(&c->hystart, a->nxt);
 }
 
 /* After idleness the epoch goes on from where it was (section 5.8). */
 TP_INLINE void cubic_idle(struct tp_cubic *c, __u64 idle_us, __u64 now_us)
 {
-	if (c->epoch_us)
-		c->epoch_us = tp_min64(c->epoch_us + idle_us, now_us);
+	if (c->now.start_us)
+		c->now.start_us = tp_min64(c->now.start_us + idle_us, now_us);
+}
+
+/* Section 4.9: the loss was none, so the epoch goes on as if nothing had happened. */
+TP_INLINE void cubic_restore(struct tp_cubic *c)
+{
+	if (c->may_undo)
+		c->now = c->before;
+	c->may_undo = 0;
 }
 
 #endif

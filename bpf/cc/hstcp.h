@@ -61,19 +61,18 @@ TP_INLINE void hstcp_begin(struct tp_hstcp *s, const struct tp_ack *a)
 	s->row = 0;
 }
 
-/* RFC 3649, section 5: w = w + a(w)/w for each acknowledgement. */
+/*
+ * RFC 3649, section 5: w = w + a(w)/w for each acknowledgement, which stood for a
+ * packet then.  An acknowledgement of today's stands for up to 44: packets count.
+ */
 TP_INLINE void hstcp_grow(struct tp_hstcp *s, struct tp_cwnd *w, const struct tp_ack *a)
 {
-	if (tp_in_slow_start(w)) {
-		tp_slow_start(w, a->acked);
+	__u32 acked = tp_slow_start(w, a->acked);
+
+	if (!acked)
 		return;
-	}
 	s->row = hstcp_row(w->packets);
-	w->credit += s->row + 1;
-	if (w->credit >= w->packets) {
-		w->credit -= w->packets;
-		w->packets = tp_min(w->packets + 1, w->clamp);
-	}
+	tp_add_parts(w, (__u64)acked * (s->row + 1), w->packets);
 }
 
 /*

@@ -25,7 +25,7 @@ struct tp_htcp {
 	__u32 packets, since_ms; /* acknowledged since */
 	__u32 undo_congested_ms, undo_max_rtt_us, undo_rate;
 	__u8 adaptive, may_undo;
-	__u8 recent; /* packets acknowledged by the last acknowledgement */
+	__u64 rest; /* of growth, what is not a packet yet: times the window and 2^7 */
 };
 
 TP_INLINE void htcp_set_beta(struct tp_htcp *h)
@@ -45,13 +45,13 @@ TP_INLINE void htcp_set_beta(struct tp_htcp *h)
 	h->adaptive = 1;
 }
 
-/* 1 + 10 (D - DL) + ((D - DL) / 2)^2 with times in seconds; section 3.1. */
+/* 1 + 10 (D - DL) + ((D - DL) / 2)^2 with times in seconds, times 2^7; section 3.1. */
 TP_INLINE __u32 htcp_increase(__u32 since_ms)
 {
 	__u64 over = since_ms > HTCP_DELTA_L_MS ? since_ms - HTCP_DELTA_L_MS : 0;
 
 	over = tp_min64(over, 1000000);
-	return 1 + (10 * over + over / 2 * (over / 2) / 1000) / 1000;
+	return HTCP_ONE + HTCP_ONE * (10000 * over + over * over / 4) / 1000000;
 }
 
 TP_INLINE void htcp_set_alpha(struct tp_htcp *h, __u32 now_ms)
@@ -63,9 +63,9 @@ TP_INLINE void htcp_set_alpha(struct tp_htcp *h, __u32 now_ms)
 		factor = factor *
 			 tp_clamp(h->min_rtt_us, HTCP_RTT_REF_US / 10, HTCP_RTT_REF_US * 2) /
 			 HTCP_RTT_REF_US;
-	factor = tp_max64(factor, 1);
+	factor = tp_max64(factor, HTCP_ONE);
 	/* also before growth rises: what backs off less grows less, which is fair to reno */
-	h->alpha = tp_max(2 * factor * (HTCP_ONE - h->beta), 1);
+	h->alpha = tp_max(2 * factor * (HTCP_ONE - h->beta) >> HTCP_SHIFT, 1);
 }
 
 TP_INLINE void htcp_begin(struct tp_htcp *h, const struct tp_ack *a)
@@ -73,7 +73,6 @@ TP_INLINE void htcp_begin(struct tp_htcp *h, const struct tp_ack *a)
 	*h = (struct tp_htcp){};
 	h->alpha = HTCP_ONE;
 	h->beta = HTCP_BETA_MIN;
-	h->recent = 1;
 	h->congested_ms = h->since_ms = a->now_us / TP_USEC_PER_MSEC;
 }
 
@@ -107,8 +106,6 @@ TP_INLINE void htcp_measure(struct tp_htcp *h, __u32 acked, __u32 cwnd, __u32 no
 TP_INLINE void htcp_sample(struct tp_htcp *h, __s32 rtt_us, __u32 acked, __u32 cwnd, __u64 now_us,
 			   __u8 state)
 {
-	if (state == 0)
-		h->recent = tp_clamp(acked, 1, 255);
 	if (rtt_us > 0) {
 		if (!h->min_rtt_us || h->min_rtt_us > (__u32)rtt_us)
 			h->min_rtt_us = rtt_us;
@@ -123,18 +120,15 @@ TP_INLINE void htcp_sample(struct tp_htcp *h, __s32 rtt_us, __u32 acked, __u32 c
 
 TP_INLINE void htcp_grow(struct tp_htcp *h, struct tp_cwnd *w, const struct tp_ack *a)
 {
-	if (tp_in_slow_start(w)) {
-		tp_slow_start(w, a->acked);
+	__u64 unit = (__u64)tp_max(w->packets, 1) << HTCP_SHIFT;
+	__u32 acked = tp_slow_start(w, a->acked);
+
+	if (!acked)
 		return;
-	}
-	if (((__u64)w->credit * h->alpha) >> HTCP_SHIFT >= w->packets) {
-		w->packets = tp_min(w->packets + 1, w->clamp);
-		w->credit = 0;
-		htcp_set_alpha(h, a->now_us / TP_USEC_PER_MSEC);
-	} else {
-		w->credit += h->recent;
-		h->recent = 1;
-	}
+	htcp_set_alpha(h, a->now_us / TP_USEC_PER_MSEC);
+	h->rest += (__u64)acked * h->alpha;
+	w->packets = tp_min64(w->packets + h->rest / unit, w->clamp);
+	h->rest %= unit;
 }
 
 TP_INLINE __u32 htcp_threshold(struct tp_htcp *h, const struct tp_cwnd *w, __u32 now_ms)

@@ -124,23 +124,16 @@ TP_INLINE void illinois_adapt(struct tp_illinois *s, __u32 packets)
 /* A step of alpha packets a round. */
 TP_INLINE void illinois_grow(struct tp_illinois *s, struct tp_cwnd *w, const struct tp_ack *a)
 {
-	__u64 grown;
+	__u32 acked;
 
 	if (tp_rtt_round_over(&s->rtt, a->una)) {
 		illinois_adapt(s, w->packets);
 		tp_rtt_round(&s->rtt, a->nxt);
 		s->sum_us = 0;
 	}
-	if (tp_in_slow_start(w)) {
-		tp_slow_start(w, a->acked);
-		return;
-	}
-	w->credit += a->acked;
-	grown = (__u64)w->credit * s->alpha / ILLINOIS_ALPHA_UNIT;
-	if (grown >= w->packets && w->packets) {
-		w->packets = tp_min64(w->packets + grown / w->packets, w->clamp);
-		w->credit = 0;
-	}
+	acked = tp_slow_start(w, a->acked);
+	if (acked)
+		tp_add_parts(w, (__u64)acked * s->alpha, (__u64)w->packets * ILLINOIS_ALPHA_UNIT);
 }
 
 TP_INLINE __u32 illinois_threshold(const struct tp_illinois *s, const struct tp_cwnd *w)

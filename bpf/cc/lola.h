@@ -26,7 +26,8 @@ struct tp_lola {
 	__u32 origin, k_ms;
 	__u32 seen_us; /* least since the last decongestion */
 	__u32 end;
-	__u32 rest; /* bytes of the balance that are not a packet yet */
+	__u32 rest;	  /* bytes of the balance that are not a packet yet */
+	__u64 climb_rest; /* the same of the cubic's growth */
 	__u8 phase, samples;
 };
 
@@ -93,6 +94,7 @@ TP_INLINE void lola_climb(struct tp_lola *l, __u32 cwnd, __u32 max, __u64 now_us
 	lola_enter_phase(l, LOLA_CUBIC, now_us);
 	l->origin = tp_max(cwnd, max);
 	l->k_ms = tp_cubic_ms(l->origin - cwnd);
+	l->climb_rest = 0;
 }
 
 /* Tailored decrease (section III.E): the queue, and a little more so that it empties. */
@@ -128,12 +130,10 @@ TP_INLINE void lola_slow_start(struct tp_lola *l, struct tp_cwnd *w, const struc
 
 TP_INLINE void lola_climbing(struct tp_lola *l, struct tp_cwnd *w, const struct tp_ack *a)
 {
-	__u32 t_ms = (a->now_us - l->since_us) / TP_USEC_PER_MSEC;
-	__u32 target = tp_cubic_window(t_ms + a->srtt_us / 1000, l->k_ms, l->origin);
+	__u64 t_us = a->now_us - l->since_us + a->srtt_us;
 
-	target = tp_clamp(target, w->packets, w->packets + w->packets / 2);
-	if (target > w->packets)
-		tp_increase(w, tp_max(w->packets / (target - w->packets), 2), a->acked);
+	tp_approach(w, &l->climb_rest, tp_cubic_parts(t_us / TP_USEC_PER_MSEC, l->k_ms, l->origin),
+		    a->acked);
 	if (lola_delay_us(l) > LOLA_Q_LOW_US) {
 		lola_enter_phase(l, LOLA_FAIR, a->now_us);
 		l->end = a->una; /* a sequence number of now, wherever they began */

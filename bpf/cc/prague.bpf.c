@@ -5,7 +5,8 @@
  * Source     draft-briscoe-iccrg-prague-congestion-control-04: moving average of
  *            marks and response (2.4.2), additive increase and independence of
  *            the RTT (2.4.3, 2.4.4), pacing (2.4.1), loss as reno (2.3.2).
- * Constants  g 1/16, alpha 1 at first, virtual RTT 25 ms.
+ * Constants  g 1/16, alpha 1 at first, virtual RTT 25 ms, from 500 rounds after slow
+ *            start on.
  * Limits     BPF cannot choose the ECN codepoint: packets carry what the kernel
  *            sets for NEEDS_ECN, ECT(0).  So it works with a queue that marks
  *            every ECN-capable packet at a low threshold, not with DualPI2, which
@@ -48,6 +49,7 @@ static __always_inline void tp_on_ack(struct sock *sk, const struct rate_sample 
 	struct tp_cwnd w = tp_cwnd_of(tp);
 	__u8 state = tp_ca_state(sk);
 
+	prague_observe(p, &w, &a, tp->delivered, tp->delivered_ce);
 	if (state == TCP_CA_Recovery || state == TCP_CA_Loss) {
 		/* packet conservation down to the threshold, then as many as arrive */
 		if (state == TCP_CA_Loss)
@@ -57,7 +59,7 @@ static __always_inline void tp_on_ack(struct sock *sk, const struct rate_sample 
 			    tp_max(w.ssthresh, tp_min(w.packets, tp_in_flight(tp) + a.acked));
 		p->marked = tp->delivered_ce;
 	} else if (tp_cwnd_limited(tp) || tp->delivered_ce != p->marked) {
-		prague_grow(p, &w, &a, tp->delivered, tp->delivered_ce);
+		prague_grow(p, &w, &a, tp->delivered_ce);
 	}
 	tp_set_cwnd(tp, &w);
 	if (a.srtt_us)

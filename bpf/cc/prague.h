@@ -8,23 +8,27 @@
 
 #define PRAGUE_SHIFT 4		    /* g = 1/16 */
 #define PRAGUE_RTT_VIRT_US 25000ULL /* shorter RTTs behave as this one */
-#define PRAGUE_PART (1U << 20)	    /* a packet's parts */
+#define PRAGUE_PART_SHIFT 32	    /* a packet's parts */
+#define PRAGUE_ROUNDS 500	    /* D: so long a flow behaves by its own RTT */
 
 struct tp_prague {
 	struct tp_ecn ecn;
 	__u64 alpha_us;	  /* when alpha was last updated */
 	__u64 reduced_us; /* when marks last reduced the window */
+	__u64 rest;	  /* of the increase, what is not a packet yet: parts times the window */
 	__u32 loss_cwnd;
-	__u32 marked;	/* packets, seen so far */
-	__u32 rest;	/* parts of a packet of the increase */
-	__u32 cut_rest; /* parts of a packet of the decrease */
-	__u8 congested; /* in this round */
-	__u8 seen;	/* marks at all: slow start is over */
+	__u32 marked; /* packets, seen so far */
+	__u32 round_end;
+	__u16 rounds; /* since slow start ended, D at most */
 };
 
-TP_INLINE __u64 prague_round_us(__u32 srtt_us)
+/*
+ * Section 2.4.4: the RTT that the flow behaves as if it had.  Its own at first, so
+ * that a short path is soon used.
+ */
+TP_INLINE __u64 prague_round_us(const struct tp_prague *p, __u32 srtt_us)
 {
-	return tp_max64(srtt_us, PRAGUE_RTT_VIRT_US);
+	return p->rounds < PRAGUE_ROUNDS ? srtt_us : tp_max64(srtt_us, PRAGUE_RTT_VIRT_US);
 }
 
 TP_INLINE void prague_begin(struct tp_prague *p, __u32 delivered, __u32 marked, __u32 nxt)
@@ -32,14 +36,32 @@ TP_INLINE void prague_begin(struct tp_prague *p, __u32 delivered, __u32 marked, 
 	*p = (struct tp_prague){};
 	p->ecn.alpha = TP_ALPHA_MAX;
 	p->marked = marked;
+	p->round_end = nxt;
 	tp_ecn_round(&p->ecn, delivered, marked, nxt);
 }
 
-/* Section 2.4.2: alpha moves once for each virtual RTT, so that it is the same for all RTTs. */
-TP_INLINE void prague_update_alpha(struct tp_prague *p, __u32 delivered, __u32 marked,
+TP_INLINE void prague_count_rounds(struct tp_prague *p, const struct tp_cwnd *w,
 				   const struct tp_ack *a)
 {
-	if (a->now_us - p->alpha_us < prague_round_us(a->srtt_us))
+	if (tp_in_slow_start(w))
+		p->rounds = 0;
+	if (tp_before(a->una, p->round_end))
+		return;
+	p->round_end = a->nxt;
+	if (!tp_in_slow_start(w))
+		p->rounds = tp_min(p->rounds + 1, PRAGUE_ROUNDS);
+}
+
+/*
+ * Section 2.4.2: alpha moves once for each virtual RTT, so that it is the same for all
+ * RTTs.  Called for every acknowledgement: alpha is 1 at first, and a connection whose
+ * application is the limit must not keep that until its first mark.
+ */
+TP_INLINE void prague_observe(struct tp_prague *p, const struct tp_cwnd *w, const struct tp_ack *a,
+			      __u32 delivered, __u32 marked)
+{
+	prague_count_rounds(p, w, a);
+	if (a->now_us - p->alpha_us < prague_round_us(p, a->srtt_us))
 		return;
 	if (tp_ecn_update(&p->ecn, delivered, marked, a->una, a->nxt, PRAGUE_SHIFT))
 		p->alpha_us = a->now_us;
@@ -51,41 +73,37 @@ TP_INLINE void prague_update_alpha(struct tp_prague *p, __u32 delivered, __u32 m
  */
 TP_INLINE void prague_increase(struct tp_prague *p, struct tp_cwnd *w, __u32 acked, __u32 srtt_us)
 {
-	__u64 virt = prague_round_us(srtt_us), rtt = tp_max(srtt_us, 1);
-	__u64 step = (PRAGUE_PART * rtt / virt) * rtt / virt;
+	__u64 virt = prague_round_us(p, srtt_us), rtt = tp_max(srtt_us, 1);
+	__u64 unit = (__u64)tp_clamp(w->packets, 1, TP_SSTHRESH_MAX) << PRAGUE_PART_SHIFT;
+	__u64 step = 1ULL << PRAGUE_PART_SHIFT;
 
-	p->rest += (__u64)acked * step / tp_max(w->packets, 1);
-	w->packets += p->rest / PRAGUE_PART;
-	p->rest %= PRAGUE_PART;
+	if (rtt < virt) /* below 25 ms the square fits in 30 bits */
+		step = (rtt * rtt << PRAGUE_PART_SHIFT) / (virt * virt);
+	p->rest += acked * step;
+	w->packets += p->rest / unit;
+	p->rest %= unit;
 }
 
 /* Section 2.4.2: once a round, alpha / 2 of the window, to parts of a packet. */
 TP_INLINE void prague_reduce(struct tp_prague *p, struct tp_cwnd *w, const struct tp_ack *a)
 {
-	__u64 cut = ((__u64)w->packets * p->ecn.alpha) / 2 + p->cut_rest;
-
 	if (a->now_us - p->reduced_us < a->srtt_us)
 		return;
 	p->reduced_us = a->now_us;
-	p->cut_rest = cut % TP_ALPHA_MAX;
-	w->packets = tp_max(w->packets - tp_min64(cut / TP_ALPHA_MAX, w->packets / 2), TP_CWND_MIN);
-	w->ssthresh = w->packets;
+	w->packets = w->ssthresh = tp_ecn_threshold(&p->ecn, w->packets);
 	w->credit = 0;
 }
 
-/* An acknowledgement, with how many packets were delivered and marked so far. */
+/* An acknowledgement while the window is the limit, or with marks: `marked` so far. */
 TP_INLINE void prague_grow(struct tp_prague *p, struct tp_cwnd *w, const struct tp_ack *a,
-			   __u32 delivered, __u32 marked)
+			   __u32 marked)
 {
 	__u32 ce = marked - p->marked;
 	__u32 acked = a->acked > ce ? a->acked - ce : 0;
 
 	p->marked = marked;
-	prague_update_alpha(p, delivered, marked, a);
-	if (ce) {
+	if (ce)
 		prague_reduce(p, w, a);
-		p->seen = 1;
-	}
 	if (tp_in_slow_start(w))
 		acked = tp_slow_start(w, acked);
 	if (acked)
@@ -93,7 +111,7 @@ TP_INLINE void prague_grow(struct tp_prague *p, struct tp_cwnd *w, const struct 
 	w->packets = tp_min(w->packets, w->clamp);
 }
 
-/* Section 2.4.1: twice the rate in slow start, and 3 % below it afterwards. */
+/* Section 2.4.1: twice the rate in slow start, and the rate afterwards. */
 TP_INLINE __u64 prague_pacing(const struct tp_cwnd *w, __u32 srtt_us, __u32 mss)
 {
 	__u64 bw = tp_bandwidth(w->packets, tp_max(srtt_us, 1));

@@ -95,6 +95,19 @@ TP_INLINE void tp_increase(struct tp_cwnd *w, __u32 per, __u32 acked)
 	w->packets = tp_min(w->packets, w->clamp);
 }
 
+/*
+ * A packet for each `per` parts; the rest is kept in `credit`, whose unit is the
+ * algorithm's own.  In a window of 100,000 packets an acknowledgement is worth less
+ * than any fixed part of a packet, so a remainder that was dropped would stop growth.
+ */
+TP_INLINE void tp_add_parts(struct tp_cwnd *w, __u64 parts, __u64 per)
+{
+	per = tp_max64(per, 1);
+	parts += w->credit;
+	w->packets = tp_min64(w->packets + parts / per, w->clamp);
+	w->credit = tp_min64(parts % per, ~0U);
+}
+
 /* RFC 5681, equation 3: a packet for each window acknowledged. */
 TP_INLINE void tp_reno_increase(struct tp_cwnd *w, __u32 acked)
 {

@@ -8,10 +8,13 @@
 
 #include "cwnd.h"
 
-#define TP_ALPHA_MAX 1024U
+/* 1.  In equilibrium two packets a round are marked: of 10,000 that is 0.02 %. */
+#define TP_ALPHA_SHIFT 24
+#define TP_ALPHA_MAX (1U << TP_ALPHA_SHIFT)
 
 struct tp_ecn {
-	__u32 alpha;		 /* times 2^10 */
+	__u32 alpha;		 /* times 2^24 */
+	__u32 cut_rest;		 /* of the reductions, what is not a packet yet: times 2^25 */
 	__u32 delivered, marked; /* packets, at the start of the round */
 	__u32 end;		 /* sequence number at which the round is over */
 };
@@ -31,8 +34,8 @@ TP_INLINE int tp_ecn_update(struct tp_ecn *e, __u32 delivered, __u32 marked, __u
 
 	if (tp_before(una, e->end))
 		return 0;
-	/* below 2^shift the shift takes nothing: all of it goes */
-	e->alpha -= e->alpha >> shift ? e->alpha >> shift : e->alpha;
+	/* rounded up, or the last parts would never go */
+	e->alpha -= (e->alpha + (1U << shift) - 1) >> shift;
 	e->alpha += ((__u64)ce * (TP_ALPHA_MAX >> shift)) / tp_max(packets, 1);
 	e->alpha = tp_min(e->alpha, TP_ALPHA_MAX);
 	tp_ecn_round(e, delivered, marked, nxt);
@@ -40,9 +43,13 @@ TP_INLINE int tp_ecn_update(struct tp_ecn *e, __u32 delivered, __u32 marked, __u
 }
 
 /* Equation 2 of RFC 8257: cwnd (1 - alpha / 2). */
-TP_INLINE __u32 tp_ecn_threshold(const struct tp_ecn *e, __u32 cwnd)
+TP_INLINE __u32 tp_ecn_threshold(struct tp_ecn *e, __u32 cwnd)
 {
-	return tp_max(cwnd - (__u32)(((__u64)cwnd * e->alpha) >> 11), TP_CWND_MIN);
+	__u64 cut = (__u64)cwnd * e->alpha + e->cut_rest;
+
+	e->cut_rest = cut & (2 * TP_ALPHA_MAX - 1);
+	cut = tp_min64(cut >> (TP_ALPHA_SHIFT + 1), cwnd / 2);
+	return tp_max(cwnd - (__u32)cut, TP_CWND_MIN);
 }
 
 #endif

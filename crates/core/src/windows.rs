@@ -71,7 +71,7 @@ macro_rules! control {
     };
 }
 
-control!(tp_bic: begin bic_begin, enter bic_enter, sample bic_sample, grow bic_grow, threshold bic_threshold);
+control!(tp_bic: begin bic_begin, enter bic_enter, grow bic_grow, threshold bic_threshold);
 control!(tp_hstcp: begin hstcp_begin, grow hstcp_grow, threshold hstcp_threshold);
 control!(tp_hybla: begin hybla_begin, enter hybla_enter, grow hybla_grow, threshold hybla_threshold);
 control!(tp_illinois: begin illinois_begin, enter illinois_enter, sample illinois_sample,
@@ -150,10 +150,18 @@ impl<C: Control> Connection<C> {
 
     /// One window, acknowledged packet by packet, each with this RTT.
     pub fn round(&mut self, rtt_us: u32) {
+        self.round_by(rtt_us, 1);
+    }
+
+    /// One window, acknowledged by so many packets at a time, and the rest of it at the end.
+    pub fn round_by(&mut self, rtt_us: u32, packets: u32) {
         self.ack.srtt_us = rtt_us;
-        for _ in 0..self.w.packets {
-            self.sample(i32::try_from(rtt_us).unwrap_or(i32::MAX), 1);
-            self.acknowledge(1);
+        let mut left = self.w.packets;
+        while left > 0 {
+            let acked = left.min(packets);
+            self.sample(i32::try_from(rtt_us).unwrap_or(i32::MAX), acked);
+            self.acknowledge(acked);
+            left -= acked;
         }
         self.ack.now_us += u64::from(rtt_us);
     }

@@ -6,6 +6,9 @@
 
 use tcpilot_core::cc::*;
 
+/// Every packet is marked.
+const TP_ALPHA_ONE: u32 = 1 << TP_ALPHA_SHIFT;
+
 fn window(packets: u32) -> tp_cwnd {
     tp_cwnd {
         packets,
@@ -67,9 +70,11 @@ fn cubic_reaches_the_last_maximum_after_k() {
     }
     let k_ms = unsafe { tp_cubic_ms(30) }; // W_max 100, beta 0.7
     assert_eq!(k_ms, 4217, "cbrt(75) s");
-    let at = |t_ms| unsafe { tp_cubic_window(t_ms, k_ms, 100) };
-    assert_eq!((at(0), at(k_ms), at(2 * k_ms)), (71, 100, 129));
-    assert_eq!(unsafe { tp_cubic_window(0, 1_000_000, 5) }, 0);
+    let at = |t_ms| unsafe { tp_cubic_parts(t_ms, k_ms, 100) as f64 } / TP_PARTS as f64;
+    for (ours, theirs) in [(at(0), 70.0), (at(k_ms), 100.0), (at(2 * k_ms), 130.0)] {
+        assert!((ours - theirs).abs() < 0.02, "{ours} {theirs}");
+    }
+    assert_eq!(unsafe { tp_cubic_parts(0, 1_000_000, 5) }, 0);
 }
 
 /// Sections 4.6 and 4.7.
@@ -77,18 +82,16 @@ fn cubic_reaches_the_last_maximum_after_k() {
 fn cubic_keeps_seven_tenths_and_yields_below_the_last_maximum() {
     let mut c = tp_cubic::default();
     assert_eq!(unsafe { cubic_threshold(&mut c, &window(1000)) }, 700);
-    assert_eq!(c.max, 1000);
+    assert_eq!(c.now.max, 1000);
     assert_eq!(unsafe { cubic_threshold(&mut c, &window(800)) }, 560);
-    assert_eq!(c.max, 680, "800 * 0.85");
+    assert_eq!(c.now.max, 680, "800 * 0.85");
 }
 
 /// Section 4.3: with a short RTT reno grows faster, and cubic follows it.
 #[test]
 fn cubic_is_never_slower_than_reno() {
-    let mut c = tp_cubic {
-        max: 20,
-        ..Default::default()
-    };
+    let mut c = tp_cubic::default();
+    c.now.max = 20;
     let mut w = window(14);
     let mut now_us = 1_000_000;
     for _ in 0..20 {
@@ -138,17 +141,22 @@ fn hystart_leaves_slow_start_after_five_conservative_rounds() {
     round(&mut h3, 3, 51_000);
     round(&mut h3, 4, 45_000);
     assert_eq!(h3.css_base_us, 0, "the rise was an accident");
-    assert_eq!(unsafe { tp_hystart_step(&mut h3, 20) }, 8, "L");
+    assert_eq!(
+        unsafe { tp_hystart_step(&mut h3, 44) },
+        44,
+        "an acknowledgement behind offloads counts whole"
+    );
 }
 
 /// draft-leith-tcp-htcp-06, sections 3.1 and 3.2.
 #[test]
 fn htcp_grows_with_the_time_since_congestion() {
     let increase = |ms| unsafe { htcp_increase(ms) };
-    assert_eq!((increase(0), increase(1000)), (1, 1));
+    assert_eq!((increase(0), increase(1000)), (128, 128));
     assert_eq!(
         (increase(2000), increase(3000), increase(11_000)),
-        (11, 22, 126)
+        (1440, 22 * 128, 126 * 128),
+        "11.25, 22 and 126, times 2^7"
     );
     let mut h = tp_htcp {
         beta: 64,
@@ -182,7 +190,7 @@ fn htcp_grows_with_the_time_since_congestion() {
 #[test]
 fn dctcp_reduces_by_half_the_fraction_that_was_marked() {
     let mut e = tp_ecn {
-        alpha: 1024,
+        alpha: TP_ALPHA_ONE,
         ..Default::default()
     };
     let mut seq = 0;
@@ -194,15 +202,17 @@ fn dctcp_reduces_by_half_the_fraction_that_was_marked() {
         }
     };
     rounds(&mut e, 1, 0);
-    assert_eq!(e.alpha, 960, "(1 - 1/16)");
+    assert_eq!(e.alpha, TP_ALPHA_ONE / 16 * 15, "(1 - 1/16)");
     rounds(&mut e, 200, 25);
-    assert!((256..272).contains(&e.alpha), "{}: a quarter", e.alpha);
-    assert_eq!(
-        unsafe { tp_ecn_threshold(&e, 1000) },
-        1000 - 1000 * e.alpha / 2048
+    assert!(
+        e.alpha.abs_diff(TP_ALPHA_ONE / 4) <= TP_ALPHA_ONE / 10_000,
+        "{}: a quarter",
+        e.alpha
     );
+    assert_eq!(unsafe { tp_ecn_threshold(&mut e, 1000) }, 875);
     rounds(&mut e, 200, 100);
-    assert!(e.alpha > 1000 && unsafe { tp_ecn_threshold(&e, 1000) } <= 512);
+    assert!(e.alpha > TP_ALPHA_ONE / 100 * 99);
+    assert!(unsafe { tp_ecn_threshold(&mut e, 1000) } <= 501);
     rounds(&mut e, 300, 0);
     assert_eq!(e.alpha, 0);
 }
@@ -212,6 +222,7 @@ fn dctcp_reduces_by_half_the_fraction_that_was_marked() {
 fn prague_grows_as_with_an_rtt_of_25_ms_and_cuts_by_half_of_alpha() {
     let grown = |srtt_us: u32| {
         let (mut p, mut w) = (tp_prague::default(), window(100));
+        p.rounds = PRAGUE_ROUNDS as u16;
         for _ in 0..1000 {
             unsafe { prague_increase(&mut p, &mut w, 1, srtt_us) };
         }
@@ -228,7 +239,7 @@ fn prague_grows_as_with_an_rtt_of_25_ms_and_cuts_by_half_of_alpha() {
         grown(12_500)
     );
     let mut p = tp_prague::default();
-    p.ecn.alpha = 512;
+    p.ecn.alpha = TP_ALPHA_ONE / 2;
     let mut w = window(100);
     let a = tp_ack {
         now_us: 1_000_000,
@@ -238,4 +249,135 @@ fn prague_grows_as_with_an_rtt_of_25_ms_and_cuts_by_half_of_alpha() {
     assert_eq!(w.packets, 75);
     unsafe { prague_reduce(&mut p, &mut w, &a) };
     assert_eq!(w.packets, 75, "once a round");
+}
+
+/// Two marks a round are the equilibrium: alpha of a window of 10,000 packets is 0.0002, and each
+/// round the marks take the two packets that it grew by.
+#[test]
+fn a_small_fraction_of_marks_still_reduces_a_large_window() {
+    let mut e = tp_ecn::default();
+    let (mut delivered, mut marked, mut window) = (0, 0, 10_000u32);
+    for seq in 1..=400 {
+        delivered += window;
+        marked += 2;
+        unsafe { tp_ecn_update(&mut e, delivered, marked, seq, seq, 4) };
+        window = unsafe { tp_ecn_threshold(&mut e, window) } + 1;
+    }
+    assert!(
+        (9_995..=10_030).contains(&window),
+        "{window}: alpha / 2 of it is a packet"
+    );
+}
+
+/// RFC 9438, section 4.3: 0.53 packets a round, whatever the window and the acknowledgements.
+#[test]
+fn cubics_reno_friendly_window_carries_its_remainder() {
+    for (cwnd, acked) in [
+        (300, 1),
+        (600, 2),
+        (1000, 1),
+        (4150, 1),
+        (8000, 1),
+        (83_000, 44),
+    ] {
+        let mut c = tp_cubic::default();
+        c.now.reno = 100;
+        let rounds = 40;
+        for _ in 0..rounds * cwnd / acked {
+            unsafe { cubic_friendly(&mut c, cwnd, acked) };
+        }
+        let grown = f64::from(c.now.reno - 100) / f64::from(rounds);
+        assert!((0.49..=0.54).contains(&grown), "{cwnd} {acked}: {grown}");
+    }
+}
+
+/// RFC 9438, section 4.9.
+#[test]
+fn a_spurious_loss_leaves_cubics_epoch_as_it_was() {
+    let mut c = tp_cubic::default();
+    let mut w = window(1000);
+    unsafe { cubic_threshold(&mut c, &w) };
+    w.packets = 700;
+    unsafe { cubic_grow(&mut c, &mut w, &ack(1)) };
+    let before = c.now;
+    assert!(before.k_ms > 0 && before.start_us > 0);
+    unsafe { cubic_threshold(&mut c, &w) };
+    unsafe { cubic_enter(&mut c, &ack(0), TP_STATE_LOSS as u8, &w) };
+    assert_eq!((c.now.max, c.now.start_us), (0, 0));
+    unsafe { cubic_restore(&mut c) };
+    let parts = |e: &tp_cubic_epoch| (e.start_us, e.max, e.origin, e.k_ms, e.reno, e.prior);
+    assert_eq!(parts(&c.now), parts(&before));
+}
+
+/// Section 2.4.3, and 2.4.4: independent of the RTT after 500 rounds.
+#[test]
+fn prague_grows_on_short_fast_paths() {
+    for (srtt_us, packets) in [
+        (100, 16),
+        (100, 1000),
+        (500, 5000),
+        (1000, 20_000),
+        (25_000, 2000),
+    ] {
+        let law = (f64::from(srtt_us) / 25_000.0).powi(2).min(1.0);
+        let per_round = |rounds| {
+            let (mut p, mut w) = (
+                tp_prague {
+                    rounds,
+                    ..Default::default()
+                },
+                window(packets),
+            );
+            let (mut acked, chunk) = (0u64, (packets / 16).clamp(1, 64));
+            while w.packets < packets + 4 {
+                unsafe { prague_increase(&mut p, &mut w, chunk, srtt_us) };
+                acked += u64::from(chunk);
+            }
+            4.0 * f64::from(packets) / acked as f64
+        };
+        let (first, later) = (per_round(0), per_round(500));
+        assert!(
+            (later / law - 1.0).abs() < if packets < 100 { 0.15 } else { 0.05 },
+            "{srtt_us} us, {packets}: {later} of {law}"
+        );
+        assert!(
+            (0.85..1.05).contains(&first),
+            "{srtt_us} us, {packets}: {first} at first"
+        );
+    }
+}
+
+/// RFC 8257, section 3.3: alpha follows the marks also while the application is the limit.
+#[test]
+fn prague_forgets_its_first_alpha_while_the_application_is_the_limit() {
+    let mut p = tp_prague::default();
+    unsafe { prague_begin(&mut p, 0, 0, 0) };
+    let mut w = window(10);
+    for round in 1..=100u32 {
+        let a = tp_ack {
+            now_us: u64::from(round) * 30_000,
+            una: round,
+            nxt: round + 1,
+            ..ack(1)
+        };
+        unsafe {
+            prague_observe(
+                &mut p,
+                &w,
+                &tp_ack {
+                    srtt_us: 25_000,
+                    ..a
+                },
+                round,
+                0,
+            )
+        };
+    }
+    assert!(p.ecn.alpha < TP_ALPHA_ONE / 100, "{}", p.ecn.alpha);
+    let a = tp_ack {
+        now_us: 4_000_000,
+        ..ack(1)
+    };
+    unsafe { prague_grow(&mut p, &mut w, &a, 1) };
+    assert_eq!(w.packets, 10, "one mark after minutes without any");
 }

@@ -75,6 +75,16 @@ fn a_round_adds_a_packets() {
 }
 
 #[test]
+fn growth_does_not_depend_on_how_many_packets_are_acknowledged_at_once() {
+    let grown = [1, 2, 22, 44].map(|packets| {
+        let mut c = Connection::new(1000);
+        c.round_by(40_000, packets);
+        c.w.packets - 1000
+    });
+    assert!(grown.iter().all(|g| (7..=8).contains(g)), "{grown:?}"); // a(851 < w <= 1058) = 8
+}
+
+#[test]
 fn a_loss_that_ends_slow_start_takes_half() {
     assert_eq!(Connection::new(10_000).threshold(), 5000);
 }
