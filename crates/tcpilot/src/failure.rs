@@ -27,6 +27,21 @@ pub struct Failure {
     pub message: String,
     /// What to do about it.
     pub remedy: String,
+    /// Further mistakes of the same kind, a line each.
+    pub others: Vec<String>,
+}
+
+/// On one line, with nothing in it that a terminal would obey.
+pub fn printable(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\n' | '\r' | '\t' => out.push(' '),
+            c if c.is_control() => out.extend(c.escape_unicode()),
+            c => out.push(c),
+        }
+    }
+    out
 }
 
 impl Failure {
@@ -36,13 +51,14 @@ impl Failure {
             kind,
             message: message.into(),
             remedy: remedy.into(),
+            others: Vec::new(),
         }
     }
 }
 
 impl std::fmt::Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let message = self.message.replace('\n', " ");
+        let message = printable(&self.message);
         if self.remedy.is_empty() {
             write!(f, "{message}")
         } else {
@@ -86,7 +102,15 @@ impl From<AskError> for Failure {
 
 impl From<ConfigError> for Failure {
     fn from(error: ConfigError) -> Failure {
-        Failure::new(Kind::Usage, error.to_string(), "")
+        let ConfigError::Invalid(problems) = error else {
+            return Failure::new(Kind::Usage, error.to_string(), "name another file");
+        };
+        let mut lines = problems.iter().map(ToString::to_string);
+        let first = lines.next().unwrap_or_default();
+        Failure {
+            others: lines.collect(),
+            ..Failure::new(Kind::Usage, first, "")
+        }
     }
 }
 
@@ -105,10 +129,30 @@ impl From<std::io::Error> for Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pilot::config::Config;
 
     #[test]
     fn a_failure_is_one_line() {
         let failure = Failure::new(Kind::Failed, "a\nb", "do c");
         assert_eq!(failure.to_string(), "a b; do c");
+    }
+
+    #[test]
+    fn no_terminal_obeys_what_a_file_says() {
+        let failure = Failure::new(Kind::Failed, "key `\x1b[2J\u{9b}m`", "");
+        assert_eq!(failure.to_string(), "key `\\u{1b}[2J\\u{9b}m`");
+    }
+
+    #[test]
+    fn each_mistake_is_a_line() {
+        let error = Config::from_toml("a = 1\nb = 2\n", "t").unwrap_err();
+        let failure = Failure::from(error);
+        assert!(failure.message.starts_with("t:1: "), "{failure}");
+        assert_eq!(failure.others.len(), 1);
+        assert!(
+            failure.others[0].starts_with("t:2: "),
+            "{:?}",
+            failure.others
+        );
     }
 }

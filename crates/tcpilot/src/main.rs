@@ -23,7 +23,10 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             // Not eprintln!, which panics if the terminal is gone.
-            let _ = writeln!(std::io::stderr(), "tcpilot: {failure}");
+            let first = failure.to_string();
+            for line in std::iter::once(&first).chain(&failure.others) {
+                let _ = writeln!(std::io::stderr(), "tcpilot: {line}");
+            }
             ExitCode::from(failure.kind as u8)
         }
     }

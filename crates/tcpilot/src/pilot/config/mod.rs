@@ -15,6 +15,7 @@ mod values;
 mod write;
 
 use std::fmt;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -53,7 +54,7 @@ impl fmt::Display for Problem {
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file cannot be read.
-    #[error("{}: cannot be read: {source}; name another file with --config", path.display())]
+    #[error("{}: cannot be read: {source}", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
@@ -63,6 +64,23 @@ pub enum ConfigError {
     /// The file has mistakes: at least one, each a line of the message.
     #[error("{}", lines(.0))]
     Invalid(Vec<Problem>),
+}
+
+/// No configuration is longer.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+fn read_file(path: &Path) -> std::io::Result<String> {
+    let mut text = String::new();
+    let file = std::fs::File::open(path)?;
+    file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > FILE_BYTES_MAX {
+        let message = format!("it has more than {} MiB", FILE_BYTES_MAX >> 20);
+        return Err(std::io::Error::new(
+            std::io::ErrorKind::FileTooLarge,
+            message,
+        ));
+    }
+    Ok(text)
 }
 
 fn lines(problems: &[Problem]) -> String {
@@ -231,7 +249,7 @@ impl Config {
     /// The file cannot be read, or has mistakes.
     pub fn load(path: Option<&Path>) -> Result<Config, ConfigError> {
         let file = path.unwrap_or(Path::new(DEFAULT_FILE));
-        match std::fs::read_to_string(file) {
+        match read_file(file) {
             Ok(text) => {
                 let mut hosts = host::registered_algorithms();
                 hosts.extend(host::loadable_algorithms());

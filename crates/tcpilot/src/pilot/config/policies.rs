@@ -113,6 +113,7 @@ pub(super) fn read(top: &Table<'_>, arms: &[Algorithm]) -> Vec<Policy> {
                     policy.name
                 ),
             );
+            break;
         }
         policies.push(policy);
     }

@@ -7,7 +7,7 @@
 use std::cell::RefCell;
 use std::ops::RangeInclusive;
 
-use crate::pilot::config::names;
+use crate::{failure::printable, pilot::config::names};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -16,30 +16,41 @@ use super::Problem;
 /// The text that is being read, and what was found wrong with it.
 pub(super) struct Source<'a> {
     file: &'a str,
-    text: &'a str,
+    /// Where each line ends.
+    ends: Vec<usize>,
     problems: RefCell<Vec<Problem>>,
 }
+
+/// So many mistakes are told; nobody reads more.
+const PROBLEMS_MAX: usize = 100;
 
 impl<'a> Source<'a> {
     pub(super) fn new(file: &'a str, text: &'a str) -> Source<'a> {
         Source {
             file,
-            text,
+            ends: text.match_indices('\n').map(|(at, _)| at).collect(),
             problems: RefCell::default(),
         }
     }
 
     /// Notes a problem at a byte of the text.
     pub(super) fn report(&self, offset: usize, message: impl Into<String>) {
-        let before = &self.text.as_bytes()[..offset.min(self.text.len())];
-        let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
+        if self.is_full() {
+            return;
+        }
+        let line = 1 + self.ends.partition_point(|end| *end < offset);
         // One line each, whatever was quoted.
-        let message = message.into().replace(['\n', '\r'], " ");
+        let message = printable(&message.into());
         self.problems.borrow_mut().push(Problem {
             file: self.file.to_owned(),
             line,
             message,
         });
+    }
+
+    /// Whether there are more mistakes than will be told.
+    pub(super) fn is_full(&self) -> bool {
+        self.problems.borrow().len() >= PROBLEMS_MAX
     }
 
     /// What was found wrong, in the order of lines.
@@ -145,6 +156,9 @@ impl<'a> Table<'a> {
             .keys()
             .filter(|key| !known.contains(&key.get_ref().as_ref()))
         {
+            if self.source.is_full() {
+                return; // a hint takes its time
+            }
             let name = key.get_ref().as_ref();
             let hint = match elsewhere(name) {
                 Some(section) => format!("; it belongs {section}"),

@@ -106,6 +106,9 @@ impl LearnerKind {
     }
 }
 
+/// Entries of a list that has no other limit: more than there can be rules.
+const ENTRIES_MAX: u64 = 1000;
+
 /// A string in TOML's quotes.
 fn quoted(text: &str) -> Option<String> {
     Some(toml::Value::String(text.to_owned()).to_string())
@@ -320,11 +323,8 @@ impl<T: Value + PartialEq> Value for Vec<T> {
         let DeValue::Array(entries) = value.get_ref() else {
             return place.refuse_type(value, "a list");
         };
-        if let Some(range) = place
-            .range
-            .as_ref()
-            .filter(|range| !range.contains(&(entries.len() as u64)))
-        {
+        let range = place.range.clone().unwrap_or(0..=ENTRIES_MAX);
+        if !range.contains(&(entries.len() as u64)) {
             let (low, high) = (range.start(), range.end());
             return place.refuse(
                 value,
