@@ -236,9 +236,9 @@ pub struct AskArgs {
 /// What to explain.
 #[derive(Debug, Args)]
 pub struct ExplainArgs {
-    /// A remote address, IPv4 or IPv6
-    #[arg(value_name = "ADDR")]
-    pub address: std::net::IpAddr,
+    /// A remote address, a host's name, or a path as `paths` shows it: 203.0.113.0/24
+    #[arg(value_name = "ADDR", num_args = 1.., required = true)]
+    pub target: Vec<String>,
     /// How to answer.
     #[command(flatten)]
     pub ask: AskArgs,
@@ -301,7 +301,7 @@ pub struct UnloadArgs {
 pub enum ConfigCommand {
     /// Read a file, say what is wrong with it and what it would never do
     Check {
-        /// The file [default: /etc/tcpilot/tcpilot.toml]
+        /// The file [default: /etc/tcpilot/tcpilot.toml where it exists]
         #[arg(value_name = "FILE")]
         file: Option<PathBuf>,
     },

@@ -3,15 +3,21 @@
 use std::{
     fs,
     io::{self, Read, Write},
+    net::{IpAddr, ToSocketAddrs},
     path::Path,
+    time::{SystemTime, UNIX_EPOCH},
 };
 
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
+use tcpilot_core::Prefix;
 
 use crate::{
-    cli::{AskArgs, ConfigCommand, DEFAULT_CONFIG, ExplainArgs, StateArgs, StateCommand},
-    failure::{Failure, Kind},
+    cli::{
+        AskArgs, ConfigCommand, DEFAULT_CONFIG, DEFAULT_SOCKET, DEFAULT_STATE, ExplainArgs,
+        StateArgs, StateCommand,
+    },
+    failure::{Failure, Kind, printable},
     pilot::config::Config,
     pilot::daemon,
     pilot::protocol::{self, AskError, Request},
@@ -73,8 +79,88 @@ pub fn flows(args: &AskArgs) -> Result<(), Failure> {
 /// # Errors
 /// One line.
 pub fn explain(args: &ExplainArgs) -> Result<(), Failure> {
-    let request = Request::Explain(args.address.to_canonical());
-    ask_and_show::<Explanation>(&args.ask, &request, table::explanation)
+    let target = Target::parse(&args.target)?;
+    let mut all = Vec::new();
+    for remote in &target.remotes {
+        let request = Request::Explain(*remote);
+        let mut explanation: Explanation = protocol::ask(&args.ask.socket.socket, &request)?;
+        explanation.paths.retain(|p| target.takes(&p.path));
+        all.push(explanation);
+    }
+    // A name may have several addresses; scripts get an object each.
+    for explanation in &all {
+        show(explanation, args.ask.json, table::explanation)?;
+    }
+    Ok(())
+}
+
+/// What `explain` was asked about.
+struct Target {
+    remotes: Vec<Prefix>,
+    netns: Option<String>,
+    policy: Option<String>,
+}
+
+impl Target {
+    /// An address, a name, or a path as [`table::paths`] shows it: `203.0.113.0/24 @blue [backup]`, in one
+    /// word or three.
+    fn parse(words: &[String]) -> Result<Target, Failure> {
+        let mut target = Target {
+            remotes: Vec::new(),
+            netns: None,
+            policy: None,
+        };
+        for word in words.iter().flat_map(|words| words.split_whitespace()) {
+            let policy = word.strip_prefix('[').and_then(|w| w.strip_suffix(']'));
+            if let Some(netns) = word.strip_prefix('@') {
+                target.netns = Some(netns.to_owned());
+            } else if let Some(policy) = policy.filter(|p| !p.contains(':')) {
+                target.policy = Some(policy.to_owned());
+            } else if target.remotes.is_empty() {
+                target.remotes = find(word)?;
+            } else {
+                let remedy = "give one address, name or path";
+                return Err(Failure::new(
+                    Kind::Usage,
+                    format!("`{word}` is one too many"),
+                    remedy,
+                ));
+            }
+        }
+        Ok(target)
+    }
+
+    fn takes(&self, path: &PathView) -> bool {
+        let is = |asked: &Option<String>, has: &str| asked.as_ref().is_none_or(|a| a == has);
+        is(&self.netns, &path.netns) && is(&self.policy, &path.policy)
+    }
+}
+
+/// The address or prefix, or the addresses of the host of that name.
+fn find(word: &str) -> Result<Vec<Prefix>, Failure> {
+    let refuse = |why: String, remedy| Failure::new(Kind::Usage, why, remedy);
+    if let Ok(address) = word.parse::<IpAddr>() {
+        return Ok(vec![Prefix::around(address.to_canonical(), 128)]);
+    }
+    if word.contains('/') {
+        let prefix = word
+            .parse::<Prefix>()
+            .map_err(|e| refuse(e.to_string(), ""))?;
+        return Ok(vec![prefix]);
+    }
+    let found = (word, 0).to_socket_addrs();
+    let found = found.map_err(|e| {
+        refuse(
+            format!("no address of {word} was found: {e}"),
+            "give an address",
+        )
+    })?;
+    let mut remotes: Vec<Prefix> = found
+        .map(|a| Prefix::around(a.ip().to_canonical(), 128))
+        .collect();
+    remotes.sort();
+    remotes.dedup();
+    Ok(remotes)
 }
 
 /// `tcpilot config …`
@@ -84,10 +170,14 @@ pub fn explain(args: &ExplainArgs) -> Result<(), Failure> {
 pub fn config(command: &ConfigCommand) -> Result<(), Failure> {
     match command {
         ConfigCommand::Check { file } => {
-            let file = file.as_deref().unwrap_or(Path::new(DEFAULT_CONFIG));
+            let default = Path::new(DEFAULT_CONFIG);
+            let Some(file) = file.as_deref().or(default.exists().then_some(default)) else {
+                println!("there is no {DEFAULT_CONFIG}: every setting has its default");
+                return Ok(());
+            };
             let config = Config::load(Some(file))?;
             for warning in config.warnings() {
-                println!("warning: {warning}");
+                println!("warning: {}", printable(&warning));
             }
             println!("{}: ok", file.display());
         }
@@ -169,7 +259,17 @@ fn ask_running<T: DeserializeOwned>(
 ) -> Result<Option<T>, Failure> {
     match protocol::ask(&at.socket.socket, request) {
         Ok(value) => Ok(Some(value)),
-        Err(AskError::NotRunning(_)) => Ok(None),
+        // Somebody who names a socket means that daemon's state, not that of the default file.
+        Err(AskError::NotRunning(_))
+            if at.socket.socket == Path::new(DEFAULT_SOCKET)
+                || at.state != Path::new(DEFAULT_STATE) =>
+        {
+            Ok(None)
+        }
+        Err(error @ AskError::NotRunning(_)) => Err(Failure {
+            remedy: "start it, or name the file of its state with --state".to_owned(),
+            ..error.into()
+        }),
         Err(error) => Err(error.into()),
     }
 }
@@ -243,11 +343,79 @@ fn summary(document: &Value, from: String) -> StateSummary {
 
 fn summary_text(s: &StateSummary) -> String {
     let mut text = format!(
-        "{}: {} paths from {} connections\n",
-        s.from, s.paths, s.connections
+        "{}: {} from {}\n",
+        s.from,
+        table::number(s.paths as u64, "path"),
+        table::number(s.connections, "connection")
     );
     if let (Some(oldest), Some(newest)) = (s.oldest_unix_s, s.newest_unix_s) {
-        text += &format!("last used between {oldest} and {newest} (Unix seconds)\n");
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let now = now.unwrap_or_default().as_secs();
+        let ago = |then: u64| table::duration(now.saturating_sub(then));
+        text += &format!(
+            "last used between {} and {} ago\n",
+            ago(oldest),
+            ago(newest)
+        );
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(words: &[&str]) -> Target {
+        let words: Vec<String> = words.iter().map(|&w| w.to_owned()).collect();
+        Target::parse(&words).unwrap()
+    }
+
+    #[test]
+    fn explain_takes_addresses_names_and_paths_as_they_are_shown() {
+        for (word, prefix) in [
+            ("203.0.113.9", "203.0.113.9"),
+            ("::ffff:203.0.113.9", "203.0.113.9"),
+            ("2001:db8:7::/48", "2001:db8:7::/48"),
+            ("203.0.113.0/24", "203.0.113.0/24"),
+        ] {
+            assert_eq!(parsed(&[word]).remotes, [prefix.parse().unwrap()], "{word}");
+        }
+        let local: Prefix = "127.0.0.1".parse().unwrap();
+        assert!(parsed(&["localhost"]).remotes.contains(&local));
+        for words in [
+            &["2001:db8:7::/48 @blue [backup]"][..],
+            &["2001:db8:7::/48", "@blue", "[backup]"],
+        ] {
+            let target = parsed(words);
+            assert_eq!(target.remotes.len(), 1);
+            let names = (target.netns.as_deref(), target.policy.as_deref());
+            assert_eq!(names, (Some("blue"), Some("backup")));
+        }
+        for words in [
+            &["203.0.113.9/24"][..],
+            &["10.0.0.1", "10.0.0.2"],
+            &["no such host"],
+        ] {
+            let words: Vec<String> = words.iter().map(|&w| w.to_owned()).collect();
+            let failure = Target::parse(&words).err().unwrap();
+            assert_eq!(failure.kind, Kind::Usage, "{words:?}");
+        }
+    }
+
+    #[test]
+    fn a_state_is_summed_up_in_words() {
+        let now = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap()
+            .as_secs();
+        let text = summary_text(&StateSummary {
+            from: "f".to_owned(),
+            paths: 1,
+            connections: 2,
+            oldest_unix_s: Some(now - 3 * 86400 - 7200),
+            newest_unix_s: Some(now - 90),
+        });
+        let told = "f: 1 path from 2 connections\nlast used between 3 d 2 h and 1 min 3";
+        assert!(text.starts_with(told), "{text}");
+    }
 }

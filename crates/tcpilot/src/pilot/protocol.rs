@@ -2,10 +2,10 @@
 
 use super::state::StoredPath;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use tcpilot_core::Prefix;
 
 use std::{
     io::{self, BufRead, BufReader, Write},
-    net::IpAddr,
     os::unix::net::UnixStream,
     path::Path,
     time::Duration,
@@ -22,7 +22,7 @@ pub enum Request {
     /// A list of [`crate::show::views::FlowView`]
     Flows,
     /// [`crate::show::views::Explanation`]
-    Explain(IpAddr),
+    Explain(Prefix),
     /// The state as a document for export
     StateExport,
     /// Paths to add, at most [`IMPORT_PATHS`]; answers their number

@@ -40,30 +40,28 @@ fn percent(ratio: Option<f64>) -> String {
     ratio.map_or_else(|| "-".to_owned(), |r| format!("{:.1}%", r * 100.0))
 }
 
-/// A rate for people: bits per second, as links are rated.
+/// A rate for people: in bits per second, as links are rated, and in one unit, so that a column can be
+/// compared.
 pub(crate) fn bits(bytes_per_s: Option<u64>) -> String {
     let Some(bytes) = bytes_per_s else {
         return "-".to_owned();
     };
-    let bits = bytes as f64 * 8.0;
-    let units = [(1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s")];
-    match units.iter().find(|(size, _)| bits >= *size) {
-        Some((size, unit)) => format!("{:.1} {unit}", bits / size),
-        None => format!("{bits:.0} bit/s"),
-    }
+    let mbit = bytes as f64 * 8.0 / 1e6;
+    let digits = if mbit < 1.0 { 3 } else { 1 };
+    format!("{mbit:.digits$} Mbit/s")
 }
 
-/// Microseconds for people.
+/// Microseconds for people: in milliseconds, all of them.
 pub(crate) fn rtt(us: Option<u32>) -> String {
     match us {
         None => "-".to_owned(),
-        Some(us) if us < 10_000 => format!("{us} us"),
+        Some(us) if us < 10_000 => format!("{:.3} ms", f64::from(us) / 1000.0),
         Some(us) => format!("{:.1} ms", f64::from(us) / 1000.0),
     }
 }
 
 /// A long time for people: its two largest units.
-fn duration(s: u64) -> String {
+pub(crate) fn duration(s: u64) -> String {
     match s {
         0..60 => format!("{s} s"),
         60..3600 => format!("{} min {} s", s / 60, s % 60),
@@ -72,7 +70,7 @@ fn duration(s: u64) -> String {
     }
 }
 
-fn number(n: u64, what: &str) -> String {
+pub(crate) fn number(n: u64, what: &str) -> String {
     let s = if n == 1 { "" } else { "s" };
     format!("{n} {what}{s}")
 }

@@ -7,6 +7,7 @@ use std::{
 
 use serde::Serialize;
 use tcpilot_abi::{Trouble, Why};
+use tcpilot_core::Prefix;
 use tcpilot_kernel::host;
 
 use super::{Daemon, learned};
@@ -36,7 +37,7 @@ impl Daemon {
             }
             Request::Status => ok(self.status()),
             Request::Flows => result(self.flow_views()),
-            Request::Explain(address) => result(self.explain(address)),
+            Request::Explain(remote) => result(self.explain(&remote)),
             Request::StateExport => return self.export(out),
             Request::StateImport(paths) => result(self.import(&paths)),
             Request::StateReset => result(self.reset()),
@@ -89,21 +90,22 @@ impl Daemon {
         Ok(self.with_names(|names| flows.iter().map(|f| names.flow(f)).collect()))
     }
 
-    fn explain(&self, address: std::net::IpAddr) -> Result<Explanation, String> {
+    /// Of an address, or of all in a prefix.
+    fn explain(&self, remote: &Prefix) -> Result<Explanation, String> {
         let flows = self.pilot.flows().map_err(|e| e.to_string())?;
         let last_loss_ns = self.pilot.counters().last_loss_ns;
         let mut explanation = Explanation {
-            address: address.to_string(),
+            address: remote.to_string(),
             paths: Vec::new(),
             flows: Vec::new(),
         };
         self.with_names(|names| {
             let to_address = flows
                 .iter()
-                .filter(|f| crate::show::views::address(f.remote) == address);
+                .filter(|f| remote.contains(crate::show::views::address(f.remote)));
             explanation.flows = to_address.map(|f| names.flow(f)).collect();
             self.pilot.for_each_slot(|number, key, path| {
-                let view = names.path(&key, &path).filter(|v| v.path.contains(address));
+                let view = names.path(&key, &path).filter(|v| v.path.covers(remote));
                 let tuned = self.pilot.tuned(number, &path).ok().flatten();
                 explanation.paths.extend(view.map(|view| ExplainedPath {
                     path: view,

@@ -303,10 +303,10 @@ fn the_report_of_a_dry_run_says_so() {
 }
 
 #[test]
-fn rates_and_times_are_written_in_the_units_people_use() {
-    assert_eq!(bits(Some(125)), "1.0 kbit/s");
-    assert_eq!(bits(Some(12_500_000)), "100.0 Mbit/s");
+fn a_column_of_rates_or_times_has_one_unit() {
+    assert_eq!(bits(Some(125)), "0.001 Mbit/s");
+    assert_eq!(bits(Some(125_000_000)), "1000.0 Mbit/s");
     assert_eq!(bits(None), "-");
-    assert_eq!(rtt(Some(9)), "9 us");
-    assert_eq!(rtt(Some(100_000)), "100.0 ms");
+    assert_eq!(rtt(Some(89)), "0.089 ms");
+    assert_eq!(rtt(Some(25_900)), "25.9 ms");
 }
