@@ -1,5 +1,5 @@
-//! As much of rtnetlink's traffic control as `tcpilot watch --fair` needs: qdiscs as the kernel tells
-//! them, HTB's classes, FIFOs, and a BPF filter.
+//! As much of rtnetlink's traffic control as tcpilot needs: qdiscs as the kernel tells them, HTB's
+//! classes, FIFOs, and a BPF filter for `tcpilot watch --fair`, and prio for `ack_priority_devices`.
 //!
 //! Not by tc(8): its text does not bring every qdisc back as it was, the messages do; it does not give a
 //! filter a program that is nowhere pinned; and it would be started for every change.
@@ -51,6 +51,9 @@ const BPF_NAME: u16 = 7;
 const BPF_FLAGS: u16 = 8;
 const ACT_DIRECT: u32 = 1;
 const ETH_P_ALL: u16 = 3;
+/// tc-prio(8): three bands, and the band of each priority of a socket.
+const PRIO_BANDS: u32 = 3;
+const PRIO_BAND_OF: [u8; 16] = [1, 2, 2, 2, 1, 2, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1];
 const HEADER: usize = 16;
 const TCMSG: usize = 20;
 /// The kernel's unit of time for buckets, nanoseconds.
@@ -234,6 +237,20 @@ impl Device {
         }
         let place = Device::at(qdisc.parent, qdisc.handle);
         self.tell(NEW_QDISC, CREATE | REPLACE, place, attrs)
+    }
+
+    /// A prio at the root, as tc(8) makes it, unless somebody has put a qdisc there.
+    ///
+    /// # Errors
+    /// The kernel's; EEXIST if there is one.
+    pub fn add_prio(&self, handle: u32) -> io::Result<()> {
+        let mut options = Vec::from(PRIO_BANDS.to_ne_bytes());
+        options.extend(PRIO_BAND_OF);
+        let attrs = Attributes::default()
+            .text(TCA_KIND, "prio")
+            .add(TCA_OPTIONS, &options);
+        let place = Device::at(ROOT, handle);
+        self.tell(NEW_QDISC, CREATE | EXCLUSIVE, place, attrs)
     }
 
     /// Takes the qdisc at `parent` away; at the root the kernel puts its default there.

@@ -5,13 +5,15 @@ use std::{
     io::{Read, Write},
     os::unix::{net::UnixStream, process::CommandExt},
     path::Path,
+    process::Command,
     thread,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use serde_json::{Value, json};
 use tcpilot_host_tests::{
-    CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON, Capabilities, Child, Daemon, FAR, Lab, Place, Sink, until,
+    CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON, Capabilities, Child, Daemon, FAR, Lab, Place, Sink,
+    Watching, sh, until,
 };
 
 use crate::ALWAYS_BBR;
@@ -514,4 +516,37 @@ fn explain_takes_a_path_as_it_is_shown() {
             .unwrap_err()
             .contains("8.8.4.0/24")
     );
+}
+
+#[test]
+fn a_device_that_vanishes_while_it_is_made_fair_is_waited_for() {
+    let lab = Lab::new();
+    let (near, far) = (&lab.net.near, &lab.net.far);
+    let add = || {
+        let (a, b) = (near.name(), far.name());
+        sh(&format!(
+            "ip link add gone0 netns {a} type veth peer name gone0 netns {b}"
+        ));
+    };
+    let is_begun = || {
+        let words = ["-n", near.name(), "qdisc", "show", "dev", "gone0", "root"];
+        let output = Command::new("tc").args(words).output().unwrap();
+        String::from_utf8_lossy(&output.stdout)
+            .contains("htb")
+            .then_some(())
+    };
+    add();
+    let words = ["--fair", "--rate", "20", "--qdisc", "htb"];
+    let mut watching = Watching::start(Place::outside(near), "gone0", &words);
+    for _ in 0..12 {
+        until("it begins", is_begun);
+        near.ip("link del gone0");
+        watching.until("it notices", |look| {
+            (look.totals["present"] == false).then_some(())
+        });
+        add();
+        let ended = watching.child.0.try_wait().unwrap();
+        assert!(ended.is_none(), "{ended:?}");
+    }
+    until("it is fair again", is_begun);
 }

@@ -252,11 +252,13 @@ fn start_guard(device: &str) -> io::Result<Child> {
         .spawn()
 }
 
-/// On disk before anything is replaced.
+/// On disk before anything is replaced; if there is no room for it, what was there stays.
 fn write(path: &Path, entry: &Entry) -> io::Result<()> {
-    let mut file = File::create(path)?;
+    let new = path.with_extension("new");
+    let mut file = File::create(&new)?;
     file.write_all(serde_json::to_string(entry)?.as_bytes())?;
-    file.sync_all()
+    file.sync_all()?;
+    fs::rename(new, path)
 }
 
 /// Nothing where ours is not there any more: the device is gone, or somebody replaced it.
@@ -302,6 +304,26 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
+
+    #[test]
+    fn a_journal_that_cannot_be_written_anew_is_what_it_was() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("fair-1-eth0.json");
+        let entry = Entry {
+            ifindex: 7,
+            root: Root::Default,
+            clsact: false,
+        };
+        write(&path, &entry).unwrap();
+        fs::create_dir(path.with_extension("new")).unwrap(); // as if there were no room
+        let noted = Entry {
+            clsact: true,
+            ..entry.clone()
+        };
+        write(&path, &noted).unwrap_err();
+        let text = fs::read_to_string(&path).unwrap();
+        assert_eq!(serde_json::from_str::<Entry>(&text).unwrap(), entry);
+    }
 
     #[test]
     fn the_folder_is_for_its_owner_only_and_one_that_others_may_write_is_refused() {

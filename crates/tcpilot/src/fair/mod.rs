@@ -123,7 +123,11 @@ impl Fair {
         }
         self.standing = None;
         if device.index() != 0 {
-            self.standing = Some(self.stand(watch, device)?);
+            self.standing = match self.stand(watch, device) {
+                // It vanished while it was made fair; it is made fair again when it is back.
+                Err(_) if device.has_changed() => None,
+                result => Some(result?),
+            };
         }
         Ok(())
     }

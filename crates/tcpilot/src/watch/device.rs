@@ -9,7 +9,8 @@ pub struct Device {
     index: u32,
 }
 
-fn index_of(name: &str) -> u32 {
+/// The index of a device of this network namespace; 0 if there is none of this name.
+pub(crate) fn index_of(name: &str) -> u32 {
     let Ok(socket) = rustix::net::socket(
         rustix::net::AddressFamily::INET,
         rustix::net::SocketType::DGRAM,
@@ -48,6 +49,11 @@ impl Device {
             self.index = index;
         }
         index
+    }
+
+    /// Whether it has vanished, or returned, since the last look.
+    pub fn has_changed(&self) -> bool {
+        index_of(&self.name) != self.index
     }
 
     /// As the kernel calls it.

@@ -10,16 +10,18 @@ use std::{
     fs::{self, File},
     io::{self, Write},
     path::{Path, PathBuf},
-    process::Command,
 };
 
-use serde_json::Value;
+use tcpilot_kernel::rtnl::{Device as Tc, ROOT};
+
+use crate::watch::device::index_of;
 
 /// The handle that ours have, by which they are known again.
-const HANDLE: &str = "7c1:";
+const HANDLE: u32 = 0x07c1_0000;
 
 /// The qdiscs that were added; dropping it deletes them.
 pub struct Egress {
+    /// With ours, as far as known.
     devices: Vec<String>,
     journal: PathBuf,
 }
@@ -30,11 +32,8 @@ impl Egress {
     pub fn set_up(devices: &[String], state: &Path) -> (Egress, Vec<String>) {
         let mut journal = state.as_os_str().to_owned();
         journal.push(".qdiscs");
-        let mut egress = Egress {
-            devices: Vec::new(),
-            journal: journal.into(),
-        };
-        let mut problems = egress.restore();
+        let mut egress = Egress::read(journal.into());
+        let mut problems = egress.clear(delete);
         for device in devices {
             if let Err(error) = egress.add(device) {
                 problems.push(format!(
@@ -45,27 +44,56 @@ impl Egress {
         (egress, problems)
     }
 
-    fn restore(&self) -> Vec<String> {
-        let left = fs::read_to_string(&self.journal).unwrap_or_default();
-        let problems = left.lines().filter_map(|device| delete(device).err());
-        let problems = problems.map(|error| error.to_string()).collect();
-        let _ = fs::remove_file(&self.journal);
+    fn read(journal: PathBuf) -> Egress {
+        let left = fs::read_to_string(&journal).unwrap_or_default();
+        Egress {
+            devices: left.lines().map(str::to_owned).collect(),
+            journal,
+        }
+    }
+
+    /// Deletes all; what could not be deleted stays in the journal, and is a sentence each.
+    fn clear(&mut self, delete: impl Fn(&str) -> io::Result<()>) -> Vec<String> {
+        if self.devices.is_empty() {
+            return Vec::new();
+        }
+        let mut problems = Vec::new();
+        self.devices.retain(|device| match delete(device) {
+            Ok(()) => false,
+            Err(error) => {
+                problems.push(format!("{device} keeps tcpilot's prio qdisc: {error}"));
+                true
+            }
+        });
+        let kept = match self.devices.is_empty() {
+            true => fs::remove_file(&self.journal),
+            false => self.write_journal(),
+        };
+        problems.extend(
+            kept.err()
+                .map(|e| format!("{}: {e}", self.journal.display())),
+        );
         problems
     }
 
     fn add(&mut self, device: &str) -> io::Result<()> {
-        let (kind, handle) = root_qdisc(device)?;
-        if handle != "0:" {
+        let index = index_of(device);
+        if index == 0 {
+            return Err(io::Error::other("there is no such device"));
+        }
+        let tc = Tc::new(index)?;
+        let all = tc.qdiscs()?;
+        if let Some(root) = all.iter().find(|q| q.parent == ROOT && q.handle != 0) {
             return Err(io::Error::other(format!(
-                "its qdisc {kind} is not the kernel's default, so it is left as it is"
+                "its qdisc {} is not the kernel's default, so it is left as it is",
+                root.kind
             )));
         }
-        self.devices.push(device.to_owned());
-        self.write_journal()?;
-        tc(&[
-            "qdisc", "add", "dev", device, "root", "handle", HANDLE, "prio",
-        ])
-        .map(|_| ())
+        if !self.devices.iter().any(|known| known == device) {
+            self.devices.push(device.to_owned());
+            self.write_journal()?;
+        }
+        tc.add_prio(HANDLE)
     }
 
     /// On disk before the qdisc is there.
@@ -78,44 +106,48 @@ impl Egress {
 
 impl Drop for Egress {
     fn drop(&mut self) {
-        for device in &self.devices {
-            if let Err(error) = delete(device) {
-                tracing::warn!(device, %error, "the qdisc could not be taken away");
-            }
-        }
-        if !self.devices.is_empty() {
-            let _ = fs::remove_file(&self.journal);
+        for problem in self.clear(delete) {
+            tracing::warn!("{problem}");
         }
     }
 }
 
-/// Deletes ours, if it is there.
+/// Deletes ours, if it is there: somebody may have replaced it, or the interface may be gone.
 fn delete(device: &str) -> io::Result<()> {
-    match root_qdisc(device) {
-        Ok((_, handle)) if handle == HANDLE => {
-            tc(&["qdisc", "del", "dev", device, "root"]).map(|_| ())
-        }
-        _ => Ok(()), // replaced by somebody, or the interface is gone
+    let index = index_of(device);
+    if index == 0 {
+        return Ok(());
+    }
+    let tc = Tc::new(index)?;
+    let is_ours = |all: Vec<_>| {
+        let mut all = all.into_iter();
+        all.any(|q: tcpilot_kernel::rtnl::Qdisc| q.parent == ROOT && q.handle == HANDLE)
+    };
+    match tc.qdiscs().map(is_ours)? {
+        true => tc.delete(ROOT),
+        false => Ok(()),
     }
 }
 
-/// Kind and handle of an interface's root qdisc.
-fn root_qdisc(device: &str) -> io::Result<(String, String)> {
-    let text = tc(&["-j", "qdisc", "show", "dev", device])?;
-    let all: Value = serde_json::from_str(&text)?;
-    let is_root = |qdisc: &&Value| qdisc["root"].as_bool() == Some(true);
-    let root = all.as_array().and_then(|all| all.iter().find(is_root));
-    let word = |key: &str| Some(root?.get(key)?.as_str()?.to_owned());
-    word("kind")
-        .zip(word("handle"))
-        .ok_or_else(|| io::Error::other("tc shows no root qdisc"))
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn tc(arguments: &[&str]) -> io::Result<String> {
-    let output = Command::new("tc").args(arguments).output()?;
-    if output.status.success() {
-        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    #[test]
+    fn what_could_not_be_deleted_stays_in_the_journal() {
+        let dir = tempfile::tempdir().unwrap();
+        let journal = dir.path().join("state.db.qdiscs");
+        fs::write(&journal, "eth0\neth1\n").unwrap();
+        let refuse_one = |device: &str| match device {
+            "eth1" => Err(io::ErrorKind::PermissionDenied.into()),
+            _ => Ok(()),
+        };
+        let mut egress = Egress::read(journal.clone());
+        let problems = egress.clear(refuse_one);
+        assert_eq!(problems.len(), 1, "{problems:?}");
+        assert!(problems[0].starts_with("eth1 keeps"), "{problems:?}");
+        assert_eq!(fs::read_to_string(&journal).unwrap(), "eth1\n");
+        assert!(egress.clear(|_| Ok(())).is_empty());
+        assert!(!journal.exists());
     }
-    let message = String::from_utf8_lossy(&output.stderr);
-    Err(io::Error::other(format!("tc: {}", message.trim())))
 }
