@@ -135,7 +135,7 @@ static __always_inline struct tp_path *replace(struct tp_bucket *bucket, __u32 w
 	*slot_tag = 0;
 	__builtin_memset(&slot->path, 0, sizeof(slot->path));
 	/* the oldest of its bucket would be the next to go */
-	slot->path.updated_ns = bpf_ktime_get_coarse_ns();
+	slot->path.updated_ns = bpf_ktime_get_ns();
 	slot->key = *key;
 	*slot_tag = tag;
 	return &slot->path;
