@@ -75,7 +75,7 @@ lab-test: setup release ## two campaigns of the laboratory in their quick form
 	$(TCPLAB) run mptcp --quick
 
 experiments: setup release ## the pilot's own experiments (hours), and docs/measured/results.md from them
-	for name in choice cost short bulk memory scale report; do $(EXPERIMENTS) $$name; done
+	for name in choice cost short bulk memory scale publish report; do $(EXPERIMENTS) $$name; done
 
 release:
 	@scripts/setup build
