@@ -536,7 +536,8 @@ fn a_device_that_vanishes_while_it_is_made_fair_is_waited_for() {
             .then_some(())
     };
     add();
-    let words = ["--fair", "--rate", "20", "--qdisc", "htb"];
+    // So many queues take long to make.
+    let words = ["--fair", "--rate", "20", "--qdisc", "htb", "--queues", "64"];
     let mut watching = Watching::start(Place::outside(near), "gone0", &words);
     for _ in 0..12 {
         until("it begins", is_begun);
