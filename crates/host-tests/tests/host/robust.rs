@@ -273,17 +273,17 @@ fn on_a_full_disk_it_runs_without_saving_and_saves_once_there_is_room() {
 #[test]
 fn a_state_that_vanished_is_made_anew_and_a_last_save_that_fails_is_told() {
     let lab = Lab::new();
-    let state = lab.dir.path().join("state.db");
+    let file = lab.dir.path().join("state.db");
     let pilot = lab.pilot(ALWAYS_BBR);
     lab.upload(FAR, 1, 100_000);
     pilot.wait_closed(1);
-    pilot.ask("state show"); // saves
-    fs::remove_file(&state).unwrap();
+    state(&lab, "show"); // saves
+    fs::remove_file(&file).unwrap();
     assert_eq!(pilot.end(libc::SIGTERM).status, Some(0));
     let pilot = lab.pilot(ALWAYS_BBR);
     assert_eq!(pilot.path(FAR)["connections"], 1);
-    fs::remove_file(&state).unwrap();
-    fs::create_dir(&state).unwrap();
+    fs::remove_file(&file).unwrap();
+    fs::create_dir(&file).unwrap();
     let ended = pilot.end(libc::SIGTERM);
     assert_eq!(ended.status, Some(1));
     let [line] = ended.errors()[..] else {
@@ -501,21 +501,23 @@ fn explain_takes_a_path_as_it_is_shown() {
     let mut application = lab.actor();
     application.tell("connect 8.8.4.4:5300");
     let netns = lab.net.near.name();
-    let of = |question: &str| {
-        let explained = pilot.ask(question);
+    let socket = pilot.socket();
+    let explain = |words: &[&str]| {
+        let mut command = Place::here().command("tcpilot");
+        command.arg("explain").args(words).arg("--json");
+        command.arg("--socket").arg(&socket).output().unwrap()
+    };
+    let of = |words: &[&str]| {
+        let explained: Value = serde_json::from_slice(&explain(words).stdout).unwrap();
         let count = |key: &str| explained[key].as_array().unwrap().len();
         (count("paths"), count("flows"))
     };
-    assert_eq!(of("explain 8.8.4.0/24"), (1, 1));
-    assert_eq!(of(&format!("explain 8.8.4.0/24 @{netns}")), (1, 1));
-    assert_eq!(of("explain 8.8.4.0/24 @elsewhere").0, 0);
-    assert_eq!(of("explain 8.8.5.0/24"), (0, 0));
-    assert!(
-        pilot
-            .try_ask("explain 8.8.4.4/24")
-            .unwrap_err()
-            .contains("8.8.4.0/24")
-    );
+    assert_eq!(of(&["8.8.4.0/24"]), (1, 1));
+    assert_eq!(of(&["8.8.4.0/24", &format!("@{netns}")]), (1, 1));
+    assert_eq!(of(&["8.8.4.0/24 @elsewhere"]).0, 0);
+    assert_eq!(of(&["8.8.5.0/24"]), (0, 0));
+    let refused = String::from_utf8(explain(&["8.8.4.4/24"]).stderr).unwrap();
+    assert!(refused.contains("8.8.4.0/24"), "{refused}");
 }
 
 #[test]
