@@ -22,6 +22,8 @@ struct tp_policy_config {
 	__u8 prefix_len_ipv6_public;
 	__u8 net;	  /* enum tp_net where it is configured; TP_NET_UNKNOWN: inferred */
 	__u8 ecn_vouched; /* bit i: arm i, which needs ECN, may be chosen on any network */
+	__u8 rescue;	  /* heavy loss may switch to rescue_cc */
+	__u8 pad[7];
 };
 
 /* One condition of a policy; the first rule that matches decides. 0 in a
@@ -30,6 +32,7 @@ struct tp_rule {
 	__u32 prefix[4];
 	__u32 mask[4];
 	__u64 cgroup_id;
+	__u64 former_cgroup_id; /* before the cgroup was made anew: its sockets live on; 0: none */
 	__u32 netns_inum;
 	__u16 local_port_first;
 	__u16 local_port_last;
@@ -73,8 +76,8 @@ struct tp_config {
 	struct tp_tuning tuning[TP_MAX_POLICIES][TP_NETS];
 };
 
-TP_ASSERT_SIZE(tp_policy_config, 8);
-TP_ASSERT_SIZE(tp_rule, 56);
-TP_ASSERT_SIZE(tp_config, 504 + 48 * TP_NETS * TP_MAX_POLICIES);
+TP_ASSERT_SIZE(tp_policy_config, 16);
+TP_ASSERT_SIZE(tp_rule, 64);
+TP_ASSERT_SIZE(tp_config, 632 + 48 * TP_NETS * TP_MAX_POLICIES);
 
 #endif

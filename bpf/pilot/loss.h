@@ -35,7 +35,7 @@ static __always_inline struct tp_conn *rescuable(struct visit *v)
 /* Switches a connection under heavy loss; says whether it was switched. */
 static __always_inline int switch_to_rescue(const struct visit *v, struct tp_conn *conn)
 {
-	if (!config()->rescue_cc[0] || tp_cc_is(v->tp, config()->rescue_cc)) {
+	if (!v->policy->rescue || !config()->rescue_cc[0] || tp_cc_is(v->tp, config()->rescue_cc)) {
 		COUNT(thin_only);
 		return 0;
 	}

@@ -40,15 +40,16 @@ static __always_inline int is_among(const __u64 ids[TP_CGROUP_DEPTH], __u64 id)
 	return found;
 }
 
-struct match {
+/* What rules match on.  remote: as the key of a path has it. */
+struct subject {
+	__u32 remote[4];
 	__u64 cgroups[TP_CGROUP_DEPTH];
 	__u32 netns_inum;
 	__u16 local_port;
 	__u16 remote_port;
 };
 
-static __always_inline int rule_matches(const struct tp_rule *r, const struct match *m,
-					const __u32 remote[4])
+static __always_inline int rule_matches(const struct tp_rule *r, const struct subject *m)
 {
 	__u32 differs = 0;
 
@@ -56,7 +57,7 @@ static __always_inline int rule_matches(const struct tp_rule *r, const struct ma
 		return 0;
 #pragma unroll
 	for (int i = 0; i < 4; i++)
-		differs |= (remote[i] & r->mask[i]) ^ r->prefix[i];
+		differs |= (m->remote[i] & r->mask[i]) ^ r->prefix[i];
 	if (differs)
 		return 0;
 	if (r->netns_inum && r->netns_inum != m->netns_inum)
@@ -67,27 +68,32 @@ static __always_inline int rule_matches(const struct tp_rule *r, const struct ma
 	if (r->remote_port_first &&
 	    (m->remote_port < r->remote_port_first || m->remote_port > r->remote_port_last))
 		return 0;
-	return !cfg.rules_use_cgroups || is_among(m->cgroups, r->cgroup_id);
+	return !cfg.rules_use_cgroups || is_among(m->cgroups, r->cgroup_id) ||
+	       (r->former_cgroup_id && is_among(m->cgroups, r->former_cgroup_id));
 }
 
-static __always_inline __u8 first_match(const struct match *m, const __u32 remote[4])
+/* A function of its own, so that the verifier follows the ways through the rules only once. */
+__noinline int first_match(const struct subject *m)
 {
+	if (!m)
+		return 0;
 	for (int i = 0; i < TP_MAX_RULES && i < cfg.rules; i++)
-		if (rule_matches(&rules[i], m, remote))
+		if (rule_matches(&rules[i], m))
 			return rules[i].policy & (TP_MAX_POLICIES - 1);
 	return 0;
 }
 
 static __always_inline __u8 find_policy(const struct tcp_sock *tp, const __u32 remote[4])
 {
-	struct match m = {};
+	struct subject m = {};
 
+	__builtin_memcpy(m.remote, remote, sizeof(m.remote));
 	m.netns_inum = tp_common_of(tp)->skc_net.net->ns.inum;
 	m.local_port = tp_local_port(tp);
 	m.remote_port = tp_remote_port(tp);
 	if (cfg.rules_use_cgroups)
 		cgroup_line(tp, m.cgroups);
-	return first_match(&m, remote);
+	return first_match(&m) & (TP_MAX_POLICIES - 1);
 }
 
 #endif

@@ -26,14 +26,15 @@ __u32 idle_looks[2];
 /* What is known of a request's policy: the rules that need no socket. */
 static __always_inline void identify_request(struct visit *v, const struct syn *s)
 {
-	struct match m = {.local_port = s->local_port, .remote_port = s->remote_port};
+	struct subject m = {.local_port = s->local_port, .remote_port = s->remote_port};
 	__u8 p = 0;
 
+	__builtin_memcpy(m.remote, s->remote, sizeof(m.remote));
 	if (cfg.rules_use_cgroups || cfg.rules_use_netns ||
 	    (!cfg.manage_loopback && tp_is_loopback(s->remote)))
 		return;
 	if (cfg.rules)
-		p = first_match(&m, s->remote);
+		p = (__u8)first_match(&m);
 	v->policy = &config()->policy[tp_within(p, TP_MAX_POLICIES)];
 	v->key->netns_cookie = netns_cookie_of(v->hands);
 	v->key->policy = p;

@@ -140,7 +140,10 @@ impl Pilot {
     pub fn attach(&mut self, cgroup: &Path) -> Result<(), Error> {
         let dir = open_cgroup(cgroup)?;
         let claim = claim(cgroup, &dir)?;
-        self.find_ticks_per_s()?;
+        // Found by adopt() already, which is called first: nothing may wait between the two.
+        if self.ticks_per_s() == 0 {
+            self.find_ticks_per_s()?;
+        }
         // The links to a removed cgroup stay while it has sockets, so that their end is seen.
         self.links.retain(has_cgroup);
         let mut programs = vec![&self.skel.progs.tcpilot];
@@ -157,6 +160,11 @@ impl Pilot {
         self.cgroup = cgroup.to_path_buf();
         self.claim = Some(claim);
         Ok(())
+    }
+
+    fn ticks_per_s(&self) -> u32 {
+        let bss = self.skel.maps.bss_data.as_deref();
+        bss.map_or(0, |bss| bss.ticks_per_s)
     }
 
     /// Tells the programs the kernel's tick, which no file says for sure: measured over 100 ms, of which
@@ -334,7 +342,9 @@ impl Pilot {
     ///
     /// # Errors
     /// [`Error::Map`].
-    pub fn adopt(&self) -> Result<(), Error> {
+    pub fn adopt(&mut self) -> Result<(), Error> {
+        // This may wait for 100 ms. A connection that ended in between would stay counted for ever.
+        self.find_ticks_per_s()?;
         iterate(&self.skel.progs.adopt, "count the connections").map(|_| ())
     }
 

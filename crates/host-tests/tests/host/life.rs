@@ -326,6 +326,53 @@ fn a_connection_of_the_removed_cgroup_is_followed_to_its_end() {
     assert_eq!(pilot.path(FAR_PATH)["flow_count"], 0);
 }
 
+/// What a service restart does to the cgroup that a rule names, while a connection is handed on.
+#[test]
+fn a_connection_whose_rules_cgroup_was_made_anew_ends_on_the_path_it_began_on() {
+    let lab = Lab::new();
+    let sink = Sink::new(&lab.net.far, 5300);
+    let ruled = Cgroup::below(lab.cgroup.path());
+    let rule = format!(
+        "[[policy]]\nname = \"ruled\"\ncgroups = [\"{}\"]",
+        ruled.name()
+    );
+    let pilot = lab.pilot(&format!("{ALWAYS_BBR}\n{rule}"));
+    let ruled_path = || {
+        let paths = pilot.paths();
+        paths
+            .into_iter()
+            .find(|path| path["policy"] == "ruled")
+            .unwrap()
+    };
+    let mut application = Actor::new(Place::new(&lab.net.near, &ruled));
+    application.tell(&format!("connect {FAR}:5300"));
+    assert_eq!(ruled_path()["flow_count"], 1);
+    application.move_to(&lab.cgroup);
+    ruled.remake(Duration::ZERO);
+    until("the rule knows the new cgroup", || {
+        let mut probe = Actor::new(Place::new(&lab.net.near, &ruled));
+        probe.tell(&format!("connect {FAR}:5300"));
+        (ruled_path()["connections"] == 2).then_some(())
+    });
+    application.tell("send 1000000");
+    sink.wait_for(1_000_000);
+    application.tell("close");
+    until("its end is counted where it began", || {
+        (ruled_path()["flow_count"] == 0).then_some(())
+    });
+    assert_eq!(arm(&ruled_path(), "bbr")["samples"], 1);
+}
+
+/// As many rules as there may be, each with a cgroup: the kernel must still take the program.
+#[test]
+fn the_most_rules_that_are_possible_load() {
+    let lab = Lab::new();
+    let cgroups: Vec<String> = (0..64).map(|n| format!("\"none/{n}\"")).collect();
+    let list = format!("[leave_alone]\ncgroups = [{}]", cgroups.join(", "));
+    let pilot = lab.pilot(&format!("{ALWAYS_BBR}\n{list}"));
+    assert_eq!(pilot.status()["attached"], true);
+}
+
 #[test]
 fn when_its_cgroup_is_removed_it_ends_with_one_clear_line() {
     let lab = Lab::new();

@@ -5,7 +5,7 @@ use tcpilot_host_tests::{FAR, Lab, Shape, Sink, arm};
 /// Drops much of every burst: its queue holds four packets.
 const LOSSY: Shape = Shape::Of("tbf rate 10mbit burst 2kb limit 6000");
 
-/// Two arms, of which only cubic may be chosen.
+/// Two arms, of which only cubic may be chosen; but the rescue may switch to the other.
 fn cubic_and_rescue(rescue: &str) -> String {
     format!(
         r#"
@@ -19,8 +19,28 @@ fn cubic_and_rescue(rescue: &str) -> String {
         [[policy]]
         name = "all"
         arms = ["cubic"]
+        rescue = true
         "#
     )
+}
+
+#[test]
+fn nothing_is_switched_to_what_a_policy_leaves_out_of_its_arms() {
+    let lab = Lab::new();
+    lab.net.shape(LOSSY);
+    let _sink = Sink::new(&lab.net.far, 5300);
+    let pilot = lab.pilot(&cubic_and_rescue("").replace("rescue = true", ""));
+    let mut application = lab.actor();
+    application.tell(&format!("connect {FAR}:5300"));
+    application.tell("send 3000000");
+    assert_eq!(application.tell("cc"), "cubic");
+    application.tell("close");
+    pilot.wait_closed(1);
+    let status = pilot.status();
+    assert_eq!(
+        (&status["rescues"], &status["closed"]),
+        (&0.into(), &1.into())
+    );
 }
 
 #[test]

@@ -115,9 +115,19 @@ impl Config {
                 leave_alone: policy.leave_alone.into(),
                 net: policy.network.unwrap_or(self.tuning.network).number(),
                 ecn_vouched: vouched(policy, arms),
+                rescue: self.may_rescue(policy).into(),
                 ..self.policy_config(mask(arms, allowed), &policy.prefix)
             };
         }
+    }
+
+    /// A policy that lists arms excludes the others, the rescue's too; unless it says otherwise.
+    fn may_rescue(&self, policy: &Policy) -> bool {
+        let listed = || match &self.rescue.algorithm {
+            Some(name) => policy.arms.is_empty() || policy.arms.contains(name),
+            None => false,
+        };
+        policy.rescue.unwrap_or_else(listed)
     }
 
     fn policy_config(&self, arms: u8, own: &PrefixOverrides) -> tp_policy_config {
@@ -129,6 +139,7 @@ impl Config {
             prefix_len_ipv6_private: own.ipv6_private.unwrap_or(self.prefix.ipv6_private),
             prefix_len_ipv6_public: own.ipv6_public.unwrap_or(self.prefix.ipv6_public),
             net: self.tuning.network.number(),
+            rescue: 1,
             ..Default::default()
         }
     }

@@ -61,6 +61,9 @@ settings! {
         /// The arms that may be chosen, some of the top level's; without, all of them. dctcp or prague
         /// listed here may be chosen on public addresses too.
         arms: Vec<Algorithm> = Vec::new(), 1..=8;
+        /// Whether heavy loss switches its connections to the algorithm of `[rescue]`. Without, only if
+        /// that is one of the arms that the policy lists, or it lists none.
+        rescue: Option<bool> = None;
         /// What its connections are tuned for, in place of the objective of `[tuning]`.
         objective: Option<Objective> = None;
         /// The kind of network, in place of that of `[tuning]`.

@@ -153,6 +153,16 @@ impl Value for bool {
     }
 }
 
+impl Value for Option<bool> {
+    fn read(value: &Spanned<DeValue<'_>>, place: &Place<'_>) -> Option<Option<bool>> {
+        bool::read(value, place).map(Some)
+    }
+
+    fn to_toml(&self) -> Option<String> {
+        self.as_ref().and_then(Value::to_toml)
+    }
+}
+
 impl Value for String {
     fn read(value: &Spanned<DeValue<'_>>, place: &Place<'_>) -> Option<String> {
         let text = value.get_ref().as_str().map(str::to_owned);

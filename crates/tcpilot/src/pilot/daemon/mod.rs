@@ -162,7 +162,7 @@ impl Daemon {
         if cgroup != root {
             pilot.set_cgroup(host::cgroup_id(&cgroup)?);
         }
-        let rules = rules::resolve(&templates, &root);
+        let rules = rules::resolve(&templates, &root, &[]);
         pilot.set_rules(&rules);
         let mut daemon = Daemon {
             pilot,
@@ -291,7 +291,7 @@ impl Daemon {
         let Ok(root) = host::cgroup2_root() else {
             return;
         };
-        let rules = rules::resolve(&self.templates, &root);
+        let rules = rules::resolve(&self.templates, &root, &self.rules);
         if rules != self.rules {
             tracing::info!("a cgroup or namespace that a rule names came or went");
             self.pilot.set_rules(&rules);

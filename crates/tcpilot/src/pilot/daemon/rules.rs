@@ -8,22 +8,41 @@ use tcpilot_kernel::host;
 use super::netns::HOST;
 use crate::pilot::config::RuleTemplate;
 
-/// The rules with the numbers of what is there now; one whose cgroup or namespace is not there
-/// matches nothing until it is.
-pub fn resolve(templates: &[RuleTemplate], cgroup_root: &Path) -> Vec<tp_rule> {
+/// The rules with the numbers of what is there now; one whose cgroup or namespace never was there
+/// matches nothing until it is. `former`: the rules as they were resolved before, or none.
+///
+/// A cgroup that is gone keeps its number: its open connections still end under it, and the kernel
+/// gives the number to no other.
+pub fn resolve(templates: &[RuleTemplate], cgroup_root: &Path, former: &[tp_rule]) -> Vec<tp_rule> {
+    let former = former.iter().map(Some).chain(std::iter::repeat(None));
     templates
         .iter()
-        .map(|t| resolve_one(t, cgroup_root))
+        .zip(former)
+        .map(|(template, former)| resolve_one(template, cgroup_root, former))
         .collect()
 }
 
-fn resolve_one(template: &RuleTemplate, cgroup_root: &Path) -> tp_rule {
+/// The numbers for a rule whose cgroup is `found` now; `None` if there never was one.
+fn with_cgroup(rule: tp_rule, found: Option<u64>, former: Option<&tp_rule>) -> Option<tp_rule> {
+    let (last, before) = former.map_or((0, 0), |f| (f.cgroup_id, f.former_cgroup_id));
+    let (cgroup_id, former_cgroup_id) = match found {
+        Some(id) if id != last => (id, last),
+        _ => (last, before),
+    };
+    (cgroup_id != 0).then_some(tp_rule {
+        cgroup_id,
+        former_cgroup_id,
+        ..rule
+    })
+}
+
+fn resolve_one(template: &RuleTemplate, cgroup_root: &Path, former: Option<&tp_rule>) -> tp_rule {
     let mut rule = template.rule;
     if let Some(cgroup) = &template.cgroup {
         let path = cgroup_root.join(cgroup.strip_prefix("/").unwrap_or(cgroup));
-        match host::cgroup_id(&path) {
-            Ok(id) => rule.cgroup_id = id,
-            Err(_) => {
+        match with_cgroup(rule, host::cgroup_id(&path).ok(), former) {
+            Some(resolved) => rule = resolved,
+            None => {
                 return tp_rule {
                     disabled: 1,
                     ..rule
@@ -66,8 +85,45 @@ mod tests {
             cgroup: Some("no/such/cgroup".into()),
             namespace: None,
         };
-        let rules = resolve(&[template], Path::new("/nonexistent"));
+        let rules = resolve(&[template], Path::new("/nonexistent"), &[]);
         assert_eq!(rules[0].disabled, 1);
+    }
+
+    #[test]
+    fn a_cgroup_that_is_gone_or_made_anew_keeps_the_number_of_its_open_connections() {
+        let numbers = |found, former: Option<&tp_rule>| {
+            with_cgroup(tp_rule::default(), found, former)
+                .map(|rule| (rule.cgroup_id, rule.former_cgroup_id))
+        };
+        let rule = |cgroup_id, former_cgroup_id| tp_rule {
+            cgroup_id,
+            former_cgroup_id,
+            ..Default::default()
+        };
+        assert_eq!(numbers(None, None), None);
+        assert_eq!(numbers(None, Some(&rule(0, 0))), None);
+        assert_eq!(numbers(Some(7), None), Some((7, 0)));
+        assert_eq!(numbers(Some(7), Some(&rule(7, 0))), Some((7, 0)));
+        assert_eq!(numbers(None, Some(&rule(7, 0))), Some((7, 0)));
+        assert_eq!(numbers(Some(9), Some(&rule(7, 0))), Some((9, 7)));
+        assert_eq!(numbers(None, Some(&rule(9, 7))), Some((9, 7)));
+        assert_eq!(numbers(Some(9), Some(&rule(9, 7))), Some((9, 7)));
+        assert_eq!(numbers(Some(11), Some(&rule(9, 7))), Some((11, 9)));
+    }
+
+    #[test]
+    fn a_rule_outlives_its_cgroup() {
+        let template = RuleTemplate {
+            rule: tp_rule::default(),
+            cgroup: Some("no/such/cgroup".into()),
+            namespace: None,
+        };
+        let former = tp_rule {
+            cgroup_id: 7,
+            ..Default::default()
+        };
+        let rules = resolve(&[template], Path::new("/nonexistent"), &[former]);
+        assert_eq!((rules[0].cgroup_id, rules[0].disabled), (7, 0));
     }
 
     #[test]
@@ -77,7 +133,7 @@ mod tests {
             cgroup: None,
             namespace: Some("4026531840".into()),
         };
-        let rules = resolve(&[template], Path::new("/nonexistent"));
+        let rules = resolve(&[template], Path::new("/nonexistent"), &[]);
         assert_eq!((rules[0].disabled, rules[0].netns_inum), (0, 4_026_531_840));
     }
 }

@@ -282,6 +282,22 @@ fn a_policy_vouches_for_the_arms_that_need_ecn_by_listing_them_or_by_its_network
 }
 
 #[test]
+fn a_policy_that_lists_arms_is_rescued_only_to_one_of_them_or_when_it_says_so() {
+    let rescued = |policy: &str| {
+        let text =
+            format!("arms = [\"cubic\", \"reno\", \"bbr\"]\n[[policy]]\nname = \"a\"\n{policy}");
+        let abi = config(&text).to_abi(&names(&["cubic", "reno", "bbr"]));
+        assert_eq!(abi.policy[0].rescue, 1);
+        abi.policy[2].rescue
+    };
+    assert_eq!(rescued(""), 1);
+    assert_eq!(rescued("arms = [\"reno\"]"), 0);
+    assert_eq!(rescued("arms = [\"reno\", \"bbr\"]"), 1);
+    assert_eq!(rescued("arms = [\"reno\"]\nrescue = true"), 1);
+    assert_eq!(rescued("rescue = false"), 0);
+}
+
+#[test]
 fn tcpilots_own_stand_in_for_defaults_that_the_kernel_lacks() {
     let without_bbr = |text: &str| {
         let mut config = config(text);
