@@ -1,6 +1,8 @@
 //! What one connection was worth, in nats; higher is better.
 //!
-//!     y = ln(bytes_acked / t) + γ·ln(1 − retransmitted share) − β·ln((srtt + d) / (least RTT + d))
+//! ```text
+//! y = ln(bytes_acked / t) + γ·ln(1 − retransmitted share) − β·ln((srtt + d) / (least RTT + d))
+//! ```
 //!
 //! t is the busy time less the time in which the peer's window or our own send buffer was the limit. All
 //! of it is measured on the connection itself: there is no maximum of other connections and no least RTT
