@@ -165,14 +165,16 @@ TP_INLINE int epsilon_greedy_charge(const struct tp_learner_config *cfg, struct 
 {
 	struct tp_learner_arm *a = &mem->arms[tp_within(arm, TP_MAX_ARMS)];
 
-	if (outcome == TP_OUTCOME_EXCUSED)
-		tp_decrement(&a->unpaid);
 	if (outcome == TP_OUTCOME_COST) {
 		a->cost = tp_update(a->cost, cost, a->samples, cfg->learning_shift);
 		a->samples++;
 		a->unpaid = 0;
+		epsilon_greedy_forget(mem);
+	} else if (outcome == TP_OUTCOME_EXCUSED) {
+		tp_decrement(&a->unpaid);
+		if (!a->samples) /* it may be hopeful again */
+			epsilon_greedy_forget(mem);
 	}
-	epsilon_greedy_forget(mem);
 	return outcome == TP_OUTCOME_COST;
 }
 

@@ -270,6 +270,26 @@ fn only_silence_that_is_its_own_makes_an_arm_less_hopeful() {
 }
 
 #[test]
+fn an_arm_that_was_excused_is_tried_again() {
+    let cfg = tp_learner_config {
+        epsilon: 0,
+        ..settings()
+    };
+    let mut memory = memory_with_costs(&[5]);
+    memory.arms[1].unpaid = 3;
+    assert_eq!(learner::choose(&cfg, &mut memory, 0b11, 1).0, 0);
+    assert!(!learner::charge(
+        &cfg,
+        &mut memory,
+        1,
+        0,
+        TP_OUTCOME_EXCUSED
+    ));
+    let untried = (1, TP_WHY_UNTRIED as u8);
+    assert_eq!(learner::choose(&cfg, &mut memory, 0b11, 1), untried);
+}
+
+#[test]
 fn a_connection_without_an_arm_of_ours_counts_for_the_path_only() {
     let mut memory = memory_with_costs(&[5, 1]);
     assert!(!learner::charge(
