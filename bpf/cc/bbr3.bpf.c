@@ -104,14 +104,9 @@ __u32 BPF_PROG(bbr3_sndbuf, struct sock *sk)
 	return 3;
 }
 
-SEC("struct_ops")
-__u32 BPF_PROG(bbr3_min_tso, struct sock *sk)
-{
-	return tp_burst_min(sk->sk_pacing_rate);
-}
-
+/* No min_tso_segs: see bbr.bpf.c. */
 TP_OPS("tp_bbr3", .init = (void *)bbr3_init, .cong_control = (void *)bbr3_control,
        .cong_control_2 = (void *)bbr3_control2, .set_state = (void *)bbr3_state,
        .cwnd_event = (void *)bbr3_event, .cwnd_event_tx_start = (void *)bbr3_tx_start,
        .ssthresh = (void *)bbr3_ssthresh, .undo_cwnd = (void *)bbr3_undo_cwnd,
-       .sndbuf_expand = (void *)bbr3_sndbuf, .min_tso_segs = (void *)bbr3_min_tso);
+       .sndbuf_expand = (void *)bbr3_sndbuf);
