@@ -18,12 +18,22 @@ TP_INLINE void tp_write_once(__u32 *word, __u32 value)
 	*(volatile __u32 *)word = value;
 }
 
-/* Counts down, and never below 0.  If another CPU took the last one after we looked,
- * ours is given back: a count that wrapped would stay "in use" for ever. */
+#define TP_DECREMENT_TRIES 16
+
+/* Counts down, and never below 0: a count that wrapped would stay "in use" for ever.  Taking first
+ * and giving back is not enough, because others count down from the wrapped value meanwhile.  A CPU
+ * that is always overtaken leaves the count one too high. */
 TP_INLINE void tp_decrement(__u32 *count)
 {
-	if (tp_read_once(count) && !__sync_fetch_and_sub(count, 1))
-		__sync_fetch_and_add(count, 1);
+	__u32 seen = tp_read_once(count);
+
+	for (int i = 0; i < TP_DECREMENT_TRIES && seen; i++) {
+		__u32 was = __sync_val_compare_and_swap(count, seen, seen - 1);
+
+		if (was == seen)
+			return;
+		seen = was;
+	}
 }
 
 #endif
