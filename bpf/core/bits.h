@@ -19,10 +19,22 @@ TP_INLINE __u32 tp_within(__u32 index, __u32 power_of_two)
 	return index & (power_of_two - 1);
 }
 
-/* 1 if x is 0, else 0. */
+/* 1 if x is 0, else 0.  The asm hides from the compiler that this is a comparison, for
+ * which it would branch. */
 TP_INLINE __u32 tp_is_zero(__u64 x)
 {
-	return (__u32)((x | -x) >> 63) ^ 1;
+	__u64 negative = -x;
+
+	asm("" : "+r"(negative));
+	return (__u32)((x | negative) >> 63) ^ 1;
+}
+
+/* a if bit is 0, b if it is 1.  By a product, hidden likewise, because verifiers from 6.18 on
+ * follow both values of a mask that is none or all. */
+TP_INLINE __u64 tp_select(__u64 a, __u64 b, __u64 bit)
+{
+	asm("" : "+r"(bit));
+	return a + (b - a) * bit;
 }
 
 TP_INLINE __u32 tp_bits(__u32 mask)

@@ -12,6 +12,14 @@
 
 #define TP_INLINE static inline __attribute__((always_inline))
 
+/* A function that the verifier looks at by itself, once, however many ways lead to it: what it
+ * returns could then be anything, and whatever a pointer points to has to be there, or it is 0. */
+#ifdef __bpf__
+#define TP_APART __attribute__((noinline))
+#else
+#define TP_APART static inline
+#endif
+
 TP_INLINE __u32 tp_min(__u32 a, __u32 b)
 {
 	return a < b ? a : b;

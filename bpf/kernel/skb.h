@@ -24,6 +24,7 @@
 #define TCP_ACK 0x10
 #define TCP_ECE 0x40
 #define TCP_OPTION_WINDOW 3 /* RFC 7323, section 2.2 */
+#define TCP_OPTIONS_MAX 40  /* bytes: RFC 9293, section 3.1 */
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 

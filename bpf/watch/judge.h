@@ -58,7 +58,16 @@ __noinline int tp_step_prepare(struct tp_verdict *verdict, struct tp_shape *shap
 
 	if (!verdict || !shape || !own)
 		return 0;
-	return tp_prepare(verdict, shape, &own->round, &model, &own->scratch);
+	return tp_prepare(verdict, shape, &own->round, &model);
+}
+
+__noinline int tp_step_features(struct tp_shape *shape)
+{
+	struct tp_work *own = tp_my_work();
+
+	if (shape && own)
+		tp_features(shape, &own->round, own->scratch.feature);
+	return 0;
 }
 
 __noinline int tp_step_forest(void)
@@ -84,6 +93,7 @@ static __always_inline void tp_judge(struct tp_watch_flow *flow)
 	tp_step_shape(&flow->shape);
 	if (!tp_step_prepare(&flow->verdict, &flow->shape))
 		return;
+	tp_step_features(&flow->shape);
 	tp_step_forest();
 	tp_step_decide(&flow->verdict, &flow->shape);
 }

@@ -13,6 +13,7 @@
 #include "../kernel/skb.h"
 #include <bpf/bpf_endian.h>
 #include "../abi/abi.h"
+#include "../core/bits.h"
 #include "../core/prefix.h"
 
 struct tp_packet {
@@ -105,24 +106,37 @@ static __always_inline int tp_parse_ipv6(const unsigned char *head, __u32 at, st
 	return TP_PARSED;
 }
 
-/* The scale of the window that a SYN offers (RFC 7323, section 2.2). */
-static __always_inline __u8 tp_window_scale(const unsigned char *head, __u32 at, __u32 length)
+/* The options of a TCP header, with room for every index of six bits. */
+struct tp_options {
+	__u8 byte[64];
+};
+
+/* The scale of the window that a SYN offers (RFC 7323, section 2.2).  A function of its own, so
+ * that the verifier goes round the loop only once. */
+__noinline int tp_window_scale(struct tp_options *options, __u32 length)
 {
-	__u32 skipped = 0;
+	__u32 at = 0;
 
-	for (int i = 0; i < 10; i++) {
-		struct {
-			__u8 kind, length, value;
-		} option;
+	for (int i = 0; options && i < 10; i++) {
+		__u8 kind = options->byte[at & 63], size = options->byte[(at + 1) & 63];
+		__u8 value = options->byte[(at + 2) & 63];
 
-		if (skipped + 2 >= length || TP_READ(option, head, at + skipped) ||
-		    option.kind == 0)
+		if (at + 2 >= length || kind == 0)
 			break;
-		if (option.kind == TCP_OPTION_WINDOW)
-			return option.value < 14 ? option.value : 14;
-		skipped += option.kind == 1 || option.length < 2 ? 1 : option.length;
+		if (kind == TCP_OPTION_WINDOW)
+			return value < 14 ? value : 14;
+		at += tp_select(size, 1, tp_is_zero(kind ^ 1) | ((__u64)size - 2) >> 63);
 	}
 	return 0xff;
+}
+
+static __always_inline __u8 tp_read_window_scale(const unsigned char *head, __u32 at, __u32 length)
+{
+	struct tp_options options = {};
+
+	if (length > TCP_OPTIONS_MAX || bpf_probe_read_kernel(options.byte, length & 63, head + at))
+		return 0xff;
+	return (__u8)tp_window_scale(&options, length);
 }
 
 static __always_inline int tp_parse_tcp(const unsigned char *head, const struct tp_ip *ip,
@@ -150,7 +164,8 @@ static __always_inline int tp_parse_tcp(const unsigned char *head, const struct 
 	p->payload = length - header;
 	p->window_scale = 0xff;
 	if (h.flags & TCP_SYN)
-		p->window_scale = tp_window_scale(head, ip->at + sizeof(h), header - sizeof(h));
+		p->window_scale =
+		    tp_read_window_scale(head, ip->at + sizeof(h), header - sizeof(h));
 	return TP_PARSED;
 }
 

@@ -48,21 +48,38 @@ TP_INLINE __u32 tp_untried(const struct tp_learner *mem, __u32 eligible, __u32 m
 	return mask & eligible;
 }
 
+/* No cost is above it (cost.h), and the difference of two such numbers has a sign. */
+#define TP_NO_COST (~0ULL >> 1)
+
+TP_INLINE __u32 tp_has_sample(const struct tp_learner_arm *arm)
+{
+	return tp_is_zero(arm->samples) ^ 1;
+}
+
+/* TP_NO_COST if the arm is not to be compared. */
+TP_INLINE __u64 tp_compared_cost(const struct tp_learner_arm *arm, __u32 eligible)
+{
+	return tp_select(TP_NO_COST, arm->cost,
+			 eligible & tp_has_sample(arm) & (__u32)(~arm->cost >> 63));
+}
+
 /* Among the eligible: the arms of least cost. */
 TP_INLINE __u32 tp_cheapest(const struct tp_learner *mem, __u32 eligible)
 {
-	__u64 least = ~0ULL;
+	__u64 least = TP_NO_COST;
 	__u32 mask = 0;
 
 #pragma unroll
-	for (int i = 0; i < TP_MAX_ARMS; i++)
-		if ((eligible >> i & 1) && mem->arms[i].samples)
-			least = tp_min64(least, mem->arms[i].cost);
+	for (int i = 0; i < TP_MAX_ARMS; i++) {
+		__u64 cost = tp_compared_cost(&mem->arms[i], eligible >> i & 1);
+
+		least = tp_select(least, cost, (cost - least) >> 63);
+	}
 #pragma unroll
 	for (int i = 0; i < TP_MAX_ARMS; i++) {
-		const struct tp_learner_arm *arm = &mem->arms[i];
+		__u64 cost = tp_compared_cost(&mem->arms[i], eligible >> i & 1);
 
-		mask |= (tp_is_zero(arm->cost ^ least) & (tp_is_zero(arm->samples) ^ 1)) << i;
+		mask |= (tp_is_zero(cost ^ least) & tp_has_sample(&mem->arms[i])) << i;
 	}
 	return mask & eligible;
 }

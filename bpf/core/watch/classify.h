@@ -202,9 +202,9 @@ TP_INLINE void tp_settle(struct tp_verdict *v, const struct tp_scratch *s, const
 }
 
 /* A round has ended, and the shape has taken it in: 1 if the trees are to be
- * asked, and the features are there then. */
+ * asked, and for them the features are wanted. */
 TP_INLINE int tp_prepare(struct tp_verdict *v, const struct tp_shape *s, const struct tp_round *r,
-			 const struct tp_model *m, struct tp_scratch *scratch)
+			 const struct tp_model *m)
 {
 	__u32 rule;
 
@@ -218,10 +218,7 @@ TP_INLINE int tp_prepare(struct tp_verdict *v, const struct tp_shape *s, const s
 		tp_say(v, TP_GROUP_UNKNOWN, TP_REASON_UNSURE, r);
 		v->group_confidence = 0;
 	}
-	if (!m->trees)
-		return 0;
-	tp_features(s, r, scratch->feature);
-	return 1;
+	return m->trees != 0;
 }
 
 TP_INLINE void tp_decide(struct tp_verdict *v, const struct tp_shape *s, const struct tp_round *r,
@@ -232,12 +229,13 @@ TP_INLINE void tp_decide(struct tp_verdict *v, const struct tp_shape *s, const s
 		tp_settle(v, scratch, r);
 }
 
-/* The three steps in one; the kernel takes them one by one. */
+/* The four steps in one; the kernel takes them one by one. */
 TP_INLINE void tp_classify(struct tp_verdict *v, const struct tp_shape *s, const struct tp_round *r,
 			   const struct tp_model *m, struct tp_scratch *scratch)
 {
-	if (!tp_prepare(v, s, r, m, scratch))
+	if (!tp_prepare(v, s, r, m))
 		return;
+	tp_features(s, r, scratch->feature);
 	tp_forest(m, scratch);
 	tp_decide(v, s, r, m, scratch);
 }

@@ -8,10 +8,16 @@
 #ifndef TCPILOT_FEATURES_H
 #define TCPILOT_FEATURES_H
 
+#include "../bits.h"
 #include "shape.h"
 
 /* Of what was not seen yet. */
 #define TP_NOT_SEEN (-32768)
+
+/* What is remembered of each round. */
+struct tp_rounds {
+	__u32 value[TP_SHAPE_ROUNDS];
+};
 
 /* Extremes over the rounds that are remembered. */
 struct tp_span {
@@ -20,44 +26,60 @@ struct tp_span {
 	__u32 sum;
 };
 
-TP_INLINE struct tp_span tp_span_of(const __u32 *values, __u32 count)
+/* By arithmetic, for the verifier: ../bits.h. */
+TP_APART int tp_find_span(const struct tp_rounds *rounds, __u32 count, struct tp_span *to)
 {
-	struct tp_span span = {.least = ~0U};
+	__u64 least = ~0U, most = 0, sum = 0;
 
+	if (!rounds || !to)
+		return 0;
 	for (__u32 i = 0; i < TP_SHAPE_ROUNDS; i++) {
-		if (i >= count)
-			break;
-		span.least = tp_min64(span.least, values[i]);
-		span.most = tp_max64(span.most, values[i]);
-		span.sum += values[i];
+		__u64 value = rounds->value[i], counts = ((__u64)i - count) >> 63;
+		__u64 low = tp_select(~0U, value, counts), high = tp_select(0, value, counts);
+
+		least = tp_select(least, low, (low - least) >> 63);
+		most = tp_select(most, high, (most - high) >> 63);
+		sum += high;
 	}
-	if (!count)
-		span.least = 0;
+	to->least = count ? least : 0;
+	to->most = most;
+	to->sum = sum;
+	return 0;
+}
+
+TP_INLINE struct tp_span tp_span_of(const __u32 values[TP_SHAPE_ROUNDS], __u32 count)
+{
+	struct tp_span span = {};
+
+	tp_find_span((const struct tp_rounds *)values, count, &span);
 	return span;
 }
 
 TP_INLINE __s32 tp_mean_of(const struct tp_shape *s, __u32 what)
 {
-	return s->known[what] ? s->mean[what] : TP_NOT_SEEN;
+	return (__s32)tp_select(TP_NOT_SEEN, s->mean[what], tp_is_zero(s->known[what]) ^ 1);
 }
 
 /* Growth per round, x256, over four rounds that end so many rounds ago. */
-TP_INLINE __s32 tp_slope(const struct tp_shape *s, __u32 ago)
+TP_APART int tp_slope(const struct tp_shape *s, __u32 ago)
 {
-	__u32 now = s->window[(s->rounds - 1 - ago) & TP_ROUNDS_MASK];
-	__u32 then = s->window[(s->rounds - 5 - ago) & TP_ROUNDS_MASK];
+	__u32 now, then;
 
+	if (!s)
+		return TP_NOT_SEEN;
+	now = s->window[(s->rounds - 1 - ago) & TP_ROUNDS_MASK];
+	then = s->window[(s->rounds - 5 - ago) & TP_ROUNDS_MASK];
 	if (s->rounds < ago + 5 || (s->losses && s->since_loss < ago + 6))
 		return TP_NOT_SEEN;
-	return tp_within(((__s64)now - then) * 4, 32767);
+	return tp_limited(((__s64)now - then) * 4, 32767);
 }
 
 /* Growth over the window: x65536 of it per round. */
-TP_INLINE __s32 tp_relative(__s32 growth, __u32 window)
+TP_APART int tp_relative(int growth, __u32 window)
 {
 	if (growth == TP_NOT_SEEN || !window)
 		return TP_NOT_SEEN;
-	return tp_within(tp_divide((__s64)growth * 4096, window), 32767);
+	return tp_limited(tp_divide((__s64)growth * 4096, window), 32767);
 }
 
 TP_INLINE void tp_features_growth(const struct tp_shape *s, const struct tp_round *r, __u32 window,
@@ -89,7 +111,7 @@ TP_INLINE void tp_features_growth(const struct tp_shape *s, const struct tp_roun
 	/* Hybla's law is (RTT / 25 ms)² packets per round (Caini and Firrincieli 2004). */
 	f[51] = f[43] == TP_NOT_SEEN
 		    ? TP_NOT_SEEN
-		    : tp_within(tp_divide((__s64)f[43] * 625, rtt_ms * rtt_ms), 32767);
+		    : tp_limited(tp_divide((__s64)f[43] * 625, rtt_ms * rtt_ms), 32767);
 }
 
 TP_INLINE void tp_features_context(const struct tp_shape *s, const struct tp_round *r, __u32 known,

@@ -30,7 +30,7 @@
 #define TP_DELAYED_ACK_US 50000
 
 /* a / b x256, bounded; b 0 gives 0. */
-TP_INLINE __u32 tp_ratio(__u64 a, __u64 b)
+TP_APART int tp_ratio(__u64 a, __u64 b)
 {
 	return b ? tp_min64(a * 256 / b, TP_RATIO_MAX) : 0;
 }
@@ -42,26 +42,29 @@ TP_INLINE __u32 tp_smooth(__u32 mean, __u32 sample, __u32 shift)
 }
 
 /* BPF divides unsigned numbers only. */
-TP_INLINE __s32 tp_divide(__s64 a, __u64 b)
+TP_APART int tp_divide(__s64 a, __u64 b)
 {
 	if (!b)
 		return 0;
 	return a < 0 ? -(__s32)((__u64)-a / b) : (__s32)((__u64)a / b);
 }
 
-TP_INLINE __s32 tp_within(__s64 value, __s32 most)
+TP_APART int tp_limited(__s64 value, int most)
 {
 	return value > most ? most : value < -most ? -most : value;
 }
 
 /* A mean that follows its first samples at once, later ones by 1 / most. */
-TP_INLINE void tp_note(struct tp_shape *s, __u32 what, __s32 sample, __u8 most)
+TP_APART int tp_note(struct tp_shape *s, __u32 what, int sample, __u32 most)
 {
 	__u32 i = what & (TP_MEANS - 1);
 
+	if (!s)
+		return 0;
 	if (s->known[i] < most)
 		s->known[i]++;
 	s->mean[i] += tp_divide((__s64)sample - s->mean[i], s->known[i]);
+	return 0;
 }
 
 TP_INLINE int tp_has_loss(const struct tp_round *r)
@@ -180,7 +183,7 @@ TP_INLINE __u32 tp_place(const struct tp_shape *s, __u32 window)
 TP_INLINE void tp_shape_growth(struct tp_shape *s, const struct tp_round *r, __u32 window)
 {
 	__u32 i = (s->rounds - 1) & TP_ROUNDS_MASK, before = s->window[i], seconds;
-	__s32 grown = tp_within(((__s64)window - before) * 16, 32767);
+	__s32 grown = tp_limited(((__s64)window - before) * 16, 32767);
 	int falls;
 
 	if ((s->losses && s->since_loss < 3) || !before)
