@@ -72,6 +72,8 @@ struct Outcome {
     name: String,
     passed: bool,
     seconds: f64,
+    /// What the host's processors worked meanwhile: this test's, if it runs alone.
+    busy: f64,
     output: String,
 }
 
@@ -110,7 +112,12 @@ pub fn run(options: &Options) -> Result<bool, String> {
     save_times(options, &times)?;
     print!(
         "{}",
-        report(&outcomes, left_out, started.elapsed().as_secs_f64())
+        report(
+            &outcomes,
+            options.jobs == 1,
+            left_out,
+            started.elapsed().as_secs_f64()
+        )
     );
     Ok(outcomes.iter().all(|o| o.passed))
 }
@@ -197,7 +204,10 @@ fn run_all(jobs: usize, tests: Vec<Test>) -> Vec<Outcome> {
                 while let Some(test) = next() {
                     let outcome = run_one(&test);
                     let word = if outcome.passed { "ok" } else { "FAILED" };
-                    println!("test {} ... {word} <{:.1}s>", outcome.name, outcome.seconds);
+                    println!(
+                        "test {} ... {word} <{:.1}s, {:.1}s>",
+                        outcome.name, outcome.seconds, outcome.busy
+                    );
                     let mut all = outcomes.lock().unwrap_or_else(PoisonError::into_inner);
                     all.push(outcome);
                 }
@@ -210,7 +220,7 @@ fn run_all(jobs: usize, tests: Vec<Test>) -> Vec<Outcome> {
 }
 
 fn run_one(test: &Test) -> Outcome {
-    let started = Instant::now();
+    let (started, busy_before) = (Instant::now(), busy());
     let dir = folder();
     let log = dir.path().join("output");
     let ended = wait_for(test, &log);
@@ -234,8 +244,23 @@ fn run_one(test: &Test) -> Outcome {
         name: test.name.clone(),
         passed,
         seconds: started.elapsed().as_secs_f64(),
+        busy: busy() - busy_before,
         output,
     }
+}
+
+/// Seconds that all processors have worked since the host started: proc_stat(5).
+fn busy() -> f64 {
+    const TICKS: f64 = 100.0;
+    let text = fs::read_to_string("/proc/stat").unwrap_or_default();
+    let total = text.lines().next().unwrap_or_default();
+    let states = total.split_whitespace().skip(1);
+    // user, nice, system, idle, iowait, irq, softirq, steal; guest time is in user's.
+    let worked = states
+        .enumerate()
+        .filter(|(i, _)| ![3, 4, 8, 9].contains(i));
+    let ticks: f64 = worked.filter_map(|(_, n)| n.parse::<f64>().ok()).sum();
+    ticks / TICKS
 }
 
 fn wait_for(test: &Test, log: &std::path::Path) -> io::Result<ExitStatus> {
@@ -263,17 +288,27 @@ fn wait_for(test: &Test, log: &std::path::Path) -> io::Result<ExitStatus> {
     }
 }
 
-/// In the words of cargo's tests.
-fn report(outcomes: &[Outcome], left_out: usize, seconds: f64) -> String {
+fn slowest(text: &mut String, title: &str, outcomes: &[Outcome], by: fn(&Outcome) -> f64) {
+    let mut sorted: Vec<&Outcome> = outcomes.iter().collect();
+    sorted.sort_by(|a, b| by(b).total_cmp(&by(a)));
+    let _ = writeln!(text, "\n{title}:");
+    for outcome in sorted.iter().take(SLOWEST) {
+        let _ = writeln!(text, "{:8.1} s  {}", by(outcome), outcome.name);
+    }
+}
+
+/// In the words of cargo's tests. `alone`: no two tests ran at once.
+fn report(outcomes: &[Outcome], alone: bool, left_out: usize, seconds: f64) -> String {
     let mut text = String::new();
     for failed in outcomes.iter().filter(|o| !o.passed) {
         let _ = writeln!(text, "\n---- {} ----\n{}", failed.name, failed.output);
     }
-    let mut slowest: Vec<&Outcome> = outcomes.iter().collect();
-    slowest.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
-    let _ = writeln!(text, "\nslowest {SLOWEST}:");
-    for outcome in slowest.iter().take(SLOWEST) {
-        let _ = writeln!(text, "{:8.1} s  {}", outcome.seconds, outcome.name);
+    slowest(&mut text, &format!("slowest {SLOWEST}"), outcomes, |o| {
+        o.seconds
+    });
+    if alone {
+        let title = format!("slowest {SLOWEST} by time of the processor");
+        slowest(&mut text, &title, outcomes, |o| o.busy);
     }
     let failed: Vec<&str> = outcomes
         .iter()
@@ -304,6 +339,7 @@ mod tests {
             name,
             passed,
             seconds,
+            busy: 0.0,
             output,
         }
     }
@@ -312,6 +348,7 @@ mod tests {
     fn a_report_names_the_slowest_first_and_shows_what_failed() {
         let text = report(
             &[outcome("quick", true, 0.5), outcome("slow", false, 7.25)],
+            false,
             3,
             8.0,
         );
