@@ -1,31 +1,17 @@
 //! The kernel's `TCP_INFO`: reading it, and decoding it apart from the reading.
 //!
-//! The struct has only ever grown at its end (include/uapi/linux/tcp.h), so fields are taken at
-//! fixed offsets from whatever number of bytes the running kernel returned.
+//! The struct has only ever grown at its end (include/uapi/linux/tcp.h). So the fields that libc's struct has
+//! are taken from whatever number of bytes the running kernel returned; the rest is zero.
 
 use std::io;
+use std::mem::MaybeUninit;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd};
+use tcpilot_netlink::u32_at;
 
-/// Room for the struct with space for fields of later kernels.
-const BUFFER_BYTES: usize = 512;
-
-const OPTIONS_OFFSET: usize = 5;
-const UNACKED_OFFSET: usize = 24;
-const SACKED_OFFSET: usize = 28;
-const LOST_OFFSET: usize = 32;
-const RETRANS_OFFSET: usize = 36;
-const RTT_OFFSET: usize = 68;
-const SSTHRESH_OFFSET: usize = 76;
-const CWND_OFFSET: usize = 80;
-const TOTAL_RETRANS_OFFSET: usize = 100;
-const PACING_RATE_OFFSET: usize = 104;
-const BYTES_ACKED_OFFSET: usize = 120;
-const MIN_RTT_OFFSET: usize = 148;
-const DATA_SEGS_OUT_OFFSET: usize = 156;
-const DELIVERY_RATE_OFFSET: usize = 160;
-/// `TCPI_OPT_ECN`: ECN was negotiated.
+/// `TCPI_OPT_ECN` (include/uapi/linux/tcp.h): ECN was negotiated. libc has it for the Hurd only.
 const OPTION_ECN: u8 = 8;
+const INFO_BYTES: usize = size_of::<libc::tcp_info>();
 /// The kernel's word for "no threshold yet" (`TCP_INFINITE_SSTHRESH`).
 const INFINITE_SSTHRESH: u32 = 0x7fff_ffff;
 
@@ -62,28 +48,7 @@ impl TcpInfo {
     /// Decodes what the kernel returned. Fields an older kernel does not have read as zero.
     #[must_use]
     pub fn decode(raw: &[u8]) -> Self {
-        let count = |offset| u32_at(raw, offset).unwrap_or(0);
-        let min_rtt_us = u32_at(raw, MIN_RTT_OFFSET).filter(|&us| us != u32::MAX);
-        Self {
-            retransmits: u32_at(raw, TOTAL_RETRANS_OFFSET).unwrap_or(0),
-            min_rtt_us,
-            srtt_us: u32_at(raw, RTT_OFFSET).unwrap_or(0),
-            delivery_rate_bytes_per_s: u64_at(raw, DELIVERY_RATE_OFFSET).unwrap_or(0),
-            acked_bytes: u64_at(raw, BYTES_ACKED_OFFSET).unwrap_or(0),
-            cwnd_packets: count(CWND_OFFSET),
-            ssthresh_packets: u32_at(raw, SSTHRESH_OFFSET)
-                .filter(|&packets| packets < INFINITE_SSTHRESH),
-            pacing_rate_bytes_per_s: u64_at(raw, PACING_RATE_OFFSET)
-                .filter(|&rate| rate != 0 && rate != u64::MAX),
-            lost_packets: count(LOST_OFFSET),
-            inflight_packets: count(UNACKED_OFFSET)
-                .saturating_add(count(RETRANS_OFFSET))
-                .saturating_sub(count(SACKED_OFFSET).saturating_add(count(LOST_OFFSET))),
-            sent_packets: count(DATA_SEGS_OUT_OFFSET),
-            ecn: raw
-                .get(OPTIONS_OFFSET)
-                .is_some_and(|options| options & OPTION_ECN != 0),
-        }
+        Self::from(&info_of(raw))
     }
 
     /// Asks the kernel about a TCP socket. Works in every state, closed included.
@@ -91,8 +56,8 @@ impl TcpInfo {
     /// # Errors
     /// What `getsockopt` says, `EOPNOTSUPP` when the socket is not TCP.
     pub fn read(socket: impl AsFd) -> io::Result<Self> {
-        let mut raw = [0u8; BUFFER_BYTES];
-        let mut length = BUFFER_BYTES as libc::socklen_t;
+        let mut raw = [0u8; INFO_BYTES];
+        let mut length = INFO_BYTES as libc::socklen_t;
         // SAFETY: the descriptor is borrowed for the call; `raw` and `length` outlive it, and the
         // kernel writes at most `length` bytes into `raw`.
         let result = unsafe {
@@ -107,7 +72,40 @@ impl TcpInfo {
         if result != 0 {
             return Err(io::Error::last_os_error());
         }
-        Ok(Self::decode(&raw[..(length as usize).min(BUFFER_BYTES)]))
+        Ok(Self::decode(&raw[..(length as usize).min(INFO_BYTES)]))
+    }
+}
+
+impl From<&libc::tcp_info> for TcpInfo {
+    fn from(info: &libc::tcp_info) -> Self {
+        let in_flight = info.tcpi_unacked.saturating_add(info.tcpi_retrans);
+        let rate = Some(info.tcpi_pacing_rate);
+        Self {
+            retransmits: info.tcpi_total_retrans,
+            min_rtt_us: Some(info.tcpi_min_rtt).filter(|&us| us != 0 && us != u32::MAX),
+            srtt_us: info.tcpi_rtt,
+            delivery_rate_bytes_per_s: info.tcpi_delivery_rate,
+            acked_bytes: info.tcpi_bytes_acked,
+            cwnd_packets: info.tcpi_snd_cwnd,
+            ssthresh_packets: Some(info.tcpi_snd_ssthresh)
+                .filter(|&packets| packets < INFINITE_SSTHRESH),
+            pacing_rate_bytes_per_s: rate.filter(|&rate| rate != 0 && rate != u64::MAX),
+            lost_packets: info.tcpi_lost,
+            inflight_packets: in_flight
+                .saturating_sub(info.tcpi_sacked.saturating_add(info.tcpi_lost)),
+            sent_packets: info.tcpi_data_segs_out,
+            ecn: info.tcpi_options & OPTION_ECN != 0,
+        }
+    }
+}
+
+fn info_of(raw: &[u8]) -> libc::tcp_info {
+    let mut info = MaybeUninit::<libc::tcp_info>::zeroed();
+    let length = raw.len().min(INFO_BYTES);
+    // SAFETY: both have `length` bytes and do not overlap; a struct of integers is valid with any bytes.
+    unsafe {
+        std::ptr::copy_nonoverlapping(raw.as_ptr(), info.as_mut_ptr().cast(), length);
+        info.assume_init()
     }
 }
 
@@ -139,7 +137,7 @@ const MOST_SUBFLOWS: usize = 8;
 /// # Errors
 /// What `getsockopt` says; a socket that fell back to TCP has no subflows to tell of.
 pub fn subflows(socket: impl AsFd) -> io::Result<Vec<(IpAddr, TcpInfo)>> {
-    let infos = subflow_option(&socket, MPTCP_TCPINFO, BUFFER_BYTES)?;
+    let infos = subflow_option(&socket, MPTCP_TCPINFO, INFO_BYTES)?;
     let addresses = subflow_option(&socket, MPTCP_SUBFLOW_ADDRS, SUBFLOW_ADDRESSES_BYTES)?;
     let pairs = addresses.iter().zip(&infos);
     Ok(pairs
@@ -199,44 +197,37 @@ fn address_at(raw: &[u8]) -> Option<IpAddr> {
     }
 }
 
-fn u32_at(raw: &[u8], offset: usize) -> Option<u32> {
-    raw.get(offset..offset + 4)?
-        .try_into()
-        .ok()
-        .map(u32::from_ne_bytes)
-}
-
-fn u64_at(raw: &[u8], offset: usize) -> Option<u64> {
-    raw.get(offset..offset + 8)?
-        .try_into()
-        .ok()
-        .map(u64::from_ne_bytes)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::io::{Read, Write};
+    use std::mem::offset_of;
     use std::net::{TcpListener, TcpStream, UdpSocket};
 
     #[test]
-    fn short_kernel_bytes_read_as_missing() {
-        let mut raw = [0u8; 104];
-        raw[RTT_OFFSET..RTT_OFFSET + 4].copy_from_slice(&250u32.to_ne_bytes());
-        raw[TOTAL_RETRANS_OFFSET..].copy_from_slice(&7u32.to_ne_bytes());
+    fn fields_that_an_older_kernel_does_not_have_are_missing() {
+        let mut raw = [0; INFO_BYTES + 40];
+        for (offset, value) in [
+            (offset_of!(libc::tcp_info, tcpi_rtt), 250u32),
+            (offset_of!(libc::tcp_info, tcpi_total_retrans), 7),
+            (offset_of!(libc::tcp_info, tcpi_min_rtt), 9),
+        ] {
+            raw[offset..offset + 4].copy_from_slice(&value.to_ne_bytes());
+        }
         let expected = TcpInfo {
             retransmits: 7,
             srtt_us: 250,
             ssthresh_packets: Some(0),
             ..TcpInfo::default()
         };
-        assert_eq!(TcpInfo::decode(&raw), expected);
-        assert_eq!(TcpInfo::decode(&[]), TcpInfo::default());
+        assert_eq!(TcpInfo::decode(&raw[..104]), expected);
+        assert_eq!(TcpInfo::decode(&raw).min_rtt_us, Some(9));
     }
 
     #[test]
     fn no_rtt_sample_is_none() {
         assert_eq!(TcpInfo::decode(&[0xff; 256]).min_rtt_us, None);
+        assert_eq!(TcpInfo::decode(&[]).min_rtt_us, None);
     }
 
     #[test]
@@ -269,20 +260,13 @@ mod tests {
     }
 
     #[test]
-    fn counters_of_a_struct_are_where_the_kernel_keeps_them() {
-        let mut raw = [0u8; 256];
-        raw[OPTIONS_OFFSET] = OPTION_ECN;
-        for (offset, value) in [
-            (UNACKED_OFFSET, 10u32),
-            (SACKED_OFFSET, 3),
-            (LOST_OFFSET, 2),
-            (RETRANS_OFFSET, 1),
-            (CWND_OFFSET, 20),
-            (SSTHRESH_OFFSET, INFINITE_SSTHRESH),
-        ] {
-            raw[offset..offset + 4].copy_from_slice(&value.to_ne_bytes());
-        }
-        let info = TcpInfo::decode(&raw);
+    fn what_is_in_flight_is_neither_acknowledged_nor_held_lost() {
+        let mut info = info_of(&[]);
+        info.tcpi_options = OPTION_ECN;
+        (info.tcpi_unacked, info.tcpi_sacked) = (10, 3);
+        (info.tcpi_lost, info.tcpi_retrans) = (2, 1);
+        (info.tcpi_snd_cwnd, info.tcpi_snd_ssthresh) = (20, INFINITE_SSTHRESH);
+        let info = TcpInfo::from(&info);
         assert_eq!((info.cwnd_packets, info.ssthresh_packets), (20, None));
         assert_eq!((info.inflight_packets, info.lost_packets), (6, 2));
         assert!(info.ecn && info.pacing_rate_bytes_per_s.is_none());

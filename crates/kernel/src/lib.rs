@@ -13,7 +13,6 @@ mod socket;
 pub mod cc;
 pub mod codel;
 pub mod host;
-pub mod rtnl;
 pub mod watch;
 
 pub use error::Error;

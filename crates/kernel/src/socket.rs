@@ -71,7 +71,6 @@ pub(crate) fn set_algorithm(socket: i32, name: &str) -> io::Result<()> {
 /// # Errors
 /// [`Error::System`] on an older kernel.
 pub fn own_netns_cookie() -> Result<u64, Error> {
-    const SO_NETNS_COOKIE: libc::c_int = 71;
     let fail = |source| Error::System {
         action: "read the network namespace's cookie",
         source,
@@ -84,7 +83,7 @@ pub fn own_netns_cookie() -> Result<u64, Error> {
         libc::getsockopt(
             socket.as_raw_fd(),
             libc::SOL_SOCKET,
-            SO_NETNS_COOKIE,
+            libc::SO_NETNS_COOKIE,
             std::ptr::from_mut(&mut cookie).cast(),
             &raw mut len,
         )

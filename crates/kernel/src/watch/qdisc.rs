@@ -11,12 +11,12 @@ use tcpilot_abi::{
     TP_FAIR_MINORS, from_bytes, to_bytes, tp_fair_control, tp_fair_counts, tp_fair_queue,
     tp_fair_turn, tp_watch_config,
 };
+use tcpilot_netlink::tc::ClassStats;
 
 use super::{Watch, skeleton::WatchSkel};
 use crate::{
     Error,
     object::{bytes_of, map_error, no_section, skeleton_module, write_plain},
-    rtnl::ClassStats,
 };
 
 skeleton_module!("qdisc.skel.rs");

@@ -15,10 +15,8 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
-use tcpilot_kernel::{
-    codel, host,
-    rtnl::{CLSACT_INGRESS, Device as Tc, Qdisc, ROOT},
-};
+use tcpilot_kernel::{codel, host};
+use tcpilot_netlink::tc::{CLSACT_INGRESS, Device as Tc, Qdisc, ROOT};
 
 use crate::failure::{Failure, Kind};
 

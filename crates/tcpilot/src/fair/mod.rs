@@ -8,10 +8,8 @@ use std::{
 };
 
 use tcpilot_abi::TP_FAIR_FIRST;
-use tcpilot_kernel::{
-    rtnl::{CLSACT_INGRESS, Device as Tc, ROOT},
-    watch::Watch,
-};
+use tcpilot_kernel::watch::Watch;
+use tcpilot_netlink::tc::{CLSACT_INGRESS, Device as Tc, ROOT};
 
 mod journal;
 mod orders;

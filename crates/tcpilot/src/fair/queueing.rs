@@ -8,9 +8,9 @@ use tcpilot_abi::{
 };
 use tcpilot_kernel::{
     Error,
-    rtnl::{ClassStats, Device as Tc, HtbClass, Qdisc, ROOT},
     watch::{Options, Registration, Watch, has_bpf_qdiscs},
 };
+use tcpilot_netlink::tc::{ClassStats, Device as Tc, HtbClass, Qdisc, ROOT};
 
 use super::{HELD_S, LEAST_PACKETS, PACKET, Set, journal::HANDLE, orders::PER_K};
 use crate::{

@@ -7,7 +7,8 @@ use tcpilot_abi::{
     TP_FAIR_ANTS, TP_FAIR_DELAY, TP_FAIR_DROP, TP_FAIR_FIRST, TP_FAIR_MICE, TP_FAIR_POLICE,
     TP_FAIR_SLOW, TP_FAIR_STRANGERS, TP_FAIR_WINDOW, tp_fair_counts,
 };
-use tcpilot_kernel::{rtnl::ClassStats, watch::Watch};
+use tcpilot_kernel::watch::Watch;
+use tcpilot_netlink::tc::ClassStats;
 
 use super::{orders::Orders, queueing::Queueing};
 use crate::{

@@ -12,7 +12,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use tcpilot_kernel::rtnl::{Device as Tc, ROOT};
+use tcpilot_netlink::tc::{Device as Tc, Qdisc, ROOT};
 
 use crate::watch::device::index_of;
 
@@ -121,7 +121,7 @@ fn delete(device: &str) -> io::Result<()> {
     let tc = Tc::new(index)?;
     let is_ours = |all: Vec<_>| {
         let mut all = all.into_iter();
-        all.any(|q: tcpilot_kernel::rtnl::Qdisc| q.parent == ROOT && q.handle == HANDLE)
+        all.any(|q: Qdisc| q.parent == ROOT && q.handle == HANDLE)
     };
     match tc.qdiscs().map(is_ours)? {
         true => tc.delete(ROOT),

@@ -1,15 +1,21 @@
-//! As much of rtnetlink's traffic control as tcpilot needs: qdiscs as the kernel tells them, HTB's
-//! classes, FIFOs, and a BPF filter for `tcpilot watch --fair`, and prio for `ack_priority_devices`.
+//! Traffic control by rtnetlink: qdiscs as the kernel describes them, HTB's classes, FIFOs, and a BPF filter for
+//! `tcpilot watch --fair`, prio for `ack_priority_devices`, and the counters of queues.
 //!
 //! Not by tc(8): its text does not bring every qdisc back as it was, the messages do; it does not give a
 //! filter a program that is nowhere pinned; and it would be started for every change.
 
 use std::{
     io,
-    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    os::fd::{AsRawFd, BorrowedFd},
 };
 
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType, recv, send, socket};
+use libc::{
+    NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, NLM_F_REPLACE, RTM_DELQDISC, RTM_DELTCLASS,
+    RTM_DELTFILTER, RTM_GETQDISC, RTM_GETTCLASS, RTM_GETTFILTER, RTM_NEWQDISC, RTM_NEWTCLASS,
+    RTM_NEWTFILTER, TCA_KIND, TCA_OPTIONS, TCA_STATS2,
+};
+
+use crate::{Attributes, Question, Socket, Subsystem, attribute, text, u32_at, u64_at};
 
 /// The root of a device's qdiscs.
 pub const ROOT: u32 = 0xffff_ffff;
@@ -17,30 +23,10 @@ pub const ROOT: u32 = 0xffff_ffff;
 pub const CLSACT_INGRESS: u32 = 0xffff_fff2;
 const CLSACT: u32 = 0xffff_fff1;
 
-const NEW_QDISC: u16 = 36;
-const DEL_QDISC: u16 = 37;
-const GET_QDISC: u16 = 38;
-const NEW_CLASS: u16 = 40;
-const DEL_CLASS: u16 = 41;
-const GET_CLASS: u16 = 42;
-const NEW_FILTER: u16 = 44;
-const DEL_FILTER: u16 = 45;
-const GET_FILTER: u16 = 46;
-
-const REQUEST: u16 = 1;
-const ACK: u16 = 4;
-const DUMP: u16 = 0x300;
-const REPLACE: u16 = 0x100;
-const EXCLUSIVE: u16 = 0x200;
-const CREATE: u16 = 0x400;
-const MSG_ERROR: u16 = 2;
-const MSG_DONE: u16 = 3;
-
-const TCA_KIND: u16 = 1;
-const TCA_OPTIONS: u16 = 2;
-const TCA_STATS2: u16 = 7;
+// linux/gen_stats.h, linux/pkt_sched.h, linux/pkt_cls.h; libc has none of these.
 const TCA_STATS_BASIC: u16 = 1;
 const TCA_STATS_QUEUE: u16 = 3;
+const TCA_STATS_APP: u16 = 4;
 const HTB_PARMS: u16 = 1;
 const HTB_INIT: u16 = 2;
 const HTB_RATE64: u16 = 6;
@@ -50,16 +36,15 @@ const BPF_FD: u16 = 6;
 const BPF_NAME: u16 = 7;
 const BPF_FLAGS: u16 = 8;
 const ACT_DIRECT: u32 = 1;
-const ETH_P_ALL: u16 = 3;
 /// tc-prio(8): three bands, and the band of each priority of a socket.
 const PRIO_BANDS: u32 = 3;
 const PRIO_BAND_OF: [u8; 16] = [1, 2, 2, 2, 1, 2, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1];
-const HEADER: usize = 16;
-const TCMSG: usize = 20;
+/// `struct tcmsg`.
+const TCMSG_BYTES: usize = 20;
 /// The kernel's unit of time for buckets, nanoseconds.
 const TICK_NS: u64 = 64;
 
-/// A qdisc as the kernel told it.
+/// A qdisc as the kernel describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Qdisc {
     /// Its kind: `pfifo`, `htb`, …
@@ -72,18 +57,35 @@ pub struct Qdisc {
     pub options: Option<Vec<u8>>,
 }
 
+/// The counters of a qdisc or class since it was made, and its queue now.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Bytes that left it.
+    pub bytes: u64,
+    /// Packets that left it.
+    pub packets: u32,
+    /// Bytes waiting.
+    pub backlog_bytes: u32,
+    /// Packets waiting.
+    pub backlog_packets: u32,
+    /// Packets dropped.
+    pub drops: u32,
+    /// What only its kind counts (`struct tc_KIND_xstats`).
+    pub own: Vec<u8>,
+}
+
 /// A class's counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClassStats {
     /// Its number below the qdisc's handle.
     pub minor: u16,
-    /// That left.
+    /// Bytes that left it.
     pub bytes: u64,
-    /// That left.
+    /// Packets that left it.
     pub packets: u64,
-    /// That wait.
+    /// Packets waiting.
     pub backlog_packets: u32,
-    /// Dropped because the queue was full.
+    /// Packets dropped because the queue was full.
     pub drops: u32,
 }
 
@@ -106,44 +108,6 @@ pub struct HtbClass {
     pub priority: u32,
 }
 
-/// Attributes under construction.
-#[derive(Default)]
-struct Attributes(Vec<u8>);
-
-impl Attributes {
-    fn add(mut self, kind: u16, value: &[u8]) -> Self {
-        let length = u16::try_from(value.len() + 4).unwrap_or(u16::MAX);
-        self.0.extend(length.to_ne_bytes());
-        self.0.extend(kind.to_ne_bytes());
-        self.0.extend(value);
-        self.0.resize(self.0.len().next_multiple_of(4), 0);
-        self
-    }
-
-    fn text(self, kind: u16, value: &str) -> Self {
-        self.add(kind, &[value.as_bytes(), b"\0"].concat())
-    }
-}
-
-fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
-    std::iter::from_fn(move || {
-        let length = usize::from(u16::from_ne_bytes([*bytes.first()?, *bytes.get(1)?]));
-        let kind = u16::from_ne_bytes([*bytes.get(2)?, *bytes.get(3)?]) & 0x3fff;
-        let value = bytes.get(4..length)?;
-        bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
-        Some((kind, value))
-    })
-}
-
-fn attribute(bytes: &[u8], wanted: u16) -> Option<&[u8]> {
-    attributes(bytes).find_map(|(kind, value)| (kind == wanted).then_some(value))
-}
-
-fn word(bytes: &[u8], at: usize) -> u32 {
-    let word = bytes.get(at..at + 4).and_then(|b| b.try_into().ok());
-    u32::from_ne_bytes(word.unwrap_or_default())
-}
-
 /// `struct tcmsg`.
 #[derive(Clone, Copy, Default)]
 struct Place {
@@ -153,12 +117,33 @@ struct Place {
     info: u32,
 }
 
+impl Place {
+    fn bytes(self, ifindex: u32) -> [u8; TCMSG_BYTES] {
+        let mut bytes = [0; TCMSG_BYTES]; // the first word: the family, and padding
+        let words = [ifindex, self.handle, self.parent, self.info];
+        for (to, word) in bytes[4..].chunks_exact_mut(4).zip(words) {
+            to.copy_from_slice(&word.to_ne_bytes());
+        }
+        bytes
+    }
+
+    fn read(body: &[u8]) -> Option<Place> {
+        Some(Place {
+            ifindex: u32_at(body, 4)?,
+            handle: u32_at(body, 8)?,
+            parent: u32_at(body, 12)?,
+            info: u32_at(body, 16)?,
+        })
+    }
+}
+
 /// One answer: its place, and its attributes.
 type Answer = (Place, Vec<u8>);
 
 /// Traffic control of one device, in the namespace that this was made in.
+#[derive(Debug)]
 pub struct Device {
-    socket: OwnedFd,
+    socket: Socket,
     ifindex: u32,
 }
 
@@ -168,39 +153,32 @@ impl Device {
     /// # Errors
     /// No socket.
     pub fn new(ifindex: u32) -> io::Result<Device> {
-        let kind = SocketType::RAW;
-        let socket = socket(AddressFamily::NETLINK, kind, None)?; // NETLINK_ROUTE is 0
+        let socket = Socket::open(Subsystem::Route)?;
         Ok(Device { socket, ifindex })
     }
 
-    /// Sends a message, and gives what comes back until its end.
-    fn ask(&self, kind: u16, flags: u16, place: Place, attrs: &[u8]) -> io::Result<Vec<Answer>> {
-        let length = u32::try_from(HEADER + TCMSG + attrs.len()).unwrap_or(0);
-        let mut message = Vec::from(length.to_ne_bytes());
-        message.extend(kind.to_ne_bytes());
-        message.extend((flags | REQUEST).to_ne_bytes());
-        message.extend([0; 12]); // sequence and port; family
-        for word in [self.ifindex, place.handle, place.parent, place.info] {
-            message.extend(word.to_ne_bytes());
-        }
-        message.extend(attrs);
-        send(&self.socket, &message, SendFlags::empty())?;
+    /// Asks about this device, and gives the messages about it that come back.
+    fn ask(&self, kind: u16, flags: i32, place: Place, attrs: &[u8]) -> io::Result<Vec<Answer>> {
+        let question = Question {
+            kind,
+            flags,
+            fixed: &place.bytes(self.ifindex),
+            attributes: attrs,
+        };
         let mut found = Vec::new();
-        let mut buffer = vec![0u8; 1 << 16];
-        loop {
-            let (_, got) = recv(&self.socket, buffer.as_mut_slice(), RecvFlags::TRUNC)?;
-            if got > buffer.len() {
-                return Err(io::ErrorKind::InvalidData.into());
+        self.socket.ask(&question, |body| {
+            let attrs = body.get(TCMSG_BYTES..).unwrap_or_default();
+            // The kernel dumps the qdiscs of all devices.
+            if let Some(place) = Place::read(body).filter(|at| at.ifindex == self.ifindex) {
+                found.push((place, attrs.to_vec()));
             }
-            if take(buffer.get(..got).unwrap_or_default(), &mut found)? {
-                found.retain(|(place, _)| place.ifindex == self.ifindex);
-                return Ok(found);
-            }
-        }
+        })?;
+        Ok(found)
     }
 
-    fn tell(&self, kind: u16, flags: u16, place: Place, attrs: Attributes) -> io::Result<()> {
-        self.ask(kind, flags | ACK, place, &attrs.0).map(|_| ())
+    fn tell(&self, kind: u16, flags: i32, place: Place, attrs: &Attributes) -> io::Result<()> {
+        self.ask(kind, flags | NLM_F_ACK, place, attrs.bytes())
+            .map(drop)
     }
 
     fn at(parent: u32, handle: u32) -> Place {
@@ -216,7 +194,7 @@ impl Device {
     /// # Errors
     /// The kernel's.
     pub fn qdiscs(&self) -> io::Result<Vec<Qdisc>> {
-        let answers = self.ask(GET_QDISC, DUMP, Place::default(), &[])?;
+        let answers = self.ask(RTM_GETQDISC, NLM_F_DUMP, Place::default(), &[])?;
         let read = |(place, attrs): &Answer| Qdisc {
             kind: attribute(attrs, TCA_KIND).map(text).unwrap_or_default(),
             handle: place.handle,
@@ -224,6 +202,19 @@ impl Device {
             options: attribute(attrs, TCA_OPTIONS).map(<[u8]>::to_vec),
         };
         Ok(answers.iter().map(read).collect())
+    }
+
+    /// The kind and the counters of the qdisc with this handle; `None` if there is none.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn qdisc_stats(&self, handle: u32) -> io::Result<Option<(String, Stats)>> {
+        let answers = self.ask(RTM_GETQDISC, NLM_F_DUMP, Place::default(), &[])?;
+        let wanted = |(place, attrs): &Answer| {
+            let kind = text(attribute(attrs, TCA_KIND)?);
+            (place.handle == handle).then_some((kind, stats(attrs)?))
+        };
+        Ok(answers.iter().find_map(wanted))
     }
 
     /// Puts a qdisc where it was told from, in place of what is there now.
@@ -236,7 +227,7 @@ impl Device {
             attrs = attrs.add(TCA_OPTIONS, options);
         }
         let place = Device::at(qdisc.parent, qdisc.handle);
-        self.tell(NEW_QDISC, CREATE | REPLACE, place, attrs)
+        self.tell(RTM_NEWQDISC, NLM_F_CREATE | NLM_F_REPLACE, place, &attrs)
     }
 
     /// A prio at the root, as tc(8) makes it, unless somebody has put a qdisc there.
@@ -250,7 +241,7 @@ impl Device {
             .text(TCA_KIND, "prio")
             .add(TCA_OPTIONS, &options);
         let place = Device::at(ROOT, handle);
-        self.tell(NEW_QDISC, CREATE | EXCLUSIVE, place, attrs)
+        self.tell(RTM_NEWQDISC, NLM_F_CREATE | NLM_F_EXCL, place, &attrs)
     }
 
     /// Takes the qdisc at `parent` away; at the root the kernel puts its default there.
@@ -259,7 +250,7 @@ impl Device {
     /// The kernel's.
     pub fn delete(&self, parent: u32) -> io::Result<()> {
         let place = Device::at(parent, 0);
-        self.tell(DEL_QDISC, 0, place, Attributes::default())
+        self.tell(RTM_DELQDISC, 0, place, &Attributes::default())
     }
 
     /// An HTB at the root; what no filter takes goes to `default_minor`.
@@ -269,12 +260,12 @@ impl Device {
     pub fn put_htb(&self, handle: u32, default_minor: u16) -> io::Result<()> {
         let words: [u32; 5] = [3, 10, default_minor.into(), 0, 0];
         let glob: Vec<u8> = words.iter().flat_map(|w| w.to_ne_bytes()).collect();
-        let options = Attributes::default().add(HTB_INIT, &glob).0;
+        let options = Attributes::default().add(HTB_INIT, &glob);
         self.put(&Qdisc {
             kind: "htb".into(),
             handle,
             parent: ROOT,
-            options: Some(options),
+            options: Some(options.bytes().to_vec()),
         })
     }
 
@@ -305,9 +296,9 @@ impl Device {
         }
         let attrs = Attributes::default()
             .text(TCA_KIND, "htb")
-            .add(TCA_OPTIONS, &options.0);
+            .add(TCA_OPTIONS, options.bytes());
         let place = Device::at(class.parent, class.id);
-        self.tell(NEW_CLASS, CREATE, place, attrs)
+        self.tell(RTM_NEWTCLASS, NLM_F_CREATE, place, &attrs)
     }
 
     /// Takes a class away, with its queue.
@@ -316,7 +307,7 @@ impl Device {
     /// The kernel's.
     pub fn delete_class(&self, id: u32) -> io::Result<()> {
         let place = Device::at(0, id);
-        self.tell(DEL_CLASS, 0, place, Attributes::default())
+        self.tell(RTM_DELTCLASS, 0, place, &Attributes::default())
     }
 
     /// A FIFO of so many packets below a class, or its new length.
@@ -337,7 +328,7 @@ impl Device {
     /// # Errors
     /// The kernel's.
     pub fn class_stats(&self) -> io::Result<Vec<ClassStats>> {
-        let answers = self.ask(GET_CLASS, DUMP, Place::default(), &[])?;
+        let answers = self.ask(RTM_GETTCLASS, NLM_F_DUMP, Place::default(), &[])?;
         Ok(answers.iter().filter_map(class_stats).collect())
     }
 
@@ -352,17 +343,16 @@ impl Device {
         program: BorrowedFd<'_>,
         classid: u32,
     ) -> io::Result<()> {
-        let fd = std::os::fd::AsRawFd::as_raw_fd(&program.as_fd());
         let options = Attributes::default()
-            .add(BPF_FD, &fd.to_ne_bytes())
+            .add(BPF_FD, &program.as_raw_fd().to_ne_bytes())
             .text(BPF_NAME, "tcpilot")
             .add(BPF_CLASSID, &classid.to_ne_bytes())
             .add(BPF_FLAGS, &ACT_DIRECT.to_ne_bytes());
         let attrs = Attributes::default()
             .text(TCA_KIND, "bpf")
-            .add(TCA_OPTIONS, &options.0);
+            .add(TCA_OPTIONS, options.bytes());
         let place = filter_place(parent, priority);
-        self.tell(NEW_FILTER, CREATE | EXCLUSIVE, place, attrs)
+        self.tell(RTM_NEWTFILTER, NLM_F_CREATE | NLM_F_EXCL, place, &attrs)
     }
 
     /// Takes the filter of this priority away.
@@ -371,7 +361,7 @@ impl Device {
     /// The kernel's.
     pub fn delete_filter(&self, parent: u32, priority: u16) -> io::Result<()> {
         let place = filter_place(parent, priority);
-        self.tell(DEL_FILTER, 0, place, Attributes::default())
+        self.tell(RTM_DELTFILTER, 0, place, &Attributes::default())
     }
 
     /// How many filters there are at `parent`.
@@ -380,7 +370,7 @@ impl Device {
     /// The kernel's.
     pub fn count_filters(&self, parent: u32) -> io::Result<usize> {
         let place = Device::at(parent, 0);
-        Ok(self.ask(GET_FILTER, DUMP, place, &[])?.len())
+        Ok(self.ask(RTM_GETTFILTER, NLM_F_DUMP, place, &[])?.len())
     }
 
     /// A clsact qdisc.
@@ -390,7 +380,7 @@ impl Device {
     pub fn put_clsact(&self) -> io::Result<()> {
         let attrs = Attributes::default().text(TCA_KIND, "clsact");
         let place = Device::at(CLSACT, 0xffff_0000);
-        self.tell(NEW_QDISC, CREATE | EXCLUSIVE, place, attrs)
+        self.tell(RTM_NEWQDISC, NLM_F_CREATE | NLM_F_EXCL, place, &attrs)
     }
 
     /// Takes the clsact qdisc away.
@@ -399,7 +389,7 @@ impl Device {
     /// The kernel's.
     pub fn delete_clsact(&self) -> io::Result<()> {
         let place = Device::at(CLSACT, 0xffff_0000);
-        self.tell(DEL_QDISC, 0, place, Attributes::default())
+        self.tell(RTM_DELQDISC, 0, place, &Attributes::default())
     }
 }
 
@@ -407,86 +397,98 @@ fn filter_place(parent: u32, priority: u16) -> Place {
     Place {
         parent,
         handle: 1,
-        info: u32::from(priority) << 16 | u32::from(ETH_P_ALL.to_be()),
+        info: u32::from(priority) << 16 | u32::from((libc::ETH_P_ALL as u16).to_be()),
         ..Place::default()
     }
 }
 
-fn text(bytes: &[u8]) -> String {
-    let end = bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len());
-    String::from_utf8_lossy(bytes.get(..end).unwrap_or_default()).into_owned()
-}
-
-fn class_stats((place, attrs): &Answer) -> Option<ClassStats> {
+/// The counters of a message about a qdisc or class (linux/gen_stats.h).
+fn stats(attrs: &[u8]) -> Option<Stats> {
     let stats = attribute(attrs, TCA_STATS2)?;
     let basic = attribute(stats, TCA_STATS_BASIC)?;
     let queue = attribute(stats, TCA_STATS_QUEUE)?;
-    Some(ClassStats {
-        minor: (place.handle & 0xffff) as u16,
-        bytes: u64::from(word(basic, 0)) | u64::from(word(basic, 4)) << 32,
-        packets: word(basic, 8).into(),
-        backlog_packets: word(queue, 0),
-        drops: word(queue, 8),
+    Some(Stats {
+        bytes: u64_at(basic, 0)?,
+        packets: u32_at(basic, 8)?,
+        backlog_packets: u32_at(queue, 0)?,
+        backlog_bytes: u32_at(queue, 4)?,
+        drops: u32_at(queue, 8)?,
+        own: attribute(stats, TCA_STATS_APP).unwrap_or_default().into(),
     })
 }
 
-/// Takes the messages of one datagram; true at the end of the answer.
-fn take(mut bytes: &[u8], found: &mut Vec<Answer>) -> io::Result<bool> {
-    while bytes.len() >= HEADER {
-        let length = word(bytes, 0) as usize;
-        let message = bytes
-            .get(HEADER..length)
-            .ok_or(io::ErrorKind::InvalidData)?;
-        match (word(bytes, 4) & 0xffff) as u16 {
-            MSG_DONE => return Ok(true),
-            MSG_ERROR => match word(message, 0) as i32 {
-                0 => return Ok(true),
-                code => return Err(io::Error::from_raw_os_error(-code)),
-            },
-            _ => {
-                let place = Place {
-                    ifindex: word(message, 4),
-                    handle: word(message, 8),
-                    parent: word(message, 12),
-                    info: word(message, 16),
-                };
-                found.push((place, message.get(TCMSG..).unwrap_or_default().to_vec()));
-            }
-        }
-        bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
-    }
-    Ok(false)
+fn class_stats((place, attrs): &Answer) -> Option<ClassStats> {
+    let stats = stats(attrs)?;
+    Some(ClassStats {
+        minor: (place.handle & 0xffff) as u16,
+        bytes: stats.bytes,
+        packets: stats.packets.into(),
+        backlog_packets: stats.backlog_packets,
+        drops: stats.drops,
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn attributes_are_read_as_they_were_written() {
-        let bytes = Attributes::default()
-            .text(1, "htb")
-            .add(7, &[1, 2, 3, 4, 5]);
-        assert_eq!(bytes.0.len() % 4, 0);
-        assert_eq!(attribute(&bytes.0, 1).map(text).as_deref(), Some("htb"));
-        assert_eq!(attribute(&bytes.0, 7), Some(&[1, 2, 3, 4, 5][..]));
-        assert_eq!(attribute(&bytes.0, 2), None);
+    fn words(values: &[u32]) -> Vec<u8> {
+        values
+            .iter()
+            .flat_map(|value| value.to_ne_bytes())
+            .collect()
+    }
+
+    fn described() -> Attributes {
+        let basic = [&9000u64.to_ne_bytes()[..], &words(&[6, 0])].concat();
+        let stats = Attributes::default()
+            .add(TCA_STATS_BASIC, &basic)
+            .add(TCA_STATS_QUEUE, &words(&[2, 3000, 5, 0, 0]))
+            .add(TCA_STATS_APP, &words(&[0, 1514, 0, 7]));
+        Attributes::default()
+            .text(TCA_KIND, "fq_codel")
+            .add(TCA_STATS2, stats.bytes())
     }
 
     #[test]
-    fn a_short_attribute_ends_the_list() {
-        let mut bytes = Attributes::default().add(1, &[9; 8]).0;
-        bytes.truncate(10);
-        assert_eq!(attribute(&bytes, 1), None);
+    fn counters_are_read_from_where_the_kernel_puts_them() {
+        let expected = Stats {
+            bytes: 9000,
+            packets: 6,
+            backlog_bytes: 3000,
+            backlog_packets: 2,
+            drops: 5,
+            own: words(&[0, 1514, 0, 7]),
+        };
+        assert_eq!(stats(described().bytes()), Some(expected));
     }
 
     #[test]
-    fn an_error_of_the_kernel_is_one_of_ours() {
-        let mut message = Vec::new();
-        for word in [20u32, u32::from(MSG_ERROR), 0, 0, (-17i32) as u32] {
-            message.extend(word.to_ne_bytes());
+    fn counters_that_are_cut_short_are_none() {
+        let whole = described();
+        for length in 0..whole.bytes().len() {
+            assert_eq!(stats(&whole.bytes()[..length]), None, "{length}");
         }
-        let error = take(&message, &mut Vec::new()).unwrap_err();
-        assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
+    }
+
+    #[test]
+    fn a_place_is_read_as_it_was_written() {
+        let place = filter_place(CLSACT_INGRESS, 7);
+        let body = place.bytes(3);
+        let read = Place::read(&body).unwrap();
+        assert_eq!(
+            (read.ifindex, read.parent, read.info),
+            (3, CLSACT_INGRESS, place.info)
+        );
+        assert!(Place::read(&body[..TCMSG_BYTES - 1]).is_none());
+    }
+
+    #[test]
+    fn the_kernel_describes_the_loopback_devices_qdisc() {
+        let device = Device::new(1).unwrap();
+        let found = device.qdiscs().unwrap();
+        assert!(found.iter().any(|qdisc| qdisc.parent == ROOT), "{found:?}");
+        let root = found.iter().find(|qdisc| qdisc.parent == ROOT).unwrap();
+        assert!(device.qdisc_stats(root.handle).unwrap().is_some());
     }
 }
