@@ -1,21 +1,22 @@
 //! The pilot's programs and maps: loaded, attached to a cgroup, read and written.
 
+mod clocks;
+mod iterate;
+mod steered;
+
 use std::{
-    fs::{DirEntry, File},
+    fs::File,
     hash::{BuildHasher, RandomState},
-    io::Read,
     mem::{MaybeUninit, size_of},
-    os::{
-        fd::{AsFd, AsRawFd},
-        unix::fs::MetadataExt,
-    },
+    os::fd::{AsFd, AsRawFd},
     path::{Path, PathBuf},
     time::Duration,
 };
 
+use clocks::{TICKS_OVER, read_clocks, ticks_per_s};
+use iterate::iterate;
 use libbpf_rs::{
-    Link, MapCore, MapFlags, OpenObject, ProgramInput, ProgramMut,
-    libbpf_sys::{BPF_F_QUERY_EFFECTIVE, bpf_iter_create},
+    Link, MapCore, MapFlags, OpenObject, ProgramInput,
     query::LinkTypeInfo,
     skel::{OpenSkel, SkelBuilder},
 };
@@ -29,17 +30,12 @@ use crate::{
     claim::Claim,
     host,
     object::{bytes_of, map_error, no_section, program_info, skeleton_module, write_plain},
-    socket::in_netns,
 };
 
 skeleton_module!("sockops.skel.rs");
 use skeleton::{SockopsSkel, SockopsSkelBuilder};
+use steered::is_steered;
 
-/// The name of the sockops program, by which another instance is recognised.
-const PROGRAM: &str = "tcpilot";
-
-/// Long enough to tell 250 ticks a second from 300.
-const TICKS_OVER: Duration = Duration::from_millis(100);
 /// Buckets of eight paths are read in batches of so many, to bound the daemon's memory.
 const BATCH: u32 = 32;
 
@@ -387,143 +383,4 @@ pub fn check_free(cgroup: &Path) -> Result<(), Error> {
 fn has_cgroup(link: &Link) -> bool {
     let info = link.info().map(|link| link.info);
     !matches!(info, Ok(LinkTypeInfo::Cgroup(cgroup)) if cgroup.cgroup_id == 0)
-}
-
-fn read_clocks(program: &ProgramMut<'_>) -> Result<tp_clocks, Error> {
-    let action = "read the kernel's clocks";
-    let mut clocks = to_bytes(&tp_clocks::default()).to_vec();
-    let input = ProgramInput {
-        context_in: Some(&mut clocks),
-        ..Default::default()
-    };
-    program.test_run(input).map_err(map_error(action))?;
-    from_bytes(&clocks).ok_or(Error::System {
-        action,
-        source: std::io::ErrorKind::InvalidData.into(),
-    })
-}
-
-/// The kernel is built with one of a few ticks, time(7): the nearest to what was seen.
-fn ticks_per_s(from: &tp_clocks, to: &tp_clocks) -> u32 {
-    let ns = to.now_ns.saturating_sub(from.now_ns).max(1);
-    let seen = to
-        .ticks
-        .saturating_sub(from.ticks)
-        .saturating_mul(1_000_000_000)
-        / ns;
-    let seen = u32::try_from(seen).unwrap_or(u32::MAX);
-    [100, 250, 300, 1000]
-        .into_iter()
-        .min_by_key(|tick: &u32| tick.abs_diff(seen))
-        .unwrap_or(0)
-}
-
-/// Runs an iterator over connections in every network namespace, and returns what it wrote.
-fn iterate(program: &ProgramMut<'_>, action: &'static str) -> Result<Vec<u8>, Error> {
-    let link = program.attach().map_err(map_error(action))?;
-    let link_fd = link.as_fd().as_raw_fd();
-    // This process is in its own already: to enter that again it would need CAP_SYS_ADMIN, too.
-    let mut bytes = read_iterator(link_fd)?;
-    let own = host::own_netns_inum();
-    let is_own = |netns: &File| {
-        let inum = netns.metadata().map(|meta| u32::try_from(meta.ino()).ok());
-        inum.is_ok_and(|inum| inum == own)
-    };
-    for netns in host::all_netns().iter().filter(|netns| !is_own(netns)) {
-        // One that is gone by now has no connections either.
-        if let Ok(part) = in_netns(netns, || read_iterator(link_fd)) {
-            bytes.append(&mut part?);
-        }
-    }
-    Ok(bytes)
-}
-
-/// Runs an iterator for the namespace of the calling thread, and returns what it wrote.
-fn read_iterator(link_fd: i32) -> Result<Vec<u8>, Error> {
-    let fail = |source| Error::System {
-        action: "list the connections",
-        source,
-    };
-    // SAFETY: a plain system call; the descriptor is checked, and owned from here on.
-    let fd = unsafe { bpf_iter_create(link_fd) };
-    if fd < 0 {
-        return Err(fail(std::io::Error::last_os_error()));
-    }
-    // SAFETY: fd is a descriptor that was just opened and that nobody else has.
-    let mut file = unsafe { <File as std::os::fd::FromRawFd>::from_raw_fd(fd) };
-    let mut bytes = Vec::new();
-    file.read_to_end(&mut bytes).map_err(fail)?;
-    Ok(bytes)
-}
-
-/// Whether the kernel runs a program of ours for sockets of this cgroup, its ancestors' included, or of
-/// one below it. This finds those that a claim does not show: of a container with a /run of its own, or
-/// of a version without claims. The names are for CAP_SYS_ADMIN; without it nothing is found.
-fn is_steered(cgroup: &Path, dir: &File) -> bool {
-    let has_ours = |dir: &File, flags| programs(dir, flags).iter().any(|name| name == PROGRAM);
-    let below = |entry: DirEntry| File::open(entry.path()).is_ok_and(|dir| has_ours(&dir, 0));
-    has_ours(dir, BPF_F_QUERY_EFFECTIVE) || host::subtree(cgroup).any(below)
-}
-
-/// Names of a cgroup's sockops programs: its own, or with BPF_F_QUERY_EFFECTIVE its ancestors' too.
-fn programs(cgroup: &File, flags: u32) -> Vec<String> {
-    use libbpf_rs::libbpf_sys::{BPF_CGROUP_SOCK_OPS, bpf_prog_get_fd_by_id, bpf_prog_query};
-    let mut ids = [0u32; 64];
-    let mut count = ids.len() as u32;
-    // SAFETY: ids has room for count entries; the other outputs may be null.
-    let result = unsafe {
-        bpf_prog_query(
-            cgroup.as_raw_fd(),
-            BPF_CGROUP_SOCK_OPS,
-            flags,
-            std::ptr::null_mut(),
-            ids.as_mut_ptr(),
-            &raw mut count,
-        )
-    };
-    if result != 0 {
-        return Vec::new();
-    }
-    let name_of = |&id: &u32| {
-        // SAFETY: a plain system call; the descriptor is owned from here on.
-        let fd = unsafe { bpf_prog_get_fd_by_id(id) };
-        if fd < 0 {
-            return None;
-        }
-        // SAFETY: fd is a descriptor that was just opened and that nobody else has.
-        let fd = unsafe { <std::os::fd::OwnedFd as std::os::fd::FromRawFd>::from_raw_fd(fd) };
-        let name = program_info(fd.as_raw_fd())?.name;
-        let text: Vec<u8> = name
-            .iter()
-            .take_while(|c| **c != 0)
-            .map(|c| *c as u8)
-            .collect();
-        String::from_utf8(text).ok()
-    };
-    ids.iter()
-        .take(count as usize)
-        .filter_map(name_of)
-        .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_tick_is_the_nearest_that_kernels_are_built_with() {
-        let clocks = |ticks, now_ns| tp_clocks { ticks, now_ns };
-        let start = clocks(1_000_000, 5_000_000_000);
-        for (ticks, ms, expected) in [
-            (10, 100, 100),
-            (24, 100, 250),
-            (26, 100, 250),
-            (30, 101, 300),
-            (99, 100, 1000),
-            (750, 3001, 250),
-        ] {
-            let end = clocks(start.ticks + ticks, start.now_ns + ms * 1_000_000);
-            assert_eq!(ticks_per_s(&start, &end), expected, "{ticks} in {ms} ms");
-        }
-    }
 }

@@ -9,6 +9,7 @@
 
 mod alone;
 mod answers;
+mod commands;
 mod congestion;
 mod ecn;
 mod fair;
@@ -20,6 +21,7 @@ mod loss;
 mod neighbours;
 mod paths;
 mod robust;
+mod saving;
 mod starting;
 mod tuning;
 mod watch;
