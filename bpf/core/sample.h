@@ -63,7 +63,7 @@ struct tp_sample {
 
 TP_INLINE void tp_path_roll(struct tp_path *path, __u32 epoch)
 {
-	if (path->epoch == epoch)
+	if (!tp_epoch_moved(path->epoch, epoch))
 		return;
 	tp_window64_roll(&path->max_delivery_rate, path->epoch, epoch);
 	tp_window64_roll(&path->sent_packets, path->epoch, epoch);
@@ -74,6 +74,8 @@ TP_INLINE void tp_path_roll(struct tp_path *path, __u32 epoch)
 
 TP_INLINE void tp_arm_roll(struct tp_arm *arm, __u32 epoch)
 {
+	if (!tp_epoch_moved(arm->epoch, epoch))
+		return;
 	tp_window64_roll(&arm->max_delivery_rate, arm->epoch, epoch);
 	tp_window32_roll(&arm->min_rtt_us, arm->epoch, epoch);
 	arm->epoch = epoch;
@@ -98,7 +100,8 @@ TP_INLINE void tp_learn_path(const struct tp_config *cfg, struct tp_path *path,
 		__u32 ssthresh_epoch = tp_epoch(now_ns, cfg->ssthresh_window_ns);
 
 		tp_window32_roll(&path->ssthresh_packets, path->ssthresh_epoch, ssthresh_epoch);
-		path->ssthresh_epoch = ssthresh_epoch;
+		if (tp_epoch_moved(path->ssthresh_epoch, ssthresh_epoch))
+			path->ssthresh_epoch = ssthresh_epoch;
 		path->ssthresh_packets.current =
 		    (__u32)tp_max64(path->ssthresh_packets.current, s->ssthresh_packets);
 	}

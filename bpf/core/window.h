@@ -33,11 +33,18 @@ TP_INLINE __u32 tp_epoch(__u64 now_ns, __u64 window_ns)
 	return window_ns ? (__u32)(now_ns / window_ns) : 0;
 }
 
+/* Whether windows have to move on.  They stay for a sample of the epoch before, from a CPU
+ * that was overtaken by others: to go back would forget both halves. */
+TP_INLINE int tp_epoch_moved(__u32 from, __u32 to)
+{
+	return to - from + 1 > 1;
+}
+
 /* Moves a window to a new epoch: the current half becomes the previous one, or
  * both are forgotten when a whole window passed without a sample. */
 TP_INLINE void tp_window64_roll(struct tp_window64 *w, __u32 from, __u32 to)
 {
-	if (from == to)
+	if (!tp_epoch_moved(from, to))
 		return;
 	w->previous = to - from == 1 ? w->current : 0;
 	w->current = 0;
@@ -45,7 +52,7 @@ TP_INLINE void tp_window64_roll(struct tp_window64 *w, __u32 from, __u32 to)
 
 TP_INLINE void tp_window32_roll(struct tp_window32 *w, __u32 from, __u32 to)
 {
-	if (from == to)
+	if (!tp_epoch_moved(from, to))
 		return;
 	w->previous = to - from == 1 ? w->current : 0;
 	w->current = 0;

@@ -259,6 +259,34 @@ fn a_failure_is_never_perfect() {
     assert_eq!(path.learner.arms[0].cost, SCALE);
 }
 
+/// A CPU reads the clock, and others carry the windows on before it has the path.
+#[test]
+fn a_sample_that_comes_late_into_the_next_window_forgets_nothing() {
+    let (cfg, mut path) = (config(), tp_path::default());
+    let full = |rate, rtt| Sample {
+        ssthresh_packets: 40,
+        sent_packets: 100,
+        ..sample(rate, rtt)
+    };
+    close(&cfg, &mut path, 0, full(9000, 50), 599 * S);
+    close(&cfg, &mut path, 0, full(5000, 70), 600 * S);
+    close(&cfg, &mut path, 0, full(100, 90), 599 * S);
+    let arm = &path.arms[0];
+    for (rate, rtt) in [
+        (&path.max_delivery_rate, &path.min_rtt_us),
+        (&arm.max_delivery_rate, &arm.min_rtt_us),
+    ] {
+        assert_eq!((rate.current, rate.previous), (5000, 9000));
+        assert_eq!((rtt.current, rtt.previous), (70, 50));
+    }
+    let sent = &path.sent_packets;
+    assert_eq!((sent.current, sent.previous), (200, 100));
+    assert_eq!(path.ssthresh_packets.previous, 40);
+    // A clock that is far behind starts anew.
+    close(&cfg, &mut path, 0, full(7, 80), S);
+    assert_eq!(native::window_max(&path.max_delivery_rate), 7);
+}
+
 #[test]
 fn the_loss_rule_never_fires_under_64_segments() {
     for sent in 0..64 {
