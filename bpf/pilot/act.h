@@ -56,6 +56,15 @@ static __always_inline int subscribe(hands_t *hands, __u32 callbacks)
 	return bpf_sock_ops_cb_flags_set(hands, hands->bpf_sock_ops_cb_flags | callbacks);
 }
 
+/* What a connection that was taken up asks for.  One of the two may be another program's wish. */
+#define OUR_CALLBACKS (BPF_SOCK_OPS_STATE_CB_FLAG | BPF_SOCK_OPS_RETRANS_CB_FLAG)
+
+/* Whether the pilot took the connection up, as far as its callbacks show it. */
+static __always_inline int is_taken_up(hands_t *hands)
+{
+	return (hands->bpf_sock_ops_cb_flags & OUR_CALLBACKS) == OUR_CALLBACKS;
+}
+
 static __always_inline void follow_round_trips(hands_t *hands)
 {
 	subscribe(hands, BPF_SOCK_OPS_RTT_CB_FLAG);

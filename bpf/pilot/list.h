@@ -10,6 +10,7 @@
 #define TCPILOT_PILOT_LIST_H
 
 #include "../core/sample.h"
+#include "act.h"
 #include "rules.h"
 #include "socket.h"
 #include "state.h"
@@ -140,9 +141,6 @@ int flows(struct bpf_iter__tcp *ctx)
 	bpf_seq_write(ctx->meta->seq, &f, sizeof(f));
 	return 0;
 }
-
-/* Both callbacks of ours.  Another program may ask for the one of a connection's states. */
-#define OUR_CALLBACKS (BPF_SOCK_OPS_STATE_CB_FLAG | BPF_SOCK_OPS_RETRANS_CB_FLAG)
 
 SEC("iter/tcp")
 int adopt(struct bpf_iter__tcp *ctx)

@@ -106,7 +106,7 @@ static __always_inline __u8 take_up(struct visit *v)
 	__sync_fetch_and_add(&v->path->live_flows, 1);
 	__sync_fetch_and_add(&v->path->connections, 1);
 	learner_chosen(&config()->learner, &v->path->learner, got.arm, got.why);
-	if (subscribe(v->hands, BPF_SOCK_OPS_STATE_CB_FLAG | BPF_SOCK_OPS_RETRANS_CB_FLAG))
+	if (subscribe(v->hands, OUR_CALLBACKS))
 		COUNT(trouble[TP_TROUBLE_CB_FLAGS]);
 	return got.why;
 }

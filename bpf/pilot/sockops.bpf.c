@@ -67,7 +67,7 @@ static __noinline __u32 lost(struct bpf_sock_ops *ctx)
 	struct tp_path_key key = {};
 	struct visit v = begin_visit(ctx, &key);
 
-	if (v.tp && v.sk)
+	if (v.tp && v.sk && is_taken_up(ctx))
 		retransmitted(&v);
 	return 1;
 }
@@ -81,8 +81,11 @@ static __noinline __u32 lost_tuned(struct bpf_sock_ops *ctx)
 static __noinline __u32 ended(struct bpf_sock_ops *ctx, __u32 to)
 {
 	struct tp_path_key key = {};
-	struct visit v = begin_visit(ctx, &key);
+	struct visit v;
 
+	if (!is_taken_up(ctx))
+		return 1;
+	v = begin_visit(ctx, &key);
 	if (v.tp && v.sk && (to == BPF_TCP_CLOSE || tp_is_idle(v.tp) || tp_is_filled(v.tp)))
 		closed(&v, to);
 	return 1;

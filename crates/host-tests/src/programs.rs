@@ -10,8 +10,8 @@ use std::{
 use libbpf_rs::{
     Link, OpenObject,
     libbpf_sys::{
-        BPF_CGROUP_SOCK_OPS, bpf_prog_get_fd_by_id, bpf_prog_get_info_by_fd, bpf_prog_info,
-        bpf_prog_query,
+        BPF_CGROUP_SOCK_OPS, BPF_SOCK_OPS_RTT_CB_FLAG, bpf_prog_get_fd_by_id,
+        bpf_prog_get_info_by_fd, bpf_prog_info, bpf_prog_query,
     },
     skel::{OpenSkel, SkelBuilder},
 };
@@ -98,7 +98,7 @@ fn name_of(id: u32) -> Option<String> {
     Some(name.map(|c| char::from(*c as u8)).collect())
 }
 
-/// Another sockops program, which wants its own callback; detached on drop.
+/// Another sockops program, which wants its own callbacks; detached on drop.
 pub struct Neighbour {
     skel: NeighbourSkel<'static>,
     _link: Link,
@@ -110,10 +110,19 @@ impl Neighbour {
     /// # Panics
     /// When the kernel refuses.
     pub fn attach(cgroup: &Path) -> Self {
+        Self::attach_asking_for(cgroup, BPF_SOCK_OPS_RTT_CB_FLAG)
+    }
+
+    /// The same, asking for other callbacks.
+    ///
+    /// # Panics
+    /// When the kernel refuses.
+    pub fn attach_asking_for(cgroup: &Path, callbacks: u32) -> Self {
         // Leaked, a few hundred bytes: the skeleton borrows it.
         let object: &'static mut MaybeUninit<OpenObject> =
             Box::leak(Box::new(MaybeUninit::uninit()));
-        let open = NeighbourSkelBuilder::default().open(object).unwrap();
+        let mut open = NeighbourSkelBuilder::default().open(object).unwrap();
+        open.maps.rodata_data.as_deref_mut().unwrap().wanted = callbacks;
         let skel = open.load().unwrap();
         let dir = File::open(cgroup).unwrap();
         let link = skel.progs.neighbour.attach_cgroup(dir.as_raw_fd()).unwrap();
