@@ -49,6 +49,15 @@ static __always_inline struct tp_conn *remember_kept(const struct visit *v, __u6
 	return bpf_sk_storage_get(&conns, v->sk, 0, 0);
 }
 
+/* Whether the algorithm in force is what the pilot chose for the socket's connection before:
+ * an application may disconnect by AF_UNSPEC, and connect again. */
+static __always_inline int is_left_over(const struct visit *v)
+{
+	const struct tp_conn *conn = bpf_sk_storage_get(&conns, v->sk, 0, 0);
+
+	return conn && !conn->open && conn->cc_key == v->in_force.key;
+}
+
 /* The arm that a connection tells something of; TP_NO_ARM if the application has
  * chosen since. */
 static __always_inline __u8 arm_to_charge(const struct tcp_sock *tp, const struct tp_conn *conn)

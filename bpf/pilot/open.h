@@ -108,6 +108,8 @@ static __always_inline __u8 take_up(struct visit *v)
 	learner_chosen(&config()->learner, &v->path->learner, got.arm, got.why);
 	if (subscribe(v->hands, OUR_CALLBACKS))
 		COUNT(trouble[TP_TROUBLE_CB_FLAGS]);
+	if (v->again)
+		remember_kept(v, v->path->born_ns, v->flags); /* unless it was set anew */
 	return got.why;
 }
 
@@ -120,6 +122,10 @@ static __always_inline void established(struct visit *v)
 	if (v->policy) {
 		v->in_force = known_in_force(v->tp);
 		why = hands_off(v);
+		if (why == TP_WHY_APPLICATION && is_left_over(v)) {
+			v->again = 1;
+			why = tp_route_has_cc(v->tp) ? TP_WHY_ROUTE : TP_WHY_UNSEEN;
+		}
 		if (why == TP_WHY_UNSEEN)
 			why = take_up(v);
 	}

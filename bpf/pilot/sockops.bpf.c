@@ -104,11 +104,14 @@ static __noinline __u32 tune_event(struct bpf_sock_ops *ctx, __u32 op)
 	return 1;
 }
 
-/* To CLOSE, or a FIN of a connection that has carried enough to learn from. */
+/* To CLOSE, or a FIN of a connection that has carried enough to learn from.  A socket that
+ * connects again has callbacks already: if it fails, nothing ends that was taken up. */
 static __always_inline int is_end(struct bpf_sock_ops *ctx, __u32 to)
 {
-	return to == BPF_TCP_CLOSE || ((to == BPF_TCP_FIN_WAIT1 || to == BPF_TCP_LAST_ACK) &&
-				       ctx->bytes_acked >= cfg.min_flow_bytes);
+	if (to == BPF_TCP_CLOSE)
+		return ctx->args[0] != BPF_TCP_SYN_SENT;
+	return (to == BPF_TCP_FIN_WAIT1 || to == BPF_TCP_LAST_ACK) &&
+	       ctx->bytes_acked >= cfg.min_flow_bytes;
 }
 
 /* A SYN, if something may be set at one; a round trip. */

@@ -26,6 +26,7 @@ struct visit {
 	__u32 slot;	      /* the path's number in the table */
 	struct known in_force;
 	__u8 flags; /* enum tp_conn_flags */
+	__u8 again; /* its algorithm is our choice for the socket's connection before */
 };
 
 /* A visit of a callback's socket; tp is 0 if there is none, or nothing is configured. */

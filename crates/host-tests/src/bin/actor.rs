@@ -2,9 +2,10 @@
 //! an application whose every step the test chooses. Each line is answered by `ok …` or `error …`.
 //!
 //! `connect ADDR [CC]` · `listen ADDR [CC]` · `accept` · `send BYTES` · `buffer BYTES` · `cc [NAME]` ·
-//! `reset` · `close` · `flock PATH`
+//! `reset` · `close` · `disconnect` · `reconnect ADDR` · `flock PATH`
 //!
-//! `hold ADDR` opens a further connection, `release` closes all of these.
+//! `hold ADDR` opens a further connection, `feed BYTES` sends on each of these, `release` closes them all,
+//! `release-one` the oldest.
 //!
 //! It may play another user, too: `become UID` gives up what it may do, `squat NAME FOLDER` takes the abstract
 //! socket name and the lock of every file there as soon as it can, and `held` says which it has.
@@ -129,10 +130,23 @@ fn socket(address: SocketAddr, cc: Option<&str>) -> io::Result<OwnedFd> {
 
 fn connect(address: SocketAddr, cc: Option<&str>) -> io::Result<OwnedFd> {
     let fd = socket(address, cc)?;
+    reconnect(&fd, address)?;
+    Ok(fd)
+}
+
+fn reconnect(fd: &OwnedFd, address: SocketAddr) -> io::Result<()> {
     let (storage, len) = raw_address(address);
     // SAFETY: storage holds an address of len bytes.
-    check(unsafe { libc::connect(fd.as_raw_fd(), (&raw const storage).cast(), len) })?;
-    Ok(fd)
+    check(unsafe { libc::connect(fd.as_raw_fd(), (&raw const storage).cast(), len) }).map(drop)
+}
+
+/// Ends the connection, and keeps the socket: connect(2), "dissolve the association".
+fn disconnect(fd: &OwnedFd) -> io::Result<()> {
+    // SAFETY: all zeros is a valid address: AF_UNSPEC is 0.
+    let nobody: libc::sockaddr_in = unsafe { std::mem::zeroed() };
+    let len = size_of::<libc::sockaddr_in>() as u32;
+    // SAFETY: the address is readable for len bytes.
+    check(unsafe { libc::connect(fd.as_raw_fd(), (&raw const nobody).cast(), len) }).map(drop)
 }
 
 fn listen(address: SocketAddr, cc: Option<&str>) -> io::Result<OwnedFd> {
@@ -276,13 +290,20 @@ impl Actor {
                 self.connection = None;
             }
             ["close"] => self.connection = None,
+            ["disconnect"] => disconnect(self.connection()?)?,
+            ["reconnect", to] => reconnect(self.connection()?, to.parse().unwrap())?,
             ["flock", path] => {
                 let file = File::open(path)?;
                 file.try_lock()?;
                 self.locks.push(file);
             }
             ["hold", to] => self.further.push(connect(to.parse().unwrap(), None)?),
+            ["feed", bytes] => {
+                let bytes = bytes.parse().unwrap();
+                self.further.iter().try_for_each(|fd| send(fd, bytes))?;
+            }
             ["release"] => self.further.clear(),
+            ["release-one"] => drop(self.further.remove(0)),
             ["become", id] => become_user(id.parse().unwrap())?,
             ["squat", name, folder] => {
                 let (name, folder, held) = (name.to_owned(), folder.into(), self.held.clone());

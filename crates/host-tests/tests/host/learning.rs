@@ -204,3 +204,44 @@ fn a_live_connection_is_counted_until_it_ends() {
         (pilot.path(FAR_PATH)["flow_count"] == 0).then_some(())
     });
 }
+
+#[test]
+fn a_socket_that_connects_again_is_ours_again_and_not_its_applications() {
+    let lab = Lab::new();
+    let _sink = Sink::new(&lab.net.far, 5300);
+    let pilot = lab.pilot(ALWAYS_BBR);
+    let mut application = lab.actor();
+    application.tell(&format!("connect {FAR}:5300"));
+    application.tell("send 100000");
+    application.tell("disconnect");
+    pilot.wait_closed(1);
+    // Nobody listens there, and nothing ends.
+    application
+        .try_tell(&format!("reconnect {FAR}:5301"))
+        .unwrap_err();
+    application.tell(&format!("reconnect {FAR}:5300"));
+    let path = pilot.path(FAR);
+    assert_eq!(
+        (&path["connections"], &path["flow_count"]),
+        (&2.into(), &1.into()),
+        "{path}"
+    );
+    let flow = &pilot.ask("flows")[0];
+    assert_eq!(
+        (&flow["why"], &flow["arm"]),
+        (&"kept".into(), &"bbr".into()),
+        "{flow}"
+    );
+    assert_eq!(pilot.opened("application"), 0);
+    application.tell("send 100000");
+    application.tell("close");
+    pilot.wait_closed(2);
+    let path = pilot.path(FAR);
+    assert_eq!(path["flow_count"], 0, "{path}");
+    assert_eq!(arm(&path, "bbr")["count"], 2, "{path}");
+    // What the application sets itself is its own, again and again.
+    application.tell(&format!("connect {FAR}:5300 reno"));
+    application.tell("disconnect");
+    application.tell(&format!("reconnect {FAR}:5300"));
+    assert_eq!(pilot.opened("application"), 2);
+}
