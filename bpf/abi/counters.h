@@ -21,6 +21,11 @@ enum tp_trouble {
 	TP_TROUBLE_COUNT = 8,
 };
 
+/* Sets of counters: a CPU counts in its own, or shares one with few others if there are more
+ * CPUs than sets.  A power of two. */
+#define TP_COUNTER_SETS 64
+
+/* Whole cache lines, so that no two sets share one. */
 struct tp_counters {
 	__u64 connections[TP_WHY_SLOTS]; /* by reason, at their opening */
 	__u64 rescues;
@@ -33,7 +38,7 @@ struct tp_counters {
 	__u64 refused[TP_TUNES]; /* by the kernel */
 	__u64 retreats;
 	__u64 acks_first;
-	__u64 last_loss_ns; /* when a packet was lost last; no count */
+	__u64 pad;
 };
 
 struct tp_clocks {

@@ -11,7 +11,9 @@
 const volatile struct tp_config cfg;
 
 struct tp_rule rules[TP_MAX_RULES];
-struct tp_counters counters;
+/* One set for all CPUs would be a line that moves between them several times a connection. */
+struct tp_counters counters[TP_COUNTER_SETS] __attribute__((aligned(64)));
+__u64 last_loss_ns; /* when a packet was lost last */
 /* The unit of the kernel's own counts of time; 0: not known. */
 __u32 ticks_per_s;
 /* The id of the steered cgroup, which may be removed and made anew; 0: the root. */
@@ -45,7 +47,13 @@ struct {
 	__type(value, struct tp_police);
 } police SEC(".maps");
 
-#define COUNT(counter) __sync_fetch_and_add(&counters.counter, 1)
+static __always_inline struct tp_counters *own_counters(void)
+{
+	return &counters[bpf_get_smp_processor_id() & (TP_COUNTER_SETS - 1)];
+}
+
+/* Atomic all the same: an interrupt may count in between. */
+#define COUNT(counter) __sync_fetch_and_add(&own_counters()->counter, 1)
 
 /* cfg for the pure functions.  The compiler must not see through the cast: it
  * would take the zeros of this file for the values that the loader writes. */

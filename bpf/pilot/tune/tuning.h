@@ -109,7 +109,10 @@ static __always_inline void forget(__u32 features)
  * had within the learner's window. */
 static __always_inline void note_loss(void)
 {
-	counters.last_loss_ns = bpf_ktime_get_coarse_ns();
+	__u64 now_ns = bpf_ktime_get_coarse_ns();
+
+	if (last_loss_ns != now_ns) /* once per tick: others read it */
+		last_loss_ns = now_ns;
 	meet(1 << TP_TUNE_RTO);
 }
 
@@ -117,7 +120,7 @@ static __always_inline int is_lossy_time(void)
 {
 	if (!(tunes_met & 1 << TP_TUNE_RTO))
 		return 0;
-	if (bpf_ktime_get_coarse_ns() - counters.last_loss_ns < cfg.window_ns)
+	if (bpf_ktime_get_coarse_ns() - last_loss_ns < cfg.window_ns)
 		return 1;
 	forget(1 << TP_TUNE_RTO);
 	return 0;

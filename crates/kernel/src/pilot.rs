@@ -1,6 +1,7 @@
 //! The pilot's programs and maps: loaded, attached to a cgroup, read and written.
 
 mod clocks;
+mod counters;
 mod iterate;
 mod steered;
 
@@ -197,8 +198,14 @@ impl Pilot {
     /// What was counted since the start.
     pub fn counters(&self) -> tp_counters {
         let bss = self.skel.maps.bss_data.as_deref();
-        bss.and_then(|bss| from_bytes(bytes_of(&bss.counters)))
+        bss.map(|bss| counters::sum(bytes_of(&bss.counters)))
             .unwrap_or_default()
+    }
+
+    /// When a packet was lost last, on the kernel's clock; 0: none since the start.
+    pub fn last_loss_ns(&self) -> u64 {
+        let bss = self.skel.maps.bss_data.as_deref();
+        bss.map_or(0, |bss| bss.last_loss_ns)
     }
 
     /// Calls `each` with every path of the table; returns how many there were.
@@ -315,7 +322,9 @@ impl Pilot {
                 .map_err(map_error("clear the paths"))?;
         }
         if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
-            write_plain(&raw mut bss.counters.paths, &0u64);
+            for set in &mut bss.counters {
+                write_plain(&raw mut set.paths, &0u64);
+            }
         }
         Ok(())
     }

@@ -93,7 +93,7 @@ impl Daemon {
     /// Of an address, or of all in a prefix.
     fn explain(&self, remote: &Prefix) -> Result<Explanation, String> {
         let flows = self.pilot.flows().map_err(|e| e.to_string())?;
-        let last_loss_ns = self.pilot.counters().last_loss_ns;
+        let last_loss_ns = self.pilot.last_loss_ns();
         let mut explanation = Explanation {
             address: remote.to_string(),
             paths: Vec::new(),
