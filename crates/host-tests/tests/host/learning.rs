@@ -2,7 +2,7 @@
 
 use tcpilot_host_tests::{FAR, Lab, PORT, Shape, Sink, arm, until};
 
-use crate::{ALWAYS_BBR, ALWAYS_RENO};
+use crate::{ALWAYS_BBR, ALWAYS_RENO, saving::state};
 
 const FAR_PATH: &str = "10.77.0.2";
 
@@ -244,4 +244,55 @@ fn a_socket_that_connects_again_is_ours_again_and_not_its_applications() {
     application.tell("disconnect");
     application.tell(&format!("reconnect {FAR}:5300"));
     assert_eq!(pilot.opened("application"), 2);
+}
+
+/// A small one in four is measured, and counts for four; all of these end at one count of connections.
+#[test]
+fn of_small_connections_that_close_together_about_a_quarter_is_measured() {
+    let lab = Lab::new();
+    let _sink = Sink::new(&lab.net.far, 5300);
+    let pilot = lab.pilot(ALWAYS_RENO);
+    let mut application = lab.actor();
+    for _ in 0..64 {
+        application.tell(&format!("hold {FAR}:5300"));
+    }
+    application.tell("feed 1000"); // a packet each
+    application.tell("release");
+    pilot.wait_closed(64);
+    let export = state(&lab, "export");
+    let export: serde_json::Value = serde_json::from_str(&export).unwrap();
+    let sent = export["paths"][0]["sent_packets"].as_u64().unwrap();
+    assert!((24..=120).contains(&sent), "{sent}");
+}
+
+/// By default the kernel remembers RTT, reordering and more of a host (net.ipv4.tcp_no_metrics_save = 0); the other
+/// tests switch that off. One algorithm's loss must not become another's threshold.
+#[test]
+fn with_the_kernels_own_memory_on_a_connection_starts_as_if_there_had_been_no_other() {
+    let lab = Lab::new();
+    for netns in [&lab.net.near, &lab.net.far] {
+        netns.sysctl("net/ipv4/tcp_no_metrics_save", "0");
+    }
+    lab.net
+        .shape(Shape::Of("tbf rate 10mbit burst 2kb limit 6000"));
+    let _sink = Sink::new(&lab.net.far, 5300);
+    let pilot = lab.pilot(ALWAYS_RENO);
+    let mut application = lab.actor();
+    application.tell(&format!("connect {FAR}:5300"));
+    application.tell("send 3000000");
+    let flow = &pilot.ask("flows")[0];
+    assert!(flow["ssthresh"].is_u64(), "{flow}");
+    application.tell("close");
+    pilot.wait_closed(1);
+    application.tell(&format!("connect {FAR}:5300"));
+    let flow = &pilot.ask("flows")[0];
+    assert_eq!(
+        (&flow["ssthresh"], &flow["cwnd"]),
+        (&serde_json::Value::Null, &10.into()),
+        "{flow}"
+    );
+    application.tell("close");
+    pilot.wait_closed(2);
+    let path = pilot.path(FAR_PATH);
+    assert_eq!(arm(&path, "reno")["samples"], 1, "{path}");
 }

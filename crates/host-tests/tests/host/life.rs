@@ -4,15 +4,17 @@ use std::{
     fs,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
+    thread,
     time::Duration,
 };
 
+use serde_json::json;
 use tcpilot_host_tests::{
     Actor, CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON, Capabilities, Cgroup, Daemon, FAR, Lab, Place,
     Sink, arm, attached, folder, until,
 };
 
-use crate::ALWAYS_BBR;
+use crate::{ALWAYS_BBR, ALWAYS_RENO};
 
 const FAR_PATH: &str = "10.77.0.2";
 
@@ -361,6 +363,37 @@ fn a_connection_whose_rules_cgroup_was_made_anew_ends_on_the_path_it_began_on() 
         (ruled_path()["flow_count"] == 0).then_some(())
     });
     assert_eq!(arm(&ruled_path(), "bbr")["samples"], 1);
+}
+
+/// A start counts the connections that a former pilot took up, and sees the ends of those only once it is
+/// attached. In between lies no wait.
+#[test]
+fn connections_that_end_while_the_next_daemon_starts_are_not_counted_as_open() {
+    let lab = Lab::new();
+    let _sink = Sink::new(&lab.net.far, 5300);
+    let former = lab.pilot(ALWAYS_RENO);
+    let mut application = lab.actor();
+    for _ in 0..100 {
+        application.tell(&format!("hold {FAR}:5300"));
+    }
+    assert_eq!(former.end(libc::SIGTERM).status, Some(0));
+    let pilot = lab.spawn_pilot(Place::here(), ALWAYS_RENO, &[]);
+    until("it is about to count", || {
+        pilot.log().contains("paths=").then_some(())
+    });
+    // For longer than it takes to learn the kernel's tick.
+    for _ in 0..100 {
+        application.tell("release-one");
+        thread::sleep(Duration::from_millis(3));
+    }
+    let pilot = pilot.ready();
+    lab.upload(FAR, 1, 1000); // its path is there, whether or not one was open at the start
+    until("all have ended", || {
+        (pilot.ask("flows") == json!([])).then_some(())
+    });
+    let open = pilot.path(FAR_PATH)["flow_count"].as_u64().unwrap();
+    // One may end between the counting and the attaching.
+    assert!(open <= 2, "{open}");
 }
 
 /// As many rules as there may be, each with a cgroup: the kernel must still take the program.

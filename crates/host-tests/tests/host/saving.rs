@@ -92,7 +92,7 @@ fn a_state_that_vanished_is_made_anew_and_a_last_save_that_fails_is_told() {
 }
 
 /// Runs `tcpilot state …` on the files of a daemon, whether that runs or not; gives what it prints.
-fn state(lab: &Lab, arguments: &str) -> String {
+pub fn state(lab: &Lab, arguments: &str) -> String {
     let mut command = Place::here().command("tcpilot");
     command.arg("state").args(arguments.split(' '));
     for (option, file) in [("--state", "state.db"), ("--socket", "control.sock")] {
