@@ -18,6 +18,7 @@
 #define TCPILOT_PILOT_TABLE_H
 
 #include "../core/bits.h"
+#include "../core/bucket.h"
 #include "../core/hash.h"
 #include "../core/num.h"
 #include "state.h"
@@ -26,8 +27,6 @@ static __always_inline struct tp_arm *arm_at(struct tp_path *path, __u32 arm)
 {
 	return &path->arms[tp_within(arm, TP_MAX_ARMS)];
 }
-
-#define DAY_NS (24 * 3600 * 1000000000ULL)
 
 struct place {
 	__u32 index;
@@ -61,37 +60,10 @@ __noinline __u32 find_way(struct tp_bucket *bucket, __u32 tag, const struct tp_p
 	return TP_WAYS;
 }
 
-/* The slot to give up: an empty one, else of those without live connections the one
- * unused for longest.  TP_WAYS: all have live connections.
- *
- * The end of a connection can be missed: its policy changed meanwhile, or another
- * program took our callbacks away.  So that its path does not stay for ever, one on
- * which nothing was measured for a day gives way, too, if there is no other. */
+/* A function of its own for the verifier, as above. */
 __noinline __u32 find_victim(struct tp_bucket *bucket)
 {
-	__u64 day_ago = bpf_ktime_get_ns() - DAY_NS;
-	__u64 oldest = ~0ULL;
-	__u32 victim = TP_WAYS;
-
-	if (!bucket)
-		return TP_WAYS;
-	for (__u32 i = 0; i < TP_WAYS; i++) {
-		const struct tp_path *path = &bucket->slot[i].path;
-		__u64 used = path->updated_ns;
-
-		if (!bucket->tag[i])
-			return i;
-		if (path->live_flows) {
-			if ((__s64)(day_ago - used) < 0)
-				continue;
-			used |= 1ULL << 63;
-		}
-		if (used < oldest) {
-			oldest = used;
-			victim = i;
-		}
-	}
-	return victim;
+	return bucket ? tp_victim(bucket, bpf_ktime_get_ns()) : TP_WAYS;
 }
 
 static __always_inline struct tp_path *path_in(struct tp_bucket *bucket, __u32 way)
@@ -133,10 +105,7 @@ static __always_inline struct tp_path *replace(struct tp_bucket *bucket, __u32 w
 	else if (slot->path.live_flows)
 		COUNT(trouble[TP_TROUBLE_EVICTED]);
 	*slot_tag = 0;
-	__builtin_memset(&slot->path, 0, sizeof(slot->path));
-	/* the oldest of its bucket would be the next to go */
-	slot->path.updated_ns = bpf_ktime_get_ns();
-	slot->key = *key;
+	tp_begin_slot(slot, key, bpf_ktime_get_ns());
 	*slot_tag = tag;
 	return &slot->path;
 }

@@ -5,12 +5,23 @@
  */
 #include <linux/types.h>
 #include "abi/abi.h"
+#include "core/bucket.h"
 #include "core/cost.h"
 #include "core/hash.h"
 #include "core/learner.h"
 #include "core/loss.h"
 #include "core/prefix.h"
 #include "core/sample.h"
+
+__u32 native_victim(const struct tp_bucket *bucket, __u64 now_ns)
+{
+	return tp_victim(bucket, now_ns);
+}
+
+void native_begin_slot(struct tp_slot *slot, const struct tp_path_key *key, __u64 now_ns)
+{
+	tp_begin_slot(slot, key, now_ns);
+}
 
 __u64 native_delivery_rate(__u32 packets, __u32 interval_us, __u32 mss)
 {

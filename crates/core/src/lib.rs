@@ -14,8 +14,8 @@ pub mod windows;
 pub use prefix::{Prefix, PrefixError};
 
 use tcpilot_abi::{
-    TP_OUTCOME_COST, tp_arm, tp_config, tp_path, tp_path_key, tp_policy_config, tp_window32,
-    tp_window64,
+    TP_OUTCOME_COST, tp_arm, tp_bucket, tp_config, tp_path, tp_path_key, tp_policy_config, tp_slot,
+    tp_window32, tp_window64,
 };
 
 /// What one connection has shown: `struct tp_sample`.
@@ -37,6 +37,8 @@ mod c {
     use super::*;
 
     unsafe extern "C" {
+        pub safe fn native_victim(bucket: &tp_bucket, now_ns: u64) -> u32;
+        pub safe fn native_begin_slot(slot: &mut tp_slot, key: &tp_path_key, now_ns: u64);
         pub safe fn native_delivery_rate(packets: u32, interval_us: u32, mss: u32) -> u64;
         pub safe fn native_busy_rate(bytes_acked: u64, busy_ticks: u32, ticks_per_s: u32) -> u64;
         pub safe fn native_valid_rtt_us(rtt_us: u32) -> u32;
@@ -55,10 +57,10 @@ mod c {
 }
 
 pub use c::{
-    native_busy_rate as busy_rate, native_cost as cost, native_delivery_rate as delivery_rate,
-    native_hash as hash, native_learn_path as learn_path, native_mask_word as mask_word,
-    native_valid_rtt_us as valid_rtt_us, native_window_max as window_max,
-    native_window_min as window_min,
+    native_begin_slot as begin_slot, native_busy_rate as busy_rate, native_cost as cost,
+    native_delivery_rate as delivery_rate, native_hash as hash, native_learn_path as learn_path,
+    native_mask_word as mask_word, native_valid_rtt_us as valid_rtt_us, native_victim as victim,
+    native_window_max as window_max, native_window_min as window_min,
 };
 
 /// `tp_path_prefix`: the words of the prefix and its length.
