@@ -131,15 +131,20 @@ impl Pilot {
     }
 
     /// Attaches to a cgroup by a link that this process owns; also again, to a cgroup that was made anew.
+    /// The first time it counts the connections that a former pilot took up, and whose end this one will see.
     ///
     /// # Errors
-    /// [`Error::Cgroup`], [`Error::AlreadyAttached`], [`Error::Claims`], [`Error::Attach`].
+    /// [`Error::Cgroup`], [`Error::AlreadyAttached`], [`Error::Claims`], [`Error::Attach`], [`Error::Map`].
     pub fn attach(&mut self, cgroup: &Path) -> Result<(), Error> {
         let dir = open_cgroup(cgroup)?;
         let claim = claim(cgroup, &dir)?;
-        // Found by adopt() already, which is called first: nothing may wait between the two.
         if self.ticks_per_s() == 0 {
-            self.find_ticks_per_s()?;
+            self.find_ticks_per_s()?; // waits
+        }
+        if self.claim.is_none() {
+            // Before it is attached, or new ones were counted twice. But nothing may wait between the two:
+            // a connection that ended meanwhile would stay counted for ever.
+            iterate(&self.skel.progs.adopt, "count the connections")?;
         }
         // The links to a removed cgroup stay while it has sockets, so that their end is seen.
         self.links.retain(has_cgroup);
@@ -340,17 +345,6 @@ impl Pilot {
             .chunks_exact(size_of::<tp_flow>())
             .filter_map(from_bytes)
             .collect())
-    }
-
-    /// Counts the connections that a former pilot took up, and whose end this one will see. To be
-    /// called before [`Pilot::attach`]: afterwards it would count new ones twice.
-    ///
-    /// # Errors
-    /// [`Error::Map`].
-    pub fn adopt(&mut self) -> Result<(), Error> {
-        // This may wait for 100 ms. A connection that ended in between would stay counted for ever.
-        self.find_ticks_per_s()?;
-        iterate(&self.skel.progs.adopt, "count the connections").map(|_| ())
     }
 
     /// What the sockops program has cost so far.

@@ -4,8 +4,7 @@
 //! `connect ADDR [CC]` · `listen ADDR [CC]` · `accept` · `send BYTES` · `buffer BYTES` · `cc [NAME]` ·
 //! `reset` · `close` · `disconnect` · `reconnect ADDR` · `flock PATH`
 //!
-//! `hold ADDR` opens a further connection, `feed BYTES` sends on each of these, `release` closes them all,
-//! `release-one` the oldest.
+//! `hold ADDR` opens a further connection, `feed BYTES` sends on each of these, `release` closes them all.
 //!
 //! It may play another user, too: `become UID` gives up what it may do, `squat NAME FOLDER` takes the abstract
 //! socket name and the lock of every file there as soon as it can, and `held` says which it has.
@@ -303,7 +302,6 @@ impl Actor {
                 self.further.iter().try_for_each(|fd| send(fd, bytes))?;
             }
             ["release"] => self.further.clear(),
-            ["release-one"] => drop(self.further.remove(0)),
             ["become", id] => become_user(id.parse().unwrap())?,
             ["squat", name, folder] => {
                 let (name, folder, held) = (name.to_owned(), folder.into(), self.held.clone());

@@ -219,6 +219,7 @@ fn a_socket_that_connects_again_is_ours_again_and_not_its_applications() {
     application
         .try_tell(&format!("reconnect {FAR}:5301"))
         .unwrap_err();
+    assert_eq!(pilot.status()["closed"], 1);
     application.tell(&format!("reconnect {FAR}:5300"));
     let path = pilot.path(FAR);
     assert_eq!(

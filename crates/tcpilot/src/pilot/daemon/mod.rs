@@ -196,7 +196,6 @@ impl Daemon {
 
     /// Once all is there: the first connection finds what was learned before.
     fn attach(&mut self) -> Result<(), Failure> {
-        self.pilot.adopt()?;
         let cgroup = self.cgroup.clone();
         self.pilot.attach(&cgroup)?;
         tracing::info!(
