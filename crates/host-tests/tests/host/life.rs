@@ -302,10 +302,16 @@ fn remaking_the_cgroup_often_holds_nothing_of_the_old_ones() {
         });
         claims.push(claim_of(&lab.cgroup));
     }
-    // The link to the last one is dropped with the next.
-    assert!(files() <= before + 2, "{} after {before}", files());
     let left: Vec<_> = claims.iter().filter(|claim| claim.exists()).collect();
     assert_eq!(left, [&claim_of(&lab.cgroup)]);
+    // The kernel lets go of a removed cgroup a little later, and its link is dropped with the next removal.
+    until("the links to the old ones are dropped", || {
+        if files() > before + 2 {
+            lab.cgroup.remake(Duration::ZERO);
+            return None;
+        }
+        Some(())
+    });
 }
 
 #[test]
