@@ -13,7 +13,16 @@ import pytest
 
 from tcplab.engine import tuners
 from tcplab.scenario import find
-from tcplab.studies.pilot import choice, cli, experiments, records, report, summary, targets
+from tcplab.studies.pilot import (
+    choice,
+    cli,
+    experiments,
+    floor,
+    records,
+    report,
+    summary,
+    targets,
+)
 from tcplab.studies.pilot.sections import Section, first, parse
 
 OUTPUT = """\
@@ -195,7 +204,9 @@ def all_experiments() -> list[experiments.Experiment]:
 @pytest.mark.parametrize("experiment", all_experiments(), ids=lambda e: e.name)
 def test_scripts_are_shell(experiment: experiments.Experiment) -> None:
     library = (Path(experiments.__file__).parent / "guest" / "lib.sh").read_text()
-    text = experiment.text(Path("/bin/tcpilot"), Path("/bin/flowgen"), library)
+    text = experiment.text(
+        {"tcpilot": Path("/bin/tcpilot"), "floors": Path("/tmp/floors")}, library
+    )
     assert subprocess.run(["bash", "-n"], input=text.encode()).returncode == 0
 
 
@@ -277,6 +288,25 @@ def test_the_document_is_what_its_records_say() -> None:
 def test_memory_is_judged_by_its_peak() -> None:
     whole = {"results": {"resident": {"queries": {"rss_kb": 16_000, "peak_kb": 90_000}}}}
     assert [v.met for v in targets.verdicts("memory", whole)] == [False]
+
+
+def test_a_row_is_held_against_the_floor_that_does_as_much() -> None:
+    def kinds(nanoseconds: int) -> dict[str, Any]:
+        return {"short": {"ns_per_pair": nanoseconds}}
+
+    results = {"limit": 1000, "limit-set": 2000, "floor": 2000, "floor-set": 3000}
+    results |= {"tcpilot-learned": 2700, "tcpilot-bbr": 3800}
+    whole = {"results": {tool: kinds(value) for tool, value in results.items()}}
+    met = {v.what: v.met for v in targets.verdicts("cost", whole)}
+    assert not met["tcpilot-learned, floors at most 1.3"]
+    assert met["tcpilot-bbr, floors at most 1.3"]
+    assert met["tcpilot-bbr, limits at most 2"]
+    assert not met["tcpilot-learned, limits at most 2"]
+
+
+def test_every_floor_compiles(tmp_path: Path) -> None:
+    floor.build(tmp_path)
+    assert {path.stem for path in tmp_path.glob("*.o")} == set(floor.FLOORS)
 
 
 def test_a_tool_that_saw_nothing_has_no_cost() -> None:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tcplab.studies.pilot.floor import FLOORS
+
 MODULES = ("tcp_bbr", "tcp_htcp", "tcp_dctcp", "sch_netem")
 ARMS = ("cubic", "bbr", "htcp", "dctcp")
 # dctcp as in the article: on every path that negotiated ECN, not only in a data center.
@@ -31,9 +33,9 @@ class Experiment:
     here: bool = False
     """On this host, in namespaces of its own, where only counts matter and not times."""
 
-    def text(self, tcpilot: Path, flowgen: Path, library: str) -> str:
-        """The whole script."""
-        head = [f"tcpilot={shlex.quote(str(tcpilot))}", f"flowgen={shlex.quote(str(flowgen))}"]
+    def text(self, files: dict[str, Path], library: str) -> str:
+        """The whole script; `files` are what it calls by variables of these names."""
+        head = [f"{name}={shlex.quote(str(path))}" for name, path in files.items()]
         return "\n".join([library, *head, *self.script, "kill $server", ""])
 
 
@@ -42,7 +44,9 @@ def mark(**label: Any) -> str:
 
 
 def start(tool: str) -> list[str]:
-    """Lines that start a tool: none, tcpilot, tcpilot-cubic, bpftune or bpftune-conn."""
+    """Lines that start a tool: none, tcpilot, one of floor.py's programs, bpftune."""
+    if tool in FLOORS:
+        return [f"floor_start {tool}"]
     return {
         "none": [],
         "tcpilot": ["tcpilot_start ''"],
@@ -89,23 +93,26 @@ def teach() -> list[str]:
 
 
 def stop(tool: str) -> list[str]:
+    if tool in FLOORS:
+        return ["floor_stop"]
     return [] if tool == "none" else ["tool_stop"]
 
 
 def counters(tool: str, **label: Any) -> list[str]:
     """Lines that record what the tool's programs have cost so far."""
     lines = [mark(what="programs", tool=tool, **label), "programs"]
-    if not tool.startswith("bpftune"):
+    if tool.startswith(("tcpilot", "settled")):
         lines += [mark(what="status", tool=tool, **label), "ask status"]
     return lines
 
 
 def cost(quick: bool) -> Experiment:
-    """Events and instructions of the sockops programs, for short and for bulk connections."""
+    """Events and instructions of the sockops programs, for short and for bulk connections, beside
+    the least that such a program can cost."""
     pairs = 200 if quick else 1000
     bulk_bytes, bulk_count = "2M", 10 if quick else 40
     script = ["network_direct", "serve", "sysctl -qw kernel.bpf_stats_enabled=1"]
-    for tool in (*COSTS, "bpftune-conn"):
+    for tool in (*FLOORS, *COSTS, "bpftune-conn"):
         script += [*start(tool), *counters(tool, at="start")]
         script += [mark(what="short", tool=tool), f"flow short --count {pairs}"]
         script += [*counters(tool, at="short"), mark(what="bulk", tool=tool)]

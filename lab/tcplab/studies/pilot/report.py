@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tcplab.studies.pilot.records import faults
-from tcplab.studies.pilot.targets import verdicts
+from tcplab.studies.pilot.targets import bounds_of, verdicts
 
 Results = dict[str, Any]
 
@@ -23,6 +23,14 @@ _TOOLS = {
     "settled": "tcpilot, cubic its only arm, no tunings",
     "settled-throughput": "the same, tuned for throughput",
     "settled-latency": "the same, tuned for latency",
+    "limit": "limit: asks for the callbacks alone",
+    "limit-set": "limit that sets bbr",
+    "limit-random": "limit and a random number",
+    "limit-lookup": "limit and two look-ups of the path",
+    "limit-storage": "limit and the socket's storage",
+    "limit-record": "limit and a record to a ring",
+    "floor": "floor: all of these but bbr",
+    "floor-set": "floor that sets bbr",
     "bpftune-conn": "bpftune, connection tuner alone",
     "bpftune": "bpftune",
 }
@@ -122,14 +130,21 @@ def _mega(arm: Results) -> str:
 
 
 def _cost(whole: Results) -> str:
+    results = whole["results"]
     rows = [
         [_TOOLS[tool], kind, c["ns_per_event"], c["events_per_pair"], c["ns_per_pair"]]
-        for tool, kinds in whole["results"].items()
+        + [f"{c['ns_per_pair'] / least:.2f}" for least in bounds_of(results, tool, kind)]
+        for tool, kinds in results.items()
         for kind, c in kinds.items()
         if kind != "decisions"
     ]
-    head = ["", "traffic", "ns per event", "events per pair", "ns per pair"]
-    what = "Both ends of each connection, from kernel.bpf_stats_enabled."
+    head = ["", "traffic", "ns per event", "events per pair", "ns per pair", "limits", "floors"]
+    what = (
+        "Both ends of each connection, from kernel.bpf_stats_enabled. The limit is a program that"
+        " asks for the same callbacks and does nothing else; the floor does what every design needs"
+        " that learns of paths. A row that sets bbr is held against the limit and the floor that"
+        " set it."
+    )
     return "\n\n".join(
         ["## Cost of the programs", what, table(head, rows), verdict_lines("cost", whole)]
     )

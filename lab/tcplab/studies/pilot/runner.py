@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from tcplab.studies.pilot import floor
 from tcplab.studies.pilot.experiments import MODULES, Experiment
 from tcplab.studies.pilot.sections import Section, first, parse
 from tcplab.vm import Machine, roots, run
@@ -34,12 +35,15 @@ def run_experiment(experiment: Experiment, out: Path, binaries: Path, command: s
     """
     raw = out / f"{experiment.name}.txt"
     started, commit = time.monotonic(), _commit()
+    try:
+        floor.build(out / "floors")
+    except floor.FloorError as problem:
+        raise ExperimentError(str(problem)) from problem
+    script = _script(
+        experiment, binaries, out / "floors", Path("/" if experiment.here else "/host")
+    )
     with raw.open("wb") as file:
-        status = (
-            _here(experiment, binaries, file)
-            if experiment.here
-            else _in_machine(experiment, binaries, file)
-        )
+        status = _here(script, file) if experiment.here else _in_machine(script, file)
     sections = parse(raw.read_text(errors="replace"))
     if status != 0:
         raise ExperimentError(f"{experiment.name} ended with {status}; output: {raw}")
@@ -59,27 +63,25 @@ def run_experiment(experiment: Experiment, out: Path, binaries: Path, command: s
     return Outcome(sections, provenance)
 
 
-def _in_machine(experiment: Experiment, binaries: Path, output: BinaryIO) -> int:
+def _in_machine(script: str, output: BinaryIO) -> int:
     machine = Machine(_KERNEL, virtual_time=True, root=roots.resolve("sid"), modules=MODULES)
-    # In the root sid the host's files lie below /host.
-    script = _script(experiment, binaries, Path("/host"))
     return run(machine, ["bash", "-c", script], stdout=output, stderr=sys.stderr.buffer).status
 
 
-def _here(experiment: Experiment, binaries: Path, output: BinaryIO) -> int:
-    script = _script(experiment, binaries, Path("/"))
+def _here(script: str, output: BinaryIO) -> int:
     command = ["bash", str(_GUEST / "here.sh"), script]
     return subprocess.run(command, stdin=subprocess.DEVNULL, stdout=output).returncode
 
 
-def _script(experiment: Experiment, binaries: Path, root: Path) -> str:
+def _script(experiment: Experiment, binaries: Path, floors: Path, root: Path) -> str:
     """The whole script, for a place that sees this host's files below `root`."""
-    paths = [(binaries / name).resolve() for name in ("tcpilot", "flowgen")]
-    for path in paths:
+    files = {name: binaries / name for name in ("tcpilot", "flowgen")}
+    for path in files.values():
         if not path.exists():
             raise ExperimentError(f"{path} is missing; run: cargo build --release")
-    tcpilot, flowgen = (root / path.relative_to("/") for path in paths)
-    return experiment.text(tcpilot, flowgen, (_GUEST / "lib.sh").read_text())
+    files["floors"] = floors
+    seen = {name: root / path.resolve().relative_to("/") for name, path in files.items()}
+    return experiment.text(seen, (_GUEST / "lib.sh").read_text())
 
 
 def _commit() -> str:

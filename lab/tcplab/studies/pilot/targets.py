@@ -15,6 +15,8 @@ LEAST_OF_CUBIC = 0.97
 LEAST_OF_BEST = 0.95
 LEAST_SHORT = 0.97
 LEAST_BULK = {"tcpilot-cubic": 0.99, "tcpilot": 0.97}
+MOST_OF_FLOOR = 1.3
+MOST_OF_LIMIT = 2.0
 MOST_RESIDENT_KB = 30_000
 
 
@@ -48,12 +50,24 @@ def choice(whole: Results) -> list[Verdict]:
     return found
 
 
+def bounds_of(results: Results, tool: str, kind: str) -> tuple[int, int]:
+    """Nanoseconds per pair of the limit and of the floor that a tool is held against."""
+    suffix = "-set" if tool in ("tcpilot-bbr", "limit-set", "floor-set") else ""
+    limit, floor = (results[name + suffix][kind]["ns_per_pair"] for name in ("limit", "floor"))
+    return limit, floor
+
+
 def cost(whole: Results) -> list[Verdict]:
-    return [
-        at_most(f"{tool}, ns per short pair", kinds["short"]["ns_per_pair"], PEER_NS_PER_PAIR / 2)
-        for tool, kinds in whole["results"].items()
-        if tool.startswith("tcpilot")
-    ]
+    found = []
+    for tool, kinds in whole["results"].items():
+        if not tool.startswith("tcpilot"):
+            continue
+        value = kinds["short"]["ns_per_pair"]
+        found.append(at_most(f"{tool}, ns per short pair", value, PEER_NS_PER_PAIR / 2))
+        limit, floor = bounds_of(whole["results"], tool, "short")
+        found.append(at_most(f"{tool}, floors", round(value / floor, 2), MOST_OF_FLOOR))
+        found.append(at_most(f"{tool}, limits", round(value / limit, 2), MOST_OF_LIMIT))
+    return found
 
 
 def tunings(whole: Results) -> list[Verdict]:

@@ -126,6 +126,17 @@ bpftune_start() { # bpftune's further options
     done
 }
 
+floor_start() { # one of floor.py's programs
+    mountpoint -q /sys/fs/bpf || mount -t bpf bpf /sys/fs/bpf || fail "no bpffs"
+    bpftool prog load "$floors/$1.o" /sys/fs/bpf/floor || fail "floor $1 does not load"
+    bpftool cgroup attach /sys/fs/cgroup sock_ops pinned /sys/fs/bpf/floor || fail "floor $1"
+}
+
+floor_stop() {
+    bpftool cgroup detach /sys/fs/cgroup sock_ops pinned /sys/fs/bpf/floor || fail "floor stays"
+    rm /sys/fs/bpf/floor
+}
+
 tool_stop() {
     kill -INT $tool
     wait $tool
