@@ -4,9 +4,10 @@
 #   crates/host-tests/run.sh here            on this one; as root, or with sudo
 #   crates/host-tests/run.sh 6.1 7.2         in a machine of each, two at a time: python -m tcplab.vm list
 #
-# $TESTS names those that are wanted (default: all). $PROFILE is cargo's (default: dev). $JOBS is how many run
-# at once here (default: four for each processor: most of a test is waiting). $PYTHON is an interpreter that
-# has the lab's package (default: python3). Exits 1 when a test failed; the log of its machine is printed then.
+# $TESTS names those that are wanted (default: all), $REPEAT is how often each of them runs (default: once).
+# $PROFILE is cargo's (default: dev). $JOBS is how many run at once here (default: four for each processor: most
+# of a test is waiting). $PYTHON is an interpreter that has the lab's package (default: python3). Exits 1 when a
+# test failed; the log of its machine is printed then.
 #
 # A machine runs in virtual time: its clock counts instructions and skips what is idle. So nothing in it depends
 # on how busy this host is, and waiting takes no time.
@@ -34,12 +35,13 @@ build() {
 	folder=${host%/deps/*}
 }
 
-only=()
-for word in ${TESTS-}; do only+=(--only "$word"); done
+wanted=()
+for word in ${TESTS-}; do wanted+=(--only "$word"); done
+wanted+=(--repeat "${REPEAT:-1}")
 
 here() {
 	scripts/as-root "$folder/suite" --jobs "${JOBS:-$((4 * $(nproc)))}" --times "$folder/../host-tests/times" \
-		"${only[@]}" "$host"
+		"${wanted[@]}" "$host"
 }
 
 end() {
@@ -67,7 +69,7 @@ copy() {
 start() { # kernel
 	setpriv --pdeathsig KILL "$python" -m tcplab.vm run --kernel "$1" --virtual-time --memory 1G \
 		--timeout 2700 --env RUST_BACKTRACE=0 "${modules[@]/#/--module=}" -- \
-		sh "$copies/guest.sh" "$copies" /suite/suite --except /suite/native-only.txt "${only[@]}" \
+		sh "$copies/guest.sh" "$copies" /suite/suite --except /suite/native-only.txt "${wanted[@]}" \
 		/suite/deps/host /suite/deps/vm >"$copies/$1.log" 2>&1 &
 	machines[$1]=$!
 }

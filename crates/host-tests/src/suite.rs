@@ -26,6 +26,7 @@ const SLOWEST: usize = 10;
 pub struct Options {
     binaries: Vec<PathBuf>,
     jobs: usize,
+    repeat: usize,
     only: Vec<String>,
     except: Option<PathBuf>,
     times: Option<PathBuf>,
@@ -39,6 +40,7 @@ impl Options {
     pub fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Self, String> {
         let mut options = Self {
             jobs: 1,
+            repeat: 1,
             ..Self::default()
         };
         while let Some(word) = arguments.next() {
@@ -49,6 +51,9 @@ impl Options {
             let value = arguments.next().ok_or(format!("{word} needs a value"))?;
             match word.as_str() {
                 "--jobs" => options.jobs = value.parse().map_err(|e| format!("--jobs: {e}"))?,
+                "--repeat" => {
+                    options.repeat = value.parse().map_err(|e| format!("--repeat: {e}"))?
+                }
                 "--only" => options.only.push(value),
                 "--except" => options.except = Some(value.into()),
                 "--times" => options.times = Some(value.into()),
@@ -102,6 +107,7 @@ pub fn run(options: &Options) -> Result<bool, String> {
             .total_cmp(times.get(&a.name).unwrap_or(&0.0))
     });
     let left_out = count - wanted.len();
+    let wanted = vec![wanted; options.repeat].concat();
     let started = Instant::now();
     let outcomes = run_all(options.jobs, wanted);
     sweep();

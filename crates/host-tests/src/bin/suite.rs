@@ -2,6 +2,7 @@
 //!
 //!   suite [OPTION]… BINARY…
 //!   --jobs N        so many tests at once (default: 1)
+//!   --repeat N      each of them so often (default: once)
 //!   --only WORD     only tests whose name contains one of these words
 //!   --except FILE   not those that the file names, one on a line, each with its reason
 //!   --times FILE    the longest of last time first; the file is then renewed
