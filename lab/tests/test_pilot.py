@@ -133,14 +133,14 @@ def flow(index: int, arm: str, rate: float, error: str | None = None) -> str:
 def choice_sections(learned: float = 800.0) -> list[Section]:
     slow = [flow(i, "cubic", 50) for i in range(1, 26)]
     fast = [flow(i, "bbr", learned) for i in range(26, 76)]
-    path = {"netns": "left", "arms": []}
+    path = {"netns": "left", "algorithms": []}
     status = {"connections": {"few": 3, "route": 0}}
     return [
         Section({"what": "flows", "tool": "cubic"}, flow(1, "cubic", 100)),
         Section({"what": "flows", "tool": "static bbr"}, flow(1, "bbr", 900)),
         Section({"what": "flows", "tool": "tcpilot"}, "\n".join(slow + fast)),
         Section({"what": "flows", "tool": "bpftune"}, flow(1, "bbr", 700)),
-        Section({"what": "paths"}, json.dumps([path])),
+        Section({"what": "paths"}, json.dumps({"schema": 1, "paths": [path]})),
         Section({"what": "explain"}, "{}"),
         Section({"what": "status"}, json.dumps(status)),
         Section({"what": "table"}, ""),

@@ -58,7 +58,7 @@ impl Why {
             Why::Untried => "untried",
             Why::Greedy => "greedy",
             Why::Explore => "explore",
-            Why::NoArm => "no-arm",
+            Why::NoArm => "no-algorithm",
             Why::NoEvidence => "no-evidence",
             Why::Rescued => "rescued",
             Why::SetFailed => "set-failed",
@@ -78,16 +78,16 @@ impl Why {
             Why::Few => {
                 "too few connections on this path to learn from: the kernel's default stays"
             }
-            Why::Untried => "this arm had given no sample yet, so it was tried",
-            Why::Greedy => "the arm of least cost",
+            Why::Untried => "this algorithm had given no sample yet, so it was tried",
+            Why::Greedy => "the algorithm of least cost",
             Why::Explore => "drawn at random, to notice when the path changes",
-            Why::NoArm => "no arm may be used here (ECN, the kind of network, or the policy)",
+            Why::NoArm => "no algorithm may be used here (ECN, the kind of network, or the policy)",
             Why::NoEvidence => {
-                "every arm was tried, none gave a sample: the kernel's default stays"
+                "every algorithm was tried, none gave a sample: the kernel's default stays"
             }
             Why::Rescued => "more of its segments were lost than the loss rule allows",
-            Why::SetFailed => "the kernel refused the arm: its default stays",
-            Why::Kept => "the arm drawn was the kernel's default, or there was none to draw",
+            Why::SetFailed => "the kernel refused the algorithm: its default stays",
+            Why::Kept => "the algorithm drawn was the kernel's default, or there was none to draw",
             Why::Application => "the application chose by TCP_CONGESTION: left alone",
             Why::Route => "the route has a congctl: left alone",
             Why::Administrator => "the namespace's default is not in replace_defaults: left alone",

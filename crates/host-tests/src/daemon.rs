@@ -185,7 +185,7 @@ impl Daemon {
 
     /// The paths' prefixes, sorted.
     pub fn prefixes(&self) -> Vec<String> {
-        let mut all: Vec<String> = self.paths().iter().map(|p| text(&p["path"])).collect();
+        let mut all: Vec<String> = self.paths().iter().map(|p| text(&p["prefix"])).collect();
         all.sort();
         all
     }
@@ -196,7 +196,7 @@ impl Daemon {
     /// When there is none, or more.
     pub fn path(&self, prefix: &str) -> Value {
         let mut all = self.paths();
-        all.retain(|p| p["path"] == prefix);
+        all.retain(|p| p["prefix"] == prefix);
         assert_eq!(all.len(), 1, "{prefix} in {:?}", self.prefixes());
         all.remove(0)
     }
@@ -238,7 +238,7 @@ fn text(value: &Value) -> String {
 /// # Panics
 /// When there is none.
 pub fn arm<'a>(path: &'a Value, name: &str) -> &'a Value {
-    let arms = path["arms"].as_array().unwrap();
+    let arms = path["algorithms"].as_array().unwrap();
     arms.iter().find(|arm| arm["name"] == name).unwrap()
 }
 

@@ -34,13 +34,13 @@ pub struct Cli {
 pub enum Command {
     /// Run the pilot in the foreground until SIGINT or SIGTERM
     Run(RunArgs),
-    /// What is running: attached where, which arms, how many connections and why, what is degraded
+    /// What is running: attached where, which algorithms, how many connections and why, what is degraded
     Status(AskArgs),
-    /// Every path with its arms: cost, how often chosen, least RTT, highest rate, share
+    /// Every path with its algorithms: cost, how often chosen, least RTT, highest rate, share
     Paths(AskArgs),
     /// Live connections: addresses, congestion control, why, RTT, rate, loss
     Flows(AskArgs),
-    /// Why connections to ADDR are treated as they are: path, arms, last decisions
+    /// Why connections to ADDR are treated as they are: path, algorithms, last decisions
     Explain(ExplainArgs),
     /// A live view of the paths; q or Ctrl-C leaves
     Top(SocketArgs),

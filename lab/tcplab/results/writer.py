@@ -155,9 +155,9 @@ def _tuner(cell: Cell, work: Path) -> dict[str, Any]:
     table: list[dict[str, Any]] = []
     if cell.tuner.name == "tcpilot":
         table = [
-            {"key": path.get("path"), "arm": arm.pop("name", None), **arm}
-            for path in _maybe_json(work / "tuner-paths.json") or []
-            for arm in path.get("arms", [])
+            {"key": path["prefix"], "arm": known.pop("name"), "count": known.pop("chosen"), **known}
+            for path in (_maybe_json(work / "tuner-paths.json") or {}).get("paths", [])
+            for known in path["algorithms"]
         ]
     else:
         table = bpftune_table(log)

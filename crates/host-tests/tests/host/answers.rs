@@ -25,35 +25,40 @@ fn json_has_the_documented_fields() {
     let mut application = lab.actor();
     application.tell(&format!("connect {FAR}:5300"));
     let path_fields = set(
-        "path netns policy min_rtt_us srtt_us max_delivery_rate ssthresh flow_count connections \
-         loss_ratio age_s arms",
+        "prefix netns policy min_rtt_us srtt_us max_delivery_rate ssthresh live_flows connections \
+         loss_ratio age_s algorithms",
     );
     let flow_fields = set(
-        "netns local remote cc why arm policy side srtt_us min_rtt_us delivery_rate app_limited \
-         loss_ratio bytes_acked cwnd ssthresh age_s dry_run tuned initial_window",
+        "netns local remote algorithm why charged_to policy side srtt_us min_rtt_us delivery_rate app_limited \
+         loss_ratio bytes_acked cwnd ssthresh age_s dry_run tunings initial_window",
     );
-    let path = &pilot.command("paths")[0];
+    let listed = pilot.command("paths");
+    assert_eq!(listed["schema"], 1);
+    assert_eq!(keys(&listed), set("schema paths"));
+    let path = &listed["paths"][0];
     assert_eq!(keys(path), path_fields);
     assert_eq!(
-        keys(&path["arms"][0]),
+        keys(&path["algorithms"][0]),
         set(
-            "name cost count greedy samples rescued min_rtt_us max_delivery_rate share not_eligible"
+            "name cost chosen greedy samples rescued min_rtt_us max_delivery_rate share not_eligible"
         )
     );
-    assert_eq!(keys(&pilot.command("flows")[0]), flow_fields);
+    let listed = pilot.command("flows");
+    assert_eq!(keys(&listed), set("schema flows"));
+    assert_eq!(keys(&listed["flows"][0]), flow_fields);
     let explained = pilot.command(&format!("explain {FAR}"));
-    assert_eq!(keys(&explained), set("address paths flows"));
+    assert_eq!(keys(&explained), set("schema address paths flows"));
     assert_eq!(keys(&explained["flows"][0]), flow_fields);
     assert_eq!(keys(&explained["paths"][0]), set("path decisions tuning"));
     assert_eq!(keys(&explained["paths"][0]["path"]), path_fields);
     assert_eq!(
         keys(&explained["paths"][0]["decisions"][0]),
-        set("age_s arm why because side local_port remote_port dry_run")
+        set("age_s algorithm why because side local_port remote_port dry_run")
     );
     assert_eq!(
         keys(&pilot.command("status")),
         set(
-            "version pid kernel cgroup uptime_s dry_run attached learner arms arms_missing rescue paths \
+            "schema version pid kernel cgroup uptime_s dry_run attached learner algorithms algorithms_missing rescue paths \
              paths_max connections closed charged rescues degraded bpf_events bpf_ns resident_bytes state \
              tunings"
         )
@@ -74,9 +79,9 @@ fn a_flow_tells_what_the_socket_has() {
     let flow = &flows[0];
     assert_eq!(flow["remote"], format!("{FAR}:5300"));
     assert_eq!(flow["netns"], lab.net.near.name());
-    assert_eq!(flow["cc"], application.tell("cc"));
+    assert_eq!(flow["algorithm"], application.tell("cc"));
     assert_eq!(
-        (&flow["arm"], &flow["side"]),
+        (&flow["charged_to"], &flow["side"]),
         (&"bbr".into(), &"connect".into())
     );
     assert_eq!(

@@ -66,7 +66,11 @@ impl Pins {
 
     fn listed(&self, name: &str) -> Value {
         let all: Value = serde_json::from_str(&self.cc("list --json")).unwrap();
-        let found = all.as_array().unwrap().iter().find(|a| a["name"] == name);
+        let found = all["algorithms"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|a| a["name"] == name);
         assert!(found.is_some(), "{name} is not listed: {all}");
         found.unwrap().clone()
     }
@@ -86,7 +90,7 @@ fn every_algorithm_loads_carries_data_over_a_link_and_unloads() {
     let pins = Pins::new();
     let lab = Lab::new();
     let listed: Value = serde_json::from_str(&pins.cc("list --json")).unwrap();
-    let listed = listed.as_array().unwrap();
+    let listed = listed["algorithms"].as_array().unwrap();
     for name in OURS {
         let entry = listed.iter().find(|a| a["name"] == name).unwrap();
         assert_eq!(entry["state"], "available", "{name}");

@@ -27,7 +27,7 @@ fn lab() -> (Registrations, Lab) {
 
 /// How many of the connections on a path got dctcp.
 fn chosen(pilot: &Daemon, path: &str) -> u64 {
-    arm(&pilot.path(path), "tp_dctcp")["count"]
+    arm(&pilot.path(path), "tp_dctcp")["chosen"]
         .as_u64()
         .unwrap()
 }
@@ -110,7 +110,7 @@ fn without_negotiated_ecn_no_policy_helps() {
     pilot.wait_closed(12);
     let path = pilot.path(FAR);
     let dctcp = arm(&path, "tp_dctcp");
-    assert_eq!(dctcp["count"], 0);
+    assert_eq!(dctcp["chosen"], 0);
     let why = dctcp["not_eligible"].as_str().unwrap();
     assert!(why.contains("did not negotiate"), "{why}");
 }

@@ -159,12 +159,12 @@ fn no_connection_is_left_over_when_all_have_ended() {
     pilot.wait_closed(100);
     let path = pilot.path(FAR_PATH);
     assert_eq!(
-        (&path["connections"], &path["flow_count"]),
+        (&path["connections"], &path["live_flows"]),
         (&100.into(), &0.into())
     );
     let chosen: u64 = ["reno", "bbr", "cubic"]
         .iter()
-        .map(|name| arm(&path, name)["count"].as_u64().unwrap())
+        .map(|name| arm(&path, name)["chosen"].as_u64().unwrap())
         .sum();
     assert_eq!(chosen, 100);
 }
@@ -198,10 +198,10 @@ fn a_live_connection_is_counted_until_it_ends() {
     let mut application = lab.actor();
     application.tell(&format!("connect {FAR}:5300"));
     assert_eq!(application.tell("cc"), "bbr");
-    assert_eq!(pilot.path(FAR_PATH)["flow_count"], 1);
+    assert_eq!(pilot.path(FAR_PATH)["live_flows"], 1);
     application.tell("close");
     until("the connection is gone", || {
-        (pilot.path(FAR_PATH)["flow_count"] == 0).then_some(())
+        (pilot.path(FAR_PATH)["live_flows"] == 0).then_some(())
     });
 }
 

@@ -26,7 +26,7 @@ fn it_loads_attaches_chooses_learns_and_detaches() {
     pilot.wait_closed(2);
     let path = pilot.path(FAR_PATH);
     let bbr = arm(&path, "bbr");
-    assert_eq!((&bbr["count"], &bbr["samples"]), (&2.into(), &2.into()));
+    assert_eq!((&bbr["chosen"], &bbr["samples"]), (&2.into(), &2.into()));
     assert!(
         bbr["max_delivery_rate"].is_u64() && bbr["min_rtt_us"].is_u64(),
         "{bbr}"
@@ -62,14 +62,14 @@ fn what_was_learned_survives_a_restart() {
     let pilot = lab.pilot(ALWAYS_BBR);
     let after = pilot.path(FAR_PATH);
     for field in [
-        "path",
+        "prefix",
         "netns",
         "policy",
         "min_rtt_us",
         "srtt_us",
         "max_delivery_rate",
         "connections",
-        "arms",
+        "algorithms",
     ] {
         assert_eq!(before[field], after[field], "{field}");
     }
@@ -129,13 +129,13 @@ fn killed_under_load_it_leaves_nothing_and_connections_go_on() {
     );
     sink.wait_for(sink.bytes() + 1_000_000);
     // The connection of before counts as live, so its end makes no count too low.
-    assert_eq!(pilot.path(FAR_PATH)["flow_count"], 1);
+    assert_eq!(pilot.path(FAR_PATH)["live_flows"], 1);
     lab.upload(FAR, 1, 1_000_000);
     pilot.wait_closed(1);
-    assert_eq!(pilot.path(FAR_PATH)["flow_count"], 1);
+    assert_eq!(pilot.path(FAR_PATH)["live_flows"], 1);
     drop(application);
     pilot.wait_closed(2);
-    assert_eq!(pilot.path(FAR_PATH)["flow_count"], 0);
+    assert_eq!(pilot.path(FAR_PATH)["live_flows"], 0);
 }
 
 #[test]
@@ -242,13 +242,13 @@ fn a_dry_run_sets_nothing_but_decides_and_records() {
     let explained = pilot.ask(&format!("explain {FAR}"));
     let decision = &explained["paths"][0]["decisions"][0];
     assert_eq!(
-        (&decision["arm"], &decision["dry_run"]),
+        (&decision["algorithm"], &decision["dry_run"]),
         (&"bbr".into(), &true.into())
     );
     let path = pilot.path(FAR_PATH);
     assert!(path["max_delivery_rate"].is_u64(), "{path}");
     assert_eq!(
-        (&arm(&path, "bbr")["count"], &path["connections"]),
+        (&arm(&path, "bbr")["chosen"], &path["connections"]),
         (&0.into(), &1.into())
     );
 }
@@ -330,7 +330,7 @@ fn a_connection_of_the_removed_cgroup_is_followed_to_its_end() {
     sink.wait_for(1_000_000);
     application.tell("close");
     pilot.wait_closed(2);
-    assert_eq!(pilot.path(FAR_PATH)["flow_count"], 0);
+    assert_eq!(pilot.path(FAR_PATH)["live_flows"], 0);
 }
 
 /// What a service restart does to the cgroup that a rule names, while a connection is handed on.
@@ -353,7 +353,7 @@ fn a_connection_whose_rules_cgroup_was_made_anew_ends_on_the_path_it_began_on() 
     };
     let mut application = Actor::new(Place::new(&lab.net.near, &ruled));
     application.tell(&format!("connect {FAR}:5300"));
-    assert_eq!(ruled_path()["flow_count"], 1);
+    assert_eq!(ruled_path()["live_flows"], 1);
     application.move_to(&lab.cgroup);
     ruled.remake(Duration::ZERO);
     until("the rule knows the new cgroup", || {
@@ -365,7 +365,7 @@ fn a_connection_whose_rules_cgroup_was_made_anew_ends_on_the_path_it_began_on() 
     sink.wait_for(1_000_000);
     application.tell("close");
     until("its end is counted where it began", || {
-        (ruled_path()["flow_count"] == 0).then_some(())
+        (ruled_path()["live_flows"] == 0).then_some(())
     });
     assert_eq!(arm(&ruled_path(), "bbr")["samples"], 1);
 }

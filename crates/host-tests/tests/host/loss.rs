@@ -56,7 +56,7 @@ fn a_rescued_connection_is_charged_to_the_arm_first_chosen() {
     assert_eq!(application.tell("cc"), "bbr");
     let flow = &pilot.ask("flows")[0];
     assert_eq!(
-        (&flow["why"], &flow["arm"]),
+        (&flow["why"], &flow["charged_to"]),
         (&"rescued".into(), &"cubic".into())
     );
     application.tell("close");
@@ -68,7 +68,7 @@ fn a_rescued_connection_is_charged_to_the_arm_first_chosen() {
         (&cubic["samples"], &cubic["rescued"]),
         (&1.into(), &1.into())
     );
-    assert_eq!((&bbr["samples"], &bbr["count"]), (&0.into(), &0.into()));
+    assert_eq!((&bbr["samples"], &bbr["chosen"]), (&0.into(), &0.into()));
     assert!(
         bbr["cost"].is_null() && bbr["max_delivery_rate"].is_null(),
         "{bbr}"
@@ -90,7 +90,7 @@ fn a_connection_on_the_default_is_rescued_too() {
     assert_eq!(pilot.status()["rescues"], 1);
     let path = pilot.path("10.77.0.2");
     assert_eq!(arm(&path, "reno")["rescued"], 1);
-    assert_eq!(path["flow_count"], 0);
+    assert_eq!(path["live_flows"], 0);
 }
 
 #[test]

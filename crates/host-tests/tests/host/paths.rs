@@ -62,7 +62,7 @@ fn a_dual_stack_listener_steers_ipv4_clients_on_their_ipv4_path() {
     let explained = pilot.ask(&format!("explain {NEAR}"));
     let decision = &explained["paths"][0]["decisions"][0];
     assert_eq!(
-        (&decision["side"], &decision["arm"]),
+        (&decision["side"], &decision["algorithm"]),
         (&"accept".into(), &"bbr".into())
     );
     assert_eq!(arm(&pilot.path(NEAR), "bbr")["samples"], 1);
@@ -118,7 +118,11 @@ fn a_full_map_evicts_and_keeps_learning() {
         (&path["connections"], &arm(&path, "reno")["samples"]),
         (&3.into(), &3.into())
     );
-    assert_eq!(pilot.opened("no-arm"), 0, "a path could not be stored");
+    assert_eq!(
+        pilot.opened("no-algorithm"),
+        0,
+        "a path could not be stored"
+    );
 }
 
 /// Addresses that differ in the top bit of each word of the key once met, whatever the seed: the second took the
@@ -137,7 +141,7 @@ fn addresses_that_differ_in_the_top_bits_of_words_are_two_paths() {
         assert_eq!(pilot.prefixes(), ["fd64::1", "fd64::80:0:80:0:81"]);
         let path = pilot.path("fd64::1");
         assert_eq!(
-            (&path["connections"], &path["flow_count"]),
+            (&path["connections"], &path["live_flows"]),
             (&3.into(), &1.into())
         );
         assert_eq!(arm(&path, "reno")["samples"], 2);
@@ -159,7 +163,7 @@ fn a_path_with_live_connections_is_never_evicted() {
         remembered = now;
     }
     assert_eq!(remembered.len(), 64);
-    assert!(pilot.paths().iter().all(|path| path["flow_count"] == 1));
+    assert!(pilot.paths().iter().all(|path| path["live_flows"] == 1));
     let degraded = pilot.status()["degraded"].to_string();
     assert!(
         degraded.contains("a new path was not remembered") && degraded.contains("(136 times)"),
@@ -187,5 +191,5 @@ fn an_import_leaves_the_count_of_live_connections() {
         let output = command.arg("--socket").arg(pilot.socket()).output();
         assert!(output.unwrap().status.success(), "{action}");
     }
-    assert_eq!(pilot.path(FAR)["flow_count"], 1);
+    assert_eq!(pilot.path(FAR)["live_flows"], 1);
 }

@@ -107,7 +107,7 @@ pub fn state(lab: &Lab, arguments: &str) -> String {
 fn stored_path(prefix: &str, updated_unix_s: u64) -> Value {
     json!({"netns": "host", "prefix": prefix, "policy": "default", "updated_unix_s": updated_unix_s,
         "min_rtt_us": 0, "srtt_us": 0, "max_delivery_rate": 0, "sent_packets": 0, "lost_packets": 0,
-        "instances": 1, "connections": 1, "arms": []})
+        "instances": 1, "connections": 1, "algorithms": []})
 }
 
 fn import(lab: &Lab, paths: &[Value]) {

@@ -65,8 +65,8 @@ fn an_arm_that_the_kernel_lacks_is_left_out_and_told_once() {
     let config = ALWAYS_BBR.replace(r#"["bbr"]"#, r#"["copa", "bbr"]"#);
     let pilot = lab.pilot(&config);
     let status = pilot.status();
-    assert_eq!(status["arms"], serde_json::json!(["bbr"]));
-    let missing = status["arms_missing"].as_array().unwrap();
+    assert_eq!(status["algorithms"], serde_json::json!(["bbr"]));
+    let missing = status["algorithms_missing"].as_array().unwrap();
     assert_eq!(missing.len(), 1);
     assert!(missing[0].as_str().unwrap().contains("copa"));
     lab.upload(FAR, 2, 200_000);
@@ -75,7 +75,7 @@ fn an_arm_that_the_kernel_lacks_is_left_out_and_told_once() {
         pilot.log().lines().filter(|l| l.contains("copa")).count(),
         1
     );
-    assert_eq!(arm(&pilot.path("10.77.0.2"), "bbr")["count"], 2);
+    assert_eq!(arm(&pilot.path("10.77.0.2"), "bbr")["chosen"], 2);
 }
 
 #[test]
@@ -108,8 +108,8 @@ fn the_default_arms_lack_nothing() {
     // Whatever this host's own default is.
     let pilot = lab.pilot("replace_defaults = [\"reno\", \"cubic\", \"bbr\"]");
     let status = pilot.status();
-    assert_eq!(status["arms"], serde_json::json!(["cubic", "bbr"]));
-    assert_eq!(status["arms_missing"], serde_json::json!([]));
+    assert_eq!(status["algorithms"], serde_json::json!(["cubic", "bbr"]));
+    assert_eq!(status["algorithms_missing"], serde_json::json!([]));
     assert_eq!(status["degraded"], serde_json::json!([]));
     assert!(!pilot.log().contains("WARN"), "{}", pilot.log());
 }

@@ -88,7 +88,7 @@ fn a_saved_window_becomes_the_initial_window_of_connect() {
     let window = flow["initial_window"].as_u64().unwrap();
     assert!(window > 10, "{flow}");
     assert_eq!(flow["cwnd"].as_u64(), Some(window));
-    assert_eq!(flow["tuned"], serde_json::json!(["initial-window"]));
+    assert_eq!(flow["tunings"], serde_json::json!(["initial-window"]));
     let last = tuning(&pilot, "initial-window")["last"]
         .as_str()
         .unwrap()
@@ -214,7 +214,7 @@ fn a_receive_window_is_raised_on_accept_to_what_a_path_has_carried() {
     let words = format!("hold --to {FAR}:5400 --connections 1 --seconds 30");
     let mut held = hold.args(words.split(' ')).spawn().unwrap();
     until("it is open", || {
-        (pilot.ask("flows")[0]["tuned"] == serde_json::json!(["receive-window"])).then_some(())
+        (pilot.ask("flows")[0]["tunings"] == serde_json::json!(["receive-window"])).then_some(())
     });
     // A SYN-ACK cannot announce more than 64 KiB, the first acknowledgement does.
     until("a larger window is announced", || {
@@ -320,7 +320,7 @@ fn linear_timeouts_are_set_at_the_first_retransmission_and_not_before() {
     application.tell(&format!("connect {FAR}:5300"));
     application.tell("send 100000");
     assert_eq!(count(&pilot, "set", "thin-linear-timeouts"), 0);
-    assert_eq!(pilot.ask("flows")[0]["tuned"], serde_json::json!([]));
+    assert_eq!(pilot.ask("flows")[0]["tunings"], serde_json::json!([]));
     // What waits in the queue now may be larger than the next bucket, and would wait for ever.
     until("the first of it has arrived", || {
         let acked = pilot.ask("flows")[0]["bytes_acked"].as_u64();
@@ -329,7 +329,7 @@ fn linear_timeouts_are_set_at_the_first_retransmission_and_not_before() {
     lab.net.shape(SHORT_QUEUE);
     application.tell("send 1000000");
     until("something was retransmitted", || {
-        let tuned = &pilot.ask("flows")[0]["tuned"];
+        let tuned = &pilot.ask("flows")[0]["tunings"];
         (*tuned == serde_json::json!(["thin-linear-timeouts"])).then_some(())
     });
     assert_eq!(count(&pilot, "set", "thin-linear-timeouts"), 1);
@@ -369,7 +369,7 @@ fn an_interface_whose_qdisc_somebody_chose_is_left_as_it_is() {
     let config = tuned("") + "ack_priority_devices = [\"no-such-if0\"]\n";
     let pilot = lab.pilot(&config);
     let status = pilot.status();
-    let told = status["arms_missing"].as_array().unwrap();
+    let told = status["algorithms_missing"].as_array().unwrap();
     let about = |line: &&Value| line.as_str().unwrap().starts_with("no-such-if0 serves");
     assert_eq!(told.iter().filter(about).count(), 1, "{status}");
 }

@@ -43,12 +43,18 @@ fn dctcp_is_never_chosen_without_negotiated_ecn() {
     let lab = Lab::new();
     set_ecn(&lab, "0");
     let pilot = lab.pilot(&config(r#"["reno", "dctcp"]"#));
-    assert_eq!(pilot.status()["arms"], serde_json::json!(["reno", "dctcp"]));
+    assert_eq!(
+        pilot.status()["algorithms"],
+        serde_json::json!(["reno", "dctcp"])
+    );
     lab.upload(FAR, 12, 200_000);
     pilot.wait_closed(12);
     let path = pilot.path(FAR_PATH);
     assert_eq!(
-        (&arm(&path, "dctcp")["count"], &arm(&path, "reno")["count"]),
+        (
+            &arm(&path, "dctcp")["chosen"],
+            &arm(&path, "reno")["chosen"]
+        ),
         (&0.into(), &12.into())
     );
 }
@@ -62,7 +68,7 @@ fn with_dctcp_alone_and_no_ecn_the_default_stays() {
     let mut application = lab.actor();
     application.tell(&format!("connect {FAR}:5300"));
     assert_eq!(application.tell("cc"), "reno");
-    assert_eq!(pilot.opened("no-arm"), 1);
+    assert_eq!(pilot.opened("no-algorithm"), 1);
 }
 
 #[test]
@@ -75,7 +81,7 @@ fn with_long_round_trips_a_private_path_is_no_data_center() {
     pilot.wait_closed(12);
     let path = pilot.path(FAR_PATH);
     let dctcp = arm(&path, "dctcp");
-    assert_eq!(dctcp["count"], 0);
+    assert_eq!(dctcp["chosen"], 0);
     let why = dctcp["not_eligible"].as_str().unwrap();
     assert!(why.contains("not taken for a data center's"), "{why}");
 }
@@ -106,7 +112,7 @@ fn the_module_of_an_arm_is_loaded_when_the_arm_is_asked_for() {
     let _sink = Sink::new(&lab.net.far, 5300);
     let pilot = lab.pilot(&config(r#"["htcp"]"#));
     assert!(registered().contains("htcp"));
-    assert_eq!(pilot.status()["arms_missing"], serde_json::json!([]));
+    assert_eq!(pilot.status()["algorithms_missing"], serde_json::json!([]));
     let mut application = lab.actor();
     application.tell(&format!("connect {FAR}:5300"));
     assert_eq!(application.tell("cc"), "htcp");

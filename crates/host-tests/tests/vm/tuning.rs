@@ -48,7 +48,7 @@ fn a_prio_qdisc_is_there_as_long_as_the_daemon() {
     let (lab, _cable) = (Lab::new(), Cable::new());
     let before = root_qdisc("tcprio0");
     let pilot = lab.pilot(&tuned(FIRST));
-    assert_eq!(pilot.status()["arms_missing"], serde_json::json!([]));
+    assert_eq!(pilot.status()["algorithms_missing"], serde_json::json!([]));
     assert!(root_qdisc("tcprio0").contains("prio 7c1:"));
     pilot.end(libc::SIGTERM);
     assert_eq!(root_qdisc("tcprio0"), before);
@@ -74,7 +74,7 @@ fn a_qdisc_that_somebody_chose_stays() {
     let before = root_qdisc("tcprio0");
     let pilot = lab.pilot(&tuned(FIRST));
     assert_eq!(root_qdisc("tcprio0"), before);
-    let missing = pilot.status()["arms_missing"].to_string();
+    let missing = pilot.status()["algorithms_missing"].to_string();
     assert!(missing.contains("tcprio0 serves"), "{missing}");
     pilot.end(libc::SIGTERM);
     assert_eq!(root_qdisc("tcprio0"), before);
@@ -111,7 +111,7 @@ fn a_tuning_with_which_connections_end_late_is_switched_off_and_that_is_told() {
         lab.net.shape(Shape::Of("netem delay 5ms"));
         let mut application = lab.actor();
         application.tell(&format!("connect {FAR}:5300"));
-        let has = pilot.ask("flows")[0]["tuned"] == serde_json::json!(["quick-ack"]);
+        let has = pilot.ask("flows")[0]["tunings"] == serde_json::json!(["quick-ack"]);
         *if has { &mut with } else { &mut without } += 1;
         if has {
             lab.net.shape(Shape::Of("netem delay 60ms"));
@@ -125,12 +125,12 @@ fn a_tuning_with_which_connections_end_late_is_switched_off_and_that_is_told() {
     }
     until("the guard has judged", is_judged);
     let tuning = tuning(&pilot);
-    assert_eq!(tuning["tunings"][0]["off"], true, "{tuning}");
+    assert_eq!(tuning["tunings"][0]["switched_off"], true, "{tuning}");
     assert!(pilot.log().contains("switched off"), "{}", pilot.log());
     for _ in 0..8 {
         let mut application = lab.actor();
         application.tell(&format!("connect {FAR}:5300"));
-        assert_eq!(pilot.ask("flows")[0]["tuned"], serde_json::json!([]));
+        assert_eq!(pilot.ask("flows")[0]["tunings"], serde_json::json!([]));
         application.tell("close");
         until("it is gone", || {
             pilot.ask("flows").as_array()?.is_empty().then_some(())

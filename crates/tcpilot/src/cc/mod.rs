@@ -16,6 +16,7 @@ use tcpilot_kernel::{
 use crate::{
     cli::{CcCommand, LoadArgs, UnloadArgs},
     failure::{Failure, Kind},
+    show::document::Document,
 };
 
 /// Where an algorithm comes from, and whether a socket may choose it now.
@@ -59,6 +60,12 @@ struct Algorithm {
     source: Option<&'static str>,
 }
 
+/// `tcpilot cc list`
+#[derive(Debug, Serialize)]
+struct Algorithms<'a> {
+    algorithms: &'a [Algorithm],
+}
+
 /// `tcpilot cc …`
 ///
 /// # Errors
@@ -74,7 +81,7 @@ pub fn run(command: &CcCommand) -> Result<(), Failure> {
 fn list(json: bool, bpffs: &Path) -> Result<(), Failure> {
     let all = gather(bpffs)?;
     let text = if json {
-        serde_json::to_string_pretty(&all).map_err(io::Error::from)? + "\n"
+        Document::new(Algorithms { algorithms: &all }).pretty()?
     } else {
         table(&all)
     };

@@ -49,7 +49,7 @@ pub struct FairView {
     /// Queues in all.
     pub queues: usize,
     /// A flow's share, bytes per second.
-    pub share: u64,
+    pub share_rate: u64,
     /// Flows that changed their queue.
     pub moves: u64,
     /// Packets that were given a queue.
@@ -136,7 +136,7 @@ pub fn view(orders: &Orders, watch: &Watch, queueing: Queueing, stats: &[ClassSt
     FairView {
         qdisc: queueing.word(),
         queues: queues + 2 + free.count(),
-        share: orders.share as u64,
+        share_rate: orders.share as u64,
         moves: orders.queues.moves,
         classified: counts.classified,
         without_order: counts.without_order,
@@ -155,7 +155,7 @@ pub fn add_to(out: &mut String, fair: &FairView) {
         "\nfair · {} · {} queues · a flow's share {} · {} moves{cost}",
         fair.qdisc,
         fair.queues,
-        bits(Some(fair.share)),
+        bits(Some(fair.share_rate)),
         fair.moves,
     );
     let mut rows = table(

@@ -22,14 +22,14 @@ use crate::{
     pilot::daemon,
     pilot::protocol::{self, AskError, Request},
     pilot::state::{self, Store, StoredPath},
+    show::document::{Document, Flows, Paths},
     show::table,
-    show::views::{Explanation, FlowView, PathView, Status},
+    show::views::{Explanation, PathView, Status},
 };
 
 fn show<T: Serialize>(value: &T, json: bool, text: impl Fn(&T) -> String) -> Result<(), Failure> {
     let out = if json {
-        let text = serde_json::to_string_pretty(value).map_err(io::Error::from)?;
-        text + "\n"
+        Document::new(value).pretty()?
     } else {
         text(value)
     };
@@ -63,7 +63,7 @@ pub fn status(args: &AskArgs) -> Result<(), Failure> {
 pub fn paths(args: &AskArgs) -> Result<(), Failure> {
     let mut paths: Vec<PathView> = protocol::ask(&args.socket.socket, &Request::Paths)?;
     PathView::sort(&mut paths);
-    show(&paths, args.json, |p| table::paths(p))
+    show(&Paths { paths }, args.json, |p| table::paths(&p.paths))
 }
 
 /// `tcpilot flows`
@@ -71,7 +71,8 @@ pub fn paths(args: &AskArgs) -> Result<(), Failure> {
 /// # Errors
 /// One line.
 pub fn flows(args: &AskArgs) -> Result<(), Failure> {
-    ask_and_show::<Vec<FlowView>>(args, &Request::Flows, |f| table::flows(f))
+    let flows = protocol::ask(&args.socket.socket, &Request::Flows)?;
+    show(&Flows { flows }, args.json, |f| table::flows(&f.flows))
 }
 
 /// `tcpilot explain`

@@ -174,7 +174,7 @@ mod tests {
     #[test]
     fn a_part_of_an_import_fits_in_a_question() {
         let long = "n".repeat(255);
-        let arm = |name: usize| {
+        let algorithm = |name: usize| {
             serde_json::json!({"name": format!("{name:015}"), "cost": u64::MAX, "samples": u32::MAX,
                 "chosen": u32::MAX, "greedy": u32::MAX, "rescued": u32::MAX,
                 "max_delivery_rate": u64::MAX, "min_rtt_us": u32::MAX})
@@ -183,7 +183,7 @@ mod tests {
             "policy": long, "updated_unix_s": u64::MAX, "min_rtt_us": u32::MAX, "srtt_us": u32::MAX,
             "max_delivery_rate": u64::MAX, "sent_packets": u64::MAX, "lost_packets": u64::MAX,
             "instances": u32::MAX, "connections": u64::MAX,
-            "arms": (0..8).map(arm).collect::<Vec<_>>()});
+            "algorithms": (0..8).map(algorithm).collect::<Vec<_>>()});
         let bytes = serde_json::to_vec(&path).unwrap().len() * IMPORT_PATHS;
         assert!(bytes + 1000 < REQUEST_BYTES_MAX, "{bytes}");
     }

@@ -6,7 +6,7 @@ use comfy_table::{CellAlignment, Table, presets};
 
 use tcpilot_abi::Why;
 
-use crate::show::views::{ArmView, Explanation, FlowView, PathView, Status};
+use crate::show::views::{AlgorithmView, Explanation, FlowView, PathView, Status};
 
 /// Names stand on the left of their column, the numbers after them on the right.
 pub(crate) fn table(names: &[&str], numbers: &[&str]) -> Table {
@@ -76,7 +76,7 @@ pub(crate) fn number(n: u64, what: &str) -> String {
 }
 
 fn path_name(path: &PathView) -> String {
-    let mut name = path.path.to_string();
+    let mut name = path.prefix.to_string();
     if path.netns != "host" {
         let _ = write!(name, " @{}", path.netns);
     }
@@ -86,33 +86,33 @@ fn path_name(path: &PathView) -> String {
     name
 }
 
-/// The table of the seeds, a row per path and arm.
+/// A row per path and algorithm.
 pub fn paths(paths: &[PathView]) -> String {
     if paths.is_empty() {
         return "no path has been seen yet\n".to_owned();
     }
     let mut table = table(
-        &["IPAddress", "CongAlg"],
-        &["Metric", "Count", "Greedy", "MinRtt", "MaxRtDlvr", "Share"],
+        &["Path", "Algorithm"],
+        &["Cost", "Chosen", "Greedy", "Min RTT", "Max rate", "Share"],
     );
     for path in paths {
-        for arm in &path.arms {
-            table.add_row(arm_row(path_name(path), arm));
+        for algorithm in &path.algorithms {
+            table.add_row(algorithm_row(path_name(path), algorithm));
         }
     }
     print(&table)
 }
 
-fn arm_row(path: String, arm: &ArmView) -> Vec<String> {
+fn algorithm_row(path: String, algorithm: &AlgorithmView) -> Vec<String> {
     vec![
         path,
-        arm.name.clone(),
-        or_dash(arm.cost),
-        arm.count.to_string(),
-        arm.greedy.to_string(),
-        rtt(arm.min_rtt_us),
-        bits(arm.max_delivery_rate),
-        format!("{:.0}%", arm.share * 100.0),
+        algorithm.name.clone(),
+        or_dash(algorithm.cost),
+        algorithm.chosen.to_string(),
+        algorithm.greedy.to_string(),
+        rtt(algorithm.min_rtt_us),
+        bits(algorithm.max_delivery_rate),
+        format!("{:.0}%", algorithm.share * 100.0),
     ]
 }
 
@@ -122,21 +122,21 @@ pub fn flows(flows: &[FlowView]) -> String {
         return "no live connection (loopback is not listed)\n".to_owned();
     }
     let mut table = table(
-        &["Local", "Remote", "Netns", "Cc", "Why"],
-        &["Srtt", "Rate", "Loss", "Cwnd", "Tuned", "Age"],
+        &["Local", "Remote", "Netns", "Algorithm", "Why"],
+        &["RTT", "Rate", "Loss", "Cwnd", "Tunings", "Age"],
     );
     for flow in flows {
         table.add_row([
             flow.local.clone(),
             flow.remote.clone(),
             flow.netns.clone(),
-            flow.cc.clone(),
+            flow.algorithm.clone(),
             flow.why.clone(),
             rtt(flow.srtt_us),
             bits(flow.delivery_rate),
             percent(flow.loss_ratio),
             flow.cwnd.to_string(),
-            tuned(flow),
+            tunings(flow),
             flow.age_s
                 .map_or_else(|| "-".to_owned(), |age| format!("{age:.0} s")),
         ]);
@@ -145,15 +145,15 @@ pub fn flows(flows: &[FlowView]) -> String {
 }
 
 /// The tunings of a connection, the initial window with its size.
-fn tuned(flow: &FlowView) -> String {
+fn tunings(flow: &FlowView) -> String {
     let with_size = |name: &String| match flow.initial_window {
         Some(packets) if name == "initial-window" => format!("{name}={packets}"),
         _ => name.clone(),
     };
-    if flow.tuned.is_empty() {
+    if flow.tunings.is_empty() {
         return "-".to_owned();
     }
-    flow.tuned
+    flow.tunings
         .iter()
         .map(with_size)
         .collect::<Vec<_>>()
@@ -181,7 +181,7 @@ pub fn explanation(e: &Explanation) -> String {
             bits(path.max_delivery_rate),
             percent(path.loss_ratio),
             or_dash(path.ssthresh),
-            path.flow_count,
+            path.live_flows,
             number(path.connections, "connection"),
         );
         if let Some(tuning) = &explained.tuning {
@@ -189,19 +189,19 @@ pub fn explanation(e: &Explanation) -> String {
         }
         out.push('\n');
         out.push_str(&indent(&paths(std::slice::from_ref(path))));
-        for arm in &path.arms {
-            if let Some(why) = &arm.not_eligible {
-                let _ = writeln!(out, "  {} may not be chosen: {why}", arm.name);
+        for algorithm in &path.algorithms {
+            if let Some(why) = &algorithm.not_eligible {
+                let _ = writeln!(out, "  {} may not be chosen: {why}", algorithm.name);
             }
         }
         out.push_str("\n  last decisions, newest first:\n");
         for d in &explained.decisions {
-            let arm = d.arm.as_deref().unwrap_or("kernel default");
+            let algorithm = d.algorithm.as_deref().unwrap_or("kernel default");
             let dry = if d.dry_run { " (dry run: not set)" } else { "" };
             let _ = writeln!(
                 out,
                 "  {:>7.1} s ago  {} {} -> {}: {}{dry}  [{}: {}]",
-                d.age_s, d.side, d.local_port, d.remote_port, arm, d.why, d.because
+                d.age_s, d.side, d.local_port, d.remote_port, algorithm, d.why, d.because
             );
         }
     }
@@ -236,7 +236,7 @@ pub fn status(s: &Status) -> String {
         out,
         "learner  {} over {}{}",
         s.learner,
-        s.arms.join(", "),
+        s.algorithms.join(", "),
         s.rescue
             .as_deref()
             .map_or_else(String::new, |r| format!(" · heavy loss: {r}"))
@@ -271,7 +271,7 @@ pub fn status(s: &Status) -> String {
         s.resident_bytes as f64 / 1e6,
         s.state
     );
-    for line in s.arms_missing.iter().chain(&s.degraded) {
+    for line in s.algorithms_missing.iter().chain(&s.degraded) {
         let _ = writeln!(out, "degraded {line}");
     }
     out
@@ -303,11 +303,11 @@ pub fn report(s: &Status, paths: &[PathView]) -> String {
     );
     for path in paths
         .iter()
-        .filter(|p| p.arms.iter().any(|a| a.samples > 0))
+        .filter(|p| p.algorithms.iter().any(|a| a.samples > 0))
         .take(10)
     {
         let best = path
-            .arms
+            .algorithms
             .iter()
             .filter(|a| a.samples > 0)
             .min_by_key(|a| a.cost);
@@ -317,7 +317,7 @@ pub fn report(s: &Status, paths: &[PathView]) -> String {
                 "  {}: {} serves it best ({} of {}, best rate {}, min RTT {})",
                 path_name(path),
                 best.name,
-                best.count,
+                best.chosen,
                 number(path.connections, "connection"),
                 bits(best.max_delivery_rate),
                 rtt(best.min_rtt_us)

@@ -45,18 +45,18 @@ pub struct TuneView {
     /// What was set last, and from what; empty where nothing was.
     pub last: String,
     /// The guard has switched it off.
-    pub off: bool,
+    pub switched_off: bool,
     /// Why connections do not get it now, though it is on.
     pub waits: Option<String>,
     /// Connections that had it.
-    pub with: GroupView,
+    pub with: CohortView,
     /// Connections held out from it.
-    pub without: GroupView,
+    pub without: CohortView,
 }
 
 /// Connections that the guard compares.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct GroupView {
+pub struct CohortView {
     /// How many.
     pub connections: u32,
     /// Those that ended with more than twice the path's least RTT.
@@ -67,9 +67,9 @@ pub struct GroupView {
     pub lost: u32,
 }
 
-impl From<&tp_cohort> for GroupView {
-    fn from(g: &tp_cohort) -> GroupView {
-        GroupView {
+impl From<&tp_cohort> for CohortView {
+    fn from(g: &tp_cohort) -> CohortView {
+        CohortView {
             connections: g.connections,
             late: g.late,
             sent: g.sent_packets,
@@ -172,7 +172,7 @@ fn one(t: &tp_tuned, tune: u32, waits: Option<String>) -> TuneView {
         name: tune_word(tune).to_owned(),
         set: t.set[index],
         last: last(t, tune),
-        off,
+        switched_off: off,
         waits: waits.filter(|_| !off),
         with: (&t.with[index]).into(),
         without: (&t.without[index]).into(),
@@ -225,7 +225,7 @@ impl TuningView {
         );
         for t in &self.tunings {
             let off = match &t.waits {
-                _ if t.off => ", SWITCHED OFF by the guard".to_owned(),
+                _ if t.switched_off => ", SWITCHED OFF by the guard".to_owned(),
                 Some(why) => format!("; not now: {why}"),
                 None => String::new(),
             };

@@ -10,7 +10,7 @@ use tcpilot_abi::{
 };
 use tcpilot_core::{learner, prefix::Prefix};
 
-pub use crate::show::tuning_views::{GroupView, TuneView, TuningView, TuningsStatus};
+pub use crate::show::tuning_views::{CohortView, TuneView, TuningView, TuningsStatus};
 
 /// What names the numbers of the kernel side: arms, policies, namespaces; and the clocks' now.
 pub struct Names<'a> {
@@ -29,8 +29,8 @@ pub struct Names<'a> {
 /// One path, as `tcpilot paths --json` prints it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PathView {
-    /// Remote prefix.
-    pub path: Prefix,
+    /// Remote addresses.
+    pub prefix: Prefix,
     /// Network namespace: `host`, its name, or its inode number.
     pub netns: String,
     /// Policy that it falls under.
@@ -44,15 +44,15 @@ pub struct PathView {
     /// Maximum of the last 30 s, packets.
     pub ssthresh: Option<u32>,
     /// Live connections.
-    pub flow_count: u32,
+    pub live_flows: u32,
     /// All connections ever.
     pub connections: u64,
     /// Retransmitted share of the segments sent in the window.
     pub loss_ratio: Option<f64>,
     /// Since the last open or close.
     pub age_s: f64,
-    /// Its arms, in the configuration's order.
-    pub arms: Vec<ArmView>,
+    /// Its algorithms, in the configuration's order.
+    pub algorithms: Vec<AlgorithmView>,
 }
 
 impl PathView {
@@ -61,21 +61,21 @@ impl PathView {
         views.sort_by(|a, b| {
             a.age_s
                 .total_cmp(&b.age_s)
-                .then_with(|| a.path.cmp(&b.path))
+                .then_with(|| a.prefix.cmp(&b.prefix))
         });
     }
 }
 
-/// One arm of a path.
+/// An algorithm of a path.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ArmView {
-    /// Congestion control.
+pub struct AlgorithmView {
+    /// Its name.
     pub name: String,
     /// Lower is better, 1 000 000 is one whole minimum RTT above, or all of the rate below, the best seen.
     pub cost: Option<u64>,
     /// Connections that got it.
-    pub count: u32,
-    /// Of those, chosen as the arm of least cost.
+    pub chosen: u32,
+    /// Of those, because its cost was least.
     pub greedy: u32,
     /// Connections that it was judged by.
     pub samples: u32,
@@ -96,8 +96,8 @@ pub struct ArmView {
 pub struct DecisionView {
     /// How long ago.
     pub age_s: f64,
-    /// The arm; none: the kernel's default stayed.
-    pub arm: Option<String>,
+    /// The algorithm; none: the kernel's default stayed.
+    pub algorithm: Option<String>,
     /// One word.
     pub why: String,
     /// A sentence.
@@ -122,11 +122,11 @@ pub struct FlowView {
     /// The peer's address and port.
     pub remote: String,
     /// The congestion control in force, read from the socket.
-    pub cc: String,
+    pub algorithm: String,
     /// Why, one word.
     pub why: String,
-    /// The arm that it is charged to.
-    pub arm: Option<String>,
+    /// The algorithm that its cost is charged to.
+    pub charged_to: Option<String>,
     /// Policy.
     pub policy: String,
     /// `connect` or `accept`; `either` where it was not kept.
@@ -152,7 +152,7 @@ pub struct FlowView {
     /// Decided, but not set.
     pub dry_run: bool,
     /// Tunings in force, by name.
-    pub tuned: Vec<String>,
+    pub tunings: Vec<String>,
     /// Initial window that was set, packets.
     pub initial_window: Option<u32>,
 }
@@ -237,7 +237,7 @@ impl Names<'_> {
         let sent = sum_of(&path.sent_packets, path.epoch, now);
         let lost = sum_of(&path.lost_packets, path.epoch, now);
         Some(PathView {
-            path: Prefix::from_key(key)?,
+            prefix: Prefix::from_key(key)?,
             netns: (self.netns)(path.netns_inum),
             policy: (self.policy)(key.policy),
             min_rtt_us: min_of(&path.min_rtt_us, path.epoch, now),
@@ -248,11 +248,15 @@ impl Names<'_> {
                 path.ssthresh_epoch,
                 self.epoch(self.config.ssthresh_window_ns),
             ),
-            flow_count: path.live_flows,
+            live_flows: path.live_flows,
             connections: path.connections,
             loss_ratio: ratio(lost, sent),
             age_s: self.age_s(path.updated_ns),
-            arms: self.arms_of(path, self.config.policy.get(usize::from(key.policy))?, now),
+            algorithms: self.algorithms_of(
+                path,
+                self.config.policy.get(usize::from(key.policy))?,
+                now,
+            ),
         })
     }
 
@@ -288,7 +292,12 @@ impl Names<'_> {
         }
     }
 
-    fn arms_of(&self, path: &tp_path, policy: &tp_policy_config, now: u32) -> Vec<ArmView> {
+    fn algorithms_of(
+        &self,
+        path: &tp_path,
+        policy: &tp_policy_config,
+        now: u32,
+    ) -> Vec<AlgorithmView> {
         let barred: Vec<_> = (0..path.arms.len())
             .map(|arm| self.barred(policy, path, arm))
             .collect();
@@ -297,10 +306,10 @@ impl Names<'_> {
         let shares = learner::shares(&self.config.learner, &path.learner, eligible);
         let known = path.learner.arms.iter().zip(&path.arms);
         let arms = self.arms.iter().zip(known).zip(shares).zip(barred);
-        arms.map(|(((name, (learned, arm)), share), barred)| ArmView {
+        arms.map(|(((name, (learned, arm)), share), barred)| AlgorithmView {
             name: name.clone(),
             cost: (learned.samples > 0).then_some(learned.cost),
-            count: learned.chosen,
+            chosen: learned.chosen,
             greedy: learned.greedy,
             samples: learned.samples,
             rescued: arm.rescued,
@@ -327,7 +336,7 @@ impl Names<'_> {
         let why = Why::from_number(d.why);
         DecisionView {
             age_s: self.age_s(d.at_ns),
-            arm: self.arm(d.arm),
+            algorithm: self.arm(d.arm),
             why: why.word().to_owned(),
             because: why.sentence().to_owned(),
             side: side(d.flags),
@@ -343,9 +352,9 @@ impl Names<'_> {
             netns: (self.netns)(f.netns_inum),
             local: endpoint(f.local, f.local_port),
             remote: endpoint(f.remote, f.remote_port),
-            cc: text(&f.cc),
+            algorithm: text(&f.cc),
             why: Why::from_number(f.why).word().to_owned(),
-            arm: self.arm(f.arm),
+            charged_to: self.arm(f.arm),
             policy: (self.policy)(f.policy),
             side: side(f.flags),
             srtt_us: some(f.srtt_us),
@@ -358,7 +367,7 @@ impl Names<'_> {
             ssthresh: some(f.ssthresh_packets),
             age_s: (f.opened_ns > 0).then(|| self.age_s(f.opened_ns)),
             dry_run: u32::from(f.flags) & TP_CONN_DRY_RUN != 0,
-            tuned: crate::show::tuning_views::words(f.tuned),
+            tunings: crate::show::tuning_views::words(f.tuned),
             initial_window: some(f.iw_packets),
         }
     }
@@ -416,10 +425,10 @@ pub struct Status {
     pub attached: bool,
     /// The learner's name.
     pub learner: String,
-    /// The arms in force.
-    pub arms: Vec<String>,
-    /// Arms that were asked for and are not there, with the reason.
-    pub arms_missing: Vec<String>,
+    /// The algorithms that may be chosen.
+    pub algorithms: Vec<String>,
+    /// Algorithms that were asked for and are not there, with the reason.
+    pub algorithms_missing: Vec<String>,
     /// What a heavy loss switches to.
     pub rescue: Option<String>,
     /// Paths in the map.
@@ -430,7 +439,7 @@ pub struct Status {
     pub connections: std::collections::BTreeMap<String, u64>,
     /// Steered connections that ended.
     pub closed: u64,
-    /// Those that an arm was judged by.
+    /// Those that an algorithm was judged by.
     pub charged: u64,
     /// Connections switched after heavy loss.
     pub rescues: u64,

@@ -46,7 +46,7 @@ pub fn view(view: &View) -> String {
     out.push('\n');
     let mut flows = table(
         &["Flow", "Group", "Algorithm"],
-        &["Conf", "Rate", "Rtt", "Queue", "Drops", "Age", "Why"],
+        &["Confidence", "Rate", "RTT", "Queue", "Drops", "Age", "Why"],
     );
     for flow in &view.flows {
         flows.add_row(row(flow));

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::fair::FairView;
+use crate::{fair::FairView, show::document::Document};
 
 /// The groups of P4air (`enum tp_group`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -173,14 +173,15 @@ impl View {
     /// A line for each flow, `"type": "flow"`, then one for the whole, `"type": "totals"`.
     pub fn json_lines(&self) -> std::io::Result<String> {
         #[derive(Serialize)]
-        struct Line<'a, T> {
+        struct Line<'a> {
             r#type: &'a str,
             t_s: f64,
             #[serde(flatten)]
-            content: T,
+            flow: &'a FlowView,
         }
         #[derive(Serialize)]
         struct Totals<'a> {
+            r#type: &'a str,
             #[serde(flatten)]
             view: &'a View,
         }
@@ -189,14 +190,16 @@ impl View {
             let line = Line {
                 r#type: "flow",
                 t_s: self.t_s,
-                content: flow,
+                flow,
             };
-            text += &serde_json::to_string(&line)?;
+            text += &serde_json::to_string(&Document::new(line))?;
             text.push('\n');
         }
-        let mut totals = serde_json::to_value(Totals { view: self })?;
-        totals["type"] = "totals".into();
-        text += &totals.to_string();
+        let totals = Totals {
+            r#type: "totals",
+            view: self,
+        };
+        text += &serde_json::to_string(&Document::new(totals))?;
         text.push('\n');
         Ok(text)
     }

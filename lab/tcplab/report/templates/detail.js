@@ -106,7 +106,7 @@ const metricTable = (point, metrics) => table(["Metric", "Median", "Interval", "
 
 /** The seeds' form: IPAddress CongAlg Metric Count Greedy MinRtt MaxRtDlvr, with units. */
 const tunerTable = (tuner) => table(
-  ["path", "arm", "cost, 10⁻⁶", "count", "greedy", "min RTT, µs", "max rate, Mbit/s"],
+  ["path", "algorithm", "cost, 10⁻⁶", "chosen", "greedy", "min RTT, µs", "max rate, Mbit/s"],
   tuner.table.map((r) => [r.key, r.arm, r.cost, r.count, r.greedy, r.min_rtt_us, r.max_delivery_rate === null || r.max_delivery_rate === undefined ? "–" : shown(r.max_delivery_rate * 8e-6, 2)]
     .map((v) => (typeof v === "number" ? shown(v, 0) : v))));
 

@@ -41,7 +41,7 @@ def render(loaded: dict[str, Results]) -> str:
     parts = [_HEAD]
     choices = {n: r for n, r in loaded.items() if n.startswith("choice-")}
     if choices:
-        parts += [_choice(choices), *(_arms(n, r) for n, r in choices.items())]
+        parts += [_choice(choices), *(_algorithms(n, r) for n, r in choices.items())]
     for name, section in _SECTIONS.items():
         if name in loaded:
             parts.append(section(loaded[name]))
@@ -112,20 +112,25 @@ lists dctcp, so that it may be chosen; a dctcp set before the connection, as an 
 is Reno where ECN was not negotiated."""
 
 
-def _arms(name: str, whole: Results) -> str:
+def _algorithms(name: str, whole: Results) -> str:
     """tcpilot's own cost table of the sender's path."""
     paths = [p for p in whole["results"]["paths"] if p["netns"] == "left"]
     rows = [
-        [a["name"], a["cost"], a["count"], a["greedy"], a["rescued"], a["min_rtt_us"], _mega(a)]
+        [a["name"], a["cost"], _chosen(a), a["greedy"], a["rescued"], a["min_rtt_us"], _mega(a)]
         for path in paths
-        for a in path["arms"]
+        for a in path.get("algorithms") or path["arms"]
     ]
-    head = ["arm", "cost", "count", "greedy", "rescued", "min RTT µs", "max rate MB/s"]
+    head = ["algorithm", "cost", "chosen", "greedy", "rescued", "min RTT µs", "max rate MB/s"]
     return f"### tcpilot's table: {name.removeprefix('choice-')}\n\n{table(head, rows)}"
 
 
-def _mega(arm: Results) -> str:
-    rate = arm["max_delivery_rate"]
+def _chosen(algorithm: Results) -> int:
+    """Records made before tcpilot's JSON had a schema call it `count`, and the algorithms `arms`."""
+    return int(algorithm["chosen"] if "chosen" in algorithm else algorithm["count"])
+
+
+def _mega(algorithm: Results) -> str:
+    rate = algorithm["max_delivery_rate"]
     return "" if rate is None else f"{rate / 1e6:.1f}"
 
 

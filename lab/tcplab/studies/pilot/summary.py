@@ -149,7 +149,7 @@ def choice(sections: Sequence[Section]) -> Results:
             statics[most]["mean_bits_per_s"], statics[best]["mean_bits_per_s"]
         ),
         "ratio": {tool: ratio(way["mean_bits_per_s"], base) for tool, way in tools.items()},
-        "paths": first(sections, what="paths").json(),
+        "paths": first(sections, what="paths").json()["paths"],
         "explain": first(sections, what="explain").json(),
         "decisions": decisions(first(sections, what="status")),
         "bpftune_table": bpftune_table(first(sections, what="table").text),

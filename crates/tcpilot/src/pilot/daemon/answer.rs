@@ -105,7 +105,7 @@ impl Daemon {
                 .filter(|f| remote.contains(crate::show::views::address(f.remote)));
             explanation.flows = to_address.map(|f| names.flow(f)).collect();
             self.pilot.for_each_slot(|number, key, path| {
-                let view = names.path(&key, &path).filter(|v| v.path.covers(remote));
+                let view = names.path(&key, &path).filter(|v| v.prefix.covers(remote));
                 let tuned = self.pilot.tuned(number, &path).ok().flatten();
                 explanation.paths.extend(view.map(|view| ExplainedPath {
                     path: view,
@@ -144,8 +144,8 @@ impl Daemon {
             dry_run: self.config.dry_run,
             attached: self.pilot.is_attached(),
             learner: self.config.learner.kind.name().to_owned(),
-            arms: self.arms.clone(),
-            arms_missing: self.arms_missing.clone(),
+            algorithms: self.arms.clone(),
+            algorithms_missing: self.arms_missing.clone(),
             rescue: self.rescue_name(),
             paths: self.path_count(),
             paths_max: self.pilot.capacity(),

@@ -18,7 +18,7 @@ use tcpilot_core::prefix::Prefix;
 use super::{Daemon, keeper::Now};
 use crate::pilot::{
     protocol::Reply,
-    state::{StoredArm, StoredPath},
+    state::{StoredAlgorithm, StoredPath},
 };
 
 /// CLOCK_MONOTONIC, as the kernel side stamps.
@@ -183,8 +183,8 @@ impl Daemon {
             lost_packets: path.lost_packets.current + path.lost_packets.previous,
             instances: path.learner.instances,
             connections: path.connections,
-            arms: arms
-                .map(|(name, (learned, arm))| stored_arm(name, learned, arm))
+            algorithms: arms
+                .map(|(name, (learned, arm))| stored_algorithm(name, learned, arm))
                 .collect(),
         })
     }
@@ -228,7 +228,7 @@ impl Daemon {
         }
         let known = path.learner.arms.iter_mut().zip(&mut path.arms);
         for (name, (learned, arm)) in self.arms.iter().zip(known) {
-            if let Some(stored) = stored.arms.iter().find(|a| a.name == *name) {
+            if let Some(stored) = stored.algorithms.iter().find(|a| a.name == *name) {
                 *learned = learned_arm(stored);
                 *arm = kernel_arm(stored, epoch, age.fresh);
             }
@@ -241,8 +241,8 @@ fn least(a: u32, b: u32) -> u32 {
     [a, b].into_iter().filter(|v| *v != 0).min().unwrap_or(0)
 }
 
-fn stored_arm(name: &str, learned: &tp_learner_arm, arm: &tp_arm) -> StoredArm {
-    StoredArm {
+fn stored_algorithm(name: &str, learned: &tp_learner_arm, arm: &tp_arm) -> StoredAlgorithm {
+    StoredAlgorithm {
         name: name.to_owned(),
         cost: learned.cost,
         samples: learned.samples,
@@ -257,7 +257,7 @@ fn stored_arm(name: &str, learned: &tp_learner_arm, arm: &tp_arm) -> StoredArm {
     }
 }
 
-fn learned_arm(stored: &StoredArm) -> tp_learner_arm {
+fn learned_arm(stored: &StoredAlgorithm) -> tp_learner_arm {
     tp_learner_arm {
         cost: stored.cost,
         samples: stored.samples,
@@ -267,7 +267,7 @@ fn learned_arm(stored: &StoredArm) -> tp_learner_arm {
     }
 }
 
-fn kernel_arm(stored: &StoredArm, epoch: u32, fresh: bool) -> tp_arm {
+fn kernel_arm(stored: &StoredAlgorithm, epoch: u32, fresh: bool) -> tp_arm {
     let mut arm = tp_arm {
         epoch,
         rescued: stored.rescued,

@@ -63,7 +63,7 @@ impl Daemon {
             let Some(harm) = harm(judge(with, without)) else {
                 continue;
             };
-            let prefix = name.map_or_else(String::new, |n| n.path.to_string());
+            let prefix = name.map_or_else(String::new, |n| n.prefix.to_string());
             let word = tune_word(tune);
             if tune == TP_TUNE_IW && t.brake < BRAKE_MOST {
                 order.brake = t.brake + 1;

@@ -22,7 +22,7 @@ use std::time::{Duration, SystemTime};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 pub use exchange::parse;
-pub use model::{StoredArm, StoredPath};
+pub use model::{StoredAlgorithm, StoredPath};
 pub use rows::MAX_PATHS;
 
 /// Where the state is kept when no file is named.

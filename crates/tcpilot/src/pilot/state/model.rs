@@ -33,15 +33,16 @@ pub struct StoredPath {
     pub instances: u32,
     /// All connections.
     pub connections: u64,
-    /// The arms that were ever chosen.
-    pub arms: Vec<StoredArm>,
+    /// The algorithms that were ever chosen.
+    #[serde(alias = "arms")] // its name in files that older versions wrote
+    pub algorithms: Vec<StoredAlgorithm>,
 }
 
-/// An arm of a path.
+/// An algorithm of a path.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct StoredArm {
-    /// The congestion control.
+pub struct StoredAlgorithm {
+    /// Its name.
     pub name: String,
     /// In millionths; of no meaning where `samples` is 0.
     pub cost: u64,
@@ -49,7 +50,7 @@ pub struct StoredArm {
     pub samples: u32,
     /// Connections that got it.
     pub chosen: u32,
-    /// Of those, chosen as the arm of least cost.
+    /// Of those, because its cost was least.
     pub greedy: u32,
     /// Of those, rescued.
     pub rescued: u32,
@@ -73,31 +74,34 @@ impl StoredPath {
         if self.max_delivery_rate > RATE_MAX {
             return Some(format!("path {}: an impossible delivery rate", self.prefix));
         }
-        if self.arms.len() > TP_MAX_ARMS as usize {
+        if self.algorithms.len() > TP_MAX_ARMS as usize {
             return Some(format!(
-                "path {}: more than {TP_MAX_ARMS} arms",
+                "path {}: more than {TP_MAX_ARMS} algorithms",
                 self.prefix
             ));
         }
-        let arm = |(i, arm): (usize, &StoredArm)| {
-            let name = &arm.name;
+        let fault = |(i, algorithm): (usize, &StoredAlgorithm)| {
+            let name = &algorithm.name;
             if name.is_empty() || name.len() >= TP_CC_NAME_MAX as usize || !name.is_ascii() {
-                return Some(format!("path {}: `{name}` cannot be an arm", self.prefix));
-            }
-            if self.arms[..i].iter().any(|other| other.name == *name) {
                 return Some(format!(
-                    "path {}: arm {name} stands there twice",
+                    "path {}: `{name}` cannot be an algorithm",
                     self.prefix
                 ));
             }
-            let impossible = arm.max_delivery_rate > RATE_MAX;
+            if self.algorithms[..i].iter().any(|other| other.name == *name) {
+                return Some(format!(
+                    "path {}: algorithm {name} stands there twice",
+                    self.prefix
+                ));
+            }
+            let impossible = algorithm.max_delivery_rate > RATE_MAX;
             impossible.then(|| {
                 format!(
-                    "path {}: arm {name} has an impossible delivery rate",
+                    "path {}: algorithm {name} has an impossible delivery rate",
                     self.prefix
                 )
             })
         };
-        self.arms.iter().enumerate().find_map(arm)
+        self.algorithms.iter().enumerate().find_map(fault)
     }
 }

@@ -5,7 +5,7 @@ use std::{fs, path::PathBuf};
 
 use super::*;
 use crate::show::views::{
-    DecisionView, ExplainedPath, GroupView, TuneView, TuningView, TuningsStatus,
+    CohortView, DecisionView, ExplainedPath, TuneView, TuningView, TuningsStatus,
 };
 
 fn assert_golden(name: &str, text: &str) {
@@ -18,18 +18,18 @@ fn assert_golden(name: &str, text: &str) {
     assert_eq!(text, stored, "{} differs", file.display());
 }
 
-fn arm(
+fn algorithm(
     name: &str,
     cost: u64,
     count: u32,
     greedy: u32,
     rate_bytes_per_s: u64,
     share: f64,
-) -> ArmView {
-    ArmView {
+) -> AlgorithmView {
+    AlgorithmView {
         name: name.to_owned(),
         cost: Some(cost),
-        count,
+        chosen: count,
         greedy,
         samples: count,
         rescued: 0,
@@ -40,35 +40,35 @@ fn arm(
     }
 }
 
-fn unused_arm(name: &str) -> ArmView {
-    ArmView {
+fn unused(name: &str) -> AlgorithmView {
+    AlgorithmView {
         cost: None,
         min_rtt_us: None,
         max_delivery_rate: None,
-        ..arm(name, 0, 0, 0, 0, 0.0)
+        ..algorithm(name, 0, 0, 0, 0, 0.0)
     }
 }
 
 fn lossy_path() -> PathView {
     PathView {
-        path: "203.0.113.0/24".parse().unwrap(),
+        prefix: "203.0.113.0/24".parse().unwrap(),
         netns: "host".to_owned(),
         policy: "default".to_owned(),
         min_rtt_us: Some(20_050),
         srtt_us: Some(23_800),
         max_delivery_rate: Some(2_262_500),
         ssthresh: Some(46),
-        flow_count: 1,
+        live_flows: 1,
         connections: 94,
         loss_ratio: Some(0.0512),
         age_s: 0.4,
-        arms: vec![
-            arm("cubic", 745_594, 9, 2, 987_500, 0.0125),
-            arm("bbr", 12_189, 83, 78, 2_262_500, 0.9625),
-            arm("htcp", 803_114, 2, 0, 425_000, 0.0125),
-            ArmView {
+        algorithms: vec![
+            algorithm("cubic", 745_594, 9, 2, 987_500, 0.0125),
+            algorithm("bbr", 12_189, 83, 78, 2_262_500, 0.9625),
+            algorithm("htcp", 803_114, 2, 0, 425_000, 0.0125),
+            AlgorithmView {
                 not_eligible: Some("it is not for the public Internet".to_owned()),
-                ..unused_arm("dctcp")
+                ..unused("dctcp")
             },
         ],
     }
@@ -76,25 +76,25 @@ fn lossy_path() -> PathView {
 
 fn new_path() -> PathView {
     PathView {
-        path: "2001:db8:7::/48".parse().unwrap(),
+        prefix: "2001:db8:7::/48".parse().unwrap(),
         netns: "blue".to_owned(),
         policy: "backup".to_owned(),
         min_rtt_us: Some(310),
         srtt_us: None,
         max_delivery_rate: None,
         ssthresh: None,
-        flow_count: 0,
+        live_flows: 0,
         connections: 1,
         loss_ratio: None,
         age_s: 3601.0,
-        arms: vec![unused_arm("cubic"), unused_arm("bbr")],
+        algorithms: vec![unused("cubic"), unused("bbr")],
     }
 }
 
-fn decision(age_s: f64, arm: Option<&str>, why: Why) -> DecisionView {
+fn decision(age_s: f64, algorithm: Option<&str>, why: Why) -> DecisionView {
     DecisionView {
         age_s,
-        arm: arm.map(str::to_owned),
+        algorithm: algorithm.map(str::to_owned),
         why: why.word().to_owned(),
         because: why.sentence().to_owned(),
         side: "connect".to_owned(),
@@ -104,14 +104,14 @@ fn decision(age_s: f64, arm: Option<&str>, why: Why) -> DecisionView {
     }
 }
 
-fn flow(cc: &str, why: Why) -> FlowView {
+fn flow(name: &str, why: Why) -> FlowView {
     FlowView {
         netns: "host".to_owned(),
         local: "192.0.2.4:54334".to_owned(),
         remote: "203.0.113.9:443".to_owned(),
-        cc: cc.to_owned(),
+        algorithm: name.to_owned(),
         why: why.word().to_owned(),
-        arm: Some(cc.to_owned()),
+        charged_to: Some(name.to_owned()),
         policy: "default".to_owned(),
         side: "connect".to_owned(),
         srtt_us: Some(21_300),
@@ -124,7 +124,7 @@ fn flow(cc: &str, why: Why) -> FlowView {
         ssthresh: None,
         age_s: Some(12.3),
         dry_run: false,
-        tuned: vec!["initial-window".to_owned(), "rto".to_owned()],
+        tunings: vec!["initial-window".to_owned(), "rto".to_owned()],
         initial_window: Some(31),
     }
 }
@@ -137,7 +137,7 @@ fn flow_left_alone() -> FlowView {
         delivery_rate: None,
         loss_ratio: None,
         age_s: None,
-        tuned: Vec::new(),
+        tunings: Vec::new(),
         initial_window: None,
         ..flow("cubic", Why::Application)
     }
@@ -159,8 +159,8 @@ fn running() -> Status {
         dry_run: false,
         attached: true,
         learner: "epsilon-greedy".to_owned(),
-        arms: ["cubic", "bbr"].map(str::to_owned).to_vec(),
-        arms_missing: vec!["htcp is not there: left out".to_owned()],
+        algorithms: ["cubic", "bbr"].map(str::to_owned).to_vec(),
+        algorithms_missing: vec!["htcp is not there: left out".to_owned()],
         rescue: Some("bbr".to_owned()),
         paths: 2,
         paths_max: 16_384,
@@ -197,7 +197,7 @@ fn tunings() -> TuningsStatus {
 }
 
 fn tuning() -> TuningView {
-    let group = |connections| GroupView {
+    let group = |connections| CohortView {
         connections,
         late: 1,
         sent: 100 * connections,
@@ -207,7 +207,7 @@ fn tuning() -> TuningView {
         name: name.to_owned(),
         set: 43,
         last: last.to_owned(),
-        off,
+        switched_off: off,
         waits: (name == "quick-ack")
             .then(|| "its last 128 connections received one segment at most".to_owned()),
         with: group(40),

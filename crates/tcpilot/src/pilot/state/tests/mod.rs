@@ -11,7 +11,7 @@ const NOW: u64 = 1_700_000_000;
 const WEEK: u64 = 7 * 86400;
 
 fn path(i: u32) -> StoredPath {
-    let arm = |name: &str, cost| StoredArm {
+    let algorithm = |name: &str, cost| StoredAlgorithm {
         name: name.to_owned(),
         cost,
         samples: i,
@@ -40,7 +40,7 @@ fn path(i: u32) -> StoredPath {
         lost_packets: 3,
         instances: i,
         connections: u64::from(i) * 2,
-        arms: vec![arm("cubic", 1_710_535), arm("bbr", u64::MAX)],
+        algorithms: vec![algorithm("cubic", 1_710_535), algorithm("bbr", u64::MAX)],
     }
 }
 
@@ -217,6 +217,14 @@ fn an_export_is_imported_as_it_was() {
     );
 }
 
+#[test]
+fn an_export_of_an_older_version_is_read() {
+    let text = serde_json::to_string(&[path(9)]).unwrap();
+    let text = text.replace("\"algorithms\"", "\"arms\"");
+    let document = format!("{{\"tcpilot_state\":1,\"paths\":{text}}}");
+    assert_eq!(parse(&document).unwrap(), [path(9)]);
+}
+
 fn import(store: &mut Store, text: &str) -> Result<(), StateError> {
     store.import(&parse(text)?)
 }
@@ -233,9 +241,9 @@ fn an_import_with_anything_wrong_changes_nothing() {
     };
     let good = document(&[path(9)]);
     let mut too_fast = path(9);
-    too_fast.arms[1].max_delivery_rate = u64::MAX;
-    let mut no_arm = path(9);
-    no_arm.arms[0].name = "sixteen-letters-".to_owned();
+    too_fast.algorithms[1].max_delivery_rate = u64::MAX;
+    let mut misnamed = path(9);
+    misnamed.algorithms[0].name = "sixteen-letters-".to_owned();
     for (text, why) in [
         (
             String::new(),
@@ -255,11 +263,11 @@ fn an_import_with_anything_wrong_changes_nothing() {
         ),
         (
             document(&[path(8), too_fast]),
-            "path 10.0.9.0/24: arm bbr has an impossible delivery rate",
+            "path 10.0.9.0/24: algorithm bbr has an impossible delivery rate",
         ),
         (
-            document(&[path(8), no_arm]),
-            "path 10.0.9.0/24: `sixteen-letters-` cannot be an arm",
+            document(&[path(8), misnamed]),
+            "path 10.0.9.0/24: `sixteen-letters-` cannot be an algorithm",
         ),
         (
             document(&[StoredPath {

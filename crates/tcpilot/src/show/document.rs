@@ -1,0 +1,61 @@
+//! The JSON documents that commands print for scripts.
+
+use serde::Serialize;
+
+use super::views::{FlowView, PathView};
+
+/// The version of the documents. It rises when a field is renamed or removed, or means something else; a new
+/// field does not raise it.
+pub const SCHEMA: u32 = 1;
+
+/// What a command shows, with the version at its top.
+#[derive(Debug, Serialize)]
+pub struct Document<T> {
+    schema: u32,
+    #[serde(flatten)]
+    content: T,
+}
+
+impl<T: Serialize> Document<T> {
+    /// `content` must be an object.
+    pub fn new(content: T) -> Document<T> {
+        Document {
+            schema: SCHEMA,
+            content,
+        }
+    }
+
+    /// As people can read it too.
+    ///
+    /// # Errors
+    /// The content is no object.
+    pub fn pretty(&self) -> std::io::Result<String> {
+        Ok(serde_json::to_string_pretty(self)? + "\n")
+    }
+}
+
+/// `tcpilot paths`: a document is an object, so that it can have a version.
+#[derive(Debug, Serialize)]
+pub struct Paths {
+    /// The most recently used first.
+    pub paths: Vec<PathView>,
+}
+
+/// `tcpilot flows`
+#[derive(Debug, Serialize)]
+pub struct Flows {
+    /// Live connections.
+    pub flows: Vec<FlowView>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_document_begins_with_its_version() {
+        let document = Document::new(Paths { paths: Vec::new() });
+        let text = serde_json::to_string(&document).unwrap();
+        assert_eq!(text, "{\"schema\":1,\"paths\":[]}");
+    }
+}
