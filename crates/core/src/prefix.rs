@@ -13,8 +13,10 @@ use tcpilot_abi::{tp_path_key, tp_rule};
 /// Bits of an IPv4-mapped address before the IPv4 address.
 const MAPPED_BITS: u8 = 96;
 
-/// An address prefix: no bit after its length is set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+/// An address prefix: no bit after its length is set. The default is that of all addresses.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+)]
 #[serde(try_from = "String", into = "String")]
 pub struct Prefix {
     bits: u128,

@@ -5,6 +5,11 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use tcpilot_kernel::cc::DEFAULT_BPFFS;
 
+use crate::{
+    pilot::figures::{AlgorithmView, FlowView, PathView},
+    show::figure::{self, View},
+};
+
 /// Where the daemon keeps things unless told otherwise.
 pub const DEFAULT_SOCKET: &str = "/run/tcpilot/tcpilot.sock";
 /// What it has learned.
@@ -15,6 +20,10 @@ pub const DEFAULT_CONFIG: &str = "/etc/tcpilot/tcpilot.toml";
 const EXIT_HELP: &str = "\
 Exit status: 0 done · 1 failed · 2 wrong usage or configuration · 3 not permitted ·
 4 this host lacks something (BTF, cgroup v2) · 5 already running, or not running";
+
+fn columns<V: View>() -> String {
+    format!("What it shows:\n{}", figure::help::<V>())
+}
 
 /// An autopilot for Linux TCP: it learns every network path this host talks over, and sets on each new
 /// connection the congestion control that serves its path best.
@@ -37,10 +46,13 @@ pub enum Command {
     /// What is running: attached where, which algorithms, how many connections and why, what is degraded
     Status(AskArgs),
     /// Every path with its algorithms: cost, how often chosen, least RTT, highest rate, share
+    #[command(after_long_help = columns::<AlgorithmView>())]
     Paths(AskArgs),
     /// Live connections: addresses, congestion control, why, RTT, rate, loss
+    #[command(after_long_help = columns::<FlowView>())]
     Flows(AskArgs),
     /// Why connections to ADDR are treated as they are: path, algorithms, last decisions
+    #[command(after_long_help = columns::<PathView>())]
     Explain(ExplainArgs),
     /// A live view of the paths; q or Ctrl-C leaves
     Top(SocketArgs),

@@ -1,6 +1,6 @@
 //! Errors as people see them: one line (what, where, what to do) and an exit status by kind.
 
-use crate::{pilot::config::ConfigError, pilot::protocol::AskError, pilot::state::StateError};
+use std::path::Path;
 
 /// Exit status by kind; `--help` lists them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +54,11 @@ impl Failure {
             others: Vec::new(),
         }
     }
+
+    /// A file cannot be used.
+    pub fn of_file(path: &Path, error: &dyn std::fmt::Display) -> Failure {
+        Failure::new(Kind::Usage, format!("{}: {error}", path.display()), "")
+    }
 }
 
 impl std::fmt::Display for Failure {
@@ -84,42 +89,6 @@ impl From<tcpilot_kernel::Error> for Failure {
     }
 }
 
-impl From<AskError> for Failure {
-    fn from(error: AskError) -> Failure {
-        let (kind, remedy) = match &error {
-            AskError::NotRunning(_) => (
-                Kind::Running,
-                "start it with `tcpilot run`, or give its --socket",
-            ),
-            AskError::NotPermitted(_) => (Kind::NotPermitted, "ask as root"),
-            AskError::Silent(_) => (Kind::Failed, "is it stopped? `kill -CONT` lets it go on"),
-            AskError::Refused(_) => (Kind::Failed, ""),
-            AskError::Broken(_) => (Kind::Failed, "is it of another version? restart it"),
-        };
-        Failure::new(kind, error.to_string(), remedy)
-    }
-}
-
-impl From<ConfigError> for Failure {
-    fn from(error: ConfigError) -> Failure {
-        let ConfigError::Invalid(problems) = error else {
-            return Failure::new(Kind::Usage, error.to_string(), "name another file");
-        };
-        let mut lines = problems.iter().map(ToString::to_string);
-        let first = lines.next().unwrap_or_default();
-        Failure {
-            others: lines.collect(),
-            ..Failure::new(Kind::Usage, first, "")
-        }
-    }
-}
-
-impl From<StateError> for Failure {
-    fn from(error: StateError) -> Failure {
-        Failure::new(Kind::Failed, error.to_string(), "")
-    }
-}
-
 impl From<std::io::Error> for Failure {
     fn from(error: std::io::Error) -> Failure {
         Failure::new(Kind::Failed, error.to_string(), "")
@@ -129,7 +98,6 @@ impl From<std::io::Error> for Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pilot::config::Config;
 
     #[test]
     fn a_failure_is_one_line() {
@@ -141,18 +109,5 @@ mod tests {
     fn no_terminal_obeys_what_a_file_says() {
         let failure = Failure::new(Kind::Failed, "key `\x1b[2J\u{9b}m`", "");
         assert_eq!(failure.to_string(), "key `\\u{1b}[2J\\u{9b}m`");
-    }
-
-    #[test]
-    fn each_mistake_is_a_line() {
-        let error = Config::from_toml("a = 1\nb = 2\n", "t").unwrap_err();
-        let failure = Failure::from(error);
-        assert!(failure.message.starts_with("t:1: "), "{failure}");
-        assert_eq!(failure.others.len(), 1);
-        assert!(
-            failure.others[0].starts_with("t:2: "),
-            "{:?}",
-            failure.others
-        );
     }
 }

@@ -3,8 +3,12 @@
 
 pub mod cc;
 pub mod cli;
+mod clock;
+#[cfg(test)]
+mod documents;
 pub mod failure;
 mod fair;
+mod link;
 pub mod pilot;
 pub mod show;
 pub mod watch;

@@ -10,8 +10,7 @@ use tcpilot::{
     cc,
     cli::{Cli, Command},
     failure::Failure,
-    pilot::{client, daemon},
-    show::live,
+    pilot::{client, daemon, top},
     watch,
 };
 use tracing_subscriber::EnvFilter;
@@ -58,7 +57,7 @@ fn dispatch(command: &Command) -> Result<(), Failure> {
         Command::Paths(args) => client::paths(args),
         Command::Flows(args) => client::flows(args),
         Command::Explain(args) => client::explain(args),
-        Command::Top(args) => live::top(args),
+        Command::Top(args) => top::top(args),
         Command::Watch(args) => watch::run(args),
         Command::Cc { command } => cc::run(command),
         Command::Config { command } => client::config(command),

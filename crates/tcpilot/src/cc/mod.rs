@@ -16,13 +16,13 @@ use tcpilot_kernel::{
 use crate::{
     cli::{CcCommand, LoadArgs, UnloadArgs},
     failure::{Failure, Kind},
-    show::document::Document,
+    show::{document::Document, figure::figures},
 };
 
 /// Where an algorithm comes from, and whether a socket may choose it now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-enum State {
+pub enum State {
     /// The kernel, or somebody's BPF: it can be chosen.
     Registered,
     /// A module that can be loaded.
@@ -47,17 +47,24 @@ impl State {
     }
 }
 
-/// A congestion control.
-#[derive(Debug, PartialEq, Serialize)]
-struct Algorithm {
-    name: String,
-    state: State,
-    /// Whether new connections of this namespace get it unless somebody chooses.
-    default: bool,
-    /// TCP sockets that use it, listening ones included.
-    sockets: u64,
-    good_for: Option<&'static str>,
-    source: Option<&'static str>,
+figures! {
+    /// A congestion control.
+    #[derive(Debug, PartialEq, Serialize)]
+    pub Algorithm {
+        /// As `TCP_CONGESTION` takes it.
+        name: String;
+        /// `registered`; `module`: the kernel has it as a module; `pinned`, `held`, `available`: ours, kept by
+        /// a file, by a process, or not loaded.
+        state: State;
+        /// Whether new connections of this namespace get it unless somebody chooses.
+        default: bool;
+        /// TCP sockets that use it, listening ones included, in all namespaces that may be entered.
+        sockets: u64;
+        /// What it is good for.
+        good_for: Option<&'static str>;
+        /// The paper or RFC that it follows.
+        source: Option<&'static str>;
+    }
 }
 
 /// `tcpilot cc list`

@@ -1,4 +1,4 @@
-use std::{fmt::Write as _, fs, path::Path};
+use std::fmt::Write as _;
 
 use clap::{Command, CommandFactory};
 
@@ -15,21 +15,9 @@ fn the_command_line_is_consistent() {
 /// `TCPILOT_RENEW=1 cargo test -p tcpilot cli` writes it anew.
 #[test]
 fn the_manual_says_what_the_help_says() {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/use/commands.md");
-    let text = fs::read_to_string(&file).unwrap();
-    let (before, rest) = text.split_once(BEGIN).unwrap();
-    let (_, after) = rest.split_once(END).unwrap();
     let mut tree = Cli::command().term_width(100);
     tree.build();
-    let renewed = format!("{before}{BEGIN}{}{END}{after}", manual(&tree));
-    if std::env::var_os("TCPILOT_RENEW").is_some() {
-        fs::write(&file, &renewed).unwrap();
-    }
-    assert_eq!(
-        fs::read_to_string(&file).unwrap(),
-        renewed,
-        "docs/use/commands.md differs"
-    );
+    crate::documents::assert_manual(BEGIN, END, &manual(&tree));
 }
 
 fn manual(command: &Command) -> String {

@@ -180,7 +180,7 @@ impl Journal {
             clsact: false,
         };
         let path = path_of(device);
-        write(&path, &entry).map_err(|e| crate::watch::file_failure(&path, &e))?;
+        write(&path, &entry).map_err(|e| Failure::of_file(&path, &e))?;
         Ok(Journal {
             path,
             entry,
@@ -215,10 +215,7 @@ impl Drop for Journal {
 pub fn restore(device: &str) -> Result<(), Failure> {
     let path = path_of(device);
     // Without the right to look there it is not known.
-    if !path
-        .try_exists()
-        .map_err(|e| crate::watch::file_failure(&path, &e))?
-    {
+    if !path.try_exists().map_err(|e| Failure::of_file(&path, &e))? {
         return Ok(());
     }
     let _lock = lock(device).map_err(|error| {
@@ -237,7 +234,7 @@ fn restore_locked(device: &str) -> Result<(), Failure> {
     if let Ok(entry) = serde_json::from_str::<Entry>(&text) {
         undo(&entry).map_err(|e| failure(device, &e))?;
     }
-    fs::remove_file(&path).map_err(|e| crate::watch::file_failure(&path, &e))
+    fs::remove_file(&path).map_err(|e| Failure::of_file(&path, &e))
 }
 
 /// A process that does the same when we are killed; in a group of its own, away from Ctrl-C.

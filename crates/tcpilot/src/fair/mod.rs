@@ -21,12 +21,15 @@ use journal::{HANDLE, Journal, PRIORITY};
 use orders::Orders;
 use queueing::Queueing;
 pub use queueing::load;
+#[cfg(test)]
+pub use view::QueuesView;
 pub use view::{FairView, add_to as add_table};
 
-use crate::watch::device::Device;
 use crate::{
     cli::{Action, FairArgs, WatchArgs},
+    clock::monotonic_ns,
     failure::{Failure, Kind},
+    link::Device,
 };
 
 /// Orders are renewed this often, more seldom where there are many flows.
@@ -173,7 +176,7 @@ impl Fair {
         let Some(standing) = &mut self.standing else {
             return Ok(());
         };
-        watch.stay_alive_until(crate::watch::flows::monotonic_ns() + ALIVE.as_nanos() as u64);
+        watch.stay_alive_until(monotonic_ns() + ALIVE.as_nanos() as u64);
         self.orders.renew(watch, self.rate)?;
         // It fails where the device is about to vanish, which is noticed soon.
         if let Err(error) = standing.renew(self.rate, watch, &self.orders) {

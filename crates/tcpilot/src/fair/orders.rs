@@ -13,11 +13,11 @@ use tcpilot_abi::{
 };
 use tcpilot_kernel::watch::Watch;
 
-use crate::watch::{flows::monotonic_ns, views::Group};
 use crate::{
     cli::{Action, Classifier, WatchArgs},
     failure::Failure,
 };
+use crate::{clock::monotonic_ns, link::Group};
 
 /// Queues for each of loss, delay, loss-delay and model: so many times K together.
 pub const PER_K: usize = 4;

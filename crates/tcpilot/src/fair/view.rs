@@ -12,54 +12,61 @@ use tcpilot_netlink::tc::ClassStats;
 
 use super::{orders::Orders, queueing::Queueing};
 use crate::{
-    show::table::{bits, print, table},
-    watch::views::Group,
+    link::Group,
+    show::{
+        figure::{Shown as _, Unit, figures},
+        table,
+    },
 };
 
-/// A group's queues, or those of nobody's group.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct QueuesView {
-    /// The group; `strangers` and `slow` have queues, too.
-    pub group: &'static str,
-    /// Its flows.
-    pub flows: usize,
-    /// Its queues.
-    pub queues: usize,
-    /// That left, since the start.
-    pub packets: u64,
-    /// That left, since the start.
-    pub bytes: u64,
-    /// Packets that wait.
-    pub backlog: u64,
-    /// Packets for which there was no room.
-    pub overflows: u64,
-    /// Packets dropped because their flow was above its share.
-    pub dropped: u64,
-    /// Packets that waited in the slow queue.
-    pub delayed: u64,
-    /// Acknowledgements whose window was shrunk.
-    pub shrunk: u64,
+figures! {
+    /// A group's queues, or those of nobody's group.
+    #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+    pub QueuesView {
+        /// The group; `strangers` and `slow` have queues, too.
+        group: &'static str, "Queues of";
+        /// Its flows.
+        flows: usize, "Flows";
+        /// Its queues.
+        queues: usize, "Queues";
+        /// What left, since the start.
+        packets: u64, Packets, "Packets";
+        /// What left, since the start.
+        bytes: u64, Bytes;
+        /// Packets that wait.
+        backlog: u64, Packets, "Waiting";
+        /// Packets for which there was no room.
+        overflows: u64, Packets, "Overflows";
+        /// Packets dropped because their flow was above its share.
+        dropped: u64, Packets, "Dropped";
+        /// Packets that waited in the slow queue.
+        delayed: u64, Packets, "Delayed";
+        /// Acknowledgements whose window was shrunk.
+        shrunk: u64, "Shrunk";
+    }
 }
 
-/// All of them.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct FairView {
-    /// What holds them: `htb` or `bpf`.
-    pub qdisc: &'static str,
-    /// Queues in all.
-    pub queues: usize,
-    /// A flow's share, bytes per second.
-    pub share_rate: u64,
-    /// Flows that changed their queue.
-    pub moves: u64,
-    /// Packets that were given a queue.
-    pub classified: u64,
-    /// Data packets of flows that had no order yet.
-    pub without_order: u64,
-    /// Mean time of our programs in the qdisc for one, if kernel.bpf_stats_enabled is 1.
-    pub classifier_ns: Option<u64>,
-    /// By group.
-    pub groups: Vec<QueuesView>,
+figures! {
+    /// All queues.
+    #[derive(Clone, Debug, PartialEq, Serialize)]
+    pub FairView {
+        /// What holds them: `htb` or `bpf`.
+        qdisc: &'static str;
+        /// Queues in all.
+        queues: usize;
+        /// What a flow may send.
+        share_rate: u64, BytesPerSecond;
+        /// Flows that changed their queue.
+        moves: u64;
+        /// Packets that were given a queue.
+        classified: u64, Packets;
+        /// Data packets of flows that had no order yet.
+        without_order: u64, Packets;
+        /// Mean time of our programs in the qdisc for one packet, if kernel.bpf_stats_enabled is 1.
+        classifier_ns: Option<u64>, Nanoseconds;
+        /// By group.
+        groups: Vec<QueuesView>;
+    }
 }
 
 fn of_group(group: Group, counts: &tp_fair_counts) -> QueuesView {
@@ -155,37 +162,16 @@ pub fn add_to(out: &mut String, fair: &FairView) {
         "\nfair · {} · {} queues · a flow's share {} · {} moves{cost}",
         fair.qdisc,
         fair.queues,
-        bits(Some(fair.share_rate)),
+        fair.share_rate.shown(Unit::BytesPerSecond),
         fair.moves,
     );
-    let mut rows = table(
-        &["Queues of"],
-        &[
-            "Flows",
-            "Queues",
-            "Packets",
-            "Waiting",
-            "Overflows",
-            "Dropped",
-            "Delayed",
-            "Shrunk",
-        ],
-    );
-    for group in &fair.groups {
-        let numbers = [
-            group.flows as u64,
-            group.queues as u64,
-            group.packets,
-            group.backlog,
-            group.overflows,
-            group.dropped,
-            group.delayed,
-            group.shrunk,
-        ];
-        if numbers.iter().any(|n| *n > 0) {
-            let words = numbers.iter().map(ToString::to_string);
-            rows.add_row(std::iter::once(group.group.to_owned()).chain(words));
-        }
-    }
-    out.push_str(&print(&rows));
+    let in_use = fair.groups.iter().filter(|group| {
+        let idle = QueuesView {
+            group: group.group,
+            bytes: group.bytes,
+            ..QueuesView::default()
+        };
+        **group != idle
+    });
+    out.push_str(&table::of(in_use));
 }

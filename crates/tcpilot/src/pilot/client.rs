@@ -20,11 +20,11 @@ use crate::{
     failure::{Failure, Kind, printable},
     pilot::config::Config,
     pilot::daemon,
+    pilot::figures::{Explanation, Flows, PathView, Paths, StateSummary, Status},
     pilot::protocol::{self, AskError, Request},
     pilot::state::{self, Store, StoredPath},
-    show::document::{Document, Flows, Paths},
-    show::table,
-    show::views::{Explanation, PathView, Status},
+    pilot::table,
+    show::document::Document,
 };
 
 fn show<T: Serialize>(value: &T, json: bool, text: impl Fn(&T) -> String) -> Result<(), Failure> {
@@ -187,16 +187,6 @@ pub fn config(command: &ConfigCommand) -> Result<(), Failure> {
         }
     }
     Ok(())
-}
-
-/// What `state show` prints.
-#[derive(Debug, Serialize)]
-struct StateSummary {
-    from: String,
-    paths: usize,
-    connections: u64,
-    oldest_unix_s: Option<u64>,
-    newest_unix_s: Option<u64>,
 }
 
 /// `tcpilot state …`

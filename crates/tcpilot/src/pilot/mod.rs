@@ -3,5 +3,10 @@
 pub mod client;
 pub mod config;
 pub mod daemon;
+mod failures;
+pub mod figures;
 pub mod protocol;
+mod read;
 pub mod state;
+pub mod table;
+pub mod top;

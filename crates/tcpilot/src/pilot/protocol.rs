@@ -1,6 +1,6 @@
 //! What goes over the control socket: one JSON line as a question, one as the answer.
 
-use super::state::StoredPath;
+use crate::pilot::state::StoredPath;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use tcpilot_core::Prefix;
 
@@ -15,13 +15,13 @@ use std::{
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Request {
-    /// [`crate::show::views::Status`]
+    /// [`crate::pilot::figures::Status`]
     Status,
-    /// A list of [`crate::show::views::PathView`]
+    /// A list of [`crate::pilot::figures::PathView`]
     Paths,
-    /// A list of [`crate::show::views::FlowView`]
+    /// A list of [`crate::pilot::figures::FlowView`]
     Flows,
-    /// [`crate::show::views::Explanation`]
+    /// [`crate::pilot::figures::Explanation`]
     Explain(Prefix),
     /// The state as a document for export
     StateExport,
@@ -151,6 +151,7 @@ impl Reply {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pilot::state::StoredAlgorithm;
 
     #[test]
     fn nobody_listening_is_told_apart() {
@@ -174,17 +175,20 @@ mod tests {
     #[test]
     fn a_part_of_an_import_fits_in_a_question() {
         let long = "n".repeat(255);
-        let algorithm = |name: usize| {
-            serde_json::json!({"name": format!("{name:015}"), "cost": u64::MAX, "samples": u32::MAX,
-                "chosen": u32::MAX, "greedy": u32::MAX, "rescued": u32::MAX,
-                "max_delivery_rate": u64::MAX, "min_rtt_us": u32::MAX})
+        let algorithm = StoredAlgorithm {
+            name: "n".repeat(15),
+            ..Default::default()
         };
-        let path = serde_json::json!({"netns": long, "prefix": "ffff:".repeat(7) + "ffff",
-            "policy": long, "updated_unix_s": u64::MAX, "min_rtt_us": u32::MAX, "srtt_us": u32::MAX,
-            "max_delivery_rate": u64::MAX, "sent_packets": u64::MAX, "lost_packets": u64::MAX,
-            "instances": u32::MAX, "connections": u64::MAX,
-            "algorithms": (0..8).map(algorithm).collect::<Vec<_>>()});
-        let bytes = serde_json::to_vec(&path).unwrap().len() * IMPORT_PATHS;
+        let path = StoredPath {
+            netns: long.clone(),
+            policy: long,
+            prefix: ("ffff:".repeat(7) + "ffff").parse().unwrap(),
+            algorithms: vec![algorithm; 8],
+            ..Default::default()
+        };
+        let mut longest = serde_json::to_string(&path).unwrap();
+        longest = longest.replace(":0", &format!(":{}", u64::MAX));
+        let bytes = longest.len() * IMPORT_PATHS;
         assert!(bytes + 1000 < REQUEST_BYTES_MAX, "{bytes}");
     }
 

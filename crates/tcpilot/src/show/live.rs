@@ -1,4 +1,4 @@
-//! The live view: `tcpilot top`, and `tcpilot run --live`.
+//! A live view in a terminal.
 
 use std::{
     io::{self, IsTerminal, Stdout, Write, stdin, stdout},
@@ -9,14 +9,6 @@ use crossterm::{
     cursor,
     event::{self, Event, KeyCode, KeyModifiers},
     execute, queue, style, terminal,
-};
-
-use crate::{
-    cli::SocketArgs,
-    failure::{Failure, Kind},
-    pilot::protocol::{self, Request},
-    show::table,
-    show::views::{PathView, Status},
 };
 
 /// The terminal's other screen, given back on drop.
@@ -47,21 +39,13 @@ impl Screen {
         Ok(Screen { out })
     }
 
-    /// Draws what there is, and says whether to quit.
+    /// Draws a text, and says whether to quit.
     ///
     /// # Errors
     /// The terminal went away.
-    pub fn show(&mut self, status: &Status, paths: &[PathView]) -> io::Result<bool> {
-        self.draw(status, paths)?;
+    pub fn show(&mut self, text: &str) -> io::Result<bool> {
+        self.draw_text(text)?;
         self.quit_pressed()
-    }
-
-    fn draw(&mut self, status: &Status, paths: &[PathView]) -> io::Result<()> {
-        self.draw_text(&format!(
-            "{}\n{}",
-            table::status(status),
-            table::paths(paths)
-        ))
     }
 
     /// Draws a text, cut to the terminal's size.
@@ -97,7 +81,11 @@ impl Screen {
         self.quit_pressed_within(Duration::ZERO)
     }
 
-    fn quit_pressed_within(&self, wait: Duration) -> io::Result<bool> {
+    /// The same, after this time at most.
+    ///
+    /// # Errors
+    /// Where the terminal went away.
+    pub fn quit_pressed_within(&self, wait: Duration) -> io::Result<bool> {
         if !is_in_foreground() {
             std::thread::sleep(wait);
             return Ok(false);
@@ -153,33 +141,4 @@ fn frame(text: &str, columns: usize, rows: usize) -> Vec<String> {
         .collect();
     lines.push("q or Ctrl-C ends".chars().take(columns).collect());
     lines
-}
-
-/// `tcpilot top`.
-///
-/// # Errors
-/// Where no daemon answers, or there is no terminal.
-pub fn top(args: &SocketArgs) -> Result<(), Failure> {
-    let mut view = ask(args)?; // before the screen changes: an error is read where it is printed
-    let Some(mut screen) = Screen::if_any()? else {
-        return Err(Failure::new(
-            Kind::Usage,
-            "top needs a terminal, and to be in its foreground",
-            "for scripts there are `tcpilot status --json` and `tcpilot paths --json`",
-        ));
-    };
-    loop {
-        screen.draw(&view.0, &view.1)?;
-        if screen.quit_pressed_within(Duration::from_secs(1))? {
-            return Ok(());
-        }
-        view = ask(args)?;
-    }
-}
-
-fn ask(args: &SocketArgs) -> Result<(Status, Vec<PathView>), Failure> {
-    let status = protocol::ask(&args.socket, &Request::Status)?;
-    let mut paths: Vec<PathView> = protocol::ask(&args.socket, &Request::Paths)?;
-    PathView::sort(&mut paths);
-    Ok((status, paths))
 }

@@ -1,7 +1,6 @@
-//! What people and scripts see: views as data, tables and texts from them, and the live screen.
+//! How people and scripts see things: figures, tables and documents of them, and the live screen.
 
 pub mod document;
+pub mod figure;
 pub mod live;
 pub mod table;
-mod tuning_views;
-pub mod views;

@@ -11,11 +11,15 @@ use tcpilot_abi::{TP_FLOW_CLOSED, TP_REASON_P4AIR, tp_watch_flow, tp_watch_key};
 use tcpilot_kernel::watch::Watch;
 
 use super::{
-    device::Device,
     model::Model,
-    views::{FlowView, Group, REASONS, View},
+    views::{FlowView, REASONS, View},
 };
-use crate::{cli::Classifier, failure::Failure};
+use crate::{
+    cli::Classifier,
+    clock::monotonic_ns,
+    failure::Failure,
+    link::{Device, Group},
+};
 
 /// A flow without packets is forgotten after so long, one that was closed after less.
 const IDLE_S: u64 = 60;
@@ -176,10 +180,4 @@ fn endpoint(address: &[u32; 4], port: u16) -> String {
         .to_ipv4_mapped()
         .map_or(IpAddr::V6(address), IpAddr::V4);
     SocketAddr::new(address, port).to_string()
-}
-
-/// CLOCK_MONOTONIC, as the programs have it.
-pub fn monotonic_ns() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }

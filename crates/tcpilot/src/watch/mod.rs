@@ -3,7 +3,6 @@
 
 use std::{
     io::{self, Write, stdout},
-    path::Path,
     sync::atomic::Ordering,
     thread,
     time::{Duration, Instant},
@@ -16,18 +15,17 @@ use crate::{
     cli::{Classifier, WatchArgs},
     failure::{Failure, Kind},
     fair::{self, Fair},
+    link::Device,
     pilot::daemon::stop_flag,
     show::live::Screen,
 };
 
-pub(crate) mod device;
-pub(crate) mod flows;
+mod flows;
 mod model;
 mod record;
 mod table;
 pub(crate) mod views;
 
-use device::Device;
 use flows::Flows;
 use model::Model;
 use record::Recorder;
@@ -163,8 +161,4 @@ impl Output {
             Ok(()) => Ok(true),
         }
     }
-}
-
-pub(crate) fn file_failure(path: &Path, error: &dyn std::fmt::Display) -> Failure {
-    Failure::new(Kind::Usage, format!("{}: {error}", path.display()), "")
 }

@@ -8,8 +8,10 @@ use tcpilot_abi::{
     tp_node,
 };
 
-use super::views::Group;
-use crate::failure::{Failure, Kind};
+use crate::{
+    failure::{Failure, Kind},
+    link::Group,
+};
 
 const BUILT_IN: &str = include_str!("../../../../bpf/watch/model.json");
 const FORMAT: u32 = 1;
@@ -49,7 +51,7 @@ impl Model {
 
     /// Another one.
     pub fn read(path: &Path) -> Result<Model, Failure> {
-        let text = fs::read_to_string(path).map_err(|e| super::file_failure(path, &e))?;
+        let text = fs::read_to_string(path).map_err(|e| Failure::of_file(path, &e))?;
         parse(&text).map_err(|why| refuse(&path.display().to_string(), &why))
     }
 }

@@ -12,7 +12,6 @@ use std::{
 
 use tcpilot_kernel::watch::Watch;
 
-use super::file_failure;
 use crate::failure::Failure;
 
 const MAGIC: &[u8] = b"TPWATCH1";
@@ -26,9 +25,10 @@ pub struct Recorder {
 impl Recorder {
     /// Makes the file anew.
     pub fn create(path: &Path) -> Result<Recorder, Failure> {
-        let file = File::create(path).map_err(|e| file_failure(path, &e))?;
+        let file = File::create(path).map_err(|e| Failure::of_file(path, &e))?;
         let mut out = BufWriter::new(file);
-        out.write_all(MAGIC).map_err(|e| file_failure(path, &e))?;
+        out.write_all(MAGIC)
+            .map_err(|e| Failure::of_file(path, &e))?;
         Ok(Recorder {
             path: path.into(),
             out,
@@ -47,13 +47,15 @@ impl Recorder {
         records.poll()?;
         drop(records);
         match failed.into_inner() {
-            Some(error) => Err(file_failure(&self.path, &error)),
+            Some(error) => Err(Failure::of_file(&self.path, &error)),
             None => Ok(()),
         }
     }
 
     /// Writes the last of it.
     pub fn finish(mut self) -> Result<(), Failure> {
-        self.out.flush().map_err(|e| file_failure(&self.path, &e))
+        self.out
+            .flush()
+            .map_err(|e| Failure::of_file(&self.path, &e))
     }
 }

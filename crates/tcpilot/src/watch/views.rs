@@ -1,72 +1,12 @@
 //! What is shown of flows, for tables and as JSON.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
-use crate::{fair::FairView, show::document::Document};
-
-/// The groups of P4air (`enum tp_group`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-#[repr(u8)]
-pub enum Group {
-    /// Abstained.
-    Unknown = 0,
-    /// Sparse.
-    Ant = 1,
-    /// In slow start.
-    Mouse = 2,
-    /// Fills the queue until it loses.
-    Loss = 3,
-    /// Backs off when the queue grows.
-    Delay = 4,
-    /// Both.
-    LossDelay = 5,
-    /// A model of the path.
-    Model = 6,
-    /// QUIC, as far as headers tell.
-    Udp = 7,
-}
-
-impl Group {
-    /// All, in the order of tables.
-    pub const ALL: [Group; 8] = [
-        Group::Ant,
-        Group::Mouse,
-        Group::Loss,
-        Group::Delay,
-        Group::LossDelay,
-        Group::Model,
-        Group::Udp,
-        Group::Unknown,
-    ];
-
-    /// From the kernel's number.
-    pub fn from_number(number: u8) -> Group {
-        Group::ALL
-            .into_iter()
-            .find(|g| *g as u8 == number)
-            .unwrap_or(Group::Unknown)
-    }
-
-    /// Whether its flows share the link as bulk does.
-    pub fn is_long(self) -> bool {
-        !matches!(self, Group::Ant | Group::Mouse)
-    }
-
-    /// As JSON and tables write it.
-    pub fn word(self) -> &'static str {
-        match self {
-            Group::Unknown => "unknown",
-            Group::Ant => "ant",
-            Group::Mouse => "mouse",
-            Group::Loss => "loss",
-            Group::Delay => "delay",
-            Group::LossDelay => "loss-delay",
-            Group::Model => "model",
-            Group::Udp => "udp",
-        }
-    }
-}
+use crate::{
+    fair::FairView,
+    link::Group,
+    show::{document::Document, figure::figures},
+};
 
 /// Why a flow is in its group: `enum tp_watch_reason`.
 pub const REASONS: [&str; 12] = [
@@ -84,89 +24,97 @@ pub const REASONS: [&str; 12] = [
     "UDP: by rate only",
 ];
 
-/// One flow.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct FlowView {
-    /// `source > destination`, with ports.
-    pub flow: String,
-    /// tcp or udp.
-    pub protocol: &'static str,
-    /// Its group.
-    pub group: Group,
-    /// The most likely algorithm.
-    pub algorithm: Option<String>,
-    /// Of the algorithm, 0 to 1.
-    pub confidence: Option<f64>,
-    /// Of the group, 0 to 1.
-    pub group_confidence: Option<f64>,
-    /// Bytes per second that left, over the last second, or over its life in a report.
-    pub rate: u64,
-    /// Bytes that left, since the flow was first seen.
-    pub bytes: u64,
-    /// Of the last round.
-    pub rtt_us: Option<u32>,
-    /// Least.
-    pub min_rtt_us: Option<u32>,
-    /// Sojourn of a packet, mean over the last second, or over its life.
-    pub queue_us: Option<u32>,
-    /// Packets, since the flow was first seen.
-    pub drops: u32,
-    /// Since it was first seen.
-    pub age_s: f64,
-    /// Rounds seen.
-    pub rounds: u32,
-    /// Why this group.
-    pub why: &'static str,
+figures! {
+    /// One flow.
+    #[derive(Clone, Debug, PartialEq, Serialize)]
+    pub FlowView {
+        /// `source > destination`, with ports.
+        flow: String, "Flow";
+        /// `tcp` or `udp`.
+        protocol: &'static str, "Protocol";
+        /// How it treats the queue, a group of [watch.md](watch.md).
+        group: Group, "Group";
+        /// The most likely algorithm.
+        algorithm: Option<String>, "Algorithm";
+        /// How likely the algorithm is.
+        confidence: Option<f64>, Share, "Confidence";
+        /// How likely the group is.
+        group_confidence: Option<f64>, Share;
+        /// What left, over the last second; over its life in a report.
+        rate: u64, BytesPerSecond, "Rate";
+        /// What left, since the flow was first seen.
+        bytes: u64, Bytes;
+        /// RTT of the last round.
+        rtt_us: Option<u32>, Microseconds, "RTT";
+        /// Least RTT.
+        min_rtt_us: Option<u32>, Microseconds;
+        /// Time of a packet in the queue, mean over the last second, or over its life.
+        queue_us: Option<u32>, Microseconds, "Queue";
+        /// Packets lost in the queue, since the flow was first seen.
+        drops: u32, Packets, "Drops";
+        /// Time since it was first seen.
+        age_s: f64, Seconds, "Age";
+        /// Rounds seen.
+        rounds: u32;
+        /// Why this group.
+        why: &'static str, "Why";
+    }
 }
 
-/// Of one group.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct GroupView {
-    /// Which.
-    pub group: Group,
-    /// How many flows.
-    pub flows: usize,
-    /// Bytes per second, together; in a report, over all of its time.
-    pub rate: u64,
-    /// Packets, together.
-    pub drops: u64,
+figures! {
+    /// The flows of one group.
+    #[derive(Clone, Debug, PartialEq, Serialize)]
+    pub GroupView {
+        /// The group.
+        group: Group, "Group";
+        /// How many flows.
+        flows: usize, "Flows";
+        /// Together; in a report, over all of its time.
+        rate: u64, BytesPerSecond, "Rate";
+        /// Its part of the rate of all groups.
+        share: f64, Share, "Share";
+        /// Packets lost in the queue, together.
+        drops: u64, Packets, "Drops";
+    }
 }
 
-/// A look at the device.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct View {
-    /// Its name.
-    pub device: String,
-    /// It is there.
-    pub present: bool,
-    /// Since the watch began.
-    pub t_s: f64,
-    /// Bytes per second: the most that left in a tenth of a second lately.
-    pub link_rate: u64,
-    /// The longest sojourn lately.
-    pub link_queue_us: u32,
-    /// Packets before the queue.
-    pub in_packets: u64,
-    /// Packets after it.
-    pub out_packets: u64,
-    /// Of those, neither TCP nor UDP.
-    pub other_packets: u64,
-    /// Packets whose headers could not be read.
-    pub unreadable_packets: u64,
-    /// Packets with data of flows that are not shown: nobody has acknowledged it here.
-    pub unproved_packets: u64,
-    /// Events that were not seen: the program was running on that CPU already.
-    pub missed_events: u64,
-    /// New connections between the same ports and addresses.
-    pub reused: u64,
-    /// Groups that have flows.
-    pub groups: Vec<GroupView>,
-    /// With `--fair`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub fair: Option<FairView>,
-    /// Flows, the fastest first.
-    #[serde(skip)]
-    pub flows: Vec<FlowView>,
+figures! {
+    /// A look at the device.
+    #[derive(Clone, Debug, PartialEq, Serialize)]
+    pub View {
+        /// The device.
+        device: String;
+        /// Whether it is there.
+        present: bool;
+        /// Time since the watch began.
+        t_s: f64, Seconds;
+        /// The most that left in a tenth of a second lately.
+        link_rate: u64, BytesPerSecond;
+        /// The longest time of a packet in the queue lately.
+        link_queue_us: u32, Microseconds;
+        /// Packets before the queue.
+        in_packets: u64, Packets;
+        /// Packets after it.
+        out_packets: u64, Packets;
+        /// Of those, neither TCP nor UDP.
+        other_packets: u64, Packets;
+        /// Packets whose headers could not be read.
+        unreadable_packets: u64, Packets;
+        /// Packets with data of flows that are not shown: nobody has acknowledged it here.
+        unproved_packets: u64, Packets;
+        /// Events that were not seen: the program was running on that CPU already.
+        missed_events: u64;
+        /// New connections between the same ports and addresses.
+        reused: u64;
+        /// The groups that have flows.
+        groups: Vec<GroupView>;
+        /// With `--fair`.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        fair: Option<FairView>;
+        /// The flows, the fastest first; in JSON a line each.
+        #[serde(skip)]
+        flows: Vec<FlowView>;
+    }
 }
 
 impl View {
@@ -206,22 +154,28 @@ impl View {
 
     /// Sums by group, those without flows left out. `over_s`: the time of a report.
     pub fn sum(flows: &[FlowView], over_s: Option<f64>) -> Vec<GroupView> {
-        Group::ALL
-            .into_iter()
-            .map(|group| {
-                let of = || flows.iter().filter(move |f| f.group == group);
-                let bytes = of().map(|f| f.bytes).sum::<u64>() as f64;
-                GroupView {
-                    group,
-                    flows: of().count(),
-                    rate: over_s.map_or_else(
-                        || of().map(|f| f.rate).sum(),
-                        |seconds| (bytes / seconds.max(1e-3)) as u64,
-                    ),
-                    drops: of().map(|f| u64::from(f.drops)).sum(),
-                }
-            })
-            .filter(|g| g.flows > 0)
-            .collect()
+        let rate_of = |of: &[&FlowView]| match over_s {
+            None => of.iter().map(|f| f.rate).sum(),
+            Some(seconds) => {
+                let bytes = of.iter().map(|f| f.bytes).sum::<u64>() as f64;
+                (bytes / seconds.max(1e-3)) as u64
+            }
+        };
+        let groups = Group::ALL.into_iter().map(|group| {
+            let of: Vec<&FlowView> = flows.iter().filter(|f| f.group == group).collect();
+            GroupView {
+                group,
+                flows: of.len(),
+                rate: rate_of(&of),
+                share: 0.0,
+                drops: of.iter().map(|f| u64::from(f.drops)).sum(),
+            }
+        });
+        let mut groups: Vec<GroupView> = groups.filter(|g| g.flows > 0).collect();
+        let total: u64 = groups.iter().map(|g| g.rate).sum();
+        for group in &mut groups {
+            group.share = (group.rate as f64 * 1000.0 / total.max(1) as f64).round() / 1000.0;
+        }
+        groups
     }
 }

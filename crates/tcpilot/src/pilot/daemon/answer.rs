@@ -10,10 +10,12 @@ use tcpilot_abi::{Trouble, Why};
 use tcpilot_core::Prefix;
 use tcpilot_kernel::host;
 
-use super::{Daemon, learned};
+use super::Daemon;
 use crate::{
+    clock::monotonic_ns,
+    pilot::figures::{ExplainedPath, Explanation, FlowView, PathView, Status},
     pilot::protocol::{Reply, Request},
-    show::views::{ExplainedPath, Explanation, FlowView, Names, PathView, Status},
+    pilot::read::{self, Names},
 };
 
 fn ok(value: impl Serialize) -> Reply {
@@ -50,7 +52,7 @@ impl Daemon {
             arms: &self.arms,
             policy: &|id| self.policy_name(id),
             netns: &|inum| self.netns.name(inum),
-            now_ns: learned::now_ns(),
+            now_ns: monotonic_ns(),
             config: &self.abi,
         })
     }
@@ -102,7 +104,7 @@ impl Daemon {
         self.with_names(|names| {
             let to_address = flows
                 .iter()
-                .filter(|f| remote.contains(crate::show::views::address(f.remote)));
+                .filter(|f| remote.contains(read::address(f.remote)));
             explanation.flows = to_address.map(|f| names.flow(f)).collect();
             self.pilot.for_each_slot(|number, key, path| {
                 let view = names.path(&key, &path).filter(|v| v.prefix.covers(remote));

@@ -14,7 +14,7 @@ use std::{
 
 use tcpilot_netlink::tc::{Device as Tc, Qdisc, ROOT};
 
-use crate::watch::device::index_of;
+use crate::link::index_of;
 
 /// The handle that ours have, by which they are known again.
 const HANDLE: u32 = 0x07c1_0000;

@@ -10,9 +10,9 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use crate::pilot::state::age;
+use crate::{clock::monotonic_ns, pilot::state::age};
 use rustix::time::{ClockId, clock_gettime};
-use tcpilot_abi::{tp_arm, tp_learner, tp_learner_arm, tp_path, tp_path_key};
+use tcpilot_abi::{tp_path, tp_path_key};
 use tcpilot_core::prefix::Prefix;
 
 use super::{Daemon, keeper::Now};
@@ -20,14 +20,6 @@ use crate::pilot::{
     protocol::Reply,
     state::{StoredAlgorithm, StoredPath},
 };
-
-/// CLOCK_MONOTONIC, as the kernel side stamps.
-pub fn now_ns() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    (now.tv_sec as u64)
-        .saturating_mul(1_000_000_000)
-        .saturating_add(now.tv_nsec as u64)
-}
 
 /// Since the boot, with the time that the host slept.
 fn boot_s() -> u64 {
@@ -55,7 +47,7 @@ impl Daemon {
                 self.put(&paths);
                 // Only what is used from now on is saved: of the rest the file knows when it was used last,
                 // which before a boot the kernel's clock cannot say.
-                self.saved_ns = now_ns().saturating_add(1);
+                self.saved_ns = monotonic_ns().saturating_add(1);
                 if !paths.is_empty() {
                     let (stored, paths) = (paths.len(), self.path_count());
                     tracing::info!(stored, paths, "took up what was learned before");
@@ -98,7 +90,7 @@ impl Daemon {
             unix_s: now_unix_s(),
             boot_s: boot_s(),
         };
-        let now_ns = now_ns();
+        let now_ns = monotonic_ns();
         let since_ns = if self.keeper.is_lost() {
             0
         } else {
@@ -162,7 +154,7 @@ impl Daemon {
     }
 
     fn to_stored(&self, key: &tp_path_key, path: &tp_path) -> Option<StoredPath> {
-        let age_s = now_ns().saturating_sub(path.updated_ns) / 1_000_000_000;
+        let age_s = monotonic_ns().saturating_sub(path.updated_ns) / 1_000_000_000;
         let arms = self
             .arms
             .iter()
@@ -173,19 +165,13 @@ impl Daemon {
             prefix: Prefix::from_key(key)?,
             policy: self.policy_name(key.policy),
             updated_unix_s: now_unix_s().saturating_sub(age_s),
-            min_rtt_us: least(path.min_rtt_us.current, path.min_rtt_us.previous),
-            srtt_us: path.srtt_us,
-            max_delivery_rate: path
-                .max_delivery_rate
-                .current
-                .max(path.max_delivery_rate.previous),
-            sent_packets: path.sent_packets.current + path.sent_packets.previous,
-            lost_packets: path.lost_packets.current + path.lost_packets.previous,
-            instances: path.learner.instances,
-            connections: path.connections,
             algorithms: arms
-                .map(|(name, (learned, arm))| stored_algorithm(name, learned, arm))
+                .map(|(name, (learned, arm))| StoredAlgorithm {
+                    name: name.clone(),
+                    ..StoredAlgorithm::measured(learned, arm)
+                })
                 .collect(),
+            ..StoredPath::measured(path)
         })
     }
 
@@ -197,7 +183,7 @@ impl Daemon {
             ..Default::default()
         };
         stored.prefix.write_key(&mut key);
-        let now = now_ns();
+        let now = monotonic_ns();
         let age = age::judge(
             stored.updated_unix_s,
             now_unix_s(),
@@ -211,71 +197,17 @@ impl Daemon {
             // Never 0, which means an entry just made.
             born_ns: now.max(1),
             updated_ns: now.saturating_sub(age_s.saturating_mul(1_000_000_000)),
-            srtt_us: stored.srtt_us,
-            learner: tp_learner {
-                instances: stored.instances,
-                ..Default::default()
-            },
-            connections: stored.connections,
             netns_inum,
             ..Default::default()
         };
-        if age.fresh {
-            path.min_rtt_us.previous = stored.min_rtt_us;
-            path.max_delivery_rate.previous = stored.max_delivery_rate;
-            path.sent_packets.previous = stored.sent_packets;
-            path.lost_packets.previous = stored.lost_packets;
-        }
+        stored.put(&mut path, age.fresh);
         let known = path.learner.arms.iter_mut().zip(&mut path.arms);
         for (name, (learned, arm)) in self.arms.iter().zip(known) {
             if let Some(stored) = stored.algorithms.iter().find(|a| a.name == *name) {
-                *learned = learned_arm(stored);
-                *arm = kernel_arm(stored, epoch, age.fresh);
+                arm.epoch = epoch;
+                stored.put(learned, arm, age.fresh);
             }
         }
         Some((key, path))
     }
-}
-
-fn least(a: u32, b: u32) -> u32 {
-    [a, b].into_iter().filter(|v| *v != 0).min().unwrap_or(0)
-}
-
-fn stored_algorithm(name: &str, learned: &tp_learner_arm, arm: &tp_arm) -> StoredAlgorithm {
-    StoredAlgorithm {
-        name: name.to_owned(),
-        cost: learned.cost,
-        samples: learned.samples,
-        chosen: learned.chosen,
-        greedy: learned.greedy,
-        rescued: arm.rescued,
-        max_delivery_rate: arm
-            .max_delivery_rate
-            .current
-            .max(arm.max_delivery_rate.previous),
-        min_rtt_us: least(arm.min_rtt_us.current, arm.min_rtt_us.previous),
-    }
-}
-
-fn learned_arm(stored: &StoredAlgorithm) -> tp_learner_arm {
-    tp_learner_arm {
-        cost: stored.cost,
-        samples: stored.samples,
-        chosen: stored.chosen,
-        greedy: stored.greedy,
-        ..Default::default()
-    }
-}
-
-fn kernel_arm(stored: &StoredAlgorithm, epoch: u32, fresh: bool) -> tp_arm {
-    let mut arm = tp_arm {
-        epoch,
-        rescued: stored.rescued,
-        ..Default::default()
-    };
-    if fresh {
-        arm.max_delivery_rate.previous = stored.max_delivery_rate;
-        arm.min_rtt_us.previous = stored.min_rtt_us;
-    }
-    arm
 }

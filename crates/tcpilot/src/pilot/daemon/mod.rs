@@ -32,8 +32,8 @@ use crate::{
     cli::{DEFAULT_CONFIG, RunArgs},
     failure::{Failure, Kind},
     pilot::config::{Algorithm, Config, RuleTemplate},
+    pilot::{table, top},
     show::live,
-    show::table,
 };
 use control::Control;
 use keeper::Keeper;
@@ -262,7 +262,7 @@ impl Daemon {
                 let _ = self.save(); // it says what is wrong, and tries again
             }
             if let Some(shown) = &mut screen {
-                match shown.show(&self.status(), &self.path_views()) {
+                match shown.show(&top::text(&self.status(), &self.path_views())) {
                     Ok(quit) if quit => break,
                     Ok(_) => {}
                     Err(error) => {

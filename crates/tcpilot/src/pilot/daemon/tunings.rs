@@ -8,7 +8,7 @@ use tcpilot_abi::{TP_TUNE_ACK_PRIORITY, TP_TUNE_COUNT, TP_TUNE_IW, tp_order, tp_
 use super::Daemon;
 use crate::{
     pilot::config::tune_word,
-    show::views::{PathView, TuningsStatus},
+    pilot::figures::{PathView, TuningsStatus},
 };
 
 /// How often the guard looks. What has to be quicker, the pilot does itself: a window that lost

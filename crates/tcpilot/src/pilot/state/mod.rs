@@ -21,8 +21,8 @@ use std::time::{Duration, SystemTime};
 
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
+pub use super::figures::{StoredAlgorithm, StoredPath};
 pub use exchange::parse;
-pub use model::{StoredAlgorithm, StoredPath};
 pub use rows::MAX_PATHS;
 
 /// Where the state is kept when no file is named.

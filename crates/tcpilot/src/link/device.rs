@@ -10,7 +10,7 @@ pub struct Device {
 }
 
 /// The index of a device of this network namespace; 0 if there is none of this name.
-pub(crate) fn index_of(name: &str) -> u32 {
+pub fn index_of(name: &str) -> u32 {
     let Ok(socket) = rustix::net::socket(
         rustix::net::AddressFamily::INET,
         rustix::net::SocketType::DGRAM,

@@ -4,13 +4,11 @@
 use std::{fs, path::PathBuf};
 
 use super::*;
-use crate::show::views::{
-    CohortView, DecisionView, ExplainedPath, TuneView, TuningView, TuningsStatus,
-};
+use crate::pilot::figures::{AlgorithmView, CohortView, DecisionView, ExplainedPath, TuneView};
 
 fn assert_golden(name: &str, text: &str) {
-    let file =
-        PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("src/show/table/golden/{name}.txt"));
+    let file = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join(format!("src/pilot/table/golden/{name}.txt"));
     if std::env::var_os("TCPILOT_RENEW").is_some() {
         fs::write(&file, text).unwrap();
     }
@@ -300,13 +298,4 @@ fn the_report_of_a_dry_run_says_so() {
         ..running()
     };
     assert_golden("report-dry-run", &report(&dry, &[]));
-}
-
-#[test]
-fn a_column_of_rates_or_times_has_one_unit() {
-    assert_eq!(bits(Some(125)), "0.001 Mbit/s");
-    assert_eq!(bits(Some(125_000_000)), "1000.0 Mbit/s");
-    assert_eq!(bits(None), "-");
-    assert_eq!(rtt(Some(89)), "0.089 ms");
-    assert_eq!(rtt(Some(25_900)), "25.9 ms");
 }

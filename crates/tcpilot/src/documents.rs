@@ -1,0 +1,113 @@
+//! The tables of fields in `docs/use/commands.md` follow from the figures. `TCPILOT_RENEW=1 cargo test -p
+//! tcpilot documents` writes them anew.
+
+use std::{fs, path::Path, sync::Mutex};
+
+use tcpilot_abi::Why;
+
+use crate::{
+    cc, fair,
+    pilot::figures::{
+        AlgorithmView, CohortView, DecisionView, ExplainedPath, Explanation, FlowView, PathView,
+        StateSummary, Status, TuneView, TuningView, TuningsStatus,
+    },
+    show::figure::View,
+    watch::views as watch,
+};
+
+const BEGIN: &str = "<!-- generated from the figures in crates/tcpilot/src: begin -->\n";
+const END: &str = "<!-- generated from the figures: end -->\n";
+
+/// The rows of a view; `place` is where it stands in the document.
+fn rows<V: View>(place: &str) -> String {
+    V::FIGURES
+        .iter()
+        .map(|f| {
+            let cells = [&format!("`{place}{}`", f.key), f.unit.name(), f.doc.trim()];
+            format!("| {} |\n", cells.join(" | ")).replace("|  |", "| |")
+        })
+        .collect()
+}
+
+fn section(command: &str, text: &str, rows: &[String]) -> String {
+    let head = "| field | unit | meaning |\n|---|---|---|\n";
+    format!("### {command}\n\n{text}\n\n{head}{}\n", rows.concat())
+}
+
+fn reasons() -> String {
+    let rows = Why::ALL.map(|why| format!("| `{}` | {} |\n", why.word(), why.sentence()));
+    format!(
+        "`why` is one of\n\n| word | meaning |\n|---|---|\n{}\n",
+        rows.concat()
+    )
+}
+
+fn sections() -> String {
+    let (tuning, tune) = ("paths[].tuning.", "paths[].tuning.tunings[].");
+    [
+        section(
+            "paths",
+            "All paths, the most recently used first.",
+            &[rows::<PathView>("paths[]."), rows::<AlgorithmView>("paths[].algorithms[].")],
+        ),
+        section("flows", "All live connections.", &[rows::<FlowView>("flows[].")]),
+        reasons(),
+        section(
+            "explain",
+            "Asked about a name with several addresses, it prints an object for each. Asked about a path, such as\n\
+             `203.0.113.0/24`, `flows[]` lists the connections to all of its addresses.",
+            &[
+                rows::<Explanation>(""),
+                rows::<ExplainedPath>("paths[]."),
+                rows::<DecisionView>("paths[].decisions[]."),
+                rows::<TuningView>(tuning),
+                rows::<TuneView>(tune),
+                rows::<CohortView>(&format!("{tune}with.")),
+            ],
+        ),
+        section(
+            "status",
+            "The daemon.",
+            &[rows::<Status>(""), rows::<TuningsStatus>("tunings.")],
+        ),
+        section("cc list", "All congestion controls.", &[rows::<cc::Algorithm>("algorithms[].")]),
+        section("state show", "What was learned, in short.", &[rows::<StateSummary>("")]),
+        section(
+            "watch",
+            "Each line is a document. One of `type` `flow` has `t_s`, the seconds since the watch began, and",
+            &[rows::<watch::FlowView>("")],
+        ),
+        "One of `type` `totals` has\n\n".to_owned(),
+        "| field | unit | meaning |\n|---|---|---|\n".to_owned(),
+        rows::<watch::View>("").lines().filter(|row| !row.starts_with("| `flows`")).fold(
+            String::new(),
+            |text, row| text + row + "\n",
+        ),
+        rows::<watch::GroupView>("groups[]."),
+        rows::<fair::FairView>("fair."),
+        rows::<fair::QueuesView>("fair.groups[]."),
+        "\n".to_owned(),
+    ]
+    .concat()
+}
+
+/// Compares what stands between two marks of `docs/use/commands.md`, or writes it.
+pub(crate) fn assert_manual(begin: &str, end: &str, generated: &str) {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _only = ONE_AT_A_TIME.lock();
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/use/commands.md");
+    let text = fs::read_to_string(&file).unwrap();
+    let (before, rest) = text.split_once(begin).unwrap();
+    let (_, after) = rest.split_once(end).unwrap();
+    let renewed = format!("{before}{begin}{generated}{end}{after}");
+    if std::env::var_os("TCPILOT_RENEW").is_some() {
+        fs::write(&file, &renewed).unwrap();
+    }
+    let stored = fs::read_to_string(&file).unwrap();
+    assert_eq!(stored, renewed, "docs/use/commands.md differs");
+}
+
+#[test]
+fn the_manual_has_every_field_of_json() {
+    assert_manual(BEGIN, END, &format!("\n{}", sections()));
+}

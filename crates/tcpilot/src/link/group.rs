@@ -1,0 +1,76 @@
+//! How a flow treats a queue.
+
+use serde::{Deserialize, Serialize};
+
+use crate::show::figure::{Shown, Unit};
+
+/// The groups of P4air (`enum tp_group`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[repr(u8)]
+pub enum Group {
+    /// Abstained.
+    Unknown = 0,
+    /// Sparse.
+    Ant = 1,
+    /// In slow start.
+    Mouse = 2,
+    /// Fills the queue until it loses.
+    Loss = 3,
+    /// Backs off when the queue grows.
+    Delay = 4,
+    /// Both.
+    LossDelay = 5,
+    /// A model of the path.
+    Model = 6,
+    /// QUIC, as far as headers tell.
+    Udp = 7,
+}
+
+impl Group {
+    /// All, in the order of tables.
+    pub const ALL: [Group; 8] = [
+        Group::Ant,
+        Group::Mouse,
+        Group::Loss,
+        Group::Delay,
+        Group::LossDelay,
+        Group::Model,
+        Group::Udp,
+        Group::Unknown,
+    ];
+
+    /// From the kernel's number.
+    pub fn from_number(number: u8) -> Group {
+        Group::ALL
+            .into_iter()
+            .find(|g| *g as u8 == number)
+            .unwrap_or(Group::Unknown)
+    }
+
+    /// Whether its flows share the link as bulk does.
+    pub fn is_long(self) -> bool {
+        !matches!(self, Group::Ant | Group::Mouse)
+    }
+
+    /// As JSON and tables write it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Group::Unknown => "unknown",
+            Group::Ant => "ant",
+            Group::Mouse => "mouse",
+            Group::Loss => "loss",
+            Group::Delay => "delay",
+            Group::LossDelay => "loss-delay",
+            Group::Model => "model",
+            Group::Udp => "udp",
+        }
+    }
+}
+
+impl Shown for Group {
+    const IS_WORD: bool = true;
+    fn shown(&self, _: Unit) -> String {
+        self.word().to_owned()
+    }
+}

@@ -1,0 +1,31 @@
+//! What the pilot shows, as data: each figure is declared here, once. The daemon fills the views
+//! ([`crate::pilot::read`]), and commands print them as tables ([`crate::pilot::table`]) or as JSON.
+//!
+//! Rates are bytes per second, RTTs microseconds, ages seconds. `null` means that there is no sample.
+
+use serde::Serialize;
+
+mod flow;
+pub(crate) mod measure;
+mod path;
+mod status;
+mod tuning;
+
+pub use flow::{DecisionView, ExplainedPath, Explanation, FlowView};
+pub use path::{AlgorithmView, PathView, StoredAlgorithm, StoredPath};
+pub use status::{StateSummary, Status};
+pub use tuning::{CohortView, TuneView, TuningView, TuningsStatus};
+
+/// `tcpilot paths`: a document is an object, so that it can have a version.
+#[derive(Debug, Serialize)]
+pub struct Paths {
+    /// The most recently used first.
+    pub paths: Vec<PathView>,
+}
+
+/// `tcpilot flows`
+#[derive(Debug, Serialize)]
+pub struct Flows {
+    /// Live connections.
+    pub flows: Vec<FlowView>,
+}

@@ -1,0 +1,106 @@
+//! The figures of a path, and of each algorithm there.
+
+use tcpilot_abi::{tp_arm, tp_learner_arm, tp_path};
+use tcpilot_core::Prefix;
+
+use super::measure::{Cost, Count, Count64, Greatest, Least, Measure, Number, Sum, measures};
+
+measures! {
+    from (path: tp_path);
+    /// One path, as `tcpilot paths --json` prints it.
+    view PathView;
+    /// What is kept of a path. Rates are bytes per second, RTTs microseconds; 0 is "no sample".
+    kept StoredPath;
+    named {
+        /// Network namespace: `host` for the daemon's own, the name that `ip netns` knows, or the inode number.
+        netns: String;
+        /// Remote addresses.
+        prefix: Prefix;
+        /// `default`, or a policy's name.
+        policy: String;
+    }
+    measured {
+        /// Least RTT of the window (`learner.window_s`, at most twice as long).
+        min_rtt_us: Least = path.min_rtt_us, Microseconds, "min RTT";
+        /// RTT smoothed over connections, with gain 1/8.
+        srtt_us: Number = path.srtt_us, Microseconds, "smoothed RTT";
+        /// Highest rate of the window. Samples that the application limited do not count.
+        max_delivery_rate: Greatest = path.max_delivery_rate, BytesPerSecond, "max rate";
+        /// All connections ever.
+        connections: Count64 = path.connections, "connections";
+    }
+    shown {
+        /// Open connections.
+        live_flows: u32, "live";
+        /// Segments retransmitted over segments sent, of the window.
+        loss_ratio: Option<f64>, Share, "loss";
+        /// Highest slow start threshold of `ssthresh.window_s`.
+        ssthresh: Option<u32>, Packets, "ssthresh";
+        /// Time since a connection was opened or closed.
+        age_s: f64, Seconds;
+        /// The algorithms to choose from, in the configuration's order.
+        algorithms: Vec<AlgorithmView>;
+    }
+    kept {
+        /// Segments sent in the window.
+        sent_packets: Sum = path.sent_packets;
+        /// Segments retransmitted in the window.
+        lost_packets: Sum = path.lost_packets;
+        /// Connections that told something.
+        instances: Count = path.learner.instances;
+    }
+    stored {
+        /// Last opening or end of a connection, in seconds since 1970.
+        updated_unix_s: u64;
+        /// The algorithms that were ever chosen.
+        #[serde(alias = "arms")] // its name in files that older versions wrote
+        algorithms: Vec<StoredAlgorithm>;
+    }
+}
+
+measures! {
+    from (learned: tp_learner_arm, arm: tp_arm);
+    /// An algorithm of a path.
+    view AlgorithmView;
+    /// What is kept of an algorithm of a path.
+    kept StoredAlgorithm;
+    named {
+        /// The congestion control.
+        name: String, "Algorithm";
+    }
+    measured {
+        /// How far from the least RTT and the highest rate of the path; less is better.
+        cost: Cost = learned.cost, Millionths, "Cost", if learned.samples > 0;
+        /// Connections that got it.
+        chosen: Count = learned.chosen, "Chosen";
+        /// Of these, because its cost was least.
+        greedy: Count = learned.greedy, "Greedy";
+        /// Connections that it was judged by.
+        samples: Count = learned.samples;
+        /// Connections that were rescued from it.
+        rescued: Count = arm.rescued;
+        /// Least RTT of its connections in the window.
+        min_rtt_us: Least = arm.min_rtt_us, Microseconds, "Min RTT";
+        /// Highest rate of its connections in the window.
+        max_delivery_rate: Greatest = arm.max_delivery_rate, BytesPerSecond, "Max rate";
+    }
+    shown {
+        /// Probability that the next connection gets it.
+        share: f64, Share, "Share";
+        /// Why it may not be chosen on this path, as a sentence (see [ECN](configuration.md#ecn)); `null`: it may.
+        not_eligible: Option<String>;
+    }
+    kept {}
+    stored {}
+}
+
+impl PathView {
+    /// The most recently used first.
+    pub fn sort(views: &mut [PathView]) {
+        views.sort_by(|a, b| {
+            a.age_s
+                .total_cmp(&b.age_s)
+                .then_with(|| a.prefix.cmp(&b.prefix))
+        });
+    }
+}

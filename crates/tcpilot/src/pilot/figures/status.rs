@@ -1,0 +1,78 @@
+//! The figures of the daemon.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::tuning::TuningsStatus;
+use crate::show::figure::figures;
+
+figures! {
+    /// What is running.
+    #[derive(Clone, Debug, Serialize, Deserialize)]
+    pub Status {
+        /// Of tcpilot.
+        version: String;
+        /// The daemon's process.
+        pid: u32;
+        /// The kernel's version.
+        kernel: String;
+        /// The cgroup whose sockets are steered.
+        cgroup: String;
+        /// Time since it started.
+        uptime_s: u64, Seconds;
+        /// It decides, and sets nothing.
+        dry_run: bool;
+        /// It is attached; false while the cgroup is gone.
+        attached: bool;
+        /// How it chooses.
+        learner: String;
+        /// The algorithms to choose from.
+        algorithms: Vec<String>;
+        /// Algorithms that were asked for and are not there, with the reason.
+        algorithms_missing: Vec<String>;
+        /// The algorithm that a heavy loss switches to; `null`: none.
+        rescue: Option<String>;
+        /// Paths that are remembered.
+        paths: u32;
+        /// The most that can be.
+        paths_max: u32;
+        /// Connections opened since the start, by `why`.
+        connections: BTreeMap<String, u64>;
+        /// Steered connections that ended.
+        closed: u64;
+        /// Those that an algorithm was judged by.
+        charged: u64;
+        /// Connections switched after heavy loss.
+        rescues: u64;
+        /// What does not work as it should, a sentence each.
+        degraded: Vec<String>;
+        /// What is tuned; `null`: nothing.
+        tunings: Option<TuningsStatus>;
+        /// Calls of the program in the kernel; 0 unless the sysctl `kernel.bpf_stats_enabled` is 1.
+        bpf_events: u64;
+        /// Time in it, likewise.
+        bpf_ns: u64, Nanoseconds;
+        /// The daemon's resident memory.
+        resident_bytes: u64, Bytes;
+        /// The file that keeps what was learned.
+        state: String;
+    }
+}
+
+figures! {
+    /// What was learned, in short.
+    #[derive(Debug, Serialize)]
+    pub StateSummary {
+        /// The running daemon, or the file.
+        from: String;
+        /// Paths that are kept.
+        paths: usize;
+        /// Their connections ever.
+        connections: u64;
+        /// When the path that was used least lately was used, in seconds since 1970.
+        oldest_unix_s: Option<u64>, Seconds;
+        /// When a path was used last, likewise.
+        newest_unix_s: Option<u64>, Seconds;
+    }
+}

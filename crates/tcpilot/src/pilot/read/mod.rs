@@ -1,0 +1,238 @@
+//! From what the kernel side holds to what people see: [`crate::pilot::figures`] from its structures.
+
+mod tuning;
+
+use tcpilot_abi::{
+    TP_CONN_ACTIVE, TP_CONN_DRY_RUN, TP_CONN_SIDE_UNKNOWN, TP_DECISIONS, TP_ECN_NOT_NEGOTIATED,
+    TP_ECN_OTHER_NET, TP_ECN_PUBLIC, TP_ECN_UNASKED, TP_TUNE_COUNT, Why, tp_config, tp_decision,
+    tp_flow, tp_path, tp_path_key, tp_policy_config,
+};
+use tcpilot_core::{learner, prefix::Prefix};
+
+use crate::pilot::{
+    config::tune_word,
+    figures::{
+        AlgorithmView, DecisionView, FlowView, PathView,
+        measure::{Greatest32, Measure as _, Sum, some},
+    },
+};
+
+/// What names the numbers of the kernel side: arms, policies, namespaces; and the clocks' now.
+pub struct Names<'a> {
+    /// Arms in their order.
+    pub arms: &'a [String],
+    /// Name of a policy.
+    pub policy: &'a dyn Fn(u8) -> String,
+    /// Name of a network namespace, from its inode number.
+    pub netns: &'a dyn Fn(u32) -> String,
+    /// CLOCK_MONOTONIC, nanoseconds.
+    pub now_ns: u64,
+    /// What the kernel side was given.
+    pub config: &'a tp_config,
+}
+
+fn ratio(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| part as f64 / whole as f64)
+}
+
+impl Names<'_> {
+    /// By how many windows of this length an epoch is behind.
+    fn behind(&self, epoch: u32, window_ns: u64) -> u32 {
+        let now = self.now_ns.checked_div(window_ns).unwrap_or(0) & u64::from(u32::MAX);
+        (now as u32).wrapping_sub(epoch)
+    }
+
+    fn age_s(&self, at_ns: u64) -> f64 {
+        let ns = self.now_ns.saturating_sub(at_ns);
+        (ns as f64 / 1e9 * 10.0).round() / 10.0
+    }
+
+    fn arm(&self, number: u8) -> Option<String> {
+        self.arms.get(usize::from(number)).cloned()
+    }
+
+    /// A path of the map as people see it.
+    /// None where the key is not one of ours.
+    pub fn path(&self, key: &tp_path_key, path: &tp_path) -> Option<PathView> {
+        let behind = self.behind(path.epoch, self.config.window_ns);
+        let sent = Sum::shown(&path.sent_packets, behind);
+        let lost = Sum::shown(&path.lost_packets, behind);
+        let ssthresh_behind = self.behind(path.ssthresh_epoch, self.config.ssthresh_window_ns);
+        Some(PathView {
+            prefix: Prefix::from_key(key)?,
+            netns: (self.netns)(path.netns_inum),
+            policy: (self.policy)(key.policy),
+            ssthresh: Greatest32::shown(&path.ssthresh_packets, ssthresh_behind),
+            live_flows: path.live_flows,
+            loss_ratio: ratio(lost, sent),
+            age_s: self.age_s(path.updated_ns),
+            algorithms: self.algorithms_of(path, self.config.policy.get(usize::from(key.policy))?),
+            ..PathView::measured(path, behind)
+        })
+    }
+
+    /// Why an arm that needs ECN may not be chosen on a path, as far as the last connection there shows
+    /// it: whether ECN is negotiated is known only per connection. One that was chosen before may be
+    /// again when the next connection negotiates it.
+    fn barred(
+        &self,
+        policy: &tp_policy_config,
+        path: &tp_path,
+        arm: usize,
+    ) -> Option<&'static str> {
+        if self.config.ecn_arms & policy.arms & 1 << arm == 0 {
+            return None;
+        }
+        let vouched = policy.ecn_vouched >> arm & 1 == 1;
+        let learned = path.learner.arms.get(arm);
+        let chosen = learned.is_some_and(|arm| arm.chosen > 0);
+        match u32::from(path.ecn) {
+            TP_ECN_UNASKED => Some("it needs ECN, and no connection has been decided here yet"),
+            TP_ECN_NOT_NEGOTIATED => {
+                (!chosen).then_some("it needs ECN, which the last connection did not negotiate")
+            }
+            TP_ECN_PUBLIC if !vouched => Some(
+                "it is not for the public Internet (RFC 8257), and no policy lists it for these \
+                 connections",
+            ),
+            TP_ECN_OTHER_NET if !vouched => Some(
+                "this path is not taken for a data center's, and no policy lists it for these \
+                 connections",
+            ),
+            _ => None,
+        }
+    }
+
+    fn algorithms_of(&self, path: &tp_path, policy: &tp_policy_config) -> Vec<AlgorithmView> {
+        let barred: Vec<_> = (0..path.arms.len())
+            .map(|arm| self.barred(policy, path, arm))
+            .collect();
+        let free = barred.iter().enumerate().filter(|(_, why)| why.is_none());
+        let eligible = policy.arms & free.fold(0, |mask, (i, _)| mask | 1 << i);
+        let shares = learner::shares(&self.config.learner, &path.learner, eligible);
+        let known = path.learner.arms.iter().zip(&path.arms);
+        let arms = self.arms.iter().zip(known).zip(shares).zip(barred);
+        arms.map(|(((name, (learned, arm)), share), barred)| AlgorithmView {
+            name: name.clone(),
+            share,
+            not_eligible: barred.map(str::to_owned),
+            ..AlgorithmView::measured(learned, arm, self.behind(arm.epoch, self.config.window_ns))
+        })
+        .collect()
+    }
+
+    /// The decisions that a path remembers, newest first.
+    pub fn decisions(&self, path: &tp_path) -> Vec<DecisionView> {
+        let made = path.decision_seq.min(TP_DECISIONS);
+        let newest_first =
+            (1..=made).map(|back| path.decision_seq.wrapping_sub(back) % TP_DECISIONS);
+        newest_first
+            .filter_map(|slot| path.decisions.get(slot as usize))
+            .map(|d| self.decision(d))
+            .collect()
+    }
+
+    fn decision(&self, d: &tp_decision) -> DecisionView {
+        let why = Why::from_number(d.why);
+        DecisionView {
+            age_s: self.age_s(d.at_ns),
+            algorithm: self.arm(d.arm),
+            why: why.word().to_owned(),
+            because: why.sentence().to_owned(),
+            side: side(d.flags),
+            local_port: d.local_port,
+            remote_port: d.remote_port,
+            dry_run: d.dry_run == 1,
+        }
+    }
+
+    /// A live connection as people see it.
+    pub fn flow(&self, f: &tp_flow) -> FlowView {
+        FlowView {
+            netns: (self.netns)(f.netns_inum),
+            local: endpoint(f.local, f.local_port),
+            remote: endpoint(f.remote, f.remote_port),
+            algorithm: text(&f.cc),
+            why: Why::from_number(f.why).word().to_owned(),
+            charged_to: self.arm(f.arm),
+            policy: (self.policy)(f.policy),
+            side: side(f.flags),
+            srtt_us: some(f.srtt_us),
+            min_rtt_us: some(f.min_rtt_us),
+            delivery_rate: some(f.delivery_rate),
+            app_limited: f.app_limited != 0,
+            loss_ratio: ratio(f.lost_packets.into(), f.sent_packets.into()),
+            bytes_acked: f.bytes_acked,
+            cwnd: f.cwnd_packets,
+            ssthresh: some(f.ssthresh_packets),
+            age_s: (f.opened_ns > 0).then(|| self.age_s(f.opened_ns)),
+            dry_run: u32::from(f.flags) & TP_CONN_DRY_RUN != 0,
+            tunings: words(f.tuned),
+            initial_window: some(f.iw_packets),
+        }
+    }
+}
+
+/// The names of the tunings whose bits are set.
+fn words(bits: u8) -> Vec<String> {
+    (0..TP_TUNE_COUNT)
+        .filter(|tune| bits >> tune & 1 == 1)
+        .map(|tune| tune_word(tune).to_owned())
+        .collect()
+}
+
+fn side(flags: u8) -> String {
+    let flags = u32::from(flags);
+    if flags & TP_CONN_SIDE_UNKNOWN != 0 {
+        "either"
+    } else if flags & TP_CONN_ACTIVE != 0 {
+        "connect"
+    } else {
+        "accept"
+    }
+    .to_owned()
+}
+
+fn endpoint(words: [u32; 4], port: u16) -> String {
+    std::net::SocketAddr::new(address(words), port).to_string()
+}
+
+/// An address of the kernel side: 128 bits in network order, IPv4 as IPv4-mapped.
+pub fn address(words: [u32; 4]) -> std::net::IpAddr {
+    let mut bytes = [0; 16];
+    for (to, word) in bytes.chunks_exact_mut(4).zip(words) {
+        to.copy_from_slice(&word.to_ne_bytes());
+    }
+    std::net::Ipv6Addr::from(bytes).to_canonical()
+}
+
+fn text(chars: &[std::ffi::c_char]) -> String {
+    chars
+        .iter()
+        .take_while(|c| **c != 0)
+        .map(|c| char::from(*c as u8))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mapped_address_is_shown_as_ipv4() {
+        let words = [
+            0,
+            0,
+            u32::from_ne_bytes([0, 0, 0xff, 0xff]),
+            u32::from_ne_bytes([10, 0, 0, 1]),
+        ];
+        assert_eq!(endpoint(words, 80), "10.0.0.1:80");
+        let words = [
+            u32::from_ne_bytes([0x20, 1, 0xd, 0xb8]),
+            0,
+            0,
+            u32::from_ne_bytes([0, 0, 0, 1]),
+        ];
+        assert_eq!(endpoint(words, 80), "[2001:db8::1]:80");
+    }
+}

@@ -1,0 +1,284 @@
+//! Tables and texts for people, from the views. Pure: returns strings.
+
+use std::fmt::Write as _;
+
+use tcpilot_abi::Why;
+
+use crate::pilot::figures::{Explanation, FlowView, PathView, Status, TuningView, TuningsStatus};
+use crate::show::{
+    figure::{self, Shown as _, Unit, View as _},
+    table,
+};
+
+/// A long time for people: its two largest units.
+pub(crate) fn duration(s: u64) -> String {
+    match s {
+        0..60 => format!("{s} s"),
+        60..3600 => format!("{} min {} s", s / 60, s % 60),
+        3600..86_400 => format!("{} h {} min", s / 3600, s / 60 % 60),
+        _ => format!("{} d {} h", s / 86_400, s / 3600 % 24),
+    }
+}
+
+pub(crate) fn number(n: u64, what: &str) -> String {
+    let s = if n == 1 { "" } else { "s" };
+    format!("{n} {what}{s}")
+}
+
+fn path_name(path: &PathView) -> String {
+    let mut name = path.prefix.to_string();
+    if path.netns != "host" {
+        let _ = write!(name, " @{}", path.netns);
+    }
+    if path.policy != "default" {
+        let _ = write!(name, " [{}]", path.policy);
+    }
+    name
+}
+
+/// A row per path and algorithm.
+pub fn paths(paths: &[PathView]) -> String {
+    if paths.is_empty() {
+        return "no path has been seen yet\n".to_owned();
+    }
+    table::named(
+        "Path",
+        paths
+            .iter()
+            .flat_map(|path| path.algorithms.iter().map(move |a| (path_name(path), a))),
+    )
+}
+
+/// Live connections.
+pub fn flows(flows: &[FlowView]) -> String {
+    if flows.is_empty() {
+        return "no live connection (loopback is not listed)\n".to_owned();
+    }
+    table::of(flows)
+}
+
+/// What was measured on a path, on one line.
+fn measures(path: &PathView) -> String {
+    let all = PathView::columns().map(|c| (c.heading, (c.text)(path)));
+    let known = all.filter(|(_, text)| text != figure::NONE);
+    let known: Vec<String> = known.map(|(name, text)| format!("{name} {text}")).collect();
+    known.join(", ")
+}
+
+/// Why an address is treated as it is.
+pub fn explanation(e: &Explanation) -> String {
+    let mut out = String::new();
+    if e.paths.is_empty() {
+        let _ = writeln!(
+            out,
+            "{}: no path yet, so the next connections get the kernel's default",
+            e.address
+        );
+    }
+    for explained in &e.paths {
+        let path = &explained.path;
+        let _ = writeln!(out, "{} is on path {}", e.address, path_name(path));
+        let _ = writeln!(out, "  {}", measures(path));
+        if let Some(tuning) = &explained.tuning {
+            out.push_str(&tuning.text());
+        }
+        out.push('\n');
+        out.push_str(&indent(&paths(std::slice::from_ref(path))));
+        for algorithm in &path.algorithms {
+            if let Some(why) = &algorithm.not_eligible {
+                let _ = writeln!(out, "  {} may not be chosen: {why}", algorithm.name);
+            }
+        }
+        out.push_str("\n  last decisions, newest first:\n");
+        for d in &explained.decisions {
+            let algorithm = d.algorithm.as_deref().unwrap_or("kernel default");
+            let dry = if d.dry_run { " (dry run: not set)" } else { "" };
+            let _ = writeln!(
+                out,
+                "  {:>7.1} s ago  {} {} -> {}: {}{dry}  [{}: {}]",
+                d.age_s, d.side, d.local_port, d.remote_port, algorithm, d.why, d.because
+            );
+        }
+    }
+    if !e.flows.is_empty() {
+        out.push_str("\n  live connections:\n");
+        out.push_str(&indent(&flows(&e.flows)));
+    }
+    out
+}
+
+fn indent(text: &str) -> String {
+    text.lines().map(|line| format!("  {line}\n")).collect()
+}
+
+/// What is running.
+pub fn status(s: &Status) -> String {
+    let mut out = String::new();
+    let mode = match (s.attached, s.dry_run) {
+        (false, _) => "NOT ATTACHED",
+        (true, true) => "dry run: decides, sets nothing",
+        (true, false) => "steering",
+    };
+    let _ = writeln!(
+        out,
+        "tcpilot {} · {mode} · pid {} · up {}",
+        s.version,
+        s.pid,
+        duration(s.uptime_s)
+    );
+    let _ = writeln!(out, "kernel   {} · cgroup {}", s.kernel, s.cgroup);
+    let _ = writeln!(
+        out,
+        "learner  {} over {}{}",
+        s.learner,
+        s.algorithms.join(", "),
+        s.rescue
+            .as_deref()
+            .map_or_else(String::new, |r| format!(" · heavy loss: {r}"))
+    );
+    let _ = writeln!(out, "paths    {} of at most {}", s.paths, s.paths_max);
+    let seen: Vec<String> = s
+        .connections
+        .iter()
+        .filter(|(_, n)| **n > 0)
+        .map(|(why, n)| format!("{why} {n}"))
+        .collect();
+    let seen = if seen.is_empty() {
+        "none yet".to_owned()
+    } else {
+        seen.join(" · ")
+    };
+    let _ = writeln!(out, "opened   {seen}");
+    let _ = writeln!(
+        out,
+        "ended    {} · judged by {} · rescued {}",
+        s.closed, s.charged, s.rescues
+    );
+    if let Some(tunings) = &s.tunings {
+        out.push_str(&tunings.text());
+    }
+    if let Some(each) = s.bpf_ns.checked_div(s.bpf_events) {
+        let _ = writeln!(out, "cost     {} events · {each} ns each", s.bpf_events);
+    }
+    let _ = writeln!(
+        out,
+        "memory   {:.1} MB resident · state {}",
+        s.resident_bytes as f64 / 1e6,
+        s.state
+    );
+    for line in s.algorithms_missing.iter().chain(&s.degraded) {
+        let _ = writeln!(out, "degraded {line}");
+    }
+    out
+}
+
+/// The last words of a run: what it did.
+pub fn report(s: &Status, paths: &[PathView]) -> String {
+    let (mut steered, mut alone) = (0, 0);
+    for why in Why::ALL {
+        let n = s.connections.get(why.word()).copied().unwrap_or(0);
+        if why.is_left_alone() {
+            alone += n;
+        } else {
+            steered += n;
+        }
+    }
+    let mut out = String::new();
+    let verb = if s.dry_run {
+        "would have steered"
+    } else {
+        "steered"
+    };
+    let _ = writeln!(
+        out,
+        "tcpilot {verb} {} on {}, left {alone} alone, rescued {}.",
+        number(steered, "connection"),
+        number(paths.len() as u64, "path"),
+        s.rescues
+    );
+    for path in paths
+        .iter()
+        .filter(|p| p.algorithms.iter().any(|a| a.samples > 0))
+        .take(10)
+    {
+        let best = path
+            .algorithms
+            .iter()
+            .filter(|a| a.samples > 0)
+            .min_by_key(|a| a.cost);
+        if let Some(best) = best {
+            let _ = writeln!(
+                out,
+                "  {}: {} serves it best ({} of {}, max rate {}, min RTT {})",
+                path_name(path),
+                best.name,
+                best.chosen,
+                number(path.connections, "connection"),
+                best.max_delivery_rate.shown(Unit::BytesPerSecond),
+                best.min_rtt_us.shown(Unit::Microseconds)
+            );
+        }
+    }
+    out.push_str("Detached: new connections get the kernel's default again.\n");
+    out
+}
+
+impl TuningView {
+    /// Lines for `explain`.
+    fn text(&self) -> String {
+        let mut out = String::new();
+        let saved = self
+            .saved_window
+            .map_or_else(|| "-".to_owned(), |w| w.to_string());
+        let _ = writeln!(
+            out,
+            "  network {} ({}), saved window {saved}, brake {}, retreats {}",
+            self.network, self.because, self.brake, self.retreats
+        );
+        for t in &self.tunings {
+            let off = match &t.waits {
+                _ if t.switched_off => ", SWITCHED OFF by the guard".to_owned(),
+                Some(why) => format!("; not now: {why}"),
+                None => String::new(),
+            };
+            let last = if t.last.is_empty() {
+                String::new()
+            } else {
+                format!(", last {}", t.last)
+            };
+            let _ = writeln!(out, "  {:<20} set {} times{last}{off}", t.name, t.set);
+        }
+        out
+    }
+}
+
+impl TuningsStatus {
+    /// Lines for `status`.
+    fn text(&self) -> String {
+        let counts: Vec<String> = self
+            .set
+            .iter()
+            .map(|(name, n)| match self.refused.get(name) {
+                Some(refused) if *refused > 0 => format!("{name} {n} ({refused} refused)"),
+                _ => format!("{name} {n}"),
+            })
+            .collect();
+        let mut out = format!(
+            "tuned    for {} on {}: {} · retreats {}\n",
+            self.objective,
+            self.network,
+            counts.join(" · "),
+            self.retreats
+        );
+        if self.acks_first > 0 {
+            let _ = writeln!(out, "acks     {} sent first", self.acks_first);
+        }
+        for sentence in &self.guard {
+            let _ = writeln!(out, "guard    {sentence}");
+        }
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests;

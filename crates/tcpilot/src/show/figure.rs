@@ -1,0 +1,226 @@
+//! How a figure is declared, once, for all places where it stands.
+//!
+//! [`figures!`] declares a view: each figure with its type, unit, the heading that people read, and the doc
+//! comment that says what it is. JSON, the columns of tables, `--help` and the tables of
+//! `docs/use/commands.md` follow from that row. It is the twin of `settings!`, which does the same for the
+//! configuration.
+
+use tcpilot_core::Prefix;
+
+/// What a figure counts. JSON has the number as it is, tables have it in the unit that people use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// A number, a name, or a part with figures of its own.
+    Plain,
+    /// Times of packets; people read milliseconds.
+    Microseconds,
+    /// Of a program in the kernel.
+    Nanoseconds,
+    /// Ages.
+    Seconds,
+    /// Rates; people read Mbit/s, as links are rated.
+    BytesPerSecond,
+    /// Data.
+    Bytes,
+    /// TCP segments.
+    Packets,
+    /// A part of a whole, 0 to 1; people read percent.
+    Share,
+    /// Of a cost.
+    Millionths,
+}
+
+impl Unit {
+    /// As the tables of the manual name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Unit::Plain => "",
+            Unit::Microseconds => "µs",
+            Unit::Nanoseconds => "ns",
+            Unit::Seconds => "s",
+            Unit::BytesPerSecond => "bytes/s",
+            Unit::Bytes => "bytes",
+            Unit::Packets => "packets",
+            Unit::Share => "0 to 1",
+            Unit::Millionths => "10⁻⁶",
+        }
+    }
+
+    /// A value as people read it, in one unit for a whole column, so that rows can be compared; none if it is
+    /// the bare number.
+    fn text(self, value: f64) -> Option<String> {
+        match self {
+            Unit::Microseconds => {
+                let digits = if value < 10_000.0 { 3 } else { 1 };
+                Some(format!("{:.digits$} ms", value / 1000.0))
+            }
+            Unit::BytesPerSecond => {
+                let mbit = value * 8.0 / 1e6;
+                let digits = if mbit < 1.0 { 3 } else { 1 };
+                Some(format!("{mbit:.digits$} Mbit/s"))
+            }
+            Unit::Seconds => Some(format!("{value:.0} s")),
+            Unit::Nanoseconds => Some(format!("{value:.0} ns")),
+            Unit::Share => Some(format!("{:.1}%", value * 100.0)),
+            Unit::Plain | Unit::Bytes | Unit::Packets | Unit::Millionths => None,
+        }
+    }
+}
+
+/// How tables show that there is no sample.
+pub const NONE: &str = "-";
+
+/// A value that a table can show.
+pub trait Shown {
+    /// Words stand on the left of their column, numbers on the right.
+    const IS_WORD: bool = false;
+    /// As people read it.
+    fn shown(&self, unit: Unit) -> String;
+}
+
+macro_rules! shown_numbers {
+    ($($type:ty),*) => { $(
+        impl Shown for $type {
+            fn shown(&self, unit: Unit) -> String {
+                unit.text(*self as f64).unwrap_or_else(|| self.to_string())
+            }
+        }
+    )* };
+}
+shown_numbers!(u8, u32, u64, usize, f64);
+
+macro_rules! shown_words {
+    ($($type:ty),*) => { $(
+        impl Shown for $type {
+            const IS_WORD: bool = true;
+            fn shown(&self, _: Unit) -> String {
+                self.to_string()
+            }
+        }
+    )* };
+}
+shown_words!(String, &'static str, Prefix);
+
+impl<T: Shown> Shown for Option<T> {
+    const IS_WORD: bool = T::IS_WORD;
+    fn shown(&self, unit: Unit) -> String {
+        self.as_ref()
+            .map_or_else(|| NONE.to_owned(), |v| v.shown(unit))
+    }
+}
+
+impl Shown for Vec<String> {
+    const IS_WORD: bool = true;
+    fn shown(&self, _: Unit) -> String {
+        if self.is_empty() {
+            return NONE.to_owned();
+        }
+        self.join(",")
+    }
+}
+
+/// A figure of the view `V`.
+pub struct Figure<V> {
+    /// Its name in JSON.
+    pub key: &'static str,
+    /// Its unit in JSON.
+    pub unit: Unit,
+    /// What it is: a sentence or two.
+    pub doc: &'static str,
+    /// Where people read it in a table, if they do.
+    pub column: Option<Column<V>>,
+}
+
+/// How a table shows a figure of the view `V`.
+pub struct Column<V> {
+    /// Above the column.
+    pub heading: &'static str,
+    /// Whether it is a word, not a number.
+    pub is_word: bool,
+    /// Its value in a view, as people read it.
+    pub text: fn(&V) -> String,
+}
+
+/// What is declared by [`figures!`].
+pub trait View: Sized + 'static {
+    /// In the order of their declaration.
+    const FIGURES: &'static [Figure<Self>];
+
+    /// The figures that tables show: words before numbers.
+    fn columns() -> impl Iterator<Item = &'static Column<Self>> {
+        let all = || Self::FIGURES.iter().filter_map(|f| f.column.as_ref());
+        all()
+            .filter(|c| c.is_word)
+            .chain(all().filter(|c| !c.is_word))
+    }
+}
+
+/// What the columns mean, a line or more each, for `--help`.
+pub fn help<V: View>() -> String {
+    let shown = V::FIGURES
+        .iter()
+        .filter_map(|f| Some((f.column.as_ref()?.heading, f.doc)));
+    let rows: Vec<_> = shown.collect();
+    let width = rows
+        .iter()
+        .map(|(heading, _)| heading.chars().count())
+        .max()
+        .unwrap_or(0);
+    rows.iter()
+        .map(|(heading, doc)| format!("  {heading:<width$}  {}\n", doc.trim()))
+        .collect()
+}
+
+/// Declares a view: `key: type, Unit, "Heading";` with a doc comment that says what it is. Without a unit it
+/// is `Plain`; without a heading no table shows it.
+macro_rules! figures {
+    (
+        $(#[$meta:meta])*
+        $vis:vis $name:ident {
+            $( $(#[doc = $doc:literal])+ $(#[serde $serde:tt])* $key:ident: $type:ty $(, $unit:ident)? $(, $heading:literal)?; )*
+        }
+    ) => {
+        $(#[$meta])*
+        $vis struct $name {
+            $( $(#[doc = $doc])+ $(#[serde $serde])* pub $key: $type, )*
+        }
+
+        impl $crate::show::figure::View for $name {
+            const FIGURES: &'static [$crate::show::figure::Figure<$name>] = &[ $(
+                $crate::show::figure::Figure {
+                    key: stringify!($key),
+                    unit: $crate::show::figure::figures!(@unit $($unit)?),
+                    doc: concat!($($doc),+),
+                    column: $crate::show::figure::figures!(@column $name, $key: $type, ($($unit)?) $(, $heading)?),
+                }
+            ),* ];
+        }
+    };
+    (@unit) => { $crate::show::figure::Unit::Plain };
+    (@unit $unit:ident) => { $crate::show::figure::Unit::$unit };
+    (@column $name:ident, $key:ident: $type:ty, ($($unit:ident)?)) => { None };
+    (@column $name:ident, $key:ident: $type:ty, ($($unit:ident)?), $heading:literal) => {
+        Some($crate::show::figure::Column {
+            heading: $heading,
+            is_word: <$type as $crate::show::figure::Shown>::IS_WORD,
+            text: |view: &$name| {
+                $crate::show::figure::Shown::shown(&view.$key, $crate::show::figure::figures!(@unit $($unit)?))
+            },
+        })
+    };
+}
+pub(crate) use figures;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_column_of_rates_or_times_has_one_unit() {
+        assert_eq!(125_u64.shown(Unit::BytesPerSecond), "0.001 Mbit/s");
+        assert_eq!(125_000_000_u64.shown(Unit::BytesPerSecond), "1000.0 Mbit/s");
+        assert_eq!(None::<u64>.shown(Unit::BytesPerSecond), "-");
+        assert_eq!(89_u32.shown(Unit::Microseconds), "0.089 ms");
+        assert_eq!(25_900_u32.shown(Unit::Microseconds), "25.9 ms");
+    }
+}

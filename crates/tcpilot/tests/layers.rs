@@ -1,0 +1,146 @@
+//! Who imports whom: the folders of `src`, and the rooms of the pilot, have an order. A circle would tie two of
+//! them into one.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::{Path, PathBuf},
+};
+
+type Imports = BTreeMap<String, BTreeSet<String>>;
+
+fn rust_files(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            rust_files(&path, found);
+        } else if path.extension().is_some_and(|e| e == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+/// A file's code, without comments and tests.
+fn code(text: &str) -> String {
+    let text = text.split("#[cfg(test)]\nmod tests").next().unwrap();
+    let lines = text.lines().map(str::trim);
+    lines.filter(|line| !line.starts_with("//")).collect()
+}
+
+/// The paths that a tree of `use` stands for: `a::{b, c::d}` for `a::b` and `a::c::d`. Ends at its `;`, or
+/// where its braces end.
+fn paths(tree: &str) -> Vec<String> {
+    let is_part = |c: &char| c.is_alphanumeric() || *c == '_' || *c == ':';
+    let stem: String = tree.chars().take_while(is_part).collect();
+    let Some(list) = tree[stem.len()..].strip_prefix('{') else {
+        return vec![stem];
+    };
+    let (mut depth, mut all, mut from) = (0, Vec::new(), 0);
+    for (at, c) in list.char_indices() {
+        if depth == 0 && matches!(c, ',' | '}') {
+            let inner = paths(list[from..at].trim());
+            all.extend(inner.iter().map(|path| format!("{stem}{path}")));
+            from = at + 1;
+        }
+        match c {
+            '{' => depth += 1,
+            '}' if depth == 0 => break,
+            '}' => depth -= 1,
+            _ => {}
+        }
+    }
+    all
+}
+
+/// Where a path belongs: the folder of `src`, and in the pilot the room.
+fn room(path: &str) -> String {
+    let mut parts = path.split("::");
+    match (parts.next().unwrap_or_default(), parts.next()) {
+        ("pilot", Some(room)) => format!("pilot::{room}"),
+        (first, _) => first.to_owned(),
+    }
+}
+
+fn imports() -> Imports {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut files = Vec::new();
+    rust_files(&source, &mut files);
+    let mut imports = Imports::new();
+    for file in files {
+        let name = file.strip_prefix(&source).unwrap().with_extension("");
+        let name = name.to_str().unwrap().replace('/', "::");
+        let is_root = ["main", "lib", "documents", "pilot::mod"].contains(&name.as_str());
+        if is_root || name.contains("tests") {
+            continue;
+        }
+        let code = code(&fs::read_to_string(&file).unwrap());
+        // Rooms of the pilot name each other in full, so that this test sees it.
+        let is_room = name.starts_with("pilot::") && name.matches("::").count() == 1;
+        assert!(!(is_room && code.contains("super::")), "{name}: super::");
+        let own = room(&name);
+        let used = code.split("crate::").skip(1).flat_map(paths);
+        let others = used.map(|path| room(&path)).filter(|other| *other != own);
+        imports.entry(own.clone()).or_default().extend(others);
+    }
+    imports
+}
+
+/// The way back to `from`, if there is one.
+fn circle(imports: &Imports, from: &str, way: &mut Vec<String>) -> bool {
+    let here = way.last().cloned().unwrap_or_else(|| from.to_owned());
+    for next in imports.get(&here).into_iter().flatten() {
+        if next == from {
+            return true;
+        }
+        if !way.contains(next) {
+            way.push(next.clone());
+            if circle(imports, from, way) {
+                return true;
+            }
+        }
+    }
+    false
+}
+
+#[test]
+fn no_folder_imports_itself_through_others() {
+    let imports = imports();
+    assert!(imports["watch"].contains("fair"), "{imports:?}");
+    let read = &imports["pilot::read"];
+    assert!(read.contains("pilot::figures"), "{imports:?}");
+    for name in imports.keys() {
+        let mut way = Vec::new();
+        assert!(!circle(&imports, name, &mut way), "{name} -> {way:?}");
+    }
+}
+
+#[test]
+fn what_people_see_knows_no_product() {
+    let imports = imports();
+    for low in ["show", "link", "clock", "failure"] {
+        let mut above = imports[low].iter();
+        let allowed = ["show", "failure"];
+        assert!(
+            above.all(|room| allowed.contains(&room.as_str())),
+            "{low}: {imports:?}"
+        );
+    }
+}
+
+#[test]
+fn a_tree_of_use_is_read_whole() {
+    let tree = "pilot::{config::{A, B}, read::{self, Names}}, show};";
+    let read = paths(&format!("{{{tree}"));
+    let rooms: Vec<String> = read.iter().map(|path| room(path)).collect();
+    assert_eq!(
+        rooms,
+        [
+            "pilot::config",
+            "pilot::config",
+            "pilot::read",
+            "pilot::read",
+            "show"
+        ]
+    );
+}
