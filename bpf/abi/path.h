@@ -40,6 +40,17 @@ struct tp_arm {
 	__u32 rescued; /* connections that were rescued from this algorithm */
 };
 
+/* What one connection has shown, measured at its end. */
+struct tp_sample {
+	__u64 delivery_rate; /* of a connection that the application did not limit; 0: none */
+	__u32 min_rtt_us;    /* 0: none */
+	__u32 srtt_us;
+	__u32 ssthresh_packets; /* 0: slow start never ended */
+	__u32 sent_packets;
+	__u32 lost_packets;
+	__u32 pad;
+};
+
 struct tp_decision {
 	__u64 at_ns;
 	__u8 arm;	   /* TP_NO_ARM: the kernel's default stays */
@@ -91,6 +102,7 @@ struct tp_bucket {
 
 TP_ASSERT_SIZE(tp_path_key, 32);
 TP_ASSERT_SIZE(tp_arm, 32);
+TP_ASSERT_SIZE(tp_sample, 32);
 TP_ASSERT_SIZE(tp_decision, 16);
 TP_ASSERT_SIZE(tp_path, 128 + 16 * TP_DECISIONS + sizeof(struct tp_learner) + 32 * TP_MAX_ARMS);
 TP_ASSERT_SIZE(tp_slot, 32 + sizeof(struct tp_path));

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * sample.h - what one connection has shown, and how it enters the measures of its
- * path and of its algorithm there.
+ * sample.h - what one connection has shown: how it is read, and how it enters the
+ * measures of its path and of its algorithm there.
  *
  * Called at a connection's end with the path's busy flag held.  Integers only, no
  * helper calls: the BPF program and crates/core compile the same text.
  */
 #ifndef TCPILOT_CORE_SAMPLE_H
 #define TCPILOT_CORE_SAMPLE_H
+
+#include <linux/bpf.h>
 
 #include "../abi/config.h"
 #include "../abi/path.h"
@@ -51,15 +53,20 @@ TP_INLINE __u32 tp_valid_rtt_us(__u32 rtt_us)
 	return rtt_us == ~0U ? 0 : rtt_us;
 }
 
-/* What one connection has shown, measured at its end. */
-struct tp_sample {
-	__u64 delivery_rate; /* of a connection that the application did not limit; 0: none */
-	__u32 min_rtt_us;    /* 0: none */
-	__u32 srtt_us;
-	__u32 ssthresh_packets; /* 0: slow start never ended */
-	__u32 sent_packets;
-	__u32 lost_packets;
-};
+#define TP_SSTHRESH_INFINITE 0x7fffffff
+
+/* From what the kernel counts of a connection.  Its rate is tp_conn_rate's. */
+TP_INLINE void tp_measure(const struct bpf_tcp_sock *ts, struct tp_sample *s)
+{
+	__u32 ssthresh = ts->snd_ssthresh;
+
+	s->delivery_rate = 0;
+	s->min_rtt_us = tp_valid_rtt_us(ts->rtt_min);
+	s->srtt_us = ts->srtt_us >> 3;
+	s->ssthresh_packets = ssthresh >= TP_SSTHRESH_INFINITE ? 0 : ssthresh;
+	s->sent_packets = ts->data_segs_out;
+	s->lost_packets = ts->total_retrans;
+}
 
 TP_INLINE void tp_path_roll(struct tp_path *path, __u32 epoch)
 {

@@ -126,7 +126,7 @@ static __always_inline void learn(const struct visit *v, const struct tp_conn *c
 	if (!told.weight)
 		return;
 	note_uses(ts, v->path);
-	tp_measure(ts, v->tp, &s);
+	tp_measure(ts, &s);
 	if (told.told && is_creditable(conn, ts->data_segs_out))
 		s.delivery_rate = tp_conn_rate(ts, v->tp, ticks_per_s, 0);
 	s.sent_packets *= told.weight;

@@ -114,8 +114,6 @@ TP_INLINE int tp_cc_was_set(const struct tcp_sock *tp)
 	return BPF_CORE_READ_BITFIELD(&tp->inet_conn, icsk_ca_setsockopt);
 }
 
-#define TP_SSTHRESH_INFINITE 0x7fffffff
-
 /*
  * Reads through a BTF pointer (tcp_sock) are guarded, eight instructions each;
  * those through bpf_sock and bpf_tcp_sock are not.  So what is read for every
@@ -133,19 +131,6 @@ TP_INLINE void tp_remote(const struct bpf_sock *sk, __u32 addr[4])
 		addr[2] = sk->dst_ip6[2];
 		addr[3] = sk->dst_ip6[3];
 	}
-}
-
-TP_INLINE void tp_measure(const struct bpf_tcp_sock *ts, const struct tcp_sock *tp,
-			  struct tp_sample *s)
-{
-	__u32 ssthresh = ts->snd_ssthresh;
-
-	s->delivery_rate = 0; /* see tp_conn_rate */
-	s->min_rtt_us = tp_valid_rtt_us(ts->rtt_min);
-	s->srtt_us = ts->srtt_us >> 3;
-	s->ssthresh_packets = ssthresh >= TP_SSTHRESH_INFINITE ? 0 : ssthresh;
-	s->sent_packets = ts->data_segs_out;
-	s->lost_packets = ts->total_retrans;
 }
 
 /* The last rate sample; 0 where the application, not the path, limited it.  A

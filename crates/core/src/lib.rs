@@ -12,24 +12,13 @@ pub mod watch;
 pub mod windows;
 
 pub use prefix::{Prefix, PrefixError};
+/// What one connection has shown.
+pub use tcpilot_abi::tp_sample as Sample;
 
 use tcpilot_abi::{
     TP_OUTCOME_COST, tp_arm, tp_bucket, tp_config, tp_path, tp_path_key, tp_policy_config, tp_slot,
     tp_window32, tp_window64,
 };
-
-/// What one connection has shown: `struct tp_sample`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-#[allow(missing_docs, reason = "bpf/core/sample.h describes the fields")]
-pub struct Sample {
-    pub delivery_rate: u64,
-    pub min_rtt_us: u32,
-    pub srtt_us: u32,
-    pub ssthresh_packets: u32,
-    pub sent_packets: u32,
-    pub lost_packets: u32,
-}
 
 #[rustfmt::skip]
 #[allow(missing_docs, reason = "described at their C originals")]
