@@ -125,7 +125,7 @@ def _algorithms(name: str, whole: Results) -> str:
 
 
 def _chosen(algorithm: Results) -> int:
-    """Records made before tcpilot's JSON had a schema call it `count`, and the algorithms `arms`."""
+    """Records from before tcpilot's JSON had a schema say `count`, and `arms`."""
     return int(algorithm["chosen"] if "chosen" in algorithm else algorithm["count"])
 
 
