@@ -30,11 +30,10 @@ fn algorithm(
         chosen: count,
         greedy,
         samples: count,
-        rescued: 0,
         min_rtt_us: Some(20_050),
         max_delivery_rate: Some(rate_bytes_per_s),
         share,
-        not_eligible: None,
+        ..Default::default()
     }
 }
 
@@ -59,7 +58,6 @@ fn lossy_path() -> PathView {
         live_flows: 1,
         connections: 94,
         loss_ratio: Some(0.0512),
-        age_s: 0.4,
         algorithms: vec![
             algorithm("cubic", 745_594, 9, 2, 987_500, 0.0125),
             algorithm("bbr", 12_189, 83, 78, 2_262_500, 0.9625),
@@ -69,6 +67,7 @@ fn lossy_path() -> PathView {
                 ..unused("dctcp")
             },
         ],
+        ..Default::default()
     }
 }
 
@@ -78,14 +77,9 @@ fn new_path() -> PathView {
         netns: "blue".to_owned(),
         policy: "backup".to_owned(),
         min_rtt_us: Some(310),
-        srtt_us: None,
-        max_delivery_rate: None,
-        ssthresh: None,
-        live_flows: 0,
         connections: 1,
-        loss_ratio: None,
-        age_s: 3601.0,
         algorithms: vec![unused("cubic"), unused("bbr")],
+        ..Default::default()
     }
 }
 

@@ -10,6 +10,7 @@ use super::*;
 const NOW: u64 = 1_700_000_000;
 const WEEK: u64 = 7 * 86400;
 
+#[allow(clippy::needless_update, reason = "another figure needs no line here")]
 fn path(i: u32) -> StoredPath {
     let algorithm = |name: &str, cost| StoredAlgorithm {
         name: name.to_owned(),
@@ -20,6 +21,7 @@ fn path(i: u32) -> StoredPath {
         rescued: 1,
         max_delivery_rate: 125_000 * u64::from(i),
         min_rtt_us: 900 + i,
+        ..Default::default()
     };
     StoredPath {
         netns: if i.is_multiple_of(2) {
@@ -41,6 +43,7 @@ fn path(i: u32) -> StoredPath {
         instances: i,
         connections: u64::from(i) * 2,
         algorithms: vec![algorithm("cubic", 1_710_535), algorithm("bbr", u64::MAX)],
+        ..Default::default()
     }
 }
 
