@@ -3,8 +3,10 @@
 //!
 //! The functions have the names of their C originals without `tp_`, and are described there. The tests
 //! are in `tests/`. Pure: no I/O and no clock; a function's arguments are all it knows of the world.
+//! [`coupled`] alone keeps state, a connection's.
 
 pub mod cc;
+pub mod coupled;
 pub mod learner;
 pub mod prefix;
 pub mod tune;
