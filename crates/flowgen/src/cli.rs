@@ -9,6 +9,7 @@ use flowgen::protocol::{CC_NAME_BYTES, Limit};
 use flowgen::server::ServeOptions;
 use flowgen::short::{ShortOptions, Until};
 use flowgen::spread::{Prefix, SpreadOptions};
+use flowgen::transport::{PathEnds, Transport};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -31,6 +32,7 @@ Examples:
   flowgen bulk --to 10.0.0.2:5201 --seconds 10            upload for 10 s, goodput at the receiver
   flowgen bulk --to 10.0.0.2:5201 --bytes 1M --count 40   40 uploads in a row, and their mean
   flowgen bulk --to 10.0.0.2:5201 --reverse --cc bbr      the server sends
+  flowgen bulk --to 10.0.0.2:5201 --transport mpquic --path 10.1.0.1=10.1.0.2 --cc olia
   flowgen short --to 10.0.0.2:5201 --seconds 5            connections per second
   flowgen spread --to-prefix 10.64.0.0/14 --port 5201 --distinct 10000 --hot 10
   flowgen hold --to 10.0.0.2:5201 --connections 5000 --seconds 30
@@ -121,6 +123,12 @@ pub struct Serve {
     /// Take MPTCP connections beside TCP.
     #[arg(long)]
     mptcp: bool,
+    /// Answer QUIC uploads on the same port of UDP; needs a build with the feature `mpquic`.
+    #[arg(long, conflicts_with = "once")]
+    quic: bool,
+    /// Paths that a QUIC connection may have; 1 is QUIC without multipath.
+    #[arg(long, value_name = "N", default_value_t = 8, requires = "quic")]
+    quic_paths: u32,
 }
 
 /// Options of `bulk`.
@@ -141,11 +149,17 @@ pub struct Bulk {
     /// Connections at the same time.
     #[arg(long, value_name = "P", default_value_t = 1, value_parser = parallelism)]
     parallel: usize,
-    /// The server sends.
+    /// tcp, mptcp, quic or mpquic; the QUICs need a build with the feature `mpquic`.
+    #[arg(long, value_name = "NAME", default_value_t)]
+    transport: Transport,
+    /// A further path of mpquic, from an address of this host, to another address of the server.
+    #[arg(long = "path", value_name = "LOCAL[=REMOTE]")]
+    paths: Vec<PathEnds>,
+    /// The server sends; not with QUIC.
     #[arg(long)]
     reverse: bool,
     /// Congestion control set on the client's own socket before it connects, as an application
-    /// may.
+    /// may; of QUIC: cubic (the default), reno, bbr3, lia, olia or balia.
     #[arg(long, value_name = "NAME", value_parser = cc_name)]
     cc: Option<String>,
     /// Source address.
@@ -276,6 +290,7 @@ impl From<&Serve> for ServeOptions {
             once: args.once,
             short_bytes: args.short_size,
             mptcp: args.mptcp,
+            quic_paths: args.quic.then_some(args.quic_paths),
         }
     }
 }
@@ -289,6 +304,8 @@ impl From<&Bulk> for BulkOptions {
             reverse: args.reverse,
             count: args.count.unwrap_or(args.parallel as u64),
             parallel: args.parallel,
+            transport: args.transport,
+            paths: args.paths.clone(),
             cc: args.cc.clone(),
             bind: args.bind,
             gap: Duration::from_millis(args.gap_ms),

@@ -1,7 +1,7 @@
 //! What can go wrong, with the object it went wrong on, and what to do about it.
 
 use std::io::{self, ErrorKind};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 /// Result with flowgen's own [`Error`].
@@ -33,6 +33,32 @@ pub enum Error {
         name: String,
         /// The kernel's answer; `ENOENT` means not loaded.
         source: io::Error,
+    },
+    /// QUIC has no congestion control of this name.
+    #[error("QUIC has no congestion control '{0}'")]
+    QuicControl(String),
+    /// A further path of a connection could not be opened.
+    #[error("cannot open a path from {local} to {remote}: {source}")]
+    Path {
+        /// The client's address.
+        local: IpAddr,
+        /// The server's.
+        remote: SocketAddr,
+        /// The kernel's answer, or the peer's.
+        source: io::Error,
+    },
+    /// The peer has QUIC without its multipath extension.
+    #[error("{0} does not speak multipath QUIC")]
+    NoMultipath(SocketAddr),
+    /// A QUIC connection failed.
+    #[error("{action}: QUIC with {peer}: {reason}")]
+    Quic {
+        /// What was being done, as a gerund.
+        action: &'static str,
+        /// The server.
+        peer: SocketAddr,
+        /// What the library says.
+        reason: String,
     },
     /// A socket call failed.
     #[error("{action}: {source}")]
@@ -109,6 +135,21 @@ impl Error {
                 Some("see that the peer is a `flowgen serve` of the same version")
             }
             Self::Answer { .. } => Some("make --size here and --short-size of the server the same"),
+            Self::QuicControl(_) => Some("use cubic, reno, bbr3, lia, olia or balia"),
+            Self::Path { source, .. } => match source.kind() {
+                ErrorKind::AddrNotAvailable => Some("give an address of this host"),
+                ErrorKind::NetworkUnreachable | ErrorKind::HostUnreachable => {
+                    Some("see ip route get for that address")
+                }
+                _ => Some("see ip rule for its source, and --quic-paths of the server"),
+            },
+            Self::NoMultipath(_) => {
+                Some("start its `flowgen serve --quic` with more than one of --quic-paths")
+            }
+            Self::Quic { .. } => Some("see that the peer is a `flowgen serve --quic`"),
+            Self::Io { source, .. } if source.kind() == ErrorKind::PermissionDenied => {
+                Some("run it as root")
+            }
             Self::NotEstablished | Self::Io { .. } | Self::Usage(_) => None,
         }
     }

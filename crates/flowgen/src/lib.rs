@@ -17,6 +17,8 @@
 //! - [`play`]: groups of connections by a plan, with samples of sockets and queues.
 //! - [`calibrate`]: what the path does when it is idle, before it is used.
 //!
+//! `bulk` and `play` also speak MPTCP, and with the feature `mpquic` QUIC and multipath QUIC.
+//!
 //! Underneath: [`protocol`] is what travels on the wire, [`net`] the non-blocking socket calls,
 //! [`tcp_info`] and [`stats`] pure arithmetic, [`churn`] the engine of `short` and `spread`.
 
@@ -30,10 +32,13 @@ pub mod meter;
 pub mod net;
 pub mod play;
 pub mod protocol;
+#[cfg(feature = "mpquic")]
+pub mod quic;
 pub mod server;
 pub mod short;
 pub mod spread;
 pub mod stats;
 pub mod tcp_info;
+pub mod transport;
 
 pub use error::{Error, Result};

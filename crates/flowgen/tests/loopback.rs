@@ -11,6 +11,7 @@ use flowgen::server::{ServeOptions, Server};
 use flowgen::short::{self, ShortOptions, Until};
 use flowgen::spread::{self, SpreadOptions};
 use flowgen::stats::mean;
+use flowgen::transport::Transport;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
@@ -25,6 +26,7 @@ fn serve(listen: &str) -> SocketAddr {
         once: false,
         short_bytes: 128,
         mptcp: false,
+        quic_paths: None,
     };
     let mut server = Server::bind(options).unwrap();
     let address = server.local_address().unwrap();
@@ -35,6 +37,8 @@ fn serve(listen: &str) -> SocketAddr {
 fn bulk_options(to: SocketAddr, limit: Limit) -> BulkOptions {
     BulkOptions {
         to,
+        transport: Transport::Tcp,
+        paths: Vec::new(),
         limit,
         reverse: false,
         count: 1,

@@ -56,7 +56,7 @@ def _group(cell: Cell, flow: Flow, generator: random.Random) -> dict[str, Any]:
         "name": flow.name,
         "to": f"{topology.destination(cell, flow)}:{PORT}",
         "cc": None if flow.cc == SYSTEM else flow.cc,
-        "mptcp": flow.mptcp,
+        "transport": "mptcp" if flow.mptcp else "tcp",
         "start_s": flow.start_s,
         "end_s": end_s,
         "streams": flow.streams,

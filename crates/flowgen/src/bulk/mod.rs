@@ -1,12 +1,15 @@
 //! `bulk`: connections that carry data for a time or an amount, each with its own report.
 
 mod frames;
+#[cfg(feature = "mpquic")]
+mod quic;
 mod report;
 mod transfer;
 
-pub use report::{ConnectionReport, Summary, TEXT_HEADING};
+pub use report::{ConnectionReport, PathReport, Summary, TEXT_HEADING};
 
 use crate::protocol::Limit;
+use crate::transport::{PathEnds, Transport};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -17,6 +20,10 @@ use std::time::Duration;
 pub struct BulkOptions {
     /// The server.
     pub to: SocketAddr,
+    /// What carries the data.
+    pub transport: Transport,
+    /// Paths of multipath QUIC beside the first.
+    pub paths: Vec<PathEnds>,
     /// When a sender stops.
     pub limit: Limit,
     /// The server sends.

@@ -6,7 +6,7 @@ use crate::tcp_info::TcpInfo;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// First connection that counts as "after learning" in [`Summary::mean_from_26`].
 const LEARNED_FROM: u64 = 26;
@@ -40,8 +40,34 @@ pub struct ConnectionReport {
     pub local: Option<SocketAddr>,
     /// Server's address.
     pub remote: SocketAddr,
+    /// Subflows of MPTCP, or paths of QUIC; empty for TCP.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub paths: Vec<PathReport>,
     /// What went wrong.
     pub error: Option<String>,
+}
+
+/// One subflow, or path, as its sender sees it at the end.
+#[derive(Debug, Clone, Serialize)]
+pub struct PathReport {
+    /// Client's address.
+    pub local: IpAddr,
+    /// Server's address; `None` where only the route knows.
+    pub remote: Option<IpAddr>,
+    /// Payload that the peer has acknowledged; of QUIC to within 0.3 %.
+    pub acked_bytes: u64,
+    /// Packets with data, those sent again included.
+    pub sent_packets: u32,
+    /// Packets sent again; of QUIC those that were held lost.
+    pub retransmits: u32,
+    /// Lowest round-trip time.
+    pub min_rtt_us: Option<u32>,
+    /// Smoothed round-trip time.
+    pub srtt_us: u32,
+    /// Congestion window.
+    pub cwnd_packets: u32,
+    /// Slow-start threshold; `None` before the first loss.
+    pub ssthresh_packets: Option<u32>,
 }
 
 impl ConnectionReport {
@@ -62,6 +88,7 @@ impl ConnectionReport {
             delivery_rate_bytes_per_s: None,
             local: None,
             remote,
+            paths: Vec::new(),
             error: None,
         }
     }
@@ -81,6 +108,25 @@ impl ConnectionReport {
         self.min_rtt_us = info.min_rtt_us;
         self.srtt_us = Some(info.srtt_us);
         self.delivery_rate_bytes_per_s = Some(info.delivery_rate_bytes_per_s);
+    }
+
+    /// Fills in the subflows or paths: local address, remote address, counters.
+    pub fn set_paths<'a>(
+        &mut self,
+        paths: impl Iterator<Item = (IpAddr, Option<IpAddr>, &'a TcpInfo)>,
+    ) {
+        let report = |(local, remote, info): (IpAddr, Option<IpAddr>, &TcpInfo)| PathReport {
+            local,
+            remote,
+            acked_bytes: info.acked_bytes,
+            sent_packets: info.sent_packets,
+            retransmits: info.retransmits,
+            min_rtt_us: info.min_rtt_us,
+            srtt_us: info.srtt_us,
+            cwnd_packets: info.cwnd_packets,
+            ssthresh_packets: info.ssthresh_packets,
+        };
+        self.paths = paths.map(report).collect();
     }
 }
 

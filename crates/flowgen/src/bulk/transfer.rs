@@ -10,7 +10,8 @@ use crate::protocol::{
     Limit, RECEIVER_REPORT_BYTES, REQUEST_BYTES, ReceiverReport, Request, SENDER_REPORT_BYTES,
     SenderReport,
 };
-use crate::tcp_info::TcpInfo;
+use crate::tcp_info::{self, TcpInfo};
+use crate::transport::Transport;
 use rustix::event::PollFlags;
 use rustix::net::Shutdown;
 use std::os::fd::{AsFd, OwnedFd};
@@ -28,10 +29,28 @@ pub fn run(options: &BulkOptions, index: u64) -> ConnectionReport {
 }
 
 fn attempt(options: &BulkOptions, report: &mut ConnectionReport) -> Result<()> {
+    if !options.transport.is_quic() {
+        return over_tcp(options, report);
+    }
+    options.transport.available()?;
+    if options.reverse {
+        let text = "over QUIC only the client sends; leave out --reverse";
+        return Err(Error::Usage(text.into()));
+    }
+    #[cfg(feature = "mpquic")]
+    super::quic::run(options, report)?;
+    Ok(())
+}
+
+fn over_tcp(options: &BulkOptions, report: &mut ConnectionReport) -> Result<()> {
+    if !options.paths.is_empty() {
+        let text = "--path is for mpquic; MPTCP's subflows are opened as `ip mptcp` says";
+        return Err(Error::Usage(text.into()));
+    }
     let choices = ConnectOptions {
         cc: options.cc.as_deref(),
         bind: options.bind,
-        mptcp: false,
+        mptcp: options.transport == Transport::Mptcp,
     };
     let socket = net::connect(options.to, choices, options.wait)?;
     if let Ok(local) = net::local_address(&socket) {
@@ -47,6 +66,10 @@ fn attempt(options: &BulkOptions, report: &mut ConnectionReport) -> Result<()> {
         let info = TcpInfo::read(&socket).map_err(Error::io("reading TCP_INFO"))?;
         let cc_end = net::congestion_control(&socket);
         report.set_sender(info, cc_end);
+        if options.transport == Transport::Mptcp {
+            let subflows = tcp_info::subflows(&socket).unwrap_or_default();
+            report.set_paths(subflows.iter().map(|(local, info)| (*local, None, info)));
+        }
         if result.is_err() {
             // SYN and header were acknowledged too, and perhaps a FIN after the last byte.
             let acked_bytes = info.acked_bytes.saturating_sub(1 + REQUEST_BYTES as u64);

@@ -6,9 +6,10 @@ use crate::error::{Error, Result};
 use crate::net::{self, ConnectOptions, Discarder, ZEROS};
 use crate::protocol::{RECEIVER_REPORT_BYTES, ReceiverReport, Request, SHORT};
 use crate::tcp_info::{self, TcpInfo};
+use crate::transport::Transport;
 use rustix::net::{Shutdown, sockopt};
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// Unsent data kept in the socket: enough never to starve, little enough that the end of a timed
 /// connection does not leave seconds of it (tcp(7), `TCP_NOTSENT_LOWAT`).
@@ -78,7 +79,7 @@ impl Flow {
         let options = ConnectOptions {
             cc: group.cc.as_deref(),
             bind: group.bind,
-            mptcp: group.mptcp,
+            mptcp: group.transport == Transport::Mptcp,
         };
         let socket = net::start_connect(group.to, options)?;
         let head = match &group.work {
@@ -106,7 +107,7 @@ impl Flow {
             state: State::Connecting,
             head,
             head_sent: 0,
-            mptcp: group.mptcp,
+            mptcp: group.transport == Transport::Mptcp,
             row,
             overhead_bytes,
             exchange_started_s: now_s,
@@ -115,7 +116,7 @@ impl Flow {
     }
 
     /// Its socket.
-    pub fn socket(&self) -> impl AsFd {
+    pub fn socket(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 

@@ -6,11 +6,14 @@
 //! written after it: where a virtual machine counts instructions as time, nothing is forked, read
 //! or written while it counts.
 
+mod carrier;
 mod changes;
 mod flow;
 mod netns;
 mod plan;
 mod qdisc;
+#[cfg(feature = "mpquic")]
+mod quic_flow;
 mod record;
 mod start;
 
@@ -20,8 +23,9 @@ pub use start::lock_memory;
 
 use crate::error::Result;
 use crate::net::{Discarder, Interest, Poller};
+use carrier::Carrier;
 use changes::Changers;
-use flow::{After, Flow};
+use flow::After;
 use record::{FlowRow, QueueRow, Record, SampleRow};
 use serde::Serialize;
 use std::cmp::Reverse;
@@ -63,7 +67,7 @@ enum Timer {
 #[derive(Debug, Default)]
 struct Slot {
     group: usize,
-    flow: Option<Flow>,
+    flow: Option<Carrier>,
 }
 
 /// Runs a plan and writes its record into the folder `out`.
@@ -209,7 +213,7 @@ impl<'a> Player<'a> {
             Timer::Cut { slot, flow } => {
                 let now_s = self.now_s();
                 if let Some(running) = &mut self.slots[slot].flow
-                    && running.row.flow == flow
+                    && running.row().flow == flow
                 {
                     let cut = running.cut(now_s);
                     self.handle(slot, cut)?;
@@ -266,7 +270,7 @@ impl<'a> Player<'a> {
             warmup: number < group.warmup,
         };
         self.next_flow += 1;
-        let flow = match Flow::start(group, row.clone(), now_s) {
+        let flow = match Carrier::start(group, row.clone(), now_s) {
             Ok(flow) => flow,
             Err(error) => {
                 let error = Some(error.with_remedy());
@@ -297,7 +301,7 @@ impl<'a> Player<'a> {
             && connecting
             && flow.is_established()
         {
-            let flow = flow.row.flow;
+            let flow = flow.row().flow;
             self.at(now_s + s, Timer::Cut { slot, flow });
         }
         self.handle(slot, after)
@@ -333,13 +337,12 @@ impl<'a> Player<'a> {
         if let Some(mut flow) = self.slots[slot].flow.take() {
             self.running -= 1;
             if error.is_some() {
-                if flow.row.end_s.is_none() {
+                if flow.row().end_s.is_none() {
                     flow.note_end(now_s);
                 }
-                flow.row.error = error;
-                self.record.flows.push(flow.row);
+                self.record.flows.push(flow.into_row(error));
             } else if flow.owes_row() {
-                self.record.flows.push(flow.row);
+                self.record.flows.push(flow.into_row(None));
             }
         }
         self.again(slot)
@@ -402,7 +405,7 @@ impl<'a> Player<'a> {
             if !self.plan.flows[self.slots[slot].group].sample || !flow.is_established() {
                 continue;
             }
-            let number = flow.row.flow;
+            let number = flow.row().flow;
             let cc = self.record.name(&flow.congestion_control());
             flow.each_subflow(|address, info| {
                 let known = self.links.iter().find(|(link, _)| Some(*link) == address);
@@ -447,7 +450,7 @@ impl<'a> Player<'a> {
             if let Some(mut flow) = slot.flow.take() {
                 flow.abandon(now_s);
                 if flow.owes_row() {
-                    self.record.flows.push(flow.row);
+                    self.record.flows.push(flow.into_row(None));
                 }
             }
         }

@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::protocol::CC_NAME_BYTES;
+use crate::transport::{PathEnds, Transport};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -48,6 +49,9 @@ pub struct Serve {
     /// Take MPTCP connections beside TCP.
     #[serde(default)]
     pub mptcp: bool,
+    /// Answer QUIC on the same port, with so many paths for each connection.
+    #[serde(default)]
+    pub quic_paths: Option<u32>,
 }
 
 /// Connections that are alike.
@@ -64,9 +68,12 @@ pub struct Group {
     /// Congestion control the application sets; `None` leaves it to the system.
     #[serde(default)]
     pub cc: Option<String>,
-    /// Multipath TCP instead of TCP.
+    /// What carries the data.
     #[serde(default)]
-    pub mptcp: bool,
+    pub transport: Transport,
+    /// Paths of multipath QUIC beside the first.
+    #[serde(default)]
+    pub paths: Vec<PathEnds>,
     /// When the first connection starts.
     pub start_s: f64,
     /// When no more are started and timed ones end.
@@ -156,6 +163,25 @@ pub struct Change {
     pub tc: String,
 }
 
+impl Group {
+    /// QUIC carries uploads, and names its congestion controls itself.
+    fn check_transport(&self) -> Result<()> {
+        let wrong = |text: &str| Err(Error::Usage(format!("plan: group {}: {text}", self.name)));
+        let upload = matches!(self.work, Work::Timed { .. } | Work::Sized { .. });
+        if self.transport.is_quic() && !upload {
+            return wrong("QUIC carries timed and sized work only");
+        }
+        if self.transport != Transport::Mpquic && !self.paths.is_empty() {
+            return wrong("paths are for mpquic");
+        }
+        #[cfg(feature = "mpquic")]
+        if let (true, Some(name)) = (self.transport.is_quic(), &self.cc) {
+            crate::quic::Control::from_name(name)?;
+        }
+        self.transport.available()
+    }
+}
+
 impl Plan {
     /// Reads and checks a plan.
     ///
@@ -195,6 +221,7 @@ impl Plan {
             {
                 return wrong(format!("group {name}: sizes must be above 0"));
             }
+            group.check_transport()?;
         }
         Ok(())
     }
@@ -233,5 +260,21 @@ mod tests {
             assert_ne!(text, GOOD);
             assert!(matches!(Plan::parse(&text), Err(Error::Usage(_))), "{bad}");
         }
+    }
+
+    #[test]
+    fn transports_carry_what_they_can() {
+        let with =
+            |more: &str| Plan::parse(&GOOD.replace("\"sample\"", &format!("{more}, \"sample\"")));
+        assert!(with(r#""transport": "mptcp""#).is_ok());
+        assert!(with(r#""paths": [{"local": "10.1.0.1"}]"#).is_err());
+        let quic = with(r#""transport": "mpquic", "paths": [{"local": "10.1.0.1"}]"#);
+        assert_eq!(quic.is_ok(), cfg!(feature = "mpquic"));
+        let exchange = r#"{"kind": "short", "answer_bytes": 1}"#;
+        let short = GOOD
+            .replace(r#"{"kind": "timed"}"#, exchange)
+            .replace("\"sample\"", r#""transport": "quic", "sample""#);
+        let said = Plan::parse(&short).unwrap_err().to_string();
+        assert!(said.contains("timed and sized"), "{said}");
     }
 }

@@ -21,6 +21,7 @@ pub fn serve(wanted: &Serve) -> Result<()> {
         once: false,
         short_bytes: wanted.short_bytes,
         mptcp: wanted.mptcp,
+        quic_paths: wanted.quic_paths,
     };
     let mut server = netns::inside(wanted.netns.as_deref(), || Server::bind(options))?;
     std::thread::spawn(move || {

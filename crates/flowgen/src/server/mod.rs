@@ -27,6 +27,8 @@ pub struct ServeOptions {
     pub short_bytes: u64,
     /// Take MPTCP connections, and plain TCP as before.
     pub mptcp: bool,
+    /// Answer QUIC on the same port, with so many paths for each connection.
+    pub quic_paths: Option<u32>,
 }
 
 /// A listening server and its connections.
@@ -47,9 +49,16 @@ impl Server {
     /// Starts listening.
     ///
     /// # Errors
-    /// [`Error::Listen`].
+    /// [`Error::Listen`]; [`Error::Usage`] for QUIC in a build without it.
     pub fn bind(options: ServeOptions) -> Result<Self> {
         let listener = net::listen(options.listen, options.mptcp)?;
+        if let Some(paths) = options.quic_paths {
+            let address = net::local_address(&listener);
+            serve_quic(
+                address.map_err(Error::io("reading the listening address"))?,
+                paths,
+            )?;
+        }
         let poller = Poller::new()?;
         poller.add(&listener, LISTENER, Interest::Read)?;
         Ok(Self {
@@ -180,6 +189,17 @@ impl Server {
         self.accepting = true;
         self.poller.add(&self.listener, LISTENER, Interest::Read)
     }
+}
+
+/// QUIC has a thread of its own, which lives as long as the process.
+#[cfg(feature = "mpquic")]
+fn serve_quic(listen: SocketAddr, paths: u32) -> Result<()> {
+    crate::quic::serve(listen, paths).map(|_| ())
+}
+
+#[cfg(not(feature = "mpquic"))]
+fn serve_quic(_listen: SocketAddr, _paths: u32) -> Result<()> {
+    crate::transport::Transport::Quic.available()
 }
 
 fn is_shortage(error: &std::io::Error) -> bool {
