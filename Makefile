@@ -32,7 +32,7 @@ test: ## before a commit, and in CI: every test, those of kernels on the oldest 
 	@echo "make test: all passed"
 
 test-all: ## before a release: the release build, all kernels, a browser, and two campaigns
-	@PROFILE=release scripts/stages check unit-test host-test vm-test \
+	@PROFILE=release scripts/stages check unit-test host-test mpquic-test vm-test \
 		machine-test browser-test lab-test
 	@echo "make test-all: all passed"
 
@@ -50,6 +50,10 @@ unit-test: setup ## tests that need no privilege
 
 host-test: setup ## behaviour on this kernel; needs root
 	crates/host-tests/run.sh here
+
+mpquic-test: setup ## flowgen's QUIC and multipath QUIC, on this kernel; needs root
+	$(CARGO) test -p flowgen --features mpquic --quiet
+	crates/host-tests/run.sh mpquic
 
 vm-test: setup ## behaviour on every kernel, in virtual machines
 	PYTHON=$(PYTHON) crates/host-tests/run.sh $(KERNELS)
@@ -83,4 +87,4 @@ release:
 	@$(CARGO) build --release --bins
 
 .PHONY: help setup run demo test test-all check unit-test host-test vm-test vm-test-ends machine-test \
-	browser-test bench lab lab-test experiments release
+	mpquic-test browser-test bench lab lab-test experiments release

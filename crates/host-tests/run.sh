@@ -2,6 +2,7 @@
 # Behaviour tests of the two binaries, on this kernel and under others.
 #
 #   crates/host-tests/run.sh here            on this one; as root, or with sudo
+#   crates/host-tests/run.sh mpquic          the same for multipath QUIC, with a flowgen that speaks it
 #   crates/host-tests/run.sh 6.1 7.2         in a machine of each, two at a time: python -m tcplab.vm list
 #
 # $TESTS names those that are wanted (default: all), $REPEAT is how often each of them runs (default: once).
@@ -35,13 +36,28 @@ build() {
 	folder=${host%/deps/*}
 }
 
+# A flowgen of another name, so that the usual one stays.
+build_mpquic() {
+	local made
+	cargo build --locked --quiet --profile "$profile" -p flowgen --features mpquic
+	cargo build --locked --quiet --profile "$profile" -p tcpilot-host-tests --bin suite
+	made=$(cargo test --locked -p tcpilot-host-tests --profile "$profile" --no-run --test mpquic \
+		--features mpquic 2>&1) || {
+		echo "$made" >&2
+		exit 1
+	}
+	mpquic=$(sed -n 's|.*Executable tests/mpquic/main.rs (\(.*\))|\1|p' <<<"$made")
+	folder=${mpquic%/deps/*}
+	cp "$folder/flowgen" "$folder/flowgen-mpquic"
+}
+
 wanted=()
 for word in ${TESTS-}; do wanted+=(--only "$word"); done
 wanted+=(--repeat "${REPEAT:-1}")
 
 here() {
 	scripts/as-root "$folder/suite" --jobs "${JOBS:-$((4 * $(nproc)))}" --times "$folder/../host-tests/times" \
-		"${wanted[@]}" "$host"
+		"${wanted[@]}" "$1"
 }
 
 end() {
@@ -97,6 +113,13 @@ in_machines() { # kernel…
 	return $failed
 }
 
+if [ "${1-}" = mpquic ]; then
+	build_mpquic
+	mkdir -p "$folder/../host-tests"
+	export FLOWGEN_BIN=$folder/flowgen-mpquic
+	here "$mpquic"
+	exit
+fi
 build
 mkdir -p "$folder/../host-tests"
-if [ "${1-}" = here ]; then here; else in_machines "$@"; fi
+if [ "${1-}" = here ]; then here "$host"; else in_machines "$@"; fi

@@ -1,0 +1,12 @@
+//! Multipath QUIC over links of namespaces: what it takes, and what it says when it cannot.
+//!
+//! Needs root, and a flowgen with the feature `mpquic`: `crates/host-tests/run.sh mpquic` builds it.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "clippy takes only the test functions themselves for tests, not their helpers"
+)]
+
+mod failing;
+mod links;
+mod sharing;
