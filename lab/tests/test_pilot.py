@@ -183,8 +183,8 @@ def test_tcpilot_chooses_among_the_published_arms_and_may_choose_dctcp_anywhere(
     for config in [experiments.ALL_ARMS, *configs]:
         parsed = tomllib.loads(config)
         (policy,) = parsed["policy"]
-        assert tuple(parsed["arms"]) == tuple(policy["arms"]) == experiments.ARMS
-        assert policy.keys() == {"name", "arms"}  # it matches every connection
+        assert tuple(parsed["algorithms"]) == tuple(policy["algorithms"]) == experiments.ARMS
+        assert policy.keys() == {"name", "algorithms"}  # it matches every connection
     script = choice.experiment(choice.CONDITIONS["veth-clean"], True).script
     assert [line for line in script if line.startswith("tcpilot_start")] == [
         f"tcpilot_start {shlex.quote(experiments.ALL_ARMS)}"

@@ -40,7 +40,8 @@ fn paths(tree: &str) -> Vec<String> {
     for (at, c) in list.char_indices() {
         if depth == 0 && matches!(c, ',' | '}') {
             let inner = paths(list[from..at].trim());
-            all.extend(inner.iter().map(|path| format!("{stem}{path}")));
+            let inner = inner.iter().filter(|path| !path.is_empty());
+            all.extend(inner.map(|path| format!("{stem}{path}")));
             from = at + 1;
         }
         match c {

@@ -281,7 +281,7 @@ fn the_daemon_registers_an_arm_of_ours_and_takes_it_back() {
     let _sink = Sink::new(&lab.net.far, 5300);
     let pilot = lab.pilot(
         r#"
-        arms = ["tp_bbr"]
+        algorithms = ["tp_bbr"]
         replace_defaults = ["reno"]
         [learner]
         min_instances = 0

@@ -7,7 +7,7 @@ use tcpilot_host_tests::{Daemon, FAR, Lab, Registrations, arm};
 const PUBLIC: (&str, &str) = ("8.8.8.8", "8.8.8.0/24");
 
 const ARMS: &str = r#"
-    arms = ["reno", "tp_dctcp"]
+    algorithms = ["reno", "tp_dctcp"]
     replace_defaults = ["reno"]
     [learner]
     min_instances = 0
@@ -62,8 +62,7 @@ fn a_policy_that_lists_no_arms_does_not_vouch_for_it() {
 
 #[test]
 fn a_policy_that_lists_it_vouches_for_it() {
-    let policy =
-        "[[policy]]\nname = \"a\"\nprefixes = [\"8.0.0.0/7\"]\narms = [\"reno\", \"tp_dctcp\"]";
+    let policy = "[[policy]]\nname = \"a\"\nprefixes = [\"8.0.0.0/7\"]\nalgorithms = [\"reno\", \"tp_dctcp\"]";
     let (chosen, why) = chosen_in_public(policy, 12);
     assert!(chosen > 0);
     assert_eq!(why, Value::Null);
@@ -103,8 +102,7 @@ fn a_private_path_of_short_and_steady_round_trips_is_a_data_centers() {
 fn without_negotiated_ecn_no_policy_helps() {
     let (_registrations, lab) = lab();
     lab.net.far.sysctl("net/ipv4/tcp_ecn", "0");
-    let policy =
-        "[[policy]]\nname = \"a\"\nnetwork = \"data-center\"\narms = [\"reno\", \"tp_dctcp\"]";
+    let policy = "[[policy]]\nname = \"a\"\nnetwork = \"data-center\"\nalgorithms = [\"reno\", \"tp_dctcp\"]";
     let pilot = lab.pilot(&format!("{ARMS}{policy}"));
     lab.upload(FAR, 12, 200_000);
     pilot.wait_closed(12);

@@ -9,7 +9,7 @@ const LOSSY: Shape = Shape::Of("tbf rate 10mbit burst 2kb limit 6000");
 fn cubic_and_rescue(rescue: &str) -> String {
     format!(
         r#"
-        arms = ["cubic", "bbr"]
+        algorithms = ["cubic", "bbr"]
         replace_defaults = ["reno"]
         [learner]
         min_instances = 0
@@ -18,7 +18,7 @@ fn cubic_and_rescue(rescue: &str) -> String {
         {rescue}
         [[policy]]
         name = "all"
-        arms = ["cubic"]
+        algorithms = ["cubic"]
         rescue = true
         "#
     )
@@ -81,7 +81,7 @@ fn a_connection_on_the_default_is_rescued_too() {
     lab.net.shape(LOSSY);
     let pilot = lab.pilot(
         r#"
-        arms = ["reno"]
+        algorithms = ["reno"]
         replace_defaults = ["reno"]
         "#,
     );

@@ -28,7 +28,7 @@ mod watch;
 
 /// Every connection gets bbr, from the first on, where the pilot may choose.
 pub const ALWAYS_BBR: &str = r#"
-    arms = ["bbr"]
+    algorithms = ["bbr"]
     replace_defaults = ["reno"]
     [learner]
     min_instances = 0
@@ -39,7 +39,7 @@ pub const ALWAYS_BBR: &str = r#"
 
 /// Nothing but the default: what happens is measured, not changed.
 pub const ALWAYS_RENO: &str = r#"
-    arms = ["reno"]
+    algorithms = ["reno"]
     replace_defaults = ["reno"]
     [learner]
     min_instances = 0

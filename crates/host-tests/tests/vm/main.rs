@@ -15,7 +15,7 @@ const FAR_PATH: &str = "10.77.0.2";
 fn config(arms: &str) -> String {
     format!(
         r#"
-        arms = {arms}
+        algorithms = {arms}
         replace_defaults = ["reno"]
         [learner]
         min_instances = 0

@@ -14,10 +14,11 @@ from tcplab.studies.pilot.floor import FLOORS
 MODULES = ("tcp_bbr", "tcp_htcp", "tcp_dctcp", "sch_netem")
 ARMS = ("cubic", "bbr", "htcp", "dctcp")
 # dctcp as in the article: on every path that negotiated ECN, not only in a data center.
-ALL_ARMS = f'arms = {json.dumps(ARMS)}\n[[policy]]\nname = "all-arms"\narms = {json.dumps(ARMS)}'
+_CHOICE = f"algorithms = {json.dumps(ARMS)}"
+ALL_ARMS = f'{_CHOICE}\n[[policy]]\nname = "all-arms"\n{_CHOICE}'
 # On a host whose default is another one, which we may not change in its namespaces.
 ANY_DEFAULT = 'replace_defaults = ["cubic", "reno", "bbr"]'
-CUBIC_ONLY = 'arms = ["cubic"]'
+CUBIC_ONLY = 'algorithms = ["cubic"]'
 # bpftune's tuner that does what tcpilot does, without its eight others.
 BPFTUNE_CONN = "-a tcp_conn_tuner.so"
 HOT = 10
@@ -66,7 +67,7 @@ def start(tool: str) -> list[str]:
 
 
 # One arm, and not the default: every connection is switched to it.
-BBR_LEARNED = 'arms = ["bbr"]\n[learner]\nmin_instances = 0'
+BBR_LEARNED = 'algorithms = ["bbr"]\n[learner]\nmin_instances = 0'
 
 
 COSTS = (

@@ -100,16 +100,16 @@ impl Config {
 
     fn write_policies(&self, config: &mut tp_config, arms: &[String]) {
         let none = PrefixOverrides::default();
-        config.policy[0] = self.policy_config(mask(arms, &self.arms), &none);
+        config.policy[0] = self.policy_config(mask(arms, &self.algorithms), &none);
         config.policy[usize::from(LEAVE_ALONE_ID)] = tp_policy_config {
             leave_alone: 1,
             ..self.policy_config(0, &none)
         };
         for (field, policy) in config.policy.iter_mut().skip(RESERVED).zip(&self.policies) {
-            let allowed = if policy.arms.is_empty() {
-                &self.arms
+            let allowed = if policy.algorithms.is_empty() {
+                &self.algorithms
             } else {
-                &policy.arms
+                &policy.algorithms
             };
             *field = tp_policy_config {
                 leave_alone: policy.leave_alone.into(),
@@ -124,7 +124,7 @@ impl Config {
     /// A policy that lists arms excludes the others, the rescue's too; unless it says otherwise.
     fn may_rescue(&self, policy: &Policy) -> bool {
         let listed = || match &self.rescue.algorithm {
-            Some(name) => policy.arms.is_empty() || policy.arms.contains(name),
+            Some(name) => policy.algorithms.is_empty() || policy.algorithms.contains(name),
             None => false,
         };
         policy.rescue.unwrap_or_else(listed)
@@ -150,7 +150,7 @@ impl Config {
 fn vouched(policy: &Policy, arms: &[String]) -> u8 {
     let listed = match policy.network {
         Some(Network::DataCenter) => u8::MAX,
-        _ => mask(arms, &policy.arms),
+        _ => mask(arms, &policy.algorithms),
     };
     listed & ecn_arms(arms)
 }

@@ -99,7 +99,7 @@ settings! {
         /// kernel lacks is left out, and `status` says so. dctcp, prague, tp_dctcp and tp_prague are
         /// chosen only if a connection negotiated ECN, and then only in a data center or if a policy
         /// lists them (see "ECN" below).
-        arms: Vec<Algorithm> = known(DEFAULT_ARMS), 1..=8;
+        algorithms: Vec<Algorithm> = known(DEFAULT_ALGORITHMS), 1..=8;
         /// Defaults that may be replaced. `built-in` is the one that the kernel was built with, where
         /// its build configuration can be read. Where a network namespace's default is another one, its
         /// administrator has set it, and its connections are left alone.
@@ -115,7 +115,7 @@ settings! {
         paths_max: u32 = 16384, 64..=1048576;
     }
     with {
-        /// How an arm is chosen and what it is charged.
+        /// How an algorithm is chosen and what it is charged.
         learner: Learner;
         /// What is done for a connection under heavy loss.
         rescue: Rescue;
@@ -135,12 +135,12 @@ settings! {
 }
 
 settings! {
-    /// `[learner]`: how an arm is chosen and what it is charged.
+    /// `[learner]`: how an algorithm is chosen and what it is charged.
     Learner {
-        /// How to choose. epsilon-greedy takes the arm of least cost, but for one connection in epsilon.
+        /// How to choose. epsilon-greedy takes the algorithm of least cost, but for one connection in epsilon.
         kind: LearnerKind = LearnerKind::EpsilonGreedy;
-        /// One connection in so many draws among all arms, so that a change of the path is noticed; 0 is
-        /// never. One in 20 costs little where three arms of four are bad, and tries each within about
+        /// One connection in so many draws among all algorithms, so that a change of the path is noticed; 0 is
+        /// never. One in 20 costs little where three algorithms of four are bad, and tries each within about
         /// 80 connections.
         epsilon: u32 = 20, 0..=1000;
         /// Connections on a path before the first choice; until then they keep the kernel's default. A
@@ -152,8 +152,8 @@ settings! {
         /// Bytes that a connection must have had acknowledged to be learned from. Less, 64 KiB, hardly
         /// leaves slow start, where all algorithms are alike.
         min_flow_bytes: u64 = 65536, 0..=1099511627776;
-        /// Connections after which an arm without a sample is no longer tried first. Else short
-        /// connections, which give no sample, would try the same arm for ever.
+        /// Connections after which an algorithm without a sample is no longer tried first. Else short
+        /// connections, which give no sample, would try the same algorithm for ever.
         max_unpaid: u32 = 3, 1..=1000;
         /// Seconds after which the best rate and RTT of a path are forgotten, at the latest after twice
         /// as many. Five minutes see enough connections to compare, and a rerouted path is not measured
@@ -166,7 +166,7 @@ settings! {
     /// `[rescue]`: what is done, once, for a connection under heavy loss.
     Rescue {
         /// The algorithm to which the connection is switched; "" for none. bbr does not take loss for
-        /// congestion. The switch is charged to the arm first chosen.
+        /// congestion. The switch is charged to the algorithm first chosen.
         algorithm: Option<Algorithm> = Algorithm::new("bbr");
         /// Loss is heavy when more than 1/2^shift of the segments were retransmitted. 6 is 1.6 %, where
         /// cubic is far below the rate of the path.
@@ -230,7 +230,7 @@ impl State {
     }
 }
 
-const DEFAULT_ARMS: &[&str] = &["cubic", "bbr"];
+const DEFAULT_ALGORITHMS: &[&str] = &["cubic", "bbr"];
 
 /// In `replace_defaults`, the default that the kernel was built with.
 pub const BUILT_IN: &str = "built-in";
@@ -316,7 +316,7 @@ impl Config {
             );
         }
         self.refuse_unknown(top, hosts);
-        self.policies = policies::read(top, &self.arms);
+        self.policies = policies::read(top, &self.algorithms);
         self.refuse_too_many(top);
         top.refuse_others(|key| belongs(key, "", &known));
     }
@@ -334,9 +334,9 @@ impl Config {
         ]
     }
 
-    /// The congestion controls that the kernel should have: the arms, and the rescue's.
+    /// The congestion controls that the kernel should have: those to choose from, and the rescue's.
     pub fn wanted_algorithms(&self) -> Vec<&str> {
-        let mut wanted: Vec<&str> = self.arms.iter().map(Algorithm::as_str).collect();
+        let mut wanted: Vec<&str> = self.algorithms.iter().map(Algorithm::as_str).collect();
         if let Some(rescue) = self.rescue.algorithm.as_ref().map(Algorithm::as_str)
             && !wanted.contains(&rescue)
         {
@@ -355,9 +355,12 @@ impl Config {
                 *name = own;
             }
         };
-        if self.arms == defaults.arms {
-            let of_policies = self.policies.iter_mut().flat_map(|p| &mut p.arms);
-            self.arms.iter_mut().chain(of_policies).for_each(replace);
+        if self.algorithms == defaults.algorithms {
+            let of_policies = self.policies.iter_mut().flat_map(|p| &mut p.algorithms);
+            self.algorithms
+                .iter_mut()
+                .chain(of_policies)
+                .for_each(replace);
         }
         if self.rescue.algorithm == defaults.rescue.algorithm {
             self.rescue.algorithm.iter_mut().for_each(replace);

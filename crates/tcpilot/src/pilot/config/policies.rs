@@ -58,11 +58,11 @@ settings! {
         name: String = String::new();
         /// Whether its connections are never touched.
         leave_alone: bool = false;
-        /// The arms that may be chosen, some of the top level's; without, all of them. dctcp or prague
+        /// The algorithms that may be chosen, some of the top level's; without, all of them. dctcp or prague
         /// listed here may be chosen on public addresses too.
-        arms: Vec<Algorithm> = Vec::new(), 1..=8;
+        algorithms: Vec<Algorithm> = Vec::new(), 1..=8;
         /// Whether heavy loss switches its connections to the algorithm of `[rescue]`. Without, only if
-        /// that is one of the arms that the policy lists, or it lists none.
+        /// that is one of the algorithms that the policy lists, or it lists none.
         rescue: Option<bool> = None;
         /// What its connections are tuned for, in place of the objective of `[tuning]`.
         objective: Option<Objective> = None;
@@ -80,7 +80,7 @@ settings! {
 }
 
 /// Reads all `[[policy]]` tables.
-pub(super) fn read(top: &Table<'_>, arms: &[Algorithm]) -> Vec<Policy> {
+pub(super) fn read(top: &Table<'_>, algorithms: &[Algorithm]) -> Vec<Policy> {
     let mut policies: Vec<Policy> = Vec::new();
     let Some(value) = top.get("policy") else {
         return policies;
@@ -101,7 +101,7 @@ pub(super) fn read(top: &Table<'_>, arms: &[Algorithm]) -> Vec<Policy> {
             continue;
         };
         let table = Table::new(top.source, " in [[policy]]", entry.span().start, entries);
-        let policy = read_one(&table, arms);
+        let policy = read_one(&table, algorithms);
         if policies.iter().any(|earlier| earlier.name == policy.name) && !policy.name.is_empty() {
             table.report(
                 "name",
@@ -123,7 +123,7 @@ pub(super) fn read(top: &Table<'_>, arms: &[Algorithm]) -> Vec<Policy> {
     policies
 }
 
-fn read_one(table: &Table<'_>, arms: &[Algorithm]) -> Policy {
+fn read_one(table: &Table<'_>, algorithms: &[Algorithm]) -> Policy {
     let mut policy = Policy::default();
     policy.read(table);
     policy.matches.read(table);
@@ -143,18 +143,24 @@ fn read_one(table: &Table<'_>, arms: &[Algorithm]) -> Policy {
             format!("the name `{}` is taken by tcpilot itself", policy.name),
         );
     }
-    for arm in policy.arms.iter().filter(|arm| !arms.contains(arm)) {
-        let hint =
-            crate::pilot::config::names::hint(arm.as_str(), arms.iter().map(Algorithm::as_str));
+    for name in policy
+        .algorithms
+        .iter()
+        .filter(|name| !algorithms.contains(name))
+    {
+        let hint = crate::pilot::config::names::hint(
+            name.as_str(),
+            algorithms.iter().map(Algorithm::as_str),
+        );
         let hint = if hint.is_empty() {
             "; add it there".to_owned()
         } else {
             hint
         };
         table.report(
-            "arms",
+            "algorithms",
             format!(
-                "`{arm}` of policy `{}` is not among the top level's arms{hint}",
+                "`{name}` of policy `{}` is not among the top level's algorithms{hint}",
                 policy.name
             ),
         );

@@ -163,10 +163,10 @@ impl Config {
         for (policy, id) in self.policies.iter().zip(RESERVED as u8..) {
             warnings.extend(self.unreached(&rules, policy, id));
             let ineffective =
-                !policy.arms.is_empty() || policy.prefix != PrefixOverrides::default();
+                !policy.algorithms.is_empty() || policy.prefix != PrefixOverrides::default();
             if policy.leave_alone && ineffective {
                 warnings.push(format!(
-                    "policy {}: `arms` and `prefix` have no effect with leave_alone",
+                    "policy {}: `algorithms` and `prefix` have no effect with leave_alone",
                     policy.name
                 ));
             }
@@ -208,8 +208,13 @@ impl Config {
             )
         };
         let is_unknown = |name: &Algorithm| !names().any(|known| name == known);
-        for (index, name) in self.arms.iter().enumerate().filter(|(_, n)| is_unknown(n)) {
-            top.report_entry("arms", index, message(name));
+        for (index, name) in self
+            .algorithms
+            .iter()
+            .enumerate()
+            .filter(|(_, n)| is_unknown(n))
+        {
+            top.report_entry("algorithms", index, message(name));
         }
         if let Some(name) = self.rescue.algorithm.as_ref().filter(|n| is_unknown(n))
             && let Some(rescue) = top.sub("rescue", "")

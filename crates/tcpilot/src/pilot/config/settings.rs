@@ -21,6 +21,9 @@ pub(super) struct Source<'a> {
     problems: RefCell<Vec<Problem>>,
 }
 
+/// Keys that had another name, which is still read.
+const FORMER: [(&str, &str); 1] = [("algorithms", "arms")];
+
 /// So many mistakes are told; nobody reads more.
 const PROBLEMS_MAX: usize = 100;
 
@@ -87,10 +90,23 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// The value of a key, which from now on is known.
+    /// The value of a key, which from now on is known; under its former name if there is no other.
     pub(super) fn get(&self, key: &'static str) -> Option<&'a Spanned<DeValue<'a>>> {
+        let key = self.as_written(key);
         self.known.borrow_mut().push(key);
         self.entries.get(key)
+    }
+
+    fn as_written<'k>(&self, key: &'k str) -> &'k str {
+        let former = FORMER.iter().find(|(name, _)| *name == key);
+        match former {
+            Some((_, old))
+                if !self.entries.contains_key(key) && self.entries.contains_key(*old) =>
+            {
+                old
+            }
+            _ => key,
+        }
     }
 
     /// Reads a key into `field`, which keeps its value where there is none or a wrong one.
@@ -130,7 +146,7 @@ impl<'a> Table<'a> {
     pub(super) fn report(&self, key: &str, message: impl Into<String>) {
         let offset = self
             .entries
-            .get(key)
+            .get(self.as_written(key))
             .map_or(self.start, |value| value.span().start);
         self.source.report(offset, message);
     }
@@ -139,7 +155,7 @@ impl<'a> Table<'a> {
     pub(super) fn report_entry(&self, key: &str, index: usize, message: impl Into<String>) {
         let list = self
             .entries
-            .get(key)
+            .get(self.as_written(key))
             .and_then(|value| value.get_ref().as_array());
         let offset = list
             .and_then(|list| list.get(index))

@@ -83,10 +83,10 @@ pub enum Namespace {
     Inode(u32),
 }
 
-/// How to choose an arm.
+/// How to choose an algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LearnerKind {
-    /// The arm of least cost, but for one connection in epsilon.
+    /// The algorithm of least cost, but for one connection in epsilon.
     EpsilonGreedy,
 }
 

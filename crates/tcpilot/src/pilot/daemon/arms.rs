@@ -57,11 +57,11 @@ pub fn make_usable(asked: &[Algorithm]) -> Result<Arms, Failure> {
         return Err(Failure::new(
             Kind::Unsupported,
             format!(
-                "this kernel has none of the arms asked for: {}",
+                "this kernel has none of the algorithms asked for: {}",
                 arms.missing.join("; ")
             ),
             format!(
-                "set arms to some of: {}",
+                "set algorithms to some of: {}",
                 host::registered_algorithms().join(", ")
             ),
         ));

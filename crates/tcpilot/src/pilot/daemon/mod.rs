@@ -142,7 +142,7 @@ impl Daemon {
             mut held,
             present,
             mut missing,
-        } = arms::make_usable(&config.arms)?;
+        } = arms::make_usable(&config.algorithms)?;
         let mut abi = config.to_abi(&present);
         missing.extend(arms::check_rescue(&config, &mut abi, &mut held)?);
         if !host::raises_receive_windows() {
@@ -200,7 +200,7 @@ impl Daemon {
         self.pilot.attach(&cgroup)?;
         tracing::info!(
             cgroup = %self.cgroup.display(),
-            arms = self.arms.join(","),
+            algorithms = self.arms.join(","),
             dry_run = self.config.dry_run,
             "attached"
         );

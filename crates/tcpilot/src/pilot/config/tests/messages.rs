@@ -62,42 +62,42 @@ pub(super) const MESSAGES: &[(&str, &str)] = &[
         "t.toml:1: `dry_run` must be true or false, not a whole number",
     ),
     (
-        "arms = []",
-        "t.toml:1: `arms` has 0 entries, it must have 1 to 8",
+        "algorithms = []",
+        "t.toml:1: `algorithms` has 0 entries, it must have 1 to 8",
     ),
     (
-        "arms = [\"a\", \"b\", \"c\", \"d\", \"e\", \"f\", \"g\", \"h\", \"i\"]",
-        "t.toml:1: `arms` has 9 entries, it must have 1 to 8",
+        "algorithms = [\"a\", \"b\", \"c\", \"d\", \"e\", \"f\", \"g\", \"h\", \"i\"]",
+        "t.toml:1: `algorithms` has 9 entries, it must have 1 to 8",
     ),
     (
-        "arms = \"bbr\"",
-        "t.toml:1: `arms` must be a list, not a string",
+        "algorithms = \"bbr\"",
+        "t.toml:1: `algorithms` must be a list, not a string",
     ),
     (
-        "arms = [\n  \"bbr\",\n  \"bbr\",\n]",
-        "t.toml:3: an entry of `arms` stands there twice: \"bbr\"",
+        "algorithms = [\n  \"bbr\",\n  \"bbr\",\n]",
+        "t.toml:3: an entry of `algorithms` stands there twice: \"bbr\"",
     ),
     (
-        "arms = [\"much_too_long_name\"]",
-        "t.toml:1: an entry of `arms` cannot be \"much_too_long_name\": the kernel's names have 1 to 15 of a-z, \
+        "algorithms = [\"much_too_long_name\"]",
+        "t.toml:1: an entry of `algorithms` cannot be \"much_too_long_name\": the kernel's names have 1 to 15 of a-z, \
          0-9, _ and -",
     ),
     (
-        "arms = [7]",
-        "t.toml:1: an entry of `arms` must be a congestion control's name, not a whole number",
+        "algorithms = [7]",
+        "t.toml:1: an entry of `algorithms` must be a congestion control's name, not a whole number",
     ),
     (
-        "arms = [\n  \"cubic\",\n  \"bbbr\",\n]",
+        "algorithms = [\n  \"cubic\",\n  \"bbbr\",\n]",
         "t.toml:3: no congestion control is known as `bbbr`; did you mean `bbr`? Load one of your own before \
          tcpilot starts (tcpilot cc load)",
     ),
     (
-        "arms = [\"tp_htpc\"]",
+        "algorithms = [\"tp_htpc\"]",
         "t.toml:1: no congestion control is known as `tp_htpc`; did you mean `tp_htcp`? Load one of your own \
          before tcpilot starts (tcpilot cc load)",
     ),
     (
-        "arms = [\"mine_alone\"]",
+        "algorithms = [\"mine_alone\"]",
         "t.toml:1: no congestion control is known as `mine_alone`. Load one of your own before tcpilot starts \
          (tcpilot cc load)",
     ),
@@ -174,11 +174,11 @@ pub(super) const MESSAGES: &[(&str, &str)] = &[
     ),
     (
         "[[policy]]\nname = \"a\"\narms = [\"vegas\"]",
-        "t.toml:3: `vegas` of policy `a` is not among the top level's arms; add it there",
+        "t.toml:3: `vegas` of policy `a` is not among the top level's algorithms; add it there",
     ),
     (
         "[[policy]]\nname = \"a\"\narms = [\"cubik\"]",
-        "t.toml:3: `cubik` of policy `a` is not among the top level's arms; did you mean `cubic`?",
+        "t.toml:3: `cubik` of policy `a` is not among the top level's algorithms; did you mean `cubic`?",
     ),
     ("a = 1\na = 2", "t.toml:2: not TOML: duplicate key"),
     (
@@ -207,10 +207,10 @@ fn each_mistake_is_told_in_one_line_with_a_remedy() {
 
 #[test]
 fn all_mistakes_are_told_in_the_order_of_lines() {
-    let text = "arms = [1]\ndry_runn = true\n[[policy]]\nname = \"x\"\nleave_alone = 3\n[learner]\nepsilon = 5000";
+    let text = "algorithms = [1]\ndry_runn = true\n[[policy]]\nname = \"x\"\nleave_alone = 3\n[learner]\nepsilon = 5000";
     assert_eq!(
         Config::from_toml(text, "t.toml").unwrap_err().to_string(),
-        "t.toml:1: an entry of `arms` must be a congestion control's name, not a whole number\n\
+        "t.toml:1: an entry of `algorithms` must be a congestion control's name, not a whole number\n\
          t.toml:2: unknown key `dry_runn`; did you mean `dry_run`?\n\
          t.toml:5: `leave_alone` in [[policy]] must be true or false, not a whole number\n\
          t.toml:7: `epsilon` in [learner] is 5000, it must be from 0 to 1000"

@@ -159,6 +159,6 @@ fn arms_of_a_policy_that_leaves_alone_are_warned_of() {
         warnings(
             "[[policy]]\nname = \"a\"\nlocal_ports = [1]\nleave_alone = true\narms = [\"bbr\"]"
         ),
-        ["policy a: `arms` and `prefix` have no effect with leave_alone"]
+        ["policy a: `algorithms` and `prefix` have no effect with leave_alone"]
     );
 }
