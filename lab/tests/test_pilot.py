@@ -7,11 +7,13 @@ import shlex
 import subprocess
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from tcplab.engine import tuners
+from tcplab.results import writer
 from tcplab.scenario import find
 from tcplab.studies.pilot import (
     choice,
@@ -120,6 +122,23 @@ bpftune: ::ffff:10.200.2.2        bbr       3108       69        4       17     
             "greedy": 4,
             "min_rtt_us": 17,
             "max_delivery_rate": 62,
+        }
+    ]
+
+
+def test_tcpilots_paths_become_rows_as_bpftunes(tmp_path: Path) -> None:
+    algorithm = {"name": "bbr", "cost": None, "chosen": 3, "greedy": 1, "min_rtt_us": 17}
+    path = {"prefix": "10.0.0.0/24", "netns": "left", "algorithms": [algorithm]}
+    (tmp_path / "tuner-paths.json").write_text(json.dumps({"schema": 1, "paths": [path]}))
+    cell: Any = SimpleNamespace(tuner=SimpleNamespace(name="tcpilot"))
+    assert writer._tuner(cell, tmp_path)["table"] == [
+        {
+            "key": "10.0.0.0/24",
+            "arm": "bbr",
+            "count": 3,
+            "cost": None,
+            "greedy": 1,
+            "min_rtt_us": 17,
         }
     ]
 

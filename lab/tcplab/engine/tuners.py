@@ -58,7 +58,7 @@ def stop(tuner: Tuner) -> list[str]:
     return {"tcpilot": [_TCPILOT_STOP], "bpftune": [_BPFTUNE_STOP]}.get(tuner.name, [])
 
 
-# IPAddress CongAlg Metric Count Greedy MinRtt MaxRtDlvr
+# As bpftune prints it: IPAddress CongAlg Metric Count Greedy MinRtt MaxRtDlvr
 _ROW = re.compile(r"(?P<address>[0-9a-fA-F.:]+)\s+(?P<arm>[a-z]\w*)\s+(?P<numbers>\d+(\s+\d+){4})$")
 _COLUMNS = ("cost", "count", "greedy", "min_rtt_us", "max_delivery_rate")
 

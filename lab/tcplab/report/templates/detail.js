@@ -104,7 +104,7 @@ const metricTable = (point, metrics) => table(["Metric", "Median", "Interval", "
     return [label, `${shown(known[0], m.digits)} ${m.unit}${price ? `, ↻ ${price}` : ""}`, interval, several ? strip(known) : ""];
   }));
 
-/** The seeds' form: IPAddress CongAlg Metric Count Greedy MinRtt MaxRtDlvr, with units. */
+/** What a tuner had learned of each path and algorithm, with units. */
 const tunerTable = (tuner) => table(
   ["path", "algorithm", "cost, 10⁻⁶", "chosen", "greedy", "min RTT, µs", "max rate, Mbit/s"],
   tuner.table.map((r) => [r.key, r.arm, r.cost, r.count, r.greedy, r.min_rtt_us, r.max_delivery_rate === null || r.max_delivery_rate === undefined ? "–" : shown(r.max_delivery_rate * 8e-6, 2)]
