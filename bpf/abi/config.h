@@ -26,6 +26,8 @@ struct tp_policy_config {
 	__u8 pad[7];
 };
 
+#define TP_OLDER_CGROUPS 3
+
 /* One condition of a policy; the first rule that matches decides. 0 in a
  * field, or a mask of 0, matches everything. */
 struct tp_rule {
@@ -33,6 +35,7 @@ struct tp_rule {
 	__u32 mask[4];
 	__u64 cgroup_id;
 	__u64 former_cgroup_id; /* before the cgroup was made anew: its sockets live on; 0: none */
+	__u64 older_cgroup_ids[TP_OLDER_CGROUPS]; /* those before it, the newest first */
 	__u32 netns_inum;
 	__u16 local_port_first;
 	__u16 local_port_last;
@@ -77,7 +80,7 @@ struct tp_config {
 };
 
 TP_ASSERT_SIZE(tp_policy_config, 16);
-TP_ASSERT_SIZE(tp_rule, 64);
+TP_ASSERT_SIZE(tp_rule, 64 + 8 * TP_OLDER_CGROUPS);
 TP_ASSERT_SIZE(tp_config, 632 + 48 * TP_NETS * TP_MAX_POLICIES);
 
 #endif

@@ -49,6 +49,27 @@ struct subject {
 	__u16 remote_port;
 };
 
+/* A function of its own, so that the verifier looks at the comparisons only once. */
+__noinline int is_within(const struct subject *m, __u64 cgroup_id)
+{
+	return m ? is_among(m->cgroups, cgroup_id) : 0;
+}
+
+/* In the rule's cgroup, or in one that was there before it was made anew. */
+static __always_inline int is_in_cgroup(const struct tp_rule *r, const struct subject *m)
+{
+	if (is_within(m, r->cgroup_id))
+		return 1;
+	if (!r->former_cgroup_id)
+		return 0;
+	if (is_within(m, r->former_cgroup_id))
+		return 1;
+	for (int i = 0; i < TP_OLDER_CGROUPS && r->older_cgroup_ids[i]; i++)
+		if (is_within(m, r->older_cgroup_ids[i]))
+			return 1;
+	return 0;
+}
+
 static __always_inline int rule_matches(const struct tp_rule *r, const struct subject *m)
 {
 	__u32 differs = 0;
@@ -68,8 +89,7 @@ static __always_inline int rule_matches(const struct tp_rule *r, const struct su
 	if (r->remote_port_first &&
 	    (m->remote_port < r->remote_port_first || m->remote_port > r->remote_port_last))
 		return 0;
-	return !cfg.rules_use_cgroups || is_among(m->cgroups, r->cgroup_id) ||
-	       (r->former_cgroup_id && is_among(m->cgroups, r->former_cgroup_id));
+	return !cfg.rules_use_cgroups || is_in_cgroup(r, m);
 }
 
 /* A function of its own, so that the verifier follows the ways through the rules only once. */

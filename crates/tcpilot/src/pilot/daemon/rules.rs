@@ -24,16 +24,19 @@ pub fn resolve(templates: &[RuleTemplate], cgroup_root: &Path, former: &[tp_rule
 
 /// The numbers for a rule whose cgroup is `found` now; `None` if there never was one.
 fn with_cgroup(rule: tp_rule, found: Option<u64>, former: Option<&tp_rule>) -> Option<tp_rule> {
-    let (last, before) = former.map_or((0, 0), |f| (f.cgroup_id, f.former_cgroup_id));
-    let (cgroup_id, former_cgroup_id) = match found {
-        Some(id) if id != last => (id, last),
-        _ => (last, before),
-    };
-    (cgroup_id != 0).then_some(tp_rule {
-        cgroup_id,
-        former_cgroup_id,
+    let mut numbers = tp_rule {
+        cgroup_id: former.map_or(0, |f| f.cgroup_id),
+        former_cgroup_id: former.map_or(0, |f| f.former_cgroup_id),
+        older_cgroup_ids: former.map_or_else(Default::default, |f| f.older_cgroup_ids),
         ..rule
-    })
+    };
+    if let Some(id) = found.filter(|id| *id != numbers.cgroup_id) {
+        numbers.older_cgroup_ids.rotate_right(1); // the oldest is forgotten
+        numbers.older_cgroup_ids[0] = numbers.former_cgroup_id;
+        numbers.former_cgroup_id = numbers.cgroup_id;
+        numbers.cgroup_id = id;
+    }
+    (numbers.cgroup_id != 0).then_some(numbers)
 }
 
 fn resolve_one(template: &RuleTemplate, cgroup_root: &Path, former: Option<&tp_rule>) -> tp_rule {
@@ -109,6 +112,16 @@ mod tests {
         assert_eq!(numbers(None, Some(&rule(9, 7))), Some((9, 7)));
         assert_eq!(numbers(Some(9), Some(&rule(9, 7))), Some((9, 7)));
         assert_eq!(numbers(Some(11), Some(&rule(9, 7))), Some((11, 9)));
+    }
+
+    #[test]
+    fn of_a_cgroup_that_is_made_anew_often_the_last_numbers_are_kept() {
+        let mut rule = tp_rule::default();
+        for id in 1..=9 {
+            rule = with_cgroup(tp_rule::default(), Some(id), Some(&rule)).unwrap();
+        }
+        assert_eq!((rule.cgroup_id, rule.former_cgroup_id), (9, 8));
+        assert_eq!(rule.older_cgroup_ids, [7, 6, 5]);
     }
 
     #[test]
