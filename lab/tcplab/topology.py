@@ -140,7 +140,7 @@ def _device(name: str, address: str, single: bool = False) -> list[str]:
 def mptcp_lines(cell: Cell) -> dict[str, list[str]]:
     """Arguments of `ip mptcp` by namespace: the right announces its address on every other link,
     to which the left opens a subflow, from its own address there, since the route says so."""
-    if not any(flow.mptcp for flow in cell.flows):
+    if not any(flow.transport == "mptcp" for flow in cell.flows):
         return {}
     links = range(1, len(cell.links))
     limits = f"limits set subflow {len(cell.links)} add_addr_accepted {len(cell.links)}"

@@ -176,7 +176,7 @@ def test_path_is_what_the_scenario_says_and_changes_when_it_says(out: Path) -> N
 
 def test_mptcp_uses_both_links(out: Path) -> None:
     link = '[[link]]\nname = "two"\nrate_mbit = 5\nrtt_ms = 10\nqueue = "50 packets"\n'
-    text = ONE.replace("duration_s = 1", "duration_s = 5") + "mptcp = true\n" + link
+    text = ONE.replace("duration_s = 1", "duration_s = 5") + 'transport = "mptcp"\n' + link
     outcome, _ = run(out, text)
     folder = Path(outcome["folder"]) / "cells" / "0000-cell.0"
     flows = pd.read_parquet(folder / "flows.parquet")

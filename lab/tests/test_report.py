@@ -198,6 +198,7 @@ def test_tuners_tables_are_in_the_page(tmp_path: Path) -> None:
         ("choice", {"condition": "123456", "way": "abcdefg"}, "condition", "way", []),
         ("short", {"way": "ab"}, "way", None, []),
         ("fct", {"cc": "ab", "incast": "12345", "scale": "1234"}, "incast", "scale", ["cc"]),
+        ("two", {"case": "xy", "cc": "abc", "transport": "mq"}, "cc", "transport", ["case"]),
         ("wide", {"few": "xy", "many": "abcdefghijklmnopqrstuvw"}, "many", "few", []),
     ],
 )  # fmt: skip

@@ -11,7 +11,7 @@ from tcplab.cli.main import main
 from tcplab.scenario import ScenarioError, find, load, names
 from tcplab.scenario.lines import index, line_of
 from tcplab.scenario.load import overlay
-from tcplab.scenario.model import Flow, Link, queue_bytes, queue_packets
+from tcplab.scenario.model import Flow, Link, cell_from_json, queue_bytes, queue_packets
 
 FLOW_KEYS = [field.name for field in dataclasses.fields(Flow)]
 
@@ -96,7 +96,19 @@ def test_symmetric_axes_give_each_pair_once_and_the_solo_runs(tmp_path: Path) ->
         ('title = "two flows"', 'titel = "x"', "1: unknown key 'titel'; did you mean 'title'?"),
         ('cc = "bbr"', "loss = 3", "15: unknown key 'loss'"),
         ('cc = "bbr"', "start_s = 11", "15: start_s: 11 is not before duration_s, 10"),
-        ('cc = "bbr"', "mptcp = true", "15: mptcp: it needs two [[link]]"),
+        ('cc = "bbr"', 'transport = "mptcp"', "15: transport: mptcp needs two [[link]]"),
+        ('cc = "bbr"', 'transport = "mpquic"', "15: transport: mpquic needs two [[link]]"),
+        ('cc = "bbr"', 'transport = "sctp"', "15: transport: 'sctp' is not known; there are: tcp"),
+        (
+            'name = "second"',
+            'transport = "quic"',
+            "15: cc: quic has no 'bbr'; did you mean 'bbr3'?",
+        ),
+        (
+            'cc = "bbr"',
+            'transport = "quic"\nkind = "short"',
+            "16: kind: quic carries bulk and pareto, not short",
+        ),
         (
             '"fq_codel"',
             '"fq_cobel"',
@@ -259,12 +271,29 @@ def test_queues_are_sized_by_their_unit(queue: str, size_bytes: int) -> None:
     assert queue_bytes(Link(rate_mbit=10, rtt_ms=20, queue=queue)) == size_bytes
 
 
+def test_tuners_are_for_tcp(tmp_path: Path) -> None:
+    quic = GOOD.replace('cc = "bbr"', 'cc = "reno"\ntransport = "quic"')
+    tuned = quic.replace("[sweep.qdisc]", '[tuner]\nname = "tcpilot"\n\n[sweep.qdisc]')
+    (found,) = problems(tmp_path, tuned)
+    assert found.startswith("16: transport: tuners do not see QUIC"), found
+
+
+def test_results_from_before_quic_are_still_read() -> None:
+    old = load(find("mptcp"), quick=True).points[0].cell.as_json()
+    for flow in old["flows"]:
+        assert flow.pop("transport") == "mptcp"
+        flow["mptcp"] = True
+    assert cell_from_json(old).flows[0].transport == "mptcp"
+    old["flows"][0]["mptcp"] = False
+    assert cell_from_json(old).flows[0].transport == "tcp"
+
+
 def test_a_queue_holds_two_packets_at_least() -> None:
     assert queue_packets(Link(rate_mbit=0.1, rtt_ms=1, queue="1 bdp")) == 2
 
 
 def test_campaigns_are_good_in_both_forms() -> None:
-    wanted = {"bbr", "choice", "fairness", "fct", "mptcp", "rtt-fairness", "short"}
+    wanted = {"bbr", "choice", "fairness", "fct", "mpquic", "mptcp", "rtt-fairness", "short"}
     assert wanted <= set(names())
     for name in names():
         full, quick = load(find(name)), load(find(name), quick=True)

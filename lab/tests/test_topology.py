@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -149,6 +150,36 @@ def test_modules_are_those_of_algorithms_and_qdiscs() -> None:
     flows = (Flow(name="a", cc="bic"), Flow(name="b", cc="none"), Flow(name="c", cc="cubic"))
     found = need.modules(cell(link, *flows))
     assert found == ("tcp_bic", "sch_netem", "sch_red", "sch_sfq", "sch_tbf", "veth")
+
+
+def two_links(transport: str, cc: str = "tp_olia") -> Cell:
+    links = (replace(LINK, name="one"), replace(LINK, name="two"))
+    return Cell(10, 100, 1, links, (Flow(name="a", cc=cc, transport=transport),))
+
+
+def test_quic_has_the_paths_that_mptcp_has_and_the_kernel_opens_none() -> None:
+    quic = plan(two_links("mpquic"), 1)
+    (group,) = quic["flows"]
+    assert (group["transport"], group["cc"]) == ("mpquic", "tp_olia")
+    assert group["to"].startswith("10.1.10.2:")
+    assert group["paths"] == [{"local": "10.2.1.1", "remote": "10.2.10.2"}]
+    assert (quic["serve"]["quic_paths"], quic["serve"]["mptcp"]) == (2, False)
+    assert quic["links"] == {"10.1.1.1": "one", "10.2.1.1": "two"}
+    assert topology.mptcp_lines(two_links("mpquic")) == {}
+
+    mptcp = plan(two_links("mptcp"), 1)
+    assert mptcp["flows"][0]["paths"] == []
+    assert (mptcp["serve"]["quic_paths"], mptcp["serve"]["mptcp"]) == (None, True)
+    assert (
+        "endpoint add 10.2.10.2 dev r1x0 signal"
+        in topology.mptcp_lines(two_links("mptcp"))["right"]
+    )
+
+
+def test_quics_algorithms_are_not_asked_of_the_kernel() -> None:
+    assert need.ours(two_links("mptcp")) == ["olia"] and need.needs_tcpilot(two_links("mptcp"))
+    assert need.ours(two_links("mpquic")) == [] and not need.needs_tcpilot(two_links("mpquic"))
+    assert "tcp_bbr3" not in need.modules(two_links("mpquic", "bbr3"))
 
 
 def test_plan_leaves_absent_flows_out_and_the_default_to_the_system() -> None:

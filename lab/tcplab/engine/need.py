@@ -12,7 +12,7 @@ _QDISC_MODULES = {"red_sfq": ("red", "sfq"), "pfifo": ()}
 
 def congestion_controls(cell: Cell) -> set[str]:
     """Names that flows and sysctls ask for."""
-    named = {flow.cc for flow in cell.flows} - {ABSENT, SYSTEM}
+    named = {flow.cc for flow in cell.flows if not flow.quic} - {ABSENT, SYSTEM}
     system = cell.sysctl.get("net.ipv4.tcp_congestion_control")
     return named | ({system} if system else set())
 

@@ -1,7 +1,8 @@
 """Figures that others published, which campaigns are compared with.
 
 Each table is a TOML file (title, source, which campaign and labels it belongs to) and, unless it
-is short, a CSV file of its name.  The numbers are the publication's own.
+is short, a CSV file of its name, or of the name that its `data` gives.  The numbers are the
+publication's own.
 
 Forms: `matrix` (two axes, one metric), `links` (a row per point, throughput on each link, compared
 as a share of the link's rate), `figures` (each with its own labels; with `over` a ratio of two
@@ -116,7 +117,7 @@ def _matrix(name: str, raw: Mapping[str, Any]) -> list[Figure]:
 
 def _links(name: str, raw: Mapping[str, Any]) -> list[Figure]:
     found = []
-    for row in csv.DictReader(_text(f"{name}.csv").splitlines()):
+    for row in csv.DictReader(_text(f"{raw.get('data', name)}.csv").splitlines()):
         if any(row[column] not in allowed for column, allowed in raw["rows"].items()):
             continue
         where = {axis: row[axis] for axis in raw["axes"]}

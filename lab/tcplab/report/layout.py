@@ -39,7 +39,8 @@ class Layout:
 
 
 def layout(campaign: str, axes: Mapping[str, Sequence[Any]], present: Sequence[str]) -> Layout:
-    """Two axes with the same values make a square; else the two longest are taken.
+    """Two axes with the same values make a square; transports stand side by side; else the two
+    longest are taken.
 
     `present` are the metrics that some point has.
     """
@@ -48,7 +49,7 @@ def layout(campaign: str, axes: Mapping[str, Sequence[Any]], present: Sequence[s
     across = [m for m in _KEY_METRICS if m in present]
     if len(swept) < 2:
         return Layout(swept[0] if swept else None, None, [], chosen, across)
-    rows, columns = _square(swept, axes) or _longest(swept, axes)
+    rows, columns = _square(swept, axes) or _side_by_side(swept, axes) or _longest(swept, axes)
     facets = [a for a in swept if a not in (rows, columns)]
     return Layout(rows, columns, facets, chosen, across)
 
@@ -61,6 +62,14 @@ def _square(swept: list[str], axes: Mapping[str, Sequence[Any]]) -> tuple[str, s
             if len(shared) > 1 and shared in (set(axes[a]), set(axes[b])):
                 return a, b
     return None
+
+
+def _side_by_side(swept: list[str], axes: Mapping[str, Sequence[Any]]) -> tuple[str, str] | None:
+    """The longest axis down, and the transports across."""
+    others = [axis for axis in swept if axis != "transport"]
+    if len(others) == len(swept):
+        return None
+    return max(others, key=lambda axis: len(axes[axis])), "transport"
 
 
 def _longest(swept: list[str], axes: Mapping[str, Sequence[Any]]) -> tuple[str, str]:

@@ -119,7 +119,7 @@ def ideal(cell: Cell) -> dict[str, Any]:
     groups = {
         flow.name: {
             "base_rtt_ms": cell.links[0].rtt_ms + flow.extra_rtt_ms,
-            "links": names if flow.mptcp else names[:1],
+            "links": names if flow.multipath else names[:1],
             "count": flow.streams,
         }
         for flow in cell.present()

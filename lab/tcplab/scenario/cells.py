@@ -6,9 +6,20 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
 from typing import Any
 
+from tcplab.algorithms import without_prefix
 from tcplab.scenario.errors import Place, Problem, Unknown
 from tcplab.scenario.fields import read, suggestion
-from tcplab.scenario.model import ABSENT, SYSTEM, Cell, Change, Flow, Link, Tuner, Watch
+from tcplab.scenario.model import (
+    ABSENT,
+    QUIC_CONTROLS,
+    SYSTEM,
+    Cell,
+    Change,
+    Flow,
+    Link,
+    Tuner,
+    Watch,
+)
 from tcplab.scenario.top import Top
 
 MOST_LINKS = 8
@@ -135,7 +146,7 @@ def _direct(cell: Cell, link: Link) -> str | None:
     usual = Link()
     wrong = [key for key in _ROUTED_ONLY if getattr(link, key) != getattr(usual, key)]
     wrong += ["extra_rtt_ms"] if any(flow.extra_rtt_ms for flow in cell.flows) else []
-    wrong += ["mptcp"] if any(flow.mptcp for flow in cell.flows) else []
+    wrong += [flow.transport for flow in cell.flows if flow.multipath]
     return f"a direct path has no {', no '.join(wrong)}" if wrong else None
 
 
@@ -179,13 +190,30 @@ def _kind(_: Cell, flow: Flow) -> str | None:
 
 
 def _two_links(cell: Cell, flow: Flow) -> str | None:
-    return "it needs two [[link]]" if flow.mptcp and len(cell.links) < 2 else None
+    if not flow.multipath or len(cell.links) >= 2:
+        return None
+    return f"{flow.transport} needs two [[link]]"
 
 
 def _untuned(cell: Cell, flow: Flow) -> str | None:
-    if not flow.mptcp or cell.tuner.name == "none":
+    if flow.transport == "tcp" or cell.tuner.name == "none":
         return None
+    if flow.quic:
+        return "tuners do not see QUIC; tuner none"
     return "tuners do not see MPTCP's subflows as connections; tuner none"
+
+
+def _uploads(_: Cell, flow: Flow) -> str | None:
+    if not flow.quic or flow.kind in ("bulk", "pareto"):
+        return None
+    return f"{flow.transport} carries bulk and pareto, not {flow.kind}"
+
+
+def _control(_: Cell, flow: Flow) -> str | None:
+    name = without_prefix(flow.cc)
+    if not flow.quic or flow.cc in (SYSTEM, ABSENT) or name in QUIC_CONTROLS:
+        return None
+    return f"{flow.transport} has no {flow.cc!r}{suggestion(name, QUIC_CONTROLS)}"
 
 
 def _closed_by_server(_: Cell, flow: Flow) -> str | None:
@@ -200,8 +228,10 @@ _FLOW_RULES: list[Rule] = [
     ("bytes", ("each_s", "duration_s"), _size_or_time),
     ("name", (), _name_of),
     ("kind", ("bytes", "each_s"), _kind),
-    ("mptcp", (("link",),), _two_links),
-    ("mptcp", (("tuner", "name"),), _untuned),
+    ("transport", (("link",),), _two_links),
+    ("transport", (("tuner", "name"),), _untuned),
+    ("kind", ("transport",), _uploads),
+    ("cc", ("transport",), _control),
     ("cc", ("kind",), _closed_by_server),
 ]
 

@@ -18,6 +18,9 @@ PLACES = ("router", "host")
 PATHS = ("routed", "direct")
 KINDS = ("bulk", "pareto", "request", "short")
 TUNERS = ("none", "tcpilot", "bpftune")
+TRANSPORTS = ("tcp", "mptcp", "quic", "mpquic")
+QUIC_CONTROLS = ("cubic", "reno", "bbr3", "lia", "olia", "balia")
+"""Congestion controls of flowgen's QUIC; tcpilot's prefix may stand before them."""
 PACKET_BYTES = 1514
 """A full packet as a qdisc counts it, with its Ethernet header."""
 
@@ -101,7 +104,8 @@ class Flow:
     warmup: int = number(0, least=0, most=1_000_000, whole=True)
     """So many connections at first do not count."""
     extra_rtt_ms: float = number(0.0, least=0, most=10_000)
-    mptcp: bool = flag()
+    transport: str = choice("tcp", *TRANSPORTS)
+    """mptcp and mpquic have a path over every link; QUIC needs a flowgen with that feature."""
     pareto_alpha: float = number(0.8, above=0, most=10)
     pareto_scale_bytes: int = number(20_000, least=1, most=10**9, whole=True)
     pareto_most_bytes: int | None = number(least=1, most=10**10, whole=True)
@@ -113,6 +117,16 @@ class Flow:
     header_apart: bool = flag()
     """A request is written as a header of 100 bytes and a rest."""
     sample: bool = flag(True)
+
+    @property
+    def multipath(self) -> bool:
+        """One connection over all links."""
+        return self.transport in ("mptcp", "mpquic")
+
+    @property
+    def quic(self) -> bool:
+        """In flowgen, not in the kernel: the kernel's congestion controls are not asked for."""
+        return self.transport in ("quic", "mpquic")
 
 
 @dataclass(frozen=True)
@@ -207,9 +221,17 @@ def cell_from_json(raw: dict[str, Any]) -> Cell:
         sample_ms=raw["sample_ms"],
         drain_s=raw["drain_s"],
         links=tuple(Link(**link) for link in raw["links"]),
-        flows=tuple(Flow(**flow) for flow in raw["flows"]),
+        flows=tuple(_flow_from_json(flow) for flow in raw["flows"]),
         tuner=Tuner(**raw["tuner"]),
         changes=tuple(Change(**change) for change in raw["changes"]),
         sysctl=dict(raw["sysctl"]),
         watch=Watch(**raw.get("watch", {})),
     )
+
+
+def _flow_from_json(raw: dict[str, Any]) -> Flow:
+    """Results from before QUIC say whether a flow is MPTCP's."""
+    known = dict(raw)
+    if known.pop("mptcp", False):
+        known["transport"] = "mptcp"
+    return Flow(**known)

@@ -36,7 +36,8 @@ def plan(cell: Cell, seed: int) -> dict[str, Any]:
         "netns": f"{NETNS}/right",
         "listen": f"0.0.0.0:{PORT}",
         "short_bytes": SHORT_ANSWER_BYTES,
-        "mptcp": any(flow.mptcp for flow in cell.flows),
+        "mptcp": any(flow.transport == "mptcp" for flow in cell.flows),
+        "quic_paths": _quic_paths(cell),
     }
     return {
         "duration_s": cell.duration_s,
@@ -56,7 +57,8 @@ def _group(cell: Cell, flow: Flow, generator: random.Random) -> dict[str, Any]:
         "name": flow.name,
         "to": f"{topology.destination(cell, flow)}:{PORT}",
         "cc": None if flow.cc == SYSTEM else flow.cc,
-        "transport": "mptcp" if flow.mptcp else "tcp",
+        "transport": flow.transport,
+        "paths": _paths(cell, flow),
         "start_s": flow.start_s,
         "end_s": end_s,
         "streams": flow.streams,
@@ -67,6 +69,25 @@ def _group(cell: Cell, flow: Flow, generator: random.Random) -> dict[str, Any]:
         "sample": flow.sample and flow.kind != "short",
         "work": _work(flow, generator),
     }
+
+
+def _quic_paths(cell: Cell) -> int | None:
+    """How many paths the server allows a QUIC connection; None: no QUIC."""
+    if not any(flow.quic for flow in cell.flows):
+        return None
+    return max(len(cell.links), 1)
+
+
+def _paths(cell: Cell, flow: Flow) -> list[dict[str, str]]:
+    """The paths beside the first: between the addresses that MPTCP uses too."""
+    if flow.transport != "mpquic":
+        return []
+    ends = ((topology.sender_address(i), topology.receiver_address(i, 0)) for i in _others(cell))
+    return [{"local": local, "remote": remote} for local, remote in ends]
+
+
+def _others(cell: Cell) -> range:
+    return range(1, len(cell.links))
 
 
 def _connections(flow: Flow) -> int | None:
