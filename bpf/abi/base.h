@@ -7,6 +7,9 @@
 
 #include <linux/types.h>
 
+/* To be raised when something that outlives the programs (a path, a connection's storage,
+ * a count) keeps its layout and changes its meaning: its readers may be of another version.
+ * A change of layout is noticed without it. */
 #define TP_ABI_VERSION 3
 
 #define TP_CC_NAME_MAX 16 /* the kernel's TCP_CA_NAME_MAX, with the final NUL */

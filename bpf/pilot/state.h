@@ -11,8 +11,10 @@
 const volatile struct tp_config cfg;
 
 struct tp_rule rules[TP_MAX_RULES];
-/* One set for all CPUs would be a line that moves between them several times a connection. */
-struct tp_counters counters[TP_COUNTER_SETS] __attribute__((aligned(64)));
+/* One set for all CPUs would be a line that moves between them several times a connection.
+ * In a section of its own: what is counted outlives the programs that count, when others
+ * take their place.  All else here belongs to one configuration. */
+struct tp_counters counters[TP_COUNTER_SETS] __attribute__((aligned(64))) SEC(".bss.counters");
 __u64 last_loss_ns; /* when a packet was lost last */
 /* The unit of the kernel's own counts of time; 0: not known. */
 __u32 ticks_per_s;

@@ -17,6 +17,11 @@ mod generated {
 
 pub use generated::*;
 
+/// A name for the layout of all that outlives the programs when others take their place: paths, what is
+/// remembered of connections, counts. Two versions of tcpilot with the same name understand each other's.
+#[used]
+pub static LAYOUT: &str = include!(concat!(env!("OUT_DIR"), "/layout.rs"));
+
 mod plain;
 pub use plain::{Plain, from_bytes, to_bytes};
 

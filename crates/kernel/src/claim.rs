@@ -8,7 +8,10 @@ use std::{
     collections::HashSet,
     fs::{self, DirBuilder, File, Permissions, TryLockError},
     io,
-    os::unix::fs::{DirBuilderExt, DirEntryExt, MetadataExt, OpenOptionsExt, PermissionsExt},
+    os::{
+        fd::{AsFd, BorrowedFd, OwnedFd},
+        unix::fs::{DirBuilderExt, DirEntryExt, MetadataExt, OpenOptionsExt, PermissionsExt},
+    },
     path::{Path, PathBuf},
 };
 
@@ -24,7 +27,7 @@ const TURN: &str = "claims.lock";
 pub(crate) struct Claim {
     id: u64,
     path: PathBuf,
-    _lock: File,
+    lock: File,
 }
 
 impl Claim {
@@ -52,11 +55,21 @@ impl Claim {
         let path = folder.join(name(id));
         let lock = open(&path, true).map_err(fail)?;
         lock.try_lock().map_err(|error| fail(error.into()))?;
-        Ok(Claim {
+        Ok(Claim { id, path, lock })
+    }
+
+    /// The claim that this process had before it became another program.
+    pub fn kept(id: u64, lock: OwnedFd) -> Claim {
+        Claim {
             id,
-            path,
-            _lock: lock,
-        })
+            path: Path::new(FOLDER).join(name(id)),
+            lock: lock.into(),
+        }
+    }
+
+    /// What holds it.
+    pub fn lock(&self) -> BorrowedFd<'_> {
+        self.lock.as_fd()
     }
 
     /// The id of the claimed cgroup.

@@ -49,6 +49,18 @@ pub fn ignores_signal(number: i32) -> bool {
     is_ignored(&status, number)
 }
 
+/// Whether this process belongs to a terminal's session, proc(5): a service does not.
+pub fn has_terminal() -> bool {
+    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    terminal_of(&stat).is_some_and(|number| number != 0)
+}
+
+/// tty_nr; the name before it may hold spaces and parentheses.
+fn terminal_of(stat: &str) -> Option<i32> {
+    let (_, fields) = stat.rsplit_once(") ")?;
+    fields.split(' ').nth(4)?.parse().ok()
+}
+
 fn is_ignored(status: &str, number: i32) -> bool {
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     mask.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok())
@@ -280,6 +292,14 @@ pub fn loadable_algorithms() -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_terminal_of_a_process_is_the_seventh_field_whatever_its_name() {
+        let stat = |tty| format!("41 (a) b (c) S 1 41 41 {tty} -1 4194560 1");
+        assert_eq!(terminal_of(&stat(34816)), Some(34816));
+        assert_eq!(terminal_of(&stat(0)), Some(0));
+        assert_eq!(terminal_of(""), None);
+    }
 
     #[test]
     fn all_capabilities_are_named_when_none_is_there() {

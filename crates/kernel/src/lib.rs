@@ -8,6 +8,7 @@ mod claim;
 mod error;
 mod object;
 mod pilot;
+mod process;
 mod socket;
 
 pub mod cc;
@@ -16,7 +17,8 @@ pub mod host;
 pub mod watch;
 
 pub use error::Error;
-pub use pilot::{Pilot, RunStats, check_free};
+pub use pilot::{Descriptors, Keys, Legacy, Pilot, RunStats, check_free};
+pub use process::{become_program, inherited, take_signals, try_program};
 pub use socket::{AlgorithmSource, load_algorithm, netns_cookie, own_netns_cookie};
 
 /// Sends libbpf's own messages to `tracing` at debug level instead of standard error.

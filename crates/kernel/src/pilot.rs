@@ -3,13 +3,13 @@
 mod clocks;
 mod counters;
 mod iterate;
+mod legacy;
 mod steered;
 
 use std::{
     fs::File,
-    hash::{BuildHasher, RandomState},
     mem::{MaybeUninit, size_of},
-    os::fd::{AsFd, AsRawFd},
+    os::fd::{AsFd, AsRawFd, OwnedFd},
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -17,8 +17,7 @@ use std::{
 use clocks::{TICKS_OVER, read_clocks, ticks_per_s};
 use iterate::iterate;
 use libbpf_rs::{
-    Link, MapCore, MapFlags, OpenObject, ProgramInput,
-    query::LinkTypeInfo,
+    MapCore, MapFlags, OpenObject, ProgramInput, ProgramMut,
     skel::{OpenSkel, SkelBuilder},
 };
 use tcpilot_abi::{
@@ -34,7 +33,8 @@ use crate::{
 };
 
 skeleton_module!("sockops.skel.rs");
-use skeleton::{SockopsSkel, SockopsSkelBuilder};
+pub use legacy::{Descriptors, Keys, Legacy};
+use skeleton::{OpenSockopsSkel, SockopsSkel, SockopsSkelBuilder};
 use steered::is_steered;
 
 /// Buckets of eight paths are read in batches of so many, to bound the daemon's memory.
@@ -52,13 +52,14 @@ pub struct RunStats {
 /// The loaded pilot. Dropping it detaches and unloads everything.
 pub struct Pilot {
     skel: SockopsSkel<'static>,
-    links: Vec<Link>,
+    /// Each attaches a program for as long as it is open.
+    links: Vec<OwnedFd>,
     acks_first: bool,
     /// Some policy has a tuning.
     tunes: bool,
     cgroup: PathBuf,
     claim: Option<Claim>,
-    buckets: u32,
+    keys: Keys,
     loaded_at: tp_clocks,
 }
 
@@ -69,13 +70,19 @@ impl Pilot {
     /// # Errors
     /// [`Error::Load`] when the kernel refuses them.
     pub fn load(config: &tp_config, paths_max: u32) -> Result<Pilot, Error> {
-        let buckets = paths_max.div_ceil(TP_WAYS).next_power_of_two();
-        // std keys its hasher, SipHash, from the system's random source.
-        let random = RandomState::new();
+        Pilot::load_with(config, Keys::new(paths_max), None)
+    }
+
+    /// The same with the memory of a pilot that runs, if there is one: its maps, read with its keys.
+    fn load_with(
+        config: &tp_config,
+        mut keys: Keys,
+        legacy: Option<&Legacy>,
+    ) -> Result<Pilot, Error> {
         let config = tp_config {
-            buckets,
-            hold_out_seed: random.hash_one("hold-out"),
-            hash_secrets: std::array::from_fn(|number| random.hash_one(number)),
+            buckets: keys.buckets,
+            hold_out_seed: keys.hold_out_seed,
+            hash_secrets: keys.hash_secrets,
             ..*config
         };
         // The skeleton borrows its object for as long as it lives, and the pilot lives as long as the
@@ -91,22 +98,16 @@ impl Pilot {
             .as_deref_mut()
             .ok_or_else(no_section)?;
         write_plain(&raw mut rodata.cfg, &config);
-        open.maps
-            .paths
-            .set_max_entries(buckets)
-            .map_err(Error::Load)?;
-        if config.tunes != 0 {
-            open.maps
-                .tuned
-                .set_max_entries(buckets * TP_WAYS)
-                .map_err(Error::Load)?;
-        }
+        size_maps(&mut open, &config, &mut keys, legacy)?;
         let acks_first =
             u32::from(config.tunes) >> TP_TUNE_ACK_PRIORITY & 1 == 1 && config.dry_run == 0;
         open.progs.ack_priority.set_autoload(acks_first);
-        let skel = open.load().map_err(Error::Load)?;
+        let mut skel = open.load().map_err(Error::Load)?;
+        if legacy.is_some() {
+            legacy::show_counters(&mut skel)?;
+        }
         let loaded_at = read_clocks(&skel.progs.read_clocks)?;
-        Ok(Pilot {
+        let mut pilot = Pilot {
             skel,
             loaded_at,
             links: Vec::new(),
@@ -114,13 +115,15 @@ impl Pilot {
             tunes: config.tunes != 0,
             cgroup: PathBuf::new(),
             claim: None,
-            buckets,
-        })
+            keys,
+        };
+        pilot.set_ticks_per_s(keys.ticks_per_s);
+        Ok(pilot)
     }
 
     /// How many paths there is room for.
     pub fn capacity(&self) -> u32 {
-        self.buckets * TP_WAYS
+        self.keys.capacity()
     }
 
     /// Tells the iterators which cgroup's connections to list, by its id; unless told, those of all.
@@ -153,11 +156,7 @@ impl Pilot {
             programs.push(&self.skel.progs.ack_priority);
         }
         for program in programs {
-            let link = program.attach_cgroup(dir.as_raw_fd());
-            self.links.push(link.map_err(|source| Error::Attach {
-                path: cgroup.to_path_buf(),
-                source,
-            })?);
+            self.links.push(attach_to(program, cgroup, &dir)?);
         }
         self.cgroup = cgroup.to_path_buf();
         self.claim = Some(claim);
@@ -178,10 +177,14 @@ impl Pilot {
             std::thread::sleep(TICKS_OVER.saturating_sub(passed));
             now = read_clocks(&self.skel.progs.read_clocks)?;
         }
-        if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
-            bss.ticks_per_s = ticks_per_s(&self.loaded_at, &now);
-        }
+        self.set_ticks_per_s(ticks_per_s(&self.loaded_at, &now));
         Ok(())
+    }
+
+    fn set_ticks_per_s(&mut self, ticks_per_s: u32) {
+        if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
+            bss.ticks_per_s = ticks_per_s;
+        }
     }
 
     /// Whether the cgroup that it was attached to is still there: its removal detaches. One of the same
@@ -202,8 +205,9 @@ impl Pilot {
 
     /// What was counted since the start.
     pub fn counters(&self) -> tp_counters {
-        let bss = self.skel.maps.bss_data.as_deref();
-        bss.map(|bss| counters::sum(bytes_of(&bss.counters)))
+        let counted = self.skel.maps.bss_counters_data.as_deref();
+        counted
+            .map(|counted| counters::sum(bytes_of(&counted.counters)))
             .unwrap_or_default()
     }
 
@@ -233,7 +237,7 @@ impl Pilot {
             .skel
             .maps
             .paths
-            .lookup_batch(BATCH.min(self.buckets), MapFlags::ANY, MapFlags::ANY)
+            .lookup_batch(BATCH.min(self.keys.buckets), MapFlags::ANY, MapFlags::ANY)
             .map_err(map_error("read the paths"))?;
         let mut count = 0;
         for (index, bytes) in batches {
@@ -319,15 +323,15 @@ impl Pilot {
     /// [`Error::Map`].
     pub fn clear_paths(&mut self) -> Result<(), Error> {
         let empty = vec![0; size_of::<tp_bucket>()];
-        for index in 0..self.buckets {
+        for index in 0..self.keys.buckets {
             self.skel
                 .maps
                 .paths
                 .update(&index.to_ne_bytes(), &empty, MapFlags::ANY)
                 .map_err(map_error("clear the paths"))?;
         }
-        if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
-            for set in &mut bss.counters {
+        if let Some(counted) = self.skel.maps.bss_counters_data.as_deref_mut() {
+            for set in &mut counted.counters {
                 write_plain(&raw mut set.paths, &0u64);
             }
         }
@@ -382,8 +386,44 @@ pub fn check_free(cgroup: &Path) -> Result<(), Error> {
     claim(cgroup, &open_cgroup(cgroup)?).map(drop)
 }
 
+/// Gives each map the room that it needs, or those of a pilot that runs in their place.
+fn size_maps(
+    open: &mut OpenSockopsSkel<'_>,
+    config: &tp_config,
+    keys: &mut Keys,
+    legacy: Option<&Legacy>,
+) -> Result<(), Error> {
+    let has_room = keys.tuned;
+    keys.tuned |= config.tunes != 0;
+    open.maps
+        .paths
+        .set_max_entries(keys.buckets)
+        .map_err(Error::Load)?;
+    if keys.tuned {
+        open.maps
+            .tuned
+            .set_max_entries(keys.buckets * TP_WAYS)
+            .map_err(Error::Load)?;
+    }
+    match legacy {
+        Some(legacy) => legacy.put_into(&mut open.maps, has_room == keys.tuned),
+        None => Ok(()),
+    }
+}
+
+/// Attaches a program; the descriptor is the kernel's link.
+fn attach_to(program: &ProgramMut<'_>, cgroup: &Path, dir: &File) -> Result<OwnedFd, Error> {
+    let fail = |source| Error::Attach {
+        path: cgroup.to_path_buf(),
+        source,
+    };
+    let link = program.attach_cgroup(dir.as_raw_fd()).map_err(fail)?;
+    // libbpf closes its own descriptor with the value.
+    let fd = link.as_fd().try_clone_to_owned();
+    fd.map_err(|error| fail(error.into()))
+}
+
 /// Whether a link still holds its cgroup: removed cgroups leave it with their last socket.
-fn has_cgroup(link: &Link) -> bool {
-    let info = link.info().map(|link| link.info);
-    !matches!(info, Ok(LinkTypeInfo::Cgroup(cgroup)) if cgroup.cgroup_id == 0)
+fn has_cgroup(link: &OwnedFd) -> bool {
+    legacy::cgroup_of(link).is_none_or(|cgroup| cgroup.id != 0)
 }

@@ -13,14 +13,15 @@ mod verify;
 
 use std::{
     fs, io,
-    os::fd::{AsFd, AsRawFd},
+    os::fd::{AsFd, AsRawFd, OwnedFd},
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
-use libbpf_rs::{Link, MapCore, MapHandle, query::LinkTypeInfo};
+use libbpf_rs::{Link, MapCore, MapHandle, libbpf_sys::bpf_map_delete_elem, query::LinkTypeInfo};
+use serde::{Deserialize, Serialize};
 
-use crate::{Error, host};
+use crate::{Error, host, process::inherited};
 pub use catalog::{About, PREFIX, describe, ours};
 pub use object::{Loaded, Variant, is_path, name_in};
 pub use users::sockets_by_algorithm;
@@ -53,6 +54,14 @@ impl Held {
         self.loaded.name()
     }
 
+    /// To leave it to another program: see [`Kept::take`].
+    pub fn descriptor(&self) -> KeptDescriptor {
+        KeptDescriptor {
+            fd: self.link.as_fd().as_raw_fd(),
+            links: self.loaded.has_links(),
+        }
+    }
+
     /// What was loaded.
     pub fn loaded(&self) -> &Loaded {
         &self.loaded
@@ -76,6 +85,52 @@ impl Held {
             .map_err(|e| fail(io::Error::other(e.to_string())))?;
         self.link.disconnect();
         Ok(())
+    }
+}
+
+/// A registration by its number, to be told to the program that inherits it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeptDescriptor {
+    /// The link's; before 6.4 the map's.
+    pub fd: i32,
+    /// Whether it is a link's.
+    pub links: bool,
+}
+
+/// A registration of the program that this process was before; it ends with this value.
+pub struct Kept {
+    fd: OwnedFd,
+    links: bool,
+}
+
+impl Kept {
+    /// Takes what this process inherited; to be called once.
+    ///
+    /// # Errors
+    /// [`Error::System`] if it is not open.
+    pub fn take(descriptor: KeptDescriptor) -> Result<Kept, Error> {
+        Ok(Kept {
+            fd: inherited(descriptor.fd)?,
+            links: descriptor.links,
+        })
+    }
+
+    /// To leave it to another program once more.
+    pub fn descriptor(&self) -> KeptDescriptor {
+        KeptDescriptor {
+            fd: self.fd.as_raw_fd(),
+            links: self.links,
+        }
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        if !self.links {
+            let key = 0u32;
+            // SAFETY: the map is open, and its keys have four bytes.
+            unsafe { bpf_map_delete_elem(self.fd.as_raw_fd(), (&raw const key).cast()) };
+        }
     }
 }
 

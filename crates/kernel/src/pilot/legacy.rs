@@ -1,0 +1,290 @@
+//! What a pilot leaves to the one that takes its place: its maps, its links, and how to read them.
+//!
+//! The kernel lets a link change its program in one step, BPF_LINK_UPDATE: each event meets the old
+//! program or the new one. Both use the same maps, so the new one knows every path and every open
+//! connection. The links pass from one program to the other as open descriptors, and nobody else has
+//! them: whoever of the two dies while it has them detaches.
+
+use std::{
+    hash::{BuildHasher, RandomState},
+    io,
+    os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
+    path::Path,
+};
+
+use libbpf_rs::{
+    ProgramMut,
+    libbpf_sys::{BPF_CGROUP_INET_EGRESS, bpf_link_get_info_by_fd, bpf_link_info, bpf_link_update},
+};
+use serde::{Deserialize, Serialize};
+use tcpilot_abi::{TP_HASH_SECRETS, TP_WAYS};
+
+use super::{Pilot, SockopsSkel, attach_to, open_cgroup, skeleton::OpenSockopsMaps};
+use crate::{Error, claim::Claim, process::inherited};
+
+/// What makes sense of the maps; drawn or measured once, and kept for as long as they live.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Keys {
+    /// Buckets of the table of paths.
+    pub buckets: u32,
+    /// Which connections are held out from a tuning.
+    pub hold_out_seed: u64,
+    /// Of the table's hash.
+    pub hash_secrets: [u64; TP_HASH_SECRETS as usize],
+    /// The kernel's ticks; 0: not known yet.
+    pub ticks_per_s: u32,
+    /// Whether the map of tunings has room for every path; else it has for one.
+    pub tuned: bool,
+}
+
+impl Keys {
+    /// New ones, for at least so many paths.
+    pub(super) fn new(paths_max: u32) -> Keys {
+        // std keys its hasher, SipHash, from the system's random source.
+        let random = RandomState::new();
+        Keys {
+            buckets: buckets_for(paths_max),
+            hold_out_seed: random.hash_one("hold-out"),
+            hash_secrets: std::array::from_fn(|number| random.hash_one(number)),
+            ticks_per_s: 0,
+            tuned: false,
+        }
+    }
+
+    /// Whether a table of this size would be made for so many paths.
+    pub fn has_room_for(&self, paths_max: u32) -> bool {
+        self.buckets == buckets_for(paths_max)
+    }
+
+    /// How many paths there is room for.
+    pub fn capacity(&self) -> u32 {
+        self.buckets * TP_WAYS
+    }
+}
+
+fn buckets_for(paths_max: u32) -> u32 {
+    paths_max.div_ceil(TP_WAYS).next_power_of_two()
+}
+
+/// A pilot's descriptors by their numbers, to be told to the program that inherits them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Descriptors {
+    /// Paths, connections, tunings, policers, counts.
+    pub maps: [i32; 5],
+    /// None for a program that only tries whether it could take over.
+    pub links: Vec<i32>,
+    /// The claimed cgroup's id, and the lock.
+    pub claim: Option<(u64, i32)>,
+}
+
+impl Descriptors {
+    /// All numbers.
+    pub fn all(&self) -> impl Iterator<Item = i32> {
+        let claim = self.claim.iter().map(|(_, lock)| lock);
+        self.maps.iter().chain(&self.links).chain(claim).copied()
+    }
+}
+
+/// What a pilot has left.
+pub struct Legacy {
+    keys: Keys,
+    maps: [OwnedFd; 5],
+    links: Vec<OwnedFd>,
+    claim: Option<(u64, OwnedFd)>,
+}
+
+impl Legacy {
+    /// Takes what this process inherited; to be called once.
+    ///
+    /// # Errors
+    /// [`Error::System`] if one is not open.
+    pub fn take(descriptors: &Descriptors, keys: Keys) -> Result<Legacy, Error> {
+        let take = |fd: &i32| inherited(*fd);
+        let [paths, conns, tuned, police, counters] = &descriptors.maps;
+        let links = descriptors.links.iter().map(take);
+        let claim = descriptors.claim.as_ref();
+        Ok(Legacy {
+            keys,
+            maps: [
+                take(paths)?,
+                take(conns)?,
+                take(tuned)?,
+                take(police)?,
+                take(counters)?,
+            ],
+            links: links.collect::<Result<_, _>>()?,
+            claim: claim.map(|(id, lock)| Ok((*id, take(lock)?))).transpose()?,
+        })
+    }
+
+    /// How its maps are read.
+    pub fn keys(&self) -> &Keys {
+        &self.keys
+    }
+
+    /// Has the maps used instead of new ones.
+    pub(super) fn put_into(
+        &self,
+        maps: &mut OpenSockopsMaps<'_>,
+        tuned: bool,
+    ) -> Result<(), Error> {
+        let [paths, conns, old_tuned, police, counters] = &self.maps;
+        let mut reuse = vec![
+            maps.paths.reuse_fd(paths.as_fd()),
+            maps.conns.reuse_fd(conns.as_fd()),
+            maps.police.reuse_fd(police.as_fd()),
+            maps.bss_counters.reuse_fd(counters.as_fd()),
+        ];
+        if tuned {
+            reuse.push(maps.tuned.reuse_fd(old_tuned.as_fd()));
+        }
+        reuse
+            .into_iter()
+            .collect::<Result<(), _>>()
+            .map_err(Error::Load)
+    }
+}
+
+/// Shows the kernel's counts at the place where libbpf keeps a map's first contents: it does so itself for
+/// maps that it makes, and not for those that it is given.
+pub(super) fn show_counters(skel: &mut SockopsSkel<'_>) -> Result<(), Error> {
+    let fail = |source| Error::System {
+        action: "map the counts",
+        source,
+    };
+    let fd = skel.maps.bss_counters.as_fd().as_raw_fd();
+    let Some(counted) = skel.maps.bss_counters_data.as_deref_mut() else {
+        return Err(super::no_section());
+    };
+    let (at, len) = (std::ptr::from_mut(counted), size_of_val(counted));
+    // SAFETY: libbpf mapped whole pages at this address, for this map and nothing else, and unmaps them
+    // with it. MAP_FIXED puts others in their place, of the same size.
+    let mapped = unsafe {
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        libc::mmap(
+            at.cast(),
+            len,
+            access,
+            libc::MAP_SHARED | libc::MAP_FIXED,
+            fd,
+            0,
+        )
+    };
+    if mapped == libc::MAP_FAILED {
+        return Err(fail(io::Error::last_os_error()));
+    }
+    Ok(())
+}
+
+/// Of a link: the cgroup's id, 0 once that is gone, and whether its program sees packets that leave.
+pub(super) struct LinkedCgroup {
+    pub id: u64,
+    is_egress: bool,
+}
+
+/// What a link is attached to; `None` if the kernel does not say.
+pub(super) fn cgroup_of(link: &OwnedFd) -> Option<LinkedCgroup> {
+    let mut info = bpf_link_info::default();
+    let mut len = size_of::<bpf_link_info>() as u32;
+    // SAFETY: info is writable for len bytes.
+    let result = unsafe { bpf_link_get_info_by_fd(link.as_raw_fd(), &raw mut info, &raw mut len) };
+    if result != 0 {
+        return None;
+    }
+    // SAFETY: our links are all of cgroups, and every byte pattern is an integer.
+    let cgroup = unsafe { info.__bindgen_anon_1.cgroup };
+    Some(LinkedCgroup {
+        id: cgroup.cgroup_id,
+        is_egress: cgroup.attach_type == BPF_CGROUP_INET_EGRESS,
+    })
+}
+
+/// Puts a program in the place of the link's; whether the link has a cgroup still.
+fn update(link: BorrowedFd<'_>, program: &ProgramMut<'_>) -> io::Result<bool> {
+    let program = program.as_fd().as_raw_fd();
+    // SAFETY: a plain system call with two open descriptors and no options.
+    match unsafe { bpf_link_update(link.as_raw_fd(), program, std::ptr::null()) } {
+        0 => Ok(true),
+        error if -error == libc::ENOLINK => Ok(false),
+        error => Err(io::Error::from_raw_os_error(-error)),
+    }
+}
+
+impl Pilot {
+    /// Loads the programs with the memory of a pilot that runs, which goes on meanwhile.
+    ///
+    /// # Errors
+    /// As [`Pilot::load`].
+    pub fn succeed(config: &tcpilot_abi::tp_config, legacy: &Legacy) -> Result<Pilot, Error> {
+        Pilot::load_with(config, legacy.keys, Some(legacy))
+    }
+
+    /// Takes the place of the pilot that left this: from here on its programs run no more.
+    ///
+    /// # Errors
+    /// [`Error::Attach`]; what was attached is detached then.
+    pub fn take_over(&mut self, legacy: Legacy, cgroup: &Path) -> Result<(), Error> {
+        let fail = |source: io::Error| Error::Attach {
+            path: cgroup.to_path_buf(),
+            source: source.into(),
+        };
+        let mut has_egress = false;
+        for link in legacy.links {
+            let is_egress = cgroup_of(&link).is_some_and(|cgroup| cgroup.is_egress);
+            let program = match (is_egress, self.acks_first) {
+                (false, _) => &self.skel.progs.tcpilot,
+                (true, true) => &self.skel.progs.ack_priority,
+                (true, false) => continue, // not asked for any more
+            };
+            if update(link.as_fd(), program).map_err(fail)? {
+                has_egress |= is_egress;
+                self.links.push(link);
+            }
+        }
+        if self.acks_first && !has_egress {
+            let dir = open_cgroup(cgroup)?;
+            let program = &self.skel.progs.ack_priority;
+            self.links.push(attach_to(program, cgroup, &dir)?);
+        }
+        self.cgroup = cgroup.to_path_buf();
+        self.claim = legacy.claim.map(|(id, lock)| Claim::kept(id, lock));
+        Ok(())
+    }
+
+    /// What to leave to another program: the descriptors, and how to read the maps.
+    pub fn legacy(&self) -> (Descriptors, Keys) {
+        let maps = &self.skel.maps;
+        let claim = self.claim.as_ref();
+        let descriptors = Descriptors {
+            maps: [
+                maps.paths.as_fd(),
+                maps.conns.as_fd(),
+                maps.tuned.as_fd(),
+                maps.police.as_fd(),
+                maps.bss_counters.as_fd(),
+            ]
+            .map(|fd| fd.as_raw_fd()),
+            links: self.links.iter().map(AsRawFd::as_raw_fd).collect(),
+            claim: claim.map(|claim| (claim.id(), claim.lock().as_raw_fd())),
+        };
+        let keys = Keys {
+            ticks_per_s: self.ticks_per_s(),
+            ..self.keys
+        };
+        (descriptors, keys)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_has_the_next_power_of_two_of_buckets() {
+        let keys = Keys::new(64);
+        assert_eq!((keys.buckets, keys.capacity()), (8, 64));
+        assert!(keys.has_room_for(64) && keys.has_room_for(57));
+        assert!(!keys.has_room_for(56 / 2) && !keys.has_room_for(65));
+        assert_ne!(keys.hash_secrets, Keys::new(64).hash_secrets);
+    }
+}
