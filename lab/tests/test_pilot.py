@@ -238,11 +238,11 @@ def test_the_report_names_what_was_missed() -> None:
         "kernel": "7.2",
         "where": "machine, virtual time",
         "wall_s": 7,
-        "results": {"none": {**rounds, "ratio": 1.0}, "tcpilot-few": rounds},
+        "results": {"limit": {**rounds, "median": 2.0}, "tcpilot-few": rounds},
     }
     text = report.render({"short": whole})
     assert "| tcpilot, new path | 1 | 0.500 | 1 |" in text
-    assert "- **missed**: tcpilot-few, of the rate without a tool at least 0.97: 0.500" in text
+    assert "- **missed**: tcpilot-few, of the limit program's rate at least 0.99: 0.500" in text
 
 
 def test_the_recorded_command_makes_the_results_again() -> None:

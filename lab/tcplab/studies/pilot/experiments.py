@@ -150,7 +150,7 @@ def _interleaved(name: str, tools: Sequence[str], rounds: int, flow: str) -> Exp
 
 def short(quick: bool) -> Experiment:
     """Connections per second, the server closing first."""
-    tools = ["none", "tcpilot-few", "tcpilot-learned", "bpftune-conn"]
+    tools = ["none", "limit", "tcpilot-few", "tcpilot-learned", "bpftune-conn"]
     count = 1000 if quick else 2000
     return _interleaved("short", tools, 1 if quick else 3, f"flow short --count {count}")
 
