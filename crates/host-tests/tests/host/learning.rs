@@ -223,13 +223,13 @@ fn a_socket_that_connects_again_is_ours_again_and_not_its_applications() {
     application.tell(&format!("reconnect {FAR}:5300"));
     let path = pilot.path(FAR);
     assert_eq!(
-        (&path["connections"], &path["flow_count"]),
+        (&path["connections"], &path["live_flows"]),
         (&2.into(), &1.into()),
         "{path}"
     );
     let flow = &pilot.ask("flows")[0];
     assert_eq!(
-        (&flow["why"], &flow["arm"]),
+        (&flow["why"], &flow["charged_to"]),
         (&"kept".into(), &"bbr".into()),
         "{flow}"
     );
@@ -238,8 +238,8 @@ fn a_socket_that_connects_again_is_ours_again_and_not_its_applications() {
     application.tell("close");
     pilot.wait_closed(2);
     let path = pilot.path(FAR);
-    assert_eq!(path["flow_count"], 0, "{path}");
-    assert_eq!(arm(&path, "bbr")["count"], 2, "{path}");
+    assert_eq!(path["live_flows"], 0, "{path}");
+    assert_eq!(arm(&path, "bbr")["chosen"], 2, "{path}");
     // What the application sets itself is its own, again and again.
     application.tell(&format!("connect {FAR}:5300 reno"));
     application.tell("disconnect");

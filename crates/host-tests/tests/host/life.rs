@@ -392,7 +392,7 @@ fn left_over_by_a_start() -> u64 {
     until("all have ended", || {
         (pilot.ask("flows") == json!([])).then_some(())
     });
-    pilot.path(FAR_PATH)["flow_count"].as_u64().unwrap()
+    pilot.path(FAR_PATH)["live_flows"].as_u64().unwrap()
 }
 
 /// A start counts them, and sees their ends once it is attached. No wait may lie in between, such as that for

@@ -45,7 +45,7 @@ fn a_connection_from_before_our_start_is_not_ours_because_another_program_follow
     pilot.wait_closed(2);
     let path = pilot.path(FAR);
     assert_eq!(
-        (&path["connections"], &path["flow_count"]),
+        (&path["connections"], &path["live_flows"]),
         (&2.into(), &0.into()),
         "{path}"
     );
