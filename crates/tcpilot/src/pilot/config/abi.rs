@@ -52,7 +52,7 @@ impl Config {
             ssthresh_floor_packets: self.ssthresh.floor_packets,
             min_flow_bytes: self.learner.min_flow_bytes,
             arms: arms.len() as u8,
-            policies: (RESERVED + self.policies.len()).min(TP_MAX_POLICIES as usize) as u8,
+            policies: (RESERVED + self.policy_names().len()).min(TP_MAX_POLICIES as usize) as u8,
             rules: rules.len() as u8,
             rules_use_cgroups: rules.iter().any(|rule| rule.cgroup.is_some()).into(),
             dry_run: self.dry_run.into(),
@@ -83,11 +83,14 @@ impl Config {
     }
 
     fn write_tunings(&self, config: &mut tp_config) {
+        let by_number = self.by_number();
         for (id, nets) in config.tuning.iter_mut().enumerate() {
-            if id == usize::from(LEAVE_ALONE_ID) || id >= RESERVED + self.policies.len() {
-                continue;
-            }
-            let policy = id.checked_sub(RESERVED).map(|own| &self.policies[own]);
+            let policy = match id.checked_sub(RESERVED).map(|own| by_number.get(own)) {
+                None if id == usize::from(LEAVE_ALONE_ID) => continue,
+                None => None,
+                Some(Some(Some(policy))) => Some(*policy),
+                Some(_) => continue,
+            };
             for (net, tuning) in (0..TP_NET_COUNT).zip(nets) {
                 *tuning = self.tuning.to_abi(policy, net);
                 config.tunes |= tuning.features;
@@ -105,7 +108,10 @@ impl Config {
             leave_alone: 1,
             ..self.policy_config(0, &none)
         };
-        for (field, policy) in config.policy.iter_mut().skip(RESERVED).zip(&self.policies) {
+        let fields = config.policy.iter_mut().skip(RESERVED);
+        for (field, policy) in fields.zip(self.by_number()) {
+            // No rule leads to one that is no more.
+            let Some(policy) = policy else { continue };
             let allowed = if policy.algorithms.is_empty() {
                 &self.algorithms
             } else {

@@ -19,6 +19,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use tcpilot_kernel::{cc, host};
 use toml::de::DeTable;
 
@@ -64,6 +65,15 @@ pub enum ConfigError {
     /// The file has mistakes: at least one, each a line of the message.
     #[error("{}", lines(.0))]
     Invalid(Vec<Problem>),
+}
+
+/// A configuration as it was read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Text {
+    /// The file, as it was named.
+    pub file: String,
+    /// What is in it.
+    pub text: String,
 }
 
 /// No configuration is longer.
@@ -131,6 +141,8 @@ settings! {
         leave_alone: LeaveAlone;
         /// Connections that are treated differently, in the order in which they are tried.
         policies: Vec<Policy>;
+        /// The policies' names by their numbers, if these are not the file's order: see [`Config::number_as`].
+        numbers: Vec<String>;
     }
 }
 
@@ -248,21 +260,41 @@ impl Config {
     /// # Errors
     /// The file cannot be read, or has mistakes.
     pub fn load(path: Option<&Path>) -> Result<Config, ConfigError> {
+        Config::of(Config::read_source(path)?.as_ref())
+    }
+
+    /// The text of a file, as [`Config::load`] finds it; `None`: the defaults.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn read_source(path: Option<&Path>) -> Result<Option<Text>, ConfigError> {
         let file = path.unwrap_or(Path::new(DEFAULT_FILE));
         match read_file(file) {
-            Ok(text) => {
-                let mut hosts = host::registered_algorithms();
-                hosts.extend(host::loadable_algorithms());
-                Config::read_text(&text, &file.display().to_string(), &hosts)
-            }
+            Ok(text) => Ok(Some(Text {
+                file: file.display().to_string(),
+                text,
+            })),
             Err(error) if path.is_none() && error.kind() == std::io::ErrorKind::NotFound => {
-                Ok(Config::default())
+                Ok(None)
             }
             Err(source) => Err(ConfigError::Unreadable {
                 path: file.to_owned(),
                 source,
             }),
         }
+    }
+
+    /// What a text means on this host, whose algorithms it may name; `None`: the defaults.
+    ///
+    /// # Errors
+    /// It has mistakes.
+    pub fn of(text: Option<&Text>) -> Result<Config, ConfigError> {
+        let Some(text) = text else {
+            return Ok(Config::default());
+        };
+        let mut hosts = host::registered_algorithms();
+        hosts.extend(host::loadable_algorithms());
+        Config::read_text(&text.text, &text.file, &hosts)
     }
 
     /// Reads a text; `name` is the file's, for messages. Of algorithms it knows the kernel's and those

@@ -194,10 +194,56 @@ impl Config {
         }
     }
 
+    /// Numbers the policies as a running tcpilot does, whose paths and connections know them by number.
+    /// `names` are its policies' by their numbers. New ones get further numbers; those that are not in
+    /// this configuration keep theirs, for what was learned under them.
+    ///
+    /// # Errors
+    /// How many are too many.
+    pub fn number_as(&mut self, names: &[String]) -> Result<(), usize> {
+        self.numbers = names.to_vec();
+        for policy in &self.policies {
+            if !self.numbers.contains(&policy.name) {
+                self.numbers.push(policy.name.clone());
+            }
+        }
+        match self.numbers.len().checked_sub(MOST_POLICIES) {
+            None | Some(0) => Ok(()),
+            Some(more) => Err(more),
+        }
+    }
+
+    /// The names of the policies of the file, and of those before it, by their numbers.
+    pub fn policy_names(&self) -> Vec<&str> {
+        if self.numbers.is_empty() {
+            self.policies
+                .iter()
+                .map(|policy| policy.name.as_str())
+                .collect()
+        } else {
+            self.numbers.iter().map(String::as_str).collect()
+        }
+    }
+
+    /// The policies by their numbers, from [`RESERVED`] on; `None` for one that is no more.
+    pub(super) fn by_number(&self) -> Vec<Option<&Policy>> {
+        let find = |name: &str| self.policies.iter().find(|policy| policy.name == name);
+        self.policy_names().into_iter().map(find).collect()
+    }
+
+    /// The policies in the order of the file, with their numbers.
+    pub(super) fn numbered(&self) -> Vec<(&Policy, u8)> {
+        let number = |policy: &Policy| self.policy_id(&policy.name).unwrap_or_default();
+        self.policies
+            .iter()
+            .map(|policy| (policy, number(policy)))
+            .collect()
+    }
+
     /// The number of a policy, by its name.
     pub fn policy_id(&self, name: &str) -> Option<u8> {
         let names = [DEFAULT_POLICY, LEAVE_ALONE_POLICY].into_iter();
-        let mut names = names.chain(self.policies.iter().map(|policy| policy.name.as_str()));
+        let mut names = names.chain(self.policy_names());
         names
             .position(|known| known == name)
             .and_then(|id| u8::try_from(id).ok())
@@ -208,10 +254,7 @@ impl Config {
         match usize::from(id) {
             0 => Some(DEFAULT_POLICY),
             1 => Some(LEAVE_ALONE_POLICY),
-            id => self
-                .policies
-                .get(id - RESERVED)
-                .map(|policy| policy.name.as_str()),
+            id => self.policy_names().get(id - RESERVED).copied(),
         }
     }
 }

@@ -8,7 +8,7 @@ use tcpilot_abi::{TP_MAX_RULES, tp_rule};
 use tcpilot_core::Prefix;
 use tcpilot_kernel::cc;
 
-use super::policies::{LEAVE_ALONE_ID, RESERVED};
+use super::policies::LEAVE_ALONE_ID;
 use super::settings::Table;
 use super::{Algorithm, Config, Match, Namespace, Network, Objective, Policy, PrefixOverrides};
 
@@ -149,7 +149,7 @@ impl Config {
     /// The rules in the order in which they are tried: `[leave_alone]`, then the policies of the file.
     pub fn rules(&self) -> Vec<RuleTemplate> {
         let mut rules = self.leave_alone.separate_rules();
-        for (policy, id) in self.policies.iter().zip(RESERVED as u8..) {
+        for (policy, id) in self.numbered() {
             rules.extend(policy.matches.rules(id));
         }
         rules.truncate(TP_MAX_RULES as usize);
@@ -160,7 +160,7 @@ impl Config {
     pub fn warnings(&self) -> Vec<String> {
         let rules = self.rules();
         let mut warnings = self.misspelt();
-        for (policy, id) in self.policies.iter().zip(RESERVED as u8..) {
+        for (policy, id) in self.numbered() {
             warnings.extend(self.unreached(&rules, policy, id));
             let ineffective =
                 !policy.algorithms.is_empty() || policy.prefix != PrefixOverrides::default();
