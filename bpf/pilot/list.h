@@ -5,6 +5,8 @@
  * without storage has its algorithm is found again the way it was found when it
  * was opened.  adopt counts, before the pilot is attached, those that a former
  * pilot took up: their sockets still have its callbacks, so their end will be seen.
+ * A pilot that takes another's place finds them counted and remembered, and does
+ * without.
  */
 #ifndef TCPILOT_PILOT_LIST_H
 #define TCPILOT_PILOT_LIST_H
@@ -142,6 +144,22 @@ int flows(struct bpf_iter__tcp *ctx)
 	return 0;
 }
 
+/* A connection whose algorithm a former pilot has set, or since then its application:
+ * nobody knows which.  So it is neither charged nor rescued, and is not taken for the
+ * application's. */
+static __always_inline void remember_former(struct tcp_sock *tp, const struct tp_path *path)
+{
+	struct tp_conn conn = {.path_born_ns = path->born_ns,
+			       .flags = TP_CONN_SIDE_UNKNOWN | TP_CONN_LOSS_SEEN,
+			       .arm = TP_NO_ARM,
+			       .cc_key = tp_cc_key(tp),
+			       .why = TP_WHY_UNSEEN,
+			       .open = 1};
+
+	if (tp_cc_was_set(tp))
+		bpf_sk_storage_get(&conns, tp, &conn, BPF_SK_STORAGE_GET_F_CREATE);
+}
+
 SEC("iter/tcp")
 int adopt(struct bpf_iter__tcp *ctx)
 {
@@ -168,6 +186,7 @@ int adopt(struct bpf_iter__tcp *ctx)
 	if (!v.path->born_ns)
 		begin_path(&v, bpf_ktime_get_ns());
 	__sync_fetch_and_add(&v.path->live_flows, 1);
+	remember_former(tp, v.path);
 	return 0;
 }
 
