@@ -55,6 +55,11 @@ mpquic-test: setup ## flowgen's QUIC and multipath QUIC, on this kernel; needs r
 	$(CARGO) test -p flowgen --features mpquic --quiet
 	crates/host-tests/run.sh mpquic
 
+upgrade-test: setup ## 50 take-overs with 1000 connections open, none of them forgotten; needs root
+	UPGRADES=50 CONNECTIONS=1000 FIGURES=$(TARGET)/upgrades.txt TESTS=upgrade:: JOBS=1 \
+		crates/host-tests/run.sh here
+	@cat $(TARGET)/upgrades.txt
+
 vm-test: setup ## behaviour on every kernel, in virtual machines
 	PYTHON=$(PYTHON) crates/host-tests/run.sh $(KERNELS)
 
@@ -86,5 +91,5 @@ release:
 	@test -e $(TARGET)/release/tcpilot || echo 'building tcpilot for the first time; this takes a few minutes' >&2
 	@$(CARGO) build --release --bins
 
-.PHONY: help setup run demo test test-all check unit-test host-test vm-test vm-test-ends machine-test \
-	mpquic-test browser-test bench lab lab-test experiments release
+.PHONY: help setup run demo test test-all check unit-test host-test mpquic-test upgrade-test vm-test \
+	vm-test-ends machine-test browser-test bench lab lab-test experiments release

@@ -1,12 +1,12 @@
 //! The daemon under test: started with places of its own, asked over its control socket.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fs::{self, File},
     io::{Read, Write},
     os::unix::net::UnixStream,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::{Command, Output, Stdio},
 };
 
 use serde_json::Value;
@@ -129,6 +129,18 @@ impl Daemon {
         }
     }
 
+    /// Sends a question as it is, and returns the answer as it is.
+    ///
+    /// # Panics
+    /// When there is none.
+    pub fn raw(&self, question: &Value) -> Value {
+        let mut answer = String::new();
+        let mut socket = UnixStream::connect(self.socket()).unwrap();
+        writeln!(socket, "{question}").unwrap();
+        socket.read_to_string(&mut answer).unwrap();
+        serde_json::from_str(&answer).unwrap()
+    }
+
     /// Runs `tcpilot <question> --json`.
     ///
     /// # Errors
@@ -211,6 +223,81 @@ impl Daemon {
             (closed >= count).then_some(closed)
         });
         assert_eq!(closed, count);
+    }
+
+    /// Sends it a signal, and does not wait.
+    pub fn signal(&self, signal: i32) {
+        self.child.signal(signal);
+    }
+
+    /// Runs `tcpilot run --take-over` of this program.
+    ///
+    /// # Panics
+    /// When it cannot be started.
+    pub fn taken_over_by(&self, program: &Path) -> Output {
+        let mut command = Command::new(program);
+        command.args(["run", "--take-over", "--socket"]);
+        command.arg(self.socket()).output().unwrap()
+    }
+
+    /// Has the same program take over.
+    ///
+    /// # Panics
+    /// When it does not.
+    pub fn take_over(&self) {
+        let output = self.taken_over_by(&binary("tcpilot"));
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{message}: {}", self.log());
+    }
+
+    /// So many take-overs were done, so many refused; an error if the question met the change.
+    fn try_take_overs(&self) -> Result<(u64, u64), String> {
+        let status = self.try_ask("status")?;
+        let count = |word: &str| status["take_overs"][word].as_u64().unwrap_or_default();
+        Ok((count("done"), count("refused")))
+    }
+
+    /// So many take-overs were done, so many refused.
+    ///
+    /// # Panics
+    /// When it does not answer.
+    pub fn take_overs(&self) -> (u64, u64) {
+        self.try_take_overs().unwrap()
+    }
+
+    /// Waits until so many were done and so many refused.
+    ///
+    /// # Panics
+    /// When there were others.
+    pub fn wait_for_take_overs(&self, done: u64, refused: u64) {
+        let now = until("the daemon was taken over, or refused it", || {
+            let now = self.try_take_overs().ok()?;
+            (now.0 + now.1 >= done + refused).then_some(now)
+        });
+        assert_eq!(now, (done, refused), "{}", self.log());
+    }
+
+    /// Changes the file that it was started with.
+    ///
+    /// # Panics
+    /// When that cannot be written.
+    pub fn configure(&self, config: &str) {
+        fs::write(self.dir.join("tcpilot.toml"), config).unwrap();
+    }
+
+    /// Of each open connection what is remembered of it, by its addresses.
+    ///
+    /// # Panics
+    /// When it does not answer.
+    pub fn remembered(&self) -> BTreeMap<String, [Value; 4]> {
+        let flows = self.ask("flows");
+        let flows = flows.as_array().unwrap();
+        let of = |flow: &Value| {
+            let name = format!("{} {}", flow["local"], flow["remote"]);
+            let fields = ["cc", "why", "arm", "side"].map(|field| flow[field].clone());
+            (name, fields)
+        };
+        flows.iter().map(of).collect()
     }
 
     /// Ends it by a signal, and waits.

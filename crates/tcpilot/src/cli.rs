@@ -122,6 +122,12 @@ pub struct RunArgs {
     /// Show the table of paths, live, and a report at the end
     #[arg(long)]
     pub live: bool,
+    /// Have the daemon that runs become this program, and read its configuration anew, without a gap
+    ///
+    /// It keeps its arguments, what it has learned, and the connections it knows. If something is wrong
+    /// with the program or with the configuration, it goes on as before, and this command says why.
+    #[arg(long, conflicts_with_all = ["config", "cgroup", "state", "dry_run", "live"])]
+    pub take_over: bool,
 }
 
 /// Where the daemon listens.

@@ -9,7 +9,7 @@ use crate::{
     cc, fair,
     pilot::figures::{
         AlgorithmView, CohortView, DecisionView, ExplainedPath, Explanation, FlowView, PathView,
-        StateSummary, Status, TuneView, TuningView, TuningsStatus,
+        StateSummary, Status, TakeOvers, TuneView, TuningView, TuningsStatus,
     },
     show::figure::View,
     watch::views as watch,
@@ -68,7 +68,11 @@ fn sections() -> String {
         section(
             "status",
             "The daemon.",
-            &[rows::<Status>(""), rows::<TuningsStatus>("tunings.")],
+            &[
+                rows::<Status>(""),
+                rows::<TuningsStatus>("tunings."),
+                rows::<TakeOvers>("take_overs."),
+            ],
         ),
         section("cc list", "All congestion controls.", &[rows::<cc::Algorithm>("algorithms[].")]),
         section("state show", "What was learned, in short.", &[rows::<StateSummary>("")]),

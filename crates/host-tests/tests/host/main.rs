@@ -20,10 +20,13 @@ mod life;
 mod loss;
 mod neighbours;
 mod paths;
+mod reload;
 mod robust;
 mod saving;
 mod starting;
+mod take_over;
 mod tuning;
+mod upgrade;
 mod watch;
 
 /// Every connection gets bbr, from the first on, where the pilot may choose.

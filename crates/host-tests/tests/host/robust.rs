@@ -3,7 +3,10 @@
 use std::{
     fs,
     io::{Read, Write},
-    os::unix::{net::UnixStream, process::CommandExt},
+    os::{
+        fd::{AsRawFd, FromRawFd, OwnedFd},
+        unix::{net::UnixStream, process::CommandExt},
+    },
     process::Command,
     thread,
     time::{Duration, Instant},
@@ -135,14 +138,75 @@ fn without_a_free_descriptor_it_waits_and_says_so_once() {
     answers_soon(&pilot);
 }
 
+/// The two ends of a terminal: its master, which is nobody else's, and the one that programs see.
+fn terminal() -> (OwnedFd, i32) {
+    let (mut master, mut slave) = (0, 0);
+    let (name, settings, size) = (std::ptr::null_mut(), std::ptr::null(), std::ptr::null());
+    // SAFETY: both numbers may be written; nothing else is given.
+    let made = unsafe { libc::openpty(&raw mut master, &raw mut slave, name, settings, size) };
+    assert_eq!(made, 0);
+    // SAFETY: it was just opened, and nobody else in this process has it.
+    (unsafe { OwnedFd::from_raw_fd(master) }, slave)
+}
+
+/// `tcpilot run` with the files of `lab`, its log beside them.
+fn command_in_terminal(lab: &Lab) -> Command {
+    let mut command = Place::here().command("tcpilot");
+    command.arg("run").arg("--cgroup").arg(lab.cgroup.path());
+    command.arg("--state").arg(lab.dir.path().join("state.db"));
+    command
+        .arg("--socket")
+        .arg(lab.dir.path().join("control.sock"));
+    command.stderr(fs::File::create(lab.dir.path().join("log")).unwrap());
+    command
+}
+
+/// Waits until a daemon that was started so is attached.
+fn wait_until_attached(lab: &Lab, child: &Child) {
+    until("it answers or is stopped", || {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", child.0.id())).unwrap();
+        assert!(!stat.contains(") T "), "stopped: {stat}");
+        let mut stream = UnixStream::connect(lab.dir.path().join("control.sock")).ok()?;
+        stream.write_all(b"\"status\"\n").ok()?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).ok()?;
+        answer.contains("\"attached\":true").then_some(())
+    });
+}
+
+/// Makes this process the leader of a session whose terminal is `slave`. To be called between fork and
+/// exec.
+fn into_terminal(slave: i32, master: i32) -> std::io::Result<()> {
+    // SAFETY: plain system calls about this process; no memory is allocated.
+    unsafe {
+        libc::close(master);
+        if libc::setsid() < 0 || libc::ioctl(slave, libc::TIOCSCTTY, 0) < 0 {
+            return Err(std::io::Error::last_os_error());
+        }
+        libc::close(slave);
+    }
+    Ok(())
+}
+
 #[test]
 fn a_lost_terminal_ends_it_as_a_signal_does_and_nothing_is_lost() {
     let lab = Lab::new();
-    let pilot = lab.pilot(ALWAYS_BBR);
+    let (master, slave) = terminal();
+    let config = lab.dir.path().join("tcpilot.toml");
+    fs::write(&config, ALWAYS_BBR).unwrap();
+    let mut command = command_in_terminal(&lab);
+    command.arg("--config").arg(config);
+    let number = master.as_raw_fd();
+    // SAFETY: between fork and exec only system calls are made.
+    unsafe { command.pre_exec(move || into_terminal(slave, number)) };
+    let mut child = Child(command.spawn().unwrap());
+    // SAFETY: nobody else in this process uses it.
+    unsafe { libc::close(slave) };
+    wait_until_attached(&lab, &child);
     lab.upload(FAR, 1, 100_000);
-    pilot.wait_closed(1);
-    let ended = pilot.end(libc::SIGHUP);
-    assert_eq!(ended.status, Some(0), "{}", ended.stderr);
+    drop(master); // the kernel sends SIGHUP
+    let log = || fs::read_to_string(lab.dir.path().join("log")).unwrap();
+    assert_eq!(child.wait().code(), Some(0), "{}", log());
     let pilot = lab.pilot(ALWAYS_BBR);
     assert_eq!(pilot.path(FAR)["connections"], 1);
 }
@@ -177,33 +241,14 @@ fn into_background(slave: i32) -> std::io::Result<()> {
 #[test]
 fn in_the_background_of_its_terminal_it_runs_without_a_live_view() {
     let lab = Lab::new();
-    let (mut master, mut slave) = (0, 0);
-    let (name, settings, size) = (std::ptr::null_mut(), std::ptr::null(), std::ptr::null());
-    // SAFETY: both numbers may be written; nothing else is given.
-    let made = unsafe { libc::openpty(&raw mut master, &raw mut slave, name, settings, size) };
-    assert_eq!(made, 0);
+    let (_master, slave) = terminal();
     let log = lab.dir.path().join("log");
-    let socket = lab.dir.path().join("control.sock");
-    let mut command = Place::here().command("tcpilot");
-    command
-        .args(["run", "--live"])
-        .arg("--cgroup")
-        .arg(lab.cgroup.path());
-    command.arg("--state").arg(lab.dir.path().join("state.db"));
-    command.arg("--socket").arg(&socket);
-    command.stderr(fs::File::create(&log).unwrap());
+    let mut command = command_in_terminal(&lab);
+    command.arg("--live");
     // SAFETY: between fork and exec only system calls are made.
     unsafe { command.pre_exec(move || into_background(slave)) };
     let mut child = Child(command.spawn().unwrap());
-    until("it answers or is stopped", || {
-        let stat = fs::read_to_string(format!("/proc/{}/stat", child.0.id())).unwrap();
-        assert!(!stat.contains(") T "), "stopped: {stat}");
-        let mut stream = UnixStream::connect(&socket).ok()?;
-        stream.write_all(b"\"status\"\n").ok()?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).ok()?;
-        answer.contains("\"attached\":true").then_some(())
-    });
+    wait_until_attached(&lab, &child);
     assert!(fs::read_to_string(&log).unwrap().contains("no live view"));
     child.signal(libc::SIGTERM);
     assert_eq!(

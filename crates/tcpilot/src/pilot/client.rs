@@ -5,10 +5,10 @@ use std::{
     io::{self, Read, Write},
     net::{IpAddr, ToSocketAddrs},
     path::Path,
-    time::{SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use serde::{Serialize, de::DeserializeOwned};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use tcpilot_core::Prefix;
 
@@ -20,7 +20,7 @@ use crate::{
     failure::{Failure, Kind, printable},
     pilot::config::Config,
     pilot::daemon,
-    pilot::figures::{Explanation, Flows, PathView, Paths, StateSummary, Status},
+    pilot::figures::{Explanation, Flows, PathView, Paths, StateSummary, Status, TakeOvers},
     pilot::protocol::{self, AskError, Request},
     pilot::state::{self, Store, StoredPath},
     pilot::table,
@@ -54,6 +54,50 @@ fn ask_and_show<T: Serialize + DeserializeOwned>(
 /// As all of these: one line.
 pub fn status(args: &AskArgs) -> Result<(), Failure> {
     ask_and_show::<Status>(args, &Request::Status, table::status)
+}
+
+/// What a take-over needs of the status, which another version may write in other words.
+#[derive(Deserialize)]
+struct Progress {
+    take_overs: TakeOvers,
+}
+
+/// Longer than a daemon gives the new program to show that it can go on.
+const TAKE_OVER_TIME: Duration = Duration::from_secs(150);
+
+/// `tcpilot run --take-over`: has the daemon become this program.
+///
+/// # Errors
+/// Why it goes on as before.
+pub fn take_over(socket: &Path) -> Result<(), Failure> {
+    let program = std::env::current_exe()?;
+    let before: TakeOvers = protocol::ask(socket, &Request::TakeOver(program))?;
+    let begun = Instant::now();
+    while begun.elapsed() < TAKE_OVER_TIME {
+        std::thread::sleep(Duration::from_millis(50));
+        // While it changes, a question may be cut off.
+        let Ok(now) = protocol::ask::<Progress>(socket, &Request::Status) else {
+            continue;
+        };
+        let now = now.take_overs;
+        if now.done != before.done {
+            return Ok(());
+        }
+        if now.refused != before.refused {
+            let mut problems = now.problems.into_iter();
+            let first = problems.next().unwrap_or_default();
+            let message = format!("not taken over, the daemon goes on as before: {first}");
+            return Err(Failure {
+                others: problems.collect(),
+                ..Failure::new(Kind::Failed, message, "")
+            });
+        }
+    }
+    Err(Failure::new(
+        Kind::Failed,
+        "the daemon has not said what became of the take-over",
+        "see its log, and `tcpilot status`",
+    ))
 }
 
 /// `tcpilot paths`

@@ -7,7 +7,7 @@ use tcpilot_core::Prefix;
 use std::{
     io::{self, BufRead, BufReader, Write},
     os::unix::net::UnixStream,
-    path::Path,
+    path::{Path, PathBuf},
     time::Duration,
 };
 
@@ -29,6 +29,9 @@ pub enum Request {
     StateImport(Vec<StoredPath>),
     /// Forget everything; answers the number of paths
     StateReset,
+    /// Become this program, if that can go on in the daemon's place; [`crate::pilot::figures::TakeOvers`] of
+    /// before, which in the status will say what became of it
+    TakeOver(PathBuf),
 }
 
 /// The daemon's answer: `{"ok": …}` or `{"error": "…"}`.

@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeMap,
     io::{self, Write},
+    path::Path,
 };
 
 use serde::Serialize;
@@ -13,7 +14,7 @@ use tcpilot_kernel::host;
 use super::Daemon;
 use crate::{
     clock::monotonic_ns,
-    pilot::figures::{ExplainedPath, Explanation, FlowView, PathView, Status},
+    pilot::figures::{ExplainedPath, Explanation, FlowView, PathView, Status, TakeOvers},
     pilot::protocol::{Reply, Request},
     pilot::read::{self, Names},
 };
@@ -43,8 +44,19 @@ impl Daemon {
             Request::StateExport => return self.export(out),
             Request::StateImport(paths) => result(self.import(&paths)),
             Request::StateReset => result(self.reset()),
+            Request::TakeOver(program) => result(self.let_take_over(&program)),
         };
         reply.write(out)
+    }
+
+    /// Answers how often that was done and refused before.
+    fn let_take_over(&mut self, program: &Path) -> Result<TakeOvers, String> {
+        if self.succession.is_under_way() {
+            return Err("another program is about to take over; try again".to_owned());
+        }
+        let before = self.succession.times.clone();
+        self.try_successor(program);
+        Ok(before)
     }
 
     pub(super) fn with_names<T>(&self, f: impl FnOnce(&Names<'_>) -> T) -> T {
@@ -120,6 +132,17 @@ impl Daemon {
         Ok(explanation)
     }
 
+    /// Without those that a former configuration had.
+    fn wanted_arms(&self) -> Vec<String> {
+        let wanted = |name: &&String| {
+            self.config
+                .algorithms
+                .iter()
+                .any(|arm| arm.as_str() == *name)
+        };
+        self.arms.iter().filter(wanted).cloned().collect()
+    }
+
     /// What is running.
     pub(super) fn status(&self) -> Status {
         let counters = self.pilot.counters();
@@ -135,7 +158,9 @@ impl Daemon {
             .filter(|(_, n)| *n > 0)
             .map(|(t, n)| format!("{} ({n} times)", t.sentence()));
         let unsaved = self.keeper.problem().map(str::to_owned);
-        let limits = self.limits().into_iter().chain(unsaved);
+        let refused = self.succession.times.problems.iter();
+        let refused = refused.map(|p| format!("not taken over, all goes on as before: {p}"));
+        let limits = self.limits().into_iter().chain(unsaved).chain(refused);
         let degraded = limits.chain(degraded).collect();
         Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -146,7 +171,7 @@ impl Daemon {
             dry_run: self.config.dry_run,
             attached: self.pilot.is_attached(),
             learner: self.config.learner.kind.name().to_owned(),
-            algorithms: self.arms.clone(),
+            algorithms: self.wanted_arms(),
             algorithms_missing: self.arms_missing.clone(),
             rescue: self.rescue_name(),
             paths: self.path_count(),
@@ -161,6 +186,7 @@ impl Daemon {
             bpf_ns: stats.nanoseconds,
             resident_bytes: resident_bytes(),
             state: self.keeper.path().display().to_string(),
+            take_overs: self.succession.times.clone(),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::{
     fs::{self, File, TryLockError},
     io::{self, Read, Seek, Write},
     os::{
-        fd::BorrowedFd,
+        fd::{AsFd, BorrowedFd},
         unix::{
             fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
             net::UnixListener,
@@ -15,6 +15,8 @@ use std::{
 };
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use tcpilot_kernel::inherited;
 
 use super::client::Client;
 use crate::failure::{Failure, Kind};
@@ -31,7 +33,7 @@ pub struct Control {
     /// Those who have connected, the first first.
     clients: Vec<Client>,
     deaf_until: Option<Instant>,
-    _lock: File,
+    lock: File,
 }
 
 impl Control {
@@ -69,24 +71,47 @@ impl Control {
             path: path.to_path_buf(),
             clients: Vec::new(),
             deaf_until: None,
-            _lock: lock,
+            lock,
         })
     }
 
-    /// Waits for a question, at most for `timeout`; a signal ends the wait, and so does `other` when it
-    /// can be read. Meanwhile questions come in and answers go out. The client is to be answered.
-    pub fn wait(
-        &mut self,
-        timeout: Duration,
-        other: Option<BorrowedFd<'_>>,
-    ) -> Option<&mut Client> {
-        self.poll(timeout, other);
+    /// What the program had that this process was before: those who connected meanwhile are waiting.
+    ///
+    /// # Errors
+    /// There was none.
+    pub fn resume(path: &Path, descriptors: Option<[i32; 2]>) -> Result<Control, Failure> {
+        let [listener, lock] = descriptors.unwrap_or([-1; 2]);
+        Ok(Control {
+            listener: inherited(listener)?.into(),
+            path: path.to_path_buf(),
+            clients: Vec::new(),
+            deaf_until: None,
+            lock: inherited(lock)?.into(),
+        })
+    }
+
+    /// The socket's and the lock's.
+    pub fn descriptors(&self) -> (BorrowedFd<'_>, BorrowedFd<'_>) {
+        (self.listener.as_fd(), self.lock.as_fd())
+    }
+
+    /// Whether nobody is connected.
+    pub fn is_idle(&self) -> bool {
+        self.clients.is_empty()
+    }
+
+    /// Waits for a question, at most for `timeout`; a signal ends the wait, and so does one of `others`
+    /// that can be read. Meanwhile questions come in and answers go out. The client is to be answered.
+    pub fn wait(&mut self, timeout: Duration, others: &[BorrowedFd<'_>]) -> Option<&mut Client> {
+        // Whoever reads to the end of its answer waits for that.
+        self.clients.retain(|client| !client.is_done());
+        self.poll(timeout, others);
         self.clients.iter_mut().for_each(Client::go_on);
         self.clients.retain(|client| !client.is_done());
         self.clients.iter_mut().find(|client| client.has_asked())
     }
 
-    fn poll(&mut self, timeout: Duration, other: Option<BorrowedFd<'_>>) {
+    fn poll(&mut self, timeout: Duration, others: &[BorrowedFd<'_>]) {
         let has_asked = self.clients.iter().any(Client::has_asked);
         let timeout = if has_asked { Duration::ZERO } else { timeout };
         let deaf = self.deaf_until.is_some_and(|until| Instant::now() < until);
@@ -94,7 +119,8 @@ impl Control {
         let mut fds: Vec<PollFd<'_>> = listen.into_iter().collect();
         let clients = self.clients.iter().map(Client::awaits);
         fds.extend(clients.map(|(fd, flags)| PollFd::from_borrowed_fd(fd, flags)));
-        fds.extend(other.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
+        let others = others.iter();
+        fds.extend(others.map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)));
         let Ok(timeout) = Timespec::try_from(timeout) else {
             return;
         };
@@ -223,7 +249,7 @@ mod tests {
     fn waiting_ends_with_the_timeout() {
         let dir = tempfile::tempdir().unwrap();
         let mut control = Control::open(&dir.path().join("t.sock")).unwrap();
-        assert!(control.wait(Duration::from_millis(1), None).is_none());
+        assert!(control.wait(Duration::from_millis(1), &[]).is_none());
     }
 
     #[test]
@@ -235,16 +261,35 @@ mod tests {
         let mut silent = Vec::new();
         for _ in 0..3 * CLIENTS_MAX {
             silent.push(connect());
-            assert!(control.wait(Duration::ZERO, None).is_none());
+            assert!(control.wait(Duration::ZERO, &[]).is_none());
         }
         assert!(control.clients.len() <= CLIENTS_MAX);
         let mut asks = connect();
         asks.write_all(b"\"status\"\n").unwrap();
-        let client = control.wait(Duration::from_secs(1), None).unwrap();
+        let client = control.wait(Duration::from_secs(1), &[]).unwrap();
         client.answer(|_, out| out.write_all(b"yes"));
         let mut answer = String::new();
-        control.wait(Duration::ZERO, None);
+        control.wait(Duration::ZERO, &[]);
         asks.read_to_string(&mut answer).unwrap();
         assert_eq!(answer, "yes\n");
+    }
+
+    #[test]
+    fn who_has_its_answer_is_let_go_before_the_next_wait() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("t.sock");
+        let mut control = Control::open(&path).unwrap();
+        let mut asks = UnixStream::connect(&path).unwrap();
+        asks.write_all(b"\"status\"\n").unwrap();
+        let client = control.wait(Duration::from_secs(1), &[]).unwrap();
+        client.answer(|_, out| out.write_all(b"yes"));
+        let begun = Instant::now();
+        let read = std::thread::spawn(move || {
+            asks.read_to_string(&mut String::new()).unwrap();
+            begun.elapsed()
+        });
+        control.wait(Duration::from_secs(5), &[]);
+        assert!(read.join().unwrap() < Duration::from_secs(4));
+        assert!(control.is_idle());
     }
 }

@@ -30,18 +30,29 @@ impl Egress {
     /// Takes away what a killed daemon left, then adds a qdisc to each of `devices`; what could not be
     /// done is a sentence each.
     pub fn set_up(devices: &[String], state: &Path) -> (Egress, Vec<String>) {
-        let mut journal = state.as_os_str().to_owned();
-        journal.push(".qdiscs");
-        let mut egress = Egress::read(journal.into());
-        let mut problems = egress.clear(delete);
-        for device in devices {
-            if let Err(error) = egress.add(device) {
+        Egress::read(journal_of(state)).renew(devices, |_| false)
+    }
+
+    /// The same in the place of a program that took nothing away: what is still asked for stays.
+    pub fn go_on(devices: &[String], state: &Path) -> (Egress, Vec<String>) {
+        Egress::read(journal_of(state)).renew(devices, |device| devices.contains(device))
+    }
+
+    fn renew(
+        mut self,
+        devices: &[String],
+        stays: impl Fn(&String) -> bool,
+    ) -> (Egress, Vec<String>) {
+        let mut problems = self.clear(|device| stays(device), delete);
+        let there: Vec<String> = self.devices.iter().filter(|d| stays(d)).cloned().collect();
+        for device in devices.iter().filter(|device| !there.contains(device)) {
+            if let Err(error) = self.add(device) {
                 problems.push(format!(
                     "{device} serves acknowledgements like the rest: {error}"
                 ));
             }
         }
-        (egress, problems)
+        (self, problems)
     }
 
     fn read(journal: PathBuf) -> Egress {
@@ -52,19 +63,29 @@ impl Egress {
         }
     }
 
-    /// Deletes all; what could not be deleted stays in the journal, and is a sentence each.
-    fn clear(&mut self, delete: impl Fn(&str) -> io::Result<()>) -> Vec<String> {
+    /// Deletes all but those that stay; what could not be deleted stays in the journal, too, and is a
+    /// sentence each.
+    fn clear(
+        &mut self,
+        stays: impl Fn(&String) -> bool,
+        delete: impl Fn(&str) -> io::Result<()>,
+    ) -> Vec<String> {
         if self.devices.is_empty() {
             return Vec::new();
         }
         let mut problems = Vec::new();
-        self.devices.retain(|device| match delete(device) {
-            Ok(()) => false,
-            Err(error) => {
-                problems.push(format!("{device} keeps tcpilot's prio qdisc: {error}"));
-                true
-            }
-        });
+        let delete_unless = |stays: bool, device: &str| match stays {
+            true => Ok(true),
+            false => delete(device).map(|()| false),
+        };
+        self.devices
+            .retain(|device| match delete_unless(stays(device), device) {
+                Ok(stays) => stays,
+                Err(error) => {
+                    problems.push(format!("{device} keeps tcpilot's prio qdisc: {error}"));
+                    true
+                }
+            });
         let kept = match self.devices.is_empty() {
             true => fs::remove_file(&self.journal),
             false => self.write_journal(),
@@ -104,9 +125,16 @@ impl Egress {
     }
 }
 
+/// Beside the state.
+fn journal_of(state: &Path) -> PathBuf {
+    let mut journal = state.as_os_str().to_owned();
+    journal.push(".qdiscs");
+    journal.into()
+}
+
 impl Drop for Egress {
     fn drop(&mut self) {
-        for problem in self.clear(delete) {
+        for problem in self.clear(|_| false, delete) {
             tracing::warn!("{problem}");
         }
     }
@@ -143,11 +171,30 @@ mod tests {
             _ => Ok(()),
         };
         let mut egress = Egress::read(journal.clone());
-        let problems = egress.clear(refuse_one);
+        let problems = egress.clear(|_| false, refuse_one);
         assert_eq!(problems.len(), 1, "{problems:?}");
         assert!(problems[0].starts_with("eth1 keeps"), "{problems:?}");
         assert_eq!(fs::read_to_string(&journal).unwrap(), "eth1\n");
-        assert!(egress.clear(|_| Ok(())).is_empty());
+        assert!(egress.clear(|_| false, |_| Ok(())).is_empty());
         assert!(!journal.exists());
+    }
+
+    #[test]
+    fn what_stays_is_not_deleted_and_stays_in_the_journal() {
+        let dir = tempfile::tempdir().unwrap();
+        let journal = dir.path().join("state.db.qdiscs");
+        fs::write(&journal, "eth0\neth1\n").unwrap();
+        let mut egress = Egress::read(journal.clone());
+        let only_eth1 = |device: &str| {
+            assert_eq!(device, "eth1");
+            Ok(())
+        };
+        assert!(
+            egress
+                .clear(|device| device == "eth0", only_eth1)
+                .is_empty()
+        );
+        assert_eq!(fs::read_to_string(&journal).unwrap(), "eth0\n");
+        egress.devices.clear(); // there is no such qdisc to delete
     }
 }

@@ -9,38 +9,69 @@ mod client;
 mod control;
 mod egress;
 mod guard;
+mod handover;
 mod keeper;
 mod learned;
 mod netns;
 mod rules;
+mod signals;
+mod start;
+mod succession;
+mod trial;
 mod tunings;
 
 use std::{
     io::{self, Write},
     path::{Path, PathBuf},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
     time::{Duration, Instant},
 };
 
 use tcpilot_abi::{Trouble, tp_config, tp_rule};
-use tcpilot_kernel::{Pilot, cc::Held, host};
+use tcpilot_kernel::{
+    Pilot,
+    cc::{Held, Kept},
+    host,
+};
 
 use crate::{
     cli::{DEFAULT_CONFIG, RunArgs},
     failure::{Failure, Kind},
-    pilot::config::{Algorithm, Config, RuleTemplate},
+    pilot::config::{Config, RuleTemplate, Text},
     pilot::{table, top},
     show::live,
 };
 use control::Control;
+use handover::HandOver;
 use keeper::Keeper;
+use signals::Signals;
+pub(crate) use signals::stop_flag;
+use start::Prepared;
+use succession::Succession;
+use trial::Successor;
 
 const TICK: Duration = Duration::from_secs(1);
 /// How often namespaces and cgroups that rules name are looked up again.
 const RULES_EVERY: Duration = Duration::from_secs(5);
+
+/// When each was done last.
+struct Times {
+    ticked: Instant,
+    rules: Instant,
+    guarded: Instant,
+    saved: Instant,
+}
+
+impl Default for Times {
+    fn default() -> Times {
+        let now = Instant::now();
+        Times {
+            ticked: now,
+            rules: now,
+            guarded: now,
+            saved: now,
+        }
+    }
+}
 
 /// The running daemon.
 pub struct Daemon {
@@ -50,7 +81,9 @@ pub struct Daemon {
     arms: Vec<String>,
     arms_missing: Vec<String>,
     /// Congestion controls of ours that are registered for as long as the daemon runs.
-    _held: Vec<Held>,
+    held: Vec<Held>,
+    /// Those of the program that this process was before.
+    kept: Vec<Kept>,
     templates: Vec<RuleTemplate>,
     rules: Vec<tp_rule>,
     netns: netns::Names,
@@ -66,6 +99,13 @@ pub struct Daemon {
     _egress: egress::Egress,
     /// What the guard has switched off.
     off: Vec<tunings::Off>,
+    succession: Succession,
+}
+
+/// Why the daemon serves no more.
+enum Next {
+    End,
+    GiveWay(Successor),
 }
 
 /// The configuration that a `--config` argument, or its absence, means.
@@ -73,9 +113,14 @@ pub struct Daemon {
 /// # Errors
 /// As [`Config::load`]; a file that was named must be there.
 pub fn load_config(file: Option<&Path>) -> Result<Config, Failure> {
+    Ok(Config::of(load_text(file)?.as_ref())?)
+}
+
+/// The same, not understood yet; none: the defaults.
+fn load_text(file: Option<&Path>) -> Result<Option<Text>, Failure> {
     let default = Path::new(DEFAULT_CONFIG);
     let file = file.or_else(|| default.exists().then_some(default));
-    Ok(Config::load(file)?)
+    Ok(Config::read_source(file)?)
 }
 
 /// `tcpilot run`: until a signal, or until its cgroup is gone.
@@ -83,23 +128,76 @@ pub fn load_config(file: Option<&Path>) -> Result<Config, Failure> {
 /// # Errors
 /// One line for everything that keeps it from starting.
 pub fn run(args: &RunArgs) -> Result<(), Failure> {
-    let mut config = load_config(args.config.as_deref())?;
-    config.dry_run |= args.dry_run;
-    for warning in config.warnings() {
-        tracing::warn!("{warning}");
-    }
-    check_free(args)?;
-    let mut control = Control::open(&args.socket)?;
-    let stop = stop_flag()?;
-    let mut daemon = Daemon::start(config, args)?;
-    // Before the pilot is attached: a terminal can stop a process that asks for it.
-    let screen = if args.live {
-        live::Screen::if_any()?
-    } else {
-        None
+    let (mut control, mut daemon, signals, mut screen) = match HandOver::received()? {
+        Some(hand_over) if hand_over.trial => return trial::run(args, hand_over),
+        Some(HandOver {
+            estate: Some(estate),
+            times,
+            ..
+        }) => {
+            let control = Control::resume(&args.socket, estate.control)?;
+            let signals = Signals::resume()?;
+            let (mut daemon, legacy) = Daemon::resume(args, &estate, times)?;
+            let screen = open_screen(args)?;
+            daemon.take_place(legacy)?;
+            (control, daemon, signals, screen)
+        }
+        other => start_first(args, other)?,
     };
+    loop {
+        let next = daemon.serve(&mut control, &signals, &mut screen);
+        match next {
+            Ok(Next::GiveWay(successor)) if successor.verdict.fits => {
+                drop(screen.take()); // the other one has its own
+                daemon.give_way(&control, &successor);
+                screen = open_screen(args)?;
+            }
+            Ok(Next::GiveWay(successor)) => {
+                tracing::warn!(
+                    "the other version keeps its memory in another way: it starts anew, with what \
+                     was saved; connections that are open now are left alone"
+                );
+                let times = daemon.times_after();
+                drop(screen.take());
+                let _ = finish(args, daemon, Ok(())); // it says what is wrong
+                drop(control);
+                return Err(succession::start_anew(&successor, times));
+            }
+            Ok(Next::End) => return finish(args, daemon, Ok(())),
+            Err(failure) => return finish(args, daemon, Err(failure)),
+        }
+    }
+}
+
+type Running = (Control, Daemon, Signals, Option<live::Screen>);
+
+/// Starts without anything that a former program left.
+fn start_first(args: &RunArgs, hand_over: Option<HandOver>) -> Result<Running, Failure> {
+    let config = load_config(args.config.as_deref())?;
+    check_free(args)?;
+    let control = Control::open(&args.socket)?;
+    let signals = match hand_over {
+        Some(_) => Signals::resume()?,
+        None => Signals::listen()?,
+    };
+    let mut daemon = Daemon::start(config, args)?;
+    daemon.succession = Succession::new(hand_over.unwrap_or_default().times);
+    let screen = open_screen(args)?;
     daemon.attach()?;
-    let result = daemon.serve(&mut control, &stop, screen);
+    Ok((control, daemon, signals, screen))
+}
+
+/// Before the pilot is attached: a terminal can stop a process that asks for it.
+fn open_screen(args: &RunArgs) -> io::Result<Option<live::Screen>> {
+    if args.live {
+        live::Screen::if_any()
+    } else {
+        Ok(None)
+    }
+}
+
+/// Saves, goes, and says what it did.
+fn finish(args: &RunArgs, mut daemon: Daemon, result: Result<(), Failure>) -> Result<(), Failure> {
     let saved = daemon.save();
     let (status, paths) = (daemon.status(), daemon.path_views());
     drop(daemon);
@@ -118,82 +216,7 @@ fn check_free(args: &RunArgs) -> Result<(), Failure> {
     Ok(tcpilot_kernel::check_free(&cgroup)?)
 }
 
-/// Set by a signal that ends tcpilot. A terminal that goes away sends SIGHUP, unless nohup(1) keeps it off.
-pub(crate) fn stop_flag() -> Result<Arc<AtomicBool>, Failure> {
-    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGHUP, SIGINT, SIGTERM] {
-        if signal != SIGHUP || !host::ignores_signal(SIGHUP) {
-            signal_hook::flag::register(signal, Arc::clone(&stop))?;
-        }
-    }
-    Ok(stop)
-}
-
 impl Daemon {
-    fn start(mut config: Config, args: &RunArgs) -> Result<Daemon, Failure> {
-        let built_in = host::built_in_default().and_then(|name| Algorithm::new(&name));
-        arms::resolve_built_in(&mut config.replace_defaults, built_in);
-        arms::stand_in(&mut config)?;
-        let root = host::cgroup2_root()?;
-        let cgroup = args.cgroup.clone().unwrap_or_else(|| root.clone());
-        host::cgroup_id(&cgroup)?;
-        let arms::Arms {
-            mut held,
-            present,
-            mut missing,
-        } = arms::make_usable(&config.algorithms)?;
-        let mut abi = config.to_abi(&present);
-        missing.extend(arms::check_rescue(&config, &mut abi, &mut held)?);
-        if !host::raises_receive_windows() {
-            for tuning in abi.tuning.iter_mut().flatten() {
-                tuning.rwnd_most_bytes = tuning.rwnd_most_bytes.min(u16::MAX.into());
-            }
-        }
-        let templates = config.rules();
-        let keeper = Keeper::open(&args.state)?;
-        let devices: &[String] = match config.tuning.ack_priority && !config.dry_run {
-            true => &config.tuning.ack_priority_devices,
-            false => &[],
-        };
-        let (egress, problems) = egress::Egress::set_up(devices, &args.state);
-        missing.extend(problems);
-        let mut pilot = Pilot::load(&abi, config.paths_max)?;
-        if cgroup != root {
-            pilot.set_cgroup(host::cgroup_id(&cgroup)?);
-        }
-        let rules = rules::resolve(&templates, &root, &[]);
-        pilot.set_rules(&rules);
-        let mut daemon = Daemon {
-            pilot,
-            abi,
-            arms: present,
-            arms_missing: missing,
-            _held: held,
-            templates,
-            rules,
-            netns: netns::Names::default(),
-            changes: attachment::Changes::beside(&cgroup),
-            gone_since: None,
-            cgroup,
-            keeper,
-            started: Instant::now(),
-            saved_ns: 0,
-            told: Vec::new(),
-            _egress: egress,
-            off: Vec::new(),
-            config,
-        };
-        daemon.restore();
-        for missing in &daemon.arms_missing {
-            tracing::warn!("{missing}");
-        }
-        for limit in daemon.limits() {
-            tracing::warn!("{limit}");
-        }
-        Ok(daemon)
-    }
-
     /// Once all is there: the first connection finds what was learned before.
     fn attach(&mut self) -> Result<(), Failure> {
         let cgroup = self.cgroup.clone();
@@ -232,47 +255,58 @@ impl Daemon {
     fn serve(
         &mut self,
         control: &mut Control,
-        stop: &AtomicBool,
-        mut screen: Option<live::Screen>,
-    ) -> Result<(), Failure> {
-        let (mut ticked, mut rules_at) = (Instant::now(), Instant::now());
-        let (mut saved_at, mut guarded_at) = (Instant::now(), Instant::now());
-        let save_every = self.config.state.save_interval();
-        while !stop.load(Ordering::Relaxed) {
-            let timeout = TICK.saturating_sub(ticked.elapsed());
-            if let Some(client) = control.wait(timeout, self.changes.fd()) {
+        signals: &Signals,
+        screen: &mut Option<live::Screen>,
+    ) -> Result<Next, Failure> {
+        let mut times = Times::default();
+        while !signals.stop() {
+            let timeout = TICK.saturating_sub(times.ticked.elapsed());
+            let trial = self.succession.trial().and_then(trial::Trial::fd);
+            let others: Vec<_> = self.changes.fd().into_iter().chain(trial).collect();
+            if let Some(client) = control.wait(timeout, &others) {
                 client.answer(|request, out| self.answer(request, out));
             }
+            if !self.succession.is_under_way() && signals.reload() {
+                self.try_successor(&trial::own_program());
+            }
+            if let Some(successor) = self.successor(control) {
+                return Ok(Next::GiveWay(successor));
+            }
             self.follow_cgroup()?;
-            if ticked.elapsed() < TICK {
+            if times.ticked.elapsed() < TICK {
                 continue;
             }
-            ticked = Instant::now();
-            self.tell_trouble();
-            if rules_at.elapsed() >= RULES_EVERY {
-                rules_at = Instant::now();
-                self.refresh_rules();
-            }
-            if guarded_at.elapsed() >= tunings::GUARD_EVERY {
-                guarded_at = Instant::now();
-                self.guard();
-            }
-            if saved_at.elapsed() >= save_every {
-                saved_at = Instant::now();
-                let _ = self.save(); // it says what is wrong, and tries again
-            }
-            if let Some(shown) = &mut screen {
+            self.keep_house(&mut times);
+            if let Some(shown) = screen {
                 match shown.show(&top::text(&self.status(), &self.path_views())) {
                     Ok(quit) if quit => break,
                     Ok(_) => {}
                     Err(error) => {
-                        screen = None;
+                        *screen = None;
                         tracing::warn!(%error, "the terminal is gone: no live view any more");
                     }
                 }
             }
         }
-        Ok(())
+        Ok(Next::End)
+    }
+
+    /// Once a second.
+    fn keep_house(&mut self, times: &mut Times) {
+        times.ticked = Instant::now();
+        self.tell_trouble();
+        if times.rules.elapsed() >= RULES_EVERY {
+            times.rules = Instant::now();
+            self.refresh_rules();
+        }
+        if times.guarded.elapsed() >= tunings::GUARD_EVERY {
+            times.guarded = Instant::now();
+            self.guard();
+        }
+        if times.saved.elapsed() >= self.config.state.save_interval() {
+            times.saved = Instant::now();
+            let _ = self.save(); // it says what is wrong, and tries again
+        }
     }
 
     /// Once a second: is there trouble to tell of?

@@ -22,6 +22,23 @@ pub fn resolve(templates: &[RuleTemplate], cgroup_root: &Path, former: &[tp_rule
         .collect()
 }
 
+/// What `resolve` has to know of the rules of a former program: of each cgroup its id, and the one before.
+pub fn former(templates: &[RuleTemplate], cgroups: &[(String, u64, u64)]) -> Vec<tp_rule> {
+    let find = |template: &RuleTemplate| {
+        let name = template.cgroup.as_ref()?;
+        let (_, cgroup_id, former_cgroup_id) = cgroups.iter().find(|(known, ..)| known == name)?;
+        Some(tp_rule {
+            cgroup_id: *cgroup_id,
+            former_cgroup_id: *former_cgroup_id,
+            ..Default::default()
+        })
+    };
+    templates
+        .iter()
+        .map(|template| find(template).unwrap_or_default())
+        .collect()
+}
+
 /// The numbers for a rule whose cgroup is `found` now; `None` if there never was one.
 fn with_cgroup(rule: tp_rule, found: Option<u64>, former: Option<&tp_rule>) -> Option<tp_rule> {
     let mut numbers = tp_rule {

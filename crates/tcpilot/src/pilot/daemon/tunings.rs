@@ -1,12 +1,15 @@
 //! The tunings as the daemon sees them: what the guard decides every few seconds, and what is shown.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
 
 use crate::pilot::daemon::guard::{Verdict, judge};
 use tcpilot_abi::{TP_TUNE_ACK_PRIORITY, TP_TUNE_COUNT, TP_TUNE_IW, tp_order, tp_path, tp_tuned};
 
 use super::Daemon;
 use crate::{
+    clock::monotonic_ns,
     pilot::config::tune_word,
     pilot::figures::{PathView, TuningsStatus},
 };
@@ -20,11 +23,12 @@ const OFF_FOR: Duration = Duration::from_secs(600);
 const BRAKE_MOST: u8 = 3;
 
 /// A tuning that the guard has switched off on a path.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Off {
     number: u32,
     born_ns: u64,
     tune: u32,
-    since: Instant,
+    since_ns: u64,
     sentence: String,
 }
 
@@ -79,7 +83,7 @@ impl Daemon {
                 number,
                 born_ns: path.born_ns,
                 tune,
-                since: Instant::now(),
+                since_ns: monotonic_ns(),
                 sentence: format!("{prefix}: {word} switched off: {harm}"),
             });
         }
@@ -95,7 +99,8 @@ impl Daemon {
         let mut bits = 0;
         self.off.retain(|off| {
             let mine = off.number == number && off.born_ns == born_ns;
-            let over = mine && off.since.elapsed() >= OFF_FOR;
+            let over =
+                mine && monotonic_ns().saturating_sub(off.since_ns) >= OFF_FOR.as_nanos() as u64;
             if over {
                 bits |= 1 << off.tune;
             }

@@ -13,7 +13,7 @@ mod tuning;
 
 pub use flow::{DecisionView, ExplainedPath, Explanation, FlowView};
 pub use path::{AlgorithmView, PathView, StoredAlgorithm, StoredPath};
-pub use status::{StateSummary, Status};
+pub use status::{StateSummary, Status, TakeOvers};
 pub use tuning::{CohortView, TuneView, TuningView, TuningsStatus};
 
 /// `tcpilot paths`: a document is an object, so that it can have a version.

@@ -57,6 +57,21 @@ figures! {
         resident_bytes: u64, Bytes;
         /// The file that keeps what was learned.
         state: String;
+        /// How often another program took over, or the configuration was read anew.
+        take_overs: TakeOvers;
+    }
+}
+
+figures! {
+    /// Take-overs by another program, or by the same one with its configuration read anew.
+    #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+    pub TakeOvers {
+        /// Since the start.
+        done: u64;
+        /// Since the start; all went on as before.
+        refused: u64;
+        /// Why the last one was refused, a line each; none: it was done.
+        problems: Vec<String>;
     }
 }
 

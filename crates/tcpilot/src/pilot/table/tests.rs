@@ -4,7 +4,9 @@
 use std::{fs, path::PathBuf};
 
 use super::*;
-use crate::pilot::figures::{AlgorithmView, CohortView, DecisionView, ExplainedPath, TuneView};
+use crate::pilot::figures::{
+    AlgorithmView, CohortView, DecisionView, ExplainedPath, TakeOvers, TuneView,
+};
 
 fn assert_golden(name: &str, text: &str) {
     let file = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
@@ -167,6 +169,7 @@ fn running() -> Status {
         bpf_ns: 640_000,
         resident_bytes: 9_300_000,
         state: "/var/lib/tcpilot/state.db".to_owned(),
+        take_overs: TakeOvers::default(),
         tunings: Some(tunings()),
     }
 }

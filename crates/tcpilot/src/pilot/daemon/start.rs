@@ -1,0 +1,217 @@
+//! From a configuration to a daemon.
+
+use std::{path::PathBuf, time::Instant};
+
+use tcpilot_abi::{TP_MAX_ARMS, tp_config, tp_rule};
+use tcpilot_kernel::{Pilot, host};
+
+use super::{
+    Daemon, arms, attachment, egress::Egress, handover::Numbers, keeper::Keeper, netns, rules,
+    succession::Succession,
+};
+use crate::{
+    cli::RunArgs,
+    failure::{Failure, Kind},
+    pilot::config::{Algorithm, Config, RuleTemplate},
+};
+
+/// What a configuration means on this host.
+pub(super) struct Prepared {
+    pub config: Config,
+    pub abi: tp_config,
+    pub arms: arms::Arms,
+    pub templates: Vec<RuleTemplate>,
+    root: PathBuf,
+    cgroup: PathBuf,
+}
+
+impl Prepared {
+    /// Loads the algorithms. `numbers` are those of a daemon that runs, which the maps in use hold.
+    pub fn new(
+        mut config: Config,
+        args: &RunArgs,
+        numbers: Option<&Numbers>,
+    ) -> Result<Prepared, Failure> {
+        config.dry_run |= args.dry_run;
+        for warning in config.warnings() {
+            tracing::warn!("{warning}");
+        }
+        let built_in = host::built_in_default().and_then(|name| Algorithm::new(&name));
+        arms::resolve_built_in(&mut config.replace_defaults, built_in);
+        arms::stand_in(&mut config)?;
+        let root = host::cgroup2_root()?;
+        let cgroup = args.cgroup.clone().unwrap_or_else(|| root.clone());
+        if numbers.is_none() {
+            host::cgroup_id(&cgroup)?; // else it may just be made anew, and is waited for
+        }
+        let mut arms = arms::make_usable(&config.algorithms)?;
+        if let Some(numbers) = numbers {
+            number_as(&mut config, &mut arms.present, numbers)?;
+        }
+        let mut abi = config.to_abi(&arms.present);
+        arms.missing
+            .extend(arms::check_rescue(&config, &mut abi, &mut arms.held)?);
+        if !host::raises_receive_windows() {
+            for tuning in abi.tuning.iter_mut().flatten() {
+                tuning.rwnd_most_bytes = tuning.rwnd_most_bytes.min(u16::MAX.into());
+            }
+        }
+        Ok(Prepared {
+            templates: config.rules(),
+            config,
+            abi,
+            arms,
+            root,
+            cgroup,
+        })
+    }
+
+    /// Whose queues are to serve acknowledgements first.
+    pub fn devices(&self) -> &[String] {
+        match self.config.tuning.ack_priority && !self.config.dry_run {
+            true => &self.config.tuning.ack_priority_devices,
+            false => &[],
+        }
+    }
+}
+
+/// Gives algorithms and policies the numbers that they have already, and new ones further numbers.
+fn number_as(
+    config: &mut Config,
+    arms: &mut Vec<String>,
+    numbers: &Numbers,
+) -> Result<(), Failure> {
+    let too_many = |what: String| {
+        let message = format!("{what}, counted with those that tcpilot had since it was started");
+        Failure::new(Kind::Usage, message, "restart it")
+    };
+    let mut all = numbers.arms.clone();
+    all.extend(
+        arms.iter()
+            .filter(|arm| !numbers.arms.contains(arm))
+            .cloned(),
+    );
+    if all.len() > TP_MAX_ARMS as usize {
+        let count = all.len();
+        return Err(too_many(format!(
+            "{count} algorithms are more than {TP_MAX_ARMS}"
+        )));
+    }
+    *arms = all;
+    config
+        .number_as(&numbers.policies)
+        .map_err(|more| too_many(format!("the policies are {more} too many")))
+}
+
+impl Daemon {
+    /// Loads the pilot; it is attached to nothing yet.
+    pub(super) fn start(config: Config, args: &RunArgs) -> Result<Daemon, Failure> {
+        let prepared = Prepared::new(config, args, None)?;
+        let keeper = Keeper::open(&args.state)?;
+        let queues = Egress::set_up(prepared.devices(), &args.state);
+        let pilot = Pilot::load(&prepared.abi, prepared.config.paths_max)?;
+        let mut daemon = Daemon::assemble(prepared, pilot, keeper, queues, &[]);
+        daemon.restore();
+        for line in daemon.arms_missing.iter().chain(&daemon.limits()) {
+            tracing::warn!("{line}");
+        }
+        Ok(daemon)
+    }
+
+    /// From its parts. `queues` comes with what could not be done; `former` are the rules that were in
+    /// force.
+    pub(super) fn assemble(
+        prepared: Prepared,
+        mut pilot: Pilot,
+        keeper: Keeper,
+        (egress, problems): (Egress, Vec<String>),
+        former: &[tp_rule],
+    ) -> Daemon {
+        let Prepared {
+            config,
+            abi,
+            arms,
+            templates,
+            root,
+            cgroup,
+        } = prepared;
+        if cgroup != root
+            && let Ok(id) = host::cgroup_id(&cgroup)
+        {
+            pilot.set_cgroup(id);
+        }
+        let rules = rules::resolve(&templates, &root, former);
+        pilot.set_rules(&rules);
+        Daemon {
+            pilot,
+            abi,
+            arms: arms.present,
+            arms_missing: arms.missing.into_iter().chain(problems).collect(),
+            held: arms.held,
+            kept: Vec::new(),
+            templates,
+            rules,
+            netns: netns::Names::default(),
+            changes: attachment::Changes::beside(&cgroup),
+            gone_since: None,
+            cgroup,
+            keeper,
+            started: Instant::now(),
+            saved_ns: 0,
+            told: Vec::new(),
+            _egress: egress,
+            off: Vec::new(),
+            config,
+            succession: Succession::default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(names: &[&str]) -> Vec<String> {
+        names.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    fn numbered(arms: &[&str], text: &str) -> Result<(Vec<String>, Config), Failure> {
+        let numbers = Numbers {
+            arms: names(&["cubic", "bbr"]),
+            policies: names(&["first", "second"]),
+        };
+        let mut config = Config::from_toml(text, "t").unwrap();
+        let mut arms = names(arms);
+        number_as(&mut config, &mut arms, &numbers).map(|()| (arms, config))
+    }
+
+    #[test]
+    fn algorithms_and_policies_keep_their_numbers() {
+        let text =
+            "[[policy]]\nname = \"third\"\n[[policy]]\nname = \"second\"\nleave_alone = true";
+        let (arms, config) = numbered(&["vegas", "bbr"], text).unwrap();
+        assert_eq!(arms, ["cubic", "bbr", "vegas"]);
+        let ids = ["first", "second", "third"].map(|name| config.policy_id(name).unwrap());
+        assert_eq!(ids, [2, 3, 4]);
+        assert_eq!(
+            ids.map(|id| config.policy_name(id).unwrap()),
+            ["first", "second", "third"]
+        );
+        let abi = config.to_abi(&arms);
+        assert_eq!([2, 3, 4].map(|id| abi.policy[id].leave_alone), [0, 1, 0]);
+        let order: Vec<u8> = config.rules().iter().map(|rule| rule.rule.policy).collect();
+        assert_eq!(order, [4, 3], "they are tried in the order of the file");
+    }
+
+    #[test]
+    fn more_than_there_is_room_for_are_refused() {
+        let arms = ["a", "b", "c", "d", "e", "f", "g"];
+        assert_eq!(numbered(&arms[..6], "").unwrap().0.len(), 8);
+        let failure = numbered(&arms, "").err().unwrap();
+        assert!(failure.to_string().ends_with("; restart it"), "{failure}");
+        let many: String = (0..13)
+            .map(|n| format!("[[policy]]\nname = \"p{n}\"\n"))
+            .collect();
+        assert!(numbered(&[], &many).is_err());
+    }
+}

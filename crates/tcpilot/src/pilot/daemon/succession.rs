@@ -1,0 +1,236 @@
+//! A daemon becomes another program, or the same one with its configuration read anew, and detaches for
+//! no moment: docs/understand/decisions/17-take-over.md.
+
+use std::{
+    os::fd::AsRawFd,
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use tcpilot_abi::Trouble;
+use tcpilot_kernel::{Legacy, Pilot, become_program, cc::Kept};
+
+use super::{
+    Daemon, Prepared,
+    control::Control,
+    egress::Egress,
+    handover::{Estate, HandOver, Numbers},
+    keeper::Keeper,
+    rules,
+    trial::{Successor, Trial, command},
+};
+use crate::{
+    cli::RunArgs,
+    clock::monotonic_ns,
+    failure::{Failure, Kind},
+    pilot::config::Config,
+    pilot::figures::TakeOvers,
+};
+
+/// So long a successor waits for those who have asked something.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// What becomes of a program that another one shall follow.
+#[derive(Default)]
+pub(super) struct Succession {
+    trial: Option<Trial>,
+    ready: Option<(Successor, Instant)>,
+    pub(super) times: TakeOvers,
+}
+
+impl Succession {
+    pub(super) fn new(times: TakeOvers) -> Succession {
+        Succession {
+            times,
+            ..Succession::default()
+        }
+    }
+
+    pub(super) fn trial(&self) -> Option<&Trial> {
+        self.trial.as_ref()
+    }
+
+    /// Whether one is to follow already.
+    pub(super) fn is_under_way(&self) -> bool {
+        self.trial.is_some() || self.ready.is_some()
+    }
+
+    fn refuse(&mut self, problems: Vec<String>) {
+        for problem in &problems {
+            tracing::warn!("not taken over, all goes on as before: {problem}");
+        }
+        self.times.refused += 1;
+        self.times.problems = problems;
+    }
+}
+
+impl Daemon {
+    /// Tries whether a program could go on; if so it will.
+    pub(super) fn try_successor(&mut self, program: &Path) {
+        tracing::info!(program = %program.display(), "trying whether it can take over");
+        let mut estate = self.estate();
+        // Nothing that would keep a dead daemon attached, or its place taken.
+        estate.pilot.links.clear();
+        estate.pilot.claim = None;
+        let hand_over = HandOver {
+            trial: true,
+            estate: Some(estate),
+            ..HandOver::new(self.succession.times.clone())
+        };
+        match Trial::begin(program, &hand_over) {
+            Ok(trial) => self.succession.trial = Some(trial),
+            Err(error) => {
+                let problem = format!("{} cannot be started: {error}", program.display());
+                self.succession.refuse(vec![problem]);
+            }
+        }
+    }
+
+    /// The program that is to follow now: its trial went well, and nobody waits for an answer.
+    pub(super) fn successor(&mut self, control: &Control) -> Option<Successor> {
+        let succession = &mut self.succession;
+        if let Some(mut trial) = succession.trial.take() {
+            if !trial.is_over() {
+                succession.trial = Some(trial);
+                return None;
+            }
+            match trial.end() {
+                Ok(successor) => succession.ready = Some((successor, Instant::now())),
+                Err(problems) => succession.refuse(problems),
+            }
+        }
+        let (successor, since) = succession.ready.take()?;
+        if control.is_idle() || since.elapsed() >= PATIENCE {
+            return Some(successor);
+        }
+        succession.ready = Some((successor, since));
+        None
+    }
+
+    /// Becomes the program that follows. It returns only if that failed, and goes on as before then.
+    pub(super) fn give_way(&mut self, control: &Control, successor: &Successor) {
+        let _ = self.save(); // it says what is wrong
+        let mut command = command(&successor.program);
+        let mut estate = self.estate();
+        estate.config = successor.verdict.config.clone();
+        let (listener, lock) = control.descriptors();
+        estate.control = Some([listener.as_raw_fd(), lock.as_raw_fd()]);
+        let mut left: Vec<i32> = estate.pilot.all().collect();
+        left.extend(estate.control.iter().flatten());
+        left.extend(estate.kept.iter().map(|kept| kept.fd));
+        let hand_over = HandOver {
+            estate: Some(estate),
+            ..HandOver::new(self.times_after())
+        };
+        let error = match hand_over.tell(&mut command) {
+            Ok(file) => {
+                left.push(file.as_raw_fd());
+                become_program(command, &left)
+            }
+            Err(error) => error,
+        };
+        let program = successor.program.display();
+        self.succession.refuse(vec![format!("{program}: {error}")]);
+    }
+
+    pub(super) fn times_after(&self) -> TakeOvers {
+        TakeOvers {
+            done: self.succession.times.done + 1,
+            refused: self.succession.times.refused,
+            problems: Vec::new(),
+        }
+    }
+
+    /// Everything, for a program that goes on with it.
+    fn estate(&self) -> Estate {
+        let (pilot, keys) = self.pilot.legacy();
+        let held = self.held.iter().map(tcpilot_kernel::cc::Held::descriptor);
+        let kept = self.kept.iter().map(Kept::descriptor);
+        let passed_ns = self.started.elapsed().as_nanos() as u64;
+        let named = self.templates.iter().zip(&self.rules);
+        Estate {
+            config: None,
+            pilot,
+            keys,
+            control: None,
+            kept: held.chain(kept).collect(),
+            numbers: Numbers {
+                arms: self.arms.clone(),
+                policies: self
+                    .config
+                    .policy_names()
+                    .into_iter()
+                    .map(str::to_owned)
+                    .collect(),
+            },
+            cgroups: named
+                .filter_map(|(template, rule)| {
+                    Some((
+                        template.cgroup.clone()?,
+                        rule.cgroup_id,
+                        rule.former_cgroup_id,
+                    ))
+                })
+                .collect(),
+            started_ns: monotonic_ns().saturating_sub(passed_ns),
+            saved_ns: self.saved_ns,
+            told: self.told.iter().map(|t| t.word().to_owned()).collect(),
+            off: self.off.clone(),
+        }
+    }
+
+    /// Goes on with what another program left; attached to nothing new until [`Daemon::take_place`].
+    pub(super) fn resume(
+        args: &RunArgs,
+        estate: &Estate,
+        times: TakeOvers,
+    ) -> Result<(Daemon, Legacy), Failure> {
+        let legacy = Legacy::take(&estate.pilot, estate.keys)?;
+        let kept = estate.kept.iter().map(|kept| Kept::take(*kept));
+        let kept = kept.collect::<Result<Vec<Kept>, _>>()?;
+        let config = Config::of(estate.config.as_ref())?;
+        let prepared = Prepared::new(config, args, Some(&estate.numbers))?;
+        let keeper = Keeper::open(&args.state)?;
+        let (egress, problems) = Egress::go_on(prepared.devices(), &args.state);
+        let pilot = Pilot::succeed(&prepared.abi, &legacy)?;
+        let former = rules::former(&prepared.templates, &estate.cgroups);
+        let mut daemon = Daemon::assemble(prepared, pilot, keeper, (egress, problems), &former);
+        daemon.kept = kept;
+        let passed_ns = monotonic_ns().saturating_sub(estate.started_ns);
+        let started = Instant::now().checked_sub(Duration::from_nanos(passed_ns));
+        daemon.started = started.unwrap_or(daemon.started);
+        daemon.saved_ns = estate.saved_ns;
+        let was_told = |trouble: &Trouble| estate.told.iter().any(|word| word == trouble.word());
+        daemon.told = Trouble::ALL.into_iter().filter(was_told).collect();
+        daemon.off.clone_from(&estate.off);
+        daemon.succession = Succession::new(times);
+        Ok((daemon, legacy))
+    }
+
+    /// Puts its programs in the place of those that run.
+    pub(super) fn take_place(&mut self, legacy: Legacy) -> Result<(), Failure> {
+        let cgroup = self.cgroup.clone();
+        self.pilot.take_over(legacy, &cgroup)?;
+        tracing::info!(
+            version = env!("CARGO_PKG_VERSION"),
+            arms = self.arms.join(","),
+            dry_run = self.config.dry_run,
+            "took over, attached all the while"
+        );
+        Ok(())
+    }
+}
+
+/// Becomes a program that starts anew, once everything of this daemon is gone; why that failed.
+pub(super) fn start_anew(successor: &Successor, times: TakeOvers) -> Failure {
+    let mut command = command(&successor.program);
+    let error = match HandOver::new(times).tell(&mut command) {
+        Ok(told) => become_program(command, &[told.as_raw_fd()]),
+        Err(error) => error,
+    };
+    Failure::new(
+        Kind::Failed,
+        format!("{} cannot be started: {error}", successor.program.display()),
+        "start it again",
+    )
+}

@@ -1,0 +1,226 @@
+//! Before a daemon becomes another program, it starts that as a trial: the trial reads the configuration,
+//! loads its BPF programs with the maps that are in use, says whether all that went well, and ends. The
+//! daemon goes on meanwhile, and goes on as before if anything failed.
+//!
+//! The trial gets the maps, and neither the links nor the locks: if the daemon dies, nothing keeps its
+//! programs attached.
+
+use std::{
+    fs::{self, File},
+    io::{self, Read, Seek},
+    os::{
+        fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
+        unix::{fs::MetadataExt, process::CommandExt},
+    },
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use tcpilot_kernel::{Legacy, Pilot, host, try_program};
+
+use super::{
+    Prepared,
+    handover::{HandOver, Verdict, memory},
+    load_text,
+};
+use crate::{
+    cli::RunArgs,
+    failure::{Failure, Kind},
+    pilot::config::{Config, Text},
+};
+
+/// Longer than a slow machine takes to load the programs.
+const TRIAL_TIME: Duration = Duration::from_secs(120);
+
+/// A trial that is under way.
+pub struct Trial {
+    program: PathBuf,
+    child: Child,
+    /// Readable once it has ended.
+    ended: Option<OwnedFd>,
+    said: File,
+    errors: File,
+    begun: Instant,
+}
+
+/// A program that can go on.
+pub struct Successor {
+    /// The file.
+    pub program: PathBuf,
+    /// What its trial has shown.
+    pub verdict: Verdict,
+}
+
+impl Trial {
+    /// Starts a program with this process's own arguments.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub fn begin(program: &Path, hand_over: &HandOver) -> io::Result<Trial> {
+        let (said, errors) = (memory("tcpilot trial")?, memory("tcpilot trial's log")?);
+        let mut command = command(program);
+        command.stdin(Stdio::null());
+        command
+            .stdout(said.try_clone()?)
+            .stderr(errors.try_clone()?);
+        let told = hand_over.tell(&mut command)?;
+        let maps = hand_over.estate.iter().flat_map(|e| e.pilot.maps);
+        let left: Vec<i32> = maps.chain([told.as_raw_fd()]).collect();
+        let child = try_program(command, &left)?;
+        Ok(Trial {
+            program: program.to_owned(),
+            ended: pidfd_open(Pid::from_child(&child), PidfdFlags::empty()).ok(),
+            child,
+            said,
+            errors,
+            begun: Instant::now(),
+        })
+    }
+
+    /// Readable once it has ended.
+    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.ended.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Whether it has ended; one that takes too long is ended.
+    pub fn is_over(&mut self) -> bool {
+        if self.begun.elapsed() > TRIAL_TIME {
+            let _ = self.child.kill();
+        }
+        !matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// What it has shown.
+    ///
+    /// # Errors
+    /// Why the program cannot go on, a line each.
+    pub fn end(mut self) -> Result<Successor, Vec<String>> {
+        let status = self.child.wait().map_err(|e| vec![e.to_string()])?;
+        let said = read_all(&mut self.said);
+        let Ok(verdict) = serde_json::from_str::<Verdict>(&said) else {
+            let errors = read_all(&mut self.errors);
+            let last = errors.lines().last().unwrap_or("it said nothing");
+            let program = self.program.display();
+            return Err(vec![format!(
+                "{program} cannot take over ({status}): {last}"
+            )]);
+        };
+        if !verdict.problems.is_empty() {
+            return Err(verdict.problems);
+        }
+        Ok(Successor {
+            program: self.program,
+            verdict,
+        })
+    }
+}
+
+fn read_all(file: &mut File) -> String {
+    let mut bytes = Vec::new();
+    let read = file.rewind().and_then(|()| file.read_to_end(&mut bytes));
+    read.map_or_else(
+        |e| e.to_string(),
+        |_| String::from_utf8_lossy(&bytes).into_owned(),
+    )
+}
+
+/// Starts `program` as this process was started.
+pub fn command(program: &Path) -> Command {
+    let mut arguments = std::env::args_os();
+    let mut command = Command::new(program);
+    command.arg0(arguments.next().unwrap_or_default());
+    command.args(arguments);
+    command
+}
+
+/// This process's own program, also if its file was replaced since.
+pub fn own_program() -> PathBuf {
+    let own = Path::new("/proc/self/exe");
+    let identity = |path: &Path| fs::metadata(path).ok().map(|meta| (meta.dev(), meta.ino()));
+    match fs::read_link(own) {
+        Ok(path) if identity(&path).is_some_and(|id| Some(id) == identity(own)) => path,
+        _ => own.to_owned(),
+    }
+}
+
+/// In the program that is tried: says whether it could go on.
+///
+/// # Errors
+/// It cannot say so.
+pub fn run(args: &RunArgs, hand_over: HandOver) -> Result<(), Failure> {
+    let fits = hand_over.estate.is_some();
+    let verdict = match try_all(args, hand_over) {
+        Ok(config) => Verdict {
+            fits,
+            config,
+            problems: Vec::new(),
+        },
+        Err(failure) => Verdict {
+            fits,
+            config: None,
+            problems: std::iter::once(failure.to_string())
+                .chain(failure.others)
+                .collect(),
+        },
+    };
+    Ok(verdict.tell()?)
+}
+
+fn try_all(args: &RunArgs, hand_over: HandOver) -> Result<Option<Text>, Failure> {
+    host::check_requirements()?;
+    let text = load_text(args.config.as_deref())?;
+    let config = Config::of(text.as_ref())?;
+    let Some(estate) = hand_over.estate else {
+        let prepared = Prepared::new(config, args, None)?;
+        Pilot::load(&prepared.abi, prepared.config.paths_max)?;
+        return Ok(text);
+    };
+    if !estate.keys.has_room_for(config.paths_max) {
+        return Err(other_size(text.as_ref(), estate.keys.capacity()));
+    }
+    let prepared = Prepared::new(config, args, Some(&estate.numbers))?;
+    let legacy = Legacy::take(&estate.pilot, estate.keys)?;
+    Pilot::succeed(&prepared.abi, &legacy)?;
+    Ok(text)
+}
+
+fn other_size(text: Option<&Text>, capacity: u32) -> Failure {
+    let place = text.map_or_else(String::new, |text| {
+        let is_key = |line: &str| line.trim_start().starts_with("paths_max");
+        match text.text.lines().position(is_key) {
+            Some(before) => format!("{}:{}: ", text.file, before + 1),
+            None => format!("{}: ", text.file),
+        }
+    });
+    Failure::new(
+        Kind::Usage,
+        format!("{place}`paths_max` cannot change while tcpilot runs, it has room for {capacity}"),
+        "restart it, or leave that as it is",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_size_is_refused_with_its_line() {
+        let text = Text {
+            file: "t.toml".to_owned(),
+            text: "arms = [\"reno\"]\n  paths_max = 64\n".to_owned(),
+        };
+        let line = other_size(Some(&text), 16384).to_string();
+        assert!(
+            line.starts_with("t.toml:2: `paths_max` cannot change"),
+            "{line}"
+        );
+        assert!(other_size(None, 1).to_string().starts_with("`paths_max`"));
+    }
+
+    #[test]
+    fn the_own_program_is_the_file_that_runs() {
+        assert_eq!(own_program(), std::env::current_exe().unwrap());
+    }
+}
