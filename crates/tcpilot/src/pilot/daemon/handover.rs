@@ -17,6 +17,7 @@ use serde_json::Value;
 use tcpilot_abi::LAYOUT;
 use tcpilot_kernel::{Descriptors, Keys, cc::KeptDescriptor, inherited};
 
+use super::rules::CgroupIds;
 use crate::{failure::Failure, pilot::config::Text, pilot::figures::TakeOvers};
 
 /// Names the descriptor of the file.
@@ -51,8 +52,8 @@ pub struct Estate {
     pub kept: Vec<KeptDescriptor>,
     /// What the numbers in the maps mean.
     pub numbers: Numbers,
-    /// Of each cgroup that a rule names: its id, and the one before that.
-    pub cgroups: Vec<(String, u64, u64)>,
+    /// Of each cgroup that a rule names: the ids that it has had.
+    pub cgroups: Vec<(String, CgroupIds)>,
     /// When the daemon was started, by CLOCK_MONOTONIC.
     pub started_ns: u64,
     /// What changed since is to be saved, by the same clock.
@@ -171,7 +172,7 @@ mod tests {
             control: Some([3, 4]),
             kept: Vec::new(),
             numbers: Numbers::default(),
-            cgroups: vec![("a.slice".to_owned(), 7, 0)],
+            cgroups: vec![("a.slice".to_owned(), [7, 6, 5, 0, 0])],
             started_ns: 5,
             saved_ns: 6,
             told: Vec::new(),
@@ -189,7 +190,7 @@ mod tests {
     fn what_is_told_is_received() {
         let estate = parse(&told(LAYOUT)).unwrap().estate.unwrap();
         assert_eq!(estate.keys.hash_secrets, [u64::MAX; 9]);
-        assert_eq!(estate.cgroups, [("a.slice".to_owned(), 7, 0)]);
+        assert_eq!(estate.cgroups, [("a.slice".to_owned(), [7, 6, 5, 0, 0])]);
         assert_eq!(estate.control, Some([3, 4]));
     }
 

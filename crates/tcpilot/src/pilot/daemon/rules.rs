@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use tcpilot_abi::tp_rule;
+use tcpilot_abi::{TP_OLDER_CGROUPS, tp_rule};
 use tcpilot_kernel::host;
 
 use super::netns::HOST;
@@ -22,14 +22,27 @@ pub fn resolve(templates: &[RuleTemplate], cgroup_root: &Path, former: &[tp_rule
         .collect()
 }
 
-/// What `resolve` has to know of the rules of a former program: of each cgroup its id, and the one before.
-pub fn former(templates: &[RuleTemplate], cgroups: &[(String, u64, u64)]) -> Vec<tp_rule> {
+/// The ids that a cgroup of a rule has had, the newest first: [`tp_rule`]'s, in one row.
+pub type CgroupIds = [u64; 2 + TP_OLDER_CGROUPS as usize];
+
+pub fn cgroup_ids(rule: &tp_rule) -> CgroupIds {
+    let mut ids = CgroupIds::default();
+    ids[0] = rule.cgroup_id;
+    ids[1] = rule.former_cgroup_id;
+    ids[2..].copy_from_slice(&rule.older_cgroup_ids);
+    ids
+}
+
+/// What `resolve` has to know of the rules of a former program: the ids of each cgroup.
+pub fn former(templates: &[RuleTemplate], cgroups: &[(String, CgroupIds)]) -> Vec<tp_rule> {
     let find = |template: &RuleTemplate| {
         let name = template.cgroup.as_ref()?;
-        let (_, cgroup_id, former_cgroup_id) = cgroups.iter().find(|(known, ..)| known == name)?;
+        let (_, [cgroup_id, former_cgroup_id, older_cgroup_ids @ ..]) =
+            cgroups.iter().find(|(known, _)| known == name)?;
         Some(tp_rule {
             cgroup_id: *cgroup_id,
             former_cgroup_id: *former_cgroup_id,
+            older_cgroup_ids: *older_cgroup_ids,
             ..Default::default()
         })
     };
@@ -129,6 +142,23 @@ mod tests {
         assert_eq!(numbers(None, Some(&rule(9, 7))), Some((9, 7)));
         assert_eq!(numbers(Some(9), Some(&rule(9, 7))), Some((9, 7)));
         assert_eq!(numbers(Some(11), Some(&rule(9, 7))), Some((11, 9)));
+    }
+
+    #[test]
+    fn another_program_is_told_every_number_of_a_cgroup() {
+        let template = RuleTemplate {
+            rule: tp_rule::default(),
+            cgroup: Some("a.slice".into()),
+            namespace: None,
+        };
+        let rule = tp_rule {
+            cgroup_id: 9,
+            former_cgroup_id: 8,
+            older_cgroup_ids: [7, 6, 5],
+            ..Default::default()
+        };
+        let told = [("a.slice".to_owned(), cgroup_ids(&rule))];
+        assert_eq!(cgroup_ids(&former(&[template], &told)[0]), [9, 8, 7, 6, 5]);
     }
 
     #[test]

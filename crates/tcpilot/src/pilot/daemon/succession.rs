@@ -165,11 +165,7 @@ impl Daemon {
             },
             cgroups: named
                 .filter_map(|(template, rule)| {
-                    Some((
-                        template.cgroup.clone()?,
-                        rule.cgroup_id,
-                        rule.former_cgroup_id,
-                    ))
+                    Some((template.cgroup.clone()?, rules::cgroup_ids(rule)))
                 })
                 .collect(),
             started_ns: monotonic_ns().saturating_sub(passed_ns),
