@@ -16,7 +16,8 @@ const OVERHEAD_BYTES: u64 = 33;
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Gauge {
     acked_bytes: u64,
-    acked_packets: u64,
+    /// Packets that the peer has acknowledged.
+    pub acked_packets: u64,
     /// Lowest time from a packet to its acknowledgement; `None` before the first. noq's own starts from a
     /// guess, which a long path never exceeds.
     pub min_rtt_us: Option<u32>,

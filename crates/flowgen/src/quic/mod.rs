@@ -14,6 +14,7 @@ mod endpoint;
 mod gauge;
 mod server;
 mod session;
+mod silence;
 mod tls;
 
 pub use control::Control;

@@ -1,13 +1,16 @@
 //! The server's side: a thread that takes connections and counts what is uploaded on their streams.
 
-use super::{endpoint, runtime, tls};
+use super::silence::{LOOK, Sign, Silence};
+use super::{endpoint, runtime, silence, tls};
 use crate::error::{Error, Result};
 use crate::meter::ArrivalMeter;
 use crate::protocol::{REQUEST_BYTES, Request};
-use noq::{RecvStream, SendStream, TransportConfig};
+use noq::{PathId, PathStatus, RecvStream, SendStream, TransportConfig};
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tokio::time::sleep;
 
 /// Most bytes of one chunk; a packet carries fewer.
 const CHUNK_BYTES: usize = 1 << 20;
@@ -33,7 +36,7 @@ pub fn serve(listen: SocketAddr, paths: u32) -> Result<SocketAddr> {
         let _guard = runtime.enter();
         endpoint::endpoint(socket, Some(config))?
     };
-    std::thread::spawn(move || runtime.block_on(accept(endpoint)));
+    std::thread::spawn(move || runtime.block_on(accept(endpoint, paths)));
     Ok(address)
 }
 
@@ -41,16 +44,60 @@ fn transport(paths: u32, listen: SocketAddr) -> TransportConfig {
     endpoint::transport(paths, IDLE, listen.is_ipv4())
 }
 
-async fn accept(endpoint: noq::Endpoint) {
+async fn accept(endpoint: noq::Endpoint, paths: u32) {
     while let Some(incoming) = endpoint.accept().await {
         tokio::spawn(async move {
             // What goes wrong on a connection ends only that one: its client sees it.
             if let Ok(connection) = incoming.await {
-                while let Ok((send, receive)) = connection.accept_bi().await {
-                    tokio::spawn(answer(send, receive));
+                tokio::select! {
+                    () = take_streams(&connection) => {}
+                    never = answer_on_living_paths(&connection, paths) => match never {},
                 }
             }
         });
+    }
+}
+
+async fn take_streams(connection: &noq::Connection) {
+    while let Ok((send, receive)) = connection.accept_bi().await {
+        tokio::spawn(answer(send, receive));
+    }
+}
+
+/// Acknowledgements leave a path by which nothing comes any more, and return when something does.
+async fn answer_on_living_paths(connection: &noq::Connection, paths: u32) -> Infallible {
+    let mut silence = Silence::new(silence::SERVER);
+    loop {
+        sleep(LOOK).await;
+        let open: Vec<_> = (0..paths)
+            .map(|id| connection.path(PathId::from(id)))
+            .collect();
+        let signs: Vec<_> = open.iter().map(|path| sign(path.as_ref())).collect();
+        let silent = silence.look(Instant::now(), &signs);
+        for (at, path) in open.iter().enumerate() {
+            let Some(path) = path else { continue };
+            let wanted = if silent.contains(&at) {
+                PathStatus::Backup
+            } else {
+                PathStatus::Available
+            };
+            if path.status().is_ok_and(|status| status != wanted) {
+                // It may just have been closed.
+                let _ = path.set_status(wanted);
+            }
+        }
+    }
+}
+
+/// Of a path that was not opened yet, or was closed: nothing to wait for.
+fn sign(path: Option<&noq::Path>) -> Sign {
+    let Some(stats) = path.map(noq::Path::stats) else {
+        return Sign::default();
+    };
+    Sign {
+        progress: stats.udp_rx.datagrams,
+        busy: true,
+        rtt: stats.rtt,
     }
 }
 

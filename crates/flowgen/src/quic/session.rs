@@ -2,13 +2,15 @@
 
 use super::control::Control;
 use super::gauge::{Gauged, SharedGauge};
-use super::{PATHS, endpoint, tls};
+use super::silence::{LOOK, Sign, Silence};
+use super::{PATHS, endpoint, silence, tls};
 use crate::error::{Error, Result};
 use crate::net::{BLOCK_BYTES, ZEROS};
 use crate::protocol::{Limit, RECEIVER_REPORT_BYTES, ReceiverReport, Request};
 use crate::tcp_info::TcpInfo;
 use crate::transport::{PathEnds, Transport};
 use noq::{ConnectionError, FourTuple, PathError, PathId, PathStatus, SendStream};
+use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -56,6 +58,17 @@ struct OpenPath {
     remote: SocketAddr,
     path: noq::Path,
     gauge: SharedGauge,
+}
+
+impl OpenPath {
+    fn sign(&self) -> Sign {
+        let gauge = self.gauge.read();
+        Sign {
+            progress: gauge.acked_packets,
+            busy: gauge.in_flight_bytes > 0,
+            rtt: self.path.stats().rtt,
+        }
+    }
 }
 
 /// An established connection.
@@ -179,9 +192,28 @@ impl Session {
     /// # Errors
     /// The first of both; then the upload is given up.
     pub async fn carry(&self, limit: Limit, sent_bytes: &AtomicU64) -> Result<ReceiverReport> {
-        let upload = self.upload(limit, sent_bytes);
-        let (report, ()) = tokio::try_join!(upload, self.open_paths())?;
-        Ok(report)
+        let work = async {
+            let upload = self.upload(limit, sent_bytes);
+            tokio::try_join!(upload, self.open_paths())
+        };
+        tokio::select! {
+            done = work => done.map(|(report, ())| report),
+            never = self.close_silent_paths() => match never {},
+        }
+    }
+
+    /// Closes a path on which nothing is acknowledged while others go on: they carry its data then.
+    async fn close_silent_paths(&self) -> Infallible {
+        let mut silence = Silence::new(silence::CLIENT);
+        loop {
+            sleep(LOOK).await;
+            let open = self.lock();
+            let signs: Vec<_> = open.iter().map(OpenPath::sign).collect();
+            for at in silence.look(Instant::now(), &signs) {
+                // It may be closed already, by the peer or an earlier look.
+                let _ = open[at].path.close();
+            }
+        }
     }
 
     async fn upload(&self, limit: Limit, sent_bytes: &AtomicU64) -> Result<ReceiverReport> {

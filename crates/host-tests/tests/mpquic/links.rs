@@ -59,6 +59,18 @@ impl Links {
         report(self.start(arguments))
     }
 
+    /// Drops everything on a link, both ways. Both hosts still see it up.
+    pub fn kill(&self, link: u8) {
+        // No packet fits into a bucket of 40 bytes.
+        const NOTHING: &str = "tbf rate 8kbit burst 40 limit 40";
+        for (netns, device) in [(&self.near, "l"), (&self.far, "r")] {
+            sh(&format!(
+                "tc -n {} qdisc replace dev {device}{link} root {NOTHING}",
+                netns.name()
+            ));
+        }
+    }
+
     /// What its device has sent, in bytes of frames.
     pub fn sent_bytes(&self, device: &str) -> u64 {
         let shown = sh(&format!(

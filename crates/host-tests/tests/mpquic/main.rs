@@ -7,6 +7,7 @@
     reason = "clippy takes only the test functions themselves for tests, not their helpers"
 )]
 
+mod dying;
 mod failing;
 mod links;
 mod sharing;

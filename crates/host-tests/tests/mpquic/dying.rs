@@ -1,0 +1,54 @@
+//! A link that dies in the middle of a transfer, without a word to either host.
+
+use std::time::{Duration, Instant};
+
+use tcpilot_host_tests::until;
+
+use crate::links::{Links, number, report};
+
+const BYTES: u64 = 12_000_000;
+/// Enough for slow start to be over.
+const BEFORE: u64 = 2_000_000;
+/// 0.2 s of the link that lives: more than probes and less than a window would be.
+const PROGRESS: u64 = 500_000;
+
+/// Kills link `dead` of two: the other carries on soon, and everything arrives.
+fn survives(dead: u8) {
+    let living = format!("l{}", 3 - dead);
+    let net = Links::new(2, 1, "--quic");
+    let running = net.start(&format!(
+        "--transport mpquic --path 10.2.1.1=10.2.1.2 --cc olia --wait 10 --bytes {BYTES}"
+    ));
+    until("half of a second is through", || {
+        (net.sent_bytes("l1") > BEFORE && net.sent_bytes("l2") > BEFORE).then_some(())
+    });
+    net.kill(dead);
+    let died = Instant::now();
+    let sent = net.sent_bytes(&living);
+    until("the other link goes on", || {
+        (net.sent_bytes(&living) > sent + PROGRESS).then_some(())
+    });
+    let standstill = died.elapsed();
+    let report = report(running);
+    assert!(report["error"].is_null(), "{report}");
+    assert_eq!(report["bytes"], BYTES);
+    assert!(standstill < Duration::from_millis(1500), "{standstill:?}");
+    // At most what is left on one link, and a second and a half.
+    let alone = (BYTES - 2 * BEFORE) as f64 * 8.0 / 19e6;
+    let seconds = number(&report, "elapsed_seconds");
+    assert!(
+        seconds < 1.0 + alone + 1.5,
+        "{seconds} s, {alone} s alone: {report}"
+    );
+}
+
+#[test]
+fn a_transfer_goes_on_when_its_second_link_dies() {
+    survives(2);
+}
+
+/// By which the server acknowledges everything.
+#[test]
+fn a_transfer_goes_on_when_its_first_link_dies() {
+    survives(1);
+}
