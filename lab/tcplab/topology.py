@@ -257,7 +257,7 @@ def netem_arguments(link: Link, extra_ms: float) -> str:
 
 
 def _loss(link: Link) -> str:
-    if link.loss_burst_packets <= 1:
+    if link.loss_burst_packets <= 1 or link.loss_percent >= 100:
         return f"loss random {link.loss_percent:g}%"
     # Gilbert's model: all is lost in the bad state.  It is left with probability r per packet,
     # so that bursts have mean 1/r, and entered with p such that p/(p+r) is the loss.

@@ -145,6 +145,14 @@ def test_changes_touch_only_what_they_change() -> None:
     assert "rate 5000000bit" in lines[0][2] and "delay 40ms" in lines[1][2]
 
 
+def test_a_link_can_die_under_way_whatever_its_losses_were() -> None:
+    dead = Change(3, "bottleneck", loss_percent=100.0)
+    for burst in (1, 4):
+        link = replace(LINK, loss_percent=1.0, loss_burst_packets=burst)
+        (line,) = topology.change_lines(cell(link, changes=(dead,)))
+        assert line[:2] == (3, "r2") and line[2].endswith("delay 20ms loss random 100%")
+
+
 def test_modules_are_those_of_algorithms_and_qdiscs() -> None:
     link = Link(rate_mbit=10, rtt_ms=20, qdisc="red_sfq")
     flows = (Flow(name="a", cc="bic"), Flow(name="b", cc="none"), Flow(name="c", cc="cubic"))

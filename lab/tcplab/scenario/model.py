@@ -161,7 +161,8 @@ class Change:
     rate_mbit: float | None = number(above=0, most=40_000)
     rtt_ms: float | None = number(least=0, most=10_000)
     jitter_ms: float | None = number(least=0, most=1_000)
-    loss_percent: float | None = number(least=0, below=100)
+    loss_percent: float | None = number(least=0, most=100)
+    """100: nothing gets through any more, and neither host is told."""
 
 
 @dataclass(frozen=True)
