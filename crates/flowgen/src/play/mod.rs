@@ -1,7 +1,8 @@
 //! `play`: groups of connections by a plan, all sent from here, with samples of every socket and
 //! of the path's queues.
 //!
-//! One thread and one epoll set. Everything that takes time or memory (reading the plan, opening
+//! One thread and one epoll set; QUIC has a thread beside it, which says by file descriptors when there is
+//! something to see. Everything that takes time or memory (reading the plan, opening
 //! sockets of other namespaces, starting `tc`) is done before the measured time, and everything is
 //! written after it: where a virtual machine counts instructions as time, nothing is forked, read
 //! or written while it counts.
