@@ -294,7 +294,8 @@ impl Daemon {
         let flows = flows.as_array().unwrap();
         let of = |flow: &Value| {
             let name = format!("{} {}", flow["local"], flow["remote"]);
-            let fields = ["cc", "why", "arm", "side"].map(|field| flow[field].clone());
+            let fields =
+                ["algorithm", "why", "charged_to", "side"].map(|field| flow[field].clone());
             (name, fields)
         };
         flows.iter().map(of).collect()

@@ -36,12 +36,15 @@ fn a_signal_has_the_configuration_read_anew() {
         assert_eq!(pilot.remembered()[&name], flow);
     }
     let more = after
-        .replace("arms = [\"bbr\"]", "arms = [\"cubic\", \"bbr\"]")
+        .replace(
+            "algorithms = [\"bbr\"]",
+            "algorithms = [\"cubic\", \"bbr\"]",
+        )
         .replace("true", "false");
     pilot.configure(&more);
     pilot.signal(libc::SIGHUP);
     pilot.wait_for_take_overs(2, 0);
-    assert_eq!(pilot.status()["arms"], json!(["bbr", "cubic"]));
+    assert_eq!(pilot.status()["algorithms"], json!(["bbr", "cubic"]));
     lab.upload(FAR, 1, 1_000_000);
     pilot.wait_closed(2);
     // Algorithms keep their numbers: what bbr has learned is still bbr's, and cubic was to be tried.
@@ -50,12 +53,12 @@ fn a_signal_has_the_configuration_read_anew() {
         .into_iter()
         .find(|path| path["policy"] == "default")
         .unwrap();
-    let counts = ["bbr", "cubic"].map(|name| arm(&default, name)["count"].clone());
+    let counts = ["bbr", "cubic"].map(|name| arm(&default, name)["chosen"].clone());
     assert_eq!(counts, [2, 1]);
     pilot.configure(&before);
     pilot.signal(libc::SIGHUP);
     pilot.wait_for_take_overs(3, 0);
-    assert_eq!(pilot.status()["arms"], json!(["bbr"]));
+    assert_eq!(pilot.status()["algorithms"], json!(["bbr"]));
     assert_eq!(connect().1, "bbr");
 }
 
@@ -66,10 +69,10 @@ fn a_mistake_keeps_the_configuration_of_before_and_is_told_with_its_line() {
     let pilot = lab.pilot(ALWAYS_BBR);
     let mistakes = [
         (
-            "\n\narmss = [\"reno\"]\n[learner]\nepsilon = -1\n",
+            "\n\nalgorithmss = [\"reno\"]\n[learner]\nepsilon = -1\n",
             ["tcpilot.toml:3: unknown key", "tcpilot.toml:5: "],
         ),
-        ("arms = [\n", ["tcpilot.toml:1: not TOML", ""]),
+        ("algorithms = [\n", ["tcpilot.toml:1: not TOML", ""]),
         (
             "\npaths_max = 64\n",
             ["tcpilot.toml:2: `paths_max` cannot change", ""],

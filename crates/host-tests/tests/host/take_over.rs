@@ -39,9 +39,9 @@ fn open_connections_stay_known_and_are_charged() {
     assert_eq!(pilot.remembered(), flows);
     let after = pilot.path(FAR);
     for field in [
-        "arms",
+        "algorithms",
         "connections",
-        "flow_count",
+        "live_flows",
         "min_rtt_us",
         "max_delivery_rate",
     ] {
@@ -53,7 +53,7 @@ fn open_connections_stay_known_and_are_charged() {
     pilot.wait_closed(3);
     let path = pilot.path(FAR);
     assert_eq!(
-        (&path["flow_count"], &arm(&path, "bbr")["samples"]),
+        (&path["live_flows"], &arm(&path, "bbr")["samples"]),
         (&0.into(), &3.into())
     );
     assert_eq!(pilot.status()["charged"], 3);
@@ -79,14 +79,14 @@ fn open_connections_are_still_rescued() {
     let spawned = lab.spawn_pilot(
         place,
         r#"
-        arms = ["cubic", "bbr"]
+        algorithms = ["cubic", "bbr"]
         replace_defaults = ["reno"]
         [learner]
         min_instances = 0
         epsilon = 0
         [[policy]]
         name = "all"
-        arms = ["cubic"]
+        algorithms = ["cubic"]
         rescue = true
         "#,
         &[],
@@ -99,7 +99,7 @@ fn open_connections_are_still_rescued() {
     assert_eq!(application.tell("cc"), "bbr");
     let flow = &pilot.ask("flows")[0];
     assert_eq!(
-        (&flow["why"], &flow["arm"]),
+        (&flow["why"], &flow["charged_to"]),
         (&"rescued".into(), &"cubic".into())
     );
     pilot.take_over();
@@ -208,13 +208,13 @@ fn a_version_of_another_layout_starts_anew_and_says_so() {
         .collect();
     assert!(whys.contains(&"unseen".into()), "{whys:?}");
     assert!(!whys.contains(&"application".into()), "{whys:?}");
-    assert_eq!(pilot.path(FAR)["flow_count"], 2);
+    assert_eq!(pilot.path(FAR)["live_flows"], 2);
     open.tell("send 1000000");
     sink.wait_for(1_000_000);
     open.tell("close");
     pilot.wait_closed(1);
     let path = pilot.path(FAR);
-    let counted = (&path["flow_count"], &arm(&path, "bbr")["samples"]);
+    let counted = (&path["live_flows"], &arm(&path, "bbr")["samples"]);
     assert_eq!(counted, (&1.into(), &2.into()));
     pilot.signal(libc::SIGINT);
     let ended = pilot.ended();
@@ -251,7 +251,7 @@ fn an_algorithm_of_ours_stays_registered_and_goes_with_the_daemon() {
             .any(|name| name == "tp_reno")
     };
     let pilot = lab.pilot(ALWAYS_BBR);
-    pilot.configure(&ALWAYS_BBR.replace("arms = [\"bbr\"]", "arms = [\"tp_reno\"]"));
+    pilot.configure(&ALWAYS_BBR.replace("algorithms = [\"bbr\"]", "algorithms = [\"tp_reno\"]"));
     for _ in 0..3 {
         pilot.take_over();
         assert!(is_registered());

@@ -92,7 +92,7 @@ fn under_load_no_connection_is_lost_or_forgotten_and_each_new_one_is_steered() {
     pilot.wait_closed(1);
     let mut hold = hold(&lab, connections, 10 + 3 * upgrades);
     until("all connections are open", || {
-        (pilot.path(FAR)["flow_count"] == connections).then_some(())
+        (pilot.path(FAR)["live_flows"] == connections).then_some(())
     });
     let before = pilot.remembered();
     assert_eq!(before.len() as u64, connections);
@@ -133,7 +133,7 @@ fn under_load_no_connection_is_lost_or_forgotten_and_each_new_one_is_steered() {
     assert_eq!(status["charged"], connections + 1, "{status}");
     assert_eq!(status["connections"]["application"], 0, "{status}");
     let path = pilot.path(FAR);
-    let counted = (&path["flow_count"], &path["connections"]);
+    let counted = (&path["live_flows"], &path["connections"]);
     assert_eq!(counted, (&0.into(), &all.into()));
-    assert_eq!(arm(&path, "bbr")["count"], all);
+    assert_eq!(arm(&path, "bbr")["chosen"], all);
 }
