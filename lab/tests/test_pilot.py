@@ -75,17 +75,20 @@ def programs(nanoseconds: int, events: int) -> str:
 
 
 def test_cost_is_the_difference_between_readings_of_the_sockops_programs_alone() -> None:
-    label = {"what": "programs", "tool": "peer"}
-    sections = [
-        Section({**label, "at": "start"}, programs(1000, 10)),
-        Section({"what": "short", "tool": "peer"}, '{"connections": 5}'),
-        Section({**label, "at": "short"}, programs(9000, 90)),
-        Section({"what": "bulk", "tool": "peer"}, '{"summary": true, "count": 4}'),
-        Section({**label, "at": "bulk"}, programs(13000, 130)),
-    ]
+    sections = []
+    for kind, flow in (("short", '{"connections": 5}'), ("bulk", '{"summary": true, "count": 4}')):
+        for number, spent in enumerate((90_000, 8000, 4000)):
+            label = {"tool": "peer", "kind": kind, "round": number}
+            before = {"what": "programs", **label, "at": "before"}
+            sections += [
+                Section(before, programs(1000, 10)),
+                Section({"what": "flow", **label}, flow),
+                Section({**before, "at": "after"}, programs(1000 + spent, 90)),
+            ]
     found = summary.cost(sections)["peer"]
     assert found["short"]["ns_per_pair"] == 1600
     assert found["short"]["events_per_pair"] == 16
+    assert found["short"]["values"] == [18000, 1600, 800]
     assert found["bulk"]["ns_per_event"] == 100
 
 

@@ -138,17 +138,19 @@ def _cost(whole: Results) -> str:
     results = whole["results"]
     rows = [
         [_TOOLS[tool], kind, c["ns_per_event"], c["events_per_pair"], c["ns_per_pair"]]
+        + [f"{min(c['values'])} to {max(c['values'])}"]
         + [f"{c['ns_per_pair'] / least:.2f}" for least in bounds_of(results, tool, kind)]
         for tool, kinds in results.items()
         for kind, c in kinds.items()
         if kind != "decisions"
     ]
-    head = ["", "traffic", "ns per event", "events per pair", "ns per pair", "limits", "floors"]
+    head = ["", "traffic", "ns per event", "events per pair", "ns per pair", "of all rounds"]
+    head += ["limits", "floors"]
     what = (
-        "Both ends of each connection, from kernel.bpf_stats_enabled. The limit is a program that"
-        " asks for the same callbacks and does nothing else; the floor does what every design needs"
-        " that learns of paths. A row that sets bbr is held against the limit and the floor that"
-        " set it."
+        "Both ends of each connection, from kernel.bpf_stats_enabled; the median of the rounds. The"
+        " limit is a program that asks for the same callbacks and does nothing else; the floor does"
+        " what every design needs that learns of paths. A row that sets bbr is held against the"
+        " limit and the floor that set it."
     )
     return "\n\n".join(
         ["## Cost of the programs", what, table(head, rows), verdict_lines("cost", whole)]

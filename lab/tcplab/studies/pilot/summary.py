@@ -32,20 +32,31 @@ def tools_of(sections: Sequence[Section], what: str) -> list[str]:
 
 
 def cost(sections: Sequence[Section]) -> Results:
-    """Per tool and kind of traffic: events and nanoseconds per connection pair."""
+    """Per tool and kind of traffic: events and nanoseconds per connection pair, of the median
+    round."""
     results: Results = {}
-    for tool in tools_of(sections, "programs"):
-        results[tool] = {}
-        before = program_totals(first(sections, what="programs", tool=tool, at="start"))
-        for kind in ("short", "bulk"):
-            after = program_totals(first(sections, what="programs", tool=tool, at=kind))
-            last = first(sections, what=kind, tool=tool).json_lines()[-1]
-            pairs = last["connections"] if kind == "short" else last["count"]
-            results[tool][kind] = per_pair(after[0] - before[0], after[1] - before[1], pairs)
-            before = after
-        statuses = list(select(sections, what="status", tool=tool, at="short"))
-        results[tool]["decisions"] = decisions(statuses[0]) if statuses else {}
+    for flow in select(sections, what="flow"):
+        which = {name: flow.label[name] for name in ("tool", "kind", "round")}
+        (ns, events), (ns_after, events_after) = (
+            program_totals(first(sections, what="programs", at=at, **which))
+            for at in ("before", "after")
+        )
+        last = flow.json_lines()[-1]
+        pairs = last["connections"] if which["kind"] == "short" else last["count"]
+        rounds = results.setdefault(which["tool"], {}).setdefault(which["kind"], [])
+        rounds.append(per_pair(ns_after - ns, events_after - events, pairs))
+    for tool, kinds in results.items():
+        for kind, rounds in kinds.items():
+            kinds[kind] = _middle(rounds)
+        statuses = list(select(sections, what="status", tool=tool, at="end"))
+        kinds["decisions"] = decisions(statuses[0]) if statuses else {}
     return results
+
+
+def _middle(rounds: list[Results]) -> Results:
+    """The round of the median cost, with the costs of all."""
+    by_cost = sorted(rounds, key=lambda r: r["ns_per_pair"])
+    return {**by_cost[len(by_cost) // 2], "values": [r["ns_per_pair"] for r in rounds]}
 
 
 def tunings(sections: Sequence[Section]) -> Results:
