@@ -18,6 +18,9 @@ enum tp_learner_kind {
 	TP_LEARNER_EPSILON_GREEDY = 1,
 };
 
+/* Their names in the configuration, in the order of their numbers, with spaces between them. */
+#define TP_LEARNER_NAMES "epsilon-greedy"
+
 struct tp_learner_config {
 	__u32 kind;	      /* enum tp_learner_kind */
 	__u32 epsilon;	      /* one connection in so many explores; 0: never */

@@ -150,7 +150,7 @@ settings! {
     /// `[learner]`: how an algorithm is chosen and what it is charged.
     Learner {
         /// How to choose. epsilon-greedy takes the algorithm of least cost, but for one connection in epsilon.
-        kind: LearnerKind = LearnerKind::EpsilonGreedy;
+        kind: LearnerKind = LearnerKind::EPSILON_GREEDY;
         /// One connection in so many draws among all algorithms, so that a change of the path is noticed; 0 is
         /// never. One in 20 costs little where three algorithms of four are bad, and tries each within about
         /// 80 connections.

@@ -83,26 +83,39 @@ pub enum Namespace {
     Inode(u32),
 }
 
-/// How to choose an algorithm.
+/// How to choose an algorithm: a number of `enum tp_learner_kind`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LearnerKind {
-    /// The algorithm of least cost, but for one connection in epsilon.
-    EpsilonGreedy,
-}
+pub struct LearnerKind(u32);
 
 impl LearnerKind {
-    /// Its name in the configuration.
-    pub fn name(self) -> &'static str {
-        match self {
-            LearnerKind::EpsilonGreedy => "epsilon-greedy",
-        }
+    /// The algorithm of least cost, but for one connection in epsilon.
+    pub const EPSILON_GREEDY: LearnerKind = LearnerKind(tcpilot_abi::TP_LEARNER_EPSILON_GREEDY);
+
+    /// All names in the configuration; the first is that of number 1.
+    fn names() -> impl Iterator<Item = &'static str> {
+        let names = std::str::from_utf8(tcpilot_abi::TP_LEARNER_NAMES).unwrap_or_default();
+        names.trim_end_matches('\0').split(' ')
     }
 
-    /// Its number for the kernel side, of `enum tp_learner_kind`.
+    fn by_name(name: &str) -> Option<LearnerKind> {
+        let numbered = (1..).zip(LearnerKind::names());
+        numbered
+            .filter(|(_, known)| *known == name)
+            .map(|(number, _)| LearnerKind(number))
+            .next()
+    }
+
+    /// Its name in the configuration.
+    pub fn name(self) -> &'static str {
+        (1..)
+            .zip(LearnerKind::names())
+            .find_map(|(number, name)| (number == self.0).then_some(name))
+            .unwrap_or_default()
+    }
+
+    /// Its number for the kernel side.
     pub fn number(self) -> u32 {
-        match self {
-            LearnerKind::EpsilonGreedy => tcpilot_abi::TP_LEARNER_EPSILON_GREEDY,
-        }
+        self.0
     }
 }
 
@@ -217,17 +230,19 @@ impl Value for Option<Algorithm> {
 
 impl Value for LearnerKind {
     fn read(value: &Spanned<DeValue<'_>>, place: &Place<'_>) -> Option<LearnerKind> {
-        match value.get_ref().as_str() {
-            Some("epsilon-greedy") => Some(LearnerKind::EpsilonGreedy),
-            Some(other) => {
-                let hint = names::hint(other, ["epsilon-greedy"]);
-                place.refuse(
-                    value,
-                    &format!("cannot be {other:?}, there is \"epsilon-greedy\"{hint}"),
-                )
-            }
-            None => place.refuse_type(value, "\"epsilon-greedy\""),
-        }
+        let all = || {
+            LearnerKind::names()
+                .map(|name| format!("{name:?}"))
+                .collect::<Vec<_>>()
+        };
+        let Some(name) = value.get_ref().as_str() else {
+            return place.refuse_type(value, &all().join(" or "));
+        };
+        LearnerKind::by_name(name).or_else(|| {
+            let hint = names::hint(name, LearnerKind::names());
+            let all = all().join(" or ");
+            place.refuse(value, &format!("cannot be {name:?}, only {all}{hint}"))
+        })
     }
 
     fn to_toml(&self) -> Option<String> {

@@ -51,7 +51,7 @@ pub(super) const MESSAGES: &[(&str, &str)] = &[
     ),
     (
         "[learner]\nkind = \"thompson\"",
-        "t.toml:2: `kind` in [learner] cannot be \"thompson\", there is \"epsilon-greedy\"",
+        "t.toml:2: `kind` in [learner] cannot be \"thompson\", only \"epsilon-greedy\"",
     ),
     (
         "learner = 3",
