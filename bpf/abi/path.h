@@ -72,15 +72,15 @@ struct tp_path {
 	struct tp_window32 min_rtt_us;
 	struct tp_window32 ssthresh_packets; /* maximum, windows of its own */
 	__u32 ssthresh_epoch;
-	__u32 srtt_us;	     /* smoothed over connections, gain 1/8 */
-	__u32 live_flows;    /* open connections */
-	__u32 windows;	     /* open connections whose storage a tuned window made */
-	__u64 connections;   /* all connections ever */
-	__u32 netns_inum;    /* inode number of the namespace, to name it */
-	__u32 decision_seq;  /* next slot of decisions, modulo TP_DECISIONS */
-	__u16 used[TP_USES]; /* the connection, by number, that last made use of something */
-	__u8 skips;	     /* bit i: tuning i has nothing to set, or is of no use now */
-	__u8 ecn;	     /* enum tp_ecn_use of the connection decided last */
+	__u32 srtt_us;	      /* smoothed over connections, gain 1/8 */
+	__u32 live_flows;     /* open connections */
+	__u32 windowed_flows; /* open connections whose storage a tuned window made */
+	__u64 connections;    /* all connections ever */
+	__u32 netns_inum;     /* inode number of the namespace, to name it */
+	__u32 decision_seq;   /* next slot of decisions, modulo TP_DECISIONS */
+	__u16 used[TP_USES];  /* the connection, by number, that last made use of something */
+	__u8 skips;	      /* bit i: tuning i has nothing to set, or is of no use now */
+	__u8 ecn;	      /* enum tp_ecn_use of the connection decided last */
 	struct tp_decision decisions[TP_DECISIONS];
 	struct tp_learner learner;
 	struct tp_arm arms[TP_MAX_ARMS];

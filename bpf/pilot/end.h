@@ -94,8 +94,8 @@ struct told {
 };
 
 /* With the path's busy flag held. */
-static __always_inline void learn_held(const struct visit *v, const struct tp_conn *conn,
-				       struct tp_sample *s, struct told told)
+static __always_inline void learn_exclusively(const struct visit *v, const struct tp_conn *conn,
+					      struct tp_sample *s, struct told told)
 {
 	__u64 now_ns = bpf_ktime_get_coarse_ns();
 	struct tp_tuned *t;
@@ -132,7 +132,7 @@ static __always_inline void learn(const struct visit *v, const struct tp_conn *c
 	s.sent_packets *= told.weight;
 	if (!take(v->path))
 		return;
-	learn_held(v, conn, &s, told);
+	learn_exclusively(v, conn, &s, told);
 	release(v->path);
 }
 
@@ -143,7 +143,7 @@ static __always_inline void count_end(struct tp_path *path, const struct tp_conn
 	else
 		tp_decrement(&path->live_flows);
 	if (conn && conn->tuned & 1 << TP_TUNE_IW)
-		tp_decrement(&path->windows);
+		tp_decrement(&path->windowed_flows);
 }
 
 /*
@@ -176,7 +176,7 @@ static __always_inline void closed(struct visit *v, __u32 to)
 
 	find(v);
 	/* else we changed nothing, and have no storage */
-	if (tp_cc_was_set(v->tp) || (cfg.tunes && !(v->path && !v->path->windows))) {
+	if (tp_cc_was_set(v->tp) || (cfg.tunes && !(v->path && !v->path->windowed_flows))) {
 		conn = remembered(v->sk);
 		if (conn && to == BPF_TCP_CLOSE)
 			conn->open = 0;

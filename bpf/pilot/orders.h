@@ -14,16 +14,16 @@ SEC("syscall")
 int put_path(struct tp_slot *from)
 {
 	struct tp_path_key key = from->key;
-	__u32 slot, live, windows;
+	__u32 slot, live, windowed_flows;
 	struct tp_path *path = open_path(&key, &slot);
 
 	if (!path)
 		return 1;
 	live = path->live_flows;
-	windows = path->windows;
+	windowed_flows = path->windowed_flows;
 	*path = from->path;
 	path->live_flows = live; /* those of a path that was there are still open */
-	path->windows = windows;
+	path->windowed_flows = windowed_flows;
 	path->learner.greedy = (struct tp_greedy){};
 	path->skips = 0; /* the policies may be others */
 	for (int i = 0; i < TP_USES; i++)

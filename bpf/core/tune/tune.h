@@ -214,7 +214,7 @@ TP_INLINE __u32 tp_receive_reply(const struct tp_tuning *t, __u32 packets, __u32
 }
 
 /* One bit in four for each tuning: set where a connection goes without it.
- * Found from its ports, so that it needs no memory; tp_is_held tells. */
+ * Found from its ports, so that it needs no memory; tp_is_withheld tells. */
 TP_INLINE __u32 tp_hold_out(__u32 ports, __u32 seed, __u32 shift)
 {
 	__u32 x = (ports ^ seed) * 0x9e3779b1; /* 2^32 / golden ratio */
@@ -229,9 +229,9 @@ TP_INLINE __u32 tp_hold_out(__u32 ports, __u32 seed, __u32 shift)
 	return ~x & 0x11111111;
 }
 
-TP_INLINE int tp_is_held(__u32 held, __u32 tune)
+TP_INLINE int tp_is_withheld(__u32 withheld, __u32 tune)
 {
-	return held >> (4 * (tune & 7)) & 1;
+	return withheld >> (4 * (tune & 7)) & 1;
 }
 
 /* What is known of a path, to tell its kind. */

@@ -24,9 +24,9 @@ static __always_inline void halve(struct tp_cohort *g)
 }
 
 static __always_inline void count_group(struct tp_tuned *t, const struct tp_cohort *s, __u32 late,
-					__u32 tune, int held)
+					__u32 tune, int withheld)
 {
-	struct tp_cohort *g = held ? &t->without[tune] : &t->with[tune];
+	struct tp_cohort *g = withheld ? &t->without[tune] : &t->with[tune];
 
 	if (g->connections >= GROUP_MOST) { /* the past counts half */
 		halve(&t->with[tune]);
@@ -38,7 +38,7 @@ static __always_inline void count_group(struct tp_tuned *t, const struct tp_coho
 	g->lost_packets += s->lost_packets;
 }
 
-/* The guard compares connections with a tuning and those held out from it, of those
+/* The guard compares connections with a tuning and those it is withheld from, of those
  * that would have had it.  windowed: its initial window was tuned. */
 static __always_inline void compare(const struct tcp_sock *tp, const struct bpf_tcp_sock *ts,
 				    const struct tuning *t, __u32 tunings, int windowed, __u32 late)
@@ -52,10 +52,10 @@ static __always_inline void compare(const struct tcp_sock *tp, const struct bpf_
 	for (__u32 i = 0; i < TP_TUNE_ACK_PRIORITY; i++) {
 		if (!(tunings >> i & 1) || !t->known->set[i])
 			continue;
-		if (i == TP_TUNE_IW && !windowed && !tp_is_held(t->held, i))
+		if (i == TP_TUNE_IW && !windowed && !tp_is_withheld(t->withheld, i))
 			continue;
 		count_group(t->known, i == TP_TUNE_RWND ? &received : &sent, late, i,
-			    tp_is_held(t->held, i));
+			    tp_is_withheld(t->withheld, i));
 	}
 }
 
@@ -195,7 +195,7 @@ __noinline int tune_learn(hands_t *hands, struct tp_path *path, struct tp_tuned 
 	tunings = to_compare(ts, path, tuning.settings);
 	if (!tunings)
 		return 0;
-	tuning.held = held_out(tuning.settings, tp_local_port(v.tp), tp_remote_port(v.tp));
+	tuning.withheld = withheld_from(tuning.settings, tp_local_port(v.tp), tp_remote_port(v.tp));
 	compare(v.tp, ts, &tuning, tunings, windowed,
 		ts->srtt_us >> 3 > 2 * (__u64)tp_window_min(&path->min_rtt_us));
 	return 0;

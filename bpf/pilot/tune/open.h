@@ -81,7 +81,7 @@ static __always_inline int tune_window(const struct visit *v, const struct tunin
 	if (!conn)
 		return 0;
 	if (!(conn->tuned & 1 << TP_TUNE_IW))
-		__sync_fetch_and_add(&v->path->windows, 1);
+		__sync_fetch_and_add(&v->path->windowed_flows, 1);
 	conn->tuned |= 1 << TP_TUNE_IW;
 	conn->iw_packets = tp_min64(iw, 0xffff);
 	conn->phase = paced ? TP_PHASE_PACED : TP_PHASE_UNVALIDATED;

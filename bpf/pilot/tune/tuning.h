@@ -23,11 +23,11 @@
 __u32 tunes_met;
 
 /* A connection's tunings: what is known of its path, the settings there, and the
- * tunings that this connection is held out from (tp_hold_out). */
+ * tunings that are withheld from this connection (tp_hold_out). */
 struct tuning {
 	struct tp_tuned *known; /* 0: there are none */
 	const struct tp_tuning *settings;
-	__u32 held;
+	__u32 withheld;
 };
 
 static __always_inline const struct tp_tuning *tuning_of(__u32 policy, __u32 net)
@@ -47,7 +47,7 @@ static __always_inline struct tp_tuned *tuned_of(const struct tp_path *path, __u
 	return t;
 }
 
-static __always_inline __u32 held_out(const struct tp_tuning *g, __u16 local, __u16 remote)
+static __always_inline __u32 withheld_from(const struct tp_tuning *g, __u16 local, __u16 remote)
 {
 	return tp_hold_out((__u32)local << 16 | remote, (__u32)cfg.hold_out_seed,
 			   g->hold_out_shift);
@@ -60,14 +60,15 @@ static __always_inline struct tuning find_tuning(const struct tp_path *path, __u
 
 	if (t.known) {
 		t.settings = tuning_of(policy, t.known->net);
-		t.held = held_out(t.settings, local, remote);
+		t.withheld = withheld_from(t.settings, local, remote);
 	}
 	return t;
 }
 
 static __always_inline int is_on(const struct tuning *t, __u32 tune)
 {
-	return (t->settings->features & ~t->known->off) >> tune & 1 && !tp_is_held(t->held, tune);
+	return (t->settings->features & ~t->known->off) >> tune & 1 &&
+	       !tp_is_withheld(t->withheld, tune);
 }
 
 /* The kernel takes no timer of less than two ticks. */

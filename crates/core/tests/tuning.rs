@@ -272,7 +272,7 @@ fn holding_out_takes_its_share_of_connections_each_tuning_apart() {
             let mask = unsafe { tp_hold_out(port << 16 | 443, 12_345, shift) };
             for (tune, count) in (0..8).zip(&mut held) {
                 // SAFETY: a pure function of integers.
-                *count += unsafe { tp_is_held(mask, tune) } as u32;
+                *count += unsafe { tp_is_withheld(mask, tune) } as u32;
             }
             both += u32::from(mask & 0x11 == 0x11);
         }

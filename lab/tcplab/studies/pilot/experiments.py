@@ -161,7 +161,8 @@ def _interleaved(name: str, tools: Sequence[str], rounds: int, flow: str) -> Exp
 
 def short(quick: bool) -> Experiment:
     """Connections per second, the server closing first."""
-    tools = ["none", "limit", "tcpilot-few", "tcpilot-learned", "bpftune-conn"]
+    tools = ["none", "limit", "limit-set", "floor", "floor-set"]
+    tools += ["tcpilot-few", "tcpilot-learned", "tcpilot-bbr", "bpftune-conn"]
     count = 1000 if quick else 2000
     return _interleaved("short", tools, 1 if quick else 3, f"flow short --count {count}")
 

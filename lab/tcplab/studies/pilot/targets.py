@@ -53,9 +53,16 @@ def choice(whole: Results) -> list[Verdict]:
 
 def bounds_of(results: Results, tool: str, kind: str) -> tuple[int, int]:
     """Nanoseconds per pair of the limit and of the floor that a tool is held against."""
-    suffix = "-set" if tool in ("tcpilot-bbr", "limit-set", "floor-set") else ""
-    limit, floor = (results[name + suffix][kind]["ns_per_pair"] for name in ("limit", "floor"))
+    limit, floor = (results[name + _suffix(tool)][kind]["ns_per_pair"] for name in _BOUNDS)
     return limit, floor
+
+
+_BOUNDS = ("limit", "floor")
+
+
+def _suffix(tool: str) -> str:
+    """A tool that sets bbr on each connection is held against programs that do."""
+    return "-set" if tool in ("tcpilot-bbr", "limit-set", "floor-set") else ""
 
 
 def cost(whole: Results) -> list[Verdict]:
@@ -80,12 +87,14 @@ def tunings(whole: Results) -> list[Verdict]:
 
 
 def short(whole: Results) -> list[Verdict]:
-    limit = whole["results"]["limit"]["median"]
-    return [
-        at_least(f"{tool}, of the limit program's rate", r["median"] / limit, LEAST_SHORT)
-        for tool, r in whole["results"].items()
-        if tool.startswith("tcpilot")
-    ]
+    results = whole["results"]
+    found = []
+    for tool, r in results.items():
+        if tool.startswith("tcpilot"):
+            limit = results["limit" + _suffix(tool)]["median"]
+            what = f"{tool}, of the limit program's rate"
+            found.append(at_least(what, r["median"] / limit, LEAST_SHORT))
+    return found
 
 
 def bulk(whole: Results) -> list[Verdict]:
