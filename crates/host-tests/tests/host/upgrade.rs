@@ -59,6 +59,16 @@ fn report_of(mut hold: Child) -> Value {
     serde_json::from_str(&report).unwrap()
 }
 
+/// Samples that were given up because another CPU held the path: when all connections end at once,
+/// some are.
+fn given_up(status: &Value) -> u64 {
+    const SENTENCE: &str = "samples were given up because another CPU held the path (";
+    let told = status["degraded"].as_array().unwrap();
+    let told = told.iter().filter_map(Value::as_str);
+    let counts = told.filter_map(|line| line.strip_prefix(SENTENCE)?.split(' ').next());
+    counts.map(|count| count.parse::<u64>().unwrap()).sum()
+}
+
 /// Many connections that send and hear all the while.
 fn hold(lab: &Lab, connections: u64, seconds: u64) -> Child {
     let mut command = lab.near().command("flowgen");
@@ -129,8 +139,10 @@ fn under_load_no_connection_is_lost_or_forgotten_and_each_new_one_is_steered() {
     assert_eq!(fate, (&connections.into(), &0.into()), "{report}");
     let all = connections + 1 + seen.len() as u64;
     pilot.wait_closed(all);
-    let status = pilot.status();
-    assert_eq!(status["charged"], connections + 1, "{status}");
+    let status = until("the last ones are charged, or given up", || {
+        let status = pilot.status();
+        (status["charged"].as_u64()? + given_up(&status) == connections + 1).then_some(status)
+    });
     assert_eq!(status["connections"]["application"], 0, "{status}");
     let path = pilot.path(FAR);
     let counted = (&path["live_flows"], &path["connections"]);
