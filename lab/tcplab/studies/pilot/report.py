@@ -18,7 +18,7 @@ _TOOLS = {
     "tcpilot-learned": "tcpilot, learned path",
     "tcpilot-throughput": "tcpilot, learned path, tuned for throughput",
     "tcpilot-latency": "tcpilot, learned path, tuned for latency",
-    "tcpilot-bbr": "tcpilot, another arm each time",
+    "tcpilot-bbr": "tcpilot, another algorithm each time",
     "tcpilot-cubic": "tcpilot, cubic its only arm",
     "settled": "tcpilot, cubic its only arm, no tunings",
     "settled-throughput": "the same, tuned for throughput",
@@ -145,7 +145,7 @@ def _cost(whole: Results) -> str:
         if kind != "decisions"
     ]
     head = ["", "traffic", "ns per event", "events per pair", "ns per pair", "of all rounds"]
-    head += ["limits", "floors"]
+    head += ["times the limit", "times the floor"]
     what = (
         "Both ends of each connection, from kernel.bpf_stats_enabled; the median of the rounds. The"
         " limit is a program that asks for the same callbacks and does nothing else; the floor does"
