@@ -16,6 +16,7 @@
 enum tp_learner_kind {
 	TP_LEARNER_NONE = 0, /* the loader forgot: nothing is chosen */
 	TP_LEARNER_EPSILON_GREEDY = 1,
+	TP_LEARNER_THOMPSON = 2, /* in the daemon: crates/learner, thompson.h */
 };
 
 /* Their names in the configuration, in the order of their numbers, with spaces between them. */

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * thompson.h - what the learner in the daemon (crates/learner) and the programs tell each
+ * other: rows go down, records come up.  Decision 18 has the reasons.
+ *
+ * A row says how likely each arm is for connections of one node of the learner's tree.  The
+ * daemon alone writes rows.  The programs look for the nearest node that has one, and at the
+ * end of a connection they send a record of what it has shown.
+ */
+#ifndef TCPILOT_ABI_THOMPSON_H
+#define TCPILOT_ABI_THOMPSON_H
+
+#include "base.h"
+
+/* The nodes above a connection, the nearest first.  crates/learner/src/lineage.rs has the
+ * lengths of their prefixes. */
+enum tp_level {
+	TP_LEVEL_PATH = 0,
+	TP_LEVEL_GROUP = 1,
+	TP_LEVEL_SITE = 2,
+	TP_LEVEL_CLASS = 3,  /* no prefix */
+	TP_LEVEL_GLOBAL = 4, /* neither prefix nor class */
+	TP_LEVEL_NONE = 5,   /* no row was found, or none is valid */
+};
+#define TP_LEVELS 5
+
+/* What a row's key is hashed from: eight words, as core/hash.h takes them. */
+struct tp_row_key {
+	__u32 prefix[4]; /* network byte order, host bits 0, IPv4 mapped into IPv6 */
+	__u32 domain;	 /* what parts paths besides their address: tp_domain() */
+	__u16 class;	 /* enum tp_class_bits; 0 in the global node */
+	__u8 level;	 /* enum tp_level */
+	__u8 policy;
+	__u32 pad[2];
+};
+
+/* The class of a connection: what is known of its way at the handshake, in few steps.  The
+ * same bits as Class::bits of crates/learner. */
+enum tp_class_bits {
+	TP_CLASS_RTT = 0,	   /* 5 bits: floor(log2) of the handshake's RTT in microseconds */
+	TP_CLASS_SMALL_WINDOW = 5, /* 1 bit: the peer can offer 64 KiB at most */
+	TP_CLASS_ECN = 6,	   /* 2 bits: 0 none, 1 classic (RFC 3168), 2 accurate */
+	TP_CLASS_INTERFACE = 8,	   /* 6 bits: 0 any other, 1 wireless */
+	TP_CLASS_ACCEPTED = 14,	   /* 1 bit: accept, not connect */
+};
+
+#define TP_ROW_WAYS 4 /* rows in a bucket */
+
+/* A draw r of 16 bits, below 0xffff, gets the arm whose number is the count of entries that
+ * are at most r.  So upto[i] is the probability of arms 0 to i, in parts of 0xffff.  From the
+ * last arm that may be drawn on it is 0xffff. */
+struct tp_row {
+	__u64 tag; /* the hash of its key; 0: empty */
+	__u16 upto[TP_MAX_ARMS];
+	__u32 generation; /* counts the daemon's publications */
+	__u8 level;	  /* enum tp_level */
+	__u8 pad[3];
+};
+
+/* The bucket of a key is named by the low bits of its hash. */
+struct tp_row_bucket {
+	struct tp_row row[TP_ROW_WAYS];
+};
+
+/* All rows are void so long after the daemon last said that it is alive. */
+#define TP_ROWS_VOID_NS 10000000000ULL
+
+/* Connections of one path that overlap in time share a draw, for TP_DRAW_MS at most: else arms
+ * would be compared that fight for one queue (Spang et al., "Unbiased Experiments in Congested
+ * Networks", IMC 2021).  A table without chains: a path may lose its draw to another, and
+ * draws anew then. */
+#define TP_DRAW_MS 30000
+#define TP_DRAWS 65536 /* a power of two */
+
+struct tp_draw {
+	__u32 tag;    /* of the path's hash; 0: empty */
+	__u32 live;   /* open connections that took this draw or one before it */
+	__u32 since;  /* when it was drawn: ns >> 20 */
+	__u32 random; /* 0 to 0xfffe */
+};
+
+/* What is noted of a connection when it opens, for its record.  A table without chains again:
+ * storage of the socket's own would cost more than all the rest (decision 2).  A connection
+ * may lose its note to a later one; its record says so, and teaches nothing. */
+struct tp_opening {
+	__u32 tag;	  /* the kernel's hash of the connection's addresses and ports */
+	__u32 generation; /* of the row; 0: none */
+	__u64 at_ns;
+	__u32 rtt_us;	   /* of the handshake; 0: unknown */
+	__u32 draw;	   /* the tag of the path's draw; 0: it took none */
+	__u16 class;	   /* enum tp_class_bits */
+	__u16 probability; /* of what was chosen, in parts of 0xffff */
+	__u8 arm;	   /* what was chosen; TP_NO_ARM: the default, which is no arm */
+	__u8 level;	   /* enum tp_level of the row */
+	__u8 why;	   /* enum tp_why */
+	__u8 flags;	   /* enum tp_conn_flags */
+};
+
+/* What ended, or did not. */
+enum tp_record_flags {
+	TP_RECORD_SAMPLE = 1,	 /* the connection lives on; sums are since its beginning */
+	TP_RECORD_TIMED_OUT = 2, /* nothing came back any more, with data under way */
+	TP_RECORD_RESCUED = 4,	 /* it left its arm after heavy loss; sums are up to then */
+	TP_RECORD_FORGOTTEN = 8, /* its note was lost: arm, class and probability are not known */
+	TP_RECORD_FOREIGN = 16,	 /* its application has chosen since: it says nothing of the arm */
+	TP_RECORD_TUNED = 32,	 /* a tuned window made its rate */
+};
+
+/* One connection.  Times in ticks are the kernel's jiffies: its own counts have no finer
+ * unit. */
+struct tp_record {
+	__u32 remote[4]; /* network byte order */
+	__u64 cookie;	 /* of the socket */
+	__u64 netns_cookie;
+	__u64 at_ns;
+	__u64 opened_ns;
+	__u64 bytes_acked;
+	__u64 bytes_received;
+	__u32 busy_ticks;   /* data was under way and nothing below was the limit */
+	__u32 window_ticks; /* the peer's window was the limit */
+	__u32 buffer_ticks; /* our send buffer was the limit */
+	__u32 handshake_us; /* round-trip times in microseconds; 0: none */
+	__u32 srtt_us;
+	__u32 min_rtt_us;
+	__u32 segments; /* with data, retransmissions included */
+	__u32 retransmitted;
+	__u32 mss;
+	__u32 rate; /* the last sample's delivery rate, kbyte/s; 0: none, or the application's */
+	__u32 generation; /* of the row that was drawn from */
+	__u16 class;
+	__u16 probability;
+	__u16 weight; /* how many ends this one stands for */
+	__u8 policy;
+	__u8 arm;	 /* the arm to charge: that in force at the opening; TP_NO_ARM: none */
+	__u8 level;	 /* enum tp_level */
+	__u8 why;	 /* enum tp_why */
+	__u8 flags;	 /* enum tp_record_flags */
+	__u8 conn_flags; /* enum tp_conn_flags */
+};
+
+#define TP_RECORDS_BYTES (8 << 20) /* of the ring: some 54,000 records */
+
+TP_ASSERT_SIZE(tp_row_key, 32);
+TP_ASSERT_SIZE(tp_row, 32);
+TP_ASSERT_SIZE(tp_row_bucket, 32 * TP_ROW_WAYS);
+TP_ASSERT_SIZE(tp_draw, 16);
+TP_ASSERT_SIZE(tp_opening, 32);
+TP_ASSERT_SIZE(tp_record, 120);
+
+#endif
