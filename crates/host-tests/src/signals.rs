@@ -36,9 +36,14 @@ pub fn ended() -> bool {
     ENDED.load(Ordering::Relaxed)
 }
 
-/// For a child, between fork and exec: it gets its signals again.
+/// For a child, between fork and exec: it gets its signals again, also those that nohup(1) or a shell without
+/// job control had ignored when the tests were started. Tests ask what a daemon does with them.
 pub fn unblock() {
     let set = ending();
+    for signal in ENDING {
+        // SAFETY: a plain system call.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    }
     // SAFETY: a plain system call; set outlives it.
     unsafe { libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const set, ptr::null_mut()) };
 }
