@@ -133,7 +133,10 @@ impl Default for Lab {
 }
 
 /// Starts flowgen's server, and waits until it listens.
-fn serve(place: Place<'_>, port: u16) -> Child {
+///
+/// # Panics
+/// When it does not.
+pub fn serve(place: Place<'_>, port: u16) -> Child {
     let mut command = place.command("flowgen");
     command.args(["serve", "--listen", &format!("[::]:{port}")]);
     let mut child = Child(command.stdout(Stdio::piped()).spawn().unwrap());

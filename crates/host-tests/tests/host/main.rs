@@ -20,6 +20,7 @@ mod life;
 mod loss;
 mod neighbours;
 mod paths;
+mod relay;
 mod reload;
 mod robust;
 mod saving;

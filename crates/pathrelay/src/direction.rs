@@ -1,0 +1,176 @@
+//! One direction of a path: a thread that takes packets from a device, keeps each for the delay, and gives it to
+//! the other device.
+
+use std::{
+    io,
+    os::fd::{AsFd, OwnedFd},
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
+
+use hdrhistogram::Histogram;
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    io::{Errno, read, write},
+    time::{ClockId, clock_gettime},
+};
+use serde::Serialize;
+
+use crate::{line::Line, luck::Luck};
+
+/// Packets taken in before the thread looks again at what is due.
+const BATCH: usize = 32;
+/// A thread that waits looks at least so often whether it should end.
+const LOOK_NS: u64 = 50_000_000;
+
+/// One direction, ready to run.
+#[derive(Debug)]
+pub struct Direction {
+    pub from: OwnedFd,
+    pub to: OwnedFd,
+    pub delay: Duration,
+    pub line: Line,
+    pub luck: Luck,
+}
+
+/// What a direction did.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Report {
+    /// Passed on; a super-packet counts once.
+    pub packets: u64,
+    pub bytes: u64,
+    /// Lost on purpose.
+    pub lost: u64,
+    /// Refused by the device they should have left through.
+    pub refused: u64,
+    /// So often nothing was taken in because the line was full: then the delay was longer than asked for.
+    pub full: u64,
+    /// The most bytes that were under way at once.
+    pub most_held: usize,
+    /// How much later than due packets left, in microseconds.
+    pub late_us: Late,
+}
+
+/// Quantiles of lateness.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Late {
+    pub p50: f64,
+    pub p90: f64,
+    pub p99: f64,
+    pub p999: f64,
+    pub max: f64,
+}
+
+impl From<&Histogram<u64>> for Late {
+    fn from(found: &Histogram<u64>) -> Late {
+        let at = |share| found.value_at_quantile(share) as f64 / 1e3;
+        Late {
+            p50: at(0.5),
+            p90: at(0.9),
+            p99: at(0.99),
+            p999: at(0.999),
+            max: found.max() as f64 / 1e3,
+        }
+    }
+}
+
+impl Direction {
+    /// Runs until `stop`.
+    ///
+    /// # Errors
+    /// When a device is gone, or the histogram cannot be made.
+    pub fn run(mut self, stop: &AtomicBool) -> anyhow::Result<Report> {
+        let mut report = Report::default();
+        let mut late = Histogram::new_with_bounds(1, 60_000_000_000, 3)?;
+        while !stop.load(Ordering::Relaxed) {
+            self.give(&mut report, &mut late)?;
+            if self.take(&mut report)? == 0 {
+                self.wait()?;
+            }
+        }
+        report.most_held = self.line.most_held();
+        report.late_us = Late::from(&late);
+        Ok(report)
+    }
+
+    /// Gives on what is due.
+    fn give(&mut self, report: &mut Report, late: &mut Histogram<u64>) -> io::Result<()> {
+        while let Some(due_ns) = self.line.due_ns() {
+            let now_ns = now_ns();
+            if due_ns > now_ns {
+                break;
+            }
+            let Some(packet) = self.line.first() else {
+                break;
+            };
+            match write(&self.to, packet) {
+                Ok(_) => {
+                    report.packets += 1;
+                    report.bytes += packet.len() as u64;
+                    late.saturating_record((now_ns - due_ns).max(1));
+                }
+                Err(Errno::BADFD | Errno::BADF) => return Err(Errno::BADF.into()),
+                // A device that is down, or a packet that its stack does not want.
+                Err(_) => report.refused += 1,
+            }
+            self.line.pop();
+        }
+        Ok(())
+    }
+
+    /// Takes in what has come; says how many packets.
+    fn take(&mut self, report: &mut Report) -> io::Result<usize> {
+        for taken in 0..BATCH {
+            let Some(room) = self.line.room() else {
+                report.full += 1;
+                return Ok(taken);
+            };
+            let len = match read(&self.from, room) {
+                Ok(len) => len,
+                Err(Errno::AGAIN | Errno::INTR | Errno::IO) => return Ok(taken),
+                Err(error) => return Err(error.into()),
+            };
+            if self.luck.is_lost() {
+                report.lost += 1;
+            } else {
+                self.line.push(len, now_ns() + self.delay.as_nanos() as u64);
+            }
+        }
+        Ok(BATCH)
+    }
+
+    /// Waits until a packet comes or is due. A full line takes none in, so it only waits for the first.
+    fn wait(&mut self) -> io::Result<()> {
+        let is_full = self.line.room().is_none();
+        let first_ns = self.line.due_ns().unwrap_or(u64::MAX);
+        let left_ns = first_ns.saturating_sub(now_ns()).min(LOOK_NS);
+        let left = Timespec {
+            tv_sec: 0,
+            tv_nsec: left_ns as _,
+        };
+        let mut descriptors = [PollFd::new(&self.from, PollFlags::IN)];
+        let watched = if is_full {
+            &mut []
+        } else {
+            &mut descriptors[..]
+        };
+        match poll(watched, Some(&left)) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// Of CLOCK_MONOTONIC.
+fn now_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// A descriptor for each direction of a device.
+///
+/// # Errors
+/// When there are no more descriptors.
+pub fn twice(fd: &OwnedFd) -> io::Result<OwnedFd> {
+    Ok(rustix::io::fcntl_dupfd_cloexec(fd.as_fd(), 3)?)
+}

@@ -1,0 +1,155 @@
+//! The description of a path, as the command line gives it.
+
+use std::{str::FromStr, time::Duration};
+
+/// A device in a namespace: `NAMESPACE/DEVICE`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct End {
+    pub namespace: String,
+    pub device: String,
+}
+
+/// A path between two devices.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Link {
+    pub near: End,
+    pub far: End,
+    /// From near to far.
+    pub delay: Duration,
+    /// From far to near.
+    pub back: Duration,
+    /// Share of packets that are lost on the way from near to far.
+    pub loss: f64,
+    pub seed: u64,
+}
+
+/// What is wrong with a description.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Wrong {
+    /// A part that is no KEY=VALUE.
+    #[error("'{0}' is not KEY=VALUE")]
+    Part(String),
+    /// A key that there is not.
+    #[error("there is no key '{0}'; the keys are near, far, delay_ms, back_ms, loss and seed")]
+    Key(String),
+    /// A value that does not fit its key.
+    #[error("{key}={value}: wanted is {wanted}")]
+    Value {
+        key: String,
+        value: String,
+        wanted: &'static str,
+    },
+    /// An end that is not given.
+    #[error("{0}=NAMESPACE/DEVICE is missing")]
+    Missing(&'static str),
+}
+
+const LONGEST_MS: f64 = 60_000.0;
+
+fn number(key: &str, value: &str, most: f64, wanted: &'static str) -> Result<f64, Wrong> {
+    let wrong = || Wrong::Value {
+        key: key.into(),
+        value: value.into(),
+        wanted,
+    };
+    let number: f64 = value.parse().map_err(|_| wrong())?;
+    if (0.0..=most).contains(&number) {
+        Ok(number)
+    } else {
+        Err(wrong())
+    }
+}
+
+fn end(key: &str, value: &str) -> Result<End, Wrong> {
+    match value.split_once('/') {
+        Some((namespace, device)) if !namespace.is_empty() && !device.is_empty() => Ok(End {
+            namespace: namespace.into(),
+            device: device.into(),
+        }),
+        _ => Err(Wrong::Value {
+            key: key.into(),
+            value: value.into(),
+            wanted: "NAMESPACE/DEVICE",
+        }),
+    }
+}
+
+impl FromStr for Link {
+    type Err = Wrong;
+
+    fn from_str(text: &str) -> Result<Link, Wrong> {
+        let (mut near, mut far) = (None, None);
+        let (mut delay_ms, mut back_ms, mut loss, mut seed) = (0.0, 0.0, 0.0, 0);
+        for part in text.split(',') {
+            let (key, value) = part
+                .split_once('=')
+                .ok_or_else(|| Wrong::Part(part.into()))?;
+            let time = || number(key, value, LONGEST_MS, "0 to 60000 milliseconds");
+            match key {
+                "near" => near = Some(end(key, value)?),
+                "far" => far = Some(end(key, value)?),
+                "delay_ms" => delay_ms = time()?,
+                "back_ms" => back_ms = time()?,
+                "loss" => loss = number(key, value, 1.0, "a share from 0 to 1")?,
+                "seed" => {
+                    seed = value.parse().map_err(|_| Wrong::Value {
+                        key: key.into(),
+                        value: value.into(),
+                        wanted: "a whole number",
+                    })?;
+                }
+                _ => return Err(Wrong::Key(key.into())),
+            }
+        }
+        Ok(Link {
+            near: near.ok_or(Wrong::Missing("near"))?,
+            far: far.ok_or(Wrong::Missing("far"))?,
+            delay: Duration::from_secs_f64(delay_ms / 1e3),
+            back: Duration::from_secs_f64(back_ms / 1e3),
+            loss,
+            seed,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_description_is_read() {
+        let link: Link = "near=r2/f0x0,far=right/r0x0,delay_ms=20.5,loss=0.01"
+            .parse()
+            .unwrap();
+        assert_eq!(link.near.namespace, "r2");
+        assert_eq!(link.far.device, "r0x0");
+        assert_eq!(link.delay, Duration::from_micros(20_500));
+        assert_eq!(link.back, Duration::ZERO);
+        assert_eq!(link.loss, 0.01);
+    }
+
+    #[test]
+    fn mistakes_are_told() {
+        for (text, told) in [
+            ("near=a/b", "far=NAMESPACE/DEVICE is missing"),
+            ("near", "'near' is not KEY=VALUE"),
+            ("near=ab,far=c/d", "near=ab: wanted is NAMESPACE/DEVICE"),
+            (
+                "near=a/b,far=c/d,delay_ms=-1",
+                "delay_ms=-1: wanted is 0 to 60000 milliseconds",
+            ),
+            (
+                "near=a/b,far=c/d,delay_ms=nan",
+                "delay_ms=nan: wanted is 0 to 60000 milliseconds",
+            ),
+            (
+                "near=a/b,far=c/d,loss=2",
+                "loss=2: wanted is a share from 0 to 1",
+            ),
+        ] {
+            assert_eq!(text.parse::<Link>().unwrap_err().to_string(), told);
+        }
+        let told = "near=a/b,jitter=1".parse::<Link>().unwrap_err().to_string();
+        assert!(told.starts_with("there is no key 'jitter'"), "{told}");
+    }
+}

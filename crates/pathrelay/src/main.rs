@@ -1,0 +1,163 @@
+//! `pathrelay`: a long path between two network namespaces, what netem would do on a kernel that has none.
+//!
+//! ```text
+//! namespace A: device ── reads ── delay line ── writes ── device :namespace B
+//! ```
+//!
+//! Both devices are TUN devices made here, with a thread for each direction. Only delay, and loss if asked for,
+//! happen here: rate and queue stay with the kernel's own qdiscs, on a device before this one.
+
+mod direction;
+mod line;
+mod link;
+mod luck;
+mod tun;
+
+use std::{
+    io::Write,
+    process::ExitCode,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+};
+
+use anyhow::{Context, Result, anyhow};
+use clap::Parser;
+use direction::{Direction, Report, twice};
+use line::Line;
+use link::{End, Link};
+use luck::Luck;
+use serde::Serialize;
+use signal_hook::{
+    consts::{SIGHUP, SIGINT, SIGTERM},
+    flag::register,
+};
+
+/// Delays packets between network namespaces, on kernels without netem.
+///
+/// For each --link it makes a TUN device in either namespace and carries packets between them, each as late as
+/// asked for. It prints `ready` when the devices are there: addresses and routes are then set with ip(8). It ends
+/// with SIGINT or SIGTERM, the devices go with it, and it prints what it did as JSON: how late packets left (the
+/// jitter that it added) and whether its memory was ever full. Needs root.
+#[derive(Debug, Parser)]
+#[command(version, arg_required_else_help = true, after_help = EXAMPLES)]
+struct Cli {
+    /// near=NAMESPACE/DEVICE,far=NAMESPACE/DEVICE[,delay_ms=D][,back_ms=D][,loss=SHARE][,seed=N]
+    ///
+    /// delay_ms is the time from near to far, back_ms that from far to near. loss is the share of packets that are
+    /// lost from near to far; a super-packet is lost whole.
+    #[arg(long = "link", value_name = "LINK", required = true)]
+    links: Vec<Link>,
+    /// Memory for packets under way, for each direction of each link. 10 Gbit/s for 40 ms are 50 MB.
+    #[arg(long, value_name = "MB", default_value_t = 128, value_parser = clap::value_parser!(u32).range(1..=16_384))]
+    memory_mb: u32,
+}
+
+const EXAMPLES: &str = "\
+Example, 40 ms there and nothing back:
+  ip netns add a; ip netns add b
+  pathrelay --link near=a/t0,far=b/t0,delay_ms=40 &
+  ip -n a address add 10.9.0.1/24 dev t0; ip -n a link set t0 up
+  ip -n b address add 10.9.0.2/24 dev t0; ip -n b link set t0 up
+  ip netns exec a ping 10.9.0.2
+
+Exit status: 0 done, 1 something failed, 2 wrong usage.";
+
+/// What a link did.
+#[derive(Debug, Serialize)]
+struct LinkReport {
+    near: String,
+    far: String,
+    there: Report,
+    back: Report,
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    match run(&cli) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("pathrelay: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(cli: &Cli) -> Result<()> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGHUP, SIGINT, SIGTERM] {
+        register(signal, Arc::clone(&stop))?;
+    }
+    let mut directions = Vec::new();
+    for link in &cli.links {
+        directions.push(both(link, cli.memory_mb as usize * 1_000_000)?);
+    }
+    say("ready")?;
+    let reports = thread::scope(|scope| {
+        let running: Vec<_> = directions
+            .into_iter()
+            .flatten()
+            .map(|direction| scope.spawn(|| on_time(direction, &stop)))
+            .collect();
+        running
+            .into_iter()
+            .map(|thread| thread.join().map_err(|_| anyhow!("a thread panicked"))?)
+            .collect::<Result<Vec<Report>>>()
+    })?;
+    for (link, reports) in cli.links.iter().zip(reports.chunks_exact(2)) {
+        say(&serde_json::to_string(&LinkReport {
+            near: format!("{}/{}", link.near.namespace, link.near.device),
+            far: format!("{}/{}", link.far.namespace, link.far.device),
+            there: reports[0].clone(),
+            back: reports[1].clone(),
+        })?)?;
+    }
+    Ok(())
+}
+
+fn both(link: &Link, memory: usize) -> Result<[Direction; 2]> {
+    let made = |end: &End| {
+        tun::make(&end.namespace, &end.device)
+            .with_context(|| format!("cannot make {}/{}", end.namespace, end.device))
+    };
+    let (near, far) = (made(&link.near)?.fd, made(&link.far)?.fd);
+    Ok([
+        Direction {
+            from: twice(&near)?,
+            to: twice(&far)?,
+            delay: link.delay,
+            line: Line::new(memory),
+            luck: Luck::new(link.loss, link.seed),
+        },
+        Direction {
+            from: far,
+            to: near,
+            delay: link.back,
+            line: Line::new(memory),
+            luck: Luck::new(0.0, 0),
+        },
+    ])
+}
+
+/// Runs a direction with a timer as exact as the kernel's, before other processes if that is allowed. One that
+/// ends early ends all.
+fn on_time(direction: Direction, stop: &AtomicBool) -> Result<Report> {
+    // SAFETY: plain system calls; the parameter outlives its call. If they are refused, packets are only later.
+    unsafe {
+        libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong);
+        let parameter = libc::sched_param { sched_priority: 1 };
+        libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameter);
+    }
+    let report = direction.run(stop);
+    stop.store(true, Ordering::Relaxed);
+    report
+}
+
+fn say(line: &str) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{line}")
+        .and_then(|()| out.flush())
+        .context("stdout")
+}
