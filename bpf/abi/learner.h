@@ -20,7 +20,7 @@ enum tp_learner_kind {
 };
 
 /* Their names in the configuration, in the order of their numbers, with spaces between them. */
-#define TP_LEARNER_NAMES "epsilon-greedy"
+#define TP_LEARNER_NAMES "epsilon-greedy thompson"
 
 struct tp_learner_config {
 	__u32 kind;	      /* enum tp_learner_kind */
