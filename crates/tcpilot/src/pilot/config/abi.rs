@@ -22,11 +22,11 @@ fn ecn_arms(arms: &[String]) -> u8 {
 impl Learner {
     fn to_abi(&self) -> tp_learner_config {
         tp_learner_config {
-            kind: self.kind.number(),
-            epsilon: self.epsilon,
-            min_instances: self.min_instances,
-            learning_shift: self.learning_shift,
-            max_unpaid: self.max_unpaid,
+            kind: self.common.kind.number(),
+            epsilon: self.epsilon_greedy.epsilon,
+            min_instances: self.epsilon_greedy.min_instances,
+            learning_shift: self.epsilon_greedy.learning_shift,
+            max_unpaid: self.epsilon_greedy.max_unpaid,
             ..Default::default()
         }
     }
@@ -47,10 +47,10 @@ impl Config {
             learner: self.learner.to_abi(),
             loss_shift: self.rescue.loss_shift,
             loss_min_segments: self.rescue.min_segments,
-            window_ns: u64::from(self.learner.window_s) * NS_PER_S,
+            window_ns: u64::from(self.learner.common.window_s) * NS_PER_S,
             ssthresh_window_ns: u64::from(self.ssthresh.window_s) * NS_PER_S,
             ssthresh_floor_packets: self.ssthresh.floor_packets,
-            min_flow_bytes: self.learner.min_flow_bytes,
+            min_flow_bytes: self.learner.epsilon_greedy.min_flow_bytes,
             arms: arms.len() as u8,
             policies: (RESERVED + self.policy_names().len()).min(TP_MAX_POLICIES as usize) as u8,
             rules: rules.len() as u8,

@@ -4,6 +4,7 @@
 //! data. A file is read as a whole: every mistake in it is reported, one line each.
 
 mod abi;
+mod learner;
 pub(crate) mod names;
 mod policies;
 mod rules;
@@ -23,6 +24,7 @@ use serde::{Deserialize, Serialize};
 use tcpilot_kernel::{cc, host};
 use toml::de::DeTable;
 
+pub use learner::{EpsilonGreedy, Learner, Thompson};
 pub use policies::{
     DEFAULT_POLICY, LEAVE_ALONE_POLICY, LeaveAlone, Match, Policy, PrefixOverrides,
 };
@@ -143,34 +145,6 @@ settings! {
         policies: Vec<Policy>;
         /// The policies' names by their numbers, if these are not the file's order: see [`Config::number_as`].
         numbers: Vec<String>;
-    }
-}
-
-settings! {
-    /// `[learner]`: how an algorithm is chosen and what it is charged.
-    Learner {
-        /// How to choose. epsilon-greedy takes the algorithm of least cost, but for one connection in epsilon.
-        kind: LearnerKind = LearnerKind::EPSILON_GREEDY;
-        /// One connection in so many draws among all algorithms, so that a change of the path is noticed; 0 is
-        /// never. One in 20 costs little where three algorithms of four are bad, and tries each within about
-        /// 80 connections.
-        epsilon: u32 = 20, 0..=1000;
-        /// Connections on a path before the first choice; until then they keep the kernel's default. A
-        /// path that is used once or twice has no time to repay a trial.
-        min_instances: u32 = 3, 0..=100000;
-        /// A new sample moves the cost by 1/2^shift of the difference. A quarter follows a change within
-        /// a few connections, and one odd connection does not decide.
-        learning_shift: u32 = 2, 0..=16;
-        /// Bytes that a connection must have had acknowledged to be learned from. Less, 64 KiB, hardly
-        /// leaves slow start, where all algorithms are alike.
-        min_flow_bytes: u64 = 65536, 0..=1099511627776;
-        /// Connections after which an algorithm without a sample is no longer tried first. Else short
-        /// connections, which give no sample, would try the same algorithm for ever.
-        max_unpaid: u32 = 3, 1..=1000;
-        /// Seconds after which the best rate and RTT of a path are forgotten, at the latest after twice
-        /// as many. Five minutes see enough connections to compare, and a rerouted path is not measured
-        /// by its past for long.
-        window_s: u32 = 300, 1..=86400;
     }
 }
 
@@ -326,9 +300,11 @@ impl Config {
 
     fn read_all(&mut self, top: &Table<'_>, hosts: &[String]) {
         self.read(top);
-        let known = self
-            .sections_mut()
-            .map(|(name, section)| (name, key_names(section)));
+        let sections = self.sections_mut();
+        let mut known = sections
+            .map(|(name, section)| (name, key_names(section)))
+            .to_vec();
+        known.push(("learner", Learner::keys_of_kinds()));
         for (name, section) in self.sections_mut() {
             if let Some(table) = top.sub(name, &format!(" in [{name}]")) {
                 section.read(&table);

@@ -90,6 +90,8 @@ pub struct LearnerKind(u32);
 impl LearnerKind {
     /// The algorithm of least cost, but for one connection in epsilon.
     pub const EPSILON_GREEDY: LearnerKind = LearnerKind(tcpilot_abi::TP_LEARNER_EPSILON_GREEDY);
+    /// The learner in the daemon, which carries knowledge from path to path.
+    pub const THOMPSON: LearnerKind = LearnerKind(tcpilot_abi::TP_LEARNER_THOMPSON);
 
     /// All names in the configuration; the first is that of number 1.
     fn names() -> impl Iterator<Item = &'static str> {
@@ -187,16 +189,21 @@ impl Value for String {
     }
 }
 
-/// A number that may be missing: nothing of its own.
-impl Value for Option<u8> {
-    fn read(value: &Spanned<DeValue<'_>>, place: &Place<'_>) -> Option<Option<u8>> {
-        u8::read(value, place).map(Some)
-    }
+macro_rules! number_or_none {
+    ($($type:ty),*) => { $(
+        /// A number that may be missing: nothing of its own.
+        impl Value for Option<$type> {
+            fn read(value: &Spanned<DeValue<'_>>, place: &Place<'_>) -> Option<Option<$type>> {
+                <$type>::read(value, place).map(Some)
+            }
 
-    fn to_toml(&self) -> Option<String> {
-        self.as_ref().and_then(Value::to_toml)
-    }
+            fn to_toml(&self) -> Option<String> {
+                self.as_ref().and_then(Value::to_toml)
+            }
+        }
+    )* };
 }
+number_or_none!(u8, u32);
 
 impl Value for Algorithm {
     fn read(value: &Spanned<DeValue<'_>>, place: &Place<'_>) -> Option<Algorithm> {

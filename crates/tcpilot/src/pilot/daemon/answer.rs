@@ -170,7 +170,7 @@ impl Daemon {
             uptime_s: self.started.elapsed().as_secs(),
             dry_run: self.config.dry_run,
             attached: self.pilot.is_attached(),
-            learner: self.config.learner.kind.name().to_owned(),
+            learner: self.config.learner.common.kind.name().to_owned(),
             algorithms: self.wanted_arms(),
             algorithms_missing: self.arms_missing.clone(),
             rescue: self.rescue_name(),

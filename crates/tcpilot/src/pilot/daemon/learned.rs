@@ -187,7 +187,7 @@ impl Daemon {
         let age = age::judge(
             stored.updated_unix_s,
             now_unix_s(),
-            self.config.learner.window_s.into(),
+            self.config.learner.common.window_s.into(),
             self.max_age_s(),
         );
         let age_s = now_unix_s().saturating_sub(stored.updated_unix_s);

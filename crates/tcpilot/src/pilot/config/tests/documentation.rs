@@ -35,6 +35,19 @@ fn entries(keys: &[Key], always_default: bool) -> String {
     text
 }
 
+/// All kinds have a part, whatever the default.
+fn learner(learner: &Learner) -> String {
+    let mut text = format!(
+        "\n### `[learner]`\n\n{}",
+        entries(&learner.common.keys(), true)
+    );
+    for (kind, section) in learner.kinds() {
+        let (kind, keys) = (kind.name(), entries(&section.keys(), true));
+        text += &format!("\n#### `[learner]` with `kind = \"{kind}\"`\n\n{keys}");
+    }
+    text
+}
+
 fn reference() -> String {
     let config = Config::default();
     let mut text = format!(
@@ -42,6 +55,10 @@ fn reference() -> String {
         entries(&config.keys(), true)
     );
     for (name, section) in config.sections() {
+        if name == "learner" {
+            text += &learner(&config.learner);
+            continue;
+        }
         text += &format!("\n### `[{name}]`\n\n{}", entries(&section.keys(), true));
     }
     let policy = Policy::default();

@@ -50,8 +50,23 @@ pub(super) const MESSAGES: &[(&str, &str)] = &[
         "t.toml:2: `epsilon` in [learner] is 99999999999999999999, it must be from 0 to 1000",
     ),
     (
-        "[learner]\nkind = \"thompson\"",
-        "t.toml:2: `kind` in [learner] cannot be \"thompson\", only \"epsilon-greedy\"",
+        "[learner]\nkind = \"tompson\"\nbonus_percent = 3",
+        "t.toml:2: `kind` in [learner] cannot be \"tompson\", only \"epsilon-greedy\" or \"thompson\"; did you \
+         mean `thompson`?",
+    ),
+    (
+        "[learner]\nwindow_s = 60\nbonus_percent = 3",
+        "t.toml:3: `bonus_percent` in [learner] is a key of the learner thompson: add the line `kind = \
+         \"thompson\"`, or remove `bonus_percent`",
+    ),
+    (
+        "[learner]\nkind = \"thompson\"\nepsilon = 20",
+        "t.toml:3: `epsilon` in [learner] is a key of the learner epsilon-greedy: set `kind = \
+         \"epsilon-greedy\"`, or remove `epsilon`",
+    ),
+    (
+        "bytes_min = 1",
+        "t.toml:1: unknown key `bytes_min`; it belongs in [learner]",
     ),
     (
         "learner = 3",

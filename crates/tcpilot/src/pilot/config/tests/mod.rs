@@ -95,6 +95,27 @@ remote_ports = [873]
 leave_alone = true
 "#;
 
+const THOMPSON: &str = r#"
+[learner]
+kind = "thompson"
+window_s = 60
+bonus_percent = 3
+default_floor_permille = 20
+other_floor_permille = 6
+budget_percent = 30
+budget_most_percent = 400
+budget_income_permille = 4
+retransmission_weight_percent = 90
+delay_weight_percent = 20
+delay_dead_zone_us = 60
+bytes_min = 20000
+rescue_cost_percent = 11
+path_half_life_s = 3600
+group_half_life_s = 7200
+site_half_life_s = 10800
+steer_percent = 50
+"#;
+
 #[test]
 fn no_file_means_the_defaults() {
     assert_eq!(config(""), Config::default());
@@ -103,7 +124,7 @@ fn no_file_means_the_defaults() {
 
 #[test]
 fn the_effective_configuration_reads_back_as_itself() {
-    for original in [Config::default(), config(EVERYTHING)] {
+    for original in [Config::default(), config(EVERYTHING), config(THOMPSON)] {
         let written = original.to_toml();
         assert_eq!(config(&written), original, "{written}");
     }
@@ -116,6 +137,44 @@ fn the_effective_configuration_gives_each_reason() {
     assert!(written.contains("epsilon = 20\n"));
     assert!(written.contains(" 0 to 1000.\nepsilon"), "{written}");
     assert!(written.lines().all(|line| line.len() <= 100));
+}
+
+#[test]
+fn every_key_of_thompson_reaches_the_learner() {
+    let (keys, default) = (config(THOMPSON).learner.thompson, Thompson::default());
+    let all = Section::keys(&keys);
+    assert!(
+        all.iter().all(|key| !key.is_default),
+        "each differs from its default"
+    );
+    assert_eq!((keys.rescue_cost_percent, keys.steer_percent), (11, 50));
+    let settings = keys.settings(Objective::None);
+    let untouched = default.settings(Objective::None);
+    let choice = (
+        settings.choice.bonus,
+        settings.choice.floor_default,
+        settings.choice.floor_other,
+    );
+    assert_eq!(choice, (0.03, 0.02, 0.006));
+    let ledger = &settings.choice;
+    let ledger = (ledger.ledger_start, ledger.ledger_max, ledger.ledger_income);
+    assert_eq!(ledger, (0.3, 4.0, 0.004));
+    let reward = (
+        settings.reward.gamma,
+        settings.reward.beta,
+        settings.reward.dead_zone_us,
+    );
+    assert_eq!(reward, (0.9, 0.2, 60.0));
+    assert_eq!(settings.reward.bytes_min, 20000);
+    let memory = (
+        settings.memory.path_s,
+        settings.memory.group_s,
+        settings.memory.above_s,
+    );
+    assert_eq!(memory, (3600.0, 7200.0, 10800.0));
+    assert_eq!(settings.model, untouched.model);
+    let abi = config(THOMPSON).to_abi(&names(&["cubic", "bbr"]));
+    assert_eq!(abi.learner.kind, tcpilot_abi::TP_LEARNER_THOMPSON);
 }
 
 #[test]

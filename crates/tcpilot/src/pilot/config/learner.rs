@@ -1,0 +1,240 @@
+//! `[learner]`: which learner chooses, and what each of them can be told.
+//!
+//! Keys of a learner that is not in force are refused: a file that sets `epsilon` was written for
+//! epsilon-greedy, and must not be given to another learner without a word.
+
+use tcpilot_learner::settings as defaults;
+
+use super::settings::{Key, Section, Table, settings};
+use super::{LearnerKind, Objective};
+
+settings! {
+    /// The keys that all learners have.
+    Common {
+        /// How to choose. "epsilon-greedy" takes the algorithm of least cost on a path, but for one
+        /// connection in `epsilon`; it knows each path for itself. "thompson" draws each algorithm as
+        /// often as it may be the best, by what the path, its neighbours and its site have shown
+        /// (docs/use/learner.md).
+        kind: LearnerKind = LearnerKind::EPSILON_GREEDY;
+        /// Seconds after which the best rate and RTT of a path are forgotten, at the latest after twice
+        /// as many. Five minutes see enough connections to compare, and a rerouted path is not measured
+        /// by its past for long. "thompson" needs neither; tunings do, whatever the learner.
+        window_s: u32 = 300, 1..=86400;
+    }
+}
+
+settings! {
+    /// The keys of epsilon-greedy.
+    EpsilonGreedy {
+        /// One connection in so many draws among all algorithms, so that a change of the path is noticed; 0 is
+        /// never. One in 20 costs little where three algorithms of four are bad, and tries each within about
+        /// 80 connections.
+        epsilon: u32 = 20, 0..=1000;
+        /// Connections on a path before the first choice; until then they keep the kernel's default. A
+        /// path that is used once or twice has no time to repay a trial.
+        min_instances: u32 = 3, 0..=100000;
+        /// A new sample moves the cost by 1/2^shift of the difference. A quarter follows a change within
+        /// a few connections, and one odd connection does not decide.
+        learning_shift: u32 = 2, 0..=16;
+        /// Bytes that a connection must have had acknowledged to be learned from. Less, 64 KiB, hardly
+        /// leaves slow start, where all algorithms are alike.
+        min_flow_bytes: u64 = 65536, 0..=1099511627776;
+        /// Connections after which an algorithm without a sample is no longer tried first. Else short
+        /// connections, which give no sample, would try the same algorithm for ever.
+        max_unpaid: u32 = 3, 1..=1000;
+    }
+}
+
+settings! {
+    /// The keys of thompson. A percent of the reward is a hundredth of a nat: one percent more goodput.
+    Thompson {
+        /// Percent by which another algorithm must be better than the default to be preferred: nothing
+        /// is moved for less.
+        bonus_percent: u32 = parts(defaults::Choice::default().bonus, 100), 0..=100;
+        /// Least share of the default, in thousandths. Without it nothing could be compared with the
+        /// default any more, and a change for the better of the default would never be seen.
+        default_floor_permille: u32 = parts(defaults::Choice::default().floor_default, 1000), 1..=500;
+        /// Least share of each other algorithm that may still be the best, in thousandths.
+        other_floor_permille: u32 = parts(defaults::Choice::default().floor_other, 1000), 0..=500;
+        /// What a new group of neighbours (a /24, or a /48 of IPv6) may lose by trying algorithms, in
+        /// percent of the reward, added up over its connections: 100 is ten connections that lose 10 % each.
+        budget_percent: u32 = parts(defaults::Choice::default().ledger_start, 100), 0..=10000;
+        /// The most that it can save up for later trials, likewise.
+        budget_most_percent: u32 = parts(defaults::Choice::default().ledger_max, 100), 0..=100000;
+        /// What each connection adds to it, in thousandths. So much of the reward exploring may cost for
+        /// good, on a path where nothing can be won.
+        budget_income_permille: u32 = parts(defaults::Choice::default().ledger_income, 1000), 1..=1000;
+        /// Weight of retransmissions in the reward, in percent. At 100 a byte that is sent twice counts
+        /// as one that was not delivered.
+        retransmission_weight_percent: u32 = parts(defaults::Reward::default().gamma, 100), 0..=1000;
+        /// Weight of a connection's own queueing delay in the reward, in percent. Left out, it is that of
+        /// the objective of the policy or of `[tuning]`: 0 for "throughput", 10 for "none", 50 for
+        /// "latency", 100 for "real-time".
+        delay_weight_percent: Option<u32> = None, 0..=1000;
+        /// Microseconds by which a round-trip time may grow without meaning a queue: timers and
+        /// interrupts do that.
+        delay_dead_zone_us: u32 = parts(defaults::Reward::default().dead_zone_us, 1), 1..=1000000;
+        /// Bytes that a connection must have had acknowledged to be learned from: less is the first round
+        /// trips of a slow start. A short connection counts less than a long one.
+        bytes_min: u64 = defaults::Reward::default().bytes_min, 1..=1099511627776;
+        /// What a rescue after heavy loss costs the algorithm that was left, in percent of the reward. The
+        /// connection is judged by what it had until then, when loss had not yet had its full effect.
+        rescue_cost_percent: u32 = 10, 0..=1000;
+        /// Seconds after which half of what a path has shown is forgotten.
+        path_half_life_s: u32 = parts(defaults::Memory::default().path_s, 1), 60..=31536000;
+        /// The same for what a path has taught its group of neighbours.
+        group_half_life_s: u32 = parts(defaults::Memory::default().group_s, 1), 60..=31536000;
+        /// The same for what a group has taught its site (a /16, or a /32 of IPv6), and all others.
+        site_half_life_s: u32 = parts(defaults::Memory::default().above_s, 1), 60..=31536000;
+        /// Percent of the groups of neighbours that are steered, to try tcpilot out. The others are
+        /// learned from, and keep the default. Below 100 a group is steered from its second connection
+        /// on. A group that was steered stays so when you raise the number.
+        steer_percent: u32 = 100, 0..=100;
+    }
+}
+
+/// A constant of the learner's in parts: the default has one home.
+fn parts(value: f64, per_unit: u32) -> u32 {
+    (value * f64::from(per_unit)).round() as u32
+}
+
+/// `[learner]`: how an algorithm is chosen and what it is charged.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Learner {
+    /// Whatever the kind.
+    pub common: Common,
+    /// In force if that is the kind.
+    pub epsilon_greedy: EpsilonGreedy,
+    /// In force if that is the kind.
+    pub thompson: Thompson,
+}
+
+impl Learner {
+    /// Each kind with the keys of its own.
+    pub(super) fn kinds(&self) -> [(LearnerKind, &dyn Section); 2] {
+        [
+            (LearnerKind::EPSILON_GREEDY, &self.epsilon_greedy),
+            (LearnerKind::THOMPSON, &self.thompson),
+        ]
+    }
+
+    fn kinds_mut(&mut self) -> [(LearnerKind, &mut dyn Section); 2] {
+        [
+            (LearnerKind::EPSILON_GREEDY, &mut self.epsilon_greedy),
+            (LearnerKind::THOMPSON, &mut self.thompson),
+        ]
+    }
+
+    /// The names of the keys that only one kind has, of all kinds.
+    pub(super) fn keys_of_kinds() -> Vec<&'static str> {
+        let default = Learner::default();
+        let keys = default.kinds().map(|(_, section)| section.keys());
+        keys.iter().flatten().map(|key| key.name).collect()
+    }
+}
+
+impl Section for Learner {
+    fn read(&mut self, table: &Table<'_>) {
+        self.common.read(table);
+        let written = table.get("kind").map(|value| value.get_ref().as_str());
+        let kind = self.common.kind;
+        // A kind that was not understood has been reported; more would only confuse.
+        let is_clear = written.is_none_or(|name| name == Some(kind.name()));
+        for (other, section) in self.kinds_mut() {
+            if other == kind {
+                section.read(table);
+                continue;
+            }
+            for key in section
+                .keys()
+                .iter()
+                .filter(|key| table.get(key.name).is_some())
+            {
+                if is_clear {
+                    table.report(key.name, of_other_kind(key, other, written.is_some()));
+                }
+            }
+        }
+    }
+
+    fn keys(&self) -> Vec<Key> {
+        let mut keys = self.common.keys();
+        let in_force = self
+            .kinds()
+            .into_iter()
+            .filter(|(kind, _)| *kind == self.common.kind);
+        keys.extend(in_force.flat_map(|(_, section)| section.keys()));
+        keys
+    }
+}
+
+fn of_other_kind(key: &Key, kind: LearnerKind, is_written: bool) -> String {
+    let (key, kind) = (key.name, kind.name());
+    let verb = if is_written { "set" } else { "add the line" };
+    format!(
+        "`{key}` in [learner] is a key of the learner {kind}: {verb} `kind = \"{kind}\"`, or remove `{key}`"
+    )
+}
+
+impl Thompson {
+    /// The learner's constants, for connections with this objective.
+    pub fn settings(&self, objective: Objective) -> defaults::Settings {
+        let of = |parts: u32, per_unit: u32| f64::from(parts) / f64::from(per_unit);
+        let mut all = defaults::Settings::default();
+        all.choice.bonus = of(self.bonus_percent, 100);
+        all.choice.floor_default = of(self.default_floor_permille, 1000);
+        all.choice.floor_other = of(self.other_floor_permille, 1000);
+        all.choice.ledger_start = of(self.budget_percent, 100);
+        all.choice.ledger_max = of(self.budget_most_percent, 100);
+        all.choice.ledger_income = of(self.budget_income_permille, 1000);
+        all.reward.gamma = of(self.retransmission_weight_percent, 100);
+        all.reward.beta = match self.delay_weight_percent {
+            Some(percent) => of(percent, 100),
+            None => delay_weight(objective),
+        };
+        all.reward.dead_zone_us = of(self.delay_dead_zone_us, 1);
+        all.reward.bytes_min = self.bytes_min;
+        all.memory.path_s = of(self.path_half_life_s, 1);
+        all.memory.group_s = of(self.group_half_life_s, 1);
+        all.memory.above_s = of(self.site_half_life_s, 1);
+        all
+    }
+}
+
+/// What an objective makes of a queue: nothing for rates alone, and as much as rate itself for real time.
+fn delay_weight(objective: Objective) -> f64 {
+    match objective {
+        Objective::Throughput => 0.0,
+        Objective::None => defaults::Reward::default().beta,
+        Objective::Latency => 0.5,
+        Objective::RealTime => 1.0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_keys_the_learner_has_its_own_constants() {
+        let settings = Thompson::default().settings(Objective::None);
+        assert_eq!(settings, defaults::Settings::default());
+    }
+
+    #[test]
+    fn an_objective_weighs_delay_unless_a_key_does() {
+        let mut keys = Thompson::default();
+        let weights = |keys: &Thompson| {
+            [
+                Objective::Throughput,
+                Objective::None,
+                Objective::Latency,
+                Objective::RealTime,
+            ]
+            .map(|objective| keys.settings(objective).reward.beta)
+        };
+        assert_eq!(weights(&keys), [0.0, 0.1, 0.5, 1.0]);
+        keys.delay_weight_percent = Some(30);
+        assert_eq!(weights(&keys), [0.3; 4]);
+    }
+}
