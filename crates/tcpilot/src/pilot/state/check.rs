@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, TransactionBehavior};
 
-use super::{APPLICATION_ID, SCHEMA_VERSION, StateError, rows};
+use super::{APPLICATION_ID, SCHEMA_VERSION, StateError, knowledge, rows};
 
 /// Memory for pages, in KiB: a save touches each page once, so more would not help.
 const CACHE_KIB: i64 = 256;
@@ -67,6 +67,7 @@ pub(super) fn check(db: &mut Connection) -> rusqlite::Result<Result<(), String>>
         transaction.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
     if (version, application, objects) == (0, 0, 0) {
         transaction.execute_batch(rows::SCHEMA)?;
+        transaction.execute_batch(knowledge::SCHEMA)?;
         transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
         transaction.pragma_update(None, "user_version", SCHEMA_VERSION)?;
         transaction.execute(
@@ -98,7 +99,10 @@ pub(super) fn check(db: &mut Connection) -> rusqlite::Result<Result<(), String>>
         )));
     }
     match rows::all(&transaction) {
-        Ok(_) => Ok(Ok(())),
+        Ok(_) => {
+            transaction.execute_batch(knowledge::SCHEMA)?; // an older tcpilot's file has none
+            transaction.commit().map(Ok)
+        }
         Err(rows::RowsError::Broken(why)) => Ok(Err(why)),
         Err(rows::RowsError::Database(error)) => Err(error),
     }

@@ -11,6 +11,7 @@
 pub(crate) mod age;
 mod check;
 mod exchange;
+mod knowledge;
 mod model;
 mod rows;
 #[cfg(test)]
@@ -23,6 +24,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 pub use super::figures::{StoredAlgorithm, StoredPath};
 pub use exchange::parse;
+pub use knowledge::Knowledge;
 pub use rows::MAX_PATHS;
 
 /// Where the state is kept when no file is named.
@@ -186,9 +188,15 @@ impl Store {
     /// # Errors
     /// The database cannot be written.
     pub fn reset(&mut self) -> Result<usize, StateError> {
-        self.db
-            .execute("DELETE FROM path", [])
-            .map_err(|error| self.error(error))
+        let result = (|| {
+            let transaction = self
+                .db
+                .transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+            let paths = transaction.execute("DELETE FROM path", [])?;
+            knowledge::forget_all(&transaction)?;
+            transaction.commit().map(|()| paths)
+        })();
+        result.map_err(|error| self.error(error))
     }
 
     fn error(&self, error: rusqlite::Error) -> StateError {

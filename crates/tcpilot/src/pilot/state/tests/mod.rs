@@ -1,6 +1,7 @@
 //! That nothing learned is lost.
 
 mod damage;
+mod knowledge;
 
 use std::fs;
 use std::process::{Command, Stdio};

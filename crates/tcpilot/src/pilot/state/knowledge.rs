@@ -1,0 +1,124 @@
+//! What the learner in the daemon knows: a row for each path, and for each node above it.
+//!
+//! It has tables of its own. So what epsilon-greedy has learned and what thompson has learned stand beside
+//! each other, and changing the learner back and forth loses neither. The learner writes and reads the
+//! rows itself; each has its version and its checksum inside, and stands for itself. A row that is damaged
+//! is passed over, and takes nothing else with it. An older tcpilot does not see these tables.
+
+use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
+
+use super::{StateError, Store};
+
+/// The tables. `arms` are the algorithms that the rows compare, the default first, with commas between.
+pub(super) const SCHEMA: &str = "
+    CREATE TABLE IF NOT EXISTS learner (
+        policy TEXT PRIMARY KEY NOT NULL,
+        arms TEXT NOT NULL
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE IF NOT EXISTS knowledge (
+        policy TEXT NOT NULL,
+        key BLOB NOT NULL,
+        row BLOB NOT NULL,
+        PRIMARY KEY (policy, key)
+    ) STRICT, WITHOUT ROWID;
+";
+
+/// What has changed of one policy's knowledge since it was saved last.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Knowledge {
+    /// The policy's name.
+    pub policy: String,
+    /// The algorithms, the default first.
+    pub arms: Vec<String>,
+    /// It is all there is: what the file had before is forgotten.
+    pub is_all: bool,
+    /// Keys and rows that are new or have changed.
+    pub rows: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Keys whose rows are forgotten.
+    pub gone: Vec<Vec<u8>>,
+}
+
+impl Store {
+    /// Which algorithms the saved knowledge of a policy compares; `None` if there is none.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub fn known_arms(&self, policy: &str) -> Result<Option<Vec<String>>, StateError> {
+        let query = "SELECT arms FROM learner WHERE policy = ?";
+        let row = self
+            .db
+            .query_row(query, [policy], |row| row.get::<_, String>(0));
+        let arms = row.optional().map_err(|error| self.error(error))?;
+        Ok(arms.map(|arms| arms.split(',').map(str::to_owned).collect()))
+    }
+
+    /// Calls `each` with the key and the row of all that is saved of a policy.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub fn for_each_row(
+        &self,
+        policy: &str,
+        mut each: impl FnMut(&[u8], &[u8]),
+    ) -> Result<(), StateError> {
+        let mut read = || {
+            let query = "SELECT key, row FROM knowledge WHERE policy = ?";
+            let mut statement = self.db.prepare(query)?;
+            let mut rows = statement.query([policy])?;
+            while let Some(row) = rows.next()? {
+                // A value of another type is no row of ours: nothing is what a damaged one has.
+                let blob = |column: usize| {
+                    let value = row.get_ref(column)?;
+                    Ok::<_, rusqlite::Error>(value.as_blob().unwrap_or_default())
+                };
+                each(blob(0)?, blob(1)?);
+            }
+            Ok(())
+        };
+        read().map_err(|error| self.error(error))
+    }
+
+    /// Writes what has changed. All of it or nothing.
+    ///
+    /// # Errors
+    /// The database cannot be written.
+    pub fn save_knowledge(&mut self, all: &[Knowledge]) -> Result<(), StateError> {
+        let result = (|| {
+            let transaction = self
+                .db
+                .transaction_with_behavior(TransactionBehavior::Immediate)?;
+            all.iter().try_for_each(|one| write(&transaction, one))?;
+            transaction.commit()
+        })();
+        let _ = self.db.release_memory();
+        result.map_err(|error| self.error(error))
+    }
+}
+
+fn write(db: &Connection, one: &Knowledge) -> rusqlite::Result<()> {
+    if one.is_all {
+        db.execute("DELETE FROM knowledge WHERE policy = ?", [&one.policy])?;
+    }
+    let arms = one.arms.join(",");
+    let named = params![one.policy, arms];
+    db.execute(
+        "INSERT OR REPLACE INTO learner (policy, arms) VALUES (?, ?)",
+        named,
+    )?;
+    let mut delete = db.prepare("DELETE FROM knowledge WHERE policy = ? AND key = ?")?;
+    for key in &one.gone {
+        delete.execute(params![one.policy, key])?;
+    }
+    let mut put =
+        db.prepare("INSERT OR REPLACE INTO knowledge (policy, key, row) VALUES (?, ?, ?)")?;
+    for (key, row) in &one.rows {
+        put.execute(params![one.policy, key, row])?;
+    }
+    Ok(())
+}
+
+/// Forgets all of it.
+pub(super) fn forget_all(db: &Connection) -> rusqlite::Result<()> {
+    db.execute("DELETE FROM knowledge", [])?;
+    db.execute("DELETE FROM learner", []).map(drop)
+}
