@@ -6,20 +6,27 @@
 
 use crate::settings::Change;
 
-/// The sums of one path: evidence that its rewards went up, and that they went down.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+/// Steps of a sum in a standard deviation. Sums go up to 64: far beyond any sensible alarm.
+const STEPS: f64 = 1024.0;
+
+/// The sums of one path: evidence that its rewards went up, and that they went down. There may be a
+/// million, so they are 16 bits each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sums {
-    up: f32,
-    down: f32,
+    pub(crate) up: u16,
+    pub(crate) down: u16,
 }
 
 impl Sums {
     /// Takes in a residual in standard deviations; says whether the path changed, and starts anew if so.
     pub fn observe(&mut self, z: f64, drift: f64, alarm: f64) -> bool {
-        let step = |sum: f32, z: f64| (f64::from(sum) + z - drift).max(0.0) as f32;
+        let step = |sum: u16, z: f64| {
+            let sum = f64::from(sum) + STEPS * (z - drift);
+            sum.round().clamp(0.0, f64::from(u16::MAX)) as u16
+        };
         self.up = step(self.up, z);
         self.down = step(self.down, -z);
-        let changed = f64::from(self.up.max(self.down)) >= alarm;
+        let changed = f64::from(self.up.max(self.down)) >= STEPS * alarm;
         if changed {
             *self = Self::default();
         }

@@ -6,12 +6,37 @@
 //! nothing has to be stored for it. The kernel side does the same with the same integers.
 
 use crate::MAX_ARMS;
+use crate::choice::Plan;
 
 /// Shares as the kernel reads them: cumulative, 65535 for all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row(pub [u16; MAX_ARMS]);
 
 impl Row {
+    /// The row of a plan whose arms have other numbers in the kernel: `numbers` has the kernel's for each
+    /// arm, `None` for one that cannot be used now. Its share is the default's, or if that cannot be
+    /// used, all others' in proportion. `None` if no arm can be used.
+    #[must_use]
+    pub fn of(plan: &Plan, numbers: &[Option<u8>]) -> Option<Self> {
+        let mut shares = [0.0; MAX_ARMS];
+        let mut left: f64 = 0.0;
+        let arms = plan.shares.iter().enumerate();
+        for (arm, share) in arms {
+            match numbers.get(arm).copied().flatten().map(usize::from) {
+                Some(number) if number < MAX_ARMS => shares[number] += share,
+                _ => left += share,
+            }
+        }
+        let usable = |n: &Option<u8>| n.map(usize::from).filter(|n| *n < MAX_ARMS);
+        let first = numbers.iter().find_map(usable)?;
+        match numbers.first().and_then(usable) {
+            Some(default) => shares[default] += left,
+            None if left < 1.0 => shares.iter_mut().for_each(|x| *x /= 1.0 - left),
+            None => shares[first] = 1.0,
+        }
+        Some(Self::new(&shares))
+    }
+
     /// The row of these shares. What rounding leaves goes to the last arm that has a share.
     #[must_use]
     pub fn new(shares: &[f64; MAX_ARMS]) -> Self {

@@ -8,13 +8,13 @@ use crate::MAX_CONTRASTS;
 use crate::gaussian::{Belief, Information};
 use crate::path::Widths;
 use crate::settings::Model;
-use crate::tree::{LEVELS, PathId, Tree};
+use crate::tree::{LEVELS, Tree};
 
 /// Running estimate of the noise: squared residuals against the mean of the same path and arm.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Noise {
-    sum: f64,
-    weight: f64,
+    pub(crate) sum: f64,
+    pub(crate) weight: f64,
 }
 
 impl Noise {
@@ -128,21 +128,20 @@ pub fn learn_widths(
 
 fn path_spread(tree: &Tree, model: &Model, now_s: f64) -> f64 {
     let mut all = Level::new(tree, 0, model);
-    for (id, path) in tree.paths.iter().enumerate() {
-        let evidence = tree.evidence_at(PathId(id as u32), now_s);
-        all.note(path.group, &evidence.likelihood(&tree.widths, 1.0));
+    for id in tree.live_paths() {
+        let evidence = tree.evidence_at(id, now_s);
+        all.note(tree.group_of(id), &evidence.likelihood(&tree.widths, 1.0));
     }
     spread_of(&all.children, model.spread[0], model)
 }
 
 fn node_spread(tree: &Tree, level: usize, model: &Model) -> f64 {
     let mut all = Level::new(tree, level, model);
-    for node in tree
-        .nodes
-        .iter()
-        .filter(|node| node.level == level && level < LEVELS)
-    {
-        all.note(node.parent, &node.sum);
+    debug_assert!(level < LEVELS);
+    for (id, node) in tree.nodes.iter().enumerate() {
+        if node.live && usize::from(node.level) == level {
+            all.note(node.parent, &tree.sum(id as u32));
+        }
     }
     spread_of(&all.children, model.spread[level], model)
 }
@@ -160,7 +159,9 @@ struct Level<'a> {
 impl<'a> Level<'a> {
     fn new(tree: &Tree, level: usize, model: &'a Model) -> Self {
         let belief = |id: usize| {
-            (tree.nodes[id].level == level + 1).then(|| tree.belief_of_node(id as u32).ok())?
+            let node = &tree.nodes[id];
+            let parent = node.live && usize::from(node.level) == level + 1;
+            parent.then(|| tree.belief_of_node(id as u32).ok())?
         };
         Self {
             children: vec![[Children::default(); MAX_CONTRASTS]; tree.nodes.len()],
@@ -203,12 +204,12 @@ fn baseline(tree: &Tree, model: &Model, now_s: f64) -> f64 {
         baseline: 1e4,
         ..tree.widths
     };
-    for id in 0..tree.paths.len() as u32 {
-        let evidence = tree.evidence_at(PathId(id), now_s);
+    for id in tree.live_paths() {
+        let evidence = tree.evidence_at(id, now_s);
         if evidence.weight < 0.5 {
             continue;
         }
-        let Ok(prior) = tree.prior(PathId(id), now_s) else {
+        let Ok(prior) = tree.prior(id, now_s) else {
             continue;
         };
         if let Ok(default) = evidence.expected(0, &prior, &wide) {

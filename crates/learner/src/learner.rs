@@ -5,12 +5,19 @@ use crate::choice::{Plan, Points, plan};
 use crate::empirical::{Noise, learn_widths};
 use crate::gaussian::Belief;
 use crate::linalg::NotPositive;
-use crate::lineage::Lineage;
+use crate::lineage::{Level, Lineage, NodeKey};
 use crate::path::Expected;
 use crate::regression::{Features, Regression};
 use crate::reward::Worth;
 use crate::settings::Settings;
 use crate::tree::{PathId, Tree};
+
+mod publish;
+mod saved;
+mod view;
+
+pub use saved::Restored;
+pub use view::{Alarm, Estimate, View};
 
 /// How a connection, or an interval of a long one, ended.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -32,8 +39,13 @@ pub struct Observation {
     pub outcome: Outcome,
     /// What was known whatever the arm.
     pub features: Features,
-    /// When it ended, in seconds of any clock that does not go back.
+    /// When it ended, in seconds of any clock that does not go back. Knowledge that is saved and read
+    /// again needs a clock that all boots share.
     pub at_s: f64,
+    /// If this is an interval of a long connection, and not its first: seconds since its last sample.
+    /// Intervals of one connection resemble each other, so the later ones count less
+    /// ([`crate::settings::Reward::interval_memory_s`]).
+    pub since_last_s: Option<f64>,
 }
 
 /// Why a learner cannot be made, or an observation cannot be used.
@@ -80,6 +92,10 @@ pub struct Learner {
     widths_at: u64,
     widths_at_s: f64,
     rebuilt: u64,
+    queue: publish::Queue,
+    /// Paths and nodes that were forgotten since the learner was last saved.
+    forgotten: Vec<NodeKey>,
+    alarms: view::Log,
 }
 
 impl Learner {
@@ -100,6 +116,9 @@ impl Learner {
             widths_at: settings.model.widths_after,
             widths_at_s: f64::NEG_INFINITY,
             rebuilt: 0,
+            queue: publish::Queue::default(),
+            forgotten: Vec::new(),
+            alarms: view::Log::default(),
             settings,
         })
     }
@@ -138,12 +157,39 @@ impl Learner {
             self.rebuild();
             self.tree.belief_of_stranger(lineage, now_s)
         });
-        let Ok((belief, node)) = found else {
-            return self.only_default();
-        };
+        match found {
+            Ok((belief, node)) => self.plan_below(node, &belief, now_s),
+            Err(_) => self.only_default(),
+        }
+    }
+
+    fn plan_below(&self, node: u32, belief: &Belief, now_s: f64) -> Plan {
         let ledger = self.tree.ledger_of(node);
-        let own = self.tree.sceptic(None, now_s).unwrap_or(belief);
-        plan(&belief, &own, &ledger, &self.points, &self.settings.choice)
+        let own = self.tree.sceptic(None, now_s).unwrap_or(*belief);
+        plan(belief, &own, &ledger, &self.points, &self.settings.choice)
+    }
+
+    /// The shares for the next connections of a path, or of strangers below a node that have no row of
+    /// their own. `None` if nothing is kept under this key: then the next node above decides.
+    pub fn plan_of(&mut self, key: &NodeKey, now_s: f64) -> Option<Plan> {
+        if key.level == Level::Path {
+            let id = self.tree.find(&key.key)?;
+            let belief = self.belief(id, now_s);
+            return Some(self.plan_with(id, &belief, now_s));
+        }
+        let node = self.tree.find_node(key)?;
+        Some(self.plan_of_node(node, now_s))
+    }
+
+    fn plan_of_node(&mut self, node: u32, now_s: f64) -> Plan {
+        let found = self.tree.belief_below(node, now_s).or_else(|_| {
+            self.rebuild();
+            self.tree.belief_below(node, now_s)
+        });
+        match found {
+            Ok(belief) => self.plan_below(node, &belief, now_s),
+            Err(_) => self.only_default(),
+        }
     }
 
     fn only_default(&self) -> Plan {
@@ -191,6 +237,7 @@ impl Learner {
             seen.features.handshake_rtt_us,
             seen.features.bytes,
             seen.at_s,
+            seen.since_last_s.unwrap_or(0.0),
         ];
         if seen.arm >= self.tree.arms() {
             Err(Unusable::Arm(seen.arm))
@@ -207,9 +254,12 @@ impl Learner {
     /// [`Unusable`] when it cannot be used; nothing is changed then.
     pub fn observe(&mut self, seen: &Observation) -> Result<Learned, Unusable> {
         self.check(seen)?;
+        self.make_room(seen);
         let id = self.tree.path(&seen.lineage, seen.at_s);
         let belief = self.belief(id, seen.at_s);
-        self.book(id, &belief, seen.at_s);
+        if seen.since_last_s.is_none() {
+            self.book(id, &belief, seen.at_s);
+        }
         let expected = self.expected(id, seen);
         let (residual, weight) = match seen.outcome {
             Outcome::Worth(worth) => (self.residual(id, seen, worth), worth.weight),
@@ -219,8 +269,10 @@ impl Learner {
             ),
         };
         let timed_out = seen.outcome == Outcome::TimedOut;
-        self.tree.group_mut(id).time_outs.count(timed_out);
-        let sample = self.clip(&expected, residual, weight);
+        if timed_out || seen.since_last_s.is_none() {
+            self.tree.group_mut(id).time_outs.count(timed_out);
+        }
+        let sample = self.clip(&expected, residual, weight * self.fresh(seen));
         let learned = self.detect(id, seen, &expected, &sample);
         let Sample {
             residual,
@@ -234,7 +286,34 @@ impl Learner {
             .update(id, seen.at_s, |e| e.add(seen.arm, residual, weight));
         self.keep(updated);
         self.learn_widths(seen.at_s);
+        self.queue_path(id);
         Ok(learned)
+    }
+
+    /// How much of a sample is new. The samples of one connection are an autoregressive series, whose
+    /// correlation decays with the time between them: with a correlation of r from one to the next, n of
+    /// them are worth `1 + (n − 1)(1 − r)/(1 + r)` independent ones (Bayley and Hammersley 1946).
+    fn fresh(&self, seen: &Observation) -> f64 {
+        seen.since_last_s.map_or(1.0, |elapsed_s| {
+            let memory_s = self.settings.reward.interval_memory_s;
+            let r = (-elapsed_s.max(0.0) / memory_s).exp();
+            ((1.0 - r) / (1.0 + r)).max(1e-3)
+        })
+    }
+
+    /// Forgets the least taught paths when a new one would be one too many.
+    fn make_room(&mut self, seen: &Observation) {
+        let memory = &self.settings.memory;
+        if self.tree.len() < memory.paths_max.max(1) || self.tree.find(&seen.lineage.path).is_some()
+        {
+            return;
+        }
+        // In one go, since lists and index are made anew each time.
+        let (count, nodes_max) = (memory.paths_max / 16 + 1, memory.paths_max / 2 + 4);
+        match self.tree.forget_least(count, nodes_max, seen.at_s) {
+            Ok(keys) => self.note_forgotten(keys),
+            Err(_) => self.rebuild(),
+        }
     }
 
     fn book(&mut self, id: PathId, belief: &Belief, now_s: f64) {
@@ -251,7 +330,8 @@ impl Learner {
         let explained = |regression: &Regression| worth.nats - regression.expected(&seen.features);
         let residual = explained(&self.regression);
         let settings = &self.settings.regression;
-        let (arm, weight) = (seen.arm, worth.weight * self.tree.calm(id));
+        let weight = worth.weight * self.tree.calm(id) * self.fresh(seen);
+        let arm = seen.arm;
         self.regression
             .observe(&seen.features, arm, worth.nats, weight, seen.at_s, settings);
         // The very first sample sets the scale, so it is no deviation from it.
@@ -302,12 +382,15 @@ impl Learner {
         if known < 1.0 {
             return learned;
         }
-        self.noise.observe(
-            sample.residual - expected.mean,
-            sample.weight,
-            expected.variance,
-            self.tree.calm(id),
-        );
+        // An interval's weight says how new it is, not how noisy.
+        if seen.since_last_s.is_none() {
+            self.noise.observe(
+                sample.residual - expected.mean,
+                sample.weight,
+                expected.variance,
+                self.tree.calm(id),
+            );
+        }
         let settings = self.settings.change.clone();
         if known <= settings.weight_min {
             return learned;
@@ -333,6 +416,7 @@ impl Learner {
             Ok(levels) => learned.levels_changed = learned.levels_changed.max(levels),
             Err(_) => self.rebuild(),
         }
+        self.note_alarm(id, &learned, seen);
         learned
     }
 

@@ -12,7 +12,8 @@ use crate::settings::Choice;
 /// A group's balance.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ledger {
-    balance: f64,
+    pub(crate) balance: f32,
+    pub(crate) spent: f32,
 }
 
 impl Ledger {
@@ -20,29 +21,37 @@ impl Ledger {
     #[must_use]
     pub fn new(settings: &Choice) -> Self {
         Self {
-            balance: settings.ledger_start,
+            balance: settings.ledger_start as f32,
+            spent: 0.0,
         }
     }
 
     /// Nats times connections that are left.
     #[must_use]
     pub fn balance(&self) -> f64 {
-        self.balance
+        f64::from(self.balance)
+    }
+
+    /// Nats times connections that choices were expected to lose so far, wins not counted against it.
+    #[must_use]
+    pub fn spent(&self) -> f64 {
+        f64::from(self.spent)
     }
 
     /// The part κ of the learner's own shares that the balance allows; the rest is the default's.
     #[must_use]
     pub fn allows(&self, loss: f64, settings: &Choice) -> f64 {
-        if self.balance >= loss {
+        if self.balance() >= loss {
             return 1.0;
         }
-        (self.balance.max(settings.ledger_income) / loss).clamp(settings.ledger_least, 1.0)
+        (self.balance().max(settings.ledger_income) / loss).clamp(settings.ledger_least, 1.0)
     }
 
     /// Books one connection whose expected loss and win against the default were these, at κ = 1.
     pub fn book(&mut self, allowed: f64, loss: f64, win: f64, settings: &Choice) {
         let change = settings.ledger_income + allowed * (settings.ledger_win * win - loss);
-        self.balance = (self.balance + change).clamp(0.0, settings.ledger_max);
+        self.balance = (self.balance() + change).clamp(0.0, settings.ledger_max) as f32;
+        self.spent += (allowed * loss) as f32;
     }
 }
 

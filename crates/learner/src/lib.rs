@@ -13,11 +13,13 @@
 //! (ICML 2022) for the tree; Wu et al., *Conservative Bandits* (ICML 2016) for the ledger; Page,
 //! *Continuous Inspection Schemes* (Biometrika 1954) for the change detection.
 
+mod bytes;
 pub mod change;
 pub mod choice;
 pub mod draw;
 pub mod empirical;
 pub mod gaussian;
+mod index;
 pub mod learner;
 pub mod ledger;
 pub mod linalg;
@@ -29,8 +31,8 @@ pub mod settings;
 pub mod tree;
 
 pub use choice::Plan;
-pub use learner::{Learner, Observation, Outcome};
-pub use lineage::Lineage;
+pub use learner::{Estimate, Learner, Observation, Outcome, Restored, View};
+pub use lineage::{Level, Lineage, NodeKey};
 pub use settings::Settings;
 
 /// The most arms that a learner compares, the default among them (`TP_MAX_ARMS` of the kernel side).

@@ -44,8 +44,50 @@ impl Class {
     }
 }
 
-/// The key of a prefix within a class (and whatever else the caller parts by).
+/// The levels of the tree, the lowest first; numbered as `enum tp_level` of bpf/abi/thompson.h.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Level {
+    /// One peer, or its /64.
+    Path = 0,
+    /// /24 or /48.
+    Group = 1,
+    /// /16 or /32.
+    Site = 2,
+    /// No prefix.
+    Class = 3,
+    /// Neither prefix nor class.
+    Global = 4,
+}
+
+impl Level {
+    /// All of them, the lowest first.
+    pub const ALL: [Self; 5] = [
+        Self::Path,
+        Self::Group,
+        Self::Site,
+        Self::Class,
+        Self::Global,
+    ];
+
+    /// The level of this number.
+    #[must_use]
+    pub fn from_number(number: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(number)).copied()
+    }
+}
+
+/// A node of the tree, or a path: what a row is published for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct NodeKey {
+    /// How far up it is.
+    pub level: Level,
+    /// Its prefix, domain and class; those that its level does not have are 0.
+    pub key: Key,
+}
+
+/// The key of a prefix within a class (and whatever else the caller parts by).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Key {
     /// The prefix, IPv4 mapped into IPv6, bits beyond its length 0.
     pub prefix: u128,
@@ -74,23 +116,22 @@ impl Lineage {
     /// The lineage of a peer's address.
     #[must_use]
     pub fn of(peer: IpAddr, class: Class, domain: u32) -> Self {
-        let (bits, lengths) = match peer {
-            IpAddr::V4(v4) => (u128::from(v4.to_ipv6_mapped()), [128, 120, 112]),
-            IpAddr::V6(v6) => match v6.to_ipv4_mapped() {
-                Some(v4) => return Self::of(IpAddr::V4(v4), class, domain),
-                None if is_local(v6) => (u128::from(v6), [128, 64, 48]),
-                None => (u128::from(v6), [64, 48, 32]),
-            },
+        let bits = match peer {
+            IpAddr::V4(v4) => u128::from(v4.to_ipv6_mapped()),
+            IpAddr::V6(v6) => u128::from(v6),
         };
-        let class = class.bits();
-        let [path, group, site] = lengths.map(|len: u8| {
-            let prefix = bits & (u128::MAX << (128 - len));
-            Key {
-                prefix,
-                domain,
-                class,
-                len,
-            }
+        Self::of_prefix(bits, class.bits(), domain)
+    }
+
+    /// The lineage of an address, or of a prefix that is long enough to show of which kind it is (a
+    /// site's is). `class` is [`Class::bits`].
+    #[must_use]
+    pub fn of_prefix(bits: u128, class: u16, domain: u32) -> Self {
+        let [path, group, site] = lengths(bits).map(|len: u8| Key {
+            prefix: bits & (u128::MAX << (128 - len)),
+            domain,
+            class,
+            len,
         });
         Self {
             path,
@@ -99,6 +140,46 @@ impl Lineage {
             class,
         }
     }
+
+    /// The lineage of the path, group or site that has this key.
+    #[must_use]
+    pub fn of_key(key: &Key) -> Self {
+        Self::of_prefix(key.prefix, key.class, key.domain)
+    }
+
+    /// The key of the path or of one of the nodes above it.
+    #[must_use]
+    pub fn node(&self, level: Level) -> NodeKey {
+        let key = match level {
+            Level::Path => self.path,
+            Level::Group => self.group,
+            Level::Site => self.site,
+            Level::Class => Key {
+                class: self.class,
+                ..Key::default()
+            },
+            Level::Global => Key::default(),
+        };
+        NodeKey { level, key }
+    }
+}
+
+/// Lengths of the prefixes of path, group and site.
+fn lengths(bits: u128) -> [u8; 3] {
+    let v6 = Ipv6Addr::from_bits(bits);
+    if v6.to_ipv4_mapped().is_some() {
+        [128, 120, 112]
+    } else if is_local(v6) {
+        [128, 64, 48]
+    } else {
+        [64, 48, 32]
+    }
+}
+
+/// The length of the prefixes of the paths in a group.
+#[must_use]
+pub(crate) fn path_len(group: &Key) -> u8 {
+    lengths(group.prefix)[0]
 }
 
 /// Unique local (RFC 4193) or link local (RFC 4291): each host is its own path.
@@ -140,6 +221,18 @@ mod tests {
         );
         assert_ne!(lineage("fd00::1").path, lineage("fd00::2").path);
         assert_eq!(lineage("fd00::1").group, lineage("fd00::2").group);
+    }
+
+    #[test]
+    fn a_lineage_follows_from_the_key_of_its_path_its_group_or_its_site() {
+        for peer in ["198.51.100.7", "2001:db8:1:2::1", "fd00:1:2:3::4", "::1"] {
+            let whole = lineage(peer);
+            assert_eq!(Lineage::of_key(&whole.path), whole);
+            assert_eq!(Lineage::of_key(&whole.group).site, whole.site);
+            assert_eq!(Lineage::of_key(&whole.group).group, whole.group);
+            assert_eq!(Lineage::of_key(&whole.site).site, whole.site);
+            assert_eq!(path_len(&whole.group), whole.path.len);
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! Recursive least squares with forgetting (Haykin, *Adaptive Filter Theory*, chapter 9), solved anew
 //! now and then rather than at each sample.
 
+use crate::bytes::{Reader, Writer};
 use crate::linalg::{cholesky, solve};
 use crate::path::left;
 use crate::settings::Regression as Settings;
@@ -118,6 +119,28 @@ impl Regression {
             // At each doubling, later at each 1024: a solution costs as much as ten samples.
             self.solve_at = self.samples + self.samples.clamp(1, 1024);
         }
+    }
+
+    /// What there is to save.
+    pub(crate) fn write(&self, row: &mut Writer) {
+        row.f64s(&self.moments)
+            .f64s(&self.products)
+            .f64s(&self.solution)
+            .u64(self.samples)
+            .u64(self.solve_at)
+            .f64(self.at_s);
+    }
+
+    /// What [`Regression::write`] wrote. Times in the future become `now_s`.
+    pub(crate) fn read(row: &mut Reader, now_s: f64) -> Option<Self> {
+        let mut read = Self::default();
+        row.f64s(&mut read.moments)?;
+        row.f64s(&mut read.products)?;
+        row.f64s(&mut read.solution)?;
+        read.samples = row.u64()?;
+        read.solve_at = row.u64()?;
+        read.at_s = row.f64()?.min(now_s);
+        Some(read)
     }
 
     fn solve(&mut self, settings: &Settings) {

@@ -98,26 +98,26 @@ impl Measures {
 /// Discounted share of connections that timed out, of a group.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct TimeOuts {
-    all: f64,
-    timed_out: f64,
+    pub(crate) all: f32,
+    pub(crate) timed_out: f32,
 }
 
 impl TimeOuts {
     /// Samples that the share stands for; older ones fade.
-    const MEMORY: f64 = 200.0;
+    const MEMORY: f32 = 200.0;
 
     /// Counts a connection.
     pub fn count(&mut self, timed_out: bool) {
         let keep = 1.0 - 1.0 / Self::MEMORY;
         self.all = self.all * keep + 1.0;
-        self.timed_out = self.timed_out * keep + f64::from(u8::from(timed_out));
+        self.timed_out = self.timed_out * keep + f32::from(u8::from(timed_out));
     }
 
     /// The share, 0 before the first connection.
     #[must_use]
     pub fn share(&self) -> f64 {
         if self.all > 0.0 {
-            self.timed_out / self.all
+            f64::from(self.timed_out / self.all)
         } else {
             0.0
         }

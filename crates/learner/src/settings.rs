@@ -62,7 +62,7 @@ pub struct Model {
     pub clip_sd: f64,
 }
 
-/// Half-lives in seconds.
+/// What is kept, and for how long: half-lives in seconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Memory {
@@ -72,6 +72,11 @@ pub struct Memory {
     pub group_s: f64,
     /// Of what a group has told its site, and above.
     pub above_s: f64,
+    /// The most paths that are kept. Beyond, the least taught and longest unseen are forgotten. A
+    /// million takes 80 to 140 MB, with two to four arms.
+    pub paths_max: usize,
+    /// Seconds in which each path's row is published once even if nothing was learned: knowledge ages.
+    pub round_s: f64,
 }
 
 /// Two-sided cumulative sums (Page 1954) of standardised residuals.
@@ -151,6 +156,9 @@ pub struct Reward {
     pub weight_min: f64,
     /// Nats that a time-out costs, less the path's usual share of them.
     pub timeout_cost: f64,
+    /// Seconds in which the correlation of a long connection's samples falls to 1/e. A sample each ten
+    /// seconds then counts a sixth, one each minute three quarters.
+    pub interval_memory_s: f64,
 }
 
 /// Ridge regression on the features of [`crate::regression`].
@@ -190,6 +198,8 @@ impl Default for Memory {
             path_s: 21_600.0,
             group_s: 21_600.0,
             above_s: 86_400.0,
+            paths_max: 1_000_000,
+            round_s: 3600.0,
         }
     }
 }
@@ -238,6 +248,7 @@ impl Default for Reward {
             bdps: 4.0,
             weight_min: 1.0 / 16.0,
             timeout_cost: 0.5,
+            interval_memory_s: 30.0,
         }
     }
 }

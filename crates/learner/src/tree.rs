@@ -7,79 +7,41 @@
 //! hear itself as its neighbours (belief propagation: Pearl, *Probabilistic Reasoning*, 1988; it is exact
 //! on a tree of Gaussians, which `tests/exact.rs` checks against the joint distribution).
 
-use std::collections::HashMap;
-
-use crate::change::{Alarms, Sums};
 use crate::gaussian::Information;
+use crate::index::Index;
 use crate::ledger::Ledger;
 use crate::linalg::NotPositive;
-use crate::lineage::{Key, Lineage};
+use crate::lineage::{Key, Level, NodeKey};
 use crate::path::{Evidence, Widths, left};
-use crate::reward::TimeOuts;
 use crate::settings::{Memory, Model, Settings};
 
 /// Levels of nodes above the paths, the global one included.
 pub const LEVELS: usize = 4;
 
-const GLOBAL: u32 = 0;
+pub(crate) const GLOBAL: u32 = 0;
+
+/// No path, no node.
+pub(crate) const NONE: u32 = u32::MAX;
 
 /// Samples over which the share of cut-off ones is taken.
-const WILD_MEMORY: f32 = 16.0;
+const WILD_MEMORY: f64 = 16.0;
 
 /// The share of cut-off samples from which a path's message does not count at all. Heavy tails cut off
 /// one in fifty; a peer that makes arms look unlike by many nats, every other one.
-const WILD_MOST: f32 = 0.25;
+const WILD_MOST: f64 = 0.25;
 
 mod belief;
 mod doubt;
+mod forget;
+pub(crate) mod saved;
+mod store;
+
+pub use store::Node;
+pub(crate) use store::Share;
 
 /// Index of a path in its tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PathId(pub(crate) u32);
-
-/// What is kept of a path.
-#[derive(Clone, Debug)]
-pub struct Path {
-    /// Evidence that the path changed.
-    pub sums: Sums,
-    pub(crate) at_s: f64,
-    pub(crate) group: u32,
-    told_discount: f64,
-    told_factor: f32,
-    /// Share of its last samples that were cut off.
-    wild: f32,
-    /// Its group's `doubt` when the evidence was stored.
-    doubt_seen: f32,
-}
-
-/// What is kept of a group, a site, a class, or of all.
-#[derive(Clone, Debug)]
-pub struct Node {
-    pub(crate) parent: u32,
-    pub(crate) level: usize,
-    /// Sum of the children's messages.
-    pub(crate) sum: Information,
-    /// What children said that are no longer kept; part of `sum`.
-    gone: Information,
-    /// Its own message, as the parent's sum has it since `told_discount`.
-    told: Information,
-    told_discount: f64,
-    /// Half-lives that passed, alarms counted as time.
-    discount: f64,
-    at_s: f64,
-    /// A group's: half-lives by which alarms aged its paths' evidence.
-    doubt: f32,
-    /// A group's: what exploring may cost.
-    pub ledger: Ledger,
-    /// Evidence that what is below it changed.
-    sums: Sums,
-    /// The path whose deviation was summed up last.
-    pooled_last: u32,
-    /// Its children's last alarms.
-    pub alarms: Alarms,
-    /// A group's: how usual time-outs are.
-    pub time_outs: TimeOuts,
-}
 
 /// The tree of one policy's learner.
 #[derive(Clone, Debug)]
@@ -91,15 +53,22 @@ pub struct Tree {
     memory: Memory,
     path_weight_max: f64,
     outlier_sd: f64,
+    /// Half-lives that an alarm above the paths ages what is below.
+    doubt_half_lives: f64,
     base: Information,
     ledger: Ledger,
+    /// Seconds of the caller's clock at which the paths' times begin.
+    begin_s: f64,
+    begun: bool,
     pub(crate) nodes: Vec<Node>,
-    pub(crate) paths: Vec<Path>,
-    /// The paths' evidence, aged up to their `at_s`, packed.
+    known: store::Knowledge,
+    pub(crate) paths: Vec<store::Path>,
+    /// The paths' evidence, aged up to their times, packed.
     evidence: Vec<f32>,
     free: Vec<u32>,
-    path_ids: HashMap<Key, u32>,
-    node_ids: HashMap<(usize, Key), u32>,
+    free_nodes: Vec<u32>,
+    path_index: Index,
+    node_index: Index,
 }
 
 impl Tree {
@@ -127,16 +96,25 @@ impl Tree {
             memory: settings.memory.clone(),
             path_weight_max: settings.model.path_weight_max,
             outlier_sd: settings.model.outlier_sd,
+            doubt_half_lives: -settings.change.group_keep.log2(),
             base: Information::isotropic(arms - 1, prior_mean, prior_sd),
             ledger: Ledger::new(&settings.choice),
+            begin_s: 0.0,
+            begun: false,
             nodes: Vec::new(),
+            known: store::Knowledge::default(),
             paths: Vec::new(),
             evidence: Vec::new(),
             free: Vec::new(),
-            path_ids: HashMap::new(),
-            node_ids: HashMap::new(),
+            free_nodes: Vec::new(),
+            path_index: Index::default(),
+            node_index: Index::default(),
         };
-        tree.push_node(GLOBAL, LEVELS, 0.0);
+        let global = NodeKey {
+            level: Level::Global,
+            key: Key::default(),
+        };
+        tree.push_node(global, GLOBAL, 0.0);
         tree
     }
 
@@ -149,13 +127,19 @@ impl Tree {
     /// How many paths are kept.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.path_ids.len()
+        self.path_index.len()
     }
 
     /// Whether no path is kept.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.path_ids.is_empty()
+        self.path_index.is_empty()
+    }
+
+    /// How many nodes are kept above the paths.
+    #[must_use]
+    pub fn node_count(&self) -> usize {
+        self.node_index.len()
     }
 
     /// Noise and baseline widths in use.
@@ -170,131 +154,44 @@ impl Tree {
         self.spread
     }
 
-    fn push_node(&mut self, parent: u32, level: usize, now_s: f64) -> u32 {
-        let none = Information::none(self.arms - 1);
-        let told_discount = self.nodes.get(parent as usize).map_or(0.0, |p| p.discount);
-        self.nodes.push(Node {
-            parent,
-            level,
-            sum: none,
-            gone: none,
-            told: none,
-            told_discount,
-            discount: 0.0,
-            at_s: now_s,
-            sums: Sums::default(),
-            pooled_last: u32::MAX,
-            doubt: 0.0,
-            ledger: self.ledger,
-            alarms: Alarms::default(),
-            time_outs: TimeOuts::default(),
-        });
-        (self.nodes.len() - 1) as u32
-    }
-
-    /// Keys of the nodes above a path, from the class down.
-    fn above(lineage: &Lineage) -> [(usize, Key); LEVELS - 1] {
-        let class = Key {
-            prefix: 0,
-            domain: 0,
-            class: lineage.class,
-            len: 0,
-        };
-        [(3, class), (2, lineage.site), (1, lineage.group)]
-    }
-
-    /// The path, if it is kept.
-    #[must_use]
-    pub fn find(&self, path: &Key) -> Option<PathId> {
-        self.path_ids.get(path).map(|id| PathId(*id))
-    }
-
-    /// The path, made with the nodes above it if it is not kept yet.
-    pub fn path(&mut self, lineage: &Lineage, now_s: f64) -> PathId {
-        if let Some(id) = self.path_ids.get(&lineage.path) {
-            return PathId(*id);
-        }
-        let mut parent = GLOBAL;
-        for (level, key) in Self::above(lineage) {
-            parent = match self.node_ids.get(&(level, key)) {
-                Some(id) => *id,
-                None => {
-                    let id = self.push_node(parent, level, now_s);
-                    self.node_ids.insert((level, key), id);
-                    id
-                }
-            };
-        }
-        let path = Path {
-            sums: Sums::default(),
-            at_s: now_s,
-            group: parent,
-            told_discount: self.nodes[parent as usize].discount,
-            told_factor: 1.0,
-            wild: 0.0,
-            doubt_seen: self.nodes[parent as usize].doubt,
-        };
-        let id = self.free.pop().unwrap_or(self.paths.len() as u32);
-        match self.paths.get_mut(id as usize) {
-            Some(slot) => *slot = path,
-            None => {
-                self.paths.push(path);
-                self.evidence
-                    .resize(self.paths.len() * Evidence::packed_len(self.arms), 0.0);
-            }
-        }
-        self.path_ids.insert(lineage.path, id);
-        PathId(id)
-    }
-
-    /// Forgets a path; what it told its group stays and fades.
-    ///
-    /// # Errors
-    /// [`NotPositive`] when the tree has lost its digits; [`Tree::rebuild`] mends that.
-    pub fn remove(&mut self, path: &Key) -> Result<(), NotPositive> {
-        let Some(id) = self.path_ids.remove(path) else {
-            return Ok(());
-        };
-        let told = self.told(PathId(id), self.paths[id as usize].told_factor)?;
-        let group = self.paths[id as usize].group as usize;
-        self.nodes[group].gone.add(&told, 1.0);
-        self.store(PathId(id), &Evidence::none(self.arms));
-        self.free.push(id);
-        Ok(())
-    }
-
-    /// A path.
-    #[must_use]
-    pub fn get(&self, id: PathId) -> &Path {
-        &self.paths[id.0 as usize]
+    /// All paths that are kept.
+    pub(crate) fn live_paths(&self) -> impl Iterator<Item = PathId> + '_ {
+        let live = |(id, path): (usize, &store::Path)| path.live().then_some(PathId(id as u32));
+        self.paths.iter().enumerate().filter_map(live)
     }
 
     /// Notes whether a path's sample had to be cut off. One whose samples often are is no witness.
     pub fn note_cut(&mut self, id: PathId, cut: bool) {
         let wild = &mut self.paths[id.0 as usize].wild;
-        *wild += (f32::from(u8::from(cut)) - *wild) / WILD_MEMORY;
+        let before = wild.get();
+        *wild = Share::new(before + (f64::from(u8::from(cut)) - before) / WILD_MEMORY);
     }
 
     /// How far a path is a witness: 1, or less the more of its last samples were cut off.
     #[must_use]
     pub fn calm(&self, id: PathId) -> f64 {
-        f64::from((1.0 - self.get(id).wild / WILD_MOST).max(0.0))
+        let wild = self.paths[id.0 as usize].wild.get();
+        (1.0 - wild / WILD_MOST).max(0.0)
     }
 
     /// A path's group.
     #[must_use]
     pub fn group(&self, id: PathId) -> &Node {
-        &self.nodes[self.get(id).group as usize]
+        &self.nodes[self.group_of(id) as usize]
+    }
+
+    pub(crate) fn group_of(&self, id: PathId) -> u32 {
+        self.paths[id.0 as usize].group
     }
 
     /// A path's group, to be changed.
     pub fn group_mut(&mut self, id: PathId) -> &mut Node {
-        let group = self.get(id).group as usize;
+        let group = self.group_of(id) as usize;
         &mut self.nodes[group]
     }
 
-    fn half_life(&self, level: usize) -> f64 {
-        if level == 1 {
+    fn half_life(&self, level: u8) -> f64 {
+        if level == Level::Group as u8 {
             self.memory.group_s
         } else {
             self.memory.above_s
@@ -302,35 +199,19 @@ impl Tree {
     }
 
     /// Ages a node and all above it.
-    fn age(&mut self, mut id: u32, now_s: f64) {
+    pub(crate) fn age(&mut self, mut id: u32, now_s: f64) {
         loop {
-            let half_life = self.half_life(self.nodes[id as usize].level);
-            let node = &mut self.nodes[id as usize];
-            let half_lives = (now_s - node.at_s).max(0.0) / half_life;
+            let node = &self.nodes[id as usize];
+            let half_lives = (now_s - node.at_s).max(0.0) / self.half_life(node.level);
             if half_lives > 0.0 {
-                node.fade(half_lives);
-                node.at_s = now_s;
+                self.fade(id, half_lives);
+                self.nodes[id as usize].at_s = now_s;
             }
             if id == GLOBAL {
                 return;
             }
-            id = node.parent;
+            id = self.nodes[id as usize].parent;
         }
-    }
-
-    fn slot(&self, id: PathId) -> std::ops::Range<usize> {
-        let len = Evidence::packed_len(self.arms);
-        id.0 as usize * len..(id.0 as usize + 1) * len
-    }
-
-    fn store(&mut self, id: PathId, evidence: &Evidence) {
-        let slot = self.slot(id);
-        evidence.pack(&mut self.evidence[slot]);
-    }
-
-    /// A path's evidence as of its last sample.
-    fn stored(&self, id: PathId) -> Evidence {
-        Evidence::unpack(self.arms, &self.evidence[self.slot(id)])
     }
 
     /// What a path's evidence says of its group. Beyond `path_weight_max` it counts no more.
@@ -343,11 +224,11 @@ impl Tree {
     }
 
     /// A path's message as its group has it now, if it counts by `factor`.
-    fn told(&self, id: PathId, factor: f32) -> Result<Information, NotPositive> {
-        let path = self.get(id);
+    fn told(&self, id: PathId, factor: Share) -> Result<Information, NotPositive> {
+        let path = &self.paths[id.0 as usize];
         let mut told = self.message(&self.stored(id))?;
-        let faded = self.nodes[path.group as usize].discount - path.told_discount;
-        told.scale(f64::from(factor) * (-faded).exp2());
+        let faded = self.nodes[path.group as usize].discount - f64::from(path.told_discount);
+        told.scale(factor.get() * (-faded).exp2());
         Ok(told)
     }
 
@@ -355,10 +236,10 @@ impl Tree {
     /// age faster, still say themselves. The rest is memory of how the path was: it counts among the
     /// neighbours' knowledge, or a path that is seldom used would have no memory but its own.
     fn told_and_live(&self, id: PathId, now_s: f64) -> Result<(Information, f64), NotPositive> {
-        let path = self.get(id);
-        let told = self.told(id, path.told_factor)?;
+        let factor = self.paths[id.0 as usize].told_factor;
+        let told = self.told(id, factor)?;
         let live = self.message(&self.evidence_at(id, now_s))?;
-        let live = live.trace() * f64::from(path.told_factor);
+        let live = live.trace() * factor.get();
         let share = if live < told.trace() {
             live / told.trace()
         } else {
@@ -370,13 +251,20 @@ impl Tree {
     /// A path's evidence as it counts now.
     #[must_use]
     pub fn evidence_at(&self, id: PathId, now_s: f64) -> Evidence {
-        let elapsed_s = now_s - self.get(id).at_s;
+        let elapsed_s = now_s - self.at_s(id);
         let mut evidence = self.stored(id);
-        let path = self.get(id);
-        let doubt = f64::from(self.nodes[path.group as usize].doubt - path.doubt_seen);
-        evidence.scale(left(elapsed_s, self.memory.path_s) * (-doubt).exp2());
+        let doubts = f64::from(self.doubts(id)) * self.doubt_half_lives;
+        evidence.scale(left(elapsed_s, self.memory.path_s) * (-doubts).exp2());
         evidence.wait(elapsed_s, &self.widths);
         evidence
+    }
+
+    /// How often alarms doubted a path's evidence since it was stored.
+    fn doubts(&self, id: PathId) -> u16 {
+        let path = &self.paths[id.0 as usize];
+        self.nodes[path.group as usize]
+            .doubt
+            .wrapping_sub(path.doubt_seen)
     }
 
     /// Changes a path's evidence, aged up to now, and tells its ancestors.
@@ -389,52 +277,63 @@ impl Tree {
         now_s: f64,
         change: impl FnOnce(&mut Evidence),
     ) -> Result<(), NotPositive> {
-        let group = self.get(id).group;
+        let group = self.group_of(id);
         self.age(group, now_s);
         let old = self.told_and_live(id, now_s);
         let mut evidence = self.evidence_at(id, now_s);
         change(&mut evidence);
         self.store(id, &evidence);
+        self.set_at_s(id, self.at_s(id).max(now_s));
         let Node {
             discount, doubt, ..
         } = self.nodes[group as usize];
         let path = &mut self.paths[id.0 as usize];
-        path.at_s = path.at_s.max(now_s);
-        path.told_discount = discount;
+        path.told_discount = discount as f32;
         path.doubt_seen = doubt;
+        path.unsaved = true;
         let (old, live) = old?;
-        self.nodes[group as usize].sum.add(&old, -live);
-        self.nodes[group as usize].gone.add(&old, 1.0 - live);
-        let new = self.told(id, 1.0)?;
+        self.add_sum(group, &old, -live);
+        self.add_gone(group, &old, 1.0 - live);
+        let new = self.told(id, Share::ALL)?;
         let mut others = self.outside(group)?;
-        others.add(&self.nodes[group as usize].sum, 1.0);
-        let factor = self.credible(&others, &new)? * self.calm(id);
-        self.nodes[group as usize].sum.add(&new, factor);
-        self.paths[id.0 as usize].told_factor = factor as f32;
+        others.add(&self.sum(group), 1.0);
+        let factor = Share::new(self.credible(&others, &new)? * self.calm(id));
+        self.add_sum(group, &new, factor.get());
+        self.paths[id.0 as usize].told_factor = factor;
         self.tell(group)
     }
 
     /// Sends a node's message, and those above it that change by it.
     fn tell(&mut self, mut id: u32) -> Result<(), NotPositive> {
+        self.nodes[id as usize].unsaved = true;
         while id != GLOBAL {
-            let (parent, level) = (
-                self.nodes[id as usize].parent,
-                self.nodes[id as usize].level,
-            );
-            let mut new = self.nodes[id as usize].sum.through(self.spread[level])?;
+            let Node { parent, level, .. } = self.nodes[id as usize];
+            let mut new = self.sum(id).through(self.spread[usize::from(level)])?;
             let discount = self.nodes[parent as usize].discount;
-            let node = &self.nodes[id as usize];
-            let (old, faded) = (node.told, (node.told_discount - discount).exp2());
-            self.nodes[parent as usize].sum.add(&old, -faded);
+            let (old, faded) = self.node_told_faded(id);
+            self.add_sum(parent, &old, -faded);
             let mut others = self.outside(parent)?;
-            others.add(&self.nodes[parent as usize].sum, 1.0);
-            new.scale(self.credible(&others, &new)?);
-            self.nodes[parent as usize].sum.add(&new, 1.0);
-            self.nodes[id as usize].told = new;
-            self.nodes[id as usize].told_discount = discount;
+            others.add(&self.sum(parent), 1.0);
+            let factor = self.credible(&others, &new)?;
+            new.scale(factor);
+            let new = store::rounded(&new);
+            self.add_sum(parent, &new, 1.0);
+            self.set_node_told(id, &new);
+            let node = &mut self.nodes[id as usize];
+            node.told_factor = factor as f32;
+            node.told_discount = discount;
+            self.nodes[parent as usize].unsaved = true;
             id = parent;
         }
         Ok(())
+    }
+
+    /// A node's message as it was told, and how much of it the parent has now.
+    fn node_told_faded(&self, id: u32) -> (Information, f64) {
+        let node = &self.nodes[id as usize];
+        let discount = self.nodes[node.parent as usize].discount;
+        let faded = (node.told_discount - discount).exp2();
+        (self.node_told(id), faded)
     }
 
     /// How far a message is believed: 1, less when it would move a contrast by more standard deviations
@@ -463,36 +362,45 @@ impl Tree {
     /// # Errors
     /// [`NotPositive`] only when samples are not finite.
     pub fn rebuild(&mut self) -> Result<(), NotPositive> {
-        for node in &mut self.nodes {
-            node.sum = node.gone;
+        self.refill(|_| false)
+    }
+
+    /// As [`Tree::rebuild`]; `keep` says of which nodes the message stays as it is.
+    fn refill(&mut self, keep: impl Fn(u32) -> bool) -> Result<(), NotPositive> {
+        for id in 0..self.nodes.len() as u32 {
+            let gone = self.gone(id);
+            self.set_sum(id, &gone);
         }
-        let kept: Vec<u32> = self.path_ids.values().copied().collect();
-        for id in kept {
-            let told = self.told(PathId(id), self.get(PathId(id)).told_factor)?;
-            let group = self.get(PathId(id)).group as usize;
-            self.nodes[group].sum.add(&told, 1.0);
+        for id in 0..self.paths.len() as u32 {
+            let path = &self.paths[id as usize];
+            if path.live() {
+                let (group, factor) = (path.group, path.told_factor);
+                let told = self.told(PathId(id), factor)?;
+                self.add_sum(group, &told, 1.0);
+            }
         }
-        // A child is made after its parent, so its index is higher and its sum complete.
-        for id in (1..self.nodes.len()).rev() {
-            let node = &self.nodes[id];
-            let (parent, discount) = (
-                node.parent as usize,
-                self.nodes[node.parent as usize].discount,
-            );
-            let told = node.sum.through(self.spread[node.level])?;
-            self.nodes[parent].sum.add(&told, 1.0);
-            self.nodes[id].told = told;
-            self.nodes[id].told_discount = discount;
+        for level in 1..LEVELS as u8 {
+            for id in 1..self.nodes.len() as u32 {
+                let Node {
+                    parent,
+                    level: at,
+                    live,
+                    told_factor,
+                    ..
+                } = self.nodes[id as usize];
+                if !live || at != level {
+                    continue;
+                }
+                if !keep(id) {
+                    let mut told = self.sum(id).through(self.spread[usize::from(level)])?;
+                    told.scale(f64::from(told_factor));
+                    self.set_node_told(id, &told);
+                    self.nodes[id as usize].told_discount = self.nodes[parent as usize].discount;
+                }
+                let (told, faded) = self.node_told_faded(id);
+                self.add_sum(parent, &told, faded);
+            }
         }
         Ok(())
-    }
-}
-
-impl Node {
-    fn fade(&mut self, half_lives: f64) {
-        let factor = (-half_lives).exp2();
-        self.sum.scale(factor);
-        self.gone.scale(factor);
-        self.discount += half_lives;
     }
 }

@@ -1,56 +1,12 @@
 //! What the learner does where the published one reached the wrong conclusion.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
-use std::net::Ipv4Addr;
+mod common;
 
+use common::{lineage, noise, seen, teach};
 use tcpilot_learner::draw::{Row, uniform};
-use tcpilot_learner::lineage::{Class, Lineage};
-use tcpilot_learner::regression::Features;
-use tcpilot_learner::reward::{Measures, Worth};
-use tcpilot_learner::{Learner, Observation, Outcome, Settings};
-
-fn lineage(group: u8, host: u8, rtt_us: u32) -> Lineage {
-    let class = Class {
-        rtt_octave: Class::octave(rtt_us),
-        ..Class::default()
-    };
-    Lineage::of(Ipv4Addr::new(198, 51, group, host).into(), class, 0)
-}
-
-/// A number around 0 with a variance of about 1, the same in each run.
-fn noise(i: u64) -> f64 {
-    let bits = i.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let uniform = |shift: u32| ((bits.rotate_left(shift) >> 40) as f64) / f64::from(1 << 24) - 0.5;
-    2.0 * (uniform(0) + uniform(23) + uniform(41))
-}
-
-fn seen(lineage: Lineage, arm: usize, nats: f64, at_s: f64) -> Observation {
-    let outcome = Outcome::Worth(Worth { nats, weight: 1.0 });
-    let features = Features {
-        handshake_rtt_us: 40_000.0,
-        bytes: 1e6,
-        ..Features::default()
-    };
-    Observation {
-        lineage,
-        arm,
-        outcome,
-        features,
-        at_s,
-    }
-}
-
-/// Connections of all arms in turn, one in 20 s, arm `a` worth `effects[a]`.
-fn teach(learner: &mut Learner, lineage: Lineage, effects: &[f64], times: u64, from_s: f64) -> f64 {
-    for i in 0..times {
-        let arm = (i % effects.len() as u64) as usize;
-        let nats = 13.0 + effects[arm] + 0.3 * noise(i);
-        learner
-            .observe(&seen(lineage, arm, nats, from_s + 20.0 * i as f64))
-            .unwrap();
-    }
-    from_s + 20.0 * times as f64
-}
+use tcpilot_learner::reward::Measures;
+use tcpilot_learner::{Learner, Outcome, Settings};
 
 fn learner(arms: usize) -> Learner {
     Learner::new(arms, Settings::default()).unwrap()

@@ -1,7 +1,7 @@
 //! What a change of some paths means for what is known of the others.
 
-use super::{GLOBAL, LEVELS, PathId, Tree};
-use crate::change::Sums;
+use super::{GLOBAL, LEVELS, NONE, PathId, Tree};
+use crate::change::{Alarms, Sums};
 use crate::linalg::NotPositive;
 use crate::settings::Change;
 
@@ -24,14 +24,14 @@ impl Tree {
         settings: &Change,
     ) -> Result<usize, NotPositive> {
         let mut child = id.0;
-        let mut node = self.get(id).group;
+        let mut node = self.group_of(id);
         for changed in 0..LEVELS {
-            if !self.nodes[node as usize]
-                .alarms
-                .note(child, now_s, settings)
-            {
+            let alarms = &mut self.nodes[node as usize].alarms;
+            let noted = alarms.get_or_insert_with(Box::<Alarms>::default);
+            if !noted.note(child, now_s, settings) {
                 return Ok(changed);
             }
+            *alarms = None;
             self.doubt(node, settings.group_keep)?;
             (child, node) = (node, self.nodes[node as usize].parent);
         }
@@ -44,7 +44,7 @@ impl Tree {
     /// # Errors
     /// [`NotPositive`], as for [`Tree::belief`].
     pub fn pool(&mut self, id: PathId, z: f64, settings: &Change) -> Result<usize, NotPositive> {
-        let mut node = self.get(id).group;
+        let mut node = self.group_of(id);
         let mut highest = None;
         loop {
             let n = &mut self.nodes[node as usize];
@@ -62,23 +62,46 @@ impl Tree {
             node = n.parent;
         }
         match highest {
-            Some((node, level)) => self.doubt(node, settings.group_keep).map(|()| level),
+            Some((node, level)) => self
+                .doubt(node, settings.group_keep)
+                .map(|()| usize::from(level)),
             None => Ok(0),
         }
     }
 
     /// Ages all that is known below a node, as if time had passed.
     fn doubt(&mut self, top: u32, keep: f64) -> Result<(), NotPositive> {
-        let mut below = vec![false; self.nodes.len()];
-        for id in top as usize..self.nodes.len() {
-            below[id] = id == top as usize || below[self.nodes[id].parent as usize];
-            if below[id] {
-                self.nodes[id].fade(-keep.log2());
-                self.nodes[id].sums = Sums::default();
-                self.nodes[id].doubt -= keep.log2() as f32;
+        let mut below = vec![top];
+        while let Some(id) = below.pop() {
+            self.fade(id, -keep.log2());
+            let node = &mut self.nodes[id as usize];
+            node.sums = Sums::default();
+            node.doubt = node.doubt.wrapping_add(1);
+            node.unsaved = true;
+            if node.level > 1 {
+                below.extend(self.children(id));
+            } else {
+                self.doubted(id);
             }
         }
         self.tell(top)
+    }
+
+    /// A group's paths are to be saved again: their rows say how often they were doubted.
+    fn doubted(&mut self, group: u32) {
+        let mut id = self.nodes[group as usize].first;
+        while id != NONE {
+            let path = &mut self.paths[id as usize];
+            path.unsaved = true;
+            id = path.next;
+        }
+    }
+
+    /// The nodes right below a site, a class or the global node.
+    pub(crate) fn children(&self, id: u32) -> impl Iterator<Item = u32> + '_ {
+        let some = |id: u32| (id != NONE).then_some(id);
+        let first = some(self.nodes[id as usize].first);
+        std::iter::successors(first, move |id| some(self.nodes[*id as usize].next))
     }
 
     /// Weighs down what a path that changed has left in its group's memory: its part of it.
@@ -86,16 +109,18 @@ impl Tree {
     /// # Errors
     /// [`NotPositive`], as for [`Tree::belief`].
     pub fn doubt_memory(&mut self, id: PathId, keep: f64) -> Result<(), NotPositive> {
-        let told = self.told(id, self.get(id).told_factor)?.trace();
-        let group = self.get(id).group;
-        let node = &mut self.nodes[group as usize];
-        let all = node.sum.trace() - node.gone.trace();
+        let told = self
+            .told(id, self.paths[id.0 as usize].told_factor)?
+            .trace();
+        let group = self.group_of(id);
+        let mut gone = self.gone(group);
+        let all = self.sum(group).trace() - gone.trace();
         let share = if all > told { told / all } else { 1.0 };
-        let gone = node.gone;
-        node.sum.add(&gone, -1.0);
-        node.gone.scale(keep.powf(share));
-        let gone = node.gone;
-        node.sum.add(&gone, 1.0);
+        self.add_sum(group, &gone, -1.0);
+        gone.scale(keep.powf(share));
+        let gone = super::store::rounded(&gone);
+        self.set_gone(group, &gone);
+        self.add_sum(group, &gone, 1.0);
         self.tell(group)
     }
 }

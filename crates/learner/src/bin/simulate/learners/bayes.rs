@@ -62,6 +62,7 @@ impl Tree {
             outcome,
             features,
             at_s,
+            since_last_s: None,
         })
     }
 }

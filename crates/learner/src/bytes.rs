@@ -1,0 +1,142 @@
+//! Numbers to bytes and back, for rows that are saved: little-endian, with a version before and a check
+//! sum behind.
+
+/// Changes when a row's layout does; rows of another version are not read.
+const VERSION: u8 = 1;
+
+/// A row being written.
+#[derive(Debug)]
+pub(crate) struct Writer(Vec<u8>);
+
+/// A row being read. Past its end, reading gives nothing.
+#[derive(Debug)]
+pub(crate) struct Reader<'a>(&'a [u8]);
+
+/// FNV-1a (Fowler, Noll and Vo): finds damage, keeps nobody out.
+fn check_sum(bytes: &[u8]) -> u32 {
+    let step = |h: u32, byte: &u8| (h ^ u32::from(*byte)).wrapping_mul(0x0100_0193);
+    bytes.iter().fold(0x811c_9dc5, step)
+}
+
+impl Writer {
+    pub fn new() -> Self {
+        Self(vec![VERSION])
+    }
+
+    pub fn u16(&mut self, x: u16) -> &mut Self {
+        self.0.extend(x.to_le_bytes());
+        self
+    }
+
+    pub fn u64(&mut self, x: u64) -> &mut Self {
+        self.0.extend(x.to_le_bytes());
+        self
+    }
+
+    pub fn f32(&mut self, x: f32) -> &mut Self {
+        self.0.extend(x.to_le_bytes());
+        self
+    }
+
+    pub fn f64(&mut self, x: f64) -> &mut Self {
+        self.0.extend(x.to_le_bytes());
+        self
+    }
+
+    pub fn f32s<'a>(&mut self, all: impl IntoIterator<Item = &'a f32>) -> &mut Self {
+        for x in all {
+            self.f32(*x);
+        }
+        self
+    }
+
+    pub fn f64s<'a>(&mut self, all: impl IntoIterator<Item = &'a f64>) -> &mut Self {
+        for x in all {
+            self.f64(*x);
+        }
+        self
+    }
+
+    pub fn finish(mut self) -> Vec<u8> {
+        let sum = check_sum(&self.0);
+        self.0.extend(sum.to_le_bytes());
+        self.0
+    }
+}
+
+impl<'a> Reader<'a> {
+    /// Reads a row if it is whole and of this version.
+    pub fn new(row: &'a [u8]) -> Option<Self> {
+        let (body, sum) = row.split_last_chunk::<4>()?;
+        let whole = check_sum(body) == u32::from_le_bytes(*sum);
+        match body.split_first() {
+            Some((&VERSION, rest)) if whole => Some(Self(rest)),
+            _ => None,
+        }
+    }
+
+    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (first, rest) = self.0.split_first_chunk::<N>()?;
+        self.0 = rest;
+        Some(*first)
+    }
+
+    pub fn u16(&mut self) -> Option<u16> {
+        self.take().map(u16::from_le_bytes)
+    }
+
+    pub fn u64(&mut self) -> Option<u64> {
+        self.take().map(u64::from_le_bytes)
+    }
+
+    /// A number that is one: a sum with an infinity in it would spoil all others.
+    pub fn f32(&mut self) -> Option<f32> {
+        self.take()
+            .map(f32::from_le_bytes)
+            .filter(|x| x.is_finite())
+    }
+
+    pub fn f64(&mut self) -> Option<f64> {
+        self.take()
+            .map(f64::from_le_bytes)
+            .filter(|x| x.is_finite())
+    }
+
+    pub fn f32s(&mut self, out: &mut [f32]) -> Option<()> {
+        out.iter_mut().try_for_each(|x| self.f32().map(|y| *x = y))
+    }
+
+    pub fn f64s(&mut self, out: &mut [f64]) -> Option<()> {
+        out.iter_mut().try_for_each(|x| self.f64().map(|y| *x = y))
+    }
+
+    /// Whether all was read.
+    pub fn done(&self) -> Option<()> {
+        self.0.is_empty().then_some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_with_any_bit_turned_is_not_read() {
+        let mut writer = Writer::new();
+        writer.u16(7).f64(0.25).f32(-1.5).u64(9);
+        let row = writer.finish();
+        let mut reader = Reader::new(&row).unwrap();
+        assert_eq!(reader.u16(), Some(7));
+        assert_eq!(reader.f64(), Some(0.25));
+        assert_eq!(reader.f32(), Some(-1.5));
+        assert_eq!(reader.done(), None);
+        assert_eq!((reader.u64(), reader.done()), (Some(9), Some(())));
+        for bit in 0..8 * row.len() {
+            let mut damaged = row.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert!(Reader::new(&damaged).is_none(), "{bit}");
+        }
+        assert!(Reader::new(&row[..row.len() - 1]).is_none());
+        assert!(Reader::new(&[]).is_none());
+    }
+}

@@ -1,0 +1,227 @@
+//! Which rows must be written: what was taught at once, its neighbours when there is time.
+//!
+//! A sample changes its path's shares, and a little those of all paths of its group, of its site and so
+//! on. To write all of them each time would be a million rows a second. So the path and the nodes above
+//! it are written soon. Then, when a node's shares for strangers have moved, the children follow, and
+//! theirs if they moved. Besides, all paths are gone through slowly, because knowledge ages.
+
+use std::collections::VecDeque;
+
+use super::Learner;
+use crate::choice::Plan;
+use crate::lineage::{Level, NodeKey};
+use crate::tree::{GLOBAL, NONE, PathId, Tree};
+
+/// Parts of 255 by which a stranger's share must move for the rows below to be written: one per cent.
+const MOVED: u8 = 3;
+
+/// The most keys that are remembered for the next save.
+const FORGOTTEN_MAX: usize = 1 << 20;
+
+/// Rows to be written.
+#[derive(Clone, Debug)]
+pub(super) struct Queue {
+    paths: VecDeque<u32>,
+    nodes: VecDeque<u32>,
+    /// Groups whose paths are to be written.
+    groups: VecDeque<u32>,
+    /// The group whose paths are being written, and the next of them.
+    sweep: Option<(u32, u32)>,
+    /// The next path of the slow round, how many are due, and since when.
+    round: usize,
+    due: f64,
+    due_s: f64,
+    /// Keys whose rows are to be taken away.
+    forgotten: Vec<NodeKey>,
+    turn: bool,
+}
+
+impl Default for Queue {
+    fn default() -> Self {
+        Self {
+            paths: VecDeque::new(),
+            nodes: VecDeque::new(),
+            groups: VecDeque::new(),
+            sweep: None,
+            round: 0,
+            due: 0.0,
+            due_s: f64::INFINITY,
+            forgotten: Vec::new(),
+            turn: false,
+        }
+    }
+}
+
+/// What is written next.
+enum Next {
+    Path(u32),
+    Node(u32),
+}
+
+impl Queue {
+    fn node(&mut self, tree: &mut Tree, id: u32) {
+        if !std::mem::replace(&mut tree.nodes[id as usize].queued, true) {
+            self.nodes.push_back(id);
+        }
+    }
+
+    fn path(&mut self, tree: &mut Tree, id: PathId) {
+        if !std::mem::replace(&mut tree.paths[id.0 as usize].queued, true) {
+            self.paths.push_back(id.0);
+        }
+    }
+
+    /// Paths that were taught take turns with the rest, so that neither waits for ever.
+    fn next(&mut self, tree: &mut Tree) -> Option<Next> {
+        self.turn = !self.turn;
+        let taught = |queue: &mut Self| queue.paths.pop_front().map(Next::Path);
+        if self.turn {
+            taught(self).or_else(|| self.rest(tree))
+        } else {
+            self.rest(tree).or_else(|| taught(self))
+        }
+    }
+
+    fn rest(&mut self, tree: &mut Tree) -> Option<Next> {
+        let node = self.nodes.pop_front().map(Next::Node);
+        node.or_else(|| self.sibling(tree).map(Next::Path))
+            .or_else(|| self.old(tree).map(Next::Path))
+    }
+
+    /// The next path of a group whose shares have moved.
+    fn sibling(&mut self, tree: &Tree) -> Option<u32> {
+        loop {
+            let (group, id) = match self.sweep.take() {
+                Some(at) => at,
+                None => {
+                    let group = self.groups.pop_front()?;
+                    (group, tree.nodes[group as usize].first)
+                }
+            };
+            // Paths may have been forgotten meanwhile, and their places given to others.
+            if id != NONE && tree.paths[id as usize].group == group {
+                self.sweep = Some((group, tree.paths[id as usize].next));
+                return Some(id);
+            }
+        }
+    }
+
+    /// The next path of the slow round, if one is due.
+    fn old(&mut self, tree: &Tree) -> Option<u32> {
+        while self.due >= 1.0 {
+            self.due -= 1.0;
+            self.round = if self.round < tree.paths.len() {
+                self.round + 1
+            } else {
+                1
+            };
+            if tree.paths.get(self.round - 1).is_some_and(|p| p.live()) {
+                return Some(self.round as u32 - 1);
+            }
+        }
+        None
+    }
+}
+
+impl Learner {
+    /// Queues a path that was taught, and the nodes above it.
+    pub(super) fn queue_path(&mut self, id: PathId) {
+        self.queue.path(&mut self.tree, id);
+        let mut node = self.tree.group_of(id);
+        loop {
+            self.queue.node(&mut self.tree, node);
+            if node == GLOBAL {
+                return;
+            }
+            node = self.tree.nodes[node as usize].parent;
+        }
+    }
+
+    /// Queues all that is below a node, whether its shares have moved or not.
+    pub(super) fn queue_below(&mut self, top: u32) {
+        let mut below = vec![top];
+        while let Some(id) = below.pop() {
+            self.tree.nodes[id as usize].swept = Default::default();
+            self.queue.node(&mut self.tree, id);
+            if self.tree.nodes[id as usize].level > Level::Group as u8 {
+                below.extend(self.tree.children(id));
+            }
+        }
+    }
+
+    /// Queues all paths and nodes, to fill an empty table.
+    pub fn publish_all(&mut self) {
+        self.queue_below(GLOBAL);
+    }
+
+    pub(super) fn note_forgotten(&mut self, keys: Vec<NodeKey>) {
+        if self.forgotten.len() < FORGOTTEN_MAX {
+            self.forgotten.extend_from_slice(&keys);
+        }
+        self.queue.forgotten.extend(keys);
+    }
+
+    /// Gives the rows to be written, at most `budget` of them, and those to be taken away (`None`).
+    /// What was taught comes first; call it again to go on. Gives how many rows it wrote.
+    pub fn publish(
+        &mut self,
+        now_s: f64,
+        budget: usize,
+        mut row: impl FnMut(&NodeKey, Option<&Plan>),
+    ) -> usize {
+        for key in std::mem::take(&mut self.queue.forgotten) {
+            row(&key, None);
+        }
+        let waited = (now_s - self.queue.due_s).max(0.0) / self.settings.memory.round_s;
+        let all = self.tree.paths.len() as f64;
+        self.queue.due = (self.queue.due + waited * all).min(all);
+        self.queue.due_s = now_s;
+        for written in 0..budget {
+            match self.queue.next(&mut self.tree) {
+                Some(Next::Path(id)) => self.publish_path(id, now_s, &mut row),
+                Some(Next::Node(id)) => self.publish_node(id, now_s, &mut row),
+                None => return written,
+            }
+        }
+        budget
+    }
+
+    fn publish_path(&mut self, id: u32, now_s: f64, row: &mut impl FnMut(&NodeKey, Option<&Plan>)) {
+        let path = &mut self.tree.paths[id as usize];
+        path.queued = false;
+        if !path.live() {
+            return;
+        }
+        let belief = self.belief(PathId(id), now_s);
+        let plan = self.plan_with(PathId(id), &belief, now_s);
+        let key = NodeKey {
+            level: Level::Path,
+            key: self.tree.path_key(id),
+        };
+        row(&key, Some(&plan));
+    }
+
+    fn publish_node(&mut self, id: u32, now_s: f64, row: &mut impl FnMut(&NodeKey, Option<&Plan>)) {
+        self.tree.nodes[id as usize].queued = false;
+        if !self.tree.nodes[id as usize].live {
+            return;
+        }
+        let plan = self.plan_of_node(id, now_s);
+        row(&self.tree.node_key(id), Some(&plan));
+        let parts = plan.shares.map(|share| (share * 255.0).round() as u8);
+        let node = &mut self.tree.nodes[id as usize];
+        let moved = |(a, b): (&u8, &u8)| a.abs_diff(*b) >= MOVED;
+        if !parts.iter().zip(&node.swept).any(moved) {
+            return;
+        }
+        node.swept = parts;
+        if node.level == Level::Group as u8 {
+            self.queue.groups.push_back(id);
+            return;
+        }
+        let children: Vec<u32> = self.tree.children(id).collect();
+        for child in children {
+            self.queue.node(&mut self.tree, child);
+        }
+    }
+}

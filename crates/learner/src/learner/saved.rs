@@ -1,0 +1,133 @@
+//! Saving what was learned, and reading it again.
+//!
+//! A saved learner is a set of rows with keys: two copies of a head (regression, noise, widths) and one
+//! row for each path and node. Rows do not depend on each other, so only those that changed have to be
+//! written again, and one that is damaged takes nothing else with it. Without a head the others mean
+//! nothing: samples are kept as deviations from the regression.
+
+use super::{Learner, Unusable};
+use crate::bytes::{Reader, Writer};
+use crate::regression::Regression;
+use crate::settings::Settings;
+use crate::tree::saved::{Taken, key_bytes, key_of_bytes};
+
+/// First byte of a head's key; below are levels.
+const HEAD: u8 = 0xff;
+
+/// What became of the rows that were read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Restored {
+    /// Paths and nodes that are known again.
+    pub taken_up: usize,
+    /// Rows that were older than what they know is remembered.
+    pub too_old: usize,
+    /// Rows that could not be read.
+    pub damaged: usize,
+    /// There was a head for as many arms: else the learner begins anew.
+    pub head: bool,
+}
+
+impl Learner {
+    /// Gives the rows that changed since the last save, or all: key and row, `None` for a row to be
+    /// removed. With `all` the rows that are not given have to be removed as well.
+    pub fn save(&mut self, all: bool, mut row: impl FnMut(&[u8], Option<&[u8]>)) {
+        let forgotten = std::mem::take(&mut self.forgotten);
+        if !all {
+            for key in &forgotten {
+                row(&key_bytes(key), None);
+            }
+        }
+        let head = self.head();
+        for copy in 0..2 {
+            row(&[HEAD, copy], Some(&head));
+        }
+        self.tree.unsaved(all, |key, bytes| row(key, Some(bytes)));
+    }
+
+    /// A learner that knows what was saved. Rows may come in any order; the clock must be the one of
+    /// the saved times.
+    ///
+    /// # Errors
+    /// [`Unusable::Arms`].
+    pub fn restore<K: AsRef<[u8]>, R: AsRef<[u8]>>(
+        arms: usize,
+        settings: Settings,
+        rows: impl IntoIterator<Item = (K, R)>,
+        now_s: f64,
+    ) -> Result<(Self, Restored), Unusable> {
+        let mut learner = Self::new(arms, settings.clone())?;
+        let mut restored = Restored::default();
+        learner.tree.begin(now_s);
+        for (key, row) in rows {
+            let (key, row) = (key.as_ref(), row.as_ref());
+            if key.first() == Some(&HEAD) {
+                let read = learner.read_head(row, now_s).is_some();
+                restored.head |= read;
+                restored.damaged += usize::from(!read);
+                continue;
+            }
+            let taken = key_of_bytes(key).map_or(Taken::Damaged, |(lineage, level)| {
+                learner.tree.take_up(&lineage, level, row, now_s)
+            });
+            match taken {
+                Taken::Up => restored.taken_up += 1,
+                Taken::TooOld => restored.too_old += 1,
+                Taken::Damaged => restored.damaged += 1,
+            }
+        }
+        if !restored.head || learner.tree.complete().is_err() {
+            restored.taken_up = 0;
+            return Ok((Self::new(arms, settings)?, restored));
+        }
+        let memory = &learner.settings.memory;
+        let excess = learner.tree.len().saturating_sub(memory.paths_max);
+        if excess > 0 {
+            let nodes_max = memory.paths_max / 2 + 4;
+            match learner.tree.forget_least(excess, nodes_max, now_s) {
+                Ok(keys) => learner.note_forgotten(keys),
+                Err(_) => learner.rebuild(),
+            }
+        }
+        learner.publish_all();
+        Ok((learner, restored))
+    }
+
+    fn head(&self) -> Vec<u8> {
+        let mut row = Writer::new();
+        let widths = self.tree.widths();
+        row.u16(self.tree.arms() as u16)
+            .u64(self.seen)
+            .u64(self.widths_at)
+            .f64(self.widths_at_s.max(f64::MIN))
+            .f64s(&[self.noise.sum, self.noise.weight])
+            .f64s(&[widths.noise, widths.baseline])
+            .f64s(&self.tree.spread());
+        self.regression.write(&mut row);
+        row.finish()
+    }
+
+    fn read_head(&mut self, row: &[u8], now_s: f64) -> Option<()> {
+        let mut row = Reader::new(row)?;
+        if usize::from(row.u16()?) != self.tree.arms() {
+            return None;
+        }
+        let (seen, widths_at, widths_at_s) = (row.u64()?, row.u64()?, row.f64()?);
+        let [mut noise, mut widths] = [[0.0; 2]; 2];
+        let mut spread = self.tree.spread();
+        row.f64s(&mut noise)?;
+        row.f64s(&mut widths)?;
+        row.f64s(&mut spread)?;
+        let regression = Regression::read(&mut row, now_s)?;
+        row.done()?;
+        (self.seen, self.widths_at) = (seen, widths_at);
+        self.widths_at_s = match widths_at_s > f64::MIN {
+            true => widths_at_s.min(now_s),
+            false => f64::NEG_INFINITY,
+        };
+        (self.noise.sum, self.noise.weight) = (noise[0], noise[1]);
+        (self.tree.widths.noise, self.tree.widths.baseline) = (widths[0], widths[1]);
+        self.tree.spread = spread;
+        self.regression = regression;
+        Some(())
+    }
+}

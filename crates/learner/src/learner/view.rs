@@ -1,0 +1,237 @@
+//! What the learner knows, for people: estimates with intervals, where they come from, what exploring
+//! has cost, and what was found to have changed.
+
+use std::collections::VecDeque;
+
+use super::{Learned, Learner, Observation};
+use crate::MAX_CONTRASTS;
+use crate::choice::Plan;
+use crate::gaussian::{Belief, Information};
+use crate::linalg::NotPositive;
+use crate::lineage::{Level, NodeKey};
+use crate::tree::{GLOBAL, PathId};
+
+/// Standard deviations on either side of the mean that hold 95 % of a normal distribution.
+const Z95: f64 = 1.96;
+
+/// The most alarms that are remembered.
+const ALARMS_MAX: usize = 256;
+
+/// One arm against the default, in nats.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Estimate {
+    /// Mean.
+    pub mean: f64,
+    /// Lower end of the interval that holds the truth with 95 %.
+    pub low: f64,
+    /// Its upper end.
+    pub high: f64,
+    /// Where most of this knowledge comes from; `None`: it is mostly the assumption of the beginning.
+    pub from: Option<Level>,
+}
+
+impl Estimate {
+    /// Mean and ends of the interval as gains in per cent.
+    #[must_use]
+    pub fn percent(&self) -> [f64; 3] {
+        [self.mean, self.low, self.high].map(|nats| 100.0 * nats.exp_m1())
+    }
+}
+
+/// What is known of a path, or of a stranger below a node.
+#[derive(Clone, Debug, PartialEq)]
+pub struct View {
+    /// Whose view it is.
+    pub key: NodeKey,
+    /// One for each arm but the default.
+    pub estimates: Vec<Estimate>,
+    /// The shares of the next connections.
+    pub plan: Plan,
+    /// Weight of a path's own samples as they count now; 0 for a node.
+    pub own_weight: f64,
+    /// When a path last taught.
+    pub seen_s: Option<f64>,
+    /// Nats times connections that its group (or the node) may still lose by exploring.
+    pub credit: f64,
+    /// Nats times connections that exploring was expected to cost there so far.
+    pub spent: f64,
+    /// When it, or a node above it, was last found to have changed, as far as that is remembered.
+    pub changed_s: Option<f64>,
+}
+
+/// A path or node was found to have changed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Alarm {
+    /// Which one.
+    pub key: NodeKey,
+    /// When.
+    pub at_s: f64,
+}
+
+/// The last alarms.
+pub(super) type Log = VecDeque<Alarm>;
+
+/// One arm's knowledge by where it comes from: a path's own samples, group, site, class, global node,
+/// and the assumption of the beginning.
+type Parts = [[f64; MAX_CONTRASTS]; 6];
+
+impl Learner {
+    /// What is known of a path or node; `None` if nothing is kept under this key.
+    pub fn view(&mut self, key: &NodeKey, now_s: f64) -> Option<View> {
+        let plan = self.plan_of(key, now_s)?;
+        let (id, node) = match key.level {
+            Level::Path => {
+                let id = self.tree.find(&key.key)?;
+                (Some(id), self.tree.group_of(id))
+            }
+            _ => (None, self.tree.find_node(key)?),
+        };
+        let belief = match id {
+            Some(id) => self.tree.belief(id, now_s),
+            None => self.tree.belief_below(node, now_s),
+        };
+        let belief = belief.ok()?;
+        let parts = self.parts(id, node, now_s).ok()?;
+        let ledger = self.tree.ledger_of(node);
+        Some(View {
+            key: *key,
+            estimates: estimates(&belief, &parts),
+            plan,
+            own_weight: id.map_or(0.0, |id| self.tree.own_weight(id, now_s)),
+            seen_s: id.map(|id| self.tree.at_s(id)),
+            credit: ledger.balance(),
+            spent: ledger.spent(),
+            changed_s: self.changed_s(id, node),
+        })
+    }
+
+    /// The keys of all paths that are kept.
+    pub fn paths(&self) -> impl Iterator<Item = NodeKey> + '_ {
+        self.tree.live_paths().map(|id| NodeKey {
+            level: Level::Path,
+            key: self.tree.path_key(id.0),
+        })
+    }
+
+    /// The last alarms, the oldest first.
+    pub fn alarms(&self) -> impl Iterator<Item = &Alarm> {
+        self.alarms.iter()
+    }
+
+    /// Nats times connections that exploring was expected to cost so far, in all groups.
+    #[must_use]
+    pub fn spent(&self) -> f64 {
+        let groups = self.tree.nodes.iter().filter(|n| n.live && n.level == 1);
+        groups.map(|n| n.ledger.spent()).sum()
+    }
+
+    pub(super) fn note_alarm(&mut self, id: PathId, learned: &Learned, seen: &Observation) {
+        let mut changed = Vec::new();
+        if learned.path_changed {
+            changed.push(seen.lineage.node(Level::Path));
+        }
+        if learned.levels_changed > 0 {
+            let mut node = self.tree.group_of(id);
+            for _ in 1..learned.levels_changed {
+                node = self.tree.nodes[node as usize].parent;
+            }
+            self.queue_below(node);
+            changed.push(self.tree.node_key(node));
+        }
+        for key in changed {
+            if self.alarms.len() == ALARMS_MAX {
+                self.alarms.pop_front();
+            }
+            let at_s = seen.at_s;
+            self.alarms.push_back(Alarm { key, at_s });
+        }
+    }
+
+    fn changed_s(&self, id: Option<PathId>, mut node: u32) -> Option<f64> {
+        let mut keys: Vec<NodeKey> = id
+            .map(|id| NodeKey {
+                level: Level::Path,
+                key: self.tree.path_key(id.0),
+            })
+            .into_iter()
+            .collect();
+        loop {
+            keys.push(self.tree.node_key(node));
+            if node == GLOBAL {
+                break;
+            }
+            node = self.tree.nodes[node as usize].parent;
+        }
+        let last = self.alarms.iter().rev().find(|a| keys.contains(&a.key));
+        last.map(|alarm| alarm.at_s)
+    }
+
+    /// Precisions of all contrasts by their origin. What comes from afar has been through more spreads,
+    /// and each spread takes the same part of all that came with it.
+    fn parts(&self, id: Option<PathId>, node: u32, now_s: f64) -> Result<Parts, NotPositive> {
+        let mut chain = vec![node];
+        while let Some(last) = chain.last().copied().filter(|last| *last != GLOBAL) {
+            chain.push(self.tree.nodes[last as usize].parent);
+        }
+        let mut parts = Parts::default();
+        let base = self.tree.base_information();
+        parts[5] = diagonal(&base);
+        let mut known = base;
+        for id in chain.into_iter().rev() {
+            let level = usize::from(self.tree.nodes[id as usize].level);
+            if id != GLOBAL {
+                let all = diagonal(&known);
+                known = self.tree.outside(id)?;
+                dampen(&mut parts, &all, &diagonal(&known));
+            }
+            let sum = self.tree.sum(id);
+            known.add(&sum, 1.0);
+            parts[level] = diagonal(&sum);
+        }
+        let Some(id) = id else { return Ok(parts) };
+        // What the path itself told its group is its own, not its neighbours'.
+        let prior = self.tree.prior(id, now_s)?;
+        let told = diagonal(&self.tree.told_live(id, now_s)?);
+        for (part, told) in parts[1].iter_mut().zip(told) {
+            *part = (*part - told).max(0.0);
+        }
+        let all = diagonal(&known);
+        dampen(&mut parts, &all, &diagonal(&prior));
+        let evidence = self.tree.evidence_at(id, now_s);
+        parts[0] = diagonal(&evidence.likelihood(&self.tree.widths(), 1.0));
+        Ok(parts)
+    }
+}
+
+fn diagonal(known: &Information) -> [f64; MAX_CONTRASTS] {
+    std::array::from_fn(|i| known.precision[i * (MAX_CONTRASTS + 1)])
+}
+
+fn dampen(parts: &mut Parts, before: &[f64; MAX_CONTRASTS], after: &[f64; MAX_CONTRASTS]) {
+    for part in parts {
+        for i in 0..MAX_CONTRASTS {
+            part[i] *= if before[i] > 0.0 {
+                after[i] / before[i]
+            } else {
+                0.0
+            };
+        }
+    }
+}
+
+fn estimates(belief: &Belief, parts: &Parts) -> Vec<Estimate> {
+    (0..belief.len())
+        .map(|contrast| {
+            let (mean, sd) = (belief.mean[contrast], belief.variance(contrast).sqrt());
+            let most = (0..parts.len())
+                .max_by(|a, b| parts[*a][contrast].total_cmp(&parts[*b][contrast]))
+                .unwrap_or(parts.len() - 1);
+            Estimate {
+                mean,
+                low: mean - Z95 * sd,
+                high: mean + Z95 * sd,
+                from: Level::from_number(most as u8),
+            }
+        })
+        .collect()
+}

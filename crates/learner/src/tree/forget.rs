@@ -1,0 +1,144 @@
+//! Forgetting: the least taught and longest unseen go first, and what they told their groups stays.
+
+use super::{GLOBAL, LEVELS, NONE, PathId, Tree};
+use crate::linalg::NotPositive;
+use crate::lineage::{Key, Level, NodeKey};
+use crate::path::{Evidence, left};
+
+/// A node without children that knows less than so many samples is not worth its memory.
+const NODE_SAMPLES_MIN: f64 = 0.1;
+
+impl Tree {
+    /// Weight of a path's samples as they count now.
+    pub(crate) fn own_weight(&self, id: PathId, now_s: f64) -> f64 {
+        let len = Evidence::packed_len(self.arms);
+        let weight = f64::from(self.evidence[(id.0 as usize + 1) * len - 1]);
+        let doubts = f64::from(self.doubts(id)) * self.doubt_half_lives;
+        weight * left(now_s - self.at_s(id), self.memory.path_s) * (-doubts).exp2()
+    }
+
+    /// Forgets so many paths, those first whose samples count least by now: few, or long ago. Then
+    /// nodes without children, if they know nothing or are more than `nodes_max`. Gives all their keys.
+    ///
+    /// # Errors
+    /// [`NotPositive`] when the tree has lost its digits; [`Tree::rebuild`] mends that.
+    pub fn forget_least(
+        &mut self,
+        count: usize,
+        nodes_max: usize,
+        now_s: f64,
+    ) -> Result<Vec<NodeKey>, NotPositive> {
+        let mut all: Vec<(f32, u32)> = self
+            .live_paths()
+            .map(|id| (self.own_weight(id, now_s) as f32, id.0))
+            .collect();
+        let count = count.min(all.len());
+        if count < all.len() {
+            let order = |a: &(f32, u32), b: &(f32, u32)| a.0.total_cmp(&b.0);
+            all.select_nth_unstable_by(count, order);
+            all.truncate(count);
+        }
+        let mut forgotten = Vec::with_capacity(count);
+        for (_, id) in all {
+            self.forget(PathId(id), &mut forgotten)?;
+        }
+        self.link_paths();
+        self.forget_nodes(nodes_max, &mut forgotten)?;
+        Ok(forgotten)
+    }
+
+    /// Forgets a path.
+    ///
+    /// # Errors
+    /// As [`Tree::forget_least`].
+    pub fn remove(&mut self, path: &Key) -> Result<(), NotPositive> {
+        if let Some(id) = self.find(path) {
+            self.forget(id, &mut Vec::new())?;
+            self.link_paths();
+        }
+        Ok(())
+    }
+
+    /// Takes a path out. Lists and index still have it: [`Tree::link_paths`] follows.
+    fn forget(&mut self, id: PathId, forgotten: &mut Vec<NodeKey>) -> Result<(), NotPositive> {
+        let told = self.told(id, self.paths[id.0 as usize].told_factor)?;
+        let group = self.group_of(id);
+        self.add_gone(group, &told, 1.0);
+        self.nodes[group as usize].unsaved = true;
+        forgotten.push(NodeKey {
+            level: Level::Path,
+            key: self.path_key(id.0),
+        });
+        self.paths[id.0 as usize].group = NONE;
+        self.free.push(id.0);
+        Ok(())
+    }
+
+    /// Makes the groups' lists and the index of paths anew.
+    fn link_paths(&mut self) {
+        for node in self.nodes.iter_mut().filter(|n| n.level == 1) {
+            node.first = NONE;
+        }
+        for id in 0..self.paths.len() {
+            if self.paths[id].live() {
+                let group = self.paths[id].group as usize;
+                self.paths[id].next = std::mem::replace(&mut self.nodes[group].first, id as u32);
+            }
+        }
+        let mut index = std::mem::take(&mut self.path_index);
+        index.refill(self.live_paths().map(|id| (id.0, self.path_key(id.0))));
+        self.path_index = index;
+    }
+
+    fn forget_nodes(
+        &mut self,
+        nodes_max: usize,
+        forgotten: &mut Vec<NodeKey>,
+    ) -> Result<(), NotPositive> {
+        let before = forgotten.len();
+        for level in 1..LEVELS as u8 {
+            let known = |tree: &Self, id: u32| {
+                let node = &tree.nodes[id as usize];
+                let bare = node.live && node.level == level && node.first == NONE;
+                bare.then(|| (tree.sum(id).trace() * tree.widths.noise, id))
+            };
+            let ids = 1..self.nodes.len() as u32;
+            let mut bare: Vec<(f64, u32)> = ids.filter_map(|id| known(self, id)).collect();
+            bare.sort_by(|a, b| a.0.total_cmp(&b.0));
+            let kept = self.node_index.len() - (forgotten.len() - before);
+            let excess = kept.saturating_sub(nodes_max);
+            for (nth, (samples, id)) in bare.into_iter().enumerate() {
+                if nth >= excess && samples >= NODE_SAMPLES_MIN {
+                    break;
+                }
+                let parent = self.nodes[id as usize].parent;
+                let (told, faded) = self.node_told_faded(id);
+                self.add_gone(parent, &told, faded);
+                forgotten.push(self.node_key(id));
+                self.nodes[id as usize].live = false;
+                self.nodes[parent as usize].unsaved = true;
+                self.free_nodes.push(id);
+            }
+            self.link_nodes(level);
+        }
+        let live = |id: &u32| self.nodes[*id as usize].live;
+        let all = (GLOBAL..self.nodes.len() as u32).filter(live);
+        let mut index = std::mem::take(&mut self.node_index);
+        index.refill(all.map(|id| (id, self.node_key(id))));
+        self.node_index = index;
+        Ok(())
+    }
+
+    /// Makes the lists of the nodes of this level anew.
+    fn link_nodes(&mut self, level: u8) {
+        for node in self.nodes.iter_mut().filter(|n| n.level == level + 1) {
+            node.first = NONE;
+        }
+        for id in 1..self.nodes.len() {
+            if self.nodes[id].live && self.nodes[id].level == level {
+                let parent = self.nodes[id].parent as usize;
+                self.nodes[id].next = std::mem::replace(&mut self.nodes[parent].first, id as u32);
+            }
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! Rows of paths and nodes, to be saved and read again.
+//!
+//! Each row stands for itself: a path's key gives all nodes above it, and a node's row has what its
+//! children do not say. So one that is lost or damaged takes nothing else with it.
+
+use super::store::{pack, triangle, unpack};
+use super::{GLOBAL, PathId, Share, Tree};
+use crate::MAX_CONTRASTS;
+use crate::bytes::{Reader, Writer};
+use crate::change::Sums;
+use crate::gaussian::Information;
+use crate::linalg::NotPositive;
+use crate::lineage::{Key, Level, Lineage, NodeKey};
+use crate::path::Evidence;
+use crate::settings::Memory;
+
+/// Samples older than so many half-lives are not taken up again: a 64th of their weight is left.
+const HALF_LIVES_MAX: f64 = 6.0;
+
+/// Half-lives that nodes' knowledge may be old, whose children fill it up again.
+const NODE_HALF_LIVES_MAX: f64 = 12.0;
+
+/// Bytes of a saved key.
+const KEY_BYTES: usize = 24;
+
+/// What became of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Taken {
+    Up,
+    TooOld,
+    Damaged,
+}
+
+/// The bytes of a key: level, length, class, domain, prefix.
+pub(crate) fn key_bytes(key: &NodeKey) -> [u8; KEY_BYTES] {
+    let mut bytes = [0; KEY_BYTES];
+    bytes[0] = key.level as u8;
+    bytes[1] = key.key.len;
+    bytes[2..4].copy_from_slice(&key.key.class.to_be_bytes());
+    bytes[4..8].copy_from_slice(&key.key.domain.to_be_bytes());
+    bytes[8..].copy_from_slice(&key.key.prefix.to_be_bytes());
+    bytes
+}
+
+/// The key of these bytes, if a tree can have it.
+pub(crate) fn key_of_bytes(bytes: &[u8]) -> Option<(Lineage, Level)> {
+    let bytes: &[u8; KEY_BYTES] = bytes.try_into().ok()?;
+    let key = Key {
+        len: bytes[1],
+        class: u16::from_be_bytes([bytes[2], bytes[3]]),
+        domain: u32::from_be_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]),
+        prefix: u128::from_be_bytes(*bytes.last_chunk()?),
+    };
+    let level = Level::from_number(bytes[0])?;
+    let lineage = Lineage::of_key(&key);
+    (lineage.node(level).key == key).then_some((lineage, level))
+}
+
+impl Tree {
+    /// A path's row.
+    pub(crate) fn path_row(&self, id: PathId) -> Vec<u8> {
+        let path = &self.paths[id.0 as usize];
+        let group = &self.nodes[path.group as usize];
+        let len = Evidence::packed_len(self.arms);
+        let evidence = &self.evidence[id.0 as usize * len..][..len];
+        let mut row = Writer::new();
+        row.f64(self.at_s(id))
+            .f64(group.at_s)
+            .f64(group.discount - f64::from(path.told_discount))
+            .u16(self.doubts(id))
+            .u16(path.told_factor.0)
+            .u16(path.wild.0)
+            .u16(path.sums.up)
+            .u16(path.sums.down)
+            .f32s(evidence);
+        row.finish()
+    }
+
+    /// A node's row.
+    pub(crate) fn node_row(&self, id: u32) -> Vec<u8> {
+        let node = &self.nodes[id as usize];
+        let parent = &self.nodes[node.parent as usize];
+        let mut row = Writer::new();
+        row.f64(node.at_s)
+            .f64(parent.at_s)
+            .f64(parent.discount - node.told_discount)
+            .f32(node.told_factor)
+            .f32s(&[node.ledger.balance, node.ledger.spent])
+            .f32s(&[node.time_outs.all, node.time_outs.timed_out])
+            .u16(node.sums.up)
+            .u16(node.sums.down);
+        for known in [self.node_told(id), self.gone(id)] {
+            let mut packed = [0f32; triangle(MAX_CONTRASTS)];
+            pack(&known, |x| x as f32, &mut packed);
+            row.f32s(&packed[..triangle(self.arms - 1)]);
+        }
+        row.finish()
+    }
+
+    /// Makes an empty tree ready for rows: its time begins before the oldest of them.
+    pub(crate) fn begin(&mut self, now_s: f64) {
+        let Memory {
+            path_s,
+            group_s,
+            above_s,
+            ..
+        } = self.memory;
+        self.begun = true;
+        let longest = path_s.max(group_s).max(above_s);
+        self.begin_s = (now_s - (NODE_HALF_LIVES_MAX + 1.0) * longest).floor();
+        let discount = self.passed(Level::Global as u8, now_s);
+        let global = &mut self.nodes[GLOBAL as usize];
+        (global.at_s, global.discount) = (now_s, discount);
+    }
+
+    /// Takes up a row. The sums are not right until [`Tree::complete`].
+    pub(crate) fn take_up(
+        &mut self,
+        lineage: &Lineage,
+        level: Level,
+        row: &[u8],
+        now_s: f64,
+    ) -> Taken {
+        let taken = Reader::new(row).and_then(|reader| match level {
+            Level::Path => self.take_path(lineage, reader, now_s),
+            _ => self.take_node(lineage, level, reader, now_s),
+        });
+        taken.unwrap_or(Taken::Damaged)
+    }
+
+    fn take_path(&mut self, lineage: &Lineage, mut row: Reader, now_s: f64) -> Option<Taken> {
+        let at_s = row.f64()?.min(now_s);
+        // The message had faded by so much at that time.
+        let (as_of_s, faded) = (row.f64()?.min(now_s), row.f64()?);
+        let doubts = row.u16()?;
+        let (told_factor, wild) = (Share(row.u16()?), Share(row.u16()?));
+        let (up, down) = (row.u16()?, row.u16()?);
+        let mut packed = vec![0.0; Evidence::packed_len(self.arms)];
+        row.f32s(&mut packed)?;
+        row.done()?;
+        if now_s - at_s > HALF_LIVES_MAX * self.memory.path_s {
+            return Some(Taken::TooOld);
+        }
+        let id = self.path(lineage, now_s);
+        self.store(id, &Evidence::unpack(self.arms, &packed));
+        self.set_at_s(id, at_s);
+        let told_discount = self.passed(Level::Group as u8, as_of_s) - faded;
+        let path = &mut self.paths[id.0 as usize];
+        path.told_discount = told_discount as f32;
+        path.doubt_seen = path.doubt_seen.wrapping_sub(doubts);
+        path.told_factor = told_factor;
+        path.wild = wild;
+        path.sums = Sums { up, down };
+        Some(Taken::Up)
+    }
+
+    fn take_node(
+        &mut self,
+        lineage: &Lineage,
+        level: Level,
+        mut row: Reader,
+        now_s: f64,
+    ) -> Option<Taken> {
+        let at_s = row.f64()?.min(now_s);
+        // The message had faded by so much at that time.
+        let (as_of_s, faded) = (row.f64()?.min(now_s), row.f64()?);
+        let told_factor = row.f32()?;
+        let [mut ledger, mut time_outs] = [[0.0; 2]; 2];
+        row.f32s(&mut ledger)?;
+        row.f32s(&mut time_outs)?;
+        let (up, down) = (row.u16()?, row.u16()?);
+        let mut known = [Information::none(self.arms - 1); 2];
+        for known in &mut known {
+            let mut packed = [0f32; triangle(MAX_CONTRASTS)];
+            let packed = &mut packed[..triangle(self.arms - 1)];
+            row.f32s(packed)?;
+            *known = unpack(self.arms - 1, packed);
+        }
+        row.done()?;
+        if now_s - at_s > NODE_HALF_LIVES_MAX * self.half_life(level as u8) {
+            return Some(Taken::TooOld);
+        }
+        let id = self.node(lineage, level, now_s);
+        self.set_node_told(id, &known[0]);
+        self.set_gone(id, &known[1]);
+        let discount = self.passed(level as u8, at_s);
+        let told_discount = self.passed(level as u8 + 1, as_of_s) - faded;
+        let node = &mut self.nodes[id as usize];
+        (node.at_s, node.discount) = (at_s, discount);
+        node.told_discount = told_discount;
+        node.told_factor = told_factor;
+        (node.ledger.balance, node.ledger.spent) = (ledger[0], ledger[1]);
+        (node.time_outs.all, node.time_outs.timed_out) = (time_outs[0], time_outs[1]);
+        node.sums = Sums { up, down };
+        Some(Taken::Up)
+    }
+
+    /// When all rows were taken up: makes the sums. The nodes whose message a row gave have it still.
+    ///
+    /// # Errors
+    /// [`NotPositive`] when rows contradict each other.
+    pub(crate) fn complete(&mut self) -> Result<(), NotPositive> {
+        let told: Vec<bool> = (0..self.nodes.len() as u32)
+            .map(|id| self.node_told(id).trace() > 0.0)
+            .collect();
+        self.refill(|id| told[id as usize])
+    }
+
+    /// The paths and nodes that changed since they were last asked for, or all.
+    pub(crate) fn unsaved(&mut self, all: bool, mut each: impl FnMut(&[u8], &[u8])) {
+        for id in 0..self.paths.len() as u32 {
+            let path = &mut self.paths[id as usize];
+            let wanted = path.live() && (all || path.unsaved);
+            path.unsaved = false;
+            if wanted {
+                let key = NodeKey {
+                    level: Level::Path,
+                    key: self.path_key(id),
+                };
+                each(&key_bytes(&key), &self.path_row(PathId(id)));
+            }
+        }
+        for id in GLOBAL..self.nodes.len() as u32 {
+            let node = &mut self.nodes[id as usize];
+            let wanted = node.live && (all || node.unsaved);
+            node.unsaved = false;
+            if wanted {
+                each(&key_bytes(&self.node_key(id)), &self.node_row(id));
+            }
+        }
+    }
+}

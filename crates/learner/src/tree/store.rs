@@ -1,0 +1,397 @@
+//! How paths and nodes are kept: small, since there may be a million.
+//!
+//! A path's key is its group's key and the bits below it. Times are tenths of a second since the tree's
+//! first sample, shares are parts of 65535, and what is rounded is rounded before it is used, so that
+//! what was added can be taken away again.
+
+use super::{GLOBAL, LEVELS, NONE, PathId, Tree};
+use crate::change::{Alarms, Sums};
+use crate::gaussian::Information;
+use crate::ledger::Ledger;
+use crate::lineage::{Key, Level, Lineage, NodeKey, path_len};
+use crate::path::Evidence;
+use crate::reward::TimeOuts;
+use crate::{MAX_ARMS, MAX_CONTRASTS};
+
+/// Steps of a path's times in a second.
+const TICKS: f64 = 10.0;
+
+/// A share of 1.
+const WHOLE: f64 = 65535.0;
+
+/// A share in 16 bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Share(pub u16);
+
+impl Share {
+    pub const ALL: Self = Self(u16::MAX);
+
+    pub fn new(share: f64) -> Self {
+        Self((share.clamp(0.0, 1.0) * WHOLE).round() as u16)
+    }
+
+    pub fn get(self) -> f64 {
+        f64::from(self.0) / WHOLE
+    }
+}
+
+/// What is kept of a path besides its evidence.
+#[derive(Clone, Debug)]
+pub(crate) struct Path {
+    /// The bits of its address below the group's prefix.
+    host: [u32; 2],
+    /// Its group, or [`NONE`] if the place is free.
+    pub group: u32,
+    /// The next path of its group, or [`NONE`].
+    pub next: u32,
+    /// When its evidence was stored, in ticks since the tree's beginning.
+    at: u32,
+    /// The group's `discount` when the path told it something.
+    pub told_discount: f32,
+    /// Evidence that the path changed.
+    pub sums: Sums,
+    /// What part of its message counts.
+    pub told_factor: Share,
+    /// Share of its last samples that were cut off.
+    pub wild: Share,
+    /// Its group's `doubt` when the evidence was stored.
+    pub doubt_seen: u16,
+    /// It has changed since it was saved.
+    pub unsaved: bool,
+    /// It waits for its row to be published.
+    pub queued: bool,
+}
+
+/// What is kept of a group, a site, a class, or of all.
+#[derive(Clone, Debug)]
+pub struct Node {
+    pub(crate) key: Key,
+    pub(crate) parent: u32,
+    pub(crate) level: u8,
+    /// It has changed since it was saved.
+    pub(crate) unsaved: bool,
+    /// It waits for its rows to be published.
+    pub(crate) queued: bool,
+    pub(crate) live: bool,
+    /// The first of its children, paths if it is a group, and its parent's next child; or [`NONE`].
+    pub(crate) first: u32,
+    pub(crate) next: u32,
+    pub(super) told_discount: f64,
+    pub(super) told_factor: f32,
+    /// A group's: how often alarms doubted its paths' evidence.
+    pub(super) doubt: u16,
+    /// Half-lives that passed, alarms counted as time.
+    pub(super) discount: f64,
+    pub(super) at_s: f64,
+    /// A group's: what exploring may cost.
+    pub ledger: Ledger,
+    /// Evidence that what is below it changed.
+    pub(super) sums: Sums,
+    /// The path whose deviation was summed up last.
+    pub(super) pooled_last: u32,
+    /// Its children's last alarms, if any.
+    pub(super) alarms: Option<Box<Alarms>>,
+    /// A group's: how usual time-outs are.
+    pub time_outs: TimeOuts,
+    /// A stranger's shares when the rows below were last gone through, in parts of 255.
+    pub(crate) swept: [u8; MAX_ARMS],
+}
+
+/// The matrices of the nodes, triangles one after another. `told` and `gone` are f32: they are rounded
+/// before they are added to `sum`.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Knowledge {
+    sum: Vec<f64>,
+    told: Vec<f32>,
+    gone: Vec<f32>,
+}
+
+/// How many numbers the knowledge of so many contrasts has.
+pub(super) const fn triangle(contrasts: usize) -> usize {
+    contrasts * (contrasts + 1) / 2 + contrasts
+}
+
+/// Writes the lower triangle and the shift.
+pub(super) fn pack<T>(known: &Information, to: impl Fn(f64) -> T, out: &mut [T]) {
+    let n = known.len();
+    let entries = (0..n).flat_map(|i| (0..=i).map(move |j| i * MAX_CONTRASTS + j));
+    let numbers = entries.map(|at| known.precision[at]);
+    for (slot, x) in out.iter_mut().zip(numbers.chain(known.shift)) {
+        *slot = to(x);
+    }
+}
+
+/// Reads what [`pack`] wrote.
+pub(super) fn unpack<T: Copy + Into<f64>>(n: usize, packed: &[T]) -> Information {
+    let mut known = Information::none(n);
+    let mut numbers = packed.iter().map(|x| (*x).into());
+    let mut next = || numbers.next().unwrap_or(0.0);
+    for i in 0..n {
+        for j in 0..=i {
+            let x = next();
+            known.precision[i * MAX_CONTRASTS + j] = x;
+            known.precision[j * MAX_CONTRASTS + i] = x;
+        }
+    }
+    known.shift.iter_mut().take(n).for_each(|x| *x = next());
+    known
+}
+
+/// A message as it is kept: rounded to f32.
+pub(super) fn rounded(known: &Information) -> Information {
+    let mut packed = [0f32; triangle(MAX_CONTRASTS)];
+    let n = known.len();
+    pack(known, |x| x as f32, &mut packed);
+    unpack(n, &packed[..triangle(n)])
+}
+
+impl Path {
+    fn new(host: u64, group: u32) -> Self {
+        Self {
+            host: [host as u32, (host >> 32) as u32],
+            group,
+            next: NONE,
+            at: 0,
+            told_discount: 0.0,
+            sums: Sums::default(),
+            told_factor: Share::ALL,
+            wild: Share::default(),
+            doubt_seen: 0,
+            unsaved: true,
+            queued: false,
+        }
+    }
+
+    /// Whether there is a path in this place: one that was forgotten has no group.
+    pub fn live(&self) -> bool {
+        self.group != NONE
+    }
+}
+
+impl Tree {
+    fn stride(&self) -> usize {
+        triangle(self.arms - 1)
+    }
+
+    fn place(&self, id: u32) -> std::ops::Range<usize> {
+        let stride = self.stride();
+        id as usize * stride..(id as usize + 1) * stride
+    }
+
+    /// Sum of a node's children's messages.
+    pub(crate) fn sum(&self, id: u32) -> Information {
+        unpack(self.arms - 1, &self.known.sum[self.place(id)])
+    }
+
+    /// What a node's children said that are no longer kept; part of its sum.
+    pub(super) fn gone(&self, id: u32) -> Information {
+        unpack(self.arms - 1, &self.known.gone[self.place(id)])
+    }
+
+    /// A node's own message, as the parent's sum has it since `told_discount`.
+    pub(super) fn node_told(&self, id: u32) -> Information {
+        unpack(self.arms - 1, &self.known.told[self.place(id)])
+    }
+
+    pub(super) fn set_sum(&mut self, id: u32, sum: &Information) {
+        let place = self.place(id);
+        pack(sum, |x| x, &mut self.known.sum[place]);
+    }
+
+    pub(super) fn set_gone(&mut self, id: u32, gone: &Information) {
+        let place = self.place(id);
+        pack(gone, |x| x as f32, &mut self.known.gone[place]);
+    }
+
+    pub(super) fn set_node_told(&mut self, id: u32, told: &Information) {
+        let place = self.place(id);
+        pack(told, |x| x as f32, &mut self.known.told[place]);
+    }
+
+    /// Adds a child's message to a node's sum, or takes it away.
+    pub(super) fn add_sum(&mut self, id: u32, message: &Information, factor: f64) {
+        let mut sum = self.sum(id);
+        sum.add(message, factor);
+        self.set_sum(id, &sum);
+    }
+
+    pub(super) fn add_gone(&mut self, id: u32, message: &Information, factor: f64) {
+        let mut gone = self.gone(id);
+        gone.add(message, factor);
+        self.set_gone(id, &gone);
+    }
+
+    /// Half-lives of a level's knowledge from the tree's beginning to this time.
+    pub(super) fn passed(&self, level: u8, at_s: f64) -> f64 {
+        (at_s - self.begin_s).max(0.0) / self.half_life(level)
+    }
+
+    /// Lets half-lives pass for a node's knowledge.
+    pub(super) fn fade(&mut self, id: u32, half_lives: f64) {
+        let factor = (-half_lives).exp2();
+        let place = self.place(id);
+        self.known.sum[place.clone()]
+            .iter_mut()
+            .for_each(|x| *x *= factor);
+        self.known.gone[place]
+            .iter_mut()
+            .for_each(|x| *x *= factor as f32);
+        self.nodes[id as usize].discount += half_lives;
+    }
+
+    fn slot(&self, id: PathId) -> std::ops::Range<usize> {
+        let len = Evidence::packed_len(self.arms);
+        id.0 as usize * len..(id.0 as usize + 1) * len
+    }
+
+    pub(super) fn store(&mut self, id: PathId, evidence: &Evidence) {
+        let slot = self.slot(id);
+        evidence.pack(&mut self.evidence[slot]);
+    }
+
+    /// A path's evidence as of its last sample.
+    pub(super) fn stored(&self, id: PathId) -> Evidence {
+        Evidence::unpack(self.arms, &self.evidence[self.slot(id)])
+    }
+
+    /// When a path's evidence was stored.
+    pub(crate) fn at_s(&self, id: PathId) -> f64 {
+        self.begin_s + f64::from(self.paths[id.0 as usize].at) / TICKS
+    }
+
+    pub(super) fn set_at_s(&mut self, id: PathId, at_s: f64) {
+        let ticks = ((at_s - self.begin_s) * TICKS)
+            .round()
+            .clamp(0.0, f64::from(u32::MAX));
+        self.paths[id.0 as usize].at = ticks as u32;
+    }
+
+    /// The key of a node.
+    pub(crate) fn node_key(&self, id: u32) -> NodeKey {
+        let node = &self.nodes[id as usize];
+        NodeKey {
+            level: Level::from_number(node.level).unwrap_or(Level::Global),
+            key: node.key,
+        }
+    }
+
+    /// The key of a path: its group's, and its own bits.
+    pub(crate) fn path_key(&self, id: u32) -> Key {
+        let path = &self.paths[id as usize];
+        let group = self.nodes[path.group as usize].key;
+        let len = path_len(&group);
+        let host = u64::from(path.host[0]) | u64::from(path.host[1]) << 32;
+        Key {
+            prefix: group.prefix | u128::from(host) << (128 - len),
+            len,
+            ..group
+        }
+    }
+
+    /// The path, if it is kept.
+    #[must_use]
+    pub fn find(&self, path: &Key) -> Option<PathId> {
+        let is = |id: u32| self.path_key(id) == *path;
+        self.path_index.find(path, is).map(PathId)
+    }
+
+    /// The node above the paths, if it is kept.
+    pub(crate) fn find_node(&self, key: &NodeKey) -> Option<u32> {
+        self.node_index.find(key, |id| self.node_key(id) == *key)
+    }
+
+    pub(super) fn push_node(&mut self, key: NodeKey, parent: u32, now_s: f64) -> u32 {
+        let told_discount = self.nodes.get(parent as usize).map_or(0.0, |p| p.discount);
+        let discount = self.passed(key.level as u8, now_s);
+        let node = Node {
+            key: key.key,
+            parent,
+            level: key.level as u8,
+            unsaved: true,
+            queued: false,
+            live: true,
+            first: NONE,
+            next: NONE,
+            told_discount,
+            told_factor: 1.0,
+            doubt: 0,
+            discount,
+            at_s: now_s,
+            ledger: self.ledger,
+            sums: Sums::default(),
+            pooled_last: NONE,
+            alarms: None,
+            time_outs: TimeOuts::default(),
+            swept: [0; MAX_ARMS],
+        };
+        let id = self.free_nodes.pop().unwrap_or(self.nodes.len() as u32);
+        match self.nodes.get_mut(id as usize) {
+            Some(slot) => *slot = node,
+            None => self.nodes.push(node),
+        }
+        let len = self.nodes.len() * self.stride();
+        self.known.sum.resize(len, 0.0);
+        self.known.told.resize(len, 0.0);
+        self.known.gone.resize(len, 0.0);
+        let none = Information::none(self.arms - 1);
+        self.set_sum(id, &none);
+        self.set_node_told(id, &none);
+        self.set_gone(id, &none);
+        let mut index = std::mem::take(&mut self.node_index);
+        index.insert(&key, id, |other| self.node_key(other));
+        self.node_index = index;
+        if id != GLOBAL {
+            let parent = &mut self.nodes[parent as usize];
+            let next = std::mem::replace(&mut parent.first, id);
+            self.nodes[id as usize].next = next;
+        }
+        id
+    }
+
+    /// The node of this level above a path, made with all above it if it is not kept yet.
+    pub(super) fn node(&mut self, lineage: &Lineage, level: Level, now_s: f64) -> u32 {
+        let mut parent = GLOBAL;
+        for at in (level as usize..LEVELS).rev() {
+            let key = lineage.node(Level::ALL[at]);
+            parent = match self.find_node(&key) {
+                Some(id) => id,
+                None => self.push_node(key, parent, now_s),
+            };
+        }
+        parent
+    }
+
+    /// The path, made with the nodes above it if it is not kept yet.
+    pub fn path(&mut self, lineage: &Lineage, now_s: f64) -> PathId {
+        if let Some(id) = self.find(&lineage.path) {
+            return id;
+        }
+        if !self.begun {
+            self.begun = true;
+            self.begin_s = now_s.floor();
+            self.nodes[GLOBAL as usize].at_s = now_s;
+        }
+        let group = self.node(lineage, Level::Group, now_s);
+        let below = lineage.path.prefix ^ lineage.group.prefix;
+        let mut path = Path::new((below >> (128 - lineage.path.len)) as u64, group);
+        let node = &mut self.nodes[group as usize];
+        path.told_discount = node.discount as f32;
+        path.doubt_seen = node.doubt;
+        let id = self.free.pop().unwrap_or(self.paths.len() as u32);
+        path.next = std::mem::replace(&mut node.first, id);
+        match self.paths.get_mut(id as usize) {
+            Some(slot) => *slot = path,
+            None => {
+                self.paths.push(path);
+                let len = self.paths.len() * Evidence::packed_len(self.arms);
+                self.evidence.resize(len, 0.0);
+            }
+        }
+        self.store(PathId(id), &Evidence::none(self.arms));
+        self.set_at_s(PathId(id), now_s);
+        let mut index = std::mem::take(&mut self.path_index);
+        index.insert(&lineage.path, id, |other| self.path_key(other));
+        self.path_index = index;
+        PathId(id)
+    }
+}

@@ -1,0 +1,231 @@
+//! What was saved is known again, row by row.
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
+
+mod common;
+
+use std::collections::BTreeMap;
+
+use common::{lineage, noise, seen, teach};
+use proptest::prelude::*;
+use tcpilot_learner::{Learner, Level, Settings};
+
+type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
+
+const ARMS: usize = 3;
+
+fn save(learner: &mut Learner, all: bool, rows: &mut Rows) {
+    if all {
+        rows.clear();
+    }
+    learner.save(all, |key, row| {
+        match row {
+            Some(row) => rows.insert(key.to_vec(), row.to_vec()),
+            None => rows.remove(key),
+        };
+    });
+}
+
+fn restore(rows: &Rows, now_s: f64) -> (Learner, tcpilot_learner::Restored) {
+    Learner::restore(ARMS, Settings::default(), rows, now_s).unwrap()
+}
+
+/// The shares of all paths, and of the nodes above them.
+fn shares(learner: &mut Learner, now_s: f64) -> Vec<[f64; 8]> {
+    let mut all = Vec::new();
+    for group in 0..5 {
+        for host in 0..4 {
+            let who = lineage(group, host, 40_000);
+            all.push(learner.plan(&who, now_s).shares);
+            let plans = Level::ALL.map(|level| learner.plan_of(&who.node(level), now_s));
+            all.extend(plans.into_iter().flatten().map(|plan| plan.shares));
+        }
+    }
+    all
+}
+
+fn assert_alike(a: &[[f64; 8]], b: &[[f64; 8]]) {
+    assert_eq!(a.len(), b.len());
+    for (a, b) in a.iter().flatten().zip(b.iter().flatten()) {
+        assert!((a - b).abs() < 0.02, "{a} {b}");
+    }
+}
+
+fn taught(samples: &[(u8, u8, usize, f64, f64)], learner: &mut Learner, from_s: f64) -> f64 {
+    samples.iter().fold(from_s, |now_s, sample| {
+        let (group, host, arm, nats, wait_s) = *sample;
+        let who = lineage(group, host, 40_000);
+        let at_s = now_s + wait_s;
+        learner.observe(&seen(who, arm, 13.0 + nats, at_s)).unwrap();
+        at_s
+    })
+}
+
+fn samples() -> impl Strategy<Value = Vec<(u8, u8, usize, f64, f64)>> {
+    let one = (0u8..5, 0u8..4, 0..ARMS, -2.0f64..2.0, 0.0f64..600.0);
+    prop::collection::vec(one, 1..150)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    /// A draw at the edge of two arms may fall to either: shares are counted over 64 points, so one
+    /// of them (0.016) may differ.
+    #[test]
+    fn a_restored_learner_has_the_plans_of_the_one_that_was_saved(
+        samples in samples(), later_s in 0.0f64..40_000.0,
+    ) {
+        let mut learner = Learner::new(ARMS, Settings::default()).unwrap();
+        let now_s = taught(&samples, &mut learner, 1e9);
+        let mut rows = Rows::new();
+        save(&mut learner, true, &mut rows);
+        let (mut again, restored) = restore(&rows, now_s);
+        prop_assert!(restored.head && restored.damaged == 0 && restored.too_old == 0);
+        prop_assert_eq!(restored.taken_up, rows.len() - 2);
+        assert_alike(&shares(&mut learner, now_s), &shares(&mut again, now_s));
+        // It goes on as the other would have. (But for alarms of neighbours, which are not saved: samples
+        // as calm as these raise none.)
+        let calm: Vec<_> = samples.iter().map(|s| (s.0, s.1, s.2, 0.2 * s.3, s.4)).collect();
+        let now_s = now_s + later_s;
+        let end_s = taught(&calm, &mut learner, now_s);
+        taught(&calm, &mut again, now_s);
+        assert_alike(&shares(&mut learner, end_s), &shares(&mut again, end_s));
+    }
+
+    #[test]
+    fn rows_that_were_saved_when_they_changed_are_as_good_as_all_of_them(
+        first in samples(), second in samples(),
+    ) {
+        let mut learner = Learner::new(ARMS, Settings::default()).unwrap();
+        let mut rows = Rows::new();
+        let now_s = taught(&first, &mut learner, 1e9);
+        save(&mut learner, true, &mut rows);
+        let now_s = taught(&second[..second.len() / 4 + 1], &mut learner, now_s);
+        save(&mut learner, false, &mut rows);
+        let (mut again, _) = restore(&rows, now_s);
+        assert_alike(&shares(&mut learner, now_s), &shares(&mut again, now_s));
+    }
+
+    #[test]
+    fn no_row_can_do_harm(key in prop::collection::vec(any::<u8>(), 0..40), row in prop::collection::vec(any::<u8>(), 0..300)) {
+        let mut learner = Learner::new(ARMS, Settings::default()).unwrap();
+        let now_s = taught(&[(1, 1, 0, 0.0, 0.0)], &mut learner, 1e9);
+        let mut rows = Rows::new();
+        save(&mut learner, true, &mut rows);
+        let known = rows.len();
+        rows.entry(key).or_insert(row);
+        let (mut again, restored) = restore(&rows, now_s);
+        prop_assert_eq!(restored.damaged, rows.len() - known);
+        assert_alike(&shares(&mut learner, now_s), &shares(&mut again, now_s));
+    }
+}
+
+/// Two groups of four paths, arm 1 better by 0.8 in the first and worse in the second.
+fn two_groups() -> (Learner, f64) {
+    let mut learner = Learner::new(ARMS, Settings::default()).unwrap();
+    let mut now_s = 1e9;
+    for host in 0..4 {
+        now_s = teach(
+            &mut learner,
+            lineage(0, host, 40_000),
+            &[0.0, 0.8, -0.5],
+            30,
+            now_s,
+        );
+        now_s = teach(
+            &mut learner,
+            lineage(1, host, 40_000),
+            &[0.0, -0.8, -0.5],
+            30,
+            now_s,
+        );
+    }
+    (learner, now_s)
+}
+
+#[test]
+fn a_damaged_row_loses_only_itself() {
+    let (mut learner, now_s) = two_groups();
+    let mut rows = Rows::new();
+    save(&mut learner, true, &mut rows);
+    for victim in rows.keys().cloned().collect::<Vec<_>>() {
+        let mut damaged = rows.clone();
+        damaged.get_mut(&victim).unwrap()[9] ^= 4;
+        let (mut again, restored) = restore(&damaged, now_s);
+        assert!(restored.head && restored.damaged == 1);
+        for host in 0..4 {
+            assert!(again.plan(&lineage(0, host, 40_000), now_s).shares[1] > 0.9);
+            assert!(again.plan(&lineage(1, host, 40_000), now_s).shares[1] < 0.1);
+        }
+    }
+}
+
+#[test]
+fn without_a_head_or_with_other_arms_learning_begins_anew() {
+    let (mut learner, now_s) = two_groups();
+    let mut rows = Rows::new();
+    save(&mut learner, true, &mut rows);
+    let (again, restored) = Learner::restore(ARMS + 1, Settings::default(), &rows, now_s).unwrap();
+    assert!(!restored.head && again.tree().is_empty());
+    rows.retain(|key, _| key[0] != 0xff);
+    let (again, restored) = restore(&rows, now_s);
+    assert!(!restored.head && restored.taken_up == 0 && again.tree().is_empty());
+}
+
+#[test]
+fn knowledge_older_than_its_memory_is_dropped() {
+    let (mut learner, now_s) = two_groups();
+    let mut rows = Rows::new();
+    save(&mut learner, true, &mut rows);
+    let (again, restored) = restore(&rows, now_s + 30.0 * 86_400.0);
+    assert!(restored.head && again.tree().is_empty());
+    assert_eq!(restored.taken_up, 0);
+    let (again, _) = restore(&rows, now_s + 3600.0);
+    assert_eq!(again.tree().len(), 8);
+}
+
+#[test]
+fn the_least_taught_are_forgotten_first_and_their_neighbours_still_know() {
+    let mut settings = Settings::default();
+    settings.memory.paths_max = 64;
+    let mut learner = Learner::new(ARMS, settings).unwrap();
+    let mut rows = Rows::new();
+    let mut now_s = teach(
+        &mut learner,
+        lineage(0, 1, 40_000),
+        &[0.0, 0.8, -0.5],
+        60,
+        1e9,
+    );
+    save(&mut learner, true, &mut rows);
+    let favourite = lineage(0, 1, 40_000).node(Level::Path);
+    for i in 0..4000u64 {
+        // Strangers of a hundred groups, one connection each.
+        let who = lineage((i % 100) as u8, (2 + i / 100) as u8, 40_000);
+        learner
+            .observe(&seen(who, 1, 13.8 + 0.3 * noise(i), now_s))
+            .unwrap();
+        now_s += 1.0;
+        assert!(learner.tree().len() <= 64);
+    }
+    assert!(learner.plan_of(&favourite, now_s).is_some());
+    assert!(learner.plan(&lineage(0, 250, 40_000), now_s).shares[1] > 0.5);
+    // Rows of those that were forgotten are removed from the saved ones and from the published.
+    save(&mut learner, false, &mut rows);
+    let mut whole = Rows::new();
+    save(&mut learner, true, &mut whole);
+    assert_eq!(
+        rows.keys().collect::<Vec<_>>(),
+        whole.keys().collect::<Vec<_>>()
+    );
+    let mut published = std::collections::HashSet::new();
+    learner.publish_all();
+    learner.publish(now_s, usize::MAX, |key, plan| {
+        if plan.is_some() {
+            published.insert(*key);
+        }
+    });
+    assert_eq!(
+        published.len(),
+        learner.tree().len() + learner.tree().node_count()
+    );
+}
