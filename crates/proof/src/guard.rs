@@ -1,0 +1,170 @@
+//! Stops steering when it does harm, and tries again later.
+//!
+//! Harm counts as shown when the whole interval lies beyond the bound: then steering a group, or the host, is
+//! worse than the kernel's default by more than the bound, whenever one looks. What was measured up to then does
+//! not speak about the next try, so its sums begin anew.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{pairs::Pair, pairs::Pairs, sequence::Sequence, verdict::Aim};
+
+/// When a guard stops, and for how long.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Limits {
+    /// The least harm that stops, in the unit of the pairs: 0.02 is 2 %.
+    pub harm: f64,
+    /// Which way the outcome should go.
+    pub aim: Aim,
+    /// Seconds of the first stop; each further one is twice as long.
+    pub pause_s: u64,
+    /// The longest stop.
+    pub pause_max_s: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            harm: 0.02,
+            aim: Aim::Up,
+            pause_s: 6 * 3600,
+            pause_max_s: 7 * 24 * 3600,
+        }
+    }
+}
+
+/// The guard of one group, or of the host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Guard {
+    pairs: Pairs,
+    /// So many times it stopped without a calm try in between.
+    stops: u32,
+    /// Steering is stopped until then.
+    until_s: u64,
+}
+
+/// What a guard did with a pair.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Step {
+    /// Nothing changed.
+    Goes,
+    /// Steering must stop.
+    Stops {
+        /// The least harm that the interval allows.
+        harm: f64,
+        /// Until then.
+        until_s: u64,
+    },
+}
+
+impl Guard {
+    /// Whether steering is allowed now.
+    #[must_use]
+    pub fn allows(&self, now_s: u64) -> bool {
+        now_s >= self.until_s
+    }
+
+    /// Until when it is stopped; `None` if it is not.
+    #[must_use]
+    pub fn stopped_until(&self, now_s: u64) -> Option<u64> {
+        (!self.allows(now_s)).then_some(self.until_s)
+    }
+
+    /// Takes in a pair. While steering is stopped there are none, and one that comes late is left out.
+    pub fn add(&mut self, pair: Pair, now_s: u64, limits: &Limits, sequence: &Sequence) -> Step {
+        if !self.allows(now_s) {
+            return Step::Goes;
+        }
+        self.pairs.add(pair);
+        let Some(found) = self.pairs.interval(sequence) else {
+            return Step::Goes;
+        };
+        let harm = match limits.aim {
+            Aim::Up => -found.high,
+            Aim::Down => found.low,
+        };
+        if harm > limits.harm {
+            return self.stop(harm, now_s, limits);
+        }
+        let calm = sequence.samples_for(limits.harm, CALM_SD);
+        if self.pairs.count >= calm {
+            self.stops = 0;
+        }
+        Step::Goes
+    }
+
+    fn stop(&mut self, harm: f64, now_s: u64, limits: &Limits) -> Step {
+        let pause_s = limits
+            .pause_s
+            .saturating_mul(1 << self.stops.min(30))
+            .min(limits.pause_max_s);
+        *self = Guard {
+            pairs: Pairs::default(),
+            stops: self.stops.saturating_add(1),
+            until_s: now_s.saturating_add(pause_s),
+        };
+        Step::Stops {
+            harm,
+            until_s: self.until_s,
+        }
+    }
+}
+
+/// A try was calm after as many pairs as would show twice the bound at this deviation.
+const CALM_SD: f64 = 0.1;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn feed(guard: &mut Guard, from_s: u64, count: u64, mean: f64) -> Option<(u64, u64)> {
+        for i in 0..count {
+            let difference = if i % 2 == 0 { mean + 0.1 } else { mean - 0.1 };
+            let pair = Pair {
+                difference,
+                covariate: 0.0,
+            };
+            let now_s = from_s + 60 * i;
+            if let Step::Stops { until_s, .. } =
+                guard.add(pair, now_s, &Limits::default(), &Sequence::default())
+            {
+                return Some((i, until_s - now_s));
+            }
+        }
+        None
+    }
+
+    #[test]
+    fn harm_stops_it_and_it_tries_again_later_each_time_after_twice_as_long() {
+        let mut guard = Guard::default();
+        let (mut now_s, mut pauses) = (1_000_000, Vec::new());
+        for _ in 0..7 {
+            let (pairs, pause_s) = feed(&mut guard, now_s, 200, -0.3).unwrap();
+            assert!((19..60).contains(&pairs), "{pairs}");
+            assert!(!guard.allows(now_s + 60 * pairs + pause_s - 1));
+            now_s += 60 * pairs + pause_s;
+            assert!(guard.allows(now_s));
+            pauses.push(pause_s / 3600);
+        }
+        assert_eq!(pauses, [6, 12, 24, 48, 96, 168, 168]);
+    }
+
+    #[test]
+    fn a_small_harm_and_a_gain_do_not_stop_it() {
+        assert_eq!(feed(&mut Guard::default(), 0, 5000, -0.015), None);
+        assert_eq!(feed(&mut Guard::default(), 0, 5000, 0.2), None);
+    }
+
+    #[test]
+    fn after_a_calm_try_the_next_stop_is_short_again() {
+        let mut guard = Guard::default();
+        feed(&mut guard, 1_000_000, 200, -0.3).unwrap();
+        let (_, second) = feed(&mut guard, 2_000_000, 200, -0.3).unwrap();
+        assert_eq!(second, 12 * 3600);
+        assert_eq!(feed(&mut guard, 10_000_000, 3000, 0.0), None);
+        let mut fresh = guard;
+        fresh.pairs = Pairs::default();
+        let (_, third) = feed(&mut fresh, 90_000_000, 200, -0.3).unwrap();
+        assert_eq!(third, 6 * 3600);
+    }
+}

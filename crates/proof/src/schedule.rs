@@ -1,0 +1,222 @@
+//! Which group of paths is steered when.
+//!
+//! Two designs. *By prefix*: a share of all prefixes is held out for a week, then others. It needs many prefixes,
+//! and no queue that they share. *By time*: an hour is two blocks of half an hour, one steered and one not, and a
+//! coin decides which comes first. Both follow from a keyed hash of group and time, so nothing is stored, a
+//! restart changes nothing, and no peer can choose to be held out.
+
+use serde::{Deserialize, Serialize};
+
+/// What becomes of a connection that starts now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Arm {
+    /// Steered, and no part of a trial.
+    Free,
+    /// Steered, in a block of a pair.
+    Treated,
+    /// Held out: no choice, no rescue, no tuning.
+    Control,
+    /// Treated or held out as the block says, but so early in it that connections of the block before are still
+    /// under way: it is not counted.
+    Settling,
+}
+
+/// How groups are parted.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Schedule {
+    /// Length of a block in seconds; a pair is two of them.
+    pub block_s: u64,
+    /// Seconds at the beginning of a block that do not count.
+    pub settle_s: u64,
+    /// Share of hours that are a pair, 0 to 1. Half of such an hour is not steered.
+    pub paired: f64,
+    /// Share of prefixes held out for a week, 0 to 1.
+    pub held_out: f64,
+    /// Secret of this host.
+    pub secret: [u64; 2],
+}
+
+const WEEK_S: u64 = 7 * 24 * 3600;
+/// A week may begin at any time; this one begins on a Monday (1970-01-05) at 0 h UTC.
+const MONDAY_S: u64 = 4 * 24 * 3600;
+
+/// Uses of the hash that must not follow from each other.
+#[derive(Clone, Copy)]
+enum Use {
+    Paired = 1,
+    Order = 2,
+    HeldOut = 3,
+}
+
+impl Schedule {
+    /// A trial by time of `paired` hours in one, with blocks of half an hour of which two minutes do not count.
+    #[must_use]
+    pub fn by_time(paired: f64, secret: [u64; 2]) -> Schedule {
+        Schedule {
+            block_s: 1800,
+            settle_s: 120,
+            paired,
+            held_out: 0.0,
+            secret,
+        }
+    }
+
+    /// A trial by prefix.
+    #[must_use]
+    pub fn by_prefix(held_out: f64, secret: [u64; 2]) -> Schedule {
+        Schedule {
+            paired: 0.0,
+            held_out,
+            ..Schedule::by_time(0.0, secret)
+        }
+    }
+
+    /// What becomes of a connection of a group at a time, in seconds since 1970 UTC.
+    #[must_use]
+    pub fn arm(&self, group: u64, at_s: u64) -> Arm {
+        if self.is_held_out(group, at_s) {
+            return Arm::Control;
+        }
+        let Some(block) = self.block(group, at_s) else {
+            return if self.held_out > 0.0 {
+                Arm::Treated
+            } else {
+                Arm::Free
+            };
+        };
+        if block.age_s < self.settle_s {
+            Arm::Settling
+        } else if block.treated {
+            Arm::Treated
+        } else {
+            Arm::Control
+        }
+    }
+
+    /// Whether a connection is steered, counted or not.
+    #[must_use]
+    pub fn steers(&self, group: u64, at_s: u64) -> bool {
+        !self.is_held_out(group, at_s) && self.block(group, at_s).is_none_or(|b| b.treated)
+    }
+
+    /// The pair that a time is in; blocks of one pair have the same number.
+    #[must_use]
+    pub fn pair(&self, at_s: u64) -> u64 {
+        at_s / (2 * self.block_s.max(1))
+    }
+
+    fn is_held_out(&self, group: u64, at_s: u64) -> bool {
+        let week = at_s.wrapping_sub(MONDAY_S) / WEEK_S;
+        self.held_out > 0.0 && self.chance(Use::HeldOut, group, week) < self.held_out
+    }
+
+    fn block(&self, group: u64, at_s: u64) -> Option<Block> {
+        let pair = self.pair(at_s);
+        if self.paired <= 0.0 || self.chance(Use::Paired, group, pair) >= self.paired {
+            return None;
+        }
+        let second = at_s / self.block_s.max(1) % 2 == 1;
+        let treated_first = self.chance(Use::Order, group, pair) < 0.5;
+        Some(Block {
+            treated: second != treated_first,
+            age_s: at_s % self.block_s.max(1),
+        })
+    }
+
+    /// A number from 0 to below 1.
+    fn chance(&self, what: Use, group: u64, time: u64) -> f64 {
+        let mut state = self.secret[0] ^ mix(group ^ self.secret[1]);
+        state = mix(state ^ time);
+        state = mix(state ^ self.secret[1].wrapping_mul(what as u64));
+        (state >> 11) as f64 / (1u64 << 53) as f64
+    }
+}
+
+struct Block {
+    treated: bool,
+    age_s: u64,
+}
+
+/// The finalizer of SplitMix64 (Steele, Lea and Flood, *Fast Splittable Pseudorandom Number Generators*, OOPSLA
+/// 2014): each bit of the input changes each of the output with probability one half.
+fn mix(mut x: u64) -> u64 {
+    x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECRET: [u64; 2] = [7, 11];
+    const NOW: u64 = 1_795_000_000;
+
+    #[test]
+    fn a_pair_has_one_block_of_each_kind_and_both_orders_come() {
+        let schedule = Schedule::by_time(1.0, SECRET);
+        let mut treated_first = 0;
+        for group in 0..1000 {
+            let start = schedule.pair(NOW) * 3600;
+            let [one, two] = [start, start + 1800].map(|at| schedule.steers(group, at));
+            assert_ne!(one, two);
+            treated_first += u32::from(one);
+            assert_eq!(schedule.pair(start), schedule.pair(start + 3599));
+        }
+        assert!((430..570).contains(&treated_first), "{treated_first}");
+    }
+
+    #[test]
+    fn the_beginning_of_a_block_does_not_count() {
+        let schedule = Schedule::by_time(1.0, SECRET);
+        let start = schedule.pair(NOW) * 3600;
+        assert_eq!(schedule.arm(1, start + 119), Arm::Settling);
+        assert_ne!(schedule.arm(1, start + 120), Arm::Settling);
+        assert_eq!(schedule.arm(1, start + 1800), Arm::Settling);
+    }
+
+    #[test]
+    fn the_price_is_what_was_asked_for() {
+        // One hour in ten is a pair, half of it is not steered: 5 %.
+        let schedule = Schedule::by_time(0.1, SECRET);
+        let hours = (0..200u64).flat_map(|g| (0..100u64).map(move |h| (g, NOW + 1800 * h)));
+        let free = hours.filter(|&(g, at)| !schedule.steers(g, at)).count() as f64 / 20_000.0;
+        assert!((0.043..0.057).contains(&free), "{free}");
+        let schedule = Schedule::by_prefix(0.05, SECRET);
+        let held = (0..20_000).filter(|&g| !schedule.steers(g, NOW)).count() as f64 / 20_000.0;
+        assert!((0.045..0.055).contains(&held), "{held}");
+    }
+
+    #[test]
+    fn a_prefix_is_held_out_for_a_week_and_the_next_week_others_are() {
+        let schedule = Schedule::by_prefix(0.5, SECRET);
+        let monday = (NOW - MONDAY_S) / WEEK_S * WEEK_S + MONDAY_S;
+        let held = |at| {
+            (0..256)
+                .map(|g| schedule.arm(g, at) == Arm::Control)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(held(monday), held(monday + WEEK_S - 1));
+        let (this, next) = (held(monday), held(monday + WEEK_S));
+        let same = this.iter().zip(&next).filter(|(a, b)| a == b).count();
+        assert!((90..166).contains(&same), "{same} of 256");
+        assert!(!held(monday).iter().all(|held| *held));
+    }
+
+    #[test]
+    fn groups_and_hosts_are_parted_independently() {
+        let schedule = Schedule::by_time(1.0, SECRET);
+        let other = Schedule::by_time(1.0, [8, 11]);
+        let start = schedule.pair(NOW) * 3600;
+        let same = |a: &Schedule, b: &Schedule, shift: u64| {
+            (0..1000)
+                .filter(|&g| a.steers(g, start) == b.steers(g + shift, start))
+                .count()
+        };
+        for same in [same(&schedule, &other, 0), same(&schedule, &schedule, 1)] {
+            assert!((430..570).contains(&same), "{same}");
+        }
+    }
+}
