@@ -6,6 +6,7 @@
 #define TCPILOT_ABI_CONFIG_H
 
 #include "learner.h"
+#include "thompson.h"
 #include "tune.h"
 
 #define TP_MAX_RULES 64
@@ -23,7 +24,9 @@ struct tp_policy_config {
 	__u8 net;	  /* enum tp_net where it is configured; TP_NET_UNKNOWN: inferred */
 	__u8 ecn_vouched; /* bit i: arm i, which needs ECN, may be chosen on any network */
 	__u8 rescue;	  /* heavy loss may switch to rescue_cc */
-	__u8 pad[7];
+	__u8 parting;	  /* enum tp_parting; with TP_LEARNER_THOMPSON */
+	__u8 tuned;	  /* it has a tuning on: the loader finds out */
+	__u8 pad[5];
 };
 
 #define TP_OLDER_CGROUPS 3
@@ -70,8 +73,11 @@ struct tp_config {
 	__u8 pad[5];
 	__u64 hold_out_seed;
 	__u64 hash_secrets[TP_HASH_SECRETS];
-	__u32 buckets; /* a power of two */
-	__u32 pad2;
+	__u64 row_secrets[2][TP_ROW_SECRETS];
+	__u32 buckets;			/* a power of two, as all of these */
+	__u32 row_buckets;		/* 0: the learner has no rows */
+	__u32 opening_buckets;		/* likewise */
+	__u32 rows;			/* asked for; the loader makes buckets for them */
 	char rescue_cc[TP_CC_NAME_MAX]; /* empty: no rescue */
 	char replace_defaults[TP_MAX_DEFAULTS][TP_CC_NAME_MAX];
 	char arm[TP_MAX_ARMS][TP_CC_NAME_MAX];
@@ -81,6 +87,6 @@ struct tp_config {
 
 TP_ASSERT_SIZE(tp_policy_config, 16);
 TP_ASSERT_SIZE(tp_rule, 64 + 8 * TP_OLDER_CGROUPS);
-TP_ASSERT_SIZE(tp_config, 632 + 48 * TP_NETS * TP_MAX_POLICIES);
+TP_ASSERT_SIZE(tp_config, 640 + 16 * TP_ROW_SECRETS + 48 * TP_NETS * TP_MAX_POLICIES);
 
 #endif

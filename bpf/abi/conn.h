@@ -19,15 +19,20 @@ enum tp_why {
 	TP_WHY_RESCUED = 7,	/* heavy loss: switched during its life */
 	TP_WHY_SET_FAILED = 8,	/* the kernel refused the arm */
 	TP_WHY_KEPT = 9,	/* the default stayed; the path's decisions tell why */
-	/* from here on: left alone */
+	/* from here to EXCLUDED: left alone */
 	TP_WHY_APPLICATION = 10,   /* the application set TCP_CONGESTION */
 	TP_WHY_ROUTE = 11,	   /* the route has a congctl */
 	TP_WHY_ADMINISTRATOR = 12, /* the namespace's default is not ours to replace */
 	TP_WHY_LOOPBACK = 13,
 	TP_WHY_EXCLUDED = 14, /* a rule of the configuration */
-	TP_WHY_COUNT = 15,
+	/* from here on: of the learner in the daemon */
+	TP_WHY_DRAWN = 15,  /* drawn by the shares of a row */
+	TP_WHY_NO_ROW = 16, /* nothing is known yet, of this path or above it */
+	TP_WHY_VOID = 17,   /* the daemon has not said for too long that it is alive */
+	TP_WHY_COUNT = 18,
 };
-#define TP_WHY_SLOTS 16 /* a power of two above TP_WHY_COUNT */
+#define TP_WHY_SLOTS 32 /* a power of two above TP_WHY_COUNT */
+#define TP_WHY_IS_LEFT_ALONE(why) ((why) >= TP_WHY_APPLICATION && (why) <= TP_WHY_EXCLUDED)
 
 enum tp_conn_flags {
 	TP_CONN_ACTIVE = 1,	   /* connect, not accept */

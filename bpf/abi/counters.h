@@ -47,6 +47,6 @@ struct tp_clocks {
 };
 
 TP_ASSERT_SIZE(tp_clocks, 16);
-TP_ASSERT_SIZE(tp_counters, 232 + 16 * TP_TUNES + 24);
+TP_ASSERT_SIZE(tp_counters, 360 + 16 * TP_TUNES + 24);
 
 #endif

@@ -24,14 +24,25 @@ enum tp_level {
 };
 #define TP_LEVELS 5
 
-/* What a row's key is hashed from: eight words, as core/hash.h takes them. */
+/* What a row's key is hashed from: six words, core/rows.h. */
 struct tp_row_key {
 	__u32 prefix[4]; /* network byte order, host bits 0, IPv4 mapped into IPv6 */
 	__u32 domain;	 /* what parts paths besides their address: tp_domain() */
 	__u16 class;	 /* enum tp_class_bits; 0 in the global node */
 	__u8 level;	 /* enum tp_level */
 	__u8 policy;
-	__u32 pad[2];
+};
+
+#define TP_ROW_SECRETS 7 /* of each of the two hashes, see bpf/core/rows.h */
+
+/* What parts paths besides their address.  A socket in a container does not show by which way
+ * the host sends: so a public prefix is one path for all namespaces, and a private one, which
+ * may mean another host in each, belongs to its namespace. */
+enum tp_parting {
+	TP_PART_PRIVATE = 0, /* private prefixes by their namespace */
+	TP_PART_ALL = 1,     /* all by their namespace */
+	TP_PART_NONE = 2,
+	TP_PART_EGRESS = 4, /* a bit: by the interface that they leave by, too */
 };
 
 /* The class of a connection: what is known of its way at the handshake, in few steps.  The
@@ -50,11 +61,12 @@ enum tp_class_bits {
  * are at most r.  So upto[i] is the probability of arms 0 to i, in parts of 0xffff.  From the
  * last arm that may be drawn on it is 0xffff. */
 struct tp_row {
-	__u64 tag; /* the hash of its key; 0: empty */
+	__u64 tag; /* the hash of its key; 0: empty, or being written */
 	__u16 upto[TP_MAX_ARMS];
-	__u32 generation; /* counts the daemon's publications */
+	__u32 generation; /* of the daemon's publication that wrote it */
 	__u8 level;	  /* enum tp_level */
-	__u8 pad[3];
+	__u8 pad;
+	__u16 version; /* counts how often it was written: a reader sees that by it */
 };
 
 /* The bucket of a key is named by the low bits of its hash. */
@@ -75,17 +87,17 @@ struct tp_row_bucket {
 struct tp_draw {
 	__u32 tag;    /* of the path's hash; 0: empty */
 	__u32 live;   /* open connections that took this draw or one before it */
-	__u32 since;  /* when it was drawn: ns >> 20 */
+	__u32 since;  /* when it was drawn: ns >> TP_OPENED_SHIFT */
 	__u32 random; /* 0 to 0xfffe */
 };
 
-/* What is noted of a connection when it opens, for its record.  A table without chains again:
- * storage of the socket's own would cost more than all the rest (decision 2).  A connection
- * may lose its note to a later one; its record says so, and teaches nothing. */
+/* What is noted of a connection when it opens, for its record.  Storage of the socket's own
+ * would cost more than all the rest (decision 2).  If all notes of a bucket are in use, the
+ * oldest is lost; that connection's record says so, and teaches nothing. */
 struct tp_opening {
-	__u32 tag;	  /* the kernel's hash of the connection's addresses and ports */
-	__u32 generation; /* of the row; 0: none */
-	__u64 at_ns;
+	__u32 tag;	   /* the kernel's hash of the connection's addresses and ports; 0: empty */
+	__u32 generation;  /* of the row; 0: none */
+	__u32 opened;	   /* when: ns >> TP_OPENED_SHIFT */
 	__u32 rtt_us;	   /* of the handshake; 0: unknown */
 	__u32 draw;	   /* the tag of the path's draw; 0: it took none */
 	__u16 class;	   /* enum tp_class_bits */
@@ -94,13 +106,32 @@ struct tp_opening {
 	__u8 level;	   /* enum tp_level of the row */
 	__u8 why;	   /* enum tp_why */
 	__u8 flags;	   /* enum tp_conn_flags */
+	__u8 policy;
+	__u8 pad[3];
+};
+
+#define TP_OPENED_SHIFT 20 /* about a millisecond */
+#define TP_OPENING_WAYS 4
+
+/* The bucket of a connection is named by the low bits of its hash. */
+struct tp_opening_bucket {
+	struct tp_opening way[TP_OPENING_WAYS];
+};
+
+/* A word that the daemon renews, and one that the programs count in; a cache line each. */
+struct tp_pulse {
+	__u64 beat_ns; /* CLOCK_MONOTONIC, when the daemon last said that it is alive; 0: never */
+	__u64 pad[7];
+	__u64 dropped; /* records for which the ring had no room */
+	__u64 pad2[7];
 };
 
 /* What ended, or did not. */
 enum tp_record_flags {
 	TP_RECORD_SAMPLE = 1,	 /* the connection lives on; sums are since its beginning */
 	TP_RECORD_TIMED_OUT = 2, /* nothing came back any more, with data under way */
-	TP_RECORD_RESCUED = 4,	 /* it left its arm after heavy loss; sums are up to then */
+	TP_RECORD_RESCUED = 4,	 /* with SAMPLE: it leaves its arm now, after heavy loss; at an end:
+				  * it did before, and had no arm of ours since */
 	TP_RECORD_FORGOTTEN = 8, /* its note was lost: arm, class and probability are not known */
 	TP_RECORD_FOREIGN = 16,	 /* its application has chosen since: it says nothing of the arm */
 	TP_RECORD_TUNED = 32,	 /* a tuned window made its rate */
@@ -109,8 +140,8 @@ enum tp_record_flags {
 /* One connection.  Times in ticks are the kernel's jiffies: its own counts have no finer
  * unit. */
 struct tp_record {
-	__u32 remote[4]; /* network byte order */
-	__u64 cookie;	 /* of the socket */
+	__u32 remote[4]; /* network byte order, IPv4 mapped into IPv6, NAT64 unwrapped */
+	__u64 cookie;	 /* of the socket, if anybody has asked for it; else 0 */
 	__u64 netns_cookie;
 	__u64 at_ns;
 	__u64 opened_ns;
@@ -136,15 +167,19 @@ struct tp_record {
 	__u8 why;	 /* enum tp_why */
 	__u8 flags;	 /* enum tp_record_flags */
 	__u8 conn_flags; /* enum tp_conn_flags */
+	__u32 domain;	 /* of its row's key */
+	__u32 pad;
 };
 
-#define TP_RECORDS_BYTES (8 << 20) /* of the ring: some 54,000 records */
+#define TP_RECORDS_BYTES (8 << 20) /* of the ring: some 61,000 records */
 
-TP_ASSERT_SIZE(tp_row_key, 32);
+TP_ASSERT_SIZE(tp_row_key, 24);
 TP_ASSERT_SIZE(tp_row, 32);
 TP_ASSERT_SIZE(tp_row_bucket, 32 * TP_ROW_WAYS);
 TP_ASSERT_SIZE(tp_draw, 16);
 TP_ASSERT_SIZE(tp_opening, 32);
-TP_ASSERT_SIZE(tp_record, 120);
+TP_ASSERT_SIZE(tp_opening_bucket, 32 * TP_OPENING_WAYS);
+TP_ASSERT_SIZE(tp_pulse, 128);
+TP_ASSERT_SIZE(tp_record, 128);
 
 #endif

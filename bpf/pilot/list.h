@@ -114,7 +114,7 @@ static __always_inline void flow_decision(struct visit *v, const struct tp_conn 
 	}
 	if (cfg.dry_run)
 		f->flags |= TP_CONN_DRY_RUN;
-	if (cfg.tunes && f->why < TP_WHY_APPLICATION)
+	if (cfg.tunes && !TP_WHY_IS_LEFT_ALONE(f->why))
 		f->tuned |= tunings_of(v);
 }
 

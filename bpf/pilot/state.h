@@ -16,6 +16,8 @@ struct tp_rule rules[TP_MAX_RULES];
  * take their place.  All else here belongs to one configuration. */
 struct tp_counters counters[TP_COUNTER_SETS] __attribute__((aligned(64))) SEC(".bss.counters");
 __u64 last_loss_ns; /* when a packet was lost last */
+/* The learner in the daemon maps it. */
+struct tp_pulse pulse SEC(".bss.learner");
 /* The unit of the kernel's own counts of time; 0: not known. */
 __u32 ticks_per_s;
 /* The id of the steered cgroup, which may be removed and made anew; 0: the root. */
@@ -48,6 +50,34 @@ struct {
 	__type(key, int);
 	__type(value, struct tp_police);
 } police SEC(".maps");
+
+/* The learner's, if it is in the daemon: core/rows.h, core/draw.h, openings.h. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1); /* the loader, as the next two */
+	__type(key, __u32);
+	__type(value, struct tp_row_bucket);
+} rows SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct tp_draw);
+} draws SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct tp_opening_bucket);
+} openings SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096); /* the least; the loader */
+} records SEC(".maps");
 
 static __always_inline struct tp_counters *own_counters(void)
 {

@@ -7,12 +7,19 @@ use std::{
 };
 
 /// What outlives the programs when others take their place, with the words that its fields hold.
-const LASTING: [&str; 9] = [
+const LASTING: [&str; 16] = [
     "tp_bucket",
     "tp_conn",
     "tp_tuned",
     "tp_police",
     "tp_counters",
+    "tp_row_bucket",
+    "tp_row_key",
+    "tp_class_bits",
+    "tp_opening_bucket",
+    "tp_draw",
+    "tp_record",
+    "TP_(ROW|LEVEL|OPENED|OPENING|RECORD|DRAW|PART|CLASS)_?.*",
     "TP_ABI_VERSION",
     "TP_(WHY|CONN|PHASE|TROUBLE|TUNE|MAX|NO)_.*",
     "TP_WAYS",

@@ -20,6 +20,9 @@ pub enum Why {
     Administrator = crate::TP_WHY_ADMINISTRATOR as u8,
     Loopback = crate::TP_WHY_LOOPBACK as u8,
     Excluded = crate::TP_WHY_EXCLUDED as u8,
+    Drawn = crate::TP_WHY_DRAWN as u8,
+    NoRow = crate::TP_WHY_NO_ROW as u8,
+    Void = crate::TP_WHY_VOID as u8,
 }
 
 impl Why {
@@ -40,6 +43,9 @@ impl Why {
         Why::Administrator,
         Why::Loopback,
         Why::Excluded,
+        Why::Drawn,
+        Why::NoRow,
+        Why::Void,
     ];
 
     /// The reason with this number; an unknown number is [`Why::Unseen`].
@@ -68,6 +74,9 @@ impl Why {
             Why::Administrator => "administrator",
             Why::Loopback => "loopback",
             Why::Excluded => "excluded",
+            Why::Drawn => "drawn",
+            Why::NoRow => "nothing-known",
+            Why::Void => "daemon-silent",
         }
     }
 
@@ -93,12 +102,19 @@ impl Why {
             Why::Administrator => "the namespace's default is not in replace_defaults: left alone",
             Why::Loopback => "loopback is left alone unless manage_loopback is set",
             Why::Excluded => "a policy says to leave it alone",
+            Why::Drawn => "drawn by what is known of the path, or of its neighbours",
+            Why::NoRow => {
+                "nothing is known yet of the path or its neighbours: the kernel's default stays"
+            }
+            Why::Void => {
+                "the daemon has not shown for ten seconds that it is alive: the kernel's default stays"
+            }
         }
     }
 
     /// Whether the connection was left as it came.
     pub fn is_left_alone(self) -> bool {
-        self as u8 >= Why::Application as u8
+        (Why::Application as u8..=Why::Excluded as u8).contains(&(self as u8))
     }
 }
 

@@ -2,8 +2,12 @@
 
 mod clocks;
 mod counters;
+mod ends;
 mod iterate;
 mod legacy;
+mod mapping;
+mod records;
+mod rows;
 mod steered;
 
 use std::{
@@ -21,8 +25,9 @@ use libbpf_rs::{
     skel::{OpenSkel, SkelBuilder},
 };
 use tcpilot_abi::{
-    TP_TUNE_ACK_PRIORITY, TP_WAYS, from_bytes, to_bytes, tp_bucket, tp_clocks, tp_config,
-    tp_counters, tp_flow, tp_order, tp_path, tp_path_key, tp_rule, tp_slot, tp_tuned,
+    TP_LEARNER_THOMPSON, TP_TUNE_ACK_PRIORITY, TP_WAYS, from_bytes, to_bytes, tp_bucket, tp_clocks,
+    tp_config, tp_counters, tp_flow, tp_order, tp_path, tp_path_key, tp_policy_config, tp_rule,
+    tp_slot, tp_tuned,
 };
 
 use crate::{
@@ -33,7 +38,10 @@ use crate::{
 };
 
 skeleton_module!("sockops.skel.rs");
+pub use ends::{Ends, LearnerDescriptors, LearnerKeys};
 pub use legacy::{Descriptors, Keys, Legacy};
+pub use records::{Heartbeat, Records};
+pub use rows::{Entries, Put, RowSecrets, Rows};
 use skeleton::{OpenSockopsSkel, SockopsSkel, SockopsSkelBuilder};
 use steered::is_steered;
 
@@ -60,6 +68,8 @@ pub struct Pilot {
     cgroup: PathBuf,
     claim: Option<Claim>,
     keys: Keys,
+    /// If the learner works in the daemon.
+    learner: Option<LearnerKeys>,
     loaded_at: tp_clocks,
 }
 
@@ -79,7 +89,14 @@ impl Pilot {
         mut keys: Keys,
         legacy: Option<&Legacy>,
     ) -> Result<Pilot, Error> {
+        let in_daemon = config.learner.kind == TP_LEARNER_THOMPSON;
+        let inherited = legacy.and_then(Legacy::learner);
+        let learner = in_daemon.then(|| inherited.unwrap_or_else(|| LearnerKeys::new(config.rows)));
         let config = tp_config {
+            row_buckets: learner.map_or(0, |keys| keys.rows),
+            opening_buckets: learner.map_or(0, |keys| keys.openings),
+            row_secrets: learner.map_or_else(Default::default, |keys| keys.secrets),
+            policy: std::array::from_fn(|policy| with_tuned(config, policy)),
             buckets: keys.buckets,
             hold_out_seed: keys.hold_out_seed,
             hash_secrets: keys.hash_secrets,
@@ -99,6 +116,9 @@ impl Pilot {
             .ok_or_else(no_section)?;
         write_plain(&raw mut rodata.cfg, &config);
         size_maps(&mut open, &config, &mut keys, legacy)?;
+        if let Some(learner) = &learner {
+            ends::size_maps(&mut open, learner, legacy)?;
+        }
         let acks_first =
             u32::from(config.tunes) >> TP_TUNE_ACK_PRIORITY & 1 == 1 && config.dry_run == 0;
         open.progs.ack_priority.set_autoload(acks_first);
@@ -116,6 +136,7 @@ impl Pilot {
             cgroup: PathBuf::new(),
             claim: None,
             keys,
+            learner,
         };
         pilot.set_ticks_per_s(keys.ticks_per_s);
         Ok(pilot)
@@ -408,6 +429,15 @@ fn size_maps(
     match legacy {
         Some(legacy) => legacy.put_into(&mut open.maps, has_room == keys.tuned),
         None => Ok(()),
+    }
+}
+
+/// A policy, with the mark that it has a tuning on.
+fn with_tuned(config: &tp_config, policy: usize) -> tp_policy_config {
+    let networks = &config.tuning[policy];
+    tp_policy_config {
+        tuned: networks.iter().any(|tuning| tuning.features != 0).into(),
+        ..config.policy[policy]
     }
 }
 

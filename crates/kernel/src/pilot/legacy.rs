@@ -19,7 +19,10 @@ use libbpf_rs::{
 use serde::{Deserialize, Serialize};
 use tcpilot_abi::{TP_HASH_SECRETS, TP_WAYS};
 
-use super::{Pilot, SockopsSkel, attach_to, open_cgroup, skeleton::OpenSockopsMaps};
+use super::{
+    LearnerDescriptors, LearnerKeys, Pilot, SockopsSkel, attach_to, open_cgroup,
+    skeleton::OpenSockopsMaps,
+};
 use crate::{Error, claim::Claim, process::inherited};
 
 /// What makes sense of the maps; drawn or measured once, and kept for as long as they live.
@@ -71,6 +74,8 @@ fn buckets_for(paths_max: u32) -> u32 {
 pub struct Descriptors {
     /// Paths, connections, tunings, policers, counts.
     pub maps: [i32; 5],
+    /// If the learner works in the daemon.
+    pub learner: Option<LearnerDescriptors>,
     /// None for a program that only tries whether it could take over.
     pub links: Vec<i32>,
     /// The claimed cgroup's id, and the lock.
@@ -81,7 +86,9 @@ impl Descriptors {
     /// All numbers.
     pub fn all(&self) -> impl Iterator<Item = i32> {
         let claim = self.claim.iter().map(|(_, lock)| lock);
-        self.maps.iter().chain(&self.links).chain(claim).copied()
+        let learner = self.learner.iter().flat_map(|learner| &learner.maps);
+        let maps = self.maps.iter().chain(learner);
+        maps.chain(&self.links).chain(claim).copied()
     }
 }
 
@@ -89,6 +96,7 @@ impl Descriptors {
 pub struct Legacy {
     keys: Keys,
     maps: [OwnedFd; 5],
+    learner: Option<([OwnedFd; 4], LearnerKeys)>,
     links: Vec<OwnedFd>,
     claim: Option<(u64, OwnedFd)>,
 }
@@ -102,6 +110,11 @@ impl Legacy {
         let take = |fd: &i32| inherited(*fd);
         let [paths, conns, tuned, police, counters] = &descriptors.maps;
         let links = descriptors.links.iter().map(take);
+        let take_learner = |learner: &LearnerDescriptors| -> Result<_, Error> {
+            let [rows, draws, openings, records] = &learner.maps;
+            let maps = [take(rows)?, take(draws)?, take(openings)?, take(records)?];
+            Ok((maps, learner.keys))
+        };
         let claim = descriptors.claim.as_ref();
         Ok(Legacy {
             keys,
@@ -112,6 +125,7 @@ impl Legacy {
                 take(police)?,
                 take(counters)?,
             ],
+            learner: descriptors.learner.as_ref().map(take_learner).transpose()?,
             links: links.collect::<Result<_, _>>()?,
             claim: claim.map(|(id, lock)| Ok((*id, take(lock)?))).transpose()?,
         })
@@ -120,6 +134,28 @@ impl Legacy {
     /// How its maps are read.
     pub fn keys(&self) -> &Keys {
         &self.keys
+    }
+
+    /// How the learner's maps are read, if there are any.
+    pub(super) fn learner(&self) -> Option<LearnerKeys> {
+        self.learner.as_ref().map(|(_, keys)| *keys)
+    }
+
+    /// Has the learner's maps used instead of new ones.
+    pub(super) fn put_learner_into(&self, maps: &mut OpenSockopsMaps<'_>) -> Result<(), Error> {
+        let Some(([rows, draws, openings, records], _)) = &self.learner else {
+            return Ok(());
+        };
+        let reuse = [
+            maps.rows.reuse_fd(rows.as_fd()),
+            maps.draws.reuse_fd(draws.as_fd()),
+            maps.openings.reuse_fd(openings.as_fd()),
+            maps.records.reuse_fd(records.as_fd()),
+        ];
+        reuse
+            .into_iter()
+            .collect::<Result<(), _>>()
+            .map_err(Error::Load)
     }
 
     /// Has the maps used instead of new ones.
@@ -264,6 +300,16 @@ impl Pilot {
                 maps.bss_counters.as_fd(),
             ]
             .map(|fd| fd.as_raw_fd()),
+            learner: self.learner.map(|keys| LearnerDescriptors {
+                maps: [
+                    maps.rows.as_fd(),
+                    maps.draws.as_fd(),
+                    maps.openings.as_fd(),
+                    maps.records.as_fd(),
+                ]
+                .map(|fd| fd.as_raw_fd()),
+                keys,
+            }),
             links: self.links.iter().map(AsRawFd::as_raw_fd).collect(),
             claim: claim.map(|claim| (claim.id(), claim.lock().as_raw_fd())),
         };

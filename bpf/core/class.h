@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * class.h - the class of a connection: what is known of its way at the handshake, in few steps.
+ * The same bits as Class::bits of crates/learner; a test compares them.
+ */
+#ifndef TCPILOT_CORE_CLASS_H
+#define TCPILOT_CORE_CLASS_H
+
+#include "../abi/thompson.h"
+#include "num.h"
+
+/* floor(log2(x)); 0 for 0.  Without branches: the verifier would follow each of them.  All bits
+ * below the highest are set; the product has in its top five bits a number that is another one
+ * for each of the 32 results (Leiserson, Prokop and Randall, "Using de Bruijn Sequences to Index
+ * a 1 in a Computer Word", 1998). */
+TP_INLINE __u32 tp_log2(__u32 x)
+{
+	static const __u8 at[32] = {0, 9,  1,  10, 13, 21, 2,  29, 11, 14, 16, 18, 22, 25, 3, 30,
+				    8, 12, 20, 28, 15, 17, 24, 7,  19, 27, 23, 6,  26, 5,  4, 31};
+
+	x |= x >> 1;
+	x |= x >> 2;
+	x |= x >> 4;
+	x |= x >> 8;
+	x |= x >> 16;
+	return at[(x * 0x07c4acdd) >> 27];
+}
+
+/* What a class is made of. */
+struct tp_traits {
+	__u32 rtt_us;	   /* 0: unknown */
+	__u8 small_window; /* the peer can offer 64 KiB at most: RFC 7323 without its scale */
+	__u8 ecn;	   /* 0 none, 1 classic, 2 accurate */
+	__u8 interface;	   /* 0 any other, 1 wireless */
+	__u8 accepted;
+};
+
+TP_INLINE __u16 tp_class_of(const struct tp_traits *t)
+{
+	return (__u16)(tp_log2(t->rtt_us) << TP_CLASS_RTT |
+		       (__u32)t->small_window << TP_CLASS_SMALL_WINDOW |
+		       (__u32)(t->ecn & 3) << TP_CLASS_ECN |
+		       (__u32)(t->interface & 63) << TP_CLASS_INTERFACE |
+		       (__u32)t->accepted << TP_CLASS_ACCEPTED);
+}
+
+#endif

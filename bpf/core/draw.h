@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * draw.h - a draw, and what it gives from a row.
+ *
+ * A row has four arms in each of two words.  The comparisons are done four at once, as in
+ * "SIMD within a register" (Fisher and Dietz, LCPC 1998): no branches, which the verifier would
+ * follow, and some twenty instructions for eight arms.
+ */
+#ifndef TCPILOT_CORE_DRAW_H
+#define TCPILOT_CORE_DRAW_H
+
+#include "../abi/thompson.h"
+#include "bits.h"
+#include "num.h"
+#include "rows.h"
+
+#define TP_CERTAIN 0xffff /* the probability of what must be */
+
+/* A uniform number of 0 to 0xfffe, as a row takes it.  random: 32 uniform bits. */
+TP_INLINE __u32 tp_draw_of(__u32 random)
+{
+	return ((__u64)random * 0xffff) >> 32;
+}
+
+/* 32 bits that nobody foresees who does not know the secret: the finaliser of SplitMix64
+ * (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014).
+ * seed: no two draws have the same. */
+TP_INLINE __u32 tp_random(__u64 secret, __u64 seed)
+{
+	__u64 z = secret + seed * 0x9e3779b97f4a7c15ULL;
+
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
+	z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
+	return (z ^ (z >> 31)) >> 32;
+}
+
+/* Lanes of 32 bits: r + 2^16 less an entry has bit 16 if the entry is at most r. */
+#define TP_LANES 0x0000000100000001ULL
+
+TP_INLINE __u64 tp_at_most(__u64 four, __u64 r_lanes)
+{
+	__u64 even = four & 0xffff * TP_LANES, odd = (four >> 16) & 0xffff * TP_LANES;
+	__u64 bit = 0x10000 * TP_LANES;
+
+	return ((r_lanes - even) & bit) + ((r_lanes - odd) & bit);
+}
+
+/* How many entries of a row are at most r: the arm of this draw, 0 to 7. */
+TP_INLINE __u32 tp_arm_at(const __u64 upto[2], __u32 r)
+{
+	__u64 lanes = (r | 0x10000) * TP_LANES;
+	__u64 sum = tp_at_most(upto[0], lanes) + tp_at_most(upto[1], lanes);
+
+	return ((sum >> 16) + (sum >> 48)) & 7;
+}
+
+/* The entry of an arm. */
+TP_INLINE __u32 tp_upto(const __u64 upto[2], __u32 arm)
+{
+	__u64 four = tp_select(upto[0], upto[1], arm >> 2 & 1);
+	__u32 lane = arm & 3;
+
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+	lane = 3 - lane;
+#endif
+	return four >> (16 * lane) & 0xffff;
+}
+
+/* The probability of an arm, in parts of 0xffff. */
+TP_INLINE __u32 tp_probability(const __u64 upto[2], __u32 arm)
+{
+	__u32 before = arm ? tp_upto(upto, arm - 1) : 0;
+
+	return tp_upto(upto, arm) - before;
+}
+
+/* The probability that the default stays: its own as an arm, and those of all arms that are not
+ * eligible here.  default_arm: TP_NO_ARM if it is none. */
+TP_INLINE __u32 tp_default_probability(const __u64 upto[2], __u32 eligible, __u32 default_arm)
+{
+	__u32 sum = 0, before = 0;
+
+#pragma unroll
+	for (__u32 arm = 0; arm < TP_MAX_ARMS; arm++) {
+		__u32 now = tp_upto(upto, arm);
+		__u32 stays = !(eligible >> arm & 1) | tp_is_zero(arm ^ default_arm);
+
+		sum += (now - before) * stays;
+		before = now;
+	}
+	return sum;
+}
+
+/* Whether a path's draw still holds: some connection that has it is open, and it is not old.
+ * now: ns >> TP_OPENED_SHIFT, as tp_draw.since. */
+TP_INLINE int tp_draw_holds(const struct tp_draw *draw, __u32 tag, __u32 now)
+{
+	return draw->tag == tag && draw->live &&
+	       now - draw->since <= (__u32)(TP_DRAW_MS * 1000000ULL >> TP_OPENED_SHIFT);
+}
+
+#endif

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * rows.h - the keys of the learner's rows, how they are hashed, and how a row is found in its
+ * bucket.  Pure functions: the daemon writes rows by the same text as the programs read them.
+ *
+ * A row is known by a hash of 64 bits alone.  Each half is the hash of core/hash.h with
+ * secrets of its own, over the six words of a key:
+ *
+ *   h(x) = (a[6] + sum of (a[i] + x[i+1]) * (a[i+1] + x[i]), i = 0, 2, 4) >> 32
+ *
+ * Both are strongly universal, and independent: two keys share all 64 bits with probability
+ * 2^-64, whoever chose them without knowing the secrets.
+ */
+#ifndef TCPILOT_CORE_ROWS_H
+#define TCPILOT_CORE_ROWS_H
+
+#include "../abi/config.h"
+#include "../abi/thompson.h"
+#include "num.h"
+#include "prefix.h"
+
+/* The low half of a node's last word is its class. */
+TP_INLINE __u32 tp_row_word(const struct tp_row_key *key)
+{
+	return key->class | (__u32)key->level << 16 | (__u32)key->policy << 24;
+}
+
+TP_INLINE __u32 tp_row_half(const __u64 a[TP_ROW_SECRETS], const struct tp_row_key *key)
+{
+	__u64 sum = a[6];
+
+	sum += (a[0] + key->prefix[1]) * (a[1] + key->prefix[0]);
+	sum += (a[2] + key->prefix[3]) * (a[3] + key->prefix[2]);
+	sum += (a[4] + tp_row_word(key)) * (a[5] + key->domain);
+	return sum >> 32;
+}
+
+/* Never 0, which is the tag of an empty row. */
+TP_INLINE __u64 tp_row_tag(const __u64 secrets[2][TP_ROW_SECRETS], const struct tp_row_key *key)
+{
+	__u64 tag = (__u64)tp_row_half(secrets[1], key) << 32 | tp_row_half(secrets[0], key);
+
+	return tag | !tag;
+}
+
+/* What parts a path besides its address.  ifindex: of the egress interface. */
+TP_INLINE __u32 tp_domain(__u32 parting, int is_private, __u64 netns_cookie, __u32 ifindex)
+{
+	__u32 by = parting & 3, domain = 0;
+
+	if (by == TP_PART_ALL || (by == TP_PART_PRIVATE && is_private))
+		domain = (__u32)netns_cookie;
+	if (parting & TP_PART_EGRESS)
+		domain += ifindex * 0x9e3779b1; /* 2^32 / golden ratio: no small sum of both */
+	return domain;
+}
+
+/* A host behind NAT64 is the host that it stands for (RFC 6052, section 2.1: 64:ff9b::/96). */
+TP_INLINE void tp_unwrap(__u32 addr[4])
+{
+	if (addr[0] != TP_BE32(0x0064ff9b) || addr[1] || addr[2])
+		return;
+	addr[0] = 0;
+	addr[2] = TP_MAPPED;
+}
+
+/* How many bits the prefix of a level has, path, group and site: of an IPv4 address's 32, of an
+ * IPv6 address's 128. */
+TP_INLINE __u32 tp_row_bits(__u32 level, int is_ipv4, int is_local)
+{
+	if (is_ipv4)
+		return 32 - 8 * level;
+	if (is_local)
+		return level == TP_LEVEL_PATH ? 128 : 80 - 16 * level;
+	return 64 - 16 * level;
+}
+
+/* The key of the node at this level above a path.  of: the path's key with its whole address. */
+TP_INLINE void tp_row_key_at(const struct tp_row_key *of, __u32 level, struct tp_row_key *key)
+{
+	int is_ipv4 = tp_is_ipv4(of->prefix);
+	__u32 bits;
+
+	*key = (struct tp_row_key){.level = (__u8)level, .policy = of->policy};
+	if (level < TP_LEVEL_GLOBAL)
+		key->class = of->class;
+	if (level >= TP_LEVEL_CLASS)
+		return; /* one domain learns from another here */
+	key->domain = of->domain;
+	bits = tp_row_bits(level, is_ipv4, tp_is_private_ipv6(of->prefix));
+	if (is_ipv4) {
+		key->prefix[2] = TP_MAPPED;
+		key->prefix[3] = of->prefix[3] & tp_mask_word(bits, 0);
+		return;
+	}
+#pragma unroll
+	for (int i = 0; i < 4; i++)
+		key->prefix[i] = of->prefix[i] & tp_mask_word(bits, i);
+}
+
+/* What was read of a row. */
+struct tp_shares {
+	__u64 upto[2]; /* as tp_row.upto, four in each */
+	__u32 generation;
+	__u32 level; /* TP_LEVEL_NONE: there was no row */
+};
+
+union tp_row_words {
+	struct tp_row row;
+	__u64 word[4]; /* tag, upto, upto, the rest */
+};
+
+/* One row, if its tag is this and nobody writes it meanwhile.  Who writes a row takes its tag
+ * away first, and counts its version on before the tag comes back. */
+TP_INLINE int tp_read_row(const struct tp_row *row, __u64 tag, struct tp_shares *to)
+{
+	const volatile __u64 *word = ((const union tp_row_words *)row)->word;
+	union tp_row_words now;
+
+	if (word[0] != tag)
+		return 0;
+	now.word[3] = word[3];
+	to->upto[0] = word[1];
+	to->upto[1] = word[2];
+	if (word[0] != tag || word[3] != now.word[3])
+		return 0;
+	to->generation = now.row.generation;
+	to->level = now.row.level;
+	return 1;
+}
+
+/* The row of this tag in its bucket; says whether it is there. */
+TP_INLINE int tp_find_row(const struct tp_row_bucket *bucket, __u64 tag, struct tp_shares *to)
+{
+	for (int i = 0; i < TP_ROW_WAYS; i++)
+		if (tp_read_row(&bucket->row[i], tag, to))
+			return 1;
+	return 0;
+}
+
+#endif

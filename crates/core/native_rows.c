@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * native_rows.c - what the programs and the daemon share of the learner's rows, as symbols:
+ * keys, tags, classes, draws.  Nothing is computed here.
+ */
+#include <linux/types.h>
+#include "abi/abi.h"
+#include "core/class.h"
+#include "core/draw.h"
+#include "core/rows.h"
+
+void native_row_key_at(const struct tp_row_key *of, __u32 level, struct tp_row_key *key)
+{
+	tp_row_key_at(of, level, key);
+}
+
+__u64 native_row_tag(const __u64 secrets[2][TP_ROW_SECRETS], const struct tp_row_key *key)
+{
+	return tp_row_tag(secrets, key);
+}
+
+__u32 native_domain(__u32 parting, const __u32 addr[4], __u64 netns_cookie, __u32 ifindex)
+{
+	return tp_domain(parting, tp_is_private(addr), netns_cookie, ifindex);
+}
+
+void native_unwrap(__u32 addr[4])
+{
+	tp_unwrap(addr);
+}
+
+__u32 native_log2(__u32 x)
+{
+	return tp_log2(x);
+}
+
+__u16 native_class(__u32 rtt_us, __u8 small_window, __u8 ecn, __u8 interface, __u8 accepted)
+{
+	struct tp_traits t = {rtt_us, small_window, ecn, interface, accepted};
+
+	return tp_class_of(&t);
+}
+
+__u32 native_draw_of(__u32 random)
+{
+	return tp_draw_of(random);
+}
+
+__u32 native_random(__u64 secret, __u64 seed)
+{
+	return tp_random(secret, seed);
+}
+
+__u32 native_arm_at(const __u64 upto[2], __u32 r)
+{
+	return tp_arm_at(upto, r);
+}
+
+__u32 native_probability(const __u64 upto[2], __u32 arm)
+{
+	return tp_probability(upto, arm);
+}
+
+__u32 native_default_probability(const __u64 upto[2], __u32 eligible, __u32 default_arm)
+{
+	return tp_default_probability(upto, eligible, default_arm);
+}
+
+int native_draw_holds(const struct tp_draw *draw, __u32 tag, __u32 now)
+{
+	return tp_draw_holds(draw, tag, now);
+}
+
+int native_find_row(const struct tp_row_bucket *bucket, __u64 tag, struct tp_shares *to)
+{
+	return tp_find_row(bucket, tag, to);
+}

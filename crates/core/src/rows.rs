@@ -1,0 +1,118 @@
+//! `bpf/core/rows.h`, `class.h` and `draw.h`: the learner's rows as the programs read them.
+
+use tcpilot_abi::{TP_MAX_ARMS, TP_ROW_SECRETS, tp_draw, tp_row_bucket, tp_row_key};
+
+/// The secrets of the two halves of a tag.
+pub type Secrets = [[u64; TP_ROW_SECRETS as usize]; 2];
+
+/// A row's entries, see `struct tp_row`.
+pub type Entries = [u16; TP_MAX_ARMS as usize];
+
+#[repr(C)]
+#[derive(Default)]
+struct Shares {
+    upto: [u64; 2],
+    generation: u32,
+    level: u32,
+}
+
+#[rustfmt::skip]
+#[allow(missing_docs, reason = "described at their C originals")]
+mod c {
+    use super::*;
+
+    unsafe extern "C" {
+        pub safe fn native_row_key_at(of: &tp_row_key, level: u32, key: &mut tp_row_key);
+        pub safe fn native_row_tag(secrets: &Secrets, key: &tp_row_key) -> u64;
+        pub safe fn native_domain(parting: u32, addr: &[u32; 4], netns_cookie: u64, ifindex: u32) -> u32;
+        pub safe fn native_unwrap(addr: &mut [u32; 4]);
+        pub safe fn native_log2(x: u32) -> u32;
+        pub safe fn native_class(rtt_us: u32, small_window: u8, ecn: u8, interface: u8, accepted: u8) -> u16;
+        pub safe fn native_draw_of(random: u32) -> u32;
+        pub safe fn native_random(secret: u64, seed: u64) -> u32;
+        pub safe fn native_arm_at(upto: &[u64; 2], r: u32) -> u32;
+        pub safe fn native_probability(upto: &[u64; 2], arm: u32) -> u32;
+        pub safe fn native_default_probability(upto: &[u64; 2], eligible: u32, default_arm: u32) -> u32;
+        pub safe fn native_draw_holds(draw: &tp_draw, tag: u32, now: u32) -> i32;
+        pub safe fn native_find_row(bucket: &tp_row_bucket, tag: u64, to: &mut Shares) -> i32;
+    }
+}
+
+pub use c::{
+    native_class as class, native_domain as domain, native_draw_of as draw_of, native_log2 as log2,
+    native_random as random, native_row_tag as tag,
+};
+
+/// What a row's key is made of besides its level.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Place {
+    /// The peer's address, as a record has it.
+    pub remote: [u32; 4],
+    /// See [`domain`]; a record has it.
+    pub domain: u32,
+    /// See [`class`]; a record has it.
+    pub class: u16,
+    /// The policy's number.
+    pub policy: u8,
+}
+
+/// The key of the node at this level (`enum tp_level`) above a place. The prefixes are those of
+/// `tcpilot_learner::Lineage`.
+pub fn row_key(level: u32, place: &Place) -> tp_row_key {
+    let of = tp_row_key {
+        prefix: place.remote,
+        domain: place.domain,
+        class: place.class,
+        policy: place.policy,
+        ..tp_row_key::default()
+    };
+    let mut key = tp_row_key::default();
+    c::native_row_key_at(&of, level, &mut key);
+    key
+}
+
+/// `tp_unwrap`: the IPv4 host behind an address of NAT64, or the address.
+pub fn unwrap_nat64(mut addr: [u32; 4]) -> [u32; 4] {
+    c::native_unwrap(&mut addr);
+    addr
+}
+
+/// The entries as the words that the programs read.
+pub fn words(entries: &Entries) -> [u64; 2] {
+    let mut words = [0; 2];
+    for (word, four) in words.iter_mut().zip(entries.chunks_exact(4)) {
+        let mut bytes = [0; 8];
+        for (two, entry) in bytes.chunks_exact_mut(2).zip(four) {
+            two.copy_from_slice(&entry.to_ne_bytes());
+        }
+        *word = u64::from_ne_bytes(bytes);
+    }
+    words
+}
+
+/// `tp_arm_at`: the arm that a draw of 0 to 0xfffe gets.
+pub fn arm_at(entries: &Entries, draw: u32) -> u32 {
+    c::native_arm_at(&words(entries), draw)
+}
+
+/// `tp_probability`: of an arm, in parts of 0xffff.
+pub fn probability(entries: &Entries, arm: u32) -> u32 {
+    c::native_probability(&words(entries), arm)
+}
+
+/// `tp_default_probability`: that the default stays if only some arms are eligible.
+pub fn default_probability(entries: &Entries, eligible: u32, default_arm: u32) -> u32 {
+    c::native_default_probability(&words(entries), eligible, default_arm)
+}
+
+/// `tp_draw_holds`.
+pub fn draw_holds(draw: &tp_draw, tag: u32, now: u32) -> bool {
+    c::native_draw_holds(draw, tag, now) != 0
+}
+
+/// `tp_find_row`: entries, generation and level of the row with this tag, as a program would read them.
+pub fn find_row(bucket: &tp_row_bucket, tag: u64) -> Option<([u64; 2], u32, u32)> {
+    let mut found = Shares::default();
+    let is_there = c::native_find_row(bucket, tag, &mut found) != 0;
+    is_there.then_some((found.upto, found.generation, found.level))
+}

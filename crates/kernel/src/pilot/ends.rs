@@ -1,0 +1,104 @@
+//! The learner in the daemon: its maps, and its ends of them.
+
+use std::{
+    hash::{BuildHasher, RandomState},
+    os::fd::AsFd,
+};
+
+use serde::{Deserialize, Serialize};
+use tcpilot_abi::{TP_DRAWS, TP_OPENING_WAYS, TP_RECORDS_BYTES, TP_ROW_WAYS};
+
+use super::{Heartbeat, Legacy, OpenSockopsSkel, Pilot, Records, Rows, rows::RowSecrets};
+use crate::Error;
+
+/// What makes sense of the learner's maps, if it works in the daemon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LearnerKeys {
+    /// Buckets of the rows.
+    pub rows: u32,
+    /// Buckets of the notes of open connections.
+    pub openings: u32,
+    /// Of the rows' tags.
+    pub secrets: RowSecrets,
+}
+
+/// Notes of open connections: at least so many, and at most.
+const OPENINGS: (u32, u32) = (1 << 16, 1 << 20);
+
+impl LearnerKeys {
+    /// New ones, for so many rows. There is room for twice as many, because buckets do not fill evenly
+    /// ([`super::Rows::capacity`]). A host that knows more paths has more connections.
+    pub(super) fn new(rows: u32) -> LearnerKeys {
+        let random = RandomState::new();
+        let rows = rows.div_ceil(TP_ROW_WAYS / 2).next_power_of_two();
+        let (least, most) = OPENINGS;
+        let secret = |half: usize| std::array::from_fn(|number| random.hash_one((half, number)));
+        LearnerKeys {
+            rows,
+            openings: rows.clamp(least, most) / TP_OPENING_WAYS,
+            secrets: std::array::from_fn(secret),
+        }
+    }
+}
+
+/// The learner's descriptors by their numbers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LearnerDescriptors {
+    /// Rows, draws, notes of open connections, records.
+    pub maps: [i32; 4],
+    /// How they are read.
+    pub keys: LearnerKeys,
+}
+
+/// The learner's ends of what it shares with the programs, to be moved to its thread: they outlive the
+/// pilot, although nothing comes in then.
+pub struct Ends {
+    /// How likely each algorithm is.
+    pub rows: Rows,
+    /// What connections have shown.
+    pub records: Records,
+    /// Without it no row is valid.
+    pub heartbeat: Heartbeat,
+}
+
+impl Pilot {
+    /// The learner's ends; `None` if it does not work in the daemon. To be asked for once: records are
+    /// told to one reader.
+    ///
+    /// # Errors
+    /// [`Error::System`] if the kernel does not share its memory.
+    pub fn learner_ends(&mut self) -> Result<Option<Ends>, Error> {
+        let Some(keys) = self.learner else {
+            return Ok(None);
+        };
+        let maps = &self.skel.maps;
+        let pulse = maps.bss_learner.as_fd();
+        Ok(Some(Ends {
+            rows: Rows::new(maps.rows.as_fd(), keys.rows, keys.secrets)?,
+            records: Records::new(maps.records.as_fd(), TP_RECORDS_BYTES as usize, pulse)?,
+            heartbeat: Heartbeat::new(pulse)?,
+        }))
+    }
+}
+
+/// Gives the learner's maps the room that they need, or those of a pilot that runs in their place.
+pub(super) fn size_maps(
+    open: &mut OpenSockopsSkel<'_>,
+    learner: &LearnerKeys,
+    legacy: Option<&Legacy>,
+) -> Result<(), Error> {
+    let maps = &mut open.maps;
+    if let Some(legacy) = legacy.filter(|legacy| legacy.learner().is_some()) {
+        return legacy.put_learner_into(maps);
+    }
+    let sized = [
+        maps.rows.set_max_entries(learner.rows),
+        maps.openings.set_max_entries(learner.openings),
+        maps.draws.set_max_entries(TP_DRAWS),
+        maps.records.set_max_entries(TP_RECORDS_BYTES),
+    ];
+    sized
+        .into_iter()
+        .collect::<Result<(), _>>()
+        .map_err(Error::Load)
+}

@@ -1,0 +1,183 @@
+//! What the programs report of connections, through the kernel's ring buffer, and the daemon's sign of
+//! life to them.
+
+use std::{
+    mem::offset_of,
+    os::fd::BorrowedFd,
+    sync::atomic::{AtomicU64, Ordering},
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+use rustix::time::{ClockId, clock_gettime};
+use tcpilot_abi::{from_bytes, tp_pulse, tp_record};
+
+use super::mapping::{Mapping, page};
+use crate::Error;
+
+/// The programs wake nobody, since that would cost more than the record. So the ring is looked at this
+/// often: at 50,000 records a second it has room for twelve times as long.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// BPF_RINGBUF_BUSY_BIT, BPF_RINGBUF_DISCARD_BIT and BPF_RINGBUF_HDR_SZ of linux/bpf.h.
+const BUSY: u32 = 1 << 31;
+const DISCARDED: u32 = 1 << 30;
+const HEADER: usize = 8;
+
+/// The end of the ring that is read.
+///
+/// The kernel maps three parts: a page with the reader's position, a page with the writers', and the data,
+/// twice in a row, so that a record never has to be put together from two ends.
+pub struct Records {
+    read: Mapping,
+    written: Mapping,
+    mask: usize,
+    pulse: Pulse,
+}
+
+impl Records {
+    pub(super) fn new(
+        ring: BorrowedFd<'_>,
+        bytes: usize,
+        pulse: BorrowedFd<'_>,
+    ) -> Result<Records, Error> {
+        Ok(Records {
+            read: Mapping::new(ring, 0, page(), true)?,
+            written: Mapping::new(ring, page(), page() + 2 * bytes, false)?,
+            mask: bytes - 1,
+            pulse: Pulse::new(pulse)?,
+        })
+    }
+
+    /// Calls `each` with every record that is there; if there is none, waits for one, at most so long.
+    /// Returns how many there were.
+    ///
+    /// # Errors
+    /// [`Error::System`] if there was something that is no record; the others are told all the same.
+    pub fn poll(
+        &mut self,
+        timeout: Duration,
+        mut each: impl FnMut(&tp_record),
+    ) -> Result<usize, Error> {
+        let until = Instant::now() + timeout;
+        loop {
+            let count = self.take(&mut each)?;
+            let left = until.saturating_duration_since(Instant::now());
+            if count > 0 || left.is_zero() {
+                return Ok(count);
+            }
+            sleep(left.min(LOOK));
+        }
+    }
+
+    /// How many records the ring had no room for, since the programs were loaded.
+    pub fn dropped(&self) -> u64 {
+        self.pulse.word(offset_of!(tp_pulse, dropped))
+    }
+
+    /// Takes what is there now.
+    fn take(&mut self, each: &mut impl FnMut(&tp_record)) -> Result<usize, Error> {
+        let (Some(read), Some(written)) = (self.read.word(0), self.written.word(0)) else {
+            return Err(no_record());
+        };
+        let mut at = read.load(Ordering::Relaxed);
+        let end = written.load(Ordering::Acquire);
+        let (mut count, mut others) = (0, 0);
+        while at < end {
+            let place = page() + (at as usize & self.mask);
+            let length = self.length_at(place);
+            if length & BUSY != 0 {
+                break; // another CPU is writing it
+            }
+            let bytes = (length & !DISCARDED) as usize;
+            match self.record_at(place + HEADER, bytes) {
+                _ if length & DISCARDED != 0 => {}
+                Some(record) => {
+                    each(&record);
+                    count += 1;
+                }
+                None => others += 1,
+            }
+            at += (HEADER + bytes).next_multiple_of(8) as u64;
+            read.store(at, Ordering::Release);
+        }
+        if others == 0 {
+            Ok(count)
+        } else {
+            Err(no_record())
+        }
+    }
+
+    fn length_at(&self, place: usize) -> u32 {
+        let half = self.written.half(place / 4);
+        half.map_or(BUSY, |length| length.load(Ordering::Acquire))
+    }
+
+    /// `None` for what is no record of this layout.
+    fn record_at(&self, place: usize, bytes: usize) -> Option<tp_record> {
+        if bytes != size_of::<tp_record>() {
+            return None;
+        }
+        let mut copy = [0; size_of::<tp_record>()];
+        for (number, eight) in copy.chunks_exact_mut(8).enumerate() {
+            let word = self.written.word(place / 8 + number)?;
+            eight.copy_from_slice(&word.load(Ordering::Relaxed).to_ne_bytes());
+        }
+        from_bytes(&copy)
+    }
+}
+
+fn no_record() -> Error {
+    Error::System {
+        action: "read the connections' records",
+        source: std::io::ErrorKind::InvalidData.into(),
+    }
+}
+
+/// The words of `struct tp_pulse`.
+struct Pulse(Mapping);
+
+impl Pulse {
+    fn new(map: BorrowedFd<'_>) -> Result<Pulse, Error> {
+        Mapping::new(map, 0, size_of::<tp_pulse>(), true).map(Pulse)
+    }
+
+    fn at(&self, offset: usize) -> Option<&AtomicU64> {
+        self.0.word(offset / 8)
+    }
+
+    fn word(&self, offset: usize) -> u64 {
+        self.at(offset)
+            .map_or(0, |word| word.load(Ordering::Relaxed))
+    }
+}
+
+/// The daemon's sign of life: without one for `TP_ROWS_VOID_NS` no row is valid.
+pub struct Heartbeat(Pulse);
+
+impl Heartbeat {
+    pub(super) fn new(pulse: BorrowedFd<'_>) -> Result<Heartbeat, Error> {
+        Pulse::new(pulse).map(Heartbeat)
+    }
+
+    /// Says that the daemon is alive.
+    pub fn beat(&self) {
+        self.set(now_ns());
+    }
+
+    /// Says that it is not: from now on no row is valid.
+    pub fn stop(&self) {
+        self.set(0);
+    }
+
+    fn set(&self, at_ns: u64) {
+        if let Some(word) = self.0.at(offset_of!(tp_pulse, beat_ns)) {
+            word.store(at_ns, Ordering::Relaxed);
+        }
+    }
+}
+
+fn now_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
