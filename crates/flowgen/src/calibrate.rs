@@ -16,13 +16,21 @@ const ZERO: u8 = b'Z';
 const READ: u8 = b'R';
 /// Bytes of an IP packet that carries the rate probe: a full Ethernet frame.
 const FULL_PACKET_BYTES: usize = 1500;
-const HEADERS_BYTES: usize = 28;
 /// What tc counts of a packet beside IP: the Ethernet header.
 const ETHERNET_BYTES: usize = 14;
 const SMALL_BYTES: usize = 64;
 const SETTLING: Duration = Duration::from_millis(300);
 const TICK: Duration = Duration::from_millis(1);
 const LATENESS_SAMPLES: usize = 100;
+
+/// IP's and UDP's headers.
+fn headers_bytes(peer: IpAddr) -> usize {
+    const UDP_BYTES: usize = 8;
+    match peer.to_canonical() {
+        IpAddr::V4(_) => 20 + UDP_BYTES,
+        IpAddr::V6(_) => 40 + UDP_BYTES,
+    }
+}
 
 /// Answers probes until the process is ended.
 ///
@@ -44,7 +52,7 @@ pub fn reflect(listen: SocketAddr) -> Result<()> {
         let answer = match raw[0] {
             PING => raw[..length].to_vec(),
             DATA => {
-                known.count(length, Instant::now());
+                known.count(length + headers_bytes(from.ip()), Instant::now());
                 continue;
             }
             ZERO => {
@@ -67,14 +75,13 @@ struct Counters {
 }
 
 impl Counters {
-    fn count(&mut self, length: usize, now: Instant) {
+    fn count(&mut self, packet_bytes: usize, now: Instant) {
         self.packets += 1;
         match &mut self.first_and_last {
             None => self.first_and_last = Some((now, now)),
             Some((_, last)) => {
                 *last = now;
-                let wire_bytes = length + HEADERS_BYTES + ETHERNET_BYTES;
-                self.bytes_after_first += wire_bytes as u64;
+                self.bytes_after_first += (packet_bytes + ETHERNET_BYTES) as u64;
             }
         }
     }
@@ -139,10 +146,11 @@ pub fn run(options: &CalibrateOptions) -> Result<CalibrateReport> {
         [0u16; 8].into()
     };
     let socket = UdpSocket::bind((any, 0)).map_err(Error::io("opening a socket"))?;
-    socket
-        .connect(options.to)
-        .map_err(Error::io("connecting a socket"))?;
-    let mut probe = Probe { socket, number: 0 };
+    let mut probe = Probe {
+        socket,
+        to: options.to,
+        number: 0,
+    };
     let mut report = CalibrateReport {
         timer_late_ms_p99: timer_lateness_ms(),
         ..CalibrateReport::default()
@@ -166,7 +174,8 @@ pub fn run(options: &CalibrateOptions) -> Result<CalibrateReport> {
         let per_s = rate_mbit * 1e6 / wire_bits;
         let packets = (per_s * options.rate_seconds).ceil().max(50.0) as u64;
         let interval = Duration::from_secs_f64(1.0 / per_s);
-        probe.send_data(packets, FULL_PACKET_BYTES - HEADERS_BYTES, interval)?;
+        let length = FULL_PACKET_BYTES - headers_bytes(options.to.ip());
+        probe.send_data(packets, length, interval)?;
         let seen = probe.ask(READ)?;
         if seen.took_ns > 0 {
             report.udp_rate_mbit = Some(seen.bytes_after_first as f64 * 8e3 / seen.took_ns as f64);
@@ -182,8 +191,10 @@ struct Seen {
     took_ns: u64,
 }
 
+/// Its socket is not connected: of many addresses that are the other side's, it answers from one.
 struct Probe {
     socket: UdpSocket,
+    to: SocketAddr,
     number: u32,
 }
 
@@ -193,7 +204,7 @@ impl Probe {
         let mut packet = vec![0; length.max(5)];
         packet[0] = kind;
         packet[1..5].copy_from_slice(&self.number.to_le_bytes());
-        match self.socket.send(&packet) {
+        match self.socket.send_to(&packet, self.to) {
             Ok(_) => Ok(self.number),
             // A full queue next door is a loss like any other.
             Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => Ok(self.number),
@@ -249,10 +260,9 @@ impl Probe {
         self.socket
             .set_read_timeout(Some(left))
             .map_err(Error::io("setting a time-out"))?;
-        match self.socket.recv(raw) {
-            Ok(length) => Ok(Some(length)),
+        match self.socket.recv_from(raw) {
+            Ok((length, _)) => Ok(Some(length)),
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => Ok(None),
-            Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => Ok(None),
             Err(error) => Err(Error::io("receiving a probe")(error)),
         }
     }
@@ -301,4 +311,17 @@ fn u64_at(raw: &[u8], offset: usize) -> u64 {
     raw.get(offset..offset + 8)
         .and_then(|bytes| bytes.try_into().ok())
         .map_or(0, u64::from_le_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_probe_fills_a_packet_of_either_version_of_ip() {
+        let bytes = |peer: &str| headers_bytes(peer.parse().unwrap());
+        assert_eq!([bytes("10.0.0.1"), bytes("2001:db8::1")], [28, 48]);
+        // As a listener for both sees version 4.
+        assert_eq!(bytes("::ffff:10.0.0.1"), 28);
+    }
 }

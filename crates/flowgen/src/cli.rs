@@ -65,6 +65,21 @@ pub enum Mode {
     Reflect(Reflect),
     /// Measure an idle path: round trip, rate, loss, and this host's timers.
     Calibrate(Calibrate),
+    /// Switch on or off what a device does with packets.
+    Offload(Switches),
+}
+
+/// Options of `offload`.
+#[derive(Debug, Args)]
+pub struct Switches {
+    /// Its name.
+    pub device: String,
+    /// Join packets that arrive close together.
+    #[arg(long, value_name = "on|off", value_parser = on_or_off)]
+    pub gro: Option<bool>,
+    /// Cut large segments.
+    #[arg(long, value_name = "on|off", value_parser = on_or_off)]
+    pub tso: Option<bool>,
 }
 
 /// Options of `play`.
@@ -382,6 +397,14 @@ impl From<&Abort> for AbortOptions {
             stall: args.stall,
             wait: args.wait,
         }
+    }
+}
+
+fn on_or_off(text: &str) -> Result<bool, String> {
+    match text {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err("give on or off".into()),
     }
 }
 

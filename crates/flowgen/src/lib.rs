@@ -16,6 +16,7 @@
 //! - [`abort`]: transfers that end badly on purpose.
 //! - [`play`]: groups of connections by a plan, with samples of sockets and queues.
 //! - [`calibrate`]: what the path does when it is idle, before it is used.
+//! - [`offload`]: what a device does with packets on the kernel's behalf.
 //!
 //! `bulk` and `play` also speak MPTCP, and with the feature `mpquic` QUIC and multipath QUIC.
 //!
@@ -30,6 +31,7 @@ pub mod error;
 pub mod hold;
 pub mod meter;
 pub mod net;
+pub mod offload;
 pub mod play;
 pub mod protocol;
 #[cfg(feature = "mpquic")]

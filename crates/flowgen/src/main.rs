@@ -14,6 +14,7 @@
 //! - `abort` makes connections that end by RST or with data unread.
 //! - `play` runs groups of connections by a plan and samples sockets and queues meanwhile.
 //! - `calibrate` measures an idle path, `reflect` answers it.
+//! - `offload` switches on or off what a device does with packets.
 //!
 //! JSON goes to stdout, one object per line. Exit status: 0 done, 1 something failed, 2 usage.
 
@@ -24,6 +25,7 @@ use clap::Parser;
 use cli::{Cli, Mode};
 use flowgen::abort::AbortOptions;
 use flowgen::bulk::{self, BulkOptions, ConnectionReport};
+use flowgen::offload::{self, Offload};
 use flowgen::play::{self, Plan};
 use flowgen::server::{ServeOptions, Server};
 use flowgen::{Error, abort, calibrate, hold, net, short, spread};
@@ -73,6 +75,14 @@ fn run(mode: &Mode) -> Result<()> {
         }
         Mode::Reflect(args) => Ok(calibrate::reflect(args.listen)?),
         Mode::Calibrate(args) => print(&calibrate::run(&args.into())?),
+        Mode::Offload(args) => {
+            for (which, wanted) in [(Offload::Gro, args.gro), (Offload::Tso, args.tso)] {
+                if let Some(on) = wanted {
+                    offload::switch(&args.device, which, on)?;
+                }
+            }
+            Ok(())
+        }
     }
 }
 

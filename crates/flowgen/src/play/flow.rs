@@ -81,7 +81,7 @@ impl Flow {
             bind: group.bind,
             mptcp: group.transport == Transport::Mptcp,
         };
-        let socket = net::start_connect(group.to, options)?;
+        let socket = net::start_connect(row.to, options)?;
         let head = match &group.work {
             Work::Timed { .. } | Work::Sized { .. } => Request::Upload.encode().to_vec(),
             Work::Short { .. } => vec![SHORT],

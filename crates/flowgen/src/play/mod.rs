@@ -146,13 +146,13 @@ impl<'a> Player<'a> {
 
     fn schedule(&mut self) {
         for (index, group) in self.plan.flows.iter().enumerate() {
-            for stream in 0..group.streams {
+            for start_s in group.starts_s() {
                 let slot = self.slots.len();
                 self.slots.push(Slot {
                     group: index,
                     flow: None,
                 });
-                self.start_at(slot, group.start_s + stream as f64 * group.stagger_s);
+                self.start_at(slot, start_s);
             }
         }
         for (index, change) in self.plan.changes.iter().enumerate() {
@@ -255,7 +255,7 @@ impl<'a> Player<'a> {
         let row = FlowRow {
             flow: self.next_flow,
             group: index,
-            to: group.to,
+            to: group.server(number),
             local_port: 0,
             cc_start: String::new(),
             cc_used: String::new(),
@@ -355,11 +355,13 @@ impl<'a> Player<'a> {
         let more = group
             .connections
             .is_none_or(|all| self.started[index] < all);
-        // Timed to the group's end, or one endless exchange: there is only one connection.
-        let once = matches!(
-            group.work,
-            Work::Timed { seconds: None } | Work::Exchange { .. }
-        );
+        // Timed to the group's end, one endless exchange, or each with its own start: a stream has
+        // only one connection.
+        let once = !group.at_s.is_empty()
+            || matches!(
+                group.work,
+                Work::Timed { seconds: None } | Work::Exchange { .. }
+            );
         let next_s = self.now_s() + group.gap_ms / 1e3;
         if more && !once && next_s < group.end_s && !self.over {
             self.start_at(slot, next_s);

@@ -62,6 +62,9 @@ pub struct Group {
     pub name: String,
     /// The server.
     pub to: SocketAddr,
+    /// Servers in place of that one: a connection goes to each in turn, from the first again.
+    #[serde(default)]
+    pub destinations: Vec<SocketAddr>,
     /// Source address.
     #[serde(default)]
     pub bind: Option<IpAddr>,
@@ -83,6 +86,9 @@ pub struct Group {
     /// Delay of each stream's start after the one before it.
     #[serde(default)]
     pub stagger_s: f64,
+    /// When each connection starts, whether the ones before it are over or not; in place of `streams`.
+    #[serde(default)]
+    pub at_s: Vec<f64>,
     /// Pause of a stream between its connections.
     #[serde(default)]
     pub gap_ms: f64,
@@ -164,12 +170,31 @@ pub struct Change {
 }
 
 impl Group {
+    /// Where the connection of this number goes.
+    #[must_use]
+    pub fn server(&self, number: u64) -> SocketAddr {
+        let turn = usize::try_from(number).unwrap_or(0) % self.destinations.len().max(1);
+        self.destinations.get(turn).copied().unwrap_or(self.to)
+    }
+
+    /// When its streams start: one for each connection if the times are given.
+    pub fn starts_s(&self) -> Vec<f64> {
+        if !self.at_s.is_empty() {
+            return self.at_s.clone();
+        }
+        let stagger_s = |stream: usize| self.start_s + stream as f64 * self.stagger_s;
+        (0..self.streams).map(stagger_s).collect()
+    }
+
     /// QUIC carries uploads, and names its congestion controls itself.
     fn check_transport(&self) -> Result<()> {
         let wrong = |text: &str| Err(Error::Usage(format!("plan: group {}: {text}", self.name)));
         let upload = matches!(self.work, Work::Timed { .. } | Work::Sized { .. });
         if self.transport.is_quic() && !upload {
             return wrong("QUIC carries timed and sized work only");
+        }
+        if self.transport.is_quic() && !self.destinations.is_empty() {
+            return wrong("destinations are for TCP");
         }
         if self.transport != Transport::Mpquic && !self.paths.is_empty() {
             return wrong("paths are for mpquic");
@@ -221,6 +246,9 @@ impl Plan {
             {
                 return wrong(format!("group {name}: sizes must be above 0"));
             }
+            if group.at_s.iter().any(|at_s| !(0.0..1e6).contains(at_s)) {
+                return wrong(format!("group {name}: at_s must be times from 0 up"));
+            }
             group.check_transport()?;
         }
         Ok(())
@@ -260,6 +288,19 @@ mod tests {
             assert_ne!(text, GOOD);
             assert!(matches!(Plan::parse(&text), Err(Error::Usage(_))), "{bad}");
         }
+    }
+
+    #[test]
+    fn connections_go_to_each_destination_in_turn() {
+        let with = |more: &str| GOOD.replace("\"sample\"", &format!("{more}, \"sample\""));
+        let one = Plan::parse(GOOD).unwrap();
+        assert_eq!(one.flows[0].server(7), one.flows[0].to);
+        let text = with(r#""destinations": ["10.0.0.2:1", "10.0.0.3:1"], "at_s": [0.5, 0.1]"#);
+        let group = Plan::parse(&text).unwrap().flows.remove(0);
+        let ports = |number| group.server(number).to_string();
+        assert_eq!([ports(0), ports(3)], ["10.0.0.2:1", "10.0.0.3:1"]);
+        assert_eq!(group.starts_s(), [0.5, 0.1]);
+        assert!(Plan::parse(&with(r#""at_s": [-1]"#)).is_err());
     }
 
     #[test]

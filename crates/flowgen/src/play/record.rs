@@ -118,16 +118,17 @@ impl Record {
 
     fn flows_csv(&self, groups: &[&str]) -> String {
         let mut text = String::from(
-            "flow,group,local_port,cc_start,cc_used,start_s,end_s,wanted_bytes,bytes,fct_s,\
+            "flow,group,to,local_port,cc_start,cc_used,start_s,end_s,wanted_bytes,bytes,fct_s,\
              retransmitted_packets,sent_packets,ecn,warmup,error\n",
         );
         for row in &self.flows {
             let error = row.error.as_deref().unwrap_or_default().replace('"', "'");
             let _ = writeln!(
                 text,
-                "{},{},{},{},{},{:.6},{},{},{},{},{},{},{},{},\"{error}\"",
+                "{},{},{},{},{},{},{:.6},{},{},{},{},{},{},{},{},\"{error}\"",
                 row.flow,
                 groups.get(row.group).unwrap_or(&""),
+                row.to.ip(),
                 row.local_port,
                 row.cc_start,
                 row.cc_used,
@@ -148,14 +149,14 @@ impl Record {
     fn samples_csv(&self) -> String {
         let mut text = String::from(
             "t_s,flow,link,cwnd_packets,ssthresh_packets,srtt_us,min_rtt_us,delivery_rate,\
-             pacing_rate,bytes_acked,retransmitted_packets,lost_packets,inflight_packets,cc\n",
+             pacing_rate,bytes_acked,retransmitted_packets,sent_packets,lost_packets,inflight_packets,cc\n",
         );
         let named = |at: u16| self.names.get(usize::from(at)).map_or("", String::as_str);
         for row in &self.samples {
             let info = &row.info;
             let _ = writeln!(
                 text,
-                "{:.6},{},{},{},{},{},{},{},{},{},{},{},{},{}",
+                "{:.6},{},{},{},{},{},{},{},{},{},{},{},{},{},{}",
                 row.t_s,
                 row.flow,
                 row.link.map_or("", named),
@@ -167,6 +168,7 @@ impl Record {
                 maybe(info.pacing_rate_bytes_per_s),
                 info.acked_bytes,
                 info.retransmits,
+                info.sent_packets,
                 info.lost_packets,
                 info.inflight_packets,
                 named(row.cc),
