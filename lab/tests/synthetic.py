@@ -140,6 +140,8 @@ def flow_row(flow: int, group: str, cc: str, **changes: Any) -> dict[str, Any]:
         "error": None,
         "arm": None,
         "warmup": False,
+        "to": "10.1.10.2",
+        "prefix": None,
         **changes,
     }
 

@@ -95,15 +95,15 @@ def work(tmp_path: Path) -> Path:
     (folder / "qdisc-after").write_text(state)
     (folder / "tc-r1").write_text("qdisc add dev b0\n")
     (folder / "flows.csv").write_text(
-        "flow,group,local_port,cc_start,cc_used,start_s,end_s,wanted_bytes,bytes,fct_s,"
+        "flow,group,to,local_port,cc_start,cc_used,start_s,end_s,wanted_bytes,bytes,fct_s,"
         "retransmitted_packets,sent_packets,ecn,warmup,error\n"
-        '0,a,4000,cubic,cubic,0.1,10.0,0,1000,,3,9,false,false,""\n'
-        '1,a,4001,,,0.2,,0,0,,0,0,false,true,"cannot connect, no route"\n'
+        '0,a,10.1.10.2,4000,cubic,cubic,0.1,10.0,0,1000,,3,9,false,false,""\n'
+        '1,a,10.1.10.2,4001,,,0.2,,0,0,,0,0,false,true,"cannot connect, no route"\n'
     )
     (folder / "samples.csv").write_text(
         "t_s,flow,link,cwnd_packets,ssthresh_packets,srtt_us,min_rtt_us,delivery_rate,"
-        "pacing_rate,bytes_acked,retransmitted_packets,lost_packets,inflight_packets,cc\n"
-        "0.1,0,,10,,20000,20000,1000,,0,0,0,1,cubic\n"
+        "pacing_rate,bytes_acked,retransmitted_packets,sent_packets,lost_packets,inflight_packets,cc\n"
+        "0.1,0,,10,,20000,20000,1000,,0,0,9,0,1,cubic\n"
     )
     (folder / "queues.csv").write_text(
         "t_s,link,qdisc,backlog_bytes,backlog_packets,drops,marks,sent_bytes,sent_packets\n"

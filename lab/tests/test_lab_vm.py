@@ -174,6 +174,86 @@ def test_path_is_what_the_scenario_says_and_changes_when_it_says(out: Path) -> N
     assert rate.loc[1:3].median() > 8 and rate.loc[4:6].median() == pytest.approx(2, rel=0.1)
 
 
+def test_many_destinations_have_the_paths_and_the_visits_they_were_given(out: Path) -> None:
+    link = ONE.partition("[[flow]]")[0].replace("duration_s = 1", "duration_s = 15")
+    flow = """
+[[flow]]
+name = "cold"
+cc = "cubic"
+destinations = 60
+prefixes = 6
+destination_rtt_ms = [20, 60]
+destination_loss_percent = [0, 10]
+vary = "prefix"
+sizes_bytes = "10000 to 20000"
+arrive_within_s = 10
+[sweep.ip]
+set = "flow.cold.ip"
+values = [4, 6]
+"""
+    outcome, _ = run(out, link + flow)
+    assert outcome["ok"] == 2
+    for cell in cells(Path(outcome["folder"])):
+        place = Path(outcome["folder"]) / "cells" / cell["id"]
+        flows = pd.read_parquet(place / "flows.parquet")
+        assert flows["error"].isna().all() and flows["to"].nunique() == 60
+        assert sorted(flows["prefix"].unique()) == [0, 1, 2, 3, 4, 5]
+        # Every other prefix is near and clean.
+        far = flows["prefix"] % 2 == 1
+        assert flows.loc[~far, "retransmitted_packets"].sum() == 0
+        assert flows.loc[far, "retransmitted_packets"].sum() > 10
+        samples = pd.read_parquet(place / "samples.parquet")
+        least_ms = flows["flow"].map(samples.groupby("flow")["min_rtt_us"].min()) / 1e3
+        assert least_ms[~far].min() == pytest.approx(20, abs=0.5)
+        assert least_ms[far].min() == pytest.approx(60, abs=0.5)
+        told = json.loads((place / "metrics.json").read_text())["destinations"]
+        assert {row["rtt_ms"] for row in told} == {20, 60} and len(told) == 60
+
+
+LINKS = """
+[sweep.way]
+values = [
+    { label = "plain", link.bottleneck.back_rate_mbit = 10 },
+    { label = "second", link.bottleneck.second_rate_mbit = 4 },
+    { label = "acks", link.bottleneck.back_rate_mbit = 0.1, SMALL },
+    { label = "thinned", link.bottleneck.back_rate_mbit = 0.1, SMALL, CAKE },
+    { label = "gro", link.bottleneck.back_rate_mbit = 10, link.bottleneck.receiver_gro_us = 5000 },
+    { label = "slots", link.bottleneck.back_slot_ms = 10 },
+    { label = "fq_pie", link.bottleneck.qdisc = "fq_pie", OPTIONS },
+    { label = "version6", flow.bulk.ip = 6 },
+]
+"""
+SHORT = {
+    "SMALL": 'link.bottleneck.back_queue = "60 packets"',
+    "CAKE": 'link.bottleneck.back_qdisc = "cake", '
+    'link.bottleneck.back_qdisc_options = "ack-filter"',
+    "OPTIONS": 'link.bottleneck.qdisc_options = "target 5ms"',
+}
+
+
+def test_links_have_what_a_scenario_puts_on_either_way(out: Path) -> None:
+    text = ONE.replace("duration_s = 1", "duration_s = 5").replace("rtt_ms = 10", "rtt_ms = 40")
+    links = LINKS
+    for name, words in SHORT.items():
+        links = links.replace(name, words)
+    outcome, _ = run(out, text + links)
+    assert (outcome["ok"], outcome["rejected"], outcome["failed"]) == (8, 0, 0)
+    goodput, acks = {}, {}
+    for cell in cells(Path(outcome["folder"])):
+        way, place = cell["labels"]["way"], Path(outcome["folder"]) / "cells" / cell["id"]
+        goodput[way] = json.loads((place / "metrics.json").read_text())["values"]["goodput_mbit"]
+        queues = pd.read_parquet(place / "queues.parquet").groupby("link")["sent_packets"].max()
+        acks[way] = int(queues.get("bottleneck/back", 0))
+    assert goodput["plain"] > 8 and 3 < goodput["second"] < 4
+    # At 0.1 Mbit/s there is room for 190 acknowledgements a second; cake leaves out the older.
+    assert goodput["acks"] < 0.8 * goodput["plain"] < goodput["thinned"]
+    # Packets of the same 4 ms are joined, three or four; TCP acknowledges every second anyway.
+    assert acks["gro"] < 0.9 * acks["plain"]
+    assert goodput["slots"] > 8 and goodput["fq_pie"] > 8
+    # 20 bytes more of each packet are header.
+    assert 0.95 < goodput["version6"] / goodput["plain"] < 0.99
+
+
 def test_mptcp_uses_both_links(out: Path) -> None:
     link = '[[link]]\nname = "two"\nrate_mbit = 5\nrtt_ms = 10\nqueue = "50 packets"\n'
     text = ONE.replace("duration_s = 1", "duration_s = 5") + 'transport = "mptcp"\n' + link

@@ -118,6 +118,13 @@ def test_symmetric_axes_give_each_pair_once_and_the_solo_runs(tmp_path: Path) ->
         ("link.bottleneck.q", "lnk.bottleneck.q", "17: qdisc: 'lnk.bottleneck.qdisc' cannot be"),
         ("[sweep.qdisc]", "[swep.qdisc]", "17: unknown key 'swep'; did you mean 'sweep'?"),
         ('title = "two flows"', "title = ", "1: no TOML"),
+        ("rtt_ms = 20", 'back_qdisc = "cake"', "6: back_qdisc: it needs back_rate_mbit"),
+        ("rtt_ms = 20", "second_rate_mbit = 5", "4: second_queue: '1 bdp' needs rtt_ms above 0"),
+        (
+            "[sweep.qdisc]",
+            '[[change]]\nat_s = 1\nlink = "bottleneck"\nqueue = "x"\n[sweep.qdisc]',
+            "20: queue: 'x' is no queue",
+        ),
         ("rtt_ms = 20", 'path = "direct"', "6: path: a direct path has no rate_mbit"),
     ],
 )

@@ -92,6 +92,80 @@ def test_cake_shapes_by_itself_and_red_sfq_is_red_above_sfq() -> None:
     assert [line.split()[7] for line in both] == ["tbf", "red", "sfq"] or "sfq" in both[2]
 
 
+def test_a_second_bottleneck_has_a_router_behind_it() -> None:
+    link = replace(LINK, second_rate_mbit=5.0, second_queue="0.5 bdp", second_qdisc="codel")
+    lines = topology.tc_lines(cell(link))
+    assert lines["r2"] == [
+        "qdisc add dev c0 root handle 1: tbf rate 5000000bit burst 3028 limit 30280",
+        "qdisc add dev c0 parent 1:1 handle 10: codel limit 4 noecn",
+    ]
+    assert lines["r3"] == ["qdisc add dev f0x0 root handle 30: netem limit 100000 delay 20ms"]
+    wires = topology.ip_lines(cell(link))
+    assert "route add 10.1.0.0/16 via 10.1.3.2" in wires["r2"]
+    assert "route add 10.1.1.0/24 via 10.1.3.1" in wires["r3"]
+    assert "r3" not in topology.ip_lines(cell())
+    assert link.expected_mbit() == 5
+    assert [queue["link"] for queue in plan(cell(link), 1)["queues"]] == [
+        "bottleneck",
+        "bottleneck/second",
+    ]
+
+
+def test_the_way_back_has_a_rate_losses_and_slots_of_its_own() -> None:
+    link = replace(LINK, back_rate_mbit=1.0, back_queue="20 packets", back_qdisc="cake",
+                   back_qdisc_options="ack-filter", back_loss_percent=1.0,
+                   back_slot_ms=5.0)  # fmt: skip
+    lines = topology.tc_lines(cell(link))
+    assert lines["r1"][2:] == [
+        "qdisc add dev m0 root handle 30: netem limit 100000 loss random 1% slot 5ms"
+    ]
+    assert lines["r2"][0] == (
+        "qdisc add dev n0 root handle 10: cake bandwidth 1000000bit besteffort memlimit 30280 "
+        "ack-filter"
+    )
+    assert {"sch_cake", "sch_netem"} <= set(need.modules(cell(link)))
+    made = {(ns, dev) for ns, dev, _ in topology.removed(cell(link))}
+    assert made == {("r1", "b0"), ("r1", "m0"), ("r2", "n0"), ("r2", "f0x0")}
+
+
+def test_a_receiver_that_joins_packets_needs_a_peer_that_cuts_none() -> None:
+    programs = script.Programs(Path("/bin/flowgen"), Path("/bin/tcpilot"), Path("/x"))
+    text = script.text(cell(replace(LINK, receiver_gro_us=2000)), programs)
+    assert 'in_ns r2 "$flowgen" offload f0x0 --tso off' in text
+    assert 'in_ns right "$flowgen" offload r0x0 --gro on' in text
+    assert "echo 2000000 >/sys/class/net/r0x0/gro_flush_timeout" in text
+    assert "offload" not in script.text(cell(), programs)
+
+
+def test_version_6_has_addresses_and_routes_beside_those_of_version_4() -> None:
+    one = cell(LINK, FLOW, Flow(name="b", ip=6))
+    wires = topology.ip_lines(one)
+    assert "address add fd00:1:1::1/64 dev l0 nodad" in wires["left"]
+    assert "route add fd00:1::/32 via fd00:1:1::2" in wires["left"]
+    assert "route add fd00:1:1::/64 via fd00:1:a::1" in wires["right"]
+    groups = plan(one, 1)["flows"]
+    assert [group["to"] for group in groups] == ["10.1.10.2:5201", "[fd00:1:a::2]:5201"]
+    assert not any("fd00" in line for lines in topology.ip_lines(cell()).values() for line in lines)
+
+
+def test_options_of_a_qdisc_follow_its_own() -> None:
+    link = replace(LINK, qdisc="fq_pie", qdisc_options="target 5ms")
+    assert topology.bottleneck_lines(link, "b0")[1].endswith("fq_pie limit 33 noecn target 5ms")
+    dualpi2 = topology.bottleneck_lines(replace(LINK, qdisc="dualpi2"), "b0")[1]
+    assert dualpi2.endswith("handle 10: dualpi2")
+    assert "sch_dualpi2" in need.modules(cell(replace(LINK, qdisc="dualpi2")))
+
+
+def test_a_queue_and_bursts_can_change_under_way() -> None:
+    changes = (
+        Change(at_s=2, link="bottleneck", queue="0.2 bdp"),
+        Change(at_s=4, link="bottleneck", loss_percent=1, loss_burst_packets=5),
+    )
+    lines = topology.change_lines(cell(LINK, changes=changes))
+    assert lines[0] == (2, "r1", "qdisc change dev b0 parent 1:1 handle 10: pfifo limit 3")
+    assert "loss gemodel" in lines[1][2] and len(lines) == 2
+
+
 DIRECT = Link(path="direct", rtt_ms=10, loss_percent=5)
 
 

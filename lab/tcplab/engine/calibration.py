@@ -7,9 +7,11 @@ should be, and whether they are.  A cell that fails is kept and marked rejected.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tcplab import topology
+from tcplab.scenario.destinations import destinations
 from tcplab.scenario.model import PACKET_BYTES, Cell, Link, burst_bytes
 from tcplab.traffic.plan import PORT
 
@@ -23,9 +25,35 @@ _MOST_LATE_MS = 5.0
 _SIGMAS = 4.0
 
 
-def arguments(link: Link, address: str) -> list[str]:
-    """flowgen's arguments for one link."""
-    words = ["calibrate", "--to", f"{address}:{PORT + 1}"]
+@dataclass(frozen=True)
+class Target:
+    """A path that is measured, and what it should be."""
+
+    link: Link
+    """As the path should behave, whatever it is made of."""
+    address: str
+
+
+def targets(cell: Cell) -> list[Target]:
+    """Every link, and of many destinations the first, one in the middle, and the last."""
+    found = []
+    for i, link in enumerate(cell.links):
+        extra_ms = topology.rtts_ms(cell)[0]
+        whole = replace(link, rtt_ms=link.rtt_ms + extra_ms)
+        found.append(Target(whole, topology.receiver_address(i, 0)))
+    many = destinations(cell)
+    some = sorted({0, len(many) // 2, len(many) - 1}) if many else []
+    for position in some:
+        one = many[position]
+        path = replace(topology.shaped(cell.links[0], one), name=f"to {one.address}")
+        found.append(Target(path, one.address))
+    return found
+
+
+def arguments(target: Target) -> list[str]:
+    """flowgen's arguments for one path."""
+    link = target.link
+    words = ["calibrate", "--to", topology.with_port(target.address, PORT + 1)]
     packets_per_s = 1000.0
     rate_mbit = link.expected_mbit()
     if rate_mbit:
@@ -47,10 +75,10 @@ def _loss_packets(link: Link) -> int:
 
 def verdict(cell: Cell, measured: list[dict[str, Any]], play: dict[str, Any]) -> dict[str, Any]:
     """For every quantity what was expected, what measured, and whether that will do; of several
-    links the worst."""
+    paths the worst."""
     found: dict[str, Any] = {}
-    for link, report in zip(cell.links, measured, strict=True):
-        for name, judged in _judge(cell, link, report).items():
+    for target, report in zip(targets(cell), measured, strict=True):
+        for name, judged in _judge(target.link, report).items():
             if name not in found or (found[name]["ok"] and not judged["ok"]):
                 found[name] = judged
     late_ms = play["sample_late_ms_max"]
@@ -62,10 +90,10 @@ def verdict(cell: Cell, measured: list[dict[str, Any]], play: dict[str, Any]) ->
     return found
 
 
-def _judge(cell: Cell, link: Link, report: dict[str, Any]) -> dict[str, Any]:
+def _judge(link: Link, report: dict[str, Any]) -> dict[str, Any]:
     late_ms = report["timer_late_ms_p99"]
     found: dict[str, Any] = {
-        "idle_rtt_ms": _rtt(link.rtt_ms + topology.rtts_ms(cell)[0], link.jitter_ms, report),
+        "idle_rtt_ms": _rtt(link, report),
         "loss": _loss(link, report),
         "timer_late_ms_p99": {
             "expected": 0.0,
@@ -80,9 +108,12 @@ def _judge(cell: Cell, link: Link, report: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _rtt(expected_ms: float, jitter_ms: float, report: dict[str, Any]) -> dict[str, Any]:
+def _rtt(link: Link, report: dict[str, Any]) -> dict[str, Any]:
     measured = report["idle_rtt_ms"]
-    tolerance = _RTT_TOLERANCE_MS + _RTT_TOLERANCE * expected_ms + jitter_ms
+    # What comes back waits for its slot, half of one on average.
+    expected_ms = link.rtt_ms + link.back_slot_ms / 2
+    tolerance = _RTT_TOLERANCE_MS + _RTT_TOLERANCE * expected_ms + link.jitter_ms
+    tolerance += link.back_slot_ms / 2
     ok = measured is not None and abs(measured - expected_ms) <= tolerance
     return {"expected": expected_ms, "measured": measured, "ok": ok}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tcplab.algorithms import is_own, without_prefix
 from tcplab.engine import watcher
-from tcplab.scenario.model import ABSENT, SYSTEM, Cell
+from tcplab.scenario.model import ABSENT, SYSTEM, Cell, Link, back_of, second_of
 
 _BUILT_IN = ("reno", "cubic")
 _QDISC_MODULES = {"red_sfq": ("red", "sfq"), "pfifo": ()}
@@ -31,18 +31,32 @@ def qdiscs(cell: Cell) -> set[str]:
     """Kinds of qdiscs, the shaper and netem included."""
     found: set[str] = set()
     for link in cell.links:
-        found |= set(_QDISC_MODULES.get(link.qdisc, (link.qdisc,)))
-        if link.rate_mbit and link.qdisc != "cake":
-            found.add("tbf")
-        if link.rtt_ms or link.loss_percent or any(f.extra_rtt_ms for f in cell.flows):
+        found |= _bottleneck(link)
+        if link.second_rate_mbit:
+            found |= _bottleneck(second_of(link))
+        if link.back_rate_mbit:
+            found |= _bottleneck(back_of(link))
+        impaired = (link.rtt_ms, link.loss_percent, link.back_loss_percent, link.back_slot_ms)
+        if any(impaired) or any(flow.extra_rtt_ms for flow in cell.flows):
             found.add("netem")
         if link.police_mbit:
             found.add("ingress")
+    if _many(cell):
+        found |= {"htb", "netem"}
     if cell.watch.fair:
         found.add("htb")
     if any(change.rtt_ms or change.loss_percent for change in cell.changes):
         found.add("netem")
     return found
+
+
+def _bottleneck(link: Link) -> set[str]:
+    found = set(_QDISC_MODULES.get(link.qdisc, (link.qdisc,)))
+    return found | {"tbf"} if link.rate_mbit and link.qdisc != "cake" else found
+
+
+def _many(cell: Cell) -> bool:
+    return any(flow.destinations for flow in cell.flows)
 
 
 def modules(cell: Cell) -> tuple[str, ...]:
@@ -53,4 +67,5 @@ def modules(cell: Cell) -> tuple[str, ...]:
     queues = (f"sch_{name}" for name in sorted(qdiscs(cell)))
     policer = ("act_police", "cls_matchall") if any(link.police_mbit for link in cell.links) else ()
     filters = ("cls_bpf",) if cell.watch.fair else ()
-    return (*controls, *queues, *policer, *filters, "veth")
+    classifier = ("cls_u32",) if _many(cell) else ()
+    return (*controls, *queues, *policer, *filters, *classifier, "veth")

@@ -67,9 +67,11 @@ def text(cell: Cell, programs: Programs) -> str:
         f"cd {shlex.quote(str(programs.folder))} || fail 'the folder is not there'",
         f"flowgen={shlex.quote(str(programs.flowgen))}",
         f"tcpilot={shlex.quote(str(programs.tcpilot))}",
+        f"third={shlex.quote('r3' if 'r3' in topology.namespaces(cell) else '')}",
         *_network(cell),
+        *_receiver(cell),
         *_own_algorithms(cell, programs.tcpilot.parent),
-        *_reflector(),
+        *_reflector(cell),
         *_calibrate(cell),
         *_queues_anew(cell),
         *tuners.start(cell.tuner),
@@ -90,10 +92,13 @@ def text(cell: Cell, programs: Programs) -> str:
 
 
 def _network(cell: Cell) -> list[str]:
-    names = " ".join(topology.NAMESPACES)
+    found = topology.namespaces(cell)
+    names = " ".join(found)
     lines = ['step network "the namespaces"', f"for ns in {names}; do", *_NAMESPACE, "done"]
+    if 6 in topology.versions(cell):
+        lines[-1:] = [_VERSION_6, "done"]
     lines += ["batch ip-outer ip -batch ip-outer"]
-    lines += [f"batch ip-{n} ip -n {n} -batch ip-{n}" for n in topology.NAMESPACES]
+    lines += [f"batch ip-{n} ip -n {n} -batch ip-{n}" for n in found]
     lines += [f"batch mptcp-{n} ip -n {n} -batch mptcp-{n}" for n in topology.mptcp_lines(cell)]
     lines += _tc_lines(cell)
     ecn = "1" if any(link.ecn for link in cell.links) else "0"
@@ -109,6 +114,25 @@ def _network(cell: Cell) -> list[str]:
 def _tc_lines(cell: Cell) -> list[str]:
     used = [name for name, lines in topology.tc_lines(cell).items() if lines]
     return [f"batch tc-{name} tc -n {name} -batch tc-{name}" for name in used]
+
+
+def _receiver(cell: Cell) -> list[str]:
+    """Devices that join packets: GRO holds what came until the time is over."""
+    lines = []
+    for i, link in enumerate(cell.links):
+        for k in range(len(topology.rtts_ms(cell)) if link.receiver_gro_us else 0):
+            device = topology.receiver_device(i, k)
+            timeout = f"/sys/class/net/{device}/gro_flush_timeout"
+            write = f"echo {1000 * link.receiver_gro_us} >{timeout}"
+            peer, last = topology.far_device(i, k), topology.last_router(link)
+            said = '2>offload.err || fail "$(tail -n 1 offload.err)"'
+            lines += [
+                # Else the pair hands packets over past the place where they would be joined.
+                f'in_ns {last} "$flowgen" offload {peer} --tso off {said}',
+                f'in_ns right "$flowgen" offload {device} --gro on {said}',
+                f"in_ns right sh -c '{write}' || fail 'no {timeout}'",
+            ]
+    return lines
 
 
 def _own_algorithms(cell: Cell, binaries: Path) -> list[str]:
@@ -129,10 +153,11 @@ def _own_algorithms(cell: Cell, binaries: Path) -> list[str]:
     return [*lines, *(f"await {available} {PREFIX}{name} cc.err" for name in names)]
 
 
-def _reflector() -> list[str]:
+def _reflector(cell: Cell) -> list[str]:
+    any_address = topology.with_port("::" if 6 in topology.versions(cell) else "0.0.0.0", PORT + 1)
     return [
         'step calibration "flowgen reflect"',
-        f'in_ns right "$flowgen" reflect --listen 0.0.0.0:{PORT + 1} >reflect.out 2>reflect.err &',
+        f'in_ns right "$flowgen" reflect --listen {any_address} >reflect.out 2>reflect.err &',
         "reflector=$!",
         "await reflect.out listening reflect.err",
     ]
@@ -140,8 +165,8 @@ def _reflector() -> list[str]:
 
 def _calibrate(cell: Cell) -> list[str]:
     lines: list[str] = []
-    for i, link in enumerate(cell.links):
-        words = calibration.arguments(link, topology.receiver_address(i, 0))
+    for i, target in enumerate(calibration.targets(cell)):
+        words = calibration.arguments(target)
         lines += [
             f'in_ns left "$flowgen" {shlex.join(words)} >calibrate-{i}.json 2>calibrate.err ||',
             '    fail "calibration: $(tail -n 1 calibrate.err)"',
@@ -151,16 +176,10 @@ def _calibrate(cell: Cell) -> list[str]:
 
 def _queues_anew(cell: Cell) -> list[str]:
     """Fresh queues: counters from zero, no memory of the calibration."""
-    lines = []
-    for i, link in enumerate(cell.links):
-        if not topology.is_direct(link):
-            namespace, device = topology.bottleneck(cell, i)
-            lines.append(f"tc -n {namespace} qdisc del dev {device} root")
-        if link.police_mbit:
-            lines.append(f"tc -n r1 qdisc del dev {topology.policer_device(i)} clsact")
-        for namespace, device, _, netem in topology.netem_places(cell, i):
-            if netem:
-                lines.append(f"tc -n {namespace} qdisc del dev {device} root")
+    lines = [
+        f"tc -n {namespace} qdisc del dev {device} {what}"
+        for namespace, device, what in topology.removed(cell)
+    ]
     return [*lines, *_tc_lines(cell)]
 
 
@@ -168,6 +187,10 @@ _NAMESPACE = (
     '    ip netns add "$ns" || fail "cannot make the namespace $ns"',
     '    in_ns "$ns" sysctl -qw net.ipv4.ip_forward=1 net.ipv4.conf.all.rp_filter=0 '
     "net.ipv4.conf.default.rp_filter=0",
+)
+
+_VERSION_6 = (
+    '    in_ns "$ns" sysctl -qw net.ipv6.conf.all.forwarding=1 net.ipv6.conf.all.disable_ipv6=0'
 )
 
 # Messages to the engine are lines "tcplab: …" on stderr: what is being done, and what failed.
@@ -201,7 +224,7 @@ await() {
     done
 }
 qdisc_state() {
-    for ns in left r1 r2; do
+    for ns in left r1 r2 $third; do
         echo "@@ $ns"
         tc -n $ns -s -j qdisc show
         echo

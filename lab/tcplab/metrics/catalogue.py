@@ -107,6 +107,37 @@ _ALL = [
         "Sutton & Barto, chapter 2",
     ),
     Metric(
+        "utility_mbit",
+        "Utility",
+        "Mbit/s",
+        "more",
+        2,
+        0.02,
+        "mean over connections, warm-up included, of goodput × (1 − retransmitted share)",
+        _OURS,
+    ),
+    Metric(
+        "learned_utility_mbit",
+        "Utility once learned",
+        "Mbit/s",
+        "more",
+        2,
+        0.02,
+        "the same without the connections marked warmup",
+        _OURS,
+    ),
+    Metric(
+        "utility_mbit_geometric",
+        "Utility, geometric mean",
+        "Mbit/s",
+        "more",
+        2,
+        0.02,
+        "geometric mean over connections, warm-up included: a ratio of two of them does not "
+        "depend on which paths are fast",
+        _OURS,
+    ),
+    Metric(
         "utilisation",
         "Utilisation",
         "",
@@ -164,6 +195,16 @@ _ALL = [
         4,
         0.0005,
         "segments retransmitted over segments sent",
+        "RFC 4898 (tcpEStatsPerfSegsRetrans)",
+    ),
+    Metric(
+        "retransmit_ratio_all",
+        "Retransmit ratio, warm-up included",
+        "",
+        "less",
+        4,
+        0.0005,
+        "the same with the connections marked warmup",
         "RFC 4898 (tcpEStatsPerfSegsRetrans)",
     ),
     Metric(
@@ -265,7 +306,14 @@ for _name, _title, _unit, _digits, _floor, _text in _PERCENTILES:
 
 METRICS: dict[str, Metric] = {m.name: m for m in _ALL}
 
-_GOODPUTS = ("goodput_mbit", "flow_goodput_mbit", "learned_goodput_mbit")
+_PRICES = {
+    "goodput_mbit": "retransmit_ratio",
+    "flow_goodput_mbit": "retransmit_ratio",
+    "learned_goodput_mbit": "retransmit_ratio",
+    "learned_utility_mbit": "retransmit_ratio",
+    "utility_mbit": "retransmit_ratio_all",
+    "utility_mbit_geometric": "retransmit_ratio_all",
+}
 
 
 def metric(name: str) -> Metric:
@@ -278,7 +326,7 @@ def price_of(name: str) -> str | None:
     """The metric that stands beside this one wherever it is shown, of the same flow group: a
     goodput says little without what was sent again for it."""
     base, dot, group = name.partition(".")
-    return f"retransmit_ratio{dot}{group}" if base in _GOODPUTS else None
+    return f"{_PRICES[base]}{dot}{group}" if base in _PRICES else None
 
 
 def percent(ratio: float) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from tcplab.metrics import delays, rates
+from tcplab.metrics import delays, rates, utility
 from tcplab.metrics.fairness import jain
 from tcplab.results.read import Cell, Ideal, read_cell
 
@@ -42,6 +42,7 @@ def cell_metrics(cell: Cell) -> dict[str, Any]:
     done = delays.slowdowns(flows, cell.ideal)
     values: Values = {
         **_of_flows(flows, samples),
+        **utility.of_flows(everything, flows),
         "learned_goodput_mbit": _learned(
             flows, skip_a_third=len(flows) == len(everything) and cell.tuner() is not None
         ),
@@ -62,6 +63,7 @@ def cell_metrics(cell: Cell) -> dict[str, Any]:
         "format": 1,
         "values": _finite(values),
         "groups": groups,
+        "destinations": utility.of_destinations(everything, cell.ideal.destinations),
         "fct_by_size": [_finite_row(row) for row in delays.by_size(done)],
         "fct_ms_quantiles": delays.quantiles(done["fct_ms"]),
         "jain_series": [[float(str(t)), round(float(v), 4)] for t, v in jains.items()],

@@ -53,8 +53,8 @@ def slowdowns(flows: pd.DataFrame, ideal: Ideal) -> pd.DataFrame:
     done = flows[flows["error"].isna() & flows["fct_s"].notna()]
     fct_s = done["fct_s"].astype(float)
     ideal_s = [
-        _ideal_s(str(group), float(size), ideal)
-        for group, size in zip(done["group"], done["bytes"], strict=True)
+        _ideal_s(str(group), str(to), float(size), ideal)
+        for group, to, size in zip(done["group"], done["to"], done["bytes"], strict=True)
     ]
     return pd.DataFrame(
         {
@@ -65,13 +65,15 @@ def slowdowns(flows: pd.DataFrame, ideal: Ideal) -> pd.DataFrame:
     )
 
 
-def _ideal_s(group: str, size_bytes: float, ideal: Ideal) -> float:
-    known = ideal.groups.get(group)
+def _ideal_s(group: str, to: str, size_bytes: float, ideal: Ideal) -> float:
+    known, own = ideal.groups.get(group), ideal.destinations.get(to)
     if known is None or known.base_rtt_ms is None:
         return float("nan")
     rates = [ideal.rates_mbit[link] for link in known.links if link in ideal.rates_mbit]
+    rates += [own.rate_mbit] if own and own.rate_mbit else []
     sending_s = size_bytes * 8e-6 / min(rates) if rates else 0.0
-    total = IDEAL_ROUND_TRIPS * known.base_rtt_ms / 1e3 + sending_s
+    rtt_ms = own.rtt_ms if own else known.base_rtt_ms
+    total = IDEAL_ROUND_TRIPS * rtt_ms / 1e3 + sending_s
     return total or float("nan")  # a path without delay and rate has no ideal
 
 

@@ -42,17 +42,20 @@ def add_table(commands: Any) -> None:
     add("--metric", action="append", default=[], metavar="NAME",
         help="this one, such as goodput_mbit or jain; may be given several times "
         "(default: what the page shows first)")  # fmt: skip
+    add("--destinations", action="store_true", help="a row for each of many destinations")
     add("--json", action="store_true", help="everything, as JSON")
     parser.set_defaults(run=_table)
 
 
 def _table(options: argparse.Namespace) -> int:
-    from tcplab.report.text import as_json, markdown
+    from tcplab.report.text import as_json, by_destination, markdown
 
     try:
         campaign = read_campaign(options.directory)
         if options.json:
             print(json.dumps(as_json(campaign), indent=1))
+        elif options.destinations:
+            print(by_destination(campaign))
         else:
             print(markdown(campaign, options.metric))
     except ResultsError as problem:

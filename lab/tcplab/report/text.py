@@ -12,6 +12,7 @@ from typing import Any
 
 from tcplab.metrics.catalogue import metric, percent, price_of
 from tcplab.metrics.summary import summarise
+from tcplab.report.destinations import HEAD, destination_rows
 from tcplab.report.flows import FLOW_METRICS, FlowRow, figure, flow_rows
 from tcplab.report.layout import Layout, layout
 from tcplab.report.model import axes_of, present_in
@@ -53,6 +54,12 @@ def markdown(campaign: Campaign, wanted: Sequence[str] = ()) -> str:
         parts += _flows(points, axes)
     parts += [_beside(c) for c in comparisons(campaign, points)]
     return "\n\n".join(parts)
+
+
+def by_destination(campaign: Campaign) -> str:
+    """A row for each destination and point; of a campaign without many destinations, that."""
+    rows = destination_rows(campaign)
+    return _table([*campaign.axes, *HEAD], rows) if rows else "no flow has many destinations"
 
 
 def _title(campaign: Campaign) -> str:

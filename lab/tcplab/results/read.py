@@ -35,6 +35,8 @@ FLOW_COLUMNS = [
     "error",
     "arm",
     "warmup",
+    "to",
+    "prefix",
 ]
 SAMPLE_COLUMNS = [
     "t_s",
@@ -48,6 +50,7 @@ SAMPLE_COLUMNS = [
     "pacing_rate",
     "bytes_acked",
     "retransmitted_packets",
+    "sent_packets",
     "lost_packets",
     "inflight_packets",
     "cc",
@@ -90,6 +93,16 @@ class Group:
 
 
 @dataclass(frozen=True)
+class OwnPath:
+    """The path to one of many destinations."""
+
+    prefix: int
+    rtt_ms: float
+    rate_mbit: float | None
+    loss_percent: float
+
+
+@dataclass(frozen=True)
 class Ideal:
     """What the metrics must know about a cell's configuration."""
 
@@ -97,6 +110,8 @@ class Ideal:
     rates_mbit: dict[str, float]
     """Rate of each link; the first is the bottleneck."""
     groups: dict[str, Group]
+    destinations: dict[str, OwnPath] = field(default_factory=dict)
+    """By address; empty unless there are many."""
 
     @property
     def bottleneck(self) -> str | None:
@@ -264,7 +279,8 @@ def _ideal(raw: Mapping[str, Any]) -> Ideal:
     }
     links = raw.get("links") or {}
     rates = {n: float(link["rate_mbit"]) for n, link in links.items() if link.get("rate_mbit")}
-    return Ideal(raw.get("duration_s"), rates, groups)
+    many = {address: OwnPath(**path) for address, path in (raw.get("destinations") or {}).items()}
+    return Ideal(raw.get("duration_s"), rates, groups, many)
 
 
 def _table(file: Path, columns: list[str]) -> pd.DataFrame:

@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from tcplab import topology
 from tcplab.engine import calibration, watcher
 from tcplab.engine.job import Job
 from tcplab.engine.need import modules
 from tcplab.engine.tuners import bpftune_table
+from tcplab.scenario.destinations import Destination, destinations
 from tcplab.scenario.model import SYSTEM, Cell
 
 FCT = "from before connect() to the receiver's word that it has every byte"
@@ -37,6 +39,8 @@ _FLOW_COLUMNS = {
     "arm": "str",
     "warmup": "bool",
     "local_port": "int64",
+    "to": "str",
+    "prefix": "Int64",
 }
 _LOG_LINES = 60
 
@@ -72,7 +76,8 @@ def write(job: Job, cell: Cell, work: Path, error: str | None, wall_s: float) ->
 def _content(job: Job, cell: Cell, work: Path, error: str | None, wall_s: float) -> dict[str, Any]:
     verdict: dict[str, Any] = {}
     if error is None:
-        reports = [json.loads((work / f"calibrate-{i}.json").read_text()) for i in _links(cell)]
+        count = len(calibration.targets(cell))
+        reports = [json.loads((work / f"calibrate-{i}.json").read_text()) for i in range(count)]
         verdict = calibration.verdict(cell, reports, _maybe_json(work / "play.json"))
     rejected = any(not entry["ok"] for entry in verdict.values())
     return {
@@ -109,10 +114,6 @@ def _traffic_error(play: dict[str, Any] | None) -> str | None:
     return None
 
 
-def _links(cell: Cell) -> range:
-    return range(len(cell.links))
-
-
 def ideal(cell: Cell) -> dict[str, Any]:
     """What the path would give a perfect user: what metrics compare with."""
     names = [link.name for link in cell.links]
@@ -125,7 +126,16 @@ def ideal(cell: Cell) -> dict[str, Any]:
         for flow in cell.present()
     }
     links = {link.name: {"rate_mbit": link.rate_mbit} for link in cell.links}
-    return {"duration_s": cell.duration_s, "links": links, "groups": groups}
+    found = {"duration_s": cell.duration_s, "links": links, "groups": groups}
+    many = {one.address: _own(cell, one) for one in destinations(cell)}
+    return {**found, "destinations": many} if many else found
+
+
+def _own(cell: Cell, one: Destination) -> dict[str, Any]:
+    """The path of one of many destinations."""
+    path = topology.shaped(cell.links[0], one)
+    keys = ("rtt_ms", "rate_mbit", "loss_percent")
+    return {"prefix": one.prefix, **{key: getattr(path, key) for key in keys}}
 
 
 def _tables(cell: Cell, work: Path, new: Path) -> None:
@@ -138,11 +148,13 @@ def _tables(cell: Cell, work: Path, new: Path) -> None:
     for column in ("end_s", "fct_s"):
         flows[column] = pd.to_numeric(flows[column])
     flows["side"] = "left"
+    prefixes = {one.address: one.prefix for one in destinations(cell)}
+    flows["prefix"] = flows["to"].map(prefixes).astype("Int64")
     flows["cc_wanted"] = flows["group"].map(wanted)
     # A rescue changes the algorithm later; the arm is what was chosen.
     flows["arm"] = flows["cc_start"] if cell.tuner.name != "none" else None
     for column, kind in _FLOW_COLUMNS.items():
-        if kind != "str":
+        if kind not in ("str", "Int64"):
             flows[column] = flows[column].astype(np.dtype(kind))
     flows[list(_FLOW_COLUMNS)].to_parquet(new / "flows.parquet", index=False)
     for name in ("samples", "queues"):

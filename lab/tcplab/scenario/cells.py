@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 from tcplab.algorithms import without_prefix
-from tcplab.scenario.errors import Place, Problem, Unknown
+from tcplab.scenario.errors import Problem, Rule, Unknown
 from tcplab.scenario.fields import read, suggestion
+from tcplab.scenario.many import MANY_RULES
 from tcplab.scenario.model import (
     ABSENT,
     QUIC_CONTROLS,
@@ -25,10 +26,6 @@ from tcplab.scenario.top import Top
 MOST_LINKS = 8
 ALL_KEYS = tuple(field.name for cls in (Link, Flow, Change) for field in fields(cls))
 """Keys of the tables that a sweep sets."""
-
-Rule = tuple[str, tuple[str | Place, ...], Callable[[Cell, Any], str | None]]
-"""The key that is to blame, the others that the rule looks at (of the same table by name, of
-others by place), and what is wrong, if anything is."""
 
 
 def read_cell(
@@ -150,7 +147,32 @@ def _direct(cell: Cell, link: Link) -> str | None:
     return f"a direct path has no {', no '.join(wrong)}" if wrong else None
 
 
-_ROUTED_ONLY = ("rate_mbit", "queue", "qdisc", "ecn", "place", "police_mbit")
+_ROUTED_ONLY = (
+    "rate_mbit",
+    "queue",
+    "qdisc",
+    "ecn",
+    "place",
+    "police_mbit",
+    "second_rate_mbit",
+    "back_rate_mbit",
+    "back_loss_percent",
+    "back_slot_ms",
+)
+
+
+def _back(_: Cell, link: Link) -> str | None:
+    """What shapes the way back needs its rate."""
+    if link.back_rate_mbit or (link.back_qdisc, link.back_qdisc_options) == ("pfifo", ""):
+        return None
+    return "it needs back_rate_mbit"
+
+
+def _options(_: Cell, link: Link) -> str | None:
+    """Two qdiscs share the place of one."""
+    if link.qdisc_options and link.qdisc in ("prio", "red_sfq"):
+        return f"{link.qdisc} is more than one qdisc, and takes no options"
+    return None
 
 
 _LINK_RULES: list[Rule] = [
@@ -158,6 +180,14 @@ _LINK_RULES: list[Rule] = [
     ("queue", ("rate_mbit", "rtt_ms"), _needs_rtt("queue", "rate_mbit")),
     ("police_burst", ("police_mbit", "rtt_ms"), _needs_rtt("police_burst", "police_mbit")),
     ("qdisc", ("rate_mbit",), _qdisc),
+    (
+        "second_queue",
+        ("second_rate_mbit", "rtt_ms"),
+        _needs_rtt("second_queue", "second_rate_mbit"),
+    ),
+    ("back_queue", ("back_rate_mbit", "rtt_ms"), _needs_rtt("back_queue", "back_rate_mbit")),
+    ("back_qdisc", ("back_rate_mbit", "back_qdisc_options"), _back),
+    ("qdisc_options", ("qdisc",), _options),
     ("jitter_ms", ("rtt_ms",), _jitter),
     ("reorder_percent", ("rtt_ms",), _reordering),
 ]
@@ -175,7 +205,8 @@ def _end(cell: Cell, flow: Flow) -> str | None:
 
 
 def _size_or_time(_: Cell, flow: Flow) -> str | None:
-    both = flow.bytes and (flow.each_s or flow.duration_s)
+    sized = flow.bytes or flow.sizes_bytes
+    both = sized and (flow.each_s or flow.duration_s)
     return "give bytes or a time, not both" if both else None
 
 
@@ -184,9 +215,9 @@ def _name_of(_: Cell, flow: Flow) -> str | None:
 
 
 def _kind(_: Cell, flow: Flow) -> str | None:
-    if flow.kind == "bulk" or not (flow.bytes or flow.each_s):
+    if flow.kind == "bulk" or not (flow.bytes or flow.each_s or flow.sizes_bytes):
         return None
-    return f"bytes and each_s are for bulk, not for {flow.kind}"
+    return f"bytes, sizes_bytes and each_s are for bulk, not for {flow.kind}"
 
 
 def _two_links(cell: Cell, flow: Flow) -> str | None:
@@ -225,14 +256,15 @@ def _closed_by_server(_: Cell, flow: Flow) -> str | None:
 _FLOW_RULES: list[Rule] = [
     ("start_s", (("duration_s",),), _start),
     ("duration_s", ("start_s", ("duration_s",)), _end),
-    ("bytes", ("each_s", "duration_s"), _size_or_time),
+    ("bytes", ("each_s", "duration_s", "sizes_bytes"), _size_or_time),
     ("name", (), _name_of),
-    ("kind", ("bytes", "each_s"), _kind),
+    ("kind", ("bytes", "each_s", "sizes_bytes"), _kind),
     ("transport", (("link",),), _two_links),
     ("transport", (("tuner", "name"),), _untuned),
     ("kind", ("transport",), _uploads),
     ("cc", ("transport",), _control),
     ("cc", ("kind",), _closed_by_server),
+    *MANY_RULES,
 ]
 
 
@@ -258,8 +290,19 @@ def _rate(cell: Cell, change: Change) -> str | None:
     return "this link has no rate that could change" if fixed else None
 
 
+def _changed_queue(cell: Cell, change: Change) -> str | None:
+    link = _link_of(cell, change)
+    if not change.queue or not link:
+        return None
+    if link.qdisc in ("prio", "red_sfq", "cake", "dualpi2"):
+        return f"the queue of {link.qdisc} cannot change under way"
+    after = replace(link, queue=change.queue, rtt_ms=change.rtt_ms or link.rtt_ms)
+    return _needs_rtt("queue", "rate_mbit")(cell, after)
+
+
 _CHANGE_RULES: list[Rule] = [
     ("link", (("link",),), _known_link),
     ("at_s", (("duration_s",),), _moment),
     ("rate_mbit", ("link", ("link",), ("link", 0, "rate_mbit")), _rate),
+    ("queue", ("link", ("link",)), _changed_queue),
 ]

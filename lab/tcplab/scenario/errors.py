@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 Place = tuple[str | int, ...]
 """Keys and list positions from the top of the file, such as ("link", 0, "rate_mbit")."""
+
+
+Rule = tuple[str, tuple[str | Place, ...], Callable[[Any, Any], str | None]]
+"""The key that is to blame, the others that the rule looks at (of the same table by name, of
+others by place), and what is wrong with the cell and the table, if anything is."""
 
 
 @dataclass(frozen=True)

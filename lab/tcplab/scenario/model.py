@@ -8,12 +8,26 @@ and reordering on the far router's way to the right.  A path may also be direct:
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from tcplab.scenario.fields import checked, choice, flag, number, text
+from tcplab.scenario.spread import spread
 
-QDISCS = ("pfifo", "codel", "fq_codel", "red", "pie", "sfq", "red_sfq", "cake", "fq", "prio")
+QDISCS = (
+    "pfifo",
+    "codel",
+    "fq_codel",
+    "red",
+    "pie",
+    "sfq",
+    "red_sfq",
+    "cake",
+    "fq",
+    "prio",
+    "fq_pie",
+    "dualpi2",
+)
 PLACES = ("router", "host")
 PATHS = ("routed", "direct")
 KINDS = ("bulk", "pareto", "request", "short")
@@ -42,6 +56,12 @@ def _queue(value: Any) -> str:
     return str(value)
 
 
+def _version(value: Any) -> int:
+    if value not in (4, 6) or isinstance(value, bool):
+        raise ValueError(f"{value!r} is no version of IP: 4 or 6")
+    return int(value)
+
+
 def _name(value: Any) -> str:
     if not isinstance(value, str) or not _NAME.match(value):
         raise ValueError(f"{value!r} is no name: up to 15 of a-z, 0-9, - and _")
@@ -66,6 +86,8 @@ class Link:
     qdisc: str = choice("pfifo", *QDISCS)
     ecn: bool = flag()
     """The qdisc marks instead of dropping, and both ends negotiate ECN."""
+    qdisc_options: str = checked("", lambda value: str(value))
+    """Further options of the qdisc, as tc takes them."""
     path: str = choice("routed", *PATHS)
     """direct: one veth pair without routers, segmentation offload as it comes, and netem with its
     own limit on the sender's device, where it loses up to 64 KB at once: what others publish."""
@@ -76,9 +98,28 @@ class Link:
     police_burst: str = checked("64000 bytes", _queue)
     """The policer's bucket; ms and bdp are of its own rate."""
 
+    second_rate_mbit: float | None = number(above=0, most=40_000)
+    """A second bottleneck, behind the first."""
+    second_queue: str = checked("1 bdp", _queue)
+    second_qdisc: str = choice("pfifo", *QDISCS)
+    back_rate_mbit: float | None = number(above=0, most=40_000)
+    """A bottleneck on the way back, where acknowledgements go; None: no shaping."""
+    back_queue: str = checked("1 bdp", _queue)
+    """bdp is of the way back's rate."""
+    back_qdisc: str = choice("pfifo", *QDISCS)
+    back_qdisc_options: str = checked("", lambda value: str(value))
+    """Such as "ack-filter" of cake, which thins acknowledgements."""
+    back_loss_percent: float = number(0.0, least=0, below=100)
+    back_slot_ms: float = number(0.0, least=0, most=1_000)
+    """What comes back is let through once in so many milliseconds, all at once."""
+    receiver_gro_us: int = number(0, least=0, most=100_000, whole=True)
+    """The receiver's device joins packets that come within this time, and acknowledges them once;
+    0: each packet by itself."""
+
     def expected_mbit(self) -> float | None:
         """What gets through for long."""
-        rates = [rate for rate in (self.rate_mbit, self.police_mbit) if rate]
+        given = (self.rate_mbit, self.police_mbit, self.second_rate_mbit)
+        rates = [rate for rate in given if rate]
         return min(rates) if rates else None
 
 
@@ -104,6 +145,27 @@ class Flow:
     warmup: int = number(0, least=0, most=1_000_000, whole=True)
     """So many connections at first do not count."""
     extra_rtt_ms: float = number(0.0, least=0, most=10_000)
+    ip: int = checked(4, _version)
+    destinations: int | None = number(least=1, most=60_000, whole=True)
+    """Connections go to so many addresses, in prefixes of a /24 (a /48 of IPv6) each."""
+    prefixes: int = number(1, least=1, most=512, whole=True)
+    vary: str = choice("destination", "destination", "prefix")
+    """Whether each destination has values of its own, or each prefix."""
+    destination_rtt_ms: tuple[float, ...] | str | None = spread(least=0, most=10_000)
+    """In place of the link's."""
+    destination_rate_mbit: tuple[float, ...] | str | None = spread(least=0.01, most=10_000)
+    """A bottleneck of its own, with the link's qdisc and queue; the link then has no rate."""
+    destination_loss_percent: tuple[float, ...] | str | None = spread(least=0, most=99)
+    """In place of the link's."""
+    destination_seed: int = number(1, least=0, whole=True)
+    """Of the draws; the same in all repetitions."""
+    visits: tuple[float, ...] | str | None = spread(least=0, most=100_000)
+    """Connections to each destination, in random order; without it, to each in turn."""
+    sizes_bytes: tuple[float, ...] | str | None = spread(least=1, most=10**10)
+    """Sizes of bulk connections, in place of `bytes`."""
+    arrive_within_s: float | None = number(above=0, most=100_000)
+    """Connections start at random times within so long, whether those before are over or not:
+    those of a Poisson process of which the number is known."""
     transport: str = choice("tcp", *TRANSPORTS)
     """mptcp and mpquic have a path over every link; QUIC needs a flowgen with that feature."""
     pareto_alpha: float = number(0.8, above=0, most=10)
@@ -163,6 +225,8 @@ class Change:
     jitter_ms: float | None = number(least=0, most=1_000)
     loss_percent: float | None = number(least=0, most=100)
     """100: nothing gets through any more, and neither host is told."""
+    loss_burst_packets: float | None = number(least=1, most=1_000)
+    queue: str | None = checked(None, _queue)
 
 
 @dataclass(frozen=True)
@@ -190,6 +254,28 @@ class Cell:
 def queue_bytes(link: Link) -> int:
     """The queue's size in bytes, at least two full packets."""
     return _bytes(link.queue, link.rate_mbit, link)
+
+
+def second_of(link: Link) -> Link:
+    """The second bottleneck, as a link of its own."""
+    return replace(
+        link,
+        rate_mbit=link.second_rate_mbit,
+        queue=link.second_queue,
+        qdisc=link.second_qdisc,
+        qdisc_options="",
+    )
+
+
+def back_of(link: Link) -> Link:
+    """The bottleneck on the way back, as a link of its own."""
+    return replace(
+        link,
+        rate_mbit=link.back_rate_mbit,
+        queue=link.back_queue,
+        qdisc=link.back_qdisc,
+        qdisc_options=link.back_qdisc_options,
+    )
 
 
 def burst_bytes(link: Link) -> int:
@@ -231,8 +317,8 @@ def cell_from_json(raw: dict[str, Any]) -> Cell:
 
 
 def _flow_from_json(raw: dict[str, Any]) -> Flow:
-    """Results from before QUIC say whether a flow is MPTCP's."""
-    known = dict(raw)
+    """Results from before QUIC say whether a flow is MPTCP's.  JSON has no tuples."""
+    known: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in raw.items()}
     if known.pop("mptcp", False):
         known["transport"] = "mptcp"
     return Flow(**known)

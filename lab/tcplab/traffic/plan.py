@@ -7,7 +7,9 @@ import random
 from typing import Any
 
 from tcplab import topology
+from tcplab.scenario.destinations import of_flow
 from tcplab.scenario.model import SYSTEM, Cell, Flow
+from tcplab.scenario.spread import wholes
 
 PORT = 5201
 SHORT_ANSWER_BYTES = 128
@@ -17,16 +19,9 @@ NETNS = "/run/netns"
 def plan(cell: Cell, seed: int) -> dict[str, Any]:
     """Everything that flowgen needs to know of the measured time."""
     generator = random.Random(seed)
-    places = [topology.bottleneck(cell, i) for i in range(len(cell.links))]
     queues = [
-        {
-            "link": link.name,
-            "netns": f"{NETNS}/{namespace}",
-            "device": device,
-            "handle": topology.queue_handle(cell, i),
-        }
-        for i, (link, (namespace, device)) in enumerate(zip(cell.links, places, strict=True))
-        if topology.has_queue(cell, i)
+        {"link": name, "netns": f"{NETNS}/{namespace}", "device": device, "handle": handle}
+        for name, namespace, device, handle in topology.queue_places(cell)
     ]
     changes = [
         {"at_s": at_s, "netns": netns, "tc": line}
@@ -34,7 +29,7 @@ def plan(cell: Cell, seed: int) -> dict[str, Any]:
     ]
     serve = {
         "netns": f"{NETNS}/right",
-        "listen": f"0.0.0.0:{PORT}",
+        "listen": topology.with_port("::" if 6 in topology.versions(cell) else "0.0.0.0", PORT),
         "short_bytes": SHORT_ANSWER_BYTES,
         "mptcp": any(flow.transport == "mptcp" for flow in cell.flows),
         "quic_paths": _quic_paths(cell),
@@ -47,15 +42,18 @@ def plan(cell: Cell, seed: int) -> dict[str, Any]:
         "serve": serve,
         "queues": queues,
         "changes": changes,
-        "links": {topology.sender_address(i): link.name for i, link in enumerate(cell.links)},
+        "links": topology.sender_addresses(cell),
     }
 
 
 def _group(cell: Cell, flow: Flow, generator: random.Random) -> dict[str, Any]:
     end_s = flow.start_s + flow.duration_s if flow.duration_s else cell.duration_s
+    visited = visits(cell, flow, generator)
     return {
         "name": flow.name,
-        "to": f"{topology.destination(cell, flow)}:{PORT}",
+        "to": topology.with_port(topology.destination(cell, flow), PORT),
+        "destinations": [topology.with_port(address, PORT) for address in visited],
+        "at_s": arrivals_s(flow, len(visited), generator),
         "cc": None if flow.cc == SYSTEM else flow.cc,
         "transport": flow.transport,
         "paths": _paths(cell, flow),
@@ -64,10 +62,10 @@ def _group(cell: Cell, flow: Flow, generator: random.Random) -> dict[str, Any]:
         "streams": flow.streams,
         "stagger_s": flow.stagger_s,
         "gap_ms": flow.gap_ms,
-        "connections": _connections(flow),
+        "connections": _connections(flow, len(visited)),
         "warmup": flow.warmup,
         "sample": flow.sample and flow.kind != "short",
-        "work": _work(flow, generator),
+        "work": _work(flow, len(visited), generator),
     }
 
 
@@ -90,13 +88,37 @@ def _others(cell: Cell) -> range:
     return range(1, len(cell.links))
 
 
-def _connections(flow: Flow) -> int | None:
-    if flow.connections is None and flow.bytes:
+def visits(cell: Cell, flow: Flow, generator: random.Random) -> list[str]:
+    """Addresses in the order in which connections go to them, from the first again: each in turn,
+    or as often as `visits` says, in random order.  Empty for a flow with one destination."""
+    addresses = [one.address for one in of_flow(cell, flow)]
+    if flow.visits is None:
+        return addresses
+    counts = wholes(flow.visits, len(addresses), generator)
+    visited = [a for a, count in zip(addresses, counts, strict=True) for _ in range(count)]
+    generator.shuffle(visited)
+    return visited
+
+
+def arrivals_s(flow: Flow, visited: int, generator: random.Random) -> list[float]:
+    """Random starts: those of a Poisson process, given their number, are evenly distributed."""
+    if flow.arrive_within_s is None:
+        return []
+    count = _connections(flow, visited) or 0
+    within_s = flow.arrive_within_s
+    starts = sorted(flow.start_s + within_s * generator.random() for _ in range(count))
+    return [round(at_s, 6) for at_s in starts]
+
+
+def _connections(flow: Flow, visited: int) -> int | None:
+    if flow.connections is None and visited:
+        return visited
+    if flow.connections is None and (flow.bytes or flow.sizes_bytes):
         return flow.streams
     return flow.connections
 
 
-def _work(flow: Flow, generator: random.Random) -> dict[str, Any]:
+def _work(flow: Flow, visited: int, generator: random.Random) -> dict[str, Any]:
     match flow.kind:
         case "pareto":
             return {"kind": "sized", "bytes": pareto_sizes(flow, generator)}
@@ -110,6 +132,9 @@ def _work(flow: Flow, generator: random.Random) -> dict[str, Any]:
             }
         case "short":
             return {"kind": "short", "answer_bytes": SHORT_ANSWER_BYTES}
+    if flow.sizes_bytes is not None:
+        count = _connections(flow, visited) or 1
+        return {"kind": "sized", "bytes": wholes(flow.sizes_bytes, count, generator)}
     if flow.bytes:
         return {"kind": "sized", "bytes": [flow.bytes]}
     return {"kind": "timed", "seconds": flow.each_s}
