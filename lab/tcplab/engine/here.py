@@ -11,10 +11,13 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
+from tcplab import topology
 from tcplab.algorithms import is_own
-from tcplab.engine import need
+from tcplab.engine import need, relay
 from tcplab.engine.errors import CellError, EngineError
 from tcplab.engine.job import Settings
 from tcplab.engine.script import SCRIPT, Programs
@@ -33,7 +36,18 @@ _QDISC_ARGUMENTS = {
 }
 
 
-def check(cells: list[Cell], _settings: Settings) -> None:
+def fitted(cell: Cell) -> Cell:
+    """The cell as this kernel can run it: delays by a relay if there is no netem."""
+    if _netem(cell) and not _qdisc("netem"):
+        return replace(cell, delays=topology.RELAY)
+    return cell
+
+
+def _netem(cell: Cell) -> bool:
+    return "netem" in need.qdiscs(cell)
+
+
+def check(cells: list[Cell], settings: Settings) -> None:
     """Raises EngineError with the list of everything that is missing here."""
     if os.geteuid() != 0:
         raise EngineError("engine here needs root; use sudo, or --engine vm")
@@ -44,6 +58,9 @@ def check(cells: list[Cell], _settings: Settings) -> None:
     foreign = sorted(name for name in controls if not is_own(name))
     missing += [f"congestion control {name}" for name in foreign if not _control(name)]
     kinds = set().union(*(need.qdiscs(cell) for cell in cells))
+    if "netem" in kinds and not _qdisc("netem"):
+        kinds.discard("netem")
+        missing += relay.refused([cell for cell in cells if _netem(cell)], settings.flowgen)
     missing += [f"qdisc {kind}" for kind in sorted(kinds) if not _qdisc(kind)]
     if missing:
         raise EngineError(
@@ -64,6 +81,7 @@ def _control(name: str) -> bool:
     return name in _available()
 
 
+@cache
 def _qdisc(kind: str) -> bool:
     """Tried on a device in a namespace that is gone afterwards; the kernel loads modules."""
     arguments = _QDISC_ARGUMENTS.get(kind, kind)

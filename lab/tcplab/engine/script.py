@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tcplab import topology
 from tcplab.algorithms import PREFIX
-from tcplab.engine import calibration, need, tuners, watcher
+from tcplab.engine import calibration, need, relay, tuners, watcher
 from tcplab.scenario.model import Cell
 from tcplab.traffic.plan import PORT, plan
 
@@ -52,7 +52,7 @@ def files(cell: Cell, seed: int, programs: Programs) -> dict[str, str]:
         found[f"tc-{name}"] = _lines(lines)
     if cell.tuner.name == "tcpilot":
         found["tcpilot.toml"] = cell.tuner.config
-    found[SCRIPT] = text(cell, programs)
+    found[SCRIPT] = text(cell, programs, seed)
     return found
 
 
@@ -60,7 +60,7 @@ def _lines(lines: list[str]) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def text(cell: Cell, programs: Programs) -> str:
+def text(cell: Cell, programs: Programs, seed: int = 0) -> str:
     """The script."""
     parts = [
         _LIBRARY,
@@ -68,7 +68,7 @@ def text(cell: Cell, programs: Programs) -> str:
         f"flowgen={shlex.quote(str(programs.flowgen))}",
         f"tcpilot={shlex.quote(str(programs.tcpilot))}",
         f"third={shlex.quote('r3' if 'r3' in topology.namespaces(cell) else '')}",
-        *_network(cell),
+        *_network(cell, programs, seed),
         *_receiver(cell),
         *_own_algorithms(cell, programs.tcpilot.parent),
         *_reflector(cell),
@@ -85,19 +85,20 @@ def text(cell: Cell, programs: Programs) -> str:
         "qdisc_state >qdisc-after",
         *watcher.stop(cell),
         *tuners.stop(cell.tuner),
+        *_relay_ends(cell),
         "uname -r >release",
         "step done",
     ]
     return "\n".join(parts) + "\n"
 
 
-def _network(cell: Cell) -> list[str]:
+def _network(cell: Cell, programs: Programs, seed: int) -> list[str]:
     found = topology.namespaces(cell)
     names = " ".join(found)
     lines = ['step network "the namespaces"', f"for ns in {names}; do", *_NAMESPACE, "done"]
     if 6 in topology.versions(cell):
         lines[-1:] = [_VERSION_6, "done"]
-    lines += ["batch ip-outer ip -batch ip-outer"]
+    lines += ["batch ip-outer ip -batch ip-outer", *_relay(cell, programs, seed)]
     lines += [f"batch ip-{n} ip -n {n} -batch ip-{n}" for n in found]
     lines += [f"batch mptcp-{n} ip -n {n} -batch mptcp-{n}" for n in topology.mptcp_lines(cell)]
     lines += _tc_lines(cell)
@@ -109,6 +110,26 @@ def _network(cell: Cell) -> list[str]:
             lines.append(f"in_ns {end} sysctl -qw {words} || fail {failed}")
     lines.append(f"in_ns left sysctl {' '.join(SYSCTLS)} >sysctls 2>/dev/null")
     return lines
+
+
+def _relay(cell: Cell, programs: Programs, seed: int) -> list[str]:
+    """Its devices must be there before they get addresses."""
+    if not topology.is_relayed(cell):
+        return []
+    words = [str(relay.program(str(programs.flowgen))), f"--memory-mb={relay.memory_mb(cell)}"]
+    words += [f"--link={link}" for link in topology.relay_links(cell, seed)]
+    return [
+        'step relay "pathrelay"',
+        f"{shlex.join(words)} >relay.out 2>relay.err &",
+        "relay=$!",
+        "await relay.out ready relay.err",
+    ]
+
+
+def _relay_ends(cell: Cell) -> list[str]:
+    if not topology.is_relayed(cell):
+        return []
+    return ["kill $relay", "wait $relay || fail 'pathrelay failed'", "sed 1d relay.out >relay.json"]
 
 
 def _tc_lines(cell: Cell) -> list[str]:

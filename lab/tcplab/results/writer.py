@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from tcplab import topology
-from tcplab.engine import calibration, watcher
+from tcplab.engine import calibration, relay, watcher
 from tcplab.engine.job import Job
 from tcplab.engine.need import modules
 from tcplab.engine.tuners import bpftune_table
@@ -79,6 +79,9 @@ def _content(job: Job, cell: Cell, work: Path, error: str | None, wall_s: float)
         count = len(calibration.targets(cell))
         reports = [json.loads((work / f"calibrate-{i}.json").read_text()) for i in range(count)]
         verdict = calibration.verdict(cell, reports, _maybe_json(work / "play.json"))
+    relayed = _json_lines(work / "relay.json")
+    if relayed:
+        verdict |= relay.verdict(cell, relayed)
     rejected = any(not entry["ok"] for entry in verdict.values())
     return {
         "id": job.id,
@@ -90,6 +93,8 @@ def _content(job: Job, cell: Cell, work: Path, error: str | None, wall_s: float)
         "error": error,
         "calibration": verdict,
         "play": _maybe_json(work / "play.json"),
+        "delays": cell.delays,
+        "relay": relayed,
         "kernel": _maybe_text(work / "release"),
         "sysctls": _sysctls(work / "sysctls"),
         "qdisc_state": {when: _qdiscs(work / f"qdisc-{when}") for when in ("before", "after")},
@@ -103,6 +108,10 @@ def _content(job: Job, cell: Cell, work: Path, error: str | None, wall_s: float)
         "ideal": ideal(cell),
         "scenario": job.cell,
     }
+
+
+def _json_lines(path: Path) -> list[Any]:
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
 def _traffic_error(play: dict[str, Any] | None) -> str | None:

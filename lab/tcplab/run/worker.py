@@ -20,7 +20,7 @@ from tcplab.engine.job import Job, job_from_json
 from tcplab.engine.script import files
 from tcplab.engine.vm import Ended
 from tcplab.results import writer
-from tcplab.scenario.model import cell_from_json
+from tcplab.scenario.model import Cell, cell_from_json
 from tcplab.vm.process import Interrupted, cleanup_on_signals
 
 _ENGINES = {"here": here, "vm": vm}
@@ -58,7 +58,7 @@ class _Batch:
     """Jobs that share a machine."""
 
     def __init__(self, jobs: list[Job]) -> None:
-        self._jobs = {_work(job): (job, cell_from_json(job.cell)) for job in jobs}
+        self._jobs = {_work(job): (job, _cell(job)) for job in jobs}
         self._settings = jobs[0].settings
         self._ended: list[str] = []
         self._started = time.monotonic()
@@ -100,6 +100,11 @@ class _Batch:
         writer.write(job, cell, work, error, wall_s=now - self._started)
         self._started = now
         self._ended.append(job.id)
+
+
+def _cell(job: Job) -> Cell:
+    cell = cell_from_json(job.cell)
+    return here.fitted(cell) if job.settings.engine == "here" else vm.fitted(cell)
 
 
 def _work(job: Job) -> Path:

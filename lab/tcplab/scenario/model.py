@@ -242,6 +242,8 @@ class Cell:
     changes: tuple[Change, ...] = ()
     sysctl: dict[str, str] = field(default_factory=dict)
     watch: Watch = field(default_factory=Watch)
+    delays: str = "netem"
+    """What makes delays and losses: netem, or relay if the engine's kernel has no netem."""
 
     def present(self) -> list[Flow]:
         """Flows that take part."""

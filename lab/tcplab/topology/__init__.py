@@ -1,7 +1,8 @@
 """The emulated path as arguments of `ip -batch` and `tc -batch`: pure functions of a cell.
 
 places.py names its parts, wires.py joins them, queues.py has the bottlenecks, impair.py delays and
-losses, many.py what many destinations need, changes.py what happens under way.
+losses, relay.py the same on a kernel without netem, many.py what many destinations need,
+changes.py what happens under way.
 """
 
 from __future__ import annotations
@@ -34,12 +35,15 @@ from tcplab.topology.places import (
     with_port,
 )
 from tcplab.topology.queues import bottleneck_lines, destination_lines, policer_lines
+from tcplab.topology.relay import RELAY, is_relayed, relay_links
+from tcplab.topology.relay import obstacle as relay_obstacle
 from tcplab.topology.wires import ip_lines, mptcp_lines, sender_addresses
 
 __all__ = [
     "FAIR_HANDLE",
     "NAMESPACES",
     "QDISC_HANDLE",
+    "RELAY",
     "back_bottleneck",
     "bottleneck",
     "bottleneck_lines",
@@ -49,6 +53,7 @@ __all__ = [
     "has_queue",
     "ip_lines",
     "is_direct",
+    "is_relayed",
     "last_router",
     "mptcp_lines",
     "namespaces",
@@ -58,6 +63,8 @@ __all__ = [
     "queue_places",
     "receiver_address",
     "receiver_device",
+    "relay_links",
+    "relay_obstacle",
     "removed",
     "rtts_ms",
     "second_bottleneck",

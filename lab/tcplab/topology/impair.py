@@ -15,6 +15,7 @@ from tcplab.topology.places import (
     rtts_ms,
     sender_router,
 )
+from tcplab.topology.relay import is_relayed
 
 NETEM_LIMIT = 100_000
 """Packets; netem drops what is beyond, so it must never be reached."""
@@ -45,6 +46,8 @@ class Netem:
 
 def netems(cell: Cell, link: int) -> list[Netem]:
     """Every netem of a link, the same ones whatever changes under way."""
+    if is_relayed(cell):
+        return []
     one = cell.links[link]
     if is_direct(one):
         # Its default limit, 1000 packets.

@@ -15,6 +15,7 @@ from tcplab.topology.places import (
     sender_address,
     versions,
 )
+from tcplab.topology.relay import is_relayed
 
 _MANY = {4: "198.18.0.0/15", 6: "2001:db8::/32"}
 """What has all destinations of a cell."""
@@ -64,7 +65,8 @@ def _routed(cell: Cell, i: int, lines: dict[str, list[str]]) -> None:
         lines["r3"] += _device(cell, f"d{i}", _hosts(cell, i, 3, 2))
     for k in range(len(rtts_ms(cell))):
         far, near = far_device(i, k), receiver_device(i, k)
-        outer.append(f"link add {far} netns {last} type veth peer name {near} netns right")
+        if not is_relayed(cell):
+            outer.append(f"link add {far} netns {last} type veth peer name {near} netns right")
         lines[last] += _device(cell, far, _hosts(cell, i, 10 + k, 1))
         lines["right"] += _device(cell, near, _hosts(cell, i, 10 + k, 2), single=True)
     for version in versions(cell):

@@ -1,0 +1,103 @@
+"""pathrelay under engine `here`: whether it is needed, what it can carry, how late it was."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from tcplab import topology
+from tcplab.engine.errors import EngineError
+from tcplab.scenario.model import PACKET_BYTES, Cell
+
+USABLE = 0.8
+"""Share of its saturation rate that cells may ask for."""
+_SECONDS = 2
+_LATE_MOST_US = 200.0
+_LATE_MOST_SHARE = 0.01
+
+# Both ends send one segment a packet, as the ends of a cell do.
+_SATURATE = """
+set -u
+ip netns add near && ip netns add far || exit 1
+"$1" --link near=near/t0,far=far/t0,delay_ms=1 >out 2>err &
+relay=$!
+tries=0
+until grep -q ready out; do
+    tries=$((tries + 1))
+    [ $tries -lt 100 ] && kill -0 $relay 2>/dev/null || { cat err >&2; exit 1; }
+    sleep 0.05
+done
+for end in near far; do
+    ip -n $end link set t0 gso_max_segs 1 && ip -n $end link set t0 up || exit 1
+done
+ip -n near address add 10.255.0.1/24 dev t0
+ip -n far address add 10.255.0.2/24 dev t0
+ip netns exec far "$2" serve --listen 10.255.0.2:5201 >served &
+until grep -q listening served; do sleep 0.05; done
+ip netns exec near "$2" bulk --to 10.255.0.2:5201 --seconds "$3" >report
+"""
+
+
+def program(flowgen: str) -> Path:
+    """It is built beside flowgen."""
+    return Path(flowgen).with_name("pathrelay")
+
+
+@cache
+def saturation_mbit(flowgen: str) -> float:
+    """Goodput of one connection over an idle relay that delays by 1 ms."""
+    with tempfile.TemporaryDirectory() as folder:
+        inner = "mount -t tmpfs tmpfs /run && ip link set lo up && cd " + shlex.quote(folder)
+        words = ["unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]
+        words += ["sh", "-c", f"{inner} && {_SATURATE}", "sh"]
+        words += [str(program(flowgen)), str(Path(flowgen).resolve()), str(_SECONDS)]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=60)
+        if done.returncode != 0:
+            last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+            raise EngineError(f"pathrelay cannot be measured: {last}")
+        report = json.loads(Path(folder, "report").read_text())
+    return float(report["goodput_bits_per_s"]) / 1e6
+
+
+def refused(cells: list[Cell], flowgen: str) -> list[str]:
+    """A sentence for each reason for which these cells cannot be relayed here."""
+    obstacles = sorted({what for cell in cells if (what := topology.relay_obstacle(cell))})
+    if obstacles:
+        return [f"qdisc netem, which {', '.join(obstacles)} needs"]
+    if not program(flowgen).exists():
+        return [f"qdisc netem, and {program(flowgen)} in its place (cargo build --release)"]
+    carried = saturation_mbit(flowgen)
+    fastest = max((link.rate_mbit or 0.0) for cell in cells for link in cell.links)
+    if fastest > USABLE * carried:
+        return [
+            f"speed: without netem a relay delays, which carries {carried:.0f} Mbit/s here; "
+            f"cells may ask for {USABLE:.0%} of it, and one asks for {fastest:g}"
+        ]
+    return []
+
+
+def verdict(cell: Cell, reports: list[dict[str, Any]]) -> dict[str, Any]:
+    """How late packets were over all branches, and whether its memory sufficed."""
+    ways = [report[way] for report in reports for way in ("there", "back")]
+    least_us = min(1000 * (link.rtt_ms + topology.rtts_ms(cell)[0]) for link in cell.links)
+    most_us = max(_LATE_MOST_US, _LATE_MOST_SHARE * least_us)
+    late_us = max(way["late_us"]["p99"] for way in ways)
+    full = sum(way["full"] for way in ways)
+    return {
+        "relay_late_us_p99": {"expected": 0.0, "measured": late_us, "ok": late_us <= most_us},
+        "relay_full": {"expected": 0.0, "measured": full, "ok": full == 0},
+    }
+
+
+def memory_mb(cell: Cell) -> int:
+    """For the packets under way in one direction, twice what a full link needs."""
+    need = (
+        (link.rate_mbit or 40_000) * 125 * (link.rtt_ms + max(topology.rtts_ms(cell)))
+        for link in cell.links
+    )
+    return max(16, round(2 * max(need) / 1e6 + PACKET_BYTES / 1e3))

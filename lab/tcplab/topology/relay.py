@@ -1,0 +1,57 @@
+"""Delays by pathrelay, on a kernel without netem: a pair of TUN devices in place of the last veth
+pair, with a delay between them."""
+
+from __future__ import annotations
+
+from tcplab.scenario.model import Cell, Link
+from tcplab.topology.places import (
+    far_device,
+    is_direct,
+    last_router,
+    receiver_device,
+    rtts_ms,
+)
+
+RELAY = "relay"
+"""Of `Cell.delays`."""
+
+
+def is_relayed(cell: Cell) -> bool:
+    return cell.delays == RELAY
+
+
+def obstacle(cell: Cell) -> str | None:
+    """What in a cell pathrelay cannot do; None if it can do all of it."""
+    if any(flow.destinations for flow in cell.flows):
+        return "destinations"
+    if any(c.rtt_ms is not None or c.loss_percent is not None for c in cell.changes):
+        return "changes of rtt_ms or loss_percent"
+    found = (_obstacle(link) for link in cell.links)
+    return next((what for what in found if what), None)
+
+
+def _obstacle(link: Link) -> str | None:
+    asked = {
+        'path = "direct"': is_direct(link),
+        "jitter_ms": link.jitter_ms,
+        "reorder_percent": link.reorder_percent,
+        "bursts of loss": link.loss_percent and link.loss_burst_packets > 1,
+        "back_loss_percent": link.back_loss_percent,
+        "back_slot_ms": link.back_slot_ms,
+        "receiver_gro_us": link.receiver_gro_us,
+    }
+    return next((what for what, is_asked in asked.items() if is_asked), None)
+
+
+def relay_links(cell: Cell, seed: int) -> list[str]:
+    """Values of pathrelay's --link: all delay is on the way to the right, as with netem."""
+    found = []
+    for i, link in enumerate(cell.links):
+        for k, extra_ms in enumerate(rtts_ms(cell)):
+            near = f"{last_router(link)}/{far_device(i, k)}"
+            ends = f"near={near},far=right/{receiver_device(i, k)}"
+            loss = f",loss={link.loss_percent / 100:g}" if link.loss_percent else ""
+            found.append(
+                f"{ends},delay_ms={link.rtt_ms + extra_ms:g}{loss},seed={seed + 64 * i + k}"
+            )
+    return found

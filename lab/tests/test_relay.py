@@ -1,0 +1,103 @@
+"""Cells on a kernel without netem: what pathrelay is asked for, and when it is refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tcplab import topology
+from tcplab.engine import here, relay, script
+from tcplab.scenario.model import Cell, Change, Flow, Link
+
+LINK = Link(rate_mbit=10, rtt_ms=20, queue="2 bdp", loss_percent=2)
+NEAR, FAR = Flow(name="a", cc="cubic"), Flow(name="b", cc="cubic", extra_rtt_ms=80)
+
+
+def cell(link: Link = LINK, changes: tuple[Change, ...] = ()) -> Cell:
+    return Cell(10, 100, 1, (link,), (NEAR, FAR), changes=changes, delays=topology.RELAY)
+
+
+def test_each_round_trip_time_has_a_relay_in_place_of_its_last_pair_of_devices() -> None:
+    assert topology.relay_links(cell(), 5) == [
+        "near=r2/f0x0,far=right/r0x0,delay_ms=20,loss=0.02,seed=5",
+        "near=r2/f0x1,far=right/r0x1,delay_ms=100,loss=0.02,seed=6",
+    ]
+    outer = topology.ip_lines(cell())[""]
+    assert not [line for line in outer if "f0x" in line]
+    assert [
+        line for line in topology.ip_lines(replace(cell(), delays="netem"))[""] if "f0x" in line
+    ]
+
+
+def test_rate_and_queue_stay_with_the_kernel_and_netem_is_gone() -> None:
+    lines = topology.tc_lines(cell())
+    assert lines["r1"][0].split()[6:8] == ["1:", "tbf"]
+    assert not [line for found in lines.values() for line in found if "netem" in line]
+    assert ("r2", "f0x0", "root") not in topology.removed(cell())
+
+
+@pytest.mark.parametrize(
+    ("link", "told"),
+    [
+        (replace(LINK, jitter_ms=1), "jitter_ms"),
+        (replace(LINK, loss_burst_packets=3), "bursts of loss"),
+        (replace(LINK, path="direct"), 'path = "direct"'),
+        (replace(LINK, reorder_percent=1), "reorder_percent"),
+        (LINK, None),
+    ],
+)
+def test_what_a_relay_cannot_do_is_named(link: Link, told: str | None) -> None:
+    assert topology.relay_obstacle(cell(link)) == told
+
+
+def test_a_delay_that_changes_is_netems() -> None:
+    change = Change(link="bottleneck", at_s=1, rtt_ms=50)
+    assert topology.relay_obstacle(cell(changes=(change,))) == "changes of rtt_ms or loss_percent"
+    assert (
+        topology.relay_obstacle(cell(changes=(replace(change, rtt_ms=None, rate_mbit=5),))) is None
+    )
+
+
+def test_the_script_starts_it_before_its_devices_get_addresses_and_ends_it() -> None:
+    programs = script.Programs(Path("/bin/flowgen"), Path("/bin/tcpilot"), Path("/tmp/x"))
+    text = script.files(cell(), 5, programs)[script.SCRIPT]
+    start = text.index("/bin/pathrelay --memory-mb=16 --link=near=r2/f0x0")
+    assert text.index("ip-outer") < start < text.index("ip-right")
+    assert text.index("flowgen play") < text.index("kill $relay")
+
+
+def test_a_cell_above_four_fifths_of_its_speed_is_refused_before_it_runs(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "pathrelay").touch()
+    monkeypatch.setattr(relay, "saturation_mbit", lambda _: 12.0)
+    (told,) = relay.refused([cell()], str(tmp_path / "flowgen"))
+    assert "carries 12 Mbit/s" in told
+    assert relay.refused([cell(replace(LINK, rate_mbit=9))], str(tmp_path / "flowgen")) == []
+    (told,) = relay.refused([cell()], str(tmp_path / "elsewhere" / "flowgen"))
+    assert "cargo build" in told
+
+
+def test_only_a_kernel_without_netem_relays(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = replace(cell(), delays="netem")
+    for has, delays in ((True, "netem"), (False, topology.RELAY)):
+        monkeypatch.setattr(here, "_qdisc", lambda kind, has=has: has or kind != "netem")
+        assert here.fitted(plain).delays == delays
+    no_delay = replace(plain, links=(Link(rate_mbit=10, rtt_ms=0),), flows=(NEAR,))
+    assert here.fitted(no_delay).delays == "netem"
+
+
+def report(late_us: float, full: int) -> dict[str, object]:
+    way = {"late_us": {"p99": late_us}, "full": full}
+    return {"there": way, "back": {"late_us": {"p99": 0.0}, "full": 0}}
+
+
+def test_a_run_whose_packets_were_too_late_is_marked() -> None:
+    good = relay.verdict(cell(), [report(150, 0)])
+    assert all(entry["ok"] for entry in good.values())
+    assert not relay.verdict(cell(), [report(250, 0)])["relay_late_us_p99"]["ok"]
+    assert not relay.verdict(cell(), [report(1, 3)])["relay_full"]["ok"]
+    far = cell(replace(LINK, rtt_ms=100))
+    assert relay.verdict(far, [report(900, 0)])["relay_late_us_p99"]["ok"]
