@@ -8,8 +8,9 @@ use tcpilot_abi::Why;
 use crate::{
     cc, fair,
     pilot::figures::{
-        AlgorithmView, CohortView, DecisionView, ExplainedPath, Explanation, FlowView, PathView,
-        StateSummary, Status, TakeOvers, TuneView, TuningView, TuningsStatus,
+        AlgorithmView, ChangeView, CohortView, DecisionView, DrawnAlgorithm, ExplainedPath,
+        Explanation, FlowView, LearningStatus, PathView, StateSummary, Status, TakeOvers,
+        TaughtPolicy, TuneView, TuningView, TuningsStatus,
     },
     show::figure::View,
     watch::views as watch,
@@ -70,6 +71,10 @@ fn sections() -> String {
             "The daemon.",
             &[
                 rows::<Status>(""),
+                rows::<LearningStatus>("learning."),
+                rows::<TaughtPolicy>("learning.policies[]."),
+                rows::<DrawnAlgorithm>("learning.policies[].algorithms[]."),
+                rows::<ChangeView>("learning.changes[]."),
                 rows::<TuningsStatus>("tunings."),
                 rows::<TakeOvers>("take_overs."),
             ],

@@ -4,7 +4,10 @@ use std::fmt::Write as _;
 
 use tcpilot_abi::Why;
 
-use crate::pilot::figures::{Explanation, FlowView, PathView, Status, TuningView, TuningsStatus};
+use crate::pilot::figures::{
+    AlgorithmView, Explanation, FlowView, LearningStatus, PathView, Status, TuningView,
+    TuningsStatus,
+};
 use crate::show::{
     figure::{self, Shown as _, Unit, View as _},
     table,
@@ -27,7 +30,7 @@ pub(crate) fn number(n: u64, what: &str) -> String {
 
 fn path_name(path: &PathView) -> String {
     let mut name = path.prefix.to_string();
-    if path.netns != "host" {
+    if !["host", "all"].contains(&path.netns.as_str()) {
         let _ = write!(name, " @{}", path.netns);
     }
     if path.policy != "default" {
@@ -36,17 +39,31 @@ fn path_name(path: &PathView) -> String {
     name
 }
 
+/// The same with what handshakes it stands for: with thompson an address may have several.
+fn class_name(path: &PathView) -> String {
+    match &path.class {
+        Some(class) => format!("{} ({class})", path_name(path)),
+        None => path_name(path),
+    }
+}
+
+/// Columns that only one learner fills.
+const OF_EPSILON_GREEDY: [&str; 5] = ["Cost", "Chosen", "Greedy", "Min RTT", "Max rate"];
+const OF_THOMPSON: [&str; 4] = ["Effect", "From", "To", "Learned from"];
+
 /// A row per path and algorithm.
 pub fn paths(paths: &[PathView]) -> String {
     if paths.is_empty() {
         return "no path has been seen yet\n".to_owned();
     }
-    table::named(
-        "Path",
-        paths
-            .iter()
-            .flat_map(|path| path.algorithms.iter().map(move |a| (path_name(path), a))),
-    )
+    let rows = paths
+        .iter()
+        .flat_map(|path| path.algorithms.iter().map(move |a| (class_name(path), a)));
+    let others: &[&str] = match paths.iter().any(|path| path.level.is_some()) {
+        true => &OF_EPSILON_GREEDY,
+        false => &OF_THOMPSON,
+    };
+    table::named_of("Path", rows, |heading| !others.contains(&heading))
 }
 
 /// Live connections.
@@ -77,8 +94,16 @@ pub fn explanation(e: &Explanation) -> String {
     }
     for explained in &e.paths {
         let path = &explained.path;
-        let _ = writeln!(out, "{} is on path {}", e.address, path_name(path));
-        let _ = writeln!(out, "  {}", measures(path));
+        match path.level.as_deref() {
+            None | Some("path") => {
+                let _ = writeln!(out, "{} is on path {}", e.address, class_name(path));
+            }
+            Some(level) => out.push_str(&for_strangers(&e.address, level, path)),
+        }
+        match &path.level {
+            None => out.push_str(&format!("  {}\n", measures(path))),
+            Some(_) => out.push_str(&learned(path)),
+        }
         if let Some(tuning) = &explained.tuning {
             out.push_str(&tuning.text());
         }
@@ -88,6 +113,9 @@ pub fn explanation(e: &Explanation) -> String {
             if let Some(why) = &algorithm.not_eligible {
                 let _ = writeln!(out, "  {} may not be chosen: {why}", algorithm.name);
             }
+        }
+        if path.level.is_some() {
+            continue; // the table of paths, which has decisions, is epsilon-greedy's
         }
         out.push_str("\n  last decisions, newest first:\n");
         for d in &explained.decisions {
@@ -107,6 +135,30 @@ pub fn explanation(e: &Explanation) -> String {
     out
 }
 
+/// Of an address that no path is known for.
+fn for_strangers(address: &str, level: &str, path: &PathView) -> String {
+    let node = match level {
+        "global" => "everything that was learned".to_owned(),
+        level => format!("its {level} {}", class_name(path)),
+    };
+    format!("{address}: no path yet; a first connection is chosen for by {node}\n")
+}
+
+/// What the learner in the daemon says of a path, on one line.
+fn learned(path: &PathView) -> String {
+    let count = |x: Option<f64>| x.map_or_else(|| figure::NONE.to_owned(), |x| format!("{x:.1}"));
+    let mut out = format!(
+        "  experience {}, exploring cost {} so far, may cost {}",
+        count(path.experience),
+        path.explored.shown(Unit::Share),
+        path.budget.shown(Unit::Share)
+    );
+    if let Some(age_s) = path.changed_age_s {
+        let _ = write!(out, ", changed {} ago", duration(age_s as u64));
+    }
+    out + "\n"
+}
+
 fn indent(text: &str) -> String {
     text.lines().map(|line| format!("  {line}\n")).collect()
 }
@@ -116,6 +168,9 @@ pub fn status(s: &Status) -> String {
     let mut out = String::new();
     let mode = match (s.attached, s.dry_run) {
         (false, _) => "NOT ATTACHED",
+        (true, true) if s.learning.is_some() => {
+            "dry run: sets nothing, learns of the default alone"
+        }
         (true, true) => "dry run: decides, sets nothing",
         (true, false) => "steering",
     };
@@ -154,6 +209,9 @@ pub fn status(s: &Status) -> String {
         "ended    {} · judged by {} · rescued {}",
         s.closed, s.charged, s.rescues
     );
+    if let Some(learning) = &s.learning {
+        out.push_str(&learning.text());
+    }
     if let Some(tunings) = &s.tunings {
         out.push_str(&tunings.text());
     }
@@ -196,6 +254,14 @@ pub fn report(s: &Status, paths: &[PathView]) -> String {
         number(paths.len() as u64, "path"),
         s.rescues
     );
+    out.push_str(&best_of(paths));
+    out.push_str("Detached: new connections get the kernel's default again.\n");
+    out
+}
+
+/// What serves the paths best, as far as it is known.
+fn best_of(paths: &[PathView]) -> String {
+    let mut out = String::new();
     for path in paths
         .iter()
         .filter(|p| p.algorithms.iter().any(|a| a.samples > 0))
@@ -219,8 +285,59 @@ pub fn report(s: &Status, paths: &[PathView]) -> String {
             );
         }
     }
-    out.push_str("Detached: new connections get the kernel's default again.\n");
+    for path in paths.iter().take(10) {
+        let effect = |a: &AlgorithmView| a.effect.unwrap_or(0.0);
+        let known = path
+            .algorithms
+            .iter()
+            .filter(|a| a.effect_low.is_some_and(|low| low > 0.0));
+        if let Some(best) = known.max_by(|a, b| effect(a).total_cmp(&effect(b))) {
+            let _ = writeln!(
+                out,
+                "  {}: {} serves it best ({} more than the default, between {} and {})",
+                class_name(path),
+                best.name,
+                best.effect.shown(Unit::Share),
+                best.effect_low.shown(Unit::Share),
+                best.effect_high.shown(Unit::Share)
+            );
+        }
+    }
     out
+}
+
+impl LearningStatus {
+    /// Lines for `status`.
+    fn text(&self) -> String {
+        let mut out = format!(
+            "learned  from {} of {} records · {} nodes above the paths · {} rows of {} · exploring cost {}\n",
+            self.taught,
+            self.records,
+            self.nodes,
+            self.rows,
+            self.rows_max,
+            self.explored.shown(Unit::Share)
+        );
+        if self.steer_percent < 100 {
+            let _ = writeln!(
+                out,
+                "canary   {} % of the groups are steered",
+                self.steer_percent
+            );
+        }
+        for policy in &self.policies {
+            let given = policy.algorithms.iter();
+            let given: Vec<String> = given
+                .map(|a| format!("{} {}", a.name, a.connections))
+                .collect();
+            let _ = writeln!(out, "given    [{}] {}", policy.policy, given.join(" · "));
+        }
+        for change in &self.changes {
+            let age = duration(change.age_s as u64);
+            let _ = writeln!(out, "changed  {} {} {age} ago", change.level, change.prefix);
+        }
+        out
+    }
 }
 
 impl TuningView {

@@ -8,7 +8,7 @@ use tcpilot_abi::{
 };
 
 use super::policies::{LEAVE_ALONE_ID, RESERVED};
-use super::{Algorithm, Config, Learner, Network, Policy, PrefixOverrides};
+use super::{Algorithm, Config, Learner, LearnerKind, Network, Policy, PrefixOverrides};
 
 const NS_PER_S: u64 = 1_000_000_000;
 
@@ -51,6 +51,7 @@ impl Config {
             ssthresh_window_ns: u64::from(self.ssthresh.window_s) * NS_PER_S,
             ssthresh_floor_packets: self.ssthresh.floor_packets,
             min_flow_bytes: self.learner.epsilon_greedy.min_flow_bytes,
+            rows: self.rows(),
             arms: arms.len() as u8,
             policies: (RESERVED + self.policy_names().len()).min(TP_MAX_POLICIES as usize) as u8,
             rules: rules.len() as u8,
@@ -80,6 +81,15 @@ impl Config {
         self.write_policies(&mut config, arms);
         self.write_tunings(&mut config);
         config
+    }
+
+    /// Rows for the learner in the daemon: each path has one, and so may its group, site and class. If no
+    /// more than half of the places are in use, hardly a row finds its bucket full.
+    fn rows(&self) -> u32 {
+        match self.learner.common.kind {
+            LearnerKind::THOMPSON => self.paths_max.saturating_mul(2),
+            _ => 0,
+        }
     }
 
     fn write_tunings(&self, config: &mut tp_config) {

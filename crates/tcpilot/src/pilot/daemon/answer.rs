@@ -1,7 +1,7 @@
 //! The daemon's answers to questions.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashMap},
     io::{self, Write},
     path::Path,
 };
@@ -11,13 +11,21 @@ use tcpilot_abi::{Trouble, Why};
 use tcpilot_core::Prefix;
 use tcpilot_kernel::host;
 
-use super::Daemon;
+use super::{
+    Daemon,
+    learning::{Learning, Netns, Seen},
+};
 use crate::{
     clock::monotonic_ns,
-    pilot::figures::{ExplainedPath, Explanation, FlowView, PathView, Status, TakeOvers},
+    pilot::figures::{
+        ExplainedPath, Explanation, FlowView, LearningStatus, PathView, Status, TakeOvers,
+    },
     pilot::protocol::{Reply, Request},
     pilot::read::{self, Names},
 };
+
+/// In place of a namespace's name: the path is one for all.
+const ALL_NETNS: &str = "all";
 
 fn ok(value: impl Serialize) -> Reply {
     match serde_json::to_value(value) {
@@ -79,6 +87,10 @@ impl Daemon {
     }
 
     fn for_each_view(&self, mut each: impl FnMut(PathView)) {
+        if let Some(learning) = &self.learning {
+            let mut names = HashMap::new();
+            return learning.for_each_path(|seen| each(self.named(seen, &mut names)));
+        }
         self.with_names(|names| {
             let read = self.pilot.for_each_path(|key, path| {
                 if let Some(view) = names.path(&key, &path) {
@@ -89,6 +101,25 @@ impl Daemon {
                 tracing::warn!(%error, "the paths could not be read");
             }
         });
+    }
+
+    /// With the name of its namespace; to look for one takes a while.
+    fn named(&self, seen: Seen, names: &mut HashMap<Netns, String>) -> PathView {
+        let netns = match seen.netns {
+            None => ALL_NETNS.to_owned(),
+            Some(netns) => names
+                .entry(netns)
+                .or_insert_with(|| self.netns_of(netns))
+                .clone(),
+        };
+        PathView { netns, ..seen.view }
+    }
+
+    fn netns_of(&self, netns: Netns) -> String {
+        match netns {
+            Netns::Cookie(cookie) => self.netns.by_cookie(cookie),
+            Netns::Domain(domain) => format!("domain-{domain}"),
+        }
     }
 
     /// All paths, the most recently used first.
@@ -118,9 +149,24 @@ impl Daemon {
                 .iter()
                 .filter(|f| remote.contains(read::address(f.remote)));
             explanation.flows = to_address.map(|f| names.flow(f)).collect();
+        });
+        if let Some(learning) = &self.learning {
+            let mut names = HashMap::new();
+            let known = learning.explain(*remote).into_iter();
+            explanation.paths.extend(known.map(|seen| ExplainedPath {
+                path: self.named(seen, &mut names),
+                decisions: Vec::new(),
+                tuning: None,
+            }));
+        }
+        self.with_names(|names| {
             self.pilot.for_each_slot(|number, key, path| {
                 let view = names.path(&key, &path).filter(|v| v.prefix.covers(remote));
                 let tuned = self.pilot.tuned(number, &path).ok().flatten();
+                // If the learner works in the daemon, the table has only what tunings need.
+                if self.learning.is_some() && tuned.is_none() {
+                    return;
+                }
                 explanation.paths.extend(view.map(|view| ExplainedPath {
                     path: view,
                     decisions: names.decisions(&path),
@@ -143,6 +189,11 @@ impl Daemon {
         self.arms.iter().filter(wanted).cloned().collect()
     }
 
+    fn known_paths(&self, learning: Option<&LearningStatus>) -> u32 {
+        let of_learner = |learning: &LearningStatus| learning.paths.try_into().unwrap_or(u32::MAX);
+        learning.map_or_else(|| self.path_count(), of_learner)
+    }
+
     /// What is running.
     pub(super) fn status(&self) -> Status {
         let counters = self.pilot.counters();
@@ -160,8 +211,15 @@ impl Daemon {
         let unsaved = self.keeper.problem().map(str::to_owned);
         let refused = self.succession.times.problems.iter();
         let refused = refused.map(|p| format!("not taken over, all goes on as before: {p}"));
-        let limits = self.limits().into_iter().chain(unsaved).chain(refused);
+        let of_learner = self.learning.iter().flat_map(Learning::limits);
+        let limits = self
+            .limits()
+            .into_iter()
+            .chain(of_learner)
+            .chain(unsaved)
+            .chain(refused);
         let degraded = limits.chain(degraded).collect();
+        let learning = self.learning.as_ref().and_then(Learning::status);
         Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
@@ -171,14 +229,17 @@ impl Daemon {
             dry_run: self.config.dry_run,
             attached: self.pilot.is_attached(),
             learner: self.config.learner.common.kind.name().to_owned(),
+            learning: learning.clone(),
             algorithms: self.wanted_arms(),
             algorithms_missing: self.arms_missing.clone(),
             rescue: self.rescue_name(),
-            paths: self.path_count(),
+            paths: self.known_paths(learning.as_ref()),
             paths_max: self.pilot.capacity(),
             connections,
             closed: counters.closed,
-            charged: counters.charged,
+            charged: learning
+                .as_ref()
+                .map_or(counters.charged, |learning| learning.taught),
             rescues: counters.rescues,
             degraded,
             tunings: self.tunings_status(),

@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::pilot::state::{StateError, Store, StoredPath};
+use crate::pilot::state::{Knowledge, StateError, Store, StoredPath};
 
 /// The state, as far as there is any.
 pub struct Keeper {
@@ -83,14 +83,22 @@ impl Keeper {
         open.is_none_or(|open| identity(&self.path) != Some(open.file))
     }
 
-    /// Writes paths; says what is wrong when that changes.
+    /// Writes paths, and what the learner in the daemon knows; says what is wrong when that changes.
     ///
     /// # Errors
     /// A sentence.
-    pub fn save(&mut self, paths: &[StoredPath], now: Now, max_age_s: u64) -> Result<(), String> {
+    pub fn save(
+        &mut self,
+        paths: &[StoredPath],
+        knowledge: &[Knowledge],
+        now: Now,
+        max_age_s: u64,
+    ) -> Result<(), String> {
         let max_age_s = self.clock.max_age_s(now, max_age_s);
-        let store = self.store();
-        let result = store.and_then(|store| store.save(paths, now.unix_s, max_age_s));
+        let result = self.store().and_then(|store| {
+            store.save(paths, now.unix_s, max_age_s)?;
+            store.save_knowledge(knowledge)
+        });
         if matches!(result, Err(StateError::Damaged { .. })) {
             self.open = None; // opened again, it is set aside
         }
@@ -180,16 +188,16 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("lib/state.db");
         let mut keeper = Keeper::open(&path).unwrap();
-        keeper.save(&[], now(YEAR, 1), 7).unwrap();
+        keeper.save(&[], &[], now(YEAR, 1), 7).unwrap();
         assert!(!keeper.is_lost());
         fs::remove_dir_all(path.parent().unwrap()).unwrap();
         assert!(keeper.is_lost());
-        keeper.save(&[], now(YEAR, 2), 7).unwrap();
+        keeper.save(&[], &[], now(YEAR, 2), 7).unwrap();
         assert!(path.exists() && !keeper.is_lost());
         // A folder that is a file cannot be made anew.
         fs::remove_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path.parent().unwrap(), "").unwrap();
-        let problem = keeper.save(&[], now(YEAR, 3), 7).unwrap_err();
+        let problem = keeper.save(&[], &[], now(YEAR, 3), 7).unwrap_err();
         assert!(
             problem.starts_with("what was learned is not saved: "),
             "{problem}"
@@ -204,7 +212,7 @@ mod tests {
         let mut keeper = Keeper::open(&path).unwrap();
         fs::write(dir.path().join("other"), "garbage").unwrap();
         fs::rename(dir.path().join("other"), &path).unwrap();
-        keeper.save(&[], now(YEAR, 1), 7).unwrap();
+        keeper.save(&[], &[], now(YEAR, 1), 7).unwrap();
         assert!(
             Store::open(&path).unwrap().1.is_none(),
             "it is a state again"

@@ -10,15 +10,20 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use crate::{clock::monotonic_ns, pilot::state::age};
+use crate::{clock::monotonic_ns, failure::Failure, pilot::state::age};
 use rustix::time::{ClockId, clock_gettime};
 use tcpilot_abi::{tp_path, tp_path_key};
 use tcpilot_core::prefix::Prefix;
+use tcpilot_kernel::host;
 
-use super::{Daemon, keeper::Now};
+use super::{
+    Daemon,
+    keeper::Now,
+    learning::{Learning, Restored, lessons},
+};
 use crate::pilot::{
     protocol::Reply,
-    state::{StoredAlgorithm, StoredPath},
+    state::{Knowledge, StoredAlgorithm, StoredPath},
 };
 
 /// Since the boot, with the time that the host slept.
@@ -34,9 +39,12 @@ fn now_unix_s() -> u64 {
 }
 
 impl Daemon {
-    /// Fills the map from the state file.
+    /// Fills the map from the state file. If the learner works in the daemon, only tunings need it.
     pub(super) fn restore(&mut self) {
         self.netns.refresh();
+        if self.learning.is_some() && self.abi.tunes == 0 {
+            return;
+        }
         let max_age_s = self.max_age_s();
         if self.keeper.problem().is_some() {
             return; // there is none
@@ -97,9 +105,21 @@ impl Daemon {
             self.saved_ns
         };
         let paths = self.collect(since_ns);
-        self.keeper.save(&paths, now, self.max_age_s())?;
-        self.saved_ns = now_ns;
-        Ok(())
+        let knowledge = self.knowledge(since_ns == 0);
+        let saved = self.keeper.save(&paths, &knowledge, now, self.max_age_s());
+        match (&saved, &self.learning) {
+            (Ok(()), _) => self.saved_ns = now_ns,
+            (Err(_), Some(learning)) => learning.not_saved(),
+            (Err(_), None) => {}
+        }
+        saved
+    }
+
+    fn knowledge(&self, all: bool) -> Vec<Knowledge> {
+        let learning = self.learning.as_ref();
+        learning
+            .and_then(|learning| learning.unsaved(all))
+            .unwrap_or_default()
     }
 
     fn collect(&self, since_ns: u64) -> Vec<StoredPath> {
@@ -141,9 +161,44 @@ impl Daemon {
         Ok(paths.len())
     }
 
+    /// Makes the learners of the policies, if they work in the daemon, from what was saved.
+    pub(super) fn open_learning(&mut self) -> Result<(), Failure> {
+        let Some(ends) = self.pilot.learner_ends()? else {
+            return Ok(());
+        };
+        let default = host::default_algorithm();
+        let lessons = lessons(&self.config, &self.abi, &self.arms, default.as_deref());
+        let now = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
+        let restored = self
+            .keeper
+            .store()
+            .and_then(|store| Restored::read(lessons.clone(), Some(store), now.as_secs_f64()));
+        let restored = match restored {
+            Ok(restored) => restored,
+            Err(error) => {
+                tracing::warn!(%error, "starting without what was learned before");
+                Restored::read(lessons, None, now.as_secs_f64())?
+            }
+        };
+        self.learning = Some(Learning::open(ends, restored));
+        Ok(())
+    }
+
+    /// Has the learner begin, once the kernel's tick is known.
+    pub(super) fn begin_learning(&mut self) -> Result<(), Failure> {
+        let ticks_per_s = self.pilot.legacy().1.ticks_per_s;
+        match &mut self.learning {
+            Some(learning) => Ok(learning.begin(ticks_per_s)?),
+            None => Ok(()),
+        }
+    }
+
     /// `state reset`.
     pub(super) fn reset(&mut self) -> Result<u32, String> {
-        let count = self.path_count();
+        let forgotten = self.learning.as_ref().and_then(Learning::reset);
+        let count = self.path_count().saturating_add(forgotten.unwrap_or(0));
         let store = self.keeper.store();
         store
             .and_then(|store| store.reset())

@@ -12,6 +12,7 @@ mod guard;
 mod handover;
 mod keeper;
 mod learned;
+mod learning;
 mod netns;
 mod rules;
 mod signals;
@@ -43,6 +44,7 @@ use crate::{
 use control::Control;
 use handover::HandOver;
 use keeper::Keeper;
+use learning::Learning;
 use signals::Signals;
 pub(crate) use signals::stop_flag;
 use start::Prepared;
@@ -92,6 +94,8 @@ pub struct Daemon {
     /// When the cgroup was first found missing.
     gone_since: Option<Instant>,
     keeper: Keeper,
+    /// The learner, if it works in the daemon.
+    learning: Option<Learning>,
     started: Instant,
     saved_ns: u64,
     told: Vec<Trouble>,
@@ -221,6 +225,7 @@ impl Daemon {
     fn attach(&mut self) -> Result<(), Failure> {
         let cgroup = self.cgroup.clone();
         self.pilot.attach(&cgroup)?;
+        self.begin_learning()?;
         tracing::info!(
             cgroup = %self.cgroup.display(),
             algorithms = self.arms.join(","),

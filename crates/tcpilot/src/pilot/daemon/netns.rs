@@ -41,6 +41,14 @@ impl Names {
         Some((*inum, cookie))
     }
 
+    /// The name of the namespace with this cookie; its cookie where there is none.
+    pub fn by_cookie(&self, cookie: u64) -> String {
+        let names = self.by_inum.values();
+        let mut of_cookie = names.filter(|name| self.find(name).is_some_and(|(_, c)| c == cookie));
+        let name = of_cookie.next().cloned();
+        name.unwrap_or_else(|| format!("cookie-{cookie}"))
+    }
+
     /// Whether a namespace has a name that lasts longer than its number.
     pub fn is_named(&self, inum: u32) -> bool {
         self.by_inum.contains_key(&inum)
@@ -60,5 +68,7 @@ mod tests {
         assert_eq!(names.name(7), "7");
         assert_eq!(names.find(HOST).unwrap().1, own_netns_cookie().unwrap());
         assert!(names.find("no-such-namespace").is_none());
+        assert_eq!(names.by_cookie(own_netns_cookie().unwrap()), HOST);
+        assert_eq!(names.by_cookie(u64::MAX), format!("cookie-{}", u64::MAX));
     }
 }

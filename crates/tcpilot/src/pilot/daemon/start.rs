@@ -111,6 +111,7 @@ impl Daemon {
         let queues = Egress::set_up(prepared.devices(), &args.state);
         let pilot = Pilot::load(&prepared.abi, prepared.config.paths_max)?;
         let mut daemon = Daemon::assemble(prepared, pilot, keeper, queues, &[]);
+        daemon.open_learning()?;
         daemon.restore();
         for line in daemon.arms_missing.iter().chain(&daemon.limits()) {
             tracing::warn!("{line}");
@@ -156,6 +157,7 @@ impl Daemon {
             gone_since: None,
             cgroup,
             keeper,
+            learning: None,
             started: Instant::now(),
             saved_ns: 0,
             told: Vec::new(),

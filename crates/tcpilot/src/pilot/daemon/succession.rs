@@ -200,6 +200,7 @@ impl Daemon {
         daemon.told = Trouble::ALL.into_iter().filter(was_told).collect();
         daemon.off.clone_from(&estate.off);
         daemon.succession = Succession::new(times);
+        daemon.open_learning()?;
         Ok((daemon, legacy))
     }
 
@@ -207,6 +208,7 @@ impl Daemon {
     pub(super) fn take_place(&mut self, legacy: Legacy) -> Result<(), Failure> {
         let cgroup = self.cgroup.clone();
         self.pilot.take_over(legacy, &cgroup)?;
+        self.begin_learning()?;
         tracing::info!(
             version = env!("CARGO_PKG_VERSION"),
             arms = self.arms.join(","),

@@ -13,7 +13,9 @@ mod tuning;
 
 pub use flow::{DecisionView, ExplainedPath, Explanation, FlowView};
 pub use path::{AlgorithmView, PathView, StoredAlgorithm, StoredPath};
-pub use status::{StateSummary, Status, TakeOvers};
+pub use status::{
+    ChangeView, DrawnAlgorithm, LearningStatus, StateSummary, Status, TakeOvers, TaughtPolicy,
+};
 pub use tuning::{CohortView, TuneView, TuningView, TuningsStatus};
 
 /// `tcpilot paths`: a document is an object, so that it can have a version.

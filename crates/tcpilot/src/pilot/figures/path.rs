@@ -13,6 +13,7 @@ measures! {
     kept StoredPath;
     named {
         /// Network namespace: `host` for the daemon's own, the name that `ip netns` knows, or the inode number.
+        /// With thompson, `all` for a path that all namespaces share.
         netns: String;
         /// Remote addresses.
         prefix: Prefix;
@@ -26,7 +27,7 @@ measures! {
         srtt_us: Number = path.srtt_us, Microseconds, "smoothed RTT";
         /// Highest rate of the window. Samples that the application limited do not count.
         max_delivery_rate: Greatest = path.max_delivery_rate, BytesPerSecond, "max rate";
-        /// All connections ever.
+        /// All connections ever; 0 with thompson, which counts none by path.
         connections: Count64 = path.connections, "connections";
     }
     shown {
@@ -38,8 +39,21 @@ measures! {
         ssthresh: Option<u32>, Packets, "ssthresh";
         /// Time since a connection was opened or closed.
         age_s: f64, Seconds;
-        /// The algorithms to choose from, in the configuration's order.
+        /// The algorithms to choose from, in the configuration's order; with thompson the default is first.
         algorithms: Vec<AlgorithmView>;
+        /// With thompson: whose knowledge this is, `path`, or `group`, `site`, `class` or `global` for what
+        /// strangers below that node get. `null` with epsilon-greedy, as are the next five.
+        level: Option<String>;
+        /// Which handshakes share it: RTT, ECN, window, interface, side.
+        class: Option<String>;
+        /// Whole connections that the path's own experience counts as now; the rest comes from its neighbours.
+        experience: Option<f64>;
+        /// What exploring was expected to cost its group of neighbours so far: 1 is a connection's whole reward.
+        explored: Option<f64>;
+        /// What exploring may still cost there.
+        budget: Option<f64>;
+        /// Time since it, or a node above it, was last found to have changed.
+        changed_age_s: Option<f64>, Seconds;
     }
     kept {
         /// Segments sent in the window.
@@ -89,6 +103,15 @@ measures! {
         share: f64, Share, "Share";
         /// Why it may not be chosen on this path, as a sentence (see [ECN](configuration.md#ecn)); `null`: it may.
         not_eligible: Option<String>;
+        /// With thompson: how much more reward it brings than the default, as a part of the default's.
+        effect: Option<f64>, Share, "Effect";
+        /// Lower end of the interval that holds the true effect with 95 %.
+        effect_low: Option<f64>, Share, "From";
+        /// Its upper end.
+        effect_high: Option<f64>, Share, "To";
+        /// Where most of what is known of the effect comes from: `path`, `group`, `site`, `class` or `global`;
+        /// `null`: nowhere yet.
+        learned_from: Option<String>, "Learned from";
     }
     kept {}
     stored {}

@@ -27,6 +27,8 @@ figures! {
         attached: bool;
         /// How it chooses.
         learner: String;
+        /// With thompson: what the learner in the daemon does; `null` with epsilon-greedy.
+        learning: Option<LearningStatus>;
         /// The algorithms to choose from.
         algorithms: Vec<String>;
         /// Algorithms that were asked for and are not there, with the reason.
@@ -59,6 +61,81 @@ figures! {
         state: String;
         /// How often another program took over, or the configuration was read anew.
         take_overs: TakeOvers;
+    }
+}
+
+figures! {
+    /// The learner in the daemon.
+    #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+    pub LearningStatus {
+        /// Paths that it knows, of all policies. Connections of one address whose handshakes differ are
+        /// several.
+        paths: u64;
+        /// Groups, sites and classes above them.
+        nodes: u64;
+        /// Rows that the programs can choose by.
+        rows: u64;
+        /// The most that there is room for.
+        rows_max: u64;
+        /// Times that rows were published.
+        publications: u64;
+        /// Records that came from the programs.
+        records: u64;
+        /// Of these, those that taught something.
+        taught: u64;
+        /// Records that taught nothing, by the reason.
+        silent: BTreeMap<String, u64>;
+        /// Records for which there was no room.
+        dropped: u64;
+        /// What exploring was expected to cost so far: 1 is a connection's whole reward.
+        explored: f64;
+        /// Percent of the groups that are steered.
+        steer_percent: u32;
+        /// Of each policy.
+        policies: Vec<TaughtPolicy>;
+        /// The last changes that were found, the newest first.
+        changes: Vec<ChangeView>;
+    }
+}
+
+figures! {
+    /// What a policy's connections were given.
+    #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+    pub TaughtPolicy {
+        /// The policy.
+        policy: String;
+        /// The algorithm that the others are compared with.
+        default: String;
+        /// Its algorithms.
+        algorithms: Vec<DrawnAlgorithm>;
+    }
+}
+
+figures! {
+    /// How often an algorithm was in force.
+    #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+    pub DrawnAlgorithm {
+        /// The congestion control.
+        name: String;
+        /// Connections that ended and had it.
+        connections: u64;
+        /// The sum of the probabilities with which they got it.
+        probability: f64;
+    }
+}
+
+figures! {
+    /// A path or a node above some was found to have changed.
+    #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+    pub ChangeView {
+        /// `path`, `group`, `site`, `class` or `global`.
+        level: String;
+        /// Its addresses.
+        prefix: String;
+        /// The policy.
+        policy: String;
+        /// How long ago.
+        age_s: f64, Seconds;
     }
 }
 

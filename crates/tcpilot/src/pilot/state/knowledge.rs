@@ -23,6 +23,9 @@ pub(super) const SCHEMA: &str = "
     ) STRICT, WITHOUT ROWID;
 ";
 
+/// A key and its row, as the learner writes them.
+pub type SavedRow = (Vec<u8>, Vec<u8>);
+
 /// What has changed of one policy's knowledge since it was saved last.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Knowledge {
@@ -33,7 +36,7 @@ pub struct Knowledge {
     /// It is all there is: what the file had before is forgotten.
     pub is_all: bool,
     /// Keys and rows that are new or have changed.
-    pub rows: Vec<(Vec<u8>, Vec<u8>)>,
+    pub rows: Vec<SavedRow>,
     /// Keys whose rows are forgotten.
     pub gone: Vec<Vec<u8>>,
 }

@@ -24,7 +24,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 pub use super::figures::{StoredAlgorithm, StoredPath};
 pub use exchange::parse;
-pub use knowledge::Knowledge;
+pub use knowledge::{Knowledge, SavedRow};
 pub use rows::MAX_PATHS;
 
 /// Where the state is kept when no file is named.

@@ -153,6 +153,7 @@ fn running() -> Status {
         dry_run: false,
         attached: true,
         learner: "epsilon-greedy".to_owned(),
+        learning: None,
         algorithms: ["cubic", "bbr"].map(str::to_owned).to_vec(),
         algorithms_missing: vec!["htcp is not there: left out".to_owned()],
         rescue: Some("bbr".to_owned()),

@@ -175,6 +175,16 @@ fn every_key_of_thompson_reaches_the_learner() {
     assert_eq!(settings.model, untouched.model);
     let abi = config(THOMPSON).to_abi(&names(&["cubic", "bbr"]));
     assert_eq!(abi.learner.kind, tcpilot_abi::TP_LEARNER_THOMPSON);
+    assert_eq!((abi.rows, Config::default().to_abi(&[]).rows), (32768, 0));
+}
+
+#[test]
+fn a_policys_objective_comes_before_that_of_all() {
+    let config = config(
+        "[tuning]\nobjective = \"latency\"\n[[policy]]\nname = \"bulk\"\nobjective = \"throughput\"",
+    );
+    assert_eq!(config.objective_of("bulk"), Objective::Throughput);
+    assert_eq!(config.objective_of(DEFAULT_POLICY), Objective::Latency);
 }
 
 #[test]

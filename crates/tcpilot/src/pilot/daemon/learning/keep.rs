@@ -1,0 +1,154 @@
+//! Learners from a configuration and what was saved, and back to what is to be saved.
+
+use tcpilot_abi::{TP_MAX_POLICIES, tp_config};
+
+use super::{
+    arms::Arms,
+    clock::Clock,
+    room::Room,
+    taught::{Lesson, Taught},
+};
+use crate::pilot::{
+    config::Config,
+    state::{Knowledge, SavedRow, StateError, Store},
+};
+
+/// Learners that know what was saved.
+pub struct Restored {
+    pub(super) taught: Vec<Taught>,
+    pub(super) clock: Clock,
+    /// At least one of them begins anew: rows that a former daemon wrote mean something else.
+    pub(super) is_anew: bool,
+}
+
+/// What each policy's learner is told. `default` is the host's default algorithm.
+pub fn lessons(
+    config: &Config,
+    abi: &tp_config,
+    names: &[String],
+    default: Option<&str>,
+) -> Vec<Lesson> {
+    let keys = &config.learner.thompson;
+    let lesson = |policy: u8| {
+        let name = config.policy_name(policy)?;
+        let mut settings = keys.settings(config.objective_of(name));
+        settings.memory.paths_max = config.paths_max as usize;
+        Some(Lesson {
+            arms: Arms::of_policy(abi, policy, names, default)?,
+            name: name.to_owned(),
+            policy,
+            settings,
+            rescue_cost: f64::from(keys.rescue_cost_percent) / 100.0,
+            steer_percent: keys.steer_percent,
+        })
+    };
+    (0..TP_MAX_POLICIES as u8).filter_map(lesson).collect()
+}
+
+impl Restored {
+    /// Reads what was saved of these policies; `store` is none if there is no file now. `now_unix_s` is the
+    /// wall clock's time.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub fn read(
+        lessons: Vec<Lesson>,
+        store: Option<&Store>,
+        now_unix_s: f64,
+    ) -> Result<Restored, StateError> {
+        let clock = Clock::new(now_unix_s);
+        let mut restored = Restored {
+            taught: Vec::new(),
+            clock,
+            is_anew: false,
+        };
+        for lesson in lessons {
+            let saved = match store {
+                Some(store) => saved_rows(store, &lesson)?,
+                None => Vec::new(),
+            };
+            restored.add(lesson, &saved);
+        }
+        Ok(restored)
+    }
+
+    fn add(&mut self, lesson: Lesson, saved: &[SavedRow]) {
+        let policy = lesson.name.clone();
+        let Some((taught, read)) = Taught::new(lesson, saved, self.clock.now_s()) else {
+            return;
+        };
+        self.is_anew |= taught.is_unsaved;
+        if read.damaged > 0 {
+            let (damaged, rest) = (read.damaged, read.taken_up);
+            tracing::warn!(
+                "{damaged} rows of what was learned for policy {policy} were damaged and are forgotten; \
+                 {rest} were taken up"
+            );
+        } else if read.taken_up > 0 {
+            let (rows, too_old) = (read.taken_up, read.too_old);
+            tracing::info!(policy, rows, too_old, "took up what was learned before");
+        }
+        self.taught.push(taught);
+    }
+}
+
+/// Rows that compare the same algorithms with the same default; others mean nothing here.
+fn saved_rows(store: &Store, lesson: &Lesson) -> Result<Vec<SavedRow>, StateError> {
+    let mut rows = Vec::new();
+    match store.known_arms(&lesson.name)? {
+        None => {}
+        Some(arms) if arms == lesson.arms.names() => {
+            store.for_each_row(&lesson.name, |key, row| {
+                rows.push((key.to_vec(), row.to_vec()))
+            })?;
+        }
+        Some(arms) => tracing::warn!(
+            "what was learned for policy {} compares {}, and now {} are to be compared: learning begins anew",
+            lesson.name,
+            arms.join(", "),
+            lesson.arms.names().join(", ")
+        ),
+    }
+    Ok(rows)
+}
+
+impl Room {
+    /// What is to be saved: all, or what has changed since this was asked for last.
+    pub fn unsaved(&mut self, all: bool) -> Vec<Knowledge> {
+        self.taught
+            .iter_mut()
+            .map(|taught| taught.unsaved(all))
+            .collect()
+    }
+
+    /// Forgets everything; returns how many paths there were.
+    pub fn reset(&mut self) -> u32 {
+        self.table.clear();
+        let now_s = self.clock.now_s();
+        let mut paths = 0;
+        for taught in &mut self.taught {
+            paths += taught.learner.tree().len();
+            if let Some((anew, _)) = Taught::new(taught.lesson.clone(), &[], now_s) {
+                *taught = anew;
+            }
+        }
+        paths.try_into().unwrap_or(u32::MAX)
+    }
+}
+
+impl Taught {
+    fn unsaved(&mut self, all: bool) -> Knowledge {
+        let is_all = all || std::mem::take(&mut self.is_unsaved);
+        let mut knowledge = Knowledge {
+            policy: self.lesson.name.clone(),
+            arms: self.lesson.arms.names().to_vec(),
+            is_all,
+            ..Knowledge::default()
+        };
+        self.learner.save(is_all, |key, row| match row {
+            Some(row) => knowledge.rows.push((key.to_vec(), row.to_vec())),
+            None => knowledge.gone.push(key.to_vec()),
+        });
+        knowledge
+    }
+}

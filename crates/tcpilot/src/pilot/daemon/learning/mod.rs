@@ -1,0 +1,262 @@
+//! The learner in the daemon: a thread of its own, which reads what connections have shown, learns, and
+//! writes the rows that the programs choose by (docs/understand/decisions/18-learner-in-the-daemon.md).
+//!
+//! It never waits for the daemon's other thread, which answers questions. That one puts a question to it
+//! through a channel, and waits for the answer for a bounded time. Only this thread renews the sign of
+//! life: if it hangs, no row is valid after ten seconds, whatever the other thread does.
+
+mod arms;
+mod clock;
+mod keep;
+mod long;
+mod room;
+mod rows;
+mod taught;
+mod translate;
+mod views;
+
+use std::{
+    cell::{Cell, RefCell},
+    sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel, sync_channel},
+    thread::JoinHandle,
+    time::{Duration, Instant},
+};
+
+use tcpilot_abi::tp_record;
+use tcpilot_kernel::{Ends, Heartbeat, Records};
+
+pub use keep::{Restored, lessons};
+use room::Room;
+pub use views::{Netns, Seen};
+
+use crate::pilot::{figures::LearningStatus, state::Knowledge};
+
+/// How often records are taken in and rows written. The programs wake nobody.
+const TURN: Duration = Duration::from_millis(50);
+/// Rows of a policy in one turn: some 10 ms of work, so a million rows take half a minute.
+const ROWS_PER_TURN: usize = 2048;
+/// How often the sign of life is renewed.
+const BEAT: Duration = Duration::from_secs(1);
+/// Records between two looks at the clock: a flood of them must not stop the sign of life.
+const RECORDS_AT_ONCE: usize = 4096;
+/// Longer than the thread is busy with a turn.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Paths in one answer of the thread: the rest of a long list has to ask again.
+const PAGE: usize = 4096;
+
+/// A question to the thread.
+type Question = Box<dyn FnOnce(&mut Room) + Send>;
+
+/// The daemon's end: the room itself until it begins, then a way to ask it.
+pub struct Learning {
+    state: State,
+    /// The next save has to write all.
+    save_all: Cell<bool>,
+}
+
+enum State {
+    Waits(RefCell<Box<Worker>>),
+    Works {
+        questions: Sender<Question>,
+        thread: Option<JoinHandle<()>>,
+    },
+    Ended,
+}
+
+/// What moves to the thread.
+struct Worker {
+    room: Room,
+    records: Records,
+    heartbeat: Heartbeat,
+    batch: Vec<tp_record>,
+    beaten: Option<Instant>,
+}
+
+impl Learning {
+    /// Everything but the thread: rows are written, so the first connection finds what was learned before.
+    fn new(room: Room, records: Records, heartbeat: Heartbeat) -> Learning {
+        let mut worker = Worker {
+            room,
+            records,
+            heartbeat,
+            batch: Vec::new(),
+            beaten: None,
+        };
+        worker.room.publish(ROWS_PER_TURN);
+        worker.beat();
+        Learning {
+            state: State::Waits(RefCell::new(Box::new(worker))),
+            save_all: Cell::new(false),
+        }
+    }
+
+    /// Starts the thread, once the kernel's tick is known.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn begin(&mut self, ticks_per_s: u32) -> std::io::Result<()> {
+        let State::Waits(worker) = std::mem::replace(&mut self.state, State::Ended) else {
+            return Ok(());
+        };
+        let mut worker = worker.into_inner();
+        worker.room.ticks_per_s = ticks_per_s;
+        let (questions, asked) = channel();
+        let builder = std::thread::Builder::new().name("learner".to_owned());
+        let thread = builder.spawn(move || worker.work(&asked))?;
+        self.state = State::Works {
+            questions,
+            thread: Some(thread),
+        };
+        Ok(())
+    }
+
+    /// Has the thread do something with its room; `None` if it does not answer in time.
+    fn ask<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&mut Room) -> T + Send + 'static,
+    ) -> Option<T> {
+        match &self.state {
+            State::Waits(worker) => Some(question(&mut worker.borrow_mut().room)),
+            State::Ended => None,
+            State::Works { questions, .. } => {
+                let (answer, answered) = sync_channel(1);
+                let question: Question = Box::new(move |room| {
+                    // Nobody may wait for it any more; there is room for one answer, so it never waits.
+                    let _ = answer.try_send(question(room));
+                });
+                questions.send(question).ok()?;
+                answered.recv_timeout(PATIENCE).ok()
+            }
+        }
+    }
+
+    /// Calls `each` with every path that a learner knows.
+    pub fn for_each_path(&self, mut each: impl FnMut(Seen)) {
+        let mut from = Some((0, 0));
+        while let Some(at) = from {
+            let Some((page, next)) = self.ask(move |room| room.page(at, PAGE)) else {
+                return;
+            };
+            page.into_iter().for_each(&mut each);
+            from = next;
+        }
+    }
+
+    /// What is known of the addresses of a prefix: its paths, or if there is none, what a stranger there
+    /// would get.
+    pub fn explain(&self, remote: tcpilot_core::Prefix) -> Vec<Seen> {
+        self.ask(move |room| room.explain(&remote))
+            .unwrap_or_default()
+    }
+
+    /// What the learner does.
+    pub fn status(&self) -> Option<LearningStatus> {
+        self.ask(|room| room.status())
+    }
+
+    /// What does not work as it should, a sentence each.
+    pub fn limits(&self) -> Vec<String> {
+        let hangs = || vec!["the learner does not answer: no row is valid after 10 s".to_owned()];
+        self.ask(|room| room.limits()).unwrap_or_else(hangs)
+    }
+
+    /// What has changed since it was saved last; all if that failed, or is asked for. `None` if the thread
+    /// does not answer: there is nothing to save then.
+    pub fn unsaved(&self, all: bool) -> Option<Vec<Knowledge>> {
+        let all = all || self.save_all.take();
+        let unsaved = self.ask(move |room| room.unsaved(all));
+        self.save_all.set(all && unsaved.is_none());
+        unsaved
+    }
+
+    /// What was not saved after all is given again.
+    pub fn not_saved(&self) {
+        self.save_all.set(true);
+    }
+
+    /// Forgets everything; returns how many paths there were.
+    pub fn reset(&self) -> Option<u32> {
+        self.save_all.set(true);
+        self.ask(Room::reset)
+    }
+}
+
+impl Drop for Learning {
+    fn drop(&mut self) {
+        let State::Works { questions, thread } = std::mem::replace(&mut self.state, State::Ended)
+        else {
+            return;
+        };
+        drop(questions);
+        // The thread has ended if it panicked; there is nobody left to tell.
+        let _ = thread.map(JoinHandle::join);
+    }
+}
+
+impl Worker {
+    /// Until nobody can ask any more.
+    fn work(mut self, questions: &Receiver<Question>) {
+        let mut due = Instant::now();
+        loop {
+            match questions.recv_timeout(due.saturating_duration_since(Instant::now())) {
+                Ok(question) => {
+                    // What was shown before the question is part of the answer.
+                    self.take_in();
+                    question(&mut self.room);
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            if Instant::now() >= due {
+                self.turn();
+                due = Instant::now() + TURN;
+            }
+        }
+        self.heartbeat.stop();
+    }
+
+    /// Rows first: after a long stop none of the old ones is valid before it was looked at again.
+    fn turn(&mut self) {
+        self.take_in();
+        self.room.publish(ROWS_PER_TURN);
+        self.beat();
+    }
+
+    fn take_in(&mut self) {
+        let mut batch = std::mem::take(&mut self.batch);
+        let result = self
+            .records
+            .poll(Duration::ZERO, |record| batch.push(*record));
+        if let Err(error) = result {
+            tracing::debug!(%error, "some records could not be read");
+        }
+        self.room.dropped = self.records.dropped();
+        for some in batch.chunks(RECORDS_AT_ONCE) {
+            some.iter().for_each(|record| self.room.take(record));
+            if self.beaten.is_some() {
+                self.beat();
+            }
+        }
+        batch.clear();
+        self.batch = batch;
+    }
+
+    fn beat(&mut self) {
+        if self.beaten.is_none_or(|last| last.elapsed() >= BEAT) {
+            self.heartbeat.beat();
+            self.beaten = Some(Instant::now());
+        }
+    }
+}
+
+impl Learning {
+    /// From what the kernel side shares, with learners for these policies.
+    pub fn open(ends: Ends, taught: Restored) -> Learning {
+        let mut rows = ends.rows;
+        if taught.is_anew {
+            rows.clear(); // a former daemon's, which mean other things
+        }
+        let room = Room::new(taught.taught, Box::new(rows), taught.clock);
+        Learning::new(room, ends.records, ends.heartbeat)
+    }
+}

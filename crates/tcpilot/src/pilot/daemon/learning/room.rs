@@ -1,0 +1,116 @@
+//! The room: the learners of all policies, and the rows that they write. It knows neither threads nor the
+//! kernel, so tests can teach it made-up records.
+
+use std::collections::HashMap;
+
+use tcpilot_abi::tp_record;
+
+use super::{
+    clock::Clock,
+    long::Long,
+    rows::Table,
+    taught::{Taught, Written},
+};
+
+/// Namespaces that paths can be named by; more are shown by number.
+const DOMAINS_MAX: usize = 4096;
+
+/// See above.
+pub struct Room {
+    /// A policy's learner each.
+    pub taught: Vec<Taught>,
+    pub(super) table: Box<dyn Table>,
+    pub(super) clock: Clock,
+    long: Long,
+    /// Jiffies; known once the programs are attached, which is before the first record.
+    pub ticks_per_s: u32,
+    generation: u32,
+    /// Records that came.
+    pub records: u64,
+    /// Records for which the ring had no room.
+    pub dropped: u64,
+    /// Times that rows were written.
+    pub publications: u64,
+    crowded: u64,
+    /// Cookies of namespaces, by the domain that paths have by them.
+    pub(super) domains: HashMap<u32, u64>,
+}
+
+impl Room {
+    /// With these learners, and the rows of this table.
+    pub fn new(taught: Vec<Taught>, table: Box<dyn Table>, clock: Clock) -> Room {
+        Room {
+            taught,
+            table,
+            clock,
+            long: Long::default(),
+            ticks_per_s: 0,
+            generation: 0,
+            records: 0,
+            dropped: 0,
+            publications: 0,
+            crowded: 0,
+            domains: HashMap::new(),
+        }
+    }
+
+    /// Learns from a record.
+    pub fn take(&mut self, record: &tp_record) {
+        self.records += 1;
+        let before = self.long.follow(record);
+        // 0 is that of paths which all namespaces share.
+        if record.domain != 0 && self.domains.len() < DOMAINS_MAX {
+            self.domains.insert(record.domain, record.netns_cookie);
+        }
+        let of = |taught: &&mut Taught| taught.lesson.policy == record.policy;
+        // A policy that is no more has none: its last connections end.
+        if let Some(taught) = self.taught.iter_mut().find(of) {
+            taught.take(record, before.as_ref(), &self.clock, self.ticks_per_s);
+        }
+    }
+
+    /// Writes at most `budget` rows for each policy.
+    pub fn publish(&mut self, budget: usize) {
+        let now_s = self.clock.now_s();
+        // Never 0, which is no row's.
+        let generation = self.generation.wrapping_add(1).max(1);
+        let mut all = Written::default();
+        for taught in &mut self.taught {
+            let written = taught.publish(self.table.as_mut(), now_s, budget, generation);
+            all.rows += written.rows;
+            all.crowded += written.crowded;
+        }
+        self.note_crowded(all.crowded);
+        if all.rows > 0 {
+            self.generation = generation;
+            self.publications += 1;
+        }
+    }
+
+    fn note_crowded(&mut self, crowded: u64) {
+        if self.crowded == 0 && crowded > 0 {
+            tracing::warn!(
+                "there is not room for the rows of all paths: some choose by their group's; raise paths_max"
+            );
+        }
+        self.crowded += crowded;
+    }
+
+    /// What does not work as it should, a sentence each.
+    pub fn limits(&self) -> Vec<String> {
+        let crowded = (self.crowded > 0).then(|| {
+            "there is not room for the rows of all paths: some choose by their group's; raise paths_max"
+                .to_owned()
+        });
+        let dropped = (self.dropped > 0).then(|| {
+            format!(
+                "{} records of connections came too fast and were lost",
+                self.dropped
+            )
+        });
+        crowded.into_iter().chain(dropped).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

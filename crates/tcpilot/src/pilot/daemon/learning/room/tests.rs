@@ -1,0 +1,367 @@
+//! The room taught by made-up records.
+
+use std::sync::{Arc, Mutex};
+
+use tcpilot_abi::{TP_RECORD_SAMPLE, tp_config, tp_row_key};
+use tcpilot_core::Prefix;
+use tcpilot_kernel::Put;
+use tcpilot_learner::{Level, Lineage, Settings};
+
+use super::*;
+use crate::pilot::{
+    daemon::learning::{
+        arms::{Arms, Upto},
+        rows::row_key,
+        taught::Lesson,
+    },
+    state::SavedRow,
+};
+
+type InMemory = HashMap<Vec<u8>, (Upto, u32)>;
+
+/// Rows in memory, with the generation of each.
+#[derive(Clone, Default)]
+struct Rows(Arc<Mutex<InMemory>>);
+
+fn bytes(key: &tp_row_key) -> Vec<u8> {
+    tcpilot_abi::to_bytes(key).to_vec()
+}
+
+impl Table for Rows {
+    fn get(&self, key: &tp_row_key) -> Option<Upto> {
+        let rows = self.0.lock().unwrap();
+        rows.get(&bytes(key)).map(|row| row.0)
+    }
+
+    fn put(&mut self, key: &tp_row_key, upto: Upto, generation: u32) -> Put {
+        let before = self
+            .0
+            .lock()
+            .unwrap()
+            .insert(bytes(key), (upto, generation));
+        before.map_or(Put::New, |_| Put::Changed)
+    }
+
+    fn remove(&mut self, key: &tp_row_key) {
+        self.0.lock().unwrap().remove(&bytes(key));
+    }
+
+    fn clear(&mut self) {
+        self.0.lock().unwrap().clear();
+    }
+
+    fn len(&self) -> (usize, usize) {
+        (self.0.lock().unwrap().len(), 1 << 20)
+    }
+}
+
+const POLICY: u8 = 3;
+
+fn lesson(steer_percent: u32) -> Lesson {
+    let mut abi = tp_config::default();
+    abi.policy[usize::from(POLICY)].arms = 0b11;
+    let names = ["bbr", "cubic"].map(str::to_owned);
+    Lesson {
+        policy: POLICY,
+        name: "web".to_owned(),
+        arms: Arms::of_policy(&abi, POLICY, &names, Some("cubic")).unwrap(),
+        settings: Settings::default(),
+        rescue_cost: 0.1,
+        steer_percent,
+    }
+}
+
+fn room(steer_percent: u32, saved: &[SavedRow]) -> (Room, Rows) {
+    let clock = Clock::new(1e9);
+    let taught = Taught::new(lesson(steer_percent), saved, clock.now_s()).unwrap();
+    let rows = Rows::default();
+    let mut room = Room::new(vec![taught.0], Box::new(rows.clone()), clock);
+    room.ticks_per_s = 250;
+    room.publish(usize::MAX);
+    (room, rows)
+}
+
+fn words(address: &str) -> [u32; 4] {
+    Prefix::around(address.parse().unwrap(), 128).words()
+}
+
+/// A megabyte from an address in so many ticks.
+fn record(address: &str, arm: u8, ticks: u32) -> tp_record {
+    let now_ns = crate::clock::monotonic_ns();
+    tp_record {
+        remote: words(address),
+        policy: POLICY,
+        at_ns: now_ns,
+        opened_ns: now_ns.saturating_sub(100_000_000_000),
+        bytes_acked: 1_000_000,
+        busy_ticks: ticks,
+        handshake_us: 20_000,
+        srtt_us: 20_000,
+        min_rtt_us: 20_000,
+        segments: 700,
+        rate: 1000,
+        probability: 0x4000,
+        weight: 1,
+        class: 14,
+        arm,
+        ..Default::default()
+    }
+}
+
+/// So many connections to each address, of which bbr (0) takes half as long as cubic (1).
+fn teach(room: &mut Room, addresses: &[&str], each: u32) {
+    for number in 0..each {
+        for address in addresses {
+            let arm = (number % 2) as u8;
+            room.take(&record(
+                address,
+                arm,
+                250 * (1 + u32::from(arm)) + number % 7,
+            ));
+        }
+    }
+    room.publish(usize::MAX);
+}
+
+/// How likely bbr is at this level above an address, if it has a row.
+fn bbr(rows: &Rows, address: &str, level: Level) -> Option<f64> {
+    let bits = words(address).iter().fold(0, |bits: u128, word| {
+        bits << 32 | u128::from(u32::from_be(*word))
+    });
+    let node = Lineage::of_prefix(bits, 14, 0).node(level);
+    let upto = rows.get(&row_key(&node, POLICY))?;
+    Some(f64::from(upto[0]) / 65535.0)
+}
+
+#[test]
+fn the_first_connection_of_all_finds_a_row_that_explores() {
+    let (_, rows) = room(100, &[]);
+    let share = bbr(&rows, "198.51.100.7", Level::Global).unwrap();
+    assert!((0.02..0.98).contains(&share), "{share}");
+    assert_eq!(bbr(&rows, "198.51.100.7", Level::Class), None);
+}
+
+#[test]
+fn the_better_algorithm_gets_the_draws_of_its_path_and_its_neighbours_start_with_it() {
+    let (mut room, rows) = room(100, &[]);
+    let before = bbr(&rows, "198.51.100.9", Level::Global).unwrap();
+    teach(&mut room, &["198.51.100.7", "198.51.100.8"], 40);
+    assert!(bbr(&rows, "198.51.100.7", Level::Path).unwrap() > 0.95);
+    assert_eq!(
+        bbr(&rows, "198.51.100.9", Level::Path),
+        None,
+        "it was never met"
+    );
+    assert!(bbr(&rows, "198.51.100.9", Level::Group).unwrap() > 0.9);
+    assert!(bbr(&rows, "198.51.100.9", Level::Group).unwrap() > before);
+    assert_eq!(bbr(&rows, "198.51.101.9", Level::Group), None);
+    assert!(bbr(&rows, "198.51.101.9", Level::Site).unwrap() > before);
+}
+
+#[test]
+fn a_row_is_written_only_when_its_shares_change() {
+    let (mut room, rows) = room(100, &[]);
+    teach(&mut room, &["198.51.100.7"], 60);
+    let generations = || -> Vec<u32> {
+        let rows = rows.0.lock().unwrap();
+        let mut all: Vec<u32> = rows.values().map(|row| row.1).collect();
+        all.sort_unstable();
+        all
+    };
+    let (before, publications) = (generations(), room.publications);
+    for _ in 0..20 {
+        room.publish(usize::MAX);
+    }
+    assert_eq!((generations(), room.publications), (before, publications));
+    teach(&mut room, &["203.0.113.7"], 10);
+    assert!(room.publications > publications);
+}
+
+#[test]
+fn a_canary_steers_its_share_of_the_groups_and_learns_of_all() {
+    let addresses: Vec<String> = (0..200).map(|i| format!("198.18.{i}.7")).collect();
+    let steered = |percent| -> Vec<&str> {
+        let (mut room, rows) = room(percent, &[]);
+        let all: Vec<&str> = addresses.iter().map(String::as_str).collect();
+        teach(&mut room, &all, 4);
+        assert_eq!(room.status().taught, 800);
+        for level in [Level::Site, Level::Class, Level::Global] {
+            assert_eq!(
+                bbr(&rows, all[0], level),
+                Some(0.0),
+                "strangers keep the default"
+            );
+        }
+        let is_steered = |address: &&str| {
+            let path = bbr(&rows, address, Level::Path).unwrap() > 0.0;
+            assert_eq!(bbr(&rows, address, Level::Group).unwrap() > 0.0, path);
+            path
+        };
+        addresses
+            .iter()
+            .map(String::as_str)
+            .filter(is_steered)
+            .collect()
+    };
+    let (none, few, many) = (steered(0), steered(20), steered(60));
+    assert!(none.is_empty());
+    assert!((20..60).contains(&few.len()) && (90..150).contains(&many.len()));
+    assert!(
+        few.iter().all(|address| many.contains(address)),
+        "a canary grows"
+    );
+}
+
+#[test]
+fn what_was_saved_chooses_after_a_restart_as_before() {
+    let (mut room, rows) = room(100, &[]);
+    teach(&mut room, &["198.51.100.7", "203.0.113.9"], 40);
+    let saved = room.unsaved(false).remove(0);
+    assert!(saved.is_all, "the file had nothing of it");
+    assert_eq!(
+        (saved.policy.as_str(), saved.arms.join(" ")),
+        ("web", "cubic bbr".to_owned())
+    );
+    let (again, after) = self::room(100, &saved.rows);
+    for level in [Level::Path, Level::Group, Level::Site, Level::Global] {
+        let (before, after) = (
+            bbr(&rows, "198.51.100.7", level),
+            bbr(&after, "198.51.100.7", level),
+        );
+        assert!((before.unwrap() - after.unwrap()).abs() < 0.02, "{level:?}");
+    }
+    assert!(!again.taught[0].is_unsaved);
+}
+
+#[test]
+fn after_a_save_only_what_changed_is_saved() {
+    let (mut room, _) = room(100, &[]);
+    teach(&mut room, &["198.51.100.7", "203.0.113.9", "192.0.2.1"], 4);
+    let all = room.unsaved(false).remove(0).rows.len();
+    teach(&mut room, &["198.51.100.7"], 1);
+    let change = room.unsaved(false).remove(0);
+    assert!(
+        !change.is_all && change.rows.len() < all,
+        "{} of {all}",
+        change.rows.len()
+    );
+    assert_eq!(room.unsaved(true).remove(0).rows.len(), all);
+}
+
+#[test]
+fn a_damaged_row_takes_no_other_with_it() {
+    let (mut room, _) = room(100, &[]);
+    teach(&mut room, &["198.51.100.7", "203.0.113.9"], 40);
+    let mut saved = room.unsaved(true).remove(0).rows;
+    let path = saved
+        .iter_mut()
+        .find(|(key, _)| key[0] == Level::Path as u8);
+    path.unwrap().1[20] ^= 1;
+    let (taught, restored) = Taught::new(lesson(100), &saved, 1e9).unwrap();
+    assert_eq!((restored.damaged, taught.learner.tree().len()), (1, 1));
+    assert_eq!(
+        restored.taken_up,
+        saved.len() - 3,
+        "two copies of the head, and it"
+    );
+}
+
+#[test]
+fn a_reset_forgets_all_and_leaves_the_row_of_the_beginning() {
+    let (mut room, rows) = room(100, &[]);
+    let first = rows.len();
+    teach(&mut room, &["198.51.100.7"], 4);
+    assert_eq!(room.reset(), 1);
+    room.publish(usize::MAX);
+    assert_eq!(rows.len(), first);
+    assert!(room.unsaved(false).remove(0).is_all);
+}
+
+#[test]
+fn of_an_address_that_is_not_known_its_group_is_explained_or_all() {
+    let (mut room, _) = room(100, &[]);
+    teach(&mut room, &["198.51.100.7"], 40);
+    let mut explained = |address: &str| {
+        let seen = room.explain(&address.parse().unwrap()).remove(0);
+        assert_eq!(seen.netns, None, "public addresses are everybody's");
+        seen.view
+    };
+    let path = explained("198.51.100.7");
+    assert_eq!(path.level.as_deref(), Some("path"));
+    let names: Vec<&str> = path.algorithms.iter().map(|a| a.name.as_str()).collect();
+    assert_eq!(names, ["cubic", "bbr"]);
+    let best = &path.algorithms[1];
+    let (effect, low) = (best.effect.unwrap(), best.effect_low.unwrap());
+    assert!(
+        (0.6..1.2).contains(&effect) && (0.3..effect).contains(&low),
+        "{effect} {low}"
+    );
+    assert_eq!(best.learned_from.as_deref(), Some("path"));
+    assert!(best.share > 0.95 && path.algorithms[0].effect.is_none());
+    assert_eq!(explained("198.51.100.8").level.as_deref(), Some("group"));
+    assert_eq!(explained("198.51.7.7").level.as_deref(), Some("site"));
+    assert_eq!(explained("203.0.113.7").level.as_deref(), Some("global"));
+}
+
+#[test]
+fn a_private_address_is_named_by_its_namespace() {
+    let (mut room, _) = room(100, &[]);
+    let private = tp_record {
+        domain: 77,
+        netns_cookie: 4_294_967_373,
+        ..record("10.0.0.7", 0, 250)
+    };
+    room.take(&private);
+    let seen = room.explain(&"10.0.0.7".parse().unwrap()).remove(0);
+    assert_eq!(seen.netns, Some(super::super::Netns::Cookie(4_294_967_373)));
+}
+
+#[test]
+fn the_status_counts_what_came_and_what_was_given() {
+    let (mut room, _) = room(100, &[]);
+    teach(&mut room, &["198.51.100.7"], 4);
+    let silent = tp_record {
+        bytes_acked: 10,
+        weight: 5,
+        ..record("198.51.100.7", 0, 250)
+    };
+    room.take(&silent);
+    room.take(&tp_record {
+        policy: 9,
+        ..record("198.51.100.7", 0, 250)
+    });
+    room.take(&tp_record {
+        flags: TP_RECORD_SAMPLE as u8,
+        cookie: 8,
+        ..record("198.51.100.7", 0, 250)
+    });
+    let status = room.status();
+    assert_eq!((status.records, status.taught, status.paths), (7, 5, 1));
+    assert_eq!(status.silent.get("short"), Some(&1));
+    let given = &status.policies[0];
+    assert_eq!(
+        (given.policy.as_str(), given.default.as_str()),
+        ("web", "cubic")
+    );
+    let of = |name: &str| given.algorithms.iter().find(|a| a.name == name).unwrap();
+    assert_eq!((of("cubic").connections, of("bbr").connections), (2, 7));
+    assert!((of("bbr").probability - 7.0 * 0.25).abs() < 0.01);
+}
+
+#[test]
+fn pages_have_each_path_once() {
+    let (mut room, _) = room(100, &[]);
+    let addresses: Vec<String> = (0..50).map(|i| format!("198.18.{i}.7")).collect();
+    let all: Vec<&str> = addresses.iter().map(String::as_str).collect();
+    teach(&mut room, &all, 1);
+    let mut met = Vec::new();
+    let mut from = Some((0, 0));
+    while let Some(at) = from {
+        let (page, next) = room.page(at, 7);
+        met.extend(page.into_iter().map(|seen| seen.view.prefix));
+        from = next;
+    }
+    met.sort();
+    met.dedup();
+    assert_eq!(met.len(), 50);
+}

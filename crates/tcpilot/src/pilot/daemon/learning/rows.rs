@@ -1,0 +1,87 @@
+//! The rows that the programs choose by, as the learner's nodes name them.
+
+use tcpilot_abi::tp_row_key;
+use tcpilot_kernel::{Put, Rows};
+use tcpilot_learner::NodeKey;
+
+use super::arms::Upto;
+
+/// Where rows are written; in tests a map in memory.
+pub trait Table: Send {
+    /// What a row says.
+    fn get(&self, key: &tp_row_key) -> Option<Upto>;
+    /// Has it say something else.
+    fn put(&mut self, key: &tp_row_key, upto: Upto, generation: u32) -> Put;
+    /// Takes it away.
+    fn remove(&mut self, key: &tp_row_key);
+    /// Takes all away.
+    fn clear(&mut self);
+    /// Rows, and how many there is room for.
+    fn len(&self) -> (usize, usize);
+}
+
+impl Table for Rows {
+    fn get(&self, key: &tp_row_key) -> Option<Upto> {
+        Rows::get(self, key).map(|row| row.upto)
+    }
+
+    fn put(&mut self, key: &tp_row_key, upto: Upto, generation: u32) -> Put {
+        Rows::put(self, key, upto, generation)
+    }
+
+    fn remove(&mut self, key: &tp_row_key) {
+        Rows::remove(self, key);
+    }
+
+    fn clear(&mut self) {
+        Rows::clear(self);
+    }
+
+    fn len(&self) -> (usize, usize) {
+        (Rows::len(self), self.capacity())
+    }
+}
+
+/// The key of a node's row. The programs make the same from an address (`tp_row_key_at`).
+pub fn row_key(node: &NodeKey, policy: u8) -> tp_row_key {
+    let bits = node.key.prefix;
+    tp_row_key {
+        prefix: [96, 64, 32, 0].map(|shift| ((bits >> shift) as u32).to_be()),
+        domain: node.key.domain,
+        class: node.key.class,
+        level: node.level as u8,
+        policy,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use tcpilot_core::rows::{Place, row_key as of_programs};
+    use tcpilot_learner::{Level, Lineage};
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn the_programs_look_where_the_learner_writes(
+            bits: u128, kind in 0..4, domain: u32, class in 0u16..1 << 15, policy in 0u8..16,
+        ) {
+            let bits = match kind {
+                0 => bits, // any
+                1 => 0xffff << 32 | bits & 0xffff_ffff, // IPv4
+                2 => 0xfd << 120 | bits >> 8, // unique local
+                _ => 0xfe80 << 112 | bits >> 16, // link local
+            };
+            let remote = [96, 64, 32, 0].map(|shift| ((bits >> shift) as u32).to_be());
+            let lineage = Lineage::of_prefix(bits, class, domain);
+            for level in Level::ALL {
+                let place = Place { remote, domain, class, policy };
+                prop_assert_eq!(
+                    row_key(&lineage.node(level), policy),
+                    of_programs(level as u32, &place)
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! From a record of the programs to what the learner is told. Pure: a record, what the same connection had
+//! shown before, and the policy's terms are all that it knows.
+
+use tcpilot_abi::{
+    TP_CLASS_ECN, TP_CLASS_INTERFACE, TP_CLASS_SMALL_WINDOW, TP_RECORD_FOREIGN,
+    TP_RECORD_FORGOTTEN, TP_RECORD_RESCUED, TP_RECORD_SAMPLE, TP_RECORD_TIMED_OUT, TP_RECORD_TUNED,
+    Why, tp_record,
+};
+use tcpilot_learner::{
+    Lineage, Observation, Outcome,
+    regression::Features,
+    reward::{Measures, Nothing, Worth},
+    settings::Reward,
+};
+
+use super::{arms::Arms, clock::Clock};
+
+const US_PER_S: u64 = 1_000_000;
+
+/// What a policy's learner needs to understand a record.
+pub struct Terms<'a> {
+    /// Whose numbers the record has.
+    pub arms: &'a Arms,
+    /// What connections are worth.
+    pub reward: &'a Reward,
+    /// Nats that a rescue takes off.
+    pub rescue_cost: f64,
+    /// Jiffies.
+    pub ticks_per_s: u32,
+    /// From the kernel's clock to the learner's.
+    pub clock: &'a Clock,
+}
+
+/// Why a record teaches nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Silent {
+    /// What was noted at its opening was lost to another connection: nobody knows its algorithm.
+    Forgotten,
+    /// Its application chose another algorithm in mid-life, so the rate is nobody's.
+    Foreign,
+    /// Heavy loss took its algorithm away before. What it had shown until then was told at that moment.
+    Rescued,
+    /// A tuned window made its rate, which an untuned connection of the same algorithm has not.
+    Tuned,
+    /// It was left alone: its algorithm was chosen by somebody who knew more of it, so it is not a fair
+    /// sample of that algorithm.
+    LeftAlone,
+    /// Its algorithm is none of the policy's.
+    NoArm,
+    /// Too short, or never limited by the network.
+    Nothing(Nothing),
+}
+
+impl Silent {
+    /// In a word, for views.
+    pub fn word(self) -> &'static str {
+        match self {
+            Silent::Forgotten => "forgotten",
+            Silent::Foreign => "foreign",
+            Silent::Rescued => "rescued",
+            Silent::Tuned => "tuned",
+            Silent::LeftAlone => "left-alone",
+            Silent::NoArm => "no-algorithm",
+            Silent::Nothing(Nothing::Short) => "short",
+            Silent::Nothing(Nothing::NotBusy) => "not-busy",
+            Silent::Nothing(Nothing::Inconsistent) => "inconsistent",
+        }
+    }
+}
+
+/// What a connection had shown when it was told of last.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// When.
+    pub at_ns: u64,
+    bytes_acked: u64,
+    busy_ticks: u32,
+    window_ticks: u32,
+    buffer_ticks: u32,
+    segments: u32,
+    retransmitted: u32,
+}
+
+impl Totals {
+    /// Of a record's sums.
+    pub fn of(record: &tp_record) -> Totals {
+        Totals {
+            at_ns: record.at_ns,
+            bytes_acked: record.bytes_acked,
+            busy_ticks: record.busy_ticks,
+            window_ticks: record.window_ticks,
+            buffer_ticks: record.buffer_ticks,
+            segments: record.segments,
+            retransmitted: record.retransmitted,
+        }
+    }
+}
+
+/// Whether a record has this flag (`enum tp_record_flags`).
+pub fn has(record: &tp_record, flag: u32) -> bool {
+    u32::from(record.flags) & flag != 0
+}
+
+/// What a record teaches. `before` is what the connection had shown when it was told of last, if it was:
+/// what has been taught already is not taught again.
+///
+/// # Errors
+/// [`Silent`] says why it teaches nothing.
+pub fn observation(
+    record: &tp_record,
+    lineage: Lineage,
+    before: Option<&Totals>,
+    terms: &Terms<'_>,
+) -> Result<Observation, Silent> {
+    let silent = [
+        (TP_RECORD_FORGOTTEN, Silent::Forgotten),
+        (TP_RECORD_FOREIGN, Silent::Foreign),
+        (TP_RECORD_TUNED, Silent::Tuned),
+    ];
+    if let Some((_, why)) = silent.iter().find(|(flag, _)| has(record, *flag)) {
+        return Err(*why);
+    }
+    if has(record, TP_RECORD_RESCUED) && !has(record, TP_RECORD_SAMPLE) {
+        return Err(Silent::Rescued);
+    }
+    if Why::from_number(record.why).is_left_alone() {
+        return Err(Silent::LeftAlone);
+    }
+    // In a dry run that is the default, whatever was drawn: the arm in force is charged.
+    let arm = terms.arms.of_number(record.arm).ok_or(Silent::NoArm)?;
+    // A peer that vanished leaves a long wait, not a rate.
+    let outcome = if has(record, TP_RECORD_TIMED_OUT) {
+        Outcome::TimedOut
+    } else {
+        Outcome::Worth(worth(record, before, terms).map_err(Silent::Nothing)?)
+    };
+    Ok(Observation {
+        lineage,
+        arm,
+        outcome,
+        features: features(record),
+        at_s: terms.clock.seconds(record.at_ns),
+        since_last_s: before.map(|told| record.at_ns.saturating_sub(told.at_ns) as f64 / 1e9),
+    })
+}
+
+fn worth(record: &tp_record, before: Option<&Totals>, terms: &Terms<'_>) -> Result<Worth, Nothing> {
+    let measures = measures(record, before, terms.ticks_per_s);
+    let mut worth = measures.worth(terms.reward)?;
+    if has(record, TP_RECORD_RESCUED) {
+        worth.nats -= terms.rescue_cost;
+    }
+    Ok(worth)
+}
+
+/// What happened since `before`, or since the beginning.
+fn measures(record: &tp_record, before: Option<&Totals>, ticks_per_s: u32) -> Measures {
+    let none = Totals {
+        at_ns: record.opened_ns,
+        ..Totals::default()
+    };
+    let (now, before) = (Totals::of(record), before.unwrap_or(&none));
+    let us = |now: u32, before: u32| {
+        let ticks = u64::from(now.saturating_sub(before));
+        (ticks * US_PER_S)
+            .checked_div(ticks_per_s.into())
+            .unwrap_or(0)
+    };
+    let bytes_acked = now.bytes_acked.saturating_sub(before.bytes_acked);
+    let window_limited_us = us(now.window_ticks, before.window_ticks);
+    let buffer_limited_us = us(now.buffer_ticks, before.buffer_ticks);
+    let counted_us = us(now.busy_ticks, before.busy_ticks);
+    let net_us = match counted_us {
+        0 => by_rate_us(bytes_acked, record.rate),
+        counted => counted.min(life_us(record, before)),
+    };
+    Measures {
+        bytes_acked,
+        busy_us: net_us + window_limited_us + buffer_limited_us,
+        window_limited_us,
+        buffer_limited_us,
+        segments: now.segments.saturating_sub(before.segments).into(),
+        retransmitted: now
+            .retransmitted
+            .saturating_sub(before.retransmitted)
+            .into(),
+        srtt_us: record.srtt_us,
+        min_rtt_us: record.min_rtt_us,
+        bdp_bytes: bdp_bytes(record, bytes_acked, net_us),
+    }
+}
+
+/// Time that so many bytes take at the last sample's rate (kbyte/s): for a connection whose busy time was
+/// less than a tick. 0 without a rate.
+fn by_rate_us(bytes: u64, rate: u32) -> u64 {
+    bytes
+        .saturating_mul(1000)
+        .checked_div(rate.into())
+        .unwrap_or(0)
+}
+
+/// No connection is busy for longer than it lives. Of one that is open for a millisecond a tick of four is
+/// counted now and then.
+fn life_us(record: &tp_record, before: &Totals) -> u64 {
+    match record.at_ns.saturating_sub(before.at_ns) / 1000 {
+        // Its opening was not seen.
+        _ if before.at_ns == 0 => u64::MAX,
+        life_us => life_us.max(1),
+    }
+}
+
+/// The path's bandwidth-delay product, from the faster of the connection's mean and its last sample: in a
+/// slow start the mean is far below what the path can do. 0 if it is not known.
+fn bdp_bytes(record: &tp_record, bytes: u64, net_us: u64) -> u64 {
+    let mean = bytes
+        .saturating_mul(US_PER_S)
+        .checked_div(net_us)
+        .unwrap_or(0);
+    let rate = mean.max(u64::from(record.rate) * 1000);
+    rate.saturating_mul(record.min_rtt_us.into()) / US_PER_S
+}
+
+fn features(record: &tp_record) -> Features {
+    let class = u32::from(record.class);
+    let rtt_us = match record.handshake_us {
+        0 => record.min_rtt_us,
+        known => known,
+    };
+    Features {
+        handshake_rtt_us: rtt_us.into(),
+        // All of it: an interval of a long connection is no short one.
+        bytes: record.bytes_acked as f64,
+        small_window: class >> TP_CLASS_SMALL_WINDOW & 1 == 1,
+        ecn: (class >> TP_CLASS_ECN & 3) as u8,
+        interface: (class >> TP_CLASS_INTERFACE & 63) as u8,
+    }
+}
+
+#[cfg(test)]
+mod tests;

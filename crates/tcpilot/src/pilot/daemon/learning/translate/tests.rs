@@ -1,0 +1,237 @@
+use proptest::prelude::*;
+use tcpilot_abi::{TP_NO_ARM, TP_WHY_APPLICATION, TP_WHY_ROUTE, tp_config};
+use tcpilot_learner::lineage::Class;
+
+use super::*;
+
+const S: u64 = 1_000_000_000;
+
+fn arms() -> Arms {
+    let mut abi = tp_config::default();
+    abi.policy[0].arms = 0b011; // the third is another policy's
+    let names = ["bbr", "cubic", "reno"].map(str::to_owned);
+    Arms::of_policy(&abi, 0, &names, Some("cubic")).unwrap()
+}
+
+/// A megabyte in a second, at 250 ticks a second.
+fn record() -> tp_record {
+    tp_record {
+        at_ns: 101 * S,
+        opened_ns: 99 * S,
+        bytes_acked: 1_000_000,
+        busy_ticks: 250,
+        handshake_us: 19_000,
+        srtt_us: 20_000,
+        min_rtt_us: 20_000,
+        segments: 700,
+        mss: 1448,
+        rate: 1000,
+        probability: 0x8000,
+        weight: 1,
+        arm: 0,
+        ..Default::default()
+    }
+}
+
+fn told(record: &tp_record, before: Option<&Totals>) -> Result<Observation, Silent> {
+    let peer = "198.51.100.7".parse().unwrap();
+    let terms = Terms {
+        arms: &arms(),
+        reward: &Reward::default(),
+        rescue_cost: 0.1,
+        ticks_per_s: 250,
+        clock: &Clock::new(0.0),
+    };
+    observation(
+        record,
+        Lineage::of(peer, Class::default(), 0),
+        before,
+        &terms,
+    )
+}
+
+fn worth_of(record: &tp_record, before: Option<&Totals>) -> Worth {
+    match told(record, before).unwrap().outcome {
+        Outcome::Worth(worth) => worth,
+        Outcome::TimedOut => panic!("it timed out"),
+    }
+}
+
+#[test]
+fn an_end_is_worth_its_goodput_over_its_busy_time() {
+    let end = record();
+    assert_eq!(
+        told(&end, None).unwrap().arm,
+        1,
+        "the learner's number, cubic being 0"
+    );
+    assert!((worth_of(&end, None).nats - 1e6f64.ln()).abs() < 1e-9);
+    assert_eq!(worth_of(&end, None).weight, 1.0);
+    // Half of the time the peer's window or our own buffer was the limit: twice the rate.
+    let limited = tp_record {
+        busy_ticks: 125,
+        window_ticks: 100,
+        buffer_ticks: 25,
+        ..end
+    };
+    assert!((worth_of(&limited, None).nats - 2e6f64.ln()).abs() < 1e-9);
+}
+
+#[test]
+fn what_nobody_can_charge_teaches_nothing() {
+    for (flag, why) in [
+        (TP_RECORD_FORGOTTEN, Silent::Forgotten),
+        (TP_RECORD_FOREIGN, Silent::Foreign),
+        (TP_RECORD_TUNED, Silent::Tuned),
+        (TP_RECORD_RESCUED, Silent::Rescued),
+    ] {
+        let flags = (flag | TP_RECORD_TIMED_OUT) as u8;
+        assert_eq!(told(&tp_record { flags, ..record() }, None), Err(why));
+    }
+    for why in [TP_WHY_APPLICATION, TP_WHY_ROUTE] {
+        let why = why as u8;
+        assert_eq!(
+            told(&tp_record { why, ..record() }, None),
+            Err(Silent::LeftAlone)
+        );
+    }
+    for arm in [2, TP_NO_ARM as u8] {
+        assert_eq!(
+            told(&tp_record { arm, ..record() }, None),
+            Err(Silent::NoArm)
+        );
+    }
+    let short = tp_record {
+        bytes_acked: 1000,
+        ..record()
+    };
+    assert_eq!(told(&short, None), Err(Silent::Nothing(Nothing::Short)));
+}
+
+#[test]
+fn a_time_out_is_told_as_one_whatever_it_had() {
+    for bytes_acked in [0, 1_000_000] {
+        let record = tp_record {
+            flags: TP_RECORD_TIMED_OUT as u8,
+            bytes_acked,
+            ..record()
+        };
+        assert_eq!(told(&record, None).unwrap().outcome, Outcome::TimedOut);
+    }
+}
+
+#[test]
+fn a_rescue_is_told_when_it_happens_and_costs_something() {
+    let flags = (TP_RECORD_SAMPLE | TP_RECORD_RESCUED) as u8;
+    let left = worth_of(&tp_record { flags, ..record() }, None);
+    assert!((worth_of(&record(), None).nats - left.nats - 0.1).abs() < 1e-12);
+}
+
+#[test]
+fn a_long_connection_teaches_each_byte_once() {
+    let first = tp_record {
+        flags: TP_RECORD_SAMPLE as u8,
+        ..record()
+    };
+    // Ten seconds later it has twice the data, in a quarter of the time.
+    let second = tp_record {
+        at_ns: first.at_ns + 10 * S,
+        bytes_acked: 2_000_000,
+        busy_ticks: 250 + 62,
+        segments: 1400,
+        retransmitted: 70,
+        ..first
+    };
+    let worth = worth_of(&second, Some(&Totals::of(&first)));
+    let nats = (1e6f64 / 0.248).ln() + (1.0f64 - 0.1).ln();
+    assert!((worth.nats - nats).abs() < 1e-9, "{}", worth.nats);
+    let since = |before| told(&second, before).unwrap().since_last_s;
+    assert_eq!(
+        (since(None), since(Some(&Totals::of(&first)))),
+        (None, Some(10.0))
+    );
+    let again = told(&second, Some(&Totals::of(&second)));
+    assert_eq!(again, Err(Silent::Nothing(Nothing::Short)));
+}
+
+#[test]
+fn a_busy_time_below_a_tick_is_that_of_the_last_sample() {
+    let quick = tp_record {
+        busy_ticks: 0,
+        rate: 100_000, // kbyte/s
+        ..record()
+    };
+    assert!((worth_of(&quick, None).nats - 1e8f64.ln()).abs() < 1e-9);
+    let unknown = tp_record { rate: 0, ..quick };
+    assert_eq!(told(&unknown, None), Err(Silent::Nothing(Nothing::NotBusy)));
+}
+
+#[test]
+fn a_tick_is_no_longer_than_the_connection() {
+    // A tick of 4 ms was counted for a connection of one.
+    let quick = tp_record {
+        busy_ticks: 1,
+        opened_ns: 101 * S - 1_000_000,
+        ..record()
+    };
+    assert!((worth_of(&quick, None).nats - 1e9f64.ln()).abs() < 1e-9);
+    let unseen = tp_record {
+        opened_ns: 0,
+        ..quick
+    };
+    assert!((worth_of(&unseen, None).nats - 2.5e8f64.ln()).abs() < 1e-9);
+}
+
+#[test]
+fn a_few_round_trips_count_less_than_a_long_transfer() {
+    // 1 MB/s over 20 ms is 20 kB under way: 20 kB are a quarter of four times that.
+    let short = tp_record {
+        bytes_acked: 20_000,
+        busy_ticks: 5,
+        ..record()
+    };
+    assert_eq!(worth_of(&short, None).weight, 0.25);
+}
+
+#[test]
+fn the_class_and_the_whole_size_are_what_was_known_before() {
+    let class = 1 << TP_CLASS_SMALL_WINDOW | 2 << TP_CLASS_ECN | 1 << TP_CLASS_INTERFACE;
+    let record = tp_record {
+        class: class as u16,
+        ..record()
+    };
+    let known = told(&record, None).unwrap().features;
+    assert_eq!(
+        (known.small_window, known.ecn, known.interface),
+        (true, 2, 1)
+    );
+    assert_eq!((known.handshake_rtt_us, known.bytes), (19_000.0, 1e6));
+    let unseen = tp_record {
+        handshake_us: 0,
+        ..record
+    };
+    assert_eq!(
+        told(&unseen, None).unwrap().features.handshake_rtt_us,
+        20_000.0
+    );
+}
+
+proptest! {
+    #[test]
+    fn whatever_a_record_says_a_worth_is_finite_and_a_part_of_a_sample(
+        bytes_acked: u64, busy_ticks: u32, window_ticks: u32, buffer_ticks: u32, segments: u32,
+        retransmitted: u32, srtt_us: u32, min_rtt_us: u32, rate: u32, at_ns: u64, opened_ns: u64,
+        flags: u8, conn_flags: u8,
+    ) {
+        let record = tp_record {
+            bytes_acked, busy_ticks, window_ticks, buffer_ticks, segments, retransmitted, srtt_us,
+            min_rtt_us, rate, at_ns, opened_ns, flags, conn_flags, ..record()
+        };
+        let half = Totals { busy_ticks: busy_ticks / 2, ..Totals::default() };
+        for before in [None, Some(&half)] {
+            if let Ok(Observation { outcome: Outcome::Worth(worth), .. }) = told(&record, before) {
+                prop_assert!(worth.nats.is_finite() && (0.0..=1.0).contains(&worth.weight));
+            }
+        }
+    }
+}

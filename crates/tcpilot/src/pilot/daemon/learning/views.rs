@@ -1,0 +1,280 @@
+//! What the learners know, for people.
+
+use std::collections::HashSet;
+
+use tcpilot_abi::{
+    TP_CLASS_ACCEPTED, TP_CLASS_ECN, TP_CLASS_INTERFACE, TP_CLASS_RTT, TP_CLASS_SMALL_WINDOW,
+};
+use tcpilot_core::Prefix;
+use tcpilot_learner::{
+    Level, Lineage, NodeKey,
+    learner::{Estimate, View},
+    lineage::Key,
+};
+
+use super::{room::Room, taught::Taught};
+use crate::pilot::figures::{
+    AlgorithmView, ChangeView, DrawnAlgorithm, LearningStatus, PathView, TaughtPolicy,
+};
+
+/// The most changes that `status` tells of.
+const CHANGES: usize = 8;
+
+/// A path or node as people see it, but for the name of its namespace.
+pub struct Seen {
+    /// `netns` is empty.
+    pub view: PathView,
+    /// The namespace that it belongs to: `None`: all share it.
+    pub netns: Option<Netns>,
+}
+
+/// A namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Netns {
+    /// By its cookie.
+    Cookie(u64),
+    /// By the number that parts its paths: nobody has come from there since the start.
+    Domain(u32),
+}
+
+/// A word for each level.
+pub fn word(level: Level) -> &'static str {
+    match level {
+        Level::Path => "path",
+        Level::Group => "group",
+        Level::Site => "site",
+        Level::Class => "class",
+        Level::Global => "global",
+    }
+}
+
+/// The addresses of a node.
+fn prefix_of(key: &Key) -> Prefix {
+    let words = [96, 64, 32, 0].map(|shift| ((key.prefix >> shift) as u32).to_be());
+    Prefix::from_words(words, key.len).unwrap_or_default()
+}
+
+/// 2^octave microseconds.
+fn ms(octave: u32) -> String {
+    match (1u64 << octave) as f64 / 1000.0 {
+        few if few < 10.0 => format!("{few:.2}"),
+        many => format!("{many:.0}"),
+    }
+}
+
+/// What handshakes of a class have in common.
+fn class_text(class: u16) -> String {
+    let bits = |from: u32, count: u32| u32::from(class) >> from & ((1 << count) - 1);
+    let rtt = match bits(TP_CLASS_RTT, 5) {
+        0 => "RTT unknown".to_owned(),
+        octave => format!("{} to {} ms", ms(octave), ms(octave + 1)),
+    };
+    let flags = [
+        (bits(TP_CLASS_ACCEPTED, 1) == 1, "accept"),
+        (bits(TP_CLASS_SMALL_WINDOW, 1) == 1, "small window"),
+        (bits(TP_CLASS_ECN, 2) == 1, "ECN"),
+        (bits(TP_CLASS_ECN, 2) == 2, "accurate ECN"),
+        (bits(TP_CLASS_INTERFACE, 6) == 1, "wireless"),
+    ];
+    let flags = flags.iter().filter(|(on, _)| *on).map(|(_, word)| *word);
+    std::iter::once(rtt.as_str())
+        .chain(flags)
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+impl Room {
+    /// At most `most` paths, from the one of this number of this policy's on; and where to go on.
+    pub fn page(
+        &mut self,
+        (policy, from): (usize, usize),
+        most: usize,
+    ) -> (Vec<Seen>, Option<(usize, usize)>) {
+        let Some(taught) = self.taught.get(policy) else {
+            return (Vec::new(), None);
+        };
+        let keys: Vec<NodeKey> = taught.learner.paths().skip(from).take(most).collect();
+        let next = match keys.len() == most {
+            true => (policy, from + most),
+            false => (policy + 1, 0),
+        };
+        let seen = keys
+            .iter()
+            .filter_map(|key| self.seen(policy, key))
+            .collect();
+        (seen, (next.0 < self.taught.len()).then_some(next))
+    }
+
+    /// The paths to addresses of a prefix; of a policy that has none, what strangers there get.
+    pub fn explain(&mut self, remote: &Prefix) -> Vec<Seen> {
+        let keys: Vec<(usize, Vec<NodeKey>)> = (0..)
+            .zip(&self.taught)
+            .map(|(policy, taught)| (policy, nearest(taught, remote)))
+            .collect();
+        let all = keys
+            .iter()
+            .flat_map(|(policy, keys)| keys.iter().map(|key| (*policy, key)));
+        all.filter_map(|(policy, key)| self.seen(policy, key))
+            .collect()
+    }
+
+    fn seen(&mut self, policy: usize, key: &NodeKey) -> Option<Seen> {
+        let now_s = self.clock.now_s();
+        let taught = self.taught.get_mut(policy)?;
+        let view = taught.learner.view(key, now_s)?;
+        let netns = (key.key.domain != 0).then(|| {
+            let cookie = self.domains.get(&key.key.domain);
+            cookie.map_or(Netns::Domain(key.key.domain), |cookie| {
+                Netns::Cookie(*cookie)
+            })
+        });
+        Some(Seen {
+            view: path_view(taught, &view, now_s),
+            netns,
+        })
+    }
+
+    /// What the learner does.
+    pub fn status(&mut self) -> LearningStatus {
+        let (rows, rows_max) = self.table.len();
+        let mut status = LearningStatus {
+            rows: rows as u64,
+            rows_max: rows_max as u64,
+            publications: self.publications,
+            records: self.records,
+            dropped: self.dropped,
+            ..LearningStatus::default()
+        };
+        let now_s = self.clock.now_s();
+        for taught in &self.taught {
+            taught.add_to(&mut status, now_s);
+        }
+        // Ages are finite, and the newest come first.
+        status.changes.sort_by(|a, b| a.age_s.total_cmp(&b.age_s));
+        status.changes.truncate(CHANGES);
+        status
+    }
+}
+
+impl Taught {
+    fn add_to(&self, status: &mut LearningStatus, now_s: f64) {
+        let tree = self.learner.tree();
+        status.paths += tree.len() as u64;
+        status.nodes += tree.node_count() as u64;
+        status.taught += self.taught;
+        status.explored += self.learner.spent();
+        status.steer_percent = self.lesson.steer_percent;
+        for (why, count) in &self.silent {
+            *status.silent.entry((*why).to_owned()).or_default() += count;
+        }
+        let names = self.lesson.arms.names();
+        status.policies.push(TaughtPolicy {
+            policy: self.lesson.name.clone(),
+            default: names[0].clone(),
+            algorithms: names
+                .iter()
+                .zip(&self.drawn)
+                .map(|(name, drawn)| DrawnAlgorithm {
+                    name: name.clone(),
+                    connections: drawn.connections,
+                    probability: drawn.probability,
+                })
+                .collect(),
+        });
+        status
+            .changes
+            .extend(self.learner.alarms().map(|alarm| ChangeView {
+                level: word(alarm.key.level).to_owned(),
+                prefix: prefix_of(&alarm.key.key).to_string(),
+                policy: self.lesson.name.clone(),
+                age_s: tenths(now_s - alarm.at_s),
+            }));
+    }
+}
+
+/// The paths of a prefix, the best known first; or the groups, or the sites that it is in; or all.
+fn nearest(taught: &Taught, remote: &Prefix) -> Vec<NodeKey> {
+    for level in [Level::Path, Level::Group, Level::Site] {
+        let mut met = HashSet::new();
+        let nodes = taught
+            .learner
+            .paths()
+            .map(|path| Lineage::of_key(&path.key).node(level));
+        let is_there = |node: &NodeKey| {
+            let prefix = prefix_of(&node.key);
+            prefix.covers(remote) || remote.covers(&prefix)
+        };
+        let found: Vec<NodeKey> = nodes
+            .filter(is_there)
+            .filter(|node| met.insert(*node))
+            .collect();
+        if !found.is_empty() {
+            return found;
+        }
+    }
+    vec![NodeKey {
+        level: Level::Global,
+        key: Key::default(),
+    }]
+}
+
+fn path_view(taught: &Taught, view: &View, now_s: f64) -> PathView {
+    let level = view.key.level;
+    PathView {
+        prefix: prefix_of(&view.key.key),
+        policy: taught.lesson.name.clone(),
+        age_s: view.seen_s.map_or(0.0, |seen_s| tenths(now_s - seen_s)),
+        level: Some(word(level).to_owned()),
+        class: (level != Level::Global).then(|| class_text(view.key.key.class)),
+        experience: Some(tenths(view.own_weight)),
+        explored: Some(view.spent),
+        budget: Some(view.credit),
+        changed_age_s: view.changed_s.map(|changed_s| tenths(now_s - changed_s)),
+        algorithms: algorithms(taught, view),
+        ..PathView::default()
+    }
+}
+
+fn algorithms(taught: &Taught, view: &View) -> Vec<AlgorithmView> {
+    let lesson = &taught.lesson;
+    let shares = lesson.shares(&view.key, &view.plan);
+    // The default has no estimate: it is what the others are compared with.
+    let estimates = std::iter::once(None).chain(view.estimates.iter().map(Some));
+    let names = lesson.arms.names().iter();
+    names
+        .zip(shares)
+        .zip(estimates)
+        .map(|((name, share), estimate)| AlgorithmView {
+            name: name.clone(),
+            share,
+            ..estimate.map_or_else(AlgorithmView::default, effect)
+        })
+        .collect()
+}
+
+fn effect(estimate: &Estimate) -> AlgorithmView {
+    let [effect, low, high] = estimate.percent().map(|percent| Some(percent / 100.0));
+    AlgorithmView {
+        effect,
+        effect_low: low,
+        effect_high: high,
+        learned_from: estimate.from.map(|level| word(level).to_owned()),
+        ..AlgorithmView::default()
+    }
+}
+
+fn tenths(x: f64) -> f64 {
+    (x.max(0.0) * 10.0).round() / 10.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_class_is_told_in_words() {
+        let class = 14 << TP_CLASS_RTT | 1 << TP_CLASS_ECN | 1 << TP_CLASS_ACCEPTED;
+        assert_eq!(class_text(class as u16), "16 to 33 ms, accept, ECN");
+        assert_eq!(class_text(0), "RTT unknown");
+    }
+}
