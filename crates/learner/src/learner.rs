@@ -253,11 +253,24 @@ impl Learner {
     /// # Errors
     /// [`Unusable`] when it cannot be used; nothing is changed then.
     pub fn observe(&mut self, seen: &Observation) -> Result<Learned, Unusable> {
+        self.take_in(seen, true)
+    }
+
+    /// The same of a connection whose arm was not drawn from the learner's shares (it kept the default,
+    /// because nothing or only others are steered): exploring has cost it nothing.
+    ///
+    /// # Errors
+    /// As [`Learner::observe`].
+    pub fn observe_unsteered(&mut self, seen: &Observation) -> Result<Learned, Unusable> {
+        self.take_in(seen, false)
+    }
+
+    fn take_in(&mut self, seen: &Observation, steered: bool) -> Result<Learned, Unusable> {
         self.check(seen)?;
         self.make_room(seen);
         let id = self.tree.path(&seen.lineage, seen.at_s);
         let belief = self.belief(id, seen.at_s);
-        if seen.since_last_s.is_none() {
+        if steered && seen.since_last_s.is_none() {
             self.book(id, &belief, seen.at_s);
         }
         let expected = self.expected(id, seen);
