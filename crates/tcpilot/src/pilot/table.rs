@@ -146,12 +146,14 @@ fn for_strangers(address: &str, level: &str, path: &PathView) -> String {
 
 /// What the learner in the daemon says of a path, on one line.
 fn learned(path: &PathView) -> String {
-    let count = |x: Option<f64>| x.map_or_else(|| figure::NONE.to_owned(), |x| format!("{x:.1}"));
+    let count = |x: Option<f64>, digits: usize| {
+        x.map_or_else(|| figure::NONE.to_owned(), |x| format!("{x:.digits$}"))
+    };
     let mut out = format!(
-        "  experience {}, exploring cost {} so far, may cost {}",
-        count(path.experience),
-        path.explored.shown(Unit::Share),
-        path.budget.shown(Unit::Share)
+        "  experience of {} connections; exploring has cost as much as {}, and may cost {} more",
+        count(path.experience, 1),
+        count(path.explored, 2),
+        count(path.budget, 2)
     );
     if let Some(age_s) = path.changed_age_s {
         let _ = write!(out, ", changed {} ago", duration(age_s as u64));
@@ -310,13 +312,9 @@ impl LearningStatus {
     /// Lines for `status`.
     fn text(&self) -> String {
         let mut out = format!(
-            "learned  from {} of {} records · {} nodes above the paths · {} rows of {} · exploring cost {}\n",
-            self.taught,
-            self.records,
-            self.nodes,
-            self.rows,
-            self.rows_max,
-            self.explored.shown(Unit::Share)
+            "learned  from {} of {} records · {} nodes above the paths · {} rows of {} · exploring has cost \
+             as much as {:.1} connections\n",
+            self.taught, self.records, self.nodes, self.rows, self.rows_max, self.explored
         );
         if self.steer_percent < 100 {
             let _ = writeln!(

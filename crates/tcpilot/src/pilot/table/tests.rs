@@ -5,7 +5,8 @@ use std::{fs, path::PathBuf};
 
 use super::*;
 use crate::pilot::figures::{
-    AlgorithmView, CohortView, DecisionView, ExplainedPath, TakeOvers, TuneView,
+    AlgorithmView, ChangeView, CohortView, DecisionView, DrawnAlgorithm, ExplainedPath,
+    LearningStatus, TakeOvers, TaughtPolicy, TuneView,
 };
 
 fn assert_golden(name: &str, text: &str) {
@@ -236,6 +237,105 @@ fn tuning() -> TuningView {
 #[test]
 fn the_table_of_paths_reads_as_its_copy() {
     assert_golden("paths", &paths(&[lossy_path(), new_path()]));
+}
+
+fn learned(name: &str, share: f64, effect: Option<[f64; 3]>, from: Option<&str>) -> AlgorithmView {
+    AlgorithmView {
+        name: name.to_owned(),
+        share,
+        effect: effect.map(|e| e[0]),
+        effect_low: effect.map(|e| e[1]),
+        effect_high: effect.map(|e| e[2]),
+        learned_from: from.map(str::to_owned),
+        ..Default::default()
+    }
+}
+
+/// A path as the learner in the daemon knows it, or a node above it.
+fn known(level: &str) -> PathView {
+    PathView {
+        prefix: match level {
+            "path" => "203.0.113.9",
+            _ => "203.0.113.0/24",
+        }
+        .parse()
+        .unwrap(),
+        netns: "all".to_owned(),
+        policy: "default".to_owned(),
+        age_s: 3.1,
+        level: Some(level.to_owned()),
+        class: Some("16 to 33 ms, accept".to_owned()),
+        experience: Some(31.2),
+        explored: Some(0.084),
+        budget: Some(1.31),
+        changed_age_s: (level == "path").then_some(700.0),
+        algorithms: vec![
+            learned("cubic", 0.01, None, None),
+            learned("bbr", 0.985, Some([0.62, 0.31, 1.0]), Some("path")),
+            learned("bbr3", 0.005, Some([-0.095, -0.66, 1.41]), None),
+        ],
+        ..Default::default()
+    }
+}
+
+fn learning() -> Status {
+    let given = |name: &str, connections| DrawnAlgorithm {
+        name: name.to_owned(),
+        connections,
+        probability: 0.9,
+    };
+    Status {
+        learner: "thompson".to_owned(),
+        learning: Some(LearningStatus {
+            paths: 120,
+            nodes: 17,
+            rows: 138,
+            rows_max: 32768,
+            records: 940,
+            taught: 850,
+            explored: 1.73,
+            steer_percent: 20,
+            policies: vec![TaughtPolicy {
+                policy: "default".to_owned(),
+                default: "cubic".to_owned(),
+                algorithms: vec![given("cubic", 120), given("bbr", 730)],
+            }],
+            changes: vec![ChangeView {
+                level: "group".to_owned(),
+                prefix: "203.0.113.0/24".to_owned(),
+                policy: "default".to_owned(),
+                age_s: 700.0,
+            }],
+            ..Default::default()
+        }),
+        ..running()
+    }
+}
+
+#[test]
+fn what_the_learner_in_the_daemon_knows_reads_as_its_copies() {
+    assert_golden("paths-thompson", &paths(&[known("path")]));
+    let explained = |level| {
+        let explained = ExplainedPath {
+            path: known(level),
+            decisions: Vec::new(),
+            tuning: None,
+        };
+        explanation(&Explanation {
+            address: "203.0.113.9".to_owned(),
+            paths: vec![explained],
+            flows: vec![flow("bbr", Why::Rescued)],
+        })
+    };
+    assert_golden("explain-thompson", &explained("path"));
+    assert_golden("explain-stranger", &explained("group"));
+    assert_golden("status-thompson", &status(&learning()));
+    assert_golden("report-thompson", &report(&learning(), &[known("path")]));
+    let dry = Status {
+        dry_run: true,
+        ..learning()
+    };
+    assert_golden("status-thompson-dry-run", &status(&dry));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tcpilot_abi::{TP_RECORD_FORGOTTEN, TP_RECORD_SAMPLE, tp_record};
+use tcpilot_abi::{TP_CONN_DRY_RUN, TP_RECORD_FORGOTTEN, TP_RECORD_SAMPLE, tp_record};
 use tcpilot_kernel::Put;
 use tcpilot_learner::{
     Learner, Level, Lineage, MAX_ARMS, NodeKey, Observation, Plan, Settings, learner::Restored,
@@ -104,13 +104,19 @@ impl Taught {
             clock,
         };
         match observation(record, lineage(record), before, &terms) {
-            Ok(seen) => self.observe(&seen),
+            Ok(seen) => self.observe(&seen, record),
             Err(why) => self.note_silent(why),
         }
     }
 
-    fn observe(&mut self, seen: &Observation) {
-        match self.learner.observe(seen) {
+    fn observe(&mut self, seen: &Observation, record: &tp_record) {
+        let was_drawn = self.lesson.is_steered(&seen.lineage.node(Level::Group))
+            && u32::from(record.conn_flags) & TP_CONN_DRY_RUN == 0;
+        let learned = match was_drawn {
+            true => self.learner.observe(seen),
+            false => self.learner.observe_unsteered(seen),
+        };
+        match learned {
             Ok(learned) => {
                 self.taught += 1;
                 if learned.levels_changed > 0 || learned.path_changed {

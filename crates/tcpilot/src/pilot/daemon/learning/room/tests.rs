@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use tcpilot_abi::{TP_RECORD_SAMPLE, tp_config, tp_row_key};
+use tcpilot_abi::{TP_CONN_DRY_RUN, TP_RECORD_SAMPLE, tp_config, tp_row_key};
 use tcpilot_core::Prefix;
 use tcpilot_kernel::Put;
 use tcpilot_learner::{Level, Lineage, Settings};
@@ -210,6 +210,22 @@ fn a_canary_steers_its_share_of_the_groups_and_learns_of_all() {
         few.iter().all(|address| many.contains(address)),
         "a canary grows"
     );
+}
+
+#[test]
+fn what_is_not_steered_costs_no_budget() {
+    let explored = |percent, conn_flags: u32| {
+        let (mut room, _) = room(percent, &[]);
+        for number in 0..20 {
+            room.take(&tp_record {
+                conn_flags: conn_flags as u8,
+                ..record("198.51.100.7", 1, 250 + number)
+            });
+        }
+        room.status().explored
+    };
+    assert!(explored(100, 0) > 0.0);
+    assert_eq!((explored(0, 0), explored(100, TP_CONN_DRY_RUN)), (0.0, 0.0));
 }
 
 #[test]
