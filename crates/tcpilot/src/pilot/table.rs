@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use tcpilot_abi::Why;
 
 use crate::pilot::figures::{
-    AlgorithmView, Explanation, FlowView, LearningStatus, PathView, Status, TuningView,
-    TuningsStatus,
+    AlgorithmView, DrawnAlgorithm, Explanation, FlowView, LearningStatus, PathView, Status,
+    TuningView, TuningsStatus,
 };
 use crate::show::{
     figure::{self, Shown as _, Unit, View as _},

@@ -9,9 +9,11 @@ pub type Upto = [u16; TP_MAX_ARMS as usize];
 /// Shares that differ by less are as good as equal: a row is not rewritten for them.
 const SAME_SHARE: f64 = 1.0 / 256.0;
 
-/// A policy's algorithms. The learner compares all of them with its first. That is the host's default, if
-/// the policy has it; else the first that the policy has, since something must be what others are measured
-/// against, and who leaves the default out does not want it.
+/// A policy's algorithms. The learner compares all of them with its first, the default. That is the host's
+/// default, if it may be replaced and the policy has it: connections with another default are left alone.
+/// Else it is the first of the replaceable defaults that the policy has, which are those of other
+/// namespaces. Else it is the policy's first algorithm: something must be what others are measured
+/// against, and somebody who leaves all defaults out does not want them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Arms {
     /// The programs' numbers, in the learner's order.
@@ -22,18 +24,21 @@ pub struct Arms {
 }
 
 impl Arms {
-    /// Of a policy; `None` if it has no algorithm. `names` are those of the programs' numbers.
+    /// Of a policy; `None` if it has no algorithm. `names` are those of the programs' numbers; `defaults`
+    /// are those that may be replaced, the most wanted first.
     pub fn of_policy(
         abi: &tp_config,
         policy: u8,
         names: &[String],
-        default: Option<&str>,
+        defaults: &[String],
     ) -> Option<Arms> {
         let allowed = abi.policy.get(usize::from(policy))?;
         let mut numbers: Vec<u8> = (0..names.len().min(MAX_ARMS) as u8)
             .filter(|arm| allowed.leave_alone == 0 && allowed.arms >> arm & 1 == 1)
             .collect();
         let name = |number: &u8| names[usize::from(*number)].as_str();
+        let is_there = |default: &&String| numbers.iter().any(|number| name(number) == *default);
+        let default = defaults.iter().find(is_there).map(String::as_str);
         // The others keep their order: the sort is stable.
         numbers.sort_by_key(|number| Some(name(number)) != default);
         let needs_ecn = (0..).zip(&numbers).fold(0, |bits, (arm, number)| {
@@ -118,14 +123,15 @@ mod tests {
 
     use super::*;
 
-    fn arms(mask: u8, default: &str) -> Arms {
+    fn arms(mask: u8, defaults: &str) -> Arms {
         let names = ["cubic", "dctcp", "reno", "bbr"].map(str::to_owned);
         let mut abi = tp_config {
             ecn_arms: 0b0010,
             ..Default::default()
         };
         abi.policy[2].arms = mask;
-        Arms::of_policy(&abi, 2, &names, Some(default)).unwrap()
+        let defaults: Vec<String> = defaults.split(' ').map(str::to_owned).collect();
+        Arms::of_policy(&abi, 2, &names, &defaults).unwrap()
     }
 
     /// The programs' rule: a draw gets the arm whose number is the count of entries that are at most it.
@@ -134,7 +140,8 @@ mod tests {
     }
 
     #[test]
-    fn the_first_arm_is_the_hosts_default_and_else_the_policys_first() {
+    fn the_first_arm_is_the_most_wanted_default_and_else_the_policys_first() {
+        assert_eq!(arms(0b1001, "reno cubic").names(), ["cubic", "bbr"]);
         assert_eq!(
             arms(0b1111, "reno").names(),
             ["reno", "cubic", "dctcp", "bbr"]
@@ -152,8 +159,8 @@ mod tests {
     #[test]
     fn a_policy_without_algorithms_has_no_learner() {
         let abi = tp_config::default();
-        assert_eq!(Arms::of_policy(&abi, 2, &["cubic".to_owned()], None), None);
-        assert_eq!(Arms::of_policy(&abi, 200, &[], None), None);
+        assert_eq!(Arms::of_policy(&abi, 2, &["cubic".to_owned()], &[]), None);
+        assert_eq!(Arms::of_policy(&abi, 200, &[], &[]), None);
     }
 
     #[test]

@@ -21,20 +21,33 @@ pub struct Restored {
     pub(super) is_anew: bool,
 }
 
-/// What each policy's learner is told. `default` is the host's default algorithm.
+/// The algorithms that connections have if nobody chooses, the most wanted first: `host` is the default of
+/// the daemon's own namespace.
+fn defaults(config: &Config, host: Option<&str>) -> Vec<String> {
+    let mut all: Vec<String> = config
+        .replace_defaults
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    all.sort_by_key(|name| Some(name.as_str()) != host);
+    all
+}
+
+/// What each policy's learner is told. `host` is the default algorithm of the daemon's own namespace.
 pub fn lessons(
     config: &Config,
     abi: &tp_config,
     names: &[String],
-    default: Option<&str>,
+    host: Option<&str>,
 ) -> Vec<Lesson> {
+    let defaults = defaults(config, host);
     let keys = &config.learner.thompson;
     let lesson = |policy: u8| {
         let name = config.policy_name(policy)?;
         let mut settings = keys.settings(config.objective_of(name));
         settings.memory.paths_max = config.paths_max as usize;
         Some(Lesson {
-            arms: Arms::of_policy(abi, policy, names, default)?,
+            arms: Arms::of_policy(abi, policy, names, &defaults)?,
             name: name.to_owned(),
             policy,
             settings,
@@ -150,5 +163,42 @@ impl Taught {
             None => knowledge.gone.push(key.to_vec()),
         });
         knowledge
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hosts_default_comes_first_if_it_may_be_replaced() {
+        let config = Config::from_toml("replace_defaults = [\"cubic\", \"reno\"]", "").unwrap();
+        assert_eq!(defaults(&config, Some("reno")), ["reno", "cubic"]);
+        assert_eq!(defaults(&config, Some("bbr")), ["cubic", "reno"]);
+        assert_eq!(defaults(&config, None), ["cubic", "reno"]);
+    }
+
+    #[test]
+    fn each_policy_that_may_choose_has_a_lesson_with_its_objective() {
+        let text = "[learner]\nkind = \"thompson\"\nrescue_cost_percent = 7\n[[policy]]\nname = \"a\"\n\
+                    objective = \"latency\"\nalgorithms = [\"bbr\"]\n[[policy]]\nname = \"b\"\n\
+                    leave_alone = true";
+        let config = Config::from_toml(text, "").unwrap();
+        let names = ["cubic", "bbr"].map(str::to_owned);
+        let lessons = lessons(&config, &config.to_abi(&names), &names, Some("cubic"));
+        let told = |lesson: &Lesson| {
+            (
+                lesson.name.clone(),
+                lesson.arms.names().join(" "),
+                lesson.settings.reward.beta,
+            )
+        };
+        let told: Vec<_> = lessons.iter().map(told).collect();
+        let default = ("default".to_owned(), "cubic bbr".to_owned(), 0.1);
+        assert_eq!(told, [default, ("a".to_owned(), "bbr".to_owned(), 0.5)]);
+        assert_eq!(
+            (lessons[0].rescue_cost, lessons[0].settings.memory.paths_max),
+            (0.07, 16384)
+        );
     }
 }

@@ -64,7 +64,7 @@ fn lesson(steer_percent: u32) -> Lesson {
     Lesson {
         policy: POLICY,
         name: "web".to_owned(),
-        arms: Arms::of_policy(&abi, POLICY, &names, Some("cubic")).unwrap(),
+        arms: Arms::of_policy(&abi, POLICY, &names, &["cubic".to_owned()]).unwrap(),
         settings: Settings::default(),
         rescue_cost: 0.1,
         steer_percent,

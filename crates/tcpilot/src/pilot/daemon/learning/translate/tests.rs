@@ -10,7 +10,7 @@ fn arms() -> Arms {
     let mut abi = tp_config::default();
     abi.policy[0].arms = 0b011; // the third is another policy's
     let names = ["bbr", "cubic", "reno"].map(str::to_owned);
-    Arms::of_policy(&abi, 0, &names, Some("cubic")).unwrap()
+    Arms::of_policy(&abi, 0, &names, &["cubic".to_owned()]).unwrap()
 }
 
 /// A megabyte in a second, at 250 ticks a second.
