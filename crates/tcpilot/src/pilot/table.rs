@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use tcpilot_abi::Why;
 
 use crate::pilot::figures::{
-    AlgorithmView, DrawnAlgorithm, Explanation, FlowView, LearningStatus, PathView, Status,
-    TuningView, TuningsStatus,
+    AlgorithmView, Explanation, FlowView, LearningStatus, PathView, Status, TuningView,
+    TuningsStatus,
 };
 use crate::show::{
     figure::{self, Shown as _, Unit, View as _},
@@ -324,10 +324,15 @@ impl LearningStatus {
             );
         }
         for policy in &self.policies {
-            let given = policy.algorithms.iter();
-            let given: Vec<String> = given
-                .map(|a| format!("{} {}", a.name, a.connections))
-                .collect();
+            let given = policy.algorithms.iter().map(|a| {
+                let default = if a.name == policy.default {
+                    " (default)"
+                } else {
+                    ""
+                };
+                format!("{}{default} {}", a.name, a.connections)
+            });
+            let given: Vec<String> = given.collect();
             let _ = writeln!(out, "given    [{}] {}", policy.policy, given.join(" · "));
         }
         for change in &self.changes {

@@ -5,8 +5,8 @@ use std::{fs, path::PathBuf};
 
 use super::*;
 use crate::pilot::figures::{
-    ChangeView, CohortView, DecisionView, ExplainedPath, LearningStatus, TakeOvers, TaughtPolicy,
-    TuneView,
+    ChangeView, CohortView, DecisionView, DrawnAlgorithm, ExplainedPath, LearningStatus, TakeOvers,
+    TaughtPolicy, TuneView,
 };
 
 fn assert_golden(name: &str, text: &str) {
