@@ -7,6 +7,7 @@
 //!
 //! - [`schedule`] says which group is held out when;
 //! - [`pairs`] sums what pairs of blocks differ by, so that sums of many hosts can be added;
+//! - [`trial`] fills blocks with connections, and [`outcome`] says what is kept of each;
 //! - [`sequence`] gives an interval that holds however often somebody looks at it;
 //! - [`verdict`] says in a word what the interval means, and what is missing;
 //! - [`guard`] stops steering when it does harm, and tries again later.
@@ -14,13 +15,17 @@
 //! Nothing in here reads a clock, does I/O or draws a random number.
 
 pub mod guard;
+pub mod outcome;
 pub mod pairs;
 pub mod schedule;
 pub mod sequence;
+pub mod trial;
 pub mod verdict;
 
 pub use guard::Guard;
+pub use outcome::{Effects, Outcome};
 pub use pairs::{Pair, Pairs};
 pub use schedule::{Arm, Schedule};
 pub use sequence::{Interval, Sequence};
+pub use trial::Trial;
 pub use verdict::{Aim, Verdict};

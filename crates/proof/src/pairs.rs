@@ -56,6 +56,12 @@ impl Pairs {
         self.product += other.product;
     }
 
+    /// The plain sum of differences.
+    #[must_use]
+    pub fn total(&self) -> f64 {
+        self.sum
+    }
+
     /// Mean and standard deviation of the difference, less what the covariate explains; `None` below two pairs.
     ///
     /// That is the adjustment of Deng, Xu, Kohavi and Walker, *Improving the Sensitivity of Online Controlled

@@ -1,25 +1,10 @@
 //! The sequence in simulated trials: how often it is wrong when somebody looks after every pair.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod random;
+
+use random::Random;
 use tcpilot_proof::{Pair, Pairs, Sequence};
-
-/// SplitMix64, and normal numbers by Box and Muller.
-struct Random(u64);
-
-impl Random {
-    fn uniform(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut x = self.0;
-        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (((x ^ (x >> 31)) >> 11) as f64 + 0.5) / (1u64 << 53) as f64
-    }
-
-    fn normal(&mut self) -> f64 {
-        let (u, v) = (self.uniform(), self.uniform());
-        (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos()
-    }
-}
 
 /// What one trial came to.
 struct Trial {

@@ -1,0 +1,211 @@
+//! What one connection came to, and what a trial keeps of many.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    pairs::{Pair, Pairs},
+    sequence::Sequence,
+    verdict::{Aim, Verdict},
+};
+
+/// Bounds between classes of sizes, in bytes: below the first a connection is mostly slow start's first rounds.
+pub const SIZES: [u64; 3] = [16 << 10, 256 << 10, 1 << 20];
+/// Classes of sizes that completion times are told for.
+pub const CLASSES: usize = SIZES.len();
+
+/// What one connection came to.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Outcome {
+    /// Bytes acknowledged.
+    pub bytes: u64,
+    /// ln of bytes a second while data was under way.
+    pub goodput_nats: f64,
+    /// ln of the seconds from its first byte to its last.
+    pub duration_nats: f64,
+    /// Segments sent again, as a share of all.
+    pub retransmitted: f64,
+    /// ln of its smoothed round trip over its least.
+    pub inflation_nats: f64,
+    /// What size, round trip and the like let expect of `goodput_nats`, whatever the algorithm.
+    pub expected_nats: f64,
+}
+
+/// The class of a size; `None` for one that is too small to count.
+#[must_use]
+pub fn class(bytes: u64) -> Option<usize> {
+    SIZES.iter().rposition(|least| bytes >= *least)
+}
+
+/// Sums of one block.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Sums {
+    /// Connections that counted.
+    pub count: u64,
+    goodput: f64,
+    expected: f64,
+    retransmitted: f64,
+    inflation: f64,
+    durations: [(u64, f64); CLASSES],
+}
+
+impl Sums {
+    /// Adds a connection; one that is too small or not finite is left out.
+    pub fn add(&mut self, seen: &Outcome) {
+        let numbers = [
+            seen.goodput_nats,
+            seen.duration_nats,
+            seen.retransmitted,
+            seen.inflation_nats,
+            seen.expected_nats,
+        ];
+        let Some(class) = class(seen.bytes) else {
+            return;
+        };
+        if !numbers.iter().all(|number| number.is_finite()) {
+            return;
+        }
+        self.count += 1;
+        self.goodput += seen.goodput_nats;
+        self.expected += seen.expected_nats;
+        self.retransmitted += seen.retransmitted;
+        self.inflation += seen.inflation_nats;
+        let (count, sum) = &mut self.durations[class];
+        *count += 1;
+        *sum += seen.duration_nats;
+    }
+}
+
+/// What is told of a trial, each as sums over pairs of blocks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Effects {
+    /// Connections in the blocks.
+    pub connections: u64,
+    /// Goodput, in nats.
+    pub goodput: Pairs,
+    /// Time to complete by class of size, in nats.
+    pub durations: [Pairs; CLASSES],
+    /// Retransmitted share.
+    pub retransmitted: Pairs,
+    /// RTT inflation, in nats.
+    pub inflation: Pairs,
+}
+
+impl Effects {
+    /// Adds a pair of blocks. A class of sizes counts only if both blocks have `least` of it.
+    pub fn add(&mut self, treated: &Sums, control: &Sums, least: u64) {
+        let mean = |sum: f64, side: &Sums| sum / side.count as f64;
+        let covariate = mean(treated.expected, treated) - mean(control.expected, control);
+        let plain = |of: fn(&Sums) -> f64| Pair {
+            difference: mean(of(treated), treated) - mean(of(control), control),
+            covariate: 0.0,
+        };
+        self.connections += treated.count + control.count;
+        self.goodput.add(Pair {
+            covariate,
+            ..plain(|side| side.goodput)
+        });
+        self.retransmitted.add(plain(|side| side.retransmitted));
+        self.inflation.add(plain(|side| side.inflation));
+        let classes = treated.durations.iter().zip(&control.durations);
+        for (pairs, ((n, sum), (m, other))) in self.durations.iter_mut().zip(classes) {
+            if *n >= least && *m >= least {
+                pairs.add(Pair {
+                    difference: sum / *n as f64 - other / *m as f64,
+                    // Larger connections take longer, and expect more goodput for it: nothing to take off.
+                    covariate: 0.0,
+                });
+            }
+        }
+    }
+
+    /// Adds the effects of another group or host.
+    pub fn merge(&mut self, other: &Effects) {
+        self.connections += other.connections;
+        self.goodput.merge(&other.goodput);
+        self.retransmitted.merge(&other.retransmitted);
+        self.inflation.merge(&other.inflation);
+        for (own, others) in self.durations.iter_mut().zip(&other.durations) {
+            own.merge(others);
+        }
+    }
+
+    /// The verdict on goodput: 5 % is worth having.
+    #[must_use]
+    pub fn verdict(&self, sequence: &Sequence) -> Verdict {
+        Verdict::of(&self.goodput, sequence, Aim::Up, 0.05)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcome(bytes: u64, goodput_nats: f64) -> Outcome {
+        Outcome {
+            bytes,
+            goodput_nats,
+            duration_nats: -goodput_nats,
+            retransmitted: 0.01,
+            inflation_nats: 0.1,
+            expected_nats: 0.0,
+        }
+    }
+
+    fn sums(outcomes: &[Outcome]) -> Sums {
+        let mut sums = Sums::default();
+        outcomes.iter().for_each(|seen| sums.add(seen));
+        sums
+    }
+
+    #[test]
+    fn sizes_have_their_class_and_the_smallest_none() {
+        let classes = [16_383, 16_384, 262_143, 262_144, 1 << 20, u64::MAX].map(class);
+        assert_eq!(classes, [None, Some(0), Some(0), Some(1), Some(2), Some(2)]);
+    }
+
+    #[test]
+    fn small_connections_and_broken_measures_are_left_out() {
+        let broken = outcome(1 << 20, f64::NEG_INFINITY);
+        assert_eq!(sums(&[outcome(1000, 1.0), broken]).count, 0);
+    }
+
+    #[test]
+    fn effects_are_differences_of_means_and_classes_need_both_blocks() {
+        let treated = sums(&[
+            outcome(1 << 20, 2.0),
+            outcome(1 << 20, 3.0),
+            outcome(20_000, 1.0),
+        ]);
+        let control = sums(&[outcome(1 << 20, 1.0), outcome(1 << 20, 2.0)]);
+        let mut effects = Effects::default();
+        effects.add(&treated, &control, 2);
+        effects.add(&treated, &control, 2);
+        assert_eq!(effects.connections, 10);
+        assert_eq!(effects.goodput.moments().unwrap().0, 0.5);
+        assert_eq!(effects.durations.map(|pairs| pairs.count), [0, 0, 2]);
+        assert_eq!(effects.durations[2].moments().unwrap().0, -1.0);
+        assert!(effects.retransmitted.moments().unwrap().0.abs() < 1e-12);
+    }
+
+    #[test]
+    fn what_sizes_explain_is_no_effect() {
+        // The treated blocks happened to have connections of which more was to be expected.
+        let mut effects = Effects::default();
+        for i in 0..40 {
+            let luck = if i % 2 == 0 { 0.4 } else { -0.4 };
+            let lucky = Outcome {
+                expected_nats: 1.0 + luck,
+                ..outcome(1 << 20, 1.0 + luck)
+            };
+            let plain = Outcome {
+                expected_nats: 1.0,
+                ..outcome(1 << 20, 1.0)
+            };
+            effects.add(&sums(&[lucky]), &sums(&[plain]), 1);
+        }
+        let (mean, sd) = effects.goodput.moments().unwrap();
+        assert!(mean.abs() < 1e-9 && sd < 1e-6, "{mean} {sd}");
+    }
+}
