@@ -127,6 +127,22 @@ mod tests {
         assert!((1.5..1.6).contains(&ratio), "{ratio}");
     }
 
+    /// From the authors' own package: `boundaries.normal_mixture_bound(n, alpha=0.05, v_opt=300, alpha_opt=0.05,
+    /// is_one_sided=False) / n` of confseq 0.0.11 (PyPI).
+    #[test]
+    fn its_width_is_that_of_confseq() {
+        for (n, theirs) in [
+            (20, 0.962_890),
+            (100, 0.316_840),
+            (300, 0.175_238),
+            (1000, 0.098_263),
+            (6000, 0.043_079),
+        ] {
+            let ours = Sequence::default().half_width(n);
+            assert!((ours - theirs).abs() < 1e-6, "{n}: {ours}");
+        }
+    }
+
     #[test]
     fn it_narrows_with_each_sample() {
         let sequence = Sequence::default();
