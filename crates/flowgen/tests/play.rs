@@ -108,6 +108,58 @@ fn every_kind_of_work_is_noted() {
 }
 
 #[test]
+fn connections_go_to_each_server_at_the_times_given() {
+    let folder = tempfile::tempdir().unwrap();
+    let port = free_port();
+    let mut sized = group(
+        "many",
+        port,
+        &json!({"kind": "sized", "bytes": [1000, 2000]}),
+    );
+    sized["destinations"] = json!([format!("127.0.0.2:{port}"), format!("127.0.0.3:{port}")]);
+    sized["at_s"] = json!([0.3, 0.1, 0.2]);
+    let mut plan = plan(port, &[sized]);
+    plan["serve"]["listen"] = json!(format!("0.0.0.0:{port}"));
+    let output = play(folder.path(), &plan);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{said}");
+    let flows = rows(&folder.path().join("flows.csv"));
+    let of = |name: &str| -> Vec<&str> { flows.iter().map(|row| row[name].as_str()).collect() };
+    assert_eq!(of("to"), ["127.0.0.2", "127.0.0.3", "127.0.0.2"]);
+    assert_eq!(of("bytes"), ["1000", "2000", "1000"]);
+    for (start, least_s) in of("start_s").iter().zip([0.1, 0.2, 0.3]) {
+        assert!(start.parse::<f64>().unwrap() >= least_s, "{start}");
+    }
+}
+
+#[test]
+fn a_source_hands_over_its_rate_and_datagrams_are_noted() {
+    let folder = tempfile::tempdir().unwrap();
+    let port = free_port();
+    let mut paced = group("paced", port, &json!({"kind": "timed"}));
+    paced["source"] = json!({"rate_mbit": 8.0});
+    paced["streams"] = json!(1);
+    let mut plan = plan(port, &[paced]);
+    let to = format!("127.0.0.1:{}", free_port());
+    plan["probes"] = json!([{"name": "ping", "to": to, "start_s": 0.0, "end_s": 0.4,
+        "interval_ms": 20.0, "bytes": 64, "echo": true}]);
+    let output = play(folder.path(), &plan);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{said}");
+    let flows = rows(&folder.path().join("flows.csv"));
+    // 8 Mbit/s for 0.6 s; at full speed loopback carries a hundred times as much.
+    let bytes = flows[0]["bytes"].parse::<u64>().unwrap();
+    assert!((300_000..=620_000).contains(&bytes), "{bytes}");
+    let probes = rows(&folder.path().join("probes.csv"));
+    assert_eq!(probes.len(), 20);
+    assert!(
+        probes
+            .iter()
+            .all(|row| row["probe"] == "ping" && !row["delay_ms"].is_empty())
+    );
+}
+
+#[test]
 fn a_port_that_is_taken_is_said_with_its_remedy() {
     let folder = tempfile::tempdir().unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

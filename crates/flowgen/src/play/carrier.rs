@@ -1,7 +1,7 @@
 //! A connection of a run, whatever carries it: the kernel's TCP or MPTCP, or QUIC in this program.
 
 use super::flow::{After, Flow};
-use super::plan::{Group, Work};
+use super::plan::{Group, Source, Work};
 #[cfg(feature = "mpquic")]
 use super::quic_flow::QuicFlow;
 use super::record::FlowRow;
@@ -68,6 +68,15 @@ impl Carrier {
             Self::Tcp(flow) => flow.exchanged(work, now_s),
             #[cfg(feature = "mpquic")]
             Self::Quic(flow) => flow.row.clone(),
+        }
+    }
+
+    /// Lets the application hand over what it has in this tick. QUIC has no such source.
+    pub fn grant(&mut self, source: &Source, tick: u64) {
+        match self {
+            Self::Tcp(flow) => flow.grant(source, tick),
+            #[cfg(feature = "mpquic")]
+            Self::Quic(_) => {}
         }
     }
 

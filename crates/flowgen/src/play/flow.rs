@@ -1,6 +1,6 @@
 //! One connection of a run: from connect to its row.
 
-use super::plan::{Group, Work};
+use super::plan::{Group, Source, Work};
 use super::record::FlowRow;
 use crate::error::{Error, Result};
 use crate::net::{self, ConnectOptions, Discarder, ZEROS};
@@ -67,6 +67,8 @@ pub struct Flow {
     /// Bytes of the header, which are acknowledged but no payload.
     overhead_bytes: u64,
     exchange_started_s: f64,
+    /// What the application may still hand over; `None`: any number of bytes.
+    budget: Option<u64>,
     cut: bool,
 }
 
@@ -111,6 +113,7 @@ impl Flow {
             row,
             overhead_bytes,
             exchange_started_s: now_s,
+            budget: group.source.map(|_| 0),
             cut: false,
         })
     }
@@ -193,7 +196,12 @@ impl Flow {
             let block = left.map_or(ZEROS.len(), |left| {
                 usize::try_from(left).unwrap_or(usize::MAX).min(ZEROS.len())
             });
+            let budget = usize::try_from(self.budget.unwrap_or(u64::MAX)).unwrap_or(usize::MAX);
             let head = &self.head[self.head_sent..];
+            if head.is_empty() && budget == 0 {
+                return Ok(false);
+            }
+            let block = block.min(budget);
             if head.is_empty() && block == 0 {
                 self.half_close()?;
                 return Ok(true);
@@ -205,10 +213,22 @@ impl Flow {
                 return Ok(false);
             };
             self.head_sent += sent.min(head_left);
+            let payload = sent.saturating_sub(head_left) as u64;
             if let Some(left) = left {
-                *left -= sent.saturating_sub(head_left) as u64;
+                *left -= payload;
+            }
+            if let Some(budget) = &mut self.budget {
+                *budget = budget.saturating_sub(payload);
             }
         }
+    }
+
+    /// Lets the application hand over what it has in this tick. What the socket did not take is kept,
+    /// a second's worth at most.
+    pub fn grant(&mut self, source: &Source, tick: u64) {
+        let most = source.rate_mbit.map_or(0, |mbit| (mbit * 125_000.0) as u64);
+        let kept = self.budget.unwrap_or(0);
+        self.budget = source.bytes(tick).map(|more| (kept + more).min(most));
     }
 
     fn half_close(&mut self) -> Result<()> {

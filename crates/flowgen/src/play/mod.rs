@@ -11,14 +11,17 @@ mod carrier;
 mod changes;
 mod flow;
 mod netns;
+mod notes;
 mod plan;
+mod probe;
 mod qdisc;
 #[cfg(feature = "mpquic")]
 mod quic_flow;
 mod record;
 mod start;
 
-pub use plan::{Change, Group, Plan, Queue, Serve, Work};
+pub use plan::{Change, Group, Plan, Queue, Serve, Source, Work};
+pub use probe::Probe;
 pub use qdisc::{QdiscReader, QdiscStats};
 pub use start::lock_memory;
 
@@ -27,11 +30,13 @@ use crate::net::{Discarder, Interest, Poller};
 use carrier::Carrier;
 use changes::Changers;
 use flow::After;
-use record::{FlowRow, QueueRow, Record, SampleRow};
+use probe::Running;
+use record::{FlowRow, Record};
 use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// What is printed.
@@ -60,6 +65,12 @@ enum Timer {
         flow: u64,
     },
     Start(usize),
+    /// Lets a source hand over more; holds if it is still the same.
+    Pace {
+        slot: usize,
+        flow: u64,
+        tick: u64,
+    },
     Think(usize),
     Sample,
     End,
@@ -77,7 +88,7 @@ struct Slot {
 /// [`Error::Usage`] for a plan that does not fit this host, [`Error::Io`]. Failed connections are
 /// rows of the record.
 pub fn run(plan: &Plan, out: &Path) -> Result<PlayReport> {
-    if let Some(server) = &plan.serve {
+    for server in plan.serve.iter().chain(&plan.serve_too) {
         start::serve(server)?;
     }
     let mut player = Player::prepare(plan)?;
@@ -93,6 +104,8 @@ struct Player<'a> {
     slots: Vec<Slot>,
     timers: BinaryHeap<Reverse<(u64, Timer)>>,
     queues: Vec<QdiscReader>,
+    probes: Vec<Running>,
+    begin: Arc<Mutex<Option<Instant>>>,
     changers: Changers,
     discarder: Discarder,
     record: Record,
@@ -121,6 +134,11 @@ impl<'a> Player<'a> {
             .samples
             .reserve(samples.saturating_mul(streams).min(1 << 20));
         record.queues.reserve(samples * plan.queues.len());
+        let begin = Arc::default();
+        let probes = plan
+            .probes
+            .iter()
+            .map(|probe| Running::prepare(probe, &begin));
         let mut player = Self {
             plan,
             origin: Instant::now(),
@@ -128,6 +146,8 @@ impl<'a> Player<'a> {
             slots: Vec::new(),
             timers: BinaryHeap::new(),
             queues: queues.collect::<Result<_>>()?,
+            probes: probes.collect::<Result<_>>()?,
+            begin,
             changers: Changers::start(&plan.changes)?,
             discarder: Discarder::default(),
             record,
@@ -177,6 +197,7 @@ impl<'a> Player<'a> {
 
     fn play(&mut self) -> Result<()> {
         self.origin = start::next_start();
+        *self.begin.lock().unwrap_or_else(PoisonError::into_inner) = Some(self.origin);
         let wait = self.origin.saturating_duration_since(Instant::now());
         std::thread::sleep(wait);
         let mut ready = Vec::new();
@@ -220,6 +241,7 @@ impl<'a> Player<'a> {
                     self.handle(slot, cut)?;
                 }
             }
+            Timer::Pace { slot, flow, tick } => self.pace(slot, flow, tick)?,
             Timer::Think(slot) => self.think(slot)?,
             Timer::Sample => {
                 self.late_ns.push(now_ns - due_ns);
@@ -271,7 +293,10 @@ impl<'a> Player<'a> {
             warmup: number < group.warmup,
         };
         self.next_flow += 1;
-        let flow = match Carrier::start(group, row.clone(), now_s) {
+        let started = netns::inside(group.netns.as_deref(), || {
+            Carrier::start(group, row.clone(), now_s)
+        });
+        let flow = match started {
             Ok(flow) => flow,
             Err(error) => {
                 let error = Some(error.with_remedy());
@@ -282,6 +307,10 @@ impl<'a> Player<'a> {
         if let Work::Timed { .. } = group.work {
             let flow = row.flow;
             self.at(group.end_s, Timer::Cut { slot, flow });
+        }
+        if group.source.is_some() {
+            let (flow, tick) = (row.flow, 0);
+            self.at(now_s, Timer::Pace { slot, flow, tick });
         }
         self.poller.add(flow.socket(), slot, Interest::Edges)?;
         self.running += 1;
@@ -306,6 +335,22 @@ impl<'a> Player<'a> {
             self.at(now_s + s, Timer::Cut { slot, flow });
         }
         self.handle(slot, after)
+    }
+
+    /// A source's next tick, until its connection is over.
+    fn pace(&mut self, slot: usize, number: u64, tick: u64) -> Result<()> {
+        let Slot { group, flow } = &mut self.slots[slot];
+        let (Some(source), Some(flow)) = (self.plan.flows[*group].source, flow) else {
+            return Ok(());
+        };
+        if flow.row().flow != number {
+            return Ok(());
+        }
+        flow.grant(&source, tick);
+        let (now_s, tick) = (self.now_s(), tick + 1);
+        let flow = number;
+        self.at(now_s + Source::TICK_S, Timer::Pace { slot, flow, tick });
+        self.advance(slot)
     }
 
     fn handle(&mut self, slot: usize, after: Result<After>) -> Result<()> {
@@ -393,94 +438,5 @@ impl<'a> Player<'a> {
             flow.next_exchange(&group.work, flow_number, now_s);
         }
         self.advance(slot)
-    }
-
-    fn sample(&mut self, t_s: f64) -> Result<()> {
-        for (queue, reader) in self.queues.iter_mut().enumerate() {
-            if let Some(stats) = reader.read()? {
-                self.record.queues.push(QueueRow { t_s, queue, stats });
-            }
-        }
-        for slot in 0..self.slots.len() {
-            let Some(flow) = &self.slots[slot].flow else {
-                continue;
-            };
-            if !self.plan.flows[self.slots[slot].group].sample || !flow.is_established() {
-                continue;
-            }
-            let number = flow.row().flow;
-            let cc = self.record.name(&flow.congestion_control());
-            flow.each_subflow(|address, info| {
-                let known = self.links.iter().find(|(link, _)| Some(*link) == address);
-                self.record.samples.push(SampleRow {
-                    t_s,
-                    flow: number,
-                    link: known.map(|(_, name)| *name),
-                    info: *info,
-                    cc,
-                });
-            });
-        }
-        Ok(())
-    }
-
-    /// After the end: waits for the reports of connections that were cut, and notes the rest.
-    fn drain(&mut self) -> Result<()> {
-        let last_s = self.record.queues.last().map_or(0.0, |row| row.t_s);
-        if self.seconds - last_s > self.plan.sample_ms as f64 / 2e3 {
-            self.sample(self.seconds)?;
-        }
-        let now_s = self.now_s();
-        for slot in 0..self.slots.len() {
-            // Cuts that fall on the very end.
-            if let Some(flow) = &mut self.slots[slot].flow {
-                let cut = flow.cut(now_s);
-                self.handle(slot, cut)?;
-            }
-        }
-        let until = Instant::now() + Duration::from_secs_f64(self.plan.drain_s);
-        let mut ready = Vec::new();
-        while self.running > 0 && Instant::now() < until {
-            let left = until.saturating_duration_since(Instant::now());
-            ready.clear();
-            ready.extend_from_slice(self.poller.wait(Some(left))?);
-            for event in &ready {
-                self.advance(event.token)?;
-            }
-        }
-        let now_s = self.now_s();
-        for slot in &mut self.slots {
-            if let Some(mut flow) = slot.flow.take() {
-                flow.abandon(now_s);
-                if flow.owes_row() {
-                    self.record.flows.push(flow.into_row(None));
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn finish(mut self, out: &Path) -> Result<PlayReport> {
-        self.changers.finish()?;
-        let names = |text: &'a str| text;
-        let groups: Vec<&str> = self.plan.flows.iter().map(|g| names(&g.name)).collect();
-        let links: Vec<&str> = self.plan.queues.iter().map(|q| names(&q.link)).collect();
-        self.record.flows.sort_by_key(|row| row.flow);
-        self.record.write(out, &groups, &links)?;
-        self.late_ns.sort_unstable();
-        let at = self.late_ns.len().saturating_sub(1) * 99 / 100;
-        let errors = self
-            .record
-            .flows
-            .iter()
-            .filter_map(|row| row.error.as_ref());
-        Ok(PlayReport {
-            seconds: self.seconds,
-            rows: self.record.flows.len(),
-            errors: errors.clone().count(),
-            first_error: errors.clone().next().cloned(),
-            sample_late_ms_p99: self.late_ns.get(at).map_or(0.0, |&ns| ns as f64 / 1e6),
-            sample_late_ms_max: self.late_ns.last().map_or(0.0, |&ns| ns as f64 / 1e6),
-        })
     }
 }

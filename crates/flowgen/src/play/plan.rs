@@ -1,5 +1,6 @@
 //! What a run is made of, as read from JSON. Times count from the start of the measured traffic.
 
+use super::probe::Probe;
 use crate::error::{Error, Result};
 use crate::protocol::CC_NAME_BYTES;
 use crate::transport::{PathEnds, Transport};
@@ -29,6 +30,12 @@ pub struct Plan {
     /// The server, where it is to be a thread of this process.
     #[serde(default)]
     pub serve: Option<Serve>,
+    /// Further servers, in other namespaces.
+    #[serde(default)]
+    pub serve_too: Vec<Serve>,
+    /// Datagrams beside the connections.
+    #[serde(default)]
+    pub probes: Vec<Probe>,
     /// Links by the sender's address on them, to tell the subflows of MPTCP apart.
     #[serde(default)]
     pub links: BTreeMap<IpAddr, String>,
@@ -68,6 +75,12 @@ pub struct Group {
     /// Source address.
     #[serde(default)]
     pub bind: Option<IpAddr>,
+    /// Namespace that it sends from; `None`: this one.
+    #[serde(default)]
+    pub netns: Option<PathBuf>,
+    /// How the application hands data over; `None`: as fast as the socket takes it.
+    #[serde(default)]
+    pub source: Option<Source>,
     /// Congestion control the application sets; `None` leaves it to the system.
     #[serde(default)]
     pub cc: Option<String>,
@@ -102,6 +115,49 @@ pub struct Group {
     pub sample: bool,
     /// What each connection does.
     pub work: Work,
+}
+
+/// An application that does not always have data: what it hands over in each tick of 10 ms.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Source {
+    /// Its rate while it is on; `None`: as fast as the socket takes it.
+    #[serde(default)]
+    pub rate_mbit: Option<f64>,
+    /// How long it is on; `None`: always.
+    #[serde(default)]
+    pub on_s: Option<f64>,
+    /// How long it is off then.
+    #[serde(default)]
+    pub off_s: f64,
+}
+
+impl Source {
+    /// Time between two grants.
+    pub const TICK_S: f64 = 0.01;
+
+    /// Bytes that the application hands over in this tick of its life; `None`: any number.
+    #[must_use]
+    pub fn bytes(&self, tick: u64) -> Option<u64> {
+        let into_s = self.on_s.map_or(0.0, |on_s| {
+            (tick as f64 * Self::TICK_S + 1e-9) % (on_s + self.off_s)
+        });
+        if self.on_s.is_some_and(|on_s| into_s >= on_s) {
+            return Some(0);
+        }
+        // The whole so far less what it was before, so that fractions of bytes are not lost.
+        let until = |ticks: u64| ticks as f64 * Self::TICK_S;
+        self.rate_mbit.map(|mbit| {
+            let total = |ticks| (mbit * 1e6 / 8.0 * until(ticks)) as u64;
+            total(tick + 1) - total(tick)
+        })
+    }
+
+    fn check(&self) -> bool {
+        let rate = self.rate_mbit.is_none_or(|mbit| mbit > 0.0 && mbit < 1e6);
+        let times = self.on_s.is_none_or(|on_s| on_s >= Self::TICK_S) && self.off_s >= 0.0;
+        rate && times && self.off_s < 1e6
+    }
 }
 
 /// What a connection does.
@@ -193,8 +249,8 @@ impl Group {
         if self.transport.is_quic() && !upload {
             return wrong("QUIC carries timed and sized work only");
         }
-        if self.transport.is_quic() && !self.destinations.is_empty() {
-            return wrong("destinations are for TCP");
+        if self.transport.is_quic() && !(self.destinations.is_empty() && self.source.is_none()) {
+            return wrong("destinations and sources are for TCP");
         }
         if self.transport != Transport::Mpquic && !self.paths.is_empty() {
             return wrong("paths are for mpquic");
@@ -246,10 +302,21 @@ impl Plan {
             {
                 return wrong(format!("group {name}: sizes must be above 0"));
             }
+            if group.source.is_some_and(|source| !source.check()) {
+                return wrong(format!(
+                    "group {name}: its source has an impossible rate or time"
+                ));
+            }
+            if group.source.is_some() && !matches!(group.work, Work::Timed { .. }) {
+                return wrong(format!("group {name}: a source is for timed work"));
+            }
             if group.at_s.iter().any(|at_s| !(0.0..1e6).contains(at_s)) {
                 return wrong(format!("group {name}: at_s must be times from 0 up"));
             }
             group.check_transport()?;
+        }
+        for probe in &self.probes {
+            probe.check()?;
         }
         Ok(())
     }
@@ -301,6 +368,42 @@ mod tests {
         assert_eq!([ports(0), ports(3)], ["10.0.0.2:1", "10.0.0.3:1"]);
         assert_eq!(group.starts_s(), [0.5, 0.1]);
         assert!(Plan::parse(&with(r#""at_s": [-1]"#)).is_err());
+    }
+
+    #[test]
+    fn sources_hand_over_their_rate_while_they_are_on() {
+        let source = Source {
+            rate_mbit: Some(1.0),
+            on_s: Some(0.1),
+            off_s: 0.3,
+        };
+        let total = |ticks: std::ops::Range<u64>| -> u64 {
+            ticks.map(|tick| source.bytes(tick).unwrap()).sum()
+        };
+        // 1 Mbit/s for a tenth of a second.
+        assert_eq!(
+            (total(0..10), total(10..40), total(40..50)),
+            (12_500, 0, 12_500)
+        );
+        let free = Source {
+            rate_mbit: None,
+            ..source
+        };
+        assert_eq!((free.bytes(9), free.bytes(10)), (None, Some(0)));
+        let odd = Source {
+            rate_mbit: Some(0.001),
+            on_s: None,
+            off_s: 0.0,
+        };
+        assert_eq!(
+            (0..800).filter_map(|tick| odd.bytes(tick)).sum::<u64>(),
+            1000
+        );
+        let bad = |text: &str| {
+            Plan::parse(&GOOD.replace("\"sample\"", &format!("\"source\": {text}, \"sample\"")))
+        };
+        assert!(bad(r#"{"rate_mbit": 1}"#).is_ok());
+        assert!(bad(r#"{"rate_mbit": 0}"#).is_err());
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What a run leaves: three CSV files, written when it is over.
 
+use super::probe::Datagram;
 use super::qdisc::QdiscStats;
 use crate::error::{Error, Result};
 use crate::tcp_info::TcpInfo;
@@ -114,6 +115,30 @@ impl Record {
         write("flows.csv", self.flows_csv(groups))?;
         write("samples.csv", self.samples_csv())?;
         write("queues.csv", self.queues_csv(links))
+    }
+
+    /// Writes `probes.csv`, if there were any: a row for each datagram.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn write_probes(
+        &self,
+        out: &Path,
+        probes: impl Iterator<Item = (String, Vec<Datagram>)>,
+    ) -> Result<()> {
+        let mut text = String::from("t_s,probe,delay_ms\n");
+        let empty = text.len();
+        for (name, datagrams) in probes {
+            for one in datagrams {
+                let delay_ms = one.seen_s.map(|seen_s| (seen_s - one.sent_s) * 1e3);
+                let delay_ms = delay_ms.map_or_else(String::new, |ms| format!("{ms:.4}"));
+                let _ = writeln!(text, "{:.6},{name},{delay_ms}", one.sent_s);
+            }
+        }
+        if text.len() == empty {
+            return Ok(());
+        }
+        std::fs::write(out.join("probes.csv"), text).map_err(Error::io("writing results"))
     }
 
     fn flows_csv(&self, groups: &[&str]) -> String {
