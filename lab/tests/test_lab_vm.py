@@ -254,6 +254,43 @@ def test_links_have_what_a_scenario_puts_on_either_way(out: Path) -> None:
     assert 0.95 < goodput["version6"] / goodput["plain"] < 0.99
 
 
+def test_data_goes_both_ways_and_datagrams_feel_the_queues_of_both(out: Path) -> None:
+    text = ONE.replace("duration_s = 1", "duration_s = 6").replace(
+        '"50 packets"', '"50 packets"\nback_rate_mbit = 20\nback_queue = "100 packets"'
+    )
+    flows = """
+[[flow]]
+name = "down"
+direction = "down"
+cc = "cubic"
+[[flow]]
+name = "pauses"
+cc = "cubic"
+source_rate_mbit = 1
+on_s = 1
+off_s = 1
+[[flow]]
+name = "speech"
+kind = "udp"
+[[flow]]
+name = "ping"
+kind = "ping"
+packets_per_s = 20
+"""
+    outcome, _ = run(out, text + flows)
+    assert outcome["ok"] == 1
+    (cell,) = cells(Path(outcome["folder"]))
+    place = Path(outcome["folder"]) / "cells" / cell["id"]
+    groups = json.loads((place / "metrics.json").read_text())["groups"]
+    assert groups["bulk"]["goodput_mbit"] > 6 and groups["down"]["goodput_mbit"] > 15
+    assert groups["pauses"]["goodput_mbit"] == pytest.approx(0.5, rel=0.2)
+    # One way there is a full queue of 60 ms, and on the way back one of 60 ms too.
+    assert groups["speech"]["delay_ms_p95"] > 40
+    assert groups["ping"]["delay_ms_p95"] > groups["speech"]["delay_ms_p95"] + 20
+    probes = pd.read_parquet(place / "probes.parquet").groupby("probe").size()
+    assert (probes["speech"], probes["ping"]) == (300, 120)
+
+
 def test_mptcp_uses_both_links(out: Path) -> None:
     link = '[[link]]\nname = "two"\nrate_mbit = 5\nrtt_ms = 10\nqueue = "50 packets"\n'
     text = ONE.replace("duration_s = 1", "duration_s = 5") + 'transport = "mptcp"\n' + link

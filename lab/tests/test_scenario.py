@@ -262,6 +262,54 @@ def test_overlay_leaves_its_base_alone() -> None:
     assert base == {"a": {"b": [1], "c": 2}}
 
 
+TOOLS = """\
+title = "tools"
+[[link]]
+rate_mbit = 10
+rtt_ms = 20
+[[flow]]
+name = "chosen"
+[[flow]]
+name = "set"
+cc = "reno"
+[tools.eager]
+tuner = "tcpilot"
+config = "[learner]\\nepsilon = 5"
+[sweep.way]
+tools = ["cubic", "tcpilot", "eager"]
+"""
+
+
+def test_a_tool_may_be_there_twice_with_other_configurations(tmp_path: Path) -> None:
+    points = good(tmp_path, TOOLS).points
+    assert [point.labels["way"] for point in points] == ["cubic", "tcpilot", "eager"]
+    cubic, plain, eager = (point.cell for point in points)
+    # Only the flow that names no algorithm is the tool's.
+    assert [flow.cc for flow in cubic.flows] == ["cubic", "reno"] and cubic.tuner.name == "none"
+    assert [flow.cc for flow in eager.flows] == ["default", "reno"]
+    assert (plain.tuner.name, plain.tuner.config) == ("tcpilot", "")
+    assert (eager.tuner.name, eager.tuner.config) == ("tcpilot", "[learner]\nepsilon = 5")
+
+
+def test_tools_that_are_wrong_are_named_with_their_line(tmp_path: Path) -> None:
+    found = problems(tmp_path, TOOLS.replace('"tcpilot"\nconfig', '"tcpliot"\nconfig'))
+    assert found == ["11: tuner: 'tcpliot' is not known; did you mean 'tcpilot'?"]
+    found = problems(tmp_path, TOOLS.replace('"eager"]', '"eagre"]'))
+    assert found == ["13: way: tools: 'eagre' is not known; did you mean 'eager'?"]
+    found = problems(tmp_path, TOOLS.replace("config =", "confg ="))
+    assert "unknown key 'confg'; did you mean 'config'?" in found[0]
+
+
+def test_a_quick_form_may_name_values_of_the_whole_form(tmp_path: Path) -> None:
+    quick = TOOLS + '[quick]\nsweep.way.only = ["cubic", "eager"]\n'
+    assert [p.labels["way"] for p in good(tmp_path, quick, quick=True).points] == ["cubic", "eager"]
+    assert len(good(tmp_path, quick).points) == 3
+    wrong = quick.replace('only = ["cubic"', 'only = ["cubci"')
+    assert problems(tmp_path, wrong, quick=True) == [
+        "16: way: only: there is no 'cubci'; did you mean 'cubic'?"
+    ]
+
+
 def test_lines_of_nested_tables_are_found() -> None:
     lines = index('a = 1\n[[x]]\nk = 1\n[[x]]\n"q.r" = 2\n[y.z]\nk = 3\n')
     assert lines["x", 1, "q.r"] == 5

@@ -51,7 +51,7 @@ def files(cell: Cell, seed: int, programs: Programs) -> dict[str, str]:
     for name, lines in topology.tc_lines(cell).items():
         found[f"tc-{name}"] = _lines(lines)
     if cell.tuner.name == "tcpilot":
-        found["tcpilot.toml"] = cell.tuner.config
+        found["tcpilot.toml"] = cell.tuner.text()
     found[SCRIPT] = text(cell, programs, seed)
     return found
 

@@ -259,6 +259,16 @@ _ALL = [
         _OURS,
     ),
     Metric(
+        "datagram_loss",
+        "Datagrams lost",
+        "",
+        "less",
+        4,
+        0.0005,
+        "datagrams that never arrived, or of ping never came back, over those sent",
+        "RFC 7680",
+    ),
+    Metric(
         "failed_connections",
         "Failed connections",
         "",
@@ -272,6 +282,7 @@ _ALL = [
 
 _PERCENTILES = [
     ("queue_delay_ms", "Queue delay", "ms", 1, 0.2, "backlog of the bottleneck over its rate"),
+    ("delay_ms", "Delay", "ms", 1, 0.2, "of datagrams: one way of udp, both ways of ping"),
     ("rtt_ms", "RTT", "ms", 1, 0.2, "smoothed round-trip time of the samples"),
     ("fct_ms", "Flow completion time", "ms", 1, 0.5, "from connect to the last byte"),
     (
@@ -285,6 +296,7 @@ _PERCENTILES = [
 ]
 _SOURCES = {
     "queue_delay_ms": _7928,
+    "delay_ms": "RFC 7679; RFC 2681",
     "rtt_ms": "RFC 6298, section 2",
     "fct_ms": "Dukkipati & McKeown, CCR 2006",
     "fct_slowdown": "Alizadeh et al., pFabric, SIGCOMM 2013",

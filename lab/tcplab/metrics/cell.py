@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from tcplab.metrics import delays, rates, utility
+from tcplab.metrics import delays, phases, rates, utility
 from tcplab.metrics.fairness import jain
 from tcplab.results.read import Cell, Ideal, read_cell
 
@@ -59,6 +59,10 @@ def cell_metrics(cell: Cell) -> dict[str, Any]:
         str(name): _finite(_of_link(rows, flows, cell.ideal.rates_mbit.get(str(name))))
         for name, rows in samples.groupby("link")  # of multipath connections only
     }
+    parts = phases.of_phases(samples, flows, cell.ideal.phases_s)
+    groups |= {name: _finite(values) for name, values in parts.items()}
+    for name, rows in cell.probes().groupby("probe"):
+        groups[str(name)] = _finite(delays.of_datagrams(rows))
     return {
         "format": 1,
         "values": _finite(values),

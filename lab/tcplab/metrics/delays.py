@@ -44,6 +44,12 @@ def rtt_ms(samples: pd.DataFrame) -> pd.Series[float]:
     return srtt[srtt > 0] / 1e3
 
 
+def of_datagrams(rows: pd.DataFrame) -> dict[str, float | None]:
+    """Delay and loss of one stream of datagrams."""
+    lost = float(rows["delay_ms"].isna().mean())
+    return {**percentiles("delay_ms", rows["delay_ms"]), "datagram_loss": lost}
+
+
 def slowdowns(flows: pd.DataFrame, ideal: Ideal) -> pd.DataFrame:
     """Size, completion time and slowdown of each connection that ended without error.
 

@@ -9,6 +9,9 @@ from typing import Any
 from tcplab.metrics.catalogue import metric, percent
 
 FLOW_METRICS = ("goodput_mbit", "retransmit_ratio", "rtt_ms_p50")
+DATAGRAM_METRICS = ("delay_ms_p50", "delay_ms_p99", "datagram_loss")
+_MARKS = ("goodput_mbit", "delay_ms_p50")
+"""Who has one of these is a flow."""
 
 
 @dataclass(frozen=True)
@@ -31,16 +34,25 @@ def flow_rows(points: Sequence[Mapping[str, Any]]) -> list[FlowRow]:
         FlowRow(
             dict(point["labels"]),
             group,
-            {name: point["metrics"].get(f"{name}.{group}") for name in FLOW_METRICS},
+            {
+                name: point["metrics"].get(f"{name}.{group}")
+                for name in (*FLOW_METRICS, *DATAGRAM_METRICS)
+            },
         )
         for point, found in zip(points, groups, strict=True)
         for group in found
     ]
 
 
+def flow_metrics(points: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The figures of a flow: those of datagrams too, if there were any."""
+    names = {name.partition(".")[0] for point in points for name in point["metrics"]}
+    return [*FLOW_METRICS, *(DATAGRAM_METRICS if DATAGRAM_METRICS[0] in names else ())]
+
+
 def _groups(point: Mapping[str, Any]) -> list[str]:
     names = (name.partition(".") for name in point["metrics"])
-    return sorted(group for base, _, group in names if base == "goodput_mbit" and group)
+    return sorted(group for base, _, group in names if base in _MARKS and group)
 
 
 def figure(known: Mapping[str, Any] | None, name: str, price: Mapping[str, Any] | None) -> str:

@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from tcplab.metrics.catalogue import metric, percent
 from tcplab.metrics.summary import summarise
-from tcplab.report.flows import FLOW_METRICS, flow_rows
+from tcplab.report.flows import flow_metrics, flow_rows
 from tcplab.report.model import model, packed_series, short
 from tcplab.report.published import Comparison, Pair, comparisons, distinct
 from tcplab.report.scale import scale
@@ -55,7 +55,7 @@ def render(campaign: Campaign) -> str:
         kernels=sorted({c.kernel for c in cells.values() if c.kernel}),
         checks=_checks(cells.values()),
         flows=flow_rows(summary["points"]),
-        flow_metrics=[metric(name) for name in FLOW_METRICS],
+        flow_metrics=[metric(name) for name in flow_metrics(summary["points"])],
         bad=[c for c in cells.values() if c.status != "ok"],
         conditions=_common_sysctls(cells.values()),
         verdicts=[_shown(v) for v in summary.get("verdicts", [])],

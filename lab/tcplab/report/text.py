@@ -13,7 +13,7 @@ from typing import Any
 from tcplab.metrics.catalogue import metric, percent, price_of
 from tcplab.metrics.summary import summarise
 from tcplab.report.destinations import HEAD, destination_rows
-from tcplab.report.flows import FLOW_METRICS, FlowRow, figure, flow_rows
+from tcplab.report.flows import FLOW_METRICS, FlowRow, figure, flow_metrics, flow_rows
 from tcplab.report.layout import Layout, layout
 from tcplab.report.model import axes_of, present_in
 from tcplab.report.published import Comparison, Pair, comparisons, distinct
@@ -143,21 +143,25 @@ def _caption(name: str) -> str:
 
 def _flows(points: Sequence[Point], axes: Mapping[str, Sequence[Any]]) -> list[str]:
     """Who got what, a row per flow; nothing for campaigns of one flow."""
+    found = flow_rows(points)
+    head = [*axes, "flow", "Goodput, Mbit/s", "Retransmitted", "RTT p50, ms"]
+    names = flow_metrics(points)
+    if len(names) > len(FLOW_METRICS):
+        head += ["Delay p50, ms", "Delay p99, ms", "Datagrams lost"]
     rows = [
         [
             *(str(row.labels.get(axis, "")) for axis in axes),
             row.flow,
-            *(_flow_figure(row, name) for name in FLOW_METRICS),
+            *(_flow_figure(row, name) for name in names),
         ]
-        for row in flow_rows(points)
+        for row in found
     ]
-    head = [*axes, "flow", "Goodput, Mbit/s", "Retransmitted", "RTT p50, ms"]
     return [f"## Each flow\n\n{_table(head, rows)}"] if rows else []
 
 
 def _flow_figure(row: FlowRow, name: str) -> str:
     known = row.figures[name]
-    if name == "retransmit_ratio":
+    if name in ("retransmit_ratio", "datagram_loss"):
         return percent(known["median"]) if known else ""
     return figure(known, name, None)
 

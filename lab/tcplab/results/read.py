@@ -55,6 +55,7 @@ SAMPLE_COLUMNS = [
     "inflight_packets",
     "cc",
 ]
+PROBE_COLUMNS = ["t_s", "probe", "delay_ms"]
 QUEUE_COLUMNS = [
     "t_s",
     "link",
@@ -112,6 +113,8 @@ class Ideal:
     groups: dict[str, Group]
     destinations: dict[str, OwnPath] = field(default_factory=dict)
     """By address; empty unless there are many."""
+    phases_s: tuple[float, ...] = ()
+    """Start, times of the changes, and end, of a run whose path changed."""
 
     @property
     def bottleneck(self) -> str | None:
@@ -160,6 +163,10 @@ class Cell:
         return _table(self.folder / "queues.parquet", QUEUE_COLUMNS).sort_values(
             "t_s", kind="stable"
         )
+
+    def probes(self) -> pd.DataFrame:
+        """A row per datagram of udp and ping flows; a delay that is missing is a loss."""
+        return _table(self.folder / "probes.parquet", PROBE_COLUMNS)
 
     def tuner(self) -> Tuner | None:
         """None unless a tuner ran."""
@@ -280,7 +287,8 @@ def _ideal(raw: Mapping[str, Any]) -> Ideal:
     links = raw.get("links") or {}
     rates = {n: float(link["rate_mbit"]) for n, link in links.items() if link.get("rate_mbit")}
     many = {address: OwnPath(**path) for address, path in (raw.get("destinations") or {}).items()}
-    return Ideal(raw.get("duration_s"), rates, groups, many)
+    phases = tuple(float(at_s) for at_s in raw.get("phases_s") or ())
+    return Ideal(raw.get("duration_s"), rates, groups, many, phases)
 
 
 def _table(file: Path, columns: list[str]) -> pd.DataFrame:

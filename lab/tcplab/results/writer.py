@@ -133,9 +133,13 @@ def ideal(cell: Cell) -> dict[str, Any]:
             "count": flow.streams,
         }
         for flow in cell.present()
+        if not flow.is_datagrams
     }
     links = {link.name: {"rate_mbit": link.rate_mbit} for link in cell.links}
     found = {"duration_s": cell.duration_s, "links": links, "groups": groups}
+    changes = sorted({change.at_s for change in cell.changes})
+    if changes:
+        found["phases_s"] = [0.0, *changes, cell.duration_s]
     many = {one.address: _own(cell, one) for one in destinations(cell)}
     return {**found, "destinations": many} if many else found
 
@@ -169,6 +173,8 @@ def _tables(cell: Cell, work: Path, new: Path) -> None:
     for name in ("samples", "queues"):
         table = pd.read_csv(work / f"{name}.csv")
         table.to_parquet(new / f"{name}.parquet", index=False)
+    if (work / "probes.csv").exists():
+        pd.read_csv(work / "probes.csv").to_parquet(new / "probes.parquet", index=False)
 
 
 def _tuner(cell: Cell, work: Path) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from tcplab.scenario.model import (
     Tuner,
     Watch,
 )
+from tcplab.scenario.sources import SOURCE_RULES
 from tcplab.scenario.top import Top
 
 MOST_LINKS = 8
@@ -96,8 +97,10 @@ def _of_the_whole(cell: Cell, unknown: Unknown) -> list[Problem]:
     if not unknown.has(("flow",)):
         if not cell.flows:
             found.append(Problem(("flow",), "flow: at least one [[flow]] is needed"))
-        elif not cell.present() and not unknown.has(("flow", 0, "cc")):
-            found.append(Problem(("flow",), "flow: every flow has cc 'none', nothing would run"))
+        elif not [f for f in cell.present() if not f.is_datagrams] and not unknown.has(
+            ("flow", 0, "cc")
+        ):
+            found.append(Problem(("flow",), "flow: no connection takes part, nothing would run"))
         found += _twice("flow", [flow.name for flow in cell.flows])
     return found
 
@@ -265,6 +268,7 @@ _FLOW_RULES: list[Rule] = [
     ("cc", ("transport",), _control),
     ("cc", ("kind",), _closed_by_server),
     *MANY_RULES,
+    *SOURCE_RULES,
 ]
 
 

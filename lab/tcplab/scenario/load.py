@@ -17,6 +17,7 @@ from tcplab.scenario.errors import Place, Problem, ScenarioError, Unknown, locat
 from tcplab.scenario.fields import read
 from tcplab.scenario.model import Cell
 from tcplab.scenario.sweep import Axes, read_axes
+from tcplab.scenario.tools import read_tools
 from tcplab.scenario.top import CELL_KEYS, Top, check_expect
 
 FOLDER = (Path(__file__).parents[1] / "scenarios").resolve()
@@ -128,7 +129,8 @@ def _read(
     elif quick:
         raw = overlay(raw, quick_form)
     top = read(Top, raw, (), problems, CELL_KEYS)
-    axes = read_axes(top.sweep, problems)
+    tools = read_tools(top.tools, problems)
+    axes = read_axes(top.sweep, problems, tools)
     swept = not Unknown(problems).has(("sweep",))
     if swept:
         check_expect(top.expect, axes.names, problems)

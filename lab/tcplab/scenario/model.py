@@ -7,6 +7,7 @@ and reordering on the far router's way to the right.  A path may also be direct:
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -30,7 +31,8 @@ QDISCS = (
 )
 PLACES = ("router", "host")
 PATHS = ("routed", "direct")
-KINDS = ("bulk", "pareto", "request", "short")
+KINDS = ("bulk", "pareto", "request", "short", "udp", "ping")
+DATAGRAMS = ("udp", "ping")
 TUNERS = ("none", "tcpilot", "bpftune")
 TRANSPORTS = ("tcp", "mptcp", "quic", "mpquic")
 QUIC_CONTROLS = ("cubic", "reno", "bbr3", "lia", "olia", "balia")
@@ -66,6 +68,12 @@ def _name(value: Any) -> str:
     if not isinstance(value, str) or not _NAME.match(value):
         raise ValueError(f"{value!r} is no name: up to 15 of a-z, 0-9, - and _")
     return value
+
+
+def _names(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise ValueError(f"a list of names is expected, not {value!r}")
+    return tuple(_name(name) for name in value)
 
 
 @dataclass(frozen=True)
@@ -144,6 +152,17 @@ class Flow:
     gap_ms: float = number(0.0, least=0, most=100_000)
     warmup: int = number(0, least=0, most=1_000_000, whole=True)
     """So many connections at first do not count."""
+    direction: str = choice("up", "up", "down")
+    """up: from left to right, over the bottleneck; down: the way of the acknowledgements."""
+    source_rate_mbit: float | None = number(above=0, most=40_000)
+    """The application hands over data at this rate; None: as fast as the socket takes it."""
+    on_s: float | None = number(least=0.01, most=100_000)
+    """The application has data for so long, and then none for off_s, in turn; None: always."""
+    off_s: float = number(0.0, least=0, most=100_000)
+    packets_per_s: float = number(50.0, above=0, most=10_000)
+    """Of udp and ping."""
+    packet_bytes: int = number(172, least=8, most=1_400, whole=True)
+    """Payload of udp and ping; by default that of 20 ms of G.711 speech with RTP's header."""
     extra_rtt_ms: float = number(0.0, least=0, most=10_000)
     ip: int = checked(4, _version)
     destinations: int | None = number(least=1, most=60_000, whole=True)
@@ -181,6 +200,11 @@ class Flow:
     sample: bool = flag(True)
 
     @property
+    def is_datagrams(self) -> bool:
+        """No connection: what is measured is delay and loss."""
+        return self.kind in DATAGRAMS
+
+    @property
     def multipath(self) -> bool:
         """One connection over all links."""
         return self.transport in ("mptcp", "mpquic")
@@ -200,6 +224,13 @@ class Tuner:
     """tcpilot's configuration, as text."""
     options: str = checked("", lambda value: str(value))
     """Further options of bpftune."""
+    algorithms: tuple[str, ...] = checked((), _names)
+    """What tcpilot chooses among, in place of its default."""
+
+    def text(self) -> str:
+        """tcpilot's configuration with the algorithms."""
+        first = f"algorithms = {json.dumps(self.algorithms)}\n" if self.algorithms else ""
+        return first + self.config
 
 
 @dataclass(frozen=True)
@@ -311,7 +342,7 @@ def cell_from_json(raw: dict[str, Any]) -> Cell:
         drain_s=raw["drain_s"],
         links=tuple(Link(**link) for link in raw["links"]),
         flows=tuple(_flow_from_json(flow) for flow in raw["flows"]),
-        tuner=Tuner(**raw["tuner"]),
+        tuner=Tuner(**{**raw["tuner"], "algorithms": tuple(raw["tuner"].get("algorithms", ()))}),
         changes=tuple(Change(**change) for change in raw["changes"]),
         sysctl=dict(raw["sysctl"]),
         watch=Watch(**raw.get("watch", {})),

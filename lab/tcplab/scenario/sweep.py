@@ -5,9 +5,12 @@
     case = { values = [ { label = "loss", "link.bottleneck.loss_percent" = 1 }, … ] }
     second = { set = "flow.second.cc", first = ["none"], values_of = "first" }
     symmetric = ["first", "second"]        # of two equal axes, each pair once
+    way = { tools = ["cubic", "tcpilot"] } # names of tools.py
+    case.only = ["loss"]                   # those values alone, for the quick form
 
-`set` names a key of a cell: `link.NAME.KEY`, `flow.NAME.KEY`, `tuner.KEY`, `watch.KEY`,
-`sysctl.KEY`, or a list of them.  A value that is a table has a label, and sets the keys it names.
+`set` names a key of a cell: `link.NAME.KEY`, `flow.NAME.KEY`, `change.NUMBER.KEY` from 0 on,
+`tuner.KEY`, `watch.KEY`, `sysctl.KEY`, or a list of them.  A value that is a table has a label, and
+sets the keys it names.
 `first` are values before those of the other axis, which symmetry leaves alone.
 """
 
@@ -20,8 +23,10 @@ from typing import Any
 
 from tcplab.scenario.errors import Place, Problem, Unknown
 from tcplab.scenario.fields import suggestion, unknown_key
+from tcplab.scenario.model import DATAGRAMS, SYSTEM
+from tcplab.scenario.tools import EVERY_FLOW, Tool, chosen
 
-_AXIS_KEYS = ("set", "values", "values_of", "first")
+_AXIS_KEYS = ("set", "values", "values_of", "first", "tools", "only")
 SYMMETRIC = "symmetric"
 
 
@@ -60,16 +65,20 @@ def _leaf(key: str) -> str:
 
 
 def _assign(table: dict[str, Any], key: str, value: Any) -> Place:
+    if key == EVERY_FLOW:
+        return _assign_to_all(table, value)
     head, _, rest = key.partition(".")
     if head in ("tuner", "watch", "sysctl") and rest:
         if isinstance(table.setdefault(head, {}), dict):
             table[head][rest] = value
         return (head, rest)
     name, _, leaf = rest.partition(".")
+    if head == "change" and leaf:
+        return _assign_change(table, name, leaf, value)
     if head not in ("link", "flow") or not leaf:
         raise ValueError(
-            f"{key!r} cannot be set; write link.NAME.KEY, flow.NAME.KEY, tuner.KEY, "
-            "watch.KEY or sysctl.KEY"
+            f"{key!r} cannot be set; write link.NAME.KEY, flow.NAME.KEY, change.NUMBER.KEY, "
+            "tuner.KEY, watch.KEY or sysctl.KEY"
         )
     tables = table.get(head, [])
     items = [i for i in tables if isinstance(i, dict)] if isinstance(tables, list) else []
@@ -79,6 +88,40 @@ def _assign(table: dict[str, Any], key: str, value: Any) -> Place:
     position = known.index(name)
     items[position][leaf] = value
     return (head, position, leaf)
+
+
+def _assign_change(table: dict[str, Any], number: str, leaf: str, value: Any) -> Place:
+    """Changes have no names: the first is number 0."""
+    tables = table.get("change", [])
+    items = tables if isinstance(tables, list) else []
+    if (
+        not number.isdigit()
+        or int(number) >= len(items)
+        or not isinstance(items[int(number)], dict)
+    ):
+        raise ValueError(f"there is no change {number}; the first is change.0")
+    items[int(number)][leaf] = value
+    return ("change", int(number), leaf)
+
+
+def _assign_to_all(table: dict[str, Any], wanted: str | tuple[int, ...]) -> Place:
+    """The congestion control of every flow that names none."""
+    tables = table.get("flow", [])
+    items = [i for i in tables if isinstance(i, dict)] if isinstance(tables, list) else []
+    own = ("short", *DATAGRAMS)
+    free = [i for i in items if i.get("cc", SYSTEM) == SYSTEM and i.get("kind") not in own]
+    for position, item in enumerate(free):
+        item["cc"] = wanted if isinstance(wanted, str) else _arm(table, wanted, position)
+    return ("flow", 0, "cc")
+
+
+def _arm(table: dict[str, Any], places: tuple[int, ...], position: int) -> str:
+    place = places[position % len(places)]
+    tuner = table.get("tuner", {})
+    arms = tuner.get("algorithms", []) if isinstance(tuner, dict) else []
+    if not isinstance(arms, list) or place >= len(arms):
+        raise ValueError(f"tuner.algorithms has no place {place}; name the algorithms there")
+    return str(arms[place])
 
 
 @dataclass(frozen=True)
@@ -103,13 +146,13 @@ class Axes:
                 yield combination
 
 
-def read_axes(raw: dict[str, Any], problems: list[Problem]) -> Axes:
+def read_axes(raw: dict[str, Any], problems: list[Problem], tools: dict[str, Tool]) -> Axes:
     """The axes of a [sweep] table that can be read."""
     tables = {axis: table for axis, table in raw.items() if axis != SYMMETRIC}
     values: dict[str, list[Choice]] = {}
     lost: set[str] = set()
     for axis, table in tables.items():
-        found = _read_axis(axis, table, raw, problems)
+        found = _read_axis(axis, table, raw, problems, tools)
         if found is None:
             lost |= _targets(table)
         else:
@@ -126,7 +169,11 @@ def read_axes(raw: dict[str, Any], problems: list[Problem]) -> Axes:
 
 
 def _read_axis(
-    axis: str, table: Any, raw: dict[str, Any], problems: list[Problem]
+    axis: str,
+    table: Any,
+    raw: dict[str, Any],
+    problems: list[Problem],
+    tools: dict[str, Tool],
 ) -> list[Choice] | None:
     """None if its values cannot be told."""
     place: Place = ("sweep", axis)
@@ -136,7 +183,7 @@ def _read_axis(
     wrong_keys = [unknown_key(place, key, _AXIS_KEYS) for key in table if key not in _AXIS_KEYS]
     problems += wrong_keys
     try:
-        return _choices(axis, table, raw)
+        return _only(table.get("only"), _choices(axis, table, raw, tools))
     except ValueError as wrong:
         # What a misspelled key was meant to be is missed for that reason only.
         if not any(problem.spoils for problem in wrong_keys):
@@ -161,8 +208,25 @@ def _texts(value: Any) -> list[str]:
     return [text for item in value for text in _texts(item)] if isinstance(value, list) else []
 
 
-def _choices(axis: str, table: dict[str, Any], raw: dict[str, Any]) -> list[Choice]:
+def _only(labels: Any, found: list[Choice]) -> list[Choice]:
+    """The values that `only` names, in their own order; all of them without it."""
+    if labels is None:
+        return found
+    known = {str(choice.label) for choice in found}
+    if not isinstance(labels, list) or not labels:
+        raise ValueError("only: a list of labels is expected")
+    for label in labels:
+        if str(label) not in known:
+            raise ValueError(f"only: there is no {label!r}{suggestion(str(label), sorted(known))}")
+    return [choice for choice in found if choice.label in labels]
+
+
+def _choices(
+    axis: str, table: dict[str, Any], raw: dict[str, Any], tools: dict[str, Tool]
+) -> list[Choice]:
     first, items = table.get("first", []), table.get("values")
+    if "tools" in table:
+        items = [*chosen(table["tools"], tools), *(items or [])]
     if not isinstance(first, list):
         raise ValueError("first: a list of values is expected")
     if "values_of" in table:

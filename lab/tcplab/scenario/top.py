@@ -58,6 +58,7 @@ class Top:
     published: list[str] = field(default_factory=list, metadata={"check": _published})
     expect: list[dict[str, Any]] = field(default_factory=list, metadata={"check": _list_of_tables})
     sweep: dict[str, Any] = field(default_factory=dict, metadata={"check": _table})
+    tools: dict[str, Any] = field(default_factory=dict, metadata={"check": _table})
 
 
 def check_expect(

@@ -34,12 +34,18 @@ def plan(cell: Cell, seed: int) -> dict[str, Any]:
         "mptcp": any(flow.transport == "mptcp" for flow in cell.flows),
         "quic_paths": _quic_paths(cell),
     }
+    # Data also comes down; what is served there has neither MPTCP nor QUIC.
+    back = {**serve, "netns": f"{NETNS}/left", "mptcp": False, "quic_paths": None}
+    connections = [flow for flow in cell.present() if not flow.is_datagrams]
+    datagrams = [flow for flow in cell.present() if flow.is_datagrams]
     return {
         "duration_s": cell.duration_s,
         "sample_ms": cell.sample_ms,
         "drain_s": cell.drain_s,
-        "flows": [_group(cell, flow, generator) for flow in cell.present()],
+        "flows": [_group(cell, flow, generator) for flow in connections],
+        "probes": [_probe(cell, flow, i) for i, flow in enumerate(datagrams)],
         "serve": serve,
+        "serve_too": [back] if any(flow.direction == "down" for flow in connections) else [],
         "queues": queues,
         "changes": changes,
         "links": topology.sender_addresses(cell),
@@ -51,7 +57,9 @@ def _group(cell: Cell, flow: Flow, generator: random.Random) -> dict[str, Any]:
     visited = visits(cell, flow, generator)
     return {
         "name": flow.name,
-        "to": topology.with_port(topology.destination(cell, flow), PORT),
+        "to": topology.with_port(_to(cell, flow), PORT),
+        "netns": f"{NETNS}/right" if flow.direction == "down" else None,
+        "source": _source(flow),
         "destinations": [topology.with_port(address, PORT) for address in visited],
         "at_s": arrivals_s(flow, len(visited), generator),
         "cc": None if flow.cc == SYSTEM else flow.cc,
@@ -66,6 +74,34 @@ def _group(cell: Cell, flow: Flow, generator: random.Random) -> dict[str, Any]:
         "warmup": flow.warmup,
         "sample": flow.sample and flow.kind != "short",
         "work": _work(flow, len(visited), generator),
+    }
+
+
+def _to(cell: Cell, flow: Flow) -> str:
+    if flow.direction == "down":
+        return topology.sender_address(0, flow.ip)
+    return topology.destination(cell, flow)
+
+
+def _source(flow: Flow) -> dict[str, Any] | None:
+    if flow.source_rate_mbit is None and flow.on_s is None:
+        return None
+    return {"rate_mbit": flow.source_rate_mbit, "on_s": flow.on_s, "off_s": flow.off_s}
+
+
+def _probe(cell: Cell, flow: Flow, number: int) -> dict[str, Any]:
+    """Datagrams, each flow's to a port of its own."""
+    ends = ("left", "right") if flow.direction == "up" else ("right", "left")
+    return {
+        "name": flow.name,
+        "netns": f"{NETNS}/{ends[0]}",
+        "to": topology.with_port(_to(cell, flow), PORT + 2 + number),
+        "to_netns": f"{NETNS}/{ends[1]}",
+        "start_s": flow.start_s,
+        "end_s": flow.start_s + flow.duration_s if flow.duration_s else cell.duration_s,
+        "interval_ms": round(1000 / flow.packets_per_s, 4),
+        "bytes": flow.packet_bytes,
+        "echo": flow.kind == "ping",
     }
 
 

@@ -7,7 +7,8 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from tcplab.studies.pilot import choice, experiments, records
+from tcplab.results.read import ResultsError, read_campaign
+from tcplab.studies.pilot import choice, experiments, judge, records
 from tcplab.studies.pilot.experiments import Experiment
 from tcplab.studies.pilot.report import render
 from tcplab.studies.pilot.runner import ExperimentError, run_experiment
@@ -32,6 +33,8 @@ EXPERIMENTS: dict[str, Callable[[bool], Experiment]] = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = make_parser().parse_args(arguments)
+    if options.experiment == "judge":
+        return _judge(options)
     if options.experiment == "report":
         _REPORT.write_text(render(records.load(options.data)))
         print(_REPORT)
@@ -50,6 +53,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"tcplab.studies.pilot: {problem}", file=sys.stderr)
         return 1
     return 0
+
+
+def _judge(options: argparse.Namespace) -> int:
+    """Status 0 if all cells pass, 1 if one misses, 2 if there is nothing to judge."""
+    try:
+        campaign = read_campaign(options.campaign or "")
+        found = judge.judge(campaign)
+    except ResultsError as problem:
+        print(f"tcplab.studies.pilot: {problem}", file=sys.stderr)
+        return 2
+    except KeyError:
+        there = ", ".join(judge.judged())
+        print(f"tcplab.studies.pilot: judged are {there}", file=sys.stderr)
+        return 2
+    print(judge.markdown(found))
+    return 0 if found and all(verdict.met for verdict in found) else 1
 
 
 def _publish(options: argparse.Namespace) -> int:
@@ -79,7 +98,12 @@ def _chosen(options: argparse.Namespace) -> list[Experiment]:
 
 def make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tcplab.studies.pilot", description=__doc__)
-    parser.add_argument("experiment", choices=["choice", *EXPERIMENTS, "publish", "report"])
+    parser.add_argument(
+        "experiment", choices=["choice", *EXPERIMENTS, "publish", "report", "judge"]
+    )
+    parser.add_argument(
+        "campaign", nargs="?", type=Path, metavar="DIR", help="judge: a result directory"
+    )
     parser.add_argument("--quick", action="store_true", help="fewer rounds: to see that it works")
     parser.add_argument(
         "--out",

@@ -1,0 +1,253 @@
+"""Judges a campaign that compares tools with static algorithms: does each cell pass?
+
+The best static algorithm of a condition is the one with the best mean over the repetitions, which
+have the same seeds for all.  A cell passes when the ratio of the means reaches the bound; the
+interval beside it is Student's, of the repetitions' own ratios, and needs two of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import sqrt
+from statistics import mean, stdev
+from typing import Any
+
+from scipy.stats import t as student
+
+from tcplab.metrics import cell_metrics
+from tcplab.metrics.utility import utilities_mbit
+from tcplab.results.read import Campaign, Cell
+
+AXIS = "way"
+DEFAULT = "cubic"
+"""The static algorithm that a host has without a tool."""
+RECOVERY = 50
+"""Connections after a change of the path, by which its best algorithm must have been found."""
+_CONFIDENCE = 0.95
+_GAIN = 1.05
+"""From this much on another algorithm than the default has something to gain."""
+
+Values = dict[str, float]
+"""Figures of one cell by name."""
+Condition = tuple[tuple[str, Any], ...]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What must be reached: a figure, the least share of a reference's, and why that one."""
+
+    figure: str
+    least: float
+    what: str
+    price: str | None = None
+    """The retransmitted share that stands beside it."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One tool in one condition."""
+
+    condition: str
+    tool: str
+    what: str
+    reference: str
+    ratio: float
+    low: float | None
+    high: float | None
+    least: float
+    price: float | None
+    reference_price: float | None
+
+    @property
+    def met(self) -> bool:
+        return self.ratio >= self.least
+
+
+@dataclass(frozen=True)
+class Way:
+    """A static algorithm or a tool under one condition: its figures by repetition."""
+
+    name: str
+    tuned: bool
+    runs: Mapping[int, Values]
+
+    def mean(self, figure: str) -> float | None:
+        known = [run[figure] for run in self.runs.values() if figure in run]
+        return mean(known) if known else None
+
+
+def judge(campaign: Campaign) -> list[Verdict]:
+    """Every tool in every condition.  KeyError for a campaign that nobody has bounds for."""
+    figures, rules = _JUDGES[campaign.name]
+    found = []
+    for condition, ways in _conditions(campaign, figures).items():
+        tools = [way for way in ways if way.tuned]
+        static = [way for way in ways if not way.tuned]
+        text = ", ".join(str(value) for _, value in condition) or "all"
+        for tool in tools:
+            for rule in rules(static):
+                verdict = _verdict(text, tool, static, rule)
+                found += [verdict] if verdict else []
+    return found
+
+
+def judged() -> list[str]:
+    """Names of the campaigns that can be judged."""
+    return sorted(_JUDGES)
+
+
+def _conditions(
+    campaign: Campaign, figures: Callable[[Cell], Values]
+) -> dict[Condition, list[Way]]:
+    """The ways of each condition, from the cells that are good."""
+    runs: dict[Condition, dict[str, dict[int, Values]]] = {}
+    tuned = set()
+    for cell in campaign.cells():
+        if cell.status != "ok":
+            continue
+        condition = tuple((a, v) for a, v in cell.labels.items() if a != AXIS)
+        way = str(cell.labels[AXIS])
+        tuned |= {way} if cell.tuner() else set()
+        runs.setdefault(condition, {}).setdefault(way, {})[cell.repetition] = figures(cell)
+    return {
+        condition: [Way(name, name in tuned, found) for name, found in ways.items()]
+        for condition, ways in runs.items()
+    }
+
+
+def _verdict(text: str, tool: Way, static: Sequence[Way], rule: Rule) -> Verdict | None:
+    """None if there is nothing to compare with."""
+    best = _best(static, rule.figure)
+    mine, theirs = tool.mean(rule.figure), best.mean(rule.figure) if best else None
+    if best is None or mine is None or not theirs:
+        return None
+    low, high = interval(
+        [
+            run[rule.figure] / best.runs[n][rule.figure]
+            for n, run in tool.runs.items()
+            if n in best.runs and best.runs[n].get(rule.figure) and rule.figure in run
+        ]
+    )
+    prices = [way.mean(rule.price) if rule.price else None for way in (tool, best)]
+    return Verdict(
+        text, tool.name, rule.what, best.name, mine / theirs, low, high, rule.least, *prices
+    )
+
+
+def _best(static: Sequence[Way], figure: str) -> Way | None:
+    known = [way for way in static if way.mean(figure) is not None]
+    return max(known, key=lambda way: way.mean(figure) or 0.0, default=None)
+
+
+def interval(ratios: Sequence[float]) -> tuple[float | None, float | None]:
+    """Student's interval of the mean; None for fewer than two values."""
+    if len(ratios) < 2:
+        return None, None
+    half = float(student.ppf((1 + _CONFIDENCE) / 2, len(ratios) - 1)) * stdev(ratios)
+    half /= sqrt(len(ratios))
+    return mean(ratios) - half, mean(ratios) + half
+
+
+def _figures(cell: Cell) -> Values:
+    """Metrics of the whole cell, and of its phases as `utility_mbit.phase1`."""
+    found = cell.metrics() or cell_metrics(cell)
+    values = dict(found["values"])
+    for group, own in found["groups"].items():
+        values |= {f"{name}.{group}": value for name, value in own.items()}
+    return {name: float(value) for name, value in values.items() if value is not None}
+
+
+def _after_a_change(cell: Cell) -> Values:
+    """Utility of the connections from RECOVERY after the first change on, warm-up or not.  One that
+    the end of the run cut off does not count."""
+    flows = cell.flows().sort_values("start_s")
+    changed_s = cell.ideal.phases_s[1]
+    later = flows[(flows["start_s"] >= changed_s) & flows["fct_s"].notna()].iloc[RECOVERY:]
+    sent = float(later["sent_packets"].sum())
+    if later.empty or not sent:
+        return {}
+    return {
+        "utility": float(utilities_mbit(later).mean()),
+        "again": float(later["retransmitted_packets"].sum()) / sent,
+    }
+
+
+def _default_share(cell: Cell) -> Values:
+    """Of the later half of the connections, the share that has the default."""
+    flows = cell.flows().sort_values("start_s")
+    later = flows.iloc[len(flows) // 2 :]
+    names = later["arm"].where(later["arm"].notna(), later["cc_used"])
+    default = str(cell.raw["sysctls"]["net.ipv4.tcp_congestion_control"])
+    return {"default_share": float((names == default).mean()), **_figures(cell)}
+
+
+def _of_choice(_: Sequence[Way]) -> list[Rule]:
+    return [
+        Rule("learned_utility_mbit", 0.97, "utility from connection 26 on", "retransmit_ratio"),
+        Rule("utility_mbit", 0.93, "utility over all", "retransmit_ratio_all"),
+    ]
+
+
+def _of_cold(static: Sequence[Way]) -> list[Rule]:
+    """Where nothing is to be gained, the default must not be left for worse."""
+    figure = "utility_mbit_geometric"
+    best = _best(static, figure)
+    default = next((way.mean(figure) for way in static if way.name == DEFAULT), None)
+    gain = (best.mean(figure) or 0.0) / default if best and default else 1.0
+    if gain >= _GAIN:
+        return [Rule(figure, 0.9, "utility, of the best", "retransmit_ratio_all")]
+    # The best is hardly better than the default, which is what counts.
+    return [Rule(figure, 0.99 / gain, "utility, 0.99 of the default", "retransmit_ratio_all")]
+
+
+def _of_change(_: Sequence[Way]) -> list[Rule]:
+    return [Rule("utility", 0.95, f"utility from {RECOVERY} connections after it on", "again")]
+
+
+def _of_long(static: Sequence[Way]) -> list[Rule]:
+    phases = {name for way in static for run in way.runs.values() for name in run}
+    numbers = sorted(n.rpartition(".")[2] for n in phases if n.startswith("utility_mbit.phase"))
+    each = [
+        Rule(f"utility_mbit.{n}", 0.85, f"utility in {n}", f"retransmit_ratio.{n}") for n in numbers
+    ]
+    return [*each, Rule("utility_mbit", 0.93, "utility over all", "retransmit_ratio_all")]
+
+
+def _of_interference(_: Sequence[Way]) -> list[Rule]:
+    return [
+        Rule("default_share", 0.5, "connections that keep the default, late in the run"),
+        Rule("utility_mbit", 0.97, "utility over all", "retransmit_ratio_all"),
+    ]
+
+
+_JUDGES: dict[str, tuple[Callable[[Cell], Values], Callable[[Sequence[Way]], list[Rule]]]] = {
+    "choice-utility": (_figures, _of_choice),
+    "cold": (_figures, _of_cold),
+    "change": (_after_a_change, _of_change),
+    "long": (_figures, _of_long),
+    "interference": (_default_share, _of_interference),
+}
+
+
+def markdown(found: Sequence[Verdict]) -> str:
+    """A row for each verdict, and how many passed."""
+    head = ["condition", "tool", "what", "to", "ratio", "bound", "", "retransmitted", "its"]
+    rows = [
+        [v.condition, v.tool, v.what, v.reference, _ratio(v), f"{v.least:.3g}",
+         "pass" if v.met else "**miss**", _percent(v.price), _percent(v.reference_price)]
+        for v in found
+    ]  # fmt: skip
+    lines = [" | ".join(row) for row in [head, ["---"] * len(head), *rows]]
+    met = sum(v.met for v in found)
+    return "\n".join([*(f"| {line} |" for line in lines), "", f"{met} of {len(found)} pass."])
+
+
+def _ratio(verdict: Verdict) -> str:
+    if verdict.low is None or verdict.high is None:
+        return f"{verdict.ratio:.3f}"
+    return f"{verdict.ratio:.3f} ({verdict.low:.3f} to {verdict.high:.3f})"
+
+
+def _percent(share: float | None) -> str:
+    return "" if share is None else f"{100 * share:.2f} %"

@@ -1,0 +1,117 @@
+"""What the judge says of campaigns with known answers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from synthetic import flow_row, write_campaign, write_cell
+
+from tcplab.metrics.phases import of_phases
+from tcplab.results.read import read_campaign
+from tcplab.studies.pilot.cli import main
+from tcplab.studies.pilot.judge import interval, judge, markdown
+
+WAYS = ["cubic", "bbr", "tool"]
+
+
+def connections(mbit: float, again: float, count: int = 75, **more: Any) -> pd.DataFrame:
+    """One after the other, each a megabyte at this rate, the first 25 to learn from."""
+    took_s = 8 / mbit
+    return pd.DataFrame(
+        [
+            flow_row(
+                i,
+                "bulk",
+                "cubic",
+                start_s=i * took_s,
+                end_s=(i + 1) * took_s,
+                fct_s=took_s,
+                bytes=1_000_000,
+                sent_packets=1000,
+                retransmitted_packets=int(1000 * again),
+                warmup=i < 25,
+                **more,
+            )
+            for i in range(count)
+        ]
+    )
+
+
+def campaign(tmp_path: Path, name: str, rates: dict[str, tuple[float, float]]) -> Path:
+    """Three repetitions that differ by a hundredth."""
+    axes = {"condition": ["lossy"], "way": list(rates)}
+    folder = write_campaign(tmp_path, name, axes, repetitions=3)
+    for way, (mbit, again) in rates.items():
+        for repetition in range(3):
+            tuner = {"name": "tcpilot", "table": []} if way == "tool" else None
+            flows = connections(mbit * (1 + 0.01 * repetition), again)
+            labels = {"condition": "lossy", "way": way}
+            write_cell(folder, labels, repetition, flows=flows, tuner=tuner)
+    return folder
+
+
+def test_the_best_is_by_utility_and_not_by_goodput(tmp_path: Path) -> None:
+    folder = campaign(
+        tmp_path, "choice-utility", {"cubic": (5, 0.0), "bbr": (6, 0.2), "tool": (5.7, 0.2)}
+    )
+    found = judge(read_campaign(folder))
+    assert [v.reference for v in found] == ["cubic", "cubic"]
+    # 5.7 × 0.8 of 5, in each repetition alike.
+    assert found[0].ratio == pytest.approx(0.912, abs=1e-3) and not found[0].met
+    assert found[0].low == pytest.approx(0.912, abs=1e-3)
+    assert (found[0].price, found[0].reference_price) == pytest.approx((0.2, 0.0))
+    assert not found[1].met and "0 of 2 pass." in markdown(found)
+
+
+def test_a_cell_passes_at_its_bound_and_the_status_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good = campaign(tmp_path, "choice-utility", {"cubic": (5, 0.0), "tool": (4.9, 0.0)})
+    assert main(["judge", str(good)]) == 0
+    assert "2 of 2 pass." in capsys.readouterr().out
+    bad = campaign(tmp_path, "cold", {"cubic": (5, 0.0), "bbr": (10, 0.0), "tool": (8.9, 0.0)})
+    assert main(["judge", str(bad)]) == 1
+    assert "| **miss** |" in capsys.readouterr().out
+    other = campaign(tmp_path, "fairness", {"cubic": (5, 0.0), "tool": (5, 0.0)})
+    assert main(["judge", str(other)]) == 2
+
+
+def test_where_nothing_is_to_be_gained_the_default_is_what_counts(tmp_path: Path) -> None:
+    folder = campaign(
+        tmp_path, "cold", {"cubic": (10, 0.0), "bbr": (10.4, 0.0), "tool": (9.95, 0.0)}
+    )
+    (found,) = judge(read_campaign(folder))
+    assert found.reference == "bbr" and found.ratio < 0.96 and found.met
+    assert found.least == pytest.approx(0.99 / 1.04, rel=1e-3)
+
+
+def test_an_interval_is_students_and_needs_two_values() -> None:
+    low, high = interval([0.9, 1.0, 1.1])
+    # 4.303 · 0.1 / √3
+    assert (low, high) == pytest.approx((1 - 0.2484, 1 + 0.2484), abs=1e-3)
+    assert interval([1.0]) == (None, None)
+
+
+def test_phases_are_between_changes_and_count_from_a_connections_start() -> None:
+    """1 MB/s and nothing lost for 10 s, then half of it and a tenth sent again."""
+    times = [float(t) for t in range(1, 21)]
+    samples = pd.DataFrame(
+        {
+            "t_s": times,
+            "flow": 0,
+            "link": None,
+            "bytes_acked": [1e6 * min(t, 10) + 5e5 * max(t - 10, 0) for t in times],
+            "retransmitted_packets": [50 * max(t - 10, 0) for t in times],
+            "sent_packets": [1000 * min(t, 10) + 500 * max(t - 10, 0) for t in times],
+        }
+    )
+    flows = pd.DataFrame([flow_row(0, "bulk", "cubic")])
+    found = of_phases(samples, flows, (0.0, 10.0, 20.0))
+    assert found["phase1"]["utility_mbit"] == pytest.approx(8)
+    assert found["phase2"]["goodput_mbit"] == pytest.approx(4)
+    assert found["phase2"]["retransmit_ratio"] == pytest.approx(0.1)
+    assert found["phase2"]["utility_mbit"] == pytest.approx(3.6)
+    assert of_phases(samples, flows, ()) == {}

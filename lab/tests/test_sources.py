@@ -1,0 +1,122 @@
+"""Datagrams, flows the other way, and applications that do not always have data."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from synthetic import write_campaign, write_pair
+
+from tcplab.cli.main import main
+from tcplab.metrics.cell import write_cell
+from tcplab.results import writer
+from tcplab.scenario import ScenarioError, find, load
+from tcplab.scenario.model import Cell, Flow, Link
+from tcplab.traffic.plan import plan
+
+LINK = Link(rate_mbit=10, rtt_ms=20)
+BULK = Flow(name="bulk", cc="cubic")
+
+
+def planned(*flows: Flow) -> dict[str, Any]:
+    return plan(Cell(10, 100, 1, (LINK,), flows), 1)
+
+
+def test_what_goes_down_starts_on_the_right_and_is_served_on_the_left() -> None:
+    found = planned(BULK, replace(BULK, name="down", direction="down"))
+    up, down = found["flows"]
+    assert (up["netns"], up["to"]) == (None, "10.1.10.2:5201")
+    assert (down["netns"], down["to"]) == ("/run/netns/right", "10.1.1.1:5201")
+    (left,) = found["serve_too"]
+    assert left["netns"] == "/run/netns/left" and found["serve"]["netns"] == "/run/netns/right"
+    assert planned(BULK)["serve_too"] == []
+    six = planned(BULK, replace(BULK, name="down", direction="down", ip=6))
+    assert six["flows"][1]["to"] == "[fd00:1:1::1]:5201"
+
+
+def test_datagrams_are_no_connections_and_have_a_port_each() -> None:
+    speech = Flow(name="speech", kind="udp", packets_per_s=50, direction="down")
+    ping = Flow(name="ping", kind="ping", packets_per_s=10, packet_bytes=56)
+    found = planned(BULK, speech, ping)
+    assert [group["name"] for group in found["flows"]] == ["bulk"]
+    one, two = found["probes"]
+    assert (one["netns"], one["to_netns"]) == ("/run/netns/right", "/run/netns/left")
+    assert (one["to"], two["to"]) == ("10.1.1.1:5203", "10.1.10.2:5204")
+    assert (one["interval_ms"], one["echo"], two["echo"], two["bytes"]) == (20, False, True, 56)
+    assert (one["start_s"], one["end_s"]) == (0, 10)
+    cell = Cell(10, 100, 1, (LINK,), (BULK, speech))
+    assert list(writer.ideal(cell)["groups"]) == ["bulk"]
+
+
+def test_sources_have_a_rate_and_pauses() -> None:
+    paced = replace(BULK, source_rate_mbit=2.0, on_s=1.0, off_s=3.0)
+    (group,) = planned(paced)["flows"]
+    assert group["source"] == {"rate_mbit": 2.0, "on_s": 1.0, "off_s": 3.0}
+    assert planned(BULK)["flows"][0]["source"] is None
+
+
+GOOD = """\
+title = "x"
+[[link]]
+rate_mbit = 10
+rtt_ms = 20
+[[flow]]
+name = "bulk"
+[[flow]]
+name = "more"
+kind = "bulk"
+"""
+
+
+@pytest.mark.parametrize(
+    ("new", "expected"),
+    [
+        ('kind = "udp"\nbytes = 5', "9: kind: udp is no connection, and has no bytes"),
+        ('kind = "ping"\ncc = "bbr"', "9: kind: ping is no connection, and has no cc"),
+        ('kind = "ping"\nstreams = 2', "9: kind: ping is no connection, and has no streams"),
+        ('direction = "down"\nextra_rtt_ms = 5', "9: direction: what goes down has one way"),
+        ("off_s = 5", "9: off_s: it needs on_s"),
+        ("on_s = 5\nbytes = 5", "7: source_rate_mbit: an application with a rate or pauses"),
+    ],
+)
+def test_what_cannot_be_is_named(tmp_path: Path, new: str, expected: str) -> None:
+    path = tmp_path / "x.toml"
+    path.write_text(GOOD)
+    load(path)
+    path.write_text(GOOD.replace('kind = "bulk"', new))
+    with pytest.raises(ScenarioError) as caught:
+        load(path)
+    said = [line.removeprefix(f"{path}:") for line in caught.value.lines]
+    assert any(line.startswith(expected) for line in said), said
+
+
+def test_a_tools_algorithm_is_for_connections_only() -> None:
+    points = load(find("rrul")).points
+    by_name = {flow.name: flow.cc for flow in points[0].cell.flows}
+    assert by_name == {
+        "up": "cubic",
+        "down": "cubic",
+        "speech-up": "default",
+        "speech-down": "default",
+        "ping": "default",
+    }
+
+
+def test_delay_and_loss_of_datagrams_stand_beside_the_flows(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    axes = {"first": ["cubic"], "second": ["bbr"]}
+    folder = write_campaign(tmp_path, "fairness", axes)
+    cell = write_pair(folder, {"first": "cubic", "second": "bbr"}, 0.5)
+    assert main(["table", str(folder)]) == 0
+    assert "Delay" not in capsys.readouterr().out
+    rows = {"t_s": [0.0, 0.1, 0.2, 0.3], "probe": "ping", "delay_ms": [20.0, 30.0, None, 40.0]}
+    pd.DataFrame(rows).to_parquet(cell / "probes.parquet")
+    groups = write_cell(cell)["groups"]
+    assert groups["ping"]["delay_ms_p50"] == 30 and groups["ping"]["datagram_loss"] == 0.25
+    assert main(["table", str(folder)]) == 0
+    (row,) = [s for s in capsys.readouterr().out.splitlines() if " ping " in s]
+    assert [cell.strip() for cell in row.strip("|").split("|")][-3:] == ["30.0", "39.8", "25.00 %"]
