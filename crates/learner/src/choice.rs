@@ -13,9 +13,10 @@ use crate::{MAX_ARMS, MAX_CONTRASTS};
 /// How many points stand for the normal distribution.
 pub const POINTS: usize = 64;
 
-/// Standard normal points in seven dimensions.
+/// Standard normal points in seven dimensions, one array for each dimension: so the compiler can work on
+/// several points at a time.
 #[derive(Clone, Debug)]
-pub struct Points([[f64; MAX_CONTRASTS]; POINTS]);
+pub struct Points([[f32; POINTS]; MAX_CONTRASTS]);
 
 /// The shares of the arms for one path's next connections, and what they are expected to cost.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -68,7 +69,9 @@ impl Points {
         if cholesky(&mut factor, N, N).is_ok() {
             points.iter_mut().for_each(|p| forward(&factor, N, N, p));
         }
-        Self(points)
+        Self(std::array::from_fn(|dimension| {
+            points.map(|point| point[dimension] as f32)
+        }))
     }
 }
 
@@ -134,30 +137,72 @@ struct Tally {
     win: [f64; MAX_ARMS],
 }
 
-/// The first arm whose contrast is the highest, the default's being `bonus`.
-fn highest(contrasts: impl Iterator<Item = f64>, bonus: f64) -> usize {
-    let better =
-        |best: (usize, f64), (i, x): (usize, f64)| if x > best.1 { (i + 1, x) } else { best };
-    contrasts.enumerate().fold((0, bonus), better).0
+/// The arm whose contrast is the highest at each point, the default's being `bonus`; the first of equals.
+struct Highest {
+    value: [f32; POINTS],
+    arm: [u32; POINTS],
+}
+
+impl Highest {
+    fn new(bonus: f64) -> Self {
+        Self {
+            value: [bonus as f32; POINTS],
+            arm: [0; POINTS],
+        }
+    }
+
+    fn challenge(&mut self, arm: u32, x: &[f32; POINTS]) {
+        for i in 0..POINTS {
+            let better = x[i] > self.value[i];
+            self.value[i] = if better { x[i] } else { self.value[i] };
+            self.arm[i] = if better { arm } else { self.arm[i] };
+        }
+    }
+
+    fn shares(&self, arms: usize) -> [f64; MAX_ARMS] {
+        let mut shares = [0.0; MAX_ARMS];
+        for (arm, share) in shares.iter_mut().enumerate().take(arms) {
+            let wins = |sum: u32, a: &u32| sum + u32::from(*a == arm as u32);
+            *share = f64::from(self.arm.iter().fold(0, wins)) / POINTS as f64;
+        }
+        shares
+    }
+}
+
+fn sum(x: &[f32; POINTS], each: impl Fn(f32) -> f32) -> f64 {
+    let mut lanes = [0f32; 8];
+    for chunk in x.chunks_exact(8) {
+        for (lane, x) in lanes.iter_mut().zip(chunk) {
+            *lane += each(*x);
+        }
+    }
+    lanes.iter().map(|x| f64::from(*x)).sum::<f64>() / POINTS as f64
 }
 
 fn tally(belief: &Belief, points: &Points, settings: &Choice) -> Tally {
-    let each = 1.0 / POINTS as f64;
     let mut tally = Tally::default();
+    let (mut best, mut drawn) = (Highest::new(settings.bonus), Highest::new(settings.bonus));
     let n = belief.len();
-    for point in &points.0 {
-        let x = belief.at(point);
-        let narrow = x
-            .iter()
-            .zip(&belief.mean)
-            .map(|(x, mean)| mean + settings.width * (x - mean));
-        tally.best[highest(x.iter().copied().take(n), settings.bonus)] += each;
-        tally.drawn[highest(narrow.take(n), settings.bonus)] += each;
-        for (i, x) in x.iter().take(n).enumerate() {
-            tally.win[i + 1] += each * x.max(0.0);
-            tally.loss[i + 1] += each * (-x).max(0.0);
+    for arm in 1..=n {
+        let mean = belief.mean[arm - 1] as f32;
+        // Deviations from the mean: a row of L⁻ᵀ times the points.
+        let row = belief.deviations(arm - 1);
+        let mut away = [0f32; POINTS];
+        for (factor, points) in row.iter().zip(&points.0).take(n).skip(arm - 1) {
+            let factor = *factor as f32;
+            away.iter_mut()
+                .zip(points)
+                .for_each(|(x, z)| *x += factor * z);
         }
+        let width = settings.width as f32;
+        drawn.challenge(arm as u32, &away.map(|x| mean + width * x));
+        let x = away.map(|x| mean + x);
+        best.challenge(arm as u32, &x);
+        tally.win[arm] = sum(&x, |x| x.max(0.0));
+        tally.loss[arm] = sum(&x, |x| (-x).max(0.0));
     }
+    tally.best = best.shares(n + 1);
+    tally.drawn = drawn.shares(n + 1);
     tally
 }
 
@@ -253,16 +298,17 @@ mod tests {
 
     #[test]
     fn points_have_mean_zero_and_the_identity_as_covariance() {
-        let points = Points::new().0;
+        let points = Points::new().0.map(|x| x.map(f64::from));
         for i in 0..MAX_CONTRASTS {
-            assert!(points.iter().map(|p| p[i]).sum::<f64>().abs() < 1e-9);
+            assert!(points[i].iter().sum::<f64>().abs() < 1e-5);
         }
         for i in 0..MAX_CONTRASTS {
             for j in 0..=i {
-                let dot: f64 = points.iter().map(|p| p[i] * p[j]).sum::<f64>() / POINTS as f64;
+                let products = points[i].iter().zip(&points[j]).map(|(a, b)| a * b);
+                let dot = products.sum::<f64>() / POINTS as f64;
                 let expected = f64::from(u8::from(i == j));
                 assert!(
-                    (dot - expected).abs() < if i == j { 1e-9 } else { 0.2 },
+                    (dot - expected).abs() < if i == j { 1e-6 } else { 0.2 },
                     "{i} {j} {dot}"
                 );
             }

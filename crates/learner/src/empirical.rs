@@ -8,7 +8,7 @@ use crate::MAX_CONTRASTS;
 use crate::gaussian::{Belief, Information};
 use crate::path::Widths;
 use crate::settings::Model;
-use crate::tree::{LEVELS, Tree};
+use crate::tree::{PathId, Tree};
 
 /// Running estimate of the noise: squared residuals against the mean of the same path and arm.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -83,26 +83,36 @@ impl Children {
     }
 }
 
-/// A spread from all parents of a level, drawn towards the present guess.
-fn spread_of(all: &[[Children; MAX_CONTRASTS]], guess: f64, model: &Model) -> f64 {
-    let (mut above, mut below, mut children) = (0.0, 0.0, 0.0);
-    for parent in all.iter().flatten() {
-        let (n, d) = parent.moments();
-        above += n;
-        below += d;
-        children += if d > 0.0 {
-            f64::from(parent.count - 1)
-        } else {
-            0.0
-        };
+/// Moments of all parents of a level.
+#[derive(Clone, Copy, Debug, Default)]
+struct Parents {
+    above: f64,
+    below: f64,
+    children: f64,
+}
+
+impl Parents {
+    fn add(&mut self, parent: &[Children]) {
+        for contrast in parent {
+            let (n, d) = contrast.moments();
+            self.above += n;
+            self.below += d;
+            if d > 0.0 {
+                self.children += f64::from(contrast.count - 1);
+            }
+        }
     }
-    if below <= 0.0 {
-        return guess;
+
+    /// The level's spread, drawn towards the first guess.
+    fn spread(&self, guess: f64, model: &Model) -> f64 {
+        if self.below <= 0.0 {
+            return guess;
+        }
+        let weight = model.guess_weight * self.below / f64::max(self.children, 1.0);
+        let variance = (self.above + weight * guess * guess) / (self.below + weight);
+        let [least, most] = model.spread_bounds;
+        variance.max(0.0).sqrt().clamp(least, most)
     }
-    let weight = model.guess_weight * below / f64::max(children, 1.0);
-    let variance = (above + weight * guess * guess) / (below + weight);
-    let [least, most] = model.spread_bounds;
-    variance.max(0.0).sqrt().clamp(least, most)
 }
 
 /// Learns the widths from what the tree has seen, and computes its sums anew with them.
@@ -117,67 +127,63 @@ pub fn learn_widths(
 ) -> Result<(), crate::linalg::NotPositive> {
     tree.widths.noise = noise.variance();
     let mut spread = model.spread;
-    spread[0] = path_spread(tree, model, now_s);
-    for (level, spread) in spread.iter_mut().enumerate().skip(1) {
-        *spread = node_spread(tree, level, model);
+    for (level, spread) in spread.iter_mut().enumerate() {
+        *spread = level_spread(tree, level, model, now_s);
     }
     tree.widths.baseline = baseline(tree, model, now_s);
-    tree.spread = spread;
+    tree.set_spread(spread);
     tree.rebuild()
 }
 
-fn path_spread(tree: &Tree, model: &Model, now_s: f64) -> f64 {
-    let mut all = Level::new(tree, 0, model);
-    for id in tree.live_paths() {
-        let evidence = tree.evidence_at(id, now_s);
-        all.note(tree.group_of(id), &evidence.likelihood(&tree.widths, 1.0));
-    }
-    spread_of(&all.children, model.spread[0], model)
-}
+/// More paths or parents than this say nothing new of a width, and would take seconds.
+const ENOUGH: usize = 1 << 16;
 
-fn node_spread(tree: &Tree, level: usize, model: &Model) -> f64 {
-    let mut all = Level::new(tree, level, model);
-    debug_assert!(level < LEVELS);
-    for (id, node) in tree.nodes.iter().enumerate() {
-        if node.live && usize::from(node.level) == level {
-            all.note(node.parent, &tree.sum(id as u32));
+/// The spread of the children of this level around their parents. A group's children are paths.
+fn level_spread(tree: &Tree, level: usize, model: &Model, now_s: f64) -> f64 {
+    let mut all = Parents::default();
+    let parents = (0..tree.nodes.len() as u32).filter(|id| {
+        let node = &tree.nodes[*id as usize];
+        node.live && usize::from(node.level) == level + 1
+    });
+    for id in parents.step_by(1 + tree.nodes.len() / ENOUGH) {
+        let Ok(expected) = tree.belief_of_node(id) else {
+            continue;
+        };
+        let mut parent = Parent {
+            expected,
+            children: [Children::default(); MAX_CONTRASTS],
+            spread: tree.spread[level],
+            guess: model.spread[level],
+            model,
+        };
+        if level == 0 {
+            for path in tree.paths_of(id) {
+                let evidence = tree.evidence_at(path, now_s);
+                parent.note(&evidence.likelihood(&tree.widths, 1.0));
+            }
+        } else {
+            tree.children(id)
+                .for_each(|child| parent.note(&tree.sum(child)));
         }
+        all.add(&parent.children);
     }
-    spread_of(&all.children, model.spread[level], model)
+    all.spread(model.spread[level], model)
 }
 
-/// The children of all parents of one level.
-struct Level<'a> {
-    children: Vec<[Children; MAX_CONTRASTS]>,
-    /// What each parent is believed to be like.
-    parents: Vec<Option<Belief>>,
+/// The children of one parent.
+struct Parent<'a> {
+    /// What it is believed to be like.
+    expected: Belief,
+    children: [Children; MAX_CONTRASTS],
     spread: f64,
-    level: usize,
+    guess: f64,
     model: &'a Model,
 }
 
-impl<'a> Level<'a> {
-    fn new(tree: &Tree, level: usize, model: &'a Model) -> Self {
-        let belief = |id: usize| {
-            let node = &tree.nodes[id];
-            let parent = node.live && usize::from(node.level) == level + 1;
-            parent.then(|| tree.belief_of_node(id as u32).ok())?
-        };
-        Self {
-            children: vec![[Children::default(); MAX_CONTRASTS]; tree.nodes.len()],
-            parents: (0..tree.nodes.len()).map(belief).collect(),
-            spread: tree.spread[level],
-            level,
-            model,
-        }
-    }
-
+impl Parent<'_> {
     /// Notes a child's own knowledge, as far as it has any. A child that is out of all proportion to
     /// its parent is left out: one that lies without measure would make all lies look likely.
-    fn note(&mut self, parent: u32, own: &Information) {
-        let Some(expected) = &self.parents[parent as usize] else {
-            return;
-        };
+    fn note(&mut self, own: &Information) {
         // A prior of a hundredth of a sample, so that arms never tried do not stand in the way.
         let mut vague = Information::isotropic(own.len(), 0.0, 5.0);
         vague.add(own, 1.0);
@@ -185,34 +191,35 @@ impl<'a> Level<'a> {
         let wide = self.model.prior_sd * self.model.prior_sd;
         for contrast in 0..own.len() {
             let (mean, variance) = (belief.mean[contrast], belief.variance(contrast));
-            let around = variance + self.spread * self.spread + expected.variance(contrast);
-            let far = (mean - expected.mean[contrast]).abs() / around.sqrt();
+            let expected = self.expected.variance(contrast);
+            let around = variance + self.spread * self.spread + expected;
+            let far = (mean - self.expected.mean[contrast]).abs() / around.sqrt();
             // Beyond the prior's own width a child says nothing.
             if variance < wide && far < 2.0 * self.model.outlier_sd {
-                let guess = self.model.spread[self.level];
-                self.children[parent as usize][contrast].add(mean, variance, guess);
+                self.children[contrast].add(mean, variance, self.guess);
             }
         }
     }
 }
 
 /// τ_b²: what paths differ by whatever the arm. The regression has taken their mean away.
-fn baseline(tree: &Tree, model: &Model, now_s: f64) -> f64 {
+fn baseline(tree: &mut Tree, model: &Model, now_s: f64) -> f64 {
     let guess = model.baseline_sd * model.baseline_sd;
     let (mut sum, mut weight) = (model.guess_weight * guess, model.guess_weight);
     let wide = Widths {
         baseline: 1e4,
         ..tree.widths
     };
-    for id in tree.live_paths() {
-        let evidence = tree.evidence_at(id, now_s);
-        if evidence.weight < 0.5 {
+    let step = 1 + tree.paths.len() / ENOUGH;
+    for id in (0..tree.paths.len() as u32).step_by(step) {
+        let id = PathId(id);
+        if !tree.paths[id.0 as usize].live() || tree.own_weight(id, now_s) < 0.5 {
             continue;
         }
-        let Ok(prior) = tree.prior(id, now_s) else {
+        let Ok((now, prior)) = tree.now_and_prior(id, now_s) else {
             continue;
         };
-        if let Ok(default) = evidence.expected(0, &prior, &wide) {
+        if let Ok(default) = now.evidence.expected(0, &prior, &wide) {
             let w = (guess / (default.variance + guess)).powi(2);
             sum += w * (default.mean * default.mean - default.variance);
             weight += w;
@@ -235,13 +242,15 @@ mod tests {
                 let noise = deviation * points((0.5 + f64::from(i) * 0.754_878).fract());
                 parent[0].add(theta + noise, deviation * deviation, 0.25);
             }
-            let found = spread_of(&[parent], 0.25, &Model::default());
+            let mut all = Parents::default();
+            all.add(&parent);
+            let found = all.spread(0.25, &Model::default());
             assert!((found / truth - 1.0).abs() < 0.15, "{truth}: {found}");
         }
     }
 
     #[test]
     fn without_children_the_guess_stays() {
-        assert_eq!(spread_of(&[], 0.25, &Model::default()), 0.25);
+        assert_eq!(Parents::default().spread(0.25, &Model::default()), 0.25);
     }
 }

@@ -4,7 +4,7 @@
 //! pieces of knowledge add, take away, and may be singular: a path that used one arm only says nothing
 //! of the others.
 
-use crate::linalg::{NotPositive, backward, cholesky, solve};
+use crate::linalg::{NotPositive, cholesky, forward, solve, with_known_size};
 use crate::{MAX_ARMS, MAX_CONTRASTS};
 
 const N: usize = MAX_CONTRASTS;
@@ -30,6 +30,7 @@ pub struct Belief {
 
 impl Information {
     /// No knowledge of `n` contrasts.
+    #[inline]
     #[must_use]
     pub fn none(n: usize) -> Self {
         assert!(n <= N, "at most {MAX_ARMS} arms");
@@ -64,11 +65,17 @@ impl Information {
     }
 
     /// Adds `factor` times the other's knowledge; a negative factor takes it away.
+    #[inline]
     pub fn add(&mut self, other: &Self, factor: f64) {
-        for i in 0..self.n {
+        with_known_size!(self.n, N, |M, S| self.add_sized(other, factor, M, S));
+    }
+
+    #[inline(always)]
+    fn add_sized(&mut self, other: &Self, factor: f64, n: usize, stride: usize) {
+        for i in 0..n {
             self.shift[i] += factor * other.shift[i];
-            for j in 0..self.n {
-                self.precision[i * N + j] += factor * other.precision[i * N + j];
+            for j in 0..n {
+                self.precision[i * stride + j] += factor * other.precision[i * stride + j];
             }
         }
     }
@@ -88,29 +95,35 @@ impl Information {
     ///
     /// # Errors
     /// [`NotPositive`] when `Λ` has a direction below −1/τ², which only lost digits can make.
+    #[inline]
     pub fn through(&self, spread: f64) -> Result<Self, NotPositive> {
-        let (n, tau2) = (self.n, spread * spread);
+        with_known_size!(self.n, N, |M, S| self.through_sized(spread, M, S))
+    }
+
+    #[inline(always)]
+    fn through_sized(&self, spread: f64, n: usize, stride: usize) -> Result<Self, NotPositive> {
+        let tau2 = spread * spread;
         let mut factor = [0.0; N * N];
         for i in 0..n {
             for j in 0..n {
-                factor[i * N + j] = tau2 * self.precision[i * N + j];
+                factor[i * stride + j] = tau2 * self.precision[i * stride + j];
             }
-            factor[i * N + i] += 1.0;
+            factor[i * stride + i] += 1.0;
         }
-        cholesky(&mut factor, n, N)?;
+        cholesky(&mut factor, n, stride)?;
         let mut out = Self::none(n);
         out.shift = self.shift;
-        solve(&factor, n, N, &mut out.shift);
+        solve(&factor, n, stride, &mut out.shift);
         let mut column = [0.0; N];
         for j in 0..n {
-            for (i, value) in column.iter_mut().enumerate() {
-                *value = self.precision[i * N + j];
+            for (i, value) in column.iter_mut().enumerate().take(n) {
+                *value = self.precision[i * stride + j];
             }
-            solve(&factor, n, N, &mut column);
+            solve(&factor, n, stride, &mut column);
             // Λ and (I + τ²Λ)⁻¹ commute, so the result is symmetric but for rounding: use one half.
             for (i, value) in column.iter().enumerate().take(j + 1) {
-                out.precision[i * N + j] = *value;
-                out.precision[j * N + i] = *value;
+                out.precision[i * stride + j] = *value;
+                out.precision[j * stride + i] = *value;
             }
         }
         Ok(out)
@@ -120,6 +133,7 @@ impl Information {
     ///
     /// # Errors
     /// [`NotPositive`] when some direction is not known at all.
+    #[inline]
     pub fn belief(&self) -> Result<Belief, NotPositive> {
         let mut belief = Belief {
             n: self.n,
@@ -171,21 +185,18 @@ impl Belief {
     #[must_use]
     pub fn variance(&self, contrast: usize) -> f64 {
         // (L Lᵀ)⁻¹ᵢᵢ = |L⁻¹eᵢ|²
-        let mut e = [0.0; N];
-        e[contrast] = 1.0;
-        crate::linalg::forward(&self.factor, self.n, N, &mut e);
+        let e = self.deviations(contrast);
         e.iter().take(self.n).map(|x| x * x).sum()
     }
 
-    /// The belief's point at independent standard normal numbers `z`: `mean + L⁻ᵀz`.
+    /// What a contrast deviates from its mean by, for each independent standard normal number: row
+    /// `contrast` of `L⁻ᵀ`, which is column `contrast` of `L⁻¹`. Below `contrast` it is 0.
     #[must_use]
-    pub fn at(&self, z: &[f64; N]) -> [f64; N] {
-        let mut x = *z;
-        backward(&self.factor, self.n, N, &mut x);
-        for (x, mean) in x.iter_mut().zip(&self.mean).take(self.n) {
-            *x += mean;
-        }
-        x
+    pub fn deviations(&self, contrast: usize) -> [f64; N] {
+        let mut e = [0.0; N];
+        e[contrast] = 1.0;
+        forward(&self.factor, self.n, N, &mut e);
+        e
     }
 }
 

@@ -3,14 +3,14 @@
 use crate::MAX_ARMS;
 use crate::choice::{Plan, Points, plan};
 use crate::empirical::{Noise, learn_widths};
-use crate::gaussian::Belief;
+use crate::gaussian::{Belief, Information};
 use crate::linalg::NotPositive;
 use crate::lineage::{Level, Lineage, NodeKey};
 use crate::path::Expected;
 use crate::regression::{Features, Regression};
 use crate::reward::Worth;
 use crate::settings::Settings;
-use crate::tree::{PathId, Tree};
+use crate::tree::{Now, PathId, Tree};
 
 mod publish;
 mod saved;
@@ -138,18 +138,21 @@ impl Learner {
     /// The shares for the next connections of a path, known or not.
     pub fn plan(&mut self, lineage: &Lineage, now_s: f64) -> Plan {
         match self.tree.find(&lineage.path) {
-            Some(id) => {
-                let belief = self.belief(id, now_s);
-                self.plan_with(id, &belief, now_s)
-            }
+            Some(id) => self.plan_of_path(id, now_s),
             None => self.plan_of_stranger(lineage, now_s),
         }
     }
 
-    fn plan_with(&self, id: PathId, belief: &Belief, now_s: f64) -> Plan {
-        let own = self.tree.sceptic(Some(id), now_s).unwrap_or(*belief);
+    #[inline]
+    fn plan_of_path(&mut self, id: PathId, now_s: f64) -> Plan {
+        let (belief, own) = self.beliefs(id, now_s);
+        self.plan_with(id, &belief, &own)
+    }
+
+    #[inline]
+    fn plan_with(&self, id: PathId, belief: &Belief, own: &Belief) -> Plan {
         let ledger = &self.tree.group(id).ledger;
-        plan(belief, &own, ledger, &self.points, &self.settings.choice)
+        plan(belief, own, ledger, &self.points, &self.settings.choice)
     }
 
     fn plan_of_stranger(&mut self, lineage: &Lineage, now_s: f64) -> Plan {
@@ -158,14 +161,14 @@ impl Learner {
             self.tree.belief_of_stranger(lineage, now_s)
         });
         match found {
-            Ok((belief, node)) => self.plan_below(node, &belief, now_s),
+            Ok((belief, node)) => self.plan_below(node, &belief),
             Err(_) => self.only_default(),
         }
     }
 
-    fn plan_below(&self, node: u32, belief: &Belief, now_s: f64) -> Plan {
+    fn plan_below(&self, node: u32, belief: &Belief) -> Plan {
         let ledger = self.tree.ledger_of(node);
-        let own = self.tree.sceptic(None, now_s).unwrap_or(*belief);
+        let own = self.tree.alone().unwrap_or(*belief);
         plan(belief, &own, &ledger, &self.points, &self.settings.choice)
     }
 
@@ -174,8 +177,7 @@ impl Learner {
     pub fn plan_of(&mut self, key: &NodeKey, now_s: f64) -> Option<Plan> {
         if key.level == Level::Path {
             let id = self.tree.find(&key.key)?;
-            let belief = self.belief(id, now_s);
-            return Some(self.plan_with(id, &belief, now_s));
+            return Some(self.plan_of_path(id, now_s));
         }
         let node = self.tree.find_node(key)?;
         Some(self.plan_of_node(node, now_s))
@@ -187,7 +189,7 @@ impl Learner {
             self.tree.belief_below(node, now_s)
         });
         match found {
-            Ok(belief) => self.plan_below(node, &belief, now_s),
+            Ok(belief) => self.plan_below(node, &belief),
             Err(_) => self.only_default(),
         }
     }
@@ -204,16 +206,25 @@ impl Learner {
         }
     }
 
-    /// The belief about a path. Sums that lost their digits are computed anew; if even that does not
-    /// help, the belief is the prior.
-    fn belief(&mut self, id: PathId, now_s: f64) -> Belief {
-        if let Ok(belief) = self.tree.belief(id, now_s) {
-            return belief;
+    /// What is believed about a path, and what would be without neighbours. Sums that lost their digits
+    /// are computed anew; if even that does not help, the belief is the prior.
+    #[inline]
+    fn beliefs(&mut self, id: PathId, now_s: f64) -> (Belief, Belief) {
+        if let Ok(beliefs) = self.tree.beliefs(id, now_s) {
+            return beliefs;
         }
         self.rebuild();
-        self.tree
-            .belief(id, now_s)
-            .unwrap_or_else(|_| self.tree.base())
+        let base = self.tree.base();
+        self.tree.beliefs(id, now_s).unwrap_or((base, base))
+    }
+
+    /// As [`Learner::beliefs`], for a path's last state and its prior.
+    fn now(&mut self, id: PathId, now_s: f64) -> Option<(Now, Information)> {
+        if let Ok(found) = self.tree.now_and_prior(id, now_s) {
+            return Some(found);
+        }
+        self.rebuild();
+        self.tree.now_and_prior(id, now_s).ok()
     }
 
     fn rebuild(&mut self) {
@@ -269,11 +280,12 @@ impl Learner {
         self.check(seen)?;
         self.make_room(seen);
         let id = self.tree.path(&seen.lineage, seen.at_s);
-        let belief = self.belief(id, seen.at_s);
+        let now = self.now(id, seen.at_s);
         if steered && seen.since_last_s.is_none() {
-            self.book(id, &belief, seen.at_s);
+            self.book(id, now.as_ref());
         }
-        let expected = self.expected(id, seen);
+        let expected = self.expected(seen, now.as_ref());
+        let known = now.map_or(0.0, |(now, _)| now.evidence.weight);
         let (residual, weight) = match seen.outcome {
             Outcome::Worth(worth) => (self.residual(id, seen, worth), worth.weight),
             Outcome::TimedOut => (
@@ -286,7 +298,7 @@ impl Learner {
             self.tree.group_mut(id).time_outs.count(timed_out);
         }
         let sample = self.clip(&expected, residual, weight * self.fresh(seen));
-        let learned = self.detect(id, seen, &expected, &sample);
+        let learned = self.detect(id, seen, &expected, &sample, known);
         let Sample {
             residual,
             weight,
@@ -329,8 +341,13 @@ impl Learner {
         }
     }
 
-    fn book(&mut self, id: PathId, belief: &Belief, now_s: f64) {
-        let plan = self.plan_with(id, belief, now_s);
+    fn book(&mut self, id: PathId, now: Option<&(Now, Information)>) {
+        let Some((now, prior)) = now else { return };
+        let beliefs = now
+            .belief(prior)
+            .and_then(|belief| Ok((belief, self.tree.sceptic(now)?)));
+        let Ok((belief, own)) = beliefs else { return };
+        let plan = self.plan_with(id, &belief, &own);
         let choice = &self.settings.choice;
         self.tree
             .group_mut(id)
@@ -356,13 +373,16 @@ impl Learner {
     }
 
     /// What a sample of the path's arm should be.
-    fn expected(&mut self, id: PathId, seen: &Observation) -> Expected {
-        self.tree
-            .expected(id, seen.arm, seen.at_s)
-            .unwrap_or(Expected {
-                mean: 0.0,
-                variance: 1.0,
-            })
+    fn expected(&self, seen: &Observation, now: Option<&(Now, Information)>) -> Expected {
+        let widths = self.tree.widths();
+        let expected = |(now, prior): &(Now, Information)| {
+            let evidence = &now.evidence;
+            evidence.expected(seen.arm, prior, &widths).ok()
+        };
+        now.and_then(expected).unwrap_or(Expected {
+            mean: 0.0,
+            variance: 1.0,
+        })
     }
 
     /// A time-out is as good as the path's arm usually is, less its cost.
@@ -389,9 +409,9 @@ impl Learner {
         seen: &Observation,
         expected: &Expected,
         sample: &Sample,
+        known: f64,
     ) -> Learned {
         let mut learned = Learned::default();
-        let known = self.tree.evidence_at(id, seen.at_s).weight;
         if known < 1.0 {
             return learned;
         }

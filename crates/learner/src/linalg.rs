@@ -9,11 +9,61 @@
 #[error("the matrix is not positive definite")]
 pub struct NotPositive;
 
+/// Calls a function that is always inlined with sizes that the compiler knows, if they are those of two to
+/// four arms: its loops are then unrolled, which makes them four times as fast.
+macro_rules! with_known_size {
+    ($n:expr, $stride:expr, |$m:ident, $s:ident| $call:expr) => {
+        match ($n, $stride) {
+            (1, 7) => {
+                const $m: usize = 1;
+                const $s: usize = 7;
+                $call
+            }
+            (2, 7) => {
+                const $m: usize = 2;
+                const $s: usize = 7;
+                $call
+            }
+            (3, 7) => {
+                const $m: usize = 3;
+                const $s: usize = 7;
+                $call
+            }
+            (3, 9) => {
+                const $m: usize = 3;
+                const $s: usize = 9;
+                $call
+            }
+            (4, 9) => {
+                const $m: usize = 4;
+                const $s: usize = 9;
+                $call
+            }
+            (5, 9) => {
+                const $m: usize = 5;
+                const $s: usize = 9;
+                $call
+            }
+            #[allow(non_snake_case, reason = "constants in the other branches")]
+            ($m, $s) => $call,
+        }
+    };
+}
+pub(crate) use with_known_size;
+
 /// Replaces the lower triangle of the leading `n` by `n` block of `a` by `L`, with `A = L Lᵀ`.
 ///
 /// # Errors
 /// [`NotPositive`] when a pivot is zero, negative or not a number; `a` is then half overwritten.
 pub fn cholesky(a: &mut [f64], n: usize, stride: usize) -> Result<(), NotPositive> {
+    with_known_size!(n, stride, |N, S| factor(a, N, S))
+}
+
+#[inline(always)]
+fn factor(a: &mut [f64], n: usize, stride: usize) -> Result<(), NotPositive> {
+    let Some(a) = a.get_mut(..(n.max(1) - 1) * stride + n) else {
+        return Err(NotPositive);
+    };
     for j in 0..n {
         for i in j..n {
             let mut sum = a[i * stride + j];
@@ -34,6 +84,12 @@ pub fn cholesky(a: &mut [f64], n: usize, stride: usize) -> Result<(), NotPositiv
 
 /// Solves `L x = b` in place.
 pub fn forward(l: &[f64], n: usize, stride: usize, b: &mut [f64]) {
+    with_known_size!(n, stride, |N, S| down(l, N, S, b));
+}
+
+#[inline(always)]
+fn down(l: &[f64], n: usize, stride: usize, b: &mut [f64]) {
+    let (l, b) = (&l[..(n.max(1) - 1) * stride + n], &mut b[..n]);
     for i in 0..n {
         for k in 0..i {
             b[i] -= l[i * stride + k] * b[k];
@@ -44,6 +100,12 @@ pub fn forward(l: &[f64], n: usize, stride: usize, b: &mut [f64]) {
 
 /// Solves `Lᵀ x = b` in place.
 pub fn backward(l: &[f64], n: usize, stride: usize, b: &mut [f64]) {
+    with_known_size!(n, stride, |N, S| up(l, N, S, b));
+}
+
+#[inline(always)]
+fn up(l: &[f64], n: usize, stride: usize, b: &mut [f64]) {
+    let (l, b) = (&l[..(n.max(1) - 1) * stride + n], &mut b[..n]);
     for i in (0..n).rev() {
         for k in i + 1..n {
             b[i] -= l[k * stride + i] * b[k];

@@ -11,7 +11,7 @@
 //! sample's noise, so that a better estimate of the noise applies to the past as well.
 
 use crate::gaussian::Information;
-use crate::linalg::{NotPositive, cholesky, forward, solve};
+use crate::linalg::{NotPositive, cholesky, forward, solve, with_known_size};
 use crate::{MAX_ARMS, MAX_CONTRASTS};
 
 /// The contrasts, the load and the baseline.
@@ -75,32 +75,42 @@ impl Evidence {
     }
 
     /// Ages everything: 0.5 after one half-life.
+    #[inline]
     pub fn scale(&mut self, factor: f64) {
+        if factor == 1.0 {
+            return;
+        }
         self.precision.iter_mut().for_each(|x| *x *= factor);
         self.shift.iter_mut().for_each(|x| *x *= factor);
         self.weight *= factor;
     }
 
     /// Lets time pass: the load moves on, `s_then = φ·s_now + N(0, (1 − φ²)·swing)`.
+    #[inline]
     pub fn wait(&mut self, elapsed_s: f64, widths: &Widths) {
         let phi = (-elapsed_s.max(0.0) / widths.swing_s).exp();
         let moved = (1.0 - phi * phi) * widths.swing / widths.noise;
-        let (n, s) = (self.n(), self.load());
+        with_known_size!(self.n(), N, |M, S| self.wait_sized(phi, moved, M, S));
+    }
+
+    #[inline(always)]
+    fn wait_sized(&mut self, phi: f64, moved: f64, n: usize, stride: usize) {
+        let s = n - 2;
         if moved > 0.0 {
-            let g = 1.0 / (1.0 / moved + self.precision[s * N + s]);
+            let g = 1.0 / (1.0 / moved + self.precision[s * stride + s]);
             let mut row = [0.0; N];
-            row[..n].copy_from_slice(&self.precision[s * N..s * N + n]);
+            row[..n].copy_from_slice(&self.precision[s * N..s * stride + n]);
             let shift = self.shift[s];
             for i in 0..n {
                 self.shift[i] -= g * row[i] * shift;
                 for j in 0..n {
-                    self.precision[i * N + j] -= g * row[i] * row[j];
+                    self.precision[i * stride + j] -= g * row[i] * row[j];
                 }
             }
         }
         for i in 0..n {
-            self.precision[i * N + s] *= phi;
-            self.precision[s * N + i] *= phi;
+            self.precision[i * stride + s] *= phi;
+            self.precision[s * stride + i] *= phi;
         }
         self.shift[s] *= phi;
     }
@@ -121,22 +131,39 @@ impl Evidence {
 
     /// The likelihood of the contrasts alone, load and baseline integrated out. `factor` weighs all
     /// samples (1: as they are).
+    #[inline]
     #[must_use]
     pub fn likelihood(&self, widths: &Widths, factor: f64) -> Information {
-        let (n, contrasts) = (self.n(), self.arms - 1);
+        with_known_size!(self.n(), N, |M, S| self
+            .likelihood_sized(widths, factor, M, S))
+    }
+
+    #[inline(always)]
+    fn likelihood_sized(
+        &self,
+        widths: &Widths,
+        factor: f64,
+        n: usize,
+        stride: usize,
+    ) -> Information {
+        let contrasts = n - 2;
         let (mut precision, mut shift) = (self.precision, self.shift);
         let unit = factor / widths.noise;
-        precision.iter_mut().for_each(|x| *x *= unit);
-        shift.iter_mut().for_each(|x| *x *= unit);
-        precision[self.load() * (N + 1)] += 1.0 / widths.swing.max(1e-12);
-        precision[self.base() * (N + 1)] += 1.0 / widths.baseline;
+        for i in 0..n {
+            shift[i] *= unit;
+            for j in 0..n {
+                precision[i * stride + j] *= unit;
+            }
+        }
+        precision[contrasts * (stride + 1)] += 1.0 / widths.swing.max(1e-12);
+        precision[(n - 1) * (stride + 1)] += 1.0 / widths.baseline;
         for gone in (contrasts..n).rev() {
-            let pivot = precision[gone * (N + 1)];
+            let pivot = precision[gone * (stride + 1)];
             for i in 0..gone {
-                let share = precision[i * N + gone] / pivot;
+                let share = precision[i * stride + gone] / pivot;
                 shift[i] -= share * shift[gone];
                 for j in 0..gone {
-                    precision[i * N + j] -= share * precision[gone * N + j];
+                    precision[i * stride + j] -= share * precision[gone * stride + j];
                 }
             }
         }
@@ -144,7 +171,7 @@ impl Evidence {
         for i in 0..contrasts {
             out.shift[i] = shift[i];
             for j in 0..contrasts {
-                out.precision[i * MAX_CONTRASTS + j] = precision[i * N + j];
+                out.precision[i * MAX_CONTRASTS + j] = precision[i * stride + j];
             }
         }
         out
@@ -210,6 +237,7 @@ impl Evidence {
     }
 
     /// Reads what [`Evidence::pack`] wrote.
+    #[inline]
     #[must_use]
     pub fn unpack(arms: usize, packed: &[f32]) -> Self {
         let mut all = Self::none(arms);

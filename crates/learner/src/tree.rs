@@ -43,6 +43,18 @@ pub(crate) use store::Share;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PathId(pub(crate) u32);
 
+/// What a path says at some time.
+#[derive(Clone, Debug)]
+pub(crate) struct Now {
+    pub evidence: Evidence,
+    /// The evidence's, of the contrasts.
+    pub likelihood: Information,
+    /// Its message as its group has it.
+    told: Information,
+    /// The share of it that its samples still say themselves.
+    live: f64,
+}
+
 /// The tree of one policy's learner.
 #[derive(Clone, Debug)]
 pub struct Tree {
@@ -56,6 +68,10 @@ pub struct Tree {
     /// Half-lives that an alarm above the paths ages what is below.
     doubt_half_lives: f64,
     base: Information,
+    /// What is known of a path without neighbours and samples.
+    alone: Information,
+    /// Of each level the node that was asked for last, and all that is known of it.
+    memo: [Option<(u32, Information)>; LEVELS + 1],
     ledger: Ledger,
     /// Seconds of the caller's clock at which the paths' times begin.
     begin_s: f64,
@@ -98,6 +114,8 @@ impl Tree {
             outlier_sd: settings.model.outlier_sd,
             doubt_half_lives: -settings.change.group_keep.log2(),
             base: Information::isotropic(arms - 1, prior_mean, prior_sd),
+            alone: Information::none(arms - 1),
+            memo: [None; LEVELS + 1],
             ledger: Ledger::new(&settings.choice),
             begin_s: 0.0,
             begun: false,
@@ -115,6 +133,7 @@ impl Tree {
             key: Key::default(),
         };
         tree.push_node(global, GLOBAL, 0.0);
+        tree.set_spread(settings.model.spread);
         tree
     }
 
@@ -190,6 +209,18 @@ impl Tree {
         &mut self.nodes[group]
     }
 
+    /// Sets the spreads; [`Tree::rebuild`] must follow unless the tree is empty.
+    pub(crate) fn set_spread(&mut self, spread: [f64; LEVELS]) {
+        self.spread = spread;
+        self.memo = [None; LEVELS + 1];
+        // A belief through spreads is a belief: it cannot fail. Independent contrasts stay so.
+        let mut alone = self.base;
+        for spread in spread {
+            alone = alone.through(spread).unwrap_or(alone);
+        }
+        self.alone = alone;
+    }
+
     fn half_life(&self, level: u8) -> f64 {
         if level == Level::Group as u8 {
             self.memory.group_s
@@ -215,6 +246,7 @@ impl Tree {
     }
 
     /// What a path's evidence says of its group. Beyond `path_weight_max` it counts no more.
+    #[inline]
     fn message(&self, evidence: &Evidence) -> Result<Information, NotPositive> {
         let (total, most) = (evidence.weight, self.path_weight_max);
         let cap = if total > most { most / total } else { 1.0 };
@@ -224,6 +256,7 @@ impl Tree {
     }
 
     /// A path's message as its group has it now, if it counts by `factor`.
+    #[inline]
     fn told(&self, id: PathId, factor: Share) -> Result<Information, NotPositive> {
         let path = &self.paths[id.0 as usize];
         let mut told = self.message(&self.stored(id))?;
@@ -232,23 +265,38 @@ impl Tree {
         Ok(told)
     }
 
-    /// A path's message as its group has it now, and the share of it that the path's samples, which
-    /// age faster, still say themselves. The rest is memory of how the path was: it counts among the
-    /// neighbours' knowledge, or a path that is seldom used would have no memory but its own.
-    fn told_and_live(&self, id: PathId, now_s: f64) -> Result<(Information, f64), NotPositive> {
+    /// A path's evidence as it counts now, and what of its message still does.
+    ///
+    /// The path's samples age faster than its message. What they no longer say is memory of how the path
+    /// was: it counts among the neighbours' knowledge, or a path that is seldom used would have no
+    /// memory but its own.
+    #[inline]
+    pub(crate) fn now(&self, id: PathId, now_s: f64) -> Result<Now, NotPositive> {
         let factor = self.paths[id.0 as usize].told_factor;
         let told = self.told(id, factor)?;
-        let live = self.message(&self.evidence_at(id, now_s))?;
-        let live = live.trace() * factor.get();
-        let share = if live < told.trace() {
+        let evidence = self.evidence_at(id, now_s);
+        let likelihood = evidence.likelihood(&self.widths, 1.0);
+        let message = if evidence.weight > self.path_weight_max {
+            self.message(&evidence)?
+        } else {
+            likelihood.through(self.spread[0])?
+        };
+        let live = message.trace() * factor.get();
+        let live = if live < told.trace() {
             live / told.trace()
         } else {
             1.0
         };
-        Ok((told, share))
+        Ok(Now {
+            evidence,
+            likelihood,
+            told,
+            live,
+        })
     }
 
     /// A path's evidence as it counts now.
+    #[inline]
     #[must_use]
     pub fn evidence_at(&self, id: PathId, now_s: f64) -> Evidence {
         let elapsed_s = now_s - self.at_s(id);
@@ -279,7 +327,7 @@ impl Tree {
     ) -> Result<(), NotPositive> {
         let group = self.group_of(id);
         self.age(group, now_s);
-        let old = self.told_and_live(id, now_s);
+        let old = self.now(id, now_s).map(|now| (now.told, now.live));
         let mut evidence = self.evidence_at(id, now_s);
         change(&mut evidence);
         self.store(id, &evidence);

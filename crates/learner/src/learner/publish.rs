@@ -192,8 +192,7 @@ impl Learner {
         if !path.live() {
             return;
         }
-        let belief = self.belief(PathId(id), now_s);
-        let plan = self.plan_with(PathId(id), &belief, now_s);
+        let plan = self.plan_of_path(PathId(id), now_s);
         let key = NodeKey {
             level: Level::Path,
             key: self.tree.path_key(id),

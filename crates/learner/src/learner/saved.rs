@@ -126,7 +126,7 @@ impl Learner {
         };
         (self.noise.sum, self.noise.weight) = (noise[0], noise[1]);
         (self.tree.widths.noise, self.tree.widths.baseline) = (widths[0], widths[1]);
-        self.tree.spread = spread;
+        self.tree.set_spread(spread);
         self.regression = regression;
         Some(())
     }

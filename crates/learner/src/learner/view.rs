@@ -168,7 +168,7 @@ impl Learner {
 
     /// Precisions of all contrasts by their origin. What comes from afar has been through more spreads,
     /// and each spread takes the same part of all that came with it.
-    fn parts(&self, id: Option<PathId>, node: u32, now_s: f64) -> Result<Parts, NotPositive> {
+    fn parts(&mut self, id: Option<PathId>, node: u32, now_s: f64) -> Result<Parts, NotPositive> {
         let mut chain = vec![node];
         while let Some(last) = chain.last().copied().filter(|last| *last != GLOBAL) {
             chain.push(self.tree.nodes[last as usize].parent);
@@ -190,15 +190,14 @@ impl Learner {
         }
         let Some(id) = id else { return Ok(parts) };
         // What the path itself told its group is its own, not its neighbours'.
-        let prior = self.tree.prior(id, now_s)?;
-        let told = diagonal(&self.tree.told_live(id, now_s)?);
+        let (now, prior) = self.tree.now_and_prior(id, now_s)?;
+        let told = diagonal(&now.told_live());
         for (part, told) in parts[1].iter_mut().zip(told) {
             *part = (*part - told).max(0.0);
         }
         let all = diagonal(&known);
         dampen(&mut parts, &all, &diagonal(&prior));
-        let evidence = self.tree.evidence_at(id, now_s);
-        parts[0] = diagonal(&evidence.likelihood(&self.tree.widths(), 1.0));
+        parts[0] = diagonal(&now.likelihood);
         Ok(parts)
     }
 }

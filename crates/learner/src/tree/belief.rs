@@ -1,11 +1,27 @@
 //! What is believed of a path or a node: knowledge on its way down the tree.
 
-use super::{GLOBAL, PathId, Tree};
+use super::{GLOBAL, Now, PathId, Tree};
 use crate::gaussian::{Belief, Information};
 use crate::ledger::Ledger;
 use crate::linalg::NotPositive;
 use crate::lineage::{Level, Lineage};
-use crate::path::Expected;
+
+impl Now {
+    /// The belief after this, with that prior.
+    #[inline]
+    pub(crate) fn belief(&self, prior: &Information) -> Result<Belief, NotPositive> {
+        let mut known = *prior;
+        known.add(&self.likelihood, 1.0);
+        known.belief()
+    }
+
+    /// What the path has told its group, as far as its own samples still say it.
+    pub(crate) fn told_live(&self) -> Information {
+        let mut told = self.told;
+        told.scale(self.live);
+        told
+    }
+}
 
 impl Tree {
     /// All that is known of a node's contrasts from outside of its children.
@@ -28,14 +44,61 @@ impl Tree {
         known.belief()
     }
 
-    /// What a path is believed to be like before its own samples.
-    pub(crate) fn prior(&self, id: PathId, now_s: f64) -> Result<Information, NotPositive> {
+    /// All that is known of a node, its children's messages included.
+    #[inline]
+    fn known_in(&mut self, id: u32) -> Result<Information, NotPositive> {
+        let level = usize::from(self.nodes[id as usize].level);
+        match self.memo[level] {
+            Some((of, known)) if of == id => Ok(known),
+            _ => self.learn_known_in(id, level),
+        }
+    }
+
+    fn learn_known_in(&mut self, id: u32, level: usize) -> Result<Information, NotPositive> {
+        let mut known = self.base;
+        if id != GLOBAL {
+            known = self.known_in(self.nodes[id as usize].parent)?;
+            let (told, faded) = self.node_told_faded(id);
+            known.add(&told, -faded);
+            known = known.through(self.spread[level])?;
+        }
+        known.add(&self.sum(id), 1.0);
+        self.memo[level] = Some((id, known));
+        Ok(known)
+    }
+
+    /// What a path says now, and what its neighbours and all above say of it.
+    ///
+    /// # Errors
+    /// [`NotPositive`] when the tree has lost its digits; [`Tree::rebuild`] mends that.
+    #[inline]
+    pub(crate) fn now_and_prior(
+        &mut self,
+        id: PathId,
+        now_s: f64,
+    ) -> Result<(Now, Information), NotPositive> {
         let group = self.group_of(id);
-        let (told, live) = self.told_and_live(id, now_s)?;
-        let mut known = self.outside(group)?;
-        known.add(&self.sum(group), 1.0);
-        known.add(&told, -live);
-        known.through(self.spread[0])
+        self.age(group, now_s);
+        let now = self.now(id, now_s)?;
+        let mut known = self.known_in(group)?;
+        known.add(&now.told, -now.live);
+        let prior = known.through(self.spread[0])?;
+        Ok((now, prior))
+    }
+
+    /// What a path's contrasts are believed to be now, and what they would be believed to be if its
+    /// neighbours had said nothing.
+    ///
+    /// # Errors
+    /// As [`Tree::now_and_prior`].
+    #[inline]
+    pub(crate) fn beliefs(
+        &mut self,
+        id: PathId,
+        now_s: f64,
+    ) -> Result<(Belief, Belief), NotPositive> {
+        let (now, prior) = self.now_and_prior(id, now_s)?;
+        Ok((now.belief(&prior)?, self.sceptic(&now)?))
     }
 
     /// What a path's contrasts are believed to be now.
@@ -43,47 +106,19 @@ impl Tree {
     /// # Errors
     /// [`NotPositive`] when the tree has lost its digits; [`Tree::rebuild`] mends that.
     pub fn belief(&mut self, id: PathId, now_s: f64) -> Result<Belief, NotPositive> {
-        self.age(self.group_of(id), now_s);
-        let mut known = self.prior(id, now_s)?;
-        known.add(
-            &self.evidence_at(id, now_s).likelihood(&self.widths, 1.0),
-            1.0,
-        );
-        known.belief()
+        let (now, prior) = self.now_and_prior(id, now_s)?;
+        now.belief(&prior)
     }
 
-    /// What a path's contrasts would be believed to be if its neighbours had said nothing.
-    ///
-    /// # Errors
-    /// [`NotPositive`] when a sample is not finite.
-    pub fn sceptic(&self, id: Option<PathId>, now_s: f64) -> Result<Belief, NotPositive> {
-        let mut known = self.base;
-        for spread in self.spread {
-            known = known.through(spread)?;
-        }
-        if let Some(id) = id {
-            known.add(
-                &self.evidence_at(id, now_s).likelihood(&self.widths, 1.0),
-                1.0,
-            );
-        }
-        known.belief()
+    /// What would be believed of a path that says this if its neighbours had said nothing.
+    #[inline]
+    pub(crate) fn sceptic(&self, now: &Now) -> Result<Belief, NotPositive> {
+        now.belief(&self.alone)
     }
 
-    /// What the next sample of a path's arm is expected to be.
-    ///
-    /// # Errors
-    /// [`NotPositive`], as for [`Tree::belief`].
-    pub fn expected(
-        &mut self,
-        id: PathId,
-        arm: usize,
-        now_s: f64,
-    ) -> Result<Expected, NotPositive> {
-        self.age(self.group_of(id), now_s);
-        let prior = self.prior(id, now_s)?;
-        self.evidence_at(id, now_s)
-            .expected(arm, &prior, &self.widths)
+    /// What a path without samples is believed to be like if it has no neighbours.
+    pub(crate) fn alone(&self) -> Result<Belief, NotPositive> {
+        self.alone.belief()
     }
 
     /// What a path that is not kept is believed to be like: its deepest known node decides.
@@ -114,8 +149,7 @@ impl Tree {
     /// [`NotPositive`], as for [`Tree::belief`].
     pub(crate) fn belief_below(&mut self, node: u32, now_s: f64) -> Result<Belief, NotPositive> {
         self.age(node, now_s);
-        let mut known = self.outside(node)?;
-        known.add(&self.sum(node), 1.0);
+        let mut known = self.known_in(node)?;
         for level in (0..usize::from(self.nodes[node as usize].level)).rev() {
             known = known.through(self.spread[level])?;
         }
@@ -129,13 +163,6 @@ impl Tree {
             1 => self.nodes[node as usize].ledger,
             _ => self.ledger,
         }
-    }
-
-    /// What a path has told its group, as far as its own samples still say it.
-    pub(crate) fn told_live(&self, id: PathId, now_s: f64) -> Result<Information, NotPositive> {
-        let (mut told, live) = self.told_and_live(id, now_s)?;
-        told.scale(live);
-        Ok(told)
     }
 
     /// What is assumed of all contrasts before anything was seen.

@@ -97,6 +97,13 @@ impl Tree {
         }
     }
 
+    /// The paths of a group.
+    pub(crate) fn paths_of(&self, group: u32) -> impl Iterator<Item = PathId> + '_ {
+        let some = |id: u32| (id != NONE).then_some(PathId(id));
+        let first = some(self.nodes[group as usize].first);
+        std::iter::successors(first, move |id| some(self.paths[id.0 as usize].next))
+    }
+
     /// The nodes right below a site, a class or the global node.
     pub(crate) fn children(&self, id: u32) -> impl Iterator<Item = u32> + '_ {
         let some = |id: u32| (id != NONE).then_some(id);

@@ -178,7 +178,15 @@ impl Tree {
         id as usize * stride..(id as usize + 1) * stride
     }
 
+    /// What was known of a node, and of all below it, holds no longer.
+    fn changed(&mut self, id: u32) {
+        if let Some(node) = self.nodes.get(id as usize) {
+            self.memo[..=usize::from(node.level)].fill(None);
+        }
+    }
+
     /// Sum of a node's children's messages.
+    #[inline]
     pub(crate) fn sum(&self, id: u32) -> Information {
         unpack(self.arms - 1, &self.known.sum[self.place(id)])
     }
@@ -194,6 +202,7 @@ impl Tree {
     }
 
     pub(super) fn set_sum(&mut self, id: u32, sum: &Information) {
+        self.changed(id);
         let place = self.place(id);
         pack(sum, |x| x, &mut self.known.sum[place]);
     }
@@ -204,6 +213,7 @@ impl Tree {
     }
 
     pub(super) fn set_node_told(&mut self, id: u32, told: &Information) {
+        self.changed(id);
         let place = self.place(id);
         pack(told, |x| x as f32, &mut self.known.told[place]);
     }
@@ -228,6 +238,7 @@ impl Tree {
 
     /// Lets half-lives pass for a node's knowledge.
     pub(super) fn fade(&mut self, id: u32, half_lives: f64) {
+        self.changed(id);
         let factor = (-half_lives).exp2();
         let place = self.place(id);
         self.known.sum[place.clone()]
@@ -250,6 +261,7 @@ impl Tree {
     }
 
     /// A path's evidence as of its last sample.
+    #[inline]
     pub(super) fn stored(&self, id: PathId) -> Evidence {
         Evidence::unpack(self.arms, &self.evidence[self.slot(id)])
     }
