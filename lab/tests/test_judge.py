@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +87,27 @@ def test_where_nothing_is_to_be_gained_the_default_is_what_counts(tmp_path: Path
     (found,) = judge(read_campaign(folder))
     assert found.reference == "bbr" and found.ratio < 0.96 and found.met
     assert found.least == pytest.approx(0.99 / 1.04, rel=1e-3)
+
+
+def test_what_counts_between_neighbours_is_the_link_and_the_default_at_the_end(
+    tmp_path: Path,
+) -> None:
+    """The tool's connections begin with the default, and end with what takes from others."""
+    folder = write_campaign(tmp_path, "interference", {"way": ["first", "second", "tool"]})
+    for way, (mbit, again, name) in {
+        "first": (18, 0.03, "cubic"),
+        "second": (18, 0.2, "bbr"),
+        "tool": (18, 0.2, "bbr"),
+    }.items():
+        flows = connections(mbit, again).assign(cc_used=name, arm="cubic")
+        tuner = {"name": "tcpilot", "table": []} if way == "tool" else None
+        cell = write_cell(folder, {"way": way}, flows=flows, tuner=tuner)
+        raw = json.loads((cell / "cell.json").read_text())
+        raw["sysctls"] = {"net.ipv4.tcp_congestion_control": "cubic"}
+        (cell / "cell.json").write_text(json.dumps(raw))
+    share, link = judge(read_campaign(folder))
+    assert (share.reference, share.ratio, share.met) == ("first", 0, False)
+    assert link.reference == "first" and link.ratio == pytest.approx(0.8 / 0.97, rel=1e-3)
 
 
 def test_an_interval_is_students_and_needs_two_values() -> None:

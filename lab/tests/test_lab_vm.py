@@ -18,6 +18,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from tcplab.scenario import traces
+
 pytestmark = pytest.mark.vm
 
 ONE = """\
@@ -289,6 +291,26 @@ packets_per_s = 20
     assert groups["ping"]["delay_ms_p95"] > groups["speech"]["delay_ms_p95"] + 20
     probes = pd.read_parquet(place / "probes.parquet").groupby("probe").size()
     assert (probes["speech"], probes["ping"]) == (300, 120)
+
+
+def test_a_trace_is_followed_from_the_start_of_the_traffic(out: Path) -> None:
+    text = ONE.replace("duration_s = 1", "duration_s = 6").replace(
+        "rate_mbit = 10", 'trace = "lte-drive"'
+    )
+    outcome, _ = run(out, text)
+    assert outcome["ok"] == 1, outcome
+    (cell,) = cells(Path(outcome["folder"]))
+    place = Path(outcome["folder"]) / "cells" / cell["id"]
+    queues = pd.read_parquet(place / "queues.parquet").set_index("t_s")
+    times_ms = [int(ms) for ms in traces.text("lte-drive").split()]
+    for t_s, offered in queues["offered_bytes"].items():
+        # Opportunities that the relay had not yet taken: those of its last sleep, when it was idle.
+        due = sum(ms <= 1000 * float(t_s) for ms in times_ms)
+        early = sum(ms <= 1000 * (float(t_s) - 0.06) for ms in times_ms)
+        assert early <= offered / 1504 <= due + 1
+    sent = queues["sent_bytes"].iloc[-1] - queues["sent_bytes"].iloc[0]
+    assert 0.9 < sent / queues["offered_bytes"].iloc[-1] <= 1.01
+    assert queues["backlog_packets"].max() > 20 and queues["drops"].max() > 0
 
 
 def test_mptcp_uses_both_links(out: Path) -> None:

@@ -90,6 +90,9 @@ pub struct Play {
     /// Folder for flows.csv, samples.csv and queues.csv.
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
+    /// Send SIGUSR1 to this process when the measured time begins.
+    #[arg(long, value_name = "PID", value_parser = clap::value_parser!(i32).range(2..))]
+    pub signal: Option<i32>,
 }
 
 /// Options of `reflect`.

@@ -4,7 +4,10 @@
 use std::{
     io,
     os::fd::{AsFd, OwnedFd},
-    sync::atomic::{AtomicBool, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -16,10 +19,17 @@ use rustix::{
 };
 use serde::Serialize;
 
-use crate::{line::Line, luck::Luck};
+use crate::{
+    line::Line,
+    luck::Luck,
+    trace::{Follower, Sample, Trace},
+};
 
 /// Packets taken in before the thread looks again at what is due.
 const BATCH: usize = 32;
+/// `struct virtio_net_hdr`, before each packet.
+const HEADER: usize = 10;
+const SAMPLE_NS: u64 = 100_000_000;
 /// A thread that waits looks at least so often whether it should end.
 const LOOK_NS: u64 = 50_000_000;
 
@@ -31,6 +41,17 @@ pub struct Direction {
     pub delay: Duration,
     pub line: Line,
     pub luck: Luck,
+    pub limit: Option<Limit>,
+}
+
+/// A rate that follows a trace, and the queue before it.
+#[derive(Debug)]
+pub struct Limit {
+    pub trace: Trace,
+    pub queue_bytes: usize,
+    /// Set when the trace begins; until then everything passes.
+    pub begun: Arc<AtomicBool>,
+    pub follower: Option<Follower>,
 }
 
 /// What a direction did.
@@ -49,6 +70,10 @@ pub struct Report {
     pub most_held: usize,
     /// How much later than due packets left, in microseconds.
     pub late_us: Late,
+    /// What found the queue before a trace full.
+    pub dropped: u64,
+    /// Of a trace that was followed, ten a second.
+    pub samples: Vec<Sample>,
 }
 
 /// Quantiles of lateness.
@@ -83,7 +108,9 @@ impl Direction {
         let mut report = Report::default();
         let mut late = Histogram::new_with_bounds(1, 60_000_000_000, 3)?;
         while !stop.load(Ordering::Relaxed) {
+            self.begin();
             self.give(&mut report, &mut late)?;
+            self.sample(&mut report);
             if self.take(&mut report)? == 0 {
                 self.wait()?;
             }
@@ -93,8 +120,79 @@ impl Direction {
         Ok(report)
     }
 
+    /// Follows the trace from now on, if the signal for it has come.
+    fn begin(&mut self) {
+        if let Some(limit) = &mut self.limit
+            && limit.follower.is_none()
+            && limit.begun.load(Ordering::Relaxed)
+        {
+            limit.follower = Some(Follower::new(limit.trace.clone(), now_ns()));
+        }
+    }
+
+    /// Passes what the trace lets pass.
+    fn follow(&mut self, report: &mut Report, late: &mut Histogram<u64>) -> io::Result<()> {
+        let Some(follower) = self
+            .limit
+            .as_mut()
+            .and_then(|limit| limit.follower.as_mut())
+        else {
+            return Ok(());
+        };
+        let (line, to) = (&mut self.line, &self.to);
+        while follower.due_ns() <= now_ns() {
+            let late_ns = now_ns() - follower.due_ns();
+            let mut gone = Ok(());
+            follower.take(line.first().map(wire_bytes), || {
+                let packet = line.first()?;
+                late.saturating_record(late_ns.max(1));
+                gone = deliver(to, packet, report);
+                line.pop();
+                line.first().map(wire_bytes)
+            });
+            gone?;
+        }
+        Ok(())
+    }
+
+    fn sample(&mut self, report: &mut Report) {
+        let Some(follower) = self
+            .limit
+            .as_ref()
+            .and_then(|limit| limit.follower.as_ref())
+        else {
+            return;
+        };
+        let at_ns = now_ns();
+        if report
+            .samples
+            .last()
+            .is_some_and(|last| at_ns < last.at_ns + SAMPLE_NS)
+        {
+            return;
+        }
+        let (queue_bytes, queue_packets) = self.line.held();
+        report.samples.push(Sample {
+            at_ns,
+            queue_bytes,
+            queue_packets,
+            dropped: report.dropped,
+            passed_bytes: report.bytes,
+            passed_packets: report.packets,
+            offered_bytes: follower.offered_bytes,
+        });
+    }
+
+    fn is_following(&self) -> bool {
+        let limit = self.limit.as_ref();
+        limit.is_some_and(|limit| limit.follower.is_some())
+    }
+
     /// Gives on what is due.
     fn give(&mut self, report: &mut Report, late: &mut Histogram<u64>) -> io::Result<()> {
+        if self.is_following() {
+            return self.follow(report, late);
+        }
         while let Some(due_ns) = self.line.due_ns() {
             let now_ns = now_ns();
             if due_ns > now_ns {
@@ -103,15 +201,10 @@ impl Direction {
             let Some(packet) = self.line.first() else {
                 break;
             };
-            match write(&self.to, packet) {
-                Ok(_) => {
-                    report.packets += 1;
-                    report.bytes += packet.len() as u64;
-                    late.saturating_record((now_ns - due_ns).max(1));
-                }
-                Err(Errno::BADFD | Errno::BADF) => return Err(Errno::BADF.into()),
-                // A device that is down, or a packet that its stack does not want.
-                Err(_) => report.refused += 1,
+            let before = report.packets;
+            deliver(&self.to, packet, report)?;
+            if report.packets > before {
+                late.saturating_record((now_ns - due_ns).max(1));
             }
             self.line.pop();
         }
@@ -130,7 +223,13 @@ impl Direction {
                 Err(Errno::AGAIN | Errno::INTR | Errno::IO) => return Ok(taken),
                 Err(error) => return Err(error.into()),
             };
-            if self.luck.is_lost() {
+            let waits = self.line.held().0;
+            let is_full = self.limit.as_ref().is_some_and(|limit| {
+                limit.follower.is_some() && waits + len > limit.queue_bytes.max(HEADER + 1500)
+            });
+            if is_full {
+                report.dropped += 1;
+            } else if self.luck.is_lost() {
                 report.lost += 1;
             } else {
                 self.line.push(len, now_ns() + self.delay.as_nanos() as u64);
@@ -142,7 +241,14 @@ impl Direction {
     /// Waits until a packet comes or is due. A full line takes none in, so it only waits for the first.
     fn wait(&mut self) -> io::Result<()> {
         let is_full = self.line.room().is_none();
-        let first_ns = self.line.due_ns().unwrap_or(u64::MAX);
+        let follower = self
+            .limit
+            .as_ref()
+            .and_then(|limit| limit.follower.as_ref());
+        let first_ns = match (self.line.due_ns(), follower) {
+            (Some(_), Some(follower)) => follower.due_ns(),
+            (due_ns, _) => due_ns.unwrap_or(u64::MAX),
+        };
         let left_ns = first_ns.saturating_sub(now_ns()).min(LOOK_NS);
         let left = Timespec {
             tv_sec: 0,
@@ -159,6 +265,25 @@ impl Direction {
             Err(error) => Err(error.into()),
         }
     }
+}
+
+/// Gives a packet to a device; counts it.
+fn deliver(to: &OwnedFd, packet: &[u8], report: &mut Report) -> io::Result<()> {
+    match write(to, packet) {
+        Ok(_) => {
+            report.packets += 1;
+            report.bytes += wire_bytes(packet) as u64;
+        }
+        Err(Errno::BADFD | Errno::BADF) => return Err(Errno::BADF.into()),
+        // A device that is down, or a packet that its stack does not want.
+        Err(_) => report.refused += 1,
+    }
+    Ok(())
+}
+
+/// Bytes of a packet without the header that the device puts before it.
+fn wire_bytes(packet: &[u8]) -> usize {
+    packet.len().saturating_sub(HEADER).max(1)
 }
 
 /// Of CLOCK_MONOTONIC.

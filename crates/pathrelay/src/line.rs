@@ -90,6 +90,12 @@ impl Line {
         }
     }
 
+    /// Bytes and packets that are under way.
+    #[must_use]
+    pub fn held(&self) -> (usize, usize) {
+        (self.held, self.queue.len())
+    }
+
     /// The most bytes that were under way at once.
     #[must_use]
     pub fn most_held(&self) -> usize {

@@ -1,6 +1,6 @@
 //! The description of a path, as the command line gives it.
 
-use std::{str::FromStr, time::Duration};
+use std::{path::PathBuf, str::FromStr, time::Duration};
 
 /// A device in a namespace: `NAMESPACE/DEVICE`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +21,10 @@ pub struct Link {
     /// Share of packets that are lost on the way from near to far.
     pub loss: f64,
     pub seed: u64,
+    /// What limits the rate from near to far, once the signal has come; in place of a delay.
+    pub trace: Option<PathBuf>,
+    /// How much waits for the trace; what comes beyond it is dropped.
+    pub queue_bytes: usize,
 }
 
 /// What is wrong with a description.
@@ -30,7 +34,9 @@ pub enum Wrong {
     #[error("'{0}' is not KEY=VALUE")]
     Part(String),
     /// A key that there is not.
-    #[error("there is no key '{0}'; the keys are near, far, delay_ms, back_ms, loss and seed")]
+    #[error(
+        "there is no key '{0}'; the keys are near, far, delay_ms, back_ms, loss, seed, trace and queue_bytes"
+    )]
     Key(String),
     /// A value that does not fit its key.
     #[error("{key}={value}: wanted is {wanted}")]
@@ -45,6 +51,16 @@ pub enum Wrong {
 }
 
 const LONGEST_MS: f64 = 60_000.0;
+/// A hundred full packets.
+const QUEUE_BYTES: usize = 150_000;
+
+fn whole<T: FromStr>(key: &str, value: &str) -> Result<T, Wrong> {
+    value.parse().map_err(|_| Wrong::Value {
+        key: key.into(),
+        value: value.into(),
+        wanted: "a whole number",
+    })
+}
 
 fn number(key: &str, value: &str, most: f64, wanted: &'static str) -> Result<f64, Wrong> {
     let wrong = || Wrong::Value {
@@ -80,6 +96,7 @@ impl FromStr for Link {
     fn from_str(text: &str) -> Result<Link, Wrong> {
         let (mut near, mut far) = (None, None);
         let (mut delay_ms, mut back_ms, mut loss, mut seed) = (0.0, 0.0, 0.0, 0);
+        let (mut trace, mut queue_bytes) = (None, QUEUE_BYTES);
         for part in text.split(',') {
             let (key, value) = part
                 .split_once('=')
@@ -91,13 +108,9 @@ impl FromStr for Link {
                 "delay_ms" => delay_ms = time()?,
                 "back_ms" => back_ms = time()?,
                 "loss" => loss = number(key, value, 1.0, "a share from 0 to 1")?,
-                "seed" => {
-                    seed = value.parse().map_err(|_| Wrong::Value {
-                        key: key.into(),
-                        value: value.into(),
-                        wanted: "a whole number",
-                    })?;
-                }
+                "seed" => seed = whole(key, value)?,
+                "trace" => trace = Some(PathBuf::from(value)),
+                "queue_bytes" => queue_bytes = whole(key, value)?,
                 _ => return Err(Wrong::Key(key.into())),
             }
         }
@@ -108,6 +121,8 @@ impl FromStr for Link {
             back: Duration::from_secs_f64(back_ms / 1e3),
             loss,
             seed,
+            trace,
+            queue_bytes,
         })
     }
 }
@@ -126,6 +141,12 @@ mod tests {
         assert_eq!(link.delay, Duration::from_micros(20_500));
         assert_eq!(link.back, Duration::ZERO);
         assert_eq!(link.loss, 0.01);
+        assert_eq!(link.trace, None);
+        let link: Link = "near=r1/b0,far=r2/n0,trace=lte.trace,queue_bytes=9000"
+            .parse()
+            .unwrap();
+        assert_eq!(link.trace, Some(PathBuf::from("lte.trace")));
+        assert_eq!(link.queue_bytes, 9000);
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod direction;
 mod line;
 mod link;
 mod luck;
+mod trace;
 mod tun;
 
 use std::{
@@ -25,15 +26,16 @@ use std::{
 
 use anyhow::{Context, Result, anyhow};
 use clap::Parser;
-use direction::{Direction, Report, twice};
+use direction::{Direction, Limit, Report, twice};
 use line::Line;
 use link::{End, Link};
 use luck::Luck;
 use serde::Serialize;
 use signal_hook::{
-    consts::{SIGHUP, SIGINT, SIGTERM},
+    consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1},
     flag::register,
 };
+use trace::Trace;
 
 /// Delays packets between network namespaces, on kernels without netem.
 ///
@@ -44,10 +46,14 @@ use signal_hook::{
 #[derive(Debug, Parser)]
 #[command(version, arg_required_else_help = true, after_help = EXAMPLES)]
 struct Cli {
-    /// near=NAMESPACE/DEVICE,far=NAMESPACE/DEVICE[,delay_ms=D][,back_ms=D][,loss=SHARE][,seed=N]
+    /// near=NAMESPACE/DEVICE,far=NAMESPACE/DEVICE[,delay_ms=D][,back_ms=D][,loss=SHARE][,seed=N][,trace=FILE][,queue_bytes=N]
     ///
     /// delay_ms is the time from near to far, back_ms that from far to near. loss is the share of packets that are
     /// lost from near to far; a super-packet is lost whole.
+    ///
+    /// With trace=FILE,queue_bytes=N the rate from near to far follows a trace in mahimahi's format, from the signal
+    /// SIGUSR1 on: each line is a millisecond at which 1500 bytes may pass. What finds more than N bytes waiting is
+    /// dropped.
     #[arg(long = "link", value_name = "LINK", required = true)]
     links: Vec<Link>,
     /// Memory for packets under way, for each direction of each link. 10 Gbit/s for 40 ms are 50 MB.
@@ -90,9 +96,11 @@ fn run(cli: &Cli) -> Result<()> {
     for signal in [SIGHUP, SIGINT, SIGTERM] {
         register(signal, Arc::clone(&stop))?;
     }
+    let begun = Arc::new(AtomicBool::new(false));
+    register(SIGUSR1, Arc::clone(&begun))?;
     let mut directions = Vec::new();
     for link in &cli.links {
-        directions.push(both(link, cli.memory_mb as usize * 1_000_000)?);
+        directions.push(both(link, cli.memory_mb as usize * 1_000_000, &begun)?);
     }
     say("ready")?;
     let reports = thread::scope(|scope| {
@@ -117,7 +125,14 @@ fn run(cli: &Cli) -> Result<()> {
     Ok(())
 }
 
-fn both(link: &Link, memory: usize) -> Result<[Direction; 2]> {
+fn both(link: &Link, memory: usize, begun: &Arc<AtomicBool>) -> Result<[Direction; 2]> {
+    let trace = link.trace.as_deref().map(Trace::read).transpose()?;
+    let limit = trace.map(|trace| Limit {
+        trace,
+        queue_bytes: link.queue_bytes,
+        begun: Arc::clone(begun),
+        follower: None,
+    });
     let made = |end: &End| {
         tun::make(&end.namespace, &end.device)
             .with_context(|| format!("cannot make {}/{}", end.namespace, end.device))
@@ -130,6 +145,7 @@ fn both(link: &Link, memory: usize) -> Result<[Direction; 2]> {
             delay: link.delay,
             line: Line::new(memory),
             luck: Luck::new(link.loss, link.seed),
+            limit,
         },
         Direction {
             from: far,
@@ -137,6 +153,7 @@ fn both(link: &Link, memory: usize) -> Result<[Direction; 2]> {
             delay: link.back,
             line: Line::new(memory),
             luck: Luck::new(0.0, 0),
+            limit: None,
         },
     ])
 }

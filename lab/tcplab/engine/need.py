@@ -31,7 +31,7 @@ def qdiscs(cell: Cell) -> set[str]:
     """Kinds of qdiscs, the shaper and netem included."""
     found: set[str] = set()
     for link in cell.links:
-        found |= _bottleneck(link)
+        found |= set() if link.trace else _bottleneck(link)
         if link.second_rate_mbit:
             found |= _bottleneck(second_of(link))
         if link.back_rate_mbit:
@@ -68,4 +68,5 @@ def modules(cell: Cell) -> tuple[str, ...]:
     policer = ("act_police", "cls_matchall") if any(link.police_mbit for link in cell.links) else ()
     filters = ("cls_bpf",) if cell.watch.fair else ()
     classifier = ("cls_u32",) if _many(cell) else ()
-    return (*controls, *queues, *policer, *filters, *classifier, "veth")
+    relay = ("tun",) if any(link.trace for link in cell.links) else ()
+    return (*controls, *queues, *policer, *filters, *classifier, *relay, "veth")

@@ -96,6 +96,8 @@ def verdict(cell: Cell, reports: list[dict[str, Any]]) -> dict[str, Any]:
 
 def memory_mb(cell: Cell) -> int:
     """For the packets under way in one direction, twice what a full link needs."""
+    if not topology.is_relayed(cell):
+        return 16  # only queues before traces
     need = (
         (link.rate_mbit or 40_000) * 125 * (link.rtt_ms + max(topology.rtts_ms(cell)))
         for link in cell.links

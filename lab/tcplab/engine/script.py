@@ -15,6 +15,7 @@ from pathlib import Path
 from tcplab import topology
 from tcplab.algorithms import PREFIX
 from tcplab.engine import calibration, need, relay, tuners, watcher
+from tcplab.scenario import traces
 from tcplab.scenario.model import Cell
 from tcplab.traffic.plan import PORT, plan
 
@@ -50,6 +51,9 @@ def files(cell: Cell, seed: int, programs: Programs) -> dict[str, str]:
         found[f"mptcp-{name}"] = _lines([f"mptcp {line}" for line in lines])
     for name, lines in topology.tc_lines(cell).items():
         found[f"tc-{name}"] = _lines(lines)
+    for i, link in enumerate(cell.links):
+        if link.trace:
+            found[topology.trace_file(i)] = traces.text(link.trace)
     if cell.tuner.name == "tcpilot":
         found["tcpilot.toml"] = cell.tuner.text()
     found[SCRIPT] = text(cell, programs, seed)
@@ -62,6 +66,8 @@ def _lines(lines: list[str]) -> str:
 
 def text(cell: Cell, programs: Programs, seed: int = 0) -> str:
     """The script."""
+    # Traces begin with the measured time.
+    signal = ' --signal "$relay"' if any(link.trace for link in cell.links) else ""
     parts = [
         _LIBRARY,
         f"cd {shlex.quote(str(programs.folder))} || fail 'the folder is not there'",
@@ -79,7 +85,7 @@ def text(cell: Cell, programs: Programs, seed: int = 0) -> str:
         'step traffic "flowgen play"',
         "qdisc_state >qdisc-before",
         "uptime_now >started",
-        'in_ns left "$flowgen" play plan.json --out . >play.json 2>play.err ||',
+        f'in_ns left "$flowgen" play plan.json --out .{signal} >play.json 2>play.err ||',
         '    fail "flowgen: $(tail -n 1 play.err)"',
         "uptime_now >ended",
         "qdisc_state >qdisc-after",
@@ -114,7 +120,7 @@ def _network(cell: Cell, programs: Programs, seed: int) -> list[str]:
 
 def _relay(cell: Cell, programs: Programs, seed: int) -> list[str]:
     """Its devices must be there before they get addresses."""
-    if not topology.is_relayed(cell):
+    if not topology.has_relay(cell):
         return []
     words = [str(relay.program(str(programs.flowgen))), f"--memory-mb={relay.memory_mb(cell)}"]
     words += [f"--link={link}" for link in topology.relay_links(cell, seed)]
@@ -127,7 +133,7 @@ def _relay(cell: Cell, programs: Programs, seed: int) -> list[str]:
 
 
 def _relay_ends(cell: Cell) -> list[str]:
-    if not topology.is_relayed(cell):
+    if not topology.has_relay(cell):
         return []
     return ["kill $relay", "wait $relay || fail 'pathrelay failed'", "sed 1d relay.out >relay.json"]
 

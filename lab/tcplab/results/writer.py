@@ -16,8 +16,9 @@ from tcplab.engine import calibration, relay, watcher
 from tcplab.engine.job import Job
 from tcplab.engine.need import modules
 from tcplab.engine.tuners import bpftune_table
+from tcplab.scenario import traces
 from tcplab.scenario.destinations import Destination, destinations
-from tcplab.scenario.model import SYSTEM, Cell
+from tcplab.scenario.model import SYSTEM, Cell, Link
 
 FCT = "from before connect() to the receiver's word that it has every byte"
 _FLOW_COLUMNS = {
@@ -135,13 +136,42 @@ def ideal(cell: Cell) -> dict[str, Any]:
         for flow in cell.present()
         if not flow.is_datagrams
     }
-    links = {link.name: {"rate_mbit": link.rate_mbit} for link in cell.links}
+    links = {link.name: {"rate_mbit": _mean_rate(link)} for link in cell.links}
     found = {"duration_s": cell.duration_s, "links": links, "groups": groups}
     changes = sorted({change.at_s for change in cell.changes})
     if changes:
         found["phases_s"] = [0.0, *changes, cell.duration_s]
     many = {one.address: _own(cell, one) for one in destinations(cell)}
     return {**found, "destinations": many} if many else found
+
+
+def _mean_rate(link: Link) -> float | None:
+    return round(traces.mean_mbit(traces.text(link.trace)), 3) if link.trace else link.rate_mbit
+
+
+def _traced_queues(cell: Cell, work: Path) -> pd.DataFrame:
+    """What pathrelay saw of the queue before each trace, as the queues' samples."""
+    rows: list[dict[str, Any]] = []
+    start_ns = (_maybe_json(work / "play.json") or {}).get("start_ns", 0)
+    names = [link.name for link in cell.links if link.trace]
+    for name, report in zip(names, _json_lines(work / "relay.json"), strict=False):
+        for sample in report["there"]["samples"]:
+            rows.append(
+                {
+                    "t_s": round((sample["at_ns"] - start_ns) / 1e9, 6),
+                    "link": name,
+                    "qdisc": "trace",
+                    "backlog_bytes": sample["queue_bytes"],
+                    "backlog_packets": sample["queue_packets"],
+                    "drops": sample["dropped"],
+                    "marks": None,
+                    "sent_bytes": sample["passed_bytes"],
+                    "sent_packets": sample["passed_packets"],
+                    "offered_bytes": sample["offered_bytes"],
+                }
+            )
+    found = pd.DataFrame(rows)
+    return found[found["t_s"] <= cell.duration_s] if rows else found
 
 
 def _own(cell: Cell, one: Destination) -> dict[str, Any]:
@@ -172,6 +202,8 @@ def _tables(cell: Cell, work: Path, new: Path) -> None:
     flows[list(_FLOW_COLUMNS)].to_parquet(new / "flows.parquet", index=False)
     for name in ("samples", "queues"):
         table = pd.read_csv(work / f"{name}.csv")
+        if name == "queues" and any(link.trace for link in cell.links):
+            table = pd.concat([t for t in (table, _traced_queues(cell, work)) if len(t)])
         table.to_parquet(new / f"{name}.parquet", index=False)
     if (work / "probes.csv").exists():
         pd.read_csv(work / "probes.csv").to_parquet(new / "probes.parquet", index=False)

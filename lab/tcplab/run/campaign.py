@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tcplab import metrics, report
-from tcplab.engine import here, need, vm
+from tcplab.engine import here, need, relay, vm
 from tcplab.engine.errors import EngineError
 from tcplab.engine.job import Job, Settings
 from tcplab.results import manifest
@@ -44,6 +44,8 @@ def check(scenario: Scenario, settings: Settings) -> None:
     programs = [settings.flowgen]
     if any(need.needs_tcpilot(cell) for cell in cells):
         programs.append(settings.tcpilot)
+    if any(link.trace for cell in cells for link in cell.links):
+        programs.append(str(relay.program(settings.flowgen)))
     for program in programs:
         if not Path(program).is_file():
             raise EngineError(

@@ -161,7 +161,23 @@ _ROUTED_ONLY = (
     "back_rate_mbit",
     "back_loss_percent",
     "back_slot_ms",
+    "trace",
 )
+
+
+def _traced(cell: Cell, link: Link) -> str | None:
+    """A trace is a bottleneck by itself, with a first-in-first-out queue behind no shaper."""
+    if not link.trace:
+        return None
+    usual = Link()
+    keys = ("rate_mbit", "qdisc", "qdisc_options", "ecn", "place", "path")
+    wrong = [key for key in keys if getattr(link, key) != getattr(usual, key)]
+    wrong += ["destination_rate_mbit"] if any(f.destination_rate_mbit for f in cell.flows) else []
+    if wrong:
+        return f"a trace is the bottleneck, which has no {', no '.join(wrong)}"
+    if not link.queue.endswith(("packets", "bytes")):
+        return 'give its queue in packets or bytes: queue = "100 packets"'
+    return None
 
 
 def _back(_: Cell, link: Link) -> str | None:
@@ -191,6 +207,7 @@ _LINK_RULES: list[Rule] = [
     ("back_queue", ("back_rate_mbit", "rtt_ms"), _needs_rtt("back_queue", "back_rate_mbit")),
     ("back_qdisc", ("back_rate_mbit", "back_qdisc_options"), _back),
     ("qdisc_options", ("qdisc",), _options),
+    ("trace", ("queue", *_ROUTED_ONLY, "path", ("flow",)), _traced),
     ("jitter_ms", ("rtt_ms",), _jitter),
     ("reorder_percent", ("rtt_ms",), _reordering),
 ]

@@ -10,8 +10,10 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
+from tcplab.scenario import traces
 from tcplab.scenario.fields import checked, choice, flag, number, text
 from tcplab.scenario.spread import spread
 
@@ -70,6 +72,13 @@ def _name(value: Any) -> str:
     return value
 
 
+def _trace(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"a name or a file is expected, not {value!r}")
+    traces.text(value)
+    return value if value in traces.names() else str(Path(value).resolve())
+
+
 def _names(value: Any) -> tuple[str, ...]:
     if not isinstance(value, list):
         raise ValueError(f"a list of names is expected, not {value!r}")
@@ -123,6 +132,9 @@ class Link:
     receiver_gro_us: int = number(0, least=0, most=100_000, whole=True)
     """The receiver's device joins packets that come within this time, and acknowledges them once;
     0: each packet by itself."""
+
+    trace: str | None = checked(None, _trace)
+    """The rate over time, in mahimahi's format: a trace of the laboratory, or a file."""
 
     def expected_mbit(self) -> float | None:
         """What gets through for long."""

@@ -35,7 +35,7 @@ from tcplab.topology.places import (
     with_port,
 )
 from tcplab.topology.queues import bottleneck_lines, destination_lines, policer_lines
-from tcplab.topology.relay import RELAY, is_relayed, relay_links
+from tcplab.topology.relay import RELAY, has_relay, is_relayed, relay_links, trace_file
 from tcplab.topology.relay import obstacle as relay_obstacle
 from tcplab.topology.wires import ip_lines, mptcp_lines, sender_addresses
 
@@ -51,6 +51,7 @@ __all__ = [
     "destination",
     "far_device",
     "has_queue",
+    "has_relay",
     "ip_lines",
     "is_direct",
     "is_relayed",
@@ -72,6 +73,7 @@ __all__ = [
     "sender_addresses",
     "shaped",
     "tc_lines",
+    "trace_file",
     "versions",
     "with_port",
 ]
@@ -79,6 +81,8 @@ __all__ = [
 
 def has_queue(cell: Cell, link: int) -> bool:
     """Whether there is a qdisc whose counters tell of the bottleneck."""
+    if cell.links[link].trace:
+        return False
     return not is_direct(cell.links[link]) or bool(netem_arguments(cell.links[link], 0))
 
 
@@ -125,7 +129,9 @@ def _bottlenecks(cell: Cell, i: int) -> list[tuple[str, list[str]]]:
     """Namespace and lines of each bottleneck of a link, on the way out and back."""
     link = cell.links[i]
     namespace, device = bottleneck(cell, i)
-    if i == 0 and _own_rates(cell):
+    if link.trace:
+        found = []
+    elif i == 0 and _own_rates(cell):
         many = [one for one in destinations(cell) if one.rate_mbit is not None]
         found = [(namespace, destination_lines(link, device, many))]
     else:
@@ -143,7 +149,7 @@ def removed(cell: Cell) -> list[tuple[str, str, str]]:
     """Namespace, device and what of it (`root`, `clsact`) goes when the queues are made anew."""
     found: list[tuple[str, str, str]] = []
     for i, link in enumerate(cell.links):
-        if not is_direct(link):
+        if not is_direct(link) and not link.trace:
             found.append((*bottleneck(cell, i), "root"))
         if link.second_rate_mbit:
             found.append((*second_bottleneck(i), "root"))

@@ -1,9 +1,9 @@
-"""Delays by pathrelay, on a kernel without netem: a pair of TUN devices in place of the last veth
-pair, with a delay between them."""
+"""pathrelay: on a kernel without netem a pair of TUN devices in place of the last veth pair, with a
+delay between them; and in place of the bottleneck, with a rate that follows a trace."""
 
 from __future__ import annotations
 
-from tcplab.scenario.model import Cell, Link
+from tcplab.scenario.model import Cell, Link, queue_bytes
 from tcplab.topology.places import (
     far_device,
     is_direct,
@@ -43,10 +43,24 @@ def _obstacle(link: Link) -> str | None:
     return next((what for what, is_asked in asked.items() if is_asked), None)
 
 
+def has_relay(cell: Cell) -> bool:
+    """Whether pathrelay carries packets at all: for delay, or at a trace's rate."""
+    return is_relayed(cell) or any(link.trace for link in cell.links)
+
+
+def trace_file(link: int) -> str:
+    """Beside the cell's script."""
+    return f"trace-{link}"
+
+
 def relay_links(cell: Cell, seed: int) -> list[str]:
     """Values of pathrelay's --link: all delay is on the way to the right, as with netem."""
-    found = []
-    for i, link in enumerate(cell.links):
+    found = [
+        f"near=r1/b{i},far=r2/n{i},trace={trace_file(i)},queue_bytes={queue_bytes(link)}"
+        for i, link in enumerate(cell.links)
+        if link.trace
+    ]
+    for i, link in enumerate(cell.links if is_relayed(cell) else ()):
         for k, extra_ms in enumerate(rtts_ms(cell)):
             near = f"{last_router(link)}/{far_device(i, k)}"
             ends = f"near={near},far=right/{receiver_device(i, k)}"

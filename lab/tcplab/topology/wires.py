@@ -50,10 +50,9 @@ def _direct(cell: Cell, i: int, lines: dict[str, list[str]]) -> None:
 
 def _routed(cell: Cell, i: int, lines: dict[str, list[str]]) -> None:
     outer, link = lines[""], cell.links[i]
-    outer += [
-        f"link add l{i} netns left type veth peer name m{i} netns r1",
-        f"link add b{i} netns r1 type veth peer name n{i} netns r2",
-    ]
+    outer.append(f"link add l{i} netns left type veth peer name m{i} netns r1")
+    if not link.trace:  # else pathrelay makes this pair
+        outer.append(f"link add b{i} netns r1 type veth peer name n{i} netns r2")
     lines["left"] += _device(cell, f"l{i}", _hosts(cell, i, 1, 1), single=True)
     lines["r1"] += _device(cell, f"m{i}", _hosts(cell, i, 1, 2))
     lines["r1"] += _device(cell, f"b{i}", _hosts(cell, i, 2, 1))

@@ -42,6 +42,8 @@ use std::time::{Duration, Instant};
 /// What is printed.
 #[derive(Debug, Serialize)]
 pub struct PlayReport {
+    /// When the measured time began, by CLOCK_MONOTONIC.
+    pub start_ns: u64,
     /// Measured time.
     pub seconds: f64,
     /// Connections and exchanges that were noted.
@@ -85,13 +87,15 @@ struct Slot {
 /// Runs a plan and writes its record into the folder `out`.
 ///
 /// # Errors
-/// [`Error::Usage`] for a plan that does not fit this host, [`Error::Io`]. Failed connections are
+/// [`Error::Usage`] for a plan that does not fit this host, [`Error::Io`]; also when there is no process `signal`, which
+/// is told by SIGUSR1 when the measured time begins. Failed connections are
 /// rows of the record.
-pub fn run(plan: &Plan, out: &Path) -> Result<PlayReport> {
+pub fn run(plan: &Plan, out: &Path, signal: Option<i32>) -> Result<PlayReport> {
     for server in plan.serve.iter().chain(&plan.serve_too) {
         start::serve(server)?;
     }
     let mut player = Player::prepare(plan)?;
+    player.signal = signal;
     lock_memory();
     player.play()?;
     player.finish(out)
@@ -117,6 +121,8 @@ struct Player<'a> {
     over: bool,
     late_ns: Vec<u64>,
     seconds: f64,
+    signal: Option<i32>,
+    start_ns: u64,
 }
 
 impl<'a> Player<'a> {
@@ -159,6 +165,8 @@ impl<'a> Player<'a> {
             over: false,
             late_ns: Vec::with_capacity(samples),
             seconds: 0.0,
+            signal: None,
+            start_ns: 0,
         };
         player.schedule();
         Ok(player)
@@ -200,6 +208,7 @@ impl<'a> Player<'a> {
         *self.begin.lock().unwrap_or_else(PoisonError::into_inner) = Some(self.origin);
         let wait = self.origin.saturating_duration_since(Instant::now());
         std::thread::sleep(wait);
+        self.start_ns = start::begin(self.signal)?;
         let mut ready = Vec::new();
         while !self.over {
             let now_ns = u64::try_from(self.origin.elapsed().as_nanos()).unwrap_or(u64::MAX);

@@ -90,6 +90,7 @@ impl<'a> Player<'a> {
             .iter()
             .filter_map(|row| row.error.as_ref());
         Ok(PlayReport {
+            start_ns: self.start_ns,
             seconds: self.seconds,
             rows: self.record.flows.len(),
             errors: errors.clone().count(),

@@ -2,8 +2,9 @@
 
 use super::netns;
 use super::plan::Serve;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::server::{ServeOptions, Server};
+use rustix::process::{Pid, Signal, kill_process};
 use std::time::{Duration, Instant};
 
 /// The run starts on a whole second, so that timers fall alike in every run.
@@ -38,6 +39,18 @@ pub fn next_start() -> Instant {
     let now_ns = clock.tv_sec.unsigned_abs() * ALIGN_NS + clock.tv_nsec.unsigned_abs();
     let start_ns = (now_ns + LEAD_NS).next_multiple_of(ALIGN_NS);
     Instant::now() + Duration::from_nanos(start_ns - now_ns)
+}
+
+/// The measured time begins: says so to the process `signal`, and what time it is.
+///
+/// # Errors
+/// [`Error::Io`] when there is no such process.
+pub fn begin(signal: Option<i32>) -> Result<u64> {
+    if let Some(process) = signal.and_then(Pid::from_raw) {
+        kill_process(process, Signal::USR1).map_err(Error::io("signalling a process"))?;
+    }
+    let clock = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    Ok(clock.tv_sec.unsigned_abs() * ALIGN_NS + clock.tv_nsec.unsigned_abs())
 }
 
 /// Keeps program and buffers in memory, so that no page is read while time is measured. Without

@@ -174,12 +174,19 @@ def _after_a_change(cell: Cell) -> Values:
 
 
 def _default_share(cell: Cell) -> Values:
-    """Of the later half of the connections, the share that has the default."""
+    """Of the later half of the connections the share that ends with the default, whether another
+    was chosen or came to the rescue; and the utility of the link, not of a connection: one that
+    takes from its neighbours has more, and all of them together have not."""
     flows = cell.flows().sort_values("start_s")
     later = flows.iloc[len(flows) // 2 :]
-    names = later["arm"].where(later["arm"].notna(), later["cc_used"])
     default = str(cell.raw["sysctls"]["net.ipv4.tcp_congestion_control"])
-    return {"default_share": float((names == default).mean()), **_figures(cell)}
+    values = _figures(cell)
+    again = values["retransmit_ratio_all"]
+    return {
+        "default_share": float((later["cc_used"] == default).mean()),
+        "link_utility": values["goodput_mbit"] * (1 - again),
+        "again": again,
+    }
 
 
 def _of_choice(_: Sequence[Way]) -> list[Rule]:
@@ -216,8 +223,8 @@ def _of_long(static: Sequence[Way]) -> list[Rule]:
 
 def _of_interference(_: Sequence[Way]) -> list[Rule]:
     return [
-        Rule("default_share", 0.5, "connections that keep the default, late in the run"),
-        Rule("utility_mbit", 0.97, "utility over all", "retransmit_ratio_all"),
+        Rule("default_share", 0.5, "connections that keep the default, late in the run", "again"),
+        Rule("link_utility", 0.97, "utility of the link", "again"),
     ]
 
 
