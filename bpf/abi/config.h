@@ -71,6 +71,7 @@ struct tp_config {
 	__u8 rules_use_netns;
 	__u8 tunes; /* bit i: some policy has enum tp_tune i */
 	__u8 pad[5];
+	__u64 sample_bytes; /* an open connection is told of once it has carried so many */
 	__u64 hold_out_seed;
 	__u64 hash_secrets[TP_HASH_SECRETS];
 	__u64 row_secrets[2][TP_ROW_SECRETS];
@@ -87,6 +88,6 @@ struct tp_config {
 
 TP_ASSERT_SIZE(tp_policy_config, 16);
 TP_ASSERT_SIZE(tp_rule, 64 + 8 * TP_OLDER_CGROUPS);
-TP_ASSERT_SIZE(tp_config, 640 + 16 * TP_ROW_SECRETS + 48 * TP_NETS * TP_MAX_POLICIES);
+TP_ASSERT_SIZE(tp_config, 648 + 16 * TP_ROW_SECRETS + 48 * TP_NETS * TP_MAX_POLICIES);
 
 #endif

@@ -40,6 +40,7 @@ enum tp_conn_flags {
 	TP_CONN_LOSS_SEEN = 4,	   /* the loss rule has spoken: once per connection */
 	TP_CONN_DRY_RUN = 8,	   /* decided, but nothing was set */
 	TP_CONN_SIDE_UNKNOWN = 16, /* rescued later: connect or accept was not kept */
+	TP_CONN_STEERED = 32,	   /* its algorithm was set at its opening; in a note only */
 };
 
 /* What is remembered of a connection whose algorithm the pilot changed, in its

@@ -9,21 +9,24 @@
 #include "../abi/thompson.h"
 #include "num.h"
 
+/* Not static: libbpf finds only global variables in a section.  Weak: several files of the host
+ * include this. */
+const __u8 tp_log2_of[32]
+    __attribute__((weak)) = {0, 9,  1,	10, 13, 21, 2,	29, 11, 14, 16, 18, 22, 25, 3, 30,
+			     8, 12, 20, 28, 15, 17, 24, 7,  19, 27, 23, 6,  26, 5,  4, 31};
+
 /* floor(log2(x)); 0 for 0.  Without branches: the verifier would follow each of them.  All bits
  * below the highest are set; the product has in its top five bits a number that is another one
  * for each of the 32 results (Leiserson, Prokop and Randall, "Using de Bruijn Sequences to Index
  * a 1 in a Computer Word", 1998). */
 TP_INLINE __u32 tp_log2(__u32 x)
 {
-	static const __u8 at[32] = {0, 9,  1,  10, 13, 21, 2,  29, 11, 14, 16, 18, 22, 25, 3, 30,
-				    8, 12, 20, 28, 15, 17, 24, 7,  19, 27, 23, 6,  26, 5,  4, 31};
-
 	x |= x >> 1;
 	x |= x >> 2;
 	x |= x >> 4;
 	x |= x >> 8;
 	x |= x >> 16;
-	return at[(x * 0x07c4acdd) >> 27];
+	return tp_log2_of[(x * 0x07c4acdd) >> 27];
 }
 
 /* What a class is made of. */

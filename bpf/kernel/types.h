@@ -24,8 +24,9 @@
 #define ETIMEDOUT 110
 #define EHOSTUNREACH 113
 #define ENETUNREACH 101
-#define TCP_ECN_OK 1	/* tcp_sock.ecn_flags: both ends agreed, RFC 3168 */
-#define RTAX_CC_ALGO 16 /* linux/rtnetlink.h; metrics are counted from 1 */
+#define TCP_ECN_OK 1	    /* tcp_sock.ecn_flags: both ends agreed, RFC 3168 */
+#define TCP_ECN_ACCURATE 16 /* the same, RFC 9768; from 6.18 on */
+#define RTAX_CC_ALGO 16	    /* linux/rtnetlink.h; metrics are counted from 1 */
 #define DST_METRICS_FLAGS 3UL
 #define DST_METRICS_REFCOUNTED 2UL /* the route has metrics of its own */
 /* enum tcp_ca_state, linux/tcp.h */
@@ -73,9 +74,15 @@ struct in6_addr {
 	} in6_u;
 };
 
+typedef struct {
+	__s64 counter;
+} atomic64_t;
+
 struct sock_common {
 	unsigned short skc_family;
 	volatile unsigned char skc_state;
+	__u32 skc_hash;
+	atomic64_t skc_cookie; /* 0: nobody has asked for it */
 	__u32 skc_daddr;
 	__u32 skc_rcv_saddr;
 	__u16 skc_dport;
@@ -117,6 +124,7 @@ struct sock_cgroup_data {
 };
 
 struct sock {
+	void *sk_socket; /* 0: its application has closed it */
 	int sk_wmem_queued;
 	int sk_sndbuf;
 	struct sock_common __sk_common;
@@ -204,8 +212,13 @@ struct minmax {
 	struct minmax_sample s[3];
 };
 
+struct tcp_options_received {
+	__u16 snd_wscale : 4;
+};
+
 struct tcp_sock {
 	struct inet_connection_sock inet_conn;
+	struct tcp_options_received rx_opt;
 	__u32 snd_una;
 	__u32 write_seq;
 	__u32 snd_cwnd;
@@ -223,6 +236,8 @@ struct tcp_sock {
 	__u32 rate_delivered; /* packets */
 	__u32 rate_interval_us;
 	__u64 bytes_acked;
+	__u64 bytes_received;
+	__u32 lsndtime; /* ticks, when data was sent last */
 	struct minmax rtt_min;
 	__u8 rate_app_limited : 1;
 	__u8 is_cwnd_limited : 1;

@@ -13,6 +13,7 @@
 
 #include "../core/sample.h"
 #include "act.h"
+#include "openings.h"
 #include "rules.h"
 #include "socket.h"
 #include "state.h"
@@ -94,6 +95,23 @@ static __always_inline void flow_identity(const struct visit *v, struct tp_flow 
 	bpf_probe_read_kernel(f->cc, sizeof(f->cc), v->tp->inet_conn.icsk_ca_ops->name);
 }
 
+/* Why it has its algorithm: as noted at its opening; says whether that is known. */
+static __always_inline int flow_note(const struct visit *v, struct tp_flow *f)
+{
+	__u64 now_ns = bpf_ktime_get_ns();
+	struct tp_opening note = {};
+	__u32 age;
+
+	if (!find_note(tag_of(v->tp), &note, 0) || is_foreign(v->tp, &note))
+		return 0;
+	age = (__u32)(now_ns >> TP_OPENED_SHIFT) - note.opened;
+	f->arm = note.arm;
+	f->why = note.why;
+	f->flags = note.flags & ~TP_CONN_STEERED;
+	f->opened_ns = now_ns - ((__u64)age << TP_OPENED_SHIFT);
+	return 1;
+}
+
 /* Why it has its algorithm: as remembered, or found again. */
 static __always_inline void flow_decision(struct visit *v, const struct tp_conn *conn,
 					  struct tp_flow *f)
@@ -106,7 +124,7 @@ static __always_inline void flow_decision(struct visit *v, const struct tp_conn 
 		f->tuned = conn->tuned;
 		f->iw_packets = conn->iw_packets;
 		f->phase = conn->phase;
-	} else {
+	} else if (cfg.learner.kind != TP_LEARNER_THOMPSON || !flow_note(v, f)) {
 		v->in_force = known_in_force(v->tp);
 		f->arm = v->in_force.arm;
 		f->why = why_of(v);
@@ -179,6 +197,8 @@ int adopt(struct bpf_iter__tcp *ctx)
 	tp_remote_btf(tp, remote);
 	identify_at(&v, remote);
 	if (!v.policy || v.policy->leave_alone)
+		return 0;
+	if (cfg.learner.kind == TP_LEARNER_THOMPSON && !v.policy->tuned)
 		return 0;
 	v.path = open_path(&key, &v.slot);
 	if (!v.path)

@@ -33,10 +33,9 @@ __noinline int draw(struct tp_learner *mem, __u32 eligible, struct tp_choice *to
 
 /* Whether arms that need ECN may be chosen.  The handshake is the connection's own evidence of a
  * steady path: its variation is half of its only round trip (RFC 6298, section 2.2). */
-static __always_inline __u32 ecn_use(const struct visit *v)
+static __always_inline __u32 ecn_use(const struct visit *v, __u32 min_rtt_us)
 {
-	struct tp_net_measures m = {.min_rtt_us = tp_window_min(&v->path->min_rtt_us),
-				    .rttvar_us = v->tp->mdev_us >> 2};
+	struct tp_net_measures m = {.min_rtt_us = min_rtt_us, .rttvar_us = v->tp->mdev_us >> 2};
 	__u32 remote[4];
 
 	if (!(v->tp->ecn_flags & TCP_ECN_OK))
@@ -52,7 +51,7 @@ static __always_inline struct tp_choice choose(const struct visit *v)
 	__u32 eligible = v->policy->arms;
 
 	if (cfg.ecn_arms) {
-		v->path->ecn = (__u8)ecn_use(v);
+		v->path->ecn = (__u8)ecn_use(v, tp_window_min(&v->path->min_rtt_us));
 		eligible = tp_eligible(v->policy, cfg.ecn_arms, v->path->ecn);
 	}
 	draw(&v->path->learner, eligible, &choice);

@@ -26,7 +26,9 @@
 #include "loss.h"
 #include "open.h"
 #include "orders.h"
+#include "sample.h"
 #include "state.h"
+#include "thompson.h"
 #include "tune/follow.h"
 #include "tune/open.h"
 #include "tune/syn.h"
@@ -62,6 +64,31 @@ static __noinline __u32 opened_tuned(struct bpf_sock_ops *ctx, __u32 flags)
 	return 1;
 }
 
+/* With the learner in the daemon (thompson.h), as those with drawn and told below.  Frames apart:
+ * what calls each other shares the 512 bytes of a stack. */
+struct opening {
+	__u32 flags;
+	__u32 slot;
+	__u32 policy;
+	__u32 has_to_tune;
+};
+
+static __noinline __u32 opened_drawn(struct bpf_sock_ops *ctx, struct opening *o)
+{
+	struct tp_path_key key = {};
+	struct visit v = begin_visit(ctx, &key);
+
+	v.flags = (__u8)o->flags;
+	if (v.tp && v.sk)
+		established_drawn(&v);
+	if (!cfg.tunes || !v.path || !has_to_tune(&v))
+		return 1;
+	o->slot = v.slot;
+	o->policy = key.policy;
+	o->has_to_tune = 1;
+	return 1;
+}
+
 static __noinline __u32 lost(struct bpf_sock_ops *ctx)
 {
 	struct tp_path_key key = {};
@@ -88,6 +115,37 @@ static __noinline __u32 ended(struct bpf_sock_ops *ctx, __u32 to)
 	v = begin_visit(ctx, &key);
 	if (v.tp && v.sk && (to == BPF_TCP_CLOSE || tp_is_idle(v.tp) || tp_is_filled(v.tp)))
 		closed(&v, to);
+	return 1;
+}
+
+static __noinline __u32 lost_drawn(struct bpf_sock_ops *ctx)
+{
+	struct tp_path_key key = {};
+	struct visit v = begin_visit(ctx, &key);
+
+	return v.tp && v.sk && is_taken_up(ctx) ? retransmitted(&v) : 0;
+}
+
+static __noinline __u32 told_rescue(struct bpf_sock_ops *ctx)
+{
+	struct tp_path_key key = {};
+	struct visit v = begin_visit(ctx, &key);
+
+	if (v.tp && v.sk)
+		tell_rescue(&v);
+	return 1;
+}
+
+static __noinline __u32 told_end(struct bpf_sock_ops *ctx)
+{
+	struct tp_path_key key = {};
+	struct visit v;
+
+	if (!is_taken_up(ctx))
+		return 1;
+	v = begin_visit(ctx, &key);
+	if (v.tp && v.sk)
+		tell_end(&v);
 	return 1;
 }
 
@@ -145,6 +203,41 @@ int tcpilot(struct bpf_sock_ops *ctx)
 		return (cfg.tunes ? opened_tuned(ctx, flags) : opened(ctx, flags)) & 1;
 	case BPF_SOCK_OPS_RETRANS_CB:
 		return (cfg.tunes ? lost_tuned(ctx) : lost(ctx)) & 1;
+	}
+	return cfg.tunes && is_tuned_now(op) ? tune_event(ctx, op) & 1 : 1;
+}
+
+/* The same with the learner in the daemon.  A program of its own: the daemon loads one of the
+ * two, and neither pays for the other. */
+SEC("sockops")
+int tcpilot_drawn(struct bpf_sock_ops *ctx)
+{
+	struct opening o = {};
+	__u32 op = ctx->op;
+
+	if (!((cfg.tunes ? EVENTS | TUNE_EVENTS : EVENTS) >> (op & 31) & 1))
+		return 1;
+	switch (op) {
+	case BPF_SOCK_OPS_STATE_CB:
+		if (ctx->args[1] == BPF_TCP_CLOSE && is_end(ctx, BPF_TCP_CLOSE))
+			told_end(ctx);
+		if (cfg.tunes && is_end(ctx, ctx->args[1])) /* for the path, if there is one */
+			ended(ctx, ctx->args[1]);
+		return 1;
+	case BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB:
+		o.flags = TP_CONN_ACTIVE;
+		/* fall through */
+	case BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB:
+		opened_drawn(ctx, &o);
+		if (o.has_to_tune)
+			tune_established(ctx, o.slot, o.policy, o.flags);
+		return 1;
+	case BPF_SOCK_OPS_RETRANS_CB:
+		if (cfg.tunes)
+			tune_loss(ctx);
+		if (lost_drawn(ctx))
+			told_rescue(ctx);
+		return 1;
 	}
 	return cfg.tunes && is_tuned_now(op) ? tune_event(ctx, op) & 1 : 1;
 }

@@ -122,6 +122,9 @@ impl Pilot {
         let acks_first =
             u32::from(config.tunes) >> TP_TUNE_ACK_PRIORITY & 1 == 1 && config.dry_run == 0;
         open.progs.ack_priority.set_autoload(acks_first);
+        open.progs.tcpilot.set_autoload(!in_daemon);
+        open.progs.tcpilot_drawn.set_autoload(in_daemon);
+        open.progs.sample.set_autoload(in_daemon);
         let mut skel = open.load().map_err(Error::Load)?;
         if legacy.is_some() {
             legacy::show_counters(&mut skel)?;
@@ -172,16 +175,23 @@ impl Pilot {
         }
         // The links to a removed cgroup stay while it has sockets, so that their end is seen.
         self.links.retain(has_cgroup);
-        let mut programs = vec![&self.skel.progs.tcpilot];
+        let link = attach_to(self.sockops(), cgroup, &dir)?;
+        self.links.push(link);
         if self.acks_first {
-            programs.push(&self.skel.progs.ack_priority);
-        }
-        for program in programs {
+            let program = &self.skel.progs.ack_priority;
             self.links.push(attach_to(program, cgroup, &dir)?);
         }
         self.cgroup = cgroup.to_path_buf();
         self.claim = Some(claim);
         Ok(())
+    }
+
+    /// The program that was loaded of the two.
+    fn sockops(&self) -> &ProgramMut<'static> {
+        match self.learner {
+            Some(_) => &self.skel.progs.tcpilot_drawn,
+            None => &self.skel.progs.tcpilot,
+        }
     }
 
     fn ticks_per_s(&self) -> u32 {
@@ -374,7 +384,7 @@ impl Pilot {
 
     /// What the sockops program has cost so far.
     pub fn run_stats(&self) -> RunStats {
-        let info = program_info(self.skel.progs.tcpilot.as_fd().as_raw_fd()).unwrap_or_default();
+        let info = program_info(self.sockops().as_fd().as_raw_fd()).unwrap_or_default();
         RunStats {
             events: info.run_cnt,
             nanoseconds: info.run_time_ns,

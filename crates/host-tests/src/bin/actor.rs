@@ -4,6 +4,9 @@
 //! `connect ADDR [CC]` · `listen ADDR [CC]` · `accept` · `send BYTES` · `buffer BYTES` · `cc [NAME]` ·
 //! `reset` · `close` · `disconnect` · `reconnect ADDR` · `flock PATH`
 //!
+//! `info` waits until all is acknowledged, and answers what the kernel says of the connection then
+//! (`tcp_info`): see [`INFO`].
+//!
 //! `hold ADDR` opens a further connection, `feed BYTES` sends on each of these, `release` closes them all.
 //!
 //! It may play another user, too: `become UID` gives up what it may do, `squat NAME FOLDER` takes the abstract
@@ -75,6 +78,50 @@ fn get_cc(fd: &OwnedFd) -> io::Result<String> {
     })?;
     let name = bytes.split(|b| *b == 0).next().unwrap_or_default();
     Ok(String::from_utf8_lossy(name).into_owned())
+}
+
+/// What `info` answers, in this order: the offset of each in struct tcp_info of linux/tcp.h, and its bytes.
+/// Bytes acknowledged, segments with data, those sent again, RTT, least RTT, MSS, then in microseconds:
+/// busy, limited by the peer's window, limited by the send buffer.
+const INFO: [(usize, usize); 9] = [
+    (120, 8),
+    (156, 4),
+    (100, 4),
+    (68, 4),
+    (148, 4),
+    (16, 4),
+    (168, 8),
+    (176, 8),
+    (184, 8),
+];
+const UNACKED: (usize, usize) = (24, 4);
+const NOT_SENT: (usize, usize) = (144, 4);
+
+fn info(fd: &OwnedFd) -> io::Result<String> {
+    let mut bytes = [0u8; 256];
+    let number = |bytes: &[u8], (at, len): (usize, usize)| {
+        let mut word = [0; 8];
+        word[..len].copy_from_slice(&bytes[at..at + len]);
+        u64::from_le_bytes(word)
+    };
+    loop {
+        let mut len = bytes.len() as u32;
+        // SAFETY: bytes and len are valid for writes, and len is the size of bytes.
+        check(unsafe {
+            libc::getsockopt(
+                fd.as_raw_fd(),
+                libc::IPPROTO_TCP,
+                libc::TCP_INFO,
+                bytes.as_mut_ptr().cast(),
+                &raw mut len,
+            )
+        })?;
+        if number(&bytes, UNACKED) + number(&bytes, NOT_SENT) == 0 {
+            let words = INFO.map(|field| number(&bytes, field).to_string());
+            return Ok(words.join(" "));
+        }
+        thread::sleep(Duration::from_millis(2));
+    }
 }
 
 /// The address as the kernel takes it; an IPv4-mapped one stays IPv6.
@@ -271,6 +318,7 @@ impl Actor {
                     len,
                 )?;
             }
+            ["info"] => return info(self.connection()?),
             ["cc"] => return get_cc(self.connection()?),
             ["cc", name] => set_cc(self.connection()?, name)?,
             ["reset"] => {

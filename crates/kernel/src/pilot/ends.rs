@@ -2,14 +2,16 @@
 
 use std::{
     hash::{BuildHasher, RandomState},
-    os::fd::AsFd,
+    os::fd::{AsFd, OwnedFd},
 };
 
 use serde::{Deserialize, Serialize};
 use tcpilot_abi::{TP_DRAWS, TP_OPENING_WAYS, TP_RECORDS_BYTES, TP_ROW_WAYS};
 
-use super::{Heartbeat, Legacy, OpenSockopsSkel, Pilot, Records, Rows, rows::RowSecrets};
-use crate::Error;
+use super::{
+    Heartbeat, Legacy, OpenSockopsSkel, Pilot, Records, Rows, iterate::iterate_by, rows::RowSecrets,
+};
+use crate::{Error, object::map_error};
 
 /// What makes sense of the learner's maps, if it works in the daemon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,6 +61,20 @@ pub struct Ends {
     pub records: Records,
     /// Without it no row is valid.
     pub heartbeat: Heartbeat,
+    /// Of the iterator that tells of open connections.
+    sample: OwnedFd,
+}
+
+impl Ends {
+    /// Has long connections told of while they live: those that have carried `sample_bytes` of the
+    /// configuration and sent something lately, in all namespaces that have a name or a process. Their
+    /// records follow at the next [`Records::poll`], with sums since their beginning.
+    ///
+    /// # Errors
+    /// [`Error::System`] if they cannot be listed.
+    pub fn sample(&self) -> Result<(), Error> {
+        iterate_by(self.sample.as_fd()).map(drop)
+    }
 }
 
 impl Pilot {
@@ -73,10 +89,16 @@ impl Pilot {
         };
         let maps = &self.skel.maps;
         let pulse = maps.bss_learner.as_fd();
+        let action = "attach the iterator over long connections";
+        let program = &self.skel.progs.sample;
+        let link = program.attach().map_err(map_error(action))?;
+        // libbpf closes its own descriptor with the value.
+        let sample = link.as_fd().try_clone_to_owned();
         Ok(Some(Ends {
             rows: Rows::new(maps.rows.as_fd(), keys.rows, keys.secrets)?,
             records: Records::new(maps.records.as_fd(), TP_RECORDS_BYTES as usize, pulse)?,
             heartbeat: Heartbeat::new(pulse)?,
+            sample: sample.map_err(|source| Error::System { action, source })?,
         }))
     }
 }

@@ -4,7 +4,7 @@ use std::{
     fs::File,
     io::Read,
     os::{
-        fd::{AsFd, AsRawFd},
+        fd::{AsFd, AsRawFd, BorrowedFd},
         unix::fs::MetadataExt,
     },
 };
@@ -16,7 +16,12 @@ use crate::{Error, host, object::map_error, socket::in_netns};
 /// Runs an iterator over connections in every network namespace, and returns what it wrote.
 pub(super) fn iterate(program: &ProgramMut<'_>, action: &'static str) -> Result<Vec<u8>, Error> {
     let link = program.attach().map_err(map_error(action))?;
-    let link_fd = link.as_fd().as_raw_fd();
+    iterate_by(link.as_fd())
+}
+
+/// The same of a program that is attached already: its link needs no program.
+pub(super) fn iterate_by(link: BorrowedFd<'_>) -> Result<Vec<u8>, Error> {
+    let link_fd = link.as_raw_fd();
     // This process is in its own already: to enter that again it would need CAP_SYS_ADMIN, too.
     let mut bytes = read_iterator(link_fd)?;
     let own = host::own_netns_inum();

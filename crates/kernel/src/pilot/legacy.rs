@@ -268,7 +268,7 @@ impl Pilot {
         for link in legacy.links {
             let is_egress = cgroup_of(&link).is_some_and(|cgroup| cgroup.is_egress);
             let program = match (is_egress, self.acks_first) {
-                (false, _) => &self.skel.progs.tcpilot,
+                (false, _) => self.sockops(),
                 (true, true) => &self.skel.progs.ack_priority,
                 (true, false) => continue, // not asked for any more
             };

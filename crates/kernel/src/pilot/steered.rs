@@ -10,14 +10,18 @@ use libbpf_rs::libbpf_sys::BPF_F_QUERY_EFFECTIVE;
 
 use crate::{host, object::program_info};
 
-/// The name of the sockops program, by which another instance is recognised.
+/// How the names of the sockops programs begin, by which another instance is recognised.
 const PROGRAM: &str = "tcpilot";
 
 /// Whether the kernel runs a program of ours for sockets of this cgroup, its ancestors' included, or of
 /// one below it. This finds those that a claim does not show: of a container with a /run of its own, or
 /// of a version without claims. The names are for CAP_SYS_ADMIN; without it nothing is found.
 pub(super) fn is_steered(cgroup: &Path, dir: &File) -> bool {
-    let has_ours = |dir: &File, flags| programs(dir, flags).iter().any(|name| name == PROGRAM);
+    let has_ours = |dir: &File, flags| {
+        programs(dir, flags)
+            .iter()
+            .any(|name| name.starts_with(PROGRAM))
+    };
     let below = |entry: DirEntry| File::open(entry.path()).is_ok_and(|dir| has_ours(&dir, 0));
     has_ours(dir, BPF_F_QUERY_EFFECTIVE) || host::subtree(cgroup).any(below)
 }

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * openings.h - notes of open connections: what their records will need, and nobody can ask the
+ * socket for at its end.  With the learner in the daemon only (decision 18).
+ *
+ * A connection is known by the kernel's own hash of its addresses and ports, which has a
+ * secret: nobody can aim at a bucket.  Of two open connections one in 2^32 pairs shares it.
+ */
+#ifndef TCPILOT_PILOT_OPENINGS_H
+#define TCPILOT_PILOT_OPENINGS_H
+
+#include "../core/bits.h"
+#include "algorithm.h"
+#include "socket.h"
+#include "state.h"
+
+static __always_inline __u32 tag_of(const struct tcp_sock *tp)
+{
+	__u32 hash = tp_common_of(tp)->skc_hash;
+
+	return hash | !hash;
+}
+
+static __always_inline struct tp_opening_bucket *openings_at(__u32 tag)
+{
+	__u32 index = tag & (cfg.opening_buckets - 1);
+
+	return bpf_map_lookup_elem(&openings, &index);
+}
+
+/* Where a note of this tag is; TP_OPENING_WAYS: nowhere. */
+static __always_inline __u32 way_of(const struct tp_opening_bucket *bucket, __u32 tag)
+{
+	for (__u32 i = 0; i < TP_OPENING_WAYS; i++)
+		if (bucket->way[i].tag == tag)
+			return i;
+	return TP_OPENING_WAYS;
+}
+
+/* The place for a new note: its own, left from a connection whose end nobody saw, or an empty
+ * one, or else that of the oldest. */
+static __always_inline __u32 way_for(const struct tp_opening_bucket *bucket, __u32 tag, __u32 now)
+{
+	__u32 best = 0, best_age = 0;
+
+	for (__u32 i = 0; i < TP_OPENING_WAYS; i++) {
+		const struct tp_opening *note = &bucket->way[i];
+		__u32 age = now - note->opened;
+
+		if (!note->tag || note->tag == tag)
+			return i;
+		if (age > best_age) {
+			best = i;
+			best_age = age;
+		}
+	}
+	return best;
+}
+
+/* These are functions of their own, so that the verifier looks at their ways only once. */
+__noinline int note_opening(const struct tp_opening *note)
+{
+	struct tp_opening_bucket *bucket;
+	struct tp_opening *to;
+
+	bucket = note ? openings_at(note->tag) : 0;
+	if (!bucket)
+		return 0;
+	to = &bucket->way[tp_within(way_for(bucket, note->tag, note->opened), TP_OPENING_WAYS)];
+	*to = *note;
+	return 0;
+}
+
+/* Reads a note, and takes it away if the connection ends; says whether it was there. */
+__noinline int find_note(__u32 tag, struct tp_opening *note, int ends)
+{
+	struct tp_opening_bucket *bucket = openings_at(tag);
+	struct tp_opening *at;
+	__u32 way;
+
+	if (!bucket || !note)
+		return 0;
+	way = way_of(bucket, tag);
+	if (way >= TP_OPENING_WAYS)
+		return 0;
+	at = &bucket->way[tp_within(way, TP_OPENING_WAYS)];
+	*note = *at;
+	if (ends)
+		at->tag = 0;
+	return note->tag == tag; /* another connection may have taken the place meanwhile */
+}
+
+/* Adds flags to a note, if it is there. */
+__noinline int mark_note(__u32 tag, __u32 flags)
+{
+	struct tp_opening_bucket *bucket = openings_at(tag);
+	__u32 way = bucket ? way_of(bucket, tag) : TP_OPENING_WAYS;
+
+	if (bucket && way < TP_OPENING_WAYS)
+		bucket->way[tp_within(way, TP_OPENING_WAYS)].flags |= flags;
+	return 0;
+}
+
+/* Whether the application has chosen since the note was written. */
+static __always_inline int is_foreign(const struct tcp_sock *tp, const struct tp_opening *note)
+{
+	if (arm_in_force(tp) != note->arm)
+		return 1;
+	return note->arm >= TP_MAX_ARMS && tp_cc_was_set(tp) && !(note->flags & TP_CONN_STEERED);
+}
+
+#endif

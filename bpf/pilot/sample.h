@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * sample.h - records of long connections while they live: an iterator over the connections of
+ * the reader's network namespace, which the learner in the daemon runs now and then.
+ *
+ * Sums are since the connection's beginning.  The daemon keeps what it was told before, by the
+ * socket's cookie, and learns from the difference: nothing is kept here.
+ */
+#ifndef TCPILOT_PILOT_SAMPLE_H
+#define TCPILOT_PILOT_SAMPLE_H
+
+#include "act.h"
+#include "list.h"
+#include "openings.h"
+#include "record.h"
+#include "shares.h"
+#include "visit.h"
+
+/* What sent no data for so long is idle: it has nothing new to tell. */
+#define IDLE_S 10
+
+static __always_inline int is_busy(const struct tcp_sock *tp)
+{
+	return tp->bytes_acked >= cfg.sample_bytes &&
+	       (__u32)bpf_jiffies64() - tp->lsndtime <= IDLE_S * ticks_per_s;
+}
+
+static __always_inline void sample_counts(const struct tcp_sock *tp, struct tp_record *r)
+{
+	r->bytes_acked = tp->bytes_acked;
+	r->bytes_received = tp->bytes_received;
+	r->srtt_us = tp->srtt_us >> 3;
+	r->min_rtt_us = tp_valid_rtt_us(tp->rtt_min.s[0].v);
+	r->segments = tp->data_segs_out;
+	r->retransmitted = tp->total_retrans;
+	r->mss = tp->mss_cache;
+	if (!BPF_CORE_READ_BITFIELD(tp, rate_app_limited))
+		r->rate = (__u32)tp_min64(
+		    tp_delivery_rate(tp->rate_delivered, tp->rate_interval_us, tp->mss_cache) /
+			1000,
+		    ~0U);
+}
+
+/* Of a connection that is still on the arm that it was given. */
+static __always_inline int sample_note(const struct tcp_sock *tp, struct tp_record *r)
+{
+	struct tp_opening note = {};
+
+	if (!find_note(tag_of(tp), &note, 0) || note.flags & TP_CONN_RESCUED ||
+	    is_foreign(tp, &note))
+		return 0;
+	record_note(&note, r);
+	return 1;
+}
+
+SEC("iter/tcp")
+int sample(struct bpf_iter__tcp *ctx)
+{
+	struct tp_record r = {.flags = TP_RECORD_SAMPLE, .weight = 1};
+	struct sock_common *common = ctx->sk_common;
+	struct tp_row_key place = {};
+	struct tp_path_key key = {};
+	struct visit v = {.key = &key};
+	struct tcp_sock *tp;
+
+	if (!common || common->skc_state != BPF_TCP_ESTABLISHED)
+		return 0;
+	tp = bpf_skc_to_tcp_sock(common);
+	if (!tp || !is_busy(tp) || !is_steered_cgroup(tp) ||
+	    (tp->bpf_sock_ops_cb_flags & OUR_CALLBACKS) != OUR_CALLBACKS)
+		return 0;
+	v.tp = tp;
+	tp_remote_btf(tp, place.prefix);
+	locate_at(&v, &place);
+	r.at_ns = bpf_ktime_get_ns();
+	if (!v.policy || !sample_note(tp, &r))
+		return 0;
+	record_place(&place, &r);
+	record_identity(tp, &r);
+	r.cookie = bpf_get_socket_cookie(tp); /* its end will be told with it, too */
+	record_times(tp, &r);
+	sample_counts(tp, &r);
+	send_record(&r);
+	return 0;
+}
+
+#endif

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * shares.h - what the learner in the daemon says of a new connection: its place in the
+ * learner's tree, the nearest row above it, and the draw that it shares with the open
+ * connections of its path.
+ */
+#ifndef TCPILOT_PILOT_SHARES_H
+#define TCPILOT_PILOT_SHARES_H
+
+#include "../core/atomic.h"
+#include "../core/class.h"
+#include "../core/draw.h"
+#include "../core/rows.h"
+#include "socket.h"
+#include "state.h"
+#include "visit.h"
+
+/* A count of open connections that nobody counts down any more, because some end was not seen,
+ * is forgotten after so long without a draw: about ten minutes. */
+#define STALE_DRAW (600 << (30 - TP_OPENED_SHIFT))
+
+static __always_inline __u32 egress_of(const struct tcp_sock *tp)
+{
+	const struct dst_entry *dst = tp_sock_of(tp)->sk_dst_cache;
+
+	return dst && dst->dev ? dst->dev->ifindex : 0;
+}
+
+/* Finds a connection's policy, and the rest of its place: place->prefix has its remote address. */
+static __always_inline void locate_at(struct visit *v, struct tp_row_key *place)
+{
+	__u64 netns_cookie;
+
+	if (!cfg.manage_loopback && tp_is_loopback(place->prefix))
+		return;
+	if (cfg.rules)
+		place->policy = find_policy(v->tp, place->prefix);
+	v->policy = &config()->policy[place->policy & (TP_MAX_POLICIES - 1)];
+	netns_cookie = tp_common_of(v->tp)->skc_net.net->net_cookie;
+	if (cfg.tunes) {
+		v->key->netns_cookie = netns_cookie;
+		v->key->policy = place->policy;
+		tp_path_prefix(v->policy, place->prefix, v->key);
+	}
+	tp_unwrap(place->prefix);
+	place->domain = tp_domain(v->policy->parting, tp_is_private(place->prefix), netns_cookie,
+				  v->policy->parting & TP_PART_EGRESS ? egress_of(v->tp) : 0);
+}
+
+/* Finds a connection's policy, and its place: the key of its path's row with the whole address,
+ * without class.  No policy: loopback, and that is not ours. */
+static __always_inline void locate(struct visit *v, struct tp_row_key *place)
+{
+	if (v->sk->family == AF_INET) {
+		place->prefix[2] = TP_MAPPED;
+		place->prefix[3] = v->sk->dst_ip4;
+		asm volatile("" ::: "memory"); /* a socket is read at fixed offsets only */
+	} else {
+		tp_remote(v->sk, place->prefix);
+	}
+	locate_at(v, place);
+}
+
+static __always_inline __u16 class_of(const struct visit *v, __u32 rtt_us)
+{
+	__u8 ecn = v->tp->ecn_flags;
+	struct tp_traits t = {
+	    .rtt_us = rtt_us,
+	    .small_window = !BPF_CORE_READ_BITFIELD(v->tp, rx_opt.snd_wscale),
+	    .ecn = (ecn & TCP_ECN_OK & ~(ecn >> 4)) | (ecn & TCP_ECN_ACCURATE) >> 3,
+	    .interface = tp_is_wireless(v->tp) ? 1 : 0,
+	    .accepted = !(v->flags & TP_CONN_ACTIVE),
+	};
+
+	return tp_class_of(&t);
+}
+
+static __always_inline int find_row(const struct tp_row_key *of, __u32 level, struct tp_shares *to)
+{
+	struct tp_row_bucket *bucket;
+	struct tp_row_key key;
+	__u32 index;
+	__u64 tag;
+
+	tp_row_key_at(of, level, &key);
+	tag = tp_row_tag(config()->row_secrets, &key);
+	index = tag & (cfg.row_buckets - 1);
+	bucket = bpf_map_lookup_elem(&rows, &index);
+	return bucket && tp_find_row(bucket, tag, to);
+}
+
+/* The nearest row above a place, with its class; to->level says which.  A function of its own,
+ * so that the verifier goes on with one outcome only. */
+__noinline int nearest_row(const struct tp_row_key *place, struct tp_shares *to)
+{
+	if (!place || !to)
+		return 0;
+#pragma unroll
+	for (__u32 level = 0; level < TP_LEVELS; level++)
+		if (find_row(place, level, to))
+			return 1;
+	to->level = TP_LEVEL_NONE;
+	return 0;
+}
+
+/* Whether the daemon has shown lately that it is alive.  The clock that we read is a tick late. */
+static __always_inline int rows_are_valid(__u64 now_ns)
+{
+	__u64 beat_ns = pulse.beat_ns;
+
+	return beat_ns && (__s64)(now_ns - beat_ns) <= (__s64)TP_ROWS_VOID_NS;
+}
+
+/* The hash of a path without its class: clients whose queue is full have other classes than
+ * those before, and still share it. */
+static __always_inline __u32 draw_tag(const struct tp_row_key *place)
+{
+	struct tp_row_key key;
+
+	tp_row_key_at(place, TP_LEVEL_PATH, &key);
+	key.class = 0;
+	return tp_row_half(config()->row_secrets[0], &key) | 1;
+}
+
+static __always_inline struct tp_draw *draw_at(__u32 tag)
+{
+	__u32 index = tag >> 16;
+
+	return bpf_map_lookup_elem(&draws, &index);
+}
+
+/* The draw of a path: that of its open connections if there is one, else a new one.  seed: of
+ * this connection alone.  now: ns >> TP_OPENED_SHIFT. */
+__noinline __u32 take_draw(__u32 tag, __u32 now, __u64 seed)
+{
+	__u32 drawn = tp_draw_of(tp_random(config()->row_secrets[1][TP_ROW_SECRETS - 1], seed));
+	struct tp_draw *draw = draw_at(tag);
+	int is_own;
+
+	if (!draw)
+		return drawn;
+	is_own = draw->tag == tag && now - draw->since < STALE_DRAW;
+	if (is_own)
+		__sync_fetch_and_add(&draw->live, 1);
+	if (tp_draw_holds(draw, tag, now) && draw->live > 1)
+		return draw->random;
+	draw->random = drawn;
+	draw->since = now;
+	if (!is_own) {
+		draw->live = 1;
+		draw->tag = tag;
+	}
+	return drawn;
+}
+
+static __always_inline void release_draw(__u32 tag)
+{
+	struct tp_draw *draw = tag ? draw_at(tag) : 0;
+
+	if (draw && draw->tag == tag)
+		tp_decrement(&draw->live);
+}
+
+#endif

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * thompson.h - the moments of a connection when the learner works in the daemon: at its opening
+ * the programs draw by the nearest row, at its end they send a record.  Decision 18.
+ *
+ * Nothing is kept for a path, unless its policy has a tuning on.
+ */
+#ifndef TCPILOT_PILOT_THOMPSON_H
+#define TCPILOT_PILOT_THOMPSON_H
+
+#include "../core/atomic.h"
+#include "../core/draw.h"
+#include "../core/eligible.h"
+#include "act.h"
+#include "connection.h"
+#include "end.h"
+#include "open.h"
+#include "openings.h"
+#include "record.h"
+#include "shares.h"
+#include "visit.h"
+
+/* The arms that may be chosen here.  There is no path to ask: the handshake is the connection's
+ * own evidence. */
+static __always_inline __u32 eligible_arms(const struct visit *v, const struct tp_opening *note)
+{
+	if (!cfg.ecn_arms)
+		return v->policy->arms;
+	return tp_eligible(v->policy, cfg.ecn_arms, ecn_use(v, note->rtt_us));
+}
+
+/* What a draw gives, as the caller has to know it. */
+struct drawn {
+	__u32 probability;
+	__u8 arm; /* TP_NO_ARM: the default stays */
+};
+
+/* A function of its own, so that the verifier goes on with one outcome only.  An arm that is
+ * not eligible means the default. */
+__noinline int draw_from(const struct tp_shares *shares, __u32 r, __u32 eligible, __u32 in_force,
+			 struct drawn *to)
+{
+	__u32 arm;
+
+	if (!shares || !to)
+		return 0;
+	arm = tp_arm_at(shares->upto, r);
+	to->arm = arm;
+	to->probability = tp_probability(shares->upto, arm);
+	if (eligible >> arm & 1 && arm != in_force)
+		return 0;
+	to->arm = TP_NO_ARM;
+	to->probability = tp_default_probability(shares->upto, eligible, in_force);
+	return 0;
+}
+
+/* Draws from a row. */
+static __always_inline __u8 draw_arm(const struct visit *v, const struct tp_row_key *place,
+				     const struct tp_shares *shares, struct tp_opening *note)
+{
+	__u64 seed = (__u64)note->tag << 32 ^ bpf_ktime_get_coarse_ns();
+	struct drawn drawn = {};
+
+	note->generation = shares->generation;
+	note->level = shares->level;
+	note->why = TP_WHY_DRAWN;
+	if (cfg.dry_run)
+		return TP_NO_ARM; /* it keeps its algorithm whatever is drawn */
+	note->draw = draw_tag(place);
+	draw_from(shares, take_draw(note->draw, note->opened, seed), eligible_arms(v, note),
+		  v->in_force.arm, &drawn);
+	note->probability = drawn.probability;
+	return drawn.arm;
+}
+
+/* Sets an arm, and finds out what is in force then. */
+static __always_inline void set_arm(const struct visit *v, struct tp_opening *note, __u8 arm)
+{
+	if (set_algorithm(v->hands, config()->arm[tp_within(arm, TP_MAX_ARMS)]))
+		note->flags |= TP_CONN_STEERED;
+	else
+		note->why = TP_WHY_SET_FAILED;
+	note->arm = arm_in_force(v->tp);
+}
+
+static __always_inline void choose_arm(const struct visit *v, struct tp_row_key *place,
+				       struct tp_opening *note, __u64 now_ns)
+{
+	struct tp_shares shares = {};
+	__u8 arm;
+
+	note->class = place->class = class_of(v, note->rtt_us);
+	note->why = TP_WHY_VOID;
+	if (!rows_are_valid(now_ns))
+		return;
+	note->why = TP_WHY_NO_ROW;
+	if (!nearest_row(place, &shares))
+		return;
+	arm = draw_arm(v, place, &shares, note);
+	if (arm < TP_MAX_ARMS)
+		set_arm(v, note, arm);
+}
+
+/* The path, for a policy with a tuning on. */
+static __always_inline void open_tuned_path(struct visit *v, __u64 now_ns)
+{
+	if (!cfg.tunes || !v->policy->tuned)
+		return;
+	v->path = open_path(v->key, &v->slot);
+	if (!v->path)
+		return;
+	if (!v->path->born_ns)
+		begin_path(v, now_ns);
+	__sync_fetch_and_add(&v->path->live_flows, 1);
+	__sync_fetch_and_add(&v->path->connections, 1);
+}
+
+static __always_inline __u8 take_up_drawn(struct visit *v, struct tp_row_key *place)
+{
+	__u64 now_ns = bpf_ktime_get_coarse_ns();
+	struct tp_opening note = {
+	    .tag = tag_of(v->tp),
+	    .opened = now_ns >> TP_OPENED_SHIFT,
+	    .rtt_us = v->tp->srtt_us >> 3,
+	    .probability = TP_CERTAIN,
+	    .arm = v->in_force.arm,
+	    .level = TP_LEVEL_NONE,
+	    .flags =
+		v->flags | (cfg.dry_run ? TP_CONN_DRY_RUN : 0) | (v->again ? TP_CONN_STEERED : 0),
+	    .policy = place->policy,
+	};
+
+	choose_arm(v, place, &note, now_ns);
+	note_opening(&note);
+	open_tuned_path(v, now_ns);
+	if (subscribe(v->hands, OUR_CALLBACKS))
+		COUNT(trouble[TP_TROUBLE_CB_FLAGS]);
+	return note.why;
+}
+
+/* Leaves the path in the visit if the connection is ours, and its policy has a tuning on. */
+static __always_inline void established_drawn(struct visit *v)
+{
+	struct tp_row_key place = {};
+	__u8 why = TP_WHY_LOOPBACK;
+
+	locate(v, &place);
+	if (v->policy) {
+		v->in_force = known_in_force(v->tp);
+		why = hands_off(v);
+		if (why == TP_WHY_APPLICATION && is_left_over(v)) {
+			v->again = 1;
+			why = tp_route_has_cc(v->tp) ? TP_WHY_ROUTE : TP_WHY_UNSEEN;
+		}
+		if (why == TP_WHY_UNSEEN)
+			why = take_up_drawn(v, &place);
+	}
+	COUNT(connections[tp_within(why, TP_WHY_SLOTS)]);
+}
+
+static __always_inline void fill_record(const struct visit *v, const struct bpf_tcp_sock *ts,
+					const struct tp_row_key *place, struct tp_record *r)
+{
+	record_place(place, r);
+	record_identity(v->tp, r);
+	record_times(v->tp, r);
+	record_counts(ts, v->tp, r);
+}
+
+/* The weight of a connection's record; 0: none is sent.  What carried too little to teach of an
+ * algorithm tells only that it did not time out: one such connection in four does, for all. */
+static __always_inline __u32 record_weight(const struct visit *v, const struct bpf_tcp_sock *ts,
+					   const struct tp_record *r)
+{
+	if (ts->bytes_acked >= cfg.min_flow_bytes || ts->total_retrans || r->flags)
+		return 1;
+	return tp_is_sampled(v->sk->src_port, v->sk->dst_port) ? 4 : 0;
+}
+
+/* The application may connect this socket again.  Then our algorithm must not be taken for its
+ * own choice (is_left_over), nor what was remembered for the next connection's. */
+static __always_inline void leave_over(const struct visit *v, __u8 flags, int is_ours)
+{
+	struct tp_conn left = {.cc_key = is_ours ? tp_cc_key(v->tp) : 0}, *conn;
+
+	conn = bpf_sk_storage_get(&conns, v->sk, &left, is_ours ? BPF_SK_STORAGE_GET_F_CREATE : 0);
+	if (!conn)
+		return;
+	conn->open = 0;
+	if (!(flags & TP_CONN_RESCUED)) /* else it has the rescue's key */
+		conn->cc_key = left.cc_key;
+}
+
+/* What its note says of a connection's end. */
+static __always_inline void judge_note(const struct visit *v, const struct tp_opening *note,
+				       struct tp_record *r)
+{
+	record_note(note, r);
+	release_draw(note->draw);
+	if (note->flags & TP_CONN_RESCUED) {
+		r->flags |= TP_RECORD_RESCUED;
+		r->arm = TP_NO_ARM;
+	} else if (is_foreign(v->tp, note)) {
+		r->flags |= TP_RECORD_FOREIGN;
+		r->arm = TP_NO_ARM;
+	}
+}
+
+static __always_inline void take_note(const struct visit *v, struct tp_record *r)
+{
+	struct tp_opening note = {};
+	int is_known = find_note(tag_of(v->tp), &note, 1);
+
+	if (is_known)
+		judge_note(v, &note, r);
+	else
+		r->flags = TP_RECORD_FORGOTTEN;
+	if (!is_known || tp_cc_was_set(v->tp) || note.flags & TP_CONN_LOSS_SEEN)
+		if (tp_sock_of(v->tp)->sk_socket)
+			leave_over(v, note.flags,
+				   note.flags & (TP_CONN_STEERED | TP_CONN_RESCUED) &&
+				       !(r->flags & TP_RECORD_FOREIGN));
+}
+
+/* A window that a tuning made is not the congestion control's. */
+static __always_inline __u8 tuned_flag(const struct visit *v, const struct bpf_tcp_sock *ts)
+{
+	struct tp_conn *conn = cfg.tunes && v->policy->tuned ? remembered(v->sk) : 0;
+
+	return is_creditable(conn, ts->data_segs_out) ? 0 : TP_RECORD_TUNED;
+}
+
+/* The end of a connection that was taken up.  Its note is taken away; the rest is told only if the
+ * record is worth sending. */
+static __always_inline void tell_end(struct visit *v)
+{
+	struct tp_record r = {.arm = TP_NO_ARM, .level = TP_LEVEL_NONE};
+	struct bpf_tcp_sock *ts = bpf_tcp_sock(v->sk);
+	struct tp_row_key place = {};
+
+	locate(v, &place);
+	if (!ts || !v->policy || v->policy->leave_alone)
+		return;
+	if (!cfg.tunes || !v->policy->tuned)
+		COUNT(closed);
+	r.at_ns = bpf_ktime_get_coarse_ns();
+	take_note(v, &r);
+	if (tp_timed_out(v->tp))
+		r.flags |= TP_RECORD_TIMED_OUT;
+	r.weight = record_weight(v, ts, &r);
+	if (!r.weight)
+		return;
+	r.flags |= tuned_flag(v, ts);
+	fill_record(v, ts, &place, &r);
+	send_record(&r);
+}
+
+/* A connection has just left its arm. */
+static __always_inline void tell_rescue(struct visit *v)
+{
+	struct tp_record r = {.arm = TP_NO_ARM, .level = TP_LEVEL_NONE, .weight = 1};
+	struct bpf_tcp_sock *ts = bpf_tcp_sock(v->sk);
+	struct tp_row_key place = {};
+	struct tp_opening note = {};
+
+	locate(v, &place);
+	if (!ts || !v->policy)
+		return;
+	r.at_ns = bpf_ktime_get_coarse_ns();
+	r.flags = TP_RECORD_SAMPLE | TP_RECORD_RESCUED;
+	if (find_note(tag_of(v->tp), &note, 0))
+		record_note(&note, &r);
+	else
+		r.flags |= TP_RECORD_FORGOTTEN;
+	fill_record(v, ts, &place, &r);
+	send_record(&r);
+}
+
+#endif
