@@ -66,7 +66,8 @@ impl Trial {
             .stdout(said.try_clone()?)
             .stderr(errors.try_clone()?);
         let told = hand_over.tell(&mut command)?;
-        let maps = hand_over.estate.iter().flat_map(|e| e.pilot.maps);
+        // The maps, as far as a daemon has them; what would keep it attached is not among them.
+        let maps = hand_over.estate.iter().flat_map(|e| e.pilot.all());
         let left: Vec<i32> = maps.chain([told.as_raw_fd()]).collect();
         let child = try_program(command, &left)?;
         Ok(Trial {
