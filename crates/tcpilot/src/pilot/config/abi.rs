@@ -50,7 +50,10 @@ impl Config {
             window_ns: u64::from(self.learner.common.window_s) * NS_PER_S,
             ssthresh_window_ns: u64::from(self.ssthresh.window_s) * NS_PER_S,
             ssthresh_floor_packets: self.ssthresh.floor_packets,
-            min_flow_bytes: self.learner.epsilon_greedy.min_flow_bytes,
+            min_flow_bytes: match self.learner.common.kind {
+                LearnerKind::THOMPSON => self.learner.thompson.bytes_min,
+                _ => self.learner.epsilon_greedy.min_flow_bytes,
+            },
             rows: self.rows(),
             arms: arms.len() as u8,
             policies: (RESERVED + self.policy_names().len()).min(TP_MAX_POLICIES as usize) as u8,

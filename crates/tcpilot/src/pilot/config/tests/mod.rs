@@ -175,6 +175,7 @@ fn every_key_of_thompson_reaches_the_learner() {
     assert_eq!(settings.model, untouched.model);
     let abi = config(THOMPSON).to_abi(&names(&["cubic", "bbr"]));
     assert_eq!(abi.learner.kind, tcpilot_abi::TP_LEARNER_THOMPSON);
+    assert_eq!(abi.min_flow_bytes, 20000, "what is less is not told of");
     assert_eq!((abi.rows, Config::default().to_abi(&[]).rows), (32768, 0));
 }
 
