@@ -155,10 +155,7 @@ fn worth(record: &tp_record, before: Option<&Totals>, terms: &Terms<'_>) -> Resu
 
 /// What happened since `before`, or since the beginning.
 fn measures(record: &tp_record, before: Option<&Totals>, ticks_per_s: u32) -> Measures {
-    let none = Totals {
-        at_ns: record.opened_ns,
-        ..Totals::default()
-    };
+    let none = Totals::default();
     let (now, before) = (Totals::of(record), before.unwrap_or(&none));
     let us = |now: u32, before: u32| {
         let ticks = u64::from(now.saturating_sub(before));
@@ -169,11 +166,8 @@ fn measures(record: &tp_record, before: Option<&Totals>, ticks_per_s: u32) -> Me
     let bytes_acked = now.bytes_acked.saturating_sub(before.bytes_acked);
     let window_limited_us = us(now.window_ticks, before.window_ticks);
     let buffer_limited_us = us(now.buffer_ticks, before.buffer_ticks);
-    let counted_us = us(now.busy_ticks, before.busy_ticks);
-    let net_us = match counted_us {
-        0 => by_rate_us(bytes_acked, record.rate),
-        counted => counted.min(life_us(record, before)),
-    };
+    let ticks = now.busy_ticks.saturating_sub(before.busy_ticks);
+    let net_us = net_us(ticks, us(1, 0), by_rate_us(bytes_acked, record.rate));
     Measures {
         bytes_acked,
         busy_us: net_us + window_limited_us + buffer_limited_us,
@@ -190,23 +184,24 @@ fn measures(record: &tp_record, before: Option<&Totals>, ticks_per_s: u32) -> Me
     }
 }
 
-/// Time that so many bytes take at the last sample's rate (kbyte/s): for a connection whose busy time was
-/// less than a tick. 0 without a rate.
-fn by_rate_us(bytes: u64, rate: u32) -> u64 {
-    bytes
-        .saturating_mul(1000)
-        .checked_div(rate.into())
-        .unwrap_or(0)
+/// Ticks from which on a count of them is a time: as `TP_BUSY_TICKS` of bpf/core/sample.h.
+const TICKS_MIN: u32 = 5;
+
+/// The time of so many ticks. Few of them say only between which bounds it was; within these the rate of
+/// the last sample decides, if there is one.
+fn net_us(ticks: u32, tick_us: u64, by_rate_us: Option<u64>) -> u64 {
+    let ticks_us = |ticks: u32| u64::from(ticks) * tick_us;
+    match by_rate_us {
+        Some(us) if ticks < TICKS_MIN => {
+            us.clamp(ticks_us(ticks.saturating_sub(1)), ticks_us(ticks + 1))
+        }
+        _ => ticks_us(ticks),
+    }
 }
 
-/// No connection is busy for longer than it lives. Of one that is open for a millisecond a tick of four is
-/// counted now and then.
-fn life_us(record: &tp_record, before: &Totals) -> u64 {
-    match record.at_ns.saturating_sub(before.at_ns) / 1000 {
-        // Its opening was not seen.
-        _ if before.at_ns == 0 => u64::MAX,
-        life_us => life_us.max(1),
-    }
+/// Time that so many bytes take at the last sample's rate (kbyte/s).
+fn by_rate_us(bytes: u64, rate: u32) -> Option<u64> {
+    bytes.saturating_mul(1000).checked_div(rate.into())
 }
 
 /// The path's bandwidth-delay product, from the faster of the connection's mean and its last sample: in a

@@ -155,31 +155,30 @@ fn a_long_connection_teaches_each_byte_once() {
 }
 
 #[test]
-fn a_busy_time_below_a_tick_is_that_of_the_last_sample() {
-    let quick = tp_record {
-        busy_ticks: 0,
-        rate: 100_000, // kbyte/s
+fn a_busy_time_of_few_ticks_is_told_apart_by_the_last_sample() {
+    // A megabyte at 1 GB/s takes a millisecond, a quarter of a tick.
+    let quick = |busy_ticks, rate| tp_record {
+        busy_ticks,
+        rate,
         ..record()
     };
-    assert!((worth_of(&quick, None).nats - 1e8f64.ln()).abs() < 1e-9);
-    let unknown = tp_record { rate: 0, ..quick };
-    assert_eq!(told(&unknown, None), Err(Silent::Nothing(Nothing::NotBusy)));
-}
-
-#[test]
-fn a_tick_is_no_longer_than_the_connection() {
-    // A tick of 4 ms was counted for a connection of one.
-    let quick = tp_record {
-        busy_ticks: 1,
-        opened_ns: 101 * S - 1_000_000,
-        ..record()
-    };
-    assert!((worth_of(&quick, None).nats - 1e9f64.ln()).abs() < 1e-9);
-    let unseen = tp_record {
-        opened_ns: 0,
-        ..quick
-    };
-    assert!((worth_of(&unseen, None).nats - 2.5e8f64.ln()).abs() < 1e-9);
+    let rate = |record: &tp_record| worth_of(record, None).nats.exp().round();
+    assert_eq!(rate(&quick(0, 1_000_000)), 1e9);
+    assert_eq!(rate(&quick(1, 1_000_000)), 1e9);
+    assert_eq!(
+        rate(&quick(1, 100_000)),
+        1.25e8,
+        "not longer than two ticks of 4 ms"
+    );
+    assert_eq!(
+        rate(&quick(4, 1_000_000)),
+        8.3333333e7f64.round(),
+        "not shorter than three"
+    );
+    assert_eq!(rate(&quick(5, 1_000_000)), 5e7);
+    assert_eq!(rate(&quick(1, 0)), 2.5e8);
+    let unknown = told(&quick(0, 0), None);
+    assert_eq!(unknown, Err(Silent::Nothing(Nothing::NotBusy)));
 }
 
 #[test]
