@@ -28,6 +28,7 @@ mod robust;
 mod saving;
 mod starting;
 mod take_over;
+mod thompson;
 mod told;
 mod tuning;
 mod upgrade;

@@ -1,0 +1,345 @@
+//! The learner in the daemon: what it learns of real connections, and what holds when it is gone.
+
+use std::{
+    io::{BufRead, BufReader, Write},
+    os::unix::net::UnixStream,
+    process::Stdio,
+    time::{Duration, Instant},
+};
+
+use serde_json::Value;
+use tcpilot_host_tests::{Child, Daemon, FAR, Lab, Place, Sink, arm, sh, until};
+
+/// All connections get bbr, as long as a row is valid.
+const ONLY_BBR: &str = r#"
+    algorithms = ["bbr"]
+    replace_defaults = ["reno"]
+    [learner]
+    kind = "thompson"
+    [rescue]
+    algorithm = ""
+"#;
+
+/// Two, of which one is much better where packets are lost.
+const RENO_OR_BBR: &str = r#"
+    algorithms = ["reno", "bbr"]
+    replace_defaults = ["reno"]
+    [learner]
+    kind = "thompson"
+    [rescue]
+    algorithm = ""
+"#;
+
+/// Another way to the far end, which loses one packet in fifty: to public addresses, so that they have
+/// neighbours. It is gone with what is returned.
+fn lossy_way(lab: &Lab) -> Child {
+    let (near, far) = (lab.net.near.name(), lab.net.far.name());
+    let link = format!("near={near}/lossy,far={far}/lossy,delay_ms=10,back_ms=10,loss=0.02,seed=5");
+    let mut command = Place::here().command("pathrelay");
+    command.args(["--link", &link]).stdout(Stdio::piped());
+    let mut relay = Child(command.spawn().unwrap());
+    let mut line = String::new();
+    let stdout = relay.0.stdout.take().unwrap();
+    BufReader::new(stdout).read_line(&mut line).unwrap();
+    assert_eq!(line, "ready\n");
+    lab.net.near.ip("address add 198.51.100.1/24 dev lossy");
+    for host in [2, 3] {
+        let address = format!("address add 198.51.100.{host}/24 dev lossy");
+        lab.net.far.ip(&address);
+    }
+    for netns in [&lab.net.near, &lab.net.far] {
+        netns.ip("link set lossy up gso_max_segs 1");
+    }
+    sh(&format!(
+        "tc -n {near} qdisc add dev lossy root tbf rate 40mbit burst 15kb latency 50ms"
+    ));
+    relay
+}
+
+fn learning(pilot: &Daemon) -> Value {
+    pilot.status()["learning"].take()
+}
+
+/// How many connections had an algorithm at their end.
+fn given(pilot: &Daemon, name: &str) -> u64 {
+    arm(&learning(pilot)["policies"][0], name)["connections"]
+        .as_u64()
+        .unwrap()
+}
+
+/// What is known of an address: its path, or what a stranger there gets.
+fn known(pilot: &Daemon, address: &str) -> Value {
+    pilot.ask(&format!("explain {address}"))["paths"][0]["path"].take()
+}
+
+/// Samples that all paths to an address count as: there is one for each kind of handshake.
+fn experience(pilot: &Daemon, address: &str) -> f64 {
+    let known = pilot.ask(&format!("explain {address}"));
+    let of = |path: &Value| path["path"]["experience"].as_f64().unwrap();
+    known["paths"].as_array().unwrap().iter().map(of).sum()
+}
+
+fn share(path: &Value, name: &str) -> f64 {
+    arm(path, name)["share"].as_f64().unwrap()
+}
+
+/// Waits until so many records were learned from.
+fn wait_taught(pilot: &Daemon, count: u64) {
+    until(&format!("{count} records have taught something"), || {
+        (learning(pilot)["taught"].as_u64()? >= count).then_some(())
+    });
+}
+
+/// The algorithm of a new connection.
+fn chosen(lab: &Lab) -> String {
+    let mut application = lab.actor();
+    application.tell(&format!("connect {FAR}:5300"));
+    application.tell("cc")
+}
+
+#[test]
+fn the_better_algorithm_gets_most_connections_and_a_new_neighbour_starts_with_it() {
+    let lab = Lab::new();
+    let _relay = lossy_way(&lab);
+    let pilot = lab.pilot(RENO_OR_BBR);
+    let stranger = known(&pilot, "198.51.100.2");
+    assert_eq!(stranger["level"], "global", "{stranger}");
+    lab.upload("198.51.100.2", 40, 300_000);
+    wait_taught(&pilot, 40);
+    let before = given(&pilot, "bbr");
+    lab.upload("198.51.100.2", 20, 300_000);
+    wait_taught(&pilot, 60);
+    let of_twenty = given(&pilot, "bbr") - before;
+    let path = known(&pilot, "198.51.100.2");
+    assert!(of_twenty >= 16, "{of_twenty} of 20: {path}");
+    assert_eq!(
+        (&path["level"], &path["netns"]),
+        (&"path".into(), &"all".into())
+    );
+    let bbr = arm(&path, "bbr");
+    assert!(bbr["effect_low"].as_f64().unwrap() > 0.0, "{path}");
+    assert_eq!(bbr["learned_from"], "path", "{path}");
+
+    let neighbour = known(&pilot, "198.51.100.3");
+    assert_eq!(neighbour["level"], "group", "{neighbour}");
+    assert!(share(&neighbour, "bbr") > 0.8, "{neighbour}");
+    lab.upload("198.51.100.3", 5, 300_000);
+    wait_taught(&pilot, 65);
+    assert_eq!(known(&pilot, "198.51.100.3")["level"], "path");
+    let (all, bbr) = (
+        given(&pilot, "bbr") + given(&pilot, "reno"),
+        given(&pilot, "bbr"),
+    );
+    assert!(all == 65 && bbr - before - of_twenty >= 3, "{bbr} of {all}");
+}
+
+#[test]
+fn a_daemon_that_hangs_steers_nobody_after_ten_seconds_and_goes_on_within_one() {
+    let lab = Lab::new();
+    let _sink = Sink::new(&lab.net.far, 5300);
+    let pilot = lab.pilot(ONLY_BBR);
+    assert_eq!(chosen(&lab), "bbr");
+    pilot.signal(libc::SIGSTOP);
+    let stopped = Instant::now();
+    assert_eq!(chosen(&lab), "bbr", "it was alive a moment ago");
+    until("no row is valid", || (chosen(&lab) == "reno").then_some(()));
+    let after = stopped.elapsed();
+    assert!(
+        after > Duration::from_secs(5) && after < Duration::from_secs(11),
+        "{after:?}"
+    );
+    pilot.signal(libc::SIGCONT);
+    let went_on = Instant::now();
+    until("rows are valid again", || {
+        (chosen(&lab) == "bbr").then_some(())
+    });
+    assert!(
+        went_on.elapsed() < Duration::from_secs(1),
+        "{:?}",
+        went_on.elapsed()
+    );
+}
+
+#[test]
+fn a_daemon_that_is_gone_steers_nobody_at_once() {
+    let lab = Lab::new();
+    let _sink = Sink::new(&lab.net.far, 5300);
+    for signal in [libc::SIGTERM, libc::SIGKILL] {
+        let pilot = lab.pilot(ONLY_BBR);
+        assert_eq!(chosen(&lab), "bbr");
+        pilot.end(signal);
+        assert_eq!(chosen(&lab), "reno");
+    }
+}
+
+#[test]
+fn clients_that_hold_the_control_socket_keep_nothing_from_being_learned() {
+    let lab = Lab::new();
+    let pilot = lab.pilot(ONLY_BBR);
+    let held: Vec<UnixStream> = (0..8)
+        .map(|_| {
+            let mut socket = UnixStream::connect(pilot.socket()).unwrap();
+            socket.write_all(b"\"sta").unwrap();
+            socket
+        })
+        .collect();
+    let begun = Instant::now();
+    lab.upload(FAR, 5, 300_000);
+    wait_taught(&pilot, 5);
+    assert!(
+        begun.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        begun.elapsed()
+    );
+    assert_eq!(known(&pilot, FAR)["level"], "path");
+    drop(held);
+}
+
+#[test]
+fn what_was_learned_survives_a_restart_and_a_time_with_the_other_learner() {
+    let lab = Lab::new();
+    let pilot = lab.pilot(RENO_OR_BBR);
+    lab.upload(FAR, 6, 300_000);
+    wait_taught(&pilot, 6);
+    let experience = |pilot: &Daemon| experience(pilot, FAR);
+    let before = experience(&pilot);
+    assert!(before > 0.3, "{before}");
+    pilot.end(libc::SIGTERM);
+
+    let pilot = lab.pilot(RENO_OR_BBR);
+    let after = experience(&pilot);
+    assert!(
+        (after - before).abs() < 0.2,
+        "{before} {after} {}",
+        pilot.log()
+    );
+    assert!(
+        pilot.log().contains("took up what was learned before"),
+        "{}",
+        pilot.log()
+    );
+    pilot.end(libc::SIGTERM);
+
+    let other = RENO_OR_BBR.replace("thompson", "epsilon-greedy");
+    let pilot = lab.pilot(&other);
+    assert!(pilot.paths().is_empty() && learning(&pilot).is_null());
+    lab.upload(FAR, 2, 1_000_000);
+    pilot.wait_closed(2);
+    pilot.end(libc::SIGTERM);
+
+    let pilot = lab.pilot(RENO_OR_BBR);
+    assert!((experience(&pilot) - before).abs() < 0.2);
+    pilot.end(libc::SIGTERM);
+    let pilot = lab.pilot(&other);
+    assert_eq!(pilot.path(FAR)["connections"], 2);
+}
+
+#[test]
+fn other_algorithms_begin_anew_and_say_so() {
+    let lab = Lab::new();
+    let pilot = lab.pilot(RENO_OR_BBR);
+    lab.upload(FAR, 3, 300_000);
+    wait_taught(&pilot, 3);
+    pilot.end(libc::SIGTERM);
+    let pilot = lab.pilot(ONLY_BBR);
+    let log = pilot.log();
+    assert!(
+        log.contains("compares reno, bbr, and now bbr are to be compared"),
+        "{log}"
+    );
+    assert_eq!(learning(&pilot)["paths"], 0);
+}
+
+#[test]
+fn a_take_over_keeps_what_was_learned_and_goes_on() {
+    let lab = Lab::new();
+    let _sink = Sink::new(&lab.net.far, 5300);
+    let pilot = lab.pilot(ONLY_BBR);
+    lab.upload(FAR, 3, 300_000);
+    wait_taught(&pilot, 3);
+    let before = experience(&pilot, FAR);
+    pilot.take_over();
+    let after = experience(&pilot, FAR);
+    assert!(
+        (after - before).abs() < 0.2,
+        "{before} {after} {}",
+        pilot.log()
+    );
+    assert_eq!(chosen(&lab), "bbr");
+    lab.upload(FAR, 3, 300_000);
+    wait_taught(&pilot, 3);
+    assert!(experience(&pilot, FAR) > before);
+    // The configuration is read anew.
+    pilot.configure(&format!(
+        "{ONLY_BBR}\n[[policy]]\nname = \"one\"\nremote_ports = [5201]"
+    ));
+    pilot.signal(libc::SIGHUP);
+    pilot.wait_for_take_overs(2, 0);
+    assert_eq!(chosen(&lab), "bbr");
+    lab.upload(FAR, 1, 300_000);
+    wait_taught(&pilot, 1);
+    let policies: Vec<Value> = pilot.paths().iter().map(|p| p["policy"].clone()).collect();
+    assert!(policies.contains(&"one".into()) && policies.contains(&"default".into()));
+}
+
+#[test]
+fn a_reload_changes_the_learner_while_it_runs() {
+    let lab = Lab::new();
+    let _sink = Sink::new(&lab.net.far, 5300);
+    let greedy = r#"
+        algorithms = ["reno"]
+        replace_defaults = ["reno"]
+        [rescue]
+        algorithm = ""
+    "#;
+    let pilot = lab.pilot(greedy);
+    assert_eq!(chosen(&lab), "reno");
+    let both = ONLY_BBR.replace("[\"bbr\"]", "[\"reno\", \"bbr\"]");
+    let only_bbr = format!("{both}\n[[policy]]\nname = \"all\"\nalgorithms = [\"bbr\"]");
+    pilot.configure(&only_bbr);
+    pilot.signal(libc::SIGHUP);
+    pilot.wait_for_take_overs(1, 0);
+    assert_eq!(chosen(&lab), "bbr");
+    lab.upload(FAR, 2, 300_000);
+    wait_taught(&pilot, 2);
+    pilot.configure(greedy);
+    pilot.signal(libc::SIGHUP);
+    pilot.wait_for_take_overs(2, 0);
+    assert_eq!(chosen(&lab), "reno");
+    assert!(learning(&pilot).is_null());
+}
+
+#[test]
+fn a_dry_run_learns_of_the_default_alone() {
+    let lab = Lab::new();
+    let _sink = Sink::new(&lab.net.far, 5300);
+    let pilot = lab.pilot_with(RENO_OR_BBR, &["--dry-run"]);
+    lab.upload(FAR, 6, 300_000);
+    wait_taught(&pilot, 6);
+    assert_eq!((given(&pilot, "reno"), given(&pilot, "bbr")), (6, 0));
+    assert_eq!(learning(&pilot)["explored"], 0.0);
+    assert_eq!(chosen(&lab), "reno");
+}
+
+#[test]
+fn what_the_application_chose_meanwhile_teaches_nothing() {
+    let lab = Lab::new();
+    let sink = Sink::new(&lab.net.far, 5300);
+    let pilot = lab.pilot(ONLY_BBR);
+    let mut application = lab.actor();
+    application.tell(&format!("connect {FAR}:5300"));
+    assert_eq!(application.tell("cc"), "bbr");
+    application.tell("cc reno");
+    application.tell("send 1000000");
+    sink.wait_for(1_000_000);
+    application.tell("close");
+    until("its record came", || {
+        (learning(&pilot)["records"].as_u64()? >= 1).then_some(())
+    });
+    let all = learning(&pilot);
+    assert_eq!(
+        (&all["silent"]["foreign"], &all["taught"]),
+        (&1.into(), &0.into()),
+        "{all}"
+    );
+}
