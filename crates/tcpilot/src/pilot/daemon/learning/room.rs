@@ -69,8 +69,8 @@ impl Room {
         }
     }
 
-    /// Writes at most `budget` rows for each policy.
-    pub fn publish(&mut self, budget: usize) {
+    /// Writes at most `budget` rows for each policy. Whether that was all that is to be written.
+    pub fn publish(&mut self, budget: usize) -> bool {
         let now_s = self.clock.now_s();
         // Never 0, which is no row's.
         let generation = self.generation.wrapping_add(1).max(1);
@@ -79,12 +79,14 @@ impl Room {
             let written = taught.publish(self.table.as_mut(), now_s, budget, generation);
             all.rows += written.rows;
             all.crowded += written.crowded;
+            all.looked_at = all.looked_at.max(written.looked_at);
         }
         self.note_crowded(all.crowded);
         if all.rows > 0 {
             self.generation = generation;
             self.publications += 1;
         }
+        all.looked_at < budget
     }
 
     fn note_crowded(&mut self, crowded: u64) {

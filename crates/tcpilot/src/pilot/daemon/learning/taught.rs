@@ -48,6 +48,8 @@ pub struct Drawn {
 pub struct Written {
     /// Rows that say something new.
     pub rows: usize,
+    /// Rows that might have said something new.
+    pub looked_at: usize,
     /// Rows for which there was no room, or for which another was given up.
     pub crowded: u64,
 }
@@ -156,7 +158,7 @@ impl Taught {
     ) -> Written {
         let mut written = Written::default();
         let lesson = &self.lesson;
-        self.learner.publish(now_s, budget, |node, plan| {
+        let looked_at = self.learner.publish(now_s, budget, |node, plan| {
             let key = row_key(node, lesson.policy);
             let Some(plan) = plan else {
                 table.remove(&key);
@@ -177,6 +179,7 @@ impl Taught {
                 Put::Full => written.crowded += 1,
             }
         });
+        written.looked_at = looked_at;
         written
     }
 }
