@@ -278,6 +278,9 @@ kind = "udp"
 name = "ping"
 kind = "ping"
 packets_per_s = 20
+
+[capture]
+at = "right"
 """
     outcome, _ = run(out, text + flows)
     assert outcome["ok"] == 1
@@ -291,6 +294,10 @@ packets_per_s = 20
     assert groups["ping"]["delay_ms_p95"] > groups["speech"]["delay_ms_p95"] + 20
     probes = pd.read_parquet(place / "probes.parquet").groupby("probe").size()
     assert (probes["speech"], probes["ping"]) == (300, 120)
+    captured = (place / "right.pcap").read_bytes()
+    assert captured[:4] == (0xA1B23C4D).to_bytes(4, sys.byteorder)
+    # The data of six seconds at 10 Mbit/s one way and at 20 the other, 128 bytes of each packet.
+    assert len(captured) > 10_000 * 100
 
 
 def test_a_trace_is_followed_from_the_start_of_the_traffic(out: Path) -> None:

@@ -11,10 +11,11 @@ import pytest
 from synthetic import write_campaign, write_pair
 
 from tcplab.cli.main import main
+from tcplab.engine import need, script
 from tcplab.metrics.cell import write_cell
 from tcplab.results import writer
 from tcplab.scenario import ScenarioError, find, load
-from tcplab.scenario.model import Cell, Flow, Link
+from tcplab.scenario.model import Capture, Cell, Flow, Link, cell_from_json
 from tcplab.traffic.plan import plan
 
 LINK = Link(rate_mbit=10, rtt_ms=20)
@@ -56,6 +57,21 @@ def test_sources_have_a_rate_and_pauses() -> None:
     (group,) = planned(paced)["flows"]
     assert group["source"] == {"rate_mbit": 2.0, "on_s": 1.0, "off_s": 3.0}
     assert planned(BULK)["flows"][0]["source"] is None
+
+
+def test_packets_are_captured_where_it_is_asked_for(tmp_path: Path) -> None:
+    one = Cell(10, 100, 1, (LINK,), (BULK,), capture=Capture(at="both", snap_bytes=96))
+    programs = script.Programs(Path("/bin/flowgen"), Path("/bin/tcpilot"), tmp_path)
+    text = script.text(one, programs)
+    assert 'ip netns exec left "$flowgen" capture l0 --out left.pcap --snap-bytes 96' in text
+    assert 'ip netns exec right "$flowgen" capture r0x0 --out right.pcap' in text
+    assert text.index("capture-left.out capturing") < text.index('flowgen" play plan.json')
+    assert text.index('flowgen" play plan.json') < text.index("wait $capture_right")
+    assert "af_packet" in need.modules(one)
+    plain = Cell(10, 100, 1, (LINK,), (BULK,))
+    assert "flowgen capture" not in script.text(plain, programs)
+    assert "af_packet" not in need.modules(plain)
+    assert cell_from_json(one.as_json()) == one
 
 
 GOOD = """\

@@ -5,7 +5,7 @@ use flowgen::abort::{AbortOptions, How};
 use flowgen::bulk::BulkOptions;
 use flowgen::calibrate::CalibrateOptions;
 use flowgen::hold::HoldOptions;
-use flowgen::protocol::{CC_NAME_BYTES, Limit};
+use flowgen::protocol::Limit;
 use flowgen::server::ServeOptions;
 use flowgen::short::{ShortOptions, Until};
 use flowgen::spread::{Prefix, SpreadOptions};
@@ -13,6 +13,9 @@ use flowgen::transport::{PathEnds, Transport};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
+use values::{byte_count, cc_name, on_or_off, parallelism, rate, seconds, some_bytes};
+
+mod values;
 
 /// TCP traffic for experiments: one server, many kinds of connections.
 ///
@@ -65,8 +68,23 @@ pub enum Mode {
     Reflect(Reflect),
     /// Measure an idle path: round trip, rate, loss, and this host's timers.
     Calibrate(Calibrate),
+    /// Write the packets of a device to a pcap file, until SIGINT or SIGTERM.
+    Capture(Capture),
     /// Switch on or off what a device does with packets.
     Offload(Switches),
+}
+
+/// Options of `capture`.
+#[derive(Debug, Args)]
+pub struct Capture {
+    /// Its name.
+    pub device: String,
+    /// The file.
+    #[arg(long, value_name = "FILE")]
+    pub out: PathBuf,
+    /// Bytes kept of each packet.
+    #[arg(long, value_name = "N", default_value_t = 128)]
+    pub snap_bytes: usize,
 }
 
 /// Options of `offload`.
@@ -403,67 +421,6 @@ impl From<&Abort> for AbortOptions {
     }
 }
 
-fn on_or_off(text: &str) -> Result<bool, String> {
-    match text {
-        "on" => Ok(true),
-        "off" => Ok(false),
-        _ => Err("give on or off".into()),
-    }
-}
-
-fn seconds(text: &str) -> Result<Duration, String> {
-    let value: f64 = text
-        .parse()
-        .map_err(|_| "not a number of seconds".to_owned())?;
-    // A century is enough, and keeps every sum with the clock in range.
-    if !(0.0..3.2e9).contains(&value) {
-        return Err("give seconds from 0 up, such as 0.5".into());
-    }
-    Ok(Duration::from_secs_f64(value))
-}
-
-fn byte_count(text: &str) -> Result<u64, String> {
-    let (digits, factor) = match text.char_indices().last() {
-        Some((at, 'k' | 'K')) => (&text[..at], 1_000),
-        Some((at, 'M')) => (&text[..at], 1_000_000),
-        Some((at, 'G')) => (&text[..at], 1_000_000_000),
-        _ => (text, 1),
-    };
-    let count = digits
-        .parse::<u64>()
-        .ok()
-        .and_then(|value| value.checked_mul(factor));
-    count.ok_or_else(|| "give a number of bytes such as 65536, 500k or 10M".into())
-}
-
-fn some_bytes(text: &str) -> Result<u64, String> {
-    byte_count(text).and_then(|bytes| match bytes {
-        0 => Err("give at least 1".into()),
-        bytes => Ok(bytes),
-    })
-}
-
-fn parallelism(text: &str) -> Result<usize, String> {
-    match text.parse() {
-        Ok(value @ 1..=100_000) => Ok(value),
-        _ => Err("give a number from 1 to 100000".into()),
-    }
-}
-
-fn rate(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(value) if (0.0..=1e6).contains(&value) => Ok(value),
-        _ => Err("give a rate from 0 to 1000000".into()),
-    }
-}
-
-fn cc_name(text: &str) -> Result<String, String> {
-    if text.is_empty() || text.len() >= CC_NAME_BYTES {
-        return Err(format!("a name has 1 to {} bytes", CC_NAME_BYTES - 1));
-    }
-    Ok(text.to_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -472,19 +429,6 @@ mod tests {
     #[test]
     fn definition_is_consistent() {
         Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn amounts_have_units() {
-        assert_eq!(byte_count("65536"), Ok(65_536));
-        assert_eq!(byte_count("10M"), Ok(10_000_000));
-        for bad in ["", "M", "1.5M", "-1", "1T", "99999999999G"] {
-            assert!(byte_count(bad).is_err(), "{bad}");
-        }
-        assert_eq!(seconds("0.25"), Ok(Duration::from_millis(250)));
-        for bad in ["-1", "nan", "inf", "x"] {
-            assert!(seconds(bad).is_err(), "{bad}");
-        }
     }
 
     #[test]

@@ -16,6 +16,7 @@
 //! - [`abort`]: transfers that end badly on purpose.
 //! - [`play`]: groups of connections by a plan, with samples of sockets and queues.
 //! - [`calibrate`]: what the path does when it is idle, before it is used.
+//! - [`capture`]: the packets of a device as a pcap file.
 //! - [`offload`]: what a device does with packets on the kernel's behalf.
 //!
 //! `bulk` and `play` also speak MPTCP, and with the feature `mpquic` QUIC and multipath QUIC.
@@ -26,6 +27,7 @@
 pub mod abort;
 pub mod bulk;
 pub mod calibrate;
+pub mod capture;
 pub mod churn;
 pub mod error;
 pub mod hold;

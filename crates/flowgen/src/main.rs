@@ -14,6 +14,7 @@
 //! - `abort` makes connections that end by RST or with data unread.
 //! - `play` runs groups of connections by a plan and samples sockets and queues meanwhile.
 //! - `calibrate` measures an idle path, `reflect` answers it.
+//! - `capture` writes the packets of a device to a pcap file.
 //! - `offload` switches on or off what a device does with packets.
 //!
 //! JSON goes to stdout, one object per line. Exit status: 0 done, 1 something failed, 2 usage.
@@ -28,7 +29,7 @@ use flowgen::bulk::{self, BulkOptions, ConnectionReport};
 use flowgen::offload::{self, Offload};
 use flowgen::play::{self, Plan};
 use flowgen::server::{ServeOptions, Server};
-use flowgen::{Error, abort, calibrate, hold, net, short, spread};
+use flowgen::{Error, abort, calibrate, capture, hold, net, short, spread};
 use serde::Serialize;
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -75,6 +76,10 @@ fn run(mode: &Mode) -> Result<()> {
         }
         Mode::Reflect(args) => Ok(calibrate::reflect(args.listen)?),
         Mode::Calibrate(args) => print(&calibrate::run(&args.into())?),
+        Mode::Capture(args) => {
+            let packets = capture::run(&args.device, &args.out, args.snap_bytes)?;
+            print(&serde_json::json!({ "packets": packets }))
+        }
         Mode::Offload(args) => {
             for (which, wanted) in [(Offload::Gro, args.gro), (Offload::Tso, args.tso)] {
                 if let Some(on) = wanted {

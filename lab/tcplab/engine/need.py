@@ -69,4 +69,5 @@ def modules(cell: Cell) -> tuple[str, ...]:
     filters = ("cls_bpf",) if cell.watch.fair else ()
     classifier = ("cls_u32",) if _many(cell) else ()
     relay = ("tun",) if any(link.trace for link in cell.links) else ()
-    return (*controls, *queues, *policer, *filters, *classifier, *relay, "veth")
+    capture = ("af_packet",) if cell.capture.ends() else ()
+    return (*controls, *queues, *policer, *filters, *classifier, *relay, *capture, "veth")

@@ -82,6 +82,7 @@ def text(cell: Cell, programs: Programs, seed: int = 0) -> str:
         *_queues_anew(cell),
         *tuners.start(cell.tuner),
         *watcher.start(cell),
+        *_captures(cell),
         'step traffic "flowgen play"',
         "qdisc_state >qdisc-before",
         "uptime_now >started",
@@ -90,6 +91,7 @@ def text(cell: Cell, programs: Programs, seed: int = 0) -> str:
         "uptime_now >ended",
         "qdisc_state >qdisc-after",
         *watcher.stop(cell),
+        *_captures_end(cell),
         *tuners.stop(cell.tuner),
         *_relay_ends(cell),
         "uname -r >release",
@@ -129,6 +131,33 @@ def _relay(cell: Cell, programs: Programs, seed: int) -> list[str]:
         f"{shlex.join(words)} >relay.out 2>relay.err &",
         "relay=$!",
         "await relay.out ready relay.err",
+    ]
+
+
+def _captures(cell: Cell) -> list[str]:
+    """A capture at each end that is asked for, of its device on the first link."""
+    devices = {"left": "l0", "right": topology.receiver_device(0, 0)}
+    lines = []
+    for end in cell.capture.ends():
+        words = f"capture {devices[end]} --out {end}.pcap --snap-bytes {cell.capture.snap_bytes}"
+        lines += [
+            'step capture "flowgen capture"',
+            # ip becomes the program, so that $! is its number.
+            f'ip netns exec {end} "$flowgen" {words} >capture-{end}.out 2>capture-{end}.err &',
+            f"capture_{end}=$!",
+            f"await capture-{end}.out capturing capture-{end}.err",
+        ]
+    return lines
+
+
+def _captures_end(cell: Cell) -> list[str]:
+    return [
+        line
+        for end in cell.capture.ends()
+        for line in (
+            f"kill $capture_{end}",
+            f'wait $capture_{end} || fail "capture: $(tail -n 1 capture-{end}.err)"',
+        )
     ]
 
 

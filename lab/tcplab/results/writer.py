@@ -61,7 +61,8 @@ def write(job: Job, cell: Cell, work: Path, error: str | None, wall_s: float) ->
             _tables(cell, work, new)
             if cell.tuner.name != "none":
                 _json(new / "tuner.json", _tuner(cell, work))
-            for name in watcher.files(cell):
+            captures = [f"{end}.pcap" for end in cell.capture.ends()]
+            for name in (*watcher.files(cell), *captures):
                 shutil.copyfile(work / name, new / name)
         elif (work / "script.log").exists():
             shutil.copyfile(work / "script.log", new / "script.log")

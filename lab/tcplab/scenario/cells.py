@@ -14,6 +14,7 @@ from tcplab.scenario.model import (
     ABSENT,
     QUIC_CONTROLS,
     SYSTEM,
+    Capture,
     Cell,
     Change,
     Flow,
@@ -53,6 +54,7 @@ def read_cell(
         changes=tuple(_list(Change, table, "change", problems)),
         sysctl={key: str(value) for key, value in sysctl.items()},
         watch=read(Watch, table.get("watch", {}), ("watch",), problems),
+        capture=read(Capture, table.get("capture", {}), ("capture",), problems),
     )
     unknown = Unknown([*known, *problems], lost)
     for kind, items, rules in (

@@ -258,6 +258,19 @@ class Watch:
 
 
 @dataclass(frozen=True)
+class Capture:
+    """Packets of the first link, as the ends see them: left.pcap and right.pcap of the cell."""
+
+    at: str = choice("none", "none", "left", "right", "both")
+    snap_bytes: int = number(128, least=14, most=65_536, whole=True)
+    """Kept of each packet."""
+
+    def ends(self) -> tuple[str, ...]:
+        """Namespaces in which packets are captured."""
+        return {"none": (), "both": ("left", "right")}.get(self.at, (self.at,))
+
+
+@dataclass(frozen=True)
 class Change:
     """A change of a link while traffic runs; what is not given stays."""
 
@@ -285,6 +298,7 @@ class Cell:
     changes: tuple[Change, ...] = ()
     sysctl: dict[str, str] = field(default_factory=dict)
     watch: Watch = field(default_factory=Watch)
+    capture: Capture = field(default_factory=Capture)
     delays: str = "netem"
     """What makes delays and losses: netem, or relay if the engine's kernel has no netem."""
 
@@ -358,6 +372,7 @@ def cell_from_json(raw: dict[str, Any]) -> Cell:
         changes=tuple(Change(**change) for change in raw["changes"]),
         sysctl=dict(raw["sysctl"]),
         watch=Watch(**raw.get("watch", {})),
+        capture=Capture(**raw.get("capture", {})),
     )
 
 
