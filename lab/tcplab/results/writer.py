@@ -212,6 +212,7 @@ def _tables(cell: Cell, work: Path, new: Path) -> None:
 
 def _tuner(cell: Cell, work: Path) -> dict[str, Any]:
     log = _maybe_text(work / "tuner.log") or ""
+    status = _maybe_json(work / "tuner-status.json") or {}
     table: list[dict[str, Any]] = []
     if cell.tuner.name == "tcpilot":
         table = [
@@ -226,7 +227,8 @@ def _tuner(cell: Cell, work: Path) -> dict[str, Any]:
         "version": _maybe_text(work / "tuner-version"),
         "log": log.splitlines()[-_LOG_LINES:],
         "table": table,
-        "tunings": (_maybe_json(work / "tuner-status.json") or {}).get("tunings"),
+        "tunings": status.get("tunings"),
+        "status": status,
     }
 
 
