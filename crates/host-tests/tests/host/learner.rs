@@ -48,7 +48,8 @@ pub fn config() -> tp_config {
         arms: 2,
         policies: 1,
         defaults: 1,
-        rows: 1024,
+        // Each place has a row for every octave of RTTs, and none may be crowded out.
+        rows: 1 << 16,
         ..tp_config::default()
     };
     config.learner.kind = TP_LEARNER_THOMPSON;
@@ -79,6 +80,9 @@ impl Learner {
         let mut pilot = Pilot::load(config, 64).unwrap();
         let ends = pilot.learner_ends().unwrap().unwrap();
         ends.heartbeat.beat();
+        // Else connections of other tests count as open ones of paths here.
+        let cgroup = tcpilot_kernel::host::cgroup_id(lab.cgroup.path()).unwrap();
+        pilot.set_cgroup(cgroup);
         pilot.attach(lab.cgroup.path()).unwrap();
         Self {
             pilot,

