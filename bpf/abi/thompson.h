@@ -118,10 +118,11 @@ struct tp_opening_bucket {
 	struct tp_opening way[TP_OPENING_WAYS];
 };
 
-/* A word that the daemon renews, and one that the programs count in; a cache line each. */
+/* What the daemon writes, and what the programs count; a cache line each. */
 struct tp_pulse {
 	__u64 beat_ns; /* CLOCK_MONOTONIC, when the daemon last said that it is alive; 0: never */
-	__u64 pad[7];
+	__u64 levels;  /* bit i: there is a row of enum tp_level i; the others are not looked for */
+	__u64 pad[6];
 	__u64 dropped; /* records for which the ring had no room */
 	__u64 pad2[7];
 };

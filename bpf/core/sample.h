@@ -122,11 +122,18 @@ TP_INLINE void tp_keep_rate(const struct tp_config *cfg, struct tp_path *path, _
 	path->max_delivery_rate.current = tp_max64(path->max_delivery_rate.current, rate);
 }
 
-/* One connection in four, by its ports: those that open or close together are not all
+/* One connection in 2^shift, by its ports: those that open or close together are not all
  * among them, or all not. */
+TP_INLINE int tp_is_one_of(__u32 shift, __u32 local_port, __u32 remote_port)
+{
+	return (local_port ^ remote_port) * 0x9e3779b1 >> (32 - shift) ==
+	       0; /* 2^32 / golden ratio */
+}
+
+/* One in four. */
 TP_INLINE int tp_is_sampled(__u32 local_port, __u32 remote_port)
 {
-	return (local_port ^ remote_port) * 0x9e3779b1 >> 30 == 0; /* 2^32 / golden ratio */
+	return tp_is_one_of(2, local_port, remote_port);
 }
 
 /* Adds what an algorithm itself has shown to its measures on the path. */

@@ -187,7 +187,8 @@ static __always_inline void closed(struct visit *v, __u32 to)
 		keep_rate(v, conn);
 		return;
 	}
-	COUNT(closed);
+	if (cfg.learner.kind != TP_LEARNER_THOMPSON) /* that counts elsewhere */
+		COUNT(closed);
 	count_end(v->path, conn);
 	learn(v, conn);
 }

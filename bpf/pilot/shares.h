@@ -93,11 +93,13 @@ static __always_inline int find_row(const struct tp_row_key *of, __u32 level, st
  * so that the verifier goes on with one outcome only. */
 __noinline int nearest_row(const struct tp_row_key *place, struct tp_shares *to)
 {
+	__u64 levels = pulse.levels;
+
 	if (!place || !to)
 		return 0;
 #pragma unroll
 	for (__u32 level = 0; level < TP_LEVELS; level++)
-		if (find_row(place, level, to))
+		if (levels >> level & 1 && find_row(place, level, to))
 			return 1;
 	to->level = TP_LEVEL_NONE;
 	return 0;

@@ -207,37 +207,56 @@ int tcpilot(struct bpf_sock_ops *ctx)
 	return cfg.tunes && is_tuned_now(op) ? tune_event(ctx, op) & 1 : 1;
 }
 
+/* With tunings on there is more to do after each of the three. */
+static __noinline __u32 opening_drawn(struct bpf_sock_ops *ctx, __u32 flags)
+{
+	struct opening o = {.flags = flags};
+
+	opened_drawn(ctx, &o);
+	if (o.has_to_tune)
+		tune_established(ctx, o.slot, o.policy, flags);
+	return 1;
+}
+
+static __noinline __u32 rescue_drawn(struct bpf_sock_ops *ctx)
+{
+	if (cfg.tunes)
+		tune_loss(ctx);
+	if (lost_drawn(ctx))
+		told_rescue(ctx);
+	return 1;
+}
+
+static __noinline __u32 ending_drawn(struct bpf_sock_ops *ctx, __u32 to)
+{
+	if (to == BPF_TCP_CLOSE)
+		told_end(ctx);
+	if (cfg.tunes) /* for the path, if there is one */
+		ended(ctx, to);
+	return 1;
+}
+
 /* The same with the learner in the daemon.  A program of its own: the daemon loads one of the
  * two, and neither pays for the other. */
 SEC("sockops")
 int tcpilot_drawn(struct bpf_sock_ops *ctx)
 {
-	struct opening o = {};
-	__u32 op = ctx->op;
+	__u32 op = ctx->op, flags = 0;
 
 	if (!((cfg.tunes ? EVENTS | TUNE_EVENTS : EVENTS) >> (op & 31) & 1))
 		return 1;
 	switch (op) {
 	case BPF_SOCK_OPS_STATE_CB:
-		if (ctx->args[1] == BPF_TCP_CLOSE && is_end(ctx, BPF_TCP_CLOSE))
-			told_end(ctx);
-		if (cfg.tunes && is_end(ctx, ctx->args[1])) /* for the path, if there is one */
-			ended(ctx, ctx->args[1]);
-		return 1;
+		if (!cfg.tunes && ctx->args[1] != BPF_TCP_CLOSE)
+			return 1; /* a FIN is of use to a path's measures alone */
+		return is_end(ctx, ctx->args[1]) ? ending_drawn(ctx, ctx->args[1]) & 1 : 1;
 	case BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB:
-		o.flags = TP_CONN_ACTIVE;
+		flags = TP_CONN_ACTIVE;
 		/* fall through */
 	case BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB:
-		opened_drawn(ctx, &o);
-		if (o.has_to_tune)
-			tune_established(ctx, o.slot, o.policy, o.flags);
-		return 1;
+		return opening_drawn(ctx, flags) & 1;
 	case BPF_SOCK_OPS_RETRANS_CB:
-		if (cfg.tunes)
-			tune_loss(ctx);
-		if (lost_drawn(ctx))
-			told_rescue(ctx);
-		return 1;
+		return rescue_drawn(ctx) & 1;
 	}
 	return cfg.tunes && is_tuned_now(op) ? tune_event(ctx, op) & 1 : 1;
 }

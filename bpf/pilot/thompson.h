@@ -50,7 +50,8 @@ __noinline int draw_from(const struct tp_shares *shares, __u32 r, __u32 eligible
 	if (eligible >> arm & 1 && arm != in_force)
 		return 0;
 	to->arm = TP_NO_ARM;
-	to->probability = tp_default_probability(shares->upto, eligible, in_force);
+	if (arm != in_force || ~eligible & ((1U << cfg.arms) - 1))
+		to->probability = tp_default_probability(shares->upto, eligible, in_force);
 	return 0;
 }
 
@@ -94,7 +95,7 @@ static __always_inline void choose_arm(const struct visit *v, struct tp_row_key 
 	if (!rows_are_valid(now_ns))
 		return;
 	note->why = TP_WHY_NO_ROW;
-	if (!nearest_row(place, &shares))
+	if (!pulse.levels || !nearest_row(place, &shares))
 		return;
 	arm = draw_arm(v, place, &shares, note);
 	if (arm < TP_MAX_ARMS)
@@ -168,13 +169,17 @@ static __always_inline void fill_record(const struct visit *v, const struct bpf_
 }
 
 /* The weight of a connection's record; 0: none is sent.  What carried too little to teach of an
- * algorithm tells only that it did not time out: one such connection in four does, for all. */
+ * algorithm tells only that it did not time out: one such connection in sixteen does, for all. */
+#define TP_SMALL_WEIGHT_SHIFT 4
+
 static __always_inline __u32 record_weight(const struct visit *v, const struct bpf_tcp_sock *ts,
-					   const struct tp_record *r)
+					   int timed_out)
 {
-	if (ts->bytes_acked >= cfg.min_flow_bytes || ts->total_retrans || r->flags)
+	if (ts->bytes_acked >= cfg.min_flow_bytes || ts->total_retrans || timed_out)
 		return 1;
-	return tp_is_sampled(v->sk->src_port, v->sk->dst_port) ? 4 : 0;
+	return tp_is_one_of(TP_SMALL_WEIGHT_SHIFT, v->sk->src_port, v->sk->dst_port)
+		   ? 1 << TP_SMALL_WEIGHT_SHIFT
+		   : 0;
 }
 
 /* The application may connect this socket again.  Then our algorithm must not be taken for its
@@ -191,35 +196,27 @@ static __always_inline void leave_over(const struct visit *v, __u8 flags, int is
 		conn->cc_key = left.cc_key;
 }
 
-/* What its note says of a connection's end. */
-static __always_inline void judge_note(const struct visit *v, const struct tp_opening *note,
-				       struct tp_record *r)
+/* What ended, or did not, as the note and the socket have it. */
+static __always_inline __u8 end_flags(const struct visit *v, const struct tp_opening *note)
 {
-	record_note(note, r);
-	release_draw(note->draw);
-	if (note->flags & TP_CONN_RESCUED) {
-		r->flags |= TP_RECORD_RESCUED;
-		r->arm = TP_NO_ARM;
-	} else if (is_foreign(v->tp, note)) {
-		r->flags |= TP_RECORD_FOREIGN;
-		r->arm = TP_NO_ARM;
-	}
+	if (!note->tag)
+		return TP_RECORD_FORGOTTEN;
+	if (note->flags & TP_CONN_RESCUED)
+		return TP_RECORD_RESCUED;
+	return is_foreign(v->tp, note) ? TP_RECORD_FOREIGN : 0;
 }
 
-static __always_inline void take_note(const struct visit *v, struct tp_record *r)
+/* Takes the note away, and gives back what it stands for.  Its tag is 0 if it was lost. */
+static __always_inline void take_note(const struct visit *v, struct tp_opening *note)
 {
-	struct tp_opening note = {};
-	int is_known = find_note(tag_of(v->tp), &note, 1);
-
-	if (is_known)
-		judge_note(v, &note, r);
-	else
-		r->flags = TP_RECORD_FORGOTTEN;
-	if (!is_known || tp_cc_was_set(v->tp) || note.flags & TP_CONN_LOSS_SEEN)
+	if (!find_note(tag_of(v->tp), note, 1))
+		*note = (struct tp_opening){};
+	release_draw(note->draw);
+	if (!note->tag || note->flags & (TP_CONN_STEERED | TP_CONN_LOSS_SEEN))
 		if (tp_sock_of(v->tp)->sk_socket)
-			leave_over(v, note.flags,
-				   note.flags & (TP_CONN_STEERED | TP_CONN_RESCUED) &&
-				       !(r->flags & TP_RECORD_FOREIGN));
+			leave_over(v, note->flags,
+				   note->flags & (TP_CONN_STEERED | TP_CONN_RESCUED) &&
+				       end_flags(v, note) != TP_RECORD_FOREIGN);
 }
 
 /* A window that a tuning made is not the congestion control's. */
@@ -230,29 +227,43 @@ static __always_inline __u8 tuned_flag(const struct visit *v, const struct bpf_t
 	return is_creditable(conn, ts->data_segs_out) ? 0 : TP_RECORD_TUNED;
 }
 
-/* The end of a connection that was taken up.  Its note is taken away; the rest is told only if the
- * record is worth sending. */
-static __always_inline void tell_end(struct visit *v)
+static __always_inline void send_end(struct visit *v, const struct bpf_tcp_sock *ts,
+				     const struct tp_opening *note, int timed_out, __u32 weight)
 {
-	struct tp_record r = {.arm = TP_NO_ARM, .level = TP_LEVEL_NONE};
-	struct bpf_tcp_sock *ts = bpf_tcp_sock(v->sk);
+	struct tp_record r = {.level = TP_LEVEL_NONE, .arm = TP_NO_ARM};
 	struct tp_row_key place = {};
 
 	locate(v, &place);
-	if (!ts || !v->policy || v->policy->leave_alone)
+	if (!v->policy)
 		return;
-	if (!cfg.tunes || !v->policy->tuned)
-		COUNT(closed);
 	r.at_ns = bpf_ktime_get_coarse_ns();
-	take_note(v, &r);
-	if (tp_timed_out(v->tp))
-		r.flags |= TP_RECORD_TIMED_OUT;
-	r.weight = record_weight(v, ts, &r);
-	if (!r.weight)
-		return;
-	r.flags |= tuned_flag(v, ts);
+	r.weight = (__u16)weight;
+	r.flags = end_flags(v, note);
+	if (note->tag)
+		record_note(note, &r);
+	if (r.flags)
+		r.arm = TP_NO_ARM;
+	r.flags |= (timed_out ? TP_RECORD_TIMED_OUT : 0) | tuned_flag(v, ts);
 	fill_record(v, ts, &place, &r);
 	send_record(&r);
+}
+
+/* The end of a connection that was taken up.  Most ends are not worth a record: they only give
+ * back their note and their draw. */
+static __always_inline void tell_end(struct visit *v)
+{
+	struct bpf_tcp_sock *ts = bpf_tcp_sock(v->sk);
+	int timed_out = tp_timed_out(v->tp);
+	struct tp_opening note = {};
+	__u32 weight;
+
+	if (!ts)
+		return;
+	COUNT(closed);
+	take_note(v, &note);
+	weight = record_weight(v, ts, timed_out);
+	if (weight)
+		send_end(v, ts, &note, timed_out, weight);
 }
 
 /* A connection has just left its arm. */

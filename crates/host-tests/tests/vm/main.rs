@@ -4,7 +4,11 @@
     reason = "clippy takes only the test functions themselves for tests, not their helpers"
 )]
 
+mod cost;
 mod fair;
+#[path = "../host/learner.rs"]
+#[allow(dead_code, reason = "the other tests use all of it")]
+mod learner;
 mod tuning;
 mod watch;
 

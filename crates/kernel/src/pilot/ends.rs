@@ -95,7 +95,7 @@ impl Pilot {
         // libbpf closes its own descriptor with the value.
         let sample = link.as_fd().try_clone_to_owned();
         Ok(Some(Ends {
-            rows: Rows::new(maps.rows.as_fd(), keys.rows, keys.secrets)?,
+            rows: Rows::new(maps.rows.as_fd(), keys.rows, keys.secrets, pulse)?,
             records: Records::new(maps.records.as_fd(), TP_RECORDS_BYTES as usize, pulse)?,
             heartbeat: Heartbeat::new(pulse)?,
             sample: sample.map_err(|source| Error::System { action, source })?,

@@ -135,10 +135,10 @@ fn no_record() -> Error {
 }
 
 /// The words of `struct tp_pulse`.
-struct Pulse(Mapping);
+pub(super) struct Pulse(Mapping);
 
 impl Pulse {
-    fn new(map: BorrowedFd<'_>) -> Result<Pulse, Error> {
+    pub(super) fn new(map: BorrowedFd<'_>) -> Result<Pulse, Error> {
         Mapping::new(map, 0, size_of::<tp_pulse>(), true).map(Pulse)
     }
 
@@ -146,7 +146,13 @@ impl Pulse {
         self.0.word(offset / 8)
     }
 
-    fn word(&self, offset: usize) -> u64 {
+    pub(super) fn set(&self, offset: usize, value: u64) {
+        if let Some(word) = self.at(offset) {
+            word.store(value, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn word(&self, offset: usize) -> u64 {
         self.at(offset)
             .map_or(0, |word| word.load(Ordering::Relaxed))
     }
@@ -171,9 +177,7 @@ impl Heartbeat {
     }
 
     fn set(&self, at_ns: u64) {
-        if let Some(word) = self.0.at(offset_of!(tp_pulse, beat_ns)) {
-            word.store(at_ns, Ordering::Relaxed);
-        }
+        self.0.set(offset_of!(tp_pulse, beat_ns), at_ns);
     }
 }
 

@@ -5,16 +5,17 @@
 //! who slept over both.
 
 use std::{
+    mem::offset_of,
     os::fd::BorrowedFd,
     sync::atomic::{AtomicU64, Ordering, fence},
 };
 
 use tcpilot_abi::{
-    TP_MAX_ARMS, TP_ROW_SECRETS, TP_ROW_WAYS, from_bytes, to_bytes, tp_row, tp_row_bucket,
-    tp_row_key,
+    TP_LEVELS, TP_MAX_ARMS, TP_ROW_SECRETS, TP_ROW_WAYS, from_bytes, to_bytes, tp_pulse, tp_row,
+    tp_row_bucket, tp_row_key,
 };
 
-use super::mapping::Mapping;
+use super::{mapping::Mapping, records::Pulse};
 use crate::Error;
 
 /// A row's entries, see `struct tp_row`.
@@ -48,7 +49,9 @@ pub struct Rows {
     memory: Mapping,
     secrets: RowSecrets,
     buckets: usize,
-    len: usize,
+    /// How many rows each level has; the programs look for no others.
+    counts: [usize; TP_LEVELS as usize],
+    pulse: Pulse,
 }
 
 impl Rows {
@@ -57,6 +60,7 @@ impl Rows {
         map: BorrowedFd<'_>,
         buckets: u32,
         secrets: RowSecrets,
+        pulse: BorrowedFd<'_>,
     ) -> Result<Rows, Error> {
         let buckets = buckets as usize;
         let memory = Mapping::new(map, 0, buckets * size_of::<tp_row_bucket>(), true)?;
@@ -64,10 +68,15 @@ impl Rows {
             memory,
             secrets,
             buckets,
-            len: 0,
+            counts: [0; TP_LEVELS as usize],
+            pulse: Pulse::new(pulse)?,
         };
-        let in_use = |row: &usize| rows.read(*row)[0] != 0;
-        rows.len = (0..rows.capacity()).filter(in_use).count();
+        for at in 0..rows.capacity() {
+            let row = row_of(rows.read(at));
+            if row.tag != 0 {
+                rows.count(row.level, 1);
+            }
+        }
         Ok(rows)
     }
 
@@ -90,8 +99,8 @@ impl Rows {
             return Put::Changed;
         }
         if let Some(at) = bucket.clone().find(|at| self.read(*at)[0] == 0) {
+            self.count(key.level, 1);
             self.write(at, row);
-            self.len += 1;
             return Put::New;
         }
         let to_give_up = |at: &usize| {
@@ -100,7 +109,10 @@ impl Rows {
         };
         match bucket.min_by_key(to_give_up) {
             Some(at) if row_of(self.read(at)).level <= key.level => {
+                self.count(key.level, 1);
+                let level = row_of(self.read(at)).level;
                 self.write(at, row);
+                self.count(level, -1);
                 Put::Replaced
             }
             _ => Put::Full,
@@ -121,7 +133,7 @@ impl Rows {
             return false;
         };
         self.word(at, 0).store(0, Ordering::Release);
-        self.len -= 1;
+        self.count(key.level, -1);
         true
     }
 
@@ -130,23 +142,39 @@ impl Rows {
         for at in 0..self.capacity() {
             self.word(at, 0).store(0, Ordering::Release);
         }
-        self.len = 0;
+        self.counts.fill(0);
+        self.tell_levels();
     }
 
     /// How many rows there are.
     pub fn len(&self) -> usize {
-        self.len
+        self.counts.iter().sum()
     }
 
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.len == 0
+        self.len() == 0
     }
 
     /// How many there is room for. Well before that some buckets are full: half as many push one of 27
     /// out, a quarter one of 230.
     pub fn capacity(&self) -> usize {
         self.buckets * WAYS
+    }
+
+    fn count(&mut self, level: u8, change: isize) {
+        if let Some(count) = self.counts.get_mut(usize::from(level)) {
+            *count = count.saturating_add_signed(change);
+        }
+        self.tell_levels();
+    }
+
+    fn tell_levels(&self) {
+        let bits = self.counts.iter().zip(0..);
+        let levels = bits.fold(0, |levels, (count, bit)| {
+            levels | u64::from(*count > 0) << bit
+        });
+        self.pulse.set(offset_of!(tp_pulse, levels), levels);
     }
 
     fn tag(&self, key: &tp_row_key) -> u64 {
@@ -231,7 +259,13 @@ mod tests {
     }
 
     fn rows(buckets: u32) -> Rows {
-        Rows::new(memory(buckets).as_fd(), buckets, secrets()).unwrap()
+        Rows::new(
+            memory(buckets).as_fd(),
+            buckets,
+            secrets(),
+            memory(1).as_fd(),
+        )
+        .unwrap()
     }
 
     fn key(level: u32, number: u32) -> tp_row_key {
@@ -286,14 +320,30 @@ mod tests {
     }
 
     #[test]
+    fn the_programs_are_told_which_levels_have_a_row() {
+        let mut rows = rows(16);
+        let levels = |rows: &Rows| rows.pulse.word(offset_of!(tp_pulse, levels));
+        assert_eq!(levels(&rows), 0);
+        rows.put(&path(1), [1; 8], 1);
+        rows.put(&path(2), [1; 8], 1);
+        rows.put(&key(TP_LEVEL_CLASS, 1), [1; 8], 1);
+        assert_eq!(levels(&rows), 1 << TP_LEVEL_PATH | 1 << TP_LEVEL_CLASS);
+        rows.remove(&path(1));
+        rows.remove(&key(TP_LEVEL_CLASS, 1));
+        assert_eq!(levels(&rows), 1 << TP_LEVEL_PATH);
+        rows.clear();
+        assert_eq!(levels(&rows), 0);
+    }
+
+    #[test]
     fn rows_of_a_former_daemon_are_there() {
-        let memory = memory(16);
-        let mut former = Rows::new(memory.as_fd(), 16, secrets()).unwrap();
+        let (memory, pulse) = (memory(16), memory(1));
+        let mut former = Rows::new(memory.as_fd(), 16, secrets(), pulse.as_fd()).unwrap();
         for number in 0..9 {
             former.put(&path(number), [1; 8], 1);
         }
         drop(former);
-        let rows = Rows::new(memory.as_fd(), 16, secrets()).unwrap();
+        let rows = Rows::new(memory.as_fd(), 16, secrets(), pulse.as_fd()).unwrap();
         assert_eq!(rows.len(), 9);
         assert!((0..9).all(|number| rows.get(&path(number)).is_some()));
     }
@@ -312,8 +362,8 @@ mod tests {
 
     #[test]
     fn a_program_never_reads_half_of_a_row() {
-        let memory = memory(1);
-        let mut rows = Rows::new(memory.as_fd(), 1, secrets()).unwrap();
+        let (memory, pulse) = (memory(1), memory(1));
+        let mut rows = Rows::new(memory.as_fd(), 1, secrets(), pulse.as_fd()).unwrap();
         let tag = rows.tag(&path(1));
         let done = AtomicBool::new(false);
         rows.put(&path(1), [0; 8], 0);

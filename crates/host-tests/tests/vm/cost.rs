@@ -1,0 +1,87 @@
+//! What a connection costs with the learner in the daemon, in virtual time, where a nanosecond is an
+//! instruction: both ends are steered, as in the laboratory's `cost`.
+//!
+//! The bounds are those of epsilon-greedy's rows in that experiment; for a path that is new, its row in the
+//! same run.
+
+use std::{fs, net::Ipv4Addr};
+
+use tcpilot_abi::{
+    TP_CLASS_ACCEPTED, TP_LEARNER_EPSILON_GREEDY, TP_LEVEL_GROUP, TP_LEVEL_PATH, tp_config,
+};
+use tcpilot_core::rows::{Entries, Place};
+use tcpilot_host_tests::{FAR, Lab, NEAR, Netns, in_netns};
+use tcpilot_kernel::{Pilot, own_netns_cookie};
+
+use crate::learner::{ALL_BBR, ALL_RENO, Learner, config};
+
+const PAIRS: u64 = 200;
+const ROUNDS: usize = 5;
+
+/// Nanoseconds of the programs for each pair of ends: the median, since a timer that fires while a program
+/// runs is counted with it.
+fn cost(lab: &Lab, pilot: Pilot) -> u64 {
+    let mut rounds = [(); ROUNDS].map(|()| {
+        let before = pilot.run_stats();
+        lab.run(&format!("short --to {FAR}:5300 --count {PAIRS}"));
+        let after = pilot.run_stats();
+        assert_eq!(after.events - before.events, 16 * PAIRS);
+        (after.nanoseconds - before.nanoseconds) / PAIRS
+    });
+    drop(pilot); // one at a time
+    rounds.sort_unstable();
+    rounds[ROUNDS / 2]
+}
+
+fn place(netns: &Netns, remote: &str, accepted: u16) -> Place {
+    let remote: Ipv4Addr = remote.parse().unwrap();
+    Place {
+        remote: [0, 0, 0xffff_u32.to_be(), u32::from(remote).to_be()],
+        domain: in_netns(netns, own_netns_cookie).unwrap() as u32,
+        class: accepted << TP_CLASS_ACCEPTED,
+        policy: 0,
+    }
+}
+
+fn with_rows(lab: &Lab, level: u32, entries: Entries) -> Learner {
+    let mut learner = Learner::new(lab, &config());
+    for (netns, remote, accepted) in [(&lab.net.near, FAR, 0), (&lab.net.far, NEAR, 1)] {
+        learner.put(level, &place(netns, remote, accepted), entries, 1);
+    }
+    learner
+}
+
+fn epsilon_greedy(lab: &Lab, arms: u8, min_instances: u32) -> Pilot {
+    let mut config: tp_config = config();
+    config.learner.kind = TP_LEARNER_EPSILON_GREEDY;
+    config.learner.min_instances = min_instances;
+    config.policy[0].arms = arms;
+    let mut pilot = Pilot::load(&config, 64).unwrap();
+    pilot.attach(lab.cgroup.path()).unwrap();
+    pilot
+}
+
+#[test]
+fn a_connection_costs_no_more_than_with_epsilon_greedy() {
+    fs::write("/proc/sys/kernel/bpf_stats_enabled", "1").unwrap();
+    let lab = Lab::new();
+    let _server = lab.serve_in_cgroup(5300);
+    let drawn = |level, entries| cost(&lab, with_rows(&lab, level, entries).pilot);
+    let few = cost(&lab, epsilon_greedy(&lab, 3, 1_000_000));
+    let switched = cost(&lab, epsilon_greedy(&lab, 2, 0));
+    println!("epsilon-greedy: new path {few}, another algorithm {switched}");
+    let found = [
+        (
+            "no row",
+            cost(&lab, Learner::new(&lab, &config()).pilot),
+            3274,
+        ),
+        ("row of the path", drawn(TP_LEVEL_PATH, ALL_RENO), 4576),
+        ("row of the group", drawn(TP_LEVEL_GROUP, ALL_RENO), 4576),
+        ("another algorithm", drawn(TP_LEVEL_PATH, ALL_BBR), 6286),
+    ];
+    for (what, ns, _) in &found {
+        println!("{what}: {ns}");
+    }
+    assert!(found.iter().all(|(_, ns, most)| ns <= most), "{found:?}");
+}
