@@ -152,10 +152,10 @@ impl Highest {
     }
 
     fn challenge(&mut self, arm: u32, x: &[f32; POINTS]) {
-        for i in 0..POINTS {
-            let better = x[i] > self.value[i];
-            self.value[i] = if better { x[i] } else { self.value[i] };
-            self.arm[i] = if better { arm } else { self.arm[i] };
+        for ((x, value), best) in x.iter().zip(&mut self.value).zip(&mut self.arm) {
+            let better = *x > *value;
+            *value = if better { *x } else { *value };
+            *best = if better { arm } else { *best };
         }
     }
 
@@ -299,8 +299,8 @@ mod tests {
     #[test]
     fn points_have_mean_zero_and_the_identity_as_covariance() {
         let points = Points::new().0.map(|x| x.map(f64::from));
-        for i in 0..MAX_CONTRASTS {
-            assert!(points[i].iter().sum::<f64>().abs() < 1e-5);
+        for dimension in &points {
+            assert!(dimension.iter().sum::<f64>().abs() < 1e-5);
         }
         for i in 0..MAX_CONTRASTS {
             for j in 0..=i {

@@ -10,6 +10,18 @@ use crate::path::Widths;
 use crate::settings::Model;
 use crate::tree::{PathId, Tree};
 
+/// Standard deviations at which deviations are cut off when a width is learned.
+const CUT: f64 = 2.0;
+
+/// The mean of the squares of a standard normal distribution that is cut off there.
+const CUT_MEAN: f64 = 0.9205;
+
+/// A square whose mean is `variance`, cut off so that a few that are out of proportion make a width no
+/// larger (Huber's "proposal 2", *Robust Statistics*, 1981, 6.4).
+fn clipped_square(square: f64, variance: f64) -> f64 {
+    square.min(CUT * CUT * variance) / CUT_MEAN
+}
+
 /// Running estimate of the noise: squared residuals against the mean of the same path and arm.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Noise {
@@ -38,7 +50,9 @@ impl Noise {
         let keep = 1.0 - 1.0 / Self::MEMORY;
         let now = self.variance();
         let trust = witness * (now / (now + weight * variance)).powi(2);
-        self.sum = self.sum * keep + trust * weight * (residual * residual - variance);
+        let total = now / weight + variance;
+        let square = clipped_square(residual * residual, total);
+        self.sum = self.sum * keep + trust * weight * (square - variance);
         self.weight = self.weight * keep + trust;
     }
 
@@ -138,6 +152,10 @@ pub fn learn_widths(
 /// More paths or parents than this say nothing new of a width, and would take seconds.
 const ENOUGH: usize = 1 << 16;
 
+/// A path that is less of a witness says nothing of widths: its samples are cut off again and again, so
+/// it seems to be a little different from its group each time, and never out of all proportion.
+const CALM_MIN: f64 = 0.5;
+
 /// The spread of the children of this level around their parents. A group's children are paths.
 fn level_spread(tree: &Tree, level: usize, model: &Model, now_s: f64) -> f64 {
     let mut all = Parents::default();
@@ -154,10 +172,12 @@ fn level_spread(tree: &Tree, level: usize, model: &Model, now_s: f64) -> f64 {
             children: [Children::default(); MAX_CONTRASTS],
             spread: tree.spread[level],
             guess: model.spread[level],
+            // Groups are of different kinds more often than paths of one group are.
+            far_max: model.outlier_sd * if level == 0 { 1.0 } else { 2.0 },
             model,
         };
         if level == 0 {
-            for path in tree.paths_of(id) {
+            for path in tree.paths_of(id).filter(|id| tree.calm(*id) > CALM_MIN) {
                 let evidence = tree.evidence_at(path, now_s);
                 parent.note(&evidence.likelihood(&tree.widths, 1.0));
             }
@@ -177,6 +197,8 @@ struct Parent<'a> {
     children: [Children; MAX_CONTRASTS],
     spread: f64,
     guess: f64,
+    /// In standard deviations.
+    far_max: f64,
     model: &'a Model,
 }
 
@@ -195,7 +217,7 @@ impl Parent<'_> {
             let around = variance + self.spread * self.spread + expected;
             let far = (mean - self.expected.mean[contrast]).abs() / around.sqrt();
             // Beyond the prior's own width a child says nothing.
-            if variance < wide && far < 2.0 * self.model.outlier_sd {
+            if variance < wide && far < self.far_max {
                 self.children[contrast].add(mean, variance, self.guess);
             }
         }
@@ -213,7 +235,8 @@ fn baseline(tree: &mut Tree, model: &Model, now_s: f64) -> f64 {
     let step = 1 + tree.paths.len() / ENOUGH;
     for id in (0..tree.paths.len() as u32).step_by(step) {
         let id = PathId(id);
-        if !tree.paths[id.0 as usize].live() || tree.own_weight(id, now_s) < 0.5 {
+        let live = tree.paths[id.0 as usize].live();
+        if !live || tree.calm(id) <= CALM_MIN || tree.own_weight(id, now_s) < 0.5 {
             continue;
         }
         let Ok((now, prior)) = tree.now_and_prior(id, now_s) else {
@@ -221,7 +244,9 @@ fn baseline(tree: &mut Tree, model: &Model, now_s: f64) -> f64 {
         };
         if let Ok(default) = now.evidence.expected(0, &prior, &wide) {
             let w = (guess / (default.variance + guess)).powi(2);
-            sum += w * (default.mean * default.mean - default.variance);
+            let total = tree.widths.baseline + default.variance;
+            let square = clipped_square(default.mean * default.mean, total);
+            sum += w * (square - default.variance);
             weight += w;
         }
     }
@@ -247,6 +272,21 @@ mod tests {
             let found = all.spread(0.25, &Model::default());
             assert!((found / truth - 1.0).abs() < 0.15, "{truth}: {found}");
         }
+    }
+
+    #[test]
+    fn the_noise_is_found_again_though_a_few_samples_are_out_of_proportion() {
+        let found = |wild: u32| {
+            let mut noise = Noise::new(&Model::default());
+            for i in 0..20_000u32 {
+                let z = crate::choice::normal_quantile((0.5 + f64::from(i) * 0.618_034).fract());
+                let residual = if i % 20 < wild { 3.0 } else { 0.3 * z };
+                noise.observe(residual, 1.0, 0.0, 1.0);
+            }
+            noise.variance().sqrt()
+        };
+        assert!((found(0) - 0.3).abs() < 0.01, "{}", found(0));
+        assert!((found(1) - 0.3).abs() < 0.06, "{}", found(1));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::empirical::{Noise, learn_widths};
 use crate::gaussian::{Belief, Information};
 use crate::linalg::NotPositive;
 use crate::lineage::{Level, Lineage, NodeKey};
-use crate::path::Expected;
+use crate::path::{Expected, Widths};
 use crate::regression::{Features, Regression};
 use crate::reward::Worth;
 use crate::settings::Settings;
@@ -61,6 +61,12 @@ pub enum Unusable {
     #[error("the observation is not finite")]
     NotFinite,
 }
+
+/// After so many samples a path's next one counts half for the regression.
+const PATH_SAMPLES: f64 = 4.0;
+
+/// Standard deviations of paths and samples beyond which a worth is cut off for the regression.
+const LEVEL_SD: f64 = 2.0;
 
 /// What the learner did with an observation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -287,7 +293,7 @@ impl Learner {
         let expected = self.expected(seen, now.as_ref());
         let known = now.map_or(0.0, |(now, _)| now.evidence.weight);
         let (residual, weight) = match seen.outcome {
-            Outcome::Worth(worth) => (self.residual(id, seen, worth), worth.weight),
+            Outcome::Worth(worth) => (self.residual(id, seen, worth, known), worth.weight),
             Outcome::TimedOut => (
                 self.timed_out(id, &expected),
                 self.settings.reward.weight_min,
@@ -356,14 +362,24 @@ impl Learner {
     }
 
     /// The worth less what size and RTT explain.
-    fn residual(&mut self, id: PathId, seen: &Observation, worth: Worth) -> f64 {
+    fn residual(&mut self, id: PathId, seen: &Observation, worth: Worth, known: f64) -> f64 {
         let explained = |regression: &Regression| worth.nats - regression.expected(&seen.features);
         let residual = explained(&self.regression);
         let settings = &self.settings.regression;
         let weight = worth.weight * self.tree.calm(id) * self.fresh(seen);
-        let arm = seen.arm;
+        // A path's samples share its baseline: the more there are, the less each says of all paths.
+        let weight = weight / (1.0 + known / PATH_SAMPLES);
+        let (arm, x) = (seen.arm, &seen.features);
+        let Widths {
+            noise,
+            baseline,
+            swing,
+            ..
+        } = self.tree.widths();
+        let most = LEVEL_SD * (noise + baseline + swing).sqrt();
+        let nats = self.regression.clipped(x, arm, worth.nats, most);
         self.regression
-            .observe(&seen.features, arm, worth.nats, weight, seen.at_s, settings);
+            .observe(x, arm, nats, weight, seen.at_s, settings);
         // The very first sample sets the scale, so it is no deviation from it.
         if self.seen == 0 {
             explained(&self.regression)

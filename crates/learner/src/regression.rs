@@ -16,6 +16,9 @@ pub const FEATURES: usize = 10;
 
 const N: usize = FEATURES + MAX_CONTRASTS;
 
+/// Samples until a solution is good enough to say what is out of proportion.
+const SETTLED: u64 = 256;
+
 /// What is known of a connection whatever its arm.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Features {
@@ -143,6 +146,22 @@ impl Regression {
         Some(read)
     }
 
+    /// A worth that is not further from what this arm was expected to be worth than `most` (Huber,
+    /// *Robust Estimation of a Location Parameter*, 1964): a few paths that lie must not move all others'
+    /// level.
+    #[must_use]
+    pub fn clipped(&self, features: &Features, arm: usize, nats: f64, most: f64) -> f64 {
+        if self.samples < SETTLED {
+            return nats;
+        }
+        let dummy = match arm {
+            1..MAX_ARMS => self.solution[FEATURES + arm - 1],
+            _ => 0.0,
+        };
+        let expected = self.expected(features) + dummy;
+        nats.clamp(expected - most, expected + most)
+    }
+
     fn solve(&mut self, settings: &Settings) {
         let mut factor = self.moments.clone();
         for i in 0..N {
@@ -185,6 +204,24 @@ mod tests {
             let error = regression.expected(&x) - truth(&x);
             assert!(error.abs() < 0.1, "{x:?}: {error}");
         }
+    }
+
+    #[test]
+    fn a_fifth_of_liars_moves_the_level_by_less_than_a_fifth_of_their_lie() {
+        let level = |lie: f64| {
+            let settings = Settings::default();
+            let mut regression = Regression::default();
+            for i in 0..20_000 {
+                let x = features(i);
+                let lies = i > 500 && i % 5 == 0;
+                let nats = if lies { 14.0 + lie } else { 14.0 };
+                let nats = regression.clipped(&x, 0, nats, 1.0);
+                regression.observe(&x, 0, nats, 1.0, 0.0, &settings);
+            }
+            regression.expected(&features(3))
+        };
+        assert!((level(0.0) - 14.0).abs() < 0.01);
+        assert!((level(5.0) - 14.0).abs() < 0.4, "{}", level(5.0));
     }
 
     #[test]

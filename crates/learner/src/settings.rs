@@ -185,7 +185,7 @@ impl Default for Model {
             guess_weight: 16.0,
             widths_after: 256,
             widths_every_s: 3600.0,
-            path_weight_max: 32.0,
+            path_weight_max: 100.0,
             outlier_sd: 3.0,
             clip_sd: 3.0,
         }
@@ -213,7 +213,7 @@ impl Default for Change {
             keep: 0.05,
             group_paths: 3,
             window_s: 600.0,
-            group_keep: 0.1,
+            group_keep: 0.03,
             pooled_drift: 0.15,
             pooled_alarm: 26.0,
         }

@@ -398,11 +398,7 @@ impl Tree {
             let variance = (before.variance(i) - after.variance(i)).max(1e-12);
             far = far.max(moved / variance.sqrt());
         }
-        Ok(if far > self.outlier_sd {
-            self.outlier_sd / far
-        } else {
-            1.0
-        })
+        Ok((2.0 - far / self.outlier_sd).clamp(0.0, 1.0))
     }
 
     /// Computes all sums anew from the paths, with the widths of now.

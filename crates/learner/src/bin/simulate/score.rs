@@ -8,6 +8,9 @@ use crate::world::World;
 /// Connections per bin of the curves.
 pub const BIN: usize = 5;
 
+/// Connections of a path after which its learner should know.
+const LATE: usize = 25;
+
 /// One connection, as it is scored.
 pub struct Met {
     kind: usize,
@@ -37,6 +40,8 @@ pub struct Cell {
 pub struct Score {
     /// Per kind.
     pub kinds: Vec<Cell>,
+    /// The same from the 26th connection of each path on.
+    pub late: Vec<Cell>,
     pub all: Cell,
     pub last_quarter: Cell,
     pub near_hostile: Cell,
@@ -114,6 +119,7 @@ impl Score {
     pub fn new(world: &World) -> Self {
         Self {
             kinds: vec![Cell::default(); world.kind.len()],
+            late: vec![Cell::default(); world.kind.len()],
             ..Self::default()
         }
     }
@@ -125,6 +131,9 @@ impl Score {
         }
         self.all.add(met);
         self.kinds[met.kind].add(met);
+        if met.number >= LATE {
+            self.late[met.kind].add(met);
+        }
         let near = if met.near_hostile {
             &mut self.near_hostile
         } else {

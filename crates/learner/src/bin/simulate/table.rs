@@ -44,7 +44,7 @@ fn bound(verdict: &Verdict) -> String {
     let scale = |x: f64| match verdict.metric {
         Metric::Regained => format!("{x:.0} connections"),
         Metric::Regret | Metric::LastRegret | Metric::WorstRegret => format!("{x:.3} nats"),
-        Metric::OfBest => format!("{x:.3}"),
+        Metric::OfBest | Metric::OfBestLate => format!("{x:.3}"),
         _ => format!("{:.1} %", 100.0 * x),
     };
     let wanted = match (verdict.min, verdict.max) {

@@ -24,6 +24,8 @@ pub enum Metric {
     WorstGain,
     /// Geometric mean of the reward against the best arm's, of the worst kind.
     OfBest,
+    /// The same from the 26th connection of each path on.
+    OfBestLate,
     /// The same for the regret: of the worst kind.
     WorstRegret,
     /// Share of connections with the best arm.
@@ -96,6 +98,12 @@ pub fn measure(metric: Metric, kinds: &[usize], score: &Score, without: Option<&
             .fold(f64::INFINITY, f64::min),
         Metric::OfBest => each(&|c| (-c.regret()).exp())
             .into_iter()
+            .fold(f64::INFINITY, f64::min),
+        Metric::OfBestLate => kinds
+            .iter()
+            .map(|k| &score.late[*k])
+            .filter(|cell| cell.connections > 0.0)
+            .map(|cell| (-cell.regret()).exp())
             .fold(f64::INFINITY, f64::min),
         Metric::WorstRegret => each(&Cell::regret)
             .into_iter()
