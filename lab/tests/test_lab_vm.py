@@ -289,9 +289,9 @@ at = "right"
     groups = json.loads((place / "metrics.json").read_text())["groups"]
     assert groups["bulk"]["goodput_mbit"] > 6 and groups["down"]["goodput_mbit"] > 15
     assert groups["pauses"]["goodput_mbit"] == pytest.approx(0.5, rel=0.2)
-    # One way there is a full queue of 60 ms, and on the way back one of 60 ms too.
+    # There is a queue of up to 60 ms on the way there, and another on the way back.
     assert groups["speech"]["delay_ms_p95"] > 40
-    assert groups["ping"]["delay_ms_p95"] > groups["speech"]["delay_ms_p95"] + 20
+    assert groups["ping"]["delay_ms_p95"] > groups["speech"]["delay_ms_p95"] + 10
     probes = pd.read_parquet(place / "probes.parquet").groupby("probe").size()
     assert (probes["speech"], probes["ping"]) == (300, 120)
     captured = (place / "right.pcap").read_bytes()
