@@ -84,8 +84,9 @@ def suggestion(wrong: str, names: Mapping[str, Any] | tuple[str, ...] | list[str
 
 
 def nearest(wrong: str, names: Mapping[str, Any] | tuple[str, ...] | list[str]) -> str | None:
-    """What was probably meant."""
-    return next(iter(difflib.get_close_matches(wrong, list(names), 1, 0.6)), None)
+    """What was probably meant: the name whose unit was forgotten, or one that looks alike."""
+    whole = [name for name in names if name.startswith(f"{wrong}_")]
+    return next(iter(whole or difflib.get_close_matches(wrong, list(names), 1, 0.6)), None)
 
 
 def unknown_key(place: Place, key: str, names: Mapping[str, Any] | tuple[str, ...]) -> Problem:
