@@ -39,7 +39,7 @@ ip -n near address add 10.255.0.1/24 dev t0
 ip -n far address add 10.255.0.2/24 dev t0
 ip netns exec far "$2" serve --listen 10.255.0.2:5201 >served &
 until grep -q listening served; do sleep 0.05; done
-ip netns exec near "$2" bulk --to 10.255.0.2:5201 --seconds "$3" >report
+ip netns exec near "$2" bulk --to 10.255.0.2:5201 --seconds "$3" --cc cubic >report
 """
 
 
@@ -50,7 +50,8 @@ def program(flowgen: str) -> Path:
 
 @cache
 def saturation_mbit(flowgen: str) -> float:
-    """Goodput of one connection over an idle relay that delays by 1 ms."""
+    """Goodput of one connection over an idle relay that delays by 1 ms.  Not of the host's own
+    algorithm: one that paces single packets is limited by its timer."""
     with tempfile.TemporaryDirectory() as folder:
         inner = "mount -t tmpfs tmpfs /run && ip link set lo up && cd " + shlex.quote(folder)
         words = ["unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]
