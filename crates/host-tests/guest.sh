@@ -39,4 +39,5 @@ for name in proc sys dev; do mount --rbind /$name $name; done
 mount -t tmpfs tmp tmp
 mount -t tmpfs run run
 mount --rbind "/lib/modules" lib/modules
+export TCPILOT_EMULATED=1 # see is_emulated() of the tests
 exec chroot . "$@"

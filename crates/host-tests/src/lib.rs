@@ -60,6 +60,16 @@ pub fn until<T>(what: &str, mut f: impl FnMut() -> Option<T>) -> T {
             return value;
         }
         assert!(start.elapsed() < PATIENCE, "waited in vain until {what}");
-        thread::sleep(Duration::from_millis(20));
+        // A look may cost a process: the longer it took so far, the less a little more matters.
+        let pause =
+            (start.elapsed() / 4).clamp(Duration::from_millis(20), Duration::from_millis(250));
+        thread::sleep(pause);
     }
+}
+
+/// Is this an emulated machine? It computes some thirty times more slowly than the host, so a test that only
+/// repeats itself does so less often there.
+#[must_use]
+pub fn is_emulated() -> bool {
+    std::env::var_os("TCPILOT_EMULATED").is_some()
 }

@@ -399,8 +399,12 @@ fn left_over_by_a_start() -> u64 {
 /// the kernel's tick. On a busy machine the ends may still fall there, but not again and again.
 #[test]
 fn connections_that_end_while_the_next_daemon_starts_are_not_counted_as_open() {
-    let left: Vec<u64> = (0..3).map(|_| left_over_by_a_start()).collect();
-    assert!(left.iter().any(|open| *open <= 5), "{left:?}");
+    let few = |left: &Vec<u64>| left.last().is_some_and(|open| *open <= 5);
+    let mut left = Vec::new();
+    while left.len() < 3 && !few(&left) {
+        left.push(left_over_by_a_start());
+    }
+    assert!(few(&left), "{left:?}");
 }
 
 /// As many rules as there may be, each with a cgroup: the kernel must still take the program.

@@ -5,7 +5,7 @@ use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf, thread, time::Duratio
 use serde_json::{Value, json};
 use tcpilot_host_tests::{
     CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON, Capabilities, FAR, Lab, Place, Registrations, Shape, Sink,
-    arm, attached, binary, until,
+    arm, attached, binary, is_emulated, until,
 };
 
 use crate::ALWAYS_BBR;
@@ -229,10 +229,11 @@ fn a_version_of_another_layout_starts_anew_and_says_so() {
 #[test]
 fn killed_at_any_moment_of_a_take_over_it_detaches_at_once() {
     let lab = Lab::new();
-    for nth in 0..12 {
+    let (times, step_ms) = if is_emulated() { (4, 180) } else { (12, 60) };
+    for nth in 0..times {
         let pilot = lab.pilot(ALWAYS_BBR);
         pilot.raw(&json!({"take-over": binary("tcpilot")}));
-        thread::sleep(Duration::from_millis(nth * 60));
+        thread::sleep(Duration::from_millis(nth * step_ms));
         assert_eq!(pilot.end(libc::SIGKILL).status, None);
         assert_eq!(attached(lab.cgroup.path()), [""; 0], "{nth}");
     }
