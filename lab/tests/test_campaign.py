@@ -36,6 +36,15 @@ def test_jobs_are_the_same_for_the_same_seed_and_in_random_order(tmp_path: Path)
     assert len({job.seed for job in jobs}) == 1
 
 
+def test_a_campaign_broken_off_has_whole_repetitions(tmp_path: Path) -> None:
+    jobs = plan.jobs(load(find("path-down")), tmp_path, SETTINGS)
+    points = len(jobs) // 6
+    repetitions = [job.repetition for job in jobs]
+    assert repetitions == [number for number in range(6) for _ in range(points)]
+    first, second = ([job.labels for job in jobs[at : at + points]] for at in (0, points))
+    assert first != second and sorted(map(str, first)) == sorted(map(str, second))
+
+
 def test_tuners_have_a_machine_of_their_own(tmp_path: Path) -> None:
     jobs = plan.jobs(load(find("choice"), quick=True), tmp_path, SETTINGS)
     batches = plan.batches(jobs, 8)

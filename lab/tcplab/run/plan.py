@@ -1,4 +1,5 @@
-"""The jobs of a campaign: every point and repetition, in random order."""
+"""The jobs of a campaign: every point and repetition, one repetition after the other, the points of
+each in random order."""
 
 from __future__ import annotations
 
@@ -15,13 +16,16 @@ _MOST_ID = 120
 
 
 def jobs(scenario: Scenario, folder: Path, settings: Settings) -> list[Job]:
-    """The same for the same scenario and seed; the order is random, so that what drifts on a host
-    does not fall on neighbours of a sweep."""
+    """The same for the same scenario and seed.  The order within a repetition is random, so that
+    what drifts on a host does not fall on neighbours of a sweep.  Each repetition is over before
+    the next one begins: a campaign that is broken off has whole tables, of fewer repetitions."""
     found: list[Job] = []
-    for number, point in enumerate(scenario.points):
-        for repetition in range(scenario.top.repetitions):
+    generator = random.Random(scenario.top.seed)
+    for repetition in range(scenario.top.repetitions):
+        block: list[Job] = []
+        for number, point in enumerate(scenario.points):
             identity = cell_id(number, point.labels, repetition)
-            found.append(
+            block.append(
                 Job(
                     id=identity,
                     labels=point.labels,
@@ -33,7 +37,8 @@ def jobs(scenario: Scenario, folder: Path, settings: Settings) -> list[Job]:
                     settings=settings,
                 )
             )
-    random.Random(scenario.top.seed).shuffle(found)
+        generator.shuffle(block)
+        found += block
     return [Job(**{**job.__dict__, "order": order}) for order, job in enumerate(found)]
 
 
