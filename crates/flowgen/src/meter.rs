@@ -1,13 +1,14 @@
 //! Clock and counter at the receiving end of a bulk transfer.
 
 use crate::protocol::ReceiverReport;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-/// Counts payload and remembers when its first and last bytes came.
+/// Counts payload and remembers when its first and last bytes came, and the longest time without any.
 #[derive(Debug, Default)]
 pub struct ArrivalMeter {
     bytes: u64,
     first_and_last: Option<(Instant, Instant)>,
+    standstill: Duration,
 }
 
 impl ArrivalMeter {
@@ -17,7 +18,8 @@ impl ArrivalMeter {
             return;
         }
         self.bytes += bytes as u64;
-        let first = self.first_and_last.map_or(now, |(first, _)| first);
+        let (first, last) = self.first_and_last.unwrap_or((now, now));
+        self.standstill = self.standstill.max(now.saturating_duration_since(last));
         self.first_and_last = Some((first, now));
     }
 
@@ -31,6 +33,7 @@ impl ArrivalMeter {
         ReceiverReport {
             bytes: self.bytes,
             first_to_last,
+            standstill: self.standstill,
         }
     }
 }
@@ -38,7 +41,6 @@ impl ArrivalMeter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     #[test]
     fn time_runs_from_the_first_byte_to_the_last() {
@@ -52,7 +54,18 @@ mod tests {
         let expected = ReceiverReport {
             bytes: 15,
             first_to_last: Duration::from_secs(2),
+            standstill: Duration::from_secs(2),
         };
         assert_eq!(meter.report(), expected);
+    }
+
+    #[test]
+    fn a_standstill_is_the_longest_of_them_and_the_time_before_the_first_byte_is_none() {
+        let start = Instant::now();
+        let mut meter = ArrivalMeter::default();
+        for ms in [900, 1000, 1400, 1400, 1700] {
+            meter.add(1, start + Duration::from_millis(ms));
+        }
+        assert_eq!(meter.report().standstill, Duration::from_millis(400));
     }
 }

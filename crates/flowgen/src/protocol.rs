@@ -33,7 +33,7 @@ pub const MAGIC: [u8; 4] = *b"FLWG";
 /// Bytes of an encoded [`Request`].
 pub const REQUEST_BYTES: usize = 24;
 /// Bytes of an encoded [`ReceiverReport`].
-pub const RECEIVER_REPORT_BYTES: usize = 16;
+pub const RECEIVER_REPORT_BYTES: usize = 24;
 /// Bytes of an encoded [`SenderReport`].
 pub const SENDER_REPORT_BYTES: usize = 64;
 /// Bytes of a frame's length field.
@@ -41,7 +41,7 @@ pub const FRAME_HEADER_BYTES: usize = 8;
 /// Kernel's `TCP_CA_NAME_MAX`, which bounds a congestion control's name.
 pub const CC_NAME_BYTES: usize = 16;
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 const KIND_BULK: u8 = 1;
 const KIND_SINK: u8 = 2;
 const KIND_EXCHANGE: u8 = 3;
@@ -149,6 +149,8 @@ pub struct ReceiverReport {
     pub bytes: u64,
     /// Time between the arrival of the first and of the last byte.
     pub first_to_last: Duration,
+    /// Longest time between those in which nothing arrived.
+    pub standstill: Duration,
 }
 
 impl ReceiverReport {
@@ -156,9 +158,10 @@ impl ReceiverReport {
     #[must_use]
     pub fn encode(&self) -> [u8; RECEIVER_REPORT_BYTES] {
         let mut out = [0; RECEIVER_REPORT_BYTES];
-        let nanos = u64::try_from(self.first_to_last.as_nanos()).unwrap_or(u64::MAX);
+        let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         out[..8].copy_from_slice(&self.bytes.to_le_bytes());
-        out[8..].copy_from_slice(&nanos.to_le_bytes());
+        out[8..16].copy_from_slice(&nanos(self.first_to_last).to_le_bytes());
+        out[16..].copy_from_slice(&nanos(self.standstill).to_le_bytes());
         out
     }
 
@@ -168,6 +171,7 @@ impl ReceiverReport {
         Self {
             bytes: u64_at(raw, 0),
             first_to_last: Duration::from_nanos(u64_at(raw, 8)),
+            standstill: Duration::from_nanos(u64_at(raw, 16)),
         }
     }
 }
@@ -271,7 +275,7 @@ mod tests {
     #[test]
     fn header_layout_is_fixed() {
         let raw = Request::Download(Limit::Bytes(0x0102)).encode();
-        let expected = b"FLWG\x01\x01\x02\0\x02\x01\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
+        let expected = b"FLWG\x02\x01\x02\0\x02\x01\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
         assert_eq!(&raw, expected);
     }
 
@@ -301,6 +305,7 @@ mod tests {
         let report = ReceiverReport {
             bytes: 1 << 40,
             first_to_last: Duration::new(12, 345_678_901),
+            standstill: Duration::new(1, 234_567_890),
         };
         assert_eq!(ReceiverReport::decode(&report.encode()), report);
         let mut sender = SenderReport {

@@ -164,6 +164,7 @@ fn sending_stops_at_the_deadline_even_when_the_peer_does_not_read() {
         let seen = ReceiverReport {
             bytes: (all.len() - REQUEST_BYTES) as u64,
             first_to_last: SECOND,
+            standstill: Duration::ZERO,
         };
         peer.write_all(&seen.encode()).unwrap();
         seen.bytes

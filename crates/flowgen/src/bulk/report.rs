@@ -20,6 +20,8 @@ pub struct ConnectionReport {
     pub bytes: u64,
     /// Receiver's time between first and last byte.
     pub seconds: f64,
+    /// Longest time between those in which nothing came.
+    pub standstill_seconds: f64,
     /// `bytes` by `seconds`, in bits; `None` when all came at once.
     pub goodput_bits_per_s: Option<f64>,
     /// Client's time from before connect to the last report.
@@ -78,6 +80,7 @@ impl ConnectionReport {
             index,
             bytes: 0,
             seconds: 0.0,
+            standstill_seconds: 0.0,
             goodput_bits_per_s: None,
             elapsed_seconds: 0.0,
             cc_start: None,
@@ -97,6 +100,7 @@ impl ConnectionReport {
     pub fn set_receiver(&mut self, seen: ReceiverReport) {
         self.bytes = seen.bytes;
         self.seconds = seen.first_to_last.as_secs_f64();
+        self.standstill_seconds = seen.standstill.as_secs_f64();
         self.goodput_bits_per_s =
             (self.seconds > 0.0).then(|| seen.bytes as f64 * 8.0 / self.seconds);
     }
@@ -245,6 +249,7 @@ mod tests {
         report.set_receiver(ReceiverReport {
             bytes,
             first_to_last: Duration::from_secs(2),
+            standstill: Duration::from_millis(300),
         });
         let info = TcpInfo {
             retransmits: 2,
@@ -265,7 +270,7 @@ mod tests {
         let mut instant = report(1, 1000, "bbr");
         instant.set_receiver(ReceiverReport {
             bytes: 10,
-            first_to_last: Duration::ZERO,
+            ..ReceiverReport::default()
         });
         assert_eq!(instant.goodput_bits_per_s, None);
     }
@@ -307,6 +312,7 @@ mod tests {
         assert_eq!(json["cc_start"], "cubic");
         assert_eq!(json["cc_end"], "bbr");
         assert_eq!(json["remote"], "10.0.0.1:5001");
+        assert_eq!(json["standstill_seconds"], 0.3);
         assert!(json["error"].is_null());
     }
 }

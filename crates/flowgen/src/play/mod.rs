@@ -295,6 +295,7 @@ impl<'a> Player<'a> {
             wanted_bytes,
             bytes: 0,
             fct_s: None,
+            standstill_s: None,
             retransmitted_packets: 0,
             sent_packets: 0,
             ecn: false,

@@ -139,6 +139,7 @@ impl QuicFlow {
         let report = ended?;
         if !self.cut {
             self.row.bytes = report.bytes;
+            self.row.standstill_s = Some(report.standstill.as_secs_f64());
             self.row.fct_s = Some(now_s - self.row.start_s);
             self.note_end(now_s);
         }

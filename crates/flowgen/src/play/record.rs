@@ -33,6 +33,9 @@ pub struct FlowRow {
     pub bytes: u64,
     /// From connect to the receiver's word that it has everything.
     pub fct_s: Option<f64>,
+    /// Longest time in which nothing came to the receiver, between its first byte and its last; `None` where
+    /// the connection was cut.
+    pub standstill_s: Option<f64>,
     /// Segments sent again.
     pub retransmitted_packets: u32,
     /// Segments with data, those sent again included.
@@ -144,13 +147,13 @@ impl Record {
     fn flows_csv(&self, groups: &[&str]) -> String {
         let mut text = String::from(
             "flow,group,to,local_port,cc_start,cc_used,start_s,end_s,wanted_bytes,bytes,fct_s,\
-             retransmitted_packets,sent_packets,ecn,warmup,error\n",
+             standstill_s,retransmitted_packets,sent_packets,ecn,warmup,error\n",
         );
         for row in &self.flows {
             let error = row.error.as_deref().unwrap_or_default().replace('"', "'");
             let _ = writeln!(
                 text,
-                "{},{},{},{},{},{},{:.6},{},{},{},{},{},{},{},{},\"{error}\"",
+                "{},{},{},{},{},{},{:.6},{},{},{},{},{},{},{},{},{},\"{error}\"",
                 row.flow,
                 groups.get(row.group).unwrap_or(&""),
                 row.to.ip(),
@@ -162,6 +165,7 @@ impl Record {
                 row.wanted_bytes,
                 row.bytes,
                 seconds(row.fct_s),
+                seconds(row.standstill_s),
                 row.retransmitted_packets,
                 row.sent_packets,
                 row.ecn,

@@ -5,21 +5,24 @@
 //! in the background and looks at their counters from its own.
 //!
 //! A connection carries one upload on one stream, with the protocol of TCP's ([`crate::protocol`]). The
-//! receiver reads the stream out of order, so that a slow path does not hold up a fast one. Counters of a
-//! path come in the shape of the kernel's [`TcpInfo`](crate::tcp_info::TcpInfo).
+//! receiver reads the stream in order, as an application does, and has a window that no path fills while it
+//! waits for another. Counters of a path come in the shape of the kernel's [`TcpInfo`](crate::tcp_info::TcpInfo).
 
 mod control;
 mod coupled;
 mod endpoint;
 mod gauge;
+mod paths;
+mod probe;
 mod server;
 mod session;
 mod silence;
 mod tls;
 
 pub use control::Control;
+pub use paths::PathState;
 pub use server::serve;
-pub use session::{PathState, Session, Wish};
+pub use session::{Session, Wish};
 
 use crate::error::{Error, Result};
 use std::sync::OnceLock;

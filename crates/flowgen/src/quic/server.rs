@@ -64,14 +64,18 @@ async fn take_streams(connection: &noq::Connection) {
     }
 }
 
-/// Acknowledgements leave a path by which nothing comes any more, and return when something does.
+/// Acknowledgements leave a path by which nothing comes any more, and return when something does. A path that a
+/// client opens again has a number beyond those of all before.
 async fn answer_on_living_paths(connection: &noq::Connection, paths: u32) -> Infallible {
     let mut silence = Silence::new(silence::SERVER);
+    let mut numbers = paths;
     loop {
         sleep(LOOK).await;
-        let open: Vec<_> = (0..paths)
+        let open: Vec<_> = (0..numbers)
             .map(|id| connection.path(PathId::from(id)))
             .collect();
+        let highest = open.iter().rposition(Option::is_some).unwrap_or(0);
+        numbers = u32::try_from(highest).map_or(numbers, |highest| highest + 1 + paths);
         let signs: Vec<_> = open.iter().map(|path| sign(path.as_ref())).collect();
         let silent = silence.look(Instant::now(), &signs);
         for (at, path) in open.iter().enumerate() {
@@ -109,9 +113,8 @@ async fn answer(mut send: SendStream, mut receive: RecvStream) -> Option<()> {
         return send.reset(noq::VarInt::from_u32(1)).ok();
     }
     let mut meter = ArrivalMeter::default();
-    let mut receive = receive.into_unordered();
     while let Some(chunk) = receive.read_chunk(CHUNK_BYTES).await.ok()? {
-        meter.add(chunk.bytes.len(), Instant::now());
+        meter.add(chunk.len(), Instant::now());
     }
     send.write_all(&meter.report().encode()).await.ok()?;
     send.finish().ok()

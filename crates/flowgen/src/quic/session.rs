@@ -2,12 +2,12 @@
 
 use super::control::Control;
 use super::gauge::{Gauged, SharedGauge};
-use super::silence::{LOOK, Sign, Silence};
-use super::{PATHS, endpoint, silence, tls};
+use super::paths::{OpenPath, PathState};
+use super::silence::{LOOK, Silence};
+use super::{PATHS, endpoint, probe, silence, tls};
 use crate::error::{Error, Result};
 use crate::net::{BLOCK_BYTES, ZEROS};
 use crate::protocol::{Limit, RECEIVER_REPORT_BYTES, ReceiverReport, Request};
-use crate::tcp_info::TcpInfo;
 use crate::transport::{PathEnds, Transport};
 use noq::{ConnectionError, FourTuple, PathError, PathId, PathStatus, SendStream};
 use std::convert::Infallible;
@@ -21,6 +21,10 @@ use tokio::time::{sleep, timeout};
 const NOT_SENT_BYTES: u64 = 128 * 1024;
 /// Between two looks whether the server has sent the identifiers that a path needs.
 const IDENTIFIERS_WAIT: Duration = Duration::from_millis(2);
+/// Between two looks for paths that were closed.
+const REOPEN: Duration = Duration::from_millis(100);
+/// Longest wait for an answer on one of them, beside two of its round trips.
+const PROBE: Duration = Duration::from_millis(100);
 /// Longest time for the peer to learn that the connection is over.
 const CLOSE_WAIT: Duration = Duration::from_secs(1);
 
@@ -39,36 +43,6 @@ pub struct Wish {
     pub paths: Vec<PathEnds>,
     /// Longest wait for the connection, for a path, and for progress.
     pub wait: Duration,
-}
-
-/// A path and its counters.
-#[derive(Debug, Clone, Copy)]
-pub struct PathState {
-    /// The client's address.
-    pub local: IpAddr,
-    /// The server's.
-    pub remote: SocketAddr,
-    /// Packets, times and bytes, as the kernel counts them for TCP. `retransmits` are the packets held lost:
-    /// QUIC sends their contents again in others.
-    pub info: TcpInfo,
-}
-
-struct OpenPath {
-    local: IpAddr,
-    remote: SocketAddr,
-    path: noq::Path,
-    gauge: SharedGauge,
-}
-
-impl OpenPath {
-    fn sign(&self) -> Sign {
-        let gauge = self.gauge.read();
-        Sign {
-            progress: gauge.acked_packets,
-            busy: gauge.in_flight_bytes > 0,
-            rtt: self.path.stats().rtt,
-        }
-    }
 }
 
 /// An established connection.
@@ -123,18 +97,18 @@ impl Session {
     }
 
     fn note(&self, local: IpAddr, remote: SocketAddr, path: noq::Path) -> Result<()> {
-        let controller = self.connection.congestion_state(path.id());
-        let gauged = controller.and_then(|it| it.into_any().downcast::<Gauged>().ok());
-        let gauge = gauged
-            .ok_or_else(|| refused(local, remote, "it was closed as soon as it was open"))?
-            .gauge;
-        self.lock().push(OpenPath {
-            local,
-            remote,
-            path,
-            gauge,
-        });
+        let gauge = self
+            .gauge(&path)
+            .ok_or_else(|| refused(local, remote, "it was closed as soon as it was open"))?;
+        self.lock().push(OpenPath::new(local, remote, path, gauge));
         Ok(())
+    }
+
+    /// Of a path that is open.
+    fn gauge(&self, path: &noq::Path) -> Option<SharedGauge> {
+        let controller = self.connection.congestion_state(path.id())?;
+        let gauged = controller.into_any().downcast::<Gauged>().ok()?;
+        Some(gauged.gauge)
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Vec<OpenPath>> {
@@ -199,6 +173,7 @@ impl Session {
         tokio::select! {
             done = work => done.map(|(report, ())| report),
             never = self.close_silent_paths() => match never {},
+            never = self.reopen_paths() => match never {},
         }
     }
 
@@ -207,13 +182,44 @@ impl Session {
         let mut silence = Silence::new(silence::CLIENT);
         loop {
             sleep(LOOK).await;
-            let open = self.lock();
+            let mut open = self.lock();
             let signs: Vec<_> = open.iter().map(OpenPath::sign).collect();
             for at in silence.look(Instant::now(), &signs) {
-                // It may be closed already, by the peer or an earlier look.
-                let _ = open[at].path.close();
+                open[at].close();
             }
         }
+    }
+
+    /// Opens a path that was closed again, when packets get through on it.
+    async fn reopen_paths(&self) -> Infallible {
+        loop {
+            sleep(REOPEN).await;
+            for (at, local, remote, rtt) in self.closed_paths() {
+                if probe::answers(local, remote, PROBE + 2 * rtt).await {
+                    self.reopen(at, local, remote).await;
+                }
+            }
+        }
+    }
+
+    async fn reopen(&self, at: usize, local: IpAddr, remote: SocketAddr) {
+        // It may have died again: then there is another answer to wait for.
+        if let Ok(path) = self.open(local, remote).await
+            && let Some(gauge) = self.gauge(&path)
+        {
+            self.lock()[at].reopen(path, gauge);
+        }
+    }
+
+    fn closed_paths(&self) -> Vec<(usize, IpAddr, SocketAddr, Duration)> {
+        let paths = self.lock();
+        let closed = paths
+            .iter()
+            .enumerate()
+            .filter(|(_, path)| path.is_closed());
+        closed
+            .map(|(at, path)| (at, path.local, path.remote, path.sign().rtt))
+            .collect()
     }
 
     async fn upload(&self, limit: Limit, sent_bytes: &AtomicU64) -> Result<ReceiverReport> {
@@ -267,7 +273,7 @@ impl Session {
     /// buffer: the end of a timed upload then leaves a round trip of it, and no path starves.
     fn send_window(&self) -> u64 {
         let windows = self.lock();
-        let bytes: u64 = windows.iter().map(|p| p.gauge.read().window_bytes).sum();
+        let bytes: u64 = windows.iter().map(OpenPath::window_bytes).sum();
         2 * bytes + NOT_SENT_BYTES
     }
 
@@ -287,12 +293,7 @@ impl Session {
     /// The paths that were opened, in that order, also those that have been lost since.
     #[must_use]
     pub fn paths(&self) -> Vec<PathState> {
-        let state = |open: &OpenPath| PathState {
-            local: open.local,
-            remote: open.remote,
-            info: info(&open.path.stats(), &open.gauge),
-        };
-        self.lock().iter().map(state).collect()
+        self.lock().iter().map(OpenPath::state).collect()
     }
 
     /// Ends the connection; what is under way is dropped.
@@ -333,28 +334,6 @@ fn first_source(wish: &Wish) -> Result<IpAddr> {
         }
     }
     Ok(local)
-}
-
-fn info(stats: &noq::PathStats, gauge: &SharedGauge) -> TcpInfo {
-    let gauge = gauge.read();
-    let mtu = u64::from(stats.current_mtu).max(1);
-    let count = |packets: u64| u32::try_from(packets).unwrap_or(u32::MAX);
-    let lost = stats.lost_packets.saturating_sub(stats.lost_plpmtud_probes);
-    let sent = stats.sent_packets.saturating_sub(stats.sent_plpmtud_probes);
-    TcpInfo {
-        retransmits: count(lost),
-        min_rtt_us: gauge.min_rtt_us,
-        srtt_us: u32::try_from(stats.rtt.as_micros()).unwrap_or(u32::MAX),
-        delivery_rate_bytes_per_s: stats.bandwidth_estimate.unwrap_or(0) / 8,
-        acked_bytes: gauge.payload_bytes(),
-        cwnd_packets: count(gauge.window_bytes / mtu),
-        ssthresh_packets: gauge.ssthresh_bytes.map(|bytes| count(bytes / mtu)),
-        pacing_rate_bytes_per_s: gauge.pacing_rate_bytes_per_s,
-        lost_packets: 0,
-        inflight_packets: count(gauge.in_flight_bytes.div_ceil(mtu)),
-        sent_packets: count(sent),
-        ecn: gauge.ecn_marked,
-    }
 }
 
 /// Waits, but not for ever.

@@ -71,6 +71,18 @@ impl Links {
         }
     }
 
+    /// Undoes that.
+    pub fn revive(&self, link: u8) {
+        let near = self.near.name();
+        sh(&format!(
+            "tc -n {near} qdisc replace dev l{link} root {QUEUE}"
+        ));
+        sh(&format!(
+            "tc -n {} qdisc del dev r{link} root",
+            self.far.name()
+        ));
+    }
+
     /// What its device has sent, in bytes of frames.
     pub fn sent_bytes(&self, device: &str) -> u64 {
         let shown = sh(&format!(
