@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from synthetic import SECONDS, flow_row, write_campaign, write_pair
+from synthetic import SECONDS, flow_row, write_campaign, write_cell, write_pair
 
 from tcplab.metrics import delays, rates
 from tcplab.metrics.cell import cell_metrics
@@ -138,6 +138,19 @@ def test_goodput_by_hand() -> None:
     assert rates.flow_goodputs_mbit(flows).tolist() == pytest.approx([2, 3, 0])
     assert rates.goodput_mbit(flows) == pytest.approx(2_500_007 * 8e-6 / 10)
     assert rates.goodput_mbit(flows.iloc[:0]) is None
+
+
+def test_a_standstill_is_the_longest_of_the_flows_that_tell(tmp_path: Path) -> None:
+    campaign = write_campaign(tmp_path, "path-down", {"cc": ["cubic"]})
+    rows = flows_frame(
+        flow_row(0, "first", "cubic", standstill_s=0.2),
+        flow_row(1, "first", "cubic", standstill_s=0.7),
+        flow_row(2, "second", "cubic", standstill_s=math.nan),
+    )
+    found = cell_metrics(read_cell(write_cell(campaign, {"cc": "cubic"}, flows=rows)))
+    assert found["values"]["standstill_s"] == 0.7
+    assert found["groups"]["first"]["standstill_s"] == 0.7
+    assert found["groups"]["second"]["standstill_s"] is None
 
 
 def test_utilisation_counts_what_left_the_queue_between_samples() -> None:

@@ -137,6 +137,54 @@ def test_what_is_wrong_is_named_with_its_line(
     assert any(line.startswith(expected) for line in found), found
 
 
+SHARED = """\
+title = "two paths, one bottleneck"
+duration_s = 10
+
+[[link]]
+name = "one"
+rate_mbit = 10
+rtt_ms = 20
+
+[[link]]
+name = "two"
+shares = "one"
+rtt_ms = 40
+
+[[flow]]
+name = "both"
+transport = "mptcp"
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("", "", None),
+        ('shares = "one"', 'shares = "two"', "11: shares: there is no link 'two' before this one"),
+        (
+            "rtt_ms = 40",
+            'rtt_ms = 40\nrate_mbit = 5\nqueue = "9 ms"',
+            "11: shares: rate_mbit, queue is that of 'one'; leave it out",
+        ),
+        ("rtt_ms = 20", 'place = "host"', "11: shares: what 'one' has cannot be shared: place"),
+        (
+            "[[flow]]",
+            '[[change]]\nat_s = 1\nlink = "two"\nqueue = "9 ms"\n[[flow]]',
+            "17: queue: this link's queue is that of 'one'",
+        ),
+    ],
+)
+def test_a_link_shares_the_bottleneck_of_one_before_it(
+    tmp_path: Path, old: str, new: str, expected: str | None
+) -> None:
+    text = SHARED.replace(old, new, 1)
+    if expected is None:
+        assert good(tmp_path, text).points[0].cell.links[1].shares == "one"
+    else:
+        assert problems(tmp_path, text)[-1:] == [expected]
+
+
 def test_every_problem_is_reported_at_once(tmp_path: Path) -> None:
     text = GOOD.replace("rate_mbit = 10", "rate_mbit = 0").replace('cc = "bbr"', "xyz = 1")
     found = problems(tmp_path, text)

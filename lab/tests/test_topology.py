@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from tcplab import topology
-from tcplab.engine import need, script
+from tcplab.engine import calibration, need, script
+from tcplab.results import writer
 from tcplab.scenario.model import Cell, Change, Flow, Link, Tuner
 from tcplab.traffic.plan import pareto_sizes, plan
 
@@ -318,3 +319,22 @@ def test_an_object_beside_the_binary_is_loaded_instead_of_the_binarys_own(tmp_pa
     flows = (Flow(name="a", cc="tp_mine"), Flow(name="b", cc="tp_lola"))
     text = script.text(cell(LINK, *flows), programs)
     assert f"cc load --foreground lola {mine} >" in text
+
+
+def test_a_link_may_lead_through_the_bottleneck_of_another() -> None:
+    links = (replace(LINK, name="one"), Link(name="two", shares="one", rtt_ms=40))
+    both = Cell(10, 100, 1, links, (Flow(name="a", transport="mptcp"),))
+    lines = topology.ip_lines(both)
+    assert not any("b1" in line or "n1" in line for found in lines.values() for line in found)
+    assert "route add 10.2.0.0/16 via 10.1.2.2" in lines["r1"]
+    assert "route add 10.2.1.0/24 via 10.1.2.1" in lines["r2"]
+    assert topology.sender_addresses(both) == {"10.1.1.1": "one", "10.2.1.1": "two"}
+    assert [name for name, *_ in topology.queue_places(both)] == ["one"]
+    shapers = [line for line in topology.tc_lines(both)["r1"] if "tbf" in line]
+    assert len(shapers) == 1 and "dev b0" in shapers[0]
+    delays = [line for line in topology.tc_lines(both)["r2"] if "netem" in line]
+    assert ["delay 20ms" in delays[0], "delay 40ms" in delays[1]] == [True, True]
+    assert topology.removed(both).count(("r1", "b0", "root")) == 1
+    rates = [target.link.expected_mbit() for target in calibration.targets(both)]
+    assert rates == [LINK.rate_mbit] * 2
+    assert writer.ideal(both)["groups"]["a"]["links"] == ["one"]

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+use flowgen::protocol::RECEIVER_REPORT_BYTES;
 use rustix::net::{self, AddressFamily, SocketType};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -218,7 +219,7 @@ fn a_connection_lasts_as_long_as_asked_from_when_it_is_established() {
         drop(net::accept(&listener).unwrap());
         let mut late = TcpStream::from(net::accept(&listener).unwrap());
         std::io::copy(&mut late, &mut std::io::sink()).unwrap();
-        late.write_all(&[0; 16]).unwrap();
+        late.write_all(&[0; RECEIVER_REPORT_BYTES]).unwrap();
     });
     let output = play(folder.path(), &late_plan(port, 5.0));
     server.join().unwrap();

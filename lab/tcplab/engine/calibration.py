@@ -39,7 +39,8 @@ def targets(cell: Cell) -> list[Target]:
     found = []
     for i, link in enumerate(cell.links):
         extra_ms = topology.rtts_ms(cell)[0]
-        whole = replace(link, rtt_ms=link.rtt_ms + extra_ms)
+        rate_mbit = cell.links[topology.owner(cell, i)].rate_mbit
+        whole = replace(link, rate_mbit=rate_mbit, rtt_ms=link.rtt_ms + extra_ms)
         found.append(Target(whole, topology.receiver_address(i, 0)))
     many = destinations(cell)
     some = sorted({0, len(many) // 2, len(many) - 1}) if many else []

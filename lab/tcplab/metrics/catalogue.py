@@ -249,6 +249,17 @@ _ALL = [
         "RFC 6298, section 2",
     ),
     Metric(
+        "standstill_s",
+        "Standstill",
+        "s",
+        "less",
+        2,
+        0.02,
+        "longest time in which nothing came to a receiving application between its first byte and "
+        "its last; of flows of a given size, the worst",
+        _OURS,
+    ),
+    Metric(
         "connections_per_s",
         "Connections per second",
         "1/s",

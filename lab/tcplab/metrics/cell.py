@@ -93,9 +93,15 @@ def _of_flows(flows: pd.DataFrame, samples: pd.DataFrame) -> Values:
         "cwnd_packets": float(cwnd.mean()) if len(cwnd) else None,
         "rtt_ms_mean": float(rtt.mean()) if len(rtt) else None,
         **delays.percentiles("rtt_ms", rtt),
+        "standstill_s": _most(flows["standstill_s"]),
         "connections_per_s": (len(flows) - errors) / span if span > 0 and len(flows) > 2 else None,
         "failed_connections": float(errors),
     }
+
+
+def _most(values: pd.Series[Any]) -> float | None:
+    known = pd.to_numeric(values).dropna()
+    return float(known.max()) if len(known) else None
 
 
 def _of_link(samples: pd.DataFrame, flows: pd.DataFrame, rate_mbit: float | None) -> Values:

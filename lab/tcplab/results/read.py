@@ -29,6 +29,7 @@ FLOW_COLUMNS = [
     "end_s",
     "bytes",
     "fct_s",
+    "standstill_s",
     "retransmitted_packets",
     "sent_packets",
     "ecn",

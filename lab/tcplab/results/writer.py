@@ -33,6 +33,7 @@ _FLOW_COLUMNS = {
     "wanted_bytes": "int64",
     "bytes": "int64",
     "fct_s": "float64",
+    "standstill_s": "float64",
     "retransmitted_packets": "int64",
     "sent_packets": "int64",
     "ecn": "bool",
@@ -127,7 +128,7 @@ def _traffic_error(play: dict[str, Any] | None) -> str | None:
 
 def ideal(cell: Cell) -> dict[str, Any]:
     """What the path would give a perfect user: what metrics compare with."""
-    names = [link.name for link in cell.links]
+    names = list(dict.fromkeys(link.shares or link.name for link in cell.links))
     groups = {
         flow.name: {
             "base_rtt_ms": cell.links[0].rtt_ms + flow.extra_rtt_ms,
@@ -189,7 +190,7 @@ def _tables(cell: Cell, work: Path, new: Path) -> None:
     text = ["group", "cc_start", "cc_used", "error"]
     for column in text:
         flows[column] = flows[column].astype("object").where(flows[column] != "", None)
-    for column in ("end_s", "fct_s"):
+    for column in ("end_s", "fct_s", "standstill_s"):
         flows[column] = pd.to_numeric(flows[column])
     flows["side"] = "left"
     prefixes = {one.address: one.prefix for one in destinations(cell)}

@@ -182,6 +182,40 @@ def _traced(cell: Cell, link: Link) -> str | None:
     return None
 
 
+def _shares(cell: Cell, link: Link) -> str | None:
+    """Both links go through the same two routers, and what is between them is the first one's."""
+    if not link.shares:
+        return None
+    before = cell.links[: cell.links.index(link)]
+    owner = next((one for one in before if one.name == link.shares), None)
+    if owner is None:
+        return f"there is no link {link.shares!r} before this one"
+    usual = Link()
+    between = [key for key in _BETWEEN if getattr(link, key) != getattr(usual, key)]
+    if between:
+        return f"{', '.join(between)} is that of {link.shares!r}; leave it out"
+    wrong = [key for key in _UNSHARED if getattr(owner, key) != getattr(usual, key)]
+    return f"what {link.shares!r} has cannot be shared: {', '.join(wrong)}" if wrong else None
+
+
+_BETWEEN = (
+    "rate_mbit",
+    "queue",
+    "qdisc",
+    "qdisc_options",
+    "ecn",
+    "path",
+    "place",
+    "police_mbit",
+    "second_rate_mbit",
+    "back_rate_mbit",
+    "trace",
+)
+"""What a link that shares another's bottleneck has from that one."""
+_UNSHARED = ("shares", "path", "place", "police_mbit", "second_rate_mbit", "trace")
+"""What is not between the two routers, or not a bottleneck of one's own."""
+
+
 def _back(_: Cell, link: Link) -> str | None:
     """What shapes the way back needs its rate."""
     if link.back_rate_mbit or (link.back_qdisc, link.back_qdisc_options) == ("pfifo", ""):
@@ -197,6 +231,7 @@ def _options(_: Cell, link: Link) -> str | None:
 
 
 _LINK_RULES: list[Rule] = [
+    ("shares", (*_BETWEEN, ("link",)), _shares),
     ("path", (*_ROUTED_ONLY, ("flow",)), _direct),
     ("queue", ("rate_mbit", "rtt_ms"), _needs_rtt("queue", "rate_mbit")),
     ("police_burst", ("police_mbit", "rtt_ms"), _needs_rtt("police_burst", "police_mbit")),
@@ -317,6 +352,8 @@ def _changed_queue(cell: Cell, change: Change) -> str | None:
     link = _link_of(cell, change)
     if not change.queue or not link:
         return None
+    if link.shares:
+        return f"this link's queue is that of {link.shares!r}"
     if link.qdisc in ("prio", "red_sfq", "cake", "dualpi2"):
         return f"the queue of {link.qdisc} cannot change under way"
     after = replace(link, queue=change.queue, rtt_ms=change.rtt_ms or link.rtt_ms)

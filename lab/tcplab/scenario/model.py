@@ -90,6 +90,9 @@ class Link:
     """A path's bottleneck and what surrounds it."""
 
     name: str = checked("bottleneck", _name)
+    shares: str | None = checked(None, _name)
+    """A link before this one, whose bottleneck this one's packets cross: rate, queue and the way
+    between the routers are that one's; round trip and losses are its own."""
     rate_mbit: float | None = number(above=0, most=40_000)
     """None: no shaping, the machine is the limit."""
     rtt_ms: float = number(0.0, least=0, most=10_000)

@@ -25,6 +25,7 @@ from tcplab.topology.places import (
     is_direct,
     last_router,
     namespaces,
+    owner,
     receiver_address,
     receiver_device,
     rtts_ms,
@@ -60,6 +61,7 @@ __all__ = [
     "namespaces",
     "netem_arguments",
     "netems",
+    "owner",
     "queue_handle",
     "queue_places",
     "receiver_address",
@@ -80,8 +82,8 @@ __all__ = [
 
 
 def has_queue(cell: Cell, link: int) -> bool:
-    """Whether there is a qdisc whose counters tell of the bottleneck."""
-    if cell.links[link].trace:
+    """Whether there is a qdisc whose counters tell of the bottleneck, and of no other link's."""
+    if cell.links[link].trace or cell.links[link].shares:
         return False
     return not is_direct(cell.links[link]) or bool(netem_arguments(cell.links[link], 0))
 
@@ -129,7 +131,7 @@ def _bottlenecks(cell: Cell, i: int) -> list[tuple[str, list[str]]]:
     """Namespace and lines of each bottleneck of a link, on the way out and back."""
     link = cell.links[i]
     namespace, device = bottleneck(cell, i)
-    if link.trace:
+    if link.trace or link.shares:
         found = []
     elif i == 0 and _own_rates(cell):
         many = [one for one in destinations(cell) if one.rate_mbit is not None]
@@ -149,7 +151,7 @@ def removed(cell: Cell) -> list[tuple[str, str, str]]:
     """Namespace, device and what of it (`root`, `clsact`) goes when the queues are made anew."""
     found: list[tuple[str, str, str]] = []
     for i, link in enumerate(cell.links):
-        if not is_direct(link) and not link.trace:
+        if not is_direct(link) and not link.trace and not link.shares:
             found.append((*bottleneck(cell, i), "root"))
         if link.second_rate_mbit:
             found.append((*second_bottleneck(i), "root"))

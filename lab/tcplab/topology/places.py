@@ -61,8 +61,15 @@ def namespaces(cell: Cell) -> tuple[str, ...]:
     return tuple(name for name in NAMESPACES if third or name != "r3")
 
 
+def owner(cell: Cell, link: int) -> int:
+    """The link whose bottleneck this one's packets cross: its own, unless it shares another's."""
+    shared = cell.links[link].shares
+    return [one.name for one in cell.links].index(shared) if shared else link
+
+
 def bottleneck(cell: Cell, link: int) -> tuple[str, str]:
     """Namespace and device of a link's queue."""
+    link = owner(cell, link)
     at_host = cell.links[link].place == "host" or is_direct(cell.links[link])
     return ("left", f"l{link}") if at_host else ("r1", f"b{link}")
 

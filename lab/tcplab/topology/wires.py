@@ -9,6 +9,7 @@ from tcplab.topology.places import (
     last_router,
     namespaces,
     network,
+    owner,
     receiver_address,
     receiver_device,
     rtts_ms,
@@ -51,12 +52,13 @@ def _direct(cell: Cell, i: int, lines: dict[str, list[str]]) -> None:
 def _routed(cell: Cell, i: int, lines: dict[str, list[str]]) -> None:
     outer, link = lines[""], cell.links[i]
     outer.append(f"link add l{i} netns left type veth peer name m{i} netns r1")
-    if not link.trace:  # else pathrelay makes this pair
+    if not link.trace and not link.shares:  # pathrelay makes a traced link's pair
         outer.append(f"link add b{i} netns r1 type veth peer name n{i} netns r2")
     lines["left"] += _device(cell, f"l{i}", _hosts(cell, i, 1, 1), single=True)
     lines["r1"] += _device(cell, f"m{i}", _hosts(cell, i, 1, 2))
-    lines["r1"] += _device(cell, f"b{i}", _hosts(cell, i, 2, 1))
-    lines["r2"] += _device(cell, f"n{i}", _hosts(cell, i, 2, 2))
+    if not link.shares:
+        lines["r1"] += _device(cell, f"b{i}", _hosts(cell, i, 2, 1))
+        lines["r2"] += _device(cell, f"n{i}", _hosts(cell, i, 2, 2))
     last = last_router(link)
     if link.second_rate_mbit:
         outer.append(f"link add c{i} netns r2 type veth peer name d{i} netns r3")
@@ -80,8 +82,9 @@ def _routes(cell: Cell, i: int, version: int, lines: dict[str, list[str]]) -> No
         return f"{network(i, which, version)}{number}"
 
     lines["left"].append(f"route add {everything} via {host(1, 2)}")
-    lines["r1"].append(f"route add {everything} via {host(2, 2)}")
-    lines["r2"].append(f"route add {near} via {host(2, 1)}")
+    between = network(owner(cell, i), 2, version)
+    lines["r1"].append(f"route add {everything} via {between}2")
+    lines["r2"].append(f"route add {near} via {between}1")
     if cell.links[i].second_rate_mbit:
         lines["r2"].append(f"route add {everything} via {host(3, 2)}")
         lines["r3"].append(f"route add {near} via {host(3, 1)}")
