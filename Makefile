@@ -66,7 +66,8 @@ vm-test: setup ## behaviour on every kernel, in virtual machines
 vm-test-ends: setup ## behaviour on the oldest and the newest of them
 	PYTHON=$(PYTHON) crates/host-tests/run.sh $(firstword $(KERNELS)) $(lastword $(KERNELS))
 
-machine-test: setup ## the laboratory's own tests of its machines
+machine-test: setup release ## the laboratory's own tests of its machines
+	@$(CARGO) build --release -p flowgen --features mpquic
 	cd lab && $(BIN)/pytest -q -m vm
 
 browser-test: setup ## the laboratory's reports in a headless Chromium

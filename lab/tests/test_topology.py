@@ -259,6 +259,13 @@ def test_quic_has_the_paths_that_mptcp_has_and_the_kernel_opens_none() -> None:
     )
 
 
+def test_data_over_quic_comes_down_from_a_client_on_the_other_side() -> None:
+    down = plan(cell(LINK, Flow(name="a", transport="quic", direction="down")), 1)
+    assert down["flows"][0]["netns"].endswith("/right")
+    assert down["flows"][0]["to"].startswith("10.1.1.1:")
+    assert (down["serve"]["quic_paths"], down["serve_too"][0]["quic_paths"]) == (None, 1)
+
+
 def test_quics_algorithms_are_not_asked_of_the_kernel() -> None:
     assert need.ours(two_links("mptcp")) == ["olia"] and need.needs_tcpilot(two_links("mptcp"))
     assert need.ours(two_links("mpquic")) == [] and not need.needs_tcpilot(two_links("mpquic"))

@@ -34,7 +34,7 @@ def _down(cell: Cell, flow: Flow) -> str | None:
         return None
     if flow.extra_rtt_ms or flow.destinations:
         return "what goes down has one way; leave extra_rtt_ms and destinations out"
-    if flow.transport != "tcp":
+    if flow.multipath:
         return f"{flow.transport} goes up"
     return None
 

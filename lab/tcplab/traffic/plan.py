@@ -32,10 +32,15 @@ def plan(cell: Cell, seed: int) -> dict[str, Any]:
         "listen": topology.with_port("::" if 6 in topology.versions(cell) else "0.0.0.0", PORT),
         "short_bytes": SHORT_ANSWER_BYTES,
         "mptcp": any(flow.transport == "mptcp" for flow in cell.flows),
-        "quic_paths": _quic_paths(cell),
+        "quic_paths": _quic_paths(cell, "up"),
     }
-    # Data also comes down; what is served there has neither MPTCP nor QUIC.
-    back = {**serve, "netns": f"{NETNS}/left", "mptcp": False, "quic_paths": None}
+    # Data also comes down; what is served there has one path.
+    back = {
+        **serve,
+        "netns": f"{NETNS}/left",
+        "mptcp": False,
+        "quic_paths": _quic_paths(cell, "down"),
+    }
     connections = [flow for flow in cell.present() if not flow.is_datagrams]
     datagrams = [flow for flow in cell.present() if flow.is_datagrams]
     return {
@@ -105,9 +110,9 @@ def _probe(cell: Cell, flow: Flow, number: int) -> dict[str, Any]:
     }
 
 
-def _quic_paths(cell: Cell) -> int | None:
+def _quic_paths(cell: Cell, direction: str) -> int | None:
     """How many paths the server allows a QUIC connection; None: no QUIC."""
-    if not any(flow.quic for flow in cell.flows):
+    if not any(flow.quic and flow.direction == direction for flow in cell.flows):
         return None
     return max(len(cell.links), 1)
 

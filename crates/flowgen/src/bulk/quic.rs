@@ -4,7 +4,7 @@ use super::BulkOptions;
 use super::report::ConnectionReport;
 use crate::error::Result;
 use crate::protocol::REQUEST_BYTES;
-use crate::quic::{self, Control, PathState, Session, Wish};
+use crate::quic::{self, Control, PathState, Seat, Session, Wish};
 use crate::tcp_info::TcpInfo;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,8 +23,9 @@ pub fn run(options: &BulkOptions, report: &mut ConnectionReport) -> Result<()> {
         paths: options.paths.clone(),
         wait: options.wait,
     };
+    let seat = Seat::take(&wish)?;
     quic::runtime()?.block_on(async {
-        let session = Session::connect(wish).await?;
+        let session = Session::connect(wish, seat).await?;
         report.cc_start = Some(name.to_owned());
         let sent_bytes = AtomicU64::new(0);
         let result = session.carry(options.limit, &sent_bytes).await;

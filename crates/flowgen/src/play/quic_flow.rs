@@ -6,7 +6,7 @@ use super::plan::{Group, Work};
 use super::record::FlowRow;
 use crate::error::{Error, Result};
 use crate::protocol::{Limit, REQUEST_BYTES, ReceiverReport};
-use crate::quic::{self, Control, PathState, Session, Wish};
+use crate::quic::{self, Control, PathState, Seat, Session, Wish};
 use crate::tcp_info::TcpInfo;
 use crate::transport::Transport;
 use rustix::event::{EventfdFlags, eventfd};
@@ -77,7 +77,7 @@ impl QuicFlow {
     /// Starts connecting.
     ///
     /// # Errors
-    /// [`Error::QuicControl`], [`Error::Io`].
+    /// [`Error::QuicControl`], [`Error::Io`], and those of [`Seat::take`].
     pub fn start(group: &Group, mut row: FlowRow, now_s: f64) -> Result<Self> {
         let control = group.cc.clone().unwrap_or_else(|| CONTROL.into());
         let wish = Wish {
@@ -88,6 +88,8 @@ impl QuicFlow {
             paths: group.paths.clone(),
             wait: WAIT,
         };
+        // Here, and not on the thread in the background: that one is in another namespace.
+        let seat = Seat::take(&wish)?;
         let flags = EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC;
         let shared = Arc::new(Shared {
             event: eventfd(0, flags).map_err(Error::io("eventfd"))?,
@@ -101,7 +103,7 @@ impl QuicFlow {
         } else {
             Limit::Bytes(row.wanted_bytes)
         };
-        quic::background()?.spawn(live(Arc::clone(&shared), wish, limit));
+        quic::background()?.spawn(live(Arc::clone(&shared), wish, seat, limit));
         Ok(Self {
             shared,
             established: false,
@@ -228,8 +230,8 @@ impl Drop for QuicFlow {
 }
 
 /// The connection's life on the thread in the background.
-async fn live(shared: Arc<Shared>, wish: Wish, limit: Limit) {
-    let ended = match Session::connect(wish).await {
+async fn live(shared: Arc<Shared>, wish: Wish, seat: Seat, limit: Limit) {
+    let ended = match Session::connect(wish, seat).await {
         Err(error) => Err(error),
         Ok(session) => {
             shared.stage().session = Some(Arc::clone(&session));

@@ -22,7 +22,7 @@ mod tls;
 pub use control::Control;
 pub use paths::PathState;
 pub use server::serve;
-pub use session::{Session, Wish};
+pub use session::{Seat, Session, Wish};
 
 use crate::error::{Error, Result};
 use std::sync::OnceLock;

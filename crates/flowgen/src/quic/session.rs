@@ -11,7 +11,7 @@ use crate::protocol::{Limit, RECEIVER_REPORT_BYTES, ReceiverReport, Request};
 use crate::transport::{PathEnds, Transport};
 use noq::{ConnectionError, FourTuple, PathError, PathId, PathStatus, SendStream};
 use std::convert::Infallible;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -45,6 +45,33 @@ pub struct Wish {
     pub wait: Duration,
 }
 
+/// A connection's socket and the address that its first path has.
+#[derive(Debug)]
+pub struct Seat {
+    local: IpAddr,
+    socket: UdpSocket,
+}
+
+impl Seat {
+    /// Opens the socket in the calling thread's network namespace. One socket serves all paths, so it has an
+    /// address of its own only where there is one path.
+    ///
+    /// # Errors
+    /// [`Error::Connect`] without a route or with a foreign source address, and [`Error::Usage`] when the route
+    /// has another one.
+    pub fn take(wish: &Wish) -> Result<Self> {
+        let to = wish.to;
+        let local = first_source(wish)?;
+        let bind = match wish.transport {
+            Transport::Mpquic => endpoint::any(local),
+            _ => local,
+        };
+        let failed = |source| Error::Connect { to, source };
+        let socket = endpoint::socket((bind, 0).into()).map_err(failed)?;
+        Ok(Self { local, socket })
+    }
+}
+
 /// An established connection.
 pub struct Session {
     wish: Wish,
@@ -57,19 +84,10 @@ impl Session {
     /// Connects on the first path.
     ///
     /// # Errors
-    /// [`Error::Path`] without a route or with a foreign source address, [`Error::Timeout`],
-    /// [`Error::Quic`], and [`Error::NoMultipath`] when the peer has only one path.
-    pub async fn connect(wish: Wish) -> Result<Arc<Self>> {
+    /// [`Error::Timeout`], [`Error::Quic`], and [`Error::NoMultipath`] when the peer has only one path.
+    pub async fn connect(wish: Wish, seat: Seat) -> Result<Arc<Self>> {
         let to = wish.to;
-        let local = first_source(&wish)?;
-        // One socket serves all paths, so it has an address of its own only where there is one path.
-        let bind = match wish.transport {
-            Transport::Mpquic => endpoint::any(local),
-            _ => local,
-        };
-        let failed = |source| Error::Connect { to, source };
-        let socket = endpoint::socket((bind, 0).into()).map_err(failed)?;
-        let endpoint = endpoint::endpoint(socket, None)?;
+        let endpoint = endpoint::endpoint(seat.socket, None)?;
         let connecting = endpoint
             .connect_with(config(&wish)?, to, tls::NAME)
             .map_err(|error| quic("connecting", to, &error))?;
@@ -82,7 +100,7 @@ impl Session {
             connection,
             paths: Mutex::default(),
         });
-        session.note_first(local)?;
+        session.note_first(seat.local)?;
         Ok(session)
     }
 
