@@ -1,0 +1,66 @@
+"""One JSON line for each cell: where it came from, and the figures that tables are made of."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from tcplab.metrics import cell_metrics
+from tcplab.results.read import ResultsError, read_campaign
+
+Record = dict[str, Any]
+Key = tuple[str, str]
+"""Campaign and cell."""
+_VALUES = ("goodput_mbit", "standstill_s", "fct_ms_p50", "retransmit_ratio", "failed_connections")
+_PARTS = ("goodput_mbit", "link_share")
+
+
+def of_campaign(folder: Path) -> dict[Key, Record]:
+    """The good cells of a campaign.
+
+    Raises ResultsError for records that nobody could make again: of a quick form, and of files that
+    differed from their commit.
+    """
+    campaign = read_campaign(folder)
+    manifest = campaign.manifest
+    if manifest["quick"] or manifest["dirty"] or not manifest["commit"]:
+        raise ResultsError(f"{folder}: a quick form, or of files that are in no commit")
+    found = {}
+    for cell in campaign.cells():
+        if cell.status != "ok":
+            continue
+        metrics = cell_metrics(cell)
+        parts = {
+            name: {key: group[key] for key in _PARTS if group.get(key) is not None}
+            for name, group in metrics["groups"].items()
+        }
+        found[campaign.name, cell.id] = {
+            "campaign": campaign.name,
+            "cell": cell.id,
+            "command": f"tcplab run {campaign.name}",
+            "commit": manifest["commit"],
+            "kernel": cell.kernel,
+            "virtual_time": manifest["virtual_time"],
+            "seed": manifest["seed"],
+            "repetition": cell.repetition,
+            "labels": cell.labels,
+            "values": {key: metrics["values"][key] for key in _VALUES},
+            "parts": parts,
+        }
+    return found
+
+
+def load(path: Path) -> dict[Key, Record]:
+    """Those that were published; none where nothing was."""
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    found = [json.loads(line) for line in lines]
+    return {(record["campaign"], record["cell"]): record for record in found}
+
+
+def save(path: Path, found: dict[Key, Record]) -> None:
+    """Replaces the file at once."""
+    lines = [json.dumps(found[key], separators=(",", ":")) for key in sorted(found)]
+    temporary = path.with_suffix(".new")
+    temporary.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    temporary.replace(path)

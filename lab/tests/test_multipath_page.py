@@ -1,0 +1,48 @@
+"""docs/measured/multipath.md has the tables that its published records give."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from synthetic import write_campaign, write_pair
+
+from tcplab.results.read import ResultsError
+from tcplab.studies.multipath import records, tables
+from tcplab.studies.multipath.__main__ import PAGE, RECORDS
+
+
+def test_the_page_has_the_tables_of_its_records() -> None:
+    known = list(records.load(RECORDS).values())
+    assert known
+    page = tables.renewed(PAGE.read_text(), known)
+    if os.environ.get("TCPLAB_RENEW"):
+        PAGE.write_text(page)
+    assert PAGE.read_text() == page
+    assert page.count("<!-- table: ") == page.count("<!-- end -->") == len(tables._TABLES)
+
+
+def test_repetitions_are_a_median_with_their_range_and_number() -> None:
+    assert tables.shown([3, 1, None, 2]) == "2.00 (1.00 to 3.00; 3)"
+    assert tables.shown([0.5], 1) == "0.5"
+    assert tables.shown([None]) == "–"
+
+
+def test_what_nobody_could_make_again_is_not_published(tmp_path: Path) -> None:
+    axes = {"first": ["cubic"], "second": ["bbr"]}
+    campaign = write_campaign(tmp_path, "path-shared", axes)
+    write_pair(campaign, {"first": "cubic", "second": "bbr"}, 0.5)
+    file = campaign / "manifest.json"
+    manifest = {**json.loads(file.read_text()), "quick": False, "dirty": False, "commit": "abc"}
+    file.write_text(json.dumps(manifest))
+    ((key, record),) = records.of_campaign(campaign).items()
+    assert key[0] == "path-shared" and record["commit"] == "abc"
+    assert record["parts"]["first"]["goodput_mbit"] > 0
+    records.save(tmp_path / "kept.jsonl", {key: record})
+    assert records.load(tmp_path / "kept.jsonl") == {key: record}
+    for wrong in ({"dirty": True}, {"quick": True}, {"commit": None}):
+        file.write_text(json.dumps({**manifest, **wrong}))
+        with pytest.raises(ResultsError, match="in no commit"):
+            records.of_campaign(campaign)
