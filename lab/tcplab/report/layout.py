@@ -17,12 +17,14 @@ _PREFERRED = {
     "rtt-fairness": "jain",
     "choice": "learned_goodput_mbit",
     "fct": "fct_slowdown_p95",
+    "path-down": "standstill_s",
+    "path-shared": "goodput_mbit.multipath",
     "short": "connections_per_s",
 }
 _KEY_METRICS = tuple(
     """goodput_mbit learned_goodput_mbit goodput_to_cubic regret jain utilisation rtt_ms_p50
     rtt_ms_p95 queue_delay_ms_p95 retransmit_ratio fct_slowdown_p50 fct_slowdown_p99
-    connections_per_s failed_connections""".split()  # noqa: SIM905
+    standstill_s connections_per_s failed_connections""".split()  # noqa: SIM905
 )
 
 
