@@ -93,6 +93,11 @@ impl Guard {
         Step::Goes
     }
 
+    /// After a restart: no stop ends later than a longest one that begins now, whatever the clock was before.
+    pub fn resume(&mut self, now_s: u64, limits: &Limits) {
+        self.until_s = self.until_s.min(now_s.saturating_add(limits.pause_max_s));
+    }
+
     fn stop(&mut self, harm: f64, now_s: u64, limits: &Limits) -> Step {
         let pause_s = limits
             .pause_s

@@ -10,11 +10,13 @@
 //! - [`trial`] fills blocks with connections, and [`outcome`] says what is kept of each;
 //! - [`sequence`] gives an interval that holds however often somebody looks at it;
 //! - [`verdict`] says in a word what the interval means, and what is missing;
+//! - [`history`] keeps how the interval narrowed over time;
 //! - [`guard`] stops steering when it does harm, and tries again later.
 //!
 //! Nothing in here reads a clock, does I/O or draws a random number.
 
 pub mod guard;
+pub mod history;
 pub mod outcome;
 pub mod pairs;
 pub mod schedule;
@@ -23,7 +25,8 @@ pub mod trial;
 pub mod verdict;
 
 pub use guard::Guard;
-pub use outcome::{Effects, Outcome};
+pub use history::{History, Point};
+pub use outcome::{Effects, Means, Outcome};
 pub use pairs::{Pair, Pairs};
 pub use schedule::{Arm, Schedule};
 pub use sequence::{Interval, Sequence};

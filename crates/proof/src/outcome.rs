@@ -42,16 +42,19 @@ pub fn class(bytes: u64) -> Option<usize> {
 pub struct Sums {
     /// Connections that counted.
     pub count: u64,
+    /// ln of bytes a second.
     goodput: f64,
+    /// What sizes and round trips let expect of that.
     expected: f64,
     retransmitted: f64,
     inflation: f64,
+    /// By class of size: how many, and the ln of their seconds.
     durations: [(u64, f64); CLASSES],
 }
 
 impl Sums {
-    /// Adds a connection; one that is too small or not finite is left out.
-    pub fn add(&mut self, seen: &Outcome) {
+    /// Adds a connection, and says whether it counts: one that is too small or not finite is left out.
+    pub fn add(&mut self, seen: &Outcome) -> bool {
         let numbers = [
             seen.goodput_nats,
             seen.duration_nats,
@@ -60,10 +63,10 @@ impl Sums {
             seen.expected_nats,
         ];
         let Some(class) = class(seen.bytes) else {
-            return;
+            return false;
         };
         if !numbers.iter().all(|number| number.is_finite()) {
-            return;
+            return false;
         }
         self.count += 1;
         self.goodput += seen.goodput_nats;
@@ -73,6 +76,68 @@ impl Sums {
         let (count, sum) = &mut self.durations[class];
         *count += 1;
         *sum += seen.duration_nats;
+        true
+    }
+}
+
+/// Means of a block's connections.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Means {
+    goodput: f64,
+    predicted: f64,
+    retransmitted: f64,
+    inflation: f64,
+    durations: [Option<f64>; CLASSES],
+}
+
+impl Sums {
+    /// The means; `None` with fewer than `least` connections. A class of sizes needs as many.
+    #[must_use]
+    pub fn means(&self, least: u64) -> Option<Means> {
+        let mean = |sum: f64| sum / self.count as f64;
+        let is_enough = |count: u64| count >= least.max(1);
+        let duration = |(count, sum): (u64, f64)| is_enough(count).then(|| sum / count as f64);
+        is_enough(self.count).then(|| Means {
+            goodput: mean(self.goodput),
+            predicted: mean(self.expected),
+            retransmitted: mean(self.retransmitted),
+            inflation: mean(self.inflation),
+            durations: self.durations.map(duration),
+        })
+    }
+}
+
+impl Means {
+    /// The mean of blocks of several groups, each of which counts alike; `None` without one.
+    #[must_use]
+    pub fn of_all(all: &[Means]) -> Option<Means> {
+        let mean = |of: fn(&Means) -> f64| all.iter().map(of).sum::<f64>() / all.len() as f64;
+        let duration = |class: usize| {
+            let known: Vec<f64> = all.iter().filter_map(|m| m.durations[class]).collect();
+            (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64)
+        };
+        (!all.is_empty()).then(|| Means {
+            goodput: mean(|m| m.goodput),
+            predicted: mean(|m| m.predicted),
+            retransmitted: mean(|m| m.retransmitted),
+            inflation: mean(|m| m.inflation),
+            durations: std::array::from_fn(duration),
+        })
+    }
+
+    /// How far goodput was from what was predicted.
+    #[must_use]
+    pub fn surprise(&self) -> f64 {
+        self.goodput - self.predicted
+    }
+
+    /// The same means, with more known of what was to be expected.
+    #[must_use]
+    pub fn with_past(self, surprise: f64) -> Means {
+        Means {
+            predicted: self.predicted + surprise,
+            ..self
+        }
     }
 }
 
@@ -93,31 +158,31 @@ pub struct Effects {
 }
 
 impl Effects {
-    /// Adds a pair of blocks. A class of sizes counts only if both blocks have `least` of it.
-    pub fn add(&mut self, treated: &Sums, control: &Sums, least: u64) {
-        let mean = |sum: f64, side: &Sums| sum / side.count as f64;
-        let covariate = mean(treated.expected, treated) - mean(control.expected, control);
-        let plain = |of: fn(&Sums) -> f64| Pair {
-            difference: mean(of(treated), treated) - mean(of(control), control),
+    /// Adds a pair of blocks. A class of sizes counts only if both have a mean of it. Returns the pair of
+    /// goodputs.
+    pub fn add(&mut self, treated: &Means, control: &Means) -> Pair {
+        let plain = |of: fn(&Means) -> f64| Pair {
+            difference: of(treated) - of(control),
             covariate: 0.0,
         };
-        self.connections += treated.count + control.count;
-        self.goodput.add(Pair {
-            covariate,
+        let goodput = Pair {
+            covariate: treated.predicted - control.predicted,
             ..plain(|side| side.goodput)
-        });
+        };
+        self.goodput.add(goodput);
         self.retransmitted.add(plain(|side| side.retransmitted));
         self.inflation.add(plain(|side| side.inflation));
         let classes = treated.durations.iter().zip(&control.durations);
-        for (pairs, ((n, sum), (m, other))) in self.durations.iter_mut().zip(classes) {
-            if *n >= least && *m >= least {
+        for (pairs, both) in self.durations.iter_mut().zip(classes) {
+            if let (Some(treated), Some(control)) = both {
                 pairs.add(Pair {
-                    difference: sum / *n as f64 - other / *m as f64,
+                    difference: treated - control,
                     // Larger connections take longer, and expect more goodput for it: nothing to take off.
                     covariate: 0.0,
                 });
             }
         }
+        goodput
     }
 
     /// Adds the effects of another group or host.
@@ -155,7 +220,9 @@ mod tests {
 
     fn sums(outcomes: &[Outcome]) -> Sums {
         let mut sums = Sums::default();
-        outcomes.iter().for_each(|seen| sums.add(seen));
+        for seen in outcomes {
+            let _ = sums.add(seen);
+        }
         sums
     }
 
@@ -180,13 +247,26 @@ mod tests {
         ]);
         let control = sums(&[outcome(1 << 20, 1.0), outcome(1 << 20, 2.0)]);
         let mut effects = Effects::default();
-        effects.add(&treated, &control, 2);
-        effects.add(&treated, &control, 2);
-        assert_eq!(effects.connections, 10);
+        let [treated, control] = [treated, control].map(|block| block.means(2).unwrap());
+        effects.add(&treated, &control);
+        effects.add(&treated, &control);
         assert_eq!(effects.goodput.moments().unwrap().0, 0.5);
         assert_eq!(effects.durations.map(|pairs| pairs.count), [0, 0, 2]);
         assert_eq!(effects.durations[2].moments().unwrap().0, -1.0);
         assert!(effects.retransmitted.moments().unwrap().0.abs() < 1e-12);
+    }
+
+    #[test]
+    fn blocks_of_several_groups_count_alike_and_too_few_connections_not_at_all() {
+        let few = sums(&[outcome(20_000, 1.0)]);
+        assert_eq!(few.means(2), None);
+        let many = sums(&[outcome(1 << 20, 3.0); 9]);
+        let means = [few, many].map(|block| block.means(1).unwrap());
+        let both = Means::of_all(&means).unwrap();
+        assert_eq!(both.surprise(), 2.0);
+        assert_eq!(both.with_past(0.5).surprise(), 1.5);
+        assert_eq!(both.durations, [Some(-1.0), None, Some(-3.0)]);
+        assert_eq!(Means::of_all(&[]), None);
     }
 
     #[test]
@@ -203,7 +283,8 @@ mod tests {
                 expected_nats: 1.0,
                 ..outcome(1 << 20, 1.0)
             };
-            effects.add(&sums(&[lucky]), &sums(&[plain]), 1);
+            let [lucky, plain] = [lucky, plain].map(|one| sums(&[one]).means(1).unwrap());
+            effects.add(&lucky, &plain);
         }
         let (mean, sd) = effects.goodput.moments().unwrap();
         assert!(mean.abs() < 1e-9 && sd < 1e-6, "{mean} {sd}");

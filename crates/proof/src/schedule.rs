@@ -31,8 +31,10 @@ pub struct Schedule {
     pub settle_s: u64,
     /// Share of hours that are a pair, 0 to 1. Half of such an hour is not steered.
     pub paired: f64,
-    /// Share of prefixes held out for a week, 0 to 1.
+    /// Share of prefixes held out for a period, 0 to 1.
     pub held_out: f64,
+    /// Seconds after which other prefixes are held out.
+    pub period_s: u64,
     /// Secret of this host.
     pub secret: [u64; 2],
 }
@@ -47,6 +49,7 @@ enum Use {
     Paired = 1,
     Order = 2,
     HeldOut = 3,
+    Lot = 4,
 }
 
 impl Schedule {
@@ -58,6 +61,7 @@ impl Schedule {
             settle_s: 120,
             paired,
             held_out: 0.0,
+            period_s: WEEK_S,
             secret,
         }
     }
@@ -75,15 +79,15 @@ impl Schedule {
     /// What becomes of a connection of a group at a time, in seconds since 1970 UTC.
     #[must_use]
     pub fn arm(&self, group: u64, at_s: u64) -> Arm {
-        if self.is_held_out(group, at_s) {
-            return Arm::Control;
+        if self.is_by_prefix() {
+            return match self.is_held_out(group, at_s) {
+                _ if since_monday_s(at_s) % self.period_s.max(1) < self.settle_s => Arm::Settling,
+                true => Arm::Control,
+                false => Arm::Treated,
+            };
         }
         let Some(block) = self.block(group, at_s) else {
-            return if self.held_out > 0.0 {
-                Arm::Treated
-            } else {
-                Arm::Free
-            };
+            return Arm::Free;
         };
         if block.age_s < self.settle_s {
             Arm::Settling
@@ -100,19 +104,57 @@ impl Schedule {
         !self.is_held_out(group, at_s) && self.block(group, at_s).is_none_or(|b| b.treated)
     }
 
-    /// The pair that a time is in; blocks of one pair have the same number.
+    /// Whether whole prefixes are held out.
     #[must_use]
-    pub fn pair(&self, at_s: u64) -> u64 {
-        at_s / (2 * self.block_s.max(1))
+    pub fn is_by_prefix(&self) -> bool {
+        self.held_out > 0.0
+    }
+
+    /// The pair, or the period, that a time is in; blocks that are compared have the same number.
+    #[must_use]
+    pub fn number(&self, at_s: u64) -> u64 {
+        if self.is_by_prefix() {
+            since_monday_s(at_s) / self.period_s.max(1)
+        } else {
+            at_s / (2 * self.block_s.max(1))
+        }
+    }
+
+    /// Numbers below this one are over, and so is a block's length after them: most connections that began
+    /// in them have ended, and those that have not are left out.
+    #[must_use]
+    pub fn over(&self, now_s: u64) -> u64 {
+        self.number(now_s.saturating_sub(self.block_s))
+    }
+
+    /// Seconds until the blocks change, or begin to count.
+    #[must_use]
+    pub fn next_change_s(&self, now_s: u64) -> u64 {
+        let length_s = if self.is_by_prefix() {
+            self.period_s
+        } else {
+            self.block_s
+        };
+        let shift_s = if self.is_by_prefix() { MONDAY_S } else { 0 };
+        let age_s = now_s.saturating_sub(shift_s) % length_s.max(1);
+        match self.settle_s.checked_sub(age_s) {
+            Some(left_s) if left_s > 0 => left_s,
+            _ => length_s.max(1) - age_s,
+        }
+    }
+
+    /// The order in which groups are dealt out to be compared with each other, unlike in each period.
+    #[must_use]
+    pub fn lot(&self, group: u64, number: u64) -> f64 {
+        self.chance(Use::Lot, group, number)
     }
 
     fn is_held_out(&self, group: u64, at_s: u64) -> bool {
-        let week = at_s.wrapping_sub(MONDAY_S) / WEEK_S;
-        self.held_out > 0.0 && self.chance(Use::HeldOut, group, week) < self.held_out
+        self.is_by_prefix() && self.chance(Use::HeldOut, group, self.number(at_s)) < self.held_out
     }
 
     fn block(&self, group: u64, at_s: u64) -> Option<Block> {
-        let pair = self.pair(at_s);
+        let pair = self.number(at_s);
         if self.paired <= 0.0 || self.chance(Use::Paired, group, pair) >= self.paired {
             return None;
         }
@@ -131,6 +173,10 @@ impl Schedule {
         state = mix(state ^ self.secret[1].wrapping_mul(what as u64));
         (state >> 11) as f64 / (1u64 << 53) as f64
     }
+}
+
+fn since_monday_s(at_s: u64) -> u64 {
+    at_s.saturating_sub(MONDAY_S)
 }
 
 struct Block {
@@ -159,11 +205,11 @@ mod tests {
         let schedule = Schedule::by_time(1.0, SECRET);
         let mut treated_first = 0;
         for group in 0..1000 {
-            let start = schedule.pair(NOW) * 3600;
+            let start = schedule.number(NOW) * 3600;
             let [one, two] = [start, start + 1800].map(|at| schedule.steers(group, at));
             assert_ne!(one, two);
             treated_first += u32::from(one);
-            assert_eq!(schedule.pair(start), schedule.pair(start + 3599));
+            assert_eq!(schedule.number(start), schedule.number(start + 3599));
         }
         assert!((430..570).contains(&treated_first), "{treated_first}");
     }
@@ -171,7 +217,7 @@ mod tests {
     #[test]
     fn the_beginning_of_a_block_does_not_count() {
         let schedule = Schedule::by_time(1.0, SECRET);
-        let start = schedule.pair(NOW) * 3600;
+        let start = schedule.number(NOW) * 3600;
         assert_eq!(schedule.arm(1, start + 119), Arm::Settling);
         assert_ne!(schedule.arm(1, start + 120), Arm::Settling);
         assert_eq!(schedule.arm(1, start + 1800), Arm::Settling);
@@ -195,7 +241,7 @@ mod tests {
         let monday = (NOW - MONDAY_S) / WEEK_S * WEEK_S + MONDAY_S;
         let held = |at| {
             (0..256)
-                .map(|g| schedule.arm(g, at) == Arm::Control)
+                .map(|g| !schedule.steers(g, at))
                 .collect::<Vec<_>>()
         };
         assert_eq!(held(monday), held(monday + WEEK_S - 1));
@@ -203,13 +249,36 @@ mod tests {
         let same = this.iter().zip(&next).filter(|(a, b)| a == b).count();
         assert!((90..166).contains(&same), "{same} of 256");
         assert!(!held(monday).iter().all(|held| *held));
+        assert_eq!(schedule.arm(1, monday), Arm::Settling);
+        assert_ne!(schedule.arm(1, monday + 120), Arm::Settling);
+    }
+
+    #[test]
+    fn it_says_when_the_next_change_comes() {
+        let schedule = Schedule::by_time(1.0, SECRET);
+        let start = schedule.number(NOW) * 3600;
+        let next = [0, 119, 120, 1799, 1800].map(|age| schedule.next_change_s(start + age));
+        assert_eq!(next, [120, 1, 1680, 1, 120]);
+        let schedule = Schedule::by_prefix(0.05, SECRET);
+        let monday = (NOW - MONDAY_S) / WEEK_S * WEEK_S + MONDAY_S;
+        let next = [0, 119, 120].map(|age| schedule.next_change_s(monday + age));
+        assert_eq!(next, [120, 1, WEEK_S - 120]);
+    }
+
+    #[test]
+    fn a_pair_is_over_a_block_after_its_end() {
+        let schedule = Schedule::by_time(1.0, SECRET);
+        let number = schedule.number(NOW);
+        let end = (number + 1) * 3600;
+        let over = [0, 1799, 1800].map(|late| schedule.over(end + late));
+        assert_eq!(over, [number, number, number + 1]);
     }
 
     #[test]
     fn groups_and_hosts_are_parted_independently() {
         let schedule = Schedule::by_time(1.0, SECRET);
         let other = Schedule::by_time(1.0, [8, 11]);
-        let start = schedule.pair(NOW) * 3600;
+        let start = schedule.number(NOW) * 3600;
         let same = |a: &Schedule, b: &Schedule, shift: u64| {
             (0..1000)
                 .filter(|&g| a.steers(g, start) == b.steers(g + shift, start))

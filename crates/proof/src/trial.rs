@@ -1,15 +1,18 @@
 //! A trial under way: blocks fill with connections, and pairs of full ones become effects.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    outcome::{Effects, Outcome, Sums},
+    guard::{Guard, Limits, Step},
+    outcome::{Effects, Means, Outcome, Sums},
+    pairs::Pair,
     schedule::{Arm, Schedule},
+    sequence::Sequence,
 };
 
-/// What a trial counts.
+/// What a trial counts, and what stops it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Terms {
     /// Connections that each block of a pair needs: the mean of fewer is mostly noise.
@@ -17,56 +20,135 @@ pub struct Terms {
     /// Groups that effects are kept for; of more the one that was seen longest ago goes. What it showed stays in
     /// the sums of the host.
     pub groups_max: usize,
+    /// When steering stops; `None`: never.
+    pub limits: Option<Limits>,
+    /// How intervals are made.
+    pub sequence: Sequence,
 }
 
 impl Default for Terms {
     fn default() -> Terms {
         Terms {
             least: 5,
-            groups_max: 4096,
+            groups_max: 16384,
+            limits: Some(Limits::default()),
+            sequence: Sequence::default(),
         }
     }
 }
 
-/// The two blocks of a group's pair that is under way.
+/// The blocks of a group that are compared with each other, or with other groups'.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 struct Blocks {
-    pair: u64,
+    number: u64,
     treated: Sums,
     control: Sums,
 }
 
 /// What is known of a group.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Group {
-    blocks: Blocks,
+    /// Blocks that are not over, the oldest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    open: Vec<Blocks>,
     /// Its effects.
+    #[serde(skip_serializing_if = "is_none_yet")]
     pub effects: Effects,
+    /// By how much its former periods differed from what was expected, and how many these were.
+    past: (u32, f64),
+    /// Its guard.
+    #[serde(skip_serializing_if = "is_calm")]
+    pub guard: Guard,
 }
 
-/// A pair that is complete.
+fn is_none_yet(effects: &Effects) -> bool {
+    *effects == Effects::default()
+}
+
+fn is_calm(guard: &Guard) -> bool {
+    *guard == Guard::default()
+}
+
+impl Group {
+    fn latest(&self) -> u64 {
+        self.open.last().map_or(0, |blocks| blocks.number)
+    }
+
+    fn blocks(&mut self, number: u64) -> &mut Blocks {
+        let at = self.open.partition_point(|b| b.number < number);
+        if self.open.get(at).is_none_or(|b| b.number != number) {
+            let blocks = Blocks {
+                number,
+                ..Blocks::default()
+            };
+            self.open.insert(at, blocks);
+        }
+        &mut self.open[at]
+    }
+
+    /// What its former periods let expect beside.
+    fn expected(&self) -> f64 {
+        let (count, sum) = self.past;
+        if count == 0 {
+            0.0
+        } else {
+            sum / f64::from(count)
+        }
+    }
+}
+
+/// What a guard has stopped.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Completed {
-    /// Whose.
-    pub group: u64,
-    /// Mean goodput while steered less that while not, in nats.
-    pub goodput_nats: f64,
+pub struct Alarm {
+    /// The group; `None`: the whole host.
+    pub group: Option<u64>,
+    /// The least harm that the interval allows.
+    pub harm: f64,
+    /// Until then.
+    pub until_s: u64,
 }
 
 /// All groups of a policy, and their sums.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Trial {
-    /// Over all groups, also those that are forgotten.
-    pub host: Effects,
+    /// What is kept of all groups together.
+    pub host: Host,
     groups: HashMap<u64, Group>,
+    changed: HashSet<u64>,
+}
+
+/// What is kept of all groups together, also of those that are forgotten.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Host {
+    /// Over all groups.
+    pub effects: Effects,
+    /// The guard of the whole host.
+    pub guard: Guard,
+    /// Blocks below this number have been counted.
+    over: u64,
 }
 
 impl Trial {
-    /// Takes in a connection that *started* at this time, whenever it ended. Returns the pair that was completed
-    /// by it, which is the one before its own.
+    /// One that goes on from what was saved. Blocks that are newer than now are those of a clock that was
+    /// wrong.
+    #[must_use]
+    pub fn restore(host: Host, groups: HashMap<u64, Group>, now: u64) -> Trial {
+        let mut trial = Trial {
+            host,
+            groups,
+            changed: HashSet::new(),
+        };
+        trial.host.over = trial.host.over.min(now);
+        for group in trial.groups.values_mut() {
+            group.open.retain(|blocks| blocks.number <= now);
+        }
+        trial
+    }
+
+    /// Takes in a connection that *started* at this time, whenever it ended; whether it counts.
     pub fn take(
         &mut self,
         group: u64,
@@ -74,185 +156,199 @@ impl Trial {
         seen: &Outcome,
         schedule: &Schedule,
         terms: &Terms,
-    ) -> Option<Completed> {
+    ) -> bool {
         let treated = match schedule.arm(group, started_s) {
             Arm::Treated => true,
             Arm::Control => false,
-            Arm::Free | Arm::Settling => return None,
+            Arm::Free | Arm::Settling => return false,
         };
-        let pair = schedule.pair(started_s);
+        let number = schedule.number(started_s);
+        if number < self.host.over {
+            return false; // it outlived the blocks that it belongs to, which have been counted
+        }
         self.make_room(group, terms);
-        let known = self.groups.entry(group).or_default();
-        if pair < known.blocks.pair {
-            return None; // it outlived the pair that it belongs to, which has been counted
-        }
-        let completed = (pair > known.blocks.pair)
-            .then(|| self.complete(group, terms))
-            .flatten();
-        let blocks = &mut self.groups.entry(group).or_default().blocks;
-        blocks.pair = pair;
-        if treated {
-            blocks.treated.add(seen);
+        self.changed.insert(group);
+        let blocks = self.groups.entry(group).or_default().blocks(number);
+        let side = if treated {
+            &mut blocks.treated
         } else {
-            blocks.control.add(seen);
-        }
-        completed
+            &mut blocks.control
+        };
+        side.add(seen)
     }
 
-    /// Counts all pairs that are over at this time, so that a report lacks none.
-    pub fn complete_until(
+    /// Counts all blocks that are over at this time, and says what the guards have stopped by them.
+    pub fn close_until(&mut self, now_s: u64, schedule: &Schedule, terms: &Terms) -> Vec<Alarm> {
+        let over = schedule.over(now_s);
+        if over <= self.host.over {
+            return Vec::new();
+        }
+        self.host.over = over;
+        let mut closed: Vec<(u64, Blocks)> = Vec::new();
+        for (id, group) in &mut self.groups {
+            let count = group.open.partition_point(|blocks| blocks.number < over);
+            closed.extend(group.open.drain(..count).map(|blocks| (*id, blocks)));
+        }
+        closed.sort_by_key(|(group, blocks)| (blocks.number, *group));
+        self.changed.extend(closed.iter().map(|(group, _)| *group));
+        if !schedule.is_by_prefix() {
+            let pairs = closed.iter().filter_map(|(group, blocks)| {
+                let (treated, control) = (&blocks.treated, &blocks.control);
+                let means = (treated.means(terms.least)?, control.means(terms.least)?);
+                Some((Some(*group), means, treated.count + control.count))
+            });
+            let pairs: Vec<_> = pairs.collect();
+            let alarms = pairs
+                .into_iter()
+                .flat_map(|(group, (treated, control), count)| {
+                    self.count(group, &treated, &control, count, now_s, terms)
+                });
+            return alarms.collect();
+        }
+        let periods = closed.chunk_by(|a, b| a.1.number == b.1.number);
+        let alarms = periods.flat_map(|period| self.close_period(period, now_s, schedule, terms));
+        alarms.collect()
+    }
+
+    /// Compares each prefix that was held out in a period with some of those that were not: the others are
+    /// dealt out, so that no two pairs have one in common. Prefixes differ by far more than steering changes,
+    /// so what each was like in former periods is part of what is expected of it.
+    fn close_period(
         &mut self,
+        period: &[(u64, Blocks)],
         now_s: u64,
         schedule: &Schedule,
         terms: &Terms,
-    ) -> Vec<Completed> {
-        let now = schedule.pair(now_s);
-        let over = |(group, known): (&u64, &Group)| (known.blocks.pair < now).then_some(*group);
-        let groups: Vec<u64> = self.groups.iter().filter_map(over).collect();
-        groups
-            .into_iter()
-            .filter_map(|group| self.complete(group, terms))
-            .collect()
+    ) -> Vec<Alarm> {
+        let (mut held_out, mut others) = (Vec::new(), Vec::new());
+        for (id, blocks) in period {
+            let Some(group) = self.groups.get_mut(id) else {
+                continue;
+            };
+            for (sums, side) in [
+                (blocks.control, &mut held_out),
+                (blocks.treated, &mut others),
+            ] {
+                let Some(means) = sums.means(terms.least) else {
+                    continue;
+                };
+                let lot = schedule.lot(*id, blocks.number);
+                side.push((lot, means.with_past(group.expected()), sums.count));
+                let (count, sum) = group.past;
+                group.past = (count.saturating_add(1), sum + means.surprise());
+            }
+        }
+        for side in [&mut held_out, &mut others] {
+            side.sort_by(|a, b| a.0.total_cmp(&b.0));
+        }
+        let pairs = held_out.len().min(others.len());
+        let dealt = (0..pairs).map(|at| {
+            let own = others.iter().skip(at).step_by(pairs);
+            let means: Vec<Means> = own.clone().map(|other| other.1).collect();
+            (means, own.map(|other| other.2).sum::<u64>())
+        });
+        let dealt: Vec<_> = dealt.collect();
+        let both = held_out.iter().zip(&dealt);
+        both.filter_map(|((_, control, count), (treated, others))| {
+            Some((Means::of_all(treated)?, control, count + others))
+        })
+        .flat_map(|(treated, control, count)| {
+            self.count(None, &treated, control, count, now_s, terms)
+        })
+        .collect()
     }
 
-    fn complete(&mut self, group: u64, terms: &Terms) -> Option<Completed> {
-        let known = self.groups.get_mut(&group)?;
-        let Blocks {
-            pair,
-            treated,
-            control,
-        } = known.blocks;
-        known.blocks = Blocks {
-            pair,
-            ..Blocks::default()
+    /// Adds a pair, and asks the guards. By prefix a group is compared with others: that says nothing of the
+    /// group alone.
+    fn count(
+        &mut self,
+        group: Option<u64>,
+        treated: &Means,
+        control: &Means,
+        connections: u64,
+        now_s: u64,
+        terms: &Terms,
+    ) -> Vec<Alarm> {
+        let mut effects = Effects {
+            connections,
+            ..Effects::default()
         };
-        if treated.count.min(control.count) < terms.least {
-            return None;
+        let pair = effects.add(treated, control);
+        self.host.effects.merge(&effects);
+        let mut alarms = Vec::new();
+        let mut ask = |guard: &mut Guard, group: Option<u64>| {
+            alarms.extend(ask(guard, pair, now_s, terms).map(|alarm| Alarm { group, ..alarm }));
+        };
+        if let Some((id, known)) = group.and_then(|id| Some((id, self.groups.get_mut(&id)?))) {
+            known.effects.merge(&effects);
+            ask(&mut known.guard, Some(id));
         }
-        let mut effects = Effects::default();
-        effects.add(&treated, &control, terms.least);
-        known.effects.merge(&effects);
-        self.host.merge(&effects);
-        Some(Completed {
-            group,
-            goodput_nats: effects.goodput.total(),
-        })
+        ask(&mut self.host.guard, None);
+        alarms
     }
 
     fn make_room(&mut self, group: u64, terms: &Terms) {
         if self.groups.len() < terms.groups_max || self.groups.contains_key(&group) {
             return;
         }
-        let oldest = self
-            .groups
-            .iter()
-            .min_by_key(|(_, known)| known.blocks.pair);
+        let oldest = self.groups.iter().min_by_key(|(_, known)| known.latest());
         if let Some(oldest) = oldest.map(|(group, _)| *group) {
             self.groups.remove(&oldest);
+            self.changed.insert(oldest);
         }
     }
 
-    /// The groups with what they showed.
-    pub fn groups(&self) -> impl Iterator<Item = (u64, &Effects)> {
-        self.groups
-            .iter()
-            .map(|(group, known)| (*group, &known.effects))
+    /// The groups with what is known of them.
+    pub fn groups(&self) -> impl Iterator<Item = (u64, &Group)> {
+        self.groups.iter().map(|(id, group)| (*id, group))
+    }
+
+    /// The groups that have changed since this was asked for last, or all; `None`: it is forgotten.
+    pub fn unsaved(&mut self, all: bool) -> Vec<(u64, Option<&Group>)> {
+        let changed = std::mem::take(&mut self.changed);
+        let wanted: Vec<u64> = match all {
+            true => self.groups.keys().copied().collect(),
+            false => changed.into_iter().collect(),
+        };
+        wanted
+            .into_iter()
+            .map(|group| (group, self.groups.get(&group)))
+            .collect()
+    }
+
+    /// Leaves the blocks that are open uncounted: from now on others are compared.
+    pub fn break_off(&mut self) {
+        for (id, group) in &mut self.groups {
+            if !group.open.is_empty() {
+                group.open.clear();
+                self.changed.insert(*id);
+            }
+        }
+        self.host.over = 0;
+    }
+
+    /// The groups whose guard has stopped steering.
+    pub fn stopped(&self, now_s: u64) -> impl Iterator<Item = (u64, u64)> {
+        let stopped = move |(id, group): (u64, &Group)| {
+            group
+                .guard
+                .stopped_until(now_s)
+                .map(|until_s| (id, until_s))
+        };
+        self.groups().filter_map(stopped)
+    }
+}
+
+fn ask(guard: &mut Guard, pair: Pair, now_s: u64, terms: &Terms) -> Option<Alarm> {
+    match guard.add(pair, now_s, terms.limits.as_ref()?, &terms.sequence) {
+        Step::Goes => None,
+        Step::Stops { harm, until_s } => Some(Alarm {
+            group: None,
+            harm,
+            until_s,
+        }),
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const START: u64 = 1_795_003_200; // a whole hour
-
-    fn outcome(goodput_nats: f64) -> Outcome {
-        Outcome {
-            bytes: 1 << 20,
-            goodput_nats,
-            duration_nats: 0.0,
-            retransmitted: 0.0,
-            inflation_nats: 0.0,
-            expected_nats: 0.0,
-        }
-    }
-
-    /// A connection a minute for so many hours, with this gain while steered.
-    fn run(trial: &mut Trial, group: u64, from_s: u64, hours: u64, gain: f64) -> Vec<Completed> {
-        let (schedule, terms) = (Schedule::by_time(1.0, [1, 2]), Terms::default());
-        let steps = 0..60 * hours;
-        steps
-            .filter_map(|minute| {
-                let at_s = from_s + 60 * minute;
-                let steered = schedule.steers(group, at_s);
-                let seen = outcome(if steered { gain } else { 0.0 });
-                trial.take(group, at_s, &seen, &schedule, &terms)
-            })
-            .collect()
-    }
-
-    #[test]
-    fn each_hour_is_a_pair_and_its_effect_the_gain() {
-        let mut trial = Trial::default();
-        let completed = run(&mut trial, 9, START, 30, 0.2);
-        assert_eq!(completed.len(), 29); // the last hour is not over
-        assert!(
-            completed
-                .iter()
-                .all(|pair| (pair.goodput_nats - 0.2).abs() < 1e-12)
-        );
-        let (schedule, terms) = (Schedule::by_time(1.0, [1, 2]), Terms::default());
-        let rest = trial.complete_until(START + 30 * 3600, &schedule, &terms);
-        assert_eq!(rest.len(), 1);
-        assert_eq!(trial.host.goodput.count, 30);
-        // Two minutes of each half hour do not count.
-        assert_eq!(trial.host.connections, 30 * 56);
-    }
-
-    #[test]
-    fn a_pair_with_too_few_connections_on_one_side_is_none() {
-        let mut trial = Trial::default();
-        let schedule = Schedule::by_time(1.0, [1, 2]);
-        for minute in 0..34 {
-            let seen = outcome(0.0);
-            trial.take(9, START + 60 * minute, &seen, &schedule, &Terms::default());
-        }
-        let rest = trial.complete_until(START + 7200, &schedule, &Terms::default());
-        assert_eq!((rest.len(), trial.host.goodput.count), (0, 0));
-    }
-
-    #[test]
-    fn a_connection_that_outlived_its_pair_changes_nothing() {
-        let mut trial = Trial::default();
-        run(&mut trial, 9, START, 3, 0.2);
-        let before = trial.clone();
-        let schedule = Schedule::by_time(1.0, [1, 2]);
-        trial.take(9, START + 600, &outcome(9.0), &schedule, &Terms::default());
-        assert_eq!(trial, before);
-    }
-
-    #[test]
-    fn forgotten_groups_stay_in_the_sums_of_the_host() {
-        let terms = Terms {
-            groups_max: 4,
-            ..Terms::default()
-        };
-        let (mut trial, schedule) = (Trial::default(), Schedule::by_time(1.0, [1, 2]));
-        for group in 0..10 {
-            for minute in 0..120 {
-                let at_s = START + 7200 * group + 60 * minute;
-                trial.take(group, at_s, &outcome(0.0), &schedule, &terms);
-            }
-        }
-        assert_eq!(trial.groups().count(), 4);
-        assert!(trial.host.goodput.count >= 10);
-    }
-
-    #[test]
-    fn it_survives_being_written_and_read() {
-        let mut trial = Trial::default();
-        run(&mut trial, 9, START, 3, 0.2);
-        let text = serde_json::to_string(&trial).unwrap();
-        assert_eq!(serde_json::from_str::<Trial>(&text).unwrap(), trial);
-    }
-}
+mod tests;

@@ -80,6 +80,7 @@ impl World {
                 }
             }
         }
+        trial.close_until(START + 3600 * (HOURS + 1), &schedule, &terms);
         trial
     }
 }
@@ -95,9 +96,9 @@ fn what_only_takes_from_others_is_no_gain() {
     // ln 2: a steered connection has twice the rate of its neighbour.
     assert!(misled.low > 0.6 && misled.high < 0.8, "{misled:?}");
     let trial = world.by_blocks();
-    let shown = trial.host.goodput.interval(&sequence).unwrap();
+    let shown = trial.host.effects.goodput.interval(&sequence).unwrap();
     assert!(shown.low < 0.0 && shown.high > 0.0, "{shown:?}");
-    assert_eq!(trial.host.verdict(&sequence), Verdict::NotShown);
+    assert_eq!(trial.host.effects.verdict(&sequence), Verdict::NotShown);
 }
 
 #[test]
@@ -109,7 +110,7 @@ fn a_true_gain_is_seen_both_ways() {
     let sequence = Sequence::default();
     assert!(world.per_connection().interval(&sequence).unwrap().low > 0.15);
     let trial = world.by_blocks();
-    let shown = trial.host.goodput.interval(&sequence).unwrap();
+    let shown = trial.host.effects.goodput.interval(&sequence).unwrap();
     assert!(shown.low > 0.15 && shown.high < 0.25, "{shown:?}");
-    assert_eq!(trial.host.verdict(&sequence), Verdict::Better);
+    assert_eq!(trial.host.effects.verdict(&sequence), Verdict::Better);
 }
