@@ -75,6 +75,7 @@ struct tp_config {
 	__u64 hold_out_seed;
 	__u64 hash_secrets[TP_HASH_SECRETS];
 	__u64 row_secrets[2][TP_ROW_SECRETS];
+	__u64 cell_secrets[TP_ROW_SECRETS];
 	__u32 buckets;			/* a power of two, as all of these */
 	__u32 row_buckets;		/* 0: the learner has no rows */
 	__u32 opening_buckets;		/* likewise */
@@ -88,6 +89,6 @@ struct tp_config {
 
 TP_ASSERT_SIZE(tp_policy_config, 16);
 TP_ASSERT_SIZE(tp_rule, 64 + 8 * TP_OLDER_CGROUPS);
-TP_ASSERT_SIZE(tp_config, 648 + 16 * TP_ROW_SECRETS + 48 * TP_NETS * TP_MAX_POLICIES);
+TP_ASSERT_SIZE(tp_config, 648 + 24 * TP_ROW_SECRETS + 48 * TP_NETS * TP_MAX_POLICIES);
 
 #endif

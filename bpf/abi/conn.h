@@ -26,10 +26,11 @@ enum tp_why {
 	TP_WHY_LOOPBACK = 13,
 	TP_WHY_EXCLUDED = 14, /* a rule of the configuration */
 	/* from here on: of the learner in the daemon */
-	TP_WHY_DRAWN = 15,  /* drawn by the shares of a row */
-	TP_WHY_NO_ROW = 16, /* nothing is known yet, of this path or above it */
-	TP_WHY_VOID = 17,   /* the daemon has not said for too long that it is alive */
-	TP_WHY_COUNT = 18,
+	TP_WHY_DRAWN = 15,    /* drawn by the shares of a row */
+	TP_WHY_NO_ROW = 16,   /* nothing is known yet, of this path or above it */
+	TP_WHY_VOID = 17,     /* the daemon has not said for too long that it is alive */
+	TP_WHY_HELD_OUT = 18, /* to compare with, or because the guard has stopped steering */
+	TP_WHY_COUNT = 19,
 };
 #define TP_WHY_SLOTS 32 /* a power of two above TP_WHY_COUNT */
 #define TP_WHY_IS_LEFT_ALONE(why) ((why) >= TP_WHY_APPLICATION && (why) <= TP_WHY_EXCLUDED)
@@ -41,6 +42,7 @@ enum tp_conn_flags {
 	TP_CONN_DRY_RUN = 8,	   /* decided, but nothing was set */
 	TP_CONN_SIDE_UNKNOWN = 16, /* rescued later: connect or accept was not kept */
 	TP_CONN_STEERED = 32,	   /* its algorithm was set at its opening; in a note only */
+	TP_CONN_HELD_OUT = 64,	   /* no choice, no rescue, no tuning; in a note only */
 };
 
 /* What is remembered of a connection whose algorithm the pilot changed, in its

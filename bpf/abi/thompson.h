@@ -107,7 +107,8 @@ struct tp_opening {
 	__u8 why;	   /* enum tp_why */
 	__u8 flags;	   /* enum tp_conn_flags */
 	__u8 policy;
-	__u8 pad[3];
+	__u8 trial; /* enum tp_trial */
+	__u8 pad[2];
 };
 
 #define TP_OPENED_SHIFT 20 /* about a millisecond */
@@ -118,11 +119,23 @@ struct tp_opening_bucket {
 	struct tp_opening way[TP_OPENING_WAYS];
 };
 
+/* To know whether steering helps, some connections are held out: they get no choice, no rescue
+ * and no tuning.  Groups of addresses (the prefixes of TP_LEVEL_GROUP) fall into cells by a keyed
+ * hash, and the daemon says of each cell what becomes of the connections that open now. */
+#define TP_CELLS 65536 /* a power of two */
+
+/* Bits.  Both: held out, to be compared with those that only count. */
+enum tp_trial {
+	TP_TRIAL_COUNTS = 1,   /* compared with the others: steered as always, unless held out */
+	TP_TRIAL_HELD_OUT = 2, /* alone: the guard has stopped steering here */
+};
+
 /* What the daemon writes, and what the programs count; a cache line each. */
 struct tp_pulse {
 	__u64 beat_ns; /* CLOCK_MONOTONIC, when the daemon last said that it is alive; 0: never */
 	__u64 levels;  /* bit i: there is a row of enum tp_level i; the others are not looked for */
-	__u64 pad[6];
+	__u64 trials;  /* some cell has said something since the start */
+	__u64 pad[5];
 	__u64 dropped; /* records for which the ring had no room */
 	__u64 pad2[7];
 };
@@ -169,7 +182,8 @@ struct tp_record {
 	__u8 flags;	 /* enum tp_record_flags */
 	__u8 conn_flags; /* enum tp_conn_flags */
 	__u32 domain;	 /* of its row's key */
-	__u32 pad;
+	__u8 trial;	 /* enum tp_trial, at its opening */
+	__u8 pad[3];
 };
 
 #define TP_RECORDS_BYTES (8 << 20) /* of the ring: some 61,000 records */

@@ -98,6 +98,17 @@ TP_INLINE void tp_row_key_at(const struct tp_row_key *of, __u32 level, struct tp
 		key->prefix[i] = of->prefix[i] & tp_mask_word(bits, i);
 }
 
+/* The cell of an address: by its group alone, so that nothing of one host is held out on one
+ * port and steered on the other. */
+TP_INLINE __u32 tp_cell(const __u64 secrets[TP_ROW_SECRETS], const __u32 addr[4])
+{
+	struct tp_row_key of = {.prefix = {addr[0], addr[1], addr[2], addr[3]}}, group;
+
+	tp_unwrap(of.prefix);
+	tp_row_key_at(&of, TP_LEVEL_GROUP, &group);
+	return tp_row_half(secrets, &group) & (TP_CELLS - 1);
+}
+
 /* What was read of a row. */
 struct tp_shares {
 	__u64 upto[2]; /* as tp_row.upto, four in each */

@@ -29,6 +29,7 @@
 #include "sample.h"
 #include "state.h"
 #include "thompson.h"
+#include "trial.h"
 #include "tune/follow.h"
 #include "tune/open.h"
 #include "tune/syn.h"
@@ -220,6 +221,8 @@ static __noinline __u32 opening_drawn(struct bpf_sock_ops *ctx, __u32 flags)
 
 static __noinline __u32 rescue_drawn(struct bpf_sock_ops *ctx)
 {
+	if (is_held_out(ctx))
+		return 1;
 	if (cfg.tunes)
 		tune_loss(ctx);
 	if (lost_drawn(ctx))

@@ -18,6 +18,7 @@
 #include "openings.h"
 #include "record.h"
 #include "shares.h"
+#include "trial.h"
 #include "visit.h"
 
 /* The arms that may be chosen here.  There is no path to ask: the handshake is the connection's
@@ -94,6 +95,13 @@ static __always_inline void choose_arm(const struct visit *v, struct tp_row_key 
 	note->why = TP_WHY_VOID;
 	if (!rows_are_valid(now_ns))
 		return;
+	if (!v->again) /* else it has our algorithm already */
+		note->trial = trial_of(place->prefix);
+	if (note->trial & TP_TRIAL_HELD_OUT) {
+		note->why = TP_WHY_HELD_OUT;
+		note->flags |= TP_CONN_HELD_OUT;
+		return;
+	}
 	note->why = TP_WHY_NO_ROW;
 	if (!pulse.levels || !nearest_row(place, &shares))
 		return;
@@ -134,6 +142,8 @@ static __always_inline __u8 take_up_drawn(struct visit *v, struct tp_row_key *pl
 	choose_arm(v, place, &note, now_ns);
 	note_opening(&note);
 	open_tuned_path(v, now_ns);
+	if (note.flags & TP_CONN_HELD_OUT)
+		v->path = 0; /* counted on it, and not tuned */
 	if (subscribe(v->hands, OUR_CALLBACKS))
 		COUNT(trouble[TP_TROUBLE_CB_FLAGS]);
 	return note.why;

@@ -19,7 +19,7 @@ const LASTING: [&str; 16] = [
     "tp_opening_bucket",
     "tp_draw",
     "tp_record",
-    "TP_(ROW|LEVEL|OPENED|OPENING|RECORD|DRAW|PART|CLASS)_?.*",
+    "TP_(ROW|TRIAL|LEVEL|OPENED|OPENING|RECORD|DRAW|PART|CLASS)_?.*",
     "TP_ABI_VERSION",
     "TP_(WHY|CONN|PHASE|TROUBLE|TUNE|MAX|NO)_.*",
     "TP_WAYS",

@@ -19,6 +19,11 @@ __u64 native_row_tag(const __u64 secrets[2][TP_ROW_SECRETS], const struct tp_row
 	return tp_row_tag(secrets, key);
 }
 
+__u32 native_cell(const __u64 secrets[TP_ROW_SECRETS], const __u32 addr[4])
+{
+	return tp_cell(secrets, addr);
+}
+
 __u32 native_domain(__u32 parting, const __u32 addr[4], __u64 netns_cookie, __u32 ifindex)
 {
 	return tp_domain(parting, tp_is_private(addr), netns_cookie, ifindex);

@@ -17,6 +17,7 @@
 #include "../act.h"
 #include "../rules.h"
 #include "../table.h"
+#include "../trial.h"
 #include "../visit.h"
 #include "tuning.h"
 
@@ -155,7 +156,7 @@ __noinline int tune_syn(hands_t *hands, int for_window)
 		identify_at(&v, s.remote);
 	else
 		identify_request(&v, &s);
-	if (!v.policy || v.policy->leave_alone)
+	if (!v.policy || v.policy->leave_alone || trial_of(s.remote) & TP_TRIAL_HELD_OUT)
 		return 0;
 	v.path = find_path(&key, &v.slot);
 	if (!v.path || !is_fresh(v.path))

@@ -23,6 +23,7 @@ pub enum Why {
     Drawn = crate::TP_WHY_DRAWN as u8,
     NoRow = crate::TP_WHY_NO_ROW as u8,
     Void = crate::TP_WHY_VOID as u8,
+    HeldOut = crate::TP_WHY_HELD_OUT as u8,
 }
 
 impl Why {
@@ -46,6 +47,7 @@ impl Why {
         Why::Drawn,
         Why::NoRow,
         Why::Void,
+        Why::HeldOut,
     ];
 
     /// The reason with this number; an unknown number is [`Why::Unseen`].
@@ -77,6 +79,7 @@ impl Why {
             Why::Drawn => "drawn",
             Why::NoRow => "nothing-known",
             Why::Void => "daemon-silent",
+            Why::HeldOut => "held-out",
         }
     }
 
@@ -105,6 +108,9 @@ impl Why {
             Why::Drawn => "drawn by what is known of the path, or of its neighbours",
             Why::NoRow => {
                 "nothing is known yet of the path or its neighbours: the kernel's default stays"
+            }
+            Why::HeldOut => {
+                "held out, to compare the others with, or because steering did harm: the kernel's default stays"
             }
             Why::Void => {
                 "the daemon has not shown for ten seconds that it is alive: the kernel's default stays"

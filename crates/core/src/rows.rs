@@ -5,6 +5,9 @@ use tcpilot_abi::{TP_MAX_ARMS, TP_ROW_SECRETS, tp_draw, tp_row_bucket, tp_row_ke
 /// The secrets of the two halves of a tag.
 pub type Secrets = [[u64; TP_ROW_SECRETS as usize]; 2];
 
+/// The secrets of the cells.
+pub type CellSecrets = [u64; TP_ROW_SECRETS as usize];
+
 /// A row's entries, see `struct tp_row`.
 pub type Entries = [u16; TP_MAX_ARMS as usize];
 
@@ -24,6 +27,7 @@ mod c {
     unsafe extern "C" {
         pub safe fn native_row_key_at(of: &tp_row_key, level: u32, key: &mut tp_row_key);
         pub safe fn native_row_tag(secrets: &Secrets, key: &tp_row_key) -> u64;
+        pub safe fn native_cell(secrets: &CellSecrets, addr: &[u32; 4]) -> u32;
         pub safe fn native_domain(parting: u32, addr: &[u32; 4], netns_cookie: u64, ifindex: u32) -> u32;
         pub safe fn native_unwrap(addr: &mut [u32; 4]);
         pub safe fn native_log2(x: u32) -> u32;
@@ -39,8 +43,8 @@ mod c {
 }
 
 pub use c::{
-    native_class as class, native_domain as domain, native_draw_of as draw_of, native_log2 as log2,
-    native_random as random, native_row_tag as tag,
+    native_cell as cell, native_class as class, native_domain as domain, native_draw_of as draw_of,
+    native_log2 as log2, native_random as random, native_row_tag as tag,
 };
 
 /// What a row's key is made of besides its level.

@@ -18,8 +18,8 @@ pub mod watch;
 
 pub use error::Error;
 pub use pilot::{
-    Descriptors, Ends, Entries, Heartbeat, Keys, LearnerDescriptors, LearnerKeys, Legacy, Pilot,
-    Put, Records, RowSecrets, Rows, RunStats, check_free,
+    CELLS, Cells, Descriptors, Ends, Entries, Heartbeat, Keys, LearnerDescriptors, LearnerKeys,
+    Legacy, Pilot, Put, Records, RowSecrets, Rows, RunStats, check_free,
 };
 pub use process::{become_program, inherited, take_signals, try_program};
 pub use socket::{AlgorithmSource, load_algorithm, netns_cookie, own_netns_cookie};

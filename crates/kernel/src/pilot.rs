@@ -1,5 +1,6 @@
 //! The pilot's programs and maps: loaded, attached to a cgroup, read and written.
 
+mod cells;
 mod clocks;
 mod counters;
 mod ends;
@@ -38,6 +39,7 @@ use crate::{
 };
 
 skeleton_module!("sockops.skel.rs");
+pub use cells::{CELLS, Cells};
 pub use ends::{Ends, LearnerDescriptors, LearnerKeys};
 pub use legacy::{Descriptors, Keys, Legacy};
 pub use records::{Heartbeat, Records};

@@ -15,6 +15,7 @@ mod drawn;
 mod ecn;
 mod fair;
 mod fair_qdisc;
+mod held_out;
 mod learner;
 mod learning;
 mod leftovers;

@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 use tcpilot_abi::{TP_DRAWS, TP_OPENING_WAYS, TP_RECORDS_BYTES, TP_ROW_WAYS};
 
 use super::{
-    Heartbeat, Legacy, OpenSockopsSkel, Pilot, Records, Rows, iterate::iterate_by, rows::RowSecrets,
+    Cells, Heartbeat, Legacy, OpenSockopsSkel, Pilot, Records, Rows, iterate::iterate_by,
+    rows::RowSecrets,
 };
 use crate::{Error, object::map_error};
 
@@ -61,6 +62,8 @@ pub struct Ends {
     pub records: Records,
     /// Without it no row is valid.
     pub heartbeat: Heartbeat,
+    /// Which connections are held out.
+    pub cells: Cells,
     /// Of the iterator that tells of open connections.
     sample: OwnedFd,
 }
@@ -98,6 +101,7 @@ impl Pilot {
             rows: Rows::new(maps.rows.as_fd(), keys.rows, keys.secrets, pulse)?,
             records: Records::new(maps.records.as_fd(), TP_RECORDS_BYTES as usize, pulse)?,
             heartbeat: Heartbeat::new(pulse)?,
+            cells: Cells::new(maps.bss_cells.as_fd(), pulse)?,
             sample: sample.map_err(|source| Error::System { action, source })?,
         }))
     }

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * trial.h - which connections are held out, to compare the steered ones with: their addresses'
+ * cell says so when they open, and their note says so as long as they live.
+ */
+#ifndef TCPILOT_PILOT_TRIAL_H
+#define TCPILOT_PILOT_TRIAL_H
+
+#include "../core/rows.h"
+#include "act.h"
+#include "openings.h"
+#include "state.h"
+
+/* An address of known size, as the verifier wants one that a function is handed. */
+struct remote_address {
+	__u32 word[4];
+};
+
+/* enum tp_trial for a connection that opens now to this address.  A function of its own, for its
+ * frame: what calls each other shares the 512 bytes of a stack. */
+__noinline __u32 trial_at(const struct remote_address *remote)
+{
+	if (!remote || !pulse.trials)
+		return 0;
+	return cells[tp_cell(config()->cell_secrets, remote->word) & (TP_CELLS - 1)];
+}
+
+static __always_inline __u32 trial_of(const __u32 remote[4])
+{
+	return trial_at((const struct remote_address *)remote);
+}
+
+/* Whether an open connection was held out at its opening. */
+__noinline int is_held_out(hands_t *hands)
+{
+	struct bpf_sock *sk = socket_in(hands);
+	const struct tcp_sock *tp = sk && pulse.trials ? bpf_skc_to_tcp_sock(sk) : 0;
+	struct tp_opening_bucket *bucket;
+	__u32 way, tag;
+
+	if (!tp)
+		return 0;
+	tag = tag_of(tp);
+	bucket = openings_at(tag);
+	way = bucket ? way_of(bucket, tag) : TP_OPENING_WAYS;
+	if (!bucket || way >= TP_OPENING_WAYS)
+		return 0;
+	return bucket->way[tp_within(way, TP_OPENING_WAYS)].flags & TP_CONN_HELD_OUT;
+}
+
+#endif

@@ -1,0 +1,44 @@
+//! What becomes of connections that open now, cell by cell: `enum tp_trial`.
+
+use std::{mem::offset_of, os::fd::BorrowedFd, sync::atomic::Ordering};
+
+use tcpilot_abi::{TP_CELLS, tp_pulse};
+
+use super::{mapping::Mapping, records::Pulse};
+use crate::Error;
+
+/// How many cells there are.
+pub const CELLS: usize = TP_CELLS as usize;
+
+/// The cells as the programs read them.
+pub struct Cells {
+    memory: Mapping,
+    pulse: Pulse,
+}
+
+impl Cells {
+    pub(super) fn new(cells: BorrowedFd<'_>, pulse: BorrowedFd<'_>) -> Result<Cells, Error> {
+        Ok(Cells {
+            memory: Mapping::new(cells, 0, CELLS, true)?,
+            pulse: Pulse::new(pulse)?,
+        })
+    }
+
+    /// Has all cells say this, from now on: eight at a time, so a connection that opens meanwhile gets what
+    /// its cell said before or what it says now.
+    pub fn set(&mut self, all: &[u8; CELLS]) {
+        let has_trials = all.iter().any(|cell| *cell != 0);
+        for (number, eight) in all.as_chunks::<8>().0.iter().enumerate() {
+            let value = u64::from_ne_bytes(*eight);
+            if let Some(word) = self.memory.word(number)
+                && word.load(Ordering::Relaxed) != value
+            {
+                word.store(value, Ordering::Relaxed);
+            }
+        }
+        if has_trials {
+            // Not taken back: connections that were held out may still be open.
+            self.pulse.set(offset_of!(tp_pulse, trials), 1);
+        }
+    }
+}
