@@ -54,6 +54,13 @@ pub enum Command {
     /// Why connections to ADDR are treated as they are: path, algorithms, last decisions
     #[command(after_long_help = columns::<PathView>())]
     Explain(ExplainArgs),
+    /// Whether it helps: what steering changed, against connections that are held out
+    ///
+    /// Each change has an interval that holds the true one in 95 of 100 trials, however often you look. A pair
+    /// is two blocks of time of one group of addresses, one steered and one held out, or two prefixes. Verdicts
+    /// are `better`, `worse`, `not shown` (an effect of 5 % would have shown) and `insufficient data`.
+    /// docs/use/report.md.
+    Report(ReportArgs),
     /// A live view of the paths; q or Ctrl-C leaves
     Top(SocketArgs),
     /// Which congestion controls cross a device, by flow, and fair shares if asked for; needs no daemon
@@ -249,6 +256,39 @@ pub struct AskArgs {
     /// Where to ask.
     #[command(flatten)]
     pub socket: SocketArgs,
+}
+
+/// What to report.
+#[derive(Debug, Args)]
+pub struct ReportArgs {
+    /// Write one page with plots that needs no network; `-` is standard output
+    #[arg(long, value_name = "FILE", conflicts_with = "json")]
+    pub html: Option<PathBuf>,
+    /// Compare without pause from now on for so long (90m, 24h, 2d); half of that time is held out. 0 ends it
+    #[arg(long, value_name = "TIME", value_parser = seconds, conflicts_with_all = ["json", "html"])]
+    pub trial: Option<u64>,
+    /// How to answer.
+    #[command(flatten)]
+    pub ask: AskArgs,
+}
+
+/// A time with its unit, in seconds.
+fn seconds(text: &str) -> Result<u64, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match &text[digits.len()..] {
+        "s" => 1,
+        "m" | "min" => 60,
+        "h" => 3600,
+        "d" => 86_400,
+        "" if digits == "0" => 1,
+        _ => return Err("write it with its unit: 90m, 24h or 2d".to_owned()),
+    };
+    let count: u64 = digits
+        .parse()
+        .map_err(|_| "write a number and its unit: 24h".to_owned())?;
+    count
+        .checked_mul(unit)
+        .ok_or_else(|| "that is too long".to_owned())
 }
 
 /// What to explain.

@@ -8,9 +8,10 @@ use tcpilot_abi::Why;
 use crate::{
     cc, fair,
     pilot::figures::{
-        AlgorithmView, ChangeView, CohortView, DecisionView, DrawnAlgorithm, ExplainedPath,
-        Explanation, FlowView, LearningStatus, PathView, StateSummary, Status, TakeOvers,
-        TaughtPolicy, TuneView, TuningView, TuningsStatus,
+        AlgorithmView, ChangeView, ChoicesView, CohortView, DecisionView, DrawnAlgorithm,
+        EffectReport, ExplainedPath, Explanation, FlowView, GroupView, LearningStatus, MeasureView,
+        PathView, PointView, PolicyEffect, StateSummary, Status, StopView, TakeOvers, TaughtPolicy,
+        TuneView, TuningView, TuningsStatus,
     },
     show::figure::View,
     watch::views as watch,
@@ -64,6 +65,19 @@ fn sections() -> String {
                 rows::<TuningView>(tuning),
                 rows::<TuneView>(tune),
                 rows::<CohortView>(&format!("{tune}with.")),
+            ],
+        ),
+        section(
+            "report",
+            "Whether steering helps. `sums` can be added up over hosts: each of its fields is a sum over pairs.",
+            &[
+                rows::<EffectReport>(""),
+                rows::<MeasureView>("measures[]."),
+                rows::<PolicyEffect>("policies[]."),
+                rows::<GroupView>("worst[]."),
+                rows::<StopView>("stops[]."),
+                rows::<PointView>("history[]."),
+                rows::<ChoicesView>("choices[]."),
             ],
         ),
         section(

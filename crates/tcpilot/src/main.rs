@@ -58,6 +58,7 @@ fn dispatch(command: &Command) -> Result<(), Failure> {
         Command::Paths(args) => client::paths(args),
         Command::Flows(args) => client::flows(args),
         Command::Explain(args) => client::explain(args),
+        Command::Report(args) => client::report(args),
         Command::Top(args) => top::top(args),
         Command::Watch(args) => watch::run(args),
         Command::Cc { command } => cc::run(command),

@@ -15,13 +15,16 @@ use tcpilot_core::Prefix;
 use crate::{
     cli::{
         AskArgs, ConfigCommand, DEFAULT_CONFIG, DEFAULT_SOCKET, DEFAULT_STATE, ExplainArgs,
-        StateArgs, StateCommand,
+        ReportArgs, StateArgs, StateCommand,
     },
     failure::{Failure, Kind, printable},
     pilot::config::Config,
     pilot::daemon,
-    pilot::figures::{Explanation, Flows, PathView, Paths, StateSummary, Status, TakeOvers},
+    pilot::figures::{
+        EffectReport, Explanation, Flows, PathView, Paths, StateSummary, Status, TakeOvers,
+    },
     pilot::protocol::{self, AskError, Request},
+    pilot::report,
     pilot::state::{self, Store, StoredPath},
     pilot::table,
     show::document::Document,
@@ -137,6 +140,36 @@ pub fn explain(args: &ExplainArgs) -> Result<(), Failure> {
         show(explanation, args.ask.json, table::explanation)?;
     }
     Ok(())
+}
+
+/// `tcpilot report`
+///
+/// # Errors
+/// One line.
+pub fn report(args: &ReportArgs) -> Result<(), Failure> {
+    let socket = &args.ask.socket.socket;
+    if let Some(seconds) = args.trial {
+        protocol::ask::<()>(socket, &Request::Trial(seconds))?;
+        let text = match seconds {
+            0 => "the trial has ended; what it has shown stays\n".to_owned(),
+            _ => format!(
+                "comparing without pause for {}: half of that time is held out\n",
+                table::duration(seconds)
+            ),
+        };
+        io::stdout().write_all(text.as_bytes())?;
+        return Ok(());
+    }
+    let Some(file) = &args.html else {
+        return ask_and_show::<EffectReport>(&args.ask, &Request::Report, report::text);
+    };
+    let found: EffectReport = protocol::ask(socket, &Request::Report)?;
+    let page = report::page(&found);
+    if file.as_os_str() == "-" {
+        io::stdout().write_all(page.as_bytes())?;
+        return Ok(());
+    }
+    fs::write(file, page).map_err(|e| with_name(file, &e))
 }
 
 /// What `explain` was asked about.

@@ -7,6 +7,7 @@ mod failures;
 pub mod figures;
 pub mod protocol;
 mod read;
+mod report;
 pub mod state;
 pub mod table;
 pub mod top;

@@ -23,6 +23,10 @@ pub enum Request {
     Flows,
     /// [`crate::pilot::figures::Explanation`]
     Explain(Prefix),
+    /// [`crate::pilot::figures::EffectReport`]
+    Report,
+    /// Compare without pause for so many seconds; 0: no more
+    Trial(u64),
     /// The state as a document for export
     StateExport,
     /// Paths to add, at most [`IMPORT_PATHS`]; answers their number

@@ -85,6 +85,9 @@ fn measures(path: &PathView) -> String {
 /// Why an address is treated as it is.
 pub fn explanation(e: &Explanation) -> String {
     let mut out = String::new();
+    if let Some(stopped) = &e.stopped {
+        let _ = writeln!(out, "the guard has stopped steering here: {stopped}");
+    }
     if e.paths.is_empty() {
         let _ = writeln!(
             out,
@@ -211,6 +214,9 @@ pub fn status(s: &Status) -> String {
         "ended    {} · judged by {} · rescued {}",
         s.closed, s.charged, s.rescues
     );
+    if let Some(effect) = &s.effect {
+        let _ = writeln!(out, "effect   {effect}");
+    }
     if let Some(learning) = &s.learning {
         out.push_str(&learning.text());
     }

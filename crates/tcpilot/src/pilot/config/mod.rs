@@ -4,6 +4,7 @@
 //! data. A file is read as a whole: every mistake in it is reported, one line each.
 
 mod abi;
+mod effect;
 mod learner;
 pub(crate) mod names;
 mod policies;
@@ -24,6 +25,7 @@ use serde::{Deserialize, Serialize};
 use tcpilot_kernel::{cc, host};
 use toml::de::DeTable;
 
+pub use effect::Effect;
 pub use learner::{EpsilonGreedy, Learner, Thompson};
 pub use policies::{
     DEFAULT_POLICY, LEAVE_ALONE_POLICY, LeaveAlone, Match, Policy, PrefixOverrides,
@@ -31,7 +33,7 @@ pub use policies::{
 pub use rules::RuleTemplate;
 use settings::{Section, Source, Table, settings};
 pub use tunings::{Feature, Network, Objective, Tuning, WindowRule, net_word, tune_word};
-pub use values::{Algorithm, CgroupPath, LearnerKind, Namespace, Ports};
+pub use values::{Algorithm, CgroupPath, HoldOut, LearnerKind, Namespace, Ports};
 
 /// Where the configuration is looked for when no file is named; it need not be there.
 pub const DEFAULT_FILE: &str = "/etc/tcpilot/tcpilot.toml";
@@ -131,6 +133,8 @@ settings! {
     with {
         /// How an algorithm is chosen and what it is charged.
         learner: Learner;
+        /// How it is shown whether tcpilot helps.
+        effect: Effect;
         /// What is done for a connection under heavy loss.
         rescue: Rescue;
         /// How a path's slow-start threshold is measured.
@@ -325,6 +329,14 @@ impl Config {
                 "`algorithm` in [rescue] needs ECN, a rescue must not; try \"bbr\"",
             );
         }
+        if self.effect.settle_s >= self.effect.block_s
+            && let Some(effect) = top.sub("effect", "")
+        {
+            effect.report(
+                "settle_s",
+                "`settle_s` in [effect] must be less than `block_s`, or no connection counts",
+            );
+        }
         self.refuse_unknown(top, hosts);
         self.policies = policies::read(top, &self.algorithms);
         self.refuse_too_many(top);
@@ -332,9 +344,10 @@ impl Config {
     }
 
     /// The sections with their names, in the order of the documentation.
-    fn sections_mut(&mut self) -> [(&'static str, &mut dyn Section); 7] {
+    fn sections_mut(&mut self) -> [(&'static str, &mut dyn Section); 8] {
         [
             ("learner", &mut self.learner),
+            ("effect", &mut self.effect),
             ("rescue", &mut self.rescue),
             ("ssthresh", &mut self.ssthresh),
             ("prefix", &mut self.prefix),

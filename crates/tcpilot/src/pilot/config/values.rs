@@ -121,6 +121,43 @@ impl LearnerKind {
     }
 }
 
+/// What is held out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HoldOut {
+    /// As fits the host.
+    Auto,
+    /// Groups of addresses for a week.
+    Prefix,
+    /// Each group for blocks of time.
+    Block,
+    /// All groups at once for blocks of time.
+    Host,
+}
+
+impl HoldOut {
+    const ALL: [HoldOut; 4] = [
+        HoldOut::Auto,
+        HoldOut::Prefix,
+        HoldOut::Block,
+        HoldOut::Host,
+    ];
+
+    /// Its name in the configuration.
+    pub fn word(self) -> &'static str {
+        match self {
+            HoldOut::Auto => "auto",
+            HoldOut::Prefix => "prefix",
+            HoldOut::Block => "block",
+            HoldOut::Host => "host",
+        }
+    }
+
+    /// The one of this name.
+    pub fn by_word(word: &str) -> Option<HoldOut> {
+        HoldOut::ALL.into_iter().find(|known| known.word() == word)
+    }
+}
+
 /// Entries of a list that has no other limit: more than there can be rules.
 const ENTRIES_MAX: u64 = 1000;
 
@@ -254,6 +291,24 @@ impl Value for LearnerKind {
 
     fn to_toml(&self) -> Option<String> {
         quoted(self.name())
+    }
+}
+
+impl Value for HoldOut {
+    fn read(value: &Spanned<DeValue<'_>>, place: &Place<'_>) -> Option<HoldOut> {
+        let all = || HoldOut::ALL.map(|known| format!("{:?}", known.word()));
+        let Some(name) = value.get_ref().as_str() else {
+            return place.refuse_type(value, &all().join(" or "));
+        };
+        HoldOut::by_word(name).or_else(|| {
+            let hint = names::hint(name, HoldOut::ALL.map(HoldOut::word));
+            let all = all().join(" or ");
+            place.refuse(value, &format!("cannot be {name:?}, only {all}{hint}"))
+        })
+    }
+
+    fn to_toml(&self) -> Option<String> {
+        quoted(self.word())
     }
 }
 

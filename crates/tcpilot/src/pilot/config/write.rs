@@ -29,9 +29,10 @@ impl Config {
     }
 
     /// The sections with their names, in the order of the documentation.
-    pub(super) fn sections(&self) -> [(&'static str, &dyn Section); 7] {
+    pub(super) fn sections(&self) -> [(&'static str, &dyn Section); 8] {
         [
             ("learner", &self.learner),
+            ("effect", &self.effect),
             ("rescue", &self.rescue),
             ("ssthresh", &self.ssthresh),
             ("prefix", &self.prefix),

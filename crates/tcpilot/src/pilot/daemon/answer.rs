@@ -13,15 +13,17 @@ use tcpilot_kernel::host;
 
 use super::{
     Daemon,
-    learning::{Learning, Netns, Seen},
+    learning::{LONGEST_TRIAL_S, Learning, Netns, Seen},
 };
 use crate::{
     clock::monotonic_ns,
     pilot::figures::{
-        ExplainedPath, Explanation, FlowView, LearningStatus, PathView, Status, TakeOvers,
+        EffectReport, ExplainedPath, Explanation, FlowView, LearningStatus, PathView, Status,
+        TakeOvers,
     },
     pilot::protocol::{Reply, Request},
     pilot::read::{self, Names},
+    pilot::report,
 };
 
 /// In place of a namespace's name: the path is one for all.
@@ -49,6 +51,8 @@ impl Daemon {
             Request::Status => ok(self.status()),
             Request::Flows => result(self.flow_views()),
             Request::Explain(remote) => result(self.explain(&remote)),
+            Request::Report => ok(self.report()),
+            Request::Trial(seconds) => result(self.begin_trial(seconds)),
             Request::StateExport => return self.export(out),
             Request::StateImport(paths) => result(self.import(&paths)),
             Request::StateReset => result(self.reset()),
@@ -141,6 +145,7 @@ impl Daemon {
         let last_loss_ns = self.pilot.last_loss_ns();
         let mut explanation = Explanation {
             address: remote.to_string(),
+            stopped: self.learning.as_ref().and_then(|l| l.stopped(*remote)),
             paths: Vec::new(),
             flows: Vec::new(),
         };
@@ -194,6 +199,35 @@ impl Daemon {
         learning.map_or_else(|| self.path_count(), of_learner)
     }
 
+    /// Whether steering helps.
+    pub(super) fn report(&self) -> EffectReport {
+        let known = self.learning.as_ref().and_then(Learning::effect);
+        let why = match &self.learning {
+            None => {
+                "the learner epsilon-greedy keeps no record of single connections; use thompson"
+            }
+            Some(_) if self.config.dry_run => "in a dry run nothing is steered",
+            Some(_) => "the learner does not answer",
+        };
+        known.unwrap_or_else(|| EffectReport {
+            unknown: Some(why.to_owned()),
+            ..EffectReport::default()
+        })
+    }
+
+    fn begin_trial(&self, seconds: u64) -> Result<(), String> {
+        if seconds > LONGEST_TRIAL_S {
+            return Err("a trial lasts at most 31 days".to_owned());
+        }
+        let report = self.report();
+        let begun = self
+            .learning
+            .as_ref()
+            .is_some_and(|l| l.begin_trial(seconds));
+        let why = || report.unknown.unwrap_or_default();
+        if begun { Ok(()) } else { Err(why()) }
+    }
+
     /// What is running.
     pub(super) fn status(&self) -> Status {
         let counters = self.pilot.counters();
@@ -230,6 +264,7 @@ impl Daemon {
             attached: self.pilot.is_attached(),
             learner: self.config.learner.common.kind.name().to_owned(),
             learning: learning.clone(),
+            effect: self.learning.as_ref().map(|_| report::line(&self.report())),
             algorithms: self.wanted_arms(),
             algorithms_missing: self.arms_missing.clone(),
             rescue: self.rescue_name(),

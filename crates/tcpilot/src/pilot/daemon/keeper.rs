@@ -7,6 +7,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use tcpilot_core::rows::CellSecrets;
+
+use super::learning;
 use crate::pilot::state::{Knowledge, StateError, Store, StoredPath};
 
 /// The state, as far as there is any.
@@ -75,6 +78,13 @@ impl Keeper {
             Some(open) => Ok(&mut open.store),
             None => Err(StateError::Full(self.path.clone())),
         }
+    }
+
+    /// By which groups are parted to be held out: this host's own, if the file has them.
+    pub fn secrets(&mut self) -> CellSecrets {
+        let store = self.store().ok();
+        let known = store.and_then(|store| learning::secrets(Some(&*store)).ok());
+        known.unwrap_or_else(|| learning::secrets(None).unwrap_or_default())
     }
 
     /// Whether the file that was open is not the one of this name.

@@ -171,18 +171,18 @@ impl Daemon {
         let now = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
-        let restored = self
-            .keeper
-            .store()
-            .and_then(|store| Restored::read(lessons.clone(), Some(store), now.as_secs_f64()));
+        let secrets = self.abi.cell_secrets;
+        let restored = self.keeper.store().and_then(|store| {
+            Restored::read(lessons.clone(), Some(store), secrets, now.as_secs_f64())
+        });
         let restored = match restored {
             Ok(restored) => restored,
             Err(error) => {
                 tracing::warn!(%error, "starting without what was learned before");
-                Restored::read(lessons, None, now.as_secs_f64())?
+                Restored::read(lessons, None, secrets, now.as_secs_f64())?
             }
         };
-        self.learning = Some(Learning::open(ends, restored));
+        self.learning = Some(Learning::open(ends, restored, &self.config));
         Ok(())
     }
 

@@ -20,6 +20,7 @@ mod start;
 mod succession;
 mod trial;
 mod tunings;
+mod uplink;
 
 use std::{
     io::{self, Write},
@@ -38,7 +39,7 @@ use crate::{
     cli::{DEFAULT_CONFIG, RunArgs},
     failure::{Failure, Kind},
     pilot::config::{Config, RuleTemplate, Text},
-    pilot::{table, top},
+    pilot::{report, table, top},
     show::live,
 };
 use control::Control;
@@ -61,6 +62,7 @@ struct Times {
     rules: Instant,
     guarded: Instant,
     saved: Instant,
+    uplinks: Instant,
 }
 
 impl Default for Times {
@@ -71,6 +73,7 @@ impl Default for Times {
             rules: now,
             guarded: now,
             saved: now,
+            uplinks: now,
         }
     }
 }
@@ -104,6 +107,7 @@ pub struct Daemon {
     /// What the guard has switched off.
     off: Vec<tunings::Off>,
     succession: Succession,
+    uplinks: uplink::Uplinks,
 }
 
 /// Why the daemon serves no more.
@@ -204,9 +208,10 @@ fn open_screen(args: &RunArgs) -> io::Result<Option<live::Screen>> {
 fn finish(args: &RunArgs, mut daemon: Daemon, result: Result<(), Failure>) -> Result<(), Failure> {
     let saved = daemon.save();
     let (status, paths) = (daemon.status(), daemon.path_views());
+    let effect = daemon.report();
     drop(daemon);
     if args.live {
-        let report = table::report(&status, &paths);
+        let report = report::text(&effect) + &table::report(&status, &paths);
         let _ = io::stdout().write_all(report.as_bytes()); // the terminal may be gone
     }
     result.and(saved.map_err(|error| Failure::new(Kind::Failed, error, "")))
@@ -308,9 +313,21 @@ impl Daemon {
             times.guarded = Instant::now();
             self.guard();
         }
+        if times.uplinks.elapsed() >= uplink::EVERY {
+            times.uplinks = Instant::now();
+            self.watch_uplinks();
+        }
         if times.saved.elapsed() >= self.config.state.save_interval() {
             times.saved = Instant::now();
             let _ = self.save(); // it says what is wrong, and tries again
+        }
+    }
+
+    /// What is fair to compare depends on where connections compete.
+    fn watch_uplinks(&mut self) {
+        if let Some(learning) = &self.learning {
+            self.uplinks.look();
+            learning.set_full(self.uplinks.is_often_full());
         }
     }
 

@@ -7,7 +7,7 @@ use tcpilot_kernel::{Pilot, host};
 
 use super::{
     Daemon, arms, attachment, egress::Egress, handover::Numbers, keeper::Keeper, netns, rules,
-    succession::Succession,
+    succession::Succession, uplink::Uplinks,
 };
 use crate::{
     cli::RunArgs,
@@ -106,8 +106,9 @@ fn number_as(
 impl Daemon {
     /// Loads the pilot; it is attached to nothing yet.
     pub(super) fn start(config: Config, args: &RunArgs) -> Result<Daemon, Failure> {
-        let prepared = Prepared::new(config, args, None)?;
-        let keeper = Keeper::open(&args.state)?;
+        let mut prepared = Prepared::new(config, args, None)?;
+        let mut keeper = Keeper::open(&args.state)?;
+        prepared.abi.cell_secrets = keeper.secrets();
         let queues = Egress::set_up(prepared.devices(), &args.state);
         let pilot = Pilot::load(&prepared.abi, prepared.config.paths_max)?;
         let mut daemon = Daemon::assemble(prepared, pilot, keeper, queues, &[]);
@@ -165,6 +166,7 @@ impl Daemon {
             off: Vec::new(),
             config,
             succession: Succession::default(),
+            uplinks: Uplinks::default(),
         }
     }
 }

@@ -185,8 +185,9 @@ impl Daemon {
         let kept = estate.kept.iter().map(|kept| Kept::take(*kept));
         let kept = kept.collect::<Result<Vec<Kept>, _>>()?;
         let config = Config::of(estate.config.as_ref())?;
-        let prepared = Prepared::new(config, args, Some(&estate.numbers))?;
-        let keeper = Keeper::open(&args.state)?;
+        let mut prepared = Prepared::new(config, args, Some(&estate.numbers))?;
+        let mut keeper = Keeper::open(&args.state)?;
+        prepared.abi.cell_secrets = keeper.secrets();
         let (egress, problems) = Egress::go_on(prepared.devices(), &args.state);
         let pilot = Pilot::succeed(&prepared.abi, &legacy)?;
         let former = rules::former(&prepared.templates, &estate.cgroups);

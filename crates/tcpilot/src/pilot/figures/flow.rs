@@ -79,6 +79,8 @@ figures! {
     /// Why connections to an address are treated as they are.
     #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
     pub Explanation {
+        /// Why steering is stopped here; `null`: it is not.
+        stopped: Option<String>;
         /// The address or prefix that was asked about.
         address: String;
         /// Its paths, one for each namespace and policy that saw it.

@@ -5,12 +5,16 @@
 
 use serde::Serialize;
 
+mod effect;
 mod flow;
 pub(crate) mod measure;
 mod path;
 mod status;
 mod tuning;
 
+pub use effect::{
+    ChoicesView, EffectReport, GroupView, MeasureView, PointView, PolicyEffect, StopView,
+};
 pub use flow::{DecisionView, ExplainedPath, Explanation, FlowView};
 pub use path::{AlgorithmView, PathView, StoredAlgorithm, StoredPath};
 pub use status::{

@@ -29,6 +29,8 @@ figures! {
         learner: String;
         /// With thompson: what the learner in the daemon does; `null` with epsilon-greedy.
         learning: Option<LearningStatus>;
+        /// Whether steering helps, in a line; `null` if nobody can say.
+        effect: Option<String>;
         /// The algorithms to choose from.
         algorithms: Vec<String>;
         /// Algorithms that were asked for and are not there, with the reason.

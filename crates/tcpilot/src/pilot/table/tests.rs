@@ -146,6 +146,7 @@ fn running() -> Status {
         (Why::Application, 4),
     ];
     Status {
+        effect: None,
         version: "0.1.0".to_owned(),
         pid: 4711,
         kernel: "6.12.0".to_owned(),
@@ -322,6 +323,7 @@ fn what_the_learner_in_the_daemon_knows_reads_as_its_copies() {
             tuning: None,
         };
         explanation(&Explanation {
+            stopped: None,
             address: "203.0.113.9".to_owned(),
             paths: vec![explained],
             flows: vec![flow("bbr", Why::Rescued)],
@@ -354,6 +356,7 @@ fn the_table_of_flows_reads_as_its_copy() {
 #[test]
 fn an_explanation_reads_as_its_copy() {
     let explained = Explanation {
+        stopped: None,
         address: "203.0.113.9".to_owned(),
         paths: vec![ExplainedPath {
             path: lossy_path(),
@@ -372,6 +375,7 @@ fn an_explanation_reads_as_its_copy() {
 #[test]
 fn an_address_without_a_path_is_explained_in_words() {
     let explained = Explanation {
+        stopped: None,
         address: "203.0.113.9".to_owned(),
         paths: Vec::new(),
         flows: Vec::new(),

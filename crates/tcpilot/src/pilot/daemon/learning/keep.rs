@@ -1,10 +1,12 @@
 //! Learners from a configuration and what was saved, and back to what is to be saved.
 
 use tcpilot_abi::{TP_MAX_POLICIES, tp_config};
+use tcpilot_core::rows::CellSecrets;
 
 use super::{
     arms::Arms,
     clock::Clock,
+    effect::Saved,
     room::Room,
     taught::{Lesson, Taught},
 };
@@ -17,6 +19,7 @@ use crate::pilot::{
 pub struct Restored {
     pub(super) taught: Vec<Taught>,
     pub(super) clock: Clock,
+    pub(super) effect: Saved,
     /// At least one of them begins anew: rows that a former daemon wrote mean something else.
     pub(super) is_anew: bool,
 }
@@ -59,7 +62,8 @@ pub fn lessons(
 }
 
 impl Restored {
-    /// Reads what was saved of these policies; `store` is none if there is no file now. `now_unix_s` is the
+    /// Reads what was saved of these policies; `store` is none if there is no file now. `secrets` are those
+    /// that the programs part groups by. `now_unix_s` is the
     /// wall clock's time.
     ///
     /// # Errors
@@ -67,12 +71,14 @@ impl Restored {
     pub fn read(
         lessons: Vec<Lesson>,
         store: Option<&Store>,
+        secrets: CellSecrets,
         now_unix_s: f64,
     ) -> Result<Restored, StateError> {
         let clock = Clock::new(now_unix_s);
         let mut restored = Restored {
             taught: Vec::new(),
             clock,
+            effect: Saved::read(store)?.with_secrets(secrets),
             is_anew: false,
         };
         for lesson in lessons {
@@ -128,15 +134,17 @@ fn saved_rows(store: &Store, lesson: &Lesson) -> Result<Vec<SavedRow>, StateErro
 impl Room {
     /// What is to be saved: all, or what has changed since this was asked for last.
     pub fn unsaved(&mut self, all: bool) -> Vec<Knowledge> {
-        self.taught
-            .iter_mut()
-            .map(|taught| taught.unsaved(all))
-            .collect()
+        let taught = self.taught.iter_mut().map(|taught| taught.unsaved(all));
+        let effect = self.effect.iter_mut().map(|effect| effect.unsaved(all));
+        taught.chain(effect).collect()
     }
 
     /// Forgets everything; returns how many paths there were.
     pub fn reset(&mut self) -> u32 {
         self.table.clear();
+        if let Some(effect) = &mut self.effect {
+            effect.reset();
+        }
         let now_s = self.clock.now_s();
         let mut paths = 0;
         for taught in &mut self.taught {

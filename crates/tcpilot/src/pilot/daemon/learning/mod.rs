@@ -7,6 +7,7 @@
 
 mod arms;
 mod clock;
+mod effect;
 mod keep;
 mod long;
 mod room;
@@ -25,11 +26,17 @@ use std::{
 use tcpilot_abi::tp_record;
 use tcpilot_kernel::{Ends, Heartbeat, Records};
 
+pub use effect::secrets;
 pub use keep::{Restored, lessons};
 use room::Room;
 pub use views::{Netns, Seen};
 
-use crate::pilot::{figures::LearningStatus, state::Knowledge};
+use crate::pilot::{
+    config,
+    figures::{EffectReport, LearningStatus},
+    state::Knowledge,
+};
+use effect::Effect;
 
 /// How often records are taken in and rows written. The programs wake nobody.
 const TURN: Duration = Duration::from_millis(50);
@@ -48,6 +55,9 @@ const RECORDS_AT_ONCE: usize = 4096;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Paths in one answer of the thread: the rest of a long list has to ask again.
 const PAGE: usize = 4096;
+
+/// No trial is longer: a month.
+pub const LONGEST_TRIAL_S: u64 = 31 * 24 * 3600;
 
 /// A question to the thread.
 type Question = Box<dyn FnOnce(&mut Room) + Send>;
@@ -165,6 +175,31 @@ impl Learning {
         self.ask(|room| room.status())
     }
 
+    /// Whether steering helps.
+    pub fn effect(&self) -> Option<EffectReport> {
+        self.ask(Room::effect_report).flatten()
+    }
+
+    /// Pairs without pause for so long. Whether the thread has heard it.
+    pub fn begin_trial(&self, seconds: u64) -> bool {
+        let heard = self.ask(move |room| room.effect.as_mut().map(|e| e.set_trial(seconds)));
+        heard.flatten().is_some()
+    }
+
+    /// Why steering is stopped at this address, if the guard has done so.
+    pub fn stopped(&self, remote: tcpilot_core::Prefix) -> Option<String> {
+        let stopped = self.ask(move |room| {
+            let effect = room.effect.as_ref()?;
+            effect.stopped(effect.cell(&remote))
+        });
+        stopped.flatten()
+    }
+
+    /// Whether some queue of this host is often full.
+    pub fn set_full(&self, is_full: bool) {
+        let _ = self.ask(move |room| room.effect.as_mut().map(|e| e.set_full(is_full)));
+    }
+
     /// What does not work as it should, a sentence each.
     pub fn limits(&self) -> Vec<String> {
         let hangs = || vec!["the learner does not answer: no row is valid after 10 s".to_owned()];
@@ -229,6 +264,9 @@ impl Worker {
     /// Rows first: after a long stop none of the old ones is valid before it was looked at again.
     fn turn(&mut self) {
         self.take_in();
+        if let Some(effect) = &mut self.room.effect {
+            effect.turn();
+        }
         self.publish();
         self.beat();
     }
@@ -275,12 +313,23 @@ impl Worker {
 
 impl Learning {
     /// From what the kernel side shares, with learners for these policies.
-    pub fn open(ends: Ends, taught: Restored) -> Learning {
+    ///
+    /// In a dry run nothing is steered, so nothing is held out.
+    pub fn open(ends: Ends, taught: Restored, keys: &config::Config) -> Learning {
         let mut rows = ends.rows;
         if taught.is_anew {
             rows.clear(); // a former daemon's, which mean other things
         }
-        let room = Room::new(taught.taught, Box::new(rows), taught.clock);
+        let mut room = Room::new(taught.taught, Box::new(rows), taught.clock);
+        if !keys.dry_run {
+            let cells = Box::new(ends.cells);
+            room.effect = Some(Effect::open(
+                keys.effect.clone(),
+                taught.effect,
+                cells,
+                taught.clock,
+            ));
+        }
         Learning::new(room, ends.records, ends.heartbeat)
     }
 }

@@ -7,10 +7,13 @@ use tcpilot_abi::tp_record;
 
 use super::{
     clock::Clock,
+    effect::Effect,
     long::Long,
     rows::Table,
     taught::{Taught, Written},
+    translate::features,
 };
+use crate::pilot::figures::EffectReport;
 
 /// Namespaces that paths can be named by; more are shown by number.
 const DOMAINS_MAX: usize = 4096;
@@ -32,6 +35,8 @@ pub struct Room {
     /// Times that rows were written.
     pub publications: u64,
     crowded: u64,
+    /// Whether steering helps; `None` in a dry run.
+    pub effect: Option<Effect>,
     /// Cookies of namespaces, by the domain that paths have by them.
     pub(super) domains: HashMap<u32, u64>,
 }
@@ -50,6 +55,7 @@ impl Room {
             dropped: 0,
             publications: 0,
             crowded: 0,
+            effect: None,
             domains: HashMap::new(),
         }
     }
@@ -65,8 +71,26 @@ impl Room {
         let of = |taught: &&mut Taught| taught.lesson.policy == record.policy;
         // A policy that is no more has none: its last connections end.
         if let Some(taught) = self.taught.iter_mut().find(of) {
+            if let Some(effect) = &mut self.effect {
+                let lesson = &taught.lesson;
+                let arm = lesson.arms.of_number(record.arm);
+                let name = arm.and_then(|arm| lesson.arms.names().get(arm));
+                let usual = taught.learner.usual(&features(record));
+                let name = name.map(String::as_str);
+                effect.take(record, &lesson.name, name, self.ticks_per_s, usual);
+            }
             taught.take(record, before.as_ref(), &self.clock, self.ticks_per_s);
         }
+    }
+
+    /// Whether steering helps.
+    pub fn effect_report(&mut self) -> Option<EffectReport> {
+        let explored = self
+            .taught
+            .iter()
+            .map(|taught| taught.learner.spent())
+            .sum();
+        self.effect.as_mut().map(|effect| effect.report(explored))
     }
 
     /// Writes at most `budget` rows for each policy. Whether that was all that is to be written.

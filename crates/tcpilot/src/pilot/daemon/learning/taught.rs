@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use tcpilot_abi::{TP_CONN_DRY_RUN, TP_RECORD_FORGOTTEN, TP_RECORD_SAMPLE, tp_record};
+use tcpilot_abi::{
+    TP_CONN_DRY_RUN, TP_RECORD_FORGOTTEN, TP_RECORD_SAMPLE, TP_TRIAL_HELD_OUT, tp_record,
+};
 use tcpilot_kernel::Put;
 use tcpilot_learner::{
     Learner, Level, Lineage, MAX_ARMS, NodeKey, Observation, Plan, Settings, learner::Restored,
@@ -113,7 +115,8 @@ impl Taught {
 
     fn observe(&mut self, seen: &Observation, record: &tp_record) {
         let was_drawn = self.lesson.is_steered(&seen.lineage.node(Level::Group))
-            && u32::from(record.conn_flags) & TP_CONN_DRY_RUN == 0;
+            && u32::from(record.conn_flags) & TP_CONN_DRY_RUN == 0
+            && !is_held_out(record);
         let learned = match was_drawn {
             true => self.learner.observe(seen),
             false => self.learner.observe_unsteered(seen),
@@ -136,7 +139,8 @@ impl Taught {
 
     /// Of ends alone; beyond 50,000 a second one record stands for several.
     fn count(&mut self, record: &tp_record) {
-        if has(record, TP_RECORD_SAMPLE) || has(record, TP_RECORD_FORGOTTEN) {
+        let is_end = !has(record, TP_RECORD_SAMPLE) && !has(record, TP_RECORD_FORGOTTEN);
+        if !is_end || is_held_out(record) {
             return;
         }
         let arm = self.lesson.arms.of_number(record.arm);
@@ -219,6 +223,11 @@ impl Lesson {
         let hash = mix(mix((group >> 64) as u64).wrapping_add(group as u64));
         ((hash >> 32) * 100) >> 32 < u64::from(self.steer_percent)
     }
+}
+
+/// Whether its connection got the default whatever the learner says, so that nothing was drawn.
+pub fn is_held_out(record: &tp_record) -> bool {
+    u32::from(record.trial) & TP_TRIAL_HELD_OUT != 0
 }
 
 /// The lineage of a record's connection. Its address is IPv4-mapped and unwrapped already.

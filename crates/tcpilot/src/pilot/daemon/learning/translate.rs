@@ -154,7 +154,7 @@ fn worth(record: &tp_record, before: Option<&Totals>, terms: &Terms<'_>) -> Resu
 }
 
 /// What happened since `before`, or since the beginning.
-fn measures(record: &tp_record, before: Option<&Totals>, ticks_per_s: u32) -> Measures {
+pub(super) fn measures(record: &tp_record, before: Option<&Totals>, ticks_per_s: u32) -> Measures {
     let none = Totals::default();
     let (now, before) = (Totals::of(record), before.unwrap_or(&none));
     let us = |now: u32, before: u32| {
@@ -215,7 +215,7 @@ fn bdp_bytes(record: &tp_record, bytes: u64, net_us: u64) -> u64 {
     rate.saturating_mul(record.min_rtt_us.into()) / US_PER_S
 }
 
-fn features(record: &tp_record) -> Features {
+pub(super) fn features(record: &tp_record) -> Features {
     let class = u32::from(record.class);
     let rtt_us = match record.handshake_us {
         0 => record.min_rtt_us,

@@ -49,7 +49,7 @@ pub fn word(level: Level) -> &'static str {
 }
 
 /// The addresses of a node.
-fn prefix_of(key: &Key) -> Prefix {
+pub(super) fn prefix_of(key: &Key) -> Prefix {
     let words = [96, 64, 32, 0].map(|shift| ((key.prefix >> shift) as u32).to_be());
     Prefix::from_words(words, key.len).unwrap_or_default()
 }

@@ -1,0 +1,155 @@
+//! What is held out: whole prefixes, each group for blocks of time, or all groups at once.
+
+use std::collections::HashMap;
+
+use tcpilot_kernel::CELLS;
+use tcpilot_proof::Schedule;
+
+use crate::pilot::config::{Effect as Keys, HoldOut};
+
+/// Groups from which on whole prefixes are held out.
+const PREFIXES: usize = 64;
+/// Groups below which they are not any more: a host near the bound must not go back and forth.
+const PREFIXES_LEFT: usize = 48;
+/// A group counts as active for so long after its last connection.
+const ACTIVE_S: u64 = 24 * 3600;
+/// The group of all.
+pub const ALL: u64 = u64::MAX;
+
+/// Which groups have been active lately.
+#[derive(Clone, Debug, Default)]
+pub struct Activity(HashMap<u64, u64>);
+
+impl Activity {
+    /// A connection of this group ended.
+    pub fn note(&mut self, group: u64, now_s: u64) {
+        self.0.insert(group, now_s); // at most as many as there are cells
+    }
+
+    /// How many there are.
+    pub fn count(&mut self, now_s: u64) -> usize {
+        self.0
+            .retain(|_, last_s| now_s.saturating_sub(*last_s) < ACTIVE_S);
+        self.0.len()
+    }
+}
+
+/// What is held out in fact. `is_full`: a queue of this host is often full, so that all of its connections
+/// compete there.
+pub fn choose(
+    keys: &Keys,
+    before: HoldOut,
+    is_trial: bool,
+    is_full: bool,
+    groups: usize,
+) -> HoldOut {
+    let least = if before == HoldOut::Prefix {
+        PREFIXES_LEFT
+    } else {
+        PREFIXES
+    };
+    match keys.hold_out {
+        HoldOut::Auto if is_full => HoldOut::Host,
+        HoldOut::Auto if is_trial || groups < least => HoldOut::Block,
+        HoldOut::Auto => HoldOut::Prefix,
+        // Whoever wants an answer in a day does not want to wait for weeks.
+        HoldOut::Prefix if is_trial => HoldOut::Block,
+        chosen => chosen,
+    }
+}
+
+/// The schedule of a design. A pair costs half of its time.
+pub fn schedule(keys: &Keys, design: HoldOut, is_trial: bool, secret: [u64; 2]) -> Schedule {
+    let held_out = f64::from(keys.hold_out_percent) / 100.0;
+    let paired = match is_trial {
+        true => 1.0,
+        false => (2.0 * held_out).min(1.0),
+    };
+    let is_by_prefix = design == HoldOut::Prefix;
+    Schedule {
+        block_s: u64::from(keys.block_s).max(1),
+        settle_s: keys.settle_s.into(),
+        paired: if is_by_prefix { 0.0 } else { paired },
+        held_out: if is_by_prefix { held_out } else { 0.0 },
+        period_s: keys.rotation_s.into(),
+        secret,
+    }
+}
+
+/// The group that a cell belongs to.
+pub fn group_of(design: HoldOut, cell: u32) -> u64 {
+    match design {
+        HoldOut::Host => ALL,
+        _ => cell.into(),
+    }
+}
+
+/// The groups of all cells.
+pub fn groups(design: HoldOut) -> impl Iterator<Item = u64> {
+    (0..CELLS as u32).map(move |cell| group_of(design, cell))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_host_decides_what_is_held_out_unless_somebody_has_said_so() {
+        let mut keys = Keys::default();
+        let choose = |keys: &Keys, before, is_trial, is_full, groups| {
+            super::choose(keys, before, is_trial, is_full, groups)
+        };
+        assert_eq!(
+            choose(&keys, HoldOut::Block, false, false, 63),
+            HoldOut::Block
+        );
+        assert_eq!(
+            choose(&keys, HoldOut::Block, false, false, 64),
+            HoldOut::Prefix
+        );
+        assert_eq!(
+            choose(&keys, HoldOut::Prefix, false, false, 48),
+            HoldOut::Prefix
+        );
+        assert_eq!(
+            choose(&keys, HoldOut::Prefix, false, false, 47),
+            HoldOut::Block
+        );
+        assert_eq!(
+            choose(&keys, HoldOut::Prefix, true, false, 99),
+            HoldOut::Block
+        );
+        assert_eq!(
+            choose(&keys, HoldOut::Prefix, false, true, 99),
+            HoldOut::Host
+        );
+        keys.hold_out = HoldOut::Prefix;
+        assert_eq!(
+            choose(&keys, HoldOut::Block, false, true, 1),
+            HoldOut::Prefix
+        );
+    }
+
+    #[test]
+    fn the_price_is_the_one_that_was_set_and_a_trial_has_no_pause() {
+        let keys = Keys {
+            hold_out_percent: 4,
+            ..Keys::default()
+        };
+        let block = schedule(&keys, HoldOut::Block, false, [1, 2]);
+        assert!((block.paired - 0.08).abs() < 1e-12 && !block.is_by_prefix());
+        assert!((schedule(&keys, HoldOut::Host, true, [1, 2]).paired - 1.0).abs() < 1e-12);
+        let prefix = schedule(&keys, HoldOut::Prefix, false, [1, 2]);
+        assert!((prefix.held_out - 0.04).abs() < 1e-12 && prefix.paired == 0.0);
+    }
+
+    #[test]
+    fn a_group_is_active_for_a_day() {
+        let mut activity = Activity::default();
+        activity.note(1, 0);
+        activity.note(1, 50);
+        activity.note(2, 100);
+        assert_eq!(activity.count(ACTIVE_S), 2);
+        assert_eq!(activity.count(ACTIVE_S + 60), 1);
+    }
+}

@@ -1,0 +1,247 @@
+//! What was shown, and what is under way, in the state file: a row each for the secrets, for what is kept of all
+//! groups together, and for each group. They stand in the learner's table, under a name that no policy has.
+
+use std::{
+    collections::HashMap,
+    hash::{BuildHasher, RandomState},
+};
+
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use tcpilot_core::rows::CellSecrets;
+use tcpilot_proof::{
+    Trial,
+    trial::{Group, Host},
+};
+
+use super::{Effect, Past};
+use crate::pilot::state::{Knowledge, SavedRow, StateError, Store};
+
+/// In place of a policy's name. Those have no slash.
+pub const POLICY: &str = "/effect";
+
+const SECRETS: &[u8] = b"secrets";
+const PAST: &[u8] = b"past";
+/// Before a policy's name; the name of all policies together is empty.
+const HOST: u8 = b'h';
+/// Before a group's number, and the policy's name.
+const GROUP: u8 = b'g';
+
+/// A group with its addresses.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Named {
+    #[serde(default)]
+    name: String,
+    #[serde(flatten)]
+    group: Group,
+}
+
+/// What the file had.
+#[derive(Debug, Default)]
+pub struct Saved {
+    /// Which group falls into which cell, and when it is held out.
+    pub(super) secrets: CellSecrets,
+    pub(super) past: Past,
+    hosts: HashMap<String, Host>,
+    groups: HashMap<String, HashMap<u64, Group>>,
+    names: HashMap<u64, String>,
+    /// Rows that were damaged.
+    damaged: usize,
+    is_new: bool,
+}
+
+/// The secrets of this host, new ones if the file has none.
+///
+/// # Errors
+/// The database cannot be read.
+pub fn secrets(store: Option<&Store>) -> Result<CellSecrets, StateError> {
+    Saved::read(store).map(|saved| saved.secrets)
+}
+
+impl Saved {
+    /// Reads all of it; nothing if there is no file.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub fn read(store: Option<&Store>) -> Result<Saved, StateError> {
+        let mut saved = Saved::default();
+        if let Some(store) = store {
+            store.for_each_row(POLICY, |key, row| saved.add(key, row))?;
+        }
+        Ok(saved.checked())
+    }
+
+    /// From rows.
+    #[cfg(test)]
+    pub fn of(rows: impl IntoIterator<Item = SavedRow>) -> Saved {
+        let mut saved = Saved::default();
+        rows.into_iter()
+            .for_each(|(key, row)| saved.add(&key, &row));
+        saved.checked()
+    }
+
+    fn add(&mut self, key: &[u8], row: &[u8]) {
+        if self.take(key, row).is_none() {
+            self.damaged += 1;
+        }
+    }
+
+    /// Without its secrets nothing of it means anything.
+    fn checked(mut self) -> Saved {
+        let saved = &mut self;
+        if saved.damaged > 0 {
+            let damaged = saved.damaged;
+            tracing::warn!(
+                "{damaged} rows of what was shown of the effect were damaged and are forgotten"
+            );
+        }
+        if saved.secrets == CellSecrets::default() {
+            let random = RandomState::new();
+            self = Saved {
+                secrets: std::array::from_fn(|number| random.hash_one(number)),
+                is_new: true,
+                ..Saved::default()
+            };
+        }
+        self
+    }
+
+    /// With these secrets, which the programs have already.
+    pub fn with_secrets(self, secrets: CellSecrets) -> Saved {
+        if self.secrets == secrets {
+            return self;
+        }
+        Saved {
+            secrets,
+            is_new: true,
+            ..Saved::default()
+        }
+    }
+
+    fn take(&mut self, key: &[u8], row: &[u8]) -> Option<()> {
+        match key {
+            SECRETS => self.secrets = read(row)?,
+            PAST => self.past = read(row)?,
+            [HOST, policy @ ..] => {
+                let policy = String::from_utf8(policy.to_vec()).ok()?;
+                self.hosts.insert(policy, read(row)?);
+            }
+            [GROUP, rest @ ..] => {
+                let (number, policy) = rest.split_first_chunk::<8>()?;
+                let number = u64::from_be_bytes(*number);
+                let policy = String::from_utf8(policy.to_vec()).ok()?;
+                let Named { name, group } = read(row)?;
+                if !name.is_empty() {
+                    self.names.insert(number, name);
+                }
+                self.groups.entry(policy).or_default().insert(number, group);
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+}
+
+/// A checksum and JSON: a flipped bit in a number would still be a number.
+fn read<T: DeserializeOwned>(row: &[u8]) -> Option<T> {
+    let (sum, text) = row.split_first_chunk::<8>()?;
+    (u64::from_le_bytes(*sum) == checksum(text)).then_some(())?;
+    serde_json::from_slice(text).ok()
+}
+
+fn written(value: &impl Serialize) -> Vec<u8> {
+    let text = serde_json::to_vec(value).unwrap_or_default();
+    let mut row = checksum(&text).to_le_bytes().to_vec();
+    row.extend(text);
+    row
+}
+
+/// FNV-1a, 64 bits.
+fn checksum(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
+
+fn host_key(policy: &str) -> Vec<u8> {
+    [&[HOST], policy.as_bytes()].concat()
+}
+
+fn group_key(policy: &str, number: u64) -> Vec<u8> {
+    [&[GROUP], &number.to_be_bytes()[..], policy.as_bytes()].concat()
+}
+
+impl Effect {
+    pub(super) fn restore(&mut self, saved: Saved) {
+        let Saved {
+            past,
+            hosts,
+            mut groups,
+            names,
+            is_new,
+            ..
+        } = saved;
+        let now_s = self.now_s();
+        self.past = past;
+        if is_new || self.past.since_s == 0 {
+            self.past.since_s = now_s;
+        }
+        // A clock that was wrong must not make a trial without end.
+        let longest_s = now_s.saturating_add(super::super::LONGEST_TRIAL_S);
+        self.past.trial_until_s = self.past.trial_until_s.min(longest_s);
+        self.past.since_s = self.past.since_s.min(now_s);
+        let number = self.schedule.number(now_s);
+        for (policy, mut host) in hosts {
+            let mut groups = groups.remove(&policy).unwrap_or_default();
+            if let Some(limits) = &self.terms.limits {
+                host.guard.resume(now_s, limits);
+                for group in groups.values_mut() {
+                    group.guard.resume(now_s, limits);
+                }
+            }
+            let trial = Trial::restore(host, groups, number);
+            if policy.is_empty() {
+                self.whole = trial;
+            } else {
+                self.policies.insert(policy, trial);
+            }
+        }
+        self.names = names;
+        self.unsaved_all = is_new;
+    }
+
+    /// What is to be saved: all, or what has changed since this was asked for last.
+    pub fn unsaved(&mut self, all: bool) -> Knowledge {
+        let all = all || std::mem::take(&mut self.unsaved_all);
+        let mut knowledge = Knowledge {
+            policy: POLICY.to_owned(),
+            is_all: all,
+            rows: vec![
+                (SECRETS.to_vec(), written(&self.secrets)),
+                (PAST.to_vec(), written(&self.past)),
+            ],
+            ..Knowledge::default()
+        };
+        let names = &self.names;
+        let whole = std::iter::once(("", &mut self.whole));
+        let policies = self.policies.iter_mut();
+        let policies = policies.map(|(name, trial)| (name.as_str(), trial));
+        for (policy, trial) in whole.chain(policies) {
+            let row: SavedRow = (host_key(policy), written(&trial.host));
+            knowledge.rows.push(row);
+            for (number, group) in trial.unsaved(all) {
+                let key = group_key(policy, number);
+                match group {
+                    None => knowledge.gone.push(key),
+                    Some(group) => {
+                        let named = Named {
+                            name: names.get(&number).cloned().unwrap_or_default(),
+                            group: group.clone(),
+                        };
+                        knowledge.rows.push((key, written(&named)));
+                    }
+                }
+            }
+        }
+        knowledge
+    }
+}

@@ -1,0 +1,406 @@
+//! Whether steering helps: which connections are held out, what the others gained against them, and a guard
+//! that stops steering if it does harm (docs/understand/decisions/19-effect.md).
+//!
+//! The arithmetic is `tcpilot_proof`'s. In here are the clock, the cells that the programs read, and the
+//! records that come back.
+
+mod design;
+mod keep;
+mod outcome;
+mod view;
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+use serde::{Deserialize, Serialize};
+use tcpilot_abi::{TP_TRIAL_COUNTS, TP_TRIAL_HELD_OUT, tp_record};
+use tcpilot_core::rows::{CellSecrets, cell};
+use tcpilot_kernel::{CELLS, Cells};
+use tcpilot_proof::{
+    Arm, History, Outcome, Point, Schedule, Sequence, Trial,
+    guard::Limits,
+    trial::{Alarm, Terms},
+};
+
+use super::clock::Clock;
+use crate::pilot::config::{Effect as Keys, HoldOut};
+use design::{ALL, Activity};
+pub use keep::{Saved, secrets};
+use outcome::outcome;
+
+/// Guards' stops that are remembered.
+const STOPS_MAX: usize = 32;
+/// Hours of which it is remembered which algorithms connections had.
+const CHOICES_MAX: usize = 24 * 14;
+
+/// Where the cells are written; in tests an array.
+pub trait CellTable: Send {
+    /// Has all cells say this.
+    fn set(&mut self, all: &[u8; CELLS]);
+}
+
+impl CellTable for Cells {
+    fn set(&mut self, all: &[u8; CELLS]) {
+        Cells::set(self, all);
+    }
+}
+
+/// How many connections had each algorithm in an hour.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+struct Choices {
+    hour: u64,
+    connections: BTreeMap<String, u64>,
+}
+
+/// What a guard has stopped, for people.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+struct Stop {
+    /// Empty: the whole host.
+    group: String,
+    harm: f64,
+    at_s: u64,
+    until_s: u64,
+}
+
+/// Connections of 16 KiB or more, as they ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+struct Counts {
+    all: u64,
+    held_out: u64,
+    /// In a block that counts.
+    compared: u64,
+}
+
+/// What is kept besides the trials.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+struct Past {
+    since_s: u64,
+    /// A trial without pause until then.
+    trial_until_s: u64,
+    design: String,
+    /// Of the schedule that blocks belong to.
+    lengths_s: [u64; 2],
+    counts: Counts,
+    history: History,
+    choices: VecDeque<Choices>,
+    stops: VecDeque<Stop>,
+}
+
+/// See above.
+pub struct Effect {
+    keys: Keys,
+    secrets: CellSecrets,
+    cells: Box<dyn CellTable>,
+    clock: Clock,
+    terms: Terms,
+    past: Past,
+    design: HoldOut,
+    schedule: Schedule,
+    /// Of all policies.
+    whole: Trial,
+    /// By policy, if there are several.
+    policies: BTreeMap<String, Trial>,
+    /// The addresses of groups.
+    names: HashMap<u64, String>,
+    active: Activity,
+    /// A queue of this host is often full.
+    is_full: bool,
+    /// When cells change next.
+    next_s: u64,
+    unsaved_all: bool,
+}
+
+impl Effect {
+    /// One that goes on from what was saved.
+    pub fn open(keys: Keys, saved: Saved, cells: Box<dyn CellTable>, clock: Clock) -> Effect {
+        let limits = (keys.guard_percent > 0).then(|| Limits {
+            harm: f64::from(keys.guard_percent) / 100.0,
+            pause_s: keys.guard_pause_s.into(),
+            ..Limits::default()
+        });
+        let terms = Terms {
+            least: keys.connections_min.into(),
+            limits,
+            ..Terms::default()
+        };
+        let design = HoldOut::by_word(&saved.past.design).unwrap_or(HoldOut::Block);
+        let secret = [saved.secrets[4], saved.secrets[6]];
+        let mut effect = Effect {
+            schedule: design::schedule(&keys, design, false, secret),
+            secrets: saved.secrets,
+            past: Past::default(),
+            design,
+            whole: Trial::default(),
+            policies: BTreeMap::new(),
+            names: HashMap::new(),
+            active: Activity::default(),
+            is_full: false,
+            next_s: 0,
+            unsaved_all: true,
+            keys,
+            cells,
+            clock,
+            terms,
+        };
+        effect.restore(saved);
+        effect.turn();
+        effect
+    }
+
+    fn now_s(&self) -> u64 {
+        self.clock.now_s().max(0.0) as u64
+    }
+
+    /// Whether anything is held out at all.
+    fn is_on(&self) -> bool {
+        self.keys.hold_out_percent > 0 || self.is_trial(self.now_s())
+    }
+
+    fn is_trial(&self, now_s: u64) -> bool {
+        now_s < self.past.trial_until_s
+    }
+
+    /// Pairs without pause until then, or no more if that is over.
+    pub fn set_trial(&mut self, seconds: u64) {
+        self.past.trial_until_s = self.now_s().saturating_add(seconds);
+        self.next_s = 0;
+        self.turn();
+    }
+
+    /// Whether some queue of this host is often full.
+    pub fn set_full(&mut self, is_full: bool) {
+        self.is_full = is_full;
+    }
+
+    /// Takes in a record. `expected_nats` is what its size and round trip let expect; `algorithm` what it had.
+    pub fn take(
+        &mut self,
+        record: &tp_record,
+        policy: &str,
+        algorithm: Option<&str>,
+        ticks_per_s: u32,
+        expected_nats: f64,
+    ) {
+        let Some(seen) = outcome(record, ticks_per_s, expected_nats) else {
+            return;
+        };
+        if tcpilot_proof::outcome::class(seen.bytes).is_none() {
+            return;
+        }
+        let now_s = self.now_s();
+        let cell = cell(&self.secrets, &record.remote);
+        self.active.note(cell.into(), now_s);
+        self.past.counts.all += 1;
+        let trial = u32::from(record.trial);
+        if trial & TP_TRIAL_HELD_OUT != 0 {
+            self.past.counts.held_out += 1;
+        }
+        self.note_choice(now_s, algorithm);
+        if trial & TP_TRIAL_COUNTS == 0 {
+            return;
+        }
+        let started_s = self.clock.seconds(record.opened_ns).max(0.0) as u64;
+        let group = design::group_of(self.design, cell);
+        // At a change of blocks a connection may open a moment before its cell says so.
+        let expected = match trial & TP_TRIAL_HELD_OUT {
+            0 => Arm::Treated,
+            _ => Arm::Control,
+        };
+        if self.schedule.arm(group, started_s) == expected {
+            self.compare(group, started_s, &seen, policy, record);
+        }
+    }
+
+    fn compare(
+        &mut self,
+        group: u64,
+        started_s: u64,
+        seen: &Outcome,
+        policy: &str,
+        record: &tp_record,
+    ) {
+        let Effect {
+            schedule, terms, ..
+        } = self;
+        if !self.whole.take(group, started_s, seen, schedule, terms) {
+            return;
+        }
+        self.past.counts.compared += 1;
+        let no_guard = Terms {
+            limits: None,
+            ..*terms
+        };
+        let of_policy = self.policies.entry(policy.to_owned()).or_default();
+        of_policy.take(group, started_s, seen, schedule, &no_guard);
+        if group != ALL && !self.names.contains_key(&group) {
+            let lineage = super::taught::lineage(record);
+            let name = super::views::prefix_of(&lineage.group).to_string();
+            self.names.insert(group, name);
+        }
+    }
+
+    fn note_choice(&mut self, now_s: u64, algorithm: Option<&str>) {
+        let hour = now_s / 3600;
+        if self
+            .past
+            .choices
+            .back()
+            .is_none_or(|last| last.hour != hour)
+        {
+            if self.past.choices.len() >= CHOICES_MAX {
+                self.past.choices.pop_front();
+            }
+            self.past.choices.push_back(Choices {
+                hour,
+                ..Choices::default()
+            });
+        }
+        if let Some(last) = self.past.choices.back_mut() {
+            let name = algorithm.unwrap_or("other").to_owned();
+            *last.connections.entry(name).or_default() += 1;
+        }
+    }
+
+    /// To be called often: counts blocks that are over, and changes cells in time.
+    pub fn turn(&mut self) {
+        let now_s = self.now_s();
+        if now_s < self.next_s {
+            return;
+        }
+        self.close(now_s);
+        self.redesign(now_s);
+        self.write_cells(now_s);
+        // Whatever happens, a second is soon enough for it.
+        let next_s = self.schedule.next_change_s(now_s);
+        let stops = self
+            .whole
+            .stopped(now_s)
+            .map(|(_, until_s)| until_s - now_s);
+        let host = self.whole.host.guard.stopped_until(now_s);
+        let stops = stops.chain(host.map(|until_s| until_s - now_s)).min();
+        let late_s = self.keys.block_s.into();
+        self.next_s = now_s + next_s.min(stops.unwrap_or(u64::MAX)).min(late_s).max(1);
+    }
+
+    fn close(&mut self, now_s: u64) {
+        let before = self.whole.host.effects.goodput.count;
+        let alarms = self.whole.close_until(now_s, &self.schedule, &self.terms);
+        let no_guard = Terms {
+            limits: None,
+            ..self.terms
+        };
+        for trial in self.policies.values_mut() {
+            trial.close_until(now_s, &self.schedule, &no_guard);
+        }
+        let goodput = self.whole.host.effects.goodput;
+        if goodput.count > before
+            && let Some(interval) = goodput.interval(&Sequence::default())
+        {
+            self.past.history.add(Point {
+                at_s: now_s,
+                pairs: goodput.count,
+                interval,
+            });
+        }
+        for alarm in alarms {
+            self.stop(&alarm, now_s);
+        }
+    }
+
+    fn stop(&mut self, alarm: &Alarm, now_s: u64) {
+        let name = |group: u64| match self.names.get(&group) {
+            Some(name) => name.clone(),
+            None => "all groups".to_owned(),
+        };
+        let stop = Stop {
+            group: alarm.group.map(name).unwrap_or_default(),
+            harm: -(-alarm.harm).exp_m1(),
+            at_s: now_s,
+            until_s: alarm.until_s,
+        };
+        tracing::warn!("the guard has stopped steering: {}", stop.sentence(now_s));
+        if self.past.stops.len() >= STOPS_MAX {
+            self.past.stops.pop_front();
+        }
+        self.past.stops.push_back(stop);
+    }
+
+    /// Looks again at what is held out. Blocks of another design, or of another length, are not comparable.
+    fn redesign(&mut self, now_s: u64) {
+        let is_trial = self.is_trial(now_s);
+        let groups = self.active.count(now_s);
+        let design = design::choose(&self.keys, self.design, is_trial, self.is_full, groups);
+        let secret = self.schedule.secret;
+        let schedule = design::schedule(&self.keys, design, is_trial, secret);
+        let lengths_s = match schedule.is_by_prefix() {
+            true => [schedule.period_s, 0],
+            false => [schedule.block_s, schedule.settle_s],
+        };
+        if (design.word(), lengths_s) != (self.past.design.as_str(), self.past.lengths_s) {
+            tracing::info!(
+                held_out = design.word(),
+                groups,
+                "another design of the trial"
+            );
+            self.whole.break_off();
+            self.policies.values_mut().for_each(Trial::break_off);
+            self.past.design = design.word().to_owned();
+            self.past.lengths_s = lengths_s;
+        } else if schedule != self.schedule {
+            // A trial begins or ends: a block that was free until now is no whole one.
+            self.whole.break_off();
+            self.policies.values_mut().for_each(Trial::break_off);
+        }
+        (self.design, self.schedule) = (design, schedule);
+    }
+
+    fn write_cells(&mut self, now_s: u64) {
+        let mut all = Box::new([0; CELLS]);
+        if self.is_on() {
+            let stopped: HashMap<u64, u64> = self.whole.stopped(now_s).collect();
+            let is_stopped = !self.whole.host.guard.allows(now_s);
+            let of_host = (self.design == HoldOut::Host).then(|| self.says(ALL, now_s));
+            for (cell, group) in all.iter_mut().zip(design::groups(self.design)) {
+                *cell = match of_host {
+                    _ if is_stopped || stopped.contains_key(&group) => TP_TRIAL_HELD_OUT as u8,
+                    Some(says) => says,
+                    None => self.says(group, now_s),
+                };
+            }
+        }
+        self.cells.set(&all);
+    }
+
+    /// `enum tp_trial` of a group, but for the guard.
+    fn says(&self, group: u64, now_s: u64) -> u8 {
+        let held_out = match self.schedule.steers(group, now_s) {
+            true => 0,
+            false => TP_TRIAL_HELD_OUT,
+        };
+        let counts = match self.schedule.arm(group, now_s) {
+            Arm::Treated | Arm::Control => TP_TRIAL_COUNTS,
+            Arm::Free | Arm::Settling => 0,
+        };
+        (held_out | counts) as u8
+    }
+
+    /// Forgets what was shown; the guard begins anew, too.
+    pub fn reset(&mut self) {
+        self.past = Past {
+            since_s: self.now_s(),
+            trial_until_s: self.past.trial_until_s,
+            ..Past::default()
+        };
+        self.whole = Trial::default();
+        self.policies.clear();
+        self.names.clear();
+        (self.unsaved_all, self.next_s) = (true, 0);
+        self.turn();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,271 @@
+//! The effect, for people.
+
+use tcpilot_proof::{
+    Effects, Pairs, Sequence, Trial, Verdict,
+    outcome::{CLASSES, SIZES},
+    verdict::Aim,
+};
+
+use super::{ALL, Effect, Stop};
+use crate::pilot::figures::{
+    ChoicesView, EffectReport, GroupView, MeasureView, PointView, PolicyEffect, StopView,
+};
+
+/// Groups in a report.
+const GROUPS_MAX: usize = 1000;
+/// The least change worth having: of goodput and times 5 %, of the retransmitted share half a point.
+const WORTH: f64 = 0.05;
+const WORTH_SHARE: f64 = 0.005;
+
+/// A measure, and how it is told.
+struct Told<'a> {
+    name: String,
+    pairs: &'a Pairs,
+    aim: Aim,
+    worth: f64,
+    /// From the unit of the pairs to a change.
+    unit: fn(f64) -> f64,
+}
+
+/// All that is told of some effects.
+fn told(effects: &Effects) -> Vec<Told<'_>> {
+    let nats = |name: String, pairs, aim| Told {
+        name,
+        pairs,
+        aim,
+        worth: WORTH,
+        unit: f64::exp_m1,
+    };
+    let mut all = vec![nats("goodput".to_owned(), &effects.goodput, Aim::Up)];
+    let classes = (0..CLASSES).map(|class| {
+        let name = format!("time to complete, {}", class_name(class));
+        nats(name, &effects.durations[class], Aim::Down)
+    });
+    all.extend(classes);
+    all.push(Told {
+        name: "retransmitted".to_owned(),
+        pairs: &effects.retransmitted,
+        aim: Aim::Down,
+        worth: WORTH_SHARE,
+        unit: |share| share,
+    });
+    all.push(nats(
+        "RTT inflation".to_owned(),
+        &effects.inflation,
+        Aim::Down,
+    ));
+    all
+}
+
+fn class_name(class: usize) -> String {
+    let size = |bytes: u64| match bytes >> 20 {
+        0 => format!("{} KiB", bytes >> 10),
+        mib => format!("{mib} MiB"),
+    };
+    let least = size(SIZES[class]);
+    match SIZES.get(class + 1) {
+        Some(most) => format!("{least} to {}", size(*most)),
+        None => format!("from {least}"),
+    }
+}
+
+impl Told<'_> {
+    /// `pairs_per_s` is how many pairs of all measures come in a second; `None`: nobody knows.
+    fn view(&self, pairs_per_s: Option<f64>) -> MeasureView {
+        let sequence = Sequence::default();
+        let interval = self.pairs.interval(&sequence).map(|i| i.map(self.unit));
+        let verdict = Verdict::of(self.pairs, &sequence, self.aim, self.worth);
+        let (word, pairs_missing) = match verdict {
+            Verdict::Better => ("better", None),
+            Verdict::Worse => ("worse", None),
+            Verdict::NotShown => ("not shown", None),
+            Verdict::Insufficient { pairs_missing } => ("insufficient data", Some(pairs_missing)),
+        };
+        let ready_in_s = pairs_missing
+            .zip(pairs_per_s)
+            .map(|(missing, per_s)| missing as f64 / per_s)
+            .filter(|seconds| seconds.is_finite())
+            .map(|seconds| seconds.ceil() as u64);
+        MeasureView {
+            name: self.name.clone(),
+            change: self.pairs.moments().map(|(mean, _)| (self.unit)(mean)),
+            low: interval.map(|i| i.low),
+            high: interval.map(|i| i.high),
+            verdict: word.to_owned(),
+            pairs_missing,
+            ready_in_s,
+            sums: *self.pairs,
+        }
+    }
+}
+
+fn measures(effects: &Effects, pairs_per_s: Option<f64>) -> Vec<MeasureView> {
+    told(effects)
+        .iter()
+        .map(|one| one.view(pairs_per_s))
+        .collect()
+}
+
+impl Stop {
+    /// In words.
+    pub(super) fn sentence(&self, now_s: u64) -> String {
+        let what = match self.group.as_str() {
+            "" => "the whole host",
+            group => group,
+        };
+        let left_s = self.until_s.saturating_sub(now_s);
+        let tried = match left_s {
+            0 => "it is tried again since".to_owned(),
+            _ => format!("tried again in {} min", left_s.div_ceil(60)),
+        };
+        let harm = 100.0 * self.harm;
+        format!("{what}: steering costs more than {harm:.1} % of goodput; {tried}")
+    }
+}
+
+impl Effect {
+    /// Everything. `explored` is what exploring was expected to cost.
+    pub fn report(&mut self, explored: f64) -> EffectReport {
+        let now_s = self.now_s();
+        let groups_active = self.active.count(now_s) as u64;
+        let effects = self.whole.host.effects;
+        let pairs_per_s = self.pairs_per_s(now_s);
+        let counts = self.past.counts;
+        let with_pairs = self
+            .whole
+            .groups()
+            .filter(|(_, g)| g.effects.goodput.count > 0);
+        let groups = with_pairs.count() as u64;
+        let several = self.policies.len() > 1;
+        let policies = self.policies.iter().filter(|_| several);
+        EffectReport {
+            unknown: (!self.is_on()).then(|| {
+                "nothing is held out (hold_out_percent in [effect] is 0), so nobody can say"
+                    .to_owned()
+            }),
+            since_unix_s: self.past.since_s,
+            now_unix_s: now_s,
+            design: self.design.word().to_owned(),
+            hold_out_percent: self.keys.hold_out_percent,
+            trial_until_unix_s: self.is_trial(now_s).then_some(self.past.trial_until_s),
+            groups,
+            groups_active,
+            pairs: effects.goodput.count,
+            connections: effects.connections,
+            connections_all: counts.all,
+            connections_held_out: counts.held_out,
+            hold_out_cost: self.hold_out_cost(),
+            explored,
+            measures: measures(&effects, pairs_per_s),
+            policies: policies
+                .map(|(policy, trial)| PolicyEffect {
+                    policy: policy.clone(),
+                    connections: trial.host.effects.connections,
+                    measures: measures(&trial.host.effects, None),
+                })
+                .collect(),
+            worst: self.worst(&self.whole),
+            stops: self.stops(now_s),
+            history: self.history(),
+            choices: self.choices(),
+        }
+    }
+
+    /// As many as came so far, or as many as the schedule will bring if all active groups are busy enough.
+    fn pairs_per_s(&self, now_s: u64) -> Option<f64> {
+        let pairs = self.whole.host.effects.goodput.count;
+        let passed_s = now_s.saturating_sub(self.past.since_s);
+        (pairs > 0 && passed_s > 0).then(|| pairs as f64 / passed_s as f64)
+    }
+
+    /// Only if steering is shown to help: a connection held out misses that share of its goodput.
+    fn hold_out_cost(&self) -> f64 {
+        let goodput = &self.whole.host.effects.goodput;
+        let shown = goodput.interval(&Sequence::default());
+        let gain = shown
+            .filter(|i| i.low > 0.0)
+            .map_or(0.0, |i| i.estimate.exp_m1());
+        self.past.counts.held_out as f64 * gain
+    }
+
+    fn worst(&self, trial: &Trial) -> Vec<GroupView> {
+        let view = |(group, known): (u64, &tcpilot_proof::trial::Group)| {
+            let pairs = &known.effects.goodput;
+            let change = pairs.total() / pairs.count as f64;
+            let interval = pairs.interval(&Sequence::default());
+            (pairs.count > 0).then(|| GroupView {
+                group: match group {
+                    ALL => "all groups".to_owned(),
+                    _ => self.names.get(&group).cloned().unwrap_or_default(),
+                },
+                pairs: pairs.count,
+                change: change.exp_m1(),
+                low: interval.map(|i| i.low.exp_m1()),
+                high: interval.map(|i| i.high.exp_m1()),
+            })
+        };
+        let mut all: Vec<GroupView> = trial.groups().filter_map(view).collect();
+        all.sort_by(|a, b| a.change.total_cmp(&b.change));
+        all.truncate(GROUPS_MAX);
+        all
+    }
+
+    fn stops(&self, now_s: u64) -> Vec<StopView> {
+        let view = |stop: &Stop| StopView {
+            group: stop.group.clone(),
+            harm: stop.harm,
+            at_unix_s: stop.at_s,
+            until_unix_s: stop.until_s,
+            active: stop.until_s > now_s,
+            sentence: stop.sentence(now_s),
+        };
+        self.past.stops.iter().rev().map(view).collect()
+    }
+
+    fn history(&self) -> Vec<PointView> {
+        let points = self.past.history.points().iter();
+        let view = |point: &tcpilot_proof::Point| {
+            let interval = point.interval.map(f64::exp_m1);
+            PointView {
+                at_unix_s: point.at_s,
+                pairs: point.pairs,
+                change: interval.estimate,
+                low: interval.low,
+                high: interval.high,
+            }
+        };
+        points.map(view).collect()
+    }
+
+    fn choices(&self) -> Vec<ChoicesView> {
+        let choices = self.past.choices.iter();
+        choices
+            .map(|one| ChoicesView {
+                at_unix_s: one.hour * 3600,
+                connections: one.connections.clone(),
+            })
+            .collect()
+    }
+
+    /// The cell of an address.
+    pub fn cell(&self, remote: &tcpilot_core::Prefix) -> u32 {
+        tcpilot_core::rows::cell(&self.secrets, &remote.words())
+    }
+
+    /// What the guard keeps from an address's group, a sentence each.
+    pub fn stopped(&self, cell: u32) -> Option<String> {
+        let now_s = self.now_s();
+        let is_stopped = self
+            .whole
+            .stopped(now_s)
+            .any(|(group, _)| group == u64::from(cell));
+        let name = self.names.get(&u64::from(cell));
+        let mut stops = self.past.stops.iter().rev();
+        let found = stops.find(|stop| {
+            let of_group = is_stopped && name.is_some_and(|name| *name == stop.group);
+            let of_host = stop.group.is_empty() && !self.whole.host.guard.allows(now_s);
+            of_group || of_host
+        });
+        found.map(|stop| stop.sentence(now_s))
+    }
+}

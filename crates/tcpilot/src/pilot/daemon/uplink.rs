@@ -1,0 +1,112 @@
+//! Whether a queue of this host is often full. Then all its connections compete there, and one that is held out
+//! gains or loses by how the others are steered: nothing less than all of them can be compared
+//! (docs/understand/decisions/19-effect.md).
+
+use std::{
+    collections::{HashMap, VecDeque},
+    fs, io,
+    time::Duration,
+};
+
+use tcpilot_netlink::tc::{Device, Stats};
+
+use crate::link::index_of;
+
+/// How often the queues are looked at.
+pub const EVERY: Duration = Duration::from_secs(10);
+/// Looks that are remembered: an hour.
+const LOOKS: usize = 360;
+/// Fewer say nothing.
+const LOOKS_LEAST: usize = 30;
+/// Looks, of ten, at which a queue has to be full to be so often.
+const OFTEN: usize = 1;
+
+/// What was seen of the queues of this namespace's devices.
+#[derive(Debug, Default)]
+pub struct Uplinks {
+    drops: HashMap<String, u32>,
+    looks: HashMap<String, VecDeque<bool>>,
+}
+
+impl Uplinks {
+    /// Looks at all queues; a device that cannot be asked is passed over.
+    pub fn look(&mut self) {
+        let devices = fs::read_dir("/sys/class/net").into_iter().flatten();
+        let names = devices.flatten().map(|entry| entry.file_name());
+        let names: Vec<String> = names.filter_map(|name| name.into_string().ok()).collect();
+        self.looks.retain(|known, _| names.contains(known));
+        self.drops.retain(|known, _| names.contains(known));
+        for name in names.into_iter().filter(|name| name != "lo") {
+            if let Ok(Some(stats)) = root_stats(&name) {
+                self.note(&name, &stats);
+            }
+        }
+    }
+
+    /// A queue is full if packets wait in it, or were dropped since the last look.
+    fn note(&mut self, name: &str, stats: &Stats) {
+        let before = self.drops.insert(name.to_owned(), stats.drops);
+        let has_dropped = before.is_some_and(|before| stats.drops != before);
+        let looks = self.looks.entry(name.to_owned()).or_default();
+        looks.push_back(has_dropped || stats.backlog_packets > 0);
+        if looks.len() > LOOKS {
+            looks.pop_front();
+        }
+    }
+
+    /// Whether some queue is full at one look in ten.
+    pub fn is_often_full(&self) -> bool {
+        self.looks.values().any(|looks| {
+            let full = looks.iter().filter(|full| **full).count();
+            looks.len() >= LOOKS_LEAST && 10 * full >= OFTEN * looks.len()
+        })
+    }
+}
+
+/// Of the root qdisc, which the kernel names first; `None`: the device has no queue.
+fn root_stats(name: &str) -> io::Result<Option<Stats>> {
+    let device = Device::new(index_of(name))?;
+    let Some(root) = device.qdiscs()?.into_iter().next() else {
+        return Ok(None);
+    };
+    Ok(device.qdisc_stats(root.handle)?.map(|(_, stats)| stats))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stats(backlog_packets: u32, drops: u32) -> Stats {
+        Stats {
+            backlog_packets,
+            drops,
+            ..Stats::default()
+        }
+    }
+
+    #[test]
+    fn a_queue_is_often_full_if_packets_wait_or_are_dropped_at_one_look_in_ten() {
+        for full in [stats(7, 0), stats(0, 3)] {
+            let mut uplinks = Uplinks::default();
+            let mut drops = 0;
+            for look in 0..100 {
+                let now = if look % 10 == 9 { &full } else { &stats(0, 0) };
+                drops += now.drops;
+                uplinks.note("eth0", &stats(now.backlog_packets, drops));
+                assert!(look > 28 || !uplinks.is_often_full(), "too early");
+            }
+            assert!(uplinks.is_often_full());
+            for _ in 0..2 * LOOKS {
+                uplinks.note("eth0", &stats(0, drops));
+            }
+            assert!(!uplinks.is_often_full(), "an hour later it is not any more");
+        }
+    }
+
+    #[test]
+    fn the_queues_of_this_host_can_be_read() {
+        let mut uplinks = Uplinks::default();
+        uplinks.look();
+        assert!(!uplinks.is_often_full());
+    }
+}

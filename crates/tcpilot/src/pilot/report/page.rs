@@ -1,0 +1,217 @@
+//! One page that needs nothing but itself: figures, and plots of the effect over time, of the groups, and of
+//! the algorithms that connections had.
+
+use std::{collections::BTreeSet, fmt::Write as _};
+
+use super::{change, day, duration, how, number, price, verdict};
+use crate::pilot::figures::{EffectReport, MeasureView};
+use crate::pilot::report::plot::{Axis, Plot, escape};
+
+const STYLE: &str = "\
+:root{color-scheme:light dark;--ink:#1c1e21;--dim:#63676d;--paper:#fff;--line:#d5d8dc;--main:#1f6fb4;--band:#1f6fb433;\
+--good:#1a7f45;--bad:#b3261e}\
+@media(prefers-color-scheme:dark){:root{--ink:#e6e8ea;--dim:#9aa0a6;--paper:#15171a;--line:#3a3e44;--main:#6cb2f0;\
+--band:#6cb2f033;--good:#5bc98a;--bad:#f28b82}}\
+body{margin:0 auto;max-width:60rem;padding:1rem;font:16px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--paper)}\
+h1{font-size:1.5rem;margin:.5rem 0}h2{font-size:1.15rem;margin:2rem 0 .5rem}p{margin:.4rem 0}.dim{color:var(--dim)}\
+.wide{overflow-x:auto}table{border-collapse:collapse;width:100%}th,td{padding:.3rem .6rem .3rem 0;text-align:right;\
+white-space:nowrap;border-bottom:1px solid var(--line)}th{font-weight:600;color:var(--dim)}th:first-child,td:first-child,\
+td:last-child,th:last-child{text-align:left}.better{color:var(--good)}.worse{color:var(--bad)}svg{width:100%;height:auto;\
+display:block}svg text{fill:var(--dim);font-size:12px}.grid{stroke:var(--line)}.zero{stroke:var(--ink)}\
+.effect{fill:none;stroke:var(--main);stroke-width:2}.band{fill:var(--band)}.gain{fill:var(--good)}.loss{fill:var(--bad)}\
+.key span{display:inline-block;margin-right:1rem}.key i{display:inline-block;width:.8em;height:.8em;margin-right:.35em}\
+.c0{fill:#4477aa;background:#4477aa}.c1{fill:#ee6677;background:#ee6677}.c2{fill:#228833;background:#228833}\
+.c3{fill:#ccbb44;background:#ccbb44}.c4{fill:#66ccee;background:#66ccee}.c5{fill:#aa3377;background:#aa3377}\
+.c6{fill:#bbbbbb;background:#bbbbbb}";
+
+/// The whole page.
+pub fn page(r: &EffectReport) -> String {
+    let body = match &r.unknown {
+        Some(unknown) => format!("<p>Not known: {}.</p>", escape(unknown)),
+        None => [
+            summary(r),
+            measures(&r.measures),
+            over_time(r),
+            groups(r),
+            choices(r),
+            avoided(r),
+        ]
+        .concat(),
+    };
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
+         <title>tcpilot: does it help?</title><style>{STYLE}</style></head>\n\
+         <body><h1>Does tcpilot help?</h1>{body}</body></html>\n"
+    )
+}
+
+fn summary(r: &EffectReport) -> String {
+    let age = duration(r.now_unix_s.saturating_sub(r.since_unix_s));
+    format!(
+        "<p>Since {} ({age}): {}, {}, {} of 16 KiB or more.</p><p class=\"dim\">Held out: {}.</p>\n",
+        day(r.since_unix_s),
+        number(r.groups, "path group"),
+        number(r.pairs, "block pair"),
+        number(r.connections, "connection"),
+        escape(&how(r))
+    )
+}
+
+fn measures(all: &[MeasureView]) -> String {
+    let mut out =
+        "<div class=\"wide\"><table><thead><tr><th></th><th>Change</th><th>From</th><th>To</th>\
+                   <th>Pairs</th><th>Verdict</th></tr></thead><tbody>\n"
+            .to_owned();
+    for m in all {
+        let told =
+            |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |v| change(v, &m.name));
+        let _ = writeln!(
+            out,
+            "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td class=\"{}\">{}</td></tr>",
+            escape(&m.name),
+            told(m.change),
+            told(m.low),
+            told(m.high),
+            m.sums.count,
+            escape(&m.verdict),
+            escape(&verdict(m))
+        );
+    }
+    out += "</tbody></table></div><p class=\"dim\">From and to: the interval that holds the true change in 95 of \
+            100 trials, however often somebody looks.</p>\n";
+    out
+}
+
+fn percent(value: f64) -> String {
+    format!("{:+.0} %", 100.0 * value)
+}
+
+fn time(from_s: u64) -> impl Fn(f64) -> String {
+    move |hours| {
+        let at_s = from_s + (hours * 3600.0) as u64;
+        let (hour, minute) = (at_s / 3600 % 24, at_s / 60 % 60);
+        format!("{} {hour:02}:{minute:02}", &day(at_s)[5..])
+    }
+}
+
+fn section(title: &str, about: &str, plot: &str) -> String {
+    format!("<h2>{title}</h2><p class=\"dim\">{about}</p>{plot}\n")
+}
+
+fn over_time(r: &EffectReport) -> String {
+    let Some(first) = r.history.first() else {
+        return section("Goodput over time", "There are not 20 pairs yet.", "");
+    };
+    let hours = |at_s: u64| at_s.saturating_sub(first.at_unix_s) as f64 / 3600.0;
+    let x = Axis::of(r.history.iter().map(|p| hours(p.at_unix_s)));
+    let values = r.history.iter().flat_map(|p| [p.low, p.high]);
+    let words = time(first.at_unix_s);
+    let mut plot = Plot::new(x, Axis::of(values.chain([0.0])), [&words, &percent]);
+    let band: Vec<_> = r
+        .history
+        .iter()
+        .map(|p| (hours(p.at_unix_s), p.low, p.high))
+        .collect();
+    plot.band("band", &band);
+    let line = r.history.iter().map(|p| (hours(p.at_unix_s), p.change));
+    plot.line("effect", line);
+    section(
+        "Goodput over time",
+        "What steering had changed by then, and its interval (UTC).",
+        &plot.svg("change of goodput over time, with its interval"),
+    )
+}
+
+fn groups(r: &EffectReport) -> String {
+    if r.worst.is_empty() {
+        return section("Groups", "No group has a pair yet.", "");
+    }
+    let y = Axis::of(r.worst.iter().map(|g| g.change).chain([0.0]));
+    let x = Axis::of([0.0, r.worst.len() as f64]);
+    let mut plot = Plot::new(x, y, [&|at| format!("{at:.0}"), &percent]);
+    for (at, group) in (0..).zip(&r.worst) {
+        let class = if group.change < 0.0 { "loss" } else { "gain" };
+        let at = f64::from(at);
+        let title = format!(
+            "{} {} ({})",
+            group.group,
+            change(group.change, ""),
+            number(group.pairs, "pair")
+        );
+        plot.bar(class, (at + 0.1, 0.0), (at + 0.9, group.change), &title);
+    }
+    section(
+        "Groups",
+        "Change of goodput of each group of addresses, the worst first. One group alone rarely shows anything.",
+        &plot.svg("change of goodput by group"),
+    )
+}
+
+fn choices(r: &EffectReport) -> String {
+    let Some(first) = r.choices.first() else {
+        return section(
+            "Algorithms",
+            "No connection of 16 KiB or more has ended yet.",
+            "",
+        );
+    };
+    let names: BTreeSet<&String> = r
+        .choices
+        .iter()
+        .flat_map(|c| c.connections.keys())
+        .collect();
+    let hours = |at_s: u64| at_s.saturating_sub(first.at_unix_s) as f64 / 3600.0;
+    let last = r.choices.last().map_or(0.0, |c| hours(c.at_unix_s));
+    let words = time(first.at_unix_s);
+    let share = |value: f64| format!("{:.0} %", 100.0 * value);
+    let x = Axis::of([0.0, last + 1.0]);
+    let mut plot = Plot::new(x, Axis::of([0.0, 1.0]), [&words, &share]);
+    for hour in &r.choices {
+        let all = hour.connections.values().sum::<u64>().max(1) as f64;
+        let (at, mut from) = (hours(hour.at_unix_s), 0.0);
+        for (number_of, name) in names.iter().enumerate() {
+            let count = hour.connections.get(*name).copied().unwrap_or(0);
+            let to = from + count as f64 / all;
+            if count > 0 {
+                let title = format!("{name}: {}", number(count, "connection"));
+                plot.bar(
+                    &format!("c{}", number_of.min(6)),
+                    (at, from),
+                    (at + 1.0, to),
+                    &title,
+                );
+            }
+            from = to;
+        }
+    }
+    let keys = names.iter().enumerate().map(|(at, name)| {
+        format!(
+            "<span><i class=\"c{}\"></i>{}</span>",
+            at.min(6),
+            escape(name)
+        )
+    });
+    let keys: String = keys.collect();
+    let plot = plot.svg("share of connections by algorithm, hour by hour");
+    section(
+        "Algorithms",
+        "Share of the connections that had each algorithm, hour by hour (UTC).",
+        &format!("{plot}<p class=\"key\">{keys}</p>"),
+    )
+}
+
+fn avoided(r: &EffectReport) -> String {
+    let mut out = "<h2>Price, and what the guard has avoided</h2>".to_owned();
+    for line in price(r).lines() {
+        let _ = write!(out, "<p>{}</p>", escape(line));
+    }
+    if r.stops.is_empty() {
+        out += "<p>The guard has not stopped anything.</p>";
+    }
+    for stop in &r.stops {
+        let at = time(stop.at_unix_s)(0.0);
+        let _ = write!(out, "<p>{at}: {}</p>", escape(&stop.sentence));
+    }
+    out + "\n"
+}

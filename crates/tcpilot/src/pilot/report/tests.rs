@@ -1,0 +1,156 @@
+use tcpilot_proof::{Pair, Pairs};
+
+use super::*;
+use crate::pilot::figures::{ChoicesView, GroupView, PointView, StopView};
+
+fn measure(name: &str, known: Option<(f64, f64, f64)>, verdict: &str) -> MeasureView {
+    let mut sums = Pairs::default();
+    sums.add(Pair {
+        difference: 0.1,
+        covariate: 0.0,
+    });
+    MeasureView {
+        name: name.to_owned(),
+        change: known.map(|k| k.0),
+        low: known.map(|k| k.1),
+        high: known.map(|k| k.2),
+        verdict: verdict.to_owned(),
+        pairs_missing: known.is_none().then_some(291),
+        ready_in_s: known.is_none().then_some(5 * 86_400),
+        sums,
+    }
+}
+
+fn example() -> EffectReport {
+    let now_unix_s = 1_795_003_200;
+    let point = |number: u64| PointView {
+        at_unix_s: now_unix_s - 86_400 + 3600 * number,
+        pairs: 20 + number,
+        change: 0.2,
+        low: 0.2 - 1.0 / (number + 2) as f64,
+        high: 0.2 + 1.0 / (number + 2) as f64,
+    };
+    let group = |name: &str, change: f64| GroupView {
+        group: name.to_owned(),
+        pairs: 41,
+        change,
+        low: Some(change - 0.2),
+        high: Some(change + 0.2),
+    };
+    let hour = |number: u64| ChoicesView {
+        at_unix_s: now_unix_s - 86_400 + 3600 * number,
+        connections: [
+            ("bbr".to_owned(), 10 + number),
+            ("cubic".to_owned(), 40 - number),
+        ]
+        .into(),
+    };
+    EffectReport {
+        since_unix_s: now_unix_s - 12 * 86_400,
+        now_unix_s,
+        design: "block".to_owned(),
+        hold_out_percent: 5,
+        groups: 61,
+        groups_active: 63,
+        pairs: 412,
+        connections: 18_204,
+        connections_all: 364_000,
+        connections_held_out: 18_100,
+        hold_out_cost: 4181.1,
+        explored: 12.3,
+        measures: vec![
+            measure("goodput", Some((0.231, 0.114, 0.36)), "better"),
+            measure(
+                "time to complete, from 1 MiB",
+                Some((-0.27, -0.36, -0.17)),
+                "better",
+            ),
+            measure("retransmitted", Some((0.003, -0.001, 0.007)), "not shown"),
+            measure("RTT inflation", None, "insufficient data"),
+        ],
+        worst: vec![
+            group("198.51.100.0/24", -0.061),
+            group("203.0.113.0/24", 0.2),
+        ],
+        stops: vec![StopView {
+            group: "192.0.2.0/24".to_owned(),
+            harm: 0.05,
+            at_unix_s: now_unix_s - 7200,
+            until_unix_s: now_unix_s + 14_400,
+            active: true,
+            sentence:
+                "192.0.2.0/24: steering costs more than 5.0 % of goodput; tried again in 240 min"
+                    .to_owned(),
+        }],
+        history: (0..24).map(point).collect(),
+        choices: (0..24).map(hour).collect(),
+        ..EffectReport::default()
+    }
+}
+
+/// Compares with a stored copy; `TCPILOT_RENEW=1` writes it anew.
+fn compare(name: &str, text: &str) {
+    let path = format!(
+        "{}/src/pilot/report/tests/{name}",
+        env!("CARGO_MANIFEST_DIR")
+    );
+    if std::env::var_os("TCPILOT_RENEW").is_some() {
+        std::fs::write(&path, text).unwrap();
+    }
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+}
+
+#[test]
+fn the_report_is_as_stored() {
+    compare("report.txt", &text(&example()));
+}
+
+#[test]
+fn the_page_is_as_stored_and_needs_no_network() {
+    let page = page(&example());
+    assert!(!page.contains("http") && !page.contains("url("), "{page}");
+    compare("report.html", &page);
+}
+
+#[test]
+fn the_line_has_the_effect_its_price_and_the_guard() {
+    assert_eq!(
+        line(&example()),
+        "goodput +23.1 % (+11.4 % … +36.0 %), better · held out: 5 % of the time of each group · the guard has \
+         stopped steering in 1 place"
+    );
+    let none = EffectReport {
+        unknown: Some("nothing is held out".to_owned()),
+        ..EffectReport::default()
+    };
+    assert_eq!(line(&none), "not known: nothing is held out");
+    assert_eq!(text(&none), "effect   not known: nothing is held out\n");
+    assert!(page(&none).contains("Not known: nothing is held out."));
+}
+
+#[test]
+fn too_little_says_how_much_is_missing_and_when_it_may_be_there() {
+    let young = EffectReport {
+        measures: vec![measure("goodput", None, "insufficient data")],
+        trial_until_unix_s: Some(3600),
+        ..EffectReport::default()
+    };
+    assert_eq!(
+        line(&young),
+        "goodput insufficient data: about 291 pairs more, 5 d 0 h from now · held out: half of the time of each \
+         group, for another 1 h 0 min (trial)"
+    );
+}
+
+#[test]
+fn days_are_those_of_the_calendar() {
+    let known = [
+        (0, "1970-01-01"),
+        (951_782_400, "2000-02-29"),
+        (1_795_003_200, "2026-11-18"),
+        (4_107_542_400, "2100-03-01"),
+    ];
+    for (unix_s, expected) in known {
+        assert_eq!(day(unix_s), expected);
+    }
+}
