@@ -13,6 +13,7 @@ mod commands;
 mod congestion;
 mod drawn;
 mod ecn;
+mod effect;
 mod fair;
 mod fair_qdisc;
 mod held_out;

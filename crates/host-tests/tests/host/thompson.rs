@@ -18,6 +18,8 @@ const ONLY_BBR: &str = r#"
     kind = "thompson"
     [rescue]
     algorithm = ""
+    [effect]
+    hold_out_percent = 0
 "#;
 
 /// Two, of which one is much better where packets are lost.
@@ -28,11 +30,13 @@ const RENO_OR_BBR: &str = r#"
     kind = "thompson"
     [rescue]
     algorithm = ""
+    [effect]
+    hold_out_percent = 0
 "#;
 
 /// Another way to the far end, which loses one packet in fifty: to public addresses, so that they have
 /// neighbours. It is gone with what is returned.
-fn lossy_way(lab: &Lab) -> Child {
+pub fn lossy_way(lab: &Lab) -> Child {
     let (near, far) = (lab.net.near.name(), lab.net.far.name());
     let link = format!("near={near}/lossy,far={far}/lossy,delay_ms=10,back_ms=10,loss=0.02,seed=5");
     let mut command = Place::here().command("pathrelay");
