@@ -7,7 +7,7 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use tcpilot_host_tests::{Child, Daemon, FAR, Lab, PORT, Place};
+use tcpilot_host_tests::{Child, Daemon, FAR, Lab, PORT, Place, Sink, until};
 
 use crate::thompson::lossy_way;
 
@@ -195,6 +195,43 @@ fn what_was_shown_survives_a_restart_and_a_take_over() {
         taken_over["worst"][0]["group"], "all groups",
         "{taken_over:#}"
     );
+}
+
+#[test]
+fn who_is_held_out_is_not_tuned_either() {
+    let lab = Lab::new();
+    let tuned = r#"
+        [tuning]
+        objective = "throughput"
+        network = "long-fat"
+        features = ["initial-window"]
+        window_rule = "slides"
+        low_load_percent = 100000
+        mid_load_percent = 100000
+        hold_out_shift = 0
+    "#;
+    let pilot = lab.pilot(&(config("bbr", "reno", "host") + tuned));
+    trial(&pilot);
+    // Uploads that end slow start, so that there is a window to save.
+    lab.upload(FAR, 4, 1_000_000);
+    pilot.wait_closed(4);
+    let _sink = Sink::new(&lab.net.far, 5300);
+    let mut application = lab.actor();
+    let (mut held_out, mut tuned) = (0, 0);
+    until("both kinds were seen twice", || {
+        application.tell(&format!("connect {FAR}:5300"));
+        let flow = pilot.ask("flows")[0].take();
+        application.tell("close");
+        let is_tuned = flow["initial_window"].is_number();
+        match flow["why"].as_str()? {
+            "held-out" => {
+                assert!(!is_tuned && flow["algorithm"] == "reno", "{flow}");
+                held_out += 1;
+            }
+            _ => tuned += u32::from(is_tuned),
+        }
+        (held_out > 1 && tuned > 1).then_some(())
+    });
 }
 
 /// What the command prints.

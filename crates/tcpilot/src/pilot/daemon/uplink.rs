@@ -54,12 +54,17 @@ impl Uplinks {
         }
     }
 
-    /// Whether some queue is full at one look in ten.
-    pub fn is_often_full(&self) -> bool {
-        self.looks.values().any(|looks| {
+    /// Whether some queue is full at one look in ten; `None`: there were too few looks.
+    pub fn is_often_full(&self) -> Option<bool> {
+        let known = self
+            .looks
+            .values()
+            .filter(|looks| looks.len() >= LOOKS_LEAST);
+        let is_full = |looks: &VecDeque<bool>| {
             let full = looks.iter().filter(|full| **full).count();
-            looks.len() >= LOOKS_LEAST && 10 * full >= OFTEN * looks.len()
-        })
+            10 * full >= OFTEN * looks.len()
+        };
+        known.map(is_full).reduce(|one, other| one || other)
     }
 }
 
@@ -93,13 +98,13 @@ mod tests {
                 let now = if look % 10 == 9 { &full } else { &stats(0, 0) };
                 drops += now.drops;
                 uplinks.note("eth0", &stats(now.backlog_packets, drops));
-                assert!(look > 28 || !uplinks.is_often_full(), "too early");
+                assert!(look > 28 || uplinks.is_often_full().is_none(), "too early");
             }
-            assert!(uplinks.is_often_full());
+            assert_eq!(uplinks.is_often_full(), Some(true));
             for _ in 0..2 * LOOKS {
                 uplinks.note("eth0", &stats(0, drops));
             }
-            assert!(!uplinks.is_often_full(), "an hour later it is not any more");
+            assert_eq!(uplinks.is_often_full(), Some(false), "an hour later");
         }
     }
 
@@ -107,6 +112,6 @@ mod tests {
     fn the_queues_of_this_host_can_be_read() {
         let mut uplinks = Uplinks::default();
         uplinks.look();
-        assert!(!uplinks.is_often_full());
+        assert_eq!(uplinks.is_often_full(), None);
     }
 }

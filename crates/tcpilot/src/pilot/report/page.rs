@@ -16,8 +16,8 @@ body{margin:0 auto;max-width:60rem;padding:1rem;font:16px/1.5 system-ui,sans-ser
 h1{font-size:1.5rem;margin:.5rem 0}h2{font-size:1.15rem;margin:2rem 0 .5rem}p{margin:.4rem 0}.dim{color:var(--dim)}\
 .wide{overflow-x:auto}table{border-collapse:collapse;width:100%}th,td{padding:.3rem .6rem .3rem 0;text-align:right;\
 white-space:nowrap;border-bottom:1px solid var(--line)}th{font-weight:600;color:var(--dim)}th:first-child,td:first-child,\
-td:last-child,th:last-child{text-align:left}.better{color:var(--good)}.worse{color:var(--bad)}svg{width:100%;height:auto;\
-display:block}svg text{fill:var(--dim);font-size:12px}.grid{stroke:var(--line)}.zero{stroke:var(--ink)}\
+td:last-child,th:last-child{text-align:left;white-space:normal;min-width:11rem}.better{color:var(--good)}.worse{color:var(--bad)}svg{width:100%;min-width:34rem;\
+height:auto;display:block}svg text{fill:var(--dim);font-size:12px}.grid{stroke:var(--line)}.zero{stroke:var(--ink)}\
 .effect{fill:none;stroke:var(--main);stroke-width:2}.band{fill:var(--band)}.gain{fill:var(--good)}.loss{fill:var(--bad)}\
 .key span{display:inline-block;margin-right:1rem}.key i{display:inline-block;width:.8em;height:.8em;margin-right:.35em}\
 .c0{fill:#4477aa;background:#4477aa}.c1{fill:#ee6677;background:#ee6677}.c2{fill:#228833;background:#228833}\
@@ -84,7 +84,19 @@ fn measures(all: &[MeasureView]) -> String {
 }
 
 fn percent(value: f64) -> String {
-    format!("{:+.0} %", 100.0 * value)
+    match (100.0 * value).round() {
+        0.0 => "0 %".to_owned(),
+        percent => format!("{percent:+.0} %"),
+    }
+}
+
+/// A number of groups: there is no half of one.
+fn whole(value: f64) -> String {
+    if value.fract() == 0.0 {
+        format!("{value:.0}")
+    } else {
+        String::new()
+    }
 }
 
 fn time(from_s: u64) -> impl Fn(f64) -> String {
@@ -96,7 +108,7 @@ fn time(from_s: u64) -> impl Fn(f64) -> String {
 }
 
 fn section(title: &str, about: &str, plot: &str) -> String {
-    format!("<h2>{title}</h2><p class=\"dim\">{about}</p>{plot}\n")
+    format!("<h2>{title}</h2><p class=\"dim\">{about}</p><div class=\"wide\">{plot}</div>\n")
 }
 
 fn over_time(r: &EffectReport) -> String {
@@ -129,7 +141,7 @@ fn groups(r: &EffectReport) -> String {
     }
     let y = Axis::of(r.worst.iter().map(|g| g.change).chain([0.0]));
     let x = Axis::of([0.0, r.worst.len() as f64]);
-    let mut plot = Plot::new(x, y, [&|at| format!("{at:.0}"), &percent]);
+    let mut plot = Plot::new(x, y, [&whole, &percent]);
     for (at, group) in (0..).zip(&r.worst) {
         let class = if group.change < 0.0 { "loss" } else { "gain" };
         let at = f64::from(at);

@@ -5,10 +5,12 @@ use crate::pilot::figures::{ChoicesView, GroupView, PointView, StopView};
 
 fn measure(name: &str, known: Option<(f64, f64, f64)>, verdict: &str) -> MeasureView {
     let mut sums = Pairs::default();
-    sums.add(Pair {
-        difference: 0.1,
-        covariate: 0.0,
-    });
+    for _ in 0..412 {
+        sums.add(Pair {
+            difference: 0.1,
+            covariate: 0.0,
+        });
+    }
     MeasureView {
         name: name.to_owned(),
         change: known.map(|k| k.0),

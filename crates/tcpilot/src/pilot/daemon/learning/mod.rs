@@ -196,7 +196,7 @@ impl Learning {
     }
 
     /// Whether some queue of this host is often full.
-    pub fn set_full(&self, is_full: bool) {
+    pub fn set_full(&self, is_full: Option<bool>) {
         let _ = self.ask(move |room| room.effect.as_mut().map(|e| e.set_full(is_full)));
     }
 

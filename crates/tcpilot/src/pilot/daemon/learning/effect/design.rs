@@ -12,7 +12,7 @@ const PREFIXES: usize = 64;
 /// Groups below which they are not any more: a host near the bound must not go back and forth.
 const PREFIXES_LEFT: usize = 48;
 /// A group counts as active for so long after its last connection.
-const ACTIVE_S: u64 = 24 * 3600;
+pub const ACTIVE_S: u64 = 24 * 3600;
 /// The group of all.
 pub const ALL: u64 = u64::MAX;
 
@@ -34,20 +34,28 @@ impl Activity {
     }
 }
 
-/// What is held out in fact. `is_full`: a queue of this host is often full, so that all of its connections
-/// compete there.
-pub fn choose(
-    keys: &Keys,
-    before: HoldOut,
-    is_trial: bool,
-    is_full: bool,
-    groups: usize,
-) -> HoldOut {
-    let least = if before == HoldOut::Prefix {
-        PREFIXES_LEFT
-    } else {
-        PREFIXES
+/// What is known of this host. It takes a while after a start, and what was held out before goes on meanwhile.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Known {
+    /// A queue is often full, so that all connections compete there; `None`: nobody knows yet.
+    pub is_full: Option<bool>,
+    /// Groups that were active within a day, or since the start.
+    pub groups: usize,
+    /// The start was less than a day ago.
+    pub is_young: bool,
+}
+
+/// What is held out in fact.
+pub fn choose(keys: &Keys, before: HoldOut, is_trial: bool, known: &Known) -> HoldOut {
+    let least = match before {
+        HoldOut::Prefix if known.is_young => 0,
+        HoldOut::Prefix => PREFIXES_LEFT,
+        _ => PREFIXES,
     };
+    let (groups, is_full) = (
+        known.groups,
+        known.is_full.unwrap_or(before == HoldOut::Host),
+    );
     match keys.hold_out {
         HoldOut::Auto if is_full => HoldOut::Host,
         HoldOut::Auto if is_trial || groups < least => HoldOut::Block,
@@ -97,7 +105,12 @@ mod tests {
     fn the_host_decides_what_is_held_out_unless_somebody_has_said_so() {
         let mut keys = Keys::default();
         let choose = |keys: &Keys, before, is_trial, is_full, groups| {
-            super::choose(keys, before, is_trial, is_full, groups)
+            let known = Known {
+                is_full: Some(is_full),
+                groups,
+                is_young: false,
+            };
+            super::choose(keys, before, is_trial, &known)
         };
         assert_eq!(
             choose(&keys, HoldOut::Block, false, false, 63),
@@ -128,6 +141,27 @@ mod tests {
             choose(&keys, HoldOut::Block, false, true, 1),
             HoldOut::Prefix
         );
+    }
+
+    #[test]
+    fn what_was_held_out_before_a_restart_goes_on_until_enough_is_known() {
+        let young = Known {
+            is_young: true,
+            ..Known::default()
+        };
+        for before in [HoldOut::Prefix, HoldOut::Host, HoldOut::Block] {
+            assert_eq!(choose(&Keys::default(), before, false, &young), before);
+        }
+        let known = Known {
+            is_full: Some(false),
+            ..Known::default()
+        };
+        for before in [HoldOut::Prefix, HoldOut::Host] {
+            assert_eq!(
+                choose(&Keys::default(), before, false, &known),
+                HoldOut::Block
+            );
+        }
     }
 
     #[test]

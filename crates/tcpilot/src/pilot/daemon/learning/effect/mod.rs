@@ -23,7 +23,7 @@ use tcpilot_proof::{
 
 use super::clock::Clock;
 use crate::pilot::config::{Effect as Keys, HoldOut};
-use design::{ALL, Activity};
+use design::{ACTIVE_S, ALL, Activity, Known};
 pub use keep::{Saved, secrets};
 use outcome::outcome;
 
@@ -106,8 +106,9 @@ pub struct Effect {
     /// The addresses of groups.
     names: HashMap<u64, String>,
     active: Activity,
-    /// A queue of this host is often full.
-    is_full: bool,
+    /// A queue of this host is often full; `None`: nobody knows yet.
+    is_full: Option<bool>,
+    started_s: u64,
     /// When cells change next.
     next_s: u64,
     unsaved_all: bool,
@@ -137,7 +138,8 @@ impl Effect {
             policies: BTreeMap::new(),
             names: HashMap::new(),
             active: Activity::default(),
-            is_full: false,
+            is_full: None,
+            started_s: clock.now_s().max(0.0) as u64,
             next_s: 0,
             unsaved_all: true,
             keys,
@@ -171,7 +173,7 @@ impl Effect {
     }
 
     /// Whether some queue of this host is often full.
-    pub fn set_full(&mut self, is_full: bool) {
+    pub fn set_full(&mut self, is_full: Option<bool>) {
         self.is_full = is_full;
     }
 
@@ -331,8 +333,12 @@ impl Effect {
     /// Looks again at what is held out. Blocks of another design, or of another length, are not comparable.
     fn redesign(&mut self, now_s: u64) {
         let is_trial = self.is_trial(now_s);
-        let groups = self.active.count(now_s);
-        let design = design::choose(&self.keys, self.design, is_trial, self.is_full, groups);
+        let known = Known {
+            is_full: self.is_full,
+            groups: self.active.count(now_s),
+            is_young: now_s.saturating_sub(self.started_s) < ACTIVE_S,
+        };
+        let design = design::choose(&self.keys, self.design, is_trial, &known);
         let secret = self.schedule.secret;
         let schedule = design::schedule(&self.keys, design, is_trial, secret);
         let lengths_s = match schedule.is_by_prefix() {
@@ -340,6 +346,7 @@ impl Effect {
             false => [schedule.block_s, schedule.settle_s],
         };
         if (design.word(), lengths_s) != (self.past.design.as_str(), self.past.lengths_s) {
+            let groups = known.groups;
             tracing::info!(
                 held_out = design.word(),
                 groups,

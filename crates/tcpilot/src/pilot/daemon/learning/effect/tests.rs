@@ -180,7 +180,7 @@ fn all_groups_at_once_if_a_queue_of_this_host_is_often_full() {
         world.advance(1);
         differ(states(&world))
     }));
-    world.effect.set_full(true);
+    world.effect.set_full(Some(true));
     world.advance(20);
     for _ in 0..60 {
         world.advance(1);
