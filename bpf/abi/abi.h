@@ -21,6 +21,7 @@
 #include "learner.h"
 #include "measures.h"
 #include "path.h"
+#include "rescue.h"
 #include "thompson.h"
 #include "tune.h"
 #include "watch.h"

@@ -69,17 +69,20 @@ struct tp_config {
 	__u8 rescue_thin; /* thin linear timeouts with the rescue */
 	__u8 defaults;	  /* how many of replace_defaults are given */
 	__u8 rules_use_netns;
-	__u8 tunes; /* bit i: some policy has enum tp_tune i */
-	__u8 pad[5];
+	__u8 tunes;	 /* bit i: some policy has enum tp_tune i */
+	__u8 rescue_arm; /* of rescue_cc, if that is an arm: with TP_LEARNER_THOMPSON it must be */
+	__u8 pad[4];
 	__u64 sample_bytes; /* an open connection is told of once it has carried so many */
 	__u64 hold_out_seed;
 	__u64 hash_secrets[TP_HASH_SECRETS];
 	__u64 row_secrets[2][TP_ROW_SECRETS];
 	__u64 cell_secrets[TP_ROW_SECRETS];
-	__u32 buckets;			/* a power of two, as all of these */
-	__u32 row_buckets;		/* 0: the learner has no rows */
-	__u32 opening_buckets;		/* likewise */
-	__u32 rows;			/* asked for; the loader makes buckets for them */
+	__u32 buckets;	       /* a power of two, as all of these */
+	__u32 row_buckets;     /* 0: the learner has no rows */
+	__u32 opening_buckets; /* likewise */
+	__u32 rows;	       /* asked for; the loader makes buckets for them */
+	__u32 rescue_retry_s;  /* after a rescue that did not help; see core/rescue.h */
+	__u32 pad2;
 	char rescue_cc[TP_CC_NAME_MAX]; /* empty: no rescue */
 	char replace_defaults[TP_MAX_DEFAULTS][TP_CC_NAME_MAX];
 	char arm[TP_MAX_ARMS][TP_CC_NAME_MAX];
@@ -89,6 +92,6 @@ struct tp_config {
 
 TP_ASSERT_SIZE(tp_policy_config, 16);
 TP_ASSERT_SIZE(tp_rule, 64 + 8 * TP_OLDER_CGROUPS);
-TP_ASSERT_SIZE(tp_config, 648 + 24 * TP_ROW_SECRETS + 48 * TP_NETS * TP_MAX_POLICIES);
+TP_ASSERT_SIZE(tp_config, 656 + 24 * TP_ROW_SECRETS + 48 * TP_NETS * TP_MAX_POLICIES);
 
 #endif

@@ -30,7 +30,8 @@ enum tp_why {
 	TP_WHY_NO_ROW = 16,   /* nothing is known yet, of this path or above it */
 	TP_WHY_VOID = 17,     /* the daemon has not said for too long that it is alive */
 	TP_WHY_HELD_OUT = 18, /* to compare with, or because the guard has stopped steering */
-	TP_WHY_COUNT = 19,
+	TP_WHY_UNDONE = 19,   /* a rescue did not help: it has its former algorithm again */
+	TP_WHY_COUNT = 20,
 };
 #define TP_WHY_SLOTS 32 /* a power of two above TP_WHY_COUNT */
 #define TP_WHY_IS_LEFT_ALONE(why) ((why) >= TP_WHY_APPLICATION && (why) <= TP_WHY_EXCLUDED)
@@ -41,7 +42,7 @@ enum tp_conn_flags {
 	TP_CONN_LOSS_SEEN = 4,	   /* the loss rule has spoken: once per connection */
 	TP_CONN_DRY_RUN = 8,	   /* decided, but nothing was set */
 	TP_CONN_SIDE_UNKNOWN = 16, /* rescued later: connect or accept was not kept */
-	TP_CONN_STEERED = 32,	   /* its algorithm was set at its opening; in a note only */
+	TP_CONN_STEERED = 32,	   /* its algorithm was set by us; in a note only */
 	TP_CONN_HELD_OUT = 64,	   /* no choice, no rescue, no tuning; in a note only */
 };
 

@@ -6,6 +6,7 @@
 #define TCPILOT_ABI_COUNTERS_H
 
 #include "conn.h"
+#include "rescue.h"
 #include "tune.h"
 
 /* What went wrong or was given up, counted since the start. */
@@ -38,7 +39,12 @@ struct tp_counters {
 	__u64 refused[TP_TUNES]; /* by the kernel */
 	__u64 retreats;
 	__u64 acks_first;
-	__u64 pad;
+	/* with the learner in the daemon */
+	__u64 rescues_helped;
+	__u64 rescues_undone;
+	__u64 own_losses; /* connections with heavy loss that came with a queue */
+	__u64 withheld[TP_WITHHELD_SLOTS];
+	__u64 pad[6];
 };
 
 struct tp_clocks {
@@ -47,6 +53,6 @@ struct tp_clocks {
 };
 
 TP_ASSERT_SIZE(tp_clocks, 16);
-TP_ASSERT_SIZE(tp_counters, 360 + 16 * TP_TUNES + 24);
+TP_ASSERT_SIZE(tp_counters, 360 + 16 * TP_TUNES + 24 + 128);
 
 #endif

@@ -144,11 +144,11 @@ struct tp_pulse {
 enum tp_record_flags {
 	TP_RECORD_SAMPLE = 1,	 /* the connection lives on; sums are since its beginning */
 	TP_RECORD_TIMED_OUT = 2, /* nothing came back any more, with data under way */
-	TP_RECORD_RESCUED = 4,	 /* with SAMPLE: it leaves its arm now, after heavy loss; at an end:
-				  * it did before, and had no arm of ours since */
+	TP_RECORD_RESCUED = 4,	 /* with SAMPLE: it leaves its arm now, after heavy loss */
 	TP_RECORD_FORGOTTEN = 8, /* its note was lost: arm, class and probability are not known */
 	TP_RECORD_FOREIGN = 16,	 /* its application has chosen since: it says nothing of the arm */
 	TP_RECORD_TUNED = 32,	 /* a tuned window made its rate */
+	TP_RECORD_MOVED = 64,	 /* with SAMPLE: it leaves its arm now, for another reason */
 };
 
 /* One connection.  Times in ticks are the kernel's jiffies: its own counts have no finer

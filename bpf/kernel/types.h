@@ -254,6 +254,11 @@ struct tcp_sock {
 	__u32 snd_cwnd_cnt;
 	__u32 snd_cwnd_clamp;
 	__u32 prior_cwnd;
+	__u32 high_seq;	  /* the end of the window in which the last recovery began */
+	__u32 dsack_dups; /* segments that the other end had already */
+	struct {
+		__u32 rtt_us; /* of what was delivered last */
+	} rack;
 	__u32 max_packets_out;
 	__u32 packets_out;
 	__u32 sacked_out;

@@ -88,10 +88,8 @@ static __always_inline int set_algorithm(hands_t *hands, const char from[TP_CC_N
 	return 0;
 }
 
-static __always_inline void set_linear_timeouts(hands_t *hands)
+static __always_inline void set_linear_timeouts(hands_t *hands, int on)
 {
-	int on = 1;
-
 	if (bpf_setsockopt(hands, SOL_TCP, TCP_THIN_LINEAR_TIMEOUTS, &on, sizeof(on)))
 		COUNT(trouble[TP_TROUBLE_THIN]);
 }

@@ -3,7 +3,7 @@
  * loss.h - a retransmission: if loss is heavy the connection is rescued, once.
  *
  * The rescue stays an outcome of the arm first chosen, which is charged with it at
- * the end.
+ * the end.  With the learner in the daemon the rules are others: rescue.h.
  */
 #ifndef TCPILOT_PILOT_LOSS_H
 #define TCPILOT_PILOT_LOSS_H
@@ -11,35 +11,12 @@
 #include "../core/loss.h"
 #include "act.h"
 #include "connection.h"
-#include "openings.h"
 #include "visit.h"
-
-/* The learner in the daemon: what its programs know of a connection stands in a note, and a rescue
- * is told when it happens. */
-#define IS_DRAWN (cfg.learner.kind == TP_LEARNER_THOMPSON)
-
-/* Storage for a connection with a note; 0: its application has chosen since. */
-static __always_inline struct tp_conn *remember_noted(const struct visit *v,
-						      const struct tp_opening *note)
-{
-	struct tp_conn fresh = {.opened_ns = bpf_ktime_get_coarse_ns(),
-				.flags = note->flags & ~TP_CONN_STEERED,
-				.arm = note->arm,
-				.cc_key = tp_cc_key(v->tp),
-				.why = note->why,
-				.open = 1};
-
-	if (is_foreign(v->tp, note))
-		return 0;
-	remember(v->sk, &fresh);
-	return bpf_sk_storage_get(&conns, v->sk, 0, 0);
-}
 
 /* The storage of a connection that the loss rule may act on, made if there was none;
  * 0: not ours. */
 static __always_inline struct tp_conn *rescuable(struct visit *v)
 {
-	struct tp_opening note = {};
 	struct tp_conn *conn;
 
 	identify(v);
@@ -50,8 +27,6 @@ static __always_inline struct tp_conn *rescuable(struct visit *v)
 		/* unless the application has chosen since */
 		return tp_cc_key(v->tp) == conn->cc_key ? conn : 0;
 	v->in_force = known_in_force(v->tp);
-	if (IS_DRAWN && find_note(tag_of(v->tp), &note, 0))
-		return remember_noted(v, &note);
 	if (hands_off(v) != TP_WHY_UNSEEN)
 		return 0;
 	return remember_kept(v, 0, TP_CONN_SIDE_UNKNOWN);
@@ -75,34 +50,28 @@ static __always_inline int switch_to_rescue(const struct visit *v, struct tp_con
 	return 1;
 }
 
-/* Says whether the connection was switched. */
-static __always_inline int retransmitted(struct visit *v)
+static __always_inline void retransmitted(struct visit *v)
 {
 	struct tp_conn *conn;
 
 	if (!tp_loss_is_heavy(v->tp->total_retrans, v->tp->data_segs_out, cfg.loss_min_segments,
 			      cfg.loss_shift))
-		return 0;
+		return;
 	conn = rescuable(v);
 	if (!conn || (conn->flags & TP_CONN_LOSS_SEEN))
-		return 0;
+		return;
 	conn->flags |= TP_CONN_LOSS_SEEN;
-	if (IS_DRAWN)
-		mark_note(tag_of(v->tp), TP_CONN_LOSS_SEEN);
 	if (cfg.rescue_thin && !cfg.dry_run)
-		set_linear_timeouts(v->hands);
+		set_linear_timeouts(v->hands, 1);
 	if (!switch_to_rescue(v, conn))
-		return 0;
+		return;
 	conn->why = TP_WHY_RESCUED;
-	if (IS_DRAWN && !cfg.dry_run)
-		mark_note(tag_of(v->tp), TP_CONN_RESCUED);
 	v->path = find_path(v->key, &v->slot);
 	if (!v->path)
-		return 1;
+		return;
 	record_decision(v, bpf_ktime_get_coarse_ns(), conn->arm, TP_WHY_RESCUED, conn->flags);
 	if (conn->arm < TP_MAX_ARMS)
 		__sync_fetch_and_add(&arm_at(v->path, conn->arm)->rescued, 1);
-	return 1;
 }
 
 #endif

@@ -90,14 +90,20 @@ __noinline int find_note(__u32 tag, struct tp_opening *note, int ends)
 	return note->tag == tag; /* another connection may have taken the place meanwhile */
 }
 
-/* Adds flags to a note, if it is there. */
-__noinline int mark_note(__u32 tag, __u32 flags)
+/* The connection was moved to another algorithm under way: from here on that is its arm.
+ * flags: enum tp_conn_flags to add. */
+__noinline int change_note(__u32 tag, __u32 arm, __u32 why, __u32 flags)
 {
 	struct tp_opening_bucket *bucket = openings_at(tag);
 	__u32 way = bucket ? way_of(bucket, tag) : TP_OPENING_WAYS;
+	struct tp_opening *note;
 
-	if (bucket && way < TP_OPENING_WAYS)
-		bucket->way[tp_within(way, TP_OPENING_WAYS)].flags |= flags;
+	if (!bucket || way >= TP_OPENING_WAYS)
+		return 0;
+	note = &bucket->way[tp_within(way, TP_OPENING_WAYS)];
+	note->arm = (__u8)arm;
+	note->why = (__u8)why;
+	note->flags |= (__u8)flags;
 	return 0;
 }
 

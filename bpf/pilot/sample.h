@@ -41,13 +41,12 @@ static __always_inline void sample_counts(const struct tcp_sock *tp, struct tp_r
 		    ~0U);
 }
 
-/* Of a connection that is still on the arm that it was given. */
+/* Of a connection that is still on the arm that we gave it last. */
 static __always_inline int sample_note(const struct tcp_sock *tp, struct tp_record *r)
 {
 	struct tp_opening note = {};
 
-	if (!find_note(tag_of(tp), &note, 0) || note.flags & TP_CONN_RESCUED ||
-	    is_foreign(tp, &note))
+	if (!find_note(tag_of(tp), &note, 0) || is_foreign(tp, &note))
 		return 0;
 	record_note(&note, r);
 	return 1;

@@ -26,6 +26,7 @@
 #include "loss.h"
 #include "open.h"
 #include "orders.h"
+#include "rescue.h"
 #include "sample.h"
 #include "state.h"
 #include "thompson.h"
@@ -119,24 +120,6 @@ static __noinline __u32 ended(struct bpf_sock_ops *ctx, __u32 to)
 	return 1;
 }
 
-static __noinline __u32 lost_drawn(struct bpf_sock_ops *ctx)
-{
-	struct tp_path_key key = {};
-	struct visit v = begin_visit(ctx, &key);
-
-	return v.tp && v.sk && is_taken_up(ctx) ? retransmitted(&v) : 0;
-}
-
-static __noinline __u32 told_rescue(struct bpf_sock_ops *ctx)
-{
-	struct tp_path_key key = {};
-	struct visit v = begin_visit(ctx, &key);
-
-	if (v.tp && v.sk)
-		tell_rescue(&v);
-	return 1;
-}
-
 static __noinline __u32 told_end(struct bpf_sock_ops *ctx)
 {
 	struct tp_path_key key = {};
@@ -225,9 +208,7 @@ static __noinline __u32 rescue_drawn(struct bpf_sock_ops *ctx)
 		return 1;
 	if (cfg.tunes)
 		tune_loss(ctx);
-	if (lost_drawn(ctx))
-		told_rescue(ctx);
-	return 1;
+	return lost_drawn(ctx);
 }
 
 static __noinline __u32 ending_drawn(struct bpf_sock_ops *ctx, __u32 to)

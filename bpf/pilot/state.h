@@ -76,6 +76,21 @@ struct {
 	__type(value, struct tp_opening_bucket);
 } openings SEC(".maps");
 
+/* rescue.h */
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct tp_rescue);
+} rescues SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1); /* the loader */
+	__type(key, __u32);
+	__type(value, struct tp_refusal);
+} refusals SEC(".maps");
+
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 4096); /* the least; the loader */

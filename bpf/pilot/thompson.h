@@ -194,7 +194,7 @@ static __always_inline __u32 record_weight(const struct visit *v, const struct b
 
 /* The application may connect this socket again.  Then our algorithm must not be taken for its
  * own choice (is_left_over), nor what was remembered for the next connection's. */
-static __always_inline void leave_over(const struct visit *v, __u8 flags, int is_ours)
+static __always_inline void leave_over(const struct visit *v, int is_ours)
 {
 	struct tp_conn left = {.cc_key = is_ours ? tp_cc_key(v->tp) : 0}, *conn;
 
@@ -202,8 +202,7 @@ static __always_inline void leave_over(const struct visit *v, __u8 flags, int is
 	if (!conn)
 		return;
 	conn->open = 0;
-	if (!(flags & TP_CONN_RESCUED)) /* else it has the rescue's key */
-		conn->cc_key = left.cc_key;
+	conn->cc_key = left.cc_key;
 }
 
 /* What ended, or did not, as the note and the socket have it. */
@@ -211,8 +210,6 @@ static __always_inline __u8 end_flags(const struct visit *v, const struct tp_ope
 {
 	if (!note->tag)
 		return TP_RECORD_FORGOTTEN;
-	if (note->flags & TP_CONN_RESCUED)
-		return TP_RECORD_RESCUED;
 	return is_foreign(v->tp, note) ? TP_RECORD_FOREIGN : 0;
 }
 
@@ -222,11 +219,10 @@ static __always_inline void take_note(const struct visit *v, struct tp_opening *
 	if (!find_note(tag_of(v->tp), note, 1))
 		*note = (struct tp_opening){};
 	release_draw(note->draw);
-	if (!note->tag || note->flags & (TP_CONN_STEERED | TP_CONN_LOSS_SEEN))
+	if (!note->tag || note->flags & TP_CONN_STEERED)
 		if (tp_sock_of(v->tp)->sk_socket)
-			leave_over(v, note->flags,
-				   note->flags & (TP_CONN_STEERED | TP_CONN_RESCUED) &&
-				       end_flags(v, note) != TP_RECORD_FOREIGN);
+			leave_over(v, note->flags & TP_CONN_STEERED &&
+					  end_flags(v, note) != TP_RECORD_FOREIGN);
 }
 
 /* A window that a tuning made is not the congestion control's. */
@@ -276,8 +272,9 @@ static __always_inline void tell_end(struct visit *v)
 		send_end(v, ts, &note, timed_out, weight);
 }
 
-/* A connection has just left its arm. */
-static __always_inline void tell_rescue(struct visit *v)
+/* A connection goes on with another algorithm: what it has shown until now.  flags: enum
+ * tp_record_flags. */
+static __always_inline void tell_part(struct visit *v, __u32 flags)
 {
 	struct tp_record r = {.arm = TP_NO_ARM, .level = TP_LEVEL_NONE, .weight = 1};
 	struct bpf_tcp_sock *ts = bpf_tcp_sock(v->sk);
@@ -288,12 +285,13 @@ static __always_inline void tell_rescue(struct visit *v)
 	if (!ts || !v->policy)
 		return;
 	r.at_ns = bpf_ktime_get_coarse_ns();
-	r.flags = TP_RECORD_SAMPLE | TP_RECORD_RESCUED;
+	r.flags = TP_RECORD_SAMPLE | flags;
 	if (find_note(tag_of(v->tp), &note, 0))
 		record_note(&note, &r);
 	else
 		r.flags |= TP_RECORD_FORGOTTEN;
 	fill_record(v, ts, &place, &r);
+	r.cookie = bpf_get_socket_cookie(v->hands); /* the next part will be told with it */
 	send_record(&r);
 }
 

@@ -7,7 +7,7 @@ use std::{
 };
 
 /// What outlives the programs when others take their place, with the words that its fields hold.
-const LASTING: [&str; 16] = [
+const LASTING: [&str; 19] = [
     "tp_bucket",
     "tp_conn",
     "tp_tuned",
@@ -19,6 +19,9 @@ const LASTING: [&str; 16] = [
     "tp_opening_bucket",
     "tp_draw",
     "tp_record",
+    "tp_rescue",
+    "tp_refusal",
+    "TP_(RESCUE|REFUSALS|WITHHELD)_?.*",
     "TP_(ROW|TRIAL|LEVEL|OPENED|OPENING|RECORD|DRAW|PART|CLASS)_?.*",
     "TP_ABI_VERSION",
     "TP_(WHY|CONN|PHASE|TROUBLE|TUNE|MAX|NO)_.*",

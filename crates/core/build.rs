@@ -21,6 +21,9 @@ fn main() {
         .compile("tcpilot_native");
     congestion_controls();
     tunings();
+    let bpf = fs::canonicalize("../../bpf").expect("bpf is there");
+    let headers = ["abi/abi.h", "core/rescue.h"].map(|name| bpf.join(name));
+    bindings("rescue", &headers, ".*/bpf/(abi/.*|core/rescue.h)");
 }
 
 /// The same for the arithmetic of the tunings, whose structures are those of abi.h.

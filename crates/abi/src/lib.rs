@@ -26,4 +26,4 @@ mod plain;
 pub use plain::{Plain, from_bytes, to_bytes};
 
 mod why;
-pub use why::{Trouble, Why};
+pub use why::{Trouble, Why, Withheld};

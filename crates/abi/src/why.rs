@@ -24,6 +24,7 @@ pub enum Why {
     NoRow = crate::TP_WHY_NO_ROW as u8,
     Void = crate::TP_WHY_VOID as u8,
     HeldOut = crate::TP_WHY_HELD_OUT as u8,
+    Undone = crate::TP_WHY_UNDONE as u8,
 }
 
 impl Why {
@@ -48,6 +49,7 @@ impl Why {
         Why::NoRow,
         Why::Void,
         Why::HeldOut,
+        Why::Undone,
     ];
 
     /// The reason with this number; an unknown number is [`Why::Unseen`].
@@ -80,6 +82,7 @@ impl Why {
             Why::NoRow => "nothing-known",
             Why::Void => "daemon-silent",
             Why::HeldOut => "held-out",
+            Why::Undone => "rescue-undone",
         }
     }
 
@@ -98,6 +101,7 @@ impl Why {
                 "every algorithm was tried, none gave a sample: the kernel's default stays"
             }
             Why::Rescued => "more of its segments were lost than the loss rule allows",
+            Why::Undone => "a rescue did not help: it has its former algorithm again",
             Why::SetFailed => "the kernel refused the algorithm: its default stays",
             Why::Kept => "the algorithm drawn was the kernel's default, or there was none to draw",
             Why::Application => "the application chose by TCP_CONGESTION: left alone",
@@ -137,6 +141,51 @@ pub enum Trouble {
     Thin = crate::TP_TROUBLE_THIN as u8,
     CbFlags = crate::TP_TROUBLE_CB_FLAGS as u8,
     Full = crate::TP_TROUBLE_FULL as u8,
+}
+
+/// Why a rescue was not made after all (`enum tp_withheld`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+#[allow(missing_docs, reason = "told by sentence()")]
+pub enum Withheld {
+    Policy = crate::TP_WITHHELD_POLICY as u8,
+    Already = crate::TP_WITHHELD_ALREADY as u8,
+    Row = crate::TP_WITHHELD_ROW as u8,
+    Failed = crate::TP_WITHHELD_FAILED as u8,
+    Void = crate::TP_WITHHELD_VOID as u8,
+}
+
+impl Withheld {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Withheld; crate::TP_WITHHELD_COUNT as usize] = [
+        Withheld::Policy,
+        Withheld::Already,
+        Withheld::Row,
+        Withheld::Failed,
+        Withheld::Void,
+    ];
+
+    /// One word, for JSON.
+    pub fn word(self) -> &'static str {
+        match self {
+            Withheld::Policy => "policy",
+            Withheld::Already => "already",
+            Withheld::Row => "known-to-be-worse",
+            Withheld::Failed => "did-not-help-before",
+            Withheld::Void => "daemon-silent",
+        }
+    }
+
+    /// Some words, for `status`.
+    pub fn sentence(self) -> &'static str {
+        match self {
+            Withheld::Policy => "their policy or their application has chosen otherwise",
+            Withheld::Already => "they have the rescue's algorithm",
+            Withheld::Row => "it is known to be worse there",
+            Withheld::Failed => "the last rescue there did not help",
+            Withheld::Void => "the daemon was silent",
+        }
+    }
 }
 
 impl Trouble {
@@ -196,6 +245,9 @@ mod tests {
         }
         for (number, trouble) in Trouble::ALL.into_iter().enumerate() {
             assert_eq!(trouble as usize, number);
+        }
+        for (number, withheld) in Withheld::ALL.into_iter().enumerate() {
+            assert_eq!(withheld as usize, number);
         }
     }
 

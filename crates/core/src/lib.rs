@@ -9,6 +9,7 @@ pub mod cc;
 pub mod coupled;
 pub mod learner;
 pub mod prefix;
+pub mod rescue;
 pub mod rows;
 pub mod tune;
 pub mod watch;

@@ -9,7 +9,7 @@ use std::{
 use serde_json::{Value, json};
 use tcpilot_host_tests::{Child, Daemon, FAR, Lab, PORT, Place, Sink, until};
 
-use crate::thompson::lossy_way;
+use crate::rescue::way;
 
 /// Longer than sixty pairs take, on a machine that is busy with other tests.
 const LONG: Duration = Duration::from_secs(150);
@@ -74,7 +74,11 @@ struct Busy {
 
 impl Busy {
     fn new(lab: &Lab) -> Busy {
-        let relay = lossy_way(lab);
+        let relay = way(
+            lab,
+            ",loss=0.02,seed=5",
+            "tbf rate 40mbit burst 15kb latency 50ms",
+        );
         let uploads = (0..GROUPS).map(|group| {
             let address = format!("198.51.{}.2", 101 + group);
             lab.net

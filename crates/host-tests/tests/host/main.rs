@@ -26,6 +26,7 @@ mod neighbours;
 mod paths;
 mod relay;
 mod reload;
+mod rescue;
 mod robust;
 mod saving;
 mod starting;

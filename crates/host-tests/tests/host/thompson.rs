@@ -1,14 +1,15 @@
 //! The learner in the daemon: what it learns of real connections, and what holds when it is gone.
 
 use std::{
-    io::{BufRead, BufReader, Write},
+    io::Write,
     os::unix::net::UnixStream,
-    process::Stdio,
     time::{Duration, Instant},
 };
 
 use serde_json::Value;
-use tcpilot_host_tests::{Child, Daemon, FAR, Lab, Place, Sink, arm, sh, until};
+use tcpilot_host_tests::{Daemon, FAR, Lab, Sink, arm, until};
+
+use crate::rescue::way;
 
 /// All connections get bbr, as long as a row is valid.
 const ONLY_BBR: &str = r#"
@@ -33,32 +34,6 @@ const RENO_OR_BBR: &str = r#"
     [effect]
     hold_out_percent = 0
 "#;
-
-/// Another way to the far end, which loses one packet in fifty: to public addresses, so that they have
-/// neighbours. It is gone with what is returned.
-pub fn lossy_way(lab: &Lab) -> Child {
-    let (near, far) = (lab.net.near.name(), lab.net.far.name());
-    let link = format!("near={near}/lossy,far={far}/lossy,delay_ms=10,back_ms=10,loss=0.02,seed=5");
-    let mut command = Place::here().command("pathrelay");
-    command.args(["--link", &link]).stdout(Stdio::piped());
-    let mut relay = Child(command.spawn().unwrap());
-    let mut line = String::new();
-    let stdout = relay.0.stdout.take().unwrap();
-    BufReader::new(stdout).read_line(&mut line).unwrap();
-    assert_eq!(line, "ready\n");
-    lab.net.near.ip("address add 198.51.100.1/24 dev lossy");
-    for host in [2, 3] {
-        let address = format!("address add 198.51.100.{host}/24 dev lossy");
-        lab.net.far.ip(&address);
-    }
-    for netns in [&lab.net.near, &lab.net.far] {
-        netns.ip("link set lossy up gso_max_segs 1");
-    }
-    sh(&format!(
-        "tc -n {near} qdisc add dev lossy root tbf rate 40mbit burst 15kb latency 50ms"
-    ));
-    relay
-}
 
 fn learning(pilot: &Daemon) -> Value {
     pilot.status()["learning"].take()
@@ -104,7 +79,11 @@ fn chosen(lab: &Lab) -> String {
 #[test]
 fn the_better_algorithm_gets_most_connections_and_a_new_neighbour_starts_with_it() {
     let lab = Lab::new();
-    let _relay = lossy_way(&lab);
+    let _way = way(
+        &lab,
+        ",loss=0.02,seed=5",
+        "tbf rate 40mbit burst 15kb latency 50ms",
+    );
     let pilot = lab.pilot(RENO_OR_BBR);
     let stranger = known(&pilot, "198.51.100.2");
     assert_eq!(stranger["level"], "global", "{stranger}");

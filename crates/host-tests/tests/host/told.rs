@@ -1,13 +1,13 @@
 //! With the learner in the daemon: what a connection's record says of it.
 
 use tcpilot_abi::{
-    TP_CONN_LOSS_SEEN, TP_CONN_RESCUED, TP_LEVEL_GLOBAL, TP_LEVEL_NONE, TP_NO_ARM, TP_OPENED_SHIFT,
-    TP_RECORD_FORGOTTEN, TP_RECORD_RESCUED, TP_RECORD_SAMPLE, TP_RECORD_TIMED_OUT, tp_config,
+    TP_LEVEL_GLOBAL, TP_LEVEL_NONE, TP_NO_ARM, TP_OPENED_SHIFT, TP_RECORD_FORGOTTEN,
+    TP_RECORD_SAMPLE, TP_RECORD_TIMED_OUT, tp_config,
 };
 use tcpilot_core::rows::Place;
 use tcpilot_host_tests::{FAR, Lab, Shape, Sink, until};
 
-use crate::learner::{ALL_BBR, ALL_RENO, BBR, CERTAIN, Learner, RENO, config, connect, name};
+use crate::learner::{ALL_BBR, BBR, Learner, config, connect};
 
 fn far() -> String {
     format!("{FAR}:5300")
@@ -138,66 +138,6 @@ fn a_connection_that_times_out_is_told_as_such() {
     assert_eq!(u32::from(record.flags), TP_RECORD_TIMED_OUT);
     assert_eq!((record.arm, record.weight), (BBR, 1));
     assert!(record.bytes_acked < 100);
-}
-
-fn rescuing() -> tp_config {
-    let mut config = config();
-    config.policy[0].rescue = 1;
-    config.rescue_cc = name("bbr");
-    config
-}
-
-#[test]
-fn a_rescue_is_told_when_it_happens_and_the_end_of_its_connection_charges_nobody() {
-    let lab = Lab::new();
-    lab.net.shape(LOSSY);
-    let _sink = Sink::new(&lab.net.far, 5300);
-    let mut learner = Learner::new(&lab, &rescuing());
-    learner.put(TP_LEVEL_GLOBAL, &Place::default(), ALL_RENO, 7);
-    let mut application = lab.actor();
-    application.tell(&format!("connect {}", far()));
-    application.tell("send 3000000");
-    assert_eq!(application.tell("cc"), "bbr");
-    application.tell("close");
-    let rescue = learner.record();
-    assert_eq!(
-        u32::from(rescue.flags),
-        TP_RECORD_SAMPLE | TP_RECORD_RESCUED
-    );
-    assert_eq!(
-        (rescue.arm, rescue.probability, rescue.generation),
-        (RENO, CERTAIN, 7)
-    );
-    assert!(rescue.segments >= 64 && rescue.retransmitted > rescue.segments / 64);
-    let end = learner.record();
-    assert_eq!(u32::from(end.flags), TP_RECORD_RESCUED);
-    assert_eq!(u32::from(end.arm), TP_NO_ARM);
-    assert_eq!(
-        u32::from(end.conn_flags) & (TP_CONN_RESCUED | TP_CONN_LOSS_SEEN),
-        TP_CONN_RESCUED | TP_CONN_LOSS_SEEN
-    );
-    assert!(end.segments > rescue.segments && end.bytes_acked >= 3_000_000);
-}
-
-#[test]
-fn what_a_row_gave_is_rescued_and_what_the_application_chose_is_not() {
-    let lab = Lab::new();
-    lab.net.shape(LOSSY);
-    let _sink = Sink::new(&lab.net.far, 5300);
-    let mut config = rescuing();
-    config.arm[usize::from(BBR)] = name("cubic");
-    let mut learner = Learner::new(&lab, &config);
-    learner.put(TP_LEVEL_GLOBAL, &Place::default(), ALL_BBR, 1);
-    for (chosen, expected) in [(None, "bbr"), (Some("reno"), "reno")] {
-        let mut application = lab.actor();
-        application.tell(&format!("connect {}", far()));
-        assert_eq!(application.tell("cc"), "cubic");
-        if let Some(name) = chosen {
-            application.tell(&format!("cc {name}"));
-        }
-        application.tell("send 3000000");
-        assert_eq!(application.tell("cc"), expected);
-    }
 }
 
 #[test]

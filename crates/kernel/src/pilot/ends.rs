@@ -6,7 +6,7 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
-use tcpilot_abi::{TP_DRAWS, TP_OPENING_WAYS, TP_RECORDS_BYTES, TP_ROW_WAYS};
+use tcpilot_abi::{TP_DRAWS, TP_OPENING_WAYS, TP_RECORDS_BYTES, TP_REFUSALS, TP_ROW_WAYS};
 
 use super::{
     Cells, Heartbeat, Legacy, OpenSockopsSkel, Pilot, Records, Rows, iterate::iterate_by,
@@ -47,8 +47,9 @@ impl LearnerKeys {
 /// The learner's descriptors by their numbers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LearnerDescriptors {
-    /// Rows, draws, notes of open connections, records.
-    pub maps: [i32; 4],
+    /// Rows, draws, notes of open connections, records, connections that lost packets, paths whose rescue
+    /// did not help.
+    pub maps: [i32; 6],
     /// How they are read.
     pub keys: LearnerKeys,
 }
@@ -122,6 +123,7 @@ pub(super) fn size_maps(
         maps.openings.set_max_entries(learner.openings),
         maps.draws.set_max_entries(TP_DRAWS),
         maps.records.set_max_entries(TP_RECORDS_BYTES),
+        maps.refusals.set_max_entries(TP_REFUSALS),
     ];
     sized
         .into_iter()

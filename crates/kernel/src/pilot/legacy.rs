@@ -96,7 +96,7 @@ impl Descriptors {
 pub struct Legacy {
     keys: Keys,
     maps: [OwnedFd; 5],
-    learner: Option<([OwnedFd; 4], LearnerKeys)>,
+    learner: Option<([OwnedFd; 6], LearnerKeys)>,
     links: Vec<OwnedFd>,
     claim: Option<(u64, OwnedFd)>,
 }
@@ -111,8 +111,15 @@ impl Legacy {
         let [paths, conns, tuned, police, counters] = &descriptors.maps;
         let links = descriptors.links.iter().map(take);
         let take_learner = |learner: &LearnerDescriptors| -> Result<_, Error> {
-            let [rows, draws, openings, records] = &learner.maps;
-            let maps = [take(rows)?, take(draws)?, take(openings)?, take(records)?];
+            let [rows, draws, openings, records, rescues, refusals] = &learner.maps;
+            let maps = [
+                take(rows)?,
+                take(draws)?,
+                take(openings)?,
+                take(records)?,
+                take(rescues)?,
+                take(refusals)?,
+            ];
             Ok((maps, learner.keys))
         };
         let claim = descriptors.claim.as_ref();
@@ -143,7 +150,7 @@ impl Legacy {
 
     /// Has the learner's maps used instead of new ones.
     pub(super) fn put_learner_into(&self, maps: &mut OpenSockopsMaps<'_>) -> Result<(), Error> {
-        let Some(([rows, draws, openings, records], _)) = &self.learner else {
+        let Some(([rows, draws, openings, records, rescues, refusals], _)) = &self.learner else {
             return Ok(());
         };
         let reuse = [
@@ -151,6 +158,8 @@ impl Legacy {
             maps.draws.reuse_fd(draws.as_fd()),
             maps.openings.reuse_fd(openings.as_fd()),
             maps.records.reuse_fd(records.as_fd()),
+            maps.rescues.reuse_fd(rescues.as_fd()),
+            maps.refusals.reuse_fd(refusals.as_fd()),
         ];
         reuse
             .into_iter()
@@ -306,6 +315,8 @@ impl Pilot {
                     maps.draws.as_fd(),
                     maps.openings.as_fd(),
                     maps.records.as_fd(),
+                    maps.rescues.as_fd(),
+                    maps.refusals.as_fd(),
                 ]
                 .map(|fd| fd.as_raw_fd()),
                 keys,

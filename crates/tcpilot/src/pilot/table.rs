@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
-use tcpilot_abi::Why;
+use tcpilot_abi::{Why, Withheld};
 
 use crate::pilot::figures::{
-    AlgorithmView, Explanation, FlowView, LearningStatus, PathView, Status, TuningView,
-    TuningsStatus,
+    AlgorithmView, Explanation, FlowView, LearningStatus, PathView, RescueStatus, Status,
+    TuningView, TuningsStatus,
 };
 use crate::show::{
     figure::{self, Shown as _, Unit, View as _},
@@ -158,6 +158,12 @@ fn learned(path: &PathView) -> String {
         count(path.explored, 2),
         count(path.budget, 2)
     );
+    if let Some(made @ 1..) = path.rescued {
+        let _ = write!(out, ", rescued {made}");
+        if let Some(undone @ 1..) = path.undone {
+            let _ = write!(out, " (undone {undone}: it did not help)");
+        }
+    }
     if let Some(age_s) = path.changed_age_s {
         let _ = write!(out, ", changed {} ago", duration(age_s as u64));
     }
@@ -214,6 +220,9 @@ pub fn status(s: &Status) -> String {
         "ended    {} · judged by {} · rescued {}",
         s.closed, s.charged, s.rescues
     );
+    if let Some(rescued) = &s.rescued {
+        out.push_str(&rescued.text());
+    }
     if let Some(effect) = &s.effect {
         let _ = writeln!(out, "effect   {effect}");
     }
@@ -257,10 +266,14 @@ pub fn report(s: &Status, paths: &[PathView]) -> String {
     };
     let _ = writeln!(
         out,
-        "tcpilot {verb} {} on {}, left {alone} alone, rescued {}.",
+        "tcpilot {verb} {} on {}, left {alone} alone, rescued {}{}.",
         number(steered, "connection"),
         number(paths.len() as u64, "path"),
-        s.rescues
+        s.rescues,
+        match &s.rescued {
+            Some(rescued) if rescued.undone > 0 => format!(" and undid {}", rescued.undone),
+            _ => String::new(),
+        }
     );
     out.push_str(&best_of(paths));
     out.push_str("Detached: new connections get the kernel's default again.\n");
@@ -312,6 +325,33 @@ fn best_of(paths: &[PathView]) -> String {
         }
     }
     out
+}
+
+impl RescueStatus {
+    /// A line for `status`, if there is something to tell.
+    fn text(&self) -> String {
+        let congested = (self.own_losses > 0)
+            .then(|| format!("{} left to congestion control", self.own_losses));
+        let parts = [
+            (self.helped, "helped"),
+            (self.undone, "undone because they did not"),
+        ];
+        let parts = parts.iter().filter(|(count, _)| *count > 0);
+        let mut parts: Vec<String> = parts
+            .map(|(count, what)| format!("{count} {what}"))
+            .collect();
+        parts.extend(congested);
+        for why in Withheld::ALL {
+            let count = self.withheld.get(why.word()).copied().unwrap_or(0);
+            if count > 0 {
+                parts.push(format!("{count} not made: {}", why.sentence()));
+            }
+        }
+        match parts.is_empty() {
+            true => String::new(),
+            false => format!("rescues  {}\n", parts.join(" · ")),
+        }
+    }
 }
 
 impl LearningStatus {

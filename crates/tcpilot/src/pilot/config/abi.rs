@@ -4,7 +4,7 @@ use std::ffi::c_char;
 
 use tcpilot_abi::{
     TP_ABI_VERSION, TP_CC_NAME_MAX, TP_MAX_ARMS, TP_MAX_DEFAULTS, TP_MAX_POLICIES, TP_NET_COUNT,
-    TP_TUNE_ACK_PRIORITY, tp_config, tp_learner_config, tp_policy_config,
+    TP_NO_ARM, TP_TUNE_ACK_PRIORITY, tp_config, tp_learner_config, tp_policy_config,
 };
 
 use super::policies::{LEAVE_ALONE_ID, RESERVED};
@@ -69,6 +69,8 @@ impl Config {
                 .any(|rule| rule.namespace.is_some() || rule.rule.netns_inum != 0)
                 .into(),
             rescue_cc: c_name(self.rescue.algorithm.as_ref().map_or("", Algorithm::as_str)),
+            rescue_arm: self.rescue_arm(arms),
+            rescue_retry_s: self.rescue.retry_s,
             ..Default::default()
         };
         for (field, name) in config
@@ -93,6 +95,13 @@ impl Config {
             LearnerKind::THOMPSON => self.paths_max.saturating_mul(2),
             _ => 0,
         }
+    }
+
+    /// The number of the rescue's algorithm, if it is one to choose from.
+    fn rescue_arm(&self, arms: &[String]) -> u8 {
+        let name = self.rescue.algorithm.as_ref().map(Algorithm::as_str);
+        let number = name.and_then(|name| arms.iter().position(|arm| arm == name));
+        number.map_or(TP_NO_ARM as u8, |number| number as u8)
     }
 
     fn write_tunings(&self, config: &mut tp_config) {

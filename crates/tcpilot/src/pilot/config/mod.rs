@@ -158,10 +158,12 @@ settings! {
     /// `[rescue]`: what is done, once, for a connection under heavy loss.
     Rescue {
         /// The algorithm to which the connection is switched; "" for none. bbr does not take loss for
-        /// congestion. The switch is charged to the algorithm first chosen.
+        /// congestion. The switch is charged to the algorithm first chosen. With the learner thompson it
+        /// must be one of those to choose from, and a switch that does not help is undone.
         algorithm: Option<Algorithm> = Algorithm::new("bbr");
         /// Loss is heavy when more than 1/2^shift of the segments were retransmitted. 6 is 1.6 %, where
-        /// cubic is far below the rate of the path.
+        /// cubic is far below the rate of the path. epsilon-greedy counts from the connection's beginning;
+        /// thompson counts its last losses, and only those that came without a queue.
         loss_shift: u32 = 6, 1..=16;
         /// Segments sent before loss is judged. With fewer than 2^loss_shift a single retransmission
         /// would decide.
@@ -169,6 +171,9 @@ settings! {
         /// Whether the connection gets thin linear timeouts too: with few segments in flight its
         /// retransmission timer does not back off, so it waits less.
         thin_linear_timeouts: bool = true;
+        /// With the learner thompson: seconds for which a path is not rescued again after a rescue that did
+        /// not help. Each further one doubles it, up to 64 times as long.
+        retry_s: u32 = 600, 1..=86400;
     }
 }
 

@@ -7,7 +7,7 @@ use std::{
 };
 
 use serde::Serialize;
-use tcpilot_abi::{Trouble, Why};
+use tcpilot_abi::{Trouble, Why, Withheld, tp_counters};
 use tcpilot_core::Prefix;
 use tcpilot_kernel::host;
 
@@ -18,8 +18,8 @@ use super::{
 use crate::{
     clock::monotonic_ns,
     pilot::figures::{
-        EffectReport, ExplainedPath, Explanation, FlowView, LearningStatus, PathView, Status,
-        TakeOvers,
+        EffectReport, ExplainedPath, Explanation, FlowView, LearningStatus, PathView, RescueStatus,
+        Status, TakeOvers,
     },
     pilot::protocol::{Reply, Request},
     pilot::read::{self, Names},
@@ -276,6 +276,7 @@ impl Daemon {
                 .as_ref()
                 .map_or(counters.charged, |learning| learning.taught),
             rescues: counters.rescues,
+            rescued: learning.is_some().then(|| rescue_status(&counters)),
             degraded,
             tunings: self.tunings_status(),
             bpf_events: stats.events,
@@ -284,6 +285,19 @@ impl Daemon {
             state: self.keeper.path().display().to_string(),
             take_overs: self.succession.times.clone(),
         }
+    }
+}
+
+/// What became of rescues.
+fn rescue_status(counters: &tp_counters) -> RescueStatus {
+    let withheld = Withheld::ALL.into_iter().zip(counters.withheld);
+    RescueStatus {
+        helped: counters.rescues_helped,
+        undone: counters.rescues_undone,
+        own_losses: counters.own_losses,
+        withheld: withheld
+            .map(|(why, count)| (why.word().to_owned(), count))
+            .collect(),
     }
 }
 

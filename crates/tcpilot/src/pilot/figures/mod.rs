@@ -18,7 +18,8 @@ pub use effect::{
 pub use flow::{DecisionView, ExplainedPath, Explanation, FlowView};
 pub use path::{AlgorithmView, PathView, StoredAlgorithm, StoredPath};
 pub use status::{
-    ChangeView, DrawnAlgorithm, LearningStatus, StateSummary, Status, TakeOvers, TaughtPolicy,
+    ChangeView, DrawnAlgorithm, LearningStatus, RescueStatus, StateSummary, Status, TakeOvers,
+    TaughtPolicy,
 };
 pub use tuning::{CohortView, TuneView, TuningView, TuningsStatus};
 

@@ -42,7 +42,7 @@ measures! {
         /// The algorithms to choose from, in the configuration's order; with thompson the default is first.
         algorithms: Vec<AlgorithmView>;
         /// With thompson: whose knowledge this is, `path`, or `group`, `site`, `class` or `global` for what
-        /// strangers below that node get. `null` with epsilon-greedy, as are the next five.
+        /// strangers below that node get. `null` with epsilon-greedy, as are the next seven.
         level: Option<String>;
         /// Which handshakes share it: RTT, ECN, window, interface, side.
         class: Option<String>;
@@ -52,6 +52,10 @@ measures! {
         explored: Option<f64>;
         /// What exploring may still cost there.
         budget: Option<f64>;
+        /// Connections that were switched after heavy loss, since the start.
+        rescued: Option<u64>;
+        /// Of these, those that got their former algorithm back, because it did not help.
+        undone: Option<u64>;
         /// Time since it, or a node above it, was last found to have changed.
         changed_age_s: Option<f64>, Seconds;
     }

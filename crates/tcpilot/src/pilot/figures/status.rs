@@ -49,6 +49,8 @@ figures! {
         charged: u64;
         /// Connections switched after heavy loss.
         rescues: u64;
+        /// With thompson: what became of them, and why others were not; `null` with epsilon-greedy.
+        rescued: Option<RescueStatus>;
         /// What does not work as it should, a sentence each.
         degraded: Vec<String>;
         /// What is tuned; `null`: nothing.
@@ -63,6 +65,21 @@ figures! {
         state: String;
         /// How often another program took over, or the configuration was read anew.
         take_overs: TakeOvers;
+    }
+}
+
+figures! {
+    /// Rescues with the learner thompson.
+    #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+    pub RescueStatus {
+        /// Connections that had more goodput after the switch.
+        helped: u64;
+        /// Connections that had not, and got their former algorithm back.
+        undone: u64;
+        /// Connections with heavy loss that came with a queue: it was congestion, so nothing was switched.
+        own_losses: u64;
+        /// Connections whose loss was not of their own making, and that were not switched, by the reason.
+        withheld: BTreeMap<String, u64>;
     }
 }
 

@@ -5,8 +5,8 @@ use std::{fs, path::PathBuf};
 
 use super::*;
 use crate::pilot::figures::{
-    ChangeView, CohortView, DecisionView, DrawnAlgorithm, ExplainedPath, LearningStatus, TakeOvers,
-    TaughtPolicy, TuneView,
+    ChangeView, CohortView, DecisionView, DrawnAlgorithm, ExplainedPath, LearningStatus,
+    RescueStatus, TakeOvers, TaughtPolicy, TuneView,
 };
 
 fn assert_golden(name: &str, text: &str) {
@@ -167,6 +167,7 @@ fn running() -> Status {
         closed: 90,
         charged: 85,
         rescues: 6,
+        rescued: None,
         degraded: vec!["a sample was given up (2 times)".to_owned()],
         bpf_events: 1000,
         bpf_ns: 640_000,
@@ -269,6 +270,8 @@ fn known(level: &str) -> PathView {
         experience: Some(31.2),
         explored: Some(0.084),
         budget: Some(1.31),
+        rescued: (level == "path").then_some(3),
+        undone: (level == "path").then_some(1),
         changed_age_s: (level == "path").then_some(700.0),
         algorithms: vec![
             learned("cubic", 0.01, None, None),
@@ -287,6 +290,14 @@ fn learning() -> Status {
     };
     Status {
         learner: "thompson".to_owned(),
+        rescued: Some(RescueStatus {
+            helped: 4,
+            undone: 1,
+            own_losses: 17,
+            withheld: [(Withheld::Row, 2), (Withheld::Failed, 0)]
+                .map(|(why, count)| (why.word().to_owned(), count))
+                .into(),
+        }),
         learning: Some(LearningStatus {
             paths: 120,
             nodes: 17,

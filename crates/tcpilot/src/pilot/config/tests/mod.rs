@@ -5,6 +5,8 @@ mod messages;
 mod rules;
 mod tunings;
 
+use tcpilot_abi::TP_NO_ARM;
+
 use super::*;
 
 pub(super) fn config(text: &str) -> Config {
@@ -363,6 +365,23 @@ fn a_policy_that_lists_arms_is_rescued_only_to_one_of_them_or_when_it_says_so() 
     assert_eq!(rescued("algorithms = [\"reno\", \"bbr\"]"), 1);
     assert_eq!(rescued("algorithms = [\"reno\"]\nrescue = true"), 1);
     assert_eq!(rescued("rescue = false"), 0);
+}
+
+#[test]
+fn the_programs_know_the_rescue_as_one_of_the_algorithms_to_choose_from() {
+    let rescue = |text: &str| {
+        let abi = config(text).to_abi(&names(&["cubic", "reno", "bbr"]));
+        (u32::from(abi.rescue_arm), abi.rescue_retry_s)
+    };
+    assert_eq!(rescue(""), (2, 600));
+    assert_eq!(
+        rescue("[rescue]\nalgorithm = \"reno\"\nretry_s = 7"),
+        (1, 7)
+    );
+    for none in ["tp_bbr3", ""] {
+        let text = format!("[rescue]\nalgorithm = \"{none}\"");
+        assert_eq!(rescue(&text).0, TP_NO_ARM);
+    }
 }
 
 #[test]

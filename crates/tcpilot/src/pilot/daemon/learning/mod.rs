@@ -10,6 +10,7 @@ mod clock;
 mod effect;
 mod keep;
 mod long;
+mod rescues;
 mod room;
 mod rows;
 mod taught;

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use tcpilot_abi::{
-    TP_CONN_DRY_RUN, TP_RECORD_FORGOTTEN, TP_RECORD_SAMPLE, TP_TRIAL_HELD_OUT, tp_record,
+    TP_CONN_DRY_RUN, TP_RECORD_FOREIGN, TP_RECORD_FORGOTTEN, TP_RECORD_SAMPLE, TP_TRIAL_HELD_OUT,
+    tp_record,
 };
 use tcpilot_kernel::Put;
 use tcpilot_learner::{
@@ -15,8 +16,9 @@ use crate::pilot::state::SavedRow;
 use super::{
     arms::{Arms, Upto},
     clock::Clock,
+    rescues::Rescues,
     rows::{Table, row_key},
-    translate::{Silent, Terms, Totals, has, observation},
+    translate::{Silent, Terms, Totals, has, observation, was_rescued},
 };
 
 /// What a policy's learner is told at the start.
@@ -66,7 +68,9 @@ pub struct Taught {
     pub drawn: Vec<Drawn>,
     /// Records that taught something.
     pub taught: u64,
-    /// Those that did not, by the reason.
+    /// Connections that heavy loss moved to another algorithm.
+    pub rescues: Rescues,
+    /// Records that did not, by the reason.
     pub silent: BTreeMap<&'static str, u64>,
     /// What the file has is not what this learner began with: all has to be saved.
     pub is_unsaved: bool,
@@ -84,6 +88,7 @@ impl Taught {
             drawn: vec![Drawn::default(); lesson.arms.len()],
             learner,
             taught: 0,
+            rescues: Rescues::default(),
             silent: BTreeMap::new(),
             is_unsaved: saved.is_empty() || restored.taken_up == 0,
             lesson,
@@ -100,6 +105,7 @@ impl Taught {
         ticks_per_s: u32,
     ) {
         self.count(record);
+        self.rescues.count(record);
         let terms = Terms {
             arms: &self.lesson.arms,
             reward: &self.lesson.settings.reward,
@@ -137,10 +143,14 @@ impl Taught {
         *self.silent.entry(why.word()).or_default() += 1;
     }
 
-    /// Of ends alone; beyond 50,000 a second one record stands for several.
+    /// Of ends alone; beyond 50,000 a second one record stands for several. What a rescued connection had
+    /// at its end nobody drew.
     fn count(&mut self, record: &tp_record) {
-        let is_end = !has(record, TP_RECORD_SAMPLE) && !has(record, TP_RECORD_FORGOTTEN);
-        if !is_end || is_held_out(record) {
+        let not_drawn = [TP_RECORD_SAMPLE, TP_RECORD_FORGOTTEN, TP_RECORD_FOREIGN];
+        if not_drawn.iter().any(|flag| has(record, *flag))
+            || was_rescued(record)
+            || is_held_out(record)
+        {
             return;
         }
         let arm = self.lesson.arms.of_number(record.arm);

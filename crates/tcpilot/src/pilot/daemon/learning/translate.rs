@@ -2,9 +2,8 @@
 //! shown before, and the policy's terms are all that it knows.
 
 use tcpilot_abi::{
-    TP_CLASS_ECN, TP_CLASS_INTERFACE, TP_CLASS_SMALL_WINDOW, TP_RECORD_FOREIGN,
-    TP_RECORD_FORGOTTEN, TP_RECORD_RESCUED, TP_RECORD_SAMPLE, TP_RECORD_TIMED_OUT, TP_RECORD_TUNED,
-    Why, tp_record,
+    TP_CLASS_ECN, TP_CLASS_INTERFACE, TP_CLASS_SMALL_WINDOW, TP_CONN_RESCUED, TP_RECORD_FOREIGN,
+    TP_RECORD_FORGOTTEN, TP_RECORD_RESCUED, TP_RECORD_TIMED_OUT, TP_RECORD_TUNED, Why, tp_record,
 };
 use tcpilot_learner::{
     Lineage, Observation, Outcome,
@@ -38,7 +37,8 @@ pub enum Silent {
     Forgotten,
     /// Its application chose another algorithm in mid-life, so the rate is nobody's.
     Foreign,
-    /// Heavy loss took its algorithm away before. What it had shown until then was told at that moment.
+    /// Heavy loss took its algorithm away before, and what it had shown until then is not known any more:
+    /// its sums are those of two algorithms.
     Rescued,
     /// A tuned window made its rate, which an untuned connection of the same algorithm has not.
     Tuned,
@@ -101,6 +101,11 @@ pub fn has(record: &tp_record, flag: u32) -> bool {
     u32::from(record.flags) & flag != 0
 }
 
+/// Whether its connection had been rescued before this record, also if that was undone since.
+pub fn was_rescued(record: &tp_record) -> bool {
+    u32::from(record.conn_flags) & TP_CONN_RESCUED != 0
+}
+
 /// What a record teaches. `before` is what the connection had shown when it was told of last, if it was:
 /// what has been taught already is not taught again.
 ///
@@ -120,7 +125,7 @@ pub fn observation(
     if let Some((_, why)) = silent.iter().find(|(flag, _)| has(record, *flag)) {
         return Err(*why);
     }
-    if has(record, TP_RECORD_RESCUED) && !has(record, TP_RECORD_SAMPLE) {
+    if was_rescued(record) && before.is_none() {
         return Err(Silent::Rescued);
     }
     if Why::from_number(record.why).is_left_alone() {

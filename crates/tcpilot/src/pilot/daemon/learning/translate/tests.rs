@@ -1,5 +1,5 @@
 use proptest::prelude::*;
-use tcpilot_abi::{TP_NO_ARM, TP_WHY_APPLICATION, TP_WHY_ROUTE, tp_config};
+use tcpilot_abi::{TP_NO_ARM, TP_RECORD_SAMPLE, TP_WHY_APPLICATION, TP_WHY_ROUTE, tp_config};
 use tcpilot_learner::lineage::Class;
 
 use super::*;
@@ -83,7 +83,6 @@ fn what_nobody_can_charge_teaches_nothing() {
         (TP_RECORD_FORGOTTEN, Silent::Forgotten),
         (TP_RECORD_FOREIGN, Silent::Foreign),
         (TP_RECORD_TUNED, Silent::Tuned),
-        (TP_RECORD_RESCUED, Silent::Rescued),
     ] {
         let flags = (flag | TP_RECORD_TIMED_OUT) as u8;
         assert_eq!(told(&tp_record { flags, ..record() }, None), Err(why));
@@ -125,6 +124,32 @@ fn a_rescue_is_told_when_it_happens_and_costs_something() {
     let flags = (TP_RECORD_SAMPLE | TP_RECORD_RESCUED) as u8;
     let left = worth_of(&tp_record { flags, ..record() }, None);
     assert!((worth_of(&record(), None).nats - left.nats - 0.1).abs() < 1e-12);
+}
+
+#[test]
+fn what_came_after_a_rescue_is_the_next_algorithms() {
+    let switch = tp_record {
+        flags: (TP_RECORD_SAMPLE | TP_RECORD_RESCUED) as u8,
+        ..record()
+    };
+    let end = tp_record {
+        arm: 1,
+        conn_flags: TP_CONN_RESCUED as u8,
+        bytes_acked: 3_000_000,
+        busy_ticks: 500,
+        segments: 2100,
+        ..record()
+    };
+    let before = Totals::of(&switch);
+    assert_eq!(
+        told(&switch, None).unwrap().arm,
+        1,
+        "bbr by the learner's number"
+    );
+    assert_eq!(told(&end, Some(&before)).unwrap().arm, 0);
+    assert!((worth_of(&end, Some(&before)).nats - 2e6f64.ln()).abs() < 1e-9);
+    // A daemon that did not see the switch has only the sum of both.
+    assert_eq!(told(&end, None), Err(Silent::Rescued));
 }
 
 #[test]

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * rescue.h - is a connection losing packets through no fault of its own, and did another algorithm
+ * help?  With the learner in the daemon; bpf/pilot/rescue.h asks at each retransmission.
+ *
+ * Losses are judged by bouts: all that is lost in one window, and answered by one reduction of it.
+ * A bout that the connection made itself fills a queue first, so the packets after the lost one
+ * come back late.  Packets that a link drops at random come back as fast as ever.  The bouts that
+ * count are those after slow start, one after the other, without a queue.  Each of them came
+ * although the window had been reduced for the last one.  If enough of them make a heavy loss, the
+ * algorithm is the wrong one: it takes for congestion what is none.
+ *
+ * With jitter or a queue that others fill, nothing is sure, and nothing is done.  The learner
+ * compares whole connections, which needs no such guess.
+ */
+#ifndef TCPILOT_CORE_RESCUE_H
+#define TCPILOT_CORE_RESCUE_H
+
+#include "../abi/rescue.h"
+#include "../abi/thompson.h"
+#include "loss.h"
+#include "num.h"
+
+/* Bouts in a row that count.  A single one is luck, and so are two. */
+#define TP_RESCUE_BOUTS 4
+/* Busy ticks that a rate is measured over, at least: fewer are not a time. */
+#define TP_RESCUE_TICKS 5
+/* A trial lasts so many round trips, and half a second at least.  BBR needs its startup, and enough
+ * rounds at the rate that it found for a few losses not to decide. */
+#define TP_RESCUE_ROUNDS 64
+/* A trial has helped if the worth rose by 1/2^shift. */
+#define TP_RESCUE_GAIN_SHIFT 3
+/* A queue of less than 1/2^shift of the least round-trip time is none, and one of less than so many
+ * microseconds: interrupts and timers do that. */
+#define TP_QUEUE_SHIFT 3
+#define TP_QUEUE_DEAD_US 50
+/* After each failure on a path the next rescue waits twice as long, but no longer than 2^most
+ * times. */
+#define TP_REFUSALS_MOST 6
+
+/* What the socket shows at a retransmission. */
+struct tp_loss_now {
+	__u64 bytes_acked;
+	__u32 sent; /* segments */
+	__u32 lost; /* retransmissions that were not in vain */
+	__u32 busy_ticks;
+	__u32 bout;	/* names it: the end of the window in which it began */
+	__u32 ssthresh; /* packets, after the reduction for this bout */
+	__u32 cwnd;	/* packets, before it */
+	__u32 rtt_us;	/* of what came back last */
+	__u32 srtt_us;	/* of the last windows */
+	__u32 min_rtt_us;
+};
+
+/* The bounds that count. */
+struct tp_rescue_terms {
+	__u32 min_sent;
+	__u32 loss_shift;
+	__u32 ticks_per_s;
+};
+
+/* What came back so late has waited in a queue.  The last packet alone does not show it: if the end
+ * of a window was lost, that is a probe, sent long after, and the queue may have drained. */
+TP_INLINE int tp_has_queue(const struct tp_loss_now *n)
+{
+	return tp_max(n->rtt_us, n->srtt_us) >
+	       n->min_rtt_us + (n->min_rtt_us >> TP_QUEUE_SHIFT) + TP_QUEUE_DEAD_US;
+}
+
+/* From here on it is counted anew. */
+TP_INLINE void tp_rescue_begin(struct tp_rescue *r, const struct tp_loss_now *n)
+{
+	r->bytes_acked = n->bytes_acked;
+	r->sent = n->sent;
+	r->lost = n->lost;
+	r->busy_ticks = n->busy_ticks;
+	r->bouts = 0;
+}
+
+/* Lost since then.  A loss that proves to be none takes one off. */
+TP_INLINE __u32 tp_lost_since(const struct tp_rescue *r, const struct tp_loss_now *n)
+{
+	return (__u32)tp_max_signed((__s32)(n->lost - r->lost), 0);
+}
+
+/* What a stretch was worth: bytes per tick, a byte that was sent twice not counted, times 256.
+ * It is what the learner's reward makes of goodput and retransmissions. */
+TP_INLINE __u64 tp_rescue_worth(const struct tp_rescue *r, const struct tp_loss_now *n)
+{
+	__u32 ticks = n->busy_ticks - r->busy_ticks, sent = n->sent - r->sent;
+	__u32 lost = tp_lost_since(r, n);
+	__u64 good = 0;
+
+	if (!ticks || !sent)
+		return 0;
+	if (lost < sent)
+		good = ((__u64)(sent - lost) << 16) / sent;
+	return (((n->bytes_acked - r->bytes_acked) << 8) / ticks * good) >> 16;
+}
+
+/* Whether the stretch is long enough for its loss and its rate to mean something. */
+TP_INLINE int tp_is_told(const struct tp_rescue *r, const struct tp_loss_now *n,
+			 const struct tp_rescue_terms *t)
+{
+	return n->sent - r->sent >= t->min_sent && n->busy_ticks - r->busy_ticks >= TP_RESCUE_TICKS;
+}
+
+/* A new bout.  cwnd and ssthresh show whether it ended a slow start, which always overshoots. */
+TP_INLINE __u32 tp_rescue_bout(struct tp_rescue *r, const struct tp_loss_now *n,
+			       const struct tp_rescue_terms *t)
+{
+	int is_heavy =
+	    tp_loss_is_heavy(tp_lost_since(r, n), n->sent - r->sent, t->min_sent, t->loss_shift);
+	int is_slow_start = n->cwnd < r->ssthresh;
+
+	r->bout = n->bout;
+	r->ssthresh = n->ssthresh;
+	if (is_slow_start || tp_has_queue(n)) {
+		tp_rescue_begin(r, n);
+		return is_heavy && !is_slow_start ? TP_VERDICT_OWN : TP_VERDICT_NONE;
+	}
+	r->bouts = (__u8)tp_min64(r->bouts + 1, 0xff);
+	if (r->bouts < TP_RESCUE_BOUTS || !tp_is_told(r, n, t))
+		return TP_VERDICT_NONE;
+	if (is_heavy)
+		return TP_VERDICT_SWITCH;
+	tp_rescue_begin(r, n);
+	return TP_VERDICT_NONE;
+}
+
+/* Ticks that a trial lasts. */
+TP_INLINE __u64 tp_trial_ticks(__u32 min_rtt_us, __u32 ticks_per_s)
+{
+	__u64 rounds = (__u64)TP_RESCUE_ROUNDS * min_rtt_us * ticks_per_s / 1000000;
+
+	return tp_max64(tp_max64(rounds, ticks_per_s / 2), TP_RESCUE_TICKS);
+}
+
+/* Loss goes on after the switch.  If it does not, nothing asks, and there is nothing to undo. */
+TP_INLINE __u32 tp_rescue_trial(struct tp_rescue *r, const struct tp_loss_now *n,
+				const struct tp_rescue_terms *t)
+{
+	__u64 needed = r->before + (r->before >> TP_RESCUE_GAIN_SHIFT);
+
+	if (n->sent - r->sent < t->min_sent ||
+	    n->busy_ticks - r->busy_ticks < tp_trial_ticks(n->min_rtt_us, t->ticks_per_s))
+		return TP_VERDICT_NONE;
+	return tp_rescue_worth(r, n) > needed ? TP_VERDICT_HELPED : TP_VERDICT_UNDO;
+}
+
+/* A retransmission. */
+TP_INLINE __u32 tp_rescue_judge(struct tp_rescue *r, const struct tp_loss_now *n,
+				const struct tp_rescue_terms *t)
+{
+	if (r->phase == TP_RESCUE_TRIED)
+		return tp_rescue_trial(r, n, t);
+	if (r->phase == TP_RESCUE_KEPT || r->bout == n->bout)
+		return TP_VERDICT_NONE;
+	return tp_rescue_bout(r, n, t);
+}
+
+/* The switch was made: the trial begins. */
+TP_INLINE void tp_rescue_tried(struct tp_rescue *r, const struct tp_loss_now *n)
+{
+	r->before = tp_rescue_worth(r, n);
+	tp_rescue_begin(r, n);
+	r->phase = TP_RESCUE_TRIED;
+}
+
+/* Whether a path may not be rescued again yet.  now: ns >> TP_OPENED_SHIFT, as tp_refusal.since. */
+TP_INLINE int tp_refusal_holds(const struct tp_refusal *refusal, __u32 tag, __u32 now,
+			       __u32 retry_s)
+{
+	__u64 wait = ((__u64)retry_s * 1000000000ULL >> TP_OPENED_SHIFT)
+		     << ((tp_max64(refusal->times, 1) - 1) & 7);
+
+	return refusal->tag == tag && refusal->times && now - refusal->since < wait;
+}
+
+/* Notes how a rescue of this path ended. */
+TP_INLINE void tp_refusal_note(struct tp_refusal *refusal, __u32 tag, __u32 now, int has_helped)
+{
+	__u32 times = refusal->tag == tag ? refusal->times : 0;
+
+	if (has_helped && refusal->tag != tag)
+		return; /* the place is another path's, and there is nothing to remember */
+	refusal->times = has_helped ? 0 : (__u32)tp_min64(times + 1, TP_REFUSALS_MOST + 1);
+	refusal->since = now;
+	refusal->tag = tag;
+}
+
+#endif

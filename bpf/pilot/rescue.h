@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * rescue.h - a retransmission when the learner works in the daemon: a connection whose loss lasts,
+ * and is not of its own making, is switched to the rescue's algorithm; if that does not help, it
+ * gets its former one back, and its path is not rescued again for a while.  core/rescue.h has the
+ * rules.
+ *
+ * At each switch a record parts what one algorithm has shown from what the next one will.
+ */
+#ifndef TCPILOT_PILOT_RESCUE_H
+#define TCPILOT_PILOT_RESCUE_H
+
+#include "../core/draw.h"
+#include "../core/rescue.h"
+#include "act.h"
+#include "connection.h"
+#include "openings.h"
+#include "shares.h"
+#include "thompson.h"
+#include "tune/tuning.h"
+#include "visit.h"
+
+static __always_inline void loss_now(const struct tcp_sock *tp, struct tp_loss_now *now)
+{
+	now->bytes_acked = tp->bytes_acked;
+	now->sent = tp->data_segs_out;
+	/* What the other end had already was not lost. */
+	now->lost = tp->total_retrans - tp_min(tp->dsack_dups, tp->total_retrans);
+	now->busy_ticks = tp_busy_ticks(tp);
+	now->bout = tp->high_seq;
+	now->ssthresh = tp->snd_ssthresh;
+	now->cwnd = tp->prior_cwnd;
+	now->rtt_us = tp->rack.rtt_us;
+	now->srtt_us = tp->srtt_us >> 3;
+	now->min_rtt_us = tp_valid_rtt_us(tp->rtt_min.s[0].v);
+}
+
+/* The first bout is noted and no more: slow start ends with it. */
+static __always_inline void watch_from_now(struct bpf_sock *sk, struct tp_rescue *r,
+					   const struct tp_loss_now *now)
+{
+	struct tp_rescue fresh = {.bout = now->bout, .ssthresh = now->ssthresh};
+
+	tp_rescue_begin(&fresh, now);
+	if (r)
+		*r = fresh;
+	else
+		bpf_sk_storage_get(&rescues, sk, &fresh, BPF_SK_STORAGE_GET_F_CREATE);
+}
+
+/* What a connection under watch has lost; 0: it is not, or only from now on. */
+static __always_inline struct tp_rescue *watched(struct bpf_sock *sk, const struct tp_loss_now *now)
+{
+	struct tp_rescue *r;
+
+	if (now->sent < cfg.loss_min_segments)
+		return 0;
+	r = bpf_sk_storage_get(&rescues, sk, 0, 0);
+	if (r && now->sent >= r->sent)
+		return r;
+	watch_from_now(sk, r, now); /* also if the socket's connection before left it */
+	return 0;
+}
+
+/* What a retransmission means: enum tp_loss_verdict. */
+static __noinline __u32 judge_loss(struct bpf_sock_ops *ctx)
+{
+	struct tp_rescue_terms terms = {.min_sent = cfg.loss_min_segments,
+					.loss_shift = cfg.loss_shift,
+					.ticks_per_s = ticks_per_s};
+	struct tp_path_key key = {};
+	struct visit v = begin_visit(ctx, &key);
+	struct tp_loss_now now = {};
+	struct tp_rescue *r;
+	__u32 verdict;
+
+	if (!v.tp || !v.sk || !is_taken_up(ctx))
+		return TP_VERDICT_NONE;
+	loss_now(v.tp, &now);
+	r = watched(v.sk, &now);
+	if (!r)
+		return TP_VERDICT_NONE;
+	verdict = tp_rescue_judge(r, &now, &terms);
+	if (verdict == TP_VERDICT_OWN && !(r->flags & TP_RESCUE_OWN)) {
+		r->flags |= TP_RESCUE_OWN;
+		COUNT(own_losses);
+	}
+	if (verdict == TP_VERDICT_HELPED)
+		r->phase = TP_RESCUE_KEPT;
+	return verdict;
+}
+
+static __always_inline struct tp_refusal *refusal_at(__u32 tag)
+{
+	__u32 index = tag & (TP_REFUSALS - 1);
+
+	return bpf_map_lookup_elem(&refusals, &index);
+}
+
+/* Whether the row of the path, or else of its group, has no share left for the rescue's algorithm:
+ * so little hope has the learner for it.  A row further up tells too little of this path. */
+static __always_inline int is_worse_by_row(const struct tp_row_key *place)
+{
+	struct tp_shares shares = {};
+
+	return pulse.levels && nearest_row(place, &shares) && shares.level <= TP_LEVEL_GROUP &&
+	       !tp_probability(shares.upto, cfg.rescue_arm);
+}
+
+/* Why a connection is not rescued after all: enum tp_withheld, or TP_WITHHELD_COUNT if it is. */
+static __always_inline __u32 why_withheld(struct visit *v)
+{
+	__u32 now = bpf_ktime_get_coarse_ns() >> TP_OPENED_SHIFT;
+	struct tp_row_key place = {};
+	struct tp_opening note = {};
+	struct tp_refusal *refusal;
+	__u32 tag;
+
+	locate(v, &place);
+	if (!v->policy || !v->policy->rescue || !(v->policy->arms >> (cfg.rescue_arm & 31) & 1))
+		return TP_WITHHELD_POLICY;
+	/* else its application has chosen since, or nobody knows who has */
+	if (!find_note(tag_of(v->tp), &note, 0) || is_foreign(v->tp, &note))
+		return TP_WITHHELD_POLICY;
+	if (note.arm == cfg.rescue_arm)
+		return TP_WITHHELD_ALREADY;
+	if (!rows_are_valid(bpf_ktime_get_coarse_ns()))
+		return TP_WITHHELD_VOID;
+	tag = draw_tag(&place);
+	refusal = refusal_at(tag);
+	if (refusal && tp_refusal_holds(refusal, tag, now, cfg.rescue_retry_s))
+		return TP_WITHHELD_FAILED;
+	place.class = note.class;
+	return is_worse_by_row(&place) ? TP_WITHHELD_ROW : TP_WITHHELD_COUNT;
+}
+
+/* Whether it may be rescued.  If not, why is counted once, and it is watched further. */
+static __noinline __u32 may_rescue(struct bpf_sock_ops *ctx)
+{
+	struct tp_path_key key = {};
+	struct visit v = begin_visit(ctx, &key);
+	struct tp_loss_now now = {};
+	struct tp_rescue *r;
+	__u32 why;
+
+	if (!v.tp || !v.sk)
+		return 0;
+	why = why_withheld(&v);
+	if (why == TP_WITHHELD_COUNT)
+		return 1;
+	r = bpf_sk_storage_get(&rescues, v.sk, 0, 0);
+	if (!r)
+		return 0;
+	loss_now(v.tp, &now);
+	tp_rescue_begin(r, &now);
+	if (!(r->flags & TP_RESCUE_WITHHELD))
+		COUNT(withheld[tp_within(why, TP_WITHHELD_SLOTS)]);
+	r->flags |= TP_RESCUE_WITHHELD;
+	return 0;
+}
+
+/* Few segments in flight: the retransmission timer need not back off. */
+static __always_inline void put_timeouts(const struct visit *v, struct tp_rescue *r, int linear)
+{
+	if (linear ? !cfg.rescue_thin || has_linear_timeouts(v->tp) : !(r->flags & TP_RESCUE_THIN))
+		return;
+	set_linear_timeouts(v->hands, linear);
+	r->flags ^= TP_RESCUE_THIN;
+}
+
+/* Storage for other reasons must not take the new algorithm for the application's choice. */
+static __always_inline void remember_moved(const struct visit *v, __u8 arm, __u8 why)
+{
+	struct tp_conn *conn = remembered(v->sk);
+
+	if (!conn)
+		return;
+	conn->cc_key = tp_cc_key(v->tp);
+	conn->arm = arm;
+	conn->why = why;
+	conn->flags |= TP_CONN_RESCUED;
+}
+
+/* Switches to the rescue's algorithm; says whether that was done. */
+static __noinline __u32 rescue_now(struct bpf_sock_ops *ctx)
+{
+	struct tp_path_key key = {};
+	struct visit v = begin_visit(ctx, &key);
+	struct tp_loss_now now = {};
+	struct tp_rescue *r;
+
+	if (!v.tp || !v.sk)
+		return 0;
+	r = bpf_sk_storage_get(&rescues, v.sk, 0, 0);
+	if (!r)
+		return 0;
+	COUNT(rescues);
+	r->arm = arm_in_force(v.tp);
+	bpf_probe_read_kernel(r->cc, sizeof(r->cc), v.tp->inet_conn.icsk_ca_ops->name);
+	loss_now(v.tp, &now);
+	tp_rescue_tried(r, &now);
+	if (cfg.dry_run || !set_algorithm(ctx, config()->rescue_cc)) {
+		r->phase = TP_RESCUE_KEPT; /* once is enough */
+		return 0;
+	}
+	put_timeouts(&v, r, 1);
+	remember_moved(&v, cfg.rescue_arm, TP_WHY_RESCUED);
+	return 1;
+}
+
+/* Gives the former algorithm back; says whether that was done. */
+static __noinline __u32 undo_rescue(struct bpf_sock_ops *ctx)
+{
+	struct tp_path_key key = {};
+	struct visit v = begin_visit(ctx, &key);
+	struct tp_opening note = {};
+	struct tp_loss_now now = {};
+	struct tp_rescue *r;
+
+	if (!v.tp || !v.sk)
+		return 0;
+	r = bpf_sk_storage_get(&rescues, v.sk, 0, 0);
+	if (!r)
+		return 0;
+	r->phase = TP_RESCUE_KEPT;
+	if (!find_note(tag_of(v.tp), &note, 0) || is_foreign(v.tp, &note) ||
+	    !set_algorithm(ctx, r->cc))
+		return 0;
+	COUNT(rescues_undone);
+	r->phase = TP_RESCUE_WATCHED;
+	loss_now(v.tp, &now);
+	tp_rescue_begin(r, &now);
+	r->bout = now.bout;
+	r->ssthresh = now.ssthresh;
+	put_timeouts(&v, r, 0);
+	remember_moved(&v, r->arm, TP_WHY_UNDONE);
+	return 1;
+}
+
+/* Notes for the path how a rescue ended. */
+static __noinline __u32 note_outcome(struct bpf_sock_ops *ctx, __u32 has_helped)
+{
+	struct tp_path_key key = {};
+	struct visit v = begin_visit(ctx, &key);
+	struct tp_row_key place = {};
+	struct tp_refusal *refusal;
+	__u32 tag;
+
+	if (!v.tp || !v.sk)
+		return 0;
+	locate(&v, &place);
+	if (!v.policy)
+		return 0;
+	tag = draw_tag(&place);
+	refusal = refusal_at(tag);
+	if (refusal)
+		tp_refusal_note(refusal, tag, bpf_ktime_get_coarse_ns() >> TP_OPENED_SHIFT,
+				has_helped);
+	return 0;
+}
+
+/* A connection has just left its arm: what that has shown, and which one it has from here on.
+ * flags: enum tp_record_flags. */
+static __noinline __u32 tell_moved(struct bpf_sock_ops *ctx, __u32 flags, __u32 why)
+{
+	struct tp_path_key key = {};
+	struct visit v = begin_visit(ctx, &key);
+
+	if (!v.tp || !v.sk)
+		return 0;
+	tell_part(&v, flags);
+	change_note(tag_of(v.tp), arm_in_force(v.tp), why, TP_CONN_RESCUED | TP_CONN_STEERED);
+	return 0;
+}
+
+static __noinline __u32 lost_drawn(struct bpf_sock_ops *ctx)
+{
+	switch (judge_loss(ctx)) {
+	case TP_VERDICT_SWITCH:
+		if (may_rescue(ctx) && rescue_now(ctx))
+			tell_moved(ctx, TP_RECORD_RESCUED, TP_WHY_RESCUED);
+		break;
+	case TP_VERDICT_HELPED:
+		COUNT(rescues_helped);
+		note_outcome(ctx, 1);
+		break;
+	case TP_VERDICT_UNDO:
+		if (!undo_rescue(ctx))
+			break;
+		note_outcome(ctx, 0);
+		tell_moved(ctx, TP_RECORD_MOVED, TP_WHY_UNDONE);
+		break;
+	}
+	return 1;
+}
+
+#endif

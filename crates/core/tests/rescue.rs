@@ -1,0 +1,251 @@
+//! `bpf/core/rescue.h`: whose loss is its own, and did the other algorithm help?
+
+use proptest::prelude::*;
+use tcpilot_abi::{
+    TP_RESCUE_KEPT, TP_RESCUE_TRIED, TP_VERDICT_HELPED, TP_VERDICT_NONE, TP_VERDICT_OWN,
+    TP_VERDICT_SWITCH, TP_VERDICT_UNDO,
+};
+use tcpilot_core::rescue::{
+    TP_RESCUE_ROUNDS, tp_loss_now, tp_refusal, tp_refusal_holds, tp_refusal_note, tp_rescue,
+    tp_rescue_begin, tp_rescue_judge, tp_rescue_terms, tp_rescue_tried, tp_rescue_worth,
+    tp_trial_ticks,
+};
+
+const TERMS: tp_rescue_terms = tp_rescue_terms {
+    min_sent: 64,
+    loss_shift: 6,
+    ticks_per_s: 250,
+};
+
+fn judge(rescue: &mut tp_rescue, now: &tp_loss_now) -> u32 {
+    // SAFETY: both point to whole structures, and nothing is kept.
+    unsafe { tp_rescue_judge(rescue, now, &TERMS) }
+}
+
+fn worth(rescue: &tp_rescue, now: &tp_loss_now) -> u64 {
+    // SAFETY: as above.
+    unsafe { tp_rescue_worth(rescue, now) }
+}
+
+/// A connection at 40 ms, whose slow start has ended.
+struct Connection {
+    rescue: tp_rescue,
+    now: tp_loss_now,
+}
+
+impl Connection {
+    fn new() -> Self {
+        let now = tp_loss_now {
+            bytes_acked: 100_000,
+            sent: 80,
+            lost: 10,
+            busy_ticks: 30,
+            bout: 1,
+            ssthresh: 10,
+            cwnd: 20,
+            rtt_us: 41_000,
+            srtt_us: 42_000,
+            min_rtt_us: 40_000,
+        };
+        let mut rescue = tp_rescue {
+            bout: now.bout,
+            ssthresh: now.ssthresh,
+            ..Default::default()
+        };
+        // SAFETY: as above.
+        unsafe { tp_rescue_begin(&mut rescue, &now) };
+        Self { rescue, now }
+    }
+
+    /// The next bout: after so many segments, of which one is lost, in so many ticks.
+    fn bout(&mut self, sent: u32, ticks: u32) -> u32 {
+        self.now.bout += 1;
+        self.sends(sent, 1, ticks)
+    }
+
+    fn sends(&mut self, sent: u32, lost: u32, ticks: u32) -> u32 {
+        self.now.sent += sent;
+        self.now.lost += lost;
+        self.now.bytes_acked += u64::from(sent - lost) * 1448;
+        self.now.busy_ticks += ticks;
+        judge(&mut self.rescue, &self.now)
+    }
+
+    fn bouts(&mut self, count: usize, sent: u32) -> Vec<u32> {
+        (0..count).map(|_| self.bout(sent, 50)).collect()
+    }
+
+    fn is_tried(&mut self) {
+        // SAFETY: as above.
+        unsafe { tp_rescue_tried(&mut self.rescue, &self.now) };
+    }
+}
+
+#[test]
+fn the_fourth_bout_without_a_queue_switches_if_loss_is_heavy() {
+    let none = TP_VERDICT_NONE;
+    let mut heavy = Connection::new();
+    assert_eq!(heavy.bouts(4, 50), [none, none, none, TP_VERDICT_SWITCH]);
+    let mut light = Connection::new();
+    assert_eq!(light.bouts(12, 70), [none; 12]);
+    // Light for long: what comes then is judged for itself.
+    assert!(light.bouts(7, 30).contains(&TP_VERDICT_SWITCH));
+}
+
+#[test]
+fn retransmissions_of_one_bout_count_as_one() {
+    let mut connection = Connection::new();
+    for _ in 0..50 {
+        assert_eq!(connection.sends(20, 2, 10), TP_VERDICT_NONE);
+    }
+}
+
+#[test]
+fn a_queue_means_that_the_loss_is_congestion() {
+    for (rtt_us, srtt_us) in [(48_000, 41_000), (41_000, 48_000)] {
+        let mut connection = Connection::new();
+        connection.bouts(3, 50);
+        let calm = connection.now;
+        connection.now.rtt_us = rtt_us;
+        connection.now.srtt_us = srtt_us;
+        assert_eq!(connection.bout(50, 50), TP_VERDICT_OWN);
+        (connection.now.rtt_us, connection.now.srtt_us) = (calm.rtt_us, calm.srtt_us);
+        assert_eq!(
+            connection.bouts(3, 50),
+            [TP_VERDICT_NONE; 3],
+            "it begins anew"
+        );
+        assert_eq!(connection.bout(50, 50), TP_VERDICT_SWITCH);
+    }
+}
+
+#[test]
+fn the_end_of_a_slow_start_is_no_loss_of_the_path() {
+    let mut connection = Connection::new();
+    connection.bouts(3, 50);
+    connection.now.cwnd = connection.now.ssthresh - 1;
+    assert_eq!(connection.bout(50, 50), TP_VERDICT_NONE);
+    connection.now.cwnd = connection.now.ssthresh;
+    assert_eq!(connection.bouts(3, 50), [TP_VERDICT_NONE; 3]);
+    assert_eq!(connection.bout(50, 50), TP_VERDICT_SWITCH);
+}
+
+#[test]
+fn what_proves_to_be_no_loss_is_taken_off_and_never_wraps() {
+    let mut connection = Connection::new();
+    connection.now.lost = 5; // duplicates were told of
+    connection.rescue.bouts = 200;
+    connection.now.bout += 1;
+    connection.now.sent += 1000;
+    connection.now.busy_ticks += 100;
+    assert_eq!(
+        judge(&mut connection.rescue, &connection.now),
+        TP_VERDICT_NONE
+    );
+}
+
+#[test]
+fn a_trial_is_undone_unless_it_brings_an_eighth_more() {
+    for (percent, verdict) in [
+        (90, TP_VERDICT_UNDO),
+        (110, TP_VERDICT_UNDO),
+        (116, TP_VERDICT_HELPED),
+        (300, TP_VERDICT_HELPED),
+    ] {
+        let mut connection = Connection::new();
+        connection.bouts(4, 50);
+        connection.is_tried();
+        assert_eq!(u32::from(connection.rescue.phase), TP_RESCUE_TRIED);
+        assert_eq!(connection.sends(100, 2, 50), TP_VERDICT_NONE, "too early");
+        // 64 round trips of 40 ms are 640 ticks; the loss stays 2 %.
+        let ticks = 1000;
+        assert_eq!(
+            connection.sends(
+                ticks * percent / 100 - 100,
+                ticks * percent / 5000,
+                ticks - 50
+            ),
+            verdict
+        );
+    }
+}
+
+#[test]
+fn a_rescue_that_helped_is_not_asked_about_again() {
+    let mut connection = Connection::new();
+    connection.rescue.phase = TP_RESCUE_KEPT as u8;
+    assert_eq!(connection.bouts(20, 20), [TP_VERDICT_NONE; 20]);
+}
+
+#[test]
+fn a_path_that_was_rescued_in_vain_waits_and_each_time_twice_as_long() {
+    let mut refusal = tp_refusal::default();
+    // Units of 2^20 ns.
+    let units = |s: f64| (s * 1e9 / f64::from(1 << 20)) as u32;
+    // SAFETY: a whole structure, and nothing is kept.
+    let holds = |r: &tp_refusal, tag, now| unsafe { tp_refusal_holds(r, tag, now, 600) != 0 };
+    let note = |r: &mut tp_refusal, tag, now, helped| {
+        // SAFETY: as above.
+        unsafe { tp_refusal_note(r, tag, now, helped) }
+    };
+    // The clock of units wraps in between.
+    let start = u32::MAX - units(300.0);
+    for (failures, wait_s) in [
+        (1, 600.0),
+        (2, 1200.0),
+        (3, 2400.0),
+        (7, 38_400.0),
+        (12, 38_400.0),
+    ] {
+        while refusal.times < failures.min(7) {
+            note(&mut refusal, 9, start, 0);
+        }
+        note(&mut refusal, 7, start, 1); // another path's success takes nothing away
+        assert!(
+            holds(&refusal, 9, start.wrapping_add(units(wait_s - 1.0))),
+            "{failures}"
+        );
+        assert!(
+            !holds(&refusal, 9, start.wrapping_add(units(wait_s + 1.0))),
+            "{failures}"
+        );
+        assert!(!holds(&refusal, 7, start));
+    }
+    note(&mut refusal, 9, start, 0);
+    assert_eq!(refusal.times, 7);
+    note(&mut refusal, 9, start, 1);
+    assert!(!holds(&refusal, 9, start), "it helped");
+}
+
+proptest! {
+    /// Against floating point, up to 400 Gbit/s for an hour.
+    #[test]
+    fn worth_is_goodput_less_what_was_sent_twice(
+        bytes in 1_000u64..1 << 47, ticks in 1u32..1 << 22, sent in 1u32..u32::MAX, share in 0.0..1.2f64,
+    ) {
+        prop_assume!(bytes / u64::from(ticks) < 1 << 39);
+        let lost = (f64::from(sent) * share).min(f64::from(u32::MAX >> 1)) as u32;
+        let before = tp_rescue { busy_ticks: u32::MAX - 5, sent: u32::MAX - 9, ..Default::default() };
+        let now = tp_loss_now {
+            bytes_acked: bytes,
+            busy_ticks: before.busy_ticks.wrapping_add(ticks),
+            sent: before.sent.wrapping_add(sent),
+            lost,
+            ..Default::default()
+        };
+        let good = (1.0 - f64::from(lost) / f64::from(sent)).max(0.0);
+        let expected = bytes as f64 / f64::from(ticks) * 256.0 * good;
+        let found = worth(&before, &now) as f64;
+        // The share has 16 bits, and a tick's bytes eight after the point.
+        let rate = bytes as f64 / f64::from(ticks) * 256.0;
+        prop_assert!((found - expected).abs() <= rate / 65_536.0 + 2.0, "{found} {expected}");
+    }
+
+    #[test]
+    fn a_trial_lasts_its_round_trips(min_rtt_us in 1u32..=u32::MAX, hz in prop::sample::select(vec![100u32, 250, 300, 1000])) {
+        // SAFETY: plain numbers.
+        let ticks = unsafe { tp_trial_ticks(min_rtt_us, hz) } as f64;
+        let rounds = f64::from(TP_RESCUE_ROUNDS) * f64::from(min_rtt_us) * f64::from(hz) / 1e6;
+        prop_assert!((ticks - rounds.max(f64::from(hz) / 2.0)).abs() <= 1.0);
+    }
+}
