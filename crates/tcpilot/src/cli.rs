@@ -1,12 +1,13 @@
 //! The command line: what can be asked, and the words that explain it.
 
-use std::path::PathBuf;
+use std::{net::SocketAddr, path::PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use tcpilot_kernel::cc::DEFAULT_BPFFS;
 
 use crate::{
     pilot::figures::{AlgorithmView, FlowView, PathView},
+    pilot::metrics::listen_address,
     show::figure::{self, View},
 };
 
@@ -61,6 +62,8 @@ pub enum Command {
     /// are `better`, `worse`, `not shown` (an effect of 5 % would have shown) and `insufficient data`.
     /// docs/use/report.md.
     Report(ReportArgs),
+    /// The figures as Prometheus reads them, for its node exporter; `run --listen` answers scrapers itself
+    Metrics(MetricsArgs),
     /// A live view of the paths; q or Ctrl-C leaves
     Top(SocketArgs),
     /// Which congestion controls cross a device, by flow, and fair shares if asked for; needs no daemon
@@ -129,11 +132,14 @@ pub struct RunArgs {
     /// Show the table of paths, live, and a report at the end
     #[arg(long)]
     pub live: bool,
+    /// Answer HTTP: /metrics for Prometheus, /healthz and /readyz. A port alone is that of 127.0.0.1
+    #[arg(long, value_name = "ADDR", value_parser = listen_address)]
+    pub listen: Option<SocketAddr>,
     /// Have the daemon that runs become this program, and read its configuration anew, without a gap
     ///
     /// It keeps its arguments, what it has learned, and the connections it knows. If something is wrong
     /// with the program or with the configuration, it goes on as before, and this command says why.
-    #[arg(long, conflicts_with_all = ["config", "cgroup", "state", "dry_run", "live"])]
+    #[arg(long, conflicts_with_all = ["config", "cgroup", "state", "dry_run", "live", "listen"])]
     pub take_over: bool,
 }
 
@@ -270,6 +276,17 @@ pub struct ReportArgs {
     /// How to answer.
     #[command(flatten)]
     pub ask: AskArgs,
+}
+
+/// Where the metrics go.
+#[derive(Debug, Args)]
+pub struct MetricsArgs {
+    /// Replace FILE in one step, as the node exporter's textfile collector needs it [default: standard output]
+    #[arg(long, value_name = "FILE")]
+    pub textfile: Option<PathBuf>,
+    /// Where to ask.
+    #[command(flatten)]
+    pub socket: SocketArgs,
 }
 
 /// A time with its unit, in seconds.

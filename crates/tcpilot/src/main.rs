@@ -59,6 +59,7 @@ fn dispatch(command: &Command) -> Result<(), Failure> {
         Command::Flows(args) => client::flows(args),
         Command::Explain(args) => client::explain(args),
         Command::Report(args) => client::report(args),
+        Command::Metrics(args) => client::metrics(args),
         Command::Top(args) => top::top(args),
         Command::Watch(args) => watch::run(args),
         Command::Cc { command } => cc::run(command),

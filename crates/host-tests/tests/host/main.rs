@@ -22,6 +22,7 @@ mod learning;
 mod leftovers;
 mod life;
 mod loss;
+mod metrics;
 mod neighbours;
 mod paths;
 mod relay;

@@ -15,7 +15,7 @@ use tcpilot_core::Prefix;
 use crate::{
     cli::{
         AskArgs, ConfigCommand, DEFAULT_CONFIG, DEFAULT_SOCKET, DEFAULT_STATE, ExplainArgs,
-        ReportArgs, StateArgs, StateCommand,
+        MetricsArgs, ReportArgs, StateArgs, StateCommand,
     },
     failure::{Failure, Kind, printable},
     pilot::config::Config,
@@ -23,6 +23,7 @@ use crate::{
     pilot::figures::{
         EffectReport, Explanation, Flows, PathView, Paths, StateSummary, Status, TakeOvers,
     },
+    pilot::metrics,
     pilot::protocol::{self, AskError, Request},
     pilot::report,
     pilot::state::{self, Store, StoredPath},
@@ -170,6 +171,29 @@ pub fn report(args: &ReportArgs) -> Result<(), Failure> {
         return Ok(());
     }
     fs::write(file, page).map_err(|e| with_name(file, &e))
+}
+
+/// `tcpilot metrics`
+///
+/// # Errors
+/// One line.
+pub fn metrics(args: &MetricsArgs) -> Result<(), Failure> {
+    let text = metrics::ask(&args.socket.socket)?;
+    let Some(file) = &args.textfile else {
+        return match io::stdout().write_all(text.as_bytes()) {
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
+            _ => Ok(()),
+        };
+    };
+    // Whoever reads it while it is written would see a part.
+    let mut beside = file.clone().into_os_string();
+    beside.push(format!(".{}", std::process::id()));
+    let beside = Path::new(&beside);
+    let replaced = fs::write(beside, text).and_then(|()| fs::rename(beside, file));
+    if replaced.is_err() {
+        let _ = fs::remove_file(beside);
+    }
+    replaced.map_err(|error| with_name(file, &error))
 }
 
 /// What `explain` was asked about.

@@ -5,6 +5,7 @@ pub mod config;
 pub mod daemon;
 mod failures;
 pub mod figures;
+pub mod metrics;
 pub mod protocol;
 mod read;
 mod report;

@@ -447,4 +447,4 @@ impl TuningsStatus {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -39,6 +39,7 @@ use crate::{
     cli::{DEFAULT_CONFIG, RunArgs},
     failure::{Failure, Kind},
     pilot::config::{Config, RuleTemplate, Text},
+    pilot::metrics::Server,
     pilot::{report, table, top},
     show::live,
 };
@@ -148,6 +149,9 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
             let (mut daemon, legacy) = Daemon::resume(args, &estate, times)?;
             let screen = open_screen(args)?;
             daemon.take_place(legacy)?;
+            if let Err(failure) = serve_metrics(args) {
+                tracing::warn!("{failure}; it goes on without");
+            }
             (control, daemon, signals, screen)
         }
         other => start_first(args, other)?,
@@ -188,11 +192,21 @@ fn start_first(args: &RunArgs, hand_over: Option<HandOver>) -> Result<Running, F
         Some(_) => Signals::resume()?,
         None => Signals::listen()?,
     };
+    serve_metrics(args)?;
     let mut daemon = Daemon::start(config, args)?;
     daemon.succession = Succession::new(hand_over.unwrap_or_default().times);
     let screen = open_screen(args)?;
     daemon.attach()?;
     Ok((control, daemon, signals, screen))
+}
+
+/// If it was asked to. The thread ends with the process.
+fn serve_metrics(args: &RunArgs) -> Result<(), Failure> {
+    if let Some(address) = args.listen {
+        let server = Server::open(address, &args.socket)?;
+        tracing::info!("metrics are at http://{}/metrics", server.address);
+    }
+    Ok(())
 }
 
 /// Before the pilot is attached: a terminal can stop a process that asks for it.

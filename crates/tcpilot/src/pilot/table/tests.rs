@@ -282,7 +282,7 @@ fn known(level: &str) -> PathView {
     }
 }
 
-fn learning() -> Status {
+pub(in crate::pilot) fn learning() -> Status {
     let given = |name: &str, connections| DrawnAlgorithm {
         name: name.to_owned(),
         connections,

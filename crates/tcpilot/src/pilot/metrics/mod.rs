@@ -1,0 +1,29 @@
+//! The figures as metrics, for Prometheus and what reads its text: `tcpilot metrics`, and `run --listen`.
+//!
+//! Names follow prometheus.io/docs/practices/naming: base units, `_total` for what only grows, ratios from 0 to
+//! 1. Labels have few values: policies, algorithms and reasons, never addresses.
+
+mod exposition;
+mod server;
+
+pub use server::{Server, listen_address};
+
+use std::path::Path;
+
+use super::protocol::{self, AskError, Request};
+use crate::failure::Failure;
+
+/// The metrics, in the classic format, of the daemon at `socket`.
+///
+/// # Errors
+/// It does not answer.
+pub fn ask(socket: &Path) -> Result<String, Failure> {
+    let status: super::figures::Status = protocol::ask(socket, &Request::Status)?;
+    let effect = match status.learning {
+        Some(_) => Some(protocol::ask(socket, &Request::Report)?),
+        None => None,
+    };
+    let text = exposition::text(status, effect);
+    let text = text.map_err(|error| AskError::Refused(error.to_string()))?;
+    Ok(exposition::classic(&text))
+}

@@ -1,0 +1,289 @@
+//! `run --listen`: a thread that answers HTTP with the metrics, and with whether the daemon is well.
+//!
+//! It asks the daemon as commands do, so whoever scrapes slowly holds nobody up. Answers are kept for a
+//! moment: many scrapers cost the daemon no more than one.
+
+use std::{
+    io::{self, Read, Write},
+    net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream},
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use super::exposition::{CONTENT_TYPE, text};
+use crate::{
+    failure::{Failure, Kind},
+    pilot::figures::{EffectReport, Status},
+    pilot::protocol::{AskError, Request, ask},
+};
+
+/// Requests that are answered at once; more are closed.
+const CLIENTS_MAX: usize = 16;
+/// A request's head is this long at most, and comes within this time.
+const HEAD_BYTES_MAX: usize = 8192;
+const HEAD_TIME: Duration = Duration::from_secs(2);
+const WRITE_TIME: Duration = Duration::from_secs(5);
+/// For so long an answer of the daemon serves others. A report walks all groups.
+const STATUS_AGE: Duration = Duration::from_secs(1);
+const EFFECT_AGE: Duration = Duration::from_secs(15);
+
+/// Where to listen: `9464` is a port of the loopback address, `0.0.0.0:9464` all addresses.
+///
+/// # Errors
+/// What is expected.
+pub fn listen_address(text: &str) -> Result<SocketAddr, String> {
+    if let Ok(port) = text.parse() {
+        return Ok((IpAddr::from(Ipv4Addr::LOCALHOST), port).into());
+    }
+    text.parse().map_err(|_| {
+        "write a port, or an address and a port: 9464, 0.0.0.0:9464, [::1]:9464".to_owned()
+    })
+}
+
+/// A listener that answers as long as the process lives.
+#[derive(Debug)]
+pub struct Server {
+    /// With the port that it got.
+    pub address: SocketAddr,
+}
+
+/// The daemon's last answers.
+struct Source {
+    socket: PathBuf,
+    status: Mutex<Option<(Instant, Status)>>,
+    effect: Mutex<Option<(Instant, EffectReport)>>,
+}
+
+impl Server {
+    /// Listens, and answers from a thread of its own; `socket` is the daemon's.
+    ///
+    /// # Errors
+    /// The address is taken, or is not this host's.
+    pub fn open(address: SocketAddr, socket: &Path) -> Result<Server, Failure> {
+        let cannot = |error: io::Error| {
+            let message = format!("cannot listen at {address} for metrics: {error}");
+            Failure::new(
+                Kind::Failed,
+                message,
+                "give --listen another address or port",
+            )
+        };
+        let listener = TcpListener::bind(address).map_err(cannot)?;
+        let address = listener.local_addr().map_err(cannot)?;
+        let source = Arc::new(Source {
+            socket: socket.to_path_buf(),
+            status: Mutex::default(),
+            effect: Mutex::default(),
+        });
+        let serve = move || serve(&listener, &source);
+        thread::Builder::new()
+            .name("metrics".to_owned())
+            .spawn(serve)
+            .map_err(cannot)?;
+        Ok(Server { address })
+    }
+}
+
+fn serve(listener: &TcpListener, source: &Arc<Source>) {
+    let busy = Arc::new(AtomicUsize::new(0));
+    loop {
+        let Ok((stream, _)) = listener.accept() else {
+            thread::sleep(Duration::from_millis(100)); // no descriptor is left, most likely
+            continue;
+        };
+        if busy.fetch_add(1, Ordering::Relaxed) >= CLIENTS_MAX {
+            busy.fetch_sub(1, Ordering::Relaxed);
+            continue;
+        }
+        let (source, done) = (Arc::clone(source), Arc::clone(&busy));
+        let answer = move || {
+            let _ = answer(stream, &source); // it went away
+            done.fetch_sub(1, Ordering::Relaxed);
+        };
+        if thread::Builder::new().spawn(answer).is_err() {
+            busy.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// A status line, the type of the body, and the body.
+type Response = (&'static str, &'static str, String);
+
+const PLAIN: &str = "text/plain; charset=utf-8";
+
+fn answer(mut stream: TcpStream, source: &Source) -> io::Result<()> {
+    stream.set_write_timeout(Some(WRITE_TIME))?;
+    let (status, content_type, body) = match read_target(&mut stream)? {
+        Ok(target) => respond(&target, source),
+        Err(refused) => refused,
+    };
+    let length = body.len();
+    write!(
+        stream,
+        "HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\nContent-Length: {length}\r\n\
+         Connection: close\r\n\r\n{body}"
+    )
+}
+
+/// What is asked for, or how it is refused.
+fn read_target(stream: &mut TcpStream) -> io::Result<Result<String, Response>> {
+    let begun = Instant::now();
+    let mut head = Vec::new();
+    let bad = |what: &str| Ok(Err(("400 Bad Request", PLAIN, format!("{what}\n"))));
+    loop {
+        let left = HEAD_TIME.saturating_sub(begun.elapsed());
+        if left.is_zero() {
+            return bad("the request took too long");
+        }
+        stream.set_read_timeout(Some(left))?;
+        let mut part = [0; 1024];
+        let count = stream.read(&mut part)?;
+        head.extend_from_slice(&part[..count]);
+        let mut headers = [httparse::EMPTY_HEADER; 64];
+        let mut request = httparse::Request::new(&mut headers);
+        match request.parse(&head) {
+            Ok(httparse::Status::Complete(_)) if request.method == Some("GET") => {
+                return Ok(Ok(request.path.unwrap_or_default().to_owned()));
+            }
+            Ok(httparse::Status::Complete(_)) => {
+                return Ok(Err((
+                    "405 Method Not Allowed",
+                    PLAIN,
+                    "ask with GET\n".to_owned(),
+                )));
+            }
+            Ok(httparse::Status::Partial) if count > 0 && head.len() < HEAD_BYTES_MAX => {}
+            _ => return bad("not understood"),
+        }
+    }
+}
+
+fn respond(target: &str, source: &Source) -> Response {
+    let path = target.split('?').next().unwrap_or_default();
+    match path {
+        "/metrics" => match source.metrics() {
+            Ok(text) => ("200 OK", CONTENT_TYPE, text),
+            Err(error) => unwell(&error.to_string()),
+        },
+        "/healthz" => match source.status() {
+            Ok(_) => well("alive"),
+            Err(error) => unwell(&error.to_string()),
+        },
+        "/readyz" => match source.status() {
+            Ok(status) if status.attached => well("attached"),
+            Ok(_) => unwell("not attached: its cgroup is gone"),
+            Err(error) => unwell(&error.to_string()),
+        },
+        _ => {
+            let known = "there are /metrics, /healthz and /readyz\n";
+            ("404 Not Found", PLAIN, known.to_owned())
+        }
+    }
+}
+
+fn well(what: &str) -> Response {
+    ("200 OK", PLAIN, format!("{what}\n"))
+}
+
+fn unwell(why: &str) -> Response {
+    ("503 Service Unavailable", PLAIN, format!("{why}\n"))
+}
+
+impl Source {
+    fn status(&self) -> Result<Status, AskError> {
+        recent(&self.status, STATUS_AGE, || {
+            ask(&self.socket, &Request::Status)
+        })
+    }
+
+    fn metrics(&self) -> Result<String, AskError> {
+        let status = self.status()?;
+        let effect = match status.learning {
+            Some(_) => Some(recent(&self.effect, EFFECT_AGE, || {
+                ask(&self.socket, &Request::Report)
+            })?),
+            None => None,
+        };
+        text(status, effect).map_err(|error| AskError::Refused(error.to_string()))
+    }
+}
+
+/// What was told a moment ago, else what `ask` is told. Those who come meanwhile wait for that.
+fn recent<T: Clone>(
+    kept: &Mutex<Option<(Instant, T)>>,
+    age: Duration,
+    ask: impl FnOnce() -> Result<T, AskError>,
+) -> Result<T, AskError> {
+    let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, value)) = kept.as_ref().filter(|(at, _)| at.elapsed() < age) {
+        return Ok(value.clone());
+    }
+    let value = ask()?;
+    *kept = Some((Instant::now(), value.clone()));
+    Ok(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::BufRead;
+
+    #[test]
+    fn a_port_alone_is_the_loopbacks() {
+        assert_eq!(
+            listen_address("9464").unwrap().to_string(),
+            "127.0.0.1:9464"
+        );
+        assert_eq!(listen_address("[::]:1").unwrap().to_string(), "[::]:1");
+        for wrong in ["", "localhost", "1.2.3.4", "99999", "1.2.3.4:99999"] {
+            assert!(listen_address(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    /// The status line and the body that a server without a daemon gives.
+    fn asked(request: &str) -> (String, String) {
+        let server =
+            Server::open(listen_address("0").unwrap(), Path::new("/nowhere/sock")).unwrap();
+        let mut stream = TcpStream::connect(server.address).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = io::BufReader::new(stream);
+        let (mut line, mut rest) = (String::new(), String::new());
+        answer.read_line(&mut line).unwrap();
+        answer.read_to_string(&mut rest).unwrap();
+        (line.trim_end().to_owned(), rest)
+    }
+
+    #[test]
+    fn what_is_not_a_scrape_is_told_what_there_is() {
+        for (request, status) in [
+            ("GET / HTTP/1.1\r\n\r\n", "HTTP/1.1 404 Not Found"),
+            (
+                "POST /metrics HTTP/1.1\r\n\r\n",
+                "HTTP/1.1 405 Method Not Allowed",
+            ),
+            ("\0\r\n\r\n", "HTTP/1.1 400 Bad Request"),
+        ] {
+            assert_eq!(asked(request).0, status, "{request:?}");
+        }
+        // Just as long as is read: what is left unread would reset the connection.
+        let long = format!("GET / HTTP/1.1\r\nx: {}", "y".repeat(HEAD_BYTES_MAX - 19));
+        assert_eq!(asked(&long).0, "HTTP/1.1 400 Bad Request");
+    }
+
+    #[test]
+    fn without_its_daemon_it_is_not_well() {
+        for path in ["/metrics", "/healthz", "/readyz?verbose=1"] {
+            let (status, body) = asked(&format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n"));
+            assert_eq!(status, "HTTP/1.1 503 Service Unavailable");
+            assert!(
+                body.contains("no tcpilot answers at /nowhere/sock"),
+                "{body}"
+            );
+        }
+    }
+}
