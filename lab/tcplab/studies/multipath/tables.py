@@ -78,6 +78,8 @@ def _links(records: list[Record], campaign: str, transports: tuple[str, ...]) ->
     rows = []
     for case in _labels(records, campaign, "case"):
         for cc in _labels(records, campaign, "cc"):
+            if not _of(records, campaign, case=case, cc=cc):
+                continue
             row = [case, without_prefix(cc)]
             for transport in transports:
                 swept = {"transport": transport} if len(transports) > 1 else {}
