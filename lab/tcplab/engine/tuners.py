@@ -20,6 +20,7 @@ done"""
 _TCPILOT_STOP = """\
 "$tcpilot" paths --json --socket /run/tcplab.sock >tuner-paths.json 2>/dev/null
 "$tcpilot" status --json --socket /run/tcplab.sock >tuner-status.json 2>/dev/null
+"$tcpilot" report --json --socket /run/tcplab.sock >tuner-report.json 2>/dev/null
 "$tcpilot" --version >tuner-version
 kill -INT $tuner
 wait $tuner"""

@@ -230,6 +230,7 @@ def _tuner(cell: Cell, work: Path) -> dict[str, Any]:
         "table": table,
         "tunings": status.get("tunings"),
         "status": status,
+        "report": _maybe_json(work / "tuner-report.json"),
     }
 
 

@@ -148,6 +148,8 @@ impl Effect {
             terms,
         };
         effect.restore(saved);
+        let is_trial = effect.is_trial(effect.now_s());
+        effect.schedule = design::schedule(&effect.keys, design, is_trial, secret);
         effect.turn();
         effect
     }
@@ -350,7 +352,7 @@ impl Effect {
             tracing::info!(
                 held_out = design.word(),
                 groups,
-                "another design of the trial"
+                "this is held out from now on"
             );
             self.whole.break_off();
             self.policies.values_mut().for_each(Trial::break_off);

@@ -313,6 +313,23 @@ fn what_was_shown_and_what_is_stopped_survives_a_restart() {
 }
 
 #[test]
+fn blocks_that_are_half_full_go_on_after_a_restart() {
+    let mut first = World::new(keys());
+    first.effect.set_trial(36_000);
+    let rows = [first.effect.unsaved(true)];
+    let mut whole = World::open(keys(), saved(&rows), START);
+    whole.run(65, 8, |_| 0.2);
+    let mut parted = World::open(keys(), saved(&rows), START);
+    parted.run(33, 8, |_| 0.2);
+    let rows = [parted.effect.unsaved(true)];
+    let mut parted = World::open(keys(), saved(&rows), parted.now_s);
+    parted.run(32, 8, |_| 0.2);
+    let pairs = whole.effect.report(0.0).pairs;
+    assert!(pairs >= 16, "{pairs}");
+    assert_eq!(parted.effect.report(0.0).pairs, pairs);
+}
+
+#[test]
 fn a_clock_that_was_wrong_stops_nothing_for_ever() {
     let mut world = World::new(keys());
     world.effect.set_trial(36_000);
