@@ -2,6 +2,8 @@
 //! better.
 
 use std::{
+    fs,
+    io::Read,
     process::Stdio,
     time::{Duration, Instant},
 };
@@ -276,6 +278,37 @@ fn where_nobody_can_say_the_report_says_why() {
 
     let pilot = lab.pilot_with(&thompson, &["--dry-run"]);
     assert!(printed(&pilot, &[]).contains("in a dry run nothing is steered"));
+}
+
+#[test]
+fn a_live_run_ends_with_the_effect() {
+    let lab = Lab::new();
+    let file = |name: &str| lab.dir.path().join(name);
+    fs::write(file("live.toml"), config("bbr", "reno", "block")).unwrap();
+    let mut command = Place::here().command("tcpilot");
+    command
+        .args(["run", "--live", "--cgroup"])
+        .arg(lab.cgroup.path());
+    command.arg("--config").arg(file("live.toml"));
+    command.arg("--state").arg(file("live.db"));
+    command.arg("--socket").arg(file("live.sock"));
+    command.stdin(Stdio::null()).stdout(Stdio::piped());
+    let mut run = Child(command.spawn().unwrap());
+    until("it answers", || {
+        let mut status = Place::here().command("tcpilot");
+        status.arg("status").arg("--socket").arg(file("live.sock"));
+        let output = status.output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        text.contains("effect   goodput insufficient data")
+            .then_some(())
+    });
+    run.signal(libc::SIGINT);
+    let mut report = String::new();
+    let mut stdout = run.0.stdout.take().unwrap();
+    stdout.read_to_string(&mut report).unwrap();
+    let [effect, detached] =
+        ["held out: 5 % of the time", "Detached"].map(|part| report.find(part));
+    assert!(effect.is_some() && effect < detached, "{report}");
 }
 
 #[test]

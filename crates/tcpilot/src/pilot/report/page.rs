@@ -16,7 +16,7 @@ body{margin:0 auto;max-width:60rem;padding:1rem;font:16px/1.5 system-ui,sans-ser
 h1{font-size:1.5rem;margin:.5rem 0}h2{font-size:1.15rem;margin:2rem 0 .5rem}p{margin:.4rem 0}.dim{color:var(--dim)}\
 .wide{overflow-x:auto}table{border-collapse:collapse;width:100%}th,td{padding:.3rem .6rem .3rem 0;text-align:right;\
 white-space:nowrap;border-bottom:1px solid var(--line)}th{font-weight:600;color:var(--dim)}th:first-child,td:first-child,\
-td:last-child,th:last-child{text-align:left;white-space:normal;min-width:11rem}.better{color:var(--good)}.worse{color:var(--bad)}svg{width:100%;min-width:34rem;\
+td:nth-child(2),th:nth-child(2){text-align:left;white-space:normal;min-width:9rem}.better{color:var(--good)}.worse{color:var(--bad)}svg{width:100%;min-width:34rem;\
 height:auto;display:block}svg text{fill:var(--dim);font-size:12px}.grid{stroke:var(--line)}.zero{stroke:var(--ink)}\
 .effect{fill:none;stroke:var(--main);stroke-width:2}.band{fill:var(--band)}.gain{fill:var(--good)}.loss{fill:var(--bad)}\
 .key span{display:inline-block;margin-right:1rem}.key i{display:inline-block;width:.8em;height:.8em;margin-right:.35em}\
@@ -59,23 +59,22 @@ fn summary(r: &EffectReport) -> String {
 }
 
 fn measures(all: &[MeasureView]) -> String {
-    let mut out =
-        "<div class=\"wide\"><table><thead><tr><th></th><th>Change</th><th>From</th><th>To</th>\
-                   <th>Pairs</th><th>Verdict</th></tr></thead><tbody>\n"
-            .to_owned();
+    let mut out = "<div class=\"wide\"><table><thead><tr><th></th><th>Verdict</th><th>Change</th>\
+                   <th>From</th><th>To</th><th>Pairs</th></tr></thead><tbody>\n"
+        .to_owned();
     for m in all {
         let told =
             |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |v| change(v, &m.name));
         let _ = writeln!(
             out,
-            "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td class=\"{}\">{}</td></tr>",
+            "<tr><td>{}</td><td class=\"{}\">{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
             escape(&m.name),
+            escape(&m.verdict),
+            escape(&verdict(m)),
             told(m.change),
             told(m.low),
             told(m.high),
-            m.sums.count,
-            escape(&m.verdict),
-            escape(&verdict(m))
+            m.sums.count
         );
     }
     out += "</tbody></table></div><p class=\"dim\">From and to: the interval that holds the true change in 95 of \
