@@ -6,10 +6,13 @@ use tcpilot_abi::{
     TP_WHY_HELD_OUT, tp_config,
 };
 use tcpilot_core::{Prefix, rows};
-use tcpilot_host_tests::{FAR, Lab, Shape, Sink};
+use tcpilot_host_tests::{FAR, Lab, Sink};
 use tcpilot_kernel::CELLS;
 
-use crate::learner::{ALL_BBR, BBR, CERTAIN, Learner, RENO, config, connect, name};
+use crate::{
+    learner::{ALL_BBR, ALL_RENO, BBR, CERTAIN, Learner, RENO, config, connect},
+    rescue,
+};
 
 const SECRETS: [u64; 7] = [
     0x9e37_79b9_7f4a_7c15,
@@ -23,9 +26,6 @@ const SECRETS: [u64; 7] = [
 
 /// Another group, on the same link.
 const OTHER: &str = "10.78.0.2";
-
-/// Drops much of every burst: its queue holds four packets.
-const LOSSY: Shape = Shape::Of("tbf rate 10mbit burst 2kb limit 6000");
 
 fn held_out_config() -> tp_config {
     tp_config {
@@ -110,33 +110,31 @@ fn a_connection_belongs_to_its_cell_as_it_was_when_it_opened() {
     assert_eq!(u32::from(learner.record().trial), both);
 }
 
-/// With the rescue on, and nothing drawn: rows are none.
-fn rescued(trial: u32) -> (u64, String) {
-    let lab = lab();
-    lab.net.shape(LOSSY);
-    let sink = Sink::new(&lab.net.far, 5300);
-    let mut with_rescue = held_out_config();
-    with_rescue.rescue_cc = name("bbr");
-    with_rescue.rescue_thin = 1;
-    with_rescue.policy[0].rescue = 1;
-    let mut learner = Learner::new(&lab, &with_rescue);
-    learner.ends.heartbeat.beat();
-    learner.ends.cells.set(&says(FAR, trial));
+/// What a connection has after losses that would have it rescued, and how many were.
+fn after_losses(trial: u32, most: u32) -> (String, u64) {
+    let lab = Lab::new();
+    let _way = rescue::lossy_way(&lab);
+    let _sink = Sink::new(&lab.net.far, 5300);
+    let config = tp_config {
+        cell_secrets: SECRETS,
+        ..rescue::rescuing()
+    };
+    let mut learner = Learner::new(&lab, &config);
+    learner.put(TP_LEVEL_GLOBAL, &rows::Place::default(), ALL_RENO, 1);
+    learner.ends.cells.set(&says(rescue::OTHER, trial));
     let mut application = lab.actor();
-    application.tell(&format!("connect {}", to(FAR)));
-    application.tell("send 3000000");
-    sink.wait_for(3_000_000);
-    let algorithm = application.tell("cc");
+    application.tell(&format!("connect {}", to(rescue::OTHER)));
+    let has = rescue::send_until(&learner, &mut application, "bbr", most);
     application.tell("close");
-    let counters = learner.pilot.counters();
-    (counters.rescues + counters.thin_only, algorithm)
+    (has, learner.pilot.counters().rescues)
 }
 
 #[test]
 fn a_connection_that_is_held_out_is_not_rescued() {
-    assert_eq!(rescued(TP_TRIAL_COUNTS), (1, "bbr".to_owned()));
-    let held_out = rescued(TP_TRIAL_HELD_OUT | TP_TRIAL_COUNTS);
-    assert_eq!(held_out, (0, "reno".to_owned()));
+    let steered = after_losses(TP_TRIAL_COUNTS, 40);
+    assert_eq!(steered, ("bbr".to_owned(), 1));
+    let held_out = after_losses(TP_TRIAL_HELD_OUT | TP_TRIAL_COUNTS, 3);
+    assert_eq!(held_out, ("reno".to_owned(), 0));
 }
 
 #[test]

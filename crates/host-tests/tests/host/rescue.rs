@@ -18,7 +18,7 @@ use tcpilot_host_tests::{Actor, Child, Lab, Place, Sink, folder, sh, until};
 use crate::learner::{ALL_RENO, BBR, CERTAIN, Learner, RENO, config, name, place_of};
 
 /// The far end of another way, with a public address, so that it has neighbours.
-const OTHER: &str = "198.51.100.2";
+pub const OTHER: &str = "198.51.100.2";
 
 /// Another way to the far end, of 20 ms: to public addresses, so that they have neighbours. `luck`: further
 /// options of the relay's link; `queue`: what stands before it. It is gone with what is returned.
@@ -45,7 +45,7 @@ pub fn way(lab: &Lab, luck: &str, queue: &str) -> Child {
 }
 
 /// One packet in 33 is lost; the queue is never full.
-fn lossy_way(lab: &Lab) -> Child {
+pub fn lossy_way(lab: &Lab) -> Child {
     way(
         lab,
         ",loss=0.03,seed=7",
@@ -53,7 +53,7 @@ fn lossy_way(lab: &Lab) -> Child {
     )
 }
 
-fn rescuing() -> tp_config {
+pub fn rescuing() -> tp_config {
     let mut config = config();
     config.policy[0].rescue = 1;
     config.rescue_cc = name("bbr");
@@ -63,7 +63,7 @@ fn rescuing() -> tp_config {
 }
 
 /// Sends until the connection has this algorithm: so many megabytes at most. Returns what it has.
-fn send_until(learner: &Learner, application: &mut Actor, wanted: &str, most: u32) -> String {
+pub fn send_until(learner: &Learner, application: &mut Actor, wanted: &str, most: u32) -> String {
     for _ in 0..most {
         learner.ends.heartbeat.beat();
         application.tell("send 1000000");
@@ -285,6 +285,8 @@ fn a_daemon_tells_of_rescues_and_when_it_is_killed_no_connection_is_rescued_any_
         kind = "thompson"
         budget_percent = 0
         budget_income_permille = 1
+        [effect]
+        hold_out_percent = 0
     "#;
     let pilot = lab.pilot(config);
     let mut connections = [(); 2].map(|()| lab.actor());
