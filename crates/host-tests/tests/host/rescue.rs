@@ -174,22 +174,35 @@ fn a_rescue_that_does_not_help_is_undone_and_its_path_is_not_rescued_again() {
     );
     // A few segments in flight at most: no algorithm can do more, and none is held down by such a loss.
     lab.net.far.sysctl("net/ipv4/tcp_rmem", "4096 8192 8192");
+    // With so few, delayed acknowledgements look like a queue.
+    lab.net
+        .far
+        .ip("route add 198.51.100.1/32 dev lossy quickack 1");
     let _sink = Sink::new(&lab.net.far, 5300);
     let mut config = rescuing();
     config.loss_shift = 8;
     let mut learner = Learner::new(&lab, &config);
     learner.put(TP_LEVEL_GLOBAL, &RowPlace::default(), ALL_RENO, 1);
     let mut application = lab.actor();
-    application.tell(&format!("connect {OTHER}:5300"));
-    until("the rescue is undone", || {
-        send(&learner, &mut application, 1);
-        eprintln!(
-            "{:?} {}",
-            learner.pilot.counters(),
-            application.tell("info")
-        );
-        (learner.pilot.counters().rescues_undone == 1).then_some(())
-    });
+    // On a starved machine rates differ by chance, and the trial may seem to help: then another one.
+    for attempt in 1.. {
+        application.tell(&format!("connect {OTHER}:5300"));
+        let helped = until("the trial is over", || {
+            learner.ends.heartbeat.beat();
+            application.tell("send 100000");
+            let counters = learner.pilot.counters();
+            let over = counters.rescues_undone + counters.rescues_helped == attempt;
+            over.then_some(counters.rescues_undone == 0)
+        });
+        if !helped {
+            break;
+        }
+        application.tell("close");
+        // What both algorithms have shown.
+        let kept = [(); 2].map(|()| learner.record().arm);
+        assert_eq!(kept, [RENO, BBR]);
+        application = lab.actor();
+    }
     assert_eq!(application.tell("cc"), "reno");
     until("the path's failure is remembered", || {
         learner.ends.heartbeat.beat();
@@ -216,7 +229,7 @@ fn a_rescue_that_does_not_help_is_undone_and_its_path_is_not_rescued_again() {
         ]
     );
     assert!(left.bytes_acked < back.bytes_acked && back.bytes_acked < end.bytes_acked);
-    assert_eq!(learner.pilot.counters().rescues, 1);
+    assert_eq!(learner.pilot.counters().rescues_undone, 1);
 }
 
 #[test]

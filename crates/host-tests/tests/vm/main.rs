@@ -9,6 +9,7 @@ mod fair;
 #[path = "../host/learner.rs"]
 #[allow(dead_code, reason = "the other tests use all of it")]
 mod learner;
+mod rescue;
 mod tuning;
 mod watch;
 
