@@ -24,13 +24,13 @@ pub struct Point {
 pub struct History(Vec<Point>);
 
 impl History {
-    /// Adds the newest point. If there are too many, every second one goes, but for the newest.
+    /// Adds the newest point. If there are too many, every second one goes; the oldest stays.
     pub fn add(&mut self, point: Point) {
         if self.0.len() >= POINTS_MAX {
             let mut at = 0;
             self.0.retain(|_| {
                 at += 1;
-                at % 2 == 0
+                at % 2 == 1
             });
         }
         self.0.push(point);
