@@ -126,7 +126,7 @@ impl Learner {
         });
         let puts: Vec<Put> = puts.collect();
         puts.iter()
-            .all(|put| matches!(put, Put::New | Put::Changed))
+            .all(|put| matches!(put, Put::New | Put::Changed | Put::Replaced))
     }
 }
 
