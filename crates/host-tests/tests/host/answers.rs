@@ -57,7 +57,7 @@ fn json_has_the_documented_fields() {
         fields.insert("schema");
         fields
     };
-    assert_eq!(keys(&explained), whole(set("address paths flows")));
+    assert_eq!(keys(&explained), whole(set("address paths flows stopped")));
     let flow_fields = documented("flows", "flows[].");
     assert_eq!(keys(&explained["flows"][0]), flow_fields);
     let of = &explained["paths"][0];
