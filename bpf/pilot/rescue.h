@@ -134,23 +134,26 @@ static __always_inline __u32 why_withheld(struct visit *v)
 	return is_worse_by_row(&place) ? TP_WITHHELD_ROW : TP_WITHHELD_COUNT;
 }
 
+/* What a visited connection has lost; 0 if it cannot be steered, or is not under watch. */
+static __always_inline struct tp_rescue *rescue_of(const struct visit *v)
+{
+	return v->tp && v->sk ? bpf_sk_storage_get(&rescues, v->sk, 0, 0) : 0;
+}
+
 /* Whether it may be rescued.  If not, why is counted once, and it is watched further. */
 static __noinline __u32 may_rescue(struct bpf_sock_ops *ctx)
 {
 	struct tp_path_key key = {};
 	struct visit v = begin_visit(ctx, &key);
+	struct tp_rescue *r = rescue_of(&v);
 	struct tp_loss_now now = {};
-	struct tp_rescue *r;
 	__u32 why;
 
-	if (!v.tp || !v.sk)
+	if (!r)
 		return 0;
 	why = why_withheld(&v);
 	if (why == TP_WITHHELD_COUNT)
 		return 1;
-	r = bpf_sk_storage_get(&rescues, v.sk, 0, 0);
-	if (!r)
-		return 0;
 	loss_now(v.tp, &now);
 	tp_rescue_begin(r, &now);
 	if (!(r->flags & TP_RESCUE_WITHHELD))
@@ -186,12 +189,9 @@ static __noinline __u32 rescue_now(struct bpf_sock_ops *ctx)
 {
 	struct tp_path_key key = {};
 	struct visit v = begin_visit(ctx, &key);
+	struct tp_rescue *r = rescue_of(&v);
 	struct tp_loss_now now = {};
-	struct tp_rescue *r;
 
-	if (!v.tp || !v.sk)
-		return 0;
-	r = bpf_sk_storage_get(&rescues, v.sk, 0, 0);
 	if (!r)
 		return 0;
 	COUNT(rescues);
@@ -213,13 +213,10 @@ static __noinline __u32 undo_rescue(struct bpf_sock_ops *ctx)
 {
 	struct tp_path_key key = {};
 	struct visit v = begin_visit(ctx, &key);
+	struct tp_rescue *r = rescue_of(&v);
 	struct tp_opening note = {};
 	struct tp_loss_now now = {};
-	struct tp_rescue *r;
 
-	if (!v.tp || !v.sk)
-		return 0;
-	r = bpf_sk_storage_get(&rescues, v.sk, 0, 0);
 	if (!r)
 		return 0;
 	r->phase = TP_RESCUE_KEPT;

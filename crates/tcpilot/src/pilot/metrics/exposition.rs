@@ -106,18 +106,29 @@ impl Writer<'_> {
         &mut self,
         name: &str,
         key: &str,
-        (kind, unit): (Kind, Option<&Unit>),
+        (kind, unit): Type,
         samples: impl IntoIterator<Item = (Labels<'s>, f64)>,
     ) -> fmt::Result {
         let help = about::<V>(key);
         self.described(name, &help, (kind, unit), samples)
     }
 
+    /// Families of one sample each, without labels: name, key of the figure, type, value.
+    fn singles<V: View>(
+        &mut self,
+        families: impl IntoIterator<Item = (&'static str, &'static str, Type, f64)>,
+    ) -> fmt::Result {
+        for (name, key, metric_type, value) in families {
+            self.family::<V>(name, key, metric_type, [(Vec::new(), value)])?;
+        }
+        Ok(())
+    }
+
     fn described<'s>(
         &mut self,
         name: &str,
         help: &str,
-        (kind, unit): (Kind, Option<&Unit>),
+        (kind, unit): Type,
         samples: impl IntoIterator<Item = (Labels<'s>, f64)>,
     ) -> fmt::Result {
         let metric_type = match kind {
@@ -145,16 +156,14 @@ fn encode(encoder: MetricEncoder<'_>, kind: Kind, value: f64) -> fmt::Result {
     }
 }
 
-const COUNTER: (Kind, Option<&Unit>) = (Kind::Counter, None);
-const GAUGE: (Kind, Option<&Unit>) = (Kind::Gauge, None);
-const SECONDS: (Kind, Option<&Unit>) = (Kind::Gauge, Some(&Unit::Seconds));
-const SECONDS_SPENT: (Kind, Option<&Unit>) = (Kind::Counter, Some(&Unit::Seconds));
-const BYTES: (Kind, Option<&Unit>) = (Kind::Gauge, Some(&Unit::Bytes));
+/// What a family is, and its unit.
+type Type = (Kind, Option<&'static Unit>);
 
-/// One sample without labels.
-fn one(value: impl Into<f64>) -> [(Labels<'static>, f64); 1] {
-    [(Vec::new(), value.into())]
-}
+const COUNTER: Type = (Kind::Counter, None);
+const GAUGE: Type = (Kind::Gauge, None);
+const SECONDS: Type = (Kind::Gauge, Some(&Unit::Seconds));
+const SECONDS_SPENT: Type = (Kind::Counter, Some(&Unit::Seconds));
+const BYTES: Type = (Kind::Gauge, Some(&Unit::Bytes));
 
 impl Collector for Figures {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
@@ -171,66 +180,65 @@ impl Collector for Figures {
 }
 
 fn daemon(out: &mut Writer<'_>, s: &Status) -> fmt::Result {
-    out.family::<Status>("attached", "attached", GAUGE, one(u8::from(s.attached)))?;
-    out.family::<Status>("dry_run", "dry_run", GAUGE, one(u8::from(s.dry_run)))?;
-    out.family::<Status>("uptime", "uptime_s", SECONDS, one(s.uptime_s as f64))?;
-    let degraded = one(s.degraded.len() as f64);
+    out.singles::<Status>([
+        (
+            "attached",
+            "attached",
+            GAUGE,
+            f64::from(u8::from(s.attached)),
+        ),
+        ("dry_run", "dry_run", GAUGE, f64::from(u8::from(s.dry_run))),
+        ("uptime", "uptime_s", SECONDS, s.uptime_s as f64),
+        ("closed", "closed", COUNTER, s.closed as f64),
+        ("rescues", "rescues", COUNTER, s.rescues as f64),
+        ("paths", "paths", GAUGE, s.paths.into()),
+        ("paths_limit", "paths_max", GAUGE, s.paths_max.into()),
+        ("bpf_events", "bpf_events", COUNTER, s.bpf_events as f64),
+        ("bpf_run", "bpf_ns", SECONDS_SPENT, s.bpf_ns as f64 / 1e9),
+        (
+            "resident_memory",
+            "resident_bytes",
+            BYTES,
+            s.resident_bytes as f64,
+        ),
+    ])?;
     out.described(
         "degraded",
         "What does not work as it should; `tcpilot status` has the sentences",
         GAUGE,
-        degraded,
+        [(Vec::new(), s.degraded.len() as f64)],
     )?;
     let opened = s.connections.iter();
     let opened = opened.map(|(why, count)| (vec![("why", why.as_str())], *count as f64));
     out.family::<Status>("connections", "connections", COUNTER, opened)?;
-    out.family::<Status>("closed", "closed", COUNTER, one(s.closed as f64))?;
-    out.family::<Status>("rescues", "rescues", COUNTER, one(s.rescues as f64))?;
-    out.family::<Status>("paths", "paths", GAUGE, one(s.paths))?;
-    out.family::<Status>("paths_limit", "paths_max", GAUGE, one(s.paths_max))?;
     let take_overs = [
         ("done", s.take_overs.done),
         ("refused", s.take_overs.refused),
     ];
     let take_overs = take_overs.map(|(result, count)| (vec![("result", result)], count as f64));
-    out.family::<Status>("take_overs", "take_overs", COUNTER, take_overs)?;
-    out.family::<Status>(
-        "bpf_events",
-        "bpf_events",
-        COUNTER,
-        one(s.bpf_events as f64),
-    )?;
-    out.family::<Status>(
-        "bpf_run",
-        "bpf_ns",
-        SECONDS_SPENT,
-        one(s.bpf_ns as f64 / 1e9),
-    )?;
-    out.family::<Status>(
-        "resident_memory",
-        "resident_bytes",
-        BYTES,
-        one(s.resident_bytes as f64),
-    )
+    out.family::<Status>("take_overs", "take_overs", COUNTER, take_overs)
 }
 
 fn learner(out: &mut Writer<'_>, l: &LearningStatus) -> fmt::Result {
-    type L = LearningStatus;
-    out.family::<L>("learner_paths", "paths", GAUGE, one(l.paths as f64))?;
-    out.family::<L>("learner_nodes", "nodes", GAUGE, one(l.nodes as f64))?;
-    out.family::<L>("learner_rows", "rows", GAUGE, one(l.rows as f64))?;
-    out.family::<L>(
-        "learner_rows_limit",
-        "rows_max",
-        GAUGE,
-        one(l.rows_max as f64),
-    )?;
-    out.family::<L>(
-        "learner_publications",
-        "publications",
-        COUNTER,
-        one(l.publications as f64),
-    )?;
+    out.singles::<LearningStatus>([
+        ("learner_paths", "paths", GAUGE, l.paths as f64),
+        ("learner_nodes", "nodes", GAUGE, l.nodes as f64),
+        ("learner_rows", "rows", GAUGE, l.rows as f64),
+        ("learner_rows_limit", "rows_max", GAUGE, l.rows_max as f64),
+        (
+            "learner_publications",
+            "publications",
+            COUNTER,
+            l.publications as f64,
+        ),
+        (
+            "learner_records_dropped",
+            "dropped",
+            COUNTER,
+            l.dropped as f64,
+        ),
+        ("learner_explored", "explored", COUNTER, l.explored),
+    ])?;
     let silent = l.silent.iter().map(|(why, count)| (why.as_str(), *count));
     let records = std::iter::once(("taught", l.taught)).chain(silent);
     let records = records.map(|(result, count)| (vec![("result", result)], count as f64));
@@ -240,19 +248,11 @@ fn learner(out: &mut Writer<'_>, l: &LearningStatus) -> fmt::Result {
         COUNTER,
         records,
     )?;
-    out.family::<L>(
-        "learner_records_dropped",
-        "dropped",
-        COUNTER,
-        one(l.dropped as f64),
-    )?;
-    out.family::<L>("learner_explored", "explored", COUNTER, one(l.explored))?;
-    let steered = one(f64::from(l.steer_percent) / 100.0);
     out.described(
         "steered_ratio",
         "Share of the groups of addresses that are steered",
         GAUGE,
-        steered,
+        [(Vec::new(), f64::from(l.steer_percent) / 100.0)],
     )?;
     let choices = l.policies.iter().flat_map(|policy| {
         policy.algorithms.iter().map(|algorithm| {
@@ -280,36 +280,25 @@ fn interval(measure: &MeasureView) -> impl Iterator<Item = (Labels<'_>, f64)> {
 }
 
 fn compared(out: &mut Writer<'_>, e: &EffectReport) -> fmt::Result {
-    type E = EffectReport;
-    out.family::<E>(
-        "effect_ratio",
-        "measures",
-        GAUGE,
-        e.measures.iter().flat_map(interval),
-    )?;
-    out.family::<E>("effect_pairs", "pairs", COUNTER, one(e.pairs as f64))?;
-    let held = one(e.connections_held_out as f64);
-    out.family::<E>(
-        "held_out_connections",
-        "connections_held_out",
-        COUNTER,
-        held,
-    )?;
-    let of_host = e
-        .stops
-        .iter()
-        .filter(|stop| stop.active && stop.group.is_empty())
-        .count();
-    let of_groups = e
-        .stops
-        .iter()
-        .filter(|stop| stop.active && !stop.group.is_empty())
-        .count();
-    let stops = [("host", of_host), ("group", of_groups)];
+    let measures = e.measures.iter().flat_map(interval);
+    out.family::<EffectReport>("effect_ratio", "measures", GAUGE, measures)?;
+    let held_out = e.connections_held_out as f64;
+    out.singles::<EffectReport>([
+        ("effect_pairs", "pairs", COUNTER, e.pairs as f64),
+        (
+            "held_out_connections",
+            "connections_held_out",
+            COUNTER,
+            held_out,
+        ),
+    ])?;
+    let active = || e.stops.iter().filter(|stop| stop.active);
+    let of_host = active().filter(|stop| stop.group.is_empty()).count();
+    let stops = [("host", of_host), ("group", active().count() - of_host)];
     let stops = stops.map(|(scope, count)| (vec![("scope", scope)], count as f64));
     out.described(
         "guard_stops",
-        "Where the guard has stopped steering because it did harm",
+        "How often the guard now keeps steering off, because it did harm",
         GAUGE,
         stops,
     )

@@ -103,44 +103,35 @@ mod tests {
 
     #[test]
     fn the_host_decides_what_is_held_out_unless_somebody_has_said_so() {
-        let mut keys = Keys::default();
-        let choose = |keys: &Keys, before, is_trial, is_full, groups| {
+        let chosen = |hold_out, before, is_trial, is_full, groups| {
+            let keys = Keys {
+                hold_out,
+                ..Keys::default()
+            };
             let known = Known {
                 is_full: Some(is_full),
                 groups,
                 is_young: false,
             };
-            super::choose(keys, before, is_trial, &known)
+            choose(&keys, before, is_trial, &known)
         };
-        assert_eq!(
-            choose(&keys, HoldOut::Block, false, false, 63),
-            HoldOut::Block
-        );
-        assert_eq!(
-            choose(&keys, HoldOut::Block, false, false, 64),
-            HoldOut::Prefix
-        );
-        assert_eq!(
-            choose(&keys, HoldOut::Prefix, false, false, 48),
-            HoldOut::Prefix
-        );
-        assert_eq!(
-            choose(&keys, HoldOut::Prefix, false, false, 47),
-            HoldOut::Block
-        );
-        assert_eq!(
-            choose(&keys, HoldOut::Prefix, true, false, 99),
-            HoldOut::Block
-        );
-        assert_eq!(
-            choose(&keys, HoldOut::Prefix, false, true, 99),
-            HoldOut::Host
-        );
-        keys.hold_out = HoldOut::Prefix;
-        assert_eq!(
-            choose(&keys, HoldOut::Block, false, true, 1),
-            HoldOut::Prefix
-        );
+        use HoldOut::{Auto, Block, Host, Prefix};
+        assert_eq!(Keys::default().hold_out, Auto);
+        for (said, before, is_trial, is_full, groups, expected) in [
+            (Auto, Block, false, false, 63, Block),
+            (Auto, Block, false, false, 64, Prefix),
+            (Auto, Prefix, false, false, 48, Prefix),
+            (Auto, Prefix, false, false, 47, Block),
+            (Auto, Prefix, true, false, 99, Block),
+            (Auto, Prefix, false, true, 99, Host),
+            (Prefix, Block, false, true, 1, Prefix),
+        ] {
+            let found = chosen(said, before, is_trial, is_full, groups);
+            assert_eq!(
+                found, expected,
+                "{said:?} {before:?} {is_trial} {is_full} {groups}"
+            );
+        }
     }
 
     #[test]

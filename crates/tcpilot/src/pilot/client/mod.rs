@@ -1,0 +1,201 @@
+//! The commands that ask: of the daemon, of the kernel, or of the state file.
+
+mod explain;
+mod state;
+
+use std::{
+    fs,
+    io::{self, Write},
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+pub use self::{explain::explain, state::state};
+use crate::{
+    cli::{AskArgs, ConfigCommand, DEFAULT_CONFIG, MetricsArgs, ReportArgs},
+    failure::{Failure, Kind, printable},
+    pilot::config::Config,
+    pilot::daemon,
+    pilot::figures::{EffectReport, Flows, PathView, Paths, Status, TakeOvers},
+    pilot::metrics,
+    pilot::protocol::{self, Request},
+    pilot::report,
+    pilot::table,
+    show::document::Document,
+};
+
+fn show<T: Serialize>(value: &T, json: bool, text: impl Fn(&T) -> String) -> Result<(), Failure> {
+    let out = if json {
+        Document::new(value).pretty()?
+    } else {
+        text(value)
+    };
+    match io::stdout().write_all(out.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+fn ask_and_show<T: Serialize + DeserializeOwned>(
+    args: &AskArgs,
+    request: &Request,
+    text: impl Fn(&T) -> String,
+) -> Result<(), Failure> {
+    let value: T = protocol::ask(&args.socket.socket, request)?;
+    show(&value, args.json, text)
+}
+
+/// `tcpilot status`
+///
+/// # Errors
+/// As all of these: one line.
+pub fn status(args: &AskArgs) -> Result<(), Failure> {
+    ask_and_show::<Status>(args, &Request::Status, table::status)
+}
+
+/// What a take-over needs of the status, which another version may write in other words.
+#[derive(Deserialize)]
+struct Progress {
+    take_overs: TakeOvers,
+}
+
+/// Longer than a daemon gives the new program to show that it can go on.
+const TAKE_OVER_TIME: Duration = Duration::from_secs(150);
+
+/// `tcpilot run --take-over`: has the daemon become this program.
+///
+/// # Errors
+/// Why it goes on as before.
+pub fn take_over(socket: &Path) -> Result<(), Failure> {
+    let program = std::env::current_exe()?;
+    let before: TakeOvers = protocol::ask(socket, &Request::TakeOver(program))?;
+    let begun = Instant::now();
+    while begun.elapsed() < TAKE_OVER_TIME {
+        std::thread::sleep(Duration::from_millis(50));
+        // While it changes, a question may be cut off.
+        let Ok(now) = protocol::ask::<Progress>(socket, &Request::Status) else {
+            continue;
+        };
+        let now = now.take_overs;
+        if now.done != before.done {
+            return Ok(());
+        }
+        if now.refused != before.refused {
+            let mut problems = now.problems.into_iter();
+            let first = problems.next().unwrap_or_default();
+            let message = format!("not taken over, the daemon goes on as before: {first}");
+            return Err(Failure {
+                others: problems.collect(),
+                ..Failure::new(Kind::Failed, message, "")
+            });
+        }
+    }
+    Err(Failure::new(
+        Kind::Failed,
+        "the daemon has not said what became of the take-over",
+        "see its log, and `tcpilot status`",
+    ))
+}
+
+/// `tcpilot paths`
+///
+/// # Errors
+/// One line.
+pub fn paths(args: &AskArgs) -> Result<(), Failure> {
+    let mut paths: Vec<PathView> = protocol::ask(&args.socket.socket, &Request::Paths)?;
+    PathView::sort(&mut paths);
+    show(&Paths { paths }, args.json, |p| table::paths(&p.paths))
+}
+
+/// `tcpilot flows`
+///
+/// # Errors
+/// One line.
+pub fn flows(args: &AskArgs) -> Result<(), Failure> {
+    let flows = protocol::ask(&args.socket.socket, &Request::Flows)?;
+    show(&Flows { flows }, args.json, |f| table::flows(&f.flows))
+}
+
+/// `tcpilot report`
+///
+/// # Errors
+/// One line.
+pub fn report(args: &ReportArgs) -> Result<(), Failure> {
+    let socket = &args.ask.socket.socket;
+    if let Some(seconds) = args.trial {
+        protocol::ask::<()>(socket, &Request::Trial(seconds))?;
+        let text = match seconds {
+            0 => "the trial has ended; what it has shown stays\n".to_owned(),
+            _ => format!(
+                "comparing without pause for {}: half of that time is held out\n",
+                table::duration(seconds)
+            ),
+        };
+        io::stdout().write_all(text.as_bytes())?;
+        return Ok(());
+    }
+    let Some(file) = &args.html else {
+        return ask_and_show::<EffectReport>(&args.ask, &Request::Report, report::text);
+    };
+    let found: EffectReport = protocol::ask(socket, &Request::Report)?;
+    let page = report::page(&found);
+    if file.as_os_str() == "-" {
+        io::stdout().write_all(page.as_bytes())?;
+        return Ok(());
+    }
+    fs::write(file, page).map_err(|e| with_name(file, &e))
+}
+
+/// `tcpilot metrics`
+///
+/// # Errors
+/// One line.
+pub fn metrics(args: &MetricsArgs) -> Result<(), Failure> {
+    let text = metrics::ask(&args.socket.socket)?;
+    let Some(file) = &args.textfile else {
+        return match io::stdout().write_all(text.as_bytes()) {
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
+            _ => Ok(()),
+        };
+    };
+    // Whoever reads it while it is written would see a part.
+    let mut beside = file.clone().into_os_string();
+    beside.push(format!(".{}", std::process::id()));
+    let beside = Path::new(&beside);
+    let replaced = fs::write(beside, text).and_then(|()| fs::rename(beside, file));
+    if replaced.is_err() {
+        let _ = fs::remove_file(beside);
+    }
+    replaced.map_err(|error| with_name(file, &error))
+}
+
+/// `tcpilot config …`
+///
+/// # Errors
+/// One line for each thing that is wrong.
+pub fn config(command: &ConfigCommand) -> Result<(), Failure> {
+    match command {
+        ConfigCommand::Check { file } => {
+            let default = Path::new(DEFAULT_CONFIG);
+            let Some(file) = file.as_deref().or(default.exists().then_some(default)) else {
+                println!("there is no {DEFAULT_CONFIG}: every setting has its default");
+                return Ok(());
+            };
+            let config = Config::load(Some(file))?;
+            for warning in config.warnings() {
+                println!("warning: {}", printable(&warning));
+            }
+            println!("{}: ok", file.display());
+        }
+        ConfigCommand::Show { file } => {
+            print!("{}", daemon::load_config(file.as_deref())?.to_toml());
+        }
+    }
+    Ok(())
+}
+
+fn with_name(file: &Path, error: &io::Error) -> Failure {
+    Failure::new(Kind::Failed, format!("{}: {error}", file.display()), "")
+}

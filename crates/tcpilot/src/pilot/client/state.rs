@@ -1,0 +1,202 @@
+//! `tcpilot state …`: of the daemon that runs, else of its file.
+
+use std::{
+    fs,
+    io::{self, Read, Write},
+    path::Path,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::{show, with_name};
+use crate::{
+    cli::{DEFAULT_SOCKET, DEFAULT_STATE, StateArgs, StateCommand},
+    failure::{Failure, Kind},
+    pilot::figures::StateSummary,
+    pilot::protocol::{self, AskError, Request},
+    pilot::state::{self, Store, StoredPath},
+    pilot::table,
+};
+
+/// `tcpilot state …`
+///
+/// # Errors
+/// One line.
+pub fn state(command: &StateCommand) -> Result<(), Failure> {
+    match command {
+        StateCommand::Show { json, at } => {
+            let (document, from) = export(at)?;
+            show(&summary(&document, from), *json, summary_text)
+        }
+        StateCommand::Export { file, at } => {
+            let text =
+                serde_json::to_string_pretty(&export(at)?.0).map_err(io::Error::from)? + "\n";
+            if file.as_os_str() == "-" {
+                io::stdout().write_all(text.as_bytes())?;
+            } else {
+                fs::write(file, text).map_err(|e| with_name(file, &e))?;
+            }
+            Ok(())
+        }
+        StateCommand::Import { file, at } => {
+            let count = import(at, &read_paths(file)?)?;
+            println!("{count} paths imported");
+            Ok(())
+        }
+        StateCommand::Reset { at } => {
+            reset(at)?;
+            println!("everything learned was forgotten");
+            Ok(())
+        }
+    }
+}
+
+fn read_paths(file: &Path) -> Result<Vec<StoredPath>, Failure> {
+    let mut text = String::new();
+    let read = if file.as_os_str() == "-" {
+        io::stdin().read_to_string(&mut text)
+    } else {
+        fs::File::open(file).and_then(|mut f| f.read_to_string(&mut text))
+    };
+    read.map_err(|e| with_name(file, &e))?;
+    state::parse(&text).map_err(|error| {
+        Failure::new(
+            Kind::Failed,
+            format!("{}: {error}", file.display()),
+            "give a file that `tcpilot state export` wrote",
+        )
+    })
+}
+
+/// Asks the daemon; `None` when none runs, so that the file may be used directly.
+fn ask_running<T: DeserializeOwned>(
+    at: &StateArgs,
+    request: &Request,
+) -> Result<Option<T>, Failure> {
+    match protocol::ask(&at.socket.socket, request) {
+        Ok(value) => Ok(Some(value)),
+        // Somebody who names a socket means that daemon's state, not that of the default file.
+        Err(AskError::NotRunning(_))
+            if at.socket.socket == Path::new(DEFAULT_SOCKET)
+                || at.state != Path::new(DEFAULT_STATE) =>
+        {
+            Ok(None)
+        }
+        Err(error @ AskError::NotRunning(_)) => Err(Failure {
+            remedy: "start it, or name the file of its state with --state".to_owned(),
+            ..error.into()
+        }),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Reading must not make a file where there is none.
+fn check_exists(at: &StateArgs) -> Result<(), Failure> {
+    if at.state.exists() {
+        return Ok(());
+    }
+    Err(Failure::new(
+        Kind::Failed,
+        format!("no daemon runs, and there is no {}", at.state.display()),
+        "start `tcpilot run`, or give its --socket or --state",
+    ))
+}
+
+fn open_store(at: &StateArgs) -> Result<Store, Failure> {
+    let (store, set_aside) = Store::open(&at.state)?;
+    if let Some(aside) = set_aside {
+        tracing::warn!("{aside}");
+    }
+    Ok(store)
+}
+
+fn export(at: &StateArgs) -> Result<(Value, String), Failure> {
+    if let Some(document) = ask_running(at, &Request::StateExport)? {
+        return Ok((document, "the running daemon".to_owned()));
+    }
+    check_exists(at)?;
+    let mut bytes = Vec::new();
+    open_store(at)?.export_json(&mut bytes)?;
+    let document = serde_json::from_slice(&bytes).map_err(io::Error::from)?;
+    Ok((document, at.state.display().to_string()))
+}
+
+/// Adds paths, a part at a time: the daemon has others to serve too.
+fn import(at: &StateArgs, paths: &[StoredPath]) -> Result<usize, Failure> {
+    for part in paths.chunks(protocol::IMPORT_PATHS) {
+        if ask_running::<usize>(at, &Request::StateImport(part.to_vec()))?.is_none() {
+            open_store(at)?.import(paths)?;
+            break;
+        }
+    }
+    Ok(paths.len())
+}
+
+fn reset(at: &StateArgs) -> Result<(), Failure> {
+    if ask_running::<u32>(at, &Request::StateReset)?.is_none() {
+        check_exists(at)?;
+        open_store(at)?.reset()?;
+    }
+    Ok(())
+}
+
+fn summary(document: &Value, from: String) -> StateSummary {
+    let none = Vec::new();
+    let paths = document
+        .get("paths")
+        .and_then(Value::as_array)
+        .unwrap_or(&none);
+    let number = |path: &Value, key: &str| path.get(key).and_then(Value::as_u64);
+    let times = || paths.iter().filter_map(|p| number(p, "updated_unix_s"));
+    StateSummary {
+        from,
+        paths: paths.len(),
+        connections: paths.iter().filter_map(|p| number(p, "connections")).sum(),
+        oldest_unix_s: times().min(),
+        newest_unix_s: times().max(),
+    }
+}
+
+fn summary_text(s: &StateSummary) -> String {
+    let mut text = format!(
+        "{}: {} from {}\n",
+        s.from,
+        table::number(s.paths as u64, "path"),
+        table::number(s.connections, "connection")
+    );
+    if let (Some(oldest), Some(newest)) = (s.oldest_unix_s, s.newest_unix_s) {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let now = now.unwrap_or_default().as_secs();
+        let ago = |then: u64| table::duration(now.saturating_sub(then));
+        text += &format!(
+            "last used between {} and {} ago\n",
+            ago(oldest),
+            ago(newest)
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_state_is_summed_up_in_words() {
+        let now = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap()
+            .as_secs();
+        let text = summary_text(&StateSummary {
+            from: "f".to_owned(),
+            paths: 1,
+            connections: 2,
+            oldest_unix_s: Some(now - 3 * 86400 - 7200),
+            newest_unix_s: Some(now - 90),
+        });
+        let told = "f: 1 path from 2 connections\nlast used between 3 d 2 h and 1 min 3";
+        assert!(text.starts_with(told), "{text}");
+    }
+}
