@@ -10,8 +10,8 @@ use crate::{
     pilot::figures::{
         AlgorithmView, ChangeView, ChoicesView, CohortView, DecisionView, DrawnAlgorithm,
         EffectReport, ExplainedPath, Explanation, FlowView, GroupView, LearningStatus, MeasureView,
-        PathView, PointView, PolicyEffect, StateSummary, Status, StopView, TakeOvers, TaughtPolicy,
-        TuneView, TuningView, TuningsStatus,
+        PathView, PointView, PolicyEffect, RescueStatus, StateSummary, Status, StopView, TakeOvers,
+        TaughtPolicy, TuneView, TuningView, TuningsStatus,
     },
     show::figure::View,
     watch::views as watch,
@@ -56,8 +56,8 @@ fn sections() -> String {
         reasons(),
         section(
             "explain",
-            "Asked about a name with several addresses, it prints an object for each. Asked about a path, such as\n\
-             `203.0.113.0/24`, `flows[]` lists the connections to all of its addresses.",
+            "If you ask about a name with several addresses, it prints an object for each. If you ask about a path, such\n\
+             as `203.0.113.0/24`, `flows[]` lists the connections to all of its addresses.",
             &[
                 rows::<Explanation>(""),
                 rows::<ExplainedPath>("paths[]."),
@@ -69,7 +69,7 @@ fn sections() -> String {
         ),
         section(
             "report",
-            "Whether steering helps. `sums` can be added up over hosts: each of its fields is a sum over pairs.",
+            "Whether steering helps. Each field of `sums` is a sum over pairs, so you can add it up over hosts.",
             &[
                 rows::<EffectReport>(""),
                 rows::<MeasureView>("measures[]."),
@@ -85,6 +85,7 @@ fn sections() -> String {
             "The daemon.",
             &[
                 rows::<Status>(""),
+                rows::<RescueStatus>("rescued."),
                 rows::<LearningStatus>("learning."),
                 rows::<TaughtPolicy>("learning.policies[]."),
                 rows::<DrawnAlgorithm>("learning.policies[].algorithms[]."),
@@ -94,7 +95,7 @@ fn sections() -> String {
             ],
         ),
         section("cc list", "All congestion controls.", &[rows::<cc::Algorithm>("algorithms[].")]),
-        section("state show", "What was learned, in short.", &[rows::<StateSummary>("")]),
+        section("state show", "A summary of the knowledge that is kept.", &[rows::<StateSummary>("")]),
         section(
             "watch",
             "Each line is a document. One of `type` `flow` has `t_s`, the seconds since the watch began, and",

@@ -51,16 +51,17 @@ figures! {
     /// A congestion control.
     #[derive(Debug, PartialEq, Serialize)]
     pub Algorithm {
-        /// As `TCP_CONGESTION` takes it.
+        /// Its name, as `TCP_CONGESTION` takes it.
         name: String;
-        /// `registered`; `module`: the kernel has it as a module; `pinned`, `held`, `available`: ours, kept by
-        /// a file, by a process, or not loaded.
+        /// `registered`: the kernel's own, or somebody's BPF. `module`: the kernel has it as a module. The
+        /// others are tcpilot's: `pinned` is kept by a file, `held` by a process, and `available` is not
+        /// loaded.
         state: State;
-        /// Whether new connections of this namespace get it unless somebody chooses.
+        /// Whether new connections of this namespace get it, unless something chooses another.
         default: bool;
-        /// TCP sockets that use it, listening ones included, in all namespaces that may be entered.
+        /// TCP sockets that use it, in all namespaces that tcpilot may enter. Listening sockets count.
         sockets: u64;
-        /// What it is good for.
+        /// Its use, in a few words.
         good_for: Option<&'static str>;
         /// The paper or RFC that it follows.
         source: Option<&'static str>;

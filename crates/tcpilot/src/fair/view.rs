@@ -23,15 +23,15 @@ figures! {
     /// A group's queues, or those of nobody's group.
     #[derive(Clone, Debug, Default, PartialEq, Serialize)]
     pub QueuesView {
-        /// The group; `strangers` and `slow` have queues, too.
+        /// The group. `strangers` and `slow` have queues, too.
         group: &'static str, "Queues of";
-        /// Its flows.
+        /// Number of its flows.
         flows: usize, "Flows";
-        /// Its queues.
+        /// Number of its queues.
         queues: usize, "Queues";
-        /// What left, since the start.
+        /// Packets that left since the start.
         packets: u64, Packets, "Packets";
-        /// What left, since the start.
+        /// Bytes that left since the start.
         bytes: u64, Bytes;
         /// Packets that wait.
         backlog: u64, Packets, "Waiting";
@@ -50,21 +50,22 @@ figures! {
     /// All queues.
     #[derive(Clone, Debug, PartialEq, Serialize)]
     pub FairView {
-        /// What holds them: `htb` or `bpf`.
+        /// The qdisc that holds the queues: `htb` or `bpf`.
         qdisc: &'static str;
-        /// Queues in all.
+        /// Number of all queues.
         queues: usize;
-        /// What a flow may send.
+        /// Rate that each flow may send at.
         share_rate: u64, BytesPerSecond;
-        /// Flows that changed their queue.
+        /// How often a flow changed its queue.
         moves: u64;
-        /// Packets that were given a queue.
+        /// Packets that were put into a queue.
         classified: u64, Packets;
         /// Data packets of flows that had no order yet.
         without_order: u64, Packets;
-        /// Mean time of our programs in the qdisc for one packet, if kernel.bpf_stats_enabled is 1.
+        /// Mean time that tcpilot's programs in the qdisc take for a packet; `null` unless
+        /// `kernel.bpf_stats_enabled` is 1.
         classifier_ns: Option<u64>, Nanoseconds;
-        /// By group.
+        /// The queues of each group.
         groups: Vec<QueuesView>;
     }
 }

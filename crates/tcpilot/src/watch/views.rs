@@ -32,31 +32,31 @@ figures! {
         flow: String, "Flow";
         /// `tcp` or `udp`.
         protocol: &'static str, "Protocol";
-        /// How it treats the queue, a group of [watch.md](watch.md).
+        /// How the flow treats the queue: a group of [watch.md](watch.md).
         group: Group, "Group";
         /// The most likely algorithm.
         algorithm: Option<String>, "Algorithm";
-        /// How likely the algorithm is.
+        /// Probability that the algorithm is right.
         confidence: Option<f64>, Share, "Confidence";
-        /// How likely the group is.
+        /// Probability that the group is right.
         group_confidence: Option<f64>, Share;
-        /// What left, over the last second; over its life in a report.
+        /// Rate at which the flow left, over the last second; in a report, over its life.
         rate: u64, BytesPerSecond, "Rate";
-        /// What left, since the flow was first seen.
+        /// Bytes that left since the flow was first seen.
         bytes: u64, Bytes;
         /// RTT of the last round.
         rtt_us: Option<u32>, Microseconds, "RTT";
         /// Least RTT.
         min_rtt_us: Option<u32>, Microseconds;
-        /// Time of a packet in the queue, mean over the last second, or over its life.
+        /// Mean time of a packet in the queue, over the last second; in a report, over the flow's life.
         queue_us: Option<u32>, Microseconds, "Queue";
-        /// Packets lost in the queue, since the flow was first seen.
+        /// Packets lost in the queue since the flow was first seen.
         drops: u32, Packets, "Drops";
-        /// Time since it was first seen.
+        /// Time since the flow was first seen.
         age_s: f64, Seconds, "Age";
-        /// Rounds seen.
+        /// Rounds of the flow that were seen; a round lasts about a round trip.
         rounds: u32;
-        /// Why this group.
+        /// Why the flow is in this group.
         why: &'static str, "Why";
     }
 }
@@ -67,13 +67,13 @@ figures! {
     pub GroupView {
         /// The group.
         group: Group, "Group";
-        /// How many flows.
+        /// Number of its flows.
         flows: usize, "Flows";
-        /// Together; in a report, over all of its time.
+        /// Rate of these flows together; in a report, over all of its time.
         rate: u64, BytesPerSecond, "Rate";
         /// Its part of the rate of all groups.
         share: f64, Share, "Share";
-        /// Packets lost in the queue, together.
+        /// Packets of these flows that were lost in the queue.
         drops: u64, Packets, "Drops";
     }
 }
@@ -84,31 +84,31 @@ figures! {
     pub View {
         /// The device.
         device: String;
-        /// Whether it is there.
+        /// Whether the device is there.
         present: bool;
         /// Time since the watch began.
         t_s: f64, Seconds;
-        /// The most that left in a tenth of a second lately.
+        /// The highest rate at which packets lately left, over a tenth of a second.
         link_rate: u64, BytesPerSecond;
-        /// The longest time of a packet in the queue lately.
+        /// The longest time that a packet lately spent in the queue.
         link_queue_us: u32, Microseconds;
-        /// Packets before the queue.
+        /// Packets that entered the queue.
         in_packets: u64, Packets;
-        /// Packets after it.
+        /// Packets that left it.
         out_packets: u64, Packets;
-        /// Of those, neither TCP nor UDP.
+        /// Of the packets that entered, those that are neither TCP nor UDP.
         other_packets: u64, Packets;
         /// Packets whose headers could not be read.
         unreadable_packets: u64, Packets;
-        /// Packets with data of flows that are not shown: nobody has acknowledged it here.
+        /// Data packets of flows that are not shown, because no acknowledgement of theirs was seen here.
         unproved_packets: u64, Packets;
-        /// Events that were not seen: the program was running on that CPU already.
+        /// Events that were missed, because the program was already running on that CPU.
         missed_events: u64;
-        /// New connections between the same ports and addresses.
+        /// New connections between the ports and addresses of an earlier one.
         reused: u64;
         /// The groups that have flows.
         groups: Vec<GroupView>;
-        /// With `--fair`.
+        /// The queues, with `--fair`.
         #[serde(skip_serializing_if = "Option::is_none")]
         fair: Option<FairView>;
         /// The flows, the fastest first; in JSON a line each.

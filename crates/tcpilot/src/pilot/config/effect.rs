@@ -6,28 +6,29 @@ use super::values::HoldOut;
 settings! {
     /// `[effect]`: what is held out from steering, to compare the rest with. The learner thompson only.
     Effect {
-        /// Percent of the connections that are held out: no choice, no rescue, no tuning. So much of the gain
-        /// it costs to know the gain. 0 switches this off, and the guard with it.
+        /// Percent of the connections that are held out: no choice, no rescue, no tuning. You give up this
+        /// much of the gain in order to know the gain. 0 switches this off, and the guard with it.
         hold_out_percent: u32 = 5, 0..=50;
-        /// What is held out. "prefix": whole groups of addresses (/24, or /48 of IPv6) for a week, then others.
-        /// "block": each group for a block of time, drawn at random, beside one that is steered. "host": all
-        /// groups at once, as "block"; only this is fair if all of them share one queue. "auto": "host" if a
-        /// queue of this host is often full, else "prefix" from 64 groups on, else "block".
+        /// How connections are held out. "prefix": whole groups of addresses (/24, or /48 of IPv6) for a
+        /// week, then other groups. "block": each group for a block of time, drawn at random, beside a block
+        /// that is steered. "host": as "block", but all groups at once; only this is fair if all of them
+        /// share one queue. "auto": "host" if a queue of this host is often full, else "prefix" from 64
+        /// groups on, else "block".
         hold_out: HoldOut = HoldOut::Auto;
-        /// Seconds of a block. Two of them, one held out and one not, are a pair.
+        /// Seconds of a block. Two blocks, one held out and one not, are a pair.
         block_s: u32 = 1800, 1..=86400;
-        /// Seconds at the beginning of a block whose connections do not count: those of the block before are
-        /// still under way. Less than a block.
+        /// Seconds at the beginning of a block whose connections do not count, because connections of the
+        /// block before are still under way. It must be less than a block.
         settle_s: u32 = 120, 0..=3600;
-        /// Seconds after which other groups are held out, by "prefix".
+        /// With "prefix": seconds after which other groups are held out.
         rotation_s: u32 = 604800, 1..=31536000;
         /// Connections of 16 KiB or more that each block of a pair must have.
         connections_min: u32 = 5, 1..=10000;
-        /// Percent of goodput that steering may cost a group, or the host, before it stops there. It has to be
-        /// shown: the whole interval must lie beyond. 0: it never stops.
+        /// Percent of goodput that steering may cost a group, or the host, before it stops there. The loss
+        /// has to be shown: the whole interval must lie beyond it. 0: steering never stops.
         guard_percent: u32 = 2, 0..=100;
-        /// Seconds until steering is tried again after the first stop; each further one is twice as long, up to
-        /// a week.
+        /// Seconds after the first stop until tcpilot tries to steer again. Each further stop is twice as
+        /// long, up to a week.
         guard_pause_s: u32 = 21600, 1..=604800;
     }
 }

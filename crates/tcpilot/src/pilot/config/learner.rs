@@ -11,14 +11,15 @@ use super::{LearnerKind, Objective};
 settings! {
     /// The keys that all learners have.
     Common {
-        /// How to choose. "epsilon-greedy" takes the algorithm of least cost on a path, but for one
-        /// connection in `epsilon`; it knows each path for itself. "thompson" draws each algorithm as
-        /// often as it may be the best, by what the path, its neighbours and its site have shown
+        /// How tcpilot chooses. "epsilon-greedy" takes the algorithm of least cost on a path, except for one
+        /// connection in `epsilon`; it knows each path for itself. "thompson" draws each algorithm as often
+        /// as it may be the best, as far as the path, its neighbours and its site have shown
         /// (docs/use/learner.md).
         kind: LearnerKind = LearnerKind::EPSILON_GREEDY;
-        /// Seconds after which the best rate and RTT of a path are forgotten, at the latest after twice
-        /// as many. Five minutes see enough connections to compare, and a rerouted path is not measured
-        /// by its past for long. "thompson" needs neither; tunings do, whatever the learner.
+        /// Seconds after which tcpilot forgets the best rate and RTT of a path, at the latest after twice as
+        /// many. Five minutes see enough connections to compare, and a path that was rerouted is soon no
+        /// longer compared with its past. "thompson" needs neither; tunings do, whichever learner is in
+        /// force.
         window_s: u32 = 300, 1..=86400;
     }
 }
@@ -26,21 +27,21 @@ settings! {
 settings! {
     /// The keys of epsilon-greedy.
     EpsilonGreedy {
-        /// One connection in so many draws among all algorithms, so that a change of the path is noticed; 0 is
-        /// never. One in 20 costs little where three algorithms of four are bad, and tries each within about
-        /// 80 connections.
+        /// One connection in this many draws among all algorithms, so that tcpilot notices when the path
+        /// changes; 0 is never. One in 20 costs little if three algorithms of four are bad, and tries each
+        /// within about 80 connections.
         epsilon: u32 = 20, 0..=1000;
-        /// Connections on a path before the first choice; until then they keep the kernel's default. A
-        /// path that is used once or twice has no time to repay a trial.
+        /// Connections on a path before the first choice; until then they keep the kernel's default. A path
+        /// that is used once or twice has no time to repay a trial.
         min_instances: u32 = 3, 0..=100000;
         /// A new sample moves the cost by 1/2^shift of the difference. A quarter follows a change within
         /// a few connections, and one odd connection does not decide.
         learning_shift: u32 = 2, 0..=16;
-        /// Bytes that a connection must have had acknowledged to be learned from. Less, 64 KiB, hardly
-        /// leaves slow start, where all algorithms are alike.
+        /// Acknowledged bytes that a connection needs before tcpilot learns from it. A connection with less
+        /// than 64 KiB hardly leaves slow start, and in slow start all algorithms are alike.
         min_flow_bytes: u64 = 65536, 0..=1099511627776;
-        /// Connections after which an algorithm without a sample is no longer tried first. Else short
-        /// connections, which give no sample, would try the same algorithm for ever.
+        /// Connections after which tcpilot no longer tries an algorithm first if none of them gave a sample.
+        /// Without this limit short connections, which give no sample, would try the same algorithm for ever.
         max_unpaid: u32 = 3, 1..=1000;
     }
 }
@@ -48,47 +49,49 @@ settings! {
 settings! {
     /// The keys of thompson. A percent of the reward is a hundredth of a nat: one percent more goodput.
     Thompson {
-        /// Percent by which another algorithm must be better than the default to be preferred: nothing
-        /// is moved for less.
+        /// Percent by which another algorithm must be better than the default before tcpilot prefers it. A
+        /// smaller gain is not worth a change.
         bonus_percent: u32 = parts(defaults::Choice::default().bonus, 100), 0..=100;
-        /// Least share of the default, in thousandths. Without it nothing could be compared with the
-        /// default any more, and a change for the better of the default would never be seen.
+        /// Least share of the default, in thousandths. Without it tcpilot could compare nothing with the
+        /// default any more, and would never see that the default has become better.
         default_floor_permille: u32 = parts(defaults::Choice::default().floor_default, 1000), 1..=500;
         /// Least share of each other algorithm that may still be the best, in thousandths.
         other_floor_permille: u32 = parts(defaults::Choice::default().floor_other, 1000), 0..=500;
-        /// What a new group of neighbours (a /24, or a /48 of IPv6) may lose by trying algorithms, in
-        /// percent of the reward, added up over its connections: 100 is ten connections that lose 10 % each.
+        /// Reward that a new group of neighbours (a /24, or a /48 of IPv6) may lose by trying algorithms, in
+        /// percent, added up over its connections: 100 is ten connections that lose 10 % each.
         budget_percent: u32 = parts(defaults::Choice::default().ledger_start, 100), 0..=10000;
-        /// The most that it can save up for later trials, likewise.
+        /// The most that a group can save up for later trials, in the same unit.
         budget_most_percent: u32 = parts(defaults::Choice::default().ledger_max, 100), 0..=100000;
-        /// What each connection adds to it, in thousandths. So much of the reward exploring may cost for
-        /// good, on a path where nothing can be won.
+        /// Income of this budget from each connection, in thousandths. Exploring may cost this part of the
+        /// reward for good on a path on which nothing can be gained.
         budget_income_permille: u32 = parts(defaults::Choice::default().ledger_income, 1000), 1..=1000;
-        /// Weight of retransmissions in the reward, in percent. At 100 a byte that is sent twice counts
-        /// as one that was not delivered.
+        /// Weight of retransmissions in the reward, in percent. At 100 a byte that is sent twice counts as
+        /// one that was not delivered.
         retransmission_weight_percent: u32 = parts(defaults::Reward::default().gamma, 100), 0..=1000;
-        /// Weight of a connection's own queueing delay in the reward, in percent. Left out, it is that of
-        /// the objective of the policy or of `[tuning]`: 0 for "throughput", 10 for "none", 50 for
-        /// "latency", 100 for "real-time".
+        /// Weight of a connection's own queueing delay in the reward, in percent. If you leave it out, it
+        /// follows from the objective of the policy or of `[tuning]`: 0 for "throughput", 10 for "none", 50
+        /// for "latency", 100 for "real-time".
         delay_weight_percent: Option<u32> = None, 0..=1000;
-        /// Microseconds by which a round-trip time may grow without meaning a queue: timers and
-        /// interrupts do that.
+        /// Microseconds by which a round-trip time may grow before tcpilot takes that for a queue. Timers and
+        /// interrupts can add this much.
         delay_dead_zone_us: u32 = parts(defaults::Reward::default().dead_zone_us, 1), 1..=1000000;
-        /// Bytes that a connection must have had acknowledged to be learned from: less is the first round
-        /// trips of a slow start. A short connection counts less than a long one.
+        /// Acknowledged bytes that a connection needs before tcpilot learns from it. Fewer are only the first
+        /// round trips of a slow start. A short connection counts less than a long one.
         bytes_min: u64 = defaults::Reward::default().bytes_min, 1..=1099511627776;
-        /// What a rescue after heavy loss costs the algorithm that was left, in percent of the reward. The
-        /// connection is judged by what it had until then, when loss had not yet had its full effect.
+        /// Charge for a rescue after heavy loss, to the algorithm that the connection left, in percent of the
+        /// reward. The connection is judged by its results until then, when loss had not yet had its full
+        /// effect.
         rescue_cost_percent: u32 = 10, 0..=1000;
-        /// Seconds after which half of what a path has shown is forgotten.
+        /// Seconds after which tcpilot has forgotten half of the knowledge that came from a path.
         path_half_life_s: u32 = parts(defaults::Memory::default().path_s, 1), 60..=31536000;
-        /// The same for what a path has taught its group of neighbours.
+        /// The same for the knowledge that a path has given to its group of neighbours.
         group_half_life_s: u32 = parts(defaults::Memory::default().group_s, 1), 60..=31536000;
-        /// The same for what a group has taught its site (a /16, or a /32 of IPv6), and all others.
+        /// The same for the knowledge that a group has given to its site (a /16, or a /32 of IPv6), and to
+        /// all others.
         site_half_life_s: u32 = parts(defaults::Memory::default().above_s, 1), 60..=31536000;
-        /// Percent of the groups of neighbours that are steered, to try tcpilot out. The others are
-        /// learned from, and keep the default. Below 100 a group is steered from its second connection
-        /// on. A group that was steered stays so when you raise the number.
+        /// Percent of the groups of neighbours that tcpilot steers, for a trial. It learns from the others,
+        /// and they keep the default. Below 100 a group is steered from its second connection on. A group
+        /// that was steered stays so when you raise the number.
         steer_percent: u32 = 100, 0..=100;
     }
 }

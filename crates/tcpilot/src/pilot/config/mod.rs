@@ -108,26 +108,26 @@ fn lines(problems: &[Problem]) -> String {
 settings! {
     /// The effective configuration.
     Config {
-        /// Congestion controls to choose among. If the kernel lacks one of these two, the one that comes
-        /// with tcpilot (tp_cubic, tp_bbr) takes its place. An algorithm that you name and that the
-        /// kernel lacks is left out, and `status` says so. dctcp, prague, tp_dctcp and tp_prague are
-        /// chosen only if a connection negotiated ECN, and then only in a data center or if a policy
-        /// lists them (see "ECN" below).
+        /// Congestion controls to choose among. If the kernel lacks one of these two, the one that comes with
+        /// tcpilot (tp_cubic, tp_bbr) takes its place. If you name another algorithm and the kernel lacks it,
+        /// tcpilot leaves it out, and `status` says so. dctcp, prague, tp_dctcp and tp_prague are chosen only
+        /// if a connection negotiated ECN, and then only in a data center or if a policy lists them (see
+        /// "ECN" below).
         algorithms: Vec<Algorithm> = known(DEFAULT_ALGORITHMS), 1..=8;
-        /// Defaults that may be replaced. `built-in` is the one that the kernel was built with, where
-        /// its build configuration can be read. Where a network namespace's default is another one, its
-        /// administrator has set it, and its connections are left alone.
+        /// Default congestion controls that tcpilot may replace. `built-in` is the one that the kernel was
+        /// built with, if tcpilot can read the kernel's build configuration. If a network namespace has
+        /// another default, its administrator has set it, and tcpilot leaves its connections alone.
         replace_defaults: Vec<Algorithm> = known(&["cubic", "reno", BUILT_IN]), 1..=4;
-        /// Whether connections over loopback are managed too. They cross no network, so there is
-        /// nothing to learn.
+        /// Whether tcpilot also manages connections over loopback. They cross no network, so there is nothing
+        /// to learn from them.
         manage_loopback: bool = false;
-        /// Decide and report, but set nothing: connections keep the kernel's default, and are learned
-        /// from.
+        /// Decide and report, but set nothing. Connections keep the kernel's default, and tcpilot learns from
+        /// them.
         dry_run: bool = false;
-        /// Paths remembered at once; beyond, the one least recently used is forgotten. Each takes about
-        /// 800 bytes of kernel memory, so these take 13 MB. With the learner thompson the one of which
-        /// least is known is forgotten, and each takes about 64 bytes of kernel memory and 150 of the
-        /// daemon's.
+        /// The most paths that tcpilot remembers at once. If there are more, it forgets the one that was
+        /// unused for longest. Each takes about 800 bytes of kernel memory, so these take 13 MB. With the
+        /// learner thompson it forgets the path that it knows least about; each takes about 64 bytes of
+        /// kernel memory and 150 of the daemon's.
         paths_max: u32 = 16384, 64..=1048576;
     }
     with {
@@ -157,22 +157,22 @@ settings! {
 settings! {
     /// `[rescue]`: what is done, once, for a connection under heavy loss.
     Rescue {
-        /// The algorithm to which the connection is switched; "" for none. bbr does not take loss for
-        /// congestion. The switch is charged to the algorithm first chosen. With the learner thompson it
-        /// must be one of those to choose from, and a switch that does not help is undone.
+        /// The algorithm to which tcpilot switches the connection; "" for none. bbr does not take loss for
+        /// congestion. The switch is charged to the algorithm first chosen. With the learner thompson this
+        /// must be one of the algorithms to choose from, and tcpilot undoes a switch that does not help.
         algorithm: Option<Algorithm> = Algorithm::new("bbr");
-        /// Loss is heavy when more than 1/2^shift of the segments were retransmitted. 6 is 1.6 %, where
-        /// cubic is far below the rate of the path. epsilon-greedy counts from the connection's beginning;
-        /// thompson counts its last losses, and only those that came without a queue.
+        /// Loss is heavy if more than 1/2^shift of the segments were retransmitted. 6 is 1.6 %: with that
+        /// much loss cubic is far below the rate of the path. epsilon-greedy counts from the beginning of the
+        /// connection. thompson counts its last losses, and only those that came without a queue.
         loss_shift: u32 = 6, 1..=16;
-        /// Segments sent before loss is judged. With fewer than 2^loss_shift a single retransmission
-        /// would decide.
+        /// Segments that a connection must have sent before tcpilot judges its loss. With fewer than
+        /// 2^loss_shift a single retransmission would decide.
         min_segments: u32 = 64, 1..=1000000;
-        /// Whether the connection gets thin linear timeouts too: with few segments in flight its
-        /// retransmission timer does not back off, so it waits less.
+        /// Whether the connection gets thin linear timeouts too. With few segments in flight its
+        /// retransmission timer then does not back off, so it waits less.
         thin_linear_timeouts: bool = true;
-        /// With the learner thompson: seconds for which a path is not rescued again after a rescue that did
-        /// not help. Each further one doubles it, up to 64 times as long.
+        /// With the learner thompson: seconds for which tcpilot rescues nothing on a path after a rescue that
+        /// did not help. Each further failure doubles the time, up to 64 times as long.
         retry_s: u32 = 600, 1..=86400;
     }
 }
@@ -180,11 +180,11 @@ settings! {
 settings! {
     /// `[ssthresh]`: how a path's slow-start threshold is measured.
     Ssthresh {
-        /// Seconds after which the highest threshold is forgotten, at the latest after twice as many.
-        /// Shorter than the learner's window: it follows the load of the moment.
+        /// Seconds after which tcpilot forgets the highest threshold, at the latest after twice as many. This
+        /// is shorter than the learner's window, because the threshold follows the load of the moment.
         window_s: u32 = 30, 1..=86400;
-        /// Packets below which a threshold is not counted: it tells of a short flow, not of the path.
-        /// 10 is the initial window (RFC 6928).
+        /// Packets below which a threshold does not count: it then shows that the flow was short, and says
+        /// nothing about the path. 10 is the initial window (RFC 6928).
         floor_packets: u32 = 10, 1..=100000;
     }
 }
@@ -192,8 +192,8 @@ settings! {
 settings! {
     /// `[prefix]`: which remote addresses share a path, as prefix lengths in bits.
     PrefixLengths {
-        /// Bits in private and link-local IPv4 space (RFC 1918, RFC 6598, RFC 3927). Neighbours there may
-        /// be reached in different ways, a VPN beside a LAN, so each host is a path.
+        /// Bits in private and link-local IPv4 space (RFC 1918, RFC 6598, RFC 3927). Neighbours there may be
+        /// reached in different ways, for instance a VPN beside a LAN, so each host is a path.
         ipv4_private: u8 = 32, 0..=32;
         /// Bits in other IPv4 space. A /24 is the longest prefix that is routed between providers.
         ipv4_public: u8 = 24, 0..=32;
@@ -207,9 +207,9 @@ settings! {
 settings! {
     /// `[state]`: what is kept on disk.
     State {
-        /// Seconds between two saves, and so what a crash may lose at most.
+        /// Seconds between two saves. A crash loses at most the knowledge of this time.
         save_interval_s: u32 = 60, 1..=86400;
-        /// Days after which a path that was not used is forgotten. A week sees each weekday's traffic
+        /// Days after which tcpilot forgets a path that was not used. A week sees each weekday's traffic
         /// once.
         max_age_days: u32 = 7, 1..=3650;
     }

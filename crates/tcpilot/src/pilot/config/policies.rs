@@ -27,7 +27,7 @@ settings! {
         local_ports: Vec<Ports> = Vec::new();
         /// Ports on the other side.
         remote_ports: Vec<Ports> = Vec::new();
-        /// Control groups, as paths relative to the cgroup root; those below are included.
+        /// Control groups, as paths relative to the cgroup root. Those below them are included.
         cgroups: Vec<CgroupPath> = Vec::new();
         /// Network namespaces: names under /run/netns, "host" for the daemon's own, or inode numbers.
         namespaces: Vec<Namespace> = Vec::new();
@@ -54,21 +54,22 @@ settings! {
 settings! {
     /// `[[policy]]`: connections that are treated differently.
     Policy {
-        /// How reports call it; it is part of a path's name, so a new name starts to learn anew.
+        /// Its name in reports. The name is part of a path's name, so with a new name tcpilot starts to learn
+        /// anew.
         name: String = String::new();
-        /// Whether its connections are never touched.
+        /// Whether tcpilot never touches its connections.
         leave_alone: bool = false;
-        /// The algorithms that may be chosen, some of the top level's; without, all of them. dctcp or prague
-        /// listed here may be chosen on public addresses too.
+        /// The algorithms to choose from, out of those of the top level; if you leave it out, all of them. If
+        /// you list dctcp or prague here, tcpilot may choose it on public addresses too.
         algorithms: Vec<Algorithm> = Vec::new(), 1..=8;
-        /// Whether heavy loss switches its connections to the algorithm of `[rescue]`. Without, only if
-        /// that is one of the algorithms that the policy lists, or it lists none.
+        /// Whether heavy loss switches its connections to the algorithm of `[rescue]`. If you leave it out,
+        /// that happens only if the policy lists that algorithm, or lists none.
         rescue: Option<bool> = None;
-        /// What its connections are tuned for, in place of the objective of `[tuning]`.
+        /// The purpose that its connections are tuned for, in place of the objective of `[tuning]`.
         objective: Option<Objective> = None;
         /// The kind of network, in place of that of `[tuning]`.
         network: Option<Network> = None;
-        /// The tunings, in place of those that objective and network choose.
+        /// The tunings, in place of those that follow from objective and network.
         features: Vec<Feature> = Vec::new();
     }
     with {

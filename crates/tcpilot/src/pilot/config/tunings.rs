@@ -122,68 +122,70 @@ words! {
 settings! {
     /// `[tuning]`: what is tuned beside the congestion control.
     Tuning {
-        /// What connections are tuned for: "real-time", "latency" or "throughput"; "none" tunes nothing.
-        /// Which tunings that means depends on the kind of network (docs/use/tuning.md). Off by default:
-        /// the kernel's own defaults are safe everywhere, and these change more than the algorithm.
+        /// The purpose that connections are tuned for: "real-time", "latency" or "throughput"; "none" tunes
+        /// nothing. The tunings that follow from it depend on the kind of network (docs/use/tuning.md). It is
+        /// off by default, because the kernel's own defaults are safe everywhere, and tunings change more
+        /// than the algorithm.
         objective: Objective = Objective::None;
-        /// The kind of network: "data-center", "wifi", "cellular", "long-fat", or "auto", which infers
-        /// it for each path and tells why. In a data center dctcp and prague may be chosen too; set
-        /// here, that holds for private addresses only, set in a policy, for all that it matches.
+        /// The kind of network: "data-center", "wifi", "cellular", "long-fat", or "auto". With "auto" tcpilot
+        /// infers it for each path, and `explain` gives the reason. In a data center dctcp and prague may be
+        /// chosen too. If you set that here, it holds for private addresses only; if you set it in a policy,
+        /// for all connections that the policy matches.
         network: Network = Network::Auto;
-        /// The tunings themselves, in place of those that objective and network choose:
-        /// "initial-window", "rto", "receive-window", "quick-ack", "rate-limit",
-        /// "thin-linear-timeouts". Empty: as these choose.
+        /// The tunings themselves, in place of those that follow from objective and network:
+        /// "initial-window", "rto", "receive-window", "quick-ack", "rate-limit", "thin-linear-timeouts".
+        /// Empty: those that follow.
         features: Vec<Feature> = Vec::new();
-        /// Tunings never to use, whatever chooses them.
+        /// Tunings that tcpilot never uses, even if objective, network or a policy ask for them.
         never: Vec<Feature> = Vec::new();
-        /// The rule of the initial window: "careful" (RFC 9959: at most half of what is saved, only
-        /// where the handshake's RTT fits) or "slides" (the whole share, divided by load).
+        /// The rule of the initial window. "careful" (RFC 9959) takes at most half of the saved window, and
+        /// only if the RTT of the handshake fits. "slides" takes the whole share, divided by load.
         window_rule: WindowRule = WindowRule::Careful;
         /// Load is low while the smoothed RTT is below this share of the path's least, in percent. The
-        /// slides' 8 and 16 are taken as ratios 1 and 2 of the kernel's scaled srtt; an exact 1 is
-        /// never reached, so a quarter is added. Also the careful rule's bound on the handshake's
-        /// RTT, which may always be 1 ms above the least.
+        /// slides' 8 and 16 are taken as ratios 1 and 2 of the kernel's scaled srtt. The RTT never reaches an
+        /// exact 1, so a quarter is added. The careful rule uses this bound for the RTT of the handshake too,
+        /// which may always be 1 ms above the least.
         low_load_percent: u32 = 125, 100..=100000;
-        /// Load is middling below this share, in percent; above it is high.
+        /// Load is middling below this share, in percent, and high above it.
         mid_load_percent: u32 = 200, 100..=100000;
-        /// What a flow's share is divided by while load is low.
+        /// Divisor of a flow's share while load is low.
         low_load_divisor: u32 = 1, 1..=1000;
-        /// The same while it is middling.
+        /// Divisor of the share while load is middling.
         mid_load_divisor: u32 = 2, 1..=1000;
-        /// The same while it is high; the window may then be less than the kernel's.
+        /// Divisor of the share while load is high; the window may then be less than the kernel's.
         high_load_divisor: u32 = 4, 1..=1000;
-        /// Packets beyond which no initial window goes. A SYN or SYN-ACK cannot announce more than 64
-        /// KiB, 45 packets; what exceeds that waits for the receiver's first acknowledgement, and where
-        /// no tcpilot raises its window also for that to grow.
+        /// The most packets of an initial window. A SYN or SYN-ACK cannot announce more than 64 KiB, 45
+        /// packets. Packets beyond that wait for the first acknowledgement of the receiver. If no tcpilot
+        /// raises the receiver's window, they also wait for that window to grow.
         most_packets: u32 = 512, 10..=65535;
-        /// One connection in 2^shift goes without each tuning, and the guard compares with it; 0: none,
-        /// and nothing is compared.
+        /// One connection in 2^shift goes without each tuning, and the guard compares the others with it. 0:
+        /// none does, and nothing is compared.
         hold_out_shift: u32 = 4, 0..=4;
-        /// Milliseconds below which no minimum RTO goes; 0: as the network type says (5 in a data
-        /// center, 60 for wifi, 40 elsewhere, above the 40 ms that a peer may delay its ACK).
+        /// The least minimum RTO, in milliseconds. 0: it follows from the kind of network (5 in a data
+        /// center, 60 for wifi, 40 elsewhere, above the 40 ms by which a peer may delay its ACK).
         rto_floor_ms: u32 = 0, 0..=200;
-        /// Milliseconds up to which an acknowledgement may be delayed; 0: as the objective says (8 for
-        /// real time, 20 else). The kernel's own least is 40; it takes no less than two ticks.
+        /// The longest delay of an acknowledgement, in milliseconds. 0: it follows from the objective (8 for
+        /// real time, 20 otherwise). The kernel's own least is 40; it takes no less than two ticks.
         ack_delay_ms: u32 = 0, 0..=200;
-        /// Mbit/s of the link on which this host receives, for the receive window; 0: as measured.
+        /// Rate of the link on which this host receives, in Mbit/s, for the receive window; 0: as measured.
         link_mbit: u32 = 0, 0..=4000000;
-        /// Eighths of the BDP that the receive window of one flow among `live` is: 16 is twice, room
-        /// for a full queue.
+        /// Receive window of a flow that is alone, in eighths of the BDP; `live` flows share it. 16 is twice
+        /// the BDP, which leaves room for a full queue.
         receive_bdp_eighths: u32 = 16, 1..=255;
-        /// KiB below which no receive window is lowered; 0: as the network type says (4 segments in a
-        /// data center, elsewhere 64, which lowers none).
+        /// tcpilot lowers no receive window below this many KiB. 0: it follows from the kind of network (4
+        /// segments in a data center; 64 elsewhere, which lowers none).
         receive_least_kib: u32 = 0, 0..=65536;
-        /// KiB above which no receive window is raised; 0: as the network type says (64 in a data
-        /// center, which raises none, elsewhere 1024; 3072 gained nothing more in the lab). Half of
-        /// `tcp_rmem`'s maximum bounds it too.
+        /// tcpilot raises no receive window above this many KiB. 0: it follows from the kind of network (64
+        /// in a data center, which raises none; 1024 elsewhere, because 3072 gained nothing more in the
+        /// laboratory). Half of `tcp_rmem`'s maximum is a bound, too.
         receive_most_kib: u32 = 0, 0..=65536;
-        /// Seconds for which a policer's rate is believed; then it is looked for anew.
+        /// Seconds for which tcpilot believes the rate of a policer; then it looks for it anew.
         probe_s: u32 = 30, 1..=3600;
-        /// Whether pure acknowledgements get the priority that pfifo_fast and prio serve first, for all
-        /// connections of the cgroup.
+        /// Whether pure acknowledgements get the priority that pfifo_fast and prio serve first. This holds
+        /// for all connections of the cgroup.
         ack_priority: bool = false;
-        /// Interfaces that get a prio qdisc for as long as tcpilot runs, where they have the kernel's
-        /// default one; any other is left as it is.
+        /// Interfaces that get a prio qdisc for as long as tcpilot runs, if they have the kernel's default
+        /// qdisc. An interface with any other is left as it is.
         ack_priority_devices: Vec<String> = Vec::new();
     }
 }

@@ -11,45 +11,46 @@ figures! {
     /// Whether tcpilot helps.
     #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
     pub EffectReport {
-        /// Why nothing can be said; `null`: something can, or will be.
+        /// Why the report cannot say anything; `null` if it can, or will be able to.
         unknown: Option<String>;
-        /// Since when it is compared, in seconds since 1970.
+        /// Start of the comparison, in seconds since 1970.
         since_unix_s: u64, Seconds;
-        /// When this was told, likewise.
+        /// Time of this report, in seconds since 1970.
         now_unix_s: u64, Seconds;
-        /// What is held out: `prefix`, `block` or `host`.
+        /// How connections are held out: by `prefix`, by `block` or for the whole `host`.
         design: String;
-        /// Percent of the connections that are to be held out: the price of knowing.
+        /// Percent of the connections that are meant to be held out. They are the price of this report.
         hold_out_percent: u32;
-        /// Pairs follow each other without pause until then, likewise; `null`: they do not.
+        /// Until then pairs follow each other without pause, in seconds since 1970; `null` if they do not.
         trial_until_unix_s: Option<u64>, Seconds;
         /// Groups of addresses with at least one pair.
         groups: u64;
         /// Groups that were active within a day.
         groups_active: u64;
-        /// Pairs of blocks, one steered and one held out.
+        /// Pairs of blocks. One block of a pair is steered, the other is held out.
         pairs: u64;
-        /// Connections in these.
+        /// Connections in these pairs.
         connections: u64;
-        /// Connections of 16 KiB or more that ended since then.
+        /// Connections of 16 KiB or more that ended since the start of the comparison.
         connections_all: u64;
-        /// Of these, those that were held out.
+        /// Of these, the connections that were held out.
         connections_held_out: u64;
-        /// What the connections held out have missed, in connections' whole goodput; 0 if nothing is shown.
+        /// Goodput that the held-out connections missed. 1 is the whole goodput of a connection; 0 if no
+        /// effect is shown.
         hold_out_cost: f64;
-        /// What exploring was expected to cost since the start, likewise.
+        /// Expected cost of exploration since the start, in the same unit.
         explored: f64;
-        /// What steering changed.
+        /// The change that steering made, for each measure.
         measures: Vec<MeasureView>;
-        /// Of each policy, if there are several.
+        /// The same for each policy, if there are several.
         policies: Vec<PolicyEffect>;
-        /// Groups, the one that lost most first; at most 1000.
+        /// Groups, the one with the greatest loss first; at most 1000.
         worst: Vec<GroupView>;
-        /// What the guard has stopped, the newest first.
+        /// Stops of steering by the guard, the newest first.
         stops: Vec<StopView>;
-        /// How goodput's interval came about, the oldest first.
+        /// Earlier intervals of goodput, the oldest first.
         history: Vec<PointView>;
-        /// Which algorithms connections had, hour by hour.
+        /// The algorithms that connections had, hour by hour.
         choices: Vec<ChoicesView>;
     }
 }
@@ -58,22 +59,25 @@ figures! {
     /// What steering changed in one respect.
     #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
     pub MeasureView {
-        /// `goodput`, `time to complete`, the same of a class of sizes, `retransmitted`, or `RTT inflation`.
+        /// `goodput`, `time to complete` (of all connections, and of each class of sizes), `retransmitted`,
+        /// or `RTT inflation`.
         name: String;
-        /// The change: 0.05 is 5 % more, of `retransmitted` 5 percentage points; `null`: below two pairs.
+        /// The change: 0.05 is 5 % more. For `retransmitted` it is 5 percentage points more. `null` below two
+        /// pairs.
         change: Option<f64>;
-        /// Lower end of the interval that holds the true change at all looks, in 95 % of all trials; `null`:
-        /// below 20 pairs.
+        /// Lower end of the interval. In 95 % of all trials the interval holds the true change at all looks
+        /// together. `null` below 20 pairs.
         low: Option<f64>;
-        /// Upper end.
+        /// Upper end of the interval.
         high: Option<f64>;
         /// `better`, `worse`, `not shown` (an effect worth having would have shown) or `insufficient data`.
         verdict: String;
-        /// Pairs that are missing, about; `null`: none.
+        /// About how many pairs are missing for a verdict; `null` if none are.
         pairs_missing: Option<u64>;
-        /// In so many seconds they may be there; `null`: none are missing, or nobody can say.
+        /// Time until these pairs may be there; `null` if none are missing, or if there is no estimate.
         ready_in_s: Option<u64>, Seconds;
-        /// Sums over the pairs, in nats (of `retransmitted` as a share): those of several hosts can be added.
+        /// Sums over the pairs, in nats (for `retransmitted` as a share). You can add up the sums of several
+        /// hosts.
         sums: Pairs;
     }
 }
@@ -82,11 +86,11 @@ figures! {
     /// The effect on the connections of a policy.
     #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
     pub PolicyEffect {
-        /// The policy.
+        /// Name of the policy.
         policy: String;
         /// Connections in its pairs.
         connections: u64;
-        /// What steering changed.
+        /// The change that steering made, for each measure.
         measures: Vec<MeasureView>;
     }
 }
@@ -95,15 +99,15 @@ figures! {
     /// The effect on a group of addresses.
     #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
     pub GroupView {
-        /// Its addresses.
+        /// Addresses of the group.
         group: String;
-        /// Its pairs.
+        /// Pairs of the group.
         pairs: u64;
         /// Change of goodput; 0.05 is 5 % more.
         change: f64;
-        /// Lower end of its interval; `null`: below 20 pairs.
+        /// Lower end of the interval; `null` below 20 pairs.
         low: Option<f64>;
-        /// Upper end.
+        /// Upper end of the interval.
         high: Option<f64>;
     }
 }
@@ -112,15 +116,15 @@ figures! {
     /// A stop of the guard.
     #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
     pub StopView {
-        /// The group of addresses; empty: the whole host.
+        /// The group of addresses; empty for the whole host.
         group: String;
         /// The least loss of goodput that the interval allowed; 0.05 is 5 %.
         harm: f64, Share;
-        /// When, in seconds since 1970.
+        /// Time of the stop, in seconds since 1970.
         at_unix_s: u64, Seconds;
-        /// Until when, likewise.
+        /// End of the stop, in seconds since 1970.
         until_unix_s: u64, Seconds;
-        /// It is in force.
+        /// Whether the stop is in force.
         active: bool;
         /// The same in words.
         sentence: String;
@@ -131,7 +135,7 @@ figures! {
     /// What was known at a time.
     #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
     pub PointView {
-        /// When, in seconds since 1970.
+        /// Time, in seconds since 1970.
         at_unix_s: u64, Seconds;
         /// Pairs until then.
         pairs: u64;
@@ -139,7 +143,7 @@ figures! {
         change: f64;
         /// Lower end of its interval.
         low: f64;
-        /// Upper end.
+        /// Upper end of its interval.
         high: f64;
     }
 }
@@ -148,7 +152,7 @@ figures! {
     /// The connections of an hour.
     #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
     pub ChoicesView {
-        /// Its beginning, in seconds since 1970.
+        /// Beginning of the hour, in seconds since 1970.
         at_unix_s: u64, Seconds;
         /// Connections by algorithm.
         connections: BTreeMap<String, u64>;

@@ -17,21 +17,21 @@ figures! {
         netns: String, "Netns";
         /// The congestion control in force, read from the socket.
         algorithm: String, "Algorithm";
-        /// Why it has this algorithm, in a word.
+        /// Why it has this algorithm, in a word; docs/use/commands.md explains each.
         why: String, "Why";
         /// The algorithm that its cost is charged to.
         charged_to: Option<String>;
-        /// Policy.
+        /// The policy that matched the connection.
         policy: String;
-        /// `connect` or `accept`; `either` if that was not kept.
+        /// `connect` or `accept`; `either` if the daemon did not keep it.
         side: String;
         /// Smoothed RTT.
         srtt_us: Option<u32>, Microseconds, "RTT";
         /// Least RTT.
         min_rtt_us: Option<u32>, Microseconds;
-        /// The last sample of its rate.
+        /// The last sample of its delivery rate.
         delivery_rate: Option<u64>, BytesPerSecond, "Rate";
-        /// Whether the application limited that sample.
+        /// Whether the application was the limit during that sample.
         app_limited: bool;
         /// Segments retransmitted over segments sent.
         loss_ratio: Option<f64>, Share, "Loss";
@@ -41,13 +41,13 @@ figures! {
         cwnd: u32, Packets, "Cwnd";
         /// Slow start threshold; `null` before the first.
         ssthresh: Option<u32>, Packets;
-        /// Time since it was opened, known only if tcpilot changed the algorithm.
+        /// Time since the connection was opened; known only if tcpilot changed its algorithm.
         age_s: Option<f64>, Seconds, "Age";
-        /// Decided, but not set.
+        /// Whether tcpilot decided, but set nothing.
         dry_run: bool;
         /// Tunings in force.
         tunings: Vec<String>, "Tunings";
-        /// The initial window that was set; `null`: the kernel's.
+        /// The initial window that tcpilot set; `null` if it is the kernel's.
         initial_window: Option<u32>, Packets, "IW";
     }
 }
@@ -56,21 +56,21 @@ figures! {
     /// A choice that was made.
     #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
     pub DecisionView {
-        /// How long ago.
+        /// Time since the decision.
         age_s: f64, Seconds;
-        /// The algorithm; `null`: the kernel's default stayed.
+        /// The algorithm; `null` if the kernel's default stayed.
         algorithm: Option<String>;
-        /// Why, in a word, as in `flows`.
+        /// The reason, in a word, as in `flows`.
         why: String;
-        /// The reason, as a sentence.
+        /// The same reason, as a sentence.
         because: String;
-        /// `connect` or `accept`; `either` if that was not kept.
+        /// `connect` or `accept`; `either` if the daemon did not keep it.
         side: String;
         /// This host's port.
         local_port: u16;
         /// The peer's port.
         remote_port: u16;
-        /// Decided, but not set.
+        /// Whether tcpilot decided, but set nothing.
         dry_run: bool;
     }
 }
@@ -79,13 +79,13 @@ figures! {
     /// Why connections to an address are treated as they are.
     #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
     pub Explanation {
-        /// Why steering is stopped here; `null`: it is not.
+        /// Why steering is stopped for this address; `null` if it is not.
         stopped: Option<String>;
-        /// The address or prefix that was asked about.
+        /// The address or prefix in question.
         address: String;
-        /// Its paths, one for each namespace and policy that saw it.
+        /// Its paths, one for each namespace and policy in which a connection to it was seen.
         paths: Vec<ExplainedPath>;
-        /// Its live connections, those left alone included, as in `flows`.
+        /// Its live connections, as in `flows`. Those that are left alone are included.
         flows: Vec<FlowView>;
     }
 }
@@ -96,9 +96,9 @@ figures! {
     pub ExplainedPath {
         /// The path, as in `paths`.
         path: PathView;
-        /// At most eight, the newest first.
+        /// The last decisions, at most eight, the newest first.
         decisions: Vec<DecisionView>;
-        /// What is tuned there; `null`: nothing.
+        /// Its tunings; `null` if there are none.
         tuning: Option<TuningView>;
     }
 }

@@ -12,12 +12,12 @@ measures! {
     /// What is kept of a path. Rates are bytes per second, RTTs microseconds; 0 is "no sample".
     kept StoredPath;
     named {
-        /// Network namespace: `host` for the daemon's own, the name that `ip netns` knows, or the inode number.
-        /// With thompson, `all` for a path that all namespaces share.
+        /// Network namespace: `host` for the daemon's own, the name that `ip netns` knows, or the inode
+        /// number. With thompson, `all` for a path that all namespaces share.
         netns: String;
-        /// Remote addresses.
+        /// Remote addresses of the path.
         prefix: Prefix;
-        /// `default`, or a policy's name.
+        /// `default`, or the name of a policy.
         policy: String;
     }
     measured {
@@ -25,38 +25,42 @@ measures! {
         min_rtt_us: Least = path.min_rtt_us, Microseconds, "min RTT";
         /// RTT smoothed over connections, with gain 1/8.
         srtt_us: Number = path.srtt_us, Microseconds, "smoothed RTT";
-        /// Highest rate of the window. Samples that the application limited do not count.
+        /// Highest delivery rate of the window. Samples in which the application was the limit do not count.
         max_delivery_rate: Greatest = path.max_delivery_rate, BytesPerSecond, "max rate";
-        /// All connections ever; 0 with thompson, which counts none by path.
+        /// All connections ever; 0 with thompson, which does not count them by path.
         connections: Count64 = path.connections, "connections";
     }
     shown {
         /// Open connections.
         live_flows: u32, "live";
-        /// Segments retransmitted over segments sent, of the window.
+        /// Segments retransmitted in the window over segments sent in it.
         loss_ratio: Option<f64>, Share, "loss";
         /// Highest slow start threshold of `ssthresh.window_s`.
         ssthresh: Option<u32>, Packets, "ssthresh";
-        /// Time since a connection was opened or closed.
+        /// Time since the last opening or end of a connection.
         age_s: f64, Seconds;
-        /// The algorithms to choose from, in the configuration's order; with thompson the default is first.
+        /// The algorithms to choose from, in the order of the configuration; with thompson the default is
+        /// first.
         algorithms: Vec<AlgorithmView>;
-        /// With thompson: whose knowledge this is, `path`, or `group`, `site`, `class` or `global` for what
-        /// strangers below that node get. `null` with epsilon-greedy, as are the next seven.
+        /// With thompson: the node whose knowledge this is. `path` is the path itself. `group`, `site`,
+        /// `class` and `global` show the knowledge that an unknown address below that node gets. `null` with
+        /// epsilon-greedy, as are the next seven fields.
         level: Option<String>;
-        /// Which handshakes share it: RTT, ECN, window, interface, side.
+        /// The class of handshakes of the path: RTT, ECN, window, interface, side.
         class: Option<String>;
-        /// Whole connections that the path's own experience counts as now; the rest comes from its neighbours.
+        /// The path's own experience, counted in whole connections as of now. The rest of its knowledge comes
+        /// from its neighbours.
         experience: Option<f64>;
-        /// What exploring was expected to cost its group of neighbours so far: 1 is a connection's whole reward.
+        /// Expected cost of exploration in its group of neighbours so far. 1 is the whole reward of a
+        /// connection.
         explored: Option<f64>;
-        /// What exploring may still cost there.
+        /// Further cost that exploration may have there.
         budget: Option<f64>;
         /// Connections that were switched after heavy loss, since the start.
         rescued: Option<u64>;
-        /// Of these, those that got their former algorithm back, because it did not help.
+        /// Of these, the connections that got their former algorithm back, because the switch did not help.
         undone: Option<u64>;
-        /// Time since it, or a node above it, was last found to have changed.
+        /// Time since the learner last found that the path, or a node above it, had changed.
         changed_age_s: Option<f64>, Seconds;
     }
     kept {
@@ -83,15 +87,15 @@ measures! {
     /// What is kept of an algorithm of a path.
     kept StoredAlgorithm;
     named {
-        /// The congestion control.
+        /// Name of the congestion control.
         name: String, "Algorithm";
     }
     measured {
-        /// How far from the least RTT and the highest rate of the path; less is better.
+        /// Distance from the least RTT and the highest rate of the path; less is better.
         cost: Cost = learned.cost, Millionths, "Cost", if learned.samples > 0;
-        /// Connections that got it.
+        /// Connections that got this algorithm.
         chosen: Count = learned.chosen, "Chosen";
-        /// Of these, because its cost was least.
+        /// Of these, the connections that got it because its cost was least.
         greedy: Count = learned.greedy, "Greedy";
         /// Connections that it was judged by.
         samples: Count = learned.samples;
@@ -105,16 +109,18 @@ measures! {
     shown {
         /// Probability that the next connection gets it.
         share: f64, Share, "Share";
-        /// Why it may not be chosen on this path, as a sentence (see [ECN](configuration.md#ecn)); `null`: it may.
+        /// Why the algorithm may not be chosen on this path, as a sentence (see [ECN](configuration.md#ecn));
+        /// `null` if it may.
         not_eligible: Option<String>;
-        /// With thompson: how much more reward it brings than the default, as a part of the default's.
+        /// With thompson: how much more reward the algorithm brings than the default, as a part of the
+        /// default's reward.
         effect: Option<f64>, Share, "Effect";
         /// Lower end of the interval that holds the true effect with 95 %.
         effect_low: Option<f64>, Share, "From";
-        /// Its upper end.
+        /// Upper end of that interval.
         effect_high: Option<f64>, Share, "To";
-        /// Where most of what is known of the effect comes from: `path`, `group`, `site`, `class` or `global`;
-        /// `null`: nowhere yet.
+        /// Level from which most of the knowledge of this effect comes: `path`, `group`, `site`, `class` or
+        /// `global`; `null` if there is none yet.
         learned_from: Option<String>, "Learned from";
     }
     kept {}

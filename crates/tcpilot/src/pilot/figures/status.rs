@@ -11,59 +11,59 @@ figures! {
     /// What is running.
     #[derive(Clone, Debug, Serialize, Deserialize)]
     pub Status {
-        /// Of tcpilot.
+        /// Version of tcpilot.
         version: String;
-        /// The daemon's process.
+        /// Process id of the daemon.
         pid: u32;
-        /// The kernel's version.
+        /// Version of the kernel.
         kernel: String;
         /// The cgroup whose sockets are steered.
         cgroup: String;
-        /// Time since it started.
+        /// Time since the daemon started.
         uptime_s: u64, Seconds;
-        /// It decides, and sets nothing.
+        /// Whether the daemon decides, but sets nothing.
         dry_run: bool;
-        /// It is attached; false while the cgroup is gone.
+        /// Whether the programs are attached; false while the cgroup is missing.
         attached: bool;
-        /// How it chooses.
+        /// The learner that chooses: `epsilon-greedy` or `thompson`.
         learner: String;
-        /// With thompson: what the learner in the daemon does; `null` with epsilon-greedy.
+        /// With thompson: counts of the learner in the daemon; `null` with epsilon-greedy.
         learning: Option<LearningStatus>;
-        /// Whether steering helps, in a line; `null` if nobody can say.
+        /// Whether steering helps, in a line; `null` if the daemon cannot know.
         effect: Option<String>;
         /// The algorithms to choose from.
         algorithms: Vec<String>;
-        /// Algorithms that were asked for and are not there, with the reason.
+        /// Algorithms that the configuration asks for and this host lacks, with the reason.
         algorithms_missing: Vec<String>;
-        /// The algorithm that a heavy loss switches to; `null`: none.
+        /// The algorithm to which heavy loss switches a connection; `null` if there is none.
         rescue: Option<String>;
-        /// Paths that are remembered.
+        /// Paths that the daemon remembers.
         paths: u32;
-        /// The most that can be.
+        /// The most paths that it can remember.
         paths_max: u32;
         /// Connections opened since the start, by `why`.
         connections: BTreeMap<String, u64>;
         /// Steered connections that ended.
         closed: u64;
-        /// Those that an algorithm was judged by.
+        /// Of these, the connections that an algorithm was judged by.
         charged: u64;
-        /// Connections switched after heavy loss.
+        /// Connections that were switched after heavy loss.
         rescues: u64;
-        /// With thompson: what became of them, and why others were not; `null` with epsilon-greedy.
+        /// With thompson: how these switches ended, and why others were not made; `null` with epsilon-greedy.
         rescued: Option<RescueStatus>;
-        /// What does not work as it should, a sentence each.
+        /// Anything that does not work as it should, a sentence each.
         degraded: Vec<String>;
-        /// What is tuned; `null`: nothing.
+        /// The tunings; `null` if all are off.
         tunings: Option<TuningsStatus>;
-        /// Calls of the program in the kernel; 0 unless the sysctl `kernel.bpf_stats_enabled` is 1.
+        /// Calls of the BPF programs; 0 unless the sysctl `kernel.bpf_stats_enabled` is 1.
         bpf_events: u64;
-        /// Time in it, likewise.
+        /// Time spent in these calls, under the same condition.
         bpf_ns: u64, Nanoseconds;
-        /// The daemon's resident memory.
+        /// Resident memory of the daemon.
         resident_bytes: u64, Bytes;
-        /// The file that keeps what was learned.
+        /// The state file, which keeps the knowledge over restarts.
         state: String;
-        /// How often another program took over, or the configuration was read anew.
+        /// Counts of take-overs: another program, or the same one with its configuration read anew.
         take_overs: TakeOvers;
     }
 }
@@ -74,11 +74,12 @@ figures! {
     pub RescueStatus {
         /// Connections that had more goodput after the switch.
         helped: u64;
-        /// Connections that had not, and got their former algorithm back.
+        /// Connections that did not, and got their former algorithm back.
         undone: u64;
-        /// Connections with heavy loss that came with a queue: it was congestion, so nothing was switched.
+        /// Connections whose heavy loss came with a queue. That is congestion, so tcpilot did not switch
+        /// them.
         own_losses: u64;
-        /// Connections whose loss was not of their own making, and that were not switched, by the reason.
+        /// Connections whose loss came without a queue, and that were not switched, by the reason.
         withheld: BTreeMap<String, u64>;
     }
 }
@@ -87,32 +88,32 @@ figures! {
     /// The learner in the daemon.
     #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
     pub LearningStatus {
-        /// Paths that it knows, of all policies. Connections of one address whose handshakes differ are
-        /// several.
+        /// Paths that the learner knows, of all policies. Connections of one address count as several paths
+        /// if their handshakes differ.
         paths: u64;
-        /// Groups, sites and classes above them.
+        /// Groups, sites and classes above these paths.
         nodes: u64;
         /// Rows that the programs can choose by.
         rows: u64;
-        /// The most that there is room for.
+        /// The most rows that there is room for.
         rows_max: u64;
-        /// Times that rows were published.
+        /// How often rows were published.
         publications: u64;
         /// Records that came from the programs.
         records: u64;
-        /// Of these, those that taught something.
+        /// Of these, the records that taught the learner something.
         taught: u64;
         /// Records that taught nothing, by the reason.
         silent: BTreeMap<String, u64>;
-        /// Records for which there was no room.
+        /// Records that were lost because there was no room.
         dropped: u64;
-        /// What exploring was expected to cost so far: 1 is a connection's whole reward.
+        /// Expected cost of exploration so far. 1 is the whole reward of a connection.
         explored: f64;
         /// Percent of the groups that are steered.
         steer_percent: u32;
-        /// Of each policy.
+        /// Counts of each policy.
         policies: Vec<TaughtPolicy>;
-        /// The last changes that were found, the newest first.
+        /// The last changes of paths that the learner found, the newest first.
         changes: Vec<ChangeView>;
     }
 }
@@ -121,7 +122,7 @@ figures! {
     /// What a policy's connections were given.
     #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
     pub TaughtPolicy {
-        /// The policy.
+        /// Name of the policy.
         policy: String;
         /// The algorithm that the others are compared with.
         default: String;
@@ -134,11 +135,11 @@ figures! {
     /// How often an algorithm was in force.
     #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
     pub DrawnAlgorithm {
-        /// The congestion control.
+        /// Name of the congestion control.
         name: String;
-        /// Connections that ended and had it.
+        /// Connections with this algorithm that ended.
         connections: u64;
-        /// The sum of the probabilities with which they got it.
+        /// Sum of the probabilities with which they got it.
         probability: f64;
     }
 }
@@ -149,11 +150,11 @@ figures! {
     pub ChangeView {
         /// `path`, `group`, `site`, `class` or `global`.
         level: String;
-        /// Its addresses.
+        /// Its remote addresses.
         prefix: String;
-        /// The policy.
+        /// Name of the policy.
         policy: String;
-        /// How long ago.
+        /// Time since the change was found.
         age_s: f64, Seconds;
     }
 }
@@ -162,11 +163,11 @@ figures! {
     /// Take-overs by another program, or by the same one with its configuration read anew.
     #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
     pub TakeOvers {
-        /// Since the start.
+        /// Take-overs since the start.
         done: u64;
-        /// Since the start; all went on as before.
+        /// Refused take-overs since the start. The daemon went on as before each time.
         refused: u64;
-        /// Why the last one was refused, a line each; none: it was done.
+        /// Why the last one was refused, a line each; empty if it was done.
         problems: Vec<String>;
     }
 }
@@ -175,15 +176,15 @@ figures! {
     /// What was learned, in short.
     #[derive(Debug, Serialize)]
     pub StateSummary {
-        /// The running daemon, or the file.
+        /// Source of these figures: the running daemon, or the file.
         from: String;
         /// Paths that are kept.
         paths: usize;
-        /// Their connections ever.
+        /// All connections of these paths.
         connections: u64;
-        /// When the path that was used least lately was used, in seconds since 1970.
+        /// Last use of the path that was unused for longest, in seconds since 1970.
         oldest_unix_s: Option<u64>, Seconds;
-        /// When a path was used last, likewise.
+        /// Last use of any path, in seconds since 1970.
         newest_unix_s: Option<u64>, Seconds;
     }
 }

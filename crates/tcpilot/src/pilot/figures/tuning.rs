@@ -11,21 +11,21 @@ figures! {
     /// What is tuned on one path, and from which figures.
     #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
     pub TuningView {
-        /// The kind of network that the path is taken for.
+        /// The kind of network that tcpilot takes the path for.
         network: String;
-        /// Why, as a sentence.
+        /// The reason, as a sentence.
         because: String;
-        /// Greatest window seen to fit in the last 30 to 60 s.
+        /// Greatest window that was seen to fit in the last 30 to 60 s.
         saved_window: Option<u32>, Packets;
         /// Variation of the RTT.
         rttvar_us: Option<u32>, Microseconds;
-        /// The initial window's excess is divided by 2^brake, after losses.
+        /// After losses the excess of the initial window is divided by 2^brake.
         brake: u8;
-        /// Windows of which something was lost before all was acknowledged.
+        /// Windows that lost a packet before all was acknowledged.
         retreats: u32;
-        /// The rate of a policer, if one was found.
+        /// Rate of a policer; `null` if none was found.
         policed_rate: Option<u64>, BytesPerSecond;
-        /// The tunings that the policy has on here.
+        /// The tunings that the policy switches on for this path.
         tunings: Vec<TuneView>;
     }
 }
@@ -34,19 +34,19 @@ figures! {
     /// One tuning of a path.
     #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
     pub TuneView {
-        /// Its name.
+        /// Name of the tuning.
         name: String;
         /// How often it was set.
         set: u32;
-        /// What was set last, and from which figures; empty: nothing yet.
+        /// The last value that was set, and the figures behind it; empty if there was none yet.
         last: String;
         /// Whether the guard has switched it off.
         switched_off: bool;
-        /// Why connections do not get it now, though it is on; `null`: they do.
+        /// Why connections do not get the tuning now, though it is on; `null` if they do.
         waits: Option<String>;
-        /// Connections that had it.
+        /// Connections that had the tuning.
         with: CohortView;
-        /// Connections that were held out from it, likewise.
+        /// Connections that were held out from it, with the same fields.
         without: CohortView;
     }
 }
@@ -55,9 +55,9 @@ figures! {
     /// Connections that the guard compares.
     #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
     pub CohortView {
-        /// How many.
+        /// Number of connections.
         connections: u32;
-        /// Those that ended with more than twice the path's least RTT.
+        /// Of these, the connections that ended with more than twice the path's least RTT.
         late: u32;
         /// Segments sent.
         sent: u32, Packets;
@@ -81,19 +81,19 @@ figures! {
     /// All tunings, counted since the start.
     #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
     pub TuningsStatus {
-        /// What connections are tuned for, unless their policy says something else.
+        /// The purpose that connections are tuned for, unless their policy names another.
         objective: String;
-        /// The kind of network, likewise.
+        /// The kind of network, unless their policy names another.
         network: String;
-        /// How often each was set, by name.
+        /// How often each tuning was set, by name.
         set: BTreeMap<String, u64>;
         /// How often the kernel refused it, by name.
         refused: BTreeMap<String, u64>;
-        /// Initial windows of which something was lost before all was acknowledged.
+        /// Initial windows that lost a packet before all was acknowledged.
         retreats: u64;
         /// Acknowledgements that got priority.
         acks_first: u64;
-        /// What the guard has switched off, a sentence each.
+        /// Tunings that the guard has switched off, a sentence each.
         guard: Vec<String>;
     }
 }
