@@ -127,44 +127,37 @@ fn dead_path(p: Point) -> f64 {
 }
 
 pub fn laws() -> Vec<Law> {
-    let law = |name, source, what, error, bound| Law {
-        name,
-        source,
-        what,
-        error,
-        bound,
-    };
     vec![
-        law("lia", "RFC 6356, 3", "growth of a subflow", lia, 0.05),
-        law(
+        Law::new("lia", "RFC 6356, 3", "growth of a subflow", lia, 0.05),
+        Law::new(
             "olia",
             "Khalili et al. 2012, 4",
             "growth of a subflow",
             olia,
             0.05,
         ),
-        law(
+        Law::new(
             "balia",
             "Peng et al. 2016, V",
             "growth of a subflow",
             balia,
             0.05,
         ),
-        law(
+        Law::new(
             "balia",
             "Peng et al. 2016, V",
             "decrease",
             balia_decrease,
             0.02,
         ),
-        law(
+        Law::new(
             "wvegas",
             "Cao et al. 2012, IV",
             "share of the queue",
             wvegas,
             0.0,
         ),
-        law(
+        Law::new(
             "lia, olia, balia",
             "RFC 5681",
             "growth beside a dead path",

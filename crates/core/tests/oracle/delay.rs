@@ -180,58 +180,51 @@ fn westwood_decrease(p: Point) -> f64 {
 }
 
 pub fn laws() -> Vec<Law> {
-    let law = |name, source, what, error, bound| Law {
-        name,
-        source,
-        what,
-        error,
-        bound,
-    };
     vec![
-        law(
+        Law::new(
             "vegas, yeah, wvegas",
             "Brakmo, Peterson 1995, III.B",
             "queue",
             queue_estimate,
             0.0,
         ),
-        law(
+        Law::new(
             "vegas",
             "Brakmo, Peterson 1995, IV",
             "a round's step",
             vegas_decision,
             0.0,
         ),
-        law("veno", "Fu, Liew 2003, II-C", "growth", veno_growth, 0.03),
-        law(
+        Law::new("veno", "Fu, Liew 2003, II-C", "growth", veno_growth, 0.03),
+        Law::new(
             "illinois",
             "Liu et al. 2006, equation 3",
             "growth",
             illinois_growth,
             0.05,
         ),
-        law(
+        Law::new(
             "illinois",
             "Liu et al. 2006, equation 4",
             "decrease",
             illinois_decrease,
             0.03,
         ),
-        law(
+        Law::new(
             "yeah",
             "Baiocchi et al. 2007, 2",
             "growth",
             yeah_growth,
             0.03,
         ),
-        law(
+        Law::new(
             "yeah",
             "Baiocchi et al. 2007, 2",
             "decrease",
             yeah_decrease,
             0.0,
         ),
-        law(
+        Law::new(
             "westwood",
             "Grieco, Mascolo 2004, 2",
             "decrease",

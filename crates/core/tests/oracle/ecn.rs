@@ -79,29 +79,22 @@ fn prague_later(p: Point) -> f64 {
 }
 
 pub fn laws() -> Vec<Law> {
-    let law = |name, source, what, error, bound| Law {
-        name,
-        source,
-        what,
-        error,
-        bound,
-    };
     vec![
-        law(
+        Law::new(
             "dctcp, prague",
             "RFC 8257, 3.3",
             "decrease by marks",
             dctcp,
             0.05,
         ),
-        law(
+        Law::new(
             "prague",
             "draft-briscoe-iccrg-prague-04, 2.4.3",
             "growth, first 500 rounds",
             prague_first,
             0.03,
         ),
-        law(
+        Law::new(
             "prague",
             "draft-briscoe-iccrg-prague-04, 2.4.4",
             "growth afterwards",

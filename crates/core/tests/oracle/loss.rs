@@ -269,76 +269,69 @@ fn bic_decrease(p: Point) -> f64 {
 }
 
 pub fn laws() -> Vec<Law> {
-    let law = |name, source, what, error, bound| Law {
-        name,
-        source,
-        what,
-        error,
-        bound,
-    };
     vec![
-        law("reno", "RFC 5681", "growth", reno_growth, 0.03),
-        law(
+        Law::new("reno", "RFC 5681", "growth", reno_growth, 0.03),
+        Law::new(
             "reno, hybla, lia, olia, wvegas",
             "RFC 5681",
             "decrease",
             halves,
             0.0,
         ),
-        law("cubic", "RFC 9438, 4.2 to 4.5", "growth", cubic_growth, 0.1),
-        law(
+        Law::new("cubic", "RFC 9438, 4.2 to 4.5", "growth", cubic_growth, 0.1),
+        Law::new(
             "cubic",
             "RFC 9438, 5.8",
             "growth after idle",
             cubic_after_idle,
             0.05,
         ),
-        law(
+        Law::new(
             "cubic",
             "RFC 9406, L infinite",
             "slow start",
             cubic_slow_start,
             0.0,
         ),
-        law("cubic", "RFC 9438, 4.6", "decrease", cubic_decrease, 0.01),
-        law("bic", "Xu et al. 2004, III", "growth", bic_growth, 0.05),
-        law("bic", "Xu et al. 2004, III", "decrease", bic_decrease, 0.0),
-        law(
+        Law::new("cubic", "RFC 9438, 4.6", "decrease", cubic_decrease, 0.01),
+        Law::new("bic", "Xu et al. 2004, III", "growth", bic_growth, 0.05),
+        Law::new("bic", "Xu et al. 2004, III", "decrease", bic_decrease, 0.0),
+        Law::new(
             "hstcp",
             "RFC 3649, appendix B",
             "growth",
             hstcp_growth,
             0.03,
         ),
-        law(
+        Law::new(
             "hstcp",
             "RFC 3649, appendix B",
             "decrease",
             hstcp_decrease,
             0.0,
         ),
-        law(
+        Law::new(
             "htcp",
             "draft-leith-tcp-htcp-06, 3.1",
             "growth",
             htcp_growth,
             0.05,
         ),
-        law(
+        Law::new(
             "hybla",
             "Caini, Firrincieli 2004, 3",
             "growth",
             hybla_growth,
             0.03,
         ),
-        law(
+        Law::new(
             "hybla",
             "Caini, Firrincieli 2004, 3",
             "slow start",
             hybla_slow_start,
             0.02,
         ),
-        law(
+        Law::new(
             "lola",
             "Hock et al. 2017, III.B",
             "growth",

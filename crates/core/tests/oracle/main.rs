@@ -152,6 +152,24 @@ pub struct Law {
     bound: f64,
 }
 
+impl Law {
+    const fn new(
+        name: &'static str,
+        source: &'static str,
+        what: &'static str,
+        error: fn(Point) -> f64,
+        bound: f64,
+    ) -> Law {
+        Law {
+            name,
+            source,
+            what,
+            error,
+            bound,
+        }
+    }
+}
+
 fn laws() -> Vec<Law> {
     let mut all = loss::laws();
     all.extend(delay::laws());

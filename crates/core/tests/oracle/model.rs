@@ -142,43 +142,36 @@ fn bbr3_loss(p: Point) -> f64 {
 }
 
 pub fn laws() -> Vec<Law> {
-    let law = |name, source, what, error, bound| Law {
-        name,
-        source,
-        what,
-        error,
-        bound,
-    };
     vec![
-        law(
+        Law::new(
             "bbr",
             "draft-cardwell-iccrg-bbr-00, 4.1",
             "bandwidth, BDP",
             bbr_model,
             0.02,
         ),
-        law(
+        Law::new(
             "bbr3",
             "draft-ietf-ccwg-bbr-06, 5.5",
             "bandwidth, BDP",
             bbr3_model,
             0.02,
         ),
-        law(
+        Law::new(
             "bbr3",
             "draft-ietf-ccwg-bbr-06, 5.5.5",
             "bandwidth, application-limited",
             bbr3_app_limited,
             0.0,
         ),
-        law(
+        Law::new(
             "bbr3",
             "draft-ietf-ccwg-bbr-06, 5.5.10",
             "decrease",
             bbr3_loss,
             0.002,
         ),
-        law(
+        Law::new(
             "bbr, bbr3",
             "draft-ietf-ccwg-bbr-06, 5.6.2",
             "pacing rate",
