@@ -96,7 +96,7 @@ figures! {
         in_packets: u64, Packets;
         /// Packets that left it.
         out_packets: u64, Packets;
-        /// Of the packets that entered, those that are neither TCP nor UDP.
+        /// Further packets that entered, which are neither TCP nor UDP.
         other_packets: u64, Packets;
         /// Packets whose headers could not be read.
         unreadable_packets: u64, Packets;
