@@ -144,7 +144,7 @@ _ALL = [
         "more",
         3,
         0.005,
-        "bytes that left the bottleneck's queue over what its rate allows",
+        "bytes that left the bottleneck's queue over those that its rate allows",
         _7928,
     ),
     Metric(
@@ -154,7 +154,7 @@ _ALL = [
         "more",
         3,
         0.005,
-        "what multipath connections carried over a link, over its rate",
+        "rate of multipath connections over a link, over the link's rate",
         "Turkovic & Kuipers, slides on MPTCP",
     ),
     Metric(
