@@ -53,8 +53,8 @@ _HEAD = """\
 # Results
 
 Written by `python -m tcplab.studies.pilot report` from `docs/measured/data/pilot.jsonl`; do not
-edit. `lab/tcplab/studies/pilot` says what each experiment does. Rates in virtual time are relative
-to a machine that executes one instruction per nanosecond: only their ratios mean something."""
+edit. `lab/tcplab/studies/pilot` describes each experiment. Rates in virtual time are relative to a
+machine that executes one instruction per nanosecond: only their ratios mean something."""
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
@@ -106,10 +106,10 @@ def _marked(name: str, whole: Results) -> str:
 _CHOICE = """\
 Mean goodput at the receiver, with its standard error. `veth-…` is the published set-up (netem
 on the sender's device, offloads on); `path-…` has a router, netem there, one segment per packet.
-tcpilot, bpftune and cubic: without the first third of their connections (25 of 75), and in
-parentheses the ratio to cubic; the other static arms: all of theirs. tcp_ecn is 1, and a policy
-lists dctcp, so that it may be chosen; a dctcp set before the connection, as an application would,
-is Reno where ECN was not negotiated."""
+For tcpilot, bpftune and cubic the first third of the connections is left out (25 of 75), and the
+number in parentheses is the ratio to cubic. For the other static algorithms all connections count.
+tcp_ecn is 1, and a policy lists dctcp, so that it may be chosen. A dctcp that is set before the
+connection, as an application would, is Reno if ECN was not negotiated."""
 
 
 def _algorithms(name: str, whole: Results) -> str:
@@ -147,10 +147,10 @@ def _cost(whole: Results) -> str:
     head = ["", "traffic", "ns per event", "events per pair", "ns per pair", "of all rounds"]
     head += ["times the limit", "times the floor"]
     what = (
-        "Both ends of each connection, from kernel.bpf_stats_enabled; the median of the rounds. The"
-        " limit is a program that asks for the same callbacks and does nothing else; the floor does"
-        " what every design needs that learns of paths. A row that sets bbr is held against the"
-        " limit and the floor that set it."
+        "Time of both ends of each connection, from kernel.bpf_stats_enabled; the median of the"
+        " rounds. The limit is a program that asks for the same callbacks and does nothing else."
+        " The floor does the work that every design needs that learns about paths. A row that sets bbr"
+        " is compared with the limit and the floor that set it."
     )
     return "\n\n".join(
         ["## Cost of the programs", what, table(head, rows), verdict_lines("cost", whole)]
@@ -208,7 +208,7 @@ _SECTIONS: dict[str, Callable[[Results], str]] = {
     "cost": _cost,
     "tunings": _tunings,
     "short": _rounds("Short connections", "connections/s", 1),
-    "bulk": _rounds("Bulk where there is nothing to gain", "Mbit/s", 1e6),
+    "bulk": _rounds("Bulk transfers with nothing to gain", "Mbit/s", 1e6),
     "memory": _memory,
     "scale": _scale,
 }
@@ -219,8 +219,8 @@ def _provenance(loaded: dict[str, Results]) -> str:
         [_marked(n, r), f"`{r['command']}`", r["commit"], r["kernel"], r["where"], r["wall_s"]]
         for n, r in loaded.items()
     ]
-    head = ["", "command", "commit", "kernel", "where", "wall s"]
-    parts = ["## Where the figures come from", table(head, rows)]
+    head = ["", "command", "commit", "kernel", "place", "wall s"]
+    parts = ["## Origin of the figures", table(head, rows)]
     marked = {n: wrong for n, r in loaded.items() if (wrong := faults(r))}
     if marked:
         parts.append("Provisional, to be measured anew:")
