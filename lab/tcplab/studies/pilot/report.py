@@ -149,8 +149,8 @@ def _cost(whole: Results) -> str:
     what = (
         "Time of both ends of each connection, from kernel.bpf_stats_enabled; the median of the"
         " rounds. The limit is a program that asks for the same callbacks and does nothing else."
-        " The floor does the work that every design needs that learns about paths. A row that sets bbr"
-        " is compared with the limit and the floor that set it."
+        " The floor does the work that every design needs that learns about paths. A row that sets"
+        " bbr is compared with the limit and the floor that set it."
     )
     return "\n\n".join(
         ["## Cost of the programs", what, table(head, rows), verdict_lines("cost", whole)]

@@ -92,7 +92,7 @@ def _say_ours(p4air: list[judge.Outcome], ours: list[judge.Outcome], title: str)
     if point := compare.at_operating_point(ours):
         print(f"At P4air's operating point\n\n{judge.summary(point)}")
     clear = [o for o in ours if not o.is_twin]
-    print(f"Without YeAH where it is Reno or Westwood by its law\n\n{judge.summary(clear)}")
+    print(f"Without YeAH when it is Reno or Westwood by its law\n\n{judge.summary(clear)}")
     print(f"{judge.confusion(ours)}\n{compare.table(p4air, ours)}")
 
 
