@@ -33,7 +33,7 @@ figures! {
         connections: u64;
         /// Connections of 16 KiB or more that ended since the start of the comparison.
         connections_all: u64;
-        /// Of these, the connections that were held out.
+        /// Connections of 16 KiB or more that were held out.
         connections_held_out: u64;
         /// Goodput that the held-out connections missed. 1 is the whole goodput of a connection; 0 if no
         /// effect is shown.

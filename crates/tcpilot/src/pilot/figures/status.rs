@@ -39,7 +39,7 @@ figures! {
         rescue: Option<String>;
         /// Paths that the daemon remembers.
         paths: u32;
-        /// The most paths that it can remember.
+        /// The most paths that the daemon can remember.
         paths_max: u32;
         /// Connections opened since the start, by `why`.
         connections: BTreeMap<String, u64>;
@@ -57,7 +57,7 @@ figures! {
         tunings: Option<TuningsStatus>;
         /// Calls of the BPF programs; 0 unless the sysctl `kernel.bpf_stats_enabled` is 1.
         bpf_events: u64;
-        /// Time spent in these calls, under the same condition.
+        /// Time spent in the BPF programs; 0 unless the sysctl `kernel.bpf_stats_enabled` is 1.
         bpf_ns: u64, Nanoseconds;
         /// Resident memory of the daemon.
         resident_bytes: u64, Bytes;
@@ -91,7 +91,7 @@ figures! {
         /// Paths that the learner knows, of all policies. Connections of one address count as several paths
         /// if their handshakes differ.
         paths: u64;
-        /// Groups, sites and classes above these paths.
+        /// Groups, sites and classes above the paths.
         nodes: u64;
         /// Rows that the programs can choose by.
         rows: u64;
@@ -126,7 +126,7 @@ figures! {
         policy: String;
         /// The algorithm that the others are compared with.
         default: String;
-        /// Its algorithms.
+        /// Its algorithms, with the connections that each of them had.
         algorithms: Vec<DrawnAlgorithm>;
     }
 }

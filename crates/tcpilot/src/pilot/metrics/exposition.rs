@@ -47,7 +47,7 @@ pub fn text(status: Status, effect: Option<EffectReport>) -> Result<String, fmt:
         ("kernel", status.kernel.clone()),
         ("learner", status.learner.clone()),
     ];
-    let about = "Of what tcpilot is made, and which learner it has";
+    let about = "Versions of tcpilot and of the kernel, and the learner in force";
     registry.register("build", about, Info::new(build));
     registry.register_collector(Box::new(Figures { status, effect }));
     let mut text = String::new();
@@ -204,7 +204,7 @@ fn daemon(out: &mut Writer<'_>, s: &Status) -> fmt::Result {
     ])?;
     out.described(
         "degraded",
-        "What does not work as it should; `tcpilot status` has the sentences",
+        "Number of things that do not work as they should; `tcpilot status` names them",
         GAUGE,
         [(Vec::new(), s.degraded.len() as f64)],
     )?;
@@ -244,7 +244,7 @@ fn learner(out: &mut Writer<'_>, l: &LearningStatus) -> fmt::Result {
     let records = records.map(|(result, count)| (vec![("result", result)], count as f64));
     out.described(
         "learner_records",
-        "Records of connections, by what became of them",
+        "Records of connections that taught the learner something, or did not, by the reason",
         COUNTER,
         records,
     )?;
@@ -298,7 +298,7 @@ fn compared(out: &mut Writer<'_>, e: &EffectReport) -> fmt::Result {
     let stops = stops.map(|(scope, count)| (vec![("scope", scope)], count as f64));
     out.described(
         "guard_stops",
-        "How often the guard now keeps steering off, because it did harm",
+        "Stops of steering by the guard that are in force",
         GAUGE,
         stops,
     )
