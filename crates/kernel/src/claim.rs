@@ -6,7 +6,7 @@
 
 use std::{
     collections::HashSet,
-    fs::{self, DirBuilder, File, Permissions, TryLockError},
+    fs::{self, DirBuilder, File, Permissions},
     io,
     os::{
         fd::{AsFd, BorrowedFd, OwnedFd},
@@ -15,7 +15,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{Error, host};
+use crate::{Error, host, lock};
 
 /// One for all, wherever their control sockets are: else they would not see each other.
 const FOLDER: &str = "/run/tcpilot";
@@ -47,14 +47,16 @@ impl Claim {
         let id = dir.metadata().map_err(fail)?.ino();
         make(folder).map_err(fail)?;
         let turn = open(&folder.join(TURN), true).map_err(fail)?;
-        turn.lock().map_err(fail)?;
+        lock::wait_for(&turn).map_err(fail)?;
         let claimed = claimed(folder).map_err(fail)?;
         if !claimed.is_empty() && is_related(cgroup, id, &claimed).map_err(fail)? {
             return Err(Error::AlreadyAttached(cgroup.to_path_buf()));
         }
         let path = folder.join(name(id));
         let lock = open(&path, true).map_err(fail)?;
-        lock.try_lock().map_err(|error| fail(error.into()))?;
+        if !lock::try_lock(&lock).map_err(fail)? {
+            return Err(fail(io::ErrorKind::WouldBlock.into()));
+        }
         Ok(Claim { id, path, lock })
     }
 
@@ -121,10 +123,10 @@ fn claimed(folder: &Path) -> io::Result<HashSet<u64>> {
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             result => result?,
         };
-        match file.try_lock() {
-            Ok(()) => forget(&entry.path())?,
-            Err(TryLockError::WouldBlock) => drop(ids.insert(id)),
-            Err(TryLockError::Error(error)) => return Err(error),
+        if lock::try_lock(&file)? {
+            forget(&entry.path())?;
+        } else {
+            ids.insert(id);
         }
     }
     Ok(ids)

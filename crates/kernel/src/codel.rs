@@ -23,12 +23,9 @@ pub fn as_given(kind: &str, told: &[u8]) -> Vec<u8> {
         else {
             break;
         };
-        if times.contains(&number)
-            && let Some(value) = attribute.get_mut(4..8)
-            && let Ok(bytes) = <[u8; 4]>::try_from(&*value)
-        {
-            let more = u32::from_ne_bytes(bytes).saturating_add(1);
-            value.copy_from_slice(&more.to_ne_bytes());
+        let value = attribute.get_mut(4..).and_then(<[u8]>::first_chunk_mut);
+        if let Some(value) = value.filter(|_| times.contains(&number)) {
+            *value = u32::from_ne_bytes(*value).saturating_add(1).to_ne_bytes();
         }
         rest = behind;
     }

@@ -6,6 +6,7 @@
 
 mod claim;
 mod error;
+mod lock;
 mod object;
 mod pilot;
 mod process;
@@ -17,6 +18,7 @@ pub mod host;
 pub mod watch;
 
 pub use error::Error;
+pub use lock::try_lock;
 pub use pilot::{
     CELLS, Cells, Descriptors, Ends, Entries, Heartbeat, Keys, LearnerDescriptors, LearnerKeys,
     Legacy, Pilot, Put, Records, RowSecrets, Rows, RunStats, check_free,

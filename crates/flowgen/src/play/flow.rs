@@ -457,9 +457,8 @@ impl Flow {
 
     /// Visits the connection's subflows: itself for TCP, each with its local address for MPTCP.
     pub fn each_subflow(&self, mut visit: impl FnMut(Option<std::net::IpAddr>, &TcpInfo)) {
-        if self.mptcp
-            && let Ok(subflows) = tcp_info::subflows(&self.socket)
-        {
+        let subflows = self.mptcp.then(|| tcp_info::subflows(&self.socket));
+        if let Some(Ok(subflows)) = subflows {
             for (address, info) in &subflows {
                 visit(Some(*address), info);
             }

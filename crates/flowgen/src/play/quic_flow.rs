@@ -125,9 +125,8 @@ impl QuicFlow {
     /// # Errors
     /// What ended the connection early.
     pub fn advance(&mut self, work: &Work, now_s: f64) -> Result<After> {
-        if !self.established
-            && let Some(port) = self.session().map(|session| session.local_port())
-        {
+        let port = self.session().map(|session| session.local_port());
+        if let Some(port) = port.filter(|_| !self.established) {
             self.established = true;
             self.row.local_port = port;
             self.row.cc_start = self.control.clone();

@@ -222,9 +222,10 @@ impl Session {
 
     async fn reopen(&self, at: usize, local: IpAddr, remote: SocketAddr) {
         // It may have died again: then there is another answer to wait for.
-        if let Ok(path) = self.open(local, remote).await
-            && let Some(gauge) = self.gauge(&path)
-        {
+        let Ok(path) = self.open(local, remote).await else {
+            return;
+        };
+        if let Some(gauge) = self.gauge(&path) {
             self.lock()[at].reopen(path, gauge);
         }
     }

@@ -249,9 +249,10 @@ fn take_name(name: &str) -> io::Result<OwnedFd> {
 }
 
 fn take_lock(path: &Path) -> io::Result<OwnedFd> {
-    let file = File::open(path)?;
-    file.try_lock().map_err(io::Error::from)?;
-    Ok(file.into())
+    let file = OwnedFd::from(File::open(path)?);
+    // SAFETY: a plain system call about an open file.
+    check(unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) })?;
+    Ok(file)
 }
 
 /// The folder, the one around it, and its files as far as they can be listed.
@@ -265,9 +266,10 @@ fn targets(folder: &Path) -> Vec<PathBuf> {
 fn squat(name: String, folder: PathBuf, held: Held) {
     let hold = |what: &str, take: &dyn Fn() -> io::Result<OwnedFd>| {
         let mut held = held.lock().unwrap();
-        if !held.contains_key(what)
-            && let Ok(fd) = take()
-        {
+        if held.contains_key(what) {
+            return;
+        }
+        if let Ok(fd) = take() {
             held.insert(what.to_owned(), fd);
         }
     };
@@ -286,7 +288,7 @@ struct Actor {
     further: Vec<OwnedFd>,
     listener: Option<OwnedFd>,
     connection: Option<OwnedFd>,
-    locks: Vec<File>,
+    locks: Vec<OwnedFd>,
 }
 
 impl Actor {
@@ -340,9 +342,7 @@ impl Actor {
             ["disconnect"] => disconnect(self.connection()?)?,
             ["reconnect", to] => reconnect(self.connection()?, to.parse().unwrap())?,
             ["flock", path] => {
-                let file = File::open(path)?;
-                file.try_lock()?;
-                self.locks.push(file);
+                self.locks.push(take_lock(Path::new(path))?);
             }
             ["hold", to] => self.further.push(connect(to.parse().unwrap(), None)?),
             ["feed", bytes] => {

@@ -2,7 +2,7 @@
 //! on exit, by a process that waits for our end, at the next start, or by `tcpilot watch DEV --restore`.
 
 use std::{
-    fs::{self, File, TryLockError},
+    fs::{self, File},
     io::{self, Write},
     os::unix::{
         fs::{DirBuilderExt, MetadataExt, OpenOptionsExt},
@@ -15,7 +15,7 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
-use tcpilot_kernel::{codel, host};
+use tcpilot_kernel::{codel, host, try_lock};
 use tcpilot_netlink::tc::{CLSACT_INGRESS, Device as Tc, Qdisc, ROOT};
 
 use crate::failure::{Failure, Kind};
@@ -102,30 +102,25 @@ fn make_folder(folder: &Path) -> io::Result<()> {
 /// It is a file and no abstract socket name, since any user of the namespace can take a name. A lock can be
 /// taken by whoever may open the file, flock(2), and only its owner may open this one. The file stays:
 /// removing it would let two processes lock two files of one name.
-fn lock(device: &str) -> Result<File, TryLockError> {
-    make_folder(Path::new(FOLDER)).map_err(TryLockError::Error)?;
+fn lock(device: &str) -> io::Result<File> {
+    make_folder(Path::new(FOLDER))?;
     let mut options = File::options();
     options.write(true).create(true).truncate(false).mode(0o600);
-    let file = options
-        .open(path_of(device).with_extension("lock"))
-        .map_err(TryLockError::Error)?;
-    let mut tries = 0;
-    loop {
-        match file.try_lock() {
-            Err(TryLockError::WouldBlock) if tries < 20 => {
-                tries += 1; // one that was killed may be put back right now
-                thread::sleep(Duration::from_millis(100));
-            }
-            result => return result.map(|()| file),
+    let file = options.open(path_of(device).with_extension("lock"))?;
+    for _ in 0..20 {
+        if try_lock(&file)? {
+            return Ok(file);
         }
+        thread::sleep(Duration::from_millis(100)); // one that was killed may be put back right now
     }
+    Err(io::ErrorKind::WouldBlock.into())
 }
 
 /// Why a device could not be locked; `running` if another process has the lock.
-fn lock_failure(device: &str, error: TryLockError, running: Failure) -> Failure {
-    match error {
-        TryLockError::WouldBlock => running,
-        TryLockError::Error(error) => failure(device, &error),
+fn lock_failure(device: &str, error: &io::Error, running: Failure) -> Failure {
+    match error.kind() {
+        io::ErrorKind::WouldBlock => running,
+        _ => failure(device, error),
     }
 }
 
@@ -170,7 +165,7 @@ impl Journal {
         let lock = lock(device).map_err(|error| {
             let message = format!("another tcpilot makes {device} fair");
             let running = Failure::new(Kind::Running, message, "stop it first");
-            lock_failure(device, error, running)
+            lock_failure(device, &error, running)
         })?;
         restore_locked(device)?;
         let root = root_of(tc, device, has_rate)?;
@@ -221,7 +216,7 @@ pub fn restore(device: &str) -> Result<(), Failure> {
     let _lock = lock(device).map_err(|error| {
         let message = format!("a tcpilot that runs makes {device} fair");
         let running = Failure::new(Kind::Running, message, "stop it: it puts back itself");
-        lock_failure(device, error, running)
+        lock_failure(device, &error, running)
     })?;
     restore_locked(device)
 }

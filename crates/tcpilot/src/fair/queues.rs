@@ -91,10 +91,8 @@ impl Queues {
     /// Who is gone, or of another group now, leaves its queue; who is alone in it takes it along.
     fn take_leave(&mut self, flows: &HashMap<u32, Wait>) {
         for (owner, ids) in self.owner.iter_mut().zip(&mut self.flows) {
-            if let [only] = ids.as_slice()
-                && let Some(flow) = flows.get(only)
-            {
-                *owner = Some(flow.group);
+            if let [only] = ids.as_slice() {
+                *owner = flows.get(only).map(|flow| flow.group).or(*owner);
             }
             ids.retain(|id| flows.get(id).map(|f| f.group) == *owner);
         }

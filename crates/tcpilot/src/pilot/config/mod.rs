@@ -322,30 +322,32 @@ impl Config {
                 table.refuse_others(|key| belongs(key, name, &known));
             }
         }
-        if self
-            .rescue
-            .algorithm
-            .as_ref()
-            .is_some_and(Algorithm::needs_ecn)
-            && let Some(rescue) = top.sub("rescue", "")
-        {
-            rescue.report(
-                "algorithm",
-                "`algorithm` in [rescue] needs ECN, a rescue must not; try \"bbr\"",
-            );
-        }
-        if self.effect.settle_s >= self.effect.block_s
-            && let Some(effect) = top.sub("effect", "")
-        {
-            effect.report(
-                "settle_s",
-                "`settle_s` in [effect] must be less than `block_s`, or no connection counts",
-            );
-        }
+        self.refuse_contradictions(top);
         self.refuse_unknown(top, hosts);
         self.policies = policies::read(top, &self.algorithms);
         self.refuse_too_many(top);
         top.refuse_others(|key| belongs(key, "", &known));
+    }
+
+    /// Values that are right alone, and wrong beside another.
+    fn refuse_contradictions(&self, top: &Table<'_>) {
+        let rescuer = self.rescue.algorithm.as_ref();
+        if rescuer.is_some_and(Algorithm::needs_ecn) {
+            if let Some(rescue) = top.sub("rescue", "") {
+                rescue.report(
+                    "algorithm",
+                    "`algorithm` in [rescue] needs ECN, a rescue must not; try \"bbr\"",
+                );
+            }
+        }
+        if self.effect.settle_s >= self.effect.block_s {
+            if let Some(effect) = top.sub("effect", "") {
+                effect.report(
+                    "settle_s",
+                    "`settle_s` in [effect] must be less than `block_s`, or no connection counts",
+                );
+            }
+        }
     }
 
     /// The sections with their names, in the order of the documentation.

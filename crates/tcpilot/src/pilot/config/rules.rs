@@ -216,10 +216,10 @@ impl Config {
         {
             top.report_entry("algorithms", index, message(name));
         }
-        if let Some(name) = self.rescue.algorithm.as_ref().filter(|n| is_unknown(n))
-            && let Some(rescue) = top.sub("rescue", "")
-        {
-            rescue.report("algorithm", message(name));
+        if let Some(name) = self.rescue.algorithm.as_ref().filter(|n| is_unknown(n)) {
+            if let Some(rescue) = top.sub("rescue", "") {
+                rescue.report("algorithm", message(name));
+            }
         }
     }
 

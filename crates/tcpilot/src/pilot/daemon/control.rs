@@ -1,7 +1,7 @@
 //! The control socket: one daemon per socket, for root only, gone when the daemon goes.
 
 use std::{
-    fs::{self, File, TryLockError},
+    fs::{self, File},
     io::{self, Read, Seek, Write},
     os::{
         fd::{AsFd, BorrowedFd},
@@ -16,7 +16,7 @@ use std::{
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use tcpilot_kernel::inherited;
+use tcpilot_kernel::{inherited, try_lock};
 
 use super::client::Client;
 use crate::failure::{Failure, Kind};
@@ -186,22 +186,18 @@ fn lock(socket: &Path, create: bool) -> io::Result<Result<File, Failure>> {
         .truncate(false)
         .mode(0o600);
     let mut file = options.open(&name)?;
-    match file.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => {
-            let mut pid = String::new();
-            file.read_to_string(&mut pid)?;
-            return Ok(Err(Failure::new(
-                Kind::Running,
-                format!(
-                    "another tcpilot (pid {}) has {}",
-                    pid.trim(),
-                    socket.display()
-                ),
-                "stop it first, or give both --socket and --cgroup of its own",
-            )));
-        }
-        Err(TryLockError::Error(error)) => return Err(error),
+    if !try_lock(&file)? {
+        let mut pid = String::new();
+        file.read_to_string(&mut pid)?;
+        return Ok(Err(Failure::new(
+            Kind::Running,
+            format!(
+                "another tcpilot (pid {}) has {}",
+                pid.trim(),
+                socket.display()
+            ),
+            "stop it first, or give both --socket and --cgroup of its own",
+        )));
     }
     file.set_len(0)?;
     file.rewind()?;

@@ -80,9 +80,10 @@ impl Daemon {
         paths.sort_by_key(|p| p.updated_unix_s);
         let newest = paths.len().saturating_sub(self.config.paths_max as usize);
         for stored in paths.into_iter().skip(newest) {
-            if let Some((key, path)) = self.to_kernel(stored)
-                && let Err(error) = self.pilot.put_path(&key, &path)
-            {
+            let Some((key, path)) = self.to_kernel(stored) else {
+                continue;
+            };
+            if let Err(error) = self.pilot.put_path(&key, &path) {
                 tracing::debug!(%error, "a path could not be taken up");
             }
         }

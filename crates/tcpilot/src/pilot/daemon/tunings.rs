@@ -87,9 +87,10 @@ impl Daemon {
                 sentence: format!("{prefix}: {word} switched off: {harm}"),
             });
         }
-        if (order.off, order.brake) != (t.off, t.brake)
-            && let Err(error) = self.pilot.put_order(&order)
-        {
+        if (order.off, order.brake) == (t.off, t.brake) {
+            return;
+        }
+        if let Err(error) = self.pilot.put_order(&order) {
             tracing::warn!(%error, "the guard's order could not be written");
         }
     }

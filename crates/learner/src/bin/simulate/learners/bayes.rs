@@ -97,9 +97,10 @@ impl Learner for Tree {
     }
 
     fn end(&mut self, who: &Who, arm: usize, transfer: &Transfer, at_s: f64) {
-        if let Some(seen) = self.observation(who, arm, transfer, at_s)
-            && let Ok(learned) = self.library.observe(&seen)
-        {
+        let Some(seen) = self.observation(who, arm, transfer, at_s) else {
+            return;
+        };
+        if let Ok(learned) = self.library.observe(&seen) {
             self.changes += u32::from(learned.path_changed);
             self.wide += u32::from(learned.levels_changed > 0);
         }
@@ -145,10 +146,10 @@ impl Flat {
 
 impl Learner for Flat {
     fn choose(&mut self, who: &Who, now_s: f64, random: u32) -> usize {
-        if !self.paths.contains_key(&who.path)
-            && let Ok(tree) = Tree::new(self.arms, &self.settings, self.key)
-        {
-            self.paths.insert(who.path, tree);
+        if !self.paths.contains_key(&who.path) {
+            if let Ok(tree) = Tree::new(self.arms, &self.settings, self.key) {
+                self.paths.insert(who.path, tree);
+            }
         }
         self.paths
             .get_mut(&who.path)

@@ -72,10 +72,10 @@ impl Lone {
 
 impl Learner for Lone {
     fn choose(&mut self, who: &Who, now_s: f64, random: u32) -> usize {
-        if !self.each.contains_key(&who.path)
-            && let Ok(learner) = make(&self.name, &self.arms, &self.settings, self.seed)
-        {
-            self.each.insert(who.path, learner);
+        if !self.each.contains_key(&who.path) {
+            if let Ok(learner) = make(&self.name, &self.arms, &self.settings, self.seed) {
+                self.each.insert(who.path, learner);
+            }
         }
         self.each
             .get_mut(&who.path)

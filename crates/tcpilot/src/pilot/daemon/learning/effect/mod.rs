@@ -300,9 +300,8 @@ impl Effect {
             trial.close_until(now_s, &self.schedule, &no_guard);
         }
         let goodput = self.whole.host.effects.goodput;
-        if goodput.count > before
-            && let Some(interval) = goodput.interval(&Sequence::default())
-        {
+        let interval = goodput.interval(&Sequence::default());
+        if let Some(interval) = interval.filter(|_| goodput.count > before) {
             self.past.history.add(Point {
                 at_s: now_s,
                 pairs: goodput.count,

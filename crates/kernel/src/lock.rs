@@ -1,0 +1,28 @@
+//! Locks of whole files, flock(2): the kernel frees one when the last descriptor of it is closed, however
+//! its process ends. The standard library has them from Rust 1.89.
+
+use std::{fs::File, io};
+
+use rustix::{
+    fs::{FlockOperation, flock},
+    io::{Errno, retry_on_intr},
+};
+
+/// Takes the lock if it is free, and says whether it was.
+///
+/// # Errors
+/// The kernel's.
+pub fn try_lock(file: &File) -> io::Result<bool> {
+    match retry_on_intr(|| flock(file, FlockOperation::NonBlockingLockExclusive)) {
+        Ok(()) => Ok(true),
+        Err(Errno::WOULDBLOCK) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Takes the lock once it is free.
+pub(crate) fn wait_for(file: &File) -> io::Result<()> {
+    Ok(retry_on_intr(|| {
+        flock(file, FlockOperation::LockExclusive)
+    })?)
+}
