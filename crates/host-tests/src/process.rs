@@ -4,7 +4,7 @@ use std::{
     fs::File,
     io,
     os::{fd::AsRawFd, unix::process::CommandExt},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Command, ExitStatus},
 };
 
@@ -66,6 +66,8 @@ pub struct Place<'a> {
     pub cgroup: Option<&'a Cgroup>,
     /// What it may do.
     pub capabilities: Capabilities,
+    /// The socket of the service manager that it is to believe in, sd_notify(3).
+    pub manager: Option<&'a Path>,
 }
 
 impl<'a> Place<'a> {
@@ -92,6 +94,7 @@ impl<'a> Place<'a> {
             netns: None,
             cgroup: None,
             capabilities: Capabilities::All,
+            manager: None,
         }
     }
 
@@ -101,6 +104,8 @@ impl<'a> Place<'a> {
         let procs = self.cgroup.map(Cgroup::open_procs);
         let capabilities = self.capabilities;
         let mut command = Command::new(binary(program));
+        command.env_remove("NOTIFY_SOCKET");
+        command.envs(self.manager.map(|socket| ("NOTIFY_SOCKET", socket)));
         let enter = move || {
             if let Some(netns) = &netns {
                 check(unsafe_setns(netns))?;

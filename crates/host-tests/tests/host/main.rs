@@ -22,6 +22,7 @@ mod learning;
 mod leftovers;
 mod life;
 mod loss;
+mod manager;
 mod metrics;
 mod neighbours;
 mod paths;

@@ -247,7 +247,7 @@ impl Daemon {
         let refused = refused.map(|p| format!("not taken over, all goes on as before: {p}"));
         let of_learner = self.learning.iter().flat_map(Learning::limits);
         let limits = self
-            .limits()
+            .kept_default()
             .into_iter()
             .chain(of_learner)
             .chain(unsaved)

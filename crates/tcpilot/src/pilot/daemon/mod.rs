@@ -13,6 +13,7 @@ mod handover;
 mod keeper;
 mod learned;
 mod learning;
+mod manager;
 mod netns;
 mod rules;
 mod signals;
@@ -152,6 +153,7 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
             if let Err(failure) = serve_metrics(args) {
                 tracing::warn!("{failure}; it goes on without");
             }
+            daemon.tell_ready();
             (control, daemon, signals, screen)
         }
         other => start_first(args, other)?,
@@ -172,11 +174,12 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
                 let times = daemon.times_after();
                 drop(screen.take());
                 let _ = finish(args, daemon, Ok(())); // it says what is wrong
+                manager::reloading(); // it is the same service
                 drop(control);
                 return Err(succession::start_anew(&successor, times));
             }
-            Ok(Next::End) => return finish(args, daemon, Ok(())),
-            Err(failure) => return finish(args, daemon, Err(failure)),
+            Ok(Next::End) => return end(args, daemon, Ok(())),
+            Err(failure) => return end(args, daemon, Err(failure)),
         }
     }
 }
@@ -197,6 +200,7 @@ fn start_first(args: &RunArgs, hand_over: Option<HandOver>) -> Result<Running, F
     daemon.succession = Succession::new(hand_over.unwrap_or_default().times);
     let screen = open_screen(args)?;
     daemon.attach()?;
+    daemon.tell_ready();
     Ok((control, daemon, signals, screen))
 }
 
@@ -216,6 +220,12 @@ fn open_screen(args: &RunArgs) -> io::Result<Option<live::Screen>> {
     } else {
         Ok(None)
     }
+}
+
+/// For good.
+fn end(args: &RunArgs, daemon: Daemon, result: Result<(), Failure>) -> Result<(), Failure> {
+    manager::stopping();
+    finish(args, daemon, result)
 }
 
 /// Saves, goes, and says what it did.
@@ -254,14 +264,10 @@ impl Daemon {
         Ok(())
     }
 
-    /// What this host keeps from the daemon, a sentence each.
-    fn limits(&self) -> Vec<String> {
-        let confined = (!host::may_enter_netns()).then(|| {
-            "CAP_SYS_ADMIN is missing: flows and explain list only the connections of this network \
-             namespace; choosing and learning work in all"
-                .to_owned()
-        });
-        self.kept_default().into_iter().chain(confined).collect()
+    /// For the service manager.
+    fn tell_ready(&self) {
+        let arms = self.arms.join(" ");
+        manager::ready(&format!("steers {} with {arms}", self.cgroup.display()));
     }
 
     /// A sentence where the default of the daemon's own namespace is not to be replaced.
@@ -318,6 +324,7 @@ impl Daemon {
     /// Once a second.
     fn keep_house(&mut self, times: &mut Times) {
         times.ticked = Instant::now();
+        manager::alive();
         self.tell_trouble();
         if times.rules.elapsed() >= RULES_EVERY {
             times.rules = Instant::now();

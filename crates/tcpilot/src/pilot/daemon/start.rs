@@ -114,8 +114,14 @@ impl Daemon {
         let mut daemon = Daemon::assemble(prepared, pilot, keeper, queues, &[]);
         daemon.open_learning()?;
         daemon.restore();
-        for line in daemon.arms_missing.iter().chain(&daemon.limits()) {
+        for line in daemon.arms_missing.iter().chain(&daemon.kept_default()) {
             tracing::warn!("{line}");
+        }
+        if !host::may_enter_netns() {
+            tracing::info!(
+                "without CAP_SYS_ADMIN, flows and explain list only the connections of this network \
+                 namespace; choosing and learning work in all"
+            );
         }
         Ok(daemon)
     }
@@ -137,10 +143,10 @@ impl Daemon {
             root,
             cgroup,
         } = prepared;
-        if cgroup != root
-            && let Ok(id) = host::cgroup_id(&cgroup)
-        {
-            pilot.set_cgroup(id);
+        if cgroup != root {
+            if let Ok(id) = host::cgroup_id(&cgroup) {
+                pilot.set_cgroup(id);
+            }
         }
         let rules = rules::resolve(&templates, &root, former);
         pilot.set_rules(&rules);

@@ -16,7 +16,7 @@ use super::{
     egress::Egress,
     handover::{Estate, HandOver, Numbers},
     keeper::Keeper,
-    rules,
+    manager, rules,
     trial::{Successor, Trial, command},
 };
 use crate::{
@@ -68,6 +68,7 @@ impl Daemon {
     /// Tries whether a program could go on; if so it will.
     pub(super) fn try_successor(&mut self, program: &Path) {
         tracing::info!(program = %program.display(), "trying whether it can take over");
+        manager::reloading();
         let mut estate = self.estate();
         // Nothing that would keep a dead daemon attached, or its place taken.
         estate.pilot.links.clear();
@@ -81,35 +82,40 @@ impl Daemon {
             Ok(trial) => self.succession.trial = Some(trial),
             Err(error) => {
                 let problem = format!("{} cannot be started: {error}", program.display());
-                self.succession.refuse(vec![problem]);
+                self.refuse(vec![problem]);
             }
         }
     }
 
     /// The program that is to follow now: its trial went well, and nobody waits for an answer.
     pub(super) fn successor(&mut self, control: &Control) -> Option<Successor> {
-        let succession = &mut self.succession;
-        if let Some(mut trial) = succession.trial.take() {
+        if let Some(mut trial) = self.succession.trial.take() {
             if !trial.is_over() {
-                succession.trial = Some(trial);
+                self.succession.trial = Some(trial);
                 return None;
             }
             match trial.end() {
-                Ok(successor) => succession.ready = Some((successor, Instant::now())),
-                Err(problems) => succession.refuse(problems),
+                Ok(successor) => self.succession.ready = Some((successor, Instant::now())),
+                Err(problems) => self.refuse(problems),
             }
         }
-        let (successor, since) = succession.ready.take()?;
+        let (successor, since) = self.succession.ready.take()?;
         if control.is_idle() || since.elapsed() >= PATIENCE {
             return Some(successor);
         }
-        succession.ready = Some((successor, since));
+        self.succession.ready = Some((successor, since));
         None
+    }
+
+    fn refuse(&mut self, problems: Vec<String>) {
+        self.succession.refuse(problems);
+        self.tell_ready();
     }
 
     /// Becomes the program that follows. It returns only if that failed, and goes on as before then.
     pub(super) fn give_way(&mut self, control: &Control, successor: &Successor) {
         let _ = self.save(); // it says what is wrong
+        manager::alive();
         let mut command = command(&successor.program);
         let mut estate = self.estate();
         estate.config = successor.verdict.config.clone();
@@ -130,7 +136,7 @@ impl Daemon {
             Err(error) => error,
         };
         let program = successor.program.display();
-        self.succession.refuse(vec![format!("{program}: {error}")]);
+        self.refuse(vec![format!("{program}: {error}")]);
     }
 
     pub(super) fn times_after(&self) -> TakeOvers {
