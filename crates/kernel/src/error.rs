@@ -17,6 +17,9 @@ pub enum Error {
     /// No cgroup v2 hierarchy is mounted.
     #[error("no cgroup v2 hierarchy is mounted")]
     NoCgroup2,
+    /// What is mounted is a part of it: this is a container.
+    #[error("{} is only a part of this host's cgroups: other sockets would not be steered", .0.display())]
+    PartOfCgroups(PathBuf),
     /// The chosen cgroup is not there, or not a cgroup v2 directory.
     #[error("{}: {source}", path.display())]
     Cgroup {
@@ -145,6 +148,9 @@ impl Error {
             Error::Privileges(_) => "run as root, or grant CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON",
             Error::UserNamespace => "run it outside of the container or `unshare --user`",
             Error::NoCgroup2 => "mount one: mount -t cgroup2 none /sys/fs/cgroup",
+            Error::PartOfCgroups(_) => {
+                "give the container the host's /sys/fs/cgroup, or name this part with --cgroup"
+            }
             Error::Cgroup { .. } => {
                 "give --cgroup a directory of the cgroup v2 hierarchy (see /proc/mounts)"
             }

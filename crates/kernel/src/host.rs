@@ -8,6 +8,9 @@ use std::{
 
 use crate::Error;
 
+/// The id of the first cgroup of a hierarchy: kernfs numbers its files from 1, fs/kernfs/dir.c.
+const ROOT_CGROUP: u64 = 1;
+
 const CAP_NET_ADMIN: u32 = 12;
 const CAP_SYS_ADMIN: u32 = 21;
 const CAP_PERFMON: u32 = 38;
@@ -106,15 +109,33 @@ pub fn cgroup2_root() -> Result<PathBuf, Error> {
         action: "read /proc/self/mountinfo",
         source,
     })?;
-    find_cgroup2(&mounts).ok_or(Error::NoCgroup2)
+    let is_first = |path: &Path| cgroup_id(path).is_ok_and(|id| id == ROOT_CGROUP);
+    find_cgroup2(&mounts, is_first).ok_or(Error::NoCgroup2)
 }
 
-/// A mount that shows the whole hierarchy goes before one of a part of it, such as a bind mount.
-fn find_cgroup2(mounts: &str) -> Option<PathBuf> {
-    let found: Vec<(&str, &str)> = mounts.lines().filter_map(cgroup2_mount).collect();
-    let whole = found.iter().find(|(root, _)| *root == "/");
+/// The same, if it is the whole hierarchy. A container sees its own part of it as if that were all
+/// (cgroup_namespaces(7)), and a program that is attached there meets none of the host's other sockets.
+///
+/// # Errors
+/// [`Error::PartOfCgroups`]; [`Error::NoCgroup2`] where none is mounted.
+pub fn whole_cgroup2_root() -> Result<PathBuf, Error> {
+    let root = cgroup2_root()?;
+    match cgroup_id(&root)? {
+        ROOT_CGROUP => Ok(root),
+        _ => Err(Error::PartOfCgroups(root)),
+    }
+}
+
+/// The mount of the first cgroup goes before others. Within a container a part of the hierarchy is called `/`, too.
+fn find_cgroup2(mounts: &str, is_first: impl Fn(&Path) -> bool) -> Option<PathBuf> {
+    let found = mounts.lines().filter_map(cgroup2_mount);
+    let found: Vec<_> = found
+        .map(|(root, target)| (root, PathBuf::from(unescape(target))))
+        .collect();
+    let first = found.iter().find(|(_, target)| is_first(target));
+    let whole = first.or_else(|| found.iter().find(|(root, _)| *root == "/"));
     let (_, target) = whole.or(found.first())?;
-    Some(PathBuf::from(unescape(target)))
+    Some(target.clone())
 }
 
 /// Of a line of mountinfo: what is mounted, and where, if it is of the cgroup v2 hierarchy.
@@ -325,22 +346,45 @@ mod tests {
         assert_eq!(effective_capabilities("Name:\tx\n"), 0);
     }
 
+    fn no(_: &Path) -> bool {
+        false
+    }
+
     const HYBRID: &str = "24 1 0:22 / /sys/fs/cgroup rw shared:4 - tmpfs tmpfs rw\n\
         25 24 0:23 / /sys/fs/cgroup/cpu rw,nosuid shared:5 - cgroup cgroup rw,cpu\n\
         26 24 0:24 / /sys/fs/cgroup/unified rw,nosuid shared:6 - cgroup2 cgroup2 rw\n";
 
     #[test]
     fn the_hybrid_mount_is_found_where_it_is() {
-        assert_eq!(find_cgroup2(HYBRID), Some("/sys/fs/cgroup/unified".into()));
-        assert_eq!(find_cgroup2("22 1 0:5 / /proc rw - proc proc rw\n"), None);
+        assert_eq!(
+            find_cgroup2(HYBRID, no),
+            Some("/sys/fs/cgroup/unified".into())
+        );
+        assert_eq!(
+            find_cgroup2("22 1 0:5 / /proc rw - proc proc rw\n", no),
+            None
+        );
     }
 
     #[test]
     fn the_mount_of_the_whole_hierarchy_goes_before_one_of_a_part() {
         let part = "20 1 0:24 /machine.slice /srv/part rw - cgroup2 cgroup2 rw\n";
-        assert_eq!(find_cgroup2(part), Some("/srv/part".into()));
+        assert_eq!(find_cgroup2(part, no), Some("/srv/part".into()));
         let both = part.to_owned() + HYBRID;
-        assert_eq!(find_cgroup2(&both), Some("/sys/fs/cgroup/unified".into()));
+        assert_eq!(
+            find_cgroup2(&both, no),
+            Some("/sys/fs/cgroup/unified".into())
+        );
+    }
+
+    #[test]
+    fn in_a_container_the_hosts_hierarchy_goes_before_its_own() {
+        let own = "20 1 0:24 / /sys/fs/cgroup rw - cgroup2 cgroup rw\n";
+        let hosts = "21 1 0:24 /../../.. /host/cgroup rw - cgroup2 cgroup2 rw\n";
+        let mounts = own.to_owned() + hosts;
+        let is_hosts = |path: &Path| path == Path::new("/host/cgroup");
+        assert_eq!(find_cgroup2(&mounts, is_hosts), Some("/host/cgroup".into()));
+        assert_eq!(find_cgroup2(&mounts, no), Some("/sys/fs/cgroup".into()));
     }
 
     #[test]
@@ -360,7 +404,7 @@ mod tests {
     #[test]
     fn blanks_in_a_mount_point_are_unescaped() {
         assert_eq!(
-            find_cgroup2("20 1 0:24 / /a\\040b rw - cgroup2 cgroup2 rw"),
+            find_cgroup2("20 1 0:24 / /a\\040b rw - cgroup2 cgroup2 rw", no),
             Some("/a b".into())
         );
     }

@@ -77,7 +77,9 @@ impl From<tcpilot_kernel::Error> for Failure {
         use tcpilot_kernel::Error as E;
         let kind = match &error {
             E::Privileges(_) | E::UserNamespace => Kind::NotPermitted,
-            E::NoBtf | E::NoCgroup2 | E::NoStructOps | E::NoQdiscs => Kind::Unsupported,
+            E::NoBtf | E::NoCgroup2 | E::PartOfCgroups(_) | E::NoStructOps | E::NoQdiscs => {
+                Kind::Unsupported
+            }
             E::Cgroup { .. } | E::NoSuchCc(_) | E::CcName(_) | E::CcFile { .. } => Kind::Usage,
             E::AlreadyAttached(_) => Kind::Running,
             E::Claims { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => {

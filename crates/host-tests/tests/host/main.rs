@@ -11,6 +11,7 @@ mod alone;
 mod answers;
 mod commands;
 mod congestion;
+mod container;
 mod drawn;
 mod ecn;
 mod effect;

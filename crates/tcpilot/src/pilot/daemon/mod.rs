@@ -245,7 +245,8 @@ fn finish(args: &RunArgs, mut daemon: Daemon, result: Result<(), Failure>) -> Re
 fn check_free(args: &RunArgs) -> Result<(), Failure> {
     host::check_requirements()?;
     control::check_free(&args.socket)?;
-    let cgroup = args.cgroup.clone().map_or_else(host::cgroup2_root, Ok)?;
+    let named = args.cgroup.clone();
+    let cgroup = named.map_or_else(host::whole_cgroup2_root, Ok)?;
     Ok(tcpilot_kernel::check_free(&cgroup)?)
 }
 

@@ -1,0 +1,51 @@
+//! In a container: a cgroup namespace and mounts of its own.
+
+use std::{
+    fs,
+    os::unix::process::CommandExt,
+    process::{Command, Output},
+};
+
+use tcpilot_host_tests::{Cgroup, binary, cgroup_root, folder};
+
+/// Runs a line of a shell as the first process of a container in this cgroup.
+fn contained(cgroup: &Cgroup, line: &str) -> Output {
+    let procs = cgroup.path().join("cgroup.procs");
+    let procs = fs::File::options().write(true).open(procs).unwrap();
+    let enter = move || {
+        std::io::Write::write_all(&mut &procs, b"0")?;
+        // SAFETY: a plain system call about this process.
+        match unsafe { libc::unshare(libc::CLONE_NEWCGROUP | libc::CLONE_NEWNS) } {
+            0 => Ok(()),
+            _ => Err(std::io::Error::last_os_error()),
+        }
+    };
+    let mut command = Command::new("sh");
+    command.args(["-euc", &format!("mount --make-rprivate /; {line}")]);
+    // SAFETY: between fork and exec only system calls are made.
+    unsafe { command.pre_exec(enter) };
+    command.output().unwrap()
+}
+
+#[test]
+fn a_container_that_sees_its_own_cgroup_only_is_refused() {
+    let cgroup = Cgroup::new();
+    let dir = folder();
+    let run = format!(
+        "{} run --state {dir}/state.db --socket {dir}/control.sock --dry-run",
+        binary("tcpilot").display(),
+        dir = dir.path().display()
+    );
+    let root = cgroup_root();
+    let mount = format!("mount -t cgroup2 cgroup2 {}", root.display());
+    let output = contained(&cgroup, &format!("{mount}; exec {run}"));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(4), "{said}");
+    let line = format!(
+        "tcpilot: {} is only a part of this host's cgroups: other sockets would not be steered; \
+         give the container the host's /sys/fs/cgroup, or name this part with --cgroup\n",
+        root.display()
+    );
+    assert_eq!(said, line);
+    assert!(!dir.path().join("state.db").exists());
+}
