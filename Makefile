@@ -66,7 +66,7 @@ vm-test: setup ## behaviour on every kernel, in virtual machines
 vm-test-ends: setup ## behaviour on the oldest and the newest of them
 	PYTHON=$(PYTHON) crates/host-tests/run.sh $(firstword $(KERNELS)) $(lastword $(KERNELS))
 
-machine-test: setup release ## the laboratory's own tests of its machines
+machine-test: setup deb ## the laboratory's own tests of its machines
 	@$(CARGO) build --release -p flowgen --features mpquic
 	cd lab && $(BIN)/pytest -q -m vm
 
@@ -87,10 +87,14 @@ lab-test: setup release ## two campaigns of the laboratory in their quick form
 experiments: setup release ## the pilot's own experiments (hours), and docs/measured/results.md from them
 	for name in choice cost short bulk memory scale publish report; do $(EXPERIMENTS) $$name; done
 
+deb: release ## a package of the release build, for Debian and Ubuntu: target/deb
+	@scripts/setup deb
+	@packaging/deb
+
 release:
 	@scripts/setup build
 	@test -e $(TARGET)/release/tcpilot || echo 'building tcpilot for the first time; this takes a few minutes' >&2
 	@$(CARGO) build --release --bins
 
 .PHONY: help setup run demo test test-all check unit-test host-test mpquic-test upgrade-test vm-test \
-	vm-test-ends machine-test browser-test bench lab lab-test experiments release
+	vm-test-ends machine-test browser-test bench lab lab-test experiments deb release

@@ -106,6 +106,12 @@ pub enum Command {
         #[command(subcommand)]
         command: StateCommand,
     },
+    /// Write the manual pages into a folder, for a package
+    #[command(hide = true)]
+    Manual {
+        /// Which.
+        dir: PathBuf,
+    },
     /// Print the completions for a shell
     #[command(hide = true)]
     Completions {

@@ -9,6 +9,7 @@ mod documents;
 pub mod failure;
 mod fair;
 mod link;
+pub mod manual;
 pub mod pilot;
 pub mod show;
 pub mod watch;

@@ -10,6 +10,7 @@ use tcpilot::{
     cc,
     cli::{Cli, Command},
     failure::Failure,
+    manual,
     pilot::{client, daemon, top},
     watch,
 };
@@ -65,6 +66,9 @@ fn dispatch(command: &Command) -> Result<(), Failure> {
         Command::Cc { command } => cc::run(command),
         Command::Config { command } => client::config(command),
         Command::State { command } => client::state(command),
+        Command::Manual { dir } => {
+            manual::write(dir).map_err(|error| Failure::of_file(dir, &error))
+        }
         Command::Completions { shell } => {
             clap_complete::generate(
                 *shell,

@@ -85,7 +85,9 @@ def make_parser() -> argparse.ArgumentParser:
     _add_machine_options(matrix)
     matrix.set_defaults(action=_matrix)
 
-    root = commands.add_parser("root", help="build and cache another user land (sid: with bpftune)")
+    root = commands.add_parser(
+        "root", help="build and cache another user land, such as sid"
+    )
     root.add_argument("name", choices=roots.names())
     root.set_defaults(action=_root)
 
@@ -108,6 +110,7 @@ def _add_machine_options(parser: argparse.ArgumentParser) -> None:
     )
     add("--rw", action="append", default=[], type=Path, metavar="DIR", help="keep writes to DIR")
     add("--root", default="/", metavar="NAME|DIR", help="another user land, such as sid")
+    add("--systemd", action="store_true", help="boot the root's systemd, with COMMAND as a service")
     add("--module", action="append", default=[], metavar="M", help="modprobe M first")
     add("--sysctl", action="append", default=[], type=pair, metavar="K=V", help="set K first")
     add("--env", action="append", default=[], type=pair, metavar="K=V", help="for the command")
@@ -136,6 +139,7 @@ def machine_from(options: argparse.Namespace, kernel: str) -> Machine:
         timeout_s=options.timeout,
         rw=tuple(options.rw),
         root=roots.resolve(options.root),
+        systemd=options.systemd,
         modules=tuple(options.module),
         sysctls=dict(options.sysctl),
         env=dict(options.env),

@@ -42,6 +42,8 @@ class Machine:
     """Host folders in which the guest's writes are kept."""
     root: Path = Path("/")
     """The user land; another one sees the host's files below /host."""
+    systemd: bool = False
+    """The root's systemd is the first process, and the command a service of it."""
     modules: Sequence[str] = ()
     sysctls: Mapping[str, str] = field(default_factory=dict)
     env: Mapping[str, str] = field(default_factory=dict)
@@ -156,11 +158,12 @@ def guest_files(
     cwd: Path,
 ) -> dict[str, bytes]:
     """The scripts that guest/init.sh and guest/run.sh read, by name."""
-    run_script = (Path(__file__).parent / "guest" / "run.sh").read_bytes()
+    guest = Path(__file__).parent / "guest"
     return {
         "config": config_script(machine, kernel.release, shares, cwd).encode(),
         "command": command_script(machine, kernel.release, command, cwd).encode(),
-        "run.sh": run_script,
+        "run.sh": (guest / "run.sh").read_bytes(),
+        "tcplab.service": (guest / "tcplab.service").read_bytes(),
     }
 
 
@@ -182,6 +185,7 @@ def config_script(machine: Machine, release: str, shares: tuple[qemu.Share, ...]
     settings = [f"set_sysctl {key} {shlex.quote(str(v))}" for key, v in machine.sysctls.items()]
     return (
         f"hostname=tcplab-{machine.kernel}\n"
+        f"systemd={'yes' if machine.systemd else ''}\n"
         f"modules={shlex.quote(' '.join(machine.modules))}\n"
         f"mount_shares() {{\n{_lines(mounts)}}}\n"
         f"set_sysctls() {{\n{_lines(settings)}}}\n"

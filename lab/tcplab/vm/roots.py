@@ -1,7 +1,8 @@
 """Other user lands for a machine, built with debootstrap and cached.
 
 sid has what needs a newer libc than the host's: bpftune, the peer that the laboratory
-compares with.  Nothing in a root is started on the host, except by debootstrap's chroot.
+compares with.  bookworm and trixie have a systemd that can be the first process.  Nothing in
+a root is started on the host, except by debootstrap's chroot.
 """
 
 from __future__ import annotations
@@ -25,10 +26,15 @@ class Recipe:
     packages: tuple[str, ...]
 
 
+# What a service, a container and their tests need; the systemd of a release is its first process.
+_BOOTED = ("systemd-sysv", "dbus", "iproute2", "kmod", "procps")
+
 _RECIPES = {
+    "bookworm": Recipe("bookworm", (*_BOOTED, "libelf1", "runc")),
     "sid": Recipe(
         "sid", ("bpftune", "iperf3", "iproute2", "kmod", "procps", "libelf1t64", "bpftool")
-    )
+    ),
+    "trixie": Recipe("trixie", (*_BOOTED, "libelf1t64", "crun")),
 }
 
 

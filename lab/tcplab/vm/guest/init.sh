@@ -1,6 +1,7 @@
 #!/bin/busybox sh
 # First process of a machine: mounts the host's files read-only under an overlay, so that
-# everything may be written and nothing is kept, then hands over to run.sh as process 1.
+# everything may be written and nothing is kept, then hands over to run.sh as process 1, or to
+# the root's systemd, which runs it as a service.
 # Comes in the initramfs; /tcplab/config (written by machine.py) says what to mount.
 
 bb=/bin/busybox
@@ -61,6 +62,18 @@ mount_shares
 
 $bb cp -r /tcplab run/tcplab
 loader=$($bb cat /tcplab/loader)
+if [ -n "$systemd" ]; then
+    # The unit files of a machine's own; the others are the root's.
+    units=run/systemd/system
+    make $units/multi-user.target.wants
+    # Nobody logs in, and nothing makes the device that a login waits for.
+    $bb ln -s /dev/null $units/getty.target
+    $bb ln -s ../tcplab.service $units/multi-user.target.wants/tcplab.service
+    $bb cp /tcplab/tcplab.service $units/tcplab.service
+    [ -s etc/machine-id ] || $bb tr -d - </proc/sys/kernel/random/uuid >etc/machine-id
+    $bb mount --move . /
+    exec $bb chroot . /lib/systemd/systemd
+fi
 $bb mount --move . /
 exec $bb chroot . ${loader:+/run/tcplab/lib/$loader --library-path /run/tcplab/lib} \
     /run/tcplab/busybox sh /run/tcplab/run.sh

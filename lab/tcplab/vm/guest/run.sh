@@ -1,4 +1,4 @@
-# Process 1 of a machine once its root is there: prepares what the command may rely on, runs
+# Process 1 of a machine once its root is there, or a service of systemd: prepares what the command may rely on, runs
 # it, and reports its exit status through the control port.  Messages to the host are one
 # line each: "ready SECONDS", "error TEXT", "status NUMBER"; after the last of them the host
 # stops the machine.
@@ -65,7 +65,7 @@ status=$?
 # What the command left running would hold the FIFOs open for ever.  Kernel threads ignore
 # the signal.
 for process in /proc/[0-9]*; do
-    case " 1 $pumps " in
+    case " 1 $$ $pumps " in
     *" ${process#/proc/} "*) ;;
     *) kill -9 "${process#/proc/}" 2>/dev/null ;;
     esac

@@ -8,6 +8,7 @@ mod effect;
 mod learner;
 pub(crate) mod names;
 mod policies;
+pub(crate) mod reference;
 mod rules;
 mod settings;
 #[cfg(test)]

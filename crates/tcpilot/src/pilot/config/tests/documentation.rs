@@ -2,8 +2,8 @@
 //!
 //! `TCPILOT_RENEW=1 cargo test -p tcpilot documentation` rewrites the reference.
 
-use super::super::settings::Key;
-use super::super::write::{range, wrap};
+use super::super::reference::{Part, parts};
+use super::super::write::wrap;
 use super::messages::MESSAGES;
 use super::*;
 
@@ -18,57 +18,24 @@ fn read_doc() -> String {
     std::fs::read_to_string(DOC).unwrap()
 }
 
-fn entries(keys: &[Key], always_default: bool) -> String {
-    let mut text = String::new();
-    for key in keys {
-        let value = key
-            .value
-            .clone()
-            .filter(|_| always_default || key.value.as_deref() != Some("\"\""));
-        let value = value.map_or_else(
-            || format!("`{}`", key.name),
-            |value| format!("`{} = {value}`", key.name),
-        );
-        let lines = wrap(&format!("- {value}: {}{}", key.doc.trim(), range(key)), 98);
-        text += &(lines.join("\n  ") + "\n");
+fn heading(part: &Part) -> String {
+    match (part.table.as_str(), part.kind) {
+        ("", _) => "### At the top of the file".to_owned(),
+        (table, None) => format!("### `{table}`"),
+        (table, Some(kind)) => format!("#### `{table}` with `kind = \"{kind}\"`"),
     }
-    text
-}
-
-/// All kinds have a part, whatever the default.
-fn learner(learner: &Learner) -> String {
-    let mut text = format!(
-        "\n### `[learner]`\n\n{}",
-        entries(&learner.common.keys(), true)
-    );
-    for (kind, section) in learner.kinds() {
-        let (kind, keys) = (kind.name(), entries(&section.keys(), true));
-        text += &format!("\n#### `[learner]` with `kind = \"{kind}\"`\n\n{keys}");
-    }
-    text
 }
 
 fn reference() -> String {
-    let config = Config::default();
-    let mut text = format!(
-        "\n### At the top of the file\n\n{}",
-        entries(&config.keys(), true)
-    );
-    for (name, section) in config.sections() {
-        if name == "learner" {
-            text += &learner(&config.learner);
-            continue;
+    let mut text = String::new();
+    for part in parts() {
+        text += &format!("\n{}\n\n", heading(&part));
+        for entry in part.entries {
+            let lines = wrap(&format!("- `{}`: {}", entry.key, entry.doc), 98);
+            text += &(lines.join("\n  ") + "\n");
         }
-        text += &format!("\n### `[{name}]`\n\n{}", entries(&section.keys(), true));
     }
-    let policy = Policy::default();
-    text += &format!("\n### `[[policy]]`\n\n{}", entries(&policy.keys(), false));
-    text += &entries(&policy.matches.keys(), false);
-    text += &format!(
-        "\n### `[policy.prefix]`\n\n{}\n",
-        entries(&policy.prefix.keys(), false)
-    );
-    text
+    text + "\n"
 }
 
 #[test]

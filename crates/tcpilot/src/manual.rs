@@ -1,0 +1,150 @@
+//! The manual pages: one for each command, from what `--help` says, and tcpilot.toml(5). The package's build
+//! has `tcpilot manual DIR` write them.
+
+use std::{fs, io, path::Path};
+
+use clap::{Command, CommandFactory};
+use clap_mangen::{
+    Man,
+    roff::{Inline, Roff, bold, roman},
+};
+
+use crate::{
+    cli::{Cli, DEFAULT_CONFIG},
+    pilot::config::reference,
+};
+
+const MANUAL: &str = "tcpilot manual";
+const SMALL_FILE: [&str; 5] = [
+    "algorithms = [\"cubic\", \"bbr\"]",
+    "",
+    "[leave_alone]",
+    "local_ports = [22]",
+    "",
+];
+
+/// Writes all pages into a folder, which is made.
+///
+/// # Errors
+/// It cannot be written.
+pub fn write(dir: &Path) -> io::Result<()> {
+    fs::create_dir_all(dir)?;
+    let mut all = Cli::command().disable_help_subcommand(true);
+    all.build();
+    write_command(&all, dir)?;
+    fs::write(dir.join("tcpilot.toml.5"), configuration())
+}
+
+fn write_command(command: &Command, dir: &Path) -> io::Result<()> {
+    for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
+        write_command(sub, dir)?;
+    }
+    let man = Man::new(command.clone())
+        .source(concat!("tcpilot ", env!("CARGO_PKG_VERSION")))
+        .manual(MANUAL);
+    man.generate_to(dir).map(drop)
+}
+
+/// tcpilot.toml(5), as roff.
+fn configuration() -> String {
+    let mut page = Roff::new();
+    let version = concat!("tcpilot ", env!("CARGO_PKG_VERSION"));
+    page.control("TH", ["tcpilot.toml", "5", "", version, MANUAL]);
+    page.control("SH", ["NAME"]);
+    page.text([roman("tcpilot.toml - configuration of tcpilot")]);
+    page.control("SH", ["SYNOPSIS"]);
+    page.text([bold(DEFAULT_CONFIG)]);
+    page.control("SH", ["DESCRIPTION"]);
+    page.text([roman(
+        "tcpilot runs without this file, with each default below. It is written in TOML. A key that is left \
+         out keeps its default. `tcpilot config check` reports mistakes, and `tcpilot config show` prints \
+         what is in force. A daemon that runs takes a change up by `systemctl reload tcpilot`.",
+    )]);
+    for part in reference::parts() {
+        let title = match (part.table.as_str(), part.kind) {
+            ("", _) => "TOP OF THE FILE".to_owned(),
+            (table, None) => table.to_owned(),
+            (table, Some(kind)) => format!("{table} with kind = \"{kind}\""),
+        };
+        page.control("SH", [title.as_str()]);
+        for entry in part.entries {
+            page.control("TP", []);
+            page.text([bold(entry.key)]);
+            page.text(inlines(&entry.doc));
+        }
+    }
+    page.control("SH", ["EXAMPLE"]);
+    page.control("nf", []);
+    for line in SMALL_FILE {
+        page.text([roman(line)]);
+    }
+    page.control("fi", []);
+    page.control("SH", ["SEE ALSO"]);
+    page.text([
+        bold("tcpilot"),
+        roman("(1), "),
+        bold("tcpilot-config"),
+        roman("(1)"),
+    ]);
+    page.render()
+}
+
+/// What Markdown puts between backticks is bold.
+fn inlines(text: &str) -> Vec<Inline> {
+    let parts = text.split('`').enumerate();
+    parts
+        .map(|(at, part)| if at % 2 == 1 { bold(part) } else { roman(part) })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_command_has_a_page_and_the_configuration_has_one() {
+        let dir = tempfile::tempdir().unwrap();
+        write(dir.path()).unwrap();
+        let pages = fs::read_dir(dir.path()).unwrap();
+        let mut names: Vec<_> = pages.map(|page| page.unwrap().file_name()).collect();
+        names.sort();
+        for wanted in [
+            "tcpilot.1",
+            "tcpilot-run.1",
+            "tcpilot-cc-load.1",
+            "tcpilot.toml.5",
+        ] {
+            assert!(
+                names.iter().any(|name| name == wanted),
+                "{wanted} of {names:?}"
+            );
+        }
+        assert!(!names.iter().any(|name| name == "tcpilot-manual.1"));
+    }
+
+    #[test]
+    fn every_key_is_in_the_page_of_the_configuration() {
+        let page = configuration();
+        let keys = reference::parts();
+        let keys: Vec<_> = keys.iter().flat_map(|part| &part.entries).collect();
+        assert!(keys.len() > 50);
+        for entry in keys {
+            let name = entry.key.split(' ').next().unwrap();
+            assert!(page.contains(&format!("\\fB{name}")), "{name}: {page}");
+        }
+    }
+
+    #[test]
+    fn words_between_backticks_are_bold() {
+        let [a, b, c] = &inlines("a `b` c")[..] else {
+            panic!()
+        };
+        assert_eq!([a, b, c], [&roman("a "), &bold("b"), &roman(" c")]);
+    }
+
+    #[test]
+    fn the_example_is_a_configuration() {
+        let text = SMALL_FILE.join("\n");
+        crate::pilot::config::Config::from_toml(&text, "example").unwrap();
+    }
+}

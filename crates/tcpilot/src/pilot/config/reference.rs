@@ -1,0 +1,84 @@
+//! Every key with its default and its reason, for the manual in Markdown and for tcpilot.toml(5).
+
+use super::settings::{Key, Section};
+use super::write::range;
+use super::{Config, Learner, Policy};
+
+/// A table of the file.
+pub(crate) struct Part {
+    /// How it is written, such as `[learner]`; empty for the top of the file.
+    pub table: String,
+    /// The learner that has it, if it is not for all.
+    pub kind: Option<&'static str>,
+    /// Its keys.
+    pub entries: Vec<Entry>,
+}
+
+/// A key.
+pub(crate) struct Entry {
+    /// With its default, as it is written in the file.
+    pub key: String,
+    /// What it does, and what it may be.
+    pub doc: String,
+}
+
+/// All tables, in the order of the documentation.
+pub(crate) fn parts() -> Vec<Part> {
+    let config = Config::default();
+    let mut parts = vec![part("", &config.keys())];
+    for (name, section) in config.sections() {
+        parts.push(part(&format!("[{name}]"), &section.keys()));
+        if name == "learner" {
+            parts.pop();
+            parts.extend(learner(&config.learner));
+        }
+    }
+    let policy = Policy::default();
+    let mut keys = policy.keys();
+    keys.extend(policy.matches.keys());
+    parts.push(of_policy("[[policy]]", &keys));
+    parts.push(of_policy("[policy.prefix]", &policy.prefix.keys()));
+    parts
+}
+
+/// All kinds have a part, whatever the default.
+fn learner(learner: &Learner) -> Vec<Part> {
+    let kinds = learner.kinds();
+    let of_kinds = kinds.iter().map(|(kind, section)| Part {
+        kind: Some(kind.name()),
+        ..part("[learner]", &section.keys())
+    });
+    std::iter::once(part("[learner]", &learner.common.keys()))
+        .chain(of_kinds)
+        .collect()
+}
+
+fn part(table: &str, keys: &[Key]) -> Part {
+    Part {
+        table: table.to_owned(),
+        kind: None,
+        entries: keys
+            .iter()
+            .map(|key| entry(key, key.value.clone()))
+            .collect(),
+    }
+}
+
+/// A policy without a name has none to show.
+fn of_policy(table: &str, keys: &[Key]) -> Part {
+    let shown = |key: &Key| key.value.clone().filter(|value| value != "\"\"");
+    Part {
+        entries: keys.iter().map(|key| entry(key, shown(key))).collect(),
+        ..part(table, &[])
+    }
+}
+
+fn entry(key: &Key, value: Option<String>) -> Entry {
+    Entry {
+        key: value.map_or_else(
+            || key.name.to_owned(),
+            |value| format!("{} = {value}", key.name),
+        ),
+        doc: format!("{}{}", key.doc.trim(), range(key)),
+    }
+}

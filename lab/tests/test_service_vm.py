@@ -1,0 +1,129 @@
+"""The package and its service under the systemd of Debian 12 and of Debian 13, each as the first
+process of a machine.  Needs `make deb`, which `make machine-test` has made."""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tcplab.vm import Machine, roots, run
+
+pytestmark = pytest.mark.vm
+
+ROOT = Path(__file__).parents[2]
+LIMIT_S = 900.0
+# The systemd of each: 252 has no Type=notify-reload, 257 has.
+RELEASES = {"bookworm": "6.1", "trixie": "6.12"}
+
+
+def package() -> Path:
+    found = sorted((ROOT / "target" / "deb").glob("tcpilot_*_amd64.deb"))
+    assert found, "there is no package; run: make deb"
+    return found[-1]
+
+
+@pytest.fixture(scope="module")
+def newer() -> Iterator[Path]:
+    """The same package with a higher version."""
+    # Not in /tmp, which a machine has its own of.
+    with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="tcpilot-test-") as name:
+        folder = Path(name)
+        subprocess.run(["dpkg-deb", "-R", package(), folder / "files"], check=True)
+        control = folder / "files" / "DEBIAN" / "control"
+        lines = control.read_text().splitlines()
+        lines = ["Version: 99.0" if line.startswith("Version:") else line for line in lines]
+        control.write_text("\n".join(lines) + "\n")
+        build = ["dpkg-deb", "--root-owner-group", "-b", folder / "files", folder / "newer.deb"]
+        subprocess.run(build, check=True, capture_output=True)
+        yield folder / "newer.deb"
+
+
+@cache
+def seen(release: str, newer: Path) -> dict[str, str]:
+    """What the guest's script printed, by name."""
+    machine = Machine(
+        RELEASES[release],
+        root=roots.fetch(release),
+        systemd=True,
+        modules=["veth", "sch_prio", "tcp_bbr"],
+        timeout_s=LIMIT_S,
+        memory="1G",
+    )
+    files = [Path(__file__).parent / "service_guest.sh", package(), newer, flowgen()]
+    inside = [str(Path("/host") / file.relative_to("/")) for file in files]
+    result = run(machine, ["sh", *inside], cwd=ROOT)
+    assert result.status == 0, result.stderr.decode()
+    lines = (line.partition(" ") for line in result.stdout.decode().splitlines())
+    return {name: value.strip() for name, _, value in lines}
+
+
+def flowgen() -> Path:
+    return ROOT / "target" / "release" / "flowgen"
+
+
+@pytest.fixture(params=RELEASES)
+def facts(request: pytest.FixtureRequest, newer: Path) -> dict[str, str]:
+    return seen(request.param, newer)
+
+
+def test_installing_starts_nothing(facts: dict[str, str]) -> None:
+    assert (facts["installed"], facts["started_unasked"]) == ("installed", "inactive")
+    assert facts["manual"] == "2"
+
+
+def test_the_service_is_started_when_it_is_attached(facts: dict[str, str]) -> None:
+    assert (facts["start_status"], facts["attached_at_once"]) == ("0", "true")
+    assert facts["active"] == "active running"
+    assert facts["status_text"] == "steers /sys/fs/cgroup with cubic bbr"
+    assert facts["degraded"] == ""
+
+
+def test_it_has_three_capabilities_and_is_well_confined(facts: dict[str, str]) -> None:
+    net_admin, perfmon, bpf = 12, 38, 39
+    assert int(facts["capabilities"], 16) == 1 << net_admin | 1 << perfmon | 1 << bpf
+    assert facts["exposure"] == "0"
+    assert float(facts["exposure_level"]) <= 2.5
+
+
+def test_the_watchdog_replaces_a_daemon_that_hangs_and_no_other(facts: dict[str, str]) -> None:
+    assert facts["alive_after_twenty_seconds"] == "yes 0"
+    assert facts["replaced_when_it_hangs"] == "1 active"
+    assert int(facts["told_why"]) >= 1
+
+
+def test_a_reload_succeeds_or_says_why_not(facts: dict[str, str]) -> None:
+    assert (facts["reload_status"], facts["reloaded"]) == ("0 active", "1 same")
+    assert facts["reloaded_text"] == "steers /sys/fs/cgroup with cubic bbr reno"
+    assert facts["refused_status"] == "1 active 1"
+    assert int(facts["refused_reason"]) >= 1
+
+
+def test_a_signal_is_a_reload_to_systemd_too(facts: dict[str, str]) -> None:
+    assert facts["reloading"] == "reloading"
+    assert facts["reloaded_by_signal"] == "2 active"
+
+
+def test_queues_for_acknowledgements_work_in_the_service(facts: dict[str, str]) -> None:
+    assert (facts["queue"], facts["queue_degraded"]) == ("prio", "")
+    assert facts["queue_after"] == "noqueue"
+
+
+def test_an_upgrade_under_load_detaches_nothing(facts: dict[str, str]) -> None:
+    assert (facts["upgrade_status"], facts["upgraded"]) == ("0", "1 same active")
+    assert facts["program"] == "/usr/bin/tcpilot"
+    assert facts["load"].split() == ['"alive_at_end":50', '"errors":0']
+
+
+def test_with_the_manuals_drop_in_it_enters_other_namespaces(facts: dict[str, str]) -> None:
+    assert facts["namespaces"] == '"netns":"host"'
+    assert facts["namespaces_entered"] == '"netns":"far""netns":"host"'
+
+
+def test_a_purge_leaves_nothing(facts: dict[str, str]) -> None:
+    assert facts["removed"] == "0  state.db"
+    assert (facts["purged"], facts["unit_gone"]) == ("0 0", "1")
