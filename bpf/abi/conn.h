@@ -31,7 +31,8 @@ enum tp_why {
 	TP_WHY_VOID = 17,     /* the daemon has not said for too long that it is alive */
 	TP_WHY_HELD_OUT = 18, /* to compare with, or because the guard has stopped steering */
 	TP_WHY_UNDONE = 19,   /* a rescue did not help: it has its former algorithm again */
-	TP_WHY_COUNT = 20,
+	TP_WHY_MOVED = 20,    /* while it was open, to the arm that its path does better with */
+	TP_WHY_COUNT = 21,
 };
 #define TP_WHY_SLOTS 32 /* a power of two above TP_WHY_COUNT */
 #define TP_WHY_IS_LEFT_ALONE(why) ((why) >= TP_WHY_APPLICATION && (why) <= TP_WHY_EXCLUDED)
@@ -44,6 +45,7 @@ enum tp_conn_flags {
 	TP_CONN_SIDE_UNKNOWN = 16, /* rescued later: connect or accept was not kept */
 	TP_CONN_STEERED = 32,	   /* its algorithm was set by us; in a note only */
 	TP_CONN_HELD_OUT = 64,	   /* no choice, no rescue, no tuning; in a note only */
+	TP_CONN_MOVED = 128,	   /* to a better arm while it was open; in a note only */
 };
 
 /* What is remembered of a connection whose algorithm the pilot changed, in its

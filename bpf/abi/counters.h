@@ -44,7 +44,8 @@ struct tp_counters {
 	__u64 rescues_undone;
 	__u64 own_losses; /* connections with heavy loss that came with a queue */
 	__u64 withheld[TP_WITHHELD_SLOTS];
-	__u64 pad[6];
+	__u64 moves; /* of open connections, to an arm that is better */
+	__u64 pad[5];
 };
 
 struct tp_clocks {

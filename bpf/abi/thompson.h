@@ -148,7 +148,8 @@ enum tp_record_flags {
 	TP_RECORD_FORGOTTEN = 8, /* its note was lost: arm, class and probability are not known */
 	TP_RECORD_FOREIGN = 16,	 /* its application has chosen since: it says nothing of the arm */
 	TP_RECORD_TUNED = 32,	 /* a tuned window made its rate */
-	TP_RECORD_MOVED = 64,	 /* with SAMPLE: it leaves its arm now, for another reason */
+	TP_RECORD_UNDONE = 64, /* with SAMPLE: it leaves the rescue's arm now, which did not help */
+	TP_RECORD_MOVED = 128, /* with SAMPLE: it leaves its arm now, for one that is better here */
 };
 
 /* One connection.  Times in ticks are the kernel's jiffies: its own counts have no finer
@@ -186,6 +187,16 @@ struct tp_record {
 	__u8 pad[3];
 };
 
+/* A long connection that the daemon wants to have another arm, by its socket's cookie.  The program
+ * that tells of long connections moves it. */
+struct tp_move {
+	__u8 from; /* no longer wanted if the connection has another arm now */
+	__u8 to;
+	__u8 pad[6];
+};
+
+#define TP_MOVES 256 /* at a time */
+
 #define TP_RECORDS_BYTES (8 << 20) /* of the ring: some 61,000 records */
 
 TP_ASSERT_SIZE(tp_row_key, 24);
@@ -196,5 +207,6 @@ TP_ASSERT_SIZE(tp_opening, 32);
 TP_ASSERT_SIZE(tp_opening_bucket, 32 * TP_OPENING_WAYS);
 TP_ASSERT_SIZE(tp_pulse, 128);
 TP_ASSERT_SIZE(tp_record, 128);
+TP_ASSERT_SIZE(tp_move, 8);
 
 #endif

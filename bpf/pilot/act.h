@@ -75,8 +75,8 @@ static __always_inline void stop_following(hands_t *hands)
 	bpf_sock_ops_cb_flags_set(hands, hands->bpf_sock_ops_cb_flags & ~BPF_SOCK_OPS_RTT_CB_FLAG);
 }
 
-/* Says whether the kernel took it. */
-static __always_inline int set_algorithm(hands_t *hands, const char from[TP_CC_NAME_MAX])
+/* Says whether the kernel took it.  hands: hands_t, or an iterator's socket. */
+static __always_inline int set_algorithm(void *hands, const char from[TP_CC_NAME_MAX])
 {
 	/* Names are aligned in tp_config; copied as bytes they cost eight times as much. */
 	const __u64 *words = __builtin_assume_aligned(from, 8);
@@ -88,7 +88,7 @@ static __always_inline int set_algorithm(hands_t *hands, const char from[TP_CC_N
 	return 0;
 }
 
-static __always_inline void set_linear_timeouts(hands_t *hands, int on)
+static __always_inline void set_linear_timeouts(void *hands, int on)
 {
 	if (bpf_setsockopt(hands, SOL_TCP, TCP_THIN_LINEAR_TIMEOUTS, &on, sizeof(on)))
 		COUNT(trouble[TP_TROUBLE_THIN]);

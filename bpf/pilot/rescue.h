@@ -285,7 +285,7 @@ static __noinline __u32 lost_drawn(struct bpf_sock_ops *ctx)
 		if (!undo_rescue(ctx))
 			break;
 		note_outcome(ctx, 0);
-		tell_moved(ctx, TP_RECORD_MOVED, TP_WHY_UNDONE);
+		tell_moved(ctx, TP_RECORD_UNDONE, TP_WHY_UNDONE);
 		break;
 	}
 	return 1;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * sample.h - records of long connections while they live: an iterator over the connections of
- * the reader's network namespace, which the learner in the daemon runs now and then.
+ * the reader's network namespace, which the learner in the daemon runs now and then.  It moves
+ * those that the daemon wants moved.
  *
  * Sums are since the connection's beginning.  The daemon keeps what it was told before, by the
  * socket's cookie, and learns from the difference: nothing is kept here.
@@ -11,6 +12,7 @@
 
 #include "act.h"
 #include "list.h"
+#include "move.h"
 #include "openings.h"
 #include "record.h"
 #include "shares.h"
@@ -42,14 +44,29 @@ static __always_inline void sample_counts(const struct tcp_sock *tp, struct tp_r
 }
 
 /* Of a connection that is still on the arm that we gave it last. */
-static __always_inline int sample_note(const struct tcp_sock *tp, struct tp_record *r)
+static __always_inline int sample_note(const struct tcp_sock *tp, struct tp_record *r,
+				       struct tp_opening *note)
 {
-	struct tp_opening note = {};
-
-	if (!find_note(tag_of(tp), &note, 0) || is_foreign(tp, &note))
+	if (!find_note(tag_of(tp), note, 0) || is_foreign(tp, note))
 		return 0;
-	record_note(&note, r);
+	record_note(note, r);
 	return 1;
+}
+
+/* Sends a record, which parts what the arm in force has shown from what the next one will if the
+ * connection is moved now. */
+static __always_inline void tell_and_move(const struct visit *v, struct tcp_sock *tp,
+					  const struct tp_row_key *place,
+					  const struct tp_opening *note, struct tp_record *r)
+{
+	struct tp_move *move = bpf_map_lookup_elem(&moves, &r->cookie);
+
+	if (move && may_move(v, place, note, move) && move_to(tp, move->to)) {
+		r->flags |= TP_RECORD_MOVED;
+		change_note(note->tag, arm_in_force(tp), TP_WHY_MOVED,
+			    TP_CONN_MOVED | TP_CONN_STEERED);
+	}
+	send_record(r);
 }
 
 SEC("iter/tcp")
@@ -60,6 +77,7 @@ int sample(struct bpf_iter__tcp *ctx)
 	struct tp_row_key place = {};
 	struct tp_path_key key = {};
 	struct visit v = {.key = &key};
+	struct tp_opening note = {};
 	struct tcp_sock *tp;
 
 	if (!common || common->skc_state != BPF_TCP_ESTABLISHED)
@@ -72,14 +90,14 @@ int sample(struct bpf_iter__tcp *ctx)
 	tp_remote_btf(tp, place.prefix);
 	locate_at(&v, &place);
 	r.at_ns = bpf_ktime_get_ns();
-	if (!v.policy || !sample_note(tp, &r))
+	if (!v.policy || !sample_note(tp, &r, &note))
 		return 0;
 	record_place(&place, &r);
 	record_identity(tp, &r);
 	r.cookie = bpf_get_socket_cookie(tp); /* its end will be told with it, too */
 	record_times(tp, &r);
 	sample_counts(tp, &r);
-	send_record(&r);
+	tell_and_move(&v, tp, &place, &note, &r);
 	return 0;
 }
 

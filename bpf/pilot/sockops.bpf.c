@@ -24,6 +24,7 @@
 #include "end.h"
 #include "list.h"
 #include "loss.h"
+#include "move.h"
 #include "open.h"
 #include "orders.h"
 #include "rescue.h"

@@ -91,6 +91,15 @@ struct {
 	__type(value, struct tp_refusal);
 } refusals SEC(".maps");
 
+/* sample.h: by the socket's cookie. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, TP_MOVES);
+	__type(key, __u64);
+	__type(value, struct tp_move);
+} moves SEC(".maps");
+
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 4096); /* the least; the loader */

@@ -39,6 +39,7 @@ plain!(
     crate::tp_opening_bucket,
     crate::tp_pulse,
     crate::tp_record,
+    crate::tp_move,
     crate::tp_watch_key,
     crate::tp_watch_flow,
     crate::tp_watch_totals,

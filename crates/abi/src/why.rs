@@ -25,6 +25,7 @@ pub enum Why {
     Void = crate::TP_WHY_VOID as u8,
     HeldOut = crate::TP_WHY_HELD_OUT as u8,
     Undone = crate::TP_WHY_UNDONE as u8,
+    Moved = crate::TP_WHY_MOVED as u8,
 }
 
 impl Why {
@@ -50,6 +51,7 @@ impl Why {
         Why::Void,
         Why::HeldOut,
         Why::Undone,
+        Why::Moved,
     ];
 
     /// The reason with this number; an unknown number is [`Why::Unseen`].
@@ -83,6 +85,7 @@ impl Why {
             Why::Void => "daemon-silent",
             Why::HeldOut => "held-out",
             Why::Undone => "rescue-undone",
+            Why::Moved => "moved",
         }
     }
 
@@ -102,6 +105,9 @@ impl Why {
             }
             Why::Rescued => "more of its segments were lost than the loss rule allows",
             Why::Undone => "a rescue did not help: it has its former algorithm again",
+            Why::Moved => {
+                "moved while it was open, because its path does better with this algorithm"
+            }
             Why::SetFailed => "the kernel refused the algorithm: its default stays",
             Why::Kept => "the algorithm drawn was the kernel's default, or there was none to draw",
             Why::Application => "the application chose by TCP_CONGESTION: left alone",

@@ -9,6 +9,7 @@ mod legacy;
 mod mapping;
 mod records;
 mod rows;
+mod sampler;
 mod steered;
 
 use std::{
@@ -44,6 +45,7 @@ pub use ends::{Ends, LearnerDescriptors, LearnerKeys};
 pub use legacy::{Descriptors, Keys, Legacy};
 pub use records::{Heartbeat, Records};
 pub use rows::{Entries, Put, RowSecrets, Rows};
+pub use sampler::{MOVES, Move, Sampler};
 use skeleton::{OpenSockopsSkel, SockopsSkel, SockopsSkelBuilder};
 use steered::is_steered;
 

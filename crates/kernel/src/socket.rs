@@ -111,18 +111,21 @@ fn cannot_enter(source: io::Error) -> Error {
     }
 }
 
+/// Enters a namespace, with this thread and no other.
+pub(crate) fn enter_netns(netns: &std::fs::File) -> Result<(), Error> {
+    // SAFETY: a plain system call with an open descriptor; it changes the namespace of this thread only.
+    match unsafe { libc::setns(netns.as_raw_fd(), libc::CLONE_NEWNET) } {
+        0 => Ok(()),
+        _ => Err(cannot_enter(io::Error::last_os_error())),
+    }
+}
+
 /// Runs `f` inside a namespace, on a thread of its own that ends with it.
 ///
 /// # Errors
 /// [`Error::System`] where it may not be entered (CAP_SYS_ADMIN).
 pub fn in_netns<T: Send>(netns: &std::fs::File, f: impl FnOnce() -> T + Send) -> Result<T, Error> {
-    let enter_and_run = || {
-        // SAFETY: a plain system call; it changes the namespace of this thread only, which ends here.
-        if unsafe { libc::setns(netns.as_raw_fd(), libc::CLONE_NEWNET) } != 0 {
-            return Err(cannot_enter(io::Error::last_os_error()));
-        }
-        Ok(f())
-    };
+    let enter_and_run = || enter_netns(netns).map(|()| f());
     std::thread::scope(|scope| scope.spawn(enter_and_run).join())
         .unwrap_or_else(|_| Err(cannot_enter(io::ErrorKind::Other.into())))
 }

@@ -189,6 +189,20 @@ impl Belief {
         e.iter().take(self.n).map(|x| x * x).sum()
     }
 
+    /// How much better arm `to` is than arm `from`: mean and standard deviation, in nats. Arm 0 is the default,
+    /// which the contrasts are against.
+    #[must_use]
+    pub fn gain(&self, from: usize, to: usize) -> (f64, f64) {
+        let of = |arm: usize| match arm.checked_sub(1) {
+            Some(contrast) => (self.mean[contrast], self.deviations(contrast)),
+            None => (0.0, [0.0; N]),
+        };
+        let ((less, from), (more, to)) = (of(from), of(to));
+        // Both deviate by the same independent numbers: Var(x − y) = |L⁻¹(eₓ − e_y)|².
+        let variance: f64 = to.iter().zip(from).map(|(x, y)| (x - y) * (x - y)).sum();
+        (more - less, variance.sqrt())
+    }
+
     /// What a contrast deviates from its mean by, for each independent standard normal number: row
     /// `contrast` of `L⁻ᵀ`, which is column `contrast` of `L⁻¹`. Below `contrast` it is 0.
     #[must_use]
@@ -213,6 +227,29 @@ mod tests {
             .unwrap();
         assert!((there.variance(1) - (0.25 + 1.44)).abs() < 1e-12);
         assert!((there.mean[2] - 0.4).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_gain_is_known_better_if_both_arms_deviate_alike() {
+        let mut known = Information::isotropic(2, 0.0, 1.0);
+        // Covariance [[1, r], [r, 1]] with r = 0.9; its inverse is [[1, -r], [-r, 1]] / (1 - r²).
+        let r = 0.9;
+        for (at, x) in [(0, 1.0), (1, -r), (N, -r), (N + 1, 1.0)] {
+            known.precision[at] = x / (1.0 - r * r);
+        }
+        known.shift[0] = (0.3 - r * 0.5) / (1.0 - r * r);
+        known.shift[1] = (0.5 - r * 0.3) / (1.0 - r * r);
+        let belief = known.belief().unwrap();
+        let is = |(mean, sd): (f64, f64), (to_be, to_be_sd): (f64, f64)| {
+            assert!(
+                (mean - to_be).abs() < 1e-12 && (sd - to_be_sd).abs() < 1e-12,
+                "{mean} {sd}"
+            );
+        };
+        is(belief.gain(0, 2), (0.5, 1.0));
+        is(belief.gain(2, 0), (-0.5, 1.0));
+        is(belief.gain(1, 2), (0.2, (2.0 - 2.0 * r).sqrt()));
+        is(belief.gain(1, 1), (0.0, 0.0));
     }
 
     #[test]

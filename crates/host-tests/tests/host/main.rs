@@ -25,6 +25,7 @@ mod life;
 mod loss;
 mod manager;
 mod metrics;
+mod moving;
 mod neighbours;
 mod paths;
 mod relay;

@@ -8,8 +8,8 @@ use std::{
 };
 
 use tcpilot_abi::{
-    TP_CONN_RESCUED, TP_LEVEL_GLOBAL, TP_LEVEL_PATH, TP_RECORD_MOVED, TP_RECORD_RESCUED,
-    TP_RECORD_SAMPLE, TP_WITHHELD_FAILED, TP_WITHHELD_POLICY, TP_WITHHELD_ROW, Why, tp_config,
+    TP_CONN_RESCUED, TP_LEVEL_GLOBAL, TP_LEVEL_PATH, TP_RECORD_RESCUED, TP_RECORD_SAMPLE,
+    TP_RECORD_UNDONE, TP_WITHHELD_FAILED, TP_WITHHELD_POLICY, TP_WITHHELD_ROW, Why, tp_config,
     tp_record,
 };
 use tcpilot_core::rows::Place as RowPlace;
@@ -224,7 +224,7 @@ fn a_rescue_that_does_not_help_is_undone_and_its_path_is_not_rescued_again() {
         [told(&left), told(&back), told(&end)],
         [
             (TP_RECORD_SAMPLE | TP_RECORD_RESCUED, RENO, Why::Drawn),
-            (TP_RECORD_SAMPLE | TP_RECORD_MOVED, BBR, Why::Rescued),
+            (TP_RECORD_SAMPLE | TP_RECORD_UNDONE, BBR, Why::Rescued),
             (0, RENO, Why::Undone),
         ]
     );

@@ -183,7 +183,7 @@ fn a_long_connection_is_told_of_while_it_lives() {
     }
     let mut seen = Vec::new();
     for bytes in [600_000, 1_200_000] {
-        learner.ends.sample().unwrap();
+        learner.ends.sampler.sample(&[]).unwrap();
         let sample = learner.record();
         assert_eq!(u32::from(sample.flags), TP_RECORD_SAMPLE);
         assert_eq!((sample.arm, sample.generation), (BBR, 3));

@@ -2,15 +2,15 @@
 
 use std::{
     hash::{BuildHasher, RandomState},
-    os::fd::{AsFd, OwnedFd},
+    os::fd::AsFd,
 };
 
+use libbpf_rs::MapHandle;
 use serde::{Deserialize, Serialize};
 use tcpilot_abi::{TP_DRAWS, TP_OPENING_WAYS, TP_RECORDS_BYTES, TP_REFUSALS, TP_ROW_WAYS};
 
 use super::{
-    Cells, Heartbeat, Legacy, OpenSockopsSkel, Pilot, Records, Rows, iterate::iterate_by,
-    rows::RowSecrets,
+    Cells, Heartbeat, Legacy, OpenSockopsSkel, Pilot, Records, Rows, Sampler, rows::RowSecrets,
 };
 use crate::{Error, object::map_error};
 
@@ -65,20 +65,8 @@ pub struct Ends {
     pub heartbeat: Heartbeat,
     /// Which connections are held out.
     pub cells: Cells,
-    /// Of the iterator that tells of open connections.
-    sample: OwnedFd,
-}
-
-impl Ends {
-    /// Has long connections told of while they live: those that have carried `sample_bytes` of the
-    /// configuration and sent something lately, in all namespaces that have a name or a process. Their
-    /// records follow at the next [`Records::poll`], with sums since their beginning.
-    ///
-    /// # Errors
-    /// [`Error::System`] if they cannot be listed.
-    pub fn sample(&self) -> Result<(), Error> {
-        iterate_by(self.sample.as_fd()).map(drop)
-    }
+    /// Tells of open connections, and moves them.
+    pub sampler: Sampler,
 }
 
 impl Pilot {
@@ -97,13 +85,15 @@ impl Pilot {
         let program = &self.skel.progs.sample;
         let link = program.attach().map_err(map_error(action))?;
         // libbpf closes its own descriptor with the value.
-        let sample = link.as_fd().try_clone_to_owned();
+        let link = link.as_fd().try_clone_to_owned();
+        let link = link.map_err(|source| Error::System { action, source })?;
+        let moves = MapHandle::try_from(&maps.moves).map_err(map_error(action))?;
         Ok(Some(Ends {
             rows: Rows::new(maps.rows.as_fd(), keys.rows, keys.secrets, pulse)?,
             records: Records::new(maps.records.as_fd(), TP_RECORDS_BYTES as usize, pulse)?,
             heartbeat: Heartbeat::new(pulse)?,
             cells: Cells::new(maps.bss_cells.as_fd(), pulse)?,
-            sample: sample.map_err(|source| Error::System { action, source })?,
+            sampler: Sampler::new(link, moves),
         }))
     }
 }

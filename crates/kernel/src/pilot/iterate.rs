@@ -11,7 +11,11 @@ use std::{
 
 use libbpf_rs::{ProgramMut, libbpf_sys::bpf_iter_create};
 
-use crate::{Error, host, object::map_error, socket::in_netns};
+use crate::{
+    Error, host,
+    object::map_error,
+    socket::{enter_netns, in_netns},
+};
 
 /// Runs an iterator over connections in every network namespace, and returns what it wrote.
 pub(super) fn iterate(program: &ProgramMut<'_>, action: &'static str) -> Result<Vec<u8>, Error> {
@@ -19,39 +23,65 @@ pub(super) fn iterate(program: &ProgramMut<'_>, action: &'static str) -> Result<
     iterate_by(link.as_fd())
 }
 
-/// The same of a program that is attached already: its link needs no program.
-pub(super) fn iterate_by(link: BorrowedFd<'_>) -> Result<Vec<u8>, Error> {
+fn iterate_by(link: BorrowedFd<'_>) -> Result<Vec<u8>, Error> {
     let link_fd = link.as_raw_fd();
-    // This process is in its own already: to enter that again it would need CAP_SYS_ADMIN, too.
     let mut bytes = read_iterator(link_fd)?;
-    let own = host::own_netns_inum();
-    let is_own = |netns: &File| {
-        let inum = netns.metadata().map(|meta| u32::try_from(meta.ino()).ok());
-        inum.is_ok_and(|inum| inum == own)
-    };
-    for netns in host::all_netns().iter().filter(|netns| !is_own(netns)) {
+    for netns in others() {
         // One that is gone by now has no connections either.
-        if let Ok(part) = in_netns(netns, || read_iterator(link_fd)) {
+        if let Ok(part) = in_netns(&netns, || read_iterator(link_fd)) {
             bytes.append(&mut part?);
         }
     }
     Ok(bytes)
 }
 
-/// Runs an iterator for the namespace of the calling thread, and returns what it wrote.
-fn read_iterator(link_fd: i32) -> Result<Vec<u8>, Error> {
-    let fail = |source| Error::System {
+/// Namespaces beside this process's own. It is in that already, and to enter it again it would need
+/// CAP_SYS_ADMIN, too.
+fn others() -> impl Iterator<Item = File> {
+    let own = host::own_netns_inum();
+    let is_own = move |netns: &File| {
+        let inum = netns.metadata().map(|meta| u32::try_from(meta.ino()).ok());
+        inum.is_ok_and(|inum| inum == own)
+    };
+    host::all_netns()
+        .into_iter()
+        .filter(move |netns| !is_own(netns))
+}
+
+/// Runs an iterator that writes nothing, of a program that is attached already. This thread goes through the
+/// namespaces itself, so that its processor time is that of all of it.
+pub(super) fn run_here(link: BorrowedFd<'_>) -> Result<(), Error> {
+    let link_fd = link.as_raw_fd();
+    let own = File::open("/proc/thread-self/ns/net").map_err(cannot_list)?;
+    read_iterator(link_fd)?;
+    for netns in others() {
+        if enter_netns(&netns).is_err() {
+            continue; // it is gone, or may not be entered
+        }
+        let read = read_iterator(link_fd);
+        enter_netns(&own)?;
+        read?;
+    }
+    Ok(())
+}
+
+fn cannot_list(source: std::io::Error) -> Error {
+    Error::System {
         action: "list the connections",
         source,
-    };
+    }
+}
+
+/// Runs an iterator for the namespace of the calling thread, and returns what it wrote.
+fn read_iterator(link_fd: i32) -> Result<Vec<u8>, Error> {
     // SAFETY: a plain system call; the descriptor is checked, and owned from here on.
     let fd = unsafe { bpf_iter_create(link_fd) };
     if fd < 0 {
-        return Err(fail(std::io::Error::last_os_error()));
+        return Err(cannot_list(std::io::Error::last_os_error()));
     }
     // SAFETY: fd is a descriptor that was just opened and that nobody else has.
     let mut file = unsafe { <File as std::os::fd::FromRawFd>::from_raw_fd(fd) };
     let mut bytes = Vec::new();
-    file.read_to_end(&mut bytes).map_err(fail)?;
+    file.read_to_end(&mut bytes).map_err(cannot_list)?;
     Ok(bytes)
 }

@@ -8,7 +8,7 @@ use crate::MAX_CONTRASTS;
 use crate::choice::Plan;
 use crate::gaussian::{Belief, Information};
 use crate::linalg::NotPositive;
-use crate::lineage::{Level, NodeKey};
+use crate::lineage::{Key, Level, NodeKey};
 use crate::tree::{GLOBAL, PathId};
 
 /// Standard deviations on either side of the mean that hold 95 % of a normal distribution.

@@ -164,6 +164,9 @@ fn learned(path: &PathView) -> String {
             let _ = write!(out, " (undone {undone}: it did not help)");
         }
     }
+    if let Some(moved @ 1..) = path.moved {
+        let _ = write!(out, ", moved {moved} long ones");
+    }
     if let Some(age_s) = path.changed_age_s {
         let _ = write!(out, ", changed {} ago", duration(age_s as u64));
     }
@@ -220,6 +223,13 @@ pub fn status(s: &Status) -> String {
         "ended    {} · judged by {} · rescued {}",
         s.closed, s.charged, s.rescues
     );
+    if s.moves > 0 {
+        let moves = s.moves;
+        let _ = writeln!(
+            out,
+            "moved    {moves} while they were open, to a better algorithm"
+        );
+    }
     if let Some(rescued) = &s.rescued {
         out.push_str(&rescued.text());
     }

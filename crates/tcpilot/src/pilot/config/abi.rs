@@ -54,6 +54,7 @@ impl Config {
                 LearnerKind::THOMPSON => self.learner.thompson.bytes_min,
                 _ => self.learner.epsilon_greedy.min_flow_bytes,
             },
+            sample_bytes: self.learner.thompson.sample_bytes,
             rows: self.rows(),
             arms: arms.len() as u8,
             policies: (RESERVED + self.policy_names().len()).min(TP_MAX_POLICIES as usize) as u8,

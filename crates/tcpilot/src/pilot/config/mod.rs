@@ -333,20 +333,31 @@ impl Config {
     /// Values that are right alone, and wrong beside another.
     fn refuse_contradictions(&self, top: &Table<'_>) {
         let rescuer = self.rescue.algorithm.as_ref();
-        if rescuer.is_some_and(Algorithm::needs_ecn) {
-            if let Some(rescue) = top.sub("rescue", "") {
-                rescue.report(
-                    "algorithm",
-                    "`algorithm` in [rescue] needs ECN, a rescue must not; try \"bbr\"",
-                );
-            }
-        }
-        if self.effect.settle_s >= self.effect.block_s {
-            if let Some(effect) = top.sub("effect", "") {
-                effect.report(
-                    "settle_s",
-                    "`settle_s` in [effect] must be less than `block_s`, or no connection counts",
-                );
+        let thompson = &self.learner.thompson;
+        let contradictions = [
+            (
+                rescuer.is_some_and(Algorithm::needs_ecn),
+                "rescue",
+                "algorithm",
+                "`algorithm` in [rescue] needs ECN, a rescue must not; try \"bbr\"",
+            ),
+            (
+                self.effect.settle_s >= self.effect.block_s,
+                "effect",
+                "settle_s",
+                "`settle_s` in [effect] must be less than `block_s`, or no connection counts",
+            ),
+            (
+                thompson.move_long && thompson.sample_s == 0,
+                "learner",
+                "move_long",
+                "`move_long` in [learner] needs `sample_s`: only connections that are looked at are moved",
+            ),
+        ];
+        let broken = contradictions.into_iter().filter(|one| one.0);
+        for (_, section, key, text) in broken {
+            if let Some(table) = top.sub(section, "") {
+                table.report(key, text);
             }
         }
     }

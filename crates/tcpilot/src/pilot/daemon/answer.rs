@@ -277,6 +277,7 @@ impl Daemon {
                 .map_or(counters.charged, |learning| learning.taught),
             rescues: counters.rescues,
             rescued: learning.is_some().then(|| rescue_status(&counters)),
+            moves: counters.moves,
             degraded,
             tunings: self.tunings_status(),
             bpf_events: stats.events,

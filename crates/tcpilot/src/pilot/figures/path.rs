@@ -44,7 +44,7 @@ measures! {
         algorithms: Vec<AlgorithmView>;
         /// With thompson: the node whose knowledge this is. `path` is the path itself. `group`, `site`,
         /// `class` and `global` show the knowledge that an unknown address below that node gets. `null` with
-        /// epsilon-greedy, as are the next seven fields.
+        /// epsilon-greedy, as are the next eight fields.
         level: Option<String>;
         /// The class of handshakes of the path: RTT, ECN, window, interface, side.
         class: Option<String>;
@@ -60,6 +60,8 @@ measures! {
         rescued: Option<u64>;
         /// Of these, the connections that got their former algorithm back, because the switch did not help.
         undone: Option<u64>;
+        /// How often long connections were moved to a better algorithm, since the start.
+        moved: Option<u64>;
         /// Time since the learner last found that the path, or a node above it, had changed.
         changed_age_s: Option<f64>, Seconds;
     }

@@ -51,6 +51,8 @@ figures! {
         rescues: u64;
         /// With thompson: how these switches ended, and why others were not made; `null` with epsilon-greedy.
         rescued: Option<RescueStatus>;
+        /// With thompson: how often long connections were moved to a better algorithm.
+        moves: u64;
         /// Anything that does not work as it should, a sentence each.
         degraded: Vec<String>;
         /// The tunings; `null` if all are off.

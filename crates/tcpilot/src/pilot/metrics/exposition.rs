@@ -191,6 +191,7 @@ fn daemon(out: &mut Writer<'_>, s: &Status) -> fmt::Result {
         ("uptime", "uptime_s", SECONDS, s.uptime_s as f64),
         ("closed", "closed", COUNTER, s.closed as f64),
         ("rescues", "rescues", COUNTER, s.rescues as f64),
+        ("moves", "moves", COUNTER, s.moves as f64),
         ("paths", "paths", GAUGE, s.paths.into()),
         ("paths_limit", "paths_max", GAUGE, s.paths_max.into()),
         ("bpf_events", "bpf_events", COUNTER, s.bpf_events as f64),

@@ -168,6 +168,7 @@ fn running() -> Status {
         charged: 85,
         rescues: 6,
         rescued: None,
+        moves: 0,
         degraded: vec!["a sample was given up (2 times)".to_owned()],
         bpf_events: 1000,
         bpf_ns: 640_000,
@@ -272,6 +273,7 @@ fn known(level: &str) -> PathView {
         budget: Some(1.31),
         rescued: (level == "path").then_some(3),
         undone: (level == "path").then_some(1),
+        moved: (level == "path").then_some(2),
         changed_age_s: (level == "path").then_some(700.0),
         algorithms: vec![
             learned("cubic", 0.01, None, None),
@@ -290,6 +292,7 @@ pub(in crate::pilot) fn learning() -> Status {
     };
     Status {
         learner: "thompson".to_owned(),
+        moves: 2,
         rescued: Some(RescueStatus {
             helped: 4,
             undone: 1,

@@ -55,6 +55,10 @@ pub(super) const MESSAGES: &[(&str, &str)] = &[
          mean `thompson`?",
     ),
     (
+        "[learner]\nkind = \"thompson\"\nsample_s = 0\nmove_long = true",
+        "t.toml:4: `move_long` in [learner] needs `sample_s`: only connections that are looked at are moved",
+    ),
+    (
         "[learner]\nwindow_s = 60\nbonus_percent = 3",
         "t.toml:3: `bonus_percent` in [learner] is a key of the learner thompson: add the line `kind = \
          \"thompson\"`, or remove `bonus_percent`",

@@ -116,6 +116,11 @@ path_half_life_s = 3600
 group_half_life_s = 7200
 site_half_life_s = 10800
 steer_percent = 50
+sample_s = 20
+sample_bytes = 2000000
+move_long = true
+move_gain_percent = 15
+move_every_s = 400
 "#;
 
 #[test]
@@ -179,6 +184,8 @@ fn every_key_of_thompson_reaches_the_learner() {
     assert_eq!(abi.learner.kind, tcpilot_abi::TP_LEARNER_THOMPSON);
     assert_eq!(abi.min_flow_bytes, 20000, "what is less is not told of");
     assert_eq!((abi.rows, Config::default().to_abi(&[]).rows), (32768, 0));
+    assert_eq!((abi.sample_bytes, keys.sample_s), (2_000_000, 20));
+    assert_eq!((keys.move_gain_percent, keys.move_every_s), (15, 400));
 }
 
 #[test]

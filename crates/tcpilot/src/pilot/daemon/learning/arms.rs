@@ -66,6 +66,11 @@ impl Arms {
         self.numbers.iter().position(|own| *own == number)
     }
 
+    /// The programs' number of one of these arms.
+    pub fn number(&self, arm: usize) -> u8 {
+        self.numbers[arm]
+    }
+
     /// The shares that can be drawn at a node: an algorithm that needs ECN is not drawn if the class did
     /// not negotiate it, or has none of its own; the default has its share then.
     pub fn drawable(&self, shares: &[f64; MAX_ARMS], level: Level, class: u16) -> Vec<f64> {

@@ -7,6 +7,7 @@ use super::{
     arms::Arms,
     clock::Clock,
     effect::Saved,
+    moves::MoveTerms,
     room::Room,
     taught::{Lesson, Taught},
 };
@@ -56,6 +57,10 @@ pub fn lessons(
             settings,
             rescue_cost: f64::from(keys.rescue_cost_percent) / 100.0,
             steer_percent: keys.steer_percent,
+            moves: (keys.move_long && !config.dry_run).then(|| MoveTerms {
+                gain: (f64::from(keys.move_gain_percent) / 100.0).ln_1p(),
+                every_ns: u64::from(keys.move_every_s) * 1_000_000_000,
+            }),
         })
     };
     (0..TP_MAX_POLICIES as u8).filter_map(lesson).collect()
@@ -208,5 +213,22 @@ mod tests {
             (lessons[0].rescue_cost, lessons[0].settings.memory.paths_max),
             (0.07, 16384)
         );
+        assert!(lessons.iter().all(|lesson| lesson.moves.is_none()));
+    }
+
+    #[test]
+    fn long_connections_are_moved_if_that_is_set_and_never_in_a_dry_run() {
+        let moves = |more: &str| {
+            let text = format!(
+                "{more}\n[learner]\nkind = \"thompson\"\nmove_long = true\nmove_every_s = 60"
+            );
+            let config = Config::from_toml(&text, "").unwrap();
+            let names = ["cubic", "bbr"].map(str::to_owned);
+            lessons(&config, &config.to_abi(&names), &names, Some("cubic"))[0].moves
+        };
+        let terms = moves("").unwrap();
+        assert!((terms.gain - 1.1f64.ln()).abs() < 1e-12, "{terms:?}");
+        assert_eq!(terms.every_ns, 60_000_000_000);
+        assert_eq!(moves("dry_run = true"), None);
     }
 }

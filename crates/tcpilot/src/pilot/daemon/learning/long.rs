@@ -2,42 +2,129 @@
 
 use std::collections::HashMap;
 
-use tcpilot_abi::{TP_RECORD_SAMPLE, tp_record};
+use tcpilot_abi::{
+    TP_RECORD_MOVED, TP_RECORD_RESCUED, TP_RECORD_SAMPLE, TP_RECORD_UNDONE, Why, tp_record,
+};
 
 use super::translate::{Totals, has};
 
 /// Long and busy connections are few: a host that has more of them at once than this forgets some, and
-/// their next record teaches from the beginning.
+/// their next record teaches nothing.
 const MOST: usize = 65536;
+
+/// What a connection had shown before a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Before {
+    /// Nothing was told of it: the record is about all of it.
+    Nothing,
+    /// So much was told.
+    Told(Totals),
+    /// Nobody knows how much was told: to a former daemon, or before this one forgot it.
+    Unknown,
+}
+
+/// What is kept of a connection.
+#[derive(Clone, Copy, Debug)]
+struct Kept {
+    totals: Totals,
+    /// How often it was told of with the algorithm that it has.
+    samples: u32,
+    /// When its algorithm was last changed; 0: never.
+    switched_ns: u64,
+}
 
 /// By the sockets' cookies.
 #[derive(Debug, Default)]
 pub struct Long {
-    told: HashMap<u64, Totals>,
+    told: HashMap<u64, Kept>,
+    /// Of connections that opened before, something may have been told that is not kept here.
+    since_ns: u64,
+    /// Connections that carried less are not sampled.
+    sample_bytes: u64,
 }
 
 impl Long {
+    /// Of a daemon that starts now (CLOCK_MONOTONIC). A former one may have sampled connections that carried
+    /// so many bytes.
+    pub fn since(since_ns: u64, sample_bytes: u64) -> Long {
+        Long {
+            since_ns,
+            sample_bytes,
+            ..Long::default()
+        }
+    }
+
     /// What this record's connection had shown before; notes what it has shown now, or that it ended.
-    pub fn follow(&mut self, record: &tp_record) -> Option<Totals> {
+    pub fn follow(&mut self, record: &tp_record) -> Before {
         if record.cookie == 0 {
-            return None; // it was never sampled
+            return Before::Nothing; // it was never sampled
         }
-        if !has(record, TP_RECORD_SAMPLE) {
-            return self.told.remove(&record.cookie);
+        let kept = self.told.get(&record.cookie).copied();
+        let before = match &kept {
+            Some(kept) => Before::Told(kept.totals),
+            None if self.may_be_told(record) => Before::Unknown,
+            None => Before::Nothing,
+        };
+        if has(record, TP_RECORD_SAMPLE) {
+            self.keep(record, kept);
+        } else {
+            self.told.remove(&record.cookie);
         }
-        if self.told.len() >= MOST && !self.told.contains_key(&record.cookie) {
-            self.forget_silent();
+        before
+    }
+
+    fn may_be_told(&self, record: &tp_record) -> bool {
+        record.opened_ns < self.since_ns && record.bytes_acked >= self.sample_bytes
+    }
+
+    fn keep(&mut self, record: &tp_record, before: Option<Kept>) {
+        if before.is_none() && self.told.len() >= MOST {
+            self.forget_silent(record.at_ns);
         }
-        self.told.insert(record.cookie, Totals::of(record))
+        let before = before.unwrap_or(Kept {
+            totals: Totals::of(record),
+            samples: 0,
+            switched_ns: match Why::from_number(record.why) {
+                // Before this daemon knew it.
+                Why::Rescued | Why::Undone | Why::Moved => record.at_ns,
+                _ => 0,
+            },
+        });
+        let is_switch = has(
+            record,
+            TP_RECORD_RESCUED | TP_RECORD_UNDONE | TP_RECORD_MOVED,
+        );
+        let kept = Kept {
+            totals: Totals::of(record),
+            samples: if is_switch { 0 } else { before.samples + 1 },
+            switched_ns: if is_switch {
+                record.at_ns
+            } else {
+                before.switched_ns
+            },
+        };
+        self.told.insert(record.cookie, kept);
+    }
+
+    /// Whether a connection has shown what its algorithm does, and has not been given it lately.
+    pub fn is_settled(&self, record: &tp_record, every_ns: u64) -> bool {
+        self.told.get(&record.cookie).is_some_and(|kept| {
+            let had_ns = record.at_ns.saturating_sub(kept.switched_ns);
+            kept.samples >= SAMPLES_MIN && (kept.switched_ns == 0 || had_ns >= every_ns)
+        })
     }
 
     /// Forgets the half that has been silent for longest: the ends of some may have been dropped.
-    fn forget_silent(&mut self) {
-        let mut times: Vec<u64> = self.told.values().map(|told| told.at_ns).collect();
+    fn forget_silent(&mut self, now_ns: u64) {
+        let mut times: Vec<u64> = self.told.values().map(|kept| kept.totals.at_ns).collect();
         let (_, &mut median, _) = times.select_nth_unstable(MOST / 2);
-        self.told.retain(|_, told| told.at_ns > median);
+        self.told.retain(|_, kept| kept.totals.at_ns > median);
+        self.since_ns = now_ns;
     }
 }
+
+/// A connection is long if it was told of so often.
+const SAMPLES_MIN: u32 = 2;
 
 #[cfg(test)]
 mod tests {
@@ -52,29 +139,93 @@ mod tests {
         }
     }
 
-    #[test]
-    fn each_record_follows_the_last_one_of_its_connection() {
-        let mut long = Long::default();
-        assert_eq!(long.follow(&record(7, 1, TP_RECORD_SAMPLE)), None);
-        assert_eq!(long.follow(&record(8, 2, TP_RECORD_SAMPLE)), None);
-        assert_eq!(
-            long.follow(&record(7, 3, TP_RECORD_SAMPLE)).unwrap().at_ns,
-            1
-        );
-        assert_eq!(long.follow(&record(7, 4, 0)).unwrap().at_ns, 3);
-        assert_eq!(long.follow(&record(7, 5, 0)), None);
-        assert_eq!(long.follow(&record(0, 5, TP_RECORD_SAMPLE)), None);
-        assert_eq!(long.follow(&record(0, 6, 0)), None);
+    fn told(before: Before) -> Option<u64> {
+        match before {
+            Before::Told(totals) => Some(totals.at_ns),
+            Before::Nothing => None,
+            Before::Unknown => Some(u64::MAX),
+        }
     }
 
     #[test]
-    fn connections_whose_end_was_lost_do_not_pile_up() {
+    fn each_record_follows_the_last_one_of_its_connection() {
+        let mut long = Long::default();
+        let mut follow = |cookie, at_ns, flags| told(long.follow(&record(cookie, at_ns, flags)));
+        assert_eq!(follow(7, 1, TP_RECORD_SAMPLE), None);
+        assert_eq!(follow(8, 2, TP_RECORD_SAMPLE), None);
+        assert_eq!(follow(7, 3, TP_RECORD_SAMPLE), Some(1));
+        assert_eq!(follow(7, 4, 0), Some(3));
+        assert_eq!(follow(7, 5, 0), None);
+        assert_eq!(follow(0, 5, TP_RECORD_SAMPLE), None);
+        assert_eq!(follow(0, 6, 0), None);
+    }
+
+    #[test]
+    fn connections_whose_end_was_lost_do_not_pile_up_and_what_is_forgotten_is_unknown() {
         let mut long = Long::default();
         for cookie in 1..=3 * MOST as u64 {
             long.follow(&record(cookie, cookie, TP_RECORD_SAMPLE));
         }
         assert!(long.told.len() <= MOST);
         let newest = 3 * MOST as u64;
-        assert!(long.follow(&record(newest, 0, 0)).is_some());
+        assert!(matches!(
+            long.follow(&record(newest, 0, 0)),
+            Before::Told(_)
+        ));
+        assert_eq!(long.follow(&record(1, newest, 0)), Before::Unknown);
+    }
+
+    #[test]
+    fn of_what_a_former_daemon_may_have_sampled_nobody_knows_how_much_was_told() {
+        let mut long = Long::since(100, 1000);
+        let of = |cookie, opened_ns, bytes_acked, flags| tp_record {
+            opened_ns,
+            bytes_acked,
+            ..record(cookie, 200, flags)
+        };
+        assert_eq!(long.follow(&of(7, 99, 1000, 0)), Before::Unknown);
+        assert_eq!(long.follow(&of(7, 99, 999, 0)), Before::Nothing);
+        assert_eq!(long.follow(&of(7, 101, 1000, 0)), Before::Nothing);
+        assert_eq!(long.follow(&of(0, 99, 1000, 0)), Before::Nothing);
+        let sample = of(8, 99, 1000, TP_RECORD_SAMPLE);
+        assert_eq!(long.follow(&sample), Before::Unknown);
+        assert!(matches!(long.follow(&sample), Before::Told(_)));
+    }
+
+    #[test]
+    fn a_connection_is_settled_after_two_samples_and_some_time_after_a_switch() {
+        let mut long = Long::default();
+        let mut settled = |at_ns, flags| {
+            let record = record(7, at_ns, TP_RECORD_SAMPLE | flags);
+            long.follow(&record);
+            long.is_settled(&record, 100)
+        };
+        assert!(!settled(10, 0));
+        assert!(settled(20, 0));
+        for (begun, switch) in [
+            (1000, TP_RECORD_RESCUED),
+            (2000, TP_RECORD_UNDONE),
+            (3000, TP_RECORD_MOVED),
+        ] {
+            assert!(!settled(begun, switch));
+            assert!(!settled(begun + 50, 0));
+            assert!(!settled(begun + 99, 0));
+            assert!(settled(begun + 100, 0));
+        }
+        let known = tp_record {
+            why: Why::Moved as u8,
+            ..record(8, 5000, TP_RECORD_SAMPLE)
+        };
+        for _ in 0..3 {
+            long.follow(&known);
+        }
+        assert!(!long.is_settled(&known, 100), "a former daemon moved it");
+        assert!(long.is_settled(
+            &tp_record {
+                at_ns: 5100,
+                ..known
+            },
+            100
+        ));
     }
 }

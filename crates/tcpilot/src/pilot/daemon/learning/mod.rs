@@ -10,9 +10,11 @@ mod clock;
 mod effect;
 mod keep;
 mod long;
-mod rescues;
+mod moves;
 mod room;
 mod rows;
+mod sampling;
+mod switches;
 mod taught;
 mod translate;
 mod views;
@@ -25,11 +27,12 @@ use std::{
 };
 
 use tcpilot_abi::tp_record;
-use tcpilot_kernel::{Ends, Heartbeat, Records};
+use tcpilot_kernel::{Ends, Heartbeat, Records, Sampler};
 
 pub use effect::secrets;
 pub use keep::{Restored, lessons};
 use room::Room;
+use sampling::Wishes;
 pub use views::{Netns, Seen};
 
 use crate::pilot::{
@@ -90,11 +93,20 @@ struct Worker {
     is_filling: bool,
     /// Records that had come when rows were written last.
     published: u64,
+    /// Looks at long connections, and how often; `None`: never.
+    sampler: Option<(Sampler, Duration)>,
+    /// To that thread, once it has begun.
+    wishes: Option<Wishes>,
 }
 
 impl Learning {
     /// Everything but the thread: rows are written, so the first connection finds what was learned before.
-    fn new(room: Room, records: Records, heartbeat: Heartbeat) -> Learning {
+    fn new(
+        room: Room,
+        records: Records,
+        heartbeat: Heartbeat,
+        sampler: Option<(Sampler, Duration)>,
+    ) -> Learning {
         let mut worker = Worker {
             room,
             records,
@@ -103,6 +115,8 @@ impl Learning {
             beaten: None,
             is_filling: true,
             published: 0,
+            sampler,
+            wishes: None,
         };
         worker.publish();
         worker.beat();
@@ -122,6 +136,9 @@ impl Learning {
         };
         let mut worker = worker.into_inner();
         worker.room.ticks_per_s = ticks_per_s;
+        if let Some((sampler, every)) = worker.sampler.take() {
+            worker.wishes = Some(sampling::begin(sampler, every)?);
+        }
         let (questions, asked) = channel();
         let builder = std::thread::Builder::new().name("learner".to_owned());
         let thread = builder.spawn(move || worker.work(&asked))?;
@@ -302,6 +319,10 @@ impl Worker {
         }
         batch.clear();
         self.batch = batch;
+        for wish in self.room.wishes.drain(..) {
+            // If that thread is gone, nothing is sampled, and nothing moved.
+            let _ = self.wishes.as_ref().map(|wishes| wishes.send(wish));
+        }
     }
 
     fn beat(&mut self) {
@@ -322,6 +343,8 @@ impl Learning {
             rows.clear(); // a former daemon's, which mean other things
         }
         let mut room = Room::new(taught.taught, Box::new(rows), taught.clock);
+        let thompson = &keys.learner.thompson;
+        room.begin_now(thompson.sample_bytes);
         if !keys.dry_run {
             let cells = Box::new(ends.cells);
             room.effect = Some(Effect::open(
@@ -331,6 +354,8 @@ impl Learning {
                 taught.clock,
             ));
         }
-        Learning::new(room, ends.records, ends.heartbeat)
+        let every = Duration::from_secs(thompson.sample_s.into());
+        let sampler = (!every.is_zero()).then_some((ends.sampler, every));
+        Learning::new(room, ends.records, ends.heartbeat, sampler)
     }
 }

@@ -4,11 +4,12 @@
 use std::collections::HashMap;
 
 use tcpilot_abi::tp_record;
+use tcpilot_kernel::{MOVES, Move};
 
 use super::{
     clock::Clock,
     effect::Effect,
-    long::Long,
+    long::{Before, Long},
     rows::Table,
     taught::{Taught, Written},
     translate::features,
@@ -39,6 +40,8 @@ pub struct Room {
     pub effect: Option<Effect>,
     /// Cookies of namespaces, by the domain that paths have by them.
     pub(super) domains: HashMap<u32, u64>,
+    /// Long connections that should be moved to another algorithm.
+    pub wishes: Vec<Move>,
 }
 
 impl Room {
@@ -57,7 +60,14 @@ impl Room {
             crowded: 0,
             effect: None,
             domains: HashMap::new(),
+            wishes: Vec::new(),
         }
+    }
+
+    /// Says that this is when the daemon starts, after which it is told of all connections that have carried
+    /// so many bytes.
+    pub fn begin_now(&mut self, sample_bytes: u64) {
+        self.long = Long::since(crate::clock::monotonic_ns(), sample_bytes);
     }
 
     /// Learns from a record.
@@ -79,7 +89,29 @@ impl Room {
                 let name = name.map(String::as_str);
                 effect.take(record, &lesson.name, name, self.ticks_per_s, usual);
             }
-            taught.take(record, before.as_ref(), &self.clock, self.ticks_per_s);
+            let before = match &before {
+                Before::Nothing => None,
+                Before::Told(totals) => Some(totals),
+                Before::Unknown => return taught.pass_over(record),
+            };
+            if taught.take(record, before, &self.clock, self.ticks_per_s) {
+                self.wish(record);
+            }
+        }
+    }
+
+    /// Notes that a long connection should be moved, if it should.
+    fn wish(&mut self, record: &tp_record) {
+        let of = |taught: &&mut Taught| taught.lesson.policy == record.policy;
+        let Some(taught) = self.taught.iter_mut().find(of) else {
+            return;
+        };
+        let Some(terms) = taught.lesson.moves else {
+            return;
+        };
+        if self.wishes.len() < MOVES && self.long.is_settled(record, terms.every_ns) {
+            let now_s = self.clock.now_s();
+            self.wishes.extend(taught.wish(record, now_s));
         }
     }
 
@@ -138,5 +170,7 @@ impl Room {
     }
 }
 
+#[cfg(test)]
+mod moves_tests;
 #[cfg(test)]
 mod tests;

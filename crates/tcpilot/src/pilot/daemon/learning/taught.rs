@@ -16,9 +16,10 @@ use crate::pilot::state::SavedRow;
 use super::{
     arms::{Arms, Upto},
     clock::Clock,
-    rescues::Rescues,
+    moves::MoveTerms,
     rows::{Table, row_key},
-    translate::{Silent, Terms, Totals, has, observation, was_rescued},
+    switches::Switches,
+    translate::{Silent, Terms, Totals, has, observation, was_switched},
 };
 
 /// What a policy's learner is told at the start.
@@ -36,6 +37,8 @@ pub struct Lesson {
     pub rescue_cost: f64,
     /// Of the groups, how many are steered.
     pub steer_percent: u32,
+    /// When a long connection is moved to another algorithm; `None`: never.
+    pub moves: Option<MoveTerms>,
 }
 
 /// How often an algorithm was in force at an end, and how likely it was.
@@ -68,8 +71,8 @@ pub struct Taught {
     pub drawn: Vec<Drawn>,
     /// Records that taught something.
     pub taught: u64,
-    /// Connections that heavy loss moved to another algorithm.
-    pub rescues: Rescues,
+    /// Connections whose algorithm was changed while they were open.
+    pub switches: Switches,
     /// Records that did not, by the reason.
     pub silent: BTreeMap<&'static str, u64>,
     /// What the file has is not what this learner began with: all has to be saved.
@@ -88,7 +91,7 @@ impl Taught {
             drawn: vec![Drawn::default(); lesson.arms.len()],
             learner,
             taught: 0,
-            rescues: Rescues::default(),
+            switches: Switches::default(),
             silent: BTreeMap::new(),
             is_unsaved: saved.is_empty() || restored.taken_up == 0,
             lesson,
@@ -96,16 +99,17 @@ impl Taught {
         Some((taught, restored))
     }
 
-    /// Learns from a record; `before` is what its connection had shown when it was told of last.
+    /// Learns from a record; `before` is what its connection had shown when it was told of last. Whether it
+    /// taught something.
     pub fn take(
         &mut self,
         record: &tp_record,
         before: Option<&Totals>,
         clock: &Clock,
         ticks_per_s: u32,
-    ) {
+    ) -> bool {
         self.count(record);
-        self.rescues.count(record);
+        self.switches.count(record);
         let terms = Terms {
             arms: &self.lesson.arms,
             reward: &self.lesson.settings.reward,
@@ -113,10 +117,19 @@ impl Taught {
             ticks_per_s,
             clock,
         };
-        match observation(record, lineage(record), before, &terms) {
-            Ok(seen) => self.observe(&seen, record),
-            Err(why) => self.note_silent(why),
+        let seen = observation(record, lineage(record), before, &terms);
+        match &seen {
+            Ok(seen) => self.observe(seen, record),
+            Err(why) => self.note_silent(*why),
         }
+        seen.is_ok()
+    }
+
+    /// A record of which nobody knows how much was taught already.
+    pub fn pass_over(&mut self, record: &tp_record) {
+        self.count(record);
+        self.switches.count(record);
+        self.note_silent(Silent::Untold);
     }
 
     fn observe(&mut self, seen: &Observation, record: &tp_record) {
@@ -143,12 +156,12 @@ impl Taught {
         *self.silent.entry(why.word()).or_default() += 1;
     }
 
-    /// Of ends alone; beyond 50,000 a second one record stands for several. What a rescued connection had
-    /// at its end nobody drew.
+    /// Of ends alone; beyond 50,000 a second one record stands for several. What a rescued or
+    /// moved connection had at its end nobody drew.
     fn count(&mut self, record: &tp_record) {
         let not_drawn = [TP_RECORD_SAMPLE, TP_RECORD_FORGOTTEN, TP_RECORD_FOREIGN];
         if not_drawn.iter().any(|flag| has(record, *flag))
-            || was_rescued(record)
+            || was_switched(record)
             || is_held_out(record)
         {
             return;
@@ -216,7 +229,7 @@ impl Lesson {
     /// Whether connections of this node are steered. A canary's share of the groups is the same after each
     /// restart, and one that grows has all that it had. Nobody can say of strangers whether their group
     /// will be one of them, so they are not steered.
-    fn is_steered(&self, node: &NodeKey) -> bool {
+    pub(super) fn is_steered(&self, node: &NodeKey) -> bool {
         if self.steer_percent >= 100 {
             return true;
         }

@@ -2,8 +2,9 @@
 //! shown before, and the policy's terms are all that it knows.
 
 use tcpilot_abi::{
-    TP_CLASS_ECN, TP_CLASS_INTERFACE, TP_CLASS_SMALL_WINDOW, TP_CONN_RESCUED, TP_RECORD_FOREIGN,
-    TP_RECORD_FORGOTTEN, TP_RECORD_RESCUED, TP_RECORD_TIMED_OUT, TP_RECORD_TUNED, Why, tp_record,
+    TP_CLASS_ECN, TP_CLASS_INTERFACE, TP_CLASS_SMALL_WINDOW, TP_CONN_MOVED, TP_CONN_RESCUED,
+    TP_RECORD_FOREIGN, TP_RECORD_FORGOTTEN, TP_RECORD_RESCUED, TP_RECORD_TIMED_OUT,
+    TP_RECORD_TUNED, Why, tp_record,
 };
 use tcpilot_learner::{
     Lineage, Observation, Outcome,
@@ -37,9 +38,11 @@ pub enum Silent {
     Forgotten,
     /// Its application chose another algorithm in mid-life, so the rate is nobody's.
     Foreign,
-    /// Heavy loss took its algorithm away before, and what it had shown until then is not known any more:
+    /// Its algorithm was changed while it was open, and what it had shown until then is not known any more:
     /// its sums are those of two algorithms.
-    Rescued,
+    Switched,
+    /// It is not known how much of it has been taught already: a former daemon was told of it.
+    Untold,
     /// A tuned window made its rate, which an untuned connection of the same algorithm has not.
     Tuned,
     /// It was left alone: its algorithm was chosen by somebody who knew more of it, so it is not a fair
@@ -57,7 +60,8 @@ impl Silent {
         match self {
             Silent::Forgotten => "forgotten",
             Silent::Foreign => "foreign",
-            Silent::Rescued => "rescued",
+            Silent::Switched => "switched",
+            Silent::Untold => "known-in-part",
             Silent::Tuned => "tuned",
             Silent::LeftAlone => "left-alone",
             Silent::NoArm => "no-algorithm",
@@ -101,9 +105,9 @@ pub fn has(record: &tp_record, flag: u32) -> bool {
     u32::from(record.flags) & flag != 0
 }
 
-/// Whether its connection had been rescued before this record, also if that was undone since.
-pub fn was_rescued(record: &tp_record) -> bool {
-    u32::from(record.conn_flags) & TP_CONN_RESCUED != 0
+/// Whether its connection had been rescued or moved before this record, also if that was undone since.
+pub fn was_switched(record: &tp_record) -> bool {
+    u32::from(record.conn_flags) & (TP_CONN_RESCUED | TP_CONN_MOVED) != 0
 }
 
 /// What a record teaches. `before` is what the connection had shown when it was told of last, if it was:
@@ -125,8 +129,8 @@ pub fn observation(
     if let Some((_, why)) = silent.iter().find(|(flag, _)| has(record, *flag)) {
         return Err(*why);
     }
-    if was_rescued(record) && before.is_none() {
-        return Err(Silent::Rescued);
+    if was_switched(record) && before.is_none() {
+        return Err(Silent::Switched);
     }
     if Why::from_number(record.why).is_left_alone() {
         return Err(Silent::LeftAlone);

@@ -220,7 +220,7 @@ fn nearest(taught: &Taught, remote: &Prefix) -> Vec<NodeKey> {
 
 fn path_view(taught: &Taught, view: &View, now_s: f64) -> PathView {
     let level = view.key.level;
-    let rescued = (level == Level::Path).then(|| taught.rescues.of(&view.key));
+    let switched = (level == Level::Path).then(|| taught.switches.of(&view.key));
     PathView {
         prefix: prefix_of(&view.key.key),
         policy: taught.lesson.name.clone(),
@@ -230,8 +230,9 @@ fn path_view(taught: &Taught, view: &View, now_s: f64) -> PathView {
         experience: Some(tenths(view.own_weight)),
         explored: Some(view.spent),
         budget: Some(view.credit),
-        rescued: rescued.map(|rescued| rescued.made),
-        undone: rescued.map(|rescued| rescued.undone),
+        rescued: switched.map(|switched| switched.rescued),
+        undone: switched.map(|switched| switched.undone),
+        moved: switched.map(|switched| switched.moved),
         changed_age_s: view.changed_s.map(|changed_s| tenths(now_s - changed_s)),
         algorithms: algorithms(taught, view),
         ..PathView::default()

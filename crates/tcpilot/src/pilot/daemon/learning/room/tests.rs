@@ -21,7 +21,7 @@ type InMemory = HashMap<Vec<u8>, (Upto, u32)>;
 
 /// Rows in memory, with the generation of each.
 #[derive(Clone, Default)]
-struct Rows(Arc<Mutex<InMemory>>);
+pub struct Rows(Arc<Mutex<InMemory>>);
 
 fn bytes(key: &tp_row_key) -> Vec<u8> {
     tcpilot_abi::to_bytes(key).to_vec()
@@ -57,7 +57,7 @@ impl Table for Rows {
 
 const POLICY: u8 = 3;
 
-fn lesson(steer_percent: u32) -> Lesson {
+pub fn lesson(steer_percent: u32) -> Lesson {
     let mut abi = tp_config::default();
     abi.policy[usize::from(POLICY)].arms = 0b11;
     let names = ["bbr", "cubic"].map(str::to_owned);
@@ -68,12 +68,17 @@ fn lesson(steer_percent: u32) -> Lesson {
         settings: Settings::default(),
         rescue_cost: 0.1,
         steer_percent,
+        moves: None,
     }
 }
 
 fn room(steer_percent: u32, saved: &[SavedRow]) -> (Room, Rows) {
+    room_of(lesson(steer_percent), saved)
+}
+
+pub fn room_of(lesson: Lesson, saved: &[SavedRow]) -> (Room, Rows) {
     let clock = Clock::new(1e9);
-    let taught = Taught::new(lesson(steer_percent), saved, clock.now_s()).unwrap();
+    let taught = Taught::new(lesson, saved, clock.now_s()).unwrap();
     let rows = Rows::default();
     let mut room = Room::new(vec![taught.0], Box::new(rows.clone()), clock);
     room.ticks_per_s = 250;
@@ -86,7 +91,7 @@ fn words(address: &str) -> [u32; 4] {
 }
 
 /// A megabyte from an address in so many ticks.
-fn record(address: &str, arm: u8, ticks: u32) -> tp_record {
+pub fn record(address: &str, arm: u8, ticks: u32) -> tp_record {
     let now_ns = crate::clock::monotonic_ns();
     tp_record {
         remote: words(address),
@@ -109,7 +114,7 @@ fn record(address: &str, arm: u8, ticks: u32) -> tp_record {
 }
 
 /// So many connections to each address, of which bbr (0) takes half as long as cubic (1).
-fn teach(room: &mut Room, addresses: &[&str], each: u32) {
+pub fn teach(room: &mut Room, addresses: &[&str], each: u32) {
     for number in 0..each {
         for address in addresses {
             let arm = (number % 2) as u8;

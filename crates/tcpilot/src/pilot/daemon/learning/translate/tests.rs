@@ -149,7 +149,7 @@ fn what_came_after_a_rescue_is_the_next_algorithms() {
     assert_eq!(told(&end, Some(&before)).unwrap().arm, 0);
     assert!((worth_of(&end, Some(&before)).nats - 2e6f64.ln()).abs() < 1e-9);
     // A daemon that did not see the switch has only the sum of both.
-    assert_eq!(told(&end, None), Err(Silent::Rescued));
+    assert_eq!(told(&end, None), Err(Silent::Switched));
 }
 
 #[test]

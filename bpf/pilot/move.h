@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * move.h - an open connection gets the arm that its path does better with.  With the learner in
+ * the daemon, which decides that (decision 21).
+ *
+ * The iterator that tells of long connections (sample.h) carries it out.  It holds the socket's
+ * lock, and the kernel lets it set options.  So nothing is asked at an ACK or a round trip, and
+ * connections that stay as they are pay nothing.
+ */
+#ifndef TCPILOT_PILOT_MOVE_H
+#define TCPILOT_PILOT_MOVE_H
+
+#include "act.h"
+#include "openings.h"
+#include "rescue.h"
+#include "state.h"
+#include "thompson.h"
+#include "trial.h"
+#include "visit.h"
+
+/* Whether nothing has happened that the daemon cannot know of, or learns of later. */
+static __always_inline int may_move(const struct visit *v, const struct tp_row_key *place,
+				    const struct tp_opening *note, const struct tp_move *move)
+{
+	if (cfg.dry_run || note->arm != move->from || v->policy->leave_alone)
+		return 0;
+	/* the guard may have stopped steering since its opening */
+	if (note->flags & TP_CONN_HELD_OUT || trial_of(place->prefix) & TP_TRIAL_HELD_OUT)
+		return 0;
+	/* its application has chosen since, and the same as we */
+	if (tp_cc_was_set(v->tp) && !(note->flags & TP_CONN_STEERED))
+		return 0;
+	return eligible_arms(v, note) >> (move->to & 31) & 1;
+}
+
+/* A new arm's losses are its own. */
+static __always_inline void watch_anew(struct tcp_sock *tp, struct tp_rescue *r)
+{
+	struct tp_loss_now now = {};
+
+	loss_now(tp, &now);
+	tp_rescue_begin(r, &now);
+	r->bout = now.bout;
+	r->ssthresh = now.ssthresh;
+	r->phase = TP_RESCUE_WATCHED;
+	if (r->flags & TP_RESCUE_THIN)
+		set_linear_timeouts(tp, 0);
+	r->flags = 0;
+}
+
+/* Moves a connection; says whether that was done. */
+static __noinline __u32 move_to(struct tcp_sock *tp, __u32 arm)
+{
+	struct tp_rescue *r = bpf_sk_storage_get(&rescues, tp, 0, 0);
+	struct tp_conn *conn;
+
+	if (r && r->phase == TP_RESCUE_TRIED)
+		return 0; /* what the rescue brings is being measured */
+	if (!set_algorithm(tp, config()->arm[tp_within(arm, TP_MAX_ARMS)]))
+		return 0;
+	COUNT(moves);
+	if (r)
+		watch_anew(tp, r);
+	conn = bpf_sk_storage_get(&conns, tp, 0, 0);
+	if (conn && conn->open) { /* else it took this for the application's choice */
+		conn->cc_key = tp_cc_key(tp);
+		conn->arm = (__u8)arm;
+		conn->why = TP_WHY_MOVED;
+	}
+	return 1;
+}
+
+#endif

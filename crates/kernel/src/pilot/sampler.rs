@@ -1,0 +1,67 @@
+//! Long connections while they live: told of, and moved to another algorithm.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use libbpf_rs::{MapCore, MapFlags, MapHandle};
+use tcpilot_abi::{TP_MOVES, to_bytes, tp_move};
+
+use super::iterate::run_here;
+use crate::{Error, object::map_error};
+
+/// The most connections that can be moved at a time.
+pub const MOVES: usize = TP_MOVES as usize;
+
+/// A connection that is to have another algorithm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Move {
+    /// Of its socket, as its records have it.
+    pub cookie: u64,
+    /// The number of the algorithm that it has. If it has another one by now, it is not moved.
+    pub from: u8,
+    /// The number of the algorithm that it is to have.
+    pub to: u8,
+}
+
+/// Runs the iterator over long connections. It may wait for sockets that their applications hold, and takes the
+/// calling thread through all network namespaces: so it belongs on a thread of its own.
+pub struct Sampler {
+    /// Of the iterator.
+    link: OwnedFd,
+    moves: MapHandle,
+}
+
+impl Sampler {
+    pub(super) fn new(link: OwnedFd, moves: MapHandle) -> Sampler {
+        Sampler { link, moves }
+    }
+
+    /// Has long connections told of while they live: those that have carried `sample_bytes` of the
+    /// configuration and sent something lately, in all namespaces that have a name or a process. Their
+    /// records follow at the next [`super::Records::poll`], with sums since their beginning. Those of `moves`,
+    /// at most [`MOVES`], are moved if their policy and their application allow it; their records say so.
+    ///
+    /// # Errors
+    /// [`Error::System`] if they cannot be listed, [`Error::Map`] if none can be moved.
+    pub fn sample(&self, moves: &[Move]) -> Result<(), Error> {
+        let moves = &moves[..moves.len().min(MOVES)];
+        let asked = moves.iter().try_for_each(|wanted| self.ask(wanted));
+        let listed = run_here(self.link.as_fd());
+        for wanted in moves {
+            // It is not there if it could not be put in.
+            let _ = self.moves.delete(&wanted.cookie.to_ne_bytes());
+        }
+        asked.and(listed)
+    }
+
+    fn ask(&self, wanted: &Move) -> Result<(), Error> {
+        let value = tp_move {
+            from: wanted.from,
+            to: wanted.to,
+            ..Default::default()
+        };
+        let key = wanted.cookie.to_ne_bytes();
+        self.moves
+            .update(&key, to_bytes(&value), MapFlags::ANY)
+            .map_err(map_error("have a connection moved"))
+    }
+}

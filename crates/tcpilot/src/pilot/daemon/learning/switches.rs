@@ -1,0 +1,93 @@
+//! How often connections of a path were rescued, how often that was undone, and how often they were moved to a
+//! better algorithm, since the start.
+
+use std::collections::HashMap;
+
+use tcpilot_abi::{TP_RECORD_MOVED, TP_RECORD_RESCUED, TP_RECORD_UNDONE, tp_record};
+use tcpilot_learner::{Level, NodeKey};
+
+use super::{taught::lineage, translate::has};
+
+/// Paths with long connections, or that lose packets at random, are few. A host that has more of them forgets the earlier ones.
+const MOST: usize = 16384;
+
+/// Of a path.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Switched {
+    /// Connections that were rescued.
+    pub rescued: u64,
+    /// Of these, those that got their former algorithm back.
+    pub undone: u64,
+    /// Times that a connection was moved.
+    pub moved: u64,
+}
+
+/// Of all paths of a policy.
+#[derive(Debug, Default)]
+pub struct Switches(HashMap<NodeKey, Switched>);
+
+impl Switches {
+    /// Counts a record, if it tells of a switch.
+    pub fn count(&mut self, record: &tp_record) {
+        let flags = [TP_RECORD_RESCUED, TP_RECORD_UNDONE, TP_RECORD_MOVED];
+        let [rescued, undone, moved] = flags.map(|flag| u64::from(has(record, flag)));
+        if rescued + undone + moved == 0 {
+            return;
+        }
+        if self.0.len() >= MOST {
+            self.0.clear();
+        }
+        let path = self.0.entry(lineage(record).node(Level::Path)).or_default();
+        path.rescued += rescued;
+        path.undone += undone;
+        path.moved += moved;
+    }
+
+    /// What is known of a path.
+    pub fn of(&self, path: &NodeKey) -> Switched {
+        self.0.get(path).copied().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tcpilot_abi::TP_RECORD_SAMPLE;
+
+    use super::*;
+
+    #[test]
+    fn each_path_has_counts_of_its_own() {
+        let record = |host: u8, flag: u32| tp_record {
+            remote: [
+                0,
+                0,
+                0xffff_u32.to_be(),
+                u32::from_be_bytes([10, 0, 0, host]).to_be(),
+            ],
+            flags: (TP_RECORD_SAMPLE | flag) as u8,
+            ..Default::default()
+        };
+        let mut switches = Switches::default();
+        for (host, flag) in [
+            (1, TP_RECORD_RESCUED),
+            (1, TP_RECORD_UNDONE),
+            (1, TP_RECORD_RESCUED),
+            (2, TP_RECORD_RESCUED),
+            (2, TP_RECORD_MOVED),
+            (3, 0),
+        ] {
+            switches.count(&record(host, flag));
+        }
+        let of = |host| {
+            let path = lineage(&record(host, 0)).node(Level::Path);
+            let Switched {
+                rescued,
+                undone,
+                moved,
+            } = switches.of(&path);
+            (rescued, undone, moved)
+        };
+        assert_eq!((of(1), of(2), of(3)), ((2, 1, 0), (1, 0, 1), (0, 0, 0)));
+        assert_eq!(switches.0.len(), 2);
+    }
+}
