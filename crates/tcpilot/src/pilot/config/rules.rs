@@ -10,7 +10,9 @@ use tcpilot_kernel::cc;
 
 use super::policies::LEAVE_ALONE_ID;
 use super::settings::Table;
-use super::{Algorithm, Config, Match, Namespace, Network, Objective, Policy, PrefixOverrides};
+use super::{
+    Algorithm, Config, LearnerKind, Match, Namespace, Network, Objective, Policy, PrefixOverrides,
+};
 
 /// The kernel's algorithms, of whatever version, to notice a slip of the keyboard.
 const KNOWN_ALGORITHMS: [&str; 20] = [
@@ -171,8 +173,30 @@ impl Config {
                 ));
             }
             warnings.extend(self.untuned(policy));
+            warnings.extend(self.unrescued(policy));
         }
         warnings
+    }
+
+    /// A rescue that a policy asks for and does not get: with the learner thompson it is an algorithm like the
+    /// others, so it must be one of those to choose from.
+    fn unrescued(&self, policy: &Policy) -> Option<String> {
+        let rescue = self.rescue.algorithm.as_ref()?;
+        let allowed = match policy.algorithms.is_empty() {
+            true => &self.algorithms,
+            false => &policy.algorithms,
+        };
+        let is_asked = policy.rescue == Some(true) && !policy.leave_alone;
+        let is_missing = self.learner.common.kind == LearnerKind::THOMPSON
+            && is_asked
+            && !allowed.contains(rescue);
+        is_missing.then(|| {
+            let name = &policy.name;
+            format!(
+                "policy {name}: `rescue` has no effect: with the learner thompson `{rescue}` must be one of its \
+                 `algorithms`"
+            )
+        })
     }
 
     /// Tunings of a policy that do nothing.
