@@ -5,7 +5,7 @@ use crate::choice::{Plan, Points, plan};
 use crate::empirical::{Noise, learn_widths};
 use crate::gaussian::{Belief, Information};
 use crate::linalg::NotPositive;
-use crate::lineage::{Level, Lineage, NodeKey};
+use crate::lineage::{Key, Level, Lineage, NodeKey};
 use crate::path::{Expected, Widths};
 use crate::regression::{Features, Regression};
 use crate::reward::Worth;
@@ -286,6 +286,14 @@ impl Learner {
     /// As [`Learner::observe`].
     pub fn observe_unsteered(&mut self, seen: &Observation) -> Result<Learned, Unusable> {
         self.take_in(seen, false)
+    }
+
+    /// Counts so many more connections of a path that have ended, if it is known.
+    pub fn count_connections(&mut self, path: &Key, connections: u32) {
+        if let Some(id) = self.tree.find(path) {
+            let count = &mut self.tree.paths[id.0 as usize].connections;
+            *count = count.saturating_add(connections);
+        }
     }
 
     fn take_in(&mut self, seen: &Observation, steered: bool) -> Result<Learned, Unusable> {

@@ -183,6 +183,10 @@ fn clients_that_hold_the_control_socket_keep_nothing_from_being_learned() {
     drop(held);
 }
 
+    let of = |path: &Value| path["path"]["connections"].as_u64().unwrap();
+    let explained = pilot.ask(&format!("explain {FAR}"));
+    let paths = explained["paths"].as_array().unwrap();
+    assert_eq!(paths.iter().map(of).sum::<u64>(), 5, "{explained}");
 #[test]
 fn what_was_learned_survives_a_restart_and_a_time_with_the_other_learner() {
     let lab = Lab::new();

@@ -47,6 +47,8 @@ pub struct View {
     pub estimates: Vec<Estimate>,
     /// The shares of the next connections.
     pub plan: Plan,
+    /// Connections of a path that ended since it was met, or read from what was saved; 0 for a node.
+    pub connections: u32,
     /// Weight of a path's own samples as they count now; 0 for a node.
     pub own_weight: f64,
     /// When a path last taught.
@@ -97,12 +99,21 @@ impl Learner {
             key: *key,
             estimates: estimates(&belief, &parts),
             plan,
+            connections: id.map_or(0, |id| self.tree.paths[id.0 as usize].connections),
             own_weight: id.map_or(0.0, |id| self.tree.own_weight(id, now_s)),
             seen_s: id.map(|id| self.tree.at_s(id)),
             credit: ledger.balance(),
             spent: ledger.spent(),
             changed_s: self.changed_s(id, node),
         })
+    }
+
+    /// How much better arm `to` is for the next connections of a path than arm `from`: mean and standard
+    /// deviation, in nats. `None` if the path is not known, or an arm is none of this learner's.
+    pub fn gain(&mut self, path: &Key, from: usize, to: usize, now_s: f64) -> Option<(f64, f64)> {
+        let arms = self.tree.arms();
+        let id = self.tree.find(path).filter(|_| from.max(to) < arms)?;
+        Some(self.beliefs(id, now_s).0.gain(from, to))
     }
 
     /// The keys of all paths that are kept.

@@ -56,6 +56,8 @@ pub(crate) struct Path {
     pub wild: Share,
     /// Its group's `doubt` when the evidence was stored.
     pub doubt_seen: u16,
+    /// Its connections since it was met, or read from what was saved.
+    pub connections: u32,
     /// It has changed since it was saved.
     pub unsaved: bool,
     /// It waits for its row to be published.
@@ -157,6 +159,7 @@ impl Path {
             told_factor: Share::ALL,
             wild: Share::default(),
             doubt_seen: 0,
+            connections: 0,
             unsaved: true,
             queued: false,
         }

@@ -122,6 +122,7 @@ impl Taught {
             Ok(seen) => self.observe(seen, record),
             Err(why) => self.note_silent(*why),
         }
+        self.count_by_path(record);
         seen.is_ok()
     }
 
@@ -130,6 +131,16 @@ impl Taught {
         self.count(record);
         self.switches.count(record);
         self.note_silent(Silent::Untold);
+        self.count_by_path(record);
+    }
+
+    /// Of ends alone, whatever they taught. A path is there once it has taught.
+    fn count_by_path(&mut self, record: &tp_record) {
+        if !has(record, TP_RECORD_SAMPLE) {
+            let path = lineage(record).node(Level::Path);
+            let ends = record.weight.max(1).into();
+            self.learner.count_connections(&path.key, ends);
+        }
     }
 
     fn observe(&mut self, seen: &Observation, record: &tp_record) {

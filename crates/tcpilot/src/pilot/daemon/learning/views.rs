@@ -227,6 +227,7 @@ fn path_view(taught: &Taught, view: &View, now_s: f64) -> PathView {
         age_s: view.seen_s.map_or(0.0, |seen_s| tenths(now_s - seen_s)),
         level: Some(word(level).to_owned()),
         class: (level != Level::Global).then(|| class_text(view.key.key.class)),
+        connections: view.connections.into(),
         experience: Some(tenths(view.own_weight)),
         explored: Some(view.spent),
         budget: Some(view.credit),

@@ -386,3 +386,36 @@ fn pages_have_each_path_once() {
     met.dedup();
     assert_eq!(met.len(), 50);
 }
+
+#[test]
+fn each_path_counts_the_connections_that_ended() {
+    let (mut room, _) = room(100, &[]);
+    teach(&mut room, &["198.51.100.7"], 5);
+    teach(&mut room, &["203.0.113.9"], 2);
+    let few = tp_record {
+        bytes_acked: 100, // teaches nothing, and stands for others
+        weight: 16,
+        ..record("198.51.100.7", 0, 250)
+    };
+    room.take(&few);
+    let sample = tp_record {
+        flags: TP_RECORD_SAMPLE as u8,
+        cookie: 7,
+        ..record("198.51.100.7", 0, 250)
+    };
+    room.take(&sample);
+    let mut counts: Vec<(String, u64)> = room
+        .page((0, 0), 10)
+        .0
+        .iter()
+        .map(|seen| (seen.view.prefix.to_string(), seen.view.connections))
+        .collect();
+    counts.sort();
+    assert_eq!(
+        counts,
+        [
+            ("198.51.100.7".to_owned(), 21),
+            ("203.0.113.9".to_owned(), 2)
+        ]
+    );
+}
