@@ -93,15 +93,21 @@ fn a_state_that_vanished_is_made_anew_and_a_last_save_that_fails_is_told() {
 
 /// Runs `tcpilot state …` on the files of a daemon, whether that runs or not; gives what it prints.
 pub fn state(lab: &Lab, arguments: &str) -> String {
+    try_state(lab, arguments).unwrap_or_else(|message| panic!("{arguments}: {message}"))
+}
+
+/// The same, or its message.
+pub fn try_state(lab: &Lab, arguments: &str) -> Result<String, String> {
     let mut command = Place::here().command("tcpilot");
     command.arg("state").args(arguments.split(' '));
     for (option, file) in [("--state", "state.db"), ("--socket", "control.sock")] {
         command.arg(option).arg(lab.dir.path().join(file));
     }
     let output = command.output().unwrap();
-    let message = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{arguments}: {message}");
-    String::from_utf8(output.stdout).unwrap()
+    match output.status.success() {
+        true => Ok(String::from_utf8(output.stdout).unwrap()),
+        false => Err(String::from_utf8(output.stderr).unwrap()),
+    }
 }
 
 fn stored_path(prefix: &str, updated_unix_s: u64) -> Value {

@@ -9,7 +9,10 @@ use std::{
 use serde_json::Value;
 use tcpilot_host_tests::{Daemon, FAR, Lab, Sink, arm, until};
 
-use crate::rescue::way;
+use crate::{
+    rescue::way,
+    saving::{state, try_state},
+};
 
 /// All connections get bbr, as long as a row is valid.
 const ONLY_BBR: &str = r#"
@@ -180,13 +183,13 @@ fn clients_that_hold_the_control_socket_keep_nothing_from_being_learned() {
         begun.elapsed()
     );
     assert_eq!(known(&pilot, FAR)["level"], "path");
-    drop(held);
-}
-
     let of = |path: &Value| path["path"]["connections"].as_u64().unwrap();
     let explained = pilot.ask(&format!("explain {FAR}"));
     let paths = explained["paths"].as_array().unwrap();
     assert_eq!(paths.iter().map(of).sum::<u64>(), 5, "{explained}");
+    drop(held);
+}
+
 #[test]
 fn what_was_learned_survives_a_restart_and_a_time_with_the_other_learner() {
     let lab = Lab::new();
@@ -334,4 +337,34 @@ fn what_the_application_chose_meanwhile_teaches_nothing() {
         (&1.into(), &0.into()),
         "{all}"
     );
+}
+
+#[test]
+fn what_was_learned_goes_to_another_host_and_back_only_while_no_daemon_runs() {
+    let (lab, other) = (Lab::new(), Lab::new());
+    let pilot = lab.pilot(RENO_OR_BBR);
+    lab.upload(FAR, 6, 300_000);
+    wait_taught(&pilot, 6);
+    let before = experience(&pilot, FAR);
+    let file = lab.dir.path().join("exported.json");
+    state(&lab, &format!("export {}", file.display()));
+    let import = format!("import {}", file.display());
+    let running = other.pilot(RENO_OR_BBR);
+    let refused = try_state(&other, &import).unwrap_err();
+    assert_eq!(
+        refused.lines().last().unwrap(),
+        "tcpilot: not imported, nothing was changed: a running daemon does not take up what thompson has \
+         learned; stop it, import, and start it again"
+    );
+    running.end(libc::SIGTERM);
+    assert_eq!(
+        state(&other, &import),
+        "0 paths imported, and what thompson has learned for 1 policy\n"
+    );
+    let there = other.pilot(RENO_OR_BBR);
+    // A private address belongs to its namespace, whose cookie is another one there.
+    let known = there.status()["learning"]["paths"].as_u64().unwrap();
+    assert_eq!(known, pilot.status()["learning"]["paths"].as_u64().unwrap());
+    drop(pilot);
+    assert!(before > 0.3, "{before}");
 }

@@ -16,7 +16,7 @@ use crate::{
     failure::{Failure, Kind},
     pilot::figures::StateSummary,
     pilot::protocol::{self, AskError, Request},
-    pilot::state::{self, Store, StoredPath},
+    pilot::state::{self, Exported, Store, StoredPath},
     pilot::table,
 };
 
@@ -41,8 +41,7 @@ pub fn state(command: &StateCommand) -> Result<(), Failure> {
             Ok(())
         }
         StateCommand::Import { file, at } => {
-            let count = import(at, &read_paths(file)?)?;
-            println!("{count} paths imported");
+            println!("{}", import(at, &read_export(file)?)?);
             Ok(())
         }
         StateCommand::Reset { at } => {
@@ -53,7 +52,7 @@ pub fn state(command: &StateCommand) -> Result<(), Failure> {
     }
 }
 
-fn read_paths(file: &Path) -> Result<Vec<StoredPath>, Failure> {
+fn read_export(file: &Path) -> Result<Exported, Failure> {
     let mut text = String::new();
     let read = if file.as_os_str() == "-" {
         io::stdin().read_to_string(&mut text)
@@ -123,15 +122,36 @@ fn export(at: &StateArgs) -> Result<(Value, String), Failure> {
     Ok((document, at.state.display().to_string()))
 }
 
+/// Adds what a document holds, and says so. A daemon has all that thompson knows in its memory, and would write
+/// that over the import: it is imported only into a file.
+fn import(at: &StateArgs, document: &Exported) -> Result<String, Failure> {
+    let (paths, policies) = (document.paths.len(), document.learned.len());
+    if policies == 0 {
+        import_paths(at, &document.paths)?;
+        return Ok(format!("{paths} paths imported"));
+    }
+    if ask_running::<Value>(at, &Request::Status)?.is_some() {
+        return Err(Failure::new(
+            Kind::Failed,
+            "not imported, nothing was changed: a running daemon does not take up what thompson has learned",
+            "stop it, import, and start it again",
+        ));
+    }
+    open_store(at)?.import_all(document)?;
+    let policies = table::number(policies as u64, "policy");
+    Ok(format!(
+        "{paths} paths imported, and what thompson has learned for {policies}"
+    ))
+}
+
 /// Adds paths, a part at a time: the daemon has others to serve too.
-fn import(at: &StateArgs, paths: &[StoredPath]) -> Result<usize, Failure> {
+fn import_paths(at: &StateArgs, paths: &[StoredPath]) -> Result<(), Failure> {
     for part in paths.chunks(protocol::IMPORT_PATHS) {
         if ask_running::<usize>(at, &Request::StateImport(part.to_vec()))?.is_none() {
-            open_store(at)?.import(paths)?;
-            break;
+            return Ok(open_store(at)?.import(paths)?);
         }
     }
-    Ok(paths.len())
+    Ok(())
 }
 
 fn reset(at: &StateArgs) -> Result<(), Failure> {

@@ -5,15 +5,23 @@ use std::io::Write;
 
 use serde::{Deserialize, Serialize};
 
-use super::{StateError, Store, StoredPath, rows};
+use super::{
+    Knowledge, StateError, Store, StoredPath,
+    knowledge::write,
+    learned::{self, Learned},
+    rows,
+};
 
-/// The version of the document.
-const VERSION: u64 = 1;
+/// The version of the document. What was learned by thompson came with the second, and a document without it
+/// is still written as the first: older versions read that.
+const VERSIONS: std::ops::RangeInclusive<u64> = 1..=2;
 
 #[derive(Serialize)]
 struct Document<'a> {
     tcpilot_state: u64,
     paths: &'a [StoredPath],
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    learned: Vec<Learned>,
 }
 
 #[derive(Deserialize)]
@@ -21,19 +29,32 @@ struct Document<'a> {
 struct ReadDocument {
     tcpilot_state: u64,
     paths: Vec<StoredPath>,
+    #[serde(default)]
+    learned: Vec<Learned>,
+}
+
+/// What a document holds.
+#[derive(Debug, Default, PartialEq)]
+pub struct Exported {
+    /// Paths as epsilon-greedy and the tunings know them.
+    pub paths: Vec<StoredPath>,
+    /// What thompson knows, a policy each.
+    pub learned: Vec<Knowledge>,
 }
 
 impl Store {
     /// Writes all paths as `{"tcpilot_state":1,"paths":[...]}`, the latest first, on one line without an
-    /// end; returns how many.
+    /// end, and with `"learned":[...]` what thompson knows; returns how many paths.
     ///
     /// # Errors
     /// The database cannot be read, or the writer fails.
     pub fn export_json(&self, writer: &mut dyn Write) -> Result<usize, StateError> {
         let paths = rows::all(&self.db).map_err(|error| error.or(self))?;
+        let learned = self.learned()?;
         let document = Document {
-            tcpilot_state: VERSION,
+            tcpilot_state: if learned.is_empty() { 1 } else { 2 },
             paths: &paths,
+            learned,
         };
         serde_json::to_writer(writer, &document)
             .map_err(|error| StateError::Export(error.into()))?;
@@ -47,35 +68,66 @@ impl Store {
     /// A path is impossible, or the database cannot be written.
     pub fn import(&mut self, paths: &[StoredPath]) -> Result<(), StateError> {
         check(paths)?;
+        self.put(paths, &[])
+    }
+
+    /// The same of all that a document holds. What thompson knows of a policy is replaced as a whole.
+    ///
+    /// # Errors
+    /// As [`Store::import`].
+    pub fn import_all(&mut self, document: &Exported) -> Result<(), StateError> {
+        check(&document.paths)?;
+        check_learned(&document.learned)?;
+        self.put(&document.paths, &document.learned)
+    }
+
+    fn put(&mut self, paths: &[StoredPath], learned: &[Knowledge]) -> Result<(), StateError> {
         let result = (|| {
             let transaction = self
                 .db
                 .transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
             rows::upsert(&transaction, paths)?;
+            learned
+                .iter()
+                .try_for_each(|one| write(&transaction, one))?;
             transaction.commit()
         })();
         result.map_err(|error| self.error(error))
     }
 }
 
-/// The paths of a document that [`Store::export_json`] wrote.
+/// What a document holds that [`Store::export_json`] wrote.
 ///
 /// # Errors
 /// The document cannot be used.
-pub fn parse(text: &str) -> Result<Vec<StoredPath>, StateError> {
+pub fn parse(text: &str) -> Result<Exported, StateError> {
     let refuse = |why: String| Err(StateError::Document(why));
     let document: ReadDocument = match serde_json::from_str(text) {
         Ok(document) => document,
         Err(error) => return refuse(format!("this is no export of tcpilot: {error}")),
     };
-    if document.tcpilot_state != VERSION {
+    if !VERSIONS.contains(&document.tcpilot_state) {
         return refuse(format!(
-            "version {} of the export, this tcpilot reads {VERSION}",
-            document.tcpilot_state
+            "version {} of the export, this tcpilot reads {} and {}",
+            document.tcpilot_state,
+            VERSIONS.start(),
+            VERSIONS.end()
         ));
     }
-    check(&document.paths)?;
-    Ok(document.paths)
+    let exported = Exported {
+        paths: document.paths,
+        learned: document.learned.into_iter().map(Knowledge::from).collect(),
+    };
+    check(&exported.paths)?;
+    check_learned(&exported.learned)?;
+    Ok(exported)
+}
+
+fn check_learned(all: &[Knowledge]) -> Result<(), StateError> {
+    match learned::fault(all) {
+        Some(fault) => Err(StateError::Document(fault)),
+        None => Ok(()),
+    }
 }
 
 fn check(paths: &[StoredPath]) -> Result<(), StateError> {

@@ -42,6 +42,18 @@ pub struct Knowledge {
 }
 
 impl Store {
+    /// The policies of which something was saved.
+    pub(super) fn known_policies(&self) -> Result<Vec<String>, StateError> {
+        let read = || {
+            let mut statement = self
+                .db
+                .prepare("SELECT policy FROM learner ORDER BY policy")?;
+            let policies = statement.query_map([], |row| row.get(0))?;
+            policies.collect::<rusqlite::Result<Vec<String>>>()
+        };
+        read().map_err(|error| self.error(error))
+    }
+
     /// Which algorithms the saved knowledge of a policy compares; `None` if there is none.
     ///
     /// # Errors
@@ -98,7 +110,7 @@ impl Store {
     }
 }
 
-fn write(db: &Connection, one: &Knowledge) -> rusqlite::Result<()> {
+pub(super) fn write(db: &Connection, one: &Knowledge) -> rusqlite::Result<()> {
     if one.is_all {
         db.execute("DELETE FROM knowledge WHERE policy = ?", [&one.policy])?;
     }

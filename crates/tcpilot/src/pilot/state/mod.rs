@@ -12,6 +12,7 @@ pub(crate) mod age;
 mod check;
 mod exchange;
 mod knowledge;
+mod learned;
 mod model;
 mod rows;
 #[cfg(test)]
@@ -23,7 +24,7 @@ use std::time::{Duration, SystemTime};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 pub use super::figures::{StoredAlgorithm, StoredPath};
-pub use exchange::parse;
+pub use exchange::{Exported, parse};
 pub use knowledge::{Knowledge, SavedRow};
 pub use rows::MAX_PATHS;
 

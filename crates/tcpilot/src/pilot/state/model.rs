@@ -7,12 +7,15 @@ use crate::pilot::figures::{StoredAlgorithm, StoredPath};
 /// Bytes per second beyond which a rate would overflow the cost: `TP_RATE_MAX` of `bpf/core/sample.h`.
 const RATE_MAX: u64 = u64::MAX / TP_COST_SCALE as u64;
 
+/// Whether a policy or a namespace could be called so.
+pub(super) fn is_name(text: &str) -> bool {
+    !text.is_empty() && text.len() <= 255 && !text.contains(char::is_control)
+}
+
 impl StoredPath {
     /// What is impossible about it, if anything.
     pub(super) fn fault(&self) -> Option<String> {
-        let named =
-            |text: &str| !text.is_empty() && text.len() <= 255 && !text.contains(char::is_control);
-        if !named(&self.netns) || !named(&self.policy) {
+        if !is_name(&self.netns) || !is_name(&self.policy) {
             return Some(format!(
                 "path {}: `netns` and `policy` must be names",
                 self.prefix

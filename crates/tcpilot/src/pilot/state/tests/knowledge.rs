@@ -84,3 +84,150 @@ fn a_file_of_an_older_tcpilot_gets_the_tables_and_keeps_its_paths() {
     store.save_knowledge(&[known("default", &[1])]).unwrap();
     assert_eq!(read(&store, "default"), rows(&[1]));
 }
+
+/// What a learner of two algorithms saves that knows two paths.
+fn learned(policy: &str) -> Knowledge {
+    use tcpilot_learner::{
+        Learner, Lineage, Observation, Outcome, Settings, lineage::Class, regression::Features,
+        reward::Worth,
+    };
+    let mut learner = Learner::new(2, Settings::default()).unwrap();
+    for number in 0..20 {
+        let peer = format!("198.51.100.{}", 1 + number % 2).parse().unwrap();
+        let seen = Observation {
+            lineage: Lineage::of(peer, Class::default(), 0),
+            arm: number / 2 % 2,
+            outcome: Outcome::Worth(Worth {
+                nats: 14.0 + 0.1 * number as f64,
+                weight: 1.0,
+            }),
+            features: Features {
+                handshake_rtt_us: 20_000.0,
+                bytes: 1e6,
+                small_window: false,
+                ecn: 0,
+                interface: 0,
+            },
+            at_s: NOW as f64 + number as f64,
+            since_last_s: None,
+        };
+        learner.observe(&seen).unwrap();
+    }
+    let mut knowledge = Knowledge {
+        is_all: true,
+        rows: Vec::new(),
+        ..known(policy, &[])
+    };
+    learner.save(true, |key, row| {
+        knowledge.rows.push((key.to_vec(), row.unwrap().to_vec()));
+    });
+    knowledge.rows.sort();
+    knowledge
+}
+
+fn exported(store: &Store) -> String {
+    let mut document = Vec::new();
+    store.export_json(&mut document).unwrap();
+    String::from_utf8(document).unwrap()
+}
+
+#[test]
+fn what_thompson_knows_is_exported_and_imported_as_it_was() {
+    let (_dir, file) = stored(&paths(2));
+    let (mut store, _) = Store::open(&file).unwrap();
+    let before = exported(&store);
+    assert!(
+        before.starts_with("{\"tcpilot_state\":1,"),
+        "older versions read it"
+    );
+    let effect = Knowledge {
+        policy: "/effect".to_owned(),
+        ..known("", &[1])
+    };
+    let all = [learned("default"), learned("web"), effect];
+    store.save_knowledge(&all).unwrap();
+    let document = exported(&store);
+    assert!(document.starts_with("{\"tcpilot_state\":2,"));
+
+    let (_other_dir, other) = stored(&[]);
+    let (mut other, _) = Store::open(&other).unwrap();
+    // It is replaced as a whole.
+    other.save_knowledge(&[known("web", &[1, 2])]).unwrap();
+    other.import_all(&parse(&document).unwrap()).unwrap();
+    assert_eq!(exported(&other), document);
+    for knowledge in &all[..2] {
+        assert_eq!(read(&other, &knowledge.policy), knowledge.rows);
+        let arms = other.known_arms(&knowledge.policy).unwrap();
+        assert_eq!(arms.as_ref(), Some(&knowledge.arms));
+    }
+    assert_eq!(
+        other.known_arms("/effect").unwrap(),
+        None,
+        "that is the host's"
+    );
+    assert_eq!(other.load(NOW, WEEK).unwrap(), paths(2));
+}
+
+#[test]
+fn knowledge_that_cannot_be_used_is_refused_and_nothing_is_changed() {
+    let (_dir, file) = stored(&paths(2));
+    let (mut store, _) = Store::open(&file).unwrap();
+    store.save_knowledge(&[learned("default")]).unwrap();
+    let good = exported(&store);
+    let document = |change: &dyn Fn(&mut serde_json::Value)| {
+        let mut document: serde_json::Value = serde_json::from_str(&good).unwrap();
+        document["paths"] = serde_json::to_value([path(9)]).unwrap();
+        change(&mut document["learned"]);
+        document.to_string()
+    };
+    let of_default = "what was learned for policy default: ";
+    let cases: [(&dyn Fn(&mut serde_json::Value), String); 7] = [
+        (
+            &|learned| learned[0]["rows"][3][1] = "01ff".into(),
+            format!("{of_default}1 rows are damaged"),
+        ),
+        (
+            &|learned| learned[0]["rows"] = serde_json::json!([]),
+            format!("{of_default}its head is missing"),
+        ),
+        (
+            // Rows of two algorithms.
+            &|learned| learned[0]["algorithms"] = serde_json::json!(["cubic", "bbr", "reno"]),
+            "are damaged".to_owned(),
+        ),
+        (
+            &|learned| learned[0]["algorithms"] = serde_json::json!(["cubic", "cubic"]),
+            format!("{of_default}algorithm cubic stands there twice"),
+        ),
+        (
+            &|learned| learned[0]["algorithms"] = serde_json::json!(["cubic", "bbr,reno"]),
+            format!("{of_default}`bbr,reno` cannot be an algorithm"),
+        ),
+        (
+            &|learned| {
+                let again = learned[0].clone();
+                learned.as_array_mut().unwrap().push(again);
+            },
+            "what was learned for policy default stands there twice".to_owned(),
+        ),
+        (
+            &|learned| learned[0]["rows"][0][1] = "0".into(),
+            "a row must be pairs of hexadecimal digits".to_owned(),
+        ),
+    ];
+    for (change, why) in cases {
+        let text = document(change);
+        let error = parse(&text).unwrap_err().to_string();
+        assert!(
+            error.starts_with("not imported, nothing was changed: "),
+            "{error}"
+        );
+        assert!(error.contains(&why), "{error}");
+    }
+    // Who goes around parse is refused, too.
+    let mut bad = parse(&document(&|_| {})).unwrap();
+    bad.learned[0].rows.pop();
+    bad.learned[0].rows[0].1.push(0);
+    assert!(store.import_all(&bad).is_err());
+    assert_eq!(exported(&store), good);
+}
