@@ -96,9 +96,10 @@ def work(tmp_path: Path) -> Path:
     (folder / "tc-r1").write_text("qdisc add dev b0\n")
     (folder / "flows.csv").write_text(
         "flow,group,to,local_port,cc_start,cc_used,start_s,end_s,wanted_bytes,bytes,fct_s,"
-        "standstill_s,retransmitted_packets,sent_packets,ecn,warmup,error\n"
-        '0,a,10.1.10.2,4000,cubic,cubic,0.1,10.0,0,1000,,,3,9,false,false,""\n'
-        '1,a,10.1.10.2,4001,,,0.2,,0,0,,,0,0,false,true,"cannot connect, no route"\n'
+        "standstill_s,retransmitted_packets,sent_packets,ecn,warmup,"
+        "srtt_us,busy_s,window_limited_s,buffer_limited_s,error\n"
+        '0,a,10.1.10.2,4000,cubic,cubic,0.1,10.0,0,1000,,,3,9,false,false,20000,9.5,0.25,0,""\n'
+        '1,a,10.1.10.2,4001,,,0.2,,0,0,,,0,0,false,true,0,,,,"cannot connect, no route"\n'
     )
     (folder / "samples.csv").write_text(
         "t_s,flow,link,cwnd_packets,ssthresh_packets,srtt_us,min_rtt_us,delivery_rate,"

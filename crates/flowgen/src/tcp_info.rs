@@ -42,6 +42,12 @@ pub struct TcpInfo {
     pub sent_packets: u32,
     /// ECN was negotiated.
     pub ecn: bool,
+    /// Time with data to send or to be acknowledged.
+    pub busy_us: u64,
+    /// Of that: the peer's window was the limit.
+    pub window_limited_us: u64,
+    /// Of that: the send buffer was the limit.
+    pub buffer_limited_us: u64,
 }
 
 impl TcpInfo {
@@ -95,6 +101,9 @@ impl From<&libc::tcp_info> for TcpInfo {
                 .saturating_sub(info.tcpi_sacked.saturating_add(info.tcpi_lost)),
             sent_packets: info.tcpi_data_segs_out,
             ecn: info.tcpi_options & OPTION_ECN != 0,
+            busy_us: info.tcpi_busy_time,
+            window_limited_us: info.tcpi_rwnd_limited,
+            buffer_limited_us: info.tcpi_sndbuf_limited,
         }
     }
 }

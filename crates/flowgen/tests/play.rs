@@ -94,6 +94,13 @@ fn every_kind_of_work_is_noted() {
     assert_eq!(sizes, ["1000", "70000", "1000", "70000", "1000", "70000"]);
     assert_eq!(of("sized").filter(|row| row["warmup"] == "true").count(), 2);
     assert!(of("sized").all(|row| !row["fct_s"].is_empty()));
+    let seconds = |row: &BTreeMap<String, String>, key: &str| row[key].parse::<f64>().unwrap();
+    for row in of("sized") {
+        let limited = seconds(row, "window_limited_s") + seconds(row, "buffer_limited_s");
+        let (busy, all) = (seconds(row, "busy_s"), seconds(row, "fct_s"));
+        // The kernel counts in ticks.
+        assert!(limited <= busy && busy <= all + 0.01, "{row:?}");
+    }
     assert_eq!(of("timed").count(), 2);
     assert!(of("timed").all(|row| row["cc_used"] == "reno" && row["fct_s"].is_empty()));
     assert!(of("timed").all(|row| row["bytes"].parse::<u64>().unwrap() > 100_000));

@@ -3,6 +3,10 @@
 //! Harm counts as shown when the whole interval lies beyond the bound: then steering a group, or the host, is
 //! worse than the kernel's default by more than the bound, whenever one looks. What was measured up to then does
 //! not speak about the next try, so its sums begin anew.
+//!
+//! What helped for months may turn harmful, and months of gain would hide it for as long again. So beside all
+//! pairs of a try the guard asks the latest ones alone: sums that begin anew each [`RECENT`] pairs, of which the
+//! last but one is asked too, so that it always knows between one and two times as many.
 
 use serde::{Deserialize, Serialize};
 
@@ -36,7 +40,10 @@ impl Default for Limits {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Guard {
+    /// Of the whole try.
     pairs: Pairs,
+    /// The latest pairs: those since the last but one beginning, and since the last.
+    recent: [Pairs; 2],
     /// So many times it stopped without a calm try in between.
     stops: u32,
     /// Steering is stopped until then.
@@ -75,13 +82,22 @@ impl Guard {
         if !self.allows(now_s) {
             return Step::Goes;
         }
-        self.pairs.add(pair);
-        let Some(found) = self.pairs.interval(sequence) else {
+        let [older, newer] = &mut self.recent;
+        if newer.count >= RECENT {
+            (*older, *newer) = (*newer, Pairs::default());
+        }
+        for sums in [&mut self.pairs, older, newer] {
+            sums.add(pair);
+        }
+        let harm = [&self.pairs, older].into_iter().filter_map(|sums| {
+            let found = sums.interval(sequence)?;
+            Some(match limits.aim {
+                Aim::Up => -found.high,
+                Aim::Down => found.low,
+            })
+        });
+        let Some(harm) = harm.reduce(f64::max) else {
             return Step::Goes;
-        };
-        let harm = match limits.aim {
-            Aim::Up => -found.high,
-            Aim::Down => found.low,
         };
         if harm > limits.harm {
             return self.stop(harm, now_s, limits);
@@ -104,9 +120,9 @@ impl Guard {
             .saturating_mul(1 << self.stops.min(30))
             .min(limits.pause_max_s);
         *self = Guard {
-            pairs: Pairs::default(),
             stops: self.stops.saturating_add(1),
             until_s: now_s.saturating_add(pause_s),
+            ..Guard::default()
         };
         Step::Stops {
             harm,
@@ -117,6 +133,10 @@ impl Guard {
 
 /// A try was calm after as many pairs as would show twice the bound at this deviation.
 const CALM_SD: f64 = 0.1;
+
+/// Pairs after which the latest ones begin anew. Fewer would find a change sooner, and each beginning is another
+/// chance to be wrong.
+pub const RECENT: u64 = 100;
 
 #[cfg(test)]
 mod tests {
@@ -161,14 +181,25 @@ mod tests {
     }
 
     #[test]
+    fn what_helped_for_long_and_turns_harmful_is_stopped_nearly_as_soon_as_what_always_was() {
+        let mut guard = Guard::default();
+        assert_eq!(feed(&mut guard, 0, 5000, 0.2), None);
+        let (pairs, _) = feed(&mut guard, 300_000, 1000, -0.3).unwrap();
+        assert!(pairs < 2 * RECENT, "{pairs}");
+    }
+
+    #[test]
     fn after_a_calm_try_the_next_stop_is_short_again() {
         let mut guard = Guard::default();
         feed(&mut guard, 1_000_000, 200, -0.3).unwrap();
         let (_, second) = feed(&mut guard, 2_000_000, 200, -0.3).unwrap();
         assert_eq!(second, 12 * 3600);
         assert_eq!(feed(&mut guard, 10_000_000, 3000, 0.0), None);
-        let mut fresh = guard;
-        fresh.pairs = Pairs::default();
+        let mut fresh = Guard {
+            pairs: Pairs::default(),
+            recent: <[Pairs; 2]>::default(),
+            ..guard
+        };
         let (_, third) = feed(&mut fresh, 90_000_000, 200, -0.3).unwrap();
         assert_eq!(third, 6 * 3600);
     }

@@ -9,9 +9,9 @@ use crate::sequence::{Interval, Sequence};
 pub struct Pair {
     /// Mean of the outcome while steered less the mean while not, in nats or as a share.
     pub difference: f64,
-    /// The same difference of something that steering cannot have changed: what the same connections' sizes and
-    /// round trips let expect, or the group's own past at these times of day. It has mean 0 because a coin
-    /// decides which block comes first. Without one: 0.
+    /// The same difference of something that steering cannot have changed: what the same connections' sizes let
+    /// expect, or the group's own past. It has mean 0 because a coin decides which block comes first. Without
+    /// one: 0.
     pub covariate: f64,
 }
 
@@ -73,19 +73,33 @@ impl Pairs {
             return None;
         }
         let n = self.count as f64;
-        let slope = if self.covariate_square > 0.0 {
-            self.product / self.covariate_square
-        } else {
-            0.0
-        };
+        let slope = self.slope();
         let mean = (self.sum - slope * self.covariate) / n;
         // Of d − θx around its mean; the last digits may make it negative.
         let square = slope.mul_add(
             slope.mul_add(self.covariate_square, -2.0 * self.product),
             self.square,
         );
-        let variance = ((square - n * mean * mean) / (n - 1.0)).max(0.0);
+        // θ was fitted to the same pairs.
+        let fitted = if slope == 0.0 { 1.0 } else { 2.0 };
+        let variance = ((square - n * mean * mean) / (n - fitted)).max(0.0);
         Some((mean, variance.sqrt()))
+    }
+
+    /// θ. A covariate whose mean is shown not to be 0 differs by what was done, not by luck: to take it off
+    /// would take off a part of the effect. Below [`Sequence::LEAST`] pairs nobody can say, and none is used.
+    fn slope(&self) -> f64 {
+        if self.count < Sequence::LEAST || self.covariate_square <= 0.0 {
+            return 0.0;
+        }
+        let n = self.count as f64;
+        let mean = self.covariate / n;
+        let variance = ((self.covariate_square - n * mean * mean) / (n - 1.0)).max(0.0);
+        let half = Sequence::default().half_width(self.count) * variance.sqrt();
+        if mean.abs() > half {
+            return 0.0;
+        }
+        self.product / self.covariate_square
     }
 
     /// The interval of the mean difference.
@@ -122,9 +136,26 @@ mod tests {
 
     #[test]
     fn what_the_covariate_explains_is_no_noise() {
-        let explained = pairs(&[(3.0, 1.0), (1.0, -1.0), (3.0, 1.0), (1.0, -1.0)]);
+        let explained = pairs(&[(3.0, 1.0), (1.0, -1.0)].repeat(10));
         let (mean, sd) = explained.moments().unwrap();
         assert!((mean - 2.0).abs() < 1e-12 && sd < 1e-6, "{mean} {sd}");
+        // Of so few nobody can say whether the covariate was luck.
+        let few = pairs(&[(3.0, 1.0), (1.0, -1.0)].repeat(9));
+        assert!(few.moments().unwrap().1 > 0.9);
+    }
+
+    /// Such as the round trip of the handshake, with the queue that all connections of a block make in it.
+    #[test]
+    fn a_covariate_that_steering_changed_is_not_taken_off() {
+        let swing = |i: u32| if i.is_multiple_of(2) { 0.1 } else { -0.1 };
+        let values: Vec<(f64, f64)> = (0..40)
+            .map(|i| (0.2 + swing(i), -1.0 + swing(i / 2)))
+            .collect();
+        let (mean, sd) = pairs(&values).moments().unwrap();
+        assert!(
+            (mean - 0.2).abs() < 1e-12 && (0.09..0.11).contains(&sd),
+            "{mean} {sd}"
+        );
     }
 
     #[test]

@@ -125,3 +125,28 @@ fn skewed_block_means_do_not_break_it() {
     println!("skewed: missed in {wrong} of 1000");
     assert!(wrong <= MOST_WRONG, "{wrong}");
 }
+
+#[test]
+fn a_load_that_wanders_does_not_break_it() {
+    // Each block is like the one before it; a coin decides which of two neighbours is steered.
+    let wrong = (0..1000)
+        .filter(|seed| {
+            let mut load = 0.0;
+            let mut block = move |random: &mut Random| {
+                load = 0.95 * load + 0.3 * random.normal();
+                load + 0.1 * random.normal()
+            };
+            let draw = |random: &mut Random| {
+                let difference = block(random) - block(random);
+                let sign = f64::from(u8::from(random.uniform() < 0.5)) * 2.0 - 1.0;
+                Pair {
+                    difference: sign * difference,
+                    covariate: 0.0,
+                }
+            };
+            trial(60_000 + seed, 2000, draw, 0.0).missed
+        })
+        .count();
+    println!("a load that wanders: missed in {wrong} of 1000");
+    assert!(wrong <= MOST_WRONG, "{wrong}");
+}

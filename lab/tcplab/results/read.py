@@ -38,6 +38,10 @@ FLOW_COLUMNS = [
     "warmup",
     "to",
     "prefix",
+    "srtt_us",
+    "busy_s",
+    "window_limited_s",
+    "buffer_limited_s",
 ]
 SAMPLE_COLUMNS = [
     "t_s",

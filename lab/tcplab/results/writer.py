@@ -40,10 +40,16 @@ _FLOW_COLUMNS = {
     "error": "str",
     "arm": "str",
     "warmup": "bool",
+    "srtt_us": "int64",
+    "busy_s": "float64",
+    "window_limited_s": "float64",
+    "buffer_limited_s": "float64",
     "local_port": "int64",
     "to": "str",
     "prefix": "Int64",
 }
+_TIMES = ("busy_s", "window_limited_s", "buffer_limited_s")
+"""The kernel's account of a connection's time; of TCP's only."""
 _LOG_LINES = 60
 
 
@@ -190,7 +196,7 @@ def _tables(cell: Cell, work: Path, new: Path) -> None:
     text = ["group", "cc_start", "cc_used", "error"]
     for column in text:
         flows[column] = flows[column].astype("object").where(flows[column] != "", None)
-    for column in ("end_s", "fct_s", "standstill_s"):
+    for column in ("end_s", "fct_s", "standstill_s", *_TIMES):
         flows[column] = pd.to_numeric(flows[column])
     flows["side"] = "left"
     prefixes = {one.address: one.prefix for one in destinations(cell)}

@@ -381,6 +381,7 @@ impl Flow {
         if let Ok(info) = TcpInfo::read(&self.socket) {
             row.set_info(&info);
         }
+        row.times = None; // those are of all exchanges together
         row
     }
 
@@ -447,6 +448,9 @@ impl Flow {
             total = Some(total.map_or(*info, |sum| TcpInfo {
                 retransmits: sum.retransmits + info.retransmits,
                 sent_packets: sum.sent_packets + info.sent_packets,
+                busy_us: sum.busy_us + info.busy_us,
+                window_limited_us: sum.window_limited_us + info.window_limited_us,
+                buffer_limited_us: sum.buffer_limited_us + info.buffer_limited_us,
                 ..sum
             }));
         });

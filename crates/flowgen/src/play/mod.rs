@@ -299,6 +299,8 @@ impl<'a> Player<'a> {
             retransmitted_packets: 0,
             sent_packets: 0,
             ecn: false,
+            srtt_us: 0,
+            times: None,
             error: None,
             warmup: number < group.warmup,
         };

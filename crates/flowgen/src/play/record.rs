@@ -42,10 +42,25 @@ pub struct FlowRow {
     pub sent_packets: u32,
     /// ECN was negotiated.
     pub ecn: bool,
+    /// The smoothed round trip at the end; 0 if it is not known.
+    pub srtt_us: u32,
+    /// The kernel's account of its time.
+    pub times: Option<Times>,
     /// What went wrong.
     pub error: Option<String>,
     /// One of the first of its group, which do not count.
     pub warmup: bool,
+}
+
+/// What the kernel says a connection did with its time; one of TCP's only.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Times {
+    /// With data to send or to be acknowledged.
+    pub busy_us: u64,
+    /// Of that: the peer's window was the limit.
+    pub window_limited_us: u64,
+    /// Of that: the send buffer was the limit.
+    pub buffer_limited_us: u64,
 }
 
 impl FlowRow {
@@ -54,6 +69,22 @@ impl FlowRow {
         self.retransmitted_packets = info.retransmits;
         self.sent_packets = info.sent_packets;
         self.ecn = info.ecn;
+        self.srtt_us = info.srtt_us;
+        self.times = (info.busy_us > 0).then_some(Times {
+            busy_us: info.busy_us,
+            window_limited_us: info.window_limited_us,
+            buffer_limited_us: info.buffer_limited_us,
+        });
+    }
+
+    fn times_csv(&self) -> String {
+        let part = |of: fn(&Times) -> u64| seconds(self.times.map(|times| of(&times) as f64 / 1e6));
+        let [busy, window, buffer] = [
+            part(|times| times.busy_us),
+            part(|times| times.window_limited_us),
+            part(|times| times.buffer_limited_us),
+        ];
+        format!("{},{busy},{window},{buffer}", self.srtt_us)
     }
 }
 
@@ -147,13 +178,14 @@ impl Record {
     fn flows_csv(&self, groups: &[&str]) -> String {
         let mut text = String::from(
             "flow,group,to,local_port,cc_start,cc_used,start_s,end_s,wanted_bytes,bytes,fct_s,\
-             standstill_s,retransmitted_packets,sent_packets,ecn,warmup,error\n",
+             standstill_s,retransmitted_packets,sent_packets,ecn,warmup,\
+             srtt_us,busy_s,window_limited_s,buffer_limited_s,error\n",
         );
         for row in &self.flows {
             let error = row.error.as_deref().unwrap_or_default().replace('"', "'");
             let _ = writeln!(
                 text,
-                "{},{},{},{},{},{},{:.6},{},{},{},{},{},{},{},{},{},\"{error}\"",
+                "{},{},{},{},{},{},{:.6},{},{},{},{},{},{},{},{},{},{},\"{error}\"",
                 row.flow,
                 groups.get(row.group).unwrap_or(&""),
                 row.to.ip(),
@@ -170,6 +202,7 @@ impl Record {
                 row.sent_packets,
                 row.ecn,
                 row.warmup,
+                row.times_csv(),
             );
         }
         text

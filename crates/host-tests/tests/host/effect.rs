@@ -9,7 +9,7 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use tcpilot_host_tests::{Actor, Child, Daemon, FAR, Lab, PORT, Place, until};
+use tcpilot_host_tests::{Actor, Child, Daemon, FAR, Lab, PORT, Place, Sink, until};
 
 use crate::rescue::way;
 
@@ -240,6 +240,49 @@ fn who_is_held_out_is_not_tuned_either() {
             held_out += 1;
         } else {
             tuned += u32::from(is_tuned);
+        }
+        (held_out > 1 && tuned > 1).then_some(())
+    });
+}
+
+#[test]
+fn who_is_held_out_is_not_tuned_at_its_syn_either() {
+    let lab = Lab::new();
+    // A share of the link is announced in the SYN as soon as there is somebody to share with.
+    let tuned = r#"
+        [tuning]
+        objective = "throughput"
+        network = "data-center"
+        features = ["receive-window"]
+        link_mbit = 1
+        hold_out_shift = 0
+    "#;
+    let pilot = lab.pilot(&(config("bbr", "reno", "host") + tuned));
+    trial(&pilot);
+    let _sink = Sink::new(&lab.net.far, 5300);
+    lab.upload(FAR, 4, 2000);
+    pilot.wait_closed(4);
+    let mut other = lab.actor();
+    other.tell(&format!("connect {FAR}:5300"));
+    let mut application = lab.actor();
+    let mut one = || {
+        let set = || pilot.status()["tunings"]["set"]["receive-window"].as_u64();
+        let before = set();
+        application.tell(&format!("connect {FAR}:5300"));
+        let is_held_out = application.tell("cc") == "reno";
+        application.tell("close");
+        (is_held_out, set() != before)
+    };
+    let (mut held_out, mut tuned, mut last) = (0, 0, [one(), one()]);
+    until("both kinds were seen twice", || {
+        let [before, seen] = last;
+        let after = one();
+        last = [seen, after];
+        // A block may change between the SYN and the handshake's end, but not twice.
+        if before.0 == seen.0 && seen.0 == after.0 {
+            assert!(!(seen.0 && seen.1), "{}", pilot.status());
+            held_out += u32::from(seen.0);
+            tuned += u32::from(seen.1);
         }
         (held_out > 1 && tuned > 1).then_some(())
     });

@@ -1,0 +1,195 @@
+"""The laboratory's tables of docs/measured/effect.md, each between two marks that name it.  The
+others are those of crates/proof/examples/simulate.rs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from math import exp, sqrt
+from statistics import mean
+from typing import Any
+
+from tcplab.studies.effect.interval import Interval, interval, merged
+from tcplab.studies.effect.records import Record
+
+_NONE = "–"
+_MARKS = re.compile(r"(<!-- table: (lab-[a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+_MEASURES = {"goodput": "goodput", "duration": "time to complete"}
+Spread = tuple[float, float]
+"""A mean and its standard error."""
+
+
+def renewed(page: str, records: list[Record]) -> str:
+    """The page with the laboratory's tables anew."""
+
+    def table(mark: re.Match[str]) -> str:
+        return f"{mark[1]}\n{_TABLES[mark[2]](records)}\n{mark[3]}"
+
+    return _MARKS.sub(table, page)
+
+
+def _rows(head: list[str], rows: Iterable[list[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def _of(records: list[Record], campaign: str, **labels: Any) -> list[Record]:
+    wanted = labels.items()
+    return [
+        record
+        for record in records
+        if record["campaign"] == campaign
+        and all(record["labels"].get(axis) == value for axis, value in wanted)
+    ]
+
+
+def _mean_of(found: Iterable[Any]) -> Spread | None:
+    """Of several runs' means: each counts alike."""
+    known = [one for one in found if one and one[0] is not None]
+    if not known:
+        return None
+    return mean(one[0] for one in known), sqrt(sum(one[1] ** 2 for one in known)) / len(known)
+
+
+def difference(one: Spread | None, other: Spread | None) -> Interval | None:
+    """With an ordinary interval of 95 %: both were measured to their end."""
+    if one is None or other is None:
+        return None
+    half = 1.96 * sqrt(one[1] ** 2 + other[1] ** 2)
+    estimate = one[0] - other[0]
+    return Interval(estimate, estimate - half, estimate + half)
+
+
+def _percent(found: Interval | None) -> str:
+    """Nats as a change in per cent."""
+    if found is None:
+        return _NONE
+    values = [100 * (exp(v) - 1) for v in (found.estimate, found.low, found.high)]
+    return f"{values[0]:+.1f} % ({values[1]:+.1f} to {values[2]:+.1f})".replace("-", "−")
+
+
+def truth(records: list[Record], campaign: str, measure: str, **labels: Any) -> Interval | None:
+    """What all connections gain by the second way: runs of all-second less those of all-first."""
+    both = (
+        _mean_of(r["figures"]["all"][measure] for r in _of(records, campaign, way=way, **labels))
+        for way in ("all-second", "all-first")
+    )
+    return difference(*both)
+
+
+def _per_connection(
+    records: list[Record], campaign: str, measure: str, pair: tuple[str, str], **labels: Any
+) -> Interval | None:
+    """What an experiment says in which each connection has one of the two algorithms."""
+    cells = _of(records, campaign, **labels)
+    both = (
+        _mean_of(cell["figures"]["means"].get(cc, {}).get(measure) for cell in cells)
+        for cc in reversed(pair)
+    )
+    return difference(*both)
+
+
+def reported(records: list[Record], campaign: str, name: str, **labels: Any) -> dict[str, Any]:
+    """`tcpilot report` of all runs together, their sums added up: interval, pairs and verdicts."""
+    cells = _of(records, campaign, **labels)
+    found = [
+        measure
+        for cell in cells
+        if (report := cell["figures"].get("report"))
+        and (measure := report["measures"].get(name)) is not None
+    ]
+    sums = merged(measure["sums"] for measure in found)
+    return {
+        "interval": interval(sums),
+        "pairs": int(sums.get("count", 0)),
+        "verdicts": [measure["verdict"] for measure in found],
+    }
+
+
+def verdict(found: Interval | None, less_is_better: bool) -> str:
+    if found is None:
+        return "insufficient data"
+    if found.holds(0.0):
+        return "not shown"
+    return "better" if (found.estimate < 0) == less_is_better else "worse"
+
+
+_SHARES = {"few": "1 of 4", "half": "2 of 4", "most": "3 of 4"}
+
+
+def _trap(records: list[Record]) -> str:
+    head = ["condition", "", "all use it (truth)", *_SHARES.values(), "`tcpilot report`", "says"]
+    rows = [
+        ["Spang et al.", "throughput", "none", "few: +150 %", _NONE, "most: −75 %", _NONE, _NONE]
+    ]
+    for condition in ("takes", "gains"):
+        for measure, name in _MEASURES.items():
+            report = reported(records, "effect", _told(measure), condition=condition, way="report")
+            pair = ("cubic", "bbr")
+            mixed = [
+                _per_connection(records, "effect", measure, pair, condition=condition, way=way)
+                for way in _SHARES
+            ]
+            rows.append(
+                [
+                    condition,
+                    name,
+                    _percent(truth(records, "effect", measure, condition=condition)),
+                    *map(_percent, mixed),
+                    f"{_percent(report['interval'])}, {report['pairs']} pairs",
+                    verdict(report["interval"], measure == "duration"),
+                ]
+            )
+    return _rows(head, rows)
+
+
+def _told(measure: str) -> str:
+    """The report's name; transfers of the laboratory are of this size."""
+    return "goodput" if measure == "goodput" else "time to complete, 16 KiB to 256 KiB"
+
+
+def _days(records: list[Record]) -> str:
+    head = ["", "all treated less all held out (truth)", "`tcpilot report`", "pairs", "covers it"]
+    rows = []
+    names = {"goodput": "goodput", "duration": "time to complete, 16 KiB to 256 KiB"}
+    for measure, name in names.items():
+        true = truth(records, "effect-days", measure)
+        report = reported(records, "effect-days", name, way="report")
+        found = report["interval"]
+        covers = _NONE if true is None or found is None else _word(found.holds(true.estimate))
+        rows.append([name, _percent(true), _percent(found), str(report["pairs"]), covers])
+    return _rows(head, rows)
+
+
+def _word(is_so: bool) -> str:
+    return "yes" if is_so else "**no**"
+
+
+def _guard(records: list[Record]) -> str:
+    head = ["way", "delivered, MB", "of the default's", "stopped after, s"]
+    default = [r["figures"]["all"]["mbytes"] for r in _of(records, "effect-guard", way="default")]
+    rows = []
+    for way in ("default", "unguarded", "guarded"):
+        cells = _of(records, "effect-guard", way=way)
+        carried = [cell["figures"]["all"]["mbytes"] for cell in cells]
+        if not carried:
+            continue
+        share = f"{mean(carried) / mean(default):.3f}" if default else _NONE
+        stops = [_stopped_s(cell) for cell in cells]
+        said = ", ".join(f"{at_s:.0f}" for at_s in stops if at_s is not None) or _NONE
+        rows.append([way, f"{mean(carried):.1f}", share, said])
+    return _rows(head, rows)
+
+
+def _stopped_s(cell: Record) -> float | None:
+    """From the daemon's start to the first stop of the whole host."""
+    report = cell["figures"].get("report") or {}
+    at = [stop["at_unix_s"] for stop in report.get("stops", []) if stop["group"] == ""]
+    return min(at) - report["since_unix_s"] if at else None
+
+
+_TABLES: dict[str, Callable[[list[Record]], str]] = {
+    "lab-trap": _trap,
+    "lab-days": _days,
+    "lab-guard": _guard,
+}
