@@ -17,8 +17,8 @@ pub enum Arm {
     Treated,
     /// Held out: no choice, no rescue, no tuning.
     Control,
-    /// Treated or held out as the block says, but so early in it that connections of the block before are still
-    /// under way: it is not counted.
+    /// Treated or held out as the block says, but so near its beginning or end that it shares queues with
+    /// connections of the block before or after: it is not counted.
     Settling,
 }
 
@@ -27,7 +27,9 @@ pub enum Arm {
 pub struct Schedule {
     /// Length of a block in seconds; a pair is two of them.
     pub block_s: u64,
-    /// Seconds at the beginning of a block that do not count.
+    /// Seconds at the beginning of a block, and at its end, that do not count. Who opens at the end mostly ends
+    /// among connections of the next block: with an algorithm that takes from its neighbours both ends of a
+    /// block look like a gain.
     pub settle_s: u64,
     /// Share of hours that are a pair, 0 to 1. Half of such an hour is not steered.
     pub paired: f64,
@@ -53,7 +55,8 @@ enum Use {
 }
 
 impl Schedule {
-    /// A trial by time of `paired` hours in one, with blocks of half an hour of which two minutes do not count.
+    /// A trial by time of `paired` hours in one, with blocks of half an hour of which two minutes at each end do not
+    /// count.
     #[must_use]
     pub fn by_time(paired: f64, secret: [u64; 2]) -> Schedule {
         Schedule {
@@ -81,7 +84,7 @@ impl Schedule {
     pub fn arm(&self, group: u64, at_s: u64) -> Arm {
         if self.is_by_prefix() {
             return match self.is_held_out(group, at_s) {
-                _ if since_monday_s(at_s) % self.period_s.max(1) < self.settle_s => Arm::Settling,
+                _ if self.is_settling(since_monday_s(at_s), self.period_s) => Arm::Settling,
                 true => Arm::Control,
                 false => Arm::Treated,
             };
@@ -89,7 +92,7 @@ impl Schedule {
         let Some(block) = self.block(group, at_s) else {
             return Arm::Free;
         };
-        if block.age_s < self.settle_s {
+        if self.is_settling(at_s, self.block_s) {
             Arm::Settling
         } else if block.treated {
             Arm::Treated
@@ -127,26 +130,32 @@ impl Schedule {
         self.number(now_s.saturating_sub(self.block_s))
     }
 
-    /// Seconds until the blocks change, or begin to count.
+    /// Seconds until the blocks change, or begin or end to count.
     #[must_use]
     pub fn next_change_s(&self, now_s: u64) -> u64 {
-        let length_s = if self.is_by_prefix() {
-            self.period_s
+        let (length_s, age_s) = if self.is_by_prefix() {
+            (self.period_s.max(1), since_monday_s(now_s))
         } else {
-            self.block_s
+            (self.block_s.max(1), now_s)
         };
-        let shift_s = if self.is_by_prefix() { MONDAY_S } else { 0 };
-        let age_s = now_s.saturating_sub(shift_s) % length_s.max(1);
-        match self.settle_s.checked_sub(age_s) {
-            Some(left_s) if left_s > 0 => left_s,
-            _ => length_s.max(1) - age_s,
-        }
+        let age_s = age_s % length_s;
+        let changes = [self.settle_s, length_s.saturating_sub(self.settle_s)];
+        let next = changes
+            .into_iter()
+            .filter(|at_s| (age_s + 1..length_s).contains(at_s));
+        next.min().unwrap_or(length_s) - age_s
     }
 
     /// The order in which groups are dealt out to be compared with each other, unlike in each period.
     #[must_use]
     pub fn lot(&self, group: u64, number: u64) -> f64 {
         self.chance(Use::Lot, group, number)
+    }
+
+    /// Whether a time is near an end of a block, or period, of this length.
+    fn is_settling(&self, at_s: u64, length_s: u64) -> bool {
+        let age_s = at_s % length_s.max(1);
+        age_s < self.settle_s || age_s + self.settle_s >= length_s.max(1)
     }
 
     fn is_held_out(&self, group: u64, at_s: u64) -> bool {
@@ -162,7 +171,6 @@ impl Schedule {
         let treated_first = self.chance(Use::Order, group, pair) < 0.5;
         Some(Block {
             treated: second != treated_first,
-            age_s: at_s % self.block_s.max(1),
         })
     }
 
@@ -181,7 +189,6 @@ fn since_monday_s(at_s: u64) -> u64 {
 
 struct Block {
     treated: bool,
-    age_s: u64,
 }
 
 /// The finalizer of SplitMix64 (Steele, Lea and Flood, *Fast Splittable Pseudorandom Number Generators*, OOPSLA
@@ -215,12 +222,22 @@ mod tests {
     }
 
     #[test]
-    fn the_beginning_of_a_block_does_not_count() {
+    fn the_ends_of_a_block_do_not_count() {
         let schedule = Schedule::by_time(1.0, SECRET);
         let start = schedule.number(NOW) * 3600;
-        assert_eq!(schedule.arm(1, start + 119), Arm::Settling);
-        assert_ne!(schedule.arm(1, start + 120), Arm::Settling);
-        assert_eq!(schedule.arm(1, start + 1800), Arm::Settling);
+        for end in [0, 119, 1680, 1799, 1800, 1919, 3599] {
+            assert_eq!(schedule.arm(1, start + end), Arm::Settling, "{end}");
+        }
+        for inside in [120, 1679, 1920, 3479] {
+            assert_ne!(schedule.arm(1, start + inside), Arm::Settling, "{inside}");
+        }
+        let all = Schedule {
+            settle_s: 0,
+            ..schedule
+        };
+        for second in [0, 1799, 1800, 3599] {
+            assert_ne!(all.arm(1, start + second), Arm::Settling, "{second}");
+        }
     }
 
     #[test]
@@ -251,18 +268,28 @@ mod tests {
         assert!(!held(monday).iter().all(|held| *held));
         assert_eq!(schedule.arm(1, monday), Arm::Settling);
         assert_ne!(schedule.arm(1, monday + 120), Arm::Settling);
+        assert_eq!(schedule.arm(1, monday + WEEK_S - 120), Arm::Settling);
     }
 
     #[test]
     fn it_says_when_the_next_change_comes() {
         let schedule = Schedule::by_time(1.0, SECRET);
         let start = schedule.number(NOW) * 3600;
-        let next = [0, 119, 120, 1799, 1800].map(|age| schedule.next_change_s(start + age));
-        assert_eq!(next, [120, 1, 1680, 1, 120]);
+        let ages = [0, 119, 120, 1679, 1680, 1799, 1800];
+        let next = ages.map(|age| schedule.next_change_s(start + age));
+        assert_eq!(next, [120, 1, 1560, 1, 120, 1, 120]);
+        let all = Schedule {
+            settle_s: 0,
+            ..schedule
+        };
+        assert_eq!(
+            [0, 1799].map(|age| all.next_change_s(start + age)),
+            [1800, 1]
+        );
         let schedule = Schedule::by_prefix(0.05, SECRET);
         let monday = (NOW - MONDAY_S) / WEEK_S * WEEK_S + MONDAY_S;
         let next = [0, 119, 120].map(|age| schedule.next_change_s(monday + age));
-        assert_eq!(next, [120, 1, WEEK_S - 120]);
+        assert_eq!(next, [120, 1, WEEK_S - 240]);
     }
 
     #[test]

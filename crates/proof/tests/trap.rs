@@ -24,17 +24,21 @@ struct World {
 }
 
 impl World {
+    fn weight(&self, is_steered: bool) -> f64 {
+        if is_steered { self.weight } else { 1.0 }
+    }
+
+    /// ln goodput of a connection, if all of its time together have this weight.
+    fn goodput(&self, is_steered: bool, all: f64, random: &mut Random) -> f64 {
+        let share = (self.weight(is_steered) / all).ln();
+        share + if is_steered { self.gain } else { 0.0 } + 0.4 * random.normal()
+    }
+
     /// ln goodput of connections, some of them steered.
     fn goodputs(&self, steered: &[bool], random: &mut Random) -> Vec<f64> {
-        let weight = |steered: &bool| if *steered { self.weight } else { 1.0 };
-        let all: f64 = steered.iter().map(weight).sum();
-        steered
-            .iter()
-            .map(|one| {
-                let share = (weight(one) / all).ln();
-                share + if *one { self.gain } else { 0.0 } + 0.4 * random.normal()
-            })
-            .collect()
+        let all: f64 = steered.iter().map(|one| self.weight(*one)).sum();
+        let each = steered.iter().map(|one| self.goodput(*one, all, random));
+        each.collect()
     }
 
     /// Each connection draws: means of the steered less those of the others, a batch of connections each.
@@ -59,15 +63,19 @@ impl World {
         pairs
     }
 
-    /// Blocks of half an hour are held out.
-    fn by_blocks(&self) -> Trial {
+    /// Blocks of half an hour are held out. Connections last so many minutes, and meet those of the next block if
+    /// they open late.
+    fn by_blocks(&self, lasting: u64) -> Trial {
         let (schedule, terms) = (Schedule::by_time(1.0, [3, 4]), Terms::default());
         let (mut random, mut trial) = (Random(6), Trial::default());
         for minute in 0..60 * HOURS {
             for group in 0..GROUPS {
                 let at_s = START + 60 * minute;
-                let steered = [schedule.steers(group, at_s); AT_ONCE];
-                for goodput_nats in self.goodputs(&steered, &mut random) {
+                let is_steered = |at_s| schedule.steers(group, at_s);
+                let met = (0..lasting).map(|later| self.weight(is_steered(at_s + 60 * later)));
+                let all = AT_ONCE as f64 * met.sum::<f64>() / lasting as f64;
+                for _ in 0..AT_ONCE {
+                    let goodput_nats = self.goodput(is_steered(at_s), all, &mut random);
                     let seen = Outcome {
                         bytes: 1 << 20,
                         goodput_nats,
@@ -95,7 +103,20 @@ fn what_only_takes_from_others_is_no_gain() {
     let misled = world.per_connection().interval(&sequence).unwrap();
     // ln 2: a steered connection has twice the rate of its neighbour.
     assert!(misled.low > 0.6 && misled.high < 0.8, "{misled:?}");
-    let trial = world.by_blocks();
+    let trial = world.by_blocks(1);
+    let shown = trial.host.effects.goodput.interval(&sequence).unwrap();
+    assert!(shown.low < 0.0 && shown.high > 0.0, "{shown:?}");
+    assert_eq!(trial.host.effects.verdict(&sequence), Verdict::NotShown);
+}
+
+#[test]
+fn nor_is_what_late_connections_take_from_those_of_the_next_block() {
+    let world = World {
+        weight: 2.0,
+        gain: 0.0,
+    };
+    let sequence = Sequence::default();
+    let trial = world.by_blocks(3);
     let shown = trial.host.effects.goodput.interval(&sequence).unwrap();
     assert!(shown.low < 0.0 && shown.high > 0.0, "{shown:?}");
     assert_eq!(trial.host.effects.verdict(&sequence), Verdict::NotShown);
@@ -109,7 +130,7 @@ fn a_true_gain_is_seen_both_ways() {
     };
     let sequence = Sequence::default();
     assert!(world.per_connection().interval(&sequence).unwrap().low > 0.15);
-    let trial = world.by_blocks();
+    let trial = world.by_blocks(1);
     let shown = trial.host.effects.goodput.interval(&sequence).unwrap();
     assert!(shown.low > 0.15 && shown.high < 0.25, "{shown:?}");
     assert_eq!(trial.host.effects.verdict(&sequence), Verdict::Better);

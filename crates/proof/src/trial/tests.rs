@@ -42,8 +42,8 @@ fn each_hour_is_a_pair_and_its_effect_the_gain() {
     assert_eq!(trial.host.effects.goodput.count, 30);
     let (mean, sd) = trial.host.effects.goodput.moments().unwrap();
     assert!((mean - 0.2).abs() < 1e-12 && sd < 1e-6);
-    // Two minutes of each half hour do not count.
-    assert_eq!(trial.host.effects.connections, 30 * 56);
+    // Two minutes at each end of each half hour do not count.
+    assert_eq!(trial.host.effects.connections, 30 * 52);
 }
 
 #[test]

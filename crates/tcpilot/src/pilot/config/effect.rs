@@ -17,8 +17,8 @@ settings! {
         hold_out: HoldOut = HoldOut::Auto;
         /// Seconds of a block. Two blocks, one held out and one not, are a pair.
         block_s: u32 = 1800, 1..=86400;
-        /// Seconds at the beginning of a block whose connections do not count, because connections of the
-        /// block before are still under way. It must be less than a block.
+        /// Seconds at each end of a block in which connections that open do not count: they share queues with
+        /// those of the block before or after. Longer than most connections last; less than half a block.
         settle_s: u32 = 120, 0..=3600;
         /// With "prefix": seconds after which other groups are held out.
         rotation_s: u32 = 604800, 1..=31536000;

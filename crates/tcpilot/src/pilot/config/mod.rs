@@ -342,10 +342,10 @@ impl Config {
                 "`algorithm` in [rescue] needs ECN, a rescue must not; try \"bbr\"",
             ),
             (
-                self.effect.settle_s >= self.effect.block_s,
+                self.effect.settle_s.saturating_mul(2) >= self.effect.block_s,
                 "effect",
                 "settle_s",
-                "`settle_s` in [effect] must be less than `block_s`, or no connection counts",
+                "`settle_s` in [effect] must be less than half of `block_s`, or no connection counts",
             ),
             (
                 thompson.move_long && thompson.sample_s == 0,

@@ -42,6 +42,10 @@ pub(super) const MESSAGES: &[(&str, &str)] = &[
         "t.toml:2: `epsilon` in [learner] is -1, it must be from 0 to 1000",
     ),
     (
+        "[learner]\nkind = \"thompson\"\n[effect]\nblock_s = 10\nsettle_s = 5",
+        "t.toml:5: `settle_s` in [effect] must be less than half of `block_s`, or no connection counts",
+    ),
+    (
         "[learner]\nwindow_s = 0",
         "t.toml:2: `window_s` in [learner] is 0, it must be from 1 to 86400",
     ),
