@@ -231,9 +231,8 @@ impl Path {
 impl Drop for Path {
     fn drop(&mut self) {
         let mut shared = self.coupling.lock();
-        if let Some(entry) = shared.table.sub.get_mut(self.place)
-            && entry.id == self.id
-        {
+        let entry = shared.table.sub.get_mut(self.place);
+        if let Some(entry) = entry.filter(|entry| entry.id == self.id) {
             *entry = tp_subflow::default();
         }
     }

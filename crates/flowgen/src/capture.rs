@@ -66,7 +66,7 @@ fn open(device: &str) -> Result<OwnedFd> {
     let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
     address.sll_family = libc::AF_PACKET as u16;
     address.sll_protocol = protocol;
-    address.sll_ifindex = index.cast_signed();
+    address.sll_ifindex = index as i32;
     // SAFETY: the address outlives the call, and its size is passed.
     let result = unsafe {
         libc::bind(

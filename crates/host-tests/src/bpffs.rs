@@ -5,6 +5,7 @@
 
 use std::{
     fs::{self, File},
+    os::fd::AsRawFd,
     path::Path,
     process::Command,
 };
@@ -28,7 +29,9 @@ impl Registrations {
     pub fn lock() -> Self {
         // In /run, so that every user of the host who may run these tests means the same file.
         let file = File::create("/run/tcpilot-tests.lock").unwrap();
-        file.lock().unwrap();
+        // SAFETY: no pointers; the descriptor outlives the call.
+        let locked = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX) };
+        assert_eq!(locked, 0, "{}", std::io::Error::last_os_error());
         Self(file)
     }
 }

@@ -122,7 +122,7 @@ fn read_answer(
         match i32::from(message.kind) {
             // A dump that fails midway ends with the error, too.
             libc::NLMSG_DONE | libc::NLMSG_ERROR => {
-                let code = u32_at(message.body, 0).unwrap_or(0).cast_signed();
+                let code = u32_at(message.body, 0).unwrap_or(0) as i32;
                 return match code {
                     0.. => Ok(true),
                     _ => Err(io::Error::from_raw_os_error(code.saturating_neg())),

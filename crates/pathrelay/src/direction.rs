@@ -122,10 +122,10 @@ impl Direction {
 
     /// Follows the trace from now on, if the signal for it has come.
     fn begin(&mut self) {
-        if let Some(limit) = &mut self.limit
-            && limit.follower.is_none()
-            && limit.begun.load(Ordering::Relaxed)
-        {
+        let Some(limit) = &mut self.limit else {
+            return;
+        };
+        if limit.follower.is_none() && limit.begun.load(Ordering::Relaxed) {
             limit.follower = Some(Follower::new(limit.trace.clone(), now_ns()));
         }
     }

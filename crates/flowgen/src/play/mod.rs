@@ -212,11 +212,7 @@ impl<'a> Player<'a> {
         let mut ready = Vec::new();
         while !self.over {
             let now_ns = u64::try_from(self.origin.elapsed().as_nanos()).unwrap_or(u64::MAX);
-            while let Some(&Reverse((due_ns, timer))) = self.timers.peek()
-                && due_ns <= now_ns
-                && !self.over
-            {
-                self.timers.pop();
+            while let Some((due_ns, timer)) = self.due(now_ns) {
                 self.fire(timer, due_ns, now_ns)?;
             }
             if self.over {
@@ -234,6 +230,16 @@ impl<'a> Player<'a> {
         self.drain()
     }
 
+    /// Takes the next timer out, if its time has come.
+    fn due(&mut self, now_ns: u64) -> Option<(u64, Timer)> {
+        let &Reverse(next) = self.timers.peek()?;
+        let is_due = next.0 <= now_ns && !self.over;
+        is_due.then(|| {
+            self.timers.pop();
+            next
+        })
+    }
+
     fn fire(&mut self, timer: Timer, due_ns: u64, now_ns: u64) -> Result<()> {
         match timer {
             Timer::Change(index) => self.changers.make(&self.plan.changes[index])?,
@@ -243,9 +249,8 @@ impl<'a> Player<'a> {
             }
             Timer::Cut { slot, flow } => {
                 let now_s = self.now_s();
-                if let Some(running) = &mut self.slots[slot].flow
-                    && running.row().flow == flow
-                {
+                let running = self.slots[slot].flow.as_mut();
+                if let Some(running) = running.filter(|running| running.row().flow == flow) {
                     let cut = running.cut(now_s);
                     self.handle(slot, cut)?;
                 }

@@ -119,5 +119,9 @@ fn info(stats: &noq::PathStats, gauge: &Gauge) -> TcpInfo {
         inflight_packets: count(gauge.in_flight_bytes.div_ceil(mtu)),
         sent_packets: count(sent),
         ecn: gauge.ecn_marked,
+        // QUIC's sender is asked for no such times.
+        busy_us: 0,
+        window_limited_us: 0,
+        buffer_limited_us: 0,
     }
 }

@@ -28,11 +28,10 @@ impl Cells {
     /// its cell said before or what it says now.
     pub fn set(&mut self, all: &[u8; CELLS]) {
         let has_trials = all.iter().any(|cell| *cell != 0);
-        for (number, eight) in all.as_chunks::<8>().0.iter().enumerate() {
-            let value = u64::from_ne_bytes(*eight);
-            if let Some(word) = self.memory.word(number)
-                && word.load(Ordering::Relaxed) != value
-            {
+        for (number, eight) in all.chunks_exact(8).enumerate() {
+            let value = u64::from_ne_bytes(eight.try_into().unwrap_or_default());
+            let word = self.memory.word(number);
+            if let Some(word) = word.filter(|word| word.load(Ordering::Relaxed) != value) {
                 word.store(value, Ordering::Relaxed);
             }
         }

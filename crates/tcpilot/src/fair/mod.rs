@@ -254,10 +254,9 @@ impl Standing {
             return Ok(());
         }
         self._journal.note_clsact()?;
-        if let Err(error) = self.tc.put_clsact()
-            && error.kind() != io::ErrorKind::AlreadyExists
-        {
-            return Err(error);
+        match self.tc.put_clsact() {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            _ => {}
         }
         let program = watch.window_program();
         self.tc.put_filter(CLSACT_INGRESS, PRIORITY, program, 0)

@@ -387,9 +387,8 @@ impl Config {
     /// The congestion controls that the kernel should have: those to choose from, and the rescue's.
     pub fn wanted_algorithms(&self) -> Vec<&str> {
         let mut wanted: Vec<&str> = self.algorithms.iter().map(Algorithm::as_str).collect();
-        if let Some(rescue) = self.rescue.algorithm.as_ref().map(Algorithm::as_str)
-            && !wanted.contains(&rescue)
-        {
+        let rescue = self.rescue.algorithm.as_ref().map(Algorithm::as_str);
+        if let Some(rescue) = rescue.filter(|rescue| !wanted.contains(rescue)) {
             wanted.push(rescue);
         }
         wanted

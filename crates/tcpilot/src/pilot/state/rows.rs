@@ -136,5 +136,5 @@ fn checksum(texts: &[&str], updated_unix_s: i64) -> i64 {
     let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
     });
-    hash.cast_signed()
+    hash as i64
 }

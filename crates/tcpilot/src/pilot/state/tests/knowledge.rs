@@ -181,7 +181,8 @@ fn knowledge_that_cannot_be_used_is_refused_and_nothing_is_changed() {
         document.to_string()
     };
     let of_default = "what was learned for policy default: ";
-    let cases: [(&dyn Fn(&mut serde_json::Value), String); 7] = [
+    type Change<'a> = &'a dyn Fn(&mut serde_json::Value);
+    let cases: [(Change<'_>, String); 7] = [
         (
             &|learned| learned[0]["rows"][3][1] = "01ff".into(),
             format!("{of_default}1 rows are damaged"),
