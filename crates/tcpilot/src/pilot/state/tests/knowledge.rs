@@ -168,21 +168,23 @@ fn what_thompson_knows_is_exported_and_imported_as_it_was() {
     assert_eq!(other.load(NOW, WEEK).unwrap(), paths(2));
 }
 
+/// To what was learned, in a document.
+type Change = &'static dyn Fn(&mut serde_json::Value);
+
 #[test]
 fn knowledge_that_cannot_be_used_is_refused_and_nothing_is_changed() {
     let (_dir, file) = stored(&paths(2));
     let (mut store, _) = Store::open(&file).unwrap();
     store.save_knowledge(&[learned("default")]).unwrap();
     let good = exported(&store);
-    let document = |change: &dyn Fn(&mut serde_json::Value)| {
+    let document = |change: Change| {
         let mut document: serde_json::Value = serde_json::from_str(&good).unwrap();
         document["paths"] = serde_json::to_value([path(9)]).unwrap();
         change(&mut document["learned"]);
         document.to_string()
     };
     let of_default = "what was learned for policy default: ";
-    type Change<'a> = &'a dyn Fn(&mut serde_json::Value);
-    let cases: [(Change<'_>, String); 7] = [
+    let cases: [(Change, String); 7] = [
         (
             &|learned| learned[0]["rows"][3][1] = "01ff".into(),
             format!("{of_default}1 rows are damaged"),
