@@ -188,6 +188,7 @@ impl QuicFlow {
             ecn: paths.iter().any(|path| path.info.ecn),
             ..first.info
         });
+        self.row.times = None; // the kernel keeps none of QUIC
     }
 
     /// Visits the paths: one without its address for QUIC, each with its own for multipath QUIC.

@@ -70,7 +70,7 @@ impl FlowRow {
         self.sent_packets = info.sent_packets;
         self.ecn = info.ecn;
         self.srtt_us = info.srtt_us;
-        self.times = (info.busy_us > 0).then_some(Times {
+        self.times = Some(Times {
             busy_us: info.busy_us,
             window_limited_us: info.window_limited_us,
             buffer_limited_us: info.buffer_limited_us,
