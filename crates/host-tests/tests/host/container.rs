@@ -2,14 +2,15 @@
 
 use std::{
     fs,
+    io::Read,
     os::unix::process::CommandExt,
-    process::{Command, Output},
+    process::{Command, Stdio},
 };
 
-use tcpilot_host_tests::{Cgroup, binary, cgroup_root, folder};
+use tcpilot_host_tests::{Cgroup, Child, binary, cgroup_root, folder};
 
-/// Runs a line of a shell as the first process of a container in this cgroup.
-fn contained(cgroup: &Cgroup, line: &str) -> Output {
+/// Runs a line of a shell in a container of this cgroup, which must end: its exit status and standard error.
+fn contained(cgroup: &Cgroup, line: &str) -> (Option<i32>, String) {
     let procs = cgroup.path().join("cgroup.procs");
     let procs = fs::File::options().write(true).open(procs).unwrap();
     let enter = move || {
@@ -24,7 +25,12 @@ fn contained(cgroup: &Cgroup, line: &str) -> Output {
     command.args(["-euc", &format!("mount --make-rprivate /; {line}")]);
     // SAFETY: between fork and exec only system calls are made.
     unsafe { command.pre_exec(enter) };
-    command.output().unwrap()
+    let mut child = Child(command.stderr(Stdio::piped()).spawn().unwrap());
+    let status = child.wait().code();
+    let mut said = String::new();
+    let mut stderr = child.0.stderr.take().unwrap();
+    stderr.read_to_string(&mut said).unwrap();
+    (status, said)
 }
 
 #[test]
@@ -39,9 +45,8 @@ fn a_container_that_sees_its_own_cgroup_only_is_refused() {
     let root = cgroup_root();
     let place = root.display();
     let mount = format!("umount -l {place}; mount -t cgroup2 cgroup2 {place}");
-    let output = contained(&cgroup, &format!("{mount}; exec {run}"));
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(4), "{said}");
+    let (status, said) = contained(&cgroup, &format!("{mount}; exec {run}"));
+    assert_eq!(status, Some(4), "{said}");
     let line = format!(
         "tcpilot: {} is only a part of this host's cgroups: other sockets would not be steered; \
          give the container the host's /sys/fs/cgroup, or name this part with --cgroup\n",
