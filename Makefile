@@ -33,7 +33,7 @@ test: ## before a commit, and in CI: every test, those of kernels on the oldest 
 
 test-all: ## before a release: the release build, all kernels, a browser, and two campaigns
 	@PROFILE=release scripts/stages check unit-test host-test mpquic-test vm-test \
-		machine-test browser-test lab-test
+		machine-test metrics-test browser-test lab-test
 	@echo "make test-all: all passed"
 
 # Without `static`, which needs libraries that packaging/dist builds; multipath QUIC's library needs Rust 1.88.
@@ -74,6 +74,9 @@ machine-test: setup deb ## the laboratory's own tests of its machines
 	@$(CARGO) build --release -p flowgen --features mpquic
 	cd lab && $(BIN)/pytest -q -m vm
 
+metrics-test: ## metrics and alerts in the eyes of Prometheus' own promtool
+	scripts/promtool
+
 browser-test: setup ## the laboratory's reports in a headless Chromium
 	@scripts/setup browser
 	cd lab && $(BIN)/pytest -q -m browser
@@ -101,4 +104,4 @@ release:
 	@$(CARGO) build --release --bins
 
 .PHONY: help setup run demo test test-all check unit-test host-test mpquic-test upgrade-test vm-test \
-	vm-test-ends machine-test browser-test bench lab lab-test experiments deb release
+	vm-test-ends machine-test metrics-test browser-test bench lab lab-test experiments deb release

@@ -389,4 +389,61 @@ mod tests {
             );
         }
     }
+
+    /// The text that promtool checks, too: scripts/promtool. `TCPILOT_RENEW=1` writes it anew.
+    #[test]
+    fn what_a_scraper_gets_is_the_stored_copy() {
+        let file = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/src/pilot/metrics/example.prom"
+        );
+        if std::env::var_os("TCPILOT_RENEW").is_some() {
+            std::fs::write(file, classic(&told())).unwrap();
+        }
+        assert_eq!(std::fs::read_to_string(file).unwrap(), classic(&told()));
+    }
+
+    /// Every name of a metric in a text, with the labels that are asked for between its braces.
+    fn named(text: &str) -> Vec<(String, Vec<String>)> {
+        let is_name = |c: char| c.is_ascii_lowercase() || c == '_';
+        let parts = text.split("tcpilot_").skip(1);
+        parts
+            .map(|rest| {
+                let end = rest.find(|c| !is_name(c)).unwrap_or(rest.len());
+                let braces = rest[end..].strip_prefix('{');
+                let braces = braces.and_then(|rest| rest.split_once('}'));
+                let labels = braces.map_or("", |(labels, _)| labels).split(',');
+                let labels = labels.filter_map(|label| label.split(['=', '!']).next());
+                let labels = labels.filter(|label| !label.is_empty());
+                (
+                    format!("tcpilot_{}", &rest[..end]),
+                    labels.map(str::to_owned).collect(),
+                )
+            })
+            .collect()
+    }
+
+    #[test]
+    fn dashboard_and_alerts_ask_for_metrics_that_there_are() {
+        let exposed = classic(&told());
+        let families = exposed.lines().filter(|l| l.starts_with("# TYPE "));
+        let families: Vec<_> = families.filter_map(|l| l.split(' ').nth(2)).collect();
+        let has_label = |name: &str, label: &str| {
+            let mut samples = exposed
+                .lines()
+                .filter(|l| l.starts_with(&format!("{name}{{")));
+            label == "instance" || samples.any(|sample| sample.contains(&format!("{label}=")))
+        };
+        for file in ["grafana/tcpilot.json", "prometheus/tcpilot.rules.yml"] {
+            let path = format!("{}/../../packaging/{file}", env!("CARGO_MANIFEST_DIR"));
+            let asked = named(&std::fs::read_to_string(path).unwrap());
+            assert!(asked.len() >= 6, "{file}: {asked:?}");
+            for (name, labels) in asked {
+                assert!(families.contains(&name.as_str()), "{file}: {name}");
+                for label in labels {
+                    assert!(has_label(&name, &label), "{file}: {name} by {label}");
+                }
+            }
+        }
+    }
 }
