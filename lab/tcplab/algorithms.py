@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 PREFIX = "tp_"
-"""What the names of tcpilot's own begin with: `tcpilot cc load` registers them so."""
+"""Prefix of the names of tcpilot's own algorithms, as `tcpilot cc load` registers them."""
 
 
 def is_own(name: object) -> bool:

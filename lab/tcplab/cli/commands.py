@@ -18,7 +18,7 @@ from tcplab.vm import own
 _ROOT = Path(__file__).parents[3]
 _TIMEOUT_S = 3600.0
 Sub = Any
-"""What add_subparsers returns, whose class is private."""
+"""The type that add_subparsers returns; its class is private."""
 
 
 def add_list(sub: Sub) -> None:
@@ -123,7 +123,7 @@ def _check(options: argparse.Namespace) -> int:
 
 
 def binaries(options: argparse.Namespace) -> Path:
-    """--binaries, else where cargo puts the release builds of this checkout, else, for an installed
+    """--binaries, else the folder of this checkout's release builds, else, for an installed
     tcplab, where flowgen is in PATH."""
     if options.binaries:
         return Path(options.binaries).resolve()

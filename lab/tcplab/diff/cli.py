@@ -30,7 +30,7 @@ def add_diff(commands: Any) -> None:
     add("--metric", action="append", choices=sorted(METRICS), metavar="NAME",
         help="compare this one; may be given several times "
         f"(default: {', '.join(DEFAULT_METRICS)})")  # fmt: skip
-    add("--all", action="store_true", help="list what is within the tolerance too")
+    add("--all", action="store_true", help="also list differences within the tolerance")
     add("--json", action="store_true", help="everything, as JSON")
     parser.set_defaults(run=_run)
 
@@ -67,7 +67,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def text(campaigns: Sequence[Campaign], found: Diff, everything: bool = False) -> str:
-    """What differs, as a table; a line about each campaign above, a count below."""
+    """The differences as a table; a line about each campaign above, a count below."""
     lines = []
     for letter, campaign in zip("AB", campaigns, strict=True):
         head = _head(campaign)
@@ -137,7 +137,7 @@ def _labels(labels: Mapping[str, Any]) -> str:
 
 
 def _head(campaign: Campaign) -> dict[str, Any]:
-    """What one must know of a campaign to judge a difference."""
+    """The facts about a campaign that a reader needs to judge a difference."""
     manifest = campaign.manifest
     kernels = sorted({c.kernel for c in campaign.cells() if c.kernel})
     return {

@@ -9,7 +9,7 @@ from typing import Any
 from tcplab.metrics.catalogue import metric, price_of
 
 DEFAULT_TOLERANCE = 0.02
-"""Relative: what two runs of the same campaign in virtual time stay within."""
+"""Relative: two runs of the same campaign in virtual time differ by less."""
 
 DEFAULT_METRICS = (
     "goodput_mbit",
@@ -36,11 +36,11 @@ class Row:
     difference: float | None
     """b − a, in the metric's unit."""
     relative: float | None
-    """(b − a)/a; None where a is 0."""
+    """(b − a)/a; None if a is 0."""
     beyond: bool
     """Farther apart than tolerance and floor, or known to one campaign only."""
     apart: bool | None
-    """Whether the two intervals have nothing in common; None where either has under 95 %."""
+    """Whether the two intervals have nothing in common; None if either has under 95 %."""
     retransmitted: tuple[float | None, float | None] | None = None
     """Of a goodput: the share of segments that were retransmitted for it, in a and in b."""
 
@@ -73,7 +73,7 @@ def compare(
     tolerance: float = DEFAULT_TOLERANCE,
     metrics: Sequence[str] = DEFAULT_METRICS,
 ) -> Diff:
-    """Compares what two summary.json hold, by the labels of their points.
+    """Compares the content of two summary.json, by the labels of their points.
 
     A metric stands for its flow groups too: `goodput_mbit` compares `goodput_mbit.first`.
     """

@@ -1,4 +1,4 @@
-"""Engines: where a cell runs.  Both run the same script (script.py), made here, outside: `here` in
+"""Engines run cells.  Both run the same script (script.py), made here, outside: `here` in
 namespaces of its own on this kernel, `vm` in a virtual machine.
 
 The script is shell and not Python because in virtual time the guest pays for every instruction:

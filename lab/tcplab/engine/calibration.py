@@ -1,4 +1,4 @@
-"""Calibration: is the path what the cell says?  Asked in every run, before its traffic.
+"""Calibration: does the path agree with the cell?  Measured in every run, before its traffic.
 
 flowgen measures an idle round trip, a UDP rate, losses and this host's timers; here is what they
 should be, and whether they are.  A cell that fails is kept and marked rejected.
@@ -27,7 +27,7 @@ _SIGMAS = 4.0
 
 @dataclass(frozen=True)
 class Target:
-    """A path that is measured, and what it should be."""
+    """A path that is measured, and its expected properties."""
 
     link: Link
     """As the path should behave, whatever it is made of."""
@@ -75,7 +75,7 @@ def _loss_packets(link: Link) -> int:
 
 
 def verdict(cell: Cell, measured: list[dict[str, Any]], play: dict[str, Any]) -> dict[str, Any]:
-    """For every quantity what was expected, what measured, and whether that will do; of several
+    """For every quantity the expected and the measured value, and whether they agree; of several
     paths the worst."""
     found: dict[str, Any] = {}
     for target, report in zip(targets(cell), measured, strict=True):
@@ -111,7 +111,7 @@ def _judge(link: Link, report: dict[str, Any]) -> dict[str, Any]:
 
 def _rtt(link: Link, report: dict[str, Any]) -> dict[str, Any]:
     measured = report["idle_rtt_ms"]
-    # What comes back waits for its slot, half of one on average.
+    # Packets on the way back wait for their slot, half of one on average.
     expected_ms = link.rtt_ms + link.back_slot_ms / 2
     tolerance = _RTT_TOLERANCE_MS + _RTT_TOLERANCE * expected_ms + link.jitter_ms
     tolerance += link.back_slot_ms / 2

@@ -1,4 +1,4 @@
-"""Why a cell could not run: one line, what to do included."""
+"""Why a cell could not run: one line with the remedy."""
 
 
 class EngineError(Exception):

@@ -25,7 +25,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Job:
-    """One cell and where its results go."""
+    """One cell and the folder of its results."""
 
     id: str
     labels: dict[str, Any]

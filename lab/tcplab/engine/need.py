@@ -1,4 +1,4 @@
-"""What a cell needs of a kernel: congestion controls, qdiscs, and what else its path is made of."""
+"""The needs of a cell in a kernel: congestion controls, qdiscs, and other parts of its path."""
 
 from __future__ import annotations
 

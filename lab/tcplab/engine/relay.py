@@ -1,4 +1,4 @@
-"""pathrelay under engine `here`: whether it is needed, what it can carry, how late it was."""
+"""pathrelay under engine `here`: whether it is needed, how much it carries, how late it was."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def verdict(cell: Cell, reports: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def memory_mb(cell: Cell) -> int:
-    """For the packets under way in one direction, twice what a full link needs."""
+    """Memory for packets under way in one direction: twice the need of a full link."""
     if not topology.is_relayed(cell):
         return 16  # only queues before traces
     need = (

@@ -173,7 +173,7 @@ def _tc_lines(cell: Cell) -> list[str]:
 
 
 def _receiver(cell: Cell) -> list[str]:
-    """Devices that join packets: GRO holds what came until the time is over."""
+    """Devices that join packets: GRO holds packets until the time is over."""
     lines = []
     for i, link in enumerate(cell.links):
         for k in range(len(topology.rtts_ms(cell)) if link.receiver_gro_us else 0):
@@ -183,7 +183,7 @@ def _receiver(cell: Cell) -> list[str]:
             peer, last = topology.far_device(i, k), topology.last_router(link)
             said = '2>offload.err || fail "$(tail -n 1 offload.err)"'
             lines += [
-                # Else the pair hands packets over past the place where they would be joined.
+                # Else the pair hands packets over past the place at which they would be joined.
                 f'in_ns {last} "$flowgen" offload {peer} --tso off {said}',
                 f'in_ns right "$flowgen" offload {device} --gro on {said}',
                 f"in_ns right sh -c '{write}' || fail 'no {timeout}'",
@@ -249,7 +249,7 @@ _VERSION_6 = (
     '    in_ns "$ns" sysctl -qw net.ipv6.conf.all.forwarding=1 net.ipv6.conf.all.disable_ipv6=0'
 )
 
-# Messages to the engine are lines "tcplab: …" on stderr: what is being done, and what failed.
+# Messages to the engine are lines "tcplab: …" on stderr: steps and failures.
 _LIBRARY = """\
 set -u
 step() {

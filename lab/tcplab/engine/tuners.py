@@ -25,7 +25,7 @@ _TCPILOT_STOP = """\
 kill -INT $tuner
 wait $tuner"""
 
-# It attaches and detaches while it finds out what the kernel supports: it acts once it has
+# It attaches and detaches while it looks for features of the kernel: it acts once it has
 # stayed attached for 15 s.
 _BPFTUNE = """\
 step tuner bpftune
@@ -55,7 +55,7 @@ def start(tuner: Tuner) -> list[str]:
 
 
 def stop(tuner: Tuner) -> list[str]:
-    """Lines that keep what it learned, and stop it."""
+    """Lines that keep its knowledge, and stop it."""
     return {"tcpilot": [_TCPILOT_STOP], "bpftune": [_BPFTUNE_STOP]}.get(tuner.name, [])
 
 

@@ -17,7 +17,7 @@ from tcplab.engine.script import SCRIPT, Programs
 from tcplab.scenario.model import Cell
 from tcplab.vm import Kernel, Machine, VmError, fetch, roots, run
 
-# What tcpilot's and bpftune's arms are made of.
+# The modules of tcpilot's and bpftune's arms.
 TUNER_MODULES = ("tcp_bbr", "tcp_htcp", "tcp_dctcp")
 _SID = "sid"
 _ENDED = "tcplab: ended"
@@ -26,7 +26,7 @@ _ENDED_LINE = re.compile(rf"^{_ENDED} (\d+)\n", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Ended:
-    """How a script ended, and what it said."""
+    """How a script ended, and its messages."""
 
     status: int
     said: str
@@ -61,7 +61,7 @@ def _modules(cell: Cell) -> tuple[str, ...]:
 
 
 def programs(cell: Cell, settings: Settings, folder: Path) -> Programs:
-    """Where the script finds things: in the root `sid` the host's files lie below /host."""
+    """The folders of the script: in the root `sid` the host's files lie below /host."""
     below = Path("/host") if cell.tuner.name == "bpftune" else Path("/")
     flowgen, tcpilot = (
         below / Path(path).relative_to("/") for path in (settings.flowgen, settings.tcpilot)
@@ -120,7 +120,7 @@ def _loop(folders: list[Path]) -> str:
 
 
 class _Listener(io.RawIOBase):
-    """Takes what the machine says, and tells when a script has ended."""
+    """Takes the machine's output, and reports when a script has ended."""
 
     def __init__(self, folders: list[Path], ended: Callable[[Path, Ended], None]) -> None:
         self.left = list(folders)

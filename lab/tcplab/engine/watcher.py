@@ -6,7 +6,7 @@ from tcplab import topology
 from tcplab.scenario.model import Cell
 
 FILES = ("watch.bin", "watch.jsonl")
-"""What it leaves: rounds and intervals (docs/use/watch.md), and a line per flow and second."""
+"""Its files: rounds and intervals (docs/use/watch.md), and a line per flow and second."""
 
 # Its first line says that it is attached.  ip becomes the program, so that $! is its number.
 _START = """\
@@ -46,5 +46,5 @@ def start(cell: Cell) -> list[str]:
 
 
 def stop(cell: Cell) -> list[str]:
-    """Lines that end it; what it measured is in the cell's folder then."""
+    """Lines that end it; its measures are in the cell's folder then."""
     return [_STOP] if is_wanted(cell) else []

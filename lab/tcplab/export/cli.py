@@ -15,7 +15,7 @@ def add_export(commands: Any) -> None:
     parser = commands.add_parser("export", help="cells as Flent's data files (.flent.gz)")
     parser.add_argument("directory", type=Path, metavar="DIR", help="result directory")
     parser.add_argument(
-        "--out", type=Path, metavar="FOLDER", help="where to (default: DIR/flent, created)"
+        "--out", type=Path, metavar="FOLDER", help="target folder (default: DIR/flent, created)"
     )
     parser.set_defaults(run=_run)
 

@@ -42,7 +42,7 @@ def write_flent(campaign: Campaign, cell: Cell, folder: Path) -> Path | None:
 
 
 def as_flent(campaign: Campaign, cell: Cell) -> dict[str, Any] | None:
-    """What Flent's file holds; None for a cell without samples."""
+    """The content of Flent's file; None for a cell without samples."""
     flows, samples = cell.flows(), cell.samples()
     if samples.empty or flows.empty:
         return None

@@ -27,7 +27,7 @@ def write_cell(folder: Path) -> dict[str, Any]:
 
 
 def cell_metrics(cell: Cell) -> dict[str, Any]:
-    """`values` by name, `groups` by flow group, and what the report draws.
+    """`values` by name, `groups` by flow group, and the report's lines.
 
     Names, units and sources: `tcplab.metrics.catalogue`.  A value that the run cannot tell is
     None.
@@ -77,7 +77,7 @@ def cell_metrics(cell: Cell) -> dict[str, Any]:
 
 
 def _of_flows(flows: pd.DataFrame, samples: pd.DataFrame) -> Values:
-    """What is as meaningful for one flow group as for all."""
+    """Metrics that are as meaningful for one flow group as for all."""
     each = rates.flow_goodputs_mbit(flows)
     rtt = delays.rtt_ms(samples)
     cwnd = pd.to_numeric(samples["cwnd_packets"]).dropna()
@@ -121,7 +121,7 @@ def _of_link(samples: pd.DataFrame, flows: pd.DataFrame, rate_mbit: float | None
 def _of_company(
     flows: pd.DataFrame, per_second: pd.DataFrame, jains: pd.Series[float], ideal: Ideal
 ) -> Values:
-    """What needs connections that are alive at the same time."""
+    """Metrics of connections that are alive at the same time."""
     if not _together(flows):
         return dict.fromkeys(("jain", "jain_per_second", "max_min_share", "convergence_s"))
     return {

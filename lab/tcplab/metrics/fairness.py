@@ -8,7 +8,7 @@ import numpy as np
 
 
 def jain(values: Sequence[float]) -> float | None:
-    """Jain's index, (Σx)² / (n·Σx²): 1 where all are equal, 1/n where one has all.
+    """Jain's index, (Σx)² / (n·Σx²): 1 if all are equal, 1/n if one has all.
 
     None for no values, or where all are 0.  Jain, Chiu, Hawe, DEC-TR-301, 1984.
     """

@@ -1,4 +1,4 @@
-"""A run in phases: what was carried, and sent again, between two changes of the path."""
+"""A run in phases: the data carried, and sent again, between two changes of the path."""
 
 from __future__ import annotations
 

@@ -43,13 +43,13 @@ def goodput_mbit(flows: pd.DataFrame) -> float | None:
 
 
 def ratio_of_sums(part: pd.Series[float], whole: pd.Series[float]) -> float | None:
-    """Σpart / Σwhole; None where the whole is 0 or unknown."""
+    """Σpart / Σwhole; None if the whole is 0 or unknown."""
     total = pd.to_numeric(whole).sum()
     return float(pd.to_numeric(part).sum() / total) if total > 0 else None
 
 
 def utilisation(queues: pd.DataFrame, link: str | None, rate_mbit: float | None) -> float | None:
-    """Bytes that left the queue between the first and the last sample, over what the rate allows.
+    """Bytes that left the queue between the first and last sample, over those that the rate allows.
 
     Slightly above 1 is possible: a token bucket may send its burst at once.
     """
@@ -147,5 +147,5 @@ def least_max_min_share(flows: pd.DataFrame, ideal: Ideal) -> float | None:
 
 
 def learned(values: Sequence[float]) -> list[float]:
-    """What is left without the first third: 26 to 75 of 75 connections."""
+    """The rest without the first third: 26 to 75 of 75 connections."""
     return list(values[len(values) // 3 :])

@@ -20,7 +20,7 @@ from tcplab.metrics.verdicts import Verdict, verdicts
 from tcplab.results.read import Campaign, Cell, Labels, read_campaign
 
 NOBODY = "none"
-"""The value of a flow's axis where that flow is absent: a solo run."""
+"""The value of a flow's axis if that flow is absent: a solo run."""
 
 
 @dataclass
@@ -73,7 +73,7 @@ def write_summary(folder: Path | str) -> dict[str, Any]:
 
 
 def summarise(campaign: Campaign) -> dict[str, Any]:
-    """What summary.json holds: points, and the verdicts of the scenario's expectation."""
+    """The content of summary.json: points, and the verdicts of the scenario's expectation."""
     found = points(campaign)
     judged: list[Verdict] = verdicts(campaign.scenario.get("expect") or [], found)
     return {
@@ -123,7 +123,7 @@ def _position(campaign: Campaign, labels: Labels) -> tuple[Any, ...]:
 
 
 def _add_harm(found: list[Point]) -> None:
-    """Harm to each flow whose axis has its group's name, where there is a solo run of it."""
+    """Harm to each flow whose axis has its group's name, if there is a solo run of it."""
     axes = {a for p in found for a in p.labels if any(m.endswith(f".{a}") for m in p.metrics)}
     solo: dict[tuple[Any, ...], dict[str, float | None]] = {}
     for p in found:
@@ -188,7 +188,7 @@ def _tuner_axis(found: list[Point]) -> str | None:
 
 
 def _cubic(point: Point, axis: str) -> float | None:
-    """Its goodput, if this point is static cubic: by its axis, or by what its sockets ran."""
+    """Its goodput, if this point is static cubic: by its axis, or by its sockets' algorithm."""
     ran = _merged(f["algorithms"] for f in point.found)
     is_cubic = point.labels.get(axis) == "cubic" or set(ran) == {"cubic"}
     return point.median("learned_goodput_mbit") if is_cubic else None

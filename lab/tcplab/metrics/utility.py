@@ -1,4 +1,4 @@
-"""Utility: goodput that pays for what is sent twice.
+"""Utility: goodput that pays for data that is sent twice.
 
 A connection's utility is its goodput times the share of segments that were not retransmissions: a
 byte sent again takes a place in a queue that others share.
@@ -20,7 +20,7 @@ def utilities_mbit(flows: pd.DataFrame) -> pd.Series[float]:
         return pd.Series(dtype="float64")
     sent = pd.to_numeric(flows["sent_packets"]).astype(float)
     again = pd.to_numeric(flows["retransmitted_packets"]).astype(float)
-    # More may be sent again than sent once: the count of what was sent is of whole segments.
+    # More may be sent again than sent once: sent data is counted in whole segments.
     share = (again / sent.where(sent > 0)).fillna(0.0).clip(0.0, 1.0)
     return flow_goodputs_mbit(flows) * (1 - share)
 
@@ -48,7 +48,7 @@ def of_flows(everything: pd.DataFrame, counted: pd.DataFrame) -> dict[str, float
 
 
 def of_destinations(flows: pd.DataFrame, paths: dict[str, Any]) -> list[dict[str, Any]]:
-    """A row for each destination that was visited, with what its path is."""
+    """A row for each destination that was visited, with its path."""
     if not paths:
         return []
     rows = flows.assign(goodput_mbit=flow_goodputs_mbit(flows), utility_mbit=utilities_mbit(flows))

@@ -1,4 +1,4 @@
-"""Whether a campaign shows what its scenario expects."""
+"""Whether a campaign meets its scenario's expectations."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class HasMedian(Protocol):
 
 @dataclass(frozen=True)
 class Verdict:
-    """One expectation beside what was measured; `ok` is None where nothing was."""
+    """One expectation beside its measure; `ok` is None if there is none."""
 
     what: str
     metric: str

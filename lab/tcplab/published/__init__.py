@@ -62,7 +62,7 @@ def names() -> list[str]:
 
 
 def load(name: str) -> Published:
-    """KeyError where there is no table of that name."""
+    """KeyError if there is no table of that name."""
     if name not in names():
         raise KeyError(f"no published table {name!r}; there are {', '.join(names())}")
     raw = tomllib.loads(_text(f"{name}.toml"))

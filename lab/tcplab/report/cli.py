@@ -34,14 +34,14 @@ def add_table(commands: Any) -> None:
     parser = commands.add_parser(
         "table",
         help="a campaign's figures as text, beside the published ones",
-        description="Prints medians as Markdown tables, with intervals where repetitions give "
+        description="Prints medians as Markdown tables, with intervals if repetitions give "
         "them, and every published table that the campaign reproduces, ours beside theirs.",
     )
     add = parser.add_argument
     add("directory", type=Path, metavar="DIR", help="result directory")
     add("--metric", action="append", default=[], metavar="NAME",
         help="this one, such as goodput_mbit or jain; may be given several times "
-        "(default: what the page shows first)")  # fmt: skip
+        "(default: the first one of the page)")  # fmt: skip
     add("--destinations", action="store_true", help="a row for each of many destinations")
     add("--json", action="store_true", help="everything, as JSON")
     parser.set_defaults(run=_table)

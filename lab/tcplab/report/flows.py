@@ -1,4 +1,4 @@
-"""The flows of each point by their names in the scenario: who got what."""
+"""The flows of each point by their names in the scenario, with their goodput."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tcplab.metrics.catalogue import metric, percent
 FLOW_METRICS = ("goodput_mbit", "retransmit_ratio", "rtt_ms_p50")
 DATAGRAM_METRICS = ("delay_ms_p50", "delay_ms_p99", "datagram_loss")
 _MARKS = ("goodput_mbit", "delay_ms_p50")
-"""Who has one of these is a flow."""
+"""A group of connections that has one of these is a flow."""
 
 
 @dataclass(frozen=True)

@@ -30,14 +30,14 @@ _KEY_METRICS = tuple(
 
 @dataclass(frozen=True)
 class Layout:
-    """How a campaign's points are laid out; `columns` is None where metrics go across."""
+    """How a campaign's points are laid out; `columns` is None if metrics go across."""
 
     rows: str | None
     columns: str | None
     facets: list[str]
     metric: str
     across: list[str]
-    """The metrics that go across where there is but one axis."""
+    """The metrics that go across if there is but one axis."""
 
 
 def layout(campaign: str, axes: Mapping[str, Sequence[Any]], present: Sequence[str]) -> Layout:
@@ -89,7 +89,7 @@ def _preferred(campaign: str, present: Sequence[str]) -> str:
 
 
 def described(names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """What a page says of each metric, in the catalogue's order."""
+    """The page's text about each metric, in the catalogue's order."""
     order = {name: i for i, name in enumerate(METRICS)}
     ranked = sorted(names, key=lambda n: (n.count("."), order.get(n.partition(".")[0], 99), n))
     return {name: _described(name) for name in ranked}

@@ -1,4 +1,4 @@
-"""What the page's script gets: points, their medians, their cells, the layout."""
+"""The data of the page's script: points, their medians, their cells, the layout."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def packed_series(points: Sequence[Point], cells: Mapping[str, Cell]) -> dict[st
 
 
 def _within_budget(cells: Sequence[Cell], bins: int) -> dict[str, str] | None:
-    """None where they take more than the budget; a few of them tell in time."""
+    """None if they take more than the budget; a few of them show it in time."""
     some = cells[:: max(len(cells) // _SOME, 1)]
     if len(cells) > _SOME:
         size = sum(len(p) for c in some if (p := _packed(c, bins)))

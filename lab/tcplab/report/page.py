@@ -117,7 +117,7 @@ def _common_sysctls(cells: Iterable[Cell]) -> dict[str, Any]:
 
 
 def _checks(cells: Iterable[Cell]) -> list[dict[str, Any]]:
-    """A row per calibration: how many passed, and the range of what was measured."""
+    """A row per calibration: how many passed, and the range of the measures."""
     rows: dict[str, dict[str, Any]] = {}
     for cell in cells:
         for name, check in cell.calibration.items():
@@ -135,7 +135,7 @@ def _shown(verdict: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _compared(comparison: Comparison) -> dict[str, Any]:
-    """What the template shows of a comparison: a matrix for the script, or rows."""
+    """The template's part of a comparison: a matrix for the script, or rows."""
     table = comparison.table
     widest = [_row(p) for p in comparison.widest()]
     return {
@@ -183,7 +183,7 @@ def _by_point(comparison: Comparison) -> list[dict[str, Any]]:
 
 
 def _matrix(comparison: Comparison) -> dict[str, Any]:
-    """Three maps of the same shape: theirs, ours, ours minus theirs; of what we have."""
+    """Three maps of the same shape: theirs, ours, ours minus theirs, as far as we have them."""
     pairs = comparison.pairs
     rows_axis, columns_axis = pairs[0].where
 

@@ -22,7 +22,7 @@ WIDEST = 8
 
 @dataclass(frozen=True)
 class Pair:
-    """One published number beside ours; None where we have none."""
+    """One published number beside ours; None if we have none."""
 
     what: str
     metric: str
@@ -51,7 +51,7 @@ class Comparison:
     """Labels of ours that the table does not have, such as the qdisc."""
     pairs: list[Pair]
     rank_correlation: float | None
-    """Spearman's rho over the distinct pairs; None for fewer than three, where all are equal, or
+    """Spearman's rho over the distinct pairs; None for fewer than three, if all are equal, or
     where the figures are of different kinds."""
     compared: int
     """How many of ours that is over."""

@@ -1,4 +1,4 @@
-"""Time series of a cell, thinned to what a screen can show, packed for the page.
+"""Time series of a cell, thinned to the resolution of a screen, packed for the page.
 
 Samples are averaged over equal bins; goodput is exact, as it comes from a counter; drops and
 marks are summed.  A cell with many connections is drawn by flow group: sums of goodput, means of
@@ -27,7 +27,7 @@ MOST_LINES = 8
 
 
 def series(cell: Cell, bins: int) -> dict[str, Any] | None:
-    """Lines of goodput, window, RTT, and the queues; None where nothing was sampled."""
+    """Lines of goodput, window, RTT, and the queues; None if there are no samples."""
     flows, samples, queues = cell.flows(), cell.samples(), cell.queues()
     edges = _edges(samples, queues, bins)
     if edges is None:
@@ -65,7 +65,7 @@ def _edges(samples: pd.DataFrame, queues: pd.DataFrame, most: int) -> Array | No
 
 
 def _lines(flows: pd.DataFrame, samples: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
-    """Name and samples of each line: a connection or subflow, or a group where there are many."""
+    """Name and samples of each line: a connection or subflow, or a group if there are many."""
     known = flows.drop_duplicates("flow").set_index("flow")
     if len(known) > MOST_LINES:
         group = samples["flow"].map(known["group"]).fillna("other")
@@ -130,7 +130,7 @@ def _queue(name: str, rows: pd.DataFrame, edges: Array) -> dict[str, Any]:
 
 
 def _rate_mbit(rows: pd.DataFrame, edges: Array) -> list[float | None]:
-    """What left the queue in each bin; whole frames."""
+    """Bytes that left the queue in each bin; whole frames."""
     t, sent = rows["t_s"].to_numpy(float), rows["sent_bytes"].to_numpy(float)
     seconds = np.diff(np.clip(edges, t[0], t[-1]))
     rose = np.diff(np.interp(edges, t, sent)) * 8e-6
@@ -145,7 +145,7 @@ def _means(t: pd.Series[float], values: pd.Series[Any], edges: Array) -> Array:
 
 
 def _increments(rows: pd.DataFrame, column: str, edges: Array) -> list[int]:
-    """What a counter rose by in each bin; empty where it never did."""
+    """The rise of a counter in each bin; empty if it never rose."""
     counter = pd.to_numeric(rows[column]).fillna(0)
     rose = counter.diff().fillna(0).clip(lower=0)
     bins = np.clip(np.searchsorted(edges, rows["t_s"], "right") - 1, 0, len(edges) - 2)

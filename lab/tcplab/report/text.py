@@ -142,7 +142,7 @@ def _caption(name: str) -> str:
 
 
 def _flows(points: Sequence[Point], axes: Mapping[str, Sequence[Any]]) -> list[str]:
-    """Who got what, a row per flow; nothing for campaigns of one flow."""
+    """Each flow's goodput, a row per flow; nothing for campaigns of one flow."""
     found = flow_rows(points)
     head = [*axes, "flow", "Goodput, Mbit/s", "Retransmitted", "RTT p50, ms"]
     names = flow_metrics(points)
@@ -230,7 +230,7 @@ def _both(pair: Pair) -> str:
 
 
 def _short(value: float | None) -> str:
-    """Two decimals below 100, none above: what a published table gives."""
+    """Two decimals below 100, none above, as published tables have it."""
     return "" if value is None else f"{value:.0f}" if abs(value) >= 100 else f"{value:.2f}"
 
 

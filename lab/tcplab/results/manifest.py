@@ -1,4 +1,4 @@
-"""A campaign's directory and its manifest: where it came from, and how it is going."""
+"""A campaign's directory and its manifest: its origin, and its progress."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def stamp() -> str:
 
 
 def read(folder: Path) -> dict[str, Any]:
-    """Raises FileNotFoundError where no campaign is."""
+    """Raises FileNotFoundError if there is no campaign."""
     found: dict[str, Any] = json.loads((folder / MANIFEST).read_text())
     return found
 
@@ -91,7 +91,7 @@ def write(folder: Path, manifest: dict[str, Any]) -> None:
 
 
 def packages() -> dict[str, str]:
-    """Versions of what results depend on."""
+    """Versions of the programs that results depend on."""
     found = {}
     for name in _PACKAGES:
         with contextlib.suppress(metadata.PackageNotFoundError):
@@ -118,7 +118,7 @@ def _commit() -> tuple[str | None, bool]:
 
 
 def _git(*arguments: str) -> str | None:
-    """What git says about this file's folder; None if it fails."""
+    """git's answer about this file's folder; None if it fails."""
     try:
         answer = subprocess.run(
             ["git", *arguments],

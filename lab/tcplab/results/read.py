@@ -80,7 +80,7 @@ class ResultsError(Exception):
 
 @dataclass(frozen=True)
 class Check:
-    """One calibration: what was expected, what was measured, and whether that will do."""
+    """One calibration: the expected and the measured value, and whether they agree."""
 
     expected: Any
     measured: Any
@@ -110,7 +110,7 @@ class OwnPath:
 
 @dataclass(frozen=True)
 class Ideal:
-    """What the metrics must know about a cell's configuration."""
+    """The part of a cell's configuration that metrics need."""
 
     duration_s: float | None
     rates_mbit: dict[str, float]
@@ -129,7 +129,7 @@ class Ideal:
 
 @dataclass(frozen=True)
 class Tuner:
-    """What a tuner left behind: its name and its table, a row per path and arm."""
+    """The record of a tuner: its name and its table, a row per path and arm."""
 
     name: str
     version: str | None
@@ -154,7 +154,7 @@ class Cell:
     """All of cell.json."""
 
     def flows(self) -> pd.DataFrame:
-        """A row per connection; empty where none was recorded."""
+        """A row per connection; empty if none was recorded."""
         return _table(self.folder / "flows.parquet", FLOW_COLUMNS)
 
     def samples(self) -> pd.DataFrame:
@@ -187,7 +187,7 @@ class Cell:
         )
 
     def metrics(self) -> dict[str, Any] | None:
-        """metrics.json as stored; None where it has not been computed."""
+        """metrics.json as stored; None if it has not been computed."""
         file = self.folder / "metrics.json"
         return _json(file) if file.exists() else None
 
@@ -209,7 +209,7 @@ class Campaign:
 
     @property
     def axes(self) -> dict[str, list[Label]]:
-        """What was swept, in the order of the sweep."""
+        """The swept axes, in the order of the sweep."""
         return cast(dict[str, list[Label]], self.manifest.get("axes") or {})
 
     @property
@@ -225,7 +225,7 @@ class Campaign:
                 yield read_cell(file.parent)
 
     def summary(self) -> dict[str, Any] | None:
-        """summary.json as stored; None where it has not been computed."""
+        """summary.json as stored; None if it has not been computed."""
         file = self.folder / "summary.json"
         return _json(file) if file.exists() else None
 
@@ -249,7 +249,7 @@ def read_campaign(folder: Path | str) -> Campaign:
 
 
 def read_cell(folder: Path) -> Cell:
-    """Opens one cell.  Raises ResultsError where cell.json is missing or lacks a key."""
+    """Opens one cell.  Raises ResultsError if cell.json is missing or lacks a key."""
     file = folder / "cell.json"
     raw = _json(file)
     try:

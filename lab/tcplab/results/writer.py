@@ -1,4 +1,4 @@
-"""Writes a cell's directory from what its script left: Parquet files, and last `cell.json`, whose
+"""Writes a cell's directory from its script's output: Parquet files, and last `cell.json`, whose
 presence says that the cell is complete."""
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def _traffic_error(play: dict[str, Any] | None) -> str | None:
 
 
 def ideal(cell: Cell) -> dict[str, Any]:
-    """What the path would give a perfect user: what metrics compare with."""
+    """The path's limits for a perfect user, with which metrics compare."""
     names = list(dict.fromkeys(link.shares or link.name for link in cell.links))
     groups = {
         flow.name: {
@@ -158,7 +158,7 @@ def _mean_rate(link: Link) -> float | None:
 
 
 def _traced_queues(cell: Cell, work: Path) -> pd.DataFrame:
-    """What pathrelay saw of the queue before each trace, as the queues' samples."""
+    """pathrelay's samples of the queue before each trace, as the queues' samples."""
     rows: list[dict[str, Any]] = []
     start_ns = (_maybe_json(work / "play.json") or {}).get("start_ns", 0)
     names = [link.name for link in cell.links if link.trace]
@@ -202,7 +202,7 @@ def _tables(cell: Cell, work: Path, new: Path) -> None:
     prefixes = {one.address: one.prefix for one in destinations(cell)}
     flows["prefix"] = flows["to"].map(prefixes).astype("Int64")
     flows["cc_wanted"] = flows["group"].map(wanted)
-    # A rescue changes the algorithm later; the arm is what was chosen.
+    # A rescue changes the algorithm later; the arm is the first choice.
     flows["arm"] = flows["cc_start"] if cell.tuner.name != "none" else None
     for column, kind in _FLOW_COLUMNS.items():
         if kind not in ("str", "Int64"):
@@ -258,7 +258,7 @@ def _qdiscs(path: Path) -> list[dict[str, Any]]:
 
 
 def _commands(work: Path) -> dict[str, list[str]]:
-    """Exactly what was given to tc, by namespace."""
+    """Exactly the commands that tc got, by namespace."""
     return {
         path.name.removeprefix("tc-"): path.read_text().splitlines()
         for path in sorted(work.glob("tc-*"))

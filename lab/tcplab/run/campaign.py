@@ -99,7 +99,7 @@ def run(
     runner: Runner,
     batch: int = CELLS_PER_BOOT,
 ) -> Outcome:
-    """Runs what is not there yet.  Interrupted, it leaves a campaign that can be resumed."""
+    """Runs the cells that are missing.  Interrupted, it leaves a campaign that can be resumed."""
     jobs = plan.jobs(scenario, folder, settings)
     left = [job for job in jobs if not is_complete(job.place)]
     for job in left:
@@ -144,7 +144,7 @@ def _note(done: Done, reporter: Reporter, errors: list[str]) -> None:
 
 
 def rejection(cell: dict[str, Any]) -> str:
-    """What of the calibration failed, in one line."""
+    """The failed parts of the calibration, in one line."""
     bad = [
         f"{name} {entry['measured']} instead of {entry['expected']}"
         for name, entry in cell["calibration"].items()
@@ -166,7 +166,7 @@ def status(place: Path) -> str:
 
 
 def _set_status(folder: Path, state: str) -> None:
-    # On a full disk the old manifest stays; what is resumed goes by the cells.
+    # On a full disk the old manifest stays; a resumed run goes by the cells.
     with contextlib.suppress(OSError):
         found = manifest.read(folder)
         found["status"] = state

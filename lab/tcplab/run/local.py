@@ -63,7 +63,7 @@ def run(batches: list[list[Job]], count: int) -> Iterator[Done]:
 
 
 def run_batch(jobs: list[Job]) -> list[Done]:
-    """Runs one batch to its end; what a scheduler's worker calls."""
+    """Runs one batch to its end; a scheduler's worker calls this."""
     return list(run([jobs], 1))
 
 

@@ -43,13 +43,13 @@ def jobs(scenario: Scenario, folder: Path, settings: Settings) -> list[Job]:
 
 
 def cell_id(number: int, labels: dict[str, object], repetition: int) -> str:
-    """A folder's name that says what is in it."""
+    """A folder's name that describes its content."""
     words = [_UNSAFE.sub("_", str(label)) for label in labels.values()]
     return f"{number:04}-{'-'.join(words) or 'cell'}"[:_MOST_ID] + f".{repetition}"
 
 
 def _seed(base: int, repetition: int) -> int:
-    """Alike for all points: what is compared has the same sizes in the same order."""
+    """Alike for all points: compared cells have the same sizes in the same order."""
     return zlib.crc32(f"{base}/{repetition}".encode())
 
 

@@ -1,4 +1,4 @@
-"""What a user sees while a campaign runs: a bar with the time left, or a line per cell."""
+"""The display while a campaign runs: a bar with the time left, or a line per cell."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rich.progress import (
 
 
 class Reporter:
-    """A context that is told of every cell; writes to stderr only."""
+    """A context that gets notice of every cell; writes to stderr only."""
 
     def __init__(self, title: str, total: int, done: int) -> None:
         self._console = Console(stderr=True)

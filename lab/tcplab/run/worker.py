@@ -112,7 +112,7 @@ def _work(job: Job) -> Path:
 
 
 def why(ended: Ended) -> str | None:
-    """What went wrong in a script, from what it said."""
+    """The error of a script, from its messages."""
     if ended.status == 0:
         return None
     lines = [line for line in ended.said.splitlines() if line.startswith("tcplab: failed: ")]

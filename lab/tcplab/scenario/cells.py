@@ -1,4 +1,4 @@
-"""Builds a cell from the tables of a scenario, and checks what concerns several keys."""
+"""Builds a cell from the tables of a scenario, and checks rules that concern several keys."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ALL_KEYS = tuple(field.name for cls in (Link, Flow, Change) for field in fields(
 def read_cell(
     top: Top, table: dict[str, Any], known: list[Problem], lost: Iterable[str] = ()
 ) -> tuple[Cell, list[Problem]]:
-    """The cell that the tables describe, and what is wrong with it; a cell with problems is of no
+    """The cell that the tables describe, and its mistakes; a cell with problems is of no
     use.
 
     `known` is wrong with the file above the cell, and `lost` are keys that a sweep should have
@@ -142,7 +142,7 @@ def _reordering(_: Cell, link: Link) -> str | None:
 
 
 def _direct(cell: Cell, link: Link) -> str | None:
-    """What needs a router, or a qdisc beside netem, is not on a direct path."""
+    """A direct path has nothing that needs a router, or a qdisc beside netem."""
     if link.path != "direct":
         return None
     usual = Link()
@@ -183,7 +183,7 @@ def _traced(cell: Cell, link: Link) -> str | None:
 
 
 def _shares(cell: Cell, link: Link) -> str | None:
-    """Both links go through the same two routers, and what is between them is the first one's."""
+    """Both links go through the same two routers, and the part between them is the first one's."""
     if not link.shares:
         return None
     before = cell.links[: cell.links.index(link)]
@@ -211,13 +211,13 @@ _BETWEEN = (
     "back_rate_mbit",
     "trace",
 )
-"""What a link that shares another's bottleneck has from that one."""
+"""Keys that a link takes over from the one whose bottleneck it shares."""
 _UNSHARED = ("shares", "path", "place", "police_mbit", "second_rate_mbit", "trace")
-"""What is not between the two routers, or not a bottleneck of one's own."""
+"""Keys that are not between the two routers, or not of a bottleneck of one's own."""
 
 
 def _back(_: Cell, link: Link) -> str | None:
-    """What shapes the way back needs its rate."""
+    """Shaping of the way back needs its rate."""
     if link.back_rate_mbit or (link.back_qdisc, link.back_qdisc_options) == ("pfifo", ""):
         return None
     return "it needs back_rate_mbit"

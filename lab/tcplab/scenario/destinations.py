@@ -21,7 +21,7 @@ MOST_IN_A_PREFIX = 250
 
 @dataclass(frozen=True)
 class Destination:
-    """One address, and what of its path is its own; None: as the link."""
+    """One address, and the properties of its own path; None: as the link."""
 
     flow: str
     number: int
@@ -35,7 +35,7 @@ class Destination:
 
     @property
     def impairment(self) -> tuple[float | None, float | None]:
-        """What destinations must have alike to share an emulated path behind the bottleneck."""
+        """Properties that must be alike if destinations share an emulated path."""
         return self.rtt_ms, self.loss_percent
 
 

@@ -1,4 +1,4 @@
-"""What is wrong with a scenario, with file and line."""
+"""Mistakes of a scenario, with file and line."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ others by place), and what is wrong with the cell and the table, if anything is.
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing that is wrong, and where."""
+    """One mistake, and its place."""
 
     place: Place
     text: str
     spoils: tuple[Place, ...] = ()
-    """What else is not known because of it: the key that a misspelled one was meant to be."""
+    """Further keys that are unknown because of it: the one that a misspelled key was to be."""
 
 
 class Unknown:
-    """Keys whose values are not known, because what the file says of them is wrong.
+    """Keys whose values are not known, because the file has mistakes there.
 
     A check that looks at one of them would only repeat the mistake in other words.
     """
@@ -44,7 +44,7 @@ class Unknown:
 
 
 class ScenarioError(Exception):
-    """A scenario that cannot be run; each line says file, line and what to do."""
+    """A scenario that cannot be run; each line has file, line and remedy."""
 
     def __init__(self, lines: list[str]) -> None:
         super().__init__("\n".join(lines))

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from tcplab.scenario.errors import Place, Problem
 
 Check = Callable[[Any], Any]
-"""Returns the value to keep; raises ValueError with what is expected."""
+"""Returns the value to keep; raises ValueError with the expected form."""
 
 T = TypeVar("T")
 
@@ -78,13 +78,13 @@ def checked(default: Any, check: Check) -> Any:
 
 
 def suggestion(wrong: str, names: Mapping[str, Any] | tuple[str, ...] | list[str]) -> str:
-    """What was probably meant, or what there is."""
+    """The word that was probably meant, or all words."""
     meant = nearest(wrong, names)
     return f"; did you mean {meant!r}?" if meant else "; there are: " + ", ".join(names)
 
 
 def nearest(wrong: str, names: Mapping[str, Any] | tuple[str, ...] | list[str]) -> str | None:
-    """What was probably meant: the name whose unit was forgotten, or one that looks alike."""
+    """The key that was probably meant: a name whose unit was forgotten, or one that looks alike."""
     whole = [name for name in names if name.startswith(f"{wrong}_")]
     return next(iter(whole or difflib.get_close_matches(wrong, list(names), 1, 0.6)), None)
 

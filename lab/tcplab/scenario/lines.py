@@ -1,4 +1,4 @@
-"""Lines of keys in a TOML file: tomllib says what is in a file, not where."""
+"""Lines of keys in a TOML file: tomllib gives a file's content, without lines."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ def load(path: Path, quick: bool = False) -> Scenario:
 
 
 def _line(where: dict[Place, int], place: Place, quick: bool) -> int | None:
-    """The line of a problem; what the quick form replaced is wrong there."""
+    """The line of a problem; in the quick form, if that replaced the key."""
     above = ("quick", *place)
     if quick and place and (there := [n for p, n in where.items() if p[: len(above)] == above]):
         return min(there)
@@ -151,7 +151,7 @@ def _points(
         for choice in combination:
             unset |= choice.apply(table, origins, Unknown(above), problems)
         cell, found = read_cell(top, table, above, unset)
-        # What a sweep has set is wrong in the sweep's line, not where it was set.
+        # A mistake in a swept value is in the sweep's line, not in that of the key.
         problems += [Problem(_origin(p.place, origins), p.text) for p in found]
         labels = {choice.axis: choice.label for choice in combination}
         points.append(Point(labels, cell))

@@ -1,4 +1,4 @@
-"""What concerns several keys of a flow with many destinations."""
+"""Rules about several keys of a flow with many destinations."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ def _names(value: Any) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Link:
-    """A path's bottleneck and what surrounds it."""
+    """A path's bottleneck and its surroundings."""
 
     name: str = checked("bottleneck", _name)
     shares: str | None = checked(None, _name)
@@ -112,9 +112,9 @@ class Link:
     """direct: one veth pair without routers, segmentation offload as it comes, and netem with its
     own limit on the sender's device, where it loses up to 64 KB at once: what others publish."""
     place: str = choice("router", *PLACES)
-    """Where the bottleneck is: between the routers, or at the sender's own egress."""
+    """Place of the bottleneck: between the routers, or at the sender's own egress."""
     police_mbit: float | None = number(above=0, most=40_000)
-    """A policer before the bottleneck, which drops what is above this rate and queues nothing."""
+    """A policer before the bottleneck, which drops packets above this rate and queues nothing."""
     police_burst: str = checked("64000 bytes", _queue)
     """The policer's bucket; ms and bdp are of its own rate."""
 
@@ -123,7 +123,7 @@ class Link:
     second_queue: str = checked("1 bdp", _queue)
     second_qdisc: str = choice("pfifo", *QDISCS)
     back_rate_mbit: float | None = number(above=0, most=40_000)
-    """A bottleneck on the way back, where acknowledgements go; None: no shaping."""
+    """A bottleneck on the way back, which acknowledgements take; None: no shaping."""
     back_queue: str = checked("1 bdp", _queue)
     """bdp is of the way back's rate."""
     back_qdisc: str = choice("pfifo", *QDISCS)
@@ -131,7 +131,7 @@ class Link:
     """Such as "ack-filter" of cake, which thins acknowledgements."""
     back_loss_percent: float = number(0.0, least=0, below=100)
     back_slot_ms: float = number(0.0, least=0, most=1_000)
-    """What comes back is let through once in so many milliseconds, all at once."""
+    """The way back opens once in so many milliseconds, and lets all packets through at once."""
     receiver_gro_us: int = number(0, least=0, most=100_000, whole=True)
     """The receiver's device joins packets that come within this time, and acknowledges them once;
     0: each packet by itself."""
@@ -140,7 +140,7 @@ class Link:
     """The rate over time, in mahimahi's format: a trace of the laboratory, or a file."""
 
     def expected_mbit(self) -> float | None:
-        """What gets through for long."""
+        """The rate that gets through for long."""
         given = (self.rate_mbit, self.police_mbit, self.second_rate_mbit)
         rates = [rate for rate in given if rate]
         return min(rates) if rates else None
@@ -216,7 +216,7 @@ class Flow:
 
     @property
     def is_datagrams(self) -> bool:
-        """No connection: what is measured is delay and loss."""
+        """No connection: delay and loss are measured."""
         return self.kind in DATAGRAMS
 
     @property
@@ -232,7 +232,7 @@ class Flow:
 
 @dataclass(frozen=True)
 class Tuner:
-    """What tunes the sender's host."""
+    """The tuner of the sender's host."""
 
     name: str = choice("none", *TUNERS)
     config: str = checked("", lambda value: str(value))
@@ -240,7 +240,7 @@ class Tuner:
     options: str = checked("", lambda value: str(value))
     """Further options of bpftune."""
     algorithms: tuple[str, ...] = checked((), _names)
-    """What tcpilot chooses among, in place of its default."""
+    """Algorithms that tcpilot chooses among, in place of its default."""
 
     def text(self) -> str:
         """tcpilot's configuration with the algorithms."""
@@ -253,7 +253,7 @@ class Watch:
     """`tcpilot watch` on the first bottleneck's device."""
 
     record: bool = flag()
-    """Run it, and keep what it measured: watch.bin and watch.jsonl of the cell."""
+    """Run it, and keep its measures: watch.bin and watch.jsonl of the cell."""
     fair: bool = flag()
     """Run it with --fair at the link's rate, in place of the link's shaper and qdisc."""
     options: str = checked("", lambda value: str(value))
@@ -275,7 +275,7 @@ class Capture:
 
 @dataclass(frozen=True)
 class Change:
-    """A change of a link while traffic runs; what is not given stays."""
+    """A change of a link while traffic runs; properties that are left out stay."""
 
     at_s: float = number(None, least=0, most=100_000)
     link: str = text(required=True)
@@ -283,7 +283,7 @@ class Change:
     rtt_ms: float | None = number(least=0, most=10_000)
     jitter_ms: float | None = number(least=0, most=1_000)
     loss_percent: float | None = number(least=0, most=100)
-    """100: nothing gets through any more, and neither host is told."""
+    """100: nothing gets through any more, and neither host gets notice."""
     loss_burst_packets: float | None = number(least=1, most=1_000)
     queue: str | None = checked(None, _queue)
 
@@ -303,7 +303,7 @@ class Cell:
     watch: Watch = field(default_factory=Watch)
     capture: Capture = field(default_factory=Capture)
     delays: str = "netem"
-    """What makes delays and losses: netem, or relay if the engine's kernel has no netem."""
+    """The maker of delays and losses: netem, or relay if the engine's kernel has no netem."""
 
     def present(self) -> list[Flow]:
         """Flows that take part."""

@@ -1,4 +1,4 @@
-"""What concerns several keys of a flow that is not simply bulk data to the right: datagrams, flows
+"""Rules about several keys of a flow that is not simply bulk data to the right: datagrams, flows
 the other way, and applications that do not always have data."""
 
 from __future__ import annotations

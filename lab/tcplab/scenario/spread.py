@@ -59,7 +59,7 @@ def values(wanted: Spread, count: int, generator: random.Random) -> list[float]:
 
 
 def wholes(wanted: Spread, count: int, generator: random.Random) -> list[int]:
-    """The same in whole numbers, each end of a range as likely as what is between."""
+    """The same in whole numbers, each end of a range as likely as the numbers between."""
     if not isinstance(wanted, str):
         return [round(value) for value in values(wanted, count, generator)]
     low, high = _ends(wanted)

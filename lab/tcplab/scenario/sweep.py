@@ -175,7 +175,7 @@ def _read_axis(
     problems: list[Problem],
     tools: dict[str, Tool],
 ) -> list[Choice] | None:
-    """None if its values cannot be told."""
+    """None if its values are not known."""
     place: Place = ("sweep", axis)
     if not isinstance(table, dict):
         problems.append(Problem(place, f"{axis}: a table with values is expected"))
@@ -185,14 +185,14 @@ def _read_axis(
     try:
         return _only(table.get("only"), _choices(axis, table, raw, tools))
     except ValueError as wrong:
-        # What a misspelled key was meant to be is missed for that reason only.
+        # The key that a misspelled one was meant to be is missing for that reason only.
         if not any(problem.spoils for problem in wrong_keys):
             problems.append(Problem(place, f"{axis}: {wrong}"))
         return None
 
 
 def _targets(table: Any) -> set[str]:
-    """What a broken axis seems to set, the last parts of the keys."""
+    """The keys that a broken axis seems to set, their last parts."""
     if not isinstance(table, dict):
         return set()
     texts = [text for value in table.values() for text in _texts(value)]

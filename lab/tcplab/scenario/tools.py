@@ -51,7 +51,7 @@ class Tool:
     """Further options of bpftune."""
 
     def settings(self) -> dict[str, Any]:
-        """What it sets in a cell."""
+        """The keys that it sets in a cell."""
         found: dict[str, Any] = {
             "tuner.name": self.tuner,
             "tuner.config": self.config,

@@ -1,4 +1,4 @@
-"""The top of a scenario file: what is said once for all its cells."""
+"""The top of a scenario file: keys for all its cells."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Top:
 def check_expect(
     expect: list[dict[str, Any]], axes: Sequence[str], problems: list[Problem]
 ) -> None:
-    """The form of each expected result; what it says is judged when there are results."""
+    """The form of each expected result; it is judged when there are results."""
     for position, item in enumerate(expect):
         for key, what in _wrong_in_expect(item, axes):
             problems.append(Problem(("expect", position, key), f"{key}: {what}"))

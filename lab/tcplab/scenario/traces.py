@@ -26,7 +26,7 @@ class Recipe:
     wander: float
     """Standard deviation of the rate's logarithm, over time."""
     memory_s: float
-    """Time after which the rate has half forgotten what it was."""
+    """Time after which the rate has half forgotten its former value."""
     outages_per_minute: float
     outage_s: float
     """Mean length."""
@@ -67,7 +67,7 @@ def names() -> list[str]:
 
 
 def text(name: str) -> str:
-    """A trace that comes with the laboratory, or a file.  Raises ValueError, with what is wrong."""
+    """A trace that comes with the laboratory, or a file.  Raises ValueError, with the mistake."""
     place = files("tcplab.scenario").joinpath("traces", f"{name}.trace")
     if name in RECIPES:
         return place.read_text(encoding="ascii")
@@ -85,7 +85,7 @@ def text(name: str) -> str:
 
 
 def mean_mbit(trace: str) -> float:
-    """What passes in one turn of the trace, over its length."""
+    """The packets of one turn of the trace, over its length."""
     times = trace.split()
     return len(times) * PACKET_BITS / (int(times[-1]) * 1000)
 

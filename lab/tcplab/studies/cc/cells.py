@@ -1,10 +1,10 @@
-"""What is compared: algorithms, and conditions of the path."""
+"""The objects of the comparison: algorithms, and conditions of the path."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-# Ours without prefix, and the kernel's name where it differs.
+# Ours without prefix, and the kernel's name if it differs.
 KERNEL_NAME = {"hstcp": "highspeed"}
 BUILT_IN = ("reno", "cubic")
 COMPARED = (
@@ -65,7 +65,7 @@ MORE = (
     Condition("self-4", 60, buffer_packets=100, against="same", rivals=3, apart_ms=500),
     Condition("shallow", 15, buffer_packets=10),
 )
-# Bounds of what depends on chance, and on the rate of loss.
+# Bounds of figures that depend on chance, and on the rate of loss.
 SEEDS = tuple(Condition(f"loss-seed-{n}", 20, loss_per_mille=10, seed=n) for n in range(1, 6))
 LATER = tuple(
     Condition(f"versus-cubic-{ms}ms", 40, buffer_packets=100, against="cubic", apart_ms=ms)

@@ -156,7 +156,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, default=Path("results/cc"))
     parser.add_argument("--objects", type=Path, help="compiled algorithms to prefer")
     parser.add_argument("--multipath", action="store_true", help="MPTCP over two links instead")
-    parser.add_argument("--table", action="store_true", help="print what --out has, run nothing")
+    parser.add_argument("--table", action="store_true", help="print --out, run nothing")
     args = parser.parse_args(arguments)
     if args.table:
         made = args.out / f"compare-{args.kernel}.jsonl"

@@ -112,7 +112,7 @@ def enter(name: str) -> None:
 
 
 def open_flow(listener: socket.socket, algorithm: str) -> tuple[socket.socket, int]:
-    """The sender, and the process that reads what arrives."""
+    """The sender, and the process that reads the arriving data."""
     sender = socket.socket()
     sender.setsockopt(socket.SOL_SOCKET, SO_SNDBUFFORCE, BUFFER_BYTES)
     sender.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, algorithm.encode())

@@ -40,7 +40,7 @@ def namespaces(links: list[dict[str, Any]]) -> None:
         rate = f"rate {link['rate_mbit']}mbit burst 3028 limit {link['buffer_packets'] * 1514}"
         sh(f"tc -n router qdisc add dev b{at} root handle 1: tbf {rate}")
         sh(f"tc -n server qdisc add dev s{at} root netem limit 100000 delay {link['delay_ms']}ms")
-        # What comes by a link goes on by that link.
+        # Packets that come by a link go on by that link.
         sh(f"ip -n router rule add iif a{at} table {at}")
         sh(f"ip -n router route add {SERVER} via 10.202.{at}.2 dev b{at} table {at}")
         sh(f"ip -n server route add 10.201.{at}.0/24 via 10.202.{at}.254 dev s{at}")

@@ -14,7 +14,7 @@ from scipy.stats import ttest_ind
 from tcplab.algorithms import is_own, without_prefix
 from tcplab.studies.cc import cells
 
-# What may differ, in percent: goodput, mean window, mean RTT.
+# Allowed differences, in percent: goodput, mean window, mean RTT.
 BOUNDS = {"goodput_mbit": 3.0, "mean_cwnd": 5.0, "mean_rtt_ms": 5.0}
 _OWN = {theirs: ours for ours, theirs in cells.KERNEL_NAME.items()}
 
@@ -44,7 +44,7 @@ def percent(theirs: float, ours: float) -> float:
 
 
 def row(key: tuple[str, str], pair: Pair) -> str:
-    """One line; an asterisk marks what is outside its bound."""
+    """One line; an asterisk marks figures outside their bounds."""
     columns = [key[0], key[1]]
     for metric, bound in BOUNDS.items():
         theirs, ours = pair[False][metric], pair[True][metric]
@@ -76,7 +76,7 @@ def difference(theirs: Sequence[float], ours: Sequence[float]) -> tuple[float, f
 
 
 def means(lines: Iterable[str]) -> str:
-    """Of what was run repeatedly: means with standard deviations, and how far they are apart.
+    """Of repeated runs: means with standard deviations, and how far they are apart.
 
     An asterisk marks means that are outside the bound, and whose interval leaves out zero.
     """

@@ -1,4 +1,4 @@
-"""One JSON line for each cell: where it came from, and the figures that tables are made of."""
+"""One JSON line for each cell: its origin, and the figures that tables are made of."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def of_campaign(folder: Path) -> dict[Key, Record]:
 
 
 def load(path: Path) -> dict[Key, Record]:
-    """Those that were published; none where nothing was."""
+    """Those that were published; none if nothing was."""
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     found = [json.loads(line) for line in lines]
     return {(record["campaign"], record["cell"]): record for record in found}

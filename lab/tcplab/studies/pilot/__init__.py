@@ -1,4 +1,4 @@
-"""The measurements of the pilot: what it gains, what it costs, beside bpftune.
+"""The measurements of the pilot: its gain and its cost, beside bpftune.
 
     python -m tcplab.studies.pilot choice|cost|short|bulk|scale|memory [--quick] [--out DIR]
     python -m tcplab.studies.pilot publish [--out DIR]

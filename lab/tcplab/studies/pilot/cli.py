@@ -110,7 +110,7 @@ def make_parser() -> argparse.ArgumentParser:
         type=Path,
         default=_RESULTS,
         metavar="DIR",
-        help="where runs leave their records, and publish finds them (default: results/pilot)",
+        help="folder of the records, for runs and for publish (default: results/pilot)",
     )
     parser.add_argument(
         "--data",
@@ -124,7 +124,7 @@ def make_parser() -> argparse.ArgumentParser:
         type=Path,
         default=_REPOSITORY / "target" / "release",
         metavar="DIR",
-        help="where tcpilot and flowgen are (default: target/release)",
+        help="folder of tcpilot and flowgen (default: target/release)",
     )
     parser.add_argument(
         "--only",

@@ -42,7 +42,7 @@ def main() -> int:
 
 
 def _add_cost(sub: Any) -> None:
-    command = sub.add_parser("cost", help="what watching a packet costs")
+    command = sub.add_parser("cost", help="measure the cost of watching a packet")
     command.add_argument("--here", action="store_true", help="nanoseconds on this host; needs root")
     command.add_argument("--kernel", default="6.1", metavar="NAME", help="of the machine")
     command.add_argument("--binaries", type=Path, metavar="DIR", help="folder of flowgen, tcpilot")
