@@ -3,7 +3,7 @@
 /// Why a connection has the congestion control that it has (`enum tp_why`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
-#[allow(missing_docs, reason = "told by explain()")]
+#[allow(missing_docs, reason = "explained by sentence()")]
 pub enum Why {
     Unseen = crate::TP_WHY_UNSEEN as u8,
     Few = crate::TP_WHY_FEW as u8,
@@ -134,10 +134,10 @@ impl Why {
     }
 }
 
-/// What went wrong or was given up (`enum tp_trouble`).
+/// A failure, or work that was given up (`enum tp_trouble`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
-#[allow(missing_docs, reason = "told by sentence()")]
+#[allow(missing_docs, reason = "explained by sentence()")]
 pub enum Trouble {
     SetFailed = crate::TP_TROUBLE_SET_FAILED as u8,
     NoStorage = crate::TP_TROUBLE_NO_STORAGE as u8,
@@ -152,7 +152,7 @@ pub enum Trouble {
 /// Why a rescue was not made after all (`enum tp_withheld`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
-#[allow(missing_docs, reason = "told by sentence()")]
+#[allow(missing_docs, reason = "explained by sentence()")]
 pub enum Withheld {
     Policy = crate::TP_WITHHELD_POLICY as u8,
     Already = crate::TP_WITHHELD_ALREADY as u8,
@@ -221,7 +221,7 @@ impl Trouble {
         }
     }
 
-    /// What it means for whoever reads `status`.
+    /// Its meaning, for `status`.
     pub fn sentence(self) -> &'static str {
         match self {
             Trouble::SetFailed => "the kernel refused an algorithm; the connection kept its own",

@@ -20,7 +20,7 @@ use crate::{
 const BEGIN: &str = "<!-- generated from the figures in crates/tcpilot/src: begin -->\n";
 const END: &str = "<!-- generated from the figures: end -->\n";
 
-/// The rows of a view; `place` is where it stands in the document.
+/// The rows of a view; `place` is its prefix in the document.
 fn rows<V: View>(place: &str) -> String {
     V::FIGURES
         .iter()
@@ -115,7 +115,7 @@ fn sections() -> String {
     .concat()
 }
 
-/// Compares what stands between two marks of `docs/use/commands.md`, or writes it.
+/// Compares the text between two marks of `docs/use/commands.md`, or writes it.
 pub(crate) fn assert_manual(begin: &str, end: &str, generated: &str) {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _only = ONE_AT_A_TIME.lock();

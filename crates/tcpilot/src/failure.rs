@@ -1,4 +1,4 @@
-//! Errors as people see them: one line (what, where, what to do) and an exit status by kind.
+//! Errors as people see them: one line (error, place, remedy) and an exit status by kind.
 
 use std::path::Path;
 
@@ -23,9 +23,9 @@ pub enum Kind {
 pub struct Failure {
     /// Decides the exit status.
     pub kind: Kind,
-    /// One line: what and where.
+    /// One line: the error and its place.
     pub message: String,
-    /// What to do about it.
+    /// The remedy.
     pub remedy: String,
     /// Further mistakes of the same kind, a line each.
     pub others: Vec<String>,

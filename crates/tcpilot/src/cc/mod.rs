@@ -19,7 +19,7 @@ use crate::{
     show::{document::Document, figure::figures},
 };
 
-/// Where an algorithm comes from, and whether a socket may choose it now.
+/// The origin of an algorithm, and whether a socket may choose it now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {

@@ -1,4 +1,4 @@
-//! What `--fair` replaced, on disk before it is replaced, so that it comes back whatever ends tcpilot:
+//! The qdisc that `--fair` replaces, on disk before that, so that it comes back however tcpilot ends:
 //! on exit, by a process that waits for our end, at the next start, or by `tcpilot watch DEV --restore`.
 
 use std::{
@@ -25,7 +25,7 @@ pub const HANDLE: u32 = 0x07c2_0000;
 /// The priority of our filter at a clsact qdisc.
 pub const PRIORITY: u16 = 0x7c2;
 const FOLDER: &str = "/run/tcpilot";
-/// Kinds without classes whose parameters the kernel tells as it takes them.
+/// Kinds without classes whose parameters the kernel reports in the form in which it takes them.
 const RESTORABLE: [&str; 9] = [
     "pfifo",
     "bfifo",
@@ -54,7 +54,7 @@ pub enum Root {
     },
 }
 
-/// What has to be undone.
+/// The change that has to be undone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Entry {
     ifindex: u32,
@@ -80,7 +80,7 @@ fn path_of(device: &str) -> PathBuf {
     Path::new(FOLDER).join(format!("fair-{netns}-{device}.json"))
 }
 
-/// Makes the folder of journals and locks. A folder where others could put files of theirs is refused.
+/// Makes the folder of journals and locks. It refuses a folder that others may write to.
 fn make_folder(folder: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true).mode(0o700).create(folder)?;
@@ -100,7 +100,7 @@ fn make_folder(folder: &Path) -> io::Result<()> {
 /// does not inherit it: the standard library opens files with O_CLOEXEC.
 ///
 /// It is a file and no abstract socket name, since any user of the namespace can take a name. A lock can be
-/// taken by whoever may open the file, flock(2), and only its owner may open this one. The file stays:
+/// taken by anybody that may open the file, flock(2), and only its owner may open this one. The file stays:
 /// removing it would let two processes lock two files of one name.
 fn lock(device: &str) -> io::Result<File> {
     make_folder(Path::new(FOLDER))?;
@@ -157,7 +157,7 @@ fn root_of(tc: &Tc, device: &str, has_rate: bool) -> Result<Root, Failure> {
 }
 
 impl Journal {
-    /// Puts back what a killed one left, and writes down what is there now.
+    /// Puts back the qdisc that a killed process replaced, and writes down the present one.
     ///
     /// # Errors
     /// One line: somebody else makes this device fair, or its root could not be put back.
@@ -203,7 +203,7 @@ impl Drop for Journal {
     }
 }
 
-/// Puts back what a killed one left.
+/// Puts back the qdisc that a killed process replaced.
 ///
 /// # Errors
 /// One line.
@@ -242,7 +242,7 @@ fn start_guard(device: &str) -> io::Result<Child> {
         .spawn()
 }
 
-/// On disk before anything is replaced; if there is no room for it, what was there stays.
+/// On disk before anything is replaced; if there is no room for it, the former qdisc stays.
 fn write(path: &Path, entry: &Entry) -> io::Result<()> {
     let new = path.with_extension("new");
     let mut file = File::create(&new)?;
@@ -251,7 +251,7 @@ fn write(path: &Path, entry: &Entry) -> io::Result<()> {
     fs::rename(new, path)
 }
 
-/// Nothing where ours is not there any more: the device is gone, or somebody replaced it.
+/// Does nothing if ours is not there any more: the device is gone, or somebody replaced it.
 fn undo(entry: &Entry) -> io::Result<()> {
     let tc = Tc::new(entry.ifindex)?;
     if entry.clsact {

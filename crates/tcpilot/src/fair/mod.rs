@@ -1,5 +1,5 @@
 //! `--fair`: each group of flows in its own queues, which take turns by bytes: a BPF qdisc of ours, or an
-//! HTB with our filter on it. docs/understand/decisions/13-fair.md tells why these and no other.
+//! HTB with our filter on it. docs/understand/decisions/13-fair.md gives the reasons.
 
 use std::{
     io::{self, Read},
@@ -32,13 +32,13 @@ use crate::{
     link::Device,
 };
 
-/// Orders are renewed this often, more seldom where there are many flows.
+/// Orders are renewed this often, less often if there are many flows.
 const EVERY: Duration = Duration::from_millis(250);
 const EVERY_WITH_MANY: Duration = Duration::from_secs(2);
 const MANY: usize = 10_000;
 /// Without a sign of life the programs take no action after so long.
 const ALIVE: Duration = Duration::from_secs(6);
-/// What all queues together hold at most, as time on the link.
+/// The most that all queues together hold, as time on the link.
 const HELD_S: f64 = 0.1;
 const PACKET: u32 = 1514;
 const LEAST_PACKETS: u32 = 8;
@@ -52,7 +52,7 @@ struct Set {
     packets: u32,
 }
 
-/// What stands at the device; dropping it takes it away.
+/// The qdisc at the device; dropping it removes it.
 struct Standing {
     ifindex: u32,
     tc: Tc,
@@ -67,7 +67,7 @@ struct Standing {
 pub struct Fair {
     rate: Option<f64>,
     standing: Option<Standing>,
-    // Behind it: the qdisc goes first, then what the kernel knows of it.
+    // Behind it: the qdisc goes first, then its programs and maps.
     bpf: queueing::Registered,
     orders: Orders,
     next: Instant,
@@ -85,7 +85,7 @@ pub fn restore(device: &str, args: &FairArgs) -> Result<(), Failure> {
 }
 
 impl Fair {
-    /// Puts it in place; none where it is not asked for.
+    /// Puts it in place; `None` if it is not asked for.
     ///
     /// # Errors
     /// One line.
@@ -165,7 +165,7 @@ impl Fair {
         Ok(standing)
     }
 
-    /// Looks at the flows, and renews what follows from them, if it is time.
+    /// Looks at the flows, and renews their orders, if it is time.
     ///
     /// # Errors
     /// One line.
@@ -178,7 +178,7 @@ impl Fair {
         };
         watch.stay_alive_until(monotonic_ns() + ALIVE.as_nanos() as u64);
         self.orders.renew(watch, self.rate)?;
-        // It fails where the device is about to vanish, which is noticed soon.
+        // It fails if the device is about to vanish, which is noticed soon.
         if let Err(error) = standing.renew(self.rate, watch, &self.orders) {
             tracing::debug!(%error, "the classes could not be changed");
         }
@@ -187,7 +187,7 @@ impl Fair {
         Ok(())
     }
 
-    /// What is to be shown.
+    /// The view.
     pub fn view(&self, watch: &Watch) -> FairView {
         let standing = self.standing.as_ref();
         let stats = standing.map(|s| s.queueing.stats(&s.tc, watch));
@@ -247,7 +247,7 @@ impl Standing {
         Ok(())
     }
 
-    /// By a link where the kernel has such, else by a clsact qdisc, which the journal knows.
+    /// By a link if the kernel has such links, else by a clsact qdisc, which the journal knows.
     fn attach_window(&mut self, watch: &Watch) -> io::Result<()> {
         if let Ok(link) = watch.link_window(self.ifindex) {
             self._window = Some(link);

@@ -1,4 +1,4 @@
-//! From the table of flows to an order for each: its queue, its share, what happens above it.
+//! From the table of flows to an order for each: its queue, its share, and the action above the share.
 
 use std::{
     collections::HashMap,
@@ -25,17 +25,17 @@ pub const PER_K: usize = 4;
 const IDLE_NS: u64 = 3_000_000_000;
 /// Sojourn below which a flow does not press for more.
 const CONTENT_US: u64 = 2_000;
-/// Who pressed so lately recovers from a loss, rather than that it wants no more.
+/// A flow that pressed so lately is taken to recover from a loss, not to want less.
 const CONTENT_AFTER: Duration = Duration::from_secs(2);
 /// Of the link: below it nobody is acted upon.
 const SATURATED: f64 = 0.85;
-/// A share of a round trip below that cannot be told from a burst.
+/// A share of a round trip below this cannot be distinguished from a burst.
 const LEAST_SHARE_BYTES: u32 = 4 * 1514;
 /// A mouse is in slow start: it may go so far beyond its share, and so far at least.
 const MOUSE_FACTOR: u32 = 2;
 const MOUSE_BYTES: u32 = 32 * 1514;
 
-/// What is known of a flow.
+/// The state of a flow.
 struct Known {
     key: tp_watch_key,
     group: Group,
@@ -44,7 +44,7 @@ struct Known {
     sojourn_samples: u32,
     /// Bytes per second, smoothed.
     rate: f64,
-    /// Its round trip without queues; 0 where it is not known.
+    /// Its round trip without queues; 0 if it is not known.
     rtt_us: u32,
     pressed: Option<Instant>,
     delayed: bool,
@@ -59,18 +59,18 @@ impl Known {
         }
     }
 
-    /// Whether it has what it wants.
+    /// Whether it sends as much as it wants to.
     fn is_content(&self) -> bool {
         self.pressed.is_none_or(|at| at.elapsed() > CONTENT_AFTER)
     }
 }
 
-/// Orders, and what they were made from.
+/// Orders, and the states that they follow from.
 pub struct Orders {
     allowed: Vec<Action>,
     classifier: Classifier,
     known: HashMap<u32, Known>,
-    /// Who waits where.
+    /// The queue of each flow.
     pub queues: Queues,
     last: Instant,
     /// The share of a flow, bytes per second.
@@ -116,7 +116,7 @@ impl Orders {
         fixed.into_iter().chain(dealt).map(|minor| minor as u16)
     }
 
-    /// A class's part, where a flow's is 1.
+    /// A class's part, if a flow's is 1.
     pub fn weight(&self, minor: u16) -> f64 {
         let delayed = |ids: &mut dyn Iterator<Item = &Known>| ids.filter(|k| k.delayed).count();
         let count = match u32::from(minor) {
@@ -137,7 +137,7 @@ impl Orders {
         self.known.values().filter(|k| k.group == group).count()
     }
 
-    /// Reads the flows, and gives orders where they changed. `rate`: the link's, if it was given.
+    /// Reads the flows, and writes the orders that changed. `rate`: the link's, if it was given.
     pub fn renew(&mut self, watch: &Watch, rate: Option<f64>) -> Result<(), Failure> {
         let passed_s = self.last.elapsed().as_secs_f64().max(1e-3);
         self.last = Instant::now();
@@ -217,7 +217,7 @@ impl Orders {
             .saturating_sub(before.sojourn_sum_us)
             / u64::from(samples.max(1));
         let rate = (before.rate + rate) / 2.0;
-        // Few packets per round trip are sparse only where they are no fair share.
+        // Few packets per round trip are sparse only if they are less than a fair share.
         let group = match group {
             Group::Ant if rate < self.share / 2.0 => Group::Ant,
             Group::Ant if is_dealt(before.group) => before.group,
@@ -278,7 +278,7 @@ impl Orders {
             ..tp_fair_order::default()
         };
         let neighbours = place.map_or(0, |queue| self.queues.members(queue).len());
-        // Alone in its queue it has its share by turns, and takes what others leave.
+        // Alone in its queue it has its share by turns, and the rate that others do not use.
         if saturated && (neighbours > 1 || known.group == Group::Mouse) {
             let flow = watch.flow(&known.key)?;
             self.add_action(&mut order, known, &flow);
@@ -319,7 +319,7 @@ impl Orders {
     }
 }
 
-/// QUIC and others share the queues of what is unknown.
+/// QUIC and others share the queues of unknown flows.
 pub fn together(group: Group) -> Group {
     match group {
         Group::Udp => Group::Unknown,

@@ -1,4 +1,4 @@
-//! What holds the queues of `--fair`: a BPF qdisc of ours, or an HTB with a filter of ours.
+//! The qdisc that holds the queues of `--fair`: a BPF qdisc of ours, or an HTB with a filter of ours.
 
 use std::io;
 
@@ -18,16 +18,16 @@ use crate::{
     failure::Failure,
 };
 
-/// Beyond what any device carries: never a limit.
+/// More than any device carries: never a limit.
 const UNLIMITED: u64 = 12_500_000_000;
 /// A class of HTB has so little to itself: all but this is shared by turns. Bytes per second.
 const OWN_RATE: u64 = 125;
-/// Where no rate is given, the BPF qdisc has room for that of a link so fast. Bytes per second.
+/// If no rate is given, the BPF qdisc has room for a link of this rate. Bytes per second.
 const ASSUMED_RATE: f64 = 1.25e9;
 /// Room for more than so many packets is not made: 24 bytes each.
 const MOST_PACKETS: f64 = 262_144.0;
 
-/// Loads the programs, those of the BPF qdisc where it is wanted and the kernel has such.
+/// Loads the programs; those of the BPF qdisc if it is wanted and the kernel has BPF qdiscs.
 ///
 /// # Errors
 /// One line.
@@ -72,7 +72,7 @@ impl Registered {
     /// Registers it, if it was loaded.
     ///
     /// # Errors
-    /// One line, where no other may be used.
+    /// One line, if no other kind may be used.
     pub fn new(choice: QdiscChoice, watch: &mut Watch) -> Result<Registered, Failure> {
         let registration = match watch.register_qdisc() {
             None => None,
@@ -88,7 +88,7 @@ impl Registered {
         })
     }
 
-    /// What to put at a device.
+    /// The qdisc for a device.
     pub fn queueing(&self) -> Queueing {
         match &self.registration {
             Some(_) => Queueing::Bpf,
@@ -96,7 +96,7 @@ impl Registered {
         }
     }
 
-    /// Whether an HTB does where it cannot be put.
+    /// Whether an HTB may take its place if it cannot be put there.
     pub fn may_be_htb(&self) -> bool {
         self.choice == QdiscChoice::Auto && self.registration.is_some()
     }
@@ -120,7 +120,7 @@ impl Queueing {
         }
     }
 
-    /// What has to be there before the queues are set.
+    /// The messages that come before those of the queues.
     pub fn begin(self, tc: &Tc, rate: Option<f64>) -> io::Result<()> {
         if self == Queueing::Bpf {
             return Ok(());
@@ -159,7 +159,7 @@ impl Queueing {
         }
     }
 
-    /// What the queues have done.
+    /// The counts of the queues.
     pub fn stats(self, tc: &Tc, watch: &Watch) -> Vec<ClassStats> {
         match self {
             Queueing::Htb => tc.class_stats().unwrap_or_default(),
@@ -188,7 +188,7 @@ fn add_top(tc: &Tc, rate: Option<f64>) -> io::Result<()> {
     })
 }
 
-/// Ants go first where a rate is given, with half of it at most: a flood of them starves nobody.
+/// Ants go first if a rate is given, with half of it at most: a flood of them starves nobody.
 fn put_class(tc: &Tc, minor: u16, set: Set, rate: Option<f64>) -> io::Result<()> {
     let id = HANDLE | u32::from(minor);
     let is_ants = u32::from(minor) == TP_FAIR_ANTS;

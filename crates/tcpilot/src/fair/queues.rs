@@ -11,16 +11,16 @@ pub type Group = u8;
 /// logarithm of the longest round trip over the shortest.
 const WORTH_MOVING: f64 = 0.2;
 
-/// What decides where a flow waits.
+/// The properties that decide on a flow's queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Wait {
     /// Its group.
     pub group: Group,
-    /// Its round trip without queues, in microseconds; 0 where it is not known.
+    /// Its round trip without queues, in microseconds; 0 if it is not known.
     pub rtt_us: u32,
 }
 
-/// Who has which queue. A queue is its index, from 0.
+/// The owners of the queues. A queue is its index, from 0.
 #[derive(Clone, Debug)]
 pub struct Queues {
     owner: Vec<Option<Group>>,
@@ -88,7 +88,7 @@ impl Queues {
             .collect()
     }
 
-    /// Who is gone, or of another group now, leaves its queue; who is alone in it takes it along.
+    /// A flow that is gone, or of another group now, leaves its queue; if it was alone there, it takes it along.
     fn take_leave(&mut self, flows: &HashMap<u32, Wait>) {
         for (owner, ids) in self.owner.iter_mut().zip(&mut self.flows) {
             if let [only] = ids.as_slice() {
@@ -136,7 +136,7 @@ impl Queues {
         }
     }
 
-    /// Who has no queue gets the emptiest of its group.
+    /// A flow without a queue gets the emptiest of its group.
     fn seat(&mut self, flows: &HashMap<u32, Wait>) {
         let seated = self.places();
         let mut left: Vec<_> = flows
@@ -172,7 +172,7 @@ impl Queues {
         }
     }
 
-    /// Flows of like round trips share a queue, where that is worth the moves.
+    /// Flows of like round trips share a queue, if that is worth the moves.
     fn sort(&mut self, group: Group, flows: &HashMap<u32, Wait>) {
         let rtt_us = |id: &u32| flows.get(id).map_or(0, |f| f.rtt_us);
         let own: Vec<usize> = self.of(group).collect();

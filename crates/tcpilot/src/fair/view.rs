@@ -1,4 +1,4 @@
-//! What `--fair` shows.
+//! The figures of `--fair`.
 
 use std::fmt::Write as _;
 

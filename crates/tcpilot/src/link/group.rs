@@ -23,7 +23,7 @@ pub enum Group {
     LossDelay = 5,
     /// A model of the path.
     Model = 6,
-    /// QUIC, as far as headers tell.
+    /// QUIC, as far as headers show it.
     Udp = 7,
 }
 

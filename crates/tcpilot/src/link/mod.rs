@@ -1,4 +1,4 @@
-//! A link and those who share it, as both the watch and fair queues know them.
+//! A link and the flows that share it, as both the watch and fair queues know them.
 
 mod device;
 mod group;

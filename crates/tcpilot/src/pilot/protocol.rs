@@ -1,4 +1,4 @@
-//! What goes over the control socket: one JSON line as a question, one as the answer.
+//! The protocol of the control socket: one JSON line as a question, one as the answer.
 
 use crate::pilot::state::StoredPath;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -34,7 +34,7 @@ pub enum Request {
     /// Forget everything; answers the number of paths
     StateReset,
     /// Become this program, if that can go on in the daemon's place; [`crate::pilot::figures::TakeOvers`] of
-    /// before, which in the status will say what became of it
+    /// before, whose counts in the status will show the outcome
     TakeOver(PathBuf),
 }
 
@@ -44,7 +44,7 @@ pub enum Request {
 pub enum Reply {
     /// The value asked for.
     Ok(serde_json::Value),
-    /// One line: what, where, what to do.
+    /// One line: the error, its place, the remedy.
     Error(String),
 }
 
@@ -126,7 +126,7 @@ impl Reply {
     /// Writes it as JSON.
     ///
     /// # Errors
-    /// Where the peer went away.
+    /// If the peer went away.
     pub fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         serde_json::to_writer(out, self).map_err(io::Error::from)
     }
@@ -135,7 +135,7 @@ impl Reply {
     /// argument for each.
     ///
     /// # Errors
-    /// Where the peer went away.
+    /// If the peer went away.
     pub fn write_list<T: Serialize>(
         out: &mut dyn Write,
         items: impl FnOnce(&mut dyn FnMut(&T)),

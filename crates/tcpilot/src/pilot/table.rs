@@ -39,7 +39,7 @@ fn path_name(path: &PathView) -> String {
     name
 }
 
-/// The same with what handshakes it stands for: with thompson an address may have several.
+/// The same with its handshakes: with thompson an address may have several paths.
 fn class_name(path: &PathView) -> String {
     match &path.class {
         Some(class) => format!("{} ({class})", path_name(path)),
@@ -74,7 +74,7 @@ pub fn flows(flows: &[FlowView]) -> String {
     table::of(flows)
 }
 
-/// What was measured on a path, on one line.
+/// The measures of a path, on one line.
 fn measures(path: &PathView) -> String {
     let all = PathView::columns().map(|c| (c.heading, (c.text)(path)));
     let known = all.filter(|(_, text)| text != figure::NONE);
@@ -147,7 +147,7 @@ fn for_strangers(address: &str, level: &str, path: &PathView) -> String {
     format!("{address}: no path yet; a first connection is chosen for by {node}\n")
 }
 
-/// What the learner in the daemon says of a path, on one line.
+/// The knowledge of the learner in the daemon about a path, on one line.
 fn learned(path: &PathView) -> String {
     let count = |x: Option<f64>, digits: usize| {
         x.map_or_else(|| figure::NONE.to_owned(), |x| format!("{x:.digits$}"))
@@ -177,7 +177,7 @@ fn indent(text: &str) -> String {
     text.lines().map(|line| format!("  {line}\n")).collect()
 }
 
-/// What is running.
+/// The status.
 pub fn status(s: &Status) -> String {
     let mut out = String::new();
     let mode = match (s.attached, s.dry_run) {
@@ -257,7 +257,7 @@ pub fn status(s: &Status) -> String {
     out
 }
 
-/// The last words of a run: what it did.
+/// The last words of a run: its work.
 pub fn report(s: &Status, paths: &[PathView]) -> String {
     let (mut steered, mut alone) = (0, 0);
     for why in Why::ALL {
@@ -290,7 +290,7 @@ pub fn report(s: &Status, paths: &[PathView]) -> String {
     out
 }
 
-/// What serves the paths best, as far as it is known.
+/// The algorithms that serve the paths best, as far as they are known.
 fn best_of(paths: &[PathView]) -> String {
     let mut out = String::new();
     for path in paths
@@ -338,7 +338,7 @@ fn best_of(paths: &[PathView]) -> String {
 }
 
 impl RescueStatus {
-    /// A line for `status`, if there is something to tell.
+    /// A line for `status`, if there is one.
     fn text(&self) -> String {
         let congested = (self.own_losses > 0)
             .then(|| format!("{} left to congestion control", self.own_losses));

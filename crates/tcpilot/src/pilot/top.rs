@@ -13,7 +13,7 @@ use crate::{
     show::live::Screen,
 };
 
-/// What the live view shows.
+/// The content of the live view.
 pub fn text(status: &Status, paths: &[PathView]) -> String {
     format!("{}\n{}", table::status(status), table::paths(paths))
 }
@@ -21,7 +21,7 @@ pub fn text(status: &Status, paths: &[PathView]) -> String {
 /// `tcpilot top`.
 ///
 /// # Errors
-/// Where no daemon answers, or there is no terminal.
+/// If no daemon answers, or there is no terminal.
 pub fn top(args: &SocketArgs) -> Result<(), Failure> {
     let mut view = ask(args)?; // before the screen changes: an error is read where it is printed
     let Some(mut screen) = Screen::if_any()? else {

@@ -6,7 +6,7 @@ use serde::Serialize;
 /// field does not raise it.
 pub const SCHEMA: u32 = 1;
 
-/// What a command shows, with the version at its top.
+/// The JSON of a command, with the version at its top.
 #[derive(Debug, Serialize)]
 pub struct Document<T> {
     schema: u32,

@@ -1,13 +1,13 @@
-//! How a figure is declared, once, for all places where it stands.
+//! How a figure is declared, once, for all its uses.
 //!
 //! [`figures!`] declares a view: each figure with its type, unit, the heading that people read, and the doc
-//! comment that says what it is. JSON, the columns of tables, `--help` and the tables of
+//! comment that explains it. JSON, the columns of tables, `--help` and the tables of
 //! `docs/use/commands.md` follow from that row. It is the twin of `settings!`, which does the same for the
 //! configuration.
 
 use tcpilot_core::Prefix;
 
-/// What a figure counts. JSON has the number as it is, tables have it in the unit that people use.
+/// The unit of a figure. JSON has the number as it is, tables have it in the unit that people use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// A number, a name, or a part with figures of its own.
@@ -125,9 +125,9 @@ pub struct Figure<V> {
     pub key: &'static str,
     /// Its unit in JSON.
     pub unit: Unit,
-    /// What it is: a sentence or two.
+    /// Its explanation: a sentence or two.
     pub doc: &'static str,
-    /// Where people read it in a table, if they do.
+    /// Its column in a table, if it has one.
     pub column: Option<Column<V>>,
 }
 
@@ -141,7 +141,7 @@ pub struct Column<V> {
     pub text: fn(&V) -> String,
 }
 
-/// What is declared by [`figures!`].
+/// A view that is declared by [`figures!`].
 pub trait View: Sized + 'static {
     /// In the order of their declaration.
     const FIGURES: &'static [Figure<Self>];
@@ -155,7 +155,7 @@ pub trait View: Sized + 'static {
     }
 }
 
-/// What the columns mean, a line or more each, for `--help`.
+/// The meaning of the columns, a line or more each, for `--help`.
 pub fn help<V: View>() -> String {
     let shown = V::FIGURES
         .iter()
@@ -171,7 +171,7 @@ pub fn help<V: View>() -> String {
         .collect()
 }
 
-/// Declares a view: `key: type, Unit, "Heading";` with a doc comment that says what it is. Without a unit it
+/// Declares a view: `key: type, Unit, "Heading";` with a doc comment that explains it. Without a unit it
 /// is `Plain`; without a heading no table shows it.
 macro_rules! figures {
     (

@@ -51,7 +51,7 @@ impl Screen {
     /// Draws a text, cut to the terminal's size.
     ///
     /// # Errors
-    /// Where the terminal went away.
+    /// If the terminal went away.
     pub fn draw_text(&mut self, text: &str) -> io::Result<()> {
         if !is_in_foreground() {
             return Ok(());
@@ -76,7 +76,7 @@ impl Screen {
     /// Whether q, Escape or Ctrl-C was pressed; does not wait.
     ///
     /// # Errors
-    /// Where the terminal went away.
+    /// If the terminal went away.
     pub fn quit_pressed(&self) -> io::Result<bool> {
         self.quit_pressed_within(Duration::ZERO)
     }
@@ -84,7 +84,7 @@ impl Screen {
     /// The same, after this time at most.
     ///
     /// # Errors
-    /// Where the terminal went away.
+    /// If the terminal went away.
     pub fn quit_pressed_within(&self, wait: Duration) -> io::Result<bool> {
         if !is_in_foreground() {
             std::thread::sleep(wait);

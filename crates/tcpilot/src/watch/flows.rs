@@ -1,4 +1,4 @@
-//! The table of flows, read once a second: what is new since the last look, and what is over. For a
+//! The table of flows, read once a second: new flows since the last look, and flows that ended. For a
 //! report of the whole time nothing is over, and each flow's means are those of its life.
 
 use std::{
@@ -28,7 +28,7 @@ const CLOSED_S: u64 = 5;
 const ACTIVE_S: u64 = 3;
 const UDP: u8 = 17;
 
-/// What was seen of a flow a look ago.
+/// The state of a flow a look ago.
 #[derive(Clone, Copy, Default)]
 struct Before {
     bytes: u64,
@@ -59,7 +59,7 @@ impl<'a> Flows<'a> {
         }
     }
 
-    /// Reads the table, forgets what is over, and tells the programs how many share the link.
+    /// Reads the table, forgets flows that ended, and gives the programs the number of flows on the link.
     pub fn look(&mut self, watch: &mut Watch, device: &Device) -> Result<View, Failure> {
         let now_ns = monotonic_ns();
         let passed_s = self.last.elapsed().as_secs_f64().max(1e-3);

@@ -109,7 +109,7 @@ fn options(args: &WatchArgs) -> Result<Options, Failure> {
     })
 }
 
-/// Where what was seen goes.
+/// The destination of the views.
 enum Output {
     Live(Screen),
     /// A line for each flow, and one for the totals, each second.

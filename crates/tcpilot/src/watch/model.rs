@@ -91,7 +91,8 @@ fn parse(text: &str) -> Result<Model, String> {
     })
 }
 
-/// What would lead the programs astray: they mask indices, so that it would give nonsense, not a fault.
+/// Finds indices that would lead the programs astray: they mask indices, so the result would be nonsense, not
+/// a fault.
 fn check(written: &Written) -> Result<(), String> {
     let fits = |count: usize, most: u32, what: &str| {
         if count > most as usize {

@@ -35,7 +35,7 @@ impl Recorder {
         })
     }
 
-    /// Takes what has come.
+    /// Takes the events that have come.
     pub fn take(&mut self, watch: &Watch) -> Result<(), Failure> {
         let failed = RefCell::new(None);
         let out = RefCell::new(&mut self.out);

@@ -1,4 +1,4 @@
-//! What is shown of flows, for tables and as JSON.
+//! The figures of flows, for tables and as JSON.
 
 use serde::Serialize;
 

@@ -1,4 +1,4 @@
-//! `tcpilot explain`: which paths are asked about, and what is known of them.
+//! `tcpilot explain`: finds the paths in question, and prints the knowledge about them.
 
 use std::net::{IpAddr, ToSocketAddrs};
 
@@ -33,7 +33,7 @@ pub fn explain(args: &ExplainArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What `explain` was asked about.
+/// The object of the question.
 struct Target {
     remotes: Vec<Prefix>,
     netns: Option<String>,

@@ -55,7 +55,7 @@ pub fn status(args: &AskArgs) -> Result<(), Failure> {
     ask_and_show::<Status>(args, &Request::Status, table::status)
 }
 
-/// What a take-over needs of the status, which another version may write in other words.
+/// The part of the status that a take-over needs; another version may write the rest in other words.
 #[derive(Deserialize)]
 struct Progress {
     take_overs: TakeOvers,
@@ -160,7 +160,7 @@ pub fn metrics(args: &MetricsArgs) -> Result<(), Failure> {
             _ => Ok(()),
         };
     };
-    // Whoever reads it while it is written would see a part.
+    // A reader would see a part of it while it is written.
     let mut beside = file.clone().into_os_string();
     beside.push(format!(".{}", std::process::id()));
     let beside = Path::new(&beside);

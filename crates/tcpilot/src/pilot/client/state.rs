@@ -76,7 +76,7 @@ fn ask_running<T: DeserializeOwned>(
 ) -> Result<Option<T>, Failure> {
     match protocol::ask(&at.socket.socket, request) {
         Ok(value) => Ok(Some(value)),
-        // Somebody who names a socket means that daemon's state, not that of the default file.
+        // If a socket is named, that daemon's state is meant, not that of the default file.
         Err(AskError::NotRunning(_))
             if at.socket.socket == Path::new(DEFAULT_SOCKET)
                 || at.state != Path::new(DEFAULT_STATE) =>
@@ -91,7 +91,7 @@ fn ask_running<T: DeserializeOwned>(
     }
 }
 
-/// Reading must not make a file where there is none.
+/// Reading must not make a file that did not exist.
 fn check_exists(at: &StateArgs) -> Result<(), Failure> {
     if at.state.exists() {
         return Ok(());

@@ -184,7 +184,7 @@ fn vouched(policy: &Policy, arms: &[String]) -> u8 {
     listed & ecn_arms(arms)
 }
 
-/// Bit i is set where arm i is allowed.
+/// Bit i is set if arm i is allowed.
 fn mask(arms: &[String], allowed: &[Algorithm]) -> u8 {
     let is_allowed = |name: &String| allowed.iter().any(|allowed| allowed.as_str() == name);
     arms.iter()
@@ -193,7 +193,7 @@ fn mask(arms: &[String], allowed: &[Algorithm]) -> u8 {
         .fold(0, |mask, (i, _)| mask | 1 << i)
 }
 
-/// A name with its final NUL; what is too long is cut, and then names no algorithm.
+/// A name with its final NUL. A name that is too long is cut, and then names no algorithm.
 fn c_name(name: &str) -> [c_char; TP_CC_NAME_MAX as usize] {
     let mut field = [0; TP_CC_NAME_MAX as usize];
     for (to, from) in field

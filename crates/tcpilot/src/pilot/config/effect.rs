@@ -1,10 +1,10 @@
-//! `[effect]`: how tcpilot shows whether it helps, and what it does if it harms.
+//! `[effect]`: how tcpilot shows whether it helps, and how it stops if it harms.
 
 use super::settings::settings;
 use super::values::HoldOut;
 
 settings! {
-    /// `[effect]`: what is held out from steering, to compare the rest with. The learner thompson only.
+    /// `[effect]`: the hold-out, with which steered connections are compared. The learner thompson only.
     Effect {
         /// Percent of the connections that are held out: no choice, no rescue, no tuning. You give up this
         /// much of the gain in order to know the gain. 0 switches this off, and the guard with it.

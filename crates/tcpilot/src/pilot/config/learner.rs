@@ -1,4 +1,4 @@
-//! `[learner]`: which learner chooses, and what each of them can be told.
+//! `[learner]`: the learner in force, and the keys of each.
 //!
 //! Keys of a learner that is not in force are refused: a file that sets `epsilon` was written for
 //! epsilon-greedy, and must not be given to another learner without a word.
@@ -116,7 +116,7 @@ fn parts(value: f64, per_unit: u32) -> u32 {
     (value * f64::from(per_unit)).round() as u32
 }
 
-/// `[learner]`: how an algorithm is chosen and what it is charged.
+/// `[learner]`: how an algorithm is chosen and judged.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Learner {
     /// Whatever the kind.
@@ -219,7 +219,7 @@ impl Thompson {
     }
 }
 
-/// What an objective makes of a queue: nothing for rates alone, and as much as rate itself for real time.
+/// How much an objective minds a queue: not at all for rates alone, and as much as rate for real time.
 fn delay_weight(objective: Objective) -> f64 {
     match objective {
         Objective::Throughput => 0.0,

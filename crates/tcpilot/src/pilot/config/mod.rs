@@ -36,7 +36,7 @@ use settings::{Section, Source, Table, settings};
 pub use tunings::{Feature, Network, Objective, Tuning, WindowRule, net_word, tune_word};
 pub use values::{Algorithm, CgroupPath, HoldOut, LearnerKind, Namespace, Ports};
 
-/// Where the configuration is looked for when no file is named; it need not be there.
+/// The configuration file, if no other is named; it need not exist.
 pub const DEFAULT_FILE: &str = "/etc/tcpilot/tcpilot.toml";
 
 /// One mistake in a configuration file.
@@ -46,7 +46,7 @@ pub struct Problem {
     pub file: String,
     /// From 1.
     pub line: usize,
-    /// What is wrong, and what to write instead.
+    /// The mistake, and the text to write instead.
     pub message: String,
 }
 
@@ -64,7 +64,7 @@ pub enum ConfigError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: std::io::Error,
     },
     /// The file has mistakes: at least one, each a line of the message.
@@ -77,7 +77,7 @@ pub enum ConfigError {
 pub struct Text {
     /// The file, as it was named.
     pub file: String,
-    /// What is in it.
+    /// Its content.
     pub text: String,
 }
 
@@ -132,19 +132,19 @@ settings! {
         paths_max: u32 = 16384, 64..=1048576;
     }
     with {
-        /// How an algorithm is chosen and what it is charged.
+        /// How an algorithm is chosen and judged.
         learner: Learner;
         /// How it is shown whether tcpilot helps.
         effect: Effect;
-        /// What is done for a connection under heavy loss.
+        /// The rescue of a connection under heavy loss.
         rescue: Rescue;
         /// How a path's slow-start threshold is measured.
         ssthresh: Ssthresh;
         /// Which remote addresses share a path.
         prefix: PrefixLengths;
-        /// What is tuned beside the congestion control.
+        /// The tunings beside the congestion control.
         tuning: Tuning;
-        /// What is kept on disk.
+        /// The state on disk.
         state: State;
         /// Connections that are never touched.
         leave_alone: LeaveAlone;
@@ -156,7 +156,7 @@ settings! {
 }
 
 settings! {
-    /// `[rescue]`: what is done, once, for a connection under heavy loss.
+    /// `[rescue]`: the switch, once, of a connection under heavy loss.
     Rescue {
         /// The algorithm to which tcpilot switches the connection; "" for none. bbr does not take loss for
         /// congestion. The switch is charged to the algorithm first chosen. With the learner thompson this
@@ -206,7 +206,7 @@ settings! {
 }
 
 settings! {
-    /// `[state]`: what is kept on disk.
+    /// `[state]`: the state on disk.
     State {
         /// Seconds between two saves. A crash loses at most the knowledge of this time.
         save_interval_s: u32 = 60, 1..=86400;
@@ -241,7 +241,7 @@ fn known(names: &[&str]) -> Vec<Algorithm> {
 }
 
 impl Config {
-    /// Reads a file. Without a name it is [`DEFAULT_FILE`], and where that is missing the defaults.
+    /// Reads a file. Without a name it is [`DEFAULT_FILE`], and if that is missing the defaults.
     ///
     /// # Errors
     /// The file cannot be read, or has mistakes.
@@ -270,7 +270,7 @@ impl Config {
         }
     }
 
-    /// What a text means on this host, whose algorithms it may name; `None`: the defaults.
+    /// The configuration of a text on this host, whose algorithms it may name; `None`: the defaults.
     ///
     /// # Errors
     /// It has mistakes.
@@ -376,7 +376,7 @@ impl Config {
         ]
     }
 
-    /// What connections of the policy with this name are for.
+    /// The objective of the policy with this name.
     pub fn objective_of(&self, policy: &str) -> Objective {
         let policy = self.policies.iter().find(|p| p.name == policy);
         policy
@@ -421,7 +421,7 @@ fn key_names(section: &dyn Section) -> Vec<&'static str> {
     section.keys().iter().map(|key| key.name).collect()
 }
 
-/// Where an unknown key should stand, if it is the name of one of another section.
+/// The right section of an unknown key, if another section has a key of this name.
 fn belongs(
     key: &str,
     here: &str,

@@ -197,7 +197,7 @@ impl Config {
 
     /// Numbers the policies as a running tcpilot does, whose paths and connections know them by number.
     /// `names` are its policies' by their numbers. New ones get further numbers; those that are not in
-    /// this configuration keep theirs, for what was learned under them.
+    /// this configuration keep theirs, for the knowledge under them.
     ///
     /// # Errors
     /// How many are too many.

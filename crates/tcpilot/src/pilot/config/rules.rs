@@ -38,10 +38,10 @@ const KNOWN_ALGORITHMS: [&str; 20] = [
     "yeah",
 ];
 
-/// A rule for the kernel, as far as a file can tell.
+/// A rule for the kernel, as far as a file alone determines it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RuleTemplate {
-    /// The rule. Where it names a cgroup or a namespace it is `disabled`, so that it matches nothing
+    /// The rule. If it names a cgroup or a namespace it is `disabled`, so that it matches nothing
     /// until that is resolved: fill in `cgroup_id` or `netns_inum`, and clear `disabled`.
     pub rule: tp_rule,
     /// Relative to the cgroup root.
@@ -51,7 +51,7 @@ pub struct RuleTemplate {
 }
 
 impl Match {
-    /// How many rules this needs; [`usize::MAX`] where that is beyond counting.
+    /// How many rules this needs; [`usize::MAX`] if that is beyond counting.
     pub(super) fn combinations(&self) -> usize {
         [
             self.prefixes.len(),
@@ -127,7 +127,7 @@ impl Match {
     }
 }
 
-/// Each rule once for each entry; as they are where there is no entry.
+/// Each rule once for each entry; unchanged if there is no entry.
 fn multiply<T>(
     rules: Vec<RuleTemplate>,
     entries: &[T],
@@ -158,7 +158,7 @@ impl Config {
         rules
     }
 
-    /// What is allowed, but probably not meant: a line each.
+    /// Lines that are allowed, but probably not meant.
     pub fn warnings(&self) -> Vec<String> {
         let rules = self.rules();
         let mut warnings = self.misspelt();
@@ -247,7 +247,7 @@ impl Config {
         }
     }
 
-    /// Defaults that nobody has heard of, where a known one is near. Other hosts may have them.
+    /// Unknown defaults whose name is close to a known one. Other hosts may have them.
     fn misspelt(&self) -> Vec<String> {
         let unknown = self
             .replace_defaults

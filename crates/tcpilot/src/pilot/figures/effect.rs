@@ -1,4 +1,4 @@
-//! The figures of the effect: what steering changed, against what is held out.
+//! The figures of the effect: the change by steering, against held-out connections.
 
 use std::collections::BTreeMap;
 
@@ -56,7 +56,7 @@ figures! {
 }
 
 figures! {
-    /// What steering changed in one respect.
+    /// The change of one measure by steering.
     #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
     pub MeasureView {
         /// `goodput`, `time to complete` (of all connections, and of each class of sizes), `retransmitted`,
@@ -132,7 +132,7 @@ figures! {
 }
 
 figures! {
-    /// What was known at a time.
+    /// The knowledge at a time.
     #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
     pub PointView {
         /// Time, in seconds since 1970.

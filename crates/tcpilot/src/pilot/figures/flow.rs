@@ -1,4 +1,4 @@
-//! The figures of a connection, of a choice that was made, and what explains both.
+//! The figures of a connection, of a choice that was made, and of the explanation of both.
 
 use serde::{Deserialize, Serialize};
 

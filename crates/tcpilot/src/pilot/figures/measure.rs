@@ -1,11 +1,11 @@
 //! Measures of the kernel side: how each is read, shown, kept in the state file, and put back.
 //!
-//! [`measures!`] declares what is both shown and kept: the view, the stored form, and the ways between them
-//! and the kernel's structure follow from one row for each measure.
+//! [`measures!`] declares measures that are both shown and kept. The view, the stored form, and the ways
+//! between them and the kernel's structure follow from one row for each measure.
 
 use tcpilot_abi::{tp_window32, tp_window64};
 
-/// How a measure is read. A window's halves belong to an epoch; what is older than the half before the
+/// How a measure is read. A window's halves belong to an epoch; a value older than the half before the
 /// present one does not count.
 pub trait Measure {
     /// In the kernel's structure.
@@ -18,7 +18,7 @@ pub trait Measure {
     fn shown(kernel: &Self::Kernel, behind: u32) -> Self::Shown;
     /// Whatever its age: the state file has a time.
     fn kept(kernel: &Self::Kernel) -> Self::Kept;
-    /// What was kept is put back; of windows only if it is `fresh`, and as the half before the present one.
+    /// Puts a kept value back; of windows only if it is `fresh`, and as the half before the present one.
     fn put(kept: &Self::Kept, kernel: &mut Self::Kernel, fresh: bool);
 }
 
@@ -157,7 +157,7 @@ macro_rules! measures {
         }
 
         impl $View {
-            /// What is measured; `behind`: by how many epochs its windows are behind the present one.
+            /// The measures; `behind`: by how many epochs its windows are behind the present one.
             pub fn measured($($kernel: &$Kernel,)+ behind: u32) -> $View {
                 $View {
                     $( $key: $crate::pilot::figures::measure::measures!(
@@ -169,7 +169,7 @@ macro_rules! measures {
         }
 
         impl $Kept {
-            /// What is measured, to be kept.
+            /// The measures, to be kept.
             pub fn measured($($kernel: &$Kernel),+) -> $Kept {
                 $Kept {
                     $( $key: <$kind as Measure>::kept(&$place), )*
@@ -178,7 +178,7 @@ macro_rules! measures {
                 }
             }
 
-            /// Puts what was kept back; of windows only if it is `fresh`.
+            /// Puts the kept measures back; of windows only if they are `fresh`.
             pub fn put(&self, $($kernel: &mut $Kernel,)+ fresh: bool) {
                 $( <$kind as Measure>::put(&self.$key, &mut $place, fresh); )*
                 $( <$kkind as Measure>::put(&self.$kkey, &mut $kplace, fresh); )*

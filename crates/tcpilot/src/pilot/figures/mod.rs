@@ -1,4 +1,4 @@
-//! What the pilot shows, as data: each figure is declared here, once. The daemon fills the views
+//! The pilot's figures, as data: each is declared here, once. The daemon fills the views
 //! ([`crate::pilot::read`]), and commands print them as tables ([`crate::pilot::table`]) or as JSON.
 //!
 //! Rates are bytes per second, RTTs microseconds, ages seconds. `null` means that there is no sample.

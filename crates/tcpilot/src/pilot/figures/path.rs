@@ -9,7 +9,7 @@ measures! {
     from (path: tp_path);
     /// One path, as `tcpilot paths --json` prints it.
     view PathView;
-    /// What is kept of a path. Rates are bytes per second, RTTs microseconds; 0 is "no sample".
+    /// The stored form of a path. Rates are bytes per second, RTTs microseconds; 0 is "no sample".
     kept StoredPath;
     named {
         /// Network namespace: `host` for the daemon's own, the name that `ip netns` knows, or the inode
@@ -70,7 +70,7 @@ measures! {
         sent_packets: Sum = path.sent_packets;
         /// Segments retransmitted in the window.
         lost_packets: Sum = path.lost_packets;
-        /// Connections that told something.
+        /// Connections that gave a measure.
         instances: Count = path.learner.instances;
     }
     stored {
@@ -86,7 +86,7 @@ measures! {
     from (learned: tp_learner_arm, arm: tp_arm);
     /// An algorithm of a path.
     view AlgorithmView;
-    /// What is kept of an algorithm of a path.
+    /// The stored form of an algorithm of a path.
     kept StoredAlgorithm;
     named {
         /// Name of the congestion control.

@@ -8,7 +8,7 @@ use super::tuning::TuningsStatus;
 use crate::show::figure::figures;
 
 figures! {
-    /// What is running.
+    /// The daemon.
     #[derive(Clone, Debug, Serialize, Deserialize)]
     pub Status {
         /// Version of tcpilot.
@@ -121,7 +121,7 @@ figures! {
 }
 
 figures! {
-    /// What a policy's connections were given.
+    /// The choices of a policy.
     #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
     pub TaughtPolicy {
         /// Name of the policy.
@@ -175,7 +175,7 @@ figures! {
 }
 
 figures! {
-    /// What was learned, in short.
+    /// The state in short.
     #[derive(Debug, Serialize)]
     pub StateSummary {
         /// Source of these figures: the running daemon, or the file.

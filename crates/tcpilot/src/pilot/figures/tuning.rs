@@ -8,7 +8,7 @@ use tcpilot_abi::tp_cohort;
 use crate::show::figure::figures;
 
 figures! {
-    /// What is tuned on one path, and from which figures.
+    /// The tunings of one path, and the figures that they follow from.
     #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
     pub TuningView {
         /// The kind of network that tcpilot takes the path for.

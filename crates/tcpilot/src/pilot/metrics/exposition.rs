@@ -22,14 +22,14 @@ pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; cha
 /// Labels of a sample.
 type Labels<'a> = Vec<(&'a str, &'a str)>;
 
-/// What a sample's number means.
+/// The meaning of a sample's number.
 #[derive(Clone, Copy)]
 enum Kind {
     Counter,
     Gauge,
 }
 
-/// What was asked of the daemon.
+/// The answers of the daemon.
 #[derive(Debug)]
 struct Figures {
     status: Status,
@@ -89,7 +89,7 @@ pub fn classic(text: &str) -> String {
     out
 }
 
-/// What a figure is, from where it is declared.
+/// The help of a figure, from its declaration.
 fn about<V: View>(key: &str) -> String {
     let figure = V::FIGURES.iter().find(|figure| figure.key == key);
     let doc = figure.map_or("", |figure| figure.doc);
@@ -135,7 +135,7 @@ impl Writer<'_> {
             Kind::Counter => ConstCounter::new(0.0).metric_type(),
             Kind::Gauge => ConstGauge::new(0.0).metric_type(),
         };
-        // As the help of what is registered, which the library ends so.
+        // Like the help of registered metrics, which the library ends so.
         let help = format!("{help}.");
         let mut family = self.0.encode_descriptor(name, &help, unit, metric_type)?;
         for (labels, value) in samples {
@@ -156,7 +156,7 @@ fn encode(encoder: MetricEncoder<'_>, kind: Kind, value: f64) -> fmt::Result {
     }
 }
 
-/// What a family is, and its unit.
+/// The kind of a family, and its unit.
 type Type = (Kind, Option<&'static Unit>);
 
 const COUNTER: Type = (Kind::Counter, None);

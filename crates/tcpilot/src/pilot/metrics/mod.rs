@@ -1,6 +1,6 @@
-//! The figures as metrics, for Prometheus and what reads its text: `tcpilot metrics`, and `run --listen`.
+//! The figures as metrics, for Prometheus and programs that read its text: `tcpilot metrics`, and `run --listen`.
 //!
-//! Names follow prometheus.io/docs/practices/naming: base units, `_total` for what only grows, ratios from 0 to
+//! Names follow prometheus.io/docs/practices/naming: base units, `_total` for counts that only grow, ratios from 0 to
 //! 1. Labels have few values: policies, algorithms and reasons, never addresses.
 
 mod exposition;

@@ -1,6 +1,6 @@
 //! `run --listen`: a thread that answers HTTP with the metrics, and with whether the daemon is well.
 //!
-//! It asks the daemon as commands do, so whoever scrapes slowly holds nobody up. Answers are kept for a
+//! It asks the daemon as commands do, so a slow scraper holds nobody up. Answers are kept for a
 //! moment: many scrapers cost the daemon no more than one.
 
 use std::{
@@ -32,10 +32,10 @@ const WRITE_TIME: Duration = Duration::from_secs(5);
 const STATUS_AGE: Duration = Duration::from_secs(1);
 const EFFECT_AGE: Duration = Duration::from_secs(15);
 
-/// Where to listen: `9464` is a port of the loopback address, `0.0.0.0:9464` all addresses.
+/// The address to listen on: `9464` is a port of the loopback address, `0.0.0.0:9464` all addresses.
 ///
 /// # Errors
-/// What is expected.
+/// The expected form.
 pub fn listen_address(text: &str) -> Result<SocketAddr, String> {
     if let Ok(port) = text.parse() {
         return Ok((IpAddr::from(Ipv4Addr::LOCALHOST), port).into());
@@ -130,7 +130,7 @@ fn answer(mut stream: TcpStream, source: &Source) -> io::Result<()> {
     )
 }
 
-/// What is asked for, or how it is refused.
+/// The page in question, or the refusal.
 fn read_target(stream: &mut TcpStream) -> io::Result<Result<String, Response>> {
     let begun = Instant::now();
     let mut head = Vec::new();
@@ -213,7 +213,7 @@ impl Source {
     }
 }
 
-/// What was told a moment ago, else what `ask` is told. Those who come meanwhile wait for that.
+/// The last answer if it is recent, else the answer to `ask`. Callers that come meanwhile wait for that.
 fn recent<T: Clone>(
     kept: &Mutex<Option<(Instant, T)>>,
     age: Duration,
@@ -270,7 +270,7 @@ mod tests {
         ] {
             assert_eq!(asked(request).0, status, "{request:?}");
         }
-        // Just as long as is read: what is left unread would reset the connection.
+        // Just as long as is read: unread data would reset the connection.
         let long = format!("GET / HTTP/1.1\r\nx: {}", "y".repeat(HEAD_BYTES_MAX - 19));
         assert_eq!(asked(&long).0, "HTTP/1.1 400 Bad Request");
     }

@@ -1,4 +1,4 @@
-//! From what the kernel side holds to what people see: [`crate::pilot::figures`] from its structures.
+//! From the kernel side's structures to people's figures: [`crate::pilot::figures`].
 
 mod tuning;
 
@@ -17,7 +17,7 @@ use crate::pilot::{
     },
 };
 
-/// What names the numbers of the kernel side: arms, policies, namespaces; and the clocks' now.
+/// The names of the kernel side's numbers: arms, policies, namespaces; and the time.
 pub struct Names<'a> {
     /// Arms in their order.
     pub arms: &'a [String],
@@ -27,7 +27,7 @@ pub struct Names<'a> {
     pub netns: &'a dyn Fn(u32) -> String,
     /// CLOCK_MONOTONIC, nanoseconds.
     pub now_ns: u64,
-    /// What the kernel side was given.
+    /// The kernel side's configuration.
     pub config: &'a tp_config,
 }
 
@@ -52,7 +52,7 @@ impl Names<'_> {
     }
 
     /// A path of the map as people see it.
-    /// None where the key is not one of ours.
+    /// `None` if the key is not one of ours.
     pub fn path(&self, key: &tp_path_key, path: &tp_path) -> Option<PathView> {
         let behind = self.behind(path.epoch, self.config.window_ns);
         let sent = Sum::shown(&path.sent_packets, behind);

@@ -1,4 +1,4 @@
-//! What is tuned on a path, from what the kernel side holds.
+//! The tunings of a path, from the kernel side's structures.
 
 use tcpilot_abi::{
     TP_NET_WHY_BDP, TP_NET_WHY_FEW, TP_NET_WHY_INTERFACE, TP_NET_WHY_JITTER, TP_NET_WHY_RTT,
@@ -16,7 +16,7 @@ use crate::pilot::{
 };
 
 impl Names<'_> {
-    /// What is tuned on a path, as people see it.
+    /// The tunings of a path, as people see them.
     ///
     /// `last_loss_ns`: when any connection lost a packet last, 0 for never.
     pub fn tuning(

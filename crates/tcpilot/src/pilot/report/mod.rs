@@ -34,7 +34,7 @@ fn day(unix_s: u64) -> String {
     format!("{year:04}-{month:02}-{:02}", doy - (153 * mp + 2) / 5 + 1)
 }
 
-/// The verdict, and what is missing.
+/// The verdict, and the pairs that are missing.
 fn verdict(m: &MeasureView) -> String {
     let Some(missing) = m.pairs_missing else {
         return m.verdict.clone();

@@ -64,7 +64,7 @@ pub struct Plot {
 }
 
 impl Plot {
-    /// With its axes; `words` says what stands at a value of each.
+    /// With its axes; `words` gives the label of a value on each.
     pub fn new(x: Axis, y: Axis, words: [&dyn Fn(f64) -> String; 2]) -> Plot {
         let mut plot = Plot {
             x,
@@ -132,7 +132,7 @@ impl Plot {
         );
     }
 
-    /// A bar between two corners, with what a pointer over it says.
+    /// A bar between two corners, with the text that a pointer over it shows.
     pub fn bar(&mut self, class: &str, from: (f64, f64), to: (f64, f64), title: &str) {
         let (left, right) = (self.x_at(from.0), self.x_at(to.0));
         let (low, high) = (self.y_at(from.1), self.y_at(to.1));
@@ -147,7 +147,7 @@ impl Plot {
         );
     }
 
-    /// The picture; `title` is for those who cannot see it.
+    /// The picture; `title` is for readers that cannot see it.
     pub fn svg(self, title: &str) -> String {
         format!(
             "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}\">{}</svg>",

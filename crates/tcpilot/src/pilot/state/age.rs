@@ -1,6 +1,6 @@
-//! What of a stored path may still be believed.
+//! The part of a stored path that may still be believed.
 
-/// What to do with a measure that was taken some time ago.
+/// The treatment of a measure that was taken some time ago.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Age {
     /// Young enough to be used at all: costs, samples and instances are believed.
@@ -10,10 +10,10 @@ pub struct Age {
     pub fresh: bool,
 }
 
-/// Judges a path last updated at `updated_unix_s` (seconds since 1970), where `window_s` is the window
+/// Judges a path last updated at `updated_unix_s` (seconds since 1970); `window_s` is the window
 /// of rates and RTTs and `max_age_s` the age beyond which a path is forgotten.
 ///
-/// A time in the future tells that the clock was set back: how old the path is nobody knows, so it is
+/// A time in the future means that the clock was set back: the path's age is unknown, so it is
 /// kept but not fresh.
 pub fn judge(updated_unix_s: u64, now_unix_s: u64, window_s: u64, max_age_s: u64) -> Age {
     match now_unix_s.checked_sub(updated_unix_s) {

@@ -1,4 +1,4 @@
-//! Whether a database may be trusted, and what becomes of one that may not.
+//! Whether a database may be trusted, and the treatment of one that may not.
 
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
@@ -13,7 +13,7 @@ use super::{APPLICATION_ID, SCHEMA_VERSION, StateError, knowledge, rows};
 /// Memory for pages, in KiB: a save touches each page once, so more would not help.
 const CACHE_KIB: i64 = 256;
 
-/// Makes sure that the file is there, readable and writable; it names who talks to whom, so it is for
+/// Makes sure that the file is there, readable and writable; it names the host's peers, so it is for
 /// its owner only.
 pub(super) fn prepare_file(path: &Path) -> Result<(), StateError> {
     let unusable = |source| StateError::Unusable {
@@ -119,7 +119,7 @@ pub(super) fn set_aside(path: &Path, now_unix_s: u64) -> Result<PathBuf, StateEr
         _ => with_suffix(path, &format!(".corrupt-{now_unix_s}-{i}")),
     });
     for aside in names {
-        // Making the name fails where there is one already, renaming would overwrite it.
+        // Making the name fails if it exists already; renaming would overwrite it.
         match OpenOptions::new()
             .write(true)
             .create_new(true)

@@ -1,4 +1,4 @@
-//! What the learner in the daemon knows: a row for each path, and for each node above it.
+//! The knowledge of the learner in the daemon: a row for each path, and for each node above it.
 //!
 //! It has tables of its own. So what epsilon-greedy has learned and what thompson has learned stand beside
 //! each other, and changing the learner back and forth loses neither. The learner writes and reads the
@@ -26,14 +26,14 @@ pub(super) const SCHEMA: &str = "
 /// A key and its row, as the learner writes them.
 pub type SavedRow = (Vec<u8>, Vec<u8>);
 
-/// What has changed of one policy's knowledge since it was saved last.
+/// Changes of one policy's knowledge since the last save.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Knowledge {
     /// The policy's name.
     pub policy: String,
     /// The algorithms, the default first.
     pub arms: Vec<String>,
-    /// It is all there is: what the file had before is forgotten.
+    /// It is all there is: the file forgets its former rows.
     pub is_all: bool,
     /// Keys and rows that are new or have changed.
     pub rows: Vec<SavedRow>,
@@ -93,7 +93,7 @@ impl Store {
         read().map_err(|error| self.error(error))
     }
 
-    /// Writes what has changed. All of it or nothing.
+    /// Writes the changes. All of them or nothing.
     ///
     /// # Errors
     /// The database cannot be written.

@@ -1,4 +1,4 @@
-//! What was learned, kept on disk: an embedded SQLite database, by default `/var/lib/tcpilot/state.db`.
+//! The daemon's knowledge on disk: an embedded SQLite database, by default `/var/lib/tcpilot/state.db`.
 //!
 //! One process writes it, once a minute, in one transaction. So it has a rollback journal and not a
 //! write-ahead log: at rest there is a single file that can be copied, no shared memory is mapped, and
@@ -28,17 +28,17 @@ pub use exchange::{Exported, parse};
 pub use knowledge::{Knowledge, SavedRow};
 pub use rows::MAX_PATHS;
 
-/// Where the state is kept when no file is named.
+/// The state file, if no other is named.
 pub const DEFAULT_FILE: &str = "/var/lib/tcpilot/state.db";
 
 /// The layout of the tables, in `PRAGMA user_version`.
 const SCHEMA_VERSION: i64 = 1;
-/// Tells our databases from others: "TCPp".
+/// Distinguishes our databases from others: "TCPp".
 const APPLICATION_ID: i64 = 0x5443_5070;
 /// How long to wait for another process that reads or writes.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Why the state cannot be read or written. Each message says what to do.
+/// Why the state cannot be read or written. Each message has the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum StateError {
     /// The file or its directory cannot be used.
@@ -46,7 +46,7 @@ pub enum StateError {
     Unusable {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: std::io::Error,
     },
     /// Another process holds the database.
@@ -66,7 +66,7 @@ pub enum StateError {
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What was found.
+        /// The damage.
         why: String,
     },
     /// Anything else that SQLite reports.
@@ -74,7 +74,7 @@ pub enum StateError {
     Database {
         /// The file.
         path: PathBuf,
-        /// What SQLite says.
+        /// SQLite's error.
         source: rusqlite::Error,
     },
 }
@@ -93,7 +93,7 @@ impl StateError {
 /// A database that could not be trusted, and was put out of the way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SetAside {
-    /// Where it is now.
+    /// Its new name.
     pub path: PathBuf,
     /// Why.
     pub reason: String,
@@ -117,7 +117,7 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens the state in this file, and begins a new one where there is none.
+    /// Opens the state in this file, or begins a new one if there is none.
     ///
     /// A file that is no database of ours, that is damaged, or that a newer tcpilot wrote is renamed to
     /// `<file>.corrupt-<seconds since 1970>` with its journal, and a new one is begun; what happened is

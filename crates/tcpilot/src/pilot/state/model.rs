@@ -1,4 +1,4 @@
-//! What cannot be true of a path that was kept.
+//! Finds values that a stored path cannot have.
 
 use tcpilot_abi::{TP_CC_NAME_MAX, TP_COST_SCALE, TP_MAX_ARMS};
 
@@ -13,7 +13,7 @@ pub(super) fn is_name(text: &str) -> bool {
 }
 
 impl StoredPath {
-    /// What is impossible about it, if anything.
+    /// The impossible value, if there is one.
     pub(super) fn fault(&self) -> Option<String> {
         if !is_name(&self.netns) || !is_name(&self.policy) {
             return Some(format!(

@@ -1,6 +1,6 @@
 //! Paths as rows: the key in columns, the measures as JSON, and a checksum over both.
 //!
-//! SQLite checks its own structure but not what is inside a row. A bit that flipped in a cost would
+//! SQLite checks its own structure but not the content of a row. A bit that flipped in a cost would
 //! steer connections, so each row has a checksum of its content.
 
 use rusqlite::types::{Type, ValueRef};
@@ -9,7 +9,7 @@ use rusqlite::{Connection, Row, params};
 use super::{StateError, Store, StoredPath};
 
 /// The most paths that are kept on disk; of more, the latest. Four times the default of `paths_max`,
-/// about 50 MB, so that what the kernel had to evict is still known at the next start.
+/// about 50 MB, so that paths that the kernel had to evict are still known at the next start.
 pub const MAX_PATHS: usize = 65536;
 
 /// The tables.
@@ -30,7 +30,7 @@ pub(super) const SCHEMA: &str = "
 pub(super) enum RowsError {
     /// SQLite says so.
     Database(rusqlite::Error),
-    /// A row is not what was written.
+    /// A row has changed since it was written.
     Broken(String),
 }
 
@@ -113,7 +113,7 @@ pub(super) fn upsert(db: &Connection, paths: &[StoredPath]) -> rusqlite::Result<
     Ok(())
 }
 
-/// Removes what was last updated before this time, and what is beyond [`MAX_PATHS`].
+/// Removes rows that were last updated before this time, and those beyond [`MAX_PATHS`].
 pub(super) fn forget(db: &Connection, oldest_unix_s: u64) -> rusqlite::Result<()> {
     let oldest = i64::try_from(oldest_unix_s).unwrap_or(i64::MAX);
     db.execute("DELETE FROM path WHERE updated_unix_s < ?", [oldest])?;

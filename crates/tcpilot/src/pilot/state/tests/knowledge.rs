@@ -1,4 +1,4 @@
-//! What the learner in the daemon knows: kept beside what epsilon-greedy has learned.
+//! The knowledge of the learner in the daemon is kept beside that of epsilon-greedy.
 
 use super::*;
 
