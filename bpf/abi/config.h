@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * config.h - what the daemon tells the programs before they are loaded: settings, policies, rules.
+ * config.h - settings, policies and rules, which the daemon sets before it loads the programs.
  */
 #ifndef TCPILOT_ABI_CONFIG_H
 #define TCPILOT_ABI_CONFIG_H
@@ -21,7 +21,7 @@ struct tp_policy_config {
 	__u8 prefix_len_ipv4_public;
 	__u8 prefix_len_ipv6_private;
 	__u8 prefix_len_ipv6_public;
-	__u8 net;	  /* enum tp_net where it is configured; TP_NET_UNKNOWN: inferred */
+	__u8 net;	  /* enum tp_net if configured; TP_NET_UNKNOWN: inferred */
 	__u8 ecn_vouched; /* bit i: arm i, which needs ECN, may be chosen on any network */
 	__u8 rescue;	  /* heavy loss may switch to rescue_cc */
 	__u8 parting;	  /* enum tp_parting; with TP_LEARNER_THOMPSON */
@@ -72,7 +72,7 @@ struct tp_config {
 	__u8 tunes;	 /* bit i: some policy has enum tp_tune i */
 	__u8 rescue_arm; /* of rescue_cc, if that is an arm: with TP_LEARNER_THOMPSON it must be */
 	__u8 pad[4];
-	__u64 sample_bytes; /* an open connection is told of once it has carried so many */
+	__u64 sample_bytes; /* an open connection is reported after so many bytes */
 	__u64 hold_out_seed;
 	__u64 hash_secrets[TP_HASH_SECRETS];
 	__u64 row_secrets[2][TP_ROW_SECRETS];

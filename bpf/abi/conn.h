@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * conn.h - connections: why each has its algorithm, what is remembered of it, a line of `flows`.
+ * conn.h - connections: why each has its algorithm, its storage, a line of `flows`.
  */
 #ifndef TCPILOT_ABI_CONN_H
 #define TCPILOT_ABI_CONN_H
@@ -18,7 +18,7 @@ enum tp_why {
 	TP_WHY_NO_EVIDENCE = 6, /* every arm was tried, none gave a sample */
 	TP_WHY_RESCUED = 7,	/* heavy loss: switched during its life */
 	TP_WHY_SET_FAILED = 8,	/* the kernel refused the arm */
-	TP_WHY_KEPT = 9,	/* the default stayed; the path's decisions tell why */
+	TP_WHY_KEPT = 9,	/* the default stayed; the path's decisions say why */
 	/* from here to EXCLUDED: left alone */
 	TP_WHY_APPLICATION = 10,   /* the application set TCP_CONGESTION */
 	TP_WHY_ROUTE = 11,	   /* the route has a congctl */
@@ -48,9 +48,9 @@ enum tp_conn_flags {
 	TP_CONN_MOVED = 128,	   /* to a better arm while it was open; in a note only */
 };
 
-/* What is remembered of a connection whose algorithm the pilot changed, in its
- * socket's storage.  One that kept its default has none: what its end needs to
- * know can be read from the socket, and storage costs more than all the rest. */
+/* The storage of a connection whose algorithm the pilot changed.  One that kept
+ * its default has none: its end can read everything from the socket, and storage
+ * costs more than all the rest. */
 struct tp_conn {
 	__u64 path_born_ns;
 	__u64 opened_ns;

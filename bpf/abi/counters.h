@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * counters.h - what is counted since the start, and the kernel's clocks.
+ * counters.h - counts since the start, and the kernel's clocks.
  */
 #ifndef TCPILOT_ABI_COUNTERS_H
 #define TCPILOT_ABI_COUNTERS_H
@@ -9,7 +9,7 @@
 #include "rescue.h"
 #include "tune.h"
 
-/* What went wrong or was given up, counted since the start. */
+/* Failures, and work that was given up, counted since the start. */
 enum tp_trouble {
 	TP_TROUBLE_SET_FAILED = 0, /* bpf_setsockopt refused an arm or a rescue */
 	TP_TROUBLE_NO_STORAGE = 1, /* no memory for the connection's storage */

@@ -9,7 +9,7 @@
 
 /* Minors of the classes, below the handle of our qdisc. */
 enum tp_fair_minor {
-	TP_FAIR_TOP = 1,       /* the rate, where one is given */
+	TP_FAIR_TOP = 1,       /* the rate, if one is given */
 	TP_FAIR_ANTS = 2,      /* and everything that is neither TCP's nor UDP's data */
 	TP_FAIR_MICE = 3,      /* and flows that are not proved yet */
 	TP_FAIR_STRANGERS = 4, /* much data that nobody has answered here */
@@ -27,7 +27,7 @@ enum tp_fair_action {
 	TP_FAIR_ACTIONS = 5,
 };
 
-/* What user space wants for a flow; written by it only. */
+/* An order of user space for a flow; only user space writes it. */
 struct tp_fair_order {
 	__u32 share_bytes; /* per interval */
 	__u32 interval_us; /* a round trip */
@@ -39,7 +39,7 @@ struct tp_fair_order {
 	__u8 pad[7];
 };
 
-/* What became of it; written by the programs only. */
+/* The state of an order; only the programs write it. */
 struct tp_fair_state {
 	__u64 interval_at_ns;
 	__u32 bytes; /* of this interval */

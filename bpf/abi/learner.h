@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * learner.h - the learner's settings, and what it keeps for a path.
+ * learner.h - the learner's settings, and its state of a path.
  *
  * A learner sees these two and nothing else (bpf/core/learner.h).  A path's
  * measures, its lock and its last decisions are in path.h.
@@ -55,7 +55,7 @@ struct tp_greedy {
 } __attribute__((aligned(4)));
 
 struct tp_learner {
-	__u32 instances; /* connections that told something of the path: see min_flow_bytes */
+	__u32 instances; /* connections that gave a measure of the path: see min_flow_bytes */
 	struct tp_greedy greedy; /* as it was found last; eligible 0: find it anew */
 	struct tp_learner_arm arms[TP_MAX_ARMS];
 };

@@ -32,7 +32,7 @@ struct tp_path_key {
 	__u8 pad[6];
 };
 
-/* What the connections of an algorithm have shown on a path. */
+/* The measures of an algorithm's connections on a path. */
 struct tp_arm {
 	struct tp_window64 max_delivery_rate;
 	struct tp_window32 min_rtt_us;
@@ -40,7 +40,7 @@ struct tp_arm {
 	__u32 rescued; /* connections that were rescued from this algorithm */
 };
 
-/* What one connection has shown, measured at its end. */
+/* The measures of one connection, taken at its end. */
 struct tp_sample {
 	__u64 delivery_rate; /* of a connection that the application did not limit; 0: none */
 	__u32 min_rtt_us;    /* 0: none */
@@ -64,7 +64,7 @@ struct tp_decision {
 struct tp_path {
 	__u32 busy;	  /* 1 while a CPU writes the measures below */
 	__u32 epoch;	  /* of the windows, except ssthresh's */
-	__u64 born_ns;	  /* tells this entry from an evicted namesake */
+	__u64 born_ns;	  /* distinguishes this entry from an evicted namesake */
 	__u64 updated_ns; /* last open or close */
 	struct tp_window64 max_delivery_rate;
 	struct tp_window64 sent_packets; /* sums over a window, not extremes */
@@ -87,7 +87,7 @@ struct tp_path {
 };
 
 /* The table of paths: an array of buckets, a path is in the bucket that its
- * hash names.  bpf/pilot/table.h tells why it is not a hash map. */
+ * hash names.  bpf/pilot/table.h says why it is not a hash map. */
 struct tp_slot {
 	struct tp_path_key key;
 	struct tp_path path;

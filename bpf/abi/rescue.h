@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * rescue.h - what is remembered of a connection that loses packets, and of a path whose rescue did
- * not help.  With the learner in the daemon; core/rescue.h has the rules.
+ * rescue.h - the state of a connection that loses packets, and of a path whose rescue did not
+ * help.  With the learner in the daemon; core/rescue.h has the rules.
  */
 #ifndef TCPILOT_ABI_RESCUE_H
 #define TCPILOT_ABI_RESCUE_H
@@ -14,7 +14,7 @@ enum tp_rescue_phase {
 	TP_RESCUE_KEPT = 2,  /* it helped: nothing is asked any more */
 };
 
-/* What a retransmission means. */
+/* The meaning of a retransmission. */
 enum tp_loss_verdict {
 	TP_VERDICT_NONE = 0,
 	TP_VERDICT_SWITCH = 1, /* loss lasts, and is not the connection's own making */
@@ -38,7 +38,7 @@ enum tp_withheld {
 /* Of a connection that has lost packets, in its socket's storage: the stretch under way. */
 struct tp_rescue {
 	__u64 bytes_acked; /* as it began, as the next three */
-	__u64 before;	   /* what a tick was worth before the switch */
+	__u64 before;	   /* worth of a tick before the switch */
 	__u32 sent;
 	__u32 lost;
 	__u32 busy_ticks;

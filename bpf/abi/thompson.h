@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * thompson.h - what the learner in the daemon (crates/learner) and the programs tell each
- * other: rows go down, records come up.  Decision 18 has the reasons.
+ * thompson.h - messages between the learner in the daemon (crates/learner) and the
+ * programs: rows go down, records come up.  Decision 18 has the reasons.
  *
  * A row says how likely each arm is for connections of one node of the learner's tree.  The
  * daemon alone writes rows.  The programs look for the nearest node that has one, and at the
- * end of a connection they send a record of what it has shown.
+ * end of a connection they send a record of its measures.
  */
 #ifndef TCPILOT_ABI_THOMPSON_H
 #define TCPILOT_ABI_THOMPSON_H
@@ -24,10 +24,10 @@ enum tp_level {
 };
 #define TP_LEVELS 5
 
-/* What a row's key is hashed from: six words, core/rows.h. */
+/* The six words that a row's key is hashed from: core/rows.h. */
 struct tp_row_key {
 	__u32 prefix[4]; /* network byte order, host bits 0, IPv4 mapped into IPv6 */
-	__u32 domain;	 /* what parts paths besides their address: tp_domain() */
+	__u32 domain;	 /* separates paths of one address: tp_domain() */
 	__u16 class;	 /* enum tp_class_bits; 0 in the global node */
 	__u8 level;	 /* enum tp_level */
 	__u8 policy;
@@ -35,9 +35,9 @@ struct tp_row_key {
 
 #define TP_ROW_SECRETS 7 /* of each of the two hashes, see bpf/core/rows.h */
 
-/* What parts paths besides their address.  A socket in a container does not show by which way
- * the host sends: so a public prefix is one path for all namespaces, and a private one, which
- * may mean another host in each, belongs to its namespace. */
+/* Properties that separate paths of one address.  A socket in a container does not show by
+ * which way the host sends: so a public prefix is one path for all namespaces, and a private
+ * one, which may mean another host in each, belongs to its namespace. */
 enum tp_parting {
 	TP_PART_PRIVATE = 0, /* private prefixes by their namespace */
 	TP_PART_ALL = 1,     /* all by their namespace */
@@ -45,7 +45,7 @@ enum tp_parting {
 	TP_PART_EGRESS = 4, /* a bit: by the interface that they leave by, too */
 };
 
-/* The class of a connection: what is known of its way at the handshake, in few steps.  The
+/* The class of a connection: the properties of its way at the handshake, in few steps.  The
  * same bits as Class::bits of crates/learner. */
 enum tp_class_bits {
 	TP_CLASS_RTT = 0,	   /* 5 bits: floor(log2) of the handshake's RTT in microseconds */
@@ -91,7 +91,7 @@ struct tp_draw {
 	__u32 random; /* 0 to 0xfffe */
 };
 
-/* What is noted of a connection when it opens, for its record.  Storage of the socket's own
+/* A note about a connection, made when it opens, for its record.  Storage of the socket's own
  * would cost more than all the rest (decision 2).  If all notes of a bucket are in use, the
  * oldest is lost; that connection's record says so, and teaches nothing. */
 struct tp_opening {
@@ -101,8 +101,8 @@ struct tp_opening {
 	__u32 rtt_us;	   /* of the handshake; 0: unknown */
 	__u32 draw;	   /* the tag of the path's draw; 0: it took none */
 	__u16 class;	   /* enum tp_class_bits */
-	__u16 probability; /* of what was chosen, in parts of 0xffff */
-	__u8 arm;	   /* what was chosen; TP_NO_ARM: the default, which is no arm */
+	__u16 probability; /* of the choice, in parts of 0xffff */
+	__u8 arm;	   /* the choice; TP_NO_ARM: the default, which is no arm */
 	__u8 level;	   /* enum tp_level of the row */
 	__u8 why;	   /* enum tp_why */
 	__u8 flags;	   /* enum tp_conn_flags */
@@ -121,7 +121,7 @@ struct tp_opening_bucket {
 
 /* To know whether steering helps, some connections are held out: they get no choice, no rescue
  * and no tuning.  Groups of addresses (the prefixes of TP_LEVEL_GROUP) fall into cells by a keyed
- * hash, and the daemon says of each cell what becomes of the connections that open now. */
+ * hash, and the daemon says for each cell whether new connections are held out. */
 #define TP_CELLS 65536 /* a power of two */
 
 /* Bits.  Both: held out, to be compared with those that only count. */
@@ -130,7 +130,7 @@ enum tp_trial {
 	TP_TRIAL_HELD_OUT = 2, /* alone: the guard has stopped steering here */
 };
 
-/* What the daemon writes, and what the programs count; a cache line each. */
+/* Words of the daemon, and counts of the programs; a cache line each. */
 struct tp_pulse {
 	__u64 beat_ns; /* CLOCK_MONOTONIC, when the daemon last said that it is alive; 0: never */
 	__u64 levels;  /* bit i: there is a row of enum tp_level i; the others are not looked for */
@@ -140,7 +140,7 @@ struct tp_pulse {
 	__u64 pad2[7];
 };
 
-/* What ended, or did not. */
+/* How a record's connection ended, or that it did not. */
 enum tp_record_flags {
 	TP_RECORD_SAMPLE = 1,	 /* the connection lives on; sums are since its beginning */
 	TP_RECORD_TIMED_OUT = 2, /* nothing came back any more, with data under way */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * tune.h - tunings beside the congestion control: kinds, settings, and what is kept for a path.
+ * tune.h - tunings beside the congestion control: kinds, settings, and the state of a path.
  */
 #ifndef TCPILOT_ABI_TUNE_H
 #define TCPILOT_ABI_TUNE_H
@@ -10,7 +10,7 @@
 #define TP_TUNES 8 /* room for enum tp_tune */
 #define TP_NETS 8  /* room for enum tp_net */
 
-/* What is tuned beside the congestion control; bit numbers. */
+/* The tunings beside the congestion control; bit numbers. */
 enum tp_tune {
 	TP_TUNE_IW = 0,		  /* initial window from the path's saved window */
 	TP_TUNE_RTO = 1,	  /* SYN and minimum RTO from the path's RTT */
@@ -22,7 +22,7 @@ enum tp_tune {
 	TP_TUNE_COUNT = 7,
 };
 
-/* What kind of network a path crosses. */
+/* The kind of network that a path crosses. */
 enum tp_net {
 	TP_NET_UNKNOWN = 0,
 	TP_NET_DATA_CENTER = 1,
@@ -32,7 +32,7 @@ enum tp_net {
 	TP_NET_COUNT = 5,
 };
 
-/* What that was inferred from. */
+/* The reason for that kind. */
 enum tp_net_why {
 	TP_NET_WHY_FEW = 0,	  /* too few connections so far */
 	TP_NET_WHY_INTERFACE = 1, /* the route leaves by a wireless interface */
@@ -43,8 +43,8 @@ enum tp_net_why {
 	TP_NET_WHY_COUNT = 6,
 };
 
-/* What a tuning is of use for.  After so many connections in a row for which it
- * was of none, no connection gets it till one shows that it would have been. */
+/* Uses of a tuning.  After so many connections in a row that had no such use, none
+ * gets the tuning till one shows that it would have been of use. */
 #define TP_UNUSED_RUN 128
 
 enum tp_use {
@@ -62,8 +62,8 @@ struct tp_cohort {
 	__u32 lost_packets;
 };
 
-/* What the tunings know of a path beyond struct tp_path: an array beside the
- * table of paths, there only where a policy has a tuning on. */
+/* The tunings' state of a path beyond struct tp_path: an array beside the
+ * table of paths, there only if a policy has a tuning on. */
 struct tp_tuned {
 	__u64 born_ns; /* of the path that this belongs to */
 	__u64 brake_ns;
@@ -78,7 +78,7 @@ struct tp_tuned {
 	__u8 brake; /* the window's excess is divided by 2^brake */
 	__u8 off;   /* bit i: the guard has switched tuning i off */
 	__u32 clean;
-	/* what was set last, and from which figures */
+	/* the last values that were set, and the figures behind them */
 	__u32 iw_packets;
 	__u32 iw_saved_packets;
 	__u32 iw_flows;

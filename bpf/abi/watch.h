@@ -14,14 +14,14 @@
 
 /* The groups of P4air; 2 + 3k of them become queues. */
 enum tp_group {
-	TP_GROUP_UNKNOWN = 0,	 /* abstained: tp_watch_reason tells why */
+	TP_GROUP_UNKNOWN = 0,	 /* abstained: tp_watch_reason says why */
 	TP_GROUP_ANT = 1,	 /* sparse, not bulk */
 	TP_GROUP_MOUSE = 2,	 /* in slow start */
 	TP_GROUP_LOSS = 3,	 /* fills the queue until it loses */
 	TP_GROUP_DELAY = 4,	 /* backs off when the queue grows */
 	TP_GROUP_LOSS_DELAY = 5, /* hybrid: both */
 	TP_GROUP_MODEL = 6,	 /* hybrid: a model of the path (BBR) */
-	TP_GROUP_UDP = 7,	 /* QUIC as far as headers tell: by rate only */
+	TP_GROUP_UDP = 7,	 /* QUIC as far as headers show it: by rate only */
 	TP_GROUP_COUNT = 8,
 };
 
@@ -70,7 +70,7 @@ struct tp_p4air {
 	__u32 group_since; /* interval */
 };
 
-/* What is counted of a flow from its start on; the counters wrap. */
+/* Counts of a flow from its start on; they wrap. */
 struct tp_watch_counts {
 	__u64 sojourn_sum_us; /* over the packets that were timed */
 	__u32 sojourn_samples;
@@ -79,7 +79,7 @@ struct tp_watch_counts {
 	__u32 out_packets; /* after the queue */
 	__u32 out_bytes;
 	__u32 dropped_packets; /* in minus out, when a packet that was timed came out */
-	__u32 again_packets;   /* retransmitted, as sequence numbers tell */
+	__u32 again_packets;   /* retransmitted, by sequence numbers */
 	__u32 burst_packets;   /* closer to their predecessor than a quarter of the mean gap */
 	__u32 acks;
 	__u32 acked_bytes;
@@ -190,7 +190,7 @@ struct tp_model {
 	__u8 leaf[TP_MODEL_LEAVES][TP_MODEL_CLASSES]; /* of 255 */
 };
 
-/* What the classifier says. */
+/* The classifier's verdict. */
 struct tp_verdict {
 	__u8 group;	 /* enum tp_group */
 	__u8 reason;	 /* enum tp_watch_reason */
@@ -204,12 +204,12 @@ struct tp_verdict {
 	__u16 votes[TP_MODEL_CLASSES]; /* smoothed over rounds, of 65280 */
 };
 
-/* A shape: what rounds have told of a flow's behaviour (bpf/core/watch/shape.h). */
+/* A shape: the behaviour of a flow over its rounds (bpf/core/watch/shape.h). */
 #define TP_SHAPE_ROUNDS 16 /* remembered; a power of two */
 #define TP_SHAPE_PHASES 6  /* of an epoch between two losses */
 #define TP_MEANS 32	   /* a power of two */
 
-/* What a shape keeps means of.  Growth is in packets x256 per round. */
+/* The means that a shape keeps.  Growth is in packets x256 per round. */
 enum tp_mean {
 	TP_GROWTH_PHASE = 0,	/* 6: by rounds since the loss */
 	TP_GROWTH_SHORT = 6,	/* while the queue is short */
@@ -221,7 +221,7 @@ enum tp_mean {
 	TP_GROWTH_ALL = 17,
 	TP_GROWTH_EPOCH = 18,	/* from a loss to the next */
 	TP_RESPONSE = 19,	/* window after a loss over that before it, x256 */
-	TP_REFILL = 20,		/* window after a loss over what fills the path, x256 */
+	TP_REFILL = 20,		/* window after a loss over the window that fills the path, x256 */
 	TP_LOST_ELSEWHERE = 21, /* losses without a drop here, x256 of all */
 	TP_GROWTH_SMALL = 22,	/* while the window is small */
 	TP_GROWTH_LARGE = 23,	/* while it is not */
@@ -339,7 +339,7 @@ struct tp_watch_totals {
 	__u64 out_packets;
 	__u64 out_bytes;
 	__u64 other_packets;	  /* no TCP or UDP: neither watched nor judged */
-	__u64 unreadable_packets; /* the header is not where it can be read */
+	__u64 unreadable_packets; /* the header is not in the readable part */
 	__u64 unproved_packets;	  /* with data that nobody has acknowledged here yet */
 	__u64 opened;
 	__u64 reused;	    /* the same ports again, while their entry was here */
