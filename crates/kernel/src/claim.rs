@@ -19,7 +19,7 @@ use crate::{Error, host, lock};
 
 /// One for all, wherever their control sockets are: else they would not see each other.
 const FOLDER: &str = "/run/tcpilot";
-/// Locked by whoever looks for claims and makes one: of two that start at once, one sees the other.
+/// A process locks it to look for claims and make one: of two that start at once, one sees the other.
 const TURN: &str = "claims.lock";
 
 /// A cgroup that no other tcpilot may steer, nor one above or below it, until this is dropped.
@@ -69,7 +69,7 @@ impl Claim {
         }
     }
 
-    /// What holds it.
+    /// The lock that holds it.
     pub fn lock(&self) -> BorrowedFd<'_> {
         self.lock.as_fd()
     }

@@ -1,4 +1,4 @@
-//! CoDel's times, which the kernel does not tell as it takes them.
+//! CoDel's times, which the kernel reports in another form than it takes them.
 
 /// Attributes that are times in microseconds, by the kind of their qdisc (`linux/pkt_sched.h`).
 const TIMES: [(&str, &[u16]); 2] = [

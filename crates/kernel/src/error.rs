@@ -1,8 +1,8 @@
-//! What can go wrong between the process and the kernel, by kind.
+//! The errors between the process and the kernel, by kind.
 
 use std::{io, path::PathBuf};
 
-/// An error of the kernel side. Each message is one line: what and where; the remedy is in [`Error::remedy`].
+/// An error of the kernel side. Each message is one line: the error and its place; the remedy is in [`Error::remedy`].
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The kernel was built without CONFIG_DEBUG_INFO_BTF.
@@ -17,7 +17,7 @@ pub enum Error {
     /// No cgroup v2 hierarchy is mounted.
     #[error("no cgroup v2 hierarchy is mounted")]
     NoCgroup2,
-    /// What is mounted is a part of it: this is a container.
+    /// Only a part of it is mounted: this is a container.
     #[error("{} is only a part of this host's cgroups: other sockets would not be steered", .0.display())]
     PartOfCgroups(PathBuf),
     /// The chosen cgroup is not there, or not a cgroup v2 directory.
@@ -53,7 +53,7 @@ pub enum Error {
     /// A map operation failed.
     #[error("cannot {action}: {source}")]
     Map {
-        /// What was tried.
+        /// The attempt.
         action: &'static str,
         /// The kernel's answer.
         source: libbpf_rs::Error,
@@ -117,7 +117,7 @@ pub enum Error {
     CcVerify {
         /// The algorithm.
         name: String,
-        /// What went wrong.
+        /// The error.
         source: io::Error,
     },
     /// A file in the BPF file system.
@@ -131,7 +131,7 @@ pub enum Error {
     /// A system call failed.
     #[error("{action}: {source}")]
     System {
-        /// What was tried.
+        /// The attempt.
         action: &'static str,
         /// The kernel's answer.
         source: io::Error,
@@ -139,7 +139,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// What the user can do about it; one clause.
+    /// The remedy for the user; one clause.
     pub fn remedy(&self) -> &'static str {
         match self {
             Error::NoBtf => {

@@ -1,4 +1,4 @@
-//! What this host offers: privileges, BTF, the cgroup v2 hierarchy, its congestion controls.
+//! The host's facilities: privileges, BTF, the cgroup v2 hierarchy, its congestion controls.
 
 use std::{
     fs, io,
@@ -16,7 +16,7 @@ const CAP_SYS_ADMIN: u32 = 21;
 const CAP_PERFMON: u32 = 38;
 const CAP_BPF: u32 = 39;
 
-/// Checks what loading needs before it is tried, so that the answer is a clear one.
+/// Checks the needs of loading before it is tried, so that the answer is a clear one.
 ///
 /// # Errors
 /// [`Error::Privileges`], [`Error::NoBtf`].
@@ -46,7 +46,7 @@ fn is_initial_user_namespace() -> bool {
     fs::metadata("/proc/self/ns/user").map_or(true, |meta| meta.ino() == INITIAL)
 }
 
-/// Whether whoever started this process had it ignore a signal, as nohup(1) does.
+/// Whether the process was started with a signal ignored, as by nohup(1).
 pub fn ignores_signal(number: i32) -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     is_ignored(&status, number)
@@ -103,7 +103,7 @@ fn missing_capabilities(effective: u64) -> Vec<&'static str> {
 /// /sys/fs/cgroup.
 ///
 /// # Errors
-/// [`Error::NoCgroup2`] where none is mounted.
+/// [`Error::NoCgroup2`] if none is mounted.
 pub fn cgroup2_root() -> Result<PathBuf, Error> {
     let mounts = fs::read_to_string("/proc/self/mountinfo").map_err(|source| Error::System {
         action: "read /proc/self/mountinfo",
@@ -117,7 +117,7 @@ pub fn cgroup2_root() -> Result<PathBuf, Error> {
 /// (cgroup_namespaces(7)), and a program that is attached there meets none of the host's other sockets.
 ///
 /// # Errors
-/// [`Error::PartOfCgroups`]; [`Error::NoCgroup2`] where none is mounted.
+/// [`Error::PartOfCgroups`]; [`Error::NoCgroup2`] if none is mounted.
 pub fn whole_cgroup2_root() -> Result<PathBuf, Error> {
     let root = cgroup2_root()?;
     match cgroup_id(&root)? {
@@ -138,7 +138,7 @@ fn find_cgroup2(mounts: &str, is_first: impl Fn(&Path) -> bool) -> Option<PathBu
     Some(target.clone())
 }
 
-/// Of a line of mountinfo: what is mounted, and where, if it is of the cgroup v2 hierarchy.
+/// Of a line of mountinfo: the root and the mount point, if it is of the cgroup v2 hierarchy.
 fn cgroup2_mount(line: &str) -> Option<(&str, &str)> {
     let (mount, source) = line.split_once(" - ")?;
     let mut fields = mount.split(' ').skip(3);
@@ -158,7 +158,7 @@ fn unescape(field: &str) -> String {
 /// The kernel's id of a cgroup: the inode number of its directory.
 ///
 /// # Errors
-/// [`Error::Cgroup`] where `path` is not a directory of a cgroup v2 hierarchy.
+/// [`Error::Cgroup`] if `path` is not a directory of a cgroup v2 hierarchy.
 pub fn cgroup_id(path: &Path) -> Result<u64, Error> {
     let refuse = |source| Error::Cgroup {
         path: path.to_path_buf(),
@@ -249,7 +249,7 @@ pub fn default_algorithm() -> Option<String> {
 }
 
 /// The congestion control that the kernel was built to start with (CONFIG_DEFAULT_TCP_CONG), from
-/// /proc/config.gz or the file beside the kernel; `None` where neither can be read.
+/// /proc/config.gz or the file beside the kernel; `None` if neither can be read.
 pub fn built_in_default() -> Option<String> {
     let release = kernel_release();
     let files = [
@@ -283,7 +283,7 @@ pub fn kernel_release() -> String {
         .unwrap_or_default()
 }
 
-/// Whether an accepted connection announces more than 64 KiB at first where it is told to: Linux 6.11 and newer.
+/// Whether an accepted connection announces more than 64 KiB at first if it is asked to: Linux 6.11 and newer.
 pub fn raises_receive_windows() -> bool {
     let release = kernel_release();
     let mut numbers = release.split(['.', '-']).map(|n| n.parse().unwrap_or(0));

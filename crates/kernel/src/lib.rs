@@ -1,8 +1,8 @@
-//! The only crate that knows libbpf: what this kernel can do, the pilot's and the watch's programs and maps,
+//! The only crate that knows libbpf: this kernel's facilities, the pilot's and the watch's programs and maps,
 //! and the congestion controls.
 //!
 //! The pilot is attached by links that the process owns: when it goes, by whatever cause, the kernel
-//! detaches. Nothing of it is pinned. Congestion controls are pinned where a user asks for it, see [`cc`].
+//! detaches. Nothing of it is pinned. Congestion controls are pinned if a user asks for it, see [`cc`].
 
 mod claim;
 mod error;

@@ -1,5 +1,5 @@
-//! What the loaders of the pilot and of the watch share: structures of ours in a BPF object's memory,
-//! what the kernel says of a program, and the errors of both.
+//! The common part of the loaders of the pilot and of the watch: structures of ours in a BPF object's memory,
+//! the kernel's facts about a program, and the errors of both.
 
 use libbpf_rs::libbpf_sys::{bpf_prog_get_info_by_fd, bpf_prog_info};
 use tcpilot_abi::Plain;
@@ -34,7 +34,7 @@ pub(crate) fn no_section() -> Error {
     }
 }
 
-/// Names what was being done when libbpf refused.
+/// Names the step that libbpf refused.
 pub(crate) fn map_error(action: &'static str) -> impl Fn(libbpf_rs::Error) -> Error {
     move |source| Error::Map { action, source }
 }
@@ -53,7 +53,7 @@ pub(crate) fn bytes_of<U>(value: &U) -> &[u8] {
     unsafe { std::slice::from_raw_parts(std::ptr::from_ref(value).cast(), size_of::<U>()) }
 }
 
-/// What the kernel knows of a loaded program; `None` where it does not say.
+/// The kernel's facts about a loaded program; `None` if it does not give them.
 pub(crate) fn program_info(fd: i32) -> Option<bpf_prog_info> {
     let mut info = bpf_prog_info::default();
     let mut len = size_of::<bpf_prog_info>() as u32;

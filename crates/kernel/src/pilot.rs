@@ -154,7 +154,7 @@ impl Pilot {
         self.keys.capacity()
     }
 
-    /// Tells the iterators which cgroup's connections to list, by its id; unless told, those of all.
+    /// Has the iterators list the connections of the cgroup with this id only; by default, those of all.
     pub fn set_cgroup(&mut self, id: u64) {
         if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
             bss.steered_cgroup = id;
@@ -238,7 +238,7 @@ impl Pilot {
         }
     }
 
-    /// What was counted since the start.
+    /// The counts since the start.
     pub fn counters(&self) -> tp_counters {
         let counted = self.skel.maps.bss_counters_data.as_deref();
         counted
@@ -309,7 +309,7 @@ impl Pilot {
         Ok(tuned.filter(|tuned| tuned.born_ns == path.born_ns))
     }
 
-    /// Tells the pilot what the guard decided; whether the path was still there.
+    /// Hands the guard's decision to the pilot; returns whether the path was still there.
     ///
     /// # Errors
     /// [`Error::Map`].
@@ -386,7 +386,7 @@ impl Pilot {
             .collect())
     }
 
-    /// What the sockops program has cost so far.
+    /// The cost of the sockops program so far.
     pub fn run_stats(&self) -> RunStats {
         let info = program_info(self.sockops().as_fd().as_raw_fd()).unwrap_or_default();
         RunStats {

@@ -11,7 +11,7 @@ use std::{
 
 use crate::Error;
 
-/// Signals that must not meet a program before it has said what they mean to it.
+/// Signals that must not meet a program before it has set its handlers.
 const HELD_BACK: [i32; 3] = [libc::SIGHUP, libc::SIGINT, libc::SIGTERM];
 
 fn check(result: i32) -> io::Result<()> {
@@ -51,7 +51,7 @@ pub fn take_signals() -> io::Result<()> {
     mask_signals(libc::SIG_UNBLOCK)
 }
 
-/// Becomes what `command` says, in this process, and leaves it these descriptors. Nothing is dropped on
+/// Becomes the program of `command`, in this process, and leaves it these descriptors. Nothing is dropped on
 /// the way: it returns only if that failed, and then all is as before.
 pub fn become_program(mut command: Command, leave: &[i32]) -> io::Error {
     let left = leave.to_vec();
@@ -68,7 +68,7 @@ pub fn become_program(mut command: Command, leave: &[i32]) -> io::Error {
     error
 }
 
-/// Starts what `command` says, and leaves it these descriptors. It does not outlive this process.
+/// Starts the program of `command`, and leaves it these descriptors. It does not outlive this process.
 ///
 /// # Errors
 /// The kernel's.

@@ -1,4 +1,4 @@
-//! What only a socket can tell: whether an algorithm is there, and the namespace's cookie.
+//! Facts that only a socket can show: whether an algorithm is there, and the namespace's cookie.
 
 use std::{
     io,
@@ -33,7 +33,7 @@ fn tcp_socket() -> io::Result<OwnedFd> {
 /// socket asks for the algorithm. BPF cannot do that, so it is done before.
 ///
 /// # Errors
-/// [`Error::System`] where not even a socket can be opened.
+/// [`Error::System`] if not even a socket can be opened.
 pub fn load_algorithm(name: &str) -> Result<AlgorithmSource, Error> {
     if host::registered_algorithms().iter().any(|n| n == name) {
         return Ok(AlgorithmSource::Registered);
@@ -123,7 +123,7 @@ pub(crate) fn enter_netns(netns: &std::fs::File) -> Result<(), Error> {
 /// Runs `f` inside a namespace, on a thread of its own that ends with it.
 ///
 /// # Errors
-/// [`Error::System`] where it may not be entered (CAP_SYS_ADMIN).
+/// [`Error::System`] if it may not be entered (CAP_SYS_ADMIN).
 pub fn in_netns<T: Send>(netns: &std::fs::File, f: impl FnOnce() -> T + Send) -> Result<T, Error> {
     let enter_and_run = || enter_netns(netns).map(|()| f());
     std::thread::scope(|scope| scope.spawn(enter_and_run).join())

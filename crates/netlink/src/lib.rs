@@ -70,7 +70,7 @@ impl Socket {
         })
     }
 
-    /// Asks, and calls `each` with what follows the header of each message of the answer.
+    /// Asks, and calls `each` with the data after the header of each message of the answer.
     ///
     /// # Errors
     /// The kernel's refusal; [`io::ErrorKind::InvalidData`] for an answer that is cut short.

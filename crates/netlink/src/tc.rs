@@ -19,7 +19,7 @@ use crate::{Attributes, Question, Socket, Subsystem, attribute, text, u32_at, u6
 
 /// The root of a device's qdiscs.
 pub const ROOT: u32 = 0xffff_ffff;
-/// Parent of what is done at a clsact qdisc's ingress, and the qdisc's own parent.
+/// Parent of filters at a clsact qdisc's ingress, and the qdisc's own parent.
 pub const CLSACT_INGRESS: u32 = 0xffff_fff2;
 const CLSACT: u32 = 0xffff_fff1;
 
@@ -51,7 +51,7 @@ pub struct Qdisc {
     pub kind: String,
     /// Its handle; 0: the kernel put it there by itself.
     pub handle: u32,
-    /// What it hangs on.
+    /// Its parent.
     pub parent: u32,
     /// Its parameters, as the kernel wants them back.
     pub options: Option<Vec<u8>>,
@@ -70,7 +70,7 @@ pub struct Stats {
     pub backlog_packets: u32,
     /// Packets dropped.
     pub drops: u32,
-    /// What only its kind counts (`struct tc_KIND_xstats`).
+    /// The counts of its kind (`struct tc_KIND_xstats`).
     pub own: Vec<u8>,
 }
 
@@ -217,7 +217,7 @@ impl Device {
         Ok(answers.iter().find_map(wanted))
     }
 
-    /// Puts a qdisc where it was told from, in place of what is there now.
+    /// Puts a qdisc back at its former place, instead of the present one.
     ///
     /// # Errors
     /// The kernel's.
@@ -253,7 +253,7 @@ impl Device {
         self.tell(RTM_DELQDISC, 0, place, &Attributes::default())
     }
 
-    /// An HTB at the root; what no filter takes goes to `default_minor`.
+    /// An HTB at the root; packets that no filter takes go to `default_minor`.
     ///
     /// # Errors
     /// The kernel's.
@@ -335,7 +335,7 @@ impl Device {
     /// A BPF filter that decides by itself, as the first one; `classid`: the major of its classes.
     ///
     /// # Errors
-    /// The kernel's; EEXIST where somebody has a filter of this priority.
+    /// The kernel's; EEXIST if there is a filter of this priority already.
     pub fn put_filter(
         &self,
         parent: u32,

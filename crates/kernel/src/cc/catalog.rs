@@ -1,12 +1,12 @@
-//! The congestion controls that come with tcpilot, and what is known of the kernel's.
+//! The congestion controls that come with tcpilot, and facts about the kernel's.
 
-/// What every name that we register begins with, so that it never clashes with the kernel's.
+/// Prefix of every name that we register, so that it never clashes with the kernel's.
 pub const PREFIX: &str = "tp_";
 
 /// Compiled objects by their file's name, from bpf/cc.
 static OBJECTS: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/cc_objects.rs"));
 
-/// What an algorithm is good for, and where it was published.
+/// The use of an algorithm, and its publication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct About {
     /// Without prefix.
@@ -25,7 +25,7 @@ const fn about(name: &'static str, good_for: &'static str, source: &'static str)
     }
 }
 
-/// Ours first in the order of their age; then what only kernels have.
+/// Ours first in the order of their age; then those that only kernels have.
 static ABOUT: &[About] = &[
     about(
         "reno",
@@ -133,7 +133,7 @@ static ABOUT: &[About] = &[
     about("scalable", "very fast paths of one's own", "Kelly 2003"),
 ];
 
-/// What the kernel's name means in our terms, where they differ.
+/// Our name for one of the kernel's, if they differ.
 fn own_name(kernel_name: &str) -> &str {
     match kernel_name.strip_prefix(PREFIX).unwrap_or(kernel_name) {
         "highspeed" => "hstcp",
@@ -141,7 +141,7 @@ fn own_name(kernel_name: &str) -> &str {
     }
 }
 
-/// What is known of a registered name, the kernel's or ours.
+/// The facts about a registered name, the kernel's or ours.
 pub fn describe(registered: &str) -> Option<&'static About> {
     ABOUT.iter().find(|a| a.name == own_name(registered))
 }

@@ -1,4 +1,4 @@
-//! Congestion controls as BPF struct_ops: what there is, loading, registering, updating, removing.
+//! Congestion controls as BPF struct_ops: listing, loading, registering, updating, removing.
 //!
 //! A registration lives in one of two ways. *Held*: by a link of this process, and gone with it (the
 //! daemon's arms, `cc load --foreground`). *Pinned*: by a file in a BPF file system, until it is
@@ -27,7 +27,7 @@ pub use object::{Loaded, Variant, is_path, name_in};
 pub use users::sockets_by_algorithm;
 pub use verify::verify;
 
-/// Where registrations are pinned unless told otherwise: in systemd's BPF file system.
+/// The folder in which registrations are pinned, unless another is named: systemd's BPF file system.
 pub const DEFAULT_BPFFS: &str = "/sys/fs/bpf";
 
 /// A registration that ends with this value.
@@ -62,7 +62,7 @@ impl Held {
         }
     }
 
-    /// What was loaded.
+    /// A loaded algorithm.
     pub fn loaded(&self) -> &Loaded {
         &self.loaded
     }
@@ -79,7 +79,7 @@ impl Held {
         };
         let dir = path.parent().unwrap_or(bpffs);
         fs::create_dir_all(dir).map_err(fail)?;
-        // Without links this descriptor is the map's, and the map is what gets pinned.
+        // Without links this descriptor is the map's, and the map gets pinned.
         self.link
             .pin(&path)
             .map_err(|e| fail(io::Error::other(e.to_string())))?;
@@ -88,7 +88,7 @@ impl Held {
     }
 }
 
-/// A registration by its number, to be told to the program that inherits it.
+/// A registration by its number, for the program that inherits it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeptDescriptor {
     /// The link's; before 6.4 the map's.
@@ -104,7 +104,7 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// Takes what this process inherited; to be called once.
+    /// Takes the inherited registration; to be called once.
     ///
     /// # Errors
     /// [`Error::System`] if it is not open.
@@ -139,7 +139,7 @@ pub fn is_registered(name: &str) -> bool {
     host::registered_algorithms().iter().any(|n| n == name)
 }
 
-/// Refuses what cannot be the name of an algorithm that we pin. A name has only letters,
+/// Refuses a text that cannot be the name of an algorithm that we pin. A name has only letters,
 /// digits and `_`. The kernel takes dots too, but a BPF file system does not.
 ///
 /// # Errors

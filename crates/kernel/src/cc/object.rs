@@ -23,7 +23,7 @@ const CONTROL: std::ops::Range<usize> = 8..16;
 const CONTROL_2: std::ops::Range<usize> = 16..24;
 const NAME: std::ops::Range<usize> = 24..40;
 
-/// What differs between kernels, read from their BTF.
+/// The differences between kernels, read from their BTF.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Variant {
     /// Registered by a link (6.4); else by writing the map.
@@ -153,7 +153,7 @@ impl Loaded {
             .map_err(|source| Error::CcRegister { name, source })
     }
 
-    /// Puts it in the place of what a link has registered; connections that are open keep theirs.
+    /// Puts it in the place of a link's registration; connections that are open keep theirs.
     ///
     /// # Errors
     /// [`Error::System`].
@@ -185,7 +185,7 @@ impl Loaded {
     }
 }
 
-/// Clears what the kernel does not know, and chooses between two forms of one callback; returns the name.
+/// Clears callbacks that the kernel does not know, and chooses between two forms of one callback; returns the name.
 fn fit(map: &mut OpenMapMut<'_>, variant: Variant, what: &str) -> Result<String, Error> {
     let unfit = || Error::CcObject(what.to_owned());
     if !variant.links {

@@ -18,7 +18,7 @@ const ALL_STATES: u32 = u32::MAX;
 /// entered; without the privilege for that, of this one.
 ///
 /// # Errors
-/// [`Error::System`] where the kernel does not list sockets (CONFIG_INET_DIAG).
+/// [`Error::System`] if the kernel does not list sockets (CONFIG_INET_DIAG).
 pub fn sockets_by_algorithm() -> Result<BTreeMap<String, u64>, Error> {
     let mut counts = BTreeMap::new();
     let mut count = |names: Vec<String>| {

@@ -13,7 +13,7 @@ use crate::{Error, socket};
 const BYTES: usize = 1 << 20;
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Sends a megabyte over loopback with this algorithm, and compares what arrives.
+/// Sends a megabyte over loopback with this algorithm, and compares the data that arrive.
 ///
 /// # Errors
 /// [`Error::CcVerify`].

@@ -1,4 +1,4 @@
-//! What becomes of connections that open now, cell by cell: `enum tp_trial`.
+//! Whether connections that open now are held out, cell by cell: `enum tp_trial`.
 
 use std::{mem::offset_of, os::fd::BorrowedFd, sync::atomic::Ordering};
 

@@ -7,7 +7,7 @@ use tcpilot_abi::{from_bytes, to_bytes, tp_clocks};
 
 use crate::{Error, object::map_error};
 
-/// Long enough to tell 250 ticks a second from 300.
+/// Long enough to distinguish 250 ticks a second from 300.
 pub(super) const TICKS_OVER: Duration = Duration::from_millis(100);
 
 pub(super) fn read_clocks(program: &ProgramMut<'_>) -> Result<tp_clocks, Error> {
@@ -24,7 +24,7 @@ pub(super) fn read_clocks(program: &ProgramMut<'_>) -> Result<tp_clocks, Error> 
     })
 }
 
-/// The kernel is built with one of a few ticks, time(7): the nearest to what was seen.
+/// The kernel is built with one of a few ticks, time(7): the nearest to the measured one.
 pub(super) fn ticks_per_s(from: &tp_clocks, to: &tp_clocks) -> u32 {
     let ns = to.now_ns.saturating_sub(from.now_ns).max(1);
     let seen = to

@@ -1,4 +1,4 @@
-//! The pilot counts in a set per CPU; what is asked for is their sum.
+//! The pilot counts in a set per CPU; the daemon wants their sum.
 
 use tcpilot_abi::{from_bytes, tp_counters};
 

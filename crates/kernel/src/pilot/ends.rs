@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{Error, object::map_error};
 
-/// What makes sense of the learner's maps, if it works in the daemon.
+/// The keys to the learner's maps, if it works in the daemon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LearnerKeys {
     /// Buckets of the rows.
@@ -59,7 +59,7 @@ pub struct LearnerDescriptors {
 pub struct Ends {
     /// How likely each algorithm is.
     pub rows: Rows,
-    /// What connections have shown.
+    /// The records of connections.
     pub records: Records,
     /// Without it no row is valid.
     pub heartbeat: Heartbeat,

@@ -17,7 +17,7 @@ use crate::{
     socket::{enter_netns, in_netns},
 };
 
-/// Runs an iterator over connections in every network namespace, and returns what it wrote.
+/// Runs an iterator over connections in every network namespace, and returns its output.
 pub(super) fn iterate(program: &ProgramMut<'_>, action: &'static str) -> Result<Vec<u8>, Error> {
     let link = program.attach().map_err(map_error(action))?;
     iterate_by(link.as_fd())
@@ -72,7 +72,7 @@ fn cannot_list(source: std::io::Error) -> Error {
     }
 }
 
-/// Runs an iterator for the namespace of the calling thread, and returns what it wrote.
+/// Runs an iterator for the namespace of the calling thread, and returns its output.
 fn read_iterator(link_fd: i32) -> Result<Vec<u8>, Error> {
     // SAFETY: a plain system call; the descriptor is checked, and owned from here on.
     let fd = unsafe { bpf_iter_create(link_fd) };

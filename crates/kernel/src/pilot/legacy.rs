@@ -1,9 +1,9 @@
-//! What a pilot leaves to the one that takes its place: its maps, its links, and how to read them.
+//! The legacy of a pilot to the one that takes its place: its maps, its links, and how to read them.
 //!
 //! The kernel lets a link change its program in one step, BPF_LINK_UPDATE: each event meets the old
 //! program or the new one. Both use the same maps, so the new one knows every path and every open
 //! connection. The links pass from one program to the other as open descriptors, and nobody else has
-//! them: whoever of the two dies while it has them detaches.
+//! them: if one of the two dies while it has them, that detaches.
 
 use std::{
     hash::{BuildHasher, RandomState},
@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{Error, claim::Claim, process::inherited};
 
-/// What makes sense of the maps; drawn or measured once, and kept for as long as they live.
+/// The keys to the maps; drawn or measured once, and kept for as long as they live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Keys {
     /// Buckets of the table of paths.
@@ -69,7 +69,7 @@ fn buckets_for(paths_max: u32) -> u32 {
     paths_max.div_ceil(TP_WAYS).next_power_of_two()
 }
 
-/// A pilot's descriptors by their numbers, to be told to the program that inherits them.
+/// A pilot's descriptors by their numbers, for the program that inherits them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Descriptors {
     /// Paths, connections, tunings, policers, counts.
@@ -92,7 +92,7 @@ impl Descriptors {
     }
 }
 
-/// What a pilot has left.
+/// The legacy of a pilot.
 pub struct Legacy {
     keys: Keys,
     maps: [OwnedFd; 5],
@@ -102,7 +102,7 @@ pub struct Legacy {
 }
 
 impl Legacy {
-    /// Takes what this process inherited; to be called once.
+    /// Takes the inherited descriptors; to be called once.
     ///
     /// # Errors
     /// [`Error::System`] if one is not open.
@@ -227,7 +227,7 @@ pub(super) struct LinkedCgroup {
     is_egress: bool,
 }
 
-/// What a link is attached to; `None` if the kernel does not say.
+/// The object that a link is attached to; `None` if the kernel does not say.
 pub(super) fn cgroup_of(link: &OwnedFd) -> Option<LinkedCgroup> {
     let mut info = bpf_link_info::default();
     let mut len = size_of::<bpf_link_info>() as u32;
@@ -267,7 +267,7 @@ impl Pilot {
     /// Takes the place of the pilot that left this: from here on its programs run no more.
     ///
     /// # Errors
-    /// [`Error::Attach`]; what was attached is detached then.
+    /// [`Error::Attach`]; programs that were attached are detached then.
     pub fn take_over(&mut self, legacy: Legacy, cgroup: &Path) -> Result<(), Error> {
         let fail = |source: io::Error| Error::Attach {
             path: cgroup.to_path_buf(),
@@ -296,7 +296,7 @@ impl Pilot {
         Ok(())
     }
 
-    /// What to leave to another program: the descriptors, and how to read the maps.
+    /// The legacy for another program: the descriptors, and how to read the maps.
     pub fn legacy(&self) -> (Descriptors, Keys) {
         let maps = &self.skel.maps;
         let claim = self.claim.as_ref();

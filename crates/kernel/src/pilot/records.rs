@@ -1,4 +1,4 @@
-//! What the programs report of connections, through the kernel's ring buffer, and the daemon's sign of
+//! The programs' reports of connections, through the kernel's ring buffer, and the daemon's sign of
 //! life to them.
 
 use std::{
@@ -53,7 +53,7 @@ impl Records {
     /// Returns how many there were.
     ///
     /// # Errors
-    /// [`Error::System`] if there was something that is no record; the others are told all the same.
+    /// [`Error::System`] if there was something that is no record; the others are delivered all the same.
     pub fn poll(
         &mut self,
         timeout: Duration,
@@ -75,7 +75,7 @@ impl Records {
         self.pulse.word(offset_of!(tp_pulse, dropped))
     }
 
-    /// Takes what is there now.
+    /// Takes the records that are there now.
     fn take(&mut self, each: &mut impl FnMut(&tp_record)) -> Result<usize, Error> {
         let (Some(read), Some(written)) = (self.read.word(0), self.written.word(0)) else {
             return Err(no_record());
@@ -113,7 +113,7 @@ impl Records {
         half.map_or(BUSY, |length| length.load(Ordering::Acquire))
     }
 
-    /// `None` for what is no record of this layout.
+    /// `None` for data that are no record of this layout.
     fn record_at(&self, place: usize, bytes: usize) -> Option<tp_record> {
         if bytes != size_of::<tp_record>() {
             return None;

@@ -1,8 +1,8 @@
 //! The learner's rows: written here, read by the programs through the same memory (`bpf/core/rows.h`).
 //!
 //! Only one thread writes. A program that meets a row while it is written takes it for missing, and goes
-//! on to the next level: the tag is taken away first and given back last, and a version tells a reader
-//! who slept over both.
+//! on to the next level: the tag is taken away first and given back last, and a version warns a reader
+//! that slept over both.
 
 use std::{
     mem::offset_of,
@@ -28,7 +28,7 @@ const WAYS: usize = TP_ROW_WAYS as usize;
 const ROW_WORDS: usize = size_of::<tp_row>() / 8;
 type Words = [u64; ROW_WORDS];
 
-/// What became of a row that was put.
+/// The outcome for a row that was put.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Put {
     /// The key had no row, and has one now.

@@ -31,10 +31,10 @@ impl Watch {
         self.skel.progs.fair_window.as_fd()
     }
 
-    /// Attaches that one to the device's ingress for as long as what is returned is kept; kernels from 6.6.
+    /// Attaches that one to the device's ingress for as long as the returned value lives; kernels from 6.6.
     ///
     /// # Errors
-    /// The kernel's; EINVAL where it has no such links.
+    /// The kernel's; EINVAL if it has no such links.
     pub fn link_window(&self, ifindex: u32) -> io::Result<OwnedFd> {
         let program = self.window_program().as_raw_fd();
         let device = i32::try_from(ifindex).unwrap_or_default();
@@ -47,7 +47,7 @@ impl Watch {
         Ok(unsafe { OwnedFd::from_raw_fd(fd) })
     }
 
-    /// Says what is wanted for a flow; its state is made if an action is wanted.
+    /// Writes the order for a flow; its state is made if an action is wanted.
     ///
     /// # Errors
     /// [`Error::Map`].
@@ -71,7 +71,7 @@ impl Watch {
         let _ = self.skel.maps.fair_states.delete(to_bytes(key));
     }
 
-    /// What the programs remember of a flow.
+    /// The programs' state of a flow.
     pub fn fair_state(&self, key: &tp_watch_key) -> Option<tp_fair_state> {
         let found = self
             .skel
@@ -94,7 +94,7 @@ impl Watch {
         }
     }
 
-    /// What was done, by the qdisc and by the programs at its side.
+    /// The counts of the qdisc and of the programs at its side.
     pub fn fair_counts(&self) -> tp_fair_counts {
         let bss = self.skel.maps.bss_data.as_deref();
         let counts = bss

@@ -56,7 +56,7 @@ pub struct Options {
     pub qdisc_packets: Option<u32>,
 }
 
-/// What a program has cost; zeros unless kernel.bpf_stats_enabled is 1.
+/// The cost of a program; zeros unless kernel.bpf_stats_enabled is 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProgramCost {
     /// Its name.
@@ -146,21 +146,21 @@ impl Watch {
         }
     }
 
-    /// Tells the programs among how many flows the link is shared.
+    /// Gives the programs the number of flows that share the link.
     pub fn set_long_flows(&mut self, count: u32) {
         if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
             bss.link.long_flows = count;
         }
     }
 
-    /// What is known of the link.
+    /// The state of the link.
     pub fn link(&self) -> tp_watch_link {
         let bss = self.skel.maps.bss_data.as_deref();
         bss.and_then(|bss| from_bytes(bytes_of(&bss.link)))
             .unwrap_or_default()
     }
 
-    /// What was counted.
+    /// The counts.
     pub fn totals(&self) -> tp_watch_totals {
         let bss = self.skel.maps.bss_data.as_deref();
         bss.and_then(|bss| from_bytes(bytes_of(&bss.totals)))
@@ -212,7 +212,7 @@ impl Watch {
         Ok(Records { ring })
     }
 
-    /// What each program has cost so far.
+    /// The cost of each program so far.
     pub fn cost(&self) -> Vec<ProgramCost> {
         let progs = &self.skel.progs;
         let mut all = vec![

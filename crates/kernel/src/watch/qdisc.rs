@@ -110,7 +110,7 @@ impl Qdisc {
     }
 }
 
-/// What both objects have is the watch's; the classifiers are loaded there.
+/// Maps that both objects have are the watch's; the classifiers are loaded there.
 fn share(open: &mut OpenQdiscSkel<'_>, watch: &WatchSkel<'_>) -> libbpf_rs::Result<()> {
     let (ours, its) = (&mut open.maps, &watch.maps);
     for (map, shared) in [
@@ -170,7 +170,7 @@ impl Watch {
             .map_err(map_error("set a queue's turn"))
     }
 
-    /// What its queues have done.
+    /// The counts of its queues.
     pub fn queue_stats(&self) -> Vec<ClassStats> {
         let Some(qdisc) = &self.qdisc else {
             return Vec::new();
