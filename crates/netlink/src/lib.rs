@@ -11,14 +11,18 @@ pub mod tc;
 
 use std::{cell::Cell, io, os::fd::OwnedFd};
 
+use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink, recv, send, socket_with,
+    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, bind, netlink, recv, send,
+    socket_with, sockopt,
 };
 
 /// `struct nlmsghdr`.
 const HEADER_BYTES: usize = size_of::<libc::nlmsghdr>();
 /// The kernel's largest part of a dump is 32 KiB (linux/netlink.h, `netlink_dump`).
 const ANSWER_BYTES: usize = 1 << 16;
+/// Room for what is announced between two looks: some ten thousand sockets.
+const ANNOUNCED_BYTES: usize = 1 << 23;
 
 /// The subsystem of the kernel that a socket talks to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +72,41 @@ impl Socket {
             )?,
             sequence: Cell::new(0),
         })
+    }
+
+    /// Opens a socket that gets what the kernel announces to these groups of listeners (`SKNLGRP_…`), a bit each
+    /// from bit 0 for group 1, in the calling thread's network namespace. [`Socket::announced`] reads it.
+    ///
+    /// # Errors
+    /// The kernel's: listening to the ends of sockets needs CAP_NET_ADMIN.
+    pub fn listen(subsystem: Subsystem, groups: u32) -> io::Result<Socket> {
+        let opened = Socket::open(subsystem)?;
+        // A burst of ends must not be lost; without the privilege the usual size has to do.
+        let _ = sockopt::set_socket_recv_buffer_size_force(&opened.socket, ANNOUNCED_BYTES);
+        bind(&opened.socket, &netlink::SocketAddrNetlink::new(0, groups))?;
+        Ok(opened)
+    }
+
+    /// Calls `each` with what follows the header of each message that has been announced by now.
+    ///
+    /// # Errors
+    /// The kernel's; `ENOBUFS` if more was announced than could be kept.
+    pub fn announced(&self, mut each: impl FnMut(&[u8])) -> io::Result<()> {
+        let mut buffer = vec![0; ANSWER_BYTES];
+        let flags = RecvFlags::TRUNC | RecvFlags::DONTWAIT;
+        loop {
+            let length = match recv(&self.socket, buffer.as_mut_slice(), flags) {
+                Ok((_, length)) => length,
+                Err(Errno::AGAIN) => return Ok(()),
+                Err(error) => return Err(error.into()),
+            };
+            let mut datagram = buffer.get(..length).ok_or(io::ErrorKind::InvalidData)?;
+            while !datagram.is_empty() {
+                let message = Message::read(datagram).ok_or(io::ErrorKind::InvalidData)?;
+                datagram = datagram.get(message.padded_bytes..).unwrap_or_default();
+                each(message.body);
+            }
+        }
     }
 
     /// Asks, and calls `each` with the data after the header of each message of the answer.

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from tcplab import topology
 from tcplab.algorithms import is_own
-from tcplab.engine import need, relay
+from tcplab.engine import need, relay, web
 from tcplab.engine.errors import CellError, EngineError
 from tcplab.engine.job import Settings
 from tcplab.engine.script import SCRIPT, Programs
@@ -52,6 +52,7 @@ def check(cells: list[Cell], settings: Settings) -> None:
     if os.geteuid() != 0:
         raise EngineError("engine here needs root; use sudo, or --engine vm")
     missing = [f"program {name}" for name in ("ip", "tc", "unshare") if not shutil.which(name)]
+    missing += web.missing(cells)
     for tuner in sorted({cell.tuner.name for cell in cells} & {"bpftune"}):
         missing += [] if shutil.which(tuner) else [f"program {tuner}"]
     controls = set().union(*(need.congestion_controls(cell) for cell in cells))

@@ -69,5 +69,6 @@ def modules(cell: Cell) -> tuple[str, ...]:
     filters = ("cls_bpf",) if cell.watch.fair else ()
     classifier = ("cls_u32",) if _many(cell) else ()
     relay = ("tun",) if any(link.trace for link in cell.links) else ()
+    web = ("tcp_diag",) if any(flow.is_web for flow in cell.flows) else ()
     capture = ("af_packet",) if cell.capture.ends() else ()
-    return (*controls, *queues, *policer, *filters, *classifier, *relay, *capture, "veth")
+    return (*controls, *queues, *policer, *filters, *classifier, *relay, *web, *capture, "veth")

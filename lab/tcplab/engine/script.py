@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tcplab import topology
 from tcplab.algorithms import PREFIX
-from tcplab.engine import calibration, need, relay, tuners, watcher
+from tcplab.engine import calibration, need, relay, tuners, watcher, web
 from tcplab.scenario import traces
 from tcplab.scenario.model import Cell
 from tcplab.traffic.plan import PORT, plan
@@ -56,6 +56,7 @@ def files(cell: Cell, seed: int, programs: Programs) -> dict[str, str]:
             found[topology.trace_file(i)] = traces.text(link.trace)
     if cell.tuner.name == "tcpilot":
         found["tcpilot.toml"] = cell.tuner.text()
+    found |= web.files(cell)
     found[SCRIPT] = text(cell, programs, seed)
     return found
 
@@ -80,6 +81,7 @@ def text(cell: Cell, programs: Programs, seed: int = 0) -> str:
         *_reflector(cell),
         *_calibrate(cell),
         *_queues_anew(cell),
+        *web.start(cell, seed),
         *tuners.start(cell.tuner),
         *watcher.start(cell),
         *_captures(cell),

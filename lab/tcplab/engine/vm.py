@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from tcplab.engine import need
+from tcplab.engine import need, web
 from tcplab.engine.errors import CellError, EngineError
 from tcplab.engine.job import Settings
 from tcplab.engine.script import SCRIPT, Programs
@@ -38,6 +38,8 @@ def check(cells: list[Cell], settings: Settings) -> None:
         kernel = fetch(settings.kernel)
     except VmError as problem:
         raise EngineError(str(problem)) from None
+    if programs := web.missing(cells):
+        raise EngineError(f"this host has no {', '.join(programs)}")
     missing = sorted({name for cell in cells for name in _modules(cell) if not _has(kernel, name)})
     if missing:
         names = ", ".join(missing)

@@ -274,6 +274,8 @@ def _name_of(_: Cell, flow: Flow) -> str | None:
 def _kind(_: Cell, flow: Flow) -> str | None:
     if flow.kind == "bulk" or not (flow.bytes or flow.each_s or flow.sizes_bytes):
         return None
+    if flow.is_web and not flow.each_s:
+        return None
     return f"bytes, sizes_bytes and each_s are for bulk, not for {flow.kind}"
 
 

@@ -33,7 +33,7 @@ QDISCS = (
 )
 PLACES = ("router", "host")
 PATHS = ("routed", "direct")
-KINDS = ("bulk", "pareto", "request", "short", "udp", "ping")
+KINDS = ("bulk", "pareto", "request", "short", "http", "udp", "ping")
 DATAGRAMS = ("udp", "ping")
 TUNERS = ("none", "tcpilot", "bpftune")
 TRANSPORTS = ("tcp", "mptcp", "quic", "mpquic")
@@ -218,6 +218,11 @@ class Flow:
     def is_datagrams(self) -> bool:
         """No connection: delay and loss are measured."""
         return self.kind in DATAGRAMS
+
+    @property
+    def is_web(self) -> bool:
+        """nginx sends a file to curl: programs that people use, as they come."""
+        return self.kind == "http"
 
     @property
     def multipath(self) -> bool:

@@ -6,6 +6,8 @@ from __future__ import annotations
 from tcplab.scenario.errors import Rule
 from tcplab.scenario.model import ABSENT, SYSTEM, Cell, Flow
 
+_NOT_OF_WEB = ("direction", "transport", "destinations", "each_s", "duration_s")
+
 _OF_CONNECTIONS = (
     "bytes",
     "sizes_bytes",
@@ -39,6 +41,22 @@ def _down(cell: Cell, flow: Flow) -> str | None:
     return None
 
 
+def _web(cell: Cell, flow: Flow) -> str | None:
+    """curl and nginx: one file for each connection, and the system's congestion control."""
+    if not flow.is_web:
+        return None
+    if not (flow.bytes or flow.sizes_bytes):
+        return "give the files' size: bytes or sizes_bytes"
+    usual = Flow()
+    given = [key for key in _NOT_OF_WEB if getattr(flow, key) != getattr(usual, key)]
+    given += ["cc"] if flow.cc not in (SYSTEM, ABSENT) else []
+    if given:
+        return f"curl and nginx have no {', '.join(given)}; a sysctl sets the congestion control"
+    if cell.tuner.name == "bpftune":
+        return "bpftune's machine has no nginx; take bulk with bytes"
+    return None
+
+
 def _source(_: Cell, flow: Flow) -> str | None:
     if flow.source_rate_mbit is None and flow.on_s is None and not flow.off_s:
         return None
@@ -55,6 +73,7 @@ def _pause(_: Cell, flow: Flow) -> str | None:
 
 SOURCE_RULES: list[Rule] = [
     ("kind", (*_OF_CONNECTIONS, "streams", "transport", "cc"), _datagrams),
+    ("kind", ("bytes", "sizes_bytes", *_NOT_OF_WEB, "cc", ("tuner", "name")), _web),
     ("direction", ("extra_rtt_ms", "destinations", "transport"), _down),
     ("source_rate_mbit", ("on_s", "off_s", "kind", "bytes", "sizes_bytes", "transport"), _source),
     ("off_s", ("on_s",), _pause),

@@ -13,6 +13,7 @@ from tcplab.scenario.spread import wholes
 
 PORT = 5201
 SHORT_ANSWER_BYTES = 128
+WEB_PORT = 8080
 NETNS = "/run/netns"
 
 
@@ -41,6 +42,7 @@ def plan(cell: Cell, seed: int) -> dict[str, Any]:
         "mptcp": False,
         "quic_paths": _quic_paths(cell, "down"),
     }
+    web = {"netns": f"{NETNS}/left", "port": WEB_PORT}
     connections = [flow for flow in cell.present() if not flow.is_datagrams]
     datagrams = [flow for flow in cell.present() if flow.is_datagrams]
     return {
@@ -50,6 +52,7 @@ def plan(cell: Cell, seed: int) -> dict[str, Any]:
         "flows": [_group(cell, flow, generator) for flow in connections],
         "probes": [_probe(cell, flow, i) for i, flow in enumerate(datagrams)],
         "serve": serve,
+        "foreign": [web] if any(flow.is_web for flow in connections) else [],
         "serve_too": [back] if any(flow.direction == "down" for flow in connections) else [],
         "queues": queues,
         "changes": changes,
@@ -62,8 +65,10 @@ def _group(cell: Cell, flow: Flow, generator: random.Random) -> dict[str, Any]:
     visited = visits(cell, flow, generator)
     return {
         "name": flow.name,
-        "to": topology.with_port(_to(cell, flow), PORT),
-        "netns": f"{NETNS}/right" if flow.direction == "down" else None,
+        "to": topology.with_port(_to(cell, flow), WEB_PORT if flow.is_web else PORT),
+        "netns": f"{NETNS}/right" if _asks_from_right(flow) else None,
+        "bind": topology.destination(cell, flow) if flow.is_web else None,
+        "fetch": flow.is_web,
         "source": _source(flow),
         "destinations": [topology.with_port(address, PORT) for address in visited],
         "at_s": arrivals_s(flow, len(visited), generator),
@@ -82,8 +87,13 @@ def _group(cell: Cell, flow: Flow, generator: random.Random) -> dict[str, Any]:
     }
 
 
+def _asks_from_right(flow: Flow) -> bool:
+    """Its connections are opened by the right host."""
+    return flow.direction == "down" or flow.is_web
+
+
 def _to(cell: Cell, flow: Flow) -> str:
-    if flow.direction == "down":
+    if _asks_from_right(flow):
         return topology.sender_address(0, flow.ip)
     return topology.destination(cell, flow)
 

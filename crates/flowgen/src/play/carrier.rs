@@ -1,5 +1,6 @@
 //! A connection of a run, whatever carries it: the kernel's TCP or MPTCP, or QUIC in this program.
 
+use super::fetch::Fetch;
 use super::flow::{After, Flow};
 use super::plan::{Group, Source, Work};
 #[cfg(feature = "mpquic")]
@@ -16,6 +17,8 @@ use std::os::fd::BorrowedFd;
 pub enum Carrier {
     /// A socket of the kernel.
     Tcp(Flow),
+    /// A download of a program.
+    Fetch(Fetch),
     /// A connection of the thread in the background.
     #[cfg(feature = "mpquic")]
     Quic(QuicFlow),
@@ -26,6 +29,7 @@ macro_rules! inside {
     ($carrier:expr, $flow:ident => $work:expr) => {
         match $carrier {
             Carrier::Tcp($flow) => $work,
+            Carrier::Fetch($flow) => $work,
             #[cfg(feature = "mpquic")]
             Carrier::Quic($flow) => $work,
         }
@@ -42,6 +46,9 @@ impl Carrier {
         if group.transport.is_quic() {
             return QuicFlow::start(group, row, now_s).map(Self::Quic);
         }
+        if group.fetch {
+            return Fetch::start(group.bind, row).map(Self::Fetch);
+        }
         Flow::start(group, row, now_s).map(Self::Tcp)
     }
 
@@ -57,24 +64,27 @@ impl Carrier {
     pub fn advance(&mut self, work: &Work, now_s: f64, discarder: &mut Discarder) -> Result<After> {
         match self {
             Self::Tcp(flow) => flow.advance(work, now_s, discarder),
+            Self::Fetch(fetch) => fetch.advance(now_s),
             #[cfg(feature = "mpquic")]
             Self::Quic(flow) => flow.advance(work, now_s),
         }
     }
 
-    /// The row of an exchange that has just been completed. QUIC has none.
+    /// The row of an exchange that has just been completed. Only TCP has any.
     pub fn exchanged(&mut self, work: &Work, now_s: f64) -> FlowRow {
         match self {
             Self::Tcp(flow) => flow.exchanged(work, now_s),
+            Self::Fetch(fetch) => fetch.row.clone(),
             #[cfg(feature = "mpquic")]
             Self::Quic(flow) => flow.row.clone(),
         }
     }
 
-    /// Lets the application hand over what it has in this tick. QUIC has no such source.
+    /// Lets the application hand over what it has in this tick. Only TCP has such a source.
     pub fn grant(&mut self, source: &Source, tick: u64) {
         match self {
             Self::Tcp(flow) => flow.grant(source, tick),
+            Self::Fetch(_) => {}
             #[cfg(feature = "mpquic")]
             Self::Quic(_) => {}
         }
@@ -84,6 +94,7 @@ impl Carrier {
     pub fn next_exchange(&mut self, work: &Work, flow: u64, now_s: f64) {
         match self {
             Self::Tcp(tcp) => tcp.next_exchange(work, flow, now_s),
+            Self::Fetch(_) => {}
             #[cfg(feature = "mpquic")]
             Self::Quic(_) => {}
         }
@@ -106,6 +117,7 @@ impl Carrier {
     pub fn owes_row(&self) -> bool {
         match self {
             Self::Tcp(flow) => flow.owes_row(),
+            Self::Fetch(_) => true,
             #[cfg(feature = "mpquic")]
             Self::Quic(_) => true,
         }

@@ -9,6 +9,8 @@
 
 mod carrier;
 mod changes;
+mod ended;
+mod fetch;
 mod flow;
 mod netns;
 mod notes;
@@ -20,7 +22,7 @@ mod quic_flow;
 mod record;
 mod start;
 
-pub use plan::{Change, Group, Plan, Queue, Serve, Source, Work};
+pub use plan::{Change, Foreign, Group, Plan, Queue, Serve, Source, Work};
 pub use probe::Probe;
 pub use qdisc::{QdiscReader, QdiscStats};
 pub use start::lock_memory;
@@ -29,6 +31,7 @@ use crate::error::Result;
 use crate::net::{Discarder, Interest, Poller};
 use carrier::Carrier;
 use changes::Changers;
+use ended::Ended;
 use flow::After;
 use probe::Running;
 use record::{FlowRow, Record};
@@ -109,6 +112,7 @@ struct Player<'a> {
     timers: BinaryHeap<Reverse<(u64, Timer)>>,
     queues: Vec<QdiscReader>,
     probes: Vec<Running>,
+    ended: Vec<Ended>,
     begin: Arc<Mutex<Option<Instant>>>,
     changers: Changers,
     discarder: Discarder,
@@ -140,6 +144,8 @@ impl<'a> Player<'a> {
             .samples
             .reserve(samples.saturating_mul(streams).min(1 << 20));
         record.queues.reserve(samples * plan.queues.len());
+        let ended = plan.foreign.iter();
+        let ended = ended.map(|one| Ended::listen(one.netns.as_deref(), one.port));
         let begin = Arc::default();
         let probes = plan
             .probes
@@ -153,6 +159,7 @@ impl<'a> Player<'a> {
             timers: BinaryHeap::new(),
             queues: queues.collect::<Result<_>>()?,
             probes: probes.collect::<Result<_>>()?,
+            ended: ended.collect::<Result<_>>()?,
             begin,
             changers: Changers::start(&plan.changes)?,
             discarder: Discarder::default(),

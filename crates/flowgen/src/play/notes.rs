@@ -1,11 +1,14 @@
 //! What a run notes: samples while it goes on, the rest when it is over, and the report.
 
 use super::probe::Running;
-use super::record::{QueueRow, SampleRow};
+use super::record::{FlowRow, QueueRow, SampleRow};
 use super::{PlayReport, Player};
 use crate::error::Result;
 use std::path::Path;
 use std::time::{Duration, Instant};
+
+/// Time between two looks for sockets that have not ended yet.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 impl<'a> Player<'a> {
     pub(super) fn sample(&mut self, t_s: f64) -> Result<()> {
@@ -13,6 +16,9 @@ impl<'a> Player<'a> {
             if let Some(stats) = reader.read()? {
                 self.record.queues.push(QueueRow { t_s, queue, stats });
             }
+        }
+        for server in &mut self.ended {
+            server.look()?;
         }
         for slot in 0..self.slots.len() {
             let Some(flow) = &self.slots[slot].flow else {
@@ -69,6 +75,34 @@ impl<'a> Player<'a> {
                     self.record.flows.push(flow.into_row(None));
                 }
             }
+        }
+        self.charge_downloads(until)
+    }
+
+    /// Downloads get the counters of the server's sockets, the last of which may still be ending.
+    fn charge_downloads(&mut self, until: Instant) -> Result<()> {
+        let groups = &self.plan.flows;
+        let is_download = |row: &FlowRow| groups[row.group].fetch && row.error.is_none();
+        let rows = self.record.flows.iter_mut();
+        let mut owed: Vec<&mut FlowRow> = rows.filter(|row| is_download(row)).collect();
+        loop {
+            for server in &mut self.ended {
+                server.look()?;
+                owed.retain_mut(|row| match server.take(row.local_port) {
+                    Some(info) => {
+                        row.set_info(&info);
+                        false
+                    }
+                    None => true,
+                });
+            }
+            if owed.is_empty() || Instant::now() >= until {
+                break;
+            }
+            std::thread::sleep(LOOK_AGAIN);
+        }
+        for row in owed {
+            row.error = Some("the end of the server's socket was not seen".to_owned());
         }
         Ok(())
     }

@@ -33,6 +33,9 @@ pub struct Plan {
     /// Further servers, in other namespaces.
     #[serde(default)]
     pub serve_too: Vec<Serve>,
+    /// Servers that are programs of their own.
+    #[serde(default)]
+    pub foreign: Vec<Foreign>,
     /// Datagrams beside the connections.
     #[serde(default)]
     pub probes: Vec<Probe>,
@@ -59,6 +62,17 @@ pub struct Serve {
     /// Answer QUIC on the same port, with so many paths for each connection.
     #[serde(default)]
     pub quic_paths: Option<u32>,
+}
+
+/// A server that is not ours: the kernel says what its sockets have sent, when they end.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Foreign {
+    /// Namespace it listens in; `None`: this one.
+    #[serde(default)]
+    pub netns: Option<PathBuf>,
+    /// Its port.
+    pub port: u16,
 }
 
 /// Connections that are alike.
@@ -113,6 +127,9 @@ pub struct Group {
     pub warmup: u64,
     /// Take samples of its sockets.
     pub sample: bool,
+    /// A connection is a curl that downloads so many bytes, as the file of that name.
+    #[serde(default)]
+    pub fetch: bool,
     /// What each connection does.
     pub work: Work,
 }
@@ -251,6 +268,12 @@ impl Group {
         }
         if self.transport.is_quic() && !(self.destinations.is_empty() && self.source.is_none()) {
             return wrong("destinations and sources are for TCP");
+        }
+        let plain = self.transport == Transport::Tcp && self.cc.is_none();
+        if self.fetch && !(plain && matches!(self.work, Work::Sized { .. })) {
+            return wrong(
+                "curl fetches sized work over TCP, and the server's system chooses its cc",
+            );
         }
         if self.transport != Transport::Mpquic && !self.paths.is_empty() {
             return wrong("paths are for mpquic");
@@ -414,6 +437,12 @@ mod tests {
         assert!(with(r#""paths": [{"local": "10.1.0.1"}]"#).is_err());
         let quic = with(r#""transport": "mpquic", "paths": [{"local": "10.1.0.1"}]"#);
         assert_eq!(quic.is_ok(), cfg!(feature = "mpquic"));
+        assert!(with(r#""fetch": true"#).is_err());
+        let download = GOOD.replace("\"cc\": \"cubic\", ", "").replace(
+            r#"{"kind": "timed"}"#,
+            r#"{"kind": "sized", "bytes": [9]}, "fetch": true"#,
+        );
+        assert!(Plan::parse(&download).unwrap().flows[0].fetch);
         let exchange = r#"{"kind": "short", "answer_bytes": 1}"#;
         let short = GOOD
             .replace(r#"{"kind": "timed"}"#, exchange)
