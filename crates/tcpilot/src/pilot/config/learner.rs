@@ -94,19 +94,19 @@ settings! {
         /// that was steered stays so when you raise the number.
         steer_percent: u32 = 100, 0..=100;
         /// Seconds between two looks at long connections, which teach while they live; 0 is never. A look
-        /// goes through all connections of the host, so the next one waits at least 100 times as long as the
-        /// last one had the processor: 1 % of it at most.
+        /// goes through all connections of the host. So the next one waits at least 100 times as long as the
+        /// last one used the processor, which is 1 % of it at most.
         sample_s: u32 = 10, 0..=3600;
-        /// Bytes that an open connection must have had acknowledged to be looked at. Shorter ones teach when
-        /// they end.
+        /// Acknowledged bytes that an open connection needs before tcpilot looks at it. Shorter ones teach
+        /// when they end.
         sample_bytes: u64 = 1048576, 1..=1099511627776;
-        /// Whether a long connection may be moved to another algorithm while it is open: to the one that its
-        /// path prefers, if it surely does better there.
+        /// Whether tcpilot may move a long connection to another algorithm while it is open: to the one that
+        /// its path prefers, if that is surely better there.
         move_long: bool = false;
-        /// Percent by which the other algorithm must do better, for a connection to be moved: not by its
-        /// estimate, but by the lower end of an interval of three standard deviations.
+        /// Percent by which the other algorithm must be better before tcpilot moves a connection. The lower
+        /// end of an interval of three standard deviations counts, not the estimate.
         move_gain_percent: u32 = 10, 0..=1000;
-        /// Seconds for which a connection that was moved or rescued keeps what it has.
+        /// Seconds for which a connection that was moved or rescued keeps its algorithm.
         move_every_s: u32 = 300, 10..=86400;
     }
 }
