@@ -26,7 +26,7 @@ def broken(page: Path) -> list[str]:
         if not target.exists() or (
             anchor and target.suffix == ".md" and anchor not in headings(target.read_text())
         ):
-            dead.append(f"{page.relative_to(ROOT)}: {link}")
+            dead.append(f"{page}: {link}")
     return dead
 
 
