@@ -141,12 +141,6 @@ impl Learner {
         self.rebuilt
     }
 
-    /// What sizes and round-trip times let expect of a connection's worth, whatever its path and arm.
-    #[must_use]
-    pub fn usual(&self, features: &Features) -> f64 {
-        self.regression.expected(features)
-    }
-
     /// The shares for the next connections of a path, known or not.
     pub fn plan(&mut self, lineage: &Lineage, now_s: f64) -> Plan {
         match self.tree.find(&lineage.path) {

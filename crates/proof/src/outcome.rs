@@ -26,7 +26,7 @@ pub struct Outcome {
     pub retransmitted: f64,
     /// ln of its smoothed round trip over its least.
     pub inflation_nats: f64,
-    /// What size, round trip and the like let expect of `goodput_nats`, whatever the algorithm.
+    /// What its size lets expect of `goodput_nats`, whatever the algorithm: see [`expected`].
     pub expected_nats: f64,
 }
 
@@ -34,6 +34,20 @@ pub struct Outcome {
 #[must_use]
 pub fn class(bytes: u64) -> Option<usize> {
     SIZES.iter().rposition(|least| bytes >= *least)
+}
+
+/// Bytes that a path of 20 Mbit/s carries in the 100 ms that a handshake and slow start may take.
+const START_BYTES: f64 = 262_144.0;
+
+/// What a size lets expect of ln goodput, but for a level that all connections share: of the time T₀ + B/R for B
+/// bytes a part is the beginning's, so goodput is R·B/(B + T₀R), and its logarithm ln R − ln(1 + T₀R/B). How much
+/// of that is so on this host is fitted to the pairs ([`Pairs::moments`]).
+///
+/// It is the same function for all blocks. One that is learned meanwhile would make blocks differ by what has
+/// been learned between them.
+#[must_use]
+pub fn expected(bytes: u64) -> f64 {
+    -(START_BYTES / bytes.max(1) as f64).ln_1p()
 }
 
 /// Sums of one block.
@@ -44,7 +58,7 @@ pub struct Sums {
     pub count: u64,
     /// ln of bytes a second.
     goodput: f64,
-    /// What sizes and round trips let expect of that.
+    /// What sizes let expect of that.
     expected: f64,
     retransmitted: f64,
     inflation: f64,
@@ -230,6 +244,15 @@ mod tests {
     fn sizes_have_their_class_and_the_smallest_none() {
         let classes = [16_383, 16_384, 262_143, 262_144, 1 << 20, u64::MAX].map(class);
         assert_eq!(classes, [None, Some(0), Some(0), Some(1), Some(2), Some(2)]);
+    }
+
+    #[test]
+    fn more_is_expected_of_a_larger_connection_and_of_large_ones_the_same() {
+        let all = [1 << 14, 1 << 18, 1 << 22, 1 << 30, 1 << 40].map(expected);
+        assert!(all.is_sorted() && all[0] < -2.5, "{all:?}");
+        assert!((all[1] + std::f64::consts::LN_2).abs() < 1e-12);
+        assert!(all[3] > -0.001 && all[4] <= 0.0, "{all:?}");
+        assert!(expected(0).is_finite());
     }
 
     #[test]

@@ -88,14 +88,10 @@ impl Group {
         &mut self.open[at]
     }
 
-    /// What its former periods let expect beside.
-    fn expected(&self) -> f64 {
+    /// What its former periods let expect beside; `None` without one.
+    fn expected(&self) -> Option<f64> {
         let (count, sum) = self.past;
-        if count == 0 {
-            0.0
-        } else {
-            sum / f64::from(count)
-        }
+        (count > 0).then(|| sum / f64::from(count))
     }
 }
 
@@ -221,6 +217,12 @@ impl Trial {
         terms: &Terms,
     ) -> Vec<Alarm> {
         let (mut held_out, mut others) = (Vec::new(), Vec::new());
+        // Of a group without a past as much is expected as of the others.
+        let pasts = period
+            .iter()
+            .filter_map(|(id, _)| self.groups.get(id)?.expected());
+        let (count, sum) = pasts.fold((0.0, 0.0), |(n, sum), past| (n + 1.0, sum + past));
+        let usual = if count > 0.0 { sum / count } else { 0.0 };
         for (id, blocks) in period {
             let Some(group) = self.groups.get_mut(id) else {
                 continue;
@@ -233,7 +235,11 @@ impl Trial {
                     continue;
                 };
                 let lot = schedule.lot(*id, blocks.number);
-                side.push((lot, means.with_past(group.expected()), sums.count));
+                side.push((
+                    lot,
+                    means.with_past(group.expected().unwrap_or(usual)),
+                    sums.count,
+                ));
                 let (count, sum) = group.past;
                 group.past = (count.saturating_add(1), sum + means.surprise());
             }

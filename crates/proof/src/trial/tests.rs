@@ -173,6 +173,35 @@ fn prefixes_held_out_are_compared_with_others_and_with_their_own_past() {
 }
 
 #[test]
+fn of_a_group_without_a_past_as_much_is_expected_as_of_the_others() {
+    let schedule = Schedule::by_prefix(0.2, [3, 4]);
+    let (mut trial, terms) = (Trial::default(), Terms::default());
+    for week in 0..20 {
+        // Each week has five groups that nobody has seen before. The level is that of a megabyte a second.
+        for group in (0..60).chain(1000 + 5 * week..1005 + 5 * week) {
+            let at_s = START + schedule.period_s * week;
+            for _ in 0..6 {
+                let own = 13.8 + 0.02 * ((group * 7 + week * 13) % 5) as f64;
+                trial.take(group, at_s, &outcome(own), &schedule, &terms);
+            }
+        }
+        trial.close_until(
+            START + schedule.period_s * (week + 1) + 1800,
+            &schedule,
+            &terms,
+        );
+    }
+    let pairs = trial.host.effects.goodput;
+    let (mean, sd) = pairs.moments().unwrap();
+    assert!(
+        pairs.count > 150 && mean.abs() < 0.01 && sd < 0.05,
+        "{mean} {sd}"
+    );
+    let text = serde_json::to_value(pairs).unwrap();
+    assert!(text["covariate_square"].as_f64().unwrap() < 1.0, "{text}");
+}
+
+#[test]
 fn what_is_saved_goes_on_and_a_future_that_was_none_is_left_out() {
     let mut trial = Trial::default();
     run(&mut trial, 9, START, 3, 0.2);

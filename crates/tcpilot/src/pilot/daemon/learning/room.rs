@@ -12,7 +12,6 @@ use super::{
     long::{Before, Long},
     rows::Table,
     taught::{Taught, Written},
-    translate::fixed_features,
 };
 use crate::pilot::figures::EffectReport;
 
@@ -85,9 +84,8 @@ impl Room {
                 let lesson = &taught.lesson;
                 let arm = lesson.arms.of_number(record.arm);
                 let name = arm.and_then(|arm| lesson.arms.names().get(arm));
-                let usual = taught.learner.usual(&fixed_features(record));
                 let name = name.map(String::as_str);
-                effect.take(record, &lesson.name, name, self.ticks_per_s, usual);
+                effect.take(record, &lesson.name, name, self.ticks_per_s);
             }
             let before = match &before {
                 Before::Nothing => None,

@@ -240,17 +240,5 @@ pub(super) fn features(record: &tp_record) -> Features {
     }
 }
 
-/// The round trip that all connections are taken to have.
-const SAME_RTT_US: f64 = 30_000.0;
-
-/// The features that steering a whole group leaves as they are. The round trip of a handshake is none of them:
-/// the queue that all connections of a block make together is in it.
-pub(super) fn fixed_features(record: &tp_record) -> Features {
-    Features {
-        handshake_rtt_us: SAME_RTT_US,
-        ..features(record)
-    }
-}
-
 #[cfg(test)]
 mod tests;

@@ -179,16 +179,15 @@ impl Effect {
         self.is_full = is_full;
     }
 
-    /// Takes in a record. `expected_nats` is what its size and round trip let expect; `algorithm` what it had.
+    /// Takes in a record; `algorithm` is what its connection had.
     pub fn take(
         &mut self,
         record: &tp_record,
         policy: &str,
         algorithm: Option<&str>,
         ticks_per_s: u32,
-        expected_nats: f64,
     ) {
-        let Some(seen) = outcome(record, ticks_per_s, expected_nats) else {
+        let Some(seen) = outcome(record, ticks_per_s) else {
             return;
         };
         if tcpilot_proof::outcome::class(seen.bytes).is_none() {

@@ -7,10 +7,9 @@ use tcpilot_proof::Outcome;
 
 use crate::pilot::daemon::learning::translate::{has, measures};
 
-/// What a connection came to, whoever chose its algorithm; `expected_nats` is what its size and round trip let
-/// expect. `None` if it is not at its end, or if nobody can say. A rescued or tuned connection counts as it
+/// What a connection came to, whoever chose its algorithm. `None` if it is not at its end, or if nobody can say. A rescued or tuned connection counts as it
 /// ended: rescue and tuning are part of what is judged.
-pub fn outcome(record: &tp_record, ticks_per_s: u32, expected_nats: f64) -> Option<Outcome> {
+pub fn outcome(record: &tp_record, ticks_per_s: u32) -> Option<Outcome> {
     // A peer that vanished leaves a long wait, whatever the algorithm.
     let excluded = TP_RECORD_SAMPLE | TP_RECORD_FORGOTTEN | TP_RECORD_FOREIGN | TP_RECORD_TIMED_OUT;
     if has(record, excluded) || Why::from_number(record.why).is_left_alone() {
@@ -32,7 +31,7 @@ pub fn outcome(record: &tp_record, ticks_per_s: u32, expected_nats: f64) -> Opti
         duration_nats: (seen.busy_us as f64 / 1e6).ln(),
         retransmitted: seen.retransmitted as f64 / seen.segments as f64,
         inflation_nats: (f64::from(rtt_us) / f64::from(seen.min_rtt_us)).ln(),
-        expected_nats,
+        expected_nats: tcpilot_proof::outcome::expected(seen.bytes_acked),
     })
 }
 
@@ -56,12 +55,18 @@ mod tests {
 
     #[test]
     fn time_in_which_the_peer_was_the_limit_counts_for_completion_and_not_for_goodput() {
-        let seen = outcome(&record(), 250, 0.5).unwrap();
+        let seen = outcome(&record(), 250).unwrap();
         assert!((seen.goodput_nats - 1e6f64.ln()).abs() < 1e-9);
         assert!((seen.duration_nats - 2f64.ln()).abs() < 1e-9);
         assert!((seen.inflation_nats - 2f64.ln()).abs() < 1e-9);
         assert!((seen.retransmitted - 0.01).abs() < 1e-9 && seen.bytes == 1_000_000);
-        assert!((seen.expected_nats - 0.5).abs() < 1e-9);
+        assert!((seen.expected_nats - tcpilot_proof::outcome::expected(1_000_000)).abs() < 1e-9);
+        // In the round trip of its handshake is the queue that its block made.
+        let queued = tp_record {
+            handshake_us: 180_000,
+            ..record()
+        };
+        assert_eq!(outcome(&queued, 250), Some(seen));
     }
 
     #[test]
@@ -69,7 +74,7 @@ mod tests {
         let flagged = |flag: u32| {
             let mut record = record();
             record.flags = flag as u8;
-            outcome(&record, 250, 0.0).is_some()
+            outcome(&record, 250).is_some()
         };
         assert!(flagged(TP_RECORD_RESCUED) && flagged(TP_RECORD_TUNED));
         let excluded = [
@@ -83,6 +88,6 @@ mod tests {
             why: Why::Application as u8,
             ..record()
         };
-        assert!(outcome(&application, 250, 0.0).is_none());
+        assert!(outcome(&application, 250).is_none());
     }
 }

@@ -84,7 +84,7 @@ impl World {
             trial,
             ..tp_record::default()
         };
-        self.effect.take(&record, "default", Some("bbr"), 250, 0.0);
+        self.effect.take(&record, "default", Some("bbr"), 250);
     }
 
     /// Every second a connection to each of so many hosts, in groups of their own.
@@ -387,7 +387,7 @@ fn a_connection_whose_cell_said_something_else_is_left_out() {
             trial: world.says(host) ^ TP_TRIAL_HELD_OUT as u8 | TP_TRIAL_COUNTS as u8,
             ..tp_record::default()
         };
-        world.effect.take(&wrong, "default", None, 250, 0.0);
+        world.effect.take(&wrong, "default", None, 250);
     }
     let after = world.effect.past.counts;
     assert_eq!(

@@ -240,22 +240,6 @@ fn the_class_and_the_whole_size_are_what_was_known_before() {
     );
 }
 
-#[test]
-fn what_is_expected_of_a_connection_in_a_trial_does_not_follow_from_its_handshake() {
-    let near = fixed_features(&record());
-    // Behind the queue that all connections of its block make.
-    let queued = fixed_features(&tp_record {
-        handshake_us: 180_000,
-        ..record()
-    });
-    assert_eq!(near, queued);
-    let larger = fixed_features(&tp_record {
-        bytes_acked: 2_000_000,
-        ..record()
-    });
-    assert_eq!((near.bytes, larger.bytes), (1e6, 2e6));
-}
-
 proptest! {
     #[test]
     fn whatever_a_record_says_a_worth_is_finite_and_a_part_of_a_sample(
