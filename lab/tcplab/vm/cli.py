@@ -85,9 +85,7 @@ def make_parser() -> argparse.ArgumentParser:
     _add_machine_options(matrix)
     matrix.set_defaults(action=_matrix)
 
-    root = commands.add_parser(
-        "root", help="build and cache another user land, such as sid"
-    )
+    root = commands.add_parser("root", help="build and cache another user land, such as sid")
     root.add_argument("name", choices=roots.names())
     root.set_defaults(action=_root)
 

@@ -114,6 +114,7 @@ def verdict(found: Interval | None, less_is_better: bool) -> str:
     return "better" if (found.estimate < 0) == less_is_better else "worse"
 
 
+_CONDITIONS = ("takes", "gains", "gains-much")
 _SHARES = {"few": "1 of 4", "half": "2 of 4", "most": "3 of 4"}
 
 
@@ -122,7 +123,8 @@ def _trap(records: list[Record]) -> str:
     rows = [
         ["Spang et al.", "throughput", "none", "few: +150 %", _NONE, "most: −75 %", _NONE, _NONE]
     ]
-    for condition in ("takes", "gains"):
+    swept = [record["labels"]["condition"] for record in _of(records, "effect")]
+    for condition in [one for one in _CONDITIONS if one in swept]:
         for measure, name in _MEASURES.items():
             report = reported(records, "effect", _told(measure), condition=condition, way="report")
             pair = ("cubic", "bbr")
