@@ -300,6 +300,30 @@ at = "right"
     assert len(captured) > 10_000 * 100
 
 
+def test_nginx_serves_curl_and_its_own_sockets_are_counted(out: Path) -> None:
+    """Beside flowgen's connections of the same size, which lose as many packets."""
+    flows = """
+[[flow]]
+name = "web"
+kind = "http"
+bytes = 300000
+connections = 8
+[[flow]]
+name = "bulk"
+bytes = 300000
+connections = 8
+"""
+    link = ONE.partition("[[flow]]")[0].replace("duration_s = 1", "duration_s = 20")
+    outcome, _ = run(out, link + "loss_percent = 2\n" + flows)
+    assert outcome["ok"] == 1, outcome
+    (cell,) = cells(Path(outcome["folder"]))
+    found = pd.read_parquet(Path(outcome["folder"]) / "cells" / cell["id"] / "flows.parquet")
+    assert found["error"].isna().all() and (found["bytes"] == 300_000).all()
+    packets = found.groupby("group")[["retransmitted_packets", "sent_packets"]].sum()
+    assert (packets["retransmitted_packets"] > 10).all(), packets
+    assert (packets["sent_packets"] > 8 * 205).all(), packets
+
+
 def test_a_trace_is_followed_from_the_start_of_the_traffic(out: Path) -> None:
     text = ONE.replace("duration_s = 1", "duration_s = 6").replace(
         "rate_mbit = 10", 'trace = "lte-drive"'

@@ -52,6 +52,35 @@ def test_datagrams_are_no_connections_and_have_a_port_each() -> None:
     assert list(writer.ideal(cell)["groups"]) == ["bulk"]
 
 
+def test_curl_asks_from_the_right_and_nginx_sends_from_the_left() -> None:
+    web = Flow(name="web", kind="http", bytes=5000, connections=3, extra_rtt_ms=10)
+    found = planned(BULK, web)
+    bulk, group = found["flows"]
+    assert (group["netns"], group["to"]) == ("/run/netns/right", "10.1.1.1:8080")
+    assert (group["bind"], group["fetch"], bulk["fetch"]) == ("10.1.11.2", True, False)
+    assert group["work"] == {"kind": "sized", "bytes": [5000]}
+    assert found["foreign"] == [{"netns": "/run/netns/left", "port": 8080}]
+    assert planned(BULK)["foreign"] == []
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ("", "give the files' size"),
+        ('bytes = 9\ncc = "bbr"', "have no cc; a sysctl"),
+        ('bytes = 9\ndirection = "down"', "have no direction"),
+        ("each_s = 3", "are for bulk"),
+        ('bytes = 9\n[tuner]\nname = "bpftune"', "bpftune's machine has no nginx"),
+    ],
+)
+def test_downloads_that_cannot_be_are_refused(tmp_path: Path, wrong: str, said: str) -> None:
+    file = tmp_path / "web.toml"
+    head = 'title = "t"\nabout = "a"\nduration_s = 5\n[[link]]\nrtt_ms = 5\n'
+    file.write_text(f'{head}[[flow]]\nname = "web"\nkind = "http"\n{wrong}\n')
+    with pytest.raises(ScenarioError, match=said):
+        load(file)
+
+
 def test_sources_have_a_rate_and_pauses() -> None:
     paced = replace(BULK, source_rate_mbit=2.0, on_s=1.0, off_s=3.0)
     (group,) = planned(paced)["flows"]
