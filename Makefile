@@ -46,7 +46,7 @@ check: setup ## formatting and lints only
 	$(CARGO) clippy --workspace --all-targets --features $(FEATURES) --quiet -- -D warnings
 	scripts/check-headers
 	scripts/check-parameters
-	cd lab && $(BIN)/ruff check . ../scripts && $(BIN)/ruff format --check . ../scripts && $(BIN)/mypy
+	cd lab && $(BIN)/ruff check . ../scripts ../packaging/container/image && $(BIN)/ruff format --check . ../scripts ../packaging/container/image && $(BIN)/mypy
 
 unit-test: setup ## tests that need no privilege
 	$(CARGO) test --workspace --quiet
@@ -70,7 +70,7 @@ vm-test: setup ## behaviour on every kernel, in virtual machines
 vm-test-ends: setup ## behaviour on the oldest and the newest of them
 	PYTHON=$(PYTHON) crates/host-tests/run.sh $(firstword $(KERNELS)) $(lastword $(KERNELS))
 
-machine-test: setup deb ## the laboratory's own tests of its machines
+machine-test: setup deb dist ## the laboratory's own tests of its machines
 	@$(CARGO) build --release -p flowgen --features mpquic
 	cd lab && $(BIN)/pytest -q -m vm
 
@@ -98,10 +98,20 @@ deb: release ## a package of the release build, for Debian and Ubuntu: target/de
 	@scripts/setup deb
 	@packaging/deb
 
+dist: ## a static binary with its manual, as an archive with a checksum: target/dist
+	@scripts/setup build
+	@packaging/dist
+
+image: dist ## a container image of the static binary: target/dist
+	@version=$$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1); arch=$$(dpkg --print-architecture); \
+		file=$(TARGET)/dist/tcpilot-$$version-$$arch.oci.tar; \
+		packaging/container/image $(TARGET)/$$(uname -m)-unknown-linux-gnu/release/tcpilot $$arch $$version $$file; \
+		echo $$file
+
 release:
 	@scripts/setup build
 	@test -e $(TARGET)/release/tcpilot || echo 'building tcpilot for the first time; this takes a few minutes' >&2
 	@$(CARGO) build --release --bins
 
 .PHONY: help setup run demo test test-all check unit-test host-test mpquic-test upgrade-test vm-test \
-	vm-test-ends machine-test metrics-test browser-test bench lab lab-test experiments deb release
+	vm-test-ends machine-test metrics-test browser-test bench lab lab-test experiments deb dist image release
