@@ -147,7 +147,7 @@ mod tests {
     /// Such as the round trip of the handshake, with the queue that all connections of a block make in it.
     #[test]
     fn a_covariate_that_steering_changed_is_not_taken_off() {
-        let swing = |i: u32| if i.is_multiple_of(2) { 0.1 } else { -0.1 };
+        let swing = |i: u32| if i % 2 == 0 { 0.1 } else { -0.1 };
         let values: Vec<(f64, f64)> = (0..40)
             .map(|i| (0.2 + swing(i), -1.0 + swing(i / 2)))
             .collect();

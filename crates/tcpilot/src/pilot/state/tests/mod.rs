@@ -25,7 +25,7 @@ fn path(i: u32) -> StoredPath {
         ..Default::default()
     };
     StoredPath {
-        netns: if i.is_multiple_of(2) {
+        netns: if i % 2 == 0 {
             "host".to_owned()
         } else {
             "blue".to_owned()
