@@ -98,7 +98,7 @@ def test_the_truth_is_the_difference_of_two_runs() -> None:
 
 
 def test_the_page_gets_its_tables_and_keeps_its_text() -> None:
-    swings = [(0.1 if i % 2 else -0.1, 0.0) for i in range(40)]
+    swings = [(0.05 if i % 2 else -0.05, 0.0) for i in range(40)]
     measure = {"verdict": "not shown", "sums": sums(swings)}
     report = {"measures": {"goodput": measure}}
     page = "before\n<!-- table: lab-trap -->\nold\n<!-- end -->\nafter\n"
@@ -111,5 +111,7 @@ def test_the_page_gets_its_tables_and_keeps_its_text() -> None:
 def test_a_verdict_is_of_the_whole_interval() -> None:
     assert tables.verdict(Interval(0.1, 0.01, 0.2), less_is_better=False) == "better"
     assert tables.verdict(Interval(0.1, 0.01, 0.2), less_is_better=True) == "worse"
-    assert tables.verdict(Interval(0.1, -0.01, 0.2), less_is_better=False) == "not shown"
+    assert tables.verdict(Interval(0.01, -0.03, 0.05), less_is_better=False) == "not shown"
+    wide = Interval(0.1, -0.01, 0.2)
+    assert tables.verdict(wide, less_is_better=False) == "insufficient data"
     assert tables.verdict(None, less_is_better=False) == "insufficient data"

@@ -107,13 +107,16 @@ def reported(records: list[Record], campaign: str, name: str, **labels: Any) -> 
 
 
 def verdict(found: Interval | None, less_is_better: bool) -> str:
-    if found is None:
+    """As the daemon judges: "not shown" only if an effect worth having would have shown."""
+    if found is None or (found.holds(0.0) and found.high - found.low > 2 * _WORTH):
         return "insufficient data"
     if found.holds(0.0):
         return "not shown"
     return "better" if (found.estimate < 0) == less_is_better else "worse"
 
 
+_WORTH = 0.05
+"""An effect worth having, in nats."""
 _CONDITIONS = ("takes", "gains", "gains-much")
 _SHARES = {"few": "1 of 4", "half": "2 of 4", "most": "3 of 4"}
 
