@@ -78,7 +78,7 @@ impl Socket {
     /// from bit 0 for group 1, in the calling thread's network namespace. [`Socket::announced`] reads it.
     ///
     /// # Errors
-    /// The kernel's: listening to the ends of sockets needs CAP_NET_ADMIN.
+    /// The kernel's. Anybody may listen to the ends of sockets.
     pub fn listen(subsystem: Subsystem, groups: u32) -> io::Result<Socket> {
         let opened = Socket::open(subsystem)?;
         // A burst of ends must not be lost; without the privilege the usual size has to do.

@@ -155,25 +155,8 @@ mod tests {
 
     fn row(wanted_bytes: u64) -> FlowRow {
         FlowRow {
-            flow: 0,
-            group: 0,
-            to: "10.0.0.1:8080".parse().unwrap(),
-            local_port: 0,
-            cc_start: String::new(),
-            cc_used: String::new(),
-            start_s: 1.0,
-            end_s: None,
             wanted_bytes,
-            bytes: 0,
-            fct_s: None,
-            standstill_s: None,
-            retransmitted_packets: 0,
-            sent_packets: 0,
-            ecn: false,
-            srtt_us: 0,
-            times: None,
-            error: None,
-            warmup: false,
+            ..FlowRow::begun(0, 0, "10.0.0.1:8080".parse().unwrap(), 1.0)
         }
     }
 

@@ -296,25 +296,9 @@ impl<'a> Player<'a> {
             _ => 0,
         };
         let row = FlowRow {
-            flow: self.next_flow,
-            group: index,
-            to: group.server(number),
-            local_port: 0,
-            cc_start: String::new(),
-            cc_used: String::new(),
-            start_s: now_s,
-            end_s: None,
             wanted_bytes,
-            bytes: 0,
-            fct_s: None,
-            standstill_s: None,
-            retransmitted_packets: 0,
-            sent_packets: 0,
-            ecn: false,
-            srtt_us: 0,
-            times: None,
-            error: None,
             warmup: number < group.warmup,
+            ..FlowRow::begun(self.next_flow, index, group.server(number), now_s)
         };
         self.next_flow += 1;
         let started = netns::inside(group.netns.as_deref(), || {

@@ -64,6 +64,31 @@ pub struct Times {
 }
 
 impl FlowRow {
+    /// The row of a connection that starts now.
+    pub fn begun(flow: u64, group: usize, to: SocketAddr, start_s: f64) -> Self {
+        Self {
+            flow,
+            group,
+            to,
+            local_port: 0,
+            cc_start: String::new(),
+            cc_used: String::new(),
+            start_s,
+            end_s: None,
+            wanted_bytes: 0,
+            bytes: 0,
+            fct_s: None,
+            standstill_s: None,
+            retransmitted_packets: 0,
+            sent_packets: 0,
+            ecn: false,
+            srtt_us: 0,
+            times: None,
+            error: None,
+            warmup: false,
+        }
+    }
+
     /// Takes over what the kernel counted.
     pub fn set_info(&mut self, info: &TcpInfo) {
         self.retransmitted_packets = info.retransmits;
