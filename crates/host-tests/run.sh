@@ -3,7 +3,7 @@
 #
 #   crates/host-tests/run.sh here            on this one; as root, or with sudo
 #   crates/host-tests/run.sh mpquic          the same for multipath QUIC, with a flowgen that speaks it
-#   crates/host-tests/run.sh 6.1 7.2         in a machine of each, two at a time: python -m tcplab.vm list
+#   crates/host-tests/run.sh 6.1 7.2         in machines of each, two kernels at a time: python -m tcplab.vm list
 #
 # $TESTS names those that are wanted (default: all), $REPEAT is how often each of them runs (default: once).
 # $PROFILE is cargo's (default: dev). $JOBS is how many run at once here (default: four for each processor: most
@@ -11,7 +11,8 @@
 # test failed; the log of its machine is printed then.
 #
 # A machine runs in virtual time: its clock counts instructions and skips what is idle. So nothing in it depends
-# on how busy this host is, and waiting takes no time.
+# on how busy this host is, and waiting takes no time. Each kernel has two machines, each with every second test,
+# because a kernel that is slower than the other would leave a processor idle at the end.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 tests=crates/host-tests
@@ -82,32 +83,32 @@ copy() {
 }
 
 # The machine dies with this script, however that ends.
-start() { # kernel
+start() { # kernel part
 	setpriv --pdeathsig KILL "$python" -m tcplab.vm run --kernel "$1" --virtual-time --memory 1G \
 		--timeout 2700 --env RUST_BACKTRACE=0 "${modules[@]/#/--module=}" -- \
-		sh "$copies/guest.sh" "$copies" /suite/suite --except /suite/native-only.txt "${wanted[@]}" \
-		/suite/deps/host /suite/deps/vm >"$copies/$1.log" 2>&1 &
-	machines[$1]=$!
+		sh "$copies/guest.sh" "$copies" /suite/suite --except /suite/native-only.txt --part "$2" \
+		"${wanted[@]}" /suite/deps/host /suite/deps/vm >"$copies/$1-${2%/*}.log" 2>&1 &
+	machines[$1-${2%/*}]=$!
 }
 
-finish() { # kernel
-	local status=0
-	wait "${machines[$1]}" || status=$?
-	unset "machines[$1]"
-	[ $status = 0 ] || sed '/^slowest/,$d' "$copies/$1.log" >&2
-	echo "kernel $1: status $status after $((SECONDS - started)) s"
-	sed -n '/^slowest/,$p' "$copies/$1.log"
+finish() { # kernel part
+	local status=0 name=$1-${2%/*}
+	wait "${machines[$name]}" || status=$?
+	unset "machines[$name]"
+	[ $status = 0 ] || sed '/^slowest/,$d' "$copies/$name.log" >&2
+	echo "kernel $1, part $2: status $status after $((SECONDS - started)) s"
+	sed -n '/^slowest/,$p' "$copies/$name.log"
 	return $status
 }
 
 in_machines() { # kernel…
-	local kernel failed=0 started
+	local kernel part failed=0 started
 	declare -gA machines=()
 	copy
 	while [ $# -gt 0 ]; do
 		started=$SECONDS
-		for kernel in "${@:1:2}"; do start "$kernel"; done
-		for kernel in "${@:1:2}"; do finish "$kernel" || failed=1; done
+		for part in 1/2 2/2; do for kernel in "${@:1:2}"; do start "$kernel" $part; done; done
+		for kernel in "${@:1:2}"; do for part in 1/2 2/2; do finish "$kernel" $part || failed=1; done; done
 		shift $(($# > 2 ? 2 : $#))
 	done
 	return $failed

@@ -30,6 +30,32 @@ pub struct Options {
     only: Vec<String>,
     except: Option<PathBuf>,
     times: Option<PathBuf>,
+    part: Option<Part>,
+}
+
+/// One of several shares of the tests, which machines run side by side.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Part {
+    index: usize,
+    of: usize,
+}
+
+impl Part {
+    /// From `1/2`, the first half.
+    fn parse(text: &str) -> Result<Self, String> {
+        let numbers = text.split_once('/').and_then(|(index, of)| {
+            let (index, of): (usize, usize) = (index.parse().ok()?, of.parse().ok()?);
+            (index >= 1 && index <= of).then_some((index, of))
+        });
+        let (index, of) =
+            numbers.ok_or_else(|| format!("--part: {text} is not like 1/2, the first half"))?;
+        Ok(Self { index, of })
+    }
+
+    /// Every second test is in the same half: long ones stand side by side in a file.
+    fn has(self, position: usize) -> bool {
+        position % self.of == self.index - 1
+    }
 }
 
 impl Options {
@@ -57,6 +83,7 @@ impl Options {
                 "--only" => options.only.push(value),
                 "--except" => options.except = Some(value.into()),
                 "--times" => options.times = Some(value.into()),
+                "--part" => options.part = Some(Part::parse(&value)?),
                 _ => return Err(format!("there is no option {word}")),
             }
         }
@@ -92,12 +119,19 @@ pub fn run(options: &Options) -> Result<bool, String> {
     let all = list(options)?;
     let excepted = exceptions(options, &all)?;
     let count = all.len();
-    let mut wanted: Vec<Test> = all
+    let wanted: Vec<Test> = all
         .into_iter()
         .filter(|test| !excepted.contains(&test.name))
         .filter(|test| {
             options.only.is_empty() || options.only.iter().any(|w| test.name.contains(w))
         })
+        .collect();
+    let left_out = count - wanted.len();
+    let wanted = vec![wanted; options.repeat].concat();
+    let positions = wanted.into_iter().enumerate();
+    let mut wanted: Vec<Test> = positions
+        .filter(|(position, _)| options.part.is_none_or(|part| part.has(*position)))
+        .map(|(_, test)| test)
         .collect();
     let mut times = last_times(options);
     wanted.sort_by(|a, b| {
@@ -106,8 +140,6 @@ pub fn run(options: &Options) -> Result<bool, String> {
             .unwrap_or(&0.0)
             .total_cmp(times.get(&a.name).unwrap_or(&0.0))
     });
-    let left_out = count - wanted.len();
-    let wanted = vec![wanted; options.repeat].concat();
     let started = Instant::now();
     let outcomes = run_all(options.jobs, wanted);
     sweep();
@@ -369,6 +401,17 @@ mod tests {
         let wanted =
             "test result: FAILED. 1 passed; 1 failed; 0 ignored; 0 measured; 3 filtered out";
         assert!(last.starts_with(wanted), "{last}");
+    }
+
+    #[test]
+    fn each_test_is_in_one_of_the_parts() {
+        let parts = ["1/3", "2/3", "3/3"].map(|text| Part::parse(text).unwrap());
+        for position in 0..100 {
+            assert_eq!(parts.iter().filter(|p| p.has(position)).count(), 1);
+        }
+        for wrong in ["0/2", "3/2", "2", "1/0", "a/b"] {
+            assert!(Part::parse(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -12,8 +12,10 @@ fn a_slow_link_has_a_rate() {
     lab.net
         .shape(Shape::Of("tbf rate 1mbit burst 2kb latency 400ms"));
     let pilot = lab.pilot(ALWAYS_RENO);
-    lab.upload(FAR, 1, 300_000);
-    pilot.wait_closed(1);
+    // The kernel calls a connection's last sample limited by the application now and then, as one in twelve here
+    // is: it had sent what it was given before it could be given more.
+    lab.upload(FAR, 6, 100_000);
+    pilot.wait_closed(6);
     let rate = pilot.path(FAR_PATH)["max_delivery_rate"].as_u64().unwrap();
     // 125 000 bytes per second with headers; the last sample may catch a burst or a pause.
     assert!((2_000..600_000).contains(&rate), "{rate}");
