@@ -1,86 +1,81 @@
-"""The comparison of congestion controls: which cells there are, and how they are judged."""
+"""The comparison of congestion controls: which runs are pairs, and how they are judged."""
 
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
-from tcplab.studies.cc.compare import cells_of, multipath_cells
-from tcplab.studies.cc.table import costs, means, pairs, row
+import pytest
 
-
-def flow(goodput: float, cwnd: float, rtt: float) -> dict[str, float]:
-    return {"goodput_mbit": goodput, "mean_cwnd": cwnd, "mean_rtt_ms": rtt}
-
-
-def run(algorithm: str, condition: str, result: dict[str, float], ack_ns: float = 0) -> str:
-    cell = {"algorithm": algorithm, "name": condition}
-    return json.dumps({"cell": cell, "ack_ns": ack_ns, "flows": [result]})
-
-
-def test_each_condition_is_run_with_the_kernels_and_then_with_ours() -> None:
-    chosen = cells_of(["hstcp", "lola"], ["clean", "loss"])
-    assert [(c["name"], c["algorithm"]) for c in chosen] == [
-        ("clean", "highspeed"),
-        ("clean", "tp_hstcp"),
-        ("clean", "tp_lola"),
-        ("loss", "highspeed"),
-        ("loss", "tp_hstcp"),
-        ("loss", "tp_lola"),
-    ]
+from tcplab.results.read import Campaign
+from tcplab.scenario import load
+from tcplab.scenario.load import find
+from tcplab.studies.cc.modules import (
+    KERNEL_NAME,
+    Difference,
+    costs,
+    difference,
+    outside,
+    pairs,
+    table,
+)
 
 
-def test_one_side_can_be_run_alone() -> None:
-    assert [c["algorithm"] for c in cells_of(["hstcp"], ["clean"], "kernel")] == ["highspeed"]
-    assert [c["algorithm"] for c in cells_of(["hstcp"], ["clean"], "ours")] == ["tp_hstcp"]
+def add(
+    folder: Path, cc: str, condition: str, repetition: int, goodput: float, **more: float
+) -> None:
+    """A cell with its metrics."""
+    name = f"{condition}-{cc}.{repetition}"
+    place = folder / "cells" / name
+    place.mkdir(parents=True)
+    labels = {"condition": condition, "cc": cc}
+    cell = {"id": name, "labels": labels, "repetition": repetition, "status": "ok"}
+    (place / "cell.json").write_text(json.dumps(cell))
+    group = {"goodput_mbit": goodput, "cwnd_packets": 50.0, "rtt_ms_mean": 60.0}
+    group["retransmit_ratio"] = more.pop("again", 0.01)
+    metrics = {"groups": {"one": group}, "values": more}
+    (place / "metrics.json").write_text(json.dumps(metrics))
 
 
-def test_means_are_marked_only_where_the_interval_leaves_out_zero() -> None:
-    def repeated(theirs: list[float], ours: list[float]) -> str:
-        lines = []
-        for ms, (a, b) in enumerate(zip(theirs, ours, strict=True)):
-            lines.append(run("reno", f"versus-cubic-{ms}ms", flow(a, a, 100 + ms)))
-            lines.append(run("tp_reno", f"versus-cubic-{ms}ms", flow(b, b, 100 + ms)))
-        return means(lines).splitlines()[-1]
+@pytest.fixture
+def campaign(tmp_path: Path) -> Campaign:
+    for repetition, (theirs, ours) in enumerate([(5, 5.02), (5.1, 5.1), (4.9, 4.9)]):
+        add(tmp_path, "highspeed", "clean", repetition, theirs, ack_ns=2000)
+        add(tmp_path, "tp_hstcp", "clean", repetition, ours, ack_ns=2500, again=0.03)
+        add(tmp_path, "reno", "loss", repetition, theirs)
+        add(tmp_path, "tp_reno", "loss", repetition, ours * 1.4)
+    add(tmp_path, "bic", "clean", 0, 7)
+    return Campaign(tmp_path, {"campaign": "modules", "axes": {"condition": ["clean", "loss"]}})
 
-    assert repeated([4, 5, 6], [4.5, 5.5, 6.5]).startswith(
-        "| reno | versus-cubic | 3 | 5.00 ± 1.00 → 5.50 ± 1.00 (+10.0 %: -35 to +55) |"
+
+def test_runs_of_the_kernels_algorithm_and_of_ours_are_pairs(campaign: Campaign) -> None:
+    found = pairs(campaign)
+    assert [(pair.algorithm, pair.condition) for pair in found] == [
+        ("hstcp", "clean"),
+        ("reno", "loss"),
+    ], "bic has no run of ours"
+    assert table(found).splitlines()[2] == (
+        "| hstcp | clean | 3, 3 | 5.00 → 5.01 (+0.1 %: -4 to +5) "
+        "| 50.00 → 50.00 (+0.0 %: +0 to +0) | 60.00 → 60.00 (+0.0 %: +0 to +0) | 1.00 % → 3.00 % |"
     )
-    assert "(+40.0 %: +22 to +58 *)" in repeated([4.6, 5, 5.4], [6.6, 7, 7.4])
-    assert "reno" not in repeated([4, 5], [4, 5]), "two runs have no spread"
+    assert "(+40.2 %: +34 to +46 *)" in table(found)
+    assert outside(found) == 1
+    assert costs(found).splitlines()[2:] == ["| hstcp | clean | 2000 | 2500 | 1.25 |"]
 
 
-def test_dctcp_is_compared_with_ecn() -> None:
-    assert all(c["ecn"] for c in cells_of(["dctcp"], ["clean"]))
-    assert not any(c["ecn"] for c in cells_of(["reno"], ["clean"]))
+def test_a_difference_that_chance_explains_is_within_its_bound() -> None:
+    wide = difference([4, 5, 6], [4.5, 5.5, 6.5])
+    assert (round(wide.percent, 6), wide.exceeds(5)) == (10, False)
+    assert str(wide) == "+10.0 %: -35 to +55"
+    assert difference([4.6, 5, 5.4], [6.6, 7, 7.4]).exceeds(5)
+    assert difference([5.0], [6.0]) == Difference(pytest.approx(20), None, None)
+    assert difference([5.0], [6.0]).exceeds(5), "a single run has no interval to excuse it"
+    assert difference([0.0], [0.0]).percent == 0
 
 
-def test_the_last_run_counts_and_what_is_outside_its_bound_is_marked() -> None:
-    lines = [
-        run("highspeed", "clean", flow(1, 1, 1)),
-        run("highspeed", "clean", flow(10, 100, 50)),
-        run("tp_hstcp", "clean", flow(10.2, 106, 47.6)),
-    ]
-    ((key, pair),) = pairs(lines).items()
-    assert row(key, pair) == (
-        "| hstcp | clean | 10.00 → 10.20 (+2.0 %) | 100.00 → 106.00 (+6.0 % *) "
-        "| 50.00 → 47.60 (-4.8 %) |"
-    )
-
-
-def test_what_an_acknowledgement_costs_is_told_of_pairs() -> None:
-    lines = [
-        run("highspeed", "clean", flow(1, 1, 1), 2000.4),
-        run("tp_hstcp", "clean", flow(1, 1, 1), 2200.4),
-        run("tp_hstcp", "loss", flow(1, 1, 1), 9999),
-        run("tp_lola", "clean", flow(1, 1, 1), 2300),
-    ]
-    assert costs(lines).splitlines()[2:] == ["| hstcp | 2000 | 2200 | 200 |"]
-
-
-def test_a_shared_bottleneck_has_a_single_tcp_beside() -> None:
-    shared = multipath_cells(["lia"], ["shared"])
-    assert len(multipath_cells(["lia"], [])) == 8
-    assert [(c["algorithm"], c["against"], len(c["links"])) for c in shared] == [
-        ("tp_lia", "reno", 1),
-        ("reno", "reno", 1),
-    ]
+def test_the_campaign_has_both_of_every_pair() -> None:
+    scenario = load(find("modules"))
+    names = {str(point.labels["cc"]) for point in scenario.points}
+    ours = {name.removeprefix("tp_") for name in names if name.startswith("tp_")}
+    assert {KERNEL_NAME.get(name, name) for name in ours} | {f"tp_{name}" for name in ours} == names
+    assert any(point.cell.measure.acks for point in scenario.points)

@@ -225,6 +225,7 @@ values = [
     { label = "acks", link.bottleneck.back_rate_mbit = 0.1, SMALL },
     { label = "thinned", link.bottleneck.back_rate_mbit = 0.1, SMALL, CAKE },
     { label = "gro", link.bottleneck.back_rate_mbit = 10, link.bottleneck.receiver_gro_us = 5000 },
+    { label = "whole", link.bottleneck.sender_gso = true, measure.acks = true },
     { label = "slots", link.bottleneck.back_slot_ms = 10 },
     { label = "fq_pie", link.bottleneck.qdisc = "fq_pie", OPTIONS },
     { label = "version6", flow.bulk.ip = 6 },
@@ -244,19 +245,23 @@ def test_links_have_what_a_scenario_puts_on_either_way(out: Path) -> None:
     for name, words in SHORT.items():
         links = links.replace(name, words)
     outcome, _ = run(out, text + links)
-    assert (outcome["ok"], outcome["rejected"], outcome["failed"]) == (8, 0, 0)
-    goodput, acks = {}, {}
+    assert (outcome["ok"], outcome["rejected"], outcome["failed"]) == (9, 0, 0)
+    goodput, acks, packets, ack_ns = {}, {}, {}, {}
     for cell in cells(Path(outcome["folder"])):
         way, place = cell["labels"]["way"], Path(outcome["folder"]) / "cells" / cell["id"]
-        goodput[way] = json.loads((place / "metrics.json").read_text())["values"]["goodput_mbit"]
+        values = json.loads((place / "metrics.json").read_text())["values"]
+        goodput[way], ack_ns[way] = values["goodput_mbit"], values.get("ack_ns")
         queues = pd.read_parquet(place / "queues.parquet").groupby("link")["sent_packets"].max()
-        acks[way] = int(queues.get("bottleneck/back", 0))
+        acks[way], packets[way] = int(queues.get("bottleneck/back", 0)), int(queues["bottleneck"])
     assert goodput["plain"] > 8 and 3 < goodput["second"] < 4
     # At 0.1 Mbit/s there is room for 190 acknowledgements a second; cake leaves out the older.
     assert goodput["acks"] < 0.8 * goodput["plain"] < goodput["thinned"]
     # Packets of the same 4 ms are joined, three or four; TCP acknowledges every second anyway.
     assert acks["gro"] < 0.9 * acks["plain"]
     assert goodput["slots"] > 8 and goodput["fq_pie"] > 8
+    # The bottleneck sends packets, whatever the sender handed over.
+    assert goodput["whole"] > 8 and packets["whole"] > 0.95 * packets["plain"]
+    assert ack_ns["whole"] > 100 and ack_ns["plain"] is None
     # 20 bytes more of each packet are header.
     assert 0.95 < goodput["version6"] / goodput["plain"] < 0.99
 

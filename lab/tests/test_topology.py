@@ -138,6 +138,14 @@ def test_a_receiver_that_joins_packets_needs_a_peer_that_cuts_none() -> None:
     assert "offload" not in script.text(cell(), programs)
 
 
+def test_a_sender_may_hand_over_whole_segments() -> None:
+    single = "link set l0 gso_max_segs 1"
+    assert single in topology.ip_lines(cell())["left"]
+    whole = topology.ip_lines(cell(replace(LINK, sender_gso=True)))
+    assert single not in whole["left"]
+    assert "link set r0x0 gso_max_segs 1" in whole["right"]
+
+
 def test_version_6_has_addresses_and_routes_beside_those_of_version_4() -> None:
     one = cell(LINK, FLOW, Flow(name="b", ip=6))
     wires = topology.ip_lines(one)

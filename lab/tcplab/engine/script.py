@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tcplab import topology
 from tcplab.algorithms import PREFIX
-from tcplab.engine import calibration, need, relay, tuners, watcher, web
+from tcplab.engine import acks, calibration, need, relay, tuners, watcher, web
 from tcplab.scenario import traces
 from tcplab.scenario.model import Cell
 from tcplab.traffic.plan import PORT, plan
@@ -84,6 +84,7 @@ def text(cell: Cell, programs: Programs, seed: int = 0) -> str:
         *web.start(cell, seed),
         *tuners.start(cell.tuner),
         *watcher.start(cell),
+        *acks.start(cell),
         *_captures(cell),
         'step traffic "flowgen play"',
         "qdisc_state >qdisc-before",
@@ -92,6 +93,7 @@ def text(cell: Cell, programs: Programs, seed: int = 0) -> str:
         '    fail "flowgen: $(tail -n 1 play.err)"',
         "uptime_now >ended",
         "qdisc_state >qdisc-after",
+        *acks.stop(cell),
         *watcher.stop(cell),
         *_captures_end(cell),
         *tuners.stop(cell.tuner),

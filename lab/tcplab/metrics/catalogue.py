@@ -260,6 +260,17 @@ _ALL = [
         _OURS,
     ),
     Metric(
+        "ack_ns",
+        "Processor per ACK",
+        "ns",
+        "less",
+        0,
+        5.0,
+        "the kernel's time on an acknowledgement at the sender, in tcp_ack(); in "
+        "virtual time an instruction is 1 ns",
+        _OURS,
+    ),
+    Metric(
         "connections_per_s",
         "Connections per second",
         "1/s",

@@ -48,6 +48,7 @@ def cell_metrics(cell: Cell) -> dict[str, Any]:
         ),
         **_of_company(flows, per_second, jains, cell.ideal),
         **_of_queue(queues, cell.ideal),
+        **_cost_of(cell.acks()),
         **delays.percentiles("fct_ms", done["fct_ms"]),
         **delays.percentiles("fct_slowdown", done["slowdown"]),
     }
@@ -97,6 +98,12 @@ def _of_flows(flows: pd.DataFrame, samples: pd.DataFrame) -> Values:
         "connections_per_s": (len(flows) - errors) / span if span > 0 and len(flows) > 2 else None,
         "failed_connections": float(errors),
     }
+
+
+def _cost_of(acks: dict[str, dict[str, int]]) -> Values:
+    """The mean over all acknowledgements, whichever algorithm took them, if it was measured."""
+    count = sum(one["acks"] for one in acks.values())
+    return {"ack_ns": sum(one["ns"] for one in acks.values()) / count} if count else {}
 
 
 def _most(values: pd.Series[Any]) -> float | None:

@@ -186,6 +186,12 @@ class Cell:
             log=_text(found.get("log")),
         )
 
+    def acks(self) -> dict[str, dict[str, int]]:
+        """Acknowledgements and the kernel's nanoseconds on them, by congestion control; empty if
+        they were not measured."""
+        file = self.folder / "acks.json"
+        return _json(file) if file.exists() else {}
+
     def metrics(self) -> dict[str, Any] | None:
         """metrics.json as stored; None if it has not been computed."""
         file = self.folder / "metrics.json"

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from tcplab import topology
-from tcplab.engine import calibration, relay, watcher
+from tcplab.engine import acks, calibration, relay, watcher
 from tcplab.engine.job import Job
 from tcplab.engine.need import modules
 from tcplab.engine.tuners import bpftune_table
@@ -69,7 +69,8 @@ def write(job: Job, cell: Cell, work: Path, error: str | None, wall_s: float) ->
             if cell.tuner.name != "none":
                 _json(new / "tuner.json", _tuner(cell, work))
             captures = [f"{end}.pcap" for end in cell.capture.ends()]
-            for name in (*watcher.files(cell), *captures):
+            measures = [acks.FILE] if acks.is_wanted(cell) else []
+            for name in (*watcher.files(cell), *captures, *measures):
                 shutil.copyfile(work / name, new / name)
         elif (work / "script.log").exists():
             shutil.copyfile(work / "script.log", new / "script.log")

@@ -19,6 +19,7 @@ from tcplab.scenario.model import (
     Change,
     Flow,
     Link,
+    Measure,
     Tuner,
     Watch,
 )
@@ -55,6 +56,7 @@ def read_cell(
         sysctl={key: str(value) for key, value in sysctl.items()},
         watch=read(Watch, table.get("watch", {}), ("watch",), problems),
         capture=read(Capture, table.get("capture", {}), ("capture",), problems),
+        measure=read(Measure, table.get("measure", {}), ("measure",), problems),
     )
     unknown = Unknown([*known, *problems], lost)
     for kind, items, rules in (
@@ -153,6 +155,7 @@ def _direct(cell: Cell, link: Link) -> str | None:
 
 
 _ROUTED_ONLY = (
+    "sender_gso",
     "rate_mbit",
     "queue",
     "qdisc",
@@ -167,12 +170,21 @@ _ROUTED_ONLY = (
 )
 
 
+def _gso(_: Cell, link: Link) -> str | None:
+    """What is before the bottleneck would drop a whole segment at once."""
+    if not link.sender_gso or link.path == "direct" or link.trace:
+        return None
+    if link.police_mbit:
+        return "police_mbit is before the bottleneck, and would drop 64 KB at once"
+    return None if link.rate_mbit else "it needs rate_mbit, whose shaper takes segments apart"
+
+
 def _traced(cell: Cell, link: Link) -> str | None:
     """A trace is a bottleneck by itself, with a first-in-first-out queue behind no shaper."""
     if not link.trace:
         return None
     usual = Link()
-    keys = ("rate_mbit", "qdisc", "qdisc_options", "ecn", "place", "path")
+    keys = ("sender_gso", "rate_mbit", "qdisc", "qdisc_options", "ecn", "place", "path")
     wrong = [key for key in keys if getattr(link, key) != getattr(usual, key)]
     wrong += ["destination_rate_mbit"] if any(f.destination_rate_mbit for f in cell.flows) else []
     if wrong:
@@ -245,6 +257,7 @@ _LINK_RULES: list[Rule] = [
     ("back_qdisc", ("back_rate_mbit", "back_qdisc_options"), _back),
     ("qdisc_options", ("qdisc",), _options),
     ("trace", ("queue", *_ROUTED_ONLY, "path", ("flow",)), _traced),
+    ("sender_gso", ("rate_mbit", "police_mbit", "path", "trace"), _gso),
     ("jitter_ms", ("rtt_ms",), _jitter),
     ("reorder_percent", ("rtt_ms",), _reordering),
 ]

@@ -135,6 +135,8 @@ class Link:
     receiver_gro_us: int = number(0, least=0, most=100_000, whole=True)
     """The receiver's device joins packets that come within this time, and acknowledges them once;
     0: each packet by itself."""
+    sender_gso: bool = flag()
+    """The sender hands its device segments of up to 64 KB, which the bottleneck takes apart."""
 
     trace: str | None = checked(None, _trace)
     """The rate over time, in mahimahi's format: a trace of the laboratory, or a file."""
@@ -279,6 +281,14 @@ class Capture:
 
 
 @dataclass(frozen=True)
+class Measure:
+    """What is measured besides."""
+
+    acks: bool = flag()
+    """The kernel's time on acknowledgements, by congestion control: acks.json of the cell."""
+
+
+@dataclass(frozen=True)
 class Change:
     """A change of a link while traffic runs; properties that are left out stay."""
 
@@ -307,6 +317,7 @@ class Cell:
     sysctl: dict[str, str] = field(default_factory=dict)
     watch: Watch = field(default_factory=Watch)
     capture: Capture = field(default_factory=Capture)
+    measure: Measure = field(default_factory=Measure)
     delays: str = "netem"
     """The maker of delays and losses: netem, or relay if the engine's kernel has no netem."""
 
@@ -381,6 +392,7 @@ def cell_from_json(raw: dict[str, Any]) -> Cell:
         sysctl=dict(raw["sysctl"]),
         watch=Watch(**raw.get("watch", {})),
         capture=Capture(**raw.get("capture", {})),
+        measure=Measure(**raw.get("measure", {})),
     )
 
 

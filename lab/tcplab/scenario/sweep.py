@@ -68,7 +68,7 @@ def _assign(table: dict[str, Any], key: str, value: Any) -> Place:
     if key == EVERY_FLOW:
         return _assign_to_all(table, value)
     head, _, rest = key.partition(".")
-    if head in ("tuner", "watch", "capture", "sysctl") and rest:
+    if head in ("tuner", "watch", "capture", "measure", "sysctl") and rest:
         if isinstance(table.setdefault(head, {}), dict):
             table[head][rest] = value
         return (head, rest)

@@ -10,7 +10,7 @@ from tcplab.published import names as published_names
 from tcplab.scenario.errors import Problem
 from tcplab.scenario.fields import number, suggestion, text
 
-CELL_KEYS = ("link", "flow", "tuner", "change", "sysctl", "watch", "capture")
+CELL_KEYS = ("link", "flow", "tuner", "change", "sysctl", "watch", "capture", "measure")
 """Tables that describe a cell, which a sweep may change."""
 _EXPECT_KEYS = ("what", "metric", "where", "over", "low", "high", "source")
 

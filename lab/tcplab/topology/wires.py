@@ -54,7 +54,7 @@ def _routed(cell: Cell, i: int, lines: dict[str, list[str]]) -> None:
     outer.append(f"link add l{i} netns left type veth peer name m{i} netns r1")
     if not link.trace and not link.shares:  # pathrelay makes a traced link's pair
         outer.append(f"link add b{i} netns r1 type veth peer name n{i} netns r2")
-    lines["left"] += _device(cell, f"l{i}", _hosts(cell, i, 1, 1), single=True)
+    lines["left"] += _device(cell, f"l{i}", _hosts(cell, i, 1, 1), single=not link.sender_gso)
     lines["r1"] += _device(cell, f"m{i}", _hosts(cell, i, 1, 2))
     if not link.shares:
         lines["r1"] += _device(cell, f"b{i}", _hosts(cell, i, 2, 1))

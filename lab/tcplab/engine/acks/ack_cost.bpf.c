@@ -51,31 +51,48 @@ struct {
 	struct cost *value;
 } costs SEC(".maps");
 
-/* One CPU, and tcp_ack() never calls itself: one acknowledgement at a time. */
-static __u64 began_ns;
-static __u64 socket;
+struct call {
+	__u64 socket, began_ns;
+};
+
+/* Of the acknowledgement that a processor works on. One that interrupts it takes its place, and it does not
+ * count then. */
+struct {
+	int (*type)[BPF_MAP_TYPE_PERCPU_ARRAY];
+	int (*max_entries)[1];
+	__u32 *key;
+	struct call *value;
+} calls SEC(".maps");
 
 SEC("fentry/tcp_ack")
 int begin(__u64 *arguments)
 {
-	socket = arguments[0];
-	began_ns = bpf_ktime_get_ns();
+	__u32 zero = 0;
+	struct call *call = bpf_map_lookup_elem(&calls, &zero);
+
+	if (!call)
+		return 0;
+	call->socket = arguments[0];
+	call->began_ns = bpf_ktime_get_ns();
 	return 0;
 }
 
 SEC("fexit/tcp_ack")
 int end(__u64 *arguments)
 {
-	__u64 took_ns = bpf_ktime_get_ns() - began_ns;
-	struct cost first = {.calls = 1, .ns = took_ns}, *cost;
+	__u64 now_ns = bpf_ktime_get_ns();
+	__u32 zero = 0;
+	struct call *call = bpf_map_lookup_elem(&calls, &zero);
+	struct cost first = {.calls = 1}, *cost;
 	const struct sock *sk = (void *)arguments[0];
 	const struct tcp_congestion_ops *ops = 0;
 	char name[NAME] = {};
 	__be16 port = 0;
 
 	READ(&port, &sk->__sk_common.skc_dport);
-	if (socket != arguments[0] || port != __builtin_bswap16(PORT))
+	if (!call || call->socket != arguments[0] || port != __builtin_bswap16(PORT))
 		return 0;
+	first.ns = now_ns - call->began_ns;
 	READ(&ops, &((const struct inet_connection_sock *)sk)->icsk_ca_ops);
 	READ(&name, &ops->name);
 	cost = bpf_map_lookup_elem(&costs, name);
@@ -83,8 +100,8 @@ int end(__u64 *arguments)
 		bpf_map_update_elem(&costs, name, &first, BPF_ANY);
 		return 0;
 	}
-	cost->calls++;
-	cost->ns += took_ns;
+	__sync_fetch_and_add(&cost->calls, 1);
+	__sync_fetch_and_add(&cost->ns, first.ns);
 	return 0;
 }
 

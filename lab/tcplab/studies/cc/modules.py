@@ -1,0 +1,138 @@
+"""The kernel's congestion controls beside tcpilot's of the same names: a campaign as tables.
+
+Of each pair and condition: the means over the repetitions, and how far ours is from the kernel's,
+in percent, with the 95 % interval of that difference by Welch's test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import ttest_ind
+
+from tcplab.algorithms import is_own, without_prefix
+from tcplab.metrics import cell_metrics
+from tcplab.metrics.catalogue import percent
+from tcplab.results.read import Campaign
+
+KERNEL_NAME = {"hstcp": "highspeed"}
+"""The kernel's name of an algorithm of ours, if it differs."""
+BOUNDS = {"goodput_mbit": 3.0, "cwnd_packets": 5.0, "rtt_ms_mean": 5.0}
+"""Allowed differences, in percent."""
+PRICE = "retransmit_ratio"
+COST = "ack_ns"
+FLOW = "one"
+"""The flow that is compared."""
+_OURS = {theirs: ours for ours, theirs in KERNEL_NAME.items()}
+
+Values = Mapping[str, float | None]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One algorithm under one condition: the repetitions of both."""
+
+    algorithm: str
+    condition: str
+    theirs: Sequence[Values]
+    ours: Sequence[Values]
+
+    def figures(self, metric: str) -> tuple[list[float], list[float]]:
+        """The kernel's, and ours."""
+        known = [[run[metric] for run in runs] for runs in (self.theirs, self.ours)]
+        theirs, ours = ([value for value in row if value is not None] for row in known)
+        return theirs, ours
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Of two means, in percent of the first; without an interval if a side has a single run."""
+
+    percent: float
+    low: float | None
+    high: float | None
+
+    def exceeds(self, bound: float) -> bool:
+        """The mean is outside of the bound, and chance does not explain it."""
+        by_chance = self.low is not None and self.high is not None and self.low <= 0 <= self.high
+        return abs(self.percent) > bound and not by_chance
+
+    def __str__(self) -> str:
+        if self.low is None or self.high is None:
+            return f"{self.percent:+.1f} %"
+        return f"{self.percent:+.1f} %: {self.low:+.0f} to {self.high:+.0f}"
+
+
+def difference(theirs: Sequence[float], ours: Sequence[float]) -> Difference:
+    """By Welch's test."""
+    whole = float(np.mean(theirs)) / 100
+    if not whole:
+        return Difference(0.0 if not np.mean(ours) else float("inf"), None, None)
+    middle = float(np.mean(ours)) / whole - 100
+    if min(len(theirs), len(ours)) < 2:
+        return Difference(middle, None, None)
+    if np.ptp(theirs) == 0 and np.ptp(ours) == 0:
+        return Difference(middle, middle, middle)
+    interval = ttest_ind(ours, theirs, equal_var=False).confidence_interval()
+    return Difference(middle, float(interval.low) / whole, float(interval.high) / whole)
+
+
+def pairs(campaign: Campaign) -> list[Pair]:
+    """In the campaign's order; those of which one side is missing are left out."""
+    runs: dict[tuple[str, str], tuple[list[Values], list[Values]]] = {}
+    for cell in campaign.cells():
+        if cell.status != "ok":
+            continue
+        found = cell.metrics() or cell_metrics(cell)
+        values = {**found["groups"][FLOW], COST: found["values"].get(COST)}
+        name = str(cell.labels["cc"])
+        bare = without_prefix(name)
+        key = (_OURS.get(bare, bare), str(cell.labels["condition"]))
+        runs.setdefault(key, ([], []))[is_own(name)].append(values)
+    order = {str(label): place for place, label in enumerate(campaign.axes["condition"])}
+    whole = [Pair(*key, *both) for key, both in runs.items() if all(both)]
+    return sorted(whole, key=lambda pair: (pair.algorithm, order.get(pair.condition, 0)))
+
+
+def table(found: Sequence[Pair]) -> str:
+    """Every pair; an asterisk marks what is outside of its bound, and not by chance."""
+    head = ["algorithm", "condition", "runs", "goodput, Mbit/s", "window, packets", "RTT, ms"]
+    rows = [[*head, "sent again"]]
+    for pair in found:
+        row = [pair.algorithm, pair.condition, f"{len(pair.theirs)}, {len(pair.ours)}"]
+        for metric, bound in BOUNDS.items():
+            theirs, ours = pair.figures(metric)
+            apart = difference(theirs, ours)
+            mark = " *" if apart.exceeds(bound) else ""
+            row.append(f"{np.mean(theirs):.2f} → {np.mean(ours):.2f} ({apart}{mark})")
+        price = (percent(float(np.mean(values))) for values in pair.figures(PRICE))
+        rows.append([*row, " → ".join(price)])
+    return _markdown(rows)
+
+
+def costs(found: Sequence[Pair]) -> str:
+    """The kernel's time on an acknowledgement, if the campaign measured it."""
+    rows = [["algorithm", "condition", "the kernel's, ns", "ours, ns", "ours over the kernel's"]]
+    for pair in found:
+        theirs, ours = pair.figures(COST)
+        if theirs and ours:
+            means = float(np.mean(theirs)), float(np.mean(ours))
+            words = [f"{mean:.0f}" for mean in means]
+            rows.append([pair.algorithm, pair.condition, *words, f"{means[1] / means[0]:.2f}"])
+    return _markdown(rows) if len(rows) > 1 else ""
+
+
+def outside(found: Sequence[Pair]) -> int:
+    """Figures outside of their bounds, and not by chance."""
+    return sum(
+        difference(*pair.figures(metric)).exceeds(bound)
+        for pair in found
+        for metric, bound in BOUNDS.items()
+    )
+
+
+def _markdown(rows: Sequence[Sequence[str]]) -> str:
+    lines = [rows[0], ["---"] * len(rows[0]), *rows[1:]]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
