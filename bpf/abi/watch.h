@@ -78,7 +78,7 @@ struct tp_watch_counts {
 	__u32 in_bytes;
 	__u32 out_packets; /* after the queue */
 	__u32 out_bytes;
-	__u32 dropped_packets; /* in minus out, when a packet that was timed came out */
+	__u32 dropped_packets; /* as the kernel reports, when a packet from behind them came out */
 	__u32 again_packets;   /* retransmitted, by sequence numbers */
 	__u32 burst_packets;   /* closer to their predecessor than a quarter of the mean gap */
 	__u32 acks;
@@ -157,7 +157,6 @@ enum tp_record_kind {
 enum tp_watch_flags {
 	TP_FLOW_HANDSHAKE = 1, /* its handshake was seen */
 	TP_FLOW_ECT_SYN = 2,   /* ECT on its SYN: its algorithm wants ECN (DCTCP, Prague) */
-	TP_FLOW_SYNCED = 4,    /* packets out are those in, less the dropped */
 	TP_FLOW_CLOSED = 8,    /* FIN or RST */
 	TP_FLOW_MARK = 16,     /* a round's mark is under way */
 	TP_FLOW_WINDOW = 32,   /* the scale of the receiver's window is known */
@@ -304,8 +303,11 @@ struct tp_watch_flow {
 	__u32 sojourn_last_us;
 	__u32 receiver_window_bytes;
 	__u32 until_timed; /* packets that pass untimed before the next */
+	__u32 drops;	   /* of all time, as the kernel reports them */
+	__u32 last_seq;	   /* of the packet that was queued last */
+	__u32 last_payload;
 	__u8 window_scale;
-	__u8 pad[7];
+	__u8 pad[3];
 	struct tp_p4air p4air;
 	struct tp_verdict verdict;
 	struct tp_shape shape;
@@ -346,6 +348,8 @@ struct tp_watch_totals {
 	__u64 lost_records; /* nobody read them in time */
 	__u64 rounds;
 	__u64 full; /* a flow found no room */
+	__u64 dropped_packets;
+	__u64 out_other_packets; /* other_packets and unreadable ones, as they left */
 };
 
 struct tp_watch_config {

@@ -46,4 +46,23 @@ struct skb_shared_info {
 
 #pragma clang attribute pop
 
+/* Why the kernel frees a packet.  CO-RE finds the values by name; which names there are
+ * depends on the kernel. */
+enum skb_drop_reason {
+	SKB_DROP_REASON_NOT_SPECIFIED,
+	SKB_DROP_REASON_QDISC_DROP,
+	SKB_DROP_REASON_QDISC_OVERLIMIT,  /* 6.18 */
+	SKB_DROP_REASON_QDISC_CONGESTED,  /* 6.18 */
+	SKB_DROP_REASON_QDISC_BURST_DROP, /* 7.2 */
+	SKB_DROP_REASON_CAKE_FLOOD,
+	SKB_DROP_REASON_FQ_BAND_LIMIT,
+	SKB_DROP_REASON_FQ_HORIZON_LIMIT,
+	SKB_DROP_REASON_FQ_FLOW_LIMIT,
+};
+
+/* 7.2: reasons of qdiscs are a range of their own, which this value begins. */
+enum qdisc_drop_reason {
+	__QDISC_DROP_REASON,
+};
+
 #endif

@@ -87,8 +87,6 @@ static __always_inline void tp_interval_ends(struct tp_watch_flow *flow, __u64 n
 	interval.acks = now->acks - then->acks;
 	interval.max_queue_us = flow->sojourn_interval_us;
 	interval.dropped_packets = now->dropped_packets - then->dropped_packets;
-	if ((__s32)interval.dropped_packets < 0)
-		interval.dropped_packets = 0;
 	interval.long_flows = link.long_flows;
 	interval.link_rate = tp_min64(link.rate, ~0U);
 	/* A switch knows its rate; one that is only learned is too low at first,
@@ -127,8 +125,6 @@ static __always_inline void tp_fill_round(struct tp_round *r, struct tp_watch_fl
 	r->marked_acks = now->marked_acks - then->marked_acks;
 	r->again_packets = now->again_packets - then->again_packets;
 	r->dropped_packets = now->dropped_packets - then->dropped_packets;
-	if ((__s32)r->dropped_packets < 0)
-		r->dropped_packets = 0;
 	r->burst_packets = now->burst_packets - then->burst_packets;
 	r->sojourn_samples = now->sojourn_samples - then->sojourn_samples;
 	r->sojourn_min_us = flow->sojourn_min_us == ~0U ? 0 : flow->sojourn_min_us;

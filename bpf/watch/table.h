@@ -32,7 +32,7 @@ struct tp_stamp_key {
 
 struct tp_stamp {
 	__u64 at_ns;
-	__u32 in_packets; /* of its flow before it */
+	__u32 drops; /* of its flow before it */
 	__u32 pad;
 };
 

@@ -2,13 +2,13 @@
 /*
  * watch.bpf.c - measures every flow that is queued at one device.
  *
- * Three tracepoints see a packet, whatever the qdisc:
+ * Four tracepoints see a packet, whatever the qdisc:
  *
  *  - net_dev_queue: it is about to be queued.  Counted as "in"; some are
  *    stamped with the time, under their flow and sequence number.
  *  - net_dev_start_xmit: it leaves for the driver.  Counted as "out".  A
- *    stamped one tells the flow's sojourn, and how many of those before it did
- *    not come out: the drops are the difference between in and out.
+ *    stamped one tells the flow's sojourn.
+ *  - kfree_skb: it is dropped, and the kernel says that a qdisc did it (drop.h).
  *  - netif_receive_skb: the other direction came in at the device: the
  *    acknowledgements, which tell rounds apart.
  *
@@ -19,6 +19,7 @@
  * The tracepoints fire for every device of the host; others cost a comparison.
  */
 #include "clock.h"
+#include "drop.h"
 #include "../fair/fair.h"
 #include <bpf/bpf_tracing.h>
 
@@ -82,7 +83,7 @@ static __always_inline void stamp(struct tp_watch_flow *flow, const struct tp_pa
 				  __u64 now_ns)
 {
 	struct tp_stamp_key key = {.flow = flow->id, .seq = p->seq};
-	struct tp_stamp stamp = {.at_ns = now_ns, .in_packets = flow->now.in_packets};
+	struct tp_stamp stamp = {.at_ns = now_ns, .drops = flow->drops};
 	__u32 per_round = flow->now.in_packets - flow->round.in_packets;
 
 	/* One sent again replaces the stamp of the one before, which may have been
@@ -120,6 +121,8 @@ static __always_inline void tcp_queued(struct tp_watch_flow *flow, const struct 
 		flow->now.again_packets += p->packets;
 	else
 		flow->max_seq = end;
+	flow->last_seq = p->seq;
+	flow->last_payload = p->payload;
 	if (p->payload / p->packets > flow->segment_bytes)
 		flow->segment_bytes = p->payload / p->packets;
 	flight = flow->max_seq - flow->acked_seq;
@@ -196,11 +199,8 @@ static __always_inline void sojourned(struct tp_watch_flow *flow, const struct t
 {
 	__u32 us = tp_us_since(now_ns, stamp->at_ns);
 
-	if (!(flow->flags & TP_FLOW_SYNCED)) {
-		flow->now.out_packets = stamp->in_packets;
-		flow->flags |= TP_FLOW_SYNCED;
-	}
-	flow->now.dropped_packets = stamp->in_packets - flow->now.out_packets;
+	if ((__s32)(stamp->drops - flow->now.dropped_packets) > 0)
+		flow->now.dropped_packets = stamp->drops;
 	flow->now.sojourn_sum_us += us;
 	flow->now.sojourn_samples++;
 	flow->sojourn_last_us = us;
@@ -248,11 +248,26 @@ int BPF_PROG(watch_out, struct sk_buff *skb, struct net_device *dev)
 		return 0;
 	now_ns = bpf_ktime_get_ns();
 	tp_link_sent(skb->len, now_ns);
-	if (tp_parse(skb, skb->network_header, &p))
+	if (tp_parse(skb, skb->network_header, &p)) {
+		COUNT(out_other_packets);
 		return 0;
+	}
 	ADD(out_packets, p.packets);
 	ADD(out_bytes, p.bytes);
 	return left(&p, now_ns);
+}
+
+SEC("tp_btf/kfree_skb")
+int BPF_PROG(watch_drop, struct sk_buff *skb, void *location, __u32 reason)
+{
+	__u32 is_certain = tp_is_of_a_queue(reason);
+	struct tp_packet p;
+
+	if (!is_certain && !TP_IS_REASON(reason, SKB_DROP_REASON_NOT_SPECIFIED))
+		return 0;
+	if (!is_ours(skb->dev) || tp_parse(skb, skb->network_header, &p))
+		return 0;
+	return tp_dropped(&p, is_certain);
 }
 
 static __always_inline void acknowledged(struct tp_watch_flow *flow, const struct tp_packet *p,

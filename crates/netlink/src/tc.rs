@@ -217,6 +217,19 @@ impl Device {
         Ok(answers.iter().find_map(wanted))
     }
 
+    /// Kind, handle and counters of the root qdisc; `None` if there is none.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn root_stats(&self) -> io::Result<Option<(String, u32, Stats)>> {
+        let answers = self.ask(RTM_GETQDISC, NLM_F_DUMP, Place::default(), &[])?;
+        let wanted = |(place, attrs): &Answer| {
+            let kind = text(attribute(attrs, TCA_KIND)?);
+            (place.parent == ROOT).then_some((kind, place.handle, stats(attrs)?))
+        };
+        Ok(answers.iter().find_map(wanted))
+    }
+
     /// Puts a qdisc back at its former place, instead of the present one.
     ///
     /// # Errors

@@ -40,6 +40,7 @@ mod told;
 mod tuning;
 mod upgrade;
 mod watch;
+mod watch_losses;
 
 /// Every connection gets bbr, from the first on, where the pilot may choose.
 pub const ALWAYS_BBR: &str = r#"

@@ -218,6 +218,7 @@ impl Watch {
         let mut all = vec![
             ("in", &progs.watch_in),
             ("out", &progs.watch_out),
+            ("drop", &progs.watch_drop),
             ("back", &progs.watch_back),
         ];
         if self.fair {

@@ -12,6 +12,7 @@ use tcpilot_kernel::watch::Watch;
 
 use super::{
     model::Model,
+    unseen::Unseen,
     views::{FlowView, REASONS, View},
 };
 use crate::{
@@ -44,6 +45,7 @@ pub struct Flows<'a> {
     start: Instant,
     last: Instant,
     before: HashMap<u32, Before>,
+    unseen: Unseen,
 }
 
 impl<'a> Flows<'a> {
@@ -56,6 +58,7 @@ impl<'a> Flows<'a> {
             start: Instant::now(),
             last: Instant::now(),
             before: HashMap::new(),
+            unseen: Unseen::default(),
         }
     }
 
@@ -93,7 +96,7 @@ impl<'a> Flows<'a> {
         Ok(self.whole(watch, device, flows))
     }
 
-    fn whole(&self, watch: &Watch, device: &Device, flows: Vec<FlowView>) -> View {
+    fn whole(&mut self, watch: &Watch, device: &Device, flows: Vec<FlowView>) -> View {
         let (link, totals) = (watch.link(), watch.totals());
         let watched_s = self.start.elapsed().as_secs_f64();
         View {
@@ -104,9 +107,11 @@ impl<'a> Flows<'a> {
             link_queue_us: link.queue_us.current.max(link.queue_us.previous),
             in_packets: totals.in_packets,
             out_packets: totals.out_packets,
+            dropped_packets: totals.dropped_packets,
             other_packets: totals.other_packets,
             unreadable_packets: totals.unreadable_packets,
             unproved_packets: totals.unproved_packets,
+            unseen_packets: self.unseen.look(device.index(), || watch.totals()),
             missed_events: watch.cost().iter().map(|c| c.missed).sum(),
             reused: totals.reused,
             groups: View::sum(&flows, self.of_life.then_some(watched_s)),
@@ -162,7 +167,7 @@ impl<'a> Flows<'a> {
             queue_us: u32::try_from(sojourn / u64::from(samples.max(1)))
                 .ok()
                 .filter(|_| samples > 0),
-            drops: flow.now.dropped_packets,
+            drops: flow.drops,
             age_s: (now_ns.saturating_sub(flow.born_ns) as f64 / 1e8).round() / 10.0,
             rounds: flow.rounds,
             why: REASONS.get(reason as usize).copied().unwrap_or("unknown"),

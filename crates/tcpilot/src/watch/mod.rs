@@ -24,6 +24,7 @@ mod flows;
 mod model;
 mod record;
 mod table;
+mod unseen;
 pub(crate) mod views;
 
 use flows::Flows;

@@ -28,6 +28,9 @@ pub fn view(view: &View) -> String {
         view.in_packets,
         view.out_packets,
     );
+    if let Some(unseen) = view.unseen_packets.filter(|n| *n > 0) {
+        let _ = writeln!(out, "{unseen} packets left unseen: this host is busy");
+    }
     if view.flows.is_empty() {
         out.push_str("\nno flow yet: one is shown when data of it was acknowledged through here\n");
         return out;

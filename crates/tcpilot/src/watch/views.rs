@@ -19,7 +19,7 @@ pub const REASONS: [&str; 12] = [
     "no sign is certain enough",
     "met no queue here",
     "its receiver's window is the limit",
-    "its application pauses",
+    "its application is the limit",
     "no acknowledgement passes here",
     "UDP: by rate only",
 ];
@@ -50,7 +50,7 @@ figures! {
         min_rtt_us: Option<u32>, Microseconds;
         /// Mean time of a packet in the queue, over the last second; in a report, over the flow's life.
         queue_us: Option<u32>, Microseconds, "Queue";
-        /// Packets lost in the queue since the flow was first seen.
+        /// Packets dropped by the queue since the flow was first seen, as the kernel reports them.
         drops: u32, Packets, "Drops";
         /// Time since the flow was first seen.
         age_s: f64, Seconds, "Age";
@@ -73,7 +73,7 @@ figures! {
         rate: u64, BytesPerSecond, "Rate";
         /// Its part of the rate of all groups.
         share: f64, Share, "Share";
-        /// Packets of these flows that were lost in the queue.
+        /// Packets of these flows that the queue dropped.
         drops: u64, Packets, "Drops";
     }
 }
@@ -96,12 +96,17 @@ figures! {
         in_packets: u64, Packets;
         /// Packets that left it.
         out_packets: u64, Packets;
+        /// Packets that it dropped, as the kernel reports them.
+        dropped_packets: u64, Packets;
         /// Further packets that entered, which are neither TCP nor UDP.
         other_packets: u64, Packets;
         /// Packets whose headers could not be read.
         unreadable_packets: u64, Packets;
         /// Data packets of flows that are not shown, because no acknowledgement of theirs was seen here.
         unproved_packets: u64, Packets;
+        /// Packets that left the queue by its own count and that the programs did not see, at least; `null` if the
+        /// device has no queue that counts.
+        unseen_packets: Option<u64>, Packets;
         /// Events that were missed, because the program was already running on that CPU.
         missed_events: u64;
         /// New connections between the ports and addresses of an earlier one.

@@ -4,7 +4,7 @@ python -m tcplab.studies.watch cost                  # in a machine in virtual t
 python -m tcplab.studies.watch cost --here           # on this host: nanoseconds
 
 Two namespaces, eight flows at a bottleneck; the kernel's own statistics of BPF programs
-(kernel.bpf_stats_enabled) tell the time in the three programs.  In virtual time an instruction
+(kernel.bpf_stats_enabled) tell the time in the programs.  In virtual time an instruction
 takes 1 ns.  Standard library only: this file is what the machine runs.
 """
 
@@ -20,8 +20,8 @@ from pathlib import Path
 
 FLOWS = 8
 STATS = Path("/proc/sys/kernel/bpf_stats_enabled")
-WORDS = ("in", "out", "back")
-"""The three programs, in the order in which they are loaded."""
+WORDS = ("in", "out", "drop", "back")
+"""The programs, in the order in which they are loaded."""
 
 
 def sh(line: str) -> None:

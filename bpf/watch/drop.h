@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * drop.h - packets that the kernel drops in the queue, as it reports them itself.
+ *
+ * The tracepoint kfree_skb fires for each packet that is dropped anywhere, and for
+ * no other.  Its reason says whether that was in a qdisc.  In minus out would not do:
+ * on a busy host some events are seen at one end of the queue only, and each of them
+ * would be a loss that never happened.
+ *
+ * Until 6.13 CoDel, FQ_CoDel and PIE gave no reason when they dropped at the head of
+ * the queue.  So does a driver that frees what it has sent.  Such a packet counts if it
+ * was stamped and has not left: of flows with many packets per round, a part.
+ */
+#ifndef TCPILOT_WATCH_DROP_H
+#define TCPILOT_WATCH_DROP_H
+
+#include "table.h"
+
+#define TP_IS_REASON(reason, name)                                                                 \
+	(bpf_core_enum_value_exists(enum skb_drop_reason, name) &&                                 \
+	 (reason) == bpf_core_enum_value(enum skb_drop_reason, name))
+#define TP_REASONS_OF_A_RANGE 16 /* bits: SKB_DROP_REASON_SUBSYS_SHIFT */
+
+/* Whether a qdisc gave this reason. */
+static __always_inline int tp_is_of_a_queue(__u32 reason)
+{
+	if (TP_IS_REASON(reason, SKB_DROP_REASON_QDISC_DROP) ||
+	    TP_IS_REASON(reason, SKB_DROP_REASON_QDISC_OVERLIMIT) ||
+	    TP_IS_REASON(reason, SKB_DROP_REASON_QDISC_CONGESTED) ||
+	    TP_IS_REASON(reason, SKB_DROP_REASON_QDISC_BURST_DROP) ||
+	    TP_IS_REASON(reason, SKB_DROP_REASON_CAKE_FLOOD) ||
+	    TP_IS_REASON(reason, SKB_DROP_REASON_FQ_BAND_LIMIT) ||
+	    TP_IS_REASON(reason, SKB_DROP_REASON_FQ_HORIZON_LIMIT) ||
+	    TP_IS_REASON(reason, SKB_DROP_REASON_FQ_FLOW_LIMIT))
+		return 1;
+	return bpf_core_enum_value_exists(enum qdisc_drop_reason, __QDISC_DROP_REASON) &&
+	       reason >> TP_REASONS_OF_A_RANGE ==
+		   bpf_core_enum_value(enum qdisc_drop_reason, __QDISC_DROP_REASON) >>
+		       TP_REASONS_OF_A_RANGE;
+}
+
+/*
+ * A packet of a flow was dropped.  One that was refused at the tail of the queue is told
+ * when the packets ahead of it have left, as its receiver will find out: then the stamp of
+ * the packet behind it comes out.  One that is taken from the queue is told at once.
+ */
+static __noinline int tp_dropped(struct tp_packet *p, __u32 is_certain)
+{
+	struct tp_stamp_key key = {};
+	struct tp_watch_flow *flow;
+	__u32 is_stamped;
+
+	if (!p)
+		return 0;
+	flow = bpf_map_lookup_elem(&flows, &p->key);
+	if (!flow || !p->payload) {
+		if (is_certain)
+			ADD(dropped_packets, p->packets);
+		return 0;
+	}
+	key.flow = flow->id;
+	key.seq = p->seq;
+	is_stamped = !bpf_map_delete_elem(&stamps, &key);
+	if (!is_certain && !is_stamped)
+		return 0;
+	ADD(dropped_packets, p->packets);
+	__sync_fetch_and_add(&flow->drops, p->packets);
+	if (p->seq - flow->last_seq >= flow->last_payload)
+		flow->now.dropped_packets = flow->drops;
+	return 0;
+}
+
+#endif

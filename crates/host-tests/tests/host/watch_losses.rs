@@ -1,0 +1,129 @@
+//! `tcpilot watch`: a loss is one that the kernel reports, or a packet that is sent again. Two ends with a router
+//! between them, whose device towards the far end is watched, because a host feels its own queue.
+
+use std::{fs, path::Path};
+
+use serde_json::Value;
+use tcpilot_abi::{
+    TP_RECORD_OPENED, TP_RECORD_ROUND, from_bytes, tp_interval, tp_opened, tp_round,
+};
+use tcpilot_host_tests::{FAR, Lab, Look, Netns, PORT, Place, Shape, Watching, sh};
+
+/// A sender behind the near end, which routes for it.
+fn sender_behind(lab: &Lab) -> Netns {
+    let sender = Netns::new();
+    sh(&format!(
+        "ip link add behind0 netns {} type veth peer name behind0 netns {}",
+        lab.net.near.name(),
+        sender.name()
+    ));
+    for (netns, host) in [(&lab.net.near, 1), (&sender, 2)] {
+        netns.ip(&format!("addr add 10.79.0.{host}/24 dev behind0"));
+        netns.ip("link set behind0 up gso_max_segs 1");
+        netns.sysctl("net/ipv4/ip_forward", "1");
+    }
+    sender.ip("route add default via 10.79.0.1");
+    lab.net.far.ip("route add 10.79.0.0/24 via 10.77.0.1");
+    sender
+}
+
+/// Sends to the far end for some seconds; flowgen's report.
+fn send(lab: &Lab, sender: &Netns, cc: &str, seconds: u32) -> Value {
+    let words = format!("bulk --to {FAR}:{PORT} --seconds {seconds} --cc {cc}");
+    let output = lab.try_run(Place::outside(sender), &words);
+    assert!(output.status.success(), "{output:?}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// The rounds of a recording.
+fn rounds(path: &Path) -> Vec<tp_round> {
+    let bytes = fs::read(path).unwrap();
+    let mut rest = bytes.strip_prefix(b"TPWATCH1").unwrap();
+    let mut found = Vec::new();
+    while let Some(kind) = rest.first() {
+        let kind = u32::from(*kind);
+        let size = match kind {
+            TP_RECORD_OPENED => size_of::<tp_opened>(),
+            TP_RECORD_ROUND => size_of::<tp_round>(),
+            _ => size_of::<tp_interval>(),
+        };
+        if kind == TP_RECORD_ROUND {
+            found.push(from_bytes(rest).unwrap());
+        }
+        rest = &rest[size..];
+    }
+    found
+}
+
+/// What came of a flow: the last look, the queue's own count of drops, the rounds, and flowgen's report.
+struct Outcome {
+    look: Look,
+    dropped: u64,
+    rounds: Vec<tp_round>,
+    report: Value,
+}
+
+fn watched(lab: &Lab, cc: &str, seconds: u32) -> Outcome {
+    let sender = sender_behind(lab);
+    let file = lab.dir.path().join("rounds");
+    let record = ["--record", file.to_str().unwrap()];
+    let mut watching = Watching::start(Place::outside(&lab.net.near), "eth0", &record);
+    let report = send(lab, &sender, cc, seconds);
+    let look = watching.until("everything has left", |look| {
+        let idle = look.flows.len() == 1 && look.flows.iter().all(|f| f["rate"] == 0);
+        idle.then(|| look.clone())
+    });
+    watching.child.signal(libc::SIGINT);
+    assert!(watching.child.wait().success());
+    let netns = lab.net.near.name();
+    let text = sh(&format!("tc -n {netns} -s -j qdisc show dev eth0 root"));
+    let found: Value = serde_json::from_str(&text).unwrap();
+    Outcome {
+        look,
+        dropped: found[0]["drops"].as_u64().unwrap(),
+        rounds: rounds(&file),
+        report,
+    }
+}
+
+fn sum(rounds: &[tp_round], of: fn(&tp_round) -> u32) -> u64 {
+    rounds.iter().map(|r| u64::from(of(r))).sum()
+}
+
+#[test]
+fn drops_are_those_that_the_queue_counts() {
+    let lab = Lab::new();
+    lab.net
+        .shape(Shape::Of("tbf rate 20mbit burst 6kb limit 60000"));
+    let found = watched(&lab, "cubic", 20);
+    assert!(found.dropped > 0);
+    // On a loaded host the kernel skips programs at some events: docs/understand/decisions/12-watch.md.
+    let skipped = (found.dropped / 100).max(2);
+    let drops = [
+        found.look.total("dropped_packets"),
+        found.look.flows[0]["drops"].as_u64().unwrap(),
+        sum(&found.rounds, |r| r.dropped_packets),
+    ];
+    let within = |told: &u64| *told <= found.dropped && told + skipped >= found.dropped;
+    assert!(drops.iter().all(within), "{drops:?} of {}", found.dropped);
+    // A round has a loss because a packet was dropped, or sent again.
+    let again = sum(&found.rounds, |r| r.again_packets);
+    let retransmits = found.report["retransmits"].as_u64().unwrap();
+    assert!(again <= retransmits, "{again} of {retransmits}");
+}
+
+#[test]
+fn without_a_drop_no_round_has_a_loss() {
+    let lab = Lab::new();
+    lab.net
+        .shape(Shape::Of("tbf rate 300mbit burst 64kb limit 60000000"));
+    let found = watched(&lab, "reno", 10);
+    assert_eq!(found.dropped, 0);
+    assert!(found.look.total("out_packets") > 20_000 && found.rounds.len() > 20);
+    assert_eq!(found.look.total("dropped_packets"), 0);
+    let lossy = |r: &&tp_round| r.dropped_packets + r.again_packets > 0;
+    // Where a busy host holds packets up, a sender may send one again that was not lost.
+    let again = found.report["retransmits"].as_u64().unwrap();
+    let lossy: Vec<_> = found.rounds.iter().filter(lossy).collect();
+    assert!(lossy.len() as u64 <= again, "{again}, {lossy:?}");
+}

@@ -1,0 +1,106 @@
+//! Packets that passed the queue and that no program saw. The queue counts what leaves it and what it drops; so
+//! do the programs. A busy host may not run a program at every event, and then the two differ.
+//!
+//! Both are read under load, one after the other. So the difference is only certain down to the packets that passed
+//! in between, and those are taken off: it is a number of packets at least.
+
+use std::io;
+
+use tcpilot_abi::tp_watch_totals;
+use tcpilot_netlink::tc::{Device, Stats};
+
+/// What the queue and the programs counted at about the same time.
+#[derive(Clone, Debug)]
+struct Point {
+    /// Of the queue: it is another one if this changes.
+    queue: (String, u32),
+    sent: u32,
+    /// Seen by the programs before and after `sent` was read.
+    seen: (u64, u64),
+}
+
+/// Compares the two, from the first look on.
+#[derive(Debug, Default)]
+pub struct Unseen {
+    first: Option<Point>,
+    packets: u64,
+    /// Those of queues that are gone.
+    before: u64,
+}
+
+/// Packets that left, of whatever protocol.
+fn left(totals: &tp_watch_totals) -> u64 {
+    totals.out_packets + totals.out_other_packets
+}
+
+impl Unseen {
+    /// Looks at both once more; the packets that were not seen, at least. `None`: the device has no queue that
+    /// counts.
+    pub fn look(&mut self, ifindex: u32, totals: impl Fn() -> tp_watch_totals) -> Option<u64> {
+        let before = left(&totals());
+        let (kind, handle, stats) = root(ifindex).ok()??;
+        let now = Point {
+            queue: (kind, handle),
+            sent: stats.packets,
+            seen: (before, left(&totals())),
+        };
+        Some(self.compare(now))
+    }
+
+    fn compare(&mut self, now: Point) -> u64 {
+        let same = self.first.as_ref().filter(|first| first.queue == now.queue);
+        match same {
+            Some(first) => {
+                let sent = u64::from(now.sent.wrapping_sub(first.sent));
+                let seen_at_most = now.seen.1 - first.seen.0;
+                self.packets = self.packets.max(sent.saturating_sub(seen_at_most));
+            }
+            None => {
+                self.before += std::mem::take(&mut self.packets);
+                self.first = Some(now);
+            }
+        }
+        self.before + self.packets
+    }
+}
+
+/// The root qdisc's kind, handle and counters; `None` if packets are not queued.
+fn root(ifindex: u32) -> io::Result<Option<(String, u32, Stats)>> {
+    let found = Device::new(ifindex)?.root_stats()?;
+    Ok(found.filter(|(kind, ..)| kind != "noqueue"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn point(handle: u32, sent: u32, seen: (u64, u64)) -> Point {
+        Point {
+            queue: ("tbf".to_owned(), handle),
+            sent,
+            seen,
+        }
+    }
+
+    #[test]
+    fn packets_that_passed_between_two_readings_are_not_called_unseen() {
+        let mut unseen = Unseen::default();
+        assert_eq!(unseen.compare(point(1, 1000, (0, 20))), 0);
+        assert_eq!(unseen.compare(point(1, 2000, (985, 1000))), 0);
+        assert_eq!(unseen.compare(point(1, 3000, (1880, 1900))), 100);
+        assert_eq!(
+            unseen.compare(point(1, 3100, (2000, 2000))),
+            100,
+            "at least"
+        );
+    }
+
+    #[test]
+    fn another_queue_begins_anew_and_a_counter_may_wrap() {
+        let mut unseen = Unseen::default();
+        unseen.compare(point(1, u32::MAX - 9, (0, 0)));
+        assert_eq!(unseen.compare(point(1, 90, (50, 50))), 50);
+        assert_eq!(unseen.compare(point(2, 5, (60, 60))), 50);
+        assert_eq!(unseen.compare(point(2, 15, (60, 60))), 60);
+    }
+}
