@@ -198,7 +198,7 @@ struct tp_verdict {
 	__u8 candidate;	 /* group that would be next */
 	__u8 seen;	 /* times in a row */
 	__u8 group_confidence;
-	__u8 pad;
+	__u8 has_votes;		       /* those below are of rounds before */
 	__u32 since_round;	       /* of the group */
 	__u16 votes[TP_MODEL_CLASSES]; /* smoothed over rounds, of 65280 */
 };
@@ -226,6 +226,16 @@ enum tp_mean {
 	TP_GROWTH_LARGE = 23,	/* while it is not */
 	TP_GROWTH_LOWER = 24,	/* while the queue is shorter than lately */
 	TP_GROWTH_HIGHER = 25,	/* while it is longer */
+};
+
+/* Falls of the window that come back at a period (bpf/core/watch/comb.h). */
+struct tp_comb {
+	__u32 at_us;	/* start of the last whole fall */
+	__u32 low_us;	/* length of the one under way */
+	__u32 before;	/* window before that one */
+	__u8 intervals; /* in a row that were BBR's */
+	__u8 is_known;	/* at_us is that of a fall */
+	__u8 pad[2];
 };
 
 struct tp_shape {
@@ -268,7 +278,15 @@ struct tp_shape {
 	__u8 start_over;
 	__u8 start_lossy;
 	__u8 in_dip;
-	__u8 pad;
+	__u8 is_paced;	     /* its rate does not depend on the queue: tp_shape_pace() */
+	struct tp_comb deep; /* to four packets: BBR's */
+	struct tp_comb half; /* to a half: BBRv3's */
+	__u32 clock_us;	     /* of all rounds; wraps */
+	__u32 rtt_before_us; /* of the round before */
+	__u32 answers;	     /* x16: the queue of others rose, and it gave way */
+	__u32 rate_mean;     /* bytes per millisecond, over some eight rounds */
+	__u32 steady_rounds; /* in a row at that rate, without a loss */
+	__u32 steady_rtt_us; /* the longest round trip in them */
 };
 
 struct tp_watch_flow {

@@ -88,31 +88,43 @@ TP_INLINE __u32 tp_best_group(const struct tp_scratch *s)
 	return found;
 }
 
-/* Smooths the votes, and sums them by group: 255 is everything.  The name is
- * the best of the best group: a group of many algorithms has its votes split. */
-TP_INLINE void tp_vote(struct tp_verdict *v, const struct tp_model *m, struct tp_scratch *s,
-		       int is_first)
+/* Smooths the votes, and sums them by group: 255 is everything. */
+TP_INLINE void tp_vote(struct tp_verdict *v, const struct tp_model *m, struct tp_scratch *s)
 {
-	__u32 best = 0, best_class = TP_NO_CLASS, group;
-
 	for (__u32 g = 0; g < TP_GROUP_COUNT; g++)
 		s->group[g] = 0;
 	for (__u32 c = 0; c < TP_MODEL_CLASSES; c++) {
 		__s32 vote = s->vote[c] << 8, mean = v->votes[c];
 
-		mean = is_first ? vote : mean + ((vote - mean) >> TP_VOTES_SHIFT);
+		mean = v->has_votes ? mean + ((vote - mean) >> TP_VOTES_SHIFT) : vote;
 		v->votes[c] = mean;
 		s->group[m->group[c] & (TP_GROUP_COUNT - 1)] += mean;
 	}
-	group = tp_best_group(s);
+	v->has_votes = 1;
+}
+
+/*
+ * The name: the best of the flow's group; while that is not known, of the one with the
+ * most votes, since a group of many algorithms has its votes split.  If the group is
+ * certain, only the group's own votes count.  BBRv3 is none of the classes.
+ */
+TP_INLINE void tp_name(struct tp_verdict *v, const struct tp_shape *s, const struct tp_model *m,
+		       const struct tp_scratch *scratch)
+{
+	__u32 group = v->group == TP_GROUP_UNKNOWN ? tp_best_group(scratch) : v->group;
+	__u32 all = scratch->group[group & (TP_GROUP_COUNT - 1)], best = 0;
+
+	v->name = TP_NO_CLASS;
+	v->confidence = 0;
+	if (group == TP_GROUP_MODEL && tp_is_comb_of_half(s))
+		return;
 	for (__u32 c = 0; c < TP_MODEL_CLASSES; c++) {
 		if (m->group[c] == group && v->votes[c] > best) {
 			best = v->votes[c];
-			best_class = c;
+			v->name = c;
 		}
 	}
-	v->name = best_class;
-	v->confidence = best >> 8;
+	v->confidence = v->reason == TP_REASON_RULE && all ? best * 255 / all : best >> 8;
 }
 
 TP_INLINE void tp_say(struct tp_verdict *v, __u8 group, __u8 reason, const struct tp_round *r)
@@ -139,7 +151,7 @@ TP_INLINE int tp_certain(struct tp_verdict *v, const struct tp_shape *s, const s
 		reason = TP_REASON_SLOW_START;
 	} else if (s->limited > TP_MOST) {
 		reason = TP_REASON_RECEIVER;
-	} else if (s->idle > TP_MOST && s->own_queue < 16) {
+	} else if ((s->idle > TP_MOST && s->own_queue < 16) || s->is_paced) {
 		reason = TP_REASON_APPLICATION;
 	} else if (!s->losses && (__u64)r->link_queue_us * 32 < r->min_rtt_us) {
 		reason = TP_REASON_NO_QUEUE;
@@ -153,6 +165,7 @@ TP_INLINE int tp_certain(struct tp_verdict *v, const struct tp_shape *s, const s
 	v->name = TP_NO_CLASS;
 	v->confidence = 0;
 	v->group_confidence = 0;
+	v->has_votes = 0;
 	tp_say(v, group, reason, r);
 	return 1;
 }
@@ -160,19 +173,18 @@ TP_INLINE int tp_certain(struct tp_verdict *v, const struct tp_shape *s, const s
 /*
  * What the published laws make certain; 0: nothing.
  *
- *  - BBR alone falls to four packets without a loss, for PROBE_RTT, and has its
- *    window back right behind.
+ *  - BBR alone lets its window fall at its own period (comb.h).
  *  - Vegas and LoLa alone come to rest, with a few packets of their own in the
- *    queue, and no loss for long.
+ *    queue, and no loss for long, and gave way when others filled it (answer.h).
  */
 TP_INLINE __u32 tp_rule(const struct tp_shape *s)
 {
 	__u32 rest = s->rounds - s->slow_start_rounds;
 
-	if (s->dips && s->window_max > TP_ANT_WINDOW && s->idle < TP_HALF)
+	if (tp_is_comb(s) && s->window_max > TP_ANT_WINDOW && s->idle < TP_HALF)
 		return TP_GROUP_MODEL;
 	if (s->since_loss >= 24 && rest >= 24 && s->flat > TP_MOST && s->own_queue >= 8 &&
-	    s->own_queue < 24 * 16)
+	    s->own_queue < 24 * 16 && s->answers >= TP_ANSWERS_ENOUGH)
 		return TP_GROUP_DELAY;
 	return 0;
 }
@@ -224,9 +236,10 @@ TP_INLINE int tp_prepare(struct tp_verdict *v, const struct tp_shape *s, const s
 TP_INLINE void tp_decide(struct tp_verdict *v, const struct tp_shape *s, const struct tp_round *r,
 			 const struct tp_model *m, struct tp_scratch *scratch)
 {
-	tp_vote(v, m, scratch, v->name == TP_NO_CLASS);
+	tp_vote(v, m, scratch);
 	if (v->reason != TP_REASON_RULE || !tp_rule(s))
 		tp_settle(v, scratch, r);
+	tp_name(v, s, m, scratch);
 }
 
 /* The four steps in one; the kernel takes them one by one. */

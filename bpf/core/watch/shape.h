@@ -22,6 +22,8 @@
 
 #include "../../abi/watch.h"
 #include "../num.h"
+#include "answer.h"
+#include "comb.h"
 
 #define TP_ROUNDS_MASK (TP_SHAPE_ROUNDS - 1)
 #define TP_RATIO_MAX 4096U
@@ -276,6 +278,9 @@ TP_INLINE void tp_shape_round(struct tp_shape *s, const struct tp_round *r)
 	if (s->start_over) {
 		tp_shape_growth(s, r, window);
 		tp_shape_ripple(s, r);
+		tp_shape_answer(s, r, window);
+		tp_shape_pace(s, r, tp_has_loss(r));
+		tp_shape_combs(s, r, window, tp_has_loss(r));
 	}
 	tp_shape_queue(s, r, window);
 	tp_shape_dip(s, r, window);

@@ -2,9 +2,9 @@
 
 use tcpilot_abi::{
     TP_FEATURES, TP_FLOW_ECT_SYN, TP_GROUP_ANT, TP_GROUP_DELAY, TP_GROUP_LOSS, TP_GROUP_MODEL,
-    TP_GROUP_MOUSE, TP_GROUP_UNKNOWN, TP_NO_CLASS, TP_REASON_MODEL, TP_REASON_NO_QUEUE,
-    TP_REASON_RECEIVER, TP_REASON_RULE, TP_REASON_UNSURE, TP_RESPONSE, tp_model, tp_node, tp_round,
-    tp_shape, tp_verdict,
+    TP_GROUP_MOUSE, TP_GROUP_UNKNOWN, TP_NO_CLASS, TP_REASON_APPLICATION, TP_REASON_MODEL,
+    TP_REASON_NO_QUEUE, TP_REASON_RECEIVER, TP_REASON_RULE, TP_REASON_UNSURE, TP_RESPONSE,
+    tp_model, tp_node, tp_round, tp_shape, tp_verdict,
 };
 use tcpilot_core::watch::{classify, features, shape_round};
 
@@ -68,6 +68,7 @@ impl Flow {
         let round = &mut self.round;
         round.number += 1;
         round.flight_max_bytes = window * SEGMENT;
+        round.in_bytes = window * SEGMENT;
         round.sojourn_mean_us = queue_us;
         round.sojourn_max_us = queue_us;
         round.rtt_us = 50_000 + queue_us;
@@ -257,37 +258,167 @@ fn who_halves_and_grows_by_a_packet_is_left_to_the_trees() {
 }
 
 #[test]
-fn who_rests_with_a_few_packets_in_the_queue_is_delay_based() {
+fn who_gives_way_to_the_queue_of_others_and_rests_is_delay_based() {
     let mut flow = by_rules();
-    for _ in 0..60 {
-        flow.round(54, 4000, 0);
+    for _ in 0..40 {
+        flow.round(60, 4000, 0);
+    }
+    assert_ne!(flow.reason(), TP_REASON_RULE, "whoever is paced rests, too");
+    // Somebody else's queue grows by 2 ms a round; it takes a packet back each time.
+    for step in 0..12 {
+        flow.round(60 - step, 4000 + 2000 * step, 0);
+    }
+    for _ in 0..40 {
+        flow.round(48, 28_000, 0);
     }
     assert_eq!(
         (flow.group(), flow.reason()),
         (TP_GROUP_DELAY, TP_REASON_RULE)
     );
+    for _ in 0..120 {
+        flow.round(48, 28_000, 0);
+    }
+    assert_ne!(flow.reason(), TP_REASON_RULE, "long ago");
+}
+
+/// Rounds at somebody else's queue, which is filled to 100 ms and halved at a loss of theirs, by turns.
+fn beside_a_sawtooth(flow: &mut Flow, mut round: impl FnMut(&mut Flow, u32)) {
+    for step in 0..400 {
+        round(flow, 50_000 + 1250 * (step % 40));
+    }
+}
+
+/// Twenty packets in 50 ms, whatever the queue does: at most a few of them wait.
+fn paced(flow: &mut Flow, queue_us: u32) {
+    let rtt_us = 50_000 + queue_us;
+    let packets = 20 * rtt_us / 50_000;
+    flow.round.duration_us = rtt_us;
+    flow.round.in_packets = packets;
+    flow.round(packets, queue_us, 0);
 }
 
 #[test]
-fn who_falls_to_four_packets_without_a_loss_is_model_based() {
+fn who_keeps_its_rate_beside_the_queue_of_others_is_limited_by_its_application() {
     let mut flow = by_rules();
-    for _ in 0..20 {
+    beside_a_sawtooth(&mut flow, |flow, queue_us| {
+        paced(flow, queue_us);
+        assert_ne!(flow.group(), TP_GROUP_DELAY, "{:?}", flow.verdict);
+    });
+    assert_eq!(
+        (flow.group(), flow.reason()),
+        (TP_GROUP_UNKNOWN, TP_REASON_APPLICATION)
+    );
+}
+
+#[test]
+fn who_keeps_its_window_beside_the_queue_of_others_is_not_called_delay_based_with_certainty() {
+    let mut flow = by_rules();
+    beside_a_sawtooth(&mut flow, |flow, queue_us| {
+        flow.round.duration_us = 50_000 + queue_us;
+        flow.round(20, queue_us, 0);
+        assert_ne!(flow.group(), TP_GROUP_DELAY, "{:?}", flow.verdict);
+    });
+}
+
+/// So many seconds with a full window.
+fn cruise(flow: &mut Flow, seconds: u32) {
+    for _ in 0..seconds * 20 {
         flow.round(60, 10_000, 0);
     }
-    for window in [4, 4, 5, 6, 7] {
-        flow.round(window, 1000, 0);
+}
+
+fn fall(flow: &mut Flow, windows: &[u32]) {
+    for window in windows {
+        flow.round(*window, 1000, 0);
     }
-    assert_ne!(flow.group(), TP_GROUP_MODEL, "it climbs by and by");
-    for _ in 0..20 {
-        flow.round(60, 10_000, 0);
-    }
-    for window in [4, 4, 60, 60] {
-        flow.round(window, 1000, 0);
+}
+
+#[test]
+fn who_falls_to_four_packets_every_ten_seconds_is_model_based() {
+    let mut flow = by_rules();
+    cruise(&mut flow, 2);
+    fall(&mut flow, &[4, 4, 4, 60]);
+    assert_ne!(flow.group(), TP_GROUP_MODEL, "once is no period");
+    cruise(&mut flow, 10);
+    fall(&mut flow, &[4, 4, 4, 60]);
+    let certain = (TP_GROUP_MODEL, TP_REASON_RULE);
+    assert_eq!((flow.group(), flow.reason()), certain);
+    cruise(&mut flow, 20);
+    assert_eq!((flow.group(), flow.reason()), certain, "not yet forgotten");
+    cruise(&mut flow, 10);
+    assert_ne!((flow.group(), flow.reason()), certain, "it fades");
+}
+
+#[test]
+fn who_falls_to_a_half_every_five_seconds_is_model_based() {
+    let mut flow = by_rules();
+    cruise(&mut flow, 2);
+    for times in 1..=3 {
+        assert_ne!(flow.group(), TP_GROUP_MODEL, "{times}");
+        fall(&mut flow, &[35, 30, 30, 55]);
+        cruise(&mut flow, 5);
     }
     assert_eq!(
         (flow.group(), flow.reason()),
         (TP_GROUP_MODEL, TP_REASON_RULE)
     );
+}
+
+#[test]
+fn who_climbs_by_and_by_after_a_fall_is_not_model_based() {
+    let mut flow = by_rules();
+    for _ in 0..4 {
+        cruise(&mut flow, 10);
+        fall(&mut flow, &[4, 4, 5, 6, 7, 20, 40]);
+    }
+    assert_ne!(flow.group(), TP_GROUP_MODEL);
+}
+
+/// A chunk of so many rounds, then nothing for a while: the round spans the pause.
+fn chunk(flow: &mut Flow, rounds: u32, pause_us: u32) {
+    for _ in 0..rounds {
+        flow.round(60, 20_000, 0);
+    }
+    flow.round.gap_max_us = pause_us;
+    flow.round.duration_us = pause_us + 50_000;
+    flow.round(4, 1000, 0);
+    flow.round.gap_max_us = 1000;
+    flow.round.duration_us = 70_000;
+}
+
+#[test]
+fn who_pauses_is_not_called_model_based() {
+    // 1.5 MB at 20 Mbit/s, with pauses of 100 to 600 ms; and a segment of video every ten seconds.
+    for (rounds, pause_us) in [(9, 100_000), (9, 300_000), (9, 600_000), (140, 300_000)] {
+        let mut flow = by_rules();
+        for _ in 0..8 {
+            chunk(&mut flow, rounds, pause_us);
+            assert_ne!(flow.group(), TP_GROUP_MODEL, "{rounds} {pause_us}");
+        }
+    }
+}
+
+/// The forest says delay, a rule says model: the name is of neither's making.
+#[test]
+fn a_name_is_one_of_its_group() {
+    let mut flow = Flow::new();
+    flow.model.classes = 3;
+    flow.model.group[2] = TP_GROUP_MODEL as u8;
+    (flow.model.leaf[0][1], flow.model.leaf[0][2]) = (215, 40);
+    flow.start();
+    for _ in 0..3 {
+        cruise(&mut flow, 10);
+        assert_eq!((flow.group(), flow.verdict.name), (TP_GROUP_DELAY, 1));
+        fall(&mut flow, &[4, 4, 4, 60]);
+        if flow.reason() == TP_REASON_RULE {
+            break;
+        }
+    }
+    assert_eq!((flow.group(), flow.verdict.name), (TP_GROUP_MODEL, 2));
+    assert_eq!(flow.verdict.confidence, 255, "the group's only one");
+    flow.model.group[2] = TP_GROUP_DELAY as u8;
+    fall(&mut flow, &[60]);
+    assert_eq!(u32::from(flow.verdict.name), TP_NO_CLASS);
 }
 
 #[test]

@@ -28,7 +28,7 @@ VERDICTS = np.dtype(
         ("candidate", "u1"),
         ("seen", "u1"),
         ("group_confidence", "u1"),
-        ("pad", "u1"),
+        ("has_votes", "u1"),
         ("since_round", "<u4"),
         ("votes", "<u2", CLASSES_MAX),
     ]

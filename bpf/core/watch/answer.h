@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * answer.h - what a flow does when the others make the queue longer or shorter.
+ *
+ * A queue that grows while the flow's own window shrinks was filled by others, and the
+ * flow gave way: only an algorithm that minds delay does that without a loss.  A flow
+ * that keeps its rate, whatever the queue does, is not governed by its window at all:
+ * its application, or a limit on its pacing, is.  Beside somebody else's queue both
+ * have a few packets waiting, so that alone says nothing.
+ */
+#ifndef TCPILOT_ANSWER_H
+#define TCPILOT_ANSWER_H
+
+#include "../../abi/watch.h"
+#include "../num.h"
+
+#define TP_ANSWER_ROUNDS 8	  /* over so many the two are compared */
+#define TP_ANSWERS_MOST (12 * 16) /* fading by one a round, they last for 96 rounds */
+#define TP_ANSWERS_ENOUGH (6 * 16)
+#define TP_STEADY_ROUNDS 24
+#define TP_RATE_SHIFT 3
+
+/* Rounds in which the queue has grown by an eighth of the path's round trip: did the
+ * window shrink, or not? */
+TP_INLINE void tp_shape_answer(struct tp_shape *s, const struct tp_round *r, __u32 window)
+{
+	__u32 i = (s->rounds - TP_ANSWER_ROUNDS) & (TP_SHAPE_ROUNDS - 1);
+	__u32 then = s->window[i], queue = s->queue[i];
+
+	s->answers -= s->answers > 0;
+	if (s->rounds < TP_ANSWER_ROUNDS || !then || s->since_loss < TP_ANSWER_ROUNDS + 2)
+		return;
+	if (r->sojourn_mean_us < queue + tp_max(r->min_rtt_us / 8, 1000))
+		return;
+	if (window + tp_max(then / 16, 16) <= then)
+		s->answers = tp_min(s->answers + 16, TP_ANSWERS_MOST);
+	else if (window >= then)
+		s->answers -= tp_min(s->answers, 16);
+}
+
+/* The rate of one round over that of those before: within an eighth, or a packet and
+ * a half, which is what the ends of a round cut off. */
+TP_INLINE int tp_is_steady(const struct tp_shape *s, const struct tp_round *r)
+{
+	__u64 expected = (__u64)s->rate_mean * r->duration_us / 1000;
+	__u64 apart = r->in_bytes > expected ? r->in_bytes - expected : expected - r->in_bytes;
+
+	return apart <= tp_max64(expected / 8, r->segment_bytes * 3 / 2);
+}
+
+/* Paced, if the round trip has fallen by a fifth in many rounds without a loss and the
+ * rate was always the same: a window that stays would have sent faster. */
+TP_INLINE void tp_shape_pace(struct tp_shape *s, const struct tp_round *r, int is_lossy)
+{
+	__u64 rate = (__u64)r->in_bytes * 1000 / (r->duration_us ? r->duration_us : 1);
+
+	if (is_lossy || !tp_is_steady(s, r)) {
+		s->steady_rounds = s->steady_rtt_us = 0;
+		s->is_paced = 0;
+	} else {
+		s->steady_rounds += s->steady_rounds < 255;
+		s->steady_rtt_us = tp_max(s->steady_rtt_us, r->rtt_us);
+		if (s->steady_rounds >= TP_STEADY_ROUNDS &&
+		    (__u64)r->rtt_us * 5 <= (__u64)s->steady_rtt_us * 4)
+			s->is_paced = 1;
+	}
+	s->rate_mean += (__s32)(tp_min64(rate, 1U << 30) - s->rate_mean) >> TP_RATE_SHIFT;
+}
+
+#endif

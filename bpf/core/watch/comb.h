@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * comb.h - falls of the window that only BBR's clock explains.
+ *
+ * BBR lets the path's queue drain to measure its least round trip: PROBE_RTT, 200 ms
+ * with four packets in flight, every ten seconds (Cardwell et al. 2016).  BBRv3 does it
+ * every five seconds, with half of the path's bandwidth-delay product
+ * (draft-ietf-ccwg-bbr, sections 2.14 and 5.3.4.3).
+ *
+ * Two falls to four packets are a sign, and three to a half, since others halve, too.
+ *
+ * A flow whose application pauses has few packets in flight, too.  So one fall is no
+ * sign.  Falls are, if they come back at BBR's period with no other fall between them,
+ * if the flow never stops sending for longer than a round trip, and if each lasts as
+ * long as BBR's.  The sign fades when the next fall does not come.
+ */
+#ifndef TCPILOT_COMB_H
+#define TCPILOT_COMB_H
+
+#include "../../abi/watch.h"
+#include "../num.h"
+
+#define TP_PROBE_RTT_US 200000
+#define TP_COMB_FADES_US 25000000
+#define TP_COMB_SLACK_US 10000
+#define TP_FULL_WINDOW (12 * 16) /* below it four packets are no fall */
+#define TP_FOUR_PACKETS (5 * 16) /* an acknowledgement may be under way */
+
+/* What makes a fall, and the period. */
+struct tp_comb_law {
+	__u32 least_us; /* between two falls */
+	__u32 most_us;
+};
+
+/* Nothing was sent for longer than a round trip takes: whoever always has data sends
+ * when an acknowledgement comes. */
+TP_INLINE int tp_is_idle(const struct tp_round *r, __u32 rtt_before_us)
+{
+	__u64 rtt_us = tp_max(r->rtt_us, rtt_before_us);
+
+	return r->gap_max_us > rtt_us * 5 / 4 + TP_COMB_SLACK_US;
+}
+
+TP_INLINE void tp_comb_forgets(struct tp_comb *c)
+{
+	c->is_known = 0;
+	c->intervals = 0;
+	c->low_us = 0;
+}
+
+/* A whole fall, that began then. */
+TP_INLINE void tp_comb_fell(struct tp_comb *c, const struct tp_comb_law *law, __u32 began_us)
+{
+	__u32 since_us = began_us - c->at_us;
+
+	if (c->is_known && since_us >= law->least_us && since_us <= law->most_us)
+		c->intervals += c->intervals < 255;
+	else
+		c->intervals = 0;
+	c->at_us = began_us;
+	c->is_known = 1;
+}
+
+/* A round, in which the window is low or not; `back`: it is as before the fall. */
+TP_INLINE void tp_comb_round(struct tp_comb *c, const struct tp_comb_law *law,
+			     const struct tp_round *r, __u32 now_us, int is_low, int is_back)
+{
+	__u64 longest_us = TP_PROBE_RTT_US + 3ULL * r->rtt_us + TP_COMB_SLACK_US;
+
+	if (is_low) {
+		c->low_us += r->duration_us;
+		return;
+	}
+	if (c->low_us) {
+		/* Too long, or not back: another cause, and maybe not the only time. */
+		if (is_back && c->low_us <= longest_us)
+			tp_comb_fell(c, law, now_us - r->duration_us - c->low_us);
+		else
+			tp_comb_forgets(c);
+	}
+	c->low_us = 0;
+	if (c->is_known && now_us - c->at_us > TP_COMB_FADES_US)
+		tp_comb_forgets(c);
+}
+
+/* The two combs of a shape, before this round is taken into it. */
+TP_INLINE void tp_shape_combs(struct tp_shape *s, const struct tp_round *r, __u32 window,
+			      int is_lossy)
+{
+	const struct tp_comb_law v1 = {8000000, 12000000}, v3 = {4000000, 6000000};
+	__u32 before = s->window[(s->rounds - 1) & (TP_SHAPE_ROUNDS - 1)];
+	int is_full = s->window_max > TP_FULL_WINDOW;
+
+	s->clock_us += r->duration_us;
+	if (!s->half.low_us)
+		s->half.before = before;
+	if (is_lossy || s->since_loss <= 4) {
+		/* A loss makes the window fall, too. */
+		s->deep.low_us = s->half.low_us = 0;
+	} else if (tp_is_idle(r, s->rtt_before_us)) {
+		tp_comb_forgets(&s->deep);
+		tp_comb_forgets(&s->half);
+	} else {
+		tp_comb_round(&s->deep, &v1, r, s->clock_us, is_full && window <= TP_FOUR_PACKETS,
+			      window > TP_FULL_WINDOW && window * 2 > s->window_max);
+		tp_comb_round(&s->half, &v3, r, s->clock_us,
+			      is_full && window * 16 <= s->half.before * 10,
+			      window * 16 >= s->half.before * 13);
+	}
+	s->rtt_before_us = r->rtt_us;
+}
+
+/* Whether the falls are BBRv3's. */
+TP_INLINE int tp_is_comb_of_half(const struct tp_shape *s)
+{
+	return s->half.intervals >= 2;
+}
+
+/* Whether they are of any BBR. */
+TP_INLINE int tp_is_comb(const struct tp_shape *s)
+{
+	return s->deep.intervals >= 1 || tp_is_comb_of_half(s);
+}
+
+#endif
