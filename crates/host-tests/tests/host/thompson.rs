@@ -260,6 +260,13 @@ fn a_take_over_keeps_what_was_learned_and_goes_on() {
     wait_taught(&pilot, 3);
     let before = experience(&pilot, FAR);
     pilot.take_over();
+    let counted = learning(&pilot);
+    assert_eq!(
+        (&counted["records"], &counted["taught"]),
+        (&3.into(), &3.into()),
+        "{counted}"
+    );
+    assert_eq!(given(&pilot, "bbr"), 3);
     let after = experience(&pilot, FAR);
     assert!(
         (after - before).abs() < 0.2,
@@ -268,7 +275,7 @@ fn a_take_over_keeps_what_was_learned_and_goes_on() {
     );
     assert_eq!(chosen(&lab), "bbr");
     lab.upload(FAR, 3, 300_000);
-    wait_taught(&pilot, 3);
+    wait_taught(&pilot, 6);
     assert!(experience(&pilot, FAR) > before);
     // The configuration is read anew.
     pilot.configure(&format!(
@@ -278,7 +285,8 @@ fn a_take_over_keeps_what_was_learned_and_goes_on() {
     pilot.wait_for_take_overs(2, 0);
     assert_eq!(chosen(&lab), "bbr");
     lab.upload(FAR, 1, 300_000);
-    wait_taught(&pilot, 1);
+    wait_taught(&pilot, 7);
+
     let policies: Vec<Value> = pilot.paths().iter().map(|p| p["policy"].clone()).collect();
     assert!(policies.contains(&"one".into()) && policies.contains(&"default".into()));
 }

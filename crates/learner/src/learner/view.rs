@@ -129,6 +129,13 @@ impl Learner {
         self.alarms.iter()
     }
 
+    /// Takes alarms of a former learner for its own, the oldest first.
+    pub fn remember_alarms(&mut self, alarms: impl Iterator<Item = Alarm>) {
+        self.alarms.extend(alarms);
+        let surplus = self.alarms.len().saturating_sub(ALARMS_MAX);
+        self.alarms.drain(..surplus);
+    }
+
     /// Nats times connections that exploring was expected to cost so far, in all groups.
     #[must_use]
     pub fn spent(&self) -> f64 {

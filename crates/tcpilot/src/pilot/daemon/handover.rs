@@ -17,7 +17,7 @@ use serde_json::Value;
 use tcpilot_abi::LAYOUT;
 use tcpilot_kernel::{Descriptors, Keys, cc::KeptDescriptor, inherited};
 
-use super::rules::CgroupIds;
+use super::{learning::Counts, rules::CgroupIds};
 use crate::{failure::Failure, pilot::config::Text, pilot::figures::TakeOvers};
 
 /// Names the descriptor of the file.
@@ -62,6 +62,9 @@ pub struct Estate {
     pub told: Vec<String>,
     /// What the guard has switched off.
     pub off: Vec<super::tunings::Off>,
+    /// What the learners in the daemon have counted.
+    #[serde(default)]
+    pub counts: Option<Counts>,
 }
 
 /// Names by their numbers.
@@ -177,6 +180,7 @@ mod tests {
             saved_ns: 6,
             told: Vec::new(),
             off: Vec::new(),
+            counts: None,
         };
         let hand_over = HandOver {
             layout: layout.to_owned(),

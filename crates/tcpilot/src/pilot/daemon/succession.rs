@@ -16,6 +16,7 @@ use super::{
     egress::Egress,
     handover::{Estate, HandOver, Numbers},
     keeper::Keeper,
+    learning::Learning,
     manager, rules,
     trial::{Successor, Trial, command},
 };
@@ -114,10 +115,13 @@ impl Daemon {
 
     /// Becomes the program that follows. It returns only if that failed, and goes on as before then.
     pub(super) fn give_way(&mut self, control: &Control, successor: &Successor) {
+        // What comes from here on waits in the ring: this program would take it to its grave.
+        self.set_resting(true);
         let _ = self.save(); // it says what is wrong
         manager::alive();
         let mut command = command(&successor.program);
         let mut estate = self.estate();
+        estate.counts = self.learning.as_ref().and_then(Learning::counts);
         estate.config = successor.verdict.config.clone();
         let (listener, lock) = control.descriptors();
         estate.control = Some([listener.as_raw_fd(), lock.as_raw_fd()]);
@@ -137,6 +141,13 @@ impl Daemon {
         };
         let program = successor.program.display();
         self.refuse(vec![format!("{program}: {error}")]);
+        self.set_resting(false);
+    }
+
+    fn set_resting(&self, is_resting: bool) {
+        if let Some(learning) = &self.learning {
+            learning.rest(is_resting);
+        }
     }
 
     pub(super) fn times_after(&self) -> TakeOvers {
@@ -178,6 +189,7 @@ impl Daemon {
             saved_ns: self.saved_ns,
             told: self.told.iter().map(|t| t.word().to_owned()).collect(),
             off: self.off.clone(),
+            counts: None,
         }
     }
 
@@ -208,6 +220,9 @@ impl Daemon {
         daemon.off.clone_from(&estate.off);
         daemon.succession = Succession::new(times);
         daemon.open_learning()?;
+        if let (Some(learning), Some(counts)) = (&daemon.learning, &estate.counts) {
+            learning.go_on(counts.clone());
+        }
         Ok((daemon, legacy))
     }
 

@@ -7,6 +7,7 @@
 
 mod arms;
 mod clock;
+mod counts;
 mod effect;
 mod keep;
 mod long;
@@ -29,6 +30,7 @@ use std::{
 use tcpilot_abi::tp_record;
 use tcpilot_kernel::{Ends, Heartbeat, Records, Sampler};
 
+pub use counts::Counts;
 pub use effect::secrets;
 pub use keep::{Restored, lessons};
 use room::Room;
@@ -238,6 +240,21 @@ impl Learning {
         self.save_all.set(true);
     }
 
+    /// Learns from nothing more, or goes on: what is learned from now on is for another program.
+    pub fn rest(&self, is_resting: bool) {
+        let _ = self.ask(move |room| room.is_resting = is_resting);
+    }
+
+    /// What was counted so far.
+    pub fn counts(&self) -> Option<Counts> {
+        self.ask(|room| room.counts())
+    }
+
+    /// Goes on counting from here.
+    pub fn go_on(&self, counts: Counts) {
+        let _ = self.ask(move |room| room.go_on(counts));
+    }
+
     /// Forgets everything; returns how many paths there were.
     pub fn reset(&self) -> Option<u32> {
         self.save_all.set(true);
@@ -303,6 +320,9 @@ impl Worker {
     }
 
     fn take_in(&mut self) {
+        if self.room.is_resting {
+            return;
+        }
         let mut batch = std::mem::take(&mut self.batch);
         let result = self
             .records

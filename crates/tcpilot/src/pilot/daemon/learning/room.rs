@@ -8,6 +8,7 @@ use tcpilot_kernel::{MOVES, Move};
 
 use super::{
     clock::Clock,
+    counts::OfRoom,
     effect::Effect,
     long::{Before, Long},
     rows::Table,
@@ -28,10 +29,14 @@ pub struct Room {
     /// Jiffies; known once the programs are attached, which is before the first record.
     pub ticks_per_s: u32,
     generation: u32,
+    /// What former programs have counted.
+    pub before: OfRoom,
     /// Records that came.
     pub records: u64,
     /// Records for which the ring had no room.
     pub dropped: u64,
+    /// What the programs have to say is for another daemon, which will take the place of this one.
+    pub is_resting: bool,
     /// Times that rows were written.
     pub publications: u64,
     crowded: u64,
@@ -53,8 +58,10 @@ impl Room {
             long: Long::default(),
             ticks_per_s: 0,
             generation: 0,
+            before: OfRoom::default(),
             records: 0,
             dropped: 0,
+            is_resting: false,
             publications: 0,
             crowded: 0,
             effect: None,
@@ -158,12 +165,9 @@ impl Room {
             "there is not room for the rows of all paths: some choose by their group's; raise paths_max"
                 .to_owned()
         });
-        let dropped = (self.dropped > 0).then(|| {
-            format!(
-                "{} records of connections came too fast and were lost",
-                self.dropped
-            )
-        });
+        let lost = self.counted().dropped;
+        let dropped = (lost > 0)
+            .then(|| format!("{lost} records of connections came too fast and were lost"));
         crowded.into_iter().chain(dropped).collect()
     }
 }
@@ -171,4 +175,4 @@ impl Room {
 #[cfg(test)]
 mod moves_tests;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use serde::{Deserialize, Serialize};
 use tcpilot_abi::{TP_RECORD_MOVED, TP_RECORD_RESCUED, TP_RECORD_UNDONE, tp_record};
 use tcpilot_learner::{Level, NodeKey};
 
@@ -12,7 +13,7 @@ use super::{taught::lineage, translate::has};
 const MOST: usize = 16384;
 
 /// Of a path.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Switched {
     /// Connections that were rescued.
     pub rescued: u64,
@@ -41,6 +42,16 @@ impl Switches {
         path.rescued += rescued;
         path.undone += undone;
         path.moved += moved;
+    }
+
+    /// Those that another daemon has counted.
+    pub fn of_all(all: impl Iterator<Item = (NodeKey, Switched)>) -> Switches {
+        Switches(all.take(MOST).collect())
+    }
+
+    /// All paths.
+    pub fn all(&self) -> impl Iterator<Item = (&NodeKey, &Switched)> {
+        self.0.iter()
     }
 
     /// What is known of a path.

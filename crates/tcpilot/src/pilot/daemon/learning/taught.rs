@@ -1,7 +1,8 @@
 //! One policy's learner, with what it needs to understand records and to write rows.
 
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
+use serde::{Deserialize, Serialize};
 use tcpilot_abi::{
     TP_CONN_DRY_RUN, TP_RECORD_FOREIGN, TP_RECORD_FORGOTTEN, TP_RECORD_SAMPLE, TP_TRIAL_HELD_OUT,
     tp_record,
@@ -42,7 +43,7 @@ pub struct Lesson {
 }
 
 /// How often an algorithm was in force at an end, and how likely it was.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Drawn {
     /// Connections.
     pub connections: u64,
@@ -74,7 +75,7 @@ pub struct Taught {
     /// Connections whose algorithm was changed while they were open.
     pub switches: Switches,
     /// Records that did not, by the reason.
-    pub silent: BTreeMap<&'static str, u64>,
+    pub silent: BTreeMap<Cow<'static, str>, u64>,
     /// What the file has is not what this learner began with: all has to be saved.
     pub is_unsaved: bool,
 }
@@ -164,7 +165,7 @@ impl Taught {
     }
 
     fn note_silent(&mut self, why: Silent) {
-        *self.silent.entry(why.word()).or_default() += 1;
+        *self.silent.entry(Cow::Borrowed(why.word())).or_default() += 1;
     }
 
     /// Of ends alone; beyond 50,000 a second one record stands for several. What a rescued or

@@ -12,7 +12,7 @@ use tcpilot_learner::{
     lineage::Key,
 };
 
-use super::{room::Room, taught::Taught};
+use super::{counts::OfRoom, room::Room, taught::Taught};
 use crate::pilot::figures::{
     AlgorithmView, ChangeView, DrawnAlgorithm, LearningStatus, PathView, TaughtPolicy,
 };
@@ -137,12 +137,17 @@ impl Room {
     /// What the learner does.
     pub fn status(&mut self) -> LearningStatus {
         let (rows, rows_max) = self.table.len();
+        let OfRoom {
+            records,
+            dropped,
+            publications,
+        } = self.counted();
         let mut status = LearningStatus {
             rows: rows as u64,
             rows_max: rows_max as u64,
-            publications: self.publications,
-            records: self.records,
-            dropped: self.dropped,
+            publications,
+            records,
+            dropped,
             ..LearningStatus::default()
         };
         let now_s = self.clock.now_s();
@@ -165,7 +170,7 @@ impl Taught {
         status.explored += self.learner.spent();
         status.steer_percent = self.lesson.steer_percent;
         for (why, count) in &self.silent {
-            *status.silent.entry((*why).to_owned()).or_default() += count;
+            *status.silent.entry(why.to_string()).or_default() += count;
         }
         let names = self.lesson.arms.names();
         status.policies.push(TaughtPolicy {

@@ -1,0 +1,171 @@
+//! What the learners have counted, for the program that takes the daemon's place.
+//!
+//! What is known goes to the next program through the state file. Counts are no knowledge, and are in no file. The
+//! programs' counts are in a map that the next program inherits, so they go on; those in here have to as well.
+
+use std::{borrow::Cow, collections::BTreeMap};
+
+use serde::{Deserialize, Serialize};
+use tcpilot_learner::{Level, NodeKey, learner::Alarm, lineage::Key};
+
+use super::{
+    room::Room,
+    switches::{Switched, Switches},
+    taught::{Drawn, Taught},
+};
+
+/// Of all policies.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Counts {
+    room: OfRoom,
+    /// Namespaces' cookies by domain.
+    domains: Vec<(u32, u64)>,
+    policies: Vec<OfPolicy>,
+}
+
+/// Of all that came, whatever its policy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct OfRoom {
+    /// Records that came.
+    pub records: u64,
+    /// Records for which the ring had no room.
+    pub dropped: u64,
+    /// Times that rows were written.
+    pub publications: u64,
+}
+
+/// Of one policy, whose algorithms may have other numbers then.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+struct OfPolicy {
+    name: String,
+    taught: u64,
+    silent: BTreeMap<Cow<'static, str>, u64>,
+    drawn: Vec<(String, Drawn)>,
+    switched: Vec<(Named, Switched)>,
+    alarms: Vec<(Named, f64)>,
+}
+
+/// The key of a path or node: a number of JSON has 64 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+struct Named {
+    level: u8,
+    prefix: [u64; 2],
+    len: u8,
+    class: u16,
+    domain: u32,
+}
+
+impl Named {
+    fn new(node: &NodeKey) -> Named {
+        Named {
+            level: node.level as u8,
+            prefix: [(node.key.prefix >> 64) as u64, node.key.prefix as u64],
+            len: node.key.len,
+            class: node.key.class,
+            domain: node.key.domain,
+        }
+    }
+
+    fn node(&self) -> Option<NodeKey> {
+        let [high, low] = self.prefix.map(u128::from);
+        Some(NodeKey {
+            level: Level::from_number(self.level)?,
+            key: Key {
+                prefix: high << 64 | low,
+                domain: self.domain,
+                class: self.class,
+                len: self.len,
+            },
+        })
+    }
+}
+
+impl Room {
+    /// By former programs, and by this one.
+    pub fn counted(&self) -> OfRoom {
+        OfRoom {
+            records: self.before.records + self.records,
+            dropped: self.before.dropped + self.dropped,
+            publications: self.before.publications + self.publications,
+        }
+    }
+
+    /// What was counted so far.
+    pub fn counts(&self) -> Counts {
+        Counts {
+            room: self.counted(),
+            domains: self
+                .domains
+                .iter()
+                .map(|(of, cookie)| (*of, *cookie))
+                .collect(),
+            policies: self.taught.iter().map(OfPolicy::new).collect(),
+        }
+    }
+
+    /// Goes on counting from here. What is told of policies and algorithms that are no more is left.
+    pub fn go_on(&mut self, counts: Counts) {
+        self.before = counts.room;
+        self.domains.extend(counts.domains);
+        for of in counts.policies {
+            let is_it = |taught: &&mut Taught| taught.lesson.name == of.name;
+            if let Some(taught) = self.taught.iter_mut().find(is_it) {
+                of.add_to(taught);
+            }
+        }
+    }
+}
+
+impl OfPolicy {
+    fn new(taught: &Taught) -> OfPolicy {
+        let names = taught.lesson.arms.names().iter().cloned();
+        let switched = taught.switches.all();
+        let alarms = taught.learner.alarms();
+        OfPolicy {
+            name: taught.lesson.name.clone(),
+            taught: taught.taught,
+            silent: taught.silent.clone(),
+            drawn: names.zip(taught.drawn.iter().copied()).collect(),
+            switched: switched.map(|(path, of)| (Named::new(path), *of)).collect(),
+            alarms: alarms
+                .map(|alarm| (Named::new(&alarm.key), alarm.at_s))
+                .collect(),
+        }
+    }
+
+    fn add_to(self, taught: &mut Taught) {
+        taught.taught += self.taught;
+        for (why, count) in self.silent {
+            *taught.silent.entry(why).or_default() += count;
+        }
+        for (name, before) in self.drawn {
+            let number = taught
+                .lesson
+                .arms
+                .names()
+                .iter()
+                .position(|known| *known == name);
+            if let Some(drawn) = number.and_then(|number| taught.drawn.get_mut(number)) {
+                drawn.connections += before.connections;
+                drawn.probability += before.probability;
+            }
+        }
+        let switched = self.switched.into_iter();
+        taught.switches =
+            Switches::of_all(switched.filter_map(|(path, of)| Some((path.node()?, of))));
+        let alarms = self.alarms.iter();
+        taught
+            .learner
+            .remember_alarms(alarms.filter_map(|(named, at_s)| {
+                let key = named.node()?;
+                Some(Alarm { key, at_s: *at_s })
+            }));
+    }
+}
+
+#[cfg(test)]
+#[path = "counts_tests.rs"]
+mod tests;

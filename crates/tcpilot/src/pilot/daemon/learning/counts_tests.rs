@@ -1,0 +1,135 @@
+//! Counts that go from one daemon's room to another's.
+
+use tcpilot_abi::{TP_RECORD_RESCUED, TP_RECORD_SAMPLE, tp_record};
+
+use super::*;
+use crate::pilot::daemon::learning::room::tests::{lesson, record, room_of, teach};
+
+/// As the next program gets them.
+fn told(counts: &Counts) -> Counts {
+    let text = serde_json::to_string(counts).unwrap();
+    let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+    serde_json::from_value(value).unwrap()
+}
+
+/// Two paths that taught, a rescue, and a record that teaches nothing.
+fn busy() -> Room {
+    let (mut room, _) = room_of(lesson(100), &[]);
+    teach(&mut room, &["198.51.100.7", "2001:db8:1:2::3"], 10);
+    room.take(&tp_record {
+        flags: (TP_RECORD_SAMPLE | TP_RECORD_RESCUED) as u8,
+        ..record("2001:db8:1:2::3", 0, 250)
+    });
+    room.take(&tp_record {
+        bytes_acked: 100,
+        ..record("198.51.100.7", 0, 250)
+    });
+    room.dropped = 3;
+    room
+}
+
+#[test]
+fn another_room_goes_on_counting_where_the_first_one_ended() {
+    let mut first = busy();
+    let before = first.status();
+    assert!(before.records == 22 && before.dropped == 3 && before.publications > 0);
+    let (mut next, _) = room_of(lesson(100), &[]);
+    next.go_on(told(&first.counts()));
+    let after = next.status();
+    assert_eq!(
+        (
+            after.records,
+            after.dropped,
+            after.taught,
+            &after.silent,
+            &after.policies
+        ),
+        (
+            before.records,
+            before.dropped,
+            before.taught,
+            &before.silent,
+            &before.policies
+        )
+    );
+    assert_eq!(next.counts().policies, first.counts().policies);
+    assert_eq!(next.records, 0, "they ask for no row");
+
+    teach(&mut next, &["198.51.100.7"], 4);
+    let later = next.status();
+    assert_eq!(
+        (later.records, later.taught),
+        (before.records + 4, before.taught + 4)
+    );
+    assert_eq!(
+        later.policies[0]
+            .algorithms
+            .iter()
+            .map(|a| a.connections)
+            .sum::<u64>(),
+        {
+            let of = before.policies[0].algorithms.iter();
+            of.map(|a| a.connections).sum::<u64>() + 4
+        }
+    );
+}
+
+#[test]
+fn a_rescue_is_shown_with_its_path_after_a_take_over_too() {
+    let (mut next, _) = room_of(lesson(100), &[]);
+    next.go_on(told(&busy().counts()));
+    teach(&mut next, &["2001:db8:1:2::3"], 2);
+    let prefix = tcpilot_core::Prefix::around("2001:db8:1:2::3".parse().unwrap(), 128);
+    assert_eq!(next.explain(&prefix)[0].view.rescued, Some(1));
+}
+
+#[test]
+fn what_was_counted_of_a_policy_or_an_algorithm_that_is_no_more_is_left() {
+    let counts = told(&busy().counts());
+    let mut other = lesson(100);
+    other.name = "other".to_owned();
+    let (mut next, _) = room_of(other, &[]);
+    next.go_on(counts.clone());
+    let status = next.status();
+    assert_eq!((status.records, status.taught), (22, 0));
+
+    let mut gone = counts;
+    gone.policies[0].drawn[1].0 = "vegas".to_owned();
+    let (mut next, _) = room_of(lesson(100), &[]);
+    next.go_on(gone.clone());
+    let algorithms = &next.status().policies[0].algorithms;
+    assert_eq!(
+        algorithms[0].connections,
+        gone.policies[0].drawn[0].1.connections
+    );
+    assert_eq!(algorithms[1].connections, 0);
+}
+
+#[test]
+fn a_change_that_was_found_is_told_of_after_a_take_over_too() {
+    let mut counts = busy().counts();
+    let node = tcpilot_learner::NodeKey {
+        level: Level::Group,
+        key: Key {
+            prefix: 0x2001_0db8_u128 << 96,
+            len: 48,
+            class: 14,
+            domain: 7,
+        },
+    };
+    assert_eq!(Named::new(&node).node(), Some(node));
+    counts.policies[0].alarms = vec![(Named::new(&node), 1e9)];
+    let (mut next, _) = room_of(lesson(100), &[]);
+    next.go_on(told(&counts));
+    let changes = next.status().changes;
+    assert_eq!((changes.len(), changes[0].level.as_str()), (1, "group"));
+    assert_eq!(changes[0].prefix, "2001:db8::/48");
+}
+
+#[test]
+fn of_an_older_program_nothing_is_told_and_all_begins_at_0() {
+    let counts: Counts = serde_json::from_str("{}").unwrap();
+    let (mut next, _) = room_of(lesson(100), &[]);
+    next.go_on(counts);
+    assert_eq!(next.status().records, 0);
+}
