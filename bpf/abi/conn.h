@@ -100,9 +100,11 @@ struct tp_flow {
 	__u8 tuned;	  /* bit i: enum tp_tune i */
 	__u8 phase;
 	__u8 pad[2];
+	__u64 inode; /* of the socket, 0: its application has closed it */
+	__u64 cgroup_id;
 };
 
 TP_ASSERT_SIZE(tp_conn, 32);
-TP_ASSERT_SIZE(tp_flow, 128);
+TP_ASSERT_SIZE(tp_flow, 144);
 
 #endif

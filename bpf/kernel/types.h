@@ -137,6 +137,15 @@ struct sock {
 	__u8 sk_pacing_shift;
 };
 
+struct inode {
+	unsigned long i_ino;
+};
+
+/* What sk_socket points to the beginning of. */
+struct socket_alloc {
+	struct inode vfs_inode;
+};
+
 struct inet_sock {
 	struct sock sk;
 };

@@ -95,6 +95,19 @@ static __always_inline void flow_identity(const struct visit *v, struct tp_flow 
 	bpf_probe_read_kernel(f->cc, sizeof(f->cc), v->tp->inet_conn.icsk_ca_ops->name);
 }
 
+/* Who has it: what the socket's file and its cgroup are numbered by. */
+static __always_inline void flow_owner(const struct tcp_sock *tp, struct tp_flow *f)
+{
+	const struct socket_alloc *socket = tp_sock_of(tp)->sk_socket;
+	const struct cgroup *cgrp = tp_sock_of(tp)->sk_cgrp_data.cgroup;
+
+	/* The inode lies behind the struct socket that the pointer is of, as the verifier knows it. */
+	if (socket)
+		bpf_core_read(&f->inode, sizeof(f->inode), &socket->vfs_inode.i_ino);
+	if (cgrp)
+		f->cgroup_id = cgrp->kn->id;
+}
+
 /* Why it has its algorithm: as noted at its opening; says whether that is known. */
 static __always_inline int flow_note(const struct visit *v, struct tp_flow *f)
 {
@@ -157,6 +170,7 @@ int flows(struct bpf_iter__tcp *ctx)
 		return 0;
 	flow_decision(&v, bpf_sk_storage_get(&conns, tp, 0, 0), &f);
 	flow_identity(&v, &f);
+	flow_owner(tp, &f);
 	flow_measures(tp, &f);
 	bpf_seq_write(ctx->meta->seq, &f, sizeof(f));
 	return 0;

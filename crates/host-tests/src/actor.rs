@@ -34,6 +34,11 @@ impl Actor {
         }
     }
 
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.child.0.id()
+    }
+
     /// Moves the process to a cgroup; its connection stays with the one that it was opened in.
     ///
     /// # Panics

@@ -6,9 +6,12 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use tcpilot_kernel::cc::DEFAULT_BPFFS;
 
 use crate::{
-    pilot::figures::{AlgorithmView, FlowView, PathView},
+    pilot::figures::{FlowView, PathView},
     pilot::metrics::listen_address,
-    show::figure::{self, View},
+    show::{
+        figure::{self, View},
+        select::{self, Wishes},
+    },
 };
 
 /// Control socket of the daemon, unless `--socket` names another.
@@ -47,11 +50,11 @@ pub enum Command {
     /// Show the daemon: its cgroup, its algorithms, connections by reason, and anything that is degraded
     Status(AskArgs),
     /// Show every path with its algorithms: cost, how often chosen, least RTT, highest rate, share
-    #[command(after_long_help = columns::<AlgorithmView>())]
-    Paths(AskArgs),
+    #[command(after_long_help = select::help::<PathView>())]
+    Paths(ListArgs),
     /// Show live connections: addresses, congestion control, why, RTT, rate, loss
-    #[command(after_long_help = columns::<FlowView>())]
-    Flows(AskArgs),
+    #[command(after_long_help = select::help::<FlowView>())]
+    Flows(ListArgs),
     /// Explain why connections to ADDR are treated as they are: path, algorithms, last decisions
     #[command(after_long_help = columns::<PathView>())]
     Explain(ExplainArgs),
@@ -64,8 +67,11 @@ pub enum Command {
     Report(ReportArgs),
     /// Write the figures for Prometheus' node exporter; `run --listen` answers scrapers itself
     Metrics(MetricsArgs),
-    /// Show the paths live; q or Ctrl-C leaves
-    Top(SocketArgs),
+    /// Show the paths live, to scroll, sort and filter by keys; q or Ctrl-C leaves
+    ///
+    /// The last line names the keys. What you type there is what the options take.
+    #[command(after_long_help = select::help::<PathView>())]
+    Top(TopArgs),
     /// Show the congestion control of each flow across a device, or make flows share it (--fair)
     ///
     /// Run it on a router, bridge or host, on the device whose queue is the bottleneck. It looks at
@@ -132,7 +138,7 @@ pub struct RunArgs {
     /// State file, which keeps the knowledge over restarts
     #[arg(long, value_name = "FILE", default_value = DEFAULT_STATE)]
     pub state: PathBuf,
-    /// Control socket, for root only
+    /// Control socket, for root and the group that `[socket]` of the configuration names
     #[arg(long, value_name = "FILE", default_value = DEFAULT_SOCKET)]
     pub socket: PathBuf,
     /// Decide and record, but set nothing
@@ -275,6 +281,71 @@ pub struct AskArgs {
     /// The socket.
     #[command(flatten)]
     pub socket: SocketArgs,
+}
+
+/// A list that is asked for.
+#[derive(Debug, Args)]
+pub struct ListArgs {
+    /// What of it.
+    #[command(flatten)]
+    pub list: SelectArgs,
+    /// The question.
+    #[command(flatten)]
+    pub ask: AskArgs,
+}
+
+/// Options of `tcpilot top`.
+#[derive(Debug, Args)]
+pub struct TopArgs {
+    /// What of the list.
+    #[command(flatten)]
+    pub list: SelectArgs,
+    /// The socket.
+    #[command(flatten)]
+    pub socket: SocketArgs,
+}
+
+/// What of a list is shown, and how.
+#[derive(Debug, Args)]
+pub struct SelectArgs {
+    /// Show only rows that match; if you give several filters, all of them
+    ///
+    /// A filter is KEY=VALUE, KEY!=VALUE, KEY<VALUE, KEY<=VALUE, KEY>VALUE, KEY>=VALUE, or KEY~TEXT for a text
+    /// within the value. The keys are listed below. A number may have a unit: 20ms, 10Mbit, 1%, 5min. An address
+    /// is equal to a prefix that has it, a list to each of its entries, and `-` means that there is no value. A
+    /// TEXT alone may stand in any of the usual columns. Quote `<` and `>` in a shell.
+    #[arg(long, value_name = "FILTER")]
+    pub filter: Vec<String>,
+    /// Sort by these columns, least first; `-KEY` puts the greatest first. A path stands where its first
+    /// algorithm belongs
+    #[arg(
+        long,
+        value_name = "KEY",
+        value_delimiter = ',',
+        allow_hyphen_values = true
+    )]
+    pub sort: Vec<String>,
+    /// Show at most so many paths or connections
+    #[arg(long, value_name = "COUNT")]
+    pub limit: Option<usize>,
+    /// Show these columns instead of the usual ones; JSON always has all fields
+    #[arg(long, value_name = "KEY", value_delimiter = ',')]
+    pub columns: Vec<String>,
+    /// Also show which processes and pods have the connections
+    #[arg(long)]
+    pub processes: bool,
+}
+
+impl SelectArgs {
+    /// Not understood yet.
+    pub fn wishes(&self) -> Wishes {
+        Wishes {
+            filter: self.filter.clone(),
+            sort: self.sort.clone(),
+            limit: self.limit,
+            columns: self.columns.clone(),
+        }
+    }
 }
 
 /// Options of `tcpilot report`.

@@ -22,6 +22,7 @@ mod learner;
 mod learning;
 mod leftovers;
 mod life;
+mod lists;
 mod loss;
 mod manager;
 mod metrics;

@@ -10,7 +10,7 @@ use crate::pilot::figures::{
 };
 use crate::show::{
     figure::{self, Shown as _, Unit, View as _},
-    table,
+    select::Selection,
 };
 
 /// A long time for people: its two largest units.
@@ -40,7 +40,7 @@ fn path_name(path: &PathView) -> String {
 }
 
 /// The same with its handshakes: with thompson an address may have several paths.
-fn class_name(path: &PathView) -> String {
+pub(crate) fn class_name(path: &PathView) -> String {
     match &path.class {
         Some(class) => format!("{} ({class})", path_name(path)),
         None => path_name(path),
@@ -53,25 +53,57 @@ const OF_THOMPSON: [&str; 4] = ["Effect", "From", "To", "Learned from"];
 
 /// A row per path and algorithm.
 pub fn paths(paths: &[PathView]) -> String {
+    selected_paths(paths, &Selection::default(), false)
+}
+
+/// The same with the wanted columns, and maybe with the processes that use each path.
+pub fn selected_paths(
+    paths: &[PathView],
+    selection: &Selection<PathView>,
+    processes: bool,
+) -> String {
     if paths.is_empty() {
-        return "no path has been seen yet\n".to_owned();
+        return match selection.is_partial() {
+            true => "no path matches\n".to_owned(),
+            false => "no path has been seen yet\n".to_owned(),
+        };
     }
-    let rows = paths
-        .iter()
-        .flat_map(|path| path.algorithms.iter().map(move |a| (class_name(path), a)));
     let others: &[&str] = match paths.iter().any(|path| path.level.is_some()) {
         true => &OF_EPSILON_GREEDY,
         false => &OF_THOMPSON,
     };
-    table::named_of("Path", rows, |heading| !others.contains(&heading))
+    let owners = owners(processes, paths.iter().any(|path| !path.pods.is_empty()));
+    selection.table(paths, |heading| !others.contains(&heading), owners)
 }
 
 /// Live connections.
 pub fn flows(flows: &[FlowView]) -> String {
+    selected_flows(flows, &Selection::default(), false)
+}
+
+/// The same with the wanted columns, and maybe with the processes that have each connection.
+pub fn selected_flows(
+    flows: &[FlowView],
+    selection: &Selection<FlowView>,
+    processes: bool,
+) -> String {
     if flows.is_empty() {
-        return "no live connection (loopback is not listed)\n".to_owned();
+        return match selection.is_partial() {
+            true => "no connection matches\n".to_owned(),
+            false => "no live connection (loopback is not listed)\n".to_owned(),
+        };
     }
-    table::of(flows)
+    let owners = owners(processes, flows.iter().any(|flow| !flow.pods.is_empty()));
+    selection.table(flows, |_| true, owners)
+}
+
+/// Columns of who has connections. On most hosts there are no pods.
+fn owners(processes: bool, pods: bool) -> &'static [&'static str] {
+    match (processes, pods) {
+        (false, _) => &[],
+        (true, false) => &["processes"],
+        (true, true) => &["processes", "pods"],
+    }
 }
 
 /// The measures of a path, on one line.

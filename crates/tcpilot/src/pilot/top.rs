@@ -1,17 +1,26 @@
 //! The live view: `tcpilot top`, and `tcpilot run --live`.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::pilot::{
     figures::{PathView, Status},
-    protocol::{self, Request},
+    lists,
+    protocol::{self, AskError, Request},
     table,
 };
 use crate::{
-    cli::SocketArgs,
+    cli::TopArgs,
     failure::{Failure, Kind},
-    show::live::Screen,
+    show::{
+        browse::{Browser, Next},
+        live::Screen,
+    },
 };
+
+/// How often the rows are renewed.
+const EVERY: Duration = Duration::from_secs(1);
+/// The daemon has at least so many times as long for others as an answer takes.
+const REST: u32 = 10;
 
 /// The content of the live view.
 pub fn text(status: &Status, paths: &[PathView]) -> String {
@@ -21,9 +30,10 @@ pub fn text(status: &Status, paths: &[PathView]) -> String {
 /// `tcpilot top`.
 ///
 /// # Errors
-/// If no daemon answers, or there is no terminal.
-pub fn top(args: &SocketArgs) -> Result<(), Failure> {
-    let mut view = ask(args)?; // before the screen changes: an error is read where it is printed
+/// If no daemon answers, a column is unknown, or there is no terminal.
+pub fn top(args: &TopArgs) -> Result<(), Failure> {
+    let mut browser = Browser::new(args.list.wishes(), args.list.processes)?;
+    let mut view = ask(args, &browser)?; // before the screen changes: an error is read where it is printed
     let Some(mut screen) = Screen::if_any()? else {
         return Err(Failure::new(
             Kind::Usage,
@@ -32,17 +42,39 @@ pub fn top(args: &SocketArgs) -> Result<(), Failure> {
         ));
     };
     loop {
-        screen.draw_text(&text(&view.0, &view.1))?;
-        if screen.quit_pressed_within(Duration::from_secs(1))? {
-            return Ok(());
+        let rows = Screen::rows()?;
+        let lines = browser.frame(&view.head, &view.table, rows);
+        screen.draw(lines.iter().map(String::as_str))?;
+        let left = view.due.saturating_duration_since(Instant::now());
+        let next = match screen.press_within(left)? {
+            Some(press) => browser.press(press),
+            None if Instant::now() >= view.due => Next::Ask,
+            None => Next::Draw,
+        };
+        match next {
+            Next::Draw => {}
+            Next::Ask => view = ask(args, &browser)?,
+            Next::Quit => return Ok(()),
         }
-        view = ask(args)?;
     }
 }
 
-fn ask(args: &SocketArgs) -> Result<(Status, Vec<PathView>), Failure> {
-    let status = protocol::ask(&args.socket, &Request::Status)?;
-    let mut paths: Vec<PathView> = protocol::ask(&args.socket, &Request::Paths)?;
-    PathView::sort(&mut paths);
-    Ok((status, paths))
+/// What is on the screen, and when it is to be renewed.
+struct View {
+    head: String,
+    table: String,
+    due: Instant,
+}
+
+fn ask(args: &TopArgs, browser: &Browser<PathView>) -> Result<View, AskError> {
+    let begun = Instant::now();
+    let socket = &args.socket.socket;
+    let status: Status = protocol::ask(socket, &Request::Status)?;
+    let paths = lists::paths(socket, browser.selection(), browser.processes)?;
+    let took = begun.elapsed();
+    Ok(View {
+        head: table::status(&status),
+        table: table::selected_paths(&paths, browser.selection(), browser.processes),
+        due: Instant::now() + EVERY.max(took * REST),
+    })
 }

@@ -5,6 +5,7 @@
 //! `docs/use/commands.md` follow from that row. It is the twin of `settings!`, which does the same for the
 //! configuration.
 
+use serde_json::Value;
 use tcpilot_core::Prefix;
 
 /// The unit of a figure. JSON has the number as it is, tables have it in the unit that people use.
@@ -129,6 +130,39 @@ pub struct Figure<V> {
     pub doc: &'static str,
     /// Its column in a table, if it has one.
     pub column: Option<Column<V>>,
+    /// Its value in a view, as JSON has it.
+    pub value: fn(&V) -> Value,
+}
+
+impl<V> Figure<V> {
+    /// Above its column.
+    pub fn heading(&self) -> &'static str {
+        self.column.as_ref().map_or(self.key, |c| c.heading)
+    }
+
+    /// Its value in a view, as people read it, also if tables do not usually show it.
+    pub fn text(&self, view: &V) -> String {
+        match &self.column {
+            Some(column) => (column.text)(view),
+            None => text_of(&(self.value)(view), self.unit),
+        }
+    }
+}
+
+/// A value of JSON as people read it.
+fn text_of(value: &Value, unit: Unit) -> String {
+    let number = |value: &Value| unit.text(value.as_f64()?);
+    match value {
+        Value::Null => NONE.to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Bool(yes) => if *yes { "yes" } else { "no" }.to_owned(),
+        Value::Array(entries) if entries.is_empty() => NONE.to_owned(),
+        Value::Array(entries) => {
+            let entries: Vec<String> = entries.iter().map(|entry| text_of(entry, unit)).collect();
+            entries.join(",")
+        }
+        value => number(value).unwrap_or_else(|| value.to_string()),
+    }
 }
 
 /// How a table shows a figure of the view `V`.
@@ -192,6 +226,7 @@ macro_rules! figures {
                     unit: $crate::show::figure::figures!(@unit $($unit)?),
                     doc: concat!($($doc),+),
                     column: $crate::show::figure::figures!(@column $name, $key: $type, ($($unit)?) $(, $heading)?),
+                    value: |view: &$name| serde_json::to_value(&view.$key).unwrap_or_default(),
                 }
             ),* ];
         }

@@ -7,9 +7,11 @@ use std::{
 
 use crossterm::{
     cursor,
-    event::{self, Event, KeyCode, KeyModifiers},
+    event::{self, Event, KeyCode, KeyEvent, KeyModifiers},
     execute, queue, style, terminal,
 };
+
+use super::browse::Press;
 
 /// The terminal's other screen, given back on drop.
 pub struct Screen {
@@ -39,7 +41,7 @@ impl Screen {
         Ok(Screen { out })
     }
 
-    /// Draws a text, and says whether to quit.
+    /// Draws a text and a line of help, cut to the terminal's size, and says whether to quit.
     ///
     /// # Errors
     /// The terminal went away.
@@ -48,17 +50,36 @@ impl Screen {
         self.quit_pressed()
     }
 
-    /// Draws a text, cut to the terminal's size.
+    /// Draws a text and a line of help, cut to the terminal's size.
     ///
     /// # Errors
     /// If the terminal went away.
     pub fn draw_text(&mut self, text: &str) -> io::Result<()> {
+        let lines = text.lines().take(Screen::rows()?.saturating_sub(1));
+        let help = std::iter::once("q or Ctrl-C ends");
+        self.draw(lines.chain(help))
+    }
+
+    /// The lines that there is room for.
+    ///
+    /// # Errors
+    /// If the terminal went away.
+    pub fn rows() -> io::Result<usize> {
+        Ok(usize::from(size()?.1.saturating_sub(1)))
+    }
+
+    /// Draws at most [`Screen::rows`] lines, cut to the terminal's width.
+    ///
+    /// # Errors
+    /// If the terminal went away.
+    pub fn draw<'a>(&mut self, lines: impl IntoIterator<Item = &'a str>) -> io::Result<()> {
         if !is_in_foreground() {
             return Ok(());
         }
-        let (columns, rows) = size()?;
+        let columns = usize::from(size()?.0);
         queue!(self.out, cursor::MoveTo(0, 0))?;
-        for line in frame(text, columns.into(), rows.into()) {
+        for line in lines {
+            let line: String = line.chars().take(columns).collect();
             queue!(
                 self.out,
                 style::Print(line),
@@ -78,28 +99,49 @@ impl Screen {
     /// # Errors
     /// If the terminal went away.
     pub fn quit_pressed(&self) -> io::Result<bool> {
-        self.quit_pressed_within(Duration::ZERO)
+        let press = self.press_within(Duration::ZERO)?;
+        let quits = [Press::Quit, Press::Escape, Press::Letter('q')];
+        Ok(press.is_some_and(|press| quits.contains(&press)))
     }
 
-    /// The same, after this time at most.
+    /// The next key that means something, if one is pressed within this time. A change of the terminal's size
+    /// ends the wait.
     ///
     /// # Errors
     /// If the terminal went away.
-    pub fn quit_pressed_within(&self, wait: Duration) -> io::Result<bool> {
+    pub fn press_within(&self, wait: Duration) -> io::Result<Option<Press>> {
         if !is_in_foreground() {
             std::thread::sleep(wait);
-            return Ok(false);
+            return Ok(None);
         }
         if !event::poll(wait)? {
-            return Ok(false);
+            return Ok(None);
         }
-        let Event::Key(key) = event::read()? else {
-            return Ok(false);
-        };
-        let control_c =
-            key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL);
-        Ok(control_c || matches!(key.code, KeyCode::Char('q') | KeyCode::Esc))
+        Ok(match event::read()? {
+            Event::Key(key) => press_of(key),
+            _ => None,
+        })
     }
+}
+
+/// The meaning of a key.
+fn press_of(key: KeyEvent) -> Option<Press> {
+    let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
+    Some(match key.code {
+        KeyCode::Char('c') if is_control => Press::Quit,
+        KeyCode::Char(_) if is_control => return None,
+        KeyCode::Char(letter) => Press::Letter(letter),
+        KeyCode::Backspace => Press::Backspace,
+        KeyCode::Enter => Press::Enter,
+        KeyCode::Esc => Press::Escape,
+        KeyCode::Up => Press::Up,
+        KeyCode::Down => Press::Down,
+        KeyCode::PageUp => Press::PageUp,
+        KeyCode::PageDown => Press::PageDown,
+        KeyCode::Home => Press::Home,
+        KeyCode::End => Press::End,
+        _ => return None,
+    })
 }
 
 /// Whether this process may set up its terminal and read from it. From the background either would stop it
@@ -130,15 +172,4 @@ impl Drop for Screen {
         let _ = execute!(self.out, terminal::LeaveAlternateScreen, cursor::Show);
         let _ = terminal::disable_raw_mode();
     }
-}
-
-/// The lines of the view, none wider or more than the terminal has.
-fn frame(text: &str, columns: usize, rows: usize) -> Vec<String> {
-    let mut lines: Vec<String> = text
-        .lines()
-        .take(rows.saturating_sub(2))
-        .map(|line| line.chars().take(columns).collect())
-        .collect();
-    lines.push("q or Ctrl-C ends".chars().take(columns).collect());
-    lines
 }

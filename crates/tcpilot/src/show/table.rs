@@ -6,38 +6,23 @@ use super::figure::View;
 
 /// A row for each view, with all columns that it has.
 pub fn of<'a, V: View>(views: impl IntoIterator<Item = &'a V>) -> String {
-    build(None, views.into_iter().map(|view| (None, view)), |_| true)
+    let columns: Vec<_> = V::columns().collect();
+    let headings: Vec<_> = columns.iter().map(|c| (c.heading, c.is_word)).collect();
+    let rows = views.into_iter();
+    let rows = rows.map(|view| columns.iter().map(|c| (c.text)(view)).collect());
+    build(&headings, rows)
 }
 
-/// The same, with a name before each row.
-pub fn named<'a, V: View>(
-    heading: &str,
-    views: impl IntoIterator<Item = (String, &'a V)>,
+/// Headings, each with whether its column has words, and rows of cells.
+pub(super) fn build(
+    headings: &[(&str, bool)],
+    rows: impl IntoIterator<Item = Vec<String>>,
 ) -> String {
-    named_of(heading, views, |_| true)
-}
-
-/// The same with those columns alone whose headings are wanted.
-pub fn named_of<'a, V: View>(
-    heading: &str,
-    views: impl IntoIterator<Item = (String, &'a V)>,
-    is_wanted: impl Fn(&str) -> bool,
-) -> String {
-    let rows = views.into_iter().map(|(name, view)| (Some(name), view));
-    build(Some(heading), rows, is_wanted)
-}
-
-fn build<'a, V: View>(
-    heading: Option<&str>,
-    rows: impl Iterator<Item = (Option<String>, &'a V)>,
-    is_wanted: impl Fn(&str) -> bool,
-) -> String {
-    let columns: Vec<_> = V::columns().filter(|c| is_wanted(c.heading)).collect();
     let mut table = Table::new();
-    let headings = heading.into_iter().chain(columns.iter().map(|c| c.heading));
-    table.load_preset(presets::NOTHING).set_header(headings);
-    let words = heading.map(|_| true).into_iter();
-    let words = words.chain(columns.iter().map(|c| c.is_word));
+    let words = headings.iter().map(|(_, is_word)| *is_word);
+    table
+        .load_preset(presets::NOTHING)
+        .set_header(headings.iter().map(|(heading, _)| *heading));
     for (column, is_word) in table.column_iter_mut().zip(words) {
         let alignment = if is_word {
             CellAlignment::Left
@@ -46,10 +31,7 @@ fn build<'a, V: View>(
         };
         column.set_padding((0, 2)).set_cell_alignment(alignment);
     }
-    for (name, view) in rows {
-        let cells = columns.iter().map(|c| (c.text)(view));
-        table.add_row(name.into_iter().chain(cells));
-    }
+    table.add_rows(rows);
     table
         .lines()
         .map(|line| line.trim_end().to_owned() + "\n")

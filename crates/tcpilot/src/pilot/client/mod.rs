@@ -14,16 +14,17 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 pub use self::{explain::explain, state::state};
 use crate::{
-    cli::{AskArgs, ConfigCommand, DEFAULT_CONFIG, MetricsArgs, ReportArgs},
+    cli::{AskArgs, ConfigCommand, DEFAULT_CONFIG, ListArgs, MetricsArgs, ReportArgs},
     failure::{Failure, Kind, printable},
     pilot::config::Config,
     pilot::daemon,
-    pilot::figures::{EffectReport, Flows, PathView, Paths, Status, TakeOvers},
+    pilot::figures::{EffectReport, Flows, Paths, Status, TakeOvers},
+    pilot::lists,
     pilot::metrics,
     pilot::protocol::{self, Request},
     pilot::report,
     pilot::table,
-    show::document::Document,
+    show::{document::Document, select::Selection},
 };
 
 fn show<T: Serialize>(value: &T, json: bool, text: impl Fn(&T) -> String) -> Result<(), Failure> {
@@ -103,19 +104,26 @@ pub fn take_over(socket: &Path) -> Result<(), Failure> {
 ///
 /// # Errors
 /// One line.
-pub fn paths(args: &AskArgs) -> Result<(), Failure> {
-    let mut paths: Vec<PathView> = protocol::ask(&args.socket.socket, &Request::Paths)?;
-    PathView::sort(&mut paths);
-    show(&Paths { paths }, args.json, |p| table::paths(&p.paths))
+pub fn paths(args: &ListArgs) -> Result<(), Failure> {
+    let (ask, list) = (&args.ask, &args.list);
+    let selection = Selection::new(&list.wishes())?;
+    let paths = lists::paths(&ask.socket.socket, &selection, list.processes)?;
+    show(&Paths { paths }, ask.json, |shown| {
+        table::selected_paths(&shown.paths, &selection, list.processes)
+    })
 }
 
 /// `tcpilot flows`
 ///
 /// # Errors
 /// One line.
-pub fn flows(args: &AskArgs) -> Result<(), Failure> {
-    let flows = protocol::ask(&args.socket.socket, &Request::Flows)?;
-    show(&Flows { flows }, args.json, |f| table::flows(&f.flows))
+pub fn flows(args: &ListArgs) -> Result<(), Failure> {
+    let (ask, list) = (&args.ask, &args.list);
+    let selection = Selection::new(&list.wishes())?;
+    let flows = lists::flows(&ask.socket.socket, &selection, list.processes)?;
+    show(&Flows { flows }, ask.json, |shown| {
+        table::selected_flows(&shown.flows, &selection, list.processes)
+    })
 }
 
 /// `tcpilot report`

@@ -49,6 +49,19 @@ figures! {
         tunings: Vec<String>, "Tunings";
         /// The initial window that tcpilot set; `null` if it is the kernel's.
         initial_window: Option<u32>, Packets, "IW";
+        /// Inode number of the socket, as `ss -e` shows it; `null` once its application has closed it.
+        inode: Option<u64>;
+        /// Number of the cgroup that the socket belongs to, as `ls -id` shows it.
+        cgroup_id: Option<u64>;
+        /// Names of the processes that have it open, with `--processes`. Only root sees those of others.
+        processes: Vec<String>;
+        /// Numbers of these processes.
+        pids: Vec<u32>;
+        /// Path of the cgroup, such as `/system.slice/nginx.service`, with `--processes`.
+        cgroup: Option<String>;
+        /// The Kubernetes pod that the cgroup belongs to, with `--processes`: `NAMESPACE/NAME` if the host has
+        /// `/var/log/pods`, else its id.
+        pods: Vec<String>;
     }
 }
 

@@ -33,6 +33,11 @@ measures! {
     shown {
         /// Open connections.
         live_flows: u32, "live";
+        /// Names of the processes that have these connections open, with `--processes`. Only root sees those of
+        /// others.
+        processes: Vec<String>;
+        /// Kubernetes pods that these connections belong to, with `--processes`.
+        pods: Vec<String>;
         /// Segments retransmitted in the window over segments sent in it.
         loss_ratio: Option<f64>, Share, "loss";
         /// Highest slow start threshold of `ssthresh.window_s`.

@@ -169,6 +169,12 @@ impl Names<'_> {
             dry_run: u32::from(f.flags) & TP_CONN_DRY_RUN != 0,
             tunings: words(f.tuned),
             initial_window: some(f.iw_packets),
+            inode: some(f.inode),
+            cgroup_id: some(f.cgroup_id),
+            processes: Vec::new(),
+            pids: Vec::new(),
+            cgroup: None,
+            pods: Vec::new(),
         }
     }
 }

@@ -121,6 +121,12 @@ fn flow(name: &str, why: Why) -> FlowView {
         dry_run: false,
         tunings: vec!["initial-window".to_owned(), "rto".to_owned()],
         initial_window: Some(31),
+        inode: Some(48_213),
+        cgroup_id: Some(61),
+        processes: Vec::new(),
+        pids: Vec::new(),
+        cgroup: None,
+        pods: Vec::new(),
     }
 }
 

@@ -1,0 +1,252 @@
+//! `paths`, `flows` and `top`: which rows and columns are shown, and who has the connections.
+
+use std::{
+    fs::File,
+    io::{Read, Write},
+    os::{fd::FromRawFd, unix::process::CommandExt},
+    sync::{Arc, Mutex},
+    thread,
+};
+
+use serde_json::Value;
+use tcpilot_host_tests::{Child, Daemon, FAR, Lab, Place, Sink, until};
+
+use crate::ALWAYS_BBR;
+
+/// An address beyond the far end, in public space.
+const BEYOND: &str = "8.8.4.4";
+
+fn list(pilot: &Daemon, question: &str) -> Vec<Value> {
+    let mut answer = pilot.command(question);
+    let name = question.split(' ').next().unwrap();
+    answer[name].take().as_array().unwrap().clone()
+}
+
+fn column(list: &[Value], field: &str) -> Vec<String> {
+    let texts = list
+        .iter()
+        .map(|one| one[field].as_str().unwrap().to_owned());
+    texts.collect()
+}
+
+#[test]
+fn a_connection_has_its_process_and_its_cgroup_if_they_are_asked_for() {
+    let lab = Lab::new();
+    let _sink = Sink::new(&lab.net.far, 5300);
+    let pilot = lab.pilot(ALWAYS_BBR);
+    let mut application = lab.actor();
+    application.tell(&format!("connect {FAR}:5300"));
+    let mut other = lab.actor();
+    other.tell(&format!("connect {FAR}:5300"));
+    let plain = &list(&pilot, "flows")[0];
+    assert!(plain["inode"].as_u64().unwrap() > 0 && plain["cgroup_id"].as_u64().unwrap() > 0);
+    assert_eq!(
+        (&plain["processes"], &plain["cgroup"]),
+        (&Value::from(Vec::<Value>::new()), &Value::Null)
+    );
+    let pid = application.pid();
+    for question in [
+        format!("flows --filter pids={pid}"),
+        format!("flows --processes --filter pids={pid}"),
+    ] {
+        let flows = list(&pilot, &question);
+        assert_eq!(flows.len(), 1, "{question}: {flows:?}");
+        let flow = &flows[0];
+        assert_eq!(flow["processes"], serde_json::json!(["actor"]));
+        assert_eq!(flow["pids"], serde_json::json!([pid]));
+        let name = lab.cgroup.path().file_name().unwrap().to_str().unwrap();
+        let cgroup = flow["cgroup"].as_str().unwrap();
+        assert!(cgroup.ends_with(&format!("/{name}")), "{cgroup}");
+        assert_eq!(flow["pods"], serde_json::json!([]));
+    }
+    let path = &list(&pilot, "paths --processes")[0];
+    assert_eq!(path["processes"], serde_json::json!(["actor"]));
+    assert!(list(&pilot, "paths --filter processes=nginx").is_empty());
+    // Its application has closed it, so nobody has it open.
+    other.tell("close");
+    until("one is left", || {
+        (list(&pilot, "flows --filter processes=actor").len() == 1).then_some(())
+    });
+}
+
+#[test]
+fn json_and_tables_obey_filter_order_limit_and_columns() {
+    let lab = Lab::new();
+    let pilot = lab.pilot(ALWAYS_BBR);
+    lab.upload(BEYOND, 3, 100_000);
+    lab.upload(FAR, 1, 100_000);
+    pilot.wait_closed(4);
+    let prefixes = |question: &str| column(&list(&pilot, question), "prefix");
+    assert_eq!(prefixes("paths"), [FAR, "8.8.4.0/24"], "the last one first");
+    assert_eq!(prefixes("paths --sort connections"), [FAR, "8.8.4.0/24"]);
+    assert_eq!(prefixes("paths --sort -connections"), ["8.8.4.0/24", FAR]);
+    assert_eq!(
+        prefixes("paths --sort=-connections --limit 1"),
+        ["8.8.4.0/24"]
+    );
+    assert_eq!(prefixes("paths --filter prefix=10.0.0.0/8"), [FAR]);
+    assert_eq!(
+        prefixes("paths --filter connections>1 --filter algorithm=bbr"),
+        ["8.8.4.0/24"]
+    );
+    assert!(prefixes("paths --filter algorithm=reno").is_empty());
+    let text = |words: &str| {
+        let mut command = Place::here().command("tcpilot");
+        command
+            .args(words.split(' '))
+            .arg("--socket")
+            .arg(pilot.socket());
+        let output = command.output().unwrap();
+        let error = String::from_utf8(output.stderr).unwrap();
+        (
+            output.status.code(),
+            String::from_utf8(output.stdout).unwrap(),
+            error,
+        )
+    };
+    let (_, table, _) = text("paths --columns path,connections --sort -connections");
+    let rows: Vec<Vec<&str>> = table
+        .lines()
+        .map(|line| line.split_whitespace().collect())
+        .collect();
+    assert_eq!(
+        rows,
+        [["Path", "connections"], ["8.8.4.0/24", "3"], [FAR, "1"]]
+    );
+    assert_eq!(text("paths --filter 9.9.9.9").1, "no path matches\n");
+    assert_eq!(text("flows --filter 9.9.9.9").1, "no connection matches\n");
+    for (words, said) in [
+        (
+            "paths --sort colour",
+            "tcpilot: there is no column `colour`; there are path, netns, prefix, ",
+        ),
+        (
+            "flows --columns colour",
+            "tcpilot: there is no column `colour`; there are local, remote, ",
+        ),
+        (
+            "top --filter colour=red",
+            "tcpilot: there is no column `colour`; there are path, netns, ",
+        ),
+    ] {
+        let (status, _, error) = text(words);
+        assert_eq!(status, Some(2), "{words}: {error}");
+        assert!(
+            error.starts_with(said) && error.lines().count() == 1,
+            "{words}: {error}"
+        );
+    }
+}
+
+/// `tcpilot top` in a terminal of 24 lines of 100 columns, and what it has written there.
+struct Top {
+    child: Child,
+    keys: File,
+    written: Arc<Mutex<Vec<u8>>>,
+}
+
+impl Top {
+    fn start(pilot: &Daemon) -> Top {
+        let (mut master, mut slave) = (0, 0);
+        let size = libc::winsize {
+            ws_row: 24,
+            ws_col: 100,
+            ws_xpixel: 0,
+            ws_ypixel: 0,
+        };
+        let none = std::ptr::null_mut();
+        // SAFETY: both numbers may be written, and the size is read.
+        let made = unsafe {
+            libc::openpty(
+                &raw mut master,
+                &raw mut slave,
+                none,
+                std::ptr::null(),
+                &raw const size,
+            )
+        };
+        assert_eq!(made, 0);
+        // SAFETY: it was just opened, and nobody else in this process has it.
+        let keys = unsafe { File::from_raw_fd(master) };
+        let mut command = Place::here().command("tcpilot");
+        command.arg("top").arg("--socket").arg(pilot.socket());
+        // SAFETY: between fork and exec only system calls are made.
+        unsafe { command.pre_exec(move || into_foreground(slave)) };
+        let child = Child(command.spawn().unwrap());
+        // SAFETY: nobody else in this process uses it.
+        unsafe { libc::close(slave) };
+        let written = Arc::new(Mutex::new(Vec::new()));
+        let (mut reads, into) = (keys.try_clone().unwrap(), Arc::clone(&written));
+        thread::spawn(move || {
+            let mut some = [0; 4096];
+            // It ends with an error once the other end is closed.
+            while let Ok(count @ 1..) = reads.read(&mut some) {
+                into.lock().unwrap().extend(&some[..count]);
+            }
+        });
+        Top {
+            child,
+            keys,
+            written,
+        }
+    }
+
+    /// Presses keys; then waits until it has written something that fits.
+    fn press(&mut self, keys: &str, what: &str, fits: impl Fn(&str) -> bool) {
+        self.written.lock().unwrap().clear();
+        self.keys.write_all(keys.as_bytes()).unwrap();
+        until(what, || {
+            let written = self.written.lock().unwrap();
+            fits(&String::from_utf8_lossy(&written)).then_some(())
+        });
+    }
+}
+
+/// Makes this process the leader of a session whose terminal is `slave`. To be called between fork and exec.
+fn into_foreground(slave: i32) -> std::io::Result<()> {
+    // SAFETY: plain system calls about this process; no memory is allocated.
+    unsafe {
+        if libc::setsid() < 0 || libc::ioctl(slave, libc::TIOCSCTTY, 0) < 0 {
+            return Err(std::io::Error::last_os_error());
+        }
+        for fd in 0..2 {
+            libc::dup2(slave, fd);
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn the_live_view_is_filtered_sorted_and_left_by_keys() {
+    let lab = Lab::new();
+    let pilot = lab.pilot(ALWAYS_BBR);
+    lab.upload(BEYOND, 3, 100_000);
+    lab.upload(FAR, 1, 100_000);
+    pilot.wait_closed(4);
+    let mut top = Top::start(&pilot);
+    let both = |text: &str| text.contains(FAR) && text.contains("8.8.4.0/24");
+    top.press("", "it shows both paths", |text| {
+        both(text) && text.contains("q quit")
+    });
+    top.press("/connections>1", "what is typed is shown", |text| {
+        text.contains(": connections>1_")
+    });
+    top.press("\r", "one path is left", |text| {
+        text.contains("8.8.4.0/24") && !text.contains(FAR)
+    });
+    top.press(
+        "/\x1b[A\x7f\x7f\x7f\x7f\x7f\x7f\x7f\x7f\x7f\x7f\x7f\x7f\x7f\x7f\r",
+        "all are back",
+        both,
+    );
+    let order = |text: &str| text.find("8.8.4.0/24") < text.find(FAR);
+    top.press("sconnections\r", "the least first", |text| {
+        both(text) && !order(text)
+    });
+    top.press("r", "the greatest first", |text| both(text) && order(text));
+    top.press("ccolour\r", "a mistake is told", |text| {
+        text.contains("there is no column `colour`")
+    });
+    top.keys.write_all(b"q").unwrap();
+    assert_eq!(top.child.wait().code(), Some(0));
+}

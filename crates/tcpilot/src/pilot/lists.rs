@@ -1,0 +1,87 @@
+//! The lists that commands print: what is asked of the daemon for them, and how rows are selected from them.
+
+use std::path::Path;
+
+use crate::{
+    pilot::figures::{AlgorithmView, FlowView, PathView},
+    pilot::owners,
+    pilot::protocol::{self, AskError, Request},
+    pilot::table,
+    show::select::{Listed, NoPart, Selection},
+};
+
+/// Columns for which it has to be looked who has a connection.
+const OWNERS: [&str; 4] = ["processes", "pids", "cgroup", "pods"];
+
+impl Listed for PathView {
+    type Part = AlgorithmView;
+    const PARTS: &'static str = "algorithms";
+    const NAME: &'static str = "Path";
+
+    fn name(&self) -> String {
+        table::class_name(self)
+    }
+
+    fn parts(&self) -> &[AlgorithmView] {
+        &self.algorithms
+    }
+
+    fn parts_mut(&mut self) -> Option<&mut Vec<AlgorithmView>> {
+        Some(&mut self.algorithms)
+    }
+}
+
+impl Listed for FlowView {
+    type Part = NoPart;
+    const PARTS: &'static str = "";
+    const NAME: &'static str = "";
+
+    fn name(&self) -> String {
+        String::new()
+    }
+
+    fn parts(&self) -> &[NoPart] {
+        &[]
+    }
+
+    fn parts_mut(&mut self) -> Option<&mut Vec<NoPart>> {
+        None
+    }
+}
+
+/// The paths that are wanted; `processes`: with who has their connections.
+///
+/// # Errors
+/// The daemon does not answer.
+pub fn paths(
+    socket: &Path,
+    selection: &Selection<PathView>,
+    processes: bool,
+) -> Result<Vec<PathView>, AskError> {
+    let mut paths: Vec<PathView> = protocol::ask(socket, &Request::Paths)?;
+    PathView::sort(&mut paths);
+    if processes || selection.names(&OWNERS) {
+        let mut flows: Vec<FlowView> = protocol::ask(socket, &Request::Flows)?;
+        owners::name_owners(&mut flows);
+        owners::name_owners_of_paths(&mut paths, &flows);
+    }
+    selection.apply(&mut paths);
+    Ok(paths)
+}
+
+/// The connections that are wanted; `processes`: with who has them.
+///
+/// # Errors
+/// The daemon does not answer.
+pub fn flows(
+    socket: &Path,
+    selection: &Selection<FlowView>,
+    processes: bool,
+) -> Result<Vec<FlowView>, AskError> {
+    let mut flows: Vec<FlowView> = protocol::ask(socket, &Request::Flows)?;
+    if processes || selection.names(&OWNERS) {
+        owners::name_owners(&mut flows);
+    }
+    selection.apply(&mut flows);
+    Ok(flows)
+}

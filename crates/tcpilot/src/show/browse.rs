@@ -1,0 +1,413 @@
+//! The keys of a live list, and what its screen has: a head, rows that scroll, and a line of help. Pure: it
+//! knows neither the terminal nor where the rows come from.
+
+use super::select::{Listed, Selection, Wishes};
+
+/// A key, as far as a list has use for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Press {
+    /// A letter or a sign.
+    Letter(char),
+    /// Takes the last letter back.
+    Backspace,
+    /// Ends an input.
+    Enter,
+    /// Leaves an input, or the list.
+    Escape,
+    /// A row up.
+    Up,
+    /// A row down.
+    Down,
+    /// A screen up.
+    PageUp,
+    /// A screen down.
+    PageDown,
+    /// To the first row.
+    Home,
+    /// To the last row.
+    End,
+    /// Ends the program, whatever else goes on.
+    Quit,
+}
+
+/// What is to be done after a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Draw.
+    Draw,
+    /// Other rows may be wanted.
+    Ask,
+    /// End.
+    Quit,
+}
+
+/// What is being typed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Field {
+    Filter,
+    Sort,
+    Columns,
+}
+
+impl Field {
+    fn prompt(self) -> &'static str {
+        match self {
+            Field::Filter => "filter (KEY=VALUE, KEY>VALUE, or a text; nothing: all)",
+            Field::Sort => "sort by (KEY, or -KEY for the greatest first)",
+            Field::Columns => "columns (KEY,KEY; nothing: the usual ones)",
+        }
+    }
+}
+
+/// The line at the bottom.
+const HELP: &str =
+    "q quit · / filter · s sort · r reverse · c columns · p processes · ↑ ↓ PgUp PgDn Home End";
+
+/// The state of a live list.
+pub struct Browser<L: Listed> {
+    wishes: Wishes,
+    selection: Selection<L>,
+    /// Whether processes are wanted.
+    pub processes: bool,
+    input: Option<(Field, String)>,
+    /// What was wrong with the last input.
+    problem: Option<String>,
+    /// Rows above the screen.
+    above: usize,
+    /// Rows that the screen had room for.
+    room: usize,
+}
+
+impl<L: Listed> Browser<L> {
+    /// As the command line wishes.
+    ///
+    /// # Errors
+    /// As [`Selection::new`].
+    pub fn new(wishes: Wishes, processes: bool) -> Result<Browser<L>, crate::failure::Failure> {
+        Ok(Browser {
+            selection: Selection::new(&wishes)?,
+            wishes,
+            processes,
+            input: None,
+            problem: None,
+            above: 0,
+            room: 0,
+        })
+    }
+
+    /// The wishes in force.
+    pub fn selection(&self) -> &Selection<L> {
+        &self.selection
+    }
+
+    /// Takes a key.
+    pub fn press(&mut self, press: Press) -> Next {
+        if press == Press::Quit {
+            return Next::Quit;
+        }
+        self.problem = None;
+        match self.input.take() {
+            Some((field, text)) => self.type_in(field, text, press),
+            None => self.command(press),
+        }
+    }
+
+    fn type_in(&mut self, field: Field, mut text: String, press: Press) -> Next {
+        match press {
+            Press::Escape => return Next::Draw,
+            Press::Enter => return self.enter(field, &text),
+            Press::Letter(letter) => text.push(letter),
+            Press::Backspace => {
+                text.pop();
+            }
+            _ => {}
+        }
+        self.input = Some((field, text));
+        Next::Draw
+    }
+
+    fn command(&mut self, press: Press) -> Next {
+        let page = self.room.max(1);
+        match press {
+            Press::Letter('q') | Press::Escape | Press::Quit => return Next::Quit,
+            Press::Letter('/') => self.open(Field::Filter),
+            Press::Letter('s') => self.open(Field::Sort),
+            Press::Letter('c') => self.open(Field::Columns),
+            Press::Letter('r') => {
+                let mut wishes = self.wishes.clone();
+                wishes.sort.iter_mut().for_each(|key| *key = reversed(key));
+                return self.wish(wishes);
+            }
+            Press::Letter('p') => {
+                self.processes = !self.processes;
+                return Next::Ask;
+            }
+            Press::Up | Press::Letter('k') => self.above = self.above.saturating_sub(1),
+            Press::Down | Press::Letter('j') => self.above += 1,
+            Press::PageUp => self.above = self.above.saturating_sub(page),
+            Press::PageDown => self.above += page,
+            Press::Home => self.above = 0,
+            Press::End => self.above = usize::MAX - page,
+            Press::Letter(_) | Press::Backspace | Press::Enter => {}
+        }
+        Next::Draw
+    }
+
+    /// With what is in force now, to be changed.
+    fn open(&mut self, field: Field) {
+        let text = match field {
+            Field::Filter => self.wishes.filter.join(" & "),
+            Field::Sort => self.wishes.sort.join(","),
+            Field::Columns => self.wishes.columns.join(","),
+        };
+        self.input = Some((field, text));
+    }
+
+    fn enter(&mut self, field: Field, text: &str) -> Next {
+        let split = |by: &str| -> Vec<String> {
+            let parts = text.split(by).map(|part| part.trim().to_owned());
+            parts.filter(|part| !part.is_empty()).collect()
+        };
+        let mut wishes = self.wishes.clone();
+        match field {
+            Field::Filter => wishes.filter = split("&"),
+            Field::Sort => wishes.sort = split(","),
+            Field::Columns => wishes.columns = split(","),
+        }
+        self.wish(wishes)
+    }
+
+    fn wish(&mut self, wishes: Wishes) -> Next {
+        match Selection::new(&wishes) {
+            Ok(selection) => {
+                (self.wishes, self.selection) = (wishes, selection);
+                self.above = 0;
+                Next::Ask
+            }
+            Err(failure) => {
+                self.problem = Some(failure.to_string());
+                Next::Draw
+            }
+        }
+    }
+
+    /// The lines of the screen: of the head at most half of it, then the table, whose first line stays, then the
+    /// line of help, of input, or of a problem.
+    pub fn frame(&mut self, head: &str, table: &str, rows: usize) -> Vec<String> {
+        let rows = rows.saturating_sub(1);
+        let mut lines: Vec<String> = head.lines().map(str::to_owned).collect();
+        let table: Vec<&str> = table.lines().collect();
+        lines.truncate((rows / 2).max(rows.saturating_sub(table.len() + 1)));
+        lines.push(String::new());
+        let (heading, body) = table.split_at(table.len().min(1));
+        lines.extend(heading.iter().map(|&line| line.to_owned()));
+        self.room = rows.saturating_sub(lines.len());
+        self.above = self.above.min(body.len().saturating_sub(self.room));
+        let shown = body.iter().skip(self.above).take(self.room);
+        lines.extend(shown.map(|&line| line.to_owned()));
+        lines.truncate(rows);
+        lines.resize(rows, String::new());
+        lines.push(self.bottom(body.len()));
+        lines
+    }
+
+    fn bottom(&self, body: usize) -> String {
+        if let Some((field, text)) = &self.input {
+            return format!("{}: {text}_", field.prompt());
+        }
+        if let Some(problem) = &self.problem {
+            return problem.clone();
+        }
+        if body <= self.room {
+            return HELP.to_owned();
+        }
+        let last = (self.above + self.room).min(body);
+        format!("{}-{last} of {body} · {HELP}", self.above + 1)
+    }
+}
+
+fn reversed(key: &str) -> String {
+    match key.strip_prefix('-') {
+        Some(key) => key.to_owned(),
+        None => format!("-{key}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Serialize;
+
+    use super::*;
+    use crate::show::{figure::figures, select::NoPart};
+
+    figures! {
+        /// An item.
+        #[derive(Clone, Debug, PartialEq, Serialize)]
+        Row {
+            /// A number.
+            number: u32, "Number";
+        }
+    }
+
+    impl Listed for Row {
+        type Part = NoPart;
+        const PARTS: &'static str = "";
+        const NAME: &'static str = "";
+        fn name(&self) -> String {
+            String::new()
+        }
+        fn parts(&self) -> &[NoPart] {
+            &[]
+        }
+        fn parts_mut(&mut self) -> Option<&mut Vec<NoPart>> {
+            None
+        }
+    }
+
+    /// A browser of the numbers from 0 on, on a screen of eight lines.
+    struct Screen {
+        browser: Browser<Row>,
+        rows: u32,
+    }
+
+    impl Screen {
+        fn new(rows: u32) -> Screen {
+            let browser = Browser::new(Wishes::default(), false).unwrap();
+            let mut screen = Screen { browser, rows };
+            screen.lines();
+            screen
+        }
+
+        fn lines(&mut self) -> Vec<String> {
+            let mut rows: Vec<Row> = (0..self.rows).map(|number| Row { number }).collect();
+            self.browser.selection().apply(&mut rows);
+            let table = self.browser.selection().table(&rows, |_| true, &[]);
+            self.browser.frame("one\ntwo", &table, 8)
+        }
+
+        fn body(&mut self) -> Vec<String> {
+            let lines = self.lines();
+            let body = lines[4..7].iter().map(|line| line.trim().to_owned());
+            body.filter(|line| !line.is_empty()).collect()
+        }
+
+        fn type_in(&mut self, text: &str) {
+            text.chars().for_each(|letter| {
+                self.browser.press(Press::Letter(letter));
+            });
+        }
+
+        fn clear_and_type(&mut self, key: char, text: &str) -> Next {
+            self.browser.press(Press::Letter(key));
+            for _ in 0..50 {
+                self.browser.press(Press::Backspace);
+            }
+            self.type_in(text);
+            self.browser.press(Press::Enter)
+        }
+    }
+
+    #[test]
+    fn rows_scroll_below_head_and_heading_and_never_beyond_the_end() {
+        let mut screen = Screen::new(10);
+        assert_eq!(screen.lines()[..4], ["one", "two", "", "Number"]);
+        assert!(
+            screen.lines()[7].starts_with("1-3 of 10 · q quit"),
+            "{:?}",
+            screen.lines()
+        );
+        for (press, first) in [
+            (Press::Down, "1"),
+            (Press::PageDown, "4"),
+            (Press::End, "7"),
+            (Press::Down, "7"),
+            (Press::Up, "6"),
+            (Press::PageUp, "3"),
+            (Press::Home, "0"),
+            (Press::Up, "0"),
+        ] {
+            assert_eq!(screen.browser.press(press), Next::Draw);
+            assert_eq!(screen.body()[0], first, "{press:?}");
+            assert_eq!(screen.body().len(), 3);
+        }
+        assert!(Screen::new(3).lines()[7].starts_with("q quit"));
+    }
+
+    #[test]
+    fn a_filter_is_typed_corrected_and_taken_away_again() {
+        let mut screen = Screen::new(10);
+        screen.browser.press(Press::Letter('/'));
+        screen.type_in("number>77");
+        screen.browser.press(Press::Backspace);
+        assert!(
+            screen.lines()[7].ends_with(": number>7_"),
+            "{:?}",
+            screen.lines()
+        );
+        assert_eq!(screen.body().len(), 3, "not before Enter");
+        assert_eq!(screen.browser.press(Press::Enter), Next::Ask);
+        assert_eq!(screen.body(), ["8", "9"]);
+        assert_eq!(screen.clear_and_type('/', "number>7 & number<9"), Next::Ask);
+        assert_eq!(screen.body(), ["8"]);
+        screen.browser.press(Press::Letter('/'));
+        screen.type_in("garbage");
+        assert_eq!(
+            screen.browser.press(Press::Escape),
+            Next::Draw,
+            "it leaves the input alone"
+        );
+        assert_eq!(screen.body(), ["8"]);
+        screen.clear_and_type('/', "");
+        assert_eq!(screen.body(), ["0", "1", "2"]);
+    }
+
+    #[test]
+    fn the_order_is_typed_and_reversed() {
+        let mut screen = Screen::new(10);
+        screen.clear_and_type('s', "-number");
+        assert_eq!(screen.body(), ["9", "8", "7"]);
+        assert_eq!(screen.browser.press(Press::Letter('r')), Next::Ask);
+        assert_eq!(screen.body(), ["0", "1", "2"]);
+    }
+
+    #[test]
+    fn a_mistake_is_told_and_leaves_all_as_it_was() {
+        let mut screen = Screen::new(10);
+        screen.clear_and_type('s', "-number");
+        assert_eq!(screen.clear_and_type('s', "colour"), Next::Draw);
+        let told = &screen.lines()[7];
+        assert_eq!(told, "there is no column `colour`; there are number");
+        assert_eq!(screen.body(), ["9", "8", "7"]);
+        screen.browser.press(Press::Down);
+        assert!(
+            screen.lines()[7].starts_with("2-4 of 10"),
+            "the next key takes it away"
+        );
+    }
+
+    #[test]
+    fn it_is_left_by_q_and_escape_and_within_an_input_by_control_c_only() {
+        for press in [Press::Letter('q'), Press::Escape, Press::Quit] {
+            assert_eq!(Screen::new(1).browser.press(press), Next::Quit);
+        }
+        let mut screen = Screen::new(1);
+        screen.browser.press(Press::Letter('/'));
+        assert_eq!(screen.browser.press(Press::Letter('q')), Next::Draw);
+        assert_eq!(screen.browser.press(Press::Quit), Next::Quit);
+    }
+
+    #[test]
+    fn a_long_head_leaves_room_for_rows() {
+        let mut browser = Browser::<Row>::new(Wishes::default(), false).unwrap();
+        let head = "line\n".repeat(30);
+        let table = "Number\n".to_owned() + &"7\n".repeat(30);
+        let lines = browser.frame(&head, &table, 24);
+        assert_eq!(lines.len(), 24);
+        assert_eq!(lines.iter().filter(|line| *line == "7").count(), 10);
+        assert_eq!(
+            browser.frame(&head, "none\n", 24)[20],
+            "line",
+            "it has what the rows do not need"
+        );
+    }
+}
