@@ -7,6 +7,7 @@
     reason = "clippy takes only the test functions themselves for tests, not their helpers"
 )]
 
+mod access;
 mod alone;
 mod answers;
 mod commands;

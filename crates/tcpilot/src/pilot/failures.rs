@@ -10,7 +10,11 @@ impl From<AskError> for Failure {
                 Kind::Running,
                 "start it with `tcpilot run`, or give its --socket",
             ),
-            AskError::NotPermitted(_) => (Kind::NotPermitted, "ask as root"),
+            AskError::NotPermitted(_) => (
+                Kind::NotPermitted,
+                "ask as root, or as a member of the group that `group` in [socket] names",
+            ),
+            AskError::ReadOnly(_) => (Kind::NotPermitted, "ask as root"),
             AskError::Silent(_) => (Kind::Failed, "is it stopped? `kill -CONT` lets it go on"),
             AskError::Refused(_) => (Kind::Failed, ""),
             AskError::Broken(_) => (Kind::Failed, "is it of another version? restart it"),

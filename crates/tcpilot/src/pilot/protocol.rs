@@ -38,7 +38,25 @@ pub enum Request {
     TakeOver(PathBuf),
 }
 
-/// The daemon's answer: `{"ok": …}` or `{"error": "…"}`.
+impl Request {
+    /// Whether it changes something, which only root may have done.
+    pub fn changes(&self) -> bool {
+        match self {
+            Request::Status
+            | Request::Paths
+            | Request::Flows
+            | Request::Explain(_)
+            | Request::Report
+            | Request::StateExport => false,
+            Request::Trial(_)
+            | Request::StateImport(_)
+            | Request::StateReset
+            | Request::TakeOver(_) => true,
+        }
+    }
+}
+
+/// The daemon's answer: `{"ok": …}`, `{"error": "…"}` or `{"not-permitted": "…"}`.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reply {
@@ -46,6 +64,8 @@ pub enum Reply {
     Ok(serde_json::Value),
     /// One line: the error, its place, the remedy.
     Error(String),
+    /// One line: only root may ask this.
+    NotPermitted(String),
 }
 
 /// No question is longer. The longest is an import, of which the command sends a part at a time, see
@@ -65,6 +85,9 @@ pub enum AskError {
     /// Only root may ask.
     #[error("no permission to use {0}")]
     NotPermitted(String),
+    /// This client may read, but not change anything.
+    #[error("{0}")]
+    ReadOnly(String),
     /// The daemon answered with an error.
     #[error("{0}")]
     Refused(String),
@@ -102,6 +125,7 @@ pub fn ask<T: DeserializeOwned>(socket: &Path, request: &Request) -> Result<T, A
     match serde_json::from_str(&answer).map_err(io::Error::from)? {
         Reply::Ok(value) => Ok(serde_json::from_value(value).map_err(io::Error::from)?),
         Reply::Error(message) => Err(AskError::Refused(message)),
+        Reply::NotPermitted(message) => Err(AskError::ReadOnly(message)),
     }
 }
 

@@ -11,6 +11,7 @@ mod policies;
 pub(crate) mod reference;
 mod rules;
 mod settings;
+mod socket;
 #[cfg(test)]
 mod tests;
 mod tunings;
@@ -33,6 +34,7 @@ pub use policies::{
 };
 pub use rules::RuleTemplate;
 use settings::{Section, Source, Table, settings};
+pub use socket::Socket;
 pub use tunings::{Feature, Network, Objective, Tuning, WindowRule, net_word, tune_word};
 pub use values::{Algorithm, CgroupPath, HoldOut, LearnerKind, Namespace, Ports};
 
@@ -146,6 +148,8 @@ settings! {
         tuning: Tuning;
         /// The state on disk.
         state: State;
+        /// The control socket.
+        socket: Socket;
         /// Connections that are never touched.
         leave_alone: LeaveAlone;
         /// Connections that are treated differently, in the order in which they are tried.
@@ -363,7 +367,7 @@ impl Config {
     }
 
     /// The sections with their names, in the order of the documentation.
-    fn sections_mut(&mut self) -> [(&'static str, &mut dyn Section); 8] {
+    fn sections_mut(&mut self) -> [(&'static str, &mut dyn Section); 9] {
         [
             ("learner", &mut self.learner),
             ("effect", &mut self.effect),
@@ -372,6 +376,7 @@ impl Config {
             ("prefix", &mut self.prefix),
             ("tuning", &mut self.tuning),
             ("state", &mut self.state),
+            ("socket", &mut self.socket),
             ("leave_alone", &mut self.leave_alone),
         ]
     }

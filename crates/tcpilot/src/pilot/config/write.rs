@@ -29,7 +29,7 @@ impl Config {
     }
 
     /// The sections with their names, in the order of the documentation.
-    pub(super) fn sections(&self) -> [(&'static str, &dyn Section); 8] {
+    pub(super) fn sections(&self) -> [(&'static str, &dyn Section); 9] {
         [
             ("learner", &self.learner),
             ("effect", &self.effect),
@@ -38,6 +38,7 @@ impl Config {
             ("prefix", &self.prefix),
             ("tuning", &self.tuning),
             ("state", &self.state),
+            ("socket", &self.socket),
             ("leave_alone", &self.leave_alone),
         ]
     }

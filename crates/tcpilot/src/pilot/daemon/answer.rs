@@ -251,6 +251,7 @@ impl Daemon {
             .into_iter()
             .chain(of_learner)
             .chain(unsaved)
+            .chain(self.unshared.clone())
             .chain(refused);
         let degraded = limits.chain(degraded).collect();
         let learning = self.learning.as_ref().and_then(Learning::status);

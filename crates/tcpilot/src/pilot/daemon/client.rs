@@ -16,6 +16,7 @@ use rustix::{
     fs::{MemfdFlags, memfd_create},
 };
 
+use super::access;
 use crate::pilot::protocol::{REQUEST_BYTES_MAX, Reply, Request, serve};
 
 /// From a client's connection to the last byte of its answer.
@@ -26,6 +27,8 @@ const CHUNK: usize = 1 << 16;
 /// A client of the control socket.
 pub struct Client {
     stream: UnixStream,
+    /// Whether it may change something, or only read.
+    may_change: bool,
     /// When its time is over.
     until: Instant,
     phase: Phase,
@@ -51,6 +54,7 @@ impl Client {
     pub fn new(stream: UnixStream) -> io::Result<Client> {
         stream.set_nonblocking(true)?;
         Ok(Client {
+            may_change: access::may_change(&stream),
             stream,
             until: Instant::now() + QUESTION_TIME,
             phase: Phase::Asks(Vec::new()),
@@ -104,6 +108,13 @@ impl Client {
     /// Answers the question, if there is one.
     pub fn answer(&mut self, answer: impl FnOnce(Request, &mut dyn Write) -> io::Result<()>) {
         if let Phase::Waits(line) = std::mem::replace(&mut self.phase, Phase::Done) {
+            let may_change = self.may_change;
+            let answer = |request: Request, out: &mut dyn Write| match request.changes() {
+                true if !may_change => {
+                    Reply::NotPermitted("only root may change something".to_owned()).write(out)
+                }
+                _ => answer(request, out),
+            };
             match written(&line, answer) {
                 Ok(file) => self.phase = Phase::Hears(file, 0),
                 Err(error) => tracing::warn!(%error, "a question could not be answered"),

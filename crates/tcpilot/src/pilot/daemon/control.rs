@@ -1,4 +1,4 @@
-//! The control socket: one daemon per socket, for root only, gone when the daemon goes.
+//! The control socket: one daemon per socket, for root and maybe a group, gone when the daemon goes.
 
 use std::{
     fs::{self, File},

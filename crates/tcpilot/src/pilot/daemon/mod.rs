@@ -2,6 +2,7 @@
 //!
 //! One thread. It wakes for a question, a signal, or once a second for its housekeeping.
 
+mod access;
 mod answer;
 mod arms;
 mod attachment;
@@ -110,6 +111,8 @@ pub struct Daemon {
     off: Vec<tunings::Off>,
     succession: Succession,
     uplinks: uplink::Uplinks,
+    /// Why the group that should use the control socket cannot.
+    unshared: Option<String>,
 }
 
 /// Why the daemon serves no more.
@@ -150,6 +153,7 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
             let (mut daemon, legacy) = Daemon::resume(args, &estate, times)?;
             let screen = open_screen(args)?;
             daemon.take_place(legacy)?;
+            daemon.share_socket(&args.socket);
             if let Err(failure) = serve_metrics(args) {
                 tracing::warn!("{failure}; it goes on without");
             }
@@ -197,6 +201,7 @@ fn start_first(args: &RunArgs, hand_over: Option<HandOver>) -> Result<Running, F
     };
     serve_metrics(args)?;
     let mut daemon = Daemon::start(config, args)?;
+    daemon.share_socket(&args.socket);
     daemon.succession = Succession::new(hand_over.unwrap_or_default().times);
     let screen = open_screen(args)?;
     daemon.attach()?;
@@ -263,6 +268,14 @@ impl Daemon {
             "attached"
         );
         Ok(())
+    }
+
+    /// Lets the group of the configuration use the control socket. Without it tcpilot steers all the same.
+    fn share_socket(&mut self, socket: &Path) {
+        self.unshared = access::share(socket, &self.config.socket.group).err();
+        if let Some(problem) = &self.unshared {
+            tracing::warn!("{problem}");
+        }
     }
 
     /// For the service manager.

@@ -173,6 +173,7 @@ impl Daemon {
             config,
             succession: Succession::default(),
             uplinks: Uplinks::default(),
+            unshared: None,
         }
     }
 }
