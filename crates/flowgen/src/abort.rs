@@ -20,7 +20,7 @@ pub enum How {
     Vanish,
 }
 
-/// What `abort` can be told.
+/// Options of `abort`.
 #[derive(Debug, Clone, Copy)]
 pub struct AbortOptions {
     /// The server.
@@ -35,7 +35,7 @@ pub struct AbortOptions {
     pub wait: Duration,
 }
 
-/// What is printed.
+/// The result, as printed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct AbortReport {
     /// How it ended.
@@ -68,7 +68,7 @@ pub fn run(options: &AbortOptions) -> Result<AbortReport> {
                 .map_err(Error::io("setting SO_LINGER"))?;
         }
         How::Vanish => {
-            // Twice what any receive buffer takes, beyond what will be read: the sender is
+            // Twice any receive buffer, beyond the bytes that will be read: the sender is
             // certainly in the middle when the reader leaves.
             let beyond_bytes = 64 * DISCARD_BYTES as u64;
             let wanted = Limit::Bytes(options.bytes.saturating_add(beyond_bytes));

@@ -1,4 +1,4 @@
-//! `reflect` and `calibrate`: what a path does before it is used: idle round-trip time, the rate
+//! `reflect` and `calibrate`: figures of a path before it is used: idle round-trip time, the rate
 //! its bottleneck lets through, its loss, and how late this host's timers are.
 //!
 //! UDP datagrams begin with a kind and a number: `P` is returned at once, `D` is counted, `Z`
@@ -16,7 +16,7 @@ const ZERO: u8 = b'Z';
 const READ: u8 = b'R';
 /// Bytes of an IP packet that carries the rate probe: a full Ethernet frame.
 const FULL_PACKET_BYTES: usize = 1500;
-/// What tc counts of a packet beside IP: the Ethernet header.
+/// Bytes that tc counts beside those of IP: the Ethernet header.
 const ETHERNET_BYTES: usize = 14;
 const SMALL_BYTES: usize = 64;
 const SETTLING: Duration = Duration::from_millis(300);
@@ -99,14 +99,14 @@ impl Counters {
     }
 }
 
-/// What `calibrate` can be told.
+/// Options of `calibrate`.
 #[derive(Debug, Clone, Copy)]
 pub struct CalibrateOptions {
-    /// Where `reflect` listens.
+    /// Address of `reflect`.
     pub to: SocketAddr,
     /// Pings for the idle round trip.
     pub pings: u32,
-    /// Rate to send at, above what the path should let through; `None` leaves the rate out.
+    /// Rate to send at, above the path's own; `None` leaves the rate out.
     pub rate_mbit: Option<f64>,
     /// How long.
     pub rate_seconds: f64,
@@ -116,7 +116,7 @@ pub struct CalibrateOptions {
     pub loss_packets_per_s: f64,
 }
 
-/// What is printed. Absent values were not asked for, or nothing came back.
+/// The result, as printed. A value is absent if it was not wanted, or if nothing came back.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct CalibrateReport {
     /// Median of the pings.
@@ -226,7 +226,7 @@ impl Probe {
         Ok(())
     }
 
-    /// Asks until there is an answer: what was sent before has then passed the queue.
+    /// Asks until there is an answer: the packets sent before have then passed the queue.
     fn ask(&mut self, kind: u8) -> Result<Seen> {
         let wait = Duration::from_secs(1);
         let tries = 30;

@@ -17,7 +17,7 @@ const HOPELESS: u64 = 1000;
 const LOOK_OVER: Duration = Duration::from_secs(1);
 const READ_BYTES: usize = 64 * 1024;
 
-/// What is said and expected on each connection.
+/// The exchange on each connection.
 #[derive(Debug, Clone)]
 pub struct Exchange {
     request: Vec<u8>,
@@ -67,7 +67,7 @@ pub struct Churned {
     pub completed: u64,
     /// Connections that did not.
     pub errors: u64,
-    /// What went wrong first.
+    /// The first error.
     pub first_error: Option<Error>,
     /// From the first connect to the last end.
     pub elapsed: Duration,
@@ -111,7 +111,7 @@ struct Slot {
 /// `None`. One that takes longer than `wait` is an error.
 ///
 /// # Errors
-/// [`Error::Io`] when epoll fails. What fails on a connection is counted in [`Churned`].
+/// [`Error::Io`] when epoll fails. Failed connections are counted in [`Churned`].
 pub fn run(
     next: impl FnMut() -> Option<SocketAddr>,
     exchange: &Exchange,
@@ -257,7 +257,7 @@ impl Slot {
         }
     }
 
-    /// Sends what is left of the request; true once all is sent and the edge was not for that.
+    /// Sends the rest of the request; true once all is sent and the edge was not for that.
     fn send(&mut self, exchange: &Exchange) -> Result<bool> {
         let request_bytes = exchange.request.len() as u64;
         let total_bytes = request_bytes + exchange.zeros;

@@ -24,7 +24,7 @@ mod values;
 #[derive(Debug, Parser)]
 #[command(version, arg_required_else_help = true, after_help = EXAMPLES)]
 pub struct Cli {
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub mode: Mode,
 }
@@ -70,7 +70,7 @@ pub enum Mode {
     Calibrate(Calibrate),
     /// Write the packets of a device to a pcap file, until SIGINT or SIGTERM.
     Capture(Capture),
-    /// Switch on or off what a device does with packets.
+    /// Switch a device's work on packets on or off.
     Offload(Switches),
 }
 
@@ -124,13 +124,13 @@ pub struct Reflect {
 /// Options of `calibrate`.
 #[derive(Debug, Args)]
 pub struct Calibrate {
-    /// Where `reflect` listens.
+    /// Address of `reflect`.
     #[arg(long, value_name = "ADDR:PORT")]
     to: SocketAddr,
     /// Pings for the idle round trip.
     #[arg(long, value_name = "N", default_value_t = 11)]
     pings: u32,
-    /// Send at this rate, above the bottleneck's, and report what arrives.
+    /// Send at this rate, above the bottleneck's, and report the rate that arrives.
     #[arg(long, value_name = "MBIT")]
     rate_mbit: Option<f64>,
     /// For so long.
@@ -224,7 +224,7 @@ pub struct Short {
     /// Make so many connections.
     #[arg(long, value_name = "K")]
     count: Option<u64>,
-    /// Bytes expected in answer; must be what `serve --short-size` says.
+    /// Bytes expected in answer; must be that of `serve --short-size`.
     #[arg(long, value_name = "BYTES", default_value_t = 128)]
     size: u64,
     /// Connections at the same time.

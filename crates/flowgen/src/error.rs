@@ -1,4 +1,4 @@
-//! What can go wrong, with the object it went wrong on, and what to do about it.
+//! Errors, each with its object and its remedy.
 
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr};
@@ -53,17 +53,17 @@ pub enum Error {
     /// A QUIC connection failed.
     #[error("{action}: QUIC with {peer}: {reason}")]
     Quic {
-        /// What was being done, as a gerund.
+        /// The action, as a gerund.
         action: &'static str,
         /// The server.
         peer: SocketAddr,
-        /// What the library says.
+        /// The library's reason.
         reason: String,
     },
     /// A socket call failed.
     #[error("{action}: {source}")]
     Io {
-        /// What was being done, as a gerund.
+        /// The action, as a gerund.
         action: &'static str,
         /// The kernel's answer.
         source: io::Error,
@@ -71,7 +71,7 @@ pub enum Error {
     /// The peer made no progress for too long.
     #[error("{action}: nothing for {} s", wait.as_secs_f64())]
     Timeout {
-        /// What was being waited for.
+        /// The awaited event.
         action: &'static str,
         /// How long.
         wait: Duration,
@@ -79,7 +79,7 @@ pub enum Error {
     /// The peer closed earlier than the protocol allows.
     #[error("{action}: closed by the peer")]
     Closed {
-        /// What was being done.
+        /// The action.
         action: &'static str,
     },
     /// There was no answer to the SYN while there was time.
@@ -88,9 +88,9 @@ pub enum Error {
     /// A short connection brought another amount than expected.
     #[error("{answered_bytes} bytes answered, {expected_bytes} expected")]
     Answer {
-        /// What came before the server closed.
+        /// Bytes that came before the server closed.
         answered_bytes: u64,
-        /// What the client was told to expect.
+        /// Bytes that the client expected.
         expected_bytes: u64,
     },
     /// The peer sent something else than the protocol says.
@@ -110,7 +110,7 @@ impl Error {
         }
     }
 
-    /// What the user can do about it.
+    /// The remedy.
     #[must_use]
     pub fn remedy(&self) -> Option<&'static str> {
         match self {

@@ -1,4 +1,4 @@
-//! `hold`: many connections kept open, each proven alive by the echo of what was sent on it.
+//! `hold`: many connections kept open, each proven alive by an echo.
 
 use crate::error::{Error, Result};
 use crate::net::{self, ConnectOptions, Discarder, Interest, Poller, ZEROS};
@@ -17,7 +17,7 @@ const SHORTEST_INTERVAL_SECONDS: f64 = 0.1;
 /// Longest wait for events before the schedule is looked at again.
 const LONGEST_NAP: Duration = Duration::from_millis(200);
 
-/// What `hold` can be told.
+/// Options of `hold`.
 #[derive(Debug, Clone, Copy)]
 pub struct HoldOptions {
     /// The server.
@@ -32,7 +32,7 @@ pub struct HoldOptions {
     pub wait: Duration,
 }
 
-/// What is printed.
+/// The result, as printed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct HoldReport {
     /// Connections that the server has answered on.
@@ -43,7 +43,7 @@ pub struct HoldReport {
     pub errors: usize,
     /// Bytes that came back.
     pub bytes: u64,
-    /// What went wrong first.
+    /// The first error.
     pub first_error: Option<String>,
 }
 
@@ -160,7 +160,7 @@ impl Hold<'_> {
         self.first_error.get_or_insert(error);
     }
 
-    /// Waits once and takes what came; true when something did.
+    /// Waits once, and reads; true if something came.
     fn collect(&mut self, nap: Duration) -> Result<bool> {
         let ready = self.poller.wait(Some(nap))?.to_vec();
         for event in &ready {
@@ -249,7 +249,7 @@ impl Hold<'_> {
         }
     }
 
-    /// Asks the server to return what it still has and to close: it is alive who did both. That
+    /// Asks the server to echo the rest and to close: a connection that does both is alive. That
     /// the server closes first also leaves no TIME_WAIT on this side's ports.
     fn take_stock(&mut self) -> Result<()> {
         for token in 0..self.held.len() {
@@ -285,7 +285,7 @@ impl Hold<'_> {
 }
 
 impl Held {
-    /// Sends what fits; a full socket has its trickle already.
+    /// Sends as much as fits; a full socket has its trickle already.
     fn send(&mut self, bytes: &[u8]) -> io::Result<bool> {
         let sent = net::send_some(&self.socket, bytes)?;
         self.sent_bytes += sent.unwrap_or(0) as u64;

@@ -1,6 +1,6 @@
 //! Traffic for TCP experiments, from one server that answers every mode.
 //!
-//! flowgen exists because the usual generators do not say what an experiment on congestion
+//! flowgen exists because the usual generators do not report the figures that an experiment on congestion
 //! control needs to know: the goodput *at the receiver*, the congestion control a connection
 //! started and ended with, and whether thousands of held or short connections came through
 //! whole. It also has to be cheap, because rates are measured on emulated single-CPU machines
@@ -15,13 +15,13 @@
 //! - [`hold`]: many connections kept open and proven alive by echo.
 //! - [`abort`]: transfers that end badly on purpose.
 //! - [`play`]: groups of connections by a plan, with samples of sockets and queues.
-//! - [`calibrate`]: what the path does when it is idle, before it is used.
+//! - [`calibrate`]: delay, rate and loss of the path while it is idle.
 //! - [`capture`]: the packets of a device as a pcap file.
-//! - [`offload`]: what a device does with packets on the kernel's behalf.
+//! - [`offload`]: work that a device does on packets for the kernel.
 //!
 //! `bulk` and `play` also speak MPTCP, and with the feature `mpquic` QUIC and multipath QUIC.
 //!
-//! Underneath: [`protocol`] is what travels on the wire, [`net`] the non-blocking socket calls,
+//! Underneath: [`protocol`] is the format on the wire, [`net`] the non-blocking socket calls,
 //! [`tcp_info`] and [`stats`] pure arithmetic, [`churn`] the engine of `short` and `spread`.
 
 pub mod abort;

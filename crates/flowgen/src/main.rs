@@ -5,7 +5,7 @@
 //! - `bulk` carries data for `--seconds` or `--bytes`, up or (`--reverse`) down, and prints for
 //!   each connection the goodput measured at the receiver, the congestion control at start and
 //!   end, and the sender's `TCP_INFO`; with `--count` also means, the one from connection 26 on
-//!   among them, which leaves out what a learner needs to learn.
+//!   among them, which leaves out the connections that a learner needs.
 //! - `short` counts connections per second: one byte asked, a small answer, closed by the server
 //!   (so that the client does not run out of ports).
 //! - `spread` visits many addresses of a prefix, some of them hot, as the table of a
@@ -15,7 +15,7 @@
 //! - `play` runs groups of connections by a plan and samples sockets and queues meanwhile.
 //! - `calibrate` measures an idle path, `reflect` answers it.
 //! - `capture` writes the packets of a device to a pcap file.
-//! - `offload` switches on or off what a device does with packets.
+//! - `offload` switches a device's work on packets on or off.
 //!
 //! JSON goes to stdout, one object per line. Exit status: 0 done, 1 something failed, 2 usage.
 

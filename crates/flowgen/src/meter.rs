@@ -23,7 +23,7 @@ impl ArrivalMeter {
         self.first_and_last = Some((first, now));
     }
 
-    /// What has been seen so far. Payload that came in one piece took no time.
+    /// The figures so far. Payload that came in one piece took no time.
     #[must_use]
     pub fn report(&self) -> ReceiverReport {
         let first_to_last = self

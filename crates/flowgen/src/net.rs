@@ -17,9 +17,9 @@ use std::time::{Duration, Instant};
 pub const BLOCK_BYTES: usize = 128 * 1024;
 /// Most bytes taken from the kernel in one receive.
 pub const DISCARD_BYTES: usize = 1024 * 1024;
-/// What is sent: one block that stays in the CPU's cache.
+/// The payload: one block that stays in the CPU's cache.
 pub static ZEROS: [u8; BLOCK_BYTES] = [0; BLOCK_BYTES];
-/// Asked for; `net.core.somaxconn` bounds what is given.
+/// The wanted backlog; `net.core.somaxconn` bounds it.
 const BACKLOG: i32 = 65_535;
 /// Open files asked for, the kernel's default `fs.nr_open`.
 const OPEN_FILES: u64 = 1 << 20;
@@ -116,7 +116,7 @@ fn stream_socket(address: SocketAddr, mptcp: bool) -> rustix::io::Result<OwnedFd
 /// Next connection, or `None` when the queue is empty.
 ///
 /// # Errors
-/// What `accept4` says, `EMFILE` among them.
+/// Those of `accept4`, `EMFILE` among them.
 pub fn accept(listener: impl AsFd) -> io::Result<Option<OwnedFd>> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     match rustix::net::accept_with(listener, flags) {
@@ -130,7 +130,7 @@ pub fn accept(listener: impl AsFd) -> io::Result<Option<OwnedFd>> {
 /// Local address of a socket.
 ///
 /// # Errors
-/// What `getsockname` says.
+/// That of `getsockname`.
 pub fn local_address(socket: impl AsFd) -> io::Result<SocketAddr> {
     Ok(rustix::net::getsockname(socket)?.try_into()?)
 }
@@ -144,7 +144,7 @@ pub fn congestion_control(socket: impl AsFd) -> String {
 /// Receives into `buffer`: `None` when it would block, 0 at the end of the stream.
 ///
 /// # Errors
-/// What `recv` says.
+/// That of `recv`.
 pub fn receive(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<Option<usize>> {
     let received = unless_blocked(recv(socket, buffer, RecvFlags::empty()))?;
     Ok(received.map(|(_, length)| length))
@@ -169,7 +169,7 @@ impl Discarder {
     /// `None` when it would block, 0 at the end of the stream.
     ///
     /// # Errors
-    /// What `recv` says.
+    /// That of `recv`.
     pub fn discard(&mut self, socket: impl AsFd, at_most: u64) -> io::Result<Option<usize>> {
         let length = usize::try_from(at_most)
             .unwrap_or(usize::MAX)
@@ -179,10 +179,10 @@ impl Discarder {
     }
 }
 
-/// Sends what fits now; `None` when nothing does.
+/// Sends as much as fits now; `None` if nothing does.
 ///
 /// # Errors
-/// What `send` says; a broken pipe is an error, not a signal.
+/// That of `send`; a broken pipe is an error, not a signal.
 pub fn send_some(socket: impl AsFd, bytes: &[u8]) -> io::Result<Option<usize>> {
     Ok(unless_blocked(send(socket, bytes, SendFlags::NOSIGNAL))?)
 }
@@ -190,7 +190,7 @@ pub fn send_some(socket: impl AsFd, bytes: &[u8]) -> io::Result<Option<usize>> {
 /// Like [`send_some`] for a header and its payload in one call.
 ///
 /// # Errors
-/// What `writev` says. The caller's process must ignore `SIGPIPE`, as Rust's runtime does.
+/// That of `writev`. The caller's process must ignore `SIGPIPE`, as Rust's runtime does.
 pub fn send_pair(socket: impl AsFd, head: &[u8], body: &[u8]) -> io::Result<Option<usize>> {
     match (head, body) {
         ([], only) | (only, []) => return send_some(socket, only),
@@ -225,7 +225,7 @@ pub fn raise_open_files() {
     };
     let enough = now.maximum.is_none_or(|maximum| maximum >= OPEN_FILES);
     if enough || setrlimit(Resource::Nofile, wanted).is_err() {
-        // Without privilege the hard limit is all there is; who needs more gets EMFILE, named.
+        // Without privilege the hard limit is the most; a caller that needs more gets EMFILE, named.
         let _ = setrlimit(
             Resource::Nofile,
             Rlimit {
@@ -251,7 +251,7 @@ fn timespec(duration: Duration) -> Timespec {
     }
 }
 
-/// What a registration waits for.
+/// Events that a registration waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Interest {
     /// Level-triggered: there is something to read.
@@ -311,7 +311,7 @@ impl Poller {
         epoll::add(&self.epoll, fd, data, interest.flags()).map_err(Error::io("epoll"))
     }
 
-    /// Changes what a registered descriptor waits for.
+    /// Changes the events that a registered descriptor waits for.
     ///
     /// # Errors
     /// [`Error::Io`].

@@ -1,10 +1,10 @@
-//! `offload`: what a device does with packets on the kernel's behalf. ethtool is not everywhere.
+//! `offload`: work that a device does on packets for the kernel. ethtool is not everywhere.
 
 use crate::error::{Error, Result};
 use std::io;
 use std::os::fd::AsRawFd;
 
-/// What a device may do.
+/// Work that a device may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Offload {
     /// Join packets that arrive close together (generic receive offload), as network cards do. A

@@ -57,7 +57,7 @@ pub enum Limit {
     Time(Duration),
 }
 
-/// What a client asks for in a header.
+/// A client's request, in a header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Request {
     /// The client sends until it half-closes.
@@ -142,7 +142,7 @@ impl Request {
     }
 }
 
-/// What the receiving side saw.
+/// The receiving side's figures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ReceiverReport {
     /// Payload bytes that arrived.
@@ -176,7 +176,7 @@ impl ReceiverReport {
     }
 }
 
-/// What the sending side's kernel says about the connection.
+/// The sending side's counters of the connection, from its kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SenderReport {
     /// Congestion control right after the connection was established.
@@ -237,14 +237,14 @@ fn name(field: &[u8]) -> String {
     String::from_utf8_lossy(&field[..end]).into_owned()
 }
 
-/// Little-endian u64 at `offset`; 0 where the bytes are too short.
+/// Little-endian u64 at `offset`; 0 if the bytes are too short.
 fn u64_at(raw: &[u8], offset: usize) -> u64 {
     raw.get(offset..offset + 8)
         .and_then(|bytes| bytes.try_into().ok())
         .map_or(0, u64::from_le_bytes)
 }
 
-/// Little-endian u32 at `offset`; 0 where the bytes are too short.
+/// Little-endian u32 at `offset`; 0 if the bytes are too short.
 fn u32_at(raw: &[u8], offset: usize) -> u32 {
     raw.get(offset..offset + 4)
         .and_then(|bytes| bytes.try_into().ok())

@@ -15,7 +15,7 @@ pub enum Until {
     Time(Duration),
 }
 
-/// What `short` can be told.
+/// Options of `short`.
 #[derive(Debug, Clone, Copy)]
 pub struct ShortOptions {
     /// The server.
@@ -30,7 +30,7 @@ pub struct ShortOptions {
     pub wait: Duration,
 }
 
-/// What is printed.
+/// The result, as printed.
 #[derive(Debug, Clone, Serialize)]
 pub struct ShortReport {
     /// Connections that went through whole.
@@ -41,7 +41,7 @@ pub struct ShortReport {
     pub connections_per_s: f64,
     /// Connections that failed.
     pub errors: u64,
-    /// What went wrong first.
+    /// The first error.
     pub first_error: Option<String>,
 }
 

@@ -89,7 +89,7 @@ fn mix(seed: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// What `spread` can be told.
+/// Options of `spread`.
 #[derive(Debug, Clone, Copy)]
 pub struct SpreadOptions {
     /// Addresses to choose from.
@@ -114,7 +114,7 @@ pub struct SpreadOptions {
     pub wait: Duration,
 }
 
-/// What is printed.
+/// The result, as printed.
 #[derive(Debug, Clone, Serialize)]
 pub struct SpreadReport {
     /// Outcome of the connections.

@@ -1,4 +1,4 @@
-//! Mean and median of samples, `None` where there are none.
+//! Mean and median of samples, `None` if there are none.
 
 /// Arithmetic mean.
 #[must_use]

@@ -51,7 +51,7 @@ pub struct TcpInfo {
 }
 
 impl TcpInfo {
-    /// Decodes what the kernel returned. Fields an older kernel does not have read as zero.
+    /// Decodes the kernel's answer. Fields an older kernel does not have read as zero.
     #[must_use]
     pub fn decode(raw: &[u8]) -> Self {
         Self::from(&info_of(raw))
@@ -60,7 +60,7 @@ impl TcpInfo {
     /// Asks the kernel about a TCP socket. Works in every state, closed included.
     ///
     /// # Errors
-    /// What `getsockopt` says, `EOPNOTSUPP` when the socket is not TCP.
+    /// That of `getsockopt`: `EOPNOTSUPP` if the socket is not TCP.
     pub fn read(socket: impl AsFd) -> io::Result<Self> {
         let mut raw = [0u8; INFO_BYTES];
         let mut length = INFO_BYTES as libc::socklen_t;
@@ -118,7 +118,7 @@ fn info_of(raw: &[u8]) -> libc::tcp_info {
     }
 }
 
-/// Bounds unsent data in the socket; where the kernel refuses, its buffer is the bound.
+/// Bounds unsent data in the socket. If the kernel refuses, the buffer is the bound.
 pub fn set_not_sent_low_water(socket: impl AsFd, bytes: u32) {
     // SAFETY: the option value lives on the stack for the call, and its size is passed.
     unsafe {
@@ -144,7 +144,7 @@ const MOST_SUBFLOWS: usize = 8;
 /// Local address and `TCP_INFO` of each subflow of an MPTCP socket (include/uapi/linux/mptcp.h).
 ///
 /// # Errors
-/// What `getsockopt` says; a socket that fell back to TCP has no subflows to tell of.
+/// That of `getsockopt`. A socket that fell back to TCP has no subflows.
 pub fn subflows(socket: impl AsFd) -> io::Result<Vec<(IpAddr, TcpInfo)>> {
     let infos = subflow_option(&socket, MPTCP_TCPINFO, INFO_BYTES)?;
     let addresses = subflow_option(&socket, MPTCP_SUBFLOW_ADDRS, SUBFLOW_ADDRESSES_BYTES)?;

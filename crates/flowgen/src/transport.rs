@@ -1,4 +1,4 @@
-//! What carries a connection's data, and between which addresses.
+//! The protocol that carries a connection's data, and the addresses of its paths.
 
 use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
@@ -78,7 +78,7 @@ pub struct PathEnds {
 }
 
 impl PathEnds {
-    /// Where it leads, for a connection to `first`.
+    /// The path's destination, for a connection to `first`.
     #[must_use]
     pub fn to(&self, first: SocketAddr) -> SocketAddr {
         SocketAddr::new(self.remote.unwrap_or(first.ip()), first.port())

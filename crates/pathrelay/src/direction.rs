@@ -25,7 +25,7 @@ use crate::{
     trace::{Follower, Sample, Trace},
 };
 
-/// Packets taken in before the thread looks again at what is due.
+/// Packets taken in before the thread looks again for those that are due.
 const BATCH: usize = 32;
 /// `struct virtio_net_hdr`, before each packet.
 const HEADER: usize = 10;
@@ -54,7 +54,7 @@ pub struct Limit {
     pub follower: Option<Follower>,
 }
 
-/// What a direction did.
+/// A direction's counters.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Report {
     /// Passed on; a super-packet counts once.
@@ -70,7 +70,7 @@ pub struct Report {
     pub most_held: usize,
     /// How much later than due packets left, in microseconds.
     pub late_us: Late,
-    /// What found the queue before a trace full.
+    /// Packets that found the queue before a trace full.
     pub dropped: u64,
     /// Of a trace that was followed, ten a second.
     pub samples: Vec<Sample>,
@@ -130,7 +130,7 @@ impl Direction {
         }
     }
 
-    /// Passes what the trace lets pass.
+    /// Passes the packets that the trace lets pass.
     fn follow(&mut self, report: &mut Report, late: &mut Histogram<u64>) -> io::Result<()> {
         let Some(follower) = self
             .limit
@@ -188,7 +188,7 @@ impl Direction {
         limit.is_some_and(|limit| limit.follower.is_some())
     }
 
-    /// Gives on what is due.
+    /// Passes on the packets that are due.
     fn give(&mut self, report: &mut Report, late: &mut Histogram<u64>) -> io::Result<()> {
         if self.is_following() {
             return self.follow(report, late);
@@ -211,7 +211,7 @@ impl Direction {
         Ok(())
     }
 
-    /// Takes in what has come; says how many packets.
+    /// Takes in the packets that have come; returns their number.
     fn take(&mut self, report: &mut Report) -> io::Result<usize> {
         for taken in 0..BATCH {
             let Some(room) = self.line.room() else {

@@ -17,7 +17,7 @@ struct Packet {
 pub struct Line {
     bytes: Box<[u8]>,
     queue: VecDeque<Packet>,
-    /// Where the next packet begins.
+    /// Start of the next packet.
     tail: usize,
     held: usize,
     most_held: usize,
@@ -121,7 +121,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the sizes and the order of coming and going: what comes out is what went in.
+        /// Packets come out as they went in, for any sizes and any order of coming and going.
         #[test]
         fn packets_leave_whole_and_in_order(steps in prop::collection::vec((any::<bool>(), 1..=MOST), 1..400)) {
             let mut line = Line::new(4 * MOST);

@@ -21,13 +21,13 @@ pub struct Link {
     /// Share of packets that are lost on the way from near to far.
     pub loss: f64,
     pub seed: u64,
-    /// What limits the rate from near to far, once the signal has come; in place of a delay.
+    /// The trace that limits the rate from near to far, once the signal has come; in place of a delay.
     pub trace: Option<PathBuf>,
-    /// How much waits for the trace; what comes beyond it is dropped.
+    /// How much waits for the trace; packets beyond it are dropped.
     pub queue_bytes: usize,
 }
 
-/// What is wrong with a description.
+/// A mistake in a description.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Wrong {
     /// A part that is no KEY=VALUE.

@@ -1,4 +1,4 @@
-//! `pathrelay`: a long path between two network namespaces, what netem would do on a kernel that has none.
+//! `pathrelay`: a long path between two network namespaces, in place of netem on a kernel that has none.
 //!
 //! ```text
 //! namespace A: device ── reads ── delay line ── writes ── device :namespace B
@@ -41,7 +41,7 @@ use trace::Trace;
 ///
 /// For each --link it makes a TUN device in either namespace and carries packets between them, each as late as
 /// asked for. It prints `ready` when the devices are there: addresses and routes are then set with ip(8). It ends
-/// with SIGINT or SIGTERM, the devices go with it, and it prints what it did as JSON: how late packets left (the
+/// with SIGINT or SIGTERM, the devices go with it, and it prints its counters as JSON: how late packets left (the
 /// jitter that it added) and whether its memory was ever full. Needs root.
 #[derive(Debug, Parser)]
 #[command(version, arg_required_else_help = true, after_help = EXAMPLES)]
@@ -52,7 +52,7 @@ struct Cli {
     /// lost from near to far; a super-packet is lost whole.
     ///
     /// With trace=FILE,queue_bytes=N the rate from near to far follows a trace in mahimahi's format, from the signal
-    /// SIGUSR1 on: each line is a millisecond at which 1500 bytes may pass. What finds more than N bytes waiting is
+    /// SIGUSR1 on: each line is a millisecond at which 1500 bytes may pass. A packet that finds more than N bytes waiting is
     /// dropped.
     #[arg(long = "link", value_name = "LINK", required = true)]
     links: Vec<Link>,
@@ -71,7 +71,7 @@ Example, 40 ms there and nothing back:
 
 Exit status: 0 done, 1 something failed, 2 wrong usage.";
 
-/// What a link did.
+/// A link's counters.
 #[derive(Debug, Serialize)]
 struct LinkReport {
     near: String,

@@ -4,7 +4,7 @@
 
 use std::{fs, io, path::Path};
 
-/// Bytes that pass at each opportunity: 1500 of IP, and what mahimahi's devices put before them.
+/// Bytes that pass at each opportunity: 1500 of IP, and the header of mahimahi's devices.
 pub const OPPORTUNITY: usize = 1504;
 const MS: u64 = 1_000_000;
 
@@ -56,7 +56,7 @@ impl Trace {
     }
 }
 
-/// What the link did until then.
+/// The link's counters until then.
 #[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
 pub struct Sample {
     /// Of CLOCK_MONOTONIC.
@@ -67,7 +67,7 @@ pub struct Sample {
     pub dropped: u64,
     pub passed_bytes: u64,
     pub passed_packets: u64,
-    /// What could have passed.
+    /// Bytes that could have passed.
     pub offered_bytes: u64,
 }
 
@@ -102,7 +102,7 @@ impl Follower {
     }
 
     /// Takes the opportunity; `first` is the length of the first packet, and `pass` lets it leave and gives the
-    /// length of the one behind it. What is left of a packet passes at the next opportunity.
+    /// length of the one behind it. The rest of a packet passes at the next opportunity.
     pub fn take(&mut self, mut first: Option<usize>, mut pass: impl FnMut() -> Option<usize>) {
         self.next += 1;
         self.offered_bytes += OPPORTUNITY as u64;
@@ -169,7 +169,7 @@ mod tests {
             passed(&[500, 500, 500, 500], 2),
             [vec![500, 500, 500], vec![500]]
         );
-        // What is not used is gone.
+        // An unused opportunity is gone.
         assert_eq!(passed(&[], 2), vec![Vec::<usize>::new(); 2]);
     }
 }

@@ -20,7 +20,7 @@ pub struct Tun {
     pub fd: OwnedFd,
 }
 
-/// What a device of ours can take in one piece.
+/// The largest piece that a device of ours takes.
 const OFFLOADS: libc::c_uint =
     libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN;
 
@@ -28,7 +28,7 @@ const OFFLOADS: libc::c_uint =
 /// namespace again afterwards.
 ///
 /// # Errors
-/// The kernel's, with what was refused.
+/// The kernel's, with the call that it refused.
 pub fn make(namespace: &str, name: &str) -> io::Result<Tun> {
     let own = File::open("/proc/thread-self/ns/net")?;
     let other = File::open(Path::new("/run/netns").join(namespace))
@@ -60,7 +60,7 @@ fn make_here(name: &str) -> io::Result<Tun> {
     for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
         *to = from as libc::c_char;
     }
-    // NAPI: what comes out passes GRO, as from a network card.
+    // NAPI: packets that come out pass GRO, as from a network card.
     let flags = libc::IFF_TUN | libc::IFF_NO_PI | libc::IFF_VNET_HDR | libc::IFF_NAPI;
     request.ifr_ifru.ifru_flags = flags as libc::c_short;
     // SAFETY: the request is an ifreq, as TUNSETIFF takes it, and outlives the call.

@@ -7,7 +7,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::time::Instant;
 
-/// What one look at the socket brought.
+/// The result of one look at the socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pull {
     /// Something; there may be more.
@@ -20,7 +20,7 @@ pub enum Pull {
     Closed,
 }
 
-/// Where in a frame the stream is.
+/// The stream's place in a frame.
 #[derive(Debug, Default)]
 pub struct FrameReader {
     header: [u8; FRAME_HEADER_BYTES],

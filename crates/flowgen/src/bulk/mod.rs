@@ -15,12 +15,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// What `bulk` can be told.
+/// Options of `bulk`.
 #[derive(Debug, Clone)]
 pub struct BulkOptions {
     /// The server.
     pub to: SocketAddr,
-    /// What carries the data.
+    /// The protocol that carries the data.
     pub transport: Transport,
     /// Paths of multipath QUIC beside the first.
     pub paths: Vec<PathEnds>,

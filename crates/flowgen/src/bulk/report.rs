@@ -1,4 +1,4 @@
-//! What is said about one bulk connection, and about all of them.
+//! The report of one bulk connection, and of all of them.
 
 use crate::protocol::ReceiverReport;
 use crate::stats::{mean, median};
@@ -11,7 +11,7 @@ use std::net::{IpAddr, SocketAddr};
 /// First connection that counts as "after learning" in [`Summary::mean_from_26`].
 const LEARNED_FROM: u64 = 26;
 
-/// One connection. `None` is what could not be known, usually because it failed before.
+/// One connection. `None` is unknown, usually because the connection failed before.
 #[derive(Debug, Clone, Serialize)]
 pub struct ConnectionReport {
     /// From 1, in order of starting.
@@ -45,7 +45,7 @@ pub struct ConnectionReport {
     /// Subflows of MPTCP, or paths of QUIC; empty for TCP.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<PathReport>,
-    /// What went wrong.
+    /// The error.
     pub error: Option<String>,
 }
 
@@ -54,7 +54,7 @@ pub struct ConnectionReport {
 pub struct PathReport {
     /// Client's address.
     pub local: IpAddr,
-    /// Server's address; `None` where only the route knows.
+    /// Server's address; `None` if only the route determines it.
     pub remote: Option<IpAddr>,
     /// Payload that the peer has acknowledged; of QUIC to within 0.3 %.
     pub acked_bytes: u64,
@@ -169,7 +169,7 @@ impl fmt::Display for ConnectionReport {
 /// All connections of a run.
 #[derive(Debug, Clone, Serialize)]
 pub struct Summary {
-    /// Always true: tells this line from the others.
+    /// Always true: marks this line among the others.
     pub summary: bool,
     /// Connections tried.
     pub count: u64,
@@ -183,7 +183,7 @@ pub struct Summary {
     pub mean_from_26: Option<f64>,
     /// Connections per congestion control at their end.
     pub by_cc: BTreeMap<String, u64>,
-    /// What went wrong first.
+    /// The first error.
     pub first_error: Option<String>,
 }
 

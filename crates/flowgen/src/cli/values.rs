@@ -1,4 +1,4 @@
-//! Values of options: what is read, and what is said of those that are wrong.
+//! Values of options: how they are read, and the errors for wrong ones.
 
 use flowgen::protocol::CC_NAME_BYTES;
 use std::time::Duration;

@@ -24,7 +24,7 @@ pub enum Carrier {
     Quic(QuicFlow),
 }
 
-/// The same expression for what is inside.
+/// The same expression for either content.
 macro_rules! inside {
     ($carrier:expr, $flow:ident => $work:expr) => {
         match $carrier {
@@ -60,7 +60,7 @@ impl Carrier {
     /// Goes on as far as it can without waiting.
     ///
     /// # Errors
-    /// What ended the connection early.
+    /// The error that ended the connection early.
     pub fn advance(&mut self, work: &Work, now_s: f64, discarder: &mut Discarder) -> Result<After> {
         match self {
             Self::Tcp(flow) => flow.advance(work, now_s, discarder),
@@ -80,7 +80,7 @@ impl Carrier {
         }
     }
 
-    /// Lets the application hand over what it has in this tick. Only TCP has such a source.
+    /// Lets the application hand over its data of this tick. Only TCP has such a source.
     pub fn grant(&mut self, source: &Source, tick: u64) {
         match self {
             Self::Tcp(flow) => flow.grant(source, tick),
@@ -100,7 +100,7 @@ impl Carrier {
         }
     }
 
-    /// Ends the sending of a timed connection: what is acknowledged by now counts.
+    /// Ends the sending of a timed connection: bytes acknowledged by now count.
     ///
     /// # Errors
     /// [`Error::NotEstablished`](crate::error::Error::NotEstablished) for one that is still connecting.
@@ -143,7 +143,7 @@ impl Carrier {
         inside!(self, flow => flow.congestion_control())
     }
 
-    /// What will be reported.
+    /// The row of the report.
     pub fn row(&self) -> &FlowRow {
         inside!(self, flow => &flow.row)
     }

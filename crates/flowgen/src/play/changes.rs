@@ -14,7 +14,7 @@ pub struct Changers {
 }
 
 impl Changers {
-    /// Starts what `changes` need, and lets each read its program by a harmless command.
+    /// Starts the programs of `changes`, and has each read itself from disk by a harmless command.
     ///
     /// # Errors
     /// [`Error::Io`] when tc cannot be started.

@@ -45,7 +45,7 @@ impl Ended {
         })
     }
 
-    /// Takes what has been announced by now.
+    /// Reads the announcements up to now.
     ///
     /// # Errors
     /// [`Error::Io`] if announcements were lost.

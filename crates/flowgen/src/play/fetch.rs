@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
 const PROGRAM: &str = "curl";
-/// What it says at its end, whatever came of it.
+/// Its last line, printed after success and after failure.
 const WORDS: &str =
     "%{exitcode} %{http_code} %{size_download} %{time_total} %{local_port} %{errormsg}\\n";
 
@@ -22,7 +22,7 @@ pub struct Fetch {
     child: Child,
     output: ChildStdout,
     said: Vec<u8>,
-    /// What will be reported.
+    /// The row of the report.
     pub row: FlowRow,
 }
 
@@ -63,10 +63,10 @@ impl Fetch {
         self.output.as_fd()
     }
 
-    /// Reads what it says, to its end.
+    /// Reads its output, to the end.
     ///
     /// # Errors
-    /// What curl says went wrong.
+    /// The error that curl reports.
     pub fn advance(&mut self, now_s: f64) -> Result<After> {
         match self.output.read_to_end(&mut self.said) {
             Ok(_) => {}
@@ -115,7 +115,7 @@ impl Fetch {
     }
 }
 
-/// Puts what curl said into its row. The time that it took to start is not the network's.
+/// Puts curl's report into its row. The network is not charged with curl's start.
 fn take(row: &mut FlowRow, said: &str, now_s: f64) -> Result<()> {
     let mut words = said.trim_end().splitn(6, ' ');
     let mut next = || words.next().unwrap_or_default();

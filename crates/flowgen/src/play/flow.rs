@@ -15,7 +15,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 /// connection does not leave seconds of it (tcp(7), `TCP_NOTSENT_LOWAT`).
 const NOT_SENT_BYTES: u32 = 128 * 1024;
 
-/// What a request's first write carries, where the rest comes in a second.
+/// Bytes of a request's first write, if the rest comes in a second.
 const HEADER_BYTES: u64 = 100;
 
 #[derive(Debug)]
@@ -43,7 +43,7 @@ enum State {
     Thinking,
 }
 
-/// What the event loop has to do after a step.
+/// The event loop's work after a step.
 #[derive(Debug, PartialEq, Eq)]
 pub enum After {
     /// Wait for the socket.
@@ -62,18 +62,18 @@ pub struct Flow {
     head: Vec<u8>,
     head_sent: usize,
     mptcp: bool,
-    /// What will be reported.
+    /// The row of the report.
     pub row: FlowRow,
     /// Bytes of the header, which are acknowledged but no payload.
     overhead_bytes: u64,
     exchange_started_s: f64,
-    /// What the application may still hand over; `None`: any number of bytes.
+    /// Bytes that the application may still hand over; `None`: any number.
     budget: Option<u64>,
     cut: bool,
 }
 
 impl Flow {
-    /// Starts connecting. `size` is this connection's own where its group has sizes.
+    /// Starts connecting. `size` is this connection's own if its group has sizes.
     ///
     /// # Errors
     /// Those of [`net::start_connect`].
@@ -126,7 +126,7 @@ impl Flow {
     /// Goes on until the socket blocks.
     ///
     /// # Errors
-    /// What ended the connection early.
+    /// The error that ended the connection early.
     pub fn advance(&mut self, work: &Work, now_s: f64, discarder: &mut Discarder) -> Result<After> {
         loop {
             let moved = match self.state {
@@ -223,7 +223,7 @@ impl Flow {
         }
     }
 
-    /// Lets the application hand over what it has in this tick. What the socket did not take is kept,
+    /// Lets the application hand over its data of this tick. Data that the socket refuses is kept,
     /// a second's worth at most.
     pub fn grant(&mut self, source: &Source, tick: u64) {
         let most = source.rate_mbit.map_or(0, |mbit| (mbit * 125_000.0) as u64);
@@ -397,7 +397,7 @@ impl Flow {
         }
     }
 
-    /// Ends the sending of a timed connection: what is acknowledged by now counts.
+    /// Ends the sending of a timed connection: bytes acknowledged by now count.
     ///
     /// # Errors
     /// [`Error::NotEstablished`] for one that is still connecting; [`Error::Io`] when it cannot be

@@ -4,7 +4,7 @@
 //! One thread and one epoll set; QUIC has a thread beside it, which says by file descriptors when there is
 //! something to see. Everything that takes time or memory (reading the plan, opening
 //! sockets of other namespaces, starting `tc`) is done before the measured time, and everything is
-//! written after it: where a virtual machine counts instructions as time, nothing is forked, read
+//! written after it: if a virtual machine counts instructions as time, nothing is forked, read
 //! or written while it counts.
 
 mod carrier;
@@ -42,7 +42,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What is printed.
+/// The result, as printed.
 #[derive(Debug, Serialize)]
 pub struct PlayReport {
     /// When the measured time began, by CLOCK_MONOTONIC.
@@ -91,7 +91,7 @@ struct Slot {
 ///
 /// # Errors
 /// [`Error::Usage`] for a plan that does not fit this host, [`Error::Io`]; also when there is no process `signal`, which
-/// is told by SIGUSR1 when the measured time begins. Failed connections are
+/// gets SIGUSR1 when the measured time begins. Failed connections are
 /// rows of the record.
 pub fn run(plan: &Plan, out: &Path, signal: Option<i32>) -> Result<PlayReport> {
     for server in plan.serve.iter().chain(&plan.serve_too) {

@@ -6,10 +6,10 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
-/// Does `work` with the calling thread in the namespace `path`; what it opens stays there.
+/// Does `work` with the calling thread in the namespace `path`; sockets that it opens stay there.
 ///
 /// # Errors
-/// [`Error::Io`] when the namespace cannot be entered (or left), and what `work` returns.
+/// [`Error::Io`] when the namespace cannot be entered (or left), and the error of `work`.
 pub fn inside<T>(path: Option<&Path>, work: impl FnOnce() -> Result<T>) -> Result<T> {
     let Some(path) = path else {
         return work();

@@ -1,4 +1,4 @@
-//! What a run notes: samples while it goes on, the rest when it is over, and the report.
+//! Notes of a run: samples while it goes on, the rest when it is over, and the report.
 
 use super::probe::Running;
 use super::record::{FlowRow, QueueRow, SampleRow};

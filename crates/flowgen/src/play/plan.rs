@@ -1,4 +1,4 @@
-//! What a run is made of, as read from JSON. Times count from the start of the measured traffic.
+//! The plan of a run, as read from JSON. Times count from the start of the measured traffic.
 
 use super::probe::Probe;
 use crate::error::{Error, Result};
@@ -13,7 +13,7 @@ use std::path::PathBuf;
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
-    /// End of the measured time; what is unfinished then is reported as such.
+    /// End of the measured time; a connection that is unfinished then is reported as such.
     pub duration_s: f64,
     /// Time between samples of sockets and queues.
     pub sample_ms: u64,
@@ -27,7 +27,7 @@ pub struct Plan {
     /// Changes of the path while traffic runs.
     #[serde(default)]
     pub changes: Vec<Change>,
-    /// The server, where it is to be a thread of this process.
+    /// The server, if it is to be a thread of this process.
     #[serde(default)]
     pub serve: Option<Serve>,
     /// Further servers, in other namespaces.
@@ -39,7 +39,7 @@ pub struct Plan {
     /// Datagrams beside the connections.
     #[serde(default)]
     pub probes: Vec<Probe>,
-    /// Links by the sender's address on them, to tell the subflows of MPTCP apart.
+    /// Links by the sender's address on them, to distinguish the subflows of MPTCP.
     #[serde(default)]
     pub links: BTreeMap<IpAddr, String>,
 }
@@ -64,7 +64,7 @@ pub struct Serve {
     pub quic_paths: Option<u32>,
 }
 
-/// A server that is not ours: the kernel says what its sockets have sent, when they end.
+/// A server that is not ours: the kernel reports its sockets' counters when they end.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Foreign {
@@ -98,7 +98,7 @@ pub struct Group {
     /// Congestion control the application sets; `None` leaves it to the system.
     #[serde(default)]
     pub cc: Option<String>,
-    /// What carries the data.
+    /// The protocol that carries the data.
     #[serde(default)]
     pub transport: Transport,
     /// Paths of multipath QUIC beside the first.
@@ -130,11 +130,11 @@ pub struct Group {
     /// A connection is a curl that downloads so many bytes, as the file of that name.
     #[serde(default)]
     pub fetch: bool,
-    /// What each connection does.
+    /// The work of each connection.
     pub work: Work,
 }
 
-/// An application that does not always have data: what it hands over in each tick of 10 ms.
+/// An application that does not always have data: its bytes in each tick of 10 ms.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Source {
@@ -162,7 +162,7 @@ impl Source {
         if self.on_s.is_some_and(|on_s| into_s >= on_s) {
             return Some(0);
         }
-        // The whole so far less what it was before, so that fractions of bytes are not lost.
+        // The whole so far less the whole before, so that fractions of bytes are not lost.
         let until = |ticks: u64| ticks as f64 * Self::TICK_S;
         self.rate_mbit.map(|mbit| {
             let total = |ticks| (mbit * 1e6 / 8.0 * until(ticks)) as u64;
@@ -177,13 +177,13 @@ impl Source {
     }
 }
 
-/// What a connection does.
+/// The work of a connection.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
 pub enum Work {
     /// Sends for so long, or to the group's end.
     Timed {
-        /// Length of each connection's sending, from when it is established: what a lost SYN
+        /// Length of each connection's sending, from its establishment: the time that a lost SYN
         /// costs is the same for every congestion control.
         #[serde(default)]
         seconds: Option<f64>,
@@ -195,7 +195,7 @@ pub enum Work {
     },
     /// One byte asked, `answer_bytes` answered, closed by the server.
     Short {
-        /// What `serve --short-size` says.
+        /// The size given to `serve --short-size`.
         answer_bytes: u64,
     },
     /// Requests and responses in turn on one connection.
@@ -243,7 +243,7 @@ pub struct Change {
 }
 
 impl Group {
-    /// Where the connection of this number goes.
+    /// The destination of the connection of this number.
     #[must_use]
     pub fn server(&self, number: u64) -> SocketAddr {
         let turn = usize::try_from(number).unwrap_or(0) % self.destinations.len().max(1);
@@ -290,7 +290,7 @@ impl Plan {
     /// Reads and checks a plan.
     ///
     /// # Errors
-    /// [`Error::Usage`], naming what is wrong.
+    /// [`Error::Usage`], naming the mistake.
     pub fn parse(text: &str) -> Result<Self> {
         let plan: Self =
             serde_json::from_str(text).map_err(|error| Error::Usage(format!("plan: {error}")))?;

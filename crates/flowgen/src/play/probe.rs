@@ -27,7 +27,7 @@ pub struct Probe {
     /// Namespace it is sent from; `None`: this one.
     #[serde(default)]
     pub netns: Option<PathBuf>,
-    /// Where it goes.
+    /// Its destination.
     pub to: SocketAddr,
     /// Namespace of that address; `None`: this one.
     #[serde(default)]
@@ -40,14 +40,14 @@ pub struct Probe {
     pub interval_ms: f64,
     /// Payload of each.
     pub bytes: usize,
-    /// Whether each comes back: what is measured is the round trip then.
+    /// Whether each comes back: then the round trip is measured.
     #[serde(default)]
     pub echo: bool,
 }
 
 impl Probe {
     /// # Errors
-    /// [`Error::Usage`], naming what is wrong.
+    /// [`Error::Usage`], naming the mistake.
     pub fn check(&self) -> Result<()> {
         let times = self.start_s >= 0.0 && self.end_s > self.start_s && self.end_s < 1e6;
         let sizes = (NUMBER_BYTES..=MOST_BYTES).contains(&self.bytes);
@@ -130,7 +130,7 @@ impl Running {
     }
 }
 
-/// What its threads share.
+/// State that its threads share.
 struct Stream {
     probe: Probe,
     sender: UdpSocket,

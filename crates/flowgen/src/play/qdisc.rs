@@ -78,7 +78,7 @@ fn named(kind: String, stats: &Stats) -> QdiscStats {
     }
 }
 
-/// Where a kind keeps its count of ECN marks (include/uapi/linux/pkt_sched.h): `tc_codel_xstats`,
+/// The offset of a kind's count of ECN marks (include/uapi/linux/pkt_sched.h): `tc_codel_xstats`,
 /// `tc_fq_codel_xstats` (after its type), `tc_red_xstats`, `tc_pie_xstats`.
 fn marks_offset(kind: &str) -> Option<usize> {
     match kind {

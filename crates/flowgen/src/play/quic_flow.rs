@@ -25,7 +25,7 @@ const FOR_EVER: Duration = Duration::from_secs(1 << 31);
 /// The congestion control of a group that names none.
 const CONTROL: &str = "cubic";
 
-/// What the two threads share.
+/// State that the two threads share.
 #[derive(Debug)]
 struct Shared {
     event: OwnedFd,
@@ -68,7 +68,7 @@ pub struct QuicFlow {
     multipath: bool,
     timed: bool,
     control: String,
-    /// What will be reported.
+    /// The row of the report.
     pub row: FlowRow,
     cut: bool,
 }
@@ -123,7 +123,7 @@ impl QuicFlow {
     /// Looks at how far the other thread has come.
     ///
     /// # Errors
-    /// What ended the connection early.
+    /// The error that ended the connection early.
     pub fn advance(&mut self, work: &Work, now_s: f64) -> Result<After> {
         let port = self.session().map(|session| session.local_port());
         if let Some(port) = port.filter(|_| !self.established) {
@@ -147,7 +147,7 @@ impl QuicFlow {
         Ok(After::Over)
     }
 
-    /// Ends a timed connection: what is acknowledged by now counts.
+    /// Ends a timed connection: bytes acknowledged by now count.
     ///
     /// # Errors
     /// [`Error::NotEstablished`] for one that is still connecting.

@@ -1,4 +1,4 @@
-//! What a run leaves: three CSV files, written when it is over.
+//! The output of a run: three CSV files, written when it is over.
 
 use super::probe::Datagram;
 use super::qdisc::QdiscStats;
@@ -27,13 +27,13 @@ pub struct FlowRow {
     pub start_s: f64,
     /// When it ended; `None` while it is under way.
     pub end_s: Option<f64>,
-    /// Size asked for; 0 where time is the limit.
+    /// The wanted size; 0 if time is the limit.
     pub wanted_bytes: u64,
-    /// Payload: received where it ended by itself, acknowledged where it was cut.
+    /// Payload: received if the connection ended by itself, acknowledged if it was cut.
     pub bytes: u64,
     /// From connect to the receiver's word that it has everything.
     pub fct_s: Option<f64>,
-    /// Longest time in which nothing came to the receiver, between its first byte and its last; `None` where
+    /// Longest time in which nothing came to the receiver, between its first byte and its last; `None` if
     /// the connection was cut.
     pub standstill_s: Option<f64>,
     /// Segments sent again.
@@ -46,13 +46,13 @@ pub struct FlowRow {
     pub srtt_us: u32,
     /// The kernel's account of its time.
     pub times: Option<Times>,
-    /// What went wrong.
+    /// The error.
     pub error: Option<String>,
     /// One of the first of its group, which do not count.
     pub warmup: bool,
 }
 
-/// What the kernel says a connection did with its time; one of TCP's only.
+/// The kernel's account of a connection's time; of TCP only.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Times {
     /// With data to send or to be acknowledged.
@@ -89,7 +89,7 @@ impl FlowRow {
         }
     }
 
-    /// Takes over what the kernel counted.
+    /// Takes over the kernel's counters.
     pub fn set_info(&mut self, info: &TcpInfo) {
         self.retransmitted_packets = info.retransmits;
         self.sent_packets = info.sent_packets;

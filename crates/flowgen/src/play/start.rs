@@ -1,4 +1,4 @@
-//! What happens before the measured time: the server as a thread, memory kept, a common start.
+//! Preparations before the measured time: the server as a thread, memory kept, a common start.
 
 use super::netns;
 use super::plan::Serve;
@@ -41,7 +41,7 @@ pub fn next_start() -> Instant {
     Instant::now() + Duration::from_nanos(start_ns - now_ns)
 }
 
-/// The measured time begins: says so to the process `signal`, and what time it is.
+/// The measured time begins: signals the process `signal`, and returns the time.
 ///
 /// # Errors
 /// [`Error::Io`] when there is no such process.

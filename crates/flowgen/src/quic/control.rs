@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use tcpilot_core::coupled::{Coupling, Law};
 
-/// What each path of a connection runs.
+/// The congestion control of each path of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Control {
     /// noq's CUBIC (RFC 9438).

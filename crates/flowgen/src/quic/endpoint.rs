@@ -8,15 +8,15 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Asked for; `net.core.rmem_max` bounds what is given. A window of 100 Mbit/s times 300 ms.
+/// The wanted buffer; `net.core.rmem_max` bounds it. A window of 100 Mbit/s times 300 ms.
 const SOCKET_BUFFER_BYTES: usize = 4 << 20;
-/// Flow control must not be what limits an experiment on congestion control.
+/// Flow control must not limit an experiment on congestion control.
 const STREAM_WINDOW_BYTES: u32 = 256 << 20;
 /// Ethernet's 1500 bytes without the headers of IPv4, or IPv6, and UDP.
 const PAYLOAD_V4: u16 = 1472;
 const PAYLOAD_V6: u16 = 1452;
 
-/// What both ends allow. `paths` 0 or 1: no multipath. A connection on which nothing comes for `idle` ends.
+/// The limits of both ends. `paths` 0 or 1: no multipath. A connection on which nothing comes for `idle` ends.
 pub fn transport(paths: u32, idle: Duration, v4: bool) -> TransportConfig {
     let mut probes = MtuDiscoveryConfig::default();
     probes.upper_bound(if v4 { PAYLOAD_V4 } else { PAYLOAD_V6 });
@@ -33,7 +33,7 @@ pub fn transport(paths: u32, idle: Duration, v4: bool) -> TransportConfig {
 /// Opens a socket; on `[::]` it takes IPv4 too.
 ///
 /// # Errors
-/// What the kernel says.
+/// That of the kernel.
 pub fn socket(address: SocketAddr) -> io::Result<UdpSocket> {
     let family = if address.is_ipv4() {
         AddressFamily::INET

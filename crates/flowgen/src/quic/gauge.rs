@@ -1,5 +1,5 @@
-//! What a path's congestion controller sees, kept where reports can read it: a wrapper around any
-//! controller that counts what passes through.
+//! The events of a path's congestion controller, kept for reports: a wrapper around any
+//! controller, which counts them.
 
 use noq::congestion::{Controller, ControllerMetrics};
 use noq_proto::RttEstimator;
@@ -7,7 +7,7 @@ use std::any::Any;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What surrounds the payload in a full packet: a short header of 1 byte, a connection identifier of 8, a
+/// Overhead of a full packet: a short header of 1 byte, a connection identifier of 8, a
 /// packet number of 2, the head of a STREAM frame of 1 + 1 + 4, and the AEAD's tag of 16 (RFC 9000,
 /// sections 17.3 and 19.8). Beyond 1 GB the offset has 4 bytes more, 0.3 % of a packet.
 const OVERHEAD_BYTES: u64 = 33;
@@ -34,7 +34,7 @@ pub struct Gauge {
 }
 
 impl Gauge {
-    /// Payload that the peer has acknowledged, as nearly as packets tell.
+    /// Payload that the peer has acknowledged, as nearly as packets show it.
     #[must_use]
     pub fn payload_bytes(&self) -> u64 {
         let overhead_bytes = self.acked_packets * OVERHEAD_BYTES;
@@ -67,7 +67,7 @@ pub struct Gauged {
 }
 
 impl Gauged {
-    /// Counts what `inner` sees.
+    /// Counts the events of `inner`.
     pub fn new(inner: Box<dyn Controller>) -> Self {
         let gauged = Self {
             inner,
@@ -77,7 +77,7 @@ impl Gauged {
         gauged
     }
 
-    /// Notes where the controller stands.
+    /// Notes the controller's state.
     fn note(&self) {
         let metrics = self.inner.metrics();
         let window_bytes = self.inner.window();

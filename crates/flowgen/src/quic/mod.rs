@@ -28,7 +28,7 @@ use crate::error::{Error, Result};
 use std::sync::OnceLock;
 use tokio::runtime::{Builder, Handle, Runtime};
 
-/// Paths that a server allows unless it is told otherwise: as many as a coupling counts.
+/// Paths that a server allows by default: as many as a coupling counts.
 pub const PATHS: u32 = 8;
 
 /// A runtime for the calling thread.

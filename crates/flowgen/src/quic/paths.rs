@@ -1,4 +1,4 @@
-//! A connection's paths between the addresses that were asked for, and what they have carried. A path that was
+//! A connection's paths between the wanted addresses, and the bytes that they have carried. A path that was
 //! closed may be opened again: to QUIC that is another path, with counters of its own, and here the same one.
 
 use super::gauge::{Gauge, SharedGauge};
@@ -18,7 +18,7 @@ pub struct PathState {
     pub info: TcpInfo,
 }
 
-/// What runs between two addresses.
+/// The connection's traffic between two addresses.
 pub struct OpenPath {
     /// The client's address.
     pub local: IpAddr,
@@ -63,7 +63,7 @@ impl OpenPath {
         self.is_closed
     }
 
-    /// What tells a silent path.
+    /// The signs of a silent path.
     pub fn sign(&self) -> Sign {
         let gauge = self.gauge.read();
         Sign {
@@ -81,7 +81,7 @@ impl OpenPath {
         self.gauge.read().window_bytes
     }
 
-    /// Where it stands, with all that was carried before.
+    /// Its state, with all that was carried before.
     pub fn state(&self) -> PathState {
         let mut info = info(&self.path.stats(), &self.gauge.read());
         info.acked_bytes += self.past.acked_bytes;

@@ -16,7 +16,7 @@ use tokio::time::timeout;
 const DATAGRAM_BYTES: usize = 1200;
 /// A reserved version (RFC 9000, section 15).
 const VERSION: u32 = 0x1a2a_3a4a;
-/// What the answer repeats as its destination.
+/// The number that the answer repeats as its destination.
 const SOURCE_ID: [u8; 8] = *b"tcplprob";
 const DESTINATION_ID: [u8; 8] = *b"flowgen?";
 /// First byte, version, and both identifiers with their lengths.
@@ -25,7 +25,7 @@ const HEADER_BYTES: usize = 1 + 4 + 1 + 8 + 1 + 8;
 /// Asks once; whether an answer comes by this path within `wait`.
 pub async fn answers(local: IpAddr, remote: SocketAddr, wait: Duration) -> bool {
     let asked = ask(local, remote);
-    // What the kernel refuses, such as an address that is no longer this host's, is no answer either.
+    // A refusal by the kernel, such as for an address that is no longer this host's, is no answer either.
     timeout(wait, asked).await.is_ok_and(|asked| asked.is_ok())
 }
 

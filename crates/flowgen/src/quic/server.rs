@@ -1,4 +1,4 @@
-//! The server's side: a thread that takes connections and counts what is uploaded on their streams.
+//! The server's side: a thread that takes connections and counts the bytes of their streams.
 
 use super::silence::{LOOK, Sign, Silence};
 use super::{endpoint, runtime, silence, tls};
@@ -47,7 +47,7 @@ fn transport(paths: u32, listen: SocketAddr) -> TransportConfig {
 async fn accept(endpoint: noq::Endpoint, paths: u32) {
     while let Some(incoming) = endpoint.accept().await {
         tokio::spawn(async move {
-            // What goes wrong on a connection ends only that one: its client sees it.
+            // An error on a connection ends only that one: its client sees it.
             if let Ok(connection) = incoming.await {
                 tokio::select! {
                     () = take_streams(&connection) => {}
@@ -105,7 +105,7 @@ fn sign(path: Option<&noq::Path>) -> Sign {
     }
 }
 
-/// Counts an upload to its end, and says what has come. Anything else is refused by the stream's reset.
+/// Counts an upload to its end, and reports the count. Anything else is refused by the stream's reset.
 async fn answer(mut send: SendStream, mut receive: RecvStream) -> Option<()> {
     let mut raw = [0; REQUEST_BYTES];
     receive.read_exact(&mut raw).await.ok()?;

@@ -28,7 +28,7 @@ const PROBE: Duration = Duration::from_millis(100);
 /// Longest time for the peer to learn that the connection is over.
 const CLOSE_WAIT: Duration = Duration::from_secs(1);
 
-/// What a connection shall be.
+/// The wanted connection.
 #[derive(Debug, Clone)]
 pub struct Wish {
     /// The server.
@@ -54,7 +54,7 @@ pub struct Seat {
 
 impl Seat {
     /// Opens the socket in the calling thread's network namespace. One socket serves all paths, so it has an
-    /// address of its own only where there is one path.
+    /// address of its own only if there is one path.
     ///
     /// # Errors
     /// [`Error::Connect`] without a route or with a foreign source address, and [`Error::Usage`] when the route
@@ -315,10 +315,10 @@ impl Session {
         self.lock().iter().map(OpenPath::state).collect()
     }
 
-    /// Ends the connection; what is under way is dropped.
+    /// Ends the connection; data under way is dropped.
     pub async fn close(&self) {
         self.connection.close(noq::VarInt::from_u32(0), b"done");
-        // Also where the peer does not answer any more.
+        // Also if the peer does not answer any more.
         let _ = timeout(CLOSE_WAIT, self.endpoint.wait_all_draining()).await;
     }
 }

@@ -1,7 +1,7 @@
 //! Paths that have died without a word, while others of the connection live.
 //!
 //! noq declares a packet lost when a later one of its path is acknowledged. On a path that is dead none is,
-//! so that what was in flight there would be waited for without end. And it sends every acknowledgement on
+//! so that the sender would wait for data in flight there without end. And it sends every acknowledgement on
 //! the first path that it takes for good, whichever path the packets came by. So both ends watch: the
 //! client closes a path on which nothing is acknowledged any more, and its data goes by the others; the
 //! server moves its acknowledgements away from a path by which nothing comes.
@@ -16,7 +16,7 @@ pub const SERVER: Duration = Duration::from_millis(200);
 /// The client closes the path.
 pub const CLIENT: Duration = Duration::from_millis(400);
 
-/// What is seen of a path at one look.
+/// A path's counters at one look.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Sign {
     /// Grows while it lives.
@@ -111,7 +111,7 @@ mod tests {
         assert_eq!(second(|_, ms| sign(ms.min(100), true)), [None, None]);
     }
 
-    /// The last probe of the path that lives: what it brings is enough, and what it is waiting for no matter.
+    /// The last probe of the path that lives: its acknowledgements suffice, whatever else is in flight.
     #[test]
     fn a_path_stays_silent_until_something_comes_by_it() {
         let begin = Instant::now();

@@ -1,4 +1,4 @@
-//! One accepted connection: what its client asked for, and how far that has come.
+//! One accepted connection: its client's request, and its progress.
 
 use super::download::Download;
 use crate::meter::ArrivalMeter;
@@ -13,7 +13,7 @@ use std::time::Instant;
 /// Echo is for trickles; more than this waits in the kernel.
 const ECHO_BYTES: usize = 4096;
 
-/// What a connection wants next.
+/// A connection's next step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
     /// Call again when the socket is ready for this.
@@ -33,7 +33,7 @@ enum State {
     Upload(ArrivalMeter),
     /// Sending frames.
     Download(Box<Download>),
-    /// Frames sent, counters final once the client says what it got.
+    /// Frames sent, the counters are final once the client has reported its bytes.
     Receipt {
         download: Box<Download>,
         have: usize,
@@ -51,7 +51,7 @@ enum State {
         sending: bool,
         left_bytes: u64,
     },
-    /// Returning what comes; `pending` is what did not fit, `quit` says that it was the last.
+    /// Echoes its input; `pending` did not fit yet, `quit` marks the last of it.
     Echo { pending: Vec<u8>, quit: bool },
 }
 
@@ -61,7 +61,7 @@ pub struct Connection {
     socket: OwnedFd,
     state: State,
     short_bytes: u64,
-    /// What the epoll set waits for now.
+    /// The events that the epoll set waits for now.
     pub interest: Interest,
 }
 

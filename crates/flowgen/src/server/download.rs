@@ -57,7 +57,7 @@ impl Download {
         })
     }
 
-    /// Sends what fits; true once everything has been handed to the kernel.
+    /// Sends as much as fits; true once the kernel has everything.
     pub fn send(&mut self, socket: impl AsFd) -> io::Result<bool> {
         for _ in 0..BLOCKS_PER_TURN {
             if self.header_left_bytes == 0 && self.payload_left_bytes == 0 && !self.open_frame() {
@@ -100,7 +100,7 @@ impl Download {
         true
     }
 
-    /// What the kernel says at the end.
+    /// The kernel's counters at the end.
     pub fn report(&self, socket: impl AsFd) -> io::Result<SenderReport> {
         Ok(SenderReport {
             cc_start: self.cc_start.clone(),

@@ -16,7 +16,7 @@ use std::os::fd::OwnedFd;
 const ACCEPTS_PER_TURN: usize = 256;
 const LISTENER: usize = usize::MAX;
 
-/// What `serve` can be told.
+/// Options of `serve`.
 #[derive(Debug, Clone, Copy)]
 pub struct ServeOptions {
     /// Address to listen on; port 0 picks one, `[::]` takes IPv4 too.
@@ -85,7 +85,7 @@ impl Server {
     /// Serves for ever, or with `once` until the first connection has ended.
     ///
     /// # Errors
-    /// [`Error::Io`] when the epoll set or the listener fails. What goes wrong on one connection
+    /// [`Error::Io`] when the epoll set or the listener fails. An error on one connection
     /// ends only that one: its client sees it.
     pub fn run(&mut self) -> Result<()> {
         let mut ready = Vec::new();
