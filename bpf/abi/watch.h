@@ -72,12 +72,10 @@ struct tp_p4air {
 
 /* Counts of a flow from its start on; they wrap. */
 struct tp_watch_counts {
-	__u64 sojourn_sum_us; /* over the packets that were timed */
-	__u32 sojourn_samples;
 	__u32 in_packets; /* before the queue, those dropped there included */
 	__u32 in_bytes;
-	__u32 out_packets; /* after the queue */
-	__u32 out_bytes;
+	__u64 sojourn_sum_us; /* over the packets that were timed */
+	__u32 sojourn_samples;
 	__u32 dropped_packets; /* as the kernel reports, when a packet from behind them came out */
 	__u32 again_packets;   /* retransmitted, by sequence numbers */
 	__u32 burst_packets;   /* closer to their predecessor than a quarter of the mean gap */
@@ -99,8 +97,7 @@ struct tp_round {
 	__u32 min_rtt_us;
 	__u32 in_packets;
 	__u32 in_bytes;
-	__u32 out_packets;
-	__u32 out_bytes;
+	__u32 reserved[2];
 	__u32 acks;
 	__u32 acked_bytes;
 	__u32 marked_acks;
@@ -289,46 +286,65 @@ struct tp_shape {
 	__u32 steady_rtt_us; /* the longest round trip in them */
 };
 
+/* What each packet needs stands first, in as few lines of the cache as possible. */
 struct tp_watch_flow {
-	__u64 born_ns;
 	__u64 seen_ns;
 	__u64 last_in_ns;
-	__u64 mark_ns;
 	__u64 mark_after_ns; /* no mark before: the sender has not answered yet */
-	__u64 round_at_ns;
-	__u64 interval_at_ns;
-	struct tp_watch_counts now;
-	struct tp_watch_counts round;	 /* when the round began */
-	struct tp_watch_counts interval; /* when the interval began */
-	__u64 bytes;			 /* that left, of all time */
+	__u64 gap_max_ns;
+	__u64 bytes; /* queued, of all time */
 	__u32 id;
 	__u32 flags; /* enum tp_watch_flags */
 	__u32 max_seq;
 	__u32 acked_seq;
 	__u32 mark_seq;
-	__u32 up_us; /* the sender's share of the round trip */
-	__u32 handshake_rtt_us;
-	__u32 rtt_us; /* of the last round */
-	__u32 min_rtt_us;
-	__u32 rounds;
-	__u32 gap_ns; /* mean between packets, gain 1/16 */
-	__u32 gap_max_us;
-	__u32 segment_bytes;
-	__u32 flight_max_bytes;
-	__u32 sojourn_min_us;
-	__u32 sojourn_max_us;
-	__u32 sojourn_interval_us; /* the interval's longest */
-	__u32 sojourn_last_us;
-	__u32 receiver_window_bytes;
 	__u32 until_timed; /* packets that pass untimed before the next */
 	__u32 drops;	   /* of all time, as the kernel reports them */
 	__u32 last_seq;	   /* of the packet that was queued last */
 	__u32 last_payload;
+	__u32 gap_ns; /* mean between packets, gain 1/16 */
+	__u32 segment_bytes;
+	__u32 flight_max_bytes;
+	__u32 receiver_window; /* as written: not scaled */
 	__u8 window_scale;
 	__u8 pad[3];
+	struct tp_watch_counts now;
+	struct tp_watch_counts round;	 /* when the round began */
+	struct tp_watch_counts interval; /* when the interval began */
+	__u64 mark_ns;
+	__u64 born_ns;
+	__u64 round_at_ns;
+	__u64 interval_at_ns;
+	__u64 interval_ends_ns; /* its end */
+	__u64 dropped_bytes;	/* of all time */
+	__u32 up_us;		/* the sender's share of the round trip */
+	__u32 handshake_rtt_us;
+	__u32 rtt_us; /* of the last round */
+	__u32 min_rtt_us;
+	__u32 rounds;
+	__u32 pad_end;
 	struct tp_p4air p4air;
 	struct tp_verdict verdict;
 	struct tp_shape shape;
+};
+
+/* When a packet was queued: a place in a table, by its flow and sequence number. */
+struct tp_stamp {
+	__u64 tag; /* whose it is; 0: nobody's */
+	__u64 at_ns;
+	__u32 flow;  /* its id */
+	__u32 drops; /* of its flow before it */
+};
+
+/* What the packets of a flow that were stamped and came out say: a place by the flow's id. */
+struct tp_sojourn {
+	__u64 sum_us;
+	__u32 flow; /* whose it is */
+	__u32 samples;
+	__u32 min_us; /* in this round */
+	__u32 max_us;
+	__u32 interval_us; /* the longest in this interval */
+	__u32 drops;	   /* before the last that came out */
 };
 
 /* A conversation that is not proved yet: no acknowledgement of its data passed. */
@@ -353,11 +369,12 @@ struct tp_handshake {
 	__u8 pad[5];
 };
 
-/* Sums over everything at the device. */
+/* Sums over everything at the device, of each processor. */
 struct tp_watch_totals {
 	__u64 in_packets;
 	__u64 out_packets;
 	__u64 out_bytes;
+	__u64 left_bytes;	  /* of whatever protocol, as the device got them */
 	__u64 other_packets;	  /* no TCP or UDP: neither watched nor judged */
 	__u64 unreadable_packets; /* the header is not in the readable part */
 	__u64 unproved_packets;	  /* with data that nobody has acknowledged here yet */
@@ -378,22 +395,21 @@ struct tp_watch_config {
 	__u32 one_way;	  /* take flows in without an acknowledgement */
 	__u32 pad;
 	__u64 link_rate; /* bytes per second, as configured; 0: not known */
+	__u32 sojourns;	 /* places for them; a power of two */
+	__u32 pad_end;
 };
 
 /* Written while it runs. */
 struct tp_watch_link {
 	__u32 ifindex;	  /* 0: the device is not there */
 	__u32 long_flows; /* neither ants nor mice */
-	__u64 window_ns;  /* start of the rate's window */
-	__u64 window_bytes;
-	__u64 rate; /* bytes per second, most of this window and those before */
-	__u64 queue_epoch;
+	__u64 rate;	  /* bytes per second, the most that left lately: user space measures it */
+	__u64 queue_epoch_ends_ns;
 	struct tp_window32 queue_us; /* longest sojourn */
-	struct tp_window64 rate_max;
 };
 
 TP_ASSERT_SIZE(tp_watch_key, 40);
-TP_ASSERT_SIZE(tp_watch_counts, 56);
+TP_ASSERT_SIZE(tp_watch_counts, 48);
 TP_ASSERT_SIZE(tp_round, 120);
 TP_ASSERT_SIZE(tp_interval, 56);
 TP_ASSERT_SIZE(tp_opened, 64);

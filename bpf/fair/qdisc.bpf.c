@@ -59,10 +59,6 @@ struct Qdisc {
 	struct gnet_stats_queue qstats;
 };
 
-struct qdisc_skb_cb {
-	unsigned int pkt_len;
-};
-
 #pragma clang attribute pop
 
 /* Opaque; a type that is only declared would not be taken for the kernel's. */

@@ -33,10 +33,16 @@ struct sk_buff {
 	unsigned int len;
 	unsigned char *head;
 	unsigned char *data;
-	unsigned int end; /* an offset from head on 64-bit machines */
+	unsigned int tail; /* offsets from head on 64-bit machines */
+	unsigned int end;
 	__u16 network_header;
 	__u16 protocol; /* network byte order */
 	char cb[48];	/* of whoever has the packet: in a qdisc qdisc_skb_cb */
+};
+
+/* What __dev_queue_xmit writes into cb: the length on the wire. */
+struct qdisc_skb_cb {
+	unsigned int pkt_len;
 };
 
 struct skb_shared_info {

@@ -30,41 +30,36 @@ static __always_inline __u32 tp_us_since(__u64 now_ns, __u64 then_ns)
 	return us < ~0U ? us : ~0U;
 }
 
-/* The device: what left in a tenth of a second, the most of it in ten to
- * twenty seconds; and the longest sojourn in the same time. */
-#define TP_RATE_WINDOW_NS 100000000ULL
+/* The longest sojourn of ten to twenty seconds. */
 #define TP_LINK_EPOCH_NS 10000000000ULL
 
-static __always_inline void tp_link_rolls(__u64 now_ns)
+static __always_inline void tp_link_waited(__u32 us, __u64 now_ns)
 {
-	__u64 epoch = now_ns / TP_LINK_EPOCH_NS;
+	if (now_ns >= link.queue_epoch_ends_ns) {
+		int is_next = now_ns < link.queue_epoch_ends_ns + TP_LINK_EPOCH_NS;
 
-	if (epoch == link.queue_epoch)
-		return;
-	link.queue_us.previous = epoch == link.queue_epoch + 1 ? link.queue_us.current : 0;
-	link.rate_max.previous = epoch == link.queue_epoch + 1 ? link.rate_max.current : 0;
-	link.queue_us.current = 0;
-	link.rate_max.current = 0;
-	link.queue_epoch = epoch;
+		link.queue_us.previous = is_next ? link.queue_us.current : 0;
+		link.queue_us.current = 0;
+		link.queue_epoch_ends_ns = now_ns + TP_LINK_EPOCH_NS;
+	}
+	if (us > link.queue_us.current)
+		link.queue_us.current = us;
 }
 
-static __always_inline void tp_link_sent(__u32 bytes, __u64 now_ns)
+/* What its packets that were timed have said since the last round or interval. */
+static __always_inline struct tp_sojourn *tp_take_sojourns(struct tp_watch_flow *flow)
 {
-	__u64 passed = now_ns - link.window_ns;
+	struct tp_sojourn *of = tp_sojourn_place(flow->id);
 
-	__sync_fetch_and_add(&link.window_bytes, bytes);
-	if (passed < TP_RATE_WINDOW_NS)
-		return;
-	tp_link_rolls(now_ns);
-	if (passed < 2 * TP_RATE_WINDOW_NS) {
-		__u64 rate = link.window_bytes * 1000000 / (passed / 1000);
-
-		if (rate > link.rate_max.current)
-			link.rate_max.current = rate;
-		link.rate = tp_max64(link.rate_max.current, link.rate_max.previous);
-	}
-	link.window_bytes = 0;
-	link.window_ns = now_ns;
+	if (!of || of->flow != flow->id)
+		return NULL;
+	flow->now.sojourn_sum_us += of->sum_us;
+	flow->now.sojourn_samples += of->samples;
+	of->sum_us = 0;
+	of->samples = 0;
+	if ((__s32)(of->drops - flow->now.dropped_packets) > 0)
+		flow->now.dropped_packets = of->drops;
+	return of;
 }
 
 static __always_inline void tp_interval_ends(struct tp_watch_flow *flow, __u64 now_ns)
@@ -72,12 +67,16 @@ static __always_inline void tp_interval_ends(struct tp_watch_flow *flow, __u64 n
 	struct tp_watch_counts *now = &flow->now, *then = &flow->interval;
 	__u32 rtt_us = flow->p4air.rtt_us, duration_us;
 	struct tp_interval interval = {};
+	struct tp_sojourn *of;
 
 	if (!rtt_us)
 		rtt_us = flow->min_rtt_us ? flow->min_rtt_us : TP_BLIND_INTERVAL_US;
 	duration_us = tp_us_since(now_ns, flow->interval_at_ns);
-	if (duration_us < rtt_us)
+	if (duration_us < rtt_us) {
+		flow->interval_ends_ns = flow->interval_at_ns + (__u64)rtt_us * TP_NS_PER_US;
 		return;
+	}
+	of = tp_take_sojourns(flow);
 	interval.kind = TP_RECORD_INTERVAL;
 	interval.flow = flow->id;
 	interval.end_ns = now_ns;
@@ -85,7 +84,7 @@ static __always_inline void tp_interval_ends(struct tp_watch_flow *flow, __u64 n
 	interval.rtt_us = rtt_us;
 	interval.packets = now->in_packets - then->in_packets;
 	interval.acks = now->acks - then->acks;
-	interval.max_queue_us = flow->sojourn_interval_us;
+	interval.max_queue_us = of ? of->interval_us : 0;
 	interval.dropped_packets = now->dropped_packets - then->dropped_packets;
 	interval.long_flows = link.long_flows;
 	interval.link_rate = tp_min64(link.rate, ~0U);
@@ -99,7 +98,9 @@ static __always_inline void tp_interval_ends(struct tp_watch_flow *flow, __u64 n
 	interval.group = flow->p4air.group;
 	flow->interval = *now;
 	flow->interval_at_ns = now_ns;
-	flow->sojourn_interval_us = 0;
+	flow->interval_ends_ns = now_ns + (__u64)rtt_us * TP_NS_PER_US;
+	if (of)
+		of->interval_us = 0;
 	tp_record(&interval, sizeof(interval));
 }
 
@@ -107,6 +108,7 @@ static __always_inline void tp_fill_round(struct tp_round *r, struct tp_watch_fl
 					  __u64 now_ns)
 {
 	struct tp_watch_counts *now = &flow->now, *then = &flow->round;
+	struct tp_sojourn *of = tp_take_sojourns(flow);
 
 	__builtin_memset(r, 0, sizeof(*r));
 	r->kind = TP_RECORD_ROUND;
@@ -118,8 +120,6 @@ static __always_inline void tp_fill_round(struct tp_round *r, struct tp_watch_fl
 	r->min_rtt_us = flow->min_rtt_us;
 	r->in_packets = now->in_packets - then->in_packets;
 	r->in_bytes = now->in_bytes - then->in_bytes;
-	r->out_packets = now->out_packets - then->out_packets;
-	r->out_bytes = now->out_bytes - then->out_bytes;
 	r->acks = now->acks - then->acks;
 	r->acked_bytes = now->acked_bytes - then->acked_bytes;
 	r->marked_acks = now->marked_acks - then->marked_acks;
@@ -127,16 +127,20 @@ static __always_inline void tp_fill_round(struct tp_round *r, struct tp_watch_fl
 	r->dropped_packets = now->dropped_packets - then->dropped_packets;
 	r->burst_packets = now->burst_packets - then->burst_packets;
 	r->sojourn_samples = now->sojourn_samples - then->sojourn_samples;
-	r->sojourn_min_us = flow->sojourn_min_us == ~0U ? 0 : flow->sojourn_min_us;
-	r->sojourn_max_us = flow->sojourn_max_us;
-	if (r->sojourn_samples)
+	if (of && r->sojourn_samples) {
+		r->sojourn_min_us = of->min_us;
+		r->sojourn_max_us = of->max_us;
 		r->sojourn_mean_us =
 		    (now->sojourn_sum_us - then->sojourn_sum_us) / r->sojourn_samples;
+		of->min_us = ~0U;
+		of->max_us = 0;
+	}
 	r->flight_max_bytes = flow->flight_max_bytes;
 	r->flight_end_bytes = flow->max_seq - flow->acked_seq;
-	r->receiver_window_bytes = flow->receiver_window_bytes;
+	if (flow->flags & TP_FLOW_WINDOW)
+		r->receiver_window_bytes = flow->receiver_window << (flow->window_scale & 15);
 	r->segment_bytes = flow->segment_bytes;
-	r->gap_max_us = flow->gap_max_us;
+	r->gap_max_us = tp_us_since(flow->gap_max_ns, 0);
 	r->link_queue_us = tp_max64(link.queue_us.current, link.queue_us.previous);
 	r->link_rate = tp_min64(link.rate, ~0U);
 	r->flags = flow->flags;
@@ -156,10 +160,8 @@ static __noinline int tp_round_ends(struct tp_watch_flow *flow, __u64 now_ns)
 	tp_fill_round(&own->round, flow, now_ns);
 	flow->round = flow->now;
 	flow->round_at_ns = now_ns;
-	flow->sojourn_min_us = ~0U;
-	flow->sojourn_max_us = 0;
 	flow->flight_max_bytes = own->round.flight_end_bytes;
-	flow->gap_max_us = 0;
+	flow->gap_max_ns = 0;
 	flow->flags &= ~TP_FLOW_MARK;
 	flow->mark_after_ns = now_ns + (__u64)flow->up_us * TP_NS_PER_US;
 	COUNT(rounds);

@@ -46,9 +46,10 @@ static __always_inline int tp_is_of_a_queue(__u32 reason)
  */
 static __noinline int tp_dropped(struct tp_packet *p, __u32 is_certain)
 {
-	struct tp_stamp_key key = {};
 	struct tp_watch_flow *flow;
-	__u32 is_stamped;
+	struct tp_stamp *stamp;
+	__u64 tag;
+	int is_stamped;
 
 	if (!p)
 		return 0;
@@ -58,13 +59,16 @@ static __noinline int tp_dropped(struct tp_packet *p, __u32 is_certain)
 			ADD(dropped_packets, p->packets);
 		return 0;
 	}
-	key.flow = flow->id;
-	key.seq = p->seq;
-	is_stamped = !bpf_map_delete_elem(&stamps, &key);
+	tag = tp_tag(p);
+	stamp = tp_stamp_place(tag);
+	is_stamped = stamp && stamp->tag == tag;
+	if (is_stamped)
+		stamp->tag = 0;
 	if (!is_certain && !is_stamped)
 		return 0;
 	ADD(dropped_packets, p->packets);
 	__sync_fetch_and_add(&flow->drops, p->packets);
+	__sync_fetch_and_add(&flow->dropped_bytes, p->bytes);
 	if (p->seq - flow->last_seq >= flow->last_payload)
 		flow->now.dropped_packets = flow->drops;
 	return 0;

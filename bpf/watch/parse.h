@@ -209,22 +209,30 @@ static __always_inline __u32 tp_find_ip(const unsigned char *head, __u32 at, __u
 	return at;
 }
 
-static __always_inline void tp_count_packets(struct sk_buff *skb, const unsigned char *head,
-					     __u32 headers, __u32 payload, struct tp_packet *p)
+/*
+ * A packet that is queued carries its length on the wire.  If that is its own length it is
+ * one packet; a GSO super-packet is longer there by the headers of those it becomes.
+ */
+static __always_inline void tp_count_packets(struct sk_buff *skb, __u32 headers, __u32 payload,
+					     struct tp_packet *p)
 {
-	struct skb_shared_info *shared = (void *)(head + skb->end);
-	__u32 size = BPF_CORE_READ(shared, gso_size), segments;
+	struct skb_shared_info *shared = (void *)(skb->head + skb->end);
+	__u32 size, segments;
 
 	p->packets = 1;
+	p->bytes = skb->len;
+	if (((const struct qdisc_skb_cb *)skb->cb)->pkt_len == skb->len)
+		return;
+	size = BPF_CORE_READ(shared, gso_size);
 	if (size && payload > size) {
 		segments = BPF_CORE_READ(shared, gso_segs);
 		p->packets = segments > 1 ? segments : (payload + size - 1) / size;
+		p->bytes += (p->packets - 1) * headers;
 	}
-	p->bytes = skb->len + (p->packets - 1) * headers;
 }
 
 /* network_at: offset of the network header from the head. */
-static __always_inline int tp_parse(struct sk_buff *skb, __u32 network_at, struct tp_packet *p)
+static __noinline int tp_parse_any(struct sk_buff *skb, __u32 network_at, struct tp_packet *p)
 {
 	const unsigned char *head = skb->head;
 	__u32 data_at = skb->data - head;
@@ -234,6 +242,8 @@ static __always_inline int tp_parse(struct sk_buff *skb, __u32 network_at, struc
 	__u32 length;
 	int result;
 
+	if (!p)
+		return TP_OTHER;
 	__builtin_memset(p, 0, sizeof(*p));
 	if (!at || TP_READ(version, head, at))
 		return TP_OTHER;
@@ -256,8 +266,63 @@ static __always_inline int tp_parse(struct sk_buff *skb, __u32 network_at, struc
 	else
 		return TP_OTHER;
 	if (!result)
-		tp_count_packets(skb, head, ip.at - data_at + (length - p->payload), p->payload, p);
+		tp_count_packets(skb, ip.at - data_at + (length - p->payload), p->payload, p);
 	return result;
+}
+
+/* From the network header on, read at once: IP without options, and TCP's twenty bytes. */
+struct tp_head {
+	__u32 word[16];
+};
+
+/* The twenty bytes of TCP; the rest of what is known before. */
+static __always_inline int tp_take_tcp(const __u32 *tcp, __u32 length, struct tp_packet *p,
+				       int is_back)
+{
+	__u32 header = (tcp[3] & 0xf0) >> 2;
+
+	p->key.source_port = bpf_ntohs(is_back ? tcp[0] >> 16 : tcp[0]);
+	p->key.destination_port = bpf_ntohs(is_back ? tcp[0] : tcp[0] >> 16);
+	p->key.protocol = IPPROTO_TCP;
+	p->seq = bpf_ntohl(tcp[1]);
+	p->ack = bpf_ntohl(tcp[2]);
+	p->flags = tcp[3] >> 8;
+	p->window = bpf_ntohs(tcp[3] >> 16);
+	p->payload = length - header;
+	p->window_scale = 0xff;
+	return header >= 20 && header <= length;
+}
+
+/* The usual packet: TCP, no options of IP, no SYN; 0: it is another one.  length: of what
+ * begins at the network header.  is_back: the key is that of the other direction. */
+static __always_inline int tp_take_usual(const struct tp_head *h, __u32 length, struct tp_packet *p,
+					 int is_back)
+{
+	const __u32 *w = h->word;
+	__u32 total;
+
+	if ((w[0] & 0xff) == 0x45) {
+		total = bpf_ntohs(w[0] >> 16);
+		if ((w[1] & bpf_htonl(0x1fff)) || ((w[2] >> 8) & 0xff) != IPPROTO_TCP ||
+		    length < 40)
+			return 0;
+		if (total && total < length && length < 64 + 20)
+			length = total;
+		p->key.source[2] = p->key.destination[2] = TP_MAPPED;
+		p->key.source[3] = w[is_back ? 4 : 3];
+		p->key.destination[3] = w[is_back ? 3 : 4];
+		p->is_ect = (w[0] >> 8) & 3;
+		return tp_take_tcp(w + 5, length - 20, p, is_back);
+	}
+	if ((w[0] & 0xf0) != 0x60 || ((w[1] >> 16) & 0xff) != IPPROTO_TCP || length < 60)
+		return 0;
+	total = bpf_ntohs(w[1]);
+	if (total && total + 40 < length && length < 64 + 40)
+		length = total + 40;
+	__builtin_memcpy(p->key.source, w + (is_back ? 6 : 2), 16);
+	__builtin_memcpy(p->key.destination, w + (is_back ? 2 : 6), 16);
+	p->is_ect = (bpf_ntohl(w[0]) >> 20) & 3;
+	return tp_take_tcp(w + 10, length - 40, p, is_back);
 }
 
 static __always_inline struct tp_watch_key tp_reverse(const struct tp_watch_key *key)
@@ -269,6 +334,43 @@ static __always_inline struct tp_watch_key tp_reverse(const struct tp_watch_key 
 	reverse.source_port = key->destination_port;
 	reverse.destination_port = key->source_port;
 	return reverse;
+}
+
+/* The same by one read if the packet is a usual one. */
+static __always_inline int tp_parse_to(struct sk_buff *skb, __u32 network_at, struct tp_packet *p,
+				       int is_back)
+{
+	const unsigned char *head = skb->head;
+	__u32 before = network_at - (__u32)(skb->data - head), length = skb->len - before;
+	struct tp_head h;
+	int result;
+
+	__builtin_memset(p, 0, sizeof(*p));
+	/* A head ends with more of the kernel's own bytes than are read behind the headers. */
+	if ((skb->protocol == bpf_htons(ETH_P_IP) || skb->protocol == bpf_htons(ETH_P_IPV6)) &&
+	    network_at + 40 <= skb->tail &&
+	    !bpf_probe_read_kernel(&h, sizeof(h), head + network_at) &&
+	    tp_take_usual(&h, length, p, is_back) && !(p->flags & TCP_SYN)) {
+		/* What came in is not counted by packets. */
+		if (!is_back)
+			tp_count_packets(skb, skb->len - p->payload, p->payload, p);
+		return TP_PARSED;
+	}
+	result = tp_parse_any(skb, network_at, p);
+	if (is_back)
+		p->key = tp_reverse(&p->key);
+	return result;
+}
+
+static __always_inline int tp_parse(struct sk_buff *skb, __u32 network_at, struct tp_packet *p)
+{
+	return tp_parse_to(skb, network_at, p, 0);
+}
+
+/* One that came in, with the key of the direction that is watched. */
+static __always_inline int tp_parse_back(struct sk_buff *skb, struct tp_packet *p)
+{
+	return tp_parse_to(skb, skb->data - skb->head, p, 1);
 }
 
 #endif

@@ -24,19 +24,33 @@ TP_LRU(flows, struct tp_watch_key, struct tp_watch_flow, 16384); /* the loader s
 TP_LRU(nursery, struct tp_watch_key, struct tp_nursling, 16384);
 TP_LRU(handshakes, struct tp_watch_key, struct tp_handshake, 8192);
 
-/* When a packet was queued, by flow and sequence number. */
-struct tp_stamp_key {
-	__u32 flow;
-	__u32 seq;
-};
+/* Packets under way that are timed, by hashes of flow and of sequence number.  If two meet in
+ * one place, the later one is timed.  The places of a flow are neighbours, for the cache's
+ * sake, and four times as many as packets of a round are timed. */
+#define TP_STAMPS 65536
+#define TP_STAMPS_OF_A_FLOW 256
 
-struct tp_stamp {
-	__u64 at_ns;
-	__u32 drops; /* of its flow before it */
-	__u32 pad;
-};
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, TP_STAMPS);
+	__type(key, __u32);
+	__type(value, struct tp_stamp);
+} stamps SEC(".maps");
 
-TP_LRU(stamps, struct tp_stamp_key, struct tp_stamp, 32768);
+/* What they say when they come out, by the flow's id: no look-up of the flow is needed. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 16384); /* the loader sets it */
+	__type(key, __u32);
+	__type(value, struct tp_sojourn);
+} sojourns SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct tp_watch_totals);
+} totals SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -45,12 +59,53 @@ struct {
 
 const volatile struct tp_watch_config cfg;
 struct tp_watch_link link;
-struct tp_watch_totals totals;
 struct tp_model model;
 __u32 last_id;
 
-#define COUNT(counter) __sync_fetch_and_add(&totals.counter, 1)
-#define ADD(counter, n) __sync_fetch_and_add(&totals.counter, n)
+static __always_inline struct tp_watch_totals *tp_my_totals(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&totals, &zero);
+}
+
+#define ADD(counter, n)                                                                            \
+	do {                                                                                       \
+		struct tp_watch_totals *mine = tp_my_totals();                                     \
+                                                                                                   \
+		if (mine)                                                                          \
+			mine->counter += (n);                                                      \
+	} while (0)
+#define COUNT(counter) ADD(counter, 1)
+
+/* Of a packet of TCP: 64 bits that another one has by chance only, never 0.  The upper half
+ * is the flow's, the lower one the packet's. */
+static __always_inline __u64 tp_tag(const struct tp_packet *p)
+{
+	const struct tp_watch_key *key = &p->key;
+	__u64 flow = (__u64)key->source[3] << 32 | key->destination[3];
+
+	flow += ((__u64)key->source[1] << 32 | key->destination[1]) * 3;
+	flow = (flow ^ flow >> 29) * 0x9e3779b97f4a7c15ULL;
+	flow += (__u32)key->source_port << 16 | key->destination_port;
+	flow = (flow ^ flow >> 32) * 0xd6e8feb86659fd93ULL;
+	return (flow >> 32 << 32) | (p->seq ^ (__u32)flow) | 1;
+}
+
+static __always_inline struct tp_stamp *tp_stamp_place(__u64 tag)
+{
+	__u32 of_flow = tag >> 56, of_packet = ((__u32)tag >> 1) * 0x9e3779b1U >> 24;
+	__u32 place = of_flow * TP_STAMPS_OF_A_FLOW + of_packet;
+
+	return bpf_map_lookup_elem(&stamps, &place);
+}
+
+static __always_inline struct tp_sojourn *tp_sojourn_place(__u32 flow)
+{
+	__u32 place = flow & (cfg.sojourns - 1);
+
+	return bpf_map_lookup_elem(&sojourns, &place);
+}
 
 static const struct tp_watch_flow no_flow;
 
@@ -118,7 +173,6 @@ static __noinline int tp_open(const struct tp_watch_key *key, const struct tp_nu
 	flow->seen_ns = flow->last_in_ns = nursling->last_ns;
 	flow->round_at_ns = flow->interval_at_ns = now_ns;
 	flow->max_seq = flow->acked_seq = nursling->max_seq;
-	flow->sojourn_min_us = ~0U;
 	flow->verdict.name = TP_NO_CLASS;
 	if (key->protocol == IPPROTO_UDP) {
 		flow->verdict.group = flow->p4air.group = TP_GROUP_UDP;

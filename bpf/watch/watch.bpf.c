@@ -82,29 +82,34 @@ static __always_inline void note_third(const struct tp_watch_key *key, int leavi
 static __always_inline void stamp(struct tp_watch_flow *flow, const struct tp_packet *p, int again,
 				  __u64 now_ns)
 {
-	struct tp_stamp_key key = {.flow = flow->id, .seq = p->seq};
-	struct tp_stamp stamp = {.at_ns = now_ns, .drops = flow->drops};
 	__u32 per_round = flow->now.in_packets - flow->round.in_packets;
+	struct tp_stamp *stamp;
+	__u64 tag;
 
-	/* One sent again replaces the stamp of the one before, which may have been
-	 * dropped with its stamp left behind. */
+	/* One sent again replaces the stamp of the one before. */
 	if (!again && flow->until_timed > p->packets) {
 		flow->until_timed -= p->packets;
 		return;
 	}
-	bpf_map_update_elem(&stamps, &key, &stamp, BPF_ANY);
 	flow->until_timed = per_round / TIMED_PER_ROUND;
+	tag = tp_tag(p);
+	stamp = tp_stamp_place(tag);
+	if (!stamp)
+		return;
+	stamp->at_ns = now_ns;
+	stamp->flow = flow->id;
+	stamp->drops = flow->drops;
+	stamp->tag = tag;
 }
 
 static __always_inline void note_gap(struct tp_watch_flow *flow, __u32 packets, __u64 now_ns)
 {
 	__u64 gap_ns = now_ns > flow->last_in_ns ? now_ns - flow->last_in_ns : 0;
-	__u32 gap_us = tp_us_since(now_ns, flow->last_in_ns);
 
 	if (gap_ns * 4 < flow->gap_ns)
 		flow->now.burst_packets += packets;
-	if (gap_us > flow->gap_max_us)
-		flow->gap_max_us = gap_us;
+	if (gap_ns > flow->gap_max_ns)
+		flow->gap_max_ns = gap_ns;
 	flow->gap_ns += (__s32)((__s64)(tp_min64(gap_ns, 1U << 30) - flow->gap_ns) >> 4);
 	flow->last_in_ns = now_ns;
 }
@@ -177,7 +182,10 @@ static __noinline int queued(struct tp_packet *p, __u64 now_ns)
 		note_gap(flow, p->packets, now_ns);
 	flow->now.in_packets += p->packets;
 	flow->now.in_bytes += p->bytes;
-	tp_interval_ends(flow, now_ns);
+	flow->bytes += p->bytes;
+	if ((cfg.record || cfg.classifier == TP_CLASSIFIER_P4AIR) &&
+	    now_ns >= flow->interval_ends_ns)
+		tp_interval_ends(flow, now_ns);
 	return 0;
 }
 
@@ -194,67 +202,55 @@ int BPF_PROG(watch_in, struct sk_buff *skb)
 	return queued(&p, bpf_ktime_get_ns());
 }
 
-static __always_inline void sojourned(struct tp_watch_flow *flow, const struct tp_stamp *stamp,
-				      __u64 now_ns)
+/* A packet that was timed has left. */
+static __always_inline void sojourned(const struct tp_stamp *stamp, __u64 now_ns)
 {
+	struct tp_sojourn *of = tp_sojourn_place(stamp->flow);
 	__u32 us = tp_us_since(now_ns, stamp->at_ns);
 
-	if ((__s32)(stamp->drops - flow->now.dropped_packets) > 0)
-		flow->now.dropped_packets = stamp->drops;
-	flow->now.sojourn_sum_us += us;
-	flow->now.sojourn_samples++;
-	flow->sojourn_last_us = us;
-	if (us < flow->sojourn_min_us)
-		flow->sojourn_min_us = us;
-	if (us > flow->sojourn_max_us)
-		flow->sojourn_max_us = us;
-	if (us > flow->sojourn_interval_us)
-		flow->sojourn_interval_us = us;
-	if (us > link.queue_us.current)
-		link.queue_us.current = us;
-}
-
-static __noinline int left(struct tp_packet *p, __u64 now_ns)
-{
-	struct tp_stamp_key key = {};
-	struct tp_watch_flow *flow;
-	struct tp_stamp *stamp;
-
-	if (!p)
-		return 0;
-	flow = bpf_map_lookup_elem(&flows, &p->key);
-	if (!flow || !p->payload)
-		return 0;
-	flow->bytes += p->bytes;
-	key.flow = flow->id;
-	key.seq = p->seq;
-	stamp = bpf_map_lookup_elem(&stamps, &key);
-	if (stamp) {
-		sojourned(flow, stamp, now_ns);
-		bpf_map_delete_elem(&stamps, &key);
+	if (!of)
+		return;
+	if (of->flow != stamp->flow) {
+		__builtin_memset(of, 0, sizeof(*of));
+		of->flow = stamp->flow;
+		of->min_us = ~0U;
 	}
-	flow->now.out_packets += p->packets;
-	flow->now.out_bytes += p->bytes;
-	return 0;
+	of->sum_us += us;
+	of->samples++;
+	of->drops = stamp->drops;
+	if (us < of->min_us)
+		of->min_us = us;
+	if (us > of->max_us)
+		of->max_us = us;
+	if (us > of->interval_us)
+		of->interval_us = us;
+	tp_link_waited(us, now_ns);
 }
 
 SEC("tp_btf/net_dev_start_xmit")
 int BPF_PROG(watch_out, struct sk_buff *skb, struct net_device *dev)
 {
-	__u64 now_ns;
+	struct tp_watch_totals *mine = tp_my_totals();
+	struct tp_stamp *stamp;
 	struct tp_packet p;
+	__u64 tag;
 
-	if (!is_ours(dev))
+	if (!is_ours(dev) || !mine)
 		return 0;
-	now_ns = bpf_ktime_get_ns();
-	tp_link_sent(skb->len, now_ns);
+	mine->left_bytes += skb->len;
 	if (tp_parse(skb, skb->network_header, &p)) {
-		COUNT(out_other_packets);
+		mine->out_other_packets++;
 		return 0;
 	}
-	ADD(out_packets, p.packets);
-	ADD(out_bytes, p.bytes);
-	return left(&p, now_ns);
+	mine->out_packets += p.packets;
+	mine->out_bytes += p.bytes;
+	tag = tp_tag(&p);
+	stamp = tp_stamp_place(tag);
+	if (stamp && stamp->tag == tag) {
+		sojourned(stamp, bpf_ktime_get_ns());
+		stamp->tag = 0;
+	}
+	return 0;
 }
 
 SEC("tp_btf/kfree_skb")
@@ -270,8 +266,7 @@ int BPF_PROG(watch_drop, struct sk_buff *skb, void *location, __u32 reason)
 	return tp_dropped(&p, is_certain);
 }
 
-static __always_inline void acknowledged(struct tp_watch_flow *flow, const struct tp_packet *p,
-					 __u64 now_ns)
+static __always_inline void acknowledged(struct tp_watch_flow *flow, const struct tp_packet *p)
 {
 	__s32 progress = p->ack - flow->acked_seq;
 
@@ -285,10 +280,9 @@ static __always_inline void acknowledged(struct tp_watch_flow *flow, const struc
 		flow->acked_seq = p->ack;
 		flow->now.acked_bytes += progress;
 	}
-	if (flow->flags & TP_FLOW_WINDOW)
-		flow->receiver_window_bytes = (__u32)p->window << (flow->window_scale & 15);
+	flow->receiver_window = p->window;
 	if (flow->flags & TP_FLOW_MARK && (__s32)(p->ack - flow->mark_seq) >= 0)
-		tp_round_ends(flow, now_ns);
+		tp_round_ends(flow, bpf_ktime_get_ns());
 }
 
 /* A conversation is proved by an acknowledgement of its data; one over UDP,
@@ -302,34 +296,32 @@ static __always_inline int is_proof(struct tp_nursling *nursling, const struct t
 	       (__s32)(nursling->max_seq - p->ack) >= 0;
 }
 
-static __noinline int came(struct tp_packet *p, __u64 now_ns)
+static __noinline int came(struct tp_packet *p)
 {
 	struct tp_nursling *nursling;
 	struct tp_watch_flow *flow;
-	struct tp_watch_key key;
 
 	if (!p)
 		return 0;
-	key = tp_reverse(&p->key);
 	if (p->key.protocol == IPPROTO_TCP && p->flags & TCP_SYN) {
-		note_syn(&key, p, 0, now_ns);
+		note_syn(&p->key, p, 0, bpf_ktime_get_ns());
 		return 0;
 	}
-	flow = bpf_map_lookup_elem(&flows, &key);
+	flow = bpf_map_lookup_elem(&flows, &p->key);
 	if (flow) {
 		if (p->flags & TCP_RST)
 			flow->flags |= TP_FLOW_CLOSED;
 		else if (p->key.protocol == IPPROTO_TCP)
-			acknowledged(flow, p, now_ns);
+			acknowledged(flow, p);
 		else
 			flow->now.acks++;
 		return 0;
 	}
 	if (p->key.protocol == IPPROTO_TCP)
-		note_third(&key, 0, now_ns);
-	nursling = bpf_map_lookup_elem(&nursery, &key);
+		note_third(&p->key, 0, bpf_ktime_get_ns());
+	nursling = bpf_map_lookup_elem(&nursery, &p->key);
 	if (nursling && is_proof(nursling, p))
-		tp_open(&key, nursling, now_ns);
+		tp_open(&p->key, nursling, bpf_ktime_get_ns());
 	return 0;
 }
 
@@ -340,7 +332,7 @@ int BPF_PROG(watch_back, struct sk_buff *skb)
 
 	if (!is_ours(skb->dev))
 		return 0;
-	if (tp_parse(skb, skb->data - skb->head, &p))
+	if (tp_parse_back(skb, &p))
 		return 0;
-	return came(&p, bpf_ktime_get_ns());
+	return came(&p);
 }

@@ -22,6 +22,9 @@
 #define TP_ENTER 140	 /* of 255: votes for a group that may be entered */
 #define TP_STAY 110	 /* and for one that may be kept */
 #define TP_ENTER_ROUNDS 3
+#define TP_SETTLED_ROUNDS 32
+#define TP_SETTLED 192 /* of 255: votes for a group that needs no vote each round */
+#define TP_SETTLED_EVERY 8
 #define TP_HALF (128U << 8) /* of shares x65536 */
 #define TP_MOST (192U << 8)
 #define TP_ANT_WINDOW (8 * 16)
@@ -213,6 +216,16 @@ TP_INLINE void tp_settle(struct tp_verdict *v, const struct tp_scratch *s, const
 	}
 }
 
+/* In its group for long, with most of the votes: the trees are asked now and then, and
+ * in the rounds behind a loss, which say most. */
+TP_INLINE int tp_is_settled(const struct tp_verdict *v, const struct tp_shape *s,
+			    const struct tp_round *r)
+{
+	return v->has_votes && v->group != TP_GROUP_UNKNOWN && v->group_confidence >= TP_SETTLED &&
+	       r->number - v->since_round >= TP_SETTLED_ROUNDS && s->since_loss > 3 &&
+	       r->number % TP_SETTLED_EVERY;
+}
+
 /* A round has ended, and the shape has taken it in: 1 if the trees are to be
  * asked, and for them the features are wanted. */
 TP_INLINE int tp_prepare(struct tp_verdict *v, const struct tp_shape *s, const struct tp_round *r,
@@ -230,7 +243,7 @@ TP_INLINE int tp_prepare(struct tp_verdict *v, const struct tp_shape *s, const s
 		tp_say(v, TP_GROUP_UNKNOWN, TP_REASON_UNSURE, r);
 		v->group_confidence = 0;
 	}
-	return m->trees != 0;
+	return m->trees && !tp_is_settled(v, s, r);
 }
 
 TP_INLINE void tp_decide(struct tp_verdict *v, const struct tp_shape *s, const struct tp_round *r,

@@ -167,6 +167,42 @@ fn a_group_is_entered_after_rounds_that_agree_and_left_when_they_do_not() {
     assert_eq!(flow.group(), TP_GROUP_DELAY, "demoted");
 }
 
+/// How often the trees were asked in so many rounds: each time the votes move.
+fn asked(flow: &mut Flow, rounds: u32) -> u32 {
+    let votes = |flow: &Flow| (flow.verdict.votes[0], flow.verdict.votes[1]);
+    let mut times = 0;
+    for round in 0..rounds {
+        // The two leaves change places, so that no two rounds say the same.
+        let sure = if round % 2 == 0 { 250 } else { 230 };
+        flow.model.leaf[0] = [0; 16];
+        flow.model.leaf[1] = [0; 16];
+        (flow.model.leaf[0][1], flow.model.leaf[0][0]) = (sure, 255 - sure);
+        (flow.model.leaf[1][0], flow.model.leaf[1][1]) = (sure, 255 - sure);
+        let before = votes(flow);
+        flow.round(100, 90_000, 0);
+        times += u32::from(votes(flow) != before);
+    }
+    times
+}
+
+#[test]
+fn a_settled_flow_is_judged_now_and_then_and_behind_a_loss() {
+    let mut flow = Flow::new();
+    flow.start();
+    assert!(asked(&mut flow, 30) > 20, "not settled yet");
+    assert_eq!(flow.group(), TP_GROUP_LOSS);
+    asked(&mut flow, 20);
+    assert_eq!(asked(&mut flow, 80), 10);
+    flow.round(100, 90_000, 1);
+    assert!(asked(&mut flow, 3) >= 2, "a loss says most");
+    assert_eq!(asked(&mut flow, 80), 10);
+    // Whoever is judged less often is found out all the same.
+    for _ in 0..100 {
+        flow.round(52, 1000, 0);
+    }
+    assert_eq!(flow.group(), TP_GROUP_DELAY);
+}
+
 #[test]
 fn trees_that_do_not_agree_give_unknown() {
     let mut flow = Flow::new();

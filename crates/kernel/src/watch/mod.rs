@@ -91,6 +91,8 @@ impl Watch {
             one_way: options.one_way.into(),
             pad: 0,
             link_rate: options.link_rate,
+            sojourns: options.flows_max.next_power_of_two(),
+            pad_end: 0,
         };
         // Leaked as the pilot's: it lives as long as the process.
         let object: &'static mut MaybeUninit<OpenObject> =
@@ -107,6 +109,10 @@ impl Watch {
         open.maps
             .flows
             .set_max_entries(options.flows_max)
+            .map_err(Error::Load)?;
+        open.maps
+            .sojourns
+            .set_max_entries(config.sojourns)
             .map_err(Error::Load)?;
         for table in [&mut open.maps.fair_orders, &mut open.maps.fair_states] {
             table
@@ -153,6 +159,13 @@ impl Watch {
         }
     }
 
+    /// Gives the programs the rate of the link, bytes per second.
+    pub fn set_link_rate(&mut self, rate: u64) {
+        if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
+            bss.link.rate = rate;
+        }
+    }
+
     /// The state of the link.
     pub fn link(&self) -> tp_watch_link {
         let bss = self.skel.maps.bss_data.as_deref();
@@ -160,11 +173,18 @@ impl Watch {
             .unwrap_or_default()
     }
 
-    /// The counts.
+    /// The counts, over all processors.
     pub fn totals(&self) -> tp_watch_totals {
-        let bss = self.skel.maps.bss_data.as_deref();
-        bss.and_then(|bss| from_bytes(bytes_of(&bss.totals)))
-            .unwrap_or_default()
+        let totals = &self.skel.maps.totals;
+        let each = totals.lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY);
+        let mut sum = vec![0u64; size_of::<tp_watch_totals>() / size_of::<u64>()];
+        for one in each.ok().flatten().unwrap_or_default() {
+            for (to, count) in sum.iter_mut().zip(one.chunks_exact(size_of::<u64>())) {
+                *to += from_bytes::<u64>(count).unwrap_or_default();
+            }
+        }
+        let bytes: Vec<u8> = sum.into_iter().flat_map(u64::to_ne_bytes).collect();
+        from_bytes(&bytes).unwrap_or_default()
     }
 
     /// Every flow in the table.
@@ -238,6 +258,11 @@ impl Watch {
         };
         all.into_iter().map(cost).collect()
     }
+}
+
+/// Bytes of a flow that have left the queue, or still wait in it: those that were dropped are none.
+pub fn left_bytes(flow: &tp_watch_flow) -> u64 {
+    flow.bytes.saturating_sub(flow.dropped_bytes)
 }
 
 /// A part of the table of flows. libbpf-rs takes one that is not full for the last, which is wrong for

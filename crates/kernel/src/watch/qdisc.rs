@@ -118,6 +118,8 @@ fn share(open: &mut OpenQdiscSkel<'_>, watch: &WatchSkel<'_>) -> libbpf_rs::Resu
         (&mut ours.nursery, &its.nursery),
         (&mut ours.handshakes, &its.handshakes),
         (&mut ours.stamps, &its.stamps),
+        (&mut ours.sojourns, &its.sojourns),
+        (&mut ours.totals, &its.totals),
         (&mut ours.records, &its.records),
         (&mut ours.fair_orders, &its.fair_orders),
         (&mut ours.fair_states, &its.fair_states),

@@ -11,7 +11,7 @@ use tcpilot_abi::{
     TP_FAIR_POLICE, TP_FAIR_SLOW, TP_FAIR_STRANGERS, TP_FAIR_WINDOW, TP_FLOW_CLOSED,
     TP_FLOW_WINDOW, TP_REASON_NEW, tp_fair_order, tp_watch_flow, tp_watch_key,
 };
-use tcpilot_kernel::watch::Watch;
+use tcpilot_kernel::watch::{Watch, left_bytes};
 
 use crate::{
     cli::{Action, Classifier, WatchArgs},
@@ -194,7 +194,7 @@ impl Orders {
         let fresh = Known {
             key,
             group,
-            bytes: flow.bytes,
+            bytes: left_bytes(flow),
             sojourn_sum_us: flow.now.sojourn_sum_us,
             sojourn_samples: flow.now.sojourn_samples,
             rate: 0.0,
@@ -206,7 +206,7 @@ impl Orders {
         let Some(before) = before else {
             return fresh;
         };
-        let rate = flow.bytes.saturating_sub(before.bytes) as f64 / passed_s;
+        let rate = left_bytes(flow).saturating_sub(before.bytes) as f64 / passed_s;
         let samples = flow
             .now
             .sojourn_samples

@@ -8,7 +8,7 @@ use std::{
 };
 
 use tcpilot_abi::{TP_FLOW_CLOSED, TP_REASON_P4AIR, tp_watch_flow, tp_watch_key};
-use tcpilot_kernel::watch::Watch;
+use tcpilot_kernel::watch::{Watch, left_bytes};
 
 use super::{
     model::Model,
@@ -83,7 +83,7 @@ impl<'a> Flows<'a> {
             seen.insert(
                 flow.id,
                 Before {
-                    bytes: flow.bytes,
+                    bytes: left_bytes(&flow),
                     sojourn_sum_us: flow.now.sojourn_sum_us,
                     sojourn_samples: flow.now.sojourn_samples,
                 },
@@ -160,8 +160,8 @@ impl<'a> Flows<'a> {
             confidence: name.as_ref().map(|_| share(verdict.confidence)),
             group_confidence: ours.then(|| share(verdict.group_confidence)),
             algorithm: name,
-            rate: (flow.bytes.saturating_sub(before.bytes) as f64 / passed_s) as u64,
-            bytes: flow.bytes,
+            rate: (left_bytes(flow).saturating_sub(before.bytes) as f64 / passed_s) as u64,
+            bytes: left_bytes(flow),
             rtt_us: some(flow.rtt_us),
             min_rtt_us: some(flow.min_rtt_us),
             queue_us: u32::try_from(sojourn / u64::from(samples.max(1)))

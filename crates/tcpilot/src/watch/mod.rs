@@ -22,6 +22,7 @@ use crate::{
 
 mod flows;
 mod model;
+mod rate;
 mod record;
 mod table;
 mod unseen;
@@ -29,6 +30,7 @@ pub(crate) mod views;
 
 use flows::Flows;
 use model::Model;
+use rate::LinkRate;
 use record::Recorder;
 
 /// The view is renewed, and lines of JSON are written, this often.
@@ -58,10 +60,13 @@ pub fn run(args: &WatchArgs) -> Result<(), Failure> {
     let mut fair = Fair::start(args, &mut watch, &device)?;
     let mut flows = Flows::new(args.classifier, &model, output.is_report());
     let (start, mut next) = (Instant::now(), Instant::now() + EVERY);
+    let mut rate = LinkRate::new(start, watch.totals().left_bytes);
     loop {
         let ended = stop.load(Ordering::Relaxed)
             || output.quit_pressed()?
             || args.seconds.is_some_and(|s| start.elapsed().as_secs() >= s);
+        let left_bytes = watch.totals().left_bytes;
+        watch.set_link_rate(rate.look(Instant::now(), left_bytes));
         if let Some(recorder) = &mut recorder {
             recorder.take(&watch)?;
         }

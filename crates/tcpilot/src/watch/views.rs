@@ -40,9 +40,9 @@ figures! {
         confidence: Option<f64>, Share, "Confidence";
         /// Probability that the group is right.
         group_confidence: Option<f64>, Share;
-        /// Rate at which the flow left, over the last second; in a report, over its life.
+        /// Rate of the bytes below, over the last second; in a report, over its life.
         rate: u64, BytesPerSecond, "Rate";
-        /// Bytes that left since the flow was first seen.
+        /// Bytes that entered the queue since the flow was first seen, less those that it dropped.
         bytes: u64, Bytes;
         /// RTT of the last round.
         rtt_us: Option<u32>, Microseconds, "RTT";
