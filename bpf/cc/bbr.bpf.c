@@ -21,10 +21,10 @@
  *            detector: Flach et al., "An Internet-Wide Analysis of Traffic
  *            Policing", SIGCOMM 2016.
  * Constants  of these texts, in bbr.h, each once.
- * Pacing     sk_pacing_rate; by the fq qdisc where there is one, else by TCP's
+ * Pacing     sk_pacing_rate; by the fq qdisc if there is one, else by TCP's
  *            own timer, which this asks for.
  * Limits     as published: flows with a long RTT get more than those with a
- *            short one, loss is no signal, and two windows of queue stand where
+ *            short one, loss is no signal, and two windows of queue stand if
  *            many share a link.
  */
 #include "lib/bbr_shell.h"
@@ -77,7 +77,7 @@ void BPF_PROG(bbr_state, struct sock *sk, __u8 new_state)
 		bbr_timeout(TP_PRIVATE(sk, struct tp_bbr), &c);
 }
 
-/* Recovery begins: keep the window.  The threshold is for those who read it (metrics). */
+/* Recovery begins: keep the window.  The threshold is for its readers (metrics). */
 SEC("struct_ops")
 __u32 BPF_PROG(bbr_ssthresh, struct sock *sk)
 {
@@ -107,7 +107,7 @@ __u32 BPF_PROG(bbr_sndbuf, struct sock *sk)
  * No min_tso_segs.  On 6.18, while tp_bbr was replaced by a new version of its name,
  * 5 of 12,000 connections stood still: they sent an empty segment again and again.  A
  * least burst of 0 would cut one off, but none was observed, and the cause is not known.
- * Without the member 0 of 6,000 did, where 2 or 3 were to be expected.  The kernel's own
+ * Without the member 0 of 6,000 did, when 2 or 3 were to be expected.  The kernel's own
  * least burst is 2 packets; BBR's is 1 below 1.2 Mbit/s.
  */
 TP_OPS("tp_bbr", .init = (void *)bbr_init, .cong_control = (void *)bbr_control,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * bbr.h - BBR's arithmetic: the model of the path, and what follows from it.
+ * bbr.h - BBR's arithmetic: the model of the path, and its consequences.
  * Described in bbr.bpf.c.  Pure: a connection comes in as struct tp_bbr_conn,
  * and what is to be set leaves in its last fields.
  */
@@ -49,7 +49,7 @@ struct tp_bbr {
 	__u32 lt_bw;
 	__u32 lt_delivered, lt_lost, lt_ms; /* at the start of the interval */
 	__u32 epoch_us, epoch_acked;
-	__u32 limited_until; /* delivered: what was sent before tells of our small window */
+	__u32 limited_until;	       /* delivered: earlier packets only show our small window */
 	__u16 extra_now, extra_before; /* of the half window, and of the one before */
 	__u8 extra_rounds;
 	__u8 mode, cycle;
@@ -102,7 +102,7 @@ TP_INLINE __u32 bbr_with_bursts(const struct tp_bbr *b, const struct tp_bbr_conn
 	packets += 3 * tp_burst(c->pacing_rate, c->pacing_shift, c->mss);
 	packets = (packets + 1) & ~1ULL;
 	if (b->mode == BBR_PROBE_BW && b->cycle == 0)
-		packets += 2; /* so that a gain above 1 shows where the BDP is tiny */
+		packets += 2; /* so that a gain above 1 shows if the BDP is tiny */
 	return tp_min64(packets, TP_SSTHRESH_MAX);
 }
 
@@ -111,7 +111,7 @@ TP_INLINE __u32 bbr_inflight(const struct tp_bbr *b, const struct tp_bbr_conn *c
 	return bbr_with_bursts(b, c, bbr_bdp(b, tp_max_value(&b->bw), gain));
 }
 
-/* What will be in the network when the pacer has sent what it holds. */
+/* Packets in the network once the pacer has sent those that it holds. */
 TP_INLINE __u32 bbr_in_net(const struct tp_bbr *b, const struct tp_bbr_conn *c, __u32 in_flight)
 {
 	__u64 gone = tp_delivers(bbr_bw(b), c->queued_us);
@@ -229,7 +229,7 @@ TP_INLINE void bbr_update_bw(struct tp_bbr *b, const struct tp_bbr_conn *c)
 	}
 	bbr_lt_sample(b, c);
 	bw = tp_min64(tp_bandwidth(c->sample_delivered, c->interval_us), ~0U);
-	/* An application-limited sample tells of the application, unless it is higher. */
+	/* An application-limited sample measures the application, unless it is higher. */
 	if (!c->app_limited || bw >= tp_max_value(&b->bw))
 		tp_max_update(&b->bw, BBR_BW_ROUNDS, b->rounds, bw);
 }
@@ -414,7 +414,7 @@ TP_INLINE void bbr_set_cwnd(struct tp_bbr *b, struct tp_bbr_conn *c)
 		c->cwnd = tp_min(c->cwnd, BBR_CWND_LEAST);
 }
 
-/* ---- what the shell calls ---- */
+/* ---- called by the shell ---- */
 
 TP_INLINE void bbr_start(struct tp_bbr *b, struct tp_bbr_conn *c, __u32 min_rtt_us)
 {

@@ -73,7 +73,7 @@ void BPF_PROG(bbr3_state, struct sock *sk, __u8 new_state)
 		bbr3_timeout(TP_PRIVATE(sk, struct tp_bbr3));
 }
 
-/* Recovery begins: keep the window.  The threshold is for those who read it (metrics). */
+/* Recovery begins: keep the window.  The threshold is for its readers (metrics). */
 SEC("struct_ops")
 __u32 BPF_PROG(bbr3_ssthresh, struct sock *sk)
 {

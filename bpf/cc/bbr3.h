@@ -48,7 +48,7 @@ TP_INLINE __u32 bbr3_sample_bw(const struct tp_bbr_conn *c)
 	return tp_min64(tp_bandwidth(c->sample_delivered, c->interval_us), 0x7fffffff);
 }
 
-/* A loss while what a probe sent is acknowledged, be it in UP or in the DOWN after it. */
+/* A loss while a probe's packets are acknowledged, be it in UP or in the DOWN after it. */
 TP_INLINE void bbr3_note_losses(struct tp_bbr3 *b, const struct tp_bbr_conn *c)
 {
 	if (!c->losses)
@@ -60,7 +60,7 @@ TP_INLINE void bbr3_note_losses(struct tp_bbr3 *b, const struct tp_bbr_conn *c)
 		bbr3_inflight_too_high(b, c);
 }
 
-/* The highest rate and volume of the round, and what its losses mean. */
+/* The highest rate and volume of the round, and the meaning of its losses. */
 TP_INLINE void bbr3_update_model(struct tp_bbr3 *b, struct tp_bbr_conn *c)
 {
 	__u32 bw;
@@ -78,7 +78,7 @@ TP_INLINE void bbr3_update_model(struct tp_bbr3 *b, struct tp_bbr_conn *c)
 	bbr3_note_losses(b, c);
 }
 
-/* Section 5.5.9: what came beyond the bandwidth, at most of the last ten rounds. */
+/* Section 5.5.9: packets beyond the bandwidth, at most of the last ten rounds. */
 TP_INLINE void bbr3_update_extra_acked(struct tp_bbr3 *b, const struct tp_bbr_conn *c)
 {
 	__u64 expected;
@@ -248,7 +248,7 @@ TP_INLINE void bbr3_recover(struct tp_bbr3 *b, struct tp_bbr_conn *c)
 	b->prev_state = c->state;
 }
 
-/* Section 5.6.4.7: what losses have taught bounds the window. */
+/* Section 5.6.4.7: the bounds learned from losses limit the window. */
 TP_INLINE __u32 bbr3_bound(const struct tp_bbr3 *b)
 {
 	__u32 bound = BBR3_NONE;
@@ -281,7 +281,7 @@ TP_INLINE void bbr3_set_cwnd(struct tp_bbr3 *b, struct tp_bbr_conn *c)
 	c->cwnd = tp_min(tp_min(c->cwnd, bbr3_bound(b)), c->clamp);
 }
 
-/* ---- what the shell calls ---- */
+/* ---- called by the shell ---- */
 
 TP_INLINE void bbr3_start(struct tp_bbr3 *b, struct tp_bbr_conn *c, __u32 min_rtt_us)
 {
@@ -339,7 +339,7 @@ TP_INLINE void bbr3_timeout(struct tp_bbr3 *b)
 	bbr3_reset_full(b);
 }
 
-/* A loss begins to be repaired: keep what it may turn out to have changed for nothing. */
+/* A loss begins to be repaired: keep the values that it may have changed for nothing. */
 TP_INLINE void bbr3_save(struct tp_bbr3 *b, struct tp_bbr3_undo *u, __u32 cwnd)
 {
 	bbr3_save_cwnd(b, cwnd);

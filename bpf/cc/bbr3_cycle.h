@@ -50,8 +50,7 @@ struct tp_bbr3 {
 	__u32 cycle_us;
 	__u32 prior_cwnd, full_bw;
 	__u32 up_per, up_acked;
-	__u32
-	    limited_until; /* delivered: samples of what was sent before are of our small window */
+	__u32 limited_until; /* delivered: samples of earlier packets are of our small window */
 	__u32 epoch_us, epoch_acked; /* of aggregation */
 	__u16 extra_now, extra_before;
 	__u16 round_lost, wait_ms;
@@ -59,8 +58,8 @@ struct tp_bbr3 {
 	__u8 prev_state, extra_rounds;
 	__u8 full : 1, full_now : 1, round_start : 1, conserve : 1, seen_rtt : 1, idle_restart : 1,
 	    loss_in_round : 1, probe_round : 1;
-	__u8 stopping : 1;	/* the probe is over, what it sent is still being acknowledged */
-	__u8 probe_sample : 1;	/* acknowledgements are of what a probe sent */
+	__u8 stopping : 1;	/* the probe is over, its packets are still being acknowledged */
+	__u8 probe_sample : 1;	/* acknowledgements are of a probe's packets */
 	__u8 too_high : 1;	/* the last probe lost too much */
 	__u8 precautionary : 1; /* the last probe stopped as soon as the bound was reached */
 	__u8 undo_startup : 1, undo_up : 1; /* modes that a loss has ended */
@@ -127,7 +126,7 @@ TP_INLINE __u32 bbr3_quantize(const struct tp_bbr3 *b, const struct tp_bbr_conn 
 	return b->mode == BBR3_UP ? packets + 2 : packets;
 }
 
-/* What the highest bandwidth holds in flight without a queue. */
+/* Packets in flight at the highest bandwidth without a queue. */
 TP_INLINE __u32 bbr3_inflight(const struct tp_bbr3 *b, const struct tp_bbr_conn *c)
 {
 	return bbr3_quantize(b, c, bbr3_bdp(b, bbr3_max_bw(b), TP_GAIN_UNIT));
@@ -144,7 +143,7 @@ TP_INLINE __u32 bbr3_beta(__u32 value)
 	return (__u64)value * BBR3_BETA_OF_1024 / 1024;
 }
 
-/* What other flows may need to show themselves (section 5.3.3.6 of the draft: headroom). */
+/* Room that other flows may need to show themselves (section 5.3.3.6 of the draft: headroom). */
 TP_INLINE __u32 bbr3_with_headroom(const struct tp_bbr3 *b)
 {
 	__u32 room;
@@ -229,7 +228,7 @@ TP_INLINE int bbr3_drained(const struct tp_bbr3 *b, const struct tp_bbr_conn *c)
 	return c->in_flight <= bbr3_with_headroom(b) && c->in_flight <= bbr3_inflight(b, c);
 }
 
-/* Losses of the round, in percent of what it delivered, are too many (section 5.5.10.2). */
+/* Losses of the round, in percent of its packets, are too many (section 5.5.10.2). */
 TP_INLINE int bbr3_too_many_lost(const struct tp_bbr3 *b, const struct tp_bbr_conn *c)
 {
 	__u64 lost = b->round_lost;
@@ -254,7 +253,7 @@ TP_INLINE void bbr3_raise_long(struct tp_bbr3 *b, const struct tp_bbr_conn *c)
 }
 
 /*
- * What was in flight when the acknowledged packet was sent has been delivered since:
+ * The packets in flight when the acknowledged one was sent have been delivered since:
  * the sample's volume.  If little of it was lost, so much is safe (AdaptLongTermModel).
  */
 TP_INLINE void bbr3_raise_bounds(struct tp_bbr3 *b, const struct tp_bbr_conn *c)

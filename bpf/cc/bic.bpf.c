@@ -9,7 +9,7 @@
  * Source     Xu, Harfoush, Rhee, "Binary Increase Congestion Control (BIC) for
  *            Fast Long-Distance Networks", INFOCOM 2004: section III.
  * Constants  the paper's: Reno up to 14 packets, a maximum of (2 - beta)/2 of the
- *            window where a loss comes before the last one.  As deployed (tcp(7),
+ *            window if a loss comes before the last one.  As deployed (tcp(7),
  *            /sys/module/tcp_bic/parameters), the paper's in brackets: a loss
  *            leaves 819/1024 (7/8), Smax is 16 (32), a round goes a quarter of
  *            the way (a half), the last four packets take 20 rounds (a minimum
@@ -18,7 +18,7 @@
  * Choices    packets count, and not acknowledgements.  Linux's module multiplies
  *            growth by the packets that an acknowledgement stands for, although it
  *            counts packets already: twice the paper's growth with delayed
- *            acknowledgements, and 44 times behind offloads, where its window doubles
+ *            acknowledgements, and 44 times behind offloads, as its window doubles
  *            in two rounds.
  * Limits     aggressive on short paths; superseded by CUBIC.
  */

@@ -29,7 +29,7 @@ TP_INLINE __u64 bic_step_below(__u32 packets, __u32 max)
 	return tp_min64(step, BIC_STEP_MAX * BIC_PARTS);
 }
 
-/* ... and beyond it, where the steps grow as they shrank: by BIC_SEARCH / (BIC_SEARCH - 1). */
+/* ... and beyond it, with steps that grow as they shrank: by BIC_SEARCH / (BIC_SEARCH - 1). */
 TP_INLINE __u64 bic_step_above(__u32 packets, __u32 max)
 {
 	__u64 over = packets - max;
@@ -72,7 +72,7 @@ TP_INLINE void bic_grow(const struct tp_bic *s, struct tp_cwnd *w, const struct 
 		tp_add_parts(w, acked * bic_step(s, w->packets), (__u64)w->packets * BIC_PARTS);
 }
 
-/* Fast convergence: who lost before the last maximum makes room for another flow. */
+/* Fast convergence: a flow with a loss before its last maximum makes room for another flow. */
 TP_INLINE __u32 bic_threshold(struct tp_bic *s, const struct tp_cwnd *w)
 {
 	__u32 packets = w->packets;

@@ -3,12 +3,12 @@
  * cubic.bpf.c - CUBIC, with HyStart++.
  *
  * The window is a cubic function of the time since the last reduction: fast back
- * to where loss was met, slowly past it, then fast again.
+ * to the window of the last loss, slowly past it, then fast again.
  *
  * Source     RFC 9438 (sections 4.2 to 4.9, 5.8); slow start: RFC 9406.
  * Constants  the RFCs': C 0.4, beta 0.7, alpha 0.53.
  * Limits     kernels' own cubic leaves slow start by the older HyStart, and takes
- *            the least RTT, as here, where the RFC says the smoothed one.
+ *            the least RTT, as here; the RFC says the smoothed one.
  */
 #include "lib/cc.h"
 #include "cubic.h"

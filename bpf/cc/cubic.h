@@ -9,7 +9,7 @@
 #define CUBIC_BETA_OF_1024 717	/* 0.7 */
 #define CUBIC_ALPHA_OF_1024 542 /* 3 (1 - beta) / (1 + beta) */
 
-/* What a reduction changes, and an undo restores. */
+/* State that a reduction changes, and an undo restores. */
 struct tp_cubic_epoch {
 	__u64 start_us; /* 0: no epoch of congestion avoidance yet */
 	__u32 max;	/* W_max, the window before the last reduction */
@@ -22,7 +22,7 @@ struct tp_cubic {
 	struct tp_hystart hystart;
 	__u8 may_undo;
 	struct tp_cubic_epoch now, before; /* the last reduction */
-	/* of the cubic's growth and of W_est's, what is not a packet yet: parts times the window */
+	/* the cubic's growth and W_est's, short of a packet: parts times the window */
 	__u64 rest, reno_rest;
 };
 
@@ -106,7 +106,7 @@ TP_INLINE void cubic_grow(struct tp_cubic *c, struct tp_cwnd *w, const struct tp
 	cubic_avoid_congestion(c, w, a, acked);
 }
 
-/* Sections 4.6 and 4.7: beta, and less for the next epoch where the last maximum was not reached.
+/* Sections 4.6 and 4.7: beta, and less for the next epoch if the last maximum was not reached.
  */
 TP_INLINE __u32 cubic_threshold(struct tp_cubic *c, const struct tp_cwnd *w)
 {
@@ -134,7 +134,7 @@ TP_INLINE void cubic_enter(struct tp_cubic *c, const struct tp_ack *a, __u8 stat
 	tp_hystart_begin(&c->hystart, a->nxt);
 }
 
-/* After idleness the epoch goes on from where it was (section 5.8). */
+/* After idleness the epoch goes on from its old place (section 5.8). */
 TP_INLINE void cubic_idle(struct tp_cubic *c, __u64 idle_us, __u64 now_us)
 {
 	if (c->now.start_us)

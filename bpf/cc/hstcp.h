@@ -77,7 +77,7 @@ TP_INLINE void hstcp_grow(struct tp_hstcp *s, struct tp_cwnd *w, const struct tp
 
 /*
  * RFC 3649, section 5: w = (1 - b(w)) w, but after slow start a half: it may have
- * gone to twice what the path bears, which b(w) of such a window would leave.
+ * gone to twice the path's capacity, which b(w) of such a window would leave.
  */
 TP_INLINE __u32 hstcp_threshold(const struct tp_hstcp *s, const struct tp_cwnd *w)
 {

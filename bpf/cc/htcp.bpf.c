@@ -7,7 +7,7 @@
  *            scaling by the RTT (3.4).
  * Constants  the draft's: 1 s before growth rises, then 1 + 10 (D - 1 s) + (D -
  *            1 s)^2 / 4 packets, times 2 (1 - beta), also within that second; backoff
- *            0.5 to 0.8; 0.5 where the rate changed by more than a fifth; RTTs scaled
+ *            0.5 to 0.8; 0.5 if the rate changed by more than a fifth; RTTs scaled
  *            to 100 ms.
  *            As deployed, since the draft leaves them open: the scale stays from
  *            a tenth to twice; below an RTT of 10 ms the backoff is a half; an

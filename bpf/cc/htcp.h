@@ -25,7 +25,7 @@ struct tp_htcp {
 	__u32 packets, since_ms; /* acknowledged since */
 	__u32 undo_congested_ms, undo_max_rtt_us, undo_rate;
 	__u8 adaptive, may_undo;
-	__u64 rest; /* of growth, what is not a packet yet: times the window and 2^7 */
+	__u64 rest; /* growth short of a packet: times the window and 2^7 */
 };
 
 TP_INLINE void htcp_set_beta(struct tp_htcp *h)
@@ -64,7 +64,7 @@ TP_INLINE void htcp_set_alpha(struct tp_htcp *h, __u32 now_ms)
 			 tp_clamp(h->min_rtt_us, HTCP_RTT_REF_US / 10, HTCP_RTT_REF_US * 2) /
 			 HTCP_RTT_REF_US;
 	factor = tp_max64(factor, HTCP_ONE);
-	/* also before growth rises: what backs off less grows less, which is fair to reno */
+	/* also before growth rises: a flow that backs off less grows less, which is fair to reno */
 	h->alpha = tp_max(2 * factor * (HTCP_ONE - h->beta) >> HTCP_SHIFT, 1);
 }
 

@@ -10,7 +10,7 @@ struct tp_lia {
 };
 
 /*
- * Section 3: alpha / cwnd_total for each packet, but not more than reno, where
+ * Section 3: alpha / cwnd_total for each packet, but not more than reno, if
  * alpha = cwnd_total * max(w / rtt^2) / (sum of w / rtt)^2.
  */
 TP_INLINE __u32 lia_per(const struct tp_coupled *c, __u32 cwnd)

@@ -12,8 +12,8 @@
  * Constants  Q_low 1 ms, Q_target 5 ms, t_sync 250 ms, phi 35, gamma 973/1024, C
  *            0.4, slow start until 2 Q_low: the paper was not at hand; they are
  *            those of several implementations of it for ns-3, which agree.  They
- *            do not tell the units of X(t) = (t/phi)^3: here milliseconds and
- *            bytes.  In packets, X would pass what a link of 10 Mbit/s has room
+ *            do not give the units of X(t) = (t/phi)^3: here milliseconds and
+ *            bytes.  In packets, X would exceed all that a link of 10 Mbit/s has room
  *            for within a round trip of 40 ms.
  * Choices    a step of the balancing is at most what adds Q_target to the queue,
  *            so that slow links keep near the target too (the paper's are of 10

@@ -15,7 +15,7 @@ struct tp_prague {
 	struct tp_ecn ecn;
 	__u64 alpha_us;	  /* when alpha was last updated */
 	__u64 reduced_us; /* when marks last reduced the window */
-	__u64 rest;	  /* of the increase, what is not a packet yet: parts times the window */
+	__u64 rest;	  /* increase short of a packet: parts times the window */
 	__u32 loss_cwnd;
 	__u32 marked; /* packets, seen so far */
 	__u32 round_end;

@@ -2,8 +2,8 @@
 /*
  * vegas.bpf.c - Vegas: keeps two to four packets of its own in the queue.
  *
- * What the window would carry per RTT on an empty path, less what it does carry,
- * is what waits in queues.  Once a round the window is moved by a packet such that
+ * The window's packets per RTT on an empty path, less those that it really carries,
+ * wait in queues.  Once a round the window is moved by a packet such that
  * this stays between alpha and beta; slow start doubles every other round, so that
  * the rounds between can be measured, and ends when a queue begins.
  *

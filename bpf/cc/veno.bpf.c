@@ -11,7 +11,7 @@
  * Constants  beta 3, a fifth, growth in every other round: the paper's, checked with the
  *            manual of ns-3.
  * Limits     the base RTT is the connection's least, and is not forgotten at each
- *            loss, as the paper has it; where others keep a queue standing, random loss looks like
+ *            loss, as the paper has it; if others keep a queue standing, random loss looks like
  *            congestion, and the growth stays halved.
  */
 #include "lib/cc.h"

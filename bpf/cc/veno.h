@@ -13,7 +13,7 @@
 
 struct tp_veno {
 	struct tp_rtt rtt;
-	__u8 congested; /* as the last acknowledgement told */
+	__u8 congested; /* by the last acknowledgement */
 };
 
 TP_INLINE void veno_begin(struct tp_veno *s, const struct tp_ack *a)

@@ -3,7 +3,7 @@
  * westwood.bpf.c - Westwood+: Reno that once a loss is repaired takes the window
  * that fits the rate it has measured, instead of a half.
  *
- * The rate is what was delivered in a round trip, selectively acknowledged
+ * The rate counts packets delivered in a round trip, selectively acknowledged
  * packets included, averaged over rounds; times the least RTT it is the window
  * that fills the path and leaves the queue empty.  Random loss hardly changes it.
  *
@@ -32,7 +32,7 @@ void BPF_PROG(westwood_init, struct sock *sk)
 	westwood_begin(TP_PRIVATE(sk, struct tp_westwood), tp->tcp_mstamp, tp->delivered);
 }
 
-/* By delivered, not by what was cumulatively acknowledged: that stands still while a loss is
+/* By delivered, not by the cumulative acknowledgement: that stands still while a loss is
  * repaired. */
 SEC("struct_ops")
 void BPF_PROG(westwood_acked, struct sock *sk, const struct ack_sample *sample)

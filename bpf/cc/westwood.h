@@ -34,7 +34,7 @@ TP_INLINE __u64 westwood_smooth(__u64 bw, __u64 sample)
 	return bw - (bw >> WESTWOOD_SHIFT) + (sample >> WESTWOOD_SHIFT);
 }
 
-/* delivered: of the connection so far, in order or not.  rtt_us is negative where it is not known.
+/* delivered: of the connection so far, in order or not.  rtt_us is negative if it is not known.
  */
 TP_INLINE void westwood_sample(struct tp_westwood *s, __s32 rtt_us, __u32 delivered, __u64 now_us)
 {
@@ -59,7 +59,7 @@ TP_INLINE void westwood_grow(const struct tp_westwood *s, struct tp_cwnd *w, con
 	tp_reno_increase(w, a->acked);
 }
 
-/* What the path carries without a queue. */
+/* Packets that the path carries without a queue. */
 TP_INLINE __u32 westwood_fitting(const struct tp_westwood *s)
 {
 	if (s->min_rtt_us == ~0U)

@@ -53,7 +53,7 @@ TP_INLINE __u32 wvegas_alpha(const struct tp_coupled *c, const struct tp_subflow
 /*
  * A queue twice as long as the shortest is let run empty, so that base RTTs stay
  * true; but not what is about its own share, which grows from nothing, and so is
- * soon twice what it was.
+ * soon twice its size.
  */
 TP_INLINE void wvegas_drain(struct tp_wvegas *v, struct tp_cwnd *w, __u32 queued)
 {

@@ -5,7 +5,7 @@
  *
  * Fast mode adds a packet per hundred acknowledged.  When more than Qmax packets
  * wait, or the queue adds an eighth to the RTT, it is slow: it grows as Reno, and
- * takes its queue out of the window.  It counts along what Reno's window would be
+ * takes its queue out of the window.  It also counts how large Reno's window would be
  * and never goes below, so that it does not starve beside greedy flows.
  *
  * Source     Baiocchi, Castellani, Vacirca, "YeAH-TCP: Yet Another Highspeed TCP",
@@ -14,7 +14,7 @@
  *            loss takes the queue, but an eighth of the window at least and a half at
  *            most, as the manual of ns-3 has it from the paper.  Those that it leaves
  *            open as its authors deployed them: the whole queue is taken out; 16 slow
- *            rounds tell of a rival, 50 fast ones of none.
+ *            rounds mean a rival, 50 fast ones none.
  * Limits     a base RTT measured over a standing queue is too long.
  */
 #include "lib/cc.h"

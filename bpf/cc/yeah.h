@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * yeah.h - YeAH's two modes, its emptying of queues, and what a loss takes.
+ * yeah.h - YeAH's two modes, its emptying of queues, and its reduction after a loss.
  * Described in yeah.bpf.c.
  */
 #ifndef TCPILOT_YEAH_H
@@ -51,7 +51,7 @@ TP_INLINE int yeah_is_congested(const struct tp_rtt *r, __u32 queued)
 }
 
 /* Precautionary decongestion: the queue is taken out of the window, but never
- * below what Reno would have, nor more than half. */
+ * below Reno's window, nor more than half. */
 TP_INLINE void yeah_empty_queue(const struct tp_yeah *s, struct tp_cwnd *w)
 {
 	__u32 less = w->packets - tp_min(s->queued, w->packets / 2);

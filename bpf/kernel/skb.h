@@ -37,10 +37,10 @@ struct sk_buff {
 	unsigned int end;
 	__u16 network_header;
 	__u16 protocol; /* network byte order */
-	char cb[48];	/* of whoever has the packet: in a qdisc qdisc_skb_cb */
+	char cb[48];	/* of the packet's present owner: in a qdisc qdisc_skb_cb */
 };
 
-/* What __dev_queue_xmit writes into cb: the length on the wire. */
+/* __dev_queue_xmit writes the length on the wire into cb. */
 struct qdisc_skb_cb {
 	unsigned int pkt_len;
 };

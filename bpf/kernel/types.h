@@ -141,7 +141,7 @@ struct inode {
 	unsigned long i_ino;
 };
 
-/* What sk_socket points to the beginning of. */
+/* sk_socket points to its beginning. */
 struct socket_alloc {
 	struct inode vfs_inode;
 };
@@ -171,8 +171,8 @@ struct ack_sample {
 
 /*
  * The loader (crates/kernel/src/cc) reads and writes the first four members, by
- * their offsets here: it clears what the kernel does not know, and moves
- * cong_control_2 to cong_control where that takes two arguments.
+ * their offsets here: it clears members that the kernel does not know, and moves
+ * cong_control_2 to cong_control if that takes two arguments.
  */
 struct tcp_congestion_ops {
 	void (*cwnd_event_tx_start)(struct sock *sk); /* from 7.1 */
@@ -252,7 +252,7 @@ struct tcp_sock {
 	__u8 is_cwnd_limited : 1;
 	__u8 thin_lto : 1;
 	__u8 chrono_type : 2; /* 0 while nothing is under way */
-	__u32 chrono_start;   /* ticks, of what is under way now */
+	__u32 chrono_start;   /* ticks, of the state under way now */
 	__u32 chrono_stat[3]; /* ticks: busy, limited by receive window, by send buffer */
 	__u8 ecn_flags;
 	__u8 bpf_sock_ops_cb_flags;
@@ -266,7 +266,7 @@ struct tcp_sock {
 	__u32 high_seq;	  /* the end of the window in which the last recovery began */
 	__u32 dsack_dups; /* segments that the other end had already */
 	struct {
-		__u32 rtt_us; /* of what was delivered last */
+		__u32 rtt_us; /* of the packet delivered last */
 	} rack;
 	__u32 max_packets_out;
 	__u32 packets_out;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * bbr_conn.h - what BBR, of either version, knows of a connection, and what it
+ * bbr_conn.h - a connection as BBR, of either version, sees it, and the values that it
  * sets.  bbr_shell.h fills it in from the socket.
  */
 #ifndef TCPILOT_BBR_CONN_H
@@ -8,7 +8,7 @@
 
 #include "cwnd.h"
 
-/* enum tcp_ca_state: what is at or above this is recovery */
+/* enum tcp_ca_state: states from this one on are recovery */
 #define BBR_RECOVERY 3
 #define BBR_LOSS 4
 
@@ -24,7 +24,7 @@ struct tp_bbr_conn {
 	__u32 pacing_shift, random;
 	__u64 max_pacing_rate; /* SO_MAX_PACING_RATE; 0: none */
 	__u8 app_limited, ack_delayed, state, cwnd_limited;
-	/* what is set */
+	/* values to set */
 	__u32 cwnd, ssthresh;
 	__u64 pacing_rate;
 };

@@ -56,7 +56,7 @@ static __always_inline void tp_set_cwnd(struct tcp_sock *tp, const struct tp_cwn
 }
 
 /*
- * RFC 7661, section 4.1: a window grows only where it was what limited the
+ * RFC 7661, section 4.1: a window grows only if the window limited the
  * sender; in slow start it is enough that more than half of it was used.
  */
 static __always_inline int tp_cwnd_limited(const struct tcp_sock *tp)
@@ -101,7 +101,7 @@ static __always_inline __u32 tp_srtt_us(const struct tcp_sock *tp)
 	}
 
 /*
- * The start of sending after idleness: an event of its own from 7.1, where a
+ * The start of sending after idleness: an event of its own from 7.1, when a
  * handler left in cwnd_event would not be called any more.  The algorithm
  * defines tp_on_tx_start(sk), and tp_on_event(sk, event) for the other events.
  */
@@ -135,8 +135,8 @@ static __always_inline struct tp_ack tp_ack_of(const struct tcp_sock *tp, __u32 
 /*
  * The callbacks of those that only grow a window and choose a threshold.  Each
  * calls a pure function:
- *   grow(state, window, acknowledgement)  where the window limits the sender
- *   threshold(state, window) -> ssthresh  where congestion begins
+ *   grow(state, window, acknowledgement)  if the window limits the sender
+ *   threshold(state, window) -> ssthresh  when congestion begins
  *   sample(state, rtt_us, acked, now_us)  for each RTT sample; negative: none
  *   enter(state, acknowledgement, new_state, window)
  *   begin(state, acknowledgement)         at the start of a connection

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * coupling.h - what the coupled multipath algorithms share: the subflows of a
+ * coupling.h - shared by the coupled multipath algorithms: the subflows of a
  * connection, and the sums over them.  Pure; mptcp.h finds the subflows.
  *
  * Rates x = w / rtt are packets per microsecond times 2^24, x / rtt is times 2^48.
@@ -59,7 +59,7 @@ TP_INLINE void tp_refresh(struct tp_coupled *c, struct tp_subflow *own, __u64 no
 	own->rtt_us = rtt_us;
 }
 
-/* What a step depends on: the sum and the largest of the rates, and the largest rate per RTT. */
+/* Inputs of a step: the sum and the largest of the rates, and the largest rate per RTT. */
 struct tp_rates {
 	__u64 sum, most, most_per_rtt;
 };
@@ -92,7 +92,7 @@ TP_INLINE struct tp_rates tp_rates_of(const struct tp_coupled *c)
 	return r;
 }
 
-/* x / rtt / (sum x)^2 in parts of a packet; what is squared has up to 64 bits, or very few. */
+/* x / rtt / (sum x)^2 in parts of a packet; the squared value has up to 64 bits, or very few. */
 TP_INLINE __s64 tp_coupled_step(const struct tp_rates *r, const struct tp_subflow *own)
 {
 	__u64 square = tp_max64(r->sum * r->sum, 1), per_rtt = tp_rate_per_rtt(own);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * cwnd.h - what nearly every congestion control does with its window: slow
+ * cwnd.h - the steps of nearly every congestion control: slow
  * start, additive increase, halving.  Pure integer arithmetic, in packets.
  *
  * Comes in: a copy of the socket's window.  Called by bpf/cc, and by

@@ -14,7 +14,7 @@
 
 struct tp_ecn {
 	__u32 alpha;		 /* times 2^24 */
-	__u32 cut_rest;		 /* of the reductions, what is not a packet yet: times 2^25 */
+	__u32 cut_rest;		 /* reduction short of a packet: times 2^25 */
 	__u32 delivered, marked; /* packets, at the start of the round */
 	__u32 end;		 /* sequence number at which the round is over */
 };

@@ -5,7 +5,7 @@
  * Mainline MPTCP runs each subflow's congestion control by itself.  But the
  * subflow's context has the connection's token, and a map keyed by it lets the
  * subflows see each other.  A socket that is no subflow has no entry, and its
- * algorithm does what it does on a single path.
+ * algorithm does the same as on a single path.
  */
 #ifndef TCPILOT_MPTCP_H
 #define TCPILOT_MPTCP_H

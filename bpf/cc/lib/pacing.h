@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * pacing.h - bandwidth in fixed point, pacing rates, and what bursts cost.
+ * pacing.h - bandwidth in fixed point, pacing rates, and the cost of bursts.
  *
  * A bandwidth is packets per microsecond times 2^24: 0.7 kbit/s to 2.9 Tbit/s
  * with 1448-byte packets in 32 bits.  Gains are times 2^8.
@@ -52,7 +52,7 @@ TP_INLINE __u32 tp_burst_min(__u64 pacing_rate)
 	return pacing_rate < TP_SLOW_RATE ? 1 : 2;
 }
 
-/* What is sent at once: `2^-shift` seconds of data, packets. */
+/* A burst: `2^-shift` seconds of data, packets. */
 TP_INLINE __u32 tp_burst(__u64 pacing_rate, __u32 shift, __u32 mss)
 {
 	__u64 bytes = tp_min64(pacing_rate >> (shift & 31), TP_GSO_BYTES_MAX);

@@ -3,7 +3,7 @@
  * receiver_ecn.h - the receiver's side of DCTCP and Prague: an exact echo.
  *
  * RFC 8257, section 3.2: when marking begins or ends while an acknowledgement is
- * delayed, what came before is acknowledged at once, with the echo it deserves.
+ * delayed, earlier data is acknowledged at once, with the echo it deserves.
  */
 #ifndef TCPILOT_RECEIVER_ECN_H
 #define TCPILOT_RECEIVER_ECN_H
@@ -15,7 +15,7 @@
 #define ICSK_ACK_NOW 16
 
 struct tp_ce_state {
-	__u32 prior_rcv_nxt; /* what the last state covers */
+	__u32 prior_rcv_nxt; /* end of the last state */
 	__u8 ce;
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * rtt.h - RTT samples, a round at a time: what the algorithms by delay share.
+ * rtt.h - RTT samples, a round at a time, for the algorithms by delay.
  *
  * base_us is the least RTT ever, an estimate of the path without a queue; the
  * rest is of the round that runs, which ends when the data is acknowledged that

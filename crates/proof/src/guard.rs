@@ -1,12 +1,12 @@
 //! Stops steering when it does harm, and tries again later.
 //!
 //! Harm counts as shown when the whole interval lies beyond the bound: then steering a group, or the host, is
-//! worse than the kernel's default by more than the bound, whenever one looks. What was measured up to then does
+//! worse than the kernel's default by more than the bound, whenever one looks. The earlier measurements do
 //! not speak about the next try, so its sums begin anew.
 //!
-//! What helped for months may turn harmful, and months of gain would hide it for as long again. So beside all
-//! pairs of a try the guard asks the latest ones alone: sums that begin anew each [`RECENT`] pairs, of which the
-//! last but one is asked too, so that it always knows between one and two times as many.
+//! An algorithm that helped for months may turn harmful, and months of gain would hide it for as long again. So
+//! beside all pairs of a try the guard looks at the latest ones alone: sums that begin anew each [`RECENT`] pairs.
+//! It also looks at the sums before, so that it always knows between one and two times as many.
 
 use serde::{Deserialize, Serialize};
 
@@ -50,7 +50,7 @@ pub struct Guard {
     until_s: u64,
 }
 
-/// What a guard did with a pair.
+/// A guard's reaction to a pair.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Step {
     /// Nothing changed.

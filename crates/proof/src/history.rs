@@ -7,7 +7,7 @@ use crate::sequence::Interval;
 /// More points than a plot has room for.
 const POINTS_MAX: usize = 400;
 
-/// What was known at a time.
+/// The knowledge at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Point {
     /// Seconds since 1970.

@@ -1,15 +1,15 @@
 //! Whether steering helped, as a trial would show it.
 //!
 //! Connections of one host compete for the same queues. If each connection drew whether it is steered, the
-//! steered ones could gain what the others lose, and steering everything would gain nothing (Spang et al.,
+//! steered ones could gain the others' loss, and steering everything would gain nothing (Spang et al.,
 //! *Unbiased Experiments in Congested Networks*, IMC 2021, doi 10.1145/3487552.3487851). So the unit of a trial
 //! is a whole group of paths for a while, or a whole prefix for a week:
 //!
 //! - [`schedule`] says which group is held out when;
-//! - [`pairs`] sums what pairs of blocks differ by, so that sums of many hosts can be added;
-//! - [`trial`] fills blocks with connections, and [`outcome`] says what is kept of each;
+//! - [`pairs`] sums the differences of pairs of blocks, so that sums of many hosts can be added;
+//! - [`trial`] fills blocks with connections, and [`outcome`] keeps the figures of each;
 //! - [`sequence`] gives an interval that holds however often somebody looks at it;
-//! - [`verdict`] says in a word what the interval means, and what is missing;
+//! - [`verdict`] says in a word what the interval means, and how much is missing;
 //! - [`history`] keeps how the interval narrowed over time;
 //! - [`guard`] stops steering when it does harm, and tries again later.
 //!

@@ -1,4 +1,4 @@
-//! What one connection came to, and what a trial keeps of many.
+//! The outcome of one connection, and the figures that a trial keeps of many.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,10 +10,10 @@ use crate::{
 
 /// Bounds between classes of sizes, in bytes: below the first a connection is mostly slow start's first rounds.
 pub const SIZES: [u64; 3] = [16 << 10, 256 << 10, 1 << 20];
-/// Classes of sizes that completion times are told for.
+/// Classes of sizes with completion times of their own.
 pub const CLASSES: usize = SIZES.len();
 
-/// What one connection came to.
+/// The outcome of one connection.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Outcome {
     /// Bytes acknowledged.
@@ -26,7 +26,7 @@ pub struct Outcome {
     pub retransmitted: f64,
     /// ln of its smoothed round trip over its least.
     pub inflation_nats: f64,
-    /// What its size lets expect of `goodput_nats`, whatever the algorithm: see [`expected`].
+    /// The `goodput_nats` that its size lets expect, for any algorithm: see [`expected`].
     pub expected_nats: f64,
 }
 
@@ -39,12 +39,12 @@ pub fn class(bytes: u64) -> Option<usize> {
 /// Bytes that a path of 20 Mbit/s carries in the 100 ms that a handshake and slow start may take.
 const START_BYTES: f64 = 262_144.0;
 
-/// What a size lets expect of ln goodput, but for a level that all connections share: of the time T₀ + B/R for B
+/// The ln goodput that a size lets expect, but for a level that all connections share: of the time T₀ + B/R for B
 /// bytes a part is the beginning's, so goodput is R·B/(B + T₀R), and its logarithm ln R − ln(1 + T₀R/B). How much
 /// of that is so on this host is fitted to the pairs ([`Pairs::moments`]).
 ///
-/// It is the same function for all blocks. One that is learned meanwhile would make blocks differ by what has
-/// been learned between them.
+/// It is the same function for all blocks. One that is learned meanwhile would make blocks differ by
+/// the knowledge that has been learned between them.
 #[must_use]
 pub fn expected(bytes: u64) -> f64 {
     -(START_BYTES / bytes.max(1) as f64).ln_1p()
@@ -58,7 +58,7 @@ pub struct Sums {
     pub count: u64,
     /// ln of bytes a second.
     goodput: f64,
-    /// What sizes let expect of that.
+    /// The value of that which sizes let expect.
     expected: f64,
     retransmitted: f64,
     inflation: f64,
@@ -139,13 +139,13 @@ impl Means {
         })
     }
 
-    /// How far goodput was from what was predicted.
+    /// How far goodput was from its prediction.
     #[must_use]
     pub fn surprise(&self) -> f64 {
         self.goodput - self.predicted
     }
 
-    /// The same means, with more known of what was to be expected.
+    /// The same means, with a better expectation.
     #[must_use]
     pub fn with_past(self, surprise: f64) -> Means {
         Means {
@@ -155,7 +155,7 @@ impl Means {
     }
 }
 
-/// What is told of a trial, each as sums over pairs of blocks.
+/// The figures of a trial, each as sums over pairs of blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Effects {

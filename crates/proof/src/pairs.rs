@@ -1,4 +1,4 @@
-//! What pairs of blocks differ by: sums that can be added, whoever collected them.
+//! Differences of pairs of blocks: sums that can be added, also those of several hosts.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +9,7 @@ use crate::sequence::{Interval, Sequence};
 pub struct Pair {
     /// Mean of the outcome while steered less the mean while not, in nats or as a share.
     pub difference: f64,
-    /// The same difference of something that steering cannot have changed: what the same connections' sizes let
+    /// The same difference of something that steering cannot have changed: the goodput that the same connections' sizes let
     /// expect, or the group's own past. It has mean 0 because a coin decides which block comes first. Without
     /// one: 0.
     pub covariate: f64,
@@ -62,7 +62,7 @@ impl Pairs {
         self.sum
     }
 
-    /// Mean and standard deviation of the difference, less what the covariate explains; `None` below two pairs.
+    /// Mean and standard deviation of the difference, less the part that the covariate explains; `None` below two pairs.
     ///
     /// That is the adjustment of Deng, Xu, Kohavi and Walker, *Improving the Sensitivity of Online Controlled
     /// Experiments by Utilizing Pre-Experiment Data* (WSDM 2013): d − θx with θ = Σdx / Σx². x has mean 0 by the
@@ -86,7 +86,7 @@ impl Pairs {
         Some((mean, variance.sqrt()))
     }
 
-    /// θ. A covariate whose mean is shown not to be 0 differs by what was done, not by luck: to take it off
+    /// θ. A covariate whose mean is shown not to be 0 differs by the treatment, not by luck: to take it off
     /// would take off a part of the effect. Below [`Sequence::LEAST`] pairs nobody can say, and none is used.
     fn slope(&self) -> f64 {
         if self.count < Sequence::LEAST || self.covariate_square <= 0.0 {

@@ -7,7 +7,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What becomes of a connection that starts now.
+/// The group of a connection that starts now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Arm {
@@ -79,7 +79,7 @@ impl Schedule {
         }
     }
 
-    /// What becomes of a connection of a group at a time, in seconds since 1970 UTC.
+    /// The treatment of a connection of a group at a time, in seconds since 1970 UTC.
     #[must_use]
     pub fn arm(&self, group: u64, at_s: u64) -> Arm {
         if self.is_by_prefix() {

@@ -1,6 +1,6 @@
 //! An interval for a mean that covers it at all times at once.
 //!
-//! An ordinary interval of 95 % covers the mean with that probability at one look, chosen before. Somebody who
+//! An ordinary interval of 95 % covers the mean with that probability at one look, chosen before. An operator who
 //! looks after each pair and stops when zero is outside is misled far more often than in 5 % of trials. A
 //! confidence sequence covers the mean at all looks together with the probability asked for, at the price of a
 //! wider interval. This is the asymptotic one of Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas,

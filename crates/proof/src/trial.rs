@@ -12,7 +12,7 @@ use crate::{
     sequence::Sequence,
 };
 
-/// What a trial counts, and what stops it.
+/// The counts of a trial, and its guards.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Terms {
     /// Connections that each block of a pair needs: the mean of fewer is mostly noise.
@@ -46,7 +46,7 @@ struct Blocks {
     control: Sums,
 }
 
-/// What is known of a group.
+/// The knowledge of a group.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Group {
@@ -56,7 +56,7 @@ pub struct Group {
     /// Its effects.
     #[serde(skip_serializing_if = "is_none_yet")]
     pub effects: Effects,
-    /// By how much its former periods differed from what was expected, and how many these were.
+    /// By how much its former periods differed from the expectation, and how many these were.
     past: (u32, f64),
     /// Its guard.
     #[serde(skip_serializing_if = "is_calm")]
@@ -88,14 +88,14 @@ impl Group {
         &mut self.open[at]
     }
 
-    /// What its former periods let expect beside; `None` without one.
+    /// The correction that its former periods let expect; `None` without one.
     fn expected(&self) -> Option<f64> {
         let (count, sum) = self.past;
         (count > 0).then(|| sum / f64::from(count))
     }
 }
 
-/// What a guard has stopped.
+/// The group or host that a guard has stopped.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Alarm {
     /// The group; `None`: the whole host.
@@ -109,13 +109,13 @@ pub struct Alarm {
 /// All groups of a policy, and their sums.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Trial {
-    /// What is kept of all groups together.
+    /// The sums of all groups together.
     pub host: Host,
     groups: HashMap<u64, Group>,
     changed: HashSet<u64>,
 }
 
-/// What is kept of all groups together, also of those that are forgotten.
+/// The sums of all groups together, also of those that are forgotten.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Host {
@@ -128,7 +128,7 @@ pub struct Host {
 }
 
 impl Trial {
-    /// One that goes on from what was saved. Blocks that are newer than now are those of a clock that was
+    /// One that goes on from a saved state. Blocks that are newer than now are those of a clock that was
     /// wrong.
     #[must_use]
     pub fn restore(host: Host, groups: HashMap<u64, Group>, now: u64) -> Trial {
@@ -173,7 +173,7 @@ impl Trial {
         side.add(seen)
     }
 
-    /// Counts all blocks that are over at this time, and says what the guards have stopped by them.
+    /// Counts all blocks that are over at this time, and returns the groups that the guards have stopped by them.
     pub fn close_until(&mut self, now_s: u64, schedule: &Schedule, terms: &Terms) -> Vec<Alarm> {
         let over = schedule.over(now_s);
         if over <= self.host.over {
@@ -208,7 +208,7 @@ impl Trial {
 
     /// Compares each prefix that was held out in a period with some of those that were not: the others are
     /// dealt out, so that no two pairs have one in common. Prefixes differ by far more than steering changes,
-    /// so what each was like in former periods is part of what is expected of it.
+    /// so each one's former periods are part of its expectation.
     fn close_period(
         &mut self,
         period: &[(u64, Blocks)],
@@ -304,7 +304,7 @@ impl Trial {
         }
     }
 
-    /// The groups with what is known of them.
+    /// The groups with their knowledge.
     pub fn groups(&self) -> impl Iterator<Item = (u64, &Group)> {
         self.groups.iter().map(|(id, group)| (*id, group))
     }

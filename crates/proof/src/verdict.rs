@@ -1,4 +1,4 @@
-//! What an interval means, in a word.
+//! The meaning of an interval, in a word.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +17,7 @@ pub enum Aim {
     Down,
 }
 
-/// What the trial has shown.
+/// The result of the trial.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
