@@ -70,21 +70,21 @@ static __noinline __u32 opened_tuned(struct bpf_sock_ops *ctx, __u32 flags)
 /* With the learner in the daemon (thompson.h), as those with drawn and told below.  Frames apart:
  * what calls each other shares the 512 bytes of a stack. */
 struct opening {
-	__u32 flags;
 	__u32 slot;
 	__u32 policy;
 	__u32 has_to_tune;
 };
 
-static __noinline __u32 opened_drawn(struct bpf_sock_ops *ctx, struct opening *o)
+/* o: 0 if no policy has a tuning on. */
+static __noinline __u32 opened_drawn(struct bpf_sock_ops *ctx, __u32 flags, struct opening *o)
 {
 	struct tp_path_key key = {};
 	struct visit v = begin_visit(ctx, &key);
 
-	v.flags = (__u8)o->flags;
+	v.flags = (__u8)flags;
 	if (v.tp && v.sk)
 		established_drawn(&v);
-	if (!cfg.tunes || !v.path || !has_to_tune(&v))
+	if (!cfg.tunes || !o || !v.path || !has_to_tune(&v))
 		return 1;
 	o->slot = v.slot;
 	o->policy = key.policy;
@@ -192,12 +192,12 @@ int tcpilot(struct bpf_sock_ops *ctx)
 	return cfg.tunes && is_tuned_now(op) ? tune_event(ctx, op) & 1 : 1;
 }
 
-/* With tunings on there is more to do after each of the three. */
+/* With tunings on there is more to do at each of the three; without, a call less. */
 static __noinline __u32 opening_drawn(struct bpf_sock_ops *ctx, __u32 flags)
 {
-	struct opening o = {.flags = flags};
+	struct opening o = {};
 
-	opened_drawn(ctx, &o);
+	opened_drawn(ctx, flags, &o);
 	if (o.has_to_tune)
 		tune_established(ctx, o.slot, o.policy, flags);
 	return 1;
@@ -216,9 +216,7 @@ static __noinline __u32 ending_drawn(struct bpf_sock_ops *ctx, __u32 to)
 {
 	if (to == BPF_TCP_CLOSE)
 		told_end(ctx);
-	if (cfg.tunes) /* for the path, if there is one */
-		ended(ctx, to);
-	return 1;
+	return ended(ctx, to); /* for the path, if there is one */
 }
 
 /* The same with the learner in the daemon.  A program of its own: the daemon loads one of the
@@ -232,14 +230,16 @@ int tcpilot_drawn(struct bpf_sock_ops *ctx)
 		return 1;
 	switch (op) {
 	case BPF_SOCK_OPS_STATE_CB:
-		if (!cfg.tunes && ctx->args[1] != BPF_TCP_CLOSE)
+		if (cfg.tunes)
+			return is_end(ctx, ctx->args[1]) ? ending_drawn(ctx, ctx->args[1]) & 1 : 1;
+		if (ctx->args[1] != BPF_TCP_CLOSE)
 			return 1; /* a FIN is of use to a path's measures alone */
-		return is_end(ctx, ctx->args[1]) ? ending_drawn(ctx, ctx->args[1]) & 1 : 1;
+		return is_end(ctx, BPF_TCP_CLOSE) ? told_end(ctx) & 1 : 1;
 	case BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB:
 		flags = TP_CONN_ACTIVE;
 		/* fall through */
 	case BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB:
-		return opening_drawn(ctx, flags) & 1;
+		return (cfg.tunes ? opening_drawn(ctx, flags) : opened_drawn(ctx, flags, 0)) & 1;
 	case BPF_SOCK_OPS_RETRANS_CB:
 		return rescue_drawn(ctx) & 1;
 	}
