@@ -106,11 +106,11 @@ static __always_inline void note_gap(struct tp_watch_flow *flow, __u32 packets, 
 {
 	__u64 gap_ns = now_ns > flow->last_in_ns ? now_ns - flow->last_in_ns : 0;
 
-	if (gap_ns * 4 < flow->gap_ns)
-		flow->now.burst_packets += packets;
+	/* Of a super-packet, all but the first follow at once. */
+	flow->now.burst_packets += packets - 1 + (gap_ns * 4 < flow->gap_ns);
 	if (gap_ns > flow->gap_max_ns)
 		flow->gap_max_ns = gap_ns;
-	flow->gap_ns += (__s32)((__s64)(tp_min64(gap_ns, 1U << 30) - flow->gap_ns) >> 4);
+	flow->gap_ns = tp_mean_gap(flow->gap_ns, tp_min64(gap_ns, 1U << 30), packets);
 	flow->last_in_ns = now_ns;
 }
 

@@ -31,6 +31,11 @@ void native_p4air_interval(struct tp_p4air *flow, __u32 packets, __u32 dropped, 
 	tp_p4air_interval(flow, packets, dropped, queue_us, bdp_packets);
 }
 
+__u32 native_mean_gap(__u32 mean_ns, __u32 gap_ns, __u32 packets)
+{
+	return tp_mean_gap(mean_ns, gap_ns, packets);
+}
+
 void native_shape_round(struct tp_shape *shape, const struct tp_round *round)
 {
 	tp_shape_round(shape, round);

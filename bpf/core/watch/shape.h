@@ -69,6 +69,15 @@ TP_APART int tp_note(struct tp_shape *s, __u32 what, int sample, __u32 most)
 	return 0;
 }
 
+/* The mean gap between packets, gain 1/16, after an event so long behind the one before: a
+ * packet, or a super-packet, whose other packets follow at once. */
+TP_INLINE __u32 tp_mean_gap(__u32 mean_ns, __u32 gap_ns, __u32 packets)
+{
+	__s64 each_ns = packets > 1 ? gap_ns / packets : gap_ns;
+
+	return mean_ns + (__s32)(((each_ns - mean_ns) * tp_min(packets, 16)) >> 4);
+}
+
 TP_INLINE int tp_has_loss(const struct tp_round *r)
 {
 	return r->dropped_packets || r->again_packets;

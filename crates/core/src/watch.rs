@@ -23,6 +23,7 @@ mod c {
             queue_us: u32,
             bdp_packets: u32,
         );
+        pub safe fn native_mean_gap(mean_ns: u32, gap_ns: u32, packets: u32) -> u32;
         pub safe fn native_shape_round(shape: &mut tp_shape, round: &tp_round);
         pub safe fn native_features(
             shape: &tp_shape,
@@ -41,6 +42,6 @@ mod c {
 pub use c::{
     native_ants_credit as ants_credit, native_classify as classify,
     native_credit_at_leave as credit_at_leave, native_features as features,
-    native_p4air_bdp_packets as p4air_bdp_packets, native_p4air_interval as p4air_interval,
-    native_shape_round as shape_round,
+    native_mean_gap as mean_gap, native_p4air_bdp_packets as p4air_bdp_packets,
+    native_p4air_interval as p4air_interval, native_shape_round as shape_round,
 };

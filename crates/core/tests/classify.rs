@@ -6,7 +6,7 @@ use tcpilot_abi::{
     TP_REASON_NO_QUEUE, TP_REASON_RECEIVER, TP_REASON_RULE, TP_REASON_UNSURE, TP_RESPONSE,
     tp_model, tp_node, tp_round, tp_shape, tp_verdict,
 };
-use tcpilot_core::watch::{classify, features, shape_round};
+use tcpilot_core::watch::{classify, features, mean_gap, shape_round};
 
 const SEGMENT: u32 = 1000;
 const OWN_QUEUE: u8 = 12;
@@ -455,6 +455,19 @@ fn a_name_is_one_of_its_group() {
     flow.model.group[2] = TP_GROUP_DELAY as u8;
     fall(&mut flow, &[60]);
     assert_eq!(u32::from(flow.verdict.name), TP_NO_CLASS);
+}
+
+#[test]
+fn the_mean_gap_is_that_between_packets_with_super_packets_and_without() {
+    for packets in [1, 2, 7, 16, 44] {
+        let (mut mean, each) = (0, 20_000);
+        for _ in 0..200 {
+            mean = mean_gap(mean, each * packets, packets);
+        }
+        assert!(mean.abs_diff(each) <= 16, "{packets}: {mean}");
+    }
+    // A pause of three gaps behind a packet each 20 us.
+    assert_eq!(mean_gap(20_000, 60_000, 1), 22_500);
 }
 
 #[test]
