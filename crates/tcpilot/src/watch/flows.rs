@@ -7,7 +7,7 @@ use std::{
     time::Instant,
 };
 
-use tcpilot_abi::{TP_FLOW_CLOSED, TP_REASON_P4AIR, tp_watch_flow, tp_watch_key};
+use tcpilot_abi::{TP_FLOW_CLOSED, TP_FLOW_HANDSHAKE, TP_REASON_P4AIR, tp_watch_flow, tp_watch_key};
 use tcpilot_kernel::watch::{Watch, left_bytes};
 
 use super::{
@@ -164,6 +164,7 @@ impl<'a> Flows<'a> {
             bytes: left_bytes(flow),
             rtt_us: some(flow.rtt_us),
             min_rtt_us: some(flow.min_rtt_us),
+            handshake: flow.flags & TP_FLOW_HANDSHAKE != 0,
             queue_us: u32::try_from(sojourn / u64::from(samples.max(1)))
                 .ok()
                 .filter(|_| samples > 0),

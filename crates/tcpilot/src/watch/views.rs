@@ -48,6 +48,8 @@ figures! {
         rtt_us: Option<u32>, Microseconds, "RTT";
         /// Least RTT.
         min_rtt_us: Option<u32>, Microseconds;
+        /// Whether its handshake was seen; if not, the sender's share is missing in its RTT.
+        handshake: bool;
         /// Mean time of a packet in the queue, over the last second; in a report, over the flow's life.
         queue_us: Option<u32>, Microseconds, "Queue";
         /// Packets dropped by the queue since the flow was first seen, as the kernel reports them.
