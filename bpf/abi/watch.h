@@ -275,15 +275,17 @@ struct tp_shape {
 	__u8 start_over;
 	__u8 start_lossy;
 	__u8 in_dip;
-	__u8 is_paced;	     /* its rate does not depend on the queue: tp_shape_pace() */
-	struct tp_comb deep; /* to four packets: BBR's */
-	struct tp_comb half; /* to a half: BBRv3's */
-	__u32 clock_us;	     /* of all rounds; wraps */
-	__u32 rtt_before_us; /* of the round before */
-	__u32 answers;	     /* x16: the queue of others rose, and it gave way */
-	__u32 rate_mean;     /* bytes per millisecond, over some eight rounds */
-	__u32 steady_rounds; /* in a row at that rate, without a loss */
-	__u32 steady_rtt_us; /* the longest round trip in them */
+	__u8 is_paced;	       /* its rate does not depend on the queue: tp_shape_pace() */
+	struct tp_comb deep;   /* to four packets: BBR's */
+	struct tp_comb half;   /* to a half: BBRv3's */
+	__u32 clock_us;	       /* of all rounds; wraps */
+	__u32 rtt_before_us;   /* of the round before */
+	__u32 answers;	       /* x16: the queue of others rose, and it gave way */
+	__u32 rate_mean;       /* bytes per millisecond, over some eight rounds */
+	__u32 steady_rounds;   /* in a row at that rate, without a loss */
+	__u32 steady_rtt_us;   /* the longest round trip in them */
+	__u32 steady_least_us; /* the least since it fell by a fifth; 0: it has not */
+	__u32 pad_end;
 };
 
 /* What each packet needs stands first, in as few lines of the cache as possible. */

@@ -48,20 +48,24 @@ TP_INLINE int tp_is_steady(const struct tp_shape *s, const struct tp_round *r)
 	return apart <= tp_max64(expected / 8, r->segment_bytes * 3 / 2);
 }
 
-/* Paced, if the round trip has fallen by a fifth in many rounds without a loss and the
- * rate was always the same: a window that stays would have sent faster. */
+/* Paced, if the round trip fell by a fifth and rose by a quarter in many rounds without a
+ * loss, and the rate was always the same.  A window that stays would have sent faster and
+ * slower.  Either alone is no sign: a link that is full gives its flows the same rate while
+ * they make the queue longer, and while Vegas drains what slow start left. */
 TP_INLINE void tp_shape_pace(struct tp_shape *s, const struct tp_round *r, int is_lossy)
 {
 	__u64 rate = (__u64)r->in_bytes * 1000 / (r->duration_us ? r->duration_us : 1);
 
 	if (is_lossy || !tp_is_steady(s, r)) {
-		s->steady_rounds = s->steady_rtt_us = 0;
+		s->steady_rounds = s->steady_rtt_us = s->steady_least_us = 0;
 		s->is_paced = 0;
 	} else {
 		s->steady_rounds += s->steady_rounds < 255;
 		s->steady_rtt_us = tp_max(s->steady_rtt_us, r->rtt_us);
-		if (s->steady_rounds >= TP_STEADY_ROUNDS &&
-		    (__u64)r->rtt_us * 5 <= (__u64)s->steady_rtt_us * 4)
+		if ((__u64)r->rtt_us * 5 <= (__u64)s->steady_rtt_us * 4)
+			s->steady_least_us = tp_min_nonzero(s->steady_least_us, r->rtt_us);
+		if (s->steady_rounds >= TP_STEADY_ROUNDS && s->steady_least_us &&
+		    (__u64)r->rtt_us * 4 >= (__u64)s->steady_least_us * 5)
 			s->is_paced = 1;
 	}
 	s->rate_mean += (__s32)(tp_min64(rate, 1U << 30) - s->rate_mean) >> TP_RATE_SHIFT;

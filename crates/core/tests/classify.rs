@@ -347,6 +347,16 @@ fn who_keeps_its_rate_beside_the_queue_of_others_is_limited_by_its_application()
 }
 
 #[test]
+fn who_drains_the_queue_that_slow_start_left_is_not_limited_by_its_application() {
+    // The link is full all the while, so the rate stays: Vegas alone, a packet less each round.
+    let mut flow = by_rules();
+    for step in 0..200 {
+        paced(&mut flow, 70_000 - 1250 * step.min(52));
+        assert_ne!(flow.reason(), TP_REASON_APPLICATION, "{step}");
+    }
+}
+
+#[test]
 fn who_keeps_its_window_beside_the_queue_of_others_is_not_called_delay_based_with_certainty() {
     let mut flow = by_rules();
     beside_a_sawtooth(&mut flow, |flow, queue_us| {
