@@ -74,6 +74,8 @@ struct tp_config {
 	__u8 pad[4];
 	__u64 sample_bytes; /* an open connection is reported after so many bytes */
 	__u64 hold_out_seed;
+	__u64
+	    host_netns; /* the cookie of the daemon's own namespace; 0: no interface parts paths */
 	__u64 hash_secrets[TP_HASH_SECRETS];
 	__u64 row_secrets[2][TP_ROW_SECRETS];
 	__u64 cell_secrets[TP_ROW_SECRETS];
@@ -92,6 +94,6 @@ struct tp_config {
 
 TP_ASSERT_SIZE(tp_policy_config, 16);
 TP_ASSERT_SIZE(tp_rule, 64 + 8 * TP_OLDER_CGROUPS);
-TP_ASSERT_SIZE(tp_config, 656 + 24 * TP_ROW_SECRETS + 48 * TP_NETS * TP_MAX_POLICIES);
+TP_ASSERT_SIZE(tp_config, 664 + 24 * TP_ROW_SECRETS + 48 * TP_NETS * TP_MAX_POLICIES);
 
 #endif

@@ -42,7 +42,7 @@ enum tp_parting {
 	TP_PART_PRIVATE = 0, /* private prefixes by their namespace */
 	TP_PART_ALL = 1,     /* all by their namespace */
 	TP_PART_NONE = 2,
-	TP_PART_EGRESS = 4, /* a bit: by the interface that they leave by, too */
+	TP_PART_EGRESS = 4, /* a bit: the host's own by the interface that they leave by, too */
 };
 
 /* The class of a connection: the properties of its way at the handshake, in few steps.  The
@@ -107,8 +107,8 @@ struct tp_opening {
 	__u8 why;	   /* enum tp_why */
 	__u8 flags;	   /* enum tp_conn_flags */
 	__u8 policy;
-	__u8 trial; /* enum tp_trial */
-	__u8 pad[2];
+	__u8 trial;   /* enum tp_trial */
+	__u16 egress; /* the interface that parts its path; 0: none does */
 };
 
 #define TP_OPENED_SHIFT 20 /* about a millisecond */
@@ -184,7 +184,8 @@ struct tp_record {
 	__u8 conn_flags; /* enum tp_conn_flags */
 	__u32 domain;	 /* of its row's key */
 	__u8 trial;	 /* enum tp_trial, at its opening */
-	__u8 pad[3];
+	__u8 pad;
+	__u16 egress; /* the interface that parts its path; 0: none does */
 };
 
 /* A long connection that the daemon wants to have another arm, by its socket's cookie.  The program

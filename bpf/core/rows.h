@@ -43,16 +43,18 @@ TP_INLINE __u64 tp_row_tag(const __u64 secrets[2][TP_ROW_SECRETS], const struct 
 	return tag | !tag;
 }
 
-/* What parts a path besides its address.  ifindex: of the egress interface. */
-TP_INLINE __u32 tp_domain(__u32 parting, int is_private, __u64 netns_cookie, __u32 ifindex)
+/* What parts a path besides its address: its namespace, */
+TP_INLINE __u32 tp_domain(__u32 parting, int is_private, __u64 netns_cookie)
 {
-	__u32 by = parting & 3, domain = 0;
+	__u32 by = parting & 3;
 
-	if (by == TP_PART_ALL || (by == TP_PART_PRIVATE && is_private))
-		domain = (__u32)netns_cookie;
-	if (parting & TP_PART_EGRESS)
-		domain += ifindex * 0x9e3779b1; /* 2^32 / golden ratio: no small sum of both */
-	return domain;
+	return by == TP_PART_ALL || (by == TP_PART_PRIVATE && is_private) ? (__u32)netns_cookie : 0;
+}
+
+/* and, added to that, the interface that it leaves by; 0: that does not part it. */
+TP_INLINE __u32 tp_egress_domain(__u16 egress)
+{
+	return egress * 0x9e3779b1; /* 2^32 / golden ratio: no small sum of both */
 }
 
 /* A host behind NAT64 is the host that it stands for (RFC 6052, section 2.1: 64:ff9b::/96). */

@@ -52,6 +52,7 @@ static __always_inline void record_note(const struct tp_opening *note, struct tp
 	r->why = note->why;
 	r->conn_flags = note->flags;
 	r->trial = note->trial;
+	r->egress = note->egress;
 }
 
 static __always_inline void record_place(const struct tp_row_key *place, struct tp_record *r)

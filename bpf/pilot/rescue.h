@@ -126,6 +126,7 @@ static __always_inline __u32 why_withheld(struct visit *v)
 		return TP_WITHHELD_ALREADY;
 	if (!rows_are_valid(bpf_ktime_get_coarse_ns()))
 		return TP_WITHHELD_VOID;
+	part_by_egress(&place, note.egress);
 	tag = draw_tag(&place);
 	refusal = refusal_at(tag);
 	if (refusal && tp_refusal_holds(refusal, tag, now, cfg.rescue_retry_s))
@@ -240,6 +241,7 @@ static __noinline __u32 note_outcome(struct bpf_sock_ops *ctx, __u32 has_helped)
 	struct tp_path_key key = {};
 	struct visit v = begin_visit(ctx, &key);
 	struct tp_row_key place = {};
+	struct tp_opening note = {};
 	struct tp_refusal *refusal;
 	__u32 tag;
 
@@ -248,6 +250,8 @@ static __noinline __u32 note_outcome(struct bpf_sock_ops *ctx, __u32 has_helped)
 	locate(&v, &place);
 	if (!v.policy)
 		return 0;
+	if (find_note(tag_of(v.tp), &note, 0))
+		part_by_egress(&place, note.egress);
 	tag = draw_tag(&place);
 	refusal = refusal_at(tag);
 	if (refusal)

@@ -92,6 +92,7 @@ int sample(struct bpf_iter__tcp *ctx)
 	r.at_ns = bpf_ktime_get_ns();
 	if (!v.policy || !sample_note(tp, &r, &note))
 		return 0;
+	part_by_egress(&place, note.egress);
 	record_place(&place, &r);
 	record_identity(tp, &r);
 	r.cookie = bpf_get_socket_cookie(tp); /* its end will be told with it, too */

@@ -19,14 +19,27 @@
  * is forgotten after so long without a draw: about ten minutes. */
 #define STALE_DRAW (600 << (30 - TP_OPENED_SHIFT))
 
-static __always_inline __u32 egress_of(const struct tcp_sock *tp)
+/* The interface that a connection leaves the host by, if that parts its path; else 0.  An interface
+ * of another namespace is no way out of the host. */
+static __always_inline __u16 egress_of(const struct visit *v)
 {
-	const struct dst_entry *dst = tp_sock_of(tp)->sk_dst_cache;
+	const struct dst_entry *dst;
 
-	return dst && dst->dev ? dst->dev->ifindex : 0;
+	if (!(v->policy->parting & TP_PART_EGRESS) ||
+	    tp_common_of(v->tp)->skc_net.net->net_cookie != cfg.host_netns)
+		return 0;
+	dst = tp_sock_of(v->tp)->sk_dst_cache;
+	return dst && dst->dev ? (__u16)dst->dev->ifindex : 0;
 }
 
-/* Finds a connection's policy, and the rest of its place: place->prefix has its remote address. */
+/* egress: of egress_of(), or as the note has it. */
+static __always_inline void part_by_egress(struct tp_row_key *place, __u16 egress)
+{
+	place->domain += tp_egress_domain(egress);
+}
+
+/* Finds a connection's policy, and the rest of its place but for the interface, which only the note
+ * has once it is open: a route may change.  place->prefix has its remote address. */
 static __always_inline void locate_at(struct visit *v, struct tp_row_key *place)
 {
 	__u64 netns_cookie;
@@ -43,12 +56,11 @@ static __always_inline void locate_at(struct visit *v, struct tp_row_key *place)
 		tp_path_prefix(v->policy, place->prefix, v->key);
 	}
 	tp_unwrap(place->prefix);
-	place->domain = tp_domain(v->policy->parting, tp_is_private(place->prefix), netns_cookie,
-				  v->policy->parting & TP_PART_EGRESS ? egress_of(v->tp) : 0);
+	place->domain = tp_domain(v->policy->parting, tp_is_private(place->prefix), netns_cookie);
 }
 
 /* Finds a connection's policy, and its place: the key of its path's row with the whole address,
- * without class.  No policy: loopback, and that is not ours. */
+ * without class and interface.  No policy: loopback, and that is not ours. */
 static __always_inline void locate(struct visit *v, struct tp_row_key *place)
 {
 	if (v->sk->family == AF_INET) {

@@ -92,6 +92,8 @@ static __always_inline void choose_arm(const struct visit *v, struct tp_row_key 
 	__u8 arm;
 
 	note->class = place->class = class_of(v, note->rtt_us);
+	note->egress = egress_of(v);
+	part_by_egress(place, note->egress);
 	note->why = TP_WHY_VOID;
 	if (!rows_are_valid(now_ns))
 		return;
@@ -250,6 +252,7 @@ static __always_inline void send_end(struct visit *v, const struct bpf_tcp_sock 
 	if (r.flags)
 		r.arm = TP_NO_ARM;
 	r.flags |= (timed_out ? TP_RECORD_TIMED_OUT : 0) | tuned_flag(v, ts);
+	part_by_egress(&place, note->egress);
 	fill_record(v, ts, &place, &r);
 	send_record(&r);
 }
@@ -290,6 +293,7 @@ static __always_inline void tell_part(struct visit *v, __u32 flags)
 		record_note(&note, &r);
 	else
 		r.flags |= TP_RECORD_FORGOTTEN;
+	part_by_egress(&place, note.egress);
 	fill_record(v, ts, &place, &r);
 	r.cookie = bpf_get_socket_cookie(v->hands); /* the next part will be told with it */
 	send_record(&r);

@@ -28,7 +28,7 @@ mod c {
         pub safe fn native_row_key_at(of: &tp_row_key, level: u32, key: &mut tp_row_key);
         pub safe fn native_row_tag(secrets: &Secrets, key: &tp_row_key) -> u64;
         pub safe fn native_cell(secrets: &CellSecrets, addr: &[u32; 4]) -> u32;
-        pub safe fn native_domain(parting: u32, addr: &[u32; 4], netns_cookie: u64, ifindex: u32) -> u32;
+        pub safe fn native_domain(parting: u32, addr: &[u32; 4], netns_cookie: u64, egress: u16) -> u32;
         pub safe fn native_unwrap(addr: &mut [u32; 4]);
         pub safe fn native_log2(x: u32) -> u32;
         pub safe fn native_class(rtt_us: u32, small_window: u8, ecn: u8, interface: u8, accepted: u8) -> u16;

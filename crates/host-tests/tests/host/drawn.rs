@@ -2,15 +2,19 @@
 //!
 //! There is no daemon here. A test writes the rows and reads the records itself.
 
-use std::time::{Duration, Instant};
+use std::{
+    ffi::CStr,
+    time::{Duration, Instant},
+};
 
 use tcpilot_abi::{
     TP_CONN_ACTIVE, TP_CONN_DRY_RUN, TP_LEVEL_CLASS, TP_LEVEL_GLOBAL, TP_LEVEL_GROUP,
-    TP_LEVEL_NONE, TP_LEVEL_PATH, TP_LEVEL_SITE, TP_NO_ARM, TP_ROWS_VOID_NS, TP_WHY_DRAWN,
-    TP_WHY_NO_ROW, TP_WHY_VOID,
+    TP_LEVEL_NONE, TP_LEVEL_PATH, TP_LEVEL_SITE, TP_NO_ARM, TP_PART_ALL, TP_PART_EGRESS,
+    TP_PART_NONE, TP_PART_PRIVATE, TP_ROWS_VOID_NS, TP_WHY_DRAWN, TP_WHY_NO_ROW, TP_WHY_VOID,
 };
 use tcpilot_core::rows::Place;
-use tcpilot_host_tests::{FAR, Lab, Place as Where, Sink};
+use tcpilot_host_tests::{FAR, Lab, Netns, Place as Where, Sink, in_netns, sh};
+use tcpilot_kernel::own_netns_cookie;
 
 use crate::learner::{
     ALL_BBR, ALL_RENO, BBR, CERTAIN, Learner, RENO, bbr, config, connect, place_of,
@@ -260,6 +264,98 @@ fn a_private_path_belongs_to_its_namespace_and_a_public_one_to_all() {
     learner.put(TP_LEVEL_PATH, &place_of(&public), ALL_BBR, 1);
     assert_eq!(connect(&mut application, &far()), "reno");
     assert_eq!(connect(&mut application, "8.8.4.4:5300"), "bbr");
+}
+
+/// The number of an interface of a namespace.
+fn index_of(netns: &Netns, interface: &CStr) -> u16 {
+    // SAFETY: the name ends with 0.
+    let index = in_netns(netns, || unsafe {
+        libc::if_nametoindex(interface.as_ptr())
+    });
+    index.try_into().unwrap()
+}
+
+/// A second way from near to far; far's other address is reached by it.
+fn second_way(lab: &Lab) {
+    let (near, far) = (&lab.net.near, &lab.net.far);
+    sh(&format!(
+        "ip link add eth1 netns {} type veth peer name eth1 netns {}",
+        near.name(),
+        far.name()
+    ));
+    for (netns, host) in [(near, 1), (far, 2)] {
+        netns.ip(&format!("address add 10.78.0.{host}/24 dev eth1"));
+        netns.ip("link set eth1 up");
+    }
+    near.ip("route replace 8.8.4.4 via 10.78.0.2 dev eth1");
+}
+
+#[test]
+fn the_interface_that_the_host_sends_by_parts_its_paths() {
+    const TO: &str = "8.8.4.4:5300";
+    let lab = Lab::new();
+    let _sink = Sink::new(&lab.net.far, 5300);
+    let mut config = config();
+    config.policy[0].parting = (TP_PART_PRIVATE | TP_PART_EGRESS) as u8;
+    config.host_netns = in_netns(&lab.net.near, own_netns_cookie).unwrap();
+    let mut learner = Learner::new(&lab, &config);
+    let mut application = lab.actor();
+    connect(&mut application, TO);
+    let first = learner.record();
+    assert_eq!(first.egress, index_of(&lab.net.near, c"eth0"));
+    learner.put(TP_LEVEL_PATH, &place_of(&first), ALL_BBR, 1);
+    assert_eq!(connect(&mut application, TO), "bbr");
+    assert_eq!(learner.record().domain, first.domain);
+
+    second_way(&lab);
+    assert_eq!(
+        connect(&mut application, TO),
+        "reno",
+        "another way, another path"
+    );
+    let second = learner.record();
+    assert_eq!(second.egress, index_of(&lab.net.near, c"eth1"));
+    assert_ne!(second.domain, first.domain);
+
+    // Its end is told of the path that it was opened on.
+    application.tell(&format!("connect {TO}"));
+    application.tell("send 100000");
+    lab.net.near.ip("route del 8.8.4.4");
+    application.tell("send 100000");
+    application.tell("close");
+    let moved = learner.record();
+    assert_eq!((moved.egress, moved.domain), (second.egress, second.domain));
+}
+
+#[test]
+fn an_interface_of_another_namespace_parts_nothing() {
+    let lab = Lab::new();
+    let _sink = Sink::new(&lab.net.far, 5300);
+    let mut config = config();
+    config.policy[0].parting = (TP_PART_PRIVATE | TP_PART_EGRESS) as u8;
+    config.host_netns = own_netns_cookie().unwrap();
+    let mut learner = Learner::new(&lab, &config);
+    connect(&mut lab.actor(), "8.8.4.4:5300");
+    let record = learner.record();
+    assert_eq!((record.egress, record.domain), (0, 0));
+}
+
+#[test]
+fn a_policy_may_join_the_private_paths_of_all_namespaces_or_part_the_public_ones() {
+    let lab = Lab::new();
+    let _sink = Sink::new(&lab.net.far, 5300);
+    let domains = |parting: u32| {
+        let mut config = config();
+        config.policy[0].parting = parting as u8;
+        let mut learner = Learner::new(&lab, &config);
+        [far(), "8.8.4.4:5300".to_owned()].map(|to| {
+            connect(&mut lab.actor(), &to);
+            learner.record().domain
+        })
+    };
+    let cookie = in_netns(&lab.net.near, own_netns_cookie).unwrap() as u32;
+    assert_eq!(domains(TP_PART_NONE), [0, 0]);
+    assert_eq!(domains(TP_PART_ALL), [cookie, cookie]);
 }
 
 #[test]

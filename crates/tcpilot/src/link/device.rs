@@ -21,6 +21,16 @@ pub fn index_of(name: &str) -> u32 {
     rustix::net::netdevice::name_to_index(&socket, name).unwrap_or(0)
 }
 
+/// The name of a device of this network namespace, by its index.
+pub fn name_of(index: u32) -> Option<String> {
+    let socket = rustix::net::socket(
+        rustix::net::AddressFamily::INET,
+        rustix::net::SocketType::DGRAM,
+        None,
+    );
+    rustix::net::netdevice::index_to_name(socket.ok()?, index).ok()
+}
+
 impl Device {
     /// One that is there.
     pub fn find(name: &str) -> Result<Device, Failure> {

@@ -3,5 +3,5 @@
 mod device;
 mod group;
 
-pub use device::{Device, index_of};
+pub use device::{Device, index_of, name_of};
 pub use group::Group;

@@ -33,6 +33,9 @@ fn path_name(path: &PathView) -> String {
     if !["host", "all"].contains(&path.netns.as_str()) {
         let _ = write!(name, " @{}", path.netns);
     }
+    if let Some(interface) = &path.interface {
+        let _ = write!(name, " by {interface}");
+    }
     if path.policy != "default" {
         let _ = write!(name, " [{}]", path.policy);
     }

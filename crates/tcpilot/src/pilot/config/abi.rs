@@ -127,6 +127,7 @@ impl Config {
     fn write_policies(&self, config: &mut tp_config, arms: &[String]) {
         let none = PrefixOverrides::default();
         config.policy[0] = self.policy_config(mask(arms, &self.algorithms), &none);
+        config.policy[0].parting = self.parting(None);
         config.policy[usize::from(LEAVE_ALONE_ID)] = tp_policy_config {
             leave_alone: 1,
             ..self.policy_config(0, &none)
@@ -145,6 +146,7 @@ impl Config {
                 net: policy.network.unwrap_or(self.tuning.network).number(),
                 ecn_vouched: vouched(policy, arms),
                 rescue: self.may_rescue(policy).into(),
+                parting: self.parting(Some(policy)),
                 ..self.policy_config(mask(arms, allowed), &policy.prefix)
             };
         }

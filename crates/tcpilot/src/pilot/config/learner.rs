@@ -6,7 +6,7 @@
 use tcpilot_learner::settings as defaults;
 
 use super::settings::{Key, Section, Table, settings};
-use super::{LearnerKind, Objective};
+use super::{LearnerKind, Objective, PartInterfaces, PartNamespaces};
 
 settings! {
     /// The keys that all learners have.
@@ -93,6 +93,16 @@ settings! {
         /// and they keep the default. Below 100 a group is steered from its second connection on. A group
         /// that was steered stays so when you raise the number.
         steer_percent: u32 = 100, 0..=100;
+        /// Which paths belong to their network namespace. "private": those to private addresses, which may be
+        /// another host in each namespace; a public address is one path for all. "all": each namespace learns
+        /// for itself, for instance if it has a way out of its own. "none": all share their paths, for instance
+        /// containers in one network.
+        part_namespaces: PartNamespaces = PartNamespaces::Private;
+        /// Whether the interface that the host sends by parts its paths. "auto": if the host has default routes
+        /// by several interfaces when tcpilot starts, or reads its configuration anew. "always" is for ways out
+        /// that are no default routes, such as those of policy routing. The interface inside another network
+        /// namespace does not show the host's way out, and parts nothing.
+        part_interfaces: PartInterfaces = PartInterfaces::Auto;
         /// Seconds between two looks at long connections, which teach while they live; 0 is never. A look
         /// goes through all connections of the host. So the next one waits at least 100 times as long as the
         /// last one used the processor, which is 1 % of it at most.

@@ -7,6 +7,7 @@ mod abi;
 mod effect;
 mod learner;
 pub(crate) mod names;
+mod parting;
 mod policies;
 pub(crate) mod reference;
 mod rules;
@@ -29,6 +30,7 @@ use toml::de::DeTable;
 
 pub use effect::Effect;
 pub use learner::{EpsilonGreedy, Learner, Thompson};
+pub use parting::{PartInterfaces, PartNamespaces, has_several_ways_out};
 pub use policies::{
     DEFAULT_POLICY, LEAVE_ALONE_POLICY, LeaveAlone, Match, Policy, PrefixOverrides,
 };

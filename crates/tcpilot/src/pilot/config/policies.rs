@@ -5,7 +5,10 @@ use tcpilot_core::Prefix;
 use toml::de::DeValue;
 
 use super::settings::{Section, Table, settings};
-use super::{Algorithm, CgroupPath, Config, Feature, Namespace, Network, Objective, Ports};
+use super::{
+    Algorithm, CgroupPath, Config, Feature, Namespace, Network, Objective, PartInterfaces,
+    PartNamespaces, Ports,
+};
 
 /// The name of the policy of connections that no rule matches; its number is 0.
 pub const DEFAULT_POLICY: &str = "default";
@@ -65,6 +68,10 @@ settings! {
         /// Whether heavy loss switches its connections to the algorithm of `[rescue]`. If you leave it out,
         /// that happens only if the policy lists that algorithm, or lists none.
         rescue: Option<bool> = None;
+        /// Which of its paths belong to their network namespace, in place of `part_namespaces` of `[learner]`.
+        part_namespaces: Option<PartNamespaces> = None;
+        /// Whether the host's interface parts its paths, in place of `part_interfaces` of `[learner]`.
+        part_interfaces: Option<PartInterfaces> = None;
         /// The purpose that its connections are tuned for, in place of the objective of `[tuning]`.
         objective: Option<Objective> = None;
         /// The kind of network, in place of that of `[tuning]`.

@@ -174,6 +174,7 @@ impl Config {
             }
             warnings.extend(self.untuned(policy));
             warnings.extend(self.unrescued(policy));
+            warnings.extend(self.unparted(policy));
         }
         warnings
     }

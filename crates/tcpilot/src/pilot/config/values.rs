@@ -9,6 +9,7 @@ use toml::Spanned;
 use toml::de::DeValue;
 
 use super::settings::{Place, Value, kind};
+use super::{PartInterfaces, PartNamespaces};
 
 /// The name of a congestion control, as the kernel has it: 1 to 15 of `a`-`z`, `A`-`Z`, `0`-`9`, `_`, `-`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -158,6 +159,26 @@ impl HoldOut {
     }
 }
 
+/// One of a few words.
+fn read_word<T: Copy>(
+    value: &Spanned<DeValue<'_>>,
+    place: &Place<'_>,
+    known: &[T],
+    word: impl Fn(T) -> &'static str,
+) -> Option<T> {
+    let words: Vec<&'static str> = known.iter().map(|one| word(*one)).collect();
+    let all: Vec<String> = words.iter().map(|word| format!("{word:?}")).collect();
+    let all = all.join(" or ");
+    let Some(name) = value.get_ref().as_str() else {
+        return place.refuse_type(value, &all);
+    };
+    let found = known.iter().copied().find(|one| word(*one) == name);
+    found.or_else(|| {
+        let hint = names::hint(name, words);
+        place.refuse(value, &format!("cannot be {name:?}, only {all}{hint}"))
+    })
+}
+
 /// Entries of a list that has no other limit: more than there can be rules.
 const ENTRIES_MAX: u64 = 1000;
 
@@ -296,21 +317,39 @@ impl Value for LearnerKind {
 
 impl Value for HoldOut {
     fn read(value: &Spanned<DeValue<'_>>, place: &Place<'_>) -> Option<HoldOut> {
-        let all = || HoldOut::ALL.map(|known| format!("{:?}", known.word()));
-        let Some(name) = value.get_ref().as_str() else {
-            return place.refuse_type(value, &all().join(" or "));
-        };
-        HoldOut::by_word(name).or_else(|| {
-            let hint = names::hint(name, HoldOut::ALL.map(HoldOut::word));
-            let all = all().join(" or ");
-            place.refuse(value, &format!("cannot be {name:?}, only {all}{hint}"))
-        })
+        read_word(value, place, &HoldOut::ALL, HoldOut::word)
     }
 
     fn to_toml(&self) -> Option<String> {
         quoted(self.word())
     }
 }
+
+macro_rules! words {
+    ($($type:ty),*) => { $(
+        impl Value for $type {
+            fn read(value: &Spanned<DeValue<'_>>, place: &Place<'_>) -> Option<$type> {
+                read_word(value, place, &<$type>::ALL, <$type>::word)
+            }
+
+            fn to_toml(&self) -> Option<String> {
+                quoted(self.word())
+            }
+        }
+
+        /// One that may be missing: that of all others then.
+        impl Value for Option<$type> {
+            fn read(value: &Spanned<DeValue<'_>>, place: &Place<'_>) -> Option<Option<$type>> {
+                <$type>::read(value, place).map(Some)
+            }
+
+            fn to_toml(&self) -> Option<String> {
+                self.as_ref().and_then(Value::to_toml)
+            }
+        }
+    )* };
+}
+words!(PartNamespaces, PartInterfaces);
 
 impl Value for Prefix {
     fn read(value: &Spanned<DeValue<'_>>, place: &Place<'_>) -> Option<Prefix> {

@@ -17,6 +17,7 @@ use super::{
 };
 use crate::{
     clock::monotonic_ns,
+    link::name_of,
     pilot::figures::{
         EffectReport, ExplainedPath, Explanation, FlowView, LearningStatus, PathView, RescueStatus,
         Status, TakeOvers,
@@ -25,6 +26,13 @@ use crate::{
     pilot::read::{self, Names},
     pilot::report,
 };
+
+/// Names that were looked for already.
+#[derive(Default)]
+struct OriginNames {
+    netns: HashMap<Netns, String>,
+    interfaces: HashMap<u16, Option<String>>,
+}
 
 /// In place of a namespace's name: the path is one for all.
 const ALL_NETNS: &str = "all";
@@ -92,7 +100,7 @@ impl Daemon {
 
     fn for_each_view(&self, mut each: impl FnMut(PathView)) {
         if let Some(learning) = &self.learning {
-            let mut names = HashMap::new();
+            let mut names = OriginNames::default();
             return learning.for_each_path(|seen| each(self.named(seen, &mut names)));
         }
         self.with_names(|names| {
@@ -107,16 +115,28 @@ impl Daemon {
         });
     }
 
-    /// With the name of its namespace; to look for one takes a while.
-    fn named(&self, seen: Seen, names: &mut HashMap<Netns, String>) -> PathView {
+    /// With the names of its namespace and interface; to look for one takes a while.
+    fn named(&self, seen: Seen, names: &mut OriginNames) -> PathView {
         let netns = match seen.netns {
             None => ALL_NETNS.to_owned(),
             Some(netns) => names
+                .netns
                 .entry(netns)
                 .or_insert_with(|| self.netns_of(netns))
                 .clone(),
         };
-        PathView { netns, ..seen.view }
+        let interface = match seen.egress {
+            0 => None,
+            index => {
+                let known = names.interfaces.entry(index);
+                known.or_insert_with(|| name_of(index.into())).clone()
+            }
+        };
+        PathView {
+            netns,
+            interface,
+            ..seen.view
+        }
     }
 
     fn netns_of(&self, netns: Netns) -> String {
@@ -156,7 +176,7 @@ impl Daemon {
             explanation.flows = to_address.map(|f| names.flow(f)).collect();
         });
         if let Some(learning) = &self.learning {
-            let mut names = HashMap::new();
+            let mut names = OriginNames::default();
             let known = learning.explain(*remote).into_iter();
             explanation.paths.extend(known.map(|seen| ExplainedPath {
                 path: self.named(seen, &mut names),

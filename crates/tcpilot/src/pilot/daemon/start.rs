@@ -3,7 +3,7 @@
 use std::{path::PathBuf, time::Instant};
 
 use tcpilot_abi::{TP_MAX_ARMS, tp_config, tp_rule};
-use tcpilot_kernel::{Pilot, host};
+use tcpilot_kernel::{Pilot, host, own_netns_cookie};
 
 use super::{
     Daemon, arms, attachment, egress::Egress, handover::Numbers, keeper::Keeper, netns, rules,
@@ -12,7 +12,7 @@ use super::{
 use crate::{
     cli::RunArgs,
     failure::{Failure, Kind},
-    pilot::config::{Algorithm, Config, RuleTemplate},
+    pilot::config::{Algorithm, Config, RuleTemplate, has_several_ways_out},
 };
 
 /// What a configuration means on this host.
@@ -39,6 +39,7 @@ impl Prepared {
         let built_in = host::built_in_default().and_then(|name| Algorithm::new(&name));
         arms::resolve_built_in(&mut config.replace_defaults, built_in);
         arms::stand_in(&mut config)?;
+        config.decide_interfaces(has_several_ways_out());
         let root = host::cgroup2_root()?;
         let cgroup = args.cgroup.clone().unwrap_or_else(|| root.clone());
         if numbers.is_none() {
@@ -49,6 +50,7 @@ impl Prepared {
             number_as(&mut config, &mut arms.present, numbers)?;
         }
         let mut abi = config.to_abi(&arms.present);
+        abi.host_netns = own_netns_cookie()?;
         arms.missing
             .extend(arms::check_rescue(&config, &mut abi, &mut arms.held)?);
         if !host::raises_receive_windows() {

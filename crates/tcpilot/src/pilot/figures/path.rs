@@ -49,8 +49,11 @@ measures! {
         algorithms: Vec<AlgorithmView>;
         /// With thompson: the node whose knowledge this is. `path` is the path itself. `group`, `site`,
         /// `class` and `global` show the knowledge that an unknown address below that node gets. `null` with
-        /// epsilon-greedy, as are the next eight fields.
+        /// epsilon-greedy, as are the next nine fields.
         level: Option<String>;
+        /// The interface of the host that its connections leave by, if that parts it from the paths by other
+        /// interfaces.
+        interface: Option<String>;
         /// The class of handshakes of the path: RTT, ECN, window, interface, side.
         class: Option<String>;
         /// The path's own experience, counted in whole connections as of now. The rest of its knowledge comes

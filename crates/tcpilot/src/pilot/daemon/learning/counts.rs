@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use tcpilot_learner::{Level, NodeKey, learner::Alarm, lineage::Key};
 
 use super::{
-    room::Room,
+    room::{Origin, Room},
     switches::{Switched, Switches},
     taught::{Drawn, Taught},
 };
@@ -19,8 +19,7 @@ use super::{
 #[serde(default)]
 pub struct Counts {
     room: OfRoom,
-    /// Namespaces' cookies by domain.
-    domains: Vec<(u32, u64)>,
+    domains: Vec<(u32, Origin)>,
     policies: Vec<OfPolicy>,
 }
 
@@ -100,7 +99,7 @@ impl Room {
             domains: self
                 .domains
                 .iter()
-                .map(|(of, cookie)| (*of, *cookie))
+                .map(|(of, origin)| (*of, *origin))
                 .collect(),
             policies: self.taught.iter().map(OfPolicy::new).collect(),
         }

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use serde::{Deserialize, Serialize};
 use tcpilot_abi::tp_record;
 use tcpilot_kernel::{MOVES, Move};
 
@@ -16,8 +17,17 @@ use super::{
 };
 use crate::pilot::figures::EffectReport;
 
-/// Namespaces that paths can be named by; more are shown by number.
+/// Namespaces and interfaces that paths can be named by; more are shown by number.
 const DOMAINS_MAX: usize = 4096;
+
+/// What parts paths of one address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Origin {
+    /// Their network namespace.
+    pub netns_cookie: u64,
+    /// The number of the interface that they leave the host by; 0: that does not part them.
+    pub egress: u16,
+}
 
 /// See above.
 pub struct Room {
@@ -42,8 +52,8 @@ pub struct Room {
     crowded: u64,
     /// Whether steering helps; `None` in a dry run.
     pub effect: Option<Effect>,
-    /// Cookies of namespaces, by the domain that paths have by them.
-    pub(super) domains: HashMap<u32, u64>,
+    /// Where paths of a domain come from.
+    pub(super) domains: HashMap<u32, Origin>,
     /// Long connections that should be moved to another algorithm.
     pub wishes: Vec<Move>,
 }
@@ -82,7 +92,11 @@ impl Room {
         let before = self.long.follow(record);
         // 0 is that of paths which all namespaces share.
         if record.domain != 0 && self.domains.len() < DOMAINS_MAX {
-            self.domains.insert(record.domain, record.netns_cookie);
+            let origin = Origin {
+                netns_cookie: record.netns_cookie,
+                egress: record.egress,
+            };
+            self.domains.insert(record.domain, origin);
         }
         let of = |taught: &&mut Taught| taught.lesson.policy == record.policy;
         // A policy that is no more has none: its last connections end.

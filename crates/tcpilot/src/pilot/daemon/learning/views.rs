@@ -26,6 +26,8 @@ pub struct Seen {
     pub view: PathView,
     /// The namespace that it belongs to: `None`: all share it.
     pub netns: Option<Netns>,
+    /// The number of the interface that parts it from paths by others; 0: none does.
+    pub egress: u16,
 }
 
 /// A namespace.
@@ -122,15 +124,17 @@ impl Room {
         let now_s = self.clock.now_s();
         let taught = self.taught.get_mut(policy)?;
         let view = taught.learner.view(key, now_s)?;
+        let origin = self.domains.get(&key.key.domain);
         let netns = (key.key.domain != 0).then(|| {
-            let cookie = self.domains.get(&key.key.domain);
-            cookie.map_or(Netns::Domain(key.key.domain), |cookie| {
-                Netns::Cookie(*cookie)
+            origin.map_or(Netns::Domain(key.key.domain), |origin| {
+                Netns::Cookie(origin.netns_cookie)
             })
         });
+        let egress = origin.map_or(0, |origin| origin.egress);
         Some(Seen {
             view: path_view(taught, &view, now_s),
             netns,
+            egress,
         })
     }
 
