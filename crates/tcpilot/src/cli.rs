@@ -10,9 +10,13 @@ use crate::{
     pilot::metrics::listen_address,
     show::{
         figure::{self, View},
-        select::{self, Wishes},
+        select,
     },
 };
+
+mod lists;
+
+pub use lists::{ListArgs, SelectArgs, TopArgs};
 
 /// Control socket of the daemon, unless `--socket` names another.
 pub const DEFAULT_SOCKET: &str = "/run/tcpilot/tcpilot.sock";
@@ -281,71 +285,6 @@ pub struct AskArgs {
     /// The socket.
     #[command(flatten)]
     pub socket: SocketArgs,
-}
-
-/// A list that is asked for.
-#[derive(Debug, Args)]
-pub struct ListArgs {
-    /// What of it.
-    #[command(flatten)]
-    pub list: SelectArgs,
-    /// The question.
-    #[command(flatten)]
-    pub ask: AskArgs,
-}
-
-/// Options of `tcpilot top`.
-#[derive(Debug, Args)]
-pub struct TopArgs {
-    /// What of the list.
-    #[command(flatten)]
-    pub list: SelectArgs,
-    /// The socket.
-    #[command(flatten)]
-    pub socket: SocketArgs,
-}
-
-/// What of a list is shown, and how.
-#[derive(Debug, Args)]
-pub struct SelectArgs {
-    /// Show only rows that match; if you give several filters, all of them
-    ///
-    /// A filter is KEY=VALUE, KEY!=VALUE, KEY<VALUE, KEY<=VALUE, KEY>VALUE, KEY>=VALUE, or KEY~TEXT for a text
-    /// within the value. The keys are listed below. A number may have a unit: 20ms, 10Mbit, 1%, 5min. An address
-    /// is equal to a prefix that has it, a list to each of its entries, and `-` means that there is no value. A
-    /// TEXT alone may stand in any of the usual columns. Quote `<` and `>` in a shell.
-    #[arg(long, value_name = "FILTER")]
-    pub filter: Vec<String>,
-    /// Sort by these columns, least first; `-KEY` puts the greatest first. A path stands where its first
-    /// algorithm belongs
-    #[arg(
-        long,
-        value_name = "KEY",
-        value_delimiter = ',',
-        allow_hyphen_values = true
-    )]
-    pub sort: Vec<String>,
-    /// Show at most so many paths or connections
-    #[arg(long, value_name = "COUNT")]
-    pub limit: Option<usize>,
-    /// Show these columns instead of the usual ones; JSON always has all fields
-    #[arg(long, value_name = "KEY", value_delimiter = ',')]
-    pub columns: Vec<String>,
-    /// Also show which processes and pods have the connections
-    #[arg(long)]
-    pub processes: bool,
-}
-
-impl SelectArgs {
-    /// Not understood yet.
-    pub fn wishes(&self) -> Wishes {
-        Wishes {
-            filter: self.filter.clone(),
-            sort: self.sort.clone(),
-            limit: self.limit,
-            columns: self.columns.clone(),
-        }
-    }
 }
 
 /// Options of `tcpilot report`.

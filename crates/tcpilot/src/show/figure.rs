@@ -135,11 +135,6 @@ pub struct Figure<V> {
 }
 
 impl<V> Figure<V> {
-    /// Above its column.
-    pub fn heading(&self) -> &'static str {
-        self.column.as_ref().map_or(self.key, |c| c.heading)
-    }
-
     /// Its value in a view, as people read it, also if tables do not usually show it.
     pub fn text(&self, view: &V) -> String {
         match &self.column {

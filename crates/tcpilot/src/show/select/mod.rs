@@ -115,12 +115,14 @@ impl<L: Listed> Key<L> {
         }
     }
 
-    fn heading(&self) -> &'static str {
-        match &self.source {
-            Source::Name => L::NAME,
-            Source::Item(figure) => figure.heading(),
-            Source::Part(figure) => figure.heading(),
-        }
+    /// Above its column: what tables do not usually show is called by its word.
+    fn heading(&self) -> &str {
+        let usual = match &self.source {
+            Source::Name => Some(L::NAME),
+            Source::Item(figure) => figure.column.as_ref().map(|column| column.heading),
+            Source::Part(figure) => figure.column.as_ref().map(|column| column.heading),
+        };
+        usual.unwrap_or(&self.word)
     }
 
     fn unit(&self) -> Unit {

@@ -275,8 +275,8 @@ fn a_table_has_the_usual_columns_or_those_that_are_named() {
     assert_eq!(
         named.table(&lines()[1..2], |_| true, &[]),
         "way.rtt_us       RTT  Way   tags\n         \
-         -  0.900 ms  slow  -\n         \
-         -  0.900 ms  fast  -\n"
+         -  0.900 ms  slow     -\n         \
+         -  0.900 ms  fast     -\n"
     );
 }
 
