@@ -74,8 +74,9 @@ machine-test: setup deb dist ## the laboratory's own tests of its machines
 	@$(CARGO) build --release -p flowgen --features mpquic
 	cd lab && $(BIN)/pytest -q -m vm
 
-metrics-test: ## metrics and alerts in the eyes of Prometheus' own promtool
+metrics-test: setup release ## metrics and alerts in the eyes of Prometheus, and a daemon that it scrapes; needs root
 	scripts/promtool
+	scripts/as-root scripts/scrape.py --seconds 20 --interval 1
 
 browser-test: setup ## the laboratory's reports in a headless Chromium
 	@scripts/setup browser
