@@ -188,7 +188,7 @@ static __always_inline void closed(struct visit *v, __u32 to)
 		return;
 	}
 	if (cfg.learner.kind != TP_LEARNER_THOMPSON) /* that counts elsewhere */
-		COUNT(closed);
+		count_closed(v->tp->bytes_acked);
 	count_end(v->path, conn);
 	learn(v, conn);
 }

@@ -6,7 +6,7 @@
  * was opened.  adopt counts, before the pilot is attached, those that a former
  * pilot took up: their sockets still have its callbacks, so their end will be seen.
  * A pilot that takes another's place finds them counted and remembered, and does
- * without.
+ * without.  tally adds up what open connections have sent.
  */
 #ifndef TCPILOT_PILOT_LIST_H
 #define TCPILOT_PILOT_LIST_H
@@ -190,6 +190,25 @@ static __always_inline void remember_former(struct tcp_sock *tp, const struct tp
 
 	if (tp_cc_was_set(tp))
 		bpf_sk_storage_get(&conns, tp, &conn, BPF_SK_STORAGE_GET_F_CREATE);
+}
+
+/* What a connection that was taken up has sent until now, as a word. */
+SEC("iter/tcp")
+int tally(struct bpf_iter__tcp *ctx)
+{
+	struct sock_common *common = ctx->sk_common;
+	struct tcp_sock *tp;
+	__u64 bytes;
+
+	if (!common || common->skc_state == BPF_TCP_LISTEN)
+		return 0;
+	tp = bpf_skc_to_tcp_sock(common);
+	if (!tp || !is_steered_cgroup(tp) ||
+	    (tp->bpf_sock_ops_cb_flags & OUR_CALLBACKS) != OUR_CALLBACKS)
+		return 0;
+	bytes = tp->bytes_acked;
+	bpf_seq_write(ctx->meta->seq, &bytes, sizeof(bytes));
+	return 0;
 }
 
 SEC("iter/tcp")

@@ -113,6 +113,15 @@ static __always_inline struct tp_counters *own_counters(void)
 /* Atomic all the same: an interrupt may count in between. */
 #define COUNT(counter) __sync_fetch_and_add(&own_counters()->counter, 1)
 
+/* A connection that was taken up ends. */
+static __always_inline void count_closed(__u64 bytes)
+{
+	struct tp_counters *own = own_counters();
+
+	__sync_fetch_and_add(&own->closed, 1);
+	__sync_fetch_and_add(&own->steered_bytes, bytes);
+}
+
 /* cfg for the pure functions.  The compiler must not see through the cast: it
  * would take the zeros of this file for the values that the loader writes. */
 static __always_inline const struct tp_config *config(void)

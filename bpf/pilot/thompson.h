@@ -268,7 +268,7 @@ static __always_inline void tell_end(struct visit *v)
 
 	if (!ts)
 		return;
-	COUNT(closed);
+	count_closed(ts->bytes_acked);
 	take_note(v, &note);
 	weight = record_weight(v, ts, timed_out);
 	if (weight)

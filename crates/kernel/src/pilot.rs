@@ -11,6 +11,7 @@ mod records;
 mod rows;
 mod sampler;
 mod steered;
+mod tally;
 
 use std::{
     fs::File,
@@ -48,6 +49,7 @@ pub use rows::{Entries, Put, RowSecrets, Rows};
 pub use sampler::{MOVES, Move, Sampler};
 use skeleton::{OpenSockopsSkel, SockopsSkel, SockopsSkelBuilder};
 use steered::is_steered;
+pub use tally::Tally;
 
 /// Buckets of eight paths are read in batches of so many, to bound the daemon's memory.
 const BATCH: u32 = 32;

@@ -1,4 +1,6 @@
-//! The clock that the programs in the kernel stamp with.
+//! The clock that the programs in the kernel stamp with, and the one of this thread's work.
+
+use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
@@ -8,4 +10,22 @@ pub fn monotonic_ns() -> u64 {
     (now.tv_sec as u64)
         .saturating_mul(1_000_000_000)
         .saturating_add(now.tv_nsec as u64)
+}
+
+/// Time that this thread has had a processor.
+pub fn processor_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_knows_its_processor_time() {
+        let begun = processor_time();
+        while processor_time() == begun {}
+        assert!(processor_time() - begun < Duration::from_secs(60));
+    }
 }

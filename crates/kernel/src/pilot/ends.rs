@@ -2,10 +2,10 @@
 
 use std::{
     hash::{BuildHasher, RandomState},
-    os::fd::AsFd,
+    os::fd::{AsFd, OwnedFd},
 };
 
-use libbpf_rs::MapHandle;
+use libbpf_rs::{MapHandle, ProgramMut};
 use serde::{Deserialize, Serialize};
 use tcpilot_abi::{TP_DRAWS, TP_OPENING_WAYS, TP_RECORDS_BYTES, TP_REFUSALS, TP_ROW_WAYS};
 
@@ -82,11 +82,7 @@ impl Pilot {
         let maps = &self.skel.maps;
         let pulse = maps.bss_learner.as_fd();
         let action = "attach the iterator over long connections";
-        let program = &self.skel.progs.sample;
-        let link = program.attach().map_err(map_error(action))?;
-        // libbpf closes its own descriptor with the value.
-        let link = link.as_fd().try_clone_to_owned();
-        let link = link.map_err(|source| Error::System { action, source })?;
+        let link = link_of(&self.skel.progs.sample, action)?;
         let moves = MapHandle::try_from(&maps.moves).map_err(map_error(action))?;
         Ok(Some(Ends {
             rows: Rows::new(maps.rows.as_fd(), keys.rows, keys.secrets, pulse)?,
@@ -96,6 +92,14 @@ impl Pilot {
             sampler: Sampler::new(link, moves),
         }))
     }
+}
+
+/// Attaches an iterator.
+pub(super) fn link_of(program: &ProgramMut<'_>, action: &'static str) -> Result<OwnedFd, Error> {
+    let link = program.attach().map_err(map_error(action))?;
+    // libbpf closes its own descriptor with the value.
+    let link = link.as_fd().try_clone_to_owned();
+    link.map_err(|source| Error::System { action, source })
 }
 
 /// Gives the learner's maps the room that they need, or those of a pilot that runs in their place.

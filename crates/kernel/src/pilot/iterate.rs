@@ -48,21 +48,21 @@ fn others() -> impl Iterator<Item = File> {
         .filter(move |netns| !is_own(netns))
 }
 
-/// Runs an iterator that writes nothing, of a program that is attached already. This thread goes through the
+/// Runs an iterator of a program that is attached already, and returns its output. This thread goes through the
 /// namespaces itself, so that its processor time is that of all of it.
-pub(super) fn run_here(link: BorrowedFd<'_>) -> Result<(), Error> {
+pub(super) fn run_here(link: BorrowedFd<'_>) -> Result<Vec<u8>, Error> {
     let link_fd = link.as_raw_fd();
     let own = File::open("/proc/thread-self/ns/net").map_err(cannot_list)?;
-    read_iterator(link_fd)?;
+    let mut bytes = read_iterator(link_fd)?;
     for netns in others() {
         if enter_netns(&netns).is_err() {
             continue; // it is gone, or may not be entered
         }
         let read = read_iterator(link_fd);
         enter_netns(&own)?;
-        read?;
+        bytes.append(&mut read?);
     }
-    Ok(())
+    Ok(bytes)
 }
 
 fn cannot_list(source: std::io::Error) -> Error {

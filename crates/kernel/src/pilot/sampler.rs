@@ -50,7 +50,7 @@ impl Sampler {
             // It is not there if it could not be put in.
             let _ = self.moves.delete(&wanted.cookie.to_ne_bytes());
         }
-        asked.and(listed)
+        asked.and(listed.map(drop))
     }
 
     fn ask(&self, wanted: &Move) -> Result<(), Error> {

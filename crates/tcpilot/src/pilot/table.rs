@@ -1,13 +1,12 @@
 //! Tables and texts for people, from the views. Pure: returns strings.
 
+mod parts;
+
 use std::fmt::Write as _;
 
-use tcpilot_abi::{Why, Withheld};
+use tcpilot_abi::Why;
 
-use crate::pilot::figures::{
-    AlgorithmView, Explanation, FlowView, LearningStatus, PathView, RescueStatus, Status,
-    TuningView, TuningsStatus,
-};
+use crate::pilot::figures::{AlgorithmView, Explanation, FlowView, PathView, Status, TuningView};
 use crate::show::{
     figure::{self, Shown as _, Unit, View as _},
     select::Selection,
@@ -268,6 +267,15 @@ pub fn status(s: &Status) -> String {
     if let Some(rescued) = &s.rescued {
         out.push_str(&rescued.text());
     }
+    if let Some(traffic) = &s.traffic {
+        out.push_str(&traffic.text());
+    }
+    if s.rows_valid == Some(false) {
+        let _ = writeln!(
+            out,
+            "void     no sign of life of the learner for 10 s: new connections get the kernel's default"
+        );
+    }
     if let Some(effect) = &s.effect {
         let _ = writeln!(out, "effect   {effect}");
     }
@@ -372,68 +380,6 @@ fn best_of(paths: &[PathView]) -> String {
     out
 }
 
-impl RescueStatus {
-    /// A line for `status`, if there is one.
-    fn text(&self) -> String {
-        let congested = (self.own_losses > 0)
-            .then(|| format!("{} left to congestion control", self.own_losses));
-        let parts = [
-            (self.helped, "helped"),
-            (self.undone, "undone because they did not"),
-        ];
-        let parts = parts.iter().filter(|(count, _)| *count > 0);
-        let mut parts: Vec<String> = parts
-            .map(|(count, what)| format!("{count} {what}"))
-            .collect();
-        parts.extend(congested);
-        for why in Withheld::ALL {
-            let count = self.withheld.get(why.word()).copied().unwrap_or(0);
-            if count > 0 {
-                parts.push(format!("{count} not made: {}", why.sentence()));
-            }
-        }
-        match parts.is_empty() {
-            true => String::new(),
-            false => format!("rescues  {}\n", parts.join(" · ")),
-        }
-    }
-}
-
-impl LearningStatus {
-    /// Lines for `status`.
-    fn text(&self) -> String {
-        let mut out = format!(
-            "learned  from {} of {} records · {} nodes above the paths · {} rows of {} · exploring has cost \
-             as much as {:.1} connections\n",
-            self.taught, self.records, self.nodes, self.rows, self.rows_max, self.explored
-        );
-        if self.steer_percent < 100 {
-            let _ = writeln!(
-                out,
-                "canary   {} % of the groups are steered",
-                self.steer_percent
-            );
-        }
-        for policy in &self.policies {
-            let given = policy.algorithms.iter().map(|a| {
-                let default = if a.name == policy.default {
-                    " (default)"
-                } else {
-                    ""
-                };
-                format!("{}{default} {}", a.name, a.connections)
-            });
-            let given: Vec<String> = given.collect();
-            let _ = writeln!(out, "given    [{}] {}", policy.policy, given.join(" · "));
-        }
-        for change in &self.changes {
-            let age = duration(change.age_s as u64);
-            let _ = writeln!(out, "changed  {} {} {age} ago", change.level, change.prefix);
-        }
-        out
-    }
-}
-
 impl TuningView {
     /// Lines for `explain`.
     fn text(&self) -> String {
@@ -458,34 +404,6 @@ impl TuningView {
                 format!(", last {}", t.last)
             };
             let _ = writeln!(out, "  {:<20} set {} times{last}{off}", t.name, t.set);
-        }
-        out
-    }
-}
-
-impl TuningsStatus {
-    /// Lines for `status`.
-    fn text(&self) -> String {
-        let counts: Vec<String> = self
-            .set
-            .iter()
-            .map(|(name, n)| match self.refused.get(name) {
-                Some(refused) if *refused > 0 => format!("{name} {n} ({refused} refused)"),
-                _ => format!("{name} {n}"),
-            })
-            .collect();
-        let mut out = format!(
-            "tuned    for {} on {}: {} · retreats {}\n",
-            self.objective,
-            self.network,
-            counts.join(" · "),
-            self.retreats
-        );
-        if self.acks_first > 0 {
-            let _ = writeln!(out, "acks     {} sent first", self.acks_first);
-        }
-        for sentence in &self.guard {
-            let _ = writeln!(out, "guard    {sentence}");
         }
         out
     }

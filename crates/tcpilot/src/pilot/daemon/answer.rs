@@ -14,6 +14,7 @@ use tcpilot_kernel::host;
 use super::{
     Daemon,
     learning::{LONGEST_TRIAL_S, Learning, Netns, Seen},
+    traffic::Traffic,
 };
 use crate::{
     clock::monotonic_ns,
@@ -303,6 +304,9 @@ impl Daemon {
             tunings: self.tunings_status(),
             bpf_events: stats.events,
             bpf_ns: stats.nanoseconds,
+            traffic: self.traffic.as_ref().and_then(Traffic::view),
+            rows_valid: self.learning.as_ref().map(Learning::rows_are_valid),
+            rows_voided: self.learning.as_ref().map(Learning::times_void),
             resident_bytes: resident_bytes(),
             state: self.keeper.path().display().to_string(),
             take_overs: self.succession.times.clone(),

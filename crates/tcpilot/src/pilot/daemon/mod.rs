@@ -20,6 +20,7 @@ mod rules;
 mod signals;
 mod start;
 mod succession;
+mod traffic;
 mod trial;
 mod tunings;
 mod uplink;
@@ -53,6 +54,7 @@ use signals::Signals;
 pub(crate) use signals::stop_flag;
 use start::Prepared;
 use succession::Succession;
+use traffic::Traffic;
 use trial::Successor;
 
 const TICK: Duration = Duration::from_secs(1);
@@ -111,6 +113,8 @@ pub struct Daemon {
     off: Vec<tunings::Off>,
     succession: Succession,
     uplinks: uplink::Uplinks,
+    /// What share of the host's bytes is steered; `None` if that cannot be known.
+    traffic: Option<traffic::Traffic>,
     /// Why the group that should use the control socket cannot.
     unshared: Option<String>,
 }
@@ -261,6 +265,7 @@ impl Daemon {
         let cgroup = self.cgroup.clone();
         self.pilot.attach(&cgroup)?;
         self.begin_learning()?;
+        self.watch_traffic();
         tracing::info!(
             cgroup = %self.cgroup.display(),
             algorithms = self.arms.join(","),
@@ -268,6 +273,16 @@ impl Daemon {
             "attached"
         );
         Ok(())
+    }
+
+    /// The figures are worth no failure.
+    fn watch_traffic(&mut self) {
+        let begun = self.pilot.tally().map_err(|error| error.to_string());
+        let begun = begun.and_then(|tally| Traffic::begin(tally).map_err(|e| e.to_string()));
+        match begun {
+            Ok(traffic) => self.traffic = Some(traffic),
+            Err(error) => tracing::warn!(%error, "how much of the traffic is steered is not known"),
+        }
     }
 
     /// Lets the group of the configuration use the control socket. Without it tcpilot steers all the same.
@@ -369,6 +384,12 @@ impl Daemon {
     /// Once a second: is there trouble to tell of?
     fn tell_trouble(&mut self) {
         let counters = self.pilot.counters();
+        if let Some(traffic) = &mut self.traffic {
+            traffic.look(counters.steered_bytes);
+        }
+        if let Some(learning) = &self.learning {
+            learning.tell_void();
+        }
         for (trouble, count) in Trouble::ALL.into_iter().zip(counters.trouble) {
             if count > 0 && !self.told.contains(&trouble) {
                 self.told.push(trouble);

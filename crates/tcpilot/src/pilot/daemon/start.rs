@@ -175,6 +175,7 @@ impl Daemon {
             config,
             succession: Succession::default(),
             uplinks: Uplinks::default(),
+            traffic: None,
             unshared: None,
         }
     }

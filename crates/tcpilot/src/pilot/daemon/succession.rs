@@ -231,6 +231,7 @@ impl Daemon {
         let cgroup = self.cgroup.clone();
         self.pilot.take_over(legacy, &cgroup)?;
         self.begin_learning()?;
+        self.watch_traffic();
         tracing::info!(
             version = env!("CARGO_PKG_VERSION"),
             arms = self.arms.join(","),

@@ -18,8 +18,8 @@ pub use effect::{
 pub use flow::{DecisionView, ExplainedPath, Explanation, FlowView};
 pub use path::{AlgorithmView, PathView, StoredAlgorithm, StoredPath};
 pub use status::{
-    ChangeView, DrawnAlgorithm, LearningStatus, RescueStatus, StateSummary, Status, TakeOvers,
-    TaughtPolicy,
+    ChangeView, DrawnAlgorithm, HistogramView, LearningStatus, RescueStatus, ShownView,
+    StateSummary, Status, TakeOvers, TaughtPolicy, TrafficView,
 };
 pub use tuning::{CohortView, TuneView, TuningView, TuningsStatus};
 

@@ -55,6 +55,13 @@ figures! {
         moves: u64;
         /// Anything that does not work as it should, a sentence each.
         degraded: Vec<String>;
+        /// How much of the host's traffic tcpilot can steer; `null` for the first seconds.
+        traffic: Option<TrafficView>;
+        /// With thompson: whether rows are valid. They are void while the learner has given no sign of life for
+        /// ten seconds: new connections then get the kernel's default.
+        rows_valid: Option<bool>;
+        /// With thompson: how often rows became void since the start.
+        rows_voided: Option<u64>;
         /// The tunings; `null` if all are off.
         tunings: Option<TuningsStatus>;
         /// Calls of the BPF programs; 0 unless the sysctl `kernel.bpf_stats_enabled` is 1.
@@ -67,6 +74,26 @@ figures! {
         state: String;
         /// Counts of take-overs: another program, or the same one with its configuration read anew.
         take_overs: TakeOvers;
+    }
+}
+
+figures! {
+    /// The host's traffic since the daemon attached, and the part that tcpilot can steer. Counted about every
+    /// ten seconds.
+    #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+    pub TrafficView {
+        /// Steered bytes among all that the devices sent and received; at most 1. Connections that are held out
+        /// or still too few to choose for count as steered. `null` if nothing was sent or received.
+        share: Option<f64>, Share;
+        /// Data of steered connections that their peers acknowledged. The connections of namespaces that the
+        /// daemon may not enter count once they end.
+        steered_bytes: u64, Bytes;
+        /// Bytes that the devices sent, with all headers and retransmissions.
+        sent_bytes: u64, Bytes;
+        /// Bytes that the devices received.
+        received_bytes: u64, Bytes;
+        /// The devices that count: those of hardware, or if there are none, all but the loopback.
+        devices: Vec<String>;
     }
 }
 
@@ -109,6 +136,9 @@ figures! {
         silent: BTreeMap<String, u64>;
         /// Records that were lost because there was no room.
         dropped: u64;
+        /// Time that the learner's thread took for each turn, in seconds: twenty times a second it takes in
+        /// records and sweeps through rows.
+        turns: HistogramView;
         /// Expected cost of exploration so far. 1 is the whole reward of a connection.
         explored: f64;
         /// Percent of the groups that are steered.
@@ -143,6 +173,36 @@ figures! {
         connections: u64;
         /// Sum of the probabilities with which they got it.
         probability: f64;
+        /// What they have shown, for each group that has any.
+        shown: Vec<ShownView>;
+    }
+}
+
+figures! {
+    /// What connections of an algorithm that taught something have shown.
+    #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+    pub ShownView {
+        /// `treated`, or `control` for connections that are held out.
+        group: String;
+        /// Goodput of connections, or of parts of long ones, while data was under way, in bytes per second.
+        goodput: HistogramView;
+        /// Segments with data that they sent.
+        segments: u64;
+        /// Segments that they sent again.
+        retransmitted: u64;
+    }
+}
+
+figures! {
+    /// How many values lie between bounds.
+    #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+    pub HistogramView {
+        /// Upper bounds of all counts but the last, which has none.
+        bounds: Vec<f64>;
+        /// Values up to each bound and above the one before.
+        counts: Vec<u64>;
+        /// Sum of the values.
+        sum: f64;
     }
 }
 

@@ -7,12 +7,15 @@ use prometheus_client::{
     encoding::{
         DescriptorEncoder, EncodeMetric, MetricEncoder, text::encode_eof, text::encode_registry,
     },
-    metrics::{counter::ConstCounter, gauge::ConstGauge, info::Info},
+    metrics::{MetricType, counter::ConstCounter, gauge::ConstGauge, info::Info},
     registry::{Registry, Unit},
 };
 
 use crate::{
-    pilot::figures::{EffectReport, LearningStatus, MeasureView, Status, TaughtPolicy},
+    pilot::figures::{
+        EffectReport, HistogramView, LearningStatus, MeasureView, ShownView, Status, TaughtPolicy,
+        TrafficView,
+    },
     show::figure::View,
 };
 
@@ -149,6 +152,37 @@ impl Writer<'_> {
     }
 }
 
+impl Writer<'_> {
+    /// A family of histograms of the figure `key` of the view `V`.
+    fn histograms<'s, V: View>(
+        &mut self,
+        name: &str,
+        key: &str,
+        unit: Option<&'static Unit>,
+        samples: impl IntoIterator<Item = (Labels<'s>, &'s HistogramView)>,
+    ) -> fmt::Result {
+        let help = format!("{}.", about::<V>(key));
+        let kind = MetricType::Histogram;
+        let mut family = self.0.encode_descriptor(name, &help, unit, kind)?;
+        for (labels, histogram) in samples {
+            if labels.is_empty() {
+                return encode_histogram(family, histogram);
+            }
+            encode_histogram(family.encode_family(&labels)?, histogram)?;
+        }
+        Ok(())
+    }
+}
+
+/// The last count has no bound.
+fn encode_histogram(mut encoder: MetricEncoder<'_>, histogram: &HistogramView) -> fmt::Result {
+    let bounds = histogram.bounds.iter().copied();
+    let bounds = bounds.chain(std::iter::once(f64::INFINITY));
+    let buckets: Vec<(f64, u64)> = bounds.zip(histogram.counts.iter().copied()).collect();
+    let count = histogram.counts.iter().sum();
+    encoder.encode_histogram::<Labels<'_>>(histogram.sum, count, &buckets, None)
+}
+
 fn encode(encoder: MetricEncoder<'_>, kind: Kind, value: f64) -> fmt::Result {
     match kind {
         Kind::Counter => ConstCounter::new(value).encode(encoder),
@@ -164,6 +198,7 @@ const GAUGE: Type = (Kind::Gauge, None);
 const SECONDS: Type = (Kind::Gauge, Some(&Unit::Seconds));
 const SECONDS_SPENT: Type = (Kind::Counter, Some(&Unit::Seconds));
 const BYTES: Type = (Kind::Gauge, Some(&Unit::Bytes));
+const BYTES_SUM: Type = (Kind::Counter, Some(&Unit::Bytes));
 
 impl Collector for Figures {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
@@ -209,6 +244,16 @@ fn daemon(out: &mut Writer<'_>, s: &Status) -> fmt::Result {
         GAUGE,
         [(Vec::new(), s.degraded.len() as f64)],
     )?;
+    if let Some(traffic) = &s.traffic {
+        host_traffic(out, traffic)?;
+    }
+    if let (Some(valid), Some(voided)) = (s.rows_valid, s.rows_voided) {
+        let valid = f64::from(u8::from(valid));
+        out.singles::<Status>([
+            ("rows_valid", "rows_valid", GAUGE, valid),
+            ("rows_voided", "rows_voided", COUNTER, voided as f64),
+        ])?;
+    }
     let opened = s.connections.iter();
     let opened = opened.map(|(why, count)| (vec![("why", why.as_str())], *count as f64));
     out.family::<Status>("connections", "connections", COUNTER, opened)?;
@@ -220,7 +265,56 @@ fn daemon(out: &mut Writer<'_>, s: &Status) -> fmt::Result {
     out.family::<Status>("take_overs", "take_overs", COUNTER, take_overs)
 }
 
+fn host_traffic(out: &mut Writer<'_>, t: &TrafficView) -> fmt::Result {
+    let directions = [("sent", t.sent_bytes), ("received", t.received_bytes)];
+    let directions =
+        directions.map(|(direction, bytes)| (vec![("direction", direction)], bytes as f64));
+    out.described(
+        "host_traffic",
+        "Bytes that the devices of this host sent and received since the daemon attached",
+        BYTES_SUM,
+        directions,
+    )?;
+    let steered = [(
+        "steered_traffic",
+        "steered_bytes",
+        BYTES_SUM,
+        t.steered_bytes as f64,
+    )];
+    out.singles::<TrafficView>(steered)?;
+    let share = t.share.map(|share| (Vec::new(), share));
+    out.family::<TrafficView>("steered_traffic_ratio", "share", GAUGE, share)
+}
+
+/// What connections of each algorithm have shown.
+fn shown(out: &mut Writer<'_>, l: &LearningStatus) -> fmt::Result {
+    let all = || {
+        l.policies.iter().flat_map(|policy| {
+            policy.algorithms.iter().flat_map(move |algorithm| {
+                algorithm.shown.iter().map(move |shown| {
+                    let labels = vec![
+                        ("policy", policy.policy.as_str()),
+                        ("algorithm", algorithm.name.as_str()),
+                        ("group", shown.group.as_str()),
+                    ];
+                    (labels, shown)
+                })
+            })
+        })
+    };
+    let goodput = all().map(|(labels, shown)| (labels, &shown.goodput));
+    let name = "goodput_bytes_per_second";
+    out.histograms::<ShownView>(name, "goodput", None, goodput)?;
+    let segments = all().map(|(labels, shown)| (labels, shown.segments as f64));
+    out.family::<ShownView>("segments", "segments", COUNTER, segments)?;
+    let again = all().map(|(labels, shown)| (labels, shown.retransmitted as f64));
+    out.family::<ShownView>("retransmitted_segments", "retransmitted", COUNTER, again)
+}
+
 fn learner(out: &mut Writer<'_>, l: &LearningStatus) -> fmt::Result {
+    shown(out, l)?;
+    let turns = [(Vec::new(), &l.turns)];
+    out.histograms::<LearningStatus>("learner_turn", "turns", Some(&Unit::Seconds), turns)?;
     out.singles::<LearningStatus>([
         ("learner_paths", "paths", GAUGE, l.paths as f64),
         ("learner_nodes", "nodes", GAUGE, l.nodes as f64),
@@ -306,144 +400,4 @@ fn compared(out: &mut Writer<'_>, e: &EffectReport) -> fmt::Result {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::pilot::{figures::StopView, table::tests::learning};
-
-    fn measure(name: &str, low: Option<f64>) -> MeasureView {
-        MeasureView {
-            name: name.to_owned(),
-            change: Some(0.12),
-            low,
-            high: low.map(|low| low + 0.1),
-            ..Default::default()
-        }
-    }
-
-    fn told() -> String {
-        let effect = EffectReport {
-            pairs: 41,
-            connections_held_out: 512,
-            measures: vec![
-                measure("goodput", Some(0.07)),
-                measure("RTT inflation", None),
-            ],
-            stops: vec![StopView {
-                group: "203.0.113.0/24".to_owned(),
-                active: true,
-                ..Default::default()
-            }],
-            ..Default::default()
-        };
-        text(learning(), Some(effect)).unwrap()
-    }
-
-    #[test]
-    fn figures_are_samples_with_labels_of_few_values() {
-        let text = told();
-        for line in [
-            "tcpilot_attached 1.0",
-            "tcpilot_learner_rows_limit 32768.0",
-            "tcpilot_learner_records_total{result=\"taught\"} 850.0",
-            "tcpilot_choices_total{policy=\"default\",algorithm=\"bbr\"} 730.0",
-            "tcpilot_steered_ratio 0.2",
-            "tcpilot_effect_ratio{measure=\"goodput\",bound=\"low\"} 0.07",
-            "tcpilot_effect_ratio{measure=\"RTT inflation\",bound=\"estimate\"} 0.12",
-            "tcpilot_guard_stops{scope=\"group\"} 1.0",
-            "tcpilot_guard_stops{scope=\"host\"} 0.0",
-        ] {
-            assert!(text.lines().any(|l| l == line), "{line} is not in\n{text}");
-        }
-        assert!(
-            !text.contains("203.0.113"),
-            "no address is a label:\n{text}"
-        );
-        assert!(text.ends_with("# EOF\n"));
-    }
-
-    #[test]
-    fn the_classic_format_names_counters_as_their_samples() {
-        let text = classic(&told());
-        for line in [
-            "# TYPE tcpilot_build_info gauge",
-            "# TYPE tcpilot_choices_total counter",
-            "tcpilot_choices_total{policy=\"default\",algorithm=\"bbr\"} 730.0",
-            "# TYPE tcpilot_guard_stops gauge",
-        ] {
-            assert!(text.lines().any(|l| l == line), "{line} is not in\n{text}");
-        }
-        assert!(!text.contains("# UNIT") && !text.contains("# EOF"));
-    }
-
-    #[test]
-    fn each_family_says_what_it_is_and_has_its_type() {
-        let text = told();
-        let types: Vec<_> = text.lines().filter(|l| l.starts_with("# TYPE")).collect();
-        let helps: Vec<_> = text.lines().filter(|l| l.starts_with("# HELP")).collect();
-        assert_eq!(types.len(), helps.len());
-        for help in helps {
-            let words = help.split(' ').skip(3).count();
-            assert!(
-                words >= 2 && help.ends_with('.') && !help.ends_with(".."),
-                "{help}"
-            );
-        }
-    }
-
-    /// The text that promtool checks, too: scripts/promtool. `TCPILOT_RENEW=1` writes it anew.
-    #[test]
-    fn what_a_scraper_gets_is_the_stored_copy() {
-        let file = concat!(
-            env!("CARGO_MANIFEST_DIR"),
-            "/src/pilot/metrics/example.prom"
-        );
-        if std::env::var_os("TCPILOT_RENEW").is_some() {
-            std::fs::write(file, classic(&told())).unwrap();
-        }
-        assert_eq!(std::fs::read_to_string(file).unwrap(), classic(&told()));
-    }
-
-    /// Every name of a metric in a text, with the labels that are asked for between its braces.
-    fn named(text: &str) -> Vec<(String, Vec<String>)> {
-        let is_name = |c: char| c.is_ascii_lowercase() || c == '_';
-        let parts = text.split("tcpilot_").skip(1);
-        parts
-            .map(|rest| {
-                let end = rest.find(|c| !is_name(c)).unwrap_or(rest.len());
-                let braces = rest[end..].strip_prefix('{');
-                let braces = braces.and_then(|rest| rest.split_once('}'));
-                let labels = braces.map_or("", |(labels, _)| labels).split(',');
-                let labels = labels.filter_map(|label| label.split(['=', '!']).next());
-                let labels = labels.filter(|label| !label.is_empty());
-                (
-                    format!("tcpilot_{}", &rest[..end]),
-                    labels.map(str::to_owned).collect(),
-                )
-            })
-            .collect()
-    }
-
-    #[test]
-    fn dashboard_and_alerts_ask_for_metrics_that_there_are() {
-        let exposed = classic(&told());
-        let families = exposed.lines().filter(|l| l.starts_with("# TYPE "));
-        let families: Vec<_> = families.filter_map(|l| l.split(' ').nth(2)).collect();
-        let has_label = |name: &str, label: &str| {
-            let mut samples = exposed
-                .lines()
-                .filter(|l| l.starts_with(&format!("{name}{{")));
-            label == "instance" || samples.any(|sample| sample.contains(&format!("{label}=")))
-        };
-        for file in ["grafana/tcpilot.json", "prometheus/tcpilot.rules.yml"] {
-            let path = format!("{}/../../packaging/{file}", env!("CARGO_MANIFEST_DIR"));
-            let asked = named(&std::fs::read_to_string(path).unwrap());
-            assert!(asked.len() >= 6, "{file}: {asked:?}");
-            for (name, labels) in asked {
-                assert!(families.contains(&name.as_str()), "{file}: {name}");
-                for label in labels {
-                    assert!(has_label(&name, &label), "{file}: {name} by {label}");
-                }
-            }
-        }
-    }
-}
+mod tests;

@@ -4,9 +4,12 @@
 use std::{fs, path::PathBuf};
 
 use super::*;
+use tcpilot_abi::Withheld;
+
 use crate::pilot::figures::{
-    ChangeView, CohortView, DecisionView, DrawnAlgorithm, ExplainedPath, LearningStatus,
-    RescueStatus, TakeOvers, TaughtPolicy, TuneView,
+    ChangeView, CohortView, DecisionView, DrawnAlgorithm, ExplainedPath, HistogramView,
+    LearningStatus, RescueStatus, ShownView, TakeOvers, TaughtPolicy, TrafficView, TuneView,
+    TuningsStatus,
 };
 
 fn assert_golden(name: &str, text: &str) {
@@ -181,6 +184,15 @@ fn running() -> Status {
         resident_bytes: 9_300_000,
         state: "/var/lib/tcpilot/state.db".to_owned(),
         take_overs: TakeOvers::default(),
+        traffic: Some(TrafficView {
+            share: Some(0.613),
+            steered_bytes: 12_300_000_000,
+            sent_bytes: 15_200_000_000,
+            received_bytes: 4_870_000_000,
+            devices: ["eth0", "eth1"].map(str::to_owned).to_vec(),
+        }),
+        rows_valid: None,
+        rows_voided: None,
         tunings: Some(tunings()),
     }
 }
@@ -295,10 +307,27 @@ pub(in crate::pilot) fn learning() -> Status {
         name: name.to_owned(),
         connections,
         probability: 0.9,
+        shown: Vec::new(),
+    };
+    let shown = |group: &str, counts: &[u64]| ShownView {
+        group: group.to_owned(),
+        goodput: HistogramView {
+            bounds: vec![1e5, 1e6, 1e7],
+            counts: counts.to_vec(),
+            sum: 2.4e8,
+        },
+        segments: 71_000,
+        retransmitted: 420,
+    };
+    let given = |name: &str, connections, shown: Vec<ShownView>| DrawnAlgorithm {
+        shown,
+        ..given(name, connections)
     };
     Status {
         learner: "thompson".to_owned(),
         moves: 2,
+        rows_valid: Some(true),
+        rows_voided: Some(1),
         rescued: Some(RescueStatus {
             helped: 4,
             undone: 1,
@@ -314,12 +343,20 @@ pub(in crate::pilot) fn learning() -> Status {
             rows_max: 32768,
             records: 940,
             taught: 850,
+            turns: HistogramView {
+                bounds: vec![0.001, 0.01],
+                counts: vec![147_000, 600, 2],
+                sum: 31.5,
+            },
             explored: 1.73,
             steer_percent: 20,
             policies: vec![TaughtPolicy {
                 policy: "default".to_owned(),
                 default: "cubic".to_owned(),
-                algorithms: vec![given("cubic", 120), given("bbr", 730)],
+                algorithms: vec![
+                    given("cubic", 120, vec![shown("control", &[9, 20, 3, 0])]),
+                    given("bbr", 730, vec![shown("treated", &[12, 590, 120, 8])]),
+                ],
             }],
             changes: vec![ChangeView {
                 level: "group".to_owned(),
@@ -358,6 +395,12 @@ fn what_the_learner_in_the_daemon_knows_reads_as_its_copies() {
         ..learning()
     };
     assert_golden("status-thompson-dry-run", &status(&dry));
+    let void = Status {
+        rows_valid: Some(false),
+        traffic: None,
+        ..learning()
+    };
+    assert_golden("status-thompson-void", &status(&void));
 }
 
 #[test]

@@ -9,7 +9,9 @@ mod arms;
 mod clock;
 mod counts;
 mod effect;
+mod histogram;
 mod keep;
+mod life;
 mod long;
 mod moves;
 mod room;
@@ -22,6 +24,7 @@ mod views;
 
 use std::{
     cell::{Cell, RefCell},
+    sync::Arc,
     sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel, sync_channel},
     thread::JoinHandle,
     time::{Duration, Instant},
@@ -33,6 +36,7 @@ use tcpilot_kernel::{Ends, Heartbeat, Records, Sampler};
 pub use counts::Counts;
 pub use effect::secrets;
 pub use keep::{Restored, lessons};
+use life::Life;
 use room::Room;
 use sampling::Wishes;
 pub use views::{Netns, Seen};
@@ -73,6 +77,8 @@ pub struct Learning {
     state: State,
     /// The next save has to write all.
     save_all: Cell<bool>,
+    /// Whether the thread gives signs of life.
+    life: Arc<Life>,
 }
 
 enum State {
@@ -99,6 +105,7 @@ struct Worker {
     sampler: Option<(Sampler, Duration)>,
     /// To that thread, once it has begun.
     wishes: Option<Wishes>,
+    life: Arc<Life>,
 }
 
 impl Learning {
@@ -109,7 +116,9 @@ impl Learning {
         heartbeat: Heartbeat,
         sampler: Option<(Sampler, Duration)>,
     ) -> Learning {
+        let life = Arc::new(Life::new());
         let mut worker = Worker {
+            life: Arc::clone(&life),
             room,
             records,
             heartbeat,
@@ -125,7 +134,23 @@ impl Learning {
         Learning {
             state: State::Waits(RefCell::new(Box::new(worker))),
             save_all: Cell::new(false),
+            life,
         }
+    }
+
+    /// Whether the programs may choose by rows.
+    pub fn rows_are_valid(&self) -> bool {
+        self.life.are_valid()
+    }
+
+    /// How often they could not, since the start.
+    pub fn times_void(&self) -> u64 {
+        self.life.times_void()
+    }
+
+    /// Says in the log when that begins.
+    pub fn tell_void(&self) {
+        self.life.tell_void();
     }
 
     /// Starts the thread, once the kernel's tick is known.
@@ -151,7 +176,8 @@ impl Learning {
         Ok(())
     }
 
-    /// Has the thread do something with its room; `None` if it does not answer in time.
+    /// Has the thread do something with its room; `None` if it does not answer in time. If it has given no sign of
+    /// life for long, nobody waits for it again.
     fn ask<T: Send + 'static>(
         &self,
         question: impl FnOnce(&mut Room) -> T + Send + 'static,
@@ -159,6 +185,7 @@ impl Learning {
         match &self.state {
             State::Waits(worker) => Some(question(&mut worker.borrow_mut().room)),
             State::Ended => None,
+            State::Works { .. } if !self.life.are_valid() => None,
             State::Works { questions, .. } => {
                 let (answer, answered) = sync_channel(1);
                 let question: Question = Box::new(move |room| {
@@ -298,12 +325,14 @@ impl Worker {
 
     /// Rows first: after a long stop none of the old ones is valid before it was looked at again.
     fn turn(&mut self) {
+        let begun = Instant::now();
         self.take_in();
         if let Some(effect) = &mut self.room.effect {
             effect.turn();
         }
         self.publish();
         self.beat();
+        self.room.turns.add(begun.elapsed().as_secs_f64(), 1);
     }
 
     /// The rows that new records ask for, and some of those that can wait.
@@ -348,6 +377,7 @@ impl Worker {
     fn beat(&mut self) {
         if self.beaten.is_none_or(|last| last.elapsed() >= BEAT) {
             self.heartbeat.beat();
+            self.life.sign();
             self.beaten = Some(Instant::now());
         }
     }

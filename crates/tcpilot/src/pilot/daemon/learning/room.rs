@@ -11,6 +11,7 @@ use super::{
     clock::Clock,
     counts::OfRoom,
     effect::Effect,
+    histogram::{self, Histogram},
     long::{Before, Long},
     rows::Table,
     taught::{Taught, Written},
@@ -56,6 +57,8 @@ pub struct Room {
     pub(super) domains: HashMap<u32, Origin>,
     /// Long connections that should be moved to another algorithm.
     pub wishes: Vec<Move>,
+    /// Times of the thread's turns.
+    pub(super) turns: Histogram,
 }
 
 impl Room {
@@ -77,6 +80,7 @@ impl Room {
             effect: None,
             domains: HashMap::new(),
             wishes: Vec::new(),
+            turns: Histogram::new(histogram::TURN),
         }
     }
 

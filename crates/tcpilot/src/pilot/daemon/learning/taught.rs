@@ -12,11 +12,12 @@ use tcpilot_learner::{
     Learner, Level, Lineage, MAX_ARMS, NodeKey, Observation, Plan, Settings, learner::Restored,
 };
 
-use crate::pilot::state::SavedRow;
+use crate::pilot::{figures::ShownView, state::SavedRow};
 
 use super::{
     arms::{Arms, Upto},
     clock::Clock,
+    histogram::Shown,
     moves::MoveTerms,
     rows::{Table, row_key},
     switches::Switches,
@@ -74,6 +75,8 @@ pub struct Taught {
     pub taught: u64,
     /// Connections whose algorithm was changed while they were open.
     pub switches: Switches,
+    /// What each algorithm has shown, in the learner's order.
+    shown: Vec<[Shown; 2]>,
     /// Records that did not, by the reason.
     pub silent: BTreeMap<Cow<'static, str>, u64>,
     /// What the file has is not what this learner began with: all has to be saved.
@@ -93,6 +96,7 @@ impl Taught {
             learner,
             taught: 0,
             switches: Switches::default(),
+            shown: vec![Shown::both(); lesson.arms.len()],
             silent: BTreeMap::new(),
             is_unsaved: saved.is_empty() || restored.taken_up == 0,
             lesson,
@@ -120,11 +124,21 @@ impl Taught {
         };
         let seen = observation(record, lineage(record), before, &terms);
         match &seen {
-            Ok(seen) => self.observe(seen, record),
+            Ok(seen) => {
+                self.observe(seen, record);
+                let groups = self.shown.get_mut(seen.arm).into_iter().flatten();
+                groups.for_each(|shown| shown.add(record, before, ticks_per_s));
+            }
             Err(why) => self.note_silent(*why),
         }
         self.count_by_path(record);
         seen.is_ok()
+    }
+
+    /// What each algorithm has shown, by the group.
+    pub(super) fn shown(&self, arm: usize) -> Vec<ShownView> {
+        let groups = self.shown.get(arm).into_iter().flatten();
+        groups.filter_map(Shown::view).collect()
     }
 
     /// A record of which nobody knows how much was taught already.

@@ -152,6 +152,7 @@ impl Room {
             publications,
             records,
             dropped,
+            turns: self.turns.view(),
             ..LearningStatus::default()
         };
         let now_s = self.clock.now_s();
@@ -183,7 +184,9 @@ impl Taught {
             algorithms: names
                 .iter()
                 .zip(&self.drawn)
-                .map(|(name, drawn)| DrawnAlgorithm {
+                .enumerate()
+                .map(|(arm, (name, drawn))| DrawnAlgorithm {
+                    shown: self.shown(arm),
                     name: name.clone(),
                     connections: drawn.connections,
                     probability: drawn.probability,

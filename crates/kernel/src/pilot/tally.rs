@@ -1,0 +1,41 @@
+//! What open connections have sent.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use tcpilot_abi::from_bytes;
+
+use super::{Pilot, ends::link_of, iterate::run_here};
+use crate::Error;
+
+/// Adds up what open connections have sent that the pilot takes care of.
+pub struct Tally {
+    /// Of the iterator.
+    link: OwnedFd,
+}
+
+impl Tally {
+    /// Acknowledged data of all of them, in each network namespace that may be entered. It takes the calling
+    /// thread through these namespaces, and as long as there are sockets: so it belongs on a thread of its own.
+    ///
+    /// # Errors
+    /// [`Error::System`] if they cannot be listed.
+    pub fn open_bytes(&self) -> Result<u64, Error> {
+        let words = run_here(self.link.as_fd())?;
+        let words = words.chunks_exact(size_of::<u64>());
+        Ok(words.filter_map(from_bytes::<u64>).sum())
+    }
+}
+
+impl Pilot {
+    /// To be moved to a thread; it outlives the pilot.
+    ///
+    /// # Errors
+    /// [`Error::Map`] or [`Error::System`] if the kernel has no memory.
+    pub fn tally(&self) -> Result<Tally, Error> {
+        let link = link_of(
+            &self.skel.progs.tally,
+            "attach the iterator over connections",
+        )?;
+        Ok(Tally { link })
+    }
+}

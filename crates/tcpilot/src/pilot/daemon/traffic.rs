@@ -1,0 +1,222 @@
+//! What share of this host's bytes can be steered at all: those that steered connections have sent, among all
+//! that its devices have sent and received.
+//!
+//! To add up connections that are still open takes a walk through the kernel's sockets, in each network
+//! namespace. A thread of its own does that, so that nobody waits for it.
+
+use std::{
+    fs,
+    path::Path,
+    sync::mpsc::{Receiver, Sender, channel},
+    time::{Duration, Instant},
+};
+
+use tcpilot_kernel::Tally;
+
+use crate::{clock::processor_time, pilot::figures::TrafficView};
+
+/// How often it looks, unless a look takes long.
+const EVERY: Duration = Duration::from_secs(10);
+/// The next look waits for so many times the processor time of the last one.
+const REST: u32 = 100;
+
+/// Bytes until a moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Sums {
+    sent: u64,
+    received: u64,
+    steered: u64,
+    devices: Vec<String>,
+}
+
+/// The sums, as the daemon has them.
+pub(super) struct Traffic {
+    /// Asks for a look, with the bytes of those connections that have ended.
+    ask: Sender<u64>,
+    /// The sums, and the processor time that they took.
+    answers: Receiver<(Option<Sums>, Duration)>,
+    /// When to ask next; `None`: an answer is on its way.
+    due: Option<Instant>,
+    first: Option<Sums>,
+    last: Sums,
+}
+
+impl Traffic {
+    /// Starts the thread, which ends with this value.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(super) fn begin(tally: Tally) -> std::io::Result<Traffic> {
+        Traffic::of(move |ended| {
+            let text = fs::read_to_string("/proc/thread-self/net/dev").unwrap_or_default();
+            let (sent, received, devices) = devices(&text, is_hardware);
+            let open = tally.open_bytes();
+            let open =
+                open.inspect_err(|error| tracing::debug!(%error, "connections were not added up"));
+            Some(Sums {
+                sent,
+                received,
+                steered: ended + open.ok()?,
+                devices,
+            })
+        })
+    }
+
+    fn of(look: impl Fn(u64) -> Option<Sums> + Send + 'static) -> std::io::Result<Traffic> {
+        let (ask, asked) = channel();
+        let (answer, answers) = channel();
+        let work = move || {
+            while let Ok(ended) = asked.recv() {
+                let begun = processor_time();
+                let sums = look(ended);
+                let took = processor_time().saturating_sub(begun);
+                if answer.send((sums, took)).is_err() {
+                    return;
+                }
+            }
+        };
+        std::thread::Builder::new()
+            .name("traffic".to_owned())
+            .spawn(work)?;
+        Ok(Traffic {
+            ask,
+            answers,
+            due: Some(Instant::now()),
+            first: None,
+            last: Sums::default(),
+        })
+    }
+
+    /// Takes the answers that there are, and asks anew if it is time. `ended`: the bytes of steered connections that
+    /// have ended.
+    pub(super) fn look(&mut self, ended: u64) {
+        for (sums, took) in self.answers.try_iter() {
+            self.due = Some(Instant::now() + EVERY.max(took * REST));
+            if let Some(sums) = sums {
+                self.first.get_or_insert_with(|| sums.clone());
+                self.last = sums;
+            }
+        }
+        if self.due.is_some_and(|due| Instant::now() >= due) {
+            self.due = None;
+            let _ = self.ask.send(ended); // if the thread is gone, there are no figures
+        }
+    }
+
+    /// Since the first look; `None` before the second.
+    pub(super) fn view(&self) -> Option<TrafficView> {
+        let first = self.first.as_ref().filter(|first| **first != self.last)?;
+        let since = |now: u64, then: u64| now.saturating_sub(then);
+        let sent_bytes = since(self.last.sent, first.sent);
+        let received_bytes = since(self.last.received, first.received);
+        let steered_bytes = since(self.last.steered, first.steered);
+        let all = sent_bytes + received_bytes;
+        Some(TrafficView {
+            share: (all > 0).then(|| (steered_bytes as f64 / all as f64).min(1.0)),
+            steered_bytes,
+            sent_bytes,
+            received_bytes,
+            devices: self.last.devices.clone(),
+        })
+    }
+}
+
+fn is_hardware(name: &str) -> bool {
+    Path::new("/sys/class/net")
+        .join(name)
+        .join("device")
+        .exists()
+}
+
+/// Bytes that devices have sent and received, and the devices, from the text of /proc/net/dev. Those of hardware
+/// count: what goes by a bridge, a tunnel or a VLAN goes by one of them too. If there are none, as in a container,
+/// all but the loopback do.
+fn devices(text: &str, is_hardware: impl Fn(&str) -> bool) -> (u64, u64, Vec<String>) {
+    let counted: Vec<(&str, u64, u64)> = text.lines().filter_map(device).collect();
+    let has_hardware = counted.iter().any(|(name, ..)| is_hardware(name));
+    let (mut sent, mut received, mut names) = (0, 0, Vec::new());
+    for (name, tx_bytes, rx_bytes) in counted {
+        if name != "lo" && (!has_hardware || is_hardware(name)) {
+            sent += tx_bytes;
+            received += rx_bytes;
+            names.push(name.to_owned());
+        }
+    }
+    names.sort();
+    (sent, received, names)
+}
+
+/// Name, bytes sent, bytes received, proc(5): the first and the ninth number after the name.
+fn device(line: &str) -> Option<(&str, u64, u64)> {
+    let (name, numbers) = line.split_once(':')?;
+    let mut numbers = numbers.split_whitespace().map(str::parse);
+    let received = numbers.next()?.ok()?;
+    let sent = numbers.nth(7)?.ok()?;
+    Some((name.trim(), sent, received))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "\
+Inter-|   Receive                                                |  Transmit
+ face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier compressed
+    lo: 9000000      10    0    0    0     0          0         0  9000000      10    0    0    0     0       0          0
+   br0:     200       2    0    0    0     0          0         0      100       1    0    0    0     0       0          0
+  eth1:       3       1    0    0    0     0          0         0        7       1    0    0    0     0       0          0
+  eth0:      20       1    0    0    0     0          0         0     1000       1    0    0    0     0       0          0
+";
+
+    #[test]
+    fn what_goes_by_a_bridge_counts_once() {
+        let named = |list: &[&str]| list.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
+        let hardware = |name: &str| name.starts_with("eth");
+        assert_eq!(
+            devices(TEXT, hardware),
+            (1007, 23, named(&["eth0", "eth1"]))
+        );
+        let all = named(&["br0", "eth0", "eth1"]);
+        assert_eq!(devices(TEXT, |_| false), (1107, 223, all));
+        assert_eq!(devices("", |_| true), (0, 0, Vec::new()));
+    }
+
+    fn looked(sums: Vec<Sums>) -> Option<TrafficView> {
+        let count = sums.len();
+        let sums = std::sync::Mutex::new(sums.into_iter());
+        let mut traffic = Traffic::of(move |_| sums.lock().unwrap().next()).unwrap();
+        for _ in 0..count {
+            traffic.due = Some(Instant::now());
+            traffic.look(0);
+            while traffic.due.is_none() {
+                std::thread::yield_now();
+                traffic.look(0);
+            }
+        }
+        traffic.view()
+    }
+
+    fn sums(sent: u64, received: u64, steered: u64) -> Sums {
+        Sums {
+            sent,
+            received,
+            steered,
+            devices: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn shares_are_since_the_first_look_and_at_most_all() {
+        assert_eq!(looked(vec![sums(1000, 500, 400)]), None);
+        let view = looked(vec![sums(1000, 500, 400), sums(1600, 900, 900)]).unwrap();
+        assert_eq!(
+            (view.sent_bytes, view.received_bytes, view.steered_bytes),
+            (600, 400, 500)
+        );
+        assert_eq!(view.share, Some(0.5));
+        let inside = looked(vec![sums(0, 0, 0), sums(10, 0, 900)]).unwrap();
+        assert_eq!(inside.share, Some(1.0), "between containers of this host");
+        let idle = looked(vec![sums(0, 0, 0), sums(0, 0, 900)]).unwrap();
+        assert_eq!(idle.share, None);
+    }
+}
