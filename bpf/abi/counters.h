@@ -44,7 +44,7 @@ struct tp_counters {
 	__u64 rescues_undone;
 	__u64 own_losses; /* connections with heavy loss that came with a queue */
 	__u64 withheld[TP_WITHHELD_SLOTS];
-	__u64 moves; /* of open connections, to an arm that is better */
+	__u64 moves;	     /* of open connections, to an arm that is better */
 	__u64 steered_bytes; /* acknowledged, of connections that were taken up, at their end */
 	__u64 pad[4];
 };

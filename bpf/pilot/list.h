@@ -101,7 +101,7 @@ static __always_inline void flow_owner(const struct tcp_sock *tp, struct tp_flow
 	const struct socket_alloc *socket = tp_sock_of(tp)->sk_socket;
 	const struct cgroup *cgrp = tp_sock_of(tp)->sk_cgrp_data.cgroup;
 
-	/* The inode lies behind the struct socket that the pointer is of, as the verifier knows it. */
+	/* The inode lies behind the struct socket as which the verifier knows the pointer. */
 	if (socket)
 		bpf_core_read(&f->inode, sizeof(f->inode), &socket->vfs_inode.i_ino);
 	if (cgrp)
