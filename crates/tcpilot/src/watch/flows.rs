@@ -7,7 +7,9 @@ use std::{
     time::Instant,
 };
 
-use tcpilot_abi::{TP_FLOW_CLOSED, TP_FLOW_HANDSHAKE, TP_REASON_P4AIR, tp_watch_flow, tp_watch_key};
+use tcpilot_abi::{
+    TP_FLOW_CLOSED, TP_FLOW_HANDSHAKE, TP_REASON_P4AIR, tp_watch_flow, tp_watch_key,
+};
 use tcpilot_kernel::watch::{Watch, left_bytes};
 
 use super::{
