@@ -209,8 +209,24 @@ fn tally(belief: &Belief, points: &Points, settings: &Choice) -> Tally {
 /// Raises the shares that are below their floor; the others give in proportion. `own` is what the path
 /// would believe by itself: an arm that only its neighbours speak against is still tried now and then,
 /// else lies about it could never be found out.
-fn raise(tally: &Tally, own: &Belief, settings: &Choice) -> [f64; MAX_ARMS] {
-    let arms = own.len() + 1;
+fn raise(
+    tally: &Tally,
+    own: impl FnOnce() -> Belief,
+    arms: usize,
+    settings: &Choice,
+) -> [f64; MAX_ARMS] {
+    let highest = |a: usize| {
+        if a == 0 {
+            settings.floor_default
+        } else {
+            settings.floor_other
+        }
+    };
+    // Mostly so for a path of which little is known: no share has to be raised, whatever the floors.
+    if (0..arms).all(|a| tally.drawn[a] >= highest(a)) {
+        return tally.drawn;
+    }
+    let own = own();
     let best = own.mean.iter().take(own.len()).copied().fold(0.0, f64::max);
     let hopeful = |a: usize| {
         own.mean[a - 1] + settings.hopeful_sd * own.variance(a - 1).sqrt() > best + settings.bonus
@@ -234,18 +250,18 @@ fn raise(tally: &Tally, own: &Belief, settings: &Choice) -> [f64; MAX_ARMS] {
     shares
 }
 
-/// The shares for a path with this belief in a group with this ledger. `own` is the belief without what
-/// its neighbours say.
+/// The shares for a path with this belief in a group with this ledger. `own` gives the belief without what
+/// its neighbours say, if that matters.
 #[must_use]
 pub fn plan(
     belief: &Belief,
-    own: &Belief,
+    own: impl FnOnce() -> Belief,
     ledger: &Ledger,
     points: &Points,
     settings: &Choice,
 ) -> Plan {
     let tally = tally(belief, points, settings);
-    let mut shares = raise(&tally, own, settings);
+    let mut shares = raise(&tally, own, belief.len() + 1, settings);
     let weigh = |x: &[f64; MAX_ARMS]| shares.iter().zip(x).map(|(p, x)| p * x).sum::<f64>();
     let (loss, win) = (weigh(&tally.loss), weigh(&tally.win));
     let allowed = ledger.allows(loss, settings);
@@ -281,7 +297,7 @@ mod tests {
         let belief = belief(means, sd);
         plan(
             &belief,
-            &belief,
+            || belief,
             &Ledger::new(&settings),
             &Points::new(),
             &settings,
@@ -336,7 +352,7 @@ mod tests {
         };
         let ledger = Ledger::new(&settings);
         let belief = belief(&[-0.3], 0.6);
-        let plan = plan(&belief, &belief, &ledger, &Points::new(), &settings);
+        let plan = plan(&belief, || belief, &ledger, &Points::new(), &settings);
         assert!(plan.allowed < 0.15 && plan.shares[0] > 0.9, "{plan:?}");
     }
 
@@ -345,9 +361,9 @@ mod tests {
         let settings = Choice::default();
         let (told, own) = (belief(&[-2.0], 0.05), belief(&[-0.1], 0.5));
         let ledger = Ledger::new(&settings);
-        let share = |own| plan(&told, own, &ledger, &Points::new(), &settings).shares[1];
-        assert_eq!(share(&own), settings.floor_other);
-        assert_eq!(share(&told), 0.0);
+        let share = |own| plan(&told, || own, &ledger, &Points::new(), &settings).shares[1];
+        assert_eq!(share(own), settings.floor_other);
+        assert_eq!(share(told), 0.0);
     }
 
     proptest! {

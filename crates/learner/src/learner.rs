@@ -151,13 +151,17 @@ impl Learner {
 
     #[inline]
     fn plan_of_path(&mut self, id: PathId, now_s: f64) -> Plan {
-        let (belief, own) = self.beliefs(id, now_s);
-        self.plan_with(id, &belief, &own)
+        let (belief, now) = self.belief_and_now(id, now_s);
+        self.plan_with(id, &belief, now.as_ref())
     }
 
     #[inline]
-    fn plan_with(&self, id: PathId, belief: &Belief, own: &Belief) -> Plan {
+    fn plan_with(&self, id: PathId, belief: &Belief, now: Option<&Now>) -> Plan {
         let ledger = &self.tree.group(id).ledger;
+        let own = || {
+            let own = now.and_then(|now| self.tree.sceptic(now).ok());
+            own.unwrap_or_else(|| self.tree.base())
+        };
         plan(belief, own, ledger, &self.points, &self.settings.choice)
     }
 
@@ -174,8 +178,8 @@ impl Learner {
 
     fn plan_below(&self, node: u32, belief: &Belief) -> Plan {
         let ledger = self.tree.ledger_of(node);
-        let own = self.tree.alone().unwrap_or(*belief);
-        plan(belief, &own, &ledger, &self.points, &self.settings.choice)
+        let own = || self.tree.alone().unwrap_or(*belief);
+        plan(belief, own, &ledger, &self.points, &self.settings.choice)
     }
 
     /// The shares for the next connections of a path, or of strangers below a node that have no row of
@@ -212,16 +216,19 @@ impl Learner {
         }
     }
 
-    /// What is believed about a path, and what would be without neighbours. Sums that lost their digits
-    /// are computed anew; if even that does not help, the belief is the prior.
+    /// What is believed about a path, and what it says itself. Sums that lost their digits are computed
+    /// anew; if even that does not help, the belief is the prior.
     #[inline]
-    fn beliefs(&mut self, id: PathId, now_s: f64) -> (Belief, Belief) {
-        if let Ok(beliefs) = self.tree.beliefs(id, now_s) {
-            return beliefs;
+    fn belief_and_now(&mut self, id: PathId, now_s: f64) -> (Belief, Option<Now>) {
+        for _ in 0..2 {
+            let found = self.tree.now_and_prior(id, now_s);
+            let found = found.and_then(|(now, prior)| Ok((now.belief(&prior)?, now)));
+            if let Ok((belief, now)) = found {
+                return (belief, Some(now));
+            }
+            self.rebuild();
         }
-        self.rebuild();
-        let base = self.tree.base();
-        self.tree.beliefs(id, now_s).unwrap_or((base, base))
+        (self.tree.base(), None)
     }
 
     /// As [`Learner::beliefs`], for a path's last state and its prior.
@@ -357,11 +364,10 @@ impl Learner {
 
     fn book(&mut self, id: PathId, now: Option<&(Now, Information)>) {
         let Some((now, prior)) = now else { return };
-        let beliefs = now
-            .belief(prior)
-            .and_then(|belief| Ok((belief, self.tree.sceptic(now)?)));
-        let Ok((belief, own)) = beliefs else { return };
-        let plan = self.plan_with(id, &belief, &own);
+        let Ok(belief) = now.belief(prior) else {
+            return;
+        };
+        let plan = self.plan_with(id, &belief, Some(now));
         let choice = &self.settings.choice;
         self.tree
             .group_mut(id)

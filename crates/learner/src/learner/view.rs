@@ -113,7 +113,7 @@ impl Learner {
     pub fn gain(&mut self, path: &Key, from: usize, to: usize, now_s: f64) -> Option<(f64, f64)> {
         let arms = self.tree.arms();
         let id = self.tree.find(path).filter(|_| from.max(to) < arms)?;
-        Some(self.beliefs(id, now_s).0.gain(from, to))
+        Some(self.belief_and_now(id, now_s).0.gain(from, to))
     }
 
     /// The keys of all paths that are kept.

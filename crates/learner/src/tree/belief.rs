@@ -86,21 +86,6 @@ impl Tree {
         Ok((now, prior))
     }
 
-    /// What a path's contrasts are believed to be now, and what they would be believed to be if its
-    /// neighbours had said nothing.
-    ///
-    /// # Errors
-    /// As [`Tree::now_and_prior`].
-    #[inline]
-    pub(crate) fn beliefs(
-        &mut self,
-        id: PathId,
-        now_s: f64,
-    ) -> Result<(Belief, Belief), NotPositive> {
-        let (now, prior) = self.now_and_prior(id, now_s)?;
-        Ok((now.belief(&prior)?, self.sceptic(&now)?))
-    }
-
     /// What a path's contrasts are believed to be now.
     ///
     /// # Errors
