@@ -79,9 +79,9 @@ struct tp_config {
 	__u64 hash_secrets[TP_HASH_SECRETS];
 	__u64 row_secrets[2][TP_ROW_SECRETS];
 	__u64 cell_secrets[TP_ROW_SECRETS];
-	__u32 buckets;	       /* a power of two, as all of these */
+	__u32 buckets;	       /* a power of two */
 	__u32 row_buckets;     /* 0: the learner has no rows */
-	__u32 opening_buckets; /* likewise */
+	__u32 opening_buckets; /* likewise; a power of two */
 	__u32 rows;	       /* asked for; the loader makes buckets for them */
 	__u32 rescue_retry_s;  /* after a rescue that did not help; see core/rescue.h */
 	__u32 pad2;

@@ -69,7 +69,7 @@ struct tp_row {
 	__u16 version; /* counts how often it was written: a reader sees that by it */
 };
 
-/* The bucket of a key is named by the low bits of its hash. */
+/* The low half of a key's hash names its bucket. */
 struct tp_row_bucket {
 	struct tp_row row[TP_ROW_WAYS];
 };

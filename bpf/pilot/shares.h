@@ -96,7 +96,7 @@ static __always_inline int find_row(const struct tp_row_key *of, __u32 level, st
 
 	tp_row_key_at(of, level, &key);
 	tag = tp_row_tag(config()->row_secrets, &key);
-	index = tag & (cfg.row_buckets - 1);
+	index = tp_row_bucket_of(tag, cfg.row_buckets);
 	bucket = bpf_map_lookup_elem(&rows, &index);
 	return bucket && tp_find_row(bucket, tag, to);
 }

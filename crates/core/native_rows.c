@@ -19,6 +19,11 @@ __u64 native_row_tag(const __u64 secrets[2][TP_ROW_SECRETS], const struct tp_row
 	return tp_row_tag(secrets, key);
 }
 
+__u32 native_row_bucket(__u64 tag, __u32 buckets)
+{
+	return tp_row_bucket_of(tag, buckets);
+}
+
 __u32 native_cell(const __u64 secrets[TP_ROW_SECRETS], const __u32 addr[4])
 {
 	return tp_cell(secrets, addr);

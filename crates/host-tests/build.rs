@@ -1,4 +1,4 @@
-//! Compiles the sockops program that plays the part of somebody else's, and the template that
+//! Compiles the sockops program that plays the part of somebody else's, the one that floods a daemon, and the template that
 //! docs/use/own-algorithm.md shows.
 #![allow(clippy::expect_used, reason = "a build script reports by panicking")]
 
@@ -12,12 +12,14 @@ use libbpf_cargo::SkeletonBuilder;
 fn main() {
     let dir = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"));
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
-    compiler(&dir.join("bpf/neighbour.bpf.c"))
-        .build_and_generate(out.join("neighbour.skel.rs"))
-        .expect(
-            "clang compiles bpf/neighbour.bpf.c (apt-get install clang libelf-dev linux-libc-dev)",
-        );
-    println!("cargo:rerun-if-changed=../../bpf/cc/lib");
+    for name in ["neighbour", "flood"] {
+        compiler(&dir.join(format!("bpf/{name}.bpf.c")))
+            .build_and_generate(out.join(format!("{name}.skel.rs")))
+            .expect("clang compiles bpf (apt-get install clang libelf-dev linux-libc-dev)");
+    }
+    for folder in ["abi", "kernel", "cc/lib"] {
+        println!("cargo:rerun-if-changed=../../bpf/{folder}");
+    }
     compiler(&dir.join("../../docs/use/template.bpf.c"))
         .obj(out.join("template.bpf.o"))
         .build()

@@ -27,6 +27,7 @@ mod c {
     unsafe extern "C" {
         pub safe fn native_row_key_at(of: &tp_row_key, level: u32, key: &mut tp_row_key);
         pub safe fn native_row_tag(secrets: &Secrets, key: &tp_row_key) -> u64;
+        pub safe fn native_row_bucket(tag: u64, buckets: u32) -> u32;
         pub safe fn native_cell(secrets: &CellSecrets, addr: &[u32; 4]) -> u32;
         pub safe fn native_domain(parting: u32, addr: &[u32; 4], netns_cookie: u64, egress: u16) -> u32;
         pub safe fn native_unwrap(addr: &mut [u32; 4]);
@@ -44,7 +45,8 @@ mod c {
 
 pub use c::{
     native_cell as cell, native_class as class, native_domain as domain, native_draw_of as draw_of,
-    native_log2 as log2, native_random as random, native_row_tag as tag,
+    native_log2 as log2, native_random as random, native_row_bucket as bucket,
+    native_row_tag as tag,
 };
 
 /// What a row's key is made of besides its level.

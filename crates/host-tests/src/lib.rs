@@ -15,6 +15,7 @@ mod actor;
 mod bpffs;
 mod cgroup;
 mod daemon;
+pub mod flood;
 mod lab;
 mod net;
 mod process;

@@ -98,12 +98,14 @@ impl Pilot {
         let in_daemon = config.learner.kind == TP_LEARNER_THOMPSON;
         let inherited = legacy.and_then(Legacy::learner);
         let learner = in_daemon.then(|| inherited.unwrap_or_else(|| LearnerKeys::new(config.rows)));
+        keys.tuned |= config.tunes != 0;
+        keys.tabled |= !in_daemon || config.tunes != 0;
         let config = tp_config {
             row_buckets: learner.map_or(0, |keys| keys.rows),
             opening_buckets: learner.map_or(0, |keys| keys.openings),
             row_secrets: learner.map_or_else(Default::default, |keys| keys.secrets),
             policy: std::array::from_fn(|policy| with_tuned(config, policy)),
-            buckets: keys.buckets,
+            buckets: keys.table(),
             hold_out_seed: keys.hold_out_seed,
             hash_secrets: keys.hash_secrets,
             ..*config
@@ -121,7 +123,7 @@ impl Pilot {
             .as_deref_mut()
             .ok_or_else(no_section)?;
         write_plain(&raw mut rodata.cfg, &config);
-        size_maps(&mut open, &config, &mut keys, legacy)?;
+        size_maps(&mut open, &keys, legacy)?;
         if let Some(learner) = &learner {
             ends::size_maps(&mut open, learner, legacy)?;
         }
@@ -274,7 +276,7 @@ impl Pilot {
             .skel
             .maps
             .paths
-            .lookup_batch(BATCH.min(self.keys.buckets), MapFlags::ANY, MapFlags::ANY)
+            .lookup_batch(BATCH.min(self.keys.table()), MapFlags::ANY, MapFlags::ANY)
             .map_err(map_error("read the paths"))?;
         let mut count = 0;
         for (index, bytes) in batches {
@@ -360,7 +362,7 @@ impl Pilot {
     /// [`Error::Map`].
     pub fn clear_paths(&mut self) -> Result<(), Error> {
         let empty = vec![0; size_of::<tp_bucket>()];
-        for index in 0..self.keys.buckets {
+        for index in 0..self.keys.table() {
             self.skel
                 .maps
                 .paths
@@ -426,15 +428,12 @@ pub fn check_free(cgroup: &Path) -> Result<(), Error> {
 /// Gives each map the room that it needs, or those of a pilot that runs in their place.
 fn size_maps(
     open: &mut OpenSockopsSkel<'_>,
-    config: &tp_config,
-    keys: &mut Keys,
+    keys: &Keys,
     legacy: Option<&Legacy>,
 ) -> Result<(), Error> {
-    let has_room = keys.tuned;
-    keys.tuned |= config.tunes != 0;
     open.maps
         .paths
-        .set_max_entries(keys.buckets)
+        .set_max_entries(keys.table())
         .map_err(Error::Load)?;
     if keys.tuned {
         open.maps
@@ -443,7 +442,7 @@ fn size_maps(
             .map_err(Error::Load)?;
     }
     match legacy {
-        Some(legacy) => legacy.put_into(&mut open.maps, has_room == keys.tuned),
+        Some(legacy) => legacy.put_into(&mut open.maps, keys),
         None => Ok(()),
     }
 }

@@ -143,6 +143,28 @@ fn two_groups() -> (Learner, f64) {
 }
 
 #[test]
+fn a_save_in_parts_gives_each_row_once_and_what_changed_meanwhile_again() {
+    let (mut learner, now_s) = two_groups();
+    let mut whole = Rows::new();
+    save(&mut learner, true, &mut whole);
+    learner.begin_anew();
+    let (mut parts, mut given) = (Rows::new(), 0);
+    let mut is_done = false;
+    while !is_done {
+        is_done = learner.save_some(3, |key, row| {
+            given += usize::from(key[0] < 0xff); // heads are given with each part
+            parts.insert(key.to_vec(), row.unwrap().to_vec());
+        });
+    }
+    assert_eq!((given, &parts), (whole.len() - 2, &whole));
+    let who = lineage(0, 0, 40_000);
+    learner.observe(&seen(who, 1, 13.0, now_s + 1.0)).unwrap();
+    let mut changed = 0;
+    assert!(learner.save_some(usize::MAX, |key, _| changed += usize::from(key[0] < 0xff)));
+    assert_eq!(changed, 5, "the path, and the nodes above it");
+}
+
+#[test]
 fn a_damaged_row_loses_only_itself() {
     let (mut learner, now_s) = two_groups();
     let mut rows = Rows::new();

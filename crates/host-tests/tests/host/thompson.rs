@@ -7,7 +7,11 @@ use std::{
 };
 
 use serde_json::Value;
-use tcpilot_host_tests::{Daemon, FAR, Lab, Sink, arm, until};
+use tcpilot_host_tests::{
+    Daemon, FAR, Lab, Sink, arm,
+    flood::{Flood, Peers, maps_of},
+    until,
+};
 
 use crate::{
     rescue::way,
@@ -289,6 +293,48 @@ fn a_take_over_keeps_what_was_learned_and_goes_on() {
 
     let policies: Vec<Value> = pilot.paths().iter().map(|p| p["policy"].clone()).collect();
     assert!(policies.contains(&"one".into()) && policies.contains(&"default".into()));
+}
+
+#[test]
+fn fifty_thousand_ends_at_once_find_room_and_are_learned_from() {
+    let lab = Lab::new();
+    let pilot = lab.pilot(RENO_OR_BBR);
+    let peers = Peers {
+        paths: 1000,
+        per_group: 10,
+        arms: 2,
+    };
+    let mut flood = Flood::new(pilot.pid(), peers);
+    flood.write(50_000);
+    assert_eq!(flood.dropped(), 0);
+    wait_taught(&pilot, 50_000);
+    let learning = learning(&pilot);
+    assert_eq!(
+        (&learning["paths"], &learning["dropped"]),
+        (&1000.into(), &0.into())
+    );
+}
+
+#[test]
+fn a_table_of_paths_takes_memory_only_if_something_uses_it() {
+    let lab = Lab::new();
+    let _sink = Sink::new(&lab.net.far, 5300);
+    let million = |text: &str| format!("paths_max = 1000000\n{text}");
+    let pilot = lab.pilot(&million(ONLY_BBR));
+    let kernel: u64 = maps_of(pilot.pid()).iter().map(|(_, bytes)| bytes).sum();
+    assert!(kernel < 150_000_000, "{kernel}");
+    // The other learner does, and finds room.
+    drop(pilot);
+    let pilot = lab.pilot(ONLY_BBR);
+    lab.upload(FAR, 1, 300_000);
+    wait_taught(&pilot, 1);
+    pilot.configure(crate::ALWAYS_RENO);
+    pilot.signal(libc::SIGHUP);
+    pilot.wait_for_take_overs(1, 0);
+    lab.upload(FAR, 1, 300_000);
+    until("the path is there", || {
+        (pilot.paths().first()?["connections"] == 1).then_some(())
+    });
 }
 
 #[test]

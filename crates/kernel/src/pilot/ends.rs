@@ -26,19 +26,20 @@ pub struct LearnerKeys {
 }
 
 /// Notes of open connections: at least so many, and at most.
-const OPENINGS: (u32, u32) = (1 << 16, 1 << 20);
+const OPENINGS: (u32, u32) = (1 << 16, 1 << 19);
 
 impl LearnerKeys {
     /// New ones, for so many rows. There is room for twice as many, because buckets do not fill evenly
     /// ([`super::Rows::capacity`]). A host that knows more paths has more connections.
     pub(super) fn new(rows: u32) -> LearnerKeys {
         let random = RandomState::new();
-        let rows = rows.div_ceil(TP_ROW_WAYS / 2).next_power_of_two();
         let (least, most) = OPENINGS;
+        let openings = rows.clamp(least, most).next_power_of_two() / TP_OPENING_WAYS;
+        let rows = rows.div_ceil(TP_ROW_WAYS / 2);
         let secret = |half: usize| std::array::from_fn(|number| random.hash_one((half, number)));
         LearnerKeys {
             rows,
-            openings: rows.clamp(least, most) / TP_OPENING_WAYS,
+            openings,
             secrets: std::array::from_fn(secret),
         }
     }

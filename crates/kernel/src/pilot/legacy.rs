@@ -38,6 +38,9 @@ pub struct Keys {
     pub ticks_per_s: u32,
     /// Whether the map of tunings has room for every path; else it has for one.
     pub tuned: bool,
+    /// Whether the table of paths has its buckets; else it has one, since nobody puts a path into it.
+    #[serde(default)]
+    pub tabled: bool,
 }
 
 impl Keys {
@@ -51,12 +54,18 @@ impl Keys {
             hash_secrets: std::array::from_fn(|number| random.hash_one(number)),
             ticks_per_s: 0,
             tuned: false,
+            tabled: false,
         }
     }
 
     /// Whether a table of this size would be made for so many paths.
     pub fn has_room_for(&self, paths_max: u32) -> bool {
         self.buckets == buckets_for(paths_max)
+    }
+
+    /// The buckets that the table of paths has.
+    pub(super) fn table(&self) -> u32 {
+        if self.tabled { self.buckets } else { 1 }
     }
 
     /// How many paths there is room for.
@@ -167,20 +176,22 @@ impl Legacy {
             .map_err(Error::Load)
     }
 
-    /// Has the maps used instead of new ones.
+    /// Has the maps used instead of new ones, if they have the room that these keys ask for.
     pub(super) fn put_into(
         &self,
         maps: &mut OpenSockopsMaps<'_>,
-        tuned: bool,
+        keys: &Keys,
     ) -> Result<(), Error> {
         let [paths, conns, old_tuned, police, counters] = &self.maps;
         let mut reuse = vec![
-            maps.paths.reuse_fd(paths.as_fd()),
             maps.conns.reuse_fd(conns.as_fd()),
             maps.police.reuse_fd(police.as_fd()),
             maps.bss_counters.reuse_fd(counters.as_fd()),
         ];
-        if tuned {
+        if keys.tabled == self.keys.tabled {
+            reuse.push(maps.paths.reuse_fd(paths.as_fd()));
+        }
+        if keys.tuned == self.keys.tuned {
             reuse.push(maps.tuned.reuse_fd(old_tuned.as_fd()));
         }
         reuse

@@ -183,7 +183,7 @@ impl Rows {
 
     /// The numbers of a bucket's rows.
     fn bucket(&self, tag: u64) -> std::ops::Range<usize> {
-        let first = (tag as usize & (self.buckets - 1)) * WAYS;
+        let first = tcpilot_core::rows::bucket(tag, self.buckets as u32) as usize * WAYS;
         first..first + WAYS
     }
 

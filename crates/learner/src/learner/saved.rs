@@ -30,18 +30,30 @@ pub struct Restored {
 impl Learner {
     /// Gives the rows that changed since the last save, or all: key and row, `None` for a row to be
     /// removed. With `all` the rows that are not given have to be removed as well.
-    pub fn save(&mut self, all: bool, mut row: impl FnMut(&[u8], Option<&[u8]>)) {
-        let forgotten = std::mem::take(&mut self.forgotten);
-        if !all {
-            for key in &forgotten {
-                row(&key_bytes(key), None);
-            }
+    pub fn save(&mut self, all: bool, row: impl FnMut(&[u8], Option<&[u8]>)) {
+        if all {
+            self.begin_anew();
+        }
+        self.save_some(usize::MAX, row);
+    }
+
+    /// Nothing is saved any more: all rows will be given again.
+    pub fn begin_anew(&mut self) {
+        self.forgotten.clear();
+        self.tree.mark_unsaved();
+    }
+
+    /// The same for at most so many of the paths and nodes that changed, so that a million need not be in
+    /// memory a second time. Whether those were all; if not, call it again.
+    pub fn save_some(&mut self, most: usize, mut row: impl FnMut(&[u8], Option<&[u8]>)) -> bool {
+        for key in std::mem::take(&mut self.forgotten) {
+            row(&key_bytes(&key), None);
         }
         let head = self.head();
         for copy in 0..2 {
             row(&[HEAD, copy], Some(&head));
         }
-        self.tree.unsaved(all, |key, bytes| row(key, Some(bytes)));
+        self.tree.unsaved(most, |key, bytes| row(key, Some(bytes)))
     }
 
     /// A learner that knows what was saved. Rows may come in any order; the clock must be the one of

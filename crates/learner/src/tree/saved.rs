@@ -206,13 +206,23 @@ impl Tree {
         self.refill(|id| told[id as usize])
     }
 
-    /// The paths and nodes that changed since they were last asked for, or all.
-    pub(crate) fn unsaved(&mut self, all: bool, mut each: impl FnMut(&[u8], &[u8])) {
+    /// Has all paths and nodes asked for again.
+    pub(crate) fn mark_unsaved(&mut self) {
+        self.paths.iter_mut().for_each(|path| path.unsaved = true);
+        self.nodes.iter_mut().for_each(|node| node.unsaved = true);
+    }
+
+    /// At most so many of the paths and nodes that changed since they were last asked for; whether those were
+    /// all.
+    pub(crate) fn unsaved(&mut self, most: usize, mut each: impl FnMut(&[u8], &[u8])) -> bool {
+        let mut count = 0;
         for id in 0..self.paths.len() as u32 {
             let path = &mut self.paths[id as usize];
-            let wanted = path.live() && (all || path.unsaved);
-            path.unsaved = false;
-            if wanted {
+            if count == most {
+                return false;
+            }
+            if std::mem::take(&mut path.unsaved) && path.live() {
+                count += 1;
                 let key = NodeKey {
                     level: Level::Path,
                     key: self.path_key(id),
@@ -222,11 +232,14 @@ impl Tree {
         }
         for id in GLOBAL..self.nodes.len() as u32 {
             let node = &mut self.nodes[id as usize];
-            let wanted = node.live && (all || node.unsaved);
-            node.unsaved = false;
-            if wanted {
+            if count == most {
+                return false;
+            }
+            if std::mem::take(&mut node.unsaved) && node.live {
+                count += 1;
                 each(&key_bytes(&self.node_key(id)), &self.node_row(id));
             }
         }
+        true
     }
 }

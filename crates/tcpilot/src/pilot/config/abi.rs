@@ -89,11 +89,12 @@ impl Config {
         config
     }
 
-    /// Rows for the learner in the daemon: each path has one, and so may its group, site and class. If no
-    /// more than half of the places are in use, hardly a row finds its bucket full.
+    /// Rows for the learner in the daemon: each path has one, and half as many are enough for the groups, sites
+    /// and classes of most hosts. If no more than half of the places are in use, hardly a row finds its bucket
+    /// full.
     fn rows(&self) -> u32 {
         match self.learner.common.kind {
-            LearnerKind::THOMPSON => self.paths_max.saturating_mul(2),
+            LearnerKind::THOMPSON => self.paths_max.saturating_add(self.paths_max / 2),
             _ => 0,
         }
     }

@@ -171,6 +171,7 @@ mod tests {
                 hash_secrets: [u64::MAX; 9],
                 ticks_per_s: 250,
                 tuned: true,
+                tabled: true,
             },
             control: Some([3, 4]),
             kept: Vec::new(),

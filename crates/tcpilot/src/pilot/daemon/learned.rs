@@ -20,6 +20,7 @@ use super::{
     Daemon,
     keeper::Now,
     learning::{Learning, Restored, lessons},
+    manager,
 };
 use crate::pilot::{
     protocol::Reply,
@@ -106,8 +107,13 @@ impl Daemon {
             self.saved_ns
         };
         let paths = self.collect(since_ns);
-        let knowledge = self.knowledge(since_ns == 0);
-        let saved = self.keeper.save(&paths, &knowledge, now, self.max_age_s());
+        let mut knowledge = self.knowledge(since_ns == 0);
+        let mut saved = self.keeper.save(&paths, &knowledge, now, self.max_age_s());
+        while saved.is_ok() && knowledge.iter().any(|known| known.has_more) {
+            manager::alive();
+            knowledge = self.knowledge(false);
+            saved = self.keeper.save(&[], &knowledge, now, self.max_age_s());
+        }
         match (&saved, &self.learning) {
             (Ok(()), _) => self.saved_ns = now_ns,
             (Err(_), Some(learning)) => learning.not_saved(),

@@ -39,6 +39,8 @@ pub struct Knowledge {
     pub rows: Vec<SavedRow>,
     /// Keys whose rows are forgotten.
     pub gone: Vec<Vec<u8>>,
+    /// There is more, which has to be asked for.
+    pub has_more: bool,
 }
 
 impl Store {

@@ -79,6 +79,7 @@ impl From<Learned> for Knowledge {
             is_all: true,
             rows: rows.map(|(key, row)| (key.0, row.0)).collect(),
             gone: Vec::new(),
+            has_more: false,
         }
     }
 }

@@ -16,6 +16,9 @@ use crate::pilot::{
     state::{Knowledge, SavedRow, StateError, Store},
 };
 
+/// Rows of a policy that are saved at once: some megabytes.
+const PAGE: usize = 16384;
+
 /// Learners that know what was saved.
 pub struct Restored {
     pub(super) taught: Vec<Taught>,
@@ -137,7 +140,8 @@ fn saved_rows(store: &Store, lesson: &Lesson) -> Result<Vec<SavedRow>, StateErro
 }
 
 impl Room {
-    /// What is to be saved: all, or what has changed since this was asked for last.
+    /// What is to be saved: all, or what has changed since this was asked for last. A part of it, if there is
+    /// much: the rest has to be asked for again.
     pub fn unsaved(&mut self, all: bool) -> Vec<Knowledge> {
         let taught = self.taught.iter_mut().map(|taught| taught.unsaved(all));
         let effect = self.effect.iter_mut().map(|effect| effect.unsaved(all));
@@ -171,10 +175,14 @@ impl Taught {
             is_all,
             ..Knowledge::default()
         };
-        self.learner.save(is_all, |key, row| match row {
+        if is_all {
+            self.learner.begin_anew();
+        }
+        let is_done = self.learner.save_some(PAGE, |key, row| match row {
             Some(row) => knowledge.rows.push((key.to_vec(), row.to_vec())),
             None => knowledge.gone.push(key.to_vec()),
         });
+        knowledge.has_more = !is_done;
         knowledge
     }
 }
