@@ -103,14 +103,14 @@ fn json_and_tables_obey_filter_order_limit_and_columns() {
             error,
         )
     };
-    let (_, table, _) = text("paths --columns path,connections --sort -connections");
+    let (_, table, _) = text("paths --columns prefix,connections --sort -connections");
     let rows: Vec<Vec<&str>> = table
         .lines()
         .map(|line| line.split_whitespace().collect())
         .collect();
     assert_eq!(
         rows,
-        [["Path", "connections"], ["8.8.4.0/24", "3"], [FAR, "1"]]
+        [["prefix", "connections"], ["8.8.4.0/24", "3"], [FAR, "1"]]
     );
     assert_eq!(text("paths --filter 9.9.9.9").1, "no path matches\n");
     assert_eq!(text("flows --filter 9.9.9.9").1, "no connection matches\n");
