@@ -210,14 +210,20 @@ def judge(prometheus: Prometheus, options: argparse.Namespace, metrics: str) -> 
     return wrong
 
 
-def load(options: argparse.Namespace, near: str, group: Path, once: bool) -> list[str]:
-    """A shell's words for connections to all addresses, again and again."""
+def load(options: argparse.Namespace, near: str, group: Path, seed: int | None = None) -> list[str]:
+    """A shell's words for connections to the addresses of a seed, or of the first one for ever."""
     spread = (
         f"ip netns exec {near} {options.binaries}/flowgen spread --to-prefix 10.64.0.0/14 "
         f"--port {PORT} --distinct {options.paths * 5 // 4} --hot 10 --bytes {BYTES}"
     )
-    loop = spread if once else f"while {spread} >/dev/null; do :; done"
+    loop = f"{spread} --seed {seed}" if seed else f"while {spread} >/dev/null; do :; done"
     return ["sh", "-c", f"echo $$ >{group}/cgroup.procs; {loop}"]
+
+
+def known_paths(port: int) -> float:
+    text = get(f"http://127.0.0.1:{port}/metrics")
+    lines = (line.split() for line in text.splitlines())
+    return next(float(words[1]) for words in lines if words[0] == "tcpilot_paths")
 
 
 def measure(options: argparse.Namespace, folder: Path, near: str, group: Path) -> list[str]:
@@ -242,10 +248,13 @@ def measure(options: argparse.Namespace, folder: Path, near: str, group: Path) -
     quiet = {"stdout": subprocess.DEVNULL}
     with process(daemon.split(), stderr=(folder / "log").open("w")):
         until("the daemon answers", lambda: (folder / "sock").exists())
-        subprocess.run(load(options, near, group, once=True), check=True, **quiet)
+        for seed in range(1, 10):
+            subprocess.run(load(options, near, group, seed), check=True, **quiet)
+            if known_paths(listen) >= options.paths:
+                break
         time.sleep(SETTLE_S)
         with (
-            process(load(options, near, group, once=False), start_new_session=True, **quiet),
+            process(load(options, near, group), start_new_session=True, **quiet),
             process(command.split()),
         ):
             prometheus = Prometheus(own)
