@@ -130,13 +130,15 @@ fn is_hardware(name: &str) -> bool {
 
 /// Bytes that devices have sent and received, and the devices, from the text of /proc/net/dev. Those of hardware
 /// count: what goes by a bridge, a tunnel or a VLAN goes by one of them too. If there are none, as in a container,
-/// all but the loopback do.
+/// all but the loopback do. Devices that have carried nothing are left out.
 fn devices(text: &str, is_hardware: impl Fn(&str) -> bool) -> (u64, u64, Vec<String>) {
     let counted: Vec<(&str, u64, u64)> = text.lines().filter_map(device).collect();
     let has_hardware = counted.iter().any(|(name, ..)| is_hardware(name));
     let (mut sent, mut received, mut names) = (0, 0, Vec::new());
     for (name, tx_bytes, rx_bytes) in counted {
-        if name != "lo" && (!has_hardware || is_hardware(name)) {
+        // A kernel with tunnels has an idle device of each kind in every namespace.
+        let is_used = tx_bytes + rx_bytes > 0;
+        if name != "lo" && is_used && (!has_hardware || is_hardware(name)) {
             sent += tx_bytes;
             received += rx_bytes;
             names.push(name.to_owned());
@@ -164,6 +166,7 @@ Inter-|   Receive                                                |  Transmit
  face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier compressed
     lo: 9000000      10    0    0    0     0          0         0  9000000      10    0    0    0     0       0          0
    br0:     200       2    0    0    0     0          0         0      100       1    0    0    0     0       0          0
+  gre0:       0       0    0    0    0     0          0         0        0       0    0    0    0     0       0          0
   eth1:       3       1    0    0    0     0          0         0        7       1    0    0    0     0       0          0
   eth0:      20       1    0    0    0     0          0         0     1000       1    0    0    0     0       0          0
 ";
