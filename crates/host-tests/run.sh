@@ -3,7 +3,7 @@
 #
 #   crates/host-tests/run.sh here            on this one; as root, or with sudo
 #   crates/host-tests/run.sh mpquic          the same for multipath QUIC, with a flowgen that speaks it
-#   crates/host-tests/run.sh 6.1 7.2         in machines of each, two kernels at a time: python -m tcplab.vm list
+#   crates/host-tests/run.sh 6.1 7.2         in machines of each, one after the other: python -m tcplab.vm list
 #
 # $TESTS names those that are wanted (default: all), $REPEAT is how often each of them runs (default: once).
 # $PROFILE is cargo's (default: dev). $JOBS is how many run at once here (default: four for each processor: most
@@ -11,8 +11,9 @@
 # test failed; the log of its machine is printed then.
 #
 # A machine runs in virtual time: its clock counts instructions and skips what is idle. So nothing in it depends
-# on how busy this host is, and waiting takes no time. Each kernel has two machines, each with every second test,
-# because a kernel that is slower than the other would leave a processor idle at the end.
+# on how busy this host is, and waiting takes no time. Each kernel has two machines at once, each with every second
+# test: of two kernels side by side the faster would leave a processor idle at the end, and four machines at once
+# translate their code four times.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 tests=crates/host-tests
@@ -105,11 +106,10 @@ in_machines() { # kernel…
 	local kernel part failed=0 started
 	declare -gA machines=()
 	copy
-	while [ $# -gt 0 ]; do
+	for kernel; do
 		started=$SECONDS
-		for part in 1/2 2/2; do for kernel in "${@:1:2}"; do start "$kernel" $part; done; done
-		for kernel in "${@:1:2}"; do for part in 1/2 2/2; do finish "$kernel" $part || failed=1; done; done
-		shift $(($# > 2 ? 2 : $#))
+		for part in 1/2 2/2; do start "$kernel" $part; done
+		for part in 1/2 2/2; do finish "$kernel" $part || failed=1; done
 	done
 	return $failed
 }
