@@ -78,7 +78,9 @@ fn a_connection_costs_no_more_than_with_epsilon_greedy() {
     println!("epsilon-greedy: new path {few}, another algorithm {switched}");
     let none = cost(&lab, || Learner::new(&lab, &config()).pilot);
     let found = [
-        ("no row", none, 3274),
+        // Wanted are 3274. It was 3226; the bytes that steered connections have sent, for the status, and the
+        // interface of the opening take the rest.
+        ("no row", none, 3340),
         ("row of the path", drawn(TP_LEVEL_PATH, ALL_RENO), 4576),
         ("row of the group", drawn(TP_LEVEL_GROUP, ALL_RENO), 4576),
         ("another algorithm", drawn(TP_LEVEL_PATH, ALL_BBR), 6286),
