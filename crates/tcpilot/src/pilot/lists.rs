@@ -33,20 +33,6 @@ impl Listed for PathView {
 
 impl Listed for FlowView {
     type Part = NoPart;
-    const PARTS: &'static str = "";
-    const NAME: &'static str = "";
-
-    fn name(&self) -> String {
-        String::new()
-    }
-
-    fn parts(&self) -> &[NoPart] {
-        &[]
-    }
-
-    fn parts_mut(&mut self) -> Option<&mut Vec<NoPart>> {
-        None
-    }
 }
 
 /// The paths that are wanted; `processes`: with who has their connections.

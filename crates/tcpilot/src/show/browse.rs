@@ -251,17 +251,6 @@ mod tests {
 
     impl Listed for Row {
         type Part = NoPart;
-        const PARTS: &'static str = "";
-        const NAME: &'static str = "";
-        fn name(&self) -> String {
-            String::new()
-        }
-        fn parts(&self) -> &[NoPart] {
-            &[]
-        }
-        fn parts_mut(&mut self) -> Option<&mut Vec<NoPart>> {
-            None
-        }
     }
 
     /// A browser of the numbers from 0 on, on a screen of eight lines.

@@ -247,9 +247,9 @@ impl Value for String {
     }
 }
 
-macro_rules! number_or_none {
+macro_rules! or_none {
     ($($type:ty),*) => { $(
-        /// A number that may be missing: nothing of its own.
+        /// A value that may be missing: nothing of its own.
         impl Value for Option<$type> {
             fn read(value: &Spanned<DeValue<'_>>, place: &Place<'_>) -> Option<Option<$type>> {
                 <$type>::read(value, place).map(Some)
@@ -261,7 +261,7 @@ macro_rules! number_or_none {
         }
     )* };
 }
-number_or_none!(u8, u32);
+or_none!(u8, u32, PartNamespaces, PartInterfaces);
 
 impl Value for Algorithm {
     fn read(value: &Spanned<DeValue<'_>>, place: &Place<'_>) -> Option<Algorithm> {
@@ -315,16 +315,6 @@ impl Value for LearnerKind {
     }
 }
 
-impl Value for HoldOut {
-    fn read(value: &Spanned<DeValue<'_>>, place: &Place<'_>) -> Option<HoldOut> {
-        read_word(value, place, &HoldOut::ALL, HoldOut::word)
-    }
-
-    fn to_toml(&self) -> Option<String> {
-        quoted(self.word())
-    }
-}
-
 macro_rules! words {
     ($($type:ty),*) => { $(
         impl Value for $type {
@@ -336,20 +326,9 @@ macro_rules! words {
                 quoted(self.word())
             }
         }
-
-        /// One that may be missing: that of all others then.
-        impl Value for Option<$type> {
-            fn read(value: &Spanned<DeValue<'_>>, place: &Place<'_>) -> Option<Option<$type>> {
-                <$type>::read(value, place).map(Some)
-            }
-
-            fn to_toml(&self) -> Option<String> {
-                self.as_ref().and_then(Value::to_toml)
-            }
-        }
     )* };
 }
-words!(PartNamespaces, PartInterfaces);
+words!(HoldOut, PartNamespaces, PartInterfaces);
 
 impl Value for Prefix {
     fn read(value: &Spanned<DeValue<'_>>, place: &Place<'_>) -> Option<Prefix> {

@@ -24,16 +24,24 @@ pub trait Listed: View {
     /// The figures of its parts.
     type Part: View;
     /// The figure that has its parts. Its singular is the word for their names; empty if there are none.
-    const PARTS: &'static str;
+    const PARTS: &'static str = "";
     /// Heading of the column that names the item; empty if its figures do.
-    const NAME: &'static str;
+    const NAME: &'static str = "";
 
     /// The item's name, as the column has it.
-    fn name(&self) -> String;
+    fn name(&self) -> String {
+        String::new()
+    }
+
     /// Its parts.
-    fn parts(&self) -> &[Self::Part];
+    fn parts(&self) -> &[Self::Part] {
+        &[]
+    }
+
     /// The same, to be sorted and cut.
-    fn parts_mut(&mut self) -> Option<&mut Vec<Self::Part>>;
+    fn parts_mut(&mut self) -> Option<&mut Vec<Self::Part>> {
+        None
+    }
 }
 
 /// Parts of an item that has none.
