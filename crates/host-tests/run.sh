@@ -11,9 +11,8 @@
 # test failed; the log of its machine is printed then.
 #
 # A machine runs in virtual time: its clock counts instructions and skips what is idle. So nothing in it depends
-# on how busy this host is, and waiting takes no time. Each kernel has two machines at once, each with every second
-# test: of two kernels side by side the faster would leave a processor idle at the end, and four machines at once
-# translate their code four times.
+# on how busy this host is, and waiting takes no time. Each kernel has two machines at once. A machine that is
+# free takes the next test of a common list, so both end together. Their logs stay in target/host-tests.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 tests=crates/host-tests
@@ -71,10 +70,11 @@ end() {
 # Copies, because a machine must not see its files change. One whose maker was killed is removed here.
 copy() {
 	local old
+	logs=$(realpath "$folder/../host-tests")
 	for old in "$folder"/../host-tests/copies-*; do
 		if [ ! -d "/proc/${old##*-}" ]; then rm -rf "$old"; fi
 	done
-	copies=$(realpath "$folder/../host-tests")/copies-$$
+	copies=$logs/copies-$$
 	mkdir -p "$copies/deps"
 	trap end EXIT
 	strip -g -o "$copies/deps/host" "$host"
@@ -84,32 +84,33 @@ copy() {
 }
 
 # The machine dies with this script, however that ends.
-start() { # kernel part
+start() { # kernel number
+	mkdir -p "$copies/claims-$1"
 	setpriv --pdeathsig KILL "$python" -m tcplab.vm run --kernel "$1" --virtual-time --memory 1G \
-		--timeout 2700 --env RUST_BACKTRACE=0 "${modules[@]/#/--module=}" -- \
-		sh "$copies/guest.sh" "$copies" /suite/suite --except /suite/native-only.txt --part "$2" \
-		"${wanted[@]}" /suite/deps/host /suite/deps/vm >"$copies/$1-${2%/*}.log" 2>&1 &
-	machines[$1-${2%/*}]=$!
+		--timeout 2700 --env RUST_BACKTRACE=0 "${modules[@]/#/--module=}" --rw "$copies/claims-$1" -- \
+		sh "$copies/guest.sh" "$copies" "$copies/claims-$1" /suite/suite --except /suite/native-only.txt \
+		--claims /claims "${wanted[@]}" /suite/deps/host /suite/deps/vm >"$logs/$1-$2.log" 2>&1 &
+	machines[$1-$2]=$!
 }
 
-finish() { # kernel part
-	local status=0 name=$1-${2%/*}
-	wait "${machines[$name]}" || status=$?
-	unset "machines[$name]"
-	[ $status = 0 ] || sed '/^slowest/,$d' "$copies/$name.log" >&2
-	echo "kernel $1, part $2: status $status after $((SECONDS - started)) s"
-	sed -n '/^slowest/,$p' "$copies/$name.log"
+finish() { # kernel number
+	local status=0 log=$logs/$1-$2.log
+	wait "${machines[$1-$2]}" || status=$?
+	unset "machines[$1-$2]"
+	[ $status = 0 ] || sed '/^slowest/,$d' "$log" >&2
+	echo "kernel $1, machine $2: status $status after $((SECONDS - started)) s"
+	sed -n '/^slowest/,$p' "$log"
 	return $status
 }
 
 in_machines() { # kernel…
-	local kernel part failed=0 started
+	local kernel number failed=0 started
 	declare -gA machines=()
 	copy
 	for kernel; do
 		started=$SECONDS
-		for part in 1/2 2/2; do start "$kernel" $part; done
-		for part in 1/2 2/2; do finish "$kernel" $part || failed=1; done
+		for number in 1 2; do start "$kernel" $number; done
+		for number in 1 2; do finish "$kernel" $number || failed=1; done
 	done
 	return $failed
 }

@@ -8,7 +8,7 @@ use std::{
     fmt::Write as _,
     fs, io,
     os::unix::process::{CommandExt, ExitStatusExt},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Command, ExitStatus, Stdio},
     sync::{Mutex, PoisonError},
     thread,
@@ -30,32 +30,7 @@ pub struct Options {
     only: Vec<String>,
     except: Option<PathBuf>,
     times: Option<PathBuf>,
-    part: Option<Part>,
-}
-
-/// One of several shares of the tests, which machines run side by side.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Part {
-    index: usize,
-    of: usize,
-}
-
-impl Part {
-    /// From `1/2`, the first half.
-    fn parse(text: &str) -> Result<Self, String> {
-        let numbers = text.split_once('/').and_then(|(index, of)| {
-            let (index, of): (usize, usize) = (index.parse().ok()?, of.parse().ok()?);
-            (index >= 1 && index <= of).then_some((index, of))
-        });
-        let (index, of) =
-            numbers.ok_or_else(|| format!("--part: {text} is not like 1/2, the first half"))?;
-        Ok(Self { index, of })
-    }
-
-    /// Every second test is in the same half: long ones stand side by side in a file.
-    fn has(self, position: usize) -> bool {
-        position % self.of == self.index - 1
-    }
+    claims: Option<PathBuf>,
 }
 
 impl Options {
@@ -83,7 +58,7 @@ impl Options {
                 "--only" => options.only.push(value),
                 "--except" => options.except = Some(value.into()),
                 "--times" => options.times = Some(value.into()),
-                "--part" => options.part = Some(Part::parse(&value)?),
+                "--claims" => options.claims = Some(value.into()),
                 _ => return Err(format!("there is no option {word}")),
             }
         }
@@ -128,20 +103,16 @@ pub fn run(options: &Options) -> Result<bool, String> {
         .collect();
     let left_out = count - wanted.len();
     let wanted = vec![wanted; options.repeat].concat();
-    let positions = wanted.into_iter().enumerate();
-    let mut wanted: Vec<Test> = positions
-        .filter(|(position, _)| options.part.is_none_or(|part| part.has(*position)))
-        .map(|(_, test)| test)
-        .collect();
+    let mut wanted: Vec<(usize, Test)> = wanted.into_iter().enumerate().collect();
     let mut times = last_times(options);
-    wanted.sort_by(|a, b| {
+    wanted.sort_by(|(_, a), (_, b)| {
         times
             .get(&b.name)
             .unwrap_or(&0.0)
             .total_cmp(times.get(&a.name).unwrap_or(&0.0))
     });
     let started = Instant::now();
-    let outcomes = run_all(options.jobs, wanted);
+    let outcomes = run_all(options, wanted)?;
     sweep();
     if signals::ended() {
         return Err("ended by a signal; what the tests had made is removed".into());
@@ -224,37 +195,71 @@ fn save_times(options: &Options, times: &BTreeMap<String, f64>) -> Result<(), St
     fs::write(path, text).map_err(|e| format!("{}: {e}", path.display()))
 }
 
-fn run_all(jobs: usize, tests: Vec<Test>) -> Vec<Outcome> {
-    let queue = Mutex::new(VecDeque::from(tests));
-    let outcomes = Mutex::new(Vec::new());
-    let next = || {
-        if signals::ended() {
-            return None;
+/// The tests that no other run works on yet, each with its number in the list.
+struct Queue<'a> {
+    tests: Mutex<VecDeque<(usize, Test)>>,
+    claims: Option<&'a Path>,
+}
+
+impl Queue<'_> {
+    fn next(&self) -> io::Result<Option<Test>> {
+        while !signals::ended() {
+            let mut tests = self.tests.lock().unwrap_or_else(PoisonError::into_inner);
+            let Some((number, test)) = tests.pop_front() else {
+                break;
+            };
+            drop(tests);
+            if self.claim(number)? {
+                return Ok(Some(test));
+            }
         }
-        queue
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .pop_front()
+        Ok(None)
+    }
+
+    /// Whether the test is this run's. A folder can be created only once, also over 9p.
+    fn claim(&self, number: usize) -> io::Result<bool> {
+        let Some(claims) = self.claims else {
+            return Ok(true);
+        };
+        match fs::create_dir(claims.join(number.to_string())) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+fn run_all(options: &Options, tests: Vec<(usize, Test)>) -> Result<Vec<Outcome>, String> {
+    let queue = Queue {
+        tests: Mutex::new(tests.into()),
+        claims: options.claims.as_deref(),
+    };
+    let outcomes = Mutex::new(Vec::new());
+    let work = || -> io::Result<()> {
+        while let Some(test) = queue.next()? {
+            let outcome = run_one(&test);
+            let word = if outcome.passed { "ok" } else { "FAILED" };
+            println!(
+                "test {} ... {word} <{:.1}s, {:.1}s>",
+                outcome.name, outcome.seconds, outcome.busy
+            );
+            let mut all = outcomes.lock().unwrap_or_else(PoisonError::into_inner);
+            all.push(outcome);
+        }
+        Ok(())
     };
     thread::scope(|scope| {
-        for _ in 0..jobs.max(1) {
-            scope.spawn(|| {
-                while let Some(test) = next() {
-                    let outcome = run_one(&test);
-                    let word = if outcome.passed { "ok" } else { "FAILED" };
-                    println!(
-                        "test {} ... {word} <{:.1}s, {:.1}s>",
-                        outcome.name, outcome.seconds, outcome.busy
-                    );
-                    let mut all = outcomes.lock().unwrap_or_else(PoisonError::into_inner);
-                    all.push(outcome);
-                }
-            });
-        }
-    });
-    outcomes
+        let workers: Vec<_> = (0..options.jobs.max(1))
+            .map(|_| scope.spawn(work))
+            .collect();
+        let ended = workers.into_iter().map(|worker| worker.join());
+        ended.collect::<Result<io::Result<()>, _>>()
+    })
+    .map_err(|_| "a thread of the suite panicked".to_owned())?
+    .map_err(|e| format!("--claims: {e}"))?;
+    Ok(outcomes
         .into_inner()
-        .unwrap_or_else(PoisonError::into_inner)
+        .unwrap_or_else(PoisonError::into_inner))
 }
 
 fn run_one(test: &Test) -> Outcome {
@@ -301,7 +306,7 @@ fn busy() -> f64 {
     ticks / TICKS
 }
 
-fn wait_for(test: &Test, log: &std::path::Path) -> io::Result<ExitStatus> {
+fn wait_for(test: &Test, log: &Path) -> io::Result<ExitStatus> {
     let file = fs::File::create(log)?;
     let mut command = Command::new(&test.binary);
     command.args(["--exact", &test.name, "--nocapture", "--test-threads=1"]);
@@ -404,14 +409,28 @@ mod tests {
     }
 
     #[test]
-    fn each_test_is_in_one_of_the_parts() {
-        let parts = ["1/3", "2/3", "3/3"].map(|text| Part::parse(text).unwrap());
-        for position in 0..100 {
-            assert_eq!(parts.iter().filter(|p| p.has(position)).count(), 1);
+    fn each_test_is_claimed_by_one_of_the_runs() {
+        let dir = folder();
+        let numbered = |number: usize| {
+            let (binary, name) = (PathBuf::new(), number.to_string());
+            (number, Test { binary, name })
+        };
+        let queue = || Queue {
+            tests: Mutex::new((0..100).map(numbered).collect()),
+            claims: Some(dir.path()),
+        };
+        let (one, other) = (queue(), queue());
+        let mut names = BTreeSet::new();
+        while let Some(test) = one.next().unwrap() {
+            assert!(names.insert(test.name));
+            if let Some(test) = other.next().unwrap() {
+                assert!(names.insert(test.name));
+            }
         }
-        for wrong in ["0/2", "3/2", "2", "1/0", "a/b"] {
-            assert!(Part::parse(wrong).is_err(), "{wrong}");
-        }
+        assert_eq!(names.len(), 100);
+        let nowhere = dir.path().join("none");
+        let claims = Some(nowhere.as_path());
+        assert!(Queue { claims, ..queue() }.next().is_err());
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //!   --repeat N      each of them so often (default: once)
 //!   --only WORD     only tests whose name contains one of these words
 //!   --except FILE   not those that the file names, one on a line, each with its reason
-//!   --part 1/2      only the first half of what is left, every second test
+//!   --claims DIR    only tests that no other run with this folder has begun; for runs side by side
 //!   --times FILE    the longest of last time first; the file is then renewed
 //!
 //! BINARY is a test program of cargo's. First what killed tests of earlier runs left behind is removed.
