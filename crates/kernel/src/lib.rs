@@ -27,9 +27,13 @@ pub use pilot::{
 pub use process::{become_program, inherited, take_signals, try_program};
 pub use socket::{AlgorithmSource, load_algorithm, netns_cookie, own_netns_cookie};
 
-/// Sends libbpf's own messages to `tracing` at debug level instead of standard error.
+/// Sends libbpf's own messages to `tracing` at debug level instead of standard error. Call it after
+/// `tracing` has its subscriber: if that does not want them, libbpf's thousands of messages are not even
+/// formatted.
 pub fn log_libbpf_by_tracing() {
-    libbpf_rs::set_print(Some((libbpf_rs::PrintLevel::Debug, |_, message| {
+    let wanted = tracing::enabled!(target: "libbpf", tracing::Level::DEBUG);
+    let print: libbpf_rs::PrintCallback = |_, message| {
         tracing::debug!(target: "libbpf", "{}", message.trim_end());
-    })));
+    };
+    libbpf_rs::set_print(wanted.then_some((libbpf_rs::PrintLevel::Debug, print)));
 }
