@@ -42,7 +42,7 @@ def test_rate_and_queue_stay_with_the_kernel_and_netem_is_gone() -> None:
     ("link", "told"),
     [
         (replace(LINK, jitter_ms=1), "jitter_ms"),
-        (replace(LINK, loss_burst_packets=3), "bursts of loss"),
+        (replace(LINK, loss_burst_packets=3), None),
         (replace(LINK, path="direct"), 'path = "direct"'),
         (replace(LINK, reorder_percent=1), "reorder_percent"),
         (LINK, None),
@@ -52,12 +52,34 @@ def test_what_a_relay_cannot_do_is_named(link: Link, told: str | None) -> None:
     assert topology.relay_obstacle(cell(link)) == told
 
 
-def test_a_delay_that_changes_is_netems() -> None:
-    change = Change(link="bottleneck", at_s=1, rtt_ms=50)
-    assert topology.relay_obstacle(cell(changes=(change,))) == "changes of rtt_ms or loss_percent"
-    assert (
-        topology.relay_obstacle(cell(changes=(replace(change, rtt_ms=None, rate_mbit=5),))) is None
+def test_changes_and_bursts_are_the_relays_from_the_measured_time_on() -> None:
+    loss = Change(link="bottleneck", at_s=60, loss_percent=0, queue="1 bdp")
+    farther = Change(link="bottleneck", at_s=2.5, rtt_ms=50)
+    changing = cell(replace(LINK, loss_burst_packets=3), (loss, farther))
+    assert topology.relay_obstacle(changing) is None
+    first, second = topology.relay_links(changing, 5)
+    assert first == (
+        "near=r2/f0x0,far=right/r0x0,delay_ms=20,loss=0.02,burst=3,seed=5"
+        ",change=2.5:delay_ms=50:loss=0.02:burst=3,change=60:delay_ms=50:loss=0:burst=3"
     )
+    assert "change=2.5:delay_ms=130:" in second
+    # The queue stays the kernel's, and is changed there.
+    ((at_s, namespace, line),) = topology.change_lines(changing)
+    assert (at_s, namespace) == (60, "r1") and "limit" in line
+    programs = script.Programs(Path("/bin/flowgen"), Path("/bin/tcpilot"), Path("/tmp/x"))
+    assert '--signal "$relay"' in script.files(changing, 5, programs)[script.SCRIPT]
+    assert '--signal "$relay"' not in script.files(cell(), 5, programs)[script.SCRIPT]
+
+
+def test_jitter_that_changes_is_netems() -> None:
+    change = Change(link="bottleneck", at_s=1, jitter_ms=5)
+    assert topology.relay_obstacle(cell(changes=(change,))) == "changes of jitter_ms"
+
+
+def test_memory_is_for_the_longest_time_of_the_schedule() -> None:
+    fast = cell(replace(LINK, rate_mbit=1000))
+    farther = Change(link="bottleneck", at_s=1, rtt_ms=400)
+    assert relay.memory_mb(replace(fast, changes=(farther,))) > 3 * relay.memory_mb(fast)
 
 
 def test_the_script_starts_it_before_its_devices_get_addresses_and_ends_it() -> None:
@@ -101,3 +123,17 @@ def test_a_run_whose_packets_were_too_late_is_marked() -> None:
     assert not relay.verdict(cell(), [report(1, 3)])["relay_full"]["ok"]
     far = cell(replace(LINK, rtt_ms=100))
     assert relay.verdict(far, [report(900, 0)])["relay_late_us_p99"]["ok"]
+
+
+def test_a_default_that_the_kernel_does_not_let_a_namespace_have_comes_with_its_remedy(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "tcp_available_congestion_control").write_text("reno bbr cubic\n")
+    allowed = tmp_path / "tcp_allowed_congestion_control"
+    monkeypatch.setattr(here, "_TCP", tmp_path)
+    wants = replace(cell(), sysctl={"net.ipv4.tcp_congestion_control": "cubic"})
+    allowed.write_text("reno bbr\n")
+    (told,) = here._no_defaults([wants, wants, cell()])
+    assert "sysctl -w net.ipv4.tcp_allowed_congestion_control='reno bbr cubic'" in told
+    allowed.write_text("reno bbr cubic\n")
+    assert here._no_defaults([wants]) == []

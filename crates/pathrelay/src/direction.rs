@@ -2,6 +2,7 @@
 //! the other device.
 
 use std::{
+    collections::VecDeque,
     io,
     os::fd::{AsFd, OwnedFd},
     sync::{
@@ -21,6 +22,7 @@ use serde::Serialize;
 
 use crate::{
     line::Line,
+    link::{Change, Loss},
     luck::Luck,
     trace::{Follower, Sample, Trace},
 };
@@ -40,8 +42,20 @@ pub struct Direction {
     pub to: OwnedFd,
     pub delay: Duration,
     pub line: Line,
+    pub loss: Loss,
     pub luck: Luck,
     pub limit: Option<Limit>,
+    pub schedule: Schedule,
+}
+
+/// The changes that are to come.
+#[derive(Debug)]
+pub struct Schedule {
+    /// In the order of their times.
+    pub changes: VecDeque<Change>,
+    /// Set when the traces and the changes begin; until then a trace lets everything pass.
+    pub begun: Arc<AtomicBool>,
+    pub begun_ns: Option<u64>,
 }
 
 /// A rate that follows a trace, and the queue before it.
@@ -49,8 +63,6 @@ pub struct Direction {
 pub struct Limit {
     pub trace: Trace,
     pub queue_bytes: usize,
-    /// Set when the trace begins; until then everything passes.
-    pub begun: Arc<AtomicBool>,
     pub follower: Option<Follower>,
 }
 
@@ -120,13 +132,28 @@ impl Direction {
         Ok(report)
     }
 
-    /// Follows the trace from now on, if the signal for it has come.
+    /// After the signal: follows the trace from now on, and makes the changes that are due.
     fn begin(&mut self) {
-        let Some(limit) = &mut self.limit else {
+        let schedule = &mut self.schedule;
+        if schedule.begun_ns.is_none() && schedule.begun.load(Ordering::Relaxed) {
+            let at_ns = now_ns();
+            schedule.begun_ns = Some(at_ns);
+            if let Some(limit) = &mut self.limit {
+                limit.follower = Some(Follower::new(limit.trace.clone(), at_ns));
+            }
+        }
+        let Some(begun_ns) = schedule.begun_ns else {
             return;
         };
-        if limit.follower.is_none() && limit.begun.load(Ordering::Relaxed) {
-            limit.follower = Some(Follower::new(limit.trace.clone(), now_ns()));
+        let is_due = |change: &Change| begun_ns + change.at.as_nanos() as u64 <= now_ns();
+        while schedule.changes.front().is_some_and(is_due) {
+            let Some(change) = schedule.changes.pop_front() else {
+                return;
+            };
+            self.delay = change.delay.unwrap_or(self.delay);
+            self.loss.share = change.share.unwrap_or(self.loss.share);
+            self.loss.burst = change.burst.unwrap_or(self.loss.burst);
+            self.luck.set(self.loss);
         }
     }
 
@@ -232,7 +259,9 @@ impl Direction {
             } else if self.luck.is_lost() {
                 report.lost += 1;
             } else {
-                self.line.push(len, now_ns() + self.delay.as_nanos() as u64);
+                // Not before the packet ahead of it, if the delay has become shorter.
+                let due_ns = now_ns() + self.delay.as_nanos() as u64;
+                self.line.push(len, due_ns.max(self.line.last_due_ns()));
             }
         }
         Ok(BATCH)

@@ -12,7 +12,7 @@ struct Packet {
     due_ns: u64,
 }
 
-/// A delay line. All packets are delayed alike, so they leave in the order in which they came.
+/// A delay line. Packets leave in the order in which they came.
 #[derive(Debug)]
 pub struct Line {
     bytes: Box<[u8]>,
@@ -74,6 +74,12 @@ impl Line {
     #[must_use]
     pub fn due_ns(&self) -> Option<u64> {
         self.queue.front().map(|packet| packet.due_ns)
+    }
+
+    /// When the last packet is due; 0 if there is none.
+    #[must_use]
+    pub fn last_due_ns(&self) -> u64 {
+        self.queue.back().map_or(0, |packet| packet.due_ns)
     }
 
     /// The first packet.

@@ -18,13 +18,34 @@ pub struct Link {
     pub delay: Duration,
     /// From far to near.
     pub back: Duration,
-    /// Share of packets that are lost on the way from near to far.
-    pub loss: f64,
+    /// Of packets on the way from near to far.
+    pub loss: Loss,
     pub seed: u64,
+    /// In the order of their times.
+    pub changes: Vec<Change>,
     /// The trace that limits the rate from near to far, once the signal has come; in place of a delay.
     pub trace: Option<PathBuf>,
     /// How much waits for the trace; packets beyond it are dropped.
     pub queue_bytes: usize,
+}
+
+/// Random loss.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Loss {
+    /// Of packets, 0 to 1.
+    pub share: f64,
+    /// Packets that are lost in a row, in the mean; 1: each by itself.
+    pub burst: f64,
+}
+
+/// New values for the way from near to far; what is `None` stays.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Change {
+    /// After the signal.
+    pub at: Duration,
+    pub delay: Option<Duration>,
+    pub share: Option<f64>,
+    pub burst: Option<f64>,
 }
 
 /// A mistake in a description.
@@ -35,7 +56,7 @@ pub enum Wrong {
     Part(String),
     /// A key that there is not.
     #[error(
-        "there is no key '{0}'; the keys are near, far, delay_ms, back_ms, loss, seed, trace and queue_bytes"
+        "there is no key '{0}'; the keys are near, far, delay_ms, back_ms, loss, burst, seed, change, trace and queue_bytes"
     )]
     Key(String),
     /// A value that does not fit its key.
@@ -51,6 +72,8 @@ pub enum Wrong {
 }
 
 const LONGEST_MS: f64 = 60_000.0;
+const LONGEST_S: f64 = 1e6;
+const LONGEST_BURST: f64 = 1e6;
 /// A hundred full packets.
 const QUEUE_BYTES: usize = 150_000;
 
@@ -90,37 +113,87 @@ fn end(key: &str, value: &str) -> Result<End, Wrong> {
     }
 }
 
+fn time(key: &str, value: &str) -> Result<Duration, Wrong> {
+    let ms = number(key, value, LONGEST_MS, "0 to 60000 milliseconds")?;
+    Ok(Duration::from_secs_f64(ms / 1e3))
+}
+
+fn share(key: &str, value: &str) -> Result<f64, Wrong> {
+    number(key, value, 1.0, "a share from 0 to 1")
+}
+
+fn burst(key: &str, value: &str) -> Result<f64, Wrong> {
+    let packets = number(key, value, LONGEST_BURST, "1 to 1000000 packets")?;
+    Ok(packets.max(1.0))
+}
+
+fn pair(part: &str) -> Result<(&str, &str), Wrong> {
+    part.split_once('=').ok_or_else(|| Wrong::Part(part.into()))
+}
+
+impl FromStr for Change {
+    type Err = Wrong;
+
+    /// `AT_S:KEY=VALUE[:KEY=VALUE]…`
+    fn from_str(text: &str) -> Result<Change, Wrong> {
+        let (at_s, parts) = text.split_once(':').unwrap_or((text, ""));
+        let at_s = number("change", at_s, LONGEST_S, "SECONDS:KEY=VALUE")?;
+        let mut change = Change {
+            at: Duration::from_secs_f64(at_s),
+            delay: None,
+            share: None,
+            burst: None,
+        };
+        for part in parts.split(':') {
+            let (key, value) = pair(part)?;
+            match key {
+                "delay_ms" => change.delay = Some(time(key, value)?),
+                "loss" => change.share = Some(share(key, value)?),
+                "burst" => change.burst = Some(burst(key, value)?),
+                _ => return Err(Wrong::Key(key.into())),
+            }
+        }
+        Ok(change)
+    }
+}
+
 impl FromStr for Link {
     type Err = Wrong;
 
     fn from_str(text: &str) -> Result<Link, Wrong> {
         let (mut near, mut far) = (None, None);
-        let (mut delay_ms, mut back_ms, mut loss, mut seed) = (0.0, 0.0, 0.0, 0);
+        let (mut delay, mut back, mut seed) = (Duration::ZERO, Duration::ZERO, 0);
+        let mut loss = Loss {
+            share: 0.0,
+            burst: 1.0,
+        };
         let (mut trace, mut queue_bytes) = (None, QUEUE_BYTES);
+        let mut changes: Vec<Change> = Vec::new();
         for part in text.split(',') {
-            let (key, value) = part
-                .split_once('=')
-                .ok_or_else(|| Wrong::Part(part.into()))?;
-            let time = || number(key, value, LONGEST_MS, "0 to 60000 milliseconds");
+            let (key, value) = pair(part)?;
             match key {
                 "near" => near = Some(end(key, value)?),
                 "far" => far = Some(end(key, value)?),
-                "delay_ms" => delay_ms = time()?,
-                "back_ms" => back_ms = time()?,
-                "loss" => loss = number(key, value, 1.0, "a share from 0 to 1")?,
+                "delay_ms" => delay = time(key, value)?,
+                "back_ms" => back = time(key, value)?,
+                "loss" => loss.share = share(key, value)?,
+                "burst" => loss.burst = burst(key, value)?,
                 "seed" => seed = whole(key, value)?,
+                "change" => changes.push(value.parse()?),
                 "trace" => trace = Some(PathBuf::from(value)),
                 "queue_bytes" => queue_bytes = whole(key, value)?,
                 _ => return Err(Wrong::Key(key.into())),
             }
         }
+        changes.sort_by_key(|change| change.at);
         Ok(Link {
             near: near.ok_or(Wrong::Missing("near"))?,
             far: far.ok_or(Wrong::Missing("far"))?,
-            delay: Duration::from_secs_f64(delay_ms / 1e3),
-            back: Duration::from_secs_f64(back_ms / 1e3),
+            delay,
+            back,
             loss,
             seed,
+            changes,
             trace,
             queue_bytes,
         })
@@ -140,8 +213,19 @@ mod tests {
         assert_eq!(link.far.device, "r0x0");
         assert_eq!(link.delay, Duration::from_micros(20_500));
         assert_eq!(link.back, Duration::ZERO);
-        assert_eq!(link.loss, 0.01);
+        assert_eq!((link.loss.share, link.loss.burst), (0.01, 1.0));
         assert_eq!(link.trace, None);
+        let link: Link = "near=a/b,far=c/d,burst=5,change=60:loss=0,change=2.5:delay_ms=8:burst=3"
+            .parse()
+            .unwrap();
+        assert_eq!(link.loss.burst, 5.0);
+        let [first, second] = link.changes[..] else {
+            panic!("{:?}", link.changes);
+        };
+        assert_eq!(first.at, Duration::from_millis(2500));
+        assert_eq!(first.delay, Some(Duration::from_millis(8)));
+        assert_eq!((first.share, first.burst), (None, Some(3.0)));
+        assert_eq!((second.delay, second.share), (None, Some(0.0)));
         let link: Link = "near=r1/b0,far=r2/n0,trace=lte.trace,queue_bytes=9000"
             .parse()
             .unwrap();
@@ -166,6 +250,11 @@ mod tests {
             (
                 "near=a/b,far=c/d,loss=2",
                 "loss=2: wanted is a share from 0 to 1",
+            ),
+            ("near=a/b,far=c/d,change=5", "'' is not KEY=VALUE"),
+            (
+                "near=a/b,far=c/d,change=soon:loss=1",
+                "change=soon: wanted is SECONDS:KEY=VALUE",
             ),
         ] {
             assert_eq!(text.parse::<Link>().unwrap_err().to_string(), told);

@@ -1,36 +1,73 @@
 //! Random loss that is the same in each run with the same seed.
 
-/// Loses each packet with the same probability, independently: a generator xorshift64* (Vigna, "An experimental
-/// exploration of Marsaglia's xorshift generators, scrambled", ACM TOMS 42(4), 2016).
+use crate::link::Loss;
+
+/// Gilbert's model (Gilbert, "Capacity of a burst-noise channel", BSTJ 39(5), 1960): in the bad state each packet is
+/// lost. If packets are lost one by one, each has the same probability. The generator is xorshift64* (Vigna, "An
+/// experimental exploration of Marsaglia's xorshift generators, scrambled", ACM TOMS 42(4), 2016).
 #[derive(Clone, Copy, Debug)]
 pub struct Luck {
     state: u64,
-    /// Losses are draws below it; of 2^53.
-    below: u64,
+    /// The bad state begins, or one packet is lost, at draws below it; of 2^53.
+    enter: u64,
+    /// The bad state ends after a packet at draws below it.
+    leave: u64,
+    is_bad: bool,
 }
 
 const SCALE: f64 = (1u64 << 53) as f64;
 
 impl Luck {
-    /// `share`: 0 to 1.
     #[must_use]
-    pub fn new(share: f64, seed: u64) -> Luck {
-        Luck {
+    pub fn new(loss: Loss, seed: u64) -> Luck {
+        let mut luck = Luck {
             // Spread, because seeds are small numbers and 0 would stay 0 for ever.
             state: seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
-            below: (share.clamp(0.0, 1.0) * SCALE) as u64,
+            enter: 0,
+            leave: 0,
+            is_bad: false,
+        };
+        luck.set(loss);
+        luck
+    }
+
+    /// From now on. Draws go on as before.
+    pub fn set(&mut self, loss: Loss) {
+        let of = |probability: f64| (probability.clamp(0.0, 1.0) * SCALE) as u64;
+        self.is_bad = false;
+        if loss.burst <= 1.0 || loss.share >= 1.0 {
+            (self.enter, self.leave) = (of(loss.share), 0);
+            return;
         }
+        // Bursts have the mean 1 / leave, and the share of the bad state is enter / (enter + leave).
+        let leave = 1.0 / loss.burst;
+        let enter = leave * loss.share / (1.0 - loss.share);
+        (self.enter, self.leave) = (of(enter), of(leave));
     }
 
     /// The fate of the next packet.
     pub fn is_lost(&mut self) -> bool {
-        if self.below == 0 {
+        if self.enter == 0 && !self.is_bad {
             return false;
         }
+        let was_bad = self.is_bad;
+        let draw = self.draw();
+        if self.leave == 0 {
+            return draw < self.enter;
+        }
+        self.is_bad = if was_bad {
+            draw >= self.leave
+        } else {
+            draw < self.enter
+        };
+        was_bad
+    }
+
+    fn draw(&mut self) -> u64 {
         self.state ^= self.state >> 12;
         self.state ^= self.state << 25;
         self.state ^= self.state >> 27;
-        self.state.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11 < self.below
+        self.state.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11
     }
 }
 
@@ -41,7 +78,7 @@ mod tests {
     #[test]
     fn the_share_is_what_was_asked_for() {
         for share in [0.0, 0.003, 0.02, 0.5, 1.0] {
-            let mut luck = Luck::new(share, 7);
+            let mut luck = Luck::new(Loss { share, burst: 1.0 }, 7);
             let lost = (0..200_000).filter(|_| luck.is_lost()).count() as f64;
             // Four standard deviations of a binomial.
             let wide = 4.0 * (200_000.0 * share * (1.0 - share)).sqrt();
@@ -50,9 +87,38 @@ mod tests {
     }
 
     #[test]
+    fn bursts_have_the_share_and_the_mean_length_that_were_asked_for() {
+        for (share, burst) in [(0.01, 5.0), (0.1, 2.0), (0.003, 20.0)] {
+            let mut luck = Luck::new(Loss { share, burst }, 7);
+            let fates: Vec<bool> = (0..2_000_000).map(|_| luck.is_lost()).collect();
+            let lost = fates.iter().filter(|&&lost| lost).count() as f64;
+            let begun = fates.windows(2).filter(|w| !w[0] && w[1]).count() as f64;
+            let (is, length) = (lost / fates.len() as f64, lost / begun);
+            // Some 1,000 bursts or more: four standard deviations of their mean length are 13 %.
+            assert!((length / burst - 1.0).abs() < 0.13, "{burst}: {length}");
+            assert!((is / share - 1.0).abs() < 0.18, "{share}: {is}");
+        }
+    }
+
+    #[test]
+    fn a_change_holds_from_the_next_packet_on() {
+        let loss = |share| Loss { share, burst: 3.0 };
+        let mut luck = Luck::new(loss(1.0), 7);
+        assert!((0..100).all(|_| luck.is_lost()));
+        luck.set(loss(0.0));
+        assert!((0..100).all(|_| !luck.is_lost()));
+        luck.set(loss(1.0));
+        assert!((0..100).all(|_| luck.is_lost()));
+    }
+
+    #[test]
     fn a_seed_gives_the_same_losses_again_and_another_seed_others() {
         let fates = |seed| {
-            let mut luck = Luck::new(0.5, seed);
+            let loss = Loss {
+                share: 0.5,
+                burst: 1.0,
+            };
+            let mut luck = Luck::new(loss, seed);
             (0..64).map(|_| luck.is_lost()).collect::<Vec<_>>()
         };
         assert_eq!(fates(1), fates(1));

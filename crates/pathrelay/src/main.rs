@@ -26,9 +26,9 @@ use std::{
 
 use anyhow::{Context, Result, anyhow};
 use clap::Parser;
-use direction::{Direction, Limit, Report, twice};
+use direction::{Direction, Limit, Report, Schedule, twice};
 use line::Line;
-use link::{End, Link};
+use link::{Change, End, Link, Loss};
 use luck::Luck;
 use serde::Serialize;
 use signal_hook::{
@@ -46,10 +46,13 @@ use trace::Trace;
 #[derive(Debug, Parser)]
 #[command(version, arg_required_else_help = true, after_help = EXAMPLES)]
 struct Cli {
-    /// near=NAMESPACE/DEVICE,far=NAMESPACE/DEVICE[,delay_ms=D][,back_ms=D][,loss=SHARE][,seed=N][,trace=FILE][,queue_bytes=N]
+    /// near=NAMESPACE/DEVICE,far=NAMESPACE/DEVICE[,delay_ms=D][,back_ms=D][,loss=SHARE][,burst=N][,seed=N][,change=…]…[,trace=FILE][,queue_bytes=N]
     ///
     /// delay_ms is the time from near to far, back_ms that from far to near. loss is the share of packets that are
-    /// lost from near to far; a super-packet is lost whole.
+    /// lost from near to far; a super-packet is lost whole. With burst=N they are lost N in a row, in the mean.
+    ///
+    /// change=S:delay_ms=D:loss=SHARE:burst=N sets new values S seconds after the signal SIGUSR1; values that are
+    /// left out stay. Packets keep their order if the delay becomes shorter.
     ///
     /// With trace=FILE,queue_bytes=N the rate from near to far follows a trace in mahimahi's format, from the signal
     /// SIGUSR1 on: each line is a millisecond at which 1500 bytes may pass. A packet that finds more than N bytes waiting is
@@ -130,9 +133,17 @@ fn both(link: &Link, memory: usize, begun: &Arc<AtomicBool>) -> Result<[Directio
     let limit = trace.map(|trace| Limit {
         trace,
         queue_bytes: link.queue_bytes,
-        begun: Arc::clone(begun),
         follower: None,
     });
+    let schedule = |changes: &[Change]| Schedule {
+        changes: changes.iter().copied().collect(),
+        begun: Arc::clone(begun),
+        begun_ns: None,
+    };
+    let lossless = Loss {
+        share: 0.0,
+        burst: 1.0,
+    };
     let made = |end: &End| {
         tun::make(&end.namespace, &end.device)
             .with_context(|| format!("cannot make {}/{}", end.namespace, end.device))
@@ -144,16 +155,20 @@ fn both(link: &Link, memory: usize, begun: &Arc<AtomicBool>) -> Result<[Directio
             to: twice(&far)?,
             delay: link.delay,
             line: Line::new(memory),
+            loss: link.loss,
             luck: Luck::new(link.loss, link.seed),
             limit,
+            schedule: schedule(&link.changes),
         },
         Direction {
             from: far,
             to: near,
             delay: link.back,
             line: Line::new(memory),
-            luck: Luck::new(0.0, 0),
+            loss: lossless,
+            luck: Luck::new(lossless, 0),
             limit: None,
+            schedule: schedule(&[]),
         },
     ])
 }

@@ -24,6 +24,7 @@ from tcplab.engine.script import SCRIPT, Programs
 from tcplab.engine.vm import Ended
 from tcplab.scenario.model import Cell
 
+_TCP = Path("/proc/sys/net/ipv4")
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None)
 _UNSHARE = ("--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc")
@@ -58,6 +59,7 @@ def check(cells: list[Cell], settings: Settings) -> None:
     controls = set().union(*(need.congestion_controls(cell) for cell in cells))
     foreign = sorted(name for name in controls if not is_own(name))
     missing += [f"congestion control {name}" for name in foreign if not _control(name)]
+    missing += _no_defaults(cells)
     kinds = set().union(*(need.qdiscs(cell) for cell in cells))
     if "netem" in kinds and not _qdisc("netem"):
         kinds.discard("netem")
@@ -70,7 +72,20 @@ def check(cells: list[Cell], settings: Settings) -> None:
 
 
 def _available() -> list[str]:
-    return Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
+    return (_TCP / "tcp_available_congestion_control").read_text().split()
+
+
+def _no_defaults(cells: list[Cell]) -> list[str]:
+    """Algorithms that the kernel does not let a namespace have as its default; with the remedy."""
+    allowed = (_TCP / "tcp_allowed_congestion_control").read_text().split()
+    wanted = {cell.sysctl.get("net.ipv4.tcp_congestion_control") for cell in cells}
+    refused = sorted(name for name in wanted if name in _available() and name not in allowed)
+    words = " ".join([*allowed, *refused])
+    return [
+        f"the permission to make {name} a namespace's default (sysctl -w "
+        f"net.ipv4.tcp_allowed_congestion_control='{words}')"
+        for name in refused
+    ]
 
 
 def _control(name: str) -> bool:

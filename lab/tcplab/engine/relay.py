@@ -12,7 +12,7 @@ from typing import Any
 
 from tcplab import topology
 from tcplab.engine.errors import EngineError
-from tcplab.scenario.model import PACKET_BYTES, Cell
+from tcplab.scenario.model import PACKET_BYTES, Cell, Link
 
 USABLE = 0.8
 """Share of its saturation rate that cells may ask for."""
@@ -73,7 +73,7 @@ def refused(cells: list[Cell], flowgen: str) -> list[str]:
     if not program(flowgen).exists():
         return [f"qdisc netem, and {program(flowgen)} in its place (cargo build --release)"]
     carried = saturation_mbit(flowgen)
-    fastest = max((link.rate_mbit or 0.0) for cell in cells for link in cell.links)
+    fastest = max((link.rate_mbit or 0.0) for cell in cells for link in _ever(cell))
     if fastest > USABLE * carried:
         return [
             f"speed: without netem a relay delays, which carries {carried:.0f} Mbit/s here; "
@@ -85,7 +85,7 @@ def refused(cells: list[Cell], flowgen: str) -> list[str]:
 def verdict(cell: Cell, reports: list[dict[str, Any]]) -> dict[str, Any]:
     """How late packets were over all branches, and whether its memory sufficed."""
     ways = [report[way] for report in reports for way in ("there", "back")]
-    least_us = min(1000 * (link.rtt_ms + topology.rtts_ms(cell)[0]) for link in cell.links)
+    least_us = min(1000 * (link.rtt_ms + topology.rtts_ms(cell)[0]) for link in _ever(cell))
     most_us = max(_LATE_MOST_US, _LATE_MOST_SHARE * least_us)
     late_us = max(way["late_us"]["p99"] for way in ways)
     full = sum(way["full"] for way in ways)
@@ -101,6 +101,12 @@ def memory_mb(cell: Cell) -> int:
         return 16  # only queues before traces
     need = (
         (link.rate_mbit or 40_000) * 125 * (link.rtt_ms + max(topology.rtts_ms(cell)))
-        for link in cell.links
+        for link in _ever(cell)
     )
     return max(16, round(2 * max(need) / 1e6 + PACKET_BYTES / 1e3))
+
+
+def _ever(cell: Cell) -> list[Link]:
+    """The links as they are at first, and after each change."""
+    changed = (topology.links_over_time(cell, i) for i in range(len(cell.links)))
+    return [*cell.links, *(link for found in changed for _, link in found)]

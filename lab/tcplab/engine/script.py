@@ -67,8 +67,8 @@ def _lines(lines: list[str]) -> str:
 
 def text(cell: Cell, programs: Programs, seed: int = 0) -> str:
     """The script."""
-    # Traces begin with the measured time.
-    signal = ' --signal "$relay"' if any(link.trace for link in cell.links) else ""
+    # Traces and changes begin with the measured time.
+    signal = ' --signal "$relay"' if topology.follows_time(cell) else ""
     parts = [
         _LIBRARY,
         f"cd {shlex.quote(str(programs.folder))} || fail 'the folder is not there'",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from tcplab.scenario.destinations import destinations
 from tcplab.scenario.model import Cell, back_of, second_of
+from tcplab.topology.changed import links_over_time
 from tcplab.topology.changes import change_lines
 from tcplab.topology.impair import arguments as netem_arguments
 from tcplab.topology.impair import netem_lines, netems, removals
@@ -36,7 +37,14 @@ from tcplab.topology.places import (
     with_port,
 )
 from tcplab.topology.queues import bottleneck_lines, destination_lines, policer_lines
-from tcplab.topology.relay import RELAY, has_relay, is_relayed, relay_links, trace_file
+from tcplab.topology.relay import (
+    RELAY,
+    follows_time,
+    has_relay,
+    is_relayed,
+    relay_links,
+    trace_file,
+)
 from tcplab.topology.relay import obstacle as relay_obstacle
 from tcplab.topology.wires import ip_lines, mptcp_lines, sender_addresses
 
@@ -51,12 +59,14 @@ __all__ = [
     "change_lines",
     "destination",
     "far_device",
+    "follows_time",
     "has_queue",
     "has_relay",
     "ip_lines",
     "is_direct",
     "is_relayed",
     "last_router",
+    "links_over_time",
     "mptcp_lines",
     "namespaces",
     "netem_arguments",

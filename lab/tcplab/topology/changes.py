@@ -4,18 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tcplab.scenario.model import Cell, Change, Link
+from tcplab.scenario.model import Cell, Link
+from tcplab.topology.changed import changed
 from tcplab.topology.impair import netems
 from tcplab.topology.places import QDISC_HANDLE, SHAPER_HANDLE, bottleneck
 from tcplab.topology.queues import qdisc, shaper
-
-_KEYS = ("rate_mbit", "rtt_ms", "jitter_ms", "loss_percent", "loss_burst_packets", "queue")
-
-
-def changed(link: Link, change: Change) -> Link:
-    """The link after a change."""
-    given = {key: getattr(change, key) for key in _KEYS if getattr(change, key) is not None}
-    return replace(link, **given)
 
 
 def change_lines(cell: Cell) -> list[tuple[float, str, str]]:

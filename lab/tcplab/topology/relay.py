@@ -4,6 +4,7 @@ delay between them; and in place of the bottleneck, with a rate that follows a t
 from __future__ import annotations
 
 from tcplab.scenario.model import Cell, Link, queue_bytes
+from tcplab.topology.changed import links_over_time
 from tcplab.topology.places import (
     far_device,
     is_direct,
@@ -24,8 +25,8 @@ def obstacle(cell: Cell) -> str | None:
     """What in a cell pathrelay cannot do; None if it can do all of it."""
     if any(flow.destinations for flow in cell.flows):
         return "destinations"
-    if any(c.rtt_ms is not None or c.loss_percent is not None for c in cell.changes):
-        return "changes of rtt_ms or loss_percent"
+    if any(change.jitter_ms for change in cell.changes):
+        return "changes of jitter_ms"
     found = (_obstacle(link) for link in cell.links)
     return next((what for what in found if what), None)
 
@@ -35,7 +36,6 @@ def _obstacle(link: Link) -> str | None:
         'path = "direct"': is_direct(link),
         "jitter_ms": link.jitter_ms,
         "reorder_percent": link.reorder_percent,
-        "bursts of loss": link.loss_percent and link.loss_burst_packets > 1,
         "back_loss_percent": link.back_loss_percent,
         "back_slot_ms": link.back_slot_ms,
         "receiver_gro_us": link.receiver_gro_us,
@@ -64,8 +64,27 @@ def relay_links(cell: Cell, seed: int) -> list[str]:
         for k, extra_ms in enumerate(rtts_ms(cell)):
             near = f"{last_router(link)}/{far_device(i, k)}"
             ends = f"near={near},far=right/{receiver_device(i, k)}"
-            loss = f",loss={link.loss_percent / 100:g}" if link.loss_percent else ""
-            found.append(
-                f"{ends},delay_ms={link.rtt_ms + extra_ms:g}{loss},seed={seed + 64 * i + k}"
-            )
+            loss = _loss(link, ",") if link.loss_percent else ""
+            changes = "".join(f",change={at_s:g}:{line}" for at_s, line in _changes(cell, i, k))
+            delay_ms, own_seed = link.rtt_ms + extra_ms, seed + 64 * i + k
+            found.append(f"{ends},delay_ms={delay_ms:g}{loss},seed={own_seed}{changes}")
     return found
+
+
+def _loss(link: Link, separator: str) -> str:
+    burst = f"{separator}burst={link.loss_burst_packets:g}" if link.loss_burst_packets > 1 else ""
+    return f"{separator}loss={link.loss_percent / 100:g}{burst}"
+
+
+def _changes(cell: Cell, i: int, k: int) -> list[tuple[float, str]]:
+    """When which new values hold on one branch of a link."""
+    extra_ms = rtts_ms(cell)[k]
+    return [
+        (at_s, f"delay_ms={link.rtt_ms + extra_ms:g}{_loss(link, ':')}")
+        for at_s, link in links_over_time(cell, i)
+    ]
+
+
+def follows_time(cell: Cell) -> bool:
+    """Whether the relay must be told when the measured time begins."""
+    return any(link.trace for link in cell.links) or (is_relayed(cell) and bool(cell.changes))
