@@ -1,4 +1,4 @@
-//! The clock that the programs in the kernel stamp with, and the one of this thread's work.
+//! Two clocks: the one that the programs in the kernel stamp with, and the processor time of this thread.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ pub fn monotonic_ns() -> u64 {
         .saturating_add(now.tv_nsec as u64)
 }
 
-/// Time that this thread has had a processor.
+/// Time that this thread has spent on a processor.
 pub fn processor_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)

@@ -119,7 +119,7 @@ fn sections() -> String {
     .concat()
 }
 
-/// Compares the text between two marks of `docs/use/commands.md`, or writes it.
+/// Compares the text between two marks of `docs/use/commands.md`, or writes it if `TCPILOT_RENEW` is set.
 pub(crate) fn assert_manual(begin: &str, end: &str, generated: &str) {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _only = ONE_AT_A_TIME.lock();

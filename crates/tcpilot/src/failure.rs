@@ -31,7 +31,7 @@ pub struct Failure {
     pub others: Vec<String>,
 }
 
-/// On one line, with nothing in it that a terminal would obey.
+/// The text on one line, without characters that a terminal would obey.
 pub fn printable(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -55,7 +55,7 @@ impl Failure {
         }
     }
 
-    /// A file cannot be used.
+    /// The failure of a file that cannot be used.
     pub fn of_file(path: &Path, error: &dyn std::fmt::Display) -> Failure {
         Failure::new(Kind::Usage, format!("{}: {error}", path.display()), "")
     }

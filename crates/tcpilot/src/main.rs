@@ -32,7 +32,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// To standard error; the live table owns the terminal, so beside it only warnings are kept.
+/// Logs go to standard error. The live table owns the terminal, so only warnings are logged beside it.
 fn start_logging(command: &Command) {
     let live = match command {
         Command::Run(args) => args.live,

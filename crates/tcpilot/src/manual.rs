@@ -1,5 +1,5 @@
-//! The manual pages: one for each command, from what `--help` says, and tcpilot.toml(5). The package's build
-//! has `tcpilot manual DIR` write them.
+//! The manual pages: one for each command, with the text of `--help`, and tcpilot.toml(5). The build of the
+//! package calls `tcpilot manual DIR` to write them.
 
 use std::{fs, io, path::Path};
 
@@ -23,10 +23,10 @@ const SMALL_FILE: [&str; 5] = [
     "",
 ];
 
-/// Writes all pages into a folder, which is made.
+/// Writes all pages into a folder, and makes the folder.
 ///
 /// # Errors
-/// It cannot be written.
+/// The folder or a page cannot be written.
 pub fn write(dir: &Path) -> io::Result<()> {
     fs::create_dir_all(dir)?;
     let mut all = Cli::command().disable_help_subcommand(true);
@@ -89,7 +89,7 @@ fn configuration() -> String {
     page.render()
 }
 
-/// What Markdown puts between backticks is bold.
+/// Turns Markdown into roff: text between backticks becomes bold.
 fn inlines(text: &str) -> Vec<Inline> {
     let parts = text.split('`').enumerate();
     parts

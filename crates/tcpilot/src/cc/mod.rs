@@ -1,4 +1,4 @@
-//! `tcpilot cc`: the congestion controls of this kernel and ours; needs no daemon.
+//! `tcpilot cc`: the congestion controls of this kernel, and those of tcpilot. It needs no daemon.
 
 use std::{
     collections::BTreeMap,
@@ -23,15 +23,15 @@ use crate::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
-    /// The kernel, or somebody's BPF: it can be chosen.
+    /// The kernel has it, built in or by somebody's BPF: it can be chosen.
     Registered,
     /// A module that can be loaded.
     Module,
-    /// Ours, held by a process: the daemon or `cc load --foreground`.
+    /// One of tcpilot's, held by a process: the daemon or `cc load --foreground`.
     Held,
-    /// Ours, kept by a file.
+    /// One of tcpilot's, kept by a file.
     Pinned,
-    /// Ours, and not loaded.
+    /// One of tcpilot's that is not loaded.
     Available,
 }
 
@@ -77,7 +77,7 @@ struct Algorithms<'a> {
 /// `tcpilot cc …`
 ///
 /// # Errors
-/// One line.
+/// The command failed.
 pub fn run(command: &CcCommand) -> Result<(), Failure> {
     match command {
         CcCommand::List { json, bpffs } => list(*json, bpffs),
@@ -234,7 +234,7 @@ fn unload(args: &UnloadArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// `cc load` takes files, so one may be given here too: says the name to use.
+/// Users may give a file here, because `cc load` takes files. The error names the algorithm to give instead.
 fn refuse_path(name: &str) -> Result<(), Failure> {
     if !cc::is_path(name) {
         return cc::check_name(name).map_err(Failure::from);

@@ -59,7 +59,7 @@ pub struct SelectArgs {
 }
 
 impl SelectArgs {
-    /// Not understood yet.
+    /// The wishes as they were written, not parsed yet.
     pub fn wishes(&self) -> Wishes {
         Wishes {
             filter: self.filter.clone(),

@@ -1,4 +1,4 @@
-//! The device that is watched, by name: it may vanish and return, with another index.
+//! The device that is watched, by its name, since a device that vanishes returns with another index.
 
 use crate::failure::{Failure, Kind};
 
@@ -32,7 +32,7 @@ pub fn name_of(index: u32) -> Option<String> {
 }
 
 impl Device {
-    /// One that is there.
+    /// Finds a device by its name; an error if there is none.
     pub fn find(name: &str) -> Result<Device, Failure> {
         match index_of(name) {
             0 => Err(Failure::new(
@@ -47,7 +47,7 @@ impl Device {
         }
     }
 
-    /// Looks again: its index, 0 while it is not there.
+    /// Looks again, and returns the device's index; 0 while there is no device of this name.
     pub fn look(&mut self) -> u32 {
         let index = index_of(&self.name);
         if index != self.index {
@@ -61,17 +61,17 @@ impl Device {
         index
     }
 
-    /// Whether it has vanished, or returned, since the last look.
+    /// Whether the device has vanished, or returned, since the last look.
     pub fn has_changed(&self) -> bool {
         index_of(&self.name) != self.index
     }
 
-    /// As the kernel calls it.
+    /// The kernel's index, as of the last look.
     pub fn index(&self) -> u32 {
         self.index
     }
 
-    /// As people call it.
+    /// The name.
     pub fn name(&self) -> &str {
         &self.name
     }

@@ -9,7 +9,7 @@ use crate::show::figure::{Shown, Unit};
 #[serde(rename_all = "kebab-case")]
 #[repr(u8)]
 pub enum Group {
-    /// Abstained.
+    /// The classifier abstained.
     Unknown = 0,
     /// Sparse.
     Ant = 1,
@@ -19,16 +19,16 @@ pub enum Group {
     Loss = 3,
     /// Backs off when the queue grows.
     Delay = 4,
-    /// Both.
+    /// Reacts to both loss and delay.
     LossDelay = 5,
-    /// A model of the path.
+    /// Follows a model of the path.
     Model = 6,
     /// QUIC, as far as headers show it.
     Udp = 7,
 }
 
 impl Group {
-    /// All, in the order of tables.
+    /// All groups, in the order of tables.
     pub const ALL: [Group; 8] = [
         Group::Ant,
         Group::Mouse,
@@ -40,7 +40,7 @@ impl Group {
         Group::Unknown,
     ];
 
-    /// From the kernel's number.
+    /// The group of the kernel's number.
     pub fn from_number(number: u8) -> Group {
         Group::ALL
             .into_iter()
@@ -48,12 +48,12 @@ impl Group {
             .unwrap_or(Group::Unknown)
     }
 
-    /// Whether its flows share the link as bulk does.
+    /// Whether flows of this group share the link as bulk transfers do.
     pub fn is_long(self) -> bool {
         !matches!(self, Group::Ant | Group::Mouse)
     }
 
-    /// As JSON and tables write it.
+    /// The word for it in JSON and tables.
     pub fn word(self) -> &'static str {
         match self {
             Group::Unknown => "unknown",

@@ -1,4 +1,4 @@
-//! A link and the flows that share it, as both the watch and fair queues know them.
+//! A link and the groups of flows that share it, for both the watch and fair queues.
 
 mod device;
 mod group;

@@ -1,9 +1,9 @@
-//! The keys of a live list, and what its screen has: a head, rows that scroll, and a line of help. Pure: it
-//! knows neither the terminal nor where the rows come from.
+//! The keys of a live list, and the parts of its screen: a head, rows that scroll, and a line of help.
+//! Pure: it knows neither the terminal nor the source of the rows.
 
 use super::select::{Listed, Selection, Wishes};
 
-/// A key, as far as a list has use for it.
+/// The keys that a list has a use for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Press {
     /// A letter or a sign.
@@ -26,11 +26,11 @@ pub enum Press {
     Home,
     /// To the last row.
     End,
-    /// Ends the program, whatever else goes on.
+    /// Ends the program, even during an input.
     Quit,
 }
 
-/// What is to be done after a key.
+/// The step that follows a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// Draw.
@@ -41,7 +41,7 @@ pub enum Next {
     Quit,
 }
 
-/// What is being typed.
+/// The wish that is being typed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Field {
     Filter,
@@ -70,19 +70,19 @@ pub struct Browser<L: Listed> {
     /// Whether processes are wanted.
     pub processes: bool,
     input: Option<(Field, String)>,
-    /// What was wrong with the last input.
+    /// The error of the last input.
     problem: Option<String>,
     /// Rows above the screen.
     above: usize,
-    /// Rows that the screen had room for.
+    /// Rows that the screen had room for when it was last drawn.
     room: usize,
 }
 
 impl<L: Listed> Browser<L> {
-    /// As the command line wishes.
+    /// A browser with the wishes of the command line.
     ///
     /// # Errors
-    /// As [`Selection::new`].
+    /// Those of [`Selection::new`].
     pub fn new(wishes: Wishes, processes: bool) -> Result<Browser<L>, crate::failure::Failure> {
         Ok(Browser {
             selection: Selection::new(&wishes)?,
@@ -153,7 +153,7 @@ impl<L: Listed> Browser<L> {
         Next::Draw
     }
 
-    /// With what is in force now, to be changed.
+    /// Opens an input with the wishes now in force, for the user to change.
     fn open(&mut self, field: Field) {
         let text = match field {
             Field::Filter => self.wishes.filter.join(" & "),
@@ -191,8 +191,8 @@ impl<L: Listed> Browser<L> {
         }
     }
 
-    /// The lines of the screen: of the head at most half of it, then the table, whose first line stays, then the
-    /// line of help, of input, or of a problem.
+    /// The lines of the screen: the head, in at most half of the screen; the table, whose first line does
+    /// not scroll; and a line of help, of input, or of a problem.
     pub fn frame(&mut self, head: &str, table: &str, rows: usize) -> Vec<String> {
         let rows = rows.saturating_sub(1);
         let mut lines: Vec<String> = head.lines().map(str::to_owned).collect();

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-/// The version of the documents. It rises when a field is renamed or removed, or means something else; a new
+/// The version of the documents. It rises when a field is renamed or removed, or changes its meaning. A new
 /// field does not raise it.
 pub const SCHEMA: u32 = 1;
 
@@ -23,7 +23,7 @@ impl<T: Serialize> Document<T> {
         }
     }
 
-    /// As people can read it too.
+    /// The JSON with line breaks and indents, so that people can read it too.
     ///
     /// # Errors
     /// The content is no object.

@@ -1,38 +1,37 @@
-//! How a figure is declared, once, for all its uses.
+//! The declaration of figures: once, for all uses of a figure.
 //!
-//! [`figures!`] declares a view: each figure with its type, unit, the heading that people read, and the doc
-//! comment that explains it. JSON, the columns of tables, `--help` and the tables of
-//! `docs/use/commands.md` follow from that row. It is the twin of `settings!`, which does the same for the
-//! configuration.
+//! [`figures!`] declares a view: each figure with its type, its unit, its heading, and the doc comment that
+//! explains it. JSON, the columns of tables, `--help` and the tables of `docs/use/commands.md` follow from
+//! that row. `settings!` does the same for the configuration.
 
 use serde_json::Value;
 use tcpilot_core::Prefix;
 
-/// The unit of a figure. JSON has the number as it is, tables have it in the unit that people use.
+/// The unit of a figure. JSON has the number in this unit; tables have it in the unit that people use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// A number, a name, or a part with figures of its own.
     Plain,
-    /// Times of packets; people read milliseconds.
+    /// For times of packets; people read milliseconds.
     Microseconds,
-    /// Of a program in the kernel.
+    /// For times of programs in the kernel.
     Nanoseconds,
-    /// Ages.
+    /// For ages.
     Seconds,
-    /// Rates; people read Mbit/s, as links are rated.
+    /// For rates; people read Mbit/s, as links are rated.
     BytesPerSecond,
-    /// Data.
+    /// For data.
     Bytes,
     /// TCP segments.
     Packets,
     /// A part of a whole, 0 to 1; people read percent.
     Share,
-    /// Of a cost.
+    /// Millionths of a cost.
     Millionths,
 }
 
 impl Unit {
-    /// As the tables of the manual name it.
+    /// The unit's name in the tables of the manual.
     pub fn name(self) -> &'static str {
         match self {
             Unit::Plain => "",
@@ -47,8 +46,8 @@ impl Unit {
         }
     }
 
-    /// A value as people read it, in one unit for a whole column, so that rows can be compared; none if it is
-    /// the bare number.
+    /// A value as people read it. A whole column has one unit, so that rows can be compared. `None` if people
+    /// read the bare number.
     fn text(self, value: f64) -> Option<String> {
         match self {
             Unit::Microseconds => {
@@ -68,14 +67,14 @@ impl Unit {
     }
 }
 
-/// How tables show that there is no sample.
+/// The cell of a table if there is no sample.
 pub const NONE: &str = "-";
 
 /// A value that a table can show.
 pub trait Shown {
     /// Words stand on the left of their column, numbers on the right.
     const IS_WORD: bool = false;
-    /// As people read it.
+    /// The value as people read it.
     fn shown(&self, unit: Unit) -> String;
 }
 
@@ -135,7 +134,7 @@ pub struct Figure<V> {
 }
 
 impl<V> Figure<V> {
-    /// Its value in a view, as people read it, also if tables do not usually show it.
+    /// Its value in a view, as people read it, even if tables do not usually show the figure.
     pub fn text(&self, view: &V) -> String {
         match &self.column {
             Some(column) => (column.text)(view),
@@ -144,7 +143,7 @@ impl<V> Figure<V> {
     }
 }
 
-/// A value of JSON as people read it.
+/// A JSON value as people read it.
 fn text_of(value: &Value, unit: Unit) -> String {
     let number = |value: &Value| unit.text(value.as_f64()?);
     match value {
@@ -160,11 +159,11 @@ fn text_of(value: &Value, unit: Unit) -> String {
     }
 }
 
-/// How a table shows a figure of the view `V`.
+/// The column of a figure of the view `V`.
 pub struct Column<V> {
-    /// Above the column.
+    /// The text above the column.
     pub heading: &'static str,
-    /// Whether it is a word, not a number.
+    /// Whether its values are words, not numbers.
     pub is_word: bool,
     /// Its value in a view, as people read it.
     pub text: fn(&V) -> String,
@@ -175,7 +174,7 @@ pub trait View: Sized + 'static {
     /// In the order of their declaration.
     const FIGURES: &'static [Figure<Self>];
 
-    /// The figures that tables show: words before numbers.
+    /// The figures that tables show, words before numbers.
     fn columns() -> impl Iterator<Item = &'static Column<Self>> {
         let all = || Self::FIGURES.iter().filter_map(|f| f.column.as_ref());
         all()
@@ -200,8 +199,8 @@ pub fn help<V: View>() -> String {
         .collect()
 }
 
-/// Declares a view: `key: type, Unit, "Heading";` with a doc comment that explains it. Without a unit it
-/// is `Plain`; without a heading no table shows it.
+/// Declares a view: `key: type, Unit, "Heading";` with a doc comment that explains the figure. Without a unit
+/// the figure is `Plain`; without a heading no table shows it.
 macro_rules! figures {
     (
         $(#[$meta:meta])*

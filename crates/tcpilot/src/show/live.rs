@@ -19,10 +19,10 @@ pub struct Screen {
 }
 
 impl Screen {
-    /// Switches to it, if there is a terminal and this process may use it.
+    /// Switches to that screen if there is a terminal and this process may use it.
     ///
     /// # Errors
-    /// The terminal cannot.
+    /// The terminal cannot be set up.
     pub fn if_any() -> io::Result<Option<Screen>> {
         if !stdout().is_terminal() {
             return Ok(None);
@@ -41,7 +41,7 @@ impl Screen {
         Ok(Screen { out })
     }
 
-    /// Draws a text and a line of help, cut to the terminal's size, and says whether to quit.
+    /// Draws a text and a line of help, cut to the terminal's size; true if the user wants to quit.
     ///
     /// # Errors
     /// The terminal went away.
@@ -60,7 +60,7 @@ impl Screen {
         self.draw(lines.chain(help))
     }
 
-    /// The lines that there is room for.
+    /// The lines that the terminal has room for.
     ///
     /// # Errors
     /// If the terminal went away.
@@ -144,19 +144,20 @@ fn press_of(key: KeyEvent) -> Option<Press> {
     })
 }
 
-/// Whether this process may set up its terminal and read from it. From the background either would stop it
-/// (SIGTTOU, SIGTTIN; termios(3)), and a stopped daemon steers connections while it hears nobody.
+/// Whether this process may set up its terminal and read from it. In the background either would stop the
+/// process (SIGTTOU, SIGTTIN; termios(3)), and a stopped daemon steers connections but answers nobody.
 fn is_in_foreground() -> bool {
     let own = rustix::process::getpgrp();
     let is_own = |group: rustix::io::Result<_>| group.is_ok_and(|group| group == own);
     if stdin().is_terminal() {
         return is_own(rustix::termios::tcgetpgrp(stdin()));
     }
-    // As crossterm does it.
+    // crossterm reads from this terminal if standard input is none.
     std::fs::File::open("/dev/tty").is_ok_and(|tty| is_own(rustix::termios::tcgetpgrp(tty)))
 }
 
-/// A terminal that does not know its size, such as a serial console, has the classic one.
+/// The terminal's columns and rows. A terminal that does not know its size, such as a serial console, gets
+/// the classic 80 by 24.
 fn size() -> io::Result<(u16, u16)> {
     match terminal::size()? {
         (0, _) | (_, 0) => Ok((80, 24)),

@@ -1,4 +1,4 @@
-//! How people and scripts see things: figures, tables and documents of them, and the live screen.
+//! Output for people and scripts: figures, their tables and JSON documents, and the live screen.
 
 pub mod browse;
 pub mod document;

@@ -4,7 +4,7 @@ use comfy_table::{CellAlignment, Table, presets};
 
 use super::figure::View;
 
-/// A row for each view, with all columns that it has.
+/// A table with a row for each view, and all columns of the view.
 pub fn of<'a, V: View>(views: impl IntoIterator<Item = &'a V>) -> String {
     let columns: Vec<_> = V::columns().collect();
     let headings: Vec<_> = columns.iter().map(|c| (c.heading, c.is_word)).collect();
@@ -13,7 +13,7 @@ pub fn of<'a, V: View>(views: impl IntoIterator<Item = &'a V>) -> String {
     build(&headings, rows)
 }
 
-/// Headings, each with whether its column has words, and rows of cells.
+/// A table of headings and rows of cells. The flag of a heading is true if its column has words.
 pub(super) fn build(
     headings: &[(&str, bool)],
     rows: impl IntoIterator<Item = Vec<String>>,

@@ -1,5 +1,5 @@
-//! Filters: `KEY=VALUE`, `KEY!=VALUE`, `KEY<VALUE`, `KEY<=VALUE`, `KEY>VALUE`, `KEY>=VALUE`, `KEY~TEXT`, or a text
-//! that a row has somewhere.
+//! Filters: `KEY=VALUE`, `KEY!=VALUE`, `KEY<VALUE`, `KEY<=VALUE`, `KEY>VALUE`, `KEY>=VALUE`, `KEY~TEXT`, or a
+//! text, which matches a row that has it in one of the usual columns.
 
 use std::{
     cmp::Ordering,
@@ -15,7 +15,7 @@ use crate::{
     show::figure::{NONE, Unit},
 };
 
-/// Longer ones first: `>=` begins with `>`.
+/// Longer operators stand first, because `>=` begins with `>`.
 const OPERATORS: [(&str, Operator); 7] = [
     ("!=", Operator::Other),
     (">=", Operator::AtLeast),
@@ -39,13 +39,13 @@ enum Operator {
 
 /// A condition on rows.
 pub(super) enum Filter<L: Listed> {
-    /// Some of the usual columns has this text, in small letters.
+    /// One of the usual columns has this text. The text is in small letters.
     Text { text: String, keys: Vec<Key<L>> },
-    /// A column of it.
+    /// A column passes a comparison.
     Column { key: Key<L>, comparison: Comparison },
 }
 
-/// What a value is compared with.
+/// The operator, and the value to compare with in all the forms that it can be read in.
 pub(super) struct Comparison {
     operator: Operator,
     text: String,
@@ -95,7 +95,7 @@ impl<L: Listed> Filter<L> {
         }
     }
 
-    /// Whether a row is wanted.
+    /// Whether a row passes the filter.
     pub(super) fn matches(&self, item: &L, part: Option<&L::Part>) -> bool {
         match self {
             Filter::Text { text, keys } => {
@@ -117,7 +117,7 @@ fn parts(text: &str) -> Option<(&str, Operator, &str)> {
     Some((word, *operator, rest[sign.len()..].trim()))
 }
 
-/// The units that a value may have, in the unit of JSON.
+/// The units that users may write for a column, each with its size in the unit of JSON.
 fn units(unit: Unit) -> &'static [(&'static str, f64)] {
     match unit {
         Unit::Microseconds => &[("us", 1.0), ("ms", 1e3), ("s", 1e6)],
@@ -130,7 +130,7 @@ fn units(unit: Unit) -> &'static [(&'static str, f64)] {
     }
 }
 
-/// A number with a unit, or in the unit of JSON.
+/// Parses a number with a unit, or without one in the unit of JSON; the result is in the unit of JSON.
 fn number(text: &str, unit: Unit) -> Option<f64> {
     let text = text.strip_suffix("/s").unwrap_or(text);
     let end = text.find(|c: char| c.is_alphabetic() || c == '%');
@@ -147,7 +147,7 @@ fn number(text: &str, unit: Unit) -> Option<f64> {
 }
 
 impl Comparison {
-    /// A list holds if one of its entries does.
+    /// A list passes if one of its entries does.
     fn holds(&self, value: &Value) -> bool {
         match (self.operator, value) {
             (Operator::Other, value) => !self.is_same(value),
@@ -162,7 +162,7 @@ impl Comparison {
         plain(value).to_lowercase().contains(&self.text)
     }
 
-    /// An address is the same as a prefix that it lies in.
+    /// An address equals a prefix that contains it.
     fn is_same(&self, value: &Value) -> bool {
         match value {
             Value::Null => self.text == NONE,
@@ -191,7 +191,7 @@ impl Comparison {
     }
 }
 
-/// Without the quotes of JSON.
+/// A value as text, without the quotes of JSON.
 pub(super) fn plain(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -207,7 +207,7 @@ fn address(text: &str) -> Option<Prefix> {
         .or_else(|| text.parse().ok().map(of_socket))
 }
 
-/// How addresses are ordered: IPv4 first, then by number.
+/// The place of an address in the order: IPv4 first, then by number.
 pub(super) fn place(text: &str) -> Option<(IpAddr, u16)> {
     let socket = text.parse::<SocketAddr>().ok();
     let socket = socket.map(|socket| (socket.ip(), socket.port()));
@@ -215,7 +215,7 @@ pub(super) fn place(text: &str) -> Option<(IpAddr, u16)> {
     socket.or_else(|| Some((word.parse::<IpAddr>().ok()?, 0)))
 }
 
-/// Numbers by their size, addresses by theirs, everything else as text.
+/// Compares numbers by size, addresses by [`place`], and everything else as text.
 pub(super) fn compare(a: &Value, b: &Value) -> Ordering {
     if let (Some(a), Some(b)) = (a.as_f64(), b.as_f64()) {
         return a.total_cmp(&b);

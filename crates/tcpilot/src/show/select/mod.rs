@@ -1,8 +1,8 @@
-//! Which rows and columns of a list are shown, and in which order: one vocabulary for all commands that print
-//! lists, for their JSON, and for the keys of the live view.
+//! Selects and orders the rows and columns of a list. All commands that print lists, their JSON, and the keys
+//! of the live view share this one vocabulary.
 //!
-//! A list has items, such as paths. An item may have parts, such as the algorithms of a path: a table has a row
-//! for each part then, and the parts of an item stay together.
+//! A list has items, such as paths. An item may have parts, such as the algorithms of a path. A table then
+//! has a row for each part, and the parts of an item stay together.
 
 mod filter;
 mod order;
@@ -23,9 +23,10 @@ use order::Order;
 pub trait Listed: View {
     /// The figures of its parts.
     type Part: View;
-    /// The figure that has its parts. Its singular is the word for their names; empty if there are none.
+    /// The key of the figure that lists the parts. Its singular is the word for a part's name. Empty if
+    /// items have no parts.
     const PARTS: &'static str = "";
-    /// Heading of the column that names the item; empty if its figures do.
+    /// Heading of the column that names the item; empty if one of its figures names it.
     const NAME: &'static str = "";
 
     /// The item's name, as the column has it.
@@ -38,13 +39,13 @@ pub trait Listed: View {
         &[]
     }
 
-    /// The same, to be sorted and cut.
+    /// Its parts, to be sorted and cut.
     fn parts_mut(&mut self) -> Option<&mut Vec<Self::Part>> {
         None
     }
 }
 
-/// Parts of an item that has none.
+/// The part of a list without parts: it has no values.
 #[derive(Debug)]
 pub enum NoPart {}
 
@@ -52,22 +53,22 @@ impl View for NoPart {
     const FIGURES: &'static [Figure<NoPart>] = &[];
 }
 
-/// Where a column has its values.
+/// The source of a column's values.
 enum Source<L: Listed> {
     Name,
     Item(&'static Figure<L>),
     Part(&'static Figure<L::Part>),
 }
 
-/// A column: to be shown, to be sorted and to be filtered by.
+/// A column, to show, to sort by, or to filter by.
 pub struct Key<L: Listed> {
-    /// How options call it.
+    /// Its name in options.
     pub word: String,
     source: Source<L>,
 }
 
 impl<L: Listed> Key<L> {
-    /// All that there are, in the order of their declaration.
+    /// All columns, in the order of their declaration.
     pub fn all() -> Vec<Key<L>> {
         let name = (!L::NAME.is_empty()).then(|| Key {
             word: L::NAME.to_lowercase(),
@@ -86,7 +87,7 @@ impl<L: Listed> Key<L> {
     }
 
     /// # Errors
-    /// There is none of this name; the message has those that there are.
+    /// There is no column of this name; the message lists the columns.
     fn named(word: &str) -> Result<Key<L>, Failure> {
         let all = Key::all();
         let words: Vec<String> = all.iter().map(|key| key.word.clone()).collect();
@@ -113,7 +114,7 @@ impl<L: Listed> Key<L> {
         }
     }
 
-    /// As people read it.
+    /// The cell of a row, as people read it.
     fn text(&self, item: &L, part: Option<&L::Part>) -> String {
         match (&self.source, part) {
             (Source::Name, _) => item.name(),
@@ -123,7 +124,7 @@ impl<L: Listed> Key<L> {
         }
     }
 
-    /// Above its column: what tables do not usually show is called by its word.
+    /// The heading of the column; its word if the figure declares no heading.
     fn heading(&self) -> &str {
         let usual = match &self.source {
             Source::Name => Some(L::NAME),
@@ -141,7 +142,7 @@ impl<L: Listed> Key<L> {
         }
     }
 
-    /// What it means; the name explains itself.
+    /// The meaning of the column.
     pub fn doc(&self) -> &'static str {
         match &self.source {
             Source::Name => "Its name, as `explain` takes it.",
@@ -150,17 +151,18 @@ impl<L: Listed> Key<L> {
         }
     }
 
-    /// Whether tables show it unless columns are named.
+    /// Whether tables show the column if the user names no columns.
     fn is_usual(&self) -> bool {
         match &self.source {
             Source::Name => true,
-            // The columns of an item with parts are those of its parts.
+            // If items have parts, the usual columns are those of the parts.
             Source::Item(figure) => L::PARTS.is_empty() && figure.column.is_some(),
             Source::Part(figure) => figure.column.is_some(),
         }
     }
 
-    /// Words stand on the left of their column, numbers on the right.
+    /// True if the column has words, which stand on its left; false for numbers, which stand on its right.
+    /// `None` if the figure declares no column.
     fn is_word(&self) -> Option<bool> {
         match &self.source {
             Source::Name => Some(true),
@@ -170,7 +172,7 @@ impl<L: Listed> Key<L> {
     }
 }
 
-/// A figure of a part that the item has too is told apart by the part's word.
+/// The column word of a part's figure. The part's word precedes it if the item has a figure of the same name.
 fn part_word<L: Listed>(key: &str) -> String {
     let part = L::PARTS.trim_end_matches('s');
     match key {
@@ -196,30 +198,30 @@ pub fn help<L: Listed>() -> String {
     format!("Columns, by the names that --columns, --sort and --filter take:\n{lines}")
 }
 
-/// The wishes, as they were written.
+/// The wishes as the user wrote them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wishes {
-    /// Rows to show, see [`Filter`]; all must hold.
+    /// Rows to show, see [`Filter`]; a row must pass all filters.
     pub filter: Vec<String>,
-    /// Columns to sort by, the first first; `-` before one reverses it.
+    /// Columns to sort by, the most important first; a `-` in front reverses the order.
     pub sort: Vec<String>,
-    /// The most items.
+    /// The most items to show.
     pub limit: Option<usize>,
-    /// Columns to show; none: the usual ones.
+    /// Columns to show; empty: the usual ones.
     pub columns: Vec<String>,
 }
 
-/// The wishes, understood.
+/// The wishes, parsed.
 pub struct Selection<L: Listed> {
     filters: Vec<Filter<L>>,
     orders: Vec<Order<L>>,
     limit: Option<usize>,
-    /// Those to show; none: the usual ones.
+    /// Columns to show; empty: the usual ones.
     columns: Vec<Key<L>>,
 }
 
 impl<L: Listed> Default for Selection<L> {
-    /// Everything, as it comes.
+    /// Selects everything, in the order in which it comes.
     fn default() -> Selection<L> {
         Selection {
             filters: Vec::new(),
@@ -231,10 +233,10 @@ impl<L: Listed> Default for Selection<L> {
 }
 
 impl<L: Listed> Selection<L> {
-    /// Understands them.
+    /// Parses the wishes.
     ///
     /// # Errors
-    /// There is no such column, or a filter is not understood.
+    /// A wish names an unknown column, or a filter is not understood.
     pub fn new(wishes: &Wishes) -> Result<Selection<L>, Failure> {
         let columns = wishes.columns.iter().map(|word| Key::named(word.trim()));
         Ok(Selection {
@@ -253,14 +255,14 @@ impl<L: Listed> Selection<L> {
         keys.any(|key| words.contains(&key.word.as_str()))
     }
 
-    /// Leaves the items and parts that are wanted, in the wanted order.
+    /// Keeps the items and parts that are wanted, in the wanted order.
     pub fn apply(&self, items: &mut Vec<L>) {
         items.retain_mut(|item| self.keep(item));
         order::sort(&self.orders, items);
         items.truncate(self.limit.unwrap_or(usize::MAX));
     }
 
-    /// Takes away the parts that are not wanted; whether the item is.
+    /// Removes the parts that are not wanted; true if the item is wanted.
     fn keep(&self, item: &mut L) -> bool {
         let matches = |part| self.filters.iter().all(|filter| filter.matches(item, part));
         if item.parts().is_empty() {
@@ -278,13 +280,13 @@ impl<L: Listed> Selection<L> {
         wanted.contains(&true)
     }
 
-    /// Whether rows may be missing.
+    /// Whether the filters or the limit may leave rows out.
     pub fn is_partial(&self) -> bool {
         !self.filters.is_empty() || self.limit.is_some()
     }
 
-    /// A row for each part, or for each item that has none. Unless columns were named, it has the usual ones, as
-    /// far as their headings are wanted, and `more`.
+    /// A table with a row for each part, or for each item if items have no parts. If the user named no
+    /// columns, it has the usual columns with a wanted heading, and `more`.
     pub fn table(&self, items: &[L], is_wanted: impl Fn(&str) -> bool, more: &[&str]) -> String {
         let usual;
         let columns = match self.columns.is_empty() {
@@ -296,7 +298,7 @@ impl<L: Listed> Selection<L> {
         };
         let rows = items.iter().flat_map(|item| {
             let parts = item.parts().iter().map(Some);
-            // A list of parts shows no item without any.
+            // If items have parts, an item without any has no row.
             let alone = L::PARTS.is_empty().then_some(None);
             parts.chain(alone).map(move |part| (item, part))
         });
@@ -314,7 +316,7 @@ impl<L: Listed> Selection<L> {
     }
 }
 
-/// Words before numbers, as [`View::columns`]; `more` are words.
+/// Words before numbers, as in [`View::columns`]; `more` are words.
 fn usual_columns<L: Listed>(is_wanted: impl Fn(&str) -> bool, more: &[&str]) -> Vec<Key<L>> {
     let (mut words, mut numbers) = (Vec::new(), Vec::new());
     let mut others = Vec::new();

@@ -10,12 +10,12 @@ use crate::failure::Failure;
 /// A column to sort by.
 pub(super) struct Order<L: Listed> {
     pub(super) key: Key<L>,
-    /// The greatest first.
+    /// Whether the greatest comes first.
     is_reverse: bool,
 }
 
 impl<L: Listed> Order<L> {
-    /// `KEY`, or `-KEY` for the greatest first.
+    /// Parses `KEY`, or `-KEY` for the greatest first.
     ///
     /// # Errors
     /// There is no such column.
@@ -28,7 +28,7 @@ impl<L: Listed> Order<L> {
         })
     }
 
-    /// What has no sample comes last, in either direction.
+    /// A row without a sample comes last, in either direction.
     fn compare(&self, a: &Value, b: &Value) -> Ordering {
         match (a.is_null(), b.is_null()) {
             (true, true) => Ordering::Equal,
@@ -40,7 +40,7 @@ impl<L: Listed> Order<L> {
     }
 }
 
-/// Sorts the parts of each item, and then the items, each by its first part. Equal ones stay as they are.
+/// Sorts the parts of each item, and then the items, each by its first part. Equal ones keep their order.
 pub(super) fn sort<L: Listed>(orders: &[Order<L>], items: &mut Vec<L>) {
     if orders.is_empty() {
         return;
