@@ -1,5 +1,6 @@
-//! The qdisc that `--fair` replaces, on disk before that, so that it comes back however tcpilot ends:
-//! on exit, by a process that waits for our end, at the next start, or by `tcpilot watch DEV --restore`.
+//! A journal of the qdisc that `--fair` replaces, on disk before the change. So the qdisc comes back however
+//! tcpilot ends: on exit, by a guard process that waits for our end, at the next start, or by `tcpilot watch
+//! DEV --restore`.
 
 use std::{
     fs::{self, File},
@@ -20,12 +21,13 @@ use tcpilot_netlink::tc::{CLSACT_INGRESS, Device as Tc, Qdisc, ROOT};
 
 use crate::failure::{Failure, Kind};
 
-/// The handle of our qdisc, by which it is known again.
+/// The handle of our qdisc, by which we recognize it.
 pub const HANDLE: u32 = 0x07c2_0000;
 /// The priority of our filter at a clsact qdisc.
 pub const PRIORITY: u16 = 0x7c2;
 const FOLDER: &str = "/run/tcpilot";
-/// Kinds without classes whose parameters the kernel reports in the form in which it takes them.
+/// Kinds of qdisc that can be put back: they have no classes, and the kernel reports their parameters in the
+/// form in which it accepts them.
 const RESTORABLE: [&str; 9] = [
     "pfifo",
     "bfifo",
@@ -41,15 +43,15 @@ const RESTORABLE: [&str; 9] = [
 /// A root qdisc that can be put back.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Root {
-    /// The kernel's own choice: it returns when ours is deleted.
+    /// The kernel's default, which returns when ours is deleted.
     Default,
-    /// Somebody's.
+    /// A qdisc that somebody set.
     Explicit {
         /// Its kind.
         kind: String,
         /// Its number.
         handle: u32,
-        /// Its parameters as the kernel's messages have them.
+        /// Its parameters, in the form of the kernel's messages.
         options: Option<Vec<u8>>,
     },
 }
@@ -59,7 +61,7 @@ pub enum Root {
 struct Entry {
     ifindex: u32,
     root: Root,
-    /// The clsact qdisc is ours, too.
+    /// Whether a clsact qdisc of ours must be undone too.
     clsact: bool,
 }
 
@@ -99,9 +101,9 @@ fn make_folder(folder: &Path) -> io::Result<()> {
 /// Locks a device of this network namespace against other processes, until the file is closed. The guard
 /// does not inherit it: the standard library opens files with O_CLOEXEC.
 ///
-/// It is a file and no abstract socket name, since any user of the namespace can take a name. A lock can be
-/// taken by anybody that may open the file, flock(2), and only its owner may open this one. The file stays:
-/// removing it would let two processes lock two files of one name.
+/// The lock is a file, not an abstract socket name, because any user of the namespace can take a name.
+/// Anybody who may open a file can lock it, flock(2), and only the owner may open this one. The file stays:
+/// if it were removed, two processes could lock two files of the same name.
 fn lock(device: &str) -> io::Result<File> {
     make_folder(Path::new(FOLDER))?;
     let mut options = File::options();
@@ -111,7 +113,7 @@ fn lock(device: &str) -> io::Result<File> {
         if try_lock(&file)? {
             return Ok(file);
         }
-        thread::sleep(Duration::from_millis(100)); // one that was killed may be put back right now
+        thread::sleep(Duration::from_millis(100)); // a guard may be restoring the qdisc right now
     }
     Err(io::ErrorKind::WouldBlock.into())
 }
@@ -128,7 +130,7 @@ fn lock_failure(device: &str, error: &io::Error, running: Failure) -> Failure {
 fn root_of(tc: &Tc, device: &str, has_rate: bool) -> Result<Root, Failure> {
     let all = tc.qdiscs().map_err(|e| failure(device, &e))?;
     let Some(root) = all.iter().find(|q| q.parent == ROOT) else {
-        return Ok(Root::Default); // noqueue is not always told
+        return Ok(Root::Default); // the kernel does not always report noqueue
     };
     if root.handle == 0 {
         return Ok(Root::Default);
@@ -157,10 +159,11 @@ fn root_of(tc: &Tc, device: &str, has_rate: bool) -> Result<Root, Failure> {
 }
 
 impl Journal {
-    /// Puts back the qdisc that a killed process replaced, and writes down the present one.
+    /// Puts back the qdisc that a killed process replaced, and notes the present one in the journal.
     ///
     /// # Errors
-    /// One line: somebody else makes this device fair, or its root could not be put back.
+    /// Another process makes this device fair, its root qdisc could not be put back later, or the journal
+    /// cannot be written.
     pub fn open(device: &str, ifindex: u32, tc: &Tc, has_rate: bool) -> Result<Journal, Failure> {
         let lock = lock(device).map_err(|error| {
             let message = format!("another tcpilot makes {device} fair");
@@ -197,19 +200,19 @@ impl Drop for Journal {
             tracing::warn!(%error, "the root qdisc could not be put back");
         }
         let _ = fs::remove_file(&self.path);
-        // Its standard input ends: it finds no journal, and goes.
+        // The guard's standard input ends. It finds no journal, and ends.
         drop(self.guard.stdin.take());
         let _ = self.guard.wait();
     }
 }
 
-/// Puts back the qdisc that a killed process replaced.
+/// Puts back the qdisc that a killed process replaced; does nothing if there is no journal.
 ///
 /// # Errors
-/// One line.
+/// A process that runs makes this device fair, or the qdisc cannot be put back.
 pub fn restore(device: &str) -> Result<(), Failure> {
     let path = path_of(device);
-    // Without the right to look there it is not known.
+    // Without the right to read the folder nobody knows whether there is a journal.
     if !path.try_exists().map_err(|e| Failure::of_file(&path, &e))? {
         return Ok(());
     }
@@ -232,7 +235,8 @@ fn restore_locked(device: &str) -> Result<(), Failure> {
     fs::remove_file(&path).map_err(|e| Failure::of_file(&path, &e))
 }
 
-/// A process that does the same when we are killed; in a group of its own, away from Ctrl-C.
+/// Starts the guard: a process that restores the qdisc if we are killed. It has a process group of its own,
+/// so Ctrl-C does not reach it.
 fn start_guard(device: &str) -> io::Result<Child> {
     Command::new(std::env::current_exe()?)
         .args(["watch", device, "--restore", "--at-end-of-input"])
@@ -242,7 +246,7 @@ fn start_guard(device: &str) -> io::Result<Child> {
         .spawn()
 }
 
-/// On disk before anything is replaced; if there is no room for it, the former qdisc stays.
+/// Writes the journal to disk before anything is replaced. If that fails, the former qdisc stays.
 fn write(path: &Path, entry: &Entry) -> io::Result<()> {
     let new = path.with_extension("new");
     let mut file = File::create(&new)?;
@@ -251,7 +255,7 @@ fn write(path: &Path, entry: &Entry) -> io::Result<()> {
     fs::rename(new, path)
 }
 
-/// Does nothing if ours is not there any more: the device is gone, or somebody replaced it.
+/// Does nothing if our qdisc is no longer there: the device is gone, or somebody replaced the qdisc.
 fn undo(entry: &Entry) -> io::Result<()> {
     let tc = Tc::new(entry.ifindex)?;
     if entry.clsact {
@@ -305,7 +309,7 @@ mod tests {
             clsact: false,
         };
         write(&path, &entry).unwrap();
-        fs::create_dir(path.with_extension("new")).unwrap(); // as if there were no room
+        fs::create_dir(path.with_extension("new")).unwrap(); // writing fails, as on a full disk
         let noted = Entry {
             clsact: true,
             ..entry.clone()

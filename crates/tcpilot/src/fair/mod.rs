@@ -1,5 +1,5 @@
-//! `--fair`: each group of flows in its own queues, which take turns by bytes: a BPF qdisc of ours, or an
-//! HTB with our filter on it. docs/understand/decisions/13-fair.md gives the reasons.
+//! `--fair`: each group of flows has queues of its own, and the queues take turns by bytes. A BPF qdisc of
+//! ours holds them, or an HTB with our filter on it. docs/understand/decisions/13-fair.md gives the reasons.
 
 use std::{
     io::{self, Read},
@@ -32,20 +32,20 @@ use crate::{
     link::Device,
 };
 
-/// Orders are renewed this often, less often if there are many flows.
+/// Interval at which orders are renewed; it is longer if there are more than `MANY` flows.
 const EVERY: Duration = Duration::from_millis(250);
 const EVERY_WITH_MANY: Duration = Duration::from_secs(2);
 const MANY: usize = 10_000;
-/// Without a sign of life the programs take no action after so long.
+/// Time without a sign of life after which the programs take no action.
 const ALIVE: Duration = Duration::from_secs(6);
 /// The most that all queues together hold, as time on the link.
 const HELD_S: f64 = 0.1;
 const PACKET: u32 = 1514;
 const LEAST_PACKETS: u32 = 8;
-/// Of the queues that many flows use at the same moment, at their start above all.
+/// Length of the queues that many flows use at the same moment, most of all when flows start.
 const LEAST_PACKETS_OF_MANY: u32 = 64;
 
-/// A class and its queue, as they were last set.
+/// The parameters of a class and its queue as they were last set: the turn in bytes, the length in packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Set {
     quantum: u32,
@@ -59,7 +59,7 @@ struct Standing {
     queueing: Queueing,
     set: Vec<(u16, Option<Set>)>,
     _window: Option<OwnedFd>,
-    // Last: it puts the root qdisc back, which takes the rest along.
+    // The last field to be dropped: it puts the root qdisc back, which removes the rest.
     _journal: Journal,
 }
 
@@ -67,16 +67,16 @@ struct Standing {
 pub struct Fair {
     rate: Option<f64>,
     standing: Option<Standing>,
-    // Behind it: the qdisc goes first, then its programs and maps.
+    // Declared after `standing`, so the qdisc is dropped before its programs and maps.
     bpf: queueing::Registered,
     orders: Orders,
     next: Instant,
 }
 
-/// `--restore`.
+/// `--restore`: puts back the qdisc that a killed process replaced.
 ///
 /// # Errors
-/// One line.
+/// Those of `journal::restore`, or standard input cannot be read.
 pub fn restore(device: &str, args: &FairArgs) -> Result<(), Failure> {
     if args.at_end_of_input {
         io::stdin().read_to_end(&mut Vec::new())?;
@@ -85,10 +85,10 @@ pub fn restore(device: &str, args: &FairArgs) -> Result<(), Failure> {
 }
 
 impl Fair {
-    /// Puts it in place; `None` if it is not asked for.
+    /// Replaces the device's root qdisc; `None` without `--fair`.
     ///
     /// # Errors
-    /// One line.
+    /// The options contradict each other, or the kernel refuses the queues.
     pub fn start(
         args: &WatchArgs,
         watch: &mut Watch,
@@ -114,10 +114,10 @@ impl Fair {
         Ok(Some(fair))
     }
 
-    /// The device may have vanished, or be back.
+    /// Makes the device fair again if it vanished and is back.
     ///
     /// # Errors
-    /// One line.
+    /// The device is there, and the kernel refuses the queues.
     pub fn follow(&mut self, watch: &mut Watch, device: &Device) -> Result<(), Failure> {
         if self.standing.as_ref().map_or(0, |s| s.ifindex) == device.index() {
             return Ok(());
@@ -125,7 +125,7 @@ impl Fair {
         self.standing = None;
         if device.index() != 0 {
             self.standing = match self.stand(watch, device) {
-                // It vanished while it was made fair; it is made fair again when it is back.
+                // The device vanished meanwhile. It is made fair again when it is back.
                 Err(_) if device.has_changed() => None,
                 result => Some(result?),
             };
@@ -165,10 +165,10 @@ impl Fair {
         Ok(standing)
     }
 
-    /// Looks at the flows, and renews their orders, if it is time.
+    /// Looks at the flows and renews their orders, if it is time.
     ///
     /// # Errors
-    /// One line.
+    /// The flows cannot be read, or an order cannot be written.
     pub fn renew(&mut self, watch: &mut Watch) -> Result<(), Failure> {
         if Instant::now() < self.next {
             return Ok(());
@@ -178,7 +178,7 @@ impl Fair {
         };
         watch.stay_alive_until(monotonic_ns() + ALIVE.as_nanos() as u64);
         self.orders.renew(watch, self.rate)?;
-        // It fails if the device is about to vanish, which is noticed soon.
+        // This fails if the device is about to vanish, which `follow` notices soon.
         if let Err(error) = standing.renew(self.rate, watch, &self.orders) {
             tracing::debug!(%error, "the classes could not be changed");
         }
@@ -187,7 +187,7 @@ impl Fair {
         Ok(())
     }
 
-    /// The view.
+    /// The figures of the queues.
     pub fn view(&self, watch: &Watch) -> FairView {
         let standing = self.standing.as_ref();
         let stats = standing.map(|s| s.queueing.stats(&s.tc, watch));
@@ -205,14 +205,14 @@ fn actions(wanted: &[Action]) -> Result<Vec<Action>, Failure> {
 }
 
 impl Standing {
-    /// The root qdisc with all its queues.
+    /// Puts the root qdisc with all its queues in place.
     fn put(&mut self, rate: Option<f64>, watch: &Watch, orders: &Orders) -> io::Result<()> {
         self.queueing.begin(&self.tc, rate)?;
         self.renew(rate, watch, orders)?;
         self.queueing.end(&self.tc, watch)
     }
 
-    /// Turns and lengths by the number of flows.
+    /// Sets the turns and lengths of the queues by their number of flows.
     fn renew(&mut self, rate: Option<f64>, watch: &Watch, orders: &Orders) -> io::Result<()> {
         let largest = watch.fair_counts().largest_bytes;
         let unit = u32::try_from(largest)
@@ -247,7 +247,8 @@ impl Standing {
         Ok(())
     }
 
-    /// By a link if the kernel has such links, else by a clsact qdisc, which the journal knows.
+    /// Attaches the program that shrinks windows: by a link if the kernel has them, else by a clsact qdisc,
+    /// which the journal notes.
     fn attach_window(&mut self, watch: &Watch) -> io::Result<()> {
         if let Ok(link) = watch.link_window(self.ifindex) {
             self._window = Some(link);

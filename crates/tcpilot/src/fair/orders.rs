@@ -1,4 +1,5 @@
-//! From the table of flows to an order for each: its queue, its share, and the action above the share.
+//! Turns the table of flows into an order for each flow: its queue, its share, and the action on it above
+//! the share.
 
 use std::{
     collections::HashMap,
@@ -19,19 +20,20 @@ use crate::{
 };
 use crate::{clock::monotonic_ns, link::Group};
 
-/// Queues for each of loss, delay, loss-delay and model: so many times K together.
+/// Queues per unit of `--queues`. The groups loss, delay, loss-delay, model and unknown share them.
 pub const PER_K: usize = 4;
-/// A flow without packets for so long gives its place up.
+/// Time without packets after which a flow loses its order.
 const IDLE_NS: u64 = 3_000_000_000;
-/// Sojourn below which a flow does not press for more.
+/// A flow presses for more rate if its packets wait in the queue for this long on average.
 const CONTENT_US: u64 = 2_000;
-/// A flow that pressed so lately is taken to recover from a loss, not to want less.
+/// A flow that pressed within this time still wants more: it may be recovering from a loss.
 const CONTENT_AFTER: Duration = Duration::from_secs(2);
-/// Of the link: below it nobody is acted upon.
+/// The part of the link's rate that must be in use before the programs act on any flow.
 const SATURATED: f64 = 0.85;
-/// A share of a round trip below this cannot be distinguished from a burst.
+/// The least share per round trip: a smaller one cannot be distinguished from a burst.
 const LEAST_SHARE_BYTES: u32 = 4 * 1514;
-/// A mouse is in slow start: it may go so far beyond its share, and so far at least.
+/// A mouse is in slow start, so it may send this many times its share, and at least these bytes, per round
+/// trip.
 const MOUSE_FACTOR: u32 = 2;
 const MOUSE_BYTES: u32 = 32 * 1514;
 
@@ -77,13 +79,13 @@ pub struct Orders {
     pub share: f64,
 }
 
-/// Whether its flows are dealt to queues of their own.
+/// Whether flows of this group are dealt to the queues of [`Queues`].
 fn is_dealt(group: Group) -> bool {
     !matches!(group, Group::Ant | Group::Mouse)
 }
 
 impl Orders {
-    /// None yet.
+    /// Starts without orders.
     pub fn new(args: &WatchArgs, allowed: Vec<Action>) -> Orders {
         Orders {
             allowed,
@@ -95,7 +97,7 @@ impl Orders {
         }
     }
 
-    /// Flows that have one.
+    /// Flows that have an order.
     pub fn len(&self) -> usize {
         self.known.len()
     }
@@ -109,14 +111,14 @@ impl Orders {
         self.allows(Action::Window)
     }
 
-    /// Every class.
+    /// The minor numbers of all classes.
     pub fn minors(&self) -> impl Iterator<Item = u16> + use<> {
         let fixed = [TP_FAIR_ANTS, TP_FAIR_MICE, TP_FAIR_STRANGERS, TP_FAIR_SLOW];
         let dealt = (0..self.queues.count()).map(|i| TP_FAIR_FIRST + i as u32);
         fixed.into_iter().chain(dealt).map(|minor| minor as u16)
     }
 
-    /// A class's part, if a flow's is 1.
+    /// The weight of a class, in flows: a flow weighs 1.
     pub fn weight(&self, minor: u16) -> f64 {
         let delayed = |ids: &mut dyn Iterator<Item = &Known>| ids.filter(|k| k.delayed).count();
         let count = match u32::from(minor) {
@@ -137,7 +139,8 @@ impl Orders {
         self.known.values().filter(|k| k.group == group).count()
     }
 
-    /// Reads the flows, and writes the orders that changed. `rate`: the link's, if it was given.
+    /// Reads the flows, and writes the orders that changed. `rate`: the link's, bytes per second, if the
+    /// user gave it.
     pub fn renew(&mut self, watch: &Watch, rate: Option<f64>) -> Result<(), Failure> {
         let passed_s = self.last.elapsed().as_secs_f64().max(1e-3);
         self.last = Instant::now();
@@ -162,7 +165,7 @@ impl Orders {
         Ok(())
     }
 
-    /// New flows come, old ones go; rates and sojourns since the last time.
+    /// Adds new flows, removes flows that ended, and measures rates and sojourns since the last time.
     fn take_in(&mut self, watch: &Watch, passed_s: f64) -> Result<(), Failure> {
         let now_ns = monotonic_ns();
         let mut before = std::mem::take(&mut self.known);
@@ -217,7 +220,7 @@ impl Orders {
             .saturating_sub(before.sojourn_sum_us)
             / u64::from(samples.max(1));
         let rate = (before.rate + rate) / 2.0;
-        // Few packets per round trip are sparse only if they are less than a fair share.
+        // A flow with few packets per round trip is sparse only if it sends less than half a fair share.
         let group = match group {
             Group::Ant if rate < self.share / 2.0 => Group::Ant,
             Group::Ant if is_dealt(before.group) => before.group,
@@ -241,7 +244,7 @@ impl Orders {
         let verdict = &flow.verdict;
         match self.classifier {
             Classifier::P4air => Group::from_number(flow.p4air.group),
-            // Until its first round: a new flow is in slow start.
+            // Until its first round trip is over: a new flow is in slow start.
             Classifier::Tcpilot
                 if verdict.group == 0 && u32::from(verdict.reason) == TP_REASON_NEW =>
             {
@@ -251,7 +254,7 @@ impl Orders {
         }
     }
 
-    /// The share of a flow; whether the link is full, so that it matters.
+    /// Finds the share of a flow; true if the link is full, so that shares matter.
     fn find_share(&mut self, link_rate: f64) -> bool {
         let active = self.known.values().filter(|k| k.rate > 0.0);
         let rates: Vec<_> = active.map(|k| (k.rate, k.is_content())).collect();
@@ -278,7 +281,7 @@ impl Orders {
             ..tp_fair_order::default()
         };
         let neighbours = place.map_or(0, |queue| self.queues.members(queue).len());
-        // Alone in its queue it has its share by turns, and the rate that others do not use.
+        // A flow alone in its queue needs no action: turns give it its share, and the rate that others leave.
         if saturated && (neighbours > 1 || known.group == Group::Mouse) {
             let flow = watch.flow(&known.key)?;
             self.add_action(&mut order, known, &flow);

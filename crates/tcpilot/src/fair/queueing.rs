@@ -18,19 +18,20 @@ use crate::{
     failure::Failure,
 };
 
-/// More than any device carries: never a limit.
+/// More bytes per second than any device carries, so never a limit.
 const UNLIMITED: u64 = 12_500_000_000;
-/// A class of HTB has so little to itself: all but this is shared by turns. Bytes per second.
+/// The rate that each class of HTB has to itself, in bytes per second. It is tiny, so the classes share
+/// almost everything by turns.
 const OWN_RATE: u64 = 125;
-/// If no rate is given, the BPF qdisc has room for a link of this rate. Bytes per second.
+/// The rate, in bytes per second, that the BPF qdisc has room for if the user gives none.
 const ASSUMED_RATE: f64 = 1.25e9;
-/// Room for more than so many packets is not made: 24 bytes each.
+/// The most packets that the BPF qdisc has room for, 24 bytes each.
 const MOST_PACKETS: f64 = 262_144.0;
 
-/// Loads the programs; those of the BPF qdisc if it is wanted and the kernel has BPF qdiscs.
+/// Loads the programs, with those of the BPF qdisc if it is wanted and the kernel has BPF qdiscs.
 ///
 /// # Errors
-/// One line.
+/// The kernel refuses the programs.
 pub fn load(args: &WatchArgs, options: Options, model: &tp_model) -> Result<Watch, Failure> {
     let choice = args.fair.qdisc;
     let is_wanted = match choice {
@@ -53,26 +54,26 @@ pub fn load(args: &WatchArgs, options: Options, model: &tp_model) -> Result<Watc
     Ok(Watch::start(&options, model)?)
 }
 
-/// As many as all queues may hold together.
+/// The packets that all queues together may hold.
 fn packets(args: &WatchArgs) -> u32 {
     let rate = args.rate_mbit.map_or(ASSUMED_RATE, |mbit| mbit * 125_000.0);
     let queues = PER_K * usize::from(args.fair.queues);
     let least = f64::from(LEAST_PACKETS) * (f64::from(args.flows) + queues as f64);
-    // A limit is renewed when it is a fifth off.
+    // 1.25, because a limit is renewed only when it is a fifth off.
     (rate * HELD_S / f64::from(PACKET) * 1.25 + least).min(MOST_PACKETS) as u32
 }
 
-/// The BPF qdisc as the kernel knows it, if it does.
+/// The registration of the BPF qdisc, if the kernel took it.
 pub struct Registered {
     choice: QdiscChoice,
     registration: Option<Registration>,
 }
 
 impl Registered {
-    /// Registers it, if it was loaded.
+    /// Registers the BPF qdisc if it was loaded.
     ///
     /// # Errors
-    /// One line, if no other kind may be used.
+    /// The kernel refuses it, and the user allows no other kind.
     pub fn new(choice: QdiscChoice, watch: &mut Watch) -> Result<Registered, Failure> {
         let registration = match watch.register_qdisc() {
             None => None,
@@ -96,23 +97,23 @@ impl Registered {
         }
     }
 
-    /// Whether an HTB may take its place if it cannot be put there.
+    /// Whether an HTB may replace the BPF qdisc if the device refuses it.
     pub fn may_be_htb(&self) -> bool {
         self.choice == QdiscChoice::Auto && self.registration.is_some()
     }
 }
 
-/// One of the two.
+/// The kind of qdisc.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Queueing {
-    /// A class for each queue, and a filter.
+    /// An HTB with a class for each queue, and a filter.
     Htb,
-    /// All in one.
+    /// A BPF qdisc, which has the queues in itself.
     Bpf,
 }
 
 impl Queueing {
-    /// As users know it.
+    /// The word for it in options and output.
     pub fn word(self) -> &'static str {
         match self {
             Queueing::Htb => "htb",
@@ -120,7 +121,7 @@ impl Queueing {
         }
     }
 
-    /// The messages that come before those of the queues.
+    /// Makes the root of an HTB, before its queues. A BPF qdisc needs no root.
     pub fn begin(self, tc: &Tc, rate: Option<f64>) -> io::Result<()> {
         if self == Queueing::Bpf {
             return Ok(());
@@ -129,7 +130,7 @@ impl Queueing {
         add_top(tc, rate)
     }
 
-    /// From now on packets go to their queues.
+    /// Puts the last piece in place; from now on packets go to their queues.
     pub fn end(self, tc: &Tc, watch: &Watch) -> io::Result<()> {
         match self {
             Queueing::Htb => tc.put_filter(HANDLE, 1, watch.classifier(), HANDLE),
@@ -142,7 +143,7 @@ impl Queueing {
         }
     }
 
-    /// A queue's turn and length.
+    /// Sets a queue's turn and length.
     pub fn set(
         self,
         tc: &Tc,
@@ -168,7 +169,7 @@ impl Queueing {
     }
 }
 
-/// The class that holds all others to the rate.
+/// Adds the class that holds all others to the rate.
 fn add_top(tc: &Tc, rate: Option<f64>) -> io::Result<()> {
     let Some(rate) = rate else {
         return Ok(());
@@ -179,7 +180,7 @@ fn add_top(tc: &Tc, rate: Option<f64>) -> io::Result<()> {
         id: HANDLE | TP_FAIR_TOP,
         rate,
         ceiling: rate,
-        // A millisecond's worth may go out at once, two full packets at least.
+        // A millisecond's worth of bytes may leave at once, and at least two full packets.
         burst: u32::try_from(rate / 1000)
             .unwrap_or(u32::MAX)
             .max(2 * PACKET),
@@ -188,7 +189,7 @@ fn add_top(tc: &Tc, rate: Option<f64>) -> io::Result<()> {
     })
 }
 
-/// Ants go first if a rate is given, with half of it at most: a flood of them starves nobody.
+/// If there is a rate, ants go first with at most half of it, so a flood of ants starves nobody.
 fn put_class(tc: &Tc, minor: u16, set: Set, rate: Option<f64>) -> io::Result<()> {
     let id = HANDLE | u32::from(minor);
     let is_ants = u32::from(minor) == TP_FAIR_ANTS;

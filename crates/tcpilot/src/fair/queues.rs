@@ -1,17 +1,17 @@
-//! Which flow waits in which queue: the queues are dealt to groups by their number of flows, and the
-//! borders move with it. As few flows as possible change their queue: one that does may be reordered.
-//! Flows that have to share one are those of like round trips, since in one queue the shorter wins.
+//! Deals queues to groups by their number of flows, and flows to the queues of their group. As few flows as
+//! possible change their queue, because the packets of one that does may be reordered. Flows of similar
+//! round trips share a queue, because in one queue the flow with the shorter round trip wins.
 
 use std::collections::HashMap;
 
-/// Flows of one group may share a queue, those of two never do.
+/// A group's number. Flows of one group may share a queue; flows of two groups never do.
 pub type Group = u8;
 
-/// So much smaller the mean spread of a queue has to become for flows to change their queues: the
-/// logarithm of the longest round trip over the shortest.
+/// Flows change their queues for the sake of round trips only if the mean spread of a queue shrinks by more
+/// than this. The spread is the logarithm of the longest round trip over the shortest.
 const WORTH_MOVING: f64 = 0.2;
 
-/// The properties that decide on a flow's queue.
+/// The properties that decide a flow's queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Wait {
     /// Its group.
@@ -25,12 +25,12 @@ pub struct Wait {
 pub struct Queues {
     owner: Vec<Option<Group>>,
     flows: Vec<Vec<u32>>,
-    /// Flows that were taken from a queue to another.
+    /// How often a flow was moved from one queue to another.
     pub moves: u64,
 }
 
 impl Queues {
-    /// So many queues, all free.
+    /// `count` queues, all free.
     pub fn new(count: usize) -> Queues {
         Queues {
             owner: vec![None; count],
@@ -39,7 +39,7 @@ impl Queues {
         }
     }
 
-    /// How many there are.
+    /// The number of queues.
     pub fn count(&self) -> usize {
         self.owner.len()
     }
@@ -49,17 +49,17 @@ impl Queues {
         self.flows.get(queue).map_or(&[], Vec::as_slice)
     }
 
-    /// Whose a queue is.
+    /// The group that has a queue.
     pub fn owner(&self, queue: usize) -> Option<Group> {
         self.owner.get(queue).copied().flatten()
     }
 
-    /// Queues of a group.
+    /// The number of a group's queues.
     pub fn count_of(&self, group: Group) -> usize {
         self.of(group).count()
     }
 
-    /// Deals the queues to these flows and their groups; gives the queue of each flow.
+    /// Deals the queues to these flows and their groups, and returns the queue of each flow.
     ///
     /// There must be as many queues as groups.
     pub fn deal(&mut self, flows: &HashMap<u32, Wait>) -> HashMap<u32, usize> {
@@ -88,7 +88,8 @@ impl Queues {
             .collect()
     }
 
-    /// A flow that is gone, or of another group now, leaves its queue; if it was alone there, it takes it along.
+    /// A flow that is gone, or has another group now, leaves its queue. If a flow that changed its group was
+    /// alone in its queue, the queue goes to the new group with it.
     fn take_leave(&mut self, flows: &HashMap<u32, Wait>) {
         for (owner, ids) in self.owner.iter_mut().zip(&mut self.flows) {
             if let [only] = ids.as_slice() {
@@ -98,7 +99,7 @@ impl Queues {
         }
     }
 
-    /// Groups with too many queues give up their emptiest, those with too few take them.
+    /// Groups with too many queues give up their emptiest, and groups with too few take them.
     fn move_borders(&mut self, wanted: &HashMap<Group, usize>) {
         for queue in 0..self.owner.len() {
             if self.owner(queue).is_some_and(|g| !wanted.contains_key(&g)) {
@@ -136,7 +137,7 @@ impl Queues {
         }
     }
 
-    /// A flow without a queue gets the emptiest of its group.
+    /// Gives each flow without a queue the emptiest queue of its group.
     fn seat(&mut self, flows: &HashMap<u32, Wait>) {
         let seated = self.places();
         let mut left: Vec<_> = flows
@@ -152,7 +153,7 @@ impl Queues {
         }
     }
 
-    /// No queue of a group has two flows more than another.
+    /// Moves flows until no queue of a group has two more than another.
     fn level(&mut self, group: Group) {
         loop {
             let most = self.of(group).max_by_key(|q| self.members(*q).len());
@@ -172,7 +173,7 @@ impl Queues {
         }
     }
 
-    /// Flows of like round trips share a queue, if that is worth the moves.
+    /// Has flows of similar round trips share a queue, if that is worth the moves.
     fn sort(&mut self, group: Group, flows: &HashMap<u32, Wait>) {
         let rtt_us = |id: &u32| flows.get(id).map_or(0, |f| f.rtt_us);
         let own: Vec<usize> = self.of(group).collect();
@@ -214,7 +215,7 @@ fn span(queue: &[u32], rtt_us: impl Fn(&u32) -> u32) -> f64 {
     }
 }
 
-/// In order, in so many parts, of which none has two more than another.
+/// Cuts a list into `count` parts in order. No part has two entries more than another.
 fn parts(ids: &[u32], count: usize) -> Vec<Vec<u32>> {
     let bound = |i: usize| i * ids.len() / count.max(1);
     (0..count)
@@ -222,8 +223,8 @@ fn parts(ids: &[u32], count: usize) -> Vec<Vec<u32>> {
         .collect()
 }
 
-/// How many queues each group gets: one for each flow if there are enough, else one each and the rest by
-/// largest remainder.
+/// The number of queues of each group: one for each flow if there are enough queues. Otherwise each group
+/// gets one, and the rest is divided by largest remainder.
 fn shares(flows: &HashMap<u32, Wait>, queues: usize) -> HashMap<Group, usize> {
     let mut counts: HashMap<Group, usize> = HashMap::new();
     for flow in flows.values() {
@@ -233,7 +234,7 @@ fn shares(flows: &HashMap<u32, Wait>, queues: usize) -> HashMap<Group, usize> {
         return counts;
     }
     let rest = queues.saturating_sub(counts.len());
-    // One of each group's flows is served by the queue that it has anyway.
+    // The first queue of a group already serves one of its flows.
     let others = flows.len() - counts.len();
     let mut given: HashMap<Group, usize> = HashMap::new();
     let mut remainders = Vec::new();
@@ -250,9 +251,9 @@ fn shares(flows: &HashMap<u32, Wait>, queues: usize) -> HashMap<Group, usize> {
     given
 }
 
-/// The share of a link that each flow is due, bytes per second: those that want less than an equal part
+/// The share of a link that each flow is due, in bytes per second. Flows that want less than an equal part
 /// leave the rest to the others (max-min fairness; Bertsekas, Gallager, Data Networks, section 6.5.2).
-/// `flows` are (rate, whether it is content with it).
+/// `flows` are pairs of a rate and whether the flow is content with it.
 pub fn level(link_rate: f64, flows: &[(f64, bool)]) -> f64 {
     let mut content: Vec<f64> = flows.iter().filter(|f| f.1).map(|f| f.0).collect();
     content.sort_by(f64::total_cmp);

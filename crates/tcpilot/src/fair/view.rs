@@ -96,7 +96,8 @@ fn add(view: &mut QueuesView, minor: u32, stats: &[ClassStats]) {
     }
 }
 
-/// A packet is queued once, while the qdisc is asked for one more often.
+/// Time of the programs per queued packet. Runs of `dequeue` do not count packets, because the kernel also
+/// asks an empty qdisc.
 fn nanoseconds_per_packet(watch: &Watch, queueing: Queueing) -> Option<u64> {
     let programs: &[&str] = match queueing {
         Queueing::Htb => &["class"],
@@ -113,7 +114,7 @@ fn nanoseconds_per_packet(watch: &Watch, queueing: Queueing) -> Option<u64> {
     (nanoseconds > 0).then(|| nanoseconds / packets.max(1))
 }
 
-/// From the orders, the programs' counts, and those of the classes.
+/// Makes the view from the orders, the programs' counts, and the counts of the classes.
 pub fn view(orders: &Orders, watch: &Watch, queueing: Queueing, stats: &[ClassStats]) -> FairView {
     let counts = watch.fair_counts();
     let mut groups = Vec::new();
@@ -124,7 +125,7 @@ pub fn view(orders: &Orders, watch: &Watch, queueing: Queueing, stats: &[ClassSt
         match group {
             Group::Ant => add(&mut view, TP_FAIR_ANTS, stats),
             Group::Mouse => add(&mut view, TP_FAIR_MICE, stats),
-            Group::Udp => (), // its queues are those of what is unknown
+            Group::Udp => (), // shares the queues of unknown flows
             dealt => (0..orders.queues.count())
                 .filter(|q| orders.queues.owner(*q) == Some(dealt as u8))
                 .for_each(|q| add(&mut view, TP_FAIR_FIRST + q as u32, stats)),

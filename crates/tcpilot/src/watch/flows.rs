@@ -1,5 +1,5 @@
-//! The table of flows, read once a second: new flows since the last look, and flows that ended. For a
-//! report of the whole time nothing is over, and each flow's means are those of its life.
+//! The table of flows, read once a second. Each look finds new flows, and forgets flows that ended. A report
+//! of the whole time forgets no flow, and has the means over each flow's life.
 
 use std::{
     collections::HashMap,
@@ -24,14 +24,14 @@ use crate::{
     link::{Device, Group},
 };
 
-/// A flow without packets is forgotten after so long, one that was closed after less.
+/// Time without packets after which a flow is forgotten; a closed flow is forgotten sooner.
 const IDLE_S: u64 = 60;
 const CLOSED_S: u64 = 5;
-/// A flow counts among those that share the link for so long after its last packet.
+/// Time after its last packet during which a flow counts among those that share the link.
 const ACTIVE_S: u64 = 3;
 const UDP: u8 = 17;
 
-/// The state of a flow a look ago.
+/// A flow's counters at the look before.
 #[derive(Clone, Copy, Default)]
 struct Before {
     bytes: u64,
@@ -51,7 +51,7 @@ pub struct Flows<'a> {
 }
 
 impl<'a> Flows<'a> {
-    /// From now on; `of_life`: for one report at the end.
+    /// Starts now. `of_life`: for one report at the end, over the flows' whole lives.
     pub fn new(classifier: Classifier, model: &'a Model, of_life: bool) -> Flows<'a> {
         Flows {
             classifier,

@@ -1,5 +1,5 @@
-//! `tcpilot watch DEV`: which congestion controls cross a device. Needs no daemon, and changes nothing
-//! unless `--fair` is given.
+//! `tcpilot watch DEV`: which congestion controls cross a device. It needs no daemon, and changes nothing
+//! without `--fair`.
 
 use std::{
     io::{self, Write, stdout},
@@ -33,15 +33,15 @@ use model::Model;
 use rate::LinkRate;
 use record::Recorder;
 
-/// The view is renewed, and lines of JSON are written, this often.
+/// Interval at which the view is renewed and lines of JSON are written.
 const EVERY: Duration = Duration::from_secs(1);
-/// Records are taken from the ring, and signals are seen, this often.
+/// Interval at which records are taken from the ring and signals are noticed.
 const STEP: Duration = Duration::from_millis(100);
 
-/// Runs until a signal, or for as long as asked.
+/// Watches until a signal comes, or for the time of `--for`.
 ///
 /// # Errors
-/// One line.
+/// The host lacks something, or the device, a file or the terminal fails.
 pub fn run(args: &WatchArgs) -> Result<(), Failure> {
     host::check_requirements()?;
     if args.fair.restore {
@@ -149,7 +149,7 @@ impl Output {
         }
     }
 
-    /// Whether anybody still reads it.
+    /// Shows a view; false if nobody reads the output any more.
     fn show(&mut self, view: &views::View, is_last: bool) -> Result<bool, Failure> {
         let text = match self {
             Output::Live(screen) => {

@@ -29,27 +29,28 @@ struct Written {
     classes: Vec<Class>,
     /// Index of each tree's first node.
     roots: Vec<u32>,
-    /// Feature, threshold, child: above the threshold the next one. A leaf has feature -1.
+    /// Feature, threshold, child. Values above the threshold lead to the node after the child. A leaf has
+    /// feature -1, and its child is the index of its shares.
     nodes: Vec<(i16, i32, u16)>,
-    /// A share of 255 for each class.
+    /// For each leaf a share per class, of 255 in all.
     leaves: Vec<Vec<u8>>,
 }
 
-/// A model, checked.
+/// A model that was checked.
 pub struct Model {
-    /// As the programs want it.
+    /// The model in the form that the programs in the kernel read.
     pub in_kernel: Box<tp_model>,
     /// Names of the classes.
     pub names: Vec<String>,
 }
 
 impl Model {
-    /// The one that comes with this binary.
+    /// The model that comes with this binary.
     pub fn built_in() -> Result<Model, Failure> {
         parse(BUILT_IN).map_err(|why| refuse("the built-in model", &why))
     }
 
-    /// Another one.
+    /// The model of a file.
     pub fn read(path: &Path) -> Result<Model, Failure> {
         let text = fs::read_to_string(path).map_err(|e| Failure::of_file(path, &e))?;
         parse(&text).map_err(|why| refuse(&path.display().to_string(), &why))
@@ -91,8 +92,8 @@ fn parse(text: &str) -> Result<Model, String> {
     })
 }
 
-/// Finds indices that would lead the programs astray: they mask indices, so the result would be nonsense, not
-/// a fault.
+/// Refuses indices that lead out of the model. The programs mask indices, so a wrong one makes them give
+/// nonsense instead of a fault.
 fn check(written: &Written) -> Result<(), String> {
     let fits = |count: usize, most: u32, what: &str| {
         if count > most as usize {
@@ -116,7 +117,7 @@ fn check(written: &Written) -> Result<(), String> {
         let child = usize::from(child);
         let good = match usize::try_from(feature) {
             Err(_) => child < leaves,
-            // Children lie behind their parent: a walk ends.
+            // Children lie behind their parent, so each walk ends.
             Ok(feature) => feature < written.features.len() && child > at && child + 1 < nodes,
         };
         if !good {

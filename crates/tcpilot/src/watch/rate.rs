@@ -1,12 +1,13 @@
-//! The rate of the link: the most that left in about a tenth of a second, of the last ten to twenty seconds.
+//! The rate of the link: the highest rate at which bytes left between two looks, over the last ten to twenty
+//! seconds.
 
 use std::time::{Duration, Instant};
 
-/// Over less time one packet more or less would count too much.
+/// The shortest time to measure over: in less time one packet more or less counts too much.
 const LEAST: Duration = Duration::from_millis(50);
 const EPOCH: Duration = Duration::from_secs(10);
 
-/// Measures it, from the bytes that have left.
+/// Measures the rate from the count of bytes that have left.
 #[derive(Debug)]
 pub struct LinkRate {
     at: Instant,
@@ -17,7 +18,7 @@ pub struct LinkRate {
 }
 
 impl LinkRate {
-    /// From now on, when so many bytes have left.
+    /// Starts to measure at a time when `bytes` have left.
     pub fn new(at: Instant, bytes: u64) -> LinkRate {
         LinkRate {
             at,
@@ -28,7 +29,7 @@ impl LinkRate {
         }
     }
 
-    /// So many have left now; the rate in bytes per second.
+    /// Takes the count of bytes that have left by now, and returns the rate in bytes per second.
     pub fn look(&mut self, now: Instant, bytes: u64) -> u64 {
         let passed = now.duration_since(self.at);
         if passed >= LEAST {

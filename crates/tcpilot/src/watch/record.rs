@@ -1,7 +1,8 @@
-//! `--record`: rounds and intervals as the kernel side writes them, for training and for replay.
+//! `--record`: a file of the rounds and intervals that the programs in the kernel report, for training and
+//! replay.
 //!
-//! A file is `TPWATCH1`, then the structures `tp_opened`, `tp_round` and `tp_interval` of
-//! `bpf/abi/watch.h` as they came, each beginning with its kind.
+//! A file begins with `TPWATCH1`. The structures `tp_opened`, `tp_round` and `tp_interval` of
+//! `bpf/abi/watch.h` follow in the order of the events; each begins with its kind.
 
 use std::{
     cell::RefCell,
@@ -16,14 +17,14 @@ use crate::failure::Failure;
 
 const MAGIC: &[u8] = b"TPWATCH1";
 
-/// A file under way.
+/// A file that is being written.
 pub struct Recorder {
     path: PathBuf,
     out: BufWriter<File>,
 }
 
 impl Recorder {
-    /// Makes the file anew.
+    /// Creates the file, or empties it.
     pub fn create(path: &Path) -> Result<Recorder, Failure> {
         let file = File::create(path).map_err(|e| Failure::of_file(path, &e))?;
         let mut out = BufWriter::new(file);
@@ -35,7 +36,7 @@ impl Recorder {
         })
     }
 
-    /// Takes the events that have come.
+    /// Writes the events that have come.
     pub fn take(&mut self, watch: &Watch) -> Result<(), Failure> {
         let failed = RefCell::new(None);
         let out = RefCell::new(&mut self.out);
@@ -52,7 +53,7 @@ impl Recorder {
         }
     }
 
-    /// Writes the last of it.
+    /// Writes the rest of the buffer.
     pub fn finish(mut self) -> Result<(), Failure> {
         self.out
             .flush()

@@ -1,4 +1,4 @@
-//! The live table, and the report: text from a view. Pure.
+//! Turns a view into the text of the live table and of the report. Pure.
 
 use std::fmt::Write as _;
 

@@ -1,41 +1,41 @@
-//! Packets that passed the queue and that no program saw. The queue counts what leaves it and what it drops; so
-//! do the programs. A busy host may not run a program at every event, and then the two differ.
+//! Packets that passed the queue while no program saw them. Both the queue and the programs count the
+//! packets that leave. A busy host may not run a program at every event, and then the counts differ.
 //!
-//! Both are read under load, one after the other. So the difference is only certain down to the packets that passed
-//! in between, and those are taken off: it is a number of packets at least.
+//! The two counts are read one after the other while packets pass. The packets that passed in between are
+//! subtracted, so the result is a lower bound.
 
 use std::io;
 
 use tcpilot_abi::tp_watch_totals;
 use tcpilot_netlink::tc::{Device, Stats};
 
-/// What the queue and the programs counted at about the same time.
+/// The counts of the queue and of the programs at about the same time.
 #[derive(Clone, Debug)]
 struct Point {
-    /// Of the queue: it is another one if this changes.
+    /// Kind and handle of the queue: if they change, it is another queue.
     queue: (String, u32),
     sent: u32,
     /// Seen by the programs before and after `sent` was read.
     seen: (u64, u64),
 }
 
-/// Compares the two, from the first look on.
+/// Compares the two counts, from the first look on.
 #[derive(Debug, Default)]
 pub struct Unseen {
     first: Option<Point>,
     packets: u64,
-    /// Those of queues that are gone.
+    /// Unseen packets of queues that are gone.
     before: u64,
 }
 
-/// Packets that left, of whatever protocol.
+/// Packets of all protocols that left.
 fn left(totals: &tp_watch_totals) -> u64 {
     totals.out_packets + totals.out_other_packets
 }
 
 impl Unseen {
-    /// Looks at both once more; the packets that were not seen, at least. `None`: the device has no queue that
-    /// counts.
+    /// Looks at both counts once more. Returns how many packets were not seen, at least; `None` if the
+    /// device has no queue, or its counts cannot be read.
     pub fn look(&mut self, ifindex: u32, totals: impl Fn() -> tp_watch_totals) -> Option<u64> {
         let before = left(&totals());
         let (kind, handle, stats) = root(ifindex).ok()??;
@@ -64,7 +64,7 @@ impl Unseen {
     }
 }
 
-/// The root qdisc's kind, handle and counters; `None` if packets are not queued.
+/// The root qdisc's kind, handle and counters; `None` if the device does not queue packets.
 fn root(ifindex: u32) -> io::Result<Option<(String, u32, Stats)>> {
     let found = Device::new(ifindex)?.root_stats()?;
     Ok(found.filter(|(kind, ..)| kind != "noqueue"))

@@ -125,7 +125,7 @@ figures! {
 }
 
 impl View {
-    /// A line for each flow, `"type": "flow"`, then one for the whole, `"type": "totals"`.
+    /// A line of JSON for each flow, `"type": "flow"`, then one for the whole, `"type": "totals"`.
     pub fn json_lines(&self) -> std::io::Result<String> {
         #[derive(Serialize)]
         struct Line<'a> {
@@ -159,7 +159,7 @@ impl View {
         Ok(text)
     }
 
-    /// Sums by group, those without flows left out. `over_s`: the time of a report.
+    /// Sums by group, without empty groups. `over_s`: the time of a report.
     pub fn sum(flows: &[FlowView], over_s: Option<f64>) -> Vec<GroupView> {
         let rate_of = |of: &[&FlowView]| match over_s {
             None => of.iter().map(|f| f.rate).sum(),
