@@ -1,4 +1,4 @@
-//! The configuration as the kernel side gets it.
+//! The configuration in the form that the BPF programs read.
 
 use std::ffi::c_char;
 
@@ -12,7 +12,7 @@ use super::{Algorithm, Config, Learner, LearnerKind, Network, Policy, PrefixOver
 
 const NS_PER_S: u64 = 1_000_000_000;
 
-/// Bit i: arm i needs ECN (`enum tp_ecn_use`).
+/// A mask: bit i is set if arm i needs ECN (`enum tp_ecn_use`).
 fn ecn_arms(arms: &[String]) -> u8 {
     let needs_ecn = |name: &String| Algorithm::new(name).is_some_and(|name| name.needs_ecn());
     let bits = arms.iter().enumerate().filter(|(_, name)| needs_ecn(name));
@@ -33,11 +33,11 @@ impl Learner {
 }
 
 impl Config {
-    /// The structure that BPF reads. `arms` are the congestion controls that the kernel really has, in
-    /// the order of their numbers; those beyond [`TP_MAX_ARMS`] are passed over.
+    /// The structure that BPF reads. `arms` are the congestion controls that the kernel really has, in the
+    /// order of their numbers; those beyond [`TP_MAX_ARMS`] are ignored.
     ///
-    /// The rescue's algorithm is copied as configured: whoever knows that the kernel lacks it clears
-    /// `rescue_cc`. `rules` counts [`Config::rules`].
+    /// The rescue's algorithm is copied as configured; a caller that knows that the kernel lacks it clears
+    /// `rescue_cc`. The field `rules` is the number of [`Config::rules`].
     pub fn to_abi(&self, arms: &[String]) -> tp_config {
         let arms = &arms[..arms.len().min(TP_MAX_ARMS as usize)];
         let rules = self.rules();
@@ -89,9 +89,8 @@ impl Config {
         config
     }
 
-    /// Rows for the learner in the daemon: each path has one, and half as many are enough for the groups, sites
-    /// and classes of most hosts. If no more than half of the places are in use, hardly a row finds its bucket
-    /// full.
+    /// The number of rows for the learner in the daemon. Each path has a row, and half as many more are
+    /// enough for the groups, sites and classes of most hosts.
     fn rows(&self) -> u32 {
         match self.learner.common.kind {
             LearnerKind::THOMPSON => self.paths_max.saturating_add(self.paths_max / 2),
@@ -99,7 +98,7 @@ impl Config {
         }
     }
 
-    /// The number of the rescue's algorithm, if it is one to choose from.
+    /// The number of the rescue's algorithm; `TP_NO_ARM` if it is not one to choose from.
     fn rescue_arm(&self, arms: &[String]) -> u8 {
         let name = self.rescue.algorithm.as_ref().map(Algorithm::as_str);
         let number = name.and_then(|name| arms.iter().position(|arm| arm == name));
@@ -135,7 +134,7 @@ impl Config {
         };
         let fields = config.policy.iter_mut().skip(RESERVED);
         for (field, policy) in fields.zip(self.by_number()) {
-            // No rule leads to one that is no more.
+            // No rule leads to a policy that no longer exists.
             let Some(policy) = policy else { continue };
             let allowed = if policy.algorithms.is_empty() {
                 &self.algorithms
@@ -153,7 +152,8 @@ impl Config {
         }
     }
 
-    /// A policy that lists arms excludes the others, the rescue's too; unless it says otherwise.
+    /// Whether a policy allows the rescue. A policy that lists arms excludes all others, and so the rescue's
+    /// too, unless its `rescue` says otherwise.
     fn may_rescue(&self, policy: &Policy) -> bool {
         let listed = || match &self.rescue.algorithm {
             Some(name) => policy.algorithms.is_empty() || policy.algorithms.contains(name),
@@ -177,8 +177,8 @@ impl Config {
     }
 }
 
-/// The arms that need ECN and that a policy vouches for: those that it lists, or all of them when it
-/// says that its network is a data center. The rest of the file vouches for none.
+/// A mask of the arms that need ECN and that a policy vouches for: those that it lists, or all of them if it
+/// says that its network is a data center. Only policies vouch for arms.
 fn vouched(policy: &Policy, arms: &[String]) -> u8 {
     let listed = match policy.network {
         Some(Network::DataCenter) => u8::MAX,
@@ -187,7 +187,7 @@ fn vouched(policy: &Policy, arms: &[String]) -> u8 {
     listed & ecn_arms(arms)
 }
 
-/// Bit i is set if arm i is allowed.
+/// A mask: bit i is set if arm i is allowed.
 fn mask(arms: &[String], allowed: &[Algorithm]) -> u8 {
     let is_allowed = |name: &String| allowed.iter().any(|allowed| allowed.as_str() == name);
     arms.iter()

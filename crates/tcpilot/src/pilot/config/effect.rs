@@ -1,10 +1,11 @@
-//! `[effect]`: how tcpilot shows whether it helps, and how it stops if it harms.
+//! `[effect]`: how tcpilot measures whether it helps, and when it stops because it harms.
 
 use super::settings::settings;
 use super::values::HoldOut;
 
 settings! {
-    /// `[effect]`: the hold-out, with which steered connections are compared. The learner thompson only.
+    /// `[effect]`: the hold-out, with which steered connections are compared. Only the learner thompson has
+    /// it.
     Effect {
         /// Percent of the connections that are held out: no choice, no rescue, no tuning. You give up this
         /// much of the gain in order to know the gain. 0 switches this off, and the guard with it.

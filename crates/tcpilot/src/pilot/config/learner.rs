@@ -1,7 +1,7 @@
-//! `[learner]`: the learner in force, and the keys of each.
+//! `[learner]`: the learner in force, and the keys of each learner.
 //!
-//! Keys of a learner that is not in force are refused: a file that sets `epsilon` was written for
-//! epsilon-greedy, and must not be given to another learner without a word.
+//! Keys of a learner that is not in force are refused. A file that sets `epsilon` was written for
+//! epsilon-greedy, so another learner must not ignore the key in silence.
 
 use tcpilot_learner::settings as defaults;
 
@@ -121,7 +121,7 @@ settings! {
     }
 }
 
-/// A constant of the learner's in parts: the default has one home.
+/// A constant of the learner as a whole number of parts, so that the default lives only in the learner.
 fn parts(value: f64, per_unit: u32) -> u32 {
     (value * f64::from(per_unit)).round() as u32
 }
@@ -129,16 +129,16 @@ fn parts(value: f64, per_unit: u32) -> u32 {
 /// `[learner]`: how an algorithm is chosen and judged.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Learner {
-    /// Whatever the kind.
+    /// The keys of all kinds.
     pub common: Common,
-    /// In force if that is the kind.
+    /// In force if `common.kind` is epsilon-greedy.
     pub epsilon_greedy: EpsilonGreedy,
-    /// In force if that is the kind.
+    /// In force if `common.kind` is thompson.
     pub thompson: Thompson,
 }
 
 impl Learner {
-    /// Each kind with the keys of its own.
+    /// Each kind with its own keys.
     pub(super) fn kinds(&self) -> [(LearnerKind, &dyn Section); 2] {
         [
             (LearnerKind::EPSILON_GREEDY, &self.epsilon_greedy),
@@ -153,7 +153,7 @@ impl Learner {
         ]
     }
 
-    /// The names of the keys that only one kind has, of all kinds.
+    /// The names of all keys that belong to one kind only.
     pub(super) fn keys_of_kinds() -> Vec<&'static str> {
         let default = Learner::default();
         let keys = default.kinds().map(|(_, section)| section.keys());
@@ -166,7 +166,7 @@ impl Section for Learner {
         self.common.read(table);
         let written = table.get("kind").map(|value| value.get_ref().as_str());
         let kind = self.common.kind;
-        // A kind that was not understood has been reported; more would only confuse.
+        // A kind that was not understood has been reported. Further messages would only confuse.
         let is_clear = written.is_none_or(|name| name == Some(kind.name()));
         for (other, section) in self.kinds_mut() {
             if other == kind {
@@ -229,7 +229,8 @@ impl Thompson {
     }
 }
 
-/// How much an objective minds a queue: not at all for rates alone, and as much as rate for real time.
+/// The weight of a queue's delay in the reward: 0 if only the rate counts, and as much as the rate for real
+/// time.
 fn delay_weight(objective: Objective) -> f64 {
     match objective {
         Objective::Throughput => 0.0,

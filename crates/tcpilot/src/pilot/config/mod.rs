@@ -1,7 +1,7 @@
 //! The configuration: one optional TOML file, by default `/etc/tcpilot/tcpilot.toml`.
 //!
-//! Each default lives here and nowhere else, with its unit and its reason; BPF gets them as read-only
-//! data. A file is read as a whole: every mistake in it is reported, one line each.
+//! Each default lives here and nowhere else, with its unit and its reason. BPF gets the values as read-only
+//! data. The whole file is read even if it has mistakes, and each mistake is reported on a line of its own.
 
 mod abi;
 mod effect;
@@ -40,15 +40,15 @@ pub use socket::Socket;
 pub use tunings::{Feature, Network, Objective, Tuning, WindowRule, net_word, tune_word};
 pub use values::{Algorithm, CgroupPath, HoldOut, LearnerKind, Namespace, Ports};
 
-/// The configuration file, if no other is named; it need not exist.
+/// The configuration file if the user names no other; it need not exist.
 pub const DEFAULT_FILE: &str = "/etc/tcpilot/tcpilot.toml";
 
 /// One mistake in a configuration file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// The file, as it was named.
+    /// The file, as the user named it.
     pub file: String,
-    /// From 1.
+    /// Counted from 1.
     pub line: usize,
     /// The mistake, and the text to write instead.
     pub message: String,
@@ -85,7 +85,7 @@ pub struct Text {
     pub text: String,
 }
 
-/// No configuration is longer.
+/// Longest configuration file that is read, in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
 fn read_file(path: &Path) -> std::io::Result<String> {
@@ -223,7 +223,7 @@ settings! {
 }
 
 impl State {
-    /// Between two saves.
+    /// Time between two saves.
     pub fn save_interval(&self) -> Duration {
         Duration::from_secs(self.save_interval_s.into())
     }
@@ -247,7 +247,8 @@ fn known(names: &[&str]) -> Vec<Algorithm> {
 }
 
 impl Config {
-    /// Reads a file. Without a name it is [`DEFAULT_FILE`], and if that is missing the defaults.
+    /// Reads a file. Without a name that is [`DEFAULT_FILE`]; if that file does not exist, the defaults are
+    /// in force.
     ///
     /// # Errors
     /// The file cannot be read, or has mistakes.
@@ -255,7 +256,7 @@ impl Config {
         Config::of(Config::read_source(path)?.as_ref())
     }
 
-    /// The text of a file, as [`Config::load`] finds it; `None`: the defaults.
+    /// The text of the file that [`Config::load`] reads; `None`: the defaults are in force.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -276,10 +277,11 @@ impl Config {
         }
     }
 
-    /// The configuration of a text on this host, whose algorithms it may name; `None`: the defaults.
+    /// The configuration in a text; `None`: the defaults. The text may name all algorithms that this host
+    /// has.
     ///
     /// # Errors
-    /// It has mistakes.
+    /// The text has mistakes.
     pub fn of(text: Option<&Text>) -> Result<Config, ConfigError> {
         let Some(text) = text else {
             return Ok(Config::default());
@@ -289,8 +291,8 @@ impl Config {
         Config::read_text(&text.text, &text.file, &hosts)
     }
 
-    /// Reads a text; `name` is the file's, for messages. Of algorithms it knows the kernel's and those
-    /// that come with tcpilot.
+    /// Reads a text; `name` is the file's, for messages. The text may name the algorithms of the kernel and
+    /// those that come with tcpilot.
     ///
     /// # Errors
     /// The text has mistakes.
@@ -298,7 +300,7 @@ impl Config {
         Config::read_text(text, name, &[])
     }
 
-    /// The same; `hosts` are algorithms that this host has beside those.
+    /// The same, but the text may also name `hosts`, the algorithms of this host.
     fn read_text(text: &str, name: &str, hosts: &[String]) -> Result<Config, ConfigError> {
         let source = Source::new(name, text);
         let mut config = Config::default();
@@ -336,7 +338,7 @@ impl Config {
         top.refuse_others(|key| belongs(key, "", &known));
     }
 
-    /// Values that are right alone, and wrong beside another.
+    /// Reports values that are right by themselves, but contradict another value.
     fn refuse_contradictions(&self, top: &Table<'_>) {
         let rescuer = self.rescue.algorithm.as_ref();
         let thompson = &self.learner.thompson;
@@ -401,8 +403,8 @@ impl Config {
         wanted
     }
 
-    /// Puts tcpilot's own in place of those defaults that the kernel lacks: nobody asked for them by
-    /// name. What differs from the default stays, since somebody chose it.
+    /// Replaces default algorithms that the kernel lacks by tcpilot's own versions: nobody asked for the
+    /// defaults by name. A value that differs from its default stays, because somebody chose it.
     pub fn stand_in(&mut self, is_lacking: impl Fn(&str) -> bool) {
         let defaults = Config::default();
         let replace = |name: &mut Algorithm| {

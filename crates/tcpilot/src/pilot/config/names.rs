@@ -1,11 +1,11 @@
 //! "Did you mean": the name that somebody probably wanted to write.
 
-/// Bytes beyond which a word is none: comparing takes the product of the lengths.
+/// Longest word to find suggestions for, in bytes. The time to compare grows with the product of the lengths.
 const LONGEST: usize = 100;
 
 /// The candidate nearest to `word`, if it is near enough to be a slip of the keyboard: at most one edit
 /// (insertion, deletion, substitution, transposition) per three letters of the word, and at least one.
-/// Of equally near ones the first.
+/// If several are equally near, the first one.
 pub fn suggest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     if word.len() > LONGEST {
         return None;

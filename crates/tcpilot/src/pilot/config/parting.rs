@@ -1,4 +1,5 @@
-//! What parts paths besides their addresses: network namespaces, and the interfaces that the host sends by.
+//! Properties that separate paths to the same addresses: the network namespace, and the interface that the
+//! host sends by.
 
 use std::{collections::HashSet, fs};
 
@@ -6,14 +7,14 @@ use tcpilot_abi::{TP_PART_ALL, TP_PART_EGRESS, TP_PART_NONE, TP_PART_PRIVATE};
 
 use super::{Config, LearnerKind, Policy};
 
-/// Whose paths belong to their network namespace.
+/// The paths that are learned separately in each network namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PartNamespaces {
-    /// Those to private addresses.
+    /// Paths to private addresses.
     Private,
-    /// All of them.
+    /// All paths.
     All,
-    /// None.
+    /// No paths.
     None,
 }
 
@@ -34,10 +35,10 @@ impl PartNamespaces {
     }
 }
 
-/// Whether the interface that the host sends by parts paths.
+/// Whether paths are learned separately for each interface that the host sends by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PartInterfaces {
-    /// If it has several ways out.
+    /// If the host has default routes by several interfaces.
     Auto,
     /// Always.
     Always,
@@ -63,7 +64,7 @@ impl PartInterfaces {
 }
 
 impl Config {
-    /// Decides what "auto" means on a host that has several default routes, or not.
+    /// Replaces "auto" by "always" on a host with several ways out, else by "never".
     pub fn decide_interfaces(&mut self, has_several: bool) {
         let decided = match has_several {
             true => PartInterfaces::Always,
@@ -79,7 +80,7 @@ impl Config {
         }
     }
 
-    /// `enum tp_parting` of a policy; `None`: of connections that no rule matches.
+    /// The `enum tp_parting` of a policy; `None` means the connections that no rule matches.
     pub(super) fn parting(&self, policy: Option<&Policy>) -> u8 {
         let default = &self.learner.thompson;
         let namespaces = policy.and_then(|policy| policy.part_namespaces);
@@ -96,7 +97,7 @@ impl Config {
         (by | egress) as u8
     }
 
-    /// A policy that parts paths for a learner that does not.
+    /// The warning for a policy that separates paths if the learner in force does not.
     pub(super) fn unparted(&self, policy: &Policy) -> Option<String> {
         let parts = policy.part_namespaces.is_some() || policy.part_interfaces.is_some();
         (parts && self.learner.common.kind != LearnerKind::THOMPSON).then(|| {
@@ -108,13 +109,13 @@ impl Config {
     }
 }
 
-/// Whether this network namespace has default routes by several interfaces, of IPv4 or of IPv6.
+/// Whether this network namespace has default routes by several interfaces, for IPv4 or for IPv6.
 pub fn has_several_ways_out() -> bool {
     let read = |name| fs::read_to_string(name).unwrap_or_default();
     are_several(&read("/proc/net/route"), &read("/proc/net/ipv6_route"))
 }
 
-/// A route that leads nowhere (RTF_REJECT of linux/route.h).
+/// The flag of a route that rejects packets (RTF_REJECT of linux/route.h).
 const REJECT: u32 = 0x200;
 
 fn are_several(ipv4: &str, ipv6: &str) -> bool {

@@ -1,4 +1,5 @@
-//! Policies: connections that are left alone or treated differently, and the rules that find them.
+//! Policies: how some connections are treated differently, or left alone, and the rules that match those
+//! connections.
 
 use tcpilot_abi::{TP_MAX_POLICIES, TP_MAX_RULES};
 use tcpilot_core::Prefix;
@@ -10,15 +11,15 @@ use super::{
     PartNamespaces, Ports,
 };
 
-/// The name of the policy of connections that no rule matches; its number is 0.
+/// The name of the policy for connections that no rule matches; its number is 0.
 pub const DEFAULT_POLICY: &str = "default";
 /// The name of the policy of `[leave_alone]`; its number is 1.
 pub const LEAVE_ALONE_POLICY: &str = "leave-alone";
 
-/// How many policies are always there.
+/// The number of policies that always exist.
 pub(super) const RESERVED: usize = 2;
 pub(super) const LEAVE_ALONE_ID: u8 = 1;
-/// How many policies a file may have.
+/// The most policies that a file may have.
 const MOST_POLICIES: usize = TP_MAX_POLICIES as usize - RESERVED;
 
 settings! {
@@ -37,7 +38,7 @@ settings! {
     }
 }
 
-/// `[leave_alone]`: each entry alone excludes.
+/// `[leave_alone]`: a connection that matches any one entry is left alone.
 pub type LeaveAlone = Match;
 
 settings! {
@@ -177,7 +178,7 @@ fn read_one(table: &Table<'_>, algorithms: &[Algorithm]) -> Policy {
 }
 
 impl Config {
-    /// Reports the policy with which the rules become too many.
+    /// Reports the first policy that needs more rules than are left.
     pub(super) fn refuse_too_many(&self, top: &Table<'_>) {
         let most = TP_MAX_RULES as usize;
         let why = "lists multiply: one rule for each combination of their entries";
@@ -202,12 +203,13 @@ impl Config {
         }
     }
 
-    /// Numbers the policies as a running tcpilot does, whose paths and connections know them by number.
-    /// `names` are its policies' by their numbers. New ones get further numbers; those that are not in
-    /// this configuration keep theirs, for the knowledge under them.
+    /// Numbers the policies as a running tcpilot does, because its paths and connections refer to them by
+    /// number. `names` are the names of its policies in the order of their numbers. New policies get further
+    /// numbers. Policies that are not in this configuration keep theirs, because the knowledge under them
+    /// stays.
     ///
     /// # Errors
-    /// How many are too many.
+    /// There are too many policies; the error is the number of those too many.
     pub fn number_as(&mut self, names: &[String]) -> Result<(), usize> {
         self.numbers = names.to_vec();
         for policy in &self.policies {
@@ -221,7 +223,7 @@ impl Config {
         }
     }
 
-    /// The names of the policies of the file, and of those before it, by their numbers.
+    /// The names of the policies by their numbers, including policies of earlier configurations.
     pub fn policy_names(&self) -> Vec<&str> {
         if self.numbers.is_empty() {
             self.policies
@@ -233,7 +235,7 @@ impl Config {
         }
     }
 
-    /// The policies by their numbers, from [`RESERVED`] on; `None` for one that is no more.
+    /// The policies by their numbers, from [`RESERVED`] on; `None` for a policy that no longer exists.
     pub(super) fn by_number(&self) -> Vec<Option<&Policy>> {
         let find = |name: &str| self.policies.iter().find(|policy| policy.name == name);
         self.policy_names().into_iter().map(find).collect()

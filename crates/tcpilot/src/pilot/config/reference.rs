@@ -6,9 +6,9 @@ use super::{Config, Learner, Policy};
 
 /// A table of the file.
 pub(crate) struct Part {
-    /// How it is written, such as `[learner]`; empty for the top of the file.
+    /// Its header, such as `[learner]`; empty for the top of the file.
     pub table: String,
-    /// The learner that has it, if it is not for all.
+    /// The learner that has it, if not all have it.
     pub kind: Option<&'static str>,
     /// Its keys.
     pub entries: Vec<Entry>,
@@ -16,9 +16,9 @@ pub(crate) struct Part {
 
 /// A key.
 pub(crate) struct Entry {
-    /// With its default, as it is written in the file.
+    /// The key with its default, as it is written in the file.
     pub key: String,
-    /// What it does, and what it may be.
+    /// Its effect and the values that it may have.
     pub doc: String,
 }
 
@@ -41,7 +41,7 @@ pub(crate) fn parts() -> Vec<Part> {
     parts
 }
 
-/// All kinds have a part, whatever the default.
+/// The parts of all kinds of learner, not only of the default.
 fn learner(learner: &Learner) -> Vec<Part> {
     let kinds = learner.kinds();
     let of_kinds = kinds.iter().map(|(kind, section)| Part {
@@ -64,7 +64,7 @@ fn part(table: &str, keys: &[Key]) -> Part {
     }
 }
 
-/// A policy without a name has none to show.
+/// A part of policies. The default name is empty, so no name is shown.
 fn of_policy(table: &str, keys: &[Key]) -> Part {
     let shown = |key: &Key| key.value.clone().filter(|value| value != "\"\"");
     Part {

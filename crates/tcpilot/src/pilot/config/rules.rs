@@ -14,7 +14,7 @@ use super::{
     Algorithm, Config, LearnerKind, Match, Namespace, Network, Objective, Policy, PrefixOverrides,
 };
 
-/// The kernel's algorithms, of whatever version, to notice a slip of the keyboard.
+/// The algorithms of all kernel versions, to recognize misspelt names.
 const KNOWN_ALGORITHMS: [&str; 20] = [
     "bbr",
     "bbr3",
@@ -38,20 +38,21 @@ const KNOWN_ALGORITHMS: [&str; 20] = [
     "yeah",
 ];
 
-/// A rule for the kernel, as far as a file alone determines it.
+/// A rule for the kernel, as far as it follows from the file alone.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RuleTemplate {
-    /// The rule. If it names a cgroup or a namespace it is `disabled`, so that it matches nothing
-    /// until that is resolved: fill in `cgroup_id` or `netns_inum`, and clear `disabled`.
+    /// The rule. If it depends on the name of a cgroup or a namespace, it is `disabled` and matches nothing.
+    /// To resolve it, fill in `cgroup_id` or `netns_inum`, and clear `disabled`.
     pub rule: tp_rule,
-    /// Relative to the cgroup root.
+    /// The path of the cgroup, relative to the cgroup root.
     pub cgroup: Option<String>,
-    /// Under /run/netns; `host` is the daemon's own. A namespace given by inode number is in the rule.
+    /// The name of the namespace under /run/netns; `host` is the daemon's own. A namespace given by inode
+    /// number is in the rule.
     pub namespace: Option<String>,
 }
 
 impl Match {
-    /// How many rules this needs; [`usize::MAX`] if that is beyond counting.
+    /// The number of rules that this needs, at most [`usize::MAX`].
     pub(super) fn combinations(&self) -> usize {
         [
             self.prefixes.len(),
@@ -64,7 +65,7 @@ impl Match {
         .fold(1, |product, len| product.saturating_mul(len.max(1)))
     }
 
-    /// One rule for each combination; at most [`TP_MAX_RULES`].
+    /// One rule for each combination; at most one more than [`TP_MAX_RULES`].
     fn rules(&self, policy: u8) -> Vec<RuleTemplate> {
         let all = RuleTemplate {
             rule: tp_rule {
@@ -97,7 +98,7 @@ impl Match {
         })
     }
 
-    /// One rule for each entry, of the policy that leaves alone.
+    /// One rule for each entry, for the policy that leaves connections alone.
     pub(super) fn separate_rules(&self) -> Vec<RuleTemplate> {
         let parts = [
             Match {
@@ -127,7 +128,7 @@ impl Match {
     }
 }
 
-/// Each rule once for each entry; unchanged if there is no entry.
+/// Repeats each rule for each entry; returns the rules unchanged if there is no entry.
 fn multiply<T>(
     rules: Vec<RuleTemplate>,
     entries: &[T],
@@ -158,7 +159,7 @@ impl Config {
         rules
     }
 
-    /// Lines that are allowed, but probably not meant.
+    /// Warnings: settings that are allowed, but probably a mistake.
     pub fn warnings(&self) -> Vec<String> {
         let rules = self.rules();
         let mut warnings = self.misspelt();
@@ -179,8 +180,8 @@ impl Config {
         warnings
     }
 
-    /// A rescue that a policy asks for and does not get: with the learner thompson it is an algorithm like the
-    /// others, so it must be one of those to choose from.
+    /// The warning for a policy that asks for a rescue and does not get it. With the learner thompson the
+    /// rescue's algorithm must be one of those to choose from.
     fn unrescued(&self, policy: &Policy) -> Option<String> {
         let rescue = self.rescue.algorithm.as_ref()?;
         let allowed = match policy.algorithms.is_empty() {
@@ -200,10 +201,10 @@ impl Config {
         })
     }
 
-    /// Tunings of a policy that do nothing.
+    /// The warning for a policy with tunings that have no effect.
     fn untuned(&self, policy: &Policy) -> Option<String> {
         let objective = policy.objective.unwrap_or(self.tuning.objective);
-        // That a network is a data center's matters to the choice of the arm too.
+        // The network "data-center" has an effect without tunings: it allows arms that need ECN.
         let network = policy.network.filter(|n| *n != Network::DataCenter);
         let asked = !policy.features.is_empty() || network.is_some();
         let why = if policy.leave_alone && (asked || policy.objective.is_some()) {
@@ -219,7 +220,7 @@ impl Config {
         ))
     }
 
-    /// Reports algorithms to be set that nobody knows: not the kernel, tcpilot, or this host.
+    /// Reports configured algorithms that neither any kernel, nor tcpilot, nor this host has.
     pub(super) fn refuse_unknown(&self, top: &Table<'_>, hosts: &[String]) {
         let own: Vec<String> = cc::ours().collect();
         let here = || own.iter().chain(hosts).map(String::as_str);
@@ -248,7 +249,8 @@ impl Config {
         }
     }
 
-    /// Unknown defaults whose name is close to a known one. Other hosts may have them.
+    /// Warnings for unknown names in `replace_defaults` that resemble a known one. They are no errors,
+    /// because another host may have them.
     fn misspelt(&self) -> Vec<String> {
         let unknown = self
             .replace_defaults
@@ -262,7 +264,7 @@ impl Config {
             .collect()
     }
 
-    /// What of a policy never matches, because something earlier does.
+    /// Warnings for parts of a policy that never match, because an earlier rule matches first.
     fn unreached(&self, rules: &[RuleTemplate], policy: &Policy, id: u8) -> Vec<String> {
         let own: Vec<usize> = (0..rules.len())
             .filter(|i| rules[*i].rule.policy == id)
@@ -297,7 +299,7 @@ impl Config {
     }
 }
 
-/// The first earlier rule, of another policy, that matches all that this rule does.
+/// The first earlier rule of another policy that matches every connection that this rule matches.
 fn covered_by(rules: &[RuleTemplate], index: usize) -> Option<usize> {
     let rule = &rules[index];
     (0..index).find(|i| rules[*i].rule.policy != rule.rule.policy && rules[*i].covers(rule))
@@ -337,7 +339,7 @@ impl RuleTemplate {
             )
     }
 
-    /// What it matches, in words.
+    /// The connections that it matches, in words.
     fn describe(&self) -> String {
         let rule = &self.rule;
         let mut words = Vec::new();

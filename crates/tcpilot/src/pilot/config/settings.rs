@@ -1,4 +1,4 @@
-//! How a section of the configuration is declared, read and written.
+//! Declares, reads and writes the sections of the configuration.
 //!
 //! [`settings!`] declares a section once: each key with its type, default, range, and the doc comment
 //! that gives its reason. The same text is the item's documentation, the comment in `config show`, and
@@ -13,18 +13,18 @@ use toml::de::{DeTable, DeValue};
 
 use super::Problem;
 
-/// The text that is being read, and what was found wrong with it.
+/// The text that is being read, and the mistakes found in it.
 pub(super) struct Source<'a> {
     file: &'a str,
-    /// Where each line ends.
+    /// The byte at which each line ends.
     ends: Vec<usize>,
     problems: RefCell<Vec<Problem>>,
 }
 
-/// Keys that had another name, which is still read.
+/// Keys that had another name in the past, with that name: it is still read.
 const FORMER: [(&str, &str); 1] = [("algorithms", "arms")];
 
-/// So many mistakes are told; nobody reads more.
+/// The most mistakes that are reported; nobody reads more.
 const PROBLEMS_MAX: usize = 100;
 
 impl<'a> Source<'a> {
@@ -42,7 +42,7 @@ impl<'a> Source<'a> {
             return;
         }
         let line = 1 + self.ends.partition_point(|end| *end < offset);
-        // One line each, whatever was quoted.
+        // A quoted text may contain line breaks; the message must be one line.
         let message = printable(&message.into());
         self.problems.borrow_mut().push(Problem {
             file: self.file.to_owned(),
@@ -51,12 +51,12 @@ impl<'a> Source<'a> {
         });
     }
 
-    /// Whether there are more mistakes than will be told.
+    /// Whether the most mistakes that are reported have been found.
     pub(super) fn is_full(&self) -> bool {
         self.problems.borrow().len() >= PROBLEMS_MAX
     }
 
-    /// What was found wrong, in the order of lines.
+    /// The mistakes, in the order of lines.
     pub(super) fn into_problems(self) -> Vec<Problem> {
         let mut problems = self.problems.into_inner();
         problems.sort_by_key(|problem| problem.line);
@@ -64,10 +64,10 @@ impl<'a> Source<'a> {
     }
 }
 
-/// A table that is being read: remembers which keys somebody asked for.
+/// A table that is being read. It remembers the keys that were asked for.
 pub(super) struct Table<'a> {
     pub(super) source: &'a Source<'a>,
-    /// How messages call the table, such as ` in [learner]`; empty at the top level.
+    /// The table in messages, such as ` in [learner]`; empty at the top level.
     place: String,
     start: usize,
     entries: &'a DeTable<'a>,
@@ -90,7 +90,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// The value of a key, which from now on is known; under its former name if there is no other.
+    /// The value of a key, by its present or former name. The key counts as known from now on.
     pub(super) fn get(&self, key: &'static str) -> Option<&'a Spanned<DeValue<'a>>> {
         let key = self.as_written(key);
         self.known.borrow_mut().push(key);
@@ -109,7 +109,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// Reads a key into `field`, which keeps its value where there is none or a wrong one.
+    /// Reads a key into `field`, which keeps its value if the key is missing or wrong.
     pub(super) fn read<T: Value>(
         &self,
         key: &'static str,
@@ -142,7 +142,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// Notes a problem with the value of a key, or with the table where the key is missing.
+    /// Notes a problem with the value of a key, or with the table if the key is missing.
     pub(super) fn report(&self, key: &str, message: impl Into<String>) {
         let offset = self
             .entries
@@ -163,8 +163,8 @@ impl<'a> Table<'a> {
         self.source.report(offset, message);
     }
 
-    /// To be called last: reports each key that nobody asked for. `elsewhere` finds the section to
-    /// which a key belongs.
+    /// Reports each key that was not asked for; call it last. `elsewhere` finds the section that a key
+    /// belongs to.
     pub(super) fn refuse_others(&self, elsewhere: impl Fn(&str) -> Option<String>) {
         let known = self.known.borrow();
         for key in self
@@ -173,7 +173,7 @@ impl<'a> Table<'a> {
             .filter(|key| !known.contains(&key.get_ref().as_ref()))
         {
             if self.source.is_full() {
-                return; // a hint takes its time
+                return; // finding a hint takes time
             }
             let name = key.get_ref().as_ref();
             let hint = match elsewhere(name) {
@@ -188,23 +188,23 @@ impl<'a> Table<'a> {
     }
 }
 
-/// What a value belongs to, for messages.
+/// The key of a value, for messages.
 pub(super) struct Place<'a> {
     pub(super) source: &'a Source<'a>,
-    /// Such as "`epsilon` in [learner]".
+    /// The key and its table, such as "`epsilon` in [learner]".
     pub(super) name: String,
-    /// Of an integer, or of the number of entries of a list.
+    /// The range of an integer, or of the number of entries of a list.
     pub(super) range: Option<RangeInclusive<u64>>,
 }
 
 impl Place<'_> {
-    /// Notes that a value is not as it should be.
+    /// Notes that a value is wrong.
     pub(super) fn report(&self, value: &Spanned<DeValue<'_>>, message: &str) {
         self.source
             .report(value.span().start, format!("{} {message}", self.name));
     }
 
-    /// The same, for the end of a function that has nothing to return then.
+    /// The same, and returns `None`.
     pub(super) fn refuse<T>(&self, value: &Spanned<DeValue<'_>>, message: &str) -> Option<T> {
         self.report(value, message);
         None
@@ -234,16 +234,16 @@ pub(super) fn kind(value: &DeValue<'_>) -> &'static str {
 
 /// A type that a key may have.
 pub(super) trait Value: Sized {
-    /// From TOML; what is wrong has been reported where there is `None`.
+    /// Reads a value of TOML; `None` if it is wrong, which is then reported.
     fn read(value: &Spanned<DeValue<'_>>, place: &Place<'_>) -> Option<Self>;
-    /// To TOML; `None` where nothing need be written.
+    /// The value in TOML; `None` if the key need not be written.
     fn to_toml(&self) -> Option<String>;
 }
 
-/// A key as it stands in a configuration.
+/// A key with its value in a configuration.
 pub(super) struct Key {
     pub(super) name: &'static str,
-    /// Unit and reason.
+    /// Its unit and reason.
     pub(super) doc: &'static str,
     pub(super) value: Option<String>,
     pub(super) range: Option<RangeInclusive<u64>>,
@@ -258,8 +258,8 @@ pub(super) trait Section {
     fn keys(&self) -> Vec<Key>;
 }
 
-/// Declares a section: `name: type = default, range;` with a doc comment of unit and reason each, and
-/// after `with` fields that are sections of their own.
+/// Declares a section: `name: type = default, range;`, each with a doc comment of its unit and reason. After
+/// `with` come fields that are sections of their own.
 macro_rules! settings {
     (
         $(#[$meta:meta])*

@@ -1,6 +1,6 @@
-//! `[tuning]`: what is tuned beside the congestion control, and how network type and objective choose it.
+//! `[tuning]`: the tunings beside the congestion control, and how network type and objective choose them.
 //!
-//! docs/use/tuning.md tells the reason of each choice and constant here.
+//! docs/use/tuning.md gives the reason of each choice and constant here.
 
 use crate::pilot::config::names;
 use tcpilot_abi::{
@@ -14,7 +14,7 @@ use toml::de::DeValue;
 use super::Policy;
 use super::settings::{Place, Value, settings};
 
-/// An enumeration that stands in the file as a word, and its number for the kernel.
+/// Declares an enumeration, with the word of each variant in the file.
 macro_rules! words {
     ($(#[$meta:meta])* $name:ident, $wanted:literal { $( $(#[$doc:meta])* $variant:ident = $word:literal ),* $(,)? }) => {
         $(#[$meta])*
@@ -22,10 +22,10 @@ macro_rules! words {
         pub enum $name { $( $(#[$doc])* $variant ),* }
 
         impl $name {
-            /// All of them.
+            /// All variants.
             pub const ALL: &'static [$name] = &[$($name::$variant),*];
 
-            /// As it stands in the file.
+            /// Its word in the file.
             pub fn word(self) -> &'static str {
                 match self { $( $name::$variant => $word ),* }
             }
@@ -64,13 +64,13 @@ macro_rules! words {
 words! {
     /// The kind of network that a path crosses.
     Network, "a kind of network such as \"auto\"" {
-        /// Inferred for each path.
+        /// tcpilot infers the kind for each path.
         Auto = "auto",
-        /// Round trips below a millisecond or two, incast.
+        /// Round trips below a millisecond or two, and incast: many senders answer at once.
         DataCenter = "data-center",
-        /// The first hop is radio.
+        /// The first hop is a radio link.
         Wifi = "wifi",
-        /// Round trips that vary with a scheduler far away; plans are policed.
+        /// Round trips vary with the base station's scheduler, and the operator polices rates.
         Cellular = "cellular",
         /// Long round trips at a high rate.
         LongFat = "long-fat",
@@ -78,15 +78,15 @@ words! {
 }
 
 words! {
-    /// What a connection is tuned for.
+    /// The purpose that a connection is tuned for.
     Objective, "an objective such as \"latency\"" {
         /// Nothing is tuned.
         None = "none",
-        /// Short messages in time, at the cost of rate.
+        /// Short messages arrive in time, at the cost of rate.
         RealTime = "real-time",
-        /// Short completion of requests.
+        /// Requests complete soon.
         Latency = "latency",
-        /// Rate of long transfers.
+        /// Long transfers get a high rate.
         Throughput = "throughput",
     }
 }
@@ -112,9 +112,9 @@ words! {
 words! {
     /// The rule of the initial window.
     WindowRule, "\"careful\" or \"slides\"" {
-        /// RFC 9959's.
+        /// The rule of RFC 9959.
         Careful = "careful",
-        /// That of the slides.
+        /// The rule of Hung, Zhang and Lu's slides (Fine-Grained TCP Tuning).
         Slides = "slides",
     }
 }
@@ -203,7 +203,7 @@ impl Feature {
     }
 }
 
-/// The word of `enum tp_tune`'s number.
+/// The word of a number of `enum tp_tune`.
 pub fn tune_word(number: u32) -> &'static str {
     if number == TP_TUNE_ACK_PRIORITY {
         return "ack-priority";
@@ -218,7 +218,7 @@ fn mask(features: &[Feature]) -> u8 {
     features.iter().fold(0, |mask, f| mask | f.bit())
 }
 
-/// What an objective means on a kind of network (`enum tp_net`).
+/// The tunings that an objective chooses on a kind of network (`enum tp_net`).
 pub fn chosen(objective: Objective, net: u32) -> Vec<Feature> {
     use Feature::{InitialWindow, QuickAck, RateLimit, ReceiveWindow, Rto, Thin};
     let mut features = match objective {
@@ -228,14 +228,14 @@ pub fn chosen(objective: Objective, net: u32) -> Vec<Feature> {
         Objective::Throughput => vec![InitialWindow, ReceiveWindow, RateLimit],
     };
     match net {
-        // Round trips are shorter than what a window saves, and incast overflows shallow queues.
+        // Round trips are too short for a larger initial window to pay, and incast overflows shallow queues.
         TP_NET_DATA_CENTER => {
             features.retain(|f| !matches!(f, InitialWindow | RateLimit));
             if objective == Objective::RealTime {
                 features.push(ReceiveWindow);
             }
         }
-        // Its round trips jump: a shorter timer would fire in vain.
+        // Round trips jump, so a shorter timer would fire in vain.
         TP_NET_CELLULAR => features.retain(|f| *f != Rto),
         _ => {}
     }
@@ -243,8 +243,8 @@ pub fn chosen(objective: Objective, net: u32) -> Vec<Feature> {
 }
 
 impl Tuning {
-    /// What the kernel side gets for a policy on a kind of network (`enum tp_net`); a policy's own
-    /// settings come first.
+    /// The tunings of a policy on a kind of network (`enum tp_net`), in the form that BPF reads. A policy's
+    /// own settings come first.
     pub(super) fn to_abi(&self, policy: Option<&Policy>, net: u32) -> tp_tuning {
         let objective = policy.and_then(|p| p.objective).unwrap_or(self.objective);
         let net = match policy.and_then(|p| p.network).unwrap_or(self.network) {
@@ -307,7 +307,7 @@ fn rto_floor_ms(net: u32) -> u32 {
 }
 
 impl Network {
-    /// The number of `enum tp_net`; that of unknown where it is inferred.
+    /// The number of `enum tp_net`; `TP_NET_UNKNOWN` if the kind is inferred.
     pub(super) fn number(self) -> u8 {
         (match self {
             Network::Auto => TP_NET_UNKNOWN,
@@ -319,7 +319,7 @@ impl Network {
     }
 }
 
-/// The word of `enum tp_net`'s number.
+/// The word of a number of `enum tp_net`.
 pub fn net_word(number: u8) -> &'static str {
     match u32::from(number) {
         TP_NET_DATA_CENTER => Network::DataCenter.word(),

@@ -11,12 +11,12 @@ use toml::de::DeValue;
 use super::settings::{Place, Value, kind};
 use super::{PartInterfaces, PartNamespaces};
 
-/// The name of a congestion control, as the kernel has it: 1 to 15 of `a`-`z`, `A`-`Z`, `0`-`9`, `_`, `-`.
+/// The kernel's name of a congestion control: 1 to 15 of `a`-`z`, `A`-`Z`, `0`-`9`, `_`, `-`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Algorithm(String);
 
 impl Algorithm {
-    /// Checks a name; `None` where the kernel could not have it.
+    /// Checks a name; `None` if no congestion control can have it.
     pub fn new(name: &str) -> Option<Algorithm> {
         let valid = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
         let fits = (1..TP_CC_NAME_MAX as usize).contains(&name.len());
@@ -28,8 +28,8 @@ impl Algorithm {
         &self.0
     }
 
-    /// Whether it needs ECN: without it dctcp silently behaves like reno. On a path that is not known to
-    /// mark early it takes more than its share (RFC 8257), so it is not for the public Internet.
+    /// Whether it needs ECN: without ECN dctcp silently behaves like reno. It takes more than its share on a
+    /// path whose queues do not mark early (RFC 8257), so it is not for the public Internet.
     pub fn needs_ecn(&self) -> bool {
         matches!(self.as_str(), "dctcp" | "prague" | "tp_dctcp" | "tp_prague")
     }
@@ -47,7 +47,7 @@ impl PartialEq<str> for Algorithm {
     }
 }
 
-/// Ports from `first` to `last`, both included; never port 0.
+/// Ports from `first` to `last`, both included. Port 0 is never among them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ports {
     /// The lowest port, host byte order.
@@ -56,7 +56,7 @@ pub struct Ports {
     pub last: u16,
 }
 
-/// A cgroup, as path relative to the cgroup file system's root, without slashes around it.
+/// A cgroup: a path relative to the cgroup file system's root, without slashes around it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CgroupPath(String);
 
@@ -84,17 +84,17 @@ pub enum Namespace {
     Inode(u32),
 }
 
-/// How to choose an algorithm: a number of `enum tp_learner_kind`.
+/// The kind of learner: a number of `enum tp_learner_kind`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LearnerKind(u32);
 
 impl LearnerKind {
-    /// The algorithm of least cost, but for one connection in epsilon.
+    /// Chooses the algorithm of least cost, and for one connection in epsilon any algorithm.
     pub const EPSILON_GREEDY: LearnerKind = LearnerKind(tcpilot_abi::TP_LEARNER_EPSILON_GREEDY);
     /// The learner in the daemon, which carries knowledge from path to path.
     pub const THOMPSON: LearnerKind = LearnerKind(tcpilot_abi::TP_LEARNER_THOMPSON);
 
-    /// All names in the configuration; the first is that of number 1.
+    /// The names of all kinds in the configuration, from number 1 on.
     fn names() -> impl Iterator<Item = &'static str> {
         let names = std::str::from_utf8(tcpilot_abi::TP_LEARNER_NAMES).unwrap_or_default();
         names.trim_end_matches('\0').split(' ')
@@ -122,10 +122,10 @@ impl LearnerKind {
     }
 }
 
-/// What is held out.
+/// The connections that are held out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HoldOut {
-    /// As fits the host.
+    /// tcpilot chooses one of the others to suit the host.
     Auto,
     /// Groups of addresses for a week.
     Prefix,
@@ -153,13 +153,13 @@ impl HoldOut {
         }
     }
 
-    /// The one of this name.
+    /// The variant of this name.
     pub fn by_word(word: &str) -> Option<HoldOut> {
         HoldOut::ALL.into_iter().find(|known| known.word() == word)
     }
 }
 
-/// One of a few words.
+/// Reads one of a few words.
 fn read_word<T: Copy>(
     value: &Spanned<DeValue<'_>>,
     place: &Place<'_>,
@@ -179,7 +179,7 @@ fn read_word<T: Copy>(
     })
 }
 
-/// Entries of a list that has no other limit: more than there can be rules.
+/// The most entries of a list without another limit: more than there can be rules.
 const ENTRIES_MAX: u64 = 1000;
 
 /// A string in TOML's quotes.
@@ -249,7 +249,7 @@ impl Value for String {
 
 macro_rules! or_none {
     ($($type:ty),*) => { $(
-        /// A value that may be missing: nothing of its own.
+        /// A key that may be missing.
         impl Value for Option<$type> {
             fn read(value: &Spanned<DeValue<'_>>, place: &Place<'_>) -> Option<Option<$type>> {
                 <$type>::read(value, place).map(Some)

@@ -1,11 +1,11 @@
-//! The effective configuration as a file, each key with the reason of its default.
+//! Writes the effective configuration as a file, each key with the reason of its default.
 
 use std::fmt::Write;
 
 use super::Config;
 use super::settings::{Key, Section};
 
-/// Columns of a comment.
+/// Width of a comment, in columns.
 const WIDTH: usize = 100;
 
 impl Config {
@@ -55,7 +55,7 @@ fn write_section(text: &mut String, header: &str, keys: &[Key]) {
     }
 }
 
-/// What a key may be, as a sentence; empty where any value of its type will do.
+/// The range of a key as a sentence; empty if it may have any value of its type.
 pub(super) fn range(key: &Key) -> String {
     let Some(range) = &key.range else {
         return String::new();

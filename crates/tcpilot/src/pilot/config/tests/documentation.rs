@@ -1,4 +1,4 @@
-//! `docs/use/configuration.md` says what the code does: its reference is generated, its examples are run.
+//! `docs/use/configuration.md` agrees with the code: its reference is generated, and its examples are run.
 //!
 //! `TCPILOT_RENEW=1 cargo test -p tcpilot documentation` rewrites the reference.
 

@@ -1,8 +1,8 @@
-//! Each message literally: it is all that somebody with a wrong file has.
+//! Each message word for word, because it is all the help that the author of a wrong file gets.
 
 use super::*;
 
-/// A text and what is said about it. `docs/use/configuration.md` quotes some.
+/// Texts with their messages. `docs/use/configuration.md` quotes some of them.
 pub(super) const MESSAGES: &[(&str, &str)] = &[
     (
         "dry_run = true\n[learner]\nepsilonn = 20",

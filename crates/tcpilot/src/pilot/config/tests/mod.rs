@@ -1,4 +1,4 @@
-//! What a file means, what is said about a wrong one, and that the documentation says the same.
+//! The meaning of files, the messages about wrong ones, and the agreement of the documentation with both.
 
 mod documentation;
 mod messages;
@@ -279,7 +279,7 @@ fn every_key_reaches_the_kernel_side() {
     );
     assert_eq!(c_text(&abi.arm[1]), "dctcp");
     assert_eq!(abi.ecn_arms, 0b10);
-    // dctcp is there, but the configuration does not name it.
+    // The kernel has dctcp, but the configuration does not name it.
     assert_eq!(abi.policy[0].arms, 0b101);
     assert_eq!((abi.policy[1].arms, abi.policy[1].leave_alone), (0, 1));
     assert_eq!((abi.policy[2].arms, abi.policy[2].leave_alone), (0b100, 0));
@@ -408,7 +408,7 @@ fn tcpilots_own_stand_in_for_defaults_that_the_kernel_lacks() {
     let abi = stood_in.to_abi(&names(&["cubic", "tp_bbr"]));
     assert_eq!((abi.policy[0].arms, abi.policy[2].arms), (0b11, 0b10));
 
-    // Whoever names bbr gets bbr, or is told that it is not there.
+    // A user who names bbr gets bbr, or a message that it is missing.
     let named = without_bbr("algorithms = [\"reno\", \"bbr\"]");
     assert_eq!(named.algorithms, known(&["reno", "bbr"]));
     let mut all_there = Config::default();
@@ -457,7 +457,7 @@ fn reading_takes_time_in_proportion_to_the_length() {
             panic!("it is wrong");
         };
         assert!(problems.len() <= 100, "{}", problems.len());
-        // A second or less; ten times that where it grew with the square.
+        // Linear time is a second or less here; quadratic time is ten times that.
         assert!(
             start.elapsed() < Duration::from_secs(10),
             "{:?}",

@@ -1,4 +1,4 @@
-//! Which rules the kernel gets, and what is warned of.
+//! The rules that the kernel gets, and the warnings.
 
 use super::*;
 use tcpilot_core::Prefix;

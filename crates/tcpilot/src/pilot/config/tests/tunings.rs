@@ -1,4 +1,4 @@
-//! What objective and network type choose, and how policies change that.
+//! The tunings that objective and network type choose, and how policies change them.
 
 use tcpilot_abi::{
     TP_NET_CELLULAR, TP_NET_DATA_CENTER, TP_NET_LONG_FAT, TP_NET_UNKNOWN, TP_NET_WIFI,
