@@ -1,4 +1,4 @@
-//! The lists that commands print: what is asked of the daemon for them, and how rows are selected from them.
+//! The lists that commands print: asks the daemon for them, and selects the rows.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use crate::{
     show::select::{Listed, NoPart, Selection},
 };
 
-/// Columns for which it has to be looked who has a connection.
+/// Columns that need a search for the owners of connections.
 const OWNERS: [&str; 4] = ["processes", "pids", "cgroup", "pods"];
 
 impl Listed for PathView {
@@ -35,7 +35,7 @@ impl Listed for FlowView {
     type Part = NoPart;
 }
 
-/// The paths that are wanted; `processes`: with who has their connections.
+/// The paths that the user selects; `processes`: with the processes and pods that have their connections.
 ///
 /// # Errors
 /// The daemon does not answer.
@@ -55,7 +55,7 @@ pub fn paths(
     Ok(paths)
 }
 
-/// The connections that are wanted; `processes`: with who has them.
+/// The connections that the user selects; `processes`: with the processes and pods that have them.
 ///
 /// # Errors
 /// The daemon does not answer.

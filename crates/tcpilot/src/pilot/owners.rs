@@ -1,5 +1,5 @@
-//! Which processes and pods have a connection. The command looks, and not the daemon: that may not look into
-//! other processes, while whoever asks may look into their own, and root into all.
+//! Finds the processes and pods that have a connection. The command searches, not the daemon: the daemon may
+//! not look into other processes. The user who asks may look into their own, and root into all.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -13,7 +13,7 @@ use tcpilot_kernel::host;
 
 use crate::pilot::figures::{FlowView, PathView};
 
-/// Fills in who has each connection.
+/// Fills in the processes, the cgroup and the pod of each connection.
 pub fn name_owners(flows: &mut [FlowView]) {
     let holders = holders(Path::new("/proc"));
     let root = host::cgroup2_root().ok();
@@ -34,7 +34,7 @@ pub fn name_owners(flows: &mut [FlowView]) {
     }
 }
 
-/// Fills in who has the open connections of each path.
+/// Fills in the processes and pods that have the open connections of each path.
 pub fn name_owners_of_paths(paths: &mut [PathView], flows: &[FlowView]) {
     let mut of_prefix: HashMap<Prefix, Vec<usize>> = HashMap::new();
     for (number, path) in paths.iter().enumerate() {
@@ -64,7 +64,7 @@ pub fn name_owners_of_paths(paths: &mut [PathView], flows: &[FlowView]) {
     }
 }
 
-/// A path of all namespaces has the connections of each.
+/// Whether a connection is on a path. A path that all namespaces share has the connections of all of them.
 fn is_on(flow: &FlowView, path: &PathView) -> bool {
     let of_all = path.netns == "all";
     path.policy == flow.policy && (of_all || path.netns == flow.netns)
@@ -85,8 +85,8 @@ struct Holder {
     name: String,
 }
 
-/// Who has each socket, by the socket's inode number, from /proc/PID/fd, proc(5). Processes that may not be
-/// looked into are left out.
+/// The processes that have each socket, by the socket's inode number, from /proc/PID/fd, proc(5). Processes
+/// that this user may not look into are left out.
 fn holders(proc: &Path) -> HashMap<u64, Vec<Holder>> {
     let mut all: HashMap<u64, Vec<Holder>> = HashMap::new();
     for process in fs::read_dir(proc).into_iter().flatten().flatten() {
@@ -128,7 +128,7 @@ fn sockets_of(process: &Path) -> impl Iterator<Item = u64> + use<> {
     })
 }
 
-/// The cgroups below a root by their ids, which are the inode numbers of their folders.
+/// The cgroups below a root by their ids: the id of a cgroup is the inode number of its folder.
 fn cgroups(root: &Path) -> HashMap<u64, String> {
     let mut found = HashMap::new();
     let mut left: Vec<PathBuf> = vec![root.to_owned()];
@@ -144,8 +144,8 @@ fn cgroups(root: &Path) -> HashMap<u64, String> {
     found
 }
 
-/// The id of the pod that a cgroup belongs to: the folder of a pod is `pod` and its id with the driver cgroupfs,
-/// and `kubepods-…-pod<id>.slice` with systemd's, which writes `_` for `-`.
+/// The id of the pod that a cgroup belongs to. Kubernetes names a pod's folder `pod<id>` with the driver
+/// cgroupfs. With the driver systemd it is `kubepods-…-pod<id>.slice`, with `_` instead of `-` in the id.
 fn pod_of(cgroup: &str) -> Option<String> {
     cgroup.split('/').find_map(|folder| {
         let name = folder.strip_suffix(".slice").unwrap_or(folder);
@@ -158,7 +158,7 @@ fn pod_of(cgroup: &str) -> Option<String> {
     })
 }
 
-/// The names of pods by their ids: the node's agent keeps the logs of each in a folder `NAMESPACE_NAME_ID`.
+/// The names of pods by their ids: the kubelet keeps the logs of each pod in a folder `NAMESPACE_NAME_ID`.
 fn pod_names(logs: &Path) -> HashMap<String, String> {
     let folders = fs::read_dir(logs).into_iter().flatten().flatten();
     let named = folders.filter_map(|folder| {

@@ -1,4 +1,4 @@
-//! The protocol of the control socket: one JSON line as a question, one as the answer.
+//! The protocol of the control socket: the question is one line of JSON, and so is the answer.
 
 use crate::pilot::state::StoredPath;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -25,21 +25,21 @@ pub enum Request {
     Explain(Prefix),
     /// [`crate::pilot::figures::EffectReport`]
     Report,
-    /// Compare without pause for so many seconds; 0: no more
+    /// Compare without pause for this many seconds; 0 ends the trial
     Trial(u64),
     /// The state as a document for export
     StateExport,
-    /// Paths to add, at most [`IMPORT_PATHS`]; answers their number
+    /// Paths to add, at most [`IMPORT_PATHS`]; the answer is their number
     StateImport(Vec<StoredPath>),
-    /// Forget everything; answers the number of paths
+    /// Forget everything; the answer is the number of paths
     StateReset,
-    /// Become this program, if that can go on in the daemon's place; [`crate::pilot::figures::TakeOvers`] of
-    /// before, whose counts in the status will show the outcome
+    /// Become this program, if it can go on in the daemon's place; the answer is
+    /// [`crate::pilot::figures::TakeOvers`] from before, and the counts in a later status show the outcome
     TakeOver(PathBuf),
 }
 
 impl Request {
-    /// Whether it changes something, which only root may have done.
+    /// Whether it changes something; only root may ask for that.
     pub fn changes(&self) -> bool {
         match self {
             Request::Status
@@ -68,18 +68,18 @@ pub enum Reply {
     NotPermitted(String),
 }
 
-/// No question is longer. The longest is an import, of which the command sends a part at a time, see
+/// Longest question, in bytes. The longest is an import, which the command sends in parts, see
 /// [`IMPORT_PATHS`].
 pub const REQUEST_BYTES_MAX: usize = 4 << 20;
 /// Paths in one question of an import. With the longest names allowed, each is less than 4 KiB.
 pub const IMPORT_PATHS: usize = 1000;
-/// Longer than a daemon needs that is busy with the questions of others.
+/// Time to wait for an answer: longer than a daemon needs that is busy with other clients.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Why a question was not answered.
 #[derive(Debug, thiserror::Error)]
 pub enum AskError {
-    /// Nobody listens.
+    /// Nobody listens at the socket.
     #[error("no tcpilot answers at {0}")]
     NotRunning(String),
     /// Only root may ask.
@@ -91,7 +91,7 @@ pub enum AskError {
     /// The daemon answered with an error.
     #[error("{0}")]
     Refused(String),
-    /// It took the question, and said nothing.
+    /// The daemon took the question, and did not answer in time.
     #[error("{0} has not answered within {seconds} s", seconds = CLIENT_TIMEOUT.as_secs())]
     Silent(String),
     /// The connection broke, or the answer was not understood.
@@ -129,8 +129,8 @@ pub fn ask<T: DeserializeOwned>(socket: &Path, request: &Request) -> Result<T, A
     }
 }
 
-/// Lets `answer` write a [`Reply`] to the question on this line; one that is not understood is answered
-/// with an error.
+/// Lets `answer` write a [`Reply`] to the question on this line. A question that is not understood is
+/// answered with an error.
 ///
 /// # Errors
 /// The answer cannot be written.
@@ -147,19 +147,19 @@ pub fn serve(
 }
 
 impl Reply {
-    /// Writes it as JSON.
+    /// Writes the reply as JSON.
     ///
     /// # Errors
-    /// If the peer went away.
+    /// The peer went away.
     pub fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         serde_json::to_writer(out, self).map_err(io::Error::from)
     }
 
-    /// Writes `{"ok":[…]}` item by item, so that a long list is never held whole. `items` calls its
-    /// argument for each.
+    /// Writes `{"ok":[…]}` item by item, so that a long list is never in memory as a whole. `items` calls
+    /// its argument for each item.
     ///
     /// # Errors
-    /// If the peer went away.
+    /// The peer went away.
     pub fn write_list<T: Serialize>(
         out: &mut dyn Write,
         items: impl FnOnce(&mut dyn FnMut(&T)),

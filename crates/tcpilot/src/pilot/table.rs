@@ -1,4 +1,4 @@
-//! Tables and texts for people, from the views. Pure: returns strings.
+//! Tables and texts for people, from the views. Pure: the functions return strings.
 
 mod parts;
 
@@ -12,7 +12,7 @@ use crate::show::{
     select::Selection,
 };
 
-/// A long time for people: its two largest units.
+/// A time for people, in its two largest units.
 pub(crate) fn duration(s: u64) -> String {
     match s {
         0..60 => format!("{s} s"),
@@ -41,7 +41,7 @@ fn path_name(path: &PathView) -> String {
     name
 }
 
-/// The same with its handshakes: with thompson an address may have several paths.
+/// The name of a path, with its class of handshakes: with thompson an address may have a path for each class.
 pub(crate) fn class_name(path: &PathView) -> String {
     match &path.class {
         Some(class) => format!("{} ({class})", path_name(path)),
@@ -49,16 +49,17 @@ pub(crate) fn class_name(path: &PathView) -> String {
     }
 }
 
-/// Columns that only one learner fills.
+/// Columns that only one of the learners fills.
 const OF_EPSILON_GREEDY: [&str; 5] = ["Cost", "Chosen", "Greedy", "Min RTT", "Max rate"];
 const OF_THOMPSON: [&str; 4] = ["Effect", "From", "To", "Learned from"];
 
-/// A row per path and algorithm.
+/// A table with a row per path and algorithm.
 pub fn paths(paths: &[PathView]) -> String {
     selected_paths(paths, &Selection::default(), false)
 }
 
-/// The same with the wanted columns, and maybe with the processes that use each path.
+/// The same with the columns of the selection, and if `processes` is set with the owners of each path's
+/// connections.
 pub fn selected_paths(
     paths: &[PathView],
     selection: &Selection<PathView>,
@@ -78,12 +79,12 @@ pub fn selected_paths(
     selection.table(paths, |heading| !others.contains(&heading), owners)
 }
 
-/// Live connections.
+/// A table of live connections.
 pub fn flows(flows: &[FlowView]) -> String {
     selected_flows(flows, &Selection::default(), false)
 }
 
-/// The same with the wanted columns, and maybe with the processes that have each connection.
+/// The same with the columns of the selection, and if `processes` is set with the owners of each connection.
 pub fn selected_flows(
     flows: &[FlowView],
     selection: &Selection<FlowView>,
@@ -99,7 +100,7 @@ pub fn selected_flows(
     selection.table(flows, |_| true, owners)
 }
 
-/// Columns of who has connections. On most hosts there are no pods.
+/// The columns of the owners of connections. Most hosts have no pods.
 fn owners(processes: bool, pods: bool) -> &'static [&'static str] {
     match (processes, pods) {
         (false, _) => &[],
@@ -116,7 +117,7 @@ fn measures(path: &PathView) -> String {
     known.join(", ")
 }
 
-/// Why an address is treated as it is.
+/// The text of `explain`.
 pub fn explanation(e: &Explanation) -> String {
     let mut out = String::new();
     if let Some(stopped) = &e.stopped {
@@ -152,7 +153,7 @@ pub fn explanation(e: &Explanation) -> String {
             }
         }
         if path.level.is_some() {
-            continue; // the table of paths, which has decisions, is epsilon-greedy's
+            continue; // only epsilon-greedy's table of paths remembers decisions
         }
         out.push_str("\n  last decisions, newest first:\n");
         for d in &explained.decisions {
@@ -172,7 +173,7 @@ pub fn explanation(e: &Explanation) -> String {
     out
 }
 
-/// Of an address that no path is known for.
+/// The line of an address without a path: it names the node that chooses for a first connection.
 fn for_strangers(address: &str, level: &str, path: &PathView) -> String {
     let node = match level {
         "global" => "everything that was learned".to_owned(),
@@ -211,7 +212,7 @@ fn indent(text: &str) -> String {
     text.lines().map(|line| format!("  {line}\n")).collect()
 }
 
-/// The status.
+/// The text of `status`.
 pub fn status(s: &Status) -> String {
     let mut out = String::new();
     let mode = match (s.attached, s.dry_run) {
@@ -300,7 +301,7 @@ pub fn status(s: &Status) -> String {
     out
 }
 
-/// The last words of a run: its work.
+/// The report that `run --live` prints when it ends.
 pub fn report(s: &Status, paths: &[PathView]) -> String {
     let (mut steered, mut alone) = (0, 0);
     for why in Why::ALL {
@@ -333,7 +334,7 @@ pub fn report(s: &Status, paths: &[PathView]) -> String {
     out
 }
 
-/// The algorithms that serve the paths best, as far as they are known.
+/// Lines with the best algorithms of the first ten paths, as far as they are known.
 fn best_of(paths: &[PathView]) -> String {
     let mut out = String::new();
     for path in paths

@@ -17,9 +17,10 @@ use crate::{
     },
 };
 
-/// How often the rows are renewed.
+/// Interval at which the rows are renewed.
 const EVERY: Duration = Duration::from_secs(1);
-/// The daemon has at least so many times as long for others as an answer takes.
+/// The interval is at least this many times as long as an answer takes, so that the daemon has time for
+/// others.
 const REST: u32 = 10;
 
 /// The content of the live view.
@@ -33,7 +34,7 @@ pub fn text(status: &Status, paths: &[PathView]) -> String {
 /// If no daemon answers, a column is unknown, or there is no terminal.
 pub fn top(args: &TopArgs) -> Result<(), Failure> {
     let mut browser = Browser::new(args.list.wishes(), args.list.processes)?;
-    let mut view = ask(args, &browser)?; // before the screen changes: an error is read where it is printed
+    let mut view = ask(args, &browser)?; // before the screen changes, so that an error stays readable
     let Some(mut screen) = Screen::if_any()? else {
         return Err(Failure::new(
             Kind::Usage,
@@ -59,7 +60,7 @@ pub fn top(args: &TopArgs) -> Result<(), Failure> {
     }
 }
 
-/// What is on the screen, and when it is to be renewed.
+/// The content of the screen, and the time to renew it.
 struct View {
     head: String,
     table: String,

@@ -16,7 +16,7 @@ use crate::{
 /// `tcpilot explain`
 ///
 /// # Errors
-/// One line.
+/// The target is not understood or cannot be resolved, or the daemon does not answer.
 pub fn explain(args: &ExplainArgs) -> Result<(), Failure> {
     let target = Target::parse(&args.target)?;
     let mut all = Vec::new();
@@ -26,7 +26,7 @@ pub fn explain(args: &ExplainArgs) -> Result<(), Failure> {
         explanation.paths.retain(|p| target.takes(&p.path));
         all.push(explanation);
     }
-    // A name may have several addresses; scripts get an object each.
+    // A name may have several addresses; scripts get an object for each.
     for explanation in &all {
         show(explanation, args.ask.json, table::explanation)?;
     }
@@ -75,7 +75,7 @@ impl Target {
     }
 }
 
-/// The address or prefix, or the addresses of the host of that name.
+/// Parses an address or a prefix, or resolves the name of a host to its addresses.
 fn find(word: &str) -> Result<Vec<Prefix>, Failure> {
     let refuse = |why: String, remedy| Failure::new(Kind::Usage, why, remedy);
     if let Ok(address) = word.parse::<IpAddr>() {

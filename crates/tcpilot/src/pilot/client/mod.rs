@@ -1,4 +1,4 @@
-//! The commands that ask: of the daemon, of the kernel, or of the state file.
+//! The commands that ask the daemon, the kernel, or the state file.
 
 mod explain;
 mod state;
@@ -51,31 +51,33 @@ fn ask_and_show<T: Serialize + DeserializeOwned>(
 /// `tcpilot status`
 ///
 /// # Errors
-/// As all of these: one line.
+/// The daemon does not answer.
 pub fn status(args: &AskArgs) -> Result<(), Failure> {
     ask_and_show::<Status>(args, &Request::Status, table::status)
 }
 
-/// The part of the status that a take-over needs; another version may write the rest in other words.
+/// The part of the status that a take-over needs. The rest is not read, because another version may write it
+/// in another form.
 #[derive(Deserialize)]
 struct Progress {
     take_overs: TakeOvers,
 }
 
-/// Longer than a daemon gives the new program to show that it can go on.
+/// Time to wait for the end of a take-over: longer than the daemon waits for the new program to show that it
+/// can go on.
 const TAKE_OVER_TIME: Duration = Duration::from_secs(150);
 
 /// `tcpilot run --take-over`: has the daemon become this program.
 ///
 /// # Errors
-/// Why it goes on as before.
+/// The reason why the daemon goes on as before, or that there was no answer.
 pub fn take_over(socket: &Path) -> Result<(), Failure> {
     let program = std::env::current_exe()?;
     let before: TakeOvers = protocol::ask(socket, &Request::TakeOver(program))?;
     let begun = Instant::now();
     while begun.elapsed() < TAKE_OVER_TIME {
         std::thread::sleep(Duration::from_millis(50));
-        // While it changes, a question may be cut off.
+        // While the daemon changes its program, a question may be cut off.
         let Ok(now) = protocol::ask::<Progress>(socket, &Request::Status) else {
             continue;
         };
@@ -103,7 +105,7 @@ pub fn take_over(socket: &Path) -> Result<(), Failure> {
 /// `tcpilot paths`
 ///
 /// # Errors
-/// One line.
+/// A wish is not understood, or the daemon does not answer.
 pub fn paths(args: &ListArgs) -> Result<(), Failure> {
     let (ask, list) = (&args.ask, &args.list);
     let selection = Selection::new(&list.wishes())?;
@@ -116,7 +118,7 @@ pub fn paths(args: &ListArgs) -> Result<(), Failure> {
 /// `tcpilot flows`
 ///
 /// # Errors
-/// One line.
+/// A wish is not understood, or the daemon does not answer.
 pub fn flows(args: &ListArgs) -> Result<(), Failure> {
     let (ask, list) = (&args.ask, &args.list);
     let selection = Selection::new(&list.wishes())?;
@@ -129,7 +131,7 @@ pub fn flows(args: &ListArgs) -> Result<(), Failure> {
 /// `tcpilot report`
 ///
 /// # Errors
-/// One line.
+/// The daemon does not answer, or refuses the trial, or the page cannot be written.
 pub fn report(args: &ReportArgs) -> Result<(), Failure> {
     let socket = &args.ask.socket.socket;
     if let Some(seconds) = args.trial {
@@ -159,7 +161,7 @@ pub fn report(args: &ReportArgs) -> Result<(), Failure> {
 /// `tcpilot metrics`
 ///
 /// # Errors
-/// One line.
+/// The daemon does not answer, or the file cannot be replaced.
 pub fn metrics(args: &MetricsArgs) -> Result<(), Failure> {
     let text = metrics::ask(&args.socket.socket)?;
     let Some(file) = &args.textfile else {
@@ -168,7 +170,7 @@ pub fn metrics(args: &MetricsArgs) -> Result<(), Failure> {
             _ => Ok(()),
         };
     };
-    // A reader would see a part of it while it is written.
+    // Write another file and rename it: a reader must never see half of a file.
     let mut beside = file.clone().into_os_string();
     beside.push(format!(".{}", std::process::id()));
     let beside = Path::new(&beside);
@@ -182,7 +184,7 @@ pub fn metrics(args: &MetricsArgs) -> Result<(), Failure> {
 /// `tcpilot config …`
 ///
 /// # Errors
-/// One line for each thing that is wrong.
+/// The file cannot be read, or has mistakes: a line for each.
 pub fn config(command: &ConfigCommand) -> Result<(), Failure> {
     match command {
         ConfigCommand::Check { file } => {

@@ -1,4 +1,4 @@
-//! `tcpilot state …`: of the daemon that runs, else of its file.
+//! `tcpilot state …`: the state of the running daemon, else of its file.
 
 use std::{
     fs,
@@ -23,7 +23,7 @@ use crate::{
 /// `tcpilot state …`
 ///
 /// # Errors
-/// One line.
+/// There is no state to read, or a document, a file or the daemon refuses.
 pub fn state(command: &StateCommand) -> Result<(), Failure> {
     match command {
         StateCommand::Show { json, at } => {
@@ -69,14 +69,14 @@ fn read_export(file: &Path) -> Result<Exported, Failure> {
     })
 }
 
-/// Asks the daemon; `None` when none runs, so that the file may be used directly.
+/// Asks the daemon; `None` if none runs, so that the command may use the file itself.
 fn ask_running<T: DeserializeOwned>(
     at: &StateArgs,
     request: &Request,
 ) -> Result<Option<T>, Failure> {
     match protocol::ask(&at.socket.socket, request) {
         Ok(value) => Ok(Some(value)),
-        // If a socket is named, that daemon's state is meant, not that of the default file.
+        // If the user names only a socket, they mean the state of that daemon, not the default file.
         Err(AskError::NotRunning(_))
             if at.socket.socket == Path::new(DEFAULT_SOCKET)
                 || at.state != Path::new(DEFAULT_STATE) =>
@@ -91,7 +91,7 @@ fn ask_running<T: DeserializeOwned>(
     }
 }
 
-/// Reading must not make a file that did not exist.
+/// An error if the file does not exist: a command that reads must not create it.
 fn check_exists(at: &StateArgs) -> Result<(), Failure> {
     if at.state.exists() {
         return Ok(());
@@ -122,8 +122,8 @@ fn export(at: &StateArgs) -> Result<(Value, String), Failure> {
     Ok((document, at.state.display().to_string()))
 }
 
-/// Adds what a document holds, and says so. A daemon has all that thompson knows in its memory, and would write
-/// that over the import: it is imported only into a file.
+/// Adds the content of a document, and returns a line for the user. The knowledge of thompson is imported
+/// only into a file, because a daemon has it in memory and would overwrite the import at its next save.
 fn import(at: &StateArgs, document: &Exported) -> Result<String, Failure> {
     let (paths, policies) = (document.paths.len(), document.learned.len());
     if policies == 0 {
@@ -144,7 +144,7 @@ fn import(at: &StateArgs, document: &Exported) -> Result<String, Failure> {
     ))
 }
 
-/// Adds paths, a part at a time: the daemon has others to serve too.
+/// Adds paths, a part at a time, because the daemon has other clients to serve too.
 fn import_paths(at: &StateArgs, paths: &[StoredPath]) -> Result<(), Failure> {
     for part in paths.chunks(protocol::IMPORT_PATHS) {
         if ask_running::<usize>(at, &Request::StateImport(part.to_vec()))?.is_none() {

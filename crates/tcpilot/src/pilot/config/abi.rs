@@ -90,7 +90,8 @@ impl Config {
     }
 
     /// The number of rows for the learner in the daemon. Each path has a row, and half as many more are
-    /// enough for the groups, sites and classes of most hosts.
+    /// enough for the groups, sites and classes of most hosts. If no more than half of the places are in use,
+    /// hardly any row finds its bucket full.
     fn rows(&self) -> u32 {
         match self.learner.common.kind {
             LearnerKind::THOMPSON => self.paths_max.saturating_add(self.paths_max / 2),

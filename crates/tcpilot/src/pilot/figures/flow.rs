@@ -1,4 +1,4 @@
-//! The figures of a connection, of a choice that was made, and of the explanation of both.
+//! The figures of a connection, of a decision, and of an explanation.
 
 use serde::{Deserialize, Serialize};
 

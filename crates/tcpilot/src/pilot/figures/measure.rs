@@ -1,28 +1,28 @@
-//! Measures of the kernel side: how each is read, shown, kept in the state file, and put back.
+//! Measures that the BPF programs take: how each is read, shown, kept in the state file, and put back.
 //!
-//! [`measures!`] declares measures that are both shown and kept. The view, the stored form, and the ways
-//! between them and the kernel's structure follow from one row for each measure.
+//! [`measures!`] declares measures that are both shown and kept. The view, the stored form, and the
+//! conversions between them and the kernel's structure follow from one row for each measure.
 
 use tcpilot_abi::{tp_window32, tp_window64};
 
-/// How a measure is read. A window's halves belong to an epoch; a value older than the half before the
-/// present one does not count.
+/// A kind of measure. A window has two halves: that of the present epoch, and that of the epoch before.
+/// Older values do not count.
 pub trait Measure {
-    /// In the kernel's structure.
+    /// Its type in the kernel's structure.
     type Kernel;
-    /// In a view.
+    /// Its type in a view.
     type Shown;
-    /// In the state file; 0 is "no sample".
+    /// Its type in the state file; 0 means that there is no sample.
     type Kept;
-    /// `behind`: by how many epochs the window is behind the present one.
+    /// The value to show. `behind`: the epochs by which the window is behind the present one.
     fn shown(kernel: &Self::Kernel, behind: u32) -> Self::Shown;
-    /// Whatever its age: the state file has a time.
+    /// The value to keep, of any age: the state file has the time of the update.
     fn kept(kernel: &Self::Kernel) -> Self::Kept;
-    /// Puts a kept value back; of windows only if it is `fresh`, and as the half before the present one.
+    /// Puts a kept value back. A window takes it only if it is `fresh`, as the half before the present one.
     fn put(kept: &Self::Kept, kernel: &mut Self::Kernel, fresh: bool);
 }
 
-/// No sample is 0 on the kernel side, and `None` here.
+/// The kernel's structures use 0 for "no sample"; here it is `None`.
 pub fn some<T: Default + PartialEq>(value: T) -> Option<T> {
     (value != T::default()).then_some(value)
 }
@@ -73,7 +73,7 @@ window!(
     Greatest: tp_window64 of u64 as Option<u64>, u64::max, some
 );
 window!(
-    /// The greatest of a window, of smaller numbers.
+    /// The greatest of a window, with 32 bits.
     Greatest32: tp_window32 of u32 as Option<u32>, u32::max, some
 );
 window!(
@@ -103,7 +103,7 @@ macro_rules! number {
     };
 }
 number!(
-    /// A number of all times; 0 if there is no sample.
+    /// A number without a window; 0 if there is no sample.
     Number: u32 as Option<u32>, some
 );
 number!(
@@ -119,9 +119,11 @@ number!(
     Cost: u64 as Option<u64>, Some
 );
 
-/// Declares a view and its stored form. `named` is set by the caller in both, `shown` in the view, and `kept`
-/// in the stored form. A row of `measured` or of `kept` is `key: Kind = place in the kernel's structure`, as
-/// [`Measure`] reads it, and, if it is shown, its unit and heading, and after `if` when it means something.
+/// Declares a view and its stored form. The caller sets the fields of `named` in both, those of `shown` in
+/// the view, and those of `stored` in the stored form. A row of `measured`, for both forms, or of `kept`,
+/// for the stored form, is `key: Kind = place in the kernel's structure`; [`Measure`] reads it. A row of
+/// `measured` may also have its unit, its heading, and after `if` the condition under which the value means
+/// something.
 macro_rules! measures {
     (
         from ($($kernel:ident: $Kernel:ty),+);
@@ -157,7 +159,7 @@ macro_rules! measures {
         }
 
         impl $View {
-            /// The measures; `behind`: by how many epochs its windows are behind the present one.
+            /// The measures. `behind`: the epochs by which the windows are behind the present one.
             pub fn measured($($kernel: &$Kernel,)+ behind: u32) -> $View {
                 $View {
                     $( $key: $crate::pilot::figures::measure::measures!(
@@ -169,7 +171,7 @@ macro_rules! measures {
         }
 
         impl $Kept {
-            /// The measures, to be kept.
+            /// The measures to keep.
             pub fn measured($($kernel: &$Kernel),+) -> $Kept {
                 $Kept {
                     $( $key: <$kind as Measure>::kept(&$place), )*
@@ -178,7 +180,7 @@ macro_rules! measures {
                 }
             }
 
-            /// Puts the kept measures back; of windows only if they are `fresh`.
+            /// Puts the kept measures back. Windows take theirs only if the measures are `fresh`.
             pub fn put(&self, $($kernel: &mut $Kernel,)+ fresh: bool) {
                 $( <$kind as Measure>::put(&self.$key, &mut $place, fresh); )*
                 $( <$kkind as Measure>::put(&self.$kkey, &mut $kplace, fresh); )*

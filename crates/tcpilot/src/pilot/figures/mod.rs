@@ -1,5 +1,5 @@
-//! The pilot's figures, as data: each is declared here, once. The daemon fills the views
-//! ([`crate::pilot::read`]), and commands print them as tables ([`crate::pilot::table`]) or as JSON.
+//! The pilot's figures: each is declared here, once. The daemon fills the views ([`crate::pilot::read`]),
+//! and commands print them as tables ([`crate::pilot::table`]) or as JSON.
 //!
 //! Rates are bytes per second, RTTs microseconds, ages seconds. `null` means that there is no sample.
 
@@ -23,14 +23,14 @@ pub use status::{
 };
 pub use tuning::{CohortView, TuneView, TuningView, TuningsStatus};
 
-/// `tcpilot paths`: a document is an object, so that it can have a version.
+/// The document of `tcpilot paths`: an object, so that it can have a version.
 #[derive(Debug, Serialize)]
 pub struct Paths {
     /// The most recently used first.
     pub paths: Vec<PathView>,
 }
 
-/// `tcpilot flows`
+/// The document of `tcpilot flows`.
 #[derive(Debug, Serialize)]
 pub struct Flows {
     /// Live connections.

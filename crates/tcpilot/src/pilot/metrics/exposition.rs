@@ -1,4 +1,4 @@
-//! From figures to text.
+//! Writes the figures as the text of metrics.
 
 use std::fmt;
 
@@ -19,7 +19,7 @@ use crate::{
     show::figure::View,
 };
 
-/// Of OpenMetrics 1.0.
+/// The content type of OpenMetrics 1.0.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Labels of a sample.
@@ -39,10 +39,11 @@ struct Figures {
     effect: Option<EffectReport>,
 }
 
-/// The metrics of a daemon; `effect` if its learner compares.
+/// The metrics of a daemon, as OpenMetrics. `effect` is present if its learner compares with held-out
+/// connections.
 ///
 /// # Errors
-/// Never: text is written to memory.
+/// None: the text is written to memory.
 pub fn text(status: Status, effect: Option<EffectReport>) -> Result<String, fmt::Error> {
     let mut registry = Registry::with_prefix("tcpilot");
     let build = vec![
@@ -59,8 +60,9 @@ pub fn text(status: Status, effect: Option<EffectReport>) -> Result<String, fmt:
     Ok(text)
 }
 
-/// The same in the format of Prometheus 0.0.4, which the node exporter and `promtool check metrics` read: there
-/// a counter's family has the name of its samples, and neither units nor infos are known.
+/// Turns OpenMetrics into the format of Prometheus 0.0.4, which the node exporter and `promtool check
+/// metrics` read. There a counter's family has the name of its samples, and there are neither units nor
+/// infos.
 pub fn classic(text: &str) -> String {
     let word = |line: &str, at: usize| line.split(' ').nth(at).unwrap_or_default().to_owned();
     let types = || text.lines().filter(|line| line.starts_with("# TYPE "));
@@ -116,7 +118,7 @@ impl Writer<'_> {
         self.described(name, &help, (kind, unit), samples)
     }
 
-    /// Families of one sample each, without labels: name, key of the figure, type, value.
+    /// Families of one sample each, without labels: name of the metric, key of the figure, type, value.
     fn singles<V: View>(
         &mut self,
         families: impl IntoIterator<Item = (&'static str, &'static str, Type, f64)>,
@@ -138,11 +140,11 @@ impl Writer<'_> {
             Kind::Counter => ConstCounter::new(0.0).metric_type(),
             Kind::Gauge => ConstGauge::new(0.0).metric_type(),
         };
-        // Like the help of registered metrics, which the library ends so.
+        // The library ends the help of registered metrics with a full stop, so we do.
         let help = format!("{help}.");
         let mut family = self.0.encode_descriptor(name, &help, unit, metric_type)?;
         for (labels, value) in samples {
-            // Without labels there is one sample, and no braces.
+            // A family without labels has one sample, and no braces.
             if labels.is_empty() {
                 return encode(family, kind, value);
             }
@@ -174,7 +176,7 @@ impl Writer<'_> {
     }
 }
 
-/// The last count has no bound.
+/// Writes a histogram. Its last count is that of the values above all bounds.
 fn encode_histogram(mut encoder: MetricEncoder<'_>, histogram: &HistogramView) -> fmt::Result {
     let bounds = histogram.bounds.iter().copied();
     let bounds = bounds.chain(std::iter::once(f64::INFINITY));
@@ -286,7 +288,7 @@ fn host_traffic(out: &mut Writer<'_>, t: &TrafficView) -> fmt::Result {
     out.family::<TrafficView>("steered_traffic_ratio", "share", GAUGE, share)
 }
 
-/// What connections of each algorithm have shown.
+/// The measures of each algorithm's connections: goodput, and segments sent and retransmitted.
 fn shown(out: &mut Writer<'_>, l: &LearningStatus) -> fmt::Result {
     let all = || {
         l.policies.iter().flat_map(|policy| {
@@ -361,7 +363,7 @@ fn learner(out: &mut Writer<'_>, l: &LearningStatus) -> fmt::Result {
     out.family::<TaughtPolicy>("choices", "algorithms", COUNTER, choices)
 }
 
-/// The ends of a measure's interval, as far as they are known.
+/// Those ends of a measure's interval that are known.
 fn interval(measure: &MeasureView) -> impl Iterator<Item = (Labels<'_>, f64)> {
     let ends = [
         ("low", measure.low),

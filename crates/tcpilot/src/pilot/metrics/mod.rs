@@ -1,7 +1,8 @@
-//! The figures as metrics, for Prometheus and programs that read its text: `tcpilot metrics`, and `run --listen`.
+//! The figures as metrics, for Prometheus and programs that read its format: `tcpilot metrics` and `run
+//! --listen`.
 //!
-//! Names follow prometheus.io/docs/practices/naming: base units, `_total` for counts that only grow, ratios from 0 to
-//! 1. Labels have few values: policies, algorithms and reasons, never addresses.
+//! Names follow prometheus.io/docs/practices/naming: base units, `_total` for counts that only grow, ratios
+//! from 0 to 1. Labels have few values: policies, algorithms and reasons, never addresses.
 
 mod exposition;
 mod server;
@@ -13,10 +14,10 @@ use std::path::Path;
 use super::protocol::{self, AskError, Request};
 use crate::failure::Failure;
 
-/// The metrics, in the classic format, of the daemon at `socket`.
+/// The metrics of the daemon at `socket`, in the classic format.
 ///
 /// # Errors
-/// It does not answer.
+/// The daemon does not answer.
 pub fn ask(socket: &Path) -> Result<String, Failure> {
     let status: super::figures::Status = protocol::ask(socket, &Request::Status)?;
     let effect = match status.learning {

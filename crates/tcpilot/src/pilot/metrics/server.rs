@@ -1,7 +1,7 @@
-//! `run --listen`: a thread that answers HTTP with the metrics, and with whether the daemon is well.
+//! `run --listen`: a thread that answers HTTP with the metrics and the daemon's health.
 //!
-//! It asks the daemon as commands do, so a slow scraper holds nobody up. Answers are kept for a
-//! moment: many scrapers cost the daemon no more than one.
+//! The thread asks the daemon through the control socket as commands do, so a slow scraper delays nobody. It
+//! keeps answers for a moment, so many scrapers cost the daemon no more than one.
 
 use std::{
     io::{self, Read, Write},
@@ -22,20 +22,22 @@ use crate::{
     pilot::protocol::{AskError, Request, ask},
 };
 
-/// Requests that are answered at once; more are closed.
+/// The most requests that are answered at the same time; further connections are closed.
 const CLIENTS_MAX: usize = 16;
-/// A request's head is this long at most, and comes within this time.
+/// Longest head of a request, and the time within which it must come.
 const HEAD_BYTES_MAX: usize = 8192;
 const HEAD_TIME: Duration = Duration::from_secs(2);
 const WRITE_TIME: Duration = Duration::from_secs(5);
-/// For so long an answer of the daemon serves others. A report walks all groups.
+/// How long an answer of the daemon serves other scrapers. A report lasts longer, because it walks all
+/// groups.
 const STATUS_AGE: Duration = Duration::from_secs(1);
 const EFFECT_AGE: Duration = Duration::from_secs(15);
 
-/// The address to listen on: `9464` is a port of the loopback address, `0.0.0.0:9464` all addresses.
+/// Parses the address to listen on: `9464` means that port of the loopback address, `0.0.0.0:9464` of all
+/// addresses.
 ///
 /// # Errors
-/// The expected form.
+/// The text has another form; the error shows the right one.
 pub fn listen_address(text: &str) -> Result<SocketAddr, String> {
     if let Ok(port) = text.parse() {
         return Ok((IpAddr::from(Ipv4Addr::LOCALHOST), port).into());
@@ -48,7 +50,7 @@ pub fn listen_address(text: &str) -> Result<SocketAddr, String> {
 /// A listener that answers as long as the process lives.
 #[derive(Debug)]
 pub struct Server {
-    /// With the port that it got.
+    /// The address, with the port that the kernel gave if 0 was asked for.
     pub address: SocketAddr,
 }
 
@@ -60,7 +62,7 @@ struct Source {
 }
 
 impl Server {
-    /// Listens, and answers from a thread of its own; `socket` is the daemon's.
+    /// Listens, and answers in a thread of its own; `socket` is the daemon's.
     ///
     /// # Errors
     /// The address is taken, or is not this host's.
@@ -93,7 +95,7 @@ fn serve(listener: &TcpListener, source: &Arc<Source>) {
     let busy = Arc::new(AtomicUsize::new(0));
     loop {
         let Ok((stream, _)) = listener.accept() else {
-            thread::sleep(Duration::from_millis(100)); // no descriptor is left, most likely
+            thread::sleep(Duration::from_millis(100)); // most likely no file descriptor is left
             continue;
         };
         if busy.fetch_add(1, Ordering::Relaxed) >= CLIENTS_MAX {
@@ -102,7 +104,7 @@ fn serve(listener: &TcpListener, source: &Arc<Source>) {
         }
         let (source, done) = (Arc::clone(source), Arc::clone(&busy));
         let answer = move || {
-            let _ = answer(stream, &source); // it went away
+            let _ = answer(stream, &source); // an error means that the client went away
             done.fetch_sub(1, Ordering::Relaxed);
         };
         if thread::Builder::new().spawn(answer).is_err() {
@@ -130,7 +132,7 @@ fn answer(mut stream: TcpStream, source: &Source) -> io::Result<()> {
     )
 }
 
-/// The page in question, or the refusal.
+/// Reads a request's head: the page that it asks for, or the refusal.
 fn read_target(stream: &mut TcpStream) -> io::Result<Result<String, Response>> {
     let begun = Instant::now();
     let mut head = Vec::new();
@@ -213,7 +215,8 @@ impl Source {
     }
 }
 
-/// The last answer if it is recent, else the answer to `ask`. Callers that come meanwhile wait for that.
+/// The last answer if it is recent, else the answer to `ask`. Callers that come meanwhile wait for the same
+/// answer.
 fn recent<T: Clone>(
     kept: &Mutex<Option<(Instant, T)>>,
     age: Duration,
@@ -270,7 +273,7 @@ mod tests {
         ] {
             assert_eq!(asked(request).0, status, "{request:?}");
         }
-        // Just as long as is read: unread data would reset the connection.
+        // Exactly as long as the server reads: unread data would reset the connection.
         let long = format!("GET / HTTP/1.1\r\nx: {}", "y".repeat(HEAD_BYTES_MAX - 19));
         assert_eq!(asked(&long).0, "HTTP/1.1 400 Bad Request");
     }

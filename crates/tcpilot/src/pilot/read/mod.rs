@@ -1,4 +1,4 @@
-//! From the kernel side's structures to people's figures: [`crate::pilot::figures`].
+//! Turns the structures of the BPF programs into figures for people: [`crate::pilot::figures`].
 
 mod tuning;
 
@@ -17,7 +17,8 @@ use crate::pilot::{
     },
 };
 
-/// The names of the kernel side's numbers: arms, policies, namespaces; and the time.
+/// The names of the numbers that BPF programs use for arms, policies and namespaces, the time, and the
+/// configuration.
 pub struct Names<'a> {
     /// Arms in their order.
     pub arms: &'a [String],
@@ -36,7 +37,7 @@ fn ratio(part: u64, whole: u64) -> Option<f64> {
 }
 
 impl Names<'_> {
-    /// By how many windows of this length an epoch is behind.
+    /// The number of windows of this length by which an epoch is behind the present one.
     fn behind(&self, epoch: u32, window_ns: u64) -> u32 {
         let now = self.now_ns.checked_div(window_ns).unwrap_or(0) & u64::from(u32::MAX);
         (now as u32).wrapping_sub(epoch)
@@ -51,8 +52,7 @@ impl Names<'_> {
         self.arms.get(usize::from(number)).cloned()
     }
 
-    /// A path of the map as people see it.
-    /// `None` if the key is not one of ours.
+    /// The view of a path of the map; `None` if the key is not one of ours.
     pub fn path(&self, key: &tp_path_key, path: &tp_path) -> Option<PathView> {
         let behind = self.behind(path.epoch, self.config.window_ns);
         let sent = Sum::shown(&path.sent_packets, behind);
@@ -71,9 +71,9 @@ impl Names<'_> {
         })
     }
 
-    /// Why an arm that needs ECN may not be chosen on a path, as far as the last connection there shows
-    /// it: whether ECN is negotiated is known only per connection. One that was chosen before may be
-    /// again when the next connection negotiates it.
+    /// Why an arm that needs ECN may not be chosen on a path. Each connection negotiates ECN anew, so this
+    /// goes by the last connection. An arm that was chosen there before counts as free, because the next
+    /// connection may negotiate ECN again.
     fn barred(
         &self,
         policy: &tp_policy_config,
@@ -146,7 +146,7 @@ impl Names<'_> {
         }
     }
 
-    /// A live connection as people see it.
+    /// The view of a live connection.
     pub fn flow(&self, f: &tp_flow) -> FlowView {
         FlowView {
             netns: (self.netns)(f.netns_inum),
@@ -203,7 +203,7 @@ fn endpoint(words: [u32; 4], port: u16) -> String {
     std::net::SocketAddr::new(address(words), port).to_string()
 }
 
-/// An address of the kernel side: 128 bits in network order, IPv4 as IPv4-mapped.
+/// An address from BPF: 128 bits in network order, IPv4 as IPv4-mapped.
 pub fn address(words: [u32; 4]) -> std::net::IpAddr {
     let mut bytes = [0; 16];
     for (to, word) in bytes.chunks_exact_mut(4).zip(words) {

@@ -1,4 +1,4 @@
-//! The tunings of a path, from the kernel side's structures.
+//! The tunings of a path, read from the structures of the BPF programs.
 
 use tcpilot_abi::{
     TP_NET_WHY_BDP, TP_NET_WHY_FEW, TP_NET_WHY_INTERFACE, TP_NET_WHY_JITTER, TP_NET_WHY_RTT,
@@ -16,9 +16,9 @@ use crate::pilot::{
 };
 
 impl Names<'_> {
-    /// The tunings of a path, as people see them.
+    /// The view of a path's tunings.
     ///
-    /// `last_loss_ns`: when any connection lost a packet last, 0 for never.
+    /// `last_loss_ns`: when any connection last lost a packet, CLOCK_MONOTONIC; 0 for never.
     pub fn tuning(
         &self,
         key: &tp_path_key,
@@ -56,7 +56,7 @@ impl Names<'_> {
         }
     }
 
-    /// A tuning of which no use was made lately is not set: it would only cost.
+    /// Why a tuning is not set at present, if so: it was of no use lately, and would only cost time.
     fn waits(&self, path: &tp_path, tune: u32, last_loss_ns: u64) -> Option<String> {
         let skipped = path.skips >> tune & 1 == 1;
         let why = match tune {

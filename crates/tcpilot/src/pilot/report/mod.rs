@@ -1,5 +1,5 @@
-//! The report of the effect: a table for people, a line for other views, and a page with plots. Pure: returns
-//! strings.
+//! The report of the effect: a table for people, a line for other views, and a page with plots. Pure: it
+//! returns strings.
 
 mod page;
 mod plot;
@@ -22,7 +22,8 @@ fn change(value: f64, measure: &str) -> String {
     format!("{:+.1}{unit}", 100.0 * value)
 }
 
-/// A day in UTC, as the Gregorian calendar has it (Hinnant, *chrono-compatible low-level date algorithms*).
+/// The Gregorian date in UTC of a time in seconds since 1970 (Hinnant, *chrono-compatible low-level date
+/// algorithms*).
 fn day(unix_s: u64) -> String {
     let z = unix_s / 86_400 + 719_468;
     let (era, doe) = (z / 146_097, z % 146_097);
@@ -34,7 +35,7 @@ fn day(unix_s: u64) -> String {
     format!("{year:04}-{month:02}-{:02}", doy - (153 * mp + 2) / 5 + 1)
 }
 
-/// The verdict, and the pairs that are missing.
+/// The verdict, and the number of pairs that are missing for one.
 fn verdict(m: &MeasureView) -> String {
     let Some(missing) = m.pairs_missing else {
         return m.verdict.clone();
@@ -77,7 +78,7 @@ fn how(r: &EffectReport) -> String {
     })
 }
 
-/// All of it.
+/// The whole report as text.
 pub fn text(r: &EffectReport) -> String {
     if let Some(unknown) = &r.unknown {
         return format!("effect   not known: {unknown}\n");
@@ -136,7 +137,7 @@ fn price(r: &EffectReport) -> String {
     )
 }
 
-/// The effect on goodput in a line, with its price.
+/// One line: the effect on goodput, the part that is held out, and the stops of the guard.
 pub fn line(r: &EffectReport) -> String {
     if let Some(unknown) = &r.unknown {
         return format!("not known: {unknown}");

@@ -1,4 +1,4 @@
-//! One page that needs nothing but itself: figures, and plots of the effect over time, of the groups, and of
+//! One HTML page that loads nothing else: figures, and plots of the effect over time, of the groups, and of
 //! the algorithms that connections had.
 
 use std::{collections::BTreeSet, fmt::Write as _};
@@ -89,7 +89,7 @@ fn percent(value: f64) -> String {
     }
 }
 
-/// A number of groups: there is no half of one.
+/// The label of a number of groups; empty if the number is not whole.
 fn whole(value: f64) -> String {
     if value.fract() == 0.0 {
         format!("{value:.0}")

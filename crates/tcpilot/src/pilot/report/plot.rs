@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-/// Of a plot, in its own units; the page scales it to its width.
+/// Size of a plot in its own units; the page scales it to the page's width.
 const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 260.0;
 /// Room for the words at the axes: left, top, right, bottom.
@@ -16,7 +16,7 @@ pub struct Axis {
 }
 
 impl Axis {
-    /// One that holds all of these, and is not empty.
+    /// An axis that holds all of these values, and is not empty.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Axis {
         let (low, high) = values
             .into_iter()
@@ -41,7 +41,7 @@ impl Axis {
         (value - self.low) / (self.high - self.low)
     }
 
-    /// Round numbers, about five: steps of 1, 2 or 5 times a power of ten.
+    /// About five round numbers on the axis, in steps of 1, 2 or 5 times a power of ten.
     fn ticks(self) -> Vec<f64> {
         let rough = (self.high - self.low) / 5.0;
         let power = 10f64.powf(rough.log10().floor());
@@ -56,7 +56,7 @@ impl Axis {
     }
 }
 
-/// A plot under way.
+/// A plot that is being drawn.
 pub struct Plot {
     x: Axis,
     y: Axis,
@@ -64,7 +64,7 @@ pub struct Plot {
 }
 
 impl Plot {
-    /// With its axes; `words` gives the label of a value on each.
+    /// Begins a plot with its axes; `words` gives the label of a value on each axis.
     pub fn new(x: Axis, y: Axis, words: [&dyn Fn(f64) -> String; 2]) -> Plot {
         let mut plot = Plot {
             x,
@@ -112,7 +112,7 @@ impl Plot {
         at.collect::<Vec<_>>().join(" ")
     }
 
-    /// The area between two lines: x, low, high.
+    /// Draws the area between two lines: x, low, high.
     pub fn band(&mut self, class: &str, all: &[(f64, f64, f64)]) {
         let upper = all.iter().map(|(x, _, high)| (*x, *high));
         let lower = all.iter().rev().map(|(x, low, _)| (*x, *low));
@@ -123,7 +123,7 @@ impl Plot {
         );
     }
 
-    /// A line.
+    /// Draws a line.
     pub fn line(&mut self, class: &str, all: impl Iterator<Item = (f64, f64)>) {
         let points = self.points(all);
         let _ = write!(
@@ -132,7 +132,8 @@ impl Plot {
         );
     }
 
-    /// A bar between two corners, with the text that a pointer over it shows.
+    /// Draws a bar between two corners. `title` is the text that the browser shows when the pointer is over
+    /// the bar.
     pub fn bar(&mut self, class: &str, from: (f64, f64), to: (f64, f64), title: &str) {
         let (left, right) = (self.x_at(from.0), self.x_at(to.0));
         let (low, high) = (self.y_at(from.1), self.y_at(to.1));
@@ -147,7 +148,7 @@ impl Plot {
         );
     }
 
-    /// The picture; `title` is for readers that cannot see it.
+    /// The picture as SVG; `title` is for readers who cannot see it.
     pub fn svg(self, title: &str) -> String {
         format!(
             "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}\">{}</svg>",
@@ -157,7 +158,7 @@ impl Plot {
     }
 }
 
-/// Text within HTML.
+/// Escapes text for HTML.
 pub fn escape(text: &str) -> String {
     text.replace('&', "&amp;")
         .replace('<', "&lt;")

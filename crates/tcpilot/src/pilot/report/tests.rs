@@ -90,7 +90,7 @@ fn example() -> EffectReport {
     }
 }
 
-/// Compares with a stored copy; `TCPILOT_RENEW=1` writes it anew.
+/// Compares a text with its stored copy; `TCPILOT_RENEW=1` writes the copy anew.
 fn compare(name: &str, text: &str) {
     let path = format!(
         "{}/src/pilot/report/tests/{name}",

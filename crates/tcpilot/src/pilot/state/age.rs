@@ -1,20 +1,20 @@
-//! The part of a stored path that may still be believed.
+//! Decides which measures of a stored path are young enough to use.
 
-/// The treatment of a measure that was taken some time ago.
+/// The measures of a stored path that may still be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Age {
-    /// Young enough to be used at all: costs, samples and instances are believed.
+    /// The path is young enough to be used at all: its costs, samples and instances count.
     pub keep: bool,
-    /// Young enough for rates and RTTs too. They are extremes of a window that moves on, so beyond one
-    /// window a best-ever rate may be that of a link that is gone.
+    /// Its rates and RTTs count too. They are extremes of a moving window. After one window the highest rate
+    /// may be that of a link that is gone.
     pub fresh: bool,
 }
 
 /// Judges a path last updated at `updated_unix_s` (seconds since 1970); `window_s` is the window
 /// of rates and RTTs and `max_age_s` the age beyond which a path is forgotten.
 ///
-/// A time in the future means that the clock was set back: the path's age is unknown, so it is
-/// kept but not fresh.
+/// A time in the future means that the clock was set back. The path's age is then unknown, so it is kept but
+/// not fresh.
 pub fn judge(updated_unix_s: u64, now_unix_s: u64, window_s: u64, max_age_s: u64) -> Age {
     match now_unix_s.checked_sub(updated_unix_s) {
         None => Age {

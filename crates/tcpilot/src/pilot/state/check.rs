@@ -1,4 +1,4 @@
-//! Whether a database may be trusted, and the treatment of one that may not.
+//! Checks whether a database can be trusted, and sets aside one that cannot.
 
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
@@ -10,11 +10,11 @@ use rusqlite::{Connection, TransactionBehavior};
 
 use super::{APPLICATION_ID, SCHEMA_VERSION, StateError, knowledge, rows};
 
-/// Memory for pages, in KiB: a save touches each page once, so more would not help.
+/// Memory for pages, in KiB. A save touches each page once, so more would not help.
 const CACHE_KIB: i64 = 256;
 
-/// Makes sure that the file is there, readable and writable; it names the host's peers, so it is for
-/// its owner only.
+/// Makes sure that the file exists and is readable and writable. It names the host's peers, so only its
+/// owner may read it.
 pub(super) fn prepare_file(path: &Path) -> Result<(), StateError> {
     let unusable = |source| StateError::Unusable {
         path: path.to_owned(),
@@ -29,7 +29,7 @@ pub(super) fn prepare_file(path: &Path) -> Result<(), StateError> {
             .mode(0o755)
             .create(directory)
         {
-            // Not a directory, that is; opening the file says so better.
+            // The path exists and is no directory: opening the file gives the better error.
             Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(unusable(error)),
             _ => (),
         }
@@ -50,15 +50,15 @@ pub(super) fn prepare_file(path: &Path) -> Result<(), StateError> {
     Ok(())
 }
 
-/// Sets the connection up and looks at all of the database; the inner error is the reason not to trust
-/// it. An empty file gets its tables.
+/// Sets the connection up and checks the whole database. The inner error is the reason not to trust it. An
+/// empty file gets its tables.
 pub(super) fn check(db: &mut Connection) -> rusqlite::Result<Result<(), String>> {
     db.pragma_update(None, "cache_size", -CACHE_KIB)?;
     db.pragma_update(None, "cell_size_check", true)?;
     db.pragma_update(None, "trusted_schema", false)?;
     db.pragma_update(None, "synchronous", "FULL")?;
     db.pragma_update_and_check(None, "journal_mode", "DELETE", |_| Ok(()))?;
-    // Writers wait for each other here, so that two that start at once do not both create the tables.
+    // Writers wait for each other here, so two that start at once do not both create the tables.
     let transaction = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let pragma =
         |name: &str| transaction.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
@@ -76,7 +76,7 @@ pub(super) fn check(db: &mut Connection) -> rusqlite::Result<Result<(), String>>
         )?;
         return transaction.commit().map(Ok);
     }
-    // The file can be written, so this comes of the version bytes in its header.
+    // The file itself is writable, so wrong version bytes in its header make it read-only.
     if transaction.is_readonly("main")? {
         return Ok(Err("its header is damaged".to_owned()));
     }
@@ -100,7 +100,7 @@ pub(super) fn check(db: &mut Connection) -> rusqlite::Result<Result<(), String>>
     }
     match rows::all(&transaction) {
         Ok(_) => {
-            transaction.execute_batch(knowledge::SCHEMA)?; // an older tcpilot's file has none
+            transaction.execute_batch(knowledge::SCHEMA)?; // a file of an older tcpilot lacks these tables
             transaction.commit().map(Ok)
         }
         Err(rows::RowsError::Broken(why)) => Ok(Err(why)),
@@ -108,7 +108,7 @@ pub(super) fn check(db: &mut Connection) -> rusqlite::Result<Result<(), String>>
     }
 }
 
-/// Renames the file, and its journal with it, to a name that nothing has; returns the new name.
+/// Renames the file, and its journal with it, to a name that no file has; returns the new name.
 pub(super) fn set_aside(path: &Path, now_unix_s: u64) -> Result<PathBuf, StateError> {
     let unusable = |source| StateError::Unusable {
         path: path.to_owned(),
@@ -119,7 +119,7 @@ pub(super) fn set_aside(path: &Path, now_unix_s: u64) -> Result<PathBuf, StateEr
         _ => with_suffix(path, &format!(".corrupt-{now_unix_s}-{i}")),
     });
     for aside in names {
-        // Making the name fails if it exists already; renaming would overwrite it.
+        // Creating a file fails if the name exists; renaming would overwrite that file.
         match OpenOptions::new()
             .write(true)
             .create_new(true)
@@ -130,7 +130,8 @@ pub(super) fn set_aside(path: &Path, now_unix_s: u64) -> Result<PathBuf, StateEr
             Err(error) => return Err(unusable(error)),
             Ok(_) => (),
         }
-        // The journal first: without it the database it belongs to would be taken for sound.
+        // The journal goes first, so that the renamed database never lacks it: without its journal the
+        // database would look sound.
         let journal = with_suffix(path, "-journal");
         match fs::rename(&journal, with_suffix(&aside, "-journal")) {
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(unusable(error)),

@@ -1,4 +1,4 @@
-//! The state as a JSON document, to move it to another host or to look at it.
+//! The state as a JSON document, to move it to another host or to read it.
 
 use std::collections::HashSet;
 use std::io::Write;
@@ -12,8 +12,8 @@ use super::{
     rows,
 };
 
-/// The version of the document. What was learned by thompson came with the second, and a document without it
-/// is still written as the first: older versions read that.
+/// Versions of the document. Version 2 added the knowledge of thompson. A document without it is still
+/// written as version 1, which older versions of tcpilot can read.
 const VERSIONS: std::ops::RangeInclusive<u64> = 1..=2;
 
 #[derive(Serialize)]
@@ -33,18 +33,19 @@ struct ReadDocument {
     learned: Vec<Learned>,
 }
 
-/// What a document holds.
+/// The content of a document.
 #[derive(Debug, Default, PartialEq)]
 pub struct Exported {
-    /// Paths as epsilon-greedy and the tunings know them.
+    /// Paths with the measures of epsilon-greedy and of the tunings.
     pub paths: Vec<StoredPath>,
-    /// What thompson knows, a policy each.
+    /// The knowledge of thompson, an entry per policy.
     pub learned: Vec<Knowledge>,
 }
 
 impl Store {
-    /// Writes all paths as `{"tcpilot_state":1,"paths":[...]}`, the latest first, on one line without an
-    /// end, and with `"learned":[...]` what thompson knows; returns how many paths.
+    /// Writes all paths as `{"tcpilot_state":1,"paths":[...]}`, the latest first, on one line without a line
+    /// break at the end. If thompson has knowledge, it follows as `"learned":[...]`. Returns the number of
+    /// paths.
     ///
     /// # Errors
     /// The database cannot be read, or the writer fails.
@@ -61,8 +62,8 @@ impl Store {
         Ok(paths.len())
     }
 
-    /// Adds paths, in place of those of the same namespace, prefix and policy. With anything wrong nothing
-    /// is changed.
+    /// Adds paths, and replaces those of the same namespace, prefix and policy. If any path is wrong,
+    /// nothing changes.
     ///
     /// # Errors
     /// A path is impossible, or the database cannot be written.
@@ -71,10 +72,10 @@ impl Store {
         self.put(paths, &[])
     }
 
-    /// The same of all that a document holds. What thompson knows of a policy is replaced as a whole.
+    /// Adds all that a document holds. The knowledge of thompson about a policy is replaced as a whole.
     ///
     /// # Errors
-    /// As [`Store::import`].
+    /// Those of [`Store::import`].
     pub fn import_all(&mut self, document: &Exported) -> Result<(), StateError> {
         check(&document.paths)?;
         check_learned(&document.learned)?;
@@ -96,7 +97,7 @@ impl Store {
     }
 }
 
-/// What a document holds that [`Store::export_json`] wrote.
+/// Parses a document that [`Store::export_json`] wrote.
 ///
 /// # Errors
 /// The document cannot be used.

@@ -1,15 +1,14 @@
-//! The knowledge of the learner in the daemon: a row for each path, and for each node above it.
+//! The knowledge of the learner in the daemon, thompson: a row for each path, and for each node above it.
 //!
-//! It has tables of its own. So what epsilon-greedy has learned and what thompson has learned stand beside
-//! each other, and changing the learner back and forth loses neither. The learner writes and reads the
-//! rows itself; each has its version and its checksum inside, and stands for itself. A row that is damaged
-//! is passed over, and takes nothing else with it. An older tcpilot does not see these tables.
+//! This knowledge has tables of its own beside those of epsilon-greedy, so changing the learner back and
+//! forth loses neither. The learner itself encodes and decodes the rows. Each row has its own version and
+//! checksum, so a damaged row is skipped and the others still count. An older tcpilot ignores these tables.
 
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 
 use super::{StateError, Store};
 
-/// The tables. `arms` are the algorithms that the rows compare, the default first, with commas between.
+/// The tables. `arms` are the algorithms that the rows compare, the default first, separated by commas.
 pub(super) const SCHEMA: &str = "
     CREATE TABLE IF NOT EXISTS learner (
         policy TEXT PRIMARY KEY NOT NULL,
@@ -23,7 +22,7 @@ pub(super) const SCHEMA: &str = "
     ) STRICT, WITHOUT ROWID;
 ";
 
-/// A key and its row, as the learner writes them.
+/// A key and its row, as the learner encodes them.
 pub type SavedRow = (Vec<u8>, Vec<u8>);
 
 /// Changes of one policy's knowledge since the last save.
@@ -33,18 +32,18 @@ pub struct Knowledge {
     pub policy: String,
     /// The algorithms, the default first.
     pub arms: Vec<String>,
-    /// It is all there is: the file forgets its former rows.
+    /// Whether these are all rows of the policy: the file then forgets its former ones.
     pub is_all: bool,
     /// Keys and rows that are new or have changed.
     pub rows: Vec<SavedRow>,
     /// Keys whose rows are forgotten.
     pub gone: Vec<Vec<u8>>,
-    /// There is more, which has to be asked for.
+    /// Whether there are further changes to ask for.
     pub has_more: bool,
 }
 
 impl Store {
-    /// The policies of which something was saved.
+    /// The policies with saved knowledge.
     pub(super) fn known_policies(&self) -> Result<Vec<String>, StateError> {
         let read = || {
             let mut statement = self
@@ -56,7 +55,7 @@ impl Store {
         read().map_err(|error| self.error(error))
     }
 
-    /// Which algorithms the saved knowledge of a policy compares; `None` if there is none.
+    /// The algorithms that the saved knowledge of a policy compares; `None` if there is no such knowledge.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -69,7 +68,7 @@ impl Store {
         Ok(arms.map(|arms| arms.split(',').map(str::to_owned).collect()))
     }
 
-    /// Calls `each` with the key and the row of all that is saved of a policy.
+    /// Calls `each` with every saved key and row of a policy.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -83,7 +82,7 @@ impl Store {
             let mut statement = self.db.prepare(query)?;
             let mut rows = statement.query([policy])?;
             while let Some(row) = rows.next()? {
-                // A value of another type is no row of ours: nothing is what a damaged one has.
+                // A value of another type cannot be ours. It counts as empty, and an empty row as damaged.
                 let blob = |column: usize| {
                     let value = row.get_ref(column)?;
                     Ok::<_, rusqlite::Error>(value.as_blob().unwrap_or_default())
@@ -95,7 +94,7 @@ impl Store {
         read().map_err(|error| self.error(error))
     }
 
-    /// Writes the changes. All of them or nothing.
+    /// Writes all changes, or none.
     ///
     /// # Errors
     /// The database cannot be written.
@@ -134,7 +133,7 @@ pub(super) fn write(db: &Connection, one: &Knowledge) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Forgets all of it.
+/// Deletes all knowledge of thompson.
 pub(super) fn forget_all(db: &Connection) -> rusqlite::Result<()> {
     db.execute("DELETE FROM knowledge", [])?;
     db.execute("DELETE FROM learner", []).map(drop)

@@ -1,8 +1,8 @@
-//! What the learner thompson knows, in an exported document: for each policy its algorithms and rows.
+//! The knowledge of the learner thompson in an exported document: for each policy its algorithms and rows.
 //!
-//! The rows are the learner's own, as hexadecimal digits. They belong together, since samples are kept as
-//! deviations from what the learner of that host expects. So an import replaces a policy's knowledge as a
-//! whole.
+//! The rows are in the learner's own encoding, as hexadecimal digits. They belong together, because samples
+//! are kept as deviations from the values that the learner of that host expects. So an import replaces a
+//! policy's knowledge as a whole.
 
 use std::{
     collections::HashSet,
@@ -15,7 +15,7 @@ use tcpilot_learner::{Learner, Settings};
 
 use super::{Knowledge, StateError, Store, model::is_name};
 
-/// Of a policy.
+/// The knowledge about a policy.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Learned {
@@ -26,7 +26,7 @@ pub(super) struct Learned {
     rows: Vec<(Hex, Hex)>,
 }
 
-/// Bytes as two digits each.
+/// Bytes, written as two hexadecimal digits each.
 #[derive(Debug)]
 struct Hex(Vec<u8>);
 
@@ -85,7 +85,8 @@ impl From<Learned> for Knowledge {
 }
 
 impl Store {
-    /// All that thompson knows, but not which connections are held out: that is this host's.
+    /// The knowledge of thompson. It does not say which connections are held out, because each host decides
+    /// that for itself.
     pub(super) fn learned(&self) -> Result<Vec<Learned>, StateError> {
         let mut all = Vec::new();
         for policy in self.known_policies()? {
@@ -106,7 +107,7 @@ impl Store {
     }
 }
 
-/// What makes it impossible to use, if anything.
+/// The reason why the knowledge cannot be used, if there is one.
 pub(super) fn fault(all: &[Knowledge]) -> Option<String> {
     let mut policies = HashSet::new();
     all.iter().find_map(|knowledge| {

@@ -1,12 +1,12 @@
 //! The daemon's knowledge on disk: an embedded SQLite database, by default `/var/lib/tcpilot/state.db`.
 //!
-//! One process writes it, once a minute, in one transaction. So it has a rollback journal and not a
-//! write-ahead log: at rest there is a single file that can be copied, no shared memory is mapped, and
-//! after `kill -9` or a power cut the next open finds either the last save or the one before
-//! (`synchronous = FULL`).
+//! One process writes the database, once a minute, in one transaction. So it uses a rollback journal, not a
+//! write-ahead log: between saves there is a single file that can be copied, and no shared memory is mapped.
+//! After `kill -9` or a power cut the next open finds either the last save or the one before (`synchronous =
+//! FULL`).
 //!
-//! A database that cannot be trusted is never repaired, deleted or overwritten: it is renamed, and a
-//! new one is begun. See [`Store::open`].
+//! A database that cannot be trusted is never repaired, deleted or overwritten. tcpilot renames it and
+//! begins a new one, see [`Store::open`].
 
 pub(crate) mod age;
 mod check;
@@ -28,14 +28,14 @@ pub use exchange::{Exported, parse};
 pub use knowledge::{Knowledge, SavedRow};
 pub use rows::MAX_PATHS;
 
-/// The state file, if no other is named.
+/// The state file if the user names no other.
 pub const DEFAULT_FILE: &str = "/var/lib/tcpilot/state.db";
 
 /// The layout of the tables, in `PRAGMA user_version`.
 const SCHEMA_VERSION: i64 = 1;
 /// Distinguishes our databases from others: "TCPp".
 const APPLICATION_ID: i64 = 0x5443_5070;
-/// How long to wait for another process that reads or writes.
+/// The longest wait for another process that reads or writes.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Why the state cannot be read or written. Each message has the remedy.
@@ -52,7 +52,7 @@ pub enum StateError {
     /// Another process holds the database.
     #[error("{}: another process is using it; stop that process or name another file with --state", .0.display())]
     Busy(PathBuf),
-    /// There is no room for the new state. The former one is unharmed.
+    /// The disk has no room for the new state. The former one is unharmed.
     #[error("{}: the disk is full; free some space, the last save is unharmed", .0.display())]
     Full(PathBuf),
     /// A document to import cannot be used; nothing was changed.
@@ -80,7 +80,7 @@ pub enum StateError {
 }
 
 impl StateError {
-    /// Whether there is no room for it.
+    /// Whether the disk has no room for the state.
     pub fn is_full(&self) -> bool {
         match self {
             StateError::Full(_) => true,
@@ -90,12 +90,12 @@ impl StateError {
     }
 }
 
-/// A database that could not be trusted, and was put out of the way.
+/// A database that could not be trusted, and was renamed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SetAside {
     /// Its new name.
     pub path: PathBuf,
-    /// Why.
+    /// The reason not to trust it.
     pub reason: String,
 }
 
@@ -117,11 +117,11 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens the state in this file, or begins a new one if there is none.
+    /// Opens the state in this file, or begins a new one if the file does not exist.
     ///
-    /// A file that is no database of ours, that is damaged, or that a newer tcpilot wrote is renamed to
-    /// `<file>.corrupt-<seconds since 1970>` with its journal, and a new one is begun; what happened is
-    /// returned.
+    /// A file is set aside if it is no database of ours, if it is damaged, or if a newer tcpilot wrote it.
+    /// It is then renamed with its journal to `<file>.corrupt-<seconds since 1970>`, a new one is begun, and
+    /// the return value has the new name and the reason.
     ///
     /// # Errors
     /// The file cannot be used, or another process holds it.
@@ -148,8 +148,8 @@ impl Store {
         }
     }
 
-    /// The paths that are not older than `max_age_s`, the latest first. What else may be believed of
-    /// one is for [`crate::pilot::state::age::judge`] to say.
+    /// The paths that are not older than `max_age_s`, the latest first. [`crate::pilot::state::age::judge`]
+    /// decides which of their measures may be used.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -159,8 +159,8 @@ impl Store {
         Ok(paths)
     }
 
-    /// Writes these paths, in place of those of the same namespace, prefix and policy, and forgets those
-    /// older than `max_age_s`; of more than [`MAX_PATHS`] the oldest. All of it or nothing.
+    /// Writes these paths, and replaces those of the same namespace, prefix and policy. Deletes paths older
+    /// than `max_age_s`, and the oldest of more than [`MAX_PATHS`]. Does all of it or nothing.
     ///
     /// # Errors
     /// The database cannot be written.
@@ -179,7 +179,7 @@ impl Store {
             rows::forget(&transaction, oldest)?;
             transaction.commit()
         })();
-        // Between two saves the pages are of no use.
+        // Between two saves nobody needs the pages.
         let _ = self.db.release_memory();
         result.map_err(|error| self.error(error))
     }
@@ -205,7 +205,7 @@ impl Store {
     }
 }
 
-/// Opens and checks; the inner error is the reason not to trust the file.
+/// Opens and checks a file; the inner error is the reason not to trust it.
 fn open_checked(path: &Path) -> Result<Result<Store, String>, StateError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let opened = Connection::open_with_flags(path, flags).and_then(|mut db| {
@@ -237,8 +237,8 @@ fn classify(path: &Path, error: rusqlite::Error) -> StateError {
                 source: std::io::Error::other(error.to_string()),
             }
         }
-        // Unknown is SQLITE_ERROR: our statements are right, so a table or column is not. No code at
-        // all: a column has another type than we wrote.
+        // Unknown is SQLITE_ERROR: our statements are right, so a table or column is wrong. No code means
+        // that a column has another type than we wrote.
         Some(
             ErrorCode::DatabaseCorrupt
             | ErrorCode::NotADatabase
@@ -249,7 +249,7 @@ fn classify(path: &Path, error: rusqlite::Error) -> StateError {
             path,
             why: error.to_string(),
         },
-        // An I/O error, say, is the disk's or the file system's: the file may be sound.
+        // Other errors, such as an I/O error, are the disk's or the file system's: the file may be sound.
         Some(_) => StateError::Database {
             path,
             source: error,

@@ -4,10 +4,11 @@ use tcpilot_abi::{TP_CC_NAME_MAX, TP_COST_SCALE, TP_MAX_ARMS};
 
 use crate::pilot::figures::{StoredAlgorithm, StoredPath};
 
-/// Bytes per second beyond which a rate would overflow the cost: `TP_RATE_MAX` of `bpf/core/sample.h`.
+/// The highest rate, in bytes per second, that does not overflow the cost: `TP_RATE_MAX` of
+/// `bpf/core/sample.h`.
 const RATE_MAX: u64 = u64::MAX / TP_COST_SCALE as u64;
 
-/// Whether a policy or a namespace could be called so.
+/// Whether a policy or a namespace can have this name.
 pub(super) fn is_name(text: &str) -> bool {
     !text.is_empty() && text.len() <= 255 && !text.contains(char::is_control)
 }

@@ -1,15 +1,15 @@
 //! Paths as rows: the key in columns, the measures as JSON, and a checksum over both.
 //!
-//! SQLite checks its own structure but not the content of a row. A bit that flipped in a cost would
-//! steer connections, so each row has a checksum of its content.
+//! SQLite checks its own structure but not the content of a row. A flipped bit in a cost would steer
+//! connections, so each row has a checksum of its content.
 
 use rusqlite::types::{Type, ValueRef};
 use rusqlite::{Connection, Row, params};
 
 use super::{StateError, Store, StoredPath};
 
-/// The most paths that are kept on disk; of more, the latest. Four times the default of `paths_max`,
-/// about 50 MB, so that paths that the kernel had to evict are still known at the next start.
+/// The most paths that are kept on disk; of more paths the latest are kept. It is four times the default of
+/// `paths_max`, about 50 MB, so that the next start still knows paths that the kernel had to evict.
 pub const MAX_PATHS: usize = 65536;
 
 /// The tables.
@@ -26,9 +26,9 @@ pub(super) const SCHEMA: &str = "
     ) STRICT, WITHOUT ROWID;
 ";
 
-/// Why the rows cannot be had.
+/// Why the rows cannot be read.
 pub(super) enum RowsError {
-    /// SQLite says so.
+    /// SQLite reports an error.
     Database(rusqlite::Error),
     /// A row has changed since it was written.
     Broken(String),
@@ -89,7 +89,7 @@ fn read(row: &Row<'_>) -> Result<StoredPath, RowsError> {
     path.fault().map_or(Ok(path), |fault| Err(broken(fault)))
 }
 
-/// Writes paths, in place of those of the same key.
+/// Writes paths, and replaces those with the same key.
 pub(super) fn upsert(db: &Connection, paths: &[StoredPath]) -> rusqlite::Result<()> {
     let mut statement = db.prepare(
         "INSERT OR REPLACE INTO path (netns, prefix, policy, updated_unix_s, measures, checksum)
@@ -113,7 +113,7 @@ pub(super) fn upsert(db: &Connection, paths: &[StoredPath]) -> rusqlite::Result<
     Ok(())
 }
 
-/// Removes rows that were last updated before this time, and those beyond [`MAX_PATHS`].
+/// Deletes rows that were last updated before this time, and the oldest beyond [`MAX_PATHS`].
 pub(super) fn forget(db: &Connection, oldest_unix_s: u64) -> rusqlite::Result<()> {
     let oldest = i64::try_from(oldest_unix_s).unwrap_or(i64::MAX);
     db.execute("DELETE FROM path WHERE updated_unix_s < ?", [oldest])?;
@@ -129,7 +129,7 @@ pub(super) fn forget(db: &Connection, oldest_unix_s: u64) -> rusqlite::Result<()
     Ok(())
 }
 
-/// FNV-1a over the texts, each with its end marked, and the time.
+/// FNV-1a over the texts, each followed by an end mark, and the time.
 fn checksum(texts: &[&str], updated_unix_s: i64) -> i64 {
     let bytes = texts.iter().flat_map(|text| text.bytes().chain([0xff]));
     let bytes = bytes.chain(updated_unix_s.to_le_bytes());

@@ -9,7 +9,7 @@ use crate::pilot::figures::{LearningStatus, RescueStatus, TrafficView, TuningsSt
 use crate::show::figure::{Shown as _, Unit};
 
 impl RescueStatus {
-    /// A line for `status`, if there is one.
+    /// A line for `status`; empty if there is nothing to show.
     pub(super) fn text(&self) -> String {
         let congested = (self.own_losses > 0)
             .then(|| format!("{} left to congestion control", self.own_losses));

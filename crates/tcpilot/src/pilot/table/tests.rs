@@ -1,5 +1,5 @@
-//! Each table is compared whole with its copy in `golden/`; after a change that is meant,
-//! `TCPILOT_RENEW=1 cargo test -p tcpilot table` writes the copies anew, and their diff is reviewed.
+//! Each table is compared whole with its copy in `golden/`. After a change of tables, run `TCPILOT_RENEW=1
+//! cargo test -p tcpilot table` to write the copies anew, and review their diff.
 
 use std::{fs, path::PathBuf};
 
@@ -272,7 +272,7 @@ fn learned(name: &str, share: f64, effect: Option<[f64; 3]>, from: Option<&str>)
     }
 }
 
-/// A path as the learner in the daemon knows it, or a node above it.
+/// The view of a path, or of a node above it, from the learner in the daemon.
 fn known(level: &str) -> PathView {
     PathView {
         prefix: match level {

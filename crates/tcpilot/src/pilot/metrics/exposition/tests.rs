@@ -89,7 +89,7 @@ fn each_family_says_what_it_is_and_has_its_type() {
     }
 }
 
-/// The text that promtool checks, too: scripts/promtool. `TCPILOT_RENEW=1` writes it anew.
+/// scripts/promtool checks the same text. `TCPILOT_RENEW=1` writes it anew.
 #[test]
 fn what_a_scraper_gets_is_the_stored_copy() {
     let file = concat!(
@@ -102,7 +102,7 @@ fn what_a_scraper_gets_is_the_stored_copy() {
     assert_eq!(std::fs::read_to_string(file).unwrap(), classic(&told()));
 }
 
-/// Every name of a metric in a text, with the labels that are asked for between its braces.
+/// Every name of a metric in a text, with the labels between its braces.
 fn named(text: &str) -> Vec<(String, Vec<String>)> {
     let is_name = |c: char| c.is_ascii_lowercase() || c == '_';
     let parts = text.split("tcpilot_").skip(1);

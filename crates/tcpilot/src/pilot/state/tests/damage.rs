@@ -1,8 +1,9 @@
-//! That nothing damaged is believed, and nothing at all is thrown away.
+//! A damaged file is not trusted, and no file is thrown away.
 
 use super::*;
 
-/// Opens a file with this content: the reason why it was set aside. It must be kept as it was.
+/// Opens a file with this content, and returns the reason why it was set aside. The file that was set aside
+/// must have the same content.
 fn reason_for(content: &[u8]) -> Option<String> {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("state.db");
@@ -36,7 +37,7 @@ fn a_file_that_is_no_database_is_set_aside() {
     }
 }
 
-/// Opens a file with this content: whether it was set aside. If not it must hold all of `expected`.
+/// Opens a file with this content; true if it was set aside. If not, it must hold all of `expected`.
 fn is_set_aside(content: &[u8], expected: &[StoredPath]) -> bool {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("state.db");
@@ -54,7 +55,7 @@ fn is_set_aside(content: &[u8], expected: &[StoredPath]) -> bool {
 fn a_truncated_file_is_set_aside() {
     let (_dir, file) = stored(&paths(50));
     let whole = fs::read(&file).unwrap();
-    // SQLite takes a file of one byte for an empty one.
+    // To SQLite a file of one byte is empty.
     for len in (2..whole.len() - 4096)
         .step_by(997)
         .chain([100, 512, 4096, 8192])
@@ -79,7 +80,7 @@ fn a_damaged_byte_is_noticed_or_of_no_consequence() {
     let (_dir, file) = stored(&paths(50));
     let whole = fs::read(&file).unwrap();
     let mut noticed = 0;
-    // All of the first page's header and schema, then samples.
+    // Every byte of the first page's header and schema, then samples of the rest.
     for at in (0..200).chain((200..whole.len()).step_by(61)) {
         let mut damaged = whole.clone();
         damaged[at] ^= 0x15;
@@ -114,7 +115,7 @@ fn zeroed_pages_are_noticed() {
         let mut damaged = whole.clone();
         damaged[page * 4096..(page + 1) * 4096].fill(0);
         let reason = reason_for(&damaged);
-        // An empty meta table is of no consequence.
+        // An empty meta table does no harm.
         assert!(reason.is_some() || damaged == whole, "page {page}");
     }
 }

@@ -85,7 +85,7 @@ fn a_file_of_an_older_tcpilot_gets_the_tables_and_keeps_its_paths() {
     assert_eq!(read(&store, "default"), rows(&[1]));
 }
 
-/// What a learner of two algorithms saves that knows two paths.
+/// The saved knowledge of a learner that compares two algorithms and knows two paths.
 fn learned(policy: &str) -> Knowledge {
     use tcpilot_learner::{
         Learner, Lineage, Observation, Outcome, Settings, lineage::Class, regression::Features,
@@ -151,7 +151,7 @@ fn what_thompson_knows_is_exported_and_imported_as_it_was() {
 
     let (_other_dir, other) = stored(&[]);
     let (mut other, _) = Store::open(&other).unwrap();
-    // It is replaced as a whole.
+    // The import replaces this knowledge as a whole.
     other.save_knowledge(&[known("web", &[1, 2])]).unwrap();
     other.import_all(&parse(&document).unwrap()).unwrap();
     assert_eq!(exported(&other), document);
@@ -168,7 +168,7 @@ fn what_thompson_knows_is_exported_and_imported_as_it_was() {
     assert_eq!(other.load(NOW, WEEK).unwrap(), paths(2));
 }
 
-/// To what was learned, in a document.
+/// A change of `learned` in a document.
 type Change = &'static dyn Fn(&mut serde_json::Value);
 
 #[test]
@@ -194,7 +194,7 @@ fn knowledge_that_cannot_be_used_is_refused_and_nothing_is_changed() {
             format!("{of_default}its head is missing"),
         ),
         (
-            // Rows of two algorithms.
+            // The rows compare two algorithms.
             &|learned| learned[0]["algorithms"] = serde_json::json!(["cubic", "bbr", "reno"]),
             "are damaged".to_owned(),
         ),
@@ -227,7 +227,7 @@ fn knowledge_that_cannot_be_used_is_refused_and_nothing_is_changed() {
         );
         assert!(error.contains(&why), "{error}");
     }
-    // Who goes around parse is refused, too.
+    // The import also refuses a document that did not come through `parse`.
     let mut bad = parse(&document(&|_| {})).unwrap();
     bad.learned[0].rows.pop();
     bad.learned[0].rows[0].1.push(0);

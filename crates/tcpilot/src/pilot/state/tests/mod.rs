@@ -1,4 +1,4 @@
-//! That nothing learned is lost.
+//! Saving and loading lose nothing that was learned.
 
 mod damage;
 mod knowledge;
@@ -301,7 +301,7 @@ fn an_import_with_anything_wrong_changes_nothing() {
 
 const WRITER_FILE: &str = "TCPILOT_TEST_WRITER_FILE";
 
-/// Not a test of its own: the process that the next one kills.
+/// Not a test of its own: the next test kills this process.
 #[test]
 fn writer_that_is_killed() {
     let Some(file) = std::env::var_os(WRITER_FILE) else {
