@@ -1,5 +1,5 @@
-//! Who may use the control socket: its owner, root, may do everything. If the configuration names a group
-//! (`[socket] group`), its members may read.
+//! Access to the control socket. Its owner, root, may do everything. If the configuration names a group
+//! (`[socket] group`), members of that group may read.
 
 use std::{
     fs::{self, Permissions},
@@ -19,12 +19,12 @@ use rustix::{
 
 use crate::cli::DEFAULT_SOCKET;
 
-/// Where Linux keeps the list of a file, acl(5).
+/// The extended attribute that holds the access control list of a file, acl(5).
 const ACL: &str = "system.posix_acl_access";
 const READ_WRITE: u16 = 6;
 const SEARCH: u16 = 1;
 
-/// Whether a client may change something: it is root, or whoever the daemon runs as.
+/// Whether a client may change something: its user is root or the daemon's own user.
 pub fn may_change(client: &UnixStream) -> bool {
     let peer = socket_peercred(client).map(|peer| peer.uid);
     peer.is_ok_and(|uid| uid.is_root() || uid == geteuid())
@@ -39,18 +39,18 @@ fn number_of(group: &str) -> Option<u32> {
     number_in(&groups, group)
 }
 
-/// The name is the first field, the number the third, group(5).
+/// Finds a group in the text of /etc/group: the name is the first field, the number the third, group(5).
 fn number_in(groups: &str, group: &str) -> Option<u32> {
     let mut lines = groups.lines().map(|line| line.split(':'));
     let mut fields = lines.find_map(|mut fields| (fields.next()? == group).then_some(fields))?;
     fields.nth(1)?.parse().ok()
 }
 
-/// Lets a group use the socket, and nobody else but its owner; "": no group. The folder of the default socket
-/// lets the group through, another one is as it is.
+/// Lets a group use the socket, and nobody else but its owner; "" means no group. The group may also enter
+/// the folder of the default socket. Any other folder keeps its mode.
 ///
 /// # Errors
-/// What is wrong, as a sentence. The socket is its owner's alone then.
+/// A sentence: the group does not exist, or cannot get access. Only the owner may then use the socket.
 pub fn share(socket: &Path, group: &str) -> Result<(), String> {
     let folder = socket
         .parent()
@@ -68,14 +68,14 @@ pub fn share(socket: &Path, group: &str) -> Result<(), String> {
         .map_err(|error| format!("only root may use the control socket: the group {group} cannot be given access: {error}"))
 }
 
-/// Takes back what a group had.
+/// Takes access back from every group.
 fn withdraw(socket: &Path) -> io::Result<()> {
     let _ = removexattr(socket, ACL); // there may be none
     fs::set_permissions(socket, Permissions::from_mode(0o600))
 }
 
-/// As the file's group. To give a file away takes CAP_CHOWN, which a service need not have; a list takes
-/// nothing but to own the file.
+/// Gives a group access by making it the file's group. That takes CAP_CHOWN, which a service need not have.
+/// Without it an access control list serves, which takes only the ownership of the file.
 fn admit(file: &Path, group: u32, owner: u16, members: u16) -> io::Result<()> {
     match chown(file, None, Some(group)) {
         Ok(()) => fs::set_permissions(
@@ -92,8 +92,8 @@ fn admit(file: &Path, group: u32, owner: u16, members: u16) -> io::Result<()> {
     }
 }
 
-/// The list as the kernel reads it, linux/posix_acl_xattr.h: a version, then entries of a kind, permissions and
-/// an id, in the order of their kinds.
+/// An access control list in the kernel's format, linux/posix_acl_xattr.h: a version, then entries of a
+/// kind, permissions and an id, in the order of their kinds.
 fn list(group: u32, owner: u16, members: u16) -> Vec<u8> {
     const NOBODY: u32 = u32::MAX;
     let (owners, others) = (0x01, 0x20);
@@ -129,7 +129,7 @@ mod tests {
         assert_eq!(number_of("root"), Some(0));
     }
 
-    /// The kernel refuses a list that is not as it must be, and answers with the one in force.
+    /// The kernel refuses a malformed list, and a read returns the list in force.
     #[test]
     fn the_kernel_takes_the_list() {
         let dir = tempfile::tempdir().unwrap();

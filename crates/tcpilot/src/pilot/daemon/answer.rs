@@ -28,14 +28,14 @@ use crate::{
     pilot::report,
 };
 
-/// Names that were looked for already.
+/// Names that were already looked up.
 #[derive(Default)]
 struct OriginNames {
     netns: HashMap<Netns, String>,
     interfaces: HashMap<u16, Option<String>>,
 }
 
-/// In place of a namespace's name: the path is one for all.
+/// Stands for the namespace of a path that all namespaces share.
 const ALL_NETNS: &str = "all";
 
 fn ok(value: impl Serialize) -> Reply {
@@ -70,7 +70,7 @@ impl Daemon {
         reply.write(out)
     }
 
-    /// Answers how often that was done and refused before.
+    /// Starts a take-over; the answer has the counts of earlier ones.
     fn let_take_over(&mut self, program: &Path) -> Result<TakeOvers, String> {
         if self.succession.is_under_way() {
             return Err("another program is about to take over; try again".to_owned());
@@ -116,7 +116,8 @@ impl Daemon {
         });
     }
 
-    /// With the names of its namespace and interface; to look for one takes a while.
+    /// The view of a path with the names of its namespace and interface. `names` keeps them, because each
+    /// look-up takes a while.
     fn named(&self, seen: Seen, names: &mut OriginNames) -> PathView {
         let netns = match seen.netns {
             None => ALL_NETNS.to_owned(),
@@ -160,7 +161,7 @@ impl Daemon {
         Ok(self.with_names(|names| flows.iter().map(|f| names.flow(f)).collect()))
     }
 
-    /// Of an address, or of all in a prefix.
+    /// Explains an address, or all addresses of a prefix.
     fn explain(&self, remote: &Prefix) -> Result<Explanation, String> {
         let flows = self.pilot.flows().map_err(|e| e.to_string())?;
         let last_loss_ns = self.pilot.last_loss_ns();
@@ -189,7 +190,7 @@ impl Daemon {
             self.pilot.for_each_slot(|number, key, path| {
                 let view = names.path(&key, &path).filter(|v| v.prefix.covers(remote));
                 let tuned = self.pilot.tuned(number, &path).ok().flatten();
-                // If the learner works in the daemon, the table has only what tunings need.
+                // If the learner works in the daemon, a path of the table matters only for its tunings.
                 if self.learning.is_some() && tuned.is_none() {
                     return;
                 }
@@ -204,7 +205,7 @@ impl Daemon {
         Ok(explanation)
     }
 
-    /// Without those that a former configuration had.
+    /// The algorithms in use, without those that only a former configuration had.
     fn wanted_arms(&self) -> Vec<String> {
         let wanted = |name: &&String| {
             self.config
@@ -220,7 +221,7 @@ impl Daemon {
         learning.map_or_else(|| self.path_count(), of_learner)
     }
 
-    /// Whether steering helps.
+    /// The report on whether steering helps.
     pub(super) fn report(&self) -> EffectReport {
         let known = self.learning.as_ref().and_then(Learning::effect);
         let why = match &self.learning {
@@ -249,7 +250,7 @@ impl Daemon {
         if begun { Ok(()) } else { Err(why()) }
     }
 
-    /// What is running.
+    /// The answer to `status`.
     pub(super) fn status(&self) -> Status {
         let counters = self.pilot.counters();
         let stats = self.pilot.run_stats();
@@ -314,7 +315,7 @@ impl Daemon {
     }
 }
 
-/// What became of rescues.
+/// The counts of rescues.
 fn rescue_status(counters: &tp_counters) -> RescueStatus {
     let withheld = Withheld::ALL.into_iter().zip(counters.withheld);
     RescueStatus {
@@ -327,7 +328,7 @@ fn rescue_status(counters: &tp_counters) -> RescueStatus {
     }
 }
 
-/// Resident memory of this process, from /proc/self/statm; 0 where it cannot be read.
+/// Resident memory of this process, from /proc/self/statm; 0 if that cannot be read.
 fn resident_bytes() -> u64 {
     let pages = std::fs::read_to_string("/proc/self/statm")
         .ok()

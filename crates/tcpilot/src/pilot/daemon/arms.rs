@@ -1,4 +1,4 @@
-//! The arms that this kernel has, or can load; the others are told of and left out.
+//! Finds the arms that this kernel has or can load. The others are left out, and the daemon says so.
 
 use tcpilot_abi::tp_config;
 use tcpilot_kernel::{
@@ -12,10 +12,10 @@ use crate::{
     pilot::config::{Algorithm, BUILT_IN, Config},
 };
 
-/// Puts tcpilot's own in place of the default algorithms that this kernel neither has nor can load.
+/// Replaces default algorithms that this kernel neither has nor can load by tcpilot's own versions.
 ///
 /// # Errors
-/// Where not even a socket can be opened.
+/// Not even a socket can be opened.
 pub fn stand_in(config: &mut Config) -> Result<(), Failure> {
     let mut lacking = Vec::new();
     for name in Config::default().wanted_algorithms() {
@@ -27,20 +27,20 @@ pub fn stand_in(config: &mut Config) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What became of the arms that were asked for.
+/// The configured arms, usable or missing.
 pub struct Arms {
-    /// Ours that were registered now: for as long as this lives.
+    /// tcpilot's own algorithms that were registered now; each stays as long as its value here lives.
     pub held: Vec<Held>,
-    /// Usable, in the order asked for.
+    /// The usable arms, in the configured order.
     pub present: Vec<String>,
-    /// A sentence for each that is not.
+    /// A sentence for each arm that cannot be used.
     pub missing: Vec<String>,
 }
 
-/// Loads what has to be loaded.
+/// Loads or registers the arms that the kernel does not have yet.
 ///
 /// # Errors
-/// When not one of them is usable.
+/// None of the arms is usable.
 pub fn make_usable(asked: &[Algorithm]) -> Result<Arms, Failure> {
     let mut arms = Arms {
         held: Vec::new(),
@@ -69,7 +69,7 @@ pub fn make_usable(asked: &[Algorithm]) -> Result<Arms, Failure> {
     Ok(arms)
 }
 
-/// Loads the kernel's module, or registers ours; the inner error is a sentence.
+/// Loads the kernel's module, or registers tcpilot's own algorithm. The inner error is a sentence.
 fn make_one_usable(name: &str, held: &mut Vec<Held>) -> Result<Result<(), String>, Failure> {
     if load_algorithm(name)? != AlgorithmSource::Missing {
         return Ok(Ok(()));
@@ -86,8 +86,8 @@ fn make_one_usable(name: &str, held: &mut Vec<Held>) -> Result<Result<(), String
     })
 }
 
-/// Puts the name of the kernel's own default for `built-in`; takes the word out where it is unknown or
-/// named beside it.
+/// Replaces `built-in` by the name of the kernel's own default. Removes the word if that default is unknown,
+/// or is in the list already.
 pub fn resolve_built_in(defaults: &mut Vec<Algorithm>, built_in: Option<Algorithm>) {
     let Some(at) = defaults.iter().position(|d| d.as_str() == BUILT_IN) else {
         return;
@@ -108,10 +108,10 @@ fn missing(name: &str) -> String {
     format!("{name} is neither registered nor a module that loads on this kernel{hint}")
 }
 
-/// Makes the rescue's algorithm usable, or takes it out.
+/// Makes the rescue's algorithm usable, or clears it in `abi` and returns a sentence with the reason.
 ///
 /// # Errors
-/// Where not even a socket can be opened.
+/// Not even a socket can be opened.
 pub fn check_rescue(
     config: &Config,
     abi: &mut tp_config,

@@ -1,4 +1,4 @@
-//! Follows the steered cgroup: a service that is restarted removes its cgroup and makes it anew.
+//! Follows the steered cgroup: when a service restarts, its cgroup is removed and made anew.
 
 use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
@@ -15,15 +15,15 @@ use tcpilot_kernel::host;
 use super::Daemon;
 use crate::failure::{Failure, Kind};
 
-/// A cgroup that does not come back within this time is taken for removed.
+/// A cgroup that does not come back within this time counts as removed for good.
 const RETURNS_WITHIN: Duration = Duration::from_secs(5);
 
-/// Wakes the daemon when a cgroup in the same directory comes or goes. A host that has no more inotify
-/// instances does without: the daemon looks once a second anyhow.
+/// Wakes the daemon when a cgroup in the same directory comes or goes. It is empty on a host without free
+/// inotify instances: the daemon also looks once a second.
 pub(super) struct Changes(Option<OwnedFd>);
 
 impl Changes {
-    /// Of the directory that the cgroup is in.
+    /// Watches the directory that the cgroup is in.
     pub fn beside(cgroup: &Path) -> Changes {
         let open = || {
             let directory = cgroup.canonicalize().ok()?;
@@ -35,12 +35,12 @@ impl Changes {
         Changes(open())
     }
 
-    /// Readable when there was one.
+    /// A descriptor that is readable after a change.
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.0.as_ref().map(AsFd::as_fd)
     }
 
-    /// Until the next one.
+    /// Reads the changes, so that the descriptor is not readable until the next one.
     fn forget(&self) {
         let mut events = [0u8; 4096];
         while self.fd().is_some_and(|fd| read(fd, &mut events).is_ok()) {}
@@ -48,10 +48,10 @@ impl Changes {
 }
 
 impl Daemon {
-    /// Attaches again when the cgroup was made anew.
+    /// Attaches again if the cgroup was made anew.
     ///
     /// # Errors
-    /// When the cgroup is gone and does not come back, or when it cannot be attached to.
+    /// The cgroup is gone and does not come back, or the programs cannot be attached to it.
     pub(super) fn follow_cgroup(&mut self) -> Result<(), Failure> {
         self.changes.forget();
         if self.pilot.is_attached() {
@@ -63,7 +63,7 @@ impl Daemon {
         };
         let cgroup = self.cgroup.clone();
         if let Err(error) = self.pilot.attach(&cgroup) {
-            // Removed again meanwhile?
+            // The cgroup may have been removed again meanwhile.
             return match host::cgroup_id(&cgroup) {
                 Ok(now) if now == id => Err(error.into()),
                 _ => Ok(()),

@@ -1,5 +1,5 @@
-//! One client of the control socket: its question comes in, and its answer goes out, as fast as the
-//! client likes, and never while the daemon waits for it.
+//! One client of the control socket. Its question comes in and its answer goes out as fast as the client
+//! reads and writes; the daemon never waits for it.
 
 use std::{
     fs::File,
@@ -19,9 +19,9 @@ use rustix::{
 use super::access;
 use crate::pilot::protocol::{REQUEST_BYTES_MAX, Reply, Request, serve};
 
-/// From a client's connection to the last byte of its answer.
+/// The longest time from a client's connection to the last byte of its answer.
 pub const QUESTION_TIME: Duration = Duration::from_secs(10);
-/// Read and written at once.
+/// Bytes that are read or written at once.
 const CHUNK: usize = 1 << 16;
 
 /// A client of the control socket.
@@ -29,28 +29,28 @@ pub struct Client {
     stream: UnixStream,
     /// Whether it may change something, or only read.
     may_change: bool,
-    /// When its time is over.
+    /// The end of its time.
     until: Instant,
     phase: Phase,
 }
 
 enum Phase {
-    /// So much of the question has come.
+    /// The client is asking; this part of the question has come.
     Asks(Vec<u8>),
-    /// The question has come.
+    /// The client waits for an answer; the question has come.
     Waits(Vec<u8>),
-    /// The answer, and how much of it has gone. A long one is in a file in memory, which the kernel
-    /// frees at once: the daemon's own memory does not grow with it.
+    /// The client reads the answer: the answer, and how much of it has gone. It is in a file in memory,
+    /// which the kernel frees at once, so the daemon's own memory does not grow with a long answer.
     Hears(File, u64),
-    /// Nothing more to do.
+    /// There is nothing more to do.
     Done,
 }
 
 impl Client {
-    /// One that has just connected.
+    /// A client that has just connected.
     ///
     /// # Errors
-    /// The kernel's.
+    /// The socket cannot be set to non-blocking.
     pub fn new(stream: UnixStream) -> io::Result<Client> {
         stream.set_nonblocking(true)?;
         Ok(Client {
@@ -61,7 +61,7 @@ impl Client {
         })
     }
 
-    /// To poll, and for what.
+    /// The descriptor to poll, and the events to poll for.
     pub fn awaits(&self) -> (BorrowedFd<'_>, PollFlags) {
         let flags = match self.phase {
             Phase::Asks(_) => PollFlags::IN,
@@ -76,7 +76,7 @@ impl Client {
         matches!(self.phase, Phase::Waits(_))
     }
 
-    /// Whether it has still to ask.
+    /// Whether its question has not come yet.
     pub fn is_asking(&self) -> bool {
         matches!(self.phase, Phase::Asks(_))
     }
@@ -86,7 +86,7 @@ impl Client {
         matches!(self.phase, Phase::Done) || Instant::now() >= self.until
     }
 
-    /// Reads and writes as much as there is.
+    /// Reads and writes as much as is possible without waiting.
     pub fn go_on(&mut self) {
         let result = match &mut self.phase {
             Phase::Asks(line) => read(&self.stream, line),
@@ -140,7 +140,7 @@ fn written(
     out.into_inner().map_err(io::IntoInnerError::into_error)
 }
 
-/// Whether the line is complete, or longer than it may be.
+/// Reads on; true if the line is complete, or longer than it may be.
 fn read(mut stream: &UnixStream, line: &mut Vec<u8>) -> io::Result<bool> {
     let mut chunk = [0; CHUNK];
     loop {
@@ -153,7 +153,7 @@ fn read(mut stream: &UnixStream, line: &mut Vec<u8>) -> io::Result<bool> {
         let end = got.iter().position(|byte| *byte == b'\n');
         line.extend(got.get(..end.unwrap_or(got.len())).unwrap_or_default());
         match end {
-            // What is still to come is thrown away with the connection.
+            // The rest of a line that is too long is discarded with the connection.
             None if got.is_empty() || line.len() > REQUEST_BYTES_MAX => return Ok(true),
             Some(_) => return Ok(true),
             None => {}
@@ -161,7 +161,7 @@ fn read(mut stream: &UnixStream, line: &mut Vec<u8>) -> io::Result<bool> {
     }
 }
 
-/// Whether all of the answer has gone.
+/// Writes on; true if all of the answer has gone.
 fn write(mut stream: &UnixStream, answer: &File, sent: &mut u64) -> io::Result<bool> {
     let mut chunk = [0; CHUNK];
     loop {

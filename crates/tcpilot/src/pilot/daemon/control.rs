@@ -1,4 +1,5 @@
-//! The control socket: one daemon per socket, for root and maybe a group, gone when the daemon goes.
+//! The control socket. A socket belongs to one daemon, serves root and maybe a group, and is removed when
+//! the daemon ends.
 
 use std::{
     fs::{self, File},
@@ -21,27 +22,27 @@ use tcpilot_kernel::{inherited, try_lock};
 use super::client::Client;
 use crate::failure::{Failure, Kind};
 
-/// Clients at once. One more makes the one go that has not asked for longest.
+/// The most clients at once. If one more connects, the daemon drops a client, see [`Control::make_room`].
 const CLIENTS_MAX: usize = 64;
-/// How long nobody is let in after the kernel refused: it has no descriptor left, most likely.
+/// Time without accepting after the kernel refused a connection, most likely because no descriptor is left.
 const DEAF_FOR: Duration = Duration::from_secs(1);
 
-/// The listening socket, and the lock that says whose it is.
+/// The listening socket, and the lock that marks it as this daemon's.
 pub struct Control {
     listener: UnixListener,
     path: PathBuf,
-    /// Those who have connected, the first first.
+    /// The clients that have connected, the oldest first.
     clients: Vec<Client>,
     deaf_until: Option<Instant>,
     lock: File,
 }
 
 impl Control {
-    /// Takes the lock beside the socket, then the socket's name: what a killed daemon left is replaced.
+    /// Takes the lock beside the socket, then the socket's name. A socket that a killed daemon left is
+    /// replaced.
     ///
     /// # Errors
-    /// [`Kind::Running`] when another daemon has the lock; [`Kind::Failed`] when the folder cannot be
-    /// written.
+    /// [`Kind::Running`] if another daemon has the lock; [`Kind::Failed`] if the folder cannot be written.
     pub fn open(path: &Path) -> Result<Control, Failure> {
         let cannot = |error: io::Error| {
             Failure::new(
@@ -75,10 +76,11 @@ impl Control {
         })
     }
 
-    /// What the program had that this process was before: those who connected meanwhile are waiting.
+    /// Takes over the socket and lock from the program that this process was before. Clients that connected
+    /// meanwhile are still waiting.
     ///
     /// # Errors
-    /// There was none.
+    /// The former program left no such descriptors.
     pub fn resume(path: &Path, descriptors: Option<[i32; 2]>) -> Result<Control, Failure> {
         let [listener, lock] = descriptors.unwrap_or([-1; 2]);
         Ok(Control {
@@ -90,7 +92,7 @@ impl Control {
         })
     }
 
-    /// The socket's and the lock's.
+    /// The descriptors of the socket and of the lock.
     pub fn descriptors(&self) -> (BorrowedFd<'_>, BorrowedFd<'_>) {
         (self.listener.as_fd(), self.lock.as_fd())
     }
@@ -100,10 +102,11 @@ impl Control {
         self.clients.is_empty()
     }
 
-    /// Waits for a question, at most for `timeout`; a signal ends the wait, and so does one of `others`
-    /// that can be read. Meanwhile questions come in and answers go out. The client is to be answered.
+    /// Waits for a question, at most for `timeout`, and returns the client to answer. A signal also ends the
+    /// wait, and so does one of `others` that becomes readable. Meanwhile questions come in and answers go
+    /// out.
     pub fn wait(&mut self, timeout: Duration, others: &[BorrowedFd<'_>]) -> Option<&mut Client> {
-        // Whoever reads to the end of its answer waits for that.
+        // Drop them before the wait: a client that reads its answer to the end waits for that.
         self.clients.retain(|client| !client.is_done());
         self.poll(timeout, others);
         self.clients.iter_mut().for_each(Client::go_on);
@@ -130,7 +133,7 @@ impl Control {
         }
     }
 
-    /// Takes up all who have connected.
+    /// Accepts all clients that have connected.
     fn let_in(&mut self) {
         for _ in 0..CLIENTS_MAX {
             let accepted = self.listener.accept();
@@ -155,7 +158,7 @@ impl Control {
         }
     }
 
-    /// The one that has not asked for longest goes, else the one that has been there for longest.
+    /// Drops the oldest client that has not asked yet, or else the oldest of all.
     fn make_room(&mut self) {
         if !self.clients.is_empty() {
             let idle = self.clients.iter().position(Client::is_asking);
@@ -164,10 +167,10 @@ impl Control {
     }
 }
 
-/// Looks whether a daemon has this socket, and makes nothing.
+/// Checks that no daemon has this socket, and creates no file.
 ///
 /// # Errors
-/// [`Kind::Running`] if one has it. What else goes wrong, [`Control::open`] will say.
+/// [`Kind::Running`] if a daemon has it. [`Control::open`] reports all other errors later.
 pub fn check_free(socket: &Path) -> Result<(), Failure> {
     match lock(socket, false) {
         Ok(taken) => taken.map(drop),
@@ -207,7 +210,7 @@ fn lock(socket: &Path, create: bool) -> io::Result<Result<File, Failure>> {
 
 impl Drop for Control {
     fn drop(&mut self) {
-        // The lock file stays: removing it would let two daemons lock two files of one name.
+        // The lock file stays: if it were removed, two daemons could lock two files of the same name.
         let _ = fs::remove_file(&self.path);
     }
 }
@@ -227,7 +230,7 @@ mod tests {
         assert_eq!(failure.kind, Kind::Running);
         assert!(failure.message.contains(&std::process::id().to_string()));
         drop(first);
-        drop(UnixListener::bind(&path).unwrap()); // as after SIGKILL: the file stays
+        drop(UnixListener::bind(&path).unwrap()); // the file stays, as after SIGKILL
         assert!(path.exists());
         Control::open(&path).unwrap();
     }

@@ -1,10 +1,10 @@
-//! Queues that serve by priority, where acknowledgements are to go first: a prio qdisc in place of the
-//! kernel's default one, for as long as the daemon runs.
+//! Devices that send acknowledgements first: a prio qdisc replaces the kernel's default one for as long as
+//! the daemon runs.
 //!
-//! A qdisc outlives the process that added it.  So each is written into a journal before it is added,
-//! and what a killed daemon left is taken away at the next start.  An interface whose root qdisc is not
-//! the kernel's default (its handle is not 0) is somebody's choice, and is left as it is; for the same
-//! reason nothing else has to be remembered: where ours is deleted, the kernel puts its default back.
+//! A qdisc outlives the process that added it. So the daemon notes each one in a journal before it adds it,
+//! and the next start deletes the qdiscs that a killed daemon left. If the root qdisc of a device is not the
+//! kernel's default (its handle is not 0), somebody chose it, and tcpilot leaves it alone. So the journal
+//! needs no former qdisc: when ours is deleted, the kernel puts its default back.
 
 use std::{
     fs::{self, File},
@@ -16,24 +16,24 @@ use tcpilot_netlink::tc::{Device as Tc, Qdisc, ROOT};
 
 use crate::link::index_of;
 
-/// The handle that ours have, by which they are known again.
+/// The handle of our qdiscs, by which we recognize them.
 const HANDLE: u32 = 0x07c1_0000;
 
-/// The qdiscs that were added; dropping it deletes them.
+/// The qdiscs that were added; dropping this deletes them.
 pub struct Egress {
-    /// With ours, as far as known.
+    /// The devices that have our qdisc, by the journal.
     devices: Vec<String>,
     journal: PathBuf,
 }
 
 impl Egress {
-    /// Takes away what a killed daemon left, then adds a qdisc to each of `devices`; what could not be
-    /// done is a sentence each.
+    /// Deletes the qdiscs that a killed daemon left, then adds one to each of `devices`. Returns a sentence
+    /// for each failure.
     pub fn set_up(devices: &[String], state: &Path) -> (Egress, Vec<String>) {
         Egress::read(journal_of(state)).renew(devices, |_| false)
     }
 
-    /// The same in the place of a program that took nothing away: what is still asked for stays.
+    /// The same after a take-over: the former program deleted nothing, so a qdisc that is still wanted stays.
     pub fn go_on(devices: &[String], state: &Path) -> (Egress, Vec<String>) {
         Egress::read(journal_of(state)).renew(devices, |device| devices.contains(device))
     }
@@ -63,8 +63,8 @@ impl Egress {
         }
     }
 
-    /// Deletes all but those that stay; what could not be deleted stays in the journal, too, and is a
-    /// sentence each.
+    /// Deletes all qdiscs but those that stay. One that cannot be deleted stays in the journal too. Returns
+    /// a sentence for each failure.
     fn clear(
         &mut self,
         stays: impl Fn(&String) -> bool,
@@ -117,7 +117,7 @@ impl Egress {
         tc.add_prio(HANDLE)
     }
 
-    /// On disk before the qdisc is there.
+    /// Writes the journal to disk, before the qdisc is added.
     fn write_journal(&self) -> io::Result<()> {
         let mut file = File::create(&self.journal)?;
         file.write_all((self.devices.join("\n") + "\n").as_bytes())?;
@@ -125,7 +125,7 @@ impl Egress {
     }
 }
 
-/// Beside the state.
+/// The journal, which lies beside the state file.
 fn journal_of(state: &Path) -> PathBuf {
     let mut journal = state.as_os_str().to_owned();
     journal.push(".qdiscs");
@@ -140,7 +140,7 @@ impl Drop for Egress {
     }
 }
 
-/// Deletes ours, if it is there: somebody may have replaced it, or the interface may be gone.
+/// Deletes our qdisc if it is still there. Somebody may have replaced it, or the device may be gone.
 fn delete(device: &str) -> io::Result<()> {
     let index = index_of(device);
     if index == 0 {
@@ -195,6 +195,6 @@ mod tests {
                 .is_empty()
         );
         assert_eq!(fs::read_to_string(&journal).unwrap(), "eth0\n");
-        egress.devices.clear(); // there is no such qdisc to delete
+        egress.devices.clear(); // no such qdisc exists, so drop must not delete one
     }
 }

@@ -1,24 +1,26 @@
-//! The guard of the tunings: does a path lose more, or wait longer, with one than without it?
+//! The guard of the tunings: does a path lose more, or wait longer, with a tuning than without it?
 //!
-//! Each tuning is held out from some connections at random. What is compared is the share of packets
-//! lost and the share of connections that ended with more than twice the path's least RTT.
+//! Each tuning is held out from some connections at random. The guard compares two shares with and without
+//! the tuning: that of lost packets, and that of connections that ended with more than twice the path's
+//! least RTT.
 
 use tcpilot_abi::tp_cohort;
 
-/// Connections of each kind below which nothing is judged: with fewer one bad moment decides.
+/// The least connections on each side for a judgement: with fewer, one bad moment would decide.
 const LEAST_CONNECTIONS: u32 = 20;
-/// Standard errors by which shares have to differ: one judgement in a thousand is wrong by chance.
+/// Standard errors by which the shares must differ: one judgement in a thousand is then wrong by chance.
 const SIGMAS: f64 = 3.1;
-/// Loss that is a tenth more is worth nothing less; a twentieth of lateness neither.
+/// Smaller harm is ignored: loss that is less than a tenth higher, and a share of late connections that is
+/// less than a twentieth higher.
 const LOSS_FACTOR: f64 = 1.1;
 const LATE_MARGIN: f64 = 0.05;
 
-/// What the guard says of one tuning on one path.
+/// The guard's verdict on one tuning of one path.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Verdict {
     /// Too few connections on one side.
     TooFew,
-    /// No worse than without.
+    /// The tuning does no harm.
     Keep,
     /// More loss: the shares with and without.
     Loss {
@@ -41,7 +43,7 @@ pub fn judge(with: &tp_cohort, without: &tp_cohort) -> Verdict {
     if with.connections.min(without.connections) < LEAST_CONNECTIONS {
         return Verdict::TooFew;
     }
-    // Packets of a connection are lost together, so it is connections that count as independent.
+    // Packets of a connection are lost together, so only connections count as independent.
     let loss = Shares::of(
         (with.lost_packets, with.sent_packets, with.connections),
         (
@@ -69,7 +71,7 @@ pub fn judge(with: &tp_cohort, without: &tp_cohort) -> Verdict {
     Verdict::Keep
 }
 
-/// Two shares, and how many independent observations each rests on.
+/// Two shares, each with the number of independent observations behind it.
 struct Shares {
     with: f64,
     without: f64,
@@ -77,7 +79,7 @@ struct Shares {
 }
 
 impl Shares {
-    /// From (part, whole, observations) of each side.
+    /// The shares of two triples (part, whole, observations).
     fn of(with: (u32, u32, u32), without: (u32, u32, u32)) -> Shares {
         let share = |part: u32, whole: u32| f64::from(part) / f64::from(whole.max(1));
         Shares {

@@ -1,8 +1,8 @@
-//! What one program tells the next, when a daemon becomes another program: in a file in memory, as JSON,
-//! whose descriptor an environment variable names.
+//! The message from one program to the next when a daemon becomes another program. It is JSON in a file in
+//! memory, and an environment variable has the number of the file's descriptor.
 //!
-//! The other program may be of another version. So the layout of what lies in the kernel's maps is
-//! compared first, and the rest is read only if both agree on that.
+//! The other program may be of another version. So it first compares the layout of the kernel's maps, and
+//! reads the rest only if both programs use the same layout.
 
 use std::{
     fs::File,
@@ -20,49 +20,50 @@ use tcpilot_kernel::{Descriptors, Keys, cc::KeptDescriptor, inherited};
 use super::{learning::Counts, rules::CgroupIds};
 use crate::{failure::Failure, pilot::config::Text, pilot::figures::TakeOvers};
 
-/// Names the descriptor of the file.
+/// The environment variable with the number of the file's descriptor.
 const VARIABLE: &str = "TCPILOT_HAND_OVER";
 
-/// What the next program gets.
+/// The message to the next program.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct HandOver {
-    /// Of the maps: see [`LAYOUT`].
+    /// The layout of the maps, see [`LAYOUT`].
     pub layout: String,
-    /// It is only to try whether it could go on, and to say so.
+    /// Whether this is a trial: the next program only tries whether it could go on, and reports that.
     pub trial: bool,
-    /// How often that was done before.
+    /// The counts of earlier take-overs.
     pub times: TakeOvers,
-    /// Without, it starts anew.
+    /// The former daemon's possessions. Without them the next program starts anew.
     #[serde(skip_deserializing)]
     pub estate: Option<Estate>,
 }
 
-/// All that a daemon has.
+/// Everything that a daemon hands over.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Estate {
-    /// The configuration to use, as the trial has read it; none: the defaults, or yet to be read.
+    /// The configuration to use, as the trial read it. `None` means the defaults; for a trial, that it has
+    /// to read the configuration itself.
     pub config: Option<Text>,
-    /// The pilot's.
+    /// The descriptors of the pilot's maps and links.
     pub pilot: Descriptors,
-    /// The pilot's.
+    /// The sizes, seeds and secrets of the pilot's maps.
     pub keys: Keys,
-    /// The control socket, and its lock.
+    /// The descriptors of the control socket and its lock.
     pub control: Option<[i32; 2]>,
-    /// Congestion controls of ours.
+    /// tcpilot's own congestion controls that are registered.
     pub kept: Vec<KeptDescriptor>,
-    /// What the numbers in the maps mean.
+    /// The names of the numbers in the maps.
     pub numbers: Numbers,
-    /// Of each cgroup that a rule names: the ids that it has had.
+    /// Each cgroup that a rule names, with the ids that it has had.
     pub cgroups: Vec<(String, CgroupIds)>,
     /// When the daemon was started, by CLOCK_MONOTONIC.
     pub started_ns: u64,
-    /// What changed since is to be saved, by the same clock.
+    /// Start of the last save, by the same clock: later changes are still to be saved.
     pub saved_ns: u64,
-    /// Trouble that was told, by its word.
+    /// The words of the troubles that were reported.
     pub told: Vec<String>,
-    /// What the guard has switched off.
+    /// The tunings that the guard has switched off.
     pub off: Vec<super::tunings::Off>,
-    /// What the learners in the daemon have counted.
+    /// The counts of the learners in the daemon.
     #[serde(default)]
     pub counts: Option<Counts>,
 }
@@ -70,14 +71,14 @@ pub struct Estate {
 /// Names by their numbers.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Numbers {
-    /// Algorithms.
+    /// The algorithms.
     pub arms: Vec<String>,
-    /// Policies of the file.
+    /// The policies of the file.
     pub policies: Vec<String>,
 }
 
 impl HandOver {
-    /// For a program that starts anew, or with what is added.
+    /// A message without possessions, for a program that starts anew or for the caller to complete.
     pub fn new(times: TakeOvers) -> HandOver {
         HandOver {
             layout: LAYOUT.to_owned(),
@@ -86,10 +87,11 @@ impl HandOver {
         }
     }
 
-    /// Tells it to the program that `command` will start; the file's descriptor has to be left to it.
+    /// Prepares the message for the program that `command` will start. The caller must let that program
+    /// inherit the descriptor of the returned file.
     ///
     /// # Errors
-    /// The kernel's.
+    /// The file cannot be made or written.
     pub fn tell(&self, command: &mut Command) -> io::Result<File> {
         let mut file = memory("tcpilot hand-over")?;
         serde_json::to_writer(&file, self)?;
@@ -98,16 +100,16 @@ impl HandOver {
         Ok(file)
     }
 
-    /// What a former program told this one; to be called once.
+    /// The message of the former program, if there is one. Call this only once.
     ///
     /// # Errors
-    /// It cannot be read, or is nothing of the kind.
+    /// The message cannot be read, or is none of ours.
     pub fn received() -> Result<Option<HandOver>, Failure> {
         let Some(number) = std::env::var_os(VARIABLE) else {
             return Ok(None);
         };
         let number = number.to_str().and_then(|n| n.parse().ok()).unwrap_or(-1);
-        // It was called by another program's file, which may not have a name any more.
+        // The process still has the name of the former program's file, which may be gone.
         let _ = rustix::thread::set_name(c"tcpilot");
         let mut text = String::new();
         File::from(inherited(number)?).read_to_string(&mut text)?;
@@ -115,10 +117,10 @@ impl HandOver {
     }
 }
 
-/// A file in memory, that ends with its last descriptor.
+/// A file in memory, which is gone when its last descriptor is closed.
 ///
 /// # Errors
-/// The kernel's.
+/// The kernel cannot make the file.
 pub fn memory(name: &str) -> io::Result<File> {
     Ok(File::from(memfd_create(name, MemfdFlags::CLOEXEC)?))
 }
@@ -128,28 +130,28 @@ fn parse(text: &str) -> io::Result<HandOver> {
     let estate = value.get_mut("estate").map(Value::take);
     let mut hand_over: HandOver = serde_json::from_value(value)?;
     if hand_over.layout == LAYOUT {
-        // Another version may tell other things.
+        // Another version may hand over other things, and then the estate is not used.
         hand_over.estate = estate.and_then(|estate| serde_json::from_value(estate).ok());
     }
     Ok(hand_over)
 }
 
-/// What a trial has shown.
+/// The result of a trial.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Verdict {
-    /// Whether the new program understands what the old one leaves; else it can only start anew.
+    /// Whether the new program understands the old one's possessions; else it can only start anew.
     pub fits: bool,
-    /// The configuration that was read.
+    /// The configuration that the trial read.
     pub config: Option<Text>,
-    /// Why it cannot go on, a line each; none: it can.
+    /// The reasons why the program cannot go on, a line each; empty if it can.
     pub problems: Vec<String>,
 }
 
 impl Verdict {
-    /// Tells it to the program that asked for the trial.
+    /// Writes the result to standard output, for the program that started the trial.
     ///
     /// # Errors
-    /// The kernel's.
+    /// Standard output cannot be written.
     pub fn tell(&self) -> io::Result<()> {
         let mut out = io::stdout().lock();
         serde_json::to_writer(&mut out, self)?;

@@ -1,5 +1,5 @@
-//! The state file while the daemon runs: there may be no room for it, it may vanish or be replaced, and the
-//! clock by which its rows grow old may be wrong.
+//! Keeps the state file while the daemon runs. The disk may be full, the file may vanish or be replaced, and
+//! the clock that decides the age of rows may be wrong.
 
 use std::{
     fs,
@@ -12,7 +12,7 @@ use tcpilot_core::rows::CellSecrets;
 use super::learning;
 use crate::pilot::state::{Knowledge, StateError, Store, StoredPath};
 
-/// The state, as far as there is any.
+/// The state file, open or not.
 pub struct Keeper {
     path: PathBuf,
     open: Option<Open>,
@@ -22,24 +22,24 @@ pub struct Keeper {
 
 struct Open {
     store: Store,
-    /// Device and inode number: another file may come under the same name.
+    /// Device and inode number, to notice another file of the same name.
     file: (u64, u64),
 }
 
-/// Clocks, in seconds.
+/// The time of two clocks, in seconds.
 #[derive(Clone, Copy, Debug)]
 pub struct Now {
-    /// Since 1970, as people and time servers set it.
+    /// Time since 1970, which people and time servers set.
     pub unix_s: u64,
-    /// Since the boot, which nobody sets.
+    /// Time since the boot, which nobody sets.
     pub boot_s: u64,
 }
 
 impl Keeper {
-    /// Opens the file. A full disk keeps nobody from running: the file is opened later then.
+    /// Opens the file. A full disk is no error: the file is then opened later.
     ///
     /// # Errors
-    /// As [`Store::open`].
+    /// Those of [`Store::open`], except for a full disk.
     pub fn open(path: &Path) -> Result<Keeper, StateError> {
         let mut keeper = Keeper {
             path: path.to_owned(),
@@ -64,11 +64,11 @@ impl Keeper {
         Ok(())
     }
 
-    /// The open file; opened anew if it is not there any more. Whether it is, to know that all has to be
-    /// saved, is for [`Keeper::is_lost`] to say before.
+    /// The open store. If the file is gone, this opens a new one; ask [`Keeper::is_lost`] before, because
+    /// everything has to be saved then.
     ///
     /// # Errors
-    /// As [`Store::open`].
+    /// Those of [`Store::open`].
     pub fn store(&mut self) -> Result<&mut Store, StateError> {
         if self.is_lost() {
             self.open = None;
@@ -80,23 +80,24 @@ impl Keeper {
         }
     }
 
-    /// By which groups are parted to be held out: this host's own, if the file has them.
+    /// The secrets that divide addresses into groups for the hold-out: those in the file, or else new ones.
     pub fn secrets(&mut self) -> CellSecrets {
         let store = self.store().ok();
         let known = store.and_then(|store| learning::secrets(Some(&*store)).ok());
         known.unwrap_or_else(|| learning::secrets(None).unwrap_or_default())
     }
 
-    /// Whether the file that was open is not the one of this name.
+    /// Whether no file is open, or another file or none has its name now.
     pub fn is_lost(&self) -> bool {
         let open = self.open.as_ref();
         open.is_none_or(|open| identity(&self.path) != Some(open.file))
     }
 
-    /// Writes paths, and what the learner in the daemon knows; says what is wrong when that changes.
+    /// Writes paths, and the knowledge of the learner in the daemon. Logs an error when it comes, and when
+    /// it is over.
     ///
     /// # Errors
-    /// A sentence.
+    /// A sentence with the reason.
     pub fn save(
         &mut self,
         paths: &[StoredPath],
@@ -110,7 +111,7 @@ impl Keeper {
             store.save_knowledge(knowledge)
         });
         if matches!(result, Err(StateError::Damaged { .. })) {
-            self.open = None; // opened again, it is set aside
+            self.open = None; // the next save opens it again, and sets it aside
         }
         self.note(result.as_ref().copied());
         self.problem.clone().map_or(Ok(()), Err)
@@ -134,7 +135,7 @@ impl Keeper {
         self.problem.as_deref()
     }
 
-    /// Where the file is.
+    /// The path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -145,17 +146,17 @@ fn identity(path: &Path) -> Option<(u64, u64)> {
     Some((meta.dev(), meta.ino()))
 }
 
-/// Rows grow old by the wall clock. While that may be wrong, none is forgotten: it was set within the last
-/// hour, or nobody has watched it for that long.
+/// The age of rows follows the wall clock. That clock may be wrong if it was set within the last hour, or if
+/// the daemon has not watched it for an hour yet. No row is forgotten then.
 #[derive(Debug, Default)]
 struct Clock {
-    /// When the boot was, by the wall clock, and since when it says so.
+    /// The time of the boot by the wall clock, and since when that has been so, in seconds since the boot.
     seen: Option<(u64, u64)>,
 }
 
 impl Clock {
     const STEADY_S: u64 = 3600;
-    /// A time server corrects a clock that drifts by less.
+    /// Smaller changes are those of a time server that corrects a drift.
     const DRIFT_S: u64 = 60;
 
     fn max_age_s(&mut self, now: Now, max_age_s: u64) -> u64 {
@@ -204,7 +205,7 @@ mod tests {
         assert!(keeper.is_lost());
         keeper.save(&[], &[], now(YEAR, 2), 7).unwrap();
         assert!(path.exists() && !keeper.is_lost());
-        // A folder that is a file cannot be made anew.
+        // A file in place of the folder keeps the folder from being made anew.
         fs::remove_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path.parent().unwrap(), "").unwrap();
         let problem = keeper.save(&[], &[], now(YEAR, 3), 7).unwrap_err();

@@ -1,9 +1,9 @@
-//! What was learned, between the kernel's map and the state file.
+//! Moves knowledge between the kernel's map and the state file.
 //!
-//! Saved: the paths of the daemon's own namespace and of named ones; the number and cookie of an
-//! unnamed namespace mean nothing after it is gone. Times go from the monotonic clock to the wall
-//! clock and back, arms and policies by their names, so that a changed configuration does not
-//! misread them.
+//! Only paths of the daemon's own namespace and of named ones are saved, because the number and cookie of an
+//! unnamed namespace mean nothing after it is gone. Times are converted between the monotonic clock and the
+//! wall clock. Arms and policies are saved by their names, so that a changed configuration does not misread
+//! them.
 
 use std::{
     io::{self, Write},
@@ -27,7 +27,7 @@ use crate::pilot::{
     state::{Knowledge, StoredAlgorithm, StoredPath},
 };
 
-/// Since the boot, with the time that the host slept.
+/// Seconds since the boot, including the time that the host slept.
 fn boot_s() -> u64 {
     clock_gettime(ClockId::Boottime).tv_sec as u64
 }
@@ -48,14 +48,14 @@ impl Daemon {
         }
         let max_age_s = self.max_age_s();
         if self.keeper.problem().is_some() {
-            return; // there is none
+            return; // there is no file to read
         }
         let store = self.keeper.store();
         match store.and_then(|store| store.load(now_unix_s(), max_age_s)) {
             Ok(paths) => {
                 self.put(&paths);
-                // Only what is used from now on is saved: of the rest the file knows when it was used last,
-                // which before a boot the kernel's clock cannot say.
+                // Only paths that are used from now on are saved. The file knows when the others were last
+                // used, and the kernel's clock cannot express a time before the boot.
                 self.saved_ns = monotonic_ns().saturating_add(1);
                 if !paths.is_empty() {
                     let (stored, paths) = (paths.len(), self.path_count());
@@ -66,7 +66,7 @@ impl Daemon {
         }
     }
 
-    /// How many paths the table holds.
+    /// The number of paths in the table.
     pub(super) fn path_count(&self) -> u32 {
         self.pilot.counters().paths.try_into().unwrap_or(u32::MAX)
     }
@@ -75,7 +75,7 @@ impl Daemon {
         self.config.state.max_age_s()
     }
 
-    /// Puts stored paths into the map, the oldest first so that they are the first to be evicted.
+    /// Puts stored paths into the map, the oldest first, so that they are evicted first.
     fn put(&self, paths: &[StoredPath]) {
         let mut paths: Vec<&StoredPath> = paths.iter().collect();
         paths.sort_by_key(|p| p.updated_unix_s);
@@ -90,10 +90,10 @@ impl Daemon {
         }
     }
 
-    /// Saves the paths that changed since the last time; all, if the file is a new one.
+    /// Saves the paths that changed since the last save, or all if the file is a new one.
     ///
     /// # Errors
-    /// A sentence.
+    /// A sentence with the reason.
     pub(super) fn save(&mut self) -> Result<(), String> {
         self.netns.refresh();
         let now = Now {
@@ -142,7 +142,7 @@ impl Daemon {
         stored
     }
 
-    /// `state export`: written as it is read, since it may be long.
+    /// `state export`: writes the state while it reads it, because it may be long.
     pub(super) fn export(&mut self, out: &mut dyn Write) -> io::Result<()> {
         if let Err(error) = self.save() {
             return Reply::Error(error).write(out);
@@ -153,7 +153,7 @@ impl Daemon {
         out.write_all(b"}")
     }
 
-    /// `state import`: into the file and the map. What other paths have learned since the last save stays.
+    /// `state import`: adds paths to the file and the map. It saves first, so other paths lose nothing.
     pub(super) fn import(&mut self, paths: &[StoredPath]) -> Result<usize, String> {
         self.save()?;
         let store = self.keeper.store();
@@ -168,7 +168,7 @@ impl Daemon {
         Ok(paths.len())
     }
 
-    /// Makes the learners of the policies, if they work in the daemon, from what was saved.
+    /// Restores the learners of the policies from the state file, if they work in the daemon.
     pub(super) fn open_learning(&mut self) -> Result<(), Failure> {
         let Some(ends) = self.pilot.learner_ends()? else {
             return Ok(());
@@ -193,7 +193,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// Has the learner begin, once the kernel's tick is known.
+    /// Starts the learner, now that the kernel's tick is known.
     pub(super) fn begin_learning(&mut self) -> Result<(), Failure> {
         let ticks_per_s = self.pilot.legacy().1.ticks_per_s;
         match &mut self.learning {
@@ -256,7 +256,7 @@ impl Daemon {
         let epoch = now.checked_div(self.abi.window_ns).unwrap_or(0) as u32;
         let mut path = tp_path {
             epoch,
-            // Never 0, which means an entry just made.
+            // Never 0: that would mark an entry that was just made.
             born_ns: now.max(1),
             updated_ns: now.saturating_sub(age_s.saturating_mul(1_000_000_000)),
             netns_inum,

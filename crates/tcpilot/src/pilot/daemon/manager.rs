@@ -1,14 +1,14 @@
-//! What the daemon tells the service manager that started it, sd_notify(3). Without one it tells nobody.
+//! Messages to the service manager that started the daemon, sd_notify(3). Without a manager there are none.
 //!
-//! All of it comes from the daemon's only thread. So the watchdog is renewed for as long as that thread
-//! serves, and no longer. A program that takes over has the same process id, which is what the manager
-//! goes by. The trial before it is another process, whose messages the manager does not take.
+//! All messages come from the daemon's first thread, so the watchdog is renewed only while that thread
+//! serves. The manager knows the daemon by its process id, and a program that takes over has the same one.
+//! The trial before it is another process, and the manager ignores its messages.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use sd_notify::{NotifyState, notify};
 
-/// The daemon is attached, and serves.
+/// Says that the daemon is attached and serves.
 pub(super) fn ready(status: &str) {
     tell(&[
         NotifyState::Ready,
@@ -17,7 +17,7 @@ pub(super) fn ready(status: &str) {
     ]);
 }
 
-/// A new program or configuration is being tried. [`ready`] follows, however that ends.
+/// Says that a new program or configuration is being tried. [`ready`] follows in any case.
 pub(super) fn reloading() {
     match NotifyState::monotonic_usec_now() {
         Ok(now) => tell(&[NotifyState::Reloading, now, NotifyState::Watchdog]),
@@ -25,12 +25,12 @@ pub(super) fn reloading() {
     }
 }
 
-/// To be called more often than the watchdog barks.
+/// Renews the watchdog. Call it more often than the watchdog's interval.
 pub(super) fn alive() {
     tell(&[NotifyState::Watchdog]);
 }
 
-/// The daemon saves, and goes.
+/// Says that the daemon saves and ends.
 pub(super) fn stopping() {
     tell(&[NotifyState::Stopping]);
 }
@@ -41,7 +41,7 @@ fn tell(states: &[NotifyState<'_>]) {
     }
 }
 
-/// Once: what keeps one message off keeps off the next one.
+/// Logs only the first error, because later messages fail for the same reason.
 fn complain(error: &std::io::Error) {
     static TOLD: AtomicBool = AtomicBool::new(false);
     if !TOLD.swap(true, Ordering::Relaxed) {

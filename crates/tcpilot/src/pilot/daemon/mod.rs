@@ -1,6 +1,7 @@
-//! The daemon: loads the pilot, answers questions, keeps what was learned, and goes without a trace.
+//! The daemon: loads the pilot, answers questions, saves what was learned, and leaves no trace when it ends.
 //!
-//! One thread. It wakes for a question, a signal, or once a second for its housekeeping.
+//! Its first thread wakes for a question or a signal, and once a second for housekeeping. The learner, the
+//! sums of traffic and the metrics have threads of their own.
 
 mod access;
 mod answer;
@@ -58,10 +59,10 @@ use traffic::Traffic;
 use trial::Successor;
 
 const TICK: Duration = Duration::from_secs(1);
-/// How often namespaces and cgroups that rules name are looked up again.
+/// Interval at which the namespaces and cgroups that rules name are looked up again.
 const RULES_EVERY: Duration = Duration::from_secs(5);
 
-/// When each was done last.
+/// The last time of each chore.
 struct Times {
     ticked: Instant,
     rules: Instant,
@@ -92,7 +93,7 @@ pub struct Daemon {
     arms_missing: Vec<String>,
     /// Congestion controls of ours that are registered for as long as the daemon runs.
     held: Vec<Held>,
-    /// Those of the program that this process was before.
+    /// The same, registered by the program that this process was before.
     kept: Vec<Kept>,
     templates: Vec<RuleTemplate>,
     rules: Vec<tp_rule>,
@@ -109,41 +110,41 @@ pub struct Daemon {
     told: Vec<Trouble>,
     /// Queues that serve by priority, for as long as the daemon runs.
     _egress: egress::Egress,
-    /// What the guard has switched off.
+    /// The tunings that the guard has switched off.
     off: Vec<tunings::Off>,
     succession: Succession,
     uplinks: uplink::Uplinks,
-    /// What share of the host's bytes is steered; `None` if that cannot be known.
+    /// Measures the share of the host's bytes that is steered; `None` if that is not possible.
     traffic: Option<traffic::Traffic>,
-    /// Why the group that should use the control socket cannot.
+    /// Why the group of the configuration cannot use the control socket.
     unshared: Option<String>,
 }
 
-/// Why the daemon serves no more.
+/// Why the daemon stops serving.
 enum Next {
     End,
     GiveWay(Successor),
 }
 
-/// The configuration that a `--config` argument, or its absence, means.
+/// The configuration of the `--config` argument, or of the default file without one.
 ///
 /// # Errors
-/// As [`Config::load`]; a file that was named must be there.
+/// Those of [`Config::load`]; a file that the user names must exist.
 pub fn load_config(file: Option<&Path>) -> Result<Config, Failure> {
     Ok(Config::of(load_text(file)?.as_ref())?)
 }
 
-/// The same, not understood yet; none: the defaults.
+/// The text of that configuration; `None`: the defaults.
 fn load_text(file: Option<&Path>) -> Result<Option<Text>, Failure> {
     let default = Path::new(DEFAULT_CONFIG);
     let file = file.or_else(|| default.exists().then_some(default));
     Ok(Config::read_source(file)?)
 }
 
-/// `tcpilot run`: until a signal, or until its cgroup is gone.
+/// `tcpilot run`: runs until a signal, or until its cgroup is gone.
 ///
 /// # Errors
-/// One line for everything that keeps it from starting.
+/// The daemon cannot start, its cgroup was removed, or the last save failed.
 pub fn run(args: &RunArgs) -> Result<(), Failure> {
     let (mut control, mut daemon, signals, mut screen) = match HandOver::received()? {
         Some(hand_over) if hand_over.trial => return trial::run(args, hand_over),
@@ -170,7 +171,7 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
         let next = daemon.serve(&mut control, &signals, &mut screen);
         match next {
             Ok(Next::GiveWay(successor)) if successor.verdict.fits => {
-                drop(screen.take()); // the other one has its own
+                drop(screen.take()); // the next program opens its own
                 daemon.give_way(&control, &successor);
                 screen = open_screen(args)?;
             }
@@ -181,8 +182,8 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
                 );
                 let times = daemon.times_after();
                 drop(screen.take());
-                let _ = finish(args, daemon, Ok(())); // it says what is wrong
-                manager::reloading(); // it is the same service
+                let _ = finish(args, daemon, Ok(())); // it logs its own errors
+                manager::reloading(); // the service goes on in the next program
                 drop(control);
                 return Err(succession::start_anew(&successor, times));
             }
@@ -194,7 +195,7 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
 
 type Running = (Control, Daemon, Signals, Option<live::Screen>);
 
-/// Starts without anything that a former program left.
+/// Starts without the possessions of a former program.
 fn start_first(args: &RunArgs, hand_over: Option<HandOver>) -> Result<Running, Failure> {
     let config = load_config(args.config.as_deref())?;
     check_free(args)?;
@@ -213,7 +214,7 @@ fn start_first(args: &RunArgs, hand_over: Option<HandOver>) -> Result<Running, F
     Ok((control, daemon, signals, screen))
 }
 
-/// If it was asked to. The thread ends with the process.
+/// Serves metrics if `--listen` asks for it. The thread ends with the process.
 fn serve_metrics(args: &RunArgs) -> Result<(), Failure> {
     if let Some(address) = args.listen {
         let server = Server::open(address, &args.socket)?;
@@ -222,7 +223,8 @@ fn serve_metrics(args: &RunArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Before the pilot is attached: a terminal can stop a process that asks for it.
+/// Opens the screen. Call this before the pilot is attached, because a terminal can stop a process that uses
+/// it.
 fn open_screen(args: &RunArgs) -> io::Result<Option<live::Screen>> {
     if args.live {
         live::Screen::if_any()
@@ -231,13 +233,13 @@ fn open_screen(args: &RunArgs) -> io::Result<Option<live::Screen>> {
     }
 }
 
-/// For good.
+/// Ends the daemon for good.
 fn end(args: &RunArgs, daemon: Daemon, result: Result<(), Failure>) -> Result<(), Failure> {
     manager::stopping();
     finish(args, daemon, result)
 }
 
-/// Saves, goes, and says what it did.
+/// Saves, detaches, and prints a report if `--live` asks for it.
 fn finish(args: &RunArgs, mut daemon: Daemon, result: Result<(), Failure>) -> Result<(), Failure> {
     let saved = daemon.save();
     let (status, paths) = (daemon.status(), daemon.path_views());
@@ -250,7 +252,8 @@ fn finish(args: &RunArgs, mut daemon: Daemon, result: Result<(), Failure>) -> Re
     result.and(saved.map_err(|error| Failure::new(Kind::Failed, error, "")))
 }
 
-/// Refuses before anything is made: a refused run leaves nothing behind.
+/// Checks the host, the socket and the cgroup before anything is made, so that a refused run leaves nothing
+/// behind.
 fn check_free(args: &RunArgs) -> Result<(), Failure> {
     host::check_requirements()?;
     control::check_free(&args.socket)?;
@@ -260,7 +263,8 @@ fn check_free(args: &RunArgs) -> Result<(), Failure> {
 }
 
 impl Daemon {
-    /// Once all is there: the first connection finds what was learned before.
+    /// Attaches the pilot. The daemon is complete by then, so the first connection finds the earlier
+    /// knowledge.
     fn attach(&mut self) -> Result<(), Failure> {
         let cgroup = self.cgroup.clone();
         self.pilot.attach(&cgroup)?;
@@ -275,7 +279,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// The figures are worth no failure.
+    /// Starts to measure traffic. If that fails, the daemon runs without these figures.
     fn watch_traffic(&mut self) {
         let begun = self.pilot.tally().map_err(|error| error.to_string());
         let begun = begun.and_then(|tally| Traffic::begin(tally).map_err(|e| e.to_string()));
@@ -285,7 +289,8 @@ impl Daemon {
         }
     }
 
-    /// Lets the group of the configuration use the control socket. Without it tcpilot steers all the same.
+    /// Lets the group of the configuration use the control socket. If that fails, tcpilot steers all the
+    /// same.
     fn share_socket(&mut self, socket: &Path) {
         self.unshared = access::share(socket, &self.config.socket.group).err();
         if let Some(problem) = &self.unshared {
@@ -293,13 +298,14 @@ impl Daemon {
         }
     }
 
-    /// For the service manager.
+    /// Tells the service manager that the daemon is ready.
     fn tell_ready(&self) {
         let arms = self.arms.join(" ");
         manager::ready(&format!("steers {} with {arms}", self.cgroup.display()));
     }
 
-    /// A sentence where the default of the daemon's own namespace is not to be replaced.
+    /// A sentence if the configuration does not let tcpilot replace the default of the daemon's own
+    /// namespace.
     fn kept_default(&self) -> Option<String> {
         let default = host::default_algorithm()?;
         let replaced = &self.config.replace_defaults;
@@ -350,7 +356,7 @@ impl Daemon {
         Ok(Next::End)
     }
 
-    /// Once a second.
+    /// Does the chores that are due; called once a second.
     fn keep_house(&mut self, times: &mut Times) {
         times.ticked = Instant::now();
         manager::alive();
@@ -369,11 +375,11 @@ impl Daemon {
         }
         if times.saved.elapsed() >= self.config.state.save_interval() {
             times.saved = Instant::now();
-            let _ = self.save(); // it says what is wrong, and tries again
+            let _ = self.save(); // it logs its own errors, and the next save tries again
         }
     }
 
-    /// What is fair to compare depends on where connections compete.
+    /// Tells the learner whether a queue of this host is often full: the fair way to compare depends on it.
     fn watch_uplinks(&mut self) {
         if let Some(learning) = &self.learning {
             self.uplinks.look();
@@ -381,7 +387,7 @@ impl Daemon {
         }
     }
 
-    /// Once a second: is there trouble to tell of?
+    /// Logs each kind of trouble once, and looks at the traffic; called once a second.
     fn tell_trouble(&mut self) {
         let counters = self.pilot.counters();
         if let Some(traffic) = &mut self.traffic {

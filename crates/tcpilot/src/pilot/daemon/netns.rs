@@ -1,4 +1,4 @@
-//! Names of network namespaces: `host` is the daemon's own, others are named as `ip netns` names them.
+//! Names of network namespaces: `host` for the daemon's own, and the names of `ip netns` for others.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use tcpilot_kernel::{host, netns_cookie, own_netns_cookie};
 /// The name of the daemon's own namespace.
 pub const HOST: &str = "host";
 
-/// The names as they are now.
+/// The names at the last [`Names::refresh`].
 #[derive(Debug, Default)]
 pub struct Names {
     by_inum: HashMap<u32, String>,
@@ -22,7 +22,7 @@ impl Names {
         }
     }
 
-    /// The name, or the number where there is none.
+    /// The name of a namespace by its inode number; the number if it has no name.
     pub fn name(&self, inum: u32) -> String {
         self.by_inum
             .get(&inum)
@@ -30,7 +30,7 @@ impl Names {
             .unwrap_or_else(|| inum.to_string())
     }
 
-    /// Inode number and cookie of a namespace by its name; `None` when it is not there any more.
+    /// Inode number and cookie of a namespace by its name; `None` if it is gone.
     pub fn find(&self, name: &str) -> Option<(u32, u64)> {
         let (inum, _) = self.by_inum.iter().find(|(_, n)| *n == name)?;
         let cookie = if name == HOST {
@@ -41,7 +41,7 @@ impl Names {
         Some((*inum, cookie))
     }
 
-    /// The name of the namespace with this cookie; its cookie where there is none.
+    /// The name of the namespace with this cookie; the cookie if it has no name.
     pub fn by_cookie(&self, cookie: u64) -> String {
         let names = self.by_inum.values();
         let mut of_cookie = names.filter(|name| self.find(name).is_some_and(|(_, c)| c == cookie));

@@ -1,4 +1,4 @@
-//! Rules name cgroups and namespaces; the kernel side compares numbers.
+//! Resolves the cgroups and namespaces that rules name to numbers, which the BPF programs compare.
 
 use std::path::Path;
 
@@ -8,11 +8,12 @@ use tcpilot_kernel::host;
 use super::netns::HOST;
 use crate::pilot::config::RuleTemplate;
 
-/// The rules with the numbers of what is there now; one whose cgroup or namespace never was there
-/// matches nothing until it is. `former`: the rules as they were resolved before, or none.
+/// The rules with the numbers of the present cgroups and namespaces. If a cgroup has never existed, or a
+/// namespace does not exist, its rule matches nothing. `former`: the rules as they were resolved before, or
+/// none.
 ///
-/// A cgroup that is gone keeps its number: its open connections still end under it, and the kernel
-/// gives the number to no other.
+/// A cgroup that is gone keeps its number, because its open connections still end under it, and the kernel
+/// gives the number to no other cgroup.
 pub fn resolve(templates: &[RuleTemplate], cgroup_root: &Path, former: &[tp_rule]) -> Vec<tp_rule> {
     let former = former.iter().map(Some).chain(std::iter::repeat(None));
     templates
@@ -22,7 +23,7 @@ pub fn resolve(templates: &[RuleTemplate], cgroup_root: &Path, former: &[tp_rule
         .collect()
 }
 
-/// The ids that a cgroup of a rule has had, the newest first: [`tp_rule`]'s, in one row.
+/// The ids that a cgroup of a rule has had, the newest first: those of [`tp_rule`] in one array.
 pub type CgroupIds = [u64; 2 + TP_OLDER_CGROUPS as usize];
 
 pub fn cgroup_ids(rule: &tp_rule) -> CgroupIds {
@@ -33,7 +34,7 @@ pub fn cgroup_ids(rule: &tp_rule) -> CgroupIds {
     ids
 }
 
-/// What `resolve` has to know of the rules of a former program: the ids of each cgroup.
+/// The former rules for `resolve` after a take-over: they have only the ids of each cgroup.
 pub fn former(templates: &[RuleTemplate], cgroups: &[(String, CgroupIds)]) -> Vec<tp_rule> {
     let find = |template: &RuleTemplate| {
         let name = template.cgroup.as_ref()?;
@@ -61,7 +62,7 @@ fn with_cgroup(rule: tp_rule, found: Option<u64>, former: Option<&tp_rule>) -> O
         ..rule
     };
     if let Some(id) = found.filter(|id| *id != numbers.cgroup_id) {
-        numbers.older_cgroup_ids.rotate_right(1); // the oldest is forgotten
+        numbers.older_cgroup_ids.rotate_right(1); // the oldest id is overwritten
         numbers.older_cgroup_ids[0] = numbers.former_cgroup_id;
         numbers.former_cgroup_id = numbers.cgroup_id;
         numbers.cgroup_id = id;

@@ -1,5 +1,5 @@
-//! What signals mean: SIGINT and SIGTERM end tcpilot. SIGHUP ends what a terminal started, since it says
-//! that the terminal is gone, and has a service read its configuration anew.
+//! Signals: SIGINT and SIGTERM end tcpilot. SIGHUP means that the terminal is gone, and ends a process that
+//! a terminal started. A service reads its configuration anew on SIGHUP.
 
 use std::sync::{
     Arc,
@@ -14,7 +14,8 @@ use tcpilot_kernel::{host, take_signals};
 
 use crate::failure::Failure;
 
-/// Set by a signal that ends tcpilot. A terminal that goes away sends SIGHUP, unless nohup(1) keeps it off.
+/// A flag that a signal sets to end tcpilot. SIGHUP, which a terminal sends when it goes away, does not
+/// count under nohup(1).
 pub(crate) fn stop_flag() -> Result<Arc<AtomicBool>, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGHUP, SIGINT, SIGTERM] {
@@ -25,14 +26,14 @@ pub(crate) fn stop_flag() -> Result<Arc<AtomicBool>, Failure> {
     Ok(stop)
 }
 
-/// What signals have asked for.
+/// The requests that came by signals.
 pub(super) struct Signals {
     stop: Arc<AtomicBool>,
     reload: Arc<AtomicBool>,
 }
 
 impl Signals {
-    /// From now on they are heard.
+    /// Starts to take signals.
     pub fn listen() -> Result<Signals, Failure> {
         let reload = Arc::new(AtomicBool::new(false));
         if host::has_terminal() {
@@ -49,19 +50,19 @@ impl Signals {
         Ok(Signals { stop, reload })
     }
 
-    /// The same for a program that another one became, which held them back meanwhile.
+    /// The same after a take-over: the former program blocked signals, and now they are delivered.
     pub fn resume() -> Result<Signals, Failure> {
         let signals = Signals::listen()?;
         take_signals()?;
         Ok(signals)
     }
 
-    /// Whether to end.
+    /// Whether a signal has asked to end.
     pub fn stop(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Whether to read the configuration anew; asked for once.
+    /// Whether a signal has asked to read the configuration anew, since the last call.
     pub fn reload(&self) -> bool {
         self.reload.swap(false, Ordering::Relaxed)
     }

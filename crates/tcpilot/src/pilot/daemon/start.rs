@@ -1,4 +1,4 @@
-//! From a configuration to a daemon.
+//! Makes a daemon from a configuration.
 
 use std::{path::PathBuf, time::Instant};
 
@@ -15,7 +15,7 @@ use crate::{
     pilot::config::{Algorithm, Config, RuleTemplate, has_several_ways_out},
 };
 
-/// What a configuration means on this host.
+/// A configuration with everything that follows from it on this host.
 pub(super) struct Prepared {
     pub config: Config,
     pub abi: tp_config,
@@ -26,7 +26,7 @@ pub(super) struct Prepared {
 }
 
 impl Prepared {
-    /// Loads the algorithms. `numbers` are those of a daemon that runs, which the maps in use hold.
+    /// Loads the algorithms. `numbers` are those of a running daemon, because its maps contain them.
     pub fn new(
         mut config: Config,
         args: &RunArgs,
@@ -43,7 +43,7 @@ impl Prepared {
         let root = host::cgroup2_root()?;
         let cgroup = args.cgroup.clone().unwrap_or_else(|| root.clone());
         if numbers.is_none() {
-            host::cgroup_id(&cgroup)?; // else it may just be made anew, and is waited for
+            host::cgroup_id(&cgroup)?; // after a take-over the daemon waits for a missing cgroup instead
         }
         let mut arms = arms::make_usable(&config.algorithms)?;
         if let Some(numbers) = numbers {
@@ -68,7 +68,7 @@ impl Prepared {
         })
     }
 
-    /// Whose queues are to serve acknowledgements first.
+    /// The devices that shall send acknowledgements first.
     pub fn devices(&self) -> &[String] {
         match self.config.tuning.ack_priority && !self.config.dry_run {
             true => &self.config.tuning.ack_priority_devices,
@@ -77,7 +77,7 @@ impl Prepared {
     }
 }
 
-/// Gives algorithms and policies the numbers that they have already, and new ones further numbers.
+/// Keeps the numbers of known algorithms and policies, and gives new ones further numbers.
 fn number_as(
     config: &mut Config,
     arms: &mut Vec<String>,
@@ -106,7 +106,7 @@ fn number_as(
 }
 
 impl Daemon {
-    /// Loads the pilot; it is attached to nothing yet.
+    /// Makes the daemon and loads the pilot, but does not attach it yet.
     pub(super) fn start(config: Config, args: &RunArgs) -> Result<Daemon, Failure> {
         let mut prepared = Prepared::new(config, args, None)?;
         let mut keeper = Keeper::open(&args.state)?;
@@ -128,8 +128,8 @@ impl Daemon {
         Ok(daemon)
     }
 
-    /// From its parts. `queues` comes with what could not be done; `former` are the rules that were in
-    /// force.
+    /// Makes the daemon from its parts. `problems` are the failures of `egress`, and `former` the rules that
+    /// were in force.
     pub(super) fn assemble(
         prepared: Prepared,
         mut pilot: Pilot,

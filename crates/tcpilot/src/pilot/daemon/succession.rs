@@ -1,5 +1,5 @@
-//! A daemon becomes another program, or the same one with its configuration read anew, and detaches for
-//! no moment: docs/understand/decisions/17-take-over.md.
+//! Take-over: a daemon becomes another program, or the same one with its configuration read anew, and stays
+//! attached all the time. See docs/understand/decisions/17-take-over.md.
 
 use std::{
     os::fd::AsRawFd,
@@ -28,10 +28,10 @@ use crate::{
     pilot::figures::TakeOvers,
 };
 
-/// So long a successor waits for those who have asked something.
+/// The longest time that a successor waits for clients that have not got their answer.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What becomes of a program that another one shall follow.
+/// The state of a take-over.
 #[derive(Default)]
 pub(super) struct Succession {
     trial: Option<Trial>,
@@ -51,7 +51,7 @@ impl Succession {
         self.trial.as_ref()
     }
 
-    /// Whether one is to follow already.
+    /// Whether a take-over is under way.
     pub(super) fn is_under_way(&self) -> bool {
         self.trial.is_some() || self.ready.is_some()
     }
@@ -66,12 +66,12 @@ impl Succession {
 }
 
 impl Daemon {
-    /// Tries whether a program could go on; if so it will.
+    /// Starts the trial of a program. If the trial succeeds, the program takes over.
     pub(super) fn try_successor(&mut self, program: &Path) {
         tracing::info!(program = %program.display(), "trying whether it can take over");
         manager::reloading();
         let mut estate = self.estate();
-        // Nothing that would keep a dead daemon attached, or its place taken.
+        // The trial gets no link or claim: it must not keep a dead daemon attached, or its place taken.
         estate.pilot.links.clear();
         estate.pilot.claim = None;
         let hand_over = HandOver {
@@ -88,7 +88,8 @@ impl Daemon {
         }
     }
 
-    /// The program that is to follow now: its trial went well, and nobody waits for an answer.
+    /// The program that takes over now, if there is one: its trial succeeded, and no client waits for an
+    /// answer, or only for too long.
     pub(super) fn successor(&mut self, control: &Control) -> Option<Successor> {
         if let Some(mut trial) = self.succession.trial.take() {
             if !trial.is_over() {
@@ -113,11 +114,11 @@ impl Daemon {
         self.tell_ready();
     }
 
-    /// Becomes the program that follows. It returns only if that failed, and goes on as before then.
+    /// Becomes the successor. It returns only if that failed; the daemon then goes on as before.
     pub(super) fn give_way(&mut self, control: &Control, successor: &Successor) {
-        // What comes from here on waits in the ring: this program would take it to its grave.
+        // Records that come from now on wait in the ring for the successor. This program could not save them.
         self.set_resting(true);
-        let _ = self.save(); // it says what is wrong
+        let _ = self.save(); // it logs its own errors
         manager::alive();
         let mut command = command(&successor.program);
         let mut estate = self.estate();
@@ -158,7 +159,7 @@ impl Daemon {
         }
     }
 
-    /// Everything, for a program that goes on with it.
+    /// Everything that a successor goes on with.
     fn estate(&self) -> Estate {
         let (pilot, keys) = self.pilot.legacy();
         let held = self.held.iter().map(tcpilot_kernel::cc::Held::descriptor);
@@ -193,7 +194,8 @@ impl Daemon {
         }
     }
 
-    /// Goes on with what another program left; attached to nothing new until [`Daemon::take_place`].
+    /// Makes a daemon from the possessions of the former program. Its own programs are not attached until
+    /// [`Daemon::take_place`].
     pub(super) fn resume(
         args: &RunArgs,
         estate: &Estate,
@@ -226,7 +228,7 @@ impl Daemon {
         Ok((daemon, legacy))
     }
 
-    /// Puts its programs in the place of those that run.
+    /// Replaces the running BPF programs by its own.
     pub(super) fn take_place(&mut self, legacy: Legacy) -> Result<(), Failure> {
         let cgroup = self.cgroup.clone();
         self.pilot.take_over(legacy, &cgroup)?;
@@ -242,7 +244,8 @@ impl Daemon {
     }
 }
 
-/// Becomes a program that starts anew, once everything of this daemon is gone; why that failed.
+/// Becomes a program that starts anew, after everything of this daemon is gone. Returns only if that failed,
+/// with the reason.
 pub(super) fn start_anew(successor: &Successor, times: TakeOvers) -> Failure {
     let mut command = command(&successor.program);
     let error = match HandOver::new(times).tell(&mut command) {

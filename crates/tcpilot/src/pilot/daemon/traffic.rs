@@ -1,8 +1,8 @@
-//! What share of this host's bytes can be steered at all: those that steered connections have sent, among all
-//! that its devices have sent and received.
+//! Measures the share of this host's bytes that can be steered: bytes that steered connections sent, over
+//! all bytes that the devices sent and received.
 //!
-//! To add up connections that are still open takes a walk through the kernel's sockets, in each network
-//! namespace. A thread of its own does that, so that nobody waits for it.
+//! Adding up open connections takes a walk through the kernel's sockets in each network namespace. A thread
+//! of its own does that, so that nobody waits for it.
 
 use std::{
     fs,
@@ -15,12 +15,12 @@ use tcpilot_kernel::Tally;
 
 use crate::{clock::processor_time, pilot::figures::TrafficView};
 
-/// How often it looks, unless a look takes long.
+/// Interval between looks, unless a look takes long.
 const EVERY: Duration = Duration::from_secs(10);
-/// The next look waits for so many times the processor time of the last one.
+/// The next look waits for at least this many times the processor time of the last one.
 const REST: u32 = 100;
 
-/// Bytes until a moment.
+/// Counts of bytes at one moment, and the devices that they come from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Sums {
     sent: u64,
@@ -29,23 +29,23 @@ struct Sums {
     devices: Vec<String>,
 }
 
-/// The sums, as the daemon has them.
+/// The daemon's side of the thread.
 pub(super) struct Traffic {
-    /// Asks for a look, with the bytes of those connections that have ended.
+    /// Asks for a look, with the bytes of steered connections that have ended.
     ask: Sender<u64>,
     /// The sums, and the processor time that they took.
     answers: Receiver<(Option<Sums>, Duration)>,
-    /// When to ask next; `None`: an answer is on its way.
+    /// When to ask next; `None` while an answer is on its way.
     due: Option<Instant>,
     first: Option<Sums>,
     last: Sums,
 }
 
 impl Traffic {
-    /// Starts the thread, which ends with this value.
+    /// Starts the thread, which ends when this value is dropped.
     ///
     /// # Errors
-    /// The system's.
+    /// The thread cannot be started.
     pub(super) fn begin(tally: Tally) -> std::io::Result<Traffic> {
         Traffic::of(move |ended| {
             let text = fs::read_to_string("/proc/thread-self/net/dev").unwrap_or_default();
@@ -87,8 +87,8 @@ impl Traffic {
         })
     }
 
-    /// Takes the answers that there are, and asks anew if it is time. `ended`: the bytes of steered connections that
-    /// have ended.
+    /// Takes the answers that have come, and asks again if it is time. `ended`: the bytes of steered
+    /// connections that have ended.
     pub(super) fn look(&mut self, ended: u64) {
         for (sums, took) in self.answers.try_iter() {
             self.due = Some(Instant::now() + EVERY.max(took * REST));
@@ -99,11 +99,11 @@ impl Traffic {
         }
         if self.due.is_some_and(|due| Instant::now() >= due) {
             self.due = None;
-            let _ = self.ask.send(ended); // if the thread is gone, there are no figures
+            let _ = self.ask.send(ended); // without the thread there are no figures
         }
     }
 
-    /// Since the first look; `None` before the second.
+    /// The bytes since the first look; `None` before the second.
     pub(super) fn view(&self) -> Option<TrafficView> {
         let first = self.first.as_ref().filter(|first| **first != self.last)?;
         let since = |now: u64, then: u64| now.saturating_sub(then);
@@ -128,15 +128,16 @@ fn is_hardware(name: &str) -> bool {
         .exists()
 }
 
-/// Bytes that devices have sent and received, and the devices, from the text of /proc/net/dev. Those of hardware
-/// count: what goes by a bridge, a tunnel or a VLAN goes by one of them too. If there are none, as in a container,
-/// all but the loopback do. Devices that have carried nothing are left out.
+/// Bytes that devices have sent and received, and the names of the devices, from the text of /proc/net/dev.
+/// Only hardware devices count, because packets of a bridge, a tunnel or a VLAN pass one of them too. If
+/// there is no hardware device, as in a container, all but the loopback count. Devices that have carried
+/// nothing are left out.
 fn devices(text: &str, is_hardware: impl Fn(&str) -> bool) -> (u64, u64, Vec<String>) {
     let counted: Vec<(&str, u64, u64)> = text.lines().filter_map(device).collect();
     let has_hardware = counted.iter().any(|(name, ..)| is_hardware(name));
     let (mut sent, mut received, mut names) = (0, 0, Vec::new());
     for (name, tx_bytes, rx_bytes) in counted {
-        // A kernel with tunnels has an idle device of each kind in every namespace.
+        // A kernel with tunnel drivers has an idle device of each kind in every namespace.
         let is_used = tx_bytes + rx_bytes > 0;
         if name != "lo" && is_used && (!has_hardware || is_hardware(name)) {
             sent += tx_bytes;

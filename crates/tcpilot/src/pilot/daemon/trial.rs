@@ -1,8 +1,8 @@
-//! Before a daemon becomes another program, it starts that as a trial: the trial reads the configuration,
-//! loads its BPF programs with the maps that are in use, says whether all that went well, and ends. The
-//! daemon goes on meanwhile, and goes on as before if anything failed.
+//! The trial: before a daemon becomes another program, it starts that program as a child. The child reads
+//! the configuration, loads its BPF programs with the maps that are in use, reports whether all of that
+//! succeeded, and ends. The daemon goes on meanwhile, and goes on as before if anything failed.
 //!
-//! The trial gets the maps, and neither the links nor the locks: if the daemon dies, nothing keeps its
+//! The trial gets the maps, but neither the links nor the locks. So if the daemon dies, nothing keeps its
 //! programs attached.
 
 use std::{
@@ -31,14 +31,14 @@ use crate::{
     pilot::config::{Config, Text},
 };
 
-/// Longer than a slow machine takes to load the programs.
+/// The longest time of a trial: longer than a slow machine takes to load the programs.
 const TRIAL_TIME: Duration = Duration::from_secs(120);
 
 /// A trial that is under way.
 pub struct Trial {
     program: PathBuf,
     child: Child,
-    /// Readable once it has ended.
+    /// A descriptor that is readable once the child has ended.
     ended: Option<OwnedFd>,
     said: File,
     errors: File,
@@ -47,9 +47,9 @@ pub struct Trial {
 
 /// A program that can go on.
 pub struct Successor {
-    /// The file.
+    /// The program's file.
     pub program: PathBuf,
-    /// What its trial has shown.
+    /// The result of its trial.
     pub verdict: Verdict,
 }
 
@@ -57,7 +57,7 @@ impl Trial {
     /// Starts a program with this process's own arguments.
     ///
     /// # Errors
-    /// It cannot be started.
+    /// The program cannot be started.
     pub fn begin(program: &Path, hand_over: &HandOver) -> io::Result<Trial> {
         let (said, errors) = (memory("tcpilot trial")?, memory("tcpilot trial's log")?);
         let mut command = command(program);
@@ -66,7 +66,8 @@ impl Trial {
             .stdout(said.try_clone()?)
             .stderr(errors.try_clone()?);
         let told = hand_over.tell(&mut command)?;
-        // The maps, as far as a daemon has them; what would keep it attached is not among them.
+        // The descriptors that the child inherits. Links, which would keep the daemon attached, are not
+        // among them.
         let maps = hand_over.estate.iter().flat_map(|e| e.pilot.all());
         let left: Vec<i32> = maps.chain([told.as_raw_fd()]).collect();
         let child = try_program(command, &left)?;
@@ -80,12 +81,12 @@ impl Trial {
         })
     }
 
-    /// Readable once it has ended.
+    /// A descriptor that is readable once the trial has ended.
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.ended.as_ref().map(AsFd::as_fd)
     }
 
-    /// Whether it has ended; one that takes too long is ended.
+    /// Whether the trial has ended; kills one that takes too long.
     pub fn is_over(&mut self) -> bool {
         if self.begun.elapsed() > TRIAL_TIME {
             let _ = self.child.kill();
@@ -93,10 +94,10 @@ impl Trial {
         !matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// What it has shown.
+    /// The result of a trial that has ended.
     ///
     /// # Errors
-    /// Why the program cannot go on, a line each.
+    /// The reasons why the program cannot go on, a line each.
     pub fn end(mut self) -> Result<Successor, Vec<String>> {
         let status = self.child.wait().map_err(|e| vec![e.to_string()])?;
         let said = read_all(&mut self.said);
@@ -127,7 +128,7 @@ fn read_all(file: &mut File) -> String {
     )
 }
 
-/// Starts `program` as this process was started.
+/// A command that starts `program` with this process's own arguments.
 pub fn command(program: &Path) -> Command {
     let mut arguments = std::env::args_os();
     let mut command = Command::new(program);
@@ -136,7 +137,7 @@ pub fn command(program: &Path) -> Command {
     command
 }
 
-/// This process's own program, also if its file was replaced since.
+/// This process's own program. If its file was replaced since, that is /proc/self/exe.
 pub fn own_program() -> PathBuf {
     let own = Path::new("/proc/self/exe");
     let identity = |path: &Path| fs::metadata(path).ok().map(|meta| (meta.dev(), meta.ino()));
@@ -146,10 +147,10 @@ pub fn own_program() -> PathBuf {
     }
 }
 
-/// In the program that is tried: says whether it could go on.
+/// Runs in the program that is tried: reports whether it could go on.
 ///
 /// # Errors
-/// It cannot say so.
+/// The result cannot be written.
 pub fn run(args: &RunArgs, hand_over: HandOver) -> Result<(), Failure> {
     let fits = hand_over.estate.is_some();
     let verdict = match try_all(args, hand_over) {

@@ -1,4 +1,4 @@
-//! The tunings as the daemon sees them: what the guard decides every few seconds, and what is shown.
+//! The daemon's part of the tunings: the guard's decisions every few seconds, and the figures for `status`.
 
 use std::time::Duration;
 
@@ -14,12 +14,13 @@ use crate::{
     pilot::figures::{PathView, TuningsStatus},
 };
 
-/// How often the guard looks. What has to be quicker, the pilot does itself: a window that lost
-/// packets brakes those after it at once.
+/// Interval at which the guard judges. Quicker reactions are the pilot's own: an initial window that lost
+/// packets makes the next ones smaller at once.
 pub(super) const GUARD_EVERY: Duration = Duration::from_secs(10);
-/// After so long a tuning that was switched off is tried again: paths change.
+/// Time after which a tuning that was switched off is tried again, because paths change.
 const OFF_FOR: Duration = Duration::from_secs(600);
-/// The brake at which an initial window that still loses more is switched off: an eighth of its excess.
+/// The strongest brake: it leaves an eighth of the excess of an initial window. If that still loses more,
+/// the tuning is switched off.
 const BRAKE_MOST: u8 = 3;
 
 /// A tuning that the guard has switched off on a path.
@@ -33,7 +34,8 @@ pub(super) struct Off {
 }
 
 impl Daemon {
-    /// Judges every tuning of every path, and lowers or switches off what does harm.
+    /// Judges every tuning of every path. Switches off one that does harm; an initial window is lowered
+    /// first.
     pub(super) fn guard(&mut self) {
         if self.abi.tunes == 0 {
             return;
@@ -95,7 +97,7 @@ impl Daemon {
         }
     }
 
-    /// The tunings of a path that have been off for long enough, as bits; they are forgotten.
+    /// The tunings of a path that have been off for long enough, as bits. Forgets that they were off.
     fn over(&mut self, number: u32, born_ns: u64) -> u8 {
         let mut bits = 0;
         self.off.retain(|off| {
@@ -110,7 +112,7 @@ impl Daemon {
         bits
     }
 
-    /// What `status` tells of the tunings; `None` where there are none.
+    /// The figures of the tunings for `status`; `None` if no tuning is on.
     pub(super) fn tunings_status(&self) -> Option<TuningsStatus> {
         if self.abi.tunes == 0 {
             return None;

@@ -1,6 +1,6 @@
-//! Whether a queue of this host is often full. Then all its connections compete there, and one that is held out
-//! gains or loses by how the others are steered: nothing less than all of them can be compared
-//! (docs/understand/decisions/19-effect.md).
+//! Finds out whether a queue of this host is often full. If so, all connections compete there, and a
+//! connection that is held out gains or loses by how the others are steered. Then only all connections at
+//! once can be compared (docs/understand/decisions/19-effect.md).
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -12,16 +12,16 @@ use tcpilot_netlink::tc::{Device, Stats};
 
 use crate::link::index_of;
 
-/// How often the queues are looked at.
+/// Interval between looks at the queues.
 pub const EVERY: Duration = Duration::from_secs(10);
-/// Looks that are remembered: an hour.
+/// Looks that are remembered: those of an hour.
 const LOOKS: usize = 360;
-/// Fewer say nothing.
+/// The least looks for an answer.
 const LOOKS_LEAST: usize = 30;
-/// Looks, of ten, at which a queue has to be full to be so often.
+/// Looks out of ten at which a queue must be full to count as often full.
 const OFTEN: usize = 1;
 
-/// What was seen of the queues of this namespace's devices.
+/// The last looks at the queues of this namespace's devices.
 #[derive(Debug, Default)]
 pub struct Uplinks {
     drops: HashMap<String, u32>,
@@ -29,7 +29,7 @@ pub struct Uplinks {
 }
 
 impl Uplinks {
-    /// Looks at all queues; a device that cannot be asked is passed over.
+    /// Looks at all queues; skips a device that gives no answer.
     pub fn look(&mut self) {
         let devices = fs::read_dir("/sys/class/net").into_iter().flatten();
         let names = devices.flatten().map(|entry| entry.file_name());
@@ -43,7 +43,7 @@ impl Uplinks {
         }
     }
 
-    /// A queue is full if packets wait in it, or were dropped since the last look.
+    /// Notes a look. A queue is full if packets wait in it, or were dropped since the last look.
     fn note(&mut self, name: &str, stats: &Stats) {
         let before = self.drops.insert(name.to_owned(), stats.drops);
         let has_dropped = before.is_some_and(|before| stats.drops != before);
@@ -54,7 +54,7 @@ impl Uplinks {
         }
     }
 
-    /// Whether some queue is full at one look in ten; `None`: there were too few looks.
+    /// Whether some queue is full at one look in ten; `None` after too few looks.
     pub fn is_often_full(&self) -> Option<bool> {
         let known = self
             .looks
@@ -68,7 +68,7 @@ impl Uplinks {
     }
 }
 
-/// Of the root qdisc, which the kernel names first; `None`: the device has no queue.
+/// The counts of the root qdisc, which the kernel lists first; `None` if the device has no queue.
 fn root_stats(name: &str) -> io::Result<Option<Stats>> {
     let device = Device::new(index_of(name))?;
     let Some(root) = device.qdiscs()?.into_iter().next() else {
