@@ -1,31 +1,32 @@
-//! The algorithms of a policy as its learner numbers them, and rows as the programs read them.
+//! Translates between the learner's numbers of a policy's algorithms and those of the BPF programs, and
+//! between the learner's shares and rows.
 
 use tcpilot_abi::{TP_CLASS_ECN, TP_MAX_ARMS, tp_config};
 use tcpilot_learner::{Level, MAX_ARMS};
 
-/// Of a row: see `struct tp_row`.
+/// The running sums of the shares in a row, see `struct tp_row`.
 pub type Upto = [u16; TP_MAX_ARMS as usize];
 
-/// Shares that differ by less are as good as equal: a row is not rewritten for them.
+/// Smaller differences of a share do not count: a row is not rewritten for them.
 const SAME_SHARE: f64 = 1.0 / 256.0;
 
-/// A policy's algorithms. The learner compares all of them with its first, the default. That is the host's
-/// default, if it may be replaced and the policy has it: connections with another default are left alone.
-/// Else it is the first of the replaceable defaults that the policy has, which are those of other
-/// namespaces. Else it is the policy's first algorithm: something must be what others are measured
-/// against, and somebody who leaves all defaults out does not want them.
+/// A policy's algorithms. The learner compares all of them with the first, the default. The default is the
+/// host's own, if it may be replaced and the policy has it; connections with another default are left alone.
+/// Otherwise it is the first replaceable default that the policy has, which is that of another namespace.
+/// Otherwise it is the policy's first algorithm: the learner needs something to compare with, and a user who
+/// leaves all defaults out does not want them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Arms {
-    /// The programs' numbers, in the learner's order.
+    /// The BPF programs' numbers, in the learner's order.
     numbers: Vec<u8>,
     names: Vec<String>,
-    /// Bit i: the learner's arm i needs ECN.
+    /// A mask: bit i is set if the learner's arm i needs ECN.
     needs_ecn: u8,
 }
 
 impl Arms {
-    /// Of a policy; `None` if it has no algorithm. `names` are those of the programs' numbers; `defaults`
-    /// are those that may be replaced, the most wanted first.
+    /// The algorithms of a policy; `None` if it has none. `names` are in the order of the programs' numbers.
+    /// `defaults` are the defaults that may be replaced, the most wanted first.
     pub fn of_policy(
         abi: &tp_config,
         policy: u8,
@@ -39,7 +40,7 @@ impl Arms {
         let name = |number: &u8| names[usize::from(*number)].as_str();
         let is_there = |default: &&String| numbers.iter().any(|number| name(number) == *default);
         let default = defaults.iter().find(is_there).map(String::as_str);
-        // The others keep their order: the sort is stable.
+        // The sort is stable, so the others keep their order.
         numbers.sort_by_key(|number| Some(name(number)) != default);
         let needs_ecn = (0..).zip(&numbers).fold(0, |bits, (arm, number)| {
             bits | (abi.ecn_arms >> number & 1) << arm
@@ -51,7 +52,7 @@ impl Arms {
         })
     }
 
-    /// How many.
+    /// The number of algorithms.
     pub fn len(&self) -> usize {
         self.numbers.len()
     }
@@ -61,18 +62,18 @@ impl Arms {
         &self.names
     }
 
-    /// The learner's number of an arm.
+    /// The learner's number of an arm, from the programs' number.
     pub fn of_number(&self, number: u8) -> Option<usize> {
         self.numbers.iter().position(|own| *own == number)
     }
 
-    /// The programs' number of one of these arms.
+    /// The programs' number of an arm, from the learner's number.
     pub fn number(&self, arm: usize) -> u8 {
         self.numbers[arm]
     }
 
-    /// The shares that can be drawn at a node: an algorithm that needs ECN is not drawn if the class did
-    /// not negotiate it, or has none of its own; the default has its share then.
+    /// The shares to draw by at a node. If the class of a node did not negotiate ECN, or the node has no
+    /// class, algorithms that need ECN are not drawn: the default gets their share.
     pub fn drawable(&self, shares: &[f64; MAX_ARMS], level: Level, class: u16) -> Vec<f64> {
         let has_ecn = level != Level::Global && u32::from(class) >> TP_CLASS_ECN & 3 != 0;
         let mut drawable = shares[..self.len()].to_vec();
@@ -112,7 +113,7 @@ impl Arms {
         self.numbers.iter().map(part).collect()
     }
 
-    /// Whether a row need not be rewritten. A share that becomes 0, or is 0 no more, matters however small.
+    /// Whether a row need not be rewritten. Any change of a share to or from 0 counts, even a small one.
     pub fn is_same(&self, row: &Upto, other: &Upto) -> bool {
         let same = |(a, b): (f64, f64)| (a - b).abs() < SAME_SHARE && (a > 0.0) == (b > 0.0);
         self.shares(row)
@@ -139,7 +140,8 @@ mod tests {
         Arms::of_policy(&abi, 2, &names, &defaults).unwrap()
     }
 
-    /// The programs' rule: a draw gets the arm whose number is the count of entries that are at most it.
+    /// The rule of the BPF programs: the number of the drawn arm is the count of entries that are at most
+    /// the draw.
     fn drawn(upto: &Upto, draw: u16) -> u8 {
         upto.iter().filter(|entry| **entry <= draw).count() as u8
     }

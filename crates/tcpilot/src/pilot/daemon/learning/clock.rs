@@ -1,10 +1,10 @@
-//! The learner's clock: seconds since 1970 as they were when the daemon started, and from then on as the
-//! kernel's monotonic clock counts. So knowledge that was saved has the right age after a restart, and
-//! nothing grows younger if somebody sets the wall clock.
+//! The learner's clock, in seconds since 1970. It takes the wall clock's time when the daemon starts, and
+//! follows the kernel's monotonic clock from then on. So saved knowledge has the right age after a restart,
+//! and nothing grows younger if somebody sets the wall clock.
 
 use crate::clock::monotonic_ns;
 
-/// From the kernel's clock to seconds.
+/// Converts the kernel's clock to seconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Clock {
     /// Seconds at the monotonic clock's zero.
@@ -12,7 +12,7 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// `unix_s` is now.
+    /// A clock that shows `unix_s` now.
     pub fn new(unix_s: f64) -> Clock {
         Clock::at(unix_s, monotonic_ns())
     }
@@ -23,12 +23,12 @@ impl Clock {
         }
     }
 
-    /// The time of a record.
+    /// The time of a record, from CLOCK_MONOTONIC in nanoseconds.
     pub fn seconds(&self, monotonic_ns: u64) -> f64 {
         self.zero_s + monotonic_ns as f64 / 1e9
     }
 
-    /// Now.
+    /// The present time.
     pub fn now_s(&self) -> f64 {
         self.seconds(monotonic_ns())
     }

@@ -1,7 +1,8 @@
-//! What the learners have counted, for the program that takes the daemon's place.
+//! The counts of the learners, for the program that takes the daemon's place.
 //!
-//! What is known goes to the next program through the state file. Counts are no knowledge, and are in no file. The
-//! programs' counts are in a map that the next program inherits, so they go on; those in here have to as well.
+//! Knowledge reaches the next program through the state file, but counts are in no file. The counts of the
+//! BPF programs are in a map that the next program inherits, so they go on. The counts of the learners go on
+//! by way of this module.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -14,7 +15,7 @@ use super::{
     taught::{Drawn, Taught},
 };
 
-/// Of all policies.
+/// The counts of all policies.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Counts {
@@ -23,7 +24,7 @@ pub struct Counts {
     policies: Vec<OfPolicy>,
 }
 
-/// Of all that came, whatever its policy.
+/// Counts that belong to no policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct OfRoom {
@@ -35,7 +36,8 @@ pub struct OfRoom {
     pub publications: u64,
 }
 
-/// Of one policy, whose algorithms may have other numbers then.
+/// The counts of one policy. Algorithms have their names, because their numbers may differ in the next
+/// program.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 struct OfPolicy {
@@ -47,7 +49,7 @@ struct OfPolicy {
     alarms: Vec<(Named, f64)>,
 }
 
-/// The key of a path or node: a number of JSON has 64 bits.
+/// The key of a path or node. The prefix is in two halves, because numbers in JSON have 64 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 struct Named {
     level: u8,
@@ -83,7 +85,7 @@ impl Named {
 }
 
 impl Room {
-    /// By former programs, and by this one.
+    /// The counts of former programs and of this one.
     pub fn counted(&self) -> OfRoom {
         OfRoom {
             records: self.before.records + self.records,
@@ -92,7 +94,7 @@ impl Room {
         }
     }
 
-    /// What was counted so far.
+    /// All counts so far.
     pub fn counts(&self) -> Counts {
         Counts {
             room: self.counted(),
@@ -105,7 +107,8 @@ impl Room {
         }
     }
 
-    /// Goes on counting from here. What is told of policies and algorithms that are no more is left.
+    /// Continues from the counts of a former program. Skips those of policies and algorithms that no longer
+    /// exist.
     pub fn go_on(&mut self, counts: Counts) {
         self.before = counts.room;
         self.domains.extend(counts.domains);

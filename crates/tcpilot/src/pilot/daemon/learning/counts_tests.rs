@@ -6,14 +6,14 @@ use super::*;
 use crate::pilot::daemon::learning::room::tests::{lesson, record, room_of, teach};
 use crate::pilot::figures::{LearningStatus, TaughtPolicy};
 
-/// As the next program gets them.
+/// The counts as the next program receives them.
 fn told(counts: &Counts) -> Counts {
     let text = serde_json::to_string(counts).unwrap();
     let value: serde_json::Value = serde_json::from_str(&text).unwrap();
     serde_json::from_value(value).unwrap()
 }
 
-/// Two paths that taught, a rescue, and a record that teaches nothing.
+/// A room with two paths that taught, a rescue, and a record that teaches nothing.
 fn busy() -> Room {
     let (mut room, _) = room_of(lesson(100), &[]);
     teach(&mut room, &["198.51.100.7", "2001:db8:1:2::3"], 10);
@@ -29,7 +29,7 @@ fn busy() -> Room {
     room
 }
 
-/// Histograms begin anew, as after a restart: Prometheus makes nothing of that.
+/// The policies without histograms, which begin anew as after a restart. Prometheus copes with that.
 fn counted(status: &LearningStatus) -> Vec<TaughtPolicy> {
     let mut policies = status.policies.clone();
     let algorithms = policies.iter_mut().flat_map(|p| &mut p.algorithms);

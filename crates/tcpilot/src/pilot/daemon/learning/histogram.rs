@@ -1,4 +1,4 @@
-//! Counts of values by their size, for metrics.
+//! Histograms for metrics.
 
 use tcpilot_abi::tp_record;
 
@@ -8,16 +8,16 @@ use super::{
 };
 use crate::pilot::figures::{HistogramView, ShownView};
 
-/// Bounds of goodput, bytes per second: from 0.08 to 8000 Mbit/s, about two to a power of ten.
+/// Bounds of goodput, in bytes per second: from 0.08 to 8000 Mbit/s, two for each power of ten.
 pub(super) const GOODPUT: &[f64] = &[1e4, 3e4, 1e5, 3e5, 1e6, 3e6, 1e7, 3e7, 1e8, 3e8, 1e9];
-/// Bounds of times of a thread's turn, seconds.
+/// Bounds of the time of a thread's turn, in seconds.
 pub(super) const TURN: &[f64] = &[1e-4, 3e-4, 1e-3, 3e-3, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0];
 
-/// Counts between bounds.
+/// Counts of values between bounds.
 #[derive(Clone, Debug)]
 pub(super) struct Histogram {
     bounds: &'static [f64],
-    /// One more than there are bounds.
+    /// One count more than bounds; the last is that of values above all bounds.
     counts: Vec<u64>,
     sum: f64,
 }
@@ -31,7 +31,7 @@ impl Histogram {
         }
     }
 
-    /// A value that is equal to a bound is below it, as in Prometheus.
+    /// Adds a value. A value equal to a bound counts below it, as in Prometheus.
     pub(super) fn add(&mut self, value: f64, times: u64) {
         let place = self.bounds.partition_point(|bound| *bound < value);
         if let Some(count) = self.counts.get_mut(place) {
@@ -49,7 +49,7 @@ impl Histogram {
     }
 }
 
-/// What connections of an algorithm have shown, those that are held out apart.
+/// The measures of an algorithm's connections, either of the steered or of the held-out ones.
 #[derive(Clone, Debug)]
 pub(super) struct Shown {
     is_held_out: bool,
@@ -59,7 +59,7 @@ pub(super) struct Shown {
 }
 
 impl Shown {
-    /// Nothing yet: of steered connections, and of those that are held out.
+    /// Two empty values: one of steered connections, and one of held-out ones.
     pub(super) fn both() -> [Shown; 2] {
         [false, true].map(|is_held_out| Shown {
             is_held_out,
@@ -69,7 +69,7 @@ impl Shown {
         })
     }
 
-    /// What a record adds, if it is of this group. `before` has been added already.
+    /// Adds a record, if it belongs to this group. Its sums include `before`, which has been added already.
     pub(super) fn add(&mut self, record: &tp_record, before: Option<&Totals>, ticks_per_s: u32) {
         if is_held_out(record) != self.is_held_out {
             return;
@@ -84,7 +84,7 @@ impl Shown {
         }
     }
 
-    /// For people; `None` if there was no connection.
+    /// The view; `None` if there was no connection.
     pub(super) fn view(&self) -> Option<ShownView> {
         let group = if self.is_held_out {
             "control"

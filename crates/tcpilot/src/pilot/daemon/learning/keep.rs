@@ -1,4 +1,4 @@
-//! Learners from a configuration and what was saved, and back to what is to be saved.
+//! Makes learners from a configuration and saved knowledge, and gives the knowledge to save.
 
 use tcpilot_abi::{TP_MAX_POLICIES, tp_config};
 use tcpilot_core::rows::CellSecrets;
@@ -16,19 +16,19 @@ use crate::pilot::{
     state::{Knowledge, SavedRow, StateError, Store},
 };
 
-/// Rows of a policy that are saved at once: some megabytes.
+/// The most rows of a policy that are saved at once: some megabytes.
 const PAGE: usize = 16384;
 
-/// Learners that know what was saved.
+/// Learners with the saved knowledge.
 pub struct Restored {
     pub(super) taught: Vec<Taught>,
     pub(super) clock: Clock,
     pub(super) effect: Saved,
-    /// At least one of them begins anew: rows that a former daemon wrote mean something else.
+    /// Whether at least one of them begins anew, so that rows of a former daemon mean something else.
     pub(super) is_anew: bool,
 }
 
-/// The algorithms that connections have if nobody chooses, the most wanted first: `host` is the default of
+/// The algorithms that connections have if nobody chooses, the most wanted first. `host` is the default of
 /// the daemon's own namespace.
 fn defaults(config: &Config, host: Option<&str>) -> Vec<String> {
     let mut all: Vec<String> = config
@@ -40,7 +40,7 @@ fn defaults(config: &Config, host: Option<&str>) -> Vec<String> {
     all
 }
 
-/// What each policy's learner is told. `host` is the default algorithm of the daemon's own namespace.
+/// The lesson of each policy's learner. `host` is the default algorithm of the daemon's own namespace.
 pub fn lessons(
     config: &Config,
     abi: &tp_config,
@@ -70,9 +70,8 @@ pub fn lessons(
 }
 
 impl Restored {
-    /// Reads what was saved of these policies; `store` is none if there is no file now. `secrets` are those
-    /// that the programs part groups by. `now_unix_s` is the
-    /// wall clock's time.
+    /// Reads the saved knowledge about these policies; `store` is `None` if there is no file now. `secrets`
+    /// are those by which the programs divide addresses into groups. `now_unix_s` is the wall clock's time.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -119,7 +118,8 @@ impl Restored {
     }
 }
 
-/// Rows that compare the same algorithms with the same default; others mean nothing here.
+/// The saved rows of a policy, if they compare the same algorithms with the same default. Other rows mean
+/// nothing here.
 fn saved_rows(store: &Store, lesson: &Lesson) -> Result<Vec<SavedRow>, StateError> {
     let mut rows = Vec::new();
     match store.known_arms(&lesson.name)? {
@@ -140,15 +140,15 @@ fn saved_rows(store: &Store, lesson: &Lesson) -> Result<Vec<SavedRow>, StateErro
 }
 
 impl Room {
-    /// What is to be saved: all, or what has changed since this was asked for last. A part of it, if there is
-    /// much: the rest has to be asked for again.
+    /// The knowledge to save: all, or that which changed since the last call. If there is much, this is a
+    /// part of it: call again for the rest.
     pub fn unsaved(&mut self, all: bool) -> Vec<Knowledge> {
         let taught = self.taught.iter_mut().map(|taught| taught.unsaved(all));
         let effect = self.effect.iter_mut().map(|effect| effect.unsaved(all));
         taught.chain(effect).collect()
     }
 
-    /// Forgets everything; returns how many paths there were.
+    /// Forgets everything; returns the number of paths.
     pub fn reset(&mut self) -> u32 {
         self.table.clear();
         if let Some(effect) = &mut self.effect {

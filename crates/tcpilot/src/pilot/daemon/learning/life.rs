@@ -1,6 +1,6 @@
-//! Whether the learner's sign of life comes in time: without one for ten seconds all rows are void, and new
-//! connections get the kernel's default. The learner's thread says when they are valid again, and the daemon's
-//! other thread when they became void, since a thread that hangs cannot.
+//! Watches the learner's sign of life. Without one for ten seconds all rows are void, and new connections
+//! get the kernel's default. The daemon's first thread reports that rows became void, because a learner's
+//! thread that hangs cannot. The learner's thread reports that they are valid again.
 
 use std::{
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
@@ -14,11 +14,11 @@ const VOID: Duration = Duration::from_nanos(TP_ROWS_VOID_NS);
 /// The last sign of life, for both threads.
 pub(super) struct Life {
     begun: Instant,
-    /// When the last one came, milliseconds after the beginning.
+    /// When the last sign came, in milliseconds after `begun`.
     last_ms: AtomicU64,
-    /// How often one came too late.
+    /// How often a sign came too late.
     lapses: AtomicU64,
-    /// Whether it was told that there is none.
+    /// Whether the present silence was reported.
     told: AtomicBool,
 }
 
@@ -37,7 +37,7 @@ impl Life {
         passed.saturating_sub(Duration::from_millis(self.last_ms.load(Ordering::Relaxed)))
     }
 
-    /// A sign comes. For how long rows were void before it, if they were.
+    /// Notes a sign. Returns how long rows were void before it, if they were.
     fn sign_at(&self, now: Instant) -> Option<Duration> {
         let void = self.silence_at(now).checked_sub(VOID);
         let passed = now.saturating_duration_since(self.begun);
@@ -50,7 +50,7 @@ impl Life {
         void
     }
 
-    /// A sign comes.
+    /// Notes a sign, and logs how long rows were void, if they were.
     pub(super) fn sign(&self) {
         if let Some(void) = self.sign_at(Instant::now()) {
             let seconds = void.as_secs_f64();
@@ -64,17 +64,17 @@ impl Life {
         self.silence_at(now) < VOID
     }
 
-    /// Whether rows are valid.
+    /// Whether rows are valid now.
     pub(super) fn are_valid(&self) -> bool {
         self.are_valid_at(Instant::now())
     }
 
-    /// How often they became void.
+    /// How often rows became void.
     fn times_void_at(&self, now: Instant) -> u64 {
         self.lapses.load(Ordering::Relaxed) + u64::from(!self.are_valid_at(now))
     }
 
-    /// How often they became void.
+    /// How often rows became void.
     pub(super) fn times_void(&self) -> u64 {
         self.times_void_at(Instant::now())
     }
@@ -83,7 +83,7 @@ impl Life {
         !self.are_valid_at(now) && !self.told.swap(true, Ordering::Relaxed)
     }
 
-    /// Says once that rows are void, if they are.
+    /// If rows are void, logs that, once for each silence.
     pub(super) fn tell_void(&self) {
         if self.is_to_be_told_at(Instant::now()) {
             tracing::warn!(

@@ -1,4 +1,4 @@
-//! What live connections had shown when they were told of last, so that each byte teaches once.
+//! Remembers the sums in the last record of each live connection, so that each byte teaches only once.
 
 use std::collections::HashMap;
 
@@ -8,44 +8,44 @@ use tcpilot_abi::{
 
 use super::translate::{Totals, has};
 
-/// Long and busy connections are few: a host that has more of them at once than this forgets some, and
+/// The most connections to remember; long and busy ones are few. A host with more of them forgets some, and
 /// their next record teaches nothing.
 const MOST: usize = 65536;
 
-/// What a connection had shown before a record.
+/// The records of a connection before the present one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Before {
-    /// Nothing was told of it: the record is about all of it.
+    /// There was none: the present record is about the whole connection.
     Nothing,
-    /// So much was told.
+    /// The last one had these sums.
     Told(Totals),
-    /// Nobody knows how much was told: to a former daemon, or before this one forgot it.
+    /// They are not known: a former daemon got them, or this one forgot them.
     Unknown,
 }
 
-/// What is kept of a connection.
+/// The memory of a connection.
 #[derive(Clone, Copy, Debug)]
 struct Kept {
     totals: Totals,
-    /// How often it was told of with the algorithm that it has.
+    /// Its samples with the algorithm that it has.
     samples: u32,
-    /// When its algorithm was last changed; 0: never.
+    /// When its algorithm was last changed (CLOCK_MONOTONIC); 0 for never.
     switched_ns: u64,
 }
 
-/// By the sockets' cookies.
+/// The live connections that were sampled, by the cookies of their sockets.
 #[derive(Debug, Default)]
 pub struct Long {
     told: HashMap<u64, Kept>,
-    /// Of connections that opened before, something may have been told that is not kept here.
+    /// Connections that opened before this time may have had samples that are not kept here.
     since_ns: u64,
-    /// Connections that carried less are not sampled.
+    /// The least bytes of a connection that is sampled.
     sample_bytes: u64,
 }
 
 impl Long {
-    /// Of a daemon that starts now (CLOCK_MONOTONIC). A former one may have sampled connections that carried
-    /// so many bytes.
+    /// For a daemon that starts at this time (CLOCK_MONOTONIC). A former daemon may have sampled connections
+    /// that carried `sample_bytes` or more.
     pub fn since(since_ns: u64, sample_bytes: u64) -> Long {
         Long {
             since_ns,
@@ -54,10 +54,11 @@ impl Long {
         }
     }
 
-    /// What this record's connection had shown before; notes what it has shown now, or that it ended.
+    /// The records of this connection before the present one. Notes the present sums, or that the connection
+    /// ended.
     pub fn follow(&mut self, record: &tp_record) -> Before {
         if record.cookie == 0 {
-            return Before::Nothing; // it was never sampled
+            return Before::Nothing; // without a cookie it was never sampled
         }
         let kept = self.told.get(&record.cookie).copied();
         let before = match &kept {
@@ -85,7 +86,7 @@ impl Long {
             totals: Totals::of(record),
             samples: 0,
             switched_ns: match Why::from_number(record.why) {
-                // Before this daemon knew it.
+                // The switch came before this daemon knew the connection.
                 Why::Rescued | Why::Undone | Why::Moved => record.at_ns,
                 _ => 0,
             },
@@ -106,7 +107,7 @@ impl Long {
         self.told.insert(record.cookie, kept);
     }
 
-    /// Whether a connection has shown what its algorithm does, and has not been given it lately.
+    /// Whether a connection has enough samples with its algorithm, and was not switched within `every_ns`.
     pub fn is_settled(&self, record: &tp_record, every_ns: u64) -> bool {
         self.told.get(&record.cookie).is_some_and(|kept| {
             let had_ns = record.at_ns.saturating_sub(kept.switched_ns);
@@ -114,7 +115,7 @@ impl Long {
         })
     }
 
-    /// Forgets the half that has been silent for longest: the ends of some may have been dropped.
+    /// Forgets the half that has been silent for longest. The ends of some of them may have been dropped.
     fn forget_silent(&mut self, now_ns: u64) {
         let mut times: Vec<u64> = self.told.values().map(|kept| kept.totals.at_ns).collect();
         let (_, &mut median, _) = times.select_nth_unstable(MOST / 2);
@@ -123,7 +124,7 @@ impl Long {
     }
 }
 
-/// A connection is long if it was told of so often.
+/// Samples from which on a connection counts as long.
 const SAMPLES_MIN: u32 = 2;
 
 #[cfg(test)]

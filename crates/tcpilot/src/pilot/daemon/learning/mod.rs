@@ -1,9 +1,9 @@
-//! The learner in the daemon: a thread of its own, which reads what connections have shown, learns, and
-//! writes the rows that the programs choose by (docs/understand/decisions/18-learner-in-the-daemon.md).
+//! The learner in the daemon: a thread of its own, which reads the records of connections, learns, and
+//! writes the rows by which the BPF programs choose (docs/understand/decisions/18-learner-in-the-daemon.md).
 //!
-//! It never waits for the daemon's other thread, which answers questions. That one puts a question to it
-//! through a channel, and waits for the answer for a bounded time. Only this thread renews the sign of
-//! life: if it hangs, no row is valid after ten seconds, whatever the other thread does.
+//! The learner's thread never waits for the daemon's first thread, which answers questions. The first thread
+//! sends it questions through a channel, and waits for each answer for a bounded time. Only the learner's
+//! thread renews the sign of life. If it hangs, no row is valid after ten seconds.
 
 mod arms;
 mod clock;
@@ -48,36 +48,37 @@ use crate::pilot::{
 };
 use effect::Effect;
 
-/// How often records are taken in and rows written. The programs wake nobody.
+/// Interval at which records are read and rows written. The BPF programs wake nobody.
 const TURN: Duration = Duration::from_millis(50);
-/// Rows of a policy in a turn while what was learned before is written: some 10 ms of work.
+/// Rows of a policy per turn while earlier knowledge is written: some 10 ms of work.
 const ROWS_AT_FIRST: usize = 8192;
-/// Rows of a policy in a turn beside those that records ask for: less than half a hundredth of a processor.
-/// A million rows whose neighbours changed take six minutes.
+/// Rows of a policy per turn beside those that records ask for: less than half a hundredth of a processor.
+/// If the neighbours of a million rows change, these rows take six minutes.
 const ROWS_PER_TURN: usize = 128;
-/// Rows for each record of a turn: its path's, and as many of the nodes above.
+/// Rows for each record of a turn: that of its path, and one for the nodes above.
 const ROWS_PER_RECORD: usize = 2;
-/// How often the sign of life is renewed.
+/// Interval at which the sign of life is renewed.
 const BEAT: Duration = Duration::from_secs(1);
-/// Records between two looks at the clock: a flood of them must not stop the sign of life.
+/// Records between two looks at the clock, so that a flood of records does not stop the sign of life.
 const RECORDS_AT_ONCE: usize = 4096;
-/// Longer than the thread is busy with a turn.
+/// Time to wait for an answer of the thread: longer than one of its turns.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Paths in one answer of the thread: the rest of a long list has to ask again.
+/// Paths in one answer of the thread. A longer list takes several questions.
 const PAGE: usize = 4096;
 
-/// No trial is longer: a month.
+/// The longest trial: a month.
 pub const LONGEST_TRIAL_S: u64 = 31 * 24 * 3600;
 
 /// A question to the thread.
 type Question = Box<dyn FnOnce(&mut Room) + Send>;
 
-/// The daemon's end: the room itself until it begins, then a way to ask it.
+/// The learner for the daemon's first thread: the room itself until the thread begins, and then a way to ask
+/// it.
 pub struct Learning {
     state: State,
-    /// The next save has to write all.
+    /// Whether the next save has to write everything.
     save_all: Cell<bool>,
-    /// Whether the thread gives signs of life.
+    /// The thread's signs of life.
     life: Arc<Life>,
 }
 
@@ -90,26 +91,27 @@ enum State {
     Ended,
 }
 
-/// What moves to the thread.
+/// Everything that moves to the thread.
 struct Worker {
     room: Room,
     records: Records,
     heartbeat: Heartbeat,
     batch: Vec<tp_record>,
     beaten: Option<Instant>,
-    /// Rows of what was learned before are still to be written.
+    /// Whether rows of earlier knowledge are still to be written.
     is_filling: bool,
-    /// Records that had come when rows were written last.
+    /// The count of records when rows were last written.
     published: u64,
-    /// Looks at long connections, and how often; `None`: never.
+    /// Looks at long connections, and the interval; `None` for never, or after the sampler's thread has
+    /// begun.
     sampler: Option<(Sampler, Duration)>,
-    /// To that thread, once it has begun.
+    /// The channel to the sampler's thread, once that has begun.
     wishes: Option<Wishes>,
     life: Arc<Life>,
 }
 
 impl Learning {
-    /// Everything but the thread: rows are written, so the first connection finds what was learned before.
+    /// Makes everything but the thread. It writes rows, so the first connection finds the earlier knowledge.
     fn new(
         room: Room,
         records: Records,
@@ -143,20 +145,20 @@ impl Learning {
         self.life.are_valid()
     }
 
-    /// How often they could not, since the start.
+    /// How often rows became void since the start.
     pub fn times_void(&self) -> u64 {
         self.life.times_void()
     }
 
-    /// Says in the log when that begins.
+    /// Logs that rows are void, once for each time.
     pub fn tell_void(&self) {
         self.life.tell_void();
     }
 
-    /// Starts the thread, once the kernel's tick is known.
+    /// Starts the thread. `ticks_per_s` is the kernel's tick, which is not known before.
     ///
     /// # Errors
-    /// The system's.
+    /// A thread cannot be started.
     pub fn begin(&mut self, ticks_per_s: u32) -> std::io::Result<()> {
         let State::Waits(worker) = std::mem::replace(&mut self.state, State::Ended) else {
             return Ok(());
@@ -176,8 +178,8 @@ impl Learning {
         Ok(())
     }
 
-    /// Has the thread do something with its room; `None` if it does not answer in time. If it has given no sign of
-    /// life for long, nobody waits for it again.
+    /// Lets the thread do something with its room; `None` if it does not answer in time. If it has given no
+    /// sign of life for too long, this does not wait at all.
     fn ask<T: Send + 'static>(
         &self,
         question: impl FnOnce(&mut Room) -> T + Send + 'static,
@@ -189,7 +191,7 @@ impl Learning {
             State::Works { questions, .. } => {
                 let (answer, answered) = sync_channel(1);
                 let question: Question = Box::new(move |room| {
-                    // Nobody may wait for it any more; there is room for one answer, so it never waits.
+                    // The asker may have given up. The channel has room for one answer, so this never blocks.
                     let _ = answer.try_send(question(room));
                 });
                 questions.send(question).ok()?;
@@ -210,24 +212,24 @@ impl Learning {
         }
     }
 
-    /// What is known of the addresses of a prefix: its paths, or if there is none, what a stranger there
-    /// would get.
+    /// The knowledge about the addresses of a prefix: its paths, or if there is none, the nodes that would
+    /// choose for a new address there.
     pub fn explain(&self, remote: tcpilot_core::Prefix) -> Vec<Seen> {
         self.ask(move |room| room.explain(&remote))
             .unwrap_or_default()
     }
 
-    /// What the learner does.
+    /// The learner's part of `status`.
     pub fn status(&self) -> Option<LearningStatus> {
         self.ask(|room| room.status())
     }
 
-    /// Whether steering helps.
+    /// The report on whether steering helps; `None` in a dry run.
     pub fn effect(&self) -> Option<EffectReport> {
         self.ask(Room::effect_report).flatten()
     }
 
-    /// Pairs without pause for so long. Whether the thread has heard it.
+    /// Compares without pauses for this long. False if the thread does not answer, or nothing is compared.
     pub fn begin_trial(&self, seconds: u64) -> bool {
         let heard = self.ask(move |room| room.effect.as_mut().map(|e| e.set_trial(seconds)));
         heard.flatten().is_some()
@@ -242,19 +244,19 @@ impl Learning {
         stopped.flatten()
     }
 
-    /// Whether some queue of this host is often full.
+    /// Tells the learner whether a queue of this host is often full.
     pub fn set_full(&self, is_full: Option<bool>) {
         let _ = self.ask(move |room| room.effect.as_mut().map(|e| e.set_full(is_full)));
     }
 
-    /// What does not work as it should, a sentence each.
+    /// The present problems of the learner, a sentence each.
     pub fn limits(&self) -> Vec<String> {
         let hangs = || vec!["the learner does not answer: no row is valid after 10 s".to_owned()];
         self.ask(|room| room.limits()).unwrap_or_else(hangs)
     }
 
-    /// What has changed since it was saved last; all if that failed, or is asked for. `None` if the thread
-    /// does not answer: there is nothing to save then.
+    /// The changes since the last save; everything if that save failed, or if `all` is set. `None` if the
+    /// thread does not answer: there is nothing to save then.
     pub fn unsaved(&self, all: bool) -> Option<Vec<Knowledge>> {
         let all = all || self.save_all.take();
         let unsaved = self.ask(move |room| room.unsaved(all));
@@ -262,27 +264,27 @@ impl Learning {
         unsaved
     }
 
-    /// What was not saved after all is given again.
+    /// Notes that a save failed, so the next one has everything.
     pub fn not_saved(&self) {
         self.save_all.set(true);
     }
 
-    /// Learns from nothing more, or goes on: what is learned from now on is for another program.
+    /// Stops to read records before a take-over, because the next program shall learn from them; or goes on.
     pub fn rest(&self, is_resting: bool) {
         let _ = self.ask(move |room| room.is_resting = is_resting);
     }
 
-    /// What was counted so far.
+    /// All counts so far.
     pub fn counts(&self) -> Option<Counts> {
         self.ask(|room| room.counts())
     }
 
-    /// Goes on counting from here.
+    /// Continues from the counts of a former program.
     pub fn go_on(&self, counts: Counts) {
         let _ = self.ask(move |room| room.go_on(counts));
     }
 
-    /// Forgets everything; returns how many paths there were.
+    /// Forgets everything; returns the number of paths.
     pub fn reset(&self) -> Option<u32> {
         self.save_all.set(true);
         self.ask(Room::reset)
@@ -296,19 +298,19 @@ impl Drop for Learning {
             return;
         };
         drop(questions);
-        // The thread has ended if it panicked; there is nobody left to tell.
+        // An error means that the thread panicked, and so has ended.
         let _ = thread.map(JoinHandle::join);
     }
 }
 
 impl Worker {
-    /// Until nobody can ask any more.
+    /// Works until `Learning` is dropped.
     fn work(mut self, questions: &Receiver<Question>) {
         let mut due = Instant::now();
         loop {
             match questions.recv_timeout(due.saturating_duration_since(Instant::now())) {
                 Ok(question) => {
-                    // What was shown before the question is part of the answer.
+                    // Records that came before the question are part of the answer.
                     self.take_in();
                     question(&mut self.room);
                 }
@@ -323,7 +325,8 @@ impl Worker {
         self.heartbeat.stop();
     }
 
-    /// Rows first: after a long stop none of the old ones is valid before it was looked at again.
+    /// One turn of the thread. It writes rows before it gives the sign of life: after a long stop no old row
+    /// becomes valid before the learner has looked at it again.
     fn turn(&mut self) {
         let begun = Instant::now();
         self.take_in();
@@ -335,7 +338,7 @@ impl Worker {
         self.room.turns.add(begun.elapsed().as_secs_f64(), 1);
     }
 
-    /// The rows that new records ask for, and some of those that can wait.
+    /// Writes the rows that new records ask for, and some of those that can wait.
     fn publish(&mut self) {
         let records = (self.room.records - self.published) as usize;
         self.published = self.room.records;
@@ -369,7 +372,7 @@ impl Worker {
         batch.clear();
         self.batch = batch;
         for wish in self.room.wishes.drain(..) {
-            // If that thread is gone, nothing is sampled, and nothing moved.
+            // Without the sampler's thread nothing is moved.
             let _ = self.wishes.as_ref().map(|wishes| wishes.send(wish));
         }
     }
@@ -384,13 +387,13 @@ impl Worker {
 }
 
 impl Learning {
-    /// From what the kernel side shares, with learners for these policies.
+    /// Makes the learner from its ends of the kernel's maps, with restored learners of the policies.
     ///
     /// In a dry run nothing is steered, so nothing is held out.
     pub fn open(ends: Ends, taught: Restored, keys: &config::Config) -> Learning {
         let mut rows = ends.rows;
         if taught.is_anew {
-            rows.clear(); // a former daemon's, which mean other things
+            rows.clear(); // those of a former daemon mean something else
         }
         let mut room = Room::new(taught.taught, Box::new(rows), taught.clock);
         let thompson = &keys.learner.thompson;

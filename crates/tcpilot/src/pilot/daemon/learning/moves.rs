@@ -1,10 +1,10 @@
-//! Which long connections are to have another algorithm while they are open
+//! Decides which long connections get another algorithm while they are open
 //! (docs/understand/decisions/21-move.md).
 //!
-//! New connections try algorithms out. A long one is only ever moved to an algorithm that others on its path
-//! have shown to be better, as Mutant does within one connection (Pappone et al., NSDI'25), but without trying
-//! out: each change costs the connection a start, and nobody can tell from one connection alone whether its
-//! path or its algorithm has changed.
+//! Only new connections explore. A long connection is moved only to an algorithm that other connections on
+//! its path have shown to be better. Mutant moves within one connection too (Pappone et al., NSDI'25), but
+//! it explores there. We do not: each change costs the connection a new start, and one connection alone does
+//! not show whether its path or its algorithm made the difference.
 
 use tcpilot_abi::{TP_CONN_DRY_RUN, TP_RECORD_SAMPLE, tp_record};
 use tcpilot_kernel::Move;
@@ -12,21 +12,21 @@ use tcpilot_learner::{Level, MAX_ARMS};
 
 use super::taught::{Taught, is_held_out, lineage};
 
-/// When a connection is moved.
+/// The conditions for a move.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MoveTerms {
-    /// Nats that its new algorithm must surely bring.
+    /// The least sure gain of the new algorithm, in nats.
     pub gain: f64,
-    /// For so long it keeps what it was moved to.
+    /// The least time between two moves of a connection.
     pub every_ns: u64,
 }
 
-/// Standard deviations that make a gain sure. It is looked at every few seconds for as long as a connection
-/// lives, so what happens by chance once in forty looks would happen to most.
+/// Standard deviations that make a gain sure. The gain is checked every few seconds while a connection
+/// lives, so a chance of one in forty per check would move most connections sooner or later.
 const SURE_SD: f64 = 3.0;
 
 impl Taught {
-    /// Where the connection of this record, which has just taught, should be moved to.
+    /// The move that the connection of this record, which has just taught, should make.
     pub fn wish(&mut self, record: &tp_record, now_s: f64) -> Option<Move> {
         let terms = self.lesson.moves?;
         let is_ours = u32::from(record.flags) == TP_RECORD_SAMPLE
@@ -38,7 +38,7 @@ impl Taught {
             return None;
         }
         let plan = self.learner.plan_of(&path, now_s)?;
-        // What the row of this path gives most new connections.
+        // The algorithm that most new connections on this path get.
         let shares = self.lesson.shares(&path, &plan);
         let to =
             (0..shares.len().min(MAX_ARMS)).max_by(|a, b| shares[*a].total_cmp(&shares[*b]))?;

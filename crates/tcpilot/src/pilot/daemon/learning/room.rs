@@ -18,42 +18,42 @@ use super::{
 };
 use crate::pilot::figures::EffectReport;
 
-/// Namespaces and interfaces that paths can be named by; more are shown by number.
+/// The most origins that are remembered; paths from further ones are shown by number.
 const DOMAINS_MAX: usize = 4096;
 
-/// What parts paths of one address.
+/// The origin of paths: paths to one address are learned separately for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Origin {
-    /// Their network namespace.
+    /// The cookie of their network namespace.
     pub netns_cookie: u64,
-    /// The number of the interface that they leave the host by; 0: that does not part them.
+    /// The number of the interface that they leave the host by; 0 if all interfaces share a path.
     pub egress: u16,
 }
 
-/// See above.
+/// The learners and everything that they share, see the module's comment.
 pub struct Room {
-    /// A policy's learner each.
+    /// The learner of each policy.
     pub taught: Vec<Taught>,
     pub(super) table: Box<dyn Table>,
     pub(super) clock: Clock,
     long: Long,
-    /// Jiffies; known once the programs are attached, which is before the first record.
+    /// Jiffies per second; known once the programs are attached, and so before the first record.
     pub ticks_per_s: u32,
     generation: u32,
-    /// What former programs have counted.
+    /// The counts of former programs.
     pub before: OfRoom,
     /// Records that came.
     pub records: u64,
     /// Records for which the ring had no room.
     pub dropped: u64,
-    /// What the programs have to say is for another daemon, which will take the place of this one.
+    /// Whether records stay in the ring, for the program that is about to take over.
     pub is_resting: bool,
     /// Times that rows were written.
     pub publications: u64,
     crowded: u64,
-    /// Whether steering helps; `None` in a dry run.
+    /// The comparison with held-out connections; `None` in a dry run.
     pub effect: Option<Effect>,
-    /// Where paths of a domain come from.
+    /// The origin of each domain, the number that a record has for it.
     pub(super) domains: HashMap<u32, Origin>,
     /// Long connections that should be moved to another algorithm.
     pub wishes: Vec<Move>,
@@ -62,7 +62,7 @@ pub struct Room {
 }
 
 impl Room {
-    /// With these learners, and the rows of this table.
+    /// A room with these learners, which write their rows to this table.
     pub fn new(taught: Vec<Taught>, table: Box<dyn Table>, clock: Clock) -> Room {
         Room {
             taught,
@@ -84,8 +84,8 @@ impl Room {
         }
     }
 
-    /// Says that this is when the daemon starts, after which it is told of all connections that have carried
-    /// so many bytes.
+    /// Notes that the daemon starts now. From now on it gets samples of all connections that carried
+    /// `sample_bytes` or more.
     pub fn begin_now(&mut self, sample_bytes: u64) {
         self.long = Long::since(crate::clock::monotonic_ns(), sample_bytes);
     }
@@ -94,7 +94,7 @@ impl Room {
     pub fn take(&mut self, record: &tp_record) {
         self.records += 1;
         let before = self.long.follow(record);
-        // 0 is that of paths which all namespaces share.
+        // Domain 0 is that of paths which all namespaces share.
         if record.domain != 0 && self.domains.len() < DOMAINS_MAX {
             let origin = Origin {
                 netns_cookie: record.netns_cookie,
@@ -103,7 +103,7 @@ impl Room {
             self.domains.insert(record.domain, origin);
         }
         let of = |taught: &&mut Taught| taught.lesson.policy == record.policy;
-        // A policy that is no more has none: its last connections end.
+        // A policy that no longer exists has no learner, but its last connections still end.
         if let Some(taught) = self.taught.iter_mut().find(of) {
             if let Some(effect) = &mut self.effect {
                 let lesson = &taught.lesson;
@@ -138,7 +138,7 @@ impl Room {
         }
     }
 
-    /// Whether steering helps.
+    /// The report on whether steering helps.
     pub fn effect_report(&mut self) -> Option<EffectReport> {
         let explored = self
             .taught
@@ -148,10 +148,10 @@ impl Room {
         self.effect.as_mut().map(|effect| effect.report(explored))
     }
 
-    /// Writes at most `budget` rows for each policy. Whether that was all that is to be written.
+    /// Writes at most `budget` rows for each policy; true if none is left to write.
     pub fn publish(&mut self, budget: usize) -> bool {
         let now_s = self.clock.now_s();
-        // Never 0, which is no row's.
+        // Never 0: no row has that generation.
         let generation = self.generation.wrapping_add(1).max(1);
         let mut all = Written::default();
         for taught in &mut self.taught {
@@ -177,7 +177,7 @@ impl Room {
         self.crowded += crowded;
     }
 
-    /// What does not work as it should, a sentence each.
+    /// The present problems, a sentence each.
     pub fn limits(&self) -> Vec<String> {
         let crowded = (self.crowded > 0).then(|| {
             "there is not room for the rows of all paths: some choose by their group's; raise paths_max"

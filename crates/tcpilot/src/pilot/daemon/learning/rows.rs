@@ -1,4 +1,4 @@
-//! The rows that the programs choose by, as the learner's nodes name them.
+//! The table of rows by which the BPF programs choose, and the keys of the learner's nodes in it.
 
 use tcpilot_abi::tp_row_key;
 use tcpilot_kernel::{Put, Rows};
@@ -6,17 +6,17 @@ use tcpilot_learner::NodeKey;
 
 use super::arms::Upto;
 
-/// Where rows are written; in tests a map in memory.
+/// The table of rows; in tests a map in memory.
 pub trait Table: Send {
-    /// What a row says.
+    /// The content of a row.
     fn get(&self, key: &tp_row_key) -> Option<Upto>;
-    /// Has it say something else.
+    /// Writes a row.
     fn put(&mut self, key: &tp_row_key, upto: Upto, generation: u32) -> Put;
-    /// Takes it away.
+    /// Removes a row.
     fn remove(&mut self, key: &tp_row_key);
-    /// Takes all away.
+    /// Removes all rows.
     fn clear(&mut self);
-    /// Rows, and how many there is room for.
+    /// The number of rows, and the room for rows.
     fn len(&self) -> (usize, usize);
 }
 
@@ -42,7 +42,7 @@ impl Table for Rows {
     }
 }
 
-/// The key of a node's row. The programs make the same from an address (`tp_row_key_at`).
+/// The key of a node's row. The BPF programs make the same key from an address (`tp_row_key_at`).
 pub fn row_key(node: &NodeKey, policy: u8) -> tp_row_key {
     let bits = node.key.prefix;
     tp_row_key {

@@ -1,6 +1,6 @@
-//! A thread that looks at long connections now and then, so that they teach while they live, and that has
-//! some of them moved. It is apart from the learner's, which must not wait: an iterator takes the lock of
-//! each socket, and enters each network namespace.
+//! A thread that looks at long connections now and then, so that they teach while they live, and that moves
+//! some of them. It is not the learner's thread, which must not wait: an iterator takes the lock of each
+//! socket, and enters each network namespace.
 
 use std::{
     sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel},
@@ -11,17 +11,17 @@ use tcpilot_kernel::{Move, Sampler};
 
 use crate::clock::processor_time;
 
-/// The next look waits at least so many times as long as the last one had the processor: a hundredth of it at
-/// most, however many connections and namespaces there are.
+/// The interval is at least this many times the processor time of the last look. So looks take at most a
+/// hundredth of a processor with any number of connections and namespaces.
 const REST: u32 = 100;
 
-/// How the learner's thread names connections to be moved.
+/// The channel by which the learner's thread asks for moves.
 pub type Wishes = Sender<Move>;
 
-/// Starts the thread, which ends when nobody can wish for anything any more. It is not waited for.
+/// Starts the thread, which ends after the channel is dropped. Nobody waits for its end.
 ///
 /// # Errors
-/// The system's.
+/// The thread cannot be started.
 pub fn begin(sampler: Sampler, every: Duration) -> std::io::Result<Wishes> {
     let (wishes, wished) = channel();
     let builder = std::thread::Builder::new().name("sampler".to_owned());
@@ -29,7 +29,7 @@ pub fn begin(sampler: Sampler, every: Duration) -> std::io::Result<Wishes> {
     Ok(wishes)
 }
 
-/// Returns the processor time that it took.
+/// Looks once; returns the processor time that it took.
 fn look(sampler: &Sampler, moves: &[Move]) -> Duration {
     let begun = processor_time();
     if let Err(error) = sampler.sample(moves) {
@@ -44,7 +44,7 @@ fn work(every: Duration, wished: &Receiver<Move>, mut look: impl FnMut(&[Move]) 
     loop {
         match wished.recv_timeout(due.saturating_duration_since(Instant::now())) {
             Ok(wish) => {
-                // One that is wished for twice has taught once more.
+                // The later wish for a connection knows more.
                 moves.retain(|known| known.cookie != wish.cookie);
                 moves.push(wish);
             }
@@ -71,8 +71,7 @@ mod tests {
         }
     }
 
-    /// What each of so many looks was asked for, and how long all of them took, if each had the processor for
-    /// so long.
+    /// The moves of each of `count` looks, and the time of all looks, if each takes `took` of processor time.
     fn looks(count: usize, took: Duration, wishes: &[Move]) -> (Vec<Vec<Move>>, Duration) {
         let (sender, wished) = channel();
         wishes.iter().for_each(|wish| sender.send(*wish).unwrap());

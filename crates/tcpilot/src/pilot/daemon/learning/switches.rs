@@ -1,5 +1,5 @@
-//! How often connections of a path were rescued, how often that was undone, and how often they were moved to a
-//! better algorithm, since the start.
+//! Counts per path since the start: connections that were rescued, rescues that were undone, and moves to a
+//! better algorithm.
 
 use std::collections::HashMap;
 
@@ -9,26 +9,27 @@ use tcpilot_learner::{Level, NodeKey};
 
 use super::{taught::lineage, translate::has};
 
-/// Paths with long connections, or that lose packets at random, are few. A host that has more of them forgets the earlier ones.
+/// The most paths to count for. Few paths have long connections or lose packets at random. A host with more
+/// of them forgets all earlier counts.
 const MOST: usize = 16384;
 
-/// Of a path.
+/// The counts of a path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Switched {
     /// Connections that were rescued.
     pub rescued: u64,
-    /// Of these, those that got their former algorithm back.
+    /// Of these, connections that got their former algorithm back.
     pub undone: u64,
     /// Times that a connection was moved.
     pub moved: u64,
 }
 
-/// Of all paths of a policy.
+/// The counts of all paths of a policy.
 #[derive(Debug, Default)]
 pub struct Switches(HashMap<NodeKey, Switched>);
 
 impl Switches {
-    /// Counts a record, if it tells of a switch.
+    /// Counts a record, if it reports a switch.
     pub fn count(&mut self, record: &tp_record) {
         let flags = [TP_RECORD_RESCUED, TP_RECORD_UNDONE, TP_RECORD_MOVED];
         let [rescued, undone, moved] = flags.map(|flag| u64::from(has(record, flag)));
@@ -44,17 +45,17 @@ impl Switches {
         path.moved += moved;
     }
 
-    /// Those that another daemon has counted.
+    /// The counts of a former daemon.
     pub fn of_all(all: impl Iterator<Item = (NodeKey, Switched)>) -> Switches {
         Switches(all.take(MOST).collect())
     }
 
-    /// All paths.
+    /// All paths with their counts.
     pub fn all(&self) -> impl Iterator<Item = (&NodeKey, &Switched)> {
         self.0.iter()
     }
 
-    /// What is known of a path.
+    /// The counts of a path.
     pub fn of(&self, path: &NodeKey) -> Switched {
         self.0.get(path).copied().unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! One policy's learner, with what it needs to understand records and to write rows.
+//! One policy's learner, with everything to understand records and to write rows.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -24,7 +24,7 @@ use super::{
     translate::{Silent, Terms, Totals, has, observation, was_switched},
 };
 
-/// What a policy's learner is told at the start.
+/// The terms of a policy's learner, which it gets at the start.
 #[derive(Clone, Debug)]
 pub struct Lesson {
     /// The policy's number.
@@ -35,15 +35,15 @@ pub struct Lesson {
     pub arms: Arms,
     /// The learner's constants.
     pub settings: Settings,
-    /// Nats that a rescue takes off.
+    /// Nats that a rescue takes off the reward.
     pub rescue_cost: f64,
-    /// Of the groups, how many are steered.
+    /// The share of the groups that are steered, in percent.
     pub steer_percent: u32,
-    /// When a long connection is moved to another algorithm; `None`: never.
+    /// The conditions to move a long connection to another algorithm; `None`: never.
     pub moves: Option<MoveTerms>,
 }
 
-/// How often an algorithm was in force at an end, and how likely it was.
+/// How often an algorithm was drawn, by the ends of connections, and how often that was to be expected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Drawn {
     /// Connections.
@@ -52,40 +52,40 @@ pub struct Drawn {
     pub probability: f64,
 }
 
-/// What became of rows.
+/// The result of writing rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Written {
-    /// Rows that say something new.
+    /// Rows that were written because their content changed.
     pub rows: usize,
-    /// Rows that might have said something new.
+    /// Rows that were checked for a change.
     pub looked_at: usize,
-    /// Rows for which there was no room, or for which another was given up.
+    /// Rows that found no room, or that replaced another row.
     pub crowded: u64,
 }
 
 /// One policy's learner.
 pub struct Taught {
-    /// What it was told at the start.
+    /// Its terms.
     pub lesson: Lesson,
     /// The learner itself.
     pub learner: Learner,
-    /// In the learner's order.
+    /// The draws of each algorithm, in the learner's order.
     pub drawn: Vec<Drawn>,
     /// Records that taught something.
     pub taught: u64,
     /// Connections whose algorithm was changed while they were open.
     pub switches: Switches,
-    /// What each algorithm has shown, in the learner's order.
+    /// The measures of each algorithm's connections, in the learner's order.
     shown: Vec<[Shown; 2]>,
-    /// Records that did not, by the reason.
+    /// Records that taught nothing, by the reason.
     pub silent: BTreeMap<Cow<'static, str>, u64>,
-    /// What the file has is not what this learner began with: all has to be saved.
+    /// Whether this learner began without the content of the file, so that everything has to be saved.
     pub is_unsaved: bool,
 }
 
 impl Taught {
-    /// A learner with these saved rows. A learner cannot be made only if there is no arm, and
-    /// [`Arms`] has at least one.
+    /// A learner with these saved rows; `None` if there is no arm, which cannot be, because [`Arms`] has at
+    /// least one.
     pub fn new(lesson: Lesson, saved: &[SavedRow], now_s: f64) -> Option<(Taught, Restored)> {
         let rows = saved.iter().map(|(key, row)| (key, row));
         let (mut learner, restored) =
@@ -104,8 +104,8 @@ impl Taught {
         Some((taught, restored))
     }
 
-    /// Learns from a record; `before` is what its connection had shown when it was told of last. Whether it
-    /// taught something.
+    /// Learns from a record; true if it taught something. `before` has the sums of the connection's last
+    /// record.
     pub fn take(
         &mut self,
         record: &tp_record,
@@ -135,13 +135,13 @@ impl Taught {
         seen.is_ok()
     }
 
-    /// What each algorithm has shown, by the group.
+    /// The measures of an algorithm's connections, steered and held out.
     pub(super) fn shown(&self, arm: usize) -> Vec<ShownView> {
         let groups = self.shown.get(arm).into_iter().flatten();
         groups.filter_map(Shown::view).collect()
     }
 
-    /// A record of which nobody knows how much was taught already.
+    /// Counts a record without learning from it: how much of it was taught already is not known.
     pub fn pass_over(&mut self, record: &tp_record) {
         self.count(record);
         self.switches.count(record);
@@ -149,7 +149,7 @@ impl Taught {
         self.count_by_path(record);
     }
 
-    /// Of ends alone, whatever they taught. A path is there once it has taught.
+    /// Counts a path's ends, even if they taught nothing. A path exists once it has taught.
     fn count_by_path(&mut self, record: &tp_record) {
         if !has(record, TP_RECORD_SAMPLE) {
             let path = lineage(record).node(Level::Path);
@@ -173,7 +173,7 @@ impl Taught {
                     tracing::debug!(policy = self.lesson.name, ?learned, "a path changed");
                 }
             }
-            // A number that is not finite: no record of the programs has one.
+            // A number was not finite. No record of the BPF programs has one.
             Err(error) => tracing::debug!(%error, "a record could not be used"),
         }
     }
@@ -182,8 +182,9 @@ impl Taught {
         *self.silent.entry(Cow::Borrowed(why.word())).or_default() += 1;
     }
 
-    /// Of ends alone; beyond 50,000 a second one record stands for several. What a rescued or
-    /// moved connection had at its end nobody drew.
+    /// Counts the draw of a connection that ended. Beyond 50,000 ends a second one record stands for
+    /// several. A rescued or moved connection does not count, because its algorithm at the end was not
+    /// drawn.
     fn count(&mut self, record: &tp_record) {
         let not_drawn = [TP_RECORD_SAMPLE, TP_RECORD_FORGOTTEN, TP_RECORD_FOREIGN];
         if not_drawn.iter().any(|flag| has(record, *flag))
@@ -201,7 +202,7 @@ impl Taught {
         }
     }
 
-    /// Writes at most `budget` rows that may say something new, under this generation.
+    /// Checks at most `budget` rows that may have changed, and writes those that have, under this generation.
     pub fn publish(
         &mut self,
         table: &mut dyn Table,
@@ -238,7 +239,7 @@ impl Taught {
 }
 
 impl Lesson {
-    /// How likely each algorithm is for connections of a node with this plan.
+    /// The probability of each algorithm for connections of a node with this plan.
     pub fn shares(&self, node: &NodeKey, plan: &Plan) -> Vec<f64> {
         let mut shares = plan.shares;
         if !self.is_steered(node) {
@@ -252,9 +253,10 @@ impl Lesson {
         self.arms.upto(&self.shares(node, plan))
     }
 
-    /// Whether connections of this node are steered. A canary's share of the groups is the same after each
-    /// restart, and one that grows has all that it had. Nobody can say of strangers whether their group
-    /// will be one of them, so they are not steered.
+    /// Whether connections of this node are steered. With `steer_percent`, a hash of the group's prefix
+    /// decides. So the steered groups are the same after each restart, and if the share grows, they stay
+    /// among them. Nodes above the groups serve new addresses. The group of a new address is not known
+    /// there, so it is not steered.
     pub(super) fn is_steered(&self, node: &NodeKey) -> bool {
         if self.steer_percent >= 100 {
             return true;
@@ -274,12 +276,13 @@ impl Lesson {
     }
 }
 
-/// Whether its connection got the default whatever the learner says, so that nothing was drawn.
+/// Whether the connection of a record was held out: it got the default, and nothing was drawn.
 pub fn is_held_out(record: &tp_record) -> bool {
     u32::from(record.trial) & TP_TRIAL_HELD_OUT != 0
 }
 
-/// The lineage of a record's connection. Its address is IPv4-mapped and unwrapped already.
+/// The lineage of a record's connection: the nodes above it. IPv4 addresses in a record are IPv4-mapped, also
+/// that of a host behind NAT64 (RFC 6052).
 pub fn lineage(record: &tp_record) -> Lineage {
     let bits = record.remote.iter().fold(0, |bits: u128, word| {
         bits << 32 | u128::from(u32::from_be(*word))

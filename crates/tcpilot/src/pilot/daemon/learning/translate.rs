@@ -1,5 +1,5 @@
-//! From a record of the programs to what the learner is told. Pure: a record, what the same connection had
-//! shown before, and the policy's terms are all that it knows.
+//! Turns a record of the BPF programs into an observation for the learner. Pure: it depends only on the
+//! record, the sums of the connection's last record, and the policy's terms.
 
 use tcpilot_abi::{
     TP_CLASS_ECN, TP_CLASS_INTERFACE, TP_CLASS_SMALL_WINDOW, TP_CONN_MOVED, TP_CONN_RESCUED,
@@ -17,45 +17,45 @@ use super::{arms::Arms, clock::Clock};
 
 const US_PER_S: u64 = 1_000_000;
 
-/// What a policy's learner needs to understand a record.
+/// Everything that a policy's learner needs to understand a record.
 pub struct Terms<'a> {
-    /// Whose numbers the record has.
+    /// The algorithms, which translate the record's numbers.
     pub arms: &'a Arms,
-    /// What connections are worth.
+    /// The reward of connections.
     pub reward: &'a Reward,
-    /// Nats that a rescue takes off.
+    /// Nats that a rescue takes off the reward.
     pub rescue_cost: f64,
-    /// Jiffies.
+    /// Jiffies per second.
     pub ticks_per_s: u32,
-    /// From the kernel's clock to the learner's.
+    /// Converts the kernel's clock to the learner's.
     pub clock: &'a Clock,
 }
 
 /// Why a record teaches nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Silent {
-    /// What was noted at its opening was lost to another connection: nobody knows its algorithm.
+    /// Another connection overwrote the note of its opening, so its algorithm is not known.
     Forgotten,
-    /// Its application chose another algorithm in mid-life, so the rate is nobody's.
+    /// Its application chose another algorithm in mid-life, so the rate belongs to no single algorithm.
     Foreign,
-    /// Its algorithm was changed while it was open, and what it had shown until then is not known any more:
-    /// its sums are those of two algorithms.
+    /// Its algorithm was changed while it was open, and its sums until then are not known, so the sums are
+    /// those of two algorithms.
     Switched,
-    /// It is not known how much of it has been taught already: a former daemon was told of it.
+    /// A former daemon may have learned from it, so how much of it was taught already is not known.
     Untold,
-    /// A tuned window made its rate, which an untuned connection of the same algorithm has not.
+    /// A tuned window made its rate, and an untuned connection of the same algorithm would not reach it.
     Tuned,
-    /// It was left alone: its algorithm was chosen by somebody who knew more of it, so it is not a fair
-    /// sample of that algorithm.
+    /// It was left alone. Somebody who knew more about it chose its algorithm, so it is not a fair sample of
+    /// that algorithm.
     LeftAlone,
     /// Its algorithm is none of the policy's.
     NoArm,
-    /// Too short, or never limited by the network.
+    /// It was too short, or the network never limited it.
     Nothing(Nothing),
 }
 
 impl Silent {
-    /// In a word, for views.
+    /// The reason in a word, for views.
     pub fn word(self) -> &'static str {
         match self {
             Silent::Forgotten => "forgotten",
@@ -72,10 +72,10 @@ impl Silent {
     }
 }
 
-/// What a connection had shown when it was told of last.
+/// The sums in a connection's last record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// When.
+    /// The time of the record, CLOCK_MONOTONIC.
     pub at_ns: u64,
     bytes_acked: u64,
     busy_ticks: u32,
@@ -86,7 +86,7 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// Of a record's sums.
+    /// The sums in a record.
     pub fn of(record: &tp_record) -> Totals {
         Totals {
             at_ns: record.at_ns,
@@ -105,16 +105,16 @@ pub fn has(record: &tp_record, flag: u32) -> bool {
     u32::from(record.flags) & flag != 0
 }
 
-/// Whether its connection had been rescued or moved before this record, also if that was undone since.
+/// Whether its connection was rescued or moved before this record, even if that was undone since.
 pub fn was_switched(record: &tp_record) -> bool {
     u32::from(record.conn_flags) & (TP_CONN_RESCUED | TP_CONN_MOVED) != 0
 }
 
-/// What a record teaches. `before` is what the connection had shown when it was told of last, if it was:
-/// what has been taught already is not taught again.
+/// The observation of a record. `before` has the sums of the connection's last record, if there was one:
+/// they are subtracted, so that nothing is taught twice.
 ///
 /// # Errors
-/// [`Silent`] says why it teaches nothing.
+/// [`Silent`]: the reason why it teaches nothing.
 pub fn observation(
     record: &tp_record,
     lineage: Lineage,
@@ -135,9 +135,9 @@ pub fn observation(
     if Why::from_number(record.why).is_left_alone() {
         return Err(Silent::LeftAlone);
     }
-    // In a dry run that is the default, whatever was drawn: the arm in force is charged.
+    // The arm in force is charged. In a dry run that is the default, not the one that was drawn.
     let arm = terms.arms.of_number(record.arm).ok_or(Silent::NoArm)?;
-    // A peer that vanished leaves a long wait, not a rate.
+    // A peer that vanished leaves a long wait instead of a rate.
     let outcome = if has(record, TP_RECORD_TIMED_OUT) {
         Outcome::TimedOut
     } else {
@@ -162,7 +162,7 @@ fn worth(record: &tp_record, before: Option<&Totals>, terms: &Terms<'_>) -> Resu
     Ok(worth)
 }
 
-/// What happened since `before`, or since the beginning.
+/// The measures since `before`, or since the connection's start.
 pub(super) fn measures(record: &tp_record, before: Option<&Totals>, ticks_per_s: u32) -> Measures {
     let none = Totals::default();
     let (now, before) = (Totals::of(record), before.unwrap_or(&none));
@@ -193,11 +193,11 @@ pub(super) fn measures(record: &tp_record, before: Option<&Totals>, ticks_per_s:
     }
 }
 
-/// Ticks from which on a count of them is a time: as `TP_BUSY_TICKS` of bpf/core/sample.h.
+/// The least ticks that measure a time well enough: `TP_BUSY_TICKS` of bpf/core/sample.h.
 const TICKS_MIN: u32 = 5;
 
-/// The time of so many ticks. Few of them say only between which bounds it was; within these the rate of
-/// the last sample decides, if there is one.
+/// The time of this many ticks, in microseconds. A few ticks give only bounds; within these the rate of the
+/// last sample decides, if there is one.
 fn net_us(ticks: u32, tick_us: u64, by_rate_us: Option<u64>) -> u64 {
     let ticks_us = |ticks: u32| u64::from(ticks) * tick_us;
     match by_rate_us {
@@ -208,13 +208,13 @@ fn net_us(ticks: u32, tick_us: u64, by_rate_us: Option<u64>) -> u64 {
     }
 }
 
-/// Time that so many bytes take at the last sample's rate (kbyte/s).
+/// Time in microseconds that these bytes take at the last sample's rate (kbyte/s).
 fn by_rate_us(bytes: u64, rate: u32) -> Option<u64> {
     bytes.saturating_mul(1000).checked_div(rate.into())
 }
 
-/// The path's bandwidth-delay product, from the faster of the connection's mean and its last sample: in a
-/// slow start the mean is far below what the path can do. 0 if it is not known.
+/// The path's bandwidth-delay product in bytes; 0 if it is not known. The rate is the higher of the
+/// connection's mean and its last sample, because in slow start the mean is far below the path's rate.
 fn bdp_bytes(record: &tp_record, bytes: u64, net_us: u64) -> u64 {
     let mean = bytes
         .saturating_mul(US_PER_S)
@@ -232,7 +232,7 @@ pub(super) fn features(record: &tp_record) -> Features {
     };
     Features {
         handshake_rtt_us: rtt_us.into(),
-        // All of it: an interval of a long connection is no short one.
+        // All bytes of the connection: an interval of a long connection is not a short connection.
         bytes: record.bytes_acked as f64,
         small_window: class >> TP_CLASS_SMALL_WINDOW & 1 == 1,
         ecn: (class >> TP_CLASS_ECN & 3) as u8,

@@ -1,4 +1,4 @@
-//! What the learners know, for people.
+//! The views of the learners' knowledge, for people.
 
 use std::collections::HashSet;
 
@@ -17,29 +17,30 @@ use crate::pilot::figures::{
     AlgorithmView, ChangeView, DrawnAlgorithm, LearningStatus, PathView, TaughtPolicy,
 };
 
-/// The most changes that `status` tells of.
+/// The most changes that `status` shows.
 const CHANGES: usize = 8;
 
-/// A path or node as people see it, but for the name of its namespace.
+/// The view of a path or node, without the names of its namespace and interface.
 pub struct Seen {
-    /// `netns` is empty.
+    /// The view; `netns` is empty.
     pub view: PathView,
-    /// The namespace that it belongs to: `None`: all share it.
+    /// The namespace that it belongs to; `None` if all share it.
     pub netns: Option<Netns>,
-    /// The number of the interface that parts it from paths by others; 0: none does.
+    /// The number of the interface that it is learned for; 0 if all interfaces share it.
     pub egress: u16,
 }
 
 /// A namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Netns {
-    /// By its cookie.
+    /// The namespace's cookie.
     Cookie(u64),
-    /// By the number that parts its paths: nobody has come from there since the start.
+    /// The domain number of its paths. The cookie is not known, because no record has come from there since
+    /// the start.
     Domain(u32),
 }
 
-/// A word for each level.
+/// The word for a level.
 pub fn word(level: Level) -> &'static str {
     match level {
         Level::Path => "path",
@@ -56,7 +57,7 @@ pub(super) fn prefix_of(key: &Key) -> Prefix {
     Prefix::from_words(words, key.len).unwrap_or_default()
 }
 
-/// 2^octave microseconds.
+/// 2^octave microseconds, as text in milliseconds.
 fn ms(octave: u32) -> String {
     match (1u64 << octave) as f64 / 1000.0 {
         few if few < 10.0 => format!("{few:.2}"),
@@ -64,7 +65,7 @@ fn ms(octave: u32) -> String {
     }
 }
 
-/// What handshakes of a class have in common.
+/// The common properties of a class of handshakes, in words.
 fn class_text(class: u16) -> String {
     let bits = |from: u32, count: u32| u32::from(class) >> from & ((1 << count) - 1);
     let rtt = match bits(TP_CLASS_RTT, 5) {
@@ -86,7 +87,8 @@ fn class_text(class: u16) -> String {
 }
 
 impl Room {
-    /// At most `most` paths, from the one of this number of this policy's on; and where to go on.
+    /// At most `most` paths, from path number `from` of a policy on; and the place of the next page, if
+    /// there is one.
     pub fn page(
         &mut self,
         (policy, from): (usize, usize),
@@ -107,7 +109,8 @@ impl Room {
         (seen, (next.0 < self.taught.len()).then_some(next))
     }
 
-    /// The paths to addresses of a prefix; of a policy that has none, what strangers there get.
+    /// The paths to addresses of a prefix. For a policy without such paths, the nodes that choose for new
+    /// addresses there.
     pub fn explain(&mut self, remote: &Prefix) -> Vec<Seen> {
         let keys: Vec<(usize, Vec<NodeKey>)> = (0..)
             .zip(&self.taught)
@@ -138,7 +141,7 @@ impl Room {
         })
     }
 
-    /// What the learner does.
+    /// The learner's part of `status`.
     pub fn status(&mut self) -> LearningStatus {
         let (rows, rows_max) = self.table.len();
         let OfRoom {
@@ -159,7 +162,7 @@ impl Room {
         for taught in &self.taught {
             taught.add_to(&mut status, now_s);
         }
-        // Ages are finite, and the newest come first.
+        // The newest come first. Ages are finite, so `total_cmp` orders them well.
         status.changes.sort_by(|a, b| a.age_s.total_cmp(&b.age_s));
         status.changes.truncate(CHANGES);
         status
@@ -204,7 +207,7 @@ impl Taught {
     }
 }
 
-/// The paths of a prefix, the best known first; or the groups, or the sites that it is in; or all.
+/// The paths of a prefix. If there are none, its groups; if there are none, its sites; else the global node.
 fn nearest(taught: &Taught, remote: &Prefix) -> Vec<NodeKey> {
     for level in [Level::Path, Level::Group, Level::Site] {
         let mut met = HashSet::new();
@@ -255,7 +258,7 @@ fn path_view(taught: &Taught, view: &View, now_s: f64) -> PathView {
 fn algorithms(taught: &Taught, view: &View) -> Vec<AlgorithmView> {
     let lesson = &taught.lesson;
     let shares = lesson.shares(&view.key, &view.plan);
-    // The default has no estimate: it is what the others are compared with.
+    // The default has no estimate: the others are compared with it.
     let estimates = std::iter::once(None).chain(view.estimates.iter().map(Some));
     let names = lesson.arms.names().iter();
     names

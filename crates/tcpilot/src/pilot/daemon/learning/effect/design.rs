@@ -1,4 +1,5 @@
-//! What is held out: whole prefixes, each group for blocks of time, or all groups at once.
+//! The design of the comparison: whole prefixes are held out, or each group for blocks of time, or all
+//! groups at once.
 
 use std::collections::HashMap;
 
@@ -7,26 +8,27 @@ use tcpilot_proof::Schedule;
 
 use crate::pilot::config::{Effect as Keys, HoldOut};
 
-/// Groups from which on whole prefixes are held out.
+/// Whole prefixes are held out from this many groups on.
 const PREFIXES: usize = 64;
-/// Groups below which they are not any more: a host near the bound must not go back and forth.
+/// With fewer groups they no longer are. It is less than `PREFIXES`, so that a host near the bound does not
+/// go back and forth.
 const PREFIXES_LEFT: usize = 48;
-/// A group counts as active for so long after its last connection.
+/// Time after its last connection during which a group counts as active.
 pub const ACTIVE_S: u64 = 24 * 3600;
-/// The group of all.
+/// The number of the group that has all addresses.
 pub const ALL: u64 = u64::MAX;
 
-/// Which groups have been active lately.
+/// The groups that have been active lately, each with the time of its last connection.
 #[derive(Clone, Debug, Default)]
 pub struct Activity(HashMap<u64, u64>);
 
 impl Activity {
-    /// A connection of this group ended.
+    /// Notes that a connection of this group ended.
     pub fn note(&mut self, group: u64, now_s: u64) {
-        self.0.insert(group, now_s); // at most as many as there are cells
+        self.0.insert(group, now_s); // at most as many groups as there are cells
     }
 
-    /// How many there are.
+    /// The number of active groups.
     pub fn count(&mut self, now_s: u64) -> usize {
         self.0
             .retain(|_, last_s| now_s.saturating_sub(*last_s) < ACTIVE_S);
@@ -34,18 +36,19 @@ impl Activity {
     }
 }
 
-/// What is known of this host. It takes a while after a start, and what was held out before goes on meanwhile.
+/// What is known of this host. To know it takes a while after a start, and the former design goes on
+/// meanwhile.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Known {
-    /// A queue is often full, so that all connections compete there; `None`: nobody knows yet.
+    /// Whether a queue is often full, so that all connections compete there; `None` if that is not known yet.
     pub is_full: Option<bool>,
     /// Groups that were active within a day, or since the start.
     pub groups: usize,
-    /// The start was less than a day ago.
+    /// Whether the daemon started less than a day ago.
     pub is_young: bool,
 }
 
-/// What is held out in fact.
+/// Chooses the design: never `HoldOut::Auto`.
 pub fn choose(keys: &Keys, before: HoldOut, is_trial: bool, known: &Known) -> HoldOut {
     let least = match before {
         HoldOut::Prefix if known.is_young => 0,
@@ -60,13 +63,14 @@ pub fn choose(keys: &Keys, before: HoldOut, is_trial: bool, known: &Known) -> Ho
         HoldOut::Auto if is_full => HoldOut::Host,
         HoldOut::Auto if is_trial || groups < least => HoldOut::Block,
         HoldOut::Auto => HoldOut::Prefix,
-        // Whoever wants an answer in a day does not want to wait for weeks.
+        // A trial shall give an answer in a day, and the comparison of prefixes takes weeks.
         HoldOut::Prefix if is_trial => HoldOut::Block,
         chosen => chosen,
     }
 }
 
-/// The schedule of a design. A pair costs half of its time.
+/// The schedule of a design. Half of a pair's time is held out, so twice the share that is to be held out is
+/// spent on pairs.
 pub fn schedule(keys: &Keys, design: HoldOut, is_trial: bool, secret: [u64; 2]) -> Schedule {
     let held_out = f64::from(keys.hold_out_percent) / 100.0;
     let paired = match is_trial {

@@ -1,5 +1,6 @@
-//! What was shown, and what is under way, in the state file: a row each for the secrets, for what is kept of all
-//! groups together, and for each group. They stand in the learner's table, under a name that no policy has.
+//! The results of the comparison, and the blocks that are under way, in the state file. The secrets, the
+//! history, each policy and each group have a row. The rows are in the learner's table, under a name that no
+//! policy has.
 
 use std::{
     collections::HashMap,
@@ -16,14 +17,14 @@ use tcpilot_proof::{
 use super::{Effect, Past};
 use crate::pilot::state::{Knowledge, SavedRow, StateError, Store};
 
-/// In place of a policy's name. Those have no slash.
+/// Stands for a policy's name. Names of policies have no slash.
 pub const POLICY: &str = "/effect";
 
 const SECRETS: &[u8] = b"secrets";
 const PAST: &[u8] = b"past";
-/// Before a policy's name; the name of all policies together is empty.
+/// First byte of the key of a policy's row. The policy's name follows; it is empty for all policies together.
 const HOST: u8 = b'h';
-/// Before a group's number, and the policy's name.
+/// First byte of the key of a group's row. The group's number and the policy's name follow.
 const GROUP: u8 = b'g';
 
 /// A group with its addresses.
@@ -35,16 +36,16 @@ struct Named {
     group: Group,
 }
 
-/// What the file had.
+/// The content of the file.
 #[derive(Debug, Default)]
 pub struct Saved {
-    /// Which group falls into which cell, and when it is held out.
+    /// The secrets that decide the cell of a group, and when it is held out.
     pub(super) secrets: CellSecrets,
     pub(super) past: Past,
     hosts: HashMap<String, Host>,
     groups: HashMap<String, HashMap<u64, Group>>,
     names: HashMap<u64, String>,
-    /// Rows that were damaged.
+    /// The number of damaged rows.
     damaged: usize,
     is_new: bool,
 }
@@ -58,7 +59,7 @@ pub fn secrets(store: Option<&Store>) -> Result<CellSecrets, StateError> {
 }
 
 impl Saved {
-    /// Reads all of it; nothing if there is no file.
+    /// Reads everything; the result is new if there is no file.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -70,7 +71,7 @@ impl Saved {
         Ok(saved.checked())
     }
 
-    /// From rows.
+    /// The same from rows.
     #[cfg(test)]
     pub fn of(rows: impl IntoIterator<Item = SavedRow>) -> Saved {
         let mut saved = Saved::default();
@@ -85,7 +86,8 @@ impl Saved {
         }
     }
 
-    /// Without its secrets nothing of it means anything.
+    /// If the secrets are missing, forgets everything and makes new ones: without its secrets the rest means
+    /// nothing.
     fn checked(mut self) -> Saved {
         let saved = &mut self;
         if saved.damaged > 0 {
@@ -105,7 +107,7 @@ impl Saved {
         self
     }
 
-    /// With these secrets, which the programs have already.
+    /// The same if it has these secrets, which the programs have already; else a new state with them.
     pub fn with_secrets(self, secrets: CellSecrets) -> Saved {
         if self.secrets == secrets {
             return self;
@@ -141,7 +143,7 @@ impl Saved {
     }
 }
 
-/// A checksum and JSON: a flipped bit in a number would still be a number.
+/// Reads a row: a checksum, then JSON. JSON alone would not show a flipped bit in a number.
 fn read<T: DeserializeOwned>(row: &[u8]) -> Option<T> {
     let (sum, text) = row.split_first_chunk::<8>()?;
     (u64::from_le_bytes(*sum) == checksum(text)).then_some(())?;
@@ -185,7 +187,7 @@ impl Effect {
         if is_new || self.past.since_s == 0 {
             self.past.since_s = now_s;
         }
-        // A clock that was wrong must not make a trial without end.
+        // A wrong clock must not make a trial endless.
         let longest_s = now_s.saturating_add(super::super::LONGEST_TRIAL_S);
         self.past.trial_until_s = self.past.trial_until_s.min(longest_s);
         self.past.since_s = self.past.since_s.min(now_s);
@@ -209,7 +211,7 @@ impl Effect {
         self.unsaved_all = is_new;
     }
 
-    /// What is to be saved: all, or what has changed since this was asked for last.
+    /// The rows to save: all, or those that changed since the last call.
     pub fn unsaved(&mut self, all: bool) -> Knowledge {
         let all = all || std::mem::take(&mut self.unsaved_all);
         let mut knowledge = Knowledge {

@@ -1,8 +1,8 @@
-//! Whether steering helps: which connections are held out, what the others gained against them, and a guard
-//! that stops steering if it does harm (docs/understand/decisions/19-effect.md).
+//! Measures whether steering helps: holds connections out, computes the gain of the others against them, and
+//! has a guard that stops steering if it does harm (docs/understand/decisions/19-effect.md).
 //!
-//! The arithmetic is `tcpilot_proof`'s. In here are the clock, the cells that the programs read, and the
-//! records that come back.
+//! The arithmetic is in `tcpilot_proof`. This module adds the clock, the cells that the BPF programs read,
+//! and the records that come back.
 
 mod design;
 mod keep;
@@ -27,14 +27,14 @@ use design::{ACTIVE_S, ALL, Activity, Known};
 pub use keep::{Saved, secrets};
 use outcome::outcome;
 
-/// Guards' stops that are remembered.
+/// The most stops by guards that are remembered.
 const STOPS_MAX: usize = 32;
-/// Hours of which it is remembered which algorithms connections had.
+/// The most hours for which the algorithms of connections are remembered.
 const CHOICES_MAX: usize = 24 * 14;
 
-/// Where the cells are written; in tests an array.
+/// The table of cells, `enum tp_trial` each, which the BPF programs read; in tests an array.
 pub trait CellTable: Send {
-    /// Has all cells say this.
+    /// Writes all cells.
     fn set(&mut self, all: &[u8; CELLS]);
 }
 
@@ -44,7 +44,7 @@ impl CellTable for Cells {
     }
 }
 
-/// How many connections had each algorithm in an hour.
+/// The number of connections with each algorithm in an hour.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 struct Choices {
@@ -52,36 +52,36 @@ struct Choices {
     connections: BTreeMap<String, u64>,
 }
 
-/// What a guard has stopped, for people.
+/// A stop by a guard, for people.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 struct Stop {
-    /// Empty: the whole host.
+    /// The group's addresses; empty for the whole host.
     group: String,
     harm: f64,
     at_s: u64,
     until_s: u64,
 }
 
-/// Connections of 16 KiB or more, as they ended.
+/// Counts of connections of 16 KiB or more that have ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 struct Counts {
     all: u64,
     held_out: u64,
-    /// In a block that counts.
+    /// Connections in a block that counts.
     compared: u64,
 }
 
-/// What is kept besides the trials.
+/// Everything that is kept besides the trials.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 struct Past {
     since_s: u64,
-    /// A trial without pause until then.
+    /// End of a trial without pauses.
     trial_until_s: u64,
     design: String,
-    /// Of the schedule that blocks belong to.
+    /// The lengths in the schedule that the blocks belong to.
     lengths_s: [u64; 2],
     counts: Counts,
     history: History,
@@ -89,7 +89,7 @@ struct Past {
     stops: VecDeque<Stop>,
 }
 
-/// See above.
+/// The comparison of steered and held-out connections, see the module's comment.
 pub struct Effect {
     keys: Keys,
     secrets: CellSecrets,
@@ -99,23 +99,23 @@ pub struct Effect {
     past: Past,
     design: HoldOut,
     schedule: Schedule,
-    /// Of all policies.
+    /// The trial of all policies together.
     whole: Trial,
-    /// By policy, if there are several.
+    /// The trial of each policy. Only `whole` has guards.
     policies: BTreeMap<String, Trial>,
     /// The addresses of groups.
     names: HashMap<u64, String>,
     active: Activity,
-    /// A queue of this host is often full; `None`: nobody knows yet.
+    /// Whether a queue of this host is often full; `None` if that is not known yet.
     is_full: Option<bool>,
     started_s: u64,
-    /// When cells change next.
+    /// When `turn` has something to do next.
     next_s: u64,
     unsaved_all: bool,
 }
 
 impl Effect {
-    /// One that goes on from what was saved.
+    /// Goes on from the saved state.
     pub fn open(keys: Keys, saved: Saved, cells: Box<dyn CellTable>, clock: Clock) -> Effect {
         let limits = (keys.guard_percent > 0).then(|| Limits {
             harm: f64::from(keys.guard_percent) / 100.0,
@@ -167,19 +167,19 @@ impl Effect {
         now_s < self.past.trial_until_s
     }
 
-    /// Pairs without pause until then, or no more if that is over.
+    /// Compares without pauses for this many seconds; 0 ends the trial.
     pub fn set_trial(&mut self, seconds: u64) {
         self.past.trial_until_s = self.now_s().saturating_add(seconds);
         self.next_s = 0;
         self.turn();
     }
 
-    /// Whether some queue of this host is often full.
+    /// Notes whether a queue of this host is often full.
     pub fn set_full(&mut self, is_full: Option<bool>) {
         self.is_full = is_full;
     }
 
-    /// Takes in a record; `algorithm` is what its connection had.
+    /// Takes a record; `algorithm` is that of its connection.
     pub fn take(
         &mut self,
         record: &tp_record,
@@ -207,7 +207,7 @@ impl Effect {
         }
         let started_s = self.clock.seconds(record.opened_ns).max(0.0) as u64;
         let group = design::group_of(self.design, cell);
-        // At a change of blocks a connection may open a moment before its cell says so.
+        // When blocks change, a connection may open a moment before its cell does.
         let expected = match trial & TP_TRIAL_HELD_OUT {
             0 => Arm::Treated,
             _ => Arm::Control,
@@ -267,7 +267,7 @@ impl Effect {
         }
     }
 
-    /// To be called often: counts blocks that are over, and changes cells in time.
+    /// Counts blocks that are over, and changes cells in time. Call it often.
     pub fn turn(&mut self) {
         let now_s = self.now_s();
         if now_s < self.next_s {
@@ -276,7 +276,7 @@ impl Effect {
         self.close(now_s);
         self.redesign(now_s);
         self.write_cells(now_s);
-        // Whatever happens, a second is soon enough for it.
+        // One second is the shortest wait, which is soon enough for every change.
         let next_s = self.schedule.next_change_s(now_s);
         let stops = self
             .whole
@@ -330,7 +330,8 @@ impl Effect {
         self.past.stops.push_back(stop);
     }
 
-    /// Looks again at what is held out. Blocks of another design, or of another length, are not comparable.
+    /// Chooses design and schedule again. Blocks of another design, or of another length, are not
+    /// comparable, so open ones are dropped.
     fn redesign(&mut self, now_s: u64) {
         let is_trial = self.is_trial(now_s);
         let known = Known {
@@ -357,7 +358,7 @@ impl Effect {
             self.past.design = design.word().to_owned();
             self.past.lengths_s = lengths_s;
         } else if schedule != self.schedule {
-            // A trial begins or ends: a block that was free until now is no whole one.
+            // A trial begins or ends. A block that was free until now is not complete, so it does not count.
             self.whole.break_off();
             self.policies.values_mut().for_each(Trial::break_off);
         }
@@ -381,7 +382,7 @@ impl Effect {
         self.cells.set(&all);
     }
 
-    /// `enum tp_trial` of a group, but for the guard.
+    /// The `enum tp_trial` of a group by the schedule, without the guards.
     fn says(&self, group: u64, now_s: u64) -> u8 {
         let held_out = match self.schedule.steers(group, now_s) {
             true => 0,
@@ -394,7 +395,7 @@ impl Effect {
         (held_out | counts) as u8
     }
 
-    /// Forgets what was shown; the guard begins anew, too.
+    /// Forgets all results; the guards begin anew too.
     pub fn reset(&mut self) {
         self.past = Past {
             since_s: self.now_s(),

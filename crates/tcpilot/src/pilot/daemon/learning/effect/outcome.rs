@@ -1,4 +1,4 @@
-//! From a record to what a trial keeps of its connection.
+//! Turns a record into the outcome of its connection, which a trial keeps.
 
 use tcpilot_abi::{
     TP_RECORD_FOREIGN, TP_RECORD_FORGOTTEN, TP_RECORD_SAMPLE, TP_RECORD_TIMED_OUT, Why, tp_record,
@@ -7,10 +7,11 @@ use tcpilot_proof::Outcome;
 
 use crate::pilot::daemon::learning::translate::{has, measures};
 
-/// What a connection came to, whoever chose its algorithm. `None` if it is not at its end, or if nobody can say. A rescued or tuned connection counts as it
-/// ended: rescue and tuning are part of what is judged.
+/// The outcome of a connection. `None` if it has not ended, if it was left alone, or if its record does not
+/// show the outcome. A rescued or tuned connection counts as it ended, because rescue and tuning are judged
+/// too.
 pub fn outcome(record: &tp_record, ticks_per_s: u32) -> Option<Outcome> {
-    // A peer that vanished leaves a long wait, whatever the algorithm.
+    // A peer that vanished leaves a long wait with any algorithm.
     let excluded = TP_RECORD_SAMPLE | TP_RECORD_FORGOTTEN | TP_RECORD_FOREIGN | TP_RECORD_TIMED_OUT;
     if has(record, excluded) || Why::from_number(record.why).is_left_alone() {
         return None;
@@ -61,7 +62,7 @@ mod tests {
         assert!((seen.inflation_nats - 2f64.ln()).abs() < 1e-9);
         assert!((seen.retransmitted - 0.01).abs() < 1e-9 && seen.bytes == 1_000_000);
         assert!((seen.expected_nats - tcpilot_proof::outcome::expected(1_000_000)).abs() < 1e-9);
-        // In the round trip of its handshake is the queue that its block made.
+        // The round trip of the handshake includes the queue that the connection's block made.
         let queued = tp_record {
             handshake_us: 180_000,
             ..record()

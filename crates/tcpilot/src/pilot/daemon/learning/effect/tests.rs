@@ -18,7 +18,7 @@ impl CellTable for InMemory {
 struct World {
     effect: Effect,
     cells: InMemory,
-    /// Of the clock that the test sets, on top of the real one.
+    /// The seconds by which the test's clock is ahead of the real one.
     now_s: u64,
 }
 
@@ -52,7 +52,7 @@ impl World {
         World::open(keys, Saved::read(None).unwrap(), START)
     }
 
-    /// Time passes: only the learner's clock knows.
+    /// Moves the learner's clock on; no time passes.
     fn advance(&mut self, seconds: u64) {
         for _ in 0..seconds {
             self.now_s += 1;
@@ -87,7 +87,7 @@ impl World {
         self.effect.take(&record, "default", Some("bbr"), 250);
     }
 
-    /// Every second a connection to each of so many hosts, in groups of their own.
+    /// Makes a connection per second to each of `hosts` hosts, each in a group of its own.
     fn run(&mut self, seconds: u64, hosts: u8, gain: impl Fn(u8) -> f64) {
         for _ in 0..seconds {
             for host in 0..hosts {
@@ -230,7 +230,7 @@ fn the_guard_stops_a_group_then_the_host_and_tries_again() {
             }
         }
     }
-    // Twenty pairs of twenty seconds, and a block's length.
+    // Twenty pairs of twenty seconds each, and the length of a block.
     assert!((400..600).contains(&stopped_at.unwrap()), "{stopped_at:?}");
     let report = world.effect.report(0.0);
     let stop = report.stops.last().unwrap();
@@ -297,13 +297,13 @@ fn what_was_shown_and_what_is_stopped_survives_a_restart() {
             before.since_unix_s
         )
     );
-    // The last digit of a sum may change.
+    // The last digit of a sum may differ.
     let same = |a: Option<f64>, b: Option<f64>| (a.unwrap() - b.unwrap()).abs() < 1e-9;
     assert!(same(after.measures[0].low, before.measures[0].low));
     assert!((after.worst[0].change - before.worst[0].change).abs() < 1e-9);
     let all = |world: &World| world.cells.0.lock().unwrap().clone();
     assert_eq!(all(&restarted), all(&world));
-    // Nothing is written twice, but for what is always.
+    // Nothing is written again, except for the rows that are always written.
     let again = restarted.effect.unsaved(false);
     assert!(
         !again.is_all && again.rows.len() <= 4,

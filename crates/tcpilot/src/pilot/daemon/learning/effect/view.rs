@@ -1,4 +1,4 @@
-//! The effect, for people.
+//! The views of the effect, for people.
 
 use tcpilot_proof::{
     Effects, Pairs, Sequence, Trial, Verdict,
@@ -11,23 +11,23 @@ use crate::pilot::figures::{
     ChoicesView, EffectReport, GroupView, MeasureView, PointView, PolicyEffect, StopView,
 };
 
-/// Groups in a report.
+/// The most groups in a report.
 const GROUPS_MAX: usize = 1000;
-/// The least change worth having: of goodput and times 5 %, of the retransmitted share half a point.
+/// The least change worth having: 5 % of goodput and times, half a point of the retransmitted share.
 const WORTH: f64 = 0.05;
 const WORTH_SHARE: f64 = 0.005;
 
-/// A measure, and how it is told.
+/// A measure, and how a report shows it.
 struct Told<'a> {
     name: String,
     pairs: &'a Pairs,
     aim: Aim,
     worth: f64,
-    /// From the unit of the pairs to a change.
+    /// Converts the unit of the pairs to a change.
     unit: fn(f64) -> f64,
 }
 
-/// All that is told of some effects.
+/// The measures that a report shows.
 fn told(effects: &Effects) -> Vec<Told<'_>> {
     let nats = |name: String, pairs, aim| Told {
         name,
@@ -70,7 +70,7 @@ fn class_name(class: usize) -> String {
 }
 
 impl Told<'_> {
-    /// `pairs_per_s` is how many pairs of all measures come in a second; `None`: nobody knows.
+    /// The view of a measure. `pairs_per_s` is the rate at which pairs come; `None` if it is not known.
     fn view(&self, pairs_per_s: Option<f64>) -> MeasureView {
         let sequence = Sequence::default();
         let interval = self.pairs.interval(&sequence).map(|i| i.map(self.unit));
@@ -107,7 +107,7 @@ fn measures(effects: &Effects, pairs_per_s: Option<f64>) -> Vec<MeasureView> {
 }
 
 impl Stop {
-    /// In words.
+    /// The stop as a sentence.
     pub(super) fn sentence(&self, now_s: u64) -> String {
         let what = match self.group.as_str() {
             "" => "the whole host",
@@ -124,7 +124,7 @@ impl Stop {
 }
 
 impl Effect {
-    /// Everything. `explored` is what exploring was expected to cost.
+    /// The whole report. `explored` is the expected cost of exploration.
     pub fn report(&mut self, explored: f64) -> EffectReport {
         let now_s = self.now_s();
         let groups_active = self.active.count(now_s) as u64;
@@ -171,14 +171,15 @@ impl Effect {
         }
     }
 
-    /// As many as came so far, or as many as the schedule will bring if all active groups are busy enough.
+    /// The rate at which pairs have come so far; `None` before the first pair.
     fn pairs_per_s(&self, now_s: u64) -> Option<f64> {
         let pairs = self.whole.host.effects.goodput.count;
         let passed_s = now_s.saturating_sub(self.past.since_s);
         (pairs > 0 && passed_s > 0).then(|| pairs as f64 / passed_s as f64)
     }
 
-    /// Only if steering is shown to help: a connection held out misses that share of its goodput.
+    /// The cost of holding out, in connections: each held-out one misses the gain in goodput. 0 unless
+    /// steering is shown to help.
     fn hold_out_cost(&self) -> f64 {
         let goodput = &self.whole.host.effects.goodput;
         let shown = goodput.interval(&Sequence::default());
@@ -252,7 +253,7 @@ impl Effect {
         tcpilot_core::rows::cell(&self.secrets, &remote.words())
     }
 
-    /// What the guard keeps from an address's group, a sentence each.
+    /// The sentence of the stop that affects an address's cell, if there is one.
     pub fn stopped(&self, cell: u32) -> Option<String> {
         let now_s = self.now_s();
         let is_stopped = self

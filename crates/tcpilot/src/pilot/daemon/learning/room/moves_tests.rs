@@ -1,4 +1,4 @@
-//! Which long connections are to be moved, by what made-up ones have shown.
+//! Moves of long connections, by made-up records.
 
 use tcpilot_abi::{TP_CONN_DRY_RUN, TP_RECORD_MOVED, TP_RECORD_SAMPLE, TP_TRIAL_HELD_OUT};
 
@@ -22,8 +22,8 @@ fn moving() -> Lesson {
     }
 }
 
-/// The samples of a long connection on cubic, ten seconds apart: what each of them leads to. `change` makes
-/// them special.
+/// Takes the samples of a long connection on cubic, ten seconds apart, and returns the wish after each.
+/// `change` may alter a sample.
 fn wishes(room: &mut Room, count: u64, change: impl Fn(u64, &mut tp_record)) -> Vec<Option<Move>> {
     let of_sample = |number: u64| {
         let mut record = record(HERE, CUBIC, 500);
@@ -54,7 +54,7 @@ fn a_long_connection_is_moved_to_what_its_path_surely_does_better_with() {
         to: BBR,
     };
     let seen = wishes(&mut knowing_room(moving()), 3, |_, _| {});
-    // The first sample is not yet that of a long connection.
+    // After the first sample the connection does not count as long yet.
     assert_eq!(seen, [None, Some(wish), Some(wish)]);
     let on_bbr = wishes(&mut knowing_room(moving()), 3, |_, record| record.arm = BBR);
     assert_eq!(on_bbr, [None; 3]);
@@ -78,7 +78,7 @@ fn nobody_is_moved_by_a_guess() {
     let (mut room, _) = room_of(moving(), &[]);
     teach(&mut room, &[HERE], 3);
     assert_eq!(wishes(&mut room, 4, |_, _| {}), [None; 4]);
-    // Where both are alike, much knowledge changes nothing.
+    // If both algorithms do equally well, much knowledge changes nothing.
     let (mut room, _) = room_of(moving(), &[]);
     for number in 0..200 {
         room.take(&record(HERE, (number % 2) as u8, 250 + number % 7));
@@ -101,7 +101,7 @@ fn what_is_held_out_or_not_steered_is_not_moved() {
 
 #[test]
 fn what_was_moved_stays_for_a_while() {
-    // At its second sample it leaves bbr; from then on it has cubic.
+    // At its second sample the connection leaves bbr. From then on it has cubic.
     let moved = |number: u64, record: &mut tp_record| match number {
         0 => record.arm = BBR,
         1 => {

@@ -1,4 +1,4 @@
-//! The room taught by made-up records.
+//! The room learns from made-up records.
 
 use std::sync::{Arc, Mutex};
 
@@ -90,7 +90,7 @@ fn words(address: &str) -> [u32; 4] {
     Prefix::around(address.parse().unwrap(), 128).words()
 }
 
-/// A megabyte from an address in so many ticks.
+/// The record of a megabyte that took so many ticks.
 pub fn record(address: &str, arm: u8, ticks: u32) -> tp_record {
     let now_ns = crate::clock::monotonic_ns();
     tp_record {
@@ -113,7 +113,7 @@ pub fn record(address: &str, arm: u8, ticks: u32) -> tp_record {
     }
 }
 
-/// So many connections to each address, of which bbr (0) takes half as long as cubic (1).
+/// Teaches connections to each address; with bbr (0) they take half as long as with cubic (1).
 pub fn teach(room: &mut Room, addresses: &[&str], each: u32) {
     for number in 0..each {
         for address in addresses {
@@ -128,7 +128,7 @@ pub fn teach(room: &mut Room, addresses: &[&str], each: u32) {
     room.publish(usize::MAX);
 }
 
-/// How likely bbr is at this level above an address, if it has a row.
+/// The share of bbr in the row at this level above an address, if there is a row.
 fn bbr(rows: &Rows, address: &str, level: Level) -> Option<f64> {
     let bits = words(address).iter().fold(0, |bits: u128, word| {
         bits << 32 | u128::from(u32::from_be(*word))
@@ -393,7 +393,7 @@ fn each_path_counts_the_connections_that_ended() {
     teach(&mut room, &["198.51.100.7"], 5);
     teach(&mut room, &["203.0.113.9"], 2);
     let few = tp_record {
-        bytes_acked: 100, // teaches nothing, and stands for others
+        bytes_acked: 100, // too few to teach; the weight makes the record stand for others
         weight: 16,
         ..record("198.51.100.7", 0, 250)
     };

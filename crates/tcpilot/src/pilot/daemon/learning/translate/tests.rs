@@ -8,12 +8,12 @@ const S: u64 = 1_000_000_000;
 
 fn arms() -> Arms {
     let mut abi = tp_config::default();
-    abi.policy[0].arms = 0b011; // the third is another policy's
+    abi.policy[0].arms = 0b011; // the third arm belongs to another policy
     let names = ["bbr", "cubic", "reno"].map(str::to_owned);
     Arms::of_policy(&abi, 0, &names, &["cubic".to_owned()]).unwrap()
 }
 
-/// A megabyte in a second, at 250 ticks a second.
+/// The record of a megabyte in a second, at 250 ticks a second.
 fn record() -> tp_record {
     tp_record {
         at_ns: 101 * S,
@@ -67,7 +67,7 @@ fn an_end_is_worth_its_goodput_over_its_busy_time() {
     );
     assert!((worth_of(&end, None).nats - 1e6f64.ln()).abs() < 1e-9);
     assert_eq!(worth_of(&end, None).weight, 1.0);
-    // Half of the time the peer's window or our own buffer was the limit: twice the rate.
+    // The peer's window or our own buffer was the limit for half of the time, so the rate is twice the mean.
     let limited = tp_record {
         busy_ticks: 125,
         window_ticks: 100,
@@ -148,7 +148,7 @@ fn what_came_after_a_rescue_is_the_next_algorithms() {
     );
     assert_eq!(told(&end, Some(&before)).unwrap().arm, 0);
     assert!((worth_of(&end, Some(&before)).nats - 2e6f64.ln()).abs() < 1e-9);
-    // A daemon that did not see the switch has only the sum of both.
+    // A daemon that did not see the switch has only the sums of both algorithms.
     assert_eq!(told(&end, None), Err(Silent::Switched));
 }
 
@@ -158,7 +158,7 @@ fn a_long_connection_teaches_each_byte_once() {
         flags: TP_RECORD_SAMPLE as u8,
         ..record()
     };
-    // Ten seconds later it has twice the data, in a quarter of the time.
+    // Ten seconds later it has twice the data, and the second half took a quarter of the time.
     let second = tp_record {
         at_ns: first.at_ns + 10 * S,
         bytes_acked: 2_000_000,
