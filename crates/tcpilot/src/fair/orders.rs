@@ -1,5 +1,4 @@
-//! Turns the table of flows into an order for each flow: its queue, its share, and the action on it above
-//! the share.
+//! Turns the table of flows into an order for each flow: its queue, its share, and the action above it.
 
 use std::{
     collections::HashMap,
@@ -32,8 +31,7 @@ const CONTENT_AFTER: Duration = Duration::from_secs(2);
 const SATURATED: f64 = 0.85;
 /// The least share per round trip: a smaller one cannot be distinguished from a burst.
 const LEAST_SHARE_BYTES: u32 = 4 * 1514;
-/// A mouse is in slow start, so it may send this many times its share, and at least these bytes, per round
-/// trip.
+/// A mouse is in slow start: per round trip it may send this many times its share, and at least these bytes.
 const MOUSE_FACTOR: u32 = 2;
 const MOUSE_BYTES: u32 = 32 * 1514;
 

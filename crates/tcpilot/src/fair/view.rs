@@ -154,7 +154,7 @@ pub fn view(orders: &Orders, watch: &Watch, queueing: Queueing, stats: &[ClassSt
     }
 }
 
-/// As a table, below that of the groups.
+/// Adds the queues as a table, below that of the groups.
 pub fn add_to(out: &mut String, fair: &FairView) {
     let cost = fair
         .classifier_ns

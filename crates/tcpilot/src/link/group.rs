@@ -13,7 +13,7 @@ pub enum Group {
     Unknown = 0,
     /// Sparse.
     Ant = 1,
-    /// In slow start.
+    /// Is in slow start.
     Mouse = 2,
     /// Fills the queue until it loses.
     Loss = 3,

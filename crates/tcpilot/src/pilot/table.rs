@@ -58,8 +58,7 @@ pub fn paths(paths: &[PathView]) -> String {
     selected_paths(paths, &Selection::default(), false)
 }
 
-/// The same with the columns of the selection, and if `processes` is set with the owners of each path's
-/// connections.
+/// The same with the columns of the selection. `processes`: with the owners of each path's connections.
 pub fn selected_paths(
     paths: &[PathView],
     selection: &Selection<PathView>,
@@ -84,7 +83,7 @@ pub fn flows(flows: &[FlowView]) -> String {
     selected_flows(flows, &Selection::default(), false)
 }
 
-/// The same with the columns of the selection, and if `processes` is set with the owners of each connection.
+/// The same with the columns of the selection. `processes`: with the owners of each connection.
 pub fn selected_flows(
     flows: &[FlowView],
     selection: &Selection<FlowView>,

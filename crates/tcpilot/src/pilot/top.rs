@@ -19,8 +19,7 @@ use crate::{
 
 /// Interval at which the rows are renewed.
 const EVERY: Duration = Duration::from_secs(1);
-/// The interval is at least this many times as long as an answer takes, so that the daemon has time for
-/// others.
+/// The interval is at least this many times as long as an answer takes: the daemon has others to serve.
 const REST: u32 = 10;
 
 /// The content of the live view.
@@ -31,7 +30,7 @@ pub fn text(status: &Status, paths: &[PathView]) -> String {
 /// `tcpilot top`.
 ///
 /// # Errors
-/// If no daemon answers, a column is unknown, or there is no terminal.
+/// No daemon answers, a column is unknown, or there is no terminal.
 pub fn top(args: &TopArgs) -> Result<(), Failure> {
     let mut browser = Browser::new(args.list.wishes(), args.list.processes)?;
     let mut view = ask(args, &browser)?; // before the screen changes, so that an error stays readable

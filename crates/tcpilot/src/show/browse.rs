@@ -14,17 +14,17 @@ pub enum Press {
     Enter,
     /// Leaves an input, or the list.
     Escape,
-    /// A row up.
+    /// Goes a row up.
     Up,
-    /// A row down.
+    /// Goes a row down.
     Down,
-    /// A screen up.
+    /// Goes a screen up.
     PageUp,
-    /// A screen down.
+    /// Goes a screen down.
     PageDown,
-    /// To the first row.
+    /// Goes to the first row.
     Home,
-    /// To the last row.
+    /// Goes to the last row.
     End,
     /// Ends the program, even during an input.
     Quit,

@@ -171,7 +171,7 @@ pub struct Column<V> {
 
 /// A view that is declared by [`figures!`].
 pub trait View: Sized + 'static {
-    /// In the order of their declaration.
+    /// The figures, in the order of their declaration.
     const FIGURES: &'static [Figure<Self>];
 
     /// The figures that tables show, words before numbers.

@@ -53,7 +53,7 @@ impl Screen {
     /// Draws a text and a line of help, cut to the terminal's size.
     ///
     /// # Errors
-    /// If the terminal went away.
+    /// The terminal went away.
     pub fn draw_text(&mut self, text: &str) -> io::Result<()> {
         let lines = text.lines().take(Screen::rows()?.saturating_sub(1));
         let help = std::iter::once("q or Ctrl-C ends");
@@ -63,7 +63,7 @@ impl Screen {
     /// The lines that the terminal has room for.
     ///
     /// # Errors
-    /// If the terminal went away.
+    /// The terminal went away.
     pub fn rows() -> io::Result<usize> {
         Ok(usize::from(size()?.1.saturating_sub(1)))
     }
@@ -71,7 +71,7 @@ impl Screen {
     /// Draws at most [`Screen::rows`] lines, cut to the terminal's width.
     ///
     /// # Errors
-    /// If the terminal went away.
+    /// The terminal went away.
     pub fn draw<'a>(&mut self, lines: impl IntoIterator<Item = &'a str>) -> io::Result<()> {
         if !is_in_foreground() {
             return Ok(());
@@ -97,7 +97,7 @@ impl Screen {
     /// Whether q, Escape or Ctrl-C was pressed; does not wait.
     ///
     /// # Errors
-    /// If the terminal went away.
+    /// The terminal went away.
     pub fn quit_pressed(&self) -> io::Result<bool> {
         let press = self.press_within(Duration::ZERO)?;
         let quits = [Press::Quit, Press::Escape, Press::Letter('q')];
@@ -108,7 +108,7 @@ impl Screen {
     /// ends the wait.
     ///
     /// # Errors
-    /// If the terminal went away.
+    /// The terminal went away.
     pub fn press_within(&self, wait: Duration) -> io::Result<Option<Press>> {
         if !is_in_foreground() {
             std::thread::sleep(wait);

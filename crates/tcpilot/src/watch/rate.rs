@@ -1,5 +1,4 @@
-//! The rate of the link: the highest rate at which bytes left between two looks, over the last ten to twenty
-//! seconds.
+//! The rate of the link: the highest between two looks, over the last ten to twenty seconds.
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,4 @@
-//! `--record`: a file of the rounds and intervals that the programs in the kernel report, for training and
-//! replay.
+//! `--record`: a file of the rounds and intervals that the BPF programs report, for training and replay.
 //!
 //! A file begins with `TPWATCH1`. The structures `tp_opened`, `tp_round` and `tp_interval` of
 //! `bpf/abi/watch.h` follow in the order of the events; each begins with its kind.

@@ -4,8 +4,7 @@ use super::settings::settings;
 use super::values::HoldOut;
 
 settings! {
-    /// `[effect]`: the hold-out, with which steered connections are compared. Only the learner thompson has
-    /// it.
+    /// `[effect]`: the hold-out, with which steered connections are compared. For the learner thompson only.
     Effect {
         /// Percent of the connections that are held out: no choice, no rescue, no tuning. You give up this
         /// much of the gain in order to know the gain. 0 switches this off, and the guard with it.

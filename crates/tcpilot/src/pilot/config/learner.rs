@@ -229,8 +229,7 @@ impl Thompson {
     }
 }
 
-/// The weight of a queue's delay in the reward: 0 if only the rate counts, and as much as the rate for real
-/// time.
+/// The weight of a queue's delay in the reward: 0 if only the rate counts, 1 for as much as the rate.
 fn delay_weight(objective: Objective) -> f64 {
     match objective {
         Objective::Throughput => 0.0,

@@ -236,7 +236,7 @@ impl State {
 
 const DEFAULT_ALGORITHMS: &[&str] = &["cubic", "bbr"];
 
-/// In `replace_defaults`, the default that the kernel was built with.
+/// The word in `replace_defaults` for the default that the kernel was built with.
 pub const BUILT_IN: &str = "built-in";
 
 fn known(names: &[&str]) -> Vec<Algorithm> {
@@ -247,8 +247,7 @@ fn known(names: &[&str]) -> Vec<Algorithm> {
 }
 
 impl Config {
-    /// Reads a file. Without a name that is [`DEFAULT_FILE`]; if that file does not exist, the defaults are
-    /// in force.
+    /// Reads a file. Without a name that is [`DEFAULT_FILE`], or the defaults if that file does not exist.
     ///
     /// # Errors
     /// The file cannot be read, or has mistakes.
@@ -277,8 +276,7 @@ impl Config {
         }
     }
 
-    /// The configuration in a text; `None`: the defaults. The text may name all algorithms that this host
-    /// has.
+    /// The configuration in a text, which may name all algorithms of this host; `None`: the defaults.
     ///
     /// # Errors
     /// The text has mistakes.

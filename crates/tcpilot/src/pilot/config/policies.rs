@@ -1,5 +1,4 @@
-//! Policies: how some connections are treated differently, or left alone, and the rules that match those
-//! connections.
+//! Policies: connections that are treated differently or left alone, and the rules that match them.
 
 use tcpilot_abi::{TP_MAX_POLICIES, TP_MAX_RULES};
 use tcpilot_core::Prefix;

@@ -163,8 +163,7 @@ impl<'a> Table<'a> {
         self.source.report(offset, message);
     }
 
-    /// Reports each key that was not asked for; call it last. `elsewhere` finds the section that a key
-    /// belongs to.
+    /// Reports each key that was not asked for; call it last. `elsewhere` finds the right section of a key.
     pub(super) fn refuse_others(&self, elsewhere: impl Fn(&str) -> Option<String>) {
         let known = self.known.borrow();
         for key in self

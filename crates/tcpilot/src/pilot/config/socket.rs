@@ -1,4 +1,4 @@
-//! `[socket]`: who may ask the daemon.
+//! `[socket]`: the access to the control socket.
 
 use super::settings::settings;
 

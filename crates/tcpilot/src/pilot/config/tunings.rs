@@ -120,7 +120,7 @@ words! {
 }
 
 settings! {
-    /// `[tuning]`: what is tuned beside the congestion control.
+    /// `[tuning]`: the tunings beside the congestion control.
     Tuning {
         /// The purpose that connections are tuned for: "real-time", "latency" or "throughput"; "none" tunes
         /// nothing. The tunings that follow from it depend on the kind of network (docs/use/tuning.md). It is

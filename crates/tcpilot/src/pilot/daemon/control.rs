@@ -38,8 +38,7 @@ pub struct Control {
 }
 
 impl Control {
-    /// Takes the lock beside the socket, then the socket's name. A socket that a killed daemon left is
-    /// replaced.
+    /// Takes the lock beside the socket, then the socket's name, which a killed daemon may have left.
     ///
     /// # Errors
     /// [`Kind::Running`] if another daemon has the lock; [`Kind::Failed`] if the folder cannot be written.

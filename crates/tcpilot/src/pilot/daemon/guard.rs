@@ -10,8 +10,7 @@ use tcpilot_abi::tp_cohort;
 const LEAST_CONNECTIONS: u32 = 20;
 /// Standard errors by which the shares must differ: one judgement in a thousand is then wrong by chance.
 const SIGMAS: f64 = 3.1;
-/// Smaller harm is ignored: loss that is less than a tenth higher, and a share of late connections that is
-/// less than a twentieth higher.
+/// Smaller harm is ignored: loss up to a tenth higher, and a share of late connections up to 0.05 higher.
 const LOSS_FACTOR: f64 = 1.1;
 const LATE_MARGIN: f64 = 0.05;
 

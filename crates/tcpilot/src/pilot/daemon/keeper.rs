@@ -93,8 +93,7 @@ impl Keeper {
         open.is_none_or(|open| identity(&self.path) != Some(open.file))
     }
 
-    /// Writes paths, and the knowledge of the learner in the daemon. Logs an error when it comes, and when
-    /// it is over.
+    /// Writes paths, and the knowledge of the learner in the daemon. Logs when an error begins and ends.
     ///
     /// # Errors
     /// A sentence with the reason.

@@ -223,8 +223,7 @@ fn serve_metrics(args: &RunArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Opens the screen. Call this before the pilot is attached, because a terminal can stop a process that uses
-/// it.
+/// Opens the screen. Call it before the pilot is attached: a terminal can stop a process that uses it.
 fn open_screen(args: &RunArgs) -> io::Result<Option<live::Screen>> {
     if args.live {
         live::Screen::if_any()
@@ -252,8 +251,7 @@ fn finish(args: &RunArgs, mut daemon: Daemon, result: Result<(), Failure>) -> Re
     result.and(saved.map_err(|error| Failure::new(Kind::Failed, error, "")))
 }
 
-/// Checks the host, the socket and the cgroup before anything is made, so that a refused run leaves nothing
-/// behind.
+/// Checks the host, the socket and the cgroup before anything is made: a refused run leaves nothing behind.
 fn check_free(args: &RunArgs) -> Result<(), Failure> {
     host::check_requirements()?;
     control::check_free(&args.socket)?;
@@ -263,8 +261,7 @@ fn check_free(args: &RunArgs) -> Result<(), Failure> {
 }
 
 impl Daemon {
-    /// Attaches the pilot. The daemon is complete by then, so the first connection finds the earlier
-    /// knowledge.
+    /// Attaches the pilot of a complete daemon: the first connection finds the earlier knowledge.
     fn attach(&mut self) -> Result<(), Failure> {
         let cgroup = self.cgroup.clone();
         self.pilot.attach(&cgroup)?;
@@ -289,8 +286,7 @@ impl Daemon {
         }
     }
 
-    /// Lets the group of the configuration use the control socket. If that fails, tcpilot steers all the
-    /// same.
+    /// Lets the group of the configuration use the control socket. If that fails, tcpilot steers anyway.
     fn share_socket(&mut self, socket: &Path) {
         self.unshared = access::share(socket, &self.config.socket.group).err();
         if let Some(problem) = &self.unshared {
@@ -304,8 +300,7 @@ impl Daemon {
         manager::ready(&format!("steers {} with {arms}", self.cgroup.display()));
     }
 
-    /// A sentence if the configuration does not let tcpilot replace the default of the daemon's own
-    /// namespace.
+    /// A sentence if tcpilot may not replace the default of the daemon's own namespace.
     fn kept_default(&self) -> Option<String> {
         let default = host::default_algorithm()?;
         let replaced = &self.config.replace_defaults;

@@ -66,8 +66,7 @@ impl Trial {
             .stdout(said.try_clone()?)
             .stderr(errors.try_clone()?);
         let told = hand_over.tell(&mut command)?;
-        // The descriptors that the child inherits. Links, which would keep the daemon attached, are not
-        // among them.
+        // The child inherits these descriptors, but no links, which would keep the daemon attached.
         let maps = hand_over.estate.iter().flat_map(|e| e.pilot.all());
         let left: Vec<i32> = maps.chain([told.as_raw_fd()]).collect();
         let child = try_program(command, &left)?;

@@ -34,8 +34,7 @@ pub(super) struct Off {
 }
 
 impl Daemon {
-    /// Judges every tuning of every path. Switches off one that does harm; an initial window is lowered
-    /// first.
+    /// Judges every tuning of every path, and switches off harmful ones; an initial window is lowered first.
     pub(super) fn guard(&mut self) {
         if self.abi.tunes == 0 {
             return;

@@ -179,7 +179,7 @@ figures! {
 }
 
 figures! {
-    /// What connections of an algorithm that taught something have shown.
+    /// The measures of an algorithm's connections that taught something.
     #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
     pub ShownView {
         /// `treated`, or `control` for connections that are held out.

@@ -39,8 +39,7 @@ struct Figures {
     effect: Option<EffectReport>,
 }
 
-/// The metrics of a daemon, as OpenMetrics. `effect` is present if its learner compares with held-out
-/// connections.
+/// The metrics of a daemon, as OpenMetrics; `effect` if its learner compares with held-out connections.
 ///
 /// # Errors
 /// None: the text is written to memory.

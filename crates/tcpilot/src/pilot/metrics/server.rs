@@ -28,13 +28,11 @@ const CLIENTS_MAX: usize = 16;
 const HEAD_BYTES_MAX: usize = 8192;
 const HEAD_TIME: Duration = Duration::from_secs(2);
 const WRITE_TIME: Duration = Duration::from_secs(5);
-/// How long an answer of the daemon serves other scrapers. A report lasts longer, because it walks all
-/// groups.
+/// How long an answer of the daemon serves all scrapers: a report longer, because it walks all groups.
 const STATUS_AGE: Duration = Duration::from_secs(1);
 const EFFECT_AGE: Duration = Duration::from_secs(15);
 
-/// Parses the address to listen on: `9464` means that port of the loopback address, `0.0.0.0:9464` of all
-/// addresses.
+/// Parses the address to listen on: `9464` is a port of the loopback address, `0.0.0.0:9464` of all.
 ///
 /// # Errors
 /// The text has another form; the error shows the right one.
@@ -215,8 +213,7 @@ impl Source {
     }
 }
 
-/// The last answer if it is recent, else the answer to `ask`. Callers that come meanwhile wait for the same
-/// answer.
+/// The last answer if it is recent, else the answer to `ask`, for which later callers wait too.
 fn recent<T: Clone>(
     kept: &Mutex<Option<(Instant, T)>>,
     age: Duration,

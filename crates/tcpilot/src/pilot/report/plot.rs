@@ -132,8 +132,7 @@ impl Plot {
         );
     }
 
-    /// Draws a bar between two corners. `title` is the text that the browser shows when the pointer is over
-    /// the bar.
+    /// Draws a bar between two corners. The browser shows `title` when the pointer is over the bar.
     pub fn bar(&mut self, class: &str, from: (f64, f64), to: (f64, f64), title: &str) {
         let (left, right) = (self.x_at(from.0), self.x_at(to.0));
         let (low, high) = (self.y_at(from.1), self.y_at(to.1));

@@ -13,8 +13,7 @@ pub struct Age {
 /// Judges a path last updated at `updated_unix_s` (seconds since 1970); `window_s` is the window
 /// of rates and RTTs and `max_age_s` the age beyond which a path is forgotten.
 ///
-/// A time in the future means that the clock was set back. The path's age is then unknown, so it is kept but
-/// not fresh.
+/// A time in the future means that the clock was set back. The age is unknown: the path is kept, not fresh.
 pub fn judge(updated_unix_s: u64, now_unix_s: u64, window_s: u64, max_age_s: u64) -> Age {
     match now_unix_s.checked_sub(updated_unix_s) {
         None => Age {

@@ -49,14 +49,14 @@ pub(super) enum Filter<L: Listed> {
 pub(super) struct Comparison {
     operator: Operator,
     text: String,
-    /// In the unit of the column.
+    /// The number in the unit of the column, if the value is one.
     number: Option<f64>,
     prefix: Option<Prefix>,
 }
 
 impl<L: Listed> Filter<L> {
     /// # Errors
-    /// There is no such column, or the value is no number where one is needed.
+    /// There is no such column, or the operator needs a number and the value is none.
     pub(super) fn parse(text: &str) -> Result<Filter<L>, Failure> {
         let Some((word, operator, value)) = parts(text) else {
             let keys = Key::all().into_iter().filter(Key::is_usual).collect();

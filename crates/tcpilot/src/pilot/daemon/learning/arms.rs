@@ -140,8 +140,7 @@ mod tests {
         Arms::of_policy(&abi, 2, &names, &defaults).unwrap()
     }
 
-    /// The rule of the BPF programs: the number of the drawn arm is the count of entries that are at most
-    /// the draw.
+    /// The rule of the BPF programs: the drawn arm's number is the count of entries up to the draw.
     fn drawn(upto: &Upto, draw: u16) -> u8 {
         upto.iter().filter(|entry| **entry <= draw).count() as u8
     }

@@ -36,8 +36,7 @@ pub struct OfRoom {
     pub publications: u64,
 }
 
-/// The counts of one policy. Algorithms have their names, because their numbers may differ in the next
-/// program.
+/// The counts of one policy, by the algorithms' names: their numbers may differ in the next program.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 struct OfPolicy {
@@ -107,8 +106,7 @@ impl Room {
         }
     }
 
-    /// Continues from the counts of a former program. Skips those of policies and algorithms that no longer
-    /// exist.
+    /// Continues from a former program's counts. Skips policies and algorithms that no longer exist.
     pub fn go_on(&mut self, counts: Counts) {
         self.before = counts.room;
         self.domains.extend(counts.domains);

@@ -54,8 +54,7 @@ impl Long {
         }
     }
 
-    /// The records of this connection before the present one. Notes the present sums, or that the connection
-    /// ended.
+    /// The connection's records before this one. Notes the present sums, or that the connection ended.
     pub fn follow(&mut self, record: &tp_record) -> Before {
         if record.cookie == 0 {
             return Before::Nothing; // without a cookie it was never sampled

@@ -72,8 +72,7 @@ pub const LONGEST_TRIAL_S: u64 = 31 * 24 * 3600;
 /// A question to the thread.
 type Question = Box<dyn FnOnce(&mut Room) + Send>;
 
-/// The learner for the daemon's first thread: the room itself until the thread begins, and then a way to ask
-/// it.
+/// The learner for the daemon's first thread: the room until its thread begins, then a way to ask it.
 pub struct Learning {
     state: State,
     /// Whether the next save has to write everything.

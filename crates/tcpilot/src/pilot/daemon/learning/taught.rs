@@ -84,8 +84,7 @@ pub struct Taught {
 }
 
 impl Taught {
-    /// A learner with these saved rows; `None` if there is no arm, which cannot be, because [`Arms`] has at
-    /// least one.
+    /// A learner with these saved rows; `None` only without arms, but [`Arms`] has at least one.
     pub fn new(lesson: Lesson, saved: &[SavedRow], now_s: f64) -> Option<(Taught, Restored)> {
         let rows = saved.iter().map(|(key, row)| (key, row));
         let (mut learner, restored) =
@@ -104,8 +103,7 @@ impl Taught {
         Some((taught, restored))
     }
 
-    /// Learns from a record; true if it taught something. `before` has the sums of the connection's last
-    /// record.
+    /// Learns from a record; true if it taught something. `before`: the sums of the connection's last record.
     pub fn take(
         &mut self,
         record: &tp_record,

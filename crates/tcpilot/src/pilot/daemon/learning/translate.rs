@@ -114,7 +114,7 @@ pub fn was_switched(record: &tp_record) -> bool {
 /// they are subtracted, so that nothing is taught twice.
 ///
 /// # Errors
-/// [`Silent`]: the reason why it teaches nothing.
+/// [`Silent`], the reason why it teaches nothing.
 pub fn observation(
     record: &tp_record,
     lineage: Lineage,

@@ -35,8 +35,7 @@ pub struct Seen {
 pub enum Netns {
     /// The namespace's cookie.
     Cookie(u64),
-    /// The domain number of its paths. The cookie is not known, because no record has come from there since
-    /// the start.
+    /// The domain number of its paths, if no record since the start has shown the cookie.
     Domain(u32),
 }
 

@@ -55,7 +55,7 @@ fn is_set_aside(content: &[u8], expected: &[StoredPath]) -> bool {
 fn a_truncated_file_is_set_aside() {
     let (_dir, file) = stored(&paths(50));
     let whole = fs::read(&file).unwrap();
-    // To SQLite a file of one byte is empty.
+    // SQLite treats a file of one byte as empty.
     for len in (2..whole.len() - 4096)
         .step_by(997)
         .chain([100, 512, 4096, 8192])

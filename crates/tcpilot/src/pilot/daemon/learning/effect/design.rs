@@ -10,8 +10,7 @@ use crate::pilot::config::{Effect as Keys, HoldOut};
 
 /// Whole prefixes are held out from this many groups on.
 const PREFIXES: usize = 64;
-/// With fewer groups they no longer are. It is less than `PREFIXES`, so that a host near the bound does not
-/// go back and forth.
+/// With fewer groups, prefixes are no longer held out. The gap keeps a host from going back and forth.
 const PREFIXES_LEFT: usize = 48;
 /// Time after its last connection during which a group counts as active.
 pub const ACTIVE_S: u64 = 24 * 3600;
@@ -36,8 +35,7 @@ impl Activity {
     }
 }
 
-/// What is known of this host. To know it takes a while after a start, and the former design goes on
-/// meanwhile.
+/// Facts about this host. They are known a while after a start; the former design goes on meanwhile.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Known {
     /// Whether a queue is often full, so that all connections compete there; `None` if that is not known yet.
@@ -69,8 +67,7 @@ pub fn choose(keys: &Keys, before: HoldOut, is_trial: bool, known: &Known) -> Ho
     }
 }
 
-/// The schedule of a design. Half of a pair's time is held out, so twice the share that is to be held out is
-/// spent on pairs.
+/// The schedule of a design. Half of a pair's time is held out, so pairs take twice the held-out share.
 pub fn schedule(keys: &Keys, design: HoldOut, is_trial: bool, secret: [u64; 2]) -> Schedule {
     let held_out = f64::from(keys.hold_out_percent) / 100.0;
     let paired = match is_trial {

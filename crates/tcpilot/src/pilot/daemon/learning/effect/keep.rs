@@ -86,8 +86,7 @@ impl Saved {
         }
     }
 
-    /// If the secrets are missing, forgets everything and makes new ones: without its secrets the rest means
-    /// nothing.
+    /// If the secrets are missing, makes new ones and forgets the rest, which means nothing without them.
     fn checked(mut self) -> Saved {
         let saved = &mut self;
         if saved.damaged > 0 {
