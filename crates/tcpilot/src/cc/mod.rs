@@ -23,7 +23,7 @@ use crate::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
-    /// The kernel has it, built in or by somebody's BPF: it can be chosen.
+    /// The kernel has it, its own or from somebody's BPF: it can be chosen.
     Registered,
     /// A module that can be loaded.
     Module,

@@ -70,7 +70,7 @@ pub fn judge(with: &tp_cohort, without: &tp_cohort) -> Verdict {
     Verdict::Keep
 }
 
-/// Two shares, each with the number of independent observations behind it.
+/// A share with the tuning and one without it, each with its number of independent observations.
 struct Shares {
     with: f64,
     without: f64,

@@ -89,7 +89,7 @@ impl Daemon {
     }
 
     /// The program that takes over now, if there is one: its trial succeeded, and no client waits for an
-    /// answer, or only for too long.
+    /// answer, or `PATIENCE` is over.
     pub(super) fn successor(&mut self, control: &Control) -> Option<Successor> {
         if let Some(mut trial) = self.succession.trial.take() {
             if !trial.is_over() {

@@ -29,7 +29,7 @@ pub(super) fn prepare_file(path: &Path) -> Result<(), StateError> {
             .mode(0o755)
             .create(directory)
         {
-            // The path exists and is no directory: opening the file gives the better error.
+            // The parent exists and is no directory: opening the file gives the better error.
             Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(unusable(error)),
             _ => (),
         }

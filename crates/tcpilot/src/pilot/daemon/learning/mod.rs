@@ -268,7 +268,7 @@ impl Learning {
         self.save_all.set(true);
     }
 
-    /// Stops to read records before a take-over, because the next program shall learn from them; or goes on.
+    /// Stops reading records before a take-over, so that the next program learns from them; or goes on.
     pub fn rest(&self, is_resting: bool) {
         let _ = self.ask(move |room| room.is_resting = is_resting);
     }

@@ -17,7 +17,7 @@ use super::taught::{Taught, is_held_out, lineage};
 pub struct MoveTerms {
     /// The least sure gain of the new algorithm, in nats.
     pub gain: f64,
-    /// The least time between two moves of a connection.
+    /// The least time for which a connection keeps an algorithm that it was switched to.
     pub every_ns: u64,
 }
 

@@ -251,10 +251,10 @@ impl Lesson {
         self.arms.upto(&self.shares(node, plan))
     }
 
-    /// Whether connections of this node are steered. With `steer_percent`, a hash of the group's prefix
-    /// decides. So the steered groups are the same after each restart, and if the share grows, they stay
-    /// among them. Nodes above the groups serve new addresses. The group of a new address is not known
-    /// there, so it is not steered.
+    /// Whether connections of this node are steered. Below 100 percent a hash of the group's prefix decides.
+    /// So the steered groups are the same after each restart, and stay steered if the percentage grows.
+    /// Nodes above the groups serve new addresses. The group of a new address is not known there, so it is
+    /// not steered.
     pub(super) fn is_steered(&self, node: &NodeKey) -> bool {
         if self.steer_percent >= 100 {
             return true;
@@ -279,8 +279,8 @@ pub fn is_held_out(record: &tp_record) -> bool {
     u32::from(record.trial) & TP_TRIAL_HELD_OUT != 0
 }
 
-/// The lineage of a record's connection: the nodes above it. IPv4 addresses in a record are IPv4-mapped, also
-/// that of a host behind NAT64 (RFC 6052).
+/// The lineage of a record's connection: the nodes that it belongs to. IPv4 addresses in a record are
+/// IPv4-mapped, also that of a host behind NAT64 (RFC 6052).
 pub fn lineage(record: &tp_record) -> Lineage {
     let bits = record.remote.iter().fold(0, |bits: u128, word| {
         bits << 32 | u128::from(u32::from_be(*word))

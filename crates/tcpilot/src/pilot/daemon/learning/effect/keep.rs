@@ -1,6 +1,6 @@
-//! The results of the comparison, and the blocks that are under way, in the state file. The secrets, the
-//! history, each policy and each group have a row. The rows are in the learner's table, under a name that no
-//! policy has.
+//! The results of the comparison, and the blocks that are under way, in the state file. The secrets, `Past`,
+//! each policy and each group have a row. The rows are in the learner's table, under a name that no policy
+//! has.
 
 use std::{
     collections::HashMap,

@@ -207,7 +207,7 @@ impl Effect {
         }
         let started_s = self.clock.seconds(record.opened_ns).max(0.0) as u64;
         let group = design::group_of(self.design, cell);
-        // When blocks change, a connection may open a moment before its cell does.
+        // When blocks change, a connection may open a moment before its cell is written.
         let expected = match trial & TP_TRIAL_HELD_OUT {
             0 => Arm::Treated,
             _ => Arm::Control,

@@ -90,7 +90,7 @@ fn words(address: &str) -> [u32; 4] {
     Prefix::around(address.parse().unwrap(), 128).words()
 }
 
-/// The record of a megabyte that took so many ticks.
+/// The record of a megabyte from an address that took this many ticks.
 pub fn record(address: &str, arm: u8, ticks: u32) -> tp_record {
     let now_ns = crate::clock::monotonic_ns();
     tp_record {
