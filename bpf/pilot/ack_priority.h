@@ -2,8 +2,8 @@
 /*
  * ack_priority.h - pure acknowledgements first: an egress program of the cgroup
  * gives them the priority that pfifo_fast and prio take from their first band.
- * Behind an upload that fills the link, acknowledgements of a download wait in
- * its queue, and the download with them.
+ * If an upload fills the link, acknowledgements of a download wait in its queue,
+ * and slow the download down.
  */
 #ifndef TCPILOT_PILOT_ACK_PRIORITY_H
 #define TCPILOT_PILOT_ACK_PRIORITY_H
@@ -19,7 +19,8 @@
 #define TCP_FIN_SYN_RST 0x07
 #define TCP_ACK 0x10
 
-/* Where the TCP header starts; 0: this is no TCP, or has what we do not read. */
+/* Offset of the TCP header in bytes; 0: not TCP, or behind IPv6 extension
+ * headers, which are not read. */
 static __always_inline __u32 tcp_header_at(const struct __sk_buff *skb)
 {
 	__u8 first, protocol;

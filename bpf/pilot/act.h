@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * act.h - the pilot's hands: what it does to a connection, in one place.
+ * act.h - the pilot's hands: every change that it makes to a connection.
  *
  * Everything else passes hands_t on without looking into it.  Another front end
  * has another hands_t, and these functions for it.
@@ -17,7 +17,7 @@ typedef struct bpf_sock_ops hands_t;
 #define NO_PACING (~0U)
 #define NO_CLAMP 0x7fffffff
 
-/* The other end, as far as a SYN shows it. */
+/* Addresses and ports, as far as a SYN shows them. */
 struct syn {
 	__u32 remote[4];
 	__u16 local_port;
@@ -50,13 +50,14 @@ static __always_inline struct bpf_sock *socket_in(hands_t *hands)
 	return hands->sk;
 }
 
-/* Callbacks are added to those that other programs set, never taken away from them. */
+/* Adds callbacks to those that other programs have set. */
 static __always_inline int subscribe(hands_t *hands, __u32 callbacks)
 {
 	return bpf_sock_ops_cb_flags_set(hands, hands->bpf_sock_ops_cb_flags | callbacks);
 }
 
-/* What a connection that was taken up asks for.  One of the two may be another program's wish. */
+/* Callbacks of a connection that was taken up.  Another program may also ask for one of the
+ * two. */
 #define OUR_CALLBACKS (BPF_SOCK_OPS_STATE_CB_FLAG | BPF_SOCK_OPS_RETRANS_CB_FLAG)
 
 /* Whether the pilot took the connection up, as far as its callbacks show it. */
@@ -106,7 +107,7 @@ static __always_inline int set_option(hands_t *hands, int level, int option, __u
 	return 1;
 }
 
-/* Answers what the kernel asks at a SYN. */
+/* Answers the kernel's question at a SYN. */
 static __always_inline void reply(hands_t *hands, __u32 value)
 {
 	if (!cfg.dry_run)

@@ -12,7 +12,7 @@
 #include "socket.h"
 #include "state.h"
 
-/* What is known of a key. */
+/* The properties of a key. */
 struct known {
 	__u8 arm;	 /* TP_NO_ARM: it is none */
 	__u8 is_default; /* it may be replaced */
@@ -30,12 +30,12 @@ union known_word {
 __u32 arm_key[TP_MAX_ARMS];
 __u32 default_key[TP_MAX_DEFAULTS];
 __u32 foreign_key;
-/* The key seen last, and what is known of it: a struct known, which CPUs read and
- * write whole. */
+/* The key seen last, with its properties: a struct known, which CPUs read and write
+ * whole. */
 __u64 last_known;
 
-/* A function of its own, which the verifier checks once and not anew for each
- * way that leads to it. */
+/* A function of its own, so that the verifier checks it once, and not again for
+ * each way to it. */
 __noinline int look_up_key(__u32 key, struct known *known)
 {
 	if (!known)
@@ -52,8 +52,8 @@ __noinline int look_up_key(__u32 key, struct known *known)
 	return 0;
 }
 
-/* Others may look a key up meanwhile.  So the order matters: who sees the arm sees
- * the default too, and who sees foreign_key sees both. */
+/* Other CPUs may look a key up meanwhile.  So the order matters: a CPU that sees
+ * the arm sees the default too, and one that sees foreign_key sees both. */
 static __always_inline void learn_key(const struct tcp_sock *tp, __u32 key)
 {
 	for (int i = 0; i < TP_MAX_DEFAULTS && i < cfg.defaults; i++)
@@ -66,7 +66,7 @@ static __always_inline void learn_key(const struct tcp_sock *tp, __u32 key)
 	__sync_lock_test_and_set(&foreign_key, key);
 }
 
-/* What is known of the algorithm in force. */
+/* The properties of the algorithm in force. */
 static __always_inline struct known known_in_force(const struct tcp_sock *tp)
 {
 	union known_word last = {.word = last_known};

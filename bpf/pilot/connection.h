@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * connection.h - what is remembered of a connection, in its socket's storage.
+ * connection.h - the pilot's notes on a connection, in its socket's storage.
  *
- * Only of one that was changed: most are short and keep their default, and then
- * nothing is allocated for them.  Their end is understood from the socket alone.
+ * Only connections that the pilot changed have storage.  Most are short and keep their
+ * default, so nothing is allocated for them: at their end the socket says enough.
  */
 #ifndef TCPILOT_PILOT_CONNECTION_H
 #define TCPILOT_PILOT_CONNECTION_H
@@ -24,7 +24,7 @@ static __always_inline void remember(struct bpf_sock *sk, const struct tp_conn *
 		*kept = *conn; /* left from the socket's connection before */
 }
 
-/* What is remembered of an open connection; 0: nothing. */
+/* The storage of an open connection; 0: it has none. */
 static __always_inline struct tp_conn *remembered(struct bpf_sock *sk)
 {
 	struct tp_conn *conn = bpf_sk_storage_get(&conns, sk, 0, 0);
@@ -32,8 +32,8 @@ static __always_inline struct tp_conn *remembered(struct bpf_sock *sk)
 	return conn && conn->open ? conn : 0;
 }
 
-/* Storage for a connection that keeps its algorithm but has other state, such as a
- * tuned window; 0: there is no memory for it. */
+/* Storage for a connection that keeps its algorithm but has other state, such as a tuned
+ * window; 0: the kernel has no memory for it. */
 static __always_inline struct tp_conn *remember_kept(const struct visit *v, __u64 born_ns,
 						     __u8 flags)
 {
@@ -49,7 +49,7 @@ static __always_inline struct tp_conn *remember_kept(const struct visit *v, __u6
 	return bpf_sk_storage_get(&conns, v->sk, 0, 0);
 }
 
-/* Whether the algorithm in force is what the pilot chose for the socket's connection before:
+/* Whether the algorithm in force is the pilot's choice for the socket's connection before:
  * an application may disconnect by AF_UNSPEC, and connect again. */
 static __always_inline int is_left_over(const struct visit *v)
 {
@@ -58,8 +58,7 @@ static __always_inline int is_left_over(const struct visit *v)
 	return conn && !conn->open && conn->cc_key == v->in_force.key;
 }
 
-/* The arm that a connection tells something of; TP_NO_ARM if the application has
- * chosen since. */
+/* The arm to charge with a connection; TP_NO_ARM if the application has chosen since. */
 static __always_inline __u8 arm_to_charge(const struct tcp_sock *tp, const struct tp_conn *conn)
 {
 	if (conn)

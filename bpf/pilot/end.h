@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * end.h - what is learned when a connection ends: path and arm are charged with
- * what it has shown.  Learning takes the path's busy flag, and gives a sample up,
- * counted, rather than wait for long.
+ * end.h - learning when a connection ends: path and arm are charged with its measures.
+ * A CPU must take the path's busy flag to learn.  If it cannot get it soon, it drops
+ * the sample, and counts that.
  *
- * Every end passes the transition to CLOSE (close, reset, time-out, abort), and by
- * then all data is out.
+ * Every connection ends with the transition to CLOSE (close, reset, time-out, abort),
+ * and all its data has been sent by then.
  */
 #ifndef TCPILOT_PILOT_END_H
 #define TCPILOT_PILOT_END_H
@@ -25,7 +25,7 @@
 
 #define TRIES 64
 
-/* A function of its own, so that the verifier goes round the loop only once. */
+/* A function of its own, so that the verifier follows the loop only once. */
 __noinline int take(struct tp_path *path)
 {
 	for (int i = 0; path && i < TRIES; i++)
@@ -40,31 +40,32 @@ static __always_inline void release(struct tp_path *path)
 	__sync_lock_test_and_set(&path->busy, 0);
 }
 
-/* What is too small to charge an arm tells only of RTT and loss.  On a busy path
- * one such connection in four is measured, if it lost nothing, and counts for
- * four; 0: this one is not.  Its ports decide: connections that close together must
- * not all be measured, or none of them. */
+/* A connection that is too small to charge an arm measures only RTT and loss.  On a
+ * busy path one in four of those without a loss is measured, and counts for four; 0:
+ * this one is not measured.  The ports decide: of connections that close together,
+ * some must be measured and some not. */
 static __always_inline __u32 weight_of_small(const struct visit *v, const struct bpf_tcp_sock *ts)
 {
 	if (ts->total_retrans || v->path->connections < 16)
 		return 1;
 	if (cfg.tunes & (1 << TP_TUNE_RWND | 1 << TP_TUNE_QUICK_ACK) &&
 	    ts->bytes_received > TP_RWND_KERNEL)
-		return 1; /* of what is received it tells more */
+		return 1; /* it shows more of the received data */
 	return tp_is_sampled(v->sk->src_port, v->sk->dst_port) ? 4 : 0;
 }
 
-/* A rate that a tuned window made is not the congestion control's: the connection
- * tells of loss and RTT only. */
+/* A rate that comes from a tuned window is not the congestion control's: the
+ * connection then counts for loss and RTT only. */
 static __always_inline int is_creditable(const struct tp_conn *conn, __u32 sent_packets)
 {
 	return !cfg.tunes || !conn || !(conn->tuned & 1 << TP_TUNE_IW) ||
 	       tp_is_creditable(sent_packets, conn->iw_packets);
 }
 
-/* Charges the arm with what it has shown.  A rescued connection counts as one in which
- * its arm failed: what came after was not its doing, and what it had shown by then was
- * its slow start.  By a rate that is not its own an arm does not become hopeless. */
+/* Charges the arm with the connection's rate and RTT.  A rescued connection counts as
+ * a failure of its arm: the rate after the rescue is another algorithm's, and the rate
+ * before it was that of slow start.  A rate that is not the arm's own is excused, so
+ * the arm does not become hopeless by it. */
 static __always_inline void charge(const struct tp_conn *conn, struct tp_path *path, __u8 arm,
 				   const struct tp_sample *s, int failed, __u64 now_ns)
 {
@@ -85,9 +86,9 @@ static __always_inline void charge(const struct tp_conn *conn, struct tp_path *p
 		COUNT(charged);
 }
 
-/* What a connection's end tells. */
+/* The outcome of a connection. */
 struct told {
-	__u8 told; /* enough for its arm to be charged */
+	__u8 told; /* it is large enough to charge its arm */
 	__u8 failed;
 	__u8 arm; /* TP_NO_ARM: none */
 	__u8 weight;
@@ -147,10 +148,10 @@ static __always_inline void count_end(struct tp_path *path, const struct tp_conn
 }
 
 /*
- * Before a FIN what the data has shown is kept, where the last rate sample will
- * not tell it: where all was acknowledged, the FIN's own sample replaces it, and
- * where the application filled the send buffer, it counts as application-limited.
- * Maxima may be told twice.
+ * Keeps the rate before a FIN if the last rate sample will not show it.  If all data
+ * was acknowledged, the FIN's own sample replaces the data's.  If the application
+ * filled the send buffer, the kernel calls the sample application-limited.  The same
+ * maximum may be learned twice.
  */
 static __always_inline void keep_rate(const struct visit *v, const struct tp_conn *conn)
 {
@@ -162,7 +163,7 @@ static __always_inline void keep_rate(const struct visit *v, const struct tp_con
 	if (!rate || !ts || !is_creditable(conn, ts->data_segs_out) || !take(v->path))
 		return;
 	now_ns =
-	    bpf_ktime_get_coarse_ns(); /* not before: another CPU may have moved the windows on */
+	    bpf_ktime_get_coarse_ns(); /* after take(): another CPU may have moved the windows on */
 	tp_keep_rate(config(), v->path, rate, now_ns);
 	if (arm < TP_MAX_ARMS && !(conn && (conn->flags & TP_CONN_RESCUED)))
 		tp_learn_arm(config(), arm_at(v->path, arm), rate, 0, now_ns);
@@ -175,7 +176,7 @@ static __always_inline void closed(struct visit *v, __u32 to)
 	struct tp_conn *conn = 0;
 
 	find(v);
-	/* else we changed nothing, and have no storage */
+	/* otherwise we changed nothing, and there is no storage */
 	if (tp_cc_was_set(v->tp) || (cfg.tunes && !(v->path && !v->path->windowed_flows))) {
 		conn = remembered(v->sk);
 		if (conn && to == BPF_TCP_CLOSE)
@@ -187,7 +188,7 @@ static __always_inline void closed(struct visit *v, __u32 to)
 		keep_rate(v, conn);
 		return;
 	}
-	if (cfg.learner.kind != TP_LEARNER_THOMPSON) /* that counts elsewhere */
+	if (cfg.learner.kind != TP_LEARNER_THOMPSON) /* with that learner tell_end() counts */
 		count_closed(v->tp->bytes_acked);
 	count_end(v->path, conn);
 	learn(v, conn);

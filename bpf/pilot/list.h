@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * list.h - iterators over the connections of the reader's network namespace:
- * flows, behind `tcpilot flows`, writes a tp_flow for each.  Why a connection
- * without storage has its algorithm is found again the way it was found when it
- * was opened.  adopt counts, before the pilot is attached, those that a former
- * pilot took up: their sockets still have its callbacks, so their end will be seen.
- * A pilot that takes another's place finds them counted and remembered, and does
- * without.  tally adds up what open connections have sent.
+ *
+ *  - flows, behind `tcpilot flows`, writes a tp_flow for each.  If a connection has no
+ *    storage, the reason for its algorithm is found as at its opening.
+ *  - adopt runs before the pilot is attached.  It counts the connections that a former
+ *    pilot took up: their sockets still have its callbacks, so this pilot will see their
+ *    end.  A pilot that takes another's place finds them counted and remembered, and
+ *    does not need adopt.
+ *  - tally adds up the bytes that open connections have sent.
  */
 #ifndef TCPILOT_PILOT_LIST_H
 #define TCPILOT_PILOT_LIST_H
@@ -57,7 +59,7 @@ static __always_inline void flow_measures(const struct tcp_sock *tp, struct tp_f
 	f->ssthresh_packets = ssthresh >= TP_SSTHRESH_INFINITE ? 0 : ssthresh;
 }
 
-/* What is set without being remembered. */
+/* Tunings that the socket itself shows, without storage. */
 static __always_inline __u8 tunings_of(const struct visit *v)
 {
 	struct tp_path *path;
@@ -95,20 +97,22 @@ static __always_inline void flow_identity(const struct visit *v, struct tp_flow 
 	bpf_probe_read_kernel(f->cc, sizeof(f->cc), v->tp->inet_conn.icsk_ca_ops->name);
 }
 
-/* Who has it: what the socket's file and its cgroup are numbered by. */
+/* The owner: the numbers of the socket's file (its inode) and of its cgroup. */
 static __always_inline void flow_owner(const struct tcp_sock *tp, struct tp_flow *f)
 {
 	const struct socket_alloc *socket = tp_sock_of(tp)->sk_socket;
 	const struct cgroup *cgrp = tp_sock_of(tp)->sk_cgrp_data.cgroup;
 
-	/* The inode lies behind the struct socket as which the verifier knows the pointer. */
+	/* The verifier takes the pointer for a struct socket; the inode lies behind
+	 * that. */
 	if (socket)
 		bpf_core_read(&f->inode, sizeof(f->inode), &socket->vfs_inode.i_ino);
 	if (cgrp)
 		f->cgroup_id = cgrp->kn->id;
 }
 
-/* Why it has its algorithm: as noted at its opening; says whether that is known. */
+/* Takes the reason for its algorithm from the note of its opening; says whether there
+ * is one. */
 static __always_inline int flow_note(const struct visit *v, struct tp_flow *f)
 {
 	__u64 now_ns = bpf_ktime_get_ns();
@@ -125,7 +129,7 @@ static __always_inline int flow_note(const struct visit *v, struct tp_flow *f)
 	return 1;
 }
 
-/* Why it has its algorithm: as remembered, or found again. */
+/* Takes the reason for its algorithm from storage, or finds it again. */
 static __always_inline void flow_decision(struct visit *v, const struct tp_conn *conn,
 					  struct tp_flow *f)
 {
@@ -176,9 +180,9 @@ int flows(struct bpf_iter__tcp *ctx)
 	return 0;
 }
 
-/* A connection whose algorithm a former pilot has set, or since then its application:
- * nobody knows which.  So it is neither charged nor rescued, and is not taken for the
- * application's. */
+/* A former pilot set this connection's algorithm, or the application did since:
+ * nobody knows which.  So its arm is neither charged nor rescued, and the choice does
+ * not count as the application's. */
 static __always_inline void remember_former(struct tcp_sock *tp, const struct tp_path *path)
 {
 	struct tp_conn conn = {.path_born_ns = path->born_ns,
@@ -192,7 +196,7 @@ static __always_inline void remember_former(struct tcp_sock *tp, const struct tp
 		bpf_sk_storage_get(&conns, tp, &conn, BPF_SK_STORAGE_GET_F_CREATE);
 }
 
-/* What a connection that was taken up has sent until now, as a word. */
+/* Writes the bytes that a connection has sent until now, if it was taken up. */
 SEC("iter/tcp")
 int tally(struct bpf_iter__tcp *ctx)
 {

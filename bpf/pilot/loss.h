@@ -3,7 +3,7 @@
  * loss.h - a retransmission: if loss is heavy the connection is rescued, once.
  *
  * The rescue stays an outcome of the arm first chosen, which is charged with it at
- * the end.  With the learner in the daemon the rules are others: rescue.h.
+ * the end.  With the learner in the daemon other rules hold: rescue.h.
  */
 #ifndef TCPILOT_PILOT_LOSS_H
 #define TCPILOT_PILOT_LOSS_H
@@ -13,8 +13,8 @@
 #include "connection.h"
 #include "visit.h"
 
-/* The storage of a connection that the loss rule may act on, made if there was none;
- * 0: not ours. */
+/* Storage of a connection that the loss rule may change, made if there was none; 0:
+ * not ours. */
 static __always_inline struct tp_conn *rescuable(struct visit *v)
 {
 	struct tp_conn *conn;

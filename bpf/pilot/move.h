@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * move.h - an open connection gets the arm that its path does better with.  With the learner in
- * the daemon, which decides that (decision 21).
+ * move.h - moves an open connection to the arm that does better on its path.  The learner in
+ * the daemon decides that (decision 21).
  *
- * The iterator that tells of long connections (sample.h) carries it out.  It holds the socket's
- * lock, and the kernel lets it set options.  So nothing is asked at an ACK or a round trip, and
- * connections that stay as they are pay nothing.
+ * The iterator that reports long connections (sample.h) does it.  It holds the socket's lock,
+ * and the kernel lets it set options.  So no callback at an ACK or a round trip is needed, and
+ * connections that are not moved cost nothing.
  */
 #ifndef TCPILOT_PILOT_MOVE_H
 #define TCPILOT_PILOT_MOVE_H
@@ -18,7 +18,8 @@
 #include "trial.h"
 #include "visit.h"
 
-/* Whether nothing has happened that the daemon cannot know of, or learns of later. */
+/* Whether the daemon's order still fits: the daemon may not know, or not yet, of the events
+ * below. */
 static __always_inline int may_move(const struct visit *v, const struct tp_row_key *place,
 				    const struct tp_opening *note, const struct tp_move *move)
 {
@@ -27,7 +28,7 @@ static __always_inline int may_move(const struct visit *v, const struct tp_row_k
 	/* the guard may have stopped steering since its opening */
 	if (note->flags & TP_CONN_HELD_OUT || trial_of(place->prefix) & TP_TRIAL_HELD_OUT)
 		return 0;
-	/* its application has chosen since, and the same as we */
+	/* its application has since chosen the same algorithm as we */
 	if (tp_cc_was_set(v->tp) && !(note->flags & TP_CONN_STEERED))
 		return 0;
 	return eligible_arms(v, note) >> (move->to & 31) & 1;
@@ -55,14 +56,14 @@ static __noinline __u32 move_to(struct tcp_sock *tp, __u32 arm)
 	struct tp_conn *conn;
 
 	if (r && r->phase == TP_RESCUE_TRIED)
-		return 0; /* what the rescue brings is being measured */
+		return 0; /* the effect of the rescue is being measured */
 	if (!set_algorithm(tp, config()->arm[tp_within(arm, TP_MAX_ARMS)]))
 		return 0;
 	COUNT(moves);
 	if (r)
 		watch_anew(tp, r);
 	conn = bpf_sk_storage_get(&conns, tp, 0, 0);
-	if (conn && conn->open) { /* else it took this for the application's choice */
+	if (conn && conn->open) { /* otherwise the move would look like the application's choice */
 		conn->cc_key = tp_cc_key(tp);
 		conn->arm = (__u8)arm;
 		conn->why = TP_WHY_MOVED;

@@ -18,10 +18,10 @@
 #include "table.h"
 #include "visit.h"
 
-/* A function of its own, so that the verifier follows its ways only once. */
+/* A function of its own, so that the verifier follows its branches only once. */
 __noinline int draw(struct tp_learner *mem, __u32 eligible, struct tp_choice *to)
 {
-	__u32 random = 1; /* of one arm there is nothing to draw */
+	__u32 random = 1; /* a single arm needs no draw */
 
 	if (!mem || !to)
 		return 0;
@@ -58,7 +58,7 @@ static __always_inline struct tp_choice choose(const struct visit *v)
 	return choice;
 }
 
-/* Sets an arm, and finds out what is in force then: the arm to charge. */
+/* Sets an arm, and returns the arm that is in force then, which will be charged. */
 static __always_inline __u8 put_in_force(const struct visit *v, struct tp_conn *conn, __u8 wanted)
 {
 	if (!set_algorithm(v->hands, config()->arm[tp_within(wanted, TP_MAX_ARMS)]))

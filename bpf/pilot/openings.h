@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * openings.h - notes of open connections: what their records will need, and nobody can ask the
- * socket for at its end.  With the learner in the daemon only (decision 18).
+ * openings.h - notes of open connections, for the parts of their records that the socket
+ * cannot give at its end.  Only with the learner in the daemon (decision 18).
  *
- * A connection is known by the kernel's own hash of its addresses and ports, which has a
- * secret: nobody can aim at a bucket.  Of two open connections one in 2^32 pairs shares it.
+ * The key of a connection is the kernel's own hash of its addresses and ports.  The hash has
+ * a secret, so that nobody can aim at a bucket.  One pair of open connections in 2^32 shares
+ * it.
  */
 #ifndef TCPILOT_PILOT_OPENINGS_H
 #define TCPILOT_PILOT_OPENINGS_H
@@ -28,7 +29,7 @@ static __always_inline struct tp_opening_bucket *openings_at(__u32 tag)
 	return bpf_map_lookup_elem(&openings, &index);
 }
 
-/* Where a note of this tag is; TP_OPENING_WAYS: nowhere. */
+/* The position of the note with this tag; TP_OPENING_WAYS: there is none. */
 static __always_inline __u32 way_of(const struct tp_opening_bucket *bucket, __u32 tag)
 {
 	for (__u32 i = 0; i < TP_OPENING_WAYS; i++)
@@ -37,8 +38,8 @@ static __always_inline __u32 way_of(const struct tp_opening_bucket *bucket, __u3
 	return TP_OPENING_WAYS;
 }
 
-/* The place for a new note: its own, left from a connection whose end nobody saw, or an empty
- * one, or else that of the oldest. */
+/* The position for a new note: that of its own tag, left by a connection that ended unseen,
+ * or an empty one, or else that of the oldest. */
 static __always_inline __u32 way_for(const struct tp_opening_bucket *bucket, __u32 tag, __u32 now)
 {
 	__u32 best = 0, best_age = 0;
@@ -57,7 +58,8 @@ static __always_inline __u32 way_for(const struct tp_opening_bucket *bucket, __u
 	return best;
 }
 
-/* These are functions of their own, so that the verifier looks at their ways only once. */
+/* These are functions of their own, so that the verifier follows their branches only
+ * once. */
 __noinline int note_opening(const struct tp_opening *note)
 {
 	struct tp_opening_bucket *bucket;
@@ -71,7 +73,7 @@ __noinline int note_opening(const struct tp_opening *note)
 	return 0;
 }
 
-/* Reads a note, and takes it away if the connection ends; says whether it was there. */
+/* Reads a note, and removes it if the connection ends; says whether it was there. */
 __noinline int find_note(__u32 tag, struct tp_opening *note, int ends)
 {
 	struct tp_opening_bucket *bucket = openings_at(tag);
@@ -90,8 +92,8 @@ __noinline int find_note(__u32 tag, struct tp_opening *note, int ends)
 	return note->tag == tag; /* another connection may have taken the place meanwhile */
 }
 
-/* The connection was moved to another algorithm under way: from here on that is its arm.
- * flags: enum tp_conn_flags to add. */
+/* The connection was moved to another algorithm while it was open: from here on that is its
+ * arm.  flags: enum tp_conn_flags to add. */
 __noinline int change_note(__u32 tag, __u32 arm, __u32 why, __u32 flags)
 {
 	struct tp_opening_bucket *bucket = openings_at(tag);

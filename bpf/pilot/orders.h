@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * orders.h - programs that the daemon runs: to store a path, to write down what its
- * guard decided, to read the kernel's clocks.
+ * orders.h - programs that the daemon runs: to store a path, to write down its
+ * guard's decisions, to read the kernel's clocks.
  */
 #ifndef TCPILOT_PILOT_ORDERS_H
 #define TCPILOT_PILOT_ORDERS_H
@@ -9,7 +9,7 @@
 #include "state.h"
 #include "table.h"
 
-/* Puts in a path that was saved, by the table's own rules. */
+/* Puts in a path from the saved state, by the table's own rules. */
 SEC("syscall")
 int put_path(struct tp_slot *from)
 {
@@ -25,13 +25,13 @@ int put_path(struct tp_slot *from)
 	path->live_flows = live; /* those of a path that was there are still open */
 	path->windowed_flows = windowed_flows;
 	path->learner.greedy = (struct tp_greedy){};
-	path->skips = 0; /* the policies may be others */
+	path->skips = 0; /* the policies may have changed */
 	for (int i = 0; i < TP_USES; i++)
 		path->used[i] = (__u16)path->connections;
 	return 0;
 }
 
-/* What the guard has decided of a path. */
+/* Writes the guard's decision about a path. */
 SEC("syscall")
 int put_order(struct tp_order *from)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * record.h - what the programs tell the learner in the daemon of a connection.
+ * record.h - the record of a connection, from the programs to the learner in the daemon.
  */
 #ifndef TCPILOT_PILOT_RECORD_H
 #define TCPILOT_PILOT_RECORD_H
@@ -11,7 +11,7 @@
 #include "socket.h"
 #include "state.h"
 
-/* What is measured in the kernel's ticks, and the limit that is in force now. */
+/* The kernel's times, in ticks, with those of the limit that is in force now. */
 static __always_inline void record_times(const struct tcp_sock *tp, struct tp_record *r)
 {
 	__u32 type = BPF_CORE_READ_BITFIELD(tp, chrono_type), now = 0;
@@ -62,7 +62,7 @@ static __always_inline void record_place(const struct tp_row_key *place, struct 
 	r->policy = place->policy;
 }
 
-/* What the kernel counts of a connection; through bpf_tcp_sock, whose reads are not guarded. */
+/* The kernel's counts of a connection, read through bpf_tcp_sock: its reads are not guarded. */
 static __always_inline void record_counts(const struct bpf_tcp_sock *ts, const struct tcp_sock *tp,
 					  struct tp_record *r)
 {

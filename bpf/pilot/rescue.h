@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * rescue.h - a retransmission when the learner works in the daemon: a connection whose loss lasts,
- * and is not of its own making, is switched to the rescue's algorithm; if that does not help, it
- * gets its former one back, and its path is not rescued again for a while.  core/rescue.h has the
- * rules.
+ * rescue.h - a retransmission when the learner works in the daemon.  If a connection's loss
+ * lasts, and the connection did not cause it, it is switched to the rescue's algorithm.  If
+ * that does not help, it gets its former one back, and its path is not rescued again for a
+ * while.  core/rescue.h has the rules.
  *
- * At each switch a record parts what one algorithm has shown from what the next one will.
+ * A record at each switch separates the measures of one algorithm from those of the next.
  */
 #ifndef TCPILOT_PILOT_RESCUE_H
 #define TCPILOT_PILOT_RESCUE_H
@@ -24,7 +24,7 @@ static __always_inline void loss_now(const struct tcp_sock *tp, struct tp_loss_n
 {
 	now->bytes_acked = tp->bytes_acked;
 	now->sent = tp->data_segs_out;
-	/* What the other end had already was not lost. */
+	/* Segments that the other end had already were not lost. */
 	now->lost = tp->total_retrans - tp_min(tp->dsack_dups, tp->total_retrans);
 	now->busy_ticks = tp_busy_ticks(tp);
 	now->bout = tp->high_seq;
@@ -48,7 +48,7 @@ static __always_inline void watch_from_now(struct bpf_sock *sk, struct tp_rescue
 		bpf_sk_storage_get(&rescues, sk, &fresh, BPF_SK_STORAGE_GET_F_CREATE);
 }
 
-/* What a connection under watch has lost; 0: it is not, or only from now on. */
+/* The losses of a connection under watch; 0: it is not, or only from now on. */
 static __always_inline struct tp_rescue *watched(struct bpf_sock *sk, const struct tp_loss_now *now)
 {
 	struct tp_rescue *r;
@@ -62,7 +62,7 @@ static __always_inline struct tp_rescue *watched(struct bpf_sock *sk, const stru
 	return 0;
 }
 
-/* What a retransmission means: enum tp_loss_verdict. */
+/* The meaning of a retransmission: enum tp_loss_verdict. */
 static __noinline __u32 judge_loss(struct bpf_sock_ops *ctx)
 {
 	struct tp_rescue_terms terms = {.min_sent = cfg.loss_min_segments,
@@ -97,8 +97,9 @@ static __always_inline struct tp_refusal *refusal_at(__u32 tag)
 	return bpf_map_lookup_elem(&refusals, &index);
 }
 
-/* Whether the row of the path, or else of its group, has no share left for the rescue's algorithm:
- * so little hope has the learner for it.  A row further up tells too little of this path. */
+/* Whether the row of the path, or else of its group, has no share left for the rescue's
+ * algorithm: then the learner has little hope for it.  A row further up says too little about
+ * this path. */
 static __always_inline int is_worse_by_row(const struct tp_row_key *place)
 {
 	struct tp_shares shares = {};
@@ -107,7 +108,8 @@ static __always_inline int is_worse_by_row(const struct tp_row_key *place)
 	       !tp_probability(shares.upto, cfg.rescue_arm);
 }
 
-/* Why a connection is not rescued after all: enum tp_withheld, or TP_WITHHELD_COUNT if it is. */
+/* The reason not to rescue a connection after all: enum tp_withheld; TP_WITHHELD_COUNT:
+ * none. */
 static __always_inline __u32 why_withheld(struct visit *v)
 {
 	__u32 now = bpf_ktime_get_coarse_ns() >> TP_OPENED_SHIFT;
@@ -119,7 +121,7 @@ static __always_inline __u32 why_withheld(struct visit *v)
 	locate(v, &place);
 	if (!v->policy || !v->policy->rescue || !(v->policy->arms >> (cfg.rescue_arm & 31) & 1))
 		return TP_WITHHELD_POLICY;
-	/* else its application has chosen since, or nobody knows who has */
+	/* if not: its application has chosen since, or nobody knows who did */
 	if (!find_note(tag_of(v->tp), &note, 0) || is_foreign(v->tp, &note))
 		return TP_WITHHELD_POLICY;
 	if (note.arm == cfg.rescue_arm)
@@ -135,13 +137,13 @@ static __always_inline __u32 why_withheld(struct visit *v)
 	return is_worse_by_row(&place) ? TP_WITHHELD_ROW : TP_WITHHELD_COUNT;
 }
 
-/* What a visited connection has lost; 0 if it cannot be steered, or is not under watch. */
+/* The losses of a visited connection; 0 if it cannot be steered, or is not under watch. */
 static __always_inline struct tp_rescue *rescue_of(const struct visit *v)
 {
 	return v->tp && v->sk ? bpf_sk_storage_get(&rescues, v->sk, 0, 0) : 0;
 }
 
-/* Whether it may be rescued.  If not, why is counted once, and it is watched further. */
+/* Whether it may be rescued.  If not, the reason is counted once, and the watch goes on. */
 static __noinline __u32 may_rescue(struct bpf_sock_ops *ctx)
 {
 	struct tp_path_key key = {};
@@ -163,7 +165,7 @@ static __noinline __u32 may_rescue(struct bpf_sock_ops *ctx)
 	return 0;
 }
 
-/* Few segments in flight: the retransmission timer need not back off. */
+/* With few segments in flight the retransmission timer need not back off. */
 static __always_inline void put_timeouts(const struct visit *v, struct tp_rescue *r, int linear)
 {
 	if (linear ? !cfg.rescue_thin || has_linear_timeouts(v->tp) : !(r->flags & TP_RESCUE_THIN))
@@ -172,7 +174,8 @@ static __always_inline void put_timeouts(const struct visit *v, struct tp_rescue
 	r->flags ^= TP_RESCUE_THIN;
 }
 
-/* Storage for other reasons must not take the new algorithm for the application's choice. */
+/* If the connection has storage for other reasons, it must not take the new algorithm for the
+ * application's choice. */
 static __always_inline void remember_moved(const struct visit *v, __u8 arm, __u8 why)
 {
 	struct tp_conn *conn = remembered(v->sk);
@@ -185,7 +188,7 @@ static __always_inline void remember_moved(const struct visit *v, __u8 arm, __u8
 	conn->flags |= TP_CONN_RESCUED;
 }
 
-/* Switches to the rescue's algorithm; says whether that was done. */
+/* Switches to the rescue's algorithm; says whether that worked. */
 static __noinline __u32 rescue_now(struct bpf_sock_ops *ctx)
 {
 	struct tp_path_key key = {};
@@ -209,7 +212,7 @@ static __noinline __u32 rescue_now(struct bpf_sock_ops *ctx)
 	return 1;
 }
 
-/* Gives the former algorithm back; says whether that was done. */
+/* Gives the former algorithm back; says whether that worked. */
 static __noinline __u32 undo_rescue(struct bpf_sock_ops *ctx)
 {
 	struct tp_path_key key = {};
@@ -260,7 +263,7 @@ static __noinline __u32 note_outcome(struct bpf_sock_ops *ctx, __u32 has_helped)
 	return 0;
 }
 
-/* A connection has just left its arm: what that has shown, and which one it has from here on.
+/* A connection has just left its arm: sends the arm's measures, and notes the new arm.
  * flags: enum tp_record_flags. */
 static __noinline __u32 tell_moved(struct bpf_sock_ops *ctx, __u32 flags, __u32 why)
 {

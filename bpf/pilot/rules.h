@@ -3,9 +3,8 @@
  * rules.h - the policy that a connection falls under: the first rule that matches.
  *
  * Rules are scanned, not looked up: they match on five things at once and their
- * order decides.  That costs about ten instructions per rule, once at each end
- * of a connection; no rules cost nothing, since cfg is constant for the
- * verifier.
+ * order decides.  That costs about ten instructions per rule, once at each end of a
+ * connection.  No rules cost nothing, since cfg is constant for the verifier.
  */
 #ifndef TCPILOT_PILOT_RULES_H
 #define TCPILOT_PILOT_RULES_H
@@ -40,7 +39,7 @@ static __always_inline int is_among(const __u64 ids[TP_CGROUP_DEPTH], __u64 id)
 	return found;
 }
 
-/* What rules match on.  remote: as the key of a path has it. */
+/* The properties that rules match on.  remote: as in the key of a path. */
 struct subject {
 	__u32 remote[4];
 	__u64 cgroups[TP_CGROUP_DEPTH];
@@ -55,7 +54,7 @@ __noinline int is_within(const struct subject *m, __u64 cgroup_id)
 	return m ? is_among(m->cgroups, cgroup_id) : 0;
 }
 
-/* In the rule's cgroup, or in one that was there before it was made anew. */
+/* Whether it is in the rule's cgroup, or in an earlier cgroup of the same name. */
 static __always_inline int is_in_cgroup(const struct tp_rule *r, const struct subject *m)
 {
 	if (is_within(m, r->cgroup_id))
@@ -92,7 +91,7 @@ static __always_inline int rule_matches(const struct tp_rule *r, const struct su
 	return !cfg.rules_use_cgroups || is_in_cgroup(r, m);
 }
 
-/* A function of its own, so that the verifier follows the ways through the rules only once. */
+/* A function of its own, so that the verifier follows the branches of the rules only once. */
 __noinline int first_match(const struct subject *m)
 {
 	if (!m)

@@ -2,10 +2,10 @@
 /*
  * sample.h - records of long connections while they live: an iterator over the connections of
  * the reader's network namespace, which the learner in the daemon runs now and then.  It moves
- * those that the daemon wants moved.
+ * those that the daemon wants to move.
  *
- * Sums are since the connection's beginning.  The daemon keeps what it was told before, by the
- * socket's cookie, and learns from the difference: nothing is kept here.
+ * Sums are since the connection's beginning.  The daemon keeps the last record of each
+ * connection, by the socket's cookie, and learns from the difference: nothing is kept here.
  */
 #ifndef TCPILOT_PILOT_SAMPLE_H
 #define TCPILOT_PILOT_SAMPLE_H
@@ -18,7 +18,7 @@
 #include "shares.h"
 #include "visit.h"
 
-/* What sent no data for so long is idle: it has nothing new to tell. */
+/* A connection that sent no data for so long is idle: it has no new measures. */
 #define IDLE_S 10
 
 static __always_inline int is_busy(const struct tcp_sock *tp)
@@ -43,7 +43,8 @@ static __always_inline void sample_counts(const struct tcp_sock *tp, struct tp_r
 		    ~0U);
 }
 
-/* Of a connection that is still on the arm that we gave it last. */
+/* Adds the note of a connection that still has the arm that we gave it last; says whether it
+ * has. */
 static __always_inline int sample_note(const struct tcp_sock *tp, struct tp_record *r,
 				       struct tp_opening *note)
 {
@@ -53,8 +54,8 @@ static __always_inline int sample_note(const struct tcp_sock *tp, struct tp_reco
 	return 1;
 }
 
-/* Sends a record, which parts what the arm in force has shown from what the next one will if the
- * connection is moved now. */
+/* Sends a record.  If the connection is moved now, it separates the old arm's measures from
+ * those of the new one. */
 static __always_inline void tell_and_move(const struct visit *v, struct tcp_sock *tp,
 					  const struct tp_row_key *place,
 					  const struct tp_opening *note, struct tp_record *r)
@@ -95,7 +96,7 @@ int sample(struct bpf_iter__tcp *ctx)
 	part_by_egress(&place, note.egress);
 	record_place(&place, &r);
 	record_identity(tp, &r);
-	r.cookie = bpf_get_socket_cookie(tp); /* its end will be told with it, too */
+	r.cookie = bpf_get_socket_cookie(tp); /* the record of its end has it, too */
 	record_times(tp, &r);
 	sample_counts(tp, &r);
 	tell_and_move(&v, tp, &place, &note, &r);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * shares.h - what the learner in the daemon says of a new connection: its place in the
+ * shares.h - the shares that the learner in the daemon gives a new connection: its place in the
  * learner's tree, the nearest row above it, and the draw that it shares with the open
  * connections of its path.
  */
@@ -15,12 +15,12 @@
 #include "state.h"
 #include "visit.h"
 
-/* A count of open connections that nobody counts down any more, because some end was not seen,
- * is forgotten after so long without a draw: about ten minutes. */
+/* If the end of a connection was not seen, its draw's count of open connections stays too high.
+ * So a draw that is about ten minutes old no longer counts. */
 #define STALE_DRAW (600 << (30 - TP_OPENED_SHIFT))
 
-/* The interface that a connection leaves the host by, if that parts its path; else 0.  An interface
- * of another namespace is no way out of the host. */
+/* The interface by which a connection leaves the host, if its policy separates paths by that;
+ * else 0.  An interface of another namespace is no way out of the host. */
 static __always_inline __u16 egress_of(const struct visit *v)
 {
 	const struct dst_entry *dst;
@@ -38,8 +38,9 @@ static __always_inline void part_by_egress(struct tp_row_key *place, __u16 egres
 	place->domain += tp_egress_domain(egress);
 }
 
-/* Finds a connection's policy, and the rest of its place but for the interface, which only the note
- * has once it is open: a route may change.  place->prefix has its remote address. */
+/* Finds a connection's policy, and the rest of its place except the interface: a route may
+ * change, so that only the note of an open connection has it.  place->prefix has its remote
+ * address. */
 static __always_inline void locate_at(struct visit *v, struct tp_row_key *place)
 {
 	__u64 netns_cookie;
@@ -101,8 +102,8 @@ static __always_inline int find_row(const struct tp_row_key *of, __u32 level, st
 	return bucket && tp_find_row(bucket, tag, to);
 }
 
-/* The nearest row above a place, with its class; to->level says which.  A function of its own,
- * so that the verifier goes on with one outcome only. */
+/* The nearest row above a place, with its class; to->level says which.  It is a function of its
+ * own, so that the verifier goes on with one outcome only. */
 __noinline int nearest_row(const struct tp_row_key *place, struct tp_shares *to)
 {
 	__u64 levels = pulse.levels;
@@ -125,8 +126,8 @@ static __always_inline int rows_are_valid(__u64 now_ns)
 	return beat_ns && (__s64)(now_ns - beat_ns) <= (__s64)TP_ROWS_VOID_NS;
 }
 
-/* The hash of a path without its class: clients whose queue is full have other classes than
- * those before, and still share it. */
+/* The hash of a path without its class.  Once a queue is full, new clients get other classes
+ * than those before, but still share the path's draw. */
 static __always_inline __u32 draw_tag(const struct tp_row_key *place)
 {
 	struct tp_row_key key;

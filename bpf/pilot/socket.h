@@ -116,8 +116,8 @@ TP_INLINE int tp_cc_was_set(const struct tcp_sock *tp)
 
 /*
  * Reads through a BTF pointer (tcp_sock) are guarded, eight instructions each;
- * those through bpf_sock and bpf_tcp_sock are not.  So what is read for every
- * connection comes from there as far as they go.
+ * those through bpf_sock and bpf_tcp_sock are not.  So the fields read for every
+ * connection come from there if they are there.
  */
 TP_INLINE void tp_remote(const struct bpf_sock *sk, __u32 addr[4])
 {
@@ -133,10 +133,10 @@ TP_INLINE void tp_remote(const struct bpf_sock *sk, __u32 addr[4])
 	}
 }
 
-/* The last rate sample; 0 where the application, not the path, limited it.  A
- * single packet at the end tells of the RTT, not of a rate: such is the sample of
- * a FIN that is sent after all data was acknowledged, and no application limits
- * it. */
+/* The last rate sample, in bytes per second; 0 if the application limited it, and
+ * not the path.  A sample of a single packet shows the RTT, and not a rate: for
+ * example that of a FIN after all data was acknowledged, which does not count as
+ * application-limited. */
 TP_INLINE __u64 tp_last_rate(const struct bpf_tcp_sock *ts, const struct tcp_sock *tp)
 {
 	if (ts->rate_delivered <= 1 || BPF_CORE_READ_BITFIELD(tp, rate_app_limited))
@@ -144,13 +144,14 @@ TP_INLINE __u64 tp_last_rate(const struct bpf_tcp_sock *ts, const struct tcp_soc
 	return tp_delivery_rate(ts->rate_delivered, ts->rate_interval_us, ts->mss_cache);
 }
 
-/* All data was acknowledged. */
+/* Whether all data was acknowledged. */
 TP_INLINE int tp_is_idle(const struct tcp_sock *tp)
 {
 	return tp->write_seq == tp->snd_una;
 }
 
-/* The application keeps the send buffer filled: it waits for the path. */
+/* Whether the application keeps the send buffer filled: then it waits for the
+ * path. */
 TP_INLINE int tp_is_filled(const struct tcp_sock *tp)
 {
 	return 2 * (__s64)tp_sock_of(tp)->sk_wmem_queued >= tp_sock_of(tp)->sk_sndbuf;
@@ -168,14 +169,15 @@ TP_INLINE __u32 tp_busy_ticks(const struct tcp_sock *tp)
 
 /*
  * The rate that a connection is judged by: its mean while data was under way.
- * A single sample, however recent, is mostly luck where packets are lost.  Where
- * the connection was too short for the kernel's clock, the last sample it is.
+ * A single sample, however recent, is mostly luck if packets are lost.  If the
+ * connection was too short for the kernel's clock, the last sample counts.
  *
- * 0 where the application limited it.  That is what the kernel also says of every
- * sample behind a full send buffer, which is nobody's idleness: filled.
+ * 0 if the application limited it.  The kernel also calls every sample behind a
+ * full send buffer application-limited, although the application waits then:
+ * filled.
  *
- * A function of its own: most connections do not come here, and would pay for
- * the registers that it takes.
+ * It is a function of its own: most connections do not need it, but would pay for
+ * its registers.
  */
 static __noinline __u64 tp_conn_rate(const struct bpf_tcp_sock *ts, const struct tcp_sock *tp,
 				     __u32 ticks_per_s, int filled)
@@ -189,8 +191,8 @@ static __noinline __u64 tp_conn_rate(const struct bpf_tcp_sock *ts, const struct
 	return mean ? mean : last;
 }
 
-/* The connection ended because nothing came back any more, while data was
- * under way.  A reset is no such verdict: clients give up for many reasons. */
+/* Whether the connection ended because nothing came back any more, while data was
+ * under way.  A reset does not count: clients give up for many reasons. */
 TP_INLINE int tp_timed_out(const struct tcp_sock *tp)
 {
 	int err = tp_sock_of(tp)->sk_err;

@@ -14,10 +14,9 @@
  * establishment (tune/open.h), and followed by one callback per round trip
  * (tune/follow.h).
  *
- * Other events return at once.  Cost decides the shape: most connections are short and
- * keep their default, and then nothing is allocated for them.  Choosing only reads a
- * path; learning takes its busy flag, and gives a sample up, counted, rather than wait
- * for long.
+ * Other events return at once.  Cost decides the shape: most connections are short and keep
+ * their default, and nothing is allocated for them.  Choosing only reads a path.  Learning
+ * takes its busy flag; after 64 failed tries it drops the sample, and counts that.
  */
 #include "ack_priority.h"
 #include "act.h"
@@ -40,8 +39,8 @@
 char _license[] SEC("license") = "GPL";
 
 /*
- * The events.  Each is a function of its own, apart from the entry, which runs for
- * every event and should save no registers: what it calls, it calls last.
+ * The events.  Each is a function of its own, apart from the entry.  The entry runs for every
+ * event and should save no registers, so its calls stand at its end.
  */
 static __noinline __u32 opened(struct bpf_sock_ops *ctx, __u32 flags)
 {
@@ -67,8 +66,8 @@ static __noinline __u32 opened_tuned(struct bpf_sock_ops *ctx, __u32 flags)
 	return 1;
 }
 
-/* With the learner in the daemon (thompson.h), as those with drawn and told below.  Frames apart:
- * what calls each other shares the 512 bytes of a stack. */
+/* With the learner in the daemon (thompson.h), as the functions with drawn and told below.  The
+ * frames are separate: functions that call each other share the 512 bytes of a stack. */
 struct opening {
 	__u32 slot;
 	__u32 policy;
@@ -147,8 +146,8 @@ static __noinline __u32 tune_event(struct bpf_sock_ops *ctx, __u32 op)
 	return 1;
 }
 
-/* To CLOSE, or a FIN of a connection that has carried enough to learn from.  A socket that
- * connects again has callbacks already: if it fails, nothing ends that was taken up. */
+/* Whether it goes to CLOSE, or sends a FIN after enough data to learn from.  A socket that
+ * connects again has callbacks already: if that fails, no connection ends that was taken up. */
 static __always_inline int is_end(struct bpf_sock_ops *ctx, __u32 to)
 {
 	if (to == BPF_TCP_CLOSE)
@@ -157,17 +156,17 @@ static __always_inline int is_end(struct bpf_sock_ops *ctx, __u32 to)
 	       ctx->bytes_acked >= cfg.min_flow_bytes;
 }
 
-/* A SYN, if something may be set at one; a round trip. */
+/* Whether it is a SYN, and something may be set at one, or a round trip. */
 static __always_inline int is_tuned_now(__u32 op)
 {
 	return tunes_met || op == BPF_SOCK_OPS_RTT_CB;
 }
 
-/* Events as bits: most are nothing to us, and leave by one test. */
+/* Events as bits: one test ends the program for most of them, which we do not need. */
 #define EVENTS                                                                                     \
 	(1U << BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB | 1U << BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB |    \
 	 1U << BPF_SOCK_OPS_RETRANS_CB | 1U << BPF_SOCK_OPS_STATE_CB)
-/* Those that only a tuning asks for, or makes use of. */
+/* Events that only a tuning asks for, or uses. */
 #define TUNE_EVENTS                                                                                \
 	(1U << BPF_SOCK_OPS_RTT_CB | 1U << BPF_SOCK_OPS_TIMEOUT_INIT | 1U << BPF_SOCK_OPS_RWND_INIT)
 
@@ -192,7 +191,7 @@ int tcpilot(struct bpf_sock_ops *ctx)
 	return cfg.tunes && is_tuned_now(op) ? tune_event(ctx, op) & 1 : 1;
 }
 
-/* With tunings on there is more to do at each of the three; without, a call less. */
+/* The three below do more if tunings are on; without, the entry saves a call. */
 static __noinline __u32 opening_drawn(struct bpf_sock_ops *ctx, __u32 flags)
 {
 	struct opening o = {};
@@ -219,8 +218,8 @@ static __noinline __u32 ending_drawn(struct bpf_sock_ops *ctx, __u32 to)
 	return ended(ctx, to); /* for the path, if there is one */
 }
 
-/* The same with the learner in the daemon.  A program of its own: the daemon loads one of the
- * two, and neither pays for the other. */
+/* The same with the learner in the daemon.  It is a program of its own: the daemon loads one of
+ * the two, and neither pays for the other. */
 SEC("sockops")
 int tcpilot_drawn(struct bpf_sock_ops *ctx)
 {
@@ -233,7 +232,7 @@ int tcpilot_drawn(struct bpf_sock_ops *ctx)
 		if (cfg.tunes)
 			return is_end(ctx, ctx->args[1]) ? ending_drawn(ctx, ctx->args[1]) & 1 : 1;
 		if (ctx->args[1] != BPF_TCP_CLOSE)
-			return 1; /* a FIN is of use to a path's measures alone */
+			return 1; /* only a path's measures need a FIN */
 		return is_end(ctx, BPF_TCP_CLOSE) ? told_end(ctx) & 1 : 1;
 	case BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB:
 		flags = TP_CONN_ACTIVE;

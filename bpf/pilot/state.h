@@ -11,14 +11,14 @@
 const volatile struct tp_config cfg;
 
 struct tp_rule rules[TP_MAX_RULES];
-/* One set for all CPUs would be a line that moves between them several times a connection.
- * In a section of its own: what is counted outlives the programs that count, when others
- * take their place.  All else here belongs to one configuration. */
+/* With one set for all CPUs, its cache line would move between them several times a
+ * connection.  The section is the counters' own: when other programs take these
+ * programs' place, the counts live on.  All else here belongs to one configuration. */
 struct tp_counters counters[TP_COUNTER_SETS] __attribute__((aligned(64))) SEC(".bss.counters");
 __u64 last_loss_ns; /* when a packet was lost last */
-/* The learner in the daemon maps it. */
+/* The learner in the daemon maps it into its memory. */
 struct tp_pulse pulse SEC(".bss.learner");
-/* Likewise: of each cell enum tp_trial. */
+/* Likewise: enum tp_trial of each cell. */
 __u8 cells[TP_CELLS] SEC(".bss.cells");
 /* The unit of the kernel's own counts of time; 0: not known. */
 __u32 ticks_per_s;
@@ -41,7 +41,7 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1); /* the loader: a slot of the table of paths each */
+	__uint(max_entries, 1); /* the loader sets it: one for each slot of the table of paths */
 	__type(key, __u32);
 	__type(value, struct tp_tuned);
 } tuned SEC(".maps");
@@ -53,11 +53,11 @@ struct {
 	__type(value, struct tp_police);
 } police SEC(".maps");
 
-/* The learner's, if it is in the daemon: core/rows.h, core/draw.h, openings.h. */
+/* For the learner in the daemon: core/rows.h, core/draw.h, openings.h. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1); /* the loader, as the next two */
+	__uint(max_entries, 1); /* the loader sets it, and the next two */
 	__type(key, __u32);
 	__type(value, struct tp_row_bucket);
 } rows SEC(".maps");
@@ -102,7 +102,7 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 4096); /* the least; the loader */
+	__uint(max_entries, 4096); /* the least that the kernel takes; the loader sets it */
 } records SEC(".maps");
 
 static __always_inline struct tp_counters *own_counters(void)
@@ -110,7 +110,7 @@ static __always_inline struct tp_counters *own_counters(void)
 	return &counters[bpf_get_smp_processor_id() & (TP_COUNTER_SETS - 1)];
 }
 
-/* Atomic all the same: an interrupt may count in between. */
+/* Atomic although each CPU has its own: an interrupt may count in between. */
 #define COUNT(counter) __sync_fetch_and_add(&own_counters()->counter, 1)
 
 /* A connection that was taken up ends. */

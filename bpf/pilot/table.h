@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * table.h - the table of paths: bounded, least recently used out first.
+ * table.h - the table of paths: bounded, and the least recently used path goes first.
  *
  * An array of buckets of eight slots, and not the kernel's LRU hash, for two
  * reasons.  A look-up is done twice for each connection, and was the largest
- * part of the pilot's cost: 215 instructions in the kernel's map (Jenkins' hash,
- * a call, a list), about 70 here.  And who goes is decided here: a path with
- * live connections stays, so their count stays true.
+ * part of the pilot's cost: 215 instructions in the kernel's map (Jenkins' hash, a call, a
+ * list), about 70 here.  And this table decides which path goes: a path with live connections
+ * stays, so their count stays true.
  *
  * A path is found by its tag, 31 bits of its hash, and then by its whole key: two
  * paths may share a tag.  The hash has random secrets (core/hash.h), so that nobody
@@ -47,8 +47,8 @@ static __always_inline int is_key(const struct tp_slot *slot, const struct tp_pa
 	return !((a[0] ^ b[0]) | (a[1] ^ b[1]) | (a[2] ^ b[2]) | (a[3] ^ b[3]));
 }
 
-/* The slot of this key, or TP_WAYS.  A function of its own, so that the verifier
- * does not go on with each outcome apart. */
+/* The slot of this key, or TP_WAYS.  A function of its own, so that the verifier does not
+ * follow each outcome separately. */
 __noinline __u32 find_way(struct tp_bucket *bucket, __u32 tag, const struct tp_path_key *key)
 {
 	if (!bucket || !key)
@@ -60,7 +60,7 @@ __noinline __u32 find_way(struct tp_bucket *bucket, __u32 tag, const struct tp_p
 	return TP_WAYS;
 }
 
-/* A function of its own for the verifier, as above. */
+/* A function of its own, as above. */
 __noinline __u32 find_victim(struct tp_bucket *bucket)
 {
 	return bucket ? tp_victim(bucket, bpf_ktime_get_ns()) : TP_WAYS;
@@ -71,7 +71,7 @@ static __always_inline struct tp_path *path_in(struct tp_bucket *bucket, __u32 w
 	return way < TP_WAYS ? &bucket->slot[tp_within(way, TP_WAYS)].path : 0;
 }
 
-/* slot: the path's number in the table, where there is one. */
+/* slot: the path's number in the table, if there is one. */
 static __always_inline struct tp_path *find_path(const struct tp_path_key *key, __u32 *slot)
 {
 	struct place place = place_of(key);
@@ -110,8 +110,9 @@ static __always_inline struct tp_path *replace(struct tp_bucket *bucket, __u32 w
 	return &slot->path;
 }
 
-/* The path, put in if it is not there: then born_ns is 0.  0, counted, while another CPU puts one
- * into its bucket, or if all paths there have live connections: the connection keeps its own. */
+/* The path, put in if it is not there: then born_ns is 0.  Returns 0, and counts that, while
+ * another CPU puts a path into the bucket, or if all paths there have live connections.  The
+ * connection then keeps its default. */
 static __always_inline struct tp_path *open_path(const struct tp_path_key *key, __u32 *slot)
 {
 	struct place place = place_of(key);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * thompson.h - the moments of a connection when the learner works in the daemon: at its opening
- * the programs draw by the nearest row, at its end they send a record.  Decision 18.
+ * thompson.h - the moments of a connection when the learner works in the daemon.  When it
+ * opens, the programs draw by the nearest row.  When it ends, they send a record.  Decision 18.
  *
  * Nothing is kept for a path, unless its policy has a tuning on.
  */
@@ -30,14 +30,14 @@ static __always_inline __u32 eligible_arms(const struct visit *v, const struct t
 	return tp_eligible(v->policy, cfg.ecn_arms, ecn_use(v, note->rtt_us));
 }
 
-/* What a draw gives, as the caller has to know it. */
+/* The result of a draw. */
 struct drawn {
 	__u32 probability;
 	__u8 arm; /* TP_NO_ARM: the default stays */
 };
 
-/* A function of its own, so that the verifier goes on with one outcome only.  An arm that is
- * not eligible means the default. */
+/* A function of its own, so that the verifier goes on with one outcome only.  If the arm drawn
+ * is not eligible, the default stays. */
 __noinline int draw_from(const struct tp_shares *shares, __u32 r, __u32 eligible, __u32 in_force,
 			 struct drawn *to)
 {
@@ -67,7 +67,7 @@ static __always_inline __u8 draw_arm(const struct visit *v, const struct tp_row_
 	note->level = shares->level;
 	note->why = TP_WHY_DRAWN;
 	if (cfg.dry_run)
-		return TP_NO_ARM; /* it keeps its algorithm whatever is drawn */
+		return TP_NO_ARM; /* it would keep its algorithm whatever is drawn */
 	note->draw = draw_tag(place);
 	draw_from(shares, take_draw(note->draw, note->opened, seed), eligible_arms(v, note),
 		  v->in_force.arm, &drawn);
@@ -75,7 +75,7 @@ static __always_inline __u8 draw_arm(const struct visit *v, const struct tp_row_
 	return drawn.arm;
 }
 
-/* Sets an arm, and finds out what is in force then. */
+/* Sets an arm, and notes the arm that is in force then. */
 static __always_inline void set_arm(const struct visit *v, struct tp_opening *note, __u8 arm)
 {
 	if (set_algorithm(v->hands, config()->arm[tp_within(arm, TP_MAX_ARMS)]))
@@ -97,7 +97,7 @@ static __always_inline void choose_arm(const struct visit *v, struct tp_row_key 
 	note->why = TP_WHY_VOID;
 	if (!rows_are_valid(now_ns))
 		return;
-	if (!v->again) /* else it has our algorithm already */
+	if (!v->again) /* if it is set, the socket has our algorithm already */
 		note->trial = trial_of(place->prefix);
 	if (note->trial & TP_TRIAL_HELD_OUT) {
 		note->why = TP_WHY_HELD_OUT;
@@ -145,7 +145,7 @@ static __always_inline __u8 take_up_drawn(struct visit *v, struct tp_row_key *pl
 	note_opening(&note);
 	open_tuned_path(v, now_ns);
 	if (note.flags & TP_CONN_HELD_OUT)
-		v->path = 0; /* counted on it, and not tuned */
+		v->path = 0; /* the path has counted it, but does not tune it */
 	if (subscribe(v->hands, OUR_CALLBACKS))
 		COUNT(trouble[TP_TROUBLE_CB_FLAGS]);
 	return note.why;
@@ -180,8 +180,9 @@ static __always_inline void fill_record(const struct visit *v, const struct bpf_
 	record_counts(ts, v->tp, r);
 }
 
-/* The weight of a connection's record; 0: none is sent.  What carried too little to teach of an
- * algorithm tells only that it did not time out: one such connection in sixteen does, for all. */
+/* The weight of a connection's record; 0: none is sent.  A connection that carried too little
+ * to judge an algorithm shows only that it did not time out: one in sixteen of these sends a
+ * record for all. */
 #define TP_SMALL_WEIGHT_SHIFT 4
 
 static __always_inline __u32 record_weight(const struct visit *v, const struct bpf_tcp_sock *ts,
@@ -195,7 +196,7 @@ static __always_inline __u32 record_weight(const struct visit *v, const struct b
 }
 
 /* The application may connect this socket again.  Then our algorithm must not be taken for its
- * own choice (is_left_over), nor what was remembered for the next connection's. */
+ * own choice (is_left_over), nor the old storage for that of the next connection. */
 static __always_inline void leave_over(const struct visit *v, int is_ours)
 {
 	struct tp_conn left = {.cc_key = is_ours ? tp_cc_key(v->tp) : 0}, *conn;
@@ -207,7 +208,7 @@ static __always_inline void leave_over(const struct visit *v, int is_ours)
 	conn->cc_key = left.cc_key;
 }
 
-/* What ended, or did not, as the note and the socket have it. */
+/* The flags that note and socket give: enum tp_record_flags. */
 static __always_inline __u8 end_flags(const struct visit *v, const struct tp_opening *note)
 {
 	if (!note->tag)
@@ -215,7 +216,7 @@ static __always_inline __u8 end_flags(const struct visit *v, const struct tp_ope
 	return is_foreign(v->tp, note) ? TP_RECORD_FOREIGN : 0;
 }
 
-/* Takes the note away, and gives back what it stands for.  Its tag is 0 if it was lost. */
+/* Removes the note, and releases its draw.  Its tag is 0 if it was lost. */
 static __always_inline void take_note(const struct visit *v, struct tp_opening *note)
 {
 	if (!find_note(tag_of(v->tp), note, 1))
@@ -227,7 +228,7 @@ static __always_inline void take_note(const struct visit *v, struct tp_opening *
 					  end_flags(v, note) != TP_RECORD_FOREIGN);
 }
 
-/* A window that a tuning made is not the congestion control's. */
+/* A tuned window is not the congestion control's work. */
 static __always_inline __u8 tuned_flag(const struct visit *v, const struct bpf_tcp_sock *ts)
 {
 	struct tp_conn *conn = cfg.tunes && v->policy->tuned ? remembered(v->sk) : 0;
@@ -275,7 +276,7 @@ static __always_inline void tell_end(struct visit *v)
 		send_end(v, ts, &note, timed_out, weight);
 }
 
-/* A connection goes on with another algorithm: what it has shown until now.  flags: enum
+/* A connection goes on with another algorithm: sends its measures until now.  flags: enum
  * tp_record_flags. */
 static __always_inline void tell_part(struct visit *v, __u32 flags)
 {
@@ -295,7 +296,7 @@ static __always_inline void tell_part(struct visit *v, __u32 flags)
 		r.flags |= TP_RECORD_FORGOTTEN;
 	part_by_egress(&place, note.egress);
 	fill_record(v, ts, &place, &r);
-	r.cookie = bpf_get_socket_cookie(v->hands); /* the next part will be told with it */
+	r.cookie = bpf_get_socket_cookie(v->hands); /* the record of the next part has it, too */
 	send_record(&r);
 }
 

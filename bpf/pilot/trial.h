@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * trial.h - which connections are held out, to compare the steered ones with: their addresses'
- * cell says so when they open, and their note says so as long as they live.
+ * trial.h - which connections are held out, to compare the steered ones with.  The cell of the
+ * address decides when a connection opens, and the note keeps it as long as it lives.
  */
 #ifndef TCPILOT_PILOT_TRIAL_H
 #define TCPILOT_PILOT_TRIAL_H
@@ -11,13 +11,13 @@
 #include "openings.h"
 #include "state.h"
 
-/* An address of known size, as the verifier wants one that a function is handed. */
+/* An address of known size: the verifier wants that of an argument. */
 struct remote_address {
 	__u32 word[4];
 };
 
-/* enum tp_trial for a connection that opens now to this address.  A function of its own, for its
- * frame: what calls each other shares the 512 bytes of a stack. */
+/* enum tp_trial for a connection that opens now to this address.  It is a function of its own,
+ * with its own frame: functions that call each other share the 512 bytes of a stack. */
 __noinline __u32 trial_at(const struct remote_address *remote)
 {
 	if (!remote)
@@ -27,7 +27,7 @@ __noinline __u32 trial_at(const struct remote_address *remote)
 
 static __always_inline __u32 trial_of(const __u32 remote[4])
 {
-	/* as long as no cell has said anything there is nothing to look up */
+	/* no cell has been written since the start: nothing to look up */
 	return pulse.trials ? trial_at((const struct remote_address *)remote) : 0;
 }
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * visit.h - who is this?  Found once per event, and handed down from there.
+ * visit.h - the connection of an event: found once, and handed down from there.
  *
  * A visit is filled step by step, as far as an event needs it: the socket (begin_visit),
- * its policy and its path's key (identify), its path (find).  The key is apart, since
- * its address is taken: the rest stays in registers.
+ * its policy and its path's key (identify), its path (find).  The key is separate
+ * because its address is taken; the rest stays in registers.
  */
 #ifndef TCPILOT_PILOT_VISIT_H
 #define TCPILOT_PILOT_VISIT_H
@@ -17,19 +17,20 @@
 #include "table.h"
 
 struct visit {
-	hands_t *hands; /* 0: nothing can be done to it, it is only listed */
+	hands_t *hands; /* 0: the connection cannot be changed, only listed */
 	struct bpf_sock *sk;
 	const struct tcp_sock *tp;
-	const struct tp_policy_config *policy; /* 0: loopback, and that is not ours */
+	const struct tp_policy_config *policy; /* 0: it is on loopback, which is not ours */
 	struct tp_path_key *key;
-	struct tp_path *path; /* 0: it has none */
+	struct tp_path *path; /* 0: it has no path */
 	__u32 slot;	      /* the path's number in the table */
 	struct known in_force;
 	__u8 flags; /* enum tp_conn_flags */
 	__u8 again; /* its algorithm is our choice for the socket's connection before */
 };
 
-/* A visit of a callback's socket; tp is 0 if there is none, or nothing is configured. */
+/* Begins a visit of a callback's socket; tp is 0 if there is none, or nothing is
+ * configured. */
 static __always_inline struct visit begin_visit(hands_t *hands, struct tp_path_key *key)
 {
 	struct visit v = {.hands = hands, .key = key};

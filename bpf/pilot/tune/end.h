@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * end.h - what the tunings learn at a connection's end, and what the guard
- * compares.
+ * end.h - learning for the tunings at a connection's end, and counts for the guard to
+ * compare.
  */
 #ifndef TCPILOT_PILOT_TUNE_END_H
 #define TCPILOT_PILOT_TUNE_END_H
@@ -38,14 +38,14 @@ static __always_inline void count_group(struct tp_tuned *t, const struct tp_coho
 	g->lost_packets += s->lost_packets;
 }
 
-/* The guard compares connections with a tuning and those it is withheld from, of those
- * that would have had it.  windowed: its initial window was tuned. */
+/* The guard compares connections that have a tuning with connections that would have
+ * it, but from which it is withheld.  windowed: the initial window was tuned. */
 static __always_inline void compare(const struct tcp_sock *tp, const struct bpf_tcp_sock *ts,
 				    const struct tuning *t, __u32 tunings, int windowed, __u32 late)
 {
 	struct tp_cohort sent = {.sent_packets = ts->data_segs_out,
 				 .lost_packets = ts->total_retrans};
-	/* what came out of order tells of the peer's losses */
+	/* segments out of order show the peer's losses */
 	struct tp_cohort received = {.sent_packets = ts->data_segs_in,
 				     .lost_packets = tp->rcv_ooopack};
 
@@ -86,7 +86,7 @@ static __always_inline void release_brake(struct tp_tuned *t)
 		t->brake--;
 }
 
-/* A SYN is looked at for its receive window only once there is one to set. */
+/* SYNs are checked for the receive window only once some path has one to set. */
 static __always_inline void meet_receive_window(const struct tp_path *path,
 						const struct tp_tuned *t, const struct tp_tuning *g)
 {
@@ -100,7 +100,7 @@ static __always_inline void meet_receive_window(const struct tp_path *path,
 		meet(receive);
 }
 
-/* What a connection on this path need not be looked at for. */
+/* The tunings that a connection on this path need not be checked for, as bits. */
 static __always_inline __u8 to_skip(const struct tp_path *path, const struct tp_tuned *t,
 				    const struct tp_tuning *g)
 {
@@ -117,13 +117,13 @@ static __always_inline __u8 to_skip(const struct tp_path *path, const struct tp_
 	return (__u8)skips;
 }
 
-/* At each end: which tunings were of use, or would have been. */
+/* Notes at each end which tunings were of use, or would have been. */
 static __always_inline void note_uses(const struct bpf_tcp_sock *ts, struct tp_path *path)
 {
 	__u16 number = (__u16)path->connections;
 
 	if (cfg.tunes & 1 << TP_TUNE_RTO &&
-	    ts->total_retrans) /* perhaps a SYN, which no event tells */
+	    ts->total_retrans) /* perhaps of a SYN: no event reports that */
 		note_loss();
 	if (cfg.tunes & 1 << TP_TUNE_IW && ts->data_segs_out > TP_FIRST_WINDOW) {
 		path->used[TP_USE_WINDOW] = number;
@@ -140,7 +140,7 @@ static __always_inline void note_uses(const struct bpf_tcp_sock *ts, struct tp_p
 	}
 }
 
-/* What kind of network the path crosses; judged again now and then. */
+/* Guesses the kind of network that the path crosses, again now and then. */
 static __always_inline void infer_net(const struct tcp_sock *tp, const struct tp_path *path,
 				      struct tp_tuned *t)
 {
@@ -157,7 +157,7 @@ static __always_inline void infer_net(const struct tcp_sock *tp, const struct tp
 	t->net_why = found.why;
 }
 
-/* The tunings that this connection tells of. */
+/* The tunings that this connection can be compared for. */
 static __always_inline __u32 to_compare(const struct bpf_tcp_sock *ts, const struct tp_path *path,
 					const struct tp_tuning *g)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * follow.h - tuned connections under way: the phases of an initial window,
- * and the search for a policer.  At each retransmission, and once per round trip
- * if something has to be followed.
+ * follow.h - tuned connections under way: the phases of an initial window, and
+ * the search for a policer.  It runs at each retransmission, and once per round
+ * trip if something has to be followed.
  */
 #ifndef TCPILOT_PILOT_TUNE_FOLLOW_H
 #define TCPILOT_PILOT_TUNE_FOLLOW_H
@@ -43,7 +43,7 @@ static __always_inline void police_measures(const struct tcp_sock *tp, struct tp
 	n->min_rtt_us = tp_valid_rtt_us(tp->rtt_min.s[0].v);
 }
 
-/* A loss when policers are looked for. */
+/* A loss, if the rate limit's tuning is on: it looks for a policer. */
 static __always_inline void suspect_policer(const struct visit *v, const struct tuning *t)
 {
 	struct tp_police *p;
@@ -107,7 +107,7 @@ __noinline int tune_loss(hands_t *hands)
 	return 0;
 }
 
-/* Steps of the initial window; says whether it is done with. */
+/* Steps of the initial window; says whether the last one is done. */
 static __always_inline int follow_window(const struct visit *v, struct tp_conn *conn)
 {
 	if (conn->phase == TP_PHASE_PACED) {
@@ -123,8 +123,8 @@ static __always_inline int follow_window(const struct visit *v, struct tp_conn *
 	return conn->phase == TP_PHASE_NORMAL;
 }
 
-/* A policer's rate is believed until its time is over; then the connection that
- * is paced by it is let go, and finds it again if it is still there. */
+/* A policer's rate is believed for a limited time.  Then a connection that is
+ * paced by it is let go, and finds the policer again if it is still there. */
 static __always_inline void follow_policer(struct visit *v, struct tp_police *p)
 {
 	struct tp_tuned *t;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * open.h - the tunings of an established connection: set when it is, followed by
- * a callback per round trip if something has to be undone, judged at its end.
+ * open.h - the tunings of an established connection: they are set now, followed by a
+ * callback per round trip if something has to be undone, and judged at its end.
  *
  * The initial window (RFC 9959's words in enum tp_phase): it goes out over half
  * a round trip, by a bound on the pacing rate that is lifted with the first
- * acknowledgement.  A loss before all of it is acknowledged is a retreat: the
- * window is clamped to half of what arrived till the loss is repaired, and the
- * path's brake halves the windows of those that come after.
+ * acknowledgement.  A loss before all of it is acknowledged is a retreat: the window is
+ * clamped to half of the packets that arrived until the loss is repaired, and the path's
+ * brake halves the windows of later connections.
  */
 #ifndef TCPILOT_PILOT_TUNE_OPEN_H
 #define TCPILOT_PILOT_TUNE_OPEN_H
@@ -23,8 +23,8 @@
 /*
  * Turns the kernel's pacing on, and bounds it.  On accept the kernel computes its
  * rate from the window only now.  On connect it did so when the SYN was
- * acknowledged: from the window that syn.h had set for that; where that was
- * none, pacing would keep ten packets' rate for a round trip, and is left off.
+ * acknowledged, from the window that syn.h had set for that.  If syn.h had set none,
+ * pacing would keep ten packets' rate for a round trip, and is left off.
  */
 static __always_inline int pace_window(const struct visit *v, __u32 rate)
 {
@@ -120,10 +120,10 @@ static __always_inline void tune_opened(const struct visit *v, const struct tuni
 }
 
 /*
- * A function of its own, as the like in syn.h, follow.h and end.h: the verifier checks
- * it once and not for each way that leads to it.  Kernel pointers cannot be handed to
- * such a function in a struct, so it begins its visit anew, with the policy and the slot
- * that were found.
+ * A function of its own, as in syn.h, follow.h and end.h: the verifier checks it once
+ * and not for each way to it.  A struct argument of a function cannot hold kernel
+ * pointers, so this one begins its visit anew, with the policy and the slot that were
+ * found.
  */
 __noinline int tune_established(hands_t *hands, __u32 slot, __u32 policy, __u32 flags)
 {
@@ -140,7 +140,7 @@ __noinline int tune_established(hands_t *hands, __u32 slot, __u32 policy, __u32 
 	return 0;
 }
 
-/* Whether a connection that is established now has something to be set. */
+/* Whether something has to be set on a connection that is established now. */
 static __always_inline int has_to_tune(const struct visit *v)
 {
 	__u32 asks = cfg.tunes & TUNES_ESTABLISHED & ~v->path->skips;

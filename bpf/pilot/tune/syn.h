@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * syn.h - what has to be known before a connection is established: the
- * time-out of its SYN or SYN-ACK, and the receive window that these announce.
+ * syn.h - the tunings before a connection is established: the time-out of its SYN or
+ * SYN-ACK, and the receive window that these announce.
  *
  * On accept the kernel asks for a request, which is not a socket yet: it has
  * addresses and ports, but neither a cgroup nor a namespace's number.  So if
@@ -21,10 +21,10 @@
 #include "../visit.h"
 #include "tuning.h"
 
-/* Looks since something was set, at the two events of a SYN. */
+/* Checks since something was set last, at each of the two events of a SYN. */
 __u32 idle_looks[2];
 
-/* What is known of a request's policy: the rules that need no socket. */
+/* A request's policy, by rules that need no socket. */
 static __always_inline void identify_request(struct visit *v, const struct syn *s)
 {
 	struct subject m = {.local_port = s->local_port, .remote_port = s->remote_port};
@@ -54,10 +54,10 @@ static __always_inline void syn_rto(const struct visit *v, const struct tuning *
 	reply(v->hands, tp_ticks(rto_us, ticks_per_s));
 }
 
-/* The kernel computes its pacing rate when the SYN is acknowledged, so a window
- * that is to be paced has to be there before: the largest that it may become, since
- * pacing can be bounded then, but not raised.  It is set anew, from the handshake's
- * RTT and the live flows, or goes back to the kernel's, once established. */
+/* The kernel computes its pacing rate when the SYN is acknowledged.  So a window that
+ * will be paced has to be set before: the largest that it may become, since pacing can be
+ * bounded then, but not raised.  Once the connection is established, the window is set
+ * again, from the handshake's RTT and the live flows, or goes back to the kernel's. */
 static __always_inline int syn_pacing(const struct visit *v, const struct tuning *t)
 {
 	__u32 most = saved_window(t->known, bpf_ktime_get_coarse_ns());
@@ -68,17 +68,17 @@ static __always_inline int syn_pacing(const struct visit *v, const struct tuning
 	       set_option(v->hands, SOL_TCP, TCP_BPF_IW, most, TP_TUNE_IW);
 }
 
-/* The kernel's 64 KiB suit few paths: too much for a share of a short one, a
- * round trip or two too little for a long one.  On connect the kernel takes what is
- * replied only as a bound on its own; on accept it raises its window to it, though
- * not the buffer, which grows with what arrives. */
+/* The kernel's 64 KiB suit few paths.  They are too much for a share of a short path, and
+ * cost a round trip or two on a long one.  On connect the kernel takes the reply only as
+ * a bound on its own window.  On accept it raises its window to the reply, but not the
+ * buffer, which grows with the data. */
 static __always_inline int syn_window(const struct visit *v, const struct tuning *t, int is_accept)
 {
 	__u64 bdp = window_now(t->known, &t->known->receive_bytes, bpf_ktime_get_coarse_ns());
 	__u32 packets, mss = t->known->receive_mss ?: 1460, live = v->path->live_flows, room = 0;
 	const struct tp_tuning *g = t->settings;
 
-	if (g->link_mbit) /* of less than a byte: one, since 0 is "not known" */
+	if (g->link_mbit) /* less than a byte counts as one, since 0 is "not known" */
 		bdp = g->link_mbit * 125000ULL * tp_window_min(&v->path->min_rtt_us) / 1000000 ?: 1;
 	packets = tp_receive_window(bdp, g->rwnd_beta_x8, mss, live + 1);
 	if (is_accept && is_used(v->path, TP_USE_RECEIVE))
@@ -92,7 +92,7 @@ static __always_inline int syn_window(const struct visit *v, const struct tuning
 	return 1;
 }
 
-/* Whose figures count: a path that was used lately. */
+/* Whether a path's figures count: only if it was used lately. */
 static __always_inline int is_fresh(const struct tp_path *path)
 {
 	return path->connections >= 3 && path->srtt_us &&
@@ -101,8 +101,8 @@ static __always_inline int is_fresh(const struct tp_path *path)
 
 #define IDLE_LOOKS 256
 
-/* After many looks that set nothing there are no more, till a connection's end
- * shows that there is something to set. */
+/* After many checks that set nothing there are no more, until a connection's end shows
+ * that there is something to set. */
 static __always_inline void looked(__u32 tune, __u32 *idle, int was_set)
 {
 	if (was_set) {
@@ -113,15 +113,15 @@ static __always_inline void looked(__u32 tune, __u32 *idle, int was_set)
 	}
 }
 
-/* Whether the question for a time-out is of use to some tuning.  On accept a window needs
- * nothing yet: its pacing rate is computed later; and the RTO here is that of the SYN-ACK
- * alone. */
+/* Whether some tuning needs the kernel's question for a time-out.  On accept a window
+ * needs nothing yet, since its pacing rate is computed later.  The RTO is that of the
+ * SYN-ACK alone then. */
 static __always_inline int is_timeout_asked(int is_accept)
 {
 	return (tunes_met & 1 << TP_TUNE_IW && !is_accept) || is_lossy_time();
 }
 
-/* The same for a receive window.  On connect it can only be lowered. */
+/* The same for the receive window.  On connect it can only be lowered. */
 static __always_inline int is_window_asked(int is_accept)
 {
 	return tunes_met & (is_accept ? 1 << TP_TUNE_RWND : TUNES_MET_LOWERED);
@@ -142,8 +142,8 @@ static __always_inline int answer_timeout(const struct visit *v, const struct tu
 	return was_set;
 }
 
-/* A function of its own for the verifier, as those of open.h.  for_window: the receive
- * window is asked for, else the time-out.  Says whether something was set. */
+/* A function of its own for the verifier, as in open.h.  for_window: the kernel asks for
+ * the receive window, else for the time-out.  Says whether something was set. */
 __noinline int tune_syn(hands_t *hands, int for_window)
 {
 	struct tp_path_key key = {};

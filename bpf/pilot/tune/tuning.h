@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * tuning.h - the tunings of a connection: which are on, and what several of the
- * moments do.  open.h sets them when it is established, syn.h before that, follow.h
- * undoes them in time, end.h judges them.
+ * tuning.h - the tunings of a connection: which are on, and functions that several
+ * of its moments share.  syn.h sets tunings before a connection is established,
+ * open.h when it is, follow.h undoes them in time, end.h judges them.
  */
 #ifndef TCPILOT_PILOT_TUNE_TUNING_H
 #define TCPILOT_PILOT_TUNE_TUNING_H
@@ -18,14 +18,14 @@
 	(1 << TP_TUNE_IW | 1 << TP_TUNE_RTO | 1 << TP_TUNE_QUICK_ACK | 1 << TP_TUNE_RATE_LIMIT)
 #define TUNES_MET_LOWERED (1 << TP_TUNE_COUNT) /* some path's receive window is lowered */
 
-/* Tunings for which a SYN is looked at: some path has them on, and lately had
- * something to set; of the RTO: a packet was lost lately. */
+/* Tunings for which SYNs are checked: some path has them on, and lately had
+ * something to set.  For the RTO: a packet was lost lately. */
 __u32 tunes_met;
 
-/* A connection's tunings: what is known of its path, the settings there, and the
- * tunings that are withheld from this connection (tp_hold_out). */
+/* A connection's tunings: its path's state, the settings there, and the tunings
+ * that are withheld from this connection (tp_hold_out). */
 struct tuning {
-	struct tp_tuned *known; /* 0: there are none */
+	struct tp_tuned *known; /* 0: it has no tunings */
 	const struct tp_tuning *settings;
 	__u32 withheld;
 };
@@ -35,7 +35,7 @@ static __always_inline const struct tp_tuning *tuning_of(__u32 policy, __u32 net
 	return &config()->tuning[tp_within(policy, TP_MAX_POLICIES)][tp_within(net, TP_NETS)];
 }
 
-/* What is known of a path, empty for one that has just taken the slot. */
+/* A path's state for the tunings; empty if the path has just taken the slot. */
 static __always_inline struct tp_tuned *tuned_of(const struct tp_path *path, __u32 slot)
 {
 	struct tp_tuned *t = bpf_map_lookup_elem(&tuned, &slot);
@@ -77,7 +77,8 @@ static __always_inline __u32 at_least_two_ticks(__u32 us)
 	return ticks_per_s ? (__u32)tp_max64(us, 2000000 / ticks_per_s) : us;
 }
 
-/* The kernel's least RTO, and what it delays an acknowledgement by at most. */
+/* The kernel's least RTO, and its longest delay of an acknowledgement: 200 ms, in
+ * ticks. */
 #define KERNELS_TICKS (ticks_per_s / 5)
 
 static __always_inline int has_short_timer(const struct tcp_sock *tp)
@@ -106,8 +107,8 @@ static __always_inline void forget(__u32 features)
 	__sync_fetch_and_and(&tunes_met, ~features);
 }
 
-/* Timers are shortened where they fire: from the first loss that any connection
- * had within the learner's window. */
+/* Timers are shortened only while they fire: as long as some connection lost a
+ * packet within the learner's window. */
 static __always_inline void note_loss(void)
 {
 	__u64 now_ns = bpf_ktime_get_coarse_ns();
@@ -127,8 +128,8 @@ static __always_inline int is_lossy_time(void)
 	return 0;
 }
 
-/* Of a small connection on a path where lately no tuning was of use nothing is
- * learned for them, but from one in 64. */
+/* Whether the tunings need not learn from a small connection: lately none was of
+ * use on its path, and it is not one in 64. */
 static __always_inline int is_quiet(const struct tp_path *path)
 {
 	__u32 asks = cfg.tunes & (TUNES_ESTABLISHED | 1 << TP_TUNE_RWND) & ~path->skips;
@@ -160,9 +161,9 @@ static __always_inline __u32 saved_window(const struct tp_tuned *t, __u64 now_ns
 	return window_now(t, &t->saved_packets, now_ns);
 }
 
-/* On connect at the SYN: the kernel takes it into its variation with the first
- * measurement of the RTT.  On accept that was made before anybody is asked, and
- * the kernel's 200 ms fade by a quarter per round trip. */
+/* On connect it is set at the SYN, and the kernel takes it into its variation with
+ * the first measurement of the RTT.  On accept the kernel has measured before any
+ * program runs, and its 200 ms fade by a quarter per round trip. */
 static __always_inline void tune_min_rto(hands_t *hands, const struct tp_path *path,
 					 const struct tuning *t)
 {
@@ -177,8 +178,8 @@ static __always_inline void tune_min_rto(hands_t *hands, const struct tp_path *p
 	count_set(t->known, TP_TUNE_RTO);
 }
 
-/* If a policer is known: no faster than it lets through; says whether that was
- * set.  An application's own bound stays. */
+/* If a policer is known, paces the connection at the policer's rate; says whether
+ * that was set.  An application's own bound stays. */
 static __always_inline int pace_as_policed(hands_t *hands, const struct tcp_sock *tp,
 					   struct tp_tuned *t)
 {
