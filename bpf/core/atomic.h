@@ -20,9 +20,9 @@ TP_INLINE void tp_write_once(__u32 *word, __u32 value)
 
 #define TP_DECREMENT_TRIES 16
 
-/* Counts down, and never below 0: a count that wrapped would stay "in use" for ever.  Taking first
- * and giving back is not enough, because others count down from the wrapped value meanwhile.  A CPU
- * that is always overtaken leaves the count one too high. */
+/* Counts down, and never below 0: a count that wrapped would stay "in use" for ever.  To
+ * subtract first and correct afterwards is not enough, because other CPUs count down from the
+ * wrapped value meanwhile.  A CPU that is always overtaken leaves the count one too high. */
 TP_INLINE void tp_decrement(__u32 *count)
 {
 	__u32 seen = tp_read_once(count);

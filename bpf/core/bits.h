@@ -11,16 +11,16 @@
 #include "../abi/base.h"
 #include "num.h"
 
-/* An index within bounds.  The asm hides what is known of it, so that the mask stays:
- * by it the verifier sees the bounds. */
+/* An index within bounds.  The asm hides the index from the compiler, which would drop the mask
+ * otherwise: the verifier sees the bounds by the mask. */
 TP_INLINE __u32 tp_within(__u32 index, __u32 power_of_two)
 {
 	asm("" : "+r"(index));
 	return index & (power_of_two - 1);
 }
 
-/* 1 if x is 0, else 0.  The asm hides from the compiler that this is a comparison, for
- * which it would branch. */
+/* 1 if x is 0, else 0.  The asm hides from the compiler that this is a comparison: it would
+ * branch for that. */
 TP_INLINE __u32 tp_is_zero(__u64 x)
 {
 	__u64 negative = -x;
@@ -29,8 +29,8 @@ TP_INLINE __u32 tp_is_zero(__u64 x)
 	return (__u32)((x | negative) >> 63) ^ 1;
 }
 
-/* a if bit is 0, b if it is 1.  By a product, hidden likewise, because verifiers from 6.18 on
- * follow both values of a mask that is none or all. */
+/* a if bit is 0, b if it is 1.  A product, hidden likewise, and not a mask: verifiers from 6.18
+ * on follow both values of a mask of no bits or all. */
 TP_INLINE __u64 tp_select(__u64 a, __u64 b, __u64 bit)
 {
 	asm("" : "+r"(bit));
@@ -55,7 +55,7 @@ TP_INLINE __u8 tp_nth_bit(__u32 mask, __u32 n)
 #pragma unroll
 	for (__u32 i = 0; i < TP_MAX_ARMS; i++) {
 		__u32 bit = (mask >> i) & 1;
-		__u32 n_is_0 = (~n & (n - 1)) >> 31; /* n is small, or gone below 0 */
+		__u32 n_is_0 = (~n & (n - 1)) >> 31; /* n is small, or fell below 0 */
 
 		found += i * (bit & n_is_0);
 		n -= bit;
@@ -69,7 +69,8 @@ TP_INLINE __u8 tp_only_bit(__u32 mask)
 	return !!(mask & 0xaa) | !!(mask & 0xcc) << 1 | !!(mask & 0xf0) << 2;
 }
 
-/* One of the mask's bits, each as likely; TP_NO_ARM if it has none.  random: 16 uniform bits. */
+/* One of the mask's bits, all equally likely; TP_NO_ARM if it has none.  random: 16 uniform
+ * bits. */
 TP_INLINE __u8 tp_draw(__u32 mask, __u32 random)
 {
 	__u32 n;

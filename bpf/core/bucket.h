@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * bucket.h - who goes when a bucket of the table of paths is full, and how a path
- * begins.  Called by bpf/pilot/table.h, with the bucket's busy flag held.
+ * bucket.h - which path goes when a bucket of the table of paths is full, and how a
+ * path begins.  bpf/pilot/table.h calls these functions, with the bucket's busy
+ * flag held.
  */
 #ifndef TCPILOT_CORE_BUCKET_H
 #define TCPILOT_CORE_BUCKET_H
@@ -11,12 +12,13 @@
 
 #define TP_DAY_NS (24 * 3600 * 1000000000ULL)
 
-/* The slot to give up: an empty one, else of those without live connections the one
- * unused for longest.  TP_WAYS: all have live connections.
+/* The slot to give up: an empty one, or else the one unused for longest of those
+ * without live connections.  TP_WAYS: all have live connections.
  *
  * The end of a connection can be missed: its policy changed meanwhile, or another
- * program took our callbacks away.  So that its path does not stay for ever, one on
- * which nothing was measured for a day gives way, too, if there is no other. */
+ * program took our callbacks away.  The path of that connection must not stay for
+ * ever.  So if there is no other slot, a path without a measurement for a day gives
+ * way, too. */
 TP_INLINE __u32 tp_victim(const struct tp_bucket *bucket, __u64 now_ns)
 {
 	__u64 oldest = ~0ULL;
@@ -41,8 +43,8 @@ TP_INLINE __u32 tp_victim(const struct tp_bucket *bucket, __u64 now_ns)
 	return victim;
 }
 
-/* Begins a path.  It counts as used from now on: its connection has still to be
- * taken up, and the oldest of its bucket would be the next to go. */
+/* Begins a path.  It counts as used now: otherwise, as the oldest of its bucket, it
+ * would be the next to go, before its connection is taken up. */
 TP_INLINE void tp_begin_slot(struct tp_slot *slot, const struct tp_path_key *key, __u64 now_ns)
 {
 	__builtin_memset(&slot->path, 0, sizeof(slot->path));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * class.h - the class of a connection: what is known of its way at the handshake, in few steps.
- * The same bits as Class::bits of crates/learner; a test compares them.
+ * class.h - the class of a connection: properties of its way at the handshake, in few steps.
+ * The bits are those of Class::bits in crates/learner; a test compares them.
  */
 #ifndef TCPILOT_CORE_CLASS_H
 #define TCPILOT_CORE_CLASS_H
@@ -16,9 +16,9 @@ const __u8 tp_log2_of[32]
 			     8, 12, 20, 28, 15, 17, 24, 7,  19, 27, 23, 6,  26, 5,  4, 31};
 
 /* floor(log2(x)); 0 for 0.  Without branches: the verifier would follow each of them.  All bits
- * below the highest are set; the product has in its top five bits a number that is another one
- * for each of the 32 results (Leiserson, Prokop and Randall, "Using de Bruijn Sequences to Index
- * a 1 in a Computer Word", 1998). */
+ * below the highest are set; the top five bits of the product then differ for each of the 32
+ * results (Leiserson, Prokop and Randall, "Using de Bruijn Sequences to Index a 1 in a Computer
+ * Word", 1998). */
 TP_INLINE __u32 tp_log2(__u32 x)
 {
 	x |= x >> 1;
@@ -29,7 +29,7 @@ TP_INLINE __u32 tp_log2(__u32 x)
 	return tp_log2_of[(x * 0x07c4acdd) >> 27];
 }
 
-/* What a class is made of. */
+/* The properties that make a class. */
 struct tp_traits {
 	__u32 rtt_us;	   /* 0: unknown */
 	__u8 small_window; /* the peer can offer 64 KiB at most: RFC 7323 without its scale */

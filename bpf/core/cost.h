@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * cost.h - what a connection cost: the only place that knows the reward.
+ * cost.h - the cost of a connection: the only place that knows the reward.
  *
- * Comes in: the measures of its path and of its algorithm there, which have its
- * sample already (sample.h).  Goes out: a cost and an outcome for the learner.
+ * In come the measures of its path and of its algorithm there, which include its
+ * sample already (sample.h).  Out go a cost and an outcome for the learner.
  */
 #ifndef TCPILOT_CORE_COST_H
 #define TCPILOT_CORE_COST_H
@@ -19,8 +19,8 @@
  *     + (path.max_rate - rate) * S / path.max_rate
  *
  * min_rtt is this connection's, rate the highest of its arm.  The path's
- * figures include this sample, so no difference is negative; where another CPU
- * has been in between it counts as 0.
+ * figures include this sample, so no difference is negative.  If another CPU
+ * changed them in between, a negative one counts as 0.
  */
 TP_INLINE __u64 tp_cost(__u32 min_rtt_us, __u32 path_min_rtt_us, __u64 rate, __u64 path_rate)
 {
@@ -39,15 +39,15 @@ struct tp_cost {
 };
 
 /*
- * What a connection cost.  rate and min_rtt_us are what its algorithm itself has
- * shown.  failed: the connection timed out with data under way, or had to be
+ * The cost of a connection.  rate and min_rtt_us are those of its algorithm
+ * alone.  failed: the connection timed out with data under way, or had to be
  * rescued, so the algorithm's best rate of other times does not excuse it.  Then
  * its own rate counts, and 0 if it had none.  If the path has no rate to compare
- * with, it is as if it had.
+ * with, a failure costs as much as a rate of 0 on a path that has one.
  *
- * An algorithm of which no rate is known, on a path that has one, is not charged:
- * its connections were limited by the application, and that is no evidence that
- * the algorithm is slow.
+ * An algorithm without a known rate, on a path that has one, is not charged: the
+ * application limited its connections, and that is no evidence that the algorithm
+ * is slow.
  */
 TP_INLINE struct tp_cost tp_cost_of(const struct tp_path *path, const struct tp_arm *arm,
 				    __u64 rate, __u32 min_rtt_us, int failed)

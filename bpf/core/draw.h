@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * draw.h - a draw, and what it gives from a row.
+ * draw.h - a draw, and the arm that it takes from a row.
  *
- * A row has four arms in each of two words.  The comparisons are done four at once, as in
- * "SIMD within a register" (Fisher and Dietz, LCPC 1998): no branches, which the verifier would
- * follow, and some twenty instructions for eight arms.
+ * A row has four arms in each of two words.  Four comparisons are done at once, as in "SIMD
+ * within a register" (Fisher and Dietz, LCPC 1998).  That needs no branches, which the verifier
+ * would follow, and some twenty instructions for eight arms.
  */
 #ifndef TCPILOT_CORE_DRAW_H
 #define TCPILOT_CORE_DRAW_H
@@ -14,17 +14,17 @@
 #include "num.h"
 #include "rows.h"
 
-#define TP_CERTAIN 0xffff /* the probability of what must be */
+#define TP_CERTAIN 0xffff /* the probability of a certain choice */
 
-/* A uniform number of 0 to 0xfffe, as a row takes it.  random: 32 uniform bits. */
+/* A uniform number from 0 to 0xfffe, to draw from a row with.  random: 32 uniform bits. */
 TP_INLINE __u32 tp_draw_of(__u32 random)
 {
 	return ((__u64)random * 0xffff) >> 32;
 }
 
-/* 32 bits that nobody foresees who does not know the secret: the finaliser of SplitMix64
- * (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014).
- * seed: no two draws have the same. */
+/* 32 bits that nobody can predict without the secret: the finaliser of SplitMix64 (Steele, Lea
+ * and Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014). seed: different
+ * for each draw. */
 TP_INLINE __u32 tp_random(__u64 secret, __u64 seed)
 {
 	__u64 z = secret + seed * 0x9e3779b97f4a7c15ULL;
@@ -45,7 +45,7 @@ TP_INLINE __u64 tp_at_most(__u64 four, __u64 r_lanes)
 	return ((r_lanes - even) & bit) + ((r_lanes - odd) & bit);
 }
 
-/* How many entries of a row are at most r: the arm of this draw, 0 to 7. */
+/* The number of entries of a row that are at most r: the arm of this draw, 0 to 7. */
 TP_INLINE __u32 tp_arm_at(const __u64 upto[2], __u32 r)
 {
 	__u64 lanes = (r | 0x10000) * TP_LANES;
@@ -74,8 +74,8 @@ TP_INLINE __u32 tp_probability(const __u64 upto[2], __u32 arm)
 	return tp_upto(upto, arm) - before;
 }
 
-/* The probability that the default stays: its own as an arm, and those of all arms that are not
- * eligible here.  default_arm: TP_NO_ARM if it is none. */
+/* The probability that the default stays: its own as an arm, plus those of all arms that are
+ * not eligible here.  default_arm: TP_NO_ARM if the default is no arm. */
 TP_INLINE __u32 tp_default_probability(const __u64 upto[2], __u32 eligible, __u32 default_arm)
 {
 	__u32 sum = 0, before = 0;
@@ -91,7 +91,7 @@ TP_INLINE __u32 tp_default_probability(const __u64 upto[2], __u32 eligible, __u3
 	return sum;
 }
 
-/* Whether a path's draw still holds: some connection that has it is open, and it is not old.
+/* Whether a path's draw still holds: some connection with it is open, and it is not old.
  * now: ns >> TP_OPENED_SHIFT, as tp_draw.since. */
 TP_INLINE int tp_draw_holds(const struct tp_draw *draw, __u32 tag, __u32 now)
 {

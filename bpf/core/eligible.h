@@ -3,7 +3,7 @@
  * eligible.h - which arms may be chosen for a connection.
  *
  * dctcp and prague give up only a fraction of their window for a mark.  At a
- * bottleneck that marks where it would drop they take more than their share, so
+ * bottleneck that marks instead of dropping they take more than their share, so
  * DCTCP "must not be deployed over the public Internet without additional
  * measures" (RFC 8257, abstract and section 5).  Negotiated ECN does not show
  * which kind of bottleneck it is: the path must be a data center's, or a policy
@@ -16,8 +16,9 @@
 #include "../abi/path.h"
 #include "tune/tune.h" /* tp_infer_net */
 
-/* For a connection that negotiated ECN.  A public path is never taken for a data
- * center: a near server of somebody else answers just as fast. */
+/* The use of ECN for a connection that negotiated it.  A public path never
+ * counts as a data center's: a near server of somebody else answers just as
+ * fast. */
 TP_INLINE __u32 tp_ecn_use_of(const struct tp_policy_config *policy, int is_private,
 			      const struct tp_net_measures *m)
 {

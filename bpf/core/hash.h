@@ -3,8 +3,8 @@
  * hash.h - the hash of a path's key, by which the table finds it (bpf/pilot/table.h).
  * Pure arithmetic, also compiled for the host by tests.
  *
- * An address can be chosen by a peer, so it must not be possible to choose two that
- * meet.  This is pair-multiply-shift over the key's eight 32-bit words x with nine random
+ * A peer can choose its address, so it must not be able to choose two with the same hash.
+ * This is pair-multiply-shift over the key's eight 32-bit words x with nine random
  * secrets a of 64 bits (Thorup, "High Speed Hashing for Integers and Strings",
  * arXiv:1504.06804; Lemire and Kaser, "Strongly universal string hashing is fast", The
  * Computer Journal 57(11), call it Multilinear-HM):

@@ -2,9 +2,9 @@
 /*
  * learner.h - the learner's interface.
  *
- * A learner decides which of a path's eligible arms a new connection gets, and is
- * told what each connection cost.  It sees its own memory (struct tp_learner) and
- * settings (struct tp_learner_config) and nothing else: no path, no socket, no
+ * A learner decides which of a path's eligible arms a new connection gets, and
+ * receives the cost of each connection.  It sees its own memory (struct tp_learner)
+ * and settings (struct tp_learner_config) and nothing else: no path, no socket, no
  * clock.  The pilot calls it, and so does the daemon, which shows the shares.
  *
  * To add one: a file in learner/, a value in enum tp_learner_kind, and a case in
@@ -19,8 +19,9 @@
 #include "learner/choice.h"
 #include "learner/epsilon_greedy.h"
 
-/* Whether enough is known of the path to choose at all; if not, learner_choose says
- * TP_WHY_FEW.  Asking first saves finding out which arms are eligible. */
+/* Whether enough is known about the path to choose at all; if not, learner_choose
+ * says TP_WHY_FEW.  If the caller asks first, it need not find out which arms are
+ * eligible. */
 TP_INLINE int learner_is_ready(const struct tp_learner_config *cfg, const struct tp_learner *mem)
 {
 	switch (cfg->kind) {
@@ -43,7 +44,7 @@ TP_INLINE struct tp_choice learner_choose(const struct tp_learner_config *cfg,
 }
 
 /* A connection got an arm, chosen or not (then why is TP_WHY_FEW).  Several CPUs may
- * come here at once. */
+ * call this at once. */
 TP_INLINE void learner_chosen(const struct tp_learner_config *cfg, struct tp_learner *mem,
 			      __u32 arm, __u32 why)
 {
@@ -55,8 +56,8 @@ TP_INLINE void learner_chosen(const struct tp_learner_config *cfg, struct tp_lea
 	}
 }
 
-/* A connection that told something of its path has ended; says whether its arm was
- * charged.  arm: TP_NO_ARM if it had none.  One CPU at a time. */
+/* A connection with measures of its path has ended; says whether its arm was
+ * charged.  arm: TP_NO_ARM if it had none.  Only one CPU may call this at a time. */
 TP_INLINE int learner_charge(const struct tp_learner_config *cfg, struct tp_learner *mem, __u32 arm,
 			     __u64 cost, enum tp_outcome outcome)
 {
@@ -70,8 +71,8 @@ TP_INLINE int learner_charge(const struct tp_learner_config *cfg, struct tp_lear
 	return 0;
 }
 
-/* How likely the next connection gets each arm, in parts of TP_SHARE_SCALE.  All 0
- * while the kernel's default stays. */
+/* The probability that the next connection gets each arm, in parts of
+ * TP_SHARE_SCALE. All are 0 while the kernel's default stays. */
 TP_INLINE void learner_shares(const struct tp_learner_config *cfg, const struct tp_learner *mem,
 			      __u32 eligible, __u32 share[TP_MAX_ARMS])
 {

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * loss.h - the loss rule: is so much lost that the connection should be rescued?
+ * loss.h - the loss rule: does a connection lose so much that it should be
+ * rescued?
  */
 #ifndef TCPILOT_CORE_LOSS_H
 #define TCPILOT_CORE_LOSS_H
 
 #include "num.h"
 
-/* More than 1/2^shift of the segments were retransmitted, and enough were sent
- * for that share to mean something. */
+/* Whether more than 1/2^shift of the segments were retransmitted, and enough
+ * were sent for that share to mean something. */
 TP_INLINE int tp_loss_is_heavy(__u32 retransmitted, __u32 sent, __u32 min_sent, __u32 shift)
 {
 	return sent >= min_sent && ((__u64)retransmitted << (shift & 31)) > sent;

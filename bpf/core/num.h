@@ -2,8 +2,8 @@
 /*
  * num.h - least, most and within bounds: one family for everything in bpf/.
  *
- * The width and the sign stand in the name, because C converts an argument
- * without a word: a credit below 0 would be the largest of all numbers.
+ * The name says width and sign, because C converts arguments silently: a credit below 0 would
+ * become the largest of all numbers.
  */
 #ifndef TCPILOT_CORE_NUM_H
 #define TCPILOT_CORE_NUM_H
@@ -12,8 +12,8 @@
 
 #define TP_INLINE static inline __attribute__((always_inline))
 
-/* A function that the verifier looks at by itself, once, however many ways lead to it: what it
- * returns could then be anything, and whatever a pointer points to has to be there, or it is 0. */
+/* A function that the verifier checks by itself, once, however many ways lead to it.  For the
+ * verifier its result could then be anything, and a pointer argument is valid or 0. */
 #ifdef __bpf__
 #define TP_APART __attribute__((noinline))
 #else

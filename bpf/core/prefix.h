@@ -58,7 +58,7 @@ TP_INLINE int tp_is_private(const __u32 addr[4])
 	return tp_is_ipv4(addr) ? tp_is_private_ipv4(addr) : tp_is_private_ipv6(addr);
 }
 
-/* The word of a netmask: bits is the whole mask's length, word counts from 0. */
+/* A word of a netmask.  bits is the whole mask's length, word counts from 0. */
 TP_INLINE __u32 tp_mask_word(__u32 bits, __u32 word)
 {
 	if (bits >= 32 * (word + 1))
@@ -68,14 +68,14 @@ TP_INLINE __u32 tp_mask_word(__u32 bits, __u32 word)
 	return TP_BE32(~0U << (32 * (word + 1) - bits));
 }
 
-/* The prefix that tells paths apart under this policy: its words and, of the
- * 128 bits, its length. */
+/* The prefix that separates paths under this policy: its words, and its length
+ * in bits of the 128. */
 TP_INLINE void tp_path_prefix(const struct tp_policy_config *policy, const __u32 addr[4],
 			      struct tp_path_key *key)
 {
 	__u32 len;
 
-	if (tp_is_ipv4(addr)) { /* the usual case, and three words are known */
+	if (tp_is_ipv4(addr)) { /* the usual case, in which three words are known */
 		len = tp_is_private_ipv4(addr) ? policy->prefix_len_ipv4_private
 					       : policy->prefix_len_ipv4_public;
 		key->prefix[0] = key->prefix[1] = 0;

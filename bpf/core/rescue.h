@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * rescue.h - is a connection losing packets through no fault of its own, and did another algorithm
- * help?  With the learner in the daemon; bpf/pilot/rescue.h asks at each retransmission.
+ * rescue.h - does a connection lose packets through no fault of its own, and did another
+ * algorithm help?  With the learner in the daemon, bpf/pilot/rescue.h asks this at each
+ * retransmission.
  *
- * Losses are judged by bouts: all that is lost in one window, and answered by one reduction of it.
- * A bout that the connection made itself fills a queue first, so the packets after the lost one
- * come back late.  Packets that a link drops at random come back as fast as ever.  The bouts that
- * count are those after slow start, one after the other, without a queue.  Each of them came
- * although the window had been reduced for the last one.  If enough of them make a heavy loss, the
- * algorithm is the wrong one: it takes for congestion what is none.
+ * Losses are judged by bouts: a bout is all losses in one window, with one reduction of that
+ * window as the answer.  Before a bout that the connection caused itself, a queue fills, so the
+ * packets after the lost one come back late.  If a link drops packets at random, the others
+ * come back as fast as ever.  Bouts count if they follow each other after slow start, without a
+ * queue: each came although the window had been reduced for the last one.  If enough of them
+ * make a heavy loss, the algorithm is the wrong one, as it takes these losses for congestion.
  *
- * With jitter or a queue that others fill, nothing is sure, and nothing is done.  The learner
- * compares whole connections, which needs no such guess.
+ * With jitter, or a queue that others fill, the cause is uncertain, and nothing is done.  The
+ * learner compares whole connections, which needs no such guess.
  */
 #ifndef TCPILOT_CORE_RESCUE_H
 #define TCPILOT_CORE_RESCUE_H
@@ -21,53 +22,54 @@
 #include "loss.h"
 #include "num.h"
 
-/* Bouts in a row that count.  A single one is luck, and so are two. */
+/* Bouts in a row that count.  One or two are chance. */
 #define TP_RESCUE_BOUTS 4
-/* Busy ticks that a rate is measured over, at least: fewer are not a time. */
+/* Busy ticks that a rate is measured over, at least: fewer are too coarse a time. */
 #define TP_RESCUE_TICKS 5
-/* A trial lasts so many round trips, and half a second at least.  BBR needs its startup, and enough
- * rounds at the rate that it found for a few losses not to decide. */
+/* A trial lasts so many round trips, and half a second at least.  BBR needs its startup, and
+ * then enough rounds at its rate that a few losses do not decide. */
 #define TP_RESCUE_ROUNDS 64
 /* A trial has helped if the worth rose by 1/2^shift. */
 #define TP_RESCUE_GAIN_SHIFT 3
-/* A queue of less than 1/2^shift of the least round-trip time is none, and one of less than so many
- * microseconds: interrupts and timers do that. */
+/* A delay below 1/2^shift of the least round-trip time is no queue, nor is one below so many
+ * microseconds: interrupts and timers cause that. */
 #define TP_QUEUE_SHIFT 3
 #define TP_QUEUE_DEAD_US 50
 /* After each failure on a path the next rescue waits twice as long, but no longer than 2^most
  * times. */
 #define TP_REFUSALS_MOST 6
 
-/* What the socket shows at a retransmission. */
+/* Figures of the socket at a retransmission. */
 struct tp_loss_now {
 	__u64 bytes_acked;
 	__u32 sent; /* segments */
-	__u32 lost; /* retransmissions that were not in vain */
+	__u32 lost; /* retransmissions, without those that were not needed */
 	__u32 busy_ticks;
-	__u32 bout;	/* names it: the end of the window in which it began */
+	__u32 bout;	/* identifies it: the end of the window in which it began */
 	__u32 ssthresh; /* packets, after the reduction for this bout */
 	__u32 cwnd;	/* packets, before it */
-	__u32 rtt_us;	/* of what came back last */
+	__u32 rtt_us;	/* of the packet that came back last */
 	__u32 srtt_us;	/* of the last windows */
 	__u32 min_rtt_us;
 };
 
-/* The bounds that count. */
+/* The bounds of the configuration. */
 struct tp_rescue_terms {
 	__u32 min_sent;
 	__u32 loss_shift;
 	__u32 ticks_per_s;
 };
 
-/* What came back so late has waited in a queue.  The last packet alone does not show it: if the end
- * of a window was lost, that is a probe, sent long after, and the queue may have drained. */
+/* Whether packets come back so late that they waited in a queue.  The last packet alone does
+ * not show it: if the end of a window was lost, it is a probe, sent long after, and the queue
+ * may have drained. */
 TP_INLINE int tp_has_queue(const struct tp_loss_now *n)
 {
 	return tp_max(n->rtt_us, n->srtt_us) >
 	       n->min_rtt_us + (n->min_rtt_us >> TP_QUEUE_SHIFT) + TP_QUEUE_DEAD_US;
 }
 
-/* From here on it is counted anew. */
+/* Begins a new stretch of counts. */
 TP_INLINE void tp_rescue_begin(struct tp_rescue *r, const struct tp_loss_now *n)
 {
 	r->bytes_acked = n->bytes_acked;
@@ -77,14 +79,14 @@ TP_INLINE void tp_rescue_begin(struct tp_rescue *r, const struct tp_loss_now *n)
 	r->bouts = 0;
 }
 
-/* Lost since then.  A loss that proves to be none takes one off. */
+/* Losses in the stretch.  A loss that proves to be none is subtracted. */
 TP_INLINE __u32 tp_lost_since(const struct tp_rescue *r, const struct tp_loss_now *n)
 {
 	return (__u32)tp_max_signed((__s32)(n->lost - r->lost), 0);
 }
 
-/* What a stretch was worth: bytes per tick, a byte that was sent twice not counted, times 256.
- * It is what the learner's reward makes of goodput and retransmissions. */
+/* The worth of a stretch: bytes per tick times the share of segments that were not lost, times
+ * 256. The learner's reward judges goodput and retransmissions the same way. */
 TP_INLINE __u64 tp_rescue_worth(const struct tp_rescue *r, const struct tp_loss_now *n)
 {
 	__u32 ticks = n->busy_ticks - r->busy_ticks, sent = n->sent - r->sent;
@@ -136,7 +138,8 @@ TP_INLINE __u64 tp_trial_ticks(__u32 min_rtt_us, __u32 ticks_per_s)
 	return tp_max64(tp_max64(rounds, ticks_per_s / 2), TP_RESCUE_TICKS);
 }
 
-/* Loss goes on after the switch.  If it does not, nothing asks, and there is nothing to undo. */
+/* Judges the trial when a packet is lost after the switch.  If none is lost, nobody calls this,
+ * and there is nothing to undo. */
 TP_INLINE __u32 tp_rescue_trial(struct tp_rescue *r, const struct tp_loss_now *n,
 				const struct tp_rescue_terms *t)
 {
@@ -183,7 +186,7 @@ TP_INLINE void tp_refusal_note(struct tp_refusal *refusal, __u32 tag, __u32 now,
 	__u32 times = refusal->tag == tag ? refusal->times : 0;
 
 	if (has_helped && refusal->tag != tag)
-		return; /* the place is another path's, and there is nothing to remember */
+		return; /* the entry is another path's, and a success needs none */
 	refusal->times = has_helped ? 0 : (__u32)tp_min64(times + 1, TP_REFUSALS_MOST + 1);
 	refusal->since = now;
 	refusal->tag = tag;

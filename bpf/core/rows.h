@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * rows.h - the keys of the learner's rows, how they are hashed, and how a row is found in its
- * bucket.  Pure functions: the daemon writes rows by the same text as the programs read them.
+ * bucket.  Pure functions: the daemon, which writes rows, and the programs, which read them,
+ * compile the same text.
  *
- * A row is known by a hash of 64 bits alone.  Each half is the hash of core/hash.h with
+ * A row is identified by a hash of 64 bits alone.  Each half is the hash of core/hash.h with
  * secrets of its own, over the six words of a key:
  *
  *   h(x) = (a[6] + sum of (a[i] + x[i+1]) * (a[i+1] + x[i]), i = 0, 2, 4) >> 32
  *
  * Both are strongly universal, and independent: two keys share all 64 bits with probability
- * 2^-64, whoever chose them without knowing the secrets.
+ * 2^-64, even if an attacker chose them without the secrets.
  */
 #ifndef TCPILOT_CORE_ROWS_H
 #define TCPILOT_CORE_ROWS_H
@@ -43,14 +44,16 @@ TP_INLINE __u64 tp_row_tag(const __u64 secrets[2][TP_ROW_SECRETS], const struct 
 	return tag | !tag;
 }
 
-/* The number of a tag's bucket: by a product in place of a division (Lemire, "Fast Random Integer
- * Generation in an Interval", 2019), so that there need not be a power of two of them. */
+/* The number of a tag's bucket, by a product instead of a division (Lemire, "Fast Random
+ * Integer Generation in an Interval", 2019), so that the number of buckets need not be a power
+ * of two. */
 TP_INLINE __u32 tp_row_bucket_of(__u64 tag, __u32 buckets)
 {
 	return (__u64)(__u32)tag * buckets >> 32;
 }
 
-/* What parts a path besides its address: its namespace, */
+/* The part of a path's domain that separates it by its namespace; 0: that does not separate
+ * it. */
 TP_INLINE __u32 tp_domain(__u32 parting, int is_private, __u64 netns_cookie)
 {
 	__u32 by = parting & 3;
@@ -58,13 +61,15 @@ TP_INLINE __u32 tp_domain(__u32 parting, int is_private, __u64 netns_cookie)
 	return by == TP_PART_ALL || (by == TP_PART_PRIVATE && is_private) ? (__u32)netns_cookie : 0;
 }
 
-/* and, added to that, the interface that it leaves by; 0: that does not part it. */
+/* Added to that: the interface by which its connections leave; 0: it does not separate
+ * paths. */
 TP_INLINE __u32 tp_egress_domain(__u16 egress)
 {
-	return egress * 0x9e3779b1; /* 2^32 / golden ratio: no small sum of both */
+	return egress * 0x9e3779b1; /* 2^32 / golden ratio: far from small cookies */
 }
 
-/* A host behind NAT64 is the host that it stands for (RFC 6052, section 2.1: 64:ff9b::/96). */
+/* Replaces the address of a host behind NAT64 by its own (RFC 6052, section 2.1:
+ * 64:ff9b::/96). */
 TP_INLINE void tp_unwrap(__u32 addr[4])
 {
 	if (addr[0] != TP_BE32(0x0064ff9b) || addr[1] || addr[2])
@@ -73,8 +78,8 @@ TP_INLINE void tp_unwrap(__u32 addr[4])
 	addr[2] = TP_MAPPED;
 }
 
-/* How many bits the prefix of a level has, path, group and site: of an IPv4 address's 32, of an
- * IPv6 address's 128. */
+/* The length in bits of the prefix of a level (path, group or site): of an IPv4 address's 32,
+ * or of an IPv6 address's 128. */
 TP_INLINE __u32 tp_row_bits(__u32 level, int is_ipv4, int is_local)
 {
 	if (is_ipv4)
@@ -94,7 +99,7 @@ TP_INLINE void tp_row_key_at(const struct tp_row_key *of, __u32 level, struct tp
 	if (level < TP_LEVEL_GLOBAL)
 		key->class = of->class;
 	if (level >= TP_LEVEL_CLASS)
-		return; /* one domain learns from another here */
+		return; /* at these levels domains learn from each other */
 	key->domain = of->domain;
 	bits = tp_row_bits(level, is_ipv4, tp_is_private_ipv6(of->prefix));
 	if (is_ipv4) {
@@ -107,8 +112,8 @@ TP_INLINE void tp_row_key_at(const struct tp_row_key *of, __u32 level, struct tp
 		key->prefix[i] = of->prefix[i] & tp_mask_word(bits, i);
 }
 
-/* The cell of an address: by its group alone, so that nothing of one host is held out on one
- * port and steered on the other. */
+/* The cell of an address, by its group alone: no host is held out on one port and steered on
+ * another. */
 TP_INLINE __u32 tp_cell(const __u64 secrets[TP_ROW_SECRETS], const __u32 addr[4])
 {
 	struct tp_row_key of = {.prefix = {addr[0], addr[1], addr[2], addr[3]}}, group;
@@ -118,7 +123,7 @@ TP_INLINE __u32 tp_cell(const __u64 secrets[TP_ROW_SECRETS], const __u32 addr[4]
 	return tp_row_half(secrets, &group) & (TP_CELLS - 1);
 }
 
-/* What was read of a row. */
+/* The shares of a row, as read. */
 struct tp_shares {
 	__u64 upto[2]; /* as tp_row.upto, four in each */
 	__u32 generation;
@@ -130,8 +135,8 @@ union tp_row_words {
 	__u64 word[4]; /* tag, upto, upto, the rest */
 };
 
-/* One row, if its tag is this and nobody writes it meanwhile.  Who writes a row takes its tag
- * away first, and counts its version on before the tag comes back. */
+/* Reads a row if it has this tag and nobody writes it meanwhile; says whether it did.  The
+ * writer of a row clears its tag first, and raises its version before it puts the tag back. */
 TP_INLINE int tp_read_row(const struct tp_row *row, __u64 tag, struct tp_shares *to)
 {
 	const volatile __u64 *word = ((const union tp_row_words *)row)->word;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * sample.h - what one connection has shown: how it is read, and how it enters the
- * measures of its path and of its algorithm there.
+ * sample.h - the measures of one connection: how they are read, and how they enter those
+ * of its path and of its algorithm there.
  *
  * Called at a connection's end with the path's busy flag held.  Integers only, no
  * helper calls: the BPF program and crates/core compile the same text.
@@ -32,12 +32,11 @@ TP_INLINE __u64 tp_delivery_rate(__u32 packets, __u32 interval_us, __u32 mss)
 	return tp_min64(bytes * 1000000 / interval_us, TP_RATE_MAX);
 }
 
-/* Ticks below which a connection's mean rate means nothing: the kernel counts no
- * finer. */
+/* Fewer ticks give no mean rate: the kernel counts no finer. */
 #define TP_BUSY_TICKS 5
 
 /* Bytes per second of a whole connection, over the time in which it had data
- * under way; 0 where that was too short.  Rounded down, by up to one tick. */
+ * under way; 0 if that was too short.  Rounded down, by up to one tick. */
 TP_INLINE __u64 tp_busy_rate(__u64 bytes_acked, __u32 busy_ticks, __u32 ticks_per_s)
 {
 	if (busy_ticks < TP_BUSY_TICKS || !ticks_per_s)
@@ -55,7 +54,7 @@ TP_INLINE __u32 tp_valid_rtt_us(__u32 rtt_us)
 
 #define TP_SSTHRESH_INFINITE 0x7fffffff
 
-/* From what the kernel counts of a connection.  Its rate is tp_conn_rate's. */
+/* Reads the kernel's counts of a connection.  tp_conn_rate computes its rate. */
 TP_INLINE void tp_measure(const struct bpf_tcp_sock *ts, struct tp_sample *s)
 {
 	__u32 ssthresh = ts->snd_ssthresh;
@@ -102,7 +101,7 @@ TP_INLINE void tp_learn_path(const struct tp_config *cfg, struct tp_path *path,
 		path->srtt_us = path->srtt_us
 				    ? path->srtt_us - (path->srtt_us >> 3) + (s->srtt_us >> 3)
 				    : s->srtt_us;
-	/* Below the floor a threshold tells of a short flow, not of the path. */
+	/* Below the floor a threshold shows a short flow, and not the path. */
 	if (s->ssthresh_packets >= cfg->ssthresh_floor_packets && s->ssthresh_packets) {
 		__u32 ssthresh_epoch = tp_epoch(now_ns, cfg->ssthresh_window_ns);
 
@@ -122,8 +121,8 @@ TP_INLINE void tp_keep_rate(const struct tp_config *cfg, struct tp_path *path, _
 	path->max_delivery_rate.current = tp_max64(path->max_delivery_rate.current, rate);
 }
 
-/* One connection in 2^shift, by its ports: those that open or close together are not all
- * among them, or all not. */
+/* Whether this is one connection in 2^shift, by its ports: of connections that open or
+ * close together, some are and some are not. */
 TP_INLINE int tp_is_one_of(__u32 shift, __u32 local_port, __u32 remote_port)
 {
 	return (local_port ^ remote_port) * 0x9e3779b1 >> (32 - shift) ==
@@ -136,7 +135,7 @@ TP_INLINE int tp_is_sampled(__u32 local_port, __u32 remote_port)
 	return tp_is_one_of(2, local_port, remote_port);
 }
 
-/* Adds what an algorithm itself has shown to its measures on the path. */
+/* Adds an algorithm's own rate and RTT to its measures on the path. */
 TP_INLINE void tp_learn_arm(const struct tp_config *cfg, struct tp_arm *arm, __u64 rate,
 			    __u32 min_rtt_us, __u64 now_ns)
 {

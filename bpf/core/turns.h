@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * turns.h - who may send next, in bytes: credits of the queues of the BPF qdisc.
+ * turns.h - which queue of the BPF qdisc may send next: credits in bytes.
  *
  * Queues take turns by deficit round robin (Shreedhar and Varghese, SIGCOMM 1995).
  * Ants, the sparse flows, go first as long as they have not sent more than all
@@ -11,11 +11,11 @@
 
 #include "num.h"
 
-/* So much may ants send at once before it is the turn of others, and so far may
- * they be behind before they have to make up for it. */
+/* Ants may send so much at once before it is the turn of others, and this bounds
+ * their debt, too. */
 #define TP_ANTS_BURST_BYTES (16 * 1514)
 
-/* The credit of ants after a packet, theirs or somebody else's. */
+/* The credit of ants after a packet of theirs or of others. */
 TP_INLINE __s64 tp_ants_credit(__s64 credit, __u32 bytes, int is_ants)
 {
 	if (is_ants)
@@ -23,8 +23,8 @@ TP_INLINE __s64 tp_ants_credit(__s64 credit, __u32 bytes, int is_ants)
 	return tp_min_signed(credit + bytes, TP_ANTS_BURST_BYTES);
 }
 
-/* What is left of a queue's credit when it has nothing more to send: unused credit
- * is lost, a debt is kept, so that it does not pay to leave early. */
+/* The rest of a queue's credit when it has nothing more to send: unused credit is
+ * lost, a debt is kept, so that it does not pay to leave early. */
 TP_INLINE __s64 tp_credit_at_leave(__s64 credit)
 {
 	return tp_min_signed(credit, 0);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * window.h - the extremes of a measure over the last while, in two halves: a
- * sample is forgotten after one to two windows.
+ * window.h - the extremes of a recent measure, in two halves: a sample is forgotten after
+ * one to two windows.
  *
- * Comes in: a window of bpf/abi, and the epoch, which its owner keeps.  Called
- * for the measures of paths, arms and tunings.
+ * In come a window of bpf/abi, and the epoch, which its owner keeps.  It is used for the
+ * measures of paths, arms and tunings.
  */
 #ifndef TCPILOT_CORE_WINDOW_H
 #define TCPILOT_CORE_WINDOW_H
@@ -33,8 +33,8 @@ TP_INLINE __u32 tp_epoch(__u64 now_ns, __u64 window_ns)
 	return window_ns ? (__u32)(now_ns / window_ns) : 0;
 }
 
-/* Whether windows have to move on.  They stay for a sample of the epoch before, from a CPU
- * that was overtaken by others: to go back would forget both halves. */
+/* Whether windows have to move on.  They stay for a sample of the epoch before, which
+ * comes from a CPU that others overtook: going back would forget both halves. */
 TP_INLINE int tp_epoch_moved(__u32 from, __u32 to)
 {
 	return to - from + 1 > 1;

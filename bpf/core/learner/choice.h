@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * choice.h - what every learner answers: an arm and the reason for it.
+ * choice.h - the answer of every learner: an arm and the reason for it.
  */
 #ifndef TCPILOT_CORE_LEARNER_CHOICE_H
 #define TCPILOT_CORE_LEARNER_CHOICE_H

@@ -4,8 +4,8 @@
  * which draws among all.
  *
  * The learner is that of bpftune's tcp_conn tuner as its manual page and article
- * describe it, see docs/understand/algorithms.md.  Where that is known to go wrong
- * the text here departs from it and says so.  Called through ../learner.h only.
+ * describe it, see docs/understand/algorithms.md.  This file departs from them if they
+ * are known to go wrong, and says so.  Called through ../learner.h only.
  */
 #ifndef TCPILOT_CORE_LEARNER_EPSILON_GREEDY_H
 #define TCPILOT_CORE_LEARNER_EPSILON_GREEDY_H
@@ -22,8 +22,8 @@ struct tp_among {
 	__u8 why;
 };
 
-/* cost += (sample - cost) / 2^shift; the first sample is taken whole.  That it
- * is the first is known by count: a cost of 0 is perfect, not unseen. */
+/* cost += (sample - cost) / 2^shift; the first sample is taken whole.  The count shows
+ * that it is the first: a cost of 0 means perfect, and not unseen. */
 TP_INLINE __u64 tp_update(__u64 cost, __u64 sample, __u32 samples, __u32 shift)
 {
 	if (!samples)
@@ -33,7 +33,7 @@ TP_INLINE __u64 tp_update(__u64 cost, __u64 sample, __u32 samples, __u32 shift)
 	return cost - ((cost - sample) >> (shift & 63));
 }
 
-/* Among the eligible: arms that have given no sample, but may yet. */
+/* The eligible arms that have given no sample, but may still give one. */
 TP_INLINE __u32 tp_untried(const struct tp_learner *mem, __u32 eligible, __u32 max_unpaid)
 {
 	__u32 mask = 0;
@@ -48,7 +48,8 @@ TP_INLINE __u32 tp_untried(const struct tp_learner *mem, __u32 eligible, __u32 m
 	return mask & eligible;
 }
 
-/* No cost is above it (cost.h), and the difference of two such numbers has a sign. */
+/* No cost is above it (cost.h), and the difference of two costs fits a signed
+ * number. */
 #define TP_NO_COST (~0ULL >> 1)
 
 TP_INLINE __u32 tp_has_sample(const struct tp_learner_arm *arm)
@@ -56,14 +57,14 @@ TP_INLINE __u32 tp_has_sample(const struct tp_learner_arm *arm)
 	return tp_is_zero(arm->samples) ^ 1;
 }
 
-/* TP_NO_COST if the arm is not to be compared. */
+/* The cost to compare; TP_NO_COST if the arm does not take part. */
 TP_INLINE __u64 tp_compared_cost(const struct tp_learner_arm *arm, __u32 eligible)
 {
 	return tp_select(TP_NO_COST, arm->cost,
 			 eligible & tp_has_sample(arm) & (__u32)(~arm->cost >> 63));
 }
 
-/* Among the eligible: the arms of least cost. */
+/* The eligible arms of least cost. */
 TP_INLINE __u32 tp_cheapest(const struct tp_learner *mem, __u32 eligible)
 {
 	__u64 least = TP_NO_COST;
@@ -84,15 +85,15 @@ TP_INLINE __u32 tp_cheapest(const struct tp_learner *mem, __u32 eligible)
 	return mask & eligible;
 }
 
-/* Too few connections have told something of this path. */
+/* Whether too few connections have measured this path. */
 TP_INLINE int epsilon_greedy_is_few(const struct tp_learner_config *cfg,
 				    const struct tp_learner *mem)
 {
 	return mem->instances < cfg->min_instances;
 }
 
-/* The choice without exploration: the least cost, where an arm without a sample
- * counts as least. */
+/* The choice without exploration: the least cost.  An arm without a sample counts as
+ * the least. */
 TP_INLINE struct tp_among epsilon_greedy_best(const struct tp_learner_config *cfg,
 					      const struct tp_learner *mem, __u32 eligible)
 {
@@ -105,7 +106,8 @@ TP_INLINE struct tp_among epsilon_greedy_best(const struct tp_learner_config *cf
 	return g;
 }
 
-/* A reader must not meet halves of two choices: one word is read and written. */
+/* A reader must not see halves of two choices, so they are read and written as one
+ * word. */
 union tp_greedy_word {
 	struct tp_greedy choice;
 	__u32 word;
@@ -130,8 +132,8 @@ TP_INLINE void epsilon_greedy_forget(struct tp_learner *mem)
 	epsilon_greedy_keep(mem, (struct tp_greedy){});
 }
 
-/* The same from memory: it changes only when an arm is charged, or an untried one is
- * taken, and finding it looks at every arm. */
+/* The same from memory, since finding it looks at every arm.  It changes only when an
+ * arm is charged, or an untried one is taken. */
 TP_INLINE struct tp_among epsilon_greedy_kept(const struct tp_learner_config *cfg,
 					      struct tp_learner *mem, __u32 eligible)
 {
@@ -174,7 +176,7 @@ TP_INLINE void epsilon_greedy_chosen(struct tp_learner *mem, __u32 arm, __u32 wh
 	if (why == TP_WHY_GREEDY)
 		__sync_fetch_and_add(&a->greedy, 1);
 	else
-		epsilon_greedy_forget(mem); /* one more that may not pay */
+		epsilon_greedy_forget(mem); /* one more connection may give no sample */
 }
 
 TP_INLINE int epsilon_greedy_charge(const struct tp_learner_config *cfg, struct tp_learner *mem,
@@ -189,7 +191,7 @@ TP_INLINE int epsilon_greedy_charge(const struct tp_learner_config *cfg, struct 
 		epsilon_greedy_forget(mem);
 	} else if (outcome == TP_OUTCOME_EXCUSED) {
 		tp_decrement(&a->unpaid);
-		if (!a->samples) /* it may be hopeful again */
+		if (!a->samples) /* the arm may count as untried again */
 			epsilon_greedy_forget(mem);
 	}
 	return outcome == TP_OUTCOME_COST;

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * police.h - is there a policer on the path?  Two lossy intervals of one rate.
+ * police.h - is there a policer on the path?  The sign is two lossy intervals at
+ * one rate.
  *
- * After the long-term sampling that BBR's commit message of 2016 describes: an
- * interval goes from a loss to a loss and lasts 4 to 16 round trips; where a share
- * of its packets was lost, and its rate is within 1/8 of the one before, the mean
- * of both is a policer's rate.  Two things differ, since this has to work for any
- * congestion control.  Less loss is asked for: cubic backs off where BBR does not.
- * And the RTT must not be raised: a policer drops and does not queue, while on a
- * link that is merely full loss comes with a full queue.
+ * This follows the long-term sampling that BBR's commit message of 2016 describes.
+ * An interval goes from a loss to a loss and lasts 4 to 16 round trips.  If a
+ * share of its packets was lost, and its rate is within 1/8 of the one before, the
+ * mean of both is a policer's rate.  Two things differ, since this has to work for
+ * any congestion control.  Less loss is enough, because cubic backs off when BBR
+ * does not.  And the RTT must not be raised: a policer drops and does not queue,
+ * while on a link that is merely full a loss comes with a full queue.
  */
 #ifndef TCPILOT_POLICE_H
 #define TCPILOT_POLICE_H
@@ -46,7 +47,8 @@ TP_INLINE void tp_police_begin(struct tp_police *p, const struct tp_police_now *
 	p->sampling = 1;
 }
 
-/* At a loss; bytes per second where it ends the second interval, else 0. */
+/* At a loss: the policer's rate in bytes per second if the loss ends the second
+ * interval, else 0. */
 TP_INLINE __u64 tp_police_loss(struct tp_police *p, const struct tp_police_now *n)
 {
 	__u64 us = n->now_us - p->start_us, rate, last = p->rate, apart;
@@ -73,7 +75,7 @@ TP_INLINE __u64 tp_police_loss(struct tp_police *p, const struct tp_police_now *
 	return (rate + last) / 2;
 }
 
-/* At each round trip: an interval without a loss for too long tells nothing. */
+/* At each round trip: an interval without a loss for too long is dropped. */
 TP_INLINE void tp_police_round_trip(struct tp_police *p)
 {
 	if (p->sampling && ++p->round_trips > TP_POLICE_MOST_RTTS) {

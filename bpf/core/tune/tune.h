@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * tune.h - the arithmetic of the tunings: what is set, from which figures.
+ * tune.h - the arithmetic of the tunings: from the figures to the values that are
+ * set.
  *
  * Pure functions over the structures of abi.h, integers only: the pilot includes
  * this, and crates/core compiles the same text.  The rule of the initial
@@ -17,12 +18,12 @@
 #define TP_SYN_RTO_US 1000000 /* the kernel's, RFC 6298 */
 #define TP_RWND_LEAST 4	      /* packets, the slides' bound */
 #define TP_BRAKE_MOST 7
-#define TP_BRAKE_RELEASE_NS 10000000000ULL /* one step is forgotten in so long */
-#define TP_BRAKE_CLEAN 8		   /* windows without loss that take one step back */
-/* Of fewer windows than this the initial one is a sizeable part of the rate. */
+#define TP_BRAKE_RELEASE_NS 10000000000ULL /* the brake loses one step in so long */
+#define TP_BRAKE_CLEAN 8		   /* so many windows without loss take one step back */
+/* With fewer windows than this the initial one is a sizeable part of the rate. */
 #define TP_CREDIT_WINDOWS 16
 
-/* What the ends themselves may add to a round trip. */
+/* Time that the ends themselves may add to a round trip. */
 #define TP_RTT_SLACK_US 1000
 
 #define TP_FIRST_WINDOW 10 /* packets, the kernel's initial window */
@@ -33,7 +34,7 @@ struct tp_iw {
 	__u32 rtt_us;	     /* the handshake's */
 	__u32 srtt_us;	     /* the path's */
 	__u32 min_rtt_us;
-	__u32 base_packets; /* what the kernel would do */
+	__u32 base_packets; /* the kernel's own window */
 	__u32 brake;
 };
 
@@ -63,9 +64,9 @@ TP_INLINE __u32 tp_iw_slides(const struct tp_tuning *t, const struct tp_iw *in)
 	return (__u32)tp_max64(share / (divisor ? divisor : 1), least);
 }
 
-/* RFC 9959: no jump unless the RTT fits what is saved: not below half of it, and not
- * above it by a queue, where the RFC allows tenfold; then at most half of the saved
- * window, and here only a live flow's share of that. */
+/* RFC 9959: no jump unless the RTT fits the saved one.  It must not be below half of
+ * that, nor above it by a queue (the RFC allows tenfold).  The jump is at most half
+ * of the saved window, and here only a live flow's share of that. */
 TP_INLINE __u32 tp_iw_careful(const struct tp_tuning *t, const struct tp_iw *in)
 {
 	__u32 jump = in->saved_packets / 2 / (in->flows ? in->flows : 1);
@@ -77,7 +78,7 @@ TP_INLINE __u32 tp_iw_careful(const struct tp_tuning *t, const struct tp_iw *in)
 	return (__u32)tp_max64(jump, in->base_packets);
 }
 
-/* The initial window in packets; base where nothing speaks for another. */
+/* The initial window in packets; the kernel's if there is no reason for another. */
 TP_INLINE __u32 tp_initial_window(const struct tp_tuning *t, const struct tp_iw *in)
 {
 	__u32 iw;
@@ -92,8 +93,8 @@ TP_INLINE __u32 tp_initial_window(const struct tp_tuning *t, const struct tp_iw 
 }
 
 /* Bytes per second at which a window goes out within half a round trip, as the
- * kernel paces slow start: over a whole one its last packet would come as late as
- * that of two windows. */
+ * kernel paces slow start.  Over a whole round trip its last packet would come as
+ * late as that of two windows. */
 TP_INLINE __u32 tp_window_rate(__u32 packets, __u32 mss, __u32 rtt_us)
 {
 	__u64 rate = 2 * (__u64)packets * mss * 1000000 / (rtt_us ? rtt_us : 1);
@@ -101,13 +102,13 @@ TP_INLINE __u32 tp_window_rate(__u32 packets, __u32 mss, __u32 rtt_us)
 	return (__u32)tp_min64(rate, 0xfffffffe); /* all ones would mean no limit */
 }
 
-/* 64 KiB, what the kernel hands to a device at once without pacing. */
+/* 64 KiB in packets: the kernel hands so much to a device at once without pacing. */
 TP_INLINE __u32 tp_burst_packets(__u32 mss)
 {
 	return (__u32)tp_max64(65536 / (mss ? mss : 1), 10);
 }
 
-/* The brake as it is now: a step is taken back in each period since it moved. */
+/* The brake as it is now: it loses a step in each period since it moved. */
 TP_INLINE __u32 tp_brake_now(__u32 brake, __u64 moved_ns, __u64 now_ns)
 {
 	__u64 steps = now_ns > moved_ns ? (now_ns - moved_ns) / TP_BRAKE_RELEASE_NS : 0;
@@ -116,10 +117,10 @@ TP_INLINE __u32 tp_brake_now(__u32 brake, __u64 moved_ns, __u64 now_ns)
 }
 
 /*
- * The window that a connection has shown to fit: its slow-start threshold where
- * it has one.  Where it never left slow start, half of its window: that doubles
- * in a round trip, so half of it was acknowledged in one; BBR's is twice its BDP.
- * Never more than half of what was sent: who has little to say fills no window.
+ * The window that fits a path, by one connection: its slow-start threshold if it has
+ * one.  If it never left slow start, half of its window: that doubles in a round
+ * trip, so half of it was acknowledged in one; and BBR's window is twice its BDP.
+ * Never more than half of the packets sent: a short connection fills no window.
  */
 TP_INLINE __u32 tp_window_shown(__u32 ssthresh_packets, __u32 cwnd_packets, __u32 sent_packets)
 {
@@ -128,22 +129,23 @@ TP_INLINE __u32 tp_window_shown(__u32 ssthresh_packets, __u32 cwnd_packets, __u3
 	return (__u32)tp_min64(window, sent_packets / 2);
 }
 
-/* used: the path's connections, modulo 2^16, when one last made use of it.  Once in
- * 2^16 it seems to have been lately, which is as well. */
+/* used: the path's count of connections, modulo 2^16, when one last needed the
+ * tuning.  Once in 2^16 that seems to be lately although it is not, which does no
+ * harm. */
 TP_INLINE int tp_is_unused(__u16 used, __u64 connections)
 {
 	return (__u16)(connections - used) >= TP_UNUSED_RUN;
 }
 
-/* Whether a connection's rate tells of its congestion control, and not of an
- * initial window that was given to it. */
+/* Whether a connection's rate is due to its congestion control, and not to a tuned
+ * initial window. */
 TP_INLINE int tp_is_creditable(__u32 sent_packets, __u32 iw_packets)
 {
 	return sent_packets >= TP_CREDIT_WINDOWS * iw_packets;
 }
 
-/* Variation goes up at once and down slowly: a timer that is too long costs a
- * wait, one that is too short a needless retransmission. */
+/* Variation goes up at once and down slowly: a timer that is too long costs some
+ * waiting, one that is too short a needless retransmission. */
 TP_INLINE __u32 tp_rttvar(__u32 old_us, __u32 sample_us)
 {
 	return sample_us >= old_us ? sample_us : old_us - (old_us >> 3) + (sample_us >> 3);
@@ -161,9 +163,9 @@ TP_INLINE __u32 tp_syn_rto_us(__u32 srtt_us, __u32 rttvar_us, __u32 floor_us)
 	return rto < TP_SYN_RTO_US ? (__u32)rto : 0;
 }
 
-/* The kernel adds its least RTO to SRTT where 4 RTTVAR is less.  Ours is the
- * path's 4 RTTVAR and a quarter of its SRTT: one connection's own variation is
- * known late.  0: the kernel's. */
+/* The kernel adds its least RTO to SRTT if 4 RTTVAR is less.  Ours is the path's 4
+ * RTTVAR and a quarter of its SRTT, because a connection learns its own variation
+ * late.  0: the kernel's. */
 TP_INLINE __u32 tp_min_rto_us(__u32 srtt_us, __u32 rttvar_us, __u32 floor_us)
 {
 	__u64 rto = 4 * (__u64)rttvar_us + srtt_us / 4;
@@ -174,13 +176,13 @@ TP_INLINE __u32 tp_min_rto_us(__u32 srtt_us, __u32 rttvar_us, __u32 floor_us)
 	return rto < TP_RTO_MIN_US ? (__u32)rto : 0;
 }
 
-/* Kernel ticks, rounded up, two at least: one may be over at once. */
+/* Kernel ticks, rounded up, two at least: a single one may end at once. */
 TP_INLINE __u32 tp_ticks(__u32 us, __u32 ticks_per_s)
 {
 	return (__u32)tp_max64(((__u64)us * ticks_per_s + 999999) / 1000000, 2);
 }
 
-/* max(beta * BDP / (MSS * flows), 4) packets; 0 where no BDP is known. */
+/* max(beta * BDP / (MSS * flows), 4) packets; 0 if no BDP is known. */
 TP_INLINE __u32 tp_receive_window(__u64 bdp_bytes, __u32 beta_x8, __u32 mss, __u32 flows)
 {
 	__u64 packets;
@@ -191,12 +193,12 @@ TP_INLINE __u32 tp_receive_window(__u64 bdp_bytes, __u32 beta_x8, __u32 mss, __u
 	return (__u32)tp_max64(tp_min64(packets, 1 << 20), TP_RWND_LEAST);
 }
 
-/* What the kernel announces at first, whatever the path. */
+/* The kernel's first receive window in bytes, whatever the path. */
 #define TP_RWND_KERNEL 65535
 
-/* The window that a SYN or SYN-ACK is to announce, from the path's share above.
- * Lowered only where others are live, raised only as far as there is room (none:
- * 0).  0: the kernel's. */
+/* The window in packets that a SYN or SYN-ACK should announce, from the path's share
+ * above.  It is lowered only if others are live, and raised only as far as there is
+ * room (room_bytes; 0: none).  0: the kernel's. */
 TP_INLINE __u32 tp_receive_reply(const struct tp_tuning *t, __u32 packets, __u32 mss, __u32 others,
 				 __u32 room_bytes)
 {
@@ -213,8 +215,9 @@ TP_INLINE __u32 tp_receive_reply(const struct tp_tuning *t, __u32 packets, __u32
 	return packets > kernels ? packets : 0;
 }
 
-/* One bit in four for each tuning: set where a connection goes without it.
- * Found from its ports, so that it needs no memory; tp_is_withheld tells. */
+/* Four bits for each tuning, of which the lowest is set if the connection goes
+ * without it.  The ports decide, so that this needs no memory; tp_is_withheld reads
+ * it. */
 TP_INLINE __u32 tp_hold_out(__u32 ports, __u32 seed, __u32 shift)
 {
 	__u32 x = (ports ^ seed) * 0x9e3779b1; /* 2^32 / golden ratio */
@@ -234,7 +237,7 @@ TP_INLINE int tp_is_withheld(__u32 withheld, __u32 tune)
 	return withheld >> (4 * (tune & 7)) & 1;
 }
 
-/* What is known of a path, to tell its kind. */
+/* Measures of a path, to tell its kind of network. */
 struct tp_net_measures {
 	__u32 min_rtt_us;
 	__u32 rttvar_us;
@@ -250,9 +253,9 @@ struct tp_net_found {
 #define TP_NET_FOUND(kind, reason)                                                                 \
 	((struct tp_net_found){.net = TP_NET_##kind, .why = TP_NET_WHY_##reason})
 
-/* The kind of network, and the reason.  Ours: below 1 ms
- * nothing is wide; RTTVAR above a third of the least RTT is what radio and its
- * schedulers do; 1 MB in flight is a hundred times RFC 7323's long fat pipe. */
+/* The kind of network, and the reason.  The bounds are ours: below 2 ms no network
+ * is wide; RTTVAR above a third of the least RTT comes from radio and its
+ * schedulers; 1 MB in flight is eighty times RFC 7323's long fat pipe. */
 TP_INLINE struct tp_net_found tp_infer_net(const struct tp_net_measures *m)
 {
 	__u64 bdp = m->rate / 1000 * m->min_rtt_us / 1000;

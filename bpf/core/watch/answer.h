@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * answer.h - what a flow does when the others make the queue longer or shorter.
+ * answer.h - a flow's answer when the others make the queue longer or shorter.
  *
- * A queue that grows while the flow's own window shrinks was filled by others, and the
- * flow gave way: only an algorithm that minds delay does that without a loss.  A flow
- * that keeps its rate, whatever the queue does, is not governed by its window at all:
- * its application, or a limit on its pacing, is.  Beside somebody else's queue both
- * have a few packets waiting, so that alone says nothing.
+ * If a queue grows while the flow's own window shrinks, others filled it, and the flow gave
+ * way: only an algorithm that reacts to delay does that without a loss.  If a flow keeps
+ * its rate, whatever the queue does, its window does not limit it at all: its application,
+ * or a bound on its pacing, does.  In somebody else's queue both have a few packets
+ * waiting, so that alone says nothing.
  */
 #ifndef TCPILOT_ANSWER_H
 #define TCPILOT_ANSWER_H
@@ -14,14 +14,13 @@
 #include "../../abi/watch.h"
 #include "../num.h"
 
-#define TP_ANSWER_ROUNDS 8	  /* over so many the two are compared */
+#define TP_ANSWER_ROUNDS 8	  /* rounds between the two that are compared */
 #define TP_ANSWERS_MOST (12 * 16) /* fading by one a round, they last for 96 rounds */
 #define TP_ANSWERS_ENOUGH (6 * 16)
 #define TP_STEADY_ROUNDS 24
 #define TP_RATE_SHIFT 3
 
-/* Rounds in which the queue has grown by an eighth of the path's round trip: did the
- * window shrink, or not? */
+/* If the queue has grown by an eighth of the path's round trip: did the window shrink? */
 TP_INLINE void tp_shape_answer(struct tp_shape *s, const struct tp_round *r, __u32 window)
 {
 	__u32 i = (s->rounds - TP_ANSWER_ROUNDS) & (TP_SHAPE_ROUNDS - 1);
@@ -38,8 +37,8 @@ TP_INLINE void tp_shape_answer(struct tp_shape *s, const struct tp_round *r, __u
 		s->answers -= tp_min(s->answers, 16);
 }
 
-/* The rate of one round over that of those before: within an eighth, or a packet and
- * a half, which is what the ends of a round cut off. */
+/* Whether the rate of a round is that of those before: within an eighth, or within a packet
+ * and a half, since the ends of a round cut packets off. */
 TP_INLINE int tp_is_steady(const struct tp_shape *s, const struct tp_round *r)
 {
 	__u64 expected = (__u64)s->rate_mean * r->duration_us / 1000;
@@ -48,10 +47,11 @@ TP_INLINE int tp_is_steady(const struct tp_shape *s, const struct tp_round *r)
 	return apart <= tp_max64(expected / 8, r->segment_bytes * 3 / 2);
 }
 
-/* Paced, if the round trip fell by a fifth and rose by a quarter in many rounds without a
- * loss, and the rate was always the same.  A window that stays would have sent faster and
- * slower.  Either alone is no sign: a link that is full gives its flows the same rate while
- * they make the queue longer, and while Vegas drains what slow start left. */
+/* A flow is paced if the round trip fell by a fifth and rose by a quarter in many rounds
+ * without a loss, and the rate was always the same.  A constant window would have sent
+ * faster and slower.  A fall or a rise alone is no sign: on a full link flows keep the same
+ * rate while they make the queue longer, and while Vegas drains the queue that slow start
+ * left. */
 TP_INLINE void tp_shape_pace(struct tp_shape *s, const struct tp_round *r, int is_lossy)
 {
 	__u64 rate = (__u64)r->in_bytes * 1000 / (r->duration_us ? r->duration_us : 1);

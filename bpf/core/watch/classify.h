@@ -2,12 +2,12 @@
 /*
  * classify.h - from a flow's shape to its group and its likely algorithm.
  *
- * First what is certain, or cannot be known: a flow in slow start, a sparse
- * one, one that its receiver or application limits, a path that never had a
- * queue.  For the others a forest of small trees votes, and its votes are
- * smoothed over rounds.  A group is entered when enough rounds in a row want
- * it, and left, for another or for "unknown", when its share of the votes has
- * fallen: moves go in every direction, any number of times.
+ * First come the flows that need no vote, or cannot be judged: a flow in slow start, a
+ * sparse one, one that its receiver or application limits, one on a path that never
+ * had a queue.  For the others a forest of small trees votes, and its votes are
+ * smoothed over rounds.  A flow enters a group when enough rounds in a row vote for
+ * it.  It leaves it, for another or for "unknown", when the group's share of the votes
+ * has fallen.  It may move in every direction, any number of times.
  *
  * Pure functions, also compiled for the host by tests and by the laboratory.
  */
@@ -18,9 +18,9 @@
 
 #define TP_TREE_DEPTH 12
 #define TP_VOTES_SHIFT 3 /* gain of the smoothing of votes */
-#define TP_FEW_ROUNDS 4	 /* after slow start: too little to judge by */
+#define TP_FEW_ROUNDS 4	 /* after slow start: too few to judge by */
 #define TP_ENTER 140	 /* of 255: votes for a group that may be entered */
-#define TP_STAY 110	 /* and for one that may be kept */
+#define TP_STAY 110	 /* and for a group that may be kept */
 #define TP_ENTER_ROUNDS 3
 #define TP_SETTLED_ROUNDS 32
 #define TP_SETTLED 192 /* of 255: votes for a group that needs no vote each round */
@@ -58,8 +58,8 @@ TP_INLINE void tp_add_tree(const struct tp_model *m, struct tp_scratch *s, __u32
 		s->vote[c] += leaf[c];
 }
 
-/* The kernel's verifier follows a loop around by around; where it can, it is
- * told that this is one (bpf/watch/judge.h). */
+/* The kernel's verifier follows a loop round by round.  bpf/watch/judge.h defines this
+ * as a call that spares it that, if the kernel can. */
 #ifndef TP_ALL_TREES
 #define TP_ALL_TREES(m, s)                                                                         \
 	for (__u32 tree = 0; tree < (m)->trees && tree < TP_MODEL_TREES; tree++)                   \
@@ -107,9 +107,10 @@ TP_INLINE void tp_vote(struct tp_verdict *v, const struct tp_model *m, struct tp
 }
 
 /*
- * The name: the best of the flow's group; while that is not known, of the one with the
- * most votes, since a group of many algorithms has its votes split.  If the group is
- * certain, only the group's own votes count.  BBRv3 is none of the classes.
+ * The name: the best algorithm of the flow's group.  While the group is not known,
+ * that of the group with the most votes, since the votes of a group with many
+ * algorithms are split.  If the group is certain, only the group's own votes count.
+ * BBRv3 is none of the classes.
  */
 TP_INLINE void tp_name(struct tp_verdict *v, const struct tp_shape *s, const struct tp_model *m,
 		       const struct tp_scratch *scratch)
@@ -139,7 +140,7 @@ TP_INLINE void tp_say(struct tp_verdict *v, __u8 group, __u8 reason, const struc
 	v->seen = 0;
 }
 
-/* What needs no vote; 0: a vote is needed. */
+/* Decides if no vote is needed; returns 0 if one is. */
 TP_INLINE int tp_certain(struct tp_verdict *v, const struct tp_shape *s, const struct tp_round *r)
 {
 	__u32 before = s->window[(s->rounds - 2) & TP_ROUNDS_MASK];
@@ -174,7 +175,7 @@ TP_INLINE int tp_certain(struct tp_verdict *v, const struct tp_shape *s, const s
 }
 
 /*
- * What the published laws make certain; 0: nothing.
+ * The group that the published laws make certain; 0: none.
  *
  *  - BBR alone lets its window fall at its own period (comb.h).
  *  - Vegas and LoLa alone come to rest, with a few packets of their own in the
@@ -216,8 +217,9 @@ TP_INLINE void tp_settle(struct tp_verdict *v, const struct tp_scratch *s, const
 	}
 }
 
-/* In its group for long, with most of the votes: the trees are asked now and then, and
- * in the rounds behind a loss, which say most. */
+/* Whether a flow has been in its group for long, with most of the votes: then the
+ * trees are asked only now and then, and in the rounds after a loss, which say
+ * most. */
 TP_INLINE int tp_is_settled(const struct tp_verdict *v, const struct tp_shape *s,
 			    const struct tp_round *r)
 {
@@ -226,8 +228,8 @@ TP_INLINE int tp_is_settled(const struct tp_verdict *v, const struct tp_shape *s
 	       r->number % TP_SETTLED_EVERY;
 }
 
-/* A round has ended, and the shape has taken it in: 1 if the trees are to be
- * asked, and for them the features are wanted. */
+/* A round has ended, and the shape includes it.  Returns 1 if the trees have to be
+ * asked, and so the features are needed. */
 TP_INLINE int tp_prepare(struct tp_verdict *v, const struct tp_shape *s, const struct tp_round *r,
 			 const struct tp_model *m)
 {
@@ -255,7 +257,7 @@ TP_INLINE void tp_decide(struct tp_verdict *v, const struct tp_shape *s, const s
 	tp_name(v, s, m, scratch);
 }
 
-/* The four steps in one; the kernel takes them one by one. */
+/* The four steps in one; the kernel's program calls them one by one. */
 TP_INLINE void tp_classify(struct tp_verdict *v, const struct tp_shape *s, const struct tp_round *r,
 			   const struct tp_model *m, struct tp_scratch *scratch)
 {

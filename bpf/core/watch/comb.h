@@ -7,12 +7,13 @@
  * every five seconds, with half of the path's bandwidth-delay product
  * (draft-ietf-ccwg-bbr, sections 2.14 and 5.3.4.3).
  *
- * Two falls to four packets are a sign, and three to a half, since others halve, too.
+ * Two falls to four packets are a sign.  Falls to a half need three, since other
+ * algorithms halve, too.
  *
- * A flow whose application pauses has few packets in flight, too.  So one fall is no
- * sign.  Falls are, if they come back at BBR's period with no other fall between them,
- * if the flow never stops sending for longer than a round trip, and if each lasts as
- * long as BBR's.  The sign fades when the next fall does not come.
+ * A flow also has few packets in flight if its application pauses.  So one fall is no
+ * sign.  Falls are a sign if they come back at BBR's period with no other fall between
+ * them, if the flow never stops sending for longer than a round trip, and if each lasts
+ * as long as BBR's.  The sign fades when the next fall does not come.
  */
 #ifndef TCPILOT_COMB_H
 #define TCPILOT_COMB_H
@@ -26,14 +27,14 @@
 #define TP_FULL_WINDOW (12 * 16) /* below it four packets are no fall */
 #define TP_FOUR_PACKETS (5 * 16) /* an acknowledgement may be under way */
 
-/* What makes a fall, and the period. */
+/* The bounds of BBR's period. */
 struct tp_comb_law {
-	__u32 least_us; /* between two falls */
+	__u32 least_us; /* between the starts of two falls */
 	__u32 most_us;
 };
 
-/* Nothing was sent for longer than a round trip takes: whoever always has data sends
- * when an acknowledgement comes. */
+/* Whether nothing was sent for longer than a round trip: a flow that always has data
+ * sends when an acknowledgement comes. */
 TP_INLINE int tp_is_idle(const struct tp_round *r, __u32 rtt_before_us)
 {
 	__u64 rtt_us = tp_max(r->rtt_us, rtt_before_us);
@@ -48,7 +49,7 @@ TP_INLINE void tp_comb_forgets(struct tp_comb *c)
 	c->low_us = 0;
 }
 
-/* A whole fall, that began then. */
+/* A fall that began then is complete. */
 TP_INLINE void tp_comb_fell(struct tp_comb *c, const struct tp_comb_law *law, __u32 began_us)
 {
 	__u32 since_us = began_us - c->at_us;
@@ -61,7 +62,8 @@ TP_INLINE void tp_comb_fell(struct tp_comb *c, const struct tp_comb_law *law, __
 	c->is_known = 1;
 }
 
-/* A round, in which the window is low or not; `back`: it is as before the fall. */
+/* Adds a round.  is_low: the window is low in it; is_back: it is as large as before the
+ * fall. */
 TP_INLINE void tp_comb_round(struct tp_comb *c, const struct tp_comb_law *law,
 			     const struct tp_round *r, __u32 now_us, int is_low, int is_back)
 {
@@ -72,7 +74,8 @@ TP_INLINE void tp_comb_round(struct tp_comb *c, const struct tp_comb_law *law,
 		return;
 	}
 	if (c->low_us) {
-		/* Too long, or not back: another cause, and maybe not the only time. */
+		/* If the fall was too long, or the window is not back, something else
+		 * caused it, perhaps the earlier falls, too. */
 		if (is_back && c->low_us <= longest_us)
 			tp_comb_fell(c, law, now_us - r->duration_us - c->low_us);
 		else
@@ -83,7 +86,7 @@ TP_INLINE void tp_comb_round(struct tp_comb *c, const struct tp_comb_law *law,
 		tp_comb_forgets(c);
 }
 
-/* The two combs of a shape, before this round is taken into it. */
+/* Updates the two combs of a shape, before the shape includes this round. */
 TP_INLINE void tp_shape_combs(struct tp_shape *s, const struct tp_round *r, __u32 window,
 			      int is_lossy)
 {
@@ -116,7 +119,7 @@ TP_INLINE int tp_is_comb_of_half(const struct tp_shape *s)
 	return s->half.intervals >= 2;
 }
 
-/* Whether they are of any BBR. */
+/* Whether they are those of any BBR. */
 TP_INLINE int tp_is_comb(const struct tp_shape *s)
 {
 	return s->deep.intervals >= 1 || tp_is_comb_of_half(s);

@@ -11,22 +11,22 @@
 #include "../bits.h"
 #include "shape.h"
 
-/* Of what was not seen yet. */
+/* The feature was not seen yet. */
 #define TP_NOT_SEEN (-32768)
 
-/* What is remembered of each round. */
+/* A figure for each of the last rounds. */
 struct tp_rounds {
 	__u32 value[TP_SHAPE_ROUNDS];
 };
 
-/* Extremes over the rounds that are remembered. */
+/* Extremes over these rounds. */
 struct tp_span {
 	__u32 least;
 	__u32 most;
 	__u32 sum;
 };
 
-/* By arithmetic, for the verifier: ../bits.h. */
+/* By arithmetic instead of branches, for the verifier: see ../bits.h. */
 TP_APART int tp_find_span(const struct tp_rounds *rounds, __u32 count, struct tp_span *to)
 {
 	__u64 least = ~0U, most = 0, sum = 0;
@@ -60,7 +60,7 @@ TP_INLINE __s32 tp_mean_of(const struct tp_shape *s, __u32 what)
 	return (__s32)tp_select(TP_NOT_SEEN, s->mean[what], tp_is_zero(s->known[what]) ^ 1);
 }
 
-/* Growth per round, x256, over four rounds that end so many rounds ago. */
+/* Growth per round in packets, x256, over four rounds that ended `ago` rounds before. */
 TP_APART int tp_slope(const struct tp_shape *s, __u32 ago)
 {
 	__u32 now, then;
@@ -74,7 +74,7 @@ TP_APART int tp_slope(const struct tp_shape *s, __u32 ago)
 	return tp_limited(((__s64)now - then) * 4, 32767);
 }
 
-/* Growth over the window: x65536 of it per round. */
+/* Growth per round as a share of the window, x65536. */
 TP_APART int tp_relative(int growth, __u32 window)
 {
 	if (growth == TP_NOT_SEEN || !window)

@@ -5,9 +5,10 @@
  *
  * Turkovic and Kuipers, "P4air: Increasing Fairness among Competing Congestion
  * Control Algorithms", ICNP 2020, doi 10.1109/ICNP49622.2020.9259405, and its
- * slides.  Where they leave something open, what is done here is said beside
- * the code and in docs/use/watch.md.  One thing is left out: when a flow reaches
- * its share in slow start, P4air drops a packet on purpose; this only looks.
+ * slides.  If they leave something open, the code's comments and
+ * docs/use/watch.md say what is done here.  One thing is left out: when a flow
+ * reaches its share in slow start, P4air drops a packet on purpose; this only
+ * observes.
  *
  * Pure functions, also compiled for the host by tests.
  */
@@ -21,10 +22,11 @@
 #define TP_P4AIR_MPL 12 /* and before loss-delay is purely loss-based */
 #define TP_P4AIR_MM 4	/* growths of the rate before any is model-based */
 #define TP_P4AIR_MOVES 4
-/* Its ants are known by their protocol; among TCP flows, by so few packets. */
+/* P4air knows ants by their protocol.  Among TCP flows, so few packets per
+ * interval make an ant. */
 #define TP_P4AIR_ANT_PACKETS 4
 
-/* The output rate is shared by the long flows: bytes/s × s / bytes. */
+/* A long flow's share of the output in packets: bytes/s × s / bytes. */
 TP_INLINE __u32 tp_p4air_bdp_packets(__u64 link_rate, __u32 long_flows, __u32 rtt_us,
 				     __u32 packet_bytes)
 {
@@ -56,13 +58,12 @@ TP_INLINE void tp_p4air_move(struct tp_p4air *flow, __u8 group)
 }
 
 /*
- * The counters of a long flow.  "Rose" is by 1 % at least over the interval
- * before; an interval in which the queue did not rise, or in which the rate
- * fell by an eighth (as it must rise to count as growth), starts the count
- * anew.  The bandwidth estimator
- * counts growths since the flow's last move, and, which is our reading, since
- * the last loss: every flow grows by more than an eighth when it recovers, and
- * four recoveries would make all of them model-based.
+ * The counters of a long flow.  The queue "rose" if it grew by at least 1 %
+ * over the interval before.  If it did not, or if the rate fell to less than
+ * 8/9, the count starts anew.  The bandwidth estimator counts growths to 9/8 or
+ * more since the flow's last move, and, which is our reading, since the last
+ * loss: every flow grows by more than an eighth when it recovers, and four
+ * recoveries would make all of them model-based.
  */
 TP_INLINE void tp_p4air_count(struct tp_p4air *flow, __u32 packets, __u32 dropped, __u32 queue_us)
 {
@@ -89,7 +90,8 @@ TP_INLINE void tp_p4air_decide(struct tp_p4air *flow)
 		tp_p4air_move(flow, TP_GROUP_LOSS);
 }
 
-/* An interval has ended.  The first only sets what the next compares with. */
+/* An interval has ended.  The first only sets the figures that the next is
+ * compared with. */
 TP_INLINE void tp_p4air_interval(struct tp_p4air *flow, __u32 packets, __u32 dropped,
 				 __u32 queue_us, __u32 bdp_packets)
 {

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * shape.h - what the rounds of a flow tell of its congestion control.
+ * shape.h - the signs of a flow's congestion control in its rounds.
  *
  * A flow's window, as seen from a router, is the most that was unacknowledged
  * in a round.  Three questions tell algorithms apart, and each is answered by
  * numbers that are smoothed over rounds, so that nothing hangs on one of them:
  *
- *  - What does a loss do?  The window after over the window before: a half for
+ *  - How does it answer a loss?  The window after over the window before: a half for
  *    Reno (RFC 5681), 0.7 for CUBIC (RFC 9438), about 1 for BBR.
  *  - By which law does it grow after that, early and late in the epoch, with a
  *    queue and without?
- *  - What does a queue do?  Does it back off without a loss, how much of the
- *    queue is its own, does it come to rest?
+ *  - How does it answer a queue?  Does it back off without a loss, how much of the queue
+ *    is its own, does it come to rest?
  *
  * Fixed point: packets x16, ratios x256, growth in packets x256 per round.
  * Pure functions, also compiled for the host by tests and by the laboratory.
- * What the classifier makes of a shape: features.h.
+ * features.h turns a shape into the classifier's numbers.
  */
 #ifndef TCPILOT_SHAPE_H
 #define TCPILOT_SHAPE_H
@@ -56,7 +56,7 @@ TP_APART int tp_limited(__s64 value, int most)
 	return value > most ? most : value < -most ? -most : value;
 }
 
-/* A mean that follows its first samples at once, later ones by 1 / most. */
+/* A mean of all samples at first; once there are `most`, a sample moves it by 1 / most. */
 TP_APART int tp_note(struct tp_shape *s, __u32 what, int sample, __u32 most)
 {
 	__u32 i = what & (TP_MEANS - 1);
@@ -69,8 +69,8 @@ TP_APART int tp_note(struct tp_shape *s, __u32 what, int sample, __u32 most)
 	return 0;
 }
 
-/* The mean gap between packets, gain 1/16, after an event so long behind the one before: a
- * packet, or a super-packet, whose other packets follow at once. */
+/* The mean gap between packets in ns, gain 1/16, after an event that came gap_ns after the
+ * one before.  An event is a packet, or a super-packet of several without gaps. */
 TP_INLINE __u32 tp_mean_gap(__u32 mean_ns, __u32 gap_ns, __u32 packets)
 {
 	__s64 each_ns = packets > 1 ? gap_ns / packets : gap_ns;
@@ -90,7 +90,8 @@ TP_INLINE __u32 tp_window_x16(const struct tp_round *r)
 		   : 0;
 }
 
-/* Which part of an epoch: the first round, 2-3, 4-7, 8-15, 16-31, 32 and more. */
+/* The part of an epoch, by rounds since the loss: up to 1, 2-3, 4-7, 8-15, 16-31, 32 and
+ * more. */
 TP_INLINE __u32 tp_phase(__u32 since_loss)
 {
 	return since_loss < 2	 ? 0
@@ -134,8 +135,8 @@ TP_INLINE void tp_shape_lost(struct tp_shape *s, __u32 before, __u32 window)
 			    tp_divide(((__s64)before - s->window_after) * 16, s->since_loss - 2),
 			    4);
 	}
-	/* That of this round is blown up already: what the receiver holds behind
-	 * the gap counts as in flight. */
+	/* The window of this round is too large already: packets that the receiver holds
+	 * behind the gap count as in flight. */
 	s->window_before = before ? before : window;
 	s->queue_before = s->queue[i];
 	s->lost_in_event = 0;
@@ -152,8 +153,8 @@ TP_INLINE void tp_shape_responded(struct tp_shape *s, const struct tp_round *r, 
 	s->response_last = tp_ratio(window, s->window_before);
 	s->responses++;
 	tp_note(s, TP_RESPONSE, s->response_last, 4);
-	/* Westwood's and YeAH's windows after a loss are what fills the path
-	 * without a queue (Casetti et al. 2002). */
+	/* Westwood's and YeAH's windows after a loss fill the path without a queue
+	 * (Casetti et al. 2002). */
 	tp_note(s, TP_REFILL,
 		tp_min64(s->response_last * path_us / (r->min_rtt_us ? r->min_rtt_us : 1),
 			 TP_RATIO_MAX),
@@ -162,7 +163,7 @@ TP_INLINE void tp_shape_responded(struct tp_shape *s, const struct tp_round *r, 
 	s->base_response = tp_ratio(s->lost_in_event * 16ULL, s->window_before);
 }
 
-/* A loss, and what it did; those of the start count too. */
+/* Notes a loss and its effect; losses in slow start count, too. */
 TP_INLINE void tp_shape_loss(struct tp_shape *s, const struct tp_round *r, __u32 window)
 {
 	__u32 before = s->window[(s->rounds - 1) & TP_ROUNDS_MASK];
@@ -182,7 +183,7 @@ TP_INLINE void tp_shape_loss(struct tp_shape *s, const struct tp_round *r, __u32
 		tp_shape_responded(s, r, window);
 }
 
-/* Where the window is, against that before the last loss. */
+/* The window's size in steps, compared with that before the last loss. */
 TP_INLINE __u32 tp_place(const struct tp_shape *s, __u32 window)
 {
 	__u32 share = tp_ratio(window, s->window_before);
@@ -215,12 +216,13 @@ TP_INLINE void tp_shape_growth(struct tp_shape *s, const struct tp_round *r, __u
 	tp_note(s, window <= TP_SMALL_WINDOW ? TP_GROWTH_SMALL : TP_GROWTH_LARGE, grown, 8);
 	tp_note(s, TP_GROWTH_ALL, grown, 16);
 	s->flat = tp_smooth(s->flat, grown > -128 && grown < 128 ? 256 << 8 : 0, 4);
-	falls = grown < -256 && (__u32)-grown > window / 2; /* a packet, and a 32nd of all */
+	falls = grown < -256 &&
+		(__u32)-grown > window / 2; /* by more than a packet, and by more than a 32nd */
 	s->backoffs += falls;
 	s->backoff_share = tp_smooth(s->backoff_share, falls ? 256 << 8 : 0, 5);
 }
 
-/* How much the rate swings over the last eight rounds. */
+/* How much the rate swings; the extremes move towards each other by 1/16 a round. */
 TP_INLINE void tp_shape_ripple(struct tp_shape *s, const struct tp_round *r)
 {
 	__u64 rate = (__u64)r->in_bytes * 1000 / (r->duration_us ? r->duration_us : 1);
@@ -232,9 +234,9 @@ TP_INLINE void tp_shape_ripple(struct tp_shape *s, const struct tp_round *r)
 	    4);
 }
 
-/* Nothing was sent for half a round trip, and the round took half of one longer
- * and what a receiver may delay its acknowledgement by: whoever always has data
- * sends some as soon as a round has ended, however little. */
+/* Whether the application paused: nothing was sent for half a round trip, and the round
+ * took longer than one and a half round trips and the longest delay of an acknowledgement.
+ * A flow that always has data sends some as soon as a round has ended, however little. */
 TP_INLINE int tp_is_pause(const struct tp_round *r)
 {
 	return r->gap_max_us > r->rtt_us / 2 && !tp_has_loss(r) &&
@@ -263,8 +265,8 @@ TP_INLINE void tp_shape_queue(struct tp_shape *s, const struct tp_round *r, __u3
 			       3);
 }
 
-/* BBR's PROBE_RTT: four packets, without a loss, and right behind them as many
- * as before (Cardwell et al. 2016).  Who was starved climbs by and by. */
+/* BBR's PROBE_RTT: four packets, without a loss, and right after them as many as before
+ * (Cardwell et al. 2016).  A flow that was starved grows only step by step. */
 TP_INLINE void tp_shape_dip(struct tp_shape *s, const struct tp_round *r, __u32 window)
 {
 	if (window <= 5 * 16 && !tp_has_loss(r) && s->window_max > 12 * 16 && s->since_loss > 4) {
