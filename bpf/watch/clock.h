@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * clock.h - a flow's two clocks, and what happens when one strikes.
+ * clock.h - a flow's two clocks, and the work at the end of a round or an
+ * interval.
  *
  * A round begins when a packet is marked, by its sequence number, and ends when
- * the acknowledgement that passes it is seen.  The next mark waits for as long
- * as the sender takes to answer, which the handshake showed: so a round is a
- * round trip of the whole path, though only a part of it lies behind us.
+ * an acknowledgement passes that number.  The next mark waits as long as the
+ * sender takes to answer, which the handshake showed.  So a round is a round trip
+ * of the whole path, though only a part of the path lies behind us.
  *
- * An interval is P4air's: the handshake's round-trip time, fixed; or where no
- * handshake was seen the least round.  It ends with the first packet after it.
+ * An interval is P4air's: the handshake's round-trip time, fixed, or the least
+ * round if no handshake was seen.  It ends with the first packet after it.
  *
- * Counters are kept since a flow's start; each is written by one direction of
- * it only.  What struck takes the difference to its last snapshot.
+ * Counters run since a flow's start; only one direction of the flow writes each.
+ * At the end of a round or an interval the difference to the last snapshot
+ * counts.
  */
 #ifndef TCPILOT_WATCH_CLOCK_H
 #define TCPILOT_WATCH_CLOCK_H
@@ -20,7 +22,7 @@
 #include "../core/watch/p4air.h"
 
 #define TP_NS_PER_US 1000
-/* An interval where nothing tells a round trip: no handshake, no ACK. */
+/* An interval if the round trip is not known: no handshake, no ACK. */
 #define TP_BLIND_INTERVAL_US 100000
 
 static __always_inline __u32 tp_us_since(__u64 now_ns, __u64 then_ns)
@@ -30,7 +32,7 @@ static __always_inline __u32 tp_us_since(__u64 now_ns, __u64 then_ns)
 	return us < ~0U ? us : ~0U;
 }
 
-/* The longest sojourn of ten to twenty seconds. */
+/* The longest sojourn is kept for ten to twenty seconds. */
 #define TP_LINK_EPOCH_NS 10000000000ULL
 
 static __always_inline void tp_link_waited(__u32 us, __u64 now_ns)
@@ -46,7 +48,8 @@ static __always_inline void tp_link_waited(__u32 us, __u64 now_ns)
 		link.queue_us.current = us;
 }
 
-/* What its packets that were timed have said since the last round or interval. */
+/* Adds the times that its packets spent in the queue since the last round or
+ * interval. */
 static __always_inline struct tp_sojourn *tp_take_sojourns(struct tp_watch_flow *flow)
 {
 	struct tp_sojourn *of = tp_sojourn_place(flow->id);
@@ -88,8 +91,8 @@ static __always_inline void tp_interval_ends(struct tp_watch_flow *flow, __u64 n
 	interval.dropped_packets = now->dropped_packets - then->dropped_packets;
 	interval.long_flows = link.long_flows;
 	interval.link_rate = tp_min64(link.rate, ~0U);
-	/* A switch knows its rate; one that is only learned is too low at first,
-	 * and would end every slow start early. */
+	/* A switch knows its rate.  A rate that is only learned is too low at
+	 * first, and would end every slow start early. */
 	interval.bdp_packets =
 	    tp_p4air_bdp_packets(cfg.link_rate, link.long_flows, rtt_us, flow->segment_bytes);
 	if (flow->p4air.group != TP_GROUP_UDP)
@@ -146,7 +149,7 @@ static __always_inline void tp_fill_round(struct tp_round *r, struct tp_watch_fl
 	r->flags = flow->flags;
 }
 
-/* The acknowledgement has passed the mark. */
+/* An acknowledgement has passed the mark. */
 static __noinline int tp_round_ends(struct tp_watch_flow *flow, __u64 now_ns)
 {
 	struct tp_work *own = tp_my_work();

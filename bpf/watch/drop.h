@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * drop.h - packets that the kernel drops in the queue, as it reports them itself.
+ * drop.h - packets that the kernel drops in the queue, by its own reports.
  *
  * The tracepoint kfree_skb fires for each packet that is dropped anywhere, and for
- * no other.  Its reason says whether that was in a qdisc.  In minus out would not do:
- * on a busy host some events are seen at one end of the queue only, and each of them
- * would be a loss that never happened.
+ * no other.  Its reason says whether a qdisc dropped it.  The difference of in and out
+ * would not do: on a busy host some events are seen at one end of the queue only, and each
+ * of them would count as a loss that never happened.
  *
  * Until 6.13 CoDel, FQ_CoDel and PIE gave no reason when they dropped at the head of
- * the queue.  So does a driver that frees what it has sent.  Such a packet counts if it
- * was stamped and has not left: of flows with many packets per round, a part.
+ * the queue.  A driver that frees a sent packet gives none, either.  A packet without a
+ * reason counts if it was stamped and has not left.  In flows with many packets per round
+ * only some are stamped.
  */
 #ifndef TCPILOT_WATCH_DROP_H
 #define TCPILOT_WATCH_DROP_H
@@ -40,9 +41,10 @@ static __always_inline int tp_is_of_a_queue(__u32 reason)
 }
 
 /*
- * A packet of a flow was dropped.  One that was refused at the tail of the queue is told
- * when the packets ahead of it have left, as its receiver will find out: then the stamp of
- * the packet behind it comes out.  One that is taken from the queue is told at once.
+ * A packet of a flow was dropped.  If the tail of the queue refused it, the flow counts it
+ * when the packets ahead of it have left, as its receiver will notice: then the stamp of
+ * the packet behind it comes out.  If it was taken from inside the queue, the flow counts
+ * it at once.
  */
 static __noinline int tp_dropped(struct tp_packet *p, __u32 is_certain)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * judge.h - from a round to a verdict, in steps that the verifier takes one by
- * one: each is a global function, which it looks at once, by itself.
+ * one: each is a global function, which it checks once, by itself.
  */
 #ifndef TCPILOT_WATCH_JUDGE_H
 #define TCPILOT_WATCH_JUDGE_H
@@ -13,7 +13,8 @@ static long tp_one_tree(__u32 tree, void *context);
 #define TP_ALL_TREES(m, s) bpf_loop(trees, tp_one_tree, 0, 0)
 #include "../core/watch/classify.h"
 
-/* Too much for the stack.  Only rounds use it, in the receiving softirq. */
+/* Too large for the stack.  Only the end of a round uses it, in the receiving
+ * softirq. */
 struct tp_work {
 	struct tp_round round;
 	struct tp_scratch scratch;

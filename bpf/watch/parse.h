@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * parse.h - what a packet's headers say.
+ * parse.h - reads a packet's headers.
  *
- * VLAN tags are looked through, in the packet or beside it; they are no part
- * of a flow's key.  Of tunnels the outer headers count: their packets are
- * "other" unless they are UDP.  Fragments behind the first have no ports and
- * are "other" too.
+ * VLAN tags are skipped, in the packet or beside it; they are no part of a flow's key.  In
+ * tunnels the outer headers count: their packets are "other" unless they are UDP.  Fragments
+ * after the first have no ports and are "other" too.
  */
 #ifndef TCPILOT_WATCH_PARSE_H
 #define TCPILOT_WATCH_PARSE_H
@@ -31,13 +30,13 @@ struct tp_packet {
 
 enum tp_parsed {
 	TP_PARSED = 0,
-	TP_OTHER = 1,	   /* no TCP, no UDP */
-	TP_UNREADABLE = 2, /* the headers are not where they can be read */
+	TP_OTHER = 1,	   /* neither TCP nor UDP */
+	TP_UNREADABLE = 2, /* the headers are not in readable memory */
 };
 
 struct tp_ip {
 	__u32 at;     /* offset of the layer above, from the head */
-	__u32 length; /* of that layer, as the header says; 0: it does not */
+	__u32 length; /* of that layer, as in the header; 0: not given */
 	__u8 protocol;
 };
 
@@ -70,7 +69,7 @@ static __always_inline int tp_parse_ipv4(const unsigned char *head, __u32 at, st
 	return TP_PARSED;
 }
 
-/* RFC 8200, section 4: three extension headers are looked through. */
+/* RFC 8200, section 4: up to three extension headers are skipped. */
 static __always_inline int tp_parse_ipv6(const unsigned char *head, __u32 at, struct tp_packet *p,
 					 struct tp_ip *ip)
 {
@@ -112,7 +111,7 @@ struct tp_options {
 };
 
 /* The scale of the window that a SYN offers (RFC 7323, section 2.2).  A function of its own, so
- * that the verifier goes round the loop only once. */
+ * that the verifier follows the loop only once. */
 __noinline int tp_window_scale(struct tp_options *options, __u32 length)
 {
 	__u32 at = 0;
@@ -184,9 +183,8 @@ static __always_inline int tp_parse_udp(const unsigned char *head, const struct 
 	return TP_PARSED;
 }
 
-/* Where the IP header is, from the head; 0: it is no IP.  A tag that was put
- * into the packet may lie before it or, where the network header was set
- * behind it, not. */
+/* Offset of the IP header from the head; 0: not IP.  A tag in the packet lies before the IP
+ * header, unless the network header was set behind the tag already. */
 static __always_inline __u32 tp_find_ip(const unsigned char *head, __u32 at, __u16 protocol)
 {
 	struct {
@@ -210,8 +208,8 @@ static __always_inline __u32 tp_find_ip(const unsigned char *head, __u32 at, __u
 }
 
 /*
- * A packet that is queued carries its length on the wire.  If that is its own length it is
- * one packet; a GSO super-packet is longer there by the headers of those it becomes.
+ * A queued packet carries its length on the wire.  If that is the length of the buffer, it is
+ * one packet.  A GSO super-packet is longer on the wire, by the headers of its packets.
  */
 static __always_inline void tp_count_packets(struct sk_buff *skb, __u32 headers, __u32 payload,
 					     struct tp_packet *p)
@@ -255,7 +253,7 @@ static __noinline int tp_parse_any(struct sk_buff *skb, __u32 network_at, struct
 	length = skb->len - (ip.at - data_at);
 	if ((__s32)length < 0)
 		return TP_OTHER;
-	/* Short frames are padded; what is longer than its header says is GSO's. */
+	/* Short frames are padded; a longer one that exceeds its header's length is GSO's. */
 	if (ip.length && ip.length < length && length < 64)
 		length = ip.length;
 	p->key.protocol = ip.protocol;
@@ -270,12 +268,14 @@ static __noinline int tp_parse_any(struct sk_buff *skb, __u32 network_at, struct
 	return result;
 }
 
-/* From the network header on, read at once: IP without options, and TCP's twenty bytes. */
+/* Bytes from the network header on, read at once: IP without options, and TCP's twenty
+ * bytes. */
 struct tp_head {
 	__u32 word[16];
 };
 
-/* The twenty bytes of TCP; the rest of what is known before. */
+/* Takes the twenty bytes of TCP; the addresses are known before.  length: from TCP's header
+ * on. */
 static __always_inline int tp_take_tcp(const __u32 *tcp, __u32 length, struct tp_packet *p,
 				       int is_back)
 {
@@ -293,8 +293,8 @@ static __always_inline int tp_take_tcp(const __u32 *tcp, __u32 length, struct tp
 	return header >= 20 && header <= length;
 }
 
-/* The usual packet: TCP, no options of IP, no SYN; 0: it is another one.  length: of what
- * begins at the network header.  is_back: the key is that of the other direction. */
+/* Takes the usual packet: TCP, without options of IP; 0: it is another one.  length: from the
+ * network header on.  is_back: the key is that of the other direction. */
 static __always_inline int tp_take_usual(const struct tp_head *h, __u32 length, struct tp_packet *p,
 					 int is_back)
 {
@@ -336,7 +336,7 @@ static __always_inline struct tp_watch_key tp_reverse(const struct tp_watch_key 
 	return reverse;
 }
 
-/* The same by one read if the packet is a usual one. */
+/* Parses a packet, by a single read if it is a usual one. */
 static __always_inline int tp_parse_to(struct sk_buff *skb, __u32 network_at, struct tp_packet *p,
 				       int is_back)
 {
@@ -346,12 +346,13 @@ static __always_inline int tp_parse_to(struct sk_buff *skb, __u32 network_at, st
 	int result;
 
 	__builtin_memset(p, 0, sizeof(*p));
-	/* A head ends with more of the kernel's own bytes than are read behind the headers. */
+	/* The read may pass the end of the headers: the kernel's own bytes behind the head are
+	 * more than that. */
 	if ((skb->protocol == bpf_htons(ETH_P_IP) || skb->protocol == bpf_htons(ETH_P_IPV6)) &&
 	    network_at + 40 <= skb->tail &&
 	    !bpf_probe_read_kernel(&h, sizeof(h), head + network_at) &&
 	    tp_take_usual(&h, length, p, is_back) && !(p->flags & TCP_SYN)) {
-		/* What came in is not counted by packets. */
+		/* Incoming packets are not counted. */
 		if (!is_back)
 			tp_count_packets(skb, skb->len - p->payload, p->payload, p);
 		return TP_PARSED;
@@ -367,7 +368,7 @@ static __always_inline int tp_parse(struct sk_buff *skb, __u32 network_at, struc
 	return tp_parse_to(skb, network_at, p, 0);
 }
 
-/* One that came in, with the key of the direction that is watched. */
+/* Parses an incoming packet, with the key of the watched direction. */
 static __always_inline int tp_parse_back(struct sk_buff *skb, struct tp_packet *p)
 {
 	return tp_parse_to(skb, skb->data - skb->head, p, 1);

@@ -3,9 +3,8 @@
  * table.h - which flows are watched.
  *
  * All tables are LRU and bounded.  Only a flow whose data was acknowledged by
- * the other side enters the table of flows: who floods the device with spoofed
- * SYNs, or with spoofed data, fills the two tables of what is not proved yet,
- * and pushes no proved flow out.
+ * the other side enters the table of flows.  A flood of spoofed SYNs, or of spoofed data,
+ * fills the two tables of flows that are not proved yet, and pushes no proved flow out.
  */
 #ifndef TCPILOT_WATCH_TABLE_H
 #define TCPILOT_WATCH_TABLE_H
@@ -24,9 +23,9 @@ TP_LRU(flows, struct tp_watch_key, struct tp_watch_flow, 16384); /* the loader s
 TP_LRU(nursery, struct tp_watch_key, struct tp_nursling, 16384);
 TP_LRU(handshakes, struct tp_watch_key, struct tp_handshake, 8192);
 
-/* Packets under way that are timed, by hashes of flow and of sequence number.  If two meet in
- * one place, the later one is timed.  The places of a flow are neighbours, for the cache's
- * sake, and four times as many as packets of a round are timed. */
+/* Timed packets under way, by hashes of flow and of sequence number.  If two fall on one
+ * place, the later one is timed.  The places of a flow are neighbours, for the cache's sake,
+ * and four times as many as the timed packets of a round. */
 #define TP_STAMPS 65536
 #define TP_STAMPS_OF_A_FLOW 256
 
@@ -37,7 +36,8 @@ struct {
 	__type(value, struct tp_stamp);
 } stamps SEC(".maps");
 
-/* What they say when they come out, by the flow's id: no look-up of the flow is needed. */
+/* The times in the queue of packets that come out, by the flow's id: this needs no look-up
+ * of the flow. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 16384); /* the loader sets it */
@@ -78,8 +78,8 @@ static __always_inline struct tp_watch_totals *tp_my_totals(void)
 	} while (0)
 #define COUNT(counter) ADD(counter, 1)
 
-/* Of a packet of TCP: 64 bits that another one has by chance only, never 0.  The upper half
- * is the flow's, the lower one the packet's. */
+/* The tag of a TCP packet: 64 bits that another packet has only by chance, never 0.  The
+ * upper half identifies the flow, the lower one the packet. */
 static __always_inline __u64 tp_tag(const struct tp_packet *p)
 {
 	const struct tp_watch_key *key = &p->key;
@@ -136,7 +136,7 @@ static __always_inline void tp_say_opened(const struct tp_watch_key *key,
 	tp_record(&opened, sizeof(opened));
 }
 
-/* What the handshake told, if it passed here. */
+/* Takes the times and flags of the handshake, if it passed here. */
 static __always_inline void tp_take_handshake(struct tp_watch_flow *flow,
 					      const struct tp_handshake *shake)
 {
@@ -153,7 +153,7 @@ static __always_inline void tp_take_handshake(struct tp_watch_flow *flow,
 	flow->p4air.rtt_us = flow->handshake_rtt_us;
 }
 
-/* Puts a flow into the table: it is proved. */
+/* Puts a proved flow into the table. */
 static __noinline int tp_open(const struct tp_watch_key *key, const struct tp_nursling *nursling,
 			      __u64 now_ns)
 {
@@ -187,10 +187,10 @@ static __noinline int tp_open(const struct tp_watch_key *key, const struct tp_nu
 	return 0;
 }
 
-/* Where acknowledgements take another way, so many packets have to do. */
+/* If acknowledgements take another way, so many packets have to do. */
 #define TP_ONE_WAY_PACKETS 64
 
-/* A packet of a conversation that is not proved, on its way out. */
+/* Counts an outgoing packet of a conversation that is not proved yet. */
 static __always_inline void tp_nurse(const struct tp_packet *p, __u64 now_ns)
 {
 	struct tp_nursling *known = bpf_map_lookup_elem(&nursery, &p->key);

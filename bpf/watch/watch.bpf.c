@@ -4,19 +4,20 @@
  *
  * Four tracepoints see a packet, whatever the qdisc:
  *
- *  - net_dev_queue: it is about to be queued.  Counted as "in"; some are
- *    stamped with the time, under their flow and sequence number.
- *  - net_dev_start_xmit: it leaves for the driver.  Counted as "out".  A
- *    stamped one tells the flow's sojourn.
+ *  - net_dev_queue: it is about to be queued, and counts as "in".  Some are stamped with
+ *    the time, under their flow and sequence number.
+ *  - net_dev_start_xmit: it leaves for the driver, and counts as "out".  A stamped one
+ *    gives the flow's sojourn.
  *  - kfree_skb: it is dropped, and the kernel says that a qdisc did it (drop.h).
- *  - netif_receive_skb: the other direction came in at the device: the
- *    acknowledgements, which tell rounds apart.
+ *  - netif_receive_skb: a packet of the other direction comes in at the device.  Its
+ *    acknowledgements separate rounds.
  *
- * Nothing is changed, not even a packet's mark, and nothing outlives the
- * process: the links of tracepoints belong to it.  docs/understand/decisions/12-watch.md
- * tells why these and no hooks of tc.
+ * The programs change nothing, not even a packet's mark, and nothing outlives the
+ * process: it owns the links of the tracepoints.  docs/understand/decisions/12-watch.md
+ * says why these and no hooks of tc.
  *
- * The tracepoints fire for every device of the host; others cost a comparison.
+ * The tracepoints fire for every device of the host; the other devices cost a
+ * comparison.
  */
 #include "clock.h"
 #include "drop.h"
@@ -25,7 +26,7 @@
 
 char _license[] SEC("license") = "GPL";
 
-/* So many packets of a round are timed at least, if it has them. */
+/* At least so many packets of a round are timed, if it has them. */
 #define TIMED_PER_ROUND 64
 
 static __always_inline int count_parsed(int result)
@@ -66,7 +67,7 @@ static __always_inline void note_syn(const struct tp_watch_key *key, const struc
 	known->flags |= TP_FLOW_WINDOW;
 }
 
-/* The third packet of a handshake, seen as the first without SYN. */
+/* The third packet of a handshake: the first without SYN. */
 static __always_inline void note_third(const struct tp_watch_key *key, int leaving, __u64 now_ns)
 {
 	struct tp_handshake *known = bpf_map_lookup_elem(&handshakes, key);
@@ -86,7 +87,7 @@ static __always_inline void stamp(struct tp_watch_flow *flow, const struct tp_pa
 	struct tp_stamp *stamp;
 	__u64 tag;
 
-	/* One sent again replaces the stamp of the one before. */
+	/* A retransmission replaces the stamp of the original. */
 	if (!again && flow->until_timed > p->packets) {
 		flow->until_timed -= p->packets;
 		return;
@@ -106,7 +107,7 @@ static __always_inline void note_gap(struct tp_watch_flow *flow, __u32 packets, 
 {
 	__u64 gap_ns = now_ns > flow->last_in_ns ? now_ns - flow->last_in_ns : 0;
 
-	/* Of a super-packet, all but the first follow at once. */
+	/* In a super-packet, all but the first follow at once. */
 	flow->now.burst_packets += packets - 1 + (gap_ns * 4 < flow->gap_ns);
 	if (gap_ns > flow->gap_max_ns)
 		flow->gap_max_ns = gap_ns;
@@ -140,7 +141,7 @@ static __always_inline void tcp_queued(struct tp_watch_flow *flow, const struct 
 	}
 }
 
-/* The same addresses and ports once more, by a new connection. */
+/* A new connection uses the same addresses and ports. */
 static __always_inline void reused(const struct tp_watch_key *key)
 {
 	if (bpf_map_lookup_elem(&flows, key)) {
@@ -169,7 +170,7 @@ static __noinline int queued(struct tp_packet *p, __u64 now_ns)
 			note_third(&p->key, 1, now_ns);
 		if (p->payload)
 			tp_nurse(p, now_ns);
-		return 0; /* the next packet finds it, if it was taken in */
+		return 0; /* the next packet finds the flow, if it was taken in */
 	}
 	flow->seen_ns = now_ns;
 	if (is_tcp && p->flags & (TCP_FIN | TCP_RST))
@@ -202,7 +203,7 @@ int BPF_PROG(watch_in, struct sk_buff *skb)
 	return queued(&p, bpf_ktime_get_ns());
 }
 
-/* A packet that was timed has left. */
+/* A timed packet has left. */
 static __always_inline void sojourned(const struct tp_stamp *stamp, __u64 now_ns)
 {
 	struct tp_sojourn *of = tp_sojourn_place(stamp->flow);
@@ -285,8 +286,8 @@ static __always_inline void acknowledged(struct tp_watch_flow *flow, const struc
 		tp_round_ends(flow, bpf_ktime_get_ns());
 }
 
-/* A conversation is proved by an acknowledgement of its data; one over UDP,
- * where acknowledgements are hidden, by answers to several packets. */
+/* An acknowledgement of its data proves a conversation.  Over UDP acknowledgements are
+ * hidden, so answers to several packets do. */
 static __always_inline int is_proof(struct tp_nursling *nursling, const struct tp_packet *p)
 {
 	if (p->key.protocol == IPPROTO_UDP)
