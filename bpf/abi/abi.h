@@ -2,8 +2,8 @@
 /*
  * abi.h - every structure that the BPF programs and the daemon share.
  *
- * The only place for such a layout: a header per owner, BPF includes it,
- * crates/abi generates its Rust types from all of them, and the size of each
+ * Such layouts stand only here, a header per owner.  BPF programs include it,
+ * crates/abi generates Rust types from all of them, and the size of each
  * structure is asserted on both sides.
  *
  * Units are in the names.  Rates are bytes per second, RTTs microseconds,

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * base.h - the version of the ABI, its common bounds, and how sizes are asserted.
+ * base.h - the version of the ABI, its common bounds, and the assertion of sizes.
  */
 #ifndef TCPILOT_ABI_BASE_H
 #define TCPILOT_ABI_BASE_H
 
 #include <linux/types.h>
 
-/* To be raised when something that outlives the programs (a path, a connection's storage,
- * a count) keeps its layout and changes its meaning: its readers may be of another version.
- * A change of layout is noticed without it. */
+/* Raise it when something that outlives the programs (a path, a connection's storage, a
+ * count) keeps its layout and changes its meaning: its readers may be of another version.
+ * The daemon notices a change of layout without it. */
 #define TP_ABI_VERSION 3
 
 #define TP_CC_NAME_MAX 16 /* the kernel's TCP_CA_NAME_MAX, with the final NUL */

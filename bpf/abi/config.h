@@ -23,9 +23,9 @@ struct tp_policy_config {
 	__u8 prefix_len_ipv6_public;
 	__u8 net;	  /* enum tp_net if configured; TP_NET_UNKNOWN: inferred */
 	__u8 ecn_vouched; /* bit i: arm i, which needs ECN, may be chosen on any network */
-	__u8 rescue;	  /* heavy loss may switch to rescue_cc */
+	__u8 rescue;	  /* heavy loss may switch a connection to rescue_cc */
 	__u8 parting;	  /* enum tp_parting; with TP_LEARNER_THOMPSON */
-	__u8 tuned;	  /* it has a tuning on: the loader finds out */
+	__u8 tuned;	  /* it has a tuning on; the loader sets this */
 	__u8 pad[5];
 };
 
@@ -38,18 +38,19 @@ struct tp_rule {
 	__u32 mask[4];
 	__u64 cgroup_id;
 	__u64 former_cgroup_id; /* before the cgroup was made anew: its sockets live on; 0: none */
-	__u64 older_cgroup_ids[TP_OLDER_CGROUPS]; /* those before it, the newest first */
+	__u64 older_cgroup_ids[TP_OLDER_CGROUPS]; /* the cgroups before that, the newest first */
 	__u32 netns_inum;
 	__u16 local_port_first;
 	__u16 local_port_last;
 	__u16 remote_port_first;
 	__u16 remote_port_last;
 	__u8 policy;
-	__u8 disabled; /* its cgroup or namespace is not there now */
+	__u8 disabled; /* its cgroup or namespace does not exist now */
 	__u8 pad[2];
 };
 
-/* Written once before loading. abi_version 0: the loader forgot, do nothing. */
+/* Written once before loading.  abi_version 0: the loader forgot, so the programs do
+ * nothing. */
 struct tp_config {
 	__u32 abi_version;
 	__u32 loss_shift;	 /* the loss rule's bound is 1 / 2^shift */
@@ -67,23 +68,22 @@ struct tp_config {
 	__u8 manage_loopback;
 	__u8 ecn_arms;	  /* bit i: arm i needs ECN, see enum tp_ecn_use */
 	__u8 rescue_thin; /* thin linear timeouts with the rescue */
-	__u8 defaults;	  /* how many of replace_defaults are given */
+	__u8 defaults;	  /* entries of replace_defaults */
 	__u8 rules_use_netns;
 	__u8 tunes;	 /* bit i: some policy has enum tp_tune i */
-	__u8 rescue_arm; /* of rescue_cc, if that is an arm: with TP_LEARNER_THOMPSON it must be */
+	__u8 rescue_arm; /* rescue_cc as an arm; TP_LEARNER_THOMPSON needs it to be one */
 	__u8 pad[4];
 	__u64 sample_bytes; /* an open connection is reported after so many bytes */
 	__u64 hold_out_seed;
-	__u64
-	    host_netns; /* the cookie of the daemon's own namespace; 0: no interface parts paths */
+	__u64 host_netns; /* the daemon's namespace; 0: interfaces do not separate paths */
 	__u64 hash_secrets[TP_HASH_SECRETS];
 	__u64 row_secrets[2][TP_ROW_SECRETS];
 	__u64 cell_secrets[TP_ROW_SECRETS];
 	__u32 buckets;	       /* a power of two */
 	__u32 row_buckets;     /* 0: the learner has no rows */
 	__u32 opening_buckets; /* likewise; a power of two */
-	__u32 rows;	       /* asked for; the loader makes buckets for them */
-	__u32 rescue_retry_s;  /* after a rescue that did not help; see core/rescue.h */
+	__u32 rows;	       /* as configured; the loader makes buckets for them */
+	__u32 rescue_retry_s;  /* wait after a rescue that did not help; see core/rescue.h */
 	__u32 pad2;
 	char rescue_cc[TP_CC_NAME_MAX]; /* empty: no rescue */
 	char replace_defaults[TP_MAX_DEFAULTS][TP_CC_NAME_MAX];

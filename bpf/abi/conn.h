@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * conn.h - connections: why each has its algorithm, its storage, a line of `flows`.
+ * conn.h - connections: the reason for their algorithm, their storage, a line of
+ * `flows`.
  */
 #ifndef TCPILOT_ABI_CONN_H
 #define TCPILOT_ABI_CONN_H
 
 #include "base.h"
 
-/* Why a connection has the congestion control that it has. */
+/* The reason for a connection's congestion control. */
 enum tp_why {
 	TP_WHY_UNSEEN = 0,	/* opened before the pilot started */
 	TP_WHY_FEW = 1,		/* too few connections to learn from yet */
-	TP_WHY_UNTRIED = 2,	/* an arm without a sample, drawn among those */
+	TP_WHY_UNTRIED = 2,	/* an arm without a sample, drawn among the arms without one */
 	TP_WHY_GREEDY = 3,	/* the arm of least cost */
 	TP_WHY_EXPLORE = 4,	/* one in epsilon, drawn among all arms */
 	TP_WHY_NO_ARM = 5,	/* no arm is eligible here (ECN, policy) */
@@ -19,19 +20,19 @@ enum tp_why {
 	TP_WHY_RESCUED = 7,	/* heavy loss: switched during its life */
 	TP_WHY_SET_FAILED = 8,	/* the kernel refused the arm */
 	TP_WHY_KEPT = 9,	/* the default stayed; the path's decisions say why */
-	/* from here to EXCLUDED: left alone */
+	/* from here to EXCLUDED: the pilot leaves it alone */
 	TP_WHY_APPLICATION = 10,   /* the application set TCP_CONGESTION */
 	TP_WHY_ROUTE = 11,	   /* the route has a congctl */
 	TP_WHY_ADMINISTRATOR = 12, /* the namespace's default is not ours to replace */
 	TP_WHY_LOOPBACK = 13,
 	TP_WHY_EXCLUDED = 14, /* a rule of the configuration */
-	/* from here on: of the learner in the daemon */
+	/* from here on: only with the learner in the daemon */
 	TP_WHY_DRAWN = 15,    /* drawn by the shares of a row */
-	TP_WHY_NO_ROW = 16,   /* nothing is known yet, of this path or above it */
-	TP_WHY_VOID = 17,     /* the daemon has not said for too long that it is alive */
+	TP_WHY_NO_ROW = 16,   /* the learner knows nothing yet of this path or above it */
+	TP_WHY_VOID = 17,     /* the daemon's last sign of life is too old */
 	TP_WHY_HELD_OUT = 18, /* to compare with, or because the guard has stopped steering */
-	TP_WHY_UNDONE = 19,   /* a rescue did not help: it has its former algorithm again */
-	TP_WHY_MOVED = 20,    /* while it was open, to the arm that its path does better with */
+	TP_WHY_UNDONE = 19,   /* a rescue did not help: it has its former algorithm back */
+	TP_WHY_MOVED = 20,    /* while it was open, to the arm that does better on its path */
 	TP_WHY_COUNT = 21,
 };
 #define TP_WHY_SLOTS 32 /* a power of two above TP_WHY_COUNT */
@@ -42,15 +43,15 @@ enum tp_conn_flags {
 	TP_CONN_RESCUED = 2,	   /* switched after heavy loss */
 	TP_CONN_LOSS_SEEN = 4,	   /* the loss rule has spoken: once per connection */
 	TP_CONN_DRY_RUN = 8,	   /* decided, but nothing was set */
-	TP_CONN_SIDE_UNKNOWN = 16, /* rescued later: connect or accept was not kept */
+	TP_CONN_SIDE_UNKNOWN = 16, /* opened without storage: connect or accept is not known */
 	TP_CONN_STEERED = 32,	   /* its algorithm was set by us; in a note only */
 	TP_CONN_HELD_OUT = 64,	   /* no choice, no rescue, no tuning; in a note only */
 	TP_CONN_MOVED = 128,	   /* to a better arm while it was open; in a note only */
 };
 
-/* The storage of a connection whose algorithm the pilot changed.  One that kept
- * its default has none: its end can read everything from the socket, and storage
- * costs more than all the rest. */
+/* The storage of a connection whose algorithm the pilot changed.  A connection
+ * that kept its default has none: at its end the pilot reads everything from the
+ * socket, and storage costs more than all the rest. */
 struct tp_conn {
 	__u64 path_born_ns;
 	__u64 opened_ns;
@@ -68,12 +69,12 @@ struct tp_conn {
 /* RFC 9959's phases, as far as a sockops program sees them. */
 enum tp_phase {
 	TP_PHASE_NORMAL = 0,
-	TP_PHASE_PACED = 1,	  /* the window goes out, spread over a round trip */
+	TP_PHASE_PACED = 1,	  /* the window goes out, spread over half a round trip */
 	TP_PHASE_UNVALIDATED = 2, /* it went out; not all of it is acknowledged */
 	TP_PHASE_RETREAT = 3,	  /* some of it was lost: the window is clamped */
 };
 
-/* One line of `tcpilot flows`, written by the iterator. */
+/* One line of `tcpilot flows`, which the iterator writes. */
 struct tp_flow {
 	__u64 netns_cookie;
 	__u32 local[4];

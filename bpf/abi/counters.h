@@ -9,21 +9,21 @@
 #include "rescue.h"
 #include "tune.h"
 
-/* Failures, and work that was given up, counted since the start. */
+/* Failures and dropped work, counted since the start. */
 enum tp_trouble {
 	TP_TROUBLE_SET_FAILED = 0, /* bpf_setsockopt refused an arm or a rescue */
 	TP_TROUBLE_NO_STORAGE = 1, /* no memory for the connection's storage */
 	TP_TROUBLE_NO_PATH = 2,	   /* the path could not be stored */
 	TP_TROUBLE_EVICTED = 3,	   /* a changed connection's path had been evicted */
-	TP_TROUBLE_CONTENDED = 4,  /* a sample given up: another CPU held the path */
+	TP_TROUBLE_CONTENDED = 4,  /* a sample was dropped: another CPU held the path */
 	TP_TROUBLE_THIN = 5,	   /* thin linear timeouts are not supported */
 	TP_TROUBLE_CB_FLAGS = 6,   /* the end of a connection will not be seen */
 	TP_TROUBLE_FULL = 7,	   /* a path was not remembered: its bucket was full of live ones */
 	TP_TROUBLE_COUNT = 8,
 };
 
-/* Sets of counters: a CPU counts in its own, or shares one with few others if there are more
- * CPUs than sets.  A power of two. */
+/* Sets of counters: a CPU counts in its own, or shares one with a few others if there are
+ * more CPUs than sets.  A power of two. */
 #define TP_COUNTER_SETS 64
 
 /* Whole cache lines, so that no two sets share one. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * fair.h - the part of the ABI that `tcpilot watch --fair` uses; included by it.
+ * fair.h - the part of the ABI that `tcpilot watch --fair` uses.
  */
 #ifndef TCPILOT_ABI_FAIR_H
 #define TCPILOT_ABI_FAIR_H
@@ -10,9 +10,9 @@
 /* Minors of the classes, below the handle of our qdisc. */
 enum tp_fair_minor {
 	TP_FAIR_TOP = 1,       /* the rate, if one is given */
-	TP_FAIR_ANTS = 2,      /* and everything that is neither TCP's nor UDP's data */
-	TP_FAIR_MICE = 3,      /* and flows that are not proved yet */
-	TP_FAIR_STRANGERS = 4, /* much data that nobody has answered here */
+	TP_FAIR_ANTS = 2,      /* also all that is no data of TCP or UDP */
+	TP_FAIR_MICE = 3,      /* also flows that are not proved yet */
+	TP_FAIR_STRANGERS = 4, /* much data without an answer here */
 	TP_FAIR_SLOW = 5,      /* delay-based flows above their share */
 	TP_FAIR_FIRST = 16,    /* the first of 4k */
 	TP_FAIR_MINORS = 16 + 4 * 64,
@@ -23,7 +23,7 @@ enum tp_fair_action {
 	TP_FAIR_DROP = 1,   /* one packet per interval */
 	TP_FAIR_DELAY = 2,  /* served from the slow queue */
 	TP_FAIR_WINDOW = 3, /* the receive window shrinks on its way back */
-	TP_FAIR_POLICE = 4, /* every packet above the share: nothing else reaches UDP */
+	TP_FAIR_POLICE = 4, /* every packet above the share: UDP has no other control */
 	TP_FAIR_ACTIONS = 5,
 };
 
@@ -56,13 +56,13 @@ struct tp_fair_counts {
 	__u64 largest_bytes; /* a packet as the qdisc sees it, GSO included */
 };
 
-/* How a queue of the BPF qdisc is served; written by user space only. */
+/* A queue's share of the BPF qdisc; only user space writes it. */
 struct tp_fair_turn {
 	__u32 quantum; /* bytes per turn; 0: there is no such queue */
 	__u32 limit;   /* packets, a GSO super-packet is one */
 };
 
-/* A queue of the BPF qdisc; written by its programs only. */
+/* A queue of the BPF qdisc; only its programs write it. */
 struct tp_fair_queue {
 	__u64 sent_bytes;
 	__u64 sent_packets; /* on the wire */
@@ -74,9 +74,9 @@ struct tp_fair_queue {
 	__u32 next;    /* minor of the queue behind it in line, 0: none */
 };
 
-/* Written while it runs. */
+/* User space writes it while the programs run. */
 struct tp_fair_control {
-	__u64 alive_until_ns; /* later: nobody cares for the orders, no action is taken */
+	__u64 alive_until_ns; /* later the orders are abandoned, and no action is taken */
 };
 
 TP_ASSERT_SIZE(tp_fair_order, 24);

@@ -27,7 +27,7 @@ struct tp_learner_config {
 	__u32 epsilon;	      /* one connection in so many explores; 0: never */
 	__u32 min_instances;  /* connections before the first learned choice */
 	__u32 learning_shift; /* the learning rate is 1 / 2^shift */
-	__u32 max_unpaid;     /* an arm without a sample stops being hopeful */
+	__u32 max_unpaid; /* an arm without a sample is no longer tried after so many connections */
 	__u32 pad;
 };
 
@@ -35,7 +35,7 @@ struct tp_learner_config {
 enum tp_outcome {
 	TP_OUTCOME_COST = 0,	/* it has a cost */
 	TP_OUTCOME_SILENT = 1,	/* it says nothing about its arm */
-	TP_OUTCOME_EXCUSED = 2, /* nor could it have: it does not count as unpaid */
+	TP_OUTCOME_EXCUSED = 2, /* it could not say anything: it does not count as unpaid */
 };
 
 struct tp_learner_arm {
@@ -43,10 +43,11 @@ struct tp_learner_arm {
 	__u32 samples; /* connections charged to this arm */
 	__u32 unpaid;  /* chosen since the last sample, without giving one */
 	__u32 chosen;  /* connections that got this arm, charged or not */
-	__u32 greedy;  /* of those, chosen as the arm of least cost */
+	__u32 greedy;  /* connections of those that chose it as the arm of least cost */
 };
 
-/* A greedy choice, and for which eligible arms it was found.  CPUs read and write it whole. */
+/* A greedy choice, and the eligible arms for which it was found.  CPUs read and write it
+ * whole. */
 struct tp_greedy {
 	__u8 arms; /* to draw among */
 	__u8 why;  /* enum tp_why */

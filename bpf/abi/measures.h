@@ -8,7 +8,7 @@
 #include "base.h"
 
 /* The extremes of a measure over this window and the one before; a sample is
- * dropped after one to two windows.  The epochs are kept by the owner. */
+ * dropped after one to two windows.  The owner keeps the epochs. */
 struct tp_window64 {
 	__u64 current;
 	__u64 previous;

@@ -15,7 +15,7 @@
 
 /* Why arms that need ECN (dctcp, prague) may or may not be chosen for a connection. */
 enum tp_ecn_use {
-	TP_ECN_UNASKED = 0,	   /* no connection was decided since the start */
+	TP_ECN_UNASKED = 0,	   /* no choice was made since the start */
 	TP_ECN_NOT_NEGOTIATED = 1, /* the peers did not agree on ECN */
 	TP_ECN_DATA_CENTER = 2,	   /* the path stays within a data center */
 	TP_ECN_PUBLIC = 3,	   /* a public address: only an arm that its policy vouches for */
@@ -74,11 +74,11 @@ struct tp_path {
 	__u32 ssthresh_epoch;
 	__u32 srtt_us;	      /* smoothed over connections, gain 1/8 */
 	__u32 live_flows;     /* open connections */
-	__u32 windowed_flows; /* open connections whose storage a tuned window made */
+	__u32 windowed_flows; /* open connections with storage for a tuned window */
 	__u64 connections;    /* all connections ever */
 	__u32 netns_inum;     /* inode number of the namespace, to name it */
 	__u32 decision_seq;   /* next slot of decisions, modulo TP_DECISIONS */
-	__u16 used[TP_USES];  /* the connection, by number, that last made use of something */
+	__u16 used[TP_USES];  /* number of the last connection that needed enum tp_use i */
 	__u8 skips;	      /* bit i: tuning i has nothing to set, or is of no use now */
 	__u8 ecn;	      /* enum tp_ecn_use of the connection decided last */
 	struct tp_decision decisions[TP_DECISIONS];
@@ -86,8 +86,8 @@ struct tp_path {
 	struct tp_arm arms[TP_MAX_ARMS];
 };
 
-/* The table of paths: an array of buckets, a path is in the bucket that its
- * hash names.  bpf/pilot/table.h says why it is not a hash map. */
+/* The table of paths: an array of buckets.  A path's hash names its bucket.
+ * bpf/pilot/table.h says why it is not a hash map. */
 struct tp_slot {
 	struct tp_path_key key;
 	struct tp_path path;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * rescue.h - the state of a connection that loses packets, and of a path whose rescue did not
- * help.  With the learner in the daemon; core/rescue.h has the rules.
+ * rescue.h - the state of a connection that loses packets, and of a path on which a rescue
+ * did not help.  Only with the learner in the daemon; core/rescue.h has the rules.
  */
 #ifndef TCPILOT_ABI_RESCUE_H
 #define TCPILOT_ABI_RESCUE_H
@@ -11,33 +11,32 @@
 enum tp_rescue_phase {
 	TP_RESCUE_WATCHED = 0,
 	TP_RESCUE_TRIED = 1, /* switched; not yet known whether that helps */
-	TP_RESCUE_KEPT = 2,  /* it helped: nothing is asked any more */
+	TP_RESCUE_KEPT = 2,  /* it helped: the watch is over */
 };
 
 /* The meaning of a retransmission. */
 enum tp_loss_verdict {
 	TP_VERDICT_NONE = 0,
-	TP_VERDICT_SWITCH = 1, /* loss lasts, and is not the connection's own making */
+	TP_VERDICT_SWITCH = 1, /* loss lasts, and the connection does not cause it */
 	TP_VERDICT_HELPED = 2,
 	TP_VERDICT_UNDO = 3, /* the switch did not help */
-	TP_VERDICT_OWN =
-	    4, /* it came with a queue: the connection filled that, or its neighbours */
+	TP_VERDICT_OWN = 4,  /* it came with a queue, filled by it or its neighbours */
 };
 
-/* Why a rescue was not made after all. */
+/* The reason not to rescue a connection after all. */
 enum tp_withheld {
-	TP_WITHHELD_POLICY = 0,	 /* the policy has none, or not that algorithm */
+	TP_WITHHELD_POLICY = 0,	 /* not in the policy, or the application has chosen */
 	TP_WITHHELD_ALREADY = 1, /* it has that algorithm */
-	TP_WITHHELD_ROW = 2,	 /* the path, or its group, has shown that algorithm to be worse */
+	TP_WITHHELD_ROW = 2,	 /* that algorithm did worse on the path, or in its group */
 	TP_WITHHELD_FAILED = 3,	 /* the last rescue on this path did not help */
-	TP_WITHHELD_VOID = 4,	 /* the daemon has not said for too long that it is alive */
+	TP_WITHHELD_VOID = 4,	 /* the daemon's last sign of life is too old */
 	TP_WITHHELD_COUNT = 5,
 };
 #define TP_WITHHELD_SLOTS 8 /* a power of two above TP_WITHHELD_COUNT */
 
-/* Of a connection that has lost packets, in its socket's storage: the stretch under way. */
+/* The storage of a connection that has lost packets: the stretch under way. */
 struct tp_rescue {
-	__u64 bytes_acked; /* as it began, as the next three */
+	__u64 bytes_acked; /* at its beginning, and so sent, lost and busy_ticks */
 	__u64 before;	   /* worth of a tick before the switch */
 	__u32 sent;
 	__u32 lost;
@@ -52,17 +51,17 @@ struct tp_rescue {
 };
 
 enum tp_rescue_flags {
-	TP_RESCUE_OWN = 1,	/* counted: its loss was of its own making */
+	TP_RESCUE_OWN = 1,	/* counted: it caused its loss itself */
 	TP_RESCUE_WITHHELD = 2, /* counted: a rescue was not made */
 	TP_RESCUE_THIN = 4,	/* its timeouts were made linear with the switch */
 };
 
-/* Of a path whose rescue did not help.  A table without chains: a path may lose its place to
- * another, and is rescued once more. */
+/* An entry for a path on which a rescue did not help.  The table has no chains: a path may
+ * lose its place to another, and is rescued once more then. */
 #define TP_REFUSALS 4096 /* a power of two */
 
 struct tp_refusal {
-	__u32 tag;   /* of the path's hash, as that of its draw; 0: empty */
+	__u32 tag;   /* of the path's hash, the same as its draw's; 0: empty */
 	__u32 since; /* the last failure: ns >> TP_OPENED_SHIFT */
 	__u32 times; /* failures in a row */
 	__u32 pad;

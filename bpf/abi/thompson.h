@@ -3,8 +3,8 @@
  * thompson.h - messages between the learner in the daemon (crates/learner) and the
  * programs: rows go down, records come up.  Decision 18 has the reasons.
  *
- * A row says how likely each arm is for connections of one node of the learner's tree.  The
- * daemon alone writes rows.  The programs look for the nearest node that has one, and at the
+ * A row gives the probability of each arm for connections of one node of the learner's tree.
+ * Only the daemon writes rows.  The programs look for the nearest node that has one, and at the
  * end of a connection they send a record of its measures.
  */
 #ifndef TCPILOT_ABI_THOMPSON_H
@@ -35,18 +35,18 @@ struct tp_row_key {
 
 #define TP_ROW_SECRETS 7 /* of each of the two hashes, see bpf/core/rows.h */
 
-/* Properties that separate paths of one address.  A socket in a container does not show by
- * which way the host sends: so a public prefix is one path for all namespaces, and a private
- * one, which may mean another host in each, belongs to its namespace. */
+/* Properties that separate paths of one address.  A socket in a container does not show which
+ * way the host sends, so a public prefix is one path for all namespaces.  A private prefix may
+ * mean another host in each namespace, so it belongs to its own. */
 enum tp_parting {
 	TP_PART_PRIVATE = 0, /* private prefixes by their namespace */
 	TP_PART_ALL = 1,     /* all by their namespace */
 	TP_PART_NONE = 2,
-	TP_PART_EGRESS = 4, /* a bit: the host's own by the interface that they leave by, too */
+	TP_PART_EGRESS = 4, /* a bit: the host's own also by the outgoing interface */
 };
 
 /* The class of a connection: the properties of its way at the handshake, in few steps.  The
- * same bits as Class::bits of crates/learner. */
+ * bits are those of Class::bits in crates/learner. */
 enum tp_class_bits {
 	TP_CLASS_RTT = 0,	   /* 5 bits: floor(log2) of the handshake's RTT in microseconds */
 	TP_CLASS_SMALL_WINDOW = 5, /* 1 bit: the peer can offer 64 KiB at most */
@@ -58,15 +58,15 @@ enum tp_class_bits {
 #define TP_ROW_WAYS 4 /* rows in a bucket */
 
 /* A draw r of 16 bits, below 0xffff, gets the arm whose number is the count of entries that
- * are at most r.  So upto[i] is the probability of arms 0 to i, in parts of 0xffff.  From the
- * last arm that may be drawn on it is 0xffff. */
+ * are at most r.  So upto[i] is the probability of arms 0 to i, in parts of 0xffff.  For the
+ * last arm that may be drawn, and all later ones, it is 0xffff. */
 struct tp_row {
 	__u64 tag; /* the hash of its key; 0: empty, or being written */
 	__u16 upto[TP_MAX_ARMS];
 	__u32 generation; /* of the daemon's publication that wrote it */
 	__u8 level;	  /* enum tp_level */
 	__u8 pad;
-	__u16 version; /* counts how often it was written: a reader sees that by it */
+	__u16 version; /* counts its writes, so that a reader notices one */
 };
 
 /* The low half of a key's hash names its bucket. */
@@ -74,18 +74,18 @@ struct tp_row_bucket {
 	struct tp_row row[TP_ROW_WAYS];
 };
 
-/* All rows are void so long after the daemon last said that it is alive. */
+/* All rows are void so long after the daemon's last sign of life. */
 #define TP_ROWS_VOID_NS 10000000000ULL
 
-/* Connections of one path that overlap in time share a draw, for TP_DRAW_MS at most: else arms
- * would be compared that fight for one queue (Spang et al., "Unbiased Experiments in Congested
- * Networks", IMC 2021).  A table without chains: a path may lose its draw to another, and
- * draws anew then. */
+/* Connections of one path that overlap in time share a draw, for TP_DRAW_MS at most.  Otherwise
+ * the learner would compare arms that fight for one queue (Spang et al., "Unbiased Experiments
+ * in Congested Networks", IMC 2021).  The table has no chains: a path may lose its draw to
+ * another, and then draws again. */
 #define TP_DRAW_MS 30000
 #define TP_DRAWS 65536 /* a power of two */
 
 struct tp_draw {
-	__u32 tag;    /* of the path's hash; 0: empty */
+	__u32 tag;    /* from the path's hash; 0: empty */
 	__u32 live;   /* open connections that took this draw or one before it */
 	__u32 since;  /* when it was drawn: ns >> TP_OPENED_SHIFT */
 	__u32 random; /* 0 to 0xfffe */
@@ -114,49 +114,50 @@ struct tp_opening {
 #define TP_OPENED_SHIFT 20 /* about a millisecond */
 #define TP_OPENING_WAYS 4
 
-/* The bucket of a connection is named by the low bits of its hash. */
+/* The low bits of a connection's hash name its bucket. */
 struct tp_opening_bucket {
 	struct tp_opening way[TP_OPENING_WAYS];
 };
 
-/* To know whether steering helps, some connections are held out: they get no choice, no rescue
- * and no tuning.  Groups of addresses (the prefixes of TP_LEVEL_GROUP) fall into cells by a keyed
- * hash, and the daemon says for each cell whether new connections are held out. */
+/* To find out whether steering helps, some connections are held out: they get no choice, no
+ * rescue and no tuning.  Groups of addresses (the prefixes of TP_LEVEL_GROUP) fall into cells
+ * by a keyed hash, and the daemon says for each cell whether new connections are held out. */
 #define TP_CELLS 65536 /* a power of two */
 
-/* Bits.  Both: held out, to be compared with those that only count. */
+/* Bits.  If both are set, the connection is held out, and compared with those that only
+ * count. */
 enum tp_trial {
 	TP_TRIAL_COUNTS = 1,   /* compared with the others: steered as always, unless held out */
-	TP_TRIAL_HELD_OUT = 2, /* alone: the guard has stopped steering here */
+	TP_TRIAL_HELD_OUT = 2, /* without COUNTS: the guard has stopped steering here */
 };
 
-/* Words of the daemon, and counts of the programs; a cache line each. */
+/* Words of the daemon, and counts of the programs, each in a cache line of their own. */
 struct tp_pulse {
-	__u64 beat_ns; /* CLOCK_MONOTONIC, when the daemon last said that it is alive; 0: never */
-	__u64 levels;  /* bit i: there is a row of enum tp_level i; the others are not looked for */
-	__u64 trials;  /* some cell has said something since the start */
+	__u64 beat_ns; /* CLOCK_MONOTONIC, the daemon's last sign of life; 0: none yet */
+	__u64 levels;  /* bit i: there are rows of enum tp_level i; programs skip the others */
+	__u64 trials;  /* the daemon has written some cell since the start */
 	__u64 pad[5];
 	__u64 dropped; /* records for which the ring had no room */
 	__u64 pad2[7];
 };
 
-/* How a record's connection ended, or that it did not. */
+/* How a record's connection ended, or whether it did. */
 enum tp_record_flags {
 	TP_RECORD_SAMPLE = 1,	 /* the connection lives on; sums are since its beginning */
 	TP_RECORD_TIMED_OUT = 2, /* nothing came back any more, with data under way */
 	TP_RECORD_RESCUED = 4,	 /* with SAMPLE: it leaves its arm now, after heavy loss */
 	TP_RECORD_FORGOTTEN = 8, /* its note was lost: arm, class and probability are not known */
-	TP_RECORD_FOREIGN = 16,	 /* its application has chosen since: it says nothing of the arm */
-	TP_RECORD_TUNED = 32,	 /* a tuned window made its rate */
-	TP_RECORD_UNDONE = 64, /* with SAMPLE: it leaves the rescue's arm now, which did not help */
+	TP_RECORD_FOREIGN = 16,	 /* its application has chosen since: it does not measure the arm */
+	TP_RECORD_TUNED = 32,	 /* its rate is due to a tuned window */
+	TP_RECORD_UNDONE = 64,	 /* with SAMPLE: it leaves the rescue's arm, which did not help */
 	TP_RECORD_MOVED = 128, /* with SAMPLE: it leaves its arm now, for one that is better here */
 };
 
-/* One connection.  Times in ticks are the kernel's jiffies: its own counts have no finer
- * unit. */
+/* The measures of one connection.  Times in ticks are the kernel's jiffies: the kernel counts
+ * them no finer. */
 struct tp_record {
 	__u32 remote[4]; /* network byte order, IPv4 mapped into IPv6, NAT64 unwrapped */
-	__u64 cookie;	 /* of the socket, if anybody has asked for it; else 0 */
+	__u64 cookie;	 /* of the socket, if something has asked the kernel for it; else 0 */
 	__u64 netns_cookie;
 	__u64 at_ns;
 	__u64 opened_ns;
@@ -171,11 +172,11 @@ struct tp_record {
 	__u32 segments; /* with data, retransmissions included */
 	__u32 retransmitted;
 	__u32 mss;
-	__u32 rate; /* the last sample's delivery rate, kbyte/s; 0: none, or the application's */
+	__u32 rate;	  /* the last sample's, kbyte/s; 0: none, or the application limited it */
 	__u32 generation; /* of the row that was drawn from */
 	__u16 class;
 	__u16 probability;
-	__u16 weight; /* how many ends this one stands for */
+	__u16 weight; /* number of ends that it stands for */
 	__u8 policy;
 	__u8 arm;	 /* the arm to charge: that in force at the opening; TP_NO_ARM: none */
 	__u8 level;	 /* enum tp_level */
@@ -188,10 +189,10 @@ struct tp_record {
 	__u16 egress; /* the interface that parts its path; 0: none does */
 };
 
-/* A long connection that the daemon wants to have another arm, by its socket's cookie.  The program
- * that tells of long connections moves it. */
+/* A long connection that the daemon wants to move to another arm, by its socket's cookie.  The
+ * program that reports long connections moves it. */
 struct tp_move {
-	__u8 from; /* no longer wanted if the connection has another arm now */
+	__u8 from; /* the order is void if the connection has another arm now */
 	__u8 to;
 	__u8 pad[6];
 };

@@ -43,8 +43,8 @@ enum tp_net_why {
 	TP_NET_WHY_COUNT = 6,
 };
 
-/* Uses of a tuning.  After so many connections in a row that had no such use, none
- * gets the tuning till one shows that it would have been of use. */
+/* Uses of a tuning.  After so many connections in a row without such a use, none gets the
+ * tuning until one shows that it would have been of use. */
 #define TP_UNUSED_RUN 128
 
 enum tp_use {
@@ -54,7 +54,7 @@ enum tp_use {
 	TP_USES,
 };
 
-/* A tuning's connections, or those held out from it. */
+/* Connections with a tuning, or those from which it was withheld. */
 struct tp_cohort {
 	__u32 connections;
 	__u32 late; /* ended with an RTT of more than twice the path's least */
@@ -62,15 +62,15 @@ struct tp_cohort {
 	__u32 lost_packets;
 };
 
-/* The tunings' state of a path beyond struct tp_path: an array beside the
- * table of paths, there only if a policy has a tuning on. */
+/* A path's state for the tunings, beyond struct tp_path.  It is an array beside the table
+ * of paths, and exists only if a policy has a tuning on. */
 struct tp_tuned {
 	__u64 born_ns; /* of the path that this belongs to */
 	__u64 brake_ns;
 	__u64 limit_rate; /* of a policer; 0: none is known */
 	__u64 limit_until_ns;
 	struct tp_window32 saved_packets; /* greatest window seen to fit; ssthresh's windows */
-	struct tp_window32 receive_bytes; /* received per round trip at most */
+	struct tp_window32 receive_bytes; /* the most received per round trip */
 	__u32 epoch;			  /* of the two */
 	__u32 rttvar_us;		  /* up at once, down by 1/8 */
 	__u8 net;
@@ -94,7 +94,8 @@ struct tp_tuned {
 	struct tp_cohort without[TP_TUNES];
 };
 
-/* Of a connection whose losses may be a policer's: the interval under way. */
+/* The storage of a connection with losses that a policer may cause: the interval under
+ * way. */
 struct tp_police {
 	__u64 start_us;
 	__u64 start_bytes;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * watch.h - the part of the ABI that `tcpilot watch` uses; included by it.
+ * watch.h - the part of the ABI that `tcpilot watch` uses.
  *
  * Times are nanoseconds of CLOCK_MONOTONIC, packets are those on the wire (a
- * GSO super-packet counts as the packets it becomes), ports host byte order.
+ * GSO super-packet counts as the packets that it becomes), ports host byte order.
  */
 #ifndef TCPILOT_ABI_WATCH_H
 #define TCPILOT_ABI_WATCH_H
@@ -12,15 +12,15 @@
 
 #define TP_WATCH_ABI_VERSION 1
 
-/* The groups of P4air; 2 + 3k of them become queues. */
+/* The groups of P4air.  docs/understand/decisions/13-fair.md says how they become queues. */
 enum tp_group {
-	TP_GROUP_UNKNOWN = 0,	 /* abstained: tp_watch_reason says why */
+	TP_GROUP_UNKNOWN = 0,	 /* no group: tp_watch_reason says why */
 	TP_GROUP_ANT = 1,	 /* sparse, not bulk */
 	TP_GROUP_MOUSE = 2,	 /* in slow start */
 	TP_GROUP_LOSS = 3,	 /* fills the queue until it loses */
 	TP_GROUP_DELAY = 4,	 /* backs off when the queue grows */
 	TP_GROUP_LOSS_DELAY = 5, /* hybrid: both */
-	TP_GROUP_MODEL = 6,	 /* hybrid: a model of the path (BBR) */
+	TP_GROUP_MODEL = 6,	 /* hybrid: follows a model of the path (BBR) */
 	TP_GROUP_UDP = 7,	 /* QUIC as far as headers show it: by rate only */
 	TP_GROUP_COUNT = 8,
 };
@@ -34,7 +34,7 @@ enum tp_watch_reason {
 	TP_REASON_MODEL = 4,	   /* the trees */
 	TP_REASON_P4AIR = 5,	   /* P4air's counters */
 	TP_REASON_UNSURE = 6,	   /* no rule holds, and the trees do not agree */
-	TP_REASON_NO_QUEUE = 7,	   /* it never met a queue here */
+	TP_REASON_NO_QUEUE = 7,	   /* it never had a queue here */
 	TP_REASON_RECEIVER = 8,	   /* its receiver's window is the limit */
 	TP_REASON_APPLICATION = 9, /* it pauses: its application is the limit */
 	TP_REASON_ONE_WAY = 10,	   /* no acknowledgement passes here */
@@ -47,7 +47,7 @@ enum tp_classifier {
 	TP_CLASSIFIER_P4AIR = 1,
 };
 
-/* As the packets that are queued here have it: from the sender's side. */
+/* A flow's key, as in the packets that are queued here: from the sender's side. */
 struct tp_watch_key {
 	__u32 source[4]; /* IPv4 as IPv4-mapped IPv6, network byte order */
 	__u32 destination[4];
@@ -64,19 +64,19 @@ struct tp_p4air {
 	__u32 queue_before_us;
 	__u8 group;	     /* enum tp_group */
 	__u8 aggressiveness; /* intervals in a row in which the queue rose */
-	__u8 bandwidth;	     /* intervals in which the rate grew by an eighth */
-	__u8 reclassified;   /* times */
+	__u8 bandwidth;	   /* intervals in which the rate grew by an eighth, since the last loss */
+	__u8 reclassified; /* times */
 	__u32 intervals;
 	__u32 group_since; /* interval */
 };
 
 /* Counts of a flow from its start on; they wrap. */
 struct tp_watch_counts {
-	__u32 in_packets; /* before the queue, those dropped there included */
+	__u32 in_packets; /* before the queue, including those dropped there */
 	__u32 in_bytes;
-	__u64 sojourn_sum_us; /* over the packets that were timed */
+	__u64 sojourn_sum_us; /* over the timed packets */
 	__u32 sojourn_samples;
-	__u32 dropped_packets; /* as the kernel reports, when a packet from behind them came out */
+	__u32 dropped_packets; /* by the kernel's reports; counted when a later packet comes out */
 	__u32 again_packets;   /* retransmitted, by sequence numbers */
 	__u32 burst_packets;   /* closer to their predecessor than a quarter of the mean gap */
 	__u32 acks;
@@ -108,17 +108,17 @@ struct tp_round {
 	__u32 sojourn_min_us;
 	__u32 sojourn_max_us;
 	__u32 sojourn_mean_us;
-	__u32 flight_max_bytes; /* most that was unacknowledged */
+	__u32 flight_max_bytes; /* the most unacknowledged bytes */
 	__u32 flight_end_bytes;
 	__u32 receiver_window_bytes; /* as last advertised; 0: not known */
 	__u32 segment_bytes;	     /* payload of its largest packet */
 	__u32 gap_max_us;	     /* longest pause between two packets */
 	__u32 link_queue_us;	     /* longest sojourn of any flow lately */
-	__u32 link_rate;	     /* bytes per second, the most that left lately */
+	__u32 link_rate;	     /* bytes per second, the highest rate lately */
 	__u32 flags;		     /* enum tp_watch_flags */
 };
 
-/* One of P4air's intervals: the four measures of its slides, and their time. */
+/* One of P4air's intervals: the four measures of its slides, and its time. */
 struct tp_interval {
 	__u32 kind; /* TP_RECORD_INTERVAL */
 	__u32 flow;
@@ -167,8 +167,8 @@ enum tp_watch_flags {
 #define TP_MODEL_LEAVES 2048 /* a power of two */
 #define TP_NO_CLASS 0xff
 
-/* A node asks whether a feature is above a threshold: then child + 1, else
- * child.  A leaf's child is its index among the leaves. */
+/* A node asks whether a feature is above a threshold: if so, child + 1 is next, else child.
+ * A leaf's child is its index among the leaves. */
 struct tp_node {
 	__s32 threshold;
 	__u16 child;
@@ -176,7 +176,7 @@ struct tp_node {
 	__u8 is_leaf;
 };
 
-/* A forest; user space writes it as a map's content.  trees 0: there is none. */
+/* A forest; user space writes it as a map's content.  trees 0: there is no forest. */
 struct tp_model {
 	__u32 trees;
 	__u32 classes;
@@ -192,11 +192,11 @@ struct tp_verdict {
 	__u8 reason;	 /* enum tp_watch_reason */
 	__u8 name;	 /* class of the model; TP_NO_CLASS: none */
 	__u8 confidence; /* of the name, of 255 */
-	__u8 candidate;	 /* group that would be next */
-	__u8 seen;	 /* times in a row */
+	__u8 candidate;	 /* the next group, if enough rounds vote for it */
+	__u8 seen;	 /* rounds in a row for the candidate */
 	__u8 group_confidence;
-	__u8 has_votes;		       /* those below are of rounds before */
-	__u32 since_round;	       /* of the group */
+	__u8 has_votes;		       /* the votes below include earlier rounds */
+	__u32 since_round;	       /* round in which it entered the group */
 	__u16 votes[TP_MODEL_CLASSES]; /* smoothed over rounds, of 65280 */
 };
 
@@ -210,8 +210,8 @@ enum tp_mean {
 	TP_GROWTH_PHASE = 0,	/* 6: by rounds since the loss */
 	TP_GROWTH_SHORT = 6,	/* while the queue is short */
 	TP_GROWTH_LONG = 7,	/* while it is long */
-	TP_GROWTH_SECOND = 8,	/* 3: within a second of the loss, two, later */
-	TP_GROWTH_PLACE = 11,	/* 4: window below 3/4, 9/10, 1 of that before the loss, above */
+	TP_GROWTH_SECOND = 8,	/* 3: within a second of the loss, within two, later */
+	TP_GROWTH_PLACE = 11,	/* 4: window below 3/4, 9/10, 1 of that before the loss, or above */
 	TP_GROWTH_RISING = 15,	/* while the queue rises */
 	TP_GROWTH_FALLING = 16, /* while it falls */
 	TP_GROWTH_ALL = 17,
@@ -227,10 +227,10 @@ enum tp_mean {
 
 /* Falls of the window that come back at a period (bpf/core/watch/comb.h). */
 struct tp_comb {
-	__u32 at_us;	/* start of the last whole fall */
+	__u32 at_us;	/* start of the last complete fall */
 	__u32 low_us;	/* length of the one under way */
 	__u32 before;	/* window before that one */
-	__u8 intervals; /* in a row that were BBR's */
+	__u8 intervals; /* in a row of BBR's length */
 	__u8 is_known;	/* at_us is that of a fall */
 	__u8 pad[2];
 };
@@ -242,13 +242,13 @@ struct tp_shape {
 	__s32 mean[TP_MEANS];	       /* by enum tp_mean */
 	__u8 known[TP_MEANS];	       /* samples of each, bounded */
 	__u32 rounds;
-	__u32 losses; /* events: of rounds in a row */
+	__u32 losses; /* events: rounds with loss in a row are one */
 	__u32 since_loss;
 	__u32 since_loss_us;
 	__u32 epoch_us; /* from a loss to the next */
 	__u32 lost_in_event;
 	__u32 window_before; /* the last loss */
-	__u32 queue_mean;    /* sojourn, over some 16 rounds */
+	__u32 queue_mean;    /* sojourn, over about 16 rounds */
 	__u32 queue_before;  /* the last loss, mean sojourn */
 	__u32 dropped_in_event;
 	__u32 window_after;  /* the last loss */
@@ -257,7 +257,7 @@ struct tp_shape {
 	__u32 responses;
 	__u32 base_response; /* packets sent again in a loss over the window, x256 */
 	__u32 backoffs;	     /* falls of the window without a loss */
-	__u32 backoff_share; /* of rounds, x65536; so are the others of 65536 */
+	__u32 backoff_share; /* x65536: share of rounds with one */
 	__u32 flat;	     /* x65536: rounds without growth */
 	__u32 again;	     /* x65536: rounds with loss */
 	__u32 idle;	     /* x65536: rounds with a long pause */
@@ -275,33 +275,33 @@ struct tp_shape {
 	__u8 start_over;
 	__u8 start_lossy;
 	__u8 in_dip;
-	__u8 is_paced;	       /* its rate does not depend on the queue: tp_shape_pace() */
+	__u8 is_paced;	       /* its rate does not depend on the queue: see tp_shape_pace() */
 	struct tp_comb deep;   /* to four packets: BBR's */
 	struct tp_comb half;   /* to a half: BBRv3's */
 	__u32 clock_us;	       /* of all rounds; wraps */
 	__u32 rtt_before_us;   /* of the round before */
-	__u32 answers;	       /* x16: the queue of others rose, and it gave way */
-	__u32 rate_mean;       /* bytes per millisecond, over some eight rounds */
+	__u32 answers;	       /* x16: times that others made the queue longer, and it gave way */
+	__u32 rate_mean;       /* bytes per millisecond, over about eight rounds */
 	__u32 steady_rounds;   /* in a row at that rate, without a loss */
 	__u32 steady_rtt_us;   /* the longest round trip in them */
 	__u32 steady_least_us; /* the least since it fell by a fifth; 0: it has not */
 	__u32 pad_end;
 };
 
-/* What each packet needs stands first, in as few lines of the cache as possible. */
+/* The fields that each packet needs come first, in as few cache lines as possible. */
 struct tp_watch_flow {
 	__u64 seen_ns;
 	__u64 last_in_ns;
 	__u64 mark_after_ns; /* no mark before: the sender has not answered yet */
 	__u64 gap_max_ns;
-	__u64 bytes; /* queued, of all time */
+	__u64 bytes; /* queued since its start */
 	__u32 id;
 	__u32 flags; /* enum tp_watch_flags */
 	__u32 max_seq;
 	__u32 acked_seq;
 	__u32 mark_seq;
 	__u32 until_timed; /* packets that pass untimed before the next */
-	__u32 drops;	   /* of all time, as the kernel reports them */
+	__u32 drops;	   /* since its start, as the kernel reports them */
 	__u32 last_seq;	   /* of the packet that was queued last */
 	__u32 last_payload;
 	__u32 gap_ns; /* mean between packets, gain 1/16 */
@@ -318,7 +318,7 @@ struct tp_watch_flow {
 	__u64 round_at_ns;
 	__u64 interval_at_ns;
 	__u64 interval_ends_ns; /* its end */
-	__u64 dropped_bytes;	/* of all time */
+	__u64 dropped_bytes;	/* since its start */
 	__u32 up_us;		/* the sender's share of the round trip */
 	__u32 handshake_rtt_us;
 	__u32 rtt_us; /* of the last round */
@@ -330,26 +330,27 @@ struct tp_watch_flow {
 	struct tp_shape shape;
 };
 
-/* When a packet was queued: a place in a table, by its flow and sequence number. */
+/* The time when a packet was queued, at a place in a table by its flow and sequence
+ * number. */
 struct tp_stamp {
-	__u64 tag; /* whose it is; 0: nobody's */
+	__u64 tag; /* identifies the packet; 0: empty */
 	__u64 at_ns;
 	__u32 flow;  /* its id */
 	__u32 drops; /* of its flow before it */
 };
 
-/* What the packets of a flow that were stamped and came out say: a place by the flow's id. */
+/* The times in the queue of a flow's stamped packets, at a place by the flow's id. */
 struct tp_sojourn {
 	__u64 sum_us;
-	__u32 flow; /* whose it is */
+	__u32 flow; /* its id */
 	__u32 samples;
 	__u32 min_us; /* in this round */
 	__u32 max_us;
 	__u32 interval_us; /* the longest in this interval */
-	__u32 drops;	   /* before the last that came out */
+	__u32 drops;	   /* of the flow, before the last packet that came out */
 };
 
-/* A conversation that is not proved yet: no acknowledgement of its data passed. */
+/* A conversation that is not proved yet: no acknowledgement of its data has passed. */
 struct tp_nursling {
 	__u64 first_ns;
 	__u64 last_ns;
@@ -376,15 +377,15 @@ struct tp_watch_totals {
 	__u64 in_packets;
 	__u64 out_packets;
 	__u64 out_bytes;
-	__u64 left_bytes;	  /* of whatever protocol, as the device got them */
-	__u64 other_packets;	  /* no TCP or UDP: neither watched nor judged */
+	__u64 left_bytes;	  /* of all protocols, as the device got them */
+	__u64 other_packets;	  /* neither TCP nor UDP: not watched */
 	__u64 unreadable_packets; /* the header is not in the readable part */
-	__u64 unproved_packets;	  /* with data that nobody has acknowledged here yet */
+	__u64 unproved_packets;	  /* with data that was not acknowledged here yet */
 	__u64 opened;
-	__u64 reused;	    /* the same ports again, while their entry was here */
-	__u64 lost_records; /* nobody read them in time */
+	__u64 reused;	    /* addresses and ports used again while their entry was there */
+	__u64 lost_records; /* not read in time */
 	__u64 rounds;
-	__u64 full; /* a flow found no room */
+	__u64 full; /* flows without room in the table */
 	__u64 dropped_packets;
 	__u64 out_other_packets; /* other_packets and unreadable ones, as they left */
 };
@@ -394,18 +395,18 @@ struct tp_watch_config {
 	__u32 netns_inum;
 	__u32 classifier; /* enum tp_classifier */
 	__u32 record;	  /* rounds and intervals go to the ring */
-	__u32 one_way;	  /* take flows in without an acknowledgement */
+	__u32 one_way;	  /* flows enter the table without an acknowledgement */
 	__u32 pad;
 	__u64 link_rate; /* bytes per second, as configured; 0: not known */
-	__u32 sojourns;	 /* places for them; a power of two */
+	__u32 sojourns;	 /* places in that table; a power of two */
 	__u32 pad_end;
 };
 
-/* Written while it runs. */
+/* User space and programs write it while they run. */
 struct tp_watch_link {
 	__u32 ifindex;	  /* 0: the device is not there */
 	__u32 long_flows; /* neither ants nor mice */
-	__u64 rate;	  /* bytes per second, the most that left lately: user space measures it */
+	__u64 rate;	  /* bytes per second, the highest lately; user space measures it */
 	__u64 queue_epoch_ends_ns;
 	struct tp_window32 queue_us; /* longest sojourn */
 };
