@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * fair.h - which queue a packet waits in, and what happens to flows above
- * their share; only loaded by `tcpilot watch --fair`.
+ * fair.h - which queue a packet waits in, and the actions on flows above their share; only
+ * `tcpilot watch --fair` loads it.
  *
- * fair_class is the filter of our qdisc: it vanishes with it.  User space reads
- * the table of flows, and gives each an order: a class, its share, an action.
- * Who has none is new (mice), sparse (ants) or a stranger.  fair_window sees
- * the acknowledgements that come in at the device, and shrinks the window that
- * they offer.
+ * fair_class is the filter of our qdisc, and vanishes with it.  User space reads the table of
+ * flows, and gives each an order: a class, its share, an action.  A flow without one is new
+ * (mice), sparse (ants) or a stranger.  fair_window sees the acknowledgements that come in at
+ * the device, and shrinks the window that they offer.
  *
- * An order is only as good as the process that wrote it: without a sign of life
- * of it no action is taken, packets are still spread over the classes.
+ * An order is only as good as the process that wrote it.  If that gives no sign of life, no
+ * action is taken, but packets are still spread over the classes.
  */
 #ifndef TCPILOT_WATCH_FAIR_H
 #define TCPILOT_WATCH_FAIR_H
@@ -21,18 +20,18 @@
 #define TC_ACT_SHOT 2
 #define TP_STRANGER_PACKETS 64
 #define TP_FAIR_SEGMENT 1448
-/* Above its share: by an eighth, so that what rounds cut off does not count; where a
- * loss halves the window, by a third, since then the share is the mean of the sawtooth
- * (its ends are 2/3 and 4/3). */
+/* A flow counts as above its share only by an eighth or more, since rounds cut packets off.
+ * If a loss halves its window, by a third: the share is then the mean of the sawtooth (its
+ * ends are 2/3 and 4/3). */
 #define TP_FAIR_ABOVE(share) ((share) + ((share) >> 3))
 #define TP_FAIR_ABOVE_HALVED(share) ((share) + (share) / 3)
-/* So many intervals after its flow was last above it leaves the slow queue, or its
- * window opens again: each time BBR fills at once what it is given. */
+/* A flow leaves the slow queue, or its window opens again, so many intervals after it was
+ * last above its share: each time BBR fills the new room at once. */
 #define TP_FAIR_HOLD 8
 #define TP_FAIR_HOLD_WINDOW 64
-/* Who stays above its share though a packet was dropped in each of so many
- * intervals does not mind a loss, whatever it was taken for: then everything
- * above the share is dropped. */
+/* If a flow stays above its share though a packet was dropped in each of so many intervals,
+ * it does not react to loss, whatever its group: then everything above the share is
+ * dropped. */
 #define TP_FAIR_PATIENCE 3
 
 #define TP_FAIR_MAP(table, key_type, value_type)                                                   \
@@ -50,7 +49,7 @@ TP_FAIR_MAP(fair_states, struct tp_watch_key, struct tp_fair_state);
 struct tp_fair_control fair_control;
 struct tp_fair_counts fair_counts;
 
-/* What a classifier needs of a packet. */
+/* The parts of a packet that a classifier needs. */
 struct tp_fair_packet {
 	struct tp_watch_key key;
 	__u32 transport; /* offset from the network header */
@@ -117,8 +116,8 @@ static __always_inline int tp_fair_ipv6(struct __sk_buff *skb, struct tp_fair_pa
 	return 0;
 }
 
-/* Not by parse.h: a filter's packet is no struct sk_buff, and kernels before 6.2
- * do not give it.  -1: neither TCP nor UDP. */
+/* parse.h cannot do this: a filter's packet is no struct sk_buff, and kernels before 6.2 do
+ * not give that.  -1: neither TCP nor UDP. */
 static __always_inline int tp_fair_parse(struct __sk_buff *skb, struct tp_fair_packet *p)
 {
 	struct {
@@ -149,7 +148,7 @@ static __always_inline int tp_fair_parse(struct __sk_buff *skb, struct tp_fair_p
 	}
 	p->key.source_port = bpf_ntohs(tcp.source);
 	p->key.destination_port = bpf_ntohs(tcp.destination);
-	/* A length of 0 is that of a packet too long for its field. */
+	/* The length is 0 if the packet is too long for the field. */
 	p->payload = !total			     ? skb->len
 		     : total > p->transport + header ? total - p->transport - header
 						     : 0;
@@ -187,7 +186,7 @@ static __always_inline int tp_fair_is_above(struct tp_fair_state *state,
 	return 1;
 }
 
-/* What a packet is for its queue: of whom, and how long; the headers of TCP say the flags. */
+/* A packet as its queue sees it: its flow, its lengths, and the flags of TCP. */
 struct tp_fair_piece {
 	const struct tp_watch_key *key;
 	__u32 bytes;
@@ -217,7 +216,7 @@ static __always_inline __u32 tp_fair_ordered(const struct tp_fair_piece *p,
 		return order->minor;
 	if (order->action == TP_FAIR_POLICE ||
 	    (order->action == TP_FAIR_DROP && (!state->acted || state->row >= TP_FAIR_PATIENCE))) {
-		/* What is dropped was not sent. */
+		/* a dropped packet was not sent */
 		state->bytes -= p->bytes;
 		state->acted++;
 		tp_fair_acted(order, order->action);
@@ -226,7 +225,7 @@ static __always_inline __u32 tp_fair_ordered(const struct tp_fair_piece *p,
 	return order->minor;
 }
 
-/* The same of any flow's. */
+/* The class of a packet of any flow, 0 to drop it. */
 static __always_inline __u32 tp_fair_minor(const struct tp_fair_piece *p)
 {
 	const struct tp_nursling *nursling;
@@ -264,12 +263,12 @@ int fair_class(struct __sk_buff *skb)
 	}
 	if (!minor)
 		return TC_ACT_SHOT;
-	skb->tc_classid = minor; /* the filter brings the major */
+	skb->tc_classid = minor; /* the filter adds the major */
 	return TC_ACT_OK;
 }
 
-/* Where the network header is: the loads above are relative to it, stores are
- * not.  0 where there is no link header, 14 with Ethernet's, 18 with a tag. */
+/* Offset of the network header: the loads above are relative to it, stores are not.  0
+ * without a link header, 14 with Ethernet's, 18 with a tag. */
 static __always_inline int tp_fair_network_at(struct __sk_buff *skb)
 {
 	__u64 wanted[2], found[2];
@@ -302,13 +301,13 @@ static __always_inline __u32 tp_fair_window(struct tp_fair_state *state,
 	if (wanted < 4 * TP_FAIR_SEGMENT)
 		wanted = 4 * TP_FAIR_SEGMENT;
 	if (!state->edge)
-		before = offered; /* what was offered before is not known: from here on */
+		before = offered; /* the last offer is not known: start with this one */
 	if ((__s32)before > 0 && before > wanted)
 		wanted = before;
 	if (wanted >= offered)
 		wanted = offered;
 	state->edge = p->ack + wanted ? p->ack + wanted : 1;
-	/* Rounded up: an edge that moves left by less than a unit moves left, too. */
+	/* Rounded up: the edge must not move left even by less than a unit. */
 	wanted = (wanted + (1U << scale) - 1) >> scale;
 	return tp_min64(wanted, p->window);
 }
@@ -343,15 +342,15 @@ static __always_inline void tp_fair_shrink(struct __sk_buff *skb)
 	if (before == after || at < 0)
 		return;
 	at += p.transport;
-	/* Bytes 14 and 16 of TCP's header (RFC 9293, section 3.1).  The checksum first: where
-	 * the device has summed the packet, the two changes cancel out. */
+	/* Bytes 14 and 16 of TCP's header (RFC 9293, section 3.1).  The checksum comes first:
+	 * if the device has summed the packet, the two changes cancel out. */
 	if (bpf_l4_csum_replace(skb, at + 16, before, after, sizeof(after)) ||
 	    bpf_skb_store_bytes(skb, at + 14, &after, sizeof(after), 0))
 		return;
 	tp_fair_acted(order, TP_FAIR_WINDOW);
 }
 
-/* TCX_NEXT and TC_ACT_UNSPEC are both -1: what others decide counts. */
+/* TCX_NEXT and TC_ACT_UNSPEC are both -1: other programs decide. */
 SEC("tcx/ingress")
 int fair_window(struct __sk_buff *skb)
 {

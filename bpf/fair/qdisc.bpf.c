@@ -3,23 +3,22 @@
  * qdisc.bpf.c - the queues of `tcpilot watch --fair` as a qdisc of their own, for
  * kernels that have BPF qdiscs (6.16, CONFIG_NET_SCH_BPF).
  *
- * The same queues that an HTB has on other kernels.  They take turns by bytes:
- * a queue whose turn it is sends until its quantum is used up, and what it sends
- * beyond is taken off its next turn (deficit round robin; Shreedhar and Varghese,
- * SIGCOMM 1995).  Ants go first for as long as they have not sent more than all
- * others.  Where a rate was given, the next packet leaves when the last one is
- * through at that rate.
+ * These are the queues that an HTB has on other kernels.  They take turns by bytes: in
+ * its turn a queue sends until its quantum is used up, and bytes beyond that are taken
+ * off its next turn (deficit round robin; Shreedhar and Varghese, SIGCOMM 1995).  Ants go
+ * first as long as they have not sent more than all others.  If a rate was given, the
+ * next packet leaves when the last one is through at that rate.
  *
  * Packets wait in one array of slots, chained by their numbers, so that nothing
  * is allocated for a packet.  The kernel calls enqueue, dequeue and reset under
  * the qdisc's lock, and there is one instance only: init refuses a second.  So
  * none of this is locked.
  *
- * The qdisc stays where it is when tcpilot is killed, as any qdisc does, and
- * serves its queues; who deletes it frees everything.
+ * If tcpilot is killed, the qdisc stays, as any qdisc does, and serves its queues.
+ * Deleting it frees everything.
  *
- * An object of its own, since other kernels refuse to load the types alone; it
- * shares its tables with that of watch.bpf.c.
+ * It is an object of its own, since other kernels refuse to load even the types.  It
+ * shares its tables with the object of watch.bpf.c.
  */
 #include "fair.h"
 #include "../core/turns.h"
@@ -31,10 +30,11 @@ char _license[] SEC("license") = "GPL";
 #define NET_XMIT_DROP 1
 #define EBUSY 16
 #define TP_NS_PER_S 1000000000ULL
-/* What the link may catch up with after a late timer, as with HTB. */
+/* The link may catch up with so much after a late timer, as with HTB. */
 #define TP_CATCH_UP_NS 1000000ULL
 #define TP_CATCH_UP_BYTES (2 * 1514)
-/* So many turns are passed on for one packet; then who is first sends, in debt or not. */
+/* So many turns are passed on for one packet; then the first queue sends, in debt or
+ * not. */
 #define TP_TURNS_MOST (4 * TP_FAIR_MINORS)
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
@@ -82,12 +82,13 @@ extern void bpf_qdisc_skb_drop(struct sk_buff *skb, struct bpf_sk_buff_ptr *to_f
 extern void bpf_qdisc_bstats_update(struct Qdisc *sch, const struct sk_buff *skb) __ksym;
 extern void bpf_qdisc_watchdog_schedule(struct Qdisc *sch, __u64 expire, __u64 delta_ns) __ksym;
 
-/* By a name of its own: clang 14 loses the tag of a member that points to a struct. */
+/* It has a name of its own because clang 14 loses the tag of a member that points to a
+ * struct. */
 typedef struct sk_buff tp_kept_skb;
 
 struct tp_slot_of_queue {
 	tp_kept_skb __kptr *skb;
-	__u32 next; /* of its queue, or of those that are free; 0: none */
+	__u32 next; /* in its queue, or in the chain of free slots; 0: none */
 	__u32 bytes;
 	__u32 packets; /* on the wire */
 	__u32 pad;
@@ -119,10 +120,10 @@ struct {
 	__u64 free_at_ns;  /* the link is busy until then */
 	__s64 ants_credit; /* bytes that ants may send first */
 	__u64 catch_up_ns;
-	__u32 free_slot;  /* the first of those that were used before */
+	__u32 free_slot;  /* the first free slot that was used before */
 	__u32 used_slots; /* so many have ever been used */
 	__u32 first;	  /* minor of the queue whose turn it is, 0: none */
-	__u32 last;	  /* minor of the last one in line */
+	__u32 last;	  /* minor of the last queue in line */
 } fair_qdisc_state;
 
 #define TP_STATE fair_qdisc_state
@@ -137,7 +138,7 @@ static __always_inline __u32 tp_qdisc_bytes(const struct sk_buff *skb)
 	return ((const struct qdisc_skb_cb *)skb->cb)->pkt_len;
 }
 
-/* The class of a packet, 0 to drop it; how many it is on the wire. */
+/* The class of a packet, 0 to drop it.  packets: its number of packets on the wire. */
 static __always_inline __u32 tp_qdisc_minor(struct sk_buff *skb, __u32 bytes, __u32 *packets)
 {
 	struct tp_packet p;
@@ -153,7 +154,8 @@ static __always_inline __u32 tp_qdisc_minor(struct sk_buff *skb, __u32 bytes, __
 	return tp_fair_minor(&piece);
 }
 
-/* Without a rate nobody knows what half of it is: ants take turns as others do. */
+/* Whether this queue goes first.  Without a rate half of it is not known, and ants take
+ * turns as others do. */
 static __always_inline int tp_goes_first(__u32 minor)
 {
 	return cfg.link_rate && minor == TP_FAIR_ANTS;
@@ -209,12 +211,13 @@ static __always_inline void tp_chain(struct tp_fair_queue *queue, __u32 minor, _
 	queue->last = number;
 	if (queue->waiting++ || tp_goes_first(minor))
 		return;
-	/* Back in line, with its next turn, and what it owes from its last one. */
+	/* It goes back in line, with the quantum of its next turn less its debt from the
+	 * last one. */
 	queue->credit += quantum;
 	tp_queue_up(queue, minor);
 }
 
-/* The queue of a class that has one, else that of mice; NULL where it is full. */
+/* The queue of this class if it has one, else that of mice; NULL if it is full. */
 static __always_inline struct tp_fair_queue *tp_queue_with_room(__u32 *minor, __u32 *quantum)
 {
 	struct tp_fair_turn *turn = bpf_map_lookup_elem(&fair_turns, minor);
@@ -243,7 +246,8 @@ int BPF_PROG(fair_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk
 	struct tp_fair_queue *queue;
 
 	if (!minor) {
-		/* Dropped on purpose: its sender shall find out as from a queue far away. */
+		/* Dropped on purpose: the sender should notice it as a drop in a distant
+		 * queue. */
 		sch->qstats.drops++;
 		bpf_qdisc_skb_drop(skb, to_free);
 		return NET_XMIT_SUCCESS;
@@ -258,7 +262,7 @@ int BPF_PROG(fair_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk
 	slot->bytes = bytes;
 	slot->packets = packets;
 	skb = bpf_kptr_xchg(&slot->skb, skb);
-	if (skb) /* never: a slot that is free is empty */
+	if (skb) /* never: free slots are empty */
 		bpf_qdisc_skb_drop(skb, to_free);
 	tp_chain(queue, minor, quantum, number);
 	sch->q.qlen++;
@@ -266,7 +270,8 @@ int BPF_PROG(fair_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk
 	return NET_XMIT_SUCCESS;
 }
 
-/* Whose credit is used up gets that of another turn, and goes to the end of the line. */
+/* If the first queue's credit is used up, it gets that of another turn, and goes to the
+ * end of the line. */
 static long tp_next_turn(__u32 i, void *unused)
 {
 	__u32 minor = TP_STATE.first;
@@ -311,7 +316,7 @@ static __always_inline void tp_charge(struct tp_fair_queue *queue, __u32 minor, 
 	queue->credit -= bytes;
 	if (queue->waiting)
 		return;
-	/* It is the first in line. */
+	/* It was the first in line. */
 	queue->credit = tp_credit_at_leave(queue->credit);
 	TP_STATE.first = queue->next;
 }
@@ -365,7 +370,7 @@ struct sk_buff *BPF_PROG(fair_dequeue, struct Qdisc *sch)
 	return skb;
 }
 
-/* Only the device that is watched, and one instance: they would share the queues. */
+/* Only for the watched device, and only one instance: two would share the queues. */
 SEC("struct_ops")
 int BPF_PROG(fair_init, struct Qdisc *sch, struct nlattr *options, struct netlink_ext_ack *extack)
 {
@@ -404,7 +409,7 @@ static long tp_empty_queue(__u32 minor, void *unused)
 	return 0;
 }
 
-/* The kernel sets the counts of what waits to 0 itself. */
+/* The kernel sets its counts of waiting packets to 0 itself. */
 SEC("struct_ops")
 void BPF_PROG(fair_reset, struct Qdisc *sch)
 {
@@ -416,7 +421,7 @@ void BPF_PROG(fair_reset, struct Qdisc *sch)
 	TP_STATE.first = TP_STATE.last = 0;
 }
 
-/* Called for one that was refused, too. */
+/* The kernel also calls this for an instance that init refused. */
 SEC("struct_ops")
 void BPF_PROG(fair_destroy, struct Qdisc *sch)
 {
