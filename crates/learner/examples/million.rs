@@ -1,4 +1,4 @@
-//! What a million paths cost: memory, a sample, and going through all rows.
+//! The cost of a million paths: memory, the time per sample, and the time to go through all rows.
 //!
 //!     cargo run --release -p tcpilot-learner --example million -- [arms] [paths] [paths per group] [sweeps]
 #![allow(clippy::unwrap_used, reason = "a measurement that fails says so")]

@@ -1,7 +1,7 @@
-//! Numbers to bytes and back, for rows that are saved: little-endian, with a version before and a check
-//! sum behind.
+//! Numbers to bytes and back, for saved rows: little-endian, with a version before and a check sum
+//! behind.
 
-/// Changes when a row's layout does; rows of another version are not read.
+/// Raise it when a row's layout changes; rows of another version are not read.
 const VERSION: u8 = 1;
 
 /// A row being written.
@@ -12,7 +12,7 @@ pub(crate) struct Writer(Vec<u8>);
 #[derive(Debug)]
 pub(crate) struct Reader<'a>(&'a [u8]);
 
-/// FNV-1a (Fowler, Noll and Vo): finds damage, keeps nobody out.
+/// FNV-1a (Fowler, Noll and Vo): it finds damage, but does not keep an attacker out.
 fn check_sum(bytes: &[u8]) -> u32 {
     let step = |h: u32, byte: &u8| (h ^ u32::from(*byte)).wrapping_mul(0x0100_0193);
     bytes.iter().fold(0x811c_9dc5, step)
@@ -89,7 +89,7 @@ impl<'a> Reader<'a> {
         self.take().map(u64::from_le_bytes)
     }
 
-    /// A number that is one: a sum with an infinity in it would spoil all others.
+    /// Reads a number, `None` if it is not finite: an infinity would spoil all sums.
     pub fn f32(&mut self) -> Option<f32> {
         self.take()
             .map(f32::from_le_bytes)
@@ -110,7 +110,7 @@ impl<'a> Reader<'a> {
         out.iter_mut().try_for_each(|x| self.f64().map(|y| *x = y))
     }
 
-    /// Whether all was read.
+    /// `Some` if all bytes were read.
     pub fn done(&self) -> Option<()> {
         self.0.is_empty().then_some(())
     }

@@ -1,7 +1,7 @@
-//! Has a path changed? Two-sided cumulative sums of its standardised residuals.
+//! Detects that a path has changed, by two-sided cumulative sums of its standardised residuals.
 //!
-//! Page, *Continuous Inspection Schemes*, Biometrika 41 (1954). A path that changes makes the samples of
-//! its favourite arm deviate for good; the sums find that within a few connections, long before old
+//! Page, *Continuous Inspection Schemes*, Biometrika 41 (1954). After a change the samples of a path's
+//! favourite arm deviate for good. The sums find that within a few connections, long before the old
 //! samples would have aged.
 
 use crate::settings::Change;
@@ -41,8 +41,8 @@ pub struct Alarms {
 }
 
 impl Alarms {
-    /// Notes that a child alarmed at `now_s`; says whether so many different ones did that the node
-    /// counts as changed, and starts anew if so.
+    /// Notes that a child alarmed at `now_s` (seconds). Says whether enough different children did for
+    /// the node to count as changed, and starts anew if so.
     pub fn note(&mut self, child: u32, now_s: f64, settings: &Change) -> bool {
         self.recent
             .retain(|(at, other)| *at + settings.window_s >= now_s && *other != child);
@@ -85,7 +85,7 @@ mod tests {
         assert!(!alarms.note(1, 0.0, &settings));
         assert!(!alarms.note(1, 1.0, &settings)); // the same path again
         assert!(!alarms.note(2, 500.0, &settings));
-        assert!(!alarms.note(3, 1000.0, &settings)); // path 1 is too long ago
+        assert!(!alarms.note(3, 1000.0, &settings)); // the alarm of path 1 is too old
         assert!(alarms.note(4, 1001.0, &settings));
     }
 }

@@ -1,4 +1,4 @@
-//! From a belief to the arms' shares: Thompson sampling with fixed draws, floors and the ledger.
+//! From a belief to the arms' shares: Thompson sampling with fixed points, floors and the ledger.
 //!
 //! Thompson sampling gives each arm the probability with which it is the best. That probability is
 //! counted over 64 fixed quasi-random points, so that equal beliefs give equal shares and no random
@@ -10,7 +10,7 @@ use crate::linalg::{cholesky, forward};
 use crate::settings::Choice;
 use crate::{MAX_ARMS, MAX_CONTRASTS};
 
-/// How many points stand for the normal distribution.
+/// Number of points that stand for the normal distribution.
 pub const POINTS: usize = 64;
 
 /// Standard normal points in seven dimensions, one array for each dimension: so the compiler can work on
@@ -18,7 +18,7 @@ pub const POINTS: usize = 64;
 #[derive(Clone, Debug)]
 pub struct Points([[f32; POINTS]; MAX_CONTRASTS]);
 
-/// The shares of the arms for one path's next connections, and what they are expected to cost.
+/// The shares of the arms for one path's next connections, and their expected cost.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Plan {
     /// Probability of each arm; sums to 1, zero beyond the learner's arms.
@@ -40,9 +40,9 @@ impl Default for Points {
 }
 
 impl Points {
-    /// Roberts' R sequence (*The unreasonable effectiveness of quasirandom sequences*, 2018) through
-    /// the normal quantile, then moved and whitened: over the points each dimension has mean 0 and
-    /// variance 1, and no two are correlated.
+    /// Roberts' R sequence (*The unreasonable effectiveness of quasirandom sequences*, 2018) through the
+    /// normal quantile, then moved and whitened: over the points each dimension has mean 0 and variance 1,
+    /// and no two dimensions are correlated.
     #[must_use]
     pub fn new() -> Self {
         const N: usize = MAX_CONTRASTS;
@@ -127,7 +127,7 @@ pub fn normal_quantile(p: f64) -> f64 {
     }
 }
 
-/// What the points say: how often each arm is the best with the default's bonus, how often it is drawn
+/// Counts over the points: how often each arm is the best with the default's bonus, how often it is drawn
 /// from the narrowed belief, and its expected loss and win against the default.
 #[derive(Default)]
 struct Tally {
@@ -137,7 +137,7 @@ struct Tally {
     win: [f64; MAX_ARMS],
 }
 
-/// The arm whose contrast is the highest at each point, the default's being `bonus`; the first of equals.
+/// The arm with the highest contrast at each point, if the default's is `bonus`; the first of equals.
 struct Highest {
     value: [f32; POINTS],
     arm: [u32; POINTS],
@@ -206,9 +206,9 @@ fn tally(belief: &Belief, points: &Points, settings: &Choice) -> Tally {
     tally
 }
 
-/// Raises the shares that are below their floor; the others give in proportion. `own` is what the path
-/// would believe by itself: an arm that only its neighbours speak against is still tried now and then,
-/// else lies about it could never be found out.
+/// Raises the shares that are below their floor; the others give in proportion. `own` is the path's belief
+/// without its neighbours: an arm that only the neighbours speak against is still tried now and then.
+/// Otherwise the path could never find out that they lie.
 fn raise(
     tally: &Tally,
     own: impl FnOnce() -> Belief,
@@ -222,7 +222,7 @@ fn raise(
             settings.floor_other
         }
     };
-    // Mostly so for a path of which little is known: no share has to be raised, whatever the floors.
+    // The usual case for a path with few samples: no share has to be raised, whatever the floors.
     if (0..arms).all(|a| tally.drawn[a] >= highest(a)) {
         return tally.drawn;
     }
@@ -250,8 +250,8 @@ fn raise(
     shares
 }
 
-/// The shares for a path with this belief in a group with this ledger. `own` gives the belief without what
-/// its neighbours say, if that matters.
+/// The shares for a path with this belief in a group with this ledger. `own` gives the belief without the
+/// neighbours, and is called only if that matters.
 #[must_use]
 pub fn plan(
     belief: &Belief,

@@ -1,9 +1,10 @@
 //! The draw of an arm for one connection, by a keyed hash of path and epoch.
 //!
-//! Connections of one path that overlap in time get the same arm: else the learner would compare arms
-//! that fight for one queue, and the greedier one would win although all lose by it (Spang et al., IMC
-//! 2021). Because the number comes from a hash, the end of a connection can compute the draw again, and
-//! nothing has to be stored for it. The kernel side does the same with the same integers.
+//! Connections of one path that overlap in time get the same arm. Otherwise the learner would compare
+//! arms that fight for one queue, and the greedier one would win although all lose by it (Spang et al.,
+//! IMC 2021). Because the number comes from a hash, the draw can be computed again at a connection's
+//! end, and nothing has to be stored for it. The BPF programs take arms from the same rows, but keep a
+//! path's draw in a table (bpf/pilot/shares.h).
 
 use crate::MAX_ARMS;
 use crate::choice::Plan;
@@ -13,9 +14,10 @@ use crate::choice::Plan;
 pub struct Row(pub [u16; MAX_ARMS]);
 
 impl Row {
-    /// The row of a plan whose arms have other numbers in the kernel: `numbers` has the kernel's for each
-    /// arm, `None` for one that cannot be used now. Its share is the default's, or if that cannot be
-    /// used, all others' in proportion. `None` if no arm can be used.
+    /// The row of a plan, with the kernel's numbers of the arms. `numbers` has the kernel's number for
+    /// each arm, or `None` for an arm that cannot be used now. The default gets the share of that arm;
+    /// if the default cannot be used, all others get it in proportion. Returns `None` if no arm can be
+    /// used.
     #[must_use]
     pub fn of(plan: &Plan, numbers: &[Option<u8>]) -> Option<Self> {
         let mut shares = [0.0; MAX_ARMS];
@@ -37,7 +39,7 @@ impl Row {
         Some(Self::new(&shares))
     }
 
-    /// The row of these shares. What rounding leaves goes to the last arm that has a share.
+    /// The row of these shares. The remainder of the rounding goes to the last arm with a share.
     #[must_use]
     pub fn new(shares: &[f64; MAX_ARMS]) -> Self {
         let mut row = [u16::MAX; MAX_ARMS];
@@ -61,7 +63,7 @@ impl Row {
             .count()
     }
 
-    /// The probability with which [`Row::arm`] gives `arm`.
+    /// The probability that [`Row::arm`] gives `arm`.
     #[must_use]
     pub fn probability(&self, arm: usize) -> f64 {
         let before = if arm == 0 { 0 } else { self.0[arm - 1] };
@@ -71,8 +73,8 @@ impl Row {
 
 /// The uniform number of a path in an epoch. `path` is the path's hash, `key` the learner's secret.
 ///
-/// Two rounds of the 64-bit finaliser of SplitMix64 (Steele et al., OOPSLA 2014): a peer that does not
-/// know the key cannot foresee its draws, and one that did would learn only its own arm.
+/// Two rounds of the 64-bit finaliser of SplitMix64 (Steele et al., OOPSLA 2014). A peer that does not
+/// know the key cannot predict its draws, and one that did would learn only its own arm.
 #[must_use]
 pub fn uniform(key: u64, path: u64, epoch: u64) -> u16 {
     let mixed = mix(mix(key ^ path).wrapping_add(epoch.wrapping_mul(0x9e37_79b9_7f4a_7c15)) ^ key);

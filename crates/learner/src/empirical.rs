@@ -1,8 +1,8 @@
-//! Empirical Bayes: how wide noise, baselines and the spreads between the levels really are.
+//! Empirical Bayes: estimates the widths of noise, baselines and the spreads between the levels.
 //!
 //! The spreads are estimated by the method of moments for random effects with weights (DerSimonian and
 //! Laird, Controlled Clinical Trials 7, 1986; the two-step form of DerSimonian and Kacker, 2007), pooled
-//! over the parents of a level: children that differ by more than their samples explain widen it.
+//! over the parents of a level. Children that differ by more than their samples explain widen it.
 
 use crate::MAX_CONTRASTS;
 use crate::gaussian::{Belief, Information};
@@ -16,8 +16,8 @@ const CUT: f64 = 2.0;
 /// The mean of the squares of a standard normal distribution that is cut off there.
 const CUT_MEAN: f64 = 0.9205;
 
-/// A square whose mean is `variance`, cut off so that a few that are out of proportion make a width no
-/// larger (Huber's "proposal 2", *Robust Statistics*, 1981, 6.4).
+/// A square with the mean `variance`, cut off so that a few extreme ones do not widen the estimate
+/// (Huber's "proposal 2", *Robust Statistics*, 1981, 6.4).
 fn clipped_square(square: f64, variance: f64) -> f64 {
     square.min(CUT * CUT * variance) / CUT_MEAN
 }
@@ -43,9 +43,9 @@ impl Noise {
         }
     }
 
-    /// Takes in a residual of a sample of `weight` against an expectation of this variance. Its
-    /// expected square is `σ²/weight + variance`; a vague expectation says little, and a path that is
-    /// a poor witness (below 1) too.
+    /// Takes in a residual of a sample of `weight` against an expectation of this variance. Its expected
+    /// square is `σ²/weight + variance`. A vague expectation counts little, and so does a path that is a
+    /// poor witness (`witness` below 1).
     pub fn observe(&mut self, residual: f64, weight: f64, variance: f64, witness: f64) {
         let keep = 1.0 - 1.0 / Self::MEMORY;
         let now = self.variance();
@@ -129,7 +129,7 @@ impl Parents {
     }
 }
 
-/// Learns the widths from what the tree has seen, and computes its sums anew with them.
+/// Learns the widths from the tree's samples, and computes its sums anew with them.
 ///
 /// # Errors
 /// [`crate::linalg::NotPositive`] when a sample is not finite.
@@ -149,11 +149,11 @@ pub fn learn_widths(
     tree.rebuild()
 }
 
-/// More paths or parents than this say nothing new of a width, and would take seconds.
+/// More paths or parents than this add nothing to a width, and would take seconds.
 const ENOUGH: usize = 1 << 16;
 
-/// A path that is less of a witness says nothing of widths: its samples are cut off again and again, so
-/// it seems to be a little different from its group each time, and never out of all proportion.
+/// A path that is less of a witness does not count for widths. Its samples are cut off again and again,
+/// so each time it seems to differ a little from its group, and never so much that it would be left out.
 const CALM_MIN: f64 = 0.5;
 
 /// The spread of the children of this level around their parents. A group's children are paths.
@@ -192,7 +192,7 @@ fn level_spread(tree: &Tree, level: usize, model: &Model, now_s: f64) -> f64 {
 
 /// The children of one parent.
 struct Parent<'a> {
-    /// What it is believed to be like.
+    /// The belief about the parent's contrasts.
     expected: Belief,
     children: [Children; MAX_CONTRASTS],
     spread: f64,
@@ -203,10 +203,10 @@ struct Parent<'a> {
 }
 
 impl Parent<'_> {
-    /// Notes a child's own knowledge, as far as it has any. A child that is out of all proportion to
-    /// its parent is left out: one that lies without measure would make all lies look likely.
+    /// Notes a child's own knowledge, as far as it has any. A child that is extremely far from its
+    /// parent is left out: otherwise one extreme liar would make all lies look likely.
     fn note(&mut self, own: &Information) {
-        // A prior of a hundredth of a sample, so that arms never tried do not stand in the way.
+        // A prior of a hundredth of a sample, so that untried arms leave the matrix regular.
         let mut vague = Information::isotropic(own.len(), 0.0, 5.0);
         vague.add(own, 1.0);
         let Ok(belief) = vague.belief() else { return };
@@ -216,7 +216,7 @@ impl Parent<'_> {
             let expected = self.expected.variance(contrast);
             let around = variance + self.spread * self.spread + expected;
             let far = (mean - self.expected.mean[contrast]).abs() / around.sqrt();
-            // Beyond the prior's own width a child says nothing.
+            // A child that is vaguer than the prior says nothing.
             if variance < wide && far < self.far_max {
                 self.children[contrast].add(mean, variance, self.guess);
             }
@@ -224,7 +224,8 @@ impl Parent<'_> {
     }
 }
 
-/// τ_b²: what paths differ by whatever the arm. The regression has taken their mean away.
+/// τ_b²: the variance between paths that does not depend on the arm. The regression has removed their
+/// mean.
 fn baseline(tree: &mut Tree, model: &Model, now_s: f64) -> f64 {
     let guess = model.baseline_sd * model.baseline_sd;
     let (mut sum, mut weight) = (model.guess_weight * guess, model.guess_weight);

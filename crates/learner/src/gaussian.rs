@@ -1,8 +1,8 @@
 //! Knowledge of the contrasts of one node, as a Gaussian in information form.
 //!
 //! A likelihood or belief is kept as precision `Λ` and shift `η = Λ·mean`. In this form independent
-//! pieces of knowledge add, take away, and may be singular: a path that used one arm only says nothing
-//! of the others.
+//! pieces of knowledge can be added and subtracted, and may be singular: a path that used only one arm says
+//! nothing about the others.
 
 use crate::linalg::{NotPositive, cholesky, forward, solve, with_known_size};
 use crate::{MAX_ARMS, MAX_CONTRASTS};
@@ -58,13 +58,13 @@ impl Information {
         self.n
     }
 
-    /// Whether it is about no contrast at all (a learner with one arm).
+    /// Whether it has no contrast at all (a learner with one arm).
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.n == 0
     }
 
-    /// Adds `factor` times the other's knowledge; a negative factor takes it away.
+    /// Adds `factor` times the other's knowledge; a negative factor subtracts it.
     #[inline]
     pub fn add(&mut self, other: &Self, factor: f64) {
         with_known_size!(self.n, N, |M, S| self.add_sized(other, factor, M, S));
@@ -90,11 +90,11 @@ impl Information {
         }
     }
 
-    /// What knowledge of a child says of its parent, or of a parent says of a child, when the two
-    /// differ by `N(0, spread² I)`: `Λ' = Λ(I + τ²Λ)⁻¹`, `η' = (I + τ²Λ)⁻¹η`.
+    /// Turns knowledge of a child into knowledge of its parent, or the reverse, if the two differ by
+    /// `N(0, spread² I)`: `Λ' = Λ(I + τ²Λ)⁻¹`, `η' = (I + τ²Λ)⁻¹η`, with τ = `spread` in nats.
     ///
     /// # Errors
-    /// [`NotPositive`] when `Λ` has a direction below −1/τ², which only lost digits can make.
+    /// [`NotPositive`] if `Λ` has a direction below −1/τ², which only lost digits can cause.
     #[inline]
     pub fn through(&self, spread: f64) -> Result<Self, NotPositive> {
         with_known_size!(self.n, N, |M, S| self.through_sized(spread, M, S))
@@ -120,7 +120,7 @@ impl Information {
                 *value = self.precision[i * stride + j];
             }
             solve(&factor, n, stride, &mut column);
-            // Λ and (I + τ²Λ)⁻¹ commute, so the result is symmetric but for rounding: use one half.
+            // Λ and (I + τ²Λ)⁻¹ commute, so the result is symmetric except for rounding: use one half.
             for (i, value) in column.iter().enumerate().take(j + 1) {
                 out.precision[i * stride + j] = *value;
                 out.precision[j * stride + i] = *value;
@@ -129,10 +129,10 @@ impl Information {
         Ok(out)
     }
 
-    /// The belief that this knowledge amounts to.
+    /// This knowledge as a belief.
     ///
     /// # Errors
-    /// [`NotPositive`] when some direction is not known at all.
+    /// [`NotPositive`] if some direction is not known at all.
     #[inline]
     pub fn belief(&self) -> Result<Belief, NotPositive> {
         let mut belief = Belief {
@@ -175,13 +175,13 @@ impl Belief {
         self.n
     }
 
-    /// Whether it is about no contrast at all.
+    /// Whether it has no contrast at all.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.n == 0
     }
 
-    /// Variance of one contrast, the others unknown.
+    /// Variance of one contrast, in nats squared, if the others are unknown.
     #[must_use]
     pub fn variance(&self, contrast: usize) -> f64 {
         // (L Lᵀ)⁻¹ᵢᵢ = |L⁻¹eᵢ|²
@@ -189,8 +189,8 @@ impl Belief {
         e.iter().take(self.n).map(|x| x * x).sum()
     }
 
-    /// How much better arm `to` is than arm `from`: mean and standard deviation, in nats. Arm 0 is the default,
-    /// which the contrasts are against.
+    /// How much better arm `to` is than arm `from`: mean and standard deviation, in nats. Arm 0 is the
+    /// default, with which the contrasts compare.
     #[must_use]
     pub fn gain(&self, from: usize, to: usize) -> (f64, f64) {
         let of = |arm: usize| match arm.checked_sub(1) {
@@ -203,8 +203,8 @@ impl Belief {
         (more - less, variance.sqrt())
     }
 
-    /// What a contrast deviates from its mean by, for each independent standard normal number: row
-    /// `contrast` of `L⁻ᵀ`, which is column `contrast` of `L⁻¹`. Below `contrast` it is 0.
+    /// A contrast's deviation from its mean, per independent standard normal number: row `contrast` of
+    /// `L⁻ᵀ`, which is column `contrast` of `L⁻¹`. Entries below `contrast` are 0.
     #[must_use]
     pub fn deviations(&self, contrast: usize) -> [f64; N] {
         let mut e = [0.0; N];

@@ -1,4 +1,4 @@
-//! From keys to numbers, four bytes an entry: the keys stay with what they name.
+//! An index from keys to numbers, with four bytes per entry: the named items keep the keys.
 //!
 //! Open addressing with linear probing (Knuth, *The Art of Computer Programming* 3, 6.4). A standard map
 //! would hold each key a second time, which is 48 bytes for each of a million paths. The hash is keyed:
@@ -8,7 +8,7 @@ use std::hash::{BuildHasher as _, Hash, RandomState};
 
 const EMPTY: u32 = u32::MAX;
 
-/// Numbers, found by the hash of keys that the caller compares.
+/// Numbers, found by the hash of their keys; the caller compares the keys.
 #[derive(Clone, Debug)]
 pub(crate) struct Index {
     slots: Vec<u32>,
@@ -27,13 +27,13 @@ impl Default for Index {
 }
 
 impl Index {
-    /// How many numbers it holds.
+    /// The count of numbers.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether it holds none.
+    /// Whether it is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
@@ -77,8 +77,8 @@ impl Index {
         self.slots[at] = number;
     }
 
-    /// Keeps only these numbers. Entries are not removed one by one: a search would have to go on over
-    /// the gaps.
+    /// Keeps only these numbers. Entries are not removed one by one: a search would have to continue
+    /// over the gaps.
     pub fn refill<K: Hash>(&mut self, all: impl Iterator<Item = (u32, K)>) {
         self.slots.fill(EMPTY);
         self.len = 0;

@@ -1,4 +1,4 @@
-//! One learner: takes in what connections showed, gives the shares for the next ones.
+//! One learner: takes in the measures of connections, and gives the shares for the next ones.
 
 use crate::MAX_ARMS;
 use crate::choice::{Plan, Points, plan};
@@ -22,27 +22,27 @@ pub use view::{Alarm, Estimate, View};
 /// How a connection, or an interval of a long one, ended.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Outcome {
-    /// It was worth something.
+    /// It has a worth.
     Worth(Worth),
     /// It timed out; its rate says nothing.
     TimedOut,
 }
 
-/// What one connection showed.
+/// One connection, as the learner sees it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Observation {
-    /// Whose connection it was.
+    /// The path of the connection, with the nodes above.
     pub lineage: Lineage,
     /// The arm that was chosen first; 0 is the default.
     pub arm: usize,
-    /// What came of it.
+    /// How it ended.
     pub outcome: Outcome,
-    /// What was known whatever the arm.
+    /// Properties that do not depend on the arm.
     pub features: Features,
-    /// When it ended, in seconds of any clock that does not go back. Knowledge that is saved and read
-    /// again needs a clock that all boots share.
+    /// When it ended, in seconds of any clock that does not go back. Saved knowledge needs a clock
+    /// that all boots share.
     pub at_s: f64,
-    /// If this is an interval of a long connection, and not its first: seconds since its last sample.
+    /// Seconds since its last sample, if this is an interval of a long connection and not its first.
     /// Intervals of one connection resemble each other, so the later ones count less
     /// ([`crate::settings::Reward::interval_memory_s`]).
     pub since_last_s: Option<f64>,
@@ -54,7 +54,7 @@ pub enum Unusable {
     /// One arm is no choice, and more than eight do not fit.
     #[error("a learner compares 1 to {MAX_ARMS} arms, not {0}")]
     Arms(usize),
-    /// The arm is none of the learner's.
+    /// The learner does not have this arm.
     #[error("arm {0} is none of this learner's")]
     Arm(usize),
     /// A value that is not finite.
@@ -68,7 +68,7 @@ const PATH_SAMPLES: f64 = 4.0;
 /// Standard deviations of paths and samples beyond which a worth is cut off for the regression.
 const LEVEL_SD: f64 = 2.0;
 
-/// What the learner did with an observation.
+/// What an observation changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Learned {
     /// The path was found to have changed.
@@ -82,7 +82,7 @@ pub struct Learned {
 struct Sample {
     residual: f64,
     weight: f64,
-    /// In standard deviations from what was expected.
+    /// In standard deviations from the expectation.
     deviation: f64,
 }
 
@@ -129,13 +129,13 @@ impl Learner {
         })
     }
 
-    /// The tree, to look at.
+    /// The tree, for reading.
     #[must_use]
     pub fn tree(&self) -> &Tree {
         &self.tree
     }
 
-    /// How often sums had lost their digits and were computed anew.
+    /// How often sums lost their digits and were computed anew.
     #[must_use]
     pub fn rebuilt(&self) -> u64 {
         self.rebuilt
@@ -182,8 +182,9 @@ impl Learner {
         plan(belief, own, &ledger, &self.points, &self.settings.choice)
     }
 
-    /// The shares for the next connections of a path, or of strangers below a node that have no row of
-    /// their own. `None` if nothing is kept under this key: then the next node above decides.
+    /// The shares for the next connections of a path, or of unknown paths below a node, which have
+    /// no row of their own. `None` if nothing is kept under this key: then the next node above
+    /// decides.
     pub fn plan_of(&mut self, key: &NodeKey, now_s: f64) -> Option<Plan> {
         if key.level == Level::Path {
             let id = self.tree.find(&key.key)?;
@@ -216,8 +217,8 @@ impl Learner {
         }
     }
 
-    /// What is believed about a path, and what it says itself. Sums that lost their digits are computed
-    /// anew; if even that does not help, the belief is the prior.
+    /// The belief about a path, and its own evidence. Sums that lost their digits are computed anew;
+    /// if even that does not help, the belief is the prior.
     #[inline]
     fn belief_and_now(&mut self, id: PathId, now_s: f64) -> (Belief, Option<Now>) {
         for _ in 0..2 {
@@ -272,16 +273,17 @@ impl Learner {
         }
     }
 
-    /// Takes in what a connection showed.
+    /// Takes in a connection.
     ///
     /// # Errors
-    /// [`Unusable`] when it cannot be used; nothing is changed then.
+    /// [`Unusable`] if it cannot be used; then nothing changes.
     pub fn observe(&mut self, seen: &Observation) -> Result<Learned, Unusable> {
         self.take_in(seen, true)
     }
 
-    /// The same of a connection whose arm was not drawn from the learner's shares (it kept the default,
-    /// because nothing or only others are steered): exploring has cost it nothing.
+    /// The same for a connection with an arm that was not drawn from the learner's shares (it kept
+    /// the default, because no connection is steered, or only others): exploring has cost it
+    /// nothing.
     ///
     /// # Errors
     /// As [`Learner::observe`].
@@ -289,7 +291,7 @@ impl Learner {
         self.take_in(seen, false)
     }
 
-    /// Counts so many more connections of a path that have ended, if it is known.
+    /// Counts more ended connections of a path, if the path is known.
     pub fn count_connections(&mut self, path: &Key, connections: u32) {
         if let Some(id) = self.tree.find(path) {
             let count = &mut self.tree.paths[id.0 as usize].connections;
@@ -336,9 +338,10 @@ impl Learner {
         Ok(learned)
     }
 
-    /// How much of a sample is new. The samples of one connection are an autoregressive series, whose
-    /// correlation decays with the time between them: with a correlation of r from one to the next, n of
-    /// them are worth `1 + (n − 1)(1 − r)/(1 + r)` independent ones (Bayley and Hammersley 1946).
+    /// The part of a sample that is new, 0 to 1. The samples of one connection are an autoregressive
+    /// series: their correlation decays with the time between them. With a correlation of r from one
+    /// to the next, n of them are worth `1 + (n − 1)(1 − r)/(1 + r)` independent ones (Bayley and
+    /// Hammersley 1946).
     fn fresh(&self, seen: &Observation) -> f64 {
         seen.since_last_s.map_or(1.0, |elapsed_s| {
             let memory_s = self.settings.reward.interval_memory_s;
@@ -347,14 +350,14 @@ impl Learner {
         })
     }
 
-    /// Forgets the least taught paths when a new one would be one too many.
+    /// Forgets the paths with the least samples if there is no room for a new one.
     fn make_room(&mut self, seen: &Observation) {
         let memory = &self.settings.memory;
         if self.tree.len() < memory.paths_max.max(1) || self.tree.find(&seen.lineage.path).is_some()
         {
             return;
         }
-        // In one go, since lists and index are made anew each time.
+        // Many at once, since lists and index are made anew each time.
         let (count, nodes_max) = (memory.paths_max / 16 + 1, memory.paths_max / 2 + 4);
         match self.tree.forget_least(count, nodes_max, seen.at_s) {
             Ok(keys) => self.note_forgotten(keys),
@@ -375,13 +378,14 @@ impl Learner {
             .book(plan.allowed, plan.loss, plan.win, choice);
     }
 
-    /// The worth less what size and RTT explain.
+    /// The worth less the part that size and RTT explain.
     fn residual(&mut self, id: PathId, seen: &Observation, worth: Worth, known: f64) -> f64 {
         let explained = |regression: &Regression| worth.nats - regression.expected(&seen.features);
         let residual = explained(&self.regression);
         let settings = &self.settings.regression;
         let weight = worth.weight * self.tree.calm(id) * self.fresh(seen);
-        // A path's samples share its baseline: the more there are, the less each says of all paths.
+        // A path's samples share its baseline: the more there are, the less each says about all
+        // paths.
         let weight = weight / (1.0 + known / PATH_SAMPLES);
         let (arm, x) = (seen.arm, &seen.features);
         let Widths {
@@ -394,7 +398,7 @@ impl Learner {
         let nats = self.regression.clipped(x, arm, worth.nats, most);
         self.regression
             .observe(x, arm, nats, weight, seen.at_s, settings);
-        // The very first sample sets the scale, so it is no deviation from it.
+        // The very first sample sets the scale, so it does not deviate from it.
         if self.seen == 0 {
             explained(&self.regression)
         } else {
@@ -402,7 +406,7 @@ impl Learner {
         }
     }
 
-    /// What a sample of the path's arm should be.
+    /// The expectation for a sample of the path's arm.
     fn expected(&self, seen: &Observation, now: Option<&(Now, Information)>) -> Expected {
         let widths = self.tree.widths();
         let expected = |(now, prior): &(Now, Information)| {
@@ -415,12 +419,12 @@ impl Learner {
         })
     }
 
-    /// A time-out is as good as the path's arm usually is, less its cost.
+    /// A time-out counts as the usual worth of the path's arm, less the cost of a time-out.
     fn timed_out(&self, id: PathId, expected: &Expected) -> f64 {
         expected.mean - self.tree.group(id).time_outs.cost(&self.settings.reward)
     }
 
-    /// Cuts off what is out of all proportion: rates have heavy tails.
+    /// Cuts extreme residuals off: rates have heavy tails.
     fn clip(&self, expected: &Expected, residual: f64, weight: f64) -> Sample {
         let sd = (self.tree.widths().noise / weight + expected.variance).sqrt();
         let most = self.settings.model.clip_sd;
@@ -445,7 +449,7 @@ impl Learner {
         if known < 1.0 {
             return learned;
         }
-        // An interval's weight says how new it is, not how noisy.
+        // An interval's weight shows how new it is, and not how noisy.
         if seen.since_last_s.is_none() {
             self.noise.observe(
                 sample.residual - expected.mean,

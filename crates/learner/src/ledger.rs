@@ -1,11 +1,11 @@
-//! What a group of paths may lose by exploring.
+//! The amount that a group of paths may lose by exploring.
 //!
 //! Each group has a balance in nats times connections. It earns a little with each connection and half
-//! of what choices are expected to win, and pays what they are expected to lose. When a choice costs
-//! more than the balance, its shares are drawn towards the default. After Wu et al., *Conservative
-//! Bandits* (ICML 2016), and Kazerouni et al., *Conservative Contextual Linear Bandits* (NeurIPS 2017),
-//! with expectations under the belief in place of confidence bounds: a bound per choice kept a lone
-//! lossy path on the default for three times as long.
+//! of the expected win of choices, and pays their expected loss. If a choice costs more than the
+//! balance, its shares are drawn towards the default. This follows Wu et al., *Conservative Bandits*
+//! (ICML 2016), and Kazerouni et al., *Conservative Contextual Linear Bandits* (NeurIPS 2017), but with
+//! expectations under the belief instead of confidence bounds: a bound per choice kept a lone lossy
+//! path on the default for three times as long.
 
 use crate::settings::Choice;
 
@@ -17,7 +17,7 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// A new group's.
+    /// The balance of a new group.
     #[must_use]
     pub fn new(settings: &Choice) -> Self {
         Self {
@@ -26,19 +26,20 @@ impl Ledger {
         }
     }
 
-    /// Nats times connections that are left.
+    /// The rest, in nats times connections.
     #[must_use]
     pub fn balance(&self) -> f64 {
         f64::from(self.balance)
     }
 
-    /// Nats times connections that choices were expected to lose so far, wins not counted against it.
+    /// The expected loss of choices so far, in nats times connections; wins are not subtracted.
     #[must_use]
     pub fn spent(&self) -> f64 {
         f64::from(self.spent)
     }
 
-    /// The part κ of the learner's own shares that the balance allows; the rest is the default's.
+    /// The part κ (0 to 1) of the learner's own shares that the balance allows; the default gets the
+    /// rest.
     #[must_use]
     pub fn allows(&self, loss: f64, settings: &Choice) -> f64 {
         if self.balance() >= loss {
@@ -47,7 +48,8 @@ impl Ledger {
         (self.balance().max(settings.ledger_income) / loss).clamp(settings.ledger_least, 1.0)
     }
 
-    /// Books one connection whose expected loss and win against the default were these, at κ = 1.
+    /// Books one connection. `loss` and `win` are its expected ones against the default at κ = 1, in
+    /// nats.
     pub fn book(&mut self, allowed: f64, loss: f64, win: f64, settings: &Choice) {
         let change = settings.ledger_income + allowed * (settings.ledger_win * win - loss);
         self.balance = (self.balance() + change).clamp(0.0, settings.ledger_max) as f32;
@@ -71,7 +73,7 @@ mod tests {
                 allowed * 0.2
             })
             .sum();
-        // 1 at the start, then 0.01 a connection, or so: never the 200 that free exploring would cost.
+        // 1 at the start, then about 0.01 per connection: never the 200 that free exploring would cost.
         assert!(lost < 1.0 + 0.01 * 1000.0 + 1.0, "{lost}");
     }
 

@@ -4,13 +4,13 @@
 //! (Golub and Van Loan, *Matrix Computations*, 4.2) is all that is needed. Matrices are row-major slices
 //! with a stride, so that a 3 by 3 matrix can live in an array for 7 by 7.
 
-/// The matrix is not positive definite: it has lost its digits, or was never valid.
+/// The matrix is not positive definite: it lost its digits, or was never valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the matrix is not positive definite")]
 pub struct NotPositive;
 
-/// Calls a function that is always inlined with sizes that the compiler knows, if they are those of two to
-/// four arms: its loops are then unrolled, which makes them four times as fast.
+/// Calls an always inlined function with constant sizes, if they are those of two to four arms. The
+/// compiler then unrolls its loops, which makes them four times as fast.
 macro_rules! with_known_size {
     ($n:expr, $stride:expr, |$m:ident, $s:ident| $call:expr) => {
         match ($n, $stride) {
@@ -54,7 +54,7 @@ pub(crate) use with_known_size;
 /// Replaces the lower triangle of the leading `n` by `n` block of `a` by `L`, with `A = L Lᵀ`.
 ///
 /// # Errors
-/// [`NotPositive`] when a pivot is zero, negative or not a number; `a` is then half overwritten.
+/// [`NotPositive`] if a pivot is zero, negative or not a number; `a` is then partly overwritten.
 pub fn cholesky(a: &mut [f64], n: usize, stride: usize) -> Result<(), NotPositive> {
     with_known_size!(n, stride, |N, S| factor(a, N, S))
 }

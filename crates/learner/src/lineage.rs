@@ -6,23 +6,23 @@
 //! | group | /24 | /48 | /24 | /64 |
 //! | site | /16 | /32 | /16 | /48 |
 //!
-//! Each node below the class is keyed by (prefix, class): else a /16 whose clients differ in class would
-//! have several parents, and clients with unlike RTTs would share one row.
+//! Each node below the class is keyed by (prefix, class). Otherwise a /16 with clients of several
+//! classes would have several parents, and clients with unlike RTTs would share one row.
 
 use std::net::{IpAddr, Ipv6Addr};
 
-/// What is known of a connection's way before its arm is chosen, in few steps.
+/// The properties of a connection's way before its arm is chosen, in few steps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Class {
-    /// Octave of the handshake's RTT in microseconds: floor(log2).
+    /// Octave of the handshake's RTT: floor(log2) of microseconds.
     pub rtt_octave: u8,
     /// The peer's receive window keeps the connection small.
     pub small_window: bool,
     /// 0 none, 1 classic (RFC 3168), 2 accurate.
     pub ecn: u8,
-    /// Kind of the egress interface, as the caller numbers them (at most 63).
+    /// Kind of the egress interface, in the caller's numbering (at most 63).
     pub interface: u8,
-    /// The connection was accepted, not opened.
+    /// The connection was accepted, and not opened.
     pub accepted: bool,
 }
 
@@ -77,7 +77,7 @@ impl Level {
     }
 }
 
-/// A node of the tree, or a path: what a row is published for.
+/// A node of the tree, or a path: each has a published row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct NodeKey {
     /// How far up it is.
@@ -86,7 +86,8 @@ pub struct NodeKey {
     pub key: Key,
 }
 
-/// The key of a prefix within a class (and whatever else the caller parts by).
+/// The key of a prefix within a class (and within anything else by which the caller separates
+/// paths).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Key {
     /// The prefix, IPv4 mapped into IPv6, bits beyond its length 0.
@@ -108,7 +109,7 @@ pub struct Lineage {
     pub group: Key,
     /// /16 or /32.
     pub site: Key,
-    /// The class; one domain does not learn from another below it, but does here.
+    /// The class. Domains learn from each other from here upwards, and not below.
     pub class: u16,
 }
 
@@ -123,8 +124,8 @@ impl Lineage {
         Self::of_prefix(bits, class.bits(), domain)
     }
 
-    /// The lineage of an address, or of a prefix that is long enough to show of which kind it is (a
-    /// site's is). `class` is [`Class::bits`].
+    /// The lineage of an address, or of a prefix that is long enough to show its kind (a site's
+    /// is). `class` is [`Class::bits`].
     #[must_use]
     pub fn of_prefix(bits: u128, class: u16, domain: u32) -> Self {
         let [path, group, site] = lengths(bits).map(|len: u8| Key {
@@ -141,7 +142,7 @@ impl Lineage {
         }
     }
 
-    /// The lineage of the path, group or site that has this key.
+    /// The lineage of the path, group or site with this key.
     #[must_use]
     pub fn of_key(key: &Key) -> Self {
         Self::of_prefix(key.prefix, key.class, key.domain)

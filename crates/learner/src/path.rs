@@ -1,9 +1,9 @@
-//! What one path has shown, and the likelihood of its contrasts that it amounts to.
+//! The evidence of one path: the likelihood of its contrasts, given its samples.
 //!
 //! A sample of arm `a` at time `t` is `y = θ_a + s(t) + b + e`. θ is 0 for the default. The baseline
-//! `b ~ N(0, baseline)` is what the path is like whatever the arm. The load `s(t)` swings around it: a
-//! stationary Ornstein-Uhlenbeck process of variance `swing` and time constant `swing_s`. Without it, a
-//! busy ten minutes that one arm happens to meet would count as that arm's fault many times over.
+//! `b ~ N(0, baseline)` is the path's own level, the same for all arms. The load `s(t)` swings around it: a
+//! stationary Ornstein-Uhlenbeck process of variance `swing` and time constant `swing_s`. Without it,
+//! ten busy minutes that one arm happens to meet would count against that arm many times over.
 //!
 //! The evidence is the exact Gaussian likelihood of (θ, s now, b), in information form: samples add to
 //! it, and waiting turns the load of then into the load of now (a Kalman filter's prediction step in
@@ -17,7 +17,7 @@ use crate::{MAX_ARMS, MAX_CONTRASTS};
 /// The contrasts, the load and the baseline.
 const N: usize = MAX_CONTRASTS + 2;
 
-/// Widths of what hides the contrasts, in nats squared.
+/// Variances of everything that hides the contrasts, in nats squared.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Widths {
     /// Variance of a whole sample around its path, arm and time.
@@ -40,7 +40,7 @@ pub struct Evidence {
     pub weight: f64,
 }
 
-/// What a path's next sample is expected to be.
+/// The expectation for a path's next sample.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Expected {
     /// Nats.
@@ -50,7 +50,7 @@ pub struct Expected {
 }
 
 impl Evidence {
-    /// No sample yet, of so many arms.
+    /// Evidence without samples, for so many arms.
     #[must_use]
     pub fn none(arms: usize) -> Self {
         assert!((1..=MAX_ARMS).contains(&arms), "1 to {MAX_ARMS} arms");
@@ -115,7 +115,7 @@ impl Evidence {
         self.shift[s] *= phi;
     }
 
-    /// Adds a sample of `arm`: what is left of its worth after the regression, and its weight.
+    /// Adds a sample of `arm`: `residual` is its worth in nats less the regression's part.
     pub fn add(&mut self, arm: usize, residual: f64, weight: f64) {
         let (s, b) = (self.load(), self.base());
         let parts = if arm == 0 { [s, b, b] } else { [s, b, arm - 1] };
@@ -177,11 +177,11 @@ impl Evidence {
         out
     }
 
-    /// What the next sample of `arm` is expected to be, given what is known of the contrasts from
+    /// The expectation for the next sample of `arm`, given the knowledge about the contrasts from
     /// elsewhere.
     ///
     /// # Errors
-    /// [`NotPositive`] when `prior` is not a belief.
+    /// [`NotPositive`] if `prior` is not a belief.
     pub fn expected(
         &self,
         arm: usize,
@@ -216,14 +216,15 @@ impl Evidence {
         })
     }
 
-    /// How many numbers [`Evidence::pack`] writes for so many arms.
+    /// The count of numbers that [`Evidence::pack`] writes for so many arms.
     #[must_use]
     pub fn packed_len(arms: usize) -> usize {
         let n = arms + 1;
         n * (n + 1) / 2 + n + 1
     }
 
-    /// Writes the evidence in f32, the lower triangle of its precision only: a million paths are kept.
+    /// Writes the evidence in f32, with only the lower triangle of its precision, since there may be a
+    /// million paths.
     pub fn pack(&self, out: &mut [f32]) {
         let n = self.n();
         let triangle = (0..n).flat_map(|i| (0..=i).map(move |j| i * N + j));
@@ -236,7 +237,7 @@ impl Evidence {
         }
     }
 
-    /// Reads what [`Evidence::pack`] wrote.
+    /// Reads the numbers that [`Evidence::pack`] wrote.
     #[inline]
     #[must_use]
     pub fn unpack(arms: usize, packed: &[f32]) -> Self {
@@ -257,7 +258,7 @@ impl Evidence {
     }
 }
 
-/// Half as much is left after each half-life.
+/// The part that is left after this time: half as much after each half-life.
 #[must_use]
 pub fn left(elapsed_s: f64, half_life_s: f64) -> f64 {
     (-elapsed_s.max(0.0) / half_life_s).exp2()
@@ -280,7 +281,7 @@ mod tests {
         for _ in 0..10_000 {
             evidence.add(1, 2.0, 1.0);
         }
-        // No number of samples can tell the arm from the path: what is left is the path's width.
+        // No number of samples can separate the arm from the path: the path's width remains.
         let known = evidence.likelihood(&WIDTHS, 1.0);
         assert!((1.0 / known.precision[0] - 0.73).abs() < 0.001);
     }

@@ -1,9 +1,9 @@
-//! f(x): what sizes and RTTs do to the reward whatever the arm, by ridge regression.
+//! f(x): the effect of sizes and RTTs on the reward, the same for all arms, by ridge regression.
 //!
-//! Only what is known *before* the choice is a feature, and the size, which no arm changes. Loss or the
-//! RTT under load are outcomes: to explain a reward by them would explain the arm away.
-//! Recursive least squares with forgetting (Haykin, *Adaptive Filter Theory*, chapter 9), solved anew
-//! now and then rather than at each sample.
+//! A feature must be known *before* the choice; the size is one, too, since no arm changes it. Loss or
+//! the RTT under load are outcomes: to explain a reward by them would explain the arm away. Recursive
+//! least squares with forgetting (Haykin, *Adaptive Filter Theory*, chapter 9), solved anew now and
+//! then rather than at each sample.
 
 use crate::bytes::{Reader, Writer};
 use crate::linalg::{cholesky, solve};
@@ -11,15 +11,15 @@ use crate::path::left;
 use crate::settings::Regression as Settings;
 use crate::{MAX_ARMS, MAX_CONTRASTS};
 
-/// How many features a connection has, the constant included.
+/// Number of features of a connection, including the constant.
 pub const FEATURES: usize = 10;
 
 const N: usize = FEATURES + MAX_CONTRASTS;
 
-/// Samples until a solution is good enough to say what is out of proportion.
+/// Samples until a solution is good enough to recognise extreme worths.
 const SETTLED: u64 = 256;
 
-/// What is known of a connection whatever its arm.
+/// Properties of a connection that do not depend on its arm.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Features {
     /// RTT of the handshake in microseconds.
@@ -30,7 +30,7 @@ pub struct Features {
     pub small_window: bool,
     /// 0 none, 1 classic, 2 accurate.
     pub ecn: u8,
-    /// The egress is wireless or a tunnel, as the caller tells kinds apart.
+    /// Kind of the egress interface, in the caller's numbering, such as wireless or a tunnel.
     pub interface: u8,
 }
 
@@ -80,7 +80,7 @@ impl Default for Regression {
 }
 
 impl Regression {
-    /// What a connection with these features is expected to be worth, but for path and arm.
+    /// The expected worth of a connection with these features, in nats, without path and arm.
     #[must_use]
     pub fn expected(&self, features: &Features) -> f64 {
         features
@@ -91,8 +91,8 @@ impl Regression {
             .sum()
     }
 
-    /// Takes in a connection's worth. The arm is a dummy beside the features, so that an arm that was
-    /// given to the large transfers does not look large itself.
+    /// Takes in a connection's worth. The arm is a dummy variable beside the features. Otherwise an
+    /// arm that got the large transfers would look better than it is.
     pub fn observe(
         &mut self,
         features: &Features,
@@ -124,7 +124,7 @@ impl Regression {
         }
     }
 
-    /// What there is to save.
+    /// Writes the numbers to save.
     pub(crate) fn write(&self, row: &mut Writer) {
         row.f64s(&self.moments)
             .f64s(&self.products)
@@ -134,7 +134,7 @@ impl Regression {
             .f64(self.at_s);
     }
 
-    /// What [`Regression::write`] wrote. Times in the future become `now_s`.
+    /// Reads the numbers that [`Regression::write`] wrote. Times in the future become `now_s`.
     pub(crate) fn read(row: &mut Reader, now_s: f64) -> Option<Self> {
         let mut read = Self::default();
         row.f64s(&mut read.moments)?;
@@ -146,9 +146,8 @@ impl Regression {
         Some(read)
     }
 
-    /// A worth that is not further from what this arm was expected to be worth than `most` (Huber,
-    /// *Robust Estimation of a Location Parameter*, 1964): a few paths that lie must not move all others'
-    /// level.
+    /// The worth, moved to within `most` nats of this arm's expected worth (Huber, *Robust Estimation
+    /// of a Location Parameter*, 1964): a few paths that lie must not move the level of all others.
     #[must_use]
     pub fn clipped(&self, features: &Features, arm: usize, nats: f64, most: f64) -> f64 {
         if self.samples < SETTLED {
@@ -165,7 +164,7 @@ impl Regression {
     fn solve(&mut self, settings: &Settings) {
         let mut factor = self.moments.clone();
         for i in 0..N {
-            // The constant is no effect to be shrunk: it is the scale of the rates.
+            // The constant must not be shrunk: it is the scale of the rates.
             factor[i * N + i] += if i == 0 { 1e-6 } else { settings.ridge };
         }
         let mut solution = self.products;

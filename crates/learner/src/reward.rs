@@ -1,16 +1,16 @@
-//! What one connection was worth, in nats; higher is better.
+//! The worth of one connection, in nats; higher is better.
 //!
 //! ```text
 //! y = ln(bytes_acked / t) + γ·ln(1 − retransmitted share) − β·ln((srtt + d) / (least RTT + d))
 //! ```
 //!
 //! t is the busy time less the time in which the peer's window or our own send buffer was the limit. All
-//! of it is measured on the connection itself: there is no maximum of other connections and no least RTT
-//! of other peers in it, so a near or lucky neighbour cannot change what this one was worth.
+//! of it is measured on the connection itself, without a maximum of other connections or a least RTT of
+//! other peers. So a near or lucky neighbour cannot change this connection's worth.
 
 use crate::settings::Reward;
 
-/// What the kernel reports of a connection, or of an interval of a long one.
+/// The kernel's measures of a connection, or of an interval of a long one.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Measures {
     /// Bytes acknowledged.
@@ -29,7 +29,7 @@ pub struct Measures {
     pub srtt_us: u32,
     /// The connection's own least RTT.
     pub min_rtt_us: u32,
-    /// Bandwidth-delay product of the path in bytes, as far as it is known (0: not).
+    /// Bandwidth-delay product of the path in bytes; 0: not known.
     pub bdp_bytes: u64,
 }
 
@@ -38,17 +38,17 @@ pub struct Measures {
 pub struct Worth {
     /// Nats.
     pub nats: f64,
-    /// How much of a whole sample it is.
+    /// The part of a whole sample that it counts for.
     pub weight: f64,
 }
 
-/// Why a connection teaches nothing.
+/// The reason why a connection gives no sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Nothing {
     /// Too few bytes: a slow start's first rounds say nothing about an arm.
     #[error("fewer bytes than bytes_min")]
     Short,
-    /// It was never limited by the network.
+    /// The network never limited it.
     #[error("the application, the peer or the send buffer was the limit throughout")]
     NotBusy,
     /// No RTT, more retransmissions than segments, or no segment.
@@ -57,10 +57,10 @@ pub enum Nothing {
 }
 
 impl Measures {
-    /// What these measures are worth.
+    /// The worth of these measures.
     ///
     /// # Errors
-    /// [`Nothing`] says why they teach nothing.
+    /// [`Nothing`] says why they give no sample.
     pub fn worth(&self, settings: &Reward) -> Result<Worth, Nothing> {
         if self.bytes_acked < settings.bytes_min {
             return Err(Nothing::Short);
@@ -95,7 +95,7 @@ impl Measures {
     }
 }
 
-/// Discounted share of connections that timed out, of a group.
+/// The discounted share of a group's connections that timed out.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct TimeOuts {
     pub(crate) all: f32,
@@ -123,8 +123,8 @@ impl TimeOuts {
         }
     }
 
-    /// Nats that a time-out takes off: less where time-outs are usual, so that a peer that vanishes
-    /// whatever the arm does not count against the arm that happens to have most connections.
+    /// The cost of a time-out in nats. It is less if time-outs are usual: peers that vanish whatever the
+    /// arm must not count against the arm that happens to have most connections.
     #[must_use]
     pub fn cost(&self, settings: &Reward) -> f64 {
         settings.timeout_cost * (1.0 - self.share())

@@ -6,17 +6,17 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
-    /// What is believed before anything was seen.
+    /// The belief before the first sample.
     pub model: Model,
     /// How fast knowledge ages.
     pub memory: Memory,
-    /// When a path counts as changed.
+    /// The rule by which a path counts as changed.
     pub change: Change,
     /// How choices are made, and what exploring may cost.
     pub choice: Choice,
-    /// What one connection is worth.
+    /// The worth of one connection.
     pub reward: Reward,
-    /// The regression on what is known before the choice.
+    /// The regression on properties that are known before the choice.
     pub regression: Regression,
 }
 
@@ -27,10 +27,11 @@ pub struct Model {
     /// Standard deviation of one whole sample around its path and arm, in nats, until it is learned.
     /// Connections of one path differ by half a nat in the laboratory and in published traces.
     pub noise_sd: f64,
-    /// Standard deviation of what paths differ by whatever the arm, in nats, until it is learned.
+    /// Standard deviation between paths that does not depend on the arm, in nats, until it is
+    /// learned.
     pub baseline_sd: f64,
-    /// Standard deviation of a path's load swings whatever the arm, in nats. It is what the load of
-    /// busy links does within an hour; too large a value costs a sparse path little.
+    /// Standard deviation of a path's load swings, the same for all arms, in nats. The load of busy
+    /// links swings so much within an hour; too large a value costs a sparse path little.
     pub swing_sd: f64,
     /// Time constant of the swings in seconds.
     pub swing_s: f64,
@@ -38,11 +39,12 @@ pub struct Model {
     /// group in site, site in class, class in the global node. Most differences are those of sites:
     /// clients of one /24 share an access network.
     pub spread: [f64; 4],
-    /// Mean of a contrast of which nothing is known. Slightly negative: a default is seldom the worst.
+    /// Mean of an unknown contrast, in nats. Slightly negative: a default is seldom the worst.
     pub prior_mean: f64,
-    /// Standard deviation of a contrast of which nothing is known. Measured arms differ by 0.05 to 1.2.
+    /// Standard deviation of an unknown contrast, in nats. Measured arms differ by 0.05 to 1.2.
     pub prior_sd: f64,
-    /// Bounds of a learned spread, so that neither luck nor a mix makes a level useless for good.
+    /// Bounds of a learned spread in nats, so that neither chance nor a mix of paths makes a level
+    /// useless for good.
     pub spread_bounds: [f64; 2],
     /// Weight of the first guess of a spread or noise, in pairs of children or in samples. It keeps the
     /// first few dozen samples from deciding it.
@@ -55,25 +57,26 @@ pub struct Model {
     /// The most samples of one path that count towards its group. A path cannot outweigh its
     /// neighbours by being busy: this bounds what a hostile or odd peer may teach about them.
     pub path_weight_max: f64,
-    /// A message that would move a contrast of its node by more than so many standard deviations counts
-    /// less, and by twice as many not at all. Bounds what one odd or hostile peer, or one /24, may do.
+    /// A message that would move a contrast of its node by more than so many standard deviations
+    /// counts less, and from twice as many on not at all. This bounds the effect of one odd or
+    /// hostile peer, or of one /24.
     pub outlier_sd: f64,
     /// Residuals beyond so many standard deviations are cut off there: rates have heavy tails.
     pub clip_sd: f64,
 }
 
-/// What is kept, and for how long: half-lives in seconds.
+/// The bounds of the memory, and its half-lives in seconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Memory {
     /// Of a path's own samples.
     pub path_s: f64,
-    /// Of what a path has told its group.
+    /// Of a path's message to its group.
     pub group_s: f64,
-    /// Of what a group has told its site, and above.
+    /// Of a group's message to its site, and of those above.
     pub above_s: f64,
-    /// The most paths that are kept. Beyond, the least taught and longest unseen are forgotten. A
-    /// million takes 80 to 140 MB, with two to four arms.
+    /// The most paths that are kept. If there are more, those with the fewest and oldest samples
+    /// are forgotten. A million takes 80 to 140 MB, with two to four arms.
     pub paths_max: usize,
     /// Seconds in which each path's row is published once even if nothing was learned: knowledge ages.
     pub round_s: f64,
@@ -93,8 +96,8 @@ pub struct Change {
     pub weight_min: f64,
     /// Share of a path's knowledge that is kept at an alarm.
     pub keep: f64,
-    /// So many children of a node within `window_s` make the node alarm: a group's paths, a site's
-    /// groups, and so on.
+    /// Number of children that must alarm within `window_s` for their node to alarm: a group's
+    /// paths, a site's groups, and so on.
     pub group_paths: usize,
     /// Seconds, see `group_paths`.
     pub window_s: f64,
@@ -110,27 +113,27 @@ pub struct Change {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Choice {
-    /// Nats that another arm must be better than the default: do not move for less.
+    /// Nats that another arm must be better than the default: a smaller gain is not worth a move.
     pub bonus: f64,
-    /// Factor of the belief's standard deviations when arms are drawn from it. 1 is Thompson sampling;
-    /// less explores less, and finds a better arm later.
+    /// Factor on the belief's standard deviations when arms are drawn from it. 1 is Thompson
+    /// sampling; a smaller factor explores less, and finds a better arm later.
     pub width: f64,
     /// Least share of the default, always: contrasts need it.
     pub floor_default: f64,
     /// Least share of any other arm as long as it may be the best.
     pub floor_other: f64,
-    /// An arm may be the best as long as so many standard deviations of what the path itself has shown
-    /// do not speak against it.
+    /// An arm may still be the best unless the path's own samples speak against it by so many
+    /// standard deviations.
     pub hopeful_sd: f64,
-    /// What a group may lose at its start, in nats times connections.
+    /// The amount that a group may lose at its start, in nats times connections.
     pub ledger_start: f64,
-    /// The most credit that a group can gather.
+    /// The most credit that a group can gather, in nats times connections.
     pub ledger_max: f64,
-    /// Credit per connection: exploring may cost one per cent for good.
+    /// Credit per connection, in nats: exploring may always cost one per cent.
     pub ledger_income: f64,
-    /// Share of an expected win that is put to the credit.
+    /// Share of an expected win that is added to the credit.
     pub ledger_win: f64,
-    /// Least part of the learner's own shares that is kept when the credit is used up.
+    /// Least part of the learner's own shares that remains when the credit is used up.
     pub ledger_least: f64,
     /// Seconds in which the connections of one path get the same arm. Connections that overlap would
     /// otherwise compare arms that fight for one queue (Spang et al., IMC 2021).
@@ -146,13 +149,14 @@ pub struct Reward {
     /// Weight of the connection's own RTT inflation: 0.1 without an objective, 0 for throughput, 0.5
     /// for latency, 1 for real time.
     pub beta: f64,
-    /// Microseconds that an RTT may grow by without meaning anything: timers and interrupts do that.
+    /// Microseconds by which an RTT may grow without meaning anything: timers and interrupts cause
+    /// that.
     pub dead_zone_us: f64,
-    /// Fewer acknowledged bytes teach nothing: they are a slow start's first rounds.
+    /// Fewer acknowledged bytes give no sample: they are a slow start's first rounds.
     pub bytes_min: u64,
     /// A connection of so many bandwidth-delay products counts as a whole sample.
     pub bdps: f64,
-    /// Least weight of a connection that teaches.
+    /// Least weight of a connection that gives a sample.
     pub weight_min: f64,
     /// Nats that a time-out costs, less the path's usual share of them.
     pub timeout_cost: f64,
@@ -167,7 +171,7 @@ pub struct Reward {
 pub struct Regression {
     /// Added to the diagonal, in samples: keeps features that never vary at zero.
     pub ridge: f64,
-    /// Half-life in seconds. What a size or an RTT does to a rate changes slowly.
+    /// Half-life in seconds. The effect of a size or an RTT on a rate changes slowly.
     pub half_life_s: f64,
 }
 

@@ -1,9 +1,9 @@
 //! The tree of priors: path, group, site, class, global.
 //!
 //! Each node's contrasts are its parent's plus `N(0, spread²)`. Knowledge flows up as messages: a path's
-//! likelihood through the first spread is its message, a group sums its children's, passes the sum
-//! through the next spread, and so on. A child that sends a new message takes its old one away first.
-//! Knowledge flows down as the parent's belief *without* the child's own message, else a child would
+//! likelihood through the first spread is its message, a group sums its children's messages, passes the
+//! sum through the next spread, and so on. A child that sends a new message first subtracts its old one.
+//! Knowledge flows down as the parent's belief *without* the child's own message. Otherwise a child would
 //! hear itself as its neighbours (belief propagation: Pearl, *Probabilistic Reasoning*, 1988; it is exact
 //! on a tree of Gaussians, which `tests/exact.rs` checks against the joint distribution).
 
@@ -26,8 +26,8 @@ pub(crate) const NONE: u32 = u32::MAX;
 /// Samples over which the share of cut-off ones is taken.
 const WILD_MEMORY: f64 = 16.0;
 
-/// The share of cut-off samples from which a path's message does not count at all. Heavy tails cut off
-/// one in fifty; a peer that makes arms look unlike by many nats, every other one.
+/// From this share of cut-off samples on a path's message does not count at all. With heavy tails one
+/// sample in fifty is cut off; for a peer that makes arms look many nats apart it is every other one.
 const WILD_MOST: f64 = 0.25;
 
 mod belief;
@@ -43,15 +43,15 @@ pub(crate) use store::Share;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PathId(pub(crate) u32);
 
-/// What a path says at some time.
+/// The evidence of a path at some time.
 #[derive(Clone, Debug)]
 pub(crate) struct Now {
     pub evidence: Evidence,
-    /// The evidence's, of the contrasts.
+    /// The likelihood of the contrasts.
     pub likelihood: Information,
-    /// Its message as its group has it.
+    /// Its message in its group's sum.
     told: Information,
-    /// The share of it that its samples still say themselves.
+    /// The share of that message that its own samples still support.
     live: f64,
 }
 
@@ -65,12 +65,12 @@ pub struct Tree {
     memory: Memory,
     path_weight_max: f64,
     outlier_sd: f64,
-    /// Half-lives that an alarm above the paths ages what is below.
+    /// Half-lives by which an alarm above the paths ages the knowledge below.
     doubt_half_lives: f64,
     base: Information,
-    /// What is known of a path without neighbours and samples.
+    /// The knowledge about a path without neighbours and samples.
     alone: Information,
-    /// Of each level the node that was asked for last, and all that is known of it.
+    /// For each level the node that was asked for last, and all knowledge about it.
     memo: [Option<(u32, Information)>; LEVELS + 1],
     ledger: Ledger,
     /// Seconds of the caller's clock at which the paths' times begin.
@@ -88,7 +88,7 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// An empty tree for so many arms, the default among them.
+    /// An empty tree for so many arms, including the default.
     #[must_use]
     pub fn new(arms: usize, settings: &Settings) -> Self {
         let Model {
@@ -137,25 +137,25 @@ impl Tree {
         tree
     }
 
-    /// Arms, the default among them.
+    /// Number of arms, including the default.
     #[must_use]
     pub fn arms(&self) -> usize {
         self.arms
     }
 
-    /// How many paths are kept.
+    /// Number of paths.
     #[must_use]
     pub fn len(&self) -> usize {
         self.path_index.len()
     }
 
-    /// Whether no path is kept.
+    /// Whether there is no path.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.path_index.is_empty()
     }
 
-    /// How many nodes are kept above the paths.
+    /// Number of nodes above the paths.
     #[must_use]
     pub fn node_count(&self) -> usize {
         self.node_index.len()
@@ -173,20 +173,20 @@ impl Tree {
         self.spread
     }
 
-    /// All paths that are kept.
+    /// All paths.
     pub(crate) fn live_paths(&self) -> impl Iterator<Item = PathId> + '_ {
         let live = |(id, path): (usize, &store::Path)| path.live().then_some(PathId(id as u32));
         self.paths.iter().enumerate().filter_map(live)
     }
 
-    /// Notes whether a path's sample had to be cut off. One whose samples often are is no witness.
+    /// Notes whether a path's sample had to be cut off. A path with many cut-off samples is no witness.
     pub fn note_cut(&mut self, id: PathId, cut: bool) {
         let wild = &mut self.paths[id.0 as usize].wild;
         let before = wild.get();
         *wild = Share::new(before + (f64::from(u8::from(cut)) - before) / WILD_MEMORY);
     }
 
-    /// How far a path is a witness: 1, or less the more of its last samples were cut off.
+    /// How far a path is a witness: 1, and less the more of its last samples were cut off.
     #[must_use]
     pub fn calm(&self, id: PathId) -> f64 {
         let wild = self.paths[id.0 as usize].wild.get();
@@ -245,7 +245,7 @@ impl Tree {
         }
     }
 
-    /// What a path's evidence says of its group. Beyond `path_weight_max` it counts no more.
+    /// A path's message to its group. Weight beyond `path_weight_max` does not count.
     #[inline]
     fn message(&self, evidence: &Evidence) -> Result<Information, NotPositive> {
         let (total, most) = (evidence.weight, self.path_weight_max);
@@ -255,7 +255,7 @@ impl Tree {
             .through(self.spread[0])
     }
 
-    /// A path's message as its group has it now, if it counts by `factor`.
+    /// A path's message in its group's sum now, if it counts by `factor`.
     #[inline]
     fn told(&self, id: PathId, factor: Share) -> Result<Information, NotPositive> {
         let path = &self.paths[id.0 as usize];
@@ -265,11 +265,11 @@ impl Tree {
         Ok(told)
     }
 
-    /// A path's evidence as it counts now, and what of its message still does.
+    /// A path's evidence as it counts now, and the part of its message that still counts.
     ///
-    /// The path's samples age faster than its message. What they no longer say is memory of how the path
-    /// was: it counts among the neighbours' knowledge, or a path that is seldom used would have no
-    /// memory but its own.
+    /// The path's samples age faster than its message. The part of the message that they no longer
+    /// support is memory of the path's past. It counts with the neighbours' knowledge: otherwise a seldom
+    /// used path would have no memory but its own samples.
     #[inline]
     pub(crate) fn now(&self, id: PathId, now_s: f64) -> Result<Now, NotPositive> {
         let factor = self.paths[id.0 as usize].told_factor;
@@ -315,10 +315,10 @@ impl Tree {
             .wrapping_sub(path.doubt_seen)
     }
 
-    /// Changes a path's evidence, aged up to now, and tells its ancestors.
+    /// Changes a path's evidence, aged up to now, and sends its message up the tree.
     ///
     /// # Errors
-    /// [`NotPositive`], as for [`Tree::belief`]; the evidence is changed even so.
+    /// [`NotPositive`], as for [`Tree::belief`]; the evidence has changed nevertheless.
     pub fn update(
         &mut self,
         id: PathId,
@@ -351,7 +351,7 @@ impl Tree {
         self.tell(group)
     }
 
-    /// Sends a node's message, and those above it that change by it.
+    /// Sends a node's message, and those above it that change because of it.
     fn tell(&mut self, mut id: u32) -> Result<(), NotPositive> {
         self.nodes[id as usize].unsaved = true;
         while id != GLOBAL {
@@ -376,7 +376,7 @@ impl Tree {
         Ok(())
     }
 
-    /// A node's message as it was told, and how much of it the parent has now.
+    /// A node's message as it was sent, and the part of it that the parent has now.
     fn node_told_faded(&self, id: u32) -> (Information, f64) {
         let node = &self.nodes[id as usize];
         let discount = self.nodes[node.parent as usize].discount;
@@ -384,9 +384,9 @@ impl Tree {
         (self.node_told(id), faded)
     }
 
-    /// How far a message is believed: 1, less when it would move a contrast by more standard deviations
-    /// than `outlier_sd`, and 0 from twice as many (a redescending weight as Tukey's: what is merely
-    /// weighed down can still lie without measure).
+    /// How far a message is believed: 1, less if it would move a contrast by more standard deviations
+    /// than `outlier_sd`, and 0 from twice as many on. (A redescending weight, as Tukey's: an extreme lie
+    /// with a small weight could still do harm.)
     fn credible(&self, others: &Information, new: &Information) -> Result<f64, NotPositive> {
         let before = others.belief()?;
         let mut with = *others;
@@ -401,15 +401,15 @@ impl Tree {
         Ok((2.0 - far / self.outlier_sd).clamp(0.0, 1.0))
     }
 
-    /// Computes all sums anew from the paths, with the widths of now.
+    /// Computes all sums anew from the paths, with the present widths.
     ///
     /// # Errors
-    /// [`NotPositive`] only when samples are not finite.
+    /// [`NotPositive`] only if samples are not finite.
     pub fn rebuild(&mut self) -> Result<(), NotPositive> {
         self.refill(|_| false)
     }
 
-    /// As [`Tree::rebuild`]; `keep` says of which nodes the message stays as it is.
+    /// As [`Tree::rebuild`]; `keep` says which nodes' messages stay as they are.
     fn refill(&mut self, keep: impl Fn(u32) -> bool) -> Result<(), NotPositive> {
         for id in 0..self.nodes.len() as u32 {
             let gone = self.gone(id);

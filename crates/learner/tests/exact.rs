@@ -26,7 +26,7 @@ fn lineage(path: u32) -> Lineage {
     Lineage::of(peer.into(), class, 0)
 }
 
-/// Neither caps nor outliers, so that the model is all there is.
+/// Neither caps nor outliers, so that only the model counts.
 fn settings() -> Settings {
     let mut settings = Settings::default();
     settings.model.path_weight_max = f64::INFINITY;
@@ -87,7 +87,7 @@ impl Joint {
             }
         }
         for path in 0..16 {
-            // All samples are of one moment, so the load is part of the baseline.
+            // All samples are from one moment, so the load is part of the baseline.
             let variance = model.baseline_sd.powi(2) + model.swing_sd.powi(2);
             joint.term(&[(baseline(path), 1.0)], 0.0, variance);
         }
@@ -283,7 +283,7 @@ fn a_path_that_lies_without_measure_moves_its_neighbours_by_a_bounded_amount() {
     );
 }
 
-/// A path whose samples come one after another: the load at each is a variable of its own, with the
+/// A path with samples one after another: the load at each is a variable of its own, with the
 /// covariance of an Ornstein-Uhlenbeck process.
 #[test]
 fn evidence_over_time_is_that_of_the_joint_process() {

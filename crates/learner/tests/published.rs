@@ -190,7 +190,8 @@ fn a_change_is_remembered_with_its_time() {
     assert!(learner.alarms().any(|a| a.key == who.node(Level::Path)));
 }
 
-/// Samples of one long connection say less than as many connections, the less the closer they are.
+/// Samples of one long connection count less than as many connections, and the less the closer
+/// they are in time.
 #[test]
 fn samples_of_one_connection_count_less_than_connections() {
     let weight = |interval_s: f64, one: bool| {

@@ -1,4 +1,4 @@
-//! What was saved is known again, row by row.
+//! Saved knowledge is restored, row by row.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 mod common;
@@ -82,8 +82,8 @@ proptest! {
         prop_assert!(restored.head && restored.damaged == 0 && restored.too_old == 0);
         prop_assert_eq!(restored.taken_up, rows.len() - 2);
         assert_alike(&shares(&mut learner, now_s), &shares(&mut again, now_s));
-        // It goes on as the other would have. (But for alarms of neighbours, which are not saved: samples
-        // as calm as these raise none.)
+        // It goes on as the other would have, except for alarms of neighbours, which are not
+        // saved: samples as calm as these raise none.
         let calm: Vec<_> = samples.iter().map(|s| (s.0, s.1, s.2, 0.2 * s.3, s.4)).collect();
         let now_s = now_s + later_s;
         let end_s = taught(&calm, &mut learner, now_s);
@@ -152,7 +152,7 @@ fn a_save_in_parts_gives_each_row_once_and_what_changed_meanwhile_again() {
     let mut is_done = false;
     while !is_done {
         is_done = learner.save_some(3, |key, row| {
-            given += usize::from(key[0] < 0xff); // heads are given with each part
+            given += usize::from(key[0] < 0xff); // each part comes with heads
             parts.insert(key.to_vec(), row.unwrap().to_vec());
         });
     }
@@ -221,7 +221,7 @@ fn the_least_taught_are_forgotten_first_and_their_neighbours_still_know() {
     save(&mut learner, true, &mut rows);
     let favourite = lineage(0, 1, 40_000).node(Level::Path);
     for i in 0..4000u64 {
-        // Strangers of a hundred groups, one connection each.
+        // Unknown paths of a hundred groups, one connection each.
         let who = lineage((i % 100) as u8, (2 + i / 100) as u8, 40_000);
         learner
             .observe(&seen(who, 1, 13.8 + 0.3 * noise(i), now_s))
@@ -231,7 +231,8 @@ fn the_least_taught_are_forgotten_first_and_their_neighbours_still_know() {
     }
     assert!(learner.plan_of(&favourite, now_s).is_some());
     assert!(learner.plan(&lineage(0, 250, 40_000), now_s).shares[1] > 0.5);
-    // Rows of those that were forgotten are removed from the saved ones and from the published.
+    // Rows of forgotten paths and nodes are removed from the saved ones and from the published
+    // ones.
     save(&mut learner, false, &mut rows);
     let mut whole = Rows::new();
     save(&mut learner, true, &mut whole);

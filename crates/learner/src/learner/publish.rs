@@ -1,9 +1,10 @@
-//! Which rows must be written: what was taught at once, its neighbours when there is time.
+//! Which rows must be written: those of paths with new samples at once, their neighbours' when there is
+//! time.
 //!
 //! A sample changes its path's shares, and a little those of all paths of its group, of its site and so
 //! on. To write all of them each time would be a million rows a second. So the path and the nodes above
-//! it are written soon. Then, when a node's shares for strangers have moved, the children follow, and
-//! theirs if they moved. Besides, all paths are gone through slowly, because knowledge ages.
+//! it are written soon. Then, if a node's shares for unknown paths have moved, its children follow, and
+//! so on downwards. Besides, a slow round goes through all paths, because knowledge ages.
 
 use std::collections::VecDeque;
 
@@ -12,10 +13,11 @@ use crate::choice::Plan;
 use crate::lineage::{Level, NodeKey};
 use crate::tree::{GLOBAL, NONE, PathId, Tree};
 
-/// Parts of 255 by which a stranger's share must move for the rows below to be written: one per cent.
+/// Parts of 255 by which an unknown path's share must move for the rows below to be written: one per
+/// cent.
 const MOVED: u8 = 3;
 
-/// The most keys that are remembered for the next save.
+/// The most forgotten keys that are kept for the next save.
 const FORGOTTEN_MAX: usize = 1 << 20;
 
 /// Rows to be written.
@@ -23,15 +25,15 @@ const FORGOTTEN_MAX: usize = 1 << 20;
 pub(super) struct Queue {
     paths: VecDeque<u32>,
     nodes: VecDeque<u32>,
-    /// Groups whose paths are to be written.
+    /// Groups with paths to write.
     groups: VecDeque<u32>,
-    /// The group whose paths are being written, and the next of them.
+    /// The group of the paths that are being written, and the next of them.
     sweep: Option<(u32, u32)>,
-    /// The next path of the slow round, how many are due, and since when.
+    /// The next path of the slow round, the number that is due, and since when.
     round: usize,
     due: f64,
     due_s: f64,
-    /// Keys whose rows are to be taken away.
+    /// Keys of rows to remove.
     forgotten: Vec<NodeKey>,
     turn: bool,
 }
@@ -52,7 +54,7 @@ impl Default for Queue {
     }
 }
 
-/// What is written next.
+/// The row to write next.
 enum Next {
     Path(u32),
     Node(u32),
@@ -71,7 +73,7 @@ impl Queue {
         }
     }
 
-    /// Paths that were taught take turns with the rest, so that neither waits for ever.
+    /// Paths with new samples take turns with the rest, so that neither waits for ever.
     fn next(&mut self, tree: &mut Tree) -> Option<Next> {
         self.turn = !self.turn;
         let taught = |queue: &mut Self| queue.paths.pop_front().map(Next::Path);
@@ -88,7 +90,7 @@ impl Queue {
             .or_else(|| self.old(tree).map(Next::Path))
     }
 
-    /// The next path of a group whose shares have moved.
+    /// The next path of a group with moved shares.
     fn sibling(&mut self, tree: &Tree) -> Option<u32> {
         loop {
             let (group, id) = match self.sweep.take() {
@@ -98,7 +100,7 @@ impl Queue {
                     (group, tree.nodes[group as usize].first)
                 }
             };
-            // Paths may have been forgotten meanwhile, and their places given to others.
+            // Paths may have been forgotten meanwhile, and others may have got their places.
             if id != NONE && tree.paths[id as usize].group == group {
                 self.sweep = Some((group, tree.paths[id as usize].next));
                 return Some(id);
@@ -124,7 +126,7 @@ impl Queue {
 }
 
 impl Learner {
-    /// Queues a path that was taught, and the nodes above it.
+    /// Queues a path with a new sample, and the nodes above it.
     pub(super) fn queue_path(&mut self, id: PathId) {
         self.queue.path(&mut self.tree, id);
         let mut node = self.tree.group_of(id);
@@ -137,7 +139,7 @@ impl Learner {
         }
     }
 
-    /// Queues all that is below a node, whether its shares have moved or not.
+    /// Queues everything below a node, whether its shares have moved or not.
     pub(super) fn queue_below(&mut self, top: u32) {
         let mut below = vec![top];
         while let Some(id) = below.pop() {
@@ -161,8 +163,8 @@ impl Learner {
         self.queue.forgotten.extend(keys);
     }
 
-    /// Gives the rows to be written, at most `budget` of them, and those to be taken away (`None`).
-    /// What was taught comes first; call it again to go on. Gives how many rows it wrote.
+    /// Gives the rows to write, at most `budget` of them, and those to remove (`None`). Paths with new
+    /// samples come first; call it again to go on. Returns the number of rows that it gave.
     pub fn publish(
         &mut self,
         now_s: f64,

@@ -1,9 +1,9 @@
-//! Saving what was learned, and reading it again.
+//! Saving knowledge, and reading it again.
 //!
 //! A saved learner is a set of rows with keys: two copies of a head (regression, noise, widths) and one
-//! row for each path and node. Rows do not depend on each other, so only those that changed have to be
-//! written again, and one that is damaged takes nothing else with it. Without a head the others mean
-//! nothing: samples are kept as deviations from the regression.
+//! row for each path and node. Rows do not depend on each other, so only changed ones have to be
+//! written again, and a damaged row spoils no other. Without a head the others mean nothing: samples
+//! are kept as deviations from the regression.
 
 use super::{Learner, Unusable};
 use crate::bytes::{Reader, Writer};
@@ -14,16 +14,16 @@ use crate::tree::saved::{Taken, key_bytes, key_of_bytes};
 /// First byte of a head's key; below are levels.
 const HEAD: u8 = 0xff;
 
-/// What became of the rows that were read.
+/// The outcome of reading the rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Restored {
     /// Paths and nodes that are known again.
     pub taken_up: usize,
-    /// Rows that were older than what they know is remembered.
+    /// Rows with knowledge that is too old to be kept.
     pub too_old: usize,
     /// Rows that could not be read.
     pub damaged: usize,
-    /// There was a head for as many arms: else the learner begins anew.
+    /// A head for the same number of arms was there; without one the learner begins anew.
     pub head: bool,
 }
 
@@ -37,14 +37,14 @@ impl Learner {
         self.save_some(usize::MAX, row);
     }
 
-    /// Nothing is saved any more: all rows will be given again.
+    /// Tells the learner that the saved rows are gone: it will give all rows again.
     pub fn begin_anew(&mut self) {
         self.forgotten.clear();
         self.tree.mark_unsaved();
     }
 
-    /// The same for at most so many of the paths and nodes that changed, so that a million need not be in
-    /// memory a second time. Whether those were all; if not, call it again.
+    /// The same for at most `most` of the changed paths and nodes, so that a million need not be in
+    /// memory a second time. Says whether those were all; if not, call it again.
     pub fn save_some(&mut self, most: usize, mut row: impl FnMut(&[u8], Option<&[u8]>)) -> bool {
         for key in std::mem::take(&mut self.forgotten) {
             row(&key_bytes(&key), None);
@@ -56,7 +56,7 @@ impl Learner {
         self.tree.unsaved(most, |key, bytes| row(key, Some(bytes)))
     }
 
-    /// A learner that knows what was saved. Rows may come in any order; the clock must be the one of
+    /// A learner with the saved knowledge. Rows may come in any order; `now_s` must be of the clock of
     /// the saved times.
     ///
     /// # Errors

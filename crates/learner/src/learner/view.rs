@@ -1,5 +1,5 @@
-//! What the learner knows, for people: estimates with intervals, where they come from, what exploring
-//! has cost, and what was found to have changed.
+//! The learner's knowledge for people: estimates with intervals, their origin, the cost of exploring,
+//! and the changes that were found.
 
 use std::collections::VecDeque;
 
@@ -14,7 +14,7 @@ use crate::tree::{GLOBAL, PathId};
 /// Standard deviations on either side of the mean that hold 95 % of a normal distribution.
 const Z95: f64 = 1.96;
 
-/// The most alarms that are remembered.
+/// The most alarms that are kept.
 const ALARMS_MAX: usize = 256;
 
 /// One arm against the default, in nats.
@@ -26,7 +26,7 @@ pub struct Estimate {
     pub low: f64,
     /// Its upper end.
     pub high: f64,
-    /// Where most of this knowledge comes from; `None`: it is mostly the assumption of the beginning.
+    /// The level that most of this knowledge comes from; `None`: mostly from the initial assumption.
     pub from: Option<Level>,
 }
 
@@ -38,47 +38,49 @@ impl Estimate {
     }
 }
 
-/// What is known of a path, or of a stranger below a node.
+/// The knowledge about a path, or about an unknown path below a node.
 #[derive(Clone, Debug, PartialEq)]
 pub struct View {
-    /// Whose view it is.
+    /// The path or node.
     pub key: NodeKey,
     /// One for each arm but the default.
     pub estimates: Vec<Estimate>,
     /// The shares of the next connections.
     pub plan: Plan,
-    /// Connections of a path that ended since it was met, or read from what was saved; 0 for a node.
+    /// Connections of a path that ended since it was first seen, or since its saved row was read; 0
+    /// for a node.
     pub connections: u32,
     /// Weight of a path's own samples as they count now; 0 for a node.
     pub own_weight: f64,
-    /// When a path last taught.
+    /// When a path gave its last sample, in seconds.
     pub seen_s: Option<f64>,
     /// Nats times connections that its group (or the node) may still lose by exploring.
     pub credit: f64,
-    /// Nats times connections that exploring was expected to cost there so far.
+    /// Expected cost of exploring there so far, in nats times connections.
     pub spent: f64,
-    /// When it, or a node above it, was last found to have changed, as far as that is remembered.
+    /// When it, or a node above it, was last found to have changed, as far as the log of alarms goes
+    /// back.
     pub changed_s: Option<f64>,
 }
 
 /// A path or node was found to have changed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Alarm {
-    /// Which one.
+    /// The path or node.
     pub key: NodeKey,
-    /// When.
+    /// When, in seconds.
     pub at_s: f64,
 }
 
 /// The last alarms.
 pub(super) type Log = VecDeque<Alarm>;
 
-/// One arm's knowledge by where it comes from: a path's own samples, group, site, class, global node,
-/// and the assumption of the beginning.
+/// One arm's knowledge by origin: a path's own samples, group, site, class, global node, and the
+/// initial assumption.
 type Parts = [[f64; MAX_CONTRASTS]; 6];
 
 impl Learner {
-    /// What is known of a path or node; `None` if nothing is kept under this key.
+    /// The knowledge about a path or node; `None` if nothing is kept under this key.
     pub fn view(&mut self, key: &NodeKey, now_s: f64) -> Option<View> {
         let plan = self.plan_of(key, now_s)?;
         let (id, node) = match key.level {
@@ -109,14 +111,15 @@ impl Learner {
     }
 
     /// How much better arm `to` is for the next connections of a path than arm `from`: mean and standard
-    /// deviation, in nats. `None` if the path is not known, or an arm is none of this learner's.
+    /// deviation, in nats. `None` if the path is not known, or the learner does not have one of the
+    /// arms.
     pub fn gain(&mut self, path: &Key, from: usize, to: usize, now_s: f64) -> Option<(f64, f64)> {
         let arms = self.tree.arms();
         let id = self.tree.find(path).filter(|_| from.max(to) < arms)?;
         Some(self.belief_and_now(id, now_s).0.gain(from, to))
     }
 
-    /// The keys of all paths that are kept.
+    /// The keys of all known paths.
     pub fn paths(&self) -> impl Iterator<Item = NodeKey> + '_ {
         self.tree.live_paths().map(|id| NodeKey {
             level: Level::Path,
@@ -129,14 +132,14 @@ impl Learner {
         self.alarms.iter()
     }
 
-    /// Takes alarms of a former learner for its own, the oldest first.
+    /// Takes over the alarms of a former learner, the oldest first.
     pub fn remember_alarms(&mut self, alarms: impl Iterator<Item = Alarm>) {
         self.alarms.extend(alarms);
         let surplus = self.alarms.len().saturating_sub(ALARMS_MAX);
         self.alarms.drain(..surplus);
     }
 
-    /// Nats times connections that exploring was expected to cost so far, in all groups.
+    /// Expected cost of exploring so far in all groups, in nats times connections.
     #[must_use]
     pub fn spent(&self) -> f64 {
         let groups = self.tree.nodes.iter().filter(|n| n.live && n.level == 1);
@@ -184,8 +187,8 @@ impl Learner {
         last.map(|alarm| alarm.at_s)
     }
 
-    /// Precisions of all contrasts by their origin. What comes from afar has been through more spreads,
-    /// and each spread takes the same part of all that came with it.
+    /// Precisions of all contrasts by their origin. Knowledge from higher nodes has passed more
+    /// spreads, and each spread takes the same part of everything that passes it.
     fn parts(&mut self, id: Option<PathId>, node: u32, now_s: f64) -> Result<Parts, NotPositive> {
         let mut chain = vec![node];
         while let Some(last) = chain.last().copied().filter(|last| *last != GLOBAL) {
@@ -207,7 +210,7 @@ impl Learner {
             parts[level] = diagonal(&sum);
         }
         let Some(id) = id else { return Ok(parts) };
-        // What the path itself told its group is its own, not its neighbours'.
+        // The path's own message to its group is its own knowledge, not its neighbours'.
         let (now, prior) = self.tree.now_and_prior(id, now_s)?;
         let told = diagonal(&now.told_live());
         for (part, told) in parts[1].iter_mut().zip(told) {

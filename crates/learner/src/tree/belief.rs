@@ -1,4 +1,4 @@
-//! What is believed of a path or a node: knowledge on its way down the tree.
+//! The belief about a path or a node: knowledge on its way down the tree.
 
 use super::{GLOBAL, Now, PathId, Tree};
 use crate::gaussian::{Belief, Information};
@@ -7,7 +7,7 @@ use crate::linalg::NotPositive;
 use crate::lineage::{Level, Lineage};
 
 impl Now {
-    /// The belief after this, with that prior.
+    /// The belief from this evidence and this prior.
     #[inline]
     pub(crate) fn belief(&self, prior: &Information) -> Result<Belief, NotPositive> {
         let mut known = *prior;
@@ -15,7 +15,7 @@ impl Now {
         known.belief()
     }
 
-    /// What the path has told its group, as far as its own samples still say it.
+    /// The path's message to its group, as far as its own samples still support it.
     pub(crate) fn told_live(&self) -> Information {
         let mut told = self.told;
         told.scale(self.live);
@@ -24,7 +24,7 @@ impl Now {
 }
 
 impl Tree {
-    /// All that is known of a node's contrasts from outside of its children.
+    /// All knowledge about a node's contrasts except its children's.
     pub(crate) fn outside(&self, id: u32) -> Result<Information, NotPositive> {
         if id == GLOBAL {
             return Ok(self.base);
@@ -37,14 +37,14 @@ impl Tree {
         known.through(self.spread[usize::from(self.nodes[id as usize].level)])
     }
 
-    /// What a node's contrasts are believed to be.
+    /// The belief about a node's contrasts.
     pub(crate) fn belief_of_node(&self, id: u32) -> Result<Belief, NotPositive> {
         let mut known = self.outside(id)?;
         known.add(&self.sum(id), 1.0);
         known.belief()
     }
 
-    /// All that is known of a node, its children's messages included.
+    /// All knowledge about a node, including its children's messages.
     #[inline]
     fn known_in(&mut self, id: u32) -> Result<Information, NotPositive> {
         let level = usize::from(self.nodes[id as usize].level);
@@ -67,7 +67,8 @@ impl Tree {
         Ok(known)
     }
 
-    /// What a path says now, and what its neighbours and all above say of it.
+    /// A path's evidence now, and the knowledge about it from its neighbours and all
+    /// nodes above.
     ///
     /// # Errors
     /// [`NotPositive`] when the tree has lost its digits; [`Tree::rebuild`] mends that.
@@ -86,7 +87,7 @@ impl Tree {
         Ok((now, prior))
     }
 
-    /// What a path's contrasts are believed to be now.
+    /// The belief about a path's contrasts now.
     ///
     /// # Errors
     /// [`NotPositive`] when the tree has lost its digits; [`Tree::rebuild`] mends that.
@@ -95,18 +96,18 @@ impl Tree {
         now.belief(&prior)
     }
 
-    /// What would be believed of a path that says this if its neighbours had said nothing.
+    /// The belief about a path with this evidence, if its neighbours had said nothing.
     #[inline]
     pub(crate) fn sceptic(&self, now: &Now) -> Result<Belief, NotPositive> {
         now.belief(&self.alone)
     }
 
-    /// What a path without samples is believed to be like if it has no neighbours.
+    /// The belief about a path without samples and without neighbours.
     pub(crate) fn alone(&self) -> Result<Belief, NotPositive> {
         self.alone.belief()
     }
 
-    /// What a path that is not kept is believed to be like: its deepest known node decides.
+    /// The belief about an unknown path: the lowest known node above it decides.
     ///
     /// # Errors
     /// [`NotPositive`], as for [`Tree::belief`].
@@ -119,7 +120,7 @@ impl Tree {
         Ok((self.belief_below(deepest, now_s)?, deepest))
     }
 
-    /// The lowest node above a path that is kept.
+    /// The lowest known node above a path.
     pub(crate) fn deepest(&self, lineage: &Lineage) -> u32 {
         let above = &Level::ALL[1..];
         above
@@ -128,7 +129,8 @@ impl Tree {
             .unwrap_or(GLOBAL)
     }
 
-    /// What a path below a node is believed to be like if nothing lies between them.
+    /// The belief about an unknown path below a node, if no known node lies between
+    /// them.
     ///
     /// # Errors
     /// [`NotPositive`], as for [`Tree::belief`].
@@ -141,7 +143,8 @@ impl Tree {
         known.belief()
     }
 
-    /// The balance that a stranger's choice is held to: its group's, or a new group's.
+    /// The balance for the choice of an unknown path: its group's, or a new
+    /// group's.
     #[must_use]
     pub fn ledger_of(&self, node: u32) -> Ledger {
         match self.nodes[node as usize].level {
@@ -150,12 +153,12 @@ impl Tree {
         }
     }
 
-    /// What is assumed of all contrasts before anything was seen.
+    /// The assumption about all contrasts before the first sample.
     pub(crate) fn base_information(&self) -> Information {
         self.base
     }
 
-    /// The belief before anything was seen.
+    /// The belief before the first sample.
     #[must_use]
     pub fn base(&self) -> Belief {
         self.base.prior()

@@ -1,4 +1,4 @@
-//! What a change of some paths means for what is known of the others.
+//! The effect of some paths' changes on the knowledge about the others.
 
 use super::{GLOBAL, LEVELS, NONE, PathId, Tree};
 use crate::change::{Alarms, Sums};
@@ -11,9 +11,9 @@ impl Tree {
         &mut self.paths[id.0 as usize].sums
     }
 
-    /// Notes that a path changed. When enough children of a node did within the window, the node did:
-    /// all that is known below it is doubted, and its own parent notes that. Gives how many levels
-    /// changed, 0 for the path alone.
+    /// Notes that a path changed. If enough children of a node changed within the window, the node
+    /// did, too: all knowledge below it is doubted, and its own parent notes that. Returns the
+    /// number of changed levels, 0 for the path alone.
     ///
     /// # Errors
     /// [`NotPositive`], as for [`Tree::belief`].
@@ -38,8 +38,8 @@ impl Tree {
         Ok(LEVELS)
     }
 
-    /// Notes a path's deviation at all nodes above it: a shift that is too small to be seen on one path
-    /// is seen on many. Gives how many levels changed.
+    /// Notes a path's deviation (`z`, in standard deviations) at all nodes above it: a shift that
+    /// is too small to be seen on one path shows on many. Returns the number of changed levels.
     ///
     /// # Errors
     /// [`NotPositive`], as for [`Tree::belief`].
@@ -48,7 +48,8 @@ impl Tree {
         let mut highest = None;
         loop {
             let n = &mut self.nodes[node as usize];
-            // One busy path is no crowd: of its samples in a row only the first counts here.
+            // One busy path is not many paths: only the first of its samples in a row counts
+            // here.
             let other = std::mem::replace(&mut n.pooled_last, id.0) != id.0;
             if other
                 && n.sums
@@ -69,7 +70,7 @@ impl Tree {
         }
     }
 
-    /// Ages all that is known below a node, as if time had passed.
+    /// Ages all knowledge below a node, as if time had passed.
     fn doubt(&mut self, top: u32, keep: f64) -> Result<(), NotPositive> {
         let mut below = vec![top];
         while let Some(id) = below.pop() {
@@ -87,7 +88,7 @@ impl Tree {
         self.tell(top)
     }
 
-    /// A group's paths are to be saved again: their rows say how often they were doubted.
+    /// Marks a group's paths to be saved again: their rows say how often they were doubted.
     fn doubted(&mut self, group: u32) {
         let mut id = self.nodes[group as usize].first;
         while id != NONE {
@@ -111,7 +112,7 @@ impl Tree {
         std::iter::successors(first, move |id| some(self.nodes[*id as usize].next))
     }
 
-    /// Weighs down what a path that changed has left in its group's memory: its part of it.
+    /// Reduces the weight of a changed path's part in its group's memory.
     ///
     /// # Errors
     /// [`NotPositive`], as for [`Tree::belief`].

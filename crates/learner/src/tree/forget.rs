@@ -1,4 +1,5 @@
-//! Forgetting: the least taught and longest unseen go first, and what they told their groups stays.
+//! Forgetting: paths with the fewest and oldest samples go first, and their messages stay in their
+//! groups.
 
 use super::{GLOBAL, LEVELS, NONE, PathId, Tree};
 use crate::linalg::NotPositive;
@@ -17,8 +18,9 @@ impl Tree {
         weight * left(now_s - self.at_s(id), self.memory.path_s) * (-doubts).exp2()
     }
 
-    /// Forgets so many paths, those first whose samples count least by now: few, or long ago. Then
-    /// nodes without children, if they know nothing or are more than `nodes_max`. Gives all their keys.
+    /// Forgets so many paths, first those with samples that count least by now, because they are
+    /// few or old. Then it forgets nodes without children, if they know nothing or are more than
+    /// `nodes_max`. Returns all their keys.
     ///
     /// # Errors
     /// [`NotPositive`] when the tree has lost its digits; [`Tree::rebuild`] mends that.
@@ -59,7 +61,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Takes a path out. Lists and index still have it: [`Tree::link_paths`] follows.
+    /// Removes a path. Lists and index still have it: [`Tree::link_paths`] must follow.
     fn forget(&mut self, id: PathId, forgotten: &mut Vec<NodeKey>) -> Result<(), NotPositive> {
         let told = self.told(id, self.paths[id.0 as usize].told_factor)?;
         let group = self.group_of(id);

@@ -1,7 +1,7 @@
 //! Rows of paths and nodes, to be saved and read again.
 //!
-//! Each row stands for itself: a path's key gives all nodes above it, and a node's row has what its
-//! children do not say. So one that is lost or damaged takes nothing else with it.
+//! Each row stands for itself: a path's key gives all nodes above it, and a node's row has the knowledge
+//! that its children's rows lack. So a lost or damaged row spoils no other.
 
 use super::store::{pack, triangle, unpack};
 use super::{GLOBAL, PathId, Share, Tree};
@@ -14,16 +14,16 @@ use crate::lineage::{Key, Level, Lineage, NodeKey};
 use crate::path::Evidence;
 use crate::settings::Memory;
 
-/// Samples older than so many half-lives are not taken up again: a 64th of their weight is left.
+/// Samples older than so many half-lives are not restored: only a 64th of their weight is left.
 const HALF_LIVES_MAX: f64 = 6.0;
 
-/// Half-lives that nodes' knowledge may be old, whose children fill it up again.
+/// Half-lives that a node's knowledge may be old; its children add to it.
 const NODE_HALF_LIVES_MAX: f64 = 12.0;
 
 /// Bytes of a saved key.
 const KEY_BYTES: usize = 24;
 
-/// What became of a row.
+/// The outcome of reading a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Taken {
     Up,
@@ -97,7 +97,7 @@ impl Tree {
         row.finish()
     }
 
-    /// Makes an empty tree ready for rows: its time begins before the oldest of them.
+    /// Prepares an empty tree for rows: its time begins before the oldest of them.
     pub(crate) fn begin(&mut self, now_s: f64) {
         let Memory {
             path_s,
@@ -113,7 +113,7 @@ impl Tree {
         (global.at_s, global.discount) = (now_s, discount);
     }
 
-    /// Takes up a row. The sums are not right until [`Tree::complete`].
+    /// Restores a row. The sums are not right until [`Tree::complete`] has run.
     pub(crate) fn take_up(
         &mut self,
         lineage: &Lineage,
@@ -195,10 +195,10 @@ impl Tree {
         Some(Taken::Up)
     }
 
-    /// When all rows were taken up: makes the sums. The nodes whose message a row gave have it still.
+    /// Computes the sums once all rows are restored. Nodes that got their message from a row keep it.
     ///
     /// # Errors
-    /// [`NotPositive`] when rows contradict each other.
+    /// [`NotPositive`] if rows contradict each other.
     pub(crate) fn complete(&mut self) -> Result<(), NotPositive> {
         let told: Vec<bool> = (0..self.nodes.len() as u32)
             .map(|id| self.node_told(id).trace() > 0.0)
@@ -206,14 +206,14 @@ impl Tree {
         self.refill(|id| told[id as usize])
     }
 
-    /// Has all paths and nodes asked for again.
+    /// Marks all paths and nodes as unsaved.
     pub(crate) fn mark_unsaved(&mut self) {
         self.paths.iter_mut().for_each(|path| path.unsaved = true);
         self.nodes.iter_mut().for_each(|node| node.unsaved = true);
     }
 
-    /// At most so many of the paths and nodes that changed since they were last asked for; whether those were
-    /// all.
+    /// Gives at most `most` of the paths and nodes that changed since they were last given; says whether
+    /// those were all.
     pub(crate) fn unsaved(&mut self, most: usize, mut each: impl FnMut(&[u8], &[u8])) -> bool {
         let mut count = 0;
         for id in 0..self.paths.len() as u32 {

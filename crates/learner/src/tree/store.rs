@@ -1,8 +1,8 @@
 //! How paths and nodes are kept: small, since there may be a million.
 //!
 //! A path's key is its group's key and the bits below it. Times are tenths of a second since the tree's
-//! first sample, shares are parts of 65535, and what is rounded is rounded before it is used, so that
-//! what was added can be taken away again.
+//! first sample, and shares are parts of 65535. Numbers are rounded before they are used, so that an
+//! added message can be subtracted again exactly.
 
 use super::{GLOBAL, LEVELS, NONE, PathId, Tree};
 use crate::change::{Alarms, Sums};
@@ -35,7 +35,7 @@ impl Share {
     }
 }
 
-/// What is kept of a path besides its evidence.
+/// The fields of a path besides its evidence.
 #[derive(Clone, Debug)]
 pub(crate) struct Path {
     /// The bits of its address below the group's prefix.
@@ -46,17 +46,17 @@ pub(crate) struct Path {
     pub next: u32,
     /// When its evidence was stored, in ticks since the tree's beginning.
     at: u32,
-    /// The group's `discount` when the path told it something.
+    /// The group's `discount` when the path sent its message.
     pub told_discount: f32,
     /// Evidence that the path changed.
     pub sums: Sums,
-    /// What part of its message counts.
+    /// The part of its message that counts.
     pub told_factor: Share,
     /// Share of its last samples that were cut off.
     pub wild: Share,
     /// Its group's `doubt` when the evidence was stored.
     pub doubt_seen: u16,
-    /// Its connections since it was met, or read from what was saved.
+    /// Its connections since it was first seen, or since its saved row was read.
     pub connections: u32,
     /// It has changed since it was saved.
     pub unsaved: bool,
@@ -64,7 +64,7 @@ pub(crate) struct Path {
     pub queued: bool,
 }
 
-/// What is kept of a group, a site, a class, or of all.
+/// A group, a site, a class, or the global node.
 #[derive(Clone, Debug)]
 pub struct Node {
     pub(crate) key: Key,
@@ -75,27 +75,27 @@ pub struct Node {
     /// It waits for its rows to be published.
     pub(crate) queued: bool,
     pub(crate) live: bool,
-    /// The first of its children, paths if it is a group, and its parent's next child; or [`NONE`].
+    /// The first of its children (paths if it is a group), and its parent's next child; or [`NONE`].
     pub(crate) first: u32,
     pub(crate) next: u32,
     pub(super) told_discount: f64,
     pub(super) told_factor: f32,
     /// A group's: how often alarms doubted its paths' evidence.
     pub(super) doubt: u16,
-    /// Half-lives that passed, alarms counted as time.
+    /// Half-lives that passed; alarms count as time.
     pub(super) discount: f64,
     pub(super) at_s: f64,
-    /// A group's: what exploring may cost.
+    /// A group's: the balance for exploring.
     pub ledger: Ledger,
-    /// Evidence that what is below it changed.
+    /// Evidence that the paths below it changed.
     pub(super) sums: Sums,
-    /// The path whose deviation was summed up last.
+    /// The path that gave the last deviation for the sums.
     pub(super) pooled_last: u32,
     /// Its children's last alarms, if any.
     pub(super) alarms: Option<Box<Alarms>>,
     /// A group's: how usual time-outs are.
     pub time_outs: TimeOuts,
-    /// A stranger's shares when the rows below were last gone through, in parts of 255.
+    /// An unknown path's shares when the rows below were last written, in parts of 255.
     pub(crate) swept: [u8; MAX_ARMS],
 }
 
@@ -108,7 +108,7 @@ pub(super) struct Knowledge {
     gone: Vec<f32>,
 }
 
-/// How many numbers the knowledge of so many contrasts has.
+/// The count of numbers in knowledge of so many contrasts.
 pub(super) const fn triangle(contrasts: usize) -> usize {
     contrasts * (contrasts + 1) / 2 + contrasts
 }
@@ -123,7 +123,7 @@ pub(super) fn pack<T>(known: &Information, to: impl Fn(f64) -> T, out: &mut [T])
     }
 }
 
-/// Reads what [`pack`] wrote.
+/// Reads the numbers that [`pack`] wrote.
 pub(super) fn unpack<T: Copy + Into<f64>>(n: usize, packed: &[T]) -> Information {
     let mut known = Information::none(n);
     let mut numbers = packed.iter().map(|x| (*x).into());
@@ -139,7 +139,7 @@ pub(super) fn unpack<T: Copy + Into<f64>>(n: usize, packed: &[T]) -> Information
     known
 }
 
-/// A message as it is kept: rounded to f32.
+/// A message as it is stored: rounded to f32.
 pub(super) fn rounded(known: &Information) -> Information {
     let mut packed = [0f32; triangle(MAX_CONTRASTS)];
     let n = known.len();
@@ -165,7 +165,7 @@ impl Path {
         }
     }
 
-    /// Whether there is a path in this place: one that was forgotten has no group.
+    /// Whether there is a path in this place: a forgotten one has no group.
     pub fn live(&self) -> bool {
         self.group != NONE
     }
@@ -181,7 +181,7 @@ impl Tree {
         id as usize * stride..(id as usize + 1) * stride
     }
 
-    /// What was known of a node, and of all below it, holds no longer.
+    /// Drops cached knowledge about a node, and about all below it.
     fn changed(&mut self, id: u32) {
         if let Some(node) = self.nodes.get(id as usize) {
             self.memo[..=usize::from(node.level)].fill(None);
@@ -194,12 +194,12 @@ impl Tree {
         unpack(self.arms - 1, &self.known.sum[self.place(id)])
     }
 
-    /// What a node's children said that are no longer kept; part of its sum.
+    /// The messages of a node's forgotten children; part of its sum.
     pub(super) fn gone(&self, id: u32) -> Information {
         unpack(self.arms - 1, &self.known.gone[self.place(id)])
     }
 
-    /// A node's own message, as the parent's sum has it since `told_discount`.
+    /// A node's own message, as in the parent's sum since `told_discount`.
     pub(super) fn node_told(&self, id: u32) -> Information {
         unpack(self.arms - 1, &self.known.told[self.place(id)])
     }
@@ -221,7 +221,7 @@ impl Tree {
         pack(told, |x| x as f32, &mut self.known.told[place]);
     }
 
-    /// Adds a child's message to a node's sum, or takes it away.
+    /// Adds a child's message to a node's sum (`factor` 1), or subtracts it (−1).
     pub(super) fn add_sum(&mut self, id: u32, message: &Information, factor: f64) {
         let mut sum = self.sum(id);
         sum.add(message, factor);
@@ -303,14 +303,14 @@ impl Tree {
         }
     }
 
-    /// The path, if it is kept.
+    /// The path, if it is known.
     #[must_use]
     pub fn find(&self, path: &Key) -> Option<PathId> {
         let is = |id: u32| self.path_key(id) == *path;
         self.path_index.find(path, is).map(PathId)
     }
 
-    /// The node above the paths, if it is kept.
+    /// The node above the paths, if it is known.
     pub(crate) fn find_node(&self, key: &NodeKey) -> Option<u32> {
         self.node_index.find(key, |id| self.node_key(id) == *key)
     }
@@ -363,7 +363,7 @@ impl Tree {
         id
     }
 
-    /// The node of this level above a path, made with all above it if it is not kept yet.
+    /// The node of this level above a path, made with all above it if it is not known yet.
     pub(super) fn node(&mut self, lineage: &Lineage, level: Level, now_s: f64) -> u32 {
         let mut parent = GLOBAL;
         for at in (level as usize..LEVELS).rev() {
@@ -376,7 +376,7 @@ impl Tree {
         parent
     }
 
-    /// The path, made with the nodes above it if it is not kept yet.
+    /// The path, made with the nodes above it if it is not known yet.
     pub fn path(&mut self, lineage: &Lineage, now_s: f64) -> PathId {
         if let Some(id) = self.find(&lineage.path) {
             return id;

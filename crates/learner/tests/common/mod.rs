@@ -1,4 +1,4 @@
-//! What the tests of the learner share.
+//! Functions that the learner's tests share.
 #![allow(dead_code, reason = "no test uses all of it")]
 
 use std::net::Ipv4Addr;

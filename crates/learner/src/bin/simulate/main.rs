@@ -66,7 +66,7 @@ struct Runs {
     runs: Vec<(Score, Option<Score>)>,
 }
 
-/// What came of one world.
+/// The results of one world.
 #[derive(Serialize)]
 struct Report {
     world: String,
@@ -129,7 +129,7 @@ fn report(file: &std::path::Path, arguments: &Arguments) -> Result<Report> {
     })
 }
 
-/// Does the jobs, so many at a time, and gives the results in the jobs' order.
+/// Runs the jobs, `threads` at a time, and gives the results in the jobs' order.
 fn in_threads<J: Sync, R: Send>(
     threads: usize,
     jobs: &[J],

@@ -4,7 +4,7 @@
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
-/// Hash of a seed and what the stream is for, so that streams do not depend on each other.
+/// Hashes a seed and the stream's purpose, so that streams do not depend on each other.
 pub fn stream(parts: &[u64]) -> Random {
     Random(parts.iter().fold(0x243f_6a88_85a3_08d3, |h, x| {
         mix(h ^ x.wrapping_mul(0x9e37_79b9_7f4a_7c15))

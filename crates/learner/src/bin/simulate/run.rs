@@ -12,7 +12,7 @@ use crate::scene::{Arrival, Scene, Transfer};
 use crate::score::{Met, Score};
 use crate::world::World;
 
-/// A connection that has ended, or will have.
+/// A connection and the time of its end, which may lie ahead.
 struct Ended {
     at_s: f64,
     order: usize,
@@ -76,7 +76,7 @@ pub fn run(world: &World, learner: &str, seed: u64, hostile: bool) -> Result<Sco
         score.add(&Met::new(&scene, arrival, arm, means));
         let transfer = scene.transfer(arrival, arm);
         let at_s = arrival.at_s + learners_lasts_s(&transfer);
-        // What ends between two publications is taken in at the next.
+        // Connections that end between two publications are taken in at the next.
         let published_s = (at_s / world.publish_s).ceil() * world.publish_s;
         waiting.push(Reverse((When(published_s, order), order)));
         ended.push(Some(Ended {
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
     use crate::verdict::{Metric, measure};
 
-    /// A tenth of a world that has a hostile peer in each of 100 of 300 prefixes.
+    /// A tenth of a world with a hostile peer in each of 100 of its 300 prefixes.
     fn tenth(name: &str) -> World {
         let worlds = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("worlds");
         let mut world = World::read(&worlds.join(name)).unwrap();
@@ -106,8 +106,8 @@ mod tests {
         world
     }
 
-    /// Mean over seeds that no constant was chosen by: nats below the best arm, and the part of their reward that
-    /// honest neighbours lose by the liars.
+    /// Mean over seeds that were not used to choose constants: nats below the best arm, and the part of their
+    /// reward that honest neighbours lose because of the liars.
     fn among_liars(world: &World, learner: &str) -> (f64, f64) {
         const SEEDS: u64 = 4;
         let kinds: Vec<usize> = (0..world.kind.len()).collect();

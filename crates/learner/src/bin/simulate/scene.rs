@@ -1,4 +1,4 @@
-//! A world made concrete by a seed: paths with kinds, baselines and effects, and arrivals.
+//! A world for one seed: paths with kinds, baselines and effects, and arrivals.
 
 use std::net::Ipv4Addr;
 
@@ -17,16 +17,16 @@ pub struct Path {
     pub baseline: f64,
     /// Nats by which each arm deviates from its kind's effect.
     pub jitter: Vec<f64>,
-    /// Takes part in changes: number below 1, the lower the sooner.
+    /// A number below 1: it takes part in changes with a larger share than this.
     pub changes: f64,
     pub hostile: bool,
-    /// There is a hostile peer in its group.
+    /// Its group has a hostile peer.
     pub near_hostile: bool,
     swing: Walk,
     drift: Vec<Walk>,
 }
 
-/// An Ornstein-Uhlenbeck process, advanced as time goes.
+/// An Ornstein-Uhlenbeck process, advanced as time passes.
 pub struct Walk {
     value: f64,
     at_s: f64,
@@ -39,7 +39,7 @@ pub struct Arrival {
     pub path: usize,
     /// Its number on its path.
     pub number: usize,
-    /// Connections that its path has in all.
+    /// Total connections of its path.
     pub of: usize,
 }
 
@@ -143,8 +143,8 @@ impl<'a> Scene<'a> {
         });
     }
 
-    /// Marks the groups that have hostile peers, and adds these unless it is the run to compare with. The
-    /// groups are spread evenly, so that sites have their share.
+    /// Marks the groups that have hostile peers, and adds these peers unless it is the run to compare
+    /// with. The groups are spread evenly over the sites.
     fn add_hostile(&mut self, really: bool) {
         let Some(hostile) = &self.world.hostile else {
             return;
@@ -176,7 +176,7 @@ impl<'a> Scene<'a> {
         }
     }
 
-    /// All connections, in the order of time.
+    /// All connections, in order of time.
     pub fn arrivals(&self) -> Vec<Arrival> {
         let when = &self.world.arrivals;
         let [least, most] = when.per_path;
@@ -209,7 +209,7 @@ impl<'a> Scene<'a> {
         all
     }
 
-    /// The arm whose effects `arm` has at this time.
+    /// The arm that gives `arm` its effects at this time.
     fn role(&self, path: &Path, arm: usize, now_s: f64) -> usize {
         let arms = self.world.arms.len();
         let turns = self
@@ -224,7 +224,7 @@ impl<'a> Scene<'a> {
         (arm + turns.map(|c| drawn(c.rotate)).sum::<usize>()) % arms
     }
 
-    /// Mean share of an arm's effect that a transfer has, over the sizes.
+    /// Mean share of an arm's effect that transfers get, over the sizes.
     fn reach(&self, bytes: f64) -> f64 {
         let half = self.world.sizes.half_effect_bytes;
         bytes / (bytes + half)
@@ -264,7 +264,7 @@ impl<'a> Scene<'a> {
         all.iter().map(|x| x - all[0]).collect()
     }
 
-    /// What one connection does: the same for each learner that chooses this arm.
+    /// The outcome of one connection: the same for each learner that chooses this arm.
     pub fn transfer(&mut self, arrival: &Arrival, arm: usize) -> Transfer {
         let world = self.world;
         let mut random = stream(&[self.seed, 5, arrival.path as u64, arrival.number as u64]);
@@ -312,7 +312,7 @@ impl<'a> Scene<'a> {
     }
 }
 
-/// What one connection did.
+/// The outcome of one connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Transfer {
     pub bytes: f64,
@@ -343,7 +343,7 @@ impl Kind {
         }
     }
 
-    /// Mean of what the reward takes off for retransmissions and RTT.
+    /// Mean deduction of the reward for retransmissions and RTT, in nats.
     fn waste(&self, arm: usize, reward: &Reward) -> f64 {
         let of = |retransmitted: f64, inflation: f64| {
             reward.gamma * (1.0 - retransmitted).ln() - reward.beta * inflation.max(1.0).ln()
@@ -392,7 +392,7 @@ fn error(random: &mut Random, noise: &crate::world::Noise) -> f64 {
             noise.sd * z / (chi2 / 3.0).sqrt() / 3f64.sqrt()
         }
         Tail::Lognormal => {
-            // ln-width 0.8; mean and variance of exp(0.8 z) taken out.
+            // ln-width 0.8; scaled to mean 0 and variance 1 by the moments of exp(0.8 z).
             let s2 = 0.64f64;
             let mean = (s2 / 2.0).exp();
             let sd = (s2.exp() - 1.0).sqrt() * mean;

@@ -1,4 +1,4 @@
-//! What a run was worth: mean rewards, so that the world's noise is not in the score.
+//! The score of a run, from mean rewards, so that it is free of the world's noise.
 
 use serde::Serialize;
 
@@ -8,7 +8,7 @@ use crate::world::World;
 /// Connections per bin of the curves.
 pub const BIN: usize = 5;
 
-/// Connections of a path after which its learner should know.
+/// Connections of a path after which its learner should know the best arm.
 const LATE: usize = 25;
 
 /// One connection, as it is scored.
@@ -62,7 +62,7 @@ impl Met {
             .iter()
             .filter(|c| c.at_s <= arrival.at_s)
             .map(|c| c.at_s);
-        // A path's connections come at a mean interval: that many have been since the change.
+        // A path's connections come at a mean interval: so many came since the change.
         let since_change = last
             .reduce(f64::max)
             .map(|at| (arrival.at_s - at) / world.arrivals.interval_s);

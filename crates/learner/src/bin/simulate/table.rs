@@ -25,7 +25,7 @@ fn row(runs: &Runs, kinds: usize) -> String {
         100.0 * best_worst
     );
     for kind in 0..kinds {
-        // A kind that no path of a seed has, says nothing there.
+        // If no path of a seed has a kind, that seed says nothing about it.
         let has = |s: &Score| s.kinds[kind].connections > 0.0;
         let values: Vec<f64> = runs
             .runs

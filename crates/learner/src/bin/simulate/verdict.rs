@@ -1,14 +1,14 @@
-//! Bounds of a world against what its runs show.
+//! Bounds of a world against the results of its runs.
 
 use serde::{Deserialize, Serialize};
 
 use crate::score::{BIN, Cell, Score};
 use crate::world::{Expect, World};
 
-/// ln 0.95, the other way round: what "0.95 of the best" may be below it.
+/// −ln 0.95: nats that "0.95 of the best" may be below the best.
 const NEARLY_BEST: f64 = 0.0513;
 
-/// What is bounded.
+/// The figure that is bounded.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum Metric {
@@ -32,12 +32,12 @@ pub enum Metric {
     ShareOfBest,
     /// Connections per path from a change until the next 50 have 0.95 of the best again.
     Regained,
-    /// What honest peers near a hostile one lose by it, as a ratio; and those elsewhere.
+    /// The loss of honest peers near a hostile one, as a ratio; then of those elsewhere.
     LostNear,
     LostElsewhere,
 }
 
-/// How seeds are put together.
+/// How the figures of several seeds become one.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum Over {
@@ -46,7 +46,7 @@ pub enum Over {
     Worst,
 }
 
-/// A bound, and what was measured.
+/// A bound, and the measured value.
 #[derive(Clone, Debug, Serialize)]
 pub struct Verdict {
     pub learner: String,

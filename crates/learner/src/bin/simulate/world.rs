@@ -1,4 +1,4 @@
-//! What a world is made of, as its TOML file says it.
+//! The parts of a world, as in its TOML file.
 
 use std::path::{Path, PathBuf};
 
@@ -37,10 +37,10 @@ pub struct World {
     /// Seconds between two publications of rows; ended connections are taken in then.
     #[serde(default = "one_second")]
     pub publish_s: f64,
-    /// The learner's constants, where they differ from its defaults.
+    /// Those of the learner's constants that differ from its defaults.
     #[serde(default)]
     pub settings: Settings,
-    /// What must be shown.
+    /// The bounds that its runs must meet.
     #[serde(default)]
     pub expect: Vec<Expect>,
 }
@@ -61,7 +61,8 @@ pub struct Prefixes {
     /// Each path is the only one that its host knows.
     #[serde(default)]
     pub lone: bool,
-    /// Standard deviation of contrasts between path and group, group and site, site and kind.
+    /// Standard deviation of the contrasts between path and group, group and site, site and kind,
+    /// in nats.
     #[serde(default)]
     pub spread: [f64; 3],
     /// Standard deviation of the paths' baselines, in nats.
@@ -93,13 +94,13 @@ pub struct Noise {
     pub sd: f64,
     /// Its distribution.
     pub tail: Tail,
-    /// Load swings of a path, whatever the arm: standard deviation and time constant.
+    /// Load swings of a path, the same for all arms: standard deviation and time constant.
     pub swing_sd: f64,
     pub swing_s: f64,
     /// Drift of a path's contrasts: standard deviation and time constant.
     pub drift_sd: f64,
     pub drift_s: f64,
-    /// Share of connections whose rate is measured wrongly, and by what factor.
+    /// Share of connections with a wrongly measured rate, and the factor of the error.
     pub outliers: f64,
     pub outlier_factor: f64,
     /// Share of connections whose peer vanishes.
@@ -113,7 +114,7 @@ pub enum Tail {
     Normal,
     /// Student's t with three degrees of freedom, scaled to the standard deviation.
     Student,
-    /// Lognormal, its long tail on the slow side.
+    /// Lognormal, with its long tail on the slow side.
     Lognormal,
 }
 
@@ -130,7 +131,7 @@ pub struct Sizes {
     pub half_effect_bytes: f64,
     /// Bytes per second of an unhindered path.
     pub rate: f64,
-    /// ln goodput falls by so much per nat of RTT.
+    /// The fall of ln goodput per nat of RTT.
     pub rtt_slope: f64,
 }
 
@@ -173,7 +174,8 @@ pub struct Measured {
     pub inflation: f64,
 }
 
-/// What happens in mid-run: each arm takes the effects of its next but `rotate` (0: drawn by seed).
+/// An event in mid-run: each arm takes the effects of the arm `rotate` places after it (0: drawn by
+/// seed).
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Change {
@@ -185,20 +187,20 @@ pub struct Change {
     pub share: f64,
 }
 
-/// Peers that answer so that arms look as they like.
+/// Peers that answer so that arms look as these peers like.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Hostile {
-    /// In how many groups there is one.
+    /// Number of groups with such a peer.
     pub groups: usize,
     /// Seconds between its connections.
     pub interval_s: f64,
-    /// Nats by which each arm's reward is moved.
+    /// Nats by which it moves each arm's reward.
     pub lie: Vec<f64>,
-    /// Factor of its least RTT.
+    /// Factor on its least RTT.
     #[serde(default = "one")]
     pub rtt_factor: f64,
-    /// Its connections come from so many hosts of the group.
+    /// Number of the group's hosts that its connections come from.
     #[serde(default = "one_host")]
     pub hosts: usize,
 }
@@ -271,7 +273,7 @@ impl Default for Sizes {
 }
 
 impl World {
-    /// Reads a world and the samples it names.
+    /// Reads a world and the files of samples that it names.
     pub fn read(file: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(file)
             .with_context(|| format!("{}: cannot be read", file.display()))?;

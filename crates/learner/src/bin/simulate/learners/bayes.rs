@@ -1,5 +1,5 @@
 //! This crate's learner, whole ("tree") and with a tree for each path ("flat": Thompson sampling that
-//! carries nothing over).
+//! carries nothing over to neighbours).
 
 use std::collections::HashMap;
 

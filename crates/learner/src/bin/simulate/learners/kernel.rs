@@ -1,4 +1,5 @@
-//! The epsilon-greedy learner by the kernel's own C. Only this file knows where that C is compiled.
+//! The epsilon-greedy learner, run by the kernel side's own C. Only this file knows where that C is
+//! compiled.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! The learners that are compared.
+//! The learners that the simulator compares.
 
 mod bayes;
 mod kernel;
@@ -13,7 +13,7 @@ pub use kernel::EpsilonGreedy;
 
 use crate::scene::Transfer;
 
-/// Whose connection it is.
+/// The path of a connection.
 pub struct Who {
     /// Number of the path, and of its group.
     pub path: usize,
@@ -23,13 +23,13 @@ pub struct Who {
     pub number: usize,
 }
 
-/// What a learner must do.
+/// The functions of a learner.
 pub trait Learner {
     /// The arm for a connection that opens now; `random` is uniform.
     fn choose(&mut self, who: &Who, now_s: f64, random: u32) -> usize;
     /// Takes in a connection that ended at `at_s`.
     fn end(&mut self, who: &Who, arm: usize, transfer: &Transfer, at_s: f64);
-    /// One line about its inside at the end of a run.
+    /// One line about its state at the end of a run.
     fn inside(&self) -> String {
         String::new()
     }
