@@ -26,7 +26,7 @@ fn main() {
     bindings("rescue", &headers, ".*/bpf/(abi/.*|core/rescue.h)");
 }
 
-/// The same for the arithmetic of the tunings, whose structures are those of abi.h.
+/// The same for the arithmetic of the tunings, which uses the structures of abi.h.
 fn tunings() {
     let bpf = fs::canonicalize("../../bpf").expect("bpf is there");
     let headers = [
@@ -43,8 +43,8 @@ fn tunings() {
     );
 }
 
-/// bpf/cc's headers have many functions with structures: their bindings, and the wrappers that make
-/// symbols of inline functions, are generated.
+/// bpf/cc's headers have many functions with structures. So bindgen generates their bindings, and
+/// the wrappers that turn inline functions into symbols.
 fn congestion_controls() {
     let bpf = fs::canonicalize("../../bpf").expect("bpf is there");
     let mut headers: Vec<PathBuf> = fs::read_dir(bpf.join("cc"))
@@ -58,7 +58,7 @@ fn congestion_controls() {
     bindings("cc", &headers, ".*/bpf/cc/.*");
 }
 
-/// Writes `NAME.rs`, the bindings of what is in `files`, and compiles their wrappers.
+/// Writes `NAME.rs`, the bindings of the files that match `files`, and compiles their wrappers.
 fn bindings(name: &str, headers: &[PathBuf], files: &str) {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
     let mut text = String::from("#include <linux/types.h>\n");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * native_rows.c - what the programs and the daemon share of the learner's rows, as symbols:
- * keys, tags, classes, draws.  Nothing is computed here.
+ * native_rows.c - the functions for the learner's rows that programs and daemon share, as
+ * symbols: keys, tags, classes, draws.  Nothing is computed here.
  */
 #include <linux/types.h>
 #include "abi/abi.h"

@@ -3,7 +3,7 @@
 //!
 //! The arithmetic is `bpf/cc/{lia,olia,balia}.h`, the text that MPTCP's subflows run in the kernel. This
 //! file takes the place of `bpf/cc/lib/mptcp.h`: it finds the other paths of the connection, and says when
-//! the window grows and when it shrinks. Who calls it has the transport: acknowledgements, losses, a clock.
+//! the window grows and when it shrinks. The caller has the transport: acknowledgements, losses, a clock.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -12,7 +12,7 @@ use crate::cc::*;
 /// The places in the connection's table.
 const PLACES: usize = TP_SUBFLOWS as usize;
 
-/// Which of them.
+/// Names one of the algorithms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Law {
     /// RFC 6356.
@@ -24,7 +24,7 @@ pub enum Law {
 }
 
 impl Law {
-    /// By name, with or without the prefix that the kernel's have.
+    /// The algorithm of this name, with or without the prefix of the kernel's names.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         match name.strip_prefix("tp_").unwrap_or(name) {
@@ -36,7 +36,7 @@ impl Law {
     }
 }
 
-/// What the paths of one connection know of each other.
+/// The state that the paths of one connection share.
 #[derive(Debug)]
 pub struct Coupling {
     law: Law,
@@ -50,7 +50,7 @@ struct Shared {
 }
 
 impl Coupling {
-    /// Of a new connection, which has no paths yet.
+    /// The coupling of a new connection, which has no paths yet.
     #[must_use]
     pub fn new(law: Law) -> Arc<Self> {
         Arc::new(Self {
@@ -59,7 +59,7 @@ impl Coupling {
         })
     }
 
-    /// Paths that have a place: those that the others count, unless they are silent.
+    /// The number of paths with a place. The others count these, unless they are silent.
     #[must_use]
     pub fn paths(&self) -> usize {
         let shared = self.lock();
@@ -79,12 +79,12 @@ enum Private {
     Balia(tp_balia),
 }
 
-/// The window of one path. Its place in the connection is given back when it is dropped.
+/// The window of one path. Dropping it frees its place in the connection.
 #[derive(Debug)]
 pub struct Path {
     coupling: Arc<Coupling>,
     id: u64,
-    /// Its place; [`PLACES`] and above: none, it is coupled but not counted.
+    /// Its place; [`PLACES`] and above: it has none, and is coupled but not counted.
     place: usize,
     private: Private,
     window: tp_cwnd,
@@ -141,8 +141,8 @@ impl Path {
         (self.window.ssthresh < TP_SSTHRESH_MAX).then_some(self.window.ssthresh)
     }
 
-    /// So many packets are acknowledged; `limited` when the window held the sender back, without which it
-    /// does not grow (RFC 9002, section 7.8).
+    /// So many packets are acknowledged. `limited`: the window held the sender back; it grows only then
+    /// (RFC 9002, section 7.8).
     pub fn acknowledge(&mut self, now_us: u64, srtt_us: u32, packets: u32, limited: bool) {
         let coupling = Arc::clone(&self.coupling);
         let mut shared = coupling.lock();
@@ -169,7 +169,7 @@ impl Path {
         }
     }
 
-    /// Congestion, at most once in a round trip: the threshold, and the window at it.
+    /// Congestion, at most once in a round trip: sets the threshold, and the window to it.
     pub fn lose(&mut self) {
         self.before_loss = Some(self.window);
         let coupling = Arc::clone(&self.coupling);
@@ -189,13 +189,13 @@ impl Path {
         self.put(&mut shared, kept);
     }
 
-    /// Everything sent for long was lost (RFC 9002, section 7.6): the least window.
+    /// Everything sent for a long time was lost (RFC 9002, section 7.6): sets the least window.
     pub fn collapse(&mut self) {
         let coupling = Arc::clone(&self.coupling);
         self.put(&mut coupling.lock(), TP_CWND_MIN);
     }
 
-    /// What was held lost has arrived after all: the window and threshold from before.
+    /// Packets that seemed lost have arrived after all: restores window and threshold from before.
     pub fn undo(&mut self) {
         if let Some(before) = self.before_loss.take() {
             self.window.ssthresh = before.ssthresh;
@@ -205,7 +205,8 @@ impl Path {
         }
     }
 
-    /// A loss changes the window long before the next acknowledgement, if one ever comes.
+    /// Sets the window, and tells the other paths at once: the next acknowledgement may come late or
+    /// never.
     fn put(&mut self, shared: &mut Shared, packets: u32) {
         self.window.packets = packets;
         let (_, own) = self.own(shared);
@@ -213,7 +214,7 @@ impl Path {
         unsafe { (*own).cwnd = packets };
     }
 
-    /// The connection's table, and the own entry in it.
+    /// The connection's table, and this path's entry in it.
     fn own(&self, shared: &mut Shared) -> (*mut tp_coupled, *mut tp_subflow) {
         let table = &raw mut shared.table;
         // SAFETY: only addresses within the table are made; `place` is below PLACES where it is used.

@@ -1,4 +1,5 @@
-//! `bpf/core/learner.h`: the learner's interface, and what tests ask of its first implementation.
+//! `bpf/core/learner.h`: the learner's interface, and functions of its first implementation for the
+//! tests.
 
 use tcpilot_abi::{TP_MAX_ARMS, TP_SHARE_SCALE, tp_learner, tp_learner_config};
 
@@ -63,11 +64,11 @@ pub fn charge(
     c::native_learner_charge(cfg, mem, arm, cost, outcome) != 0
 }
 
-/// `learner_shares`: how likely the next connection gets each arm, 0 to 1.
+/// `learner_shares`: the probability that the next connection gets each arm, 0 to 1.
 ///
 /// `eligible` has bit i set if arm i may be chosen. Without ECN or under another policy fewer are
-/// eligible, so this is the share among connections that are alike. The sum is 1, or less if the
-/// kernel's default stays: it is 0 while there were too few connections to learn from.
+/// eligible, so this is the share among like connections. The sum is 1, or less if the kernel's
+/// default stays: it is 0 while there were too few connections to learn from.
 pub fn shares(cfg: &tp_learner_config, mem: &tp_learner, eligible: u8) -> [f64; MAX_ARMS] {
     let mut parts = [0; MAX_ARMS];
     c::native_learner_shares(cfg, mem, eligible.into(), &mut parts);

@@ -1,9 +1,9 @@
 //! The arithmetic of `bpf/core` and `bpf/cc`, compiled for the host: the daemon and the tests run the same
 //! text as the kernel.
 //!
-//! The functions have the names of their C originals without `tp_`, and are described there. The tests
-//! are in `tests/`. Pure: no I/O and no clock; a function's arguments are all it knows of the world.
-//! [`coupled`] alone keeps state, a connection's.
+//! The functions have the names of their C originals without `tp_`, and are described there. The tests are
+//! in `tests/`. The functions are pure: without I/O and clock, they depend only on their arguments. Only
+//! [`coupled`] keeps state, that of a connection.
 
 pub mod coupled;
 pub mod learner;
@@ -13,7 +13,7 @@ pub mod watch;
 pub mod windows;
 
 pub use prefix::{Prefix, PrefixError};
-/// What one connection has shown.
+/// The measures of one connection.
 pub use tcpilot_abi::tp_sample as Sample;
 
 /// Modules whose content build.rs generates from C headers, under its C names.
@@ -39,7 +39,7 @@ macro_rules! generated {
 }
 
 generated! {
-    /// The arithmetic of `bpf/cc` and of the pieces it shares in `bpf/cc/lib`.
+    /// The arithmetic of `bpf/cc` and `bpf/cc/lib`.
     cc: "/cc.rs";
     /// `bpf/core/rescue.h`, the rules of the rescue.
     rescue: "/rescue.rs";
@@ -101,8 +101,9 @@ pub fn is_loopback(addr: &[u32; 4]) -> bool {
     c::native_is_loopback(addr) != 0
 }
 
-/// What the pilot does with a told connection's sample once the path has it (`charge` in
-/// `bpf/pilot/end.h`): the arm's own measures, the cost, and the learner. Whether the arm was charged.
+/// Charges an arm as the pilot does once the path has the connection's sample (`charge` in
+/// `bpf/pilot/end.h`): the arm's own measures, the cost, and the learner. Says whether the arm was
+/// charged.
 ///
 /// # Panics
 /// If there is no arm with this index.

@@ -1,7 +1,7 @@
-//! Address prefixes as paths and rules have them.
+//! Address prefixes, as in paths and rules.
 //!
-//! Inside, a prefix is 128 bits with IPv4 written IPv4-mapped (RFC 4291, section 2.5.5.2), as in
-//! `bpf/abi/abi.h`; people read and write `10.1.0.0/16`, `2001:db8::/32`, or an address alone for one host.
+//! Internally a prefix is 128 bits, with IPv4 written IPv4-mapped (RFC 4291, section 2.5.5.2), as in
+//! `bpf/abi/abi.h`. People read and write `10.1.0.0/16`, `2001:db8::/32`, or an address alone for one host.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
@@ -23,13 +23,13 @@ pub struct Prefix {
     len: u8,
 }
 
-/// Why a text is no prefix. Each message is complete but for the place where the text stood.
+/// Why a text is no prefix. Each message is complete except for the place of the text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PrefixError {
     /// Neither an address nor an address, a slash and a length.
     #[error("`{0}` is not an address or prefix; write 10.1.0.0/16, 2001:db8::/32 or an address")]
     Malformed(String),
-    /// The length is beyond what the address family has.
+    /// The length exceeds that of the address family.
     #[error("`{text}`: the length is at most {most}")]
     TooLong {
         /// What was written.
@@ -37,7 +37,7 @@ pub enum PrefixError {
         /// 32 or 128.
         most: u8,
     },
-    /// Bits after the length are set, so either the address or the length is not what was meant.
+    /// Bits after the length are set, so either the address or the length is wrong.
     #[error("`{text}` has bits set beyond its length; did you mean {meant}?")]
     HostBits {
         /// What was written.
@@ -59,8 +59,8 @@ impl Prefix {
         }
     }
 
-    /// From the words and the length of `tp_path_key`; `None` where the length is beyond 128 or bits
-    /// after it are set, which the kernel side never writes.
+    /// From the words and the length of `tp_path_key`. `None` if the length is above 128, or bits after it
+    /// are set; the kernel side never writes that.
     pub fn from_words(words: [u32; 4], prefix_len: u8) -> Option<Prefix> {
         let mut bytes = [0; 16];
         for (four, word) in bytes.chunks_exact_mut(4).zip(words) {

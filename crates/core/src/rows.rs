@@ -49,10 +49,10 @@ pub use c::{
     native_row_tag as tag,
 };
 
-/// What a row's key is made of besides its level.
+/// The parts of a row's key besides its level.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Place {
-    /// The peer's address, as a record has it.
+    /// The peer's address, as in a record.
     pub remote: [u32; 4],
     /// See [`domain`]; a record has it.
     pub domain: u32,
@@ -101,12 +101,13 @@ pub fn arm_at(entries: &Entries, draw: u32) -> u32 {
     c::native_arm_at(&words(entries), draw)
 }
 
-/// `tp_probability`: of an arm, in parts of 0xffff.
+/// `tp_probability`: the probability of an arm, in parts of 0xffff.
 pub fn probability(entries: &Entries, arm: u32) -> u32 {
     c::native_probability(&words(entries), arm)
 }
 
-/// `tp_default_probability`: that the default stays if only some arms are eligible.
+/// `tp_default_probability`: the probability that the default stays if only some arms are eligible, in
+/// parts of 0xffff.
 pub fn default_probability(entries: &Entries, eligible: u32, default_arm: u32) -> u32 {
     c::native_default_probability(&words(entries), eligible, default_arm)
 }

@@ -1,5 +1,5 @@
-//! Congestion controls that grow a window and choose a threshold (`bpf/cc/*.h`), on a path without
-//! chance.
+//! Congestion controls that grow a window and choose a threshold (`bpf/cc/*.h`), on a deterministic
+//! path.
 
 use crate::cc::*;
 
@@ -18,7 +18,7 @@ pub trait Control: Default {
     fn begin(&mut self, _ack: &tp_ack) {}
     /// The kernel's state machine enters a state.
     fn enter(&mut self, _ack: &tp_ack, _state: u8, _window: &tp_cwnd) {}
-    /// An RTT sample, and what came with it; a negative RTT is none.
+    /// An RTT sample, and the packets that came with it; a negative RTT is none.
     fn sample(&mut self, _rtt_us: i32, _packets: u32, _now_us: u64) {}
     /// An acknowledgement while the window limits the sender.
     fn grow(&mut self, window: &mut tp_cwnd, ack: &tp_ack);
@@ -82,7 +82,7 @@ control!(tp_veno: begin veno_begin, sample veno_sample, grow veno_grow, threshol
 control!(tp_yeah: begin yeah_begin, enter yeah_enter, sample yeah_sample, grow yeah_grow,
     threshold yeah_threshold);
 
-/// Its `packets` of a sample are all that were delivered since the connection began.
+/// The `packets` of its samples count all that were delivered since the connection began.
 impl Control for tp_westwood {
     fn begin(&mut self, ack: &tp_ack) {
         // SAFETY: as above.
@@ -106,12 +106,12 @@ pub struct Connection<C> {
     control: C,
     /// The window.
     pub w: tp_cwnd,
-    /// What the next acknowledgement will say.
+    /// The content of the next acknowledgement.
     pub ack: tp_ack,
 }
 
 impl<C: Control> Connection<C> {
-    /// With this window, in congestion avoidance.
+    /// A connection with this window, in congestion avoidance.
     pub fn new(packets: u32) -> Self {
         let ack = tp_ack {
             now_us: 1_000_000,

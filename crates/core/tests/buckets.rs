@@ -43,7 +43,7 @@ fn a_path_with_live_connections_stays_unless_it_was_silent_for_a_day() {
     assert_eq!(native::victim(&bucket, now_ns), TP_WAYS);
     bucket.slot[2].path.updated_ns = now_ns - (DAY + 1) * S;
     assert_eq!(native::victim(&bucket, now_ns), 2);
-    // One without any goes before it, however lately it was used.
+    // A path without any goes before it, however lately it was used.
     bucket.slot[6].path.live_flows = 0;
     assert_eq!(native::victim(&bucket, now_ns), 6);
 }

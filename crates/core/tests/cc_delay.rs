@@ -51,7 +51,8 @@ fn lola_balances_by_time_and_reduces_by_its_queue() {
     );
 }
 
-/// At 43 ms over 40, a window of 10 has less than a packet in the queue, one of 30 has two.
+/// At an RTT of 43 ms with a base of 40, a window of 10 has less than a packet in the queue, one of
+/// 30 has two.
 #[test]
 fn lola_raises_the_flow_with_the_smaller_queue_first() {
     let after = |cwnd: u32| {
@@ -241,7 +242,7 @@ fn steps_add_up_to_packets() {
     assert_eq!((w.packets, rest), (10, 0));
 }
 
-/// Wi-Fi, 100 packets at 20 ms, and LTE, 20 packets at 60 ms; Wi-Fi is silent for so long.
+/// Wi-Fi with 100 packets at 20 ms, and LTE with 20 packets at 60 ms; Wi-Fi is silent for `us`.
 fn wifi_silent_for(us: u64) -> tp_coupled {
     let mut c = connection(&[(100, 20_000), (20, 60_000)]);
     (c.sub[0].extra, c.sub[1].extra) = (5000, 100);
@@ -282,7 +283,7 @@ fn a_path_that_comes_back_is_coupled_again() {
     assert!(unsafe { lia_per(&c, 20) } > 100);
 }
 
-/// Beyond eight subflows: coupled by the sums, and not in them.
+/// A subflow beyond eight is coupled by the sums, but not counted in them.
 #[test]
 fn a_ninth_subflow_changes_nothing_for_the_others() {
     let mut c = connection(&[(20, 40_000); 8]);

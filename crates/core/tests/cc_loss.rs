@@ -269,7 +269,7 @@ fn a_small_fraction_of_marks_still_reduces_a_large_window() {
     );
 }
 
-/// RFC 9438, section 4.3: 0.53 packets a round, whatever the window and the acknowledgements.
+/// RFC 9438, section 4.3: 0.53 packets per round, for any window and any acknowledgements.
 #[test]
 fn cubics_reno_friendly_window_carries_its_remainder() {
     for (cwnd, acked) in [
@@ -347,7 +347,7 @@ fn prague_grows_on_short_fast_paths() {
     }
 }
 
-/// RFC 8257, section 3.3: alpha follows the marks also while the application is the limit.
+/// RFC 8257, section 3.3: alpha follows the marks even while the application is the limit.
 #[test]
 fn prague_forgets_its_first_alpha_while_the_application_is_the_limit() {
     let mut p = tp_prague::default();

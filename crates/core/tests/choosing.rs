@@ -16,7 +16,7 @@ use tcpilot_core::learner;
 const NO_ARM: u8 = TP_NO_ARM as u8;
 const DRAWS: usize = 200_000;
 
-/// How often each arm was drawn, and how often for this reason, of DRAWS.
+/// The share of each arm in DRAWS draws, and the share of this reason.
 fn draw(cfg: &tp_learner_config, memory: &tp_learner, eligible: u32, why: u32) -> ([f64; 8], f64) {
     let mut memory = *memory;
     let (mut arms, mut reason) = ([0.0; 8], 0.0);
@@ -334,7 +334,7 @@ proptest! {
     }
 }
 
-/// Two CPUs take the same last one, again and again: that must not make the count wrap.
+/// Two CPUs count the same last one down, again and again: that must not make the count wrap.
 #[test]
 fn counting_down_never_goes_below_nothing() {
     let count = AtomicU32::new(0);

@@ -20,7 +20,7 @@ struct Flow {
     round: tp_round,
 }
 
-/// One tree: with more than 32 packets of its own in the queue class 0, loss; else class 1, delay.
+/// One tree: class 0 (loss) with more than 32 packets of its own in the queue, else class 1 (delay).
 fn model(sure: u8) -> Box<tp_model> {
     let mut model = Box::<tp_model>::default();
     (model.trees, model.classes) = (1, 2);
@@ -167,12 +167,12 @@ fn a_group_is_entered_after_rounds_that_agree_and_left_when_they_do_not() {
     assert_eq!(flow.group(), TP_GROUP_DELAY, "demoted");
 }
 
-/// How often the trees were asked in so many rounds: each time the votes move.
+/// How often the trees were asked in so many rounds: the votes move each time.
 fn asked(flow: &mut Flow, rounds: u32) -> u32 {
     let votes = |flow: &Flow| (flow.verdict.votes[0], flow.verdict.votes[1]);
     let mut times = 0;
     for round in 0..rounds {
-        // The two leaves change places, so that no two rounds say the same.
+        // The votes' strength alternates, so that no two rounds in a row vote the same.
         let sure = if round % 2 == 0 { 250 } else { 230 };
         flow.model.leaf[0] = [0; 16];
         flow.model.leaf[1] = [0; 16];
@@ -196,7 +196,7 @@ fn a_settled_flow_is_judged_now_and_then_and_behind_a_loss() {
     flow.round(100, 90_000, 1);
     assert!(asked(&mut flow, 3) >= 2, "a loss says most");
     assert_eq!(asked(&mut flow, 80), 10);
-    // Whoever is judged less often is found out all the same.
+    // A flow that is judged less often is still recognised when it changes.
     for _ in 0..100 {
         flow.round(52, 1000, 0);
     }
@@ -266,7 +266,7 @@ fn few_packets_with_pauses_are_an_ant() {
     assert_eq!(flow.group(), TP_GROUP_ANT);
 }
 
-/// What rules alone say, without trees.
+/// A flow judged by the rules alone, without trees.
 fn by_rules() -> Flow {
     let mut flow = Flow::new();
     flow.model = Box::default();
@@ -300,7 +300,7 @@ fn who_gives_way_to_the_queue_of_others_and_rests_is_delay_based() {
         flow.round(60, 4000, 0);
     }
     assert_ne!(flow.reason(), TP_REASON_RULE, "whoever is paced rests, too");
-    // Somebody else's queue grows by 2 ms a round; it takes a packet back each time.
+    // Another flow's queue grows by 2 ms per round; this flow takes a packet back each time.
     for step in 0..12 {
         flow.round(60 - step, 4000 + 2000 * step, 0);
     }
@@ -317,14 +317,15 @@ fn who_gives_way_to_the_queue_of_others_and_rests_is_delay_based() {
     assert_ne!(flow.reason(), TP_REASON_RULE, "long ago");
 }
 
-/// Rounds at somebody else's queue, which is filled to 100 ms and halved at a loss of theirs, by turns.
+/// Rounds at the queue of another flow, which fills it to 100 ms and halves it after its loss, in
+/// turns.
 fn beside_a_sawtooth(flow: &mut Flow, mut round: impl FnMut(&mut Flow, u32)) {
     for step in 0..400 {
         round(flow, 50_000 + 1250 * (step % 40));
     }
 }
 
-/// Twenty packets in 50 ms, whatever the queue does: at most a few of them wait.
+/// Twenty packets in 50 ms, whatever the queue does; at most a few of them wait.
 fn paced(flow: &mut Flow, queue_us: u32) {
     let rtt_us = 50_000 + queue_us;
     let packets = 20 * rtt_us / 50_000;
@@ -348,7 +349,7 @@ fn who_keeps_its_rate_beside_the_queue_of_others_is_limited_by_its_application()
 
 #[test]
 fn who_drains_the_queue_that_slow_start_left_is_not_limited_by_its_application() {
-    // The link is full all the while, so the rate stays: Vegas alone, a packet less each round.
+    // The link is full all the time, so the rate stays: Vegas alone, a packet less each round.
     let mut flow = by_rules();
     for step in 0..200 {
         paced(&mut flow, 70_000 - 1250 * step.min(52));
@@ -444,7 +445,8 @@ fn who_pauses_is_not_called_model_based() {
     }
 }
 
-/// The forest says delay, a rule says model: the name is of neither's making.
+/// The forest says delay, and a rule says model: the name is one of the rule's group, or there is
+/// none.
 #[test]
 fn a_name_is_one_of_its_group() {
     let mut flow = Flow::new();
@@ -476,7 +478,7 @@ fn the_mean_gap_is_that_between_packets_with_super_packets_and_without() {
         }
         assert!(mean.abs_diff(each) <= 16, "{packets}: {mean}");
     }
-    // A pause of three gaps behind a packet each 20 us.
+    // A pause of three gaps after packets with gaps of 20 us.
     assert_eq!(mean_gap(20_000, 60_000, 1), 22_500);
 }
 

@@ -1,4 +1,4 @@
-//! A connection's coupling over many acknowledgements, beside the differential equations of the papers.
+//! A connection's coupling over many acknowledgements, compared with the differential equations of the papers.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use tcpilot_core::coupled::{Coupling, Law, Path};
 
 const LAWS: [Law; 3] = [Law::Lia, Law::Olia, Law::Balia];
 
-/// A connection in congestion avoidance on paths of these windows and RTTs.
+/// A connection in congestion avoidance, on paths with these windows and RTTs.
 struct Connection {
     coupling: Arc<Coupling>,
     paths: Vec<(Path, u32)>,
@@ -30,7 +30,7 @@ impl Connection {
         }
     }
 
-    /// So long with each window acknowledged once in its round trip; what each path has grown by.
+    /// Runs for `us` with each window acknowledged once per round trip; returns the growth of each path.
     fn run(&mut self, us: u64) -> Vec<f64> {
         let before: Vec<_> = self.paths.iter().map(|(path, _)| path.packets()).collect();
         let end_us = self.now_us + us;
@@ -71,7 +71,7 @@ fn increase(law: Law, paths: &[(f64, f64)], at: usize) -> f64 {
     }
 }
 
-/// The same windows after so long, by Euler's method in floating point.
+/// The same growth by Euler's method in floating point.
 fn reference(law: Law, paths: &[(u32, u32)], us: u64) -> Vec<f64> {
     const STEP_US: f64 = 500.0;
     let mut now: Vec<(f64, f64)> = paths

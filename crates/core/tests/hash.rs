@@ -4,7 +4,7 @@ use std::array::from_fn;
 
 use tcpilot_core::hash;
 
-/// As many as the default `paths_max` makes.
+/// The buckets of the default `paths_max`.
 const BUCKETS: u32 = 2048;
 
 /// A key's words, as the table sees them.

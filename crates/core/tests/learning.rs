@@ -1,4 +1,4 @@
-//! What a finished connection teaches: cost, update, windows, the loss rule.
+//! Learning from a finished connection: cost, update, windows, the loss rule.
 
 mod common;
 
@@ -8,7 +8,7 @@ use tcpilot_abi::{tp_config, tp_path};
 use tcpilot_core as native;
 use tcpilot_core::Sample;
 
-/// Bytes per second: where `tp_delivery_rate` saturates.
+/// The bytes per second at which `tp_delivery_rate` saturates.
 const RATE_MAX: u64 = u64::MAX / SCALE;
 
 fn close(cfg: &tp_config, path: &mut tp_path, arm: usize, sample: Sample, now_ns: u64) {
@@ -25,7 +25,7 @@ fn sample(delivery_rate: u64, min_rtt_us: u32) -> Sample {
     }
 }
 
-/// The formula of the facts, in floating point.
+/// The formula of `bpf/core/cost.h`, in floating point.
 fn reference_cost(min_rtt: f64, path_min_rtt: f64, rate: f64, path_rate: f64) -> f64 {
     let slower = if path_min_rtt > 0.0 {
         (min_rtt - path_min_rtt) / path_min_rtt
@@ -93,7 +93,7 @@ fn an_interval_of_nothing_is_no_rate() {
 
 #[test]
 fn a_connections_rate_is_its_mean_while_data_was_under_way() {
-    // 1 MB in 99 ticks of 4 ms, a tick more counted: 2.5 MB/s.
+    // 1 MB in 99 ticks of 4 ms, counted as 100: 2.5 MB/s.
     assert_eq!(native::busy_rate(1_000_000, 99, 250), 2_500_000);
     assert_eq!(native::busy_rate(1_000_000, 99, 1000), 10_000_000);
 }
@@ -220,7 +220,7 @@ fn an_arm_limited_by_the_application_is_not_charged_for_having_no_rate() {
         (0, 1)
     );
     assert_eq!(native::window_min(&path.arms[1].min_rtt_us), 50);
-    // Once it has shown a rate, that stands for it.
+    // Once the arm has a rate, that counts for it.
     assert!(native::charge(
         &cfg,
         &mut path,
@@ -259,7 +259,7 @@ fn a_failure_is_never_perfect() {
     assert_eq!(path.learner.arms[0].cost, SCALE);
 }
 
-/// A CPU reads the clock, and others carry the windows on before it has the path.
+/// A CPU reads the clock, and others move the windows on before it gets the path.
 #[test]
 fn a_sample_that_comes_late_into_the_next_window_forgets_nothing() {
     let (cfg, mut path) = (config(), tp_path::default());
@@ -325,7 +325,7 @@ proptest! {
     ) {
         let cost = |rtt| native::cost(rtt, path_rtt, rate.into(), path_rate.into());
         prop_assert!(cost(rtt) <= cost(rtt + more));
-        // By a whole path RTT: that must show.
+        // A whole path RTT more must show.
         prop_assert!(rtt < path_rtt || cost(rtt + path_rtt) >= cost(rtt) + SCALE);
     }
 

@@ -13,7 +13,7 @@ fn group(flow: &tp_p4air) -> u32 {
     u32::from(flow.group)
 }
 
-/// A flow whose slow start ended with a loss, at 100 packets and a queue of 10 ms.
+/// A flow after a slow start that ended with a loss, at 100 packets and a queue of 10 ms.
 fn delay_based() -> tp_p4air {
     let mut flow = tp_p4air::default();
     p4air_interval(&mut flow, 50, 0, 1000, NO_BDP);

@@ -1,4 +1,4 @@
-//! `bpf/core/rescue.h`: whose loss is its own, and did the other algorithm help?
+//! `bpf/core/rescue.h`: did the connection cause its losses, and did the other algorithm help?
 
 use proptest::prelude::*;
 use tcpilot_abi::{
@@ -27,7 +27,7 @@ fn worth(rescue: &tp_rescue, now: &tp_loss_now) -> u64 {
     unsafe { tp_rescue_worth(rescue, now) }
 }
 
-/// A connection at 40 ms, whose slow start has ended.
+/// A connection at 40 ms after its slow start.
 struct Connection {
     rescue: tp_rescue,
     now: tp_loss_now,
@@ -57,7 +57,7 @@ impl Connection {
         Self { rescue, now }
     }
 
-    /// The next bout: after so many segments, of which one is lost, in so many ticks.
+    /// The next bout, after so many segments and ticks; one segment is lost.
     fn bout(&mut self, sent: u32, ticks: u32) -> u32 {
         self.now.bout += 1;
         self.sends(sent, 1, ticks)
@@ -88,7 +88,7 @@ fn the_fourth_bout_without_a_queue_switches_if_loss_is_heavy() {
     assert_eq!(heavy.bouts(4, 50), [none, none, none, TP_VERDICT_SWITCH]);
     let mut light = Connection::new();
     assert_eq!(light.bouts(12, 70), [none; 12]);
-    // Light for long: what comes then is judged for itself.
+    // After a long time of light loss, later losses are judged by themselves.
     assert!(light.bouts(7, 30).contains(&TP_VERDICT_SWITCH));
 }
 
@@ -133,7 +133,7 @@ fn the_end_of_a_slow_start_is_no_loss_of_the_path() {
 #[test]
 fn what_proves_to_be_no_loss_is_taken_off_and_never_wraps() {
     let mut connection = Connection::new();
-    connection.now.lost = 5; // duplicates were told of
+    connection.now.lost = 5; // duplicates were reported
     connection.rescue.bouts = 200;
     connection.now.bout += 1;
     connection.now.sent += 1000;

@@ -1,4 +1,5 @@
-//! Keys, classes, tags and draws of the learner's rows: the programs' text against the learner's own.
+//! Keys, classes, tags and draws of the learner's rows: the programs' text compared with the
+//! learner's own.
 
 use std::{
     array::from_fn,
@@ -33,7 +34,7 @@ fn bits(prefix: [u32; 4]) -> u128 {
     u128::from_be_bytes(bytes)
 }
 
-/// Any address, and often one of the kinds that are treated apart.
+/// Any address, and often one of a special kind.
 fn peers() -> impl Strategy<Value = IpAddr> {
     let v4 = any::<u32>().prop_map(|bits| IpAddr::V4(Ipv4Addr::from_bits(bits)));
     let v6 = any::<u128>().prop_map(|bits| IpAddr::V6(Ipv6Addr::from_bits(bits)));
@@ -79,7 +80,7 @@ fn secrets() -> impl Strategy<Value = Secrets> {
     any::<Secrets>()
 }
 
-/// The chance of a draw, in parts of 0xffff.
+/// The probability of a draw, in parts of 0xffff.
 fn count(entries: &Entries, wanted: impl Fn(u32) -> bool) -> u32 {
     (0..0xffff)
         .filter(|draw| wanted(arm_at(entries, *draw)))
@@ -145,7 +146,7 @@ proptest! {
 
     #[test]
     fn keys_that_differ_have_tags_that_differ(of in places(), other in places(), a in secrets(), level in 0u32..5) {
-        // Of 256 cases two tags agree by chance with probability 2^-56.
+        // In 256 cases two tags agree by chance with probability 2^-56.
         let (key, other) = (row_key(level, &of), row_key(level, &other));
         prop_assert_eq!(key == other, tag(&a, &key) == tag(&a, &other));
     }

@@ -1,5 +1,5 @@
-//! The tables that bpftune's manual page and article print: with their metrics as costs, the learner
-//! must hold for best the arm of which they say so.
+//! The tables in bpftune's manual page and article: with their metrics as costs, the learner must
+//! prefer the arm that they call the best.
 
 mod common;
 
@@ -64,7 +64,7 @@ fn the_greedy_arm_is_the_one_that_the_tables_converged_to() {
 
 #[test]
 fn its_share_is_about_what_they_counted() {
-    // 60 of 66, 61 of 78, 71 of 81, 65 of 75, ...: nineteen in twenty, less what starting up costs.
+    // 60 of 66, 61 of 78, 71 of 81, 65 of 75, ...: nineteen in twenty, less the first choices.
     for (condition, costs, arm) in TABLES {
         let share = learner::shares(&settings(), &memory_with_costs(&costs), 0b1111);
         let index = ARMS.iter().position(|name| *name == arm).unwrap();
@@ -75,8 +75,8 @@ fn its_share_is_about_what_they_counted() {
 #[test]
 fn a_row_of_one_connection_has_the_metric_that_the_formula_gives() {
     // Latency 100 ms: cubic chosen once, RTT the path's least, rate 18 of 622; and 8951 of 9377.
-    // One connection is one sample, but the path's maximum was not yet 622 then: 250000 is what the
-    // formula gives for a rate of 3/4 of the best.
+    // One connection is one sample, but the path's maximum was not yet 622 then: the formula gives
+    // 250000 for a rate of 3/4 of the best.
     assert_eq!(native::cost(100_000, 100_000, 18, 24), 250_000);
     // Latency 10 ms: 10007 us over 10000 us is 700 of the metric.
     assert_eq!(native::cost(10_007, 10_000, 6509, 6509), 700);

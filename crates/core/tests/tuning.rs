@@ -1,4 +1,4 @@
-//! What is set from a path's figures: initial window, timers, receive window, kind of network, policers.
+//! Values set from a path's figures: initial window, timers, receive window, kind of network, policers.
 
 use proptest::prelude::*;
 use tcpilot_core::tune::*;
@@ -105,7 +105,7 @@ fn the_careful_rule_does_not_jump_where_the_rtt_does_not_fit() {
             "{rtt_us}"
         );
     }
-    // A short path's varies by what the ends add.
+    // On a short path it varies by the time that the ends add.
     let short = |rtt_us| tp_iw {
         rtt_us,
         min_rtt_us: 100,
@@ -318,7 +318,7 @@ fn arms_that_need_ecn_are_for_data_centers_and_for_policies_that_vouch_for_them(
     assert_eq!(use_of(TP_NET_UNKNOWN, 1, &long), TP_ECN_OTHER_NET);
     assert_eq!(use_of(TP_NET_DATA_CENTER, 1, &long), TP_ECN_DATA_CENTER);
     assert_eq!(use_of(TP_NET_WIFI, 1, &short), TP_ECN_OTHER_NET);
-    // However near it is, and whatever the rest of the file says of this host's network.
+    // However near it is, and whatever the rest of the file says about this host's network.
     assert_eq!(use_of(TP_NET_UNKNOWN, 0, &short), TP_ECN_PUBLIC);
     assert_eq!(use_of(TP_NET_DATA_CENTER, 0, &short), TP_ECN_PUBLIC);
     // Nothing was measured yet.

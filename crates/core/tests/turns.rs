@@ -1,4 +1,4 @@
-//! Credits of the fair queues: who may send next.
+//! Credits of the fair queues: which one may send next.
 
 use proptest::prelude::*;
 use tcpilot_core::watch::{ants_credit, credit_at_leave};
@@ -6,8 +6,8 @@ use tcpilot_core::watch::{ants_credit, credit_at_leave};
 const BURST: i64 = 16 * 1514;
 const FULL: u32 = 1514;
 
-/// Bytes of ants and of others that leave when both always have a packet waiting, ants first as long as
-/// their credit is above 0.
+/// Bytes of ants and of others that leave if both always have a packet waiting, and ants go first as
+/// long as their credit is above 0.
 fn share(ant_bytes: u32, other_bytes: u32, packets: u32) -> (u64, u64) {
     let (mut credit, mut ants, mut others) = (BURST, 0, 0);
     for _ in 0..packets {

@@ -1,4 +1,4 @@
-//! BBR, both versions: a bottleneck in a few lines, and what the model must make of it.
+//! BBR, both versions: a bottleneck in a few lines, and the model that must follow from it.
 #![allow(
     clippy::undocumented_unsafe_blocks,
     reason = "every call is of a pure function with pointers to live values"
@@ -11,7 +11,7 @@ use tcpilot_core::cc::*;
 
 const MSS: u32 = 1448;
 
-/// A connection whose every round delivers `packets` in `rtt_us`.
+/// A connection that delivers `packets` in each round of `rtt_us`.
 struct Path {
     conn: tp_bbr_conn,
     rtt_us: u32,
@@ -55,7 +55,7 @@ fn bbr(path: &mut Path) -> tp_bbr {
     b
 }
 
-/// Bits per second that a pacing rate in bytes is.
+/// Mbit/s of a pacing rate in bytes per second.
 fn mbit(rate: u64) -> f64 {
     rate as f64 * 8.0 / 1e6
 }
@@ -80,7 +80,7 @@ fn startup_ends_after_three_rounds_without_growth_and_drain_follows() {
     );
 }
 
-/// Where the pipe is known: pacing at the bandwidth less 1 %, a window of two BDPs and bursts.
+/// Once the pipe is known: pacing at the bandwidth less 1 %, a window of two BDPs and bursts.
 #[test]
 fn probe_bw_paces_at_the_bandwidth_and_keeps_two_bdps() {
     let mut path = Path::new(40_000);
@@ -252,7 +252,7 @@ fn rounds_begin_also_in_mid_connection() {
     assert_eq!(b.full(), 1);
 }
 
-/// Bursts follow from the rate that is in force.
+/// The rate in force determines the bursts.
 #[test]
 fn a_maximum_pacing_rate_bounds_the_bursts_too() {
     let mut path = Path::new(40_000);

@@ -57,7 +57,7 @@ fn version_3_leaves_headroom() {
     assert_eq!(unsafe { bbr3_with_headroom(&b) }, 85);
 }
 
-/// A connection at 20 Mbit/s, or the same with an application that has 1.5 Mbit/s to send.
+/// A connection at 20 Mbit/s, then the same with an application that has only 1.5 Mbit/s to send.
 fn full_then_talking(seconds: u32) -> (Path, tp_bbr3, u32) {
     let mut path = Path::new(40_000);
     let mut b = bbr3(&mut path);
@@ -109,7 +109,7 @@ fn cruising(inflight_long: u32) -> (Path, tp_bbr3) {
     (path, b)
 }
 
-/// Section 5.5.9: Wi-Fi acknowledges in bursts; the window has room for what comes at once.
+/// Section 5.5.9: Wi-Fi acknowledges in bursts; the window has room for a burst.
 #[test]
 fn version_3_allows_for_aggregated_acknowledgements() {
     let (mut path, mut b) = cruising(u32::MAX);
@@ -133,7 +133,7 @@ fn version_3_allows_for_aggregated_acknowledgements() {
     assert!(path.conn.cwnd > 2 * bdp + 20, "{} {bdp}", path.conn.cwnd);
 }
 
-/// AdaptLongTermModel: what was in flight and was not lost is safe.
+/// AdaptLongTermModel: a volume in flight without loss is safe.
 #[test]
 fn version_3_raises_its_bound_to_what_was_safely_in_flight() {
     let (mut path, mut b) = cruising(30);
@@ -143,7 +143,7 @@ fn version_3_raises_its_bound_to_what_was_safely_in_flight() {
     assert_eq!(b.inflight_long, 36, "a tenth was lost");
 }
 
-/// Losses of UP are told a round later, in DOWN.
+/// Losses of UP are reported a round later, in DOWN.
 #[test]
 fn version_3_sees_the_losses_of_a_probe_that_is_over() {
     let (mut path, mut b) = cruising(100);

@@ -1,4 +1,4 @@
-//! What the tests share.
+//! Functions that the tests share.
 #![allow(dead_code, reason = "each test file uses some of it")]
 
 use tcpilot_abi::{TP_LEARNER_EPSILON_GREEDY, tp_config, tp_learner, tp_learner_config};
@@ -35,7 +35,7 @@ pub fn settings() -> tp_learner_config {
     }
 }
 
-/// The memory of a path with enough instances, whose first arms have these costs.
+/// The memory of a path with enough instances; its first arms have these costs.
 pub fn memory_with_costs(costs: &[u64]) -> tp_learner {
     let mut memory = tp_learner {
         instances: 10,

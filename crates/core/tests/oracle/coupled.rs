@@ -1,4 +1,5 @@
-//! The coupled algorithms of MPTCP: a subflow's step beside another of ten times its RTT and half its window.
+//! The coupled algorithms of MPTCP: a subflow's step beside another subflow with ten times its RTT and half
+//! its window.
 
 use tcpilot_core::cc::*;
 
@@ -26,7 +27,7 @@ fn connection(p: Point) -> (tp_coupled, [(f64, f64); 2]) {
     (c, paths.map(|(w, rtt)| (f64::from(w), f64::from(rtt))))
 }
 
-/// More than 127 packets a microsecond are 1.5 Tbit/s; what is slower than a packet in 100 ms has few bits.
+/// More than 127 packets per microsecond are 1.5 Tbit/s; less than a packet in 100 ms has few bits.
 fn fits(p: Point) -> bool {
     p.window < 60 * p.rtt_us && p.rtt_us < 100_000 * p.window.min(100)
 }
@@ -35,7 +36,7 @@ fn sum(paths: &[(f64, f64)]) -> f64 {
     paths.iter().map(|(w, rtt)| w / rtt).sum()
 }
 
-/// A step of less than 1/2^20 of a packet is none: that much error is no error.
+/// A step below 1/2^20 of a packet is none, so such an error does not count.
 fn relative(ours: f64, exact: f64) -> f64 {
     ((ours - exact).abs() - 2.0 / ONE).max(0.0) / exact
 }
@@ -49,7 +50,7 @@ fn lia(p: Point) -> f64 {
     let most = paths.iter().map(|(w, r)| w / r / r).fold(0.0, f64::max);
     let exact = (most / sum(&paths).powi(2)).min(1.0 / paths[0].0);
     let ours = 1.0 / f64::from(unsafe { lia_per(&c, p.window) });
-    // packets per packet are whole
+    // the C function returns whole packets per packet
     let off = (1.0 / ours - 1.0 / exact).abs() - 1.0;
     off.max(0.0) * exact
 }
@@ -107,7 +108,7 @@ fn wvegas(p: Point) -> f64 {
     ((ours - exact).abs() - 1.0).max(0.0) / exact
 }
 
-/// A path that is not acknowledged any more: the other's step is its single-path one.
+/// One path is no longer acknowledged: the other's step is that of a single path.
 fn dead_path(p: Point) -> f64 {
     let (mut c, _) = connection(p);
     if !fits(p) {

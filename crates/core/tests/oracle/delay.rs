@@ -1,4 +1,4 @@
-//! Those that also listen to the delay: Vegas, Veno, Illinois, YeAH, Westwood+.
+//! Congestion controls that also react to delay: Vegas, Veno, Illinois, YeAH, Westwood+.
 
 use tcpilot_core::cc::*;
 
@@ -28,7 +28,7 @@ fn queue_estimate(p: Point) -> f64 {
         .fold(0.0, f64::max)
 }
 
-/// Once a round: a packet more below alpha, one less above beta.  0 or 1.
+/// Once a round: a packet more below alpha, one less above beta.  Returns 0 if right, 1 if not.
 fn vegas_decision(p: Point) -> f64 {
     for (queued, step) in [(0.5, 1), (3.0, 0), (8.0, -1)] {
         let w = f64::from(p.window);
@@ -36,7 +36,7 @@ fn vegas_decision(p: Point) -> f64 {
             continue;
         }
         let rtt_us = (f64::from(p.rtt_us) * w / (w - queued)).round() as u32;
-        // on short paths a microsecond is more than the bounds are apart
+        // on short paths a microsecond is more than the distance of the bounds
         if w / f64::from(p.rtt_us) > 0.4 {
             continue;
         }

@@ -1,4 +1,4 @@
-//! Those that react to the fraction of marks: RFC 8257, and Prague's draft.
+//! Congestion controls that react to the fraction of marks: RFC 8257, and Prague's draft.
 
 use tcpilot_core::cc::*;
 
@@ -30,7 +30,7 @@ fn dctcp(p: Point) -> f64 {
             exact = (exact * (1.0 - alpha / 2.0)).max(2.0);
             ours = unsafe { tp_ecn_threshold(&mut e, ours) };
             worst = worst.max(((f64::from(ours) - exact).abs() - 1.0).max(0.0) / before);
-            // back to where it was, so that each round is a test of its own
+            // back to the start, so that each round is a test of its own
             if round % 10 == 0 {
                 (exact, ours) = (f64::from(p.window), p.window);
                 e.cut_rest = 0;
@@ -46,7 +46,7 @@ fn prague(p: Point, rounds: u16, law: f64) -> f64 {
         rounds,
         ..Default::default()
     };
-    // the step grows the window by one in so many acknowledgements: give it these at once
+    // the step grows the window by one in so many acknowledgements: hand these over at once
     growth(
         p,
         |w, a| unsafe { prague_increase(&mut s, w, a.acked, a.srtt_us) },
@@ -58,7 +58,7 @@ fn prague_first(p: Point) -> f64 {
     prague(p, 0, 1.0)
 }
 
-/// Behind 500 rounds: (RTT / 25 ms)^2 packets a round.  Slow growth is looked at in parts of a packet.
+/// After 500 rounds: (RTT / 25 ms)^2 packets per round.  Slow growth is compared in parts of a packet.
 fn prague_later(p: Point) -> f64 {
     let law = (p.rtt_s() / 0.025).min(1.0).powi(2);
     let mut s = tp_prague {

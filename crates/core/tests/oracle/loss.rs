@@ -1,10 +1,11 @@
-//! Those that grow until a loss: RFC 5681, 3649, 9438, and the papers of BIC, H-TCP, Hybla.
+//! Congestion controls that grow until a loss: RFC 5681, 3649, 9438, and the papers of BIC, H-TCP,
+//! Hybla.
 
 use tcpilot_core::cc::*;
 
 use super::{Law, Point, first_step, growth, rate, window};
 
-/// What a decrease leaves, beyond a packet of rounding.
+/// The relative error of the window after a decrease, beyond a packet of rounding.
 fn left(ours: u32, law: f64) -> f64 {
     ((f64::from(ours) - law.max(2.0)).abs() - 1.0).max(0.0) / law.max(1.0)
 }
@@ -115,7 +116,8 @@ fn bic_law(max: f64, w: f64) -> f64 {
     if step <= 1.0 { 0.2 } else { step.min(16.0) }
 }
 
-/// By the window: the law jumps, and the least difference would soon be a large one.
+/// The error is taken by the window: the law jumps, and a small difference would soon become a
+/// large one.
 fn bic_growth(p: Point) -> f64 {
     [0.5, 0.7, 0.98, 1.0, 1.02, 1.5]
         .map(|f| {
@@ -225,7 +227,7 @@ fn cubic_decrease(p: Point) -> f64 {
     )
 }
 
-/// Section 5.8: idle time is none of the epoch's.
+/// Section 5.8: idle time does not count for the epoch.
 fn cubic_after_idle(p: Point) -> f64 {
     let max = (f64::from(p.window) / 0.7) as u32;
     let mut c = tp_cubic::default();
@@ -362,7 +364,7 @@ fn per_round(
     f64::from(gained) / 20.0
 }
 
-/// By 1, 2, 22 and 44 packets per acknowledgement: ours, and in the modules' way.
+/// Growth with 1, 2, 22 and 44 packets per acknowledgement: ours, and that of the kernel's modules.
 pub fn by_packets_per_ack() -> Vec<(&'static str, [f64; 4])> {
     const SIZES: [u32; 4] = [1, 2, 22, 44];
     let hstcp = |counted: fn(u32) -> u32| {

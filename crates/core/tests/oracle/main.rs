@@ -1,4 +1,4 @@
-//! Each congestion control beside its law in floating point, over the whole range of its inputs.
+//! Each congestion control compared with its law in floating point, over the whole range of its inputs.
 //!
 //! The references are written from the RFCs and papers, and share nothing with `bpf/cc`. The largest error
 //! of each is published in `docs/measured/congestion-controls-oracle.md`;
@@ -69,12 +69,12 @@ fn window(packets: u32) -> tp_cwnd {
     }
 }
 
-/// So long a run ends: acknowledgements, and packets gained.
+/// A run ends after so many acknowledgements, or so many gained packets.
 const ACKS: u32 = 20_000;
 const GAINED: f64 = 40.0;
 
-/// Runs an algorithm and its law, in packets a round at a window and at so many seconds, side by side.
-/// Their difference beyond the packet that rounding may take, in parts of what the law gained.
+/// Runs an algorithm and its law side by side; the law is in packets per round, at a window and a time in
+/// seconds. Returns their difference beyond a packet of rounding, as a share of the law's gain.
 fn growth(
     p: Point,
     mut ours: impl FnMut(&mut tp_cwnd, &tp_ack),
@@ -104,7 +104,8 @@ fn growth(
     ((f64::from(w.packets) - exact).abs() - 1.0).max(0.0) / gained
 }
 
-/// What an algorithm adds in many acknowledgements at one window, beside its law in packets a round.
+/// Compares the growth of an algorithm in many acknowledgements at one window with its law in packets per
+/// round.
 fn rate(p: Point, mut ours: impl FnMut(&mut tp_cwnd, &tp_ack), law: f64) -> f64 {
     let (mut w, mut gained) = (window(p.window), 0);
     let acks = 2000;
@@ -123,7 +124,7 @@ fn rate(p: Point, mut ours: impl FnMut(&mut tp_cwnd, &tp_ack), law: f64) -> f64 
     ((f64::from(gained) - exact).abs() - 1.0).max(0.0) / exact.max(1.0)
 }
 
-/// Slow start: what one acknowledgement adds, and what the law says.
+/// Slow start: compares the growth by one acknowledgement with the law.
 fn first_step(p: Point, ours: impl FnOnce(&mut tp_cwnd, &tp_ack), law: f64) -> f64 {
     let mut w = tp_cwnd {
         ssthresh: TP_SSTHRESH_MAX,
@@ -148,7 +149,7 @@ pub struct Law {
     what: &'static str,
     /// The relative error at a point, beyond a packet of rounding.
     error: fn(Point) -> f64,
-    /// More than this is a fault.
+    /// A larger error is a fault.
     bound: f64,
 }
 
@@ -209,7 +210,7 @@ fn every_algorithm_follows_its_law_over_the_whole_range() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
-    /// The same at any point between those of the table.
+    /// The same at random points between those of the table.
     #[test]
     fn and_at_points_of_chance(
         exponent in 0.31f64..5.0, acked in 1u32..=64, rtt_exponent in 1.7f64..5.77,

@@ -23,7 +23,7 @@ fn relative(ours: f64, exact: f64) -> f64 {
     ((ours - exact).abs() - 1.0).max(0.0) / exact.max(1.0)
 }
 
-/// Rates of more than 250 packets a microsecond, 2.9 Tbit/s, do not fit; no path has them.
+/// Rates above 250 packets per microsecond, 2.9 Tbit/s, do not fit; no path has them.
 fn fits(p: Point) -> bool {
     p.window < 120 * p.rtt_us
 }
@@ -77,7 +77,7 @@ fn bbr3_model(p: Point) -> f64 {
     bandwidth_error(p, unsafe { bbr3_bw(&b) }).max(relative(bdp, f64::from(p.window)))
 }
 
-/// 400 rounds in which the application sends an eighth: the estimate stays.
+/// 400 rounds in which the application sends an eighth of the window: the estimate stays.
 fn bbr3_app_limited(p: Point) -> f64 {
     if !fits(p) || p.window < 16 {
         return 0.0;
@@ -106,7 +106,7 @@ fn bbr3_app_limited(p: Point) -> f64 {
     (f64::from(unsafe { bbr3_max_bw(&b) }) / f64::from(before) - 1.0).abs()
 }
 
-/// Bytes a second: bandwidth times gain, less 1 %.
+/// Bytes per second: bandwidth times gain, less 1 %.
 fn pacing(p: Point) -> f64 {
     if !fits(p) {
         return 0.0;
@@ -122,7 +122,8 @@ fn pacing(p: Point) -> f64 {
         .fold(0.0, f64::max)
 }
 
-/// Section 5.5.10.3 of BBRv3's draft: a round with losses leaves 0.7, or what was delivered.
+/// Section 5.5.10.3 of BBRv3's draft: a round with losses leaves 0.7 of the bound, or the delivered
+/// volume.
 fn bbr3_loss(p: Point) -> f64 {
     let b = tp_bbr3 {
         bw_now: 1 << 24,

@@ -1,4 +1,4 @@
-//! The published table, compared whole with its stored copy.
+//! The published table, compared as a whole with its stored copy.
 
 use std::{env, fmt::Write as _, fs, path::Path};
 

@@ -13,7 +13,7 @@ fn bic_step(max: u32, packets: u32) -> f64 {
     unsafe { cc::bic_step(&tp_bic { max }, packets) as f64 / f64::from(cc::BIC_PARTS) }
 }
 
-/// One after a loss at this window.
+/// A connection after a loss at this window.
 fn after_loss(window: u32) -> Connection {
     let mut c = Connection::new(window);
     c.lose();
@@ -26,7 +26,8 @@ fn a_loss_leaves_four_fifths_and_in_small_windows_a_half() {
     assert_eq!(left, [1000 * 819 / 1024, 11, 7, 2]);
 }
 
-/// The module multiplies it by the packets of an acknowledgement: by 44 behind offloads.
+/// The kernel's module multiplies growth by the packets of an acknowledgement: by 44 behind
+/// offloads.
 #[test]
 fn growth_does_not_depend_on_how_many_packets_are_acknowledged_at_once() {
     let grown = |packets: u32| {
@@ -54,7 +55,7 @@ fn far_from_the_maximum_a_round_adds_smax() {
     assert!((799 + 15..=799 + 17).contains(&c.w.packets), "{:?}", c.w);
 }
 
-/// The search: steps of a quarter of the rest, so the distance shrinks to three quarters a round.
+/// The search: steps of a quarter of the rest, so the distance shrinks to three quarters per round.
 #[test]
 fn near_the_maximum_each_round_goes_a_quarter_of_the_way() {
     let mut c = after_loss(1000);
@@ -123,7 +124,7 @@ fn after_a_time_out_the_search_starts_again() {
     c.enter(LOSS);
     let before = c.w.packets;
     c.round(40_000);
-    // 5 % a round where no maximum is known, at most Smax more than once
+    // 5 % per round if no maximum is known, at most Smax more than once
     assert!(
         c.w.packets - before >= before / 20,
         "{before} {}",

@@ -23,7 +23,7 @@ fn rfc_a(w: f64) -> f64 {
     w.powi(2) * 2.0 * rfc_b(w) / ((2.0 - rfc_b(w)) * w.powf(1.2) * 12.8)
 }
 
-/// The table of appendix B, as the program printed there makes it: (w, b(w)).
+/// The table of appendix B, by the program printed there: (w, b(w)).
 fn rfc_table() -> Vec<(u32, f64)> {
     let (mut rows, mut last_a) = (vec![(38, 0.5)], 1.0);
     for w in 38..100_000 {
@@ -121,6 +121,6 @@ fn the_response_function_is_the_rfcs() {
             "{packets_per_loss}: {mean} {window}"
         );
     }
-    // that a(w) is rounded up shows most where it leaves Reno's 1: 61 packets instead of 38
+    // the rounding up of a(w) shows most at the step above Reno's 1: 61 packets instead of 38
     assert!((38.0..65.0).contains(&mean_window(1000, 38)));
 }

@@ -59,7 +59,7 @@ fn slow_start_stops_at_the_threshold() {
     assert_eq!(c.w.packets, 20);
 }
 
-/// Section 3: the rate grows by as much per second as with the reference's RTT: one packet per RTT0,
+/// Section 3: the rate grows as fast per second as with the reference RTT: by one packet per RTT0,
 /// every RTT0.
 #[test]
 fn the_rate_grows_independently_of_the_rtt() {

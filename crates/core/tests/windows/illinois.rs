@@ -65,7 +65,7 @@ fn the_ends_of_the_curves() {
     assert_eq!((illinois_beta(0, 0), illinois_hyperbola(0, 0)), (8, 1280)); // no queue ever
 }
 
-/// What a loss leaves of 1000 packets, and what a round adds, after rounds with these RTTs.
+/// The rest of 1000 packets after a loss, and the growth per round, after rounds with these RTTs.
 fn after(rtts_ms: &[u32]) -> (u32, f64) {
     let mut c = Connection::new(1000);
     for rtt_ms in rtts_ms {

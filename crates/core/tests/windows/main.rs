@@ -1,4 +1,4 @@
-//! Congestion controls beside what their papers and RFCs say.
+//! Congestion controls compared with their papers and RFCs.
 
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 #![allow(
@@ -17,7 +17,7 @@ mod veno;
 mod westwood;
 mod yeah;
 
-/// Whether a figure is within this fraction of what the paper says.
+/// Whether a figure is within this fraction of the paper's.
 fn near(ours: f64, paper: f64, fraction: f64) -> bool {
     (ours - paper).abs() <= fraction * paper.abs()
 }

@@ -19,7 +19,7 @@ fn rtt_us(window: u32, waiting: u32) -> u32 {
     BASE_US * window / (window - waiting) + 1
 }
 
-/// One that knows its path without a queue.
+/// A connection that knows its path without a queue.
 fn connection(window: u32) -> Connection {
     let mut c = Connection::new(window);
     c.round(BASE_US - 1);
@@ -27,10 +27,10 @@ fn connection(window: u32) -> Connection {
     c
 }
 
-/// The window after rounds in each of which so many packets wait.
+/// The window after rounds with so many waiting packets each.
 fn after(window: u32, waiting: u32) -> u32 {
     let mut c = connection(window);
-    c.round(rtt_us(window, waiting)); // with its first packet the round before ends
+    c.round(rtt_us(window, waiting)); // its first packet ends the round before
     c.w.packets = window;
     c.round(rtt_us(window, waiting));
     c.w.packets
@@ -75,7 +75,7 @@ fn slow_start_doubles_every_other_round() {
         c.round(BASE_US);
         c.w.packets
     });
-    // with the first packet of a round the one before ends: a packet or two of each are the other's
+    // the first packet of a round ends the one before: a packet or two of each belong to the other
     assert_eq!((windows[0], windows[1]), (20, 20));
     assert!(windows[2] >= 38 && windows[3] <= 40, "{windows:?}");
 }

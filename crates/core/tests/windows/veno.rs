@@ -7,7 +7,7 @@ use tcpilot_core::{
 
 type Connection = windows::Connection<tp_veno>;
 
-/// A connection whose last round had so many packets waiting.
+/// A connection with so many waiting packets in its last round.
 fn after(window: u32, waiting: u32) -> Connection {
     let mut c = Connection::new(window);
     c.sample(39_999, 1);

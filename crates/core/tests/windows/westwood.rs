@@ -5,7 +5,7 @@ use tcpilot_core::{cc::tp_westwood, windows};
 
 type Connection = windows::Connection<tp_westwood>;
 
-/// Delivers so many packets a second for some time, one at a time.
+/// Delivers so many packets per second for some time, one at a time.
 fn deliver(c: &mut Connection, total: &mut u32, per_second: u32, seconds: u32, rtt_us: i32) {
     for _ in 0..per_second * seconds {
         c.ack.now_us += u64::from(1_000_000 / per_second);
@@ -39,8 +39,8 @@ fn while_a_loss_is_repaired_the_window_is_renos() {
     assert_eq!(c.threshold(), 50);
 }
 
-/// Two averages in a row: after n samples of half the rate, what is left of the difference is
-/// (7/8)^n (1 + n/8).
+/// Two averages in a row: after n samples of half the rate, (7/8)^n (1 + n/8) of the difference is
+/// left.
 #[test]
 fn the_rate_follows_as_two_filters_of_seven_eighths_do() {
     let (mut c, mut total) = (Connection::new(10), 0);

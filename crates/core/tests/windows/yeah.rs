@@ -74,7 +74,7 @@ fn it_never_goes_below_what_reno_would_have() {
     let mut windows = vec![];
     let mut c = after(1000, 300, 0);
     for _ in 0..60 {
-        c.round(300_000); // somebody else's queue, that does not go away
+        c.round(300_000); // another flow's queue, which does not go away
         windows.push(c.w.packets);
     }
     // half of the window that it found congested, and from then on a packet a round
