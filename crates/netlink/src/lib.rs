@@ -4,8 +4,8 @@
 //! a queue's counters.
 //!
 //! No crate is used for this. netlink-packet-route reads the options of some qdiscs into fields and writes
-//! the fields that it knows; tcpilot must put a qdisc back byte for byte. It has no HTB and no FIFO. The rest,
-//! framing, is this file; see decision 13.
+//! only the fields that it knows, but tcpilot must put a qdisc back byte for byte. It has no HTB and no FIFO.
+//! Only framing remains, which is this file; see decision 13.
 
 pub mod tc;
 
@@ -21,7 +21,7 @@ use rustix::net::{
 const HEADER_BYTES: usize = size_of::<libc::nlmsghdr>();
 /// The kernel's largest part of a dump is 32 KiB (linux/netlink.h, `netlink_dump`).
 const ANSWER_BYTES: usize = 1 << 16;
-/// Room for what is announced between two looks: some ten thousand sockets.
+/// Room for the announcements between two reads: about ten thousand sockets.
 const ANNOUNCED_BYTES: usize = 1 << 23;
 
 /// The subsystem of the kernel that a socket talks to.
@@ -46,7 +46,7 @@ pub struct Question<'a> {
     pub attributes: &'a [u8],
 }
 
-/// A netlink socket, in the network namespace that it was opened in.
+/// A netlink socket of the network namespace in which it was opened.
 #[derive(Debug)]
 pub struct Socket {
     socket: OwnedFd,
@@ -74,23 +74,23 @@ impl Socket {
         })
     }
 
-    /// Opens a socket that gets what the kernel announces to these groups of listeners (`SKNLGRP_…`), a bit each
-    /// from bit 0 for group 1, in the calling thread's network namespace. [`Socket::announced`] reads it.
+    /// Opens a socket for the kernel's announcements to these groups of listeners (`SKNLGRP_…`; bit 0 is
+    /// group 1), in the calling thread's network namespace. [`Socket::announced`] reads them.
     ///
     /// # Errors
     /// The kernel's. Anybody may listen to the ends of sockets.
     pub fn listen(subsystem: Subsystem, groups: u32) -> io::Result<Socket> {
         let opened = Socket::open(subsystem)?;
-        // A burst of ends must not be lost; without the privilege the usual size has to do.
+        // A burst of ends must not be lost. Without the privilege the usual size has to do.
         let _ = sockopt::set_socket_recv_buffer_size_force(&opened.socket, ANNOUNCED_BYTES);
         bind(&opened.socket, &netlink::SocketAddrNetlink::new(0, groups))?;
         Ok(opened)
     }
 
-    /// Calls `each` with what follows the header of each message that has been announced by now.
+    /// Calls `each` with the data after the header of each message that has been announced by now.
     ///
     /// # Errors
-    /// The kernel's; `ENOBUFS` if more was announced than could be kept.
+    /// The kernel's; `ENOBUFS` if there were more announcements than the socket has room for.
     pub fn announced(&self, mut each: impl FnMut(&[u8])) -> io::Result<()> {
         let mut buffer = vec![0; ANSWER_BYTES];
         let flags = RecvFlags::TRUNC | RecvFlags::DONTWAIT;
@@ -145,8 +145,7 @@ fn encode(question: &Question<'_>, sequence: u32) -> Vec<u8> {
 
 /// Calls `each` with the messages of a datagram; says whether the answer ends with it.
 ///
-/// Messages with another sequence number are passed over: they answer an earlier question, which was
-/// given up with an error.
+/// Skips messages with another sequence number: they answer an earlier question that ended with an error.
 fn read_answer(
     mut datagram: &[u8],
     sequence: u32,
@@ -219,14 +218,14 @@ impl Attributes {
         self.add(kind, &[value.as_bytes(), b"\0"].concat())
     }
 
-    /// The attributes as they stand in a message.
+    /// The attributes as in a message.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.0
     }
 }
 
-/// The types and values of attributes, as far as they are whole.
+/// The types and values of the attributes, up to the first incomplete one.
 pub fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
         let length = usize::from(u16_at(bytes, 0)?);

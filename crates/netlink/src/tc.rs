@@ -1,8 +1,8 @@
 //! Traffic control by rtnetlink: qdiscs as the kernel describes them, HTB's classes, FIFOs, and a BPF filter for
 //! `tcpilot watch --fair`, prio for `ack_priority_devices`, and the counters of queues.
 //!
-//! Not by tc(8): its text does not bring every qdisc back as it was, the messages do; it does not give a
-//! filter a program that is nowhere pinned; and it would be started for every change.
+//! tc(8) would not do: its text cannot restore every qdisc exactly, but the messages can. It cannot give a
+//! filter a program that is not pinned. And each change would start a process.
 
 use std::{
     io,
@@ -49,11 +49,11 @@ const TICK_NS: u64 = 64;
 pub struct Qdisc {
     /// Its kind: `pfifo`, `htb`, …
     pub kind: String,
-    /// Its handle; 0: the kernel put it there by itself.
+    /// Its handle; 0: the kernel put it there itself.
     pub handle: u32,
     /// Its parent.
     pub parent: u32,
-    /// Its parameters, as the kernel wants them back.
+    /// Its parameters, in the kernel's form.
     pub options: Option<Vec<u8>>,
 }
 
@@ -92,15 +92,15 @@ pub struct ClassStats {
 /// A class of HTB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HtbClass {
-    /// Qdisc's or class's number.
+    /// The number of the parent, a qdisc or class.
     pub parent: u32,
-    /// Its own.
+    /// Its own number.
     pub id: u32,
-    /// Bytes per second that it has to itself.
+    /// Bytes per second that it is guaranteed.
     pub rate: u64,
     /// Bytes per second at most.
     pub ceiling: u64,
-    /// Bytes at once, of either.
+    /// Bytes at once, at either rate.
     pub burst: u32,
     /// Bytes per turn.
     pub quantum: u32,
@@ -140,7 +140,7 @@ impl Place {
 /// One answer: its place, and its attributes.
 type Answer = (Place, Vec<u8>);
 
-/// Traffic control of one device, in the namespace that this was made in.
+/// Traffic control of one device, in the namespace in which this was made.
 #[derive(Debug)]
 pub struct Device {
     socket: Socket,
@@ -148,16 +148,16 @@ pub struct Device {
 }
 
 impl Device {
-    /// The device of this index.
+    /// The device with this index.
     ///
     /// # Errors
-    /// No socket.
+    /// No socket could be opened.
     pub fn new(ifindex: u32) -> io::Result<Device> {
         let socket = Socket::open(Subsystem::Route)?;
         Ok(Device { socket, ifindex })
     }
 
-    /// Asks about this device, and gives the messages about it that come back.
+    /// Asks about this device, and returns the messages about it.
     fn ask(&self, kind: u16, flags: i32, place: Place, attrs: &[u8]) -> io::Result<Vec<Answer>> {
         let question = Question {
             kind,
@@ -189,7 +189,7 @@ impl Device {
         }
     }
 
-    /// All of the device's.
+    /// All qdiscs of the device.
     ///
     /// # Errors
     /// The kernel's.
@@ -243,7 +243,7 @@ impl Device {
         self.tell(RTM_NEWQDISC, NLM_F_CREATE | NLM_F_REPLACE, place, &attrs)
     }
 
-    /// A prio at the root, as tc(8) makes it, unless somebody has put a qdisc there.
+    /// Adds a prio at the root, as tc(8) makes it, unless somebody has put a qdisc there.
     ///
     /// # Errors
     /// The kernel's; EEXIST if there is one.
@@ -257,7 +257,7 @@ impl Device {
         self.tell(RTM_NEWQDISC, NLM_F_CREATE | NLM_F_EXCL, place, &attrs)
     }
 
-    /// Takes the qdisc at `parent` away; at the root the kernel puts its default there.
+    /// Removes the qdisc at `parent`; at the root the kernel puts its default there.
     ///
     /// # Errors
     /// The kernel's.
@@ -266,7 +266,7 @@ impl Device {
         self.tell(RTM_DELQDISC, 0, place, &Attributes::default())
     }
 
-    /// An HTB at the root; packets that no filter takes go to `default_minor`.
+    /// Puts an HTB at the root; packets that no filter takes go to `default_minor`.
     ///
     /// # Errors
     /// The kernel's.
@@ -290,7 +290,7 @@ impl Device {
         let mut parms = Vec::new();
         for rate in [class.rate, class.ceiling] {
             let short = u32::try_from(rate).unwrap_or(u32::MAX);
-            parms.extend([0u8, 1, 0, 0, 0, 0, 0, 0]); // linklayer Ethernet: no table is wanted
+            parms.extend([0u8, 1, 0, 0, 0, 0, 0, 0]); // linklayer Ethernet: needs no table
             parms.extend(short.to_ne_bytes());
         }
         let ticks = |rate: u64| {
@@ -314,7 +314,7 @@ impl Device {
         self.tell(RTM_NEWTCLASS, NLM_F_CREATE, place, &attrs)
     }
 
-    /// Takes a class away, with its queue.
+    /// Removes a class, with its queue.
     ///
     /// # Errors
     /// The kernel's.
@@ -323,7 +323,7 @@ impl Device {
         self.tell(RTM_DELTCLASS, 0, place, &Attributes::default())
     }
 
-    /// A FIFO of so many packets below a class, or its new length.
+    /// Puts a FIFO of so many packets below a class, or changes its length.
     ///
     /// # Errors
     /// The kernel's.
@@ -345,7 +345,7 @@ impl Device {
         Ok(answers.iter().filter_map(class_stats).collect())
     }
 
-    /// A BPF filter that decides by itself, as the first one; `classid`: the major of its classes.
+    /// Adds a BPF filter that decides by itself, before all others; `classid`: the major of its classes.
     ///
     /// # Errors
     /// The kernel's; EEXIST if there is a filter of this priority already.
@@ -368,7 +368,7 @@ impl Device {
         self.tell(RTM_NEWTFILTER, NLM_F_CREATE | NLM_F_EXCL, place, &attrs)
     }
 
-    /// Takes the filter of this priority away.
+    /// Removes the filter of this priority.
     ///
     /// # Errors
     /// The kernel's.
@@ -377,7 +377,7 @@ impl Device {
         self.tell(RTM_DELTFILTER, 0, place, &Attributes::default())
     }
 
-    /// How many filters there are at `parent`.
+    /// The number of filters at `parent`.
     ///
     /// # Errors
     /// The kernel's.
@@ -386,7 +386,7 @@ impl Device {
         Ok(self.ask(RTM_GETTFILTER, NLM_F_DUMP, place, &[])?.len())
     }
 
-    /// A clsact qdisc.
+    /// Adds a clsact qdisc.
     ///
     /// # Errors
     /// The kernel's.
@@ -396,7 +396,7 @@ impl Device {
         self.tell(RTM_NEWQDISC, NLM_F_CREATE | NLM_F_EXCL, place, &attrs)
     }
 
-    /// Takes the clsact qdisc away.
+    /// Removes the clsact qdisc.
     ///
     /// # Errors
     /// The kernel's.
