@@ -1,5 +1,5 @@
 //! Compiles the BPF programs: skeletons for pilot, watch and its qdisc, an object for each congestion control.
-//! Nothing of the running kernel is used.
+//! It needs nothing of the running kernel.
 #![allow(clippy::expect_used, reason = "a build script reports by panicking")]
 
 use std::{
@@ -25,7 +25,7 @@ fn main() {
 }
 
 fn compiler(source: &Path) -> SkeletonBuilder {
-    // <asm/types.h> is in the compiler's multiarch folder, which -target bpf does not look into.
+    // <asm/types.h> is in the compiler's multiarch folder, which -target bpf does not search.
     let arch = env::var("CARGO_CFG_TARGET_ARCH").expect("cargo sets it");
     let mut builder = SkeletonBuilder::new();
     builder.source(source).clang_args([

@@ -1,8 +1,8 @@
-//! Which cgroups are steered by a tcpilot of this host, so that no two steer the same sockets.
+//! Which cgroups the tcpilots of this host steer, so that no two steer the same sockets.
 //!
-//! A claim is a file named after the cgroup's id, which a daemon locks by flock(2) for as long as it is
-//! attached: however it ends, the kernel frees the lock. The files are for root only. A lock on the
-//! cgroup's own directory would not do: everybody may read that, and so may lock it.
+//! A claim is a file named after the cgroup's id, which a daemon locks by flock(2) as long as it is
+//! attached. However the daemon ends, the kernel frees the lock. Only root may open the files. A lock
+//! on the cgroup's own directory would not do: everybody may read that, and so may lock it.
 
 use std::{
     collections::HashSet,
@@ -17,12 +17,14 @@ use std::{
 
 use crate::{Error, host, lock};
 
-/// One for all, wherever their control sockets are: else they would not see each other.
+/// One folder for all daemons, wherever their control sockets are: otherwise they would not see each
+/// other.
 const FOLDER: &str = "/run/tcpilot";
-/// A process locks it to look for claims and make one: of two that start at once, one sees the other.
+/// A process locks it while it looks for claims and makes one: if two start at once, one of them sees
+/// the other.
 const TURN: &str = "claims.lock";
 
-/// A cgroup that no other tcpilot may steer, nor one above or below it, until this is dropped.
+/// A claimed cgroup: until this is dropped, no other tcpilot may steer it, or one above or below it.
 #[derive(Debug)]
 pub(crate) struct Claim {
     id: u64,
@@ -31,7 +33,7 @@ pub(crate) struct Claim {
 }
 
 impl Claim {
-    /// Claims a cgroup, of which `dir` is the open directory.
+    /// Claims a cgroup; `dir` is its open directory.
     ///
     /// # Errors
     /// [`Error::AlreadyAttached`], [`Error::Claims`].
@@ -60,7 +62,7 @@ impl Claim {
         Ok(Claim { id, path, lock })
     }
 
-    /// The claim that this process had before it became another program.
+    /// The claim of this process's former program.
     pub fn kept(id: u64, lock: OwnedFd) -> Claim {
         Claim {
             id,
@@ -69,7 +71,7 @@ impl Claim {
         }
     }
 
-    /// The lock that holds it.
+    /// The lock that holds the claim.
     pub fn lock(&self) -> BorrowedFd<'_> {
         self.lock.as_fd()
     }
@@ -82,7 +84,7 @@ impl Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        // Before the lock goes: afterwards the file of this name may be another daemon's.
+        // The file goes before the lock: afterwards a file of this name may be another daemon's.
         let _ = forget(&self.path);
     }
 }
@@ -91,7 +93,7 @@ fn name(id: u64) -> String {
     format!("cgroup-{id}.lock")
 }
 
-/// Makes the folder, or closes it to others if another command of ours made it.
+/// Makes the folder, or restricts it to root if another command of ours made it.
 fn make(folder: &Path) -> io::Result<()> {
     DirBuilder::new()
         .recursive(true)
@@ -109,7 +111,7 @@ fn open(path: &Path, create: bool) -> io::Result<File> {
     options.create(create).truncate(false).open(path)
 }
 
-/// The ids that running tcpilots have claimed. Files of killed ones are removed: nobody else opens
+/// The ids that running tcpilots have claimed. Removes the files of killed ones: nobody else opens
 /// them meanwhile, since it is our turn.
 fn claimed(folder: &Path) -> io::Result<HashSet<u64>> {
     let mut ids = HashSet::new();
@@ -132,7 +134,7 @@ fn claimed(folder: &Path) -> io::Result<HashSet<u64>> {
     Ok(ids)
 }
 
-/// Removes a file that may be gone by now: its daemon ended in this moment.
+/// Removes a file. It may be gone already if its daemon ended at this moment.
 fn forget(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -142,7 +144,7 @@ fn forget(path: &Path) -> io::Result<()> {
 
 /// Whether a cgroup, one above it, or one below it is among those claimed.
 fn is_related(cgroup: &Path, id: u64, claimed: &HashSet<u64>) -> io::Result<bool> {
-    // A link or a relative path has other directories above it than the cgroup has.
+    // The directories above a link or a relative path are not those above the cgroup.
     let cgroup = cgroup.canonicalize()?;
     let above = cgroup.ancestors().skip(1);
     let above = above.map_while(|dir| host::cgroup_id(dir).ok());

@@ -1,16 +1,16 @@
-//! CoDel's times, which the kernel reports in another form than it takes them.
+//! CoDel's times: the kernel reports them in another form than it takes them.
 
-/// Attributes that are times in microseconds, by the kind of their qdisc (`linux/pkt_sched.h`).
+/// Attributes with times in microseconds, by the kind of the qdisc (`linux/pkt_sched.h`).
 const TIMES: [(&str, &[u16]); 2] = [
     ("codel", &[1, 3, 5]),    // TCA_CODEL_TARGET, _INTERVAL, _CE_THRESHOLD
     ("fq_codel", &[1, 3, 7]), // TCA_FQ_CODEL_TARGET, _INTERVAL, _CE_THRESHOLD
 ];
 
-/// The options that a qdisc has to be given for it to be what it was when it told these.
+/// The options to give a qdisc so that it becomes what it was when it reported `told`.
 ///
-/// The kernel keeps a time in units of 1.024 microseconds, and rounds down both when it takes microseconds
-/// and when it tells them: 7000 is told as 6999, and 6999 becomes 6998. One microsecond more than what
-/// was told always becomes the time that it was. Other kinds' options stay as they are.
+/// The kernel keeps a time in units of 1.024 microseconds. It rounds down both when it takes microseconds
+/// and when it reports them: 7000 is reported as 6999, and 6999 becomes 6998. One microsecond more than
+/// the reported time always becomes the old time. Options of other kinds stay as they are.
 pub fn as_given(kind: &str, told: &[u8]) -> Vec<u8> {
     let mut given = told.to_vec();
     let times = TIMES

@@ -1,4 +1,4 @@
-//! The errors between the process and the kernel, by kind.
+//! The errors of this crate, by kind.
 
 use std::{io, path::PathBuf};
 
@@ -8,7 +8,7 @@ pub enum Error {
     /// The kernel was built without CONFIG_DEBUG_INFO_BTF.
     #[error("this kernel has no BTF: /sys/kernel/btf/vmlinux is missing")]
     NoBtf,
-    /// Capabilities are missing; their names.
+    /// Capabilities are missing; these are their names.
     #[error("missing privileges: {}", .0.join(", "))]
     Privileges(Vec<&'static str>),
     /// The capabilities are those of a user namespace.
@@ -17,10 +17,10 @@ pub enum Error {
     /// No cgroup v2 hierarchy is mounted.
     #[error("no cgroup v2 hierarchy is mounted")]
     NoCgroup2,
-    /// Only a part of it is mounted: this is a container.
+    /// Only a part of the hierarchy is mounted: this is a container.
     #[error("{} is only a part of this host's cgroups: other sockets would not be steered", .0.display())]
     PartOfCgroups(PathBuf),
-    /// The chosen cgroup is not there, or not a cgroup v2 directory.
+    /// The chosen cgroup does not exist, or is not a cgroup v2 directory.
     #[error("{}: {source}", path.display())]
     Cgroup {
         /// The directory asked for.
@@ -31,7 +31,7 @@ pub enum Error {
     /// Another tcpilot steers the same sockets.
     #[error("another tcpilot is already attached to {}, or to a cgroup above or below it", .0.display())]
     AlreadyAttached(PathBuf),
-    /// The folder that says which cgroups are steered cannot be used.
+    /// The folder with the claims of cgroups cannot be used.
     #[error("cannot claim the cgroup in {}: {source}", path.display())]
     Claims {
         /// The folder.
@@ -64,7 +64,7 @@ pub enum Error {
     /// The kernel has no qdiscs in BPF.
     #[error("this kernel has no BPF qdiscs")]
     NoQdiscs,
-    /// None of that name comes with tcpilot.
+    /// No algorithm of that name comes with tcpilot.
     #[error("tcpilot has no congestion control {0}")]
     NoSuchCc(String),
     /// A file with a congestion control cannot be read.
@@ -78,7 +78,7 @@ pub enum Error {
     /// A file that libbpf cannot read.
     #[error("{0} is no compiled BPF object")]
     CcNoObject(String),
-    /// An object is no congestion control that was built with bpf/cc/lib/cc.h.
+    /// An object is not a congestion control built with bpf/cc/lib/cc.h.
     #[error("{0} holds no congestion control built with bpf/cc/lib/cc.h")]
     CcObject(String),
     /// A name that no algorithm of ours can have.
@@ -106,10 +106,10 @@ pub enum Error {
     /// A name that is not registered.
     #[error("{0} is not loaded")]
     CcNotLoaded(String),
-    /// A name that is registered, and not by a pin.
+    /// A name that is registered, but not by a pin.
     #[error("{0} was not loaded by `tcpilot cc load`")]
     CcNotPinned(String),
-    /// Its pin is gone, and it is registered still.
+    /// Its pin is gone, but it is still registered.
     #[error("{0} is still registered: a process holds it")]
     CcStillThere(String),
     /// A connection with it did not carry its data.
@@ -120,7 +120,7 @@ pub enum Error {
         /// The error.
         source: io::Error,
     },
-    /// A file in the BPF file system.
+    /// A file in the BPF file system cannot be used.
     #[error("{}: {source}", path.display())]
     Pin {
         /// The file.

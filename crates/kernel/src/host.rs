@@ -8,7 +8,7 @@ use std::{
 
 use crate::Error;
 
-/// The id of the first cgroup of a hierarchy: kernfs numbers its files from 1, fs/kernfs/dir.c.
+/// The id of the first cgroup of a hierarchy: kernfs numbers its files from 1 (fs/kernfs/dir.c).
 const ROOT_CGROUP: u64 = 1;
 
 const CAP_NET_ADMIN: u32 = 12;
@@ -16,7 +16,7 @@ const CAP_SYS_ADMIN: u32 = 21;
 const CAP_PERFMON: u32 = 38;
 const CAP_BPF: u32 = 39;
 
-/// Checks the needs of loading before it is tried, so that the answer is a clear one.
+/// Checks the requirements before anything is loaded, so that the error is clear.
 ///
 /// # Errors
 /// [`Error::Privileges`], [`Error::NoBtf`].
@@ -38,9 +38,9 @@ pub fn check_requirements() -> Result<(), Error> {
     Ok(())
 }
 
-/// Capabilities of another user namespace count for nothing with BPF, however many there are,
-/// user_namespaces(7). The first one has a fixed inode number (PROC_USER_INIT_INO of the kernel's
-/// include/linux/proc_ns.h). It is taken for granted if it cannot be read.
+/// Whether this is the first user namespace. For BPF, capabilities of another one do not count
+/// (user_namespaces(7)). The first one has a fixed inode number (PROC_USER_INIT_INO of the kernel's
+/// include/linux/proc_ns.h). If the number cannot be read, the answer is yes.
 fn is_initial_user_namespace() -> bool {
     const INITIAL: u64 = 0xEFFF_FFFD;
     fs::metadata("/proc/self/ns/user").map_or(true, |meta| meta.ino() == INITIAL)
@@ -58,7 +58,7 @@ pub fn has_terminal() -> bool {
     terminal_of(&stat).is_some_and(|number| number != 0)
 }
 
-/// tty_nr; the name before it may hold spaces and parentheses.
+/// The field tty_nr of a stat file; the name before it may contain spaces and parentheses.
 fn terminal_of(stat: &str) -> Option<i32> {
     let (_, fields) = stat.rsplit_once(") ")?;
     fields.split(' ').nth(4)?.parse().ok()
@@ -70,8 +70,8 @@ fn is_ignored(status: &str, number: i32) -> bool {
         .is_some_and(|mask| mask >> (number - 1) & 1 == 1)
 }
 
-/// Whether this process may enter other network namespaces, setns(2): without CAP_SYS_ADMIN only the
-/// connections of its own are listed.
+/// Whether this process may enter other network namespaces (setns(2)): without CAP_SYS_ADMIN only the connections
+/// of its own are listed.
 pub fn may_enter_netns() -> bool {
     fs::read_to_string("/proc/self/status")
         .is_ok_and(|status| effective_capabilities(&status) >> CAP_SYS_ADMIN & 1 == 1)
@@ -85,7 +85,7 @@ fn effective_capabilities(status: &str) -> u64 {
         .unwrap_or(0)
 }
 
-/// CAP_SYS_ADMIN includes CAP_BPF and CAP_PERFMON, capabilities(7).
+/// The names of missing capabilities. CAP_SYS_ADMIN includes CAP_BPF and CAP_PERFMON (capabilities(7)).
 fn missing_capabilities(effective: u64) -> Vec<&'static str> {
     let has = |bit: u32| effective >> bit & 1 == 1;
     [
@@ -114,7 +114,7 @@ pub fn cgroup2_root() -> Result<PathBuf, Error> {
 }
 
 /// The same, if it is the whole hierarchy. A container sees its own part of it as if that were all
-/// (cgroup_namespaces(7)), and a program that is attached there meets none of the host's other sockets.
+/// (cgroup_namespaces(7)), and a program that is attached there sees none of the host's other sockets.
 ///
 /// # Errors
 /// [`Error::PartOfCgroups`]; [`Error::NoCgroup2`] if none is mounted.
@@ -126,7 +126,7 @@ pub fn whole_cgroup2_root() -> Result<PathBuf, Error> {
     }
 }
 
-/// The mount of the first cgroup goes before others. Within a container a part of the hierarchy is called `/`, too.
+/// Prefers the mount of the first cgroup: in a container a part of the hierarchy is called `/`, too.
 fn find_cgroup2(mounts: &str, is_first: impl Fn(&Path) -> bool) -> Option<PathBuf> {
     let found = mounts.lines().filter_map(cgroup2_mount);
     let found: Vec<_> = found
@@ -138,7 +138,7 @@ fn find_cgroup2(mounts: &str, is_first: impl Fn(&Path) -> bool) -> Option<PathBu
     Some(target.clone())
 }
 
-/// Of a line of mountinfo: the root and the mount point, if it is of the cgroup v2 hierarchy.
+/// The root and the mount point in a line of mountinfo, if it is of the cgroup v2 hierarchy.
 fn cgroup2_mount(line: &str) -> Option<(&str, &str)> {
     let (mount, source) = line.split_once(" - ")?;
     let mut fields = mount.split(' ').skip(3);
@@ -146,7 +146,7 @@ fn cgroup2_mount(line: &str) -> Option<(&str, &str)> {
     source.starts_with("cgroup2 ").then_some(place)
 }
 
-/// mountinfo writes blanks in octal, proc(5).
+/// Decodes a field of mountinfo, which has blanks in octal (proc(5)).
 fn unescape(field: &str) -> String {
     field
         .replace("\\040", " ")
@@ -172,7 +172,7 @@ pub fn cgroup_id(path: &Path) -> Result<u64, Error> {
     Ok(meta.ino())
 }
 
-/// The directories below a directory.
+/// All directories below a directory, at any depth.
 pub(crate) fn subtree(dir: &Path) -> Box<dyn Iterator<Item = fs::DirEntry>> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     let below = entries.filter(|e| e.file_type().is_ok_and(|t| t.is_dir()));
@@ -182,8 +182,8 @@ pub(crate) fn subtree(dir: &Path) -> Box<dyn Iterator<Item = fs::DirEntry>> {
     }))
 }
 
-/// The inode number of a named network namespace (`ip netns`), or of any namespace file; `None` when
-/// it is not there. A plain number stands for itself.
+/// The inode number of a named network namespace (`ip netns`), or of any namespace file; `None` if it does not
+/// exist. A plain number stands for itself.
 pub fn netns_inum(name: &str) -> Option<u32> {
     if let Ok(number) = name.parse() {
         return Some(number);
@@ -211,7 +211,7 @@ pub fn named_netns() -> Vec<(u32, String)> {
         .collect()
 }
 
-/// Every network namespace that has a name or a process, each once, opened so that it can be entered.
+/// Every network namespace with a name or a process, each once, opened so that a thread can enter it.
 pub fn all_netns() -> Vec<fs::File> {
     let named = fs::read_dir("/run/netns")
         .into_iter()
@@ -283,7 +283,7 @@ pub fn kernel_release() -> String {
         .unwrap_or_default()
 }
 
-/// Whether an accepted connection announces more than 64 KiB at first if it is asked to: Linux 6.11 and newer.
+/// Whether an accepted connection can announce more than 64 KiB at first: Linux 6.11 and newer.
 pub fn raises_receive_windows() -> bool {
     let release = kernel_release();
     let mut numbers = release.split(['.', '-']).map(|n| n.parse().unwrap_or(0));

@@ -1,8 +1,9 @@
-//! The only crate that knows libbpf: this kernel's facilities, the pilot's and the watch's programs and maps,
-//! and the congestion controls.
+//! The only crate that knows libbpf: this kernel's facilities, the programs and maps of the pilot and the
+//! watch, and the congestion controls.
 //!
-//! The pilot is attached by links that the process owns: when it goes, by whatever cause, the kernel
-//! detaches. Nothing of it is pinned. Congestion controls are pinned if a user asks for it, see [`cc`].
+//! The process owns the links that attach the pilot: when the process ends, for any reason, the kernel
+//! detaches it. Nothing of it is pinned. Congestion controls are pinned only if a user asks for it, see
+//! [`cc`].
 
 mod claim;
 mod error;

@@ -1,5 +1,5 @@
-//! Locks of whole files, flock(2): the kernel frees one when the last descriptor of it is closed, however
-//! its process ends. The standard library has them from Rust 1.89.
+//! Locks of whole files, flock(2): the kernel frees a lock when its last descriptor is closed, however
+//! the process ends. The standard library has them from Rust 1.89.
 
 use std::{fs::File, io};
 
@@ -20,7 +20,7 @@ pub fn try_lock(file: &File) -> io::Result<bool> {
     }
 }
 
-/// Takes the lock once it is free.
+/// Waits until the lock is free, and takes it.
 pub(crate) fn wait_for(file: &File) -> io::Result<()> {
     Ok(retry_on_intr(|| {
         flock(file, FlockOperation::LockExclusive)

@@ -1,12 +1,12 @@
-//! The common part of the loaders of the pilot and of the watch: structures of ours in a BPF object's memory,
-//! the kernel's facts about a program, and the errors of both.
+//! The common part of the loaders of the pilot and of the watch: our structures in a BPF object's memory, the
+//! kernel's facts about a program, and the errors of both.
 
 use libbpf_rs::libbpf_sys::{bpf_prog_get_info_by_fd, bpf_prog_info};
 use tcpilot_abi::Plain;
 
 use crate::Error;
 
-/// A module `skeleton` from one of libbpf-cargo's files, which keep to nobody's lints.
+/// A module `skeleton` from one of libbpf-cargo's files, which do not follow our lints.
 macro_rules! skeleton_module {
     ($file:literal) => {
         #[allow(
@@ -26,7 +26,7 @@ macro_rules! skeleton_module {
 }
 pub(crate) use skeleton_module;
 
-/// The object was compiled without the section that the configuration is written to.
+/// The error if the object was compiled without the section for the configuration.
 pub(crate) fn no_section() -> Error {
     Error::System {
         action: "find the configuration in the BPF object",
@@ -34,12 +34,12 @@ pub(crate) fn no_section() -> Error {
     }
 }
 
-/// Names the step that libbpf refused.
+/// The error for a step that libbpf refused; `action` names the step.
 pub(crate) fn map_error(action: &'static str) -> impl Fn(libbpf_rs::Error) -> Error {
     move |source| Error::Map { action, source }
 }
 
-/// Writes a structure of ours over libbpf-cargo's twin of it, which was generated from the same header.
+/// Writes one of our structures over libbpf-cargo's twin, which was generated from the same header.
 pub(crate) fn write_plain<T: Plain, U>(to: *mut U, value: &T) {
     const { assert!(size_of::<T>() == size_of::<U>()) };
     // SAFETY: both have the size asserted above, `to` comes from a reference, and the memory behind it

@@ -51,7 +51,7 @@ use skeleton::{OpenSockopsSkel, SockopsSkel, SockopsSkelBuilder};
 use steered::is_steered;
 pub use tally::Tally;
 
-/// Buckets of eight paths are read in batches of so many, to bound the daemon's memory.
+/// Buckets (of eight paths) per batch of a read, which bounds the daemon's memory.
 const BATCH: u32 = 32;
 
 /// How often the sockops program ran and for how long; zeros unless kernel.bpf_stats_enabled is 1.
@@ -66,7 +66,7 @@ pub struct RunStats {
 /// The loaded pilot. Dropping it detaches and unloads everything.
 pub struct Pilot {
     skel: SockopsSkel<'static>,
-    /// Each attaches a program for as long as it is open.
+    /// Each attaches a program as long as it is open.
     links: Vec<OwnedFd>,
     acks_first: bool,
     /// Some policy has a tuning.
@@ -74,22 +74,22 @@ pub struct Pilot {
     cgroup: PathBuf,
     claim: Option<Claim>,
     keys: Keys,
-    /// If the learner works in the daemon.
+    /// Present if the learner works in the daemon.
     learner: Option<LearnerKeys>,
     loaded_at: tp_clocks,
 }
 
 impl Pilot {
-    /// Loads the programs with this configuration, and room for `paths_max` paths; where that is no
-    /// power of two, for the next one.
+    /// Loads the programs with this configuration, and room for `paths_max` paths, or for the next power
+    /// of two.
     ///
     /// # Errors
-    /// [`Error::Load`] when the kernel refuses them.
+    /// [`Error::Load`] if the kernel refuses them.
     pub fn load(config: &tp_config, paths_max: u32) -> Result<Pilot, Error> {
         Pilot::load_with(config, Keys::new(paths_max), None)
     }
 
-    /// The same with the memory of a pilot that runs, if there is one: its maps, read with its keys.
+    /// The same with the memory of a running pilot, if there is one: its maps, read with its keys.
     fn load_with(
         config: &tp_config,
         mut keys: Keys,
@@ -110,8 +110,8 @@ impl Pilot {
             hash_secrets: keys.hash_secrets,
             ..*config
         };
-        // The skeleton borrows its object for as long as it lives, and the pilot lives as long as the
-        // process: one small leaked allocation is simpler than a self-referential structure.
+        // The skeleton borrows its object as long as it lives, and the pilot lives as long as the
+        // process. So one small leaked allocation is simpler than a self-referential structure.
         let object: &'static mut MaybeUninit<OpenObject> =
             Box::leak(Box::new(MaybeUninit::uninit()));
         let mut open = SockopsSkelBuilder::default()
@@ -153,20 +153,22 @@ impl Pilot {
         Ok(pilot)
     }
 
-    /// How many paths there is room for.
+    /// The number of paths that the table has room for.
     pub fn capacity(&self) -> u32 {
         self.keys.capacity()
     }
 
-    /// Has the iterators list the connections of the cgroup with this id only; by default, those of all.
+    /// Makes the iterators list only the connections of the cgroup with this id; by default they list
+    /// all.
     pub fn set_cgroup(&mut self, id: u64) {
         if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
             bss.steered_cgroup = id;
         }
     }
 
-    /// Attaches to a cgroup by a link that this process owns; also again, to a cgroup that was made anew.
-    /// The first time it counts the connections that a former pilot took up, and whose end this one will see.
+    /// Attaches to a cgroup by a link that this process owns. It may be called again, for a cgroup that
+    /// was made anew. The first time it counts the connections that a former pilot took up, since this
+    /// one will see their end.
     ///
     /// # Errors
     /// [`Error::Cgroup`], [`Error::AlreadyAttached`], [`Error::Claims`], [`Error::Attach`], [`Error::Map`].
@@ -177,11 +179,11 @@ impl Pilot {
             self.find_ticks_per_s()?; // waits
         }
         if self.claim.is_none() {
-            // Before it is attached, or new ones were counted twice. But nothing may wait between the two:
-            // a connection that ended meanwhile would stay counted for ever.
+            // Before the program is attached, or new connections would be counted twice. But nothing
+            // may wait between the two: a connection that ended meanwhile would stay counted for ever.
             iterate(&self.skel.progs.adopt, "count the connections")?;
         }
-        // The links to a removed cgroup stay while it has sockets, so that their end is seen.
+        // The links to a removed cgroup stay while it has sockets, so that the programs see their end.
         self.links.retain(has_cgroup);
         let link = attach_to(self.sockops(), cgroup, &dir)?;
         self.links.push(link);
@@ -194,7 +196,7 @@ impl Pilot {
         Ok(())
     }
 
-    /// The program that was loaded of the two.
+    /// Which of the two programs was loaded.
     fn sockops(&self) -> &ProgramMut<'static> {
         match self.learner {
             Some(_) => &self.skel.progs.tcpilot_drawn,
@@ -207,8 +209,8 @@ impl Pilot {
         bss.map_or(0, |bss| bss.ticks_per_s)
     }
 
-    /// Tells the programs the kernel's tick, which no file says for sure: measured over 100 ms, of which
-    /// most have passed since loading.
+    /// Gives the programs the kernel's tick. No file gives it reliably, so it is measured over 100 ms,
+    /// of which most have passed since loading.
     fn find_ticks_per_s(&mut self) -> Result<(), Error> {
         let mut now = read_clocks(&self.skel.progs.read_clocks)?;
         let passed = Duration::from_nanos(now.now_ns.saturating_sub(self.loaded_at.now_ns));
@@ -226,8 +228,8 @@ impl Pilot {
         }
     }
 
-    /// Whether the cgroup that it was attached to is still there: its removal detaches. One of the same
-    /// name that was made anew has another id.
+    /// Whether the cgroup that it is attached to still exists: its removal detaches. A new cgroup of
+    /// the same name has another id.
     pub fn is_attached(&self) -> bool {
         let there = host::cgroup_id(&self.cgroup).ok();
         there.is_some() && there == self.claim.as_ref().map(Claim::id)
@@ -250,13 +252,13 @@ impl Pilot {
             .unwrap_or_default()
     }
 
-    /// When a packet was lost last, on the kernel's clock; 0: none since the start.
+    /// When a packet was lost last, in nanoseconds of the kernel's clock; 0: none since the start.
     pub fn last_loss_ns(&self) -> u64 {
         let bss = self.skel.maps.bss_data.as_deref();
         bss.map_or(0, |bss| bss.last_loss_ns)
     }
 
-    /// Calls `each` with every path of the table; returns how many there were.
+    /// Calls `each` with every path of the table; returns their number.
     ///
     /// # Errors
     /// [`Error::Map`].
@@ -294,8 +296,8 @@ impl Pilot {
         Ok(count)
     }
 
-    /// What the tunings know of the path with this number; `None` where no policy has any, or where
-    /// the path has not used them yet.
+    /// The tunings' state of the path with this number; `None` if no policy has a tuning, or if the
+    /// path has not used one yet.
     ///
     /// # Errors
     /// [`Error::Map`].
@@ -313,7 +315,7 @@ impl Pilot {
         Ok(tuned.filter(|tuned| tuned.born_ns == path.born_ns))
     }
 
-    /// Hands the guard's decision to the pilot; returns whether the path was still there.
+    /// Gives the guard's decision to the pilot; returns whether the path was still there.
     ///
     /// # Errors
     /// [`Error::Map`].
@@ -330,8 +332,8 @@ impl Pilot {
             == 0)
     }
 
-    /// Stores a path, as the state file remembers it. A program of ours does it, by the table's own
-    /// rules: it may take the place of the path unused for longest.
+    /// Stores a path from the state file. One of our programs does it, by the table's own rules: the
+    /// path may take the place of the one unused for longest.
     ///
     /// # Errors
     /// [`Error::Map`].
@@ -377,8 +379,8 @@ impl Pilot {
         Ok(())
     }
 
-    /// The live connections of the steered cgroup, of every network namespace that has a name or a
-    /// process, as far as [`host::may_enter_netns`].
+    /// The live connections of the steered cgroup, in every network namespace with a name or a process,
+    /// as far as [`host::may_enter_netns`] allows.
     ///
     /// # Errors
     /// [`Error::Map`].
@@ -416,8 +418,8 @@ fn claim(cgroup: &Path, dir: &File) -> Result<Claim, Error> {
     Ok(claim)
 }
 
-/// Whether a pilot could be attached to this cgroup now, for those who want to know before they make
-/// anything else. [`Pilot::attach`] looks again.
+/// Whether a pilot could be attached to this cgroup now, for callers that check before they make
+/// anything else. [`Pilot::attach`] checks again.
 ///
 /// # Errors
 /// As [`Pilot::attach`].
@@ -425,7 +427,7 @@ pub fn check_free(cgroup: &Path) -> Result<(), Error> {
     claim(cgroup, &open_cgroup(cgroup)?).map(drop)
 }
 
-/// Gives each map the room that it needs, or those of a pilot that runs in their place.
+/// Gives each map the room that it needs, or replaces it by that of a running pilot.
 fn size_maps(
     open: &mut OpenSockopsSkel<'_>,
     keys: &Keys,
@@ -447,7 +449,7 @@ fn size_maps(
     }
 }
 
-/// A policy, with the mark that it has a tuning on.
+/// A policy, marked if it has a tuning on.
 fn with_tuned(config: &tp_config, policy: usize) -> tp_policy_config {
     let networks = &config.tuning[policy];
     tp_policy_config {
@@ -456,19 +458,19 @@ fn with_tuned(config: &tp_config, policy: usize) -> tp_policy_config {
     }
 }
 
-/// Attaches a program; the descriptor is the kernel's link.
+/// Attaches a program; returns the descriptor of the kernel's link.
 fn attach_to(program: &ProgramMut<'_>, cgroup: &Path, dir: &File) -> Result<OwnedFd, Error> {
     let fail = |source| Error::Attach {
         path: cgroup.to_path_buf(),
         source,
     };
     let link = program.attach_cgroup(dir.as_raw_fd()).map_err(fail)?;
-    // libbpf closes its own descriptor with the value.
+    // libbpf closes its own descriptor when the value is dropped.
     let fd = link.as_fd().try_clone_to_owned();
     fd.map_err(|error| fail(error.into()))
 }
 
-/// Whether a link still holds its cgroup: removed cgroups leave it with their last socket.
+/// Whether a link still has its cgroup: a removed cgroup leaves it with its last socket.
 fn has_cgroup(link: &OwnedFd) -> bool {
     legacy::cgroup_of(link).is_none_or(|cgroup| cgroup.id != 0)
 }

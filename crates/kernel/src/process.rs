@@ -1,4 +1,4 @@
-//! One program becomes another, or tries another out, and leaves it descriptors.
+//! One program becomes another, or tries another, and leaves it descriptors.
 
 use std::{
     io,
@@ -11,7 +11,7 @@ use std::{
 
 use crate::Error;
 
-/// Signals that must not meet a program before it has set its handlers.
+/// Signals that must not reach a program before it has set its handlers.
 const HELD_BACK: [i32; 3] = [libc::SIGHUP, libc::SIGINT, libc::SIGTERM];
 
 fn check(result: i32) -> io::Result<()> {
@@ -21,7 +21,7 @@ fn check(result: i32) -> io::Result<()> {
     }
 }
 
-/// Whether a descriptor is closed when this process becomes another program.
+/// Sets whether a descriptor is closed when this process becomes another program.
 fn set_close(fd: i32, close: bool) -> io::Result<()> {
     let flags = if close { libc::FD_CLOEXEC } else { 0 };
     // SAFETY: a plain system call about a descriptor.
@@ -43,7 +43,7 @@ fn mask_signals(how: i32) -> io::Result<()> {
     }
 }
 
-/// Lets the signals come that a former program held back for this one.
+/// Unblocks the signals that a former program held back for this one.
 ///
 /// # Errors
 /// The kernel's.
@@ -52,7 +52,7 @@ pub fn take_signals() -> io::Result<()> {
 }
 
 /// Becomes the program of `command`, in this process, and leaves it these descriptors. Nothing is dropped on
-/// the way: it returns only if that failed, and then all is as before.
+/// the way. It returns only if that failed, and then nothing has changed.
 pub fn become_program(mut command: Command, leave: &[i32]) -> io::Error {
     let left = leave.to_vec();
     let prepare = move || {
@@ -83,8 +83,8 @@ pub fn try_program(mut command: Command, leave: &[i32]) -> io::Result<Child> {
     unsafe { command.pre_exec(prepare) }.spawn()
 }
 
-/// A descriptor that a former program left open for this one, which does not leave it to others by
-/// chance. To be called once for each number, before anything else is opened.
+/// A descriptor that a former program left open for this one. It is marked so that this program does not
+/// leave it to others by accident. Call this once for each number, before anything else is opened.
 ///
 /// # Errors
 /// [`Error::System`] if it is not open.

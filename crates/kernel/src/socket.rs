@@ -1,4 +1,4 @@
-//! Facts that only a socket can show: whether an algorithm is there, and the namespace's cookie.
+//! Facts that only a socket shows: whether an algorithm is available, and the namespace's cookie.
 
 use std::{
     io,
@@ -15,7 +15,7 @@ pub enum AlgorithmSource {
     Registered,
     /// Its module was loaded now.
     Loaded,
-    /// There is none of that name, or its module will not load.
+    /// There is no algorithm of that name, or its module cannot be loaded.
     Missing,
 }
 
@@ -30,7 +30,7 @@ fn tcp_socket() -> io::Result<OwnedFd> {
 }
 
 /// Makes an algorithm usable: with CAP_NET_ADMIN the kernel loads the module `tcp_<name>` when a
-/// socket asks for the algorithm. BPF cannot do that, so it is done before.
+/// socket asks for the algorithm. BPF cannot do that, so the daemon does it before.
 ///
 /// # Errors
 /// [`Error::System`] if not even a socket can be opened.
@@ -66,7 +66,8 @@ pub(crate) fn set_algorithm(socket: i32, name: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// The cookie of this process's network namespace (SO_NETNS_COOKIE, kernel 5.14), as paths are keyed.
+/// The cookie of this process's network namespace (SO_NETNS_COOKIE, kernel 5.14), as in the keys of
+/// paths.
 ///
 /// # Errors
 /// [`Error::System`] on an older kernel.
@@ -97,7 +98,7 @@ pub fn own_netns_cookie() -> Result<u64, Error> {
 /// The cookie of a namespace in /run/netns.
 ///
 /// # Errors
-/// [`Error::System`] when it is not there, or may not be entered (CAP_SYS_ADMIN).
+/// [`Error::System`] if it does not exist, or may not be entered (CAP_SYS_ADMIN).
 pub fn netns_cookie(name: &str) -> Result<u64, Error> {
     let path = std::path::Path::new("/run/netns").join(name);
     let netns = std::fs::File::open(path).map_err(cannot_enter)?;
@@ -111,7 +112,7 @@ fn cannot_enter(source: io::Error) -> Error {
     }
 }
 
-/// Enters a namespace, with this thread and no other.
+/// Makes this thread, and no other, enter a namespace.
 pub(crate) fn enter_netns(netns: &std::fs::File) -> Result<(), Error> {
     // SAFETY: a plain system call with an open descriptor; it changes the namespace of this thread only.
     match unsafe { libc::setns(netns.as_raw_fd(), libc::CLONE_NEWNET) } {
@@ -120,7 +121,7 @@ pub(crate) fn enter_netns(netns: &std::fs::File) -> Result<(), Error> {
     }
 }
 
-/// Runs `f` inside a namespace, on a thread of its own that ends with it.
+/// Runs `f` inside a namespace, on a thread of its own that ends after it.
 ///
 /// # Errors
 /// [`Error::System`] if it may not be entered (CAP_SYS_ADMIN).

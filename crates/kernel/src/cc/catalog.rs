@@ -1,6 +1,6 @@
 //! The congestion controls that come with tcpilot, and facts about the kernel's.
 
-/// Prefix of every name that we register, so that it never clashes with the kernel's.
+/// Prefix of every name that we register, so that it never clashes with one of the kernel's.
 pub const PREFIX: &str = "tp_";
 
 /// Compiled objects by their file's name, from bpf/cc.
@@ -25,7 +25,7 @@ const fn about(name: &'static str, good_for: &'static str, source: &'static str)
     }
 }
 
-/// Ours first in the order of their age; then those that only kernels have.
+/// Ours come first, in the order of their age; then those that only kernels have.
 static ABOUT: &[About] = &[
     about(
         "reno",
@@ -133,7 +133,7 @@ static ABOUT: &[About] = &[
     about("scalable", "very fast paths of one's own", "Kelly 2003"),
 ];
 
-/// Our name for one of the kernel's, if they differ.
+/// Our name for one of the kernel's algorithms; the same if they do not differ.
 fn own_name(kernel_name: &str) -> &str {
     match kernel_name.strip_prefix(PREFIX).unwrap_or(kernel_name) {
         "highspeed" => "hstcp",
@@ -146,7 +146,7 @@ pub fn describe(registered: &str) -> Option<&'static About> {
     ABOUT.iter().find(|a| a.name == own_name(registered))
 }
 
-/// The registered names of ours, in the order of the description.
+/// The registered names of our algorithms, in the order of the descriptions.
 pub fn ours() -> impl Iterator<Item = String> {
     let is_built = |a: &&About| OBJECTS.iter().any(|(name, _)| *name == a.name);
     ABOUT
@@ -155,7 +155,7 @@ pub fn ours() -> impl Iterator<Item = String> {
         .map(|a| format!("{PREFIX}{}", a.name))
 }
 
-/// The object of one of ours, by its name with or without prefix.
+/// The object of one of our algorithms, by its name with or without prefix.
 pub fn object(name: &str) -> Option<&'static [u8]> {
     let name = name.strip_prefix(PREFIX).unwrap_or(name);
     OBJECTS

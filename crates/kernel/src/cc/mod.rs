@@ -1,10 +1,10 @@
 //! Congestion controls as BPF struct_ops: listing, loading, registering, updating, removing.
 //!
-//! A registration lives in one of two ways. *Held*: by a link of this process, and gone with it (the
-//! daemon's arms, `cc load --foreground`). *Pinned*: by a file in a BPF file system, until it is
-//! unloaded or the host boots (`cc load`). Connections keep the algorithm they have until they end,
-//! whatever becomes of its registration. Before 6.4 there are no links: a registration outlives a
-//! process that is killed.
+//! A registration lives in one of two ways. It is *held* by a link of this process, and ends with it
+//! (the daemon's arms, `cc load --foreground`). Or it is *pinned* by a file in a BPF file system,
+//! until it is unloaded or the host boots (`cc load`). Connections keep their algorithm until they
+//! end, even if its registration ends before. Kernels before 6.4 have no links: there a registration
+//! outlives a process that is killed.
 
 mod catalog;
 mod object;
@@ -37,7 +37,7 @@ pub struct Held {
 }
 
 impl Held {
-    /// Registers.
+    /// Registers a loaded algorithm.
     ///
     /// # Errors
     /// [`Error::CcRegister`], [`Error::CcTaken`].
@@ -54,7 +54,7 @@ impl Held {
         self.loaded.name()
     }
 
-    /// To leave it to another program: see [`Kept::take`].
+    /// The numbers to leave it to another program: see [`Kept::take`].
     pub fn descriptor(&self) -> KeptDescriptor {
         KeptDescriptor {
             fd: self.link.as_fd().as_raw_fd(),
@@ -67,7 +67,7 @@ impl Held {
         &self.loaded
     }
 
-    /// Lets a file keep the registration.
+    /// Pins the registration to a file.
     ///
     /// # Errors
     /// [`Error::CcName`], [`Error::Pin`].
@@ -79,7 +79,7 @@ impl Held {
         };
         let dir = path.parent().unwrap_or(bpffs);
         fs::create_dir_all(dir).map_err(fail)?;
-        // Without links this descriptor is the map's, and the map gets pinned.
+        // On kernels without links this descriptor is the map's, and the map gets pinned.
         self.link
             .pin(&path)
             .map_err(|e| fail(io::Error::other(e.to_string())))?;
@@ -88,7 +88,7 @@ impl Held {
     }
 }
 
-/// A registration by its number, for the program that inherits it.
+/// The descriptor of a registration by its number, for the program that inherits it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeptDescriptor {
     /// The link's; before 6.4 the map's.
@@ -97,14 +97,14 @@ pub struct KeptDescriptor {
     pub links: bool,
 }
 
-/// A registration of the program that this process was before; it ends with this value.
+/// A registration of this process's former program; it ends with this value.
 pub struct Kept {
     fd: OwnedFd,
     links: bool,
 }
 
 impl Kept {
-    /// Takes the inherited registration; to be called once.
+    /// Takes the inherited registration. Call it only once.
     ///
     /// # Errors
     /// [`Error::System`] if it is not open.
@@ -115,7 +115,7 @@ impl Kept {
         })
     }
 
-    /// To leave it to another program once more.
+    /// The numbers to leave it to another program once more.
     pub fn descriptor(&self) -> KeptDescriptor {
         KeptDescriptor {
             fd: self.fd.as_raw_fd(),
@@ -139,8 +139,8 @@ pub fn is_registered(name: &str) -> bool {
     host::registered_algorithms().iter().any(|n| n == name)
 }
 
-/// Refuses a text that cannot be the name of an algorithm that we pin. A name has only letters,
-/// digits and `_`. The kernel takes dots too, but a BPF file system does not.
+/// Refuses a text that cannot be the name of a pinned algorithm. A name has only letters, digits and
+/// `_`. The kernel takes dots, too, but a BPF file system does not.
 ///
 /// # Errors
 /// [`Error::CcName`].
@@ -152,7 +152,7 @@ pub fn check_name(name: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Refuses a path: joined to the folder it would lead out of it.
+/// The pin's path. Refuses a name that is a path: joined to the folder, it would lead out of it.
 fn pin_path(bpffs: &Path, name: &str) -> Result<PathBuf, Error> {
     check_name(name)?;
     Ok(bpffs.join("tcpilot").join(name))
@@ -165,7 +165,7 @@ pub fn is_pinned(bpffs: &Path, name: &str) -> bool {
 
 /// Whether a file is the pin of a registration: of a struct_ops link, or before 6.4 of the map.
 fn is_registration(path: &Path) -> bool {
-    // Opens pins of every kind, and nothing else.
+    // This opens pins of every kind, and nothing else.
     let Ok(pin) = Link::open(path) else {
         return false;
     };
@@ -181,7 +181,7 @@ fn is_registration(path: &Path) -> bool {
     is_map || is_link && of_struct_ops().unwrap_or(false)
 }
 
-/// The names that files keep registered.
+/// The names of the pinned registrations.
 pub fn pinned(bpffs: &Path) -> Vec<String> {
     let entries = fs::read_dir(bpffs.join("tcpilot"));
     let names = entries.into_iter().flatten().flatten();
@@ -190,7 +190,7 @@ pub fn pinned(bpffs: &Path) -> Vec<String> {
         .collect()
 }
 
-/// Puts a new version in the place of a pinned one; connections that are open keep the old one.
+/// Replaces a pinned version by a new one; open connections keep the old one.
 ///
 /// # Errors
 /// [`Error::CcName`], [`Error::CcNotLoaded`], [`Error::CcNotPinned`], or as for loading.
@@ -219,7 +219,7 @@ fn not_pinned(name: String) -> Error {
     }
 }
 
-/// Takes a pinned registration back, and waits until the name is free. Connections keep the algorithm.
+/// Removes a pinned registration, and waits until the name is free. Connections keep the algorithm.
 ///
 /// # Errors
 /// [`Error::CcName`], [`Error::CcNotLoaded`], [`Error::CcNotPinned`], [`Error::Pin`].

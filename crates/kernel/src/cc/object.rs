@@ -26,16 +26,16 @@ const NAME: std::ops::Range<usize> = 24..40;
 /// The differences between kernels, read from their BTF.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Variant {
-    /// Registered by a link (6.4); else by writing the map.
+    /// Registration is by a link (6.4); else by writing the map.
     pub links: bool,
     /// `cong_control` takes four arguments (6.10); else two.
     pub four_arguments: bool,
-    /// The start of sending is a callback of its own (7.1); else an event.
+    /// The start of sending has a callback of its own (7.1); else it is an event.
     pub tx_start: bool,
 }
 
 impl Variant {
-    /// Of the running kernel.
+    /// Reads the differences of the running kernel.
     ///
     /// # Errors
     /// [`Error::NoBtf`], [`Error::NoStructOps`].
@@ -64,7 +64,7 @@ impl Variant {
     }
 }
 
-/// A congestion control that the kernel has verified, and that is not registered yet.
+/// A congestion control that the kernel has verified, but that is not registered yet.
 pub struct Loaded {
     object: Object,
     name: String,
@@ -72,7 +72,7 @@ pub struct Loaded {
 }
 
 impl Loaded {
-    /// Loads one of ours, by its name, or the object in a file, by its path.
+    /// Loads one of our algorithms by its name, or the object in a file by its path.
     ///
     /// # Errors
     /// [`Error::NoSuchCc`], [`Error::CcFile`], [`Error::CcNoObject`], [`Error::CcObject`],
@@ -115,12 +115,12 @@ impl Loaded {
         })
     }
 
-    /// The name it registers under.
+    /// The name under which it registers.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Instructions that the verifier looked at for each program: a measure of its complexity.
+    /// Instructions that the verifier checked for each program: a measure of its complexity.
     pub fn verified_instructions(&self) -> Vec<(String, u32)> {
         self.object
             .progs()
@@ -142,7 +142,7 @@ impl Loaded {
             .ok_or(missing)
     }
 
-    /// Registers it for as long as the link lives.
+    /// Registers it as long as the link lives.
     ///
     /// # Errors
     /// [`Error::CcRegister`], most likely because the name is taken.
@@ -153,13 +153,13 @@ impl Loaded {
             .map_err(|source| Error::CcRegister { name, source })
     }
 
-    /// Puts it in the place of a link's registration; connections that are open keep theirs.
+    /// Replaces a link's registration by it; open connections keep theirs.
     ///
     /// # Errors
     /// [`Error::System`].
     pub(super) fn replace(&mut self, link: BorrowedFd<'_>) -> Result<(), Error> {
-        // libbpf prepares a map while it attaches it, and has no other call for that. This attach
-        // fails, since the name is registered by the link that is to be updated.
+        // libbpf prepares a map only while it attaches it. This attach fails, since the link to update has
+        // registered the name.
         drop(self.attach());
         let map = self.ops()?;
         // SAFETY: a plain system call with two open descriptors and no options.
@@ -214,14 +214,14 @@ fn name_of(ops: &[u8]) -> Option<String> {
     (!name.is_empty()).then_some(name)
 }
 
-/// Whether an argument means a file, not one of ours.
+/// Whether an argument means a file, and not one of our algorithms.
 pub fn is_path(name_or_path: &str) -> bool {
     name_or_path.contains('/') || name_or_path.ends_with(".o")
 }
 
 /// The name under which the object in a file would register; loads nothing.
 pub fn name_in(path: &Path) -> Option<String> {
-    // A device may have no end.
+    // Reading a device may never end.
     fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
     let bytes = fs::read(path).ok()?;
     let mut open = ObjectBuilder::default().open_memory(&bytes).ok()?;

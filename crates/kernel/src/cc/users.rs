@@ -14,8 +14,8 @@ const REQUEST_BYTES: usize = 56;
 const MESSAGE_BYTES: usize = 72;
 const ALL_STATES: u32 = u32::MAX;
 
-/// The number of sockets, listening ones included, for each algorithm, over every namespace that may be
-/// entered; without the privilege for that, of this one.
+/// The number of sockets for each algorithm, including listening ones, in every namespace that this
+/// process may enter. Without that privilege only this namespace counts.
 ///
 /// # Errors
 /// [`Error::System`] if the kernel does not list sockets (CONFIG_INET_DIAG).
@@ -90,7 +90,7 @@ mod tests {
             .into_iter()
             .filter_map(|address| TcpListener::bind(address).ok())
             .collect();
-        // Other tests open and close sockets meanwhile; ours are there in any case.
+        // Other tests open and close sockets meanwhile, but ours are always there.
         let names = algorithms_here().unwrap();
         assert!(names.len() >= listeners.len() && !names.is_empty());
         assert!(names.iter().all(|name| !name.is_empty()), "{names:?}");

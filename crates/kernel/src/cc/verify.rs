@@ -1,4 +1,4 @@
-//! Does a registered algorithm carry data? One connection over loopback says so.
+//! Checks that a registered algorithm carries data, by one connection over loopback.
 
 use std::{
     io::{self, Read, Write},

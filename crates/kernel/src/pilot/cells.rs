@@ -7,7 +7,7 @@ use tcpilot_abi::{TP_CELLS, tp_pulse};
 use super::{mapping::Mapping, records::Pulse};
 use crate::Error;
 
-/// How many cells there are.
+/// The number of cells.
 pub const CELLS: usize = TP_CELLS as usize;
 
 /// The cells as the programs read them.
@@ -24,8 +24,8 @@ impl Cells {
         })
     }
 
-    /// Has all cells say this, from now on: eight at a time, so a connection that opens meanwhile gets what
-    /// its cell said before or what it says now.
+    /// Sets all cells, eight at a time: a connection that opens meanwhile gets the old or the new value
+    /// of its cell.
     pub fn set(&mut self, all: &[u8; CELLS]) {
         let has_trials = all.iter().any(|cell| *cell != 0);
         for (number, eight) in all.chunks_exact(8).enumerate() {
@@ -36,7 +36,7 @@ impl Cells {
             }
         }
         if has_trials {
-            // Not taken back: connections that were held out may still be open.
+            // It is never reset: held-out connections may still be open.
             self.pulse.set(offset_of!(tp_pulse, trials), 1);
         }
     }

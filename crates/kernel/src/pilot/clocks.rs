@@ -1,4 +1,4 @@
-//! The kernel's tick, in which it keeps some times of a connection. No file says how long it is.
+//! The kernel's tick, its unit for some times of a connection. No file gives its length.
 
 use std::time::Duration;
 
@@ -24,7 +24,8 @@ pub(super) fn read_clocks(program: &ProgramMut<'_>) -> Result<tp_clocks, Error> 
     })
 }
 
-/// The kernel is built with one of a few ticks, time(7): the nearest to the measured one.
+/// Ticks per second. A kernel is built with one of a few values (time(7)): this takes the nearest
+/// to the measurement.
 pub(super) fn ticks_per_s(from: &tp_clocks, to: &tp_clocks) -> u32 {
     let ns = to.now_ns.saturating_sub(from.now_ns).max(1);
     let seen = to

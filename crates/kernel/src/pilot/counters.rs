@@ -1,8 +1,8 @@
-//! The pilot counts in a set per CPU; the daemon wants their sum.
+//! The pilot counts in a set per CPU; the daemon needs their sum.
 
 use tcpilot_abi::{from_bytes, tp_counters};
 
-/// The sum of sets that lie one after the other.
+/// The sum of sets that lie one after another.
 pub(super) fn sum(sets: &[u8]) -> tp_counters {
     const WORD: usize = size_of::<u64>();
     let mut total = [0u64; size_of::<tp_counters>() / WORD];

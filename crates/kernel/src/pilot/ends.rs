@@ -1,4 +1,4 @@
-//! The learner in the daemon: its maps, and its ends of them.
+//! The maps of the learner in the daemon, and the ends of them that it uses.
 
 use std::{
     hash::{BuildHasher, RandomState},
@@ -21,16 +21,17 @@ pub struct LearnerKeys {
     pub rows: u32,
     /// Buckets of the notes of open connections.
     pub openings: u32,
-    /// Of the rows' tags.
+    /// Secrets of the rows' tags.
     pub secrets: RowSecrets,
 }
 
-/// Notes of open connections: at least so many, and at most.
+/// The least and the most notes of open connections.
 const OPENINGS: (u32, u32) = (1 << 16, 1 << 19);
 
 impl LearnerKeys {
-    /// New ones, for so many rows. There is room for twice as many, because buckets do not fill evenly
-    /// ([`super::Rows::capacity`]). A host that knows more paths has more connections.
+    /// New keys, for so many rows. There is room for twice as many, because buckets do not fill evenly
+    /// ([`super::Rows::capacity`]). A host that knows more paths has more connections, and gets room
+    /// for more notes.
     pub(super) fn new(rows: u32) -> LearnerKeys {
         let random = RandomState::new();
         let (least, most) = OPENINGS;
@@ -48,31 +49,31 @@ impl LearnerKeys {
 /// The learner's descriptors by their numbers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LearnerDescriptors {
-    /// Rows, draws, notes of open connections, records, connections that lost packets, paths whose rescue
-    /// did not help.
+    /// Rows, draws, notes of open connections, records, connections that lost packets, paths on which
+    /// a rescue did not help.
     pub maps: [i32; 6],
-    /// How they are read.
+    /// The keys to read them with.
     pub keys: LearnerKeys,
 }
 
-/// The learner's ends of what it shares with the programs, to be moved to its thread: they outlive the
-/// pilot, although nothing comes in then.
+/// The learner's ends of the memory that it shares with the programs, to be moved to its thread. They
+/// outlive the pilot, but get no records then.
 pub struct Ends {
-    /// How likely each algorithm is.
+    /// The probabilities of the algorithms.
     pub rows: Rows,
     /// The records of connections.
     pub records: Records,
-    /// Without it no row is valid.
+    /// The sign of life without which no row is valid.
     pub heartbeat: Heartbeat,
     /// Which connections are held out.
     pub cells: Cells,
-    /// Tells of open connections, and moves them.
+    /// Reports open connections, and moves them.
     pub sampler: Sampler,
 }
 
 impl Pilot {
-    /// The learner's ends; `None` if it does not work in the daemon. To be asked for once: records are
-    /// told to one reader.
+    /// The learner's ends; `None` if it does not work in the daemon. Ask for them only once: the
+    /// records have a single reader.
     ///
     /// # Errors
     /// [`Error::System`] if the kernel does not share its memory.
@@ -103,7 +104,7 @@ pub(super) fn link_of(program: &ProgramMut<'_>, action: &'static str) -> Result<
     link.map_err(|source| Error::System { action, source })
 }
 
-/// Gives the learner's maps the room that they need, or those of a pilot that runs in their place.
+/// Gives the learner's maps the room that they need, or replaces them by those of a running pilot.
 pub(super) fn size_maps(
     open: &mut OpenSockopsSkel<'_>,
     learner: &LearnerKeys,

@@ -27,7 +27,7 @@ fn iterate_by(link: BorrowedFd<'_>) -> Result<Vec<u8>, Error> {
     let link_fd = link.as_raw_fd();
     let mut bytes = read_iterator(link_fd)?;
     for netns in others() {
-        // One that is gone by now has no connections either.
+        // A namespace that is gone by now has no connections either.
         if let Ok(part) = in_netns(&netns, || read_iterator(link_fd)) {
             bytes.append(&mut part?);
         }
@@ -35,8 +35,8 @@ fn iterate_by(link: BorrowedFd<'_>) -> Result<Vec<u8>, Error> {
     Ok(bytes)
 }
 
-/// Namespaces beside this process's own. It is in that already, and to enter it again it would need
-/// CAP_SYS_ADMIN, too.
+/// Namespaces other than this process's own. The process is in its own already, and would need CAP_SYS_ADMIN to
+/// enter it again.
 fn others() -> impl Iterator<Item = File> {
     let own = host::own_netns_inum();
     let is_own = move |netns: &File| {
@@ -48,15 +48,15 @@ fn others() -> impl Iterator<Item = File> {
         .filter(move |netns| !is_own(netns))
 }
 
-/// Runs an iterator of a program that is attached already, and returns its output. This thread goes through the
-/// namespaces itself, so that its processor time is that of all of it.
+/// Runs an iterator of an attached program, and returns its output. The calling thread enters the namespaces
+/// itself, so that its processor time includes all the work.
 pub(super) fn run_here(link: BorrowedFd<'_>) -> Result<Vec<u8>, Error> {
     let link_fd = link.as_raw_fd();
     let own = File::open("/proc/thread-self/ns/net").map_err(cannot_list)?;
     let mut bytes = read_iterator(link_fd)?;
     for netns in others() {
         if enter_netns(&netns).is_err() {
-            continue; // it is gone, or may not be entered
+            continue; // the namespace is gone, or may not be entered
         }
         let read = read_iterator(link_fd);
         enter_netns(&own)?;

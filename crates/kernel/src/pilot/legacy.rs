@@ -1,9 +1,9 @@
-//! The legacy of a pilot to the one that takes its place: its maps, its links, and how to read them.
+//! The legacy of a pilot for the one that takes its place: its maps, its links, and the keys to read them.
 //!
-//! The kernel lets a link change its program in one step, BPF_LINK_UPDATE: each event meets the old
-//! program or the new one. Both use the same maps, so the new one knows every path and every open
-//! connection. The links pass from one program to the other as open descriptors, and nobody else has
-//! them: if one of the two dies while it has them, that detaches.
+//! The kernel lets a link change its program in one step, BPF_LINK_UPDATE: each event runs the old program
+//! or the new one. Both use the same maps, so the new one knows every path and every open connection. The
+//! links pass from one process image to the next as open descriptors, and nobody else has them: if a
+//! program dies while it has them, the kernel detaches.
 
 use std::{
     hash::{BuildHasher, RandomState},
@@ -25,26 +25,27 @@ use super::{
 };
 use crate::{Error, claim::Claim, process::inherited};
 
-/// The keys to the maps; drawn or measured once, and kept for as long as they live.
+/// The keys to the maps. They are drawn or measured once, and kept as long as the maps live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Keys {
     /// Buckets of the table of paths.
     pub buckets: u32,
-    /// Which connections are held out from a tuning.
+    /// Seed that decides from which connections a tuning is withheld.
     pub hold_out_seed: u64,
-    /// Of the table's hash.
+    /// Secrets of the table's hash.
     pub hash_secrets: [u64; TP_HASH_SECRETS as usize],
     /// The kernel's ticks; 0: not known yet.
     pub ticks_per_s: u32,
-    /// Whether the map of tunings has room for every path; else it has for one.
+    /// Whether the map of tunings has room for every path; otherwise only for one.
     pub tuned: bool,
-    /// Whether the table of paths has its buckets; else it has one, since nobody puts a path into it.
+    /// Whether the table of paths has all its buckets; otherwise it has one, since nothing puts a path
+    /// into it.
     #[serde(default)]
     pub tabled: bool,
 }
 
 impl Keys {
-    /// New ones, for at least so many paths.
+    /// New keys, for at least so many paths.
     pub(super) fn new(paths_max: u32) -> Keys {
         // std keys its hasher, SipHash, from the system's random source.
         let random = RandomState::new();
@@ -63,12 +64,12 @@ impl Keys {
         self.buckets == buckets_for(paths_max)
     }
 
-    /// The buckets that the table of paths has.
+    /// The number of buckets of the table of paths.
     pub(super) fn table(&self) -> u32 {
         if self.tabled { self.buckets } else { 1 }
     }
 
-    /// How many paths there is room for.
+    /// The number of paths that the table has room for.
     pub fn capacity(&self) -> u32 {
         self.buckets * TP_WAYS
     }
@@ -83,9 +84,9 @@ fn buckets_for(paths_max: u32) -> u32 {
 pub struct Descriptors {
     /// Paths, connections, tunings, policers, counts.
     pub maps: [i32; 5],
-    /// If the learner works in the daemon.
+    /// Present if the learner works in the daemon.
     pub learner: Option<LearnerDescriptors>,
-    /// None for a program that only tries whether it could take over.
+    /// Empty for a program that only tries whether it could take over.
     pub links: Vec<i32>,
     /// The claimed cgroup's id, and the lock.
     pub claim: Option<(u64, i32)>,
@@ -111,7 +112,7 @@ pub struct Legacy {
 }
 
 impl Legacy {
-    /// Takes the inherited descriptors; to be called once.
+    /// Takes the inherited descriptors. Call it only once.
     ///
     /// # Errors
     /// [`Error::System`] if one is not open.
@@ -147,17 +148,17 @@ impl Legacy {
         })
     }
 
-    /// How its maps are read.
+    /// The keys to read its maps with.
     pub fn keys(&self) -> &Keys {
         &self.keys
     }
 
-    /// How the learner's maps are read, if there are any.
+    /// The keys to the learner's maps, if there are any.
     pub(super) fn learner(&self) -> Option<LearnerKeys> {
         self.learner.as_ref().map(|(_, keys)| *keys)
     }
 
-    /// Has the learner's maps used instead of new ones.
+    /// Puts the learner's maps in the place of new ones.
     pub(super) fn put_learner_into(&self, maps: &mut OpenSockopsMaps<'_>) -> Result<(), Error> {
         let Some(([rows, draws, openings, records, rescues, refusals], _)) = &self.learner else {
             return Ok(());
@@ -176,7 +177,7 @@ impl Legacy {
             .map_err(Error::Load)
     }
 
-    /// Has the maps used instead of new ones, if they have the room that these keys ask for.
+    /// Puts the maps in the place of new ones, if they have the room that these keys ask for.
     pub(super) fn put_into(
         &self,
         maps: &mut OpenSockopsMaps<'_>,
@@ -201,8 +202,8 @@ impl Legacy {
     }
 }
 
-/// Shows the kernel's counts at the place where libbpf keeps a map's first contents: it does so itself for
-/// maps that it makes, and not for those that it is given.
+/// Maps the kernel's counts to the place where libbpf keeps a map's first contents. libbpf does so itself
+/// only for maps that it makes, and not for inherited ones.
 pub(super) fn show_counters(skel: &mut SockopsSkel<'_>) -> Result<(), Error> {
     let fail = |source| Error::System {
         action: "map the counts",
@@ -232,7 +233,7 @@ pub(super) fn show_counters(skel: &mut SockopsSkel<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Of a link: the cgroup's id, 0 once that is gone, and whether its program sees packets that leave.
+/// The cgroup of a link: its id (0 once it is gone), and whether the link's program sees outgoing packets.
 pub(super) struct LinkedCgroup {
     pub id: u64,
     is_egress: bool,
@@ -255,7 +256,7 @@ pub(super) fn cgroup_of(link: &OwnedFd) -> Option<LinkedCgroup> {
     })
 }
 
-/// Puts a program in the place of the link's; whether the link has a cgroup still.
+/// Replaces the link's program; says whether the link still has a cgroup.
 fn update(link: BorrowedFd<'_>, program: &ProgramMut<'_>) -> io::Result<bool> {
     let program = program.as_fd().as_raw_fd();
     // SAFETY: a plain system call with two open descriptors and no options.
@@ -267,7 +268,7 @@ fn update(link: BorrowedFd<'_>, program: &ProgramMut<'_>) -> io::Result<bool> {
 }
 
 impl Pilot {
-    /// Loads the programs with the memory of a pilot that runs, which goes on meanwhile.
+    /// Loads the programs with the memory of a running pilot, which goes on meanwhile.
     ///
     /// # Errors
     /// As [`Pilot::load`].
@@ -275,10 +276,10 @@ impl Pilot {
         Pilot::load_with(config, legacy.keys, Some(legacy))
     }
 
-    /// Takes the place of the pilot that left this: from here on its programs run no more.
+    /// Takes the place of the pilot that left this: its programs do not run any more from here on.
     ///
     /// # Errors
-    /// [`Error::Attach`]; programs that were attached are detached then.
+    /// [`Error::Attach`]; then the attached programs are detached.
     pub fn take_over(&mut self, legacy: Legacy, cgroup: &Path) -> Result<(), Error> {
         let fail = |source: io::Error| Error::Attach {
             path: cgroup.to_path_buf(),
@@ -290,7 +291,7 @@ impl Pilot {
             let program = match (is_egress, self.acks_first) {
                 (false, _) => self.sockops(),
                 (true, true) => &self.skel.progs.ack_priority,
-                (true, false) => continue, // not asked for any more
+                (true, false) => continue, // no longer configured
             };
             if update(link.as_fd(), program).map_err(fail)? {
                 has_egress |= is_egress;
@@ -307,7 +308,7 @@ impl Pilot {
         Ok(())
     }
 
-    /// The legacy for another program: the descriptors, and how to read the maps.
+    /// The legacy for another program: the descriptors, and the keys to read the maps.
     pub fn legacy(&self) -> (Descriptors, Keys) {
         let maps = &self.skel.maps;
         let claim = self.claim.as_ref();

@@ -9,7 +9,7 @@ use std::{
 
 use crate::Error;
 
-/// Part of a map's memory, unmapped on drop. It needs neither the map's descriptor nor its pilot.
+/// Part of a map's memory, unmapped on drop. It works without the map's descriptor and its pilot.
 pub(super) struct Mapping {
     at: NonNull<u8>,
     len: usize,
@@ -19,7 +19,7 @@ pub(super) struct Mapping {
 unsafe impl Send for Mapping {}
 
 impl Mapping {
-    /// Maps so many bytes of a map from a page on; 0 at the start of the map.
+    /// Maps so many bytes of a map, from this page on; 0 is the start of the map.
     pub(super) fn new(
         map: BorrowedFd<'_>,
         offset: usize,
@@ -49,14 +49,14 @@ impl Mapping {
         Ok(Mapping { at, len })
     }
 
-    /// The word of 64 bits with this number; `None` beyond the end.
+    /// The word of 64 bits at this index; `None` beyond the end.
     pub(super) fn word(&self, number: usize) -> Option<&AtomicU64> {
         let is_inside = number < self.len / size_of::<u64>();
         // SAFETY: within the mapping, which starts on a page and lives as long as self.
         is_inside.then(|| unsafe { self.at.cast::<AtomicU64>().add(number).as_ref() })
     }
 
-    /// The word of 32 bits with this number; `None` beyond the end.
+    /// The word of 32 bits at this index; `None` beyond the end.
     pub(super) fn half(&self, number: usize) -> Option<&AtomicU32> {
         let is_inside = number < self.len / size_of::<u32>();
         // SAFETY: as above.
@@ -71,7 +71,7 @@ impl Drop for Mapping {
     }
 }
 
-/// The bytes of a page.
+/// The size of a page in bytes.
 pub(super) fn page() -> usize {
     rustix::param::page_size()
 }

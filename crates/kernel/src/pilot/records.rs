@@ -15,8 +15,8 @@ use tcpilot_abi::{from_bytes, tp_pulse, tp_record};
 use super::mapping::{Mapping, page};
 use crate::Error;
 
-/// The programs wake nobody, since that would cost more than the record. So the ring is looked at this
-/// often: at 50,000 records a second it has room for twelve times as long.
+/// The programs do not wake the daemon, since that would cost more than the record. So the daemon reads
+/// the ring this often: at 50,000 records a second it has room for twelve times as long.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// BPF_RINGBUF_BUSY_BIT, BPF_RINGBUF_DISCARD_BIT and BPF_RINGBUF_HDR_SZ of linux/bpf.h.
@@ -24,10 +24,10 @@ const BUSY: u32 = 1 << 31;
 const DISCARDED: u32 = 1 << 30;
 const HEADER: usize = 8;
 
-/// The end of the ring that is read.
+/// The reading end of the ring.
 ///
-/// The kernel maps three parts: a page with the reader's position, a page with the writers', and the data,
-/// twice in a row, so that a record never has to be put together from two ends.
+/// The kernel maps three parts: a page with the reader's position, a page with the writers' position, and
+/// the data, twice in a row, so that every record is contiguous.
 pub struct Records {
     read: Mapping,
     written: Mapping,
@@ -49,11 +49,11 @@ impl Records {
         })
     }
 
-    /// Calls `each` with every record that is there; if there is none, waits for one, at most so long.
-    /// Returns how many there were.
+    /// Calls `each` with every record in the ring; if there is none, waits for one, at most so long.
+    /// Returns the number of records.
     ///
     /// # Errors
-    /// [`Error::System`] if there was something that is no record; the others are delivered all the same.
+    /// [`Error::System`] if there was something that is no record; the others are delivered nevertheless.
     pub fn poll(
         &mut self,
         timeout: Duration,
@@ -70,12 +70,12 @@ impl Records {
         }
     }
 
-    /// How many records the ring had no room for, since the programs were loaded.
+    /// The number of records for which the ring had no room, since the programs were loaded.
     pub fn dropped(&self) -> u64 {
         self.pulse.word(offset_of!(tp_pulse, dropped))
     }
 
-    /// Takes the records that are there now.
+    /// Takes the records that are in the ring now.
     fn take(&mut self, each: &mut impl FnMut(&tp_record)) -> Result<usize, Error> {
         let (Some(read), Some(written)) = (self.read.word(0), self.written.word(0)) else {
             return Err(no_record());
@@ -113,7 +113,7 @@ impl Records {
         half.map_or(BUSY, |length| length.load(Ordering::Acquire))
     }
 
-    /// `None` for data that are no record of this layout.
+    /// Reads a record; `None` if the data are no record of this layout.
     fn record_at(&self, place: usize, bytes: usize) -> Option<tp_record> {
         if bytes != size_of::<tp_record>() {
             return None;
@@ -171,7 +171,7 @@ impl Heartbeat {
         self.set(now_ns());
     }
 
-    /// Says that it is not: from now on no row is valid.
+    /// Says that it is dead: from now on no row is valid.
     pub fn stop(&self) {
         self.set(0);
     }

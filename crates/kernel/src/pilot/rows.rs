@@ -1,8 +1,9 @@
-//! The learner's rows: written here, read by the programs through the same memory (`bpf/core/rows.h`).
+//! The learner's rows: this file writes them, and the programs read them through the same memory
+//! (`bpf/core/rows.h`).
 //!
-//! Only one thread writes. A program that meets a row while it is written takes it for missing, and goes
-//! on to the next level: the tag is taken away first and given back last, and a version warns a reader
-//! that slept over both.
+//! Only one thread writes. If a program reads a row during a write, it takes it for missing, and goes on
+//! to the next level: the writer clears the tag first and restores it last. A version warns a reader
+//! that missed both.
 
 use std::{
     mem::offset_of,
@@ -33,14 +34,14 @@ type Words = [u64; ROW_WORDS];
 pub enum Put {
     /// The key had no row, and has one now.
     New,
-    /// Its row has other entries now.
+    /// The key's row has other entries now.
     Changed,
-    /// Its row had these entries already; nothing was written.
+    /// The key's row had these entries already; nothing was written.
     Same,
-    /// It has a row now, and another row of its bucket was given up for it: one of the finest level, and
-    /// of those the one that has not changed for longest.
+    /// The key has a row now, in the place of another row of its bucket: of the finest level there, the
+    /// one that has not changed for longest.
     Replaced,
-    /// It has none: its bucket is full of rows of coarser levels, which more connections need.
+    /// The key has no row: its bucket is full of rows of coarser levels, which more connections need.
     Full,
 }
 
@@ -49,13 +50,13 @@ pub struct Rows {
     memory: Mapping,
     secrets: RowSecrets,
     buckets: usize,
-    /// How many rows each level has; the programs look for no others.
+    /// The number of rows of each level; the programs skip levels without rows.
     counts: [usize; TP_LEVELS as usize],
     pulse: Pulse,
 }
 
 impl Rows {
-    /// Maps the rows of a pilot; those of a former daemon's are counted.
+    /// Maps the rows of a pilot, and counts those of a former daemon.
     pub(super) fn new(
         map: BorrowedFd<'_>,
         buckets: u32,
@@ -80,7 +81,7 @@ impl Rows {
         Ok(rows)
     }
 
-    /// Has a key's row say `upto` from now on.
+    /// Sets the entries of a key's row to `upto`.
     pub fn put(&mut self, key: &tp_row_key, upto: Entries, generation: u32) -> Put {
         let tag = self.tag(key);
         let bucket = self.bucket(tag);
@@ -126,7 +127,7 @@ impl Rows {
         rows.find(|row| row.tag == tag)
     }
 
-    /// Takes a key's row away; whether it had one.
+    /// Removes a key's row; says whether it had one.
     pub fn remove(&mut self, key: &tp_row_key) -> bool {
         let tag = self.tag(key);
         let Some(at) = self.bucket(tag).find(|at| self.read(*at)[0] == tag) else {
@@ -137,7 +138,7 @@ impl Rows {
         true
     }
 
-    /// Takes all rows away.
+    /// Removes all rows.
     pub fn clear(&mut self) {
         for at in 0..self.capacity() {
             self.word(at, 0).store(0, Ordering::Release);
@@ -146,7 +147,7 @@ impl Rows {
         self.tell_levels();
     }
 
-    /// How many rows there are.
+    /// The number of rows.
     pub fn len(&self) -> usize {
         self.counts.iter().sum()
     }
@@ -156,8 +157,8 @@ impl Rows {
         self.len() == 0
     }
 
-    /// How many there is room for. Well before that some buckets are full: half as many push one of 27
-    /// out, a quarter one of 230.
+    /// The number of rows that there is room for. Some buckets are full well before that: with half as
+    /// many rows one in 27 is pushed out, with a quarter one in 230.
     pub fn capacity(&self) -> usize {
         self.buckets * WAYS
     }
@@ -181,7 +182,7 @@ impl Rows {
         tcpilot_core::rows::tag(&self.secrets, key)
     }
 
-    /// The numbers of a bucket's rows.
+    /// The indices of a bucket's rows.
     fn bucket(&self, tag: u64) -> std::ops::Range<usize> {
         let first = tcpilot_core::rows::bucket(tag, self.buckets as u32) as usize * WAYS;
         first..first + WAYS
@@ -251,7 +252,7 @@ mod tests {
         })
     }
 
-    /// Memory as a map of so many buckets has it.
+    /// Memory like that of a map with so many buckets.
     fn memory(buckets: u32) -> OwnedFd {
         let fd = memfd_create("rows", MemfdFlags::CLOEXEC).unwrap();
         ftruncate(&fd, u64::from(buckets) * 128).unwrap();
@@ -348,8 +349,8 @@ mod tests {
         assert!((0..9).all(|number| rows.get(&path(number)).is_some()));
     }
 
-    /// In buckets of four with two keys on average, Poisson, 3.7 % find no place: of 8192 that is 306,
-    /// with a standard deviation of about 20.
+    /// If buckets of four get two keys on average (Poisson), 3.7 % find no place: 306 of 8192, with a
+    /// standard deviation of about 20.
     #[test]
     fn half_as_many_rows_as_there_is_room_for_push_one_of_27_out() {
         let mut rows = rows(4096);

@@ -1,4 +1,4 @@
-//! Long connections while they live: told of, and moved to another algorithm.
+//! Long connections while they live: reports them, and moves them to another algorithm.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -11,19 +11,19 @@ use crate::{Error, object::map_error};
 /// The most connections that can be moved at a time.
 pub const MOVES: usize = TP_MOVES as usize;
 
-/// A connection that is to have another algorithm.
+/// A connection that should get another algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Move {
-    /// Of its socket, as its records have it.
+    /// The cookie of its socket, as in its records.
     pub cookie: u64,
-    /// The number of the algorithm that it has. If it has another one by now, it is not moved.
+    /// The number of its present algorithm. If it has another one by now, it is not moved.
     pub from: u8,
-    /// The number of the algorithm that it is to have.
+    /// The number of the algorithm that it should get.
     pub to: u8,
 }
 
-/// Runs the iterator over long connections. It may wait for sockets that their applications hold, and takes the
-/// calling thread through all network namespaces: so it belongs on a thread of its own.
+/// Runs the iterator over long connections. It may wait for sockets that applications hold, and makes the
+/// calling thread enter all network namespaces. So it needs a thread of its own.
 pub struct Sampler {
     /// Of the iterator.
     link: OwnedFd,
@@ -35,19 +35,20 @@ impl Sampler {
         Sampler { link, moves }
     }
 
-    /// Has long connections told of while they live: those that have carried `sample_bytes` of the
-    /// configuration and sent something lately, in all namespaces that have a name or a process. Their
-    /// records follow at the next [`super::Records::poll`], with sums since their beginning. Those of `moves`,
-    /// at most [`MOVES`], are moved if their policy and their application allow it; their records say so.
+    /// Makes the program send records of long connections: those that have carried the configuration's
+    /// `sample_bytes` and sent something lately, in all namespaces with a name or a process. The records
+    /// follow at the next [`super::Records::poll`], with sums since the connection's beginning. It moves
+    /// the connections of `moves`, at most [`MOVES`], if their policy and their application allow it;
+    /// their records say so.
     ///
     /// # Errors
-    /// [`Error::System`] if they cannot be listed, [`Error::Map`] if none can be moved.
+    /// [`Error::System`] if the connections cannot be listed, [`Error::Map`] if none can be moved.
     pub fn sample(&self, moves: &[Move]) -> Result<(), Error> {
         let moves = &moves[..moves.len().min(MOVES)];
         let asked = moves.iter().try_for_each(|wanted| self.ask(wanted));
         let listed = run_here(self.link.as_fd());
         for wanted in moves {
-            // It is not there if it could not be put in.
+            // This fails if the move could not be put in.
             let _ = self.moves.delete(&wanted.cookie.to_ne_bytes());
         }
         asked.and(listed.map(drop))

@@ -1,4 +1,4 @@
-//! Whether a program of ours steers a cgroup already.
+//! Whether one of our programs steers a cgroup already.
 
 use std::{
     fs::{DirEntry, File},
@@ -10,12 +10,13 @@ use libbpf_rs::libbpf_sys::BPF_F_QUERY_EFFECTIVE;
 
 use crate::{host, object::program_info};
 
-/// How the names of the sockops programs begin, by which another instance is recognised.
+/// The names of the sockops programs begin with this; another instance is recognised by it.
 const PROGRAM: &str = "tcpilot";
 
-/// Whether the kernel runs a program of ours for sockets of this cgroup, its ancestors' included, or of
-/// one below it. This finds those that a claim does not show: of a container with a /run of its own, or
-/// of a version without claims. The names are for CAP_SYS_ADMIN; without it nothing is found.
+/// Whether the kernel runs one of our programs for sockets of this cgroup, including its ancestors'
+/// programs, or of a cgroup below it. This finds daemons without a visible claim: in a container with a
+/// /run of its own, or of a version without claims. Reading the names needs CAP_SYS_ADMIN; without it
+/// nothing is found.
 pub(super) fn is_steered(cgroup: &Path, dir: &File) -> bool {
     let has_ours = |dir: &File, flags| {
         programs(dir, flags)

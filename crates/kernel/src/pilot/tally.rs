@@ -1,4 +1,4 @@
-//! What open connections have sent.
+//! The bytes that open connections have sent.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -7,15 +7,16 @@ use tcpilot_abi::from_bytes;
 use super::{Pilot, ends::link_of, iterate::run_here};
 use crate::Error;
 
-/// Adds up what open connections have sent that the pilot takes care of.
+/// Adds up the bytes that the pilot's open connections have sent.
 pub struct Tally {
     /// Of the iterator.
     link: OwnedFd,
 }
 
 impl Tally {
-    /// Acknowledged data of all of them, in each network namespace that may be entered. It takes the calling
-    /// thread through these namespaces, and as long as there are sockets: so it belongs on a thread of its own.
+    /// Acknowledged bytes of all of them, in each network namespace that this process may enter. The
+    /// calling thread enters these namespaces, and the time grows with the number of sockets. So it needs a
+    /// thread of its own.
     ///
     /// # Errors
     /// [`Error::System`] if they cannot be listed.
@@ -27,7 +28,7 @@ impl Tally {
 }
 
 impl Pilot {
-    /// To be moved to a thread; it outlives the pilot.
+    /// A tally to move to a thread; it outlives the pilot.
     ///
     /// # Errors
     /// [`Error::Map`] or [`Error::System`] if the kernel has no memory.

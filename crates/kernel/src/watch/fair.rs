@@ -31,7 +31,8 @@ impl Watch {
         self.skel.progs.fair_window.as_fd()
     }
 
-    /// Attaches that one to the device's ingress for as long as the returned value lives; kernels from 6.6.
+    /// Attaches the program that shrinks windows to the device's ingress, as long as the returned value
+    /// lives; needs kernel 6.6.
     ///
     /// # Errors
     /// The kernel's; EINVAL if it has no such links.
@@ -47,7 +48,7 @@ impl Watch {
         Ok(unsafe { OwnedFd::from_raw_fd(fd) })
     }
 
-    /// Writes the order for a flow; its state is made if an action is wanted.
+    /// Writes the order for a flow, and makes its state if the order has an action.
     ///
     /// # Errors
     /// [`Error::Map`].
@@ -55,7 +56,7 @@ impl Watch {
         let maps = &self.skel.maps;
         if order.action != 0 {
             let fresh = to_bytes(&tp_fair_state::default()).to_vec();
-            // One that is there already is kept.
+            // A state that is there already stays.
             let _ = maps
                 .fair_states
                 .update(to_bytes(key), &fresh, MapFlags::NO_EXIST);
@@ -65,7 +66,7 @@ impl Watch {
             .map_err(map_error("give a flow its queue"))
     }
 
-    /// Takes a flow's order back.
+    /// Removes a flow's order.
     pub fn take_order(&self, key: &tp_watch_key) {
         let _ = self.skel.maps.fair_orders.delete(to_bytes(key));
         let _ = self.skel.maps.fair_states.delete(to_bytes(key));
@@ -81,7 +82,7 @@ impl Watch {
         from_bytes(&found.ok()??)
     }
 
-    /// The orders hold until then, CLOCK_MONOTONIC.
+    /// Makes the orders hold until then, in nanoseconds of CLOCK_MONOTONIC.
     pub fn stay_alive_until(&mut self, at_ns: u64) {
         let control = tp_fair_control {
             alive_until_ns: at_ns,
@@ -94,7 +95,7 @@ impl Watch {
         }
     }
 
-    /// The counts of the qdisc and of the programs at its side.
+    /// The counts of the qdisc and of the programs beside it.
     pub fn fair_counts(&self) -> tp_fair_counts {
         let bss = self.skel.maps.bss_data.as_deref();
         let counts = bss

@@ -1,7 +1,7 @@
 //! The programs of `tcpilot watch`: loaded, attached to tracepoints, their maps read.
 //!
-//! The links belong to this process, so that nothing is left when it ends, by whatever cause. The device
-//! is no part of the attachment: it may vanish and return, see [`Watch::set_device`].
+//! The links belong to this process, so nothing is left when it ends, for any reason. The device is no
+//! part of the attachment: it may vanish and return, see [`Watch::set_device`].
 
 use std::{
     mem::MaybeUninit,
@@ -32,27 +32,27 @@ mod qdisc;
 use qdisc::Qdisc;
 pub use qdisc::{Registration, has_bpf_qdiscs};
 
-/// Flows are read in batches of so many.
+/// Flows per batch of a read.
 const BATCH: u32 = 1024;
 
-/// How a watch is loaded.
+/// The options of a watch.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// `TP_CLASSIFIER_…`
     pub classifier: u32,
     /// Send rounds and intervals to [`Watch::records`].
     pub record: bool,
-    /// Take flows in whose acknowledgements do not pass here.
+    /// Also watch flows with acknowledgements that do not pass here.
     pub one_way: bool,
     /// The link's rate in bytes per second; 0: not known.
     pub link_rate: u64,
     /// Room for so many flows.
     pub flows_max: u32,
-    /// The network namespace that the device is in.
+    /// The inode number of the device's network namespace.
     pub netns_inum: u32,
     /// Load the classifiers of `--fair`, too.
     pub fair: bool,
-    /// With that: the BPF qdisc, with room for so many packets; `None`: not wanted.
+    /// With `fair`: load the BPF qdisc, too, with room for so many packets; `None`: do not.
     pub qdisc_packets: Option<u32>,
 }
 
@@ -65,7 +65,7 @@ pub struct ProgramCost {
     pub runs: u64,
     /// Time in it, nanoseconds.
     pub nanoseconds: u64,
-    /// Events that it did not see: it was running on that CPU already.
+    /// Events that it missed because it was running on that CPU already.
     pub missed: u64,
 }
 
@@ -81,7 +81,7 @@ impl Watch {
     /// Loads the programs, gives them the model, and attaches them.
     ///
     /// # Errors
-    /// [`Error::Load`] when the kernel refuses them, [`Error::Map`] when they cannot be attached.
+    /// [`Error::Load`] if the kernel refuses them, [`Error::Map`] if they cannot be attached.
     pub fn start(options: &Options, model: &tp_model) -> Result<Watch, Error> {
         let config = tp_watch_config {
             abi_version: TP_WATCH_ABI_VERSION,
@@ -94,7 +94,7 @@ impl Watch {
             sojourns: options.flows_max.next_power_of_two(),
             pad_end: 0,
         };
-        // Leaked as the pilot's: it lives as long as the process.
+        // Leaked like the pilot's: it lives as long as the process.
         let object: &'static mut MaybeUninit<OpenObject> =
             Box::leak(Box::new(MaybeUninit::uninit()));
         let mut open = WatchSkelBuilder::default()
@@ -142,7 +142,7 @@ impl Watch {
         })
     }
 
-    /// Names the device by its index, 0 while it is not there; flows that are known are kept.
+    /// Sets the device's index, 0 while it does not exist; known flows stay.
     pub fn set_device(&mut self, ifindex: u32) {
         if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
             bss.link.ifindex = ifindex;
@@ -210,7 +210,7 @@ impl Watch {
 
     /// Forgets a flow.
     pub fn forget(&self, key: &tp_watch_key) {
-        // One that went by itself is forgotten too.
+        // The flow may have gone by itself.
         let _ = self.skel.maps.flows.delete(to_bytes(key));
     }
 
@@ -260,13 +260,13 @@ impl Watch {
     }
 }
 
-/// Bytes of a flow that have left the queue, or still wait in it: those that were dropped are none.
+/// Bytes of a flow that have left the queue, or still wait in it; dropped bytes do not count.
 pub fn left_bytes(flow: &tp_watch_flow) -> u64 {
     flow.bytes.saturating_sub(flow.dropped_bytes)
 }
 
-/// A part of the table of flows. libbpf-rs takes one that is not full for the last, which is wrong for
-/// hash tables: they give whole buckets only.
+/// A part of the table of flows. libbpf-rs takes a part that is not full for the last one, which is
+/// wrong for hash tables: they give only whole buckets.
 struct Batch {
     keys: Vec<u8>,
     flows: Vec<u8>,
@@ -284,7 +284,7 @@ impl Batch {
         }
     }
 
-    /// Reads the next part; whether there is another behind it.
+    /// Reads the next part; says whether there is another after it.
     fn read(&mut self, fd: i32) -> Result<bool, Error> {
         let mut from = self.next;
         let mut to = 0u32;
@@ -325,13 +325,13 @@ impl Batch {
     }
 }
 
-/// The ring, open.
+/// The open ring.
 pub struct Records<'a> {
     ring: RingBuffer<'a>,
 }
 
 impl Records<'_> {
-    /// Hands over those that are there.
+    /// Hands over the records that are in the ring.
     ///
     /// # Errors
     /// [`Error::Map`].

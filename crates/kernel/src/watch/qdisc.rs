@@ -1,4 +1,5 @@
-//! The BPF qdisc of `tcpilot watch --fair` (bpf/fair/qdisc.bpf.c): registered by a link, its queues set and read.
+//! The BPF qdisc of `tcpilot watch --fair` (bpf/fair/qdisc.bpf.c): registers it by a link, and sets and reads its
+//! queues.
 
 use std::{mem::MaybeUninit, os::fd::AsFd, process};
 
@@ -25,7 +26,7 @@ use skeleton::{OpenQdiscSkel, QdiscSkel, QdiscSkelBuilder};
 /// Its name in `struct Qdisc_ops` of bpf/fair/qdisc.bpf.c.
 const ID: std::ops::Range<usize> = 0..16;
 
-/// Whether this kernel has them: 6.16 with `CONFIG_NET_SCH_BPF`.
+/// Whether this kernel has BPF qdiscs: 6.16 with `CONFIG_NET_SCH_BPF`.
 pub fn has_bpf_qdiscs() -> bool {
     let btf = libbpf_rs::btf::Btf::from_vmlinux();
     btf.is_ok_and(|btf| {
@@ -34,12 +35,12 @@ pub fn has_bpf_qdiscs() -> bool {
     })
 }
 
-/// The kernel knows the qdisc for as long as this lives; those that stand at a device stay longer.
+/// The kernel knows the qdisc as long as this lives; qdiscs at a device stay longer.
 pub struct Registration {
     _link: Link,
 }
 
-/// Its object, loaded.
+/// The loaded object of the qdisc.
 pub(super) struct Qdisc {
     skel: QdiscSkel<'static>,
 }
@@ -54,7 +55,7 @@ impl Qdisc {
         if !has_bpf_qdiscs() {
             return Err(Error::NoQdiscs);
         }
-        // Leaked as the watch's: it lives as long as the process.
+        // Leaked like the watch's: it lives as long as the process.
         let object: &'static mut MaybeUninit<OpenObject> =
             Box::leak(Box::new(MaybeUninit::uninit()));
         let mut open = QdiscSkelBuilder::default()
@@ -110,7 +111,7 @@ impl Qdisc {
     }
 }
 
-/// Maps that both objects have are the watch's; the classifiers are loaded there.
+/// Makes the qdisc's object use the watch's maps if both have them: the classifiers are loaded there.
 fn share(open: &mut OpenQdiscSkel<'_>, watch: &WatchSkel<'_>) -> libbpf_rs::Result<()> {
     let (ours, its) = (&mut open.maps, &watch.maps);
     for (map, shared) in [
@@ -150,13 +151,13 @@ impl Watch {
         )
     }
 
-    /// The kind by which it can be put at a device then. Names are the host's, and two devices may be made
-    /// fair at the same time.
+    /// The kind by which it can then be put at a device. Names are shared by the whole host, and two devices may
+    /// be made fair at the same time.
     pub fn qdisc_kind() -> String {
         format!("tcpilot_{}", process::id())
     }
 
-    /// How many bytes a queue of the qdisc sends in its turn, and how many packets wait there at most.
+    /// Sets how many bytes a queue of the qdisc sends in its turn, and how many packets wait there at most.
     ///
     /// # Errors
     /// [`Error::Map`].
