@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * flood.bpf.c - writes records of made-up connections into a daemon's ring, as many as nobody's
- * traffic here would make.  The daemon learns from them as from any other.
+ * flood.bpf.c - writes records of made-up connections into a daemon's ring, more than real
+ * traffic could make here.  The daemon learns from them as from any other.
  */
 #include "../../../bpf/abi/abi.h"
 #include "../../../bpf/kernel/types.h"
 
 char _license[] SEC("license") = "GPL";
 
-/* In place of this ring the loader puts the daemon's. */
+/* The loader puts the daemon's ring in place of this one. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, TP_RECORDS_BYTES);
 } records SEC(".maps");
 
-/* What to write, and what became of it; flood.rs has the same. */
+/* The order to write, and its outcome; flood.rs has the same structure. */
 struct flood {
 	__u32 first; /* number of the first connection */
 	__u32 count;
-	__u32 paths;	 /* to so many addresses */
-	__u32 per_group; /* so many of them in a /24 */
+	__u32 paths;	 /* number of addresses */
+	__u32 per_group; /* addresses in each /24 */
 	__u32 arms;
-	__u32 dropped; /* out: for so many there was no room */
+	__u32 dropped; /* out: records without room in the ring */
 };
 
 /* An order of the paths in which neighbours do not follow each other. */
@@ -46,7 +46,8 @@ static __always_inline void fill(const struct flood *f, __u32 number, struct tp_
 	r->weight = 1;
 	r->why = TP_WHY_DRAWN;
 	r->arm = (number * 2654435761U >> 16) % f->arms;
-	/* Another algorithm is better in each third group; and no two connections are alike. */
+	/* In each third group the other algorithm is better; and no two connections are
+	 * alike. */
 	r->busy_ticks = 200 + number % 128;
 	if (r->arm && path / f->per_group % 3 == 0)
 		r->busy_ticks /= 2;

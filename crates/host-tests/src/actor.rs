@@ -10,7 +10,7 @@ use crate::{
     process::{Child, Place},
 };
 
-/// A process with one connection, which does what it is told.
+/// A process with one connection, which follows the test's orders.
 #[derive(Debug)]
 pub struct Actor {
     child: Child,
@@ -39,7 +39,7 @@ impl Actor {
         self.child.0.id()
     }
 
-    /// Moves the process to a cgroup; its connection stays with the one that it was opened in.
+    /// Moves the process to a cgroup; its connection stays in the cgroup in which it was opened.
     ///
     /// # Panics
     /// When the kernel refuses.
@@ -48,7 +48,7 @@ impl Actor {
         cgroup.open_procs().write_all(pid.as_bytes()).unwrap();
     }
 
-    /// Tells it a line (see `src/bin/actor.rs`), and returns what it answers.
+    /// Sends it a line (see `src/bin/actor.rs`), and returns the answer.
     ///
     /// # Errors
     /// The line and the system's error.
@@ -60,15 +60,15 @@ impl Actor {
         self.answer()
     }
 
-    /// As [`Actor::try_tell`], for what must succeed.
+    /// As [`Actor::try_tell`], for orders that must succeed.
     ///
     /// # Panics
-    /// When it does not.
+    /// When the order fails.
     pub fn tell(&mut self, line: &str) -> String {
         self.try_tell(line).unwrap()
     }
 
-    /// Tells it a line without waiting for the answer.
+    /// Sends it a line without waiting for the answer.
     ///
     /// # Panics
     /// When the actor died.

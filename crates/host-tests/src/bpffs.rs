@@ -1,7 +1,7 @@
 //! A BPF file system of a test's own, and the right to register congestion controls.
 //!
-//! Names of congestion controls are the whole kernel's, so two tests that register some would meet: each
-//! takes [`Registrations`] first, and waits until the other has ended.
+//! The whole kernel shares the names of congestion controls, so two tests that register some would
+//! collide. Each takes [`Registrations`] first, and waits until the other has ended.
 
 use std::{
     fs::{self, File},
@@ -17,7 +17,7 @@ use crate::{
     unique::folder,
 };
 
-/// Held by the one test at a time that may register congestion controls.
+/// A lock: only the test that holds it may register congestion controls.
 #[derive(Debug)]
 pub struct Registrations(#[allow(dead_code, reason = "unlocks when it is dropped")] File);
 
@@ -27,7 +27,7 @@ impl Registrations {
     /// # Panics
     /// When the lock's file cannot be made.
     pub fn lock() -> Self {
-        // In /run, so that every user of the host who may run these tests means the same file.
+        // In /run, so that all users of the host who may run these tests use the same file.
         let file = File::create("/run/tcpilot-tests.lock").unwrap();
         // SAFETY: no pointers; the descriptor outlives the call.
         let locked = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX) };
@@ -36,7 +36,7 @@ impl Registrations {
     }
 }
 
-/// A mounted BPF file system; what is pinned in it is unloaded with it.
+/// A mounted BPF file system; on drop its pins are unloaded.
 #[derive(Debug)]
 pub struct Bpffs {
     dir: TempDir,
@@ -73,7 +73,7 @@ impl Drop for Bpffs {
     }
 }
 
-/// Does nothing to a folder where no BPF file system is mounted.
+/// Does nothing if no BPF file system is mounted at the folder.
 pub(crate) fn unload_and_unmount(dir: &Path) {
     let mounts = fs::read_to_string("/proc/mounts").unwrap_or_default();
     let is_mounted = |line: &str| line.split(' ').nth(1) == dir.to_str();

@@ -1,4 +1,4 @@
-//! A cgroup of its own for a test, below the cgroup v2 mount wherever that is.
+//! A cgroup for a single test, below the cgroup v2 mount, wherever that is.
 
 use std::{
     fs::{self, File},
@@ -12,7 +12,7 @@ use crate::unique;
 /// The root of the cgroup v2 hierarchy.
 ///
 /// # Panics
-/// Where none is mounted.
+/// When none is mounted.
 pub fn root() -> PathBuf {
     let mounts = fs::read_to_string("/proc/mounts").unwrap();
     let mut mounts = mounts.lines().map(|line| line.split(' '));
@@ -20,19 +20,19 @@ pub fn root() -> PathBuf {
     found.expect("a cgroup v2 mount").into()
 }
 
-/// A cgroup; its processes are killed, and it is removed, on drop.
+/// A cgroup. On drop its processes are killed, and it is removed.
 #[derive(Debug)]
 pub struct Cgroup {
     path: PathBuf,
 }
 
 impl Cgroup {
-    /// Below the root.
+    /// A new cgroup below the root.
     pub fn new() -> Self {
         Self::below(&root())
     }
 
-    /// Below another one.
+    /// A new cgroup below another one.
     ///
     /// # Panics
     /// When it cannot be made.
@@ -47,10 +47,10 @@ impl Cgroup {
         &self.path
     }
 
-    /// Its path as configuration names it: relative to the root.
+    /// Its path as in the configuration: relative to the root.
     ///
     /// # Panics
-    /// Never: each is made below the root.
+    /// Never: each cgroup is made below the root.
     pub fn name(&self) -> &str {
         self.path.strip_prefix(root()).unwrap().to_str().unwrap()
     }
@@ -60,7 +60,7 @@ impl Cgroup {
         File::options().write(true).open(procs).unwrap()
     }
 
-    /// Removes it, and makes it anew after a while, as the restart of a service does.
+    /// Removes it, and makes it anew after `gap`, as the restart of a service does.
     ///
     /// # Panics
     /// When it cannot be made.
@@ -70,7 +70,7 @@ impl Cgroup {
         fs::create_dir(&self.path).unwrap();
     }
 
-    /// Kills what runs in it, and removes it.
+    /// Kills its processes, and removes it.
     pub fn remove(&self) {
         kill_and_remove(&self.path);
     }

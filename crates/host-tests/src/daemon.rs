@@ -1,4 +1,4 @@
-//! The daemon under test: started with places of its own, asked over its control socket.
+//! The daemon under test: started with files of its own, and asked over its control socket.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,14 +19,14 @@ use crate::{
 /// How a daemon ended.
 #[derive(Debug)]
 pub struct Ended {
-    /// Exit status; none: by a signal.
+    /// Exit status; none: a signal ended it.
     pub status: Option<i32>,
     /// Its log and its last line.
     pub stderr: String,
 }
 
 impl Ended {
-    /// The lines that are not log lines: the one that says why it ended.
+    /// The lines that are not log lines, such as the reason why it ended.
     pub fn errors(&self) -> Vec<&str> {
         let lines = self.stderr.lines();
         lines.filter(|l| l.starts_with("tcpilot: ")).collect()
@@ -68,7 +68,7 @@ impl Daemon {
         }
     }
 
-    /// Waits until it answers; it is attached then.
+    /// Waits until it answers, which means that it is attached.
     ///
     /// # Panics
     /// When it ends instead, with its log.
@@ -82,7 +82,7 @@ impl Daemon {
         self
     }
 
-    /// What it wrote to standard error so far.
+    /// Its standard error so far.
     ///
     /// # Panics
     /// When that cannot be read.
@@ -120,7 +120,7 @@ impl Daemon {
             .read_to_string(&mut answer)
             .map_err(|e| e.to_string())?;
         if answer.is_empty() {
-            return Err("no answer".into()); // it is just ending
+            return Err("no answer".into()); // it is ending right now
         }
         let mut reply: Value = serde_json::from_str(&answer).unwrap();
         match reply["ok"].take() {
@@ -129,7 +129,7 @@ impl Daemon {
         }
     }
 
-    /// Sends a question as it is, and returns the answer as it is.
+    /// Sends a question unchanged, and returns the answer unchanged.
     ///
     /// # Panics
     /// When there is none.
@@ -158,7 +158,7 @@ impl Daemon {
         Ok(serde_json::from_slice(&output.stdout).unwrap())
     }
 
-    /// As [`Daemon::try_command`], for what must succeed.
+    /// As [`Daemon::try_command`], for commands that must succeed.
     ///
     /// # Panics
     /// When it does not.
@@ -166,7 +166,7 @@ impl Daemon {
         self.try_command(question).unwrap()
     }
 
-    /// As [`Daemon::try_ask`], for what must succeed.
+    /// As [`Daemon::try_ask`], for questions that must succeed.
     ///
     /// # Panics
     /// When it does not.
@@ -179,7 +179,7 @@ impl Daemon {
         self.ask("status")
     }
 
-    /// How many connections were opened with this word for a reason.
+    /// The number of connections that were opened with this reason.
     ///
     /// # Panics
     /// When there is no such word.
@@ -240,7 +240,7 @@ impl Daemon {
         command.arg(self.socket()).output().unwrap()
     }
 
-    /// Has the same program take over.
+    /// Makes the same program take over.
     ///
     /// # Panics
     /// When it does not.
@@ -250,14 +250,14 @@ impl Daemon {
         assert!(output.status.success(), "{message}: {}", self.log());
     }
 
-    /// So many take-overs were done, so many refused; an error if the question met the change.
+    /// The numbers of take-overs that were done and refused; an error if the question came during one.
     fn try_take_overs(&self) -> Result<(u64, u64), String> {
         let status = self.try_ask("status")?;
         let count = |word: &str| status["take_overs"][word].as_u64().unwrap_or_default();
         Ok((count("done"), count("refused")))
     }
 
-    /// So many take-overs were done, so many refused.
+    /// The numbers of take-overs that were done and refused.
     ///
     /// # Panics
     /// When it does not answer.
@@ -265,7 +265,7 @@ impl Daemon {
         self.try_take_overs().unwrap()
     }
 
-    /// Waits until so many were done and so many refused.
+    /// Waits until these numbers were done and refused.
     ///
     /// # Panics
     /// When there were others.
@@ -277,7 +277,7 @@ impl Daemon {
         assert_eq!(now, (done, refused), "{}", self.log());
     }
 
-    /// Changes the file that it was started with.
+    /// Changes its configuration file.
     ///
     /// # Panics
     /// When that cannot be written.
@@ -285,7 +285,7 @@ impl Daemon {
         fs::write(self.dir.join("tcpilot.toml"), config).unwrap();
     }
 
-    /// Of each open connection what is remembered of it, by its addresses.
+    /// The daemon's notes on each open connection, by its addresses.
     ///
     /// # Panics
     /// When it does not answer.

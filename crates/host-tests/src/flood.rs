@@ -1,5 +1,5 @@
-//! Records of made-up connections, written into the ring of a running daemon: it learns from them as from any
-//! other, and so many connections as a busy host has nobody can make here.
+//! Records of made-up connections, written into the ring of a running daemon. It learns from them as from any
+//! other. Real connections could not be as many here as on a busy host.
 
 use std::{
     fs,
@@ -28,18 +28,18 @@ use skeleton::{FloodSkel, FloodSkelBuilder};
 /// The name of the ring among a daemon's maps.
 const RING: &str = "records";
 
-/// Whom the connections are to.
+/// The peers of the connections.
 #[derive(Clone, Copy, Debug)]
 pub struct Peers {
-    /// So many addresses.
+    /// Number of addresses.
     pub paths: u32,
-    /// So many of them in each /24.
+    /// Addresses in each /24.
     pub per_group: u32,
-    /// So many algorithms take turns.
+    /// Number of algorithms that take turns.
     pub arms: u32,
 }
 
-/// What a loaded program writes into a daemon's ring.
+/// A loaded program that writes into a daemon's ring.
 pub struct Flood {
     skel: FloodSkel<'static>,
     peers: Peers,
@@ -48,7 +48,7 @@ pub struct Flood {
 }
 
 impl Flood {
-    /// For the daemon of this process id.
+    /// A flood for the daemon with this process id.
     ///
     /// # Panics
     /// When it has no learner, or the kernel refuses.
@@ -88,7 +88,7 @@ impl Flood {
         self.written = self.written.wrapping_add(count);
     }
 
-    /// Writes so many records a second for so long, in a hundred pieces a second.
+    /// Writes so many records per second for so long, in a hundred pieces per second.
     pub fn write_steadily(&mut self, per_second: u32, lasting: Duration) {
         let begun = Instant::now();
         let mut done = 0;

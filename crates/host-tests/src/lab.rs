@@ -27,16 +27,16 @@ pub type Running = Child;
 #[derive(Debug)]
 pub struct Lab {
     _server: Child,
-    /// The cgroup that is steered.
+    /// The steered cgroup.
     pub cgroup: Cgroup,
     /// The two ends.
     pub net: Pair,
-    /// For the daemon's files.
+    /// The folder for the daemon's files.
     pub dir: TempDir,
 }
 
 impl Lab {
-    /// A new one; the traffic server listens at the far end, outside of the cgroup.
+    /// A new laboratory. Its traffic server listens at the far end, outside of the cgroup.
     ///
     /// # Panics
     /// When something cannot be made.

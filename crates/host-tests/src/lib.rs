@@ -1,9 +1,9 @@
-//! What the behaviour tests need: namespaces joined by a link, a cgroup, the daemon, and processes
-//! that connect and send as they are told.
+//! The tools of the behaviour tests: namespaces joined by a link, a cgroup, the daemon, and processes that
+//! connect and send on order.
 //!
-//! Everything that is made on the host is removed by Drop, also when a test panics, and carries the
-//! process id in its name, so that two runs do not meet. Nothing here waits for a fixed time: [`until`]
-//! polls with a deadline.
+//! Drop removes everything that a test makes on the host, even if the test panics. The names contain the
+//! process id, so that two runs do not collide. Nothing here waits for a fixed time: [`until`] polls with a
+//! deadline.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -46,8 +46,8 @@ pub use unique::folder;
 use unique::unique;
 pub use watch::{Look, Watching};
 
-/// Longest wait for anything. Emulated machines are slow, and a socket whose peer's FIN met it locked
-/// stays in FIN_WAIT2 for tcp_fin_timeout, 60 s, before it closes.
+/// The longest wait for anything. Emulated machines are slow, and a socket that was locked when its peer's
+/// FIN came stays in FIN_WAIT2 for tcp_fin_timeout, 60 s, before it closes.
 const PATIENCE: Duration = Duration::from_secs(150);
 
 /// Polls until `f` gives something.
@@ -61,14 +61,14 @@ pub fn until<T>(what: &str, mut f: impl FnMut() -> Option<T>) -> T {
             return value;
         }
         assert!(start.elapsed() < PATIENCE, "waited in vain until {what}");
-        // A look may cost a process: the longer it took so far, the less a little more matters.
+        // A poll may cost a process: the longer the wait so far, the less a little more matters.
         let pause =
             (start.elapsed() / 4).clamp(Duration::from_millis(20), Duration::from_millis(250));
         thread::sleep(pause);
     }
 }
 
-/// Is this an emulated machine? It computes some thirty times more slowly than the host, so a test that only
+/// Whether this is an emulated machine. It is about thirty times slower than the host, so a test that only
 /// repeats itself does so less often there.
 #[must_use]
 pub fn is_emulated() -> bool {

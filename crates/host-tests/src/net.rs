@@ -19,7 +19,7 @@ use crate::{
     unique, until,
 };
 
-/// A named network namespace whose default congestion control is reno: the one default that every
+/// A named network namespace with the default congestion control reno: the only default that every
 /// kernel allows outside of its first namespace.
 #[derive(Debug)]
 pub struct Netns {
@@ -27,7 +27,7 @@ pub struct Netns {
 }
 
 impl Netns {
-    /// A new one, its loopback interface up.
+    /// A new namespace, with its loopback interface up.
     pub fn new() -> Self {
         let netns = Self { name: unique() };
         sh(&format!("ip netns add {}", netns.name));
@@ -37,7 +37,7 @@ impl Netns {
         netns
     }
 
-    /// As `ip netns` and the configuration call it.
+    /// Its name, for `ip netns` and the configuration.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -70,7 +70,8 @@ impl Netns {
             .unwrap_or_else(|e| panic!("{path}={value}: {e}"));
     }
 
-    /// Whether a device leaves the checksums of what it sends to its peer; ethtool(8) need not be there.
+    /// Sets whether a device leaves the checksums of its packets to its peer; this needs no
+    /// ethtool(8).
     ///
     /// # Panics
     /// When the kernel refuses.
@@ -94,7 +95,7 @@ impl Netns {
         });
     }
 
-    /// Sends packets as they are, IPv4 headers included.
+    /// Sends packets unchanged, including their IPv4 headers.
     ///
     /// # Panics
     /// When the kernel refuses one.
@@ -154,10 +155,11 @@ impl Drop for Netns {
     }
 }
 
-/// What the link does to packets, in the words of tc.
+/// The link's treatment of packets, in the words of tc.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// Fast enough to be quick, slow enough that the link and not the application is the limit.
+    /// Fast enough for quick tests, slow enough that the link is the limit, and not the
+    /// application.
     Usual,
     /// Another root qdisc towards the far end.
     Of(&'static str),
@@ -166,13 +168,13 @@ pub enum Shape {
 // An emulated machine cannot fill much more.
 const USUAL: &str = "tbf rate 20mbit burst 16kb latency 100ms";
 
-/// The two ends. Near is 10.77.0.1 and fd77::1, far is 10.77.0.2 and fd77::2, and answers for
-/// 10.64.0.0/14, 8.0.0.0/7 and fd64::/16 too, to which near has a route through it.
+/// The two ends. Near is 10.77.0.1 and fd77::1. Far is 10.77.0.2 and fd77::2, and also answers for
+/// 10.64.0.0/14, 8.0.0.0/7 and fd64::/16; near has routes to these through it.
 #[derive(Debug)]
 pub struct Pair {
-    /// Connects, usually.
+    /// The end that usually connects.
     pub near: Netns,
-    /// Listens, usually.
+    /// The end that usually listens.
     pub far: Netns,
 }
 
@@ -195,7 +197,7 @@ impl Pair {
         Self { near, far }
     }
 
-    /// Replaces what the near end's link does.
+    /// Replaces the shape of the near end's link.
     pub fn shape(&self, shape: Shape) {
         let qdisc = match shape {
             Shape::Usual => USUAL,
@@ -233,7 +235,7 @@ impl Default for Pair {
     }
 }
 
-/// Takes connections and reads them to their end.
+/// Accepts connections and reads them to their end.
 #[derive(Debug)]
 pub struct Sink {
     bytes: Arc<AtomicU64>,
@@ -272,12 +274,12 @@ impl Sink {
         }
     }
 
-    /// Read so far, over all connections.
+    /// Bytes read so far, over all connections.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Waits until so many were read.
+    /// Waits until so many bytes were read.
     pub fn wait_for(&self, bytes: u64) {
         until("the sink got its bytes", || {
             (self.bytes() >= bytes).then_some(())

@@ -13,7 +13,7 @@ use crate::{Cgroup, Netns, signals, until};
 /// The binary of this name: named by an environment variable, or beside the test's own.
 ///
 /// # Panics
-/// When there is none, with what to do.
+/// When there is none, with a remedy.
 pub fn binary(name: &str) -> PathBuf {
     let variable = format!("{}_BIN", name.to_uppercase());
     if let Some(path) = std::env::var_os(&variable) {
@@ -26,7 +26,7 @@ pub fn binary(name: &str) -> PathBuf {
         .unwrap_or_else(|| panic!("no {name}: cargo build -p {name}, or set {variable}"))
 }
 
-/// Runs a line of words; quotes are not understood.
+/// Runs a line of words; quotes have no meaning.
 ///
 /// # Panics
 /// When it fails, with its standard error.
@@ -48,10 +48,10 @@ pub const CAP_PERFMON: u32 = 38;
 /// As above.
 pub const CAP_BPF: u32 = 39;
 
-/// What a process may do.
+/// The capabilities of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Capabilities {
-    /// Everything that the tests may.
+    /// All that the tests have.
     All,
     /// Only these, by number, capabilities(7).
     Only(&'static [u32]),
@@ -64,9 +64,9 @@ pub struct Place<'a> {
     pub netns: Option<&'a Netns>,
     /// Its cgroup; none: the test's own.
     pub cgroup: Option<&'a Cgroup>,
-    /// What it may do.
+    /// Its capabilities.
     pub capabilities: Capabilities,
-    /// The socket of the service manager that it is to believe in, sd_notify(3).
+    /// The socket that it takes for that of a service manager, sd_notify(3).
     pub manager: Option<&'a Path>,
 }
 
@@ -80,7 +80,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// In a namespace, outside of the cgroups of the tests.
+    /// In a namespace, outside of the tests' cgroups.
     pub fn outside(netns: &'a Netns) -> Self {
         Self {
             netns: Some(netns),
@@ -124,8 +124,8 @@ impl<'a> Place<'a> {
     }
 }
 
-/// For a child, between fork and exec: it will not outlive the thread that started it, and it takes signals
-/// as usual, whatever its parent does.
+/// For a child, between fork and exec: it will not outlive the thread that started it, and it handles
+/// signals as usual, whatever its parent does.
 pub(crate) fn die_with_parent() -> io::Result<()> {
     signals::unblock();
     // SAFETY: a plain system call about this process.
@@ -144,7 +144,7 @@ fn check(result: i32) -> io::Result<()> {
     Ok(())
 }
 
-/// Root keeps at exec what is in the bounding set, capabilities(7).
+/// Root keeps the capabilities of the bounding set at exec, capabilities(7).
 fn drop_other_capabilities(kept: &[u32]) -> io::Result<()> {
     const LAST: u32 = 40; // CAP_CHECKPOINT_RESTORE, the last one of kernel 6.1
     for capability in (0..=LAST).filter(|c| !kept.contains(c)) {
@@ -183,10 +183,10 @@ impl Child {
         check(unsafe { libc::kill(self.0.id() as i32, signal) }).unwrap();
     }
 
-    /// Ends those that it started itself, as if they were killed with it.
+    /// Kills its own children, as if they were killed with it.
     ///
     /// # Panics
-    /// When the kernel does not tell them.
+    /// When the kernel does not list them.
     pub fn kill_children(&self) {
         let pid = self.0.id();
         let path = format!("/proc/{pid}/task/{pid}/children");

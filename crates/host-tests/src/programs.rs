@@ -1,4 +1,4 @@
-//! The sockops programs of a cgroup: ours, seen from outside, and somebody else's.
+//! The sockops programs of a cgroup: ours, as seen from outside, and somebody else's.
 
 use std::{
     fs::{self, File},
@@ -34,7 +34,7 @@ pub const TEMPLATE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/template.b
 /// Names of the sockops programs that are attached to a cgroup itself.
 ///
 /// # Panics
-/// When the kernel does not tell.
+/// When the kernel does not list them.
 pub fn attached(cgroup: &Path) -> Vec<String> {
     let dir = File::open(cgroup).unwrap();
     let mut ids = [0u32; 64];
@@ -57,7 +57,7 @@ pub fn attached(cgroup: &Path) -> Vec<String> {
         .collect()
 }
 
-/// The programs that a process holds, by the kernel's numbers, which are not given twice.
+/// The programs that a process holds, by the kernel's numbers, which are never used twice.
 ///
 /// # Panics
 /// When the process is gone.
@@ -79,7 +79,7 @@ pub fn is_loaded(id: u32) -> bool {
     name_of(id).is_some()
 }
 
-/// None where the program went away meanwhile.
+/// The name of a program; none if it went away meanwhile.
 fn name_of(id: u32) -> Option<String> {
     use std::os::fd::{FromRawFd, OwnedFd};
     // SAFETY: a plain system call.
@@ -98,7 +98,7 @@ fn name_of(id: u32) -> Option<String> {
     Some(name.map(|c| char::from(*c as u8)).collect())
 }
 
-/// Another sockops program, which wants its own callbacks; detached on drop.
+/// Another sockops program, which asks for its own callbacks; detached on drop.
 pub struct Neighbour {
     skel: NeighbourSkel<'static>,
     _link: Link,

@@ -1,4 +1,4 @@
-//! A signal ends a run of tests, and nothing is left behind.
+//! Signals: one ends a run of tests, and nothing is left behind.
 
 use std::{
     mem::MaybeUninit,
@@ -10,8 +10,8 @@ use std::{
 static ENDED: AtomicBool = AtomicBool::new(false);
 const ENDING: [i32; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
 
-/// From here on these signals only make [`ended`] true. Call it before any thread is started: a thread takes
-/// the mask of its maker.
+/// From here on these signals only make [`ended`] true. Call it before any thread is started: a thread
+/// inherits the mask of its maker.
 ///
 /// # Errors
 /// When the system refuses.
@@ -36,8 +36,8 @@ pub fn ended() -> bool {
     ENDED.load(Ordering::Relaxed)
 }
 
-/// For a child, between fork and exec: it gets its signals again, also those that nohup(1) or a shell without
-/// job control had ignored when the tests were started. Tests ask what a daemon does with them.
+/// For a child, between fork and exec: it gets its signals again, even those that nohup(1) or a shell without
+/// job control ignored when the tests were started. Tests check a daemon's reaction to them.
 pub fn unblock() {
     let set = ending();
     for signal in ENDING {

@@ -1,5 +1,5 @@
-//! Removes what test processes that were killed left on the host: namespaces, cgroups, BPF file systems and
-//! folders whose names `unique` made, and whose process is gone.
+//! Removes the leftovers of killed test processes from the host: namespaces, cgroups, BPF file systems and
+//! folders with a name made by `unique` and a process that is gone.
 
 use std::{
     fs,
@@ -38,7 +38,7 @@ fn entries(dir: &Path) -> Vec<PathBuf> {
     found.map(|entry| entry.path()).collect()
 }
 
-/// A cgroup can be removed after those below it.
+/// Removes a cgroup after those below it: the kernel refuses any other order.
 fn remove_cgroups(path: &Path) {
     for below in entries(path).into_iter().filter(|p| p.is_dir()) {
         remove_cgroups(&below);
@@ -52,7 +52,7 @@ fn is_left_over(path: &Path) -> bool {
         .is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists())
 }
 
-/// The process that made this name: of `tp123-4` and `tp123-4.more` it is 123.
+/// The process that made this name: for `tp123-4` and `tp123-4.more` it is 123.
 fn maker(name: &str) -> Option<u32> {
     let (pid, count) = name.strip_prefix(PREFIX)?.split_once('-')?;
     let count = count.split('.').next()?;

@@ -1,13 +1,13 @@
-//! Names for what tests make on the host.
+//! Names for things that tests make on the host.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use tempfile::TempDir;
 
-/// Every name begins so; [`crate::sweep`] knows them by it.
+/// Every name begins with this; [`crate::sweep`] recognises it.
 pub const PREFIX: &str = "tp";
 
-/// A name that no other run, and nothing else in this run, has; short enough for an interface.
+/// A name that is unique in this run and in other runs; short enough for an interface.
 pub fn unique() -> String {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! `tcpilot watch` under test, and what it said last.
+//! `tcpilot watch` under test, and its last output.
 
 use std::{
     io::{BufRead, BufReader},
@@ -14,17 +14,17 @@ use crate::{
     until,
 };
 
-/// One second of it.
+/// The output of one second.
 #[derive(Clone, Debug, Default)]
 pub struct Look {
     /// A line for each flow.
     pub flows: Vec<Value>,
-    /// The line of the whole.
+    /// The line of totals.
     pub totals: Value,
 }
 
 impl Look {
-    /// The flow to this destination, if it is shown.
+    /// The flow to this destination, if there is one.
     pub fn to(&self, destination: &str) -> Option<&Value> {
         let ending = format!("> {destination}");
         let mut flows = self.flows.iter();
@@ -35,7 +35,7 @@ impl Look {
         })
     }
 
-    /// A number of the whole.
+    /// A number of the totals.
     pub fn total(&self, key: &str) -> u64 {
         self.totals[key].as_u64().unwrap_or_default()
     }
@@ -58,7 +58,7 @@ impl Watching {
         Self::reading(place, device, more, "")
     }
 
-    /// The same, but of each look only the totals are read: for very many flows.
+    /// The same, but reads only the totals of each look, for very many flows.
     ///
     /// # Panics
     /// When it ends instead.
@@ -78,7 +78,8 @@ impl Watching {
             let mut look = Look::default();
             let lines = stdout.lines().map_while(Result::ok);
             for line in lines.filter(|line| line.contains(only)) {
-                // Cut off where it was killed. Were it wrong, who waits for a look would fail.
+                // Cut off by the kill. If it were a wrong line, the test that waits for a look
+                // would fail.
                 let Ok(value) = serde_json::from_str::<Value>(&line) else {
                     break;
                 };
@@ -99,7 +100,7 @@ impl Watching {
         watching
     }
 
-    /// Waits until a look, from now on, gives something.
+    /// Waits until `f` gives something for a look from now on.
     ///
     /// # Panics
     /// With `what`, when none does.

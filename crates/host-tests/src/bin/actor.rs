@@ -1,16 +1,17 @@
-//! A process that owns one TCP connection and does with it what standard input says, a line at a time:
-//! an application whose every step the test chooses. Each line is answered by `ok …` or `error …`.
+//! A process that owns one TCP connection and uses it as standard input says, a line at a time: an application
+//! with steps that the test chooses. It answers each line by `ok …` or `error …`.
 //!
 //! `connect ADDR [CC]` · `listen ADDR [CC]` · `accept` · `send BYTES` · `buffer BYTES` · `cc [NAME]` ·
 //! `reset` · `close` · `disconnect` · `reconnect ADDR` · `flock PATH`
 //!
-//! `info` waits until all is acknowledged, and answers what the kernel says of the connection then
+//! `info` waits until all data is acknowledged, and answers the kernel's figures of the connection then
 //! (`tcp_info`): see [`INFO`].
 //!
 //! `hold ADDR` opens a further connection, `feed BYTES` sends on each of these, `release` closes them all.
 //!
-//! It may play another user, too: `become UID` gives up what it may do, `squat NAME FOLDER` takes the abstract
-//! socket name and the lock of every file there as soon as it can, and `held` says which it has.
+//! It may act as another user, too: `become UID` gives up its privileges, `squat NAME FOLDER` takes the
+//! abstract socket name and the lock of every file there as soon as it can, and `held` lists those that it
+//! has.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 use std::{
@@ -80,9 +81,9 @@ fn get_cc(fd: &OwnedFd) -> io::Result<String> {
     Ok(String::from_utf8_lossy(name).into_owned())
 }
 
-/// What `info` answers, in this order: the offset of each in struct tcp_info of linux/tcp.h, and its bytes.
-/// Bytes acknowledged, segments with data, those sent again, RTT, least RTT, MSS, then in microseconds:
-/// busy, limited by the peer's window, limited by the send buffer.
+/// The answer of `info`, in this order: the offset of each figure in struct tcp_info of linux/tcp.h, and its
+/// length in bytes. The figures are bytes acknowledged, segments with data, those sent again, RTT, least RTT,
+/// MSS, then in microseconds: busy, limited by the peer's window, limited by the send buffer.
 const INFO: [(usize, usize); 9] = [
     (120, 8),
     (156, 4),
@@ -124,7 +125,7 @@ fn info(fd: &OwnedFd) -> io::Result<String> {
     }
 }
 
-/// The address as the kernel takes it; an IPv4-mapped one stays IPv6.
+/// The address in the kernel's form; an IPv4-mapped one stays IPv6.
 fn raw_address(address: SocketAddr) -> (libc::sockaddr_storage, u32) {
     // SAFETY: all zeros is a valid sockaddr_storage.
     let mut storage: libc::sockaddr_storage = unsafe { std::mem::zeroed() };
@@ -229,7 +230,7 @@ fn send(fd: &OwnedFd, mut bytes: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// Becomes a user without privileges, for good.
+/// Becomes a user without privileges, which cannot be undone.
 fn become_user(id: u32) -> io::Result<()> {
     // SAFETY: plain system calls about this process, which has one thread yet; an empty list has no
     // address to read.
@@ -240,7 +241,7 @@ fn become_user(id: u32) -> io::Result<()> {
     check(unsafe { libc::setuid(id) }).map(drop)
 }
 
-/// What was taken, by its name; it is held as long as it is in there.
+/// Names and locks that were taken, by name; each is held as long as it is in this map.
 type Held = Arc<Mutex<BTreeMap<String, OwnedFd>>>;
 
 fn take_name(name: &str) -> io::Result<OwnedFd> {
@@ -255,7 +256,7 @@ fn take_lock(path: &Path) -> io::Result<OwnedFd> {
     Ok(file)
 }
 
-/// The folder, the one around it, and its files as far as they can be listed.
+/// The folder, the folder above it, and its files as far as they can be listed.
 fn targets(folder: &Path) -> Vec<PathBuf> {
     let files = fs::read_dir(folder).into_iter().flatten().flatten();
     let around = folder.parent().map(Path::to_path_buf);

@@ -1,10 +1,11 @@
-//! What the learner of a running daemon costs, as root:
+//! Measures the cost of a running daemon's learner; run it as root:
 //!
 //!     flood PID RECORDS_PER_SECOND SECONDS [PATHS [ARMS]]
 //!
-//! Writes records of made-up connections into the daemon's ring, and tells what the daemon's processor time,
-//! its memory and that of its maps were meanwhile. The connections are to 1000 addresses, ten in each /24, and
-//! two algorithms take turns. 0 seconds: as many records as there are PATHS, and the daemon's time for all of them.
+//! It writes records of made-up connections into the daemon's ring, and prints the daemon's processor time, its
+//! memory and that of its maps meanwhile. The connections are to 1000 addresses, ten in each /24, and two
+//! algorithms take turns. With 0 seconds it writes as many records as there are PATHS, and prints the daemon's time
+//! for all of them.
 #![allow(clippy::unwrap_used, reason = "a measurement that fails says so")]
 
 use std::{
@@ -17,7 +18,7 @@ use tcpilot_host_tests::flood::{Flood, Peers, maps_of};
 /// Less than the ring holds.
 const AT_ONCE: u32 = 40_000;
 
-/// Seconds of processor that the threads of a process have had.
+/// Seconds of processor time that the threads of a process have used.
 fn spent_s(pid: u32) -> f64 {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
     let of_task = |task: fs::DirEntry| -> Option<f64> {
@@ -54,7 +55,7 @@ fn fill(pid: u32, flood: &mut Flood, paths: u32) {
     }
 }
 
-/// Waits until the daemon has next to nothing to do any more.
+/// Waits until the daemon has hardly anything left to do.
 fn settle(pid: u32) {
     loop {
         let before = spent_s(pid);

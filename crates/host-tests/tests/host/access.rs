@@ -1,4 +1,4 @@
-//! Who may use the control socket: root, and by `[socket] group` the members of a group, to read.
+//! Who may use the control socket: root, and with `[socket] group` the members of a group, to read.
 
 use std::{
     fs,
@@ -17,7 +17,7 @@ use crate::ALWAYS_BBR;
 const GROUP: u32 = 54_321;
 const USER: u32 = 60_001;
 
-/// A user, its group, and one further group.
+/// A user, its group, and perhaps one further group.
 #[derive(Clone, Copy)]
 struct User {
     id: u32,
@@ -36,7 +36,7 @@ const STRANGER: User = User {
     further: None,
 };
 
-/// For a child, between fork and exec.
+/// Becomes a user, in a child between fork and exec.
 fn become_user(user: User) -> std::io::Result<()> {
     let further = user.further.unwrap_or_default();
     // SAFETY: plain system calls about this process; no memory is allocated.
@@ -51,7 +51,8 @@ fn become_user(user: User) -> std::io::Result<()> {
     }
 }
 
-/// A program that other users can reach, as the build's folder need not be.
+/// A copy of the program that other users can reach: they may not be able to reach the build's
+/// folder.
 struct Asking<'a> {
     pilot: &'a Daemon,
     program: PathBuf,
@@ -74,14 +75,14 @@ impl<'a> Asking<'a> {
         command.output().unwrap()
     }
 
-    /// It is answered.
+    /// Asserts that the user gets an answer.
     fn may(&self, user: User, words: &[&str]) {
         let output = self.run(user, words);
         let message = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{words:?}: {message}");
     }
 
-    /// It is refused in a line that says this.
+    /// Asserts that the user is refused in a line with this text.
     fn may_not(&self, user: User, words: &[&str], why: &str) {
         let output = self.run(user, words);
         let message = String::from_utf8_lossy(&output.stderr);
@@ -138,7 +139,7 @@ fn members_of_the_group_read_and_only_root_writes() {
     members_read_and_only_root_writes(&lab, &pilot);
 }
 
-/// A service has no CAP_CHOWN, so the socket stays root's.
+/// A service has no CAP_CHOWN, so the socket still belongs to root.
 #[test]
 fn members_of_the_group_read_also_if_the_daemon_may_not_give_files_away() {
     let lab = Lab::new();

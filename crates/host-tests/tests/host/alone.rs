@@ -1,4 +1,5 @@
-//! What is left alone. Every test shows too that the same connection is steered without its reason.
+//! Connections that are left alone. Every test also shows that the same connection is steered
+//! without the reason.
 
 use tcpilot_host_tests::{Actor, Cgroup, Daemon, FAR, Lab, Pair, Place, Sink};
 
@@ -26,7 +27,7 @@ fn the_applications_choice_before_connect() {
     let _sink = Sink::new(&lab.net.far, SINK);
     let pilot = lab.pilot(ALWAYS_BBR);
     for choice in ["cubic", "reno"] {
-        // reno is the default too, but here somebody said so
+        // reno is the default, too, but here somebody chose it
         let mut application = lab.actor();
         application.tell(&format!("connect {} {choice}", far(SINK)));
         assert_eq!(application.tell("cc"), choice);
@@ -133,7 +134,7 @@ fn what_is_outside_of_the_cgroup() {
     assert_eq!(cc_towards(&mut inside, &far(SINK)), "bbr");
 }
 
-/// Everybody gets bbr but what this list names.
+/// All connections get bbr except those that this list names.
 fn excluding(lab: &Lab, list: &str) -> Daemon {
     lab.pilot(&format!("{ALWAYS_BBR}\n[leave_alone]\n{list}"))
 }

@@ -1,4 +1,4 @@
-//! What the daemon answers, and to whom.
+//! The daemon's answers, and the users that get them.
 
 use std::{
     collections::BTreeSet,
@@ -17,7 +17,7 @@ fn set(words: &'static str) -> BTreeSet<&'static str> {
     words.split_whitespace().collect()
 }
 
-/// The fields that the manual has for an object of a command's JSON.
+/// The fields that the manual lists for an object of a command's JSON.
 fn documented(command: &str, place: &str) -> BTreeSet<&'static str> {
     let manual = include_str!("../../../../docs/use/commands.md");
     let heading = format!("### {command}\n");

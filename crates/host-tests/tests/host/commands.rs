@@ -1,4 +1,5 @@
-//! What the command line says: refusals with the remedy, and answers to what people type.
+//! The command line's messages: refusals with the remedy, and answers to the words that people
+//! type.
 
 use std::{fs, os::unix::process::CommandExt};
 
@@ -52,7 +53,7 @@ fn a_refused_run_leaves_nothing_behind() {
     assert!(!new.exists());
 }
 
-/// Runs a command that ends by itself; gives its exit status and its lines of standard error.
+/// Runs a command that ends by itself; returns its exit status and its lines of standard error.
 fn told(arguments: &[&str]) -> (Option<i32>, Vec<String>) {
     let output = Place::here()
         .command("tcpilot")

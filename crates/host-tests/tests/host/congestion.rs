@@ -1,4 +1,4 @@
-//! `tcpilot cc`: congestion controls of ours on the running kernel, with real connections.
+//! `tcpilot cc`: our congestion controls on the running kernel, with real connections.
 
 use std::{
     fs,
@@ -46,7 +46,7 @@ impl Pins {
         Self(Bpffs::new())
     }
 
-    /// Runs `tcpilot cc …`: its standard output, or its one line of error.
+    /// Runs `tcpilot cc …`; returns its standard output, or its one line of error.
     fn try_cc(&self, arguments: &str) -> Result<String, String> {
         let mut command = Place::here().command("tcpilot");
         command.arg("cc").args(arguments.split(' '));
@@ -81,7 +81,7 @@ fn registered() -> String {
     sh("sysctl -n net.ipv4.tcp_available_congestion_control")
 }
 
-/// Whether a name is registered: as a word, not as a part of one.
+/// Whether a name is registered: as a whole word of the list.
 fn is_registered(name: &str) -> bool {
     registered().split_whitespace().any(|n| n == name)
 }
@@ -210,7 +210,7 @@ fn what_cannot_be_loaded_is_said_in_one_line() {
     }
 }
 
-/// A refused `unload`: its one line.
+/// The one line of a refused `unload`.
 fn refused(pins: &Pins, arguments: &str) -> String {
     let error = pins.try_cc(arguments).unwrap_err();
     assert_eq!(error.lines().count(), 1, "{error}");
@@ -228,7 +228,7 @@ fn unloading_by_a_path_removes_nothing_and_says_the_name_to_use() {
     pins.cc(&format!("load {}", object.display()));
     let said = refused(&pins, &format!("unload {} --force", object.display()));
     assert!(said.contains("tcpilot cc unload tp_mine"), "{said}");
-    // From the folder of the pins, as a path that leads out of it would be read.
+    // Relative to the folder of the pins, as a path that leads out of it.
     let outside = format!("../..{}", text.display());
     for path in [
         text.to_str().unwrap(),
@@ -304,7 +304,7 @@ fn the_daemon_registers_an_arm_of_ours_and_takes_it_back() {
     });
 }
 
-/// Connects, sends and closes, over and over, with whatever is registered at the moment.
+/// Connects, sends and closes, over and over, with algorithms that may be registered at the moment.
 fn churn(lab: &Lab, to_do: &AtomicU32, wanted: &[&str], trouble: &Mutex<Vec<String>>) {
     let mut application = Actor::new(lab.near());
     while let Ok(left) =
@@ -312,7 +312,7 @@ fn churn(lab: &Lab, to_do: &AtomicU32, wanted: &[&str], trouble: &Mutex<Vec<Stri
     {
         let result = (|| {
             application.try_tell(&format!("connect {FAR}:5300"))?;
-            // It may be gone at this moment: then the connection keeps its default.
+            // The algorithm may be gone at this moment: then the connection keeps its default.
             let _ = application.try_tell(&format!("cc {}", wanted[left as usize % wanted.len()]));
             application.try_tell("send 20000")?;
             application.try_tell("close")

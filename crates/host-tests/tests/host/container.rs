@@ -1,4 +1,4 @@
-//! In a container: a cgroup namespace and mounts of its own.
+//! The daemon in a container: a cgroup namespace and mounts of its own.
 
 use std::{
     fs,
@@ -9,7 +9,8 @@ use std::{
 
 use tcpilot_host_tests::{Cgroup, Child, binary, cgroup_root, folder};
 
-/// Runs a line of a shell in a container of this cgroup, which must end: its exit status and standard error.
+/// Runs a shell's line in a container of this cgroup, and waits for its end; returns its exit status and
+/// standard error.
 fn contained(cgroup: &Cgroup, line: &str) -> (Option<i32>, String) {
     let procs = cgroup.path().join("cgroup.procs");
     let procs = fs::File::options().write(true).open(procs).unwrap();

@@ -1,4 +1,4 @@
-//! With the learner in the daemon: what the programs draw from rows, and what they tell in records.
+//! With the learner in the daemon: the programs draw from rows, and send records.
 //!
 //! There is no daemon here. A test writes the rows and reads the records itself.
 
@@ -85,7 +85,7 @@ fn one_after_the_other_draws_anew_by_the_row_and_its_probability_is_told() {
     learner.put(TP_LEVEL_GLOBAL, &Place::default(), bbr(SHARE), 1);
     let mut application = lab.actor();
     let mut seen = [0; 2];
-    // By chance all are alike once in 10^6.
+    // By chance all are alike once in 10^6 runs.
     for _ in 0..24 {
         let algorithm = connect(&mut application, &far());
         let record = learner.record();
@@ -255,7 +255,7 @@ fn a_private_path_belongs_to_its_namespace_and_a_public_one_to_all() {
         (public.domain, public.netns_cookie),
         (0, private.netns_cookie)
     );
-    // Of another namespace: the same address, another path.
+    // In another namespace the same address is another path.
     let elsewhere = Place {
         domain: private.domain + 1,
         ..place_of(&private)
@@ -275,7 +275,7 @@ fn index_of(netns: &Netns, interface: &CStr) -> u16 {
     index.try_into().unwrap()
 }
 
-/// A second way from near to far; far's other address is reached by it.
+/// A second way from near to far, which leads to far's other address.
 fn second_way(lab: &Lab) {
     let (near, far) = (&lab.net.near, &lab.net.far);
     sh(&format!(
@@ -317,7 +317,7 @@ fn the_interface_that_the_host_sends_by_parts_its_paths() {
     assert_eq!(second.egress, index_of(&lab.net.near, c"eth1"));
     assert_ne!(second.domain, first.domain);
 
-    // Its end is told of the path that it was opened on.
+    // The record of its end names the path on which it was opened.
     application.tell(&format!("connect {TO}"));
     application.tell("send 100000");
     lab.net.near.ip("route del 8.8.4.4");
@@ -370,7 +370,7 @@ fn what_the_application_chose_is_left_alone() {
     assert_eq!(application.tell("cc"), "reno");
     application.tell("close");
     assert_eq!(connect(&mut application, &far()), "bbr");
-    // The only record.
+    // This is the only record.
     assert_eq!(learner.record().arm, BBR);
     application.tell(&format!("connect {}", far()));
     application.tell("send 100000");

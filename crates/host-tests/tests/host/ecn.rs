@@ -1,4 +1,4 @@
-//! Where dctcp may be chosen once ECN was negotiated: in a data center, or if a policy vouches for it.
+//! When dctcp may be chosen once ECN was negotiated: in a data center, or if a policy vouches for it.
 
 use serde_json::Value;
 use tcpilot_host_tests::{Daemon, FAR, Lab, Registrations, arm};
@@ -15,7 +15,7 @@ const ARMS: &str = r#"
     algorithm = ""
 "#;
 
-/// A laboratory with ECN; the daemon will register an arm of ours.
+/// A laboratory with ECN; the daemon will register one of our algorithms.
 fn lab() -> (Registrations, Lab) {
     let registrations = Registrations::lock();
     let lab = Lab::new();
@@ -25,14 +25,14 @@ fn lab() -> (Registrations, Lab) {
     (registrations, lab)
 }
 
-/// How many of the connections on a path got dctcp.
+/// The number of connections on a path that got dctcp.
 fn chosen(pilot: &Daemon, path: &str) -> u64 {
     arm(&pilot.path(path), "tp_dctcp")["chosen"]
         .as_u64()
         .unwrap()
 }
 
-/// The same of so many connections to a public address.
+/// The same for so many connections to a public address.
 fn chosen_in_public(policy: &str, count: u32) -> (u64, Value) {
     let (_registrations, lab) = lab();
     let pilot = lab.pilot(&format!("{ARMS}{policy}"));
@@ -47,7 +47,7 @@ fn chosen_in_public(policy: &str, count: u32) -> (u64, Value) {
 fn on_a_public_path_it_is_never_chosen_for_being_among_the_arms() {
     let (chosen, why) = chosen_in_public("", 40);
     assert_eq!(chosen, 0);
-    // This also shows that ECN was negotiated: without, that would be the reason.
+    // This also shows that ECN was negotiated: otherwise that would be the reason.
     assert!(why.as_str().unwrap().contains("public Internet"), "{why}");
 }
 

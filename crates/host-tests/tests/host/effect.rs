@@ -1,5 +1,5 @@
-//! Whether steering helps, as the daemon shows it: blocks of two seconds, on links where one algorithm is much
-//! better.
+//! Whether steering helps, as the daemon shows it: with blocks of two seconds, on links on which one algorithm
+//! is much better.
 
 use std::{
     fs,
@@ -13,12 +13,13 @@ use tcpilot_host_tests::{Actor, Child, Daemon, FAR, Lab, PORT, Place, Sink, unti
 
 use crate::rescue::way;
 
-/// Longer than sixty pairs take, on a machine that is busy with other tests.
+/// Longer than sixty pairs take on a machine that is busy with other tests.
 const LONG: Duration = Duration::from_secs(150);
 /// Groups of addresses behind the lossy link.
 const GROUPS: u8 = 6;
 
-/// Pairs of four seconds; every other setting comes before.
+/// A configuration with pairs of four seconds. Its last section is `[effect]`, so other settings come before
+/// it.
 fn config(algorithm: &str, default: &str, hold_out: &str) -> String {
     format!(
         r#"
@@ -41,7 +42,7 @@ fn report(pilot: &Daemon) -> Value {
     pilot.ask("report")
 }
 
-/// The measure of goodput, once so many pairs are there or something else happened.
+/// The measure of goodput, once `is_there` accepts it.
 fn goodput_when(pilot: &Daemon, what: &str, mut is_there: impl FnMut(&Value) -> bool) -> Value {
     let begun = Instant::now();
     loop {
@@ -61,7 +62,7 @@ fn trial(pilot: &Daemon) {
     assert!(pilot.raw(&json!({"trial": 3600}))["error"].is_null());
 }
 
-/// Uploads without pause, until it is dropped.
+/// Uploads without pause, until the value is dropped.
 fn upload(lab: &Lab, to: &str, bytes: u32) -> Child {
     lab.start(&format!(
         "bulk --to {to}:{PORT} --bytes {bytes} --count 100000"
@@ -131,7 +132,7 @@ fn what_changes_nothing_is_not_shown_to_be_better_or_worse() {
     let goodput = goodput_when(&pilot, "there are 24 pairs", |report| {
         report["pairs"].as_u64().unwrap() >= 24
     });
-    // At so few pairs an interval is four standard errors to each side.
+    // With so few pairs an interval has four standard errors on each side.
     let verdict = goodput["verdict"].as_str().unwrap();
     assert!(
         ["not shown", "insufficient data"].contains(&verdict),
@@ -248,7 +249,7 @@ fn who_is_held_out_is_not_tuned_either() {
 #[test]
 fn who_is_held_out_is_not_tuned_at_its_syn_either() {
     let lab = Lab::new();
-    // A share of the link is announced in the SYN as soon as there is somebody to share with.
+    // The SYN announces a share of the link as soon as there is another connection to share with.
     let tuned = r#"
         [tuning]
         objective = "throughput"
@@ -288,7 +289,7 @@ fn who_is_held_out_is_not_tuned_at_its_syn_either() {
     });
 }
 
-/// What the command prints.
+/// The output of the command.
 fn printed(pilot: &Daemon, arguments: &[&str]) -> String {
     let mut command = Place::here().command("tcpilot");
     command.arg("report").args(arguments).arg("--socket");

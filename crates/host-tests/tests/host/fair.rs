@@ -1,4 +1,4 @@
-//! `tcpilot watch --fair`: what it puts at a device goes again, and what it does is done right.
+//! `tcpilot watch --fair`: its qdiscs at a device go again, and its actions are right.
 
 use std::{
     fs,
@@ -9,7 +9,7 @@ use tcpilot_host_tests::{
     Actor, FAR, Lab, Look, PORT, Place, Running, Watching, in_netns, sh, until,
 };
 
-/// A model that takes every flow that is not certain for one of this group.
+/// A model that puts every flow without a certain group into this group.
 fn model(lab: &Lab, group: &str) -> String {
     let path = lab.dir.path().join("model.json");
     let built_in = include_str!("../../../../bpf/watch/model.json");
@@ -31,7 +31,7 @@ fn fair(lab: &Lab, more: &[&str]) -> Watching {
     Watching::start(near(lab), "eth0", &words)
 }
 
-/// Few queues of a link that an emulated machine fills, too.
+/// A watch with few queues, of a link that even an emulated machine fills.
 fn fair_and_crowded(lab: &Lab, more: &[&str]) -> Watching {
     let words = [&["--fair", "--rate", "8", "--queues", "2"], more].concat();
     Watching::start(near(lab), "eth0", &words)
@@ -43,7 +43,7 @@ fn try_watch(lab: &Lab, words: &str) -> Output {
     command.arg("watch").args(arguments).output().unwrap()
 }
 
-/// Without counts, which packets under way change.
+/// The device's qdiscs, without counts, which packets under way change.
 fn qdiscs(lab: &Lab) -> String {
     let text = sh(&format!("tc -n {} qdisc show", lab.net.near.name()));
     let mut words = text.split(' ');
@@ -161,8 +161,8 @@ fn a_second_one_at_the_same_device_is_refused() {
     assert!(is_fair(&lab));
 }
 
-/// A process of another user takes the abstract name that was the lock once, and the lock of every file that
-/// it can open.
+/// A process of another user that takes the abstract name that was once the lock, and the lock of every file
+/// that it can open.
 fn squatter(lab: &Lab) -> Actor {
     let mut squatter = Actor::new(near(lab));
     squatter.tell("become 65534");
@@ -170,7 +170,7 @@ fn squatter(lab: &Lab) -> Actor {
     squatter
 }
 
-/// Kills it, first with the guard left to put the root qdisc back, then without one.
+/// Kills the watch, first with a guard left to put the root qdisc back, then without one.
 fn is_put_back(lab: &Lab, squatter_comes_first: bool) {
     let before = qdiscs(lab);
     for has_guard in [true, false] {
@@ -206,8 +206,9 @@ fn another_user_cannot_keep_the_root_qdisc_from_being_put_back() {
     is_put_back(&Lab::new(), false);
 }
 
-/// Max-min fairness: who has less than an equal share does not want more, and so has hardly a queue. A BBR may
-/// be so, because it keeps to the rate that it once measured. In one queue for all each waits as long.
+/// Max-min fairness: a flow with less than an equal share does not want more, and so has hardly a queue. A BBR
+/// flow may be such a flow, because it keeps to the rate that it once measured. In one queue for all, each
+/// flow waits equally long.
 fn is_max_min_fair(look: &Look) -> bool {
     let number = |flow: &serde_json::Value, key: &str| flow[key].as_f64().unwrap_or(0.0);
     let flows: Vec<(f64, f64)> = look
@@ -242,7 +243,7 @@ fn flows_in_queues_of_their_own_have_equal_shares() {
     });
 }
 
-/// Three times the link's rate, whatever is lost, beside three that give way.
+/// UDP sends three times the link's rate, whatever is lost, beside three flows that give way.
 #[test]
 fn udp_that_never_gives_way_leaves_the_others_their_share() {
     let lab = Lab::new();
@@ -281,7 +282,7 @@ fn udp_that_never_gives_way_leaves_the_others_their_share() {
     });
 }
 
-/// Who the neighbours are is asked anew: that is neither TCP nor UDP.
+/// The hosts ask for their neighbours anew: these packets are neither TCP nor UDP.
 #[test]
 fn either_family_finds_its_way_through_the_queues() {
     let lab = Lab::new();
@@ -328,7 +329,7 @@ fn without_actions_none_is_taken() {
     );
 }
 
-/// How many segments TCP refused for their checksum.
+/// The number of segments that TCP refused for their checksum.
 fn bad_checksums(lab: &Lab) -> u64 {
     let text = in_netns(&lab.net.near, || {
         fs::read_to_string("/proc/thread-self/net/snmp").unwrap()
@@ -344,7 +345,7 @@ fn bad_checksums(lab: &Lab) -> u64 {
         .unwrap()
 }
 
-/// The far end sums its packets itself, so that the near end has something to verify.
+/// Makes the far end compute checksums itself, so that the near end has something to verify.
 fn sum_in_software(lab: &Lab) {
     lab.net.far.set_checksum_offload("eth0", false);
 }

@@ -1,11 +1,12 @@
-//! `tcpilot watch --fair --qdisc`: the BPF qdisc where the kernel has such, one line where it has not. That it
-//! shares, acts and goes away as the HTB does is shown by `fair`, whose tests take what the kernel has.
+//! `tcpilot watch --fair --qdisc`: the BPF qdisc if the kernel has BPF qdiscs, and one line of error if not.
+//! The tests of `fair` take the qdisc that the kernel has, and show that it shares, acts and goes away as the
+//! HTB does.
 
 use std::{fs, process::Output};
 
 use tcpilot_host_tests::{FAR, Lab, PORT, Place, Watching, sh, until};
 
-/// By a function that only those kernels have, and not by what tcpilot looks at.
+/// Recognised by a function that only those kernels have: tcpilot itself looks at something else.
 fn kernel_has_bpf_qdiscs() -> bool {
     let symbols = fs::read_to_string("/proc/kallsyms").unwrap();
     symbols.contains(" bpf_qdisc_init_prologue")
@@ -65,7 +66,7 @@ fn htb_can_be_had_on_any_kernel() {
     assert_eq!(watching.look().totals["fair"]["qdisc"], "htb");
 }
 
-/// What is left by a killed one goes on carrying data, and its kind cannot be had again: the kernel forgot it.
+/// The qdisc of a killed watch goes on carrying data, and its kind cannot be used again: the kernel forgot it.
 #[test]
 fn what_a_killed_one_leaves_carries_data_until_it_is_taken_away() {
     let lab = Lab::new();
@@ -94,7 +95,7 @@ fn what_a_killed_one_leaves_carries_data_until_it_is_taken_away() {
     }
 }
 
-/// Its queues are those of one device: another one that is given it would share them.
+/// Its queues belong to one device: at another device it would share them.
 #[test]
 fn it_refuses_another_device_and_serves_its_own() {
     let lab = Lab::new();
@@ -110,7 +111,7 @@ fn it_refuses_another_device_and_serves_its_own() {
     assert_eq!(root(&lab, "eth0"), kind);
 }
 
-/// Packets that wait when it is taken away are dropped, and what comes after finds its way.
+/// Packets that wait when it is removed are dropped, and later packets get through.
 #[test]
 fn it_goes_while_its_queues_are_full() {
     let lab = Lab::new();

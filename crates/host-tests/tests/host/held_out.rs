@@ -1,5 +1,5 @@
-//! Connections that are held out: no choice, no rescue, no tuning, and a record that says so. There is no daemon
-//! here: the test says which cells are held out.
+//! Held-out connections: no choice, no rescue, no tuning, and a record that says so. There is no daemon here:
+//! the test decides which cells are held out.
 
 use tcpilot_abi::{
     TP_CONN_HELD_OUT, TP_LEVEL_GLOBAL, TP_TRIAL_COUNTS, TP_TRIAL_HELD_OUT, TP_WHY_DRAWN,
@@ -39,7 +39,7 @@ fn cell_of(address: &str) -> usize {
     rows::cell(&SECRETS, &prefix.words()) as usize
 }
 
-/// All cells say nothing but that of this address.
+/// Cells that are all 0 except that of this address.
 fn says(address: &str, trial: u32) -> Box<[u8; CELLS]> {
     let mut cells = Box::new([0; CELLS]);
     cells[cell_of(address)] = trial as u8;
@@ -110,7 +110,7 @@ fn a_connection_belongs_to_its_cell_as_it_was_when_it_opened() {
     assert_eq!(u32::from(learner.record().trial), both);
 }
 
-/// What a connection has after losses that would have it rescued, and how many were.
+/// The algorithm of a connection after losses that would rescue it, and the number of rescues.
 fn after_losses(trial: u32, most: u32) -> (String, u64) {
     let lab = Lab::new();
     let _way = rescue::lossy_way(&lab);

@@ -1,4 +1,4 @@
-//! The programs as the learner in the daemon has them, without a daemon.
+//! The programs with the learner's maps, but without a daemon.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use tcpilot_kernel::{Ends, Pilot, Put};
 pub const RENO: u8 = 0;
 /// The other algorithm.
 pub const BBR: u8 = 1;
-/// The probability of what must be.
+/// The probability of a certain choice.
 pub const CERTAIN: u16 = 0xffff;
 
 /// A row that gives reno to everybody.
@@ -21,14 +21,14 @@ pub const ALL_RENO: Entries = [0xffff; 8];
 /// A row that gives bbr to everybody.
 pub const ALL_BBR: Entries = bbr(0xffff);
 
-/// A row that gives bbr with this probability, in parts of 0xffff, and else reno.
+/// A row that gives bbr with this probability, in parts of 0xffff, and reno otherwise.
 pub const fn bbr(share: u16) -> Entries {
     let mut entries = [0xffff; 8];
     entries[0] = 0xffff - share;
     entries
 }
 
-/// As the kernel side has names.
+/// A name in the kernel side's form.
 pub fn name(text: &str) -> [std::ffi::c_char; 16] {
     let mut name = [0; 16];
     for (to, from) in name.iter_mut().zip(text.bytes()) {
@@ -48,7 +48,7 @@ pub fn config() -> tp_config {
         arms: 2,
         policies: 1,
         defaults: 1,
-        // Each place has a row for every octave of RTTs, and none may be crowded out.
+        // Each place has a row for every octave of RTTs, and no row may be pushed out.
         rows: 1 << 16,
         ..tp_config::default()
     };
@@ -80,7 +80,7 @@ impl Learner {
         let mut pilot = Pilot::load(config, 64).unwrap();
         let ends = pilot.learner_ends().unwrap().unwrap();
         ends.heartbeat.beat();
-        // Else connections of other tests count as open ones of paths here.
+        // Otherwise connections of other tests count as open ones of paths here.
         let cgroup = tcpilot_kernel::host::cgroup_id(lab.cgroup.path()).unwrap();
         pilot.set_cgroup(cgroup);
         pilot.attach(lab.cgroup.path()).unwrap();
@@ -103,13 +103,13 @@ impl Learner {
         })
     }
 
-    /// Writes a row for a place, whatever its handshake's RTT: that differs from one connection to the
-    /// next.
+    /// Writes rows for a place for every RTT of a handshake: that differs from one connection to
+    /// the next.
     pub fn put(&mut self, level: u32, place: &Place, entries: Entries, generation: u32) {
         assert!(self.rewrite(level, place, entries, generation), "{level}");
     }
 
-    /// The same; whether anything changed.
+    /// The same; says whether anything changed.
     pub fn rewrite(
         &mut self,
         level: u32,
@@ -139,7 +139,7 @@ pub fn place_of(record: &tp_record) -> Place {
     }
 }
 
-/// One connection, large enough to be told of: the algorithm that it had.
+/// Makes one connection, large enough for a record; returns its algorithm.
 pub fn connect(application: &mut Actor, to: &str) -> String {
     application.tell(&format!("connect {to}"));
     application.tell("send 100000");

@@ -1,4 +1,4 @@
-//! What a connection teaches, however it ends.
+//! Learning from a connection, however it ends.
 
 use tcpilot_host_tests::{FAR, Lab, PORT, Shape, Sink, arm, until};
 
@@ -12,8 +12,8 @@ fn a_slow_link_has_a_rate() {
     lab.net
         .shape(Shape::Of("tbf rate 1mbit burst 2kb latency 400ms"));
     let pilot = lab.pilot(ALWAYS_RENO);
-    // The kernel calls a connection's last sample limited by the application now and then, as one in twelve here
-    // is: it had sent what it was given before it could be given more.
+    // Now and then the kernel calls a connection's last sample application-limited, here about one in twelve: it
+    // had sent all its data before the application could add more.
     lab.upload(FAR, 6, 100_000);
     pilot.wait_closed(6);
     let rate = pilot.path(FAR_PATH)["max_delivery_rate"].as_u64().unwrap();
@@ -46,7 +46,7 @@ fn a_close_long_after_the_data_leaves_the_rate_of_the_data() {
     let sink = Sink::new(&lab.net.far, 5300);
     let pilot = lab.pilot(ALWAYS_RENO);
     // The acknowledgement of a late FIN is a rate sample of one packet, which no application limits:
-    // here it would tell of many times the link's rate, most of the time.
+    // here it would mostly show many times the link's rate.
     for count in 1..=5 {
         let mut application = lab.actor();
         application.tell(&format!("connect {FAR}:5300"));
@@ -121,7 +121,7 @@ fn a_time_out_raises_the_cost_of_its_arm() {
     let path = pilot.path(FAR_PATH);
     let reno = arm(&path, "reno");
     assert_eq!(reno["samples"], 3);
-    // A quarter of the whole rate, of which it got nothing.
+    // A quarter of the cost of losing the whole rate.
     assert!(
         reno["cost"].as_u64().unwrap() >= before - before / 4 + 249_000,
         "{before}, {reno}"
@@ -151,7 +151,7 @@ fn what_is_still_queued_when_the_application_closes_counts() {
 fn no_connection_is_left_over_when_all_have_ended() {
     let lab = Lab::new();
     let pilot = lab.pilot(&ALWAYS_BBR.replace(r#"["bbr"]"#, r#"["reno", "bbr", "cubic"]"#));
-    // One alone first: of several that are the first on their path at once, some may keep the default
+    // A single connection comes first: if several are the first on their path at once, some may keep the default
     // because another is just putting the path in.
     lab.upload(FAR, 1, 100_000);
     lab.run(&format!(
@@ -242,14 +242,15 @@ fn a_socket_that_connects_again_is_ours_again_and_not_its_applications() {
     let path = pilot.path(FAR);
     assert_eq!(path["live_flows"], 0, "{path}");
     assert_eq!(arm(&path, "bbr")["chosen"], 2, "{path}");
-    // What the application sets itself is its own, again and again.
+    // The application's own choice stays its own, again and again.
     application.tell(&format!("connect {FAR}:5300 reno"));
     application.tell("disconnect");
     application.tell(&format!("reconnect {FAR}:5300"));
     assert_eq!(pilot.opened("application"), 2);
 }
 
-/// A small one in four is measured, and counts for four; all of these end at one count of connections.
+/// One small connection in four is measured, and counts for four; all of these end at the same count of
+/// connections.
 #[test]
 fn of_small_connections_that_close_together_about_a_quarter_is_measured() {
     let lab = Lab::new();
@@ -268,7 +269,7 @@ fn of_small_connections_that_close_together_about_a_quarter_is_measured() {
     assert!((24..=120).contains(&sent), "{sent}");
 }
 
-/// By default the kernel remembers RTT, reordering and more of a host (net.ipv4.tcp_no_metrics_save = 0); the other
+/// By default the kernel remembers a host's RTT, reordering and more (net.ipv4.tcp_no_metrics_save = 0); the other
 /// tests switch that off. One algorithm's loss must not become another's threshold.
 #[test]
 fn with_the_kernels_own_memory_on_a_connection_starts_as_if_there_had_been_no_other() {

@@ -1,4 +1,4 @@
-//! What a run of tests leaves on the host when it is ended: nothing, or nothing after the next one began.
+//! The leftovers of an interrupted run of tests on the host: none, or none after the next run has begun.
 
 use std::{
     fs,
@@ -17,7 +17,7 @@ fn suite(only: &str) -> Command {
     command
 }
 
-/// The namespaces that a process made, by their names.
+/// The number of namespaces that a process made, by their names.
 fn namespaces_of(pid: u32) -> usize {
     let names = fs::read_dir("/run/netns").into_iter().flatten().flatten();
     let prefix = format!("tp{pid}-");

@@ -32,7 +32,7 @@ fn it_loads_attaches_chooses_learns_and_detaches() {
         "{bbr}"
     );
     let mut degraded = pilot.status()["degraded"].as_array().unwrap().clone();
-    // Of the test's own namespace, which is not steered.
+    // This is about the test's own namespace, which is not steered.
     degraded.retain(|d| !d.as_str().unwrap().starts_with("this host's default"));
     assert!(degraded.is_empty(), "{degraded:?}");
     let socket = pilot.socket();
@@ -128,7 +128,7 @@ fn killed_under_load_it_leaves_nothing_and_connections_go_on() {
         pilot.log()
     );
     sink.wait_for(sink.bytes() + 1_000_000);
-    // The connection of before counts as live, so its end makes no count too low.
+    // The former connection counts as live, so its end makes no count too low.
     assert_eq!(pilot.path(FAR_PATH)["live_flows"], 1);
     lab.upload(FAR, 1, 1_000_000);
     pilot.wait_closed(1);
@@ -151,7 +151,7 @@ fn a_second_daemon_on_the_same_socket_is_refused() {
     assert_eq!(pilot.status()["attached"], true);
 }
 
-/// One that shares no file with the first.
+/// The second daemon shares no file with the first.
 fn assert_second_is_refused(place: Place<'_>, cgroup: &Path) {
     let dir = folder();
     let ended = Daemon::spawn(place, cgroup, dir.path(), ALWAYS_BBR, &[]).ended();
@@ -304,7 +304,7 @@ fn remaking_the_cgroup_often_holds_nothing_of_the_old_ones() {
     }
     let left: Vec<_> = claims.iter().filter(|claim| claim.exists()).collect();
     assert_eq!(left, [&claim_of(&lab.cgroup)]);
-    // The kernel lets go of a removed cgroup a little later, and its link is dropped with the next removal.
+    // The kernel frees a removed cgroup a little later, and the daemon drops its link with the next removal.
     until("the links to the old ones are dropped", || {
         if files() > before + 2 {
             lab.cgroup.remake(Duration::ZERO);
@@ -333,7 +333,7 @@ fn a_connection_of_the_removed_cgroup_is_followed_to_its_end() {
     assert_eq!(pilot.path(FAR_PATH)["live_flows"], 0);
 }
 
-/// What restarts of a service do to the cgroup that a rule names, while a connection is handed on.
+/// A service restarts, so the cgroup of a rule is made anew, while a connection is handed on.
 #[test]
 fn a_connection_whose_rules_cgroup_was_made_anew_ends_on_the_path_it_began_on() {
     let lab = Lab::new();
@@ -372,7 +372,7 @@ fn a_connection_whose_rules_cgroup_was_made_anew_ends_on_the_path_it_began_on() 
     assert_eq!(arm(&ruled_path(), "bbr")["samples"], 1);
 }
 
-/// How many of 100 connections of a former daemon count as open, if they end while the next one starts.
+/// The number of a former daemon's 100 connections that count as open, if they end while the next one starts.
 fn left_over_by_a_start() -> u64 {
     let lab = Lab::new();
     let _sink = Sink::new(&lab.net.far, 5300);
@@ -388,15 +388,15 @@ fn left_over_by_a_start() -> u64 {
     });
     application.tell("release");
     let pilot = pilot.ready();
-    lab.upload(FAR, 1, 1000); // so that there is a path
+    lab.upload(FAR, 1, 1000); // to make a path
     until("all have ended", || {
         (pilot.ask("flows") == json!([])).then_some(())
     });
     pilot.path(FAR_PATH)["live_flows"].as_u64().unwrap()
 }
 
-/// A start counts them, and sees their ends once it is attached. No wait may lie in between, such as that for
-/// the kernel's tick. On a busy machine the ends may still fall there, but not again and again.
+/// A starting daemon counts them, and sees their ends once it is attached. No wait may lie in between, such
+/// as that for the kernel's tick. On a busy machine the ends may still fall there, but not again and again.
 #[test]
 fn connections_that_end_while_the_next_daemon_starts_are_not_counted_as_open() {
     let few = |left: &Vec<u64>| left.last().is_some_and(|open| *open <= 5);
@@ -407,7 +407,7 @@ fn connections_that_end_while_the_next_daemon_starts_are_not_counted_as_open() {
     assert!(few(&left), "{left:?}");
 }
 
-/// As many rules as there may be, each with a cgroup: the kernel must still take the program.
+/// The most rules that are allowed, each with a cgroup: the kernel must still take the program.
 #[test]
 fn the_most_rules_that_are_possible_load() {
     let lab = Lab::new();

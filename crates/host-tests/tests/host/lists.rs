@@ -1,4 +1,4 @@
-//! `paths`, `flows` and `top`: which rows and columns are shown, and who has the connections.
+//! `paths`, `flows` and `top`: which rows and columns they show, and the owners of connections.
 
 use std::{
     fs::File,
@@ -62,7 +62,7 @@ fn a_connection_has_its_process_and_its_cgroup_if_they_are_asked_for() {
     let path = &list(&pilot, "paths --processes")[0];
     assert_eq!(path["processes"], serde_json::json!(["actor"]));
     assert!(list(&pilot, "paths --filter processes=nginx").is_empty());
-    // Its application has closed it, so nobody has it open.
+    // Its application has closed it, so no process has it open.
     other.tell("close");
     until("one is left", || {
         (list(&pilot, "flows --filter processes=actor").len() == 1).then_some(())
@@ -137,7 +137,7 @@ fn json_and_tables_obey_filter_order_limit_and_columns() {
     }
 }
 
-/// `tcpilot top` in a terminal of 24 lines of 100 columns, and what it has written there.
+/// `tcpilot top` in a terminal of 24 lines and 100 columns, and its output there.
 struct Top {
     child: Child,
     keys: File,
@@ -178,7 +178,7 @@ impl Top {
         let (mut reads, into) = (keys.try_clone().unwrap(), Arc::clone(&written));
         thread::spawn(move || {
             let mut some = [0; 4096];
-            // It ends with an error once the other end is closed.
+            // Reading fails once the other end is closed.
             while let Ok(count @ 1..) = reads.read(&mut some) {
                 into.lock().unwrap().extend(&some[..count]);
             }
@@ -190,7 +190,7 @@ impl Top {
         }
     }
 
-    /// Presses keys; then waits until it has written something that fits.
+    /// Presses keys; then waits until the output fits.
     fn press(&mut self, keys: &str, what: &str, fits: impl Fn(&str) -> bool) {
         self.written.lock().unwrap().clear();
         self.keys.write_all(keys.as_bytes()).unwrap();
@@ -201,7 +201,7 @@ impl Top {
     }
 }
 
-/// Makes this process the leader of a session whose terminal is `slave`. To be called between fork and exec.
+/// Makes this process the leader of a session with the terminal `slave`. Call it between fork and exec.
 fn into_foreground(slave: i32) -> std::io::Result<()> {
     // SAFETY: plain system calls about this process; no memory is allocated.
     unsafe {
@@ -238,7 +238,7 @@ fn the_live_view_is_filtered_sorted_and_left_by_keys() {
         "all are back",
         both,
     );
-    // Of the screens that were drawn since, the last that is whole: each begins in the corner.
+    // The last complete screen drawn since then: each screen begins in the corner.
     let shows = |text: &str, first: &str, second: &str| {
         let screen = text.rsplit("\x1b[1;1H").nth(1).unwrap_or_default();
         both(screen) && screen.find(first) < screen.find(second)

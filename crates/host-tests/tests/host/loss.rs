@@ -1,11 +1,11 @@
-//! The loss rule: whom it rescues, and who is charged for it.
+//! The loss rule: which connections it rescues, and which arm is charged for it.
 
 use tcpilot_host_tests::{FAR, Lab, Shape, Sink, arm};
 
 /// Drops much of every burst: its queue holds four packets.
 const LOSSY: Shape = Shape::Of("tbf rate 10mbit burst 2kb limit 6000");
 
-/// Two arms, of which only cubic may be chosen; but the rescue may switch to the other.
+/// Two arms: only cubic may be chosen, but the rescue may switch to the other.
 fn cubic_and_rescue(rescue: &str) -> String {
     format!(
         r#"
@@ -98,7 +98,7 @@ fn nothing_is_rescued_before_64_segments() {
     let lab = Lab::new();
     lab.net.shape(LOSSY);
     let pilot = lab.pilot(&cubic_and_rescue(""));
-    lab.upload(FAR, 5, 15_000); // 11 segments, and some of them again
+    lab.upload(FAR, 5, 15_000); // 11 segments and retransmissions
     pilot.wait_closed(5);
     let path = pilot.path("10.77.0.2");
     assert!(path["loss_ratio"].as_f64().unwrap() > 1.0 / 64.0, "{path}");
@@ -112,7 +112,7 @@ fn with_a_lower_bound_such_connections_are_rescued() {
     let pilot = lab.pilot(&cubic_and_rescue("min_segments = 5"));
     lab.upload(FAR, 5, 15_000);
     pilot.wait_closed(5);
-    // On a starved machine not each loses a segment: it sends too slowly to fill the queue.
+    // On a starved machine some lose no segment: they send too slowly to fill the queue.
     assert!(pilot.status()["rescues"].as_u64().unwrap() >= 3);
 }
 

@@ -1,4 +1,4 @@
-//! Behaviour that every kernel from 6.1 must show, with nothing but reno, cubic, bbr and tbf.
+//! Behaviour that every kernel from 6.1 on must show, with only reno, cubic, bbr and tbf.
 //!
 //! Needs root. Run by `make host-test` natively, and by `crates/host-tests/run.sh` in machines.
 #![allow(
@@ -44,7 +44,7 @@ mod upgrade;
 mod watch;
 mod watch_losses;
 
-/// Every connection gets bbr, from the first on, where the pilot may choose.
+/// If the pilot may choose, every connection gets bbr, from the first on.
 pub const ALWAYS_BBR: &str = r#"
     algorithms = ["bbr"]
     replace_defaults = ["reno"]
@@ -55,7 +55,7 @@ pub const ALWAYS_BBR: &str = r#"
     algorithm = ""
 "#;
 
-/// Nothing but the default: what happens is measured, not changed.
+/// Only the default: the pilot measures connections, but does not change them.
 pub const ALWAYS_RENO: &str = r#"
     algorithms = ["reno"]
     replace_defaults = ["reno"]

@@ -1,4 +1,4 @@
-//! What the daemon tells a service manager, sd_notify(3). `lab/tests/test_service_vm.py` has it believed by a
+//! The daemon's messages to a service manager, sd_notify(3). `lab/tests/test_service_vm.py` tests them with a
 //! real systemd.
 
 use std::{os::unix::net::UnixDatagram, path::Path, time::Duration};
@@ -35,7 +35,7 @@ impl Manager {
     }
 }
 
-/// A lab, a manager, and a place that believes in it.
+/// A lab, a manager, and a place for a daemon that reports to it.
 macro_rules! managed {
     ($lab:ident, $manager:ident, $place:ident) => {
         let $lab = Lab::new();

@@ -10,7 +10,7 @@ use tcpilot_host_tests::{Daemon, FAR, Lab, Place, Sink, until};
 
 use crate::ALWAYS_BBR;
 
-/// The address that its log tells, the last one if it was told anew.
+/// The address in its log; the last one if there are several.
 fn address(pilot: &Daemon) -> String {
     until("it listens", || {
         let log = pilot.log();
@@ -102,10 +102,10 @@ fn the_status_says_how_much_is_steered(config: &str) {
     const MB: u64 = 1_000_000;
     let lab = Lab::new();
     let _sink = Sink::new(&lab.net.far, 5300);
-    // It counts the devices of its own namespace.
+    // The daemon counts the devices of its own namespace.
     let place = Place::outside(&lab.net.near);
     let pilot = lab.spawn_pilot(place, config, &[]).ready();
-    // The first look is before anything is sent, and the second sees it.
+    // The daemon's first look comes before anything is sent, and the second sees the data.
     lab.upload(FAR, 1, 2);
     let before = until("it has looked twice", || traffic(&pilot));
     let mut open = lab.actor();
@@ -139,7 +139,7 @@ fn the_status_says_how_much_of_the_traffic_is_steered_with_the_learner_in_the_da
     the_status_says_how_much_is_steered("algorithms = [\"bbr\"]\n[learner]\nkind = \"thompson\"");
 }
 
-/// The thread of this name, of a process.
+/// The id of a process's thread with this name.
 fn thread_of(pid: u32, name: &str) -> i32 {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
     let ids = tasks.map(|task| task.unwrap().file_name().into_string().unwrap());
@@ -150,7 +150,7 @@ fn thread_of(pid: u32, name: &str) -> i32 {
     ids.into_iter().find(is_it).unwrap().parse().unwrap()
 }
 
-/// Stops one thread of a process, as long as it lives: nothing else can.
+/// Stops one thread of a process as long as this lives. Only ptrace(2) can do that.
 struct Stopped(i32);
 
 impl Stopped {

@@ -1,5 +1,5 @@
-//! With the learner in the daemon: long connections that teach while they live, and those that get another
-//! algorithm.
+//! With the learner in the daemon: long connections that send records while they live, and those that get
+//! another algorithm.
 
 use serde_json::Value;
 use tcpilot_abi::{
@@ -15,7 +15,7 @@ use crate::{
     rescue::{OTHER, lossy_way, rescuing, send_until, way},
 };
 
-/// What makes a connection a long one here.
+/// Bytes that make a connection a long one here.
 const LONG: u32 = 500_000;
 
 fn sampling(config: tp_config) -> tp_config {
@@ -25,7 +25,7 @@ fn sampling(config: tp_config) -> tp_config {
     }
 }
 
-/// Connects and sends enough to be told of.
+/// Connects and sends enough to be reported.
 fn open_long(lab: &Lab, address: &str) -> Actor {
     let mut application = lab.actor();
     application.tell(&format!("connect {address}:5300"));
@@ -33,13 +33,13 @@ fn open_long(lab: &Lab, address: &str) -> Actor {
     application
 }
 
-/// Sends what makes a connection a long one, and waits until it has arrived.
+/// Sends enough to make a connection a long one, and waits until it has arrived.
 fn send_more(application: &mut Actor) {
     application.tell(&format!("send {LONG}"));
     application.tell("info");
 }
 
-/// What the open connections tell now; these are wanted to be moved.
+/// The record of the open connection now; asks for these moves.
 fn sample(learner: &mut Learner, moves: &[Move]) -> tp_record {
     learner.ends.sampler.sample(moves).unwrap();
     learner.record()
@@ -69,7 +69,7 @@ fn a_long_connection_is_moved_and_each_algorithm_is_told_with_its_part() {
     assert_eq!(told(&left), (moved, RENO, Why::Drawn));
     assert_eq!(application.tell("cc"), "bbr");
     send_more(&mut application);
-    // A wish is for one look.
+    // A wish holds for one look.
     let next = sample(&mut learner, &[]);
     assert_eq!(told(&next), (TP_RECORD_SAMPLE, BBR, Why::Moved));
     assert!(
@@ -90,7 +90,7 @@ fn a_long_connection_is_moved_and_each_algorithm_is_told_with_its_part() {
     assert_eq!(learner.pilot.counters().moves, 1);
 }
 
-/// Whether a long connection is moved from reno to bbr, if something else happened before.
+/// Whether a long connection is moved from reno to bbr, if `before` happened.
 fn is_moved(config: &tp_config, before: impl FnOnce(&mut Learner, &mut Actor), from: u8) -> bool {
     let lab = Lab::new();
     let _sink = Sink::new(&lab.net.far, 5300);
@@ -129,7 +129,7 @@ fn nobody_is_moved_who_may_not_be() {
         !is_moved(&without, nothing, RENO),
         "no algorithm of its policy"
     );
-    // The last one is that which it has: the application's choice all the same.
+    // The last one is the present algorithm: still the application's choice.
     for choice in ["cubic", "reno"] {
         let choose = |_: &mut Learner, application: &mut Actor| {
             application.tell(&format!("cc {choice}"));
@@ -191,7 +191,7 @@ fn a_connection_that_was_moved_may_be_rescued_from_its_new_algorithm() {
     };
     let left = sample(&mut learner, &[wanted]);
     assert_eq!(u32::from(left.flags), TP_RECORD_SAMPLE | TP_RECORD_MOVED);
-    // Its row gives reno no share, but what rescues is bbr.
+    // Its row gives reno no share, but the rescue's algorithm is bbr.
     assert_eq!(send_until(&learner, &mut application, "bbr", 20), "bbr");
     let rescued = learner.record();
     assert_eq!(
@@ -233,7 +233,7 @@ fn a_long_connection_teaches_before_its_end_and_each_byte_once() {
             application.tell("send 200000");
             (learning(&pilot, "taught") >= before + 2).then_some(())
         });
-        application.tell("info"); // all has arrived
+        application.tell("info"); // waits until all has arrived
         let seen = learning(&pilot, "records");
         until("all of it was told of", || {
             application.tell("send 1");
@@ -262,7 +262,7 @@ fn a_long_connection_teaches_before_its_end_and_each_byte_once() {
     }
 }
 
-/// Opens a connection that has reno.
+/// Opens connections until one has reno.
 fn open_with_reno(lab: &Lab, address: &str) -> Actor {
     let mut application = lab.actor();
     application.tell(&format!("connect {address}:5300"));
@@ -281,7 +281,7 @@ fn path_to(pilot: &Daemon, address: &str) -> Value {
 fn a_daemon_moves_a_long_connection_once_it_is_sure() {
     let lab = Lab::new();
     let _way = lossy_way(&lab);
-    // Else hardly any connection would get reno, once it is known to be worse.
+    // Otherwise hardly any connection would get reno, once it is known to be worse.
     let pilot = lab.pilot(&CONFIG.replace("sample_s", "default_floor_permille = 400\nsample_s"));
     lab.upload(OTHER, 40, 500_000);
     let _sink = Sink::new(&lab.net.far, 5300);
@@ -302,7 +302,7 @@ fn a_daemon_moves_a_long_connection_once_it_is_sure() {
     until("the path's count is known", || {
         (path_to(&pilot, OTHER)["moved"] == 1).then_some(())
     });
-    // It is told of with its new algorithm, and stays as it is.
+    // It is reported with its new algorithm, and stays as it is.
     let taught = learning(&pilot, "taught");
     until("it has taught again", || {
         long.tell("send 1000000");

@@ -1,4 +1,4 @@
-//! What is one path, and what is another.
+//! Which connections share a path, and which do not.
 
 use std::collections::BTreeSet;
 
@@ -118,13 +118,13 @@ fn a_full_map_evicts_and_keeps_learning() {
         (&path["connections"], &arm(&path, "reno")["samples"]),
         (&3.into(), &3.into())
     );
-    // Only one whose bucket was full of paths with live connections.
+    // A path is refused only if its bucket is full of paths with live connections.
     let refused = pilot.opened("no-algorithm");
     assert!(refused < 10, "{refused} of 500 paths could not be stored");
 }
 
-/// Addresses that differ in the top bit of each word of the key once met, whatever the seed: the second took the
-/// first one's place in the table.
+/// Addresses that differ in the top bit of each word of the key once collided, whatever the seed: the second
+/// took the first one's place in the table.
 #[test]
 fn addresses_that_differ_in_the_top_bits_of_words_are_two_paths() {
     for _ in 0..3 {
@@ -160,7 +160,7 @@ fn a_path_with_live_connections_is_never_evicted() {
         assert!(now.is_superset(&remembered), "{remembered:?} {now:?}");
         remembered = now;
     }
-    // Four buckets of sixteen, of which addresses in a row may miss one by chance.
+    // Four buckets of sixteen: addresses in a row may miss one of them by chance.
     let known = remembered.len();
     assert!((16..=64).contains(&known), "{remembered:?}");
     assert!(pilot.paths().iter().all(|path| path["live_flows"] == 1));

@@ -11,7 +11,7 @@ use tcpilot_host_tests::{Child, Netns, Place, in_netns, serve, until};
 const NEAR: &str = "10.79.0.1";
 const FAR: &str = "10.79.0.2";
 
-/// Two namespaces with a relay between them, whose devices have addresses.
+/// Two namespaces with a relay between them, and addresses on its devices.
 struct Relayed {
     relay: Child,
     near: Netns,
@@ -26,7 +26,7 @@ fn start(options: &str) -> Relayed {
     let mut relay = Child(command.spawn().unwrap());
     let mut line = String::new();
     let stdout = relay.0.stdout.as_mut().unwrap();
-    // A byte at a time, so that what follows is left to read.
+    // A byte at a time, so that the rest stays to be read.
     BufReader::with_capacity(1, stdout)
         .read_line(&mut line)
         .unwrap();

@@ -1,4 +1,4 @@
-//! The configuration is read anew while the daemon runs.
+//! A running daemon reads its configuration anew.
 
 use serde_json::json;
 use tcpilot_host_tests::{FAR, Lab, Sink, arm, attached, binary};
@@ -22,7 +22,7 @@ fn a_signal_has_the_configuration_read_anew() {
     let (_first, cc) = connect();
     assert_eq!(cc, "bbr");
     let flows = pilot.remembered();
-    // The policy of before goes, and the new one gets a number of its own.
+    // The former policy goes, and the new one gets a number of its own.
     let after = format!(
         "{ALWAYS_BBR}\n[[policy]]\nname = \"two\"\nleave_alone = true\nremote_ports = [5300]"
     );
@@ -47,7 +47,7 @@ fn a_signal_has_the_configuration_read_anew() {
     assert_eq!(pilot.status()["algorithms"], json!(["bbr", "cubic"]));
     lab.upload(FAR, 1, 1_000_000);
     pilot.wait_closed(2);
-    // Algorithms keep their numbers: what bbr has learned is still bbr's, and cubic was to be tried.
+    // Algorithms keep their numbers: bbr's samples are still bbr's, and cubic had to be tried.
     let default = pilot
         .paths()
         .into_iter()

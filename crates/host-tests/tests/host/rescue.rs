@@ -21,7 +21,8 @@ use crate::learner::{ALL_RENO, BBR, CERTAIN, Learner, RENO, config, name, place_
 pub const OTHER: &str = "198.51.100.2";
 
 /// Another way to the far end, of 20 ms: to public addresses, so that they have neighbours. `luck`: further
-/// options of the relay's link; `queue`: what stands before it. It is gone with what is returned.
+/// options of the relay's link; `queue`: the queue before it. The way ends when the returned relay is
+/// dropped.
 pub fn way(lab: &Lab, luck: &str, queue: &str) -> Child {
     let (near, far) = (lab.net.near.name(), lab.net.far.name());
     let link = format!("near={near}/lossy,far={far}/lossy,delay_ms=10,back_ms=10{luck}");
@@ -62,7 +63,7 @@ pub fn rescuing() -> tp_config {
     config
 }
 
-/// Sends until the connection has this algorithm: so many megabytes at most. Returns what it has.
+/// Sends until the connection has this algorithm, at most so many megabytes. Returns its algorithm.
 pub fn send_until(learner: &Learner, application: &mut Actor, wanted: &str, most: u32) -> String {
     for _ in 0..most {
         learner.ends.heartbeat.beat();
@@ -108,7 +109,7 @@ fn random_loss_is_rescued_and_each_algorithm_is_charged_with_its_part() {
     assert_eq!((counters.rescues, counters.rescues_undone), (1, 0));
 }
 
-/// Sends so many megabytes, one after the other.
+/// Sends so many megabytes, one after another.
 fn send(learner: &Learner, application: &mut Actor, megabytes: u32) {
     for _ in 0..megabytes {
         learner.ends.heartbeat.beat();
@@ -119,8 +120,8 @@ fn send(learner: &Learner, application: &mut Actor, megabytes: u32) {
 #[test]
 fn four_connections_that_share_a_shallow_queue_are_left_to_congestion_control() {
     let lab = Lab::new();
-    // A packet per millisecond, and a queue of a quarter of the BDP. It stands at the relay: a sender is
-    // told at once of what its own queue drops, and does not send that again.
+    // A packet per millisecond, and a queue of a quarter of the BDP. The queue is at the relay: a sender
+    // learns at once of drops in its own queue, which then are no retransmissions.
     let folder = folder();
     let trace = folder.path().join("trace");
     let times: Vec<String> = (1..=1000).map(|ms| ms.to_string()).collect();
@@ -160,7 +161,7 @@ fn four_connections_that_share_a_shallow_queue_are_left_to_congestion_control() 
     }
     let counters = learner.pilot.counters();
     assert_eq!(counters.rescues, 0);
-    // The rule that looks at totals alone would have switched them.
+    // A rule that looks only at totals would have switched them.
     assert!(lost >= 2, "{lost} lost more than 1/64");
 }
 
@@ -172,9 +173,9 @@ fn a_rescue_that_does_not_help_is_undone_and_its_path_is_not_rescued_again() {
         ",loss=0.01,seed=3",
         "tbf rate 40mbit burst 15kb latency 200ms",
     );
-    // A few segments in flight at most: no algorithm can do more, and none is held down by such a loss.
+    // A few segments in flight at most: no algorithm can do more, and such a loss slows none of them down.
     lab.net.far.sysctl("net/ipv4/tcp_rmem", "4096 8192 8192");
-    // With so few, delayed acknowledgements look like a queue.
+    // With so few segments, delayed acknowledgements look like a queue.
     lab.net
         .far
         .ip("route add 198.51.100.1/32 dev lossy quickack 1");
@@ -184,7 +185,8 @@ fn a_rescue_that_does_not_help_is_undone_and_its_path_is_not_rescued_again() {
     let mut learner = Learner::new(&lab, &config);
     learner.put(TP_LEVEL_GLOBAL, &RowPlace::default(), ALL_RENO, 1);
     let mut application = lab.actor();
-    // On a starved machine rates differ by chance, and the trial may seem to help: then another one.
+    // On a starved machine rates differ by chance, and the trial may seem to help: then the test tries
+    // again.
     for attempt in 1.. {
         application.tell(&format!("connect {OTHER}:5300"));
         let helped = until("the trial is over", || {
@@ -198,7 +200,7 @@ fn a_rescue_that_does_not_help_is_undone_and_its_path_is_not_rescued_again() {
             break;
         }
         application.tell("close");
-        // What both algorithms have shown.
+        // The records of both algorithms.
         let kept = [(); 2].map(|()| learner.record().arm);
         assert_eq!(kept, [RENO, BBR]);
         application = lab.actor();
@@ -290,7 +292,7 @@ fn a_daemon_tells_of_rescues_and_when_it_is_killed_no_connection_is_rescued_any_
     let lab = Lab::new();
     let _way = lossy_way(&lab);
     let _sink = Sink::new(&lab.net.far, 5300);
-    // Strangers get the default nearly always; the rescue needs no knowledge.
+    // Unknown paths nearly always get the default; the rescue needs no knowledge.
     let config = r#"
         algorithms = ["reno", "bbr"]
         replace_defaults = ["reno"]

@@ -1,4 +1,4 @@
-//! What must not stop the daemon, nor hold it up.
+//! Events that must neither stop the daemon nor hold it up.
 
 use std::{
     fs,
@@ -19,7 +19,7 @@ use tcpilot_host_tests::{
 
 use crate::ALWAYS_BBR;
 
-/// Longer than an answer takes on a slow machine, shorter than a client may take.
+/// Longer than an answer takes on a slow machine, but shorter than a client may take.
 const SOON: Duration = Duration::from_secs(6);
 
 fn answers_soon(pilot: &Daemon) {
@@ -67,7 +67,7 @@ fn a_client_that_reads_slowly_holds_nobody_up() {
         })
         .collect();
     answers_soon(&pilot);
-    // Who reads in time gets all of it.
+    // A client that reads in time gets the whole answer.
     let mut answer = String::new();
     slow[0].read_to_string(&mut answer).unwrap();
     assert!(answer.starts_with("{\"ok\":[") && answer.ends_with("]}\n"));
@@ -120,7 +120,7 @@ fn limit_files(pilot: &Daemon, most: u64) {
 fn without_a_free_descriptor_it_waits_and_says_so_once() {
     let lab = Lab::new();
     let pilot = lab.pilot(ALWAYS_BBR);
-    limit_files(&pilot, 3); // what is open stays open, and the first three numbers are taken
+    limit_files(&pilot, 3); // open files stay open, and the first three numbers are taken
     let waiting = UnixStream::connect(pilot.socket()).unwrap();
     until("it notices", || {
         pilot.log().contains("could not be taken").then_some(())
@@ -135,7 +135,7 @@ fn without_a_free_descriptor_it_waits_and_says_so_once() {
     answers_soon(&pilot);
 }
 
-/// The two ends of a terminal: its master, which is nobody else's, and the one that programs see.
+/// The two ends of a terminal: its master, which only the test has, and the end that programs see.
 fn terminal() -> (OwnedFd, i32) {
     let (mut master, mut slave) = (0, 0);
     let (name, settings, size) = (std::ptr::null_mut(), std::ptr::null(), std::ptr::null());
@@ -146,7 +146,7 @@ fn terminal() -> (OwnedFd, i32) {
     (unsafe { OwnedFd::from_raw_fd(master) }, slave)
 }
 
-/// `tcpilot run` with the files of `lab`, its log beside them.
+/// `tcpilot run` with the files of `lab`, and its log beside them.
 fn command_in_terminal(lab: &Lab) -> Command {
     let mut command = Place::here().command("tcpilot");
     command.arg("run").arg("--cgroup").arg(lab.cgroup.path());
@@ -158,7 +158,7 @@ fn command_in_terminal(lab: &Lab) -> Command {
     command
 }
 
-/// Waits until a daemon that was started so is attached.
+/// Waits until a daemon in a terminal is attached.
 fn wait_until_attached(lab: &Lab, child: &Child) {
     until("it answers or is stopped", || {
         let stat = fs::read_to_string(format!("/proc/{}/stat", child.0.id())).unwrap();
@@ -289,7 +289,7 @@ fn a_device_that_vanishes_while_it_is_made_fair_is_waited_for() {
             .then_some(())
     };
     add();
-    // So many queues take long to make.
+    // So many queues take a long time to make.
     let words = ["--fair", "--rate", "20", "--qdisc", "htb", "--queues", "64"];
     let mut watching = Watching::start(Place::outside(near), "gone0", &words);
     for _ in 0..12 {

@@ -1,4 +1,4 @@
-//! The state file: a full disk, a file that vanished, imports, and what does not fit.
+//! The state file: a full disk, a file that vanished, imports, and content that does not fit.
 
 use std::{
     fs,
@@ -12,7 +12,8 @@ use tcpilot_host_tests::{FAR, Lab, Place, until};
 
 use crate::ALWAYS_BBR;
 
-/// Runs `f` on a thread that has a small file system of its own at `dir`; so has the daemon that it starts.
+/// Runs `f` on a thread with a small file system of its own at `dir`; a daemon that it starts has that,
+/// too.
 fn with_small_disk(dir: &Path, f: impl FnOnce() + Send) {
     let target = std::ffi::CString::new(dir.to_str().unwrap()).unwrap();
     let enter = move || {
@@ -91,12 +92,12 @@ fn a_state_that_vanished_is_made_anew_and_a_last_save_that_fails_is_told() {
     );
 }
 
-/// Runs `tcpilot state …` on the files of a daemon, whether that runs or not; gives what it prints.
+/// Runs `tcpilot state …` on the files of a daemon, whether that runs or not; returns the output.
 pub fn state(lab: &Lab, arguments: &str) -> String {
     try_state(lab, arguments).unwrap_or_else(|message| panic!("{arguments}: {message}"))
 }
 
-/// The same, or its message.
+/// The same; returns the message if it fails.
 pub fn try_state(lab: &Lab, arguments: &str) -> Result<String, String> {
     let mut command = Place::here().command("tcpilot");
     command.arg("state").args(arguments.split(' '));
@@ -155,7 +156,7 @@ fn an_import_changes_no_other_path() {
 #[test]
 fn a_path_that_is_not_used_keeps_the_time_of_its_last_use() {
     let lab = Lab::new();
-    // Before this host was booted, for all that most hosts of tests are.
+    // Before this host was booted, on most hosts that run tests.
     let then = now_unix_s() - 6 * 86400;
     import(&lab, &[stored_path("192.0.2.0/24", then)]);
     let pilot = lab.pilot(ALWAYS_BBR);

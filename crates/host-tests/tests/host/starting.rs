@@ -1,4 +1,4 @@
-//! Privileges and arms: what it starts with, and what it says when it cannot.
+//! Privileges and arms: when the daemon starts, and its messages when it cannot.
 
 use tcpilot_host_tests::{
     CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON, Capabilities, FAR, Lab, Place, arm, attached,
@@ -105,7 +105,7 @@ fn a_misspelt_arm_is_a_mistake_in_the_configuration() {
 #[test]
 fn the_default_arms_lack_nothing() {
     let lab = Lab::new();
-    // Whatever this host's own default is.
+    // Whatever the default of this host is.
     let pilot = lab.pilot("replace_defaults = [\"reno\", \"cubic\", \"bbr\"]");
     let status = pilot.status();
     assert_eq!(status["algorithms"], serde_json::json!(["cubic", "bbr"]));

@@ -1,4 +1,4 @@
-//! Another program in the place of the one that runs: without a gap.
+//! Another program takes the place of the running one, without a gap.
 
 use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf, thread, time::Duration};
 
@@ -71,7 +71,7 @@ fn open_connections_are_still_rescued() {
     let lab = Lab::new();
     lab.net.shape(LOSSY);
     let _sink = Sink::new(&lab.net.far, 5300);
-    // With no more than these it sees the connections of its own namespace only.
+    // With only these it sees only the connections of its own namespace.
     let place = Place {
         capabilities: Capabilities::Only(&[CAP_NET_ADMIN, CAP_PERFMON, CAP_BPF]),
         ..Place::outside(&lab.net.near)
@@ -151,7 +151,7 @@ fn what_cannot_take_over_leaves_the_daemon_as_it_was() {
     assert_eq!(pilot.take_overs(), (1, programs.len() as u64));
 }
 
-/// A tcpilot of another version, as far as it says itself.
+/// A copy of tcpilot that claims another layout.
 fn of_another_layout(lab: &Lab) -> PathBuf {
     let mut bytes = fs::read(binary("tcpilot")).unwrap();
     let name = b"tcpilot-layout-";
@@ -196,7 +196,7 @@ fn a_version_of_another_layout_starts_anew_and_says_so() {
     );
     assert_eq!(attached(lab.cgroup.path()), ["tcpilot"]);
     assert_eq!(pilot.take_overs(), (1, 0));
-    // What was learned comes from the file; the connection that is open is one of before.
+    // The knowledge comes from the file; the open connection is a former one.
     assert_eq!(arm(&pilot.path(FAR), "bbr")["samples"], 2);
     let mut application = lab.actor();
     application.tell(&format!("connect {FAR}:5300"));
@@ -272,7 +272,7 @@ fn take_overs_that_meet_are_one_after_the_other() {
         until("it took over", || {
             let output = pilot.taken_over_by(&binary("tcpilot"));
             let message = String::from_utf8_lossy(&output.stderr);
-            // Another one was first, or the question met the change.
+            // Another take-over was first, or the question came during one.
             let met = ["about to take over", "cut off", "no tcpilot answers"];
             let failed = !output.status.success();
             assert!(

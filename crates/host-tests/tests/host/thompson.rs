@@ -1,4 +1,4 @@
-//! The learner in the daemon: what it learns of real connections, and what holds when it is gone.
+//! The learner in the daemon: it learns from real connections, and rows expire when it is gone.
 
 use std::{
     io::Write,
@@ -18,7 +18,7 @@ use crate::{
     saving::{state, try_state},
 };
 
-/// All connections get bbr, as long as a row is valid.
+/// All connections get bbr as long as a row is valid.
 const ONLY_BBR: &str = r#"
     algorithms = ["bbr"]
     replace_defaults = ["reno"]
@@ -30,7 +30,7 @@ const ONLY_BBR: &str = r#"
     hold_out_percent = 0
 "#;
 
-/// Two, of which one is much better where packets are lost.
+/// Two algorithms, one of them much better if packets are lost.
 const RENO_OR_BBR: &str = r#"
     algorithms = ["reno", "bbr"]
     replace_defaults = ["reno"]
@@ -46,19 +46,19 @@ fn learning(pilot: &Daemon) -> Value {
     pilot.status()["learning"].take()
 }
 
-/// How many connections had an algorithm at their end.
+/// The number of connections that had an algorithm at their end.
 fn given(pilot: &Daemon, name: &str) -> u64 {
     arm(&learning(pilot)["policies"][0], name)["connections"]
         .as_u64()
         .unwrap()
 }
 
-/// What is known of an address: its path, or what a stranger there gets.
+/// The knowledge about an address: its path, or the node of an unknown path there.
 fn known(pilot: &Daemon, address: &str) -> Value {
     pilot.ask(&format!("explain {address}"))["paths"][0]["path"].take()
 }
 
-/// Samples that all paths to an address count as: there is one for each kind of handshake.
+/// The samples of all paths to an address: there is a path for each class of handshakes.
 fn experience(pilot: &Daemon, address: &str) -> f64 {
     let known = pilot.ask(&format!("explain {address}"));
     let of = |path: &Value| path["path"]["experience"].as_f64().unwrap();
@@ -69,7 +69,7 @@ fn share(path: &Value, name: &str) -> f64 {
     arm(path, name)["share"].as_f64().unwrap()
 }
 
-/// Waits until so many records were learned from.
+/// Waits until the learner has learned from so many records.
 fn wait_taught(pilot: &Daemon, count: u64) {
     until(&format!("{count} records have taught something"), || {
         (learning(pilot)["taught"].as_u64()? >= count).then_some(())
@@ -96,7 +96,8 @@ fn the_better_algorithm_gets_most_connections_and_a_new_neighbour_starts_with_it
     assert_eq!(stranger["level"], "global", "{stranger}");
     lab.upload("198.51.100.2", 40, 300_000);
     wait_taught(&pilot, 40);
-    // Other tests run beside it, so rates are noisy, and the first forty may mislead. By chance it would be 10.
+    // Other tests run at the same time, so rates are noisy, and the first forty may mislead. By chance it
+    // would be 10.
     let mut taught = 40;
     let mut found = Vec::new();
     while found.last().is_none_or(|of_twenty| *of_twenty < 14) {
@@ -130,7 +131,7 @@ fn the_better_algorithm_gets_most_connections_and_a_new_neighbour_starts_with_it
     assert_eq!(known(&pilot, "198.51.100.3")["level"], "path");
     let all = given(&pilot, "bbr") + given(&pilot, "reno");
     let of_twenty = given(&pilot, "bbr") - before;
-    // At a share of 0.8 it is less once in 1500 runs.
+    // With a share of 0.8 it is less once in 1500 runs.
     assert!(all == taught && of_twenty >= 10, "{of_twenty} of {all}");
 }
 
@@ -281,7 +282,7 @@ fn a_take_over_keeps_what_was_learned_and_goes_on() {
     lab.upload(FAR, 3, 300_000);
     wait_taught(&pilot, 6);
     assert!(experience(&pilot, FAR) > before);
-    // The configuration is read anew.
+    // The daemon reads the configuration anew.
     pilot.configure(&format!(
         "{ONLY_BBR}\n[[policy]]\nname = \"one\"\nremote_ports = [5201]"
     ));
@@ -323,7 +324,7 @@ fn a_table_of_paths_takes_memory_only_if_something_uses_it() {
     let pilot = lab.pilot(&million(ONLY_BBR));
     let kernel: u64 = maps_of(pilot.pid()).iter().map(|(_, bytes)| bytes).sum();
     assert!(kernel < 150_000_000, "{kernel}");
-    // The other learner does, and finds room.
+    // The other learner does learn, and finds room.
     drop(pilot);
     let pilot = lab.pilot(ONLY_BBR);
     lab.upload(FAR, 1, 300_000);
@@ -422,7 +423,7 @@ fn what_was_learned_goes_to_another_host_and_back_only_while_no_daemon_runs() {
         "0 paths imported, and what thompson has learned for 1 policy\n"
     );
     let there = other.pilot(RENO_OR_BBR);
-    // A private address belongs to its namespace, whose cookie is another one there.
+    // A private address belongs to its namespace, and the cookie of that differs there.
     let known = there.status()["learning"]["paths"].as_u64().unwrap();
     assert_eq!(known, pilot.status()["learning"]["paths"].as_u64().unwrap());
     drop(pilot);

@@ -1,4 +1,4 @@
-//! With the learner in the daemon: what a connection's record says of it.
+//! With the learner in the daemon: the content of a connection's record.
 
 use tcpilot_abi::{
     TP_LEVEL_GLOBAL, TP_LEVEL_NONE, TP_NO_ARM, TP_OPENED_SHIFT, TP_RECORD_FORGOTTEN,
@@ -16,7 +16,7 @@ fn far() -> String {
 /// Drops much of every burst: its queue holds four packets.
 const LOSSY: Shape = Shape::Of("tbf rate 10mbit burst 2kb limit 6000");
 
-/// What the actor's `info` answers.
+/// The numbers in the answer of the actor's `info`.
 fn numbers(info: &str) -> Vec<u64> {
     info.split(' ').map(|word| word.parse().unwrap()).collect()
 }
@@ -60,10 +60,11 @@ fn a_record_says_what_tcp_info_says() {
     assert!(u64::from(record.min_rtt_us) <= min_rtt_us, "{record:?}");
     let srtt_us = u64::from(record.srtt_us);
     assert!(srtt_us > rtt_us / 2 && srtt_us < rtt_us * 2, "{record:?}");
-    // The least that the connection saw later, and not much more.
+    // It is at least the connection's later minimum, and not much more.
     assert!(record.handshake_us > 0 && u64::from(record.handshake_us) < 100_000);
     assert_eq!(record.class & 31, record.handshake_us.ilog2() as u16);
-    // In the kernel's ticks; TCP_INFO has them in microseconds, and all of it in its first.
+    // Times in the kernel's ticks; TCP_INFO has them in microseconds, and its first includes all of
+    // them.
     let ticks = u64::from(record.busy_ticks + record.window_ticks + record.buffer_ticks);
     let tick_us = busy_us / ticks.max(1);
     let near = [1000, 4000, 3333, 10_000];
@@ -91,7 +92,7 @@ fn of_connections_that_carry_little_one_in_sixteen_is_told_for_all() {
         if record.bytes_acked > 50_000 {
             break;
         }
-        // What had to send again is always told.
+        // A connection with retransmissions always sends a record.
         let lossless = record.retransmitted == 0;
         assert_eq!(record.weight, if lossless { 16 } else { 1 }, "{record:?}");
         told += u32::from(lossless);
@@ -209,7 +210,8 @@ fn a_long_connection_is_told_of_while_it_lives() {
         "{seen:?}"
     );
     short.tell("close");
-    // It was never sampled. It has a cookie if somebody has listed the sockets of all namespaces meanwhile.
+    // It was never sampled, but it has a cookie if somebody has listed the sockets of all namespaces
+    // meanwhile.
     let other = learner.record();
     assert_eq!(u32::from(other.flags), 0);
     assert_ne!(other.cookie, end.cookie);

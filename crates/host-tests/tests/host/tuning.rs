@@ -1,11 +1,11 @@
-//! The tunings: set from what a path has shown, seen by the commands, gone with the daemon.
+//! The tunings: set from a path's figures, shown by the commands, gone with the daemon.
 
 use std::process::Command;
 
 use serde_json::Value;
 use tcpilot_host_tests::{Daemon, FAR, Lab, NEAR, Place, Shape, Sink, attached, until};
 
-/// The default algorithm everywhere, and these tunings, held out from nobody. Load counts as low
+/// The default algorithm everywhere, and these tunings, withheld from no connection. Load counts as low
 /// whatever the RTT: the emulated link's queue is long.
 fn tuned(features: &str) -> String {
     format!(
@@ -26,7 +26,7 @@ fn tuned(features: &str) -> String {
     )
 }
 
-/// A queue of four packets: what exceeds it of a burst is lost.
+/// A queue of four packets: the rest of a burst is lost.
 const SHORT_QUEUE: Shape = Shape::Of("tbf rate 10mbit burst 2kb limit 6000");
 
 /// Uploads that end slow start, so that there is a window to save.
@@ -49,7 +49,7 @@ fn count(pilot: &Daemon, kind: &str, name: &str) -> u64 {
     pilot.status()["tunings"][kind][name].as_u64().unwrap()
 }
 
-/// What ss says of the connection to a port, at the near end.
+/// The value in the output of ss for the connection to a port, at the near end.
 fn ss(lab: &Lab, port: u16, key: &str) -> f64 {
     let filter = format!("dport = :{port}");
     let output = Command::new("ip")
@@ -98,7 +98,7 @@ fn a_saved_window_becomes_the_initial_window_of_connect() {
         "{last}"
     );
     assert_eq!(count(&pilot, "refused", "initial-window"), 0);
-    // Once data was acknowledged, nothing bounds its pacing any more.
+    // Once data was acknowledged, its pacing is no longer bounded.
     application.tell("send 400000");
     until("the window is validated", || {
         let phase = pilot.ask("flows")[0]["bytes_acked"].as_u64()? >= 400_000;
@@ -133,7 +133,7 @@ fn the_least_rto_follows_the_path_and_the_kernels_comes_back() {
     pilot.wait_closed(12);
     let lost = &pilot.ask(&format!("explain {FAR}"))["paths"][0]["loss_ratio"];
     if lost.as_f64() == Some(0.0) {
-        assert_eq!(count(&pilot, "set", "rto"), 0); // where nothing is lost no timer fires
+        assert_eq!(count(&pilot, "set", "rto"), 0); // without a loss no timer fires
         assert_eq!(tuning(&pilot, "rto")["waits"], "nothing was lost lately");
     }
     lab.net.shape(SHORT_QUEUE);
@@ -205,7 +205,7 @@ fn a_receive_window_is_raised_on_accept_to_what_a_path_has_carried() {
         .split(['.', '-'])
         .map(|n| n.parse::<u32>().unwrap_or(0));
     if (numbers.next(), numbers.next()) < (Some(6), Some(11)) {
-        // It announces 64 KiB at most, whatever it is told.
+        // It announces 64 KiB at most, whatever the program asks for.
         assert_eq!(set, 0, "{}", pilot.ask(&format!("explain {NEAR}")));
         return;
     }
@@ -216,7 +216,7 @@ fn a_receive_window_is_raised_on_accept_to_what_a_path_has_carried() {
     until("it is open", || {
         (pilot.ask("flows")[0]["tunings"] == serde_json::json!(["receive-window"])).then_some(())
     });
-    // A SYN-ACK cannot announce more than 64 KiB, the first acknowledgement does.
+    // A SYN-ACK cannot announce more than 64 KiB, but the first acknowledgement can.
     until("a larger window is announced", || {
         (ss(&lab, 5400, "snd_wnd") > 65_536.0).then_some(())
     });
@@ -247,7 +247,7 @@ fn a_path_of_small_connections_gets_no_larger_window_until_one_needs_it() {
 fn acknowledgements_that_nobody_waits_for_are_delayed_as_ever() {
     let lab = Lab::new();
     let pilot = lab.pilot(&tuned("\"quick-ack\""));
-    // On a busy host a segment may be sent again by a probe, and then two were received.
+    // On a busy host a probe may send a segment again, and then two are received.
     let (closed, settled) = (1..=5)
         .find_map(|attempt| settle(&lab, &pilot, attempt * 160))
         .expect("quick ACKs wait for a use");
@@ -259,8 +259,8 @@ fn acknowledgements_that_nobody_waits_for_are_delayed_as_ever() {
     assert!(tuning(&pilot, "quick-ack")["waits"].is_null());
 }
 
-/// 160 connections that receive one segment each, until so many have ended in all: how often quick ACKs
-/// were set, if that was for none of the last 20.
+/// Makes 160 connections that receive one segment each, until `closed` have ended in all. Returns
+/// `closed`, and how often quick ACKs were set, if none of the last 20 had them.
 fn settle(lab: &Lab, pilot: &Daemon, closed: u64) -> Option<(u64, u64)> {
     lab.run(&format!("short --to {FAR}:5201 --count 140"));
     pilot.wait_closed(closed - 20);
@@ -279,16 +279,16 @@ fn a_rate_that_a_tuned_window_made_is_not_the_algorithms() {
     let lab = Lab::new();
     let pilot = lab.pilot(&tuned("\"initial-window\""));
     teach(&lab, &pilot);
-    // Of the four side by side, one that began late may have had a tuned window itself.
+    // One of the four that began late may have had a tuned window itself.
     let charged = pilot.status()["charged"].as_u64().unwrap();
     assert!((1..=4).contains(&charged), "{charged}");
-    lab.upload(FAR, 1, 200_000); // some 140 packets: fewer than sixteen windows
+    lab.upload(FAR, 1, 200_000); // about 140 packets: fewer than sixteen windows
     pilot.wait_closed(5);
     let window = explained_window(&pilot);
     assert!((10..=140).contains(&window), "{window}");
     assert_eq!(pilot.status()["charged"], charged);
     assert!(tuning(&pilot, "initial-window")["set"].as_u64() >= Some(1));
-    // Sixteen windows and more tell of the algorithm.
+    // Sixteen windows and more count for the algorithm.
     lab.upload(FAR, 1, 4_000_000);
     pilot.wait_closed(6);
     assert_eq!(pilot.status()["charged"], charged + 1);
@@ -329,7 +329,7 @@ fn linear_timeouts_are_set_at_the_first_retransmission_and_not_before() {
     application.tell("send 100000");
     assert_eq!(count(&pilot, "set", "thin-linear-timeouts"), 0);
     assert_eq!(pilot.ask("flows")[0]["tunings"], serde_json::json!([]));
-    // What waits in the queue now may be larger than the next bucket, and would wait for ever.
+    // A packet in the queue now may be larger than the next bucket, and would wait for ever.
     until("the first of it has arrived", || {
         let acked = pilot.ask("flows")[0]["bytes_acked"].as_u64();
         (acked >= Some(100_000)).then_some(())

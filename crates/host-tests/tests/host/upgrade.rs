@@ -18,24 +18,24 @@ fn from_environment(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |value| value.parse().unwrap())
 }
 
-/// Opens one connection after the other until told to stop; when each was open, and whether it was steered.
+/// Opens one connection after another until `stop`; returns when each was open, and whether it was steered.
 fn probe(mut application: Actor, stop: &AtomicBool) -> Vec<(Instant, bool)> {
     let mut seen = Vec::new();
     while !stop.load(Ordering::Relaxed) {
         application.tell(&format!("connect {FAR}:5300"));
         seen.push((Instant::now(), application.tell("cc") == "bbr"));
-        thread::sleep(Duration::from_millis(2)); // or the server's queue fills, and SYNs are lost
+        thread::sleep(Duration::from_millis(2)); // otherwise the server's queue fills, and SYNs are lost
     }
     seen
 }
 
-/// How closely new connections were looked at: the longest time from one to the next.
+/// The longest time from one new connection to the next.
 fn longest_gap(seen: &[(Instant, bool)]) -> Duration {
     let gaps = seen.windows(2).map(|pair| pair[1].0 - pair[0].0);
     gaps.max().unwrap_or(Duration::MAX)
 }
 
-/// Takes over so many times; how long each took.
+/// Takes over so many times; returns the time that each took.
 fn take_over_often(pilot: &Daemon, count: u64) -> Vec<Duration> {
     let one = |nth| {
         let begun = Instant::now();
@@ -51,7 +51,7 @@ fn take_over_often(pilot: &Daemon, count: u64) -> Vec<Duration> {
     (0..count).map(one).collect()
 }
 
-/// What became of the connections that are held: flowgen's own report.
+/// Flowgen's own report of the held connections.
 fn report_of(mut hold: Child) -> Value {
     let mut report = String::new();
     let mut stdout = hold.0.stdout.take().unwrap();
@@ -59,8 +59,8 @@ fn report_of(mut hold: Child) -> Value {
     serde_json::from_str(&report).unwrap()
 }
 
-/// Samples that were given up because another CPU held the path: when all connections end at once,
-/// some are.
+/// The number of samples dropped because another CPU held the path: some are when all connections end at
+/// once.
 fn given_up(status: &Value) -> u64 {
     const SENTENCE: &str = "samples were given up because another CPU held the path (";
     let told = status["degraded"].as_array().unwrap();
@@ -69,7 +69,7 @@ fn given_up(status: &Value) -> u64 {
     counts.map(|count| count.parse::<u64>().unwrap()).sum()
 }
 
-/// Many connections that send and hear all the while.
+/// Many connections that send and receive all the time.
 fn hold(lab: &Lab, connections: u64, seconds: u64) -> Child {
     let mut command = lab.near().command("flowgen");
     command.args([

@@ -1,4 +1,4 @@
-//! `tcpilot watch`: what it counts is what the kernel counts, whatever crosses the device.
+//! `tcpilot watch`: its counts are those of the kernel, whatever crosses the device.
 
 use std::{
     fs,
@@ -31,7 +31,7 @@ fn try_watch(place: Place<'_>, words: &str) -> Output {
         .unwrap()
 }
 
-/// What the qdisc dropped; with one segment per packet these are packets.
+/// The drops of the qdisc; with one segment per packet these are packets.
 fn qdisc_drops(lab: &Lab) -> u64 {
     let netns = lab.net.near.name();
     let text = sh(&format!("tc -n {netns} -s -j qdisc show dev eth0"));
@@ -58,7 +58,7 @@ fn packets_and_drops_are_those_of_the_qdisc() {
     assert!(missing.abs_diff(dropped) <= unseen, "{missing}, {dropped}");
     let told = look.flows.iter().filter_map(|f| f["drops"].as_u64());
     let told: u64 = told.sum();
-    // Without those before a flow was proved, and behind the last packet that was timed.
+    // Losses before a flow was proved, and after the last timed packet, are missing.
     assert!(
         told <= dropped + unseen && told * 2 >= dropped,
         "{told} of {dropped}"
@@ -85,7 +85,7 @@ fn a_flow_is_measured_over_either_family_with_offloads_on() {
         watching.until(&to, |look| assert_measured(look, &to));
     }
     let look = watching.look();
-    // Super-packets count as what they become: no more than 1500 bytes each on average.
+    // Super-packets count as the packets that they become: no more than 1500 bytes each on average.
     let netns = lab.net.near.name();
     let path = "/sys/class/net/eth0/statistics";
     let sent = sh(&format!(
@@ -125,7 +125,7 @@ fn where_acknowledgements_take_another_way_flows_are_shown_if_asked_for() {
         (look.total("unproved_packets") > 1000).then(|| look.clone())
     });
     assert!(look.flows.is_empty());
-    // Where only acknowledgements pass, there is nothing to show: the data is not queued there.
+    // A device with only acknowledgements has no flow to show: the data is not queued there.
     let look = behind.until("acknowledgements pass", |look| {
         (look.total("in_packets") > 100).then(|| look.clone())
     });
@@ -189,7 +189,7 @@ fn a_report_has_the_mean_rate_of_a_flow_that_is_over() {
         let mut texts = files.filter_map(|f| fs::read_to_string(f.path()).ok());
         texts.any(|text| text.contains("link_type")).then_some(())
     });
-    // Longer over than a live view shows it.
+    // The flow is over for longer than a live view shows it.
     lab.upload(FAR, 1, 4_000_000);
     let text = String::from_utf8(watching.wait_with_output().unwrap().stdout).unwrap();
     let lines = text
@@ -275,7 +275,7 @@ fn map_bytes(pid: u32) -> u64 {
 }
 
 const MANY: u32 = 100_000;
-/// docs/use/watch.md: of each flow that there is room for, and of everything else.
+/// docs/use/watch.md: bytes for each flow that there is room for, and for everything else.
 const FLOW_BYTES: u64 = 1100;
 const OTHER_BYTES: u64 = 16_000_000;
 

@@ -1,5 +1,5 @@
-//! `tcpilot watch`: a loss is one that the kernel reports, or a packet that is sent again. Two ends with a router
-//! between them, whose device towards the far end is watched, because a host feels its own queue.
+//! `tcpilot watch`: a loss is a drop that the kernel reports, or a packet that is sent again. There is a router
+//! between the two ends, and its device towards the far end is watched, because a host feels its own queue.
 
 use std::{fs, path::Path};
 
@@ -9,7 +9,7 @@ use tcpilot_abi::{
 };
 use tcpilot_host_tests::{FAR, Lab, Look, Netns, PORT, Place, Shape, Watching, sh};
 
-/// A sender behind the near end, which routes for it.
+/// A sender behind the near end, which is its router.
 fn sender_behind(lab: &Lab) -> Netns {
     let sender = Netns::new();
     sh(&format!(
@@ -55,7 +55,7 @@ fn rounds(path: &Path) -> Vec<tp_round> {
     found
 }
 
-/// What came of a flow: the last look, the queue's own count of drops, the rounds, and flowgen's report.
+/// The outcome of a flow: the last look, the queue's own count of drops, the rounds, and flowgen's report.
 struct Outcome {
     look: Look,
     dropped: u64,
@@ -125,7 +125,7 @@ fn without_a_drop_no_round_has_a_loss() {
     assert!(found.look.total("out_packets") > 5000 && found.rounds.len() > 20);
     assert_eq!(found.look.total("dropped_packets"), 0);
     let lossy = |r: &&tp_round| r.dropped_packets + r.again_packets > 0;
-    // Where a busy host holds packets up, a sender may send one again that was not lost.
+    // If a busy host delays packets, a sender may send one again that was not lost.
     let again = found.report["retransmits"].as_u64().unwrap();
     let lossy: Vec<_> = found.rounds.iter().filter(lossy).collect();
     assert!(lossy.len() as u64 <= again, "{again}, {lossy:?}");

@@ -1,4 +1,4 @@
-//! A link that dies in the middle of a transfer, without a word to either host.
+//! A link that dies in the middle of a transfer, unnoticed by both hosts.
 
 use std::time::{Duration, Instant};
 
@@ -9,10 +9,10 @@ use crate::links::{Links, number, report};
 const BYTES: u64 = 12_000_000;
 /// Enough for slow start to be over.
 const BEFORE: u64 = 2_000_000;
-/// 0.2 s of the link that lives: more than probes and less than a window would be.
+/// Bytes of 0.2 s on the living link: more than probes, and less than a window.
 const PROGRESS: u64 = 500_000;
 
-/// Kills link `dead` of two: the other carries on soon, and everything arrives.
+/// Kills link `dead` of two: the other soon carries on, and everything arrives.
 fn survives(dead: u8) {
     let living = format!("l{}", 3 - dead);
     let net = Links::new(2, 1, "--quic");
@@ -43,7 +43,7 @@ fn survives(dead: u8) {
     );
 }
 
-/// Kills link `dead` of two for as long as it takes until its path is closed, and a while: the path is used again.
+/// Kills link `dead` of two until its path is closed, and a while longer: then the path is used again.
 fn comes_back(dead: u8) {
     let (gone, living) = (format!("l{dead}"), format!("l{}", 3 - dead));
     let net = Links::new(2, 1, "--quic");
@@ -74,7 +74,7 @@ fn comes_back(dead: u8) {
     assert!(report["error"].is_null(), "{report}");
     assert_eq!(report["bytes"], 2 * BYTES);
     assert!(number(&report, "standstill_seconds") < 1.5, "{report}");
-    // One path for each link, with all that it carried before and after.
+    // One path for each link, with all bytes that it carried before and after.
     let paths = report["paths"].as_array().unwrap();
     let acked: Vec<_> = paths.iter().map(|p| number(p, "acked_bytes")).collect();
     assert_eq!(acked.len(), 2, "{report}");

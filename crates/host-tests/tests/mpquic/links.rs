@@ -1,4 +1,4 @@
-//! Two hosts and their links, and what flowgen reports of a connection between them.
+//! Two hosts and their links, and flowgen's report of a connection between them.
 
 use std::{
     io::{BufRead, BufReader},
@@ -22,7 +22,7 @@ pub struct Links {
 }
 
 impl Links {
-    /// So many links with so many addresses each, and a server on the far end with these arguments.
+    /// Makes links with so many addresses each, and a server on the far end with these arguments.
     pub fn new(links: u8, addresses: u8, server: &str) -> Self {
         let (near, far) = (Netns::new(), Netns::new());
         for i in 1..=links {
@@ -54,7 +54,7 @@ impl Links {
         Child(command.stdout(Stdio::piped()).spawn().unwrap())
     }
 
-    /// Runs it to its end: its report.
+    /// Runs it to its end; returns its report.
     pub fn run(&self, arguments: &str) -> Value {
         report(self.start(arguments))
     }
@@ -71,7 +71,7 @@ impl Links {
         }
     }
 
-    /// Undoes that.
+    /// Undoes [`Links::kill`].
     pub fn revive(&self, link: u8) {
         let near = self.near.name();
         sh(&format!(
@@ -83,7 +83,7 @@ impl Links {
         ));
     }
 
-    /// What its device has sent, in bytes of frames.
+    /// Bytes of frames that a device has sent.
     pub fn sent_bytes(&self, device: &str) -> u64 {
         let shown = sh(&format!(
             "ip -n {} -j -s link show {device}",
@@ -147,8 +147,9 @@ fn fills_two_links(control: &str) {
         "{ends:?}"
     );
 
-    // What the paths say adds up to what the receiver got, but for the last packets' acknowledgements; and
-    // each has sent as much as its device has carried, 28 bytes of IPv4 and UDP and 14 of Ethernet apart.
+    // The paths' bytes add up to those that the receiver got, except for the last packets'
+    // acknowledgements. And each path has sent as much as its device, apart from 28 bytes of IPv4 and UDP
+    // and 14 of Ethernet.
     let bytes = number(&report, "bytes");
     let acked: f64 = paths.iter().map(|path| number(path, "acked_bytes")).sum();
     assert!(
@@ -200,7 +201,7 @@ fn balia_fills_two_links_and_the_bytes_add_up() {
     fills_two_links("balia");
 }
 
-/// The calibration of one transport against the other: the same link, the same payload but for the headers.
+/// Calibrates one transport against the other: the same link, and the same payload except for the headers.
 #[test]
 fn one_path_of_quic_carries_as_much_as_tcp() {
     let net = Links::new(1, 1, "--quic");

@@ -1,4 +1,4 @@
-//! Multipath QUIC over links of namespaces: what it takes, and what it says when it cannot.
+//! Multipath QUIC over links of namespaces: its shares of links, and its messages when it fails.
 //!
 //! Needs root, and a flowgen with the feature `mpquic`: `crates/host-tests/run.sh mpquic` builds it.
 #![allow(

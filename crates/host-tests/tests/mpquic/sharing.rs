@@ -1,12 +1,12 @@
 //! One bottleneck for a connection with four paths and another with one, which runs reno.
 //!
-//! Four flows against one take four fifths, and RFC 6356 wants one half at most.
+//! Four flows against one take four fifths; RFC 6356 wants one half at most.
 
 use crate::links::{Links, number, report};
 
 const SECONDS: u32 = 14;
 
-/// The share that the connection with four paths takes.
+/// The share of the connection with four paths.
 fn share_of_four_paths(control: &str) -> f64 {
     let net = Links::new(1, 4, "--quic");
     let more: String = (2..=4)

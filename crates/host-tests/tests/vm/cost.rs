@@ -1,5 +1,5 @@
-//! What a connection costs with the learner in the daemon, in virtual time, where a nanosecond is an
-//! instruction: both ends are steered, as in the laboratory's `cost`.
+//! The cost of a connection with the learner in the daemon, in virtual time, in which a nanosecond is an
+//! instruction. Both ends are steered, as in the laboratory's `cost`.
 //!
 //! The bounds are those of epsilon-greedy's rows in that experiment.
 
@@ -19,8 +19,8 @@ const ROUNDS: usize = 3;
 const LOADS: usize = 5;
 
 /// Nanoseconds of the programs for each pair of ends: the median of several loads, since each draws the keys of
-/// its hashes anew and two rows may meet in one bucket; of each load that of its rounds, since a timer that
-/// fires while a program runs is counted with it.
+/// its hashes anew and two rows may fall into one bucket. For each load it is the median of its rounds, since a
+/// timer that fires while a program runs is counted with it.
 fn cost(lab: &Lab, load: impl Fn() -> Pilot) -> u64 {
     median([(); LOADS].map(|()| {
         let pilot = load();
@@ -78,8 +78,8 @@ fn a_connection_costs_no_more_than_with_epsilon_greedy() {
     println!("epsilon-greedy: new path {few}, another algorithm {switched}");
     let none = cost(&lab, || Learner::new(&lab, &config()).pilot);
     let found = [
-        // Wanted are 3274. It was 3226; the bytes that steered connections have sent, for the status, and the
-        // interface of the opening take the rest.
+        // The goal is 3274. It was 3226; the count of steered bytes for the status, and the interface in the
+        // note take the rest.
         ("no row", none, 3340),
         ("row of the path", drawn(TP_LEVEL_PATH, ALL_RENO), 4576),
         ("row of the group", drawn(TP_LEVEL_GROUP, ALL_RENO), 4576),

@@ -1,4 +1,4 @@
-//! What needs netem, HTCP and DCTCP. Run in machines only, by `crates/host-tests/run.sh`.
+//! Tests that need netem, HTCP and DCTCP. They run only in machines, by `crates/host-tests/run.sh`.
 #![allow(
     clippy::unwrap_used,
     reason = "clippy takes only the test functions themselves for tests, not their helpers"
@@ -31,7 +31,8 @@ fn config(arms: &str) -> String {
     )
 }
 
-/// Loss is drawn for each packet, not for each burst that the host hands over in one piece.
+/// Makes netem draw losses for each packet, and not for each burst that the host hands over in one
+/// piece.
 fn impair(lab: &Lab, netem: &'static str) {
     lab.net.near.ip("link set eth0 gso_max_segs 1");
     lab.net.shape(Shape::Of(netem));

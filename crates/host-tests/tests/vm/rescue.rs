@@ -1,4 +1,4 @@
-//! The rescue with the learner in the daemon, at netem's loss.
+//! The rescue with the learner in the daemon, with netem's losses.
 
 use tcpilot_abi::{TP_LEVEL_GLOBAL, TP_RECORD_RESCUED, TP_RECORD_SAMPLE, TP_WITHHELD_ALREADY};
 use tcpilot_core::rows::{Entries, Place};
@@ -9,7 +9,7 @@ use crate::{
     learner::{ALL_BBR, ALL_RENO, BBR, Learner, RENO, config, name},
 };
 
-/// Two megabytes of a connection that this row chose for.
+/// Uploads two megabytes on a connection that this row chose for.
 fn upload(lab: &Lab, row: Entries) -> Learner {
     let _sink = Sink::new(&lab.net.far, 5300);
     let mut config = config();

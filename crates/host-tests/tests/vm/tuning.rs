@@ -24,7 +24,7 @@ fn root_qdisc(device: &str) -> String {
     sh(&format!("tc qdisc show dev {device} root"))
 }
 
-/// Two ends of a cable, gone with it.
+/// Two ends of a cable, removed on drop.
 struct Cable;
 
 impl Cable {
@@ -90,14 +90,14 @@ fn journals(lab: &Lab) -> usize {
         .count()
 }
 
-/// The path is made slow for those connections that have the tuning, and for these only: whatever the
-/// reason is in the world, with it they end late, and without it they do not.
+/// The path is slow only for those connections that have the tuning. Whatever the reason would be in
+/// reality, with it they end late, and without it they do not.
 #[test]
 fn a_tuning_with_which_connections_end_late_is_switched_off_and_that_is_told() {
     let lab = Lab::new();
     let _sink = Sink::new(&lab.net.far, 5300);
     let config = tuned("features = [\"quick-ack\"]\nhold_out_shift = 1\n");
-    // Else only one small connection in four would count.
+    // Otherwise only one small connection in four would count.
     let pilot = lab.pilot(&config.replace("[learner]", "[learner]\nmin_flow_bytes = 0"));
     let (mut with, mut without) = (0, 0);
     let is_judged = || {
@@ -106,7 +106,7 @@ fn a_tuning_with_which_connections_end_late_is_switched_off_and_that_is_told() {
             .contains("quick-ack switched off")
             .then_some(())
     };
-    // Once it is judged, none has the tuning any more.
+    // Once it is judged, no connection has the tuning any more.
     while (with < 24 || without < 24) && is_judged().is_none() {
         lab.net.shape(Shape::Of("netem delay 5ms"));
         let mut application = lab.actor();

@@ -1,4 +1,4 @@
-//! `tcpilot watch` where a kernel has VLANs and tunnels.
+//! `tcpilot watch` on kernels with VLANs and tunnels.
 
 use tcpilot_host_tests::{Lab, Look, PORT, Place, Watching};
 
@@ -22,8 +22,8 @@ fn rounds(look: &Look, to: &str) -> Option<u64> {
     look.to(to)?["rounds"].as_u64()
 }
 
-/// What the outer headers say of packets in a tunnel: `outer` is the counter that has them. On the
-/// tunnel's own device the flow inside is one as any other.
+/// Packets in a tunnel count by their outer headers: `outer` is the counter that has them. On the
+/// tunnel's own device the flow inside is a usual one.
 fn through_a_tunnel(kind: &str, outer: &str) {
     let lab = Lab::new();
     for (netns, host, peer) in [(&lab.net.near, 1, 2), (&lab.net.far, 2, 1)] {
