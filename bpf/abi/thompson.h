@@ -57,7 +57,7 @@ enum tp_class_bits {
 
 #define TP_ROW_WAYS 4 /* rows in a bucket */
 
-/* A draw r of 16 bits, below 0xffff, gets the arm whose number is the count of entries that
+/* A draw r of 16 bits, below 0xffff, gets the arm with this number: the count of entries that
  * are at most r.  So upto[i] is the probability of arms 0 to i, in parts of 0xffff.  For the
  * last arm that may be drawn, and all later ones, it is 0xffff. */
 struct tp_row {

@@ -3,7 +3,7 @@
  * algorithm.h - which algorithm is in force: one of the arms, or a default that may
  * be replaced?
  *
- * Algorithms are told apart by the kernel's key; names are compared once, when an
+ * The kernel's key distinguishes algorithms; names are compared once, when an
  * algorithm is first seen in force.
  */
 #ifndef TCPILOT_PILOT_ALGORITHM_H

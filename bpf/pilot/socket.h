@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * socket.h - what the pilot reads from a socket, with the kernel's scaling
- * undone: addresses, congestion control, and the measures of its end.
+ * socket.h - the pilot's reads from a socket, with the kernel's scaling undone:
+ * addresses, congestion control, and the measures at its end.
  */
 #ifndef TCPILOT_PILOT_SOCKET_H
 #define TCPILOT_PILOT_SOCKET_H

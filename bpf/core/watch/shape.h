@@ -3,8 +3,8 @@
  * shape.h - the signs of a flow's congestion control in its rounds.
  *
  * A flow's window, as seen from a router, is the most that was unacknowledged
- * in a round.  Three questions tell algorithms apart, and each is answered by
- * numbers that are smoothed over rounds, so that nothing hangs on one of them:
+ * in a round.  Three questions distinguish algorithms.  The answers are numbers that are
+ * smoothed over rounds, so that no single round decides:
  *
  *  - How does it answer a loss?  The window after over the window before: a half for
  *    Reno (RFC 5681), 0.7 for CUBIC (RFC 9438), about 1 for BBR.

@@ -32,7 +32,7 @@ pub enum PrefixError {
     /// The length exceeds that of the address family.
     #[error("`{text}`: the length is at most {most}")]
     TooLong {
-        /// What was written.
+        /// The text as written.
         text: String,
         /// 32 or 128.
         most: u8,
@@ -40,7 +40,7 @@ pub enum PrefixError {
     /// Bits after the length are set, so either the address or the length is wrong.
     #[error("`{text}` has bits set beyond its length; did you mean {meant}?")]
     HostBits {
-        /// What was written.
+        /// The text as written.
         text: String,
         /// The prefix that this address is in.
         meant: Prefix,

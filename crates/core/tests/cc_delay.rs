@@ -279,7 +279,7 @@ fn a_path_that_comes_back_is_coupled_again() {
     unsafe { tp_refresh(&mut c, &mut own, 10_000_000, 100, 20_000) };
     c.sub[0] = own;
     assert!(unsafe { lia_per(&c, 20) } > 100);
-    c.now_us -= 1_000; // a CPU whose clock is a little behind
+    c.now_us -= 1_000; // a CPU with a clock that is a little behind
     assert!(unsafe { lia_per(&c, 20) } > 100);
 }
 

@@ -107,7 +107,7 @@ impl Daemon {
     /// The daemon's own, or the system's when it does not answer.
     ///
     /// # Panics
-    /// When it answers with something else than JSON.
+    /// When the answer is not JSON.
     pub fn try_ask(&self, question: &str) -> Result<Value, String> {
         let request = match question.split_once(' ') {
             Some((word, value)) => serde_json::json!({ word: value }),
@@ -147,7 +147,7 @@ impl Daemon {
     /// Its standard error.
     ///
     /// # Panics
-    /// When it prints something else than JSON.
+    /// When the output is not JSON.
     pub fn try_command(&self, question: &str) -> Result<Value, String> {
         let mut command = Command::new(binary("tcpilot"));
         command.args(question.split(' ')).arg("--json");

@@ -90,7 +90,7 @@ impl Lab {
         Child(command.spawn().unwrap())
     }
 
-    /// Runs a flowgen client, whatever comes of it.
+    /// Runs a flowgen client, which may fail.
     ///
     /// # Panics
     /// When it cannot be started.

@@ -6,7 +6,7 @@ const TIMES: [(&str, &[u16]); 2] = [
     ("fq_codel", &[1, 3, 7]), // TCA_FQ_CODEL_TARGET, _INTERVAL, _CE_THRESHOLD
 ];
 
-/// The options to give a qdisc so that it becomes what it was when it reported `told`.
+/// The options that restore a qdisc to its state when it reported `told`.
 ///
 /// The kernel keeps a time in units of 1.024 microseconds. It rounds down both when it takes microseconds
 /// and when it reports them: 7000 is reported as 6999, and 6999 becomes 6998. One microsecond more than

@@ -52,7 +52,7 @@ impl Row {
         Self(row)
     }
 
-    /// The arm at a uniform number: the first whose cumulative share is above it.
+    /// The arm at a uniform number: the first with a cumulative share above it.
     #[must_use]
     pub fn arm(&self, uniform: u16) -> usize {
         let number = uniform.min(u16::MAX - 1);

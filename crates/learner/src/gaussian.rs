@@ -52,7 +52,7 @@ impl Information {
         all
     }
 
-    /// How many contrasts this is about.
+    /// The number of contrasts.
     #[must_use]
     pub fn len(&self) -> usize {
         self.n
@@ -169,7 +169,7 @@ impl Information {
 }
 
 impl Belief {
-    /// How many contrasts this is about.
+    /// The number of contrasts.
     #[must_use]
     pub fn len(&self) -> usize {
         self.n

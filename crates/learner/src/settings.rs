@@ -12,7 +12,7 @@ pub struct Settings {
     pub memory: Memory,
     /// The rule by which a path counts as changed.
     pub change: Change,
-    /// How choices are made, and what exploring may cost.
+    /// How choices are made, and the bounds of the cost of exploring.
     pub choice: Choice,
     /// The worth of one connection.
     pub reward: Reward,
@@ -55,7 +55,7 @@ pub struct Model {
     /// Seconds between two estimates of the widths.
     pub widths_every_s: f64,
     /// The most samples of one path that count towards its group. A path cannot outweigh its
-    /// neighbours by being busy: this bounds what a hostile or odd peer may teach about them.
+    /// neighbours by being busy: this bounds the effect of a hostile or odd peer on them.
     pub path_weight_max: f64,
     /// A message that would move a contrast of its node by more than so many standard deviations
     /// counts less, and from twice as many on not at all. This bounds the effect of one odd or

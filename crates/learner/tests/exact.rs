@@ -138,7 +138,7 @@ fn tree_of(settings: &Settings, samples: &[Sample]) -> Tree {
     tree
 }
 
-/// Numbers of few binary digits, whose sums f32 holds exactly.
+/// Numbers of few binary digits: f32 holds their sums exactly.
 fn samples() -> impl Strategy<Value = Vec<Sample>> {
     let sample = (0u32..16, 0..ARMS, -128i32..128, 1i32..9)
         .prop_map(|(path, arm, y, w)| (path, arm, f64::from(y) / 64.0, f64::from(w) / 8.0));

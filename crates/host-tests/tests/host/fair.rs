@@ -207,8 +207,8 @@ fn another_user_cannot_keep_the_root_qdisc_from_being_put_back() {
 }
 
 /// Max-min fairness: a flow with less than an equal share does not want more, and so has hardly a queue. A BBR
-/// flow may be such a flow, because it keeps to the rate that it once measured. In one queue for all, each
-/// flow waits equally long.
+/// flow may want no more because it keeps to the rate that it once measured. In one queue for all, each flow
+/// waits equally long.
 fn is_max_min_fair(look: &Look) -> bool {
     let number = |flow: &serde_json::Value, key: &str| flow[key].as_f64().unwrap_or(0.0);
     let flows: Vec<(f64, f64)> = look

@@ -1,4 +1,4 @@
-//! The daemon's life: it leaves no trace, keeps what it learned, and dies without harm.
+//! The daemon's life: it leaves no trace, keeps its knowledge, and dies without harm.
 
 use std::{
     fs,

@@ -171,8 +171,7 @@ fn wait_until_attached(lab: &Lab, child: &Child) {
     });
 }
 
-/// Makes this process the leader of a session whose terminal is `slave`. To be called between fork and
-/// exec.
+/// Makes this process the leader of a session with the terminal `slave`. Call it between fork and exec.
 fn into_terminal(slave: i32, master: i32) -> std::io::Result<()> {
     // SAFETY: plain system calls about this process; no memory is allocated.
     unsafe {
@@ -208,8 +207,8 @@ fn a_lost_terminal_ends_it_as_a_signal_does_and_nothing_is_lost() {
     assert_eq!(pilot.path(FAR)["connections"], 1);
 }
 
-/// Makes this process the leader of a session whose terminal is `slave`, and another process group the
-/// foreground of it. To be called between fork and exec.
+/// Makes this process the leader of a session with the terminal `slave`, and another process group its
+/// foreground. Call it between fork and exec.
 fn into_background(slave: i32) -> std::io::Result<()> {
     let check = |result: i32| match result {
         -1 => Err(std::io::Error::last_os_error()),

@@ -34,7 +34,7 @@ fn survives(dead: u8) {
     assert_eq!(report["bytes"], BYTES);
     assert!(standstill < Duration::from_millis(1500), "{standstill:?}");
     assert!(number(&report, "standstill_seconds") < 1.5, "{report}");
-    // At most what is left on one link, and a second and a half.
+    // At most the time of the rest on one link, and a second and a half.
     let alone = (BYTES - 2 * BEFORE) as f64 * 8.0 / 19e6;
     let seconds = number(&report, "elapsed_seconds");
     assert!(

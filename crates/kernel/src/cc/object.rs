@@ -26,9 +26,9 @@ const NAME: std::ops::Range<usize> = 24..40;
 /// The differences between kernels, read from their BTF.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Variant {
-    /// Registration is by a link (6.4); else by writing the map.
+    /// Registration is by a link (6.4); otherwise by writing the map.
     pub links: bool,
-    /// `cong_control` takes four arguments (6.10); else two.
+    /// `cong_control` takes four arguments (6.10); otherwise two.
     pub four_arguments: bool,
     /// The start of sending has a callback of its own (7.1); else it is an event.
     pub tx_start: bool,

@@ -35,7 +35,7 @@ impl Watch {
     /// lives; needs kernel 6.6.
     ///
     /// # Errors
-    /// The kernel's; EINVAL if it has no such links.
+    /// The kernel's; EINVAL if it does not have these links.
     pub fn link_window(&self, ifindex: u32) -> io::Result<OwnedFd> {
         let program = self.window_program().as_raw_fd();
         let device = i32::try_from(ifindex).unwrap_or_default();

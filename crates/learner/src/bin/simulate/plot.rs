@@ -13,7 +13,7 @@ const HEIGHT: f64 = 360.0;
 const LEFT: f64 = 60.0;
 const BOTTOM: f64 = 40.0;
 
-/// Okabe and Ito's colours, which the colour-blind can tell apart.
+/// Okabe and Ito's colours, which colour-blind people can distinguish.
 const COLOURS: [&str; 8] = [
     "#999999", "#56B4E9", "#CC79A7", "#F0E442", "#D55E00", "#E69F00", "#009E73", "#0072B2",
 ];

@@ -18,7 +18,7 @@ pub struct World {
     pub tree: Prefixes,
     /// When connections are opened.
     pub arrivals: Arrivals,
-    /// What hides an arm's effect.
+    /// The noise that hides an arm's effect.
     #[serde(default)]
     pub noise: Noise,
     /// How much connections transfer.
@@ -29,7 +29,7 @@ pub struct World {
     pub rtt: Vec<Rtt>,
     /// Kinds of paths.
     pub kind: Vec<Kind>,
-    /// What happens in mid-run.
+    /// Events in mid-run.
     #[serde(default)]
     pub change: Vec<Change>,
     /// Peers that lie.
@@ -86,7 +86,7 @@ pub struct Arrivals {
     pub start_s: f64,
 }
 
-/// What hides an arm's effect.
+/// The noise that hides an arm's effect.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Noise {
@@ -103,7 +103,7 @@ pub struct Noise {
     /// Share of connections with a wrongly measured rate, and the factor of the error.
     pub outliers: f64,
     pub outlier_factor: f64,
-    /// Share of connections whose peer vanishes.
+    /// Share of connections with a peer that vanishes.
     pub vanished: f64,
 }
 

@@ -21,7 +21,8 @@ pub struct EpsilonGreedy {
 }
 
 impl EpsilonGreedy {
-    /// `by_group`: a /24 is one path, the default for public addresses; else each host is.
+    /// `by_group`: a /24 is one path, as by default for public addresses; otherwise each host is
+    /// one.
     pub fn new(arms: usize, by_group: bool) -> Self {
         let config = tp_config {
             abi_version: tcpilot_abi::TP_ABI_VERSION,
