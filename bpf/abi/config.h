@@ -49,8 +49,7 @@ struct tp_rule {
 	__u8 pad[2];
 };
 
-/* Written once before loading.  abi_version 0: the loader forgot, so the programs do
- * nothing. */
+/* Written once before loading.  abi_version 0: the loader forgot, so the programs do nothing. */
 struct tp_config {
 	__u32 abi_version;
 	__u32 loss_shift;	 /* the loss rule's bound is 1 / 2^shift */

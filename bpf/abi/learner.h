@@ -46,8 +46,7 @@ struct tp_learner_arm {
 	__u32 greedy;  /* connections of those that chose it as the arm of least cost */
 };
 
-/* A greedy choice, and the eligible arms for which it was found.  CPUs read and write it
- * whole. */
+/* A greedy choice, and the eligible arms for which it was found.  CPUs read and write it whole. */
 struct tp_greedy {
 	__u8 arms; /* to draw among */
 	__u8 why;  /* enum tp_why */

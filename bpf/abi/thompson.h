@@ -124,8 +124,7 @@ struct tp_opening_bucket {
  * by a keyed hash, and the daemon says for each cell whether new connections are held out. */
 #define TP_CELLS 65536 /* a power of two */
 
-/* Bits.  If both are set, the connection is held out, and compared with those that only
- * count. */
+/* Bits.  If both are set, the connection is held out, and compared with those that only count. */
 enum tp_trial {
 	TP_TRIAL_COUNTS = 1,   /* compared with the others: steered as always, unless held out */
 	TP_TRIAL_HELD_OUT = 2, /* without COUNTS: the guard has stopped steering here */

@@ -94,8 +94,7 @@ struct tp_tuned {
 	struct tp_cohort without[TP_TUNES];
 };
 
-/* The storage of a connection with losses that a policer may cause: the interval under
- * way. */
+/* The storage of a connection with losses that a policer may cause: the interval under way. */
 struct tp_police {
 	__u64 start_us;
 	__u64 start_bytes;

@@ -330,8 +330,7 @@ struct tp_watch_flow {
 	struct tp_shape shape;
 };
 
-/* The time when a packet was queued, at a place in a table by its flow and sequence
- * number. */
+/* The time when a packet was queued, at a place in a table by its flow and sequence number. */
 struct tp_stamp {
 	__u64 tag; /* identifies the packet; 0: empty */
 	__u64 at_ns;

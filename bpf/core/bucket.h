@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * bucket.h - which path goes when a bucket of the table of paths is full, and how a
- * path begins.  bpf/pilot/table.h calls these functions, with the bucket's busy
- * flag held.
+ * path begins.  bpf/pilot/table.h calls these functions, with the bucket's busy flag held.
  */
 #ifndef TCPILOT_CORE_BUCKET_H
 #define TCPILOT_CORE_BUCKET_H
@@ -17,8 +16,7 @@
  *
  * The end of a connection can be missed: its policy changed meanwhile, or another
  * program took our callbacks away.  The path of that connection must not stay for
- * ever.  So if there is no other slot, a path without a measurement for a day gives
- * way, too. */
+ * ever.  So if there is no other slot, a path without a measurement for a day gives way, too. */
 TP_INLINE __u32 tp_victim(const struct tp_bucket *bucket, __u64 now_ns)
 {
 	__u64 oldest = ~0ULL;

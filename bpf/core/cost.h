@@ -46,8 +46,7 @@ struct tp_cost {
  * with, a failure costs as much as a rate of 0 on a path that has one.
  *
  * An algorithm without a known rate, on a path that has one, is not charged: the
- * application limited its connections, and that is no evidence that the algorithm
- * is slow.
+ * application limited its connections, and that is no evidence that the algorithm is slow.
  */
 TP_INLINE struct tp_cost tp_cost_of(const struct tp_path *path, const struct tp_arm *arm,
 				    __u64 rate, __u32 min_rtt_us, int failed)

@@ -17,8 +17,7 @@
 #include "tune/tune.h" /* tp_infer_net */
 
 /* The use of ECN for a connection that negotiated it.  A public path never
- * counts as a data center's: a near server of somebody else answers just as
- * fast. */
+ * counts as a data center's: a near server of somebody else answers just as fast. */
 TP_INLINE __u32 tp_ecn_use_of(const struct tp_policy_config *policy, int is_private,
 			      const struct tp_net_measures *m)
 {

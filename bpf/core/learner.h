@@ -20,8 +20,7 @@
 #include "learner/epsilon_greedy.h"
 
 /* Whether enough is known about the path to choose at all; if not, learner_choose
- * says TP_WHY_FEW.  If the caller asks first, it need not find out which arms are
- * eligible. */
+ * says TP_WHY_FEW.  If the caller asks first, it need not find out which arms are eligible. */
 TP_INLINE int learner_is_ready(const struct tp_learner_config *cfg, const struct tp_learner *mem)
 {
 	switch (cfg->kind) {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * loss.h - the loss rule: does a connection lose so much that it should be
- * rescued?
+ * loss.h - the loss rule: does a connection lose so much that it should be rescued?
  */
 #ifndef TCPILOT_CORE_LOSS_H
 #define TCPILOT_CORE_LOSS_H

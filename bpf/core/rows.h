@@ -52,8 +52,7 @@ TP_INLINE __u32 tp_row_bucket_of(__u64 tag, __u32 buckets)
 	return (__u64)(__u32)tag * buckets >> 32;
 }
 
-/* The part of a path's domain that separates it by its namespace; 0: that does not separate
- * it. */
+/* The part of a path's domain that separates it by its namespace; 0: that does not separate it. */
 TP_INLINE __u32 tp_domain(__u32 parting, int is_private, __u64 netns_cookie)
 {
 	__u32 by = parting & 3;
@@ -61,8 +60,7 @@ TP_INLINE __u32 tp_domain(__u32 parting, int is_private, __u64 netns_cookie)
 	return by == TP_PART_ALL || (by == TP_PART_PRIVATE && is_private) ? (__u32)netns_cookie : 0;
 }
 
-/* Added to that: the interface by which its connections leave; 0: it does not separate
- * paths. */
+/* Added to that: the interface by which its connections leave; 0: it does not separate paths. */
 TP_INLINE __u32 tp_egress_domain(__u16 egress)
 {
 	return egress * 0x9e3779b1; /* 2^32 / golden ratio: far from small cookies */

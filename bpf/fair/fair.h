@@ -30,8 +30,7 @@
 #define TP_FAIR_HOLD 8
 #define TP_FAIR_HOLD_WINDOW 64
 /* If a flow stays above its share though a packet was dropped in each of so many intervals,
- * it does not react to loss, whatever its group: then everything above the share is
- * dropped. */
+ * it does not react to loss, whatever its group: then everything above the share is dropped. */
 #define TP_FAIR_PATIENCE 3
 
 #define TP_FAIR_MAP(table, key_type, value_type)                                                   \

@@ -33,8 +33,7 @@ char _license[] SEC("license") = "GPL";
 /* The link may catch up with so much after a late timer, as with HTB. */
 #define TP_CATCH_UP_NS 1000000ULL
 #define TP_CATCH_UP_BYTES (2 * 1514)
-/* So many turns are passed on for one packet; then the first queue sends, in debt or
- * not. */
+/* So many turns are passed on for one packet; then the first queue sends, in debt or not. */
 #define TP_TURNS_MOST (4 * TP_FAIR_MINORS)
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
@@ -82,8 +81,7 @@ extern void bpf_qdisc_skb_drop(struct sk_buff *skb, struct bpf_sk_buff_ptr *to_f
 extern void bpf_qdisc_bstats_update(struct Qdisc *sch, const struct sk_buff *skb) __ksym;
 extern void bpf_qdisc_watchdog_schedule(struct Qdisc *sch, __u64 expire, __u64 delta_ns) __ksym;
 
-/* It has a name of its own because clang 14 loses the tag of a member that points to a
- * struct. */
+/* It has a name of its own because clang 14 loses the tag of a member that points to a struct. */
 typedef struct sk_buff tp_kept_skb;
 
 struct tp_slot_of_queue {
@@ -246,8 +244,7 @@ int BPF_PROG(fair_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk
 	struct tp_fair_queue *queue;
 
 	if (!minor) {
-		/* Dropped on purpose: the sender should notice it as a drop in a distant
-		 * queue. */
+		/* Dropped on purpose: the sender should notice it as a drop in a distant queue. */
 		sch->qstats.drops++;
 		bpf_qdisc_skb_drop(skb, to_free);
 		return NET_XMIT_SUCCESS;

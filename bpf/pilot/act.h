@@ -56,8 +56,7 @@ static __always_inline int subscribe(hands_t *hands, __u32 callbacks)
 	return bpf_sock_ops_cb_flags_set(hands, hands->bpf_sock_ops_cb_flags | callbacks);
 }
 
-/* Callbacks of a connection that was taken up.  Another program may also ask for one of the
- * two. */
+/* Callbacks of a connection that was taken up.  Another program may also ask for one of the two. */
 #define OUR_CALLBACKS (BPF_SOCK_OPS_STATE_CB_FLAG | BPF_SOCK_OPS_RETRANS_CB_FLAG)
 
 /* Whether the pilot took the connection up, as far as its callbacks show it. */

@@ -30,8 +30,7 @@ union known_word {
 __u32 arm_key[TP_MAX_ARMS];
 __u32 default_key[TP_MAX_DEFAULTS];
 __u32 foreign_key;
-/* The key seen last, with its properties: a struct known, which CPUs read and write
- * whole. */
+/* The key seen last, with its properties: a struct known, which CPUs read and write whole. */
 __u64 last_known;
 
 /* A function of its own, so that the verifier checks it once, and not again for

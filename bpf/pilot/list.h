@@ -103,16 +103,14 @@ static __always_inline void flow_owner(const struct tcp_sock *tp, struct tp_flow
 	const struct socket_alloc *socket = tp_sock_of(tp)->sk_socket;
 	const struct cgroup *cgrp = tp_sock_of(tp)->sk_cgrp_data.cgroup;
 
-	/* The verifier takes the pointer for a struct socket; the inode lies behind
-	 * that. */
+	/* The verifier takes the pointer for a struct socket; the inode lies behind that. */
 	if (socket)
 		bpf_core_read(&f->inode, sizeof(f->inode), &socket->vfs_inode.i_ino);
 	if (cgrp)
 		f->cgroup_id = cgrp->kn->id;
 }
 
-/* Takes the reason for its algorithm from the note of its opening; says whether there
- * is one. */
+/* Takes the reason for its algorithm from the note of its opening; says whether there is one. */
 static __always_inline int flow_note(const struct visit *v, struct tp_flow *f)
 {
 	__u64 now_ns = bpf_ktime_get_ns();

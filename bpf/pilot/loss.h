@@ -13,8 +13,7 @@
 #include "connection.h"
 #include "visit.h"
 
-/* Storage of a connection that the loss rule may change, made if there was none; 0:
- * not ours. */
+/* Storage of a connection that the loss rule may change, made if there was none; 0: not ours. */
 static __always_inline struct tp_conn *rescuable(struct visit *v)
 {
 	struct tp_conn *conn;

@@ -4,8 +4,7 @@
  * cannot give at its end.  Only with the learner in the daemon (decision 18).
  *
  * The key of a connection is the kernel's own hash of its addresses and ports.  The hash has
- * a secret, so that nobody can aim at a bucket.  One pair of open connections in 2^32 shares
- * it.
+ * a secret, so that nobody can aim at a bucket.  One pair of open connections in 2^32 shares it.
  */
 #ifndef TCPILOT_PILOT_OPENINGS_H
 #define TCPILOT_PILOT_OPENINGS_H
@@ -58,8 +57,7 @@ static __always_inline __u32 way_for(const struct tp_opening_bucket *bucket, __u
 	return best;
 }
 
-/* These are functions of their own, so that the verifier follows their branches only
- * once. */
+/* These are functions of their own, so that the verifier follows their branches only once. */
 __noinline int note_opening(const struct tp_opening *note)
 {
 	struct tp_opening_bucket *bucket;

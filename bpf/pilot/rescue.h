@@ -108,8 +108,7 @@ static __always_inline int is_worse_by_row(const struct tp_row_key *place)
 	       !tp_probability(shares.upto, cfg.rescue_arm);
 }
 
-/* The reason not to rescue a connection after all: enum tp_withheld; TP_WITHHELD_COUNT:
- * none. */
+/* The reason not to rescue a connection after all: enum tp_withheld; TP_WITHHELD_COUNT: none. */
 static __always_inline __u32 why_withheld(struct visit *v)
 {
 	__u32 now = bpf_ktime_get_coarse_ns() >> TP_OPENED_SHIFT;

@@ -150,8 +150,7 @@ TP_INLINE int tp_is_idle(const struct tcp_sock *tp)
 	return tp->write_seq == tp->snd_una;
 }
 
-/* Whether the application keeps the send buffer filled: then it waits for the
- * path. */
+/* Whether the application keeps the send buffer filled: then it waits for the path. */
 TP_INLINE int tp_is_filled(const struct tcp_sock *tp)
 {
 	return 2 * (__s64)tp_sock_of(tp)->sk_wmem_queued >= tp_sock_of(tp)->sk_sndbuf;
@@ -173,11 +172,9 @@ TP_INLINE __u32 tp_busy_ticks(const struct tcp_sock *tp)
  * connection was too short for the kernel's clock, the last sample counts.
  *
  * 0 if the application limited it.  The kernel also calls every sample behind a
- * full send buffer application-limited, although the application waits then:
- * filled.
+ * full send buffer application-limited, although the application waits then: filled.
  *
- * It is a function of its own: most connections do not need it, but would pay for
- * its registers.
+ * It is a function of its own: most connections do not need it, but would pay for its registers.
  */
 static __noinline __u64 tp_conn_rate(const struct bpf_tcp_sock *ts, const struct tcp_sock *tp,
 				     __u32 ticks_per_s, int filled)

@@ -29,8 +29,7 @@ struct visit {
 	__u8 again; /* its algorithm is our choice for the socket's connection before */
 };
 
-/* Begins a visit of a callback's socket; tp is 0 if there is none, or nothing is
- * configured. */
+/* Begins a visit of a callback's socket; tp is 0 if there is none, or nothing is configured. */
 static __always_inline struct visit begin_visit(hands_t *hands, struct tp_path_key *key)
 {
 	struct visit v = {.hands = hands, .key = key};

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * clock.h - a flow's two clocks, and the work at the end of a round or an
- * interval.
+ * clock.h - a flow's two clocks, and the work at the end of a round or an interval.
  *
  * A round begins when a packet is marked, by its sequence number, and ends when
  * an acknowledgement passes that number.  The next mark waits as long as the
@@ -12,8 +11,7 @@
  * round if no handshake was seen.  It ends with the first packet after it.
  *
  * Counters run since a flow's start; only one direction of the flow writes each.
- * At the end of a round or an interval the difference to the last snapshot
- * counts.
+ * At the end of a round or an interval the difference to the last snapshot counts.
  */
 #ifndef TCPILOT_WATCH_CLOCK_H
 #define TCPILOT_WATCH_CLOCK_H
@@ -48,8 +46,7 @@ static __always_inline void tp_link_waited(__u32 us, __u64 now_ns)
 		link.queue_us.current = us;
 }
 
-/* Adds the times that its packets spent in the queue since the last round or
- * interval. */
+/* Adds the times that its packets spent in the queue since the last round or interval. */
 static __always_inline struct tp_sojourn *tp_take_sojourns(struct tp_watch_flow *flow)
 {
 	struct tp_sojourn *of = tp_sojourn_place(flow->id);

@@ -13,8 +13,7 @@ static long tp_one_tree(__u32 tree, void *context);
 #define TP_ALL_TREES(m, s) bpf_loop(trees, tp_one_tree, 0, 0)
 #include "../core/watch/classify.h"
 
-/* Too large for the stack.  Only the end of a round uses it, in the receiving
- * softirq. */
+/* Too large for the stack.  Only the end of a round uses it, in the receiving softirq. */
 struct tp_work {
 	struct tp_round round;
 	struct tp_scratch scratch;

@@ -268,14 +268,12 @@ static __noinline int tp_parse_any(struct sk_buff *skb, __u32 network_at, struct
 	return result;
 }
 
-/* Bytes from the network header on, read at once: IP without options, and TCP's twenty
- * bytes. */
+/* Bytes from the network header on, read at once: IP without options, and TCP's twenty bytes. */
 struct tp_head {
 	__u32 word[16];
 };
 
-/* Takes the twenty bytes of TCP; the addresses are known before.  length: from TCP's header
- * on. */
+/* Takes the twenty bytes of TCP; the addresses are known before.  length: from TCP's header on. */
 static __always_inline int tp_take_tcp(const __u32 *tcp, __u32 length, struct tp_packet *p,
 				       int is_back)
 {

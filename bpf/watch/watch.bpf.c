@@ -16,8 +16,7 @@
  * process: it owns the links of the tracepoints.  docs/understand/decisions/12-watch.md
  * says why these and no hooks of tc.
  *
- * The tracepoints fire for every device of the host; the other devices cost a
- * comparison.
+ * The tracepoints fire for every device of the host; the other devices cost a comparison.
  */
 #include "clock.h"
 #include "drop.h"

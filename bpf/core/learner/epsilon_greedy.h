@@ -48,8 +48,7 @@ TP_INLINE __u32 tp_untried(const struct tp_learner *mem, __u32 eligible, __u32 m
 	return mask & eligible;
 }
 
-/* No cost is above it (cost.h), and the difference of two costs fits a signed
- * number. */
+/* No cost is above it (cost.h), and the difference of two costs fits a signed number. */
 #define TP_NO_COST (~0ULL >> 1)
 
 TP_INLINE __u32 tp_has_sample(const struct tp_learner_arm *arm)
@@ -92,8 +91,7 @@ TP_INLINE int epsilon_greedy_is_few(const struct tp_learner_config *cfg,
 	return mem->instances < cfg->min_instances;
 }
 
-/* The choice without exploration: the least cost.  An arm without a sample counts as
- * the least. */
+/* The choice without exploration: the least cost.  An arm without a sample counts as the least. */
 TP_INLINE struct tp_among epsilon_greedy_best(const struct tp_learner_config *cfg,
 					      const struct tp_learner *mem, __u32 eligible)
 {
@@ -106,8 +104,7 @@ TP_INLINE struct tp_among epsilon_greedy_best(const struct tp_learner_config *cf
 	return g;
 }
 
-/* A reader must not see halves of two choices, so they are read and written as one
- * word. */
+/* A reader must not see halves of two choices, so they are read and written as one word. */
 union tp_greedy_word {
 	struct tp_greedy choice;
 	__u32 word;

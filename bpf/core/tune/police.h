@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * police.h - is there a policer on the path?  The sign is two lossy intervals at
- * one rate.
+ * police.h - is there a policer on the path?  The sign is two lossy intervals at one rate.
  *
  * This follows the long-term sampling that BBR's commit message of 2016 describes.
  * An interval goes from a loss to a loss and lasts 4 to 16 round trips.  If a

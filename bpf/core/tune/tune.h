@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * tune.h - the arithmetic of the tunings: from the figures to the values that are
- * set.
+ * tune.h - the arithmetic of the tunings: from the figures to the values that are set.
  *
  * Pure functions over the structures of abi.h, integers only: the pilot includes
  * this, and crates/core compiles the same text.  The rule of the initial
@@ -130,8 +129,7 @@ TP_INLINE __u32 tp_window_shown(__u32 ssthresh_packets, __u32 cwnd_packets, __u3
 }
 
 /* used: the path's count of connections, modulo 2^16, when one last needed the
- * tuning.  Once in 2^16 that seems to be lately although it is not, which does no
- * harm. */
+ * tuning.  Once in 2^16 that seems to be lately although it is not, which does no harm. */
 TP_INLINE int tp_is_unused(__u16 used, __u64 connections)
 {
 	return (__u16)(connections - used) >= TP_UNUSED_RUN;
@@ -216,8 +214,7 @@ TP_INLINE __u32 tp_receive_reply(const struct tp_tuning *t, __u32 packets, __u32
 }
 
 /* Four bits for each tuning, of which the lowest is set if the connection goes
- * without it.  The ports decide, so that this needs no memory; tp_is_withheld reads
- * it. */
+ * without it.  The ports decide, so that this needs no memory; tp_is_withheld reads it. */
 TP_INLINE __u32 tp_hold_out(__u32 ports, __u32 seed, __u32 shift)
 {
 	__u32 x = (ports ^ seed) * 0x9e3779b1; /* 2^32 / golden ratio */

@@ -50,8 +50,7 @@ TP_INLINE int tp_is_steady(const struct tp_shape *s, const struct tp_round *r)
 /* A flow is paced if the round trip fell by a fifth and rose by a quarter in many rounds
  * without a loss, and the rate was always the same.  A constant window would have sent
  * faster and slower.  A fall or a rise alone is no sign: on a full link flows keep the same
- * rate while they make the queue longer, and while Vegas drains the queue that slow start
- * left. */
+ * rate while they make the queue longer, and while Vegas drains the queue that slow start left. */
 TP_INLINE void tp_shape_pace(struct tp_shape *s, const struct tp_round *r, int is_lossy)
 {
 	__u64 rate = (__u64)r->in_bytes * 1000 / (r->duration_us ? r->duration_us : 1);

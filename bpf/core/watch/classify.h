@@ -218,8 +218,7 @@ TP_INLINE void tp_settle(struct tp_verdict *v, const struct tp_scratch *s, const
 }
 
 /* Whether a flow has been in its group for long, with most of the votes: then the
- * trees are asked only now and then, and in the rounds after a loss, which say
- * most. */
+ * trees are asked only now and then, and in the rounds after a loss, which say most. */
 TP_INLINE int tp_is_settled(const struct tp_verdict *v, const struct tp_shape *s,
 			    const struct tp_round *r)
 {

@@ -62,8 +62,7 @@ TP_INLINE void tp_comb_fell(struct tp_comb *c, const struct tp_comb_law *law, __
 	c->is_known = 1;
 }
 
-/* Adds a round.  is_low: the window is low in it; is_back: it is as large as before the
- * fall. */
+/* Adds a round.  is_low: the window is low in it; is_back: it is as large as before the fall. */
 TP_INLINE void tp_comb_round(struct tp_comb *c, const struct tp_comb_law *law,
 			     const struct tp_round *r, __u32 now_us, int is_low, int is_back)
 {

@@ -7,8 +7,7 @@
  * Control Algorithms", ICNP 2020, doi 10.1109/ICNP49622.2020.9259405, and its
  * slides.  If they leave something open, the code's comments and
  * docs/use/watch.md say what is done here.  One thing is left out: when a flow
- * reaches its share in slow start, P4air drops a packet on purpose; this only
- * observes.
+ * reaches its share in slow start, P4air drops a packet on purpose; this only observes.
  *
  * Pure functions, also compiled for the host by tests.
  */

@@ -90,8 +90,7 @@ TP_INLINE __u32 tp_window_x16(const struct tp_round *r)
 		   : 0;
 }
 
-/* The part of an epoch, by rounds since the loss: up to 1, 2-3, 4-7, 8-15, 16-31, 32 and
- * more. */
+/* The part of an epoch, by rounds since the loss: up to 1, 2-3, 4-7, 8-15, 16-31, 32 and more. */
 TP_INLINE __u32 tp_phase(__u32 since_loss)
 {
 	return since_loss < 2	 ? 0

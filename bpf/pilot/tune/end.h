@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * end.h - learning for the tunings at a connection's end, and counts for the guard to
- * compare.
+ * end.h - learning for the tunings at a connection's end, and counts for the guard to compare.
  */
 #ifndef TCPILOT_PILOT_TUNE_END_H
 #define TCPILOT_PILOT_TUNE_END_H

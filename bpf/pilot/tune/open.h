@@ -122,8 +122,7 @@ static __always_inline void tune_opened(const struct visit *v, const struct tuni
 /*
  * A function of its own, as in syn.h, follow.h and end.h: the verifier checks it once
  * and not for each way to it.  A struct argument of a function cannot hold kernel
- * pointers, so this one begins its visit anew, with the policy and the slot that were
- * found.
+ * pointers, so this one begins its visit anew, with the policy and the slot that were found.
  */
 __noinline int tune_established(hands_t *hands, __u32 slot, __u32 policy, __u32 flags)
 {

@@ -77,8 +77,7 @@ static __always_inline __u32 at_least_two_ticks(__u32 us)
 	return ticks_per_s ? (__u32)tp_max64(us, 2000000 / ticks_per_s) : us;
 }
 
-/* The kernel's least RTO, and its longest delay of an acknowledgement: 200 ms, in
- * ticks. */
+/* The kernel's least RTO, and its longest delay of an acknowledgement: 200 ms, in ticks. */
 #define KERNELS_TICKS (ticks_per_s / 5)
 
 static __always_inline int has_short_timer(const struct tcp_sock *tp)

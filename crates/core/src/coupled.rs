@@ -205,8 +205,7 @@ impl Path {
         }
     }
 
-    /// Sets the window, and tells the other paths at once: the next acknowledgement may come late or
-    /// never.
+    /// Sets the window, and tells the other paths at once: the next acknowledgement may come late or never.
     fn put(&mut self, shared: &mut Shared, packets: u32) {
         self.window.packets = packets;
         let (_, own) = self.own(shared);

@@ -1,5 +1,4 @@
-//! `bpf/core/learner.h`: the learner's interface, and functions of its first implementation for the
-//! tests.
+//! `bpf/core/learner.h`: the learner's interface, and functions of its first implementation for the tests.
 
 use tcpilot_abi::{TP_MAX_ARMS, TP_SHARE_SCALE, tp_learner, tp_learner_config};
 

@@ -102,8 +102,7 @@ pub fn is_loopback(addr: &[u32; 4]) -> bool {
 }
 
 /// Charges an arm as the pilot does once the path has the connection's sample (`charge` in
-/// `bpf/pilot/end.h`): the arm's own measures, the cost, and the learner. Says whether the arm was
-/// charged.
+/// `bpf/pilot/end.h`): the arm's own measures, the cost, and the learner. Says whether the arm was charged.
 ///
 /// # Panics
 /// If there is no arm with this index.

@@ -1,5 +1,4 @@
-//! Congestion controls that grow a window and choose a threshold (`bpf/cc/*.h`), on a deterministic
-//! path.
+//! Congestion controls that grow a window and choose a threshold (`bpf/cc/*.h`), on a deterministic path.
 
 use crate::cc::*;
 

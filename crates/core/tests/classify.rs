@@ -317,8 +317,7 @@ fn who_gives_way_to_the_queue_of_others_and_rests_is_delay_based() {
     assert_ne!(flow.reason(), TP_REASON_RULE, "long ago");
 }
 
-/// Rounds at the queue of another flow, which fills it to 100 ms and halves it after its loss, in
-/// turns.
+/// Rounds at the queue of another flow, which fills it to 100 ms and halves it after its loss, in turns.
 fn beside_a_sawtooth(flow: &mut Flow, mut round: impl FnMut(&mut Flow, u32)) {
     for step in 0..400 {
         round(flow, 50_000 + 1250 * (step % 40));
@@ -445,8 +444,7 @@ fn who_pauses_is_not_called_model_based() {
     }
 }
 
-/// The forest says delay, and a rule says model: the name is one of the rule's group, or there is
-/// none.
+/// The forest says delay, and a rule says model: the name is one of the rule's group, or there is none.
 #[test]
 fn a_name_is_one_of_its_group() {
     let mut flow = Flow::new();

@@ -1,5 +1,4 @@
-//! Keys, classes, tags and draws of the learner's rows: the programs' text compared with the
-//! learner's own.
+//! Keys, classes, tags and draws of the learner's rows: the programs' text compared with the learner's own.
 
 use std::{
     array::from_fn,

@@ -46,8 +46,7 @@ static __always_inline void fill(const struct flood *f, __u32 number, struct tp_
 	r->weight = 1;
 	r->why = TP_WHY_DRAWN;
 	r->arm = (number * 2654435761U >> 16) % f->arms;
-	/* In each third group the other algorithm is better; and no two connections are
-	 * alike. */
+	/* In each third group the other algorithm is better; and no two connections are alike. */
 	r->busy_ticks = 200 + number % 128;
 	if (r->arm && path / f->per_group % 3 == 0)
 		r->busy_ticks /= 2;

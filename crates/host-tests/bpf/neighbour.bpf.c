@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * neighbour.bpf.c - somebody else's sockops program on the same cgroup: it asks
- * for callbacks when a connection is established, and counts those of round
- * trips.
+ * for callbacks when a connection is established, and counts those of round trips.
  */
 #include <linux/types.h>
 #include <linux/bpf.h>

@@ -70,8 +70,7 @@ impl Netns {
             .unwrap_or_else(|e| panic!("{path}={value}: {e}"));
     }
 
-    /// Sets whether a device leaves the checksums of its packets to its peer; this needs no
-    /// ethtool(8).
+    /// Sets whether a device leaves the checksums of its packets to its peer; this needs no ethtool(8).
     ///
     /// # Panics
     /// When the kernel refuses.
@@ -158,8 +157,7 @@ impl Drop for Netns {
 /// The link's treatment of packets, in the words of tc.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// Fast enough for quick tests, slow enough that the link is the limit, and not the
-    /// application.
+    /// Fast enough for quick tests, slow enough that the link is the limit, and not the application.
     Usual,
     /// Another root qdisc towards the far end.
     Of(&'static str),

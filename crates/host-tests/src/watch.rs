@@ -78,8 +78,7 @@ impl Watching {
             let mut look = Look::default();
             let lines = stdout.lines().map_while(Result::ok);
             for line in lines.filter(|line| line.contains(only)) {
-                // Cut off by the kill. If it were a wrong line, the test that waits for a look
-                // would fail.
+                // Cut off by the kill. If it were a wrong line, the test that waits for a look would fail.
                 let Ok(value) = serde_json::from_str::<Value>(&line) else {
                     break;
                 };

@@ -17,8 +17,7 @@ use std::{
 
 use crate::{Error, host, lock};
 
-/// One folder for all daemons, wherever their control sockets are: otherwise they would not see each
-/// other.
+/// One folder for all daemons, wherever their control sockets are: otherwise they would not see each other.
 const FOLDER: &str = "/run/tcpilot";
 /// A process locks it while it looks for claims and makes one: if two start at once, one of them sees
 /// the other.

@@ -158,8 +158,7 @@ impl Pilot {
         self.keys.capacity()
     }
 
-    /// Makes the iterators list only the connections of the cgroup with this id; by default they list
-    /// all.
+    /// Makes the iterators list only the connections of the cgroup with this id; by default they list all.
     pub fn set_cgroup(&mut self, id: u64) {
         if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
             bss.steered_cgroup = id;

@@ -66,8 +66,7 @@ pub(crate) fn set_algorithm(socket: i32, name: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// The cookie of this process's network namespace (SO_NETNS_COOKIE, kernel 5.14), as in the keys of
-/// paths.
+/// The cookie of this process's network namespace (SO_NETNS_COOKIE, kernel 5.14), as in the keys of paths.
 ///
 /// # Errors
 /// [`Error::System`] on an older kernel.

@@ -1,5 +1,4 @@
-//! Numbers to bytes and back, for saved rows: little-endian, with a version before and a check sum
-//! behind.
+//! Numbers to bytes and back, for saved rows: little-endian, with a version before and a check sum behind.
 
 /// Raise it when a row's layout changes; rows of another version are not read.
 const VERSION: u8 = 1;

@@ -16,8 +16,7 @@ pub struct Row(pub [u16; MAX_ARMS]);
 impl Row {
     /// The row of a plan, with the kernel's numbers of the arms. `numbers` has the kernel's number for
     /// each arm, or `None` for an arm that cannot be used now. The default gets the share of that arm;
-    /// if the default cannot be used, all others get it in proportion. Returns `None` if no arm can be
-    /// used.
+    /// if the default cannot be used, all others get it in proportion. Returns `None` if no arm can be used.
     #[must_use]
     pub fn of(plan: &Plan, numbers: &[Option<u8>]) -> Option<Self> {
         let mut shares = [0.0; MAX_ARMS];

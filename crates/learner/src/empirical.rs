@@ -224,8 +224,7 @@ impl Parent<'_> {
     }
 }
 
-/// τ_b²: the variance between paths that does not depend on the arm. The regression has removed their
-/// mean.
+/// τ_b²: the variance between paths that does not depend on the arm. The regression has removed their mean.
 fn baseline(tree: &mut Tree, model: &Model, now_s: f64) -> f64 {
     let guess = model.baseline_sd * model.baseline_sd;
     let (mut sum, mut weight) = (model.guess_weight * guess, model.guess_weight);

@@ -182,9 +182,8 @@ impl Learner {
         plan(belief, own, &ledger, &self.points, &self.settings.choice)
     }
 
-    /// The shares for the next connections of a path, or of unknown paths below a node, which have
-    /// no row of their own. `None` if nothing is kept under this key: then the next node above
-    /// decides.
+    /// The shares for the next connections of a path, or of unknown paths below a node, which have no own row.
+    /// `None` if nothing is kept under this key: then the next node above decides.
     pub fn plan_of(&mut self, key: &NodeKey, now_s: f64) -> Option<Plan> {
         if key.level == Level::Path {
             let id = self.tree.find(&key.key)?;
@@ -281,9 +280,8 @@ impl Learner {
         self.take_in(seen, true)
     }
 
-    /// The same for a connection with an arm that was not drawn from the learner's shares (it kept
-    /// the default, because no connection is steered, or only others): exploring has cost it
-    /// nothing.
+    /// The same for a connection without a draw from the learner's shares (it kept the default, because only
+    /// other connections are steered, or none): exploring has cost it nothing.
     ///
     /// # Errors
     /// As [`Learner::observe`].
@@ -338,10 +336,9 @@ impl Learner {
         Ok(learned)
     }
 
-    /// The part of a sample that is new, 0 to 1. The samples of one connection are an autoregressive
-    /// series: their correlation decays with the time between them. With a correlation of r from one
-    /// to the next, n of them are worth `1 + (n − 1)(1 − r)/(1 + r)` independent ones (Bayley and
-    /// Hammersley 1946).
+    /// The part of a sample that is new, 0 to 1. A connection's samples are an autoregressive series: their
+    /// correlation decays with the time between them. With a correlation of r from one to the next, n of them
+    /// are worth `1 + (n − 1)(1 − r)/(1 + r)` independent ones (Bayley and Hammersley 1946).
     fn fresh(&self, seen: &Observation) -> f64 {
         seen.since_last_s.map_or(1.0, |elapsed_s| {
             let memory_s = self.settings.reward.interval_memory_s;
@@ -384,8 +381,7 @@ impl Learner {
         let residual = explained(&self.regression);
         let settings = &self.settings.regression;
         let weight = worth.weight * self.tree.calm(id) * self.fresh(seen);
-        // A path's samples share its baseline: the more there are, the less each says about all
-        // paths.
+        // A path's samples share its baseline: the more there are, the less each says about all paths.
         let weight = weight / (1.0 + known / PATH_SAMPLES);
         let (arm, x) = (seen.arm, &seen.features);
         let Widths {

@@ -38,8 +38,7 @@ impl Ledger {
         f64::from(self.spent)
     }
 
-    /// The part κ (0 to 1) of the learner's own shares that the balance allows; the default gets the
-    /// rest.
+    /// The part κ (0 to 1) of the learner's own shares that the balance allows; the default gets the rest.
     #[must_use]
     pub fn allows(&self, loss: f64, settings: &Choice) -> f64 {
         if self.balance() >= loss {
@@ -48,8 +47,7 @@ impl Ledger {
         (self.balance().max(settings.ledger_income) / loss).clamp(settings.ledger_least, 1.0)
     }
 
-    /// Books one connection. `loss` and `win` are its expected ones against the default at κ = 1, in
-    /// nats.
+    /// Books one connection. `loss` and `win` are its expected ones against the default at κ = 1, in nats.
     pub fn book(&mut self, allowed: f64, loss: f64, win: f64, settings: &Choice) {
         let change = settings.ledger_income + allowed * (settings.ledger_win * win - loss);
         self.balance = (self.balance() + change).clamp(0.0, settings.ledger_max) as f32;

@@ -3,8 +3,7 @@
 //! It estimates, for each path, how much better or worse each arm (congestion control) does than the
 //! kernel's default. These differences are called *contrasts*, in nats of the reward of [`reward`]. A
 //! path's contrasts are one draw around those of its /24 or /48, these around those of the /16 or /32,
-//! and so on up to one global node ([`tree`]). A new path starts from the knowledge about its
-//! neighbours.
+//! and so on up to one global node ([`tree`]). A new path starts from the knowledge about its neighbours.
 //!
 //! Nothing in this crate reads a clock, does I/O or draws a random number: times are arguments in
 //! seconds, and a choice takes its uniform number from the caller ([`draw`]). Start with [`Learner`].

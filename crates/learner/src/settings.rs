@@ -27,8 +27,7 @@ pub struct Model {
     /// Standard deviation of one whole sample around its path and arm, in nats, until it is learned.
     /// Connections of one path differ by half a nat in the laboratory and in published traces.
     pub noise_sd: f64,
-    /// Standard deviation between paths that does not depend on the arm, in nats, until it is
-    /// learned.
+    /// Standard deviation between paths that does not depend on the arm, in nats, until it is learned.
     pub baseline_sd: f64,
     /// Standard deviation of a path's load swings, the same for all arms, in nats. The load of busy
     /// links swings so much within an hour; too large a value costs a sparse path little.
@@ -149,8 +148,7 @@ pub struct Reward {
     /// Weight of the connection's own RTT inflation: 0.1 without an objective, 0 for throughput, 0.5
     /// for latency, 1 for real time.
     pub beta: f64,
-    /// Microseconds by which an RTT may grow without meaning anything: timers and interrupts cause
-    /// that.
+    /// Microseconds by which an RTT may grow without meaning anything: timers and interrupts cause that.
     pub dead_zone_us: f64,
     /// Fewer acknowledged bytes give no sample: they are a slow start's first rounds.
     pub bytes_min: u64,

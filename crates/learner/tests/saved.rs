@@ -231,8 +231,7 @@ fn the_least_taught_are_forgotten_first_and_their_neighbours_still_know() {
     }
     assert!(learner.plan_of(&favourite, now_s).is_some());
     assert!(learner.plan(&lineage(0, 250, 40_000), now_s).shares[1] > 0.5);
-    // Rows of forgotten paths and nodes are removed from the saved ones and from the published
-    // ones.
+    // Rows of forgotten paths and nodes are removed from the saved ones and from the published ones.
     save(&mut learner, false, &mut rows);
     let mut whole = Rows::new();
     save(&mut learner, true, &mut whole);

@@ -345,8 +345,7 @@ impl Device {
         Ok(answers.iter().filter_map(class_stats).collect())
     }
 
-    /// Adds a BPF filter that decides by itself (direct action), at this priority; `classid`: the major of its
-    /// classes.
+    /// Adds a BPF filter with direct action, at this priority; `classid`: the major of its classes.
     ///
     /// # Errors
     /// The kernel's; EEXIST if there is a filter of this priority already.

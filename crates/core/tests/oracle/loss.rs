@@ -1,5 +1,4 @@
-//! Congestion controls that grow until a loss: RFC 5681, 3649, 9438, and the papers of BIC, H-TCP,
-//! Hybla.
+//! Congestion controls that grow until a loss: RFC 5681, 3649, 9438, and the papers of BIC, H-TCP, Hybla.
 
 use tcpilot_core::cc::*;
 
@@ -116,8 +115,7 @@ fn bic_law(max: f64, w: f64) -> f64 {
     if step <= 1.0 { 0.2 } else { step.min(16.0) }
 }
 
-/// The error is taken by the window: the law jumps, and a small difference would soon become a
-/// large one.
+/// The error is taken by the window: the law jumps, and a small difference would soon become a large one.
 fn bic_growth(p: Point) -> f64 {
     [0.5, 0.7, 0.98, 1.0, 1.02, 1.5]
         .map(|f| {

@@ -122,8 +122,7 @@ fn pacing(p: Point) -> f64 {
         .fold(0.0, f64::max)
 }
 
-/// Section 5.5.10.3 of BBRv3's draft: a round with losses leaves 0.7 of the bound, or the delivered
-/// volume.
+/// Section 5.5.10.3 of BBRv3's draft: a round with losses leaves 0.7 of the bound, or the delivered volume.
 fn bbr3_loss(p: Point) -> f64 {
     let b = tp_bbr3 {
         bw_now: 1 << 24,

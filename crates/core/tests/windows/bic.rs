@@ -26,8 +26,7 @@ fn a_loss_leaves_four_fifths_and_in_small_windows_a_half() {
     assert_eq!(left, [1000 * 819 / 1024, 11, 7, 2]);
 }
 
-/// The kernel's module multiplies growth by the packets of an acknowledgement: by 44 behind
-/// offloads.
+/// The kernel's module multiplies growth by the packets of an acknowledgement: by 44 behind offloads.
 #[test]
 fn growth_does_not_depend_on_how_many_packets_are_acknowledged_at_once() {
     let grown = |packets: u32| {

@@ -39,8 +39,7 @@ fn while_a_loss_is_repaired_the_window_is_renos() {
     assert_eq!(c.threshold(), 50);
 }
 
-/// Two averages in a row: after n samples of half the rate, (7/8)^n (1 + n/8) of the difference is
-/// left.
+/// Two averages in a row: after n samples of half the rate, (7/8)^n (1 + n/8) of the difference is left.
 #[test]
 fn the_rate_follows_as_two_filters_of_seven_eighths_do() {
     let (mut c, mut total) = (Connection::new(10), 0);

@@ -51,8 +51,7 @@ fn become_user(user: User) -> std::io::Result<()> {
     }
 }
 
-/// A copy of the program that other users can reach: they may not be able to reach the build's
-/// folder.
+/// A copy of the program that other users can reach: they may not be able to reach the build's folder.
 struct Asking<'a> {
     pilot: &'a Daemon,
     program: PathBuf,

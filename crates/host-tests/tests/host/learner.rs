@@ -103,8 +103,7 @@ impl Learner {
         })
     }
 
-    /// Writes rows for a place for every RTT of a handshake: that differs from one connection to
-    /// the next.
+    /// Writes rows for a place for every RTT of a handshake: that differs from one connection to the next.
     pub fn put(&mut self, level: u32, place: &Place, entries: Entries, generation: u32) {
         assert!(self.rewrite(level, place, entries, generation), "{level}");
     }

@@ -185,8 +185,7 @@ fn a_rescue_that_does_not_help_is_undone_and_its_path_is_not_rescued_again() {
     let mut learner = Learner::new(&lab, &config);
     learner.put(TP_LEVEL_GLOBAL, &RowPlace::default(), ALL_RENO, 1);
     let mut application = lab.actor();
-    // On a starved machine rates differ by chance, and the trial may seem to help: then the test tries
-    // again.
+    // On a starved machine rates differ by chance, and the trial may seem to help: then the test tries again.
     for attempt in 1.. {
         application.tell(&format!("connect {OTHER}:5300"));
         let helped = until("the trial is over", || {

@@ -12,8 +12,7 @@ use tcpilot_host_tests::{FAR, Lab, Place, until};
 
 use crate::ALWAYS_BBR;
 
-/// Runs `f` on a thread with a small file system of its own at `dir`; a daemon that it starts has that,
-/// too.
+/// Runs `f` on a thread with a small file system of its own at `dir`; a daemon that it starts has that, too.
 fn with_small_disk(dir: &Path, f: impl FnOnce() + Send) {
     let target = std::ffi::CString::new(dir.to_str().unwrap()).unwrap();
     let enter = move || {

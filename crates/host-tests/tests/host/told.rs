@@ -63,8 +63,7 @@ fn a_record_says_what_tcp_info_says() {
     // It is at least the connection's later minimum, and not much more.
     assert!(record.handshake_us > 0 && u64::from(record.handshake_us) < 100_000);
     assert_eq!(record.class & 31, record.handshake_us.ilog2() as u16);
-    // Times in the kernel's ticks; TCP_INFO has them in microseconds, and its first includes all of
-    // them.
+    // Times in the kernel's ticks; TCP_INFO has them in microseconds, and its first includes all of them.
     let ticks = u64::from(record.busy_ticks + record.window_ticks + record.buffer_ticks);
     let tick_us = busy_us / ticks.max(1);
     let near = [1000, 4000, 3333, 10_000];

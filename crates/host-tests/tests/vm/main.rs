@@ -31,8 +31,7 @@ fn config(arms: &str) -> String {
     )
 }
 
-/// Makes netem draw losses for each packet, and not for each burst that the host hands over in one
-/// piece.
+/// Makes netem draw losses for each packet, and not for each burst that the host hands over in one piece.
 fn impair(lab: &Lab, netem: &'static str) {
     lab.net.near.ip("link set eth0 gso_max_segs 1");
     lab.net.shape(Shape::Of(netem));

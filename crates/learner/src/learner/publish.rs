@@ -1,5 +1,4 @@
-//! Which rows must be written: those of paths with new samples at once, their neighbours' when there is
-//! time.
+//! Which rows must be written: those of paths with new samples at once, their neighbours' when there is time.
 //!
 //! A sample changes its path's shares, and a little those of all paths of its group, of its site and so
 //! on. To write all of them each time would be a million rows a second. So the path and the nodes above
@@ -13,8 +12,7 @@ use crate::choice::Plan;
 use crate::lineage::{Level, NodeKey};
 use crate::tree::{GLOBAL, NONE, PathId, Tree};
 
-/// Parts of 255 by which an unknown path's share must move for the rows below to be written: one per
-/// cent.
+/// Parts of 255 by which an unknown path's share must move for the rows below to be written: one per cent.
 const MOVED: u8 = 3;
 
 /// The most forgotten keys that are kept for the next save.

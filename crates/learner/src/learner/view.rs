@@ -58,8 +58,7 @@ pub struct View {
     pub credit: f64,
     /// Expected cost of exploring there so far, in nats times connections.
     pub spent: f64,
-    /// When it, or a node above it, was last found to have changed, as far as the log of alarms goes
-    /// back.
+    /// When it, or a node above it, was last found to have changed, as far as the log of alarms goes back.
     pub changed_s: Option<f64>,
 }
 
@@ -111,8 +110,7 @@ impl Learner {
     }
 
     /// How much better arm `to` is for the next connections of a path than arm `from`: mean and standard
-    /// deviation, in nats. `None` if the path is not known, or the learner does not have one of the
-    /// arms.
+    /// deviation, in nats. `None` if the path is not known, or the learner does not have one of the arms.
     pub fn gain(&mut self, path: &Key, from: usize, to: usize, now_s: f64) -> Option<(f64, f64)> {
         let arms = self.tree.arms();
         let id = self.tree.find(path).filter(|_| from.max(to) < arms)?;

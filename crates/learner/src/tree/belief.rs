@@ -67,8 +67,7 @@ impl Tree {
         Ok(known)
     }
 
-    /// A path's evidence now, and the knowledge about it from its neighbours and all
-    /// nodes above.
+    /// A path's evidence now, and the knowledge about it from its neighbours and all nodes above.
     ///
     /// # Errors
     /// [`NotPositive`] when the tree has lost its digits; [`Tree::rebuild`] mends that.
@@ -129,8 +128,7 @@ impl Tree {
             .unwrap_or(GLOBAL)
     }
 
-    /// The belief about an unknown path below a node, if no known node lies between
-    /// them.
+    /// The belief about an unknown path below a node, if no known node lies between them.
     ///
     /// # Errors
     /// [`NotPositive`], as for [`Tree::belief`].
@@ -143,8 +141,7 @@ impl Tree {
         known.belief()
     }
 
-    /// The balance for the choice of an unknown path: its group's, or a new
-    /// group's.
+    /// The balance for the choice of an unknown path: its group's, or a new group's.
     #[must_use]
     pub fn ledger_of(&self, node: u32) -> Ledger {
         match self.nodes[node as usize].level {

@@ -48,8 +48,7 @@ impl Tree {
         let mut highest = None;
         loop {
             let n = &mut self.nodes[node as usize];
-            // One busy path is not many paths: only the first of its samples in a row counts
-            // here.
+            // One busy path is not many paths: only the first of its samples in a row counts here.
             let other = std::mem::replace(&mut n.pooled_last, id.0) != id.0;
             if other
                 && n.sums

@@ -1,5 +1,4 @@
-//! Forgetting: paths with the fewest and oldest samples go first, and their messages stay in their
-//! groups.
+//! Forgetting: paths with the fewest and oldest samples go first, and their messages stay in their groups.
 
 use super::{GLOBAL, LEVELS, NONE, PathId, Tree};
 use crate::linalg::NotPositive;

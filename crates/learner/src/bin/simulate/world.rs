@@ -61,8 +61,7 @@ pub struct Prefixes {
     /// Each path is the only one that its host knows.
     #[serde(default)]
     pub lone: bool,
-    /// Standard deviation of the contrasts between path and group, group and site, site and kind,
-    /// in nats.
+    /// Standard deviation of the contrasts between path and group, group and site, site and kind, in nats.
     #[serde(default)]
     pub spread: [f64; 3],
     /// Standard deviation of the paths' baselines, in nats.
@@ -174,8 +173,7 @@ pub struct Measured {
     pub inflation: f64,
 }
 
-/// An event in mid-run: each arm takes the effects of the arm `rotate` places after it (0: drawn by
-/// seed).
+/// An event in mid-run: each arm takes the effects of the arm `rotate` places after it (0: drawn by seed).
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Change {

@@ -1,5 +1,4 @@
-//! The epsilon-greedy learner, run by the kernel side's own C. Only this file knows where that C is
-//! compiled.
+//! The epsilon-greedy learner, run by the kernel side's own C. Only this file knows where that C is compiled.
 
 use std::collections::HashMap;
 
@@ -21,8 +20,7 @@ pub struct EpsilonGreedy {
 }
 
 impl EpsilonGreedy {
-    /// `by_group`: a /24 is one path, as by default for public addresses; otherwise each host is
-    /// one.
+    /// `by_group`: a /24 is one path, as by default for public addresses; otherwise each host is one.
     pub fn new(arms: usize, by_group: bool) -> Self {
         let config = tp_config {
             abi_version: tcpilot_abi::TP_ABI_VERSION,
