@@ -11,9 +11,9 @@ import pytest
 from tcplab.cli.main import main
 from tcplab.engine.job import Settings
 from tcplab.results import manifest
-from tcplab.run import plan
+from tcplab.run import campaign, plan
 from tcplab.run.progress import duration
-from tcplab.scenario import find, load
+from tcplab.scenario import ScenarioError, find, load, selected
 
 SETTINGS = Settings("vm", "6.12", True, "/bin/flowgen", "/bin/tcpilot", 60)
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -50,6 +50,34 @@ def test_tuners_have_a_machine_of_their_own(tmp_path: Path) -> None:
     batches = plan.batches(jobs, 8)
     assert sorted(len(batch) for batch in batches) == [1, 1, 4]
     assert {job.id for batch in batches for job in batch} == {job.id for job in jobs}
+
+
+def test_a_part_of_a_sweep_is_kept_for_those_who_resume_it(tmp_path: Path) -> None:
+    whole = load(find("choice"), quick=True)
+    only = ["way=cubic,bbr", "condition=loss10"]
+    part = selected(whole, only)
+    assert [list(p.labels.values()) for p in part.points] == [
+        ["loss10", "cubic"],
+        ["loss10", "bbr"],
+    ]
+    assert part.axes == {"condition": ["loss10"], "way": ["cubic", "bbr"]}
+    how = {"engine": "vm", "only": only}
+    manifest.write(tmp_path, manifest.content(part, [], how))
+    (tmp_path / manifest.SCENARIO).write_text(part.source)
+    assert campaign.scenario_of(tmp_path).points == part.points
+
+
+@pytest.mark.parametrize(
+    ("word", "told"),
+    [
+        ("tool=cubic", "there is no axis 'tool'; there are condition, way"),
+        ("way=cubic,best", "way is never 'best'; it is cubic, bbr, tcpilot"),
+        ("way", "way is never ''; it is cubic, bbr, tcpilot"),
+    ],
+)
+def test_a_part_that_is_not_there_is_refused(word: str, told: str) -> None:
+    with pytest.raises(ScenarioError, match=told):
+        selected(load(find("choice"), quick=True), [word])
 
 
 def test_manifest_says_where_it_came_from(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from tcplab.engine.errors import EngineError
 from tcplab.engine.job import EngineName, Settings
-from tcplab.scenario import Scenario, ScenarioError, find, load, names
+from tcplab.scenario import Scenario, ScenarioError, find, load, names, selected
 from tcplab.vm import own
 
 _ROOT = Path(__file__).parents[3]
@@ -38,6 +38,13 @@ def add_run(sub: Sub) -> None:
     add = parser.add_argument
     add("scenario", metavar="CAMPAIGN_OR_FILE", nargs="?", help="see the list command")
     add("--quick", action="store_true", help="the form that takes minutes")
+    add(
+        "--only",
+        action="append",
+        default=[],
+        metavar="AXIS=LABEL[,LABEL]…",
+        help="only the sweep's cells with these labels; may be repeated",
+    )
     add("--engine", choices=("here", "vm"), help="default: vm")
     add(
         "--kernel",
@@ -170,9 +177,9 @@ def _run(options: argparse.Namespace) -> int:
         settings = settings_of(options, scenario)
         campaign.check(scenario, settings)
     else:
-        scenario = load(find(options.scenario), options.quick)
+        scenario = selected(load(find(options.scenario), options.quick), options.only)
         settings = settings_of(options, scenario)
-        folder = campaign.start(scenario, settings, options.out, manifest.reproduce())
+        folder = campaign.start(scenario, settings, options.out, manifest.reproduce(), options.only)
     print(folder, file=sys.stderr)
     if options.scheduler:
         outcome = cluster.run(

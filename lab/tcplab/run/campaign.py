@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import shutil
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from tcplab.results import manifest
 from tcplab.run import plan
 from tcplab.run.local import Done
 from tcplab.run.progress import Reporter
-from tcplab.scenario import Scenario, load
+from tcplab.scenario import Scenario, load, selected
 
 Runner = Callable[[list[list[Job]]], Iterator[Done]]
 CELLS_PER_BOOT = 8
@@ -56,8 +56,11 @@ def check(scenario: Scenario, settings: Settings) -> None:
             raise EngineError(f"{program}: the machine has a /tmp of its own; put it elsewhere")
 
 
-def start(scenario: Scenario, settings: Settings, out: Path, command: list[str]) -> Path:
-    """The directory of a new campaign, with its manifest."""
+def start(
+    scenario: Scenario, settings: Settings, out: Path, command: list[str], only: Sequence[str] = ()
+) -> Path:
+    """The directory of a new campaign, with its manifest; `only` is how the scenario's cells were
+    selected."""
     check(scenario, settings)
     out = out.resolve()
     if settings.engine == "vm" and out.is_relative_to("/tmp"):
@@ -68,6 +71,7 @@ def start(scenario: Scenario, settings: Settings, out: Path, command: list[str])
         "engine": settings.engine,
         "kernel_wanted": settings.kernel if settings.engine == "vm" else None,
         "virtual_time": settings.virtual_time,
+        "only": list(only),
     }
     (folder / manifest.SCENARIO).write_text(scenario.source)
     manifest.write(folder, manifest.content(scenario, command, how))
@@ -88,8 +92,8 @@ def scenario_of(folder: Path) -> Scenario:
     """The scenario that a campaign was started with, validated again."""
     found = manifest.read(folder)
     copy = folder / manifest.SCENARIO
-    scenario = load(copy, found["quick"])
-    return Scenario(**{**scenario.__dict__, "name": found["campaign"]})
+    scenario = selected(load(copy, found["quick"]), found.get("only", []))
+    return replace(scenario, name=found["campaign"])
 
 
 def run(

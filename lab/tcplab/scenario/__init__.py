@@ -3,6 +3,7 @@
 from tcplab.scenario.errors import ScenarioError
 from tcplab.scenario.load import Point, Scenario, find, load, names
 from tcplab.scenario.model import Cell, Flow, Link, Tuner, cell_from_json
+from tcplab.scenario.select import selected
 
 __all__ = [
     "Cell",
@@ -16,4 +17,5 @@ __all__ = [
     "find",
     "load",
     "names",
+    "selected",
 ]

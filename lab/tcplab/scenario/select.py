@@ -1,0 +1,31 @@
+"""A part of a campaign: the cells that have some of a sweep's labels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tcplab.scenario.errors import ScenarioError
+from tcplab.scenario.load import Scenario
+
+
+def selected(scenario: Scenario, only: Sequence[str]) -> Scenario:
+    """The scenario with the cells that match every word `AXIS=LABEL[,LABEL]…`.
+
+    Raises ScenarioError for an axis or a label that the scenario does not have.
+    """
+    for word in only:
+        axis, _, text = word.partition("=")
+        if axis not in scenario.axes:
+            there = ", ".join(scenario.axes) or "none"
+            raise ScenarioError([f"--only {word}: there is no axis {axis!r}; there are {there}"])
+        known = {str(label): label for label in scenario.axes[axis]}
+        wanted = text.split(",")
+        if missing := [label for label in wanted if label not in known]:
+            there = ", ".join(known)
+            what = f"{axis} is never {missing[0]!r}; it is {there}"
+            raise ScenarioError([f"--only {word}: {what}"])
+        kept = [label for name, label in known.items() if name in wanted]
+        points = tuple(p for p in scenario.points if str(p.labels[axis]) in wanted)
+        scenario = replace(scenario, axes={**scenario.axes, axis: kept}, points=points)
+    return scenario
