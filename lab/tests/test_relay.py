@@ -71,6 +71,35 @@ def test_changes_and_bursts_are_the_relays_from_the_measured_time_on() -> None:
     assert '--signal "$relay"' not in script.files(cell(), 5, programs)[script.SCRIPT]
 
 
+def test_many_destinations_have_their_delay_and_loss_in_a_file() -> None:
+    flow = Flow(
+        name="many",
+        cc="cubic",
+        destinations=4,
+        prefixes=2,
+        destination_rtt_ms=(20.0, 60.0),
+        destination_rate_mbit=(8.0,),
+        destination_loss_percent=(0.0, 1.0),
+    )
+    link = Link(queue="1 bdp")
+    many = Cell(10, 100, 1, (link,), (flow,), delays=topology.RELAY)
+    assert topology.relay_obstacle(many) is None
+    (line,) = topology.relay_links(many, 5)
+    assert line == "near=r2/f0x0,far=right/r0x0,delay_ms=0,seed=5,destinations=destinations"
+    programs = script.Programs(Path("/bin/flowgen"), Path("/bin/tcpilot"), Path("/tmp/x"))
+    files = script.files(many, 5, programs)
+    assert files["destinations"].splitlines() == [
+        "198.18.0.1 20 0",
+        "198.18.0.2 60 0.01",
+        "198.18.1.3 20 0",
+        "198.18.1.4 60 0.01",
+    ]
+    # Rates and queues stay the kernel's; nothing of them is on the relay's devices.
+    assert "htb" in files["tc-r1"]
+    assert "f0x0" not in "".join(text for name, text in files.items() if name.startswith("tc-"))
+    assert not [where for where in topology.removed(many) if where[1] == "f0x0"]
+
+
 def test_jitter_that_changes_is_netems() -> None:
     change = Change(link="bottleneck", at_s=1, jitter_ms=5)
     assert topology.relay_obstacle(cell(changes=(change,))) == "changes of jitter_ms"

@@ -9,7 +9,6 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    time::Duration,
 };
 
 use hdrhistogram::Histogram;
@@ -21,16 +20,13 @@ use rustix::{
 use serde::Serialize;
 
 use crate::{
-    line::Line,
-    link::{Change, Loss},
-    luck::Luck,
+    lane::{Fate, HEADER, Lanes},
+    link::Change,
     trace::{Follower, Sample, Trace},
 };
 
 /// Packets taken in before the thread looks again for those that are due.
 const BATCH: usize = 32;
-/// `struct virtio_net_hdr`, before each packet.
-const HEADER: usize = 10;
 const SAMPLE_NS: u64 = 100_000_000;
 /// A thread that waits looks at least so often whether it should end.
 const LOOK_NS: u64 = 50_000_000;
@@ -40,11 +36,10 @@ const LOOK_NS: u64 = 50_000_000;
 pub struct Direction {
     pub from: OwnedFd,
     pub to: OwnedFd,
-    pub delay: Duration,
-    pub line: Line,
-    pub loss: Loss,
-    pub luck: Luck,
+    pub lanes: Lanes,
+    /// Of the first lane, the only one then.
     pub limit: Option<Limit>,
+    /// Of the first lane.
     pub schedule: Schedule,
 }
 
@@ -127,7 +122,7 @@ impl Direction {
                 self.wait()?;
             }
         }
-        report.most_held = self.line.most_held();
+        report.most_held = self.lanes.most_held();
         report.late_us = Late::from(&late);
         Ok(report)
     }
@@ -150,10 +145,7 @@ impl Direction {
             let Some(change) = schedule.changes.pop_front() else {
                 return;
             };
-            self.delay = change.delay.unwrap_or(self.delay);
-            self.loss.share = change.share.unwrap_or(self.loss.share);
-            self.loss.burst = change.burst.unwrap_or(self.loss.burst);
-            self.luck.set(self.loss);
+            self.lanes.first_mut().change(&change);
         }
     }
 
@@ -166,7 +158,7 @@ impl Direction {
         else {
             return Ok(());
         };
-        let (line, to) = (&mut self.line, &self.to);
+        let (line, to) = (&mut self.lanes.first_mut().line, &self.to);
         while follower.due_ns() <= now_ns() {
             let late_ns = now_ns() - follower.due_ns();
             let mut gone = Ok(());
@@ -198,7 +190,7 @@ impl Direction {
         {
             return;
         }
-        let (queue_bytes, queue_packets) = self.line.held();
+        let (queue_bytes, queue_packets) = self.lanes.first().line.held();
         report.samples.push(Sample {
             at_ns,
             queue_bytes,
@@ -220,12 +212,12 @@ impl Direction {
         if self.is_following() {
             return self.follow(report, late);
         }
-        while let Some(due_ns) = self.line.due_ns() {
+        while let Some((due_ns, lane)) = self.lanes.next() {
             let now_ns = now_ns();
             if due_ns > now_ns {
                 break;
             }
-            let Some(packet) = self.line.first() else {
+            let Some(packet) = lane.line.first() else {
                 break;
             };
             let before = report.packets;
@@ -233,7 +225,7 @@ impl Direction {
             if report.packets > before {
                 late.saturating_record((now_ns - due_ns).max(1));
             }
-            self.line.pop();
+            lane.line.pop();
         }
         Ok(())
     }
@@ -241,7 +233,7 @@ impl Direction {
     /// Takes in the packets that have come; returns their number.
     fn take(&mut self, report: &mut Report) -> io::Result<usize> {
         for taken in 0..BATCH {
-            let Some(room) = self.line.room() else {
+            let Some(room) = self.lanes.first_mut().line.room() else {
                 report.full += 1;
                 return Ok(taken);
             };
@@ -250,18 +242,18 @@ impl Direction {
                 Err(Errno::AGAIN | Errno::INTR | Errno::IO) => return Ok(taken),
                 Err(error) => return Err(error.into()),
             };
-            let waits = self.line.held().0;
+            let waits = self.lanes.first().line.held().0;
             let is_full = self.limit.as_ref().is_some_and(|limit| {
                 limit.follower.is_some() && waits + len > limit.queue_bytes.max(HEADER + 1500)
             });
             if is_full {
                 report.dropped += 1;
-            } else if self.luck.is_lost() {
-                report.lost += 1;
-            } else {
-                // Not before the packet ahead of it, if the delay has become shorter.
-                let due_ns = now_ns() + self.delay.as_nanos() as u64;
-                self.line.push(len, due_ns.max(self.line.last_due_ns()));
+                continue;
+            }
+            match self.lanes.take(len, now_ns()) {
+                Fate::Taken => {}
+                Fate::Lost => report.lost += 1,
+                Fate::NoRoom => report.full += 1,
             }
         }
         Ok(BATCH)
@@ -269,12 +261,13 @@ impl Direction {
 
     /// Waits until a packet comes or is due. A full line takes none in, so it only waits for the first.
     fn wait(&mut self) -> io::Result<()> {
-        let is_full = self.line.room().is_none();
+        let is_full = self.lanes.first_mut().line.room().is_none();
+        let due_ns = self.lanes.next().map(|(due_ns, _)| due_ns);
         let follower = self
             .limit
             .as_ref()
             .and_then(|limit| limit.follower.as_ref());
-        let first_ns = match (self.line.due_ns(), follower) {
+        let first_ns = match (due_ns, follower) {
             (Some(_), Some(follower)) => follower.due_ns(),
             (due_ns, _) => due_ns.unwrap_or(u64::MAX),
         };

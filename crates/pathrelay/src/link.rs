@@ -1,6 +1,6 @@
 //! The description of a path, as the command line gives it.
 
-use std::{path::PathBuf, str::FromStr, time::Duration};
+use std::{net::IpAddr, path::PathBuf, str::FromStr, time::Duration};
 
 /// A device in a namespace: `NAMESPACE/DEVICE`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +27,47 @@ pub struct Link {
     pub trace: Option<PathBuf>,
     /// How much waits for the trace; packets beyond it are dropped.
     pub queue_bytes: usize,
+    /// The file of destinations with a delay and loss of their own.
+    pub destinations: Option<PathBuf>,
+}
+
+/// Destinations that have the same delay and loss.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Own {
+    pub delay: Duration,
+    /// Share of packets, 0 to 1.
+    pub loss: f64,
+    pub addresses: Vec<IpAddr>,
+}
+
+impl Own {
+    /// From lines `ADDRESS DELAY_MS LOSS`, in the order in which they are met first.
+    ///
+    /// # Errors
+    /// The first line that cannot be read.
+    pub fn all(text: &str) -> Result<Vec<Own>, Wrong> {
+        let mut found: Vec<Own> = Vec::new();
+        for line in text.lines().filter(|line| !line.trim().is_empty()) {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let &[address, delay, loss] = &words[..] else {
+                return Err(Wrong::Line(line.into()));
+            };
+            let address: IpAddr = address.parse().map_err(|_| Wrong::Line(line.into()))?;
+            let (delay, loss) = (time("delay_ms", delay)?, share("loss", loss)?);
+            match found
+                .iter_mut()
+                .find(|own| own.delay == delay && own.loss == loss)
+            {
+                Some(own) => own.addresses.push(address),
+                None => found.push(Own {
+                    delay,
+                    loss,
+                    addresses: vec![address],
+                }),
+            }
+        }
+        Ok(found)
+    }
 }
 
 /// Random loss.
@@ -56,7 +97,7 @@ pub enum Wrong {
     Part(String),
     /// A key that there is not.
     #[error(
-        "there is no key '{0}'; the keys are near, far, delay_ms, back_ms, loss, burst, seed, change, trace and queue_bytes"
+        "there is no key '{0}'; the keys are near, far, delay_ms, back_ms, loss, burst, seed, change, destinations, trace and queue_bytes"
     )]
     Key(String),
     /// A value that does not fit its key.
@@ -66,6 +107,9 @@ pub enum Wrong {
         value: String,
         wanted: &'static str,
     },
+    /// A line of the file of destinations.
+    #[error("'{0}' is not ADDRESS DELAY_MS LOSS")]
+    Line(String),
     /// An end that is not given.
     #[error("{0}=NAMESPACE/DEVICE is missing")]
     Missing(&'static str),
@@ -169,6 +213,7 @@ impl FromStr for Link {
         };
         let (mut trace, mut queue_bytes) = (None, QUEUE_BYTES);
         let mut changes: Vec<Change> = Vec::new();
+        let mut destinations = None;
         for part in text.split(',') {
             let (key, value) = pair(part)?;
             match key {
@@ -180,6 +225,7 @@ impl FromStr for Link {
                 "burst" => loss.burst = burst(key, value)?,
                 "seed" => seed = whole(key, value)?,
                 "change" => changes.push(value.parse()?),
+                "destinations" => destinations = Some(PathBuf::from(value)),
                 "trace" => trace = Some(PathBuf::from(value)),
                 "queue_bytes" => queue_bytes = whole(key, value)?,
                 _ => return Err(Wrong::Key(key.into())),
@@ -196,6 +242,7 @@ impl FromStr for Link {
             changes,
             trace,
             queue_bytes,
+            destinations,
         })
     }
 }
@@ -231,6 +278,19 @@ mod tests {
             .unwrap();
         assert_eq!(link.trace, Some(PathBuf::from("lte.trace")));
         assert_eq!(link.queue_bytes, 9000);
+    }
+
+    #[test]
+    fn destinations_that_are_alike_are_one() {
+        let text = "198.18.0.1 20 0.01\n\n2001:db8::1 20.5 0\n198.18.0.2 20 0.01\n";
+        let found = Own::all(text).unwrap();
+        assert_eq!(found.len(), 2);
+        assert_eq!(found[0].addresses.len(), 2);
+        assert_eq!(found[0].loss, 0.01);
+        assert_eq!(found[1].delay, Duration::from_micros(20_500));
+        for wrong in ["198.18.0.1 20", "host 20 0", "198.18.0.1 20 2"] {
+            assert!(Own::all(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

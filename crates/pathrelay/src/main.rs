@@ -8,6 +8,7 @@
 //! happen here: rate and queue stay with the kernel's own qdiscs, on a device before this one.
 
 mod direction;
+mod lane;
 mod line;
 mod link;
 mod luck;
@@ -15,6 +16,7 @@ mod trace;
 mod tun;
 
 use std::{
+    fs,
     io::Write,
     process::ExitCode,
     sync::{
@@ -27,9 +29,8 @@ use std::{
 use anyhow::{Context, Result, anyhow};
 use clap::Parser;
 use direction::{Direction, Limit, Report, Schedule, twice};
-use line::Line;
-use link::{Change, End, Link, Loss};
-use luck::Luck;
+use lane::{Lane, Lanes};
+use link::{Change, End, Link, Loss, Own};
 use serde::Serialize;
 use signal_hook::{
     consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1},
@@ -46,13 +47,16 @@ use trace::Trace;
 #[derive(Debug, Parser)]
 #[command(version, arg_required_else_help = true, after_help = EXAMPLES)]
 struct Cli {
-    /// near=NAMESPACE/DEVICE,far=NAMESPACE/DEVICE[,delay_ms=D][,back_ms=D][,loss=SHARE][,burst=N][,seed=N][,change=…]…[,trace=FILE][,queue_bytes=N]
+    /// near=NAMESPACE/DEVICE,far=NAMESPACE/DEVICE[,delay_ms=D][,back_ms=D][,loss=SHARE][,burst=N][,seed=N][,change=…]…[,destinations=FILE][,trace=FILE][,queue_bytes=N]
     ///
     /// delay_ms is the time from near to far, back_ms that from far to near. loss is the share of packets that are
     /// lost from near to far; a super-packet is lost whole. With burst=N they are lost N in a row, in the mean.
     ///
     /// change=S:delay_ms=D:loss=SHARE:burst=N sets new values S seconds after the signal SIGUSR1; values that are
     /// left out stay. Packets keep their order if the delay becomes shorter.
+    ///
+    /// With destinations=FILE packets to some addresses have a delay and a loss of their own. A line of the file is
+    /// `ADDRESS DELAY_MS LOSS`; changes do not concern them.
     ///
     /// With trace=FILE,queue_bytes=N the rate from near to far follows a trace in mahimahi's format, from the signal
     /// SIGUSR1 on: each line is a millisecond at which 1500 bytes may pass. A packet that finds more than N bytes waiting is
@@ -63,6 +67,9 @@ struct Cli {
     #[arg(long, value_name = "MB", default_value_t = 128, value_parser = clap::value_parser!(u32).range(1..=16_384))]
     memory_mb: u32,
 }
+
+/// For the packets under way to destinations with a lane of their own: 10 ms of 3 Gbit/s, 300 ms of 100 Mbit/s.
+const LANE_BYTES: usize = 4_000_000;
 
 const EXAMPLES: &str = "\
 Example, 40 ms there and nothing back:
@@ -153,24 +160,38 @@ fn both(link: &Link, memory: usize, begun: &Arc<AtomicBool>) -> Result<[Directio
         Direction {
             from: twice(&near)?,
             to: twice(&far)?,
-            delay: link.delay,
-            line: Line::new(memory),
-            loss: link.loss,
-            luck: Luck::new(link.loss, link.seed),
+            lanes: lanes(link, memory)?,
             limit,
             schedule: schedule(&link.changes),
         },
         Direction {
             from: far,
             to: near,
-            delay: link.back,
-            line: Line::new(memory),
-            loss: lossless,
-            luck: Luck::new(lossless, 0),
+            lanes: Lanes::new(Lane::new(link.back, lossless, 0, memory)),
             limit: None,
             schedule: schedule(&[]),
         },
     ])
+}
+
+/// The lane of the link itself, and one for each kind of destination that has its own.
+fn lanes(link: &Link, memory: usize) -> Result<Lanes> {
+    let mut lanes = Lanes::new(Lane::new(link.delay, link.loss, link.seed, memory));
+    let Some(file) = &link.destinations else {
+        return Ok(lanes);
+    };
+    let text =
+        fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+    let found = Own::all(&text).with_context(|| file.display().to_string())?;
+    for (number, own) in found.into_iter().enumerate() {
+        let loss = Loss {
+            share: own.loss,
+            ..link.loss
+        };
+        let seed = link.seed.wrapping_add(1_000 + number as u64);
+        lanes.add(Lane::new(own.delay, loss, seed, LANE_BYTES), own.addresses);
+    }
+    Ok(lanes)
 }
 
 /// Runs a direction with a timer as exact as the kernel's, before other processes if that is allowed. One that

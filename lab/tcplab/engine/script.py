@@ -54,6 +54,8 @@ def files(cell: Cell, seed: int, programs: Programs) -> dict[str, str]:
     for i, link in enumerate(cell.links):
         if link.trace:
             found[topology.trace_file(i)] = traces.text(link.trace)
+    if topology.is_relayed(cell):
+        found[topology.DESTINATIONS] = _lines(topology.relay_destinations(cell))
     if cell.tuner.name == "tcpilot":
         found["tcpilot.toml"] = cell.tuner.text()
     found |= web.files(cell)

@@ -38,10 +38,12 @@ from tcplab.topology.places import (
 )
 from tcplab.topology.queues import bottleneck_lines, destination_lines, policer_lines
 from tcplab.topology.relay import (
+    DESTINATIONS,
     RELAY,
     follows_time,
     has_relay,
     is_relayed,
+    relay_destinations,
     relay_links,
     trace_file,
 )
@@ -49,6 +51,7 @@ from tcplab.topology.relay import obstacle as relay_obstacle
 from tcplab.topology.wires import ip_lines, mptcp_lines, sender_addresses
 
 __all__ = [
+    "DESTINATIONS",
     "FAIR_HANDLE",
     "NAMESPACES",
     "QDISC_HANDLE",
@@ -76,6 +79,7 @@ __all__ = [
     "queue_places",
     "receiver_address",
     "receiver_device",
+    "relay_destinations",
     "relay_links",
     "relay_obstacle",
     "removed",

@@ -78,7 +78,7 @@ def _alike(many: list[Destination]) -> list[Destination]:
 def netem_lines(cell: Cell, link: int) -> dict[str, list[str]]:
     """What makes them, by namespace."""
     lines: dict[str, list[str]] = {}
-    many = destinations(cell) if link == 0 else []
+    many = destinations(cell) if link == 0 and not is_relayed(cell) else []
     if many:
         device = far_device(link, 0)
         minors = {one.impairment: minor for minor, one in enumerate(_alike(many), 2)}
@@ -104,7 +104,7 @@ def removals(cell: Cell, link: int) -> list[tuple[str, str]]:
         for netem in netems(cell, link)
         if netem.arguments and netem.where == "root"
     }
-    if link == 0 and destinations(cell):
+    if link == 0 and destinations(cell) and not is_relayed(cell):
         roots.add((last_router(cell.links[0]), far_device(0, 0)))
     return sorted(roots)
 

@@ -3,8 +3,10 @@ delay between them; and in place of the bottleneck, with a rate that follows a t
 
 from __future__ import annotations
 
+from tcplab.scenario.destinations import destinations
 from tcplab.scenario.model import Cell, Link, queue_bytes
 from tcplab.topology.changed import links_over_time
+from tcplab.topology.many import shaped
 from tcplab.topology.places import (
     far_device,
     is_direct,
@@ -15,6 +17,8 @@ from tcplab.topology.places import (
 
 RELAY = "relay"
 """Of `Cell.delays`."""
+DESTINATIONS = "destinations"
+"""Beside the cell's script."""
 
 
 def is_relayed(cell: Cell) -> bool:
@@ -23,8 +27,6 @@ def is_relayed(cell: Cell) -> bool:
 
 def obstacle(cell: Cell) -> str | None:
     """What in a cell pathrelay cannot do; None if it can do all of it."""
-    if any(flow.destinations for flow in cell.flows):
-        return "destinations"
     if any(change.jitter_ms for change in cell.changes):
         return "changes of jitter_ms"
     found = (_obstacle(link) for link in cell.links)
@@ -67,8 +69,15 @@ def relay_links(cell: Cell, seed: int) -> list[str]:
             loss = _loss(link, ",") if link.loss_percent else ""
             changes = "".join(f",change={at_s:g}:{line}" for at_s, line in _changes(cell, i, k))
             delay_ms, own_seed = link.rtt_ms + extra_ms, seed + 64 * i + k
-            found.append(f"{ends},delay_ms={delay_ms:g}{loss},seed={own_seed}{changes}")
+            many = f",destinations={DESTINATIONS}" if i == k == 0 and destinations(cell) else ""
+            found.append(f"{ends},delay_ms={delay_ms:g}{loss},seed={own_seed}{changes}{many}")
     return found
+
+
+def relay_destinations(cell: Cell) -> list[str]:
+    """Of the file of destinations: address, milliseconds, and the share of lost packets."""
+    paths = [(one, shaped(cell.links[0], one)) for one in destinations(cell)]
+    return [f"{one.address} {path.rtt_ms:g} {path.loss_percent / 100:g}" for one, path in paths]
 
 
 def _loss(link: Link, separator: str) -> str:
