@@ -86,7 +86,7 @@ def record(way: str, goodput: float, report: dict[str, Any] | None = None) -> di
     if report:
         own["report"] = report
     labels = {"condition": "takes", "way": way}
-    return {"campaign": "effect", "labels": labels, "figures": own}
+    return {"campaign": "effect", "place": "machine", "labels": labels, "figures": own}
 
 
 def test_the_truth_is_the_difference_of_two_runs() -> None:
@@ -101,7 +101,7 @@ def test_the_page_gets_its_tables_and_keeps_its_text() -> None:
     swings = [(0.05 if i % 2 else -0.05, 0.0) for i in range(40)]
     measure = {"verdict": "not shown", "sums": sums(swings)}
     report = {"measures": {"goodput": measure}}
-    page = "before\n<!-- table: lab-trap -->\nold\n<!-- end -->\nafter\n"
+    page = "before\n<!-- table: lab-trap machine -->\nold\n<!-- end -->\nafter\n"
     page += "<!-- table: coverage -->\nkept\n<!-- end -->\n"
     found = tables.renewed(page, [record("report", 1.0, report)])
     assert "old" not in found and "kept" in found and found.startswith("before\n")

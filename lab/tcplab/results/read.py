@@ -214,6 +214,11 @@ class Campaign:
         return str(self.manifest.get("title") or self.name)
 
     @property
+    def place(self) -> str:
+        """An emulated machine (`machine`), or a host's own kernel in real time (`host`)."""
+        return "host" if self.manifest["engine"] == "here" else "machine"
+
+    @property
     def axes(self) -> dict[str, list[Label]]:
         """The swept axes, in the order of the sweep."""
         return cast(dict[str, list[Label]], self.manifest.get("axes") or {})

@@ -9,8 +9,8 @@ from tcplab.results.read import ResultsError, read_campaign
 from tcplab.studies.effect.figures import of_cell
 
 Record = dict[str, Any]
-Key = tuple[str, str]
-"""Campaign and cell."""
+Key = tuple[str, str, str]
+"""Campaign, place and cell."""
 
 
 def of_campaign(folder: Path) -> dict[Key, Record]:
@@ -23,12 +23,14 @@ def of_campaign(folder: Path) -> dict[Key, Record]:
     manifest = campaign.manifest
     if manifest["dirty"] or not manifest["commit"]:
         raise ResultsError(f"{folder}: of files that are in no commit")
-    quick = " --quick" if manifest["quick"] else ""
+    how = " --quick" if manifest["quick"] else ""
+    how += " --engine here" if campaign.place == "host" else ""
     return {
-        (campaign.name, cell.id): {
+        (campaign.name, campaign.place, cell.id): {
             "campaign": campaign.name,
+            "place": campaign.place,
             "cell": cell.id,
-            "command": f"tcplab run {campaign.name}{quick}",
+            "command": f"tcplab run {campaign.name}{how}",
             "commit": manifest["commit"],
             "kernel": cell.kernel,
             "virtual_time": manifest["virtual_time"],

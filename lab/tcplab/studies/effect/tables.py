@@ -1,5 +1,5 @@
-"""The laboratory's tables of docs/measured/effect.md, each between two marks that name it.  The
-others are those of crates/proof/examples/simulate.rs."""
+"""The laboratory's tables of docs/measured/effect.md, each between two marks that name it:
+`NAME PLACE`.  The others are those of crates/proof/examples/simulate.rs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tcplab.studies.effect.interval import Interval, interval, merged
 from tcplab.studies.effect.records import Record
 
 _NONE = "–"
-_MARKS = re.compile(r"(<!-- table: (lab-[a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+_MARKS = re.compile(r"(<!-- table: (lab-[a-z-]+) ([a-z]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 _MEASURES = {"goodput": "goodput", "duration": "time to complete"}
 Spread = tuple[float, float]
 """A mean and its standard error."""
@@ -23,7 +23,8 @@ def renewed(page: str, records: list[Record]) -> str:
     """The page with the laboratory's tables anew."""
 
     def table(mark: re.Match[str]) -> str:
-        return f"{mark[1]}\n{_TABLES[mark[2]](records)}\n{mark[3]}"
+        there = [record for record in records if record["place"] == mark[3]]
+        return f"{mark[1]}\n{_TABLES[mark[2]](there)}\n{mark[4]}"
 
     return _MARKS.sub(table, page)
 

@@ -10,8 +10,8 @@ from tcplab.metrics import cell_metrics
 from tcplab.results.read import ResultsError, read_campaign
 
 Record = dict[str, Any]
-Key = tuple[str, str]
-"""Campaign and cell."""
+Key = tuple[str, str, str]
+"""Campaign, place and cell."""
 _VALUES = ("goodput_mbit", "standstill_s", "fct_ms_p50", "retransmit_ratio", "failed_connections")
 _PARTS = ("goodput_mbit", "link_share")
 
@@ -35,10 +35,12 @@ def of_campaign(folder: Path) -> dict[Key, Record]:
             name: {key: group[key] for key in _PARTS if group.get(key) is not None}
             for name, group in metrics["groups"].items()
         }
-        found[campaign.name, cell.id] = {
+        here = " --engine here" if campaign.place == "host" else ""
+        found[campaign.name, campaign.place, cell.id] = {
             "campaign": campaign.name,
+            "place": campaign.place,
             "cell": cell.id,
-            "command": f"tcplab run {campaign.name}",
+            "command": f"tcplab run {campaign.name}{here}",
             "commit": manifest["commit"],
             "kernel": cell.kernel,
             "virtual_time": manifest["virtual_time"],
@@ -55,7 +57,7 @@ def load(path: Path) -> dict[Key, Record]:
     """Those that were published; none if nothing was."""
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     found = [json.loads(line) for line in lines]
-    return {(record["campaign"], record["cell"]): record for record in found}
+    return {(record["campaign"], record["place"], record["cell"]): record for record in found}
 
 
 def save(path: Path, found: dict[Key, Record]) -> None:

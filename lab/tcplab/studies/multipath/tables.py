@@ -1,4 +1,4 @@
-"""The tables of docs/measured/multipath.md, each between two marks that name it."""
+"""The tables of docs/measured/multipath.md, each between two marks that name it: `NAME PLACE`."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from tcplab.studies.multipath.records import Record
 
 TRANSPORTS = ("mptcp", "mpquic")
 _NONE = "–"
-_MARKS = re.compile(r"(<!-- table: ([a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+_MARKS = re.compile(r"(<!-- table: ([a-z-]+) ([a-z]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def renewed(page: str, records: list[Record]) -> str:
     """The page with its tables anew."""
 
     def table(mark: re.Match[str]) -> str:
-        return f"{mark[1]}\n{_TABLES[mark[2]](records)}\n{mark[3]}"
+        there = [record for record in records if record["place"] == mark[3]]
+        return f"{mark[1]}\n{_TABLES[mark[2]](there)}\n{mark[4]}"
 
     return _MARKS.sub(table, page)
 
