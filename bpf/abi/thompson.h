@@ -85,10 +85,13 @@ struct tp_row_bucket {
 #define TP_DRAWS 65536 /* a power of two */
 
 struct tp_draw {
-	__u32 tag;    /* from the path's hash; 0: empty */
-	__u32 live;   /* open connections that took this draw or one before it */
-	__u32 since;  /* when it was drawn: ns >> TP_OPENED_SHIFT */
-	__u32 random; /* 0 to 0xfffe */
+	__u32 tag;	   /* from the path's hash; 0: empty */
+	__u32 live;	   /* open connections that took this draw or one before it */
+	__u32 since;	   /* when it was drawn: ns >> TP_OPENED_SHIFT */
+	__u16 random;	   /* 0 to 0xfffe */
+	__u16 probability; /* of the arm, from the row with which it was drawn */
+	__u8 arm;	   /* plus one; 0: none was drawn yet */
+	__u8 pad[3];
 };
 
 /* A note about a connection, made when it opens, for its record.  Storage of the socket's own
@@ -203,7 +206,7 @@ struct tp_move {
 TP_ASSERT_SIZE(tp_row_key, 24);
 TP_ASSERT_SIZE(tp_row, 32);
 TP_ASSERT_SIZE(tp_row_bucket, 32 * TP_ROW_WAYS);
-TP_ASSERT_SIZE(tp_draw, 16);
+TP_ASSERT_SIZE(tp_draw, 20);
 TP_ASSERT_SIZE(tp_opening, 32);
 TP_ASSERT_SIZE(tp_opening_bucket, 32 * TP_OPENING_WAYS);
 TP_ASSERT_SIZE(tp_pulse, 128);

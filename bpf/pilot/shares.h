@@ -144,9 +144,11 @@ static __always_inline struct tp_draw *draw_at(__u32 tag)
 	return bpf_map_lookup_elem(&draws, &index);
 }
 
-/* The draw of a path: that of its open connections if there is one, else a new one.  seed: of
- * this connection alone.  now: ns >> TP_OPENED_SHIFT. */
-__noinline __u32 take_draw(__u32 tag, __u32 now, __u64 seed)
+/* The draw of a path: that of its open connections if there is one, else a new one, as
+ * tp_drawn() packs it.  The arm is kept, too: the learner rewrites the row while the connections
+ * run, and the same number may mean another arm then.  seed: of this connection alone.
+ * now: ns >> TP_OPENED_SHIFT. */
+__noinline __u64 take_draw(__u32 tag, __u32 now, __u64 seed)
 {
 	__u32 drawn = tp_draw_of(tp_random(config()->row_secrets[1][TP_ROW_SECRETS - 1], seed));
 	struct tp_draw *draw = draw_at(tag);
@@ -158,7 +160,8 @@ __noinline __u32 take_draw(__u32 tag, __u32 now, __u64 seed)
 	if (is_own)
 		__sync_fetch_and_add(&draw->live, 1);
 	if (tp_draw_holds(draw, tag, now) && draw->live > 1)
-		return draw->random;
+		return tp_drawn(draw);
+	draw->arm = 0;
 	draw->random = drawn;
 	draw->since = now;
 	if (!is_own) {
@@ -166,6 +169,17 @@ __noinline __u32 take_draw(__u32 tag, __u32 now, __u64 seed)
 		draw->tag = tag;
 	}
 	return drawn;
+}
+
+/* The connections that open next on this path get the same arm. */
+static __always_inline void keep_arm(__u32 tag, __u32 arm, __u32 probability)
+{
+	struct tp_draw *draw = draw_at(tag);
+
+	if (!draw || draw->tag != tag || draw->arm)
+		return;
+	draw->probability = probability;
+	draw->arm = arm + 1;
 }
 
 static __always_inline void release_draw(__u32 tag)

@@ -33,21 +33,30 @@ static __always_inline __u32 eligible_arms(const struct visit *v, const struct t
 /* The result of a draw. */
 struct drawn {
 	__u32 probability;
-	__u8 arm; /* TP_NO_ARM: the default stays */
+	__u8 arm;     /* TP_NO_ARM: the default stays */
+	__u8 new_arm; /* the arm drawn, if the path had none yet; else TP_NO_ARM */
+	__u16 new_probability;
 };
 
-/* A function of its own, so that the verifier goes on with one outcome only.  If the arm drawn
- * is not eligible, the default stays. */
-__noinline int draw_from(const struct tp_shares *shares, __u32 r, __u32 eligible, __u32 in_force,
+/* draw: as tp_drawn() packs it.  A function of its own, so that the verifier goes on with one
+ * outcome only.  If the arm drawn is not eligible, the default stays. */
+__noinline int draw_from(const struct tp_shares *shares, __u64 draw, __u32 eligible, __u32 in_force,
 			 struct drawn *to)
 {
-	__u32 arm;
+	__u32 arm, held = draw >> 16 & 0xff;
 
 	if (!shares || !to)
 		return 0;
-	arm = tp_arm_at(shares->upto, r);
+	to->new_arm = TP_NO_ARM;
+	if (held) {
+		arm = (held - 1) & (TP_MAX_ARMS - 1);
+		to->probability = draw >> 32;
+	} else {
+		arm = tp_arm_at(shares->upto, draw & 0xffff);
+		to->probability = to->new_probability = tp_probability(shares->upto, arm);
+		to->new_arm = arm;
+	}
 	to->arm = arm;
-	to->probability = tp_probability(shares->upto, arm);
 	if (eligible >> arm & 1 && arm != in_force)
 		return 0;
 	to->arm = TP_NO_ARM;
@@ -71,6 +80,8 @@ static __always_inline __u8 draw_arm(const struct visit *v, const struct tp_row_
 	note->draw = draw_tag(place);
 	draw_from(shares, take_draw(note->draw, note->opened, seed), eligible_arms(v, note),
 		  v->in_force.arm, &drawn);
+	if (drawn.new_arm < TP_MAX_ARMS)
+		keep_arm(note->draw, drawn.new_arm, drawn.new_probability);
 	note->probability = drawn.probability;
 	return drawn.arm;
 }

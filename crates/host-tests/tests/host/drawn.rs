@@ -124,6 +124,40 @@ fn connections_of_a_path_that_overlap_share_their_draw() {
 }
 
 #[test]
+fn a_row_that_is_rewritten_does_not_part_the_connections_of_a_draw() {
+    const SHARE: u16 = 0xf000;
+    let lab = Lab::new();
+    let _sink = Sink::new(&lab.net.far, 5300);
+    let mut learner = Learner::new(&lab, &config());
+    let mut application = lab.actor();
+    let mut kept = 0;
+    for round in 0..8 {
+        learner.put(
+            TP_LEVEL_GLOBAL,
+            &Place::default(),
+            bbr(SHARE),
+            2 * round + 1,
+        );
+        application.tell(&format!("hold {}", far()));
+        // The numbers that meant bbr mean reno now.
+        learner.put(TP_LEVEL_GLOBAL, &Place::default(), ALL_RENO, 2 * round + 2);
+        application.tell(&format!("hold {}", far()));
+        application.tell("feed 20000");
+        application.tell("release");
+        let [first, second] = [(); 2].map(|()| learner.record());
+        assert_eq!(
+            (first.arm, first.probability),
+            (second.arm, second.probability)
+        );
+        kept += usize::from(second.arm == BBR && second.probability == SHARE);
+        assert_eq!(connect(&mut application, &far()), "reno");
+        learner.record();
+    }
+    // By chance none of eight is bbr once in 10^9 runs.
+    assert!(kept > 0);
+}
+
+#[test]
 fn rows_are_void_ten_seconds_after_the_last_sign_of_life_until_the_next() {
     /// The programs read a clock that steps with the kernel's tick.
     const TICK: Duration = Duration::from_millis(10);

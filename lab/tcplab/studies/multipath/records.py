@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
 from tcplab.metrics import cell_metrics
-from tcplab.results.read import ResultsError, read_campaign
+from tcplab.results.read import Cell, ResultsError, read_campaign
 
 Record = dict[str, Any]
 Key = tuple[str, str, str]
 """Campaign, place and cell."""
 _VALUES = ("goodput_mbit", "standstill_s", "fct_ms_p50", "retransmit_ratio", "failed_connections")
+_SLOW_START_S = 5
 _PARTS = ("goodput_mbit", "link_share")
 
 
@@ -50,7 +52,26 @@ def of_campaign(folder: Path) -> dict[Key, Record]:
             "values": {key: metrics["values"][key] for key in _VALUES},
             "parts": parts,
         }
+        if campaign.name == "path-shared":
+            found[campaign.name, campaign.place, cell.id]["between_cuts"] = between_cuts(cell)
     return found
+
+
+def between_cuts(cell: Cell) -> dict[str, float]:
+    """Packets that a connection sends from one reduction of a window to the next, over all of its
+    paths, after slow start.  A reduction shows as a new slow start threshold."""
+    samples = cell.samples()
+    late = samples.loc[samples["t_s"] > _SLOW_START_S].dropna(subset=["sent_packets"])
+    flows = cell.flows()
+    names = dict(zip(flows["flow"], flows["group"], strict=True))
+    packets: dict[str, float] = defaultdict(float)
+    cuts: dict[str, int] = defaultdict(int)
+    for (flow, _), path in late.groupby(["flow", "link"], dropna=False):
+        ordered = path.sort_values("t_s")
+        name = str(names[flow])
+        packets[name] += float(ordered["sent_packets"].iloc[-1] - ordered["sent_packets"].iloc[0])
+        cuts[name] += int(ordered["ssthresh_packets"].diff().fillna(0).ne(0).sum())
+    return {name: packets[name] / number for name, number in cuts.items() if number}
 
 
 def load(path: Path) -> dict[Key, Record]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from math import sqrt
 from statistics import median
 from typing import Any
 
@@ -121,7 +122,7 @@ def _shared(records: list[Record]) -> str:
     name = "path-shared"
     head = ["algorithm"]
     for transport in TRANSPORTS:
-        head += [f"{transport}, two paths", "the TCP", "share of the two paths"]
+        head += [f"{transport}, two paths", "the TCP", "share of the two paths", "expected"]
     rows = []
     for cc in _labels(records, name, "cc"):
         row = [without_prefix(cc)]
@@ -133,8 +134,23 @@ def _shared(records: list[Record]) -> str:
             )
             row += [shown(both), shown(one)]
             row.append(shown(b / (b + o) for b, o in zip(both, one, strict=True)))
+            row.append(shown(map(_expected, cells)) if cc in _ONE_TCP else _NONE)
         rows.append(row)
     return _rows(head, rows)
+
+
+_ONE_TCP = ("tp_lia", "tp_olia", "tp_balia")
+"""Algorithms whose paths together are to have one TCP's window."""
+
+
+def _expected(cell: Record) -> float | None:
+    """The share of a connection whose windows together are one TCP's: packets under way go with
+    the square root of the packets between two reductions (Mathis et al., CCR 27(3), 1997)."""
+    between = cell.get("between_cuts") or {}
+    if not {"multipath", "single"} <= between.keys():
+        return None
+    windows = {name: sqrt(number) for name, number in between.items()}
+    return windows["multipath"] / (windows["multipath"] + windows["single"])
 
 
 def _single(records: list[Record]) -> str:
