@@ -122,6 +122,19 @@ mod tests {
         (sum.0 / SEEDS as f64, sum.1 / SEEDS as f64)
     }
 
+    /// All that have the worse arm only, none that has the better one only, and a few of the tree's.
+    #[test]
+    fn paths_that_never_have_the_best_arm_again_are_counted() {
+        let worlds = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("worlds");
+        let world = World::read(&worlds.join("lab-bursts1.toml")).unwrap();
+        let stuck = |learner| {
+            let score = run(&world, learner, 1001, false).unwrap();
+            measure(Metric::Stuck, &[0], &score, None)
+        };
+        assert_eq!([stuck("cubic"), stuck("bbr")], [0.0, 1.0]);
+        assert!(stuck("tree") < 0.05, "{}", stuck("tree"));
+    }
+
     #[test]
     fn among_lying_peers_the_tree_loses_less_than_half_of_what_epsilon_greedy_does() {
         for name in [

@@ -13,6 +13,7 @@ const LATE: usize = 25;
 
 /// One connection, as it is scored.
 pub struct Met {
+    path: usize,
     kind: usize,
     number: usize,
     of: usize,
@@ -42,6 +43,9 @@ pub struct Score {
     pub kinds: Vec<Cell>,
     /// The same from the 26th connection of each path on.
     pub late: Vec<Cell>,
+    /// The same, per path; empty for a path that has no so late connection.
+    #[serde(skip)]
+    pub late_paths: Vec<Cell>,
     pub all: Cell,
     pub last_quarter: Cell,
     pub near_hostile: Cell,
@@ -67,6 +71,7 @@ impl Met {
             .reduce(f64::max)
             .map(|at| (arrival.at_s - at) / world.arrivals.interval_s);
         Self {
+            path: arrival.path,
             kind: path.kind,
             number: arrival.number,
             of: arrival.of,
@@ -133,6 +138,7 @@ impl Score {
         self.kinds[met.kind].add(met);
         if met.number >= LATE {
             self.late[met.kind].add(met);
+            bin(&mut self.late_paths, met.path, met);
         }
         let near = if met.near_hostile {
             &mut self.near_hostile

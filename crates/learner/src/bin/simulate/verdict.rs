@@ -26,6 +26,8 @@ pub enum Metric {
     OfBest,
     /// The same from the 26th connection of each path on.
     OfBestLate,
+    /// Share of the paths that never have the best arm from their 26th connection on.
+    Stuck,
     /// The same for the regret: of the worst kind.
     WorstRegret,
     /// Share of connections with the best arm.
@@ -105,6 +107,11 @@ pub fn measure(metric: Metric, kinds: &[usize], score: &Score, without: Option<&
             .filter(|cell| cell.connections > 0.0)
             .map(|cell| (-cell.regret()).exp())
             .fold(f64::INFINITY, f64::min),
+        Metric::Stuck => {
+            let late = score.late_paths.iter().filter(|c| c.connections > 0.0);
+            let stuck = late.clone().filter(|c| c.on_best == 0.0).count();
+            stuck as f64 / late.count() as f64
+        }
         Metric::WorstRegret => each(&Cell::regret)
             .into_iter()
             .fold(f64::NEG_INFINITY, f64::max),
