@@ -318,6 +318,17 @@ def test_bounded_pareto_sizes_have_the_mean_of_their_law() -> None:
     assert sum(sizes) / len(sizes) == pytest.approx(4_970, rel=0.03)
 
 
+def test_a_tuner_finds_the_senders_default_on_its_own_host() -> None:
+    """Else it would take the host's for the default: bbr, say, where the sender has cubic."""
+    programs = script.Programs(Path("/bin/flowgen"), Path("/bin/tcpilot"), Path("/tmp/x"))
+    sysctl = {"net.ipv4.tcp_congestion_control": "reno"}
+    line = "\nsysctl -qw net.ipv4.tcp_congestion_control=reno"
+    tuned = replace(cell(), tuner=Tuner(name="tcpilot"), sysctl=sysctl)
+    text = script.text(tuned, programs)
+    assert line in text and text.index(line) < text.index("step tuner")
+    assert line not in script.text(replace(tuned, tuner=Tuner()), programs)
+
+
 def test_script_is_shell_for_every_tuner(tmp_path: Path) -> None:
     for name in ("none", "tcpilot", "bpftune"):
         one = Cell(10, 100, 1, (LINK,), (FLOW,), tuner=Tuner(name=name))

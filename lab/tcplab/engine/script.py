@@ -122,6 +122,14 @@ def _network(cell: Cell, programs: Programs, seed: int) -> list[str]:
         for end in ("left", "right"):
             words, failed = shlex.quote(f"{key}={value}"), shlex.quote(f"sysctl {key}")
             lines.append(f"in_ns {end} sysctl -qw {words} || fail {failed}")
+    default = cell.sysctl.get(_DEFAULT_CC)
+    if default and cell.tuner.name != "none":
+        # A tuner runs beside the sender's namespace, and its host's default must be the sender's.
+        words, failed = (
+            shlex.quote(f"{_DEFAULT_CC}={default}"),
+            shlex.quote(f"sysctl {_DEFAULT_CC}"),
+        )
+        lines.append(f"sysctl -qw {words} || fail {failed}")
     lines.append(f"in_ns left sysctl {' '.join(SYSCTLS)} >sysctls 2>/dev/null")
     return lines
 
@@ -245,6 +253,7 @@ def _queues_anew(cell: Cell) -> list[str]:
     return [*lines, *_tc_lines(cell)]
 
 
+_DEFAULT_CC = "net.ipv4.tcp_congestion_control"
 _NAMESPACE = (
     '    ip netns add "$ns" || fail "cannot make the namespace $ns"',
     '    in_ns "$ns" sysctl -qw net.ipv4.ip_forward=1 net.ipv4.conf.all.rp_filter=0 '
