@@ -125,11 +125,8 @@ def _network(cell: Cell, programs: Programs, seed: int) -> list[str]:
     default = cell.sysctl.get(_DEFAULT_CC)
     if default and cell.tuner.name != "none":
         # A tuner runs beside the sender's namespace, and its host's default must be the sender's.
-        words, failed = (
-            shlex.quote(f"{_DEFAULT_CC}={default}"),
-            shlex.quote(f"sysctl {_DEFAULT_CC}"),
-        )
-        lines.append(f"sysctl -qw {words} || fail {failed}")
+        words = shlex.quote(f"{_DEFAULT_CC}={default}")
+        lines.append(f"sysctl -qw {words} || fail 'sysctl {_DEFAULT_CC}'")
     lines.append(f"in_ns left sysctl {' '.join(SYSCTLS)} >sysctls 2>/dev/null")
     return lines
 
