@@ -72,13 +72,16 @@ def write_cell(
     flows: pd.DataFrame | None = None,
     samples: pd.DataFrame | None = None,
     queues: pd.DataFrame | None = None,
+    programs: pd.DataFrame | None = None,
     tuner: Mapping[str, Any] | None = None,
     groups: Mapping[str, float] | None = None,
+    scenario: Mapping[str, Any] | None = None,
 ) -> Path:
     """One cell with the tables given; `groups` maps each flow group to its base RTT in ms."""
     cell = campaign / "cells" / ("-".join(str(v) for v in labels.values()) + f"-r{repetition}")
     cell.mkdir()
-    for table, frame in (("flows", flows), ("samples", samples), ("queues", queues)):
+    tables = {"flows": flows, "samples": samples, "queues": queues, "programs": programs}
+    for table, frame in tables.items():
         if frame is not None:
             frame.to_parquet(cell / f"{table}.parquet")
     if tuner is not None:
@@ -108,7 +111,7 @@ def write_cell(
         "virtual_time": True,
         "wall_s": 31.5,
         "virtual_s": SECONDS,
-        "scenario": {},
+        "scenario": scenario or {},
         "ideal": {
             "duration_s": SECONDS,
             "links": {"bottleneck": {"rate_mbit": RATE_MBIT}},

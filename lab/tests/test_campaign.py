@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from tcplab.cli import commands
 from tcplab.cli.main import main
-from tcplab.engine.job import Settings
+from tcplab.engine.job import Job, Settings
 from tcplab.results import manifest
 from tcplab.run import campaign, plan
+from tcplab.run.local import Done
 from tcplab.run.progress import duration
 from tcplab.scenario import ScenarioError, find, load, selected
 
@@ -50,6 +53,9 @@ def test_tuners_have_a_machine_of_their_own(tmp_path: Path) -> None:
     batches = plan.batches(jobs, 8)
     assert sorted(len(batch) for batch in batches) == [1, 1, 4]
     assert {job.id for batch in batches for job in batch} == {job.id for job in jobs}
+    # A program that only costs something changes nothing of the machine.
+    floors = plan.batches(plan.jobs(load(find("cost"), quick=True), tmp_path, SETTINGS), 8)
+    assert sorted(len(batch) for batch in floors) == [1, 1, 1, 1, 4]
 
 
 def test_a_part_of_a_sweep_is_kept_for_those_who_resume_it(tmp_path: Path) -> None:
@@ -107,6 +113,29 @@ def test_commands_refuse_what_is_wrong(
         assert main(arguments) == status, arguments
         assert text in capsys.readouterr().err
     assert not Path("results").exists()
+
+
+def test_a_reason_that_all_cells_have_is_said_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scenario = load(find("bbr"), quick=True)
+    manifest.write(tmp_path, manifest.content(scenario, [], {"engine": "vm", "virtual_time": True}))
+
+    def fail(batches: list[list[Job]]) -> Iterator[Done]:
+        jobs = [job for batch in batches for job in batch]
+        yield Done(jobs[0], 0.1, "no room")
+        yield from (Done(job, 0.1, "no clang") for job in jobs[1:])
+
+    outcome = campaign.run(scenario, SETTINGS, tmp_path, fail)
+    assert outcome.failed == 4
+    assert commands._tell(outcome, as_json=False) == 1
+    said = capsys.readouterr().err
+    first = outcome.errors["no clang"][0]
+    assert [line for line in said.splitlines() if line.startswith("tcplab")] == [
+        f"tcplab: {outcome.errors['no room'][0]}: no room",
+        f"tcplab: 3 cells, {first} the first: no clang",
+    ]
+    assert said.count("no clang") == 2, "by the first cell, and at the end"
 
 
 def test_list_names_every_campaign(capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,10 +12,12 @@ from synthetic import flow_row, write_campaign, write_cell
 
 from tcplab.metrics.phases import of_phases
 from tcplab.results.read import read_campaign
-from tcplab.studies.pilot.cli import main
-from tcplab.studies.pilot.judge import interval, judge, markdown
+from tcplab.studies.learner import judge as judging
+from tcplab.studies.learner import records, tables
+from tcplab.studies.learner.__main__ import main
+from tcplab.studies.learner.judge import Verdict, interval, markdown
 
-WAYS = ["cubic", "bbr", "tool"]
+_NAMES = {"cubic": "cubic", "bbr": "bbr", "tool": "tcpilot-thompson"}
 
 
 def connections(mbit: float, again: float, count: int = 75, **more: Any) -> pd.DataFrame:
@@ -54,11 +56,16 @@ def campaign(tmp_path: Path, name: str, rates: dict[str, tuple[float, float]]) -
     return folder
 
 
+def judge(folder: Path) -> list[Verdict]:
+    campaign = read_campaign(folder)
+    return judging.judge(campaign.name, [run for _, run in judging.runs_of(campaign)])
+
+
 def test_the_best_is_by_utility_and_not_by_goodput(tmp_path: Path) -> None:
     folder = campaign(
         tmp_path, "choice-utility", {"cubic": (5, 0.0), "bbr": (6, 0.2), "tool": (5.7, 0.2)}
     )
-    found = judge(read_campaign(folder))
+    found = judge(folder)
     assert [v.reference for v in found] == ["cubic", "cubic"]
     # 5.7 × 0.8 of 5, in each repetition alike.
     assert found[0].ratio == pytest.approx(0.912, abs=1e-3) and not found[0].met
@@ -84,7 +91,7 @@ def test_where_nothing_is_to_be_gained_the_default_is_what_counts(tmp_path: Path
     folder = campaign(
         tmp_path, "cold", {"cubic": (10, 0.0), "bbr": (10.4, 0.0), "tool": (9.95, 0.0)}
     )
-    (found,) = judge(read_campaign(folder))
+    (found,) = judge(folder)
     assert found.reference == "bbr" and found.ratio < 0.96 and found.met
     assert found.least == pytest.approx(0.99 / 1.04, rel=1e-3)
 
@@ -92,11 +99,12 @@ def test_where_nothing_is_to_be_gained_the_default_is_what_counts(tmp_path: Path
 def test_what_counts_between_neighbours_is_the_link_and_the_default_at_the_end(
     tmp_path: Path,
 ) -> None:
-    """The tool's connections begin with the default, and end with what takes from others."""
-    folder = write_campaign(tmp_path, "interference", {"way": ["first", "second", "tool"]})
+    """The tool's connections begin with the default, and end with what takes from others.  It is
+    compared with the default even if the other has more when all use it."""
+    folder = write_campaign(tmp_path, "interference", {"way": ["all-first", "all-second", "tool"]})
     for way, (mbit, again, name) in {
-        "first": (18, 0.03, "cubic"),
-        "second": (18, 0.2, "bbr"),
+        "all-first": (18, 0.03, "cubic"),
+        "all-second": (18, 0.0, "bbr"),
         "tool": (18, 0.2, "bbr"),
     }.items():
         flows = connections(mbit, again).assign(cc_used=name, arm="cubic")
@@ -105,9 +113,42 @@ def test_what_counts_between_neighbours_is_the_link_and_the_default_at_the_end(
         raw = json.loads((cell / "cell.json").read_text())
         raw["sysctls"] = {"net.ipv4.tcp_congestion_control": "cubic"}
         (cell / "cell.json").write_text(json.dumps(raw))
-    share, link = judge(read_campaign(folder))
-    assert (share.reference, share.ratio, share.met) == ("first", 0, False)
-    assert link.reference == "first" and link.ratio == pytest.approx(0.8 / 0.97, rel=1e-3)
+    share, link = judge(folder)
+    assert (share.reference, share.ratio, share.met) == ("all-first", 0, False)
+    assert link.reference == "all-first" and link.ratio == pytest.approx(0.8 / 0.97, rel=1e-3)
+
+
+def make_whole(folder: Path) -> None:
+    """No longer a quick form."""
+    manifest = json.loads((folder / "manifest.json").read_text())
+    (folder / "manifest.json").write_text(json.dumps({**manifest, "quick": False}))
+
+
+def test_what_is_published_is_judged_alike(tmp_path: Path) -> None:
+    """By its records, a campaign has the same verdicts; and its table says which were missed."""
+    rates = {"cubic": (5, 0.0), "bbr": (6, 0.2), "tool": (4.8, 0.1)}
+    folder = campaign(tmp_path, "choice-utility", rates)
+    make_whole(folder)
+    found = records.of_campaign(folder)
+    published = judging.judge("choice-utility", records.runs(found.values()))
+    assert [(v.what, v.reference, v.met) for v in published] == [
+        (v.what, v.reference, v.met) for v in judge(folder)
+    ]
+    for record in found.values():
+        record["labels"] = {"condition": "lossy", "way": _NAMES[record["labels"]["way"]]}
+        record["place"] = "host"
+    page = "before\n<!-- table: choice-utility host -->\nold\n<!-- end -->\nafter\n"
+    text = tables.renewed(page, found.values())
+    assert text.startswith("before\n") and text.endswith("<!-- end -->\nafter\n")
+    assert "old" not in text
+    assert "| lossy | utility from connection 26 on | 0.97 | cubic, 0.00 % | **0.864" in text
+    assert "| thompson |" in text and "| passed |  |  |  | 0 of 2 |" in text
+    assert tables.renewed(text, found.values()) == text
+
+
+def test_a_quick_form_is_not_published(tmp_path: Path) -> None:
+    folder = campaign(tmp_path, "choice-utility", {"cubic": (5, 0.0), "tool": (5, 0.0)})
+    assert main(["publish", str(folder)]) == 2
 
 
 def test_an_interval_is_students_and_needs_two_values() -> None:

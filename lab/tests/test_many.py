@@ -47,6 +47,22 @@ def test_flows_have_prefixes_of_their_own() -> None:
     assert {o.prefix for o in found if o.flow == "other"} == set(range(30, 60))
 
 
+def test_a_direct_path_leads_to_private_destinations_without_a_class_for_each() -> None:
+    flow = replace(MANY, destinations=100_000, prefixes=400, private=True)
+    one = cell(flow, Link(path="direct", rtt_ms=10))
+    found = destinations(one)
+    assert (found[0].address, found[-1].address) == ("10.64.0.1", "10.65.143.250")
+    assert len({o.address for o in found}) == 100_000
+    lines = topology.ip_lines(one)
+    assert "route add 10.64.0.0/15 via 10.1.10.2" in lines["left"]
+    assert "route add local 10.64.0.0/15 dev lo" in lines["right"]
+    netem = "qdisc add dev l0 root handle 30: netem delay 10ms"
+    assert topology.tc_lines(one) == {"r1": [], "r2": [], "left": [netem]}
+    assert topology.removed(one) == [("left", "l0", "root")]
+    assert need.qdiscs(one) == {"netem"}
+    assert "destinations" not in writer.ideal(one)
+
+
 def test_values_are_dealt_or_drawn_by_destination_or_by_prefix() -> None:
     dealt = destinations(cell(replace(MANY, destination_rtt_ms=(10.0, 20.0))))
     assert [one.rtt_ms for one in dealt[:3]] == [10, 20, 10]
@@ -175,6 +191,8 @@ sizes_bytes = [1000, 2000]
         ("= 20\nprefixes = 4", "= 2000\nprefixes = 4", "8: destinations: a prefix has room for"),
         ("destinations = 20\n", "", "6: destinations: prefixes need destinations"),
         ("prefixes = 4", 'transport = "mptcp"', "8: destinations: many destinations are for tcp"),
+        ("prefixes = 4", "private = true", "8: destinations: private addresses need a direct path"),
+        ("= 20\nprefixes = 4", "= 60001\nprefixes = 300", "8: destinations: more than 60000 need"),
         ("prefixes = 4", 'visits = "2"', "9: visits: '2' is no range; write"),
         ("prefixes = 4", 'visits = "3 to 1"', "9: visits: '3 to 1' is no range; write"),
         ("prefixes = 4", "visits = 2\nconnections = 3", "9: visits: give visits or connections"),
@@ -198,6 +216,16 @@ def test_what_is_wrong_is_named_with_its_line(
         load(path)
     said = [line.removeprefix(f"{path}:") for line in caught.value.lines]
     assert any(line.startswith(expected) for line in said), said
+
+
+def test_destinations_of_a_direct_path_have_nothing_of_their_own(tmp_path: Path) -> None:
+    path = tmp_path / "many.toml"
+    direct = GOOD.replace("rate_mbit = 20", 'path = "direct"')
+    path.write_text(direct)
+    load(path)
+    path.write_text(direct + "destination_rtt_ms = [5, 10]\n")
+    with pytest.raises(ScenarioError, match="a direct path has no destination_rtt_ms"):
+        load(path)
 
 
 def rows() -> pd.DataFrame:

@@ -1,113 +1,163 @@
-"""The experiments of the pilot without a machine: scripts, parsing, results, report."""
+"""The pilot's campaigns without a machine: results from cells, records, the page."""
 
 from __future__ import annotations
 
 import json
-import shlex
-import subprocess
 import tomllib
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pandas as pd
 import pytest
+from synthetic import flow_row, write_campaign, write_cell
 
-from tcplab.engine import tuners
+from tcplab.engine import limits, measures, script, tuners
+from tcplab.engine.script import Programs
+from tcplab.metrics.programs import of_flows
 from tcplab.results import writer
-from tcplab.scenario import find
-from tcplab.studies.pilot import (
-    choice,
-    cli,
-    experiments,
-    floor,
-    records,
-    report,
-    summary,
-    targets,
-)
-from tcplab.studies.pilot.sections import Section, first, parse
+from tcplab.results.read import ResultsError
+from tcplab.scenario import ScenarioError, find, load
+from tcplab.scenario.model import PARTS, Cell, Tuner
+from tcplab.studies.pilot import cli, records, report, summary, targets
 
-OUTPUT = """\
-a remark before
-@@ {"what": "short", "tool": "none", "round": 0}
-{"connections": 10, "connections_per_s": 100.0, "errors": 0}
-
-@@ {"what": "short", "tool": "tcpilot", "round": 0}
-not JSON
-{"connections": 10, "connections_per_s": 90.0, "errors": 0}
-@@ {"what": "short", "tool": "none", "round": 1}
-{"connections": 10, "connections_per_s": 120.0, "errors": 0}
-"""
+SCENARIO = {
+    "links": [{"loss_percent": 10.0}],
+    "flows": [{"connections": 75, "destinations": None, "streams": 1}],
+}
 
 
-def test_sections_keep_their_order_and_drop_what_has_no_label() -> None:
-    sections = parse(OUTPUT)
-    assert [(s.label["tool"], s.label["round"]) for s in sections] == [
-        ("none", 0),
-        ("tcpilot", 0),
-        ("none", 1),
+def rows(rates_mbit: list[tuple[str, float]], warmup: int = 0, **more: Any) -> pd.DataFrame:
+    """Connections of a second, one after the other: algorithm and goodput of each."""
+    found = [
+        flow_row(i, "bulk", cc, start_s=i, end_s=i + 1.0, bytes=round(mbit * 125_000), **more)
+        for i, (cc, mbit) in enumerate(rates_mbit)
     ]
-    assert sections[1].json_lines() == [{"connections": 10, "connections_per_s": 90.0, "errors": 0}]
+    return pd.DataFrame(found).assign(
+        cc_start=[cc for cc, _ in rates_mbit], warmup=[i < warmup for i in range(len(found))]
+    )
 
 
-def test_a_missing_section_is_named() -> None:
-    with pytest.raises(KeyError, match="bpftune"):
-        first(parse(OUTPUT), tool="bpftune")
+def rounds(tmp_path: Path, name: str, values: dict[str, list[int]]) -> Path:
+    """A campaign whose cells have so many connections in ten seconds, by way and repetition."""
+    folder = write_campaign(tmp_path, name, {"way": list(values)}, repetitions=3)
+    for way, counts in values.items():
+        for repetition, count in enumerate(counts):
+            flows = pd.DataFrame(
+                [
+                    flow_row(
+                        i, "short", "cubic", start_s=10 * i / count, end_s=10 * (i + 1) / count
+                    )
+                    for i in range(count)
+                ]
+            )
+            write_cell(folder, {"way": way}, repetition, flows=flows, scenario=SCENARIO)
+    return folder
 
 
-def test_rounds_are_compared_by_their_medians() -> None:
-    assert summary.short(parse(OUTPUT)) == {
-        "none": {"values": [100.0, 120.0], "median": 110.0, "ratio": 1.0},
-        "tcpilot": {"values": [90.0], "median": 90.0, "ratio": 0.8182},
+def only(folder: Path) -> dict[str, Any]:
+    (record,) = records.of_campaign(folder)
+    return record
+
+
+def test_rounds_are_compared_by_their_medians(tmp_path: Path) -> None:
+    record = only(rounds(tmp_path, "short-direct", {"none": [100, 120], "tcpilot-few": [90]}))
+    assert record["experiment"] == "short"
+    assert record["results"] == {
+        "none": {"values": [10.0, 12.0], "median": 11.0, "ratio": 1.0},
+        "tcpilot-few": {"values": [9.0], "median": 9.0, "ratio": 0.8182},
     }
 
 
-def test_a_failed_short_connection_spoils_the_result() -> None:
-    broken = OUTPUT.replace('"errors": 0}\n\n', '"errors": 1, "first_error": "refused"}\n\n')
-    with pytest.raises(ValueError, match="refused"):
-        summary.short(parse(broken))
+def test_a_record_says_where_it_came_from(tmp_path: Path) -> None:
+    record = only(rounds(tmp_path, "short-direct", {"none": [100]}))
+    assert record["command"] == "tcplab run short-direct --quick"
+    assert record["commit"] == "0123456789" and record["kernel"] == "6.1.0-test-amd64"
+    assert (record["where"], record["seed"]) == ("machine, virtual time", 7)
+    assert records.faults(record) == ["the quick form"]
 
 
-def programs(nanoseconds: int, events: int) -> str:
-    ran = {"type": "sock_ops", "run_time_ns": nanoseconds, "run_cnt": events}
-    other = {"type": "tracing", "run_time_ns": 10**9, "run_cnt": 10**6}
-    return json.dumps([ran, other, {"type": "sock_ops"}])
+def test_a_campaign_that_lacks_a_good_cell_makes_no_record(tmp_path: Path) -> None:
+    folder = rounds(tmp_path, "short-direct", {"none": [100]})
+    write_cell(folder, {"way": "limit"}, status="failed", error="x", scenario=SCENARIO)
+    with pytest.raises(ResultsError, match="limit-r0"):
+        records.of_campaign(folder)
 
 
-def test_cost_is_the_difference_between_readings_of_the_sockops_programs_alone() -> None:
-    sections = []
-    for kind, flow in (("short", '{"connections": 5}'), ("bulk", '{"summary": true, "count": 4}')):
-        for number, spent in enumerate((90_000, 8000, 4000)):
-            label = {"tool": "peer", "kind": kind, "round": number}
-            before = {"what": "programs", **label, "at": "before"}
-            sections += [
-                Section(before, programs(1000, 10)),
-                Section({"what": "flow", **label}, flow),
-                Section({**before, "at": "after"}, programs(1000 + spent, 90)),
+def test_a_campaign_that_nothing_is_made_of_is_refused(tmp_path: Path) -> None:
+    folder = write_campaign(tmp_path, "fairness", {"way": ["none"]})
+    with pytest.raises(ResultsError, match="short-direct"):
+        records.of_campaign(folder)
+
+
+def test_a_failed_short_connection_spoils_the_result(tmp_path: Path) -> None:
+    folder = write_campaign(tmp_path, "short-direct", {"way": ["none"]})
+    flows = rows([("cubic", 1.0), ("cubic", 1.0), ("cubic", 1.0)])
+    flows.loc[1, "error"] = "refused"
+    write_cell(folder, {"way": "none"}, flows=flows, scenario=SCENARIO)
+    with pytest.raises(ResultsError, match="failed"):
+        records.of_campaign(folder)
+
+
+def counters(*samples: tuple[float, int, int]) -> pd.DataFrame:
+    """Time, runs and nanoseconds of one program."""
+    found = pd.DataFrame(samples, columns=["t_s", "runs", "ns"])
+    return found.assign(program=5, name="pilot")
+
+
+# Before, four intervals of which a timer fell into one, and after.
+STEADY = counters(
+    (0.0, 0, 0), (2.9, 90, 9000), (3.1, 106, 10_600), (3.2, 122, 42_600), (3.3, 138, 44_200)
+)
+
+
+def test_cost_leaves_out_what_ran_before_and_a_timer_that_fired_meanwhile() -> None:
+    flows = pd.DataFrame([flow_row(i, "short", "cubic", start_s=3.0, end_s=3.25) for i in range(3)])
+    found = of_flows(STEADY, flows)
+    assert found == {
+        "program_ns_per_event": 100.0,
+        "program_events": 16.0,
+        "program_ns": 1600.0,
+    }
+
+
+def test_programs_of_one_moment_are_added_up() -> None:
+    both = pd.concat([STEADY, STEADY.assign(program=6)])
+    flows = pd.DataFrame([flow_row(0, "short", "cubic", start_s=3.0, end_s=3.25)])
+    assert of_flows(both, flows)["program_events"] == 96
+
+
+def test_a_tool_that_saw_nothing_has_no_cost(tmp_path: Path) -> None:
+    folder = write_campaign(tmp_path, "cost", {"way": ["limit"]})
+    flows = pd.DataFrame(
+        [flow_row(i, g, "cubic", start_s=1.0 + i) for i, g in enumerate(("short", "bulk"))]
+    )
+    idle = counters((0.0, 7, 700), (30.0, 7, 700))
+    write_cell(folder, {"way": "limit"}, flows=flows, programs=idle, scenario=SCENARIO)
+    with pytest.raises(ResultsError, match="no event"):
+        records.of_campaign(folder)
+
+
+def test_cost_is_that_of_the_median_repetition(tmp_path: Path) -> None:
+    folder = write_campaign(tmp_path, "cost", {"way": ["limit"]}, repetitions=3)
+    for repetition, ns in enumerate((90, 10, 20)):
+        flows = pd.DataFrame(
+            [
+                flow_row(0, "short", "cubic", start_s=1.0, end_s=2.0),
+                flow_row(1, "bulk", "cubic", start_s=3.0, end_s=4.0),
             ]
-    found = summary.cost(sections)["peer"]
-    assert found["short"]["ns_per_pair"] == 1600
-    assert found["short"]["events_per_pair"] == 16
-    assert found["short"]["values"] == [18000, 1600, 800]
-    assert found["bulk"]["ns_per_event"] == 100
-
-
-def test_tunings_cost_is_the_median_of_the_rounds() -> None:
-    sections = []
-    for tool, number, ns in [
-        ("a", 0, 800),
-        ("a", 1, 90_000),
-        ("a", 2, 900),
-        ("bpftune-conn", 0, 3600),
-    ]:
-        label = {"tool": tool, "round": number}
-        sections += [
-            Section({**label, "what": "programs", "at": "start"}, programs(1000, 10)),
-            Section({**label, "what": "short"}, '{"connections": 1}'),
-            Section({**label, "what": "programs", "at": "short"}, programs(1000 + ns, 26)),
-        ]
-    found = summary.tunings(sections)["a"]
-    assert found == {"values": [50.0, 5625.0, 56.2], "median": 56.2, "to_peer": 0.25}
+        )
+        counted = counters((0.5, 0, 0), (2.5, 16, 16 * ns), (4.5, 32, 48 * ns))
+        labels = {"way": "limit"}
+        write_cell(folder, labels, repetition, flows=flows, programs=counted, scenario=SCENARIO)
+    found = only(folder)["results"]["limit"]
+    assert found["short"] == {
+        "ns_per_event": 20.0,
+        "events_per_pair": 16.0,
+        "ns_per_pair": 320,
+        "values": [1440, 160, 320],
+    }
+    assert found["bulk"]["ns_per_event"] == 40.0
 
 
 def test_bpftunes_last_table_wins() -> None:
@@ -131,10 +181,12 @@ bpftune: ::ffff:10.200.2.2        bbr       3108       69        4       17     
 
 def test_tcpilots_paths_become_rows_as_bpftunes(tmp_path: Path) -> None:
     algorithm = {"name": "bbr", "cost": None, "chosen": 3, "greedy": 1, "min_rtt_us": 17}
-    path = {"prefix": "10.0.0.0/24", "netns": "left", "algorithms": [algorithm]}
+    path = {"prefix": "10.0.0.0/24", "netns": "left", "connections": 4, "algorithms": [algorithm]}
     (tmp_path / "tuner-paths.json").write_text(json.dumps({"schema": 1, "paths": [path]}))
     cell: Any = SimpleNamespace(tuner=SimpleNamespace(name="tcpilot"))
-    assert writer._tuner(cell, tmp_path)["table"] == [
+    found = writer._tuner(cell, tmp_path)
+    assert found["connections"] == {"10.0.0.0/24": 4}
+    assert found["table"] == [
         {
             "key": "10.0.0.0/24",
             "arm": "bbr",
@@ -146,119 +198,142 @@ def test_tcpilots_paths_become_rows_as_bpftunes(tmp_path: Path) -> None:
     ]
 
 
-def flow(index: int, arm: str, rate: float, error: str | None = None) -> str:
-    report = {"index": index, "cc_start": arm, "cc_end": arm, "goodput_bits_per_s": rate}
-    report |= {"retransmits": 0, "min_rtt_us": 20, "delivery_rate_bytes_per_s": 1, "error": error}
-    return json.dumps(report)
+def chosen(tmp_path: Path, learned: float = 800.0) -> dict[str, Any]:
+    """The record of a condition in which bbr has nine times cubic's goodput."""
+    slow, fast = [("cubic", 50.0)] * 25, [("bbr", learned)] * 50
+    known = {"arm": "bbr", "count": 50, "cost": 0, "greedy": 48, "rescued": 0, "min_rtt_us": 9}
+    known["max_delivery_rate"] = None
+    # The receiver answers, and so has a path too.
+    table = [{"key": "10.1.10.2", **known}, {"key": "10.1.1.1", **known, "count": 75}]
+    tuner = {"name": "tcpilot", "table": table}
+    tuner["status"] = {"connections": {"few": 3, "route": 0}}
+    ways: dict[str, Any] = {
+        "cubic": (rows([("cubic", 100.0)] * 2), None),
+        "bbr": (rows([("bbr", 900.0)] * 2), None),
+        "tcpilot": (rows(slow + fast, warmup=25), tuner),
+        "bpftune": (rows([("bbr", 700.0)] * 2), {"name": "bpftune", "table": []}),
+    }
+    axes = {"condition": ["loss10"], "way": list(ways)}
+    folder = write_campaign(tmp_path, "choice-direct", axes)
+    for way, (flows, found) in ways.items():
+        labels = {"condition": "loss10", "way": way}
+        write_cell(folder, labels, flows=flows, tuner=found, scenario=SCENARIO)
+    return only(folder)
 
 
-def choice_sections(learned: float = 800.0) -> list[Section]:
-    slow = [flow(i, "cubic", 50) for i in range(1, 26)]
-    fast = [flow(i, "bbr", learned) for i in range(26, 76)]
-    path = {"netns": "left", "algorithms": []}
-    status = {"connections": {"few": 3, "route": 0}}
-    return [
-        Section({"what": "flows", "tool": "cubic"}, flow(1, "cubic", 100)),
-        Section({"what": "flows", "tool": "static bbr"}, flow(1, "bbr", 900)),
-        Section({"what": "flows", "tool": "tcpilot"}, "\n".join(slow + fast)),
-        Section({"what": "flows", "tool": "bpftune"}, flow(1, "bbr", 700)),
-        Section({"what": "paths"}, json.dumps({"schema": 1, "paths": [path]})),
-        Section({"what": "explain"}, "{}"),
-        Section({"what": "status"}, json.dumps(status)),
-        Section({"what": "table"}, ""),
-    ]
-
-
-def test_choice_leaves_the_time_of_learning_out() -> None:
-    found = summary.choice(choice_sections())
+def test_choice_leaves_the_time_of_learning_out(tmp_path: Path) -> None:
+    record = chosen(tmp_path)
+    assert record["experiment"] == "choice-veth-loss10"
+    found = record["results"]
     assert found["ratio"] == {"cubic": 1, "static bbr": 9, "tcpilot": 8, "bpftune": 7}
     assert (found["best_static"], found["most_chosen"]) == ("bbr", "bbr")
-    assert found["ways"]["tcpilot"]["mean_all_bits_per_s"] == 550
+    assert found["ways"]["tcpilot"]["mean_all_bits_per_s"] == 550e6
     assert found["decisions"] == {"few": 3}
+    text = "\n".join(report.sections({record["experiment"]: record}))
+    assert "| veth-loss10 (provisional) | 100 | 900 |" in text
+    assert "| bbr | 0 | 50 | 48 | 0 | 9 |  |" in text
+    assert "| bbr | 0 | 75 |" not in text
 
 
 def test_a_failed_connection_counts_as_no_goodput() -> None:
-    text = flow(1, "bbr", 100) + "\n" + flow(2, "bbr", 100, "reset")
-    assert summary.goodputs(Section({}, text)) == [100.0, 0.0]
+    flows = rows([("bbr", 100.0), ("bbr", 100.0)])
+    flows.loc[1, "error"] = "reset"
+    run: Any = SimpleNamespace(flows=lambda: flows)
+    assert summary._way([run])["mean_bits_per_s"] == 50e6
 
 
 @pytest.mark.parametrize(("learned", "met"), [(800.0, True), (790.0, False)])
-def test_the_gain_at_heavy_loss_is_judged(learned: float, met: bool) -> None:
-    results = summary.choice(choice_sections(learned))
-    whole = {"parameters": {"loss_percent": 10}, "results": results}
-    by_what = {v.what: v.met for v in targets.verdicts("choice", whole)}
+def test_the_gain_at_heavy_loss_is_judged(tmp_path: Path, learned: float, met: bool) -> None:
+    by_what = {v.what: v.met for v in targets.verdicts("choice", chosen(tmp_path, learned))}
     assert by_what["of cubic at 10 % loss at least 8"] is met
     assert by_what["of bpftune at least 1"]
 
 
-def test_a_routed_condition_delays_on_the_way_back() -> None:
-    condition = choice.Condition("x", 1, loss_percent=5, delay_ms=10, rate_mbit=50)
-    assert condition.network() == "network_routed 'loss 5% rate 50mbit' 'delay 10ms'"
-    assert choice.Condition("x", 1, loss_percent=5).network() == "network_direct 'loss 5%'"
-
-
-def test_tcpilot_chooses_among_the_published_arms_and_may_choose_dctcp_anywhere() -> None:
-    read = tomllib.loads(find("choice").read_text())
+@pytest.mark.parametrize("campaign", ["choice", "choice-direct"])
+def test_tcpilot_chooses_among_the_published_arms_and_may_choose_dctcp_anywhere(
+    campaign: str,
+) -> None:
+    read = tomllib.loads(find(campaign).read_text())
     ways = read["sweep"]["way"]["values"] + read["quick"]["sweep"]["way"]["values"]
     configs = [way["tuner"]["config"] for way in ways if way["label"] == "tcpilot"]
     assert len(configs) == 2
-    for config in [experiments.ALL_ARMS, *configs]:
+    for config in configs:
         parsed = tomllib.loads(config)
         (policy,) = parsed["policy"]
-        assert tuple(parsed["algorithms"]) == tuple(policy["algorithms"]) == experiments.ARMS
+        assert parsed["algorithms"] == policy["algorithms"] == ["cubic", "bbr", "htcp", "dctcp"]
         assert policy.keys() == {"name", "algorithms"}  # it matches every connection
-    script = choice.experiment(choice.CONDITIONS["veth-clean"], True).script
-    assert [line for line in script if line.startswith("tcpilot_start")] == [
-        f"tcpilot_start {shlex.quote(experiments.ALL_ARMS)}"
-    ]
 
 
 def test_connections_last_twenty_round_trips() -> None:
-    for condition in choice.CONDITIONS.values():
-        assert condition.seconds * 1000 >= 20 * condition.delay_ms
+    for point in load(find("choice-direct")).points:
+        assert (point.cell.flows[0].each_s or 0) * 1000 >= 20 * point.cell.links[0].rtt_ms
 
 
-def all_experiments() -> list[experiments.Experiment]:
-    made = [make(quick) for make in cli.EXPERIMENTS.values() for quick in (False, True)]
-    return made + [choice.experiment(c, False) for c in choice.CONDITIONS.values()]
+def cell_of(campaign: str, way: str) -> Cell:
+    points = load(find(campaign)).points
+    return next(point.cell for point in points if point.labels["way"] == way)
 
 
-@pytest.mark.parametrize("experiment", all_experiments(), ids=lambda e: e.name)
-def test_scripts_are_shell(experiment: experiments.Experiment) -> None:
-    library = (Path(experiments.__file__).parent / "guest" / "lib.sh").read_text()
-    text = experiment.text(
-        {"tcpilot": Path("/bin/tcpilot"), "floors": Path("/tmp/floors")}, library
-    )
-    assert subprocess.run(["bash", "-n"], input=text.encode()).returncode == 0
+def test_programs_are_counted_in_the_cells_cgroup_and_nothing_else_is() -> None:
+    programs = Programs(Path("/bin/flowgen"), Path("/bin/tcpilot"), Path("/cell"))
+    counted = script.text(cell_of("cost", "floor"), programs)
+    assert '--programs /proc/self/fd/9 9<"${cgroup:-' in counted
+    assert counted.index("attached tuner.err") < counted.index("flowgen play")
+    assert "--programs" not in script.text(cell_of("bulk", "none"), programs)
+
+
+def test_memory_is_read_idle_full_and_after_queries() -> None:
+    cell = cell_of("memory", "thompson")
+    before, after = measures.start(cell), measures.stop(cell)
+    assert before[-1] == "resident idle"
+    assert [line for line in after if "\n" not in line] == [
+        "sleep 65",
+        "resident full",
+        "resident queries",
+    ]
+
+
+def test_the_limits_parts_are_those_of_the_program() -> None:
+    assert [part.name.lower() for part in limits.Part if part.name] == list(PARTS)
+
+
+@pytest.mark.parametrize("parts", [(), ("set",), PARTS[1:], PARTS])
+def test_every_limit_compiles(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, parts: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("TCPILOT_CACHE", str(tmp_path))
+    assert limits.compiled(Tuner(name="limit", parts=parts)).read_bytes()[:4] == b"\x7fELF"
+
+
+@pytest.mark.parametrize(
+    ("key", "expected"),
+    [
+        ('[tuner]\nname = "tcpilot"\nparts = ["set"]', "8: parts: tcpilot has none; limit has"),
+        ('[tuner]\nname = "limit"\nparts = ["all"]', "8: parts: a list of set, random, "),
+        ("[measure]\nmemory = true", "7: memory: 'none' is no tuner with a process"),
+    ],
+)
+def test_what_a_tuner_cannot_do_is_refused(tmp_path: Path, key: str, expected: str) -> None:
+    path = tmp_path / "x.toml"
+    path.write_text(f'title = "x"\n[[link]]\npath = "direct"\n[[flow]]\nname = "a"\n{key}\n')
+    with pytest.raises(ScenarioError) as caught:
+        load(path)
+    assert [line.startswith(f"{path}:{expected}") for line in caught.value.lines] == [True]
 
 
 def test_the_report_names_what_was_missed() -> None:
-    rounds = {"values": [1.0], "median": 1.0, "ratio": 0.5}
-    whole: dict[str, Any] = {
-        "experiment": "short",
-        "command": "python -m tcplab.studies.pilot short",
-        "commit": "abc",
-        "kernel": "7.2",
-        "where": "machine, virtual time",
-        "wall_s": 7,
-        "results": {"limit": {**rounds, "median": 2.0}, "tcpilot-few": rounds},
-    }
+    found = {"values": [1.0], "median": 1.0, "ratio": 0.5}
+    whole = record(results={"limit": {**found, "median": 2.0}, "thompson-few": found})
     text = report.render({"short": whole})
-    assert "| tcpilot, new path | 1 | 0.500 | 1 |" in text
-    assert "- **missed**: tcpilot-few, of the limit program's rate at least 0.99: 0.500" in text
-
-
-def test_the_recorded_command_makes_the_results_again() -> None:
-    options = cli.make_parser().parse_args(["choice", "--quick", "--out", "/elsewhere"])
-    command = cli.command_line(options, "choice-veth-loss10")
-    assert command == "python -m tcplab.studies.pilot choice --only veth-loss10 --quick"
+    assert "| tcpilot (thompson), new path | 1 | 0.500 | 1 |" in text
+    assert "- **missed**: thompson-few, of the limit program's rate at least 0.99: 0.500" in text
 
 
 def record(**changes: Any) -> dict[str, Any]:
-    rounds = {"values": [1.0], "median": 1.0, "ratio": 1.0}
-    command = "python -m tcplab.studies.pilot short"
-    whole = {"experiment": "short", "command": command, "commit": "abc", "kernel": "7.2"}
-    return {**whole, "where": "here", "wall_s": 1, "results": {"none": rounds}, **changes}
+    found = {"values": [1.0], "median": 1.0, "ratio": 1.0}
+    whole = {"experiment": "short", "command": "tcplab run short-direct", "commit": "abc"}
+    whole |= {"kernel": "7.2", "where": "here", "wall_s": 1, "results": {"none": found}}
+    return {**whole, **changes}
 
 
 @pytest.mark.parametrize(
@@ -266,32 +341,39 @@ def record(**changes: Any) -> dict[str, Any]:
     [
         ({"commit": "abc+"}, "files differed from the commit"),
         ({"commit": "unknown"}, "the commit is not known"),
-        ({"command": "python -m tcplab.studies.pilot short --quick"}, "the quick form"),
+        ({"command": "tcplab run short-direct --quick"}, "the quick form"),
+        ({"command": "tcplab run short-direct --only way=none"}, "not every way"),
     ],
 )
 def test_what_cannot_be_made_again_is_not_published(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], changes: dict[str, Any], fault: str
+    tmp_path: Path, changes: dict[str, Any], fault: str
 ) -> None:
     data = tmp_path / "data" / "pilot.jsonl"
-    where = ["--out", str(tmp_path / "runs"), "--data", str(data)]
-    (tmp_path / "runs").mkdir()
-    records.save(tmp_path / "runs", record())
-    assert cli.main(["publish", *where]) == 0
+    assert records.publish(data, [record()]) == {}
     before = data.read_text()
-    records.save(tmp_path / "runs", record(wall_s=2, **changes))
-    records.save(tmp_path / "runs", record(experiment="bulk"))
-    assert cli.main(["publish", *where]) == 1
-    assert f"short is not published: {fault}" in capsys.readouterr().err
+    others = [record(wall_s=2, **changes), record(experiment="bulk")]
+    assert records.publish(data, others) == {"short": [fault]}
     assert before in data.read_text(), "the older record stays"
     assert list(records.load(data)) == ["bulk", "short"], "and the others are published"
+
+
+def test_a_quick_run_is_shown_but_not_published(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = str(rounds(tmp_path, "short-direct", {"none": [100], "limit": [100]}))
+    assert cli.main(["show", folder]) == 0
+    assert "| no tool | 10 | 1.000 | 1 |" in capsys.readouterr().out
+    assert cli.main(["publish", folder, "--data", str(tmp_path / "pilot.jsonl")]) == 1
+    assert "short is not published: the quick form" in capsys.readouterr().err
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "measured" / "results.md"
+PUBLISHED = records.load(cli.make_parser().parse_args(["report"]).data)
 
 
 def test_a_record_is_a_line() -> None:
     lines = cli.make_parser().parse_args(["report"]).data.read_text().splitlines()
     assert [json.loads(line)["experiment"] for line in lines] == sorted(PUBLISHED)
-
-
-PUBLISHED = records.load(cli.make_parser().parse_args(["report"]).data)
 
 
 def test_the_published_records_can_be_made_again_but_for_one_that_is_marked() -> None:
@@ -303,8 +385,7 @@ def test_the_published_records_can_be_made_again_but_for_one_that_is_marked() ->
 
 
 def test_the_document_is_what_its_records_say() -> None:
-    page = Path(__file__).parents[2] / "docs" / "measured" / "results.md"
-    assert page.read_text() == report.render(PUBLISHED)
+    assert PAGE.read_text() == report.render(PUBLISHED)
 
 
 def test_memory_is_judged_by_its_peak() -> None:
@@ -317,20 +398,10 @@ def test_a_row_is_held_against_the_floor_that_does_as_much() -> None:
         return {"short": {"ns_per_pair": nanoseconds}}
 
     results = {"limit": 1000, "limit-set": 2000, "floor": 2000, "floor-set": 3000}
-    results |= {"tcpilot-learned": 2700, "tcpilot-bbr": 3800}
+    results |= {"tcpilot-learned": 2700, "thompson-bbr": 3800}
     whole = {"results": {tool: kinds(value) for tool, value in results.items()}}
     met = {v.what: v.met for v in targets.verdicts("cost", whole)}
     assert not met["tcpilot-learned, floors at most 1.3"]
-    assert met["tcpilot-bbr, floors at most 1.3"]
-    assert met["tcpilot-bbr, limits at most 2"]
+    assert met["thompson-bbr, floors at most 1.3"]
+    assert met["thompson-bbr, limits at most 2"]
     assert not met["tcpilot-learned, limits at most 2"]
-
-
-def test_every_floor_compiles(tmp_path: Path) -> None:
-    floor.build(tmp_path)
-    assert {path.stem for path in tmp_path.glob("*.o")} == set(floor.FLOORS)
-
-
-def test_a_tool_that_saw_nothing_has_no_cost() -> None:
-    with pytest.raises(ValueError, match="no event"):
-        summary.per_pair(0, 0, 100)

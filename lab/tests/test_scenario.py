@@ -409,3 +409,12 @@ def test_unknown_campaigns_are_refused() -> None:
         find("fairnes")
     with pytest.raises(ScenarioError, match=r"nothing\.toml: there is no such file"):
         find("nothing.toml")
+
+
+def test_ect_1_is_for_version_4_and_a_bottleneck_behind_the_router(tmp_path: Path) -> None:
+    marked = GOOD.replace("rtt_ms = 20", "rtt_ms = 20\nect1 = true")
+    good(tmp_path, marked)
+    (six,) = problems(tmp_path, marked.replace('cc = "bbr"', 'cc = "bbr"\nip = 6'))
+    assert "ect1: only packets of IPv4 get ECT(1)" in six
+    (host,) = problems(tmp_path, marked.replace("ect1", 'place = "host"\nect1'))
+    assert "ect1: the bottleneck is before the router" in host

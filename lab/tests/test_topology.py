@@ -48,7 +48,7 @@ def test_a_policer_drops_where_the_router_takes_in() -> None:
     link = Link(rate_mbit=50, rtt_ms=20, police_mbit=5, police_burst="20 ms")
     assert topology.tc_lines(cell(link))["r1"][2:] == [
         "qdisc add dev m0 clsact",
-        "filter add dev m0 ingress matchall action police rate 5000000bit burst 12500 "
+        "filter add dev m0 ingress pref 2 matchall action police rate 5000000bit burst 12500 "
         "conform-exceed drop",
     ]
     assert link.expected_mbit() == 5
@@ -163,6 +163,21 @@ def test_options_of_a_qdisc_follow_its_own() -> None:
     dualpi2 = topology.bottleneck_lines(replace(LINK, qdisc="dualpi2"), "b0")[1]
     assert dualpi2.endswith("handle 10: dualpi2")
     assert "sch_dualpi2" in need.modules(cell(replace(LINK, qdisc="dualpi2")))
+
+
+def test_the_router_makes_ect_1_before_the_policer_and_the_queue() -> None:
+    link = replace(LINK, ect1=True, police_mbit=5)
+    lines = topology.tc_lines(cell(link))["r1"]
+    clsact, marking, policer = (line for line in lines if " m0 " in line)
+    assert clsact == "qdisc add dev m0 clsact"
+    # ECT(0) is 2, ECT(1) is 1; DSCP, Not-ECT and CE stay.
+    assert "pref 1 protocol ip u32 match ip tos 2 3 " in marking
+    assert "munge ip tos set 1 retain 3 pipe action csum ip4h continue" in marking
+    assert "pref 2 matchall action police" in policer
+    assert ("r1", "m0", "clsact") in topology.removed(cell(replace(LINK, ect1=True)))
+    modules = need.modules(cell(replace(LINK, ect1=True)))
+    assert {"sch_ingress", "cls_u32", "act_pedit", "act_csum"} <= set(modules)
+    assert "act_pedit" not in need.modules(cell(LINK))
 
 
 def test_a_queue_and_bursts_can_change_under_way() -> None:

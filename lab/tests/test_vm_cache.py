@@ -112,7 +112,7 @@ def test_a_download_with_another_hash_is_refused(tmp_path: Path) -> None:
             return folder / "x.deb"
 
     with pytest.raises(SetupError, match="SHA256"):
-        kernels._download(Mirror(), Package("x", "1", 1, "00"), tmp_path)  # type: ignore[arg-type]
+        kernels.download(Mirror(), Package("x", "1", 1, "00"), tmp_path)  # type: ignore[arg-type]
 
 
 def test_an_entry_that_fails_half_way_leaves_the_old_one_and_no_rest(tmp_path: Path) -> None:

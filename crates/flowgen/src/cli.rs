@@ -111,6 +111,9 @@ pub struct Play {
     /// Send SIGUSR1 to this process when the measured time begins.
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(i32).range(2..))]
     pub signal: Option<i32>,
+    /// Sample runs and time of the sockops programs that are attached to this cgroup: programs.csv.
+    #[arg(long, value_name = "CGROUP")]
+    pub programs: Option<PathBuf>,
 }
 
 /// Options of `reflect`.

@@ -72,7 +72,11 @@ fn run(mode: &Mode) -> Result<()> {
         Mode::Play(args) => {
             let text = std::fs::read_to_string(&args.plan)
                 .with_context(|| format!("cannot read {}", args.plan.display()))?;
-            print(&play::run(&Plan::parse(&text)?, &args.out, args.signal)?)
+            let beside = play::Beside {
+                signal: args.signal,
+                programs: args.programs.as_deref(),
+            };
+            print(&play::run(&Plan::parse(&text)?, &args.out, beside)?)
         }
         Mode::Reflect(args) => Ok(calibrate::reflect(args.listen)?),
         Mode::Calibrate(args) => print(&calibrate::run(&args.into())?),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import shutil
@@ -201,8 +202,9 @@ def _tell(outcome: Any, as_json: bool) -> int:
         found = {**outcome.__dict__, "folder": str(outcome.folder)}
         print(json.dumps(found))
     else:
-        for error in outcome.errors[:10]:
-            print(f"tcplab: {error}", file=sys.stderr)
+        for why, cells in itertools.islice(outcome.errors.items(), 10):
+            which = cells[0] if len(cells) == 1 else f"{len(cells)} cells, {cells[0]} the first"
+            print(f"tcplab: {which}: {why}", file=sys.stderr)
         print(
             f"{outcome.ok} cells, {outcome.rejected} rejected, {outcome.failed} failed; "
             f"report: {outcome.folder / 'report.html'}"

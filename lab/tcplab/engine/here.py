@@ -142,8 +142,9 @@ def _run_script(cell: Cell, settings: Settings, folder: Path) -> Ended:
 
 @contextmanager
 def _cgroup(cell: Cell) -> Iterator[dict[str, str]]:
-    """A cgroup for the cells that a tuner steers, so that it steers nothing else."""
-    if cell.tuner.name == "none":
+    """A cgroup for a cell that a tuner steers, so that it steers nothing else; and for one whose
+    programs are counted, so that no others are."""
+    if cell.tuner.name == "none" and not cell.measure.programs:
         yield {}
         return
     mounts = (line.split() for line in Path("/proc/mounts").read_text().splitlines())

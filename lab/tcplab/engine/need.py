@@ -39,7 +39,7 @@ def qdiscs(cell: Cell) -> set[str]:
         impaired = (link.rtt_ms, link.loss_percent, link.back_loss_percent, link.back_slot_ms)
         if any(impaired) or any(flow.extra_rtt_ms for flow in cell.flows):
             found.add("netem")
-        if link.police_mbit:
+        if link.police_mbit or link.ect1:
             found.add("ingress")
     if _many(cell):
         found |= {"htb", "netem"}
@@ -56,7 +56,9 @@ def _bottleneck(link: Link) -> set[str]:
 
 
 def _many(cell: Cell) -> bool:
-    return any(flow.destinations for flow in cell.flows)
+    """A router tells destinations apart; a direct path has none."""
+    routed = cell.links[0].path != "direct"
+    return routed and any(flow.destinations for flow in cell.flows)
 
 
 def modules(cell: Cell) -> tuple[str, ...]:
@@ -66,9 +68,21 @@ def modules(cell: Cell) -> tuple[str, ...]:
     controls = [f"tcp_{name}" for name in foreign]
     queues = (f"sch_{name}" for name in sorted(qdiscs(cell)))
     policer = ("act_police", "cls_matchall") if any(link.police_mbit for link in cell.links) else ()
+    marking = ("cls_u32", "act_pedit", "act_csum") if any(link.ect1 for link in cell.links) else ()
     filters = ("cls_bpf",) if cell.watch.fair else ()
     classifier = ("cls_u32",) if _many(cell) else ()
     relay = ("tun",) if any(link.trace for link in cell.links) else ()
     web = ("tcp_diag",) if any(flow.is_web for flow in cell.flows) else ()
     capture = ("af_packet",) if cell.capture.ends() else ()
-    return (*controls, *queues, *policer, *filters, *classifier, *relay, *web, *capture, "veth")
+    return (
+        *controls,
+        *queues,
+        *policer,
+        *marking,
+        *filters,
+        *classifier,
+        *relay,
+        *web,
+        *capture,
+        "veth",
+    )

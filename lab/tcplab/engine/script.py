@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tcplab import topology
 from tcplab.algorithms import PREFIX
-from tcplab.engine import acks, calibration, need, relay, tuners, watcher, web
+from tcplab.engine import acks, calibration, measures, need, relay, tuners, watcher, web
 from tcplab.scenario import traces
 from tcplab.scenario.model import Cell
 from tcplab.traffic.plan import PORT, plan
@@ -70,7 +70,8 @@ def _lines(lines: list[str]) -> str:
 def text(cell: Cell, programs: Programs, seed: int = 0) -> str:
     """The script."""
     # Traces and changes begin with the measured time.
-    signal = ' --signal "$relay"' if topology.follows_time(cell) else ""
+    beside = ' --signal "$relay"' if topology.follows_time(cell) else ""
+    beside += measures.sampled_programs(cell)
     parts = [
         _LIBRARY,
         f"cd {shlex.quote(str(programs.folder))} || fail 'the folder is not there'",
@@ -85,19 +86,21 @@ def text(cell: Cell, programs: Programs, seed: int = 0) -> str:
         *_queues_anew(cell),
         *web.start(cell, seed),
         *tuners.start(cell.tuner),
+        *measures.start(cell),
         *watcher.start(cell),
         *acks.start(cell),
         *_captures(cell),
         'step traffic "flowgen play"',
         "qdisc_state >qdisc-before",
         "uptime_now >started",
-        f'in_ns left "$flowgen" play plan.json --out .{signal} >play.json 2>play.err ||',
+        f'in_ns left "$flowgen" play plan.json --out .{beside} >play.json 2>play.err ||',
         '    fail "flowgen: $(tail -n 1 play.err)"',
         "uptime_now >ended",
         "qdisc_state >qdisc-after",
         *acks.stop(cell),
         *watcher.stop(cell),
         *_captures_end(cell),
+        *measures.stop(cell),
         *tuners.stop(cell.tuner),
         *_relay_ends(cell),
         "uname -r >release",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from tcplab.engine import limits
 from tcplab.scenario.model import Tuner
 
 _TCPILOT = """\
@@ -41,6 +42,8 @@ done"""
 
 _BPFTUNE_STOP = """\
 bpftune -V >tuner-version 2>&1
+# With all of its tuners it does not always end when it is told to.
+{ sleep 20; kill -KILL $tuner; } 2>/dev/null &
 kill -INT $tuner
 wait $tuner"""
 
@@ -51,12 +54,13 @@ def start(tuner: Tuner) -> list[str]:
         return [_TCPILOT]
     if tuner.name == "bpftune":
         return [_BPFTUNE.format(options=tuner.options)]
-    return []
+    return limits.start(tuner) if tuner.name == "limit" else []
 
 
 def stop(tuner: Tuner) -> list[str]:
     """Lines that keep its knowledge, and stop it."""
-    return {"tcpilot": [_TCPILOT_STOP], "bpftune": [_BPFTUNE_STOP]}.get(tuner.name, [])
+    found = {"tcpilot": [_TCPILOT_STOP], "bpftune": [_BPFTUNE_STOP], "limit": limits.stop()}
+    return found.get(tuner.name, [])
 
 
 # As bpftune prints it: IPAddress CongAlg Metric Count Greedy MinRtt MaxRtDlvr

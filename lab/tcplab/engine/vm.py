@@ -15,7 +15,7 @@ from tcplab.engine.errors import CellError, EngineError
 from tcplab.engine.job import Settings
 from tcplab.engine.script import SCRIPT, Programs
 from tcplab.scenario.model import Cell
-from tcplab.vm import Kernel, Machine, VmError, fetch, roots, run
+from tcplab.vm import Machine, VmError, extra, fetch, kernels, roots, run
 
 # The modules of tcpilot's and bpftune's arms.
 TUNER_MODULES = ("tcp_bbr", "tcp_htcp", "tcp_dctcp")
@@ -40,21 +40,18 @@ def check(cells: list[Cell], settings: Settings) -> None:
         raise EngineError(str(problem)) from None
     if programs := web.missing(cells):
         raise EngineError(f"this host has no {', '.join(programs)}")
-    missing = sorted({name for cell in cells for name in _modules(cell) if not _has(kernel, name)})
-    if missing:
+    wanted = sorted({name for cell in cells for name in _modules(cell)})
+    lacking = [name for name in wanted if not kernels.has_module(kernel, name)]
+    try:
+        built = extra.prepare(kernel, lacking)
+    except VmError as problem:
+        raise EngineError(str(problem)) from None
+    if missing := [name for name in lacking if name not in built]:
         names = ", ".join(missing)
         raise EngineError(
             f"kernel {kernel.release} has no module {names}; take another --kernel, or leave "
             "what needs it out of the scenario"
         )
-
-
-def _has(kernel: Kernel, module: str) -> bool:
-    listed = ""
-    for name in ("modules.dep", "modules.builtin"):
-        for path in kernel.modules.glob(name):
-            listed += path.read_text()
-    return f"/{module}.ko" in listed
 
 
 def _modules(cell: Cell) -> tuple[str, ...]:

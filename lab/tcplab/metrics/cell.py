@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from tcplab.metrics import delays, phases, rates, utility
+from tcplab.metrics import delays, phases, programs, rates, utility
 from tcplab.metrics.fairness import jain
 from tcplab.results.read import Cell, Ideal, read_cell
 
@@ -36,7 +36,7 @@ def cell_metrics(cell: Cell) -> dict[str, Any]:
     flows = everything[~everything["warmup"].fillna(False).astype(bool)]
     samples = cell.samples()
     samples = samples[samples["flow"].isin(flows["flow"])]
-    queues = cell.queues()
+    queues, counted = cell.queues(), cell.programs()
     per_second = rates.bytes_per_second(samples, flows)
     jains = rates.jain_per_second(per_second)
     done = delays.slowdowns(flows, cell.ideal)
@@ -49,11 +49,15 @@ def cell_metrics(cell: Cell) -> dict[str, Any]:
         **_of_company(flows, per_second, jains, cell.ideal),
         **_of_queue(queues, cell.ideal),
         **_cost_of(cell.acks()),
+        **programs.of_flows(counted, flows),
         **delays.percentiles("fct_ms", done["fct_ms"]),
         **delays.percentiles("fct_slowdown", done["slowdown"]),
     }
     groups = {
-        str(name): _finite(_of_flows(rows, samples[samples["flow"].isin(rows["flow"])]))
+        str(name): _finite(
+            _of_flows(rows, samples[samples["flow"].isin(rows["flow"])])
+            | programs.of_flows(counted, rows)
+        )
         for name, rows in flows.groupby("group")
     }
     groups |= {

@@ -6,7 +6,7 @@ publication's own.
 
 Forms: `matrix` (two axes, one metric), `links` (a row per point, throughput on each link, compared
 as a share of the link's rate), `figures` (each with its own labels; with `over` a ratio of two
-points).
+points; or with `metrics` a CSV file of a row per point and a column per metric).
 """
 
 from __future__ import annotations
@@ -130,13 +130,22 @@ def _links(name: str, raw: Mapping[str, Any]) -> list[Figure]:
     return found
 
 
-def _figures(_name: str, raw: Mapping[str, Any]) -> list[Figure]:
+def _figures(name: str, raw: Mapping[str, Any]) -> list[Figure]:
     return [
         Figure(
             f["what"], f["metric"], f["where"], f.get("over"), float(f["value"]), str(f["value"])
         )
-        for f in raw["figure"]
+        for f in raw.get("figure", [])
+    ] + [
+        Figure(_named(row, raw["axes"]), metric, where, None, float(row[column]), str(row[column]))
+        for row in (_rows(f"{name}.csv") if "metrics" in raw else [])
+        for where in [{axis: row[axis] for axis in raw["axes"]}]
+        for column, metric in raw["metrics"].items()
     ]
+
+
+def _named(row: Mapping[str, Any], axes: Sequence[str]) -> str:
+    return ", ".join(str(row[axis]) for axis in axes)
 
 
 _FORMS = {"matrix": _matrix, "links": _links, "figures": _figures}

@@ -61,6 +61,7 @@ SAMPLE_COLUMNS = [
     "cc",
 ]
 PROBE_COLUMNS = ["t_s", "probe", "delay_ms"]
+PROGRAM_COLUMNS = ["t_s", "program", "name", "runs", "ns"]
 QUEUE_COLUMNS = [
     "t_s",
     "link",
@@ -135,6 +136,10 @@ class Tuner:
     version: str | None
     table: list[dict[str, Any]]
     log: str
+    status: dict[str, Any] = field(default_factory=dict)
+    """tcpilot's answer to `status`, after the traffic."""
+    connections: dict[str, int] = field(default_factory=dict)
+    """Connections that tcpilot remembers, by path."""
 
 
 @dataclass(frozen=True)
@@ -184,6 +189,8 @@ class Cell:
             version=found.get("version"),
             table=[{"arm": row.get("name"), **row} for row in found.get("table") or []],
             log=_text(found.get("log")),
+            status=found.get("status") or {},
+            connections=found.get("connections") or {},
         )
 
     def acks(self) -> dict[str, dict[str, int]]:
@@ -191,6 +198,18 @@ class Cell:
         they were not measured."""
         file = self.folder / "acks.json"
         return _json(file) if file.exists() else {}
+
+    def programs(self) -> pd.DataFrame:
+        """Runs and nanoseconds of each of the tuner's programs so far, sampled; empty if they were
+        not measured."""
+        return _table(self.folder / "programs.parquet", PROGRAM_COLUMNS)
+
+    def memory(self) -> dict[str, dict[str, int]]:
+        """Resident and peak kB of the tuner's process by stage; empty if they were not measured."""
+        file = self.folder / "memory.jsonl"
+        lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+        stages = {stage.pop("at"): stage for stage in map(json.loads, lines)}
+        return cast(dict[str, dict[str, int]], stages)
 
     def metrics(self) -> dict[str, Any] | None:
         """metrics.json as stored; None if it has not been computed."""

@@ -4,6 +4,7 @@ presence says that the cell is complete."""
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from tcplab import topology
-from tcplab.engine import acks, calibration, relay, watcher
+from tcplab.engine import acks, calibration, measures, relay, watcher
 from tcplab.engine.job import Job
 from tcplab.engine.need import modules
 from tcplab.engine.tuners import bpftune_table
@@ -51,6 +52,9 @@ _FLOW_COLUMNS = {
 _TIMES = ("busy_s", "window_limited_s", "buffer_limited_s")
 """The kernel's account of a connection's time; of TCP's only."""
 _LOG_LINES = 60
+_TABLE_PATHS = 1000
+"""Paths of tcpilot's table that are kept with all figures, the busiest; of all others their
+connections only."""
 
 
 def write(job: Job, cell: Cell, work: Path, error: str | None, wall_s: float) -> Path:
@@ -69,8 +73,9 @@ def write(job: Job, cell: Cell, work: Path, error: str | None, wall_s: float) ->
             if cell.tuner.name != "none":
                 _json(new / "tuner.json", _tuner(cell, work))
             captures = [f"{end}.pcap" for end in cell.capture.ends()]
-            measures = [acks.FILE] if acks.is_wanted(cell) else []
-            for name in (*watcher.files(cell), *captures, *measures):
+            measured = [acks.FILE] if acks.is_wanted(cell) else []
+            measured += [measures.MEMORY] if cell.measure.memory else []
+            for name in (*watcher.files(cell), *captures, *measured):
                 shutil.copyfile(work / name, new / name)
         elif (work / "script.log").exists():
             shutil.copyfile(work / "script.log", new / "script.log")
@@ -150,7 +155,9 @@ def ideal(cell: Cell) -> dict[str, Any]:
     changes = sorted({change.at_s for change in cell.changes})
     if changes:
         found["phases_s"] = [0.0, *changes, cell.duration_s]
-    many = {one.address: _own(cell, one) for one in destinations(cell)}
+    # On a direct path they have nothing of their own.
+    routed = cell.links[0].path != "direct"
+    many = {one.address: _own(cell, one) for one in destinations(cell) if routed}
     return {**found, "destinations": many} if many else found
 
 
@@ -216,16 +223,21 @@ def _tables(cell: Cell, work: Path, new: Path) -> None:
         table.to_parquet(new / f"{name}.parquet", index=False)
     if (work / "probes.csv").exists():
         pd.read_csv(work / "probes.csv").to_parquet(new / "probes.parquet", index=False)
+    if cell.measure.programs:
+        programs = pd.read_csv(work / measures.PROGRAMS)
+        programs.to_parquet(new / "programs.parquet", index=False)
 
 
 def _tuner(cell: Cell, work: Path) -> dict[str, Any]:
     log = _maybe_text(work / "tuner.log") or ""
     status = _maybe_json(work / "tuner-status.json") or {}
     table: list[dict[str, Any]] = []
+    paths = (_maybe_json(work / "tuner-paths.json") or {}).get("paths", [])
+    paths.sort(key=lambda path: -path["connections"])
     if cell.tuner.name == "tcpilot":
         table = [
             {"key": path["prefix"], "arm": known.pop("name"), "count": known.pop("chosen"), **known}
-            for path in (_maybe_json(work / "tuner-paths.json") or {}).get("paths", [])
+            for path in paths[:_TABLE_PATHS]
             for known in path["algorithms"]
         ]
     else:
@@ -235,6 +247,7 @@ def _tuner(cell: Cell, work: Path) -> dict[str, Any]:
         "version": _maybe_text(work / "tuner-version"),
         "log": log.splitlines()[-_LOG_LINES:],
         "table": table,
+        "connections": {path["prefix"]: path["connections"] for path in paths},
         "tunings": status.get("tunings"),
         "status": status,
         "report": _maybe_json(work / "tuner-report.json"),
@@ -247,12 +260,16 @@ def _sysctls(path: Path) -> dict[str, str]:
     return {key: " ".join(value.split()) for key, _, value in pairs if key}
 
 
+_UNKNOWN = re.compile(r"\[Unknown qdisc, optlen=(\d+)\]")
+"""What a tc that is older than a qdisc says of its options, which is no JSON."""
+
+
 def _qdiscs(path: Path) -> list[dict[str, Any]]:
     """tc's JSON of each namespace, a row per qdisc of a device of ours."""
     found: list[dict[str, Any]] = []
     for part in (_maybe_text(path) or "").split("@@ ")[1:]:
         ns, _, raw = part.partition("\n")
-        for qdisc in json.loads(raw) if raw.strip() else []:
+        for qdisc in json.loads(_UNKNOWN.sub(r'"bytes": \1', raw)) if raw.strip() else []:
             if qdisc.get("dev") != "lo":
                 found.append({"ns": ns, **qdisc})
     return found

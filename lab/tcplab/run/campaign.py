@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tcplab import metrics, report
-from tcplab.engine import here, need, relay, vm
+from tcplab.engine import acks, here, limits, need, relay, vm
 from tcplab.engine.errors import EngineError
 from tcplab.engine.job import Job, Settings
 from tcplab.results import manifest
@@ -20,6 +20,7 @@ from tcplab.run import plan
 from tcplab.run.local import Done
 from tcplab.run.progress import Reporter
 from tcplab.scenario import Scenario, load, selected
+from tcplab.scenario.model import Cell
 
 Runner = Callable[[list[list[Job]]], Iterator[Done]]
 CELLS_PER_BOOT = 8
@@ -34,13 +35,15 @@ class Outcome:
     ok: int
     rejected: int
     failed: int
-    errors: list[str]
+    errors: dict[str, list[str]]
+    """Reasons, each with the cells that failed for it."""
 
 
 def check(scenario: Scenario, settings: Settings) -> None:
     """Raises EngineError with all that is missing, before anything is started."""
     cells = [point.cell for point in scenario.points]
     (here if settings.engine == "here" else vm).check(cells, settings)
+    _compile(cells)
     programs = [settings.flowgen]
     if any(need.needs_tcpilot(cell) for cell in cells):
         programs.append(settings.tcpilot)
@@ -54,6 +57,14 @@ def check(scenario: Scenario, settings: Settings) -> None:
             )
         if settings.engine == "vm" and Path(program).is_relative_to("/tmp"):
             raise EngineError(f"{program}: the machine has a /tmp of its own; put it elsewhere")
+
+
+def _compile(cells: Sequence[Cell]) -> None:
+    """The engine's own BPF programs, so that a mistake is said once and not by each cell."""
+    if any(acks.is_wanted(cell) for cell in cells):
+        acks.compiled()
+    for tuner in {cell.tuner for cell in cells if cell.tuner.name == "limit"}:
+        limits.compiled(tuner)
 
 
 def start(
@@ -111,7 +122,7 @@ def run(
         shutil.rmtree(job.place, ignore_errors=True)
     shutil.rmtree(folder / "work", ignore_errors=True)
     _set_status(folder, "running")
-    errors: list[str] = []
+    errors: dict[str, list[str]] = {}
     try:
         with Reporter(scenario.name, len(jobs), len(jobs) - len(left)) as reporter:
             for done in runner(plan.batches(left, batch)):
@@ -132,18 +143,20 @@ def run(
     )
 
 
-def _note(done: Done, reporter: Reporter, errors: list[str]) -> None:
+def _note(done: Done, reporter: Reporter, errors: dict[str, list[str]]) -> None:
+    """A reason that many cells have is said by the first of them."""
     place = done.job.place
     state, why = status(place), done.error
+    if not why and state == "failed":
+        why = str(json.loads((place / "cell.json").read_text())["error"])
     if why:
-        errors.append(f"{done.job.id}: {why}")
-    elif state == "failed":
-        why = json.loads((place / "cell.json").read_text())["error"]
-        errors.append(f"{done.job.id}: {why}")
-    else:
-        if state == "rejected":
-            why = rejection(json.loads((place / "cell.json").read_text()))
-        metrics.write_cell(place)
+        errors.setdefault(why, []).append(done.job.id)
+        before = len(errors[why]) > 1
+        reporter.cell(done.job.id, state, done.wall_s, None if before else why)
+        return
+    if state == "rejected":
+        why = rejection(json.loads((place / "cell.json").read_text()))
+    metrics.write_cell(place)
     reporter.cell(done.job.id, state, done.wall_s, why)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tcplab.engine.job import Job, Settings
 from tcplab.scenario import Scenario
+from tcplab.scenario.model import cell_from_json
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.]+")
 _MOST_ID = 120
@@ -56,9 +57,9 @@ def _seed(base: int, repetition: int) -> int:
 def batches(jobs: list[Job], size: int) -> list[list[Job]]:
     """Jobs that may share a machine, `size` to a boot.
 
-    A tuner keeps a machine for itself: it changes more of it than one network namespace.
+    A tuner that changes more of a machine than one network namespace keeps it for itself.
     """
-    alone = [job for job in jobs if job.cell["tuner"]["name"] != "none"]
-    rest = [job for job in jobs if job.cell["tuner"]["name"] == "none"]
+    alone = [job for job in jobs if cell_from_json(job.cell).tuner.alone]
+    rest = [job for job in jobs if not cell_from_json(job.cell).tuner.alone]
     together = [rest[start : start + size] for start in range(0, len(rest), size)]
     return sorted([*together, *([job] for job in alone)], key=lambda batch: batch[0].order)

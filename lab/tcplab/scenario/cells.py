@@ -106,6 +106,11 @@ def _of_the_whole(cell: Cell, unknown: Unknown) -> list[Problem]:
         ):
             found.append(Problem(("flow",), "flow: no connection takes part, nothing would run"))
         found += _twice("flow", [flow.name for flow in cell.flows])
+    if cell.tuner.parts and cell.tuner.name != "limit" and not unknown.has(("tuner", "name")):
+        found.append(Problem(("tuner", "parts"), f"parts: {cell.tuner.name} has none; limit has"))
+    if cell.measure.memory and not cell.tuner.alone and not unknown.has(("tuner", "name")):
+        text = f"memory: {cell.tuner.name!r} is no tuner with a process of its own"
+        found.append(Problem(("measure", "memory"), text))
     return found
 
 
@@ -162,6 +167,7 @@ _ROUTED_ONLY = (
     "ecn",
     "place",
     "police_mbit",
+    "ect1",
     "second_rate_mbit",
     "back_rate_mbit",
     "back_loss_percent",
@@ -219,13 +225,24 @@ _BETWEEN = (
     "path",
     "place",
     "police_mbit",
+    "ect1",
     "second_rate_mbit",
     "back_rate_mbit",
     "trace",
 )
 """Keys that a link takes over from the one whose bottleneck it shares."""
-_UNSHARED = ("shares", "path", "place", "police_mbit", "second_rate_mbit", "trace")
+_UNSHARED = ("shares", "path", "place", "police_mbit", "ect1", "second_rate_mbit", "trace")
 """Keys that are not between the two routers, or not of a bottleneck of one's own."""
+
+
+def _ect1(cell: Cell, link: Link) -> str | None:
+    """The router changes headers of version 4, and packets that are on their way to a bottleneck
+    behind it."""
+    if not link.ect1:
+        return None
+    if any(flow.ip == 6 for flow in cell.flows):
+        return "only packets of IPv4 get ECT(1)"
+    return "the bottleneck is before the router" if link.place == "host" else None
 
 
 def _back(_: Cell, link: Link) -> str | None:
@@ -248,6 +265,7 @@ _LINK_RULES: list[Rule] = [
     ("queue", ("rate_mbit", "rtt_ms"), _needs_rtt("queue", "rate_mbit")),
     ("police_burst", ("police_mbit", "rtt_ms"), _needs_rtt("police_burst", "police_mbit")),
     ("qdisc", ("rate_mbit",), _qdisc),
+    ("ect1", ("place", ("flow",)), _ect1),
     (
         "second_queue",
         ("second_rate_mbit", "rtt_ms"),

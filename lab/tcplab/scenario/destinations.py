@@ -2,7 +2,7 @@
 
 The addresses are of the blocks for benchmarks (198.18.0.0/15, RFC 2544) and for documentation
 (2001:db8::/32, RFC 3849), which no kernel and no tuner takes for private: a prefix is a /24 or a
-/48 there.
+/48 there.  Private ones are of 10.64.0.0/15.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _of_flow(flow: Flow, first: int, first_prefix: int) -> list[Destination]:
             flow=str(flow.name),
             number=first + i,
             prefix=first_prefix + inside[i],
-            address=address(flow.ip, first_prefix + inside[i], first + i),
+            address=address(flow.ip, first_prefix + inside[i], first + i, flow.private),
             rtt_ms=rtts[i],
             rate_mbit=rates[i],
             loss_percent=losses[i],
@@ -93,10 +93,12 @@ def _each(
     return values(wanted, len(inside), generator)
 
 
-def address(version: int, prefix: int, number: int) -> str:
+def address(version: int, prefix: int, number: int, private: bool = False) -> str:
     """The last byte differs between neighbours of a prefix and, mostly, between prefixes, since
     packets are told apart by it first."""
     host = number % MOST_IN_A_PREFIX + 1
     if version == 6:
         return f"2001:db8:{prefix + 1:x}::{host:x}"
+    if private:
+        return f"10.{64 + prefix // 256}.{prefix % 256}.{host}"
     return f"198.{18 + prefix // 256}.{prefix % 256}.{host}"

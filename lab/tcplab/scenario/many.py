@@ -8,12 +8,15 @@ from tcplab.scenario.model import Cell, Flow
 
 _ONLY_MANY = (
     "prefixes",
+    "private",
     "vary",
     "destination_rtt_ms",
     "destination_rate_mbit",
     "destination_loss_percent",
     "visits",
 )
+_OWN = ("destination_rtt_ms", "destination_rate_mbit", "destination_loss_percent")
+MOST_ROUTED = 60_000
 
 
 def _alone(_: Cell, flow: Flow) -> str | None:
@@ -49,9 +52,23 @@ def _carried(cell: Cell, flow: Flow) -> str | None:
         return f"many destinations are for tcp, not for {flow.transport}"
     if flow.kind == "request":
         return "a request has one connection, and one destination"
-    if cell.links and cell.links[0].path == "direct":
-        return "many destinations need a routed path"
+    if flow.private and flow.ip == 6:
+        return "private addresses are of version 4"
+    if flow.private and cell.links and cell.links[0].path != "direct":
+        return "private addresses need a direct path"
     return None
+
+
+def _by_path(cell: Cell, flow: Flow) -> str | None:
+    """A router gives each destination its path by a class of its own, which has 16 bits."""
+    if not flow.destinations or not cell.links:
+        return None
+    if cell.links[0].path != "direct":
+        many = flow.destinations > MOST_ROUTED
+        return f"more than {MOST_ROUTED} need a direct path" if many else None
+    usual = Flow()
+    given = [key for key in _OWN if getattr(flow, key) != getattr(usual, key)]
+    return f"a direct path has no {', no '.join(given)}" if given else None
 
 
 def _own_rate(cell: Cell, flow: Flow) -> str | None:
@@ -93,6 +110,7 @@ MANY_RULES: list[Rule] = [
     ("destinations", ("prefixes",), _room),
     ("prefixes", ("destinations", ("flow",)), _all_prefixes),
     ("destinations", ("transport", "kind", ("link",)), _carried),
+    ("destinations", (*_OWN, ("link",)), _by_path),
     ("destination_rate_mbit", ("destination_rtt_ms", ("link",)), _own_rate),
     ("visits", ("connections", "destinations"), _how_often),
     (

@@ -35,7 +35,8 @@ PLACES = ("router", "host")
 PATHS = ("routed", "direct")
 KINDS = ("bulk", "pareto", "request", "short", "http", "udp", "ping")
 DATAGRAMS = ("udp", "ping")
-TUNERS = ("none", "tcpilot", "bpftune")
+TUNERS = ("none", "tcpilot", "bpftune", "limit")
+PARTS = ("set", "random", "lookup", "storage", "record")
 TRANSPORTS = ("tcp", "mptcp", "quic", "mpquic")
 QUIC_CONTROLS = ("cubic", "reno", "bbr3", "lia", "olia", "balia")
 """Congestion controls of flowgen's QUIC; tcpilot's prefix may stand before them."""
@@ -85,6 +86,13 @@ def _names(value: Any) -> tuple[str, ...]:
     return tuple(_name(name) for name in value)
 
 
+def read_parts(value: Any) -> tuple[str, ...]:
+    """The work of the tuner `limit`."""
+    if not isinstance(value, list) or not all(part in PARTS for part in value):
+        raise ValueError(f"a list of {', '.join(PARTS)} is expected, not {value!r}")
+    return tuple(value)
+
+
 @dataclass(frozen=True)
 class Link:
     """A path's bottleneck and its surroundings."""
@@ -117,6 +125,9 @@ class Link:
     """A policer before the bottleneck, which drops packets above this rate and queues nothing."""
     police_burst: str = checked("64000 bytes", _queue)
     """The policer's bucket; ms and bdp are of its own rate."""
+    ect1: bool = flag()
+    """The first router turns ECT(0) into ECT(1), before the policer and the bottleneck: a flow that
+    uses ECN is L4S there (RFC 9331).  No kernel up to 7.2 sends data with ECT(1)."""
 
     second_rate_mbit: float | None = number(above=0, most=40_000)
     """A second bottleneck, behind the first."""
@@ -161,7 +172,7 @@ class Flow:
     bytes: int | None = number(least=1, most=10**12, whole=True)
     each_s: float | None = number(above=0, most=100_000)
     """Length of each of several connections, one after the other."""
-    streams: int = number(1, least=1, most=1_000, whole=True)
+    streams: int = number(1, least=1, most=20_000, whole=True)
     """Connections side by side."""
     stagger_s: float = number(0.0, least=0, most=1_000)
     connections: int | None = number(least=1, most=1_000_000, whole=True)
@@ -182,8 +193,10 @@ class Flow:
     """Payload of udp and ping; by default that of 20 ms of G.711 speech with RTP's header."""
     extra_rtt_ms: float = number(0.0, least=0, most=10_000)
     ip: int = checked(4, _version)
-    destinations: int | None = number(least=1, most=60_000, whole=True)
+    destinations: int | None = number(least=1, most=120_000, whole=True)
     """Connections go to so many addresses, in prefixes of a /24 (a /48 of IPv6) each."""
+    private: bool = flag()
+    """Private addresses (RFC 1918), each of which a tuner takes for a path of its own."""
     prefixes: int = number(1, least=1, most=512, whole=True)
     vary: str = choice("destination", "destination", "prefix")
     """Whether each destination has values of its own, or each prefix."""
@@ -248,6 +261,14 @@ class Tuner:
     """Further options of bpftune."""
     algorithms: tuple[str, ...] = checked((), _names)
     """Algorithms that tcpilot chooses among, in place of its default."""
+    parts: tuple[str, ...] = checked((), read_parts)
+    """What the tuner `limit` does beside asking for callbacks: it sets bbr, draws a random number,
+    looks a path up twice, makes a socket's storage, writes a record to a ring."""
+
+    @property
+    def alone(self) -> bool:
+        """It changes more of a machine than one network namespace."""
+        return self.name not in ("none", "limit")
 
     def text(self) -> str:
         """tcpilot's configuration with the algorithms."""
@@ -286,6 +307,12 @@ class Measure:
 
     acks: bool = flag()
     """The kernel's time on acknowledgements, by congestion control: acks.json of the cell."""
+    programs: bool = flag()
+    """Runs and time of the tuner's sockops programs, sampled: programs.parquet of the cell."""
+    memory: bool = flag()
+    """Memory of the tuner's process, idle, full and after queries: memory.jsonl of the cell."""
+    settle_s: float = number(0.0, least=0, most=10_000)
+    """After the traffic the process is left alone for so long before its memory counts as full."""
 
 
 @dataclass(frozen=True)
@@ -387,13 +414,18 @@ def cell_from_json(raw: dict[str, Any]) -> Cell:
         drain_s=raw["drain_s"],
         links=tuple(Link(**link) for link in raw["links"]),
         flows=tuple(_flow_from_json(flow) for flow in raw["flows"]),
-        tuner=Tuner(**{**raw["tuner"], "algorithms": tuple(raw["tuner"].get("algorithms", ()))}),
+        tuner=_tuner_from_json(raw["tuner"]),
         changes=tuple(Change(**change) for change in raw["changes"]),
         sysctl=dict(raw["sysctl"]),
         watch=Watch(**raw.get("watch", {})),
         capture=Capture(**raw.get("capture", {})),
         measure=Measure(**raw.get("measure", {})),
     )
+
+
+def _tuner_from_json(raw: dict[str, Any]) -> Tuner:
+    known: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in raw.items()}
+    return Tuner(**known)
 
 
 def _flow_from_json(raw: dict[str, Any]) -> Flow:

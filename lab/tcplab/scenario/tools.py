@@ -24,7 +24,7 @@ from typing import Any
 
 from tcplab.scenario.errors import Problem
 from tcplab.scenario.fields import checked, choice, read, suggestion
-from tcplab.scenario.model import SYSTEM, TUNERS
+from tcplab.scenario.model import SYSTEM, TUNERS, read_parts
 
 EVERY_FLOW = "every.cc"
 """Sets the congestion control of all flows that name none; a list of numbers deals the algorithms
@@ -49,6 +49,8 @@ class Tool:
     """tcpilot's configuration, as text."""
     options: str = checked("", lambda value: str(value))
     """Further options of bpftune."""
+    parts: tuple[str, ...] = checked((), read_parts)
+    """Of the tuner `limit`."""
 
     def settings(self) -> dict[str, Any]:
         """The keys that it sets in a cell."""
@@ -56,6 +58,7 @@ class Tool:
             "tuner.name": self.tuner,
             "tuner.config": self.config,
             "tuner.options": self.options,
+            "tuner.parts": list(self.parts),
         }
         if self.arms:
             return {**found, EVERY_FLOW: self.arms}

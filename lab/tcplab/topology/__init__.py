@@ -36,7 +36,7 @@ from tcplab.topology.places import (
     versions,
     with_port,
 )
-from tcplab.topology.queues import bottleneck_lines, destination_lines, policer_lines
+from tcplab.topology.queues import bottleneck_lines, destination_lines, has_intake, intake_lines
 from tcplab.topology.relay import (
     DESTINATIONS,
     RELAY,
@@ -134,8 +134,7 @@ def tc_lines(cell: Cell) -> dict[str, list[str]]:
         if not is_direct(link):
             for namespace, found in _bottlenecks(cell, i):
                 lines.setdefault(namespace, []).extend(found)
-            policer = policer_lines(link, sender_router(i)[1])
-            lines["r1"] += policer
+            lines["r1"] += intake_lines(link, sender_router(i)[1])
         for namespace, found in netem_lines(cell, i).items():
             lines.setdefault(namespace, []).extend(found)
     return lines
@@ -171,7 +170,7 @@ def removed(cell: Cell) -> list[tuple[str, str, str]]:
             found.append((*second_bottleneck(i), "root"))
         if link.back_rate_mbit:
             found.append((*back_bottleneck(i), "root"))
-        if link.police_mbit:
+        if has_intake(link):
             found.append((*sender_router(i), "clsact"))
         found += [(namespace, device, "root") for namespace, device in removals(cell, i)]
     return found

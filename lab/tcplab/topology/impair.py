@@ -67,6 +67,13 @@ def netems(cell: Cell, link: int) -> list[Netem]:
     return [*found, Netem(namespace, device, "root", NETEM_HANDLE, _LIMIT, back)]
 
 
+def _classified(cell: Cell) -> list[Destination]:
+    """Destinations with a class each, which neither the relay needs nor a direct path."""
+    if is_relayed(cell) or is_direct(cell.links[0]):
+        return []
+    return destinations(cell)
+
+
 def _alike(many: list[Destination]) -> list[Destination]:
     """One destination for each impairment, in order."""
     first: dict[tuple[float | None, float | None], Destination] = {}
@@ -78,7 +85,7 @@ def _alike(many: list[Destination]) -> list[Destination]:
 def netem_lines(cell: Cell, link: int) -> dict[str, list[str]]:
     """What makes them, by namespace."""
     lines: dict[str, list[str]] = {}
-    many = destinations(cell) if link == 0 and not is_relayed(cell) else []
+    many = _classified(cell) if link == 0 else []
     if many:
         device = far_device(link, 0)
         minors = {one.impairment: minor for minor, one in enumerate(_alike(many), 2)}
@@ -104,7 +111,7 @@ def removals(cell: Cell, link: int) -> list[tuple[str, str]]:
         for netem in netems(cell, link)
         if netem.arguments and netem.where == "root"
     }
-    if link == 0 and destinations(cell) and not is_relayed(cell):
+    if link == 0 and _classified(cell):
         roots.add((last_router(cell.links[0]), far_device(0, 0)))
     return sorted(roots)
 

@@ -1,4 +1,4 @@
-"""Bottlenecks as arguments of `tc -batch`: shaper, qdisc under test, policer."""
+"""Bottlenecks as arguments of `tc -batch`: shaper, qdisc under test, and what comes before."""
 
 from __future__ import annotations
 
@@ -53,15 +53,23 @@ def destination_lines(link: Link, device: str, many: list[Destination]) -> list[
     return lines + classifier(device, root, [(one, minor) for minor, one in enumerate(many, 2)])
 
 
-def policer_lines(link: Link, device: str) -> list[str]:
-    """act_police on the way in; what it drops never comes to a queue."""
-    if not link.police_mbit:
-        return []
-    police = f"police rate {round(link.police_mbit * 1e6)}bit burst {burst_bytes(link)}"
-    return [
-        f"qdisc add dev {device} clsact",
-        f"filter add dev {device} ingress matchall action {police} conform-exceed drop",
-    ]
+def intake_lines(link: Link, device: str) -> list[str]:
+    """What the router does with packets as it takes them in, before any queue: ECT(0) becomes
+    ECT(1), and act_police drops."""
+    filters = []
+    if link.ect1:
+        munge = "action pedit ex munge ip tos set 1 retain 3 pipe"
+        filters.append(f"pref 1 protocol ip u32 match ip tos 2 3 {munge} action csum ip4h continue")
+    if link.police_mbit:
+        police = f"police rate {round(link.police_mbit * 1e6)}bit burst {burst_bytes(link)}"
+        filters.append(f"pref 2 matchall action {police} conform-exceed drop")
+    lines = [f"filter add dev {device} ingress {one}" for one in filters]
+    return [f"qdisc add dev {device} clsact", *lines] if lines else []
+
+
+def has_intake(link: Link) -> bool:
+    """Whether the router does anything of that."""
+    return bool(link.police_mbit or link.ect1)
 
 
 def bits(link: Link) -> str:

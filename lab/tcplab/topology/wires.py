@@ -19,7 +19,8 @@ from tcplab.topology.places import (
 from tcplab.topology.relay import is_relayed
 
 _MANY = {4: "198.18.0.0/15", 6: "2001:db8::/32"}
-"""What has all destinations of a cell."""
+"""What has all destinations of a cell, but for private ones."""
+_PRIVATE = "10.64.0.0/15"
 _LENGTHS = {4: (24, 16), 6: (64, 32)}
 """Of a network, and of all networks of a link."""
 
@@ -33,8 +34,8 @@ def ip_lines(cell: Cell) -> dict[str, list[str]]:
             _direct(cell, i, lines)
         else:
             _routed(cell, i, lines)
-    for version in sorted({flow.ip for flow in cell.flows if flow.destinations}):
-        _many(cell, version, lines)
+    for version, private in sorted({(f.ip, f.private) for f in cell.flows if f.destinations}):
+        _many(cell, version, _PRIVATE if private else _MANY[version], lines)
     return lines
 
 
@@ -91,9 +92,12 @@ def _routes(cell: Cell, i: int, version: int, lines: dict[str, list[str]]) -> No
     lines["right"].append(f"route add {near} via {host(10, 1)}")
 
 
-def _many(cell: Cell, version: int, lines: dict[str, list[str]]) -> None:
+def _many(cell: Cell, version: int, all_of_them: str, lines: dict[str, list[str]]) -> None:
     """Routes to all destinations, over the first link; the receiver has every one of them."""
-    all_of_them = _MANY[version]
+    lines["right"].append(f"route add local {all_of_them} dev lo")
+    if is_direct(cell.links[0]):
+        lines["left"].append(f"route add {all_of_them} via {receiver_address(0, 0, version)}")
+        return
 
     def host(which: int) -> str:
         return f"{network(0, which, version)}2"
@@ -103,7 +107,6 @@ def _many(cell: Cell, version: int, lines: dict[str, list[str]]) -> None:
         lines[namespace].append(f"route add {all_of_them} via {host(which)}")
     last = last_router(cell.links[0])
     lines[last].append(f"route add {all_of_them} via {host(10)}")
-    lines["right"].append(f"route add local {all_of_them} dev lo")
 
 
 def _everything(link: int, version: int) -> str:

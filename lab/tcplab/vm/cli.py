@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from tcplab.vm import kernels, packages, roots
+from tcplab.vm import extra, kernels, packages, roots
 from tcplab.vm.cache import cache_dir, tree_bytes
 from tcplab.vm.errors import UnknownNameError, VmError
 from tcplab.vm.machine import Machine, run
@@ -84,6 +84,13 @@ def make_parser() -> argparse.ArgumentParser:
     matrix.add_argument("--kernels", required=True, metavar="NAMES", help="comma-separated, or all")
     _add_machine_options(matrix)
     matrix.set_defaults(action=_matrix)
+
+    module = commands.add_parser(
+        "module", help="build and cache a module that Debian's kernel leaves out"
+    )
+    module.add_argument("name", help="such as sch_dualpi2; kernels.toml has them")
+    module.add_argument("--kernel", required=True, metavar="NAME", help="see the list command")
+    module.set_defaults(action=_module)
 
     root = commands.add_parser("root", help="build and cache another user land, such as sid")
     root.add_argument("name", choices=roots.names())
@@ -197,6 +204,11 @@ def _fetch(options: argparse.Namespace) -> int:
     names = list(kernels.sources()) if "all" in options.names else options.names
     for name in names:
         print(kernels.fetch(name).folder)
+    return 0
+
+
+def _module(options: argparse.Namespace) -> int:
+    print(extra.fetch(kernels.fetch(options.kernel), options.name))
     return 0
 
 

@@ -154,11 +154,11 @@ def _fetch_anew(wanted: Source) -> Kernel:
     apt, release, packages = _find(wanted)
     folder = cache_dir() / "kernels" / wanted.name
     with new_entry(folder) as new:
-        debs = [_download(apt, package, new) for package in packages]
+        debs = [download(apt, package, new) for package in packages]
         say(f"unpacking {release}")
         root = new / "root"
         for deb in debs:
-            _check_run(["dpkg", "-x", str(deb), str(root)])
+            check_run(["dpkg", "-x", str(deb), str(root)])
             deb.unlink()
         _finish_modules(root, release)
         image = vmlinux.extract(_find_vmlinuz(root, release).read_bytes())
@@ -201,7 +201,17 @@ def _find(wanted: Source) -> tuple[PrivateApt, str, list[Package]]:
     )
 
 
-def _download(apt: PrivateApt, package: Package, folder: Path) -> Path:
+def has_module(kernel: Kernel, name: str) -> bool:
+    """Whether the kernel comes with it, built in or as a file."""
+    listed = ""
+    for index in ("modules.dep", "modules.builtin"):
+        for path in kernel.modules.glob(index):
+            listed += path.read_text()
+    return f"/{name}.ko" in listed
+
+
+def download(apt: PrivateApt, package: Package, folder: Path) -> Path:
+    """Fetches one .deb into `folder`, and compares its hash with the signed index's."""
     say(f"downloading {package.name} {package.version}, {package.size_bytes / 1e6:.0f} MB")
     deb = apt.download(package, folder)
     if sha256_of(deb) != package.sha256:
@@ -216,7 +226,7 @@ def _finish_modules(root: Path, release: str) -> None:
     # Since trixie the packages use /usr/lib only and rely on the merged /usr of a real root.
     if not (root / "lib").exists():
         (root / "lib").symlink_to("usr/lib")
-    _check_run(["depmod", "-b", str(root), release])
+    check_run(["depmod", "-b", str(root), release])
 
 
 def _find_vmlinuz(root: Path, release: str) -> Path:
@@ -226,7 +236,7 @@ def _find_vmlinuz(root: Path, release: str) -> Path:
     raise SetupError(f"the packages of {release} hold no vmlinuz; correct kernels.toml")
 
 
-def _check_run(command: list[str]) -> None:
+def check_run(command: list[str]) -> None:
     if shutil.which(command[0]) is None:
         raise SetupError(f"{command[0]} is not installed; run: python -m tcplab.vm setup")
     answer = subprocess.run(command, capture_output=True, text=True)

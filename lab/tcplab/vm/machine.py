@@ -14,14 +14,17 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import BinaryIO
 
-from tcplab.vm import initramfs, kernels, kvm, qemu
+from tcplab.vm import extra, initramfs, kernels, kvm, qemu
 from tcplab.vm.cache import cache_dir
 from tcplab.vm.errors import VmError
 from tcplab.vm.process import Sinks, cleanup_on_signals, supervise
 
 CGROUP_MOUNT = "/sys/fs/cgroup"
+_FILES = "/run/tcplab"
+"""Where the machine has the files of its initramfs."""
 _KEPT_LOGS = 20
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -92,7 +95,8 @@ def run(
     with cleanup_on_signals():
         try:
             shares = _shares(machine, kernel)
-            files = guest_files(machine, kernel, shares, command, cwd or Path.cwd())
+            built = extra.prepare(kernel, machine.modules)
+            files = guest_files(machine, kernel, shares, command, cwd or Path.cwd(), built)
             boot = _boot(machine, kernel, shares, files, workplace)
             sinks = Sinks(stdout, stderr)
             ended = supervise(boot, sinks, machine.timeout_s)
@@ -156,11 +160,15 @@ def guest_files(
     shares: tuple[qemu.Share, ...],
     command: Sequence[str],
     cwd: Path,
+    built: Mapping[str, Path] = MappingProxyType({}),
 ) -> dict[str, bytes]:
-    """The scripts that guest/init.sh and guest/run.sh read, by name."""
+    """The scripts that guest/init.sh and guest/run.sh read, and modules built for us, by name."""
     guest = Path(__file__).parent / "guest"
-    return {
-        "config": config_script(machine, kernel.release, shares, cwd).encode(),
+    files = {f"{name}.ko": path.read_bytes() for name, path in built.items()}
+    places = tuple(f"{_FILES}/{name}.ko" if name in built else name for name in machine.modules)
+    loaded = replace(machine, modules=places)
+    return files | {
+        "config": config_script(loaded, kernel.release, shares, cwd).encode(),
         "command": command_script(machine, kernel.release, command, cwd).encode(),
         "run.sh": (guest / "run.sh").read_bytes(),
         "tcplab.service": (guest / "tcplab.service").read_bytes(),

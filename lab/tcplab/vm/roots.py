@@ -34,6 +34,8 @@ _RECIPES = {
     "sid": Recipe(
         "sid", ("bpftune", "iperf3", "iproute2", "kmod", "procps", "libelf1t64", "bpftool")
     ),
+    # The compiler of sid's kernels, for extra.py.
+    "sid-build": Recipe("sid", ("gcc", "make", "libelf1t64", "pahole")),
     "trixie": Recipe("trixie", (*_BOOTED, "libelf1t64", "crun")),
 }
 

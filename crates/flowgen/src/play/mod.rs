@@ -16,6 +16,7 @@ mod netns;
 mod notes;
 mod plan;
 mod probe;
+mod programs;
 mod qdisc;
 #[cfg(feature = "mpquic")]
 mod quic_flow;
@@ -34,6 +35,7 @@ use changes::Changers;
 use ended::Ended;
 use flow::After;
 use probe::Running;
+use programs::ProgramReader;
 use record::{FlowRow, Record};
 use serde::Serialize;
 use std::cmp::Reverse;
@@ -87,18 +89,28 @@ struct Slot {
     flow: Option<Carrier>,
 }
 
+/// What a run does beside its plan.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Beside<'a> {
+    /// A process that gets SIGUSR1 when the measured time begins.
+    pub signal: Option<i32>,
+    /// A cgroup whose sockops programs are sampled with the sockets.
+    pub programs: Option<&'a Path>,
+}
+
 /// Runs a plan and writes its record into the folder `out`.
 ///
 /// # Errors
-/// [`Error::Usage`] for a plan that does not fit this host, [`Error::Io`]; also when there is no process `signal`, which
-/// gets SIGUSR1 when the measured time begins. Failed connections are
+/// [`Error::Usage`] for a plan that does not fit this host, [`Error::Io`]; also when there is no process to
+/// signal, and when programs cannot be counted. Failed connections are
 /// rows of the record.
-pub fn run(plan: &Plan, out: &Path, signal: Option<i32>) -> Result<PlayReport> {
+pub fn run(plan: &Plan, out: &Path, beside: Beside<'_>) -> Result<PlayReport> {
     for server in plan.serve.iter().chain(&plan.serve_too) {
         start::serve(server)?;
     }
     let mut player = Player::prepare(plan)?;
-    player.signal = signal;
+    player.signal = beside.signal;
+    player.programs = beside.programs.map(ProgramReader::open).transpose()?;
     lock_memory();
     player.play()?;
     player.finish(out)
@@ -111,6 +123,7 @@ struct Player<'a> {
     slots: Vec<Slot>,
     timers: BinaryHeap<Reverse<(u64, Timer)>>,
     queues: Vec<QdiscReader>,
+    programs: Option<ProgramReader>,
     probes: Vec<Running>,
     ended: Vec<Ended>,
     begin: Arc<Mutex<Option<Instant>>>,
@@ -158,6 +171,7 @@ impl<'a> Player<'a> {
             slots: Vec::new(),
             timers: BinaryHeap::new(),
             queues: queues.collect::<Result<_>>()?,
+            programs: None,
             probes: probes.collect::<Result<_>>()?,
             ended: ended.collect::<Result<_>>()?,
             begin,
@@ -216,6 +230,7 @@ impl<'a> Player<'a> {
         let wait = self.origin.saturating_duration_since(Instant::now());
         std::thread::sleep(wait);
         self.start_ns = start::begin(self.signal)?;
+        self.sample_programs()?;
         let mut ready = Vec::new();
         while !self.over {
             let now_ns = u64::try_from(self.origin.elapsed().as_nanos()).unwrap_or(u64::MAX);
@@ -335,12 +350,12 @@ impl<'a> Player<'a> {
         let work = &self.plan.flows[*group].work;
         let connecting = !flow.is_established();
         let after = flow.advance(work, now_s, &mut self.discarder);
-        if let Work::Timed { seconds: Some(s) } = work
-            && connecting
-            && flow.is_established()
-        {
-            let flow = flow.row().flow;
-            self.at(now_s + s, Timer::Cut { slot, flow });
+        match work {
+            Work::Timed { seconds: Some(s) } if connecting && flow.is_established() => {
+                let flow = flow.row().flow;
+                self.at(now_s + s, Timer::Cut { slot, flow });
+            }
+            _ => {}
         }
         self.handle(slot, after)
     }

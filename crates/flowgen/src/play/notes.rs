@@ -17,6 +17,7 @@ impl<'a> Player<'a> {
                 self.record.queues.push(QueueRow { t_s, queue, stats });
             }
         }
+        self.sample_programs()?;
         for server in &mut self.ended {
             server.look()?;
         }
@@ -43,11 +44,22 @@ impl<'a> Player<'a> {
         Ok(())
     }
 
+    /// With the time at which it is done, not at which it was due: connections may have started since.
+    pub(super) fn sample_programs(&mut self) -> Result<()> {
+        if let Some(programs) = &self.programs {
+            let now_s = self.now_s();
+            self.record.programs.extend(programs.read(now_s)?);
+        }
+        Ok(())
+    }
+
     /// After the end: waits for the reports of connections that were cut, and notes the rest.
     pub(super) fn drain(&mut self) -> Result<()> {
         let last_s = self.record.queues.last().map_or(0.0, |row| row.t_s);
         if self.seconds - last_s > self.plan.sample_ms as f64 / 2e3 {
             self.sample(self.seconds)?;
+        } else {
+            self.sample_programs()?;
         }
         let now_s = self.now_s();
         for slot in 0..self.slots.len() {
@@ -114,6 +126,9 @@ impl<'a> Player<'a> {
         let links: Vec<&str> = self.plan.queues.iter().map(|q| names(&q.link)).collect();
         self.record.flows.sort_by_key(|row| row.flow);
         self.record.write(out, &groups, &links)?;
+        if self.programs.is_some() {
+            self.record.write_programs(out)?;
+        }
         self.record
             .write_probes(out, self.probes.drain(..).map(Running::finish))?;
         self.late_ns.sort_unstable();

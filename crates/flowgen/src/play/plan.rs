@@ -320,9 +320,8 @@ impl Plan {
             {
                 return wrong(format!("group {name}: cc is no congestion control's name"));
             }
-            if let Work::Sized { bytes } = &group.work
-                && (bytes.is_empty() || bytes.contains(&0))
-            {
+            let is_empty = |bytes: &Vec<u64>| bytes.is_empty() || bytes.contains(&0);
+            if matches!(&group.work, Work::Sized { bytes } if is_empty(bytes)) {
                 return wrong(format!("group {name}: sizes must be above 0"));
             }
             if group.source.is_some_and(|source| !source.check()) {

@@ -1,4 +1,4 @@
-//! The output of a run: three CSV files, written when it is over.
+//! The output of a run: CSV files, written when it is over.
 
 use super::probe::Datagram;
 use super::qdisc::QdiscStats;
@@ -139,6 +139,21 @@ pub struct QueueRow {
     pub stats: QdiscStats,
 }
 
+/// A BPF program at one moment.
+#[derive(Debug)]
+pub struct ProgramRow {
+    /// When.
+    pub t_s: f64,
+    /// The kernel's number of it.
+    pub program: u32,
+    /// Its name, cut by the kernel.
+    pub name: String,
+    /// Its runs so far.
+    pub runs: u64,
+    /// Their time so far.
+    pub ns: u64,
+}
+
 /// Everything a run saw.
 #[derive(Debug, Default)]
 pub struct Record {
@@ -148,6 +163,8 @@ pub struct Record {
     pub samples: Vec<SampleRow>,
     /// Samples of queues.
     pub queues: Vec<QueueRow>,
+    /// Samples of BPF programs.
+    pub programs: Vec<ProgramRow>,
     /// Names that samples refer to.
     pub names: Vec<String>,
 }
@@ -198,6 +215,19 @@ impl Record {
             return Ok(());
         }
         std::fs::write(out.join("probes.csv"), text).map_err(Error::io("writing results"))
+    }
+
+    /// Writes `programs.csv`, a row per program and sample.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn write_programs(&self, out: &Path) -> Result<()> {
+        let mut text = String::from("t_s,program,name,runs,ns\n");
+        for row in &self.programs {
+            let (name, runs, ns) = (&row.name, row.runs, row.ns);
+            let _ = writeln!(text, "{:.6},{},{name},{runs},{ns}", row.t_s, row.program);
+        }
+        std::fs::write(out.join("programs.csv"), text).map_err(Error::io("writing results"))
     }
 
     fn flows_csv(&self, groups: &[&str]) -> String {

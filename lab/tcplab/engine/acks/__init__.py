@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import platform
 import shlex
-import subprocess
 from pathlib import Path
 
-from tcplab.engine.errors import EngineError
+from tcplab.engine import bpf
 from tcplab.scenario.model import Cell
-from tcplab.vm.cache import cache_dir, sha256_of
 
 FILE = "acks.json"
 """Of the cell: acknowledgements and nanoseconds, by the name of the congestion control."""
@@ -22,22 +19,8 @@ def is_wanted(cell: Cell) -> bool:
 
 
 def compiled() -> Path:
-    """The program, compiled once for each form of its source.  Raises EngineError."""
-    made = cache_dir() / f"ack_cost-{sha256_of(_SOURCE)[:16]}.bpf.o"
-    if made.exists():
-        return made
-    made.parent.mkdir(parents=True, exist_ok=True)
-    new = made.with_suffix(".new")
-    include = f"/usr/include/{platform.machine()}-linux-gnu"
-    command = ["clang", "-g", "-O2", "-target", "bpf", "-I", include, "-c", str(_SOURCE)]
-    try:
-        done = subprocess.run([*command, "-o", str(new)], capture_output=True, text=True)
-    except FileNotFoundError as missing:
-        raise EngineError("measure.acks needs clang; run: apt-get install clang") from missing
-    if done.returncode:
-        raise EngineError(f"{_SOURCE.name}: {done.stderr.strip().splitlines()[0]}")
-    new.rename(made)
-    return made
+    """The program.  Raises EngineError."""
+    return bpf.compiled(_SOURCE, "measure.acks")
 
 
 def start(cell: Cell) -> list[str]:

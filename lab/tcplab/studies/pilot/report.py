@@ -19,6 +19,11 @@ _TOOLS = {
     "tcpilot-throughput": "tcpilot, learned path, tuned for throughput",
     "tcpilot-latency": "tcpilot, learned path, tuned for latency",
     "tcpilot-bbr": "tcpilot, another algorithm each time",
+    "thompson-few": "tcpilot (thompson), new path",
+    "thompson-learned": "tcpilot (thompson), learned path",
+    "thompson-throughput": "tcpilot (thompson), learned path, tuned for throughput",
+    "thompson-latency": "tcpilot (thompson), learned path, tuned for latency",
+    "thompson-bbr": "tcpilot (thompson), another algorithm each time",
     "tcpilot-cubic": "tcpilot, cubic its only arm",
     "settled": "tcpilot, cubic its only arm, no tunings",
     "settled-throughput": "the same, tuned for throughput",
@@ -38,22 +43,22 @@ _TOOLS = {
 
 def render(loaded: dict[str, Results]) -> str:
     """The whole document."""
-    parts = [_HEAD]
+    return "\n\n".join([_HEAD, *sections(loaded), _provenance(loaded)]) + "\n"
+
+
+def sections(loaded: dict[str, Results]) -> list[str]:
+    """A section for each kind of record."""
     choices = {n: r for n, r in loaded.items() if n.startswith("choice-")}
-    if choices:
-        parts += [_choice(choices), *(_algorithms(n, r) for n, r in choices.items())]
-    for name, section in _SECTIONS.items():
-        if name in loaded:
-            parts.append(section(loaded[name]))
-    parts.append(_provenance(loaded))
-    return "\n\n".join(parts) + "\n"
+    parts = [_choice(choices)] if choices else []
+    parts += [_algorithms(n, r) for n, r in choices.items()]
+    return parts + [section(loaded[n]) for n, section in _SECTIONS.items() if n in loaded]
 
 
 _HEAD = """\
 # Results
 
 Written by `python -m tcplab.studies.pilot report` from `docs/measured/data/pilot.jsonl`; do not
-edit. `lab/tcplab/studies/pilot` describes each experiment. Rates in virtual time are relative to a
+edit. The campaigns are in `lab/scenarios/pilot`. Rates in virtual time are relative to a
 machine that executes one instruction per nanosecond: only their ratios mean something."""
 
 
@@ -214,6 +219,15 @@ _SECTIONS: dict[str, Callable[[Results], str]] = {
 }
 
 
+_OLD = "python -m tcplab."
+_BEFORE = """\
+A command that begins with `python -m` is one of the record's commit, which later commits no longer
+have. Today each experiment is a campaign of the same name, `tcplab run NAME`; only short is
+`short-direct`, choice-veth-… are the conditions of `choice-direct`, and choice-path-… those of
+`choice`. Goodput of those commands is of all bytes, until the receiver had the last; the campaigns
+count what is acknowledged within a connection's time, which under loss differs by half and more."""
+
+
 def _provenance(loaded: dict[str, Results]) -> str:
     rows = [
         [_marked(n, r), f"`{r['command']}`", r["commit"], r["kernel"], r["where"], r["wall_s"]]
@@ -221,6 +235,8 @@ def _provenance(loaded: dict[str, Results]) -> str:
     ]
     head = ["", "command", "commit", "kernel", "place", "wall s"]
     parts = ["## Origin of the figures", table(head, rows)]
+    if any(_OLD in r["command"] for r in loaded.values()):
+        parts.append(_BEFORE)
     marked = {n: wrong for n, r in loaded.items() if (wrong := faults(r))}
     if marked:
         parts.append("Provisional, to be measured anew:")

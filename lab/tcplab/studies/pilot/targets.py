@@ -58,17 +58,19 @@ def bounds_of(results: Results, tool: str, kind: str) -> tuple[int, int]:
 
 
 _BOUNDS = ("limit", "floor")
+_OURS = ("tcpilot", "thompson")
+"""First words of the tools that are tcpilot, with either learner."""
 
 
 def _suffix(tool: str) -> str:
     """A tool that sets bbr on each connection is held against programs that do."""
-    return "-set" if tool in ("tcpilot-bbr", "limit-set", "floor-set") else ""
+    return "-set" if tool.endswith(("-bbr", "-set")) else ""
 
 
 def cost(whole: Results) -> list[Verdict]:
     found = []
     for tool, kinds in whole["results"].items():
-        if not tool.startswith("tcpilot"):
+        if not tool.startswith(_OURS):
             continue
         value = kinds["short"]["ns_per_pair"]
         found.append(at_most(f"{tool}, ns per short pair", value, PEER_NS_PER_PAIR / 2))
@@ -90,7 +92,7 @@ def short(whole: Results) -> list[Verdict]:
     results = whole["results"]
     found = []
     for tool, r in results.items():
-        if tool.startswith("tcpilot"):
+        if tool.startswith(_OURS):
             limit = results["limit" + _suffix(tool)]["median"]
             what = f"{tool}, of the limit program's rate"
             found.append(at_least(what, r["median"] / limit, LEAST_SHORT))

@@ -36,8 +36,11 @@ exec 9>"$(port control)"
 bb hostname "$hostname"
 bb ip link set lo up || stop "error cannot bring up the loopback interface"
 for module in $modules; do
-    modprobe "$module" 2>/run/tcplab/problem ||
-        stop "error modprobe $module: $(bb tail -n 1 /run/tcplab/problem)"
+    case $module in
+    /*) bb insmod "$module" ;; # not the kernel's: extra.py built it, and it needs no other
+    *) modprobe "$module" ;;
+    esac 2>/run/tcplab/problem ||
+        stop "error loading $module: $(bb tail -n 1 /run/tcplab/problem)"
 done
 set_sysctls
 

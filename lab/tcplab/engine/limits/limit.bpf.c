@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * floor.bpf.c - what no sockops program of this kind can do without, one by one, as
- * the measure of the pilot's own cost.
+ * limit.bpf.c - what no sockops program of this kind can do without, one by one, as
+ * the measure of a tuner's own cost.
  *
- * Compiled once for each sum of the parts below (-D PARTS=...; floor.py).  All ask for the
+ * Compiled once for each sum of the parts below (-D PARTS=...; __init__.py).  All ask for the
  * callbacks that the pilot asks for.
  *
  * It includes no header of libbpf, which the host need not have.

@@ -7,7 +7,7 @@ interval beside it is Student's, of the repetitions' own ratios, and needs two o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import sqrt
 from statistics import mean, stdev
@@ -22,6 +22,8 @@ from tcplab.results.read import Campaign, Cell
 AXIS = "way"
 DEFAULT = "cubic"
 """The static algorithm that a host has without a tool."""
+ALL_DEFAULT = "all-first"
+"""The way of interference in which all connections have the default."""
 RECOVERY = 50
 """Connections after a change of the path, by which its best algorithm must have been found."""
 _CONFIDENCE = 0.95
@@ -42,6 +44,8 @@ class Rule:
     what: str
     price: str | None = None
     """The retransmitted share that stands beside it."""
+    beside: str | None = None
+    """The static algorithm to compare with; None for the best."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +69,17 @@ class Verdict:
 
 
 @dataclass(frozen=True)
+class Run:
+    """What one cell showed."""
+
+    labels: Mapping[str, Any]
+    repetition: int
+    tuned: bool
+    """Whether a tool chose, and not a static algorithm."""
+    figures: Values
+
+
+@dataclass(frozen=True)
 class Way:
     """A static algorithm or a tool under one condition: its figures by repetition."""
 
@@ -77,11 +92,11 @@ class Way:
         return mean(known) if known else None
 
 
-def judge(campaign: Campaign) -> list[Verdict]:
-    """Every tool in every condition.  KeyError for a campaign that nobody has bounds for."""
-    figures, rules = _JUDGES[campaign.name]
+def judge(name: str, runs: Iterable[Run]) -> list[Verdict]:
+    """Every tool in every condition of this campaign.  KeyError if nobody has bounds for it."""
+    _, rules = _JUDGES[name]
     found = []
-    for condition, ways in _conditions(campaign, figures).items():
+    for condition, ways in _conditions(runs).items():
         tools = [way for way in ways if way.tuned]
         static = [way for way in ways if not way.tuned]
         text = ", ".join(str(value) for _, value in condition) or "all"
@@ -92,24 +107,28 @@ def judge(campaign: Campaign) -> list[Verdict]:
     return found
 
 
+def runs_of(campaign: Campaign) -> Iterator[tuple[Cell, Run]]:
+    """The good cells of a campaign.  KeyError if nobody has bounds for it."""
+    figures, _ = _JUDGES[campaign.name]
+    for cell in campaign.cells():
+        if cell.status == "ok":
+            yield cell, Run(cell.labels, cell.repetition, bool(cell.tuner()), figures(cell))
+
+
 def judged() -> list[str]:
     """Names of the campaigns that can be judged."""
     return sorted(_JUDGES)
 
 
-def _conditions(
-    campaign: Campaign, figures: Callable[[Cell], Values]
-) -> dict[Condition, list[Way]]:
-    """The ways of each condition, from the cells that are good."""
+def _conditions(given: Iterable[Run]) -> dict[Condition, list[Way]]:
+    """The ways of each condition."""
     runs: dict[Condition, dict[str, dict[int, Values]]] = {}
     tuned = set()
-    for cell in campaign.cells():
-        if cell.status != "ok":
-            continue
-        condition = tuple((a, v) for a, v in cell.labels.items() if a != AXIS)
-        way = str(cell.labels[AXIS])
-        tuned |= {way} if cell.tuner() else set()
-        runs.setdefault(condition, {}).setdefault(way, {})[cell.repetition] = figures(cell)
+    for run in given:
+        condition = tuple((a, v) for a, v in run.labels.items() if a != AXIS)
+        way = str(run.labels[AXIS])
+        tuned |= {way} if run.tuned else set()
+        runs.setdefault(condition, {}).setdefault(way, {})[run.repetition] = run.figures
     return {
         condition: [Way(name, name in tuned, found) for name, found in ways.items()]
         for condition, ways in runs.items()
@@ -118,7 +137,8 @@ def _conditions(
 
 def _verdict(text: str, tool: Way, static: Sequence[Way], rule: Rule) -> Verdict | None:
     """None if there is nothing to compare with."""
-    best = _best(static, rule.figure)
+    asked = [way for way in static if rule.beside in (None, way.name)]
+    best = _best(asked, rule.figure)
     mine, theirs = tool.mean(rule.figure), best.mean(rule.figure) if best else None
     if best is None or mine is None or not theirs:
         return None
@@ -224,7 +244,7 @@ def _of_long(static: Sequence[Way]) -> list[Rule]:
 def _of_interference(_: Sequence[Way]) -> list[Rule]:
     return [
         Rule("default_share", 0.5, "connections that keep the default, late in the run", "again"),
-        Rule("link_utility", 0.97, "utility of the link", "again"),
+        Rule("link_utility", 0.97, "utility of the link, of the default's", "again", ALL_DEFAULT),
     ]
 
 
@@ -241,8 +261,8 @@ def markdown(found: Sequence[Verdict]) -> str:
     """A row for each verdict, and how many passed."""
     head = ["condition", "tool", "what", "to", "ratio", "bound", "", "retransmitted", "its"]
     rows = [
-        [v.condition, v.tool, v.what, v.reference, _ratio(v), f"{v.least:.3g}",
-         "pass" if v.met else "**miss**", _percent(v.price), _percent(v.reference_price)]
+        [v.condition, v.tool, v.what, v.reference, shown(v), f"{v.least:.3g}",
+         "pass" if v.met else "**miss**", percent(v.price), percent(v.reference_price)]
         for v in found
     ]  # fmt: skip
     lines = [" | ".join(row) for row in [head, ["---"] * len(head), *rows]]
@@ -250,11 +270,13 @@ def markdown(found: Sequence[Verdict]) -> str:
     return "\n".join([*(f"| {line} |" for line in lines), "", f"{met} of {len(found)} pass."])
 
 
-def _ratio(verdict: Verdict) -> str:
+def shown(verdict: Verdict) -> str:
+    """The ratio, and its interval if there is one."""
     if verdict.low is None or verdict.high is None:
         return f"{verdict.ratio:.3f}"
     return f"{verdict.ratio:.3f} ({verdict.low:.3f} to {verdict.high:.3f})"
 
 
-def _percent(share: float | None) -> str:
+def percent(share: float | None) -> str:
+    """Of a share that may be unknown."""
     return "" if share is None else f"{100 * share:.2f} %"

@@ -1,0 +1,1 @@
+"""What the learner reaches in the campaigns that have bounds for it."""

@@ -1,0 +1,67 @@
+"""The campaigns' tables of docs/measured/learner.md, each between two marks that name it:
+`CAMPAIGN PLACE`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from tcplab.studies.learner.judge import Verdict, judge, percent, shown
+from tcplab.studies.learner.records import Record, runs
+
+_NONE = "–"
+_MARKS = re.compile(r"(<!-- table: ([a-z-]+) (host|machine) -->\n).*?(<!-- end -->)", re.DOTALL)
+_TOOLS = {
+    "tcpilot-epsilon": "epsilon-greedy",
+    "tcpilot-thompson": "thompson",
+    "tcpilot-utility": "thompson, delay has no weight",
+    "tcpilot-moving": "the same, and moves long connections",
+    "bpftune": "bpftune",
+}
+"""By the laboratory's names, in the order of the columns."""
+
+
+def renewed(page: str, records: Iterable[Record]) -> str:
+    """The page with its tables anew."""
+    known = list(records)
+
+    def table(mark: re.Match[str]) -> str:
+        there = [r for r in known if (r["campaign"], r["place"]) == (mark[2], mark[3])]
+        there.sort(key=lambda record: str(record["cell"]))
+        return f"{mark[1]}\n{of_campaign(mark[2], there)}\n{mark[4]}"
+
+    return _MARKS.sub(table, page)
+
+
+def of_campaign(name: str, records: Sequence[Record]) -> str:
+    """A row for each condition and what counts there, with a column for each tool; and how many
+    verdicts of each tool pass."""
+    verdicts = judge(name, runs(records))
+    tools = [tool for tool in _TOOLS if any(v.tool == tool for v in verdicts)]
+    head = ["condition", "what counts", "least", "beside", *(_TOOLS[tool] for tool in tools)]
+    rows = []
+    for condition, what in dict.fromkeys((v.condition, v.what) for v in verdicts):
+        mine = {v.tool: v for v in verdicts if (v.condition, v.what) == (condition, what)}
+        any_of = next(iter(mine.values()))
+        beside = f"{any_of.reference}{_again(any_of.reference_price)}"
+        rows.append(
+            [condition, what, f"{any_of.least:.3g}", beside]
+            + [_cell(mine.get(tool)) for tool in tools]
+        )
+    last = ["passed", "", "", ""]
+    for tool in tools:
+        own = [v for v in verdicts if v.tool == tool]
+        last.append(f"{sum(v.met for v in own)} of {len(own)}")
+    lines = [head, ["---"] * len(head), *rows, last]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def _cell(verdict: Verdict | None) -> str:
+    if verdict is None:
+        return _NONE
+    text = shown(verdict)
+    return (text if verdict.met else f"**{text}**") + _again(verdict.price)
+
+
+def _again(share: float | None) -> str:
+    return "" if share is None else f", {percent(share)}"
