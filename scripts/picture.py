@@ -7,6 +7,8 @@ import json
 import statistics
 from pathlib import Path
 
+from demo import again
+
 DOCS = Path(__file__).resolve().parent.parent / "docs" / "measured"
 WIDTH, HEIGHT = 860, 330
 LEFT, RIGHT, TOP, BOTTOM = 58, 20, 62, 44
@@ -34,7 +36,12 @@ def picture(measured: dict) -> str:
         x = LEFT + step * (index + (2 if index >= len(before) else 0))
         parts.append(bar(x, step, mbit(upload) * scale, upload))
     start = LEFT + step * (len(before) + 0.9)
-    parts += start_line(start, statistics.median(map(mbit, after[-len(before) :])), scale)
+    last = after[-len(before) :]
+    parts += start_line(start, statistics.median(map(mbit, last)), scale)
+    sent_again = (
+        f"sent again: {again(before):.1f} % before, {again(last):.1f} % of the last {len(last)}"
+    )
+    parts.append(text(WIDTH - RIGHT, 46, sent_again, "end"))
     return "\n".join([*parts, "</svg>", ""])
 
 

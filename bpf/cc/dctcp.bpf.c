@@ -65,7 +65,7 @@ __u32 BPF_PROG(dctcp_ssthresh, struct sock *sk)
 	const struct tcp_sock *tp = tp_tcp(sk);
 
 	d->loss_cwnd = tp->snd_cwnd;
-	if (!(tp->ecn_flags & TCP_ECN_OK))
+	if (!(tp->ecn_flags & TCP_ECN_ANY))
 		return tp_half(tp->snd_cwnd);
 	return tp_ecn_threshold(&d->ecn, tp->snd_cwnd);
 }

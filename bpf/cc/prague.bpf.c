@@ -7,12 +7,15 @@
  *            the RTT (2.4.3, 2.4.4), pacing (2.4.1), loss as reno (2.3.2).
  * Constants  g 1/16, alpha 1 at first, virtual RTT 25 ms, from 500 rounds after slow
  *            start on.
- * Limits     BPF cannot choose the ECN codepoint: packets carry what the kernel
- *            sets for NEEDS_ECN, ECT(0).  So it works with a queue that marks
- *            every ECN-capable packet at a low threshold, not with DualPI2, which
- *            takes ECT(0) for classic traffic.  Without accurate ECN feedback one
- *            echo stands for all marks of a round trip, unless the receiver runs
- *            dctcp or prague, whose echo is exact.  No fall-back for classic AQMs.
+ * Feedback   from kernel 7.0 on it asks for accurate ECN (RFC 9768), which counts
+ *            marks.  Before, and if the peer refuses that, one echo stands for all
+ *            marks of a round trip, unless the receiver runs dctcp or prague,
+ *            whose echo is exact.
+ * Limits     BPF cannot choose the ECN codepoint of data: up to 7.2 the kernel
+ *            sets ECT(0), even if ECT_1_NEGOTIATION gave the SYN ECT(1).  So it
+ *            works with a queue that marks every ECN-capable packet at a low
+ *            threshold.  DualPI2 takes ECT(0) for classic traffic, unless something
+ *            on the way has made ECT(1) of it.  No fall-back for classic AQMs.
  */
 #include "lib/cc.h"
 #include "lib/receiver_ecn.h"
@@ -107,8 +110,9 @@ __u32 BPF_PROG(prague_undo, struct sock *sk)
 	return tp_max(tp_tcp(sk)->snd_cwnd, private_of(sk)->sender.loss_cwnd);
 }
 
-TP_OPS("tp_prague", .flags = TCP_CONG_NEEDS_ECN, .init = (void *)prague_init,
-       .cong_control = (void *)prague_control, .cong_control_2 = (void *)prague_control2,
-       .set_state = (void *)prague_state, .cwnd_event = (void *)prague_event,
-       .cwnd_event_tx_start = (void *)prague_tx_start, .ssthresh = (void *)prague_ssthresh,
-       .undo_cwnd = (void *)prague_undo);
+TP_OPS("tp_prague",
+       .flags = TCP_CONG_NEEDS_ECN | TCP_CONG_NEEDS_ACCECN | TCP_CONG_ECT_1_NEGOTIATION,
+       .init = (void *)prague_init, .cong_control = (void *)prague_control,
+       .cong_control_2 = (void *)prague_control2, .set_state = (void *)prague_state,
+       .cwnd_event = (void *)prague_event, .cwnd_event_tx_start = (void *)prague_tx_start,
+       .ssthresh = (void *)prague_ssthresh, .undo_cwnd = (void *)prague_undo);

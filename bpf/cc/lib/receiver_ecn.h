@@ -37,6 +37,9 @@ static __always_inline void tp_ce_event(struct sock *sk, struct tp_ce_state *r, 
 {
 	struct tcp_sock *tp = tp_tcp(sk);
 
+	/* The kernel counts marks for the sender itself then, and ECE is a bit of that counter. */
+	if (tp->ecn_flags & TCP_ECN_ACCURATE)
+		return;
 	if (r->ce != ce) {
 		if (tp_icsk(sk)->icsk_ack.pending & ICSK_ACK_TIMER) {
 			tp_ce_echo(tp, r->ce);

@@ -16,7 +16,7 @@ mod publish;
 mod saved;
 mod view;
 
-pub use saved::Restored;
+pub use saved::{Restored, Restoring};
 pub use view::{Alarm, Estimate, View};
 
 /// How a connection, or an interval of a long one, ended.

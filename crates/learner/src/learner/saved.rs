@@ -67,41 +67,11 @@ impl Learner {
         rows: impl IntoIterator<Item = (K, R)>,
         now_s: f64,
     ) -> Result<(Self, Restored), Unusable> {
-        let mut learner = Self::new(arms, settings.clone())?;
-        let mut restored = Restored::default();
-        learner.tree.begin(now_s);
+        let mut restoring = Restoring::begin(arms, settings, now_s)?;
         for (key, row) in rows {
-            let (key, row) = (key.as_ref(), row.as_ref());
-            if key.first() == Some(&HEAD) {
-                let read = learner.read_head(row, now_s).is_some();
-                restored.head |= read;
-                restored.damaged += usize::from(!read);
-                continue;
-            }
-            let taken = key_of_bytes(key).map_or(Taken::Damaged, |(lineage, level)| {
-                learner.tree.take_up(&lineage, level, row, now_s)
-            });
-            match taken {
-                Taken::Up => restored.taken_up += 1,
-                Taken::TooOld => restored.too_old += 1,
-                Taken::Damaged => restored.damaged += 1,
-            }
+            restoring.take_up(key.as_ref(), row.as_ref());
         }
-        if !restored.head || learner.tree.complete().is_err() {
-            restored.taken_up = 0;
-            return Ok((Self::new(arms, settings)?, restored));
-        }
-        let memory = &learner.settings.memory;
-        let excess = learner.tree.len().saturating_sub(memory.paths_max);
-        if excess > 0 {
-            let nodes_max = memory.paths_max / 2 + 4;
-            match learner.tree.forget_least(excess, nodes_max, now_s) {
-                Ok(keys) => learner.note_forgotten(keys),
-                Err(_) => learner.rebuild(),
-            }
-        }
-        learner.publish_all();
-        Ok((learner, restored))
+        restoring.finish()
     }
 
     fn head(&self) -> Vec<u8> {
@@ -141,5 +111,76 @@ impl Learner {
         self.tree.set_spread(spread);
         self.regression = regression;
         Some(())
+    }
+}
+
+/// A learner that takes up saved rows one by one, so that a million need not be in memory a second time.
+#[derive(Debug)]
+pub struct Restoring {
+    learner: Learner,
+    restored: Restored,
+    now_s: f64,
+}
+
+impl Restoring {
+    /// A learner that has taken up nothing yet; `now_s` must be of the clock of the saved times.
+    ///
+    /// # Errors
+    /// [`Unusable::Arms`].
+    pub fn begin(arms: usize, settings: Settings, now_s: f64) -> Result<Self, Unusable> {
+        let mut learner = Learner::new(arms, settings)?;
+        learner.tree.begin(now_s);
+        Ok(Self {
+            learner,
+            restored: Restored::default(),
+            now_s,
+        })
+    }
+
+    /// Takes up a row. Rows may come in any order.
+    pub fn take_up(&mut self, key: &[u8], row: &[u8]) {
+        let (learner, restored) = (&mut self.learner, &mut self.restored);
+        if key.first() == Some(&HEAD) {
+            let read = learner.read_head(row, self.now_s).is_some();
+            restored.head |= read;
+            restored.damaged += usize::from(!read);
+            return;
+        }
+        let taken = key_of_bytes(key).map_or(Taken::Damaged, |(lineage, level)| {
+            learner.tree.take_up(&lineage, level, row, self.now_s)
+        });
+        match taken {
+            Taken::Up => restored.taken_up += 1,
+            Taken::TooOld => restored.too_old += 1,
+            Taken::Damaged => restored.damaged += 1,
+        }
+    }
+
+    /// The learner, after all rows.
+    ///
+    /// # Errors
+    /// [`Unusable::Arms`].
+    pub fn finish(self) -> Result<(Learner, Restored), Unusable> {
+        let Self {
+            mut learner,
+            mut restored,
+            now_s,
+        } = self;
+        if !restored.head || learner.tree.complete().is_err() {
+            restored.taken_up = 0;
+            let arms = learner.tree.arms();
+            return Ok((Learner::new(arms, learner.settings)?, restored));
+        }
+        let memory = &learner.settings.memory;
+        let excess = learner.tree.len().saturating_sub(memory.paths_max);
+        if excess > 0 {
+            let nodes_max = memory.paths_max / 2 + 4;
+            match learner.tree.forget_least(excess, nodes_max, now_s) {
+                Ok(keys) => learner.note_forgotten(keys),
+                Err(_) => learner.rebuild(),
+            }
+        }
+        learner.publish_all();
+        Ok((learner, restored))
     }
 }

@@ -174,7 +174,7 @@ fn load(args: &LoadArgs) -> Result<(), Failure> {
     for name in &names {
         let loaded = Loaded::new(name)?;
         let verified: u32 = loaded.verified_instructions().iter().map(|(_, n)| n).sum();
-        let name = loaded.name().to_owned();
+        let (name, needs_ecn) = (loaded.name().to_owned(), loaded.needs_ecn());
         if args.update {
             cc::update_pinned(&args.bpffs, loaded)?;
         } else {
@@ -182,6 +182,12 @@ fn load(args: &LoadArgs) -> Result<(), Failure> {
         }
         cc::verify(&name)?;
         println!("{name}: {verified} instructions verified, carried data over loopback");
+        if needs_ecn {
+            println!(
+                "{name}: acts like reno on a connection without ECN, and keeps its name there; \
+                 `ecn` in `ss -ti` shows that the peer agreed"
+            );
+        }
     }
     if let Some(stop) = stop {
         return hold(&held, &stop);

@@ -15,7 +15,14 @@ impl From<AskError> for Failure {
                 "ask as root, or as a member of the group that `group` in [socket] names",
             ),
             AskError::ReadOnly(_) => (Kind::NotPermitted, "ask as root"),
-            AskError::Silent(_) => (Kind::Failed, "is it stopped? `kill -CONT` lets it go on"),
+            AskError::Silent(_) => (
+                Kind::Failed,
+                "it is busy: ask again; or stopped: `kill -CONT` lets it go on",
+            ),
+            AskError::CutOff(_) => (
+                Kind::Failed,
+                "tcpilot ended, or has too many clients: ask again",
+            ),
             AskError::Refused(_) => (Kind::Failed, ""),
             AskError::Broken(_) => (Kind::Failed, "is it of another version? restart it"),
         };

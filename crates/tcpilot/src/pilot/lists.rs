@@ -14,6 +14,7 @@ use crate::{
 const OWNERS: [&str; 4] = ["processes", "pids", "cgroup", "pods"];
 
 impl Listed for PathView {
+    const HAS_PROCESSES: bool = true;
     type Part = AlgorithmView;
     const PARTS: &'static str = "algorithms";
     const NAME: &'static str = "Path";
@@ -32,6 +33,7 @@ impl Listed for PathView {
 }
 
 impl Listed for FlowView {
+    const HAS_PROCESSES: bool = true;
     type Part = NoPart;
 }
 

@@ -94,8 +94,11 @@ pub enum AskError {
     /// The daemon took the question, and did not answer in time.
     #[error("{0} has not answered within {seconds} s", seconds = CLIENT_TIMEOUT.as_secs())]
     Silent(String),
+    /// The daemon closed the connection without a whole answer.
+    #[error("{0} was closed before the answer was complete")]
+    CutOff(String),
     /// The connection broke, or the answer was not understood.
-    #[error("the daemon's answer was cut off or not understood: {0}")]
+    #[error("the daemon's answer was not understood: {0}")]
     Broken(#[from] io::Error),
 }
 
@@ -115,6 +118,9 @@ pub fn ask<T: DeserializeOwned>(socket: &Path, request: &Request) -> Result<T, A
     line.push(b'\n');
     let silent = |error: io::Error| match error.kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => AskError::Silent(name.clone()),
+        io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => {
+            AskError::CutOff(name.clone())
+        }
         _ => AskError::Broken(error),
     };
     stream.write_all(&line).map_err(silent)?;
@@ -122,6 +128,10 @@ pub fn ask<T: DeserializeOwned>(socket: &Path, request: &Request) -> Result<T, A
     BufReader::new(stream)
         .read_line(&mut answer)
         .map_err(silent)?;
+    // Each answer ends with a line feed.
+    if !answer.ends_with('\n') {
+        return Err(AskError::CutOff(name));
+    }
     match serde_json::from_str(&answer).map_err(io::Error::from)? {
         Reply::Ok(value) => Ok(serde_json::from_value(value).map_err(io::Error::from)?),
         Reply::Error(message) => Err(AskError::Refused(message)),
@@ -159,10 +169,10 @@ impl Reply {
     /// its argument for each item.
     ///
     /// # Errors
-    /// The peer went away.
+    /// The peer went away, or those of `items`: the list is not complete then.
     pub fn write_list<T: Serialize>(
         out: &mut dyn Write,
-        items: impl FnOnce(&mut dyn FnMut(&T)),
+        items: impl FnOnce(&mut dyn FnMut(&T)) -> io::Result<()>,
     ) -> io::Result<()> {
         let mut result = out.write_all(b"{\"ok\":[");
         let mut separator: &[u8] = b"";
@@ -173,7 +183,7 @@ impl Reply {
                     .and_then(|()| serde_json::to_writer(&mut *out, item).map_err(io::Error::from));
                 separator = b",";
             }
-        });
+        })?;
         result?;
         out.write_all(b"]}")
     }
@@ -181,6 +191,8 @@ impl Reply {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::net::UnixListener;
+
     use super::*;
     use crate::pilot::state::StoredAlgorithm;
 
@@ -188,6 +200,33 @@ mod tests {
     fn nobody_listening_is_told_apart() {
         let asked: Result<(), _> = ask(Path::new("/nonexistent/tcpilot.sock"), &Request::Status);
         assert!(matches!(asked, Err(AskError::NotRunning(_))));
+    }
+
+    /// Asks a daemon that does this with the connection, and returns the command's line.
+    fn line_if(daemon: impl FnOnce(UnixStream) + Send) -> String {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("t.sock");
+        let listener = UnixListener::bind(&path).unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| daemon(listener.accept().unwrap().0));
+            let error = ask::<()>(&path, &Request::Status).unwrap_err();
+            let line = crate::failure::Failure::from(error).to_string();
+            line.replace(&path.display().to_string(), "SOCKET")
+        })
+    }
+
+    #[test]
+    fn a_connection_that_ends_without_a_whole_answer_is_one_clear_line() {
+        let cut_off = "SOCKET was closed before the answer was complete; tcpilot ended, or has too many \
+                       clients: ask again";
+        assert_eq!(line_if(drop), cut_off);
+        let half = |mut stream: UnixStream| {
+            BufReader::new(&stream)
+                .read_line(&mut String::new())
+                .unwrap();
+            stream.write_all(b"{\"ok\":[").unwrap();
+        };
+        assert_eq!(line_if(half), cut_off);
     }
 
     #[test]
@@ -226,7 +265,11 @@ mod tests {
     #[test]
     fn a_list_written_item_by_item_is_the_list() {
         let mut bytes = Vec::new();
-        Reply::write_list(&mut bytes, |each| [1, 2, 3].iter().for_each(each)).unwrap();
+        let items = |each: &mut dyn FnMut(&i32)| {
+            [1, 2, 3].iter().for_each(each);
+            Ok(())
+        };
+        Reply::write_list(&mut bytes, items).unwrap();
         let reply: Reply = serde_json::from_slice(&bytes).unwrap();
         assert!(matches!(reply, Reply::Ok(value) if value == serde_json::json!([1, 2, 3])));
     }

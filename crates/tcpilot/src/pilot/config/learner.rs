@@ -11,11 +11,11 @@ use super::{LearnerKind, Objective, PartInterfaces, PartNamespaces};
 settings! {
     /// The keys that all learners have.
     Common {
-        /// How tcpilot chooses. "epsilon-greedy" takes the algorithm of least cost on a path, except for one
-        /// connection in `epsilon`; it knows each path for itself. "thompson" draws each algorithm as often
-        /// as it may be the best, as far as the path, its neighbours and its site have shown
-        /// (docs/use/learner.md).
-        kind: LearnerKind = LearnerKind::EPSILON_GREEDY;
+        /// How tcpilot chooses. "thompson" draws each algorithm as often as it may be the best, as far as the
+        /// path, its neighbours and its site have shown (docs/use/learner.md). "epsilon-greedy" takes the
+        /// algorithm of least cost on a path, except for one connection in `epsilon`; it knows each path for
+        /// itself.
+        kind: LearnerKind = LearnerKind::THOMPSON;
         /// Seconds after which tcpilot forgets the best rate and RTT of a path, at the latest after twice as
         /// many. Five minutes see enough connections to compare, and a path that was rerouted is soon no
         /// longer compared with its past. "thompson" needs neither; tunings do, whichever learner is in

@@ -129,10 +129,10 @@ settings! {
         /// Decide and report, but set nothing. Connections keep the kernel's default, and tcpilot learns from
         /// them.
         dry_run: bool = false;
-        /// The most paths that tcpilot remembers at once. If there are more, it forgets the one that was
-        /// unused for longest. Each takes about 800 bytes of kernel memory, so these take 13 MB. With the
-        /// learner thompson it forgets the path that it knows least about; each takes about 64 bytes of
-        /// kernel memory and 150 of the daemon's.
+        /// The most paths that tcpilot remembers at once. If there are more, it forgets the one that it
+        /// knows least about. Each takes about 120 bytes of kernel memory and 130 of the daemon's. With
+        /// epsilon-greedy, or if a tuning is on, each takes about 800 bytes of kernel memory, so these take
+        /// 13 MB; the one that was unused for longest is forgotten.
         paths_max: u32 = 16384, 64..=1048576;
     }
     with {
@@ -165,12 +165,13 @@ settings! {
     /// `[rescue]`: the switch, once, of a connection under heavy loss.
     Rescue {
         /// The algorithm to which tcpilot switches the connection; "" for none. bbr does not take loss for
-        /// congestion. The switch is charged to the algorithm first chosen. With the learner thompson this
-        /// must be one of the algorithms to choose from, and tcpilot undoes a switch that does not help.
+        /// congestion. It must be one of the algorithms to choose from. tcpilot undoes a switch that does not
+        /// help, and charges it to the algorithm first chosen. With epsilon-greedy any algorithm may be
+        /// named, and nothing is undone.
         algorithm: Option<Algorithm> = Algorithm::new("bbr");
         /// Loss is heavy if more than 1/2^shift of the segments were retransmitted. 6 is 1.6 %: with that
-        /// much loss cubic is far below the rate of the path. epsilon-greedy counts from the beginning of the
-        /// connection. thompson counts its last losses, and only those that came without a queue.
+        /// much loss cubic is far below the rate of the path. The last losses count, and only those that came
+        /// without a queue; with epsilon-greedy all losses of the connection count.
         loss_shift: u32 = 6, 1..=16;
         /// Segments that a connection must have sent before tcpilot judges its loss. With fewer than
         /// 2^loss_shift a single retransmission would decide.

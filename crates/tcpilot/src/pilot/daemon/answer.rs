@@ -99,7 +99,11 @@ impl Daemon {
         (self.abi.rescue_cc[0] != 0).then_some(name)
     }
 
-    fn for_each_view(&self, mut each: impl FnMut(PathView)) {
+    /// Calls `each` with every path.
+    ///
+    /// # Errors
+    /// Some paths could not be read, and are missing.
+    fn for_each_view(&self, mut each: impl FnMut(PathView)) -> io::Result<()> {
         if let Some(learning) = &self.learning {
             let mut names = OriginNames::default();
             return learning.for_each_path(|seen| each(self.named(seen, &mut names)));
@@ -110,10 +114,8 @@ impl Daemon {
                     each(view);
                 }
             });
-            if let Err(error) = read {
-                tracing::warn!(%error, "the paths could not be read");
-            }
-        });
+            read.map(drop).map_err(io::Error::other)
+        })
     }
 
     /// The view of a path with the names of its namespace and interface. `names` keeps them, because each
@@ -151,7 +153,9 @@ impl Daemon {
     /// All paths, the most recently used first.
     pub(super) fn path_views(&self) -> Vec<PathView> {
         let mut views = Vec::new();
-        self.for_each_view(|view| views.push(view));
+        if let Err(error) = self.for_each_view(|view| views.push(view)) {
+            tracing::warn!(%error, "not all paths could be read");
+        }
         PathView::sort(&mut views);
         views
     }
@@ -224,6 +228,11 @@ impl Daemon {
     /// The report on whether steering helps.
     pub(super) fn report(&self) -> EffectReport {
         let known = self.learning.as_ref().and_then(Learning::effect);
+        known.unwrap_or_else(|| self.no_report())
+    }
+
+    /// Why there is no report.
+    fn no_report(&self) -> EffectReport {
         let why = match &self.learning {
             None => {
                 "the learner epsilon-greedy keeps no record of single connections; use thompson"
@@ -231,10 +240,10 @@ impl Daemon {
             Some(_) if self.config.dry_run => "in a dry run nothing is steered",
             Some(_) => "the learner does not answer",
         };
-        known.unwrap_or_else(|| EffectReport {
+        EffectReport {
             unknown: Some(why.to_owned()),
             ..EffectReport::default()
-        })
+        }
     }
 
     fn begin_trial(&self, seconds: u64) -> Result<(), String> {
@@ -250,6 +259,33 @@ impl Daemon {
         if begun { Ok(()) } else { Err(why()) }
     }
 
+    /// The present problems, a sentence each.
+    fn problems(&self, learner_answers: bool) -> Vec<String> {
+        let of_learner = self
+            .learning
+            .iter()
+            .flat_map(|learner| match learner_answers {
+                true => learner.limits(),
+                false => Learning::hangs(),
+            });
+        let unsaved = self.keeper.problem().map(str::to_owned);
+        let refused = self.succession.times.problems.iter();
+        let refused = refused.map(|p| format!("not taken over, all goes on as before: {p}"));
+        let troubles = Trouble::ALL
+            .into_iter()
+            .zip(self.pilot.counters().trouble)
+            .filter(|(_, n)| *n > 0)
+            .map(|(t, n)| format!("{} ({n} times)", t.sentence()));
+        self.kept_default()
+            .into_iter()
+            .chain(of_learner)
+            .chain(unsaved)
+            .chain(self.unshared.clone())
+            .chain(refused)
+            .chain(troubles)
+            .collect()
+    }
+
     /// The answer to `status`.
     pub(super) fn status(&self) -> Status {
         let counters = self.pilot.counters();
@@ -259,24 +295,13 @@ impl Daemon {
             .zip(counters.connections)
             .map(|(why, n)| (why.word().to_owned(), n))
             .collect();
-        let degraded = Trouble::ALL
-            .into_iter()
-            .zip(counters.trouble)
-            .filter(|(_, n)| *n > 0)
-            .map(|(t, n)| format!("{} ({n} times)", t.sentence()));
-        let unsaved = self.keeper.problem().map(str::to_owned);
-        let refused = self.succession.times.problems.iter();
-        let refused = refused.map(|p| format!("not taken over, all goes on as before: {p}"));
-        let of_learner = self.learning.iter().flat_map(Learning::limits);
-        let limits = self
-            .kept_default()
-            .into_iter()
-            .chain(of_learner)
-            .chain(unsaved)
-            .chain(self.unshared.clone())
-            .chain(refused);
-        let degraded = limits.chain(degraded).collect();
+        // Asked first: if the learner is too busy for this, the other questions would only wait as long again.
         let learning = self.learning.as_ref().and_then(Learning::status);
+        let answers = learning.is_some();
+        let report = match answers {
+            true => self.report(),
+            false => self.no_report(),
+        };
         Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
@@ -287,7 +312,7 @@ impl Daemon {
             attached: self.pilot.is_attached(),
             learner: self.config.learner.common.kind.name().to_owned(),
             learning: learning.clone(),
-            effect: self.learning.as_ref().map(|_| report::line(&self.report())),
+            effect: self.learning.as_ref().map(|_| report::line(&report)),
             algorithms: self.wanted_arms(),
             algorithms_missing: self.arms_missing.clone(),
             rescue: self.rescue_name(),
@@ -301,7 +326,7 @@ impl Daemon {
             rescues: counters.rescues,
             rescued: learning.is_some().then(|| rescue_status(&counters)),
             moves: counters.moves,
-            degraded,
+            degraded: self.problems(answers),
             tunings: self.tunings_status(),
             bpf_events: stats.events,
             bpf_ns: stats.nanoseconds,

@@ -19,8 +19,11 @@ use rustix::{
 use super::access;
 use crate::pilot::protocol::{REQUEST_BYTES_MAX, Reply, Request, serve};
 
-/// The longest time from a client's connection to the last byte of its answer.
+/// The time that a client has to ask, and that it has to read a short answer. The daemon's own time does not
+/// count: if it is busy for longer than this, nobody loses an answer.
 pub const QUESTION_TIME: Duration = Duration::from_secs(10);
+/// A client of a long answer has a second more for so many bytes.
+const BYTES_PER_S: u64 = 1 << 20;
 /// Bytes that are read or written at once.
 const CHUNK: usize = 1 << 16;
 
@@ -29,7 +32,7 @@ pub struct Client {
     stream: UnixStream,
     /// Whether it may change something, or only read.
     may_change: bool,
-    /// The end of its time.
+    /// The end of its time to ask or to read.
     until: Instant,
     phase: Phase,
 }
@@ -81,9 +84,21 @@ impl Client {
         matches!(self.phase, Phase::Asks(_))
     }
 
-    /// Whether it has its answer, went away, or took too long.
+    /// Whether it has its answer, or went away.
     pub fn is_done(&self) -> bool {
-        matches!(self.phase, Phase::Done) || Instant::now() >= self.until
+        matches!(self.phase, Phase::Done)
+    }
+
+    /// Whether it took too long to ask or to read. Ask this only after [`Client::go_on`]: while the daemon was
+    /// busy the client may have done its part.
+    pub fn is_late(&self) -> bool {
+        !self.has_asked() && Instant::now() >= self.until
+    }
+
+    /// Lets its time end, as if the daemon had been busy for so long.
+    #[cfg(test)]
+    pub fn run_out_of_time(&mut self) {
+        self.until = Instant::now();
     }
 
     /// Reads and writes as much as is possible without waiting.
@@ -115,21 +130,39 @@ impl Client {
                 }
                 _ => answer(request, out),
             };
-            match written(&line, answer) {
-                Ok(file) => self.phase = Phase::Hears(file, 0),
-                Err(error) => tracing::warn!(%error, "a question could not be answered"),
+            let file = written(&line, answer).or_else(|error| {
+                tracing::warn!(%error, "a question could not be answered");
+                let why = format!("the answer could not be written: {error}");
+                refusal(why)
+            });
+            if let Ok(file) = file {
+                let seconds = file.metadata().map_or(0, |meta| meta.len() / BYTES_PER_S);
+                self.until = Instant::now() + QUESTION_TIME + Duration::from_secs(seconds);
+                self.phase = Phase::Hears(file, 0);
             }
             self.go_on();
         }
     }
 }
 
+fn memory() -> io::Result<BufWriter<File>> {
+    let file = memfd_create("tcpilot answer", MemfdFlags::CLOEXEC)?;
+    Ok(BufWriter::new(file.into()))
+}
+
+/// The answer that there is none, and why.
+fn refusal(why: String) -> io::Result<File> {
+    let mut out = memory()?;
+    Reply::Error(why).write(&mut out)?;
+    out.write_all(b"\n")?;
+    out.into_inner().map_err(io::IntoInnerError::into_error)
+}
+
 fn written(
     line: &[u8],
     answer: impl FnOnce(Request, &mut dyn Write) -> io::Result<()>,
 ) -> io::Result<File> {
-    let file = File::from(memfd_create("tcpilot answer", MemfdFlags::CLOEXEC)?);
-    let mut out = BufWriter::new(file);
+    let mut out = memory()?;
     if line.len() > REQUEST_BYTES_MAX {
         let most = REQUEST_BYTES_MAX >> 20;
         Reply::Error(format!("a question has at most {most} MiB")).write(&mut out)?;
@@ -226,6 +259,38 @@ mod tests {
         theirs.set_nonblocking(false).unwrap();
         theirs.read_to_end(&mut got).unwrap();
         assert_eq!(got.len(), long.len() + "{\"ok\":\"\"}\n".len());
+    }
+
+    #[test]
+    fn a_client_is_late_only_by_its_own_time() {
+        let (mut client, mut theirs) = pair();
+        client.until = Instant::now();
+        assert!(client.is_late());
+        theirs.write_all(b"\"status\"\n").unwrap();
+        client.go_on();
+        assert!(client.has_asked() && !client.is_late());
+        client.answer(|_, out| Reply::Ok("x".repeat(5_000_000).into()).write(out));
+        assert!(!client.is_done() && !client.is_late());
+        let left = client.until - Instant::now();
+        assert!(left > QUESTION_TIME + Duration::from_secs(3), "{left:?}");
+        client.until = Instant::now();
+        assert!(client.is_late());
+    }
+
+    #[test]
+    fn an_answer_that_fails_half_way_is_an_error_and_not_half_an_answer() {
+        let (mut client, mut theirs) = pair();
+        theirs.write_all(b"\"paths\"\n").unwrap();
+        client.go_on();
+        client.answer(|_, out| {
+            out.write_all(b"{\"ok\":[1,")?;
+            Err(io::Error::other("the learner does not answer"))
+        });
+        drop(client);
+        let mut text = String::new();
+        theirs.read_to_string(&mut text).unwrap();
+        let says = "{\"error\":\"the answer could not be written: the learner does not answer\"}\n";
+        assert_eq!(text, says);
     }
 
     #[test]

@@ -58,7 +58,8 @@ impl Control {
                 .create(dir)
                 .map_err(cannot)?;
         }
-        let lock = lock(path, true).map_err(cannot)??;
+        let mut lock = lock(path, true).map_err(cannot)??;
+        name_owner(&mut lock).map_err(cannot)?;
         match fs::remove_file(path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(cannot(error)),
             _ => {}
@@ -109,7 +110,8 @@ impl Control {
         self.clients.retain(|client| !client.is_done());
         self.poll(timeout, others);
         self.clients.iter_mut().for_each(Client::go_on);
-        self.clients.retain(|client| !client.is_done());
+        self.clients
+            .retain(|client| !client.is_done() && !client.is_late());
         self.clients.iter_mut().find(|client| client.has_asked())
     }
 
@@ -166,7 +168,7 @@ impl Control {
     }
 }
 
-/// Checks that no daemon has this socket, and creates no file.
+/// Checks that no daemon has this socket, and neither creates nor changes a file.
 ///
 /// # Errors
 /// [`Kind::Running`] if a daemon has it. [`Control::open`] reports all other errors later.
@@ -201,10 +203,14 @@ fn lock(socket: &Path, create: bool) -> io::Result<Result<File, Failure>> {
             "stop it first, or give both --socket and --cgroup of its own",
         )));
     }
-    file.set_len(0)?;
-    file.rewind()?;
-    writeln!(file, "{}", std::process::id())?;
     Ok(Ok(file))
+}
+
+/// Writes the owner of a lock into its file, for others that want it.
+fn name_owner(lock: &mut File) -> io::Result<()> {
+    lock.set_len(0)?;
+    lock.rewind()?;
+    writeln!(lock, "{}", std::process::id())
 }
 
 impl Drop for Control {
@@ -232,6 +238,18 @@ mod tests {
         drop(UnixListener::bind(&path).unwrap()); // the file stays, as after SIGKILL
         assert!(path.exists());
         Control::open(&path).unwrap();
+    }
+
+    #[test]
+    fn a_check_changes_no_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("t.sock");
+        let lock = dir.path().join("t.sock.lock");
+        check_free(&path).unwrap();
+        assert!(!lock.exists());
+        fs::write(&lock, "123456\n").unwrap(); // of a daemon that is no more
+        check_free(&path).unwrap();
+        assert_eq!(fs::read_to_string(&lock).unwrap(), "123456\n");
     }
 
     #[test]
@@ -270,6 +288,31 @@ mod tests {
         control.wait(Duration::ZERO, &[]);
         asks.read_to_string(&mut answer).unwrap();
         assert_eq!(answer, "yes\n");
+    }
+
+    /// The daemon may be busy for longer than a client has time to ask, as with a save of very many paths.
+    #[test]
+    fn who_asks_while_the_daemon_is_busy_gets_an_answer() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("t.sock");
+        let mut control = Control::open(&path).unwrap();
+        let mut asks: Vec<_> = (0..3)
+            .map(|_| UnixStream::connect(&path).unwrap())
+            .collect();
+        assert!(control.wait(Duration::ZERO, &[]).is_none()); // they are let in
+        asks.iter_mut()
+            .for_each(|one| one.write_all(b"\"status\"\n").unwrap());
+        control.clients.iter_mut().for_each(Client::run_out_of_time);
+        for _ in 0..3 {
+            let client = control.wait(Duration::from_secs(1), &[]).unwrap();
+            client.answer(|_, out| out.write_all(b"yes"));
+        }
+        for mut one in asks {
+            let mut text = String::new();
+            control.wait(Duration::ZERO, &[]);
+            one.read_to_string(&mut text).unwrap();
+            assert_eq!(text, "yes\n");
+        }
     }
 
     #[test]

@@ -95,11 +95,21 @@ impl Daemon {
     /// # Errors
     /// A sentence with the reason.
     pub(super) fn save(&mut self) -> Result<(), String> {
+        self.begin_save()?;
+        while self.saving.is_some() {
+            manager::alive();
+            self.go_on_saving()?;
+        }
+        Ok(())
+    }
+
+    /// Begins a save, and does a part of it. With very many paths it takes a while, so that the daemon answers
+    /// questions before it goes on.
+    ///
+    /// # Errors
+    /// A sentence with the reason.
+    pub(super) fn begin_save(&mut self) -> Result<(), String> {
         self.netns.refresh();
-        let now = Now {
-            unix_s: now_unix_s(),
-            boot_s: boot_s(),
-        };
         let now_ns = monotonic_ns();
         let since_ns = if self.keeper.is_lost() {
             0
@@ -107,15 +117,34 @@ impl Daemon {
             self.saved_ns
         };
         let paths = self.collect(since_ns);
-        let mut knowledge = self.knowledge(since_ns == 0);
-        let mut saved = self.keeper.save(&paths, &knowledge, now, self.max_age_s());
-        while saved.is_ok() && knowledge.iter().any(|known| known.has_more) {
-            manager::alive();
-            knowledge = self.knowledge(false);
-            saved = self.keeper.save(&[], &knowledge, now, self.max_age_s());
+        self.save_part(now_ns, &paths, since_ns == 0)
+    }
+
+    /// Does the next part of a save that has begun, if there is one.
+    ///
+    /// # Errors
+    /// A sentence with the reason.
+    pub(super) fn go_on_saving(&mut self) -> Result<(), String> {
+        match self.saving {
+            // The parts so far are gone with their file.
+            Some(_) if self.keeper.is_lost() => self.begin_save(),
+            Some(begun_ns) => self.save_part(begun_ns, &[], false),
+            None => Ok(()),
         }
+    }
+
+    fn save_part(&mut self, begun_ns: u64, paths: &[StoredPath], all: bool) -> Result<(), String> {
+        let now = Now {
+            unix_s: now_unix_s(),
+            boot_s: boot_s(),
+        };
+        let knowledge = self.knowledge(all);
+        let has_more = knowledge.iter().any(|known| known.has_more);
+        let saved = self.keeper.save(paths, &knowledge, now, self.max_age_s());
+        self.saving = (has_more && saved.is_ok()).then_some(begun_ns);
         match (&saved, &self.learning) {
-            (Ok(()), _) => self.saved_ns = now_ns,
+            (Ok(()), _) if has_more => {}
+            (Ok(()), _) => self.saved_ns = begun_ns,
             (Err(_), Some(learning)) => learning.not_saved(),
             (Err(_), None) => {}
         }
@@ -211,7 +240,7 @@ impl Daemon {
             .and_then(|store| store.reset())
             .map_err(|e| e.to_string())?;
         self.pilot.clear_paths().map_err(|e| e.to_string())?;
-        self.saved_ns = 0;
+        (self.saved_ns, self.saving) = (0, None);
         Ok(count)
     }
 

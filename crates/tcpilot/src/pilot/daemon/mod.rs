@@ -107,6 +107,8 @@ pub struct Daemon {
     learning: Option<Learning>,
     started: Instant,
     saved_ns: u64,
+    /// Start of the save that is under way.
+    saving: Option<u64>,
     told: Vec<Trouble>,
     /// Queues that serve by priority, for as long as the daemon runs.
     _egress: egress::Egress,
@@ -320,7 +322,10 @@ impl Daemon {
     ) -> Result<Next, Failure> {
         let mut times = Times::default();
         while !signals.stop() {
-            let timeout = TICK.saturating_sub(times.ticked.elapsed());
+            let timeout = match self.saving {
+                None => TICK.saturating_sub(times.ticked.elapsed()),
+                Some(_) => Duration::ZERO,
+            };
             let trial = self.succession.trial().and_then(trial::Trial::fd);
             let others: Vec<_> = self.changes.fd().into_iter().chain(trial).collect();
             if let Some(client) = control.wait(timeout, &others) {
@@ -333,6 +338,7 @@ impl Daemon {
                 return Ok(Next::GiveWay(successor));
             }
             self.follow_cgroup()?;
+            let _ = self.go_on_saving(); // it logs its own errors
             if times.ticked.elapsed() < TICK {
                 continue;
             }
@@ -368,9 +374,10 @@ impl Daemon {
             times.uplinks = Instant::now();
             self.watch_uplinks();
         }
-        if times.saved.elapsed() >= self.config.state.save_interval() {
+        let is_due = times.saved.elapsed() >= self.config.state.save_interval();
+        if is_due && self.saving.is_none() {
             times.saved = Instant::now();
-            let _ = self.save(); // it logs its own errors, and the next save tries again
+            let _ = self.begin_save(); // it logs its own errors, and the next save tries again
         }
     }
 

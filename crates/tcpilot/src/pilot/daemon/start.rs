@@ -169,6 +169,7 @@ impl Daemon {
             learning: None,
             started: Instant::now(),
             saved_ns: 0,
+            saving: None,
             told: Vec::new(),
             _egress: egress,
             off: Vec::new(),

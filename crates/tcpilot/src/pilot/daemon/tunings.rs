@@ -1,6 +1,6 @@
 //! The daemon's part of the tunings: the guard's decisions every few seconds, and the figures for `status`.
 
-use std::time::Duration;
+use std::{collections::HashSet, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
@@ -39,8 +39,9 @@ impl Daemon {
         if self.abi.tunes == 0 {
             return;
         }
-        let mut judged = Vec::new();
+        let (mut judged, mut known) = (Vec::new(), HashSet::new());
         let read = self.pilot.for_each_slot(|number, key, path| {
+            known.insert((number, path.born_ns));
             if let Ok(Some(tuned)) = self.pilot.tuned(number, &path) {
                 let name = self.with_names(|names| names.path(&key, &path));
                 judged.push((number, name, path, tuned));
@@ -50,6 +51,7 @@ impl Daemon {
             tracing::warn!(%error, "the guard could not read the paths");
             return;
         }
+        keep_known(&mut self.off, &known);
         for (number, name, path, tuned) in judged {
             self.guard_path(number, name.as_ref(), &path, &tuned);
         }
@@ -135,6 +137,12 @@ impl Daemon {
     }
 }
 
+/// Forgets tunings of paths that the table has evicted. Nothing is off there any more: a path that returns
+/// begins anew.
+fn keep_known(off: &mut Vec<Off>, known: &HashSet<(u32, u64)>) {
+    off.retain(|off| known.contains(&(off.number, off.born_ns)));
+}
+
 fn harm(verdict: Verdict) -> Option<String> {
     let (what, with, without) = match verdict {
         Verdict::TooFew | Verdict::Keep => return None,
@@ -147,4 +155,25 @@ fn harm(verdict: Verdict) -> Option<String> {
         percent(with),
         percent(without)
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tuning_is_forgotten_with_its_path() {
+        let of = |number, born_ns| Off {
+            number,
+            born_ns,
+            tune: TP_TUNE_IW,
+            since_ns: 1,
+            sentence: String::new(),
+        };
+        // The slot of the second path has another one now, and the third path's slot is free.
+        let mut off = vec![of(1, 10), of(2, 20), of(3, 30)];
+        keep_known(&mut off, &HashSet::from([(1, 10), (2, 25), (4, 40)]));
+        let kept: Vec<_> = off.iter().map(|off| (off.number, off.born_ns)).collect();
+        assert_eq!(kept, [(1, 10)]);
+    }
 }

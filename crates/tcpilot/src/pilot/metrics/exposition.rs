@@ -23,12 +23,14 @@ use crate::{
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Labels of a sample.
-type Labels<'a> = Vec<(&'a str, &'a str)>;
+pub type Labels<'a> = Vec<(&'a str, &'a str)>;
 
 /// The meaning of a sample's number.
 #[derive(Clone, Copy)]
-enum Kind {
+pub enum Kind {
+    /// A count that only grows.
     Counter,
+    /// Any other.
     Gauge,
 }
 
@@ -44,15 +46,26 @@ struct Figures {
 /// # Errors
 /// None: the text is written to memory.
 pub fn text(status: Status, effect: Option<EffectReport>) -> Result<String, fmt::Error> {
-    let mut registry = Registry::with_prefix("tcpilot");
     let build = vec![
         ("version", status.version.clone()),
         ("kernel", status.kernel.clone()),
         ("learner", status.learner.clone()),
     ];
     let about = "Versions of tcpilot and of the kernel, and the learner in force";
+    text_of((about, build), Box::new(Figures { status, effect }))
+}
+
+/// The metrics of a collector, as OpenMetrics, after the versions.
+///
+/// # Errors
+/// None: the text is written to memory.
+pub fn text_of(
+    (about, build): (&str, Vec<(&'static str, String)>),
+    collector: Box<dyn Collector>,
+) -> Result<String, fmt::Error> {
+    let mut registry = Registry::with_prefix("tcpilot");
     registry.register("build", about, Info::new(build));
-    registry.register_collector(Box::new(Figures { status, effect }));
+    registry.register_collector(collector);
     let mut text = String::new();
     encode_registry(&mut text, &registry)?;
     encode_eof(&mut text)?;
@@ -102,11 +115,14 @@ fn about<V: View>(key: &str) -> String {
 }
 
 /// Writes families, each with its samples.
-struct Writer<'a>(DescriptorEncoder<'a>);
+pub struct Writer<'a>(pub DescriptorEncoder<'a>);
 
 impl Writer<'_> {
     /// A family of the figure `key` of the view `V`.
-    fn family<'s, V: View>(
+    ///
+    /// # Errors
+    /// None: the text is written to memory.
+    pub fn family<'s, V: View>(
         &mut self,
         name: &str,
         key: &str,
@@ -192,14 +208,18 @@ fn encode(encoder: MetricEncoder<'_>, kind: Kind, value: f64) -> fmt::Result {
 }
 
 /// The kind of a family, and its unit.
-type Type = (Kind, Option<&'static Unit>);
+pub type Type = (Kind, Option<&'static Unit>);
 
-const COUNTER: Type = (Kind::Counter, None);
-const GAUGE: Type = (Kind::Gauge, None);
-const SECONDS: Type = (Kind::Gauge, Some(&Unit::Seconds));
+/// A count that only grows.
+pub const COUNTER: Type = (Kind::Counter, None);
+/// Any other number.
+pub const GAUGE: Type = (Kind::Gauge, None);
+/// A time.
+pub const SECONDS: Type = (Kind::Gauge, Some(&Unit::Seconds));
 const SECONDS_SPENT: Type = (Kind::Counter, Some(&Unit::Seconds));
 const BYTES: Type = (Kind::Gauge, Some(&Unit::Bytes));
-const BYTES_SUM: Type = (Kind::Counter, Some(&Unit::Bytes));
+/// A count of bytes.
+pub const BYTES_SUM: Type = (Kind::Counter, Some(&Unit::Bytes));
 
 impl Collector for Figures {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {

@@ -1,5 +1,5 @@
 //! The figures as metrics, for Prometheus and programs that read its format: `tcpilot metrics` and `run
-//! --listen`.
+//! --listen`. `watch --listen` writes its own with the same means.
 //!
 //! Names follow prometheus.io/docs/practices/naming: base units, `_total` for counts that only grow, ratios
 //! from 0 to 1. Labels have few values: policies, algorithms and reasons, never addresses.
@@ -7,7 +7,8 @@
 mod exposition;
 mod server;
 
-pub use server::{Server, listen_address};
+pub use exposition::{BYTES_SUM, COUNTER, GAUGE, Labels, SECONDS, Type, Writer, text_of};
+pub use server::{Server, Source, listen_address};
 
 use std::path::Path;
 

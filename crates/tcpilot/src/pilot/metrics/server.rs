@@ -1,7 +1,7 @@
-//! `run --listen`: a thread that answers HTTP with the metrics and the daemon's health.
+//! `--listen`: a thread that answers HTTP with metrics and health.
 //!
-//! The thread asks the daemon through the control socket as commands do, so a slow scraper delays nobody. It
-//! keeps answers for a moment, so many scrapers cost the daemon no more than one.
+//! For `run` the thread asks the daemon through the control socket as commands do, so a slow scraper delays
+//! nobody. It keeps answers for a moment, so many scrapers cost the daemon no more than one.
 
 use std::{
     io::{self, Read, Write},
@@ -52,19 +52,42 @@ pub struct Server {
     pub address: SocketAddr,
 }
 
+/// The content of the pages. An error is the reason that a page has none.
+pub trait Source: Send + Sync {
+    /// The metrics as OpenMetrics.
+    fn metrics(&self) -> Result<String, String>;
+    /// Whether the process works.
+    fn alive(&self) -> Result<&'static str, String>;
+    /// Whether it does what it was started for.
+    fn ready(&self) -> Result<&'static str, String>;
+}
+
 /// The daemon's last answers.
-struct Source {
+struct Daemon {
     socket: PathBuf,
     status: Mutex<Option<(Instant, Status)>>,
     effect: Mutex<Option<(Instant, EffectReport)>>,
 }
 
 impl Server {
-    /// Listens, and answers in a thread of its own; `socket` is the daemon's.
+    /// Listens, and answers for the daemon at `socket`.
+    ///
+    /// # Errors
+    /// Those of [`Server::of`].
+    pub fn open(address: SocketAddr, socket: &Path) -> Result<Server, Failure> {
+        let daemon = Daemon {
+            socket: socket.to_path_buf(),
+            status: Mutex::default(),
+            effect: Mutex::default(),
+        };
+        Server::of(address, Arc::new(daemon))
+    }
+
+    /// Listens, and answers in a thread of its own.
     ///
     /// # Errors
     /// The address is taken, or is not this host's.
-    pub fn open(address: SocketAddr, socket: &Path) -> Result<Server, Failure> {
+    pub fn of(address: SocketAddr, source: Arc<dyn Source>) -> Result<Server, Failure> {
         let cannot = |error: io::Error| {
             let message = format!("cannot listen at {address} for metrics: {error}");
             Failure::new(
@@ -75,12 +98,10 @@ impl Server {
         };
         let listener = TcpListener::bind(address).map_err(cannot)?;
         let address = listener.local_addr().map_err(cannot)?;
-        let source = Arc::new(Source {
-            socket: socket.to_path_buf(),
-            status: Mutex::default(),
-            effect: Mutex::default(),
-        });
-        let serve = move || serve(&listener, &source);
+        let answer = move |stream| {
+            let _ = answer(stream, &*source); // an error means that the client went away
+        };
+        let serve = move || serve(&listener, answer);
         thread::Builder::new()
             .name("metrics".to_owned())
             .spawn(serve)
@@ -89,25 +110,39 @@ impl Server {
     }
 }
 
-fn serve(listener: &TcpListener, source: &Arc<Source>) {
+/// One of the places for requests, given back when it is dropped: also if answering panics.
+struct Place(Arc<AtomicUsize>);
+
+impl Place {
+    /// A place, if one is free.
+    fn take(busy: &Arc<AtomicUsize>) -> Option<Place> {
+        let place = Place(Arc::clone(busy));
+        (busy.fetch_add(1, Ordering::Relaxed) < CLIENTS_MAX).then_some(place)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+fn serve(listener: &TcpListener, answer: impl Fn(TcpStream) + Clone + Send + 'static) {
     let busy = Arc::new(AtomicUsize::new(0));
     loop {
         let Ok((stream, _)) = listener.accept() else {
             thread::sleep(Duration::from_millis(100)); // most likely no file descriptor is left
             continue;
         };
-        if busy.fetch_add(1, Ordering::Relaxed) >= CLIENTS_MAX {
-            busy.fetch_sub(1, Ordering::Relaxed);
+        let Some(place) = Place::take(&busy) else {
             continue;
-        }
-        let (source, done) = (Arc::clone(source), Arc::clone(&busy));
-        let answer = move || {
-            let _ = answer(stream, &source); // an error means that the client went away
-            done.fetch_sub(1, Ordering::Relaxed);
         };
-        if thread::Builder::new().spawn(answer).is_err() {
-            busy.fetch_sub(1, Ordering::Relaxed);
-        }
+        let answer = answer.clone();
+        // Without a thread the connection is closed.
+        let _ = thread::Builder::new().spawn(move || {
+            let _place = place;
+            answer(stream);
+        });
     }
 }
 
@@ -116,7 +151,7 @@ type Response = (&'static str, &'static str, String);
 
 const PLAIN: &str = "text/plain; charset=utf-8";
 
-fn answer(mut stream: TcpStream, source: &Source) -> io::Result<()> {
+fn answer(mut stream: TcpStream, source: &dyn Source) -> io::Result<()> {
     stream.set_write_timeout(Some(WRITE_TIME))?;
     let (status, content_type, body) = match read_target(&mut stream)? {
         Ok(target) => respond(&target, source),
@@ -163,22 +198,15 @@ fn read_target(stream: &mut TcpStream) -> io::Result<Result<String, Response>> {
     }
 }
 
-fn respond(target: &str, source: &Source) -> Response {
+fn respond(target: &str, source: &dyn Source) -> Response {
     let path = target.split('?').next().unwrap_or_default();
     match path {
         "/metrics" => match source.metrics() {
             Ok(text) => ("200 OK", CONTENT_TYPE, text),
-            Err(error) => unwell(&error.to_string()),
+            Err(error) => unwell(&error),
         },
-        "/healthz" => match source.status() {
-            Ok(_) => well("alive"),
-            Err(error) => unwell(&error.to_string()),
-        },
-        "/readyz" => match source.status() {
-            Ok(status) if status.attached => well("attached"),
-            Ok(_) => unwell("not attached: its cgroup is gone"),
-            Err(error) => unwell(&error.to_string()),
-        },
+        "/healthz" => health(source.alive()),
+        "/readyz" => health(source.ready()),
         _ => {
             let known = "there are /metrics, /healthz and /readyz\n";
             ("404 Not Found", PLAIN, known.to_owned())
@@ -186,30 +214,52 @@ fn respond(target: &str, source: &Source) -> Response {
     }
 }
 
-fn well(what: &str) -> Response {
-    ("200 OK", PLAIN, format!("{what}\n"))
+fn health(state: Result<&str, String>) -> Response {
+    match state {
+        Ok(word) => ("200 OK", PLAIN, format!("{word}\n")),
+        Err(why) => unwell(&why),
+    }
 }
 
 fn unwell(why: &str) -> Response {
     ("503 Service Unavailable", PLAIN, format!("{why}\n"))
 }
 
-impl Source {
-    fn status(&self) -> Result<Status, AskError> {
-        recent(&self.status, STATUS_AGE, || {
+impl Daemon {
+    fn status(&self) -> Result<Status, String> {
+        let asked = recent(&self.status, STATUS_AGE, || {
             ask(&self.socket, &Request::Status)
-        })
+        });
+        asked.map_err(|error| error.to_string())
     }
 
-    fn metrics(&self) -> Result<String, AskError> {
+    fn effect(&self) -> Result<EffectReport, String> {
+        let asked = recent(&self.effect, EFFECT_AGE, || {
+            ask(&self.socket, &Request::Report)
+        });
+        asked.map_err(|error| error.to_string())
+    }
+}
+
+impl Source for Daemon {
+    fn metrics(&self) -> Result<String, String> {
         let status = self.status()?;
         let effect = match status.learning {
-            Some(_) => Some(recent(&self.effect, EFFECT_AGE, || {
-                ask(&self.socket, &Request::Report)
-            })?),
+            Some(_) => Some(self.effect()?),
             None => None,
         };
-        text(status, effect).map_err(|error| AskError::Refused(error.to_string()))
+        text(status, effect).map_err(|error| error.to_string())
+    }
+
+    fn alive(&self) -> Result<&'static str, String> {
+        self.status().map(|_| "alive")
+    }
+
+    fn ready(&self) -> Result<&'static str, String> {
+        match self.status()?.attached {
+            true => Ok("attached"),
+            false => Err("not attached: its cgroup is gone".to_owned()),
+        }
     }
 }
 
@@ -256,6 +306,27 @@ mod tests {
         answer.read_line(&mut line).unwrap();
         answer.read_to_string(&mut rest).unwrap();
         (line.trim_end().to_owned(), rest)
+    }
+
+    #[test]
+    fn a_request_that_panics_leaves_its_place_to_the_next() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let number = Arc::new(AtomicUsize::new(0));
+        let answer = move |mut stream: TcpStream| {
+            let number = number.fetch_add(1, Ordering::Relaxed);
+            assert!(number >= 2 * CLIENTS_MAX, "one of the first requests");
+            stream.write_all(b"yes").unwrap();
+        };
+        thread::spawn(move || serve(&listener, answer));
+        let begun = Instant::now();
+        let mut text = String::new();
+        while text != "yes" {
+            assert!(begun.elapsed() < HEAD_TIME * 10, "no place is left");
+            let mut stream = TcpStream::connect(address).unwrap();
+            text.clear();
+            let _ = stream.read_to_string(&mut text); // of a request that panics nothing comes
+        }
     }
 
     #[test]

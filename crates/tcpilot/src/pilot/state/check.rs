@@ -1,7 +1,7 @@
 //! Checks whether a database can be trusted, and sets aside one that cannot.
 
 use std::ffi::OsString;
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -130,20 +130,60 @@ pub(super) fn set_aside(path: &Path, now_unix_s: u64) -> Result<PathBuf, StateEr
             Err(error) => return Err(unusable(error)),
             Ok(_) => (),
         }
-        // The journal goes first, so that the renamed database never lacks it: without its journal the
-        // database would look sound.
-        let journal = with_suffix(path, "-journal");
-        match fs::rename(&journal, with_suffix(&aside, "-journal")) {
-            Err(error) if error.kind() != ErrorKind::NotFound => return Err(unusable(error)),
-            _ => (),
-        }
-        fs::rename(path, &aside).map_err(unusable)?;
+        move_with_journal(path, &aside).map_err(unusable)?;
         return Ok(aside);
     }
     Err(unusable(std::io::Error::new(
         ErrorKind::AlreadyExists,
         "too many files set aside beside it",
     )))
+}
+
+/// Renames a database and its journal. A database without its journal would look sound although it is not.
+/// So the journal has both names until the database has its new one: a crash, or an error, leaves the pair
+/// together under the former name or under the new one.
+///
+/// If the former name of the journal outlives the database, SQLite removes it: it never uses a journal for a
+/// database without pages, and [`prepare_file`] makes such a one.
+fn move_with_journal(path: &Path, aside: &Path) -> std::io::Result<()> {
+    let (journal, beside) = (
+        with_suffix(path, "-journal"),
+        with_suffix(aside, "-journal"),
+    );
+    let has_journal = match copy(&journal, &beside) {
+        Err(error) if error.kind() == ErrorKind::NotFound => false,
+        copied => copied.map(|()| true)?,
+    };
+    sync_folder(path)?;
+    if let Err(error) = fs::rename(path, aside) {
+        let _ = fs::remove_file(beside);
+        let _ = fs::remove_file(aside);
+        return Err(error);
+    }
+    if has_journal {
+        sync_folder(path)?;
+        fs::remove_file(journal)?;
+    }
+    Ok(())
+}
+
+/// Gives a file a second name, or if the file system knows no such names, copies it.
+fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
+    match fs::hard_link(from, to) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            fs::copy(from, to)?;
+            File::open(to)?.sync_all()
+        }
+        linked => linked,
+    }
+}
+
+/// Writes the changes of names in a file's folder to disk before later ones.
+fn sync_folder(path: &Path) -> std::io::Result<()> {
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
+    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
 }
 
 fn with_suffix(path: &Path, suffix: &str) -> PathBuf {

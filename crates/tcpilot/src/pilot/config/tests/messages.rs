@@ -26,20 +26,20 @@ pub(super) const MESSAGES: &[(&str, &str)] = &[
         "t.toml:2: unknown key `dry_run` in [learner]; it belongs before the first [section]",
     ),
     (
-        "[learner]\nepsilon = \"20\"",
-        "t.toml:2: `epsilon` in [learner] must be a whole number from 0 to 1000, not a string",
+        "[learner]\nwindow_s = \"20\"",
+        "t.toml:2: `window_s` in [learner] must be a whole number from 1 to 86400, not a string",
     ),
     (
-        "[learner]\nepsilon = 0.05",
-        "t.toml:2: `epsilon` in [learner] must be a whole number from 0 to 1000, not a fraction",
+        "[learner]\nwindow_s = 0.5",
+        "t.toml:2: `window_s` in [learner] must be a whole number from 1 to 86400, not a fraction",
     ),
     (
-        "[learner]\nepsilon = 5000",
-        "t.toml:2: `epsilon` in [learner] is 5000, it must be from 0 to 1000",
+        "[learner]\nwindow_s = 500000",
+        "t.toml:2: `window_s` in [learner] is 500000, it must be from 1 to 86400",
     ),
     (
-        "[learner]\nepsilon = -1",
-        "t.toml:2: `epsilon` in [learner] is -1, it must be from 0 to 1000",
+        "[learner]\nkind = \"epsilon-greedy\"\nepsilon = -1",
+        "t.toml:3: `epsilon` in [learner] is -1, it must be from 0 to 1000",
     ),
     (
         "[learner]\nkind = \"thompson\"\n[effect]\nblock_s = 10\nsettle_s = 5",
@@ -50,8 +50,8 @@ pub(super) const MESSAGES: &[(&str, &str)] = &[
         "t.toml:2: `window_s` in [learner] is 0, it must be from 1 to 86400",
     ),
     (
-        "[learner]\nepsilon = 99999999999999999999",
-        "t.toml:2: `epsilon` in [learner] is 99999999999999999999, it must be from 0 to 1000",
+        "[learner]\nkind = \"epsilon-greedy\"\nepsilon = 99999999999999999999",
+        "t.toml:3: `epsilon` in [learner] is 99999999999999999999, it must be from 0 to 1000",
     ),
     (
         "[learner]\nkind = \"tompson\"\nbonus_percent = 3",
@@ -63,8 +63,13 @@ pub(super) const MESSAGES: &[(&str, &str)] = &[
         "t.toml:4: `move_long` in [learner] needs `sample_s`: only connections that are looked at are moved",
     ),
     (
-        "[learner]\nwindow_s = 60\nbonus_percent = 3",
-        "t.toml:3: `bonus_percent` in [learner] is a key of the learner thompson: add the line `kind = \
+        "[learner]\nwindow_s = 60\nepsilon = 20",
+        "t.toml:3: `epsilon` in [learner] is a key of the learner epsilon-greedy: add the line `kind = \
+         \"epsilon-greedy\"`, or remove `epsilon`",
+    ),
+    (
+        "[learner]\nkind = \"epsilon-greedy\"\nbonus_percent = 3",
+        "t.toml:3: `bonus_percent` in [learner] is a key of the learner thompson: set `kind = \
          \"thompson\"`, or remove `bonus_percent`",
     ),
     (
@@ -230,13 +235,13 @@ fn each_mistake_is_told_in_one_line_with_a_remedy() {
 
 #[test]
 fn all_mistakes_are_told_in_the_order_of_lines() {
-    let text = "algorithms = [1]\ndry_runn = true\n[[policy]]\nname = \"x\"\nleave_alone = 3\n[learner]\nepsilon = 5000";
+    let text = "algorithms = [1]\ndry_runn = true\n[[policy]]\nname = \"x\"\nleave_alone = 3\n[learner]\nwindow_s = 500000";
     assert_eq!(
         Config::from_toml(text, "t.toml").unwrap_err().to_string(),
         "t.toml:1: an entry of `algorithms` must be a congestion control's name, not a whole number\n\
          t.toml:2: unknown key `dry_runn`; did you mean `dry_run`?\n\
          t.toml:5: `leave_alone` in [[policy]] must be true or false, not a whole number\n\
-         t.toml:7: `epsilon` in [learner] is 5000, it must be from 0 to 1000"
+         t.toml:7: `window_s` in [learner] is 500000, it must be from 1 to 86400"
     );
 }
 

@@ -143,8 +143,11 @@ fn the_effective_configuration_reads_back_as_itself() {
 fn the_effective_configuration_gives_each_reason() {
     let written = Config::default().to_toml();
     assert!(written.starts_with("# Congestion controls to choose among."));
-    assert!(written.contains("epsilon = 20\n"));
-    assert!(written.contains(" 0 to 1000.\nepsilon"), "{written}");
+    assert!(written.contains("default_floor_permille = 10\n"));
+    assert!(
+        written.contains(" 1 to 500.\ndefault_floor_permille"),
+        "{written}"
+    );
     assert!(written.lines().all(|line| line.len() <= 100));
 }
 
@@ -185,7 +188,7 @@ fn every_key_of_thompson_reaches_the_learner() {
     let abi = config(THOMPSON).to_abi(&names(&["cubic", "bbr"]));
     assert_eq!(abi.learner.kind, tcpilot_abi::TP_LEARNER_THOMPSON);
     assert_eq!(abi.min_flow_bytes, 20000, "what is less is not told of");
-    assert_eq!((abi.rows, Config::default().to_abi(&[]).rows), (24576, 0));
+    assert_eq!((abi.rows, config(EVERYTHING).to_abi(&[]).rows), (24576, 0));
     assert_eq!((abi.sample_bytes, keys.sample_s), (2_000_000, 20));
     assert_eq!((keys.move_gain_percent, keys.move_every_s), (15, 400));
 }

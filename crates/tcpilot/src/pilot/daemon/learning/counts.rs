@@ -100,7 +100,7 @@ impl Room {
             domains: self
                 .domains
                 .iter()
-                .map(|(of, origin)| (*of, *origin))
+                .map(|(of, (origin, _))| (*of, *origin))
                 .collect(),
             policies: self.taught.iter().map(OfPolicy::new).collect(),
         }
@@ -109,7 +109,9 @@ impl Room {
     /// Continues from a former program's counts. Skips policies and algorithms that no longer exist.
     pub fn go_on(&mut self, counts: Counts) {
         self.before = counts.room;
-        self.domains.extend(counts.domains);
+        let domains = counts.domains.into_iter();
+        self.domains
+            .extend(domains.map(|(of, origin)| (of, (origin, 0))));
         for of in counts.policies {
             let is_it = |taught: &&mut Taught| taught.lesson.name == of.name;
             if let Some(taught) = self.taught.iter_mut().find(is_it) {

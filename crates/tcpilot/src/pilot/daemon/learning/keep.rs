@@ -13,7 +13,7 @@ use super::{
 };
 use crate::pilot::{
     config::Config,
-    state::{Knowledge, SavedRow, StateError, Store},
+    state::{Knowledge, StateError, Store},
 };
 
 /// The most rows of a policy that are saved at once: some megabytes.
@@ -89,19 +89,28 @@ impl Restored {
             is_anew: false,
         };
         for lesson in lessons {
-            let saved = match store {
-                Some(store) => saved_rows(store, &lesson)?,
-                None => Vec::new(),
-            };
-            restored.add(lesson, &saved);
+            restored.add(lesson, store, now_unix_s as u64)?;
         }
         Ok(restored)
     }
 
-    fn add(&mut self, lesson: Lesson, saved: &[SavedRow]) {
+    fn add(
+        &mut self,
+        lesson: Lesson,
+        store: Option<&Store>,
+        now_unix_s: u64,
+    ) -> Result<(), StateError> {
         let policy = lesson.name.clone();
-        let Some((taught, read)) = Taught::new(lesson, saved, self.clock.now_s()) else {
-            return;
+        let store = match store {
+            Some(store) if has_rows(store, &lesson, now_unix_s)? => Some(store),
+            _ => None,
+        };
+        let rows = |each: &mut dyn FnMut(&[u8], &[u8])| match store {
+            Some(store) => store.for_each_row(&policy, each),
+            None => Ok(()),
+        };
+        let Some((taught, read)) = Taught::restore(lesson, self.clock.now_s(), rows)? else {
+            return Ok(());
         };
         self.is_anew |= taught.is_unsaved;
         if read.damaged > 0 {
@@ -115,28 +124,44 @@ impl Restored {
             tracing::info!(policy, rows, too_old, "took up what was learned before");
         }
         self.taught.push(taught);
+        Ok(())
     }
 }
 
-/// The saved rows of a policy, if they compare the same algorithms with the same default. Other rows mean
-/// nothing here.
-fn saved_rows(store: &Store, lesson: &Lesson) -> Result<Vec<SavedRow>, StateError> {
-    let mut rows = Vec::new();
-    match store.known_arms(&lesson.name)? {
-        None => {}
-        Some(arms) if arms == lesson.arms.names() => {
-            store.for_each_row(&lesson.name, |key, row| {
-                rows.push((key.to_vec(), row.to_vec()))
-            })?;
+/// Whether there are saved rows of a policy, and they compare the same algorithms with the same default. Other
+/// rows mean nothing here.
+fn has_rows(store: &Store, lesson: &Lesson, now_unix_s: u64) -> Result<bool, StateError> {
+    let Some(arms) = store.known_arms(&lesson.name)? else {
+        match paths_of_costs(store, &lesson.name, now_unix_s)? {
+            0 => {}
+            paths => tracing::info!(
+                "what epsilon-greedy learned for policy {} (paths: {paths}) means nothing to thompson: learning \
+                 begins anew; `kind = \"epsilon-greedy\"` in [learner] goes on with it",
+                lesson.name
+            ),
         }
-        Some(arms) => tracing::warn!(
+        return Ok(false);
+    };
+    let is_same = arms == lesson.arms.names();
+    if !is_same {
+        tracing::warn!(
             "what was learned for policy {} compares {}, and now {} are to be compared: learning begins anew",
             lesson.name,
             arms.join(", "),
             lesson.arms.names().join(", ")
-        ),
+        );
     }
-    Ok(rows)
+    Ok(is_same)
+}
+
+/// Paths of this policy of which epsilon-greedy has learned something. Paths that only tunings use have no
+/// samples.
+fn paths_of_costs(store: &Store, policy: &str, now_unix_s: u64) -> Result<usize, StateError> {
+    let paths = store.load(now_unix_s, u64::MAX)?;
+    let learned = paths
+        .iter()
+        .filter(|path| path.policy == policy && path.algorithms.iter().any(|arm| arm.samples > 0));
+    Ok(learned.count())
 }
 
 impl Room {
@@ -158,7 +183,7 @@ impl Room {
         let mut paths = 0;
         for taught in &mut self.taught {
             paths += taught.learner.tree().len();
-            if let Some((anew, _)) = Taught::new(taught.lesson.clone(), &[], now_s) {
+            if let Some(anew) = Taught::anew(taught.lesson.clone(), now_s) {
                 *taught = anew;
             }
         }

@@ -24,6 +24,7 @@ mod views;
 
 use std::{
     cell::{Cell, RefCell},
+    io,
     sync::Arc,
     sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel, sync_channel},
     thread::JoinHandle,
@@ -200,15 +201,19 @@ impl Learning {
     }
 
     /// Calls `each` with every path that a learner knows.
-    pub fn for_each_path(&self, mut each: impl FnMut(Seen)) {
+    ///
+    /// # Errors
+    /// The thread does not answer. Paths are missing then.
+    pub fn for_each_path(&self, mut each: impl FnMut(Seen)) -> io::Result<()> {
         let mut from = Some((0, 0));
         while let Some(at) = from {
-            let Some((page, next)) = self.ask(move |room| room.page(at, PAGE)) else {
-                return;
-            };
+            let (page, next) = self
+                .ask(move |room| room.page(at, PAGE))
+                .ok_or_else(|| io::Error::other("the learner does not answer; ask again"))?;
             page.into_iter().for_each(&mut each);
             from = next;
         }
+        Ok(())
     }
 
     /// The knowledge about the addresses of a prefix: its paths, or if there is none, the nodes that would
@@ -250,8 +255,13 @@ impl Learning {
 
     /// The present problems of the learner, a sentence each.
     pub fn limits(&self) -> Vec<String> {
-        let hangs = || vec!["the learner does not answer: no row is valid after 10 s".to_owned()];
-        self.ask(|room| room.limits()).unwrap_or_else(hangs)
+        self.ask(|room| room.limits())
+            .unwrap_or_else(Learning::hangs)
+    }
+
+    /// The problem of a learner that does not answer.
+    pub fn hangs() -> Vec<String> {
+        vec!["the learner does not answer: no row is valid after 10 s".to_owned()]
     }
 
     /// The changes since the last save; everything if that save failed, or if `all` is set. `None` if the
@@ -259,7 +269,8 @@ impl Learning {
     pub fn unsaved(&self, all: bool) -> Option<Vec<Knowledge>> {
         let all = all || self.save_all.take();
         let unsaved = self.ask(move |room| room.unsaved(all));
-        self.save_all.set(all && unsaved.is_none());
+        // An answer that comes too late is lost, and its changes count as saved.
+        self.save_all.set(unsaved.is_none());
         unsaved
     }
 

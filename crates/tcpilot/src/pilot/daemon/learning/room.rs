@@ -18,7 +18,8 @@ use super::{
 };
 use crate::pilot::figures::EffectReport;
 
-/// The most origins that are remembered; paths from further ones are shown by number.
+/// The most origins that are remembered. Of more those that were seen longest ago go: their paths are shown by
+/// number from then on.
 const DOMAINS_MAX: usize = 4096;
 
 /// The origin of paths: paths to one address are learned separately for each.
@@ -53,8 +54,8 @@ pub struct Room {
     crowded: u64,
     /// The comparison with held-out connections; `None` in a dry run.
     pub effect: Option<Effect>,
-    /// The origin of each domain, the number that a record has for it.
-    pub(super) domains: HashMap<u32, Origin>,
+    /// The origin of each domain, the number that a record has for it; and the number of its last record.
+    pub(super) domains: HashMap<u32, (Origin, u64)>,
     /// Long connections that should be moved to another algorithm.
     pub wishes: Vec<Move>,
     /// Times of the thread's turns.
@@ -95,12 +96,8 @@ impl Room {
         self.records += 1;
         let before = self.long.follow(record);
         // Domain 0 is that of paths which all namespaces share.
-        if record.domain != 0 && self.domains.len() < DOMAINS_MAX {
-            let origin = Origin {
-                netns_cookie: record.netns_cookie,
-                egress: record.egress,
-            };
-            self.domains.insert(record.domain, origin);
+        if record.domain != 0 {
+            self.note_origin(record);
         }
         let of = |taught: &&mut Taught| taught.lesson.policy == record.policy;
         // A policy that no longer exists has no learner, but its last connections still end.
@@ -120,6 +117,21 @@ impl Room {
             if taught.take(record, before, &self.clock, self.ticks_per_s) {
                 self.wish(record);
             }
+        }
+    }
+
+    /// Notes the origin of a record's domain.
+    fn note_origin(&mut self, record: &tp_record) {
+        let origin = Origin {
+            netns_cookie: record.netns_cookie,
+            egress: record.egress,
+        };
+        self.domains.insert(record.domain, (origin, self.records));
+        if self.domains.len() > DOMAINS_MAX {
+            // A quarter at once, so that the search costs next to nothing for each record.
+            let mut all: Vec<u64> = self.domains.values().map(|(_, seen)| *seen).collect();
+            let (_, oldest, _) = all.select_nth_unstable(DOMAINS_MAX / 4);
+            self.domains.retain(|_, (_, seen)| *seen > *oldest);
         }
     }
 

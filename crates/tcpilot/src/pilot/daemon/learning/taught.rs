@@ -1,6 +1,6 @@
 //! One policy's learner, with everything to understand records and to write rows.
 
-use std::{borrow::Cow, collections::BTreeMap};
+use std::{borrow::Cow, collections::BTreeMap, convert::Infallible};
 
 use serde::{Deserialize, Serialize};
 use tcpilot_abi::{
@@ -9,10 +9,11 @@ use tcpilot_abi::{
 };
 use tcpilot_kernel::Put;
 use tcpilot_learner::{
-    Learner, Level, Lineage, MAX_ARMS, NodeKey, Observation, Plan, Settings, learner::Restored,
+    Learner, Level, Lineage, MAX_ARMS, NodeKey, Observation, Plan, Settings,
+    learner::{Restored, Restoring},
 };
 
-use crate::pilot::{figures::ShownView, state::SavedRow};
+use crate::pilot::figures::ShownView;
 
 use super::{
     arms::{Arms, Upto},
@@ -84,11 +85,31 @@ pub struct Taught {
 }
 
 impl Taught {
-    /// A learner with these saved rows; `None` only without arms, but [`Arms`] has at least one.
-    pub fn new(lesson: Lesson, saved: &[SavedRow], now_s: f64) -> Option<(Taught, Restored)> {
-        let rows = saved.iter().map(|(key, row)| (key, row));
-        let (mut learner, restored) =
-            Learner::restore(lesson.arms.len(), lesson.settings.clone(), rows, now_s).ok()?;
+    /// A learner without any knowledge; `None` only without arms, but [`Arms`] has at least one.
+    pub fn anew(lesson: Lesson, now_s: f64) -> Option<Taught> {
+        let none = |_: &mut dyn FnMut(&[u8], &[u8])| Ok::<_, Infallible>(());
+        let Ok(taught) = Taught::restore(lesson, now_s, none);
+        taught.map(|(taught, _)| taught)
+    }
+
+    /// A learner with the saved rows; `None` as above. `rows` calls its argument with each key and row. They
+    /// are not kept, because a million rows need as much memory as the learner itself.
+    ///
+    /// # Errors
+    /// Those of `rows`.
+    pub fn restore<E>(
+        lesson: Lesson,
+        now_s: f64,
+        rows: impl FnOnce(&mut dyn FnMut(&[u8], &[u8])) -> Result<(), E>,
+    ) -> Result<Option<(Taught, Restored)>, E> {
+        let begun = Restoring::begin(lesson.arms.len(), lesson.settings.clone(), now_s);
+        let Ok(mut restoring) = begun else {
+            return Ok(None);
+        };
+        rows(&mut |key, row| restoring.take_up(key, row))?;
+        let Ok((mut learner, restored)) = restoring.finish() else {
+            return Ok(None);
+        };
         learner.publish_all();
         let taught = Taught {
             drawn: vec![Drawn::default(); lesson.arms.len()],
@@ -97,10 +118,10 @@ impl Taught {
             switches: Switches::default(),
             shown: vec![Shown::both(); lesson.arms.len()],
             silent: BTreeMap::new(),
-            is_unsaved: saved.is_empty() || restored.taken_up == 0,
+            is_unsaved: restored.taken_up == 0,
             lesson,
         };
-        Some((taught, restored))
+        Ok(Some((taught, restored)))
     }
 
     /// Learns from a record; true if it taught something. `before`: the sums of the connection's last record.

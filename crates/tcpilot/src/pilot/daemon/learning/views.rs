@@ -126,7 +126,7 @@ impl Room {
         let now_s = self.clock.now_s();
         let taught = self.taught.get_mut(policy)?;
         let view = taught.learner.view(key, now_s)?;
-        let origin = self.domains.get(&key.key.domain);
+        let origin = self.domains.get(&key.key.domain).map(|known| known.0);
         let netns = (key.key.domain != 0).then(|| {
             origin.map_or(Netns::Domain(key.key.domain), |origin| {
                 Netns::Cookie(origin.netns_cookie)

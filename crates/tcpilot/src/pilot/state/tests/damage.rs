@@ -189,3 +189,52 @@ fn a_journal_goes_with_its_database() {
     let journal = dir.path().join(format!("state.db.corrupt-{NOW}-journal"));
     assert_eq!(fs::read_to_string(journal).unwrap(), "journal");
 }
+
+#[test]
+fn a_database_that_cannot_be_renamed_keeps_its_journal() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("state.db");
+    fs::create_dir(&file).unwrap(); // the second step fails: a folder cannot take the name of a file
+    let journal = dir.path().join("state.db-journal");
+    fs::write(&journal, "journal").unwrap();
+    check::set_aside(&file, NOW).unwrap_err();
+    assert_eq!(fs::read_to_string(&journal).unwrap(), "journal");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
+}
+
+/// A crash before the last step of `set_aside` leaves the journal with both names.
+#[test]
+fn a_journal_that_a_crash_left_behind_is_not_used_for_the_new_database() {
+    let (dir, file) = stored(&paths(50));
+    let whole = fs::read(&file).unwrap();
+    let writer = Connection::open(&file).unwrap();
+    // With so little memory pages reach the file before the end, so the journal is needed.
+    writer
+        .execute_batch("PRAGMA cache_size = 1; BEGIN IMMEDIATE; DELETE FROM path")
+        .unwrap();
+    let journal = dir.path().join("state.db-journal");
+    let content = fs::read(&journal).unwrap();
+    assert!(
+        content.len() > 4096 && fs::read(&file).unwrap() != whole,
+        "half done"
+    );
+    let aside = dir.path().join("state.db.corrupt-1");
+    let beside = dir.path().join("state.db.corrupt-1-journal");
+    fs::copy(&file, &aside).unwrap();
+    fs::copy(&journal, &beside).unwrap();
+    std::mem::forget(writer); // it would roll back, and remove the journal
+    fs::remove_file(&file).unwrap();
+    let (store, set_aside) = Store::open(&file).unwrap();
+    assert_eq!(
+        (store.load(NOW, WEEK).unwrap(), set_aside),
+        (Vec::new(), None)
+    );
+    assert!(!journal.exists());
+    assert_eq!(fs::read(&beside).unwrap(), content);
+    // Together they are the last save.
+    let (store, set_aside) = Store::open(&aside).unwrap();
+    assert_eq!(
+        (store.load(NOW, WEEK).unwrap(), set_aside),
+        (paths(50), None)
+    );
+}

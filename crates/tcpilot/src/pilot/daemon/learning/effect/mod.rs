@@ -313,10 +313,7 @@ impl Effect {
     }
 
     fn stop(&mut self, alarm: &Alarm, now_s: u64) {
-        let name = |group: u64| match self.names.get(&group) {
-            Some(name) => name.clone(),
-            None => "all groups".to_owned(),
-        };
+        let name = |group: u64| self.name(group).to_owned();
         let stop = Stop {
             group: alarm.group.map(name).unwrap_or_default(),
             harm: -(-alarm.harm).exp_m1(),
@@ -348,11 +345,13 @@ impl Effect {
         };
         if (design.word(), lengths_s) != (self.past.design.as_str(), self.past.lengths_s) {
             let groups = known.groups;
-            tracing::info!(
-                held_out = design.word(),
-                groups,
-                "this is held out from now on"
-            );
+            if self.is_on() {
+                tracing::info!(
+                    design = design.word(),
+                    groups,
+                    "a part of the connections keeps the default, for `tcpilot report`"
+                );
+            }
             self.whole.break_off();
             self.policies.values_mut().for_each(Trial::break_off);
             self.past.design = design.word().to_owned();

@@ -272,6 +272,33 @@ fn harm_everywhere_stops_the_host() {
     assert!(world.effect.stopped(7).is_some());
 }
 
+/// The host's guard has seen the good of former blocks, so that of the only group stops steering first.
+#[test]
+fn if_all_groups_are_compared_as_one_its_stop_is_that_of_each_address() {
+    let mut world = World::new(Keys {
+        hold_out: HoldOut::Auto,
+        ..keys()
+    });
+    world.effect.set_trial(36_000);
+    world.run(600, 12, |_| 0.3);
+    world.effect.set_full(Some(true));
+    for _ in 0..900 {
+        world.run(1, 12, |_| -0.3);
+        if !world.effect.past.stops.is_empty() {
+            break;
+        }
+    }
+    let stop = world.effect.report(0.0).stops.remove(0);
+    assert!(stop.group == "all groups" && stop.active, "{stop:?}");
+    world.advance(1);
+    for host in 0..12 {
+        assert_eq!(u32::from(world.says(host)), TP_TRIAL_HELD_OUT);
+        let cell = cell(&world.effect.secrets, &remote(host));
+        let told = world.effect.stopped(cell).unwrap();
+        assert!(told.starts_with("all groups: steering costs"), "{told}");
+    }
+}
+
 #[test]
 fn what_was_shown_and_what_is_stopped_survives_a_restart() {
     let mut world = World::new(keys());

@@ -195,10 +195,7 @@ impl Effect {
             let change = pairs.total() / pairs.count as f64;
             let interval = pairs.interval(&Sequence::default());
             (pairs.count > 0).then(|| GroupView {
-                group: match group {
-                    ALL => "all groups".to_owned(),
-                    _ => self.names.get(&group).cloned().unwrap_or_default(),
-                },
+                group: self.name(group).to_owned(),
                 pairs: pairs.count,
                 change: change.exp_m1(),
                 low: interval.map(|i| i.low.exp_m1()),
@@ -248,6 +245,15 @@ impl Effect {
             .collect()
     }
 
+    /// The addresses of a group, for people.
+    pub(super) fn name(&self, group: u64) -> &str {
+        match self.names.get(&group) {
+            Some(name) => name,
+            None if group == ALL => "all groups",
+            None => "a group whose addresses are not known any more",
+        }
+    }
+
     /// The cell of an address.
     pub fn cell(&self, remote: &tcpilot_core::Prefix) -> u32 {
         tcpilot_core::rows::cell(&self.secrets, &remote.words())
@@ -256,14 +262,12 @@ impl Effect {
     /// The sentence of the stop that affects an address's cell, if there is one.
     pub fn stopped(&self, cell: u32) -> Option<String> {
         let now_s = self.now_s();
-        let is_stopped = self
-            .whole
-            .stopped(now_s)
-            .any(|(group, _)| group == u64::from(cell));
-        let name = self.names.get(&u64::from(cell));
+        let group = super::design::group_of(self.design, cell);
+        let is_stopped = self.whole.stopped(now_s).any(|(one, _)| one == group);
+        let name = self.name(group);
         let mut stops = self.past.stops.iter().rev();
         let found = stops.find(|stop| {
-            let of_group = is_stopped && name.is_some_and(|name| *name == stop.group);
+            let of_group = is_stopped && stop.group == name;
             let of_host = stop.group.is_empty() && !self.whole.host.guard.allows(now_s);
             of_group || of_host
         });

@@ -1,11 +1,14 @@
 //! The room learns from made-up records.
 
-use std::sync::{Arc, Mutex};
+use std::{
+    convert::Infallible,
+    sync::{Arc, Mutex},
+};
 
 use tcpilot_abi::{TP_CONN_DRY_RUN, TP_RECORD_SAMPLE, tp_config, tp_row_key};
 use tcpilot_core::Prefix;
 use tcpilot_kernel::Put;
-use tcpilot_learner::{Level, Lineage, Settings};
+use tcpilot_learner::{Level, Lineage, Settings, learner::Restored};
 
 use super::*;
 use crate::pilot::{
@@ -76,9 +79,18 @@ fn room(steer_percent: u32, saved: &[SavedRow]) -> (Room, Rows) {
     room_of(lesson(steer_percent), saved)
 }
 
+/// A learner with these saved rows.
+fn restored(lesson: Lesson, saved: &[SavedRow], now_s: f64) -> (Taught, Restored) {
+    let rows = |each: &mut dyn FnMut(&[u8], &[u8])| {
+        saved.iter().for_each(|(key, row)| each(key, row));
+        Ok::<_, Infallible>(())
+    };
+    Taught::restore(lesson, now_s, rows).unwrap().unwrap()
+}
+
 pub fn room_of(lesson: Lesson, saved: &[SavedRow]) -> (Room, Rows) {
     let clock = Clock::new(1e9);
-    let taught = Taught::new(lesson, saved, clock.now_s()).unwrap();
+    let taught = restored(lesson, saved, clock.now_s());
     let rows = Rows::default();
     let mut room = Room::new(vec![taught.0], Box::new(rows.clone()), clock);
     room.ticks_per_s = 250;
@@ -278,7 +290,7 @@ fn a_damaged_row_takes_no_other_with_it() {
         .iter_mut()
         .find(|(key, _)| key[0] == Level::Path as u8);
     path.unwrap().1[20] ^= 1;
-    let (taught, restored) = Taught::new(lesson(100), &saved, 1e9).unwrap();
+    let (taught, restored) = restored(lesson(100), &saved, 1e9);
     assert_eq!((restored.damaged, taught.learner.tree().len()), (1, 1));
     assert_eq!(
         restored.taken_up,
@@ -335,6 +347,25 @@ fn a_private_address_is_named_by_its_namespace() {
     room.take(&private);
     let seen = room.explain(&"10.0.0.7".parse().unwrap()).remove(0);
     assert_eq!(seen.netns, Some(super::super::Netns::Cookie(4_294_967_373)));
+}
+
+#[test]
+fn a_new_namespace_is_named_however_many_came_and_went() {
+    let (mut room, _) = room(100, &[]);
+    let of = |domain: u32| tp_record {
+        domain,
+        netns_cookie: u64::from(domain),
+        ..record("10.0.0.7", 0, 300)
+    };
+    for domain in 1..10_000 {
+        room.note_origin(&of(domain));
+        room.records += 1;
+        room.note_origin(&of(1)); // one that stays
+    }
+    room.take(&of(10_000));
+    let seen = room.explain(&"10.0.0.7".parse().unwrap());
+    assert_eq!(seen[0].netns, Some(super::super::Netns::Cookie(10_000)));
+    assert!(room.domains.contains_key(&1) && room.domains.len() <= DOMAINS_MAX);
 }
 
 #[test]
