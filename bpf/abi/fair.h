@@ -79,6 +79,16 @@ struct tp_fair_control {
 	__u64 alive_until_ns; /* later the orders are abandoned, and no action is taken */
 };
 
+/* The mark of a group's packets; all zeros: none. */
+struct tp_mark {
+	__u32 value; /* of the packet's mark */
+	__u32 mask;  /* bits of the mark that are written */
+	__u8 has_dscp;
+	__u8 dscp; /* RFC 2474: 6 bits */
+	__u8 pad[2];
+};
+
+TP_ASSERT_SIZE(tp_mark, 12);
 TP_ASSERT_SIZE(tp_fair_order, 24);
 TP_ASSERT_SIZE(tp_fair_state, 24);
 TP_ASSERT_SIZE(tp_fair_counts, 344);

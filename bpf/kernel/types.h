@@ -26,7 +26,8 @@
 #define ENETUNREACH 101
 #define TCP_ECN_OK 1	    /* tcp_sock.ecn_flags: both ends agreed, RFC 3168 */
 #define TCP_ECN_ACCURATE 16 /* the same, RFC 9768; from 6.18 on */
-#define RTAX_CC_ALGO 16	    /* linux/rtnetlink.h; metrics are counted from 1 */
+#define TCP_ECN_ANY (TCP_ECN_OK | TCP_ECN_ACCURATE)
+#define RTAX_CC_ALGO 16 /* linux/rtnetlink.h; metrics are counted from 1 */
 #define DST_METRICS_FLAGS 3UL
 #define DST_METRICS_REFCOUNTED 2UL /* the route has metrics of its own */
 /* enum tcp_ca_state, linux/tcp.h */
@@ -44,6 +45,9 @@
 #define CA_EVENT_ECN_IS_CE 5
 /* tcp_congestion_ops.flags: ask for ECN in the SYN, and set ECT on every segment */
 #define TCP_CONG_NEEDS_ECN 2
+/* from 7.0; cleared before loading on others: accurate ECN, and ECT(1) on the SYN */
+#define TCP_CONG_NEEDS_ACCECN 4
+#define TCP_CONG_ECT_1_NEGOTIATION 8
 /* sock.sk_pacing_status: pace by a timer of TCP's own unless a qdisc does */
 #define SK_PACING_NONE 0
 #define SK_PACING_NEEDED 1

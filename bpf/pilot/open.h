@@ -38,7 +38,7 @@ static __always_inline __u32 ecn_use(const struct visit *v, __u32 min_rtt_us)
 	struct tp_net_measures m = {.min_rtt_us = min_rtt_us, .rttvar_us = v->tp->mdev_us >> 2};
 	__u32 remote[4];
 
-	if (!(v->tp->ecn_flags & TCP_ECN_OK))
+	if (!(v->tp->ecn_flags & TCP_ECN_ANY))
 		return TP_ECN_NOT_NEGOTIATED;
 	tp_remote_btf(v->tp, remote);
 	m.wireless = tp_is_wireless(v->tp);

@@ -12,7 +12,7 @@
  *  - netif_receive_skb: a packet of the other direction comes in at the device.  Its
  *    acknowledgements separate rounds.
  *
- * The programs change nothing, not even a packet's mark, and nothing outlives the
+ * The programs change nothing without --fair or --mark, and nothing outlives the
  * process: it owns the links of the tracepoints.  docs/understand/decisions/12-watch.md
  * says why these and no hooks of tc.
  *
@@ -21,6 +21,7 @@
 #include "clock.h"
 #include "drop.h"
 #include "../fair/fair.h"
+#include "../fair/mark.h"
 #include <bpf/bpf_tracing.h>
 
 char _license[] SEC("license") = "GPL";

@@ -2,10 +2,11 @@
 
 use std::{net::SocketAddr, path::PathBuf};
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand};
 use tcpilot_kernel::cc::DEFAULT_BPFFS;
 
 use crate::{
+    link,
     pilot::figures::{FlowView, PathView},
     pilot::metrics::listen_address,
     show::{
@@ -15,8 +16,10 @@ use crate::{
 };
 
 mod lists;
+mod watch;
 
-pub use lists::{ListArgs, SelectArgs, TopArgs};
+pub use lists::{ListArgs, SelectArgs, TopArgs, WishArgs};
+pub use watch::{Action, Classifier, FairArgs, GroupMark, Lengths, QdiscChoice, Share, WatchArgs};
 
 /// Control socket of the daemon, unless `--socket` names another.
 pub const DEFAULT_SOCKET: &str = "/run/tcpilot/tcpilot.sock";
@@ -85,19 +88,27 @@ pub enum Command {
     /// (BBR) paces by a model of the path. `mouse` is in slow start, `ant` is sparse. `unknown` means
     /// that tcpilot cannot know, and says why.
     ///
-    /// In a terminal it is a live table; q leaves. It needs no daemon. docs/use/watch.md says when not to
-    /// believe it.
+    /// In a terminal it is a live list, to scroll, sort and filter by keys; q leaves. If you name several
+    /// devices, they share one list. It needs no daemon. docs/use/watch.md says when not to believe it.
     ///
-    /// It changes nothing unless you give --fair. With --fair each group waits in queues of its own,
+    /// It changes nothing unless you give --fair or --mark. With --fair each group waits in queues of its own,
     /// which share the link by the number of their flows, and tcpilot acts on flows above their share.
     /// It replaces the device's root qdisc for that time, and puts it back however it ends.
     /// docs/use/fair.md.
     ///
+    ///   tcpilot watch eth0 eth1                                 two devices in one list
+    ///   tcpilot watch eth0 eth1 --census                        their census of a day
+    ///   tcpilot watch eth0 --mark loss=1,model=2                marks for one's own qdisc
+    ///   tcpilot watch eth0 --listen 9465                        metrics for Prometheus
+    ///   tcpilot watch eth0 --ipfix 192.0.2.1:4739               flow records for a collector
+    ///   tcpilot watch --census                                  the census that is kept
+    ///   tcpilot watch eth1 --filter group=model --sort -queue_us
     ///   tcpilot watch eth1 --fair --rate 95                     the link behind eth1 carries 95 Mbit/s
     ///   tcpilot watch eth1 --fair --queues 16 --actions none    queues only, 64 of them for the groups
+    ///   tcpilot watch eth1 --fair --rate 95 --share destination  one share for each host behind it
     ///   tcpilot watch eth1 --restore                            undo the change of a killed one
-    #[command(verbatim_doc_comment)]
-    Watch(WatchArgs),
+    #[command(verbatim_doc_comment, after_long_help = select::help::<link::FlowView>())]
+    Watch(Box<WatchArgs>),
     /// List, load and unload congestion controls: the kernel's, and tcpilot's for any kernel; needs no daemon
     Cc {
         /// The command about them.
@@ -170,110 +181,6 @@ pub struct SocketArgs {
     /// Control socket of the daemon
     #[arg(long, value_name = "FILE", default_value = DEFAULT_SOCKET)]
     pub socket: PathBuf,
-}
-
-/// The method that judges flows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Classifier {
-    /// Rules for the certain cases, trees for the others, and an honest unknown
-    Tcpilot,
-    /// P4air's published counters (ICNP 2020): groups only
-    P4air,
-}
-
-/// Options of `tcpilot watch`.
-#[derive(Debug, Args)]
-pub struct WatchArgs {
-    /// Network device, of this network namespace, whose queue is the bottleneck
-    #[arg(value_name = "DEV")]
-    pub device: String,
-    /// Method that judges the flows
-    #[arg(long, value_name = "NAME", default_value = "tcpilot")]
-    pub classifier: Classifier,
-    /// For scripts: each second a line of JSON for each flow, and one for the totals
-    #[arg(long)]
-    pub json: bool,
-    /// Print one report at the end instead of a live view: all flows, with the means of their lives
-    #[arg(long)]
-    pub once: bool,
-    /// End after this many seconds [default: with --once 10, else never]
-    #[arg(
-        long = "for",
-        value_name = "SECONDS",
-        default_value_if("once", "true", "10")
-    )]
-    pub seconds: Option<u64>,
-    /// Keep every round's and interval's measures in FILE, for training and replay
-    #[arg(long, value_name = "FILE")]
-    pub record: Option<PathBuf>,
-    /// Rate of the link. P4air's rules then also know a flow's share of it; with --fair the device is limited
-    /// to it
-    #[arg(long = "rate", value_name = "MBIT")]
-    pub rate_mbit: Option<f64>,
-    /// Use this if acknowledgements take another way: a flow then counts after 64 packets, without proof that
-    /// it is real
-    #[arg(long)]
-    pub one_way: bool,
-    /// Room for this many flows, about 1 kB each; the one unseen for longest makes room
-    #[arg(long, value_name = "COUNT", default_value_t = 16384,
-        value_parser = clap::value_parser!(u32).range(64..=4_194_304))]
-    pub flows: u32,
-    /// Another model, as `python -m tcplab.studies.watch train` writes it
-    #[arg(long, value_name = "FILE")]
-    pub model: Option<PathBuf>,
-    /// Options of `--fair`.
-    #[command(flatten)]
-    pub fair: FairArgs,
-}
-
-/// An action on a flow above its share.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Action {
-    /// Nothing: queues only
-    None,
-    /// Loss-based and loss-delay: drop a packet per round trip
-    Drop,
-    /// Delay-based: wait in a slower queue
-    Delay,
-    /// Model-based: shrink the receive window in the acknowledgements going back
-    Window,
-    /// All of them
-    All,
-}
-
-/// The kind of qdisc that holds the queues.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum QdiscChoice {
-    /// bpf if the kernel has BPF qdiscs, else htb
-    Auto,
-    /// An HTB with a filter, on any kernel
-    Htb,
-    /// A BPF qdisc (kernel 6.16, CONFIG_NET_SCH_BPF)
-    Bpf,
-}
-
-/// Options of `--fair`.
-#[derive(Debug, Args)]
-pub struct FairArgs {
-    /// Make the groups share the link: queues of their own replace the device's root qdisc
-    #[arg(long)]
-    pub fair: bool,
-    /// With --fair: loss, delay, loss-delay, model and unknown share 4 times this many queues. Ants, mice,
-    /// data that nobody has answered, and delayed flows have one each
-    #[arg(long, value_name = "K", default_value_t = 8, value_parser = clap::value_parser!(u16).range(2..=64))]
-    pub queues: u16,
-    /// With --fair: kind of qdisc that holds the queues
-    #[arg(long, value_name = "KIND", default_value = "auto")]
-    pub qdisc: QdiscChoice,
-    /// With --fair: allowed actions on flows that are above their share and share a queue
-    #[arg(long, value_name = "NAME", value_delimiter = ',', num_args = 1.., default_value = "all")]
-    pub actions: Vec<Action>,
-    /// Put back the root qdisc that a killed --fair replaced, and end
-    #[arg(long, conflicts_with = "fair")]
-    pub restore: bool,
-    /// Wait for the end of standard input first
-    #[arg(long, requires = "restore", hide = true)]
-    pub at_end_of_input: bool,
 }
 
 /// A question to the daemon.

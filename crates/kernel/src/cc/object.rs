@@ -22,6 +22,12 @@ const TX_START: std::ops::Range<usize> = 0..8;
 const CONTROL: std::ops::Range<usize> = 8..16;
 const CONTROL_2: std::ops::Range<usize> = 16..24;
 const NAME: std::ops::Range<usize> = 24..40;
+const FLAGS: std::ops::Range<usize> = 44..48;
+
+/// TCP_CONG_NEEDS_ECN of bpf/kernel/types.h.
+const NEEDS_ECN: u32 = 1 << 1;
+/// TCP_CONG_NEEDS_ACCECN and TCP_CONG_ECT_1_NEGOTIATION: older kernels refuse flags that they do not know.
+const ACCURATE_ECN: u32 = 1 << 2 | 1 << 3;
 
 /// The differences between kernels, read from their BTF.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +38,8 @@ pub struct Variant {
     pub four_arguments: bool,
     /// The start of sending has a callback of its own (7.1); else it is an event.
     pub tx_start: bool,
+    /// An algorithm may ask for accurate ECN (7.0).
+    pub accurate_ecn: bool,
 }
 
 impl Variant {
@@ -52,6 +60,7 @@ impl Variant {
             let function: FuncProto<'_> = pointer.referenced_type().try_into().ok()?;
             Some(function.len())
         });
+        let socket: Option<Struct<'_>> = btf.type_by_name("tcp_sock");
         let attach_types: Option<Enum<'_>> = btf.type_by_name("bpf_attach_type");
         Ok(Variant {
             links: attach_types.is_some_and(|e| {
@@ -60,6 +69,11 @@ impl Variant {
             }),
             four_arguments: arguments == Some(4),
             tx_start: member("cwnd_event_tx_start").is_some(),
+            // Macros are not in BTF. This member came with the flags.
+            accurate_ecn: socket.is_some_and(|s| {
+                s.iter()
+                    .any(|m| m.name.is_some_and(|n| n == "accecn_opt_sent_w_dsack"))
+            }),
         })
     }
 }
@@ -68,6 +82,7 @@ impl Variant {
 pub struct Loaded {
     object: Object,
     name: String,
+    needs_ecn: bool,
     variant: Variant,
 }
 
@@ -99,18 +114,19 @@ impl Loaded {
         let mut open = ObjectBuilder::default()
             .open_memory(bytes)
             .map_err(|_| Error::CcNoObject(what.to_owned()))?;
-        let mut name = None;
+        let mut fitted = None;
         for mut map in open.maps_mut() {
             if map.map_type() == MapType::StructOps {
-                name = Some(fit(&mut map, variant, what)?);
+                fitted = Some(fit(&mut map, variant, what)?);
             }
         }
-        let name = name.ok_or_else(|| Error::CcObject(what.to_owned()))?;
+        let (name, needs_ecn) = fitted.ok_or_else(|| Error::CcObject(what.to_owned()))?;
         super::check_name(&name)?;
         let object = open.load().map_err(refuse)?;
         Ok(Loaded {
             object,
             name,
+            needs_ecn,
             variant,
         })
     }
@@ -118,6 +134,11 @@ impl Loaded {
     /// The name under which it registers.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Whether it does what it is for only on a connection that negotiated ECN.
+    pub fn needs_ecn(&self) -> bool {
+        self.needs_ecn
     }
 
     /// Instructions that the verifier checked for each program: a measure of its complexity.
@@ -185,15 +206,16 @@ impl Loaded {
     }
 }
 
-/// Clears callbacks that the kernel does not know, and chooses between two forms of one callback; returns the name.
-fn fit(map: &mut OpenMapMut<'_>, variant: Variant, what: &str) -> Result<String, Error> {
+/// Clears callbacks and flags that the kernel does not know, and chooses between two forms of one callback; returns
+/// the name, and whether it needs ECN.
+fn fit(map: &mut OpenMapMut<'_>, variant: Variant, what: &str) -> Result<(String, bool), Error> {
     let unfit = || Error::CcObject(what.to_owned());
     if !variant.links {
         let flags = map.map_flags() & !LINK_FLAG;
         map.set_map_flags(flags).map_err(|_| unfit())?;
     }
     let ops = map.initial_value_mut().ok_or_else(unfit)?;
-    if ops.len() < NAME.end {
+    if ops.len() < FLAGS.end {
         return Err(unfit());
     }
     if !variant.tx_start {
@@ -203,7 +225,17 @@ fn fit(map: &mut OpenMapMut<'_>, variant: Variant, what: &str) -> Result<String,
         ops.copy_within(CONTROL_2, CONTROL.start);
     }
     ops[CONTROL_2].fill(0);
-    name_of(ops).ok_or_else(unfit)
+    let mut flags = flags_of(ops).ok_or_else(unfit)?;
+    if !variant.accurate_ecn {
+        flags &= !ACCURATE_ECN;
+    }
+    ops[FLAGS].copy_from_slice(&flags.to_ne_bytes());
+    let name = name_of(ops).ok_or_else(unfit)?;
+    Ok((name, flags & NEEDS_ECN != 0))
+}
+
+fn flags_of(ops: &[u8]) -> Option<u32> {
+    Some(u32::from_ne_bytes(ops.get(FLAGS)?.try_into().ok()?))
 }
 
 /// The name in the first bytes of a `struct tcp_congestion_ops`.

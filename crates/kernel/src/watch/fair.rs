@@ -7,7 +7,7 @@ use std::{
 
 use libbpf_rs::{
     MapCore, MapFlags,
-    libbpf_sys::{BPF_TCX_INGRESS, bpf_link_create},
+    libbpf_sys::{BPF_TCX_EGRESS, BPF_TCX_INGRESS, bpf_link_create},
 };
 use tcpilot_abi::{
     from_bytes, to_bytes, tp_fair_control, tp_fair_counts, tp_fair_order, tp_fair_state,
@@ -37,15 +37,16 @@ impl Watch {
     /// # Errors
     /// The kernel's; EINVAL if it does not have these links.
     pub fn link_window(&self, ifindex: u32) -> io::Result<OwnedFd> {
-        let program = self.window_program().as_raw_fd();
-        let device = i32::try_from(ifindex).unwrap_or_default();
-        // SAFETY: a plain system call; without options the pointer may be null.
-        let fd = unsafe { bpf_link_create(program, device, BPF_TCX_INGRESS, std::ptr::null()) };
-        if fd < 0 {
-            return Err(io::Error::from_raw_os_error(-fd));
-        }
-        // SAFETY: a descriptor that was just opened and that nobody else has.
-        Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+        link_tcx(self.window_program(), ifindex, BPF_TCX_INGRESS)
+    }
+
+    /// Attaches the program that marks packets to the device's egress, as long as the returned value lives;
+    /// needs kernel 6.6.
+    ///
+    /// # Errors
+    /// As [`Watch::link_window`].
+    pub fn link_mark(&self, ifindex: u32) -> io::Result<OwnedFd> {
+        link_tcx(self.skel.progs.fair_mark.as_fd(), ifindex, BPF_TCX_EGRESS)
     }
 
     /// Writes the order for a flow, and makes its state if the order has an action.
@@ -106,6 +107,17 @@ impl Watch {
             None => counts,
         }
     }
+}
+
+fn link_tcx(program: BorrowedFd<'_>, ifindex: u32, place: u32) -> io::Result<OwnedFd> {
+    let device = i32::try_from(ifindex).unwrap_or_default();
+    // SAFETY: a plain system call; without options the pointer may be null.
+    let fd = unsafe { bpf_link_create(program.as_raw_fd(), device, place, std::ptr::null()) };
+    if fd < 0 {
+        return Err(io::Error::from_raw_os_error(-fd));
+    }
+    // SAFETY: a descriptor that was just opened and that nobody else has.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 fn add(mut counts: tp_fair_counts, more: &tp_fair_counts) -> tp_fair_counts {

@@ -14,8 +14,8 @@ use libbpf_rs::{
     skel::{OpenSkel, Skel, SkelBuilder},
 };
 use tcpilot_abi::{
-    TP_WATCH_ABI_VERSION, from_bytes, to_bytes, tp_model, tp_watch_config, tp_watch_flow,
-    tp_watch_key, tp_watch_link, tp_watch_totals,
+    TP_GROUP_COUNT, TP_WATCH_ABI_VERSION, from_bytes, to_bytes, tp_mark, tp_model, tp_watch_config,
+    tp_watch_flow, tp_watch_key, tp_watch_link, tp_watch_totals,
 };
 
 use crate::{
@@ -54,6 +54,8 @@ pub struct Options {
     pub fair: bool,
     /// With `fair`: load the BPF qdisc, too, with room for so many packets; `None`: do not.
     pub qdisc_packets: Option<u32>,
+    /// By group; `None`: do not load the program that marks packets.
+    pub marks: Option<[tp_mark; TP_GROUP_COUNT as usize]>,
 }
 
 /// The cost of a program; zeros unless kernel.bpf_stats_enabled is 1.
@@ -73,6 +75,7 @@ pub struct ProgramCost {
 pub struct Watch {
     skel: WatchSkel<'static>,
     fair: bool,
+    marks: bool,
     qdisc: Option<Qdisc>,
     _links: Vec<Link>,
 }
@@ -106,6 +109,9 @@ impl Watch {
             .as_deref_mut()
             .ok_or_else(no_section)?;
         write_plain(&raw mut rodata.cfg, &config);
+        for (place, mark) in rodata.marks.iter_mut().zip(options.marks.iter().flatten()) {
+            write_plain(std::ptr::from_mut(place), mark);
+        }
         open.maps
             .flows
             .set_max_entries(options.flows_max)
@@ -122,6 +128,7 @@ impl Watch {
         for program in [&mut open.progs.fair_class, &mut open.progs.fair_window] {
             program.set_autoload(options.fair);
         }
+        open.progs.fair_mark.set_autoload(options.marks.is_some());
         let mut skel = open.load().map_err(Error::Load)?;
         let bss = skel.maps.bss_data.as_deref_mut().ok_or_else(no_section)?;
         write_plain(&raw mut bss.model, model);
@@ -137,6 +144,7 @@ impl Watch {
         Ok(Watch {
             skel,
             fair: options.fair,
+            marks: options.marks.is_some(),
             qdisc,
             _links: links,
         })
@@ -243,6 +251,9 @@ impl Watch {
         ];
         if self.fair {
             all.extend([("class", &progs.fair_class), ("window", &progs.fair_window)]);
+        }
+        if self.marks {
+            all.push(("mark", &progs.fair_mark));
         }
         if let Some(qdisc) = &self.qdisc {
             all.extend(qdisc.programs());

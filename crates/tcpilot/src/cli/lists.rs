@@ -29,7 +29,7 @@ pub struct TopArgs {
 
 /// What of a list is shown, and how.
 #[derive(Debug, Args)]
-pub struct SelectArgs {
+pub struct WishArgs {
     /// Show only rows that match; if you give several filters, all of them
     ///
     /// A filter is KEY=VALUE, KEY!=VALUE, KEY<VALUE, KEY<=VALUE, KEY>VALUE, KEY>=VALUE, or KEY~TEXT for a text
@@ -47,18 +47,33 @@ pub struct SelectArgs {
         allow_hyphen_values = true
     )]
     pub sort: Vec<String>,
-    /// Show at most so many paths or connections
+    /// Show at most so many paths, connections or flows
     #[arg(long, value_name = "COUNT")]
     pub limit: Option<usize>,
     /// Show these columns instead of the usual ones; JSON always has all fields
     #[arg(long, value_name = "KEY", value_delimiter = ',')]
     pub columns: Vec<String>,
+}
+
+/// What of a list of paths or connections is shown, and how.
+#[derive(Debug, Args)]
+pub struct SelectArgs {
+    /// Rows and columns.
+    #[command(flatten)]
+    pub rows: WishArgs,
     /// Also show which processes and pods have the connections
     #[arg(long)]
     pub processes: bool,
 }
 
 impl SelectArgs {
+    /// The wishes as they were written, not parsed yet.
+    pub fn wishes(&self) -> Wishes {
+        self.rows.wishes()
+    }
+}
+
+impl WishArgs {
     /// The wishes as they were written, not parsed yet.
     pub fn wishes(&self) -> Wishes {
         Wishes {

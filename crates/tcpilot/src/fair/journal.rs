@@ -1,6 +1,6 @@
 //! A journal of the qdisc that `--fair` replaces, on disk before the change. So the qdisc comes back however
 //! tcpilot ends: on exit, by a guard process that waits for our end, at the next start, or by `tcpilot watch
-//! DEV --restore`.
+//! DEV --restore`. The journal stays until one of them has put the qdisc back.
 
 use std::{
     fs::{self, File},
@@ -67,14 +67,25 @@ struct Entry {
 
 /// The journal of one device, held by this process alone.
 pub struct Journal {
+    device: String,
     path: PathBuf,
     entry: Entry,
     guard: Child,
+    is_ended: bool,
     _lock: File,
 }
 
 fn failure(device: &str, error: &io::Error) -> Failure {
     Failure::new(Kind::Failed, format!("{device}: {error}"), "")
+}
+
+fn not_put_back(device: &str, error: &io::Error) -> Failure {
+    let message = format!("{device}: its former root qdisc could not be put back: {error}");
+    let remedy = format!(
+        "`tcpilot watch {device} --restore` tries again; `tc qdisc del dev {device} root` sets the kernel's \
+         default instead"
+    );
+    Failure::new(Kind::Failed, message, remedy)
 }
 
 fn path_of(device: &str) -> PathBuf {
@@ -180,9 +191,11 @@ impl Journal {
         let path = path_of(device);
         write(&path, &entry).map_err(|e| Failure::of_file(&path, &e))?;
         Ok(Journal {
+            device: device.to_owned(),
             path,
             entry,
             guard: start_guard(device).map_err(|e| failure(device, &e))?,
+            is_ended: false,
             _lock: lock,
         })
     }
@@ -194,15 +207,41 @@ impl Journal {
     }
 }
 
-impl Drop for Journal {
-    fn drop(&mut self) {
-        if let Err(error) = undo(&self.entry) {
-            tracing::warn!(%error, "the root qdisc could not be put back");
+impl Journal {
+    /// Puts the former root qdisc back. Dropping the journal does the same, but can only log an error.
+    ///
+    /// # Errors
+    /// The kernel refused. Our qdisc is still there then, and so is the journal.
+    pub fn end(mut self) -> Result<(), Failure> {
+        self.put_back()
+    }
+
+    fn put_back(&mut self) -> Result<(), Failure> {
+        self.is_ended = true;
+        let result = undo(&self.entry);
+        match &result {
+            Ok(()) => {
+                let _ = fs::remove_file(&self.path);
+            }
+            // The guard would wait for our lock, and then report the same once more.
+            Err(_) => {
+                let _ = self.guard.kill();
+            }
         }
-        let _ = fs::remove_file(&self.path);
         // The guard's standard input ends. It finds no journal, and ends.
         drop(self.guard.stdin.take());
         let _ = self.guard.wait();
+        result.map_err(|error| not_put_back(&self.device, &error))
+    }
+}
+
+impl Drop for Journal {
+    fn drop(&mut self) {
+        if !self.is_ended {
+            if let Err(failure) = self.put_back() {
+                tracing::warn!("{failure}");
+            }
+        }
     }
 }
 
@@ -230,7 +269,7 @@ fn restore_locked(device: &str) -> Result<(), Failure> {
         return Ok(());
     };
     if let Ok(entry) = serde_json::from_str::<Entry>(&text) {
-        undo(&entry).map_err(|e| failure(device, &e))?;
+        undo(&entry).map_err(|e| not_put_back(device, &e))?;
     }
     fs::remove_file(&path).map_err(|e| Failure::of_file(&path, &e))
 }
@@ -255,7 +294,8 @@ fn write(path: &Path, entry: &Entry) -> io::Result<()> {
     fs::rename(new, path)
 }
 
-/// Does nothing if our qdisc is no longer there: the device is gone, or somebody replaced the qdisc.
+/// Puts the former qdisc in the place of ours, in one step: if the kernel refuses, ours stays, so a later try
+/// still finds it. Does nothing if ours is no longer there: the device is gone, or somebody replaced the qdisc.
 fn undo(entry: &Entry) -> io::Result<()> {
     let tc = Tc::new(entry.ifindex)?;
     if entry.clsact {
@@ -268,14 +308,13 @@ fn undo(entry: &Entry) -> io::Result<()> {
     if !found.iter().any(|q| q.parent == ROOT && q.handle == HANDLE) {
         return Ok(());
     }
-    tc.delete(ROOT)?;
     let Root::Explicit {
         kind,
         handle,
         options,
     } = &entry.root
     else {
-        return Ok(());
+        return tc.delete(ROOT); // the kernel sets its default
     };
     let told = Qdisc {
         kind: kind.clone(),

@@ -12,18 +12,19 @@ use tcpilot_kernel::watch::Watch;
 use tcpilot_netlink::tc::{CLSACT_INGRESS, Device as Tc, ROOT};
 
 mod journal;
+mod mark;
 mod orders;
 mod queueing;
 mod queues;
+mod sharers;
 mod view;
 
 use journal::{HANDLE, Journal, PRIORITY};
+pub use mark::{Marker, by_group as marks_by_group};
 use orders::Orders;
 use queueing::Queueing;
 pub use queueing::load;
-#[cfg(test)]
-pub use view::QueuesView;
-pub use view::{FairView, add_to as add_table};
+pub use view::{FairView, QueuesView, add_to as add_table};
 
 use crate::{
     cli::{Action, FairArgs, WatchArgs},
@@ -60,7 +61,7 @@ struct Standing {
     set: Vec<(u16, Option<Set>)>,
     _window: Option<OwnedFd>,
     // The last field to be dropped: it puts the root qdisc back, which removes the rest.
-    _journal: Journal,
+    journal: Journal,
 }
 
 /// Fairness at a device.
@@ -117,12 +118,12 @@ impl Fair {
     /// Makes the device fair again if it vanished and is back.
     ///
     /// # Errors
-    /// The device is there, and the kernel refuses the queues.
+    /// The device is there, and the kernel refuses the queues, or refuses to put the former qdisc back.
     pub fn follow(&mut self, watch: &mut Watch, device: &Device) -> Result<(), Failure> {
         if self.standing.as_ref().map_or(0, |s| s.ifindex) == device.index() {
             return Ok(());
         }
-        self.standing = None;
+        self.take_down()?;
         if device.index() != 0 {
             self.standing = match self.stand(watch, device) {
                 // The device vanished meanwhile. It is made fair again when it is back.
@@ -131,6 +132,14 @@ impl Fair {
             };
         }
         Ok(())
+    }
+
+    /// Puts the former root qdisc back, if ours stands at a device.
+    ///
+    /// # Errors
+    /// The kernel refuses that.
+    pub fn take_down(&mut self) -> Result<(), Failure> {
+        self.standing.take().map_or(Ok(()), Standing::take_down)
     }
 
     fn stand(&self, watch: &Watch, device: &Device) -> Result<Standing, Failure> {
@@ -146,23 +155,29 @@ impl Fair {
             queueing: self.bpf.queueing(),
             set: self.orders.minors().map(|minor| (minor, None)).collect(),
             _window: None,
-            _journal: journal,
+            journal,
         };
+        match self.furnish(&mut standing, watch) {
+            Ok(()) => Ok(standing),
+            Err(error) => Err(refused(error).with(standing.take_down())),
+        }
+    }
+
+    /// Puts our qdisc at the device: an HTB if the kernel refuses a BPF qdisc there.
+    fn furnish(&self, standing: &mut Standing, watch: &Watch) -> io::Result<()> {
         if let Err(error) = standing.put(self.rate, watch, &self.orders) {
             if !self.bpf.may_be_htb() {
-                return Err(refused(error));
+                return Err(error);
             }
             tracing::warn!(%error, "the BPF qdisc could not be put there: HTB instead");
             standing.queueing = Queueing::Htb;
             standing.set.iter_mut().for_each(|(_, set)| *set = None);
-            standing
-                .put(self.rate, watch, &self.orders)
-                .map_err(refused)?;
+            standing.put(self.rate, watch, &self.orders)?;
         }
         if self.orders.shrinks_windows() {
-            standing.attach_window(watch).map_err(refused)?;
+            standing.attach_window(watch)?;
         }
-        Ok(standing)
+        Ok(())
     }
 
     /// Looks at the flows and renews their orders, if it is time.
@@ -205,6 +220,15 @@ fn actions(wanted: &[Action]) -> Result<Vec<Action>, Failure> {
 }
 
 impl Standing {
+    /// Puts the former root qdisc back.
+    fn take_down(self) -> Result<(), Failure> {
+        let Standing {
+            journal, _window, ..
+        } = self;
+        drop(_window);
+        journal.end()
+    }
+
     /// Puts the root qdisc with all its queues in place.
     fn put(&mut self, rate: Option<f64>, watch: &Watch, orders: &Orders) -> io::Result<()> {
         self.queueing.begin(&self.tc, rate)?;
@@ -254,7 +278,7 @@ impl Standing {
             self._window = Some(link);
             return Ok(());
         }
-        self._journal.note_clsact()?;
+        self.journal.note_clsact()?;
         match self.tc.put_clsact() {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
             _ => {}

@@ -1,11 +1,12 @@
 //! Turns the table of flows into an order for each flow: its queue, its share, and the action above it.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     time::{Duration, Instant},
 };
 
 use crate::fair::queues::{Queues, Wait, level};
+use crate::fair::sharers::Sharers;
 use tcpilot_abi::{
     TP_FAIR_ANTS, TP_FAIR_DELAY, TP_FAIR_DROP, TP_FAIR_FIRST, TP_FAIR_MICE, TP_FAIR_NONE,
     TP_FAIR_POLICE, TP_FAIR_SLOW, TP_FAIR_STRANGERS, TP_FAIR_WINDOW, TP_FLOW_CLOSED,
@@ -38,6 +39,8 @@ const MOUSE_BYTES: u32 = 32 * 1514;
 /// The state of a flow.
 struct Known {
     key: tp_watch_key,
+    /// The number of the flow, or of the subscriber, that has the share.
+    sharer: u32,
     group: Group,
     bytes: u64,
     sojourn_sum_us: u64,
@@ -52,17 +55,19 @@ struct Known {
 }
 
 impl Known {
-    fn wait(&self) -> Wait {
-        Wait {
-            group: together(self.group) as u8,
-            rtt_us: self.rtt_us,
-        }
-    }
-
     /// Whether it sends as much as it wants to.
     fn is_content(&self) -> bool {
         self.pressed.is_none_or(|at| at.elapsed() > CONTENT_AFTER)
     }
+}
+
+/// The flows that share one share.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sharer {
+    flows: u32,
+    rate: f64,
+    /// Whether one of them wants more.
+    presses: bool,
 }
 
 /// Orders, and the states that they follow from.
@@ -70,16 +75,14 @@ pub struct Orders {
     allowed: Vec<Action>,
     classifier: Classifier,
     known: HashMap<u32, Known>,
+    numbers: Sharers,
+    /// By number, those that send.
+    sharers: HashMap<u32, Sharer>,
     /// The queue of each flow.
     pub queues: Queues,
     last: Instant,
-    /// The share of a flow, bytes per second.
+    /// The share of a sharer, bytes per second.
     pub share: f64,
-}
-
-/// Whether flows of this group are dealt to the queues of [`Queues`].
-fn is_dealt(group: Group) -> bool {
-    !matches!(group, Group::Ant | Group::Mouse)
 }
 
 impl Orders {
@@ -89,6 +92,8 @@ impl Orders {
             allowed,
             classifier: args.classifier,
             known: HashMap::new(),
+            numbers: Sharers::new(args.fair.share),
+            sharers: HashMap::new(),
             queues: Queues::new(PER_K * usize::from(args.fair.queues)),
             last: Instant::now(),
             share: 0.0,
@@ -116,20 +121,60 @@ impl Orders {
         fixed.into_iter().chain(dealt).map(|minor| minor as u16)
     }
 
-    /// The weight of a class, in flows: a flow weighs 1.
+    /// Whether flows of this group are dealt to the queues of [`Queues`]. The mice of a subscriber wait with its
+    /// other flows; else many new flows would bring it more than its share.
+    fn is_dealt(&self, group: Group) -> bool {
+        match group {
+            Group::Ant => false,
+            Group::Mouse => !self.numbers.are_flows(),
+            _ => true,
+        }
+    }
+
+    /// The weight of a class, in sharers: a sharer weighs 1.
     pub fn weight(&self, minor: u16) -> f64 {
-        let delayed = |ids: &mut dyn Iterator<Item = &Known>| ids.filter(|k| k.delayed).count();
+        let are_flows = self.numbers.are_flows();
+        let delayed = |ids: &mut dyn Iterator<Item = &Known>| {
+            let sharers = ids.filter(|k| k.delayed).map(|k| k.sharer);
+            sharers.collect::<HashSet<_>>().len()
+        };
         let count = match u32::from(minor) {
             TP_FAIR_ANTS | TP_FAIR_STRANGERS => 1,
-            TP_FAIR_MICE => self.flows_of(Group::Mouse).max(1),
+            TP_FAIR_MICE if are_flows => self.flows_of(Group::Mouse).max(1),
+            TP_FAIR_MICE => 1, // flows too new for an order
             TP_FAIR_SLOW => delayed(&mut self.known.values()).max(1),
             dealt => {
                 let members = self.queues.members((dealt - TP_FAIR_FIRST) as usize);
                 let known = &mut members.iter().filter_map(|id| self.known.get(id));
-                (members.len() - delayed(known)).max(1)
+                let slow = if are_flows { delayed(known) } else { 0 };
+                (members.len() - slow).max(1)
             }
         };
         count as f64
+    }
+
+    /// Flows, or subscribers, that send.
+    pub fn sharers(&self) -> usize {
+        self.sharers.len()
+    }
+
+    /// The properties that decide a sharer's queue. A flow waits with those of its group. A subscriber's flows wait
+    /// together, whatever their groups are.
+    fn waits(&self) -> HashMap<u32, Wait> {
+        let mut waits: HashMap<u32, Wait> = HashMap::new();
+        for known in self.known.values().filter(|k| self.is_dealt(k.group)) {
+            let group = match self.numbers.are_flows() {
+                true => together(known.group),
+                false => Group::Unknown,
+            };
+            let own = Wait {
+                group: group as u8,
+                rtt_us: known.rtt_us,
+            };
+            let wait = waits.entry(known.sharer).or_insert(own);
+            wait.rtt_us = wait.rtt_us.min(own.rtt_us);
+        }
+        waits
     }
 
     /// Flows of a group.
@@ -143,15 +188,13 @@ impl Orders {
         let passed_s = self.last.elapsed().as_secs_f64().max(1e-3);
         self.last = Instant::now();
         self.take_in(watch, passed_s)?;
-        let dealt = self.known.iter().filter(|(_, k)| is_dealt(k.group));
-        let waits = dealt.map(|(id, k)| (*id, k.wait())).collect();
+        let waits = self.waits();
         let places = self.queues.deal(&waits);
         let link_rate = rate.unwrap_or(watch.link().rate as f64);
         let saturated = self.find_share(link_rate);
         let ids: Vec<u32> = self.known.keys().copied().collect();
         for id in ids {
-            let place = places.get(&id).copied();
-            let wanted = self.order(id, place, watch, saturated);
+            let wanted = self.order(id, &places, watch, saturated);
             let Some((known, wanted)) = self.known.get_mut(&id).zip(wanted) else {
                 continue;
             };
@@ -172,7 +215,8 @@ impl Orders {
             if is_over || now_ns.saturating_sub(flow.seen_ns) > IDLE_NS {
                 continue;
             }
-            let known = self.look(key, &flow, before.remove(&flow.id), passed_s);
+            let sharer = self.numbers.of(&key, flow.id);
+            let known = self.look((key, sharer), &flow, before.remove(&flow.id), passed_s);
             let state =
                 (u32::from(known.order.action) == TP_FAIR_DELAY).then(|| watch.fair_state(&key));
             let delayed = state.flatten().is_some_and(|s| s.hold > 0);
@@ -181,12 +225,16 @@ impl Orders {
         for gone in before.values() {
             watch.take_order(&gone.key);
         }
+        if !before.is_empty() {
+            let kept = self.known.values().map(|known| known.sharer).collect();
+            self.numbers.keep(&kept);
+        }
         Ok(())
     }
 
     fn look(
         &self,
-        key: tp_watch_key,
+        (key, sharer): (tp_watch_key, u32),
         flow: &tp_watch_flow,
         before: Option<Known>,
         passed_s: f64,
@@ -194,6 +242,7 @@ impl Orders {
         let group = self.group(flow);
         let fresh = Known {
             key,
+            sharer,
             group,
             bytes: left_bytes(flow),
             sojourn_sum_us: flow.now.sojourn_sum_us,
@@ -218,10 +267,15 @@ impl Orders {
             .saturating_sub(before.sojourn_sum_us)
             / u64::from(samples.max(1));
         let rate = (before.rate + rate) / 2.0;
-        // A flow with few packets per round trip is sparse only if it sends less than half a fair share.
+        // A flow with few packets per round trip is sparse only if it sends less than half a fair share, and a
+        // subscriber's only if all of them together do.
+        let together = match self.sharers.get(&sharer) {
+            Some(of) if !self.numbers.are_flows() => of.rate.max(rate),
+            _ => rate,
+        };
         let group = match group {
-            Group::Ant if rate < self.share / 2.0 => Group::Ant,
-            Group::Ant if is_dealt(before.group) => before.group,
+            Group::Ant if together < self.share / 2.0 => Group::Ant,
+            Group::Ant if !matches!(before.group, Group::Ant | Group::Mouse) => before.group,
             Group::Ant => Group::Unknown,
             other => other,
         };
@@ -252,10 +306,17 @@ impl Orders {
         }
     }
 
-    /// Finds the share of a flow; true if the link is full, so that shares matter.
+    /// Finds the share of a sharer; true if the link is full, so that shares matter.
     fn find_share(&mut self, link_rate: f64) -> bool {
-        let active = self.known.values().filter(|k| k.rate > 0.0);
-        let rates: Vec<_> = active.map(|k| (k.rate, k.is_content())).collect();
+        self.sharers.clear();
+        for known in self.known.values().filter(|k| k.rate > 0.0) {
+            let sharer = self.sharers.entry(known.sharer).or_default();
+            sharer.flows += 1;
+            sharer.rate += known.rate;
+            sharer.presses |= !known.is_content();
+        }
+        let sharers = self.sharers.values();
+        let rates: Vec<_> = sharers.map(|s| (s.rate, !s.presses)).collect();
         self.share = level(link_rate, &rates);
         rates.iter().map(|r| r.0).sum::<f64>() > SATURATED * link_rate
     }
@@ -263,11 +324,13 @@ impl Orders {
     fn order(
         &self,
         id: u32,
-        place: Option<usize>,
+        places: &HashMap<u32, usize>,
         watch: &Watch,
         saturated: bool,
     ) -> Option<tp_fair_order> {
         let known = self.known.get(&id)?;
+        let place = places.get(&known.sharer).copied();
+        let place = place.filter(|_| self.is_dealt(known.group));
         let minor = match (known.group, place) {
             (Group::Ant, _) => TP_FAIR_ANTS,
             (_, Some(queue)) => TP_FAIR_FIRST + queue as u32,
@@ -279,8 +342,8 @@ impl Orders {
             ..tp_fair_order::default()
         };
         let neighbours = place.map_or(0, |queue| self.queues.members(queue).len());
-        // A flow alone in its queue needs no action: turns give it its share, and the rate that others leave.
-        if saturated && (neighbours > 1 || known.group == Group::Mouse) {
+        // A sharer alone in its queue needs no action: turns give it its share, and the rate that others leave.
+        if saturated && (neighbours > 1 || place.is_none() && known.group == Group::Mouse) {
             let flow = watch.flow(&known.key)?;
             self.add_action(&mut order, known, &flow);
         }
@@ -309,7 +372,9 @@ impl Orders {
             flow.rtt_us
         };
         order.interval_us = rtt_us.clamp(10_000, 1_000_000);
-        let share = |us: u32| (self.share * f64::from(us) / 1e6) as u32;
+        let flows = self.sharers.get(&known.sharer).map_or(1, |s| s.flows);
+        let own = self.share / f64::from(flows.max(1));
+        let share = |us: u32| (own * f64::from(us) / 1e6) as u32;
         order.share_bytes = share(order.interval_us).max(LEAST_SHARE_BYTES);
         if known.group == Group::Mouse {
             order.share_bytes = (order.share_bytes * MOUSE_FACTOR).max(MOUSE_BYTES);

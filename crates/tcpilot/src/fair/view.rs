@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use tcpilot_abi::{
     TP_FAIR_ANTS, TP_FAIR_DELAY, TP_FAIR_DROP, TP_FAIR_FIRST, TP_FAIR_MICE, TP_FAIR_POLICE,
@@ -21,7 +22,7 @@ use crate::{
 
 figures! {
     /// A group's queues, or those of nobody's group.
-    #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+    #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
     pub QueuesView {
         /// The group. `strangers` and `slow` have queues, too.
         group: &'static str, "Queues of";
@@ -48,14 +49,16 @@ figures! {
 
 figures! {
     /// All queues.
-    #[derive(Clone, Debug, PartialEq, Serialize)]
+    #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
     pub FairView {
         /// The qdisc that holds the queues: `htb` or `bpf`.
         qdisc: &'static str;
         /// Number of all queues.
         queues: usize;
-        /// Rate that each flow may send at.
+        /// Rate that each flow may send at, or with `--share` all flows of a subscriber together.
         share_rate: u64, BytesPerSecond;
+        /// Flows that send, or with `--share` subscribers.
+        sharers: usize;
         /// How often a flow changed its queue.
         moves: u64;
         /// Packets that were put into a queue.
@@ -146,6 +149,7 @@ pub fn view(orders: &Orders, watch: &Watch, queueing: Queueing, stats: &[ClassSt
         qdisc: queueing.word(),
         queues: queues + 2 + free.count(),
         share_rate: orders.share as u64,
+        sharers: orders.sharers(),
         moves: orders.queues.moves,
         classified: counts.classified,
         without_order: counts.without_order,
@@ -161,9 +165,10 @@ pub fn add_to(out: &mut String, fair: &FairView) {
         .map_or_else(String::new, |ns| format!(" · {ns} ns per packet"));
     let _ = writeln!(
         out,
-        "\nfair · {} · {} queues · a flow's share {} · {} moves{cost}",
+        "\nfair · {} · {} queues · {} shares of {} · {} moves{cost}",
         fair.qdisc,
         fair.queues,
+        fair.sharers,
         fair.share_rate.shown(Unit::BytesPerSecond),
         fair.moves,
     );

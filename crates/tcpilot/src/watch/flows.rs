@@ -12,16 +12,12 @@ use tcpilot_abi::{
 };
 use tcpilot_kernel::watch::{Watch, left_bytes};
 
-use super::{
-    model::Model,
-    unseen::Unseen,
-    views::{FlowView, REASONS, View},
-};
+use super::{model::Model, unseen::Unseen, views::View};
 use crate::{
     cli::Classifier,
     clock::monotonic_ns,
     failure::Failure,
-    link::{Device, Group},
+    link::{Device, FlowView, Group, REASONS},
 };
 
 /// Time without packets after which a flow is forgotten; a closed flow is forgotten sooner.
@@ -51,17 +47,23 @@ pub struct Flows<'a> {
 }
 
 impl<'a> Flows<'a> {
-    /// Starts now. `of_life`: for one report at the end, over the flows' whole lives.
-    pub fn new(classifier: Classifier, model: &'a Model, of_life: bool) -> Flows<'a> {
+    /// Has seen nothing yet.
+    pub fn new(classifier: Classifier, model: &'a Model) -> Flows<'a> {
         Flows {
             classifier,
             model,
-            of_life,
+            of_life: false,
             start: Instant::now(),
             last: Instant::now(),
             before: HashMap::new(),
             unseen: Unseen::default(),
         }
+    }
+
+    /// Starts now. `of_life`: for one report at the end, over the flows' whole lives.
+    pub fn begin(&mut self, of_life: bool) {
+        self.of_life = of_life;
+        (self.start, self.last) = (Instant::now(), Instant::now());
     }
 
     /// Reads the table, forgets flows that ended, and gives the programs the number of flows on the link.
@@ -78,7 +80,7 @@ impl<'a> Flows<'a> {
                 watch.forget(&key);
                 continue;
             }
-            let view = self.view(&key, &flow, now_ns, passed_s);
+            let view = self.view(device, (&key, &flow), now_ns, passed_s);
             if idle_s < ACTIVE_S && view.group.is_long() {
                 long += 1;
             }
@@ -116,7 +118,7 @@ impl<'a> Flows<'a> {
             unseen_packets: self.unseen.look(device.index(), || watch.totals()),
             missed_events: watch.cost().iter().map(|c| c.missed).sum(),
             reused: totals.reused,
-            groups: View::sum(&flows, self.of_life.then_some(watched_s)),
+            groups: View::sum(device.name(), &flows, self.of_life.then_some(watched_s)),
             fair: None,
             flows,
         }
@@ -124,8 +126,8 @@ impl<'a> Flows<'a> {
 
     fn view(
         &self,
-        key: &tp_watch_key,
-        flow: &tp_watch_flow,
+        device: &Device,
+        (key, flow): (&tp_watch_key, &tp_watch_flow),
         now_ns: u64,
         passed_s: f64,
     ) -> FlowView {
@@ -152,6 +154,8 @@ impl<'a> Flows<'a> {
         let share = |of: u8| (f64::from(of) / 255.0 * 100.0).round() / 100.0;
         let some = |us: u32| (us != 0).then_some(us);
         FlowView {
+            device: device.name().to_owned(),
+            id: flow.id,
             flow: format!(
                 "{} > {}",
                 endpoint(&key.source, key.source_port),

@@ -1,170 +1,230 @@
-//! `tcpilot watch DEV`: which congestion controls cross a device. It needs no daemon, and changes nothing
+//! `tcpilot watch DEV…`: which congestion controls cross a device. It needs no daemon, and changes nothing
 //! without `--fair`.
 
 use std::{
-    io::{self, Write, stdout},
-    sync::atomic::Ordering,
-    thread,
+    io::{self, Write as _, stdout},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
-use tcpilot_abi::{TP_CLASSIFIER_P4AIR, TP_CLASSIFIER_TCPILOT};
-use tcpilot_kernel::{host, watch::Options};
+use tcpilot_kernel::host;
 
 use crate::{
-    cli::{Classifier, WatchArgs},
+    cli::WatchArgs,
     failure::{Failure, Kind},
-    fair::{self, Fair},
-    link::Device,
-    pilot::daemon::stop_flag,
-    show::live::Screen,
+    fair,
+    pilot::{daemon::stop_flag, metrics::Server},
 };
 
+pub(crate) mod census;
 mod flows;
+mod ipfix;
+mod metrics;
 mod model;
+mod output;
 mod rate;
 mod record;
+mod schema;
+mod store;
 mod table;
+mod tally;
 mod unseen;
 pub(crate) mod views;
+mod watched;
 
-use flows::Flows;
+use census::{Census, Keeper};
+use ipfix::Exporter;
+use metrics::Board;
 use model::Model;
-use rate::LinkRate;
-use record::Recorder;
+use output::{Output, Seen};
+use tally::Tally;
+use views::View;
+use watched::Watched;
 
 /// Interval at which the view is renewed and lines of JSON are written.
 const EVERY: Duration = Duration::from_secs(1);
 /// Interval at which records are taken from the ring and signals are noticed.
 const STEP: Duration = Duration::from_millis(100);
+/// The most devices of one watch: each calls its programs at the packets of the others, too.
+const DEVICES_MAX: usize = 16;
 
 /// Watches until a signal comes, or for the time of `--for`.
 ///
 /// # Errors
-/// The host lacks something, or the device, a file or the terminal fails.
+/// The host lacks something, a device, a file or the terminal fails, or the kernel refuses to put a device's
+/// former qdisc back.
 pub fn run(args: &WatchArgs) -> Result<(), Failure> {
+    if args.schema {
+        return print(&schema::text()?);
+    }
+    check_devices(args)?;
+    if args.devices.is_empty() {
+        return show_census(args);
+    }
     host::check_requirements()?;
     if args.fair.restore {
-        return fair::restore(&args.device, &args.fair);
+        let mut devices = args.devices.iter();
+        return devices.try_for_each(|device| fair::restore(device, &args.fair));
     }
     let model = match &args.model {
         Some(path) => Model::read(path)?,
         None => Model::built_in()?,
     };
-    let mut device = Device::find(&args.device)?;
-    let mut watch = fair::load(args, options(args)?, &model.in_kernel)?;
-    watch.set_device(device.index());
-    let mut recorder = args.record.as_deref().map(Recorder::create).transpose()?;
+    let sums = Sums::open(args)?;
     let stop = stop_flag()?;
-    let mut output = Output::open(args)?; // before the queues: a terminal can stop a process
-    let mut fair = Fair::start(args, &mut watch, &device)?;
-    let mut flows = Flows::new(args.classifier, &model, output.is_report());
-    let (start, mut next) = (Instant::now(), Instant::now() + EVERY);
-    let mut rate = LinkRate::new(start, watch.totals().left_bytes);
-    loop {
-        let ended = stop.load(Ordering::Relaxed)
-            || output.quit_pressed()?
-            || args.seconds.is_some_and(|s| start.elapsed().as_secs() >= s);
-        let left_bytes = watch.totals().left_bytes;
-        watch.set_link_rate(rate.look(Instant::now(), left_bytes));
-        if let Some(recorder) = &mut recorder {
-            recorder.take(&watch)?;
-        }
-        if let Some(fair) = &mut fair {
-            fair.renew(&mut watch)?;
-        }
-        if ended || Instant::now() >= next {
-            next += EVERY;
-            watch.set_device(device.look());
-            let mut view = flows.look(&mut watch, &device)?;
-            if let Some(fair) = &mut fair {
-                fair.follow(&mut watch, &device)?;
-                view.fair = Some(fair.view(&watch));
+    let load = |device: &String| Watched::load(args, device, &model);
+    let all = args.devices.iter().map(load).collect::<Result<_, _>>()?;
+    let output = Output::open(args)?; // before the queues: a terminal can stop a process
+    let mut watching = Watching { all, output, sums };
+    let watched = watching.go_on(args, &stop);
+    watching.sums.end();
+    let take_down = watching.all.iter_mut().map(Watched::take_down);
+    let restored: Result<(), Failure> = take_down.collect();
+    match watched {
+        Ok(()) => restored,
+        Err(failure) => Err(failure.with(restored)),
+    }
+}
+
+/// Everything that a watch has.
+struct Watching<'a> {
+    all: Vec<Watched<'a>>,
+    output: Output,
+    sums: Sums,
+}
+
+impl Watching<'_> {
+    /// Watches until it is stopped, or nobody reads the output any more.
+    fn go_on(&mut self, args: &WatchArgs, stop: &AtomicBool) -> Result<(), Failure> {
+        let is_report = self.output.is_report();
+        let mut all = self.all.iter_mut();
+        all.try_for_each(|one| one.begin(args, is_report))?;
+        let (start, mut next) = (Instant::now(), Instant::now() + EVERY);
+        let mut quit = false;
+        loop {
+            let ended = quit
+                || stop.load(Ordering::Relaxed)
+                || args.seconds.is_some_and(|s| start.elapsed().as_secs() >= s);
+            self.all.iter_mut().try_for_each(Watched::step)?;
+            if ended || Instant::now() >= next {
+                next += EVERY;
+                let views = self.all.iter_mut().map(Watched::look);
+                let seen = self.sums.take(views.collect::<Result<_, _>>()?, ended);
+                if !self.output.show(seen, ended)? {
+                    return Ok(());
+                }
             }
-            if !output.show(&view, ended)? {
-                return Ok(());
+            if ended {
+                return self.all.iter_mut().try_for_each(Watched::finish);
             }
+            quit = self.output.wait(STEP)?;
+        }
+    }
+}
+
+/// What is made of all looks together: the census, metrics, and flow records.
+#[derive(Default)]
+struct Sums {
+    tally: Tally,
+    keeper: Option<Keeper>,
+    exporter: Option<Exporter>,
+    board: Option<Arc<Board>>,
+}
+
+impl Sums {
+    fn open(args: &WatchArgs) -> Result<Sums, Failure> {
+        let mut sums = Sums::default();
+        if args.census {
+            sums.keeper = Some(Keeper::open(&args.census_file)?);
+        }
+        if let Some(collector) = &args.ipfix {
+            sums.exporter = Some(Exporter::open(collector, args.ipfix_enterprise)?);
+        }
+        if let Some(address) = args.listen {
+            let board = Arc::new(Board::default());
+            let server = Server::of(address, Arc::clone(&board) as _)?;
+            tracing::info!("metrics are at http://{}/metrics", server.address);
+            sums.board = Some(board);
+        }
+        Ok(sums)
+    }
+
+    /// Takes a look at all devices. `ended`: it is the last one.
+    fn take(&mut self, views: Vec<View>, ended: bool) -> Seen {
+        let now = Instant::now();
+        if self.keeper.is_some() || self.board.is_some() {
+            self.tally.look(&views, now);
         }
         if ended {
-            return recorder.map_or(Ok(()), Recorder::finish);
+            self.tally.finish();
         }
-        thread::sleep(STEP);
-    }
-}
-
-fn options(args: &WatchArgs) -> Result<Options, Failure> {
-    let netns_inum = host::own_netns_inum().ok_or_else(|| {
-        Failure::new(
-            Kind::Failed,
-            "/proc/self/ns/net cannot be read",
-            "is /proc mounted?",
-        )
-    })?;
-    Ok(Options {
-        classifier: match args.classifier {
-            Classifier::Tcpilot => TP_CLASSIFIER_TCPILOT,
-            Classifier::P4air => TP_CLASSIFIER_P4AIR,
-        },
-        record: args.record.is_some(),
-        one_way: args.one_way,
-        link_rate: (args.rate_mbit.unwrap_or(0.0) * 125_000.0) as u64,
-        flows_max: args.flows,
-        netns_inum,
-        fair: args.fair.fair,
-        qdisc_packets: None,
-    })
-}
-
-/// The destination of the views.
-enum Output {
-    Live(Screen),
-    /// A line for each flow, and one for the totals, each second.
-    Json,
-    /// A report at the end.
-    Once {
-        json: bool,
-    },
-}
-
-impl Output {
-    fn open(args: &WatchArgs) -> Result<Output, Failure> {
-        Ok(match (args.once, args.json) {
-            (true, json) => Output::Once { json },
-            (false, true) => Output::Json,
-            (false, false) => match Screen::if_any()? {
-                Some(screen) => Output::Live(screen),
-                None => Output::Once { json: false },
-            },
-        })
-    }
-
-    fn is_report(&self) -> bool {
-        matches!(self, Output::Once { .. })
-    }
-
-    fn quit_pressed(&self) -> io::Result<bool> {
-        match self {
-            Output::Live(screen) => screen.quit_pressed(),
-            _ => Ok(false),
+        if let Some(exporter) = &mut self.exporter {
+            exporter.look(&views, now, ended);
+        }
+        if let Some(board) = &self.board {
+            let sums = self.tally.sums().iter();
+            board.put(&views, sums.map(|(kind, sum)| (kind.clone(), *sum)));
+        }
+        let keeper = self.keeper.as_mut();
+        let is_saved = keeper.is_some_and(|keeper| keeper.save(&self.tally, ended));
+        Seen {
+            views,
+            census: self.keeper.as_ref().map(|k| k.census(&self.tally)),
+            is_saved,
         }
     }
 
-    /// Shows a view; false if nobody reads the output any more.
-    fn show(&mut self, view: &views::View, is_last: bool) -> Result<bool, Failure> {
-        let text = match self {
-            Output::Live(screen) => {
-                screen.draw_text(&table::view(view))?;
-                return Ok(true);
-            }
-            Output::Once { .. } if !is_last => return Ok(true),
-            Output::Json | Output::Once { json: true } => view.json_lines()?,
-            Output::Once { json: false } => table::view(view),
-        };
-        let mut out = stdout().lock();
-        match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
-            Err(error) => Err(error.into()),
-            Ok(()) => Ok(true),
+    /// Saves the rest, also if the watch failed, or nobody reads its output any more.
+    fn end(&mut self) {
+        self.tally.finish();
+        if let Some(keeper) = &mut self.keeper {
+            keeper.save(&self.tally, true);
         }
+    }
+}
+
+fn print(text: &str) -> Result<(), Failure> {
+    match stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        result => Ok(result?),
+    }
+}
+
+/// `--census` without a device: the census that is kept.
+fn show_census(args: &WatchArgs) -> Result<(), Failure> {
+    let mut output = Output::open(args)?;
+    let seen = Seen {
+        census: Some(Census::read(&args.census_file)?),
+        ..Seen::default()
+    };
+    output.show(seen, true).map(|_| ())
+}
+
+/// Refuses devices that cannot be watched together.
+fn check_devices(args: &WatchArgs) -> Result<(), Failure> {
+    let devices = &args.devices;
+    let refuse = |message: String, remedy: &str| Err(Failure::new(Kind::Usage, message, remedy));
+    if devices.len() > DEVICES_MAX {
+        let message = format!("{} devices are too many", devices.len());
+        return refuse(message, "at most 16 can be watched at once");
+    }
+    let mut sorted = devices.clone();
+    sorted.sort();
+    if let Some([twice, _]) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
+        return refuse(format!("{twice} is named twice"), "name each device once");
+    }
+    let for_one = [
+        ("--fair", args.fair.fair),
+        ("--record", args.record.is_some()),
+    ];
+    match for_one.iter().find(|(_, is_given)| *is_given) {
+        Some((option, _)) if devices.len() > 1 => refuse(
+            format!("{option} is for one device"),
+            "start a tcpilot for each",
+        ),
+        _ => Ok(()),
     }
 }

@@ -1,16 +1,43 @@
-//! Turns a view into the text of the live table and of the report. Pure.
+//! Turns views into the text of the live list and of the report. Pure.
 
 use std::fmt::Write as _;
 
 use super::views::View;
-use crate::show::{
-    figure::{Shown as _, Unit},
-    table,
+use crate::{
+    link::FlowView,
+    show::{
+        figure::{Shown as _, Unit},
+        select::Selection,
+        table,
+    },
 };
 
-/// The device, sums by group, and every flow.
-pub fn view(view: &View) -> String {
+/// The text if there is no flow to show yet.
+const NO_FLOW: &str = "no flow yet: one is shown when data of it was acknowledged through here\n";
+
+/// A line for each device, sums by group, and the queues of `--fair`.
+pub fn head(views: &[View]) -> String {
     let mut out = String::new();
+    for view in views {
+        device(&mut out, view);
+    }
+    let groups: Vec<_> = views.iter().flat_map(|view| &view.groups).collect();
+    if !groups.is_empty() {
+        let is_wanted = |heading: &str| is_wanted(views, heading);
+        let _ = write!(out, "\n{}", table::with(groups, is_wanted));
+    }
+    for fair in views.iter().filter_map(|view| view.fair.as_ref()) {
+        crate::fair::add_table(&mut out, fair);
+    }
+    out
+}
+
+/// The device has a column only if there are several.
+fn is_wanted(views: &[View], heading: &str) -> bool {
+    views.len() > 1 || heading != "Device"
+}
+
+fn device(out: &mut String, view: &View) {
     let gone = if view.present {
         ""
     } else {
@@ -31,14 +58,15 @@ pub fn view(view: &View) -> String {
     if let Some(unseen) = view.unseen_packets.filter(|n| *n > 0) {
         let _ = writeln!(out, "{unseen} packets left unseen: this host is busy");
     }
-    if view.flows.is_empty() {
-        out.push_str("\nno flow yet: one is shown when data of it was acknowledged through here\n");
-        return out;
+}
+
+/// The wanted flows of all devices, the fastest first unless the user asks for another order.
+pub fn flows(views: &[View], selection: &Selection<FlowView>) -> String {
+    let mut flows: Vec<FlowView> = views.iter().flat_map(|v| v.flows.iter().cloned()).collect();
+    if flows.is_empty() {
+        return NO_FLOW.to_owned();
     }
-    let _ = write!(out, "\n{}", table::of(&view.groups));
-    if let Some(fair) = &view.fair {
-        crate::fair::add_table(&mut out, fair);
-    }
-    let _ = write!(out, "\n{}", table::of(&view.flows));
-    out
+    flows.sort_by_key(|flow| std::cmp::Reverse(flow.rate));
+    selection.apply(&mut flows);
+    selection.table(&flows, |heading| is_wanted(views, heading), &[])
 }

@@ -1,88 +1,17 @@
-//! The figures of flows, for tables and as JSON.
+//! The figures of a look at a device, for tables and as JSON.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::{
     fair::FairView,
-    link::Group,
+    link::{FlowView, Group, GroupView},
     show::{document::Document, figure::figures},
 };
 
-/// Why a flow is in its group: `enum tp_watch_reason`.
-pub const REASONS: [&str; 12] = [
-    "too little was seen",
-    "few packets per round trip",
-    "grows exponentially",
-    "a certain sign",
-    "behaviour over rounds",
-    "P4air's counters",
-    "no sign is certain enough",
-    "met no queue here",
-    "its receiver's window is the limit",
-    "its application is the limit",
-    "no acknowledgement passes here",
-    "UDP: by rate only",
-];
-
-figures! {
-    /// One flow.
-    #[derive(Clone, Debug, PartialEq, Serialize)]
-    pub FlowView {
-        /// `source > destination`, with ports.
-        flow: String, "Flow";
-        /// `tcp` or `udp`.
-        protocol: &'static str, "Protocol";
-        /// How the flow treats the queue: a group of [watch.md](watch.md).
-        group: Group, "Group";
-        /// The most likely algorithm.
-        algorithm: Option<String>, "Algorithm";
-        /// Probability that the algorithm is right.
-        confidence: Option<f64>, Share, "Confidence";
-        /// Probability that the group is right.
-        group_confidence: Option<f64>, Share;
-        /// Rate of the bytes below, over the last second; in a report, over its life.
-        rate: u64, BytesPerSecond, "Rate";
-        /// Bytes that entered the queue since the flow was first seen, less those that it dropped.
-        bytes: u64, Bytes;
-        /// RTT of the last round.
-        rtt_us: Option<u32>, Microseconds, "RTT";
-        /// Least RTT.
-        min_rtt_us: Option<u32>, Microseconds;
-        /// Whether its handshake was seen; if not, the sender's share is missing in its RTT.
-        handshake: bool;
-        /// Mean time of a packet in the queue, over the last second; in a report, over the flow's life.
-        queue_us: Option<u32>, Microseconds, "Queue";
-        /// Packets dropped by the queue since the flow was first seen, as the kernel reports them.
-        drops: u32, Packets, "Drops";
-        /// Time since the flow was first seen.
-        age_s: f64, Seconds, "Age";
-        /// Rounds of the flow that were seen; a round lasts about a round trip.
-        rounds: u32;
-        /// Why the flow is in this group.
-        why: &'static str, "Why";
-    }
-}
-
-figures! {
-    /// The flows of one group.
-    #[derive(Clone, Debug, PartialEq, Serialize)]
-    pub GroupView {
-        /// The group.
-        group: Group, "Group";
-        /// Number of its flows.
-        flows: usize, "Flows";
-        /// Rate of these flows together; in a report, over all of its time.
-        rate: u64, BytesPerSecond, "Rate";
-        /// Its part of the rate of all groups.
-        share: f64, Share, "Share";
-        /// Packets of these flows that the queue dropped.
-        drops: u64, Packets, "Drops";
-    }
-}
-
 figures! {
     /// A look at the device.
-    #[derive(Clone, Debug, PartialEq, Serialize)]
+    #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
     pub View {
         /// The device.
         device: String;
@@ -125,6 +54,17 @@ figures! {
 }
 
 impl View {
+    /// The same without the list of flows, which may be long.
+    pub fn without_flows(&self) -> View {
+        View {
+            flows: Vec::new(),
+            device: self.device.clone(),
+            groups: self.groups.clone(),
+            fair: self.fair.clone(),
+            ..*self
+        }
+    }
+
     /// A line of JSON for each flow, `"type": "flow"`, then one for the whole, `"type": "totals"`.
     pub fn json_lines(&self) -> std::io::Result<String> {
         #[derive(Serialize)]
@@ -160,7 +100,7 @@ impl View {
     }
 
     /// Sums by group, without empty groups. `over_s`: the time of a report.
-    pub fn sum(flows: &[FlowView], over_s: Option<f64>) -> Vec<GroupView> {
+    pub fn sum(device: &str, flows: &[FlowView], over_s: Option<f64>) -> Vec<GroupView> {
         let rate_of = |of: &[&FlowView]| match over_s {
             None => of.iter().map(|f| f.rate).sum(),
             Some(seconds) => {
@@ -171,6 +111,7 @@ impl View {
         let groups = Group::ALL.into_iter().map(|group| {
             let of: Vec<&FlowView> = flows.iter().filter(|f| f.group == group).collect();
             GroupView {
+                device: device.to_owned(),
                 group,
                 flows: of.len(),
                 rate: rate_of(&of),
@@ -184,5 +125,31 @@ impl View {
             group.share = (group.rate as f64 * 1000.0 / total.max(1) as f64).round() / 1000.0;
         }
         groups
+    }
+}
+
+#[cfg(test)]
+impl View {
+    /// A look for tests.
+    pub fn example(flows: Vec<FlowView>) -> View {
+        View {
+            device: "eth0".to_owned(),
+            present: true,
+            t_s: 12.5,
+            link_rate: 2_500_000,
+            link_queue_us: 40_000,
+            in_packets: 1000,
+            out_packets: 990,
+            dropped_packets: 10,
+            other_packets: 3,
+            unreadable_packets: 0,
+            unproved_packets: 1,
+            unseen_packets: Some(0),
+            missed_events: 0,
+            reused: 0,
+            groups: View::sum("eth0", &flows, None),
+            fair: None,
+            flows,
+        }
     }
 }

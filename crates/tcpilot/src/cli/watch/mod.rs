@@ -1,0 +1,167 @@
+//! Options of `tcpilot watch`.
+
+use std::{net::SocketAddr, path::PathBuf};
+
+use clap::{Args, ValueEnum};
+
+use super::WishArgs;
+use crate::pilot::metrics::listen_address;
+
+mod marks;
+mod share;
+
+pub use marks::{GroupMark, group_mark};
+pub use share::{Lengths, Share};
+
+/// File of the watch's census, unless `--census-file` names another.
+const DEFAULT_CENSUS: &str = "/var/lib/tcpilot/census.db";
+
+/// The method that judges flows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Classifier {
+    /// Rules for the certain cases, trees for the others, and an honest unknown
+    Tcpilot,
+    /// P4air's published counters (ICNP 2020): groups only
+    P4air,
+}
+
+/// Options of `tcpilot watch`.
+#[derive(Debug, Args)]
+pub struct WatchArgs {
+    /// Network devices of this network namespace, whose queues are bottlenecks; up to 16
+    #[arg(value_name = "DEV", required_unless_present_any = ["census", "schema"])]
+    pub devices: Vec<String>,
+    /// Method that judges the flows
+    #[arg(long, value_name = "NAME", default_value = "tcpilot")]
+    pub classifier: Classifier,
+    /// For scripts: each second a line of JSON for each flow, and one for the totals
+    #[arg(long)]
+    pub json: bool,
+    /// Print the JSON schema of the lines of --json, and end
+    #[arg(long)]
+    pub schema: bool,
+    /// Print one report at the end instead of a live view: all flows, with the means of their lives
+    #[arg(long)]
+    pub once: bool,
+    /// End after this many seconds [default: with --once 10, else never]
+    #[arg(
+        long = "for",
+        value_name = "SECONDS",
+        default_value_if("once", "true", "10")
+    )]
+    pub seconds: Option<u64>,
+    /// Keep every round's and interval's measures in FILE, for training and replay
+    #[arg(long, value_name = "FILE")]
+    pub record: Option<PathBuf>,
+    /// Rate of the link. P4air's rules then also know a flow's share of it; with --fair the device is limited
+    /// to it
+    #[arg(long = "rate", value_name = "MBIT")]
+    pub rate_mbit: Option<f64>,
+    /// Use this if acknowledgements take another way: a flow then counts after 64 packets, without proof that
+    /// it is real
+    #[arg(long)]
+    pub one_way: bool,
+    /// Keep a census, and show it: the bytes of each group and algorithm in the last day
+    ///
+    /// It is kept in a file, without addresses, saved each minute, and goes on after a restart. Without DEV it
+    /// shows what the file has, and ends. With --json it is one line a minute.
+    #[arg(long)]
+    pub census: bool,
+    /// File of the census
+    #[arg(long, value_name = "FILE", default_value = DEFAULT_CENSUS)]
+    pub census_file: PathBuf,
+    /// Answer HTTP: /metrics for Prometheus, /healthz and /readyz. If you give only a port, its address is
+    /// 127.0.0.1
+    #[arg(long, value_name = "ADDR", value_parser = listen_address)]
+    pub listen: Option<SocketAddr>,
+    /// Send flow records to a collector, by IPFIX over UDP: each minute, and when a flow ends
+    #[arg(long, value_name = "HOST:PORT")]
+    pub ipfix: Option<String>,
+    /// Private enterprise number of the fields for group and algorithm [default: 32473, which RFC 5612 reserves for
+    /// examples]
+    #[arg(
+        long,
+        value_name = "NUMBER",
+        default_value_t = 32473,
+        hide_default_value = true
+    )]
+    pub ipfix_enterprise: u32,
+    /// Mark the packets of these groups, for a qdisc of yours (MARK, as fw filters and cake's fwmark read it), or
+    /// for other hosts (DSCP)
+    ///
+    /// GROUP=MARK, GROUP=MARK/MASK or GROUP=dscp:DSCP, several with commas: loss=1,model=2 or udp=dscp:cs1. Packets
+    /// of the other groups stay as they are. It needs kernel 6.6, and ends with the process, however that ends.
+    #[arg(long, value_name = "GROUP=MARK", value_delimiter = ',', value_parser = group_mark)]
+    pub mark: Vec<GroupMark>,
+    /// Room for this many flows, about 1 kB each; the one unseen for longest makes room
+    #[arg(long, value_name = "COUNT", default_value_t = 16384,
+        value_parser = clap::value_parser!(u32).range(64..=4_194_304))]
+    pub flows: u32,
+    /// Another model, as `python -m tcplab.studies.watch train` writes it
+    #[arg(long, value_name = "FILE")]
+    pub model: Option<PathBuf>,
+    /// What of the flows is shown.
+    #[command(flatten)]
+    pub rows: WishArgs,
+    /// Options of `--fair`.
+    #[command(flatten)]
+    pub fair: FairArgs,
+}
+
+/// An action on a flow above its share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Action {
+    /// Nothing: queues only
+    None,
+    /// Loss-based and loss-delay: drop a packet per round trip
+    Drop,
+    /// Delay-based: wait in a slower queue
+    Delay,
+    /// Model-based: shrink the receive window in the acknowledgements going back
+    Window,
+    /// All of them
+    All,
+}
+
+/// The kind of qdisc that holds the queues.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum QdiscChoice {
+    /// bpf if the kernel has BPF qdiscs, else htb
+    Auto,
+    /// An HTB with a filter, on any kernel
+    Htb,
+    /// A BPF qdisc (kernel 6.16, CONFIG_NET_SCH_BPF)
+    Bpf,
+}
+
+/// Options of `--fair`.
+#[derive(Debug, Args)]
+pub struct FairArgs {
+    /// Make the groups share the link: queues of their own replace the device's root qdisc
+    #[arg(long)]
+    pub fair: bool,
+    /// With --fair: loss, delay, loss-delay, model and unknown share 4 times this many queues. Ants, mice,
+    /// data that nobody has answered, and delayed flows have one each
+    #[arg(long, value_name = "K", default_value_t = 8, value_parser = clap::value_parser!(u16).range(2..=64))]
+    pub queues: u16,
+    /// With --fair: kind of qdisc that holds the queues
+    #[arg(long, value_name = "KIND", default_value = "auto")]
+    pub qdisc: QdiscChoice,
+    /// With --fair: allowed actions on flows that are above their share and share a queue
+    #[arg(long, value_name = "NAME", value_delimiter = ',', num_args = 1.., default_value = "all")]
+    pub actions: Vec<Action>,
+    /// With --fair: what has one share: `flow`, each flow; `source` or `destination`, all flows of an address
+    /// together; `destination/24`, all flows to a prefix, `destination/24/48` with a length for IPv6
+    ///
+    /// Use `destination` on the device towards your subscribers, and `source` on the device towards the Internet.
+    /// The flows of one subscriber wait together, whatever their groups are. IPv6 prefixes have 64 bits unless you
+    /// give another length.
+    #[arg(long, value_name = "UNIT", default_value_t = Share::Flow)]
+    pub share: Share,
+    /// Put back the root qdisc that a killed --fair replaced, and end
+    #[arg(long, conflicts_with = "fair")]
+    pub restore: bool,
+    /// Wait for the end of standard input first
+    #[arg(long, requires = "restore", hide = true)]
+    pub at_end_of_input: bool,
+}

@@ -1,0 +1,188 @@
+//! The destinations of what is seen: a live list, lines of JSON, or a report at the end.
+
+use std::{
+    io::{self, Write, stdout},
+    thread,
+    time::{Duration, Instant},
+};
+
+use super::{
+    census::{Census, CensusRow},
+    table,
+    views::View,
+};
+use crate::{
+    cli::WatchArgs,
+    failure::Failure,
+    link::FlowView,
+    show::{
+        browse::{Browser, Next, Press},
+        live::Screen,
+        select::Selection,
+    },
+};
+
+/// What was seen at one time.
+#[derive(Clone, Debug, Default)]
+pub struct Seen {
+    /// A view of each device.
+    pub views: Vec<View>,
+    /// With `--census`.
+    pub census: Option<Census>,
+    /// Whether the census was just saved.
+    pub is_saved: bool,
+}
+
+/// The rows that are shown: flows, or those of the census.
+enum List {
+    Flows(Browser<FlowView>),
+    Census(Browser<CensusRow>),
+}
+
+impl List {
+    fn press(&mut self, press: Press) -> Next {
+        match self {
+            List::Flows(browser) => browser.press(press),
+            List::Census(browser) => browser.press(press),
+        }
+    }
+
+    /// The text above the rows, and the table of rows.
+    fn text(&self, seen: &Seen) -> (String, String) {
+        let mut head = table::head(&seen.views);
+        let rows = match (self, &seen.census) {
+            (List::Census(browser), Some(census)) => {
+                head = format!("{head}\n{}", census.head());
+                census.table(browser.selection())
+            }
+            (List::Flows(browser), _) => table::flows(&seen.views, browser.selection()),
+            (List::Census(_), None) => String::new(),
+        };
+        (head, rows)
+    }
+
+    fn frame(&mut self, seen: &Seen, rows: usize) -> Vec<String> {
+        let (head, table) = self.text(seen);
+        match self {
+            List::Flows(browser) => browser.frame(&head, &table, rows),
+            List::Census(browser) => browser.frame(&head, &table, rows),
+        }
+    }
+
+    fn json(&self, seen: Seen) -> io::Result<String> {
+        match (self, seen.census) {
+            (List::Flows(browser), _) => json(seen.views, browser.selection()),
+            (List::Census(browser), Some(census)) => census.json_line(browser.selection()),
+            (List::Census(_), None) => Ok(String::new()),
+        }
+    }
+}
+
+enum To {
+    /// A list that scrolls, and what it shows.
+    Live(Screen, Seen),
+    /// Lines of JSON, each second; with a census, each time that it is saved.
+    Json,
+    /// A report at the end.
+    Once { json: bool },
+}
+
+/// The destination.
+pub struct Output {
+    to: To,
+    list: List,
+}
+
+impl Output {
+    /// Opens the destination that the arguments ask for.
+    ///
+    /// # Errors
+    /// A column is unknown, or the terminal cannot be set up.
+    pub fn open(args: &WatchArgs) -> Result<Output, Failure> {
+        let wishes = args.rows.wishes();
+        let list = match args.census {
+            true => List::Census(Browser::new(wishes, false)?),
+            false => List::Flows(Browser::new(wishes, false)?),
+        };
+        let to = match (args.once || args.devices.is_empty(), args.json) {
+            (true, json) => To::Once { json },
+            (false, true) => To::Json,
+            (false, false) => match Screen::if_any()? {
+                Some(screen) => To::Live(screen, Seen::default()),
+                None => To::Once { json: false },
+            },
+        };
+        Ok(Output { to, list })
+    }
+
+    /// Whether it shows one report over the flows' whole lives.
+    pub fn is_report(&self) -> bool {
+        matches!(self.to, To::Once { .. })
+    }
+
+    /// Waits, and obeys the keys that are pressed meanwhile; true if the user wants to quit.
+    ///
+    /// # Errors
+    /// The terminal went away.
+    pub fn wait(&mut self, time: Duration) -> Result<bool, Failure> {
+        let To::Live(screen, seen) = &mut self.to else {
+            thread::sleep(time);
+            return Ok(false);
+        };
+        let end = Instant::now() + time;
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            if let Some(press) = screen.press_within(left)? {
+                if self.list.press(press) == Next::Quit {
+                    return Ok(true);
+                }
+                draw(screen, &mut self.list, seen)?;
+            }
+            if left.is_zero() {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// Shows what was seen; false if nobody reads the output any more.
+    ///
+    /// # Errors
+    /// The output cannot be written.
+    pub fn show(&mut self, new: Seen, is_last: bool) -> Result<bool, Failure> {
+        let text = match &mut self.to {
+            To::Live(screen, seen) => {
+                *seen = new;
+                draw(screen, &mut self.list, seen)?;
+                return Ok(true);
+            }
+            To::Once { .. } if !is_last => return Ok(true),
+            To::Json if new.census.is_some() && !new.is_saved => return Ok(true),
+            To::Json | To::Once { json: true } => self.list.json(new)?,
+            To::Once { json: false } => {
+                let (head, rows) = self.list.text(&new);
+                format!("{head}\n{rows}").trim_start().to_owned()
+            }
+        };
+        let mut out = stdout().lock();
+        match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+            Err(error) => Err(error.into()),
+            Ok(()) => Ok(true),
+        }
+    }
+}
+
+fn draw(screen: &mut Screen, list: &mut List, seen: &Seen) -> Result<(), Failure> {
+    let lines = list.frame(seen, Screen::rows()?);
+    screen.draw(lines.iter().map(String::as_str))?;
+    Ok(())
+}
+
+fn json(views: Vec<View>, selection: &Selection<FlowView>) -> io::Result<String> {
+    let mut text = String::new();
+    for mut view in views {
+        selection.apply(&mut view.flows);
+        text += &view.json_lines()?;
+    }
+    Ok(text)
+}

@@ -1,0 +1,311 @@
+//! The file of the census: an SQLite database with a row per hour, device, group and algorithm. It holds no
+//! addresses. Rows older than a day are removed at each save, so the file stays small: at most 8 groups times
+//! the model's names for each device and hour.
+//!
+//! Several processes may keep their devices' census in one file.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use rusqlite::{Connection, OpenFlags, TransactionBehavior, params};
+
+use super::tally::{Kind, Sum};
+use crate::{failure::Failure, link::Group};
+
+/// The hours of a day, of which the current one is a part.
+const HOURS: i64 = 24;
+const HOUR_S: i64 = 3600;
+/// Distinguishes our files from others: "TCPc".
+const APPLICATION_ID: i64 = 0x5443_5063;
+const VERSION: i64 = 1;
+const BUSY: Duration = Duration::from_secs(2);
+const TABLE: &str = "CREATE TABLE census (
+    hour INTEGER NOT NULL, device TEXT NOT NULL, flow_group TEXT NOT NULL, algorithm TEXT NOT NULL,
+    since INTEGER NOT NULL, flows INTEGER NOT NULL, bytes INTEGER NOT NULL, drops INTEGER NOT NULL,
+    PRIMARY KEY (hour, device, flow_group, algorithm)) WITHOUT ROWID";
+
+/// The census of a day, as the file has it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Day {
+    /// The sums.
+    pub sums: Vec<(Kind, Sum)>,
+    /// When the first row began, in seconds since 1970.
+    pub since: Option<i64>,
+}
+
+/// The open file.
+pub struct Store {
+    path: PathBuf,
+    db: Connection,
+}
+
+/// Seconds since 1970.
+pub fn now_s() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |time| time.as_secs() as i64)
+}
+
+fn hour(at_s: i64) -> i64 {
+    at_s - at_s.rem_euclid(HOUR_S)
+}
+
+fn first_hour(at_s: i64) -> i64 {
+    hour(at_s) - (HOURS - 1) * HOUR_S
+}
+
+impl Store {
+    /// Opens the file to write, or begins it. A file that is damaged, or no census, is renamed to
+    /// `FILE.corrupt-SECONDS`, and another one is begun.
+    ///
+    /// # Errors
+    /// The file cannot be used.
+    pub fn open(path: &Path) -> Result<Store, Failure> {
+        let folder = path
+            .parent()
+            .filter(|folder| !folder.as_os_str().is_empty());
+        if let Some(folder) = folder {
+            fs::create_dir_all(folder).map_err(|e| Failure::of_file(path, &e))?;
+        }
+        let refused = |why: &dyn std::fmt::Display| Failure::of_file(path, why);
+        match Store::try_open(path) {
+            Ok(store) => Ok(store),
+            Err(Trouble::Unusable(error)) => Err(refused(&error)),
+            Err(Trouble::Damaged(why)) => {
+                let mut aside = path.as_os_str().to_owned();
+                aside.push(format!(".corrupt-{}", now_s()));
+                fs::rename(path, &aside).map_err(|error| refused(&error))?;
+                let aside = Path::new(&aside).display();
+                tracing::warn!(%why, "the census could not be used: set aside as {aside}");
+                Store::try_open(path).map_err(|trouble| refused(&trouble))
+            }
+        }
+    }
+
+    fn try_open(path: &Path) -> Result<Store, Trouble> {
+        let mut db = Connection::open(path)?;
+        db.busy_timeout(BUSY)?;
+        db.pragma_update(None, "trusted_schema", false)?;
+        let change = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let pragma = |name: &str| change.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
+        let marks = (pragma("application_id")?, pragma("user_version")?);
+        let count = "SELECT count(*) FROM sqlite_schema";
+        let tables: i64 = change.query_row(count, [], |row| row.get(0))?;
+        match (marks, tables) {
+            ((0, 0), 0) => {
+                change.execute_batch(TABLE)?;
+                change.pragma_update(None, "application_id", APPLICATION_ID)?;
+                change.pragma_update(None, "user_version", VERSION)?;
+            }
+            ((APPLICATION_ID, VERSION), _) => {}
+            ((APPLICATION_ID, version), _) => {
+                return Err(Trouble::Damaged(format!("its version is {version}")));
+            }
+            _ => return Err(Trouble::Damaged("it is no census".to_owned())),
+        }
+        change.commit()?;
+        let check: String = db.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
+        if check != "ok" {
+            return Err(Trouble::Damaged(check));
+        }
+        let store = Store {
+            path: path.to_owned(),
+            db,
+        };
+        store.day(now_s())?; // reads every row, so a file that cannot be read is noticed
+        Ok(store)
+    }
+
+    /// Opens a file that is there, to read.
+    ///
+    /// # Errors
+    /// There is no census in it.
+    pub fn read(path: &Path) -> Result<Day, Failure> {
+        let refused = |why: &dyn std::fmt::Display| {
+            let mut failure = Failure::of_file(path, why);
+            failure.remedy = "`tcpilot watch DEV --census` keeps a census".to_owned();
+            failure
+        };
+        fs::metadata(path).map_err(|error| refused(&error))?;
+        let db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY);
+        let db = db.map_err(|error| refused(&error))?;
+        db.busy_timeout(BUSY).map_err(|error| refused(&error))?;
+        let path = path.to_owned();
+        Store { path, db }
+            .day(now_s())
+            .map_err(|error| refused(&error))
+    }
+
+    /// Adds the sums of a time to the hour in which it ends, and removes what is older than a day.
+    ///
+    /// # Errors
+    /// The file cannot be written; nothing was added.
+    pub fn add(&mut self, more: &[(Kind, Sum)], from_s: i64, at_s: i64) -> Result<(), Failure> {
+        let path = self.path.clone();
+        let added = self.try_add(more, from_s, at_s);
+        added.map_err(|error| Failure::of_file(&path, &error))
+    }
+
+    fn try_add(&mut self, more: &[(Kind, Sum)], from_s: i64, at_s: i64) -> rusqlite::Result<()> {
+        let change = self
+            .db
+            .transaction_with_behavior(TransactionBehavior::Immediate)?;
+        change.execute("DELETE FROM census WHERE hour < ?", [first_hour(at_s)])?;
+        for (kind, sum) in more {
+            change.execute(
+                "INSERT INTO census VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET
+                 flows = flows + excluded.flows, bytes = bytes + excluded.bytes, drops = drops + excluded.drops",
+                params![
+                    hour(at_s),
+                    kind.device,
+                    kind.group.word(),
+                    kind.algorithm.as_deref().unwrap_or_default(),
+                    from_s.max(hour(at_s)),
+                    sum.flows as i64,
+                    sum.bytes as i64,
+                    sum.drops as i64,
+                ],
+            )?;
+        }
+        change.commit()
+    }
+
+    /// The sums of the day that ends now.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn day(&self, at_s: i64) -> rusqlite::Result<Day> {
+        let mut query = self.db.prepare(
+            "SELECT device, flow_group, algorithm, sum(flows), sum(bytes), sum(drops), min(since) FROM census
+             WHERE hour BETWEEN ? AND ? GROUP BY device, flow_group, algorithm",
+        )?;
+        let mut rows = query.query([first_hour(at_s), hour(at_s)])?;
+        let mut day = Day::default();
+        while let Some(row) = rows.next()? {
+            let count = |at: usize| row.get::<_, i64>(at).map(|n| u64::try_from(n).unwrap_or(0));
+            let name: String = row.get(2)?;
+            let kind = Kind {
+                device: row.get(0)?,
+                group: Group::from_word(&row.get::<_, String>(1)?),
+                algorithm: Some(name).filter(|name| !name.is_empty()),
+            };
+            let (flows, bytes, drops) = (count(3)?, count(4)?, count(5)?);
+            day.sums.push((
+                kind,
+                Sum {
+                    flows,
+                    bytes,
+                    drops,
+                },
+            ));
+            let since = row.get(6)?;
+            day.since = Some(day.since.map_or(since, |first| first.min(since)));
+        }
+        Ok(day)
+    }
+}
+
+/// Why a file cannot be opened.
+#[derive(Debug, thiserror::Error)]
+enum Trouble {
+    #[error("{0}")]
+    Unusable(rusqlite::Error),
+    #[error("{0}")]
+    Damaged(String),
+}
+
+impl From<rusqlite::Error> for Trouble {
+    fn from(error: rusqlite::Error) -> Trouble {
+        use rusqlite::ErrorCode as Code;
+        match error.sqlite_error_code() {
+            Some(Code::DatabaseCorrupt | Code::NotADatabase) => Trouble::Damaged(error.to_string()),
+            Some(Code::Unknown) => Trouble::Damaged(error.to_string()), // its table has other columns
+            _ => Trouble::Unusable(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kind(name: &str) -> Kind {
+        Kind {
+            device: "eth0".to_owned(),
+            group: Group::LossDelay,
+            algorithm: Some(name.to_owned()),
+        }
+    }
+
+    fn sum(bytes: u64) -> Sum {
+        let drops = 2;
+        Sum {
+            flows: 1,
+            bytes,
+            drops,
+        }
+    }
+
+    const NOON: i64 = 1_800_000_000 - 1_800_000_000 % HOUR_S;
+
+    #[test]
+    fn sums_survive_and_hours_older_than_a_day_are_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("deep/census.db");
+        for (hours, bytes) in [(0, 10), (0, 20), (5, 300), (24, 4000)] {
+            let mut store = Store::open(&path).unwrap();
+            store
+                .add(
+                    &[(kind("veno"), sum(bytes))],
+                    NOON + hours * HOUR_S + 9,
+                    NOON + hours * HOUR_S + 59,
+                )
+                .unwrap();
+        }
+        let store = Store::open(&path).unwrap();
+        let day = store.day(NOON + 24 * HOUR_S + 100).unwrap();
+        assert_eq!(day.since, Some(NOON + 5 * HOUR_S + 9));
+        let expected = Sum {
+            flows: 2,
+            bytes: 4300,
+            drops: 4,
+        };
+        assert_eq!(day.sums, [(kind("veno"), expected)]);
+        let rows: i64 = store
+            .db
+            .query_row("SELECT count(*) FROM census", [], |row| row.get(0))
+            .unwrap();
+        assert_eq!(rows, 2, "the first hour is gone from the file");
+    }
+
+    #[test]
+    fn a_file_that_is_no_census_is_set_aside() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("census.db");
+        for content in [
+            "no database at all, but long enough to be one".repeat(100),
+            String::new(),
+        ] {
+            fs::write(&path, &content).unwrap();
+            let mut store = Store::open(&path).unwrap();
+            store
+                .add(&[(kind("veno"), sum(1))], NOON - 5, NOON)
+                .unwrap();
+        }
+        let names = fs::read_dir(folder.path()).unwrap().flatten();
+        let names: Vec<_> = names
+            .map(|e| e.file_name().into_string().unwrap())
+            .collect();
+        let aside = names.iter().filter(|name| name.contains(".corrupt-"));
+        assert_eq!(aside.count(), 1, "{names:?}");
+    }
+
+    #[test]
+    fn without_a_census_there_is_nothing_to_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let failure = Store::read(&folder.path().join("census.db")).unwrap_err();
+        assert!(failure.to_string().contains("keeps a census"), "{failure}");
+    }
+}
