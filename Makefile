@@ -11,7 +11,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 PYTHON := $(CURDIR)/.cache/venv/bin/python
 BIN := $(CURDIR)/.cache/venv/bin
 CARGO := cargo --locked
-EXPERIMENTS = $(PYTHON) -m tcplab.studies.pilot --binaries $(abspath $(TARGET))/release
+PILOT = $(PYTHON) -m tcplab.studies.pilot
 TCPLAB = $(PYTHON) -m tcplab
 KERNELS := 6.1 6.12 6.18 7.2
 
@@ -36,14 +36,17 @@ test-all: ## before a release: the release build, all kernels, a browser, and tw
 		machine-test metrics-test browser-test lab-test
 	@echo "make test-all: all passed"
 
+OLD_RUST = $(filter 85 86 87,$(shell cargo --version | cut -d. -f2))
+# Older clippys want parentheses in `a << 1 | b`, too.
+LINTS = -D warnings$(if $(OLD_RUST), -A clippy::precedence)
 # Without `static`, which needs libraries that packaging/dist builds; multipath QUIC's library needs Rust 1.88.
-QUIC = $(if $(filter 85 86 87,$(shell cargo --version | cut -d. -f2)),,,flowgen/mpquic,tcpilot-host-tests/mpquic)
+QUIC = $(if $(OLD_RUST),,,flowgen/mpquic,tcpilot-host-tests/mpquic)
 FEATURES = tcpilot-host-tests/host,tcpilot-host-tests/vm$(QUIC)
 
 check: setup ## formatting and lints only
 	$(CARGO) fmt --check
 	$(BIN)/clang-format --dry-run -Werror $$(git ls-files 'bpf/*.[ch]' 'crates/*.c')
-	$(CARGO) clippy --workspace --all-targets --features $(FEATURES) --quiet -- -D warnings
+	$(CARGO) clippy --workspace --all-targets --features $(FEATURES) --quiet -- $(LINTS)
 	scripts/check-headers
 	scripts/check-parameters
 	cd lab && $(BIN)/ruff check . ../scripts ../packaging/container/image && $(BIN)/ruff format --check . ../scripts ../packaging/container/image && $(BIN)/mypy
@@ -83,7 +86,8 @@ browser-test: setup ## the laboratory's reports in a headless Chromium
 	cd lab && $(BIN)/pytest -q -m browser
 
 bench: setup release ## what the pilot costs per connection, in virtual time
-	$(EXPERIMENTS) cost
+	$(TCPLAB) run cost
+	$(PILOT) show results/latest
 
 lab: setup release ## set the laboratory up, and run its first campaign in minutes
 	$(TCPLAB) run choice --quick
@@ -92,8 +96,12 @@ lab-test: setup release ## two campaigns of the laboratory in their quick form
 	$(TCPLAB) run bbr --quick
 	$(TCPLAB) run mptcp --quick
 
-experiments: setup release ## the pilot's own experiments (hours), and docs/measured/results.md from them
-	for name in choice cost short bulk memory scale publish report; do $(EXPERIMENTS) $$name; done
+experiments: setup release ## the pilot's campaigns (hours), and docs/measured/results.md from them
+	for name in choice-direct cost tunings short-direct bulk; do \
+		$(TCPLAB) run $$name; $(PILOT) publish results/latest; done
+	for name in memory scale; do \
+		$(TCPLAB) run $$name --engine here; $(PILOT) publish results/latest; done
+	$(PILOT) report
 
 deb: release ## a package of the release build, for Debian and Ubuntu: target/deb
 	@scripts/setup deb

@@ -54,7 +54,8 @@ plain!(
     crate::tp_fair_counts,
     crate::tp_fair_control,
     crate::tp_fair_turn,
-    crate::tp_fair_queue
+    crate::tp_fair_queue,
+    crate::tp_mark
 );
 
 /// Reads one structure from the start of `bytes`; `None` when they are too few.

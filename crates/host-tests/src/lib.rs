@@ -20,9 +20,11 @@ mod lab;
 mod net;
 mod process;
 mod programs;
+pub mod schema;
 mod signals;
 pub mod suite;
 mod sweep;
+mod tap;
 mod unique;
 mod watch;
 
@@ -42,6 +44,7 @@ pub use process::{
 };
 pub use programs::{Neighbour, TEMPLATE, attached, is_loaded, programs_of};
 pub use sweep::sweep;
+pub use tap::Tap;
 pub use unique::folder;
 use unique::unique;
 pub use watch::{Look, Watching};

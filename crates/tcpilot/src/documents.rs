@@ -6,7 +6,7 @@ use std::{fs, path::Path, sync::Mutex};
 use tcpilot_abi::Why;
 
 use crate::{
-    cc, fair,
+    cc, fair, link,
     pilot::figures::{
         AlgorithmView, ChangeView, ChoicesView, CohortView, DecisionView, DrawnAlgorithm,
         EffectReport, ExplainedPath, Explanation, FlowView, GroupView, HistogramView,
@@ -15,7 +15,7 @@ use crate::{
         TuningsStatus,
     },
     show::figure::View,
-    watch::views as watch,
+    watch::{census, views as watch},
 };
 
 const BEGIN: &str = "<!-- generated from the figures in crates/tcpilot/src: begin -->\n";
@@ -103,7 +103,7 @@ fn sections() -> String {
         section(
             "watch",
             "Each line is a document. One of `type` `flow` has `t_s`, the seconds since the watch began, and",
-            &[rows::<watch::FlowView>("")],
+            &[rows::<link::FlowView>("")],
         ),
         "One of `type` `totals` has\n\n".to_owned(),
         "| field | unit | meaning |\n|---|---|---|\n".to_owned(),
@@ -111,9 +111,14 @@ fn sections() -> String {
             String::new(),
             |text, row| text + row + "\n",
         ),
-        rows::<watch::GroupView>("groups[]."),
+        rows::<link::GroupView>("groups[]."),
         rows::<fair::FairView>("fair."),
         rows::<fair::QueuesView>("fair.groups[]."),
+        "\nWith `--census` there is a line of `type` `census` for each minute, and at the end, and nothing else. It has\n\n"
+            .to_owned(),
+        "| field | unit | meaning |\n|---|---|---|\n".to_owned(),
+        rows::<census::Census>(""),
+        rows::<census::CensusRow>("rows[]."),
         "\n".to_owned(),
     ]
     .concat()

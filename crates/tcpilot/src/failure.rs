@@ -27,7 +27,7 @@ pub struct Failure {
     pub message: String,
     /// The remedy.
     pub remedy: String,
-    /// Further mistakes of the same kind, a line each.
+    /// Further mistakes, a line each.
     pub others: Vec<String>,
 }
 
@@ -53,6 +53,15 @@ impl Failure {
             remedy: remedy.into(),
             others: Vec::new(),
         }
+    }
+
+    /// This failure, and after it what else failed, a line each.
+    pub fn with(mut self, other: Result<(), Failure>) -> Failure {
+        if let Err(other) = other {
+            self.others.push(other.to_string());
+            self.others.extend(other.others);
+        }
+        self
     }
 
     /// The failure of a file that cannot be used.
@@ -105,6 +114,17 @@ mod tests {
     fn a_failure_is_one_line() {
         let failure = Failure::new(Kind::Failed, "a\nb", "do c");
         assert_eq!(failure.to_string(), "a b; do c");
+    }
+
+    #[test]
+    fn what_failed_afterwards_is_a_further_line() {
+        let first = || Failure::new(Kind::Usage, "a", "");
+        assert!(first().with(Ok(())).others.is_empty());
+        let failure = first().with(Err(Failure::new(Kind::Failed, "b", "do c")));
+        assert_eq!(
+            (failure.kind, failure.others),
+            (Kind::Usage, vec!["b; do c".to_owned()])
+        );
     }
 
     #[test]

@@ -130,6 +130,16 @@ fn an_object_of_ones_own_loads_carries_data_is_replaced_and_unloads() {
 }
 
 #[test]
+fn loading_one_that_needs_ecn_hints_at_connections_without_it() {
+    let pins = Pins::new();
+    for (name, hinted) in [("dctcp", true), ("prague", true), ("reno", false)] {
+        let said = pins.cc(&format!("load {name}"));
+        let hint = format!("tp_{name}: acts like reno on a connection without ECN");
+        assert_eq!(said.contains(&hint), hinted, "{said}");
+    }
+}
+
+#[test]
 fn unloading_is_refused_while_sockets_use_it_unless_forced_and_they_go_on() {
     let pins = Pins::new();
     let lab = Lab::new();
@@ -285,6 +295,7 @@ fn the_daemon_registers_an_arm_of_ours_and_takes_it_back() {
         algorithms = ["tp_bbr"]
         replace_defaults = ["reno"]
         [learner]
+        kind = "epsilon-greedy"
         min_instances = 0
         epsilon = 0
         [rescue]

@@ -10,6 +10,7 @@ const ARMS: &str = r#"
     algorithms = ["reno", "tp_dctcp"]
     replace_defaults = ["reno"]
     [learner]
+    kind = "epsilon-greedy"
     min_instances = 0
     [rescue]
     algorithm = ""

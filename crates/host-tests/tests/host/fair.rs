@@ -2,11 +2,15 @@
 
 use std::{
     fs,
+    io::{BufRead, BufReader, Read},
+    os::unix::fs::MetadataExt,
+    path::PathBuf,
     process::{Output, Stdio},
+    ptr,
 };
 
 use tcpilot_host_tests::{
-    Actor, FAR, Lab, Look, PORT, Place, Running, Watching, in_netns, sh, until,
+    Actor, Child, FAR, Lab, Look, PORT, Place, Running, Watching, in_netns, sh, until,
 };
 
 /// A model that puts every flow without a certain group into this group.
@@ -116,6 +120,83 @@ fn what_was_left_is_put_back_by_restore_and_by_the_next_start() {
         assert!(output.status.success(), "{output:?}");
         assert_eq!(qdiscs(&lab), before);
     }
+}
+
+/// The journal of the device.
+fn journal(lab: &Lab) -> PathBuf {
+    let inum = in_netns(&lab.net.near, || {
+        fs::metadata("/proc/thread-self/ns/net").unwrap().ino()
+    });
+    PathBuf::from(format!("/run/tcpilot/fair-{inum}-eth0.json"))
+}
+
+#[test]
+fn if_the_kernel_refuses_the_former_qdisc_ours_stays_and_restore_can_be_tried_again() {
+    let lab = Lab::new();
+    let before = qdiscs(&lab);
+    let mut watching = fair(&lab, &[]);
+    watching.child.kill_children(); // the guard
+    watching.child.signal(libc::SIGKILL);
+    watching.child.wait();
+    let text = fs::read_to_string(journal(&lab)).unwrap();
+    fs::write(journal(&lab), text.replace("\"tbf\"", "\"nosuch\"")).unwrap();
+    for words in ["eth0 --restore", "eth0 --fair --rate 20 --once --for 1"] {
+        let output = try_watch(&lab, words);
+        let error = String::from_utf8(output.stderr).unwrap();
+        let says = "eth0: its former root qdisc could not be put back: ";
+        assert!(
+            error.contains(says) && error.contains("--restore"),
+            "{error}"
+        );
+        assert_eq!(
+            (output.status.code(), error.lines().count()),
+            (Some(1), 1),
+            "{error}"
+        );
+        assert!(is_fair(&lab), "{}", qdiscs(&lab));
+    }
+    fs::write(journal(&lab), text).unwrap();
+    let output = try_watch(&lab, "eth0 --restore");
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(qdiscs(&lab), before);
+    assert!(!journal(&lab).exists());
+}
+
+#[test]
+fn a_watch_that_cannot_put_the_qdisc_back_says_so_and_leaves_the_journal() {
+    let lab = Lab::new();
+    let before = qdiscs(&lab);
+    let mut command = near(&lab).command("tcpilot");
+    command.args(["watch", "eth0", "--fair", "--rate", "20", "--json"]);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut watching = Child(command.spawn().unwrap());
+    let mut stdout = BufReader::new(watching.0.stdout.take().unwrap());
+    stdout.read_line(&mut String::new()).unwrap();
+    assert!(is_fair(&lab));
+    // Without a descriptor left it cannot even ask the kernel.
+    let none = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    let pid = watching.0.id() as i32;
+    // SAFETY: the pointers are to a limit, and to nothing.
+    let set = unsafe { libc::prlimit(pid, libc::RLIMIT_NOFILE, &none, ptr::null_mut()) };
+    assert_eq!(set, 0);
+    watching.signal(libc::SIGTERM);
+    let mut error = String::new();
+    let mut stderr = watching.0.stderr.take().unwrap();
+    stderr.read_to_string(&mut error).unwrap();
+    assert_eq!(watching.wait().code(), Some(1), "{error}");
+    let is_ours = |line: &&str| line.starts_with("tcpilot: ");
+    let lines: Vec<&str> = error.lines().filter(is_ours).collect();
+    assert!(
+        lines.len() == 1 && lines[0].contains("could not be put back"),
+        "{error}"
+    );
+    assert!(is_fair(&lab) && journal(&lab).exists());
+    let output = try_watch(&lab, "eth0 --restore");
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(qdiscs(&lab), before);
 }
 
 #[test]

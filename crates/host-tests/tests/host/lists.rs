@@ -4,6 +4,7 @@ use std::{
     fs::File,
     io::{Read, Write},
     os::{fd::FromRawFd, unix::process::CommandExt},
+    process::Command,
     sync::{Arc, Mutex},
     thread,
 };
@@ -137,6 +138,41 @@ fn json_and_tables_obey_filter_order_limit_and_columns() {
     }
 }
 
+/// The program in a terminal of 24 lines and 100 columns, and the terminal's other end.
+fn in_terminal(mut command: Command) -> (Child, File) {
+    let (mut master, mut slave) = (0, 0);
+    let size = libc::winsize {
+        ws_row: 24,
+        ws_col: 100,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    };
+    let none = std::ptr::null_mut();
+    // SAFETY: both numbers may be written, and the size is read.
+    let made = unsafe {
+        libc::openpty(
+            &raw mut master,
+            &raw mut slave,
+            none,
+            std::ptr::null(),
+            &raw const size,
+        )
+    };
+    assert_eq!(made, 0);
+    // The program must not have this end too, or it would never be closed.
+    // SAFETY: a plain system call about a number.
+    let set = unsafe { libc::fcntl(master, libc::F_SETFD, libc::FD_CLOEXEC) };
+    assert_eq!(set, 0);
+    // SAFETY: it was just opened, and nobody else in this process has it.
+    let other_end = unsafe { File::from_raw_fd(master) };
+    // SAFETY: between fork and exec only system calls are made.
+    unsafe { command.pre_exec(move || into_foreground(slave)) };
+    let child = Child(command.spawn().unwrap());
+    // SAFETY: nobody else in this process uses it.
+    unsafe { libc::close(slave) };
+    (child, other_end)
+}
+
 /// `tcpilot top` in a terminal of 24 lines and 100 columns, and its output there.
 struct Top {
     child: Child,
@@ -146,34 +182,9 @@ struct Top {
 
 impl Top {
     fn start(pilot: &Daemon) -> Top {
-        let (mut master, mut slave) = (0, 0);
-        let size = libc::winsize {
-            ws_row: 24,
-            ws_col: 100,
-            ws_xpixel: 0,
-            ws_ypixel: 0,
-        };
-        let none = std::ptr::null_mut();
-        // SAFETY: both numbers may be written, and the size is read.
-        let made = unsafe {
-            libc::openpty(
-                &raw mut master,
-                &raw mut slave,
-                none,
-                std::ptr::null(),
-                &raw const size,
-            )
-        };
-        assert_eq!(made, 0);
-        // SAFETY: it was just opened, and nobody else in this process has it.
-        let keys = unsafe { File::from_raw_fd(master) };
         let mut command = Place::here().command("tcpilot");
         command.arg("top").arg("--socket").arg(pilot.socket());
-        // SAFETY: between fork and exec only system calls are made.
-        unsafe { command.pre_exec(move || into_foreground(slave)) };
-        let child = Child(command.spawn().unwrap());
-        // SAFETY: nobody else in this process uses it.
-        unsafe { libc::close(slave) };
+        let (child, keys) = in_terminal(command);
         let written = Arc::new(Mutex::new(Vec::new()));
         let (mut reads, into) = (keys.try_clone().unwrap(), Arc::clone(&written));
         thread::spawn(move || {
@@ -213,6 +224,22 @@ fn into_foreground(slave: i32) -> std::io::Result<()> {
         }
     }
     Ok(())
+}
+
+#[test]
+fn a_live_view_that_catches_signals_ends_with_its_terminal() {
+    let lab = Lab::new();
+    let mut command = Place::outside(&lab.net.near).command("tcpilot");
+    command.arg("watch").arg("eth0");
+    let (mut child, mut other_end) = in_terminal(command);
+    let (mut shown, mut some) = (String::new(), [0; 4096]);
+    while !shown.contains("q quit") {
+        let count = other_end.read(&mut some).unwrap();
+        shown += &String::from_utf8_lossy(&some[..count]);
+    }
+    // It waits for keys now. The kernel sends SIGHUP, and every read comes back at once.
+    drop(other_end);
+    until("it has ended", || child.0.try_wait().unwrap());
 }
 
 #[test]

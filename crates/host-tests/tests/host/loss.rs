@@ -1,4 +1,4 @@
-//! The loss rule: which connections it rescues, and which arm is charged for it.
+//! The loss rule of epsilon-greedy: which connections it rescues, and which arm is charged for it.
 
 use tcpilot_host_tests::{FAR, Lab, Shape, Sink, arm};
 
@@ -12,6 +12,7 @@ fn cubic_and_rescue(rescue: &str) -> String {
         algorithms = ["cubic", "bbr"]
         replace_defaults = ["reno"]
         [learner]
+        kind = "epsilon-greedy"
         min_instances = 0
         epsilon = 0
         [rescue]
@@ -83,6 +84,8 @@ fn a_connection_on_the_default_is_rescued_too() {
         r#"
         algorithms = ["reno"]
         replace_defaults = ["reno"]
+        [learner]
+        kind = "epsilon-greedy"
         "#,
     );
     lab.upload(FAR, 1, 3_000_000);

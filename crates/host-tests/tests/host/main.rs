@@ -18,6 +18,7 @@ mod ecn;
 mod effect;
 mod fair;
 mod fair_qdisc;
+mod fair_share;
 mod held_out;
 mod learner;
 mod learning;
@@ -43,12 +44,15 @@ mod tuning;
 mod upgrade;
 mod watch;
 mod watch_losses;
+mod watch_operators;
+mod watch_sent;
 
 /// If the pilot may choose, every connection gets bbr, from the first on.
 pub const ALWAYS_BBR: &str = r#"
     algorithms = ["bbr"]
     replace_defaults = ["reno"]
     [learner]
+    kind = "epsilon-greedy"
     min_instances = 0
     epsilon = 0
     [rescue]
@@ -60,6 +64,7 @@ pub const ALWAYS_RENO: &str = r#"
     algorithms = ["reno"]
     replace_defaults = ["reno"]
     [learner]
+    kind = "epsilon-greedy"
     min_instances = 0
     epsilon = 0
     [rescue]

@@ -82,6 +82,7 @@ fn open_connections_are_still_rescued() {
         algorithms = ["cubic", "bbr"]
         replace_defaults = ["reno"]
         [learner]
+        kind = "epsilon-greedy"
         min_instances = 0
         epsilon = 0
         [[policy]]

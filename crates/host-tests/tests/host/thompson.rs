@@ -257,6 +257,37 @@ fn other_algorithms_begin_anew_and_say_so() {
 }
 
 #[test]
+fn a_host_without_a_kind_begins_anew_beside_what_epsilon_greedy_learned() {
+    let lab = Lab::new();
+    let _sink = Sink::new(&lab.net.far, 5300);
+    let nothing_said = "algorithms = [\"reno\"]\nreplace_defaults = [\"reno\"]\n";
+    let greedy = format!("{nothing_said}[learner]\nkind = \"epsilon-greedy\"\n");
+    let pilot = lab.pilot(&greedy);
+    lab.upload(FAR, 2, 1_000_000);
+    pilot.wait_closed(2);
+    pilot.end(libc::SIGTERM);
+
+    let pilot = lab.pilot(nothing_said);
+    assert_eq!(pilot.status()["learner"], "thompson");
+    let log = pilot.log();
+    let said =
+        "what epsilon-greedy learned for policy default (paths: 1) means nothing to thompson";
+    assert!(log.contains(said), "{log}");
+    lab.upload(FAR, 1, 1_000_000);
+    wait_taught(&pilot, 1);
+    pilot.end(libc::SIGTERM);
+
+    // It is said once: from now on there is knowledge of its own.
+    let pilot = lab.pilot(nothing_said);
+    let log = pilot.log();
+    assert!(log.contains("took up what was learned before"), "{log}");
+    assert!(!log.contains("epsilon-greedy"), "{log}");
+    pilot.end(libc::SIGTERM);
+    let pilot = lab.pilot(&greedy);
+    assert_eq!(pilot.path(FAR)["connections"], 2);
+}
+
+#[test]
 fn a_take_over_keeps_what_was_learned_and_goes_on() {
     let lab = Lab::new();
     let _sink = Sink::new(&lab.net.far, 5300);
@@ -345,6 +376,8 @@ fn a_reload_changes_the_learner_while_it_runs() {
     let greedy = r#"
         algorithms = ["reno"]
         replace_defaults = ["reno"]
+        [learner]
+        kind = "epsilon-greedy"
         [rescue]
         algorithm = ""
     "#;

@@ -63,11 +63,14 @@ fn a_record_says_what_tcp_info_says() {
     // It is at least the connection's later minimum, and not much more.
     assert!(record.handshake_us > 0 && u64::from(record.handshake_us) < 100_000);
     assert_eq!(record.class & 31, record.handshake_us.ilog2() as u16);
-    // Times in the kernel's ticks; TCP_INFO has them in microseconds, and its first includes all of them.
+    // Times in the kernel's ticks; TCP_INFO has them in microseconds, and its first includes all of them. The FIN's own
+    // round trip makes the connection busy once more, for some ticks if one begins meanwhile.
     let ticks = u64::from(record.busy_ticks + record.window_ticks + record.buffer_ticks);
-    let tick_us = busy_us / ticks.max(1);
-    let near = [1000, 4000, 3333, 10_000];
-    assert!(near.contains(&tick_us), "{tick_us}: {record:?} {info:?}");
+    let tick_us = [1000, 3333, 4000, 10_000].into_iter().find(|tick_us| {
+        let told = busy_us / tick_us;
+        (told..=told + told / 20 + 8).contains(&ticks)
+    });
+    let tick_us = tick_us.unwrap_or_else(|| panic!("{record:?} {info:?}"));
     assert_eq!(u64::from(record.window_ticks) * tick_us, window_us);
     assert_eq!(u64::from(record.buffer_ticks) * tick_us, buffer_us);
     assert!(record.opened_ns < record.at_ns && record.weight == 1);

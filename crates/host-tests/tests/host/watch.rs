@@ -185,7 +185,7 @@ fn a_report_has_the_mean_rate_of_a_flow_that_is_over() {
     let watching = command.stdout(Stdio::piped()).spawn().unwrap();
     let descriptors = format!("/proc/{}/fdinfo", watching.id());
     until("it is attached", || {
-        let files = fs::read_dir(&descriptors).ok()?.flatten();
+        let files = fs::read_dir(&descriptors).into_iter().flatten().flatten();
         let mut texts = files.filter_map(|f| fs::read_to_string(f.path()).ok());
         texts.any(|text| text.contains("link_type")).then_some(())
     });

@@ -23,6 +23,7 @@ fn config(arms: &str) -> String {
         algorithms = {arms}
         replace_defaults = ["reno"]
         [learner]
+        kind = "epsilon-greedy"
         min_instances = 0
         epsilon = 0
         [rescue]

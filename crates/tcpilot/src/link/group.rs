@@ -1,11 +1,14 @@
 //! How a flow treats a queue.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::show::figure::{Shown, Unit};
 
 /// The groups of P4air (`enum tp_group`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 #[repr(u8)]
 pub enum Group {
@@ -45,6 +48,13 @@ impl Group {
         Group::ALL
             .into_iter()
             .find(|g| *g as u8 == number)
+            .unwrap_or(Group::Unknown)
+    }
+
+    /// The group of a word, as [`Group::word`] writes it.
+    pub fn from_word(word: &str) -> Group {
+        let mut all = Group::ALL.into_iter();
+        all.find(|group| group.word() == word)
             .unwrap_or(Group::Unknown)
     }
 

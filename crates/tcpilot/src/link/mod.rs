@@ -1,7 +1,9 @@
 //! A link and the groups of flows that share it, for both the watch and fair queues.
 
 mod device;
+mod figures;
 mod group;
 
 pub use device::{Device, index_of, name_of};
+pub use figures::{FlowView, GroupView, REASONS};
 pub use group::Group;

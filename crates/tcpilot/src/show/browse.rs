@@ -59,9 +59,11 @@ impl Field {
     }
 }
 
-/// The line at the bottom.
-const HELP: &str =
-    "q quit · / filter · s sort · r reverse · c columns · p processes · ↑ ↓ PgUp PgDn Home End";
+/// The line at the bottom, before and after the key of processes.
+const HELP: [&str; 2] = [
+    "q quit · / filter · s sort · r reverse · c columns",
+    " · ↑ ↓ PgUp PgDn Home End",
+];
 
 /// The state of a live list.
 pub struct Browser<L: Listed> {
@@ -138,7 +140,7 @@ impl<L: Listed> Browser<L> {
                 wishes.sort.iter_mut().for_each(|key| *key = reversed(key));
                 return self.wish(wishes);
             }
-            Press::Letter('p') => {
+            Press::Letter('p') if L::HAS_PROCESSES => {
                 self.processes = !self.processes;
                 return Next::Ask;
             }
@@ -218,11 +220,17 @@ impl<L: Listed> Browser<L> {
         if let Some(problem) = &self.problem {
             return problem.clone();
         }
+        let processes = if L::HAS_PROCESSES {
+            " · p processes"
+        } else {
+            ""
+        };
+        let help = HELP.join(processes);
         if body <= self.room {
-            return HELP.to_owned();
+            return help;
         }
         let last = (self.above + self.room).min(body);
-        format!("{}-{last} of {body} · {HELP}", self.above + 1)
+        format!("{}-{last} of {body} · {help}", self.above + 1)
     }
 }
 
@@ -251,6 +259,7 @@ mod tests {
 
     impl Listed for Row {
         type Part = NoPart;
+        const HAS_PROCESSES: bool = true;
     }
 
     /// A browser of the numbers from 0 on, on a screen of eight lines.

@@ -1,7 +1,9 @@
 //! A live view in a terminal.
 
 use std::{
+    fs::File,
     io::{self, IsTerminal, Stdout, Write, stdin, stdout},
+    os::fd::AsFd,
     time::Duration,
 };
 
@@ -9,6 +11,10 @@ use crossterm::{
     cursor,
     event::{self, Event, KeyCode, KeyEvent, KeyModifiers},
     execute, queue, style, terminal,
+};
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    io::Errno,
 };
 
 use super::browse::Press;
@@ -114,14 +120,51 @@ impl Screen {
             std::thread::sleep(wait);
             return Ok(None);
         }
-        if !event::poll(wait)? {
-            return Ok(None);
+        // crossterm never comes back from a terminal that hung up, so it may only look, and not wait.
+        wait_for_input(Duration::ZERO)?;
+        if !event::poll(Duration::ZERO)? {
+            wait_for_input(wait)?;
+            if !event::poll(Duration::ZERO)? {
+                return Ok(None);
+            }
         }
         Ok(match event::read()? {
             Event::Key(key) => press_of(key),
             _ => None,
         })
     }
+}
+
+/// Waits until the terminal has something to read, or a signal comes.
+///
+/// # Errors
+/// The terminal went away.
+fn wait_for_input(wait: Duration) -> io::Result<()> {
+    let (input, tty);
+    // As crossterm takes it.
+    let terminal = if stdin().is_terminal() {
+        input = stdin();
+        input.as_fd()
+    } else {
+        tty = File::open("/dev/tty")?;
+        tty.as_fd()
+    };
+    let mut fds = [PollFd::new(&terminal, PollFlags::IN)];
+    match poll(
+        &mut fds,
+        Some(&Timespec::try_from(wait).map_err(io::Error::other)?),
+    ) {
+        Ok(_) | Err(Errno::INTR) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let lost = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
+    if fds[0].revents().intersects(lost) {
+        return Err(io::Error::new(
+            io::ErrorKind::NotConnected,
+            "the terminal went away",
+        ));
+    }
+    Ok(())
 }
 
 /// The meaning of a key.
@@ -153,7 +196,7 @@ fn is_in_foreground() -> bool {
         return is_own(rustix::termios::tcgetpgrp(stdin()));
     }
     // crossterm reads from this terminal if standard input is none.
-    std::fs::File::open("/dev/tty").is_ok_and(|tty| is_own(rustix::termios::tcgetpgrp(tty)))
+    File::open("/dev/tty").is_ok_and(|tty| is_own(rustix::termios::tcgetpgrp(tty)))
 }
 
 /// The terminal's columns and rows. A terminal that does not know its size, such as a serial console, gets

@@ -6,7 +6,15 @@ use super::figure::View;
 
 /// A table with a row for each view, and all columns of the view.
 pub fn of<'a, V: View>(views: impl IntoIterator<Item = &'a V>) -> String {
-    let columns: Vec<_> = V::columns().collect();
+    with(views, |_| true)
+}
+
+/// The same with only the columns of wanted headings.
+pub fn with<'a, V: View>(
+    views: impl IntoIterator<Item = &'a V>,
+    is_wanted: impl Fn(&str) -> bool,
+) -> String {
+    let columns: Vec<_> = V::columns().filter(|c| is_wanted(c.heading)).collect();
     let headings: Vec<_> = columns.iter().map(|c| (c.heading, c.is_word)).collect();
     let rows = views.into_iter();
     let rows = rows.map(|view| columns.iter().map(|c| (c.text)(view)).collect());

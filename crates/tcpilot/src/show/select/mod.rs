@@ -28,6 +28,8 @@ pub trait Listed: View {
     const PARTS: &'static str = "";
     /// Heading of the column that names the item; empty if one of its figures names it.
     const NAME: &'static str = "";
+    /// Whether the processes that have its connections can be shown, too.
+    const HAS_PROCESSES: bool = false;
 
     /// The item's name, as the column has it.
     fn name(&self) -> String {

@@ -1,0 +1,119 @@
+//! The figures of flows and of groups of flows, for tables, lists and JSON.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::Group;
+use crate::show::{
+    figure::figures,
+    select::{Listed, NoPart},
+};
+
+/// Why a flow is in its group: `enum tp_watch_reason`.
+pub const REASONS: [&str; 12] = [
+    "too little was seen",
+    "few packets per round trip",
+    "grows exponentially",
+    "a certain sign",
+    "behaviour over rounds",
+    "P4air's counters",
+    "no sign is certain enough",
+    "met no queue here",
+    "its receiver's window is the limit",
+    "its application is the limit",
+    "no acknowledgement passes here",
+    "UDP: by rate only",
+];
+
+figures! {
+    /// One flow.
+    #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+    pub FlowView {
+        /// The device whose queue it passes.
+        device: String, "Device";
+        /// Number of the flow at its device. A new connection between the same ports has another.
+        id: u32;
+        /// `source > destination`, with ports.
+        flow: String, "Flow";
+        /// `tcp` or `udp`.
+        protocol: &'static str, "Protocol";
+        /// How the flow treats the queue: a group of [watch.md](watch.md).
+        group: Group, "Group";
+        /// The most likely algorithm.
+        algorithm: Option<String>, "Algorithm";
+        /// Probability that the algorithm is right.
+        confidence: Option<f64>, Share, "Confidence";
+        /// Probability that the group is right.
+        group_confidence: Option<f64>, Share;
+        /// Rate of the bytes below, over the last second; in a report, over its life.
+        rate: u64, BytesPerSecond, "Rate";
+        /// Bytes that entered the queue since the flow was first seen, less those that it dropped.
+        bytes: u64, Bytes;
+        /// RTT of the last round.
+        rtt_us: Option<u32>, Microseconds, "RTT";
+        /// Least RTT.
+        min_rtt_us: Option<u32>, Microseconds;
+        /// Whether its handshake was seen; if not, the sender's share is missing in its RTT.
+        handshake: bool;
+        /// Mean time of a packet in the queue, over the last second; in a report, over the flow's life.
+        queue_us: Option<u32>, Microseconds, "Queue";
+        /// Packets dropped by the queue since the flow was first seen, as the kernel reports them.
+        drops: u32, Packets, "Drops";
+        /// Time since the flow was first seen.
+        age_s: f64, Seconds, "Age";
+        /// Rounds of the flow that were seen; a round lasts about a round trip.
+        rounds: u32;
+        /// Why the flow is in this group.
+        why: &'static str, "Why";
+    }
+}
+
+figures! {
+    /// The flows of one group.
+    #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+    pub GroupView {
+        /// The device.
+        device: String, "Device";
+        /// The group.
+        group: Group, "Group";
+        /// Number of its flows.
+        flows: usize, "Flows";
+        /// Rate of these flows together; in a report, over all of its time.
+        rate: u64, BytesPerSecond, "Rate";
+        /// Its part of the rate of all groups.
+        share: f64, Share, "Share";
+        /// Packets of these flows that the queue dropped.
+        drops: u64, Packets, "Drops";
+    }
+}
+
+impl Listed for FlowView {
+    type Part = NoPart;
+}
+
+#[cfg(test)]
+impl FlowView {
+    /// A flow for tests.
+    pub fn example(id: u32) -> FlowView {
+        FlowView {
+            device: "eth0".to_owned(),
+            id,
+            flow: format!("192.0.2.1:{id} > 198.51.100.1:443"),
+            protocol: "tcp",
+            group: Group::Unknown,
+            algorithm: None,
+            confidence: None,
+            group_confidence: Some(0.0),
+            rate: 0,
+            bytes: 0,
+            rtt_us: Some(41_000),
+            min_rtt_us: Some(40_000),
+            handshake: true,
+            queue_us: None,
+            drops: 0,
+            age_s: 1.5,
+            rounds: 7,
+            why: REASONS[0],
+        }
+    }
+}
