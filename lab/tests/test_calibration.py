@@ -25,7 +25,13 @@ GOOD = {
     "loss_packets_lost": 0,
     "timer_late_ms_p99": 0.1,
 }
-PLAY = {"sample_late_ms_max": 1.0, "rows": 2, "errors": 1, "first_error": "no route"}
+PLAY = {
+    "sample_late_ms_p99": 0.5,
+    "sample_late_ms_max": 1.0,
+    "rows": 2,
+    "errors": 1,
+    "first_error": "no route",
+}
 
 
 def cell(link: Link = LINK) -> Cell:
@@ -62,7 +68,12 @@ def test_what_is_off_is_named(name: str, other: dict[str, Any]) -> None:
 
 
 def test_a_clock_that_stood_still_is_noticed() -> None:
-    assert bad(verdict(play={**PLAY, "sample_late_ms_max": 250.0})) == ["sample_late_ms_max"]
+    assert bad(verdict(play={**PLAY, "sample_late_ms_max": 600.0})) == ["sample_late_ms_max"]
+    assert bad(verdict(play={**PLAY, "sample_late_ms_p99": 250.0})) == ["sample_late_ms_p99"]
+
+
+def test_one_late_sample_is_no_reason_to_measure_again() -> None:
+    assert bad(verdict(play={**PLAY, "sample_late_ms_max": 250.0})) == []
 
 
 @pytest.mark.parametrize(("lost", "ok"), [(100, True), (62, True), (40, False), (160, False)])
