@@ -148,10 +148,21 @@ def report(late_us: float, full: int) -> dict[str, object]:
 def test_a_run_whose_packets_were_too_late_is_marked() -> None:
     good = relay.verdict(cell(), [report(150, 0)])
     assert all(entry["ok"] for entry in good.values())
-    assert not relay.verdict(cell(), [report(250, 0)])["relay_late_us_p99"]["ok"]
+    fast = cell(replace(LINK, rate_mbit=100))
+    assert not relay.verdict(fast, [report(250, 0)])["relay_late_us_p99"]["ok"]
     assert not relay.verdict(cell(), [report(1, 3)])["relay_full"]["ok"]
     far = cell(replace(LINK, rtt_ms=100))
     assert relay.verdict(far, [report(900, 0)])["relay_late_us_p99"]["ok"]
+
+
+def test_lateness_below_half_a_packets_time_changes_nothing() -> None:
+    # 1.2 ms at 10 Mbit/s.
+    assert relay.verdict(cell(), [report(590, 0)])["relay_late_us_p99"]["ok"]
+    assert not relay.verdict(cell(), [report(620, 0)])["relay_late_us_p99"]["ok"]
+    slow = replace(NEAR, destinations=2, destination_rtt_ms=(20, 20), destination_rate_mbit=(2, 2))
+    many = replace(cell(), flows=(slow,))
+    assert relay.verdict(many, [report(2900, 0)])["relay_late_us_p99"]["ok"]
+    assert not relay.verdict(many, [report(3100, 0)])["relay_late_us_p99"]["ok"]
 
 
 def test_a_default_that_the_kernel_does_not_let_a_namespace_have_comes_with_its_remedy(

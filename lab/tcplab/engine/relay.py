@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shlex
 import subprocess
 import tempfile
@@ -18,8 +19,11 @@ from tcplab.scenario.model import PACKET_BYTES, Cell, Link
 USABLE = 0.8
 """Share of its saturation rate that cells may ask for."""
 _SECONDS = 2
+# What a late packet may be, whichever is longest: so many microseconds, a share of the round trip, and a share
+# of a packet's time on the fastest link, since nothing there happens in shorter steps.
 _LATE_MOST_US = 200.0
 _LATE_MOST_SHARE = 0.01
+_LATE_MOST_SLOT = 0.5
 
 # Both ends send one segment a packet, as the ends of a cell do.
 _SATURATE = """
@@ -87,7 +91,8 @@ def verdict(cell: Cell, reports: list[dict[str, Any]]) -> dict[str, Any]:
     """How late packets were over all branches, and whether its memory sufficed."""
     ways = [report[way] for report in reports for way in ("there", "back")]
     least_us = 1000 * min(_rtts_ms(cell))
-    most_us = max(_LATE_MOST_US, _LATE_MOST_SHARE * least_us)
+    slot_us = PACKET_BYTES * 8 / max(_rates_mbit(cell))
+    most_us = max(_LATE_MOST_US, _LATE_MOST_SHARE * least_us, _LATE_MOST_SLOT * slot_us)
     late_us = max(way["late_us"]["p99"] for way in ways)
     full = sum(way["full"] for way in ways)
     return {
@@ -102,6 +107,13 @@ def _rtts_ms(cell: Cell) -> list[float]:
     own_ms = [topology.shaped(cell.links[0], one).rtt_ms for one in many]
     first_ms = topology.rtts_ms(cell)[0]
     return own_ms or [link.rtt_ms + first_ms for link in _ever(cell)]
+
+
+def _rates_mbit(cell: Cell) -> list[float]:
+    """Every rate that a packet may meet."""
+    many = destinations(cell)
+    own = [topology.shaped(cell.links[0], one).rate_mbit for one in many]
+    return [rate or math.inf for rate in own or [link.rate_mbit for link in _ever(cell)]]
 
 
 def memory_mb(cell: Cell) -> int:
