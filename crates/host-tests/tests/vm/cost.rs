@@ -14,7 +14,7 @@ use tcpilot_kernel::{Pilot, own_netns_cookie};
 
 use crate::learner::{ALL_BBR, ALL_RENO, Learner, config};
 
-const PAIRS: u64 = 200;
+const PAIRS: u64 = 60;
 const ROUNDS: usize = 3;
 const LOADS: usize = 5;
 
