@@ -58,7 +58,7 @@ def campaign(tmp_path: Path, name: str, rates: dict[str, tuple[float, float]]) -
 
 def judge(folder: Path) -> list[Verdict]:
     campaign = read_campaign(folder)
-    return judging.judge(campaign.name, [run for _, run in judging.runs_of(campaign)])
+    return judging.judge(campaign.name, judging.runs_of(campaign))
 
 
 def test_the_best_is_by_utility_and_not_by_goodput(tmp_path: Path) -> None:
@@ -130,20 +130,20 @@ def test_what_is_published_is_judged_alike(tmp_path: Path) -> None:
     folder = campaign(tmp_path, "choice-utility", rates)
     make_whole(folder)
     found = records.of_campaign(folder)
-    published = judging.judge("choice-utility", records.runs(found.values()))
+    published = judging.judge("choice-utility", records.runs(found))
     assert [(v.what, v.reference, v.met) for v in published] == [
         (v.what, v.reference, v.met) for v in judge(folder)
     ]
-    for record in found.values():
+    for record in found:
         record["labels"] = {"condition": "lossy", "way": _NAMES[record["labels"]["way"]]}
         record["place"] = "host"
     page = "before\n<!-- table: choice-utility host -->\nold\n<!-- end -->\nafter\n"
-    text = tables.renewed(page, found.values())
+    text = tables.renewed(page, found)
     assert text.startswith("before\n") and text.endswith("<!-- end -->\nafter\n")
     assert "old" not in text
     assert "| lossy | utility from connection 26 on | 0.97 | cubic, 0.00 % | **0.864" in text
     assert "| thompson |" in text and "| passed |  |  |  | 0 of 2 |" in text
-    assert tables.renewed(text, found.values()) == text
+    assert tables.renewed(text, found) == text
 
 
 def test_a_quick_form_is_not_published(tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ import pytest
 
 from tcplab import published
 from tcplab.results import writer
+from tcplab.studies import cells
 from tcplab.studies.l4s import packets, records, tables
-from tcplab.studies.l4s.__main__ import PAGE, RECORDS
 
 PRAGUE, CUBIC = 40001, 40002
 
@@ -134,12 +134,12 @@ def test_published_shares_stand_beside_ours() -> None:
 
 
 def test_the_page_has_the_tables_of_its_records() -> None:
-    known = list(records.load(RECORDS).values())
+    known = list(cells.load(cells.published("l4s")).values())
     assert known
-    page = tables.renewed(PAGE.read_text(), known)
+    page = tables.renewed(cells.page("l4s").read_text(), known)
     if os.environ.get("TCPLAB_RENEW"):
-        PAGE.write_text(page)
-    assert PAGE.read_text() == page
+        cells.page("l4s").write_text(page)
+    assert cells.page("l4s").read_text() == page
     assert page.count("<!-- table: ") == page.count("<!-- end -->") == 6
 
 

@@ -12,17 +12,17 @@ import pytest
 from synthetic import write_campaign, write_pair
 
 from tcplab.results.read import ResultsError
+from tcplab.studies import cells
 from tcplab.studies.multipath import records, tables
-from tcplab.studies.multipath.__main__ import PAGE, RECORDS
 
 
 def test_the_page_has_the_tables_of_its_records() -> None:
-    known = list(records.load(RECORDS).values())
+    known = list(cells.load(cells.published("multipath")).values())
     assert known
-    page = tables.renewed(PAGE.read_text(), known)
+    page = tables.renewed(cells.page("multipath").read_text(), known)
     if os.environ.get("TCPLAB_RENEW"):
-        PAGE.write_text(page)
-    assert PAGE.read_text() == page
+        cells.page("multipath").write_text(page)
+    assert cells.page("multipath").read_text() == page
     assert page.count("<!-- table: ") == page.count("<!-- end -->")
     assert all(f"<!-- table: {name} " in page for name in tables._TABLES)
 
@@ -62,12 +62,18 @@ def test_what_nobody_could_make_again_is_not_published(tmp_path: Path) -> None:
     file = campaign / "manifest.json"
     manifest = {**json.loads(file.read_text()), "quick": False, "dirty": False, "commit": "abc"}
     file.write_text(json.dumps(manifest))
-    ((key, record),) = records.of_campaign(campaign).items()
-    assert key[0] == "path-shared" and record["commit"] == "abc"
+    (record,) = records.of_campaign(campaign)
+    assert record["campaign"] == "path-shared" and record["commit"] == "abc"
     assert record["parts"]["first"]["goodput_mbit"] > 0
-    records.save(tmp_path / "kept.jsonl", {key: record})
-    assert records.load(tmp_path / "kept.jsonl") == {key: record}
-    for wrong in ({"dirty": True}, {"quick": True}, {"commit": None}):
+    key = cells.key(record)
+    cells.save(tmp_path / "kept.jsonl", {key: record})
+    assert cells.load(tmp_path / "kept.jsonl") == {key: record}
+    wrongs = (
+        ({"dirty": True}, "no commit"),
+        ({"commit": None}, "no commit"),
+        ({"quick": True}, "quick"),
+    )
+    for wrong, why in wrongs:
         file.write_text(json.dumps({**manifest, **wrong}))
-        with pytest.raises(ResultsError, match="in no commit"):
+        with pytest.raises(ResultsError, match=why):
             records.of_campaign(campaign)

@@ -21,7 +21,8 @@ _RATE_TOLERANCE = 0.05
 _RTT_TOLERANCE_MS = 1.0
 _RTT_TOLERANCE = 0.05
 _MOST_LATE_MS = 5.0
-# One late sample in ten minutes changes no mean; a host that stood still for longer has stopped the traffic, too.
+# One late sample in ten minutes changes no mean; a host that stood still for longer has stopped
+# the traffic, too.
 _LONGEST_STANDSTILL_MS = 500.0
 # A chance of about 1 in 10,000 of rejecting a good run.
 _SIGMAS = 4.0

@@ -19,8 +19,8 @@ from tcplab.scenario.model import PACKET_BYTES, Cell, Link
 USABLE = 0.8
 """Share of its saturation rate that cells may ask for."""
 _SECONDS = 2
-# What a late packet may be, whichever is longest: so many microseconds, a share of the round trip, and a share
-# of a packet's time on the fastest link, since nothing there happens in shorter steps.
+# How late packets may be, whichever is longest: so many microseconds, a share of the round trip,
+# and a share of a packet's time on the fastest link, since nothing happens in shorter steps there.
 _LATE_MOST_US = 200.0
 _LATE_MOST_SHARE = 0.01
 _LATE_MOST_SLOT = 0.5

@@ -9,8 +9,8 @@ from math import exp, sqrt
 from statistics import mean
 from typing import Any
 
+from tcplab.studies.cells import Record
 from tcplab.studies.effect.interval import Interval, interval, merged
-from tcplab.studies.effect.records import Record
 
 _NONE = "–"
 _MARKS = re.compile(r"(<!-- table: (lab-[a-z-]+) ([a-z]+) -->\n).*?(<!-- end -->)", re.DOTALL)

@@ -8,7 +8,7 @@ from statistics import median
 
 from tcplab import published
 from tcplab.algorithms import without_prefix
-from tcplab.studies.l4s.records import Record
+from tcplab.studies.cells import Record
 
 _NONE = "–"
 _MARKS = re.compile(

@@ -13,12 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tcplab.results.read import ResultsError, read_campaign
+from tcplab.studies import cells
 from tcplab.studies.learner import judge, records, tables
-from tcplab.studies.multipath.records import load, save
-
-_DOCS = Path(__file__).parents[4] / "docs" / "measured"
-RECORDS = _DOCS / "data" / "learner.jsonl"
-PAGE = _DOCS / "learner.md"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -35,7 +31,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if options.what == "judge":
             return _judge(options.folders)
-        return _publish(options.folders)
+        cells.publish("learner", options.folders, records.of_campaign, tables.renewed)
+        return 0
     except ResultsError as problem:
         print(f"{name}: {problem}", file=sys.stderr)
     except KeyError:
@@ -47,21 +44,11 @@ def _judge(folders: Sequence[Path]) -> int:
     found = []
     for folder in folders:
         campaign = read_campaign(folder)
-        found += judge.judge(campaign.name, [run for _, run in judge.runs_of(campaign)])
+        found += judge.judge(campaign.name, judge.runs_of(campaign))
     if not found:
         raise ResultsError("there is nothing to judge: name a folder of results with good cells")
     print(judge.markdown(found))
     return 0 if all(verdict.met for verdict in found) else 1
-
-
-def _publish(folders: Sequence[Path]) -> int:
-    known = load(RECORDS)
-    for folder in folders:
-        known |= records.of_campaign(folder)
-    save(RECORDS, known)
-    text = PAGE.read_text(encoding="utf-8")
-    PAGE.write_text(tables.renewed(text, known.values()), encoding="utf-8")
-    return 0
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ interval beside it is Student's, of the repetitions' own ratios, and needs two o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import sqrt
 from statistics import mean, stdev
@@ -107,12 +107,15 @@ def judge(name: str, runs: Iterable[Run]) -> list[Verdict]:
     return found
 
 
-def runs_of(campaign: Campaign) -> Iterator[tuple[Cell, Run]]:
+def runs_of(campaign: Campaign) -> list[Run]:
     """The good cells of a campaign.  KeyError if nobody has bounds for it."""
+    return [run_of(campaign, cell) for cell in campaign.cells() if cell.status == "ok"]
+
+
+def run_of(campaign: Campaign, cell: Cell) -> Run:
+    """A cell of a campaign.  KeyError if nobody has bounds for it."""
     figures, _ = _JUDGES[campaign.name]
-    for cell in campaign.cells():
-        if cell.status == "ok":
-            yield cell, Run(cell.labels, cell.repetition, bool(cell.tuner()), figures(cell))
+    return Run(cell.labels, cell.repetition, bool(cell.tuner()), figures(cell))
 
 
 def judged() -> list[str]:

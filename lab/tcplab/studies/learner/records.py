@@ -1,17 +1,15 @@
-"""One JSON line for each cell: where it came from, and the figures that it is judged by."""
+"""The record of each cell: where it came from, and the figures that it is judged by."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
-from tcplab.results.read import ResultsError, read_campaign
-from tcplab.studies.learner.judge import Run, runs_of
+from tcplab.results.read import Campaign, Cell
+from tcplab.studies import cells
+from tcplab.studies.cells import Record
+from tcplab.studies.learner.judge import Run, run_of
 
-Record = dict[str, Any]
-Key = tuple[str, str, str]
-"""Campaign, place and cell."""
 _KEPT = (
     "utility",
     "learned_utility",
@@ -22,41 +20,21 @@ _KEPT = (
     "default_share",
 )
 """How the figures' names begin."""
-_DIGITS = 6
 
 
-def of_campaign(folder: Path) -> dict[Key, Record]:
-    """The good cells of a campaign, broken off or not.
+def of_campaign(folder: Path) -> list[Record]:
+    """The good cells of a campaign.  Raises ResultsError."""
+    return [_record(campaign, cell) for campaign, cell in cells.good(folder)]
 
-    Raises ResultsError for records that nobody could make again: of a quick form, and of files that
-    differed from their commit.
-    """
-    campaign = read_campaign(folder)
-    manifest = campaign.manifest
-    if manifest["quick"] or manifest["dirty"] or not manifest["commit"]:
-        raise ResultsError(f"{folder}: a quick form, or of files that are in no commit")
-    here = " --engine here" if campaign.place == "host" else ""
-    found = {}
-    for cell, run in runs_of(campaign):
-        found[campaign.name, campaign.place, cell.id] = {
-            "campaign": campaign.name,
-            "place": campaign.place,
-            "cell": cell.id,
-            "command": f"tcplab run {campaign.name}{here}",
-            "commit": manifest["commit"],
-            "kernel": cell.kernel,
-            "virtual_time": manifest["virtual_time"],
-            "seed": manifest["seed"],
-            "repetition": run.repetition,
-            "labels": run.labels,
-            "tuned": run.tuned,
-            "figures": {
-                name: float(f"{value:.{_DIGITS}g}")
-                for name, value in run.figures.items()
-                if name.startswith(_KEPT)
-            },
-        }
-    return found
+
+def _record(campaign: Campaign, cell: Cell) -> Record:
+    run = run_of(campaign, cell)
+    kept = {name: value for name, value in run.figures.items() if name.startswith(_KEPT)}
+    return {
+        **cells.origin(campaign, cell),
+        "tuned": run.tuned,
+        "figures": {name: cells.rounded(value) for name, value in kept.items()},
+    }
 
 
 def runs(records: Iterable[Record]) -> list[Run]:

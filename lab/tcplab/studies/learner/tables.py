@@ -6,8 +6,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from tcplab.studies.cells import Record
 from tcplab.studies.learner.judge import Verdict, judge, percent, shown
-from tcplab.studies.learner.records import Record, runs
+from tcplab.studies.learner.records import runs
 
 _NONE = "–"
 _MARKS = re.compile(r"(<!-- table: ([a-z-]+) (host|machine) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -27,7 +28,6 @@ def renewed(page: str, records: Iterable[Record]) -> str:
 
     def table(mark: re.Match[str]) -> str:
         there = [r for r in known if (r["campaign"], r["place"]) == (mark[2], mark[3])]
-        there.sort(key=lambda record: str(record["cell"]))
         return f"{mark[1]}\n{of_campaign(mark[2], there)}\n{mark[4]}"
 
     return _MARKS.sub(table, page)

@@ -10,7 +10,7 @@ from typing import Any
 
 from tcplab import published
 from tcplab.algorithms import without_prefix
-from tcplab.studies.multipath.records import Record
+from tcplab.studies.cells import Record
 
 TRANSPORTS = ("mptcp", "mpquic")
 _NONE = "–"
@@ -53,9 +53,8 @@ def _of(records: list[Record], campaign: str, **labels: Any) -> list[Record]:
 
 
 def _labels(records: list[Record], campaign: str, axis: str) -> list[Any]:
-    """In the order of the cells' numbers, which is the scenario's."""
-    found = sorted(_of(records, campaign), key=lambda record: str(record["cell"]))
-    return list(dict.fromkeys(record["labels"][axis] for record in found))
+    """In the order of the records, which is the scenario's."""
+    return list(dict.fromkeys(record["labels"][axis] for record in _of(records, campaign)))
 
 
 def _part(name: str, key: str) -> Callable[[Record], float | None]:
