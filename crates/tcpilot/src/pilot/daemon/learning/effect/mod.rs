@@ -364,19 +364,20 @@ impl Effect {
         (self.design, self.schedule) = (design, schedule);
     }
 
+    /// A stop is in force also while nothing is held out: it was found in a trial.
     fn write_cells(&mut self, now_s: u64) {
         let mut all = Box::new([0; CELLS]);
-        if self.is_on() {
-            let stopped: HashMap<u64, u64> = self.whole.stopped(now_s).collect();
-            let is_stopped = !self.whole.host.guard.allows(now_s);
-            let of_host = (self.design == HoldOut::Host).then(|| self.says(ALL, now_s));
-            for (cell, group) in all.iter_mut().zip(design::groups(self.design)) {
-                *cell = match of_host {
-                    _ if is_stopped || stopped.contains_key(&group) => TP_TRIAL_HELD_OUT as u8,
-                    Some(says) => says,
-                    None => self.says(group, now_s),
-                };
-            }
+        let is_on = self.is_on();
+        let stopped: HashMap<u64, u64> = self.whole.stopped(now_s).collect();
+        let is_stopped = !self.whole.host.guard.allows(now_s);
+        let of_host = (self.design == HoldOut::Host).then(|| self.says(ALL, now_s));
+        for (cell, group) in all.iter_mut().zip(design::groups(self.design)) {
+            *cell = match of_host {
+                _ if is_stopped || stopped.contains_key(&group) => TP_TRIAL_HELD_OUT as u8,
+                _ if !is_on => 0,
+                Some(says) => says,
+                None => self.says(group, now_s),
+            };
         }
         self.cells.set(&all);
     }

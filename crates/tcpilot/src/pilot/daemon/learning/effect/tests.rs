@@ -272,6 +272,28 @@ fn harm_everywhere_stops_the_host() {
     assert!(world.effect.stopped(7).is_some());
 }
 
+#[test]
+fn a_stop_of_a_trial_is_in_force_after_it_although_nothing_is_held_out() {
+    let mut world = World::new(Keys {
+        hold_out_percent: 0,
+        guard_pause_s: 1000,
+        ..keys()
+    });
+    let held_out = |world: &World| {
+        let cells = world.cells.0.lock().unwrap();
+        let count = |say: u32| cells.iter().filter(|cell| u32::from(**cell) == say).count();
+        (count(TP_TRIAL_HELD_OUT), count(0))
+    };
+    assert_eq!(held_out(&world), (0, CELLS));
+    world.effect.set_trial(36_000);
+    world.run(200, 12, |_| -0.3);
+    world.effect.set_trial(0);
+    assert_eq!(held_out(&world), (CELLS, 0));
+    world.advance(1001);
+    assert_eq!(held_out(&world), (0, CELLS));
+    assert!(world.effect.stopped(7).is_none());
+}
+
 /// The host's guard has seen the good of former blocks, so that of the only group stops steering first.
 #[test]
 fn if_all_groups_are_compared_as_one_its_stop_is_that_of_each_address() {
