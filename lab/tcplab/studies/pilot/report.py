@@ -114,7 +114,8 @@ on the sender's device, offloads on); `path-…` has a router, netem there, one 
 For tcpilot, bpftune and cubic the first third of the connections is left out (25 of 75), and the
 number in parentheses is the ratio to cubic. For the other static algorithms all connections count.
 tcp_ecn is 1, and a policy lists dctcp, so that it may be chosen. A dctcp that is set before the
-connection, as an application would, is Reno if ECN was not negotiated."""
+connection, as an application would, is Reno if ECN was not negotiated. Compare within a row: some
+rows are of an earlier pipeline and machine, which the end of this page describes."""
 
 
 def _algorithms(name: str, whole: Results) -> str:
