@@ -38,10 +38,11 @@ def picture(measured: dict) -> str:
     start = LEFT + step * (len(before) + 0.9)
     last = after[-len(before) :]
     parts += start_line(start, statistics.median(map(mbit, last)), scale)
-    sent_again = (
-        f"sent again: {again(before):.1f} % before, {again(last):.1f} % of the last {len(last)}"
+    line_and_cost = (
+        f"line: median of the last {len(last)}; "
+        f"sent again: {again(before):.1f} % before, {again(last):.1f} % of these"
     )
-    parts.append(text(WIDTH - RIGHT, 46, sent_again, "end"))
+    parts.append(text(WIDTH - RIGHT, 46, line_and_cost, "end"))
     return "\n".join([*parts, "</svg>", ""])
 
 

@@ -114,7 +114,8 @@ on the sender's device, offloads on); `path-…` has a router, netem there, one 
 For tcpilot, bpftune and cubic the first third of the connections is left out (25 of 75), and the
 number in parentheses is the ratio to cubic. For the other static algorithms all connections count.
 tcp_ecn is 1, and a policy lists dctcp, so that it may be chosen. A dctcp that is set before the
-connection, as an application would, is Reno if ECN was not negotiated."""
+connection, as an application would, is Reno if ECN was not negotiated. Compare within a row: some
+rows are of an earlier pipeline and machine, which the end of this page describes."""
 
 
 def _algorithms(name: str, whole: Results) -> str:
@@ -224,8 +225,10 @@ _BEFORE = """\
 A command that begins with `python -m` is one of the record's commit, which later commits no longer
 have. Today each experiment is a campaign of the same name, `tcplab run NAME`; only short is
 `short-direct`, choice-veth-… are the conditions of `choice-direct`, and choice-path-… those of
-`choice`. Goodput of those commands is of all bytes, until the receiver had the last; the campaigns
-count what is acknowledged within a connection's time, which under loss differs by half and more."""
+`choice`. Goodput of those commands is of all bytes, until the receiver had the last. The campaigns
+count the bytes that are acknowledged within a connection's own time, as the receiver's figure of
+iperf3 does in the published tables. Their machine also copies memory faster than that of records
+from before commit 0dd840c, so rates of the two do not compare."""
 
 
 def _provenance(loaded: dict[str, Results]) -> str:
