@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import json
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,6 +20,8 @@ ROOT = Path(__file__).parents[2]
 BUILT = ROOT / "target" / "aarch64-unknown-linux-gnu" / "release"
 KERNELS = ["6.1-arm64", "6.12-arm64", "7.2-arm64"]
 LIMIT_S = 1800.0
+# Of bpf/cc: a file each.
+ALGORITHMS = len(list((ROOT / "bpf" / "cc").glob("*.bpf.c")))
 
 
 @cache
@@ -43,3 +47,37 @@ def seen(kernel: str) -> dict[str, str]:
 @pytest.fixture(params=KERNELS)
 def facts(request: pytest.FixtureRequest) -> dict[str, str]:
     return seen(request.param)
+
+
+def of(facts: dict[str, str], name: str) -> Any:
+    """A fact that is JSON."""
+    return json.loads(facts[name])
+
+
+def test_it_runs_on_arm64_and_attaches(facts: dict[str, str]) -> None:
+    assert facts["machine"] == "aarch64"
+    status = of(facts, "status")
+    assert (status["attached"], status["degraded"]) == (True, [])
+    assert status["kernel"] == facts["kernel"]
+
+
+def test_it_chooses_for_connections_and_learns_from_them(facts: dict[str, str]) -> None:
+    assert facts["before"] == "cubic"
+    status = of(facts, "status")
+    assert status["connections"]["drawn"] >= 100
+    assert status["learning"]["taught"] >= 100
+    assert status["learning"]["dropped"] == 0
+    (path,) = [p for p in of(facts, "paths")["paths"] if p["prefix"] == "10.9.0.2"]
+    arms = {arm["name"]: arm for arm in path["algorithms"]}
+    assert arms["bbr"]["share"] > arms["cubic"]["share"]
+    assert arms["bbr"]["effect"] > 0
+    last = json.loads(facts["uploads_after"][facts["uploads_after"].rindex('{"summary"') :])
+    assert last["by_cc"]["bbr"] > last["by_cc"].get("cubic", 0)
+
+
+def test_after_its_end_the_kernels_default_is_back(facts: dict[str, str]) -> None:
+    assert (facts["end_status"], facts["after"]) == ("0", "cubic")
+
+
+def test_each_congestion_control_loads_and_carries_data(facts: dict[str, str]) -> None:
+    assert (facts["cc_status"], facts["cc_loaded"]) == ("0", str(ALGORITHMS)), facts["cc"]
