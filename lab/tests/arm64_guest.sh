@@ -21,8 +21,9 @@ line() { tr -d '\n'; }
 uploads() { # count: one after the other
 	$flowgen bulk --to $server:5201 --bytes 300k --count "$1" | line
 }
+# Held for long: a machine whose host is busy sees reading `ss` take long. It is killed when it was seen.
 algorithm() { # of a new connection
-	$flowgen hold --to $server:5201 --connections 1 --seconds 20 >/dev/null &
+	$flowgen hold --to $server:5201 --connections 1 --seconds 600 >/dev/null &
 	until_true sh -c 'ss -Htn state established dport = :5201 | grep -q .'
 	ss -Htni state established dport = :5201 | grep -ow 'bbr\|cubic' | head -n 1
 	kill $! && wait $! 2>/dev/null
