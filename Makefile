@@ -16,7 +16,7 @@ TCPLAB = $(PYTHON) -m tcplab
 KERNELS := 6.1 6.12 6.18 7.2
 
 help: ## say what there is
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
+	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
 
 setup: ## install what building and testing need
 	@scripts/setup test
@@ -77,6 +77,10 @@ machine-test: setup deb dist ## the laboratory's own tests of its machines
 	@$(CARGO) build --release -p flowgen --features mpquic
 	cd lab && $(BIN)/pytest -q -m vm
 
+arm64-test: setup arm64 ## tcpilot under Debian's kernels for arm64, in emulated machines
+	@packaging/cargo-static aarch64 -p flowgen
+	cd lab && $(BIN)/pytest -q -m arm64
+
 metrics-test: setup release ## metrics and alerts in the eyes of Prometheus, and a daemon that it scrapes; needs root
 	scripts/promtool
 	scripts/as-root scripts/scrape.py --seconds 20 --interval 1
@@ -111,6 +115,12 @@ dist: ## a static binary with its manual, as an archive with a checksum: target/
 	@scripts/setup build
 	@packaging/dist
 
+arm64: release ## archive and package for arm64, cross-built: target/dist, target/deb
+	@scripts/setup arm64
+	@scripts/setup deb
+	@packaging/dist aarch64
+	@packaging/deb arm64 $(TARGET)/aarch64-unknown-linux-gnu/release/tcpilot
+
 image: dist ## a container image of the static binary: target/dist
 	@version=$$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1); arch=$$(dpkg --print-architecture); \
 		file=$(TARGET)/dist/tcpilot-$$version-$$arch.oci.tar; \
@@ -123,4 +133,4 @@ release:
 	@$(CARGO) build --release --bins
 
 .PHONY: help setup run demo test test-all check unit-test host-test mpquic-test upgrade-test vm-test \
-	vm-test-ends machine-test metrics-test browser-test bench lab lab-test experiments deb dist image release
+	vm-test-ends machine-test arm64-test metrics-test browser-test bench lab lab-test experiments deb dist arm64 image release

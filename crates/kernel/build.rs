@@ -25,7 +25,8 @@ fn main() {
 }
 
 fn compiler(source: &Path) -> SkeletonBuilder {
-    // <asm/types.h> is in the compiler's multiarch folder, which -target bpf does not search.
+    // <asm/types.h> is in the compiler's multiarch folder, which -target bpf does not search. For another
+    // architecture Debian's cross compiler brings it, in the second one.
     let arch = env::var("CARGO_CFG_TARGET_ARCH").expect("cargo sets it");
     let mut builder = SkeletonBuilder::new();
     builder.source(source).clang_args([
@@ -34,6 +35,8 @@ fn compiler(source: &Path) -> SkeletonBuilder {
         "-Werror",
         "-I",
         &format!("/usr/include/{arch}-linux-gnu"),
+        "-I",
+        &format!("/usr/{arch}-linux-gnu/include"),
     ]);
     builder
 }

@@ -12,6 +12,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+from tcplab.vm.arch import Arch, host
 from tcplab.vm.errors import SetupError
 
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
@@ -62,15 +63,18 @@ def parse_packages(text: str) -> list[Package]:
 class PrivateApt:
     """apt with `suites` as its only sources, and all of its state below `home`."""
 
-    def __init__(self, home: Path, suites: tuple[str, ...]) -> None:
+    def __init__(self, home: Path, suites: tuple[str, ...], arch: Arch | None = None) -> None:
+        arch = arch or host()
         self.suites = suites
-        self.home = home / "-".join(suites)
+        self.home = home / "-".join(suites if arch == host() else (*suites, arch.debian))
         self._options = [
             *("-o", f"Dir::Etc::sourcelist={self.home}/debian.sources"),
             *("-o", "Dir::Etc::sourceparts=/dev/null"),
             *("-o", f"Dir::State::Lists={self.home}/lists"),
             *("-o", f"Dir::Cache={self.home}/cache"),
             *("-o", "Acquire::Languages=none"),
+            *("-o", f"APT::Architecture={arch.debian}"),
+            *("-o", f"APT::Architectures::={arch.debian}"),
             # Root's apt drops to a user who may not see our folders, and says so each time.
             *("-o", "APT::Sandbox::User=root"),
         ]

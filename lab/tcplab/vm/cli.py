@@ -162,7 +162,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _matrix(options: argparse.Namespace) -> int:
-    names = list(kernels.sources()) if options.kernels == "all" else options.kernels.split(",")
+    names = kernels.all_names() if options.kernels == "all" else options.kernels.split(",")
     machines = [machine_from(options, kernels.source(name).name) for name in names]
     logs = cache_dir() / "matrix" / time.strftime("%Y%m%d-%H%M%S")
     logs.mkdir(parents=True, exist_ok=True)
@@ -201,7 +201,7 @@ def _list(_options: argparse.Namespace) -> int:
 
 
 def _fetch(options: argparse.Namespace) -> int:
-    names = list(kernels.sources()) if "all" in options.names else options.names
+    names = kernels.all_names() if "all" in options.names else options.names
     for name in names:
         print(kernels.fetch(name).folder)
     return 0

@@ -14,7 +14,7 @@ import tomllib
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from tcplab.vm import own, vmlinux
+from tcplab.vm import arch, own, vmlinux
 from tcplab.vm.apt import Package, PrivateApt
 from tcplab.vm.cache import cache_dir, listing_sha256, locked, new_entry, say, sha256_of
 from tcplab.vm.errors import SetupError, UnknownNameError
@@ -29,6 +29,7 @@ class Source:
     name: str
     suites: tuple[str, ...]
     packages: tuple[str, ...]
+    arch: str = arch.AMD64.debian
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,7 @@ class Kernel:
     modules_sha256: str
     packages: tuple[Package, ...]
     folder: Path
+    arch: str = arch.AMD64.debian
 
     @property
     def vmlinux(self) -> Path:
@@ -62,9 +64,19 @@ def sources() -> dict[str, Source]:
     """The table, oldest kernel first."""
     text = (Path(__file__).parent / "kernels.toml").read_text()
     return {
-        name: Source(name, tuple(entry["suites"]), tuple(entry["packages"]))
+        name: Source(
+            name,
+            tuple(entry["suites"]),
+            tuple(entry["packages"]),
+            entry.get("arch", arch.AMD64.debian),
+        )
         for name, entry in tomllib.loads(text)["kernels"].items()
     }
+
+
+def all_names() -> list[str]:
+    """What `all` stands for: the kernels of this host's architecture."""
+    return [name for name, entry in sources().items() if entry.arch == arch.host().debian]
 
 
 def source(name: str) -> Source:
@@ -161,7 +173,7 @@ def _fetch_anew(wanted: Source) -> Kernel:
             check_run(["dpkg", "-x", str(deb), str(root)])
             deb.unlink()
         _finish_modules(root, release)
-        image = vmlinux.extract(_find_vmlinuz(root, release).read_bytes())
+        image = vmlinux.image_of(_find_vmlinuz(root, release).read_bytes(), wanted.arch)
         (new / "vmlinux").write_bytes(image)
         kernel = Kernel(
             name=wanted.name,
@@ -172,6 +184,7 @@ def _fetch_anew(wanted: Source) -> Kernel:
             modules_sha256=listing_sha256(root / "lib/modules" / release),
             packages=tuple(packages),
             folder=folder,
+            arch=wanted.arch,
         )
         (new / _MANIFEST).write_text(_manifest_of(kernel))
     say(f"kernel {wanted.name} is {release}, version {kernel.version}, in {folder}")
@@ -187,9 +200,9 @@ def _manifest_of(kernel: Kernel) -> str:
 def _find(wanted: Source) -> tuple[PrivateApt, str, list[Package]]:
     pattern = "|".join(re.sub("RELEASE", ".*", p) for p in wanted.packages)
     for suite in wanted.suites:
-        apt = PrivateApt(cache_dir() / "apt", (suite,))
+        apt = PrivateApt(cache_dir() / "apt", (suite,), arch.of(wanted.arch))
         say(f"looking for kernel {wanted.name} in Debian {suite}")
-        with locked(cache_dir() / "apt", suite):
+        with locked(cache_dir() / "apt", apt.home.name):
             apt.update()
         try:
             return apt, *select(wanted.packages, apt.packages(pattern))

@@ -17,9 +17,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import BinaryIO
 
-from tcplab.vm import extra, initramfs, kernels, kvm, qemu
+from tcplab.vm import arch, extra, initramfs, kernels, kvm, qemu
 from tcplab.vm.cache import cache_dir
-from tcplab.vm.errors import VmError
+from tcplab.vm.errors import SetupError, VmError
 from tcplab.vm.process import Sinks, cleanup_on_signals, supervise
 
 CGROUP_MOUNT = "/sys/fs/cgroup"
@@ -44,7 +44,7 @@ class Machine:
     rw: Sequence[Path] = ()
     """Host folders in which the guest's writes are kept."""
     root: Path = Path("/")
-    """The user land; another one sees the host's files below /host."""
+    """The user land, of the kernel's architecture; another one sees the host in /host."""
     systemd: bool = False
     """The root's systemd is the first process, and the command a service of it."""
     modules: Sequence[str] = ()
@@ -116,7 +116,7 @@ def run(
 
 
 def _uses_kvm(machine: Machine, kernel: kernels.Kernel) -> bool:
-    if machine.virtual_time:
+    if machine.virtual_time or kernel.arch != arch.host().debian:
         return False
     if machine.kvm is not None:
         return machine.kvm
@@ -133,7 +133,7 @@ def _boot(
 ) -> qemu.Boot:
     modules = initramfs.module_files(kernel.modules_base, kernel.release, initramfs.BOOT_MODULES)
     image = workplace / "initramfs"
-    image.write_bytes(initramfs.build(initramfs.find_busybox(), modules, files))
+    image.write_bytes(initramfs.build(busybox_of(machine, kernel), modules, files))
     return qemu.Boot(
         kernel=kernel.vmlinux,
         initramfs=image,
@@ -143,7 +143,21 @@ def _boot(
         kvm=bool(machine.kvm),
         virtual_time=machine.virtual_time,
         shares=shares,
+        arch=arch.of(kernel.arch),
     )
+
+
+def busybox_of(machine: Machine, kernel: kernels.Kernel) -> Path:
+    """This host's; a machine of another architecture has the one of its root, which is static."""
+    if kernel.arch == arch.host().debian:
+        return initramfs.find_busybox()
+    found = machine.root / "usr/bin/busybox"
+    if machine.root == Path("/") or not found.exists():
+        raise SetupError(
+            f"kernel {machine.kernel} is of {kernel.arch} and needs a root of it with a static "
+            f"busybox, such as trixie-{kernel.arch}"
+        )
+    return found
 
 
 def _shares(machine: Machine, kernel: kernels.Kernel) -> tuple[qemu.Share, ...]:

@@ -1,4 +1,4 @@
-"""QEMU's command line for a machine, and whether this host's KVM can boot it."""
+"""QEMU's command line for a machine."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+from tcplab.vm.arch import AMD64, Arch, host
 from tcplab.vm.errors import SetupError
 
-_PROGRAM = "qemu-system-x86_64"
 PORTS = ("stdout", "stderr", "control")
 
 # quiet and loglevel=4: the console log holds errors only, and every panic.
@@ -17,7 +17,7 @@ PORTS = ("stdout", "stderr", "control")
 # and checking less.
 # rcu_expedited: namespaces go away at once, not a grace period later.
 _KERNEL_OPTIONS = (
-    "console=ttyS0 quiet loglevel=4 panic=-1 oops=panic tsc=reliable no_timer_check "
+    "quiet loglevel=4 panic=-1 oops=panic tsc=reliable no_timer_check "
     "mitigations=off apparmor=0 rodata=off random.trust_cpu=on rcupdate.rcu_expedited=1"
 )
 
@@ -31,10 +31,11 @@ class Share:
     writable: bool = False
 
 
-def program() -> str:
-    found = shutil.which(_PROGRAM)
+def program(arch: Arch = AMD64) -> str:
+    found = shutil.which(arch.emulator)
     if not found:
-        raise SetupError(f"{_PROGRAM} is not installed; run: python -m tcplab.vm setup")
+        remedy = "python -m tcplab.vm setup" if arch == host() else "scripts/setup arm64"
+        raise SetupError(f"{arch.emulator} is not installed; run: {remedy}")
     return found
 
 
@@ -50,15 +51,16 @@ class Boot:
     kvm: bool
     virtual_time: bool
     shares: tuple[Share, ...]
+    arch: Arch = AMD64
 
 
 def arguments(boot: Boot, port_paths: dict[str, str]) -> list[str]:
     """The command line; `port_paths` says where each of PORTS is written."""
-    line = [program(), "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]
-    line += ["-machine", "pc,hpet=off,vmport=off", "-smp", str(boot.cpus), "-m", boot.memory]
+    line = [program(boot.arch), "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]
+    line += ["-machine", boot.arch.board, "-smp", str(boot.cpus), "-m", boot.memory]
     line += _accelerator(boot)
     line += ["-kernel", str(boot.kernel), "-initrd", str(boot.initramfs)]
-    line += ["-append", _KERNEL_OPTIONS]
+    line += ["-append", f"console={boot.arch.console} {_KERNEL_OPTIONS}"]
     line += ["-serial", f"file:{_quoted(str(boot.console))}", "-device", "virtio-serial-pci"]
     for port in PORTS:
         line += ["-chardev", f"file,id={port},path={_quoted(port_paths[port])}"]
@@ -76,10 +78,7 @@ def _accelerator(boot: Boot) -> list[str]:
         return ["-accel", "kvm", "-cpu", "host"]
     # One instruction is one nanosecond, and idle time is skipped.
     clock = ["-icount", "shift=0,sleep=off"] if boot.virtual_time else []
-    # A processor that promises fast string instructions makes the kernel copy and clear by bytes
-    # (`rep movsb`), and the emulator takes an instruction's time for each byte: eight times as
-    # much as by words.
-    return ["-accel", "tcg", "-cpu", "max,-erms,-fsrm", *clock]
+    return ["-accel", "tcg", "-cpu", boot.arch.cpu, *clock]
 
 
 def _quoted(value: str) -> str:

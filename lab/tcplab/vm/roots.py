@@ -2,7 +2,8 @@
 
 sid has what needs a newer libc than the host's: bpftune, the peer that the laboratory
 compares with.  bookworm and trixie have a systemd that can be the first process.  Nothing in
-a root is started on the host, except by debootstrap's chroot.
+a root is started on the host, except by debootstrap's chroot.  One of another architecture is
+only unpacked: no script of its packages has run.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tcplab.vm.apt import KEYRING, system_mirror
+from tcplab.vm.arch import ARM64, Arch
 from tcplab.vm.cache import cache_dir, locked, new_entry, say
 from tcplab.vm.errors import SetupError, UnknownNameError
 
@@ -24,6 +26,8 @@ _LAST_LINES = 3
 class Recipe:
     suite: str
     packages: tuple[str, ...]
+    foreign: Arch | None = None
+    """Its architecture, if it is not this host's."""
 
 
 # What a service, a container and their tests need; the systemd of a release is its first process.
@@ -37,6 +41,7 @@ _RECIPES = {
     # The compiler of sid's kernels, for extra.py.
     "sid-build": Recipe("sid", ("gcc", "make", "libelf1t64", "pahole")),
     "trixie": Recipe("trixie", (*_BOOTED, "libelf1t64", "crun")),
+    "trixie-arm64": Recipe("trixie", ("busybox-static", "iproute2", "kmod", "procps"), ARM64),
 }
 
 
@@ -77,6 +82,8 @@ def _is_whole(folder: Path, recipe: Recipe) -> bool:
 def _build(folder: Path, recipe: Recipe) -> None:
     say(f"building the root {folder.name} from Debian {recipe.suite}; this takes minutes")
     command = ["debootstrap", "--variant=minbase", f"--keyring={KEYRING}"]
+    if recipe.foreign:
+        command += ["--foreign", f"--arch={recipe.foreign.debian}"]
     command += [f"--include={','.join(recipe.packages)}", recipe.suite]
     with new_entry(folder) as new:
         try:
@@ -90,4 +97,16 @@ def _build(folder: Path, recipe: Recipe) -> None:
         if answer.returncode != 0:
             last = " / ".join(answer.stdout.strip().splitlines()[-_LAST_LINES:])
             raise SetupError(f"debootstrap of {recipe.suite} failed: {last}")
+        if recipe.foreign:
+            _unpack(new)
         (new / _MANIFEST).write_text(json.dumps({"packages": recipe.packages}) + "\n")
+
+
+def _unpack(root: Path) -> None:
+    """The packages that debootstrap has fetched and leaves to its second stage, which would run
+    their scripts."""
+    for deb in sorted((root / "var/cache/apt/archives").glob("*.deb")):
+        answer = subprocess.run(["dpkg", "-x", deb, root], capture_output=True, text=True)
+        if answer.returncode != 0:
+            raise SetupError(f"{deb.name} cannot be unpacked: {answer.stderr.strip()}")
+        deb.unlink()

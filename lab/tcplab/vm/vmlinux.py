@@ -1,7 +1,9 @@
 """Takes the uncompressed kernel out of a distribution's vmlinuz.
 
-QEMU starts an ELF kernel through its PVH entry point, which skips the decompressor: under
+x86: QEMU starts an ELF kernel through its PVH entry point, which skips the decompressor: under
 emulation that stage alone costs seconds.  Layout: Documentation/arch/x86/boot.rst.
+arm64: QEMU starts an Image (Documentation/arch/arm64/booting.rst).  Newer kernels of Debian's have
+it inside an EFI program that unpacks it (drivers/firmware/efi/libstub/zboot-header.S).
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import lzma
 import struct
 import subprocess
 
+from tcplab.vm.arch import ARM64
 from tcplab.vm.errors import SetupError
 
 _SETUP_SECTORS_OFFSET = 0x1F1
@@ -18,6 +21,10 @@ _HEADER_MAGIC_OFFSET = 0x202
 _PAYLOAD_OFFSET = 0x248
 _SECTOR_BYTES = 512
 _ELF_MAGIC = b"\x7fELF"
+_ARM64_MAGIC = b"ARM\x64"
+_ARM64_MAGIC_OFFSET = 56
+_ZBOOT_MAGIC = b"zimg"
+_ZBOOT_MAGIC_OFFSET = 4
 
 
 def is_bzimage(image: bytes) -> bool:
@@ -26,6 +33,23 @@ def is_bzimage(image: bytes) -> bool:
 
 def is_elf(image: bytes) -> bool:
     return image.startswith(_ELF_MAGIC)
+
+
+def image_of(vmlinuz: bytes, debian_arch: str) -> bytes:
+    """What QEMU starts of `vmlinuz`, for the architecture that Debian calls so."""
+    return arm64_image(vmlinuz) if debian_arch == ARM64.debian else extract(vmlinuz)
+
+
+def arm64_image(vmlinuz: bytes) -> bytes:
+    """The Image that `vmlinuz` is, or holds."""
+    if vmlinuz[_ZBOOT_MAGIC_OFFSET : _ZBOOT_MAGIC_OFFSET + 4] == _ZBOOT_MAGIC:
+        offset, length = struct.unpack_from("<II", vmlinuz, _ZBOOT_MAGIC_OFFSET + 4)
+        vmlinuz = _decompress(vmlinuz[offset : offset + length])
+    if vmlinuz.startswith(b"\x1f\x8b"):
+        vmlinuz = gzip.decompress(vmlinuz)
+    if vmlinuz[_ARM64_MAGIC_OFFSET : _ARM64_MAGIC_OFFSET + 4] != _ARM64_MAGIC:
+        raise SetupError("this vmlinuz holds no arm64 Image; fetch the kernel again")
+    return vmlinuz
 
 
 def extract(image: bytes) -> bytes:
