@@ -16,13 +16,17 @@ body{margin:0 auto;max-width:60rem;padding:1rem;font:16px/1.5 system-ui,sans-ser
 h1{font-size:1.5rem;margin:.5rem 0}h2{font-size:1.15rem;margin:2rem 0 .5rem}p{margin:.4rem 0}.dim{color:var(--dim)}\
 .wide{overflow-x:auto}table{border-collapse:collapse;width:100%}th,td{padding:.3rem .6rem .3rem 0;text-align:right;\
 white-space:nowrap;border-bottom:1px solid var(--line)}th{font-weight:600;color:var(--dim)}th:first-child,td:first-child,\
-td:nth-child(2),th:nth-child(2){text-align:left;white-space:normal;min-width:9rem}.better{color:var(--good)}.worse{color:var(--bad)}svg{width:100%;min-width:34rem;\
+td:nth-child(2),th:nth-child(2){text-align:left;white-space:normal;min-width:9rem}.better{color:var(--good)}.worse{color:var(--bad)}svg{width:100%;\
 height:auto;display:block}svg text{fill:var(--dim);font-size:12px}.grid{stroke:var(--line)}.zero{stroke:var(--ink)}\
 .effect{fill:none;stroke:var(--main);stroke-width:2}.band{fill:var(--band)}.gain{fill:var(--good)}.loss{fill:var(--bad)}\
 .key span{display:inline-block;margin-right:1rem}.key i{display:inline-block;width:.8em;height:.8em;margin-right:.35em}\
 .c0{fill:#4477aa;background:#4477aa}.c1{fill:#ee6677;background:#ee6677}.c2{fill:#228833;background:#228833}\
 .c3{fill:#ccbb44;background:#ccbb44}.c4{fill:#66ccee;background:#66ccee}.c5{fill:#aa3377;background:#aa3377}\
-.c6{fill:#bbbbbb;background:#bbbbbb}";
+.c6{fill:#bbbbbb;background:#bbbbbb}\
+@media(max-width:40rem){svg text{font-size:16px}.x text:nth-child(even){display:none}tr{display:grid;\
+grid-template-columns:repeat(4,1fr);border-bottom:1px solid var(--line)}th,td{border:0;text-align:left}th:nth-child(-n+2)\
+{display:none}td:nth-child(-n+2){grid-column:1/-1}td:first-child{font-weight:600;padding-bottom:0}td:nth-child(2)\
+{padding:0}}";
 
 /// The whole page.
 pub fn page(r: &EffectReport) -> String {
@@ -100,7 +104,7 @@ fn whole(value: f64) -> String {
 
 fn time(from_s: u64) -> impl Fn(f64) -> String {
     move |hours| {
-        let at_s = from_s + (hours * 3600.0) as u64;
+        let at_s = from_s + (hours * 3600.0).round() as u64;
         let (hour, minute) = (at_s / 3600 % 24, at_s / 60 % 60);
         format!("{} {hour:02}:{minute:02}", &day(at_s)[5..])
     }
@@ -115,7 +119,7 @@ fn over_time(r: &EffectReport) -> String {
         return section("Goodput over time", "There are not 20 pairs yet.", "");
     };
     let hours = |at_s: u64| at_s.saturating_sub(first.at_unix_s) as f64 / 3600.0;
-    let x = Axis::of(r.history.iter().map(|p| hours(p.at_unix_s)));
+    let x = Axis::of_hours(r.history.iter().map(|p| hours(p.at_unix_s)));
     let values = r.history.iter().flat_map(|p| [p.low, p.high]);
     let words = time(first.at_unix_s);
     let mut plot = Plot::new(x, Axis::of(values.chain([0.0])), [&words, &percent]);
@@ -176,7 +180,7 @@ fn choices(r: &EffectReport) -> String {
     let last = r.choices.last().map_or(0.0, |c| hours(c.at_unix_s));
     let words = time(first.at_unix_s);
     let share = |value: f64| format!("{:.0} %", 100.0 * value);
-    let x = Axis::of([0.0, last + 1.0]);
+    let x = Axis::of_hours([0.0, last + 1.0]);
     let mut plot = Plot::new(x, Axis::of([0.0, 1.0]), [&words, &share]);
     for hour in &r.choices {
         let all = hour.connections.values().sum::<u64>().max(1) as f64;

@@ -3,19 +3,53 @@
 use std::fmt::Write as _;
 
 /// Size of a plot in its own units; the page scales it to the page's width.
-const WIDTH: f64 = 720.0;
-const HEIGHT: f64 = 260.0;
+const WIDTH: f64 = 640.0;
+const HEIGHT: f64 = 250.0;
 /// Room for the words at the axes: left, top, right, bottom.
-const MARGIN: [f64; 4] = [56.0, 12.0, 12.0, 28.0];
+const MARGIN: [f64; 4] = [62.0, 12.0, 12.0, 28.0];
+
+/// Width of a time's label.
+const LABEL: f64 = 72.0;
+
+/// The steps of an axis of time in hours: from a minute to a year.
+const HOURS: [f64; 18] = [
+    1.0 / 60.0,
+    2.0 / 60.0,
+    5.0 / 60.0,
+    10.0 / 60.0,
+    0.25,
+    0.5,
+    1.0,
+    2.0,
+    3.0,
+    6.0,
+    12.0,
+    24.0,
+    48.0,
+    168.0,
+    336.0,
+    730.0,
+    2190.0,
+    8760.0,
+];
 
 /// A range of values on an axis.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Axis {
     low: f64,
     high: f64,
+    is_time: bool,
 }
 
 impl Axis {
+    /// An axis of time that holds all of these values, which are in hours.
+    pub fn of_hours(values: impl IntoIterator<Item = f64>) -> Axis {
+        Axis {
+            is_time: true,
+            ..Axis::of(values)
+        }
+    }
+
     /// An axis that holds all of these values, and is not empty.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Axis {
         let (low, high) = values
@@ -28,12 +62,14 @@ impl Axis {
             return Axis {
                 low: 0.0,
                 high: 1.0,
+                is_time: false,
             };
         }
         let pad = if high > low { 0.0 } else { 0.5 };
         Axis {
             low: low - pad,
             high: high + pad,
+            is_time: false,
         }
     }
 
@@ -41,15 +77,15 @@ impl Axis {
         (value - self.low) / (self.high - self.low)
     }
 
-    /// About five round numbers on the axis, in steps of 1, 2 or 5 times a power of ten.
+    /// About five round numbers on the axis, in steps of 1, 2 or 5 times a power of ten, or of clocks and
+    /// calendars.
     fn ticks(self) -> Vec<f64> {
         let rough = (self.high - self.low) / 5.0;
         let power = 10f64.powf(rough.log10().floor());
         let steps = [1.0, 2.0, 5.0, 10.0].map(|step| step * power);
-        let step = steps
-            .into_iter()
-            .find(|step| *step >= rough)
-            .unwrap_or(power);
+        let known: &[f64] = if self.is_time { &HOURS } else { &steps };
+        let step = known.iter().copied().find(|step| *step >= rough);
+        let step = step.unwrap_or(steps[3]);
         let first = (self.low / step).ceil() as i64;
         let last = (self.high / step).floor() as i64;
         (first..=last).map(|number| number as f64 * step).collect()
@@ -85,15 +121,22 @@ impl Plot {
                 words[1](value)
             );
         }
+        plot.body += "<g class=\"x\">";
         for value in x.ticks() {
             let at = plot.x_at(value);
+            // A word in the middle of the last tick would be cut off.
+            let (at, anchor) = match at + LABEL / 2.0 > WIDTH {
+                true => (WIDTH, "end"),
+                false => (at, "middle"),
+            };
             let _ = write!(
                 plot.body,
-                "<text x=\"{at:.1}\" y=\"{:.0}\" text-anchor=\"middle\">{}</text>",
+                "<text x=\"{at:.1}\" y=\"{:.0}\" text-anchor=\"{anchor}\">{}</text>",
                 HEIGHT - bottom + 18.0,
                 words[0](value)
             );
         }
+        plot.body += "</g>";
         plot
     }
 
@@ -170,6 +213,27 @@ mod tests {
     use super::*;
 
     #[test]
+    fn times_are_told_in_steps_of_clocks_so_that_no_two_labels_are_alike() {
+        let minutes = |hours: f64| Axis::of_hours([0.0, hours]).ticks().len();
+        // Every minute, every two hours, every week.
+        assert_eq!([0.05, 9.0, 840.0].map(minutes), [4, 5, 6]);
+    }
+
+    #[test]
+    fn a_word_at_the_right_edge_ends_there() {
+        let axis = Axis::of([0.0, 1.0]);
+        let drawn = Plot::new(
+            axis,
+            axis,
+            [&|_| "11-23 17:18".to_owned(), &|_| String::new()],
+        );
+        let last = format!("<text x=\"{WIDTH:.1}\"");
+        let svg = drawn.svg("");
+        assert_eq!(svg.matches("text-anchor=\"end\">11-23").count(), 1, "{svg}");
+        assert!(svg.contains(&last), "{svg}");
+    }
+
+    #[test]
     fn ticks_are_round_and_within() {
         let ticks = Axis::of([-0.031, 0.122]).ticks();
         assert_eq!(ticks.len(), 3, "{ticks:?}");
@@ -178,14 +242,16 @@ mod tests {
             Axis::of([]),
             Axis {
                 low: 0.0,
-                high: 1.0
+                high: 1.0,
+                is_time: false
             }
         );
         assert_eq!(
             Axis::of([3.0, f64::NAN]),
             Axis {
                 low: 2.5,
-                high: 3.5
+                high: 3.5,
+                is_time: false
             }
         );
     }
