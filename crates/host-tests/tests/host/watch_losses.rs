@@ -76,17 +76,19 @@ struct Outcome {
     again: u64,
 }
 
-/// Keeps this test and all that it starts on one processor. On several a packet may overtake another between two
-/// devices, and the watch takes the one that was overtaken for one that was sent again.
+/// Keeps this thread and all that it starts from now on on one processor. On several a packet may overtake another
+/// between two devices, and the watch takes the one that was overtaken for one that was sent again.
 fn keep_on_one_processor() {
-    sh(&format!(
-        "taskset --all-tasks --cpu-list --pid 0 {}",
-        std::process::id()
-    ));
+    // SAFETY: a set of plain bits, which the kernel reads.
+    let status = unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(0, &mut set);
+        libc::sched_setaffinity(0, size_of_val(&set), &raw const set)
+    };
+    assert_eq!(status, 0, "{}", std::io::Error::last_os_error());
 }
 
 fn watched(lab: &Lab, cc: &str, seconds: u32) -> Outcome {
-    keep_on_one_processor();
     let sender = sender_behind(lab);
     let file = lab.dir.path().join("rounds");
     let record = ["--record", file.to_str().unwrap()];
@@ -115,6 +117,7 @@ fn sum(rounds: &[tp_round], of: fn(&tp_round) -> u32) -> u64 {
 
 #[test]
 fn drops_are_those_that_the_queue_counts() {
+    keep_on_one_processor();
     let lab = Lab::new();
     lab.net
         .shape(Shape::Of("tbf rate 20mbit burst 6kb limit 60000"));
@@ -136,6 +139,7 @@ fn drops_are_those_that_the_queue_counts() {
 
 #[test]
 fn without_a_drop_no_round_has_a_loss() {
+    keep_on_one_processor();
     let lab = Lab::new();
     // The receiver's window is the limit: a queue of 50 ms at most.
     lab.net
