@@ -185,6 +185,13 @@ fn census_bytes(line: &str) -> u64 {
     rows.iter().map(|row| row["bytes"].as_u64().unwrap()).sum()
 }
 
+/// Watches for so many seconds with this file of the census; its bytes at the end.
+fn census_of(lab: &Lab, file: &str, seconds: &str) -> u64 {
+    let kept = ["eth0", "--census", "--census-file", file];
+    let once = ["--once", "--json", "--for", seconds];
+    census_bytes(&text(&watch(lab, &[kept, once].concat())))
+}
+
 #[test]
 fn the_census_has_the_bytes_of_all_runs_and_can_be_asked_for() {
     let lab = Lab::new();
@@ -193,17 +200,7 @@ fn the_census_has_the_bytes_of_all_runs_and_can_be_asked_for() {
     let mut sums = Vec::new();
     for seconds in ["3", "4"] {
         let flow = bulk(&lab, &format!("{FAR}:{PORT}"));
-        let words = [
-            "eth0",
-            "--census",
-            "--census-file",
-            file,
-            "--once",
-            "--json",
-            "--for",
-            seconds,
-        ];
-        sums.push(census_bytes(&text(&watch(&lab, &words))));
+        sums.push(census_of(&lab, file, seconds));
         drop(flow);
     }
     // 20 Mbit/s: three seconds are 7.5 MB, less the time until the programs are attached.
@@ -234,17 +231,7 @@ fn a_census_that_is_killed_loses_no_more_than_what_was_not_saved() {
     let path = lab.dir.path().join("census.db");
     let file = path.to_str().unwrap();
     let flow = bulk(&lab, &format!("{FAR}:{PORT}"));
-    let words = [
-        "eth0",
-        "--census",
-        "--census-file",
-        file,
-        "--once",
-        "--json",
-        "--for",
-        "3",
-    ];
-    let before = census_bytes(&text(&watch(&lab, &words)));
+    let before = census_of(&lab, file, "3");
     let mut command = near(&lab).command("tcpilot");
     command.args(["watch", "eth0", "--census", "--census-file", file, "--json"]);
     let mut killed = Running::from(command.stdout(Stdio::null()).spawn().unwrap());
