@@ -52,7 +52,12 @@ check: setup ## formatting and lints only
 	cd lab && $(BIN)/ruff check . ../scripts ../packaging/container/image && $(BIN)/ruff format --check . ../scripts ../packaging/container/image && $(BIN)/mypy
 
 unit-test: setup ## tests that need no privilege
+	@$(MAKE) -j2 -O unit-test-rust unit-test-lab
+
+unit-test-rust:
 	$(CARGO) test --workspace --quiet
+
+unit-test-lab:
 	cd lab && $(BIN)/pytest -q
 
 host-test: setup ## behaviour on this kernel; needs root
@@ -132,5 +137,5 @@ release:
 	@test -e $(TARGET)/release/tcpilot || echo 'building tcpilot for the first time; this takes a few minutes' >&2
 	@$(CARGO) build --release --bins
 
-.PHONY: help setup run demo test test-all check unit-test host-test mpquic-test upgrade-test vm-test \
+.PHONY: help setup run demo test test-all check unit-test unit-test-rust unit-test-lab host-test mpquic-test upgrade-test vm-test \
 	vm-test-ends machine-test arm64-test metrics-test browser-test bench lab lab-test experiments deb dist arm64 image release

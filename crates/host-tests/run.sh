@@ -6,7 +6,7 @@
 #   crates/host-tests/run.sh 6.1 7.2         in machines of each, one after the other: python -m tcplab.vm list
 #
 # $TESTS names those that are wanted (default: all), $REPEAT is how often each of them runs (default: once).
-# $PROFILE is cargo's (default: dev). $JOBS is how many run at once here (default: four for each processor: most
+# $PROFILE is cargo's (default: dev). $JOBS is how many run at once here (default: six for each processor: most
 # of a test is waiting). $PYTHON is an interpreter that has the lab's package (default: python3). Exits 1 when a
 # test failed; the log of its machine is printed then.
 #
@@ -57,7 +57,7 @@ for word in ${TESTS-}; do wanted+=(--only "$word"); done
 wanted+=(--repeat "${REPEAT:-1}")
 
 here() {
-	scripts/as-root "$folder/suite" --jobs "${JOBS:-$((4 * $(nproc)))}" --times "$folder/../host-tests/times" \
+	scripts/as-root "$folder/suite" --jobs "${JOBS:-$((6 * $(nproc)))}" --times "$folder/../host-tests/times" \
 		"${wanted[@]}" "$1"
 }
 

@@ -31,7 +31,8 @@ fn start(options: &str) -> Relayed {
         .read_line(&mut line)
         .unwrap();
     assert_eq!(line, "ready\n");
-    for (netns, address) in [(&near, NEAR), (&far, FAR)] {
+    // The far end first: until it is up the kernel refuses what the near end sends by itself.
+    for (netns, address) in [(&far, FAR), (&near, NEAR)] {
         netns.ip(&format!("address add {address}/24 dev t0"));
         netns.ip("link set t0 up");
     }

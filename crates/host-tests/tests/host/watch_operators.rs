@@ -31,7 +31,7 @@ fn bulk(lab: &Lab, to: &str) -> Running {
     lab.start(&format!("bulk --to {to} --seconds 600"))
 }
 
-/// A second link between the two ends.
+/// A second link between the two ends, with a rate that an emulated machine can fill.
 fn add_second_link(lab: &Lab) {
     let (near, far) = (&lab.net.near, &lab.net.far);
     sh(&format!(
@@ -42,6 +42,10 @@ fn add_second_link(lab: &Lab) {
     for (netns, host) in [(near, 1), (far, 2)] {
         netns.ip(&format!("addr add 10.80.0.{host}/24 dev two0"));
         netns.ip("link set two0 up");
+        sh(&format!(
+            "tc -n {} qdisc add dev two0 root tbf rate 20mbit burst 16kb latency 100ms",
+            netns.name()
+        ));
     }
 }
 
