@@ -90,7 +90,7 @@ impl Store {
             rows::upsert(&transaction, paths)?;
             learned
                 .iter()
-                .try_for_each(|one| write(&transaction, one))?;
+                .try_for_each(|one| write(&transaction, one, &mut self.whole))?;
             transaction.commit()
         })();
         result.map_err(|error| self.error(error))

@@ -4,11 +4,14 @@
 //! forth loses neither. The learner itself encodes and decodes the rows. Each row has its own version and
 //! checksum, so a damaged row is skipped and the others still count. An older tcpilot ignores these tables.
 
+use std::collections::BTreeSet;
+
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 
 use super::{StateError, Store};
 
-/// The tables. `arms` are the algorithms that the rows compare, the default first, separated by commas.
+/// The tables. `arms` are the algorithms that the rows compare, the default first, separated by commas. `kept`
+/// has the keys that a save of all rows has written so far.
 pub(super) const SCHEMA: &str = "
     CREATE TABLE IF NOT EXISTS learner (
         policy TEXT PRIMARY KEY NOT NULL,
@@ -18,6 +21,11 @@ pub(super) const SCHEMA: &str = "
         policy TEXT NOT NULL,
         key BLOB NOT NULL,
         row BLOB NOT NULL,
+        PRIMARY KEY (policy, key)
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE IF NOT EXISTS kept (
+        policy TEXT NOT NULL,
+        key BLOB NOT NULL,
         PRIMARY KEY (policy, key)
     ) STRICT, WITHOUT ROWID;
 ";
@@ -32,7 +40,8 @@ pub struct Knowledge {
     pub policy: String,
     /// The algorithms, the default first.
     pub arms: Vec<String>,
-    /// Whether these are all rows of the policy: the file then forgets its former ones.
+    /// Whether all rows of the policy begin here. The file forgets its former ones once the last part has
+    /// been written, so a daemon that is killed before loses nothing.
     pub is_all: bool,
     /// Keys and rows that are new or have changed.
     pub rows: Vec<SavedRow>,
@@ -103,7 +112,8 @@ impl Store {
             let transaction = self
                 .db
                 .transaction_with_behavior(TransactionBehavior::Immediate)?;
-            all.iter().try_for_each(|one| write(&transaction, one))?;
+            all.iter()
+                .try_for_each(|one| write(&transaction, one, &mut self.whole))?;
             transaction.commit()
         })();
         let _ = self.db.release_memory();
@@ -111,11 +121,24 @@ impl Store {
     }
 }
 
-pub(super) fn write(db: &Connection, one: &Knowledge) -> rusqlite::Result<()> {
-    if one.is_all {
-        db.execute("DELETE FROM knowledge WHERE policy = ?", [&one.policy])?;
-    }
+/// Writes a part. `whole` has the policies of which a save of all rows is under way.
+pub(super) fn write(
+    db: &Connection,
+    one: &Knowledge,
+    whole: &mut BTreeSet<String>,
+) -> rusqlite::Result<()> {
     let arms = one.arms.join(",");
+    if one.is_all {
+        whole.insert(one.policy.clone());
+        db.execute("DELETE FROM kept WHERE policy = ?", [&one.policy])?;
+        // Rows of other algorithms say nothing about these.
+        db.execute(
+            "DELETE FROM knowledge WHERE policy = ?1
+             AND NOT EXISTS (SELECT 1 FROM learner WHERE policy = ?1 AND arms = ?2)",
+            params![one.policy, arms],
+        )?;
+    }
+    let is_whole = whole.contains(&one.policy);
     let named = params![one.policy, arms];
     db.execute(
         "INSERT OR REPLACE INTO learner (policy, arms) VALUES (?, ?)",
@@ -127,14 +150,34 @@ pub(super) fn write(db: &Connection, one: &Knowledge) -> rusqlite::Result<()> {
     }
     let mut put =
         db.prepare("INSERT OR REPLACE INTO knowledge (policy, key, row) VALUES (?, ?, ?)")?;
+    let mut keep = db.prepare("INSERT OR REPLACE INTO kept (policy, key) VALUES (?, ?)")?;
     for (key, row) in &one.rows {
         put.execute(params![one.policy, key, row])?;
+        if is_whole {
+            keep.execute(params![one.policy, key])?;
+        }
+    }
+    if is_whole && !one.has_more {
+        forget_others(db, &one.policy)?;
+        whole.remove(&one.policy);
     }
     Ok(())
+}
+
+/// Deletes the rows of a policy that the save of all has not written.
+fn forget_others(db: &Connection, policy: &str) -> rusqlite::Result<()> {
+    db.execute(
+        "DELETE FROM knowledge WHERE policy = ?1
+         AND NOT EXISTS (SELECT 1 FROM kept WHERE policy = ?1 AND kept.key = knowledge.key)",
+        [policy],
+    )?;
+    db.execute("DELETE FROM kept WHERE policy = ?", [policy])
+        .map(drop)
 }
 
 /// Deletes all knowledge of thompson.
 pub(super) fn forget_all(db: &Connection) -> rusqlite::Result<()> {
     db.execute("DELETE FROM knowledge", [])?;
+    db.execute("DELETE FROM kept", [])?;
     db.execute("DELETE FROM learner", []).map(drop)
 }

@@ -18,6 +18,7 @@ mod rows;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -114,6 +115,8 @@ impl std::fmt::Display for SetAside {
 pub struct Store {
     path: PathBuf,
     db: Connection,
+    /// The policies of which all knowledge is being saved, in parts.
+    whole: BTreeSet<String>,
 }
 
 impl Store {
@@ -217,6 +220,7 @@ fn open_checked(path: &Path) -> Result<Result<Store, String>, StateError> {
         Ok((db, Ok(()))) => Ok(Ok(Store {
             path: path.to_owned(),
             db,
+            whole: BTreeSet::new(),
         })),
         Ok((_, Err(reason))) => Ok(Err(reason)),
         Err(error) => match classify(path, error) {

@@ -62,6 +62,50 @@ fn only_what_changed_is_written_unless_it_is_all() {
 }
 
 #[test]
+fn a_save_of_all_that_ends_between_two_parts_loses_nothing() {
+    let (_dir, file) = stored(&[]);
+    let (mut store, _) = Store::open(&file).unwrap();
+    let before = [known("default", &[1, 2, 3]), known("web", &[7])];
+    store.save_knowledge(&before).unwrap();
+    let first = Knowledge {
+        is_all: true,
+        has_more: true,
+        ..known("default", &[2, 4])
+    };
+    store.save_knowledge(&[first.clone()]).unwrap();
+    drop(store); // killed
+    let (mut store, _) = Store::open(&file).unwrap();
+    assert_eq!(read(&store, "default"), rows(&[1, 2, 3, 4]));
+    store.save_knowledge(&[first]).unwrap();
+    store.save_knowledge(&[known("default", &[5])]).unwrap();
+    assert_eq!(read(&store, "default"), rows(&[2, 4, 5]));
+    assert_eq!(read(&store, "web"), rows(&[7]));
+    let left = "SELECT count(*) FROM kept";
+    let left: i64 = store.db.query_row(left, [], |row| row.get(0)).unwrap();
+    assert_eq!(left, 0);
+    // What changes afterwards is no part of it.
+    store.save_knowledge(&[known("default", &[6])]).unwrap();
+    assert_eq!(read(&store, "default"), rows(&[2, 4, 5, 6]));
+}
+
+#[test]
+fn rows_of_other_algorithms_go_with_the_first_part() {
+    let (_dir, file) = stored(&[]);
+    let (mut store, _) = Store::open(&file).unwrap();
+    store
+        .save_knowledge(&[known("default", &[1, 2, 3])])
+        .unwrap();
+    let other = Knowledge {
+        is_all: true,
+        has_more: true,
+        arms: vec!["reno".to_owned()],
+        ..known("default", &[2])
+    };
+    store.save_knowledge(&[other]).unwrap();
+    assert_eq!(read(&store, "default"), rows(&[2]));
+}
+
+#[test]
 fn a_reset_forgets_what_either_has_learned() {
     let (_dir, file) = stored(&paths(3));
     let (mut store, _) = Store::open(&file).unwrap();
@@ -75,7 +119,7 @@ fn a_reset_forgets_what_either_has_learned() {
 fn a_file_of_an_older_tcpilot_gets_the_tables_and_keeps_its_paths() {
     let (_dir, file) = stored(&paths(3));
     let db = Connection::open(&file).unwrap();
-    db.execute_batch("DROP TABLE knowledge; DROP TABLE learner;")
+    db.execute_batch("DROP TABLE knowledge; DROP TABLE learner; DROP TABLE kept;")
         .unwrap();
     drop(db);
     let (mut store, aside) = Store::open(&file).unwrap();
