@@ -72,7 +72,7 @@ fn a_save_of_all_that_ends_between_two_parts_loses_nothing() {
         has_more: true,
         ..known("default", &[2, 4])
     };
-    store.save_knowledge(&[first.clone()]).unwrap();
+    store.save_knowledge(std::slice::from_ref(&first)).unwrap();
     drop(store); // killed
     let (mut store, _) = Store::open(&file).unwrap();
     assert_eq!(read(&store, "default"), rows(&[1, 2, 3, 4]));
