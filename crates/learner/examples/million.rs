@@ -106,8 +106,8 @@ fn main() {
     let save_s = spent_s() - start;
     println!(
         "{arms} arms, {} paths, {} nodes above them",
-        learner.tree().len(),
-        learner.tree().node_count()
+        learner.path_count(),
+        learner.node_count()
     );
     println!("memory {memory:.0} MB, {observe_us:.2} us a sample with two rows published");
     println!("sweep of {rows} rows {sweep_s:.2} s (check {sum})");

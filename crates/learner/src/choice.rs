@@ -179,16 +179,15 @@ fn sum(x: &[f32; POINTS], each: impl Fn(f32) -> f32) -> f64 {
     lanes.iter().map(|x| f64::from(*x)).sum::<f64>() / POINTS as f64
 }
 
-fn tally(belief: &Belief, points: &Points, settings: &Choice) -> Tally {
+fn tally<const C: usize>(belief: &Belief<C>, points: &Points, settings: &Choice) -> Tally {
     let mut tally = Tally::default();
     let (mut best, mut drawn) = (Highest::new(settings.bonus), Highest::new(settings.bonus));
-    let n = belief.len();
-    for arm in 1..=n {
+    for arm in 1..=C {
         let mean = belief.mean[arm - 1] as f32;
         // Deviations from the mean: a row of L⁻ᵀ times the points.
         let row = belief.deviations(arm - 1);
         let mut away = [0f32; POINTS];
-        for (factor, points) in row.iter().zip(&points.0).take(n).skip(arm - 1) {
+        for (factor, points) in row.iter().zip(&points.0).skip(arm - 1) {
             let factor = *factor as f32;
             away.iter_mut()
                 .zip(points)
@@ -201,18 +200,17 @@ fn tally(belief: &Belief, points: &Points, settings: &Choice) -> Tally {
         tally.win[arm] = sum(&x, |x| x.max(0.0));
         tally.loss[arm] = sum(&x, |x| (-x).max(0.0));
     }
-    tally.best = best.shares(n + 1);
-    tally.drawn = drawn.shares(n + 1);
+    tally.best = best.shares(C + 1);
+    tally.drawn = drawn.shares(C + 1);
     tally
 }
 
 /// Raises the shares that are below their floor; the others give in proportion. `own` is the path's belief
 /// without its neighbours: an arm that only the neighbours speak against is still tried now and then.
 /// Otherwise the path could never find out that they lie.
-fn raise(
+fn raise<const C: usize>(
     tally: &Tally,
-    own: impl FnOnce() -> Belief,
-    arms: usize,
+    own: impl FnOnce() -> Belief<C>,
     settings: &Choice,
 ) -> [f64; MAX_ARMS] {
     let highest = |a: usize| {
@@ -223,11 +221,11 @@ fn raise(
         }
     };
     // The usual case for a path with few samples: no share has to be raised, whatever the floors.
-    if (0..arms).all(|a| tally.drawn[a] >= highest(a)) {
+    if (0..=C).all(|a| tally.drawn[a] >= highest(a)) {
         return tally.drawn;
     }
     let own = own();
-    let best = own.mean.iter().take(own.len()).copied().fold(0.0, f64::max);
+    let best = own.mean.iter().copied().fold(0.0, f64::max);
     let hopeful = |a: usize| {
         own.mean[a - 1] + settings.hopeful_sd * own.variance(a - 1).sqrt() > best + settings.bonus
     };
@@ -237,13 +235,9 @@ fn raise(
         _ => 0.0,
     };
     let mut shares = tally.drawn;
-    let lifted: f64 = (0..arms)
-        .map(|a| (floor(a) - tally.drawn[a]).max(0.0))
-        .sum();
-    let spare: f64 = (0..arms)
-        .map(|a| (tally.drawn[a] - floor(a)).max(0.0))
-        .sum();
-    for (a, share) in shares.iter_mut().enumerate().take(arms) {
+    let lifted: f64 = (0..=C).map(|a| (floor(a) - tally.drawn[a]).max(0.0)).sum();
+    let spare: f64 = (0..=C).map(|a| (tally.drawn[a] - floor(a)).max(0.0)).sum();
+    for (a, share) in shares.iter_mut().enumerate().take(C + 1) {
         let over = tally.drawn[a] - floor(a);
         *share = floor(a) + over.max(0.0) * (1.0 - lifted / spare);
     }
@@ -253,15 +247,15 @@ fn raise(
 /// The shares for a path with this belief in a group with this ledger. `own` gives the belief without the
 /// neighbours, and is called only if that matters.
 #[must_use]
-pub fn plan(
-    belief: &Belief,
-    own: impl FnOnce() -> Belief,
+pub fn plan<const C: usize>(
+    belief: &Belief<C>,
+    own: impl FnOnce() -> Belief<C>,
     ledger: &Ledger,
     points: &Points,
     settings: &Choice,
 ) -> Plan {
     let tally = tally(belief, points, settings);
-    let mut shares = raise(&tally, own, belief.len() + 1, settings);
+    let mut shares = raise(&tally, own, settings);
     let weigh = |x: &[f64; MAX_ARMS]| shares.iter().zip(x).map(|(p, x)| p * x).sum::<f64>();
     let (loss, win) = (weigh(&tally.loss), weigh(&tally.win));
     let allowed = ledger.allows(loss, settings);
@@ -284,15 +278,15 @@ mod tests {
     use crate::gaussian::Information;
     use proptest::prelude::*;
 
-    fn belief(means: &[f64], sd: f64) -> Belief {
-        let mut known = Information::isotropic(means.len(), 0.0, sd);
+    fn belief<const C: usize>(means: &[f64; C], sd: f64) -> Belief<C> {
+        let mut known = Information::isotropic(0.0, sd);
         for (shift, mean) in known.shift.iter_mut().zip(means) {
             *shift = mean / (sd * sd);
         }
         known.belief().unwrap()
     }
 
-    fn shares(means: &[f64], sd: f64) -> [f64; MAX_ARMS] {
+    fn shares<const C: usize>(means: &[f64; C], sd: f64) -> [f64; MAX_ARMS] {
         let settings = Choice::default();
         let belief = belief(means, sd);
         plan(
@@ -366,15 +360,23 @@ mod tests {
         assert_eq!(share(told), 0.0);
     }
 
+    fn are_probabilities<const C: usize>(means: &[f64], sd: f64) -> Result<(), TestCaseError> {
+        let shares = shares::<C>(means.first_chunk().unwrap(), sd);
+        prop_assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-9);
+        prop_assert!(shares.iter().all(|p| (0.0..=1.0 + 1e-9).contains(p)));
+        prop_assert!(shares[0] >= 0.01 - 1e-12);
+        Ok(())
+    }
+
     proptest! {
         #[test]
         fn shares_are_probabilities_and_the_default_keeps_its_floor(
-            means in prop::collection::vec(-2.0f64..2.0, 0..8), sd in 0.001f64..2.0,
+            means in prop::array::uniform7(-2.0f64..2.0), sd in 0.001f64..2.0,
         ) {
-            let shares = shares(&means, sd);
-            prop_assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-9);
-            prop_assert!(shares.iter().all(|p| (0.0..=1.0 + 1e-9).contains(p)));
-            prop_assert!(shares[0] >= 0.01 - 1e-12);
+            are_probabilities::<0>(&means, sd)?;
+            are_probabilities::<1>(&means, sd)?;
+            are_probabilities::<3>(&means, sd)?;
+            are_probabilities::<MAX_CONTRASTS>(&means, sd)?;
         }
     }
 }

@@ -4,7 +4,6 @@
 //! Laird, Controlled Clinical Trials 7, 1986; the two-step form of DerSimonian and Kacker, 2007), pooled
 //! over the parents of a level. Children that differ by more than their samples explain widen it.
 
-use crate::MAX_CONTRASTS;
 use crate::gaussian::{Belief, Information};
 use crate::path::Widths;
 use crate::settings::Model;
@@ -133,8 +132,8 @@ impl Parents {
 ///
 /// # Errors
 /// [`crate::linalg::NotPositive`] when a sample is not finite.
-pub fn learn_widths(
-    tree: &mut Tree,
+pub fn learn_widths<const C: usize>(
+    tree: &mut Tree<C>,
     noise: &Noise,
     model: &Model,
     now_s: f64,
@@ -157,7 +156,7 @@ const ENOUGH: usize = 1 << 16;
 const CALM_MIN: f64 = 0.5;
 
 /// The spread of the children of this level around their parents. A group's children are paths.
-fn level_spread(tree: &Tree, level: usize, model: &Model, now_s: f64) -> f64 {
+fn level_spread<const C: usize>(tree: &Tree<C>, level: usize, model: &Model, now_s: f64) -> f64 {
     let mut all = Parents::default();
     let parents = (0..tree.nodes.len() as u32).filter(|id| {
         let node = &tree.nodes[*id as usize];
@@ -169,7 +168,7 @@ fn level_spread(tree: &Tree, level: usize, model: &Model, now_s: f64) -> f64 {
         };
         let mut parent = Parent {
             expected,
-            children: [Children::default(); MAX_CONTRASTS],
+            children: [Children::default(); C],
             spread: tree.spread[level],
             guess: model.spread[level],
             // Groups are of different kinds more often than paths of one group are.
@@ -191,10 +190,10 @@ fn level_spread(tree: &Tree, level: usize, model: &Model, now_s: f64) -> f64 {
 }
 
 /// The children of one parent.
-struct Parent<'a> {
+struct Parent<'a, const C: usize> {
     /// The belief about the parent's contrasts.
-    expected: Belief,
-    children: [Children; MAX_CONTRASTS],
+    expected: Belief<C>,
+    children: [Children; C],
     spread: f64,
     guess: f64,
     /// In standard deviations.
@@ -202,16 +201,16 @@ struct Parent<'a> {
     model: &'a Model,
 }
 
-impl Parent<'_> {
+impl<const C: usize> Parent<'_, C> {
     /// Notes a child's own knowledge, as far as it has any. A child that is extremely far from its
     /// parent is left out: otherwise one extreme liar would make all lies look likely.
-    fn note(&mut self, own: &Information) {
+    fn note(&mut self, own: &Information<C>) {
         // A prior of a hundredth of a sample, so that untried arms leave the matrix regular.
-        let mut vague = Information::isotropic(own.len(), 0.0, 5.0);
+        let mut vague = Information::isotropic(0.0, 5.0);
         vague.add(own, 1.0);
         let Ok(belief) = vague.belief() else { return };
         let wide = self.model.prior_sd * self.model.prior_sd;
-        for contrast in 0..own.len() {
+        for contrast in 0..C {
             let (mean, variance) = (belief.mean[contrast], belief.variance(contrast));
             let expected = self.expected.variance(contrast);
             let around = variance + self.spread * self.spread + expected;
@@ -225,7 +224,7 @@ impl Parent<'_> {
 }
 
 /// τ_b²: the variance between paths that does not depend on the arm. The regression has removed their mean.
-fn baseline(tree: &mut Tree, model: &Model, now_s: f64) -> f64 {
+fn baseline<const C: usize>(tree: &mut Tree<C>, model: &Model, now_s: f64) -> f64 {
     let guess = model.baseline_sd * model.baseline_sd;
     let (mut sum, mut weight) = (model.guess_weight * guess, model.guess_weight);
     let wide = Widths {
@@ -261,7 +260,7 @@ mod tests {
     fn a_spread_is_found_again_whatever_the_noise_of_the_children() {
         for (truth, deviation) in [(0.1, 0.05), (0.3, 0.2), (0.8, 0.3)] {
             let points = crate::choice::normal_quantile;
-            let mut parent = [Children::default(); MAX_CONTRASTS];
+            let mut parent = [Children::default(); 1];
             for i in 0..400 {
                 let theta = truth * points((0.5 + f64::from(i) * 0.618_034).fract());
                 let noise = deviation * points((0.5 + f64::from(i) * 0.754_878).fract());

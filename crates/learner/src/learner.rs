@@ -1,21 +1,36 @@
 //! One learner: takes in the measures of connections, and gives the shares for the next ones.
 
 use crate::MAX_ARMS;
-use crate::choice::{Plan, Points, plan};
-use crate::empirical::{Noise, learn_widths};
-use crate::gaussian::{Belief, Information};
-use crate::linalg::NotPositive;
-use crate::lineage::{Key, Level, Lineage, NodeKey};
-use crate::path::{Expected, Widths};
-use crate::regression::{Features, Regression};
+use crate::choice::Plan;
+use crate::lineage::{Key, Lineage, NodeKey};
+use crate::path::Widths;
+use crate::regression::Features;
 use crate::reward::Worth;
 use crate::settings::Settings;
-use crate::tree::{Now, PathId, Tree};
+use crate::tree::LEVELS;
 
+/// Asks the learner of the right size: `exact!(&self.0, it => it.question())`.
+macro_rules! exact {
+    ($learner:expr, $exact:ident => $answer:expr) => {
+        match $learner {
+            $crate::learner::Any::One($exact) => $answer,
+            $crate::learner::Any::Two($exact) => $answer,
+            $crate::learner::Any::Three($exact) => $answer,
+            $crate::learner::Any::Four($exact) => $answer,
+            $crate::learner::Any::Five($exact) => $answer,
+            $crate::learner::Any::Six($exact) => $answer,
+            $crate::learner::Any::Seven($exact) => $answer,
+            $crate::learner::Any::Eight($exact) => $answer,
+        }
+    };
+}
+
+mod exact;
 mod publish;
 mod saved;
 mod view;
 
+use exact::Exact;
 pub use saved::{Restored, Restoring};
 pub use view::{Alarm, Estimate, View};
 
@@ -62,12 +77,6 @@ pub enum Unusable {
     NotFinite,
 }
 
-/// After so many samples a path's next one counts half for the regression.
-const PATH_SAMPLES: f64 = 4.0;
-
-/// Standard deviations of paths and samples beyond which a worth is cut off for the regression.
-const LEVEL_SD: f64 = 2.0;
-
 /// What an observation changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Learned {
@@ -78,30 +87,22 @@ pub struct Learned {
     pub levels_changed: usize,
 }
 
-/// A sample after clipping.
-struct Sample {
-    residual: f64,
-    weight: f64,
-    /// In standard deviations from the expectation.
-    deviation: f64,
-}
-
 /// A learner for one policy.
 #[derive(Clone, Debug)]
-pub struct Learner {
-    settings: Settings,
-    tree: Tree,
-    regression: Regression,
-    noise: Noise,
-    points: Points,
-    seen: u64,
-    widths_at: u64,
-    widths_at_s: f64,
-    rebuilt: u64,
-    queue: publish::Queue,
-    /// Paths and nodes that were forgotten since the learner was last saved.
-    forgotten: Vec<NodeKey>,
-    alarms: view::Log,
+pub struct Learner(Any);
+
+/// By the number of arms. All arithmetic is compiled for each number of contrasts, since a million rows
+/// have to be computed within a second.
+#[derive(Clone, Debug)]
+enum Any {
+    One(Box<Exact<0>>),
+    Two(Box<Exact<1>>),
+    Three(Box<Exact<2>>),
+    Four(Box<Exact<3>>),
+    Five(Box<Exact<4>>),
+    Six(Box<Exact<5>>),
+    Seven(Box<Exact<6>>),
+    Eight(Box<Exact<7>>),
 }
 
 impl Learner {
@@ -110,166 +111,58 @@ impl Learner {
     /// # Errors
     /// [`Unusable::Arms`].
     pub fn new(arms: usize, settings: Settings) -> Result<Self, Unusable> {
-        if !(1..=MAX_ARMS).contains(&arms) {
-            return Err(Unusable::Arms(arms));
-        }
-        Ok(Self {
-            tree: Tree::new(arms, &settings),
-            regression: Regression::default(),
-            noise: Noise::new(&settings.model),
-            points: Points::new(),
-            seen: 0,
-            widths_at: settings.model.widths_after,
-            widths_at_s: f64::NEG_INFINITY,
-            rebuilt: 0,
-            queue: publish::Queue::default(),
-            forgotten: Vec::new(),
-            alarms: view::Log::default(),
-            settings,
-        })
+        Ok(Self(match arms {
+            1 => Any::One(Box::new(Exact::new(settings))),
+            2 => Any::Two(Box::new(Exact::new(settings))),
+            3 => Any::Three(Box::new(Exact::new(settings))),
+            4 => Any::Four(Box::new(Exact::new(settings))),
+            5 => Any::Five(Box::new(Exact::new(settings))),
+            6 => Any::Six(Box::new(Exact::new(settings))),
+            7 => Any::Seven(Box::new(Exact::new(settings))),
+            8 => Any::Eight(Box::new(Exact::new(settings))),
+            _ => return Err(Unusable::Arms(arms)),
+        }))
     }
 
-    /// The tree, for reading.
+    /// Number of paths.
     #[must_use]
-    pub fn tree(&self) -> &Tree {
-        &self.tree
+    pub fn path_count(&self) -> usize {
+        exact!(&self.0, it => it.tree.len())
+    }
+
+    /// Number of nodes above the paths.
+    #[must_use]
+    pub fn node_count(&self) -> usize {
+        exact!(&self.0, it => it.tree.node_count())
+    }
+
+    /// Noise and baseline widths in use.
+    #[must_use]
+    pub fn widths(&self) -> Widths {
+        exact!(&self.0, it => it.tree.widths())
+    }
+
+    /// Spreads in use, from path in group up.
+    #[must_use]
+    pub fn spread(&self) -> [f64; LEVELS] {
+        exact!(&self.0, it => it.tree.spread())
     }
 
     /// How often sums lost their digits and were computed anew.
     #[must_use]
     pub fn rebuilt(&self) -> u64 {
-        self.rebuilt
+        exact!(&self.0, it => it.rebuilt)
     }
 
     /// The shares for the next connections of a path, known or not.
     pub fn plan(&mut self, lineage: &Lineage, now_s: f64) -> Plan {
-        match self.tree.find(&lineage.path) {
-            Some(id) => self.plan_of_path(id, now_s),
-            None => self.plan_of_stranger(lineage, now_s),
-        }
-    }
-
-    #[inline]
-    fn plan_of_path(&mut self, id: PathId, now_s: f64) -> Plan {
-        let (belief, now) = self.belief_and_now(id, now_s);
-        self.plan_with(id, &belief, now.as_ref())
-    }
-
-    #[inline]
-    fn plan_with(&self, id: PathId, belief: &Belief, now: Option<&Now>) -> Plan {
-        let ledger = &self.tree.group(id).ledger;
-        let own = || {
-            let own = now.and_then(|now| self.tree.sceptic(now).ok());
-            own.unwrap_or_else(|| self.tree.base())
-        };
-        plan(belief, own, ledger, &self.points, &self.settings.choice)
-    }
-
-    fn plan_of_stranger(&mut self, lineage: &Lineage, now_s: f64) -> Plan {
-        let found = self.tree.belief_of_stranger(lineage, now_s).or_else(|_| {
-            self.rebuild();
-            self.tree.belief_of_stranger(lineage, now_s)
-        });
-        match found {
-            Ok((belief, node)) => self.plan_below(node, &belief),
-            Err(_) => self.only_default(),
-        }
-    }
-
-    fn plan_below(&self, node: u32, belief: &Belief) -> Plan {
-        let ledger = self.tree.ledger_of(node);
-        let own = || self.tree.alone().unwrap_or(*belief);
-        plan(belief, own, &ledger, &self.points, &self.settings.choice)
+        exact!(&mut self.0, it => it.plan(lineage, now_s))
     }
 
     /// The shares for the next connections of a path, or of unknown paths below a node, which have no own row.
     /// `None` if nothing is kept under this key: then the next node above decides.
     pub fn plan_of(&mut self, key: &NodeKey, now_s: f64) -> Option<Plan> {
-        if key.level == Level::Path {
-            let id = self.tree.find(&key.key)?;
-            return Some(self.plan_of_path(id, now_s));
-        }
-        let node = self.tree.find_node(key)?;
-        Some(self.plan_of_node(node, now_s))
-    }
-
-    fn plan_of_node(&mut self, node: u32, now_s: f64) -> Plan {
-        let found = self.tree.belief_below(node, now_s).or_else(|_| {
-            self.rebuild();
-            self.tree.belief_below(node, now_s)
-        });
-        match found {
-            Ok(belief) => self.plan_below(node, &belief),
-            Err(_) => self.only_default(),
-        }
-    }
-
-    fn only_default(&self) -> Plan {
-        let mut shares = [0.0; MAX_ARMS];
-        shares[0] = 1.0;
-        Plan {
-            shares,
-            best: shares,
-            loss: 0.0,
-            win: 0.0,
-            allowed: 0.0,
-        }
-    }
-
-    /// The belief about a path, and its own evidence. Sums that lost their digits are computed anew;
-    /// if even that does not help, the belief is the prior.
-    #[inline]
-    fn belief_and_now(&mut self, id: PathId, now_s: f64) -> (Belief, Option<Now>) {
-        for _ in 0..2 {
-            let found = self.tree.now_and_prior(id, now_s);
-            let found = found.and_then(|(now, prior)| Ok((now.belief(&prior)?, now)));
-            if let Ok((belief, now)) = found {
-                return (belief, Some(now));
-            }
-            self.rebuild();
-        }
-        (self.tree.base(), None)
-    }
-
-    /// As [`Learner::beliefs`], for a path's last state and its prior.
-    fn now(&mut self, id: PathId, now_s: f64) -> Option<(Now, Information)> {
-        if let Ok(found) = self.tree.now_and_prior(id, now_s) {
-            return Some(found);
-        }
-        self.rebuild();
-        self.tree.now_and_prior(id, now_s).ok()
-    }
-
-    fn rebuild(&mut self) {
-        self.rebuilt += 1;
-        // Samples are finite by `check`, so sums made anew are too.
-        let _ = self.tree.rebuild();
-    }
-
-    fn keep(&mut self, result: Result<(), NotPositive>) {
-        if result.is_err() {
-            self.rebuild();
-        }
-    }
-
-    fn check(&self, seen: &Observation) -> Result<(), Unusable> {
-        let numbers = match seen.outcome {
-            Outcome::Worth(worth) => [worth.nats, worth.weight],
-            Outcome::TimedOut => [0.0, 0.0],
-        };
-        let features = [
-            seen.features.handshake_rtt_us,
-            seen.features.bytes,
-            seen.at_s,
-            seen.since_last_s.unwrap_or(0.0),
-        ];
-        if seen.arm >= self.tree.arms() {
-            Err(Unusable::Arm(seen.arm))
-        } else if numbers.iter().chain(&features).all(|x| x.is_finite()) {
-            Ok(())
-        } else {
-            Err(Unusable::NotFinite)
-        }
+        exact!(&mut self.0, it => it.plan_of(key, now_s))
     }
 
     /// Takes in a connection.
@@ -277,7 +170,7 @@ impl Learner {
     /// # Errors
     /// [`Unusable`] if it cannot be used; then nothing changes.
     pub fn observe(&mut self, seen: &Observation) -> Result<Learned, Unusable> {
-        self.take_in(seen, true)
+        exact!(&mut self.0, it => it.take_in(seen, true))
     }
 
     /// The same for a connection without a draw from the learner's shares (it kept the default, because only
@@ -286,214 +179,11 @@ impl Learner {
     /// # Errors
     /// As [`Learner::observe`].
     pub fn observe_unsteered(&mut self, seen: &Observation) -> Result<Learned, Unusable> {
-        self.take_in(seen, false)
+        exact!(&mut self.0, it => it.take_in(seen, false))
     }
 
     /// Counts more ended connections of a path, if the path is known.
     pub fn count_connections(&mut self, path: &Key, connections: u32) {
-        if let Some(id) = self.tree.find(path) {
-            let count = &mut self.tree.paths[id.0 as usize].connections;
-            *count = count.saturating_add(connections);
-        }
-    }
-
-    fn take_in(&mut self, seen: &Observation, steered: bool) -> Result<Learned, Unusable> {
-        self.check(seen)?;
-        self.make_room(seen);
-        let id = self.tree.path(&seen.lineage, seen.at_s);
-        let now = self.now(id, seen.at_s);
-        if steered && seen.since_last_s.is_none() {
-            self.book(id, now.as_ref());
-        }
-        let expected = self.expected(seen, now.as_ref());
-        let known = now.map_or(0.0, |(now, _)| now.evidence.weight);
-        let (residual, weight) = match seen.outcome {
-            Outcome::Worth(worth) => (self.residual(id, seen, worth, known), worth.weight),
-            Outcome::TimedOut => (
-                self.timed_out(id, &expected),
-                self.settings.reward.weight_min,
-            ),
-        };
-        let timed_out = seen.outcome == Outcome::TimedOut;
-        if timed_out || seen.since_last_s.is_none() {
-            self.tree.group_mut(id).time_outs.count(timed_out);
-        }
-        let sample = self.clip(&expected, residual, weight * self.fresh(seen));
-        let learned = self.detect(id, seen, &expected, &sample, known);
-        let Sample {
-            residual,
-            weight,
-            deviation,
-        } = sample;
-        self.tree
-            .note_cut(id, deviation.abs() >= self.settings.model.clip_sd);
-        let updated = self
-            .tree
-            .update(id, seen.at_s, |e| e.add(seen.arm, residual, weight));
-        self.keep(updated);
-        self.learn_widths(seen.at_s);
-        self.queue_path(id);
-        Ok(learned)
-    }
-
-    /// The part of a sample that is new, 0 to 1. A connection's samples are an autoregressive series: their
-    /// correlation decays with the time between them. With a correlation of r from one to the next, n of them
-    /// are worth `1 + (n − 1)(1 − r)/(1 + r)` independent ones (Bayley and Hammersley 1946).
-    fn fresh(&self, seen: &Observation) -> f64 {
-        seen.since_last_s.map_or(1.0, |elapsed_s| {
-            let memory_s = self.settings.reward.interval_memory_s;
-            let r = (-elapsed_s.max(0.0) / memory_s).exp();
-            ((1.0 - r) / (1.0 + r)).max(1e-3)
-        })
-    }
-
-    /// Forgets the paths with the least samples if there is no room for a new one.
-    fn make_room(&mut self, seen: &Observation) {
-        let memory = &self.settings.memory;
-        if self.tree.len() < memory.paths_max.max(1) || self.tree.find(&seen.lineage.path).is_some()
-        {
-            return;
-        }
-        // Many at once, since lists and index are made anew each time.
-        let (count, nodes_max) = (memory.paths_max / 16 + 1, memory.paths_max / 2 + 4);
-        match self.tree.forget_least(count, nodes_max, seen.at_s) {
-            Ok(keys) => self.note_forgotten(keys),
-            Err(_) => self.rebuild(),
-        }
-    }
-
-    fn book(&mut self, id: PathId, now: Option<&(Now, Information)>) {
-        let Some((now, prior)) = now else { return };
-        let Ok(belief) = now.belief(prior) else {
-            return;
-        };
-        let plan = self.plan_with(id, &belief, Some(now));
-        let choice = &self.settings.choice;
-        self.tree
-            .group_mut(id)
-            .ledger
-            .book(plan.allowed, plan.loss, plan.win, choice);
-    }
-
-    /// The worth less the part that size and RTT explain.
-    fn residual(&mut self, id: PathId, seen: &Observation, worth: Worth, known: f64) -> f64 {
-        let explained = |regression: &Regression| worth.nats - regression.expected(&seen.features);
-        let residual = explained(&self.regression);
-        let settings = &self.settings.regression;
-        let weight = worth.weight * self.tree.calm(id) * self.fresh(seen);
-        // A path's samples share its baseline: the more there are, the less each says about all paths.
-        let weight = weight / (1.0 + known / PATH_SAMPLES);
-        let (arm, x) = (seen.arm, &seen.features);
-        let Widths {
-            noise,
-            baseline,
-            swing,
-            ..
-        } = self.tree.widths();
-        let most = LEVEL_SD * (noise + baseline + swing).sqrt();
-        let nats = self.regression.clipped(x, arm, worth.nats, most);
-        self.regression
-            .observe(x, arm, nats, weight, seen.at_s, settings);
-        // The very first sample sets the scale, so it does not deviate from it.
-        if self.seen == 0 {
-            explained(&self.regression)
-        } else {
-            residual
-        }
-    }
-
-    /// The expectation for a sample of the path's arm.
-    fn expected(&self, seen: &Observation, now: Option<&(Now, Information)>) -> Expected {
-        let widths = self.tree.widths();
-        let expected = |(now, prior): &(Now, Information)| {
-            let evidence = &now.evidence;
-            evidence.expected(seen.arm, prior, &widths).ok()
-        };
-        now.and_then(expected).unwrap_or(Expected {
-            mean: 0.0,
-            variance: 1.0,
-        })
-    }
-
-    /// A time-out counts as the usual worth of the path's arm, less the cost of a time-out.
-    fn timed_out(&self, id: PathId, expected: &Expected) -> f64 {
-        expected.mean - self.tree.group(id).time_outs.cost(&self.settings.reward)
-    }
-
-    /// Cuts extreme residuals off: rates have heavy tails.
-    fn clip(&self, expected: &Expected, residual: f64, weight: f64) -> Sample {
-        let sd = (self.tree.widths().noise / weight + expected.variance).sqrt();
-        let most = self.settings.model.clip_sd;
-        let deviation = ((residual - expected.mean) / sd).clamp(-most, most);
-        Sample {
-            residual: expected.mean + deviation * sd,
-            weight,
-            deviation,
-        }
-    }
-
-    /// Learns the noise from the deviation and looks for a change.
-    fn detect(
-        &mut self,
-        id: PathId,
-        seen: &Observation,
-        expected: &Expected,
-        sample: &Sample,
-        known: f64,
-    ) -> Learned {
-        let mut learned = Learned::default();
-        if known < 1.0 {
-            return learned;
-        }
-        // An interval's weight shows how new it is, and not how noisy.
-        if seen.since_last_s.is_none() {
-            self.noise.observe(
-                sample.residual - expected.mean,
-                sample.weight,
-                expected.variance,
-                self.tree.calm(id),
-            );
-        }
-        let settings = self.settings.change.clone();
-        if known <= settings.weight_min {
-            return learned;
-        }
-        learned.path_changed =
-            self.tree
-                .sums_mut(id)
-                .observe(sample.deviation, settings.drift, settings.alarm);
-        if learned.path_changed {
-            let memory = self.tree.doubt_memory(id, settings.keep);
-            self.keep(memory);
-            let doubted = self.tree.update(id, seen.at_s, |e| e.scale(settings.keep));
-            self.keep(doubted);
-            match self.tree.note_change(id, seen.at_s, &settings) {
-                Ok(levels) => learned.levels_changed = levels,
-                Err(_) => self.rebuild(),
-            }
-        }
-        match self
-            .tree
-            .pool(id, sample.deviation * self.tree.calm(id), &settings)
-        {
-            Ok(levels) => learned.levels_changed = learned.levels_changed.max(levels),
-            Err(_) => self.rebuild(),
-        }
-        self.note_alarm(id, &learned, seen);
-        learned
-    }
-
-    fn learn_widths(&mut self, now_s: f64) {
-        self.seen += 1;
-        let model = &self.settings.model;
-        let hourly =
-            now_s - self.widths_at_s >= model.widths_every_s && self.widths_at_s.is_finite();
-        if self.seen < self.widths_at && !hourly {
-            return;
-        }
-        let learned = learn_widths(&mut self.tree, &self.noise, model, now_s);
-        self.widths_at = self.seen.saturating_mul(2);
-        self.widths_at_s = now_s;
-        self.keep(learned);
+        exact!(&mut self.0, it => it.count_connections(path, connections));
     }
 }

@@ -2,65 +2,20 @@
 //!
 //! A contrast matrix is at most 7 by 7 and the regression's about 20 by 20, so the plain algorithm
 //! (Golub and Van Loan, *Matrix Computations*, 4.2) is all that is needed. Matrices are row-major slices
-//! with a stride, so that a 3 by 3 matrix can live in an array for 7 by 7.
+//! with a stride, so that a 3 by 3 matrix can live in an array for 7 by 7. The functions are always inlined:
+//! if a caller's sizes are constants, the compiler unrolls the loops, which makes them four times as fast.
 
 /// The matrix is not positive definite: it lost its digits, or was never valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the matrix is not positive definite")]
 pub struct NotPositive;
 
-/// Calls an always inlined function with constant sizes, if they are those of two to four arms. The
-/// compiler then unrolls its loops, which makes them four times as fast.
-macro_rules! with_known_size {
-    ($n:expr, $stride:expr, |$m:ident, $s:ident| $call:expr) => {
-        match ($n, $stride) {
-            (1, 7) => {
-                const $m: usize = 1;
-                const $s: usize = 7;
-                $call
-            }
-            (2, 7) => {
-                const $m: usize = 2;
-                const $s: usize = 7;
-                $call
-            }
-            (3, 7) => {
-                const $m: usize = 3;
-                const $s: usize = 7;
-                $call
-            }
-            (3, 9) => {
-                const $m: usize = 3;
-                const $s: usize = 9;
-                $call
-            }
-            (4, 9) => {
-                const $m: usize = 4;
-                const $s: usize = 9;
-                $call
-            }
-            (5, 9) => {
-                const $m: usize = 5;
-                const $s: usize = 9;
-                $call
-            }
-            #[allow(non_snake_case, reason = "constants in the other branches")]
-            ($m, $s) => $call,
-        }
-    };
-}
-pub(crate) use with_known_size;
-
 /// Replaces the lower triangle of the leading `n` by `n` block of `a` by `L`, with `A = L Lᵀ`.
 ///
 /// # Errors
 /// [`NotPositive`] if a pivot is zero, negative or not a number; `a` is then partly overwritten.
-pub fn cholesky(a: &mut [f64], n: usize, stride: usize) -> Result<(), NotPositive> {
-    with_known_size!(n, stride, |N, S| factor(a, N, S))
-}
-
 #[inline(always)]
-fn factor(a: &mut [f64], n: usize, stride: usize) -> Result<(), NotPositive> {
+pub fn cholesky(a: &mut [f64], n: usize, stride: usize) -> Result<(), NotPositive> {
     let Some(a) = a.get_mut(..(n.max(1) - 1) * stride + n) else {
         return Err(NotPositive);
     };
@@ -83,12 +38,8 @@ fn factor(a: &mut [f64], n: usize, stride: usize) -> Result<(), NotPositive> {
 }
 
 /// Solves `L x = b` in place.
-pub fn forward(l: &[f64], n: usize, stride: usize, b: &mut [f64]) {
-    with_known_size!(n, stride, |N, S| down(l, N, S, b));
-}
-
 #[inline(always)]
-fn down(l: &[f64], n: usize, stride: usize, b: &mut [f64]) {
+pub fn forward(l: &[f64], n: usize, stride: usize, b: &mut [f64]) {
     let (l, b) = (&l[..(n.max(1) - 1) * stride + n], &mut b[..n]);
     for i in 0..n {
         for k in 0..i {
@@ -99,12 +50,8 @@ fn down(l: &[f64], n: usize, stride: usize, b: &mut [f64]) {
 }
 
 /// Solves `Lᵀ x = b` in place.
-pub fn backward(l: &[f64], n: usize, stride: usize, b: &mut [f64]) {
-    with_known_size!(n, stride, |N, S| up(l, N, S, b));
-}
-
 #[inline(always)]
-fn up(l: &[f64], n: usize, stride: usize, b: &mut [f64]) {
+pub fn backward(l: &[f64], n: usize, stride: usize, b: &mut [f64]) {
     let (l, b) = (&l[..(n.max(1) - 1) * stride + n], &mut b[..n]);
     for i in (0..n).rev() {
         for k in i + 1..n {
@@ -115,6 +62,7 @@ fn up(l: &[f64], n: usize, stride: usize, b: &mut [f64]) {
 }
 
 /// Solves `A x = b` in place, with `A = L Lᵀ` factored by [`cholesky`].
+#[inline(always)]
 pub fn solve(l: &[f64], n: usize, stride: usize, b: &mut [f64]) {
     forward(l, n, stride, b);
     backward(l, n, stride, b);

@@ -10,12 +10,9 @@
 //! information form; Anderson and Moore, *Optimal Filtering*, 1979, 6.3). It is kept in units of a whole
 //! sample's noise, so that a better estimate of the noise applies to the past as well.
 
+use crate::MAX_CONTRASTS;
 use crate::gaussian::Information;
-use crate::linalg::{NotPositive, cholesky, forward, solve, with_known_size};
-use crate::{MAX_ARMS, MAX_CONTRASTS};
-
-/// The contrasts, the load and the baseline.
-const N: usize = MAX_CONTRASTS + 2;
+use crate::linalg::{NotPositive, cholesky, forward, solve};
 
 /// Variances of everything that hides the contrasts, in nats squared.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -32,12 +29,23 @@ pub struct Widths {
 
 /// The likelihood of one path's contrasts, load and baseline.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Evidence {
-    arms: usize,
-    precision: [f64; N * N],
-    shift: [f64; N],
+pub struct Evidence<const C: usize> {
+    contrasts: Information<C>,
+    load: Hidden<C>,
+    base: Hidden<C>,
+    /// Precision between load and baseline.
+    both: f64,
     /// Discounted weight of all samples.
     pub weight: f64,
+}
+
+/// The part of the load, or of the baseline, in the likelihood.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Hidden<const C: usize> {
+    /// Precision between it and each contrast.
+    with: [f64; C],
+    precision: f64,
+    shift: f64,
 }
 
 /// The expectation for a path's next sample.
@@ -49,39 +57,64 @@ pub struct Expected {
     pub variance: f64,
 }
 
-impl Evidence {
-    /// Evidence without samples, for so many arms.
-    #[must_use]
-    pub fn none(arms: usize) -> Self {
-        assert!((1..=MAX_ARMS).contains(&arms), "1 to {MAX_ARMS} arms");
-        Self {
-            arms,
-            precision: [0.0; N * N],
-            shift: [0.0; N],
-            weight: 0.0,
+impl<const C: usize> Hidden<C> {
+    const NONE: Self = Self {
+        with: [0.0; C],
+        precision: 0.0,
+        shift: 0.0,
+    };
+
+    #[inline]
+    fn scale(&mut self, factor: f64) {
+        self.with.iter_mut().for_each(|x| *x *= factor);
+        self.precision *= factor;
+        self.shift *= factor;
+    }
+
+    /// Takes `g` times its own row from the contrasts. With `g = 1/precision` it is integrated out.
+    #[inline]
+    fn leave(&self, g: f64, contrasts: &mut Information<C>) {
+        for i in 0..C {
+            let share = g * self.with[i];
+            contrasts.shift[i] -= share * self.shift;
+            for j in 0..C {
+                contrasts.precision[i][j] -= share * self.with[j];
+            }
         }
     }
 
-    fn n(&self) -> usize {
-        self.arms + 1
+    /// The same from the other hidden part; `both` is the precision between them.
+    #[inline]
+    fn leave_other(&self, g: f64, both: f64, other: &mut Self) {
+        let share = g * both;
+        for (with, own) in other.with.iter_mut().zip(&self.with) {
+            *with -= share * own;
+        }
+        other.precision -= share * both;
+        other.shift -= share * self.shift;
     }
+}
 
-    fn load(&self) -> usize {
-        self.arms - 1
-    }
+impl<const C: usize> Evidence<C> {
+    /// Evidence without samples.
+    pub const NONE: Self = Self {
+        contrasts: Information::NONE,
+        load: Hidden::NONE,
+        base: Hidden::NONE,
+        both: 0.0,
+        weight: 0.0,
+    };
 
-    fn base(&self) -> usize {
-        self.arms
-    }
+    /// The count of numbers that [`Evidence::pack`] writes.
+    pub const PACKED: usize = (C + 2) * (C + 3) / 2 + C + 3;
 
     /// Ages everything: 0.5 after one half-life.
     #[inline]
     pub fn scale(&mut self, factor: f64) {
-        if factor == 1.0 {
-            return;
-        }
-        self.precision.iter_mut().for_each(|x| *x *= factor);
-        self.shift.iter_mut().for_each(|x| *x *= factor);
+        self.contrasts.scale(factor);
+        self.load.scale(factor);
+        self.base.scale(factor);
+        self.both *= factor;
         self.weight *= factor;
     }
 
@@ -90,41 +123,33 @@ impl Evidence {
     pub fn wait(&mut self, elapsed_s: f64, widths: &Widths) {
         let phi = (-elapsed_s.max(0.0) / widths.swing_s).exp();
         let moved = (1.0 - phi * phi) * widths.swing / widths.noise;
-        with_known_size!(self.n(), N, |M, S| self.wait_sized(phi, moved, M, S));
-    }
-
-    #[inline(always)]
-    fn wait_sized(&mut self, phi: f64, moved: f64, n: usize, stride: usize) {
-        let s = n - 2;
         if moved > 0.0 {
-            let g = 1.0 / (1.0 / moved + self.precision[s * stride + s]);
-            let mut row = [0.0; N];
-            row[..n].copy_from_slice(&self.precision[s * N..s * stride + n]);
-            let shift = self.shift[s];
-            for i in 0..n {
-                self.shift[i] -= g * row[i] * shift;
-                for j in 0..n {
-                    self.precision[i * stride + j] -= g * row[i] * row[j];
-                }
-            }
+            let load = self.load;
+            let g = 1.0 / (1.0 / moved + load.precision);
+            load.leave(g, &mut self.contrasts);
+            load.leave_other(g, self.both, &mut self.base);
+            let left = g / moved; // 1 − g·precision, without the loss of digits
+            self.load.scale(left);
+            self.both *= left;
         }
-        for i in 0..n {
-            self.precision[i * stride + s] *= phi;
-            self.precision[s * stride + i] *= phi;
-        }
-        self.shift[s] *= phi;
+        self.load.scale(phi);
+        self.load.precision *= phi;
+        self.both *= phi;
     }
 
     /// Adds a sample of `arm`: `residual` is its worth in nats less the regression's part.
     pub fn add(&mut self, arm: usize, residual: f64, weight: f64) {
-        let (s, b) = (self.load(), self.base());
-        let parts = if arm == 0 { [s, b, b] } else { [s, b, arm - 1] };
-        let parts = &parts[..if arm == 0 { 2 } else { 3 }];
-        for i in parts {
-            self.shift[*i] += weight * residual;
-            for j in parts {
-                self.precision[i * N + j] += weight;
-            }
+        let shift = weight * residual;
+        for hidden in [&mut self.load, &mut self.base] {
+            hidden.precision += weight;
+            hidden.shift += shift;
+        }
+        self.both += weight;
+        if let Some(contrast) = arm.checked_sub(1) {
+            self.contrasts.precision[contrast][contrast] += weight;
+            self.contrasts.shift[contrast] += shift;
+            self.load.with[contrast] += weight;
+            self.base.with[contrast] += weight;
         }
         self.weight += weight;
     }
@@ -133,48 +158,25 @@ impl Evidence {
     /// samples (1: as they are).
     #[inline]
     #[must_use]
-    pub fn likelihood(&self, widths: &Widths, factor: f64) -> Information {
-        with_known_size!(self.n(), N, |M, S| self
-            .likelihood_sized(widths, factor, M, S))
-    }
-
-    #[inline(always)]
-    fn likelihood_sized(
-        &self,
-        widths: &Widths,
-        factor: f64,
-        n: usize,
-        stride: usize,
-    ) -> Information {
-        let contrasts = n - 2;
-        let (mut precision, mut shift) = (self.precision, self.shift);
+    pub fn likelihood(&self, widths: &Widths, factor: f64) -> Information<C> {
+        let Self {
+            mut contrasts,
+            mut load,
+            mut base,
+            both,
+            ..
+        } = *self;
         let unit = factor / widths.noise;
-        for i in 0..n {
-            shift[i] *= unit;
-            for j in 0..n {
-                precision[i * stride + j] *= unit;
-            }
-        }
-        precision[contrasts * (stride + 1)] += 1.0 / widths.swing.max(1e-12);
-        precision[(n - 1) * (stride + 1)] += 1.0 / widths.baseline;
-        for gone in (contrasts..n).rev() {
-            let pivot = precision[gone * (stride + 1)];
-            for i in 0..gone {
-                let share = precision[i * stride + gone] / pivot;
-                shift[i] -= share * shift[gone];
-                for j in 0..gone {
-                    precision[i * stride + j] -= share * precision[gone * stride + j];
-                }
-            }
-        }
-        let mut out = Information::none(contrasts);
-        for i in 0..contrasts {
-            out.shift[i] = shift[i];
-            for j in 0..contrasts {
-                out.precision[i * MAX_CONTRASTS + j] = precision[i * stride + j];
-            }
-        }
-        out
+        contrasts.scale(unit);
+        load.scale(unit);
+        base.scale(unit);
+        load.precision += 1.0 / widths.swing.max(1e-12);
+        base.precision += 1.0 / widths.baseline;
+        let g = 1.0 / base.precision;
+        base.leave(g, &mut contrasts);
+        base.leave_other(g, both * unit, &mut load);
+        load.leave(1.0 / load.precision, &mut contrasts);
+        contrasts
     }
 
     /// The expectation for the next sample of `arm`, given the knowledge about the contrasts from
@@ -185,21 +187,28 @@ impl Evidence {
     pub fn expected(
         &self,
         arm: usize,
-        prior: &Information,
+        prior: &Information<C>,
         widths: &Widths,
     ) -> Result<Expected, NotPositive> {
-        let (n, s, b) = (self.n(), self.load(), self.base());
-        let (mut factor, mut mean) = (self.precision, self.shift);
-        factor.iter_mut().for_each(|x| *x /= widths.noise);
-        mean.iter_mut().for_each(|x| *x /= widths.noise);
-        for i in 0..self.arms - 1 {
-            mean[i] += prior.shift[i];
-            for j in 0..self.arms - 1 {
-                factor[i * N + j] += prior.precision[i * MAX_CONTRASTS + j];
+        // The contrasts, the load and the baseline.
+        const N: usize = MAX_CONTRASTS + 2;
+        let (n, s, b) = (C + 2, C, C + 1);
+        let (mut factor, mut mean) = ([0.0; N * N], [0.0; N]);
+        for i in 0..C {
+            mean[i] = self.contrasts.shift[i] / widths.noise + prior.shift[i];
+            for j in 0..=i {
+                let own = self.contrasts.precision[i][j] / widths.noise;
+                factor[i * N + j] = own + prior.precision[i][j];
             }
+            factor[s * N + i] = self.load.with[i] / widths.noise;
+            factor[b * N + i] = self.base.with[i] / widths.noise;
         }
-        factor[s * (N + 1)] += 1.0 / widths.swing.max(1e-12);
-        factor[b * (N + 1)] += 1.0 / widths.baseline;
+        mean[s] = self.load.shift / widths.noise;
+        mean[b] = self.base.shift / widths.noise;
+        let swing = widths.swing.max(1e-12);
+        factor[s * (N + 1)] = self.load.precision / widths.noise + 1.0 / swing;
+        factor[b * (N + 1)] = self.base.precision / widths.noise + 1.0 / widths.baseline;
+        factor[b * N + s] = self.both / widths.noise;
         cholesky(&mut factor, n, N)?;
         solve(&factor, n, N, &mut mean);
         let mut sample = [0.0; N];
@@ -216,43 +225,50 @@ impl Evidence {
         })
     }
 
-    /// The count of numbers that [`Evidence::pack`] writes for so many arms.
-    #[must_use]
-    pub fn packed_len(arms: usize) -> usize {
-        let n = arms + 1;
-        n * (n + 1) / 2 + n + 1
-    }
-
     /// Writes the evidence in f32, with only the lower triangle of its precision, since there may be a
     /// million paths.
     pub fn pack(&self, out: &mut [f32]) {
-        let n = self.n();
-        let triangle = (0..n).flat_map(|i| (0..=i).map(move |j| i * N + j));
-        let numbers = triangle.map(|at| self.precision[at]);
-        let all = numbers
-            .chain(self.shift.iter().take(n).copied())
-            .chain([self.weight]);
-        for (slot, x) in out.iter_mut().zip(all) {
-            *slot = x as f32;
+        let Self {
+            contrasts,
+            load,
+            base,
+            both,
+            weight,
+        } = self;
+        let rows = contrasts.precision.iter().enumerate();
+        let triangle = rows.flat_map(|(i, row)| row.iter().take(i + 1));
+        let numbers = triangle
+            .chain(load.with.iter().chain([&load.precision]))
+            .chain(base.with.iter().chain([both, &base.precision]))
+            .chain(&contrasts.shift)
+            .chain([&load.shift, &base.shift, weight]);
+        for (slot, x) in out.iter_mut().zip(numbers) {
+            *slot = *x as f32;
         }
     }
 
     /// Reads the numbers that [`Evidence::pack`] wrote.
     #[inline]
     #[must_use]
-    pub fn unpack(arms: usize, packed: &[f32]) -> Self {
-        let mut all = Self::none(arms);
-        let n = all.n();
+    pub fn unpack(packed: &[f32]) -> Self {
+        let mut all = Self::NONE;
         let mut numbers = packed.iter().map(|x| f64::from(*x));
         let mut next = || numbers.next().unwrap_or(0.0);
-        for i in 0..n {
+        for i in 0..C {
             for j in 0..=i {
                 let x = next();
-                all.precision[i * N + j] = x;
-                all.precision[j * N + i] = x;
+                all.contrasts.precision[i][j] = x;
+                all.contrasts.precision[j][i] = x;
             }
         }
-        all.shift.iter_mut().take(n).for_each(|x| *x = next());
+        all.load.with.iter_mut().for_each(|x| *x = next());
+        all.load.precision = next();
+        all.base.with.iter_mut().for_each(|x| *x = next());
+        all.both = next();
+        all.base.precision = next();
+        all.contrasts.shift.iter_mut().for_each(|x| *x = next());
+        all.load.shift = next();
+        all.base.shift = next();
         all.weight = next();
         all
     }
@@ -277,19 +293,19 @@ mod tests {
 
     #[test]
     fn one_arm_alone_says_little_of_its_contrast() {
-        let mut evidence = Evidence::none(2);
+        let mut evidence = Evidence::<1>::NONE;
         for _ in 0..10_000 {
             evidence.add(1, 2.0, 1.0);
         }
         // No number of samples can separate the arm from the path: the path's width remains.
         let known = evidence.likelihood(&WIDTHS, 1.0);
-        assert!((1.0 / known.precision[0] - 0.73).abs() < 0.001);
+        assert!((1.0 / known.precision[0][0] - 0.73).abs() < 0.001);
     }
 
     #[test]
     fn a_contrast_does_not_depend_on_the_baseline() {
         for shift in [-3.0, 0.0, 5.0] {
-            let mut evidence = Evidence::none(2);
+            let mut evidence = Evidence::<1>::NONE;
             for _ in 0..10_000 {
                 evidence.add(0, shift, 1.0);
                 evidence.add(1, shift + 0.7, 1.0);
@@ -306,7 +322,7 @@ mod tests {
     #[test]
     fn a_busy_hour_is_no_fault_of_the_arm_that_met_it() {
         let contrast = |widths: &Widths| {
-            let mut evidence = Evidence::none(2);
+            let mut evidence = Evidence::<1>::NONE;
             for i in 0..200 {
                 // The arm and the load change together, once in twenty samples.
                 let late = i / 20 % 2;
@@ -325,17 +341,22 @@ mod tests {
         assert!(aware.variance(0) > 2.0 * blind.variance(0));
     }
 
+    fn is_kept_by_packing<const C: usize>() {
+        let mut evidence = Evidence::<C>::NONE;
+        for i in 0..40 {
+            evidence.add(i % (C + 1), 0.25 * i as f64, 0.5);
+        }
+        let mut packed = vec![0.0; Evidence::<C>::PACKED];
+        evidence.pack(&mut packed);
+        assert_eq!(Evidence::unpack(&packed), evidence);
+    }
+
     #[test]
     fn packing_keeps_what_f32_can_hold() {
-        for arms in 1..=MAX_ARMS {
-            let mut evidence = Evidence::none(arms);
-            for i in 0..40 {
-                evidence.add(i % arms, 0.25 * i as f64, 0.5);
-            }
-            let mut packed = vec![0.0; Evidence::packed_len(arms)];
-            evidence.pack(&mut packed);
-            assert_eq!(Evidence::unpack(arms, &packed), evidence);
-        }
+        is_kept_by_packing::<0>();
+        is_kept_by_packing::<1>();
+        is_kept_by_packing::<2>();
+        is_kept_by_packing::<MAX_CONTRASTS>();
     }
 
     #[test]

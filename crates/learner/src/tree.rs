@@ -45,20 +45,19 @@ pub struct PathId(pub(crate) u32);
 
 /// The evidence of a path at some time.
 #[derive(Clone, Debug)]
-pub(crate) struct Now {
-    pub evidence: Evidence,
+pub(crate) struct Now<const C: usize> {
+    pub evidence: Evidence<C>,
     /// The likelihood of the contrasts.
-    pub likelihood: Information,
+    pub likelihood: Information<C>,
     /// Its message in its group's sum.
-    told: Information,
+    told: Information<C>,
     /// The share of that message that its own samples still support.
     live: f64,
 }
 
-/// The tree of one policy's learner.
+/// The tree of one policy's learner, with `C` contrasts: it has one arm more.
 #[derive(Clone, Debug)]
-pub struct Tree {
-    arms: usize,
+pub struct Tree<const C: usize> {
     pub(crate) widths: Widths,
     /// Standard deviation between child and parent, by the parent's level: group, site, class, global.
     pub(crate) spread: [f64; LEVELS],
@@ -67,11 +66,11 @@ pub struct Tree {
     outlier_sd: f64,
     /// Half-lives by which an alarm above the paths ages the knowledge below.
     doubt_half_lives: f64,
-    base: Information,
+    base: Information<C>,
     /// The knowledge about a path without neighbours and samples.
-    alone: Information,
+    alone: Information<C>,
     /// For each level the node that was asked for last, and all knowledge about it.
-    memo: [Option<(u32, Information)>; LEVELS + 1],
+    memo: [Option<(u32, Information<C>)>; LEVELS + 1],
     ledger: Ledger,
     /// Seconds of the caller's clock at which the paths' times begin.
     begin_s: f64,
@@ -87,10 +86,13 @@ pub struct Tree {
     node_index: Index,
 }
 
-impl Tree {
-    /// An empty tree for so many arms, including the default.
+impl<const C: usize> Tree<C> {
+    /// The number of arms, including the default.
+    pub const ARMS: usize = C + 1;
+
+    /// An empty tree.
     #[must_use]
-    pub fn new(arms: usize, settings: &Settings) -> Self {
+    pub fn new(settings: &Settings) -> Self {
         let Model {
             noise_sd,
             baseline_sd,
@@ -101,7 +103,6 @@ impl Tree {
             ..
         } = settings.model;
         let mut tree = Self {
-            arms,
             widths: Widths {
                 noise: noise_sd * noise_sd,
                 baseline: baseline_sd * baseline_sd,
@@ -113,8 +114,8 @@ impl Tree {
             path_weight_max: settings.model.path_weight_max,
             outlier_sd: settings.model.outlier_sd,
             doubt_half_lives: -settings.change.group_keep.log2(),
-            base: Information::isotropic(arms - 1, prior_mean, prior_sd),
-            alone: Information::none(arms - 1),
+            base: Information::isotropic(prior_mean, prior_sd),
+            alone: Information::NONE,
             memo: [None; LEVELS + 1],
             ledger: Ledger::new(&settings.choice),
             begin_s: 0.0,
@@ -135,12 +136,6 @@ impl Tree {
         tree.push_node(global, GLOBAL, 0.0);
         tree.set_spread(settings.model.spread);
         tree
-    }
-
-    /// Number of arms, including the default.
-    #[must_use]
-    pub fn arms(&self) -> usize {
-        self.arms
     }
 
     /// Number of paths.
@@ -247,7 +242,7 @@ impl Tree {
 
     /// A path's message to its group. Weight beyond `path_weight_max` does not count.
     #[inline]
-    fn message(&self, evidence: &Evidence) -> Result<Information, NotPositive> {
+    fn message(&self, evidence: &Evidence<C>) -> Result<Information<C>, NotPositive> {
         let (total, most) = (evidence.weight, self.path_weight_max);
         let cap = if total > most { most / total } else { 1.0 };
         evidence
@@ -257,7 +252,7 @@ impl Tree {
 
     /// A path's message in its group's sum now, if it counts by `factor`.
     #[inline]
-    fn told(&self, id: PathId, factor: Share) -> Result<Information, NotPositive> {
+    fn told(&self, id: PathId, factor: Share) -> Result<Information<C>, NotPositive> {
         let path = &self.paths[id.0 as usize];
         let mut told = self.message(&self.stored(id))?;
         let faded = self.nodes[path.group as usize].discount - f64::from(path.told_discount);
@@ -271,7 +266,7 @@ impl Tree {
     /// support is memory of the path's past. It counts with the neighbours' knowledge: otherwise a seldom
     /// used path would have no memory but its own samples.
     #[inline]
-    pub(crate) fn now(&self, id: PathId, now_s: f64) -> Result<Now, NotPositive> {
+    pub(crate) fn now(&self, id: PathId, now_s: f64) -> Result<Now<C>, NotPositive> {
         let factor = self.paths[id.0 as usize].told_factor;
         let told = self.told(id, factor)?;
         let evidence = self.evidence_at(id, now_s);
@@ -298,7 +293,7 @@ impl Tree {
     /// A path's evidence as it counts now.
     #[inline]
     #[must_use]
-    pub fn evidence_at(&self, id: PathId, now_s: f64) -> Evidence {
+    pub fn evidence_at(&self, id: PathId, now_s: f64) -> Evidence<C> {
         let elapsed_s = now_s - self.at_s(id);
         let mut evidence = self.stored(id);
         let doubts = f64::from(self.doubts(id)) * self.doubt_half_lives;
@@ -323,7 +318,7 @@ impl Tree {
         &mut self,
         id: PathId,
         now_s: f64,
-        change: impl FnOnce(&mut Evidence),
+        change: impl FnOnce(&mut Evidence<C>),
     ) -> Result<(), NotPositive> {
         let group = self.group_of(id);
         self.age(group, now_s);
@@ -377,7 +372,7 @@ impl Tree {
     }
 
     /// A node's message as it was sent, and the part of it that the parent has now.
-    fn node_told_faded(&self, id: u32) -> (Information, f64) {
+    fn node_told_faded(&self, id: u32) -> (Information<C>, f64) {
         let node = &self.nodes[id as usize];
         let discount = self.nodes[node.parent as usize].discount;
         let faded = (node.told_discount - discount).exp2();
@@ -387,13 +382,13 @@ impl Tree {
     /// How far a message is believed: 1, less if it would move a contrast by more standard deviations
     /// than `outlier_sd`, and 0 from twice as many on. (A redescending weight, as Tukey's: an extreme lie
     /// with a small weight could still do harm.)
-    fn credible(&self, others: &Information, new: &Information) -> Result<f64, NotPositive> {
+    fn credible(&self, others: &Information<C>, new: &Information<C>) -> Result<f64, NotPositive> {
         let before = others.belief()?;
         let mut with = *others;
         with.add(new, 1.0);
         let after = with.belief()?;
         let mut far: f64 = 0.0;
-        for i in 0..self.arms - 1 {
+        for i in 0..C {
             let moved = (after.mean[i] - before.mean[i]).abs();
             let variance = (before.variance(i) - after.variance(i)).max(1e-12);
             far = far.max(moved / variance.sqrt());

@@ -4,11 +4,11 @@
 use std::net::Ipv4Addr;
 
 use proptest::prelude::*;
+use tcpilot_learner::Settings;
 use tcpilot_learner::linalg::{cholesky, solve};
 use tcpilot_learner::lineage::{Class, Lineage};
 use tcpilot_learner::path::{Evidence, Widths};
 use tcpilot_learner::tree::Tree;
-use tcpilot_learner::{MAX_CONTRASTS, Settings};
 
 const ARMS: usize = 4;
 const K: usize = ARMS - 1;
@@ -129,8 +129,8 @@ impl Joint {
     }
 }
 
-fn tree_of(settings: &Settings, samples: &[Sample]) -> Tree {
-    let mut tree = Tree::new(ARMS, settings);
+fn tree_of(settings: &Settings, samples: &[Sample]) -> Tree<K> {
+    let mut tree = Tree::new(settings);
     for (path, arm, y, weight) in samples {
         let id = tree.path(&lineage(*path), 0.0);
         tree.update(id, 0.0, |s| s.add(*arm, *y, *weight)).unwrap();
@@ -226,13 +226,13 @@ proptest! {
 #[test]
 fn knowledge_fades_towards_the_prior() {
     let settings = settings();
-    let mut tree = Tree::new(2, &settings);
+    let mut tree = Tree::<1>::new(&settings);
     let id = tree.path(&lineage(0), 0.0);
     for _ in 0..50 {
         tree.update(id, 0.0, |s| s.add(0, 0.0, 1.0)).unwrap();
         tree.update(id, 0.0, |s| s.add(1, 1.0, 1.0)).unwrap();
     }
-    let at = |tree: &mut Tree, hours: f64| tree.belief(id, hours * 3600.0).unwrap().mean[0];
+    let at = |tree: &mut Tree<1>, hours: f64| tree.belief(id, hours * 3600.0).unwrap().mean[0];
     let means = [0.0, 6.0, 48.0, 480.0].map(|hours| at(&mut tree, hours));
     assert!(
         means.windows(2).all(|pair| pair[0] > pair[1] + 0.01),
@@ -246,7 +246,7 @@ fn a_busy_path_counts_for_no_more_than_its_cap_in_its_group() {
     let mut settings = settings();
     settings.model.path_weight_max = 16.0;
     let seen_by_neighbour = |samples: u32| {
-        let mut tree = Tree::new(2, &settings);
+        let mut tree = Tree::<1>::new(&settings);
         let id = tree.path(&lineage(0), 0.0);
         for _ in 0..samples {
             tree.update(id, 0.0, |s| s.add(0, 0.0, 1.0)).unwrap();
@@ -273,7 +273,7 @@ fn a_path_that_lies_without_measure_moves_its_neighbours_by_a_bounded_amount() {
             tree.update(id, 0.0, |s| s.add(1, lie, 1.0)).unwrap();
         }
         let id = tree.path(&lineage(1), 0.0);
-        tree.belief(id, 0.0).unwrap().mean[..MAX_CONTRASTS][0]
+        tree.belief(id, 0.0).unwrap().mean[0]
     };
     let honest = with_a_lie(0.5);
     assert!(
@@ -304,7 +304,7 @@ fn evidence_over_time_is_that_of_the_joint_process() {
             )
         })
         .collect();
-    let mut evidence = Evidence::none(3);
+    let mut evidence = Evidence::<2>::NONE;
     let mut at = Vec::new();
     for (gap, arm, y, weight) in &samples {
         evidence.wait(*gap, &widths);
@@ -332,7 +332,7 @@ fn evidence_over_time_is_that_of_the_joint_process() {
         assert!((found.shift[a - 1] - dot(&y)).abs() < 1e-9);
         for b in 1..3 {
             let x = column(&|i| f64::from(u8::from(samples[i].1 == b)));
-            let precision = found.precision[(a - 1) * MAX_CONTRASTS + b - 1];
+            let precision = found.precision[a - 1][b - 1];
             assert!((precision - dot(&x)).abs() < 1e-9, "{a} {b}");
         }
     }

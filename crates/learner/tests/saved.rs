@@ -187,10 +187,10 @@ fn without_a_head_or_with_other_arms_learning_begins_anew() {
     let mut rows = Rows::new();
     save(&mut learner, true, &mut rows);
     let (again, restored) = Learner::restore(ARMS + 1, Settings::default(), &rows, now_s).unwrap();
-    assert!(!restored.head && again.tree().is_empty());
+    assert!(!restored.head && again.path_count() == 0);
     rows.retain(|key, _| key[0] != 0xff);
     let (again, restored) = restore(&rows, now_s);
-    assert!(!restored.head && restored.taken_up == 0 && again.tree().is_empty());
+    assert!(!restored.head && restored.taken_up == 0 && again.path_count() == 0);
 }
 
 #[test]
@@ -199,10 +199,10 @@ fn knowledge_older_than_its_memory_is_dropped() {
     let mut rows = Rows::new();
     save(&mut learner, true, &mut rows);
     let (again, restored) = restore(&rows, now_s + 30.0 * 86_400.0);
-    assert!(restored.head && again.tree().is_empty());
+    assert!(restored.head && again.path_count() == 0);
     assert_eq!(restored.taken_up, 0);
     let (again, _) = restore(&rows, now_s + 3600.0);
-    assert_eq!(again.tree().len(), 8);
+    assert_eq!(again.path_count(), 8);
 }
 
 #[test]
@@ -227,7 +227,7 @@ fn the_least_taught_are_forgotten_first_and_their_neighbours_still_know() {
             .observe(&seen(who, 1, 13.8 + 0.3 * noise(i), now_s))
             .unwrap();
         now_s += 1.0;
-        assert!(learner.tree().len() <= 64);
+        assert!(learner.path_count() <= 64);
     }
     assert!(learner.plan_of(&favourite, now_s).is_some());
     assert!(learner.plan(&lineage(0, 250, 40_000), now_s).shares[1] > 0.5);
@@ -246,8 +246,5 @@ fn the_least_taught_are_forgotten_first_and_their_neighbours_still_know() {
             published.insert(*key);
         }
     });
-    assert_eq!(
-        published.len(),
-        learner.tree().len() + learner.tree().node_count()
-    );
+    assert_eq!(published.len(), learner.path_count() + learner.node_count());
 }

@@ -36,7 +36,7 @@ PATHS = ("routed", "direct")
 KINDS = ("bulk", "pareto", "request", "short", "http", "udp", "ping")
 DATAGRAMS = ("udp", "ping")
 TUNERS = ("none", "tcpilot", "bpftune", "limit")
-PARTS = ("set", "random", "lookup", "storage", "record")
+PARTS = ("set", "random", "lookup", "storage", "record", "move")
 TRANSPORTS = ("tcp", "mptcp", "quic", "mpquic")
 QUIC_CONTROLS = ("cubic", "reno", "bbr3", "lia", "olia", "balia")
 """Congestion controls of flowgen's QUIC; tcpilot's prefix may stand before them."""
@@ -263,7 +263,8 @@ class Tuner:
     """Algorithms that tcpilot chooses among, in place of its default."""
     parts: tuple[str, ...] = checked((), read_parts)
     """What the tuner `limit` does beside asking for callbacks: it sets bbr, draws a random number,
-    looks a path up twice, makes a socket's storage, writes a record to a ring."""
+    looks a path up twice, makes a socket's storage, writes a record to a ring, moves connections to
+    bbr at their first retransmission."""
 
     @property
     def alone(self) -> bool:

@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use super::Learner;
+use super::{Exact, Learner};
 use crate::choice::Plan;
 use crate::lineage::{Level, NodeKey};
 use crate::tree::{GLOBAL, NONE, PathId, Tree};
@@ -59,20 +59,20 @@ enum Next {
 }
 
 impl Queue {
-    fn node(&mut self, tree: &mut Tree, id: u32) {
+    fn node<const C: usize>(&mut self, tree: &mut Tree<C>, id: u32) {
         if !std::mem::replace(&mut tree.nodes[id as usize].queued, true) {
             self.nodes.push_back(id);
         }
     }
 
-    fn path(&mut self, tree: &mut Tree, id: PathId) {
+    fn path<const C: usize>(&mut self, tree: &mut Tree<C>, id: PathId) {
         if !std::mem::replace(&mut tree.paths[id.0 as usize].queued, true) {
             self.paths.push_back(id.0);
         }
     }
 
     /// Paths with new samples take turns with the rest, so that neither waits for ever.
-    fn next(&mut self, tree: &mut Tree) -> Option<Next> {
+    fn next<const C: usize>(&mut self, tree: &mut Tree<C>) -> Option<Next> {
         self.turn = !self.turn;
         let taught = |queue: &mut Self| queue.paths.pop_front().map(Next::Path);
         if self.turn {
@@ -82,14 +82,14 @@ impl Queue {
         }
     }
 
-    fn rest(&mut self, tree: &mut Tree) -> Option<Next> {
+    fn rest<const C: usize>(&mut self, tree: &mut Tree<C>) -> Option<Next> {
         let node = self.nodes.pop_front().map(Next::Node);
         node.or_else(|| self.sibling(tree).map(Next::Path))
             .or_else(|| self.old(tree).map(Next::Path))
     }
 
     /// The next path of a group with moved shares.
-    fn sibling(&mut self, tree: &Tree) -> Option<u32> {
+    fn sibling<const C: usize>(&mut self, tree: &Tree<C>) -> Option<u32> {
         loop {
             let (group, id) = match self.sweep.take() {
                 Some(at) => at,
@@ -107,7 +107,7 @@ impl Queue {
     }
 
     /// The next path of the slow round, if one is due.
-    fn old(&mut self, tree: &Tree) -> Option<u32> {
+    fn old<const C: usize>(&mut self, tree: &Tree<C>) -> Option<u32> {
         while self.due >= 1.0 {
             self.due -= 1.0;
             self.round = if self.round < tree.paths.len() {
@@ -124,6 +124,24 @@ impl Queue {
 }
 
 impl Learner {
+    /// Queues all paths and nodes, to fill an empty table.
+    pub fn publish_all(&mut self) {
+        exact!(&mut self.0, it => it.queue_below(GLOBAL));
+    }
+
+    /// Gives the rows to write, at most `budget` of them, and those to remove (`None`). Paths with new
+    /// samples come first; call it again to go on. Returns the number of rows that it gave.
+    pub fn publish(
+        &mut self,
+        now_s: f64,
+        budget: usize,
+        row: impl FnMut(&NodeKey, Option<&Plan>),
+    ) -> usize {
+        exact!(&mut self.0, it => it.publish(now_s, budget, row))
+    }
+}
+
+impl<const C: usize> Exact<C> {
     /// Queues a path with a new sample, and the nodes above it.
     pub(super) fn queue_path(&mut self, id: PathId) {
         self.queue.path(&mut self.tree, id);
@@ -149,11 +167,6 @@ impl Learner {
         }
     }
 
-    /// Queues all paths and nodes, to fill an empty table.
-    pub fn publish_all(&mut self) {
-        self.queue_below(GLOBAL);
-    }
-
     pub(super) fn note_forgotten(&mut self, keys: Vec<NodeKey>) {
         if self.forgotten.len() < FORGOTTEN_MAX {
             self.forgotten.extend_from_slice(&keys);
@@ -161,9 +174,7 @@ impl Learner {
         self.queue.forgotten.extend(keys);
     }
 
-    /// Gives the rows to write, at most `budget` of them, and those to remove (`None`). Paths with new
-    /// samples come first; call it again to go on. Returns the number of rows that it gave.
-    pub fn publish(
+    fn publish(
         &mut self,
         now_s: f64,
         budget: usize,

@@ -5,11 +5,12 @@
 //! written again, and a damaged row spoils no other. Without a head the others mean nothing: samples
 //! are kept as deviations from the regression.
 
-use super::{Learner, Unusable};
+use super::{Exact, Learner, Unusable};
 use crate::bytes::{Reader, Writer};
 use crate::regression::Regression;
 use crate::settings::Settings;
 use crate::tree::saved::{Taken, key_bytes, key_of_bytes};
+use crate::tree::{GLOBAL, Tree};
 
 /// First byte of a head's key; below are levels.
 const HEAD: u8 = 0xff;
@@ -39,21 +40,13 @@ impl Learner {
 
     /// Tells the learner that the saved rows are gone: it will give all rows again.
     pub fn begin_anew(&mut self) {
-        self.forgotten.clear();
-        self.tree.mark_unsaved();
+        exact!(&mut self.0, it => it.begin_anew());
     }
 
     /// The same for at most `most` of the changed paths and nodes, so that a million need not be in
     /// memory a second time. Says whether those were all; if not, call it again.
-    pub fn save_some(&mut self, most: usize, mut row: impl FnMut(&[u8], Option<&[u8]>)) -> bool {
-        for key in std::mem::take(&mut self.forgotten) {
-            row(&key_bytes(&key), None);
-        }
-        let head = self.head();
-        for copy in 0..2 {
-            row(&[HEAD, copy], Some(&head));
-        }
-        self.tree.unsaved(most, |key, bytes| row(key, Some(bytes)))
+    pub fn save_some(&mut self, most: usize, row: impl FnMut(&[u8], Option<&[u8]>)) -> bool {
+        exact!(&mut self.0, it => it.save_some(most, row))
     }
 
     /// A learner with the saved knowledge. Rows may come in any order; `now_s` must be of the clock of
@@ -73,11 +66,29 @@ impl Learner {
         }
         restoring.finish()
     }
+}
+
+impl<const C: usize> Exact<C> {
+    fn begin_anew(&mut self) {
+        self.forgotten.clear();
+        self.tree.mark_unsaved();
+    }
+
+    fn save_some(&mut self, most: usize, mut row: impl FnMut(&[u8], Option<&[u8]>)) -> bool {
+        for key in std::mem::take(&mut self.forgotten) {
+            row(&key_bytes(&key), None);
+        }
+        let head = self.head();
+        for copy in 0..2 {
+            row(&[HEAD, copy], Some(&head));
+        }
+        self.tree.unsaved(most, |key, bytes| row(key, Some(bytes)))
+    }
 
     fn head(&self) -> Vec<u8> {
         let mut row = Writer::new();
         let widths = self.tree.widths();
-        row.u16(self.tree.arms() as u16)
+        row.u16(Tree::<C>::ARMS as u16)
             .u64(self.seen)
             .u64(self.widths_at)
             .f64(self.widths_at_s.max(f64::MIN))
@@ -90,7 +101,7 @@ impl Learner {
 
     fn read_head(&mut self, row: &[u8], now_s: f64) -> Option<()> {
         let mut row = Reader::new(row)?;
-        if usize::from(row.u16()?) != self.tree.arms() {
+        if usize::from(row.u16()?) != Tree::<C>::ARMS {
             return None;
         }
         let (seen, widths_at, widths_at_s) = (row.u64()?, row.u64()?, row.f64()?);
@@ -112,6 +123,31 @@ impl Learner {
         self.regression = regression;
         Some(())
     }
+
+    /// Takes up the row of a path or node.
+    fn take_up(&mut self, key: &[u8], row: &[u8], now_s: f64) -> Taken {
+        key_of_bytes(key).map_or(Taken::Damaged, |(lineage, level)| {
+            self.tree.take_up(&lineage, level, row, now_s)
+        })
+    }
+
+    /// Computes what follows from the rows; says whether they agree.
+    fn complete(&mut self, now_s: f64) -> bool {
+        if self.tree.complete().is_err() {
+            return false;
+        }
+        let memory = &self.settings.memory;
+        let excess = self.tree.len().saturating_sub(memory.paths_max);
+        if excess > 0 {
+            let nodes_max = memory.paths_max / 2 + 4;
+            match self.tree.forget_least(excess, nodes_max, now_s) {
+                Ok(keys) => self.note_forgotten(keys),
+                Err(_) => self.rebuild(),
+            }
+        }
+        self.queue_below(GLOBAL);
+        true
+    }
 }
 
 /// A learner that takes up saved rows one by one, so that a million need not be in memory a second time.
@@ -129,7 +165,7 @@ impl Restoring {
     /// [`Unusable::Arms`].
     pub fn begin(arms: usize, settings: Settings, now_s: f64) -> Result<Self, Unusable> {
         let mut learner = Learner::new(arms, settings)?;
-        learner.tree.begin(now_s);
+        exact!(&mut learner.0, it => it.tree.begin(now_s));
         Ok(Self {
             learner,
             restored: Restored::default(),
@@ -141,15 +177,12 @@ impl Restoring {
     pub fn take_up(&mut self, key: &[u8], row: &[u8]) {
         let (learner, restored) = (&mut self.learner, &mut self.restored);
         if key.first() == Some(&HEAD) {
-            let read = learner.read_head(row, self.now_s).is_some();
+            let read = exact!(&mut learner.0, it => it.read_head(row, self.now_s)).is_some();
             restored.head |= read;
             restored.damaged += usize::from(!read);
             return;
         }
-        let taken = key_of_bytes(key).map_or(Taken::Damaged, |(lineage, level)| {
-            learner.tree.take_up(&lineage, level, row, self.now_s)
-        });
-        match taken {
+        match exact!(&mut learner.0, it => it.take_up(key, row, self.now_s)) {
             Taken::Up => restored.taken_up += 1,
             Taken::TooOld => restored.too_old += 1,
             Taken::Damaged => restored.damaged += 1,
@@ -166,21 +199,10 @@ impl Restoring {
             mut restored,
             now_s,
         } = self;
-        if !restored.head || learner.tree.complete().is_err() {
+        if !restored.head || !exact!(&mut learner.0, it => it.complete(now_s)) {
             restored.taken_up = 0;
-            let arms = learner.tree.arms();
-            return Ok((Learner::new(arms, learner.settings)?, restored));
+            exact!(&mut learner.0, it => **it = Exact::new(it.settings.clone()));
         }
-        let memory = &learner.settings.memory;
-        let excess = learner.tree.len().saturating_sub(memory.paths_max);
-        if excess > 0 {
-            let nodes_max = memory.paths_max / 2 + 4;
-            match learner.tree.forget_least(excess, nodes_max, now_s) {
-                Ok(keys) => learner.note_forgotten(keys),
-                Err(_) => learner.rebuild(),
-            }
-        }
-        learner.publish_all();
         Ok((learner, restored))
     }
 }

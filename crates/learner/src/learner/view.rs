@@ -3,13 +3,12 @@
 
 use std::collections::VecDeque;
 
-use super::{Learned, Learner, Observation};
-use crate::MAX_CONTRASTS;
+use super::{Exact, Learned, Learner, Observation};
 use crate::choice::Plan;
 use crate::gaussian::{Belief, Information};
 use crate::linalg::NotPositive;
 use crate::lineage::{Key, Level, NodeKey};
-use crate::tree::{GLOBAL, PathId};
+use crate::tree::{GLOBAL, PathId, Tree};
 
 /// Standard deviations on either side of the mean that hold 95 % of a normal distribution.
 const Z95: f64 = 1.96;
@@ -76,11 +75,51 @@ pub(super) type Log = VecDeque<Alarm>;
 
 /// One arm's knowledge by origin: a path's own samples, group, site, class, global node, and the
 /// initial assumption.
-type Parts = [[f64; MAX_CONTRASTS]; 6];
+type Parts<const C: usize> = [[f64; C]; 6];
 
 impl Learner {
     /// The knowledge about a path or node; `None` if nothing is kept under this key.
     pub fn view(&mut self, key: &NodeKey, now_s: f64) -> Option<View> {
+        exact!(&mut self.0, it => it.view(key, now_s))
+    }
+
+    /// How much better arm `to` is for the next connections of a path than arm `from`: mean and standard
+    /// deviation, in nats. `None` if the path is not known, or the learner does not have one of the arms.
+    pub fn gain(&mut self, path: &Key, from: usize, to: usize, now_s: f64) -> Option<(f64, f64)> {
+        exact!(&mut self.0, it => it.gain(path, from, to, now_s))
+    }
+
+    /// The keys of all known paths.
+    pub fn paths(&self) -> impl Iterator<Item = NodeKey> + '_ {
+        let all: Box<dyn Iterator<Item = NodeKey> + '_> =
+            exact!(&self.0, it => Box::new(it.paths()));
+        all
+    }
+
+    /// The last alarms, the oldest first.
+    pub fn alarms(&self) -> impl Iterator<Item = &Alarm> {
+        exact!(&self.0, it => it.alarms.iter())
+    }
+
+    /// Takes over the alarms of a former learner, the oldest first.
+    pub fn remember_alarms(&mut self, alarms: impl Iterator<Item = Alarm>) {
+        let log = exact!(&mut self.0, it => &mut it.alarms);
+        log.extend(alarms);
+        let surplus = log.len().saturating_sub(ALARMS_MAX);
+        log.drain(..surplus);
+    }
+
+    /// Expected cost of exploring so far in all groups, in nats times connections.
+    #[must_use]
+    pub fn spent(&self) -> f64 {
+        let nodes = exact!(&self.0, it => &it.tree.nodes);
+        let groups = nodes.iter().filter(|n| n.live && n.level == 1);
+        groups.map(|n| n.ledger.spent()).sum()
+    }
+}
+
+impl<const C: usize> Exact<C> {
+    fn view(&mut self, key: &NodeKey, now_s: f64) -> Option<View> {
         let plan = self.plan_of(key, now_s)?;
         let (id, node) = match key.level {
             Level::Path => {
@@ -109,39 +148,17 @@ impl Learner {
         })
     }
 
-    /// How much better arm `to` is for the next connections of a path than arm `from`: mean and standard
-    /// deviation, in nats. `None` if the path is not known, or the learner does not have one of the arms.
-    pub fn gain(&mut self, path: &Key, from: usize, to: usize, now_s: f64) -> Option<(f64, f64)> {
-        let arms = self.tree.arms();
-        let id = self.tree.find(path).filter(|_| from.max(to) < arms)?;
+    fn gain(&mut self, path: &Key, from: usize, to: usize, now_s: f64) -> Option<(f64, f64)> {
+        let has_both = from.max(to) < Tree::<C>::ARMS;
+        let id = self.tree.find(path).filter(|_| has_both)?;
         Some(self.belief_and_now(id, now_s).0.gain(from, to))
     }
 
-    /// The keys of all known paths.
-    pub fn paths(&self) -> impl Iterator<Item = NodeKey> + '_ {
+    fn paths(&self) -> impl Iterator<Item = NodeKey> + '_ {
         self.tree.live_paths().map(|id| NodeKey {
             level: Level::Path,
             key: self.tree.path_key(id.0),
         })
-    }
-
-    /// The last alarms, the oldest first.
-    pub fn alarms(&self) -> impl Iterator<Item = &Alarm> {
-        self.alarms.iter()
-    }
-
-    /// Takes over the alarms of a former learner, the oldest first.
-    pub fn remember_alarms(&mut self, alarms: impl Iterator<Item = Alarm>) {
-        self.alarms.extend(alarms);
-        let surplus = self.alarms.len().saturating_sub(ALARMS_MAX);
-        self.alarms.drain(..surplus);
-    }
-
-    /// Expected cost of exploring so far in all groups, in nats times connections.
-    #[must_use]
-    pub fn spent(&self) -> f64 {
-        let groups = self.tree.nodes.iter().filter(|n| n.live && n.level == 1);
-        groups.map(|n| n.ledger.spent()).sum()
     }
 
     pub(super) fn note_alarm(&mut self, id: PathId, learned: &Learned, seen: &Observation) {
@@ -187,12 +204,17 @@ impl Learner {
 
     /// Precisions of all contrasts by their origin. Knowledge from higher nodes has passed more
     /// spreads, and each spread takes the same part of everything that passes it.
-    fn parts(&mut self, id: Option<PathId>, node: u32, now_s: f64) -> Result<Parts, NotPositive> {
+    fn parts(
+        &mut self,
+        id: Option<PathId>,
+        node: u32,
+        now_s: f64,
+    ) -> Result<Parts<C>, NotPositive> {
         let mut chain = vec![node];
         while let Some(last) = chain.last().copied().filter(|last| *last != GLOBAL) {
             chain.push(self.tree.nodes[last as usize].parent);
         }
-        let mut parts = Parts::default();
+        let mut parts: Parts<C> = [[0.0; C]; 6];
         let base = self.tree.base_information();
         parts[5] = diagonal(&base);
         let mut known = base;
@@ -221,13 +243,13 @@ impl Learner {
     }
 }
 
-fn diagonal(known: &Information) -> [f64; MAX_CONTRASTS] {
-    std::array::from_fn(|i| known.precision[i * (MAX_CONTRASTS + 1)])
+fn diagonal<const C: usize>(known: &Information<C>) -> [f64; C] {
+    std::array::from_fn(|i| known.precision[i][i])
 }
 
-fn dampen(parts: &mut Parts, before: &[f64; MAX_CONTRASTS], after: &[f64; MAX_CONTRASTS]) {
+fn dampen<const C: usize>(parts: &mut Parts<C>, before: &[f64; C], after: &[f64; C]) {
     for part in parts {
-        for i in 0..MAX_CONTRASTS {
+        for i in 0..C {
             part[i] *= if before[i] > 0.0 {
                 after[i] / before[i]
             } else {
@@ -237,8 +259,8 @@ fn dampen(parts: &mut Parts, before: &[f64; MAX_CONTRASTS], after: &[f64; MAX_CO
     }
 }
 
-fn estimates(belief: &Belief, parts: &Parts) -> Vec<Estimate> {
-    (0..belief.len())
+fn estimates<const C: usize>(belief: &Belief<C>, parts: &Parts<C>) -> Vec<Estimate> {
+    (0..C)
         .map(|contrast| {
             let (mean, sd) = (belief.mean[contrast], belief.variance(contrast).sqrt());
             let most = (0..parts.len())

@@ -6,26 +6,26 @@ use crate::ledger::Ledger;
 use crate::linalg::NotPositive;
 use crate::lineage::{Level, Lineage};
 
-impl Now {
+impl<const C: usize> Now<C> {
     /// The belief from this evidence and this prior.
     #[inline]
-    pub(crate) fn belief(&self, prior: &Information) -> Result<Belief, NotPositive> {
+    pub(crate) fn belief(&self, prior: &Information<C>) -> Result<Belief<C>, NotPositive> {
         let mut known = *prior;
         known.add(&self.likelihood, 1.0);
         known.belief()
     }
 
     /// The path's message to its group, as far as its own samples still support it.
-    pub(crate) fn told_live(&self) -> Information {
+    pub(crate) fn told_live(&self) -> Information<C> {
         let mut told = self.told;
         told.scale(self.live);
         told
     }
 }
 
-impl Tree {
+impl<const C: usize> Tree<C> {
     /// All knowledge about a node's contrasts except its children's.
-    pub(crate) fn outside(&self, id: u32) -> Result<Information, NotPositive> {
+    pub(crate) fn outside(&self, id: u32) -> Result<Information<C>, NotPositive> {
         if id == GLOBAL {
             return Ok(self.base);
         }
@@ -38,7 +38,7 @@ impl Tree {
     }
 
     /// The belief about a node's contrasts.
-    pub(crate) fn belief_of_node(&self, id: u32) -> Result<Belief, NotPositive> {
+    pub(crate) fn belief_of_node(&self, id: u32) -> Result<Belief<C>, NotPositive> {
         let mut known = self.outside(id)?;
         known.add(&self.sum(id), 1.0);
         known.belief()
@@ -46,7 +46,7 @@ impl Tree {
 
     /// All knowledge about a node, including its children's messages.
     #[inline]
-    fn known_in(&mut self, id: u32) -> Result<Information, NotPositive> {
+    fn known_in(&mut self, id: u32) -> Result<Information<C>, NotPositive> {
         let level = usize::from(self.nodes[id as usize].level);
         match self.memo[level] {
             Some((of, known)) if of == id => Ok(known),
@@ -54,7 +54,7 @@ impl Tree {
         }
     }
 
-    fn learn_known_in(&mut self, id: u32, level: usize) -> Result<Information, NotPositive> {
+    fn learn_known_in(&mut self, id: u32, level: usize) -> Result<Information<C>, NotPositive> {
         let mut known = self.base;
         if id != GLOBAL {
             known = self.known_in(self.nodes[id as usize].parent)?;
@@ -76,7 +76,7 @@ impl Tree {
         &mut self,
         id: PathId,
         now_s: f64,
-    ) -> Result<(Now, Information), NotPositive> {
+    ) -> Result<(Now<C>, Information<C>), NotPositive> {
         let group = self.group_of(id);
         self.age(group, now_s);
         let now = self.now(id, now_s)?;
@@ -90,19 +90,19 @@ impl Tree {
     ///
     /// # Errors
     /// [`NotPositive`] when the tree has lost its digits; [`Tree::rebuild`] mends that.
-    pub fn belief(&mut self, id: PathId, now_s: f64) -> Result<Belief, NotPositive> {
+    pub fn belief(&mut self, id: PathId, now_s: f64) -> Result<Belief<C>, NotPositive> {
         let (now, prior) = self.now_and_prior(id, now_s)?;
         now.belief(&prior)
     }
 
     /// The belief about a path with this evidence, if its neighbours had said nothing.
     #[inline]
-    pub(crate) fn sceptic(&self, now: &Now) -> Result<Belief, NotPositive> {
+    pub(crate) fn sceptic(&self, now: &Now<C>) -> Result<Belief<C>, NotPositive> {
         now.belief(&self.alone)
     }
 
     /// The belief about a path without samples and without neighbours.
-    pub(crate) fn alone(&self) -> Result<Belief, NotPositive> {
+    pub(crate) fn alone(&self) -> Result<Belief<C>, NotPositive> {
         self.alone.belief()
     }
 
@@ -114,7 +114,7 @@ impl Tree {
         &mut self,
         lineage: &Lineage,
         now_s: f64,
-    ) -> Result<(Belief, u32), NotPositive> {
+    ) -> Result<(Belief<C>, u32), NotPositive> {
         let deepest = self.deepest(lineage);
         Ok((self.belief_below(deepest, now_s)?, deepest))
     }
@@ -132,7 +132,7 @@ impl Tree {
     ///
     /// # Errors
     /// [`NotPositive`], as for [`Tree::belief`].
-    pub(crate) fn belief_below(&mut self, node: u32, now_s: f64) -> Result<Belief, NotPositive> {
+    pub(crate) fn belief_below(&mut self, node: u32, now_s: f64) -> Result<Belief<C>, NotPositive> {
         self.age(node, now_s);
         let mut known = self.known_in(node)?;
         for level in (0..usize::from(self.nodes[node as usize].level)).rev() {
@@ -151,13 +151,13 @@ impl Tree {
     }
 
     /// The assumption about all contrasts before the first sample.
-    pub(crate) fn base_information(&self) -> Information {
+    pub(crate) fn base_information(&self) -> Information<C> {
         self.base
     }
 
     /// The belief before the first sample.
     #[must_use]
-    pub fn base(&self) -> Belief {
+    pub fn base(&self) -> Belief<C> {
         self.base.prior()
     }
 }

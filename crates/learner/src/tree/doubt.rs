@@ -5,7 +5,7 @@ use crate::change::{Alarms, Sums};
 use crate::linalg::NotPositive;
 use crate::settings::Change;
 
-impl Tree {
+impl<const C: usize> Tree<C> {
     /// A path's evidence of change.
     pub fn sums_mut(&mut self, id: PathId) -> &mut Sums {
         &mut self.paths[id.0 as usize].sums

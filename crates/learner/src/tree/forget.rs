@@ -8,10 +8,10 @@ use crate::path::{Evidence, left};
 /// A node without children that knows less than so many samples is not worth its memory.
 const NODE_SAMPLES_MIN: f64 = 0.1;
 
-impl Tree {
+impl<const C: usize> Tree<C> {
     /// Weight of a path's samples as they count now.
     pub(crate) fn own_weight(&self, id: PathId, now_s: f64) -> f64 {
-        let len = Evidence::packed_len(self.arms);
+        let len = Evidence::<C>::PACKED;
         let weight = f64::from(self.evidence[(id.0 as usize + 1) * len - 1]);
         let doubts = f64::from(self.doubts(id)) * self.doubt_half_lives;
         weight * left(now_s - self.at_s(id), self.memory.path_s) * (-doubts).exp2()

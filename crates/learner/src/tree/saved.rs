@@ -56,12 +56,12 @@ pub(crate) fn key_of_bytes(bytes: &[u8]) -> Option<(Lineage, Level)> {
     (lineage.node(level).key == key).then_some((lineage, level))
 }
 
-impl Tree {
+impl<const C: usize> Tree<C> {
     /// A path's row.
     pub(crate) fn path_row(&self, id: PathId) -> Vec<u8> {
         let path = &self.paths[id.0 as usize];
         let group = &self.nodes[path.group as usize];
-        let len = Evidence::packed_len(self.arms);
+        let len = Evidence::<C>::PACKED;
         let evidence = &self.evidence[id.0 as usize * len..][..len];
         let mut row = Writer::new();
         row.f64(self.at_s(id))
@@ -92,7 +92,7 @@ impl Tree {
         for known in [self.node_told(id), self.gone(id)] {
             let mut packed = [0f32; triangle(MAX_CONTRASTS)];
             pack(&known, |x| x as f32, &mut packed);
-            row.f32s(&packed[..triangle(self.arms - 1)]);
+            row.f32s(&packed[..triangle(C)]);
         }
         row.finish()
     }
@@ -135,14 +135,14 @@ impl Tree {
         let doubts = row.u16()?;
         let (told_factor, wild) = (Share(row.u16()?), Share(row.u16()?));
         let (up, down) = (row.u16()?, row.u16()?);
-        let mut packed = vec![0.0; Evidence::packed_len(self.arms)];
+        let mut packed = vec![0.0; Evidence::<C>::PACKED];
         row.f32s(&mut packed)?;
         row.done()?;
         if now_s - at_s > HALF_LIVES_MAX * self.memory.path_s {
             return Some(Taken::TooOld);
         }
         let id = self.path(lineage, now_s);
-        self.store(id, &Evidence::unpack(self.arms, &packed));
+        self.store(id, &Evidence::unpack(&packed));
         self.set_at_s(id, at_s);
         let told_discount = self.passed(Level::Group as u8, as_of_s) - faded;
         let path = &mut self.paths[id.0 as usize];
@@ -169,12 +169,12 @@ impl Tree {
         row.f32s(&mut ledger)?;
         row.f32s(&mut time_outs)?;
         let (up, down) = (row.u16()?, row.u16()?);
-        let mut known = [Information::none(self.arms - 1); 2];
+        let mut known = [Information::NONE; 2];
         for known in &mut known {
             let mut packed = [0f32; triangle(MAX_CONTRASTS)];
-            let packed = &mut packed[..triangle(self.arms - 1)];
+            let packed = &mut packed[..triangle(C)];
             row.f32s(packed)?;
-            *known = unpack(self.arms - 1, packed);
+            *known = unpack(packed);
         }
         row.done()?;
         if now_s - at_s > NODE_HALF_LIVES_MAX * self.half_life(level as u8) {

@@ -5,13 +5,13 @@
 //! added message can be subtracted again exactly.
 
 use super::{GLOBAL, LEVELS, NONE, PathId, Tree};
+use crate::MAX_ARMS;
 use crate::change::{Alarms, Sums};
 use crate::gaussian::Information;
 use crate::ledger::Ledger;
 use crate::lineage::{Key, Level, Lineage, NodeKey, path_len};
 use crate::path::Evidence;
 use crate::reward::TimeOuts;
-use crate::{MAX_ARMS, MAX_CONTRASTS};
 
 /// Steps of a path's times in a second.
 const TICKS: f64 = 10.0;
@@ -114,37 +114,40 @@ pub(super) const fn triangle(contrasts: usize) -> usize {
 }
 
 /// Writes the lower triangle and the shift.
-pub(super) fn pack<T>(known: &Information, to: impl Fn(f64) -> T, out: &mut [T]) {
-    let n = known.len();
-    let entries = (0..n).flat_map(|i| (0..=i).map(move |j| i * MAX_CONTRASTS + j));
-    let numbers = entries.map(|at| known.precision[at]);
-    for (slot, x) in out.iter_mut().zip(numbers.chain(known.shift)) {
-        *slot = to(x);
+pub(super) fn pack<T, const C: usize>(
+    known: &Information<C>,
+    to: impl Fn(f64) -> T,
+    out: &mut [T],
+) {
+    let rows = known.precision.iter().enumerate();
+    let numbers = rows.flat_map(|(i, row)| row.iter().take(i + 1));
+    for (slot, x) in out.iter_mut().zip(numbers.chain(&known.shift)) {
+        *slot = to(*x);
     }
 }
 
 /// Reads the numbers that [`pack`] wrote.
-pub(super) fn unpack<T: Copy + Into<f64>>(n: usize, packed: &[T]) -> Information {
-    let mut known = Information::none(n);
+pub(super) fn unpack<T: Copy + Into<f64>, const C: usize>(packed: &[T]) -> Information<C> {
+    let mut known = Information::NONE;
     let mut numbers = packed.iter().map(|x| (*x).into());
     let mut next = || numbers.next().unwrap_or(0.0);
-    for i in 0..n {
+    for i in 0..C {
         for j in 0..=i {
             let x = next();
-            known.precision[i * MAX_CONTRASTS + j] = x;
-            known.precision[j * MAX_CONTRASTS + i] = x;
+            known.precision[i][j] = x;
+            known.precision[j][i] = x;
         }
     }
-    known.shift.iter_mut().take(n).for_each(|x| *x = next());
+    known.shift.iter_mut().for_each(|x| *x = next());
     known
 }
 
 /// A message as it is stored: rounded to f32.
-pub(super) fn rounded(known: &Information) -> Information {
-    let mut packed = [0f32; triangle(MAX_CONTRASTS)];
-    let n = known.len();
-    pack(known, |x| x as f32, &mut packed);
-    unpack(n, &packed[..triangle(n)])
+pub(super) fn rounded<const C: usize>(known: &Information<C>) -> Information<C> {
+    Information {
+        precision: known.precision.map(|row| row.map(|x| f64::from(x as f32))),
+        shift: known.shift.map(|x| f64::from(x as f32)),
+    }
 }
 
 impl Path {
@@ -171,14 +174,12 @@ impl Path {
     }
 }
 
-impl Tree {
-    fn stride(&self) -> usize {
-        triangle(self.arms - 1)
-    }
+impl<const C: usize> Tree<C> {
+    /// The count of numbers of one node's matrix.
+    const STRIDE: usize = triangle(C);
 
     fn place(&self, id: u32) -> std::ops::Range<usize> {
-        let stride = self.stride();
-        id as usize * stride..(id as usize + 1) * stride
+        id as usize * Self::STRIDE..(id as usize + 1) * Self::STRIDE
     }
 
     /// Drops cached knowledge about a node, and about all below it.
@@ -190,45 +191,45 @@ impl Tree {
 
     /// Sum of a node's children's messages.
     #[inline]
-    pub(crate) fn sum(&self, id: u32) -> Information {
-        unpack(self.arms - 1, &self.known.sum[self.place(id)])
+    pub(crate) fn sum(&self, id: u32) -> Information<C> {
+        unpack(&self.known.sum[self.place(id)])
     }
 
     /// The messages of a node's forgotten children; part of its sum.
-    pub(super) fn gone(&self, id: u32) -> Information {
-        unpack(self.arms - 1, &self.known.gone[self.place(id)])
+    pub(super) fn gone(&self, id: u32) -> Information<C> {
+        unpack(&self.known.gone[self.place(id)])
     }
 
     /// A node's own message, as in the parent's sum since `told_discount`.
-    pub(super) fn node_told(&self, id: u32) -> Information {
-        unpack(self.arms - 1, &self.known.told[self.place(id)])
+    pub(super) fn node_told(&self, id: u32) -> Information<C> {
+        unpack(&self.known.told[self.place(id)])
     }
 
-    pub(super) fn set_sum(&mut self, id: u32, sum: &Information) {
+    pub(super) fn set_sum(&mut self, id: u32, sum: &Information<C>) {
         self.changed(id);
         let place = self.place(id);
         pack(sum, |x| x, &mut self.known.sum[place]);
     }
 
-    pub(super) fn set_gone(&mut self, id: u32, gone: &Information) {
+    pub(super) fn set_gone(&mut self, id: u32, gone: &Information<C>) {
         let place = self.place(id);
         pack(gone, |x| x as f32, &mut self.known.gone[place]);
     }
 
-    pub(super) fn set_node_told(&mut self, id: u32, told: &Information) {
+    pub(super) fn set_node_told(&mut self, id: u32, told: &Information<C>) {
         self.changed(id);
         let place = self.place(id);
         pack(told, |x| x as f32, &mut self.known.told[place]);
     }
 
     /// Adds a child's message to a node's sum (`factor` 1), or subtracts it (−1).
-    pub(super) fn add_sum(&mut self, id: u32, message: &Information, factor: f64) {
+    pub(super) fn add_sum(&mut self, id: u32, message: &Information<C>, factor: f64) {
         let mut sum = self.sum(id);
         sum.add(message, factor);
         self.set_sum(id, &sum);
     }
 
-    pub(super) fn add_gone(&mut self, id: u32, message: &Information, factor: f64) {
+    pub(super) fn add_gone(&mut self, id: u32, message: &Information<C>, factor: f64) {
         let mut gone = self.gone(id);
         gone.add(message, factor);
         self.set_gone(id, &gone);
@@ -254,19 +255,19 @@ impl Tree {
     }
 
     fn slot(&self, id: PathId) -> std::ops::Range<usize> {
-        let len = Evidence::packed_len(self.arms);
+        let len = Evidence::<C>::PACKED;
         id.0 as usize * len..(id.0 as usize + 1) * len
     }
 
-    pub(super) fn store(&mut self, id: PathId, evidence: &Evidence) {
+    pub(super) fn store(&mut self, id: PathId, evidence: &Evidence<C>) {
         let slot = self.slot(id);
         evidence.pack(&mut self.evidence[slot]);
     }
 
     /// A path's evidence as of its last sample.
     #[inline]
-    pub(super) fn stored(&self, id: PathId) -> Evidence {
-        Evidence::unpack(self.arms, &self.evidence[self.slot(id)])
+    pub(super) fn stored(&self, id: PathId) -> Evidence<C> {
+        Evidence::unpack(&self.evidence[self.slot(id)])
     }
 
     /// When a path's evidence was stored.
@@ -344,11 +345,11 @@ impl Tree {
             Some(slot) => *slot = node,
             None => self.nodes.push(node),
         }
-        let len = self.nodes.len() * self.stride();
+        let len = self.nodes.len() * Self::STRIDE;
         self.known.sum.resize(len, 0.0);
         self.known.told.resize(len, 0.0);
         self.known.gone.resize(len, 0.0);
-        let none = Information::none(self.arms - 1);
+        let none = Information::NONE;
         self.set_sum(id, &none);
         self.set_node_told(id, &none);
         self.set_gone(id, &none);
@@ -398,11 +399,11 @@ impl Tree {
             Some(slot) => *slot = path,
             None => {
                 self.paths.push(path);
-                let len = self.paths.len() * Evidence::packed_len(self.arms);
+                let len = self.paths.len() * Evidence::<C>::PACKED;
                 self.evidence.resize(len, 0.0);
             }
         }
-        self.store(PathId(id), &Evidence::none(self.arms));
+        self.store(PathId(id), &Evidence::NONE);
         self.set_at_s(PathId(id), now_s);
         let mut index = std::mem::take(&mut self.path_index);
         index.insert(&lineage.path, id, |other| self.path_key(other));

@@ -22,6 +22,7 @@ class Part(IntFlag):
     LOOKUP = 4
     STORAGE = 8
     RECORD = 16
+    MOVE = 32
 
 
 def compiled(tuner: Tuner) -> Path:

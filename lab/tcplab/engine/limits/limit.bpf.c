@@ -38,6 +38,7 @@ enum {
 	LOOKUP = 4,  /* finds a path by its key there, and again at the end */
 	STORAGE = 8, /* makes the socket's storage there, and finds it at the end */
 	RECORD = 16, /* writes a record of 64 bytes to a ring at the end */
+	MOVE = 32,   /* sets bbr at the first retransmission */
 };
 
 char _license[] SEC("license") = "GPL";
@@ -83,16 +84,21 @@ struct {
 	__uint(max_entries, 1 << 20);
 } ends SEC(".maps");
 
-static __attribute__((always_inline)) void opened(struct bpf_sock_ops *ctx)
+static __attribute__((always_inline)) void set_bbr(struct bpf_sock_ops *ctx)
 {
 	char name[] = "bbr";
 
+	set_option(ctx, LEVEL_TCP, TCP_CONGESTION, name, sizeof(name));
+}
+
+static __attribute__((always_inline)) void opened(struct bpf_sock_ops *ctx)
+{
 	if (PARTS & LOOKUP)
 		find_path(ctx);
 	if (PARTS & RANDOM && random_number() == 1)
 		return;
 	if (PARTS & SET)
-		set_option(ctx, LEVEL_TCP, TCP_CONGESTION, name, sizeof(name));
+		set_bbr(ctx);
 	if (PARTS & STORAGE && ctx->sk)
 		storage_of(&connections, ctx->sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
 	ask_for_callbacks(ctx, BPF_SOCK_OPS_STATE_CB_FLAG | BPF_SOCK_OPS_RETRANS_CB_FLAG);
@@ -120,6 +126,10 @@ int floor_of(struct bpf_sock_ops *ctx)
 	case BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB:
 	case BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB:
 		opened(ctx);
+		break;
+	case BPF_SOCK_OPS_RETRANS_CB:
+		if (PARTS & MOVE)
+			set_bbr(ctx); /* the kernel does nothing if it is set already */
 		break;
 	case BPF_SOCK_OPS_STATE_CB:
 		if (ctx->args[1] == BPF_TCP_CLOSE)

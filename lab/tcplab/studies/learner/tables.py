@@ -18,6 +18,7 @@ _TOOLS = {
     "tcpilot-utility": "thompson, delay has no weight",
     "tcpilot-moving": "the same, and moves long connections",
     "bpftune": "bpftune",
+    "moved": "cubic, moved to bbr at the first loss",
 }
 """By the laboratory's names, in the order of the columns."""
 

@@ -107,9 +107,8 @@ impl Learner for Tree {
     }
 
     fn inside(&self) -> String {
-        let tree = self.library.tree();
-        let widths = tree.widths();
-        let spread = tree.spread().map(|s| format!("{s:.2}")).join(" ");
+        let widths = self.library.widths();
+        let spread = self.library.spread().map(|s| format!("{s:.2}")).join(" ");
         format!(
             "noise {:.2} baseline {:.2} spread {spread} alarms {} wide {} rebuilt {}",
             widths.noise.sqrt(),

@@ -182,7 +182,7 @@ impl Room {
         let now_s = self.clock.now_s();
         let mut paths = 0;
         for taught in &mut self.taught {
-            paths += taught.learner.tree().len();
+            paths += taught.learner.path_count();
             if let Some(anew) = Taught::anew(taught.lesson.clone(), now_s) {
                 *taught = anew;
             }

@@ -170,9 +170,8 @@ impl Room {
 
 impl Taught {
     fn add_to(&self, status: &mut LearningStatus, now_s: f64) {
-        let tree = self.learner.tree();
-        status.paths += tree.len() as u64;
-        status.nodes += tree.node_count() as u64;
+        status.paths += self.learner.path_count() as u64;
+        status.nodes += self.learner.node_count() as u64;
         status.taught += self.taught;
         status.explored += self.learner.spent();
         status.steer_percent = self.lesson.steer_percent;
