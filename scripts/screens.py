@@ -35,10 +35,10 @@ DOCS = ROOT / "docs" / "use"
 # Address, delay in ms, share of packets lost. All are for documentation or benchmarks.
 PEERS = (
     ("192.0.2.7", 5, 0.0),
-    ("198.51.100.20", 10, 0.02),
-    ("203.0.113.9", 20, 0.02),
+    ("198.51.100.20", 30, 0.03),
+    ("203.0.113.9", 20, 0.03),
     ("198.18.1.4", 10, 0.0),
-    ("198.18.2.5", 40, 0.01),
+    ("198.18.2.5", 40, 0.02),
     ("198.19.3.8", 20, 0.0),
 )
 LINK = "tbf rate 40mbit burst 15kb latency 50ms"
@@ -46,7 +46,7 @@ CONFIG = '[effect]\nhold_out = "block"\nblock_s = 4\nsettle_s = 1\nconnections_m
 BYTES = 150_000
 COLUMNS, ROWS = 110, 30
 LETTER, LINE, EDGE = 7.8, 17, 14
-PAGE_WIDTH = 980
+PAGE = {"width": 980, "height": 930}  # down to the first plot
 
 
 def main() -> None:
@@ -64,8 +64,9 @@ def main() -> None:
         group = stack.enter_context(cgroup(name))
         link(stack, binaries, folder, near, far)
         (folder / "tcpilot.toml").write_text(CONFIG)
-        daemon = f"{binaries}/tcpilot run --cgroup {group} --config {folder}/tcpilot.toml"
-        daemon += f" --state {folder}/state.db --socket {folder}/sock"
+        daemon = f"nsenter --net=/run/netns/{near} {binaries}/tcpilot run --cgroup {group}"
+        daemon += f" --config {folder}/tcpilot.toml --state {folder}/state.db"
+        daemon += f" --socket {folder}/sock"
         stack.enter_context(process(daemon.split(), stderr=subprocess.DEVNULL))
         until("the daemon answers", lambda: (folder / "sock").exists())
         asked = [f"{binaries}/tcpilot"], ["--socket", f"{folder}/sock"]
@@ -84,6 +85,10 @@ def main() -> None:
 
 def link(stack: ExitStack, binaries: Path, folder: Path, near: str, far: str) -> None:
     """The way to the peers, and their server."""
+    # The usual default if this host lets a namespace have it, else the one that any may have.
+    default = "ip netns exec {} sysctl -qw net.ipv4.tcp_congestion_control={}"
+    if subprocess.run(default.format(near, "cubic").split(), stderr=subprocess.DEVNULL).returncode:
+        run(default.format(near, "reno"))
     lanes = folder / "lanes"
     lanes.write_text("".join(f"{address} {ms} {loss}\n" for address, ms, loss in PEERS))
     relay = f"{binaries}/pathrelay --link near={near}/wan,far={far}/wan,back_ms=1,seed=5"
@@ -148,9 +153,9 @@ def photograph(page: Path, to: Path) -> None:
     program = shutil.which("chromium") or sys.exit("screens: apt-get install chromium")
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        window = browser.new_page(viewport={"width": PAGE_WIDTH, "height": 700})
+        window = browser.new_page(viewport=PAGE)
         window.goto(page.as_uri())
-        window.screenshot(path=to, full_page=True)
+        window.screenshot(path=to)
         browser.close()
 
 
