@@ -85,6 +85,7 @@ def main() -> None:
 
 def link(stack: ExitStack, binaries: Path, folder: Path, near: str, far: str) -> None:
     """The way to the peers, and their server."""
+    run(f"ip -n {near} link del eth0")  # a card without traffic; the devices in use count then
     # The usual default if this host lets a namespace have it, else the one that any may have.
     default = "ip netns exec {} sysctl -qw net.ipv4.tcp_congestion_control={}"
     if subprocess.run(default.format(near, "cubic").split(), stderr=subprocess.DEVNULL).returncode:
