@@ -1,4 +1,4 @@
-//! The live view: `tcpilot top`, and `tcpilot run --live`.
+//! The live view that is asked for: `tcpilot top`.
 
 use std::time::{Duration, Instant};
 
@@ -22,11 +22,6 @@ const EVERY: Duration = Duration::from_secs(1);
 /// The interval is at least this many times as long as an answer takes: the daemon has others to serve.
 const REST: u32 = 10;
 
-/// The content of the live view.
-pub fn text(status: &Status, paths: &[PathView]) -> String {
-    format!("{}\n{}", table::status(status), table::paths(paths))
-}
-
 /// `tcpilot top`.
 ///
 /// # Errors
@@ -42,8 +37,7 @@ pub fn top(args: &TopArgs) -> Result<(), Failure> {
         ));
     };
     loop {
-        let rows = Screen::rows()?;
-        let lines = browser.frame(&view.head, &view.table, rows);
+        let lines = browser.frame(&view.head, &view.table, Screen::size()?);
         screen.draw(lines.iter().map(String::as_str))?;
         let left = view.due.saturating_duration_since(Instant::now());
         let next = match screen.press_within(left)? {

@@ -1,7 +1,10 @@
 //! The keys of a live list, and the parts of its screen: a head, rows that scroll, and a line of help.
 //! Pure: it knows neither the terminal nor the source of the rows.
 
-use super::select::{Listed, Selection, Wishes};
+use super::{
+    select::{Listed, Selection, Wishes},
+    wrap::wrapped,
+};
 
 /// The keys that a list has a use for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +31,15 @@ pub enum Press {
     End,
     /// Ends the program, even during an input.
     Quit,
+}
+
+/// The room that a screen has for lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size {
+    /// Signs in a line.
+    pub columns: usize,
+    /// Lines.
+    pub rows: usize,
 }
 
 /// The step that follows a key.
@@ -193,11 +205,11 @@ impl<L: Listed> Browser<L> {
         }
     }
 
-    /// The lines of the screen: the head, in at most half of the screen; the table, whose first line does
-    /// not scroll; and a line of help, of input, or of a problem.
-    pub fn frame(&mut self, head: &str, table: &str, rows: usize) -> Vec<String> {
-        let rows = rows.saturating_sub(1);
-        let mut lines: Vec<String> = head.lines().map(str::to_owned).collect();
+    /// The lines of the screen: the head, wrapped, in at most half of the screen; the table, whose first line
+    /// does not scroll; and a line of help, of input, or of a problem.
+    pub fn frame(&mut self, head: &str, table: &str, size: Size) -> Vec<String> {
+        let rows = size.rows.saturating_sub(1);
+        let mut lines = wrapped(head, size.columns);
         let table: Vec<&str> = table.lines().collect();
         lines.truncate((rows / 2).max(rows.saturating_sub(table.len() + 1)));
         lines.push(String::new());
@@ -262,6 +274,10 @@ mod tests {
         const HAS_PROCESSES: bool = true;
     }
 
+    fn size(rows: usize) -> Size {
+        Size { columns: 80, rows }
+    }
+
     /// A browser of the numbers from 0 on, on a screen of eight lines.
     struct Screen {
         browser: Browser<Row>,
@@ -280,7 +296,7 @@ mod tests {
             let mut rows: Vec<Row> = (0..self.rows).map(|number| Row { number }).collect();
             self.browser.selection().apply(&mut rows);
             let table = self.browser.selection().table(&rows, |_| true, &[]);
-            self.browser.frame("one\ntwo", &table, 8)
+            self.browser.frame("one\ntwo", &table, size(8))
         }
 
         fn body(&mut self) -> Vec<String> {
@@ -395,15 +411,34 @@ mod tests {
     }
 
     #[test]
+    fn a_head_wider_than_the_screen_goes_on_in_the_next_line() {
+        let mut browser = Browser::<Row>::new(Wishes::default(), false).unwrap();
+        let head = "learned  from 850 of 940 records · 138 rows of 32768";
+        let size = Size {
+            columns: 40,
+            rows: 8,
+        };
+        assert_eq!(
+            browser.frame(head, "Number\n7\n", size)[..4],
+            [
+                "learned  from 850 of 940 records",
+                "         138 rows of 32768",
+                "",
+                "Number"
+            ]
+        );
+    }
+
+    #[test]
     fn a_long_head_leaves_room_for_rows() {
         let mut browser = Browser::<Row>::new(Wishes::default(), false).unwrap();
         let head = "line\n".repeat(30);
         let table = "Number\n".to_owned() + &"7\n".repeat(30);
-        let lines = browser.frame(&head, &table, 24);
+        let lines = browser.frame(&head, &table, size(24));
         assert_eq!(lines.len(), 24);
         assert_eq!(lines.iter().filter(|line| *line == "7").count(), 10);
         assert_eq!(
-            browser.frame(&head, "none\n", 24)[20],
+            browser.frame(&head, "none\n", size(24))[20],
             "line",
             "it has what the rows do not need"
         );

@@ -17,7 +17,10 @@ use rustix::{
     io::Errno,
 };
 
-use super::browse::Press;
+use super::{
+    browse::{Press, Size},
+    wrap::wrapped,
+};
 
 /// The terminal's other screen, given back on drop.
 pub struct Screen {
@@ -47,34 +50,33 @@ impl Screen {
         Ok(Screen { out })
     }
 
-    /// Draws a text and a line of help, cut to the terminal's size; true if the user wants to quit.
+    /// Draws a head, whose lines are wrapped, a table, and a line of help, cut to the terminal's size; true if
+    /// the user wants to quit.
     ///
     /// # Errors
     /// The terminal went away.
-    pub fn show(&mut self, text: &str) -> io::Result<bool> {
-        self.draw_text(text)?;
+    pub fn show(&mut self, head: &str, table: &str) -> io::Result<bool> {
+        let Size { columns, rows } = Screen::size()?;
+        let head = wrapped(head, columns);
+        let lines = head.iter().map(String::as_str).chain([""]);
+        let lines = lines.chain(table.lines()).take(rows.saturating_sub(1));
+        self.draw(lines.chain(["q or Ctrl-C ends"]))?;
         self.quit_pressed()
     }
 
-    /// Draws a text and a line of help, cut to the terminal's size.
+    /// The room that the terminal has for lines.
     ///
     /// # Errors
     /// The terminal went away.
-    pub fn draw_text(&mut self, text: &str) -> io::Result<()> {
-        let lines = text.lines().take(Screen::rows()?.saturating_sub(1));
-        let help = std::iter::once("q or Ctrl-C ends");
-        self.draw(lines.chain(help))
+    pub fn size() -> io::Result<Size> {
+        let (columns, rows) = size()?;
+        Ok(Size {
+            columns: usize::from(columns),
+            rows: usize::from(rows.saturating_sub(1)),
+        })
     }
 
-    /// The lines that the terminal has room for.
-    ///
-    /// # Errors
-    /// The terminal went away.
-    pub fn rows() -> io::Result<usize> {
-        Ok(usize::from(size()?.1.saturating_sub(1)))
-    }
-
-    /// Draws at most [`Screen::rows`] lines, cut to the terminal's width.
+    /// Draws at most [`Screen::size`] lines, cut to the terminal's width.
     ///
     /// # Errors
     /// The terminal went away.

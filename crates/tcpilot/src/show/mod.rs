@@ -6,3 +6,4 @@ pub mod figure;
 pub mod live;
 pub mod select;
 pub mod table;
+mod wrap;

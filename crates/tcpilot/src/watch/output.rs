@@ -16,7 +16,7 @@ use crate::{
     failure::Failure,
     link::FlowView,
     show::{
-        browse::{Browser, Next, Press},
+        browse::{Browser, Next, Press, Size},
         live::Screen,
         select::Selection,
     },
@@ -61,11 +61,11 @@ impl List {
         (head, rows)
     }
 
-    fn frame(&mut self, seen: &Seen, rows: usize) -> Vec<String> {
+    fn frame(&mut self, seen: &Seen, size: Size) -> Vec<String> {
         let (head, table) = self.text(seen);
         match self {
-            List::Flows(browser) => browser.frame(&head, &table, rows),
-            List::Census(browser) => browser.frame(&head, &table, rows),
+            List::Flows(browser) => browser.frame(&head, &table, size),
+            List::Census(browser) => browser.frame(&head, &table, size),
         }
     }
 
@@ -173,7 +173,7 @@ impl Output {
 }
 
 fn draw(screen: &mut Screen, list: &mut List, seen: &Seen) -> Result<(), Failure> {
-    let lines = list.frame(seen, Screen::rows()?);
+    let lines = list.frame(seen, Screen::size()?);
     screen.draw(lines.iter().map(String::as_str))?;
     Ok(())
 }

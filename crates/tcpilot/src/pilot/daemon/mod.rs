@@ -44,7 +44,7 @@ use crate::{
     failure::{Failure, Kind},
     pilot::config::{Config, RuleTemplate, Text},
     pilot::metrics::Server,
-    pilot::{report, table, top},
+    pilot::{report, table},
     show::live,
 };
 use control::Control;
@@ -344,7 +344,10 @@ impl Daemon {
             }
             self.keep_house(&mut times);
             if let Some(shown) = screen {
-                match shown.show(&top::text(&self.status(), &self.path_views())) {
+                match shown.show(
+                    &table::status(&self.status()),
+                    &table::paths(&self.path_views()),
+                ) {
                     Ok(quit) if quit => break,
                     Ok(_) => {}
                     Err(error) => {
