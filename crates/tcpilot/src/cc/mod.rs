@@ -61,8 +61,8 @@ figures! {
         default: bool;
         /// TCP sockets that use it, in all namespaces that tcpilot may enter. Listening sockets count.
         sockets: u64;
-        /// The form of ECN that this kernel negotiates for one of tcpilot's: `accurate` (RFC 9768, the handshake with
-        /// ECT(1)) or `classic` (RFC 3168). Absent if it asks for none; the kernel's own do not show it.
+        /// The form of ECN that one of tcpilot's asks for on this kernel: `accurate` (RFC 9768, the handshake with
+        /// ECT(1)) or `classic` (RFC 3168). Null if it asks for none, and for those that are not tcpilot's.
         ecn: Option<Ecn>;
         /// Its use, in a few words.
         good_for: Option<&'static str>;
