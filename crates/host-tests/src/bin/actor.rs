@@ -83,8 +83,9 @@ fn get_cc(fd: &OwnedFd) -> io::Result<String> {
 
 /// The answer of `info`, in this order: the offset of each figure in struct tcp_info of linux/tcp.h, and its
 /// length in bytes. The figures are bytes acknowledged, segments with data, those sent again, RTT, least RTT,
-/// MSS, then in microseconds: busy, limited by the peer's window, limited by the send buffer.
-const INFO: [(usize, usize); 9] = [
+/// MSS, then in microseconds: busy, limited by the peer's window, limited by the send buffer; and at last the
+/// pacing rate in bytes per second.
+const INFO: [(usize, usize); 10] = [
     (120, 8),
     (156, 4),
     (100, 4),
@@ -94,6 +95,7 @@ const INFO: [(usize, usize); 9] = [
     (168, 8),
     (176, 8),
     (184, 8),
+    (104, 8),
 ];
 const UNACKED: (usize, usize) = (24, 4);
 const NOT_SENT: (usize, usize) = (144, 4);

@@ -7,6 +7,8 @@ use std::{
         Mutex,
         atomic::{AtomicBool, AtomicU32, Ordering},
     },
+    thread,
+    time::Duration,
 };
 
 use serde_json::Value;
@@ -137,6 +139,58 @@ fn loading_one_that_needs_ecn_hints_at_connections_without_it() {
         let hint = format!("tp_{name}: acts like reno on a connection without ECN");
         assert_eq!(said.contains(&hint), hinted, "{said}");
     }
+}
+
+/// The last of the figures that `info` answers.
+fn pacing_mbit(application: &mut Actor) -> f64 {
+    let info = application.tell("info");
+    let bytes_per_s: u64 = info.split(' ').next_back().unwrap().parse().unwrap();
+    bytes_per_s as f64 * 8e-6
+}
+
+#[test]
+fn the_list_shows_the_form_of_ecn_that_this_kernel_negotiates() {
+    let pins = Pins::new();
+    // Macros are not in BTF: the version of the kernel says what it has.
+    let major = sh("uname -r").split('.').next().unwrap().parse::<u32>();
+    let form = if major.unwrap() < 7 {
+        "classic"
+    } else {
+        "accurate"
+    };
+    for (name, expected) in [
+        ("tp_prague", Value::from(form)),
+        ("tp_dctcp", Value::from("classic")),
+        ("tp_reno", Value::Null),
+        ("reno", Value::Null),
+    ] {
+        assert_eq!(pins.listed(name)["ecn"], expected, "{name}");
+    }
+}
+
+/// Section 5.5.6 of draft-ietf-ccwg-bbr-06: a sample that the application limited does not lower the bandwidth. In
+/// 20 s there are several PROBE_RTTs. A gain of 0.9 of DOWN and a margin of 1 % are the least that it paces at.
+#[test]
+fn bbr3_paces_as_the_link_allows_after_20_s_of_little_to_send() {
+    let pins = Pins::new();
+    let lab = Lab::new();
+    let _sink = Sink::new(&lab.net.far, 5300);
+    pins.cc("load bbr3");
+    let mut application = lab.actor();
+    application.tell(&format!("connect {FAR}:5300 tp_bbr3"));
+    application.tell("send 10000000"); // 4 s at the link's 20 Mbit/s
+    let before = pacing_mbit(&mut application);
+    assert!(before > 16.0, "{before} Mbit/s in bulk");
+    for _ in 0..400 {
+        application.tell("send 9375"); // 1.5 Mbit/s
+        thread::sleep(Duration::from_millis(50));
+    }
+    let after = pacing_mbit(&mut application);
+    assert!(
+        after > 16.0,
+        "{before} Mbit/s in bulk, {after} Mbit/s after talking"
+    );
+    pins.cc("unload bbr3 --force");
 }
 
 #[test]

@@ -43,6 +43,7 @@ fn a_record_says_what_tcp_info_says() {
         busy_us,
         window_us,
         buffer_us,
+        _pacing,
     ] = info[..]
     else {
         panic!("{info:?}");

@@ -10,6 +10,7 @@ use libbpf_rs::{
     Link, MapCore, MapMut, MapType, Object, ObjectBuilder, OpenMapMut, ReferencesType,
     btf::types::{Enum, FuncProto, Ptr, Struct},
 };
+use serde::Serialize;
 
 use super::catalog;
 use crate::Error;
@@ -26,8 +27,30 @@ const FLAGS: std::ops::Range<usize> = 44..48;
 
 /// TCP_CONG_NEEDS_ECN of bpf/kernel/types.h.
 const NEEDS_ECN: u32 = 1 << 1;
-/// TCP_CONG_NEEDS_ACCECN and TCP_CONG_ECT_1_NEGOTIATION: older kernels refuse flags that they do not know.
-const ACCURATE_ECN: u32 = 1 << 2 | 1 << 3;
+/// TCP_CONG_NEEDS_ACCECN.
+const NEEDS_ACCURATE_ECN: u32 = 1 << 2;
+/// With TCP_CONG_ECT_1_NEGOTIATION: older kernels refuse flags that they do not know.
+const ACCURATE_ECN: u32 = NEEDS_ACCURATE_ECN | 1 << 3;
+
+/// The form of ECN that an algorithm asks its peer for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Ecn {
+    /// RFC 3168: the receiver tells once a round trip that packets were marked.
+    Classic,
+    /// RFC 9768: the receiver counts them. The handshake is sent with ECT(1).
+    Accurate,
+}
+
+impl Ecn {
+    fn of(flags: u32) -> Option<Ecn> {
+        if flags & NEEDS_ACCURATE_ECN != 0 {
+            Some(Ecn::Accurate)
+        } else {
+            (flags & NEEDS_ECN != 0).then_some(Ecn::Classic)
+        }
+    }
+}
 
 /// The differences between kernels, read from their BTF.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,13 +99,22 @@ impl Variant {
             }),
         })
     }
+
+    /// Of an algorithm's flags those that this kernel knows.
+    fn known(self, flags: u32) -> u32 {
+        if self.accurate_ecn {
+            flags
+        } else {
+            flags & !ACCURATE_ECN
+        }
+    }
 }
 
 /// A congestion control that the kernel has verified, but that is not registered yet.
 pub struct Loaded {
     object: Object,
     name: String,
-    needs_ecn: bool,
+    ecn: Option<Ecn>,
     variant: Variant,
 }
 
@@ -120,13 +152,13 @@ impl Loaded {
                 fitted = Some(fit(&mut map, variant, what)?);
             }
         }
-        let (name, needs_ecn) = fitted.ok_or_else(|| Error::CcObject(what.to_owned()))?;
+        let (name, ecn) = fitted.ok_or_else(|| Error::CcObject(what.to_owned()))?;
         super::check_name(&name)?;
         let object = open.load().map_err(refuse)?;
         Ok(Loaded {
             object,
             name,
-            needs_ecn,
+            ecn,
             variant,
         })
     }
@@ -138,7 +170,7 @@ impl Loaded {
 
     /// Whether it does what it is for only on a connection that negotiated ECN.
     pub fn needs_ecn(&self) -> bool {
-        self.needs_ecn
+        self.ecn.is_some()
     }
 
     /// Instructions that the verifier checked for each program: a measure of its complexity.
@@ -207,8 +239,12 @@ impl Loaded {
 }
 
 /// Clears callbacks and flags that the kernel does not know, and chooses between two forms of one callback; returns
-/// the name, and whether it needs ECN.
-fn fit(map: &mut OpenMapMut<'_>, variant: Variant, what: &str) -> Result<(String, bool), Error> {
+/// the name, and the form of ECN that it asks for.
+fn fit(
+    map: &mut OpenMapMut<'_>,
+    variant: Variant,
+    what: &str,
+) -> Result<(String, Option<Ecn>), Error> {
     let unfit = || Error::CcObject(what.to_owned());
     if !variant.links {
         let flags = map.map_flags() & !LINK_FLAG;
@@ -225,13 +261,10 @@ fn fit(map: &mut OpenMapMut<'_>, variant: Variant, what: &str) -> Result<(String
         ops.copy_within(CONTROL_2, CONTROL.start);
     }
     ops[CONTROL_2].fill(0);
-    let mut flags = flags_of(ops).ok_or_else(unfit)?;
-    if !variant.accurate_ecn {
-        flags &= !ACCURATE_ECN;
-    }
+    let flags = variant.known(flags_of(ops).ok_or_else(unfit)?);
     ops[FLAGS].copy_from_slice(&flags.to_ne_bytes());
     let name = name_of(ops).ok_or_else(unfit)?;
-    Ok((name, flags & NEEDS_ECN != 0))
+    Ok((name, Ecn::of(flags)))
 }
 
 fn flags_of(ops: &[u8]) -> Option<u32> {
@@ -255,10 +288,52 @@ pub fn is_path(name_or_path: &str) -> bool {
 pub fn name_in(path: &Path) -> Option<String> {
     // Reading a device may never end.
     fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
-    let bytes = fs::read(path).ok()?;
-    let mut open = ObjectBuilder::default().open_memory(&bytes).ok()?;
+    in_ops(&fs::read(path).ok()?, name_of)
+}
+
+/// The form of ECN that one of our algorithms asks for on such a kernel, by its name; loads nothing. None if it
+/// asks for none, or is not ours.
+pub fn ecn_of(name: &str, variant: Variant) -> Option<Ecn> {
+    let flags = in_ops(catalog::object(name)?, flags_of)?;
+    Ecn::of(variant.known(flags))
+}
+
+/// Reads from an object's `struct tcp_congestion_ops`.
+fn in_ops<T>(object: &[u8], read: impl FnOnce(&[u8]) -> Option<T>) -> Option<T> {
+    let mut open = ObjectBuilder::default().open_memory(object).ok()?;
     let mut ops = open
         .maps_mut()
         .find(|map| map.map_type() == MapType::StructOps)?;
-    name_of(ops.initial_value_mut()?)
+    read(ops.initial_value_mut()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prague_asks_for_accurate_ecn_if_the_kernel_has_it() {
+        let old = Variant {
+            links: true,
+            four_arguments: true,
+            tx_start: true,
+            accurate_ecn: false,
+        };
+        let new = Variant {
+            accurate_ecn: true,
+            ..old
+        };
+        for (name, on_old, on_new) in [
+            ("tp_prague", Some(Ecn::Classic), Some(Ecn::Accurate)),
+            ("tp_dctcp", Some(Ecn::Classic), Some(Ecn::Classic)),
+            ("tp_reno", None, None),
+            ("nonsense", None, None),
+        ] {
+            assert_eq!(
+                (ecn_of(name, old), ecn_of(name, new)),
+                (on_old, on_new),
+                "{name}"
+            );
+        }
+    }
 }

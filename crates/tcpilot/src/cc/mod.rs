@@ -9,7 +9,7 @@ use std::{
 
 use serde::Serialize;
 use tcpilot_kernel::{
-    cc::{self, Held, Loaded},
+    cc::{self, Ecn, Held, Loaded, Variant},
     host,
 };
 
@@ -61,6 +61,9 @@ figures! {
         default: bool;
         /// TCP sockets that use it, in all namespaces that tcpilot may enter. Listening sockets count.
         sockets: u64;
+        /// The form of ECN that one of tcpilot's asks for on this kernel: `accurate` (RFC 9768, the handshake with
+        /// ECT(1)) or `classic` (RFC 3168). Null if it asks for none, and for those that are not tcpilot's.
+        ecn: Option<Ecn>;
         /// Its use, in a few words.
         good_for: Option<&'static str>;
         /// The paper or RFC that it follows.
@@ -118,13 +121,20 @@ fn gather(bpffs: &Path) -> Result<Vec<Algorithm>, Failure> {
     ));
     all.extend(unless_registered(ours, State::Available));
     let (sockets, default) = (cc::sockets_by_algorithm()?, host::default_algorithm());
-    Ok(describe(all, &sockets, default.as_deref()))
+    // Without BTF nothing of ours can be loaded.
+    let variant = Variant::detect().ok();
+    let ecn = |name: &str| {
+        let ours = name.strip_prefix(cc::PREFIX)?;
+        cc::ecn_of(ours, variant?)
+    };
+    Ok(describe(all, &sockets, default.as_deref(), ecn))
 }
 
 fn describe(
     all: Vec<(String, State)>,
     sockets: &BTreeMap<String, u64>,
     default: Option<&str>,
+    ecn: impl Fn(&str) -> Option<Ecn>,
 ) -> Vec<Algorithm> {
     all.into_iter()
         .map(|(name, state)| {
@@ -133,6 +143,7 @@ fn describe(
                 state,
                 default: Some(name.as_str()) == default,
                 sockets: sockets.get(&name).copied().unwrap_or(0),
+                ecn: ecn(&name),
                 good_for: about.map(|a| a.good_for),
                 source: about.map(|a| a.source),
                 name,
@@ -143,8 +154,8 @@ fn describe(
 
 fn table(all: &[Algorithm]) -> String {
     let mut text = format!(
-        "{:<16}{:<12}{:>7}  {}\n",
-        "name", "state", "sockets", "good for (source)"
+        "{:<16}{:<12}{:>7}  {:<10}{}\n",
+        "name", "state", "sockets", "ECN", "good for (source)"
     );
     for a in all {
         let default = if a.default { "the default; " } else { "" };
@@ -152,8 +163,13 @@ fn table(all: &[Algorithm]) -> String {
             (Some(good_for), Some(source)) => format!("{good_for} ({source})"),
             _ => "unknown".to_owned(),
         };
+        let ecn = match a.ecn {
+            Some(Ecn::Accurate) => "accurate",
+            Some(Ecn::Classic) => "classic",
+            None => "-",
+        };
         text += &format!(
-            "{:<16}{:<12}{:>7}  {default}{about}\n",
+            "{:<16}{:<12}{:>7}  {ecn:<10}{default}{about}\n",
             a.name,
             a.state.word(),
             a.sockets
@@ -274,15 +290,19 @@ mod tests {
         let all = vec![
             ("reno".to_owned(), State::Registered),
             ("tp_reno".to_owned(), State::Available),
+            ("tp_prague".to_owned(), State::Pinned),
             ("mine".to_owned(), State::Registered),
         ];
         let sockets = BTreeMap::from([("reno".to_owned(), 12)]);
-        let table = table(&describe(all, &sockets, Some("reno")));
+        let ecn = |name: &str| (name == "tp_prague").then_some(Ecn::Accurate);
+        let table = table(&describe(all, &sockets, Some("reno"), ecn));
         let expected = "\
-name            state       sockets  good for (source)
-reno            registered       12  the default; the yardstick; short paths, little loss (RFC 5681)
-tp_reno         available         0  the yardstick; short paths, little loss (RFC 5681)
-mine            registered        0  unknown
+name            state       sockets  ECN       good for (source)
+reno            registered       12  -         the default; the yardstick; short paths, little loss (RFC 5681)
+tp_reno         available         0  -         the yardstick; short paths, little loss (RFC 5681)
+tp_prague       pinned            0  accurate  L4S: queues of a millisecond, where the network marks ECT(1) \
+(draft-briscoe-iccrg-prague-congestion-control)
+mine            registered        0  -         unknown
 ";
         assert_eq!(table, expected);
     }

@@ -72,7 +72,7 @@ def _row(cells: list[Record], name: str) -> list[str]:
     flows = [cell["flows"][name] for cell in cells]
     labels = cells[0]["labels"]
     queues = sorted({flow["queue"] for flow in flows})
-    own = f" ({'/'.join(queues)})" if labels["queue"] == "dualpi2" else ""
+    own = f" ({'/'.join(queues)})" if labels["queue"].startswith("dualpi2") else ""
     return [
         f"{without_prefix(flows[0]['cc'])}{own}",
         shown((flow["wire_mbit"] for flow in flows), 2),
