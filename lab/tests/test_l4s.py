@@ -140,7 +140,7 @@ def test_the_page_has_the_tables_of_its_records() -> None:
     if os.environ.get("TCPLAB_RENEW"):
         cells.page("l4s").write_text(page)
     assert cells.page("l4s").read_text() == page
-    assert page.count("<!-- table: ") == page.count("<!-- end -->") == 6
+    assert page.count("<!-- table: ") == page.count("<!-- end -->") == 7
 
 
 def test_a_qdisc_that_tc_does_not_know_leaves_its_counters_readable(tmp_path: Path) -> None:
