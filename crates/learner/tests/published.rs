@@ -210,3 +210,9 @@ fn samples_of_one_connection_count_less_than_connections() {
     assert!(close > 2.0 && close < 6.0, "{close}");
     assert!(apart > 12.0 && apart < 18.0, "{apart}");
 }
+
+#[test]
+fn a_learner_that_has_seen_nothing_has_spent_nothing() {
+    let learner = Learner::new(2, Settings::default()).unwrap();
+    assert_eq!(format!("{:.1}", learner.spent()), "0.0");
+}

@@ -114,7 +114,8 @@ impl Learner {
     pub fn spent(&self) -> f64 {
         let nodes = exact!(&self.0, it => &it.tree.nodes);
         let groups = nodes.iter().filter(|n| n.live && n.level == 1);
-        groups.map(|n| n.ledger.spent()).sum()
+        // The sum of nothing would be −0.
+        groups.fold(0.0, |sum, n| sum + n.ledger.spent())
     }
 }
 

@@ -156,7 +156,7 @@ impl Room {
             .taught
             .iter()
             .map(|taught| taught.learner.spent())
-            .sum();
+            .fold(0.0, |sum, spent| sum + spent);
         self.effect.as_mut().map(|effect| effect.report(explored))
     }
 
