@@ -67,20 +67,41 @@ end() {
 	rm -rf "$copies"
 }
 
-# Copies, because a machine must not see its files change. One whose maker was killed is removed here.
+# A program of the host and the libraries that it is linked to, below the machines' root.
+put() { # program
+	local library
+	cp -L "$1" "$root/usr/bin"
+	for library in $(ldd "$1" | grep -o '/[^ )]*'); do
+		mkdir -p "$root${library%/*}"
+		cp -Lu "$library" "$root$library"
+	done
+}
+
+# The root of the machines. Copies, because a machine must not see its files change. One whose maker was killed is
+# removed here.
 copy() {
-	local old
+	local old name
 	logs=$(realpath "$folder/../host-tests")
 	for old in "$folder"/../host-tests/copies-*; do
 		if [ ! -d "/proc/${old##*-}" ]; then rm -rf "$old"; fi
 	done
 	copies=$logs/copies-$$
-	mkdir -p "$copies/deps"
+	root=$copies/root
 	trap end EXIT
-	strip -g -o "$copies/deps/host" "$host"
-	strip -g -o "$copies/deps/vm" "$vm"
-	for name in actor flowgen suite tcpilot; do strip -g -o "$copies/$name" "$folder/$name"; done
-	cp $tests/tests/native-only.txt $tests/guest.sh "$copies"
+	mkdir -p "$root"/{proc,sys,dev,tmp,run,etc,claims,suite/deps,usr/bin,usr/lib,usr/lib64,lib/modules}
+	ln -s usr/bin "$root/bin"
+	ln -s usr/bin "$root/sbin"
+	ln -s bin "$root/usr/sbin"
+	ln -s usr/lib64 "$root/lib64"
+	for name in sh ip tc ss sysctl mount umount cat modprobe "$folder/tcpilot"; do
+		put "$(PATH=$PATH:/usr/sbin:/sbin command -v "$name")"
+	done
+	rm "$root/usr/bin/tcpilot" # the tests' is below
+	strip -g -o "$root/suite/deps/host" "$host"
+	strip -g -o "$root/suite/deps/vm" "$vm"
+	for name in actor flowgen suite tcpilot; do strip -g -o "$root/suite/$name" "$folder/$name"; done
+	cp $tests/tests/native-only.txt "$root/suite"
+	cp $tests/guest.sh "$copies"
 }
 
 # The machine dies with this script, however that ends.
@@ -88,7 +109,7 @@ start() { # kernel number
 	mkdir -p "$copies/claims-$1"
 	setpriv --pdeathsig KILL "$python" -m tcplab.vm run --kernel "$1" --virtual-time --memory 1G \
 		--timeout 2700 --env RUST_BACKTRACE=0 "${modules[@]/#/--module=}" --rw "$copies/claims-$1" -- \
-		sh "$copies/guest.sh" "$copies" "$copies/claims-$1" /suite/suite --except /suite/native-only.txt \
+		sh "$copies/guest.sh" "$root" "$copies/claims-$1" /suite/suite --except /suite/native-only.txt \
 		--claims /claims "${wanted[@]}" /suite/deps/host /suite/deps/vm >"$logs/$1-$2.log" 2>&1 &
 	machines[$1-$2]=$!
 }
