@@ -67,20 +67,19 @@ end() {
 	rm -rf "$copies"
 }
 
-# A program of the host and the libraries that it is linked to, below the machines' root.
-put() { # program
+# The libraries that a program of the host is linked to, below the machines' root.
+put_libraries() { # program
 	local library
-	cp -L "$1" "$root/usr/bin"
 	for library in $(ldd "$1" | grep -o '/[^ )]*'); do
 		mkdir -p "$root${library%/*}"
 		cp -Lu "$library" "$root$library"
 	done
 }
 
-# The root of the machines. Copies, because a machine must not see its files change. One whose maker was killed is
-# removed here.
+# Makes the root of the machines, of copies, because a machine must not see its files change. Copies whose maker was
+# killed are removed here.
 copy() {
-	local old name
+	local old name program
 	logs=$(realpath "$folder/../host-tests")
 	for old in "$folder"/../host-tests/copies-*; do
 		if [ ! -d "/proc/${old##*-}" ]; then rm -rf "$old"; fi
@@ -93,10 +92,12 @@ copy() {
 	ln -s usr/bin "$root/sbin"
 	ln -s bin "$root/usr/sbin"
 	ln -s usr/lib64 "$root/lib64"
-	for name in sh ip tc ss sysctl mount umount cat modprobe "$folder/tcpilot"; do
-		put "$(PATH=$PATH:/usr/sbin:/sbin command -v "$name")"
+	for name in sh ip tc ss sysctl mount umount cat modprobe; do
+		program=$(PATH=$PATH:/usr/sbin:/sbin command -v $name)
+		cp -L "$program" "$root/usr/bin"
+		put_libraries "$program"
 	done
-	rm "$root/usr/bin/tcpilot" # the tests' is below
+	put_libraries "$folder/tcpilot"
 	strip -g -o "$root/suite/deps/host" "$host"
 	strip -g -o "$root/suite/deps/vm" "$vm"
 	for name in actor flowgen suite tcpilot; do strip -g -o "$root/suite/$name" "$folder/$name"; done

@@ -111,8 +111,10 @@ impl Traffic {
         let received_bytes = since(self.last.received, first.received);
         let steered_bytes = since(self.last.steered, first.steered);
         let all = sent_bytes + received_bytes;
+        // Else some of it does not pass these devices: it stays on this host, or leaves by none of its cards.
+        let is_part = all > 0 && steered_bytes <= sent_bytes;
         Some(TrafficView {
-            share: (all > 0).then(|| (steered_bytes as f64 / all as f64).min(1.0)),
+            share: is_part.then(|| steered_bytes as f64 / all as f64),
             steered_bytes,
             sent_bytes,
             received_bytes,
@@ -210,7 +212,7 @@ Inter-|   Receive                                                |  Transmit
     }
 
     #[test]
-    fn shares_are_since_the_first_look_and_at_most_all() {
+    fn shares_are_since_the_first_look_and_of_what_passed_the_devices() {
         assert_eq!(looked(vec![sums(1000, 500, 400)]), None);
         let view = looked(vec![sums(1000, 500, 400), sums(1600, 900, 900)]).unwrap();
         assert_eq!(
@@ -219,7 +221,7 @@ Inter-|   Receive                                                |  Transmit
         );
         assert_eq!(view.share, Some(0.5));
         let inside = looked(vec![sums(0, 0, 0), sums(10, 0, 900)]).unwrap();
-        assert_eq!(inside.share, Some(1.0), "between containers of this host");
+        assert_eq!(inside.share, None, "between containers of this host");
         let idle = looked(vec![sums(0, 0, 0), sums(0, 0, 900)]).unwrap();
         assert_eq!(idle.share, None);
     }

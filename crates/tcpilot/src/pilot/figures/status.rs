@@ -83,7 +83,8 @@ figures! {
     #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
     pub TrafficView {
         /// Steered bytes among all that the devices sent and received; at most 1. Connections that are held out
-        /// or still too few to choose for count as steered. `null` if nothing was sent or received.
+        /// or still too few to choose for count as steered. `null` if nothing was sent or received, or if more
+        /// was steered than sent: then some of it stays on this host, or leaves by other devices.
         share: Option<f64>, Share;
         /// Data of steered connections that their peers acknowledged. The connections of namespaces that the
         /// daemon may not enter count once they end.

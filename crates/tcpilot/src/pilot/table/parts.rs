@@ -42,13 +42,18 @@ impl TrafficView {
             0..1_000_000_000 => format!("{:.1} MB", bytes as f64 / 1e6),
             _ => format!("{:.2} GB", bytes as f64 / 1e9),
         };
+        let (steered, sent) = (amount(self.steered_bytes), amount(self.sent_bytes));
+        let devices = self.devices.shown(Unit::Plain);
+        if self.steered_bytes > self.sent_bytes {
+            return format!(
+                "traffic  {steered} can be steered, more than the {sent} sent by {devices}: some stays on this host \
+                 or leaves by other devices\n"
+            );
+        }
         format!(
-            "traffic  {} of this host's bytes can be steered: {} of {} sent and {} received by {}\n",
+            "traffic  {} of this host's bytes can be steered: {steered} of {sent} sent and {} received by {devices}\n",
             self.share.shown(Unit::Share),
-            amount(self.steered_bytes),
-            amount(self.sent_bytes),
             amount(self.received_bytes),
-            self.devices.shown(Unit::Plain)
         )
     }
 }

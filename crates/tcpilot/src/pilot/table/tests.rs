@@ -452,6 +452,20 @@ fn the_status_reads_as_its_copy() {
 }
 
 #[test]
+fn bytes_that_no_card_sent_are_told_as_such() {
+    let mut status = running();
+    let inside = status.traffic.as_mut().unwrap();
+    (inside.steered_bytes, inside.sent_bytes, inside.share) = (791_000_000, 40_000, None);
+    let text = super::status(&status);
+    let line = text.lines().find(|l| l.starts_with("traffic")).unwrap();
+    assert_eq!(
+        line,
+        "traffic  791.0 MB can be steered, more than the 0.0 MB sent by eth0,eth1: some stays on this host or \
+         leaves by other devices"
+    );
+}
+
+#[test]
 fn the_report_reads_as_its_copy() {
     assert_golden("report", &report(&running(), &[lossy_path(), new_path()]));
 }
