@@ -31,8 +31,8 @@ test: ## before a commit, and in CI: every test, those of kernels on the oldest 
 	@scripts/stages check unit-test host-test vm-test-ends
 	@echo "make test: all passed"
 
-test-all: ## before a release: the release build, all kernels, a browser, and two campaigns
-	@PROFILE=release scripts/stages check unit-test host-test mpquic-test vm-test \
+test-all: ## before a release: the release build, all kernels, another clang, a browser, two campaigns
+	@PROFILE=release scripts/stages check unit-test host-test mpquic-test vm-test clang-test \
 		machine-test metrics-test browser-test lab-test
 	@echo "make test-all: all passed"
 
@@ -78,6 +78,14 @@ vm-test: setup ## behaviour on every kernel, in virtual machines
 
 vm-test-ends: setup ## behaviour on the oldest and the newest of them
 	PYTHON=$(PYTHON) crates/host-tests/run.sh $(firstword $(KERNELS)) $(lastword $(KERNELS))
+
+# The verifier judges what the compiler made of the programs. Debian 12 has clang 14 by default, Debian 13 clang 19.
+CLANG := clang-19
+clang-test: setup ## host-test and vm-test-ends, the BPF programs by another compiler: CLANG=clang-19
+	@scripts/setup $(CLANG)
+	@mkdir -p $(TARGET)/$(CLANG)/bin && ln -sf "$$(command -v $(CLANG))" $(TARGET)/$(CLANG)/bin/clang
+	export PATH=$(abspath $(TARGET))/$(CLANG)/bin:$$PATH CARGO_TARGET_DIR=$(abspath $(TARGET))/$(CLANG) PYTHON=$(PYTHON); \
+		crates/host-tests/run.sh here; crates/host-tests/run.sh $(firstword $(KERNELS)) $(lastword $(KERNELS))
 
 machine-test: setup deb dist ## the laboratory's own tests of its machines
 	@$(CARGO) build --release -p flowgen --features mpquic
@@ -138,5 +146,5 @@ release:
 	@test -e $(TARGET)/release/tcpilot || echo 'building tcpilot for the first time; this takes a few minutes' >&2
 	@$(CARGO) build --release --bins
 
-.PHONY: help setup run demo test test-all check unit-test unit-test-rust unit-test-lab host-test mpquic-test upgrade-test vm-test \
+.PHONY: help setup run demo test test-all clang-test check unit-test unit-test-rust unit-test-lab host-test mpquic-test upgrade-test vm-test \
 	vm-test-ends machine-test arm64-test metrics-test browser-test bench lab lab-test experiments deb dist arm64 image release

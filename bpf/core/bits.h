@@ -20,20 +20,30 @@ TP_INLINE __u32 tp_within(__u32 index, __u32 power_of_two)
 }
 
 /* 1 if x is 0, else 0.  The asm hides from the compiler that this is a comparison: it would
- * branch for that. */
+ * branch for that.  Here and below it is volatile, so that compilers work on one arm after the
+ * other, and do not keep those of all arms on the stack. */
 TP_INLINE __u32 tp_is_zero(__u64 x)
 {
 	__u64 negative = -x;
 
-	asm("" : "+r"(negative));
+	asm volatile("" : "+r"(negative));
 	return (__u32)((x | negative) >> 63) ^ 1;
+}
+
+/* 1 if a is less than b, else 0; their difference fits a signed number. */
+TP_INLINE __u32 tp_is_less(__u64 a, __u64 b)
+{
+	__u64 difference = a - b;
+
+	asm volatile("" : "+r"(difference));
+	return (__u32)(difference >> 63);
 }
 
 /* a if bit is 0, b if it is 1.  A product, hidden likewise, and not a mask: verifiers from 6.18
  * on follow both values of a mask of no bits or all. */
 TP_INLINE __u64 tp_select(__u64 a, __u64 b, __u64 bit)
 {
-	asm("" : "+r"(bit));
+	asm volatile("" : "+r"(bit));
 	return a + (b - a) * bit;
 }
 

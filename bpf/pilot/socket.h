@@ -125,6 +125,7 @@ TP_INLINE void tp_remote(const struct bpf_sock *sk, __u32 addr[4])
 		addr[0] = addr[1] = 0;
 		addr[2] = TP_MAPPED;
 		addr[3] = sk->dst_ip4;
+		asm volatile("" ::: "memory"); /* a socket is read at fixed offsets only */
 	} else {
 		addr[0] = sk->dst_ip6[0];
 		addr[1] = sk->dst_ip6[1];

@@ -41,9 +41,8 @@ TP_INLINE __u32 tp_untried(const struct tp_learner *mem, __u32 eligible, __u32 m
 #pragma unroll
 	for (int i = 0; i < TP_MAX_ARMS; i++) {
 		const struct tp_learner_arm *arm = &mem->arms[i];
-		__u32 hopeful = (__u32)(((__u64)arm->unpaid - max_unpaid) >> 63);
 
-		mask |= (tp_is_zero(arm->samples) & hopeful) << i;
+		mask |= (tp_is_zero(arm->samples) & tp_is_less(arm->unpaid, max_unpaid)) << i;
 	}
 	return mask & eligible;
 }
@@ -60,7 +59,7 @@ TP_INLINE __u32 tp_has_sample(const struct tp_learner_arm *arm)
 TP_INLINE __u64 tp_compared_cost(const struct tp_learner_arm *arm, __u32 eligible)
 {
 	return tp_select(TP_NO_COST, arm->cost,
-			 eligible & tp_has_sample(arm) & (__u32)(~arm->cost >> 63));
+			 eligible & tp_has_sample(arm) & tp_is_less(arm->cost, 1ULL << 63));
 }
 
 /* The eligible arms of least cost. */
@@ -73,7 +72,7 @@ TP_INLINE __u32 tp_cheapest(const struct tp_learner *mem, __u32 eligible)
 	for (int i = 0; i < TP_MAX_ARMS; i++) {
 		__u64 cost = tp_compared_cost(&mem->arms[i], eligible >> i & 1);
 
-		least = tp_select(least, cost, (cost - least) >> 63);
+		least = tp_select(least, cost, tp_is_less(cost, least));
 	}
 #pragma unroll
 	for (int i = 0; i < TP_MAX_ARMS; i++) {

@@ -34,11 +34,11 @@ TP_APART int tp_find_span(const struct tp_rounds *rounds, __u32 count, struct tp
 	if (!rounds || !to)
 		return 0;
 	for (__u32 i = 0; i < TP_SHAPE_ROUNDS; i++) {
-		__u64 value = rounds->value[i], counts = ((__u64)i - count) >> 63;
+		__u64 value = rounds->value[i], counts = tp_is_less(i, count);
 		__u64 low = tp_select(~0U, value, counts), high = tp_select(0, value, counts);
 
-		least = tp_select(least, low, (low - least) >> 63);
-		most = tp_select(most, high, (most - high) >> 63);
+		least = tp_select(least, low, tp_is_less(low, least));
+		most = tp_select(most, high, tp_is_less(most, high));
 		sum += high;
 	}
 	to->least = count ? least : 0;

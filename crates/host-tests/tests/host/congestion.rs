@@ -14,7 +14,7 @@ use std::{
 use serde_json::Value;
 use tcpilot_host_tests::{
     Actor, Bpffs, Child, FAR, Lab, PORT, Place, Registrations, Sink, TEMPLATE, folder, is_emulated,
-    sh, until,
+    until,
 };
 
 const OURS: [&str; 20] = [
@@ -80,7 +80,7 @@ impl Pins {
 }
 
 fn registered() -> String {
-    sh("sysctl -n net.ipv4.tcp_available_congestion_control")
+    fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap()
 }
 
 /// Whether a name is registered: as a whole word of the list.

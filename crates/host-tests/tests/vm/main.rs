@@ -13,7 +13,9 @@ mod rescue;
 mod tuning;
 mod watch;
 
-use tcpilot_host_tests::{Actor, FAR, Lab, PORT, Place, Shape, Sink, arm, sh};
+use std::fs;
+
+use tcpilot_host_tests::{Actor, FAR, Lab, PORT, Place, Shape, Sink, arm};
 
 const FAR_PATH: &str = "10.77.0.2";
 
@@ -112,7 +114,8 @@ fn dctcp_may_be_chosen_where_ecn_was_negotiated() {
 
 #[test]
 fn the_module_of_an_arm_is_loaded_when_the_arm_is_asked_for() {
-    let registered = || sh("sysctl -n net.ipv4.tcp_available_congestion_control");
+    let registered =
+        || fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap();
     assert!(!registered().contains("htcp"));
     let lab = Lab::new();
     let _sink = Sink::new(&lab.net.far, 5300);
