@@ -92,8 +92,11 @@ copy() {
 	ln -s usr/bin "$root/sbin"
 	ln -s bin "$root/usr/sbin"
 	ln -s usr/lib64 "$root/lib64"
-	for name in sh ip tc ss sysctl mount umount cat modprobe; do
-		program=$(PATH=$PATH:/usr/sbin:/sbin command -v $name)
+	for name in sh ip tc ss mount umount cat modprobe; do
+		program=$(PATH=$PATH:/usr/sbin:/sbin command -v $name) || {
+			echo "run.sh: no $name, which the tests in machines call: apt-get install iproute2 kmod mount" >&2
+			exit 1
+		}
 		cp -L "$program" "$root/usr/bin"
 		put_libraries "$program"
 	done
