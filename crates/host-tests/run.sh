@@ -3,16 +3,18 @@
 #
 #   crates/host-tests/run.sh here            on this one; as root, or with sudo
 #   crates/host-tests/run.sh mpquic          the same for multipath QUIC, with a flowgen that speaks it
-#   crates/host-tests/run.sh 6.1 7.2         in machines of each, one after the other: python -m tcplab.vm list
+#   crates/host-tests/run.sh 6.1 7.2         in machines of each: python -m tcplab.vm list
 #
 # $TESTS names those that are wanted (default: all), $REPEAT is how often each of them runs (default: once).
 # $PROFILE is cargo's (default: dev). $JOBS is how many run at once here (default: six for each processor: most
-# of a test is waiting). $PYTHON is an interpreter that has the lab's package (default: python3). Exits 1 when a
-# test failed; the log of its machine is printed then.
+# of a test is waiting). $MACHINES is how many run at once (default: one for each processor). $PYTHON is an
+# interpreter that has the lab's package (default: python3). Exits 1 when a test failed; the log of its machine is
+# printed then.
 #
 # A machine runs in virtual time: its clock counts instructions and skips what is idle. So nothing in it depends
-# on how busy this host is, and waiting takes no time. Each kernel has two machines at once. A machine that is
-# free takes the next test of a common list, so both end together. Their logs stay in target/host-tests.
+# on how busy this host is, and waiting takes no time. Each kernel has one machine, because each boots, and the
+# emulator translates all code anew for it. If there are fewer kernels than machines, a kernel has several: one that is
+# free takes the next test of a common list, so they end together. Their logs stay in target/host-tests.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 tests=crates/host-tests
@@ -62,7 +64,7 @@ here() {
 }
 
 end() {
-	[ ${#machines[@]} = 0 ] || kill "${machines[@]}" || true
+	[ ${#machines[@]} = 0 ] || kill "${!machines[@]}" || true
 	wait
 	rm -rf "$copies"
 }
@@ -115,28 +117,33 @@ start() { # kernel number
 		--timeout 2700 --env RUST_BACKTRACE=0 "${modules[@]/#/--module=}" --rw "$copies/claims-$1" -- \
 		sh "$copies/guest.sh" "$root" "$copies/claims-$1" /suite/suite --except /suite/native-only.txt \
 		--claims /claims "${wanted[@]}" /suite/deps/host /suite/deps/vm >"$logs/$1-$2.log" 2>&1 &
-	machines[$1-$2]=$!
+	machines[$!]=$1-$2 began[$!]=$SECONDS
 }
 
-finish() { # kernel number
-	local status=0 log=$logs/$1-$2.log
-	wait "${machines[$1-$2]}" || status=$?
-	unset "machines[$1-$2]"
+# Waits for one of the machines.
+finish() {
+	local status=0 ended name log
+	wait -n -p ended "${!machines[@]}" || status=$?
+	name=${machines[$ended]} log=$logs/${machines[$ended]}.log
+	unset "machines[$ended]"
 	[ $status = 0 ] || sed '/^slowest/,$d' "$log" >&2
-	echo "kernel $1, machine $2: status $status after $((SECONDS - started)) s"
+	echo "kernel ${name%-*}, machine ${name##*-}: status $status after $((SECONDS - began[ended])) s"
 	sed -n '/^slowest/,$p' "$log"
 	return $status
 }
 
 in_machines() { # kernel…
-	local kernel number failed=0 started
-	declare -gA machines=()
+	local most=${MACHINES:-$(nproc)} each kernel number failed=0
+	declare -gA machines=() began=()
+	each=$((most / $# > 1 ? most / $# : 1))
 	copy
 	for kernel; do
-		started=$SECONDS
-		for number in 1 2; do start "$kernel" $number; done
-		for number in 1 2; do finish "$kernel" $number || failed=1; done
+		for number in $(seq "$each"); do
+			if [ ${#machines[@]} -ge "$most" ]; then finish || failed=1; fi
+			start "$kernel" "$number"
+		done
 	done
+	while [ ${#machines[@]} -gt 0 ]; do finish || failed=1; done
 	return $failed
 }
 
