@@ -23,7 +23,7 @@ help: ## say what there is
 setup: ## install what building and testing need
 	@scripts/setup test
 
-run: release ## steer this host until Ctrl-C, then report what was done
+run: build ## steer this host until Ctrl-C, then report what was done
 	@scripts/as-root $(TARGET)/release/tcpilot run --live
 
 demo: release ## watch it learn a bad link, in namespaces or in a virtual machine
@@ -147,10 +147,14 @@ image: dist ## a container image of the static binary: target/dist
 		packaging/container/image $(TARGET)/$$(uname -m)-unknown-linux-gnu/release/tcpilot $$arch $$version $$file; \
 		echo $$file
 
-release:
+build: ## build target/release/tcpilot
 	@scripts/setup build
 	@test -e $(TARGET)/release/tcpilot || echo 'building tcpilot for the first time; this takes a few minutes' >&2
+	@$(CARGO) build --release -p tcpilot
+
+# With the programs of the tests and of the laboratory.
+release: build
 	@$(CARGO) build --release --bins
 
-.PHONY: help setup run demo test test-all clang-test check unit-test unit-test-rust unit-test-lab host-test mpquic-test upgrade-test vm-test \
+.PHONY: help setup build run demo test test-all clang-test check unit-test unit-test-rust unit-test-lab host-test mpquic-test upgrade-test vm-test \
 	vm-test-ends machine-test arm64-test metrics-test browser-test bench lab lab-test experiments deb dist arm64 image release
