@@ -16,13 +16,13 @@ from functools import cache
 from pathlib import Path
 
 from tcplab import topology
-from tcplab.algorithms import is_own
+from tcplab.algorithms import is_own, stand_in
 from tcplab.engine import need, relay, web
 from tcplab.engine.errors import CellError, EngineError
 from tcplab.engine.job import Settings
 from tcplab.engine.script import SCRIPT, Programs
 from tcplab.engine.vm import Ended
-from tcplab.scenario.model import Cell
+from tcplab.scenario.model import Cell, Flow
 
 _TCP = Path("/proc/sys/net/ipv4")
 _PR_SET_PDEATHSIG = 1
@@ -38,10 +38,18 @@ _QDISC_ARGUMENTS = {
 
 
 def fitted(cell: Cell) -> Cell:
-    """The cell as this kernel can run it: delays by a relay if there is no netem."""
+    """The cell as this kernel can run it: delays by a relay if there is no netem, and tcpilot's
+    algorithms for those that it lacks if the scenario wants that."""
+    if cell.stand_ins:
+        cell = replace(cell, flows=tuple(map(_stood_in, cell.flows)))
     if _netem(cell) and not _qdisc("netem"):
         return replace(cell, delays=topology.RELAY)
     return cell
+
+
+def _stood_in(flow: Flow) -> Flow:
+    own = None if flow.quic else stand_in(flow.cc)
+    return flow if own is None or _control(flow.cc) else replace(flow, cc=own)
 
 
 def _netem(cell: Cell) -> bool:
