@@ -19,6 +19,20 @@ def cell(link: Link = LINK, changes: tuple[Change, ...] = ()) -> Cell:
     return Cell(10, 100, 1, (link,), (NEAR, FAR), changes=changes, delays=topology.RELAY)
 
 
+def test_a_direct_path_is_a_relay_between_the_hosts() -> None:
+    link = Link(path="direct", rtt_ms=40, loss_percent=1)
+    direct = Cell(10, 100, 1, (link,), (NEAR,), delays=topology.RELAY)
+    (line,) = topology.relay_links(direct, 5)
+    assert line == "near=left/l0,far=right/r0x0,delay_ms=40,loss=0.01,seed=5"
+    assert not topology.ip_lines(direct)[""]
+    assert topology.queue_places(direct) == []
+    assert topology.queue_places(replace(direct, delays="netem"))
+    # As much as netem's default limit lets be under way, whatever the round trip.
+    assert relay.memory_mb(direct) == relay.memory_mb(
+        replace(direct, links=(replace(link, rtt_ms=400),))
+    )
+
+
 def test_each_round_trip_time_has_a_relay_in_place_of_its_last_pair_of_devices() -> None:
     assert topology.relay_links(cell(), 5) == [
         "near=r2/f0x0,far=right/r0x0,delay_ms=20,loss=0.02,seed=5",
@@ -43,7 +57,7 @@ def test_rate_and_queue_stay_with_the_kernel_and_netem_is_gone() -> None:
     [
         (replace(LINK, jitter_ms=1), "jitter_ms"),
         (replace(LINK, loss_burst_packets=3), None),
-        (replace(LINK, path="direct"), 'path = "direct"'),
+        (replace(LINK, path="direct"), None),
         (replace(LINK, reorder_percent=1), "reorder_percent"),
         (LINK, None),
         (replace(LINK, receiver_gro_us=100), "losses with receiver_gro_us"),

@@ -54,6 +54,7 @@ def program(flowgen: str) -> Path:
     return Path(flowgen).with_name("pathrelay")
 
 
+_NETEM_SEGMENTS, _SEGMENT_BYTES = 1000, 65_536
 _MOST_SEGMENTS = 45
 """Of 1448 bytes, in a packet of 64 KB."""
 
@@ -137,11 +138,15 @@ def memory_mb(cell: Cell) -> int:
     """Memory for packets under way in one direction: twice the need of a full link."""
     if not topology.is_relayed(cell):
         return 16  # only queues before traces
-    need = (
-        (link.rate_mbit or 40_000) * 125 * (link.rtt_ms + max(topology.rtts_ms(cell)))
-        for link in _ever(cell)
-    )
+    need = (_under_way(link, max(topology.rtts_ms(cell))) for link in _ever(cell))
     return max(16, round(2 * max(need) / 1e6 + PACKET_BYTES / 1e3))
+
+
+def _under_way(link: Link, extra_ms: float) -> float:
+    """Bytes of a full link; of a direct path, netem's default limit of 1000 segments."""
+    if topology.is_direct(link):
+        return _NETEM_SEGMENTS * _SEGMENT_BYTES
+    return (link.rate_mbit or 40_000) * 125 * (link.rtt_ms + extra_ms)
 
 
 def _ever(cell: Cell) -> list[Link]:

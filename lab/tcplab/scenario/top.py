@@ -58,6 +58,8 @@ class Top:
     stand_ins: bool = flag()
     """An algorithm that the engine's kernel lacks is tcpilot's of the same paper; each cell notes
     for which it stands in."""
+    machine_only: str | None = text()
+    """Why none of its cells can run on a host whose kernel has no modules."""
     published: list[str] = field(default_factory=list, metadata={"check": _published})
     expect: list[dict[str, Any]] = field(default_factory=list, metadata={"check": _list_of_tables})
     sweep: dict[str, Any] = field(default_factory=dict, metadata={"check": _table})

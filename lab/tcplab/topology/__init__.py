@@ -101,7 +101,7 @@ def has_queue(cell: Cell, link: int) -> bool:
     """Whether there is a qdisc whose counters tell of the bottleneck, and of no other link's."""
     if cell.links[link].trace or cell.links[link].shares:
         return False
-    return not is_direct(cell.links[link]) or bool(netem_arguments(cell.links[link], 0))
+    return not is_direct(cell.links[link]) or any(one.arguments for one in netems(cell, link))
 
 
 def queue_handle(cell: Cell, link: int) -> int:

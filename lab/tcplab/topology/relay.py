@@ -37,7 +37,6 @@ def obstacle(cell: Cell) -> str | None:
 
 def _obstacle(cell: Cell, link: Link) -> str | None:
     asked = {
-        'path = "direct"': is_direct(link),
         "jitter_ms": link.jitter_ms,
         "reorder_percent": link.reorder_percent,
         "back_loss_percent": link.back_loss_percent,
@@ -94,6 +93,7 @@ def relay_links(cell: Cell, seed: int) -> list[str]:
     for i, link in enumerate(cell.links if is_relayed(cell) else ()):
         for k, extra_ms in enumerate(rtts_ms(cell)):
             near = f"{last_router(link)}/{far_device(i, k)}"
+            near = f"left/l{i}" if is_direct(link) else near
             ends = f"near={near},far=right/{receiver_device(i, k)}"
             loss = _loss(link, ",") if link.loss_percent else ""
             changes = "".join(f",change={at_s:g}:{line}" for at_s, line in _changes(cell, i, k))
