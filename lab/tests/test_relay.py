@@ -191,6 +191,20 @@ def test_only_a_kernel_without_netem_relays(monkeypatch: pytest.MonkeyPatch) -> 
     assert here.fitted(no_delay).delays == "netem"
 
 
+def test_the_relay_of_a_fast_cell_has_a_processor_for_itself(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(here, "_qdisc", lambda kind: kind != "netem")
+    fast = replace(cell(replace(LINK, rate_mbit=1000)), delays="netem")
+    programs = script.Programs(Path("/bin/flowgen"), Path("/bin/tcpilot"), Path("/x"))
+    for processors, own in (({0, 2}, 2), ({1}, None)):
+        monkeypatch.setattr(here.os, "sched_getaffinity", lambda _, found=processors: found)
+        ran = here.fitted(fast)
+        assert ran.relay_processor == own
+        assert ("--processor=2" in script.text(ran, programs)) == (own == 2)
+        assert here.fitted(replace(cell(), delays="netem")).relay_processor is None
+
+
 def report(late_us: float, full: int) -> dict[str, object]:
     way = {"late_us": {"p99": late_us}, "full": full}
     return {"there": way, "back": {"late_us": {"p99": 0.0}, "full": 0}}

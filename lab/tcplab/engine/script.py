@@ -141,6 +141,8 @@ def _relay(cell: Cell, programs: Programs, seed: int) -> list[str]:
     if not topology.has_relay(cell):
         return []
     words = [str(relay.program(str(programs.flowgen))), f"--memory-mb={relay.memory_mb(cell)}"]
+    if cell.relay_processor is not None:
+        words.append(f"--processor={cell.relay_processor}")
     words += [f"--link={link}" for link in topology.relay_links(cell, seed)]
     return [
         'step relay "pathrelay"',

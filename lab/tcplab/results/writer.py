@@ -109,6 +109,7 @@ def _content(job: Job, cell: Cell, work: Path, error: str | None, wall_s: float)
         "calibration": verdict,
         "play": _maybe_json(work / "play.json"),
         "delays": cell.delays,
+        "relay_processor": cell.relay_processor,
         "processor_s": measures.processor_s(work),
         "stand_ins": _stand_ins(job, cell),
         "relay": relayed,

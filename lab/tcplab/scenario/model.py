@@ -353,6 +353,8 @@ class Cell:
     """Algorithms that the engine's kernel lacks are tcpilot's of the same paper."""
     delays: str = "netem"
     """The maker of delays and losses: netem, or relay if the engine's kernel has no netem."""
+    relay_processor: int | None = None
+    """The processor that the relay has for itself, if it has one."""
 
     def present(self) -> list[Flow]:
         """Flows that take part."""
