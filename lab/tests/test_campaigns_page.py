@@ -37,7 +37,7 @@ def test_ours_stand_above_the_slides_with_the_interval_of_the_repetitions() -> N
     assert lines[4] == "| reno | 0.71 (0.70 to 0.72) | 0.71 (0.70 to 0.72) |"
     assert lines[5:8:2] == ["| slides | 0.85 | 0.58 |", "| slides | 0.79 | 0.54 |"]
     assert lines[6].startswith("| highspeed |")
-    assert "4 cells, 3 repetitions." in text
+    assert "4 points, repetitions of each: 3." in text
     other = tables.renewed("<!-- table: rtt-fairness machine -->\n<!-- end -->", found)
     assert "| reno | 1.00 |" in other and "| slides | 0.75 |" in other
 
