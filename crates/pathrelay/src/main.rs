@@ -124,10 +124,7 @@ fn run(cli: &Cli) -> Result<()> {
             .zip([cli.processor, None].into_iter().cycle())
             .map(|(direction, processor)| {
                 let stop = &stop;
-                scope.spawn(move || {
-                    processor.map_or(Ok(()), keep_to)?;
-                    on_time(direction, stop)
-                })
+                scope.spawn(move || on_time(direction, processor, stop))
             })
             .collect();
         running
@@ -222,14 +219,15 @@ fn keep_to(processor: u16) -> Result<()> {
 
 /// Runs a direction with a timer as exact as the kernel's, before other processes if that is allowed. One that
 /// ends early ends all.
-fn on_time(direction: Direction, stop: &AtomicBool) -> Result<Report> {
+fn on_time(direction: Direction, processor: Option<u16>, stop: &AtomicBool) -> Result<Report> {
     // SAFETY: plain system calls; the parameter outlives its call. If they are refused, packets are only later.
     unsafe {
         libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong);
         let parameter = libc::sched_param { sched_priority: 1 };
         libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameter);
     }
-    let report = direction.run(stop);
+    let kept = processor.map_or(Ok(()), keep_to);
+    let report = kept.and_then(|()| direction.run(stop));
     stop.store(true, Ordering::Relaxed);
     report
 }

@@ -111,8 +111,8 @@ def _agreement(pairs: list[tuple[float, float]], count: str) -> str:
     theirs, ours = zip(*pairs, strict=True)
     rho = float(spearmanr(theirs, ours).statistic)
     return (
-        f"{len(pairs)} points, repetitions of each: {count}. Rank correlation (Spearman) with the slides: "
-        f"{rho:.2f}; mean {mean(ours):.2f}, theirs {mean(theirs):.2f}."
+        f"{len(pairs)} points, repetitions of each: {count}. Rank correlation (Spearman) with the "
+        f"slides: {rho:.2f}; mean {mean(ours):.2f}, theirs {mean(theirs):.2f}."
     )
 
 
