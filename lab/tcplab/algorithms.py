@@ -6,6 +6,33 @@ PREFIX = "tp_"
 """Prefix of the names of tcpilot's own algorithms, as `tcpilot cc load` registers them."""
 
 
+OWN_NAMES = {"highspeed": "hstcp"}
+"""tcpilot's names of the kernel's algorithms, if they differ."""
+IN_KERNELS = (
+    "reno",
+    "bic",
+    "cubic",
+    "highspeed",
+    "htcp",
+    "hybla",
+    "westwood",
+    "vegas",
+    "veno",
+    "illinois",
+    "yeah",
+    "dctcp",
+    "bbr",
+)
+"""The kernel's names of algorithms that tcpilot has too."""
+
+
+def stand_in(name: str) -> str | None:
+    """tcpilot's algorithm that is the kernel's `name` by the same paper; None if it has none."""
+    if name not in IN_KERNELS:
+        return None
+    return PREFIX + OWN_NAMES.get(name, name)
+
+
 def is_own(name: object) -> bool:
     """Whether tcpilot brings this algorithm; anything that is no text is none."""
     return isinstance(name, str) and name.startswith(PREFIX)

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from synthetic import SECONDS, flow_row, write_campaign, write_cell, write_pair
 
+from tcplab.engine.measures import processor_s
 from tcplab.metrics import delays, rates
-from tcplab.metrics.cell import cell_metrics
+from tcplab.metrics.cell import _processor_of, cell_metrics
 from tcplab.metrics.fairness import harm, jain, max_min_shares
 from tcplab.metrics.intervals import median_interval, two_modes
 from tcplab.results.read import Group, Ideal, read_cell
@@ -290,3 +291,15 @@ def test_warm_up_counts_nowhere(tmp_path: Path) -> None:
     found = cell_metrics(read_cell(folder))
     assert list(found["groups"]) == ["second"]
     assert found["values"]["jain"] is None
+
+
+def test_processor_time_is_of_all_that_was_not_idle_over_what_arrived(tmp_path: Path) -> None:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    (folder / "processor-before").write_text("cpu  100 0 100 1000 0 0 100 0 0 0\n")
+    (folder / "processor-after").write_text("cpu  150 0 300 5000 0 20 130 7 0 0\n")
+    spent = processor_s(folder)
+    assert spent is not None and (spent["user"], spent["system"], spent["steal"]) == (0.5, 2, 0.07)
+    flows = pd.DataFrame({"bytes": [10**9, 25 * 10**7]})
+    assert _processor_of(spent, flows) == {"processor_s_per_gbit": pytest.approx(0.3)}
+    assert processor_s(tmp_path) is None and _processor_of(None, flows) == {}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tcplab import topology
+from tcplab import algorithms, topology
 from tcplab.engine import here, relay, script
 from tcplab.scenario.model import Cell, Change, Flow, Link
 
@@ -17,6 +17,20 @@ NEAR, FAR = Flow(name="a", cc="cubic"), Flow(name="b", cc="cubic", extra_rtt_ms=
 
 def cell(link: Link = LINK, changes: tuple[Change, ...] = ()) -> Cell:
     return Cell(10, 100, 1, (link,), (NEAR, FAR), changes=changes, delays=topology.RELAY)
+
+
+def test_a_direct_path_is_a_relay_between_the_hosts() -> None:
+    link = Link(path="direct", rtt_ms=40, loss_percent=1)
+    direct = Cell(10, 100, 1, (link,), (NEAR,), delays=topology.RELAY)
+    (line,) = topology.relay_links(direct, 5)
+    assert line == "near=left/l0,far=right/r0x0,delay_ms=40,loss=0.01,seed=5"
+    assert not topology.ip_lines(direct)[""]
+    assert topology.queue_places(direct) == []
+    assert topology.queue_places(replace(direct, delays="netem"))
+    # As much as netem's default limit lets be under way, whatever the round trip.
+    assert relay.memory_mb(direct) == relay.memory_mb(
+        replace(direct, links=(replace(link, rtt_ms=400),))
+    )
 
 
 def test_each_round_trip_time_has_a_relay_in_place_of_its_last_pair_of_devices() -> None:
@@ -43,13 +57,46 @@ def test_rate_and_queue_stay_with_the_kernel_and_netem_is_gone() -> None:
     [
         (replace(LINK, jitter_ms=1), "jitter_ms"),
         (replace(LINK, loss_burst_packets=3), None),
-        (replace(LINK, path="direct"), 'path = "direct"'),
+        (replace(LINK, path="direct"), None),
         (replace(LINK, reorder_percent=1), "reorder_percent"),
         (LINK, None),
+        (replace(LINK, receiver_gro_us=100), "losses with receiver_gro_us"),
     ],
 )
 def test_what_a_relay_cannot_do_is_named(link: Link, told: str | None) -> None:
     assert topology.relay_obstacle(cell(link)) == told
+
+
+def test_a_receiver_that_joins_packets_gets_them_joined_before_the_delay() -> None:
+    joining = replace(LINK, loss_percent=0, receiver_gro_us=100)
+    assert topology.relay_obstacle(cell(joining)) is None
+    programs = script.Programs(Path("/bin/flowgen"), Path("/bin/tcpilot"), Path("/x"))
+    text = script.text(cell(joining), programs)
+    assert 'in_ns r1 "$flowgen" offload b0 --tso off' in text
+    assert 'in_ns r2 "$flowgen" offload n0 --gro on' in text
+    assert "echo 100000 >/sys/class/net/n0/gro_flush_timeout" in text
+    second = script.text(cell(replace(joining, second_rate_mbit=5)), programs)
+    assert 'in_ns r3 "$flowgen" offload d0 --gro on' in second
+
+
+def test_an_algorithm_that_the_kernel_lacks_has_a_stand_in_if_the_scenario_wants_that(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(here, "_available", lambda: ["reno", "cubic"])
+    names = ("cubic", "highspeed", "tp_lola", "none", "default")
+    flows = tuple(Flow(name=name, cc=name) for name in names)
+    asked = replace(cell(), flows=flows, stand_ins=True)
+    there = ["cubic", "tp_hstcp", "tp_lola", "none", "default"]
+    assert [flow.cc for flow in here.fitted(asked).flows] == there
+    assert here.fitted(replace(asked, stand_ins=False)).flows == flows
+
+
+def test_every_stand_in_is_there() -> None:
+    catalog = Path(__file__).parents[2] / "crates/kernel/src/cc/catalog.rs"
+    text = catalog.read_text()
+    for name in algorithms.IN_KERNELS:
+        own = algorithms.stand_in(name)
+        assert own is not None and f'"{algorithms.without_prefix(own)}"' in text, name
 
 
 def test_changes_and_bursts_are_the_relays_from_the_measured_time_on() -> None:
@@ -123,10 +170,14 @@ def test_a_cell_above_four_fifths_of_its_speed_is_refused_before_it_runs(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "pathrelay").touch()
-    monkeypatch.setattr(relay, "saturation_mbit", lambda _: 12.0)
+    monkeypatch.setattr(relay, "saturation_mbit", lambda _, segments=1: 12.0 * segments)
     (told,) = relay.refused([cell()], str(tmp_path / "flowgen"))
     assert "carries 12 Mbit/s" in told
     assert relay.refused([cell(replace(LINK, rate_mbit=9))], str(tmp_path / "flowgen")) == []
+    joined = replace(LINK, rate_mbit=100, loss_percent=0, receiver_gro_us=100)
+    assert relay.refused([cell(joined)], str(tmp_path / "flowgen")) == []
+    (told,) = relay.refused([cell(replace(joined, rate_mbit=1000))], str(tmp_path / "flowgen"))
+    assert "carries 540 Mbit/s of joined packets" in told
     (told,) = relay.refused([cell()], str(tmp_path / "elsewhere" / "flowgen"))
     assert "cargo build" in told
 
@@ -138,6 +189,20 @@ def test_only_a_kernel_without_netem_relays(monkeypatch: pytest.MonkeyPatch) -> 
         assert here.fitted(plain).delays == delays
     no_delay = replace(plain, links=(Link(rate_mbit=10, rtt_ms=0),), flows=(NEAR,))
     assert here.fitted(no_delay).delays == "netem"
+
+
+def test_the_relay_of_a_fast_cell_has_a_processor_for_itself(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(here, "_qdisc", lambda kind: kind != "netem")
+    fast = replace(cell(replace(LINK, rate_mbit=1000)), delays="netem")
+    programs = script.Programs(Path("/bin/flowgen"), Path("/bin/tcpilot"), Path("/x"))
+    for processors, own in (({0, 2}, 2), ({1}, None)):
+        monkeypatch.setattr(here.os, "sched_getaffinity", lambda _, found=processors: found)
+        ran = here.fitted(fast)
+        assert ran.relay_processor == own
+        assert ("--processor=2" in script.text(ran, programs)) == (own == 2)
+        assert here.fitted(replace(cell(), delays="netem")).relay_processor is None
 
 
 def report(late_us: float, full: int) -> dict[str, object]:

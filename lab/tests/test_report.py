@@ -215,3 +215,20 @@ def test_numbers_are_for_people() -> None:
     assert number(0.00001) == "1.0e-05"
     assert number(-12345.678) == "−12\u202f346"
     assert number(123.456, 2) == "123.5"
+
+
+def test_links_that_follow_a_trace_have_their_ways_over_time(tmp_path: Path) -> None:
+    campaign = write_campaign(tmp_path, "fairness", {"first": ["cubic"], "second": ["bbr"]})
+    folder = write_pair(campaign, {"first": "cubic", "second": "bbr"}, 0.5)
+    before = embedded(report.write(campaign).read_text(), "model")
+    assert before["over_time"] is False and before["virtual_time"] is True
+    file = folder / "cell.json"
+    cell = json.loads(file.read_text())
+    cell["scenario"] = {"links": [{"trace": "lte-walk"}]}
+    file.write_text(json.dumps(cell))
+    queues = pd.read_parquet(folder / "queues.parquet")
+    queues["offered_bytes"] = 2 * queues["sent_bytes"]
+    queues.to_parquet(folder / "queues.parquet")
+    assert embedded(report.write(campaign).read_text(), "model")["over_time"] is True
+    (queue,) = series(read_cell(folder), 10)["queues"]
+    assert queue["offered"] == pytest.approx([2 * v for v in queue["sent"]], rel=0.01)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 from synthetic import write_campaign, write_pair, write_tuned
@@ -45,13 +47,29 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     for way in ways:
         chosen = [way if way in rates else "bbr"] * 9
         write_tuned(choice, {"condition": "loss5", "way": way}, rates, chosen)
+    traced = write_campaign(root, "cellular", {"trace": ["lte-walk"], "way": ["cubic", "bbr"]})
+    for way, share in (("cubic", 0.6), ("bbr", 0.4)):
+        labels = {"trace": "lte-walk", "way": way}
+        follow_a_trace(write_pair(traced, {**labels, "first": way, "second": way}, share), labels)
     real = root / "pairs"
     shutil.copytree(Path(__file__).parent / "data" / "pairs", real)
     return {
         "real": report.write(real).as_uri(),
+        "cellular": report.write(traced).as_uri(),
         "fairness": report.write(fairness).as_uri(),
         "choice": report.write(choice).as_uri(),
     }
+
+
+def follow_a_trace(folder: Path, labels: dict[str, str]) -> None:
+    """Makes a pair's link one that offers twice as much as passed."""
+    file = folder / "cell.json"
+    links = [{"trace": labels["trace"]}]
+    cell = {**json.loads(file.read_text()), "labels": labels, "scenario": {"links": links}}
+    file.write_text(json.dumps(cell))
+    queues = pd.read_parquet(folder / "queues.parquet")
+    queues["offered_bytes"] = 2 * queues["sent_bytes"]
+    queues.to_parquet(folder / "queues.parquet")
 
 
 @pytest.fixture(scope="session")
@@ -97,6 +115,20 @@ def test_a_click_on_a_cell_shows_its_time_series(page: Page, pages: dict[str, st
     shape = lines.first.get_attribute("d")
     assert shape is not None
     assert shape.count("L") + shape.count(",") > 50, "a line of many points"
+
+
+def test_links_that_follow_a_trace_show_their_ways_over_time_without_a_click(
+    page: Page, pages: dict[str, str]
+) -> None:
+    page.goto(pages["cellular"])
+    figure = page.locator("#time-figures .plot")
+    expect(figure).to_have_count(1)
+    # Goodput and round trip of two ways, and what the link offered.
+    expect(figure.locator(".scatterlayer path.js-line")).to_have_count(5)
+    for text in ("Smoothed RTT, ms", "cubic", "bbr", "trace lte-walk"):
+        expect(figure.get_by_text(text, exact=True).first).to_be_visible()
+    page.goto(pages["fairness"])
+    expect(page.locator("#time")).to_be_hidden()
 
 
 def test_cells_that_were_really_measured_are_drawn(page: Page, pages: dict[str, str]) -> None:

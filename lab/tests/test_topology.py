@@ -144,6 +144,10 @@ def test_a_sender_may_hand_over_whole_segments() -> None:
     whole = topology.ip_lines(cell(replace(LINK, sender_gso=True)))
     assert single not in whole["left"]
     assert "link set r0x0 gso_max_segs 1" in whole["right"]
+    # Also at a rate whose bucket has room for a whole segment, the shaper takes it apart.
+    fast = cell(replace(LINK, sender_gso=True, rate_mbit=1000))
+    assert "burst 125000" in topology.tc_lines(fast)["r1"][0]
+    assert topology.tc_lines(fast)["r1"][0].endswith("peakrate 400gbit mtu 1600")
 
 
 def test_version_6_has_addresses_and_routes_beside_those_of_version_4() -> None:

@@ -31,6 +31,24 @@ const SAMPLE_NS: u64 = 100_000_000;
 /// A thread that waits looks at least so often whether it should end.
 const LOOK_NS: u64 = 50_000_000;
 
+/// What becomes quantiles at the end.
+struct Times {
+    late: Histogram<u64>,
+    woken_late: Histogram<u64>,
+    write: Histogram<u64>,
+}
+
+impl Times {
+    fn new() -> anyhow::Result<Times> {
+        let made = || Histogram::new_with_bounds(1, 60_000_000_000, 3);
+        Ok(Times {
+            late: made()?,
+            woken_late: made()?,
+            write: made()?,
+        })
+    }
+}
+
 /// One direction, ready to run.
 #[derive(Debug)]
 pub struct Direction {
@@ -77,6 +95,11 @@ pub struct Report {
     pub most_held: usize,
     /// How much later than due packets left, in microseconds.
     pub late_us: Late,
+    /// How much later than due the thread began to pass packets on, after it had waited for the first: what the
+    /// scheduler and the timer took. The rest of the lateness is of packets that wait for those before them.
+    pub woken_late_us: Late,
+    /// How long the device took for a packet: all that the receiving stack does with it at once.
+    pub write_us: Late,
     /// Packets that found the queue before a trace full.
     pub dropped: u64,
     /// Of a trace that was followed, ten a second.
@@ -113,17 +136,24 @@ impl Direction {
     /// When a device is gone, or the histogram cannot be made.
     pub fn run(mut self, stop: &AtomicBool) -> anyhow::Result<Report> {
         let mut report = Report::default();
-        let mut late = Histogram::new_with_bounds(1, 60_000_000_000, 3)?;
+        let mut times = Times::new()?;
+        let mut has_waited = false;
         while !stop.load(Ordering::Relaxed) {
             self.begin();
-            self.give(&mut report, &mut late)?;
+            if has_waited {
+                self.note_wake(&mut times);
+            }
+            self.give(&mut report, &mut times)?;
             self.sample(&mut report);
-            if self.take(&mut report)? == 0 {
+            has_waited = self.take(&mut report)? == 0;
+            if has_waited {
                 self.wait()?;
             }
         }
         report.most_held = self.lanes.most_held();
-        report.late_us = Late::from(&late);
+        report.late_us = Late::from(&times.late);
+        report.woken_late_us = Late::from(&times.woken_late);
+        report.write_us = Late::from(&times.write);
         Ok(report)
     }
 
@@ -150,7 +180,7 @@ impl Direction {
     }
 
     /// Passes the packets that the trace lets pass.
-    fn follow(&mut self, report: &mut Report, late: &mut Histogram<u64>) -> io::Result<()> {
+    fn follow(&mut self, report: &mut Report, times: &mut Times) -> io::Result<()> {
         let Some(follower) = self
             .limit
             .as_mut()
@@ -164,7 +194,7 @@ impl Direction {
             let mut gone = Ok(());
             follower.take(line.first().map(wire_bytes), || {
                 let packet = line.first()?;
-                late.saturating_record(late_ns.max(1));
+                times.late.saturating_record(late_ns.max(1));
                 gone = deliver(to, packet, report);
                 line.pop();
                 line.first().map(wire_bytes)
@@ -207,10 +237,19 @@ impl Direction {
         limit.is_some_and(|limit| limit.follower.is_some())
     }
 
+    /// The first packet's lateness, if it was due when the thread woke up.
+    fn note_wake(&mut self, times: &mut Times) {
+        let now_ns = now_ns();
+        let due_ns = self.lanes.next().map(|(due_ns, _)| due_ns);
+        if let Some(due_ns) = due_ns.filter(|due_ns| *due_ns <= now_ns) {
+            times.woken_late.saturating_record((now_ns - due_ns).max(1));
+        }
+    }
+
     /// Passes on the packets that are due.
-    fn give(&mut self, report: &mut Report, late: &mut Histogram<u64>) -> io::Result<()> {
+    fn give(&mut self, report: &mut Report, times: &mut Times) -> io::Result<()> {
         if self.is_following() {
-            return self.follow(report, late);
+            return self.follow(report, times);
         }
         while let Some((due_ns, lane)) = self.lanes.next() {
             let now_ns = now_ns();
@@ -223,7 +262,9 @@ impl Direction {
             let before = report.packets;
             deliver(&self.to, packet, report)?;
             if report.packets > before {
-                late.saturating_record((now_ns - due_ns).max(1));
+                times.late.saturating_record((now_ns - due_ns).max(1));
+                let took_ns = self::now_ns() - now_ns;
+                times.write.saturating_record(took_ns.max(1));
             }
             lane.line.pop();
         }

@@ -26,7 +26,7 @@ use std::{
     thread,
 };
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use clap::Parser;
 use direction::{Direction, Limit, Report, Schedule, twice};
 use lane::{Lane, Lanes};
@@ -66,6 +66,10 @@ struct Cli {
     /// Memory for packets under way, for each direction of each link. 10 Gbit/s for 40 ms are 50 MB.
     #[arg(long, value_name = "MB", default_value_t = 128, value_parser = clap::value_parser!(u32).range(1..=16_384))]
     memory_mb: u32,
+    /// Runs the threads of the ways from near to far, which hold packets back, on this processor only. Give the
+    /// others to all else that handles the packets: a thread cannot wake up beside kernel code that does not yield.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(0..1024))]
+    processor: Option<u16>,
 }
 
 /// For the packets under way to destinations with a lane of their own: 10 ms of 3 Gbit/s, 300 ms of 100 Mbit/s.
@@ -117,7 +121,11 @@ fn run(cli: &Cli) -> Result<()> {
         let running: Vec<_> = directions
             .into_iter()
             .flatten()
-            .map(|direction| scope.spawn(|| on_time(direction, &stop)))
+            .zip([cli.processor, None].into_iter().cycle())
+            .map(|(direction, processor)| {
+                let stop = &stop;
+                scope.spawn(move || on_time(direction, processor, stop))
+            })
             .collect();
         running
             .into_iter()
@@ -194,16 +202,32 @@ fn lanes(link: &Link, memory: usize) -> Result<Lanes> {
     Ok(lanes)
 }
 
+/// Keeps this thread to one processor.
+fn keep_to(processor: u16) -> Result<()> {
+    // SAFETY: all zeros is a valid set, and the number is below the 1024 of a set.
+    let done = unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(usize::from(processor), &mut set);
+        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set)
+    };
+    if done < 0 {
+        let why = std::io::Error::last_os_error();
+        bail!("cannot run on processor {processor}: {why}");
+    }
+    Ok(())
+}
+
 /// Runs a direction with a timer as exact as the kernel's, before other processes if that is allowed. One that
 /// ends early ends all.
-fn on_time(direction: Direction, stop: &AtomicBool) -> Result<Report> {
+fn on_time(direction: Direction, processor: Option<u16>, stop: &AtomicBool) -> Result<Report> {
     // SAFETY: plain system calls; the parameter outlives its call. If they are refused, packets are only later.
     unsafe {
         libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong);
         let parameter = libc::sched_param { sched_priority: 1 };
         libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameter);
     }
-    let report = direction.run(stop);
+    let kept = processor.map_or(Ok(()), keep_to);
+    let report = kept.and_then(|()| direction.run(stop));
     stop.store(true, Ordering::Relaxed);
     report
 }

@@ -97,6 +97,7 @@ def _list(options: argparse.Namespace) -> int:
                 "cells": len(full.points) * full.top.repetitions,
                 "quick_cells": len(quick.points) * quick.top.repetitions,
                 "scale": full.top.scale,
+                "machine_only": full.top.machine_only,
             }
         )
     if options.json:
@@ -109,6 +110,8 @@ def _list(options: argparse.Namespace) -> int:
         )
         if row["scale"]:
             print(f"{'':<14}scale: {row['scale']}")
+        if row["machine_only"]:
+            print(f"{'':<14}in a machine only: {row['machine_only']}")
     return 0
 
 

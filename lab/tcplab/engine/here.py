@@ -16,16 +16,18 @@ from functools import cache
 from pathlib import Path
 
 from tcplab import topology
-from tcplab.algorithms import is_own
+from tcplab.algorithms import is_own, stand_in
 from tcplab.engine import need, relay, web
 from tcplab.engine.errors import CellError, EngineError
 from tcplab.engine.job import Settings
 from tcplab.engine.script import SCRIPT, Programs
 from tcplab.engine.vm import Ended
-from tcplab.scenario.model import Cell
+from tcplab.scenario.model import Cell, Flow
 
 _TCP = Path("/proc/sys/net/ipv4")
 _PR_SET_PDEATHSIG = 1
+_FAST_MBIT = 400.0
+"""From this rate on a cell has the machine for itself, and its relay a processor."""
 _LIBC = ctypes.CDLL(None)
 _UNSHARE = ("--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc")
 # ip keeps the names of namespaces in /run, which is private here.
@@ -38,10 +40,26 @@ _QDISC_ARGUMENTS = {
 
 
 def fitted(cell: Cell) -> Cell:
-    """The cell as this kernel can run it: delays by a relay if there is no netem."""
+    """The cell as this kernel can run it: delays by a relay if there is no netem, and tcpilot's
+    algorithms for those that it lacks if the scenario wants that."""
+    if cell.stand_ins:
+        cell = replace(cell, flows=tuple(map(_stood_in, cell.flows)))
     if _netem(cell) and not _qdisc("netem"):
-        return replace(cell, delays=topology.RELAY)
+        return replace(cell, delays=topology.RELAY, relay_processor=_own_processor(cell))
     return cell
+
+
+def _own_processor(cell: Cell) -> int | None:
+    """The last processor, for the relay of a fast cell: at high rates the kernel works for long
+    without yielding, and a thread that wakes up beside it comes too late."""
+    processors = sorted(os.sched_getaffinity(0))
+    is_fast = max((link.rate_mbit or 0) for link in cell.links) >= _FAST_MBIT
+    return processors[-1] if is_fast and len(processors) > 1 else None
+
+
+def _stood_in(flow: Flow) -> Flow:
+    own = None if flow.quic else stand_in(flow.cc)
+    return flow if own is None or _control(flow.cc) else replace(flow, cc=own)
 
 
 def _netem(cell: Cell) -> bool:
@@ -128,7 +146,7 @@ def _run_script(cell: Cell, settings: Settings, folder: Path) -> Ended:
             stderr=subprocess.PIPE,
             env={**os.environ, **environment},
             start_new_session=True,
-            preexec_fn=_die_with_parent(environment.get("cgroup")),
+            preexec_fn=_die_with_parent(environment.get("cgroup"), cell.relay_processor),
         )
         try:
             _, said = process.communicate(timeout=settings.timeout_s)
@@ -164,12 +182,14 @@ def _cgroup(cell: Cell) -> Iterator[dict[str, str]]:
                 time.sleep(0.1)
 
 
-def _die_with_parent(cgroup: str | None) -> Callable[[], None]:
+def _die_with_parent(cgroup: str | None, not_on: int | None) -> Callable[[], None]:
     parent = os.getpid()
+    processors = os.sched_getaffinity(0) - {not_on}
 
     def prepare() -> None:
         if cgroup:
             Path(cgroup, "cgroup.procs").write_text("0")
+        os.sched_setaffinity(0, processors)
         _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != parent:
             os._exit(1)

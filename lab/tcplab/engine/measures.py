@@ -1,6 +1,9 @@
-"""What a cell measures of its tuner: runs and time of its programs, and its memory."""
+"""What a cell measures beside its traffic: runs and time of the tuner's programs, its memory, and
+the time of all processors."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 from tcplab.engine.places import CGROUP
 from tcplab.scenario.model import Cell
@@ -28,6 +31,26 @@ def stop(cell: Cell) -> list[str]:
         return []
     queries = [_QUERIES, "resident queries"] if cell.tuner.name == "tcpilot" else []
     return [f"sleep {cell.measure.settle_s:g}", "resident full", *queries]
+
+
+def processor(cell: Cell, when: str) -> list[str]:
+    """Line that keeps the processors' account, `before` the traffic and `after` it."""
+    return [f"head -n 1 /proc/stat >processor-{when}"] if cell.measure.processor else []
+
+
+_STATES = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
+"""Columns of /proc/stat: proc(5)."""
+_TICK_S = 0.01
+
+
+def processor_s(work: Path) -> dict[str, float] | None:
+    """Seconds of all processors in each state, from a script's folder; None if not measured."""
+    files = [work / f"processor-{when}" for when in ("before", "after")]
+    if not all(file.exists() for file in files):
+        return None
+    before, after = ([int(word) for word in file.read_text().split()[1:9]] for file in files)
+    spent = (new - old for old, new in zip(before, after, strict=True))
+    return {name: round(_TICK_S * n, 2) for name, n in zip(_STATES, spent, strict=True)}
 
 
 _RESIDENT = f"""\

@@ -25,7 +25,8 @@ _LATE_MOST_US = 200.0
 _LATE_MOST_SHARE = 0.01
 _LATE_MOST_SLOT = 0.5
 
-# Both ends send one segment a packet, as the ends of a cell do.
+# Both ends send as many segments a packet as a cell's do: one, or if the receiver joins packets, as
+# many as they like.
 _SATURATE = """
 set -u
 ip netns add near && ip netns add far || exit 1
@@ -38,7 +39,7 @@ until grep -q ready out; do
     sleep 0.05
 done
 for end in near far; do
-    ip -n $end link set t0 gso_max_segs 1 && ip -n $end link set t0 up || exit 1
+    ip -n $end link set t0 gso_max_segs "$4" && ip -n $end link set t0 up || exit 1
 done
 ip -n near address add 10.255.0.1/24 dev t0
 ip -n far address add 10.255.0.2/24 dev t0
@@ -53,15 +54,22 @@ def program(flowgen: str) -> Path:
     return Path(flowgen).with_name("pathrelay")
 
 
+_NETEM_SEGMENTS, _SEGMENT_BYTES = 1000, 65_536
+_MOST_SEGMENTS = 45
+"""Of 1448 bytes, in a packet of 64 KB."""
+
+
 @cache
-def saturation_mbit(flowgen: str) -> float:
-    """Goodput of one connection over an idle relay that delays by 1 ms.  Not of the host's own
-    algorithm: one that paces single packets is limited by its timer."""
+def saturation_mbit(flowgen: str, segments: int = 1) -> float:
+    """Goodput of one connection over an idle relay that delays by 1 ms, with up to so many segments
+    a packet.  Not of the host's own algorithm: one that paces single packets is limited by its
+    timer."""
     with tempfile.TemporaryDirectory() as folder:
         inner = "mount -t tmpfs tmpfs /run && ip link set lo up && cd " + shlex.quote(folder)
         words = ["unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]
         words += ["sh", "-c", f"{inner} && {_SATURATE}", "sh"]
         words += [str(program(flowgen)), str(Path(flowgen).resolve()), str(_SECONDS)]
+        words.append(str(segments))
         done = subprocess.run(words, capture_output=True, text=True, timeout=60)
         if done.returncode != 0:
             last = (done.stderr.strip().splitlines() or ["no message"])[-1]
@@ -77,14 +85,24 @@ def refused(cells: list[Cell], flowgen: str) -> list[str]:
         return [f"qdisc netem, which {', '.join(obstacles)} needs"]
     if not program(flowgen).exists():
         return [f"qdisc netem, and {program(flowgen)} in its place (cargo build --release)"]
-    carried = saturation_mbit(flowgen)
-    fastest = max((link.rate_mbit or 0.0) for cell in cells for link in _ever(cell))
-    if fastest > USABLE * carried:
-        return [
-            f"speed: without netem a relay delays, which carries {carried:.0f} Mbit/s here; "
-            f"cells may ask for {USABLE:.0%} of it, and one asks for {fastest:g}"
-        ]
-    return []
+    links = [link for cell in cells for link in _ever(cell)]
+    kinds = (
+        ("", 1, [link for link in links if not link.receiver_gro_us]),
+        (" of joined packets", _MOST_SEGMENTS, [link for link in links if link.receiver_gro_us]),
+    )
+    found = (_too_fast(what, segments, alike, flowgen) for what, segments, alike in kinds if alike)
+    return [told for told in found if told]
+
+
+def _too_fast(what: str, segments: int, links: list[Link], flowgen: str) -> str | None:
+    carried = saturation_mbit(flowgen, segments)
+    fastest = max(link.rate_mbit or 0.0 for link in links)
+    if fastest <= USABLE * carried:
+        return None
+    return (
+        f"speed: without netem a relay delays, which carries {carried:.0f} Mbit/s{what} here; "
+        f"cells may ask for {USABLE:.0%} of it, and one asks for {fastest:g}"
+    )
 
 
 def verdict(cell: Cell, reports: list[dict[str, Any]]) -> dict[str, Any]:
@@ -120,11 +138,15 @@ def memory_mb(cell: Cell) -> int:
     """Memory for packets under way in one direction: twice the need of a full link."""
     if not topology.is_relayed(cell):
         return 16  # only queues before traces
-    need = (
-        (link.rate_mbit or 40_000) * 125 * (link.rtt_ms + max(topology.rtts_ms(cell)))
-        for link in _ever(cell)
-    )
+    need = (_under_way(link, max(topology.rtts_ms(cell))) for link in _ever(cell))
     return max(16, round(2 * max(need) / 1e6 + PACKET_BYTES / 1e3))
+
+
+def _under_way(link: Link, extra_ms: float) -> float:
+    """Bytes of a full link; of a direct path, netem's default limit of 1000 segments."""
+    if topology.is_direct(link):
+        return _NETEM_SEGMENTS * _SEGMENT_BYTES
+    return (link.rate_mbit or 40_000) * 125 * (link.rtt_ms + extra_ms)
 
 
 def _ever(cell: Cell) -> list[Link]:

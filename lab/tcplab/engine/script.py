@@ -93,8 +93,10 @@ def text(cell: Cell, programs: Programs, seed: int = 0) -> str:
         'step traffic "flowgen play"',
         "qdisc_state >qdisc-before",
         "uptime_now >started",
+        *measures.processor(cell, "before"),
         f'in_ns left "$flowgen" play plan.json --out .{beside} >play.json 2>play.err ||',
         '    fail "flowgen: $(tail -n 1 play.err)"',
+        *measures.processor(cell, "after"),
         "uptime_now >ended",
         "qdisc_state >qdisc-after",
         *acks.stop(cell),
@@ -139,6 +141,8 @@ def _relay(cell: Cell, programs: Programs, seed: int) -> list[str]:
     if not topology.has_relay(cell):
         return []
     words = [str(relay.program(str(programs.flowgen))), f"--memory-mb={relay.memory_mb(cell)}"]
+    if cell.relay_processor is not None:
+        words.append(f"--processor={cell.relay_processor}")
     words += [f"--link={link}" for link in topology.relay_links(cell, seed)]
     return [
         'step relay "pathrelay"',
@@ -189,19 +193,16 @@ def _tc_lines(cell: Cell) -> list[str]:
 def _receiver(cell: Cell) -> list[str]:
     """Devices that join packets: GRO holds packets until the time is over."""
     lines = []
-    for i, link in enumerate(cell.links):
-        for k in range(len(topology.rtts_ms(cell)) if link.receiver_gro_us else 0):
-            device = topology.receiver_device(i, k)
-            timeout = f"/sys/class/net/{device}/gro_flush_timeout"
-            write = f"echo {1000 * link.receiver_gro_us} >{timeout}"
-            peer, last = topology.far_device(i, k), topology.last_router(link)
-            said = '2>offload.err || fail "$(tail -n 1 offload.err)"'
-            lines += [
-                # Else the pair hands packets over past the place at which they would be joined.
-                f'in_ns {last} "$flowgen" offload {peer} --tso off {said}',
-                f'in_ns right "$flowgen" offload {device} --gro on {said}',
-                f"in_ns right sh -c '{write}' || fail 'no {timeout}'",
-            ]
+    for link, (before, peer), (behind, device) in topology.joins(cell):
+        timeout = f"/sys/class/net/{device}/gro_flush_timeout"
+        write = f"echo {1000 * link.receiver_gro_us} >{timeout}"
+        said = '2>offload.err || fail "$(tail -n 1 offload.err)"'
+        lines += [
+            # Else the pair hands packets over past the place at which they would be joined.
+            f'in_ns {before} "$flowgen" offload {peer} --tso off {said}',
+            f'in_ns {behind} "$flowgen" offload {device} --gro on {said}',
+            f"in_ns {behind} sh -c '{write}' || fail 'no {timeout}'",
+        ]
     return lines
 
 

@@ -271,6 +271,17 @@ _ALL = [
         _OURS,
     ),
     Metric(
+        "processor_s_per_gbit",
+        "Processor per gigabit",
+        "s",
+        "less",
+        2,
+        0.02,
+        "time of all processors that was not idle, over the gigabits that arrived: both ends, the "
+        "path between them, and whatever else ran",
+        _OURS,
+    ),
+    Metric(
         "program_ns_per_event",
         "Programs' time per event",
         "ns",

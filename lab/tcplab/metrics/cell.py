@@ -49,6 +49,7 @@ def cell_metrics(cell: Cell) -> dict[str, Any]:
         **_of_company(flows, per_second, jains, cell.ideal),
         **_of_queue(queues, cell.ideal),
         **_cost_of(cell.acks()),
+        **_processor_of(cell.raw.get("processor_s"), flows),
         **programs.of_flows(counted, flows),
         **delays.percentiles("fct_ms", done["fct_ms"]),
         **delays.percentiles("fct_slowdown", done["slowdown"]),
@@ -108,6 +109,15 @@ def _cost_of(acks: dict[str, dict[str, int]]) -> Values:
     """The mean over all acknowledgements, whichever algorithm took them, if it was measured."""
     count = sum(one["acks"] for one in acks.values())
     return {"ack_ns": sum(one["ns"] for one in acks.values()) / count} if count else {}
+
+
+def _processor_of(spent_s: dict[str, float] | None, flows: pd.DataFrame) -> Values:
+    """The processors' time over what arrived, if it was measured."""
+    gbit = float(flows["bytes"].sum()) * 8e-9
+    if not spent_s or not gbit:
+        return {}
+    busy_s = sum(spent_s[state] for state in ("user", "nice", "system", "irq", "softirq"))
+    return {"processor_s_per_gbit": busy_s / gbit}
 
 
 def _most(values: pd.Series[Any]) -> float | None:

@@ -45,8 +45,16 @@ def model(campaign: Campaign, summary: Mapping[str, Any]) -> dict[str, Any]:
             for name, known in described(present).items()
         },
         "points": (found := [_point(p, cells) for p in points]),
+        "over_time": any(map(_has_trace, cells.values())),
+        "virtual_time": bool(campaign.manifest.get("virtual_time")),
         "fct_axis": _fct_axis([ms for p in found for ms in p["fct"]]),
     }
+
+
+def _has_trace(cell: Cell) -> bool:
+    """Whether a link of its path follows a trace."""
+    links = (cell.raw.get("scenario") or {}).get("links", [])
+    return any(link.get("trace") for link in links)
 
 
 def _medians(points: Sequence[Point], name: str) -> list[float]:

@@ -63,7 +63,7 @@ def render(campaign: Campaign) -> str:
         model=_script_json(model(campaign, summary)),
         series=packed_series(summary["points"], cells),
         style=_asset("page.css"),
-        script=Markup("\n").join(map(_asset, ("heat.js", "detail.js", "main.js"))),
+        script=Markup("\n").join(map(_asset, ("heat.js", "detail.js", "time.js", "main.js"))),
         plotly=_plotly(),
     )
 

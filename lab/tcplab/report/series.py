@@ -122,16 +122,19 @@ def _spacing(t: Array) -> float:
 def _queue(name: str, rows: pd.DataFrame, edges: Array) -> dict[str, Any]:
     return {
         "name": name,
-        "sent": _rate_mbit(rows, edges),
+        "sent": _rate_mbit(rows, "sent_bytes", edges),
+        "offered": _rate_mbit(rows, "offered_bytes", edges),
         "kb": _short(_means(rows["t_s"], rows["backlog_bytes"].astype(float) / 1e3, edges)),
         "drops": _increments(rows, "drops", edges),
         "marks": _increments(rows, "marks", edges),
     }
 
 
-def _rate_mbit(rows: pd.DataFrame, edges: Array) -> list[float | None]:
-    """Bytes that left the queue in each bin; whole frames."""
-    t, sent = rows["t_s"].to_numpy(float), rows["sent_bytes"].to_numpy(float)
+def _rate_mbit(rows: pd.DataFrame, column: str, edges: Array) -> list[float | None]:
+    """The rise of a count of bytes in each bin; empty if there is none."""
+    if column not in rows or rows[column].isna().all():
+        return []
+    t, sent = rows["t_s"].to_numpy(float), rows[column].to_numpy(float)
     seconds = np.diff(np.clip(edges, t[0], t[-1]))
     rose = np.diff(np.interp(edges, t, sent)) * 8e-6
     return _short(np.divide(rose, seconds, out=np.full(len(rose), np.nan), where=seconds > 0))

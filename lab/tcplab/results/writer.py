@@ -19,7 +19,7 @@ from tcplab.engine.need import modules
 from tcplab.engine.tuners import bpftune_table
 from tcplab.scenario import traces
 from tcplab.scenario.destinations import Destination, destinations
-from tcplab.scenario.model import SYSTEM, Cell, Link
+from tcplab.scenario.model import SYSTEM, Cell, Link, cell_from_json
 
 FCT = "from before connect() to the receiver's word that it has every byte"
 _FLOW_COLUMNS = {
@@ -109,6 +109,9 @@ def _content(job: Job, cell: Cell, work: Path, error: str | None, wall_s: float)
         "calibration": verdict,
         "play": _maybe_json(work / "play.json"),
         "delays": cell.delays,
+        "relay_processor": cell.relay_processor,
+        "processor_s": measures.processor_s(work),
+        "stand_ins": _stand_ins(job, cell),
         "relay": relayed,
         "kernel": _maybe_text(work / "release"),
         "sysctls": _sysctls(work / "sysctls"),
@@ -123,6 +126,13 @@ def _content(job: Job, cell: Cell, work: Path, error: str | None, wall_s: float)
         "ideal": ideal(cell),
         "scenario": job.cell,
     }
+
+
+def _stand_ins(job: Job, cell: Cell) -> dict[str, str]:
+    """Algorithms of tcpilot that ran in place of the kernel's, by the kernel's names."""
+    asked = cell_from_json(job.cell).flows
+    pairs = ((flow.cc, ran.cc) for flow, ran in zip(asked, cell.flows, strict=True))
+    return {name: own for name, own in pairs if name != own}
 
 
 def _json_lines(path: Path) -> list[Any]:

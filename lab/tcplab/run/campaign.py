@@ -41,8 +41,9 @@ class Outcome:
 
 def check(scenario: Scenario, settings: Settings) -> None:
     """Raises EngineError with all that is missing, before anything is started."""
-    cells = [point.cell for point in scenario.points]
-    (here if settings.engine == "here" else vm).check(cells, settings)
+    engine = here if settings.engine == "here" else vm
+    cells = [engine.fitted(point.cell) for point in scenario.points]
+    engine.check(cells, settings)
     _compile(cells)
     programs = [settings.flowgen]
     if any(need.needs_tcpilot(cell) for cell in cells):

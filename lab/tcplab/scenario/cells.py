@@ -54,6 +54,7 @@ def read_cell(
         tuner=read(Tuner, table.get("tuner", {}), ("tuner",), problems),
         changes=tuple(_list(Change, table, "change", problems)),
         sysctl={key: str(value) for key, value in sysctl.items()},
+        stand_ins=top.stand_ins,
         watch=read(Watch, table.get("watch", {}), ("watch",), problems),
         capture=read(Capture, table.get("capture", {}), ("capture",), problems),
         measure=read(Measure, table.get("measure", {}), ("measure",), problems),

@@ -312,6 +312,9 @@ class Measure:
     """Runs and time of the tuner's sockops programs, sampled: programs.parquet of the cell."""
     memory: bool = flag()
     """Memory of the tuner's process, idle, full and after queries: memory.jsonl of the cell."""
+    processor: bool = flag()
+    """The time of all processors during the traffic, whoever used it: for a machine that does
+    nothing else."""
     settle_s: float = number(0.0, least=0, most=10_000)
     """After the traffic the process is left alone for so long before its memory counts as full."""
 
@@ -346,8 +349,12 @@ class Cell:
     watch: Watch = field(default_factory=Watch)
     capture: Capture = field(default_factory=Capture)
     measure: Measure = field(default_factory=Measure)
+    stand_ins: bool = False
+    """Algorithms that the engine's kernel lacks are tcpilot's of the same paper."""
     delays: str = "netem"
     """The maker of delays and losses: netem, or relay if the engine's kernel has no netem."""
+    relay_processor: int | None = None
+    """The processor that the relay has for itself, if it has one."""
 
     def present(self) -> list[Flow]:
         """Flows that take part."""
@@ -418,6 +425,7 @@ def cell_from_json(raw: dict[str, Any]) -> Cell:
         tuner=_tuner_from_json(raw["tuner"]),
         changes=tuple(Change(**change) for change in raw["changes"]),
         sysctl=dict(raw["sysctl"]),
+        stand_ins=raw.get("stand_ins", False),
         watch=Watch(**raw.get("watch", {})),
         capture=Capture(**raw.get("capture", {})),
         measure=Measure(**raw.get("measure", {})),

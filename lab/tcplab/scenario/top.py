@@ -8,7 +8,7 @@ from typing import Any
 
 from tcplab.published import names as published_names
 from tcplab.scenario.errors import Problem
-from tcplab.scenario.fields import number, suggestion, text
+from tcplab.scenario.fields import flag, number, suggestion, text
 
 CELL_KEYS = ("link", "flow", "tuner", "change", "sysctl", "watch", "capture", "measure")
 """Tables that describe a cell, which a sweep may change."""
@@ -55,6 +55,11 @@ class Top:
     duration_s: float = number(10.0, above=0, most=100_000)
     sample_ms: int = number(100, least=10, most=1_000, whole=True)
     drain_s: float = number(5.0, least=0, most=600)
+    stand_ins: bool = flag()
+    """An algorithm that the engine's kernel lacks is tcpilot's of the same paper; each cell notes
+    for which it stands in."""
+    machine_only: str | None = text()
+    """Why none of its cells can run on a host whose kernel has no modules."""
     published: list[str] = field(default_factory=list, metadata={"check": _published})
     expect: list[dict[str, Any]] = field(default_factory=list, metadata={"check": _list_of_tables})
     sweep: dict[str, Any] = field(default_factory=dict, metadata={"check": _table})

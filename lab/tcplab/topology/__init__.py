@@ -43,6 +43,7 @@ from tcplab.topology.relay import (
     follows_time,
     has_relay,
     is_relayed,
+    joins,
     relay_destinations,
     relay_links,
     trace_file,
@@ -68,6 +69,7 @@ __all__ = [
     "ip_lines",
     "is_direct",
     "is_relayed",
+    "joins",
     "last_router",
     "links_over_time",
     "mptcp_lines",
@@ -99,7 +101,7 @@ def has_queue(cell: Cell, link: int) -> bool:
     """Whether there is a qdisc whose counters tell of the bottleneck, and of no other link's."""
     if cell.links[link].trace or cell.links[link].shares:
         return False
-    return not is_direct(cell.links[link]) or bool(netem_arguments(cell.links[link], 0))
+    return not is_direct(cell.links[link]) or any(one.arguments for one in netems(cell, link))
 
 
 def queue_handle(cell: Cell, link: int) -> int:

@@ -10,6 +10,8 @@ from tcplab.topology.places import QDISC_HANDLE, SFQ_HANDLE, SHAPER_HANDLE
 # A millisecond's worth of the rate may go out at once, two full packets at least.
 _BURST_MS = 1.0
 _LEAST_BURST_BYTES = 2 * 1514
+_NEVER_LIMITS = "400gbit"
+_ONE_PACKET_BYTES = 1600
 
 
 def bottleneck_lines(link: Link, device: str) -> list[str]:
@@ -84,7 +86,10 @@ def burst(link: Link) -> int:
 def shaper(link: Link) -> str:
     # The limit is that of tbf's own queue, which the qdisc below replaces.
     limit = max(queue_bytes(link), 10 * burst(link))
-    return f"tbf rate {bits(link)} burst {burst(link)} limit {limit}"
+    line = f"tbf rate {bits(link)} burst {burst(link)} limit {limit}"
+    # A shaper takes apart what is longer than its bucket. A segment of 64 KB may fit into a
+    # millisecond's worth, so a second bucket has room for one packet, and a rate that never limits.
+    return f"{line} peakrate {_NEVER_LIMITS} mtu {_ONE_PACKET_BYTES}" if link.sender_gso else line
 
 
 def _cake(link: Link) -> str:

@@ -11,8 +11,10 @@ from tcplab.topology.places import (
     far_device,
     is_direct,
     last_router,
+    owner,
     receiver_device,
     rtts_ms,
+    second_bottleneck,
 )
 
 RELAY = "relay"
@@ -29,25 +31,51 @@ def obstacle(cell: Cell) -> str | None:
     """What in a cell pathrelay cannot do; None if it can do all of it."""
     if any(change.jitter_ms for change in cell.changes):
         return "changes of jitter_ms"
-    found = (_obstacle(link) for link in cell.links)
+    found = (_obstacle(cell, link) for link in cell.links)
     return next((what for what in found if what), None)
 
 
-def _obstacle(link: Link) -> str | None:
+def _obstacle(cell: Cell, link: Link) -> str | None:
     asked = {
-        'path = "direct"': is_direct(link),
         "jitter_ms": link.jitter_ms,
         "reorder_percent": link.reorder_percent,
         "back_loss_percent": link.back_loss_percent,
         "back_slot_ms": link.back_slot_ms,
-        "receiver_gro_us": link.receiver_gro_us,
+        "receiver_gro_us behind a trace": link.receiver_gro_us and link.trace,
+        "losses with receiver_gro_us": link.receiver_gro_us and _loses(cell, link),
     }
     return next((what for what, is_asked in asked.items() if is_asked), None)
+
+
+def _loses(cell: Cell, link: Link) -> bool:
+    """Whether packets are lost behind the bottleneck, where joined ones would be lost together."""
+    ever = any(change.loss_percent for change in cell.changes if change.link == link.name)
+    return bool(link.loss_percent or ever or any(f.destination_loss_percent for f in cell.flows))
 
 
 def has_relay(cell: Cell) -> bool:
     """Whether pathrelay carries packets at all: for delay, or at a trace's rate."""
     return is_relayed(cell) or any(link.trace for link in cell.links)
+
+
+def joins(cell: Cell) -> list[tuple[Link, tuple[str, str], tuple[str, str]]]:
+    """Each link whose receiver joins packets: the pair of devices between which that happens, each
+    with its namespace.  A relay is given packets that were joined before it, all of which are as
+    late as one: so it has less to do, and the receiver gets the same."""
+    found = []
+    for i, link in enumerate(cell.links):
+        if not link.receiver_gro_us:
+            continue
+        if is_relayed(cell):
+            one = owner(cell, i)
+            second = (second_bottleneck(i), ("r3", f"d{i}"))
+            first = (("r1", f"b{one}"), ("r2", f"n{one}"))
+            found.append((link, *(second if link.second_rate_mbit else first)))
+            continue
+        for k in range(len(rtts_ms(cell))):
+            far = (last_router(link), far_device(i, k))
+            found.append((link, far, ("right", receiver_device(i, k))))
+    return found
 
 
 def trace_file(link: int) -> str:
@@ -65,6 +93,7 @@ def relay_links(cell: Cell, seed: int) -> list[str]:
     for i, link in enumerate(cell.links if is_relayed(cell) else ()):
         for k, extra_ms in enumerate(rtts_ms(cell)):
             near = f"{last_router(link)}/{far_device(i, k)}"
+            near = f"left/l{i}" if is_direct(link) else near
             ends = f"near={near},far=right/{receiver_device(i, k)}"
             loss = _loss(link, ",") if link.loss_percent else ""
             changes = "".join(f",change={at_s:g}:{line}" for at_s, line in _changes(cell, i, k))

@@ -41,7 +41,8 @@ def ip_lines(cell: Cell) -> dict[str, list[str]]:
 
 def _direct(cell: Cell, i: int, lines: dict[str, list[str]]) -> None:
     left, right = f"l{i}", receiver_device(i, 0)
-    lines[""].append(f"link add {left} netns left type veth peer name {right} netns right")
+    if not is_relayed(cell):
+        lines[""].append(f"link add {left} netns left type veth peer name {right} netns right")
     lines["left"] += _device(cell, left, _hosts(cell, i, 1, 1))
     lines["right"] += _device(cell, right, _hosts(cell, i, 10, 2))
     for version in versions(cell):

@@ -48,6 +48,8 @@ enum State {
 pub enum After {
     /// Wait for the socket.
     Wait,
+    /// The socket takes more, after the others had their turn.
+    More,
     /// An exchange is complete: note it, and continue after its pause.
     Exchanged,
     /// The connection is over.
@@ -69,8 +71,14 @@ pub struct Flow {
     exchange_started_s: f64,
     /// Bytes that the application may still hand over; `None`: any number.
     budget: Option<u64>,
+    /// Bytes that were handed over in this turn.
+    turn_bytes: usize,
     cut: bool,
 }
+
+/// Bytes that a connection hands over before samples and other connections have their turn. A socket whose
+/// packets leave as fast as they come in would take data for ever.
+const TURN_BYTES: usize = 1 << 20;
 
 impl Flow {
     /// Starts connecting. `size` is this connection's own if its group has sizes.
@@ -114,6 +122,7 @@ impl Flow {
             overhead_bytes,
             exchange_started_s: now_s,
             budget: group.source.map(|_| 0),
+            turn_bytes: 0,
             cut: false,
         })
     }
@@ -123,11 +132,12 @@ impl Flow {
         self.socket.as_fd()
     }
 
-    /// Goes on until the socket blocks.
+    /// Goes on until the socket blocks, or its turn is over.
     ///
     /// # Errors
     /// The error that ended the connection early.
     pub fn advance(&mut self, work: &Work, now_s: f64, discarder: &mut Discarder) -> Result<After> {
+        self.turn_bytes = 0;
         loop {
             let moved = match self.state {
                 State::Connecting => self.establish(work, now_s)?,
@@ -147,7 +157,8 @@ impl Flow {
                 State::Thinking => false,
             };
             if !moved {
-                return Ok(After::Wait);
+                let is_over = self.turn_bytes >= TURN_BYTES;
+                return Ok(if is_over { After::More } else { After::Wait });
             }
         }
     }
@@ -187,7 +198,7 @@ impl Flow {
         Ok(true)
     }
 
-    /// Header and zeros; true when all is handed over.
+    /// Header and zeros; true when all is handed over, false if the socket blocks or the turn is over.
     fn send(&mut self) -> Result<bool> {
         loop {
             let State::Sending { left } = &mut self.state else {
@@ -196,6 +207,9 @@ impl Flow {
             let block = left.map_or(ZEROS.len(), |left| {
                 usize::try_from(left).unwrap_or(usize::MAX).min(ZEROS.len())
             });
+            if self.turn_bytes >= TURN_BYTES {
+                return Ok(false);
+            }
             let budget = usize::try_from(self.budget.unwrap_or(u64::MAX)).unwrap_or(usize::MAX);
             let head = &self.head[self.head_sent..];
             if head.is_empty() && budget == 0 {
@@ -212,6 +226,7 @@ impl Flow {
             let Some(sent) = sent else {
                 return Ok(false);
             };
+            self.turn_bytes += sent;
             self.head_sent += sent.min(head_left);
             let payload = sent.saturating_sub(head_left) as u64;
             if let Some(left) = left {
@@ -481,5 +496,45 @@ impl Flow {
     /// Congestion control in use now.
     pub fn congestion_control(&self) -> String {
         net::congestion_control(&self.socket)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::event::PollFlags;
+    use std::{io::Read, net::TcpListener, thread, time::Duration};
+
+    /// A peer that reads all takes data as fast as it is handed over, so the socket need not block for long.
+    #[test]
+    fn a_connection_that_never_blocks_lets_others_have_their_turn() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let to = listener.local_addr().unwrap();
+        let reader = thread::spawn(move || {
+            let (mut peer, _) = listener.accept().unwrap();
+            let mut room = vec![0; 1 << 20];
+            while peer.read(&mut room).is_ok_and(|bytes| bytes > 0) {}
+        });
+        let group: Group = serde_json::from_value(serde_json::json!({
+            "name": "one", "to": to.to_string(), "start_s": 0.0, "end_s": 9.0, "streams": 1,
+            "sample": false, "work": {"kind": "timed"},
+        }))
+        .unwrap();
+        let mut flow = Flow::start(&group, FlowRow::begun(0, 0, to, 0.0), 0.0).unwrap();
+        let mut discarder = Discarder::default();
+        let mut turns = 0;
+        for _ in 0..10_000 {
+            let wait = Duration::from_secs(5);
+            assert!(net::wait_for(flow.socket(), PollFlags::OUT, wait).unwrap());
+            let after = flow.advance(&group.work, 0.0, &mut discarder).unwrap();
+            assert!(flow.turn_bytes < TURN_BYTES + ZEROS.len() + flow.head.len());
+            turns += u32::from(after == After::More);
+            if turns == 3 {
+                break;
+            }
+        }
+        assert_eq!(turns, 3);
+        drop(flow);
+        reader.join().unwrap();
     }
 }

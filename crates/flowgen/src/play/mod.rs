@@ -133,6 +133,8 @@ struct Player<'a> {
     links: Vec<(std::net::IpAddr, u16)>,
     started: Vec<u64>,
     next_flow: u64,
+    /// Connections whose sockets take more, by slot.
+    hungry: Vec<usize>,
     running: usize,
     pending_starts: usize,
     over: bool,
@@ -181,6 +183,7 @@ impl<'a> Player<'a> {
             links,
             started: vec![0; plan.flows.len()],
             next_flow: 0,
+            hungry: Vec::new(),
             running: 0,
             pending_starts: 0,
             over: false,
@@ -242,11 +245,22 @@ impl<'a> Player<'a> {
             }
             let due_ns = self.timers.peek().map_or(0, |Reverse((due_ns, _))| *due_ns);
             let now_ns = u64::try_from(self.origin.elapsed().as_nanos()).unwrap_or(u64::MAX);
-            let wait = Duration::from_nanos(due_ns.saturating_sub(now_ns));
+            let hungry = std::mem::take(&mut self.hungry);
+            let wait_ns = if hungry.is_empty() {
+                due_ns.saturating_sub(now_ns)
+            } else {
+                0
+            };
+            let wait = Duration::from_nanos(wait_ns);
             ready.clear();
             ready.extend_from_slice(self.poller.wait(Some(wait))?);
             for event in &ready {
                 self.advance(event.token)?;
+            }
+            for slot in hungry {
+                if !ready.iter().any(|event| event.token == slot) {
+                    self.advance(slot)?;
+                }
             }
         }
         self.drain()
@@ -381,6 +395,12 @@ impl<'a> Player<'a> {
         let group = &self.plan.flows[self.slots[slot].group];
         match after {
             Ok(After::Wait) => Ok(()),
+            Ok(After::More) => {
+                if !self.hungry.contains(&slot) {
+                    self.hungry.push(slot);
+                }
+                Ok(())
+            }
             Ok(After::Exchanged) => {
                 let think_ms = match group.work {
                     Work::Exchange { think_ms, .. } => think_ms,

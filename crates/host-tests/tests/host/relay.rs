@@ -1,6 +1,7 @@
 //! pathrelay: a long path between two namespaces on a kernel without netem.
 
 use std::{
+    fs,
     io::{BufRead, BufReader},
     process::{Output, Stdio},
 };
@@ -19,10 +20,15 @@ struct Relayed {
 }
 
 fn start(options: &str) -> Relayed {
+    start_with(options, &[])
+}
+
+fn start_with(options: &str, further: &[&str]) -> Relayed {
     let (near, far) = (Netns::new(), Netns::new());
     let link = format!("near={}/t0,far={}/t0,{options}", near.name(), far.name());
     let mut command = Place::here().command("pathrelay");
-    command.args(["--link", &link]).stdout(Stdio::piped());
+    command.args(["--link", &link]).args(further);
+    command.stdout(Stdio::piped());
     let mut relay = Child(command.spawn().unwrap());
     let mut line = String::new();
     let stdout = relay.0.stdout.as_mut().unwrap();
@@ -85,6 +91,36 @@ fn the_share_that_was_asked_for_is_lost_on_the_way_there_and_none_on_the_way_bac
     let wide = 4.0 * (all * 0.02 * 0.98).sqrt();
     assert!((lost - 0.02 * all).abs() < wide, "{lost} of {all}");
     assert_eq!(done["back"]["lost"], 0);
+}
+
+/// Processors that each thread of a process may run on, as the kernel lists them.
+fn processors(process: u32) -> Vec<String> {
+    let threads = fs::read_dir(format!("/proc/{process}/task")).unwrap();
+    let mut found: Vec<String> = threads
+        .map(|thread| {
+            let status = fs::read_to_string(thread.unwrap().path().join("status")).unwrap();
+            let line = status
+                .lines()
+                .find(|line| line.starts_with("Cpus_allowed_list"));
+            line.unwrap().split_whitespace().last().unwrap().to_owned()
+        })
+        .collect();
+    found.sort();
+    found
+}
+
+#[test]
+fn the_way_there_can_have_a_processor_for_itself() {
+    let all = processors(std::process::id()).remove(0);
+    let relayed = start_with("delay_ms=1", &["--processor", "0"]);
+    let pid = relayed.relay.0.id();
+    // The way there; the first thread and the way back stay where they are.
+    let wanted = ["0".to_owned(), all.clone(), all];
+    until("the threads are where they should be", || {
+        processors(pid) == wanted
+    });
+    relayed.upload(100_000);
+    relayed.end();
 }
 
 #[test]

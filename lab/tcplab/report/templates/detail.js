@@ -35,6 +35,11 @@ const drawSeries = (target, found) => {
     line: { width: 1.6, color: panel.key === "kb" && !several ? styleOf("--soft") : colours[i % colours.length] },
     hovertemplate: `%{y:.4~g}<extra>${line.name}</extra>`,
   })));
+  const goodput = panels.findIndex((p) => p.key === "mbit");
+  found.queues.filter((queue) => queue.offered.length && goodput >= 0).forEach((queue) => traces.unshift({
+    x: times(queue.offered.length), y: queue.offered, name: "offered by the link", yaxis: axis(goodput), mode: "lines", fill: "tozeroy", line: { width: 0 },
+    fillcolor: styleOf("--grid"), hovertemplate: "%{y:.4~g}<extra>offered</extra>",
+  }));
   found.queues.forEach((queue, i) => {
     const at = queue.drops.map((n, j) => [n, found.t0 + j * found.dt]).filter(([n]) => n > 0);
     if (at.length) traces.push({

@@ -106,7 +106,7 @@ const openPoint = async (point, id) => {
     class: `plain ${c.status === "ok" ? "" : "bad"}`, type: "button", "aria-pressed": String(c.id === cell.id), onclick: () => openPoint(point, c.id),
   }, `repetition ${c.repetition}${c.status === "ok" ? "" : `, ${c.status}`}${c.id === point.typical ? " (median)" : ""}`))));
   const facts = [cell.status === "ok" ? "" : cell.status.toUpperCase() + (cell.error ? `: ${cell.error}` : ""), cell.kernel && `Linux ${cell.kernel}`, `seed ${cell.seed ?? "–"}`,
-    cell.virtual_s && `${shown(cell.virtual_s, 1)} s virtual`, cell.wall_s && `${shown(cell.wall_s, 1)} s wall`, `cells/${cell.id}`];
+    cell.virtual_s && `${shown(cell.virtual_s, 1)} s ${model.virtual_time ? "virtual" : "of traffic"}`, cell.wall_s && `${shown(cell.wall_s, 1)} s wall`, `cells/${cell.id}`];
   byId("detail-status").textContent = facts.filter(Boolean).join(" · ");
   byId("detail-metrics").replaceChildren(Object.keys(point.m).length ? metricTable(point, metrics) : "");
   const plot = element("div", { class: "plot" });
@@ -136,13 +136,17 @@ const drawCellSeries = async (cell) => {
   byId("detail-series-note").textContent = `Averages over ${shown(found.dt * 1000, 0)} ms. Drag to enlarge, double-click to go back.`;
 };
 
+/** Curves compare algorithms and tuners, if those were swept; figures are the other axes. */
+const waysAndConditions = () => {
+  const ways = ["tuner", "way", "cc"].filter((a) => axes[a]?.length > 1);
+  const across = ways.length ? ways : [layout.columns ?? layout.rows].filter(Boolean);
+  return { across, rest: Object.keys(axes).filter((a) => !across.includes(a)) };
+};
+
 const drawCompletionSection = () => {
   if (!points.some((p) => p.fct.length)) return;
   byId("fct").hidden = byId("to-fct").hidden = false;
-  // Curves compare algorithms and tuners, if those were swept; figures are the other axes.
-  const ways = ["tuner", "way", "cc"].filter((a) => axes[a]?.length > 1);
-  const across = ways.length ? ways : [layout.columns ?? layout.rows].filter(Boolean);
-  const rest = Object.keys(axes).filter((a) => !across.includes(a));
+  const { across, rest } = waysAndConditions();
   const part = (p, wanted) => named(Object.fromEntries(wanted.map((a) => [a, p.labels[a]])));
   const groups = new Map();
   const measured = points.filter((p) => p.fct.length);
@@ -175,6 +179,7 @@ const drawAll = () => {
     holder.replaceChildren(...trio(found, metrics[found.metric] ?? PLAIN));
   });
   drawCompletionSection();
+  drawTimeSection();
   if (byId("detail").open && opened) openPoint(opened.point, opened.id);
 };
 

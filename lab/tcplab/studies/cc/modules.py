@@ -12,20 +12,17 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import ttest_ind
 
-from tcplab.algorithms import is_own, without_prefix
+from tcplab.algorithms import OWN_NAMES, is_own, without_prefix
 from tcplab.metrics import cell_metrics
 from tcplab.metrics.catalogue import percent
 from tcplab.results.read import Campaign
 
-KERNEL_NAME = {"hstcp": "highspeed"}
-"""The kernel's name of an algorithm of ours, if it differs."""
 BOUNDS = {"goodput_mbit": 3.0, "cwnd_packets": 5.0, "rtt_ms_mean": 5.0}
 """Allowed differences, in percent."""
 PRICE = "retransmit_ratio"
 COST = "ack_ns"
 FLOW = "one"
 """The flow that is compared."""
-_OURS = {theirs: ours for ours, theirs in KERNEL_NAME.items()}
 
 Values = Mapping[str, float | None]
 
@@ -89,7 +86,7 @@ def pairs(campaign: Campaign) -> list[Pair]:
         values = {**found["groups"][FLOW], COST: found["values"].get(COST)}
         name = str(cell.labels["cc"])
         bare = without_prefix(name)
-        key = (_OURS.get(bare, bare), str(cell.labels["condition"]))
+        key = (OWN_NAMES.get(bare, bare), str(cell.labels["condition"]))
         runs.setdefault(key, ([], []))[is_own(name)].append(values)
     order = {str(label): place for place, label in enumerate(campaign.axes["condition"])}
     whole = [Pair(*key, *both) for key, both in runs.items() if all(both)]

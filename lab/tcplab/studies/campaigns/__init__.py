@@ -1,0 +1,1 @@
+"""Campaigns beside published figures, and on a host: records, and the tables of their page."""
