@@ -117,7 +117,7 @@ static __always_inline int flow_note(const struct visit *v, struct tp_flow *f)
 	struct tp_opening note = {};
 	__u32 age;
 
-	if (!find_note(tag_of(v->tp), &note, 0) || is_foreign(v->tp, &note))
+	if (!find_note(tag_of(v->tp), &note) || is_foreign(v->tp, &note))
 		return 0;
 	age = (__u32)(now_ns >> TP_OPENED_SHIFT) - note.opened;
 	f->arm = note.arm;

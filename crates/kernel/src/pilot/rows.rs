@@ -2,17 +2,18 @@
 //! (`bpf/core/rows.h`).
 //!
 //! Only one thread writes. If a program reads a row during a write, it takes it for missing, and goes on
-//! to the next level: the writer clears the tag first and restores it last. A version warns a reader
-//! that missed both.
+//! to the next level, but keeps no hint to that: the writer takes the tag away first and restores it last. A
+//! version warns a reader that missed both.
 
 use std::{
+    hash::{BuildHasher, RandomState},
     mem::offset_of,
     os::fd::BorrowedFd,
     sync::atomic::{AtomicU64, Ordering, fence},
 };
 
 use tcpilot_abi::{
-    TP_LEVELS, TP_MAX_ARMS, TP_ROW_SECRETS, TP_ROW_WAYS, from_bytes, to_bytes, tp_pulse, tp_row,
+    TP_LEVELS, TP_MAX_ARMS, TP_ROW_SECRETS, TP_ROW_WAYS, TP_ROW_WRITTEN, from_bytes, to_bytes, tp_pulse, tp_row,
     tp_row_bucket, tp_row_key,
 };
 
@@ -52,6 +53,8 @@ pub struct Rows {
     buckets: usize,
     /// The number of rows of each level; the programs skip levels without rows.
     counts: [usize; TP_LEVELS as usize],
+    /// Another one after each row that is new: the programs' hints hold as long as it is the same.
+    number: u64,
     pulse: Pulse,
 }
 
@@ -70,14 +73,17 @@ impl Rows {
             secrets,
             buckets,
             counts: [0; TP_LEVELS as usize],
+            // A former daemon's hints may still be there, so this begins at another number.
+            number: RandomState::new().hash_one("rows") >> 32,
             pulse: Pulse::new(pulse)?,
         };
         for at in 0..rows.capacity() {
             let row = row_of(rows.read(at));
-            if row.tag != 0 {
+            if !is_free(row.tag) {
                 rows.count(row.level, 1);
             }
         }
+        rows.tell_new();
         Ok(rows)
     }
 
@@ -99,9 +105,10 @@ impl Rows {
             self.write(at, row);
             return Put::Changed;
         }
-        if let Some(at) = bucket.clone().find(|at| self.read(*at)[0] == 0) {
+        if let Some(at) = bucket.clone().find(|at| is_free(self.read(*at)[0])) {
             self.count(key.level, 1);
             self.write(at, row);
+            self.tell_new();
             return Put::New;
         }
         let to_give_up = |at: &usize| {
@@ -114,6 +121,7 @@ impl Rows {
                 let level = row_of(self.read(at)).level;
                 self.write(at, row);
                 self.count(level, -1);
+                self.tell_new();
                 Put::Replaced
             }
             _ => Put::Full,
@@ -170,6 +178,12 @@ impl Rows {
         self.tell_levels();
     }
 
+    /// From now on programs look for the nearest row again.
+    fn tell_new(&mut self) {
+        self.number += 1;
+        self.pulse.set(offset_of!(tp_pulse, rows), self.number);
+    }
+
     fn tell_levels(&self) {
         let bits = self.counts.iter().zip(0..);
         let levels = bits.fold(0, |levels, (count, bit)| {
@@ -200,13 +214,19 @@ impl Rows {
     fn write(&self, at: usize, mut row: tp_row) {
         row.version = row_of(self.read(at)).version.wrapping_add(1);
         let words = words_of(&row);
-        self.word(at, 0).store(0, Ordering::Relaxed);
+        self.word(at, 0)
+            .store(u64::from(TP_ROW_WRITTEN), Ordering::Relaxed);
         fence(Ordering::SeqCst);
         for (number, word) in words.iter().enumerate().skip(1) {
             self.word(at, number).store(*word, Ordering::Relaxed);
         }
         self.word(at, 0).store(row.tag, Ordering::Release);
     }
+}
+
+/// Whether a place has no row. A former daemon may have died while it wrote one.
+fn is_free(tag: u64) -> bool {
+    tag <= u64::from(TP_ROW_WRITTEN)
 }
 
 fn row_of(words: Words) -> tp_row {
