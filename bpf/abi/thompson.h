@@ -90,13 +90,13 @@ struct tp_draw {
 	__u32 tag;	   /* from the path's hash; 0: empty */
 	__u32 live;	   /* open connections that took this draw or one before it */
 	__u32 since;	   /* when it was drawn: ns >> TP_OPENED_SHIFT */
-	__u16 random;	   /* 0 to 0xfffe */
 	__u16 probability; /* of the arm, from the row with which it was drawn */
+	__u8 arm;	   /* plus one; 0: none was drawn yet */
+	__u8 pad;
 	/* what the path's next connection would otherwise compute again */
 	__u64 hint; /* of the row of its last connection: tp_hint() */
 	__u16 cell; /* of its address: tp_cell() */
-	__u8 arm;   /* plus one; 0: none was drawn yet */
-	__u8 pad[5];
+	__u8 pad2[6];
 };
 
 /* A note about a connection, made when it opens, for its record.  Storage of the socket's own

@@ -167,7 +167,7 @@ int flows(struct bpf_iter__tcp *ctx)
 		return 0;
 	v.tp = tp;
 	tp_remote_btf(tp, f.remote);
-	identify_at(&v, f.remote);
+	identify_at(&v, f.remote, tp_netns_cookie(tp));
 	if (!v.policy)
 		return 0;
 	flow_decision(&v, bpf_sk_storage_get(&conns, tp, 0, 0), &f);
@@ -230,7 +230,7 @@ int adopt(struct bpf_iter__tcp *ctx)
 		return 0;
 	v.tp = tp;
 	tp_remote_btf(tp, remote);
-	identify_at(&v, remote);
+	identify_at(&v, remote, tp_netns_cookie(tp));
 	if (!v.policy || v.policy->leave_alone)
 		return 0;
 	if (cfg.learner.kind == TP_LEARNER_THOMPSON && !v.policy->tuned)

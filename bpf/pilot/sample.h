@@ -89,7 +89,7 @@ int sample(struct bpf_iter__tcp *ctx)
 		return 0;
 	v.tp = tp;
 	tp_remote_btf(tp, place.prefix);
-	locate_at(&v, &place, tp_common_of(tp)->skc_net.net->net_cookie);
+	locate_at(&v, &place, tp_netns_cookie(tp));
 	r.at_ns = bpf_ktime_get_ns();
 	if (!v.policy || !sample_note(tp, &r, &note))
 		return 0;

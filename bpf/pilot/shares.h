@@ -25,8 +25,7 @@ static __always_inline __u16 egress_of(const struct visit *v)
 {
 	const struct dst_entry *dst;
 
-	if (!(v->policy->parting & TP_PART_EGRESS) ||
-	    tp_common_of(v->tp)->skc_net.net->net_cookie != cfg.host_netns)
+	if (!(v->policy->parting & TP_PART_EGRESS) || tp_netns_cookie(v->tp) != cfg.host_netns)
 		return 0;
 	dst = tp_sock_of(v->tp)->sk_dst_cache;
 	return dst && dst->dev ? (__u16)dst->dev->ifindex : 0;
@@ -135,13 +134,6 @@ __noinline int nearest_row(const struct tp_row_key *place, struct tp_shares *to)
 	return 0;
 }
 
-/* The same by the hint of the path's last connection; says whether that holds.  number: of
- * pulse.rows. */
-__noinline int hinted_row(__u64 hint, __u32 class, __u64 number, struct tp_shares *to)
-{
-	return to && number && hint && find_row(hint - tp_hint(class, number), to);
-}
-
 /* Whether the daemon has shown lately that it is alive.  The clock that we read is a tick late. */
 static __always_inline int rows_are_valid(__u64 now_ns)
 {
@@ -176,67 +168,97 @@ static __always_inline struct tp_draw *draw_at(__u32 tag)
 
 /* A connection that asks for its path's draw. */
 struct asking {
-	__u64 seed; /* of this connection alone */
-	__u32 tag;  /* of its path */
-	__u32 now;  /* ns >> TP_OPENED_SHIFT */
-	__u32 cell; /* of its address */
-	__u32 pad;
-	__u64 rows; /* of pulse.rows, before it looked for its row */
+	__u64 seed;	/* of this connection alone */
+	__u64 rows;	/* of pulse.rows, before it looked for its row */
+	__u32 tag;	/* of its path */
+	__u32 now;	/* ns >> TP_OPENED_SHIFT */
+	__u32 eligible; /* arms, as bits */
+	__u16 cell;	/* of its address */
+	__u16 class;
+	__u8 in_force; /* its arm; TP_NO_ARM: none */
+	__u8 pad[7];
 };
+
+/* The result of a draw. */
+struct drawn {
+	__u32 probability;
+	__u32 arm; /* TP_NO_ARM: the default stays */
+};
+
+/* Whether the hint of the path's last connection leads to the row of this one. */
+static __always_inline int hinted_row(const struct tp_draw *draw, const struct asking *a,
+				      struct tp_shares *to)
+{
+	return draw->tag == a->tag && draw->hint && a->rows &&
+	       find_row(draw->hint - tp_hint(a->class, a->rows), to);
+}
 
 /* The path takes the slot, which was another's. */
 static __always_inline void take_slot(struct tp_draw *draw, const struct asking *a)
 {
 	draw->tag = 0; /* nobody takes the old path's cell for that of the new one */
 	asm volatile("" ::: "memory");
-	draw->cell = (__u16)a->cell;
+	draw->cell = a->cell;
 	draw->hint = 0;
+	draw->arm = 0;
 	draw->live = 1;
 	asm volatile("" ::: "memory");
 	draw->tag = a->tag;
 }
 
-/* The draw of a path: that of its open connections if there is one, else a new one, as
- * tp_drawn() packs it.  The arm is kept, too: the learner rewrites the row while the connections
- * run, and the same number may mean another arm then. */
-__noinline __u64 take_draw(struct tp_draw *draw, const struct asking *a)
+/* Joins the open connections of its path if they have a draw; says whether they do.  Else the
+ * caller draws anew. */
+static __always_inline int join(struct tp_draw *draw, const struct asking *a)
 {
-	__u32 drawn;
-
-	if (!draw || !a)
-		return 0;
 	if (draw->tag != a->tag) {
 		take_slot(draw, a);
-	} else if (a->now - draw->since >= STALE_DRAW) {
-		draw->live = 1;
-	} else {
-		__sync_fetch_and_add(&draw->live, 1);
-		if (draw->live > 1 && tp_draw_holds(draw, a->tag, a->now))
-			return tp_drawn(draw);
+		return 0;
 	}
-	drawn = tp_draw_of(tp_random(config()->row_secrets[1][TP_ROW_SECRETS - 1], a->seed));
-	draw->arm = 0;
-	draw->random = drawn;
+	if (a->now - draw->since >= STALE_DRAW) {
+		draw->live = 1;
+		return 0;
+	}
+	__sync_fetch_and_add(&draw->live, 1);
+	return draw->live > 1 && draw->arm && tp_draw_holds(draw, a->tag, a->now);
+}
+
+static __always_inline void draw_anew(struct tp_draw *draw, const struct asking *a,
+				      const struct tp_shares *shares, struct drawn *to)
+{
+	__u32 random = tp_random(config()->row_secrets[1][TP_ROW_SECRETS - 1], a->seed);
+
+	to->arm = tp_arm_at(shares->upto, tp_draw_of(random));
+	to->probability = tp_probability(shares->upto, to->arm);
 	draw->since = a->now;
-	return drawn;
+	draw->probability = to->probability;
+	draw->arm = to->arm + 1;
 }
 
-/* The connections that open next on this path get the same arm. */
-static __always_inline void keep_arm(struct tp_draw *draw, __u32 tag, __u32 arm, __u32 probability)
+/* Draws from a row for a connection.  Those of its path that open while it is open get the same
+ * arm: the learner may rewrite the row meanwhile.  If the arm is not eligible, the default stays.
+ * It is a function of its own, so that the verifier goes on with one outcome only. */
+__noinline int take_draw(struct tp_draw *draw, const struct asking *a,
+			 const struct tp_shares *shares, struct drawn *to)
 {
-	if (draw->tag != tag || draw->arm)
-		return;
-	draw->probability = probability;
-	draw->arm = arm + 1;
-}
+	__u64 hint;
 
-static __always_inline void keep_hint(struct tp_draw *draw, const struct asking *a, __u32 class,
-				      const struct tp_shares *shares)
-{
-	__u64 hint = shares->tag + tp_hint(class, a->rows);
-
-	if (draw->tag == a->tag && draw->hint != hint && !shares->blurred)
+	if (!draw || !a || !shares || !to)
+		return 0;
+	if (join(draw, a)) {
+		to->arm = (draw->arm - 1) & (TP_MAX_ARMS - 1);
+		to->probability = draw->probability;
+	} else {
+		draw_anew(draw, a, shares, to);
+	}
+	hint = shares->tag + tp_hint(a->class, a->rows);
+	if (draw->hint != hint && !shares->blurred)
 		draw->hint = hint;
+	if (a->eligible >> to->arm & 1 && to->arm != a->in_force)
+		return 0;
+	if (to->arm != a->in_force || ~a->eligible & ((1U << cfg.arms) - 1))
+		to->probability = tp_default_probability(shares->upto, a->eligible, a->in_force);
+	to->arm = TP_NO_ARM;
+	return 0;
 }
 
 static __always_inline void release_draw(__u32 tag)

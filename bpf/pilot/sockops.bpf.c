@@ -107,17 +107,19 @@ static __noinline __u32 lost_tuned(struct bpf_sock_ops *ctx)
 	return lost(ctx);
 }
 
-static __noinline __u32 ended(struct bpf_sock_ops *ctx, __u32 to)
+static __noinline __u32 ended_path(struct bpf_sock_ops *ctx, __u32 to)
 {
 	struct tp_path_key key = {};
-	struct visit v;
+	struct visit v = begin_visit(ctx, &key);
 
-	if (!is_taken_up(ctx))
-		return 1;
-	v = begin_visit(ctx, &key);
 	if (v.tp && v.sk && (to == BPF_TCP_CLOSE || tp_is_idle(v.tp) || tp_is_filled(v.tp)))
 		closed(&v, to);
 	return 1;
+}
+
+static __noinline __u32 ended(struct bpf_sock_ops *ctx, __u32 to)
+{
+	return is_taken_up(ctx) ? ended_path(ctx, to) : 1;
 }
 
 static __noinline __u32 told_end(struct bpf_sock_ops *ctx)

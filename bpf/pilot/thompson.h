@@ -30,44 +30,9 @@ static __always_inline __u32 eligible_arms(const struct visit *v, const struct t
 	return tp_eligible(v->policy, cfg.ecn_arms, ecn_use(v, note->rtt_us));
 }
 
-/* The result of a draw. */
-struct drawn {
-	__u32 probability;
-	__u8 arm;     /* TP_NO_ARM: the default stays */
-	__u8 new_arm; /* the arm drawn, if the path had none yet; else TP_NO_ARM */
-	__u16 new_probability;
-};
-
-/* draw: as tp_drawn() packs it.  A function of its own, so that the verifier goes on with one
- * outcome only.  If the arm drawn is not eligible, the default stays. */
-__noinline int draw_from(const struct tp_shares *shares, __u64 draw, __u32 eligible, __u32 in_force,
-			 struct drawn *to)
-{
-	__u32 arm, held = draw >> 16 & 0xff;
-
-	if (!shares || !to)
-		return 0;
-	to->new_arm = TP_NO_ARM;
-	if (held) {
-		arm = (held - 1) & (TP_MAX_ARMS - 1);
-		to->probability = draw >> 32;
-	} else {
-		arm = tp_arm_at(shares->upto, draw & 0xffff);
-		to->probability = to->new_probability = tp_probability(shares->upto, arm);
-		to->new_arm = arm;
-	}
-	to->arm = arm;
-	if (eligible >> arm & 1 && arm != in_force)
-		return 0;
-	to->arm = TP_NO_ARM;
-	if (arm != in_force || ~eligible & ((1U << cfg.arms) - 1))
-		to->probability = tp_default_probability(shares->upto, eligible, in_force);
-	return 0;
-}
-
 /* Draws from a row. */
 static __always_inline __u8 draw_arm(const struct visit *v, struct tp_draw *draw,
-				     const struct asking *asks, const struct tp_shares *shares,
+				     struct asking *asks, const struct tp_shares *shares,
 				     struct tp_opening *note)
 {
 	struct drawn drawn = {};
@@ -78,10 +43,9 @@ static __always_inline __u8 draw_arm(const struct visit *v, struct tp_draw *draw
 	if (cfg.dry_run)
 		return TP_NO_ARM; /* it would keep its algorithm whatever is drawn */
 	note->draw = asks->tag;
-	draw_from(shares, take_draw(draw, asks), eligible_arms(v, note), v->in_force.arm, &drawn);
-	keep_hint(draw, asks, note->class, shares);
-	if (drawn.new_arm < TP_MAX_ARMS)
-		keep_arm(draw, asks->tag, drawn.new_arm, drawn.new_probability);
+	asks->eligible = eligible_arms(v, note);
+	asks->in_force = v->in_force.arm;
+	take_draw(draw, asks, shares, &drawn);
 	note->probability = drawn.probability;
 	return drawn.arm;
 }
@@ -101,7 +65,8 @@ static __always_inline void set_arm(const struct visit *v, struct tp_opening *no
 static __always_inline __u8 arm_for(const struct visit *v, const struct tp_row_key *place,
 				    struct tp_opening *note, __u64 now_ns)
 {
-	struct asking asks = {.tag = draw_tag(place), .now = note->opened, .rows = pulse.rows};
+	struct asking asks = {
+	    .tag = draw_tag(place), .now = note->opened, .class = note->class, .rows = pulse.rows};
 	struct tp_draw *draw = draw_at(asks.tag);
 	struct tp_shares shares = {};
 
@@ -116,8 +81,7 @@ static __always_inline __u8 arm_for(const struct visit *v, const struct tp_row_k
 		note->flags |= TP_CONN_HELD_OUT;
 		return TP_NO_ARM;
 	}
-	if (!(draw->tag == asks.tag && hinted_row(draw->hint, place->class, asks.rows, &shares)) &&
-	    !nearest_row(place, &shares))
+	if (!hinted_row(draw, &asks, &shares) && !nearest_row(place, &shares))
 		return TP_NO_ARM;
 	return draw_arm(v, draw, &asks, &shares, note);
 }

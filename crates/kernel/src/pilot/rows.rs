@@ -13,8 +13,8 @@ use std::{
 };
 
 use tcpilot_abi::{
-    TP_LEVELS, TP_MAX_ARMS, TP_ROW_SECRETS, TP_ROW_WAYS, TP_ROW_WRITTEN, from_bytes, to_bytes, tp_pulse, tp_row,
-    tp_row_bucket, tp_row_key,
+    TP_LEVELS, TP_MAX_ARMS, TP_ROW_SECRETS, TP_ROW_WAYS, TP_ROW_WRITTEN, from_bytes, to_bytes,
+    tp_pulse, tp_row, tp_row_bucket, tp_row_key,
 };
 
 use super::{mapping::Mapping, records::Pulse};
@@ -354,6 +354,42 @@ mod tests {
         assert_eq!(levels(&rows), 1 << TP_LEVEL_PATH);
         rows.clear();
         assert_eq!(levels(&rows), 0);
+    }
+
+    #[test]
+    fn hints_are_void_after_a_row_that_is_new_and_only_then() {
+        let mut rows = rows(1);
+        let number = |rows: &Rows| rows.pulse.word(offset_of!(tp_pulse, rows));
+        let mut before = number(&rows);
+        assert_ne!(before, 0);
+        let mut is_other =
+            |rows: &Rows| std::mem::replace(&mut before, number(rows)) != number(rows);
+        for path_number in 1..=4 {
+            rows.put(&path(path_number), [1; 8], path_number);
+            assert!(is_other(&rows), "New");
+        }
+        rows.put(&path(1), [2; 8], 5);
+        assert!(!is_other(&rows), "Changed");
+        rows.put(&path(1), [2; 8], 6);
+        assert!(!is_other(&rows), "Same");
+        assert_eq!(rows.put(&path(5), [1; 8], 7), Put::Replaced);
+        assert!(is_other(&rows), "Replaced");
+        rows.remove(&path(5));
+        assert!(!is_other(&rows), "its hint finds nothing");
+    }
+
+    #[test]
+    fn a_row_that_a_killed_daemon_was_writing_is_no_row() {
+        let (memory, pulse) = (memory(1), memory(1));
+        let mut former = Rows::new(memory.as_fd(), 1, secrets(), pulse.as_fd()).unwrap();
+        former.put(&path(1), [1; 8], 1);
+        former
+            .word(0, 0)
+            .store(u64::from(TP_ROW_WRITTEN), Ordering::Relaxed);
+        let mut rows = Rows::new(memory.as_fd(), 1, secrets(), pulse.as_fd()).unwrap();
+        assert!(rows.is_empty());
+        assert_eq!(rows.put(&path(2), [2; 8], 2), Put::New);
+        assert_eq!(row_of(rows.read(0)).tag, rows.tag(&path(2)));
     }
 
     #[test]
