@@ -61,13 +61,15 @@ enum tp_class_bits {
  * are at most r.  So upto[i] is the probability of arms 0 to i, in parts of 0xffff.  For the
  * last arm that may be drawn, and all later ones, it is 0xffff. */
 struct tp_row {
-	__u64 tag; /* the hash of its key; 0: empty, or being written */
+	__u64 tag; /* the hash of its key; 0: empty; TP_ROW_WRITTEN */
 	__u16 upto[TP_MAX_ARMS];
 	__u32 generation; /* of the daemon's publication that wrote it */
 	__u8 level;	  /* enum tp_level */
 	__u8 pad;
 	__u16 version; /* counts its writes, so that a reader notices one */
 };
+
+#define TP_ROW_WRITTEN 1 /* the tag of a row that is being written */
 
 /* The low half of a key's hash names its bucket. */
 struct tp_row_bucket {
@@ -88,10 +90,13 @@ struct tp_draw {
 	__u32 tag;	   /* from the path's hash; 0: empty */
 	__u32 live;	   /* open connections that took this draw or one before it */
 	__u32 since;	   /* when it was drawn: ns >> TP_OPENED_SHIFT */
-	__u16 random;	   /* 0 to 0xfffe */
 	__u16 probability; /* of the arm, from the row with which it was drawn */
 	__u8 arm;	   /* plus one; 0: none was drawn yet */
-	__u8 pad[3];
+	__u8 pad;
+	/* what the path's next connection would otherwise compute again */
+	__u64 hint; /* of the row of its last connection: tp_hint() */
+	__u16 cell; /* of its address: tp_cell() */
+	__u8 pad2[6];
 };
 
 /* A note about a connection, made when it opens, for its record.  Storage of the socket's own
@@ -112,7 +117,7 @@ struct tp_opening {
 	__u8 policy;
 	__u8 trial;   /* enum tp_trial */
 	__u16 egress; /* the interface that parts its path; 0: none does */
-};
+} __attribute__((aligned(8)));
 
 #define TP_OPENED_SHIFT 20 /* about a millisecond */
 #define TP_OPENING_WAYS 4
@@ -135,10 +140,12 @@ enum tp_trial {
 
 /* Words of the daemon, and counts of the programs, each in a cache line of their own. */
 struct tp_pulse {
-	__u64 beat_ns; /* CLOCK_MONOTONIC, the daemon's last sign of life; 0: none yet */
-	__u64 levels;  /* bit i: there are rows of enum tp_level i; programs skip the others */
-	__u64 trials;  /* the daemon has written some cell since the start */
-	__u64 pad[5];
+	__u64 beat_ns;	/* CLOCK_MONOTONIC, the daemon's last sign of life; 0: none yet */
+	__u64 levels;	/* bit i: there are rows of enum tp_level i; programs skip the others */
+	__u64 trials;	/* the daemon has written some cell since the start */
+	__u64 rows;	/* another number after each row that is new; 0: no hint holds */
+	__u64 wireless; /* the kernel knows wireless devices */
+	__u64 pad[3];
 	__u64 dropped; /* records for which the ring had no room */
 	__u64 pad2[7];
 };
@@ -206,7 +213,7 @@ struct tp_move {
 TP_ASSERT_SIZE(tp_row_key, 24);
 TP_ASSERT_SIZE(tp_row, 32);
 TP_ASSERT_SIZE(tp_row_bucket, 32 * TP_ROW_WAYS);
-TP_ASSERT_SIZE(tp_draw, 20);
+TP_ASSERT_SIZE(tp_draw, 32);
 TP_ASSERT_SIZE(tp_opening, 32);
 TP_ASSERT_SIZE(tp_opening_bucket, 32 * TP_OPENING_WAYS);
 TP_ASSERT_SIZE(tp_pulse, 128);

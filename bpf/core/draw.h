@@ -91,13 +91,6 @@ TP_INLINE __u32 tp_default_probability(const __u64 upto[2], __u32 eligible, __u3
 	return sum;
 }
 
-/* A path's draw in one word: the number from bit 0 on, the arm and one from bit 16, its
- * probability from bit 32. */
-TP_INLINE __u64 tp_drawn(const struct tp_draw *draw)
-{
-	return draw->random | (__u64)draw->arm << 16 | (__u64)draw->probability << 32;
-}
-
 /* Whether a path's draw still holds: some connection with it is open, and it is not old.
  * now: ns >> TP_OPENED_SHIFT, as tp_draw.since. */
 TP_INLINE int tp_draw_holds(const struct tp_draw *draw, __u32 tag, __u32 now)

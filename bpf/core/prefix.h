@@ -29,11 +29,16 @@ TP_INLINE int tp_in_ipv4(const __u32 addr[4], __u32 net, __u32 mask)
 	return (addr[3] & TP_BE32(mask)) == TP_BE32(net);
 }
 
+TP_INLINE int tp_is_loopback_ipv4(const __u32 addr[4])
+{
+	return tp_in_ipv4(addr, 0x7f000000, 0xff000000);
+}
+
 /* 127.0.0.0/8 and ::1 (RFC 1122, section 3.2.1.3; RFC 4291, section 2.5.3). */
 TP_INLINE int tp_is_loopback(const __u32 addr[4])
 {
 	if (tp_is_ipv4(addr))
-		return tp_in_ipv4(addr, 0x7f000000, 0xff000000);
+		return tp_is_loopback_ipv4(addr);
 	return !addr[0] && !addr[1] && !addr[2] && addr[3] == TP_BE32(1);
 }
 

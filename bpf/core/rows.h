@@ -36,12 +36,12 @@ TP_INLINE __u32 tp_row_half(const __u64 a[TP_ROW_SECRETS], const struct tp_row_k
 	return sum >> 32;
 }
 
-/* Never 0, which is the tag of an empty row. */
+/* Never that of an empty row, or of one that is being written. */
 TP_INLINE __u64 tp_row_tag(const __u64 secrets[2][TP_ROW_SECRETS], const struct tp_row_key *key)
 {
 	__u64 tag = (__u64)tp_row_half(secrets[1], key) << 32 | tp_row_half(secrets[0], key);
 
-	return tag | !tag;
+	return tag > TP_ROW_WRITTEN ? tag : TP_ROW_WRITTEN + 1;
 }
 
 /* The number of a tag's bucket, by a product instead of a division (Lemire, "Fast Random
@@ -121,11 +121,22 @@ TP_INLINE __u32 tp_cell(const __u64 secrets[TP_ROW_SECRETS], const __u32 addr[4]
 	return tp_row_half(secrets, &group) & (TP_CELLS - 1);
 }
 
+/* The tag of the row that a connection got, to be found again by the next one on its path.  It
+ * holds for connections of the same class, and as long as no row is new, which might be nearer.
+ * So both are added to it: with another class or number of rows the difference is no row's tag. */
+TP_INLINE __u64 tp_hint(__u32 class, __u64 rows)
+{
+	return ((__u64) class << 48 ^ rows) * 0x9e3779b97f4a7c15ULL;
+}
+
 /* The shares of a row, as read. */
 struct tp_shares {
 	__u64 upto[2]; /* as tp_row.upto, four in each */
+	__u64 tag;     /* the row's */
 	__u32 generation;
-	__u32 level; /* TP_LEVEL_NONE: there was no row */
+	__u32 level;   /* TP_LEVEL_NONE: there was no row */
+	__u32 blurred; /* a row that may be nearer was being written */
+	__u32 pad;
 };
 
 union tp_row_words {
@@ -134,19 +145,25 @@ union tp_row_words {
 };
 
 /* Reads a row if it has this tag and nobody writes it meanwhile; says whether it did.  The
- * writer of a row clears its tag first, and raises its version before it puts the tag back. */
+ * writer of a row takes its tag away first, and raises its version before it puts the tag back. */
 TP_INLINE int tp_read_row(const struct tp_row *row, __u64 tag, struct tp_shares *to)
 {
 	const volatile __u64 *word = ((const union tp_row_words *)row)->word;
 	union tp_row_words now;
 
-	if (word[0] != tag)
+	now.word[0] = word[0];
+	if (now.word[0] != tag) {
+		to->blurred |= now.word[0] == TP_ROW_WRITTEN;
 		return 0;
+	}
 	now.word[3] = word[3];
 	to->upto[0] = word[1];
 	to->upto[1] = word[2];
-	if (word[0] != tag || word[3] != now.word[3])
+	if (word[0] != tag || word[3] != now.word[3]) {
+		to->blurred = 1;
 		return 0;
+	}
+	to->tag = tag;
 	to->generation = now.row.generation;
 	to->level = now.row.level;
 	return 1;

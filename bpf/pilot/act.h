@@ -45,6 +45,27 @@ static __always_inline __u64 netns_cookie_of(hands_t *hands)
 	return bpf_get_netns_cookie(hands);
 }
 
+/* The connection's measures.  Read through tcp_sock they would cost twice as much: see socket.h. */
+static __always_inline __u32 srtt_us_of(hands_t *hands)
+{
+	return hands->srtt_us >> 3;
+}
+
+static __always_inline __u32 ecn_flags_of(hands_t *hands)
+{
+	return hands->ecn_flags;
+}
+
+static __always_inline __u64 bytes_acked_of(hands_t *hands)
+{
+	return hands->bytes_acked;
+}
+
+static __always_inline __u32 retransmitted_by(hands_t *hands)
+{
+	return hands->total_retrans;
+}
+
 static __always_inline struct bpf_sock *socket_in(hands_t *hands)
 {
 	return hands->sk;

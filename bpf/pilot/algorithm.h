@@ -9,6 +9,7 @@
 #ifndef TCPILOT_PILOT_ALGORITHM_H
 #define TCPILOT_PILOT_ALGORITHM_H
 
+#include "../core/bits.h"
 #include "socket.h"
 #include "state.h"
 
@@ -90,6 +91,13 @@ static __always_inline struct known known_in_force(const struct tcp_sock *tp)
 static __always_inline __u8 arm_in_force(const struct tcp_sock *tp)
 {
 	return known_in_force(tp).arm;
+}
+
+/* The same, where it is most likely this arm.  The key seen last stays the default's then, which
+ * the next connection has. */
+static __always_inline __u8 arm_in_force_if(const struct tcp_sock *tp, __u32 arm)
+{
+	return tp_cc_key(tp) == arm_key[tp_within(arm, TP_MAX_ARMS)] ? arm : arm_in_force(tp);
 }
 
 #endif

@@ -117,7 +117,7 @@ static __always_inline int flow_note(const struct visit *v, struct tp_flow *f)
 	struct tp_opening note = {};
 	__u32 age;
 
-	if (!find_note(tag_of(v->tp), &note, 0) || is_foreign(v->tp, &note))
+	if (!find_note(tag_of(v->tp), &note) || is_foreign(v->tp, &note))
 		return 0;
 	age = (__u32)(now_ns >> TP_OPENED_SHIFT) - note.opened;
 	f->arm = note.arm;
@@ -167,7 +167,7 @@ int flows(struct bpf_iter__tcp *ctx)
 		return 0;
 	v.tp = tp;
 	tp_remote_btf(tp, f.remote);
-	identify_at(&v, f.remote);
+	identify_at(&v, f.remote, tp_netns_cookie(tp));
 	if (!v.policy)
 		return 0;
 	flow_decision(&v, bpf_sk_storage_get(&conns, tp, 0, 0), &f);
@@ -230,7 +230,7 @@ int adopt(struct bpf_iter__tcp *ctx)
 		return 0;
 	v.tp = tp;
 	tp_remote_btf(tp, remote);
-	identify_at(&v, remote);
+	identify_at(&v, remote, tp_netns_cookie(tp));
 	if (!v.policy || v.policy->leave_alone)
 		return 0;
 	if (cfg.learner.kind == TP_LEARNER_THOMPSON && !v.policy->tuned)

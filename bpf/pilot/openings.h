@@ -57,50 +57,49 @@ static __always_inline __u32 way_for(const struct tp_opening_bucket *bucket, __u
 	return best;
 }
 
-/* These are functions of their own, so that the verifier follows their branches only once. */
-__noinline int note_opening(const struct tp_opening *note)
-{
-	struct tp_opening_bucket *bucket;
-	struct tp_opening *to;
-
-	bucket = note ? openings_at(note->tag) : 0;
-	if (!bucket)
-		return 0;
-	to = &bucket->way[tp_within(way_for(bucket, note->tag, note->opened), TP_OPENING_WAYS)];
-	*to = *note;
-	return 0;
-}
-
-/* Reads a note, and removes it if the connection ends; says whether it was there. */
-__noinline int find_note(__u32 tag, struct tp_opening *note, int ends)
+/* The note with this tag, in place; 0: there is none. */
+static __always_inline struct tp_opening *note_of(__u32 tag)
 {
 	struct tp_opening_bucket *bucket = openings_at(tag);
-	struct tp_opening *at;
-	__u32 way;
+	__u32 way = bucket ? way_of(bucket, tag) : TP_OPENING_WAYS;
 
-	if (!bucket || !note)
+	return bucket && way < TP_OPENING_WAYS ? &bucket->way[tp_within(way, TP_OPENING_WAYS)] : 0;
+}
+
+static __always_inline void note_opening(const struct tp_opening *note)
+{
+	struct tp_opening_bucket *bucket = openings_at(note->tag);
+
+	/* It was filled in the stack's memory: kept in registers, its fields would be spilled one
+	 * by one. */
+	asm volatile("" : : "r"(note) : "memory");
+	if (bucket)
+		bucket->way[tp_within(way_for(bucket, note->tag, note->opened), TP_OPENING_WAYS)] =
+		    *note;
+}
+
+/* The next two are functions of their own, so that the verifier follows their branches only
+ * once. */
+
+/* Reads a note; says whether it was there. */
+__noinline int find_note(__u32 tag, struct tp_opening *to)
+{
+	struct tp_opening *note = note_of(tag);
+
+	if (!note || !to)
 		return 0;
-	way = way_of(bucket, tag);
-	if (way >= TP_OPENING_WAYS)
-		return 0;
-	at = &bucket->way[tp_within(way, TP_OPENING_WAYS)];
-	*note = *at;
-	if (ends)
-		at->tag = 0;
-	return note->tag == tag; /* another connection may have taken the place meanwhile */
+	*to = *note;
+	return to->tag == tag; /* another connection may have taken the place meanwhile */
 }
 
 /* The connection was moved to another algorithm while it was open: from here on that is its
  * arm.  flags: enum tp_conn_flags to add. */
 __noinline int change_note(__u32 tag, __u32 arm, __u32 why, __u32 flags)
 {
-	struct tp_opening_bucket *bucket = openings_at(tag);
-	__u32 way = bucket ? way_of(bucket, tag) : TP_OPENING_WAYS;
-	struct tp_opening *note;
+	struct tp_opening *note = note_of(tag);
 
-	if (!bucket || way >= TP_OPENING_WAYS)
+	if (!note)
 		return 0;
-	note = &bucket->way[tp_within(way, TP_OPENING_WAYS)];
 	note->arm = (__u8)arm;
 	note->why = (__u8)why;
 	note->flags |= (__u8)flags;

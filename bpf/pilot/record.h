@@ -33,7 +33,7 @@ static __always_inline void record_times(const struct tcp_sock *tp, struct tp_re
 static __always_inline void record_identity(const struct tcp_sock *tp, struct tp_record *r)
 {
 	r->cookie = tp_common_of(tp)->skc_cookie.counter;
-	r->netns_cookie = tp_common_of(tp)->skc_net.net->net_cookie;
+	r->netns_cookie = tp_netns_cookie(tp);
 }
 
 /* r->at_ns is known. */

@@ -121,7 +121,7 @@ static __always_inline __u32 why_withheld(struct visit *v)
 	if (!v->policy || !v->policy->rescue || !(v->policy->arms >> (cfg.rescue_arm & 31) & 1))
 		return TP_WITHHELD_POLICY;
 	/* if not: its application has chosen since, or nobody knows who did */
-	if (!find_note(tag_of(v->tp), &note, 0) || is_foreign(v->tp, &note))
+	if (!find_note(tag_of(v->tp), &note) || is_foreign(v->tp, &note))
 		return TP_WITHHELD_POLICY;
 	if (note.arm == cfg.rescue_arm)
 		return TP_WITHHELD_ALREADY;
@@ -223,7 +223,7 @@ static __noinline __u32 undo_rescue(struct bpf_sock_ops *ctx)
 	if (!r)
 		return 0;
 	r->phase = TP_RESCUE_KEPT;
-	if (!find_note(tag_of(v.tp), &note, 0) || is_foreign(v.tp, &note) ||
+	if (!find_note(tag_of(v.tp), &note) || is_foreign(v.tp, &note) ||
 	    !set_algorithm(ctx, r->cc))
 		return 0;
 	COUNT(rescues_undone);
@@ -252,7 +252,7 @@ static __noinline __u32 note_outcome(struct bpf_sock_ops *ctx, __u32 has_helped)
 	locate(&v, &place);
 	if (!v.policy)
 		return 0;
-	if (find_note(tag_of(v.tp), &note, 0))
+	if (find_note(tag_of(v.tp), &note))
 		part_by_egress(&place, note.egress);
 	tag = draw_tag(&place);
 	refusal = refusal_at(tag);

@@ -48,7 +48,7 @@ static __always_inline void sample_counts(const struct tcp_sock *tp, struct tp_r
 static __always_inline int sample_note(const struct tcp_sock *tp, struct tp_record *r,
 				       struct tp_opening *note)
 {
-	if (!find_note(tag_of(tp), note, 0) || is_foreign(tp, note))
+	if (!find_note(tag_of(tp), note) || is_foreign(tp, note))
 		return 0;
 	record_note(note, r);
 	return 1;
@@ -89,7 +89,7 @@ int sample(struct bpf_iter__tcp *ctx)
 		return 0;
 	v.tp = tp;
 	tp_remote_btf(tp, place.prefix);
-	locate_at(&v, &place);
+	locate_at(&v, &place, tp_netns_cookie(tp));
 	r.at_ns = bpf_ktime_get_ns();
 	if (!v.policy || !sample_note(tp, &r, &note))
 		return 0;

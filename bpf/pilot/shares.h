@@ -25,8 +25,7 @@ static __always_inline __u16 egress_of(const struct visit *v)
 {
 	const struct dst_entry *dst;
 
-	if (!(v->policy->parting & TP_PART_EGRESS) ||
-	    tp_common_of(v->tp)->skc_net.net->net_cookie != cfg.host_netns)
+	if (!(v->policy->parting & TP_PART_EGRESS) || tp_netns_cookie(v->tp) != cfg.host_netns)
 		return 0;
 	dst = tp_sock_of(v->tp)->sk_dst_cache;
 	return dst && dst->dev ? (__u16)dst->dev->ifindex : 0;
@@ -38,68 +37,85 @@ static __always_inline void part_by_egress(struct tp_row_key *place, __u16 egres
 	place->domain += tp_egress_domain(egress);
 }
 
-/* Finds a connection's policy, and the rest of its place except the interface: a route may
- * change, so that only the note of an open connection has it.  place->prefix has its remote
- * address. */
-static __always_inline void locate_at(struct visit *v, struct tp_row_key *place)
+/* Finds the policy and the domain of a connection whose address place->prefix has. */
+static __always_inline void settle(struct visit *v, struct tp_row_key *place, __u64 netns_cookie,
+				   int is_private)
 {
-	__u64 netns_cookie;
-
-	if (!cfg.manage_loopback && tp_is_loopback(place->prefix))
-		return;
 	if (cfg.rules)
 		place->policy = find_policy(v->tp, place->prefix);
 	v->policy = &config()->policy[place->policy & (TP_MAX_POLICIES - 1)];
-	netns_cookie = tp_common_of(v->tp)->skc_net.net->net_cookie;
 	if (cfg.tunes) {
 		v->key->netns_cookie = netns_cookie;
 		v->key->policy = place->policy;
 		tp_path_prefix(v->policy, place->prefix, v->key);
 	}
+	place->domain = tp_domain(v->policy->parting, is_private, netns_cookie);
+}
+
+/* Finds a connection's policy, and the rest of its place except the interface: a route may
+ * change, so that only the note of an open connection has it.  place->prefix has its remote
+ * address. */
+static __always_inline void locate_at(struct visit *v, struct tp_row_key *place, __u64 netns_cookie)
+{
+	__u32 bare[4];
+
+	if (!cfg.manage_loopback && tp_is_loopback(place->prefix))
+		return;
+	__builtin_memcpy(bare, place->prefix, sizeof(bare));
+	tp_unwrap(bare);
+	settle(v, place, netns_cookie, tp_is_private(bare));
 	tp_unwrap(place->prefix);
-	place->domain = tp_domain(v->policy->parting, tp_is_private(place->prefix), netns_cookie);
 }
 
 /* Finds a connection's policy, and its place: the key of its path's row with the whole address,
  * without class and interface.  No policy: loopback, and that is not ours. */
 static __always_inline void locate(struct visit *v, struct tp_row_key *place)
 {
-	if (v->sk->family == AF_INET) {
-		place->prefix[2] = TP_MAPPED;
-		place->prefix[3] = v->sk->dst_ip4;
-		asm volatile("" ::: "memory"); /* a socket is read at fixed offsets only */
-	} else {
+	__u64 netns_cookie = netns_cookie_of(v->hands);
+
+	if (v->sk->family != AF_INET) {
 		tp_remote(v->sk, place->prefix);
+		locate_at(v, place, netns_cookie);
+		return;
 	}
-	locate_at(v, place);
+	/* the usual case, in which three words are known */
+	place->prefix[2] = TP_MAPPED;
+	place->prefix[3] = v->sk->dst_ip4;
+	asm volatile("" ::: "memory"); /* a socket is read at fixed offsets only */
+	if (!cfg.manage_loopback && tp_is_loopback_ipv4(place->prefix))
+		return;
+	settle(v, place, netns_cookie, tp_is_private_ipv4(place->prefix));
 }
 
 static __always_inline __u16 class_of(const struct visit *v, __u32 rtt_us)
 {
-	__u8 ecn = v->tp->ecn_flags;
+	__u32 ecn = ecn_flags_of(v->hands);
 	struct tp_traits t = {
 	    .rtt_us = rtt_us,
 	    .small_window = !BPF_CORE_READ_BITFIELD(v->tp, rx_opt.snd_wscale),
 	    .ecn = (ecn & TCP_ECN_OK & ~(ecn >> 4)) | (ecn & TCP_ECN_ACCURATE) >> 3,
-	    .interface = tp_is_wireless(v->tp) ? 1 : 0,
+	    .interface = pulse.wireless && tp_is_wireless(v->tp),
 	    .accepted = !(v->flags & TP_CONN_ACTIVE),
 	};
 
 	return tp_class_of(&t);
 }
 
-static __always_inline int find_row(const struct tp_row_key *of, __u32 level, struct tp_shares *to)
+static __always_inline int find_row(__u64 tag, struct tp_shares *to)
 {
-	struct tp_row_bucket *bucket;
+	__u32 index = tp_row_bucket_of(tag, cfg.row_buckets);
+	struct tp_row_bucket *bucket = bpf_map_lookup_elem(&rows, &index);
+
+	return bucket && tp_find_row(bucket, tag, to);
+}
+
+static __always_inline int find_row_at(const struct tp_row_key *of, __u32 level,
+				       struct tp_shares *to)
+{
 	struct tp_row_key key;
-	__u32 index;
-	__u64 tag;
 
 	tp_row_key_at(of, level, &key);
-	tag = tp_row_tag(config()->row_secrets, &key);
-	index = tp_row_bucket_of(tag, cfg.row_buckets);
-	bucket = bpf_map_lookup_elem(&rows, &index);
-	return bucket && tp_find_row(bucket, tag, to);
+	return find_row(tp_row_tag(config()->row_secrets, &key), to);
 }
 
 /* The nearest row above a place, with its class; to->level says which.  It is a function of its
@@ -112,7 +128,7 @@ __noinline int nearest_row(const struct tp_row_key *place, struct tp_shares *to)
 		return 0;
 #pragma unroll
 	for (__u32 level = 0; level < TP_LEVELS; level++)
-		if (levels >> level & 1 && find_row(place, level, to))
+		if (levels >> level & 1 && find_row_at(place, level, to))
 			return 1;
 	to->level = TP_LEVEL_NONE;
 	return 0;
@@ -130,11 +146,17 @@ static __always_inline int rows_are_valid(__u64 now_ns)
  * than those before, but still share the path's draw. */
 static __always_inline __u32 draw_tag(const struct tp_row_key *place)
 {
-	struct tp_row_key key;
+	const __u64 *secrets = config()->row_secrets[0];
+	struct tp_row_key key = {.policy = place->policy, .domain = place->domain};
 
+	if (tp_is_ipv4(place->prefix)) { /* its zeros save half of the work */
+		key.prefix[2] = TP_MAPPED;
+		key.prefix[3] = place->prefix[3];
+		return tp_row_half(secrets, &key) | 1;
+	}
 	tp_row_key_at(place, TP_LEVEL_PATH, &key);
 	key.class = 0;
-	return tp_row_half(config()->row_secrets[0], &key) | 1;
+	return tp_row_half(secrets, &key) | 1;
 }
 
 static __always_inline struct tp_draw *draw_at(__u32 tag)
@@ -144,42 +166,99 @@ static __always_inline struct tp_draw *draw_at(__u32 tag)
 	return bpf_map_lookup_elem(&draws, &index);
 }
 
-/* The draw of a path: that of its open connections if there is one, else a new one, as
- * tp_drawn() packs it.  The arm is kept, too: the learner rewrites the row while the connections
- * run, and the same number may mean another arm then.  seed: of this connection alone.
- * now: ns >> TP_OPENED_SHIFT. */
-__noinline __u64 take_draw(__u32 tag, __u32 now, __u64 seed)
-{
-	__u32 drawn = tp_draw_of(tp_random(config()->row_secrets[1][TP_ROW_SECRETS - 1], seed));
-	struct tp_draw *draw = draw_at(tag);
-	int is_own;
+/* A connection that asks for its path's draw. */
+struct asking {
+	__u64 seed;	/* of this connection alone */
+	__u64 rows;	/* of pulse.rows, before it looked for its row */
+	__u32 tag;	/* of its path */
+	__u32 now;	/* ns >> TP_OPENED_SHIFT */
+	__u32 eligible; /* arms, as bits */
+	__u16 cell;	/* of its address */
+	__u16 class;
+	__u8 in_force; /* its arm; TP_NO_ARM: none */
+	__u8 pad[7];
+};
 
-	if (!draw)
-		return drawn;
-	is_own = draw->tag == tag && now - draw->since < STALE_DRAW;
-	if (is_own)
-		__sync_fetch_and_add(&draw->live, 1);
-	if (tp_draw_holds(draw, tag, now) && draw->live > 1)
-		return tp_drawn(draw);
-	draw->arm = 0;
-	draw->random = drawn;
-	draw->since = now;
-	if (!is_own) {
-		draw->live = 1;
-		draw->tag = tag;
-	}
-	return drawn;
+/* The result of a draw. */
+struct drawn {
+	__u32 probability;
+	__u32 arm; /* TP_NO_ARM: the default stays */
+};
+
+/* Whether the hint of the path's last connection leads to the row of this one. */
+static __always_inline int hinted_row(const struct tp_draw *draw, const struct asking *a,
+				      struct tp_shares *to)
+{
+	return draw->tag == a->tag && draw->hint && a->rows &&
+	       find_row(draw->hint - tp_hint(a->class, a->rows), to);
 }
 
-/* The connections that open next on this path get the same arm. */
-static __always_inline void keep_arm(__u32 tag, __u32 arm, __u32 probability)
+/* The path takes the slot, which was another's. */
+static __always_inline void take_slot(struct tp_draw *draw, const struct asking *a)
 {
-	struct tp_draw *draw = draw_at(tag);
+	draw->tag = 0; /* nobody takes the old path's cell for that of the new one */
+	asm volatile("" ::: "memory");
+	draw->cell = a->cell;
+	draw->hint = 0;
+	draw->arm = 0;
+	draw->live = 1;
+	asm volatile("" ::: "memory");
+	draw->tag = a->tag;
+}
 
-	if (!draw || draw->tag != tag || draw->arm)
-		return;
-	draw->probability = probability;
-	draw->arm = arm + 1;
+/* Joins the open connections of its path if they have a draw; says whether they do.  Else the
+ * caller draws anew. */
+static __always_inline int join(struct tp_draw *draw, const struct asking *a)
+{
+	if (draw->tag != a->tag) {
+		take_slot(draw, a);
+		return 0;
+	}
+	if (a->now - draw->since >= STALE_DRAW) {
+		draw->live = 1;
+		return 0;
+	}
+	__sync_fetch_and_add(&draw->live, 1);
+	return draw->live > 1 && draw->arm && tp_draw_holds(draw, a->tag, a->now);
+}
+
+static __always_inline void draw_anew(struct tp_draw *draw, const struct asking *a,
+				      const struct tp_shares *shares, struct drawn *to)
+{
+	__u32 random = tp_random(config()->row_secrets[1][TP_ROW_SECRETS - 1], a->seed);
+
+	to->arm = tp_arm_at(shares->upto, tp_draw_of(random));
+	to->probability = tp_probability(shares->upto, to->arm);
+	draw->since = a->now;
+	draw->probability = to->probability;
+	draw->arm = to->arm + 1;
+}
+
+/* Draws from a row for a connection.  Those of its path that open while it is open get the same
+ * arm: the learner may rewrite the row meanwhile.  If the arm is not eligible, the default stays.
+ * It is a function of its own, so that the verifier goes on with one outcome only. */
+__noinline int take_draw(struct tp_draw *draw, const struct asking *a,
+			 const struct tp_shares *shares, struct drawn *to)
+{
+	__u64 hint;
+
+	if (!draw || !a || !shares || !to)
+		return 0;
+	if (join(draw, a)) {
+		to->arm = (draw->arm - 1) & (TP_MAX_ARMS - 1);
+		to->probability = draw->probability;
+	} else {
+		draw_anew(draw, a, shares, to);
+	}
+	hint = shares->tag + tp_hint(a->class, a->rows);
+	if (draw->hint != hint && !shares->blurred)
+		draw->hint = hint;
+	if (a->eligible >> to->arm & 1 && to->arm != a->in_force)
+		return 0;
+	if (to->arm != a->in_force || ~a->eligible & ((1U << cfg.arms) - 1))
+		to->probability = tp_default_probability(shares->upto, a->eligible, a->in_force);
+	to->arm = TP_NO_ARM;
+	return 0;
 }
 
 static __always_inline void release_draw(__u32 tag)

@@ -21,6 +21,11 @@ TP_INLINE const struct sock_common *tp_common_of(const struct tcp_sock *tp)
 	return &tp_sock_of(tp)->__sk_common;
 }
 
+TP_INLINE __u64 tp_netns_cookie(const struct tcp_sock *tp)
+{
+	return tp_common_of(tp)->skc_net.net->net_cookie;
+}
+
 TP_INLINE void tp_remote_btf(const struct tcp_sock *tp, __u32 addr[4])
 {
 	const struct sock_common *c = tp_common_of(tp);

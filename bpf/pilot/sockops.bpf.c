@@ -107,17 +107,19 @@ static __noinline __u32 lost_tuned(struct bpf_sock_ops *ctx)
 	return lost(ctx);
 }
 
-static __noinline __u32 ended(struct bpf_sock_ops *ctx, __u32 to)
+static __noinline __u32 ended_path(struct bpf_sock_ops *ctx, __u32 to)
 {
 	struct tp_path_key key = {};
-	struct visit v;
+	struct visit v = begin_visit(ctx, &key);
 
-	if (!is_taken_up(ctx))
-		return 1;
-	v = begin_visit(ctx, &key);
 	if (v.tp && v.sk && (to == BPF_TCP_CLOSE || tp_is_idle(v.tp) || tp_is_filled(v.tp)))
 		closed(&v, to);
 	return 1;
+}
+
+static __noinline __u32 ended(struct bpf_sock_ops *ctx, __u32 to)
+{
+	return is_taken_up(ctx) ? ended_path(ctx, to) : 1;
 }
 
 static __noinline __u32 told_end(struct bpf_sock_ops *ctx)
@@ -161,6 +163,9 @@ static __always_inline int is_tuned_now(__u32 op)
 {
 	return tunes_met || op == BPF_SOCK_OPS_RTT_CB;
 }
+
+_Static_assert(BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB == BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB + 1,
+	       "one comparison finds both");
 
 /* Events as bits: one test ends the program for most of them, which we do not need. */
 #define EVENTS                                                                                     \
@@ -223,24 +228,24 @@ static __noinline __u32 ending_drawn(struct bpf_sock_ops *ctx, __u32 to)
 SEC("sockops")
 int tcpilot_drawn(struct bpf_sock_ops *ctx)
 {
-	__u32 op = ctx->op, flags = 0;
+	__u32 op = ctx->op;
 
-	if (!((cfg.tunes ? EVENTS | TUNE_EVENTS : EVENTS) >> (op & 31) & 1))
-		return 1;
-	switch (op) {
-	case BPF_SOCK_OPS_STATE_CB:
+	/* the most frequent events first, and none that would load a setting */
+	if (op == BPF_SOCK_OPS_STATE_CB) {
 		if (cfg.tunes)
 			return is_end(ctx, ctx->args[1]) ? ending_drawn(ctx, ctx->args[1]) & 1 : 1;
 		if (ctx->args[1] != BPF_TCP_CLOSE)
 			return 1; /* only a path's measures need a FIN */
 		return is_end(ctx, BPF_TCP_CLOSE) ? told_end(ctx) & 1 : 1;
-	case BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB:
-		flags = TP_CONN_ACTIVE;
-		/* fall through */
-	case BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB:
-		return (cfg.tunes ? opening_drawn(ctx, flags) : opened_drawn(ctx, flags, 0)) & 1;
-	case BPF_SOCK_OPS_RETRANS_CB:
-		return rescue_drawn(ctx) & 1;
 	}
-	return cfg.tunes && is_tuned_now(op) ? tune_event(ctx, op) & 1 : 1;
+	if (op - BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB <= 1) {
+		__u32 flags = op == BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB ? TP_CONN_ACTIVE : 0;
+
+		return (cfg.tunes ? opening_drawn(ctx, flags) : opened_drawn(ctx, flags, 0)) & 1;
+	}
+	if (op == BPF_SOCK_OPS_RETRANS_CB)
+		return rescue_drawn(ctx) & 1;
+	if (!cfg.tunes || !(TUNE_EVENTS >> (op & 31) & 1))
+		return 1;
+	return is_tuned_now(op) ? tune_event(ctx, op) & 1 : 1;
 }

@@ -122,6 +122,26 @@ static __always_inline void count_closed(__u64 bytes)
 	__sync_fetch_and_add(&own->steered_bytes, bytes);
 }
 
+/* The clock that bpf_ktime_get_coarse_ns() reads stands still for a tick.  So that call, which
+ * takes longer than a row's look-up, is made once a tick. */
+struct {
+	__u64 ticks;
+	__u64 ns;
+} clock_at;
+
+static __always_inline __u64 coarse_ns(void)
+{
+	__u64 ticks = bpf_jiffies64(), ns;
+
+	if (clock_at.ticks == ticks)
+		return clock_at.ns;
+	ns = bpf_ktime_get_coarse_ns();
+	clock_at.ns = ns;
+	asm volatile("" ::: "memory"); /* the time is there before its tick is */
+	clock_at.ticks = ticks;
+	return ns;
+}
+
 /* cfg for the pure functions.  The compiler must not see through the cast: it
  * would take the zeros of this file for the values that the loader writes. */
 static __always_inline const struct tp_config *config(void)

@@ -30,46 +30,11 @@ static __always_inline __u32 eligible_arms(const struct visit *v, const struct t
 	return tp_eligible(v->policy, cfg.ecn_arms, ecn_use(v, note->rtt_us));
 }
 
-/* The result of a draw. */
-struct drawn {
-	__u32 probability;
-	__u8 arm;     /* TP_NO_ARM: the default stays */
-	__u8 new_arm; /* the arm drawn, if the path had none yet; else TP_NO_ARM */
-	__u16 new_probability;
-};
-
-/* draw: as tp_drawn() packs it.  A function of its own, so that the verifier goes on with one
- * outcome only.  If the arm drawn is not eligible, the default stays. */
-__noinline int draw_from(const struct tp_shares *shares, __u64 draw, __u32 eligible, __u32 in_force,
-			 struct drawn *to)
-{
-	__u32 arm, held = draw >> 16 & 0xff;
-
-	if (!shares || !to)
-		return 0;
-	to->new_arm = TP_NO_ARM;
-	if (held) {
-		arm = (held - 1) & (TP_MAX_ARMS - 1);
-		to->probability = draw >> 32;
-	} else {
-		arm = tp_arm_at(shares->upto, draw & 0xffff);
-		to->probability = to->new_probability = tp_probability(shares->upto, arm);
-		to->new_arm = arm;
-	}
-	to->arm = arm;
-	if (eligible >> arm & 1 && arm != in_force)
-		return 0;
-	to->arm = TP_NO_ARM;
-	if (arm != in_force || ~eligible & ((1U << cfg.arms) - 1))
-		to->probability = tp_default_probability(shares->upto, eligible, in_force);
-	return 0;
-}
-
 /* Draws from a row. */
-static __always_inline __u8 draw_arm(const struct visit *v, const struct tp_row_key *place,
-				     const struct tp_shares *shares, struct tp_opening *note)
+static __always_inline __u8 draw_arm(const struct visit *v, struct tp_draw *draw,
+				     struct asking *asks, const struct tp_shares *shares,
+				     struct tp_opening *note)
 {
-	__u64 seed = (__u64)note->tag << 32 ^ bpf_ktime_get_coarse_ns();
 	struct drawn drawn = {};
 
 	note->generation = shares->generation;
@@ -77,11 +42,10 @@ static __always_inline __u8 draw_arm(const struct visit *v, const struct tp_row_
 	note->why = TP_WHY_DRAWN;
 	if (cfg.dry_run)
 		return TP_NO_ARM; /* it would keep its algorithm whatever is drawn */
-	note->draw = draw_tag(place);
-	draw_from(shares, take_draw(note->draw, note->opened, seed), eligible_arms(v, note),
-		  v->in_force.arm, &drawn);
-	if (drawn.new_arm < TP_MAX_ARMS)
-		keep_arm(note->draw, drawn.new_arm, drawn.new_probability);
+	note->draw = asks->tag;
+	asks->eligible = eligible_arms(v, note);
+	asks->in_force = v->in_force.arm;
+	take_draw(draw, asks, shares, &drawn);
 	note->probability = drawn.probability;
 	return drawn.arm;
 }
@@ -93,13 +57,38 @@ static __always_inline void set_arm(const struct visit *v, struct tp_opening *no
 		note->flags |= TP_CONN_STEERED;
 	else
 		note->why = TP_WHY_SET_FAILED;
-	note->arm = arm_in_force(v->tp);
+	note->arm = arm_in_force_if(v->tp, arm);
+}
+
+/* Draws an arm, unless the connection is held out or there is no row.  now_ns makes its draw
+ * unlike that of another connection with the same ports. */
+static __always_inline __u8 arm_for(const struct visit *v, const struct tp_row_key *place,
+				    struct tp_opening *note, __u64 now_ns)
+{
+	struct asking asks = {
+	    .tag = draw_tag(place), .now = note->opened, .class = note->class, .rows = pulse.rows};
+	struct tp_draw *draw = draw_at(asks.tag);
+	struct tp_shares shares = {};
+
+	if (!draw)
+		return TP_NO_ARM;
+	asks.seed = (__u64)note->tag << 32 ^ now_ns;
+	asks.cell = cell_of(draw, asks.tag, place->prefix);
+	if (!v->again) /* if it is set, the socket has our algorithm already */
+		note->trial = trial_in(asks.cell);
+	if (note->trial & TP_TRIAL_HELD_OUT) {
+		note->why = TP_WHY_HELD_OUT;
+		note->flags |= TP_CONN_HELD_OUT;
+		return TP_NO_ARM;
+	}
+	if (!hinted_row(draw, &asks, &shares) && !nearest_row(place, &shares))
+		return TP_NO_ARM;
+	return draw_arm(v, draw, &asks, &shares, note);
 }
 
 static __always_inline void choose_arm(const struct visit *v, struct tp_row_key *place,
 				       struct tp_opening *note, __u64 now_ns)
 {
-	struct tp_shares shares = {};
 	__u8 arm;
 
 	note->class = place->class = class_of(v, note->rtt_us);
@@ -108,17 +97,10 @@ static __always_inline void choose_arm(const struct visit *v, struct tp_row_key 
 	note->why = TP_WHY_VOID;
 	if (!rows_are_valid(now_ns))
 		return;
-	if (!v->again) /* if it is set, the socket has our algorithm already */
-		note->trial = trial_of(place->prefix);
-	if (note->trial & TP_TRIAL_HELD_OUT) {
-		note->why = TP_WHY_HELD_OUT;
-		note->flags |= TP_CONN_HELD_OUT;
-		return;
-	}
 	note->why = TP_WHY_NO_ROW;
-	if (!pulse.levels || !nearest_row(place, &shares))
+	if (!pulse.levels && !pulse.trials)
 		return;
-	arm = draw_arm(v, place, &shares, note);
+	arm = arm_for(v, place, note, now_ns);
 	if (arm < TP_MAX_ARMS)
 		set_arm(v, note, arm);
 }
@@ -139,11 +121,11 @@ static __always_inline void open_tuned_path(struct visit *v, __u64 now_ns)
 
 static __always_inline __u8 take_up_drawn(struct visit *v, struct tp_row_key *place)
 {
-	__u64 now_ns = bpf_ktime_get_coarse_ns();
+	__u64 now_ns = coarse_ns();
 	struct tp_opening note = {
 	    .tag = tag_of(v->tp),
 	    .opened = now_ns >> TP_OPENED_SHIFT,
-	    .rtt_us = v->tp->srtt_us >> 3,
+	    .rtt_us = srtt_us_of(v->hands),
 	    .probability = TP_CERTAIN,
 	    .arm = v->in_force.arm,
 	    .level = TP_LEVEL_NONE,
@@ -196,10 +178,9 @@ static __always_inline void fill_record(const struct visit *v, const struct bpf_
  * record for all. */
 #define TP_SMALL_WEIGHT_SHIFT 4
 
-static __always_inline __u32 record_weight(const struct visit *v, const struct bpf_tcp_sock *ts,
-					   int timed_out)
+static __always_inline __u32 record_weight(const struct visit *v, __u64 bytes_acked, int timed_out)
 {
-	if (ts->bytes_acked >= cfg.min_flow_bytes || ts->total_retrans || timed_out)
+	if (bytes_acked >= cfg.min_flow_bytes || timed_out || retransmitted_by(v->hands))
 		return 1;
 	return tp_is_one_of(TP_SMALL_WEIGHT_SHIFT, v->sk->src_port, v->sk->dst_port)
 		   ? 1 << TP_SMALL_WEIGHT_SHIFT
@@ -227,16 +208,20 @@ static __always_inline __u8 end_flags(const struct visit *v, const struct tp_ope
 	return is_foreign(v->tp, note) ? TP_RECORD_FOREIGN : 0;
 }
 
-/* Removes the note, and releases its draw.  Its tag is 0 if it was lost. */
-static __always_inline void take_note(const struct visit *v, struct tp_opening *note)
+/* Removes the note, and releases its draw. */
+static __always_inline void give_back(const struct visit *v)
 {
-	if (!find_note(tag_of(v->tp), note, 1))
-		*note = (struct tp_opening){};
-	release_draw(note->draw);
-	if (!note->tag || note->flags & TP_CONN_STEERED)
+	struct tp_opening *note = note_of(tag_of(v->tp));
+
+	if (!note) { /* it was lost */
 		if (tp_sock_of(v->tp)->sk_socket)
-			leave_over(v, note->flags & TP_CONN_STEERED &&
-					  end_flags(v, note) != TP_RECORD_FOREIGN);
+			leave_over(v, 0);
+		return;
+	}
+	if (note->flags & TP_CONN_STEERED && tp_sock_of(v->tp)->sk_socket)
+		leave_over(v, note->arm == arm_in_force(v->tp));
+	note->tag = 0;
+	release_draw(note->draw);
 }
 
 /* A tuned window is not the congestion control's work. */
@@ -247,24 +232,27 @@ static __always_inline __u8 tuned_flag(const struct visit *v, const struct bpf_t
 	return is_creditable(conn, ts->data_segs_out) ? 0 : TP_RECORD_TUNED;
 }
 
-static __always_inline void send_end(struct visit *v, const struct bpf_tcp_sock *ts,
-				     const struct tp_opening *note, int timed_out, __u32 weight)
+static __always_inline void send_end(struct visit *v, int timed_out, __u32 weight)
 {
 	struct tp_record r = {.level = TP_LEVEL_NONE, .arm = TP_NO_ARM};
+	struct bpf_tcp_sock *ts = bpf_tcp_sock(v->sk);
+	struct tp_opening note = {};
 	struct tp_row_key place = {};
 
 	locate(v, &place);
-	if (!v->policy)
+	if (!ts || !v->policy)
 		return;
-	r.at_ns = bpf_ktime_get_coarse_ns();
+	if (!find_note(tag_of(v->tp), &note))
+		note = (struct tp_opening){};
+	r.at_ns = coarse_ns();
 	r.weight = (__u16)weight;
-	r.flags = end_flags(v, note);
-	if (note->tag)
-		record_note(note, &r);
+	r.flags = end_flags(v, &note);
+	if (note.tag)
+		record_note(&note, &r);
 	if (r.flags)
 		r.arm = TP_NO_ARM;
 	r.flags |= (timed_out ? TP_RECORD_TIMED_OUT : 0) | tuned_flag(v, ts);
-	part_by_egress(&place, note->egress);
+	part_by_egress(&place, note.egress);
 	fill_record(v, ts, &place, &r);
 	send_record(&r);
 }
@@ -273,18 +261,14 @@ static __always_inline void send_end(struct visit *v, const struct bpf_tcp_sock 
  * back their note and their draw. */
 static __always_inline void tell_end(struct visit *v)
 {
-	struct bpf_tcp_sock *ts = bpf_tcp_sock(v->sk);
+	__u64 bytes_acked = bytes_acked_of(v->hands);
 	int timed_out = tp_timed_out(v->tp);
-	struct tp_opening note = {};
-	__u32 weight;
+	__u32 weight = record_weight(v, bytes_acked, timed_out);
 
-	if (!ts)
-		return;
-	count_closed(ts->bytes_acked);
-	take_note(v, &note);
-	weight = record_weight(v, ts, timed_out);
+	count_closed(bytes_acked);
 	if (weight)
-		send_end(v, ts, &note, timed_out, weight);
+		send_end(v, timed_out, weight);
+	give_back(v);
 }
 
 /* A connection goes on with another algorithm: sends its measures until now.  flags: enum
@@ -301,7 +285,7 @@ static __always_inline void tell_part(struct visit *v, __u32 flags)
 		return;
 	r.at_ns = bpf_ktime_get_coarse_ns();
 	r.flags = TP_RECORD_SAMPLE | flags;
-	if (find_note(tag_of(v->tp), &note, 0))
+	if (find_note(tag_of(v->tp), &note))
 		record_note(&note, &r);
 	else
 		r.flags |= TP_RECORD_FORGOTTEN;

@@ -16,19 +16,37 @@ struct remote_address {
 	__u32 word[4];
 };
 
-/* enum tp_trial for a connection that opens now to this address.  It is a function of its own,
- * with its own frame: functions that call each other share the 512 bytes of a stack. */
-__noinline __u32 trial_at(const struct remote_address *remote)
+/* The cell of an address.  It is a function of its own, with its own frame: functions that call
+ * each other share the 512 bytes of a stack. */
+__noinline __u32 cell_at(const struct remote_address *remote)
 {
-	if (!remote)
-		return 0;
-	return cells[tp_cell(config()->cell_secrets, remote->word) & (TP_CELLS - 1)];
+	return remote ? tp_cell(config()->cell_secrets, remote->word) : 0;
 }
 
+/* The same as its path's slot has it, if that is its path's. */
+static __always_inline __u32 cell_of(const volatile struct tp_draw *draw, __u32 tag,
+				     const __u32 remote[4])
+{
+	if (draw->tag == tag) {
+		__u32 cell = draw->cell;
+
+		if (draw->tag == tag) /* and not another path's meanwhile */
+			return cell;
+	}
+	return cell_at((const struct remote_address *)remote);
+}
+
+/* enum tp_trial for a connection that opens now to an address of this cell.  If no cell has been
+ * written since the start, there is nothing to look up. */
+static __always_inline __u32 trial_in(__u32 cell)
+{
+	return pulse.trials ? cells[tp_within(cell, TP_CELLS)] : 0;
+}
+
+/* The same for an address. */
 static __always_inline __u32 trial_of(const __u32 remote[4])
 {
-	/* no cell has been written since the start: nothing to look up */
-	return pulse.trials ? trial_at((const struct remote_address *)remote) : 0;
+	return pulse.trials ? trial_in(cell_at((const struct remote_address *)remote)) : 0;
 }
 
 /* Whether an open connection was held out at its opening. */
@@ -36,17 +54,9 @@ __noinline int is_held_out(hands_t *hands)
 {
 	struct bpf_sock *sk = socket_in(hands);
 	const struct tcp_sock *tp = sk && pulse.trials ? bpf_skc_to_tcp_sock(sk) : 0;
-	struct tp_opening_bucket *bucket;
-	__u32 way, tag;
+	const struct tp_opening *note = tp ? note_of(tag_of(tp)) : 0;
 
-	if (!tp)
-		return 0;
-	tag = tag_of(tp);
-	bucket = openings_at(tag);
-	way = bucket ? way_of(bucket, tag) : TP_OPENING_WAYS;
-	if (!bucket || way >= TP_OPENING_WAYS)
-		return 0;
-	return bucket->way[tp_within(way, TP_OPENING_WAYS)].flags & TP_CONN_HELD_OUT;
+	return note ? note->flags & TP_CONN_HELD_OUT : 0;
 }
 
 #endif

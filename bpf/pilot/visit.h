@@ -41,7 +41,7 @@ static __always_inline struct visit begin_visit(hands_t *hands, struct tp_path_k
 }
 
 /* Finds the policy for a remote address, and fills in the path's key. */
-static __always_inline void identify_at(struct visit *v, const __u32 remote[4])
+static __always_inline void identify_at(struct visit *v, const __u32 remote[4], __u64 netns_cookie)
 {
 	__u8 p;
 
@@ -49,7 +49,7 @@ static __always_inline void identify_at(struct visit *v, const __u32 remote[4])
 		return;
 	p = cfg.rules ? find_policy(v->tp, remote) : 0;
 	v->policy = &config()->policy[p];
-	v->key->netns_cookie = tp_common_of(v->tp)->skc_net.net->net_cookie;
+	v->key->netns_cookie = netns_cookie;
 	v->key->policy = p;
 	tp_path_prefix(v->policy, remote, v->key);
 }
@@ -59,7 +59,7 @@ static __always_inline void identify(struct visit *v)
 	__u32 remote[4];
 
 	tp_remote(v->sk, remote);
-	identify_at(v, remote);
+	identify_at(v, remote, netns_cookie_of(v->hands));
 }
 
 /* Finds the path of a connection that was opened before. */

@@ -73,9 +73,19 @@ def test_a_part_of_a_sweep_is_kept_for_those_who_resume_it(tmp_path: Path) -> No
     assert campaign.scenario_of(tmp_path).points == part.points
 
 
+def test_a_repetition_by_itself_has_the_seed_that_it_has_among_the_others(tmp_path: Path) -> None:
+    whole = load(find("choice-utility"))
+    alone = selected(whole, ["repetition=2", "way=bbr"])
+    jobs = {job.id: job.seed for job in plan.jobs(alone, tmp_path, SETTINGS)}
+    assert len(jobs) == len(whole.axes["condition"])
+    of_all = {job.seed for job in plan.jobs(whole, tmp_path, SETTINGS) if job.repetition == 2}
+    assert set(jobs.values()) == of_all and all(name.endswith(".2") for name in jobs)
+
+
 @pytest.mark.parametrize(
     ("word", "told"),
     [
+        ("repetition=1", "there is no repetition '1'; there are 0"),
         ("tool=cubic", "there is no axis 'tool'; there are condition, way"),
         ("way=cubic,best", "way is never 'best'; it is cubic, bbr, tcpilot"),
         ("way", "way is never ''; it is cubic, bbr, tcpilot"),

@@ -153,7 +153,7 @@ __noinline int tune_syn(hands_t *hands, int for_window)
 
 	read_syn(hands, &s);
 	if (v.tp)
-		identify_at(&v, s.remote);
+		identify_at(&v, s.remote, netns_cookie_of(hands));
 	else
 		identify_request(&v, &s);
 	if (!v.policy || v.policy->leave_alone || trial_of(s.remote) & TP_TRIAL_HELD_OUT)

@@ -15,8 +15,11 @@ pub type Entries = [u16; TP_MAX_ARMS as usize];
 #[derive(Default)]
 struct Shares {
     upto: [u64; 2],
+    tag: u64,
     generation: u32,
     level: u32,
+    blurred: u32,
+    pad: u32,
 }
 
 #[rustfmt::skip]

@@ -233,7 +233,6 @@ fn a_draw_holds_while_a_connection_has_it_and_half_a_minute_at_most() {
         tag: 7,
         live: 1,
         since: u32::MAX - 5,
-        random: 9,
         ..tp_draw::default()
     };
     let most = ((u64::from(TP_DRAW_MS) * 1_000_000) >> TP_OPENED_SHIFT) as u32;

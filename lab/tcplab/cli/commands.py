@@ -44,7 +44,8 @@ def add_run(sub: Sub) -> None:
         action="append",
         default=[],
         metavar="AXIS=LABEL[,LABEL]…",
-        help="only the sweep's cells with these labels; may be repeated",
+        help="only the sweep's cells with these labels; may be repeated; repetition=N[,N]… keeps "
+        "some repetitions, counted from 0",
     )
     add("--engine", choices=("here", "vm"), help="default: vm")
     add(

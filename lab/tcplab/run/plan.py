@@ -39,7 +39,8 @@ def jobs(scenario: Scenario, folder: Path, settings: Settings) -> list[Job]:
                 )
             )
         generator.shuffle(block)
-        found += block
+        if not scenario.only_repetitions or repetition in scenario.only_repetitions:
+            found += block
     return [Job(**{**job.__dict__, "order": order}) for order, job in enumerate(found)]
 
 

@@ -45,6 +45,8 @@ class Scenario:
     points: tuple[Point, ...]
     resolved: dict[str, Any]
     """The file's content with the quick form laid over it."""
+    only_repetitions: tuple[int, ...] = ()
+    """Empty: all of them."""
 
 
 def names() -> list[str]:

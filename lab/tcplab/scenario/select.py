@@ -1,4 +1,4 @@
-"""A part of a campaign: the cells that have some of a sweep's labels."""
+"""A part of a campaign: the cells that have some of a sweep's labels, or some repetitions."""
 
 from __future__ import annotations
 
@@ -8,14 +8,20 @@ from dataclasses import replace
 from tcplab.scenario.errors import ScenarioError
 from tcplab.scenario.load import Scenario
 
+REPETITION = "repetition"
+
 
 def selected(scenario: Scenario, only: Sequence[str]) -> Scenario:
-    """The scenario with the cells that match every word `AXIS=LABEL[,LABEL]…`.
+    """The scenario with the cells that match every word `AXIS=LABEL[,LABEL]…`.  The axis
+    `repetition` is there always; its labels are 0 and on.
 
     Raises ScenarioError for an axis or a label that the scenario does not have.
     """
     for word in only:
         axis, _, text = word.partition("=")
+        if axis == REPETITION:
+            scenario = _repetitions(scenario, word, text.split(","))
+            continue
         if axis not in scenario.axes:
             there = ", ".join(scenario.axes) or "none"
             raise ScenarioError([f"--only {word}: there is no axis {axis!r}; there are {there}"])
@@ -29,3 +35,11 @@ def selected(scenario: Scenario, only: Sequence[str]) -> Scenario:
         points = tuple(p for p in scenario.points if str(p.labels[axis]) in wanted)
         scenario = replace(scenario, axes={**scenario.axes, axis: kept}, points=points)
     return scenario
+
+
+def _repetitions(scenario: Scenario, word: str, wanted: Sequence[str]) -> Scenario:
+    known = {str(number): number for number in range(scenario.top.repetitions)}
+    if missing := [text for text in wanted if text not in known]:
+        what = f"there is no repetition {missing[0]!r}; there are {', '.join(known)}"
+        raise ScenarioError([f"--only {word}: {what}"])
+    return replace(scenario, only_repetitions=tuple(known[text] for text in wanted))

@@ -1,7 +1,9 @@
 //! The cost of a connection with the learner in the daemon, in virtual time, in which a nanosecond is an
 //! instruction. Both ends are steered, as in the laboratory's `cost`.
 //!
-//! The bounds are those of epsilon-greedy's rows in that experiment, which measures that learner too.
+//! epsilon-greedy's rows in that experiment were 3274 on a path that it does not know, 4576 on one that it has
+//! learned, and 6286 with another algorithm each time. The bounds are what this learner needs, and a twentieth
+//! more.
 
 use std::{fs, net::Ipv4Addr};
 
@@ -64,12 +66,10 @@ fn a_connection_costs_no_more_than_with_epsilon_greedy() {
     let drawn = |level, entries| cost(&lab, || with_rows(&lab, level, entries).pilot);
     let none = cost(&lab, || Learner::new(&lab, &config()).pilot);
     let found = [
-        // The goal is 3274. It was 3226; the count of steered bytes for the status, and the interface in the
-        // note take the rest.
-        ("no row", none, 3340),
-        ("row of the path", drawn(TP_LEVEL_PATH, ALL_RENO), 4576),
-        ("row of the group", drawn(TP_LEVEL_GROUP, ALL_RENO), 4576),
-        ("another algorithm", drawn(TP_LEVEL_PATH, ALL_BBR), 6286),
+        ("no row", none, 2800),
+        ("row of the path", drawn(TP_LEVEL_PATH, ALL_RENO), 3450),
+        ("row of the group", drawn(TP_LEVEL_GROUP, ALL_RENO), 3450),
+        ("another algorithm", drawn(TP_LEVEL_PATH, ALL_BBR), 4820),
     ];
     for (what, ns, _) in &found {
         println!("{what}: {ns}");

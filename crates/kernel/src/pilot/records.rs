@@ -4,6 +4,7 @@
 use std::{
     mem::offset_of,
     os::fd::BorrowedFd,
+    path::Path,
     sync::atomic::{AtomicU64, Ordering},
     thread::sleep,
     time::{Duration, Instant},
@@ -168,6 +169,10 @@ impl Heartbeat {
 
     /// Says that the daemon is alive.
     pub fn beat(&self) {
+        // Without this part of the kernel, or its module, no device is a wireless one.
+        let knows_wireless = Path::new("/sys/module/cfg80211").exists();
+        self.0
+            .set(offset_of!(tp_pulse, wireless), u64::from(knows_wireless));
         self.set(now_ns());
     }
 

@@ -2,18 +2,19 @@
 //! (`bpf/core/rows.h`).
 //!
 //! Only one thread writes. If a program reads a row during a write, it takes it for missing, and goes on
-//! to the next level: the writer clears the tag first and restores it last. A version warns a reader
-//! that missed both.
+//! to the next level, but keeps no hint to that: the writer takes the tag away first and restores it last. A
+//! version warns a reader that missed both.
 
 use std::{
+    hash::{BuildHasher, RandomState},
     mem::offset_of,
     os::fd::BorrowedFd,
     sync::atomic::{AtomicU64, Ordering, fence},
 };
 
 use tcpilot_abi::{
-    TP_LEVELS, TP_MAX_ARMS, TP_ROW_SECRETS, TP_ROW_WAYS, from_bytes, to_bytes, tp_pulse, tp_row,
-    tp_row_bucket, tp_row_key,
+    TP_LEVELS, TP_MAX_ARMS, TP_ROW_SECRETS, TP_ROW_WAYS, TP_ROW_WRITTEN, from_bytes, to_bytes,
+    tp_pulse, tp_row, tp_row_bucket, tp_row_key,
 };
 
 use super::{mapping::Mapping, records::Pulse};
@@ -52,6 +53,8 @@ pub struct Rows {
     buckets: usize,
     /// The number of rows of each level; the programs skip levels without rows.
     counts: [usize; TP_LEVELS as usize],
+    /// Another one after each row that is new: the programs' hints hold as long as it is the same.
+    number: u64,
     pulse: Pulse,
 }
 
@@ -70,14 +73,17 @@ impl Rows {
             secrets,
             buckets,
             counts: [0; TP_LEVELS as usize],
+            // A former daemon's hints may still be there, so this begins at another number.
+            number: RandomState::new().hash_one("rows") >> 32,
             pulse: Pulse::new(pulse)?,
         };
         for at in 0..rows.capacity() {
             let row = row_of(rows.read(at));
-            if row.tag != 0 {
+            if !is_free(row.tag) {
                 rows.count(row.level, 1);
             }
         }
+        rows.tell_new();
         Ok(rows)
     }
 
@@ -99,9 +105,10 @@ impl Rows {
             self.write(at, row);
             return Put::Changed;
         }
-        if let Some(at) = bucket.clone().find(|at| self.read(*at)[0] == 0) {
+        if let Some(at) = bucket.clone().find(|at| is_free(self.read(*at)[0])) {
             self.count(key.level, 1);
             self.write(at, row);
+            self.tell_new();
             return Put::New;
         }
         let to_give_up = |at: &usize| {
@@ -114,6 +121,7 @@ impl Rows {
                 let level = row_of(self.read(at)).level;
                 self.write(at, row);
                 self.count(level, -1);
+                self.tell_new();
                 Put::Replaced
             }
             _ => Put::Full,
@@ -170,6 +178,12 @@ impl Rows {
         self.tell_levels();
     }
 
+    /// From now on programs look for the nearest row again.
+    fn tell_new(&mut self) {
+        self.number += 1;
+        self.pulse.set(offset_of!(tp_pulse, rows), self.number);
+    }
+
     fn tell_levels(&self) {
         let bits = self.counts.iter().zip(0..);
         let levels = bits.fold(0, |levels, (count, bit)| {
@@ -200,13 +214,19 @@ impl Rows {
     fn write(&self, at: usize, mut row: tp_row) {
         row.version = row_of(self.read(at)).version.wrapping_add(1);
         let words = words_of(&row);
-        self.word(at, 0).store(0, Ordering::Relaxed);
+        self.word(at, 0)
+            .store(u64::from(TP_ROW_WRITTEN), Ordering::Relaxed);
         fence(Ordering::SeqCst);
         for (number, word) in words.iter().enumerate().skip(1) {
             self.word(at, number).store(*word, Ordering::Relaxed);
         }
         self.word(at, 0).store(row.tag, Ordering::Release);
     }
+}
+
+/// Whether a place has no row. A former daemon may have died while it wrote one.
+fn is_free(tag: u64) -> bool {
+    tag <= u64::from(TP_ROW_WRITTEN)
 }
 
 fn row_of(words: Words) -> tp_row {
@@ -334,6 +354,42 @@ mod tests {
         assert_eq!(levels(&rows), 1 << TP_LEVEL_PATH);
         rows.clear();
         assert_eq!(levels(&rows), 0);
+    }
+
+    #[test]
+    fn hints_are_void_after_a_row_that_is_new_and_only_then() {
+        let mut rows = rows(1);
+        let number = |rows: &Rows| rows.pulse.word(offset_of!(tp_pulse, rows));
+        let mut before = number(&rows);
+        assert_ne!(before, 0);
+        let mut is_other =
+            |rows: &Rows| std::mem::replace(&mut before, number(rows)) != number(rows);
+        for path_number in 1..=4 {
+            rows.put(&path(path_number), [1; 8], path_number);
+            assert!(is_other(&rows), "New");
+        }
+        rows.put(&path(1), [2; 8], 5);
+        assert!(!is_other(&rows), "Changed");
+        rows.put(&path(1), [2; 8], 6);
+        assert!(!is_other(&rows), "Same");
+        assert_eq!(rows.put(&path(5), [1; 8], 7), Put::Replaced);
+        assert!(is_other(&rows), "Replaced");
+        rows.remove(&path(5));
+        assert!(!is_other(&rows), "its hint finds nothing");
+    }
+
+    #[test]
+    fn a_row_that_a_killed_daemon_was_writing_is_no_row() {
+        let (memory, pulse) = (memory(1), memory(1));
+        let mut former = Rows::new(memory.as_fd(), 1, secrets(), pulse.as_fd()).unwrap();
+        former.put(&path(1), [1; 8], 1);
+        former
+            .word(0, 0)
+            .store(u64::from(TP_ROW_WRITTEN), Ordering::Relaxed);
+        let mut rows = Rows::new(memory.as_fd(), 1, secrets(), pulse.as_fd()).unwrap();
+        assert!(rows.is_empty());
+        assert_eq!(rows.put(&path(2), [2; 8], 2), Put::New);
+        assert_eq!(row_of(rows.read(0)).tag, rows.tag(&path(2)));
     }
 
     #[test]
