@@ -174,8 +174,8 @@ fn asked(flow: &mut Flow, rounds: u32) -> u32 {
     for round in 0..rounds {
         // The votes' strength alternates, so that no two rounds in a row vote the same.
         let sure = if round % 2 == 0 { 250 } else { 230 };
-        flow.model.leaf[0] = [0; 16];
-        flow.model.leaf[1] = [0; 16];
+        flow.model.leaf[0] = Default::default();
+        flow.model.leaf[1] = Default::default();
         (flow.model.leaf[0][1], flow.model.leaf[0][0]) = (sure, 255 - sure);
         (flow.model.leaf[1][0], flow.model.leaf[1][1]) = (sure, 255 - sure);
         let before = votes(flow);

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tcplab.cli.commands import binaries
-from tcplab.studies.watch import compare, cost, judge, native, traces, train
+from tcplab.studies.watch import compare, cost, coverage, judge, native, traces, train
 from tcplab.vm import Machine, run
 
 _MODEL = Path(__file__).parents[4] / "bpf" / "watch" / "model.json"
@@ -87,8 +87,15 @@ def _learn(options: argparse.Namespace) -> int:
     return 0
 
 
-def _say_ours(p4air: list[judge.Outcome], ours: list[judge.Outcome], title: str) -> None:
+def _say_ours(p4air: list[judge.Outcome], everything: list[judge.Outcome], title: str) -> None:
+    ours = [o for o in everything if o.kind == traces.BULK]
+    p4air = [o for o in p4air if o.kind == traces.BULK]
+    if len(everything) > len(ours):
+        print(f"{title}: flows that do not always have data\n\n{coverage.limited(everything)}")
+    if not ours:
+        return
     _say(title, ours)
+    print(f"Verdicts with a least share of the votes\n\n{coverage.curve(ours)}")
     if point := compare.at_operating_point(ours):
         print(f"At P4air's operating point\n\n{judge.summary(point)}")
     clear = [o for o in ours if not o.is_twin]

@@ -12,14 +12,21 @@ import numpy as np
 import numpy.typing as npt
 
 from tcplab.algorithms import without_prefix
+from tcplab.scenario.model import Flow as ScenarioFlow
 from tcplab.scenario.model import cell_from_json, queue_packets
 from tcplab.studies.watch import native
 from tcplab.studies.watch.features import GROUP_OF
-from tcplab.studies.watch.records import Flow, with_algorithms
+from tcplab.studies.watch.records import Flow, Known, with_algorithms
 
 YEAH_PACKETS = 80
 """YeAH's threshold: up to so many packets of its own in the queue it is Reno, or, where the queue
 holds less than the path, Westwood (Baiocchi et al. 2007, sections 2 and 3)."""
+
+BULK, PACED, CHUNKS, PAUSES, SPARSE = "bulk", "paced", "chunks", "pauses", "sparse"
+"""Kinds of sources: always data; data at a rate; data for up to CHUNK_S at a time, or for longer;
+small requests."""
+CHUNK_S = 1.6
+LIMITED = "limited"
 
 LEAST_ROUNDS = 20
 """A flow with fewer tells too little, whatever it was."""
@@ -37,11 +44,18 @@ class Trace:
     features: npt.NDArray[np.int32]
     queue_share: float = math.inf
     """The bottleneck's queue in packets over the number of flows."""
+    kind: str = BULK
 
     @property
     def group(self) -> str:
         """As the paper groups the algorithm."""
         return GROUP_OF[self.algorithm]
+
+    @property
+    def label(self) -> str:
+        """What a model ought to learn from it: of a flow that its application limits nothing can
+        be said about its algorithm."""
+        return LIMITED if self.kind in (PACED, CHUNKS) else self.algorithm
 
     @property
     def is_twin(self) -> bool:
@@ -57,6 +71,7 @@ def configuration(cell: dict[str, object]) -> str:
     flows = [f for f in scenario["flows"] if f["cc"] != "none"]
     streams = sum(f["streams"] for f in flows)
     loss = f", {link['loss_percent']:g} % loss" if link["loss_percent"] else ""
+    loss += ", GSO" if link.get("sender_gso") else ""
     extra = sorted({f.get("extra_rtt_ms", 0) for f in flows} - {0})
     rtts = " and ".join(f"{link['rtt_ms'] + more:g}" for more in (0, *extra))
     return (
@@ -84,21 +99,41 @@ def _queue_share(cell: dict[str, object]) -> float:
 
 def _name(cc: str) -> str:
     """Without ECN the kernel's DCTCP is Reno, and says so: what was asked for is the name."""
-    return "dctcp" if cc == "dctcp-reno" else without_prefix(cc)
+    name = without_prefix(cc)
+    return {"dctcp-reno": "dctcp", "hstcp": "highspeed"}.get(name, name)
+
+
+def _kinds(cell: dict[str, object]) -> dict[str, str]:
+    """Of each of a scenario's flows."""
+    resolved = cell_from_json(cell["scenario"])  # type: ignore[arg-type]
+    return {str(flow.name): _kind(flow) for flow in resolved.present()}
+
+
+def _kind(flow: ScenarioFlow) -> str:
+    if flow.kind == "request":
+        return SPARSE
+    if flow.on_s is not None:
+        return CHUNKS if flow.on_s < CHUNK_S else PAUSES
+    return BULK if flow.source_rate_mbit is None else PACED
 
 
 def _of_cell(folder: Path, cell: dict[str, object]) -> list[Trace]:
-    name = configuration(cell)
-    share = _queue_share(cell)
-    return [
-        Trace(
-            _name(cc),
-            name,
+    path, share, kinds = configuration(cell), _queue_share(cell), _kinds(cell)
+
+    def trace(known: Known) -> Trace:
+        rounds = known.flow.rounds
+        return Trace(
+            _name(known.algorithm),
+            path,
             str(cell["id"]),
-            flow,
-            native.features(flow.rounds),
+            known.flow,
+            native.features(rounds),
             share,
+            kinds[known.name],
         )
-        for cc, flow in with_algorithms(folder)
-        if len(flow.rounds) >= LEAST_ROUNDS and _name(cc) in GROUP_OF
+
+    return [
+        trace(known)
+        for known in with_algorithms(folder)
+        if len(known.flow.rounds) >= LEAST_ROUNDS and _name(known.algorithm) in GROUP_OF
     ]
