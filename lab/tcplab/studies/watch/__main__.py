@@ -17,7 +17,16 @@ from pathlib import Path
 from typing import Any
 
 from tcplab.cli.commands import binaries
-from tcplab.studies.watch import compare, cost, coverage, judge, native, traces, train
+from tcplab.studies.watch import (
+    compare,
+    cost,
+    coverage,
+    judge,
+    native,
+    readings,
+    traces,
+    train,
+)
 from tcplab.vm import Machine, run
 
 _MODEL = Path(__file__).parents[4] / "bpf" / "watch" / "model.json"
@@ -26,12 +35,16 @@ _MODEL = Path(__file__).parents[4] / "bpf" / "watch" / "model.json"
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tcplab.studies.watch", description=__doc__)
     sub = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")
-    for name, what in (("train", "write the model"), ("judge", "cross-validate by path")):
+    for name, what in (
+        ("train", "write the model"),
+        ("judge", "cross-validate by path"),
+        ("readings", "compare the open readings of P4air's rules"),
+    ):
         command = sub.add_parser(name, help=what)
         command.add_argument("campaigns", metavar="CAMPAIGN", type=Path, nargs="+")
         if name == "train":
             command.add_argument("--out", type=Path, default=_MODEL, metavar="FILE")
-        else:
+        elif name == "judge":
             what = "judge by this finished model, which must not know these paths"
             command.add_argument("--by", type=Path, metavar="MODEL", help=what)
     _add_cost(sub)
@@ -74,6 +87,9 @@ def _learn(options: argparse.Namespace) -> int:
         model = train.as_json(train.fit(found))
         train.write(model, options.out)
         print(f"{options.out}: {len(model['roots'])} trees, {len(model['nodes'])} nodes")
+        return 0
+    if options.command == "readings":
+        print(readings.text(readings.recall([t for t in found if t.kind == traces.BULK])))
         return 0
     p4air = [judge.by_p4air(t) for t in found]
     _say("P4air's rules", p4air)

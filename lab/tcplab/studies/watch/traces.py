@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -81,14 +82,27 @@ def configuration(cell: dict[str, object]) -> str:
 
 
 def load(folders: Iterable[Path]) -> list[Trace]:
-    """All recorded flows of campaigns' directories, of cells that were not rejected."""
+    """All recorded flows of campaigns' directories, of cells that are fit for it."""
     found = []
     for folder in folders:
         for path in sorted(folder.glob("cells/*/cell.json")):
             cell = json.loads(path.read_text())
-            if cell["status"] == "ok" and (path.parent / "watch.bin").exists():
+            if is_fit(cell) and (path.parent / "watch.bin").exists():
                 found += _of_cell(path.parent, cell)
     return found
+
+
+def is_fit(cell: dict[str, Any]) -> bool:
+    """Cells that were not rejected, and those that were for the calibration before the traffic, or
+    for late samples of the senders: a busy host disturbs these.  What the watch recorded is what
+    the packets did, if the path itself delayed them in time."""
+    if cell["status"] == "ok":
+        return True
+    found = cell.get("calibration") or {}
+    of_path = ("idle_rtt_ms", "loss", "relay_late_us_p99", "relay_full")
+    return cell["status"] == "rejected" and all(
+        found[what]["ok"] for what in of_path if what in found
+    )
 
 
 def _queue_share(cell: dict[str, object]) -> float:
