@@ -52,6 +52,8 @@ class Outcome:
     """The group's share of the votes at its end."""
     name_sure: float = 0.0
     """The name's."""
+    is_reno: bool = False
+    """Its law is Reno's on this path (traces.Trace)."""
     is_falsely_certain: bool = False
     """A rule said another group in some round."""
 
@@ -119,6 +121,7 @@ def by_model(trace: Trace, model: Table, names: Sequence[str]) -> Outcome:
         kind=trace.kind,
         sure=int(last["group_confidence"]) / 255,
         name_sure=int(last["confidence"]) / 255,
+        is_reno=trace.is_reno,
         is_falsely_certain=bool((~right & (verdicts["reason"] == RULE)).any()),
     )
 
@@ -185,12 +188,15 @@ def summary(outcomes: Sequence[Outcome]) -> str:
     low, high = wilson(right, len(outcomes))
     unknown = sum(o.group == "unknown" for o in outcomes)
     named = sum(o.name == o.algorithm for o in outcomes)
+    own = [o for o in outcomes if not o.is_twin and not o.is_reno]
+    own_named = sum(o.name == o.algorithm for o in own) / max(len(own), 1)
     delays = [o.delay for o in outcomes if o.delay is not None]
     falsely = sum(o.is_falsely_certain for o in outcomes)
     return (
         f"{len(outcomes)} flows: macro recall over groups {recall:.1%}; flows right "
         f"{right / n:.1%} ({low:.1%} to {high:.1%}), unknown {unknown / n:.1%}; by name "
-        f"{named / n:.1%}; median delay {median(delays) if delays else float('nan'):g}; rounds "
+        f"{named / n:.1%}, of {len(own)} with a law of their own {own_named:.1%}; median delay "
+        f"{median(delays) if delays else float('nan'):g}; rounds "
         f"from the {LATER}th on right {sum(o.steady for o in outcomes) / n:.1%}; falsely certain "
         f"{falsely}\n"
     )

@@ -23,6 +23,11 @@ YEAH_PACKETS = 80
 """YeAH's threshold: up to so many packets of its own in the queue it is Reno, or, where the queue
 holds less than the path, Westwood (Baiocchi et al. 2007, sections 2 and 3)."""
 
+HYBLA_RTT_US = 25_000
+"""Hybla grows as Reno does up to this round trip (Caini and Firrincieli 2004)."""
+HIGHSPEED_PACKETS = 38
+"""HighSpeed is Reno up to this window (RFC 3649, section 5)."""
+
 BULK, PACED, CHUNKS, PAUSES, SPARSE = "bulk", "paced", "chunks", "pauses", "sparse"
 """Kinds of sources: always data; data at a rate; data for up to CHUNK_S at a time, or for longer;
 small requests."""
@@ -62,6 +67,17 @@ class Trace:
     def is_twin(self) -> bool:
         """On this path its law is another algorithm's, of another group."""
         return self.algorithm == "yeah" and self.queue_share <= YEAH_PACKETS
+
+    @property
+    def is_reno(self) -> bool:
+        """On this path its law is Reno's, in three of four rounds."""
+        rounds = self.flow.rounds
+        if self.algorithm == "hybla":
+            return bool(np.quantile(rounds["rtt_us"], 0.75) <= HYBLA_RTT_US)
+        if self.algorithm == "highspeed":
+            windows = rounds["flight_max_bytes"] / np.maximum(rounds["segment_bytes"], 1)
+            return bool(np.quantile(windows, 0.75) <= HIGHSPEED_PACKETS)
+        return False
 
 
 def configuration(cell: dict[str, object]) -> str:
