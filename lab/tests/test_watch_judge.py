@@ -40,13 +40,15 @@ def test_a_limited_flow_is_wrong_only_in_another_algorithms_group() -> None:
 
 
 def test_a_cell_counts_if_its_path_delayed_in_time() -> None:
-    good, late = {"ok": True}, {"ok": False}
+    good, late = {"ok": True, "measured": 0}, {"ok": False, "measured": 1500}
+    slightly = {"ok": False, "measured": 300}
     for status, calibration, fit in (
         ("ok", {}, True),
         ("failed", {}, False),
         ("rejected", {"udp_rate_mbit": late, "relay_late_us_p99": good}, True),
         ("rejected", {"sample_late_ms_max": late, "idle_rtt_ms": good}, True),
         ("rejected", {"relay_late_us_p99": late}, False),
+        ("rejected", {"relay_late_us_p99": slightly}, True),
         ("rejected", {"relay_full": late, "udp_rate_mbit": good}, False),
     ):
         assert traces.is_fit({"status": status, "calibration": calibration}) == fit, calibration

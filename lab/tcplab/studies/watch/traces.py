@@ -34,6 +34,9 @@ small requests."""
 CHUNK_S = 1.6
 LIMITED = "limited"
 
+LATE_US = 1000
+"""So late the relay may be for its packets' 99th percentile: the jitter of a real path."""
+
 LEAST_ROUNDS = 20
 """A flow with fewer tells too little, whatever it was."""
 
@@ -109,15 +112,18 @@ def load(folders: Iterable[Path]) -> list[Trace]:
 
 
 def is_fit(cell: dict[str, Any]) -> bool:
-    """Cells that were not rejected, and those that were for the calibration before the traffic, or
-    for late samples of the senders: a busy host disturbs these.  What the watch recorded is what
-    the packets did, if the path itself delayed them in time."""
+    """Cells that were not rejected, and those that were for the calibration before the traffic, for
+    late samples of the senders, or for a relay that was a little late: a busy host disturbs these.
+    What the watch recorded is what the packets did."""
     if cell["status"] == "ok":
         return True
     found = cell.get("calibration") or {}
-    of_path = ("idle_rtt_ms", "loss", "relay_late_us_p99", "relay_full")
-    return cell["status"] == "rejected" and all(
-        found[what]["ok"] for what in of_path if what in found
+    late_us = found.get("relay_late_us_p99", {}).get("measured", 0)
+    of_path = ("idle_rtt_ms", "loss", "relay_full")
+    return (
+        cell["status"] == "rejected"
+        and late_us <= LATE_US
+        and all(found[what]["ok"] for what in of_path if what in found)
     )
 
 
