@@ -15,7 +15,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 from tcplab.studies.watch import native
 from tcplab.studies.watch.features import FEATURES, GROUP_OF, GROUPS
-from tcplab.studies.watch.traces import Trace
+from tcplab.studies.watch.traces import SPARSE, Trace
 
 FORMAT = 1
 TREES = 32
@@ -88,8 +88,8 @@ class Forest:
 def fit(traces: Sequence[Trace], seed: int = 1) -> Forest:
     """Groups and algorithms weigh as GROUPS_ALIKE says, and each flow of an algorithm the same.
     Flows that do by their law what another algorithm does are left out: they would teach that the
-    two cannot be told apart."""
-    traces = [t for t in traces if not t.is_twin]
+    two cannot be told apart.  So are sparse flows, which the rules sort out."""
+    traces = [t for t in traces if not (t.is_twin or t.is_reno or t.kind == SPARSE)]
     rows, labels, weights = [], [], []
     flows = Counter(t.label for t in traces)
     for trace in traces:
