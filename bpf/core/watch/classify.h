@@ -17,10 +17,10 @@
 #include "features.h"
 
 #define TP_TREE_DEPTH 16
-#define TP_VOTES_SHIFT 3 /* gain of the smoothing of votes */
+#define TP_VOTES_SHIFT 4 /* gain of the smoothing of votes */
 #define TP_FEW_ROUNDS 4	 /* after slow start: too few to judge by */
-#define TP_ENTER 140	 /* of 255: votes for a group that may be entered */
-#define TP_STAY 110	 /* and for a group that may be kept */
+#define TP_ENTER 130	 /* of 255: votes for a group that may be entered */
+#define TP_STAY 90	 /* and for a group that may be kept */
 #define TP_ENTER_ROUNDS 3
 #define TP_SETTLED_ROUNDS 32
 #define TP_SETTLED 192 /* of 255: votes for a group that needs no vote each round */

@@ -20,7 +20,7 @@ from tcplab.studies.watch.traces import SPARSE, Trace
 FORMAT = 1
 TREES = 32
 LEAVES = 64
-TRIED = 16
+TRIED = 32
 """Features that a split is chosen among."""
 DEPTH = 16
 """The kernel walks no further down (TP_TREE_DEPTH)."""
@@ -30,7 +30,7 @@ ROWS = 120
 """At most so many rows of a flow: a flow with short round trips has thousands of rounds."""
 EARLY = 40
 """Of these, rows that are taken one after the other from its start."""
-GROUPS_ALIKE = 0.5
+GROUPS_ALIKE = 0.25
 """1: each group weighs the same; 0: each algorithm does."""
 SLACK = 0.25
 """A path is like those that were learned from if it is so little beyond them."""
@@ -38,10 +38,12 @@ SKIP = 4
 """Rounds after slow start before the first sample, as the kernel waits (TP_FEW_ROUNDS)."""
 OF_SCALE = (
     *("window", "min_rtt_ms", "epoch_ms", "own_queue", "own_least", "own_most", "rounds"),
-    *("since_loss", "losses", "start_rounds"),
+    *("since_loss", "losses", "start_rounds", "path_queue", "window_of_bdp", "packets_per_ack"),
+    *("sojourn_span", "backlog", "start_gain", "start_exit_queue", "start_lossy"),
 )
-"""Features that say how large or how old a flow is, and nothing else.  They would let the trees
-recognise a path that they learned from."""
+"""Features that say how large or how old a flow is, what its path is like, or how it began.  They
+would let the trees recognise a path that they learned from: without them more flows on other paths
+are right."""
 _START_ROUNDS = FEATURES.index("start_rounds")
 
 
