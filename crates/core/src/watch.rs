@@ -59,5 +59,6 @@ pub use c::{
     native_ants_credit as ants_credit, native_classify as classify,
     native_credit_at_leave as credit_at_leave, native_features as features,
     native_mean_gap as mean_gap, native_p4air_bdp_packets as p4air_bdp_packets,
-    native_p4air_interval as p4air_interval, native_quotient as quotient, native_shape_round as shape_round,
+    native_p4air_interval as p4air_interval, native_quotient as quotient,
+    native_shape_round as shape_round,
 };

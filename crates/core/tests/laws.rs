@@ -71,7 +71,15 @@ proptest! {
 #[test]
 fn high_speeds_growth_has_the_rows_of_the_rfc() {
     // RFC 3649, appendix B: the window up to which a(w) is so many packets.
-    for (window, grown) in [(38, 1), (39, 2), (118, 2), (221, 3), (1058, 8), (1059, 9), (3399, 16)] {
+    for (window, grown) in [
+        (38, 1),
+        (39, 2),
+        (118, 2),
+        (221, 3),
+        (1058, 8),
+        (1059, 9),
+        (3399, 16),
+    ] {
         assert_eq!(laws::highspeed_growth(window * 16), grown, "{window}");
     }
 }

@@ -4,8 +4,8 @@ use std::{fs, path::Path};
 
 use serde::Deserialize;
 use tcpilot_abi::{
-    TP_FEATURES, TP_MODEL_CLASSES, TP_MODEL_LEAVES, TP_MODEL_NODES, TP_MODEL_TREES, tp_model,
-    TP_RANGE_COUNT, tp_node, tp_range,
+    TP_FEATURES, TP_MODEL_CLASSES, TP_MODEL_LEAVES, TP_MODEL_NODES, TP_MODEL_TREES, TP_RANGE_COUNT,
+    tp_model, tp_node, tp_range,
 };
 
 use crate::{
