@@ -50,11 +50,12 @@ _START_ROUNDS = FEATURES.index("start_rounds")
 def samples(trace: Trace) -> npt.NDArray[np.int32]:
     """The rows of a flow to learn from: those behind its slow start."""
     first = int(trace.features[-1][_START_ROUNDS]) + SKIP
-    rows = trace.features[first::EVERY]
+    rows: npt.NDArray[np.int32] = trace.features[first::EVERY]
     if len(rows) <= ROWS:
         return rows
     late = np.linspace(EARLY, len(rows) - 1, ROWS - EARLY).astype(int)
-    return rows[np.concatenate([np.arange(EARLY), late])]
+    chosen: npt.NDArray[np.int32] = rows[np.concatenate([np.arange(EARLY), late])]
+    return chosen
 
 
 def path_of(traces: Sequence[Trace]) -> list[list[int]]:
