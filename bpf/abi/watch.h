@@ -39,7 +39,8 @@ enum tp_watch_reason {
 	TP_REASON_APPLICATION = 9, /* it pauses: its application is the limit */
 	TP_REASON_ONE_WAY = 10,	   /* no acknowledgement passes here */
 	TP_REASON_UDP = 11,	   /* no TCP header to read */
-	TP_REASON_COUNT = 12,
+	TP_REASON_OUTSIDE = 12,	   /* the trees, on a path beyond those that they learned from */
+	TP_REASON_COUNT = 13,
 };
 
 enum tp_classifier {
@@ -160,8 +161,8 @@ enum tp_watch_flags {
 	TP_FLOW_ACKED = 64,    /* an acknowledgement was seen */
 };
 
-#define TP_FEATURES 64	    /* of a flow; a power of two */
-#define TP_MODEL_CLASSES 16 /* algorithms that a model knows at most */
+#define TP_FEATURES 128	    /* of a flow at most; a power of two */
+#define TP_MODEL_CLASSES 20 /* algorithms that a model knows at most */
 #define TP_MODEL_TREES 32
 #define TP_MODEL_NODES 4096  /* a power of two */
 #define TP_MODEL_LEAVES 2048 /* a power of two */
@@ -176,10 +177,24 @@ struct tp_node {
 	__u8 is_leaf;
 };
 
+/* The paths that a model learned from: bounds, both included.  most 0: not known. */
+enum tp_range_of {
+	TP_RANGE_RTT = 0,   /* the least round trip, microseconds */
+	TP_RANGE_RATE = 1,  /* of the link, bytes per second */
+	TP_RANGE_QUEUE = 2, /* the longest sojourn over the least round trip, x256 */
+	TP_RANGE_COUNT = 3,
+};
+
+struct tp_range {
+	__u32 least;
+	__u32 most;
+};
+
 /* A forest; user space writes it as a map's content.  trees 0: there is no forest. */
 struct tp_model {
 	__u32 trees;
 	__u32 classes;
+	struct tp_range range[TP_RANGE_COUNT]; /* by enum tp_range_of */
 	__u32 root[TP_MODEL_TREES];
 	__u8 group[TP_MODEL_CLASSES]; /* enum tp_group of each class */
 	struct tp_node node[TP_MODEL_NODES];
@@ -223,6 +238,12 @@ enum tp_mean {
 	TP_GROWTH_LARGE = 23,	/* while it is not */
 	TP_GROWTH_LOWER = 24,	/* while the queue is shorter than lately */
 	TP_GROWTH_HIGHER = 25,	/* while it is longer */
+	TP_OFF_CUBIC = 26,	/* distance from CUBIC's curve, of the window x256 */
+	TP_OF_HTCP = 27,	/* growth by H-TCP's law */
+	TP_OF_ILLINOIS = 28,	/* growth by Illinois' law */
+	TP_OF_BIC = 29,		/* growth by BIC's law */
+	TP_RATE_OFF = 30,	/* distance from the mean rate, of it x256 */
+	TP_GAP = 31,		/* longest pause over the round trip, x256 */
 };
 
 /* Falls of the window that come back at a period (bpf/core/watch/comb.h). */
@@ -285,6 +306,10 @@ struct tp_shape {
 	__u32 steady_rounds;   /* in a row at that rate, without a loss */
 	__u32 steady_rtt_us;   /* the longest round trip in them */
 	__u32 steady_least_us; /* the least since it fell by a fifth; 0: it has not */
+	__u32 backlog;	       /* packets x16 in the queue, by rate and sojourn */
+	__u32 cubic_ms;	       /* CUBIC's K after the last loss; 0: not known */
+	__u32 response_spread; /* x256: distance of responses from their mean */
+	__u32 marked;	       /* x65536: acknowledgements with ECN's echo */
 	__u32 pad_end;
 };
 

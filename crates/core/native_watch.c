@@ -53,3 +53,40 @@ void native_classify(struct tp_verdict *verdict, const struct tp_shape *shape,
 
 	tp_classify(verdict, shape, round, model, &scratch);
 }
+
+__u32 native_cubic_k_ms(__u32 lost_x16)
+{
+	return tp_cubic_k_ms(lost_x16);
+}
+
+__s64 native_cubic_window(__u32 origin, __u32 after, __u32 ms, __u32 rounds)
+{
+	__u32 k_ms = tp_cubic_k_ms(origin > after ? origin - after : 0);
+
+	return tp_cubic_window(origin, after, k_ms, ms, rounds);
+}
+
+__u32 native_htcp_growth(__u32 since_us, __u32 min_rtt_us, __u32 response)
+{
+	return tp_htcp_growth(since_us, min_rtt_us, response);
+}
+
+__u32 native_illinois_growth(__u32 share)
+{
+	return tp_illinois_growth(share);
+}
+
+__u32 native_bic_growth(__u32 window, __u32 before)
+{
+	return tp_bic_growth(window, before);
+}
+
+__u32 native_highspeed_growth(__u32 window)
+{
+	return tp_highspeed_growth(window);
+}
+
+int native_quotient(int a, int b)
+{
+	return tp_quotient(a, b);
+}

@@ -16,11 +16,11 @@
 
 #include "features.h"
 
-#define TP_TREE_DEPTH 12
-#define TP_VOTES_SHIFT 3 /* gain of the smoothing of votes */
+#define TP_TREE_DEPTH 16
+#define TP_VOTES_SHIFT 4 /* gain of the smoothing of votes */
 #define TP_FEW_ROUNDS 4	 /* after slow start: too few to judge by */
-#define TP_ENTER 140	 /* of 255: votes for a group that may be entered */
-#define TP_STAY 110	 /* and for a group that may be kept */
+#define TP_ENTER 130	 /* of 255: votes for a group that may be entered */
+#define TP_STAY 90	 /* and for a group that may be kept */
 #define TP_ENTER_ROUNDS 3
 #define TP_SETTLED_ROUNDS 32
 #define TP_SETTLED 192 /* of 255: votes for a group that needs no vote each round */
@@ -28,6 +28,7 @@
 #define TP_HALF (128U << 8) /* of shares x65536 */
 #define TP_MOST (192U << 8)
 #define TP_ANT_WINDOW (8 * 16)
+#define TP_OUTSIDE_MOST 127 /* of 255: confidence beyond what the trees learned */
 
 struct tp_scratch {
 	__s32 feature[TP_FEATURES];
@@ -82,7 +83,8 @@ TP_INLINE __u32 tp_best_group(const struct tp_scratch *s)
 {
 	__u32 best = 0, found = TP_GROUP_UNKNOWN;
 
-	for (__u32 g = 1; g < TP_GROUP_COUNT; g++) {
+	/* From 0: a class of no group stands for flows that their application limits. */
+	for (__u32 g = 0; g < TP_GROUP_COUNT; g++) {
 		if (s->group[g] > best) {
 			best = s->group[g];
 			found = g;
@@ -110,9 +112,8 @@ TP_INLINE void tp_vote(struct tp_verdict *v, const struct tp_model *m, struct tp
  * The name: the best algorithm of the flow's group.  While the group is not known,
  * that of the group with the most votes, since the votes of a group with many
  * algorithms are split.  If the group is certain, only the group's own votes count.
- * BBRv3 is none of the classes.
  */
-TP_INLINE void tp_name(struct tp_verdict *v, const struct tp_shape *s, const struct tp_model *m,
+TP_INLINE void tp_name(struct tp_verdict *v, const struct tp_model *m,
 		       const struct tp_scratch *scratch)
 {
 	__u32 group = v->group == TP_GROUP_UNKNOWN ? tp_best_group(scratch) : v->group;
@@ -120,7 +121,7 @@ TP_INLINE void tp_name(struct tp_verdict *v, const struct tp_shape *s, const str
 
 	v->name = TP_NO_CLASS;
 	v->confidence = 0;
-	if (group == TP_GROUP_MODEL && tp_is_comb_of_half(s))
+	if (group == TP_GROUP_UNKNOWN)
 		return;
 	for (__u32 c = 0; c < TP_MODEL_CLASSES; c++) {
 		if (m->group[c] == group && v->votes[c] > best) {
@@ -198,16 +199,17 @@ TP_INLINE void tp_settle(struct tp_verdict *v, const struct tp_scratch *s, const
 {
 	__u32 best_group = tp_best_group(s), best = s->group[best_group] >> 8;
 	__u32 own = s->group[v->group & (TP_GROUP_COUNT - 1)] >> 8;
+	__u8 reason = best_group == TP_GROUP_UNKNOWN ? TP_REASON_APPLICATION : TP_REASON_MODEL;
 
 	v->seen = v->candidate == best_group && best >= TP_ENTER ? v->seen + (v->seen < 255) : 0;
 	v->candidate = best_group;
 	v->group_confidence = best_group == v->group ? best : own;
 	if (v->group == best_group && best >= TP_STAY) {
-		v->reason = TP_REASON_MODEL;
+		v->reason = reason;
 		return;
 	}
 	if (v->seen >= TP_ENTER_ROUNDS) {
-		tp_say(v, best_group, TP_REASON_MODEL, r);
+		tp_say(v, best_group, reason, r);
 		v->group_confidence = best;
 	} else if (own < TP_STAY) {
 		__u8 seen = v->seen;
@@ -222,7 +224,9 @@ TP_INLINE void tp_settle(struct tp_verdict *v, const struct tp_scratch *s, const
 TP_INLINE int tp_is_settled(const struct tp_verdict *v, const struct tp_shape *s,
 			    const struct tp_round *r)
 {
-	return v->has_votes && v->group != TP_GROUP_UNKNOWN && v->group_confidence >= TP_SETTLED &&
+	__u8 enough = v->reason == TP_REASON_OUTSIDE ? TP_OUTSIDE_MOST : TP_SETTLED;
+
+	return v->has_votes && v->group != TP_GROUP_UNKNOWN && v->group_confidence >= enough &&
 	       r->number - v->since_round >= TP_SETTLED_ROUNDS && s->since_loss > 3 &&
 	       r->number % TP_SETTLED_EVERY;
 }
@@ -247,13 +251,38 @@ TP_INLINE int tp_prepare(struct tp_verdict *v, const struct tp_shape *s, const s
 	return m->trees && !tp_is_settled(v, s, r);
 }
 
+TP_INLINE int tp_is_beyond(const struct tp_range *range, __u64 value)
+{
+	return range->most && (value < range->least || value > range->most);
+}
+
+/* Whether the trees have learned from no path like this. */
+TP_INLINE int tp_is_outside(const struct tp_model *m, const struct tp_round *r)
+{
+	return tp_is_beyond(&m->range[TP_RANGE_RTT], r->min_rtt_us) ||
+	       tp_is_beyond(&m->range[TP_RANGE_RATE], r->link_rate) ||
+	       tp_is_beyond(&m->range[TP_RANGE_QUEUE], tp_ratio(r->link_queue_us, r->min_rtt_us));
+}
+
+/* Beyond what they have learned, the trees are asked, but not trusted. */
+TP_INLINE void tp_distrust(struct tp_verdict *v, const struct tp_model *m, const struct tp_round *r)
+{
+	if (v->reason == TP_REASON_RULE || !tp_is_outside(m, r))
+		return;
+	v->confidence = tp_min(v->confidence, TP_OUTSIDE_MOST);
+	v->group_confidence = tp_min(v->group_confidence, TP_OUTSIDE_MOST);
+	if (v->reason == TP_REASON_MODEL)
+		v->reason = TP_REASON_OUTSIDE;
+}
+
 TP_INLINE void tp_decide(struct tp_verdict *v, const struct tp_shape *s, const struct tp_round *r,
 			 const struct tp_model *m, struct tp_scratch *scratch)
 {
 	tp_vote(v, m, scratch);
 	if (v->reason != TP_REASON_RULE || !tp_rule(s))
 		tp_settle(v, scratch, r);
-	tp_name(v, s, m, scratch);
+	tp_name(v, m, scratch);
+	tp_distrust(v, m, r);
 }
 
 /* The four steps in one; the kernel's program calls them one by one. */

@@ -133,6 +133,101 @@ TP_INLINE void tp_features_context(const struct tp_shape *s, const struct tp_rou
 	f[63] = tp_mean_of(s, TP_GROWTH_LARGE);
 }
 
+/* a / b x256.  A divisor below an eighth is taken for one: the quotient of two noises is
+ * nothing. */
+TP_APART int tp_quotient(int a, int b)
+{
+	__u64 least = b > -32 && b < 32 ? 32 : b < 0 ? -(__s64)b : b;
+	int found;
+
+	if (a == TP_NOT_SEEN || b == TP_NOT_SEEN)
+		return TP_NOT_SEEN;
+	found = tp_limited(tp_divide((__s64)a * 256, least), 32767);
+	return b < 0 && b <= -32 ? -found : found;
+}
+
+/* A share of a window, x256; the window's unit is that of the value. */
+TP_APART int tp_share(__u64 value, __u64 window)
+{
+	return window ? tp_min64(value * 256 / window, 32767) : TP_NOT_SEEN;
+}
+
+/* Growth over that of published laws (laws.h). */
+TP_INLINE void tp_features_laws(const struct tp_shape *s, const struct tp_round *r, __u32 window,
+				__s32 *f)
+{
+	__s32 all = tp_mean_of(s, TP_GROWTH_ALL);
+	__u64 rtt_ms = tp_max64(r->rtt_us / 1000, 25);
+
+	f[64] = tp_mean_of(s, TP_OFF_CUBIC);
+	f[65] = tp_quotient(all, tp_mean_of(s, TP_OF_HTCP));
+	f[66] = tp_quotient(all, tp_mean_of(s, TP_OF_ILLINOIS));
+	f[67] = tp_quotient(all, tp_mean_of(s, TP_OF_BIC));
+	f[68] = tp_quotient(all, tp_highspeed_growth(window) * 256);
+	f[69] = all == TP_NOT_SEEN
+		    ? TP_NOT_SEEN
+		    : tp_limited(tp_divide((__s64)all * 625, rtt_ms * rtt_ms), 32767);
+	/* Rounds of an epoch over the window: a half for who grows by a packet and halves. */
+	f[70] = s->epoch_us && r->rtt_us
+		    ? tp_share((__u64)s->epoch_us * 16 / r->rtt_us, s->window_before)
+		    : TP_NOT_SEEN;
+	/* 0.4 T^3 over the window: the same for CUBIC at any rate. */
+	f[71] = s->epoch_us ? tp_share(tp_min64(s->epoch_us / 1000, 30000) *
+					   tp_min64(s->epoch_us / 1000, 30000) *
+					   tp_min64(s->epoch_us / 1000, 30000) / 156250000,
+				       s->window_before)
+			    : TP_NOT_SEEN;
+	f[72] = s->response_spread;
+}
+
+/* The shape of growth: a part of it over another. */
+TP_INLINE void tp_features_bend(const struct tp_shape *s, __u32 window, __s32 *f)
+{
+	__s32 all = tp_mean_of(s, TP_GROWTH_ALL);
+
+	f[73] = tp_quotient(f[9], f[8]);   /* long queue over short */
+	f[74] = tp_quotient(f[61], f[60]); /* higher over lower */
+	f[75] = tp_quotient(f[41], f[42]); /* rising over falling */
+	f[76] = tp_quotient(f[37], all);   /* far below the window before */
+	f[77] = tp_quotient(f[38], all);
+	f[78] = tp_quotient(f[39], all);
+	f[79] = tp_quotient(f[40], all);   /* beyond it */
+	f[80] = tp_quotient(f[34], f[36]); /* in the first second over later */
+	f[81] = tp_quotient(f[3], all);	   /* in rounds 2 and 3 */
+	f[82] = tp_quotient(f[4], all);
+	f[83] = tp_quotient(f[5], all);
+	f[84] = tp_quotient(f[6], all);
+	f[85] = tp_quotient(f[7], all);
+	f[86] = tp_relative(f[8], window);
+	f[87] = tp_relative(f[9], window);
+	f[88] = tp_quotient(f[47], all);
+}
+
+/* The flow beside its queue, its link, and its own rhythm. */
+TP_INLINE void tp_features_place(const struct tp_shape *s, const struct tp_round *r, __u32 window,
+				 __s32 *f)
+{
+	__u64 rate = (__u64)r->in_bytes * 1000000 / tp_max(r->duration_us, 1);
+	__u64 bdp = (__u64)r->link_rate * r->min_rtt_us / 1000000;
+
+	f[89] = s->backlog;
+	f[90] = tp_share(s->backlog, window);
+	f[91] = tp_share(f[52], window);
+	f[92] = tp_share(f[53], window);
+	f[93] = tp_share(rate, r->link_rate);
+	f[94] = tp_share((__u64)window * r->segment_bytes / 16, bdp);
+	f[95] = tp_mean_of(s, TP_RATE_OFF);
+	f[96] = tp_mean_of(s, TP_GAP);
+	f[97] = s->idle >> 8;
+	f[98] = s->steady_rounds;
+	f[99] = s->marked >> 8;
+	f[100] = tp_share(s->own_queue, window);
+	f[101] = s->deep.intervals + s->half.intervals;
+	f[102] = tp_share(r->sojourn_max_us - tp_min(r->sojourn_min_us, r->sojourn_max_us),
+			  r->link_queue_us);
+	f[103] = tp_ratio(r->in_bytes, r->acked_bytes);
+}
+
 TP_INLINE void tp_features(const struct tp_shape *s, const struct tp_round *r, __s32 *f)
 {
 	__u32 known = tp_min64(s->rounds, TP_SHAPE_ROUNDS);
@@ -174,6 +269,9 @@ TP_INLINE void tp_features(const struct tp_shape *s, const struct tp_round *r, _
 	f[31] = r->flags & TP_FLOW_ECT_SYN ? 1 : 0;
 	tp_features_growth(s, r, mean, f);
 	tp_features_context(s, r, known, f);
+	tp_features_laws(s, r, mean, f);
+	tp_features_bend(s, mean, f);
+	tp_features_place(s, r, mean, f);
 }
 
 #endif

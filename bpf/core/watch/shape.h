@@ -24,6 +24,7 @@
 #include "../num.h"
 #include "answer.h"
 #include "comb.h"
+#include "laws.h"
 
 #define TP_ROUNDS_MASK (TP_SHAPE_ROUNDS - 1)
 #define TP_RATIO_MAX 4096U
@@ -54,6 +55,11 @@ TP_APART int tp_divide(__s64 a, __u64 b)
 TP_APART int tp_limited(__s64 value, int most)
 {
 	return value > most ? most : value < -most ? -most : value;
+}
+
+TP_INLINE __u32 tp_apart(__u32 a, __u32 b)
+{
+	return a > b ? a - b : b - a;
 }
 
 /* A mean of all samples at first; once there are `most`, a sample moves it by 1 / most. */
@@ -149,9 +155,13 @@ TP_INLINE void tp_shape_responded(struct tp_shape *s, const struct tp_round *r, 
 	__u64 path_us = (__u64)r->min_rtt_us + s->queue_before;
 
 	s->window_after = window;
+	s->cubic_ms = tp_cubic_k_ms(s->window_before > window ? s->window_before - window : 0);
 	s->response_last = tp_ratio(window, s->window_before);
 	s->responses++;
 	tp_note(s, TP_RESPONSE, s->response_last, 4);
+	s->response_spread =
+	    tp_smooth(s->response_spread,
+		      tp_apart(s->response_last, tp_max_signed(s->mean[TP_RESPONSE], 0)), 1);
 	/* Westwood's and YeAH's windows after a loss fill the path without a queue
 	 * (Casetti et al. 2002). */
 	tp_note(s, TP_REFILL,
@@ -190,6 +200,28 @@ TP_INLINE __u32 tp_place(const struct tp_shape *s, __u32 window)
 	return share < 192 ? 0 : share < 230 ? 1 : share < 256 ? 2 : 3;
 }
 
+/* The growth by published laws in the same rounds, and the distance from CUBIC's curve. */
+TP_INLINE void tp_shape_laws(struct tp_shape *s, const struct tp_round *r, __u32 window)
+{
+	__u32 share = tp_ratio(r->sojourn_mean_us, r->link_queue_us);
+	__s64 curve;
+
+	tp_note(s, TP_OF_ILLINOIS, tp_illinois_growth(share), 16);
+	if (!s->window_after)
+		return;
+	tp_note(
+	    s, TP_OF_HTCP,
+	    tp_htcp_growth(s->since_loss_us, r->min_rtt_us, tp_max_signed(s->mean[TP_RESPONSE], 0)),
+	    16);
+	tp_note(s, TP_OF_BIC, tp_bic_growth(window, s->window_before), 16);
+	curve = tp_cubic_window(s->window_before, s->window_after, s->cubic_ms,
+				s->since_loss_us / 1000, s->since_loss - 2);
+	tp_note(s, TP_OFF_CUBIC,
+		tp_ratio(tp_apart(window, tp_min64(tp_max_signed(curve, 0), 1 << 24)),
+			 s->window_before),
+		16);
+}
+
 /* The law of growth, in rounds without a loss behind rounds without one. */
 TP_INLINE void tp_shape_growth(struct tp_shape *s, const struct tp_round *r, __u32 window)
 {
@@ -214,6 +246,7 @@ TP_INLINE void tp_shape_growth(struct tp_shape *s, const struct tp_round *r, __u
 		8);
 	tp_note(s, window <= TP_SMALL_WINDOW ? TP_GROWTH_SMALL : TP_GROWTH_LARGE, grown, 8);
 	tp_note(s, TP_GROWTH_ALL, grown, 16);
+	tp_shape_laws(s, r, window);
 	s->flat = tp_smooth(s->flat, grown > -128 && grown < 128 ? 256 << 8 : 0, 4);
 	falls = grown < -256 &&
 		(__u32)-grown > window / 2; /* by more than a packet, and by more than a 32nd */
@@ -226,6 +259,8 @@ TP_INLINE void tp_shape_ripple(struct tp_shape *s, const struct tp_round *r)
 {
 	__u64 rate = (__u64)r->in_bytes * 1000 / (r->duration_us ? r->duration_us : 1);
 
+	tp_note(s, TP_RATE_OFF,
+		tp_ratio(tp_apart(tp_min64(rate, 1 << 30), s->rate_mean), s->rate_mean), 16);
 	s->rate_max = tp_max64(rate, s->rate_max - (s->rate_max >> 4));
 	s->rate_min = s->rate_min && s->rate_min < rate ? s->rate_min + (s->rate_min >> 4) : rate;
 	s->ripple = tp_smooth(
@@ -242,6 +277,15 @@ TP_INLINE int tp_is_pause(const struct tp_round *r)
 	       r->duration_us > (__u64)r->rtt_us * 3 / 2 + TP_DELAYED_ACK_US;
 }
 
+/* The flow's own packets in the queue x16: its rate times the time that its packets wait
+ * (Little's law).  They are all that it put in and that has not come out yet. */
+TP_INLINE __u32 tp_backlog(const struct tp_round *r)
+{
+	__u64 bytes = (__u64)r->in_bytes * r->sojourn_mean_us / tp_max(r->duration_us, 1);
+
+	return r->segment_bytes ? tp_min64(bytes * 16 / r->segment_bytes, 1U << 20) : 0;
+}
+
 TP_INLINE void tp_shape_queue(struct tp_shape *s, const struct tp_round *r, __u32 window)
 {
 	__u32 over_us = r->rtt_us > r->min_rtt_us ? r->rtt_us - r->min_rtt_us : 0;
@@ -251,6 +295,9 @@ TP_INLINE void tp_shape_queue(struct tp_shape *s, const struct tp_round *r, __u3
 	s->queue_mean =
 	    s->rounds ? tp_smooth(s->queue_mean, r->sojourn_mean_us, 4) : r->sojourn_mean_us;
 	s->own_queue = tp_smooth(s->own_queue, own, 3);
+	s->backlog = tp_smooth(s->backlog, tp_backlog(r), 3);
+	s->marked = tp_smooth(s->marked, tp_ratio(r->marked_acks, r->acks) << 8, 3);
+	tp_note(s, TP_GAP, tp_ratio(r->gap_max_us, r->rtt_us), 8);
 	s->queue_share =
 	    tp_smooth(s->queue_share, tp_ratio(r->sojourn_mean_us, r->link_queue_us) << 8, 3);
 	s->burst = tp_smooth(s->burst, tp_ratio(r->burst_packets, r->in_packets) << 8, 3);

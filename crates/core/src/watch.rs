@@ -24,6 +24,13 @@ mod c {
             bdp_packets: u32,
         );
         pub safe fn native_mean_gap(mean_ns: u32, gap_ns: u32, packets: u32) -> u32;
+        pub safe fn native_cubic_k_ms(lost_x16: u32) -> u32;
+        pub safe fn native_cubic_window(origin: u32, after: u32, ms: u32, rounds: u32) -> i64;
+        pub safe fn native_htcp_growth(since_us: u32, min_rtt_us: u32, response: u32) -> u32;
+        pub safe fn native_illinois_growth(share: u32) -> u32;
+        pub safe fn native_bic_growth(window: u32, before: u32) -> u32;
+        pub safe fn native_highspeed_growth(window: u32) -> u32;
+        pub safe fn native_quotient(a: i32, b: i32) -> i32;
         pub safe fn native_shape_round(shape: &mut tp_shape, round: &tp_round);
         pub safe fn native_features(
             shape: &tp_shape,
@@ -39,9 +46,19 @@ mod c {
     }
 }
 
+/// Growth by the published laws: `bpf/core/watch/laws.h`.
+pub mod laws {
+    pub use super::c::{
+        native_bic_growth as bic_growth, native_cubic_k_ms as cubic_k_ms,
+        native_cubic_window as cubic_window, native_highspeed_growth as highspeed_growth,
+        native_htcp_growth as htcp_growth, native_illinois_growth as illinois_growth,
+    };
+}
+
 pub use c::{
     native_ants_credit as ants_credit, native_classify as classify,
     native_credit_at_leave as credit_at_leave, native_features as features,
     native_mean_gap as mean_gap, native_p4air_bdp_packets as p4air_bdp_packets,
-    native_p4air_interval as p4air_interval, native_shape_round as shape_round,
+    native_p4air_interval as p4air_interval, native_quotient as quotient,
+    native_shape_round as shape_round,
 };

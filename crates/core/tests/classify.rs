@@ -2,15 +2,16 @@
 
 use tcpilot_abi::{
     TP_FEATURES, TP_FLOW_ECT_SYN, TP_GROUP_ANT, TP_GROUP_DELAY, TP_GROUP_LOSS, TP_GROUP_MODEL,
-    TP_GROUP_MOUSE, TP_GROUP_UNKNOWN, TP_NO_CLASS, TP_REASON_APPLICATION, TP_REASON_MODEL,
-    TP_REASON_NO_QUEUE, TP_REASON_RECEIVER, TP_REASON_RULE, TP_REASON_UNSURE, TP_RESPONSE,
-    tp_model, tp_node, tp_round, tp_shape, tp_verdict,
+    TP_GROUP_MOUSE, TP_GROUP_UNKNOWN, TP_NO_CLASS, TP_RANGE_RTT, TP_REASON_APPLICATION,
+    TP_REASON_MODEL, TP_REASON_NO_QUEUE, TP_REASON_OUTSIDE, TP_REASON_RECEIVER, TP_REASON_RULE,
+    TP_REASON_UNSURE, TP_RESPONSE, tp_model, tp_node, tp_round, tp_shape, tp_verdict,
 };
 use tcpilot_core::watch::{classify, features, mean_gap, shape_round};
 
 const SEGMENT: u32 = 1000;
 const OWN_QUEUE: u8 = 12;
 const GROWTH_EPOCH: usize = 44;
+const BACKLOG: usize = 89;
 
 /// A flow under test: 50 ms of path, a queue of 100 ms at most.
 struct Flow {
@@ -174,8 +175,8 @@ fn asked(flow: &mut Flow, rounds: u32) -> u32 {
     for round in 0..rounds {
         // The votes' strength alternates, so that no two rounds in a row vote the same.
         let sure = if round % 2 == 0 { 250 } else { 230 };
-        flow.model.leaf[0] = [0; 16];
-        flow.model.leaf[1] = [0; 16];
+        flow.model.leaf[0] = Default::default();
+        flow.model.leaf[1] = Default::default();
         (flow.model.leaf[0][1], flow.model.leaf[0][0]) = (sure, 255 - sure);
         (flow.model.leaf[1][0], flow.model.leaf[1][1]) = (sure, 255 - sure);
         let before = votes(flow);
@@ -486,4 +487,59 @@ fn ect_on_a_syn_is_a_feature() {
     flow.round.flags = TP_FLOW_ECT_SYN;
     flow.start();
     assert_eq!(flow.features()[31], 1);
+}
+
+#[test]
+fn beyond_the_paths_that_the_trees_learned_from_confidence_is_capped() {
+    for (least, most, is_outside) in [
+        (40_000, 60_000, false),
+        (60_000, 90_000, true),
+        (1, 40_000, true),
+        (0, 0, false), // not known
+    ] {
+        let mut flow = Flow::new();
+        let range = &mut flow.model.range[TP_RANGE_RTT as usize];
+        (range.least, range.most) = (least, most);
+        flow.start();
+        for _ in 0..60 {
+            flow.round(100, 90_000, 0);
+        }
+        let reason = [TP_REASON_MODEL, TP_REASON_OUTSIDE][usize::from(is_outside)];
+        assert_eq!((flow.group(), flow.reason()), (TP_GROUP_LOSS, reason));
+        for confidence in [flow.verdict.confidence, flow.verdict.group_confidence] {
+            assert_eq!(confidence <= 127, is_outside, "{confidence}");
+        }
+    }
+}
+
+#[test]
+fn a_class_of_no_group_is_a_flow_that_its_application_limits() {
+    let mut flow = Flow::new();
+    flow.model.group[0] = TP_GROUP_UNKNOWN as u8;
+    flow.start();
+    for _ in 0..40 {
+        flow.round(100, 90_000, 0);
+    }
+    assert_eq!(
+        (flow.group(), flow.reason()),
+        (TP_GROUP_UNKNOWN, TP_REASON_APPLICATION)
+    );
+    assert_eq!(u32::from(flow.verdict.name), TP_NO_CLASS);
+    // The other class has the votes when the flow has less of its own in the queue.
+    for _ in 0..60 {
+        flow.round(52, 1000, 0);
+    }
+    assert_eq!(flow.group(), TP_GROUP_DELAY);
+}
+
+#[test]
+fn the_flows_own_queue_is_its_rate_times_the_time_that_packets_wait() {
+    let mut flow = Flow::new();
+    flow.start();
+    for _ in 0..60 {
+        flow.round.duration_us = 80_000;
+        flow.round(100, 40_000, 0); // 100 packets in 80 ms, each of which waits for 40 ms
+    }
+    let own = flow.features()[BACKLOG];
+    assert!((49 * 16..=50 * 16).contains(&own), "{own}");
 }

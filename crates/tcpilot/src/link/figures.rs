@@ -10,7 +10,7 @@ use crate::show::{
 };
 
 /// Why a flow is in its group: `enum tp_watch_reason`.
-pub const REASONS: [&str; 12] = [
+pub const REASONS: [&str; 13] = [
     "too little was seen",
     "few packets per round trip",
     "grows exponentially",
@@ -23,6 +23,7 @@ pub const REASONS: [&str; 12] = [
     "its application is the limit",
     "no acknowledgement passes here",
     "UDP: by rate only",
+    "behaviour over rounds, on a path beyond those learned from",
 ];
 
 figures! {

@@ -4,8 +4,8 @@ use std::{fs, path::Path};
 
 use serde::Deserialize;
 use tcpilot_abi::{
-    TP_FEATURES, TP_MODEL_CLASSES, TP_MODEL_LEAVES, TP_MODEL_NODES, TP_MODEL_TREES, tp_model,
-    tp_node,
+    TP_FEATURES, TP_MODEL_CLASSES, TP_MODEL_LEAVES, TP_MODEL_NODES, TP_MODEL_TREES, TP_RANGE_COUNT,
+    tp_model, tp_node, tp_range,
 };
 
 use crate::{
@@ -34,6 +34,9 @@ struct Written {
     nodes: Vec<(i16, i32, u16)>,
     /// For each leaf a share per class, of 255 in all.
     leaves: Vec<Vec<u8>>,
+    /// The paths that it learned from: least and most of each measure. Empty: not known.
+    #[serde(default)]
+    range: Vec<(u32, u32)>,
 }
 
 /// A model that was checked.
@@ -83,6 +86,9 @@ fn parse(text: &str) -> Result<Model, String> {
             is_leaf: u8::from(feature < 0),
         };
     }
+    for (to, &(least, most)) in model.range.iter_mut().zip(&written.range) {
+        *to = tp_range { least, most };
+    }
     for (to, leaf) in model.leaf.iter_mut().zip(&written.leaves) {
         to[..leaf.len()].copy_from_slice(leaf);
     }
@@ -109,6 +115,7 @@ fn check(written: &Written) -> Result<(), String> {
     fits(written.roots.len(), TP_MODEL_TREES, "trees")?;
     fits(written.nodes.len(), TP_MODEL_NODES, "nodes")?;
     fits(written.leaves.len(), TP_MODEL_LEAVES, "leaves")?;
+    fits(written.range.len(), TP_RANGE_COUNT, "ranges")?;
     let (nodes, leaves) = (written.nodes.len(), written.leaves.len());
     if written.roots.iter().any(|root| *root as usize >= nodes) {
         return Err("a tree begins outside of the nodes".into());

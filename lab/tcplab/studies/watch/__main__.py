@@ -17,7 +17,16 @@ from pathlib import Path
 from typing import Any
 
 from tcplab.cli.commands import binaries
-from tcplab.studies.watch import compare, cost, judge, native, traces, train
+from tcplab.studies.watch import (
+    compare,
+    cost,
+    coverage,
+    judge,
+    native,
+    readings,
+    traces,
+    train,
+)
 from tcplab.vm import Machine, run
 
 _MODEL = Path(__file__).parents[4] / "bpf" / "watch" / "model.json"
@@ -26,12 +35,16 @@ _MODEL = Path(__file__).parents[4] / "bpf" / "watch" / "model.json"
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tcplab.studies.watch", description=__doc__)
     sub = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")
-    for name, what in (("train", "write the model"), ("judge", "cross-validate by path")):
+    for name, what in (
+        ("train", "write the model"),
+        ("judge", "cross-validate by path"),
+        ("readings", "compare the open readings of P4air's rules"),
+    ):
         command = sub.add_parser(name, help=what)
         command.add_argument("campaigns", metavar="CAMPAIGN", type=Path, nargs="+")
         if name == "train":
             command.add_argument("--out", type=Path, default=_MODEL, metavar="FILE")
-        else:
+        elif name == "judge":
             what = "judge by this finished model, which must not know these paths"
             command.add_argument("--by", type=Path, metavar="MODEL", help=what)
     _add_cost(sub)
@@ -75,6 +88,9 @@ def _learn(options: argparse.Namespace) -> int:
         train.write(model, options.out)
         print(f"{options.out}: {len(model['roots'])} trees, {len(model['nodes'])} nodes")
         return 0
+    if options.command == "readings":
+        print(readings.text(readings.recall([t for t in found if t.kind == traces.BULK])))
+        return 0
     p4air = [judge.by_p4air(t) for t in found]
     _say("P4air's rules", p4air)
     _say("Our rules, without trees", [judge.by_model(t, native.no_model(), []) for t in found])
@@ -87,8 +103,15 @@ def _learn(options: argparse.Namespace) -> int:
     return 0
 
 
-def _say_ours(p4air: list[judge.Outcome], ours: list[judge.Outcome], title: str) -> None:
+def _say_ours(p4air: list[judge.Outcome], everything: list[judge.Outcome], title: str) -> None:
+    ours = [o for o in everything if o.kind == traces.BULK]
+    p4air = [o for o in p4air if o.kind == traces.BULK]
+    if len(everything) > len(ours):
+        print(f"{title}: flows that do not always have data\n\n{coverage.limited(everything)}")
+    if not ours:
+        return
     _say(title, ours)
+    print(f"Verdicts with a least share of the votes\n\n{coverage.curve(ours)}")
     if point := compare.at_operating_point(ours):
         print(f"At P4air's operating point\n\n{judge.summary(point)}")
     clear = [o for o in ours if not o.is_twin]

@@ -15,9 +15,13 @@ import numpy.typing as npt
 from tcplab.studies.watch import native
 from tcplab.studies.watch.features import GROUP_OF, GROUPS
 from tcplab.studies.watch.records import Table
-from tcplab.studies.watch.traces import Trace
+from tcplab.studies.watch.traces import BULK, Trace
 from tcplab.studies.watch.train import as_json, fit, in_kernel
 
+CONTROLLED = ("loss", "delay", "loss-delay", "model")
+"""Groups of congestion controls."""
+RULE = 3
+"""TP_REASON_RULE: a certain sign."""
 FOLDS = 12
 """So many models judge all paths, each those that it has not seen."""
 LATER = 30
@@ -42,10 +46,25 @@ class Outcome:
     """Share of its rounds, or intervals, from the thirtieth on, that were in the right group."""
     is_twin: bool = False
     """Its law is another group's on this path (traces.Trace)."""
+    kind: str = BULK
+    """Of its source (traces.py)."""
+    sure: float = 0.0
+    """The group's share of the votes at its end."""
+    name_sure: float = 0.0
+    """The name's."""
+    is_reno: bool = False
+    """Its law is Reno's on this path (traces.Trace)."""
+    is_falsely_certain: bool = False
+    """A rule said another group in some round."""
 
     @property
     def is_right(self) -> bool:
         return self.group == GROUP_OF[self.algorithm]
+
+    @property
+    def is_wrong(self) -> bool:
+        """It is in the group of another algorithm, which is more than not to be known."""
+        return self.group in CONTROLLED and not self.is_right
 
 
 def wilson(right: int, n: int, z: float = 1.96) -> tuple[float, float]:
@@ -79,7 +98,9 @@ def by_p4air(trace: Trace) -> Outcome:
     last = GROUPS[int(groups[-1])] if len(groups) else "unknown"
     right = groups == wanted
     steady = _steady(right)
-    return Outcome(trace.algorithm, trace.path, last, None, _delay(right), steady, trace.is_twin)
+    return Outcome(
+        trace.algorithm, trace.path, last, None, _delay(right), steady, trace.is_twin, trace.kind
+    )
 
 
 def by_model(trace: Trace, model: Table, names: Sequence[str]) -> Outcome:
@@ -89,9 +110,19 @@ def by_model(trace: Trace, model: Table, names: Sequence[str]) -> Outcome:
     last = verdicts[-1]
     name = names[last["name"]] if last["name"] < len(names) else None
     right = verdicts["group"] == wanted
-    group = GROUPS[int(last["group"])]
     return Outcome(
-        trace.algorithm, trace.path, group, name, _delay(right), _steady(right), trace.is_twin
+        algorithm=trace.algorithm,
+        path=trace.path,
+        group=GROUPS[int(last["group"])],
+        name=name,
+        delay=_delay(right),
+        steady=_steady(right),
+        is_twin=trace.is_twin,
+        kind=trace.kind,
+        sure=int(last["group_confidence"]) / 255,
+        name_sure=int(last["confidence"]) / 255,
+        is_reno=trace.is_reno,
+        is_falsely_certain=bool((~right & (verdicts["reason"] == RULE)).any()),
     )
 
 
@@ -119,8 +150,9 @@ def by_finished(traces: Sequence[Trace], model: dict[str, Any]) -> list[Outcome]
 def table(outcomes: Sequence[Outcome]) -> str:
     """Markdown: a row per algorithm."""
     lines = [
-        "| algorithm | group | flows | right | 95 % interval | unknown | by name | delay |",
-        "|---|---|---|---|---|---|---|---|",
+        "| algorithm | group | flows | right | 95 % interval | unknown | by name | 95 % interval "
+        "| delay |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     for name, group in GROUP_OF.items():
         mine = [o for o in outcomes if o.algorithm == name]
@@ -136,7 +168,9 @@ def _row(name: str, group: str, mine: Sequence[Outcome]) -> str:
     named = sum(o.name == name for o in mine)
     delays = [o.delay for o in mine if o.delay is not None]
     delay = f"{median(delays):g}" if delays else "-"
-    by_name = "-" if all(o.name is None for o in mine) else f"{named / n:.0%}"
+    named_low, named_high = wilson(named, n)
+    by_name = f"{named / n:.0%} | {named_low:.0%} to {named_high:.0%}"
+    by_name = "- | -" if all(o.name is None for o in mine) else by_name
     return (
         f"| {name} | {group} | {n} | {right / n:.0%} | {low:.0%} to {high:.0%} "
         f"| {unknown / n:.0%} | {by_name} | {delay} |"
@@ -154,18 +188,23 @@ def summary(outcomes: Sequence[Outcome]) -> str:
     low, high = wilson(right, len(outcomes))
     unknown = sum(o.group == "unknown" for o in outcomes)
     named = sum(o.name == o.algorithm for o in outcomes)
+    own = [o for o in outcomes if not o.is_twin and not o.is_reno]
+    own_named = sum(o.name == o.algorithm for o in own) / max(len(own), 1)
     delays = [o.delay for o in outcomes if o.delay is not None]
+    falsely = sum(o.is_falsely_certain for o in outcomes)
     return (
         f"{len(outcomes)} flows: macro recall over groups {recall:.1%}; flows right "
         f"{right / n:.1%} ({low:.1%} to {high:.1%}), unknown {unknown / n:.1%}; by name "
-        f"{named / n:.1%}; median delay {median(delays) if delays else float('nan'):g}; rounds "
-        f"from the {LATER}th on right {sum(o.steady for o in outcomes) / n:.1%}\n"
+        f"{named / n:.1%}, of {len(own)} with a law of their own {own_named:.1%}; median delay "
+        f"{median(delays) if delays else float('nan'):g}; rounds "
+        f"from the {LATER}th on right {sum(o.steady for o in outcomes) / n:.1%}; falsely certain "
+        f"{falsely}\n"
     )
 
 
 def confusion(outcomes: Sequence[Outcome]) -> str:
     """Markdown: a row per algorithm, what its flows were called at their end."""
-    names = list(GROUP_OF)
+    names = [name for name in GROUP_OF if any(o.algorithm == name for o in outcomes)]
     lines = ["| | " + " | ".join([*names, "none"]) + " |", "|---" * (len(names) + 2) + "|"]
     for name in names:
         called = Counter(o.name or "none" for o in outcomes if o.algorithm == name)

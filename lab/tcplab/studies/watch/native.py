@@ -17,7 +17,8 @@ from tcplab.studies.watch.records import Table
 
 _HERE = Path(__file__).parent
 _BPF = Path(__file__).parents[4] / "bpf"
-CLASSES_MAX, TREES_MAX, NODES_MAX, LEAVES_MAX = 16, 32, 4096, 2048
+CLASSES_MAX, TREES_MAX, NODES_MAX, LEAVES_MAX, FEATURES_MAX = 20, 32, 4096, 2048, 128
+RANGES = 3
 """Limits of a model: TP_MODEL_… in bpf/abi/watch.h."""
 VERDICTS = np.dtype(
     [
@@ -37,6 +38,7 @@ MODEL = np.dtype(
     [
         ("trees", "<u4"),
         ("classes", "<u4"),
+        ("range", [("least", "<u4"), ("most", "<u4")], RANGES),
         ("root", "<u4", TREES_MAX),
         ("group", "u1", CLASSES_MAX),
         (
@@ -69,9 +71,9 @@ def _pointer(array: npt.NDArray[np.generic]) -> ctypes.c_void_p:
 def features(rounds: Table) -> npt.NDArray[np.int32]:
     """A row of features after each round."""
     rounds = np.ascontiguousarray(rounds)
-    found = np.zeros((len(rounds), len(FEATURES)), dtype=np.int32)
+    found = np.zeros((len(rounds), FEATURES_MAX), dtype=np.int32)
     library().replay_features(_pointer(rounds), len(rounds), _pointer(found))
-    return found
+    return found[:, : len(FEATURES)].copy()
 
 
 def verdicts(rounds: Table, model: Table) -> Table:
@@ -89,9 +91,10 @@ def no_model() -> Table:
 
 def votes(rows: npt.NDArray[np.int32], model: Table) -> npt.NDArray[np.uint32]:
     """What the trees say of rows of features: a share of 255 for each class."""
-    rows = np.ascontiguousarray(rows, dtype=np.int32)
-    found = np.zeros((len(rows), CLASSES_MAX), dtype=np.uint32)
-    library().replay_votes(_pointer(rows), len(rows), _pointer(model), _pointer(found))
+    wide = np.zeros((len(rows), FEATURES_MAX), dtype=np.int32)
+    wide[:, : rows.shape[1]] = rows
+    found = np.zeros((len(wide), CLASSES_MAX), dtype=np.uint32)
+    library().replay_votes(_pointer(wide), len(wide), _pointer(model), _pointer(found))
     return found
 
 

@@ -88,12 +88,25 @@ def read(path: Path) -> list[Flow]:
     ]
 
 
-def with_algorithms(folder: Path) -> Iterator[tuple[str, Flow]]:
-    """The bulk flows of a cell's directory, with the congestion control that each had: joined by
-    the sender's port."""
-    table = pd.read_parquet(folder / "flows.parquet", columns=["local_port", "cc_used"])
-    used = dict(zip(table["local_port"], table["cc_used"], strict=True))
+@dataclass(frozen=True)
+class Known:
+    """What is known of a recorded flow from its sender."""
+
+    algorithm: str
+    """As the kernel calls it."""
+    name: str
+    """Of the scenario's flow."""
+    flow: Flow
+
+
+def with_algorithms(folder: Path) -> Iterator[Known]:
+    """The flows of a cell's directory, with the congestion control that each had: joined by the
+    sender's port."""
+    table = pd.read_parquet(folder / "flows.parquet", columns=["local_port", "cc_used", "group"])
+    rows = zip(table["cc_used"], table["group"], strict=True)
+    used = dict(zip(table["local_port"], rows, strict=True))
     for flow in read(folder / "watch.bin"):
         port = int(flow.opened["source_port"])
         if flow.opened["protocol"] == TCP and port in used:
-            yield str(used[port]), flow
+            cc, name = used[port]
+            yield Known(str(cc), str(name), flow)

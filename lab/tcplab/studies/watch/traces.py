@@ -7,19 +7,35 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tcplab.algorithms import without_prefix
+from tcplab.scenario.model import Flow as ScenarioFlow
 from tcplab.scenario.model import cell_from_json, queue_packets
 from tcplab.studies.watch import native
 from tcplab.studies.watch.features import GROUP_OF
-from tcplab.studies.watch.records import Flow, with_algorithms
+from tcplab.studies.watch.records import Flow, Known, with_algorithms
 
 YEAH_PACKETS = 80
 """YeAH's threshold: up to so many packets of its own in the queue it is Reno, or, where the queue
 holds less than the path, Westwood (Baiocchi et al. 2007, sections 2 and 3)."""
+
+HYBLA_RTT_US = 25_000
+"""Hybla grows as Reno does up to this round trip (Caini and Firrincieli 2004)."""
+HIGHSPEED_PACKETS = 38
+"""HighSpeed is Reno up to this window (RFC 3649, section 5)."""
+
+BULK, PACED, CHUNKS, PAUSES, SPARSE = "bulk", "paced", "chunks", "pauses", "sparse"
+"""Kinds of sources: always data; data at a rate; data for up to CHUNK_S at a time, or for longer;
+small requests."""
+CHUNK_S = 1.6
+LIMITED = "limited"
+
+LATE_US = 1000
+"""So late the relay may be for its packets' 99th percentile: the jitter of a real path."""
 
 LEAST_ROUNDS = 20
 """A flow with fewer tells too little, whatever it was."""
@@ -37,6 +53,7 @@ class Trace:
     features: npt.NDArray[np.int32]
     queue_share: float = math.inf
     """The bottleneck's queue in packets over the number of flows."""
+    kind: str = BULK
 
     @property
     def group(self) -> str:
@@ -44,9 +61,26 @@ class Trace:
         return GROUP_OF[self.algorithm]
 
     @property
+    def label(self) -> str:
+        """What a model ought to learn from it: of a flow that its application limits nothing can
+        be said about its algorithm."""
+        return LIMITED if self.kind in (PACED, CHUNKS) else self.algorithm
+
+    @property
     def is_twin(self) -> bool:
         """On this path its law is another algorithm's, of another group."""
         return self.algorithm == "yeah" and self.queue_share <= YEAH_PACKETS
+
+    @property
+    def is_reno(self) -> bool:
+        """On this path its law is Reno's, in three of four rounds."""
+        rounds = self.flow.rounds
+        if self.algorithm == "hybla":
+            return bool(np.quantile(rounds["rtt_us"], 0.75) <= HYBLA_RTT_US)
+        if self.algorithm == "highspeed":
+            windows = rounds["flight_max_bytes"] / np.maximum(rounds["segment_bytes"], 1)
+            return bool(np.quantile(windows, 0.75) <= HIGHSPEED_PACKETS)
+        return False
 
 
 def configuration(cell: dict[str, object]) -> str:
@@ -57,6 +91,7 @@ def configuration(cell: dict[str, object]) -> str:
     flows = [f for f in scenario["flows"] if f["cc"] != "none"]
     streams = sum(f["streams"] for f in flows)
     loss = f", {link['loss_percent']:g} % loss" if link["loss_percent"] else ""
+    loss += ", GSO" if link.get("sender_gso") else ""
     extra = sorted({f.get("extra_rtt_ms", 0) for f in flows} - {0})
     rtts = " and ".join(f"{link['rtt_ms'] + more:g}" for more in (0, *extra))
     return (
@@ -66,14 +101,30 @@ def configuration(cell: dict[str, object]) -> str:
 
 
 def load(folders: Iterable[Path]) -> list[Trace]:
-    """All recorded flows of campaigns' directories, of cells that were not rejected."""
+    """All recorded flows of campaigns' directories, of cells that are fit for it."""
     found = []
     for folder in folders:
         for path in sorted(folder.glob("cells/*/cell.json")):
             cell = json.loads(path.read_text())
-            if cell["status"] == "ok" and (path.parent / "watch.bin").exists():
+            if is_fit(cell) and (path.parent / "watch.bin").exists():
                 found += _of_cell(path.parent, cell)
     return found
+
+
+def is_fit(cell: dict[str, Any]) -> bool:
+    """Cells that were not rejected, and those that were for the calibration before the traffic, for
+    late samples of the senders, or for a relay that was a little late: a busy host disturbs these.
+    What the watch recorded is what the packets did."""
+    if cell["status"] == "ok":
+        return True
+    found = cell.get("calibration") or {}
+    late_us = found.get("relay_late_us_p99", {}).get("measured", 0)
+    of_path = ("idle_rtt_ms", "loss", "relay_full")
+    return (
+        cell["status"] == "rejected"
+        and late_us <= LATE_US
+        and all(found[what]["ok"] for what in of_path if what in found)
+    )
 
 
 def _queue_share(cell: dict[str, object]) -> float:
@@ -84,21 +135,41 @@ def _queue_share(cell: dict[str, object]) -> float:
 
 def _name(cc: str) -> str:
     """Without ECN the kernel's DCTCP is Reno, and says so: what was asked for is the name."""
-    return "dctcp" if cc == "dctcp-reno" else without_prefix(cc)
+    name = without_prefix(cc)
+    return {"dctcp-reno": "dctcp", "hstcp": "highspeed"}.get(name, name)
+
+
+def _kinds(cell: dict[str, object]) -> dict[str, str]:
+    """Of each of a scenario's flows."""
+    resolved = cell_from_json(cell["scenario"])  # type: ignore[arg-type]
+    return {str(flow.name): _kind(flow) for flow in resolved.present()}
+
+
+def _kind(flow: ScenarioFlow) -> str:
+    if flow.kind == "request":
+        return SPARSE
+    if flow.on_s is not None:
+        return CHUNKS if flow.on_s < CHUNK_S else PAUSES
+    return BULK if flow.source_rate_mbit is None else PACED
 
 
 def _of_cell(folder: Path, cell: dict[str, object]) -> list[Trace]:
-    name = configuration(cell)
-    share = _queue_share(cell)
-    return [
-        Trace(
-            _name(cc),
-            name,
+    path, share, kinds = configuration(cell), _queue_share(cell), _kinds(cell)
+
+    def trace(known: Known) -> Trace:
+        rounds = known.flow.rounds
+        return Trace(
+            _name(known.algorithm),
+            path,
             str(cell["id"]),
-            flow,
-            native.features(flow.rounds),
+            known.flow,
+            native.features(rounds),
             share,
+            kinds[known.name],
         )
-        for cc, flow in with_algorithms(folder)
-        if len(flow.rounds) >= LEAST_ROUNDS and _name(cc) in GROUP_OF
+
+    return [
+        trace(known)
+        for known in with_algorithms(folder)
+        if len(known.flow.rounds) >= LEAST_ROUNDS and _name(known.algorithm) in GROUP_OF
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,24 +15,58 @@ from sklearn.ensemble import RandomForestClassifier
 
 from tcplab.studies.watch import native
 from tcplab.studies.watch.features import FEATURES, GROUP_OF, GROUPS
-from tcplab.studies.watch.traces import Trace
+from tcplab.studies.watch.traces import SPARSE, Trace
 
 FORMAT = 1
 TREES = 32
 LEAVES = 64
-TRIED = 16
+TRIED = 32
 """Features that a split is chosen among."""
+DEPTH = 16
+"""The kernel walks no further down (TP_TREE_DEPTH)."""
 EVERY = 3
 """Neighbouring rounds tell nearly the same: one of so many is taken."""
+ROWS = 120
+"""At most so many rows of a flow: a flow with short round trips has thousands of rounds."""
+EARLY = 40
+"""Of these, rows that are taken one after the other from its start."""
+GROUPS_ALIKE = 0.25
+"""1: each group weighs the same; 0: each algorithm does."""
+SLACK = 0.25
+"""A path is like those that were learned from if it is so little beyond them."""
 SKIP = 4
 """Rounds after slow start before the first sample, as the kernel waits (TP_FEW_ROUNDS)."""
+OF_SCALE = (
+    *("window", "min_rtt_ms", "epoch_ms", "own_queue", "own_least", "own_most", "rounds"),
+    *("since_loss", "losses", "start_rounds", "path_queue", "window_of_bdp", "packets_per_ack"),
+    *("sojourn_span", "backlog", "start_gain", "start_exit_queue", "start_lossy"),
+)
+"""Features that say how large or how old a flow is, what its path is like, or how it began.  They
+would let the trees recognise a path that they learned from: without them more flows on other paths
+are right."""
 _START_ROUNDS = FEATURES.index("start_rounds")
 
 
 def samples(trace: Trace) -> npt.NDArray[np.int32]:
     """The rows of a flow to learn from: those behind its slow start."""
     first = int(trace.features[-1][_START_ROUNDS]) + SKIP
-    return trace.features[first::EVERY]
+    rows: npt.NDArray[np.int32] = trace.features[first::EVERY]
+    if len(rows) <= ROWS:
+        return rows
+    late = np.linspace(EARLY, len(rows) - 1, ROWS - EARLY).astype(int)
+    chosen: npt.NDArray[np.int32] = rows[np.concatenate([np.arange(EARLY), late])]
+    return chosen
+
+
+def path_of(traces: Sequence[Trace]) -> list[list[int]]:
+    """The least and the most of what describes a path (enum tp_range_of), over the flows' ends."""
+    lasts = [trace.flow.rounds[-1] for trace in traces if len(trace.flow.rounds)]
+    measures = [
+        [int(row["min_rtt_us"]) for row in lasts],
+        [int(row["link_rate"]) for row in lasts],
+        [int(row["link_queue_us"]) * 256 // max(int(row["min_rtt_us"]), 1) for row in lasts],
+    ]
+    return [[int(min(m) * (1 - SLACK)), int(max(m) * (1 + SLACK))] for m in measures]
 
 
 @dataclass(frozen=True)
@@ -41,41 +75,54 @@ class Forest:
     one of them, and not a fraction between two."""
 
     trees: RandomForestClassifier
+    columns: list[int]
+    """The features that it asks, by their places among all."""
     levels: list[npt.NDArray[np.int32]]
-    """Each feature's values, ascending."""
+    """Each of these features' values, ascending."""
+    range: list[list[int]]
+    """Of the paths (path_of)."""
 
     def ranks(self, rows: npt.NDArray[np.int32]) -> npt.NDArray[np.float32]:
-        columns = [np.searchsorted(level, rows[:, i]) for i, level in enumerate(self.levels)]
+        pairs = zip(self.columns, self.levels, strict=True)
+        columns = [np.searchsorted(level, rows[:, i]) for i, level in pairs]
         return np.stack(columns, axis=1).astype(np.float32)
 
 
 def fit(traces: Sequence[Trace], seed: int = 1) -> Forest:
-    """Each group weighs the same, each algorithm in it, and each flow of that.  Flows that do by
-    their law what another algorithm does are left out: they would teach that the two cannot be
-    told apart."""
-    traces = [t for t in traces if not t.is_twin]
+    """Groups and algorithms weigh as GROUPS_ALIKE says, and each flow of an algorithm the same.
+    Flows that do by their law what another algorithm does are left out: they would teach that the
+    two cannot be told apart.  So are sparse flows, which the rules sort out."""
+    traces = [t for t in traces if not (t.is_twin or t.is_reno or t.kind == SPARSE)]
     rows, labels, weights = [], [], []
-    flows = Counter(t.algorithm for t in traces)
-    algorithms = Counter(GROUP_OF[name] for name in flows)
+    flows = Counter(t.label for t in traces)
     for trace in traces:
         found = samples(trace)
         rows.append(found)
-        labels += [trace.algorithm] * len(found)
-        alike = flows[trace.algorithm] * algorithms[trace.group]
+        labels += [trace.label] * len(found)
+        alike = flows[trace.label] * _share_of(trace.label, flows)
         weights += [1 / alike / max(len(found), 1)] * len(found)
     trees = RandomForestClassifier(
         n_estimators=TREES,
         criterion="entropy",
         max_leaf_nodes=LEAVES,
+        max_depth=DEPTH,
         max_features=TRIED,
         random_state=seed,
         n_jobs=1,
     )
     scale = len(labels) / sum(weights)
     together = np.concatenate(rows)
-    forest = Forest(trees, [np.unique(column) for column in together.T])
+    columns = [i for i, name in enumerate(FEATURES) if name not in OF_SCALE]
+    levels = [np.unique(together[:, i]) for i in columns]
+    forest = Forest(trees, columns, levels, path_of(traces))
     trees.fit(forest.ranks(together), labels, sample_weight=np.array(weights) * scale)
     return forest
+
+
+def _share_of(label: str, labels: Iterable[str]) -> float:
+    """What divides the weight of each algorithm of a group."""
+    group = sum(GROUP_OF[name] == GROUP_OF[label] for name in labels)
+    return float(group**GROUPS_ALIKE)
 
 
 def as_json(forest: Forest) -> dict[str, Any]:
@@ -85,11 +132,12 @@ def as_json(forest: Forest) -> dict[str, Any]:
     roots = []
     for estimator in forest.trees.estimators_:
         roots.append(len(nodes))
-        _add_tree(estimator.tree_, forest.levels, nodes, leaves)
+        _add_tree(estimator.tree_, forest, nodes, leaves)
     return {
         "format": FORMAT,
         "features": list(FEATURES),
         "classes": [{"name": str(c), "group": GROUP_OF[str(c)]} for c in forest.trees.classes_],
+        "range": forest.range,
         "roots": roots,
         "nodes": nodes,
         "leaves": leaves,
@@ -98,7 +146,7 @@ def as_json(forest: Forest) -> dict[str, Any]:
 
 def _add_tree(
     tree: Any,
-    levels: Sequence[npt.NDArray[np.int32]],
+    forest: Forest,
     nodes: list[list[int]],
     leaves: list[list[int]],
 ) -> None:
@@ -115,9 +163,9 @@ def _add_tree(
             continue
         child = len(nodes)
         nodes += [[], []]
-        feature = int(tree.feature[at])
-        threshold = int(levels[feature][int(np.floor(tree.threshold[at]))])
-        nodes[place] = [feature, threshold, child]
+        asked = int(tree.feature[at])
+        threshold = int(forest.levels[asked][int(np.floor(tree.threshold[at]))])
+        nodes[place] = [forest.columns[asked], threshold, child]
         waiting += [(tree.children_left[at], child), (tree.children_right[at], child + 1)]
 
 
@@ -127,6 +175,8 @@ def in_kernel(model: dict[str, Any]) -> npt.NDArray[Any]:
     row = found[0]
     row["trees"], row["classes"] = len(model["roots"]), len(model["classes"])
     row["root"][: len(model["roots"])] = model["roots"]
+    for i, bounds in enumerate(model.get("range", [])):
+        row["range"][i] = tuple(bounds)
     for i, entry in enumerate(model["classes"]):
         row["group"][i] = GROUPS.index(entry["group"])
     for i, (feature, threshold, child) in enumerate(model["nodes"]):

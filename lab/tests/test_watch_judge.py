@@ -1,0 +1,54 @@
+"""Verdicts counted: what abstaining brings, limited flows, and which cells count."""
+
+from tcplab.studies.watch import coverage, traces
+from tcplab.studies.watch.judge import Outcome
+
+
+def outcome(group: str, sure: float, kind: str = traces.BULK, name: str | None = None) -> Outcome:
+    return Outcome("cubic", "path", group, name, 10, 1.0, kind=kind, sure=sure, name_sure=sure / 2)
+
+
+def test_a_higher_bound_covers_fewer_flows_and_more_of_them_are_right() -> None:
+    found = [
+        outcome("loss", 0.97, name="cubic"),
+        outcome("loss", 0.85, name="reno"),
+        outcome("delay", 0.65),
+        outcome("unknown", 0.99),
+    ]
+    rows = [line.split("|") for line in coverage.curve(found).splitlines()[2:]]
+    by_least = {row[1].strip(): [cell.strip() for cell in row[2:-1]] for row in rows}
+    assert by_least["0"][0] == "75%" and by_least["0"][1].startswith("66.7%")
+    assert by_least["0.8"][0] == "50%" and by_least["0.8"][1].startswith("100.0%")
+    assert by_least["0.95"][0] == "25%"
+    assert by_least["0.6"][2:] == ["0%", "-"], "a name has half of the votes here"
+
+
+def test_a_limited_flow_is_wrong_only_in_another_algorithms_group() -> None:
+    found = [
+        outcome("unknown", 0.9, traces.PACED),
+        outcome("ant", 0.9, traces.CHUNKS),
+        outcome("loss", 0.9, traces.CHUNKS),
+        outcome("model", 0.9, traces.CHUNKS),
+        outcome("model", 0.9),
+    ]
+    lines = coverage.limited(found).splitlines()
+    assert [line.split(" | ")[:6] for line in lines[2:]] == [
+        ["| chunks", "3", "0", "1", "1", "1"],
+        ["| paced", "1", "1", "0", "0", "0"],
+        ["| all", "4", "1", "1", "1", "1"],
+    ]
+
+
+def test_a_cell_counts_if_its_path_delayed_in_time() -> None:
+    good, late = {"ok": True, "measured": 0}, {"ok": False, "measured": 1500}
+    slightly = {"ok": False, "measured": 300}
+    for status, calibration, fit in (
+        ("ok", {}, True),
+        ("failed", {}, False),
+        ("rejected", {"udp_rate_mbit": late, "relay_late_us_p99": good}, True),
+        ("rejected", {"sample_late_ms_max": late, "idle_rtt_ms": good}, True),
+        ("rejected", {"relay_late_us_p99": late}, False),
+        ("rejected", {"relay_late_us_p99": slightly}, True),
+        ("rejected", {"relay_full": late, "udp_rate_mbit": good}, False),
+    ):
+        assert traces.is_fit({"status": status, "calibration": calibration}) == fit, calibration
