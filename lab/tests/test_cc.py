@@ -97,15 +97,15 @@ def sawtooth(kept: float, step: float) -> pd.DataFrame:
 
 
 def test_growth_and_losses_are_compared_with_the_law() -> None:
-    reno = laws.of_samples("reno", {"rate": 20}, sawtooth(0.5, 1))
+    reno = laws.of_samples("reno", "20 Mbit/s", sawtooth(0.5, 1))
     assert (reno.grown, reno.kept) == (pytest.approx(1, abs=0.02), pytest.approx(0.5, abs=0.01))
     assert (reno.cuts, reno.kept_law) == (19, 0.5)
-    slow = laws.of_samples("reno", {"rate": 20}, sawtooth(0.7, 0.5))
+    slow = laws.of_samples("reno", "20 Mbit/s", sawtooth(0.7, 0.5))
     assert (slow.grown, slow.kept) == (pytest.approx(0.5, abs=0.02), pytest.approx(0.7, abs=0.01))
-    hybla = laws.of_samples("hybla", {"rate": 20}, sawtooth(0.5, 1))
+    hybla = laws.of_samples("hybla", "20 Mbit/s", sawtooth(0.5, 1))
     assert hybla.grown == pytest.approx(1 / 2.56, abs=0.02)
-    assert laws.table([reno]).splitlines()[2].startswith("| reno | 20 | 19 | 1.0")
-    without = laws.of_samples("bbr", {"rate": 20}, sawtooth(0.5, 1))
+    assert laws.table([reno]).splitlines()[2].startswith("| reno | 20 Mbit/s | 1 | 19 | 1.0")
+    without = laws.of_samples("bbr", "20 Mbit/s", sawtooth(0.5, 1))
     assert (without.grown, without.kept_law) == (None, None)
 
 

@@ -24,7 +24,8 @@ def main() -> int:
     try:
         campaign = read_campaign(options.campaign)
         if campaign.name == "laws":
-            print(laws.table(laws.of_campaign(campaign)), end="")
+            print(laws.table(laws.of_campaign(campaign)), end="\n")
+            print(modules.table(modules.pairs(campaign)), end="")
             return 0
         if campaign.name != "modules":
             raise ResultsError(

@@ -7,7 +7,7 @@ laws are those of the RFCs and papers, written again here: nothing is shared wit
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import log
 from statistics import median
@@ -128,8 +128,8 @@ deployed one, and what illinois and veno keep is that of a full queue."""
 class Found:
     """One connection: what was measured, and the law's."""
 
-    algorithm: str
-    labels: Mapping[str, object]
+    cc: str
+    condition: str
     cuts: int
     kept: float | None
     kept_law: float | None
@@ -163,9 +163,9 @@ def _state(row: Mapping[str, float], cut: Mapping[str, float], highest_rtt: floa
     )
 
 
-def of_samples(algorithm: str, labels: Mapping[str, object], samples: pd.DataFrame) -> Found:
+def of_samples(cc: str, condition: str, samples: pd.DataFrame) -> Found:
     """The growth of every epoch but the last, which no loss has ended, and every loss."""
-    growth, kept = LAWS.get(algorithm, (None, None))
+    growth, kept = LAWS.get(without_prefix(cc), (None, None))
     ordered = samples.dropna(subset=list(_NEEDED)).sort_values("t_s")
     ordered = ordered.assign(before=ordered["cwnd_packets"].rolling(5, min_periods=1).max().shift())
     parts, parts_law, gained, gained_law = [], [], 0.0, 0.0
@@ -186,8 +186,8 @@ def of_samples(algorithm: str, labels: Mapping[str, object], samples: pd.DataFra
             )
     queue = ordered["cwnd_packets"] * (1 - ordered["min_rtt_us"] / ordered["srtt_us"])
     return Found(
-        algorithm,
-        labels,
+        cc,
+        condition,
         len(parts),
         median(parts) if parts else None,
         median(parts_law) if parts_law else None,
@@ -197,25 +197,31 @@ def of_samples(algorithm: str, labels: Mapping[str, object], samples: pd.DataFra
 
 
 def of_campaign(campaign: Campaign) -> list[Found]:
-    """Of every good cell with one connection."""
-    found = []
-    for cell in campaign.cells():
-        if cell.status == "ok":
-            labels = {axis: label for axis, label in cell.labels.items() if axis != "cc"}
-            name = without_prefix(str(cell.labels["cc"]))
-            found.append(of_samples(name, labels, cell.samples()))
-    return found
+    """Every good cell."""
+    return [
+        of_samples(str(cell.labels["cc"]), str(cell.labels["condition"]), cell.samples())
+        for cell in campaign.cells()
+        if cell.status == "ok"
+    ]
 
 
-def table(found: list[Found]) -> str:
-    """A row for each connection."""
-    axes = list(found[0].labels) if found else []
-    head = ["algorithm", *axes, "losses", "growth over the law's", "kept at a loss", "law"]
-    rows = [[*head, "queue, packets"]]
-    for one in found:
-        figures = (one.grown, one.kept, one.kept_law)
-        words = ["–" if value is None else f"{value:.2f}" for value in figures]
-        row = [one.algorithm, *map(str, one.labels.values()), str(one.cuts), *words]
-        rows.append([*row, f"{one.queued:.1f}"])
+def table(found: Sequence[Found]) -> str:
+    """A row for each algorithm and condition: medians of the repetitions, and growth's range."""
+    head = ["algorithm", "condition", "runs", "losses", "growth over the law's"]
+    rows = [[*head, "kept at a loss", "law", "queue, packets"]]
+    for cc, condition in dict.fromkeys((one.cc, one.condition) for one in found):
+        runs = [one for one in found if (one.cc, one.condition) == (cc, condition)]
+        row = [cc, condition, str(len(runs)), f"{median(one.cuts for one in runs):.0f}"]
+        row.append(_shown([one.grown for one in runs], with_range=True))
+        row += [_shown([one.kept for one in runs]), _shown([one.kept_law for one in runs])]
+        rows.append([*row, f"{median(one.queued for one in runs):.1f}"])
     lines = [rows[0], ["---"] * len(rows[0]), *rows[1:]]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def _shown(values: Sequence[float | None], with_range: bool = False) -> str:
+    known = [value for value in values if value is not None]
+    if not known:
+        return "–"
+    spread = f" ({min(known):.2f} to {max(known):.2f})" if with_range and len(known) > 1 else ""
+    return f"{median(known):.2f}{spread}"
