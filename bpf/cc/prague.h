@@ -10,11 +10,6 @@
 #define PRAGUE_RTT_VIRT_US 25000ULL /* shorter RTTs behave as this one */
 #define PRAGUE_PART_SHIFT 32	    /* a packet's parts */
 #define PRAGUE_ROUNDS 500	    /* D: so long a flow behaves by its own RTT */
-/*
- * The least burst, packets.  The kernel's own is 2: at 10 Mbit/s the second packet of a
- * pair waits 1.2 ms for the first, longer than the 1 ms at which L4S queues mark.
- */
-#define PRAGUE_BURST_MIN 1
 
 struct tp_prague {
 	struct tp_ecn ecn;
@@ -91,7 +86,8 @@ TP_INLINE void prague_increase(struct tp_prague *p, struct tp_cwnd *w, __u32 ack
 
 /*
  * Section 2.4.2: once a round, alpha / 2 of the window, to parts of a packet.  Growth is
- * that of a flow with the virtual RTT, so cuts come no more often than that one's.
+ * that of a flow with the virtual RTT, so cuts come no more often than that one's: this
+ * follows from the aim of section 2.4.4, whose text was not at hand.
  */
 TP_INLINE void prague_reduce(struct tp_prague *p, struct tp_cwnd *w, const struct tp_ack *a)
 {
