@@ -17,16 +17,16 @@
  *            start), at least 5 % a round while no maximum is known (slow start).
  * Choices    packets count, and not acknowledgements.  Linux's module multiplies
  *            growth by the packets that an acknowledgement stands for, although it
- *            counts packets already: twice the paper's growth with delayed
- *            acknowledgements, and 44 times behind offloads, as its window doubles
- *            in two rounds.
+ *            counts packets already (`--as-module`): twice the paper's growth with
+ *            delayed acknowledgements, and 44 times behind offloads, as its window
+ *            doubles in two rounds.
  * Limits     aggressive on short paths; superseded by CUBIC.
  */
 #include "lib/cc.h"
 #include "bic.h"
 
 TP_INIT(bic, struct tp_bic, bic_begin)
-TP_AVOID(bic, struct tp_bic, bic_grow)
+TP_AVOID_COUNTED(bic, struct tp_bic, bic_grow, bic_module_counts)
 TP_SET_STATE(bic, struct tp_bic, bic_enter)
 TP_SSTHRESH(bic, struct tp_bic, bic_threshold)
 TP_UNDO(bic)

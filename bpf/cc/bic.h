@@ -72,6 +72,12 @@ TP_INLINE void bic_grow(const struct tp_bic *s, struct tp_cwnd *w, const struct 
 		tp_add_parts(w, acked * bic_step(s, w->packets), (__u64)w->packets * BIC_PARTS);
 }
 
+/* What Linux's module makes of an acknowledgement in congestion avoidance: n packets, n times. */
+TP_INLINE __u32 bic_module_counts(const struct tp_cwnd *w, __u32 acked)
+{
+	return tp_in_slow_start(w) ? acked : acked * tp_min(acked, 0xffff);
+}
+
 /* Fast convergence: a flow with a loss before its last maximum makes room for another flow. */
 TP_INLINE __u32 bic_threshold(struct tp_bic *s, const struct tp_cwnd *w)
 {

@@ -14,15 +14,15 @@
  *            loss rate of 1e-3 that makes a mean window of 61 packets instead of
  *            38, at 1e-4 of 302 instead of 263, and less beyond).  The loss that
  *            ends slow start costs a half.  Both as Linux's module behaves.
- * Limits     a step is taken per acknowledgement, as in the RFC, so a receiver
- *            that delays them halves the growth; slow start is the standard one,
- *            without RFC 3742's limit.
+ *            A step is taken per packet; the RFC's, and the module's, per
+ *            acknowledgement, which stood for a packet then (`--as-module`).
+ * Limits     slow start is the standard one, without RFC 3742's limit.
  */
 #include "lib/cc.h"
 #include "hstcp.h"
 
 TP_INIT(hstcp, struct tp_hstcp, hstcp_begin)
-TP_AVOID(hstcp, struct tp_hstcp, hstcp_grow)
+TP_AVOID_COUNTED(hstcp, struct tp_hstcp, hstcp_grow, hstcp_module_counts)
 TP_SSTHRESH(hstcp, struct tp_hstcp, hstcp_threshold)
 TP_UNDO(hstcp)
 

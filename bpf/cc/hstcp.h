@@ -75,6 +75,12 @@ TP_INLINE void hstcp_grow(struct tp_hstcp *s, struct tp_cwnd *w, const struct tp
 	tp_add_parts(w, (__u64)acked * (s->row + 1), w->packets);
 }
 
+/* What Linux's module counts of an acknowledgement in congestion avoidance: one. */
+TP_INLINE __u32 hstcp_module_counts(const struct tp_cwnd *w, __u32 acked)
+{
+	return tp_in_slow_start(w) ? acked : tp_min(acked, 1);
+}
+
 /*
  * RFC 3649, section 5: w = (1 - b(w)) w, but after slow start a half: it may have
  * gone to twice the path's capacity, which b(w) of such a window would leave.

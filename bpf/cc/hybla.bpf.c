@@ -15,9 +15,10 @@
  *            rho, 16, is ours.
  * Choices    rho is of the least smoothed RTT, so that a queue of its own making
  *            does not make it more aggressive, and rounded down to eighths, so
- *            that a table of roots suffices; steps count acknowledgements.  Linux's module
- *            cuts each step down to 1/128 of a packet, and so grows as Reno does in windows
- *            wider than 128 rho^2; here nothing is lost.
+ *            that a table of roots suffices.  Steps count packets.  Linux's module
+ *            counts acknowledgements (`--as-module`), and cuts each step down to
+ *            1/128 of a packet, and so grows as Reno does in windows wider than
+ *            128 rho^2; here nothing is lost.
  * Limits     the paper's initial ssthresh by a bandwidth estimate and its pacing
  *            are left to the kernel: slow start ends with a loss, and starts with the
  *            kernel's window (the paper, and the module: rho packets).
@@ -26,7 +27,7 @@
 #include "hybla.h"
 
 TP_INIT(hybla, struct tp_hybla, hybla_begin)
-TP_AVOID(hybla, struct tp_hybla, hybla_grow)
+TP_AVOID_COUNTED(hybla, struct tp_hybla, hybla_grow, hybla_module_counts)
 TP_SET_STATE(hybla, struct tp_hybla, hybla_enter)
 TP_SSTHRESH(hybla, struct tp_hybla, hybla_threshold)
 TP_UNDO(hybla)

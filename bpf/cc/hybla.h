@@ -75,6 +75,12 @@ TP_INLINE void hybla_step(struct tp_hybla *s, struct tp_cwnd *w, __u32 rho, __u3
 	s->saved %= unit;
 }
 
+/* What Linux's module counts of an acknowledgement: one. */
+TP_INLINE __u32 hybla_module_counts(const struct tp_cwnd *w, __u32 acked)
+{
+	return tp_min(acked, 1);
+}
+
 TP_INLINE void hybla_grow(struct tp_hybla *s, struct tp_cwnd *w, const struct tp_ack *a)
 {
 	if (a->srtt_us && (!s->rtt_us || a->srtt_us < s->rtt_us))

@@ -84,10 +84,14 @@ TP_INLINE void prague_increase(struct tp_prague *p, struct tp_cwnd *w, __u32 ack
 	p->rest %= unit;
 }
 
-/* Section 2.4.2: once a round, alpha / 2 of the window, to parts of a packet. */
+/*
+ * Section 2.4.2: once a round, alpha / 2 of the window, to parts of a packet.  Growth is
+ * that of a flow with the virtual RTT, so cuts come no more often than that one's: this
+ * follows from the aim of section 2.4.4, whose text was not at hand.
+ */
 TP_INLINE void prague_reduce(struct tp_prague *p, struct tp_cwnd *w, const struct tp_ack *a)
 {
-	if (a->now_us - p->reduced_us < a->srtt_us)
+	if (a->now_us - p->reduced_us < prague_round_us(p, a->srtt_us))
 		return;
 	p->reduced_us = a->now_us;
 	w->packets = w->ssthresh = tp_ecn_threshold(&p->ecn, w->packets);

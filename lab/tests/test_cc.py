@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from tcplab.algorithms import stand_in
 from tcplab.results.read import Campaign
 from tcplab.scenario import load
 from tcplab.scenario.load import find
+from tcplab.studies.cc import laws
 from tcplab.studies.cc.modules import (
     Difference,
     costs,
@@ -80,3 +82,42 @@ def test_the_campaign_has_both_of_every_pair() -> None:
     theirs = names - {f"tp_{name}" for name in ours}
     assert {stand_in(name) for name in theirs} == names - theirs
     assert any(point.cell.measure.acks for point in scenario.points)
+
+
+def sawtooth(kept: float, step: float) -> pd.DataFrame:
+    """60 s of a window that loses at 100 packets, keeps a part, and grows by so many a round."""
+    window, threshold, t_s, rows = 50.0, 2**31 - 1.0, 0.0, []
+    while t_s < 60:
+        if window >= 100:
+            threshold = window = window * kept
+        rows.append((t_s, window, threshold, 60_000.0, 40_000.0))
+        window += step * 0.02 / 0.06
+        t_s += 0.02
+    names = ["t_s", "cwnd_packets", "ssthresh_packets", "srtt_us", "min_rtt_us"]
+    return pd.DataFrame(rows, columns=names)
+
+
+def test_growth_and_losses_are_compared_with_the_law() -> None:
+    reno = laws.of_samples("reno", "20 Mbit/s", sawtooth(0.5, 1))
+    assert (reno.grown, reno.kept) == (pytest.approx(1, abs=0.02), pytest.approx(0.5, abs=0.01))
+    assert (reno.cuts, reno.kept_law) == (19, 0.5)
+    slow = laws.of_samples("reno", "20 Mbit/s", sawtooth(0.7, 0.5))
+    assert (slow.grown, slow.kept) == (pytest.approx(0.5, abs=0.02), pytest.approx(0.7, abs=0.01))
+    hybla = laws.of_samples("hybla", "20 Mbit/s", sawtooth(0.5, 1))
+    assert hybla.grown == pytest.approx(1 / 2.56, abs=0.02)
+    assert laws.table([reno]).splitlines()[2].startswith("| reno | 20 Mbit/s | 1 | 19 | 1.0")
+    without = laws.of_samples("bbr", "20 Mbit/s", sawtooth(0.5, 1))
+    assert (without.grown, without.kept_law) == (None, None)
+
+
+def test_cubics_law_is_its_rfcs() -> None:
+    def at(since_s: float, rtt_s: float = 0.04) -> float:
+        growth, _ = laws.LAWS["cubic"]
+        assert growth is not None
+        return growth(laws.State(400, rtt_s, 0.04, since_s, 500, 350, 0.06))
+
+    # K is the cube root of 375 s; the derivative of 0.4 (t - K)^3 over a round of 40 ms.
+    assert at(0.1) == pytest.approx(3 * 0.4 * 7.1113**2 * 0.04, rel=0.01)
+    assert at(7.2113) == pytest.approx(0.0, abs=1e-3)
+    # At 1 ms the Reno-friendly window is ahead.
+    assert at(0.1, 0.001) == pytest.approx(9 / 17)

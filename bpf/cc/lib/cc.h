@@ -155,6 +155,22 @@ static __always_inline struct tp_ack tp_ack_of(const struct tcp_sock *tp, __u32 
 		tp_set_cwnd(tp, &w);                                                               \
 	}
 
+/*
+ * The same for algorithms whose module of Linux does not count packets: 1 in tp_as_module
+ * (`tcpilot cc load --as-module`) has acknowledgements counted as that does, by
+ * counted(window, acked).  Its section is a map that the loader finds by its name.
+ */
+#define TP_AVOID_COUNTED(prefix, type, grow, counted)                                              \
+	const volatile __u8 tp_as_module SEC(".rodata.counting") = 0;                              \
+	static __always_inline void prefix##_grow_counted(type *s, struct tp_cwnd *w,              \
+							  struct tp_ack *a)                        \
+	{                                                                                          \
+		if (tp_as_module)                                                                  \
+			a->acked = counted(w, a->acked);                                           \
+		grow(s, w, a);                                                                     \
+	}                                                                                          \
+	TP_AVOID(prefix, type, prefix##_grow_counted)
+
 #define TP_SSTHRESH(prefix, type, threshold)                                                       \
 	SEC("struct_ops")                                                                          \
 	__u32 BPF_PROG(prefix##_ssthresh, struct sock *sk)                                         \

@@ -381,3 +381,43 @@ fn prague_forgets_its_first_alpha_while_the_application_is_the_limit() {
     unsafe { prague_grow(&mut p, &mut w, &a, 1) };
     assert_eq!(w.packets, 10, "one mark after minutes without any");
 }
+
+/// The mean window of a flow long after its first 500 rounds, if each twentieth packet is marked.
+fn prague_window_at_one_mark_in_twenty(srtt_us: u32) -> f64 {
+    let mut p = tp_prague::default();
+    unsafe { prague_begin(&mut p, 0, 0, 0) };
+    p.rounds = PRAGUE_ROUNDS as u16;
+    let mut w = window(50);
+    let (mut now_us, mut sum, acks) = (1e6, 0.0, 200_000u32);
+    for delivered in 1..=acks {
+        now_us += f64::from(srtt_us) / f64::from(w.packets);
+        let a = tp_ack {
+            now_us: now_us as u64,
+            srtt_us,
+            una: delivered,
+            nxt: delivered + w.packets,
+            ..ack(1)
+        };
+        let marked = delivered / 20;
+        unsafe { prague_observe(&mut p, &w, &a, delivered, marked) };
+        unsafe { prague_grow(&mut p, &mut w, &a, marked) };
+        if delivered > acks / 2 {
+            sum += f64::from(w.packets);
+        }
+    }
+    sum / f64::from(acks / 2)
+}
+
+/// Section 2.4.4: a flow with a short RTT has the rate of one with 25 ms.  Growth is (RTT / 25 ms)^2 a
+/// round for that, and cuts must come no more often than that flow's.
+#[test]
+fn pragues_rate_at_the_same_marks_does_not_depend_on_a_short_rtt() {
+    let window = prague_window_at_one_mark_in_twenty;
+    let rate = |srtt_us: u32| window(srtt_us) / f64::from(srtt_us);
+    let balance = 2.0 * 19.0; // 2 (1 - F) / F
+    assert!((window(25_000) / balance - 1.0).abs() < 0.1);
+    for srtt_us in [5_000, 10_000, 15_000] {
+        let ratio = rate(srtt_us) / rate(25_000);
+        assert!((0.9..1.35).contains(&ratio), "{srtt_us} us: {ratio}");
+    }
+}

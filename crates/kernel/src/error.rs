@@ -81,6 +81,9 @@ pub enum Error {
     /// An object is not a congestion control built with bpf/cc/lib/cc.h.
     #[error("{0} holds no congestion control built with bpf/cc/lib/cc.h")]
     CcObject(String),
+    /// An algorithm that has only one way to count acknowledgements.
+    #[error("{0} counts acknowledgements in one way only")]
+    CcCounting(String),
     /// A name that no algorithm of ours can have.
     #[error("\"{}\" is no name of a congestion control", .0.escape_debug())]
     CcName(String),
@@ -170,6 +173,7 @@ impl Error {
             Error::CcNoObject(_) | Error::CcObject(_) => {
                 "docs/use/own-algorithm.md shows how to build one"
             }
+            Error::CcCounting(_) => "leave --as-module out; bic, hstcp and hybla have it",
             Error::CcTaken(_) => "unload it first, or put a new version in its place by --update",
             Error::CcNotPinned(_) => "stop the daemon or the `cc load --foreground` that holds it",
             Error::CcNotLoaded(_) => "`tcpilot cc list` shows what is; the kernel's own stay",

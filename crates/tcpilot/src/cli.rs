@@ -284,6 +284,9 @@ pub struct LoadArgs {
     /// Put a new version in the place of a loaded one; connections keep the old one until they end
     #[arg(long)]
     pub update: bool,
+    /// Count acknowledgements as Linux's module of bic, hstcp or hybla does, instead of packets
+    #[arg(long)]
+    pub as_module: bool,
     /// BPF file system to pin in
     #[arg(long, value_name = "DIR", default_value = DEFAULT_BPFFS)]
     pub bpffs: PathBuf,

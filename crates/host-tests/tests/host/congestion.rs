@@ -235,6 +235,27 @@ fn a_new_version_takes_the_place_without_touching_connections() {
 }
 
 #[test]
+fn acknowledgements_can_be_counted_as_the_module_does() {
+    let pins = Pins::new();
+    let lab = Lab::new();
+    let sink = Sink::new(&lab.net.far, 5300);
+    pins.cc("load hstcp hybla bic --as-module");
+    for (number, name) in (1..).zip(["tp_hstcp", "tp_hybla", "tp_bic"]) {
+        let mut application = lab.actor();
+        application.tell(&format!("connect {FAR}:5300 {name}"));
+        application.tell("send 1000000");
+        sink.wait_for(number * 1_000_000);
+    }
+    pins.cc("unload hstcp hybla bic --force");
+    let refusal = refused(&pins, "load reno --as-module");
+    assert!(
+        refusal.contains("reno counts acknowledgements in one way only; leave --as-module out"),
+        "{refusal}"
+    );
+    assert!(!is_registered("tp_reno"));
+}
+
+#[test]
 fn a_held_algorithm_goes_with_its_process() {
     let pins = Pins::new();
     let mut command = Place::here().command("tcpilot");

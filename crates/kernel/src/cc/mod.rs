@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Error, host, process::inherited};
 pub use catalog::{About, PREFIX, describe, ours};
-pub use object::{Ecn, Loaded, Variant, ecn_of, is_path, name_in};
+pub use object::{Counting, Ecn, Loaded, Variant, ecn_of, is_path, name_in};
 pub use users::sockets_by_algorithm;
 pub use verify::verify;
 

@@ -25,6 +25,9 @@ const CONTROL_2: std::ops::Range<usize> = 16..24;
 const NAME: std::ops::Range<usize> = 24..40;
 const FLAGS: std::ops::Range<usize> = 44..48;
 
+/// Section of tp_as_module in bpf/cc/lib/cc.h.
+const COUNTING: &str = ".rodata.counting";
+
 /// TCP_CONG_NEEDS_ECN of bpf/kernel/types.h.
 const NEEDS_ECN: u32 = 1 << 1;
 /// TCP_CONG_NEEDS_ACCECN.
@@ -50,6 +53,15 @@ impl Ecn {
             (flags & NEEDS_ECN != 0).then_some(Ecn::Classic)
         }
     }
+}
+
+/// What an algorithm counts of an acknowledgement that stands for many packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counting {
+    /// Its packets.
+    Packets,
+    /// What Linux's module of the same algorithm counts.
+    AsModule,
 }
 
 /// The differences between kernels, read from their BTF.
@@ -125,19 +137,27 @@ impl Loaded {
     /// [`Error::NoSuchCc`], [`Error::CcFile`], [`Error::CcNoObject`], [`Error::CcObject`],
     /// [`Error::CcName`], [`Error::CcLoad`].
     pub fn new(name_or_path: &str) -> Result<Loaded, Error> {
+        Self::counting(name_or_path, Counting::Packets)
+    }
+
+    /// The same with another way to count acknowledgements.
+    ///
+    /// # Errors
+    /// As [`Loaded::new`], and [`Error::CcCounting`].
+    pub fn counting(name_or_path: &str, counting: Counting) -> Result<Loaded, Error> {
         if is_path(name_or_path) {
             let bytes = fs::read(Path::new(name_or_path)).map_err(|source| Error::CcFile {
                 path: name_or_path.into(),
                 source,
             })?;
-            return Self::from_bytes(&bytes, name_or_path);
+            return Self::from_bytes(&bytes, name_or_path, counting);
         }
         let bytes =
             catalog::object(name_or_path).ok_or_else(|| Error::NoSuchCc(name_or_path.into()))?;
-        Self::from_bytes(bytes, name_or_path)
+        Self::from_bytes(bytes, name_or_path, counting)
     }
 
-    fn from_bytes(bytes: &[u8], what: &str) -> Result<Loaded, Error> {
+    fn from_bytes(bytes: &[u8], what: &str, counting: Counting) -> Result<Loaded, Error> {
         let variant = Variant::detect()?;
         let refuse = |source| Error::CcLoad {
             name: what.to_owned(),
@@ -147,10 +167,18 @@ impl Loaded {
             .open_memory(bytes)
             .map_err(|_| Error::CcNoObject(what.to_owned()))?;
         let mut fitted = None;
+        let mut counted = counting == Counting::Packets;
         for mut map in open.maps_mut() {
             if map.map_type() == MapType::StructOps {
                 fitted = Some(fit(&mut map, variant, what)?);
+            } else if counting == Counting::AsModule && map.name() == COUNTING {
+                let value = map.initial_value_mut().and_then(|bytes| bytes.first_mut());
+                *value.ok_or_else(|| Error::CcObject(what.to_owned()))? = 1;
+                counted = true;
             }
+        }
+        if !counted {
+            return Err(Error::CcCounting(what.to_owned()));
         }
         let (name, ecn) = fitted.ok_or_else(|| Error::CcObject(what.to_owned()))?;
         super::check_name(&name)?;

@@ -9,7 +9,7 @@ use std::{
 
 use serde::Serialize;
 use tcpilot_kernel::{
-    cc::{self, Ecn, Held, Loaded, Variant},
+    cc::{self, Counting, Ecn, Held, Loaded, Variant},
     host,
 };
 
@@ -182,13 +182,18 @@ fn load(args: &LoadArgs) -> Result<(), Failure> {
     host::check_requirements()?;
     let stop = args.foreground.then(stop_flag).transpose()?;
     let mut held = Vec::new();
+    let counting = if args.as_module {
+        Counting::AsModule
+    } else {
+        Counting::Packets
+    };
     let names = if args.names == ["all"] {
         cc::ours().collect()
     } else {
         args.names.clone()
     };
     for name in &names {
-        let loaded = Loaded::new(name)?;
+        let loaded = Loaded::counting(name, counting)?;
         let verified: u32 = loaded.verified_instructions().iter().map(|(_, n)| n).sum();
         let (name, needs_ecn) = (loaded.name().to_owned(), loaded.needs_ecn());
         if args.update {

@@ -1,1 +1,2 @@
-"""tcpilot's congestion controls beside the kernel's: `modules` judges the campaign of that name."""
+"""tcpilot's congestion controls beside the kernel's (`modules`) and beside their laws (`laws`):
+each judges the campaign of its name."""

@@ -1,4 +1,4 @@
-"""Prints the tables of a campaign `modules`.
+"""Prints the tables of a campaign `modules` or `laws`.
 
 python -m tcplab.studies.cc results/modules-…
 """
@@ -10,20 +10,27 @@ import sys
 from pathlib import Path
 
 from tcplab.results.read import ResultsError, read_campaign
-from tcplab.studies.cc import modules
+from tcplab.studies.cc import laws, modules
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tcplab.studies.cc",
-        description="Tables of a campaign `modules`: the kernel's congestion controls and ours.",
+        description="Tables of a campaign `modules`, the kernel's congestion controls and ours, or "
+        "`laws`, ours and their laws.",
     )
     parser.add_argument("campaign", type=Path, metavar="DIR", help="a result directory")
     options = parser.parse_args()
     try:
         campaign = read_campaign(options.campaign)
+        if campaign.name == "laws":
+            print(laws.table(laws.of_campaign(campaign)), end="\n")
+            print(modules.table(modules.pairs(campaign)), end="")
+            return 0
         if campaign.name != "modules":
-            raise ResultsError(f"{options.campaign}: a campaign {campaign.name}, not modules")
+            raise ResultsError(
+                f"{options.campaign}: a campaign {campaign.name}, not modules or laws"
+            )
         found = modules.pairs(campaign)
     except ResultsError as problem:
         print(f"tcplab.studies.cc: {problem}", file=sys.stderr)

@@ -100,13 +100,14 @@ def _mptcp_open(records: list[Record]) -> str:
 
 
 def _failures(records: list[Record]) -> str:
-    name = "path-down"
+    # wVegas has a campaign of its own, because QUIC does not have it.
+    names = ("path-down", "path-down-wvegas")
     head = ["failure", "algorithm"]
     for transport in TRANSPORTS:
         head += [f"{transport}: done after, s", "standstill, s"]
     rows = []
-    for failure in _labels(records, name, "failure"):
-        for cc in _labels(records, name, "cc"):
+    for failure in _labels(records, names[0], "failure"):
+        for name, cc in ((n, cc) for n in names for cc in _labels(records, n, "cc")):
             row = [failure, without_prefix(cc)]
             for transport in TRANSPORTS:
                 cells = _of(records, name, failure=failure, cc=cc, transport=transport)
