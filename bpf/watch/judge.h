@@ -6,7 +6,7 @@
 #ifndef TCPILOT_WATCH_JUDGE_H
 #define TCPILOT_WATCH_JUDGE_H
 
-#include "table.h"
+#include "stamp.h"
 
 struct tp_work;
 static long tp_one_tree(__u32 tree, void *context);
