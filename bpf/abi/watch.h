@@ -359,12 +359,12 @@ struct tp_stamp {
 
 /* The times in the queue of a flow's stamped packets, at a place by the flow's id. */
 struct tp_sojourn {
-	__u64 sum_us;
+	__u64 sum_ns;
 	__u32 flow; /* its id */
 	__u32 samples;
-	__u32 min_us; /* in this round */
-	__u32 max_us;
-	__u32 interval_us; /* the longest in this interval */
+	__u32 min_ns; /* in this round; longer than four seconds is four seconds */
+	__u32 max_ns;
+	__u32 interval_ns; /* the longest in this interval */
 	__u32 drops;	   /* of the flow, before the last packet that came out */
 };
 
@@ -407,6 +407,8 @@ struct tp_watch_totals {
 	__u64 out_other_packets; /* other_packets and unreadable ones, as they left */
 	__u64 scratch[3];	 /* of the programs */
 };
+
+TP_ASSERT_SIZE(tp_watch_totals, 128);
 
 #define TP_FLOW_SECRETS 11
 

@@ -25,7 +25,6 @@ static __always_inline int tp_parse_direct(struct __sk_buff *context, struct sk_
 	__u32 before = skb->len - length;
 	int is_taken = 0;
 
-	__builtin_memset(p, 0, sizeof(*p));
 	network = data + tp_within(before, TP_LINK_HEADER_MOST + 1);
 	if (before > TP_LINK_HEADER_MOST)
 		is_taken = 0;

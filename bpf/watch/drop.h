@@ -46,7 +46,7 @@ static __always_inline int tp_is_of_a_queue(__u32 reason)
  * the packet behind it comes out.  If it was taken from inside the queue, the flow counts
  * it at once.
  */
-static __noinline int tp_dropped(struct tp_packet *p, __u64 address, __u32 is_certain)
+static __noinline int tp_dropped(struct tp_packet *p, __u32 is_certain)
 {
 	struct tp_watch_flow *flow;
 	struct tp_stamp *stamp;
@@ -59,7 +59,7 @@ static __noinline int tp_dropped(struct tp_packet *p, __u64 address, __u32 is_ce
 			ADD(dropped_packets, p->packets);
 		return 0;
 	}
-	stamp = tp_stamp_of(p, address);
+	stamp = tp_stamp_of(p);
 	if (stamp && stamp->flow != flow->id)
 		stamp = 0;
 	if (stamp)

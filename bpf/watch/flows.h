@@ -50,13 +50,14 @@ static const struct tp_watch_flow fresh_flow = {.id = TP_FLOW_BUSY};
  * the same in each address. */
 static __always_inline __u32 tp_hash_flow(const struct tp_watch_key *key)
 {
-	const __u32 *from = key->source, *to = key->destination, *rest = (const void *)(key + 1);
+	const __u32 *from = key->source, *to = key->destination;
+	const tp_word *words = (const tp_word *)key;
 	const volatile __u64 *s = cfg.secrets;
 	__u64 sum = s[10];
 
 	sum += (s[0] + to[3]) * (s[1] + from[3]);
-	sum += (s[2] + rest[-1]) * (s[3] + rest[-2]);
-	if (from[0] | from[1]) {
+	sum += (s[2] + (words[4] >> 32)) * (s[3] + (__u32)words[4]);
+	if (words[0]) {
 		sum += (s[4] + from[1]) * (s[5] + from[0]);
 		sum += (s[6] + to[1]) * (s[7] + to[0]);
 		sum += (s[8] + to[2]) * (s[9] + from[2]);
@@ -81,10 +82,10 @@ static __always_inline __u32 tp_tag_of(__u32 hash)
 static __always_inline int tp_is_of(const struct tp_watch_flow *flow,
 				    const struct tp_watch_key *key)
 {
-	const __u64 *a = (const void *)&flow->key, *b = (const void *)key;
+	const tp_word *a = (const tp_word *)&flow->key, *b = (const tp_word *)key;
 
-	return flow->id && !((a[0] ^ b[0]) | (a[1] ^ b[1]) | (a[2] ^ b[2]) | (a[3] ^ b[3]) |
-			     (a[4] ^ b[4]));
+	return flow->id && a[1] == b[1] && a[3] == b[3] && a[4] == b[4] && a[0] == b[0] &&
+	       a[2] == b[2];
 }
 
 /* The same for several flows with one tag: hardly ever needed. */

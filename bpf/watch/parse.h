@@ -25,7 +25,7 @@ struct tp_packet {
 	__u32 bytes;   /* on the wire, link headers included */
 	__u16 window;  /* as written: not scaled */
 	__u8 flags;    /* of TCP */
-	__u8 is_ect;
+	__u8 is_ect;	   /* of a SYN */
 	__u8 window_scale; /* of a SYN; 0xff: no option */
 };
 
@@ -276,45 +276,58 @@ static __noinline int tp_parse_any(struct sk_buff *skb, __u32 network_at, struct
 	return result;
 }
 
-/* Takes the twenty bytes of TCP; the addresses are known before.  length: from TCP's header on. */
+/* Eight bytes of anything. */
+typedef __u64 __attribute__((may_alias)) tp_word;
+
+/* Takes the twenty bytes of TCP; the addresses are known before.  length: from TCP's header on.
+ * Only what is asked for in its direction is taken. */
 static __always_inline int tp_take_tcp(const __u32 *tcp, __u32 length, struct tp_packet *p,
 				       int is_back)
 {
-	__u32 header = (tcp[3] & 0xf0) >> 2;
+	__u32 ports = bpf_ntohl(tcp[0]), rest = tcp[3], header = (rest & 0xf0) >> 2;
+	tp_word *key = (tp_word *)&p->key;
 
-	p->key.source_port = bpf_ntohs(is_back ? tcp[0] >> 16 : tcp[0]);
-	p->key.destination_port = bpf_ntohs(is_back ? tcp[0] : tcp[0] >> 16);
-	p->key.protocol = IPPROTO_TCP;
-	p->seq = bpf_ntohl(tcp[1]);
-	p->ack = bpf_ntohl(tcp[2]);
-	p->flags = tcp[3] >> 8;
-	p->window = bpf_ntohs(tcp[3] >> 16);
+	if (header < 20 || header > length || rest & TCP_SYN << 8)
+		return 0;
+	if (!is_back)
+		ports = ports >> 16 | ports << 16;
+	key[4] = (__u64)IPPROTO_TCP << 32 | ports;
+	p->flags = rest >> 8;
 	p->payload = length - header;
-	p->window_scale = 0xff;
-	return header >= 20 && header <= length;
+	if (is_back) {
+		p->ack = bpf_ntohl(tcp[2]);
+		p->window = bpf_ntohs(rest >> 16);
+	} else {
+		p->seq = bpf_ntohl(tcp[1]);
+	}
+	return 1;
 }
 
 /* Bytes from the network header to the end of TCP's header, without options. */
 #define TP_USUAL_IPV4 40
 #define TP_USUAL_IPV6 60
 
-/* Takes the usual packet of IPv4: TCP, without options of IP; 0: it is another one.  w: from the
+/* Takes the usual packet of IPv4: TCP but no SYN, without options of IP; 0: it is another one.  w: from the
  * network header on, of the length above.  length: of all from there on.  is_back: the key is
  * that of the other direction. */
 static __always_inline int tp_take_ipv4(const __u32 *w, __u32 length, struct tp_packet *p,
 					int is_back)
 {
-	__u32 total = bpf_ntohs(w[0] >> 16);
+	__u64 source = w[is_back ? 4 : 3], destination = w[is_back ? 3 : 4];
+	tp_word *key = (tp_word *)&p->key;
+	__u32 first = w[0], total;
 
-	if ((w[0] & 0xff) != 0x45 || (w[1] & bpf_htonl(0x1fff)) ||
+	if ((first & 0xff) != 0x45 || (w[1] & bpf_htonl(0x1fff)) ||
 	    ((w[2] >> 8) & 0xff) != IPPROTO_TCP || length < TP_USUAL_IPV4)
 		return 0;
-	if (total && total < length && length < 64 + 20)
-		length = total;
-	p->key.source[2] = p->key.destination[2] = TP_MAPPED;
-	p->key.source[3] = w[is_back ? 4 : 3];
-	p->key.destination[3] = w[is_back ? 3 : 4];
-	p->is_ect = (w[0] >> 8) & 3;
+	if (length < 64 + 20) {
+		total = bpf_ntohs(first >> 16);
+		if (total && total < length)
+			length = total;
+	}
+	key[0] = key[2] = 0;
+	key[1] = source << 32 | TP_MAPPED;
+	key[3] = destination << 32 | TP_MAPPED;
 	return tp_take_tcp(w + 5, length - 20, p, is_back);
 }
 
@@ -331,7 +344,6 @@ static __always_inline int tp_take_ipv6(const __u32 *w, __u32 length, struct tp_
 		length = total + 40;
 	__builtin_memcpy(p->key.source, w + (is_back ? 6 : 2), 16);
 	__builtin_memcpy(p->key.destination, w + (is_back ? 2 : 6), 16);
-	p->is_ect = (bpf_ntohl(w[0]) >> 20) & 3;
 	return tp_take_tcp(w + 10, length - 40, p, is_back);
 }
 
@@ -358,7 +370,7 @@ static __always_inline int tp_parse_rest(struct sk_buff *skb, __u32 network_at, 
 {
 	int result;
 
-	if (is_taken && !(p->flags & TCP_SYN)) {
+	if (is_taken) {
 		/* Incoming packets are not counted. */
 		if (!is_back)
 			tp_count_packets(skb, skb->len - p->payload, p->payload, p);
@@ -378,7 +390,6 @@ static __always_inline int tp_parse_to(struct sk_buff *skb, __u32 network_at, st
 	__u32 length = tp_length(skb, network_at), word[TP_USUAL_IPV6 / 4];
 	int is_taken = 0;
 
-	__builtin_memset(p, 0, sizeof(*p));
 	/* The read may pass the end of the headers: the kernel's own bytes behind the head are
 	 * more than that. */
 	if (network_at + TP_USUAL_IPV4 <= skb->tail) {

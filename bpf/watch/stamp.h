@@ -134,13 +134,13 @@ static __always_inline void tp_unstamp(struct tp_stamp *stamp)
 
 /* The stamp of a packet, by its address, or by its sequence number if queues may have cut a
  * super-packet; 0: it has none. */
-static __always_inline struct tp_stamp *tp_stamp_of(const struct tp_packet *p, __u64 address)
+static __always_inline struct tp_stamp *tp_stamp_of(const struct tp_packet *p)
 {
-	struct tp_stamp *stamp = tp_stamp_at(address);
+	struct tp_stamp *stamp = tp_stamp_at(p->address);
 	__u32 place;
 	__u64 tag;
 
-	if (stamp && stamp->tag == address)
+	if (stamp && stamp->tag == p->address)
 		return stamp;
 	if (!link.is_split)
 		return 0;

@@ -22,14 +22,11 @@
 TP_LRU(nursery, struct tp_watch_key, struct tp_nursling, 16384);
 TP_LRU(handshakes, struct tp_watch_key, struct tp_handshake, 8192);
 
-/* A set for each processor, in whole cache lines. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1); /* the loader sets it */
-	__type(key, __u32);
-	__type(value, struct tp_watch_totals);
-} totals SEC(".maps");
+/* A set for each processor, in whole cache lines.  A power of two; if there were more processors,
+ * some would share a set. */
+#define TP_TOTALS 1024
+
+struct tp_watch_totals totals[TP_TOTALS] __attribute__((aligned(128)));
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -40,18 +37,10 @@ struct tp_model model;
 
 static __always_inline struct tp_watch_totals *tp_my_totals(void)
 {
-	__u32 processor = bpf_get_smp_processor_id();
-
-	return bpf_map_lookup_elem(&totals, &processor);
+	return &totals[bpf_get_smp_processor_id() & (TP_TOTALS - 1)];
 }
 
-#define ADD(counter, n)                                                                            \
-	do {                                                                                       \
-		struct tp_watch_totals *mine = tp_my_totals();                                     \
-                                                                                                   \
-		if (mine)                                                                          \
-			mine->counter += (n);                                                      \
-	} while (0)
+#define ADD(counter, n) (tp_my_totals()->counter += (n))
 #define COUNT(counter) ADD(counter, 1)
 
 /* Two devices of a namespace never have one index.  The namespace is compared only until

@@ -141,14 +141,11 @@ static __always_inline void reused(const struct tp_watch_key *key)
 }
 
 /* place: where the packet may leave its time. */
-static __noinline int queued(struct tp_packet *p, struct tp_stamp *place, __u64 now_ns)
+static __always_inline int queued(struct tp_packet *p, struct tp_stamp *place, __u64 now_ns)
 {
+	int is_tcp = p->key.protocol == IPPROTO_TCP;
 	struct tp_watch_flow *flow;
-	int is_tcp;
 
-	if (!p || !place)
-		return 0;
-	is_tcp = p->key.protocol == IPPROTO_TCP;
 	if (is_tcp && p->flags & TCP_SYN) {
 		reused(&p->key);
 		note_syn(&p->key, p, 1, now_ns);
@@ -185,8 +182,6 @@ static __always_inline void went_in(struct sk_buff *skb, struct tp_packet *p, in
 	struct tp_watch_totals *mine = tp_my_totals();
 	struct tp_stamp *place;
 
-	if (!mine)
-		return;
 	p->address = tp_address(mine, TP_ASKS_IN, skb);
 	place = tp_stamp_at(p->address);
 	if (!place)
@@ -231,25 +226,26 @@ int watch_in_tc(struct __sk_buff *context)
 static __always_inline void sojourned(const struct tp_stamp *stamp, __u64 now_ns)
 {
 	struct tp_sojourn *of = tp_sojourn_place(stamp->flow);
-	__u32 us = tp_us_since(now_ns, stamp->at_ns);
+	__u64 waited_ns = now_ns > stamp->at_ns ? now_ns - stamp->at_ns : 0;
+	__u32 ns = tp_min64(waited_ns, ~0U);
 
 	if (!of)
 		return;
 	if (of->flow != stamp->flow) {
 		__builtin_memset(of, 0, sizeof(*of));
 		of->flow = stamp->flow;
-		of->min_us = ~0U;
+		of->min_ns = ~0U;
 	}
-	of->sum_us += us;
+	of->sum_ns += waited_ns;
 	of->samples++;
 	of->drops = stamp->drops;
-	if (us < of->min_us)
-		of->min_us = us;
-	if (us > of->max_us)
-		of->max_us = us;
-	if (us > of->interval_us)
-		of->interval_us = us;
-	tp_link_waited(us, now_ns);
+	if (ns < of->min_ns)
+		of->min_ns = ns;
+	if (ns > of->max_ns)
+		of->max_ns = ns;
+	if (ns > of->interval_ns)
+		of->interval_ns = ns;
+	tp_link_waited(ns, now_ns);
 }
 
 /* A packet has left, but not as it was queued. */
@@ -260,7 +256,8 @@ static __noinline int split_left(struct sk_buff *skb, __u64 address)
 
 	if (tp_parse(skb, skb->network_header, &p))
 		return 0;
-	stamp = tp_stamp_of(&p, address);
+	p.address = address;
+	stamp = tp_stamp_of(&p);
 	if (stamp) {
 		sojourned(stamp, bpf_ktime_get_ns());
 		tp_unstamp(stamp);
@@ -278,8 +275,6 @@ int BPF_PROG(watch_out, struct sk_buff *skb, struct net_device *dev)
 	if (!is_ours(dev))
 		return 0;
 	mine = tp_my_totals();
-	if (!mine)
-		return 0;
 	mine->left_bytes += skb->len;
 	mine->out_packets += tp_packets_of(skb, 0);
 	address = tp_address(mine, TP_ASKS_OUT, skb);
@@ -301,15 +296,14 @@ SEC("tp_btf/kfree_skb")
 int BPF_PROG(watch_drop, struct sk_buff *skb, void *location, __u32 reason)
 {
 	__u32 is_certain = tp_is_of_a_queue(reason);
-	struct tp_watch_totals *mine;
 	struct tp_packet p;
 
 	if (!is_certain && !TP_IS_REASON(reason, SKB_DROP_REASON_NOT_SPECIFIED))
 		return 0;
 	if (!is_ours(skb->dev) || tp_parse(skb, skb->network_header, &p))
 		return 0;
-	mine = tp_my_totals();
-	return mine ? tp_dropped(&p, tp_address(mine, TP_ASKS_DROP, skb), is_certain) : 0;
+	p.address = tp_address(tp_my_totals(), TP_ASKS_DROP, skb);
+	return tp_dropped(&p, is_certain);
 }
 
 static __always_inline void acknowledged(struct tp_watch_flow *flow, const struct tp_packet *p)
@@ -342,13 +336,11 @@ static __always_inline int is_proof(struct tp_nursling *nursling, const struct t
 	       (__s32)(nursling->max_seq - p->ack) >= 0;
 }
 
-static __noinline int came(struct tp_packet *p)
+static __always_inline int came(struct tp_packet *p)
 {
 	struct tp_nursling *nursling;
 	struct tp_watch_flow *flow;
 
-	if (!p)
-		return 0;
 	if (p->key.protocol == IPPROTO_TCP && p->flags & TCP_SYN) {
 		note_syn(&p->key, p, 0, bpf_ktime_get_ns());
 		return 0;

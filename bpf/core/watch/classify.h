@@ -33,29 +33,41 @@ struct tp_scratch {
 	__s32 feature[TP_FEATURES];
 	__u32 vote[TP_MODEL_CLASSES];
 	__u32 group[TP_GROUP_COUNT];
+	__u64 lane[TP_MODEL_CLASSES / 4]; /* sums of the trees, see tp_add_tree() */
 };
 
+/* Eight bytes of a leaf. */
+typedef __u64 __attribute__((may_alias)) tp_leaf_half;
+#define TP_EVEN_BYTES 0x00ff00ff00ff00ffULL
+
 /* The leaf that a tree leads to. */
-TP_INLINE __u32 tp_walk(const struct tp_model *m, __u32 at, const __s32 *feature)
+TP_APART int tp_walk(const struct tp_model *m, __u32 at, const struct tp_scratch *s)
 {
+	if (!m || !s)
+		return 0;
 	for (__u32 depth = 0; depth < TP_TREE_DEPTH; depth++) {
 		const struct tp_node *node = &m->node[at & (TP_MODEL_NODES - 1)];
 
 		at = node->child;
 		if (node->is_leaf)
 			break;
-		at += feature[node->feature & (TP_FEATURES - 1)] > node->threshold;
+		at += s->feature[node->feature & (TP_FEATURES - 1)] > node->threshold;
 	}
 	return at & (TP_MODEL_LEAVES - 1);
 }
 
-/* One tree's share of each class. */
+/* One tree's share of each class.  A leaf has a byte for each class, and a lane has room for
+ * the sums of four: 16 bits each, since 32 trees give at most 32 * 255.  So four classes are
+ * added at once: the even ones of the first eight, the odd ones, and those of the others. */
 TP_INLINE void tp_add_tree(const struct tp_model *m, struct tp_scratch *s, __u32 tree)
 {
-	const __u8 *leaf = m->leaf[tp_walk(m, m->root[tree & (TP_MODEL_TREES - 1)], s->feature)];
+	__u32 at = tp_walk(m, m->root[tree & (TP_MODEL_TREES - 1)], s);
+	const tp_leaf_half *half = (const tp_leaf_half *)m->leaf[at & (TP_MODEL_LEAVES - 1)];
 
-	for (__u32 c = 0; c < TP_MODEL_CLASSES; c++)
-		s->vote[c] += leaf[c];
+	s->lane[0] += half[0] & TP_EVEN_BYTES;
+	s->lane[1] += (half[0] >> 8) & TP_EVEN_BYTES;
+	s->lane[2] += half[1] & TP_EVEN_BYTES;
+	s->lane[3] += (half[1] >> 8) & TP_EVEN_BYTES;
 }
 
 /* The kernel's verifier follows a loop round by round.  bpf/watch/judge.h defines this
@@ -71,11 +83,14 @@ TP_INLINE void tp_forest(const struct tp_model *m, struct tp_scratch *s)
 {
 	__u32 trees = tp_min64(m->trees, TP_MODEL_TREES);
 
-	for (__u32 c = 0; c < TP_MODEL_CLASSES; c++)
-		s->vote[c] = 0;
+	for (__u32 i = 0; i < TP_MODEL_CLASSES / 4; i++)
+		s->lane[i] = 0;
 	TP_ALL_TREES(m, s);
-	for (__u32 c = 0; trees && c < TP_MODEL_CLASSES; c++)
-		s->vote[c] /= trees;
+	for (__u32 c = 0; c < TP_MODEL_CLASSES; c++) {
+		__u64 sum = s->lane[(c >> 3) * 2 + (c & 1)] >> (c & 6) * 8;
+
+		s->vote[c] = trees ? (sum & 0xffff) / trees : 0;
+	}
 }
 
 TP_INLINE __u32 tp_best_group(const struct tp_scratch *s)

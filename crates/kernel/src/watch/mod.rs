@@ -10,7 +10,7 @@ use std::{
 };
 
 use libbpf_rs::{
-    MapCore, MapFlags, OpenObject, ProgramMut, RingBuffer, RingBufferBuilder, num_possible_cpus,
+    OpenObject, ProgramMut, RingBuffer, RingBufferBuilder,
     skel::{OpenSkel, SkelBuilder},
 };
 use tcpilot_abi::{
@@ -106,13 +106,11 @@ impl Watch {
         for (place, mark) in rodata.marks.iter_mut().zip(options.marks.iter().flatten()) {
             write_plain(std::ptr::from_mut(place), mark);
         }
-        let processors = num_possible_cpus().map_err(Error::Load)?;
         let maps = &mut open.maps;
         for (map, entries) in [
             (&mut maps.flows, config.flows),
             (&mut maps.flow_buckets, config.buckets),
             (&mut maps.sojourns, config.sojourns),
-            (&mut maps.totals, processors as u32),
         ] {
             map.set_max_entries(entries).map_err(Error::Load)?;
         }
@@ -186,12 +184,10 @@ impl Watch {
 
     /// The counts, over all processors.
     pub fn totals(&self) -> tp_watch_totals {
-        let totals = &self.skel.maps.totals;
-        let mut sum = vec![0u64; size_of::<tp_watch_totals>() / size_of::<u64>()];
-        for processor in 0..totals.max_entries() {
-            let one = totals.lookup(&processor.to_ne_bytes(), MapFlags::ANY);
-            let one = one.ok().flatten().unwrap_or_default();
-            for (to, count) in sum.iter_mut().zip(one.chunks_exact(size_of::<u64>())) {
+        let bss = self.skel.maps.bss_data.as_deref();
+        let mut sum = [0u64; size_of::<tp_watch_totals>() / size_of::<u64>()];
+        for one in bss.iter().flat_map(|bss| &bss.totals) {
+            for (to, count) in sum.iter_mut().zip(bytes_of(one).chunks_exact(size_of::<u64>())) {
                 *to = to.wrapping_add(from_bytes::<u64>(count).unwrap_or_default());
             }
         }

@@ -119,7 +119,6 @@ fn share(open: &mut OpenQdiscSkel<'_>, watch: &WatchSkel<'_>) -> libbpf_rs::Resu
         (&mut ours.nursery, &its.nursery),
         (&mut ours.handshakes, &its.handshakes),
         (&mut ours.flow_buckets, &its.flow_buckets),
-        (&mut ours.totals, &its.totals),
         (&mut ours.records, &its.records),
         (&mut ours.fair_orders, &its.fair_orders),
         (&mut ours.fair_states, &its.fair_states),

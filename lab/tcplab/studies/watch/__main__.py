@@ -51,6 +51,8 @@ def _add_cost(sub: Any) -> None:
     command.add_argument("--binaries", type=Path, metavar="DIR", help="folder of flowgen, tcpilot")
     command.add_argument("--rate", type=int, metavar="MBIT", help="of the link")
     command.add_argument("--seconds", type=int, metavar="N", help="how long flows send")
+    what = "seconds before that, so that flows settle"
+    command.add_argument("--warm", type=int, default=0, metavar="N", help=what)
     what = "measure limit.bpf.c up to this step instead of the watch"
     command.add_argument("--limit", choices=[step.name.lower() for step in cost.Step], help=what)
     what = "hooks of tc (6.6) where the limit can do with them"
@@ -64,10 +66,11 @@ def _cost(options: argparse.Namespace) -> int:
         limit = compiled(_LIMIT, "the limit", ["-mcpu=v3", *parts], form="".join(parts))
     if options.here:
         rate, seconds = options.rate or 400, options.seconds or 10
-        print(json.dumps(cost.measure(cost.Plan(folder, rate, seconds, False, limit))))
+        plan = cost.Plan(folder, rate, seconds, options.warm, False, limit)
+        print(json.dumps(cost.measure(plan)))
         return 0
     rate, seconds = options.rate or 20, options.seconds or 20
-    words = ["python3", cost.__file__, str(folder), str(rate), str(seconds), "netem"]
+    words = ["python3", cost.__file__, str(folder), str(rate), str(seconds), str(options.warm)]
     words += [str(limit)] * bool(limit)
     modules = ("sch_netem", "sch_tbf")
     machine = Machine(options.kernel, virtual_time=True, timeout_s=1800, modules=modules)

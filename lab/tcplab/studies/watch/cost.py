@@ -21,6 +21,7 @@ import socket
 import struct
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
@@ -113,6 +114,8 @@ class Plan:
     binaries: Path
     rate_mbit: int
     seconds: int
+    warm_s: int
+    """Before the first packet counts: flows have settled then."""
     is_delayed: bool
     limit: Path | None = None
     """limit.bpf.c, compiled, in the watch's place."""
@@ -137,7 +140,8 @@ def _run(plan: Plan, near: str, far: str) -> dict[str, object]:
     watch = [*at_near, tcpilot, "watch", "c0", "--json"]
     if plan.limit:
         watch = [*at_near, sys.executable, __file__, "hold", str(plan.limit)]
-    words = f"bulk --to 10.82.0.2:5201 --seconds {plan.seconds} --parallel {FLOWS}"
+    seconds = plan.warm_s + plan.seconds
+    words = f"bulk --to 10.82.0.2:5201 --seconds {seconds} --parallel {FLOWS}"
     with (
         subprocess.Popen(serve, stdout=pipe) as server,
         subprocess.Popen(watch, stdout=pipe, text=True) as watcher,
@@ -146,14 +150,20 @@ def _run(plan: Plan, near: str, far: str) -> dict[str, object]:
         try:
             server.stdout.readline()
             watcher.stdout.readline()  # it is attached
-            subprocess.run([*at_near, flowgen, *words.split()], stdout=pipe, check=True)
-            costs = program_costs(watcher.pid)
+            with subprocess.Popen([*at_near, flowgen, *words.split()], stdout=pipe) as client:
+                time.sleep(plan.warm_s)
+                before = program_costs(watcher.pid), _queued(near)
+                client.communicate()
+                costs, packets = program_costs(watcher.pid), _queued(near)
+                assert client.returncode == 0
             watcher.terminate()
             watcher.communicate()
         finally:
             watcher.kill()
             server.kill()
-    return report(costs, _queued(near))
+    for name, (runs, ns) in before[0].items():
+        costs[name] = costs[name][0] - runs, costs[name][1] - ns
+    return report(costs, packets - before[1])
 
 
 def _queued(netns: str) -> int:
@@ -230,7 +240,6 @@ if __name__ == "__main__":
     if sys.argv[1] == "hold":
         hold(sys.argv[2])
         sys.exit()
-    where, rate, length, far_away, *limits = sys.argv[1:]
+    where, rate, length, warm, *limits = sys.argv[1:]
     limit = Path(limits[0]) if limits else None
-    plan = Plan(Path(where), int(rate), int(length), far_away == "netem", limit)
-    print(json.dumps(measure(plan)))
+    print(json.dumps(measure(Plan(Path(where), int(rate), int(length), int(warm), True, limit))))
