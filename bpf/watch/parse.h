@@ -377,7 +377,7 @@ static __always_inline int tp_parse_rest(struct sk_buff *skb, __u32 network_at, 
 		return TP_PARSED;
 	}
 	result = tp_parse_any(skb, network_at, p);
-	if (is_back)
+	if (is_back && !result)
 		p->key = tp_reverse(&p->key);
 	return result;
 }

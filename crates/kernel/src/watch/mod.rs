@@ -150,6 +150,7 @@ impl Watch {
         if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
             if bss.link.ifindex != ifindex {
                 bss.link.device = 0;
+                bss.link.stranger = 0;
             }
             bss.link.ifindex = ifindex;
             // The next super-packet sets it again.

@@ -206,7 +206,7 @@ class _Libbpf:
     def name_device(self, name: str) -> None:
         """Writes the device's index and its namespace into the programs' memory."""
         netns = os.stat("/proc/self/ns/net").st_ino
-        where = struct.pack("=II", socket.if_nametoindex(name), netns)
+        where = struct.pack("=III", socket.if_nametoindex(name), netns, 0)
         bss = self.lib.bpf_object__find_map_fd_by_name(self.object, b".bss")
         key = ctypes.c_uint32(0)
         if self.lib.bpf_map_update_elem(bss, ctypes.byref(key), where, ctypes.c_uint64(0)):

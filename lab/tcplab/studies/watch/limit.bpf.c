@@ -62,6 +62,7 @@ struct sk_buff {
 struct {
 	__u32 ifindex;
 	__u32 netns;
+	__u32 seen; /* written, so that the compiler leaves nothing out */
 } place;
 
 /* Of the size of the watch's key. */
@@ -119,7 +120,7 @@ INLINE void take(const __u32 *w, int is_back)
 	key.address[7] = w[is_back ? 3 : 4];
 	key.ports = is_back ? w[5] >> 16 | w[5] << 16 : w[5];
 	if (STEP == ARRAY) {
-		find_in_array(&key);
+		place.seen = find_in_array(&key);
 		return;
 	}
 	flow = map_find(&flows, &key);
@@ -140,11 +141,15 @@ INLINE int traced(struct sk_buff *skb, struct net_device *dev, __u32 at, int is_
 {
 	__u32 word[16];
 
-	if (STEP == EMPTY || !is_ours(dev) || STEP == DEVICE)
+	if (STEP == EMPTY || !is_ours(dev))
 		return 0;
-	if (read_kernel(word, sizeof(word), skb->head + at) || STEP == HEADER)
+	place.seen = 1;
+	if (STEP == DEVICE || read_kernel(word, sizeof(word), skb->head + at))
 		return 0;
-	take(word, is_back);
+	if (STEP == HEADER)
+		place.seen = word[0];
+	else
+		take(word, is_back);
 	return 0;
 }
 
@@ -153,13 +158,16 @@ INLINE int at_tc(struct __sk_buff *skb, int is_back)
 	const __u8 *from = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
 	__u32 word[6];
 
-	if (STEP == EMPTY || STEP == DEVICE || from + 14 + 40 > end)
+	if (STEP == EMPTY)
+		return -1;
+	place.seen = 1;
+	if (STEP == DEVICE || from + 14 + 40 > end)
 		return -1;
 #pragma unroll
 	for (int i = 0; i < 6; i++)
 		word[i] = *(const __u32 *)(from + 14 + i * 4);
 	if (STEP == HEADER)
-		place.netns = word[0] + word[3] + word[4] + word[5];
+		place.seen = word[0] + word[3] + word[4] + word[5];
 	else
 		take(word, is_back);
 	return -1; /* TCX_NEXT */
