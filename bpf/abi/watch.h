@@ -435,7 +435,7 @@ struct tp_watch_link {
 	__u64 device;	  /* its address in the kernel, as the programs found it; 0: not yet */
 	__u64 stranger;	  /* that of another namespace's device with the same index; 0: none */
 	__u64 taken;	  /* places of the table of flows, counting those taken again */
-	__u32 is_split;	  /* super-packets are queued: the queue may cut them; user space resets it */
+	__u32 is_split; /* super-packets are queued: the queue may cut them; user space resets it */
 	__u32 pad;
 	__u64 queue_epoch_ends_ns;
 	struct tp_window32 queue_us; /* longest sojourn */

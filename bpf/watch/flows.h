@@ -44,8 +44,6 @@ __u32 last_id;
 #define TP_PLACES_TRIED 16
 #define TP_NO_PLACE (~0U)
 
-static const struct tp_watch_flow fresh_flow = {.id = TP_FLOW_BUSY};
-
 /* The hash of bpf/core/hash.h over the words of a key.  IPv4 has few of them: the others are
  * the same in each address. */
 static __always_inline __u32 tp_hash_flow(const struct tp_watch_key *key)

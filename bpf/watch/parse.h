@@ -20,11 +20,11 @@ struct tp_packet {
 	__u64 address; /* of its struct sk_buff */
 	__u32 seq;
 	__u32 ack;
-	__u32 payload; /* bytes of TCP or UDP */
-	__u32 packets; /* on the wire */
-	__u32 bytes;   /* on the wire, link headers included */
-	__u16 window;  /* as written: not scaled */
-	__u8 flags;    /* of TCP */
+	__u32 payload;	   /* bytes of TCP or UDP */
+	__u32 packets;	   /* on the wire */
+	__u32 bytes;	   /* on the wire, link headers included */
+	__u16 window;	   /* as written: not scaled */
+	__u8 flags;	   /* of TCP */
 	__u8 is_ect;	   /* of a SYN */
 	__u8 window_scale; /* of a SYN; 0xff: no option */
 };
@@ -307,9 +307,9 @@ static __always_inline int tp_take_tcp(const __u32 *tcp, __u32 length, struct tp
 #define TP_USUAL_IPV4 40
 #define TP_USUAL_IPV6 60
 
-/* Takes the usual packet of IPv4: TCP but no SYN, without options of IP; 0: it is another one.  w: from the
- * network header on, of the length above.  length: of all from there on.  is_back: the key is
- * that of the other direction. */
+/* Takes the usual packet of IPv4: TCP but no SYN, without options of IP; 0: it is another one.  w:
+ * from the network header on, of the length above.  length: of all from there on.  is_back: the key
+ * is that of the other direction. */
 static __always_inline int tp_take_ipv4(const __u32 *w, __u32 length, struct tp_packet *p,
 					int is_back)
 {
@@ -337,8 +337,7 @@ static __always_inline int tp_take_ipv6(const __u32 *w, __u32 length, struct tp_
 {
 	__u32 total = bpf_ntohs(w[1]);
 
-	if ((w[0] & 0xf0) != 0x60 || ((w[1] >> 16) & 0xff) != IPPROTO_TCP ||
-	    length < TP_USUAL_IPV6)
+	if ((w[0] & 0xf0) != 0x60 || ((w[1] >> 16) & 0xff) != IPPROTO_TCP || length < TP_USUAL_IPV6)
 		return 0;
 	if (total && total + 40 < length && length < 64 + 40)
 		length = total + 40;

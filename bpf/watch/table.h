@@ -2,9 +2,9 @@
 /*
  * table.h - which flows are watched.
  *
- * All tables are bounded, and what was not used for longest goes first.  Only a flow whose data was acknowledged by
- * the other side enters the table of flows.  A flood of spoofed SYNs, or of spoofed data,
- * fills the two tables of flows that are not proved yet, and pushes no proved flow out.
+ * All tables are bounded, and what was not used for longest goes first.  Only a flow whose data was
+ * acknowledged by the other side enters the table of flows.  A flood of spoofed SYNs, or of spoofed
+ * data, fills the two tables of flows that are not proved yet, and pushes no proved flow out.
  */
 #ifndef TCPILOT_WATCH_TABLE_H
 #define TCPILOT_WATCH_TABLE_H
@@ -98,6 +98,8 @@ static __always_inline void tp_take_handshake(struct tp_watch_flow *flow,
 	flow->min_rtt_us = flow->handshake_rtt_us;
 	flow->p4air.rtt_us = flow->handshake_rtt_us;
 }
+
+static const struct tp_watch_flow fresh_flow = {.id = TP_FLOW_BUSY};
 
 /* Puts a proved flow into the table. */
 static __noinline int tp_open(const struct tp_watch_key *key, const struct tp_nursling *nursling,

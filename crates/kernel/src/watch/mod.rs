@@ -188,7 +188,10 @@ impl Watch {
         let bss = self.skel.maps.bss_data.as_deref();
         let mut sum = [0u64; size_of::<tp_watch_totals>() / size_of::<u64>()];
         for one in bss.iter().flat_map(|bss| &bss.totals) {
-            for (to, count) in sum.iter_mut().zip(bytes_of(one).chunks_exact(size_of::<u64>())) {
+            for (to, count) in sum
+                .iter_mut()
+                .zip(bytes_of(one).chunks_exact(size_of::<u64>()))
+            {
                 *to = to.wrapping_add(from_bytes::<u64>(count).unwrap_or_default());
             }
         }

@@ -363,7 +363,9 @@ impl Orders {
                 TP_FAIR_DROP
             }
             Group::Delay if self.allows(Action::Delay) => TP_FAIR_DELAY,
-            Group::Model if self.allows(Action::Window) && known.window_scale.is_some() => TP_FAIR_WINDOW,
+            Group::Model if self.allows(Action::Window) && known.window_scale.is_some() => {
+                TP_FAIR_WINDOW
+            }
             _ => TP_FAIR_NONE,
         };
         if action == TP_FAIR_NONE || (known.is_content() && !known.delayed) {

@@ -122,13 +122,7 @@ impl<'a> Flows<'a> {
         }
     }
 
-    fn view(
-        &self,
-        device: &Device,
-        flow: &tp_watch_flow,
-        now_ns: u64,
-        passed_s: f64,
-    ) -> FlowView {
+    fn view(&self, device: &Device, flow: &tp_watch_flow, now_ns: u64, passed_s: f64) -> FlowView {
         let (before, passed_s) = if self.of_life {
             let life_ns = flow.seen_ns.saturating_sub(flow.born_ns);
             (Before::default(), (life_ns as f64 / 1e9).max(1e-3))
@@ -159,7 +153,11 @@ impl<'a> Flows<'a> {
                 endpoint(&flow.key.source, flow.key.source_port),
                 endpoint(&flow.key.destination, flow.key.destination_port)
             ),
-            protocol: if flow.key.protocol == UDP { "udp" } else { "tcp" },
+            protocol: if flow.key.protocol == UDP {
+                "udp"
+            } else {
+                "tcp"
+            },
             group: Group::from_number(group),
             confidence: name.as_ref().map(|_| share(verdict.confidence)),
             group_confidence: ours.then(|| share(verdict.group_confidence)),

@@ -205,7 +205,7 @@ class _Libbpf:
 
     def name_device(self, name: str) -> None:
         """Writes the device's index and its namespace into the programs' memory."""
-        netns = os.stat("/proc/self/ns/net").st_ino
+        netns = Path("/proc/self/ns/net").stat().st_ino
         where = struct.pack("=III", socket.if_nametoindex(name), netns, 0)
         bss = self.lib.bpf_object__find_map_fd_by_name(self.object, b".bss")
         key = ctypes.c_uint32(0)
