@@ -30,8 +30,8 @@ enum {
 	DEVICE = 1, /* compares the device */
 	HEADER = 2, /* and reads the headers */
 	LRU = 3,    /* and finds the flow in the kernel's LRU hash */
-	ARRAY = 4,  /* or in an array, by hashes: nothing is ever put there, so no key is compared */
-	CLOCK = 5,  /* and reads the clock */
+	ARRAY = 4, /* or in an array, by hashes: nothing is ever put there, so no key is compared */
+	CLOCK = 5, /* and reads the clock */
 };
 
 char _license[] SEC("license") = "GPL";
