@@ -33,18 +33,17 @@ struct tp_scratch {
 	__s32 feature[TP_FEATURES];
 	__u32 vote[TP_MODEL_CLASSES];
 	__u32 group[TP_GROUP_COUNT];
-	__u64 lane[TP_MODEL_CLASSES / 4]; /* sums of the trees, see tp_add_tree() */
+	__u32 lane[TP_MODEL_CLASSES / 2]; /* sums of the trees, see tp_add_tree() */
 };
 
-/* Eight bytes of a leaf. */
-typedef __u64 __attribute__((may_alias)) tp_leaf_half;
-#define TP_EVEN_BYTES 0x00ff00ff00ff00ffULL
+/* Four bytes of a leaf. */
+typedef __u32 __attribute__((may_alias)) tp_leaf_part;
+#define TP_EVEN_BYTES 0x00ff00ffU
+_Static_assert(TP_MODEL_CLASSES % 4 == 0, "tp_add_tree() adds four classes at once");
 
 /* The leaf that a tree leads to. */
-TP_APART int tp_walk(const struct tp_model *m, __u32 at, const struct tp_scratch *s)
+TP_INLINE __u32 tp_walk(const struct tp_model *m, __u32 at, const struct tp_scratch *s)
 {
-	if (!m || !s)
-		return 0;
 	for (__u32 depth = 0; depth < TP_TREE_DEPTH; depth++) {
 		const struct tp_node *node = &m->node[at & (TP_MODEL_NODES - 1)];
 
@@ -57,17 +56,21 @@ TP_APART int tp_walk(const struct tp_model *m, __u32 at, const struct tp_scratch
 }
 
 /* One tree's share of each class.  A leaf has a byte for each class, and a lane has room for
- * the sums of four: 16 bits each, since 32 trees give at most 32 * 255.  So four classes are
- * added at once: the even ones of the first eight, the odd ones, and those of the others. */
-TP_INLINE void tp_add_tree(const struct tp_model *m, struct tp_scratch *s, __u32 tree)
+ * the sums of two: 16 bits each, since 32 trees give at most 32 * 255.  So the even classes of
+ * four are added at once, and the odd ones. */
+TP_APART int tp_add_tree(const struct tp_model *m, struct tp_scratch *s, __u32 tree)
 {
-	__u32 at = tp_walk(m, m->root[tree & (TP_MODEL_TREES - 1)], s);
-	const tp_leaf_half *half = (const tp_leaf_half *)m->leaf[at & (TP_MODEL_LEAVES - 1)];
+	const tp_leaf_part *part;
 
-	s->lane[0] += half[0] & TP_EVEN_BYTES;
-	s->lane[1] += (half[0] >> 8) & TP_EVEN_BYTES;
-	s->lane[2] += half[1] & TP_EVEN_BYTES;
-	s->lane[3] += (half[1] >> 8) & TP_EVEN_BYTES;
+	if (!m || !s)
+		return 0;
+	part = (const tp_leaf_part *)m->leaf[tp_walk(m, m->root[tree & (TP_MODEL_TREES - 1)], s)];
+#pragma unroll
+	for (__u32 i = 0; i < TP_MODEL_CLASSES / 4; i++) {
+		s->lane[i * 2] += part[i] & TP_EVEN_BYTES;
+		s->lane[i * 2 + 1] += (part[i] >> 8) & TP_EVEN_BYTES;
+	}
+	return 0;
 }
 
 /* The kernel's verifier follows a loop round by round.  bpf/watch/judge.h defines this
@@ -83,11 +86,11 @@ TP_INLINE void tp_forest(const struct tp_model *m, struct tp_scratch *s)
 {
 	__u32 trees = tp_min64(m->trees, TP_MODEL_TREES);
 
-	for (__u32 i = 0; i < TP_MODEL_CLASSES / 4; i++)
+	for (__u32 i = 0; i < TP_MODEL_CLASSES / 2; i++)
 		s->lane[i] = 0;
 	TP_ALL_TREES(m, s);
 	for (__u32 c = 0; c < TP_MODEL_CLASSES; c++) {
-		__u64 sum = s->lane[(c >> 3) * 2 + (c & 1)] >> (c & 6) * 8;
+		__u32 sum = s->lane[(c >> 2) * 2 + (c & 1)] >> (c & 2) * 8;
 
 		s->vote[c] = trees ? (sum & 0xffff) / trees : 0;
 	}
