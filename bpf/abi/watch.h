@@ -313,15 +313,21 @@ struct tp_shape {
 	__u32 pad_end;
 };
 
-/* The fields that each packet needs come first, in as few cache lines as possible. */
+/*
+ * A place of the table of flows.  The fields that each packet needs come first, in as few cache
+ * lines as possible.
+ *
+ * id 0: the place is free.  User space frees it by writing 0 over the id.
+ */
 struct tp_watch_flow {
+	struct tp_watch_key key;
+	__u32 id;    /* TP_FLOW_BUSY: the place is being taken */
+	__u32 flags; /* enum tp_watch_flags */
 	__u64 seen_ns;
 	__u64 last_in_ns;
 	__u64 mark_after_ns; /* no mark before: the sender has not answered yet */
 	__u64 gap_max_ns;
 	__u64 bytes; /* queued since its start */
-	__u32 id;
-	__u32 flags; /* enum tp_watch_flags */
 	__u32 max_seq;
 	__u32 acked_seq;
 	__u32 mark_seq;
@@ -355,22 +361,35 @@ struct tp_watch_flow {
 	struct tp_shape shape;
 };
 
-/* The time when a packet was queued, at a place in a table by its flow and sequence number. */
+#define TP_FLOW_BUSY 0xffffffff
+
+/* The flows whose keys have the same hash, but for the bits of a tag. */
+#define TP_FLOW_WAYS 8
+
+struct tp_flow_bucket {
+	__u32 tag[TP_FLOW_WAYS];   /* 0: empty */
+	__u32 place[TP_FLOW_WAYS]; /* in the table of flows */
+};
+
+/* The time when a packet was queued, at a place in a table by its address in the kernel, or by its
+ * flow and sequence number. */
 struct tp_stamp {
-	__u64 tag; /* identifies the packet; 0: empty */
-	__u64 at_ns;
+	__u64 tag;   /* identifies the packet; 0: empty */
+	__u64 at_ns; /* 0: neither TCP nor UDP */
 	__u32 flow;  /* its id */
 	__u32 drops; /* of its flow before it */
+	__u32 twin;  /* 1 + the place of its stamp by sequence number; 0: it has none */
+	__u32 pad;
 };
 
 /* The times in the queue of a flow's stamped packets, at a place by the flow's id. */
 struct tp_sojourn {
-	__u64 sum_us;
+	__u64 sum_ns;
 	__u32 flow; /* its id */
 	__u32 samples;
-	__u32 min_us; /* in this round */
-	__u32 max_us;
-	__u32 interval_us; /* the longest in this interval */
+	__u32 min_ns; /* in this round; longer than four seconds is four seconds */
+	__u32 max_ns;
+	__u32 interval_ns; /* the longest in this interval */
 	__u32 drops;	   /* of the flow, before the last packet that came out */
 };
 
@@ -399,8 +418,7 @@ struct tp_handshake {
 /* Sums over everything at the device, of each processor. */
 struct tp_watch_totals {
 	__u64 in_packets;
-	__u64 out_packets;
-	__u64 out_bytes;
+	__u64 out_packets;	  /* of all protocols */
 	__u64 left_bytes;	  /* of all protocols, as the device got them */
 	__u64 other_packets;	  /* neither TCP nor UDP: not watched */
 	__u64 unreadable_packets; /* the header is not in the readable part */
@@ -412,7 +430,12 @@ struct tp_watch_totals {
 	__u64 full; /* flows without room in the table */
 	__u64 dropped_packets;
 	__u64 out_other_packets; /* other_packets and unreadable ones, as they left */
+	__u64 scratch[3];	 /* of the programs */
 };
+
+TP_ASSERT_SIZE(tp_watch_totals, 128);
+
+#define TP_FLOW_SECRETS 11
 
 struct tp_watch_config {
 	__u32 abi_version;
@@ -423,7 +446,10 @@ struct tp_watch_config {
 	__u32 pad;
 	__u64 link_rate; /* bytes per second, as configured; 0: not known */
 	__u32 sojourns;	 /* places in that table; a power of two */
+	__u32 flows;	 /* places in the table of flows */
+	__u32 buckets;	 /* of the table of flows; a power of two */
 	__u32 pad_end;
+	__u64 secrets[TP_FLOW_SECRETS]; /* random: nobody can aim at a bucket */
 };
 
 /* User space and programs write it while they run. */
@@ -431,6 +457,11 @@ struct tp_watch_link {
 	__u32 ifindex;	  /* 0: the device is not there */
 	__u32 long_flows; /* neither ants nor mice */
 	__u64 rate;	  /* bytes per second, the highest lately; user space measures it */
+	__u64 device;	  /* its address in the kernel, as the programs found it; 0: not yet */
+	__u64 stranger;	  /* that of another namespace's device with the same index; 0: none */
+	__u64 taken;	  /* places of the table of flows, counting those taken again */
+	__u32 is_split; /* super-packets are queued: the queue may cut them; user space resets it */
+	__u32 pad;
 	__u64 queue_epoch_ends_ns;
 	struct tp_window32 queue_us; /* longest sojourn */
 };

@@ -50,7 +50,7 @@ int fair_mark(struct __sk_buff *skb)
 
 	if (tp_fair_parse(skb, &p))
 		return -1;
-	flow = bpf_map_lookup_elem(&flows, &p.key);
+	flow = tp_find_flow(&p.key);
 	if (!flow)
 		return -1;
 	group = cfg.classifier == TP_CLASSIFIER_P4AIR ? flow->p4air.group : flow->verdict.group;

@@ -33,8 +33,14 @@ static __always_inline __u32 tp_us_since(__u64 now_ns, __u64 then_ns)
 /* The longest sojourn is kept for ten to twenty seconds. */
 #define TP_LINK_EPOCH_NS 10000000000ULL
 
-static __always_inline void tp_link_waited(__u32 us, __u64 now_ns)
+static __always_inline void tp_link_waited(__u32 ns, __u64 now_ns)
 {
+	__u32 us;
+
+	/* The usual packet waited no longer than another one, and a division is spared. */
+	if (now_ns < link.queue_epoch_ends_ns && ns < (__u64)link.queue_us.current * TP_NS_PER_US)
+		return;
+	us = ns / TP_NS_PER_US;
 	if (now_ns >= link.queue_epoch_ends_ns) {
 		int is_next = now_ns < link.queue_epoch_ends_ns + TP_LINK_EPOCH_NS;
 
@@ -53,9 +59,9 @@ static __always_inline struct tp_sojourn *tp_take_sojourns(struct tp_watch_flow 
 
 	if (!of || of->flow != flow->id)
 		return NULL;
-	flow->now.sojourn_sum_us += of->sum_us;
+	flow->now.sojourn_sum_us += of->sum_ns / TP_NS_PER_US;
 	flow->now.sojourn_samples += of->samples;
-	of->sum_us = 0;
+	of->sum_ns = 0;
 	of->samples = 0;
 	if ((__s32)(of->drops - flow->now.dropped_packets) > 0)
 		flow->now.dropped_packets = of->drops;
@@ -84,7 +90,7 @@ static __always_inline void tp_interval_ends(struct tp_watch_flow *flow, __u64 n
 	interval.rtt_us = rtt_us;
 	interval.packets = now->in_packets - then->in_packets;
 	interval.acks = now->acks - then->acks;
-	interval.max_queue_us = of ? of->interval_us : 0;
+	interval.max_queue_us = of ? of->interval_ns / TP_NS_PER_US : 0;
 	interval.dropped_packets = now->dropped_packets - then->dropped_packets;
 	interval.long_flows = link.long_flows;
 	interval.link_rate = tp_min64(link.rate, ~0U);
@@ -100,7 +106,7 @@ static __always_inline void tp_interval_ends(struct tp_watch_flow *flow, __u64 n
 	flow->interval_at_ns = now_ns;
 	flow->interval_ends_ns = now_ns + (__u64)rtt_us * TP_NS_PER_US;
 	if (of)
-		of->interval_us = 0;
+		of->interval_ns = 0;
 	tp_record(&interval, sizeof(interval));
 }
 
@@ -128,12 +134,12 @@ static __always_inline void tp_fill_round(struct tp_round *r, struct tp_watch_fl
 	r->burst_packets = now->burst_packets - then->burst_packets;
 	r->sojourn_samples = now->sojourn_samples - then->sojourn_samples;
 	if (of && r->sojourn_samples) {
-		r->sojourn_min_us = of->min_us;
-		r->sojourn_max_us = of->max_us;
+		r->sojourn_min_us = of->min_ns / TP_NS_PER_US;
+		r->sojourn_max_us = of->max_ns / TP_NS_PER_US;
 		r->sojourn_mean_us =
 		    (now->sojourn_sum_us - then->sojourn_sum_us) / r->sojourn_samples;
-		of->min_us = ~0U;
-		of->max_us = 0;
+		of->min_ns = ~0U;
+		of->max_ns = 0;
 	}
 	r->flight_max_bytes = flow->flight_max_bytes;
 	r->flight_end_bytes = flow->max_seq - flow->acked_seq;

@@ -15,7 +15,7 @@
 #ifndef TCPILOT_WATCH_DROP_H
 #define TCPILOT_WATCH_DROP_H
 
-#include "table.h"
+#include "stamp.h"
 
 #define TP_IS_REASON(reason, name)                                                                 \
 	(bpf_core_enum_value_exists(enum skb_drop_reason, name) &&                                 \
@@ -50,23 +50,21 @@ static __noinline int tp_dropped(struct tp_packet *p, __u32 is_certain)
 {
 	struct tp_watch_flow *flow;
 	struct tp_stamp *stamp;
-	__u64 tag;
-	int is_stamped;
 
 	if (!p)
 		return 0;
-	flow = bpf_map_lookup_elem(&flows, &p->key);
+	flow = tp_find_flow(&p->key);
 	if (!flow || !p->payload) {
 		if (is_certain)
 			ADD(dropped_packets, p->packets);
 		return 0;
 	}
-	tag = tp_tag(p);
-	stamp = tp_stamp_place(tag);
-	is_stamped = stamp && stamp->tag == tag;
-	if (is_stamped)
-		stamp->tag = 0;
-	if (!is_certain && !is_stamped)
+	stamp = tp_stamp_of(p);
+	if (stamp && stamp->flow != flow->id)
+		stamp = 0;
+	if (stamp)
+		tp_unstamp(stamp);
+	if (!is_certain && !stamp)
 		return 0;
 	ADD(dropped_packets, p->packets);
 	__sync_fetch_and_add(&flow->drops, p->packets);

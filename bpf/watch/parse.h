@@ -17,14 +17,15 @@
 
 struct tp_packet {
 	struct tp_watch_key key;
+	__u64 address; /* of its struct sk_buff */
 	__u32 seq;
 	__u32 ack;
-	__u32 payload; /* bytes of TCP or UDP */
-	__u32 packets; /* on the wire */
-	__u32 bytes;   /* on the wire, link headers included */
-	__u16 window;  /* as written: not scaled */
-	__u8 flags;    /* of TCP */
-	__u8 is_ect;
+	__u32 payload;	   /* bytes of TCP or UDP */
+	__u32 packets;	   /* on the wire */
+	__u32 bytes;	   /* on the wire, link headers included */
+	__u16 window;	   /* as written: not scaled */
+	__u8 flags;	   /* of TCP */
+	__u8 is_ect;	   /* of a SYN */
 	__u8 window_scale; /* of a SYN; 0xff: no option */
 };
 
@@ -208,25 +209,32 @@ static __always_inline __u32 tp_find_ip(const unsigned char *head, __u32 at, __u
 }
 
 /*
- * A queued packet carries its length on the wire.  If that is the length of the buffer, it is
- * one packet.  A GSO super-packet is longer on the wire, by the headers of its packets.
+ * The packets on the wire that a queued one becomes.  It carries its length on the wire.  If that
+ * is the length of the buffer, it is one packet.  A GSO super-packet is longer on the wire, by
+ * the headers of its packets.  payload: 0 if it is not known.
  */
+static __always_inline __u32 tp_packets_of(struct sk_buff *skb, __u32 payload)
+{
+	struct skb_shared_info *shared;
+	__u32 size, segments;
+
+	if (((const struct qdisc_skb_cb *)skb->cb)->pkt_len == skb->len)
+		return 1;
+	shared = (void *)(skb->head + skb->end);
+	size = BPF_CORE_READ(shared, gso_size);
+	if (!payload)
+		payload = skb->len;
+	if (!size || payload <= size)
+		return 1;
+	segments = BPF_CORE_READ(shared, gso_segs);
+	return segments > 1 ? segments : (payload + size - 1) / size;
+}
+
 static __always_inline void tp_count_packets(struct sk_buff *skb, __u32 headers, __u32 payload,
 					     struct tp_packet *p)
 {
-	struct skb_shared_info *shared = (void *)(skb->head + skb->end);
-	__u32 size, segments;
-
-	p->packets = 1;
-	p->bytes = skb->len;
-	if (((const struct qdisc_skb_cb *)skb->cb)->pkt_len == skb->len)
-		return;
-	size = BPF_CORE_READ(shared, gso_size);
-	if (size && payload > size) {
-		segments = BPF_CORE_READ(shared, gso_segs);
-		p->packets = segments > 1 ? segments : (payload + size - 1) / size;
-		p->bytes += (p->packets - 1) * headers;
-	}
+	p->packets = payload ? tp_packets_of(skb, payload) : 1;
+	p->bytes = skb->len + (p->packets - 1) * headers;
 }
 
 /* network_at: offset of the network header from the head. */
@@ -268,59 +276,80 @@ static __noinline int tp_parse_any(struct sk_buff *skb, __u32 network_at, struct
 	return result;
 }
 
-/* Bytes from the network header on, read at once: IP without options, and TCP's twenty bytes. */
-struct tp_head {
-	__u32 word[16];
-};
+/* Eight bytes of anything. */
+typedef __u64 __attribute__((may_alias)) tp_word;
 
-/* Takes the twenty bytes of TCP; the addresses are known before.  length: from TCP's header on. */
+/* Takes the twenty bytes of TCP; the addresses are known before.  length: from TCP's header on.
+ * Only what is asked for in its direction is taken. */
 static __always_inline int tp_take_tcp(const __u32 *tcp, __u32 length, struct tp_packet *p,
 				       int is_back)
 {
-	__u32 header = (tcp[3] & 0xf0) >> 2;
+	__u32 ports = bpf_ntohl(tcp[0]), rest = tcp[3], header = (rest & 0xf0) >> 2;
+	tp_word *key = (tp_word *)&p->key;
 
-	p->key.source_port = bpf_ntohs(is_back ? tcp[0] >> 16 : tcp[0]);
-	p->key.destination_port = bpf_ntohs(is_back ? tcp[0] : tcp[0] >> 16);
-	p->key.protocol = IPPROTO_TCP;
-	p->seq = bpf_ntohl(tcp[1]);
-	p->ack = bpf_ntohl(tcp[2]);
-	p->flags = tcp[3] >> 8;
-	p->window = bpf_ntohs(tcp[3] >> 16);
+	if (header < 20 || header > length || rest & TCP_SYN << 8)
+		return 0;
+	if (!is_back)
+		ports = ports >> 16 | ports << 16;
+	key[4] = (__u64)IPPROTO_TCP << 32 | ports;
+	p->flags = rest >> 8;
 	p->payload = length - header;
-	p->window_scale = 0xff;
-	return header >= 20 && header <= length;
+	if (is_back) {
+		p->ack = bpf_ntohl(tcp[2]);
+		p->window = bpf_ntohs(rest >> 16);
+	} else {
+		p->seq = bpf_ntohl(tcp[1]);
+	}
+	return 1;
 }
 
-/* Takes the usual packet: TCP, without options of IP; 0: it is another one.  length: from the
- * network header on.  is_back: the key is that of the other direction. */
-static __always_inline int tp_take_usual(const struct tp_head *h, __u32 length, struct tp_packet *p,
-					 int is_back)
-{
-	const __u32 *w = h->word;
-	__u32 total;
+/* Bytes from the network header to the end of TCP's header, without options. */
+#define TP_USUAL_IPV4 40
+#define TP_USUAL_IPV6 60
 
-	if ((w[0] & 0xff) == 0x45) {
-		total = bpf_ntohs(w[0] >> 16);
-		if ((w[1] & bpf_htonl(0x1fff)) || ((w[2] >> 8) & 0xff) != IPPROTO_TCP ||
-		    length < 40)
-			return 0;
-		if (total && total < length && length < 64 + 20)
-			length = total;
-		p->key.source[2] = p->key.destination[2] = TP_MAPPED;
-		p->key.source[3] = w[is_back ? 4 : 3];
-		p->key.destination[3] = w[is_back ? 3 : 4];
-		p->is_ect = (w[0] >> 8) & 3;
-		return tp_take_tcp(w + 5, length - 20, p, is_back);
-	}
-	if ((w[0] & 0xf0) != 0x60 || ((w[1] >> 16) & 0xff) != IPPROTO_TCP || length < 60)
+/* Takes the usual packet of IPv4: TCP but no SYN, without options of IP; 0: it is another one.  w:
+ * from the network header on, of the length above.  length: of all from there on.  is_back: the key
+ * is that of the other direction. */
+static __always_inline int tp_take_ipv4(const __u32 *w, __u32 length, struct tp_packet *p,
+					int is_back)
+{
+	__u64 source = w[is_back ? 4 : 3], destination = w[is_back ? 3 : 4];
+	tp_word *key = (tp_word *)&p->key;
+	__u32 first = w[0], total;
+
+	if ((first & 0xff) != 0x45 || (w[1] & bpf_htonl(0x1fff)) ||
+	    ((w[2] >> 8) & 0xff) != IPPROTO_TCP || length < TP_USUAL_IPV4)
 		return 0;
-	total = bpf_ntohs(w[1]);
+	if (length < 64 + 20) {
+		total = bpf_ntohs(first >> 16);
+		if (total && total < length)
+			length = total;
+	}
+	key[0] = key[2] = 0;
+	key[1] = source << 32 | TP_MAPPED;
+	key[3] = destination << 32 | TP_MAPPED;
+	return tp_take_tcp(w + 5, length - 20, p, is_back);
+}
+
+/* The same of IPv6, without extension headers. */
+static __always_inline int tp_take_ipv6(const __u32 *w, __u32 length, struct tp_packet *p,
+					int is_back)
+{
+	__u32 total = bpf_ntohs(w[1]);
+
+	if ((w[0] & 0xf0) != 0x60 || ((w[1] >> 16) & 0xff) != IPPROTO_TCP || length < TP_USUAL_IPV6)
+		return 0;
 	if (total && total + 40 < length && length < 64 + 40)
 		length = total + 40;
 	__builtin_memcpy(p->key.source, w + (is_back ? 6 : 2), 16);
 	__builtin_memcpy(p->key.destination, w + (is_back ? 2 : 6), 16);
-	p->is_ect = (bpf_ntohl(w[0]) >> 20) & 3;
 	return tp_take_tcp(w + 10, length - 40, p, is_back);
+}
+
+/* Bytes from the network header on. */
+static __always_inline __u32 tp_length(const struct sk_buff *skb, __u32 network_at)
+{
+	return skb->len - (network_at - (__u32)(skb->data - skb->head));
 }
 
 static __always_inline struct tp_watch_key tp_reverse(const struct tp_watch_key *key)
@@ -334,31 +363,43 @@ static __always_inline struct tp_watch_key tp_reverse(const struct tp_watch_key 
 	return reverse;
 }
 
-/* Parses a packet, by a single read if it is a usual one. */
-static __always_inline int tp_parse_to(struct sk_buff *skb, __u32 network_at, struct tp_packet *p,
-				       int is_back)
+/* Ends with a packet that was taken as a usual one, or reads another one piece by piece. */
+static __always_inline int tp_parse_rest(struct sk_buff *skb, __u32 network_at, struct tp_packet *p,
+					 int is_back, int is_taken)
 {
-	const unsigned char *head = skb->head;
-	__u32 before = network_at - (__u32)(skb->data - head), length = skb->len - before;
-	struct tp_head h;
 	int result;
 
-	__builtin_memset(p, 0, sizeof(*p));
-	/* The read may pass the end of the headers: the kernel's own bytes behind the head are
-	 * more than that. */
-	if ((skb->protocol == bpf_htons(ETH_P_IP) || skb->protocol == bpf_htons(ETH_P_IPV6)) &&
-	    network_at + 40 <= skb->tail &&
-	    !bpf_probe_read_kernel(&h, sizeof(h), head + network_at) &&
-	    tp_take_usual(&h, length, p, is_back) && !(p->flags & TCP_SYN)) {
+	if (is_taken) {
 		/* Incoming packets are not counted. */
 		if (!is_back)
 			tp_count_packets(skb, skb->len - p->payload, p->payload, p);
 		return TP_PARSED;
 	}
 	result = tp_parse_any(skb, network_at, p);
-	if (is_back)
+	if (is_back && !result)
 		p->key = tp_reverse(&p->key);
 	return result;
+}
+
+/* Parses a packet, by a single read if it is a usual one. */
+static __always_inline int tp_parse_to(struct sk_buff *skb, __u32 network_at, struct tp_packet *p,
+				       int is_back)
+{
+	const unsigned char *at = skb->head + network_at;
+	__u32 length = tp_length(skb, network_at), word[TP_USUAL_IPV6 / 4];
+	int is_taken = 0;
+
+	/* The read may pass the end of the headers: the kernel's own bytes behind the head are
+	 * more than that. */
+	if (network_at + TP_USUAL_IPV4 <= skb->tail) {
+		if (skb->protocol == bpf_htons(ETH_P_IP))
+			is_taken = !bpf_probe_read_kernel(word, TP_USUAL_IPV4, at) &&
+				   tp_take_ipv4(word, length, p, is_back);
+		else if (skb->protocol == bpf_htons(ETH_P_IPV6))
+			is_taken = !bpf_probe_read_kernel(word, TP_USUAL_IPV6, at) &&
+				   tp_take_ipv6(word, length, p, is_back);
+	}
+	return tp_parse_rest(skb, network_at, p, is_back, is_taken);
 }
 
 static __always_inline int tp_parse(struct sk_buff *skb, __u32 network_at, struct tp_packet *p)

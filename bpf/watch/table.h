@@ -2,14 +2,14 @@
 /*
  * table.h - which flows are watched.
  *
- * All tables are LRU and bounded.  Only a flow whose data was acknowledged by
- * the other side enters the table of flows.  A flood of spoofed SYNs, or of spoofed data,
- * fills the two tables of flows that are not proved yet, and pushes no proved flow out.
+ * All tables are bounded, and what was not used for longest goes first.  Only a flow whose data was
+ * acknowledged by the other side enters the table of flows.  A flood of spoofed SYNs, or of spoofed
+ * data, fills the two tables of flows that are not proved yet, and pushes no proved flow out.
  */
 #ifndef TCPILOT_WATCH_TABLE_H
 #define TCPILOT_WATCH_TABLE_H
 
-#include "parse.h"
+#include "flows.h"
 
 #define TP_LRU(table, key_type, value_type, entries)                                               \
 	struct {                                                                                   \
@@ -19,100 +19,46 @@
 		__type(value, value_type);                                                         \
 	} table SEC(".maps")
 
-TP_LRU(flows, struct tp_watch_key, struct tp_watch_flow, 16384); /* the loader sets it */
 TP_LRU(nursery, struct tp_watch_key, struct tp_nursling, 16384);
 TP_LRU(handshakes, struct tp_watch_key, struct tp_handshake, 8192);
 
-/* Timed packets under way, by hashes of flow and of sequence number.  If two fall on one
- * place, the later one is timed.  The places of a flow are neighbours, for the cache's sake,
- * and four times as many as the timed packets of a round. */
-#define TP_STAMPS 65536
-#define TP_STAMPS_OF_A_FLOW 256
+/* A set for each processor, in whole cache lines.  A power of two; if there were more processors,
+ * some would share a set. */
+#define TP_TOTALS 1024
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, TP_STAMPS);
-	__type(key, __u32);
-	__type(value, struct tp_stamp);
-} stamps SEC(".maps");
-
-/* The times in the queue of packets that come out, by the flow's id: this needs no look-up
- * of the flow. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 16384); /* the loader sets it */
-	__type(key, __u32);
-	__type(value, struct tp_sojourn);
-} sojourns SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct tp_watch_totals);
-} totals SEC(".maps");
+struct tp_watch_totals totals[TP_TOTALS] __attribute__((aligned(128)));
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 1 << 20);
 } records SEC(".maps");
 
-const volatile struct tp_watch_config cfg;
-struct tp_watch_link link;
 struct tp_model model;
-__u32 last_id;
 
 static __always_inline struct tp_watch_totals *tp_my_totals(void)
 {
-	__u32 zero = 0;
-
-	return bpf_map_lookup_elem(&totals, &zero);
+	return &totals[bpf_get_smp_processor_id() & (TP_TOTALS - 1)];
 }
 
-#define ADD(counter, n)                                                                            \
-	do {                                                                                       \
-		struct tp_watch_totals *mine = tp_my_totals();                                     \
-                                                                                                   \
-		if (mine)                                                                          \
-			mine->counter += (n);                                                      \
-	} while (0)
+#define ADD(counter, n) (tp_my_totals()->counter += (n))
 #define COUNT(counter) ADD(counter, 1)
 
-/* The tag of a TCP packet: 64 bits that another packet has only by chance, never 0.  The
- * upper half identifies the flow, the lower one the packet. */
-static __always_inline __u64 tp_tag(const struct tp_packet *p)
-{
-	const struct tp_watch_key *key = &p->key;
-	__u64 flow = (__u64)key->source[3] << 32 | key->destination[3];
-
-	flow += ((__u64)key->source[1] << 32 | key->destination[1]) * 3;
-	flow = (flow ^ flow >> 29) * 0x9e3779b97f4a7c15ULL;
-	flow += (__u32)key->source_port << 16 | key->destination_port;
-	flow = (flow ^ flow >> 32) * 0xd6e8feb86659fd93ULL;
-	return (flow >> 32 << 32) | (p->seq ^ (__u32)flow) | 1;
-}
-
-static __always_inline struct tp_stamp *tp_stamp_place(__u64 tag)
-{
-	__u32 of_flow = tag >> 56, of_packet = ((__u32)tag >> 1) * 0x9e3779b1U >> 24;
-	__u32 place = of_flow * TP_STAMPS_OF_A_FLOW + of_packet;
-
-	return bpf_map_lookup_elem(&stamps, &place);
-}
-
-static __always_inline struct tp_sojourn *tp_sojourn_place(__u32 flow)
-{
-	__u32 place = flow & (cfg.sojourns - 1);
-
-	return bpf_map_lookup_elem(&sojourns, &place);
-}
-
-static const struct tp_watch_flow no_flow;
-
+/* Two devices of a namespace never have one index, but a device of another one may have ours.  The
+ * namespaces are compared only until the addresses of both are known: user space forgets them when
+ * the device changes. */
 static __always_inline int is_ours(const struct net_device *dev)
 {
-	return link.ifindex && dev->ifindex == link.ifindex &&
-	       dev->nd_net.net->ns.inum == cfg.netns_inum;
+	if (link.stranger == (__u64)dev || dev->ifindex != link.ifindex || !link.ifindex)
+		return 0;
+	if (link.device == (__u64)dev)
+		return 1;
+	if (dev->nd_net.net->ns.inum == cfg.netns_inum) {
+		link.device = (__u64)dev;
+		return 1;
+	}
+	if (!link.stranger)
+		link.stranger = (__u64)dev;
+	return 0;
 }
 
 static __always_inline void tp_record(void *record, __u32 bytes)
@@ -153,22 +99,27 @@ static __always_inline void tp_take_handshake(struct tp_watch_flow *flow,
 	flow->p4air.rtt_us = flow->handshake_rtt_us;
 }
 
+static const struct tp_watch_flow fresh_flow = {.id = TP_FLOW_BUSY};
+
 /* Puts a proved flow into the table. */
 static __noinline int tp_open(const struct tp_watch_key *key, const struct tp_nursling *nursling,
 			      __u64 now_ns)
 {
 	struct tp_watch_flow *flow;
+	__u32 place, id;
 
 	if (!key || !nursling)
 		return 0;
-	if (bpf_map_update_elem(&flows, key, &no_flow, BPF_NOEXIST)) {
+	place = tp_take_place();
+	if (place == TP_NO_PLACE || bpf_map_update_elem(&flows, &place, &fresh_flow, BPF_ANY)) {
 		COUNT(full);
 		return 0;
 	}
-	flow = bpf_map_lookup_elem(&flows, key);
+	flow = bpf_map_lookup_elem(&flows, &place);
 	if (!flow)
 		return 0;
-	flow->id = __sync_fetch_and_add(&last_id, 1) + 1;
+	id = tp_next_id();
+	flow->key = *key;
 	flow->born_ns = nursling->first_ns;
 	flow->seen_ns = flow->last_in_ns = nursling->last_ns;
 	flow->round_at_ns = flow->interval_at_ns = now_ns;
@@ -181,6 +132,12 @@ static __noinline int tp_open(const struct tp_watch_key *key, const struct tp_nu
 		flow->verdict.reason = TP_REASON_ONE_WAY;
 	}
 	tp_take_handshake(flow, bpf_map_lookup_elem(&handshakes, key));
+	flow->id = id;
+	tp_link(key, place);
+	if (tp_find_flow(key) != flow) {
+		flow->id = 0; /* another processor was faster */
+		return 0;
+	}
 	COUNT(opened);
 	tp_say_opened(key, flow, now_ns);
 	bpf_map_delete_elem(&nursery, key);

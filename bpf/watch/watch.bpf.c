@@ -2,23 +2,23 @@
 /*
  * watch.bpf.c - measures every flow that is queued at one device.
  *
- * Four tracepoints see a packet, whatever the qdisc:
+ * Four places see a packet, whatever the qdisc:
  *
- *  - net_dev_queue: it is about to be queued, and counts as "in".  Some are stamped with
- *    the time, under their flow and sequence number.
- *  - net_dev_start_xmit: it leaves for the driver, and counts as "out".  A stamped one
- *    gives the flow's sojourn.
- *  - kfree_skb: it is dropped, and the kernel says that a qdisc did it (drop.h).
- *  - netif_receive_skb: a packet of the other direction comes in at the device.  Its
- *    acknowledgements separate rounds.
+ *  - in: it is about to be queued.  Some leave their time (stamp.h).
+ *  - out: it leaves for the driver.  A stamped one gives the flow's sojourn.
+ *  - drop: the kernel says that a qdisc dropped it (drop.h).
+ *  - back: a packet of the other direction comes in at the device.  Its acknowledgements
+ *    separate rounds.
  *
- * The programs change nothing without --fair or --mark, and nothing outlives the
- * process: it owns the links of the tracepoints.  docs/understand/decisions/12-watch.md
- * says why these and no hooks of tc.
+ * From kernel 6.6 on, "in" and "back" are hooks of tc at the device (direct.h).  Before, they are
+ * tracepoints, as "out" and "drop" are on all kernels.  Tracepoints fire for every device of the
+ * host; the other devices cost a comparison.
  *
- * The tracepoints fire for every device of the host; the other devices cost a comparison.
+ * The programs change nothing without --fair or --mark, and nothing outlives the process, since it
+ * owns the links.  docs/understand/decisions/12-watch.md says why these places.
  */
 #include "clock.h"
+#include "direct.h"
 #include "drop.h"
 #include "../fair/fair.h"
 #include "../fair/mark.h"
@@ -28,15 +28,6 @@ char _license[] SEC("license") = "GPL";
 
 /* At least so many packets of a round are timed, if it has them. */
 #define TIMED_PER_ROUND 64
-
-static __always_inline int count_parsed(int result)
-{
-	if (result == TP_OTHER)
-		COUNT(other_packets);
-	else if (result == TP_UNREADABLE)
-		COUNT(unreadable_packets);
-	return result;
-}
 
 /* SYN and SYN-ACK, in either direction; shake's key is the data's direction. */
 static __always_inline void note_syn(const struct tp_watch_key *key, const struct tp_packet *p,
@@ -80,27 +71,19 @@ static __always_inline void note_third(const struct tp_watch_key *key, int leavi
 		known->down_us = tp_us_since(now_ns, known->second_ns) + 1;
 }
 
-static __always_inline void stamp(struct tp_watch_flow *flow, const struct tp_packet *p, int again,
-				  __u64 now_ns)
+static __always_inline void stamp(struct tp_watch_flow *flow, const struct tp_packet *p,
+				  struct tp_stamp *stamp, __u64 now_ns)
 {
 	__u32 per_round = flow->now.in_packets - flow->round.in_packets;
-	struct tp_stamp *stamp;
-	__u64 tag;
 
-	/* A retransmission replaces the stamp of the original. */
-	if (!again && flow->until_timed > p->packets) {
-		flow->until_timed -= p->packets;
-		return;
-	}
 	flow->until_timed = per_round / TIMED_PER_ROUND;
-	tag = tp_tag(p);
-	stamp = tp_stamp_place(tag);
-	if (!stamp)
-		return;
 	stamp->at_ns = now_ns;
 	stamp->flow = flow->id;
 	stamp->drops = flow->drops;
-	stamp->tag = tag;
+	stamp->twin = 0;
+	stamp->tag = p->address;
+	if (p->packets > 1)
+		tp_stamp_super(p, stamp);
 }
 
 static __always_inline void note_gap(struct tp_watch_flow *flow, __u32 packets, __u64 now_ns)
@@ -116,13 +99,17 @@ static __always_inline void note_gap(struct tp_watch_flow *flow, __u32 packets, 
 }
 
 static __always_inline void tcp_queued(struct tp_watch_flow *flow, const struct tp_packet *p,
-				       __u64 now_ns)
+				       struct tp_stamp *place, __u64 now_ns)
 {
 	__u32 end = p->seq + p->payload, flight;
 	int again = (__s32)(end - flow->max_seq) <= 0;
 
 	note_gap(flow, p->packets, now_ns);
-	stamp(flow, p, again, now_ns);
+	/* A retransmission replaces the stamp of the original. */
+	if (!again && flow->until_timed > p->packets)
+		flow->until_timed -= p->packets;
+	else
+		stamp(flow, p, place, now_ns);
 	if (again)
 		flow->now.again_packets += p->packets;
 	else
@@ -144,27 +131,27 @@ static __always_inline void tcp_queued(struct tp_watch_flow *flow, const struct 
 /* A new connection uses the same addresses and ports. */
 static __always_inline void reused(const struct tp_watch_key *key)
 {
-	if (bpf_map_lookup_elem(&flows, key)) {
-		bpf_map_delete_elem(&flows, key);
+	struct tp_watch_flow *flow = tp_find_flow(key);
+
+	if (flow) {
+		flow->id = 0;
 		COUNT(reused);
 	}
 	bpf_map_delete_elem(&nursery, key);
 }
 
-static __noinline int queued(struct tp_packet *p, __u64 now_ns)
+/* place: where the packet may leave its time. */
+static __always_inline int queued(struct tp_packet *p, struct tp_stamp *place, __u64 now_ns)
 {
+	int is_tcp = p->key.protocol == IPPROTO_TCP;
 	struct tp_watch_flow *flow;
-	int is_tcp;
 
-	if (!p)
-		return 0;
-	is_tcp = p->key.protocol == IPPROTO_TCP;
 	if (is_tcp && p->flags & TCP_SYN) {
 		reused(&p->key);
 		note_syn(&p->key, p, 1, now_ns);
 		return 0;
 	}
-	flow = bpf_map_lookup_elem(&flows, &p->key);
+	flow = tp_find_flow(&p->key);
 	if (!flow) {
 		if (is_tcp)
 			note_third(&p->key, 1, now_ns);
@@ -178,7 +165,7 @@ static __noinline int queued(struct tp_packet *p, __u64 now_ns)
 	if (!p->payload)
 		return 0;
 	if (is_tcp)
-		tcp_queued(flow, p, now_ns);
+		tcp_queued(flow, p, place, now_ns);
 	else
 		note_gap(flow, p->packets, now_ns);
 	flow->now.in_packets += p->packets;
@@ -190,67 +177,118 @@ static __noinline int queued(struct tp_packet *p, __u64 now_ns)
 	return 0;
 }
 
+static __always_inline void went_in(struct sk_buff *skb, struct tp_packet *p, int parsed)
+{
+	struct tp_watch_totals *mine = tp_my_totals();
+	struct tp_stamp *place;
+
+	p->address = tp_address(mine, TP_ASKS_IN, skb);
+	place = tp_stamp_at(p->address);
+	if (!place)
+		return;
+	if (place->tag == p->address)
+		place->tag = 0;
+	if (!parsed) {
+		mine->in_packets += p->packets;
+		queued(p, place, bpf_ktime_get_ns());
+		return;
+	}
+	if (parsed == TP_UNREADABLE)
+		mine->unreadable_packets++;
+	else
+		mine->other_packets++;
+	place->at_ns = 0;
+	place->twin = 0;
+	place->tag = p->address;
+}
+
 SEC("tp_btf/net_dev_queue")
 int BPF_PROG(watch_in, struct sk_buff *skb)
 {
 	struct tp_packet p;
 
-	if (!is_ours(skb->dev))
-		return 0;
-	if (count_parsed(tp_parse(skb, skb->network_header, &p)))
-		return 0;
-	ADD(in_packets, p.packets);
-	return queued(&p, bpf_ktime_get_ns());
+	if (is_ours(skb->dev))
+		went_in(skb, &p, tp_parse(skb, skb->network_header, &p));
+	return 0;
+}
+
+SEC("tcx/egress")
+int watch_in_tc(struct __sk_buff *context)
+{
+	struct sk_buff *skb = bpf_cast_to_kern_ctx(context);
+	struct tp_packet p;
+
+	went_in(skb, &p, tp_parse_direct(context, skb, &p, 0));
+	return -1; /* TCX_NEXT */
 }
 
 /* A timed packet has left. */
 static __always_inline void sojourned(const struct tp_stamp *stamp, __u64 now_ns)
 {
 	struct tp_sojourn *of = tp_sojourn_place(stamp->flow);
-	__u32 us = tp_us_since(now_ns, stamp->at_ns);
+	__u64 waited_ns = now_ns > stamp->at_ns ? now_ns - stamp->at_ns : 0;
+	__u32 ns = tp_min64(waited_ns, ~0U);
 
 	if (!of)
 		return;
 	if (of->flow != stamp->flow) {
 		__builtin_memset(of, 0, sizeof(*of));
 		of->flow = stamp->flow;
-		of->min_us = ~0U;
+		of->min_ns = ~0U;
 	}
-	of->sum_us += us;
+	of->sum_ns += waited_ns;
 	of->samples++;
 	of->drops = stamp->drops;
-	if (us < of->min_us)
-		of->min_us = us;
-	if (us > of->max_us)
-		of->max_us = us;
-	if (us > of->interval_us)
-		of->interval_us = us;
-	tp_link_waited(us, now_ns);
+	if (ns < of->min_ns)
+		of->min_ns = ns;
+	if (ns > of->max_ns)
+		of->max_ns = ns;
+	if (ns > of->interval_ns)
+		of->interval_ns = ns;
+	tp_link_waited(ns, now_ns);
+}
+
+/* A packet has left, but not as it was queued. */
+static __noinline int split_left(struct sk_buff *skb, __u64 address)
+{
+	struct tp_stamp *stamp;
+	struct tp_packet p;
+
+	if (tp_parse(skb, skb->network_header, &p))
+		return 0;
+	p.address = address;
+	stamp = tp_stamp_of(&p);
+	if (stamp) {
+		sojourned(stamp, bpf_ktime_get_ns());
+		tp_unstamp(stamp);
+	}
+	return 0;
 }
 
 SEC("tp_btf/net_dev_start_xmit")
 int BPF_PROG(watch_out, struct sk_buff *skb, struct net_device *dev)
 {
-	struct tp_watch_totals *mine = tp_my_totals();
+	struct tp_watch_totals *mine;
 	struct tp_stamp *stamp;
-	struct tp_packet p;
-	__u64 tag;
+	__u64 address;
 
-	if (!is_ours(dev) || !mine)
+	if (!is_ours(dev))
 		return 0;
+	mine = tp_my_totals();
 	mine->left_bytes += skb->len;
-	if (tp_parse(skb, skb->network_header, &p)) {
-		mine->out_other_packets++;
+	mine->out_packets += tp_packets_of(skb, 0);
+	address = tp_address(mine, TP_ASKS_OUT, skb);
+	stamp = tp_stamp_at(address);
+	if (!stamp || stamp->tag != address) {
+		if (link.is_split)
+			split_left(skb, address);
 		return 0;
 	}
-	mine->out_packets += p.packets;
-	mine->out_bytes += p.bytes;
-	tag = tp_tag(&p);
-	stamp = tp_stamp_place(tag);
-	if (stamp && stamp->tag == tag) {
+	if (stamp->at_ns)
 		sojourned(stamp, bpf_ktime_get_ns());
-		stamp->tag = 0;
-	}
+	else
+		mine->out_other_packets++;
+	tp_unstamp(stamp);
 	return 0;
 }
 
@@ -264,6 +302,7 @@ int BPF_PROG(watch_drop, struct sk_buff *skb, void *location, __u32 reason)
 		return 0;
 	if (!is_ours(skb->dev) || tp_parse(skb, skb->network_header, &p))
 		return 0;
+	p.address = tp_address(tp_my_totals(), TP_ASKS_DROP, skb);
 	return tp_dropped(&p, is_certain);
 }
 
@@ -297,18 +336,16 @@ static __always_inline int is_proof(struct tp_nursling *nursling, const struct t
 	       (__s32)(nursling->max_seq - p->ack) >= 0;
 }
 
-static __noinline int came(struct tp_packet *p)
+static __always_inline int came(struct tp_packet *p)
 {
 	struct tp_nursling *nursling;
 	struct tp_watch_flow *flow;
 
-	if (!p)
-		return 0;
 	if (p->key.protocol == IPPROTO_TCP && p->flags & TCP_SYN) {
 		note_syn(&p->key, p, 0, bpf_ktime_get_ns());
 		return 0;
 	}
-	flow = bpf_map_lookup_elem(&flows, &p->key);
+	flow = tp_find_flow(&p->key);
 	if (flow) {
 		if (p->flags & TCP_RST)
 			flow->flags |= TP_FLOW_CLOSED;
@@ -331,9 +368,18 @@ int BPF_PROG(watch_back, struct sk_buff *skb)
 {
 	struct tp_packet p;
 
-	if (!is_ours(skb->dev))
-		return 0;
-	if (tp_parse_back(skb, &p))
-		return 0;
-	return came(&p);
+	if (is_ours(skb->dev) && !tp_parse_back(skb, &p))
+		came(&p);
+	return 0;
+}
+
+SEC("tcx/ingress")
+int watch_back_tc(struct __sk_buff *context)
+{
+	struct sk_buff *skb = bpf_cast_to_kern_ctx(context);
+	struct tp_packet p;
+
+	if (!tp_parse_direct(context, skb, &p, 1))
+		came(&p);
+	return -1; /* TCX_NEXT */
 }

@@ -34,10 +34,16 @@ struct tp_scratch {
 	__s32 feature[TP_FEATURES];
 	__u32 vote[TP_MODEL_CLASSES];
 	__u32 group[TP_GROUP_COUNT];
+	__u32 lane[TP_MODEL_CLASSES / 2]; /* sums of the trees, see tp_add_tree() */
 };
 
+/* Four bytes of a leaf. */
+typedef __u32 __attribute__((may_alias)) tp_leaf_part;
+#define TP_EVEN_BYTES 0x00ff00ffU
+_Static_assert(TP_MODEL_CLASSES % 4 == 0, "tp_add_tree() adds four classes at once");
+
 /* The leaf that a tree leads to. */
-TP_INLINE __u32 tp_walk(const struct tp_model *m, __u32 at, const __s32 *feature)
+TP_INLINE __u32 tp_walk(const struct tp_model *m, __u32 at, const struct tp_scratch *s)
 {
 	for (__u32 depth = 0; depth < TP_TREE_DEPTH; depth++) {
 		const struct tp_node *node = &m->node[at & (TP_MODEL_NODES - 1)];
@@ -45,18 +51,27 @@ TP_INLINE __u32 tp_walk(const struct tp_model *m, __u32 at, const __s32 *feature
 		at = node->child;
 		if (node->is_leaf)
 			break;
-		at += feature[node->feature & (TP_FEATURES - 1)] > node->threshold;
+		at += s->feature[node->feature & (TP_FEATURES - 1)] > node->threshold;
 	}
 	return at & (TP_MODEL_LEAVES - 1);
 }
 
-/* One tree's share of each class. */
-TP_INLINE void tp_add_tree(const struct tp_model *m, struct tp_scratch *s, __u32 tree)
+/* One tree's share of each class.  A leaf has a byte for each class, and a lane has room for
+ * the sums of two: 16 bits each, since 32 trees give at most 32 * 255.  So the even classes of
+ * four are added at once, and the odd ones. */
+TP_APART int tp_add_tree(const struct tp_model *m, struct tp_scratch *s, __u32 tree)
 {
-	const __u8 *leaf = m->leaf[tp_walk(m, m->root[tree & (TP_MODEL_TREES - 1)], s->feature)];
+	const tp_leaf_part *part;
 
-	for (__u32 c = 0; c < TP_MODEL_CLASSES; c++)
-		s->vote[c] += leaf[c];
+	if (!m || !s)
+		return 0;
+	part = (const tp_leaf_part *)m->leaf[tp_walk(m, m->root[tree & (TP_MODEL_TREES - 1)], s)];
+#pragma unroll
+	for (__u32 i = 0; i < TP_MODEL_CLASSES / 4; i++) {
+		s->lane[i * 2] += part[i] & TP_EVEN_BYTES;
+		s->lane[i * 2 + 1] += (part[i] >> 8) & TP_EVEN_BYTES;
+	}
+	return 0;
 }
 
 /* The kernel's verifier follows a loop round by round.  bpf/watch/judge.h defines this
@@ -72,11 +87,14 @@ TP_INLINE void tp_forest(const struct tp_model *m, struct tp_scratch *s)
 {
 	__u32 trees = tp_min64(m->trees, TP_MODEL_TREES);
 
-	for (__u32 c = 0; c < TP_MODEL_CLASSES; c++)
-		s->vote[c] = 0;
+	for (__u32 i = 0; i < TP_MODEL_CLASSES / 2; i++)
+		s->lane[i] = 0;
 	TP_ALL_TREES(m, s);
-	for (__u32 c = 0; trees && c < TP_MODEL_CLASSES; c++)
-		s->vote[c] /= trees;
+	for (__u32 c = 0; c < TP_MODEL_CLASSES; c++) {
+		__u32 sum = s->lane[(c >> 2) * 2 + (c & 1)] >> (c & 2) * 8;
+
+		s->vote[c] = trees ? (sum & 0xffff) / trees : 0;
+	}
 }
 
 TP_INLINE __u32 tp_best_group(const struct tp_scratch *s)

@@ -8,6 +8,7 @@
 mod claim;
 mod error;
 mod lock;
+mod mapping;
 mod object;
 mod pilot;
 mod process;

@@ -6,7 +6,6 @@ mod counters;
 mod ends;
 mod iterate;
 mod legacy;
-mod mapping;
 mod records;
 mod rows;
 mod sampler;

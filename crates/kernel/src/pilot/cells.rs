@@ -4,8 +4,8 @@ use std::{mem::offset_of, os::fd::BorrowedFd, sync::atomic::Ordering};
 
 use tcpilot_abi::{TP_CELLS, tp_pulse};
 
-use super::{mapping::Mapping, records::Pulse};
-use crate::Error;
+use super::records::Pulse;
+use crate::{Error, mapping::Mapping};
 
 /// The number of cells.
 pub const CELLS: usize = TP_CELLS as usize;

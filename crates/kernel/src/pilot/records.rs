@@ -13,8 +13,10 @@ use std::{
 use rustix::time::{ClockId, clock_gettime};
 use tcpilot_abi::{from_bytes, tp_pulse, tp_record};
 
-use super::mapping::{Mapping, page};
-use crate::Error;
+use crate::{
+    Error,
+    mapping::{Mapping, page},
+};
 
 /// The programs do not wake the daemon, since that would cost more than the record. So the daemon reads
 /// the ring this often: at 50,000 records a second it has room for twelve times as long.

@@ -17,8 +17,8 @@ use tcpilot_abi::{
     tp_pulse, tp_row, tp_row_bucket, tp_row_key,
 };
 
-use super::{mapping::Mapping, records::Pulse};
-use crate::Error;
+use super::records::Pulse;
+use crate::{Error, mapping::Mapping};
 
 /// A row's entries, see `struct tp_row`.
 pub type Entries = [u16; TP_MAX_ARMS as usize];

@@ -109,7 +109,7 @@ impl Watch {
     }
 }
 
-fn link_tcx(program: BorrowedFd<'_>, ifindex: u32, place: u32) -> io::Result<OwnedFd> {
+pub(super) fn link_tcx(program: BorrowedFd<'_>, ifindex: u32, place: u32) -> io::Result<OwnedFd> {
     let device = i32::try_from(ifindex).unwrap_or_default();
     // SAFETY: a plain system call; without options the pointer may be null.
     let fd = unsafe { bpf_link_create(program.as_raw_fd(), device, place, std::ptr::null()) };

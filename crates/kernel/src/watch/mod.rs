@@ -1,21 +1,21 @@
-//! The programs of `tcpilot watch`: loaded, attached to tracepoints, their maps read.
+//! The programs of `tcpilot watch`: loaded, attached, their maps read.
 //!
-//! The links belong to this process, so nothing is left when it ends, for any reason. The device is no
-//! part of the attachment: it may vanish and return, see [`Watch::set_device`].
+//! The links belong to this process, so nothing is left when it ends, for any reason. The device may vanish and
+//! return, see [`Watch::set_device`].
 
 use std::{
+    hash::{BuildHasher, RandomState},
     mem::MaybeUninit,
     os::fd::{AsFd, AsRawFd},
 };
 
 use libbpf_rs::{
-    Link, MapCore, MapFlags, OpenObject, ProgramMut, ProgramType, RingBuffer, RingBufferBuilder,
-    libbpf_sys::bpf_map_lookup_batch,
-    skel::{OpenSkel, Skel, SkelBuilder},
+    OpenObject, ProgramMut, RingBuffer, RingBufferBuilder,
+    skel::{OpenSkel, SkelBuilder},
 };
 use tcpilot_abi::{
-    TP_GROUP_COUNT, TP_WATCH_ABI_VERSION, from_bytes, to_bytes, tp_mark, tp_model, tp_watch_config,
-    tp_watch_flow, tp_watch_key, tp_watch_link, tp_watch_totals,
+    TP_GROUP_COUNT, TP_WATCH_ABI_VERSION, from_bytes, tp_mark, tp_model, tp_watch_config,
+    tp_watch_flow, tp_watch_link, tp_watch_totals,
 };
 
 use crate::{
@@ -26,14 +26,16 @@ use crate::{
 skeleton_module!("watch.skel.rs");
 use skeleton::{WatchSkel, WatchSkelBuilder};
 
+mod attach;
 mod fair;
+mod flows;
 mod qdisc;
 
+use attach::Hooks;
+use flows::Table;
+pub use flows::{Place, left_bytes};
 use qdisc::Qdisc;
 pub use qdisc::{Registration, has_bpf_qdiscs};
-
-/// Flows per batch of a read.
-const BATCH: u32 = 1024;
 
 /// The options of a watch.
 #[derive(Clone, Copy, Debug)]
@@ -77,7 +79,8 @@ pub struct Watch {
     fair: bool,
     marks: bool,
     qdisc: Option<Qdisc>,
-    _links: Vec<Link>,
+    table: Table,
+    hooks: Hooks,
 }
 
 impl Watch {
@@ -86,17 +89,8 @@ impl Watch {
     /// # Errors
     /// [`Error::Load`] if the kernel refuses them, [`Error::Map`] if they cannot be attached.
     pub fn start(options: &Options, model: &tp_model) -> Result<Watch, Error> {
-        let config = tp_watch_config {
-            abi_version: TP_WATCH_ABI_VERSION,
-            netns_inum: options.netns_inum,
-            classifier: options.classifier,
-            record: options.record.into(),
-            one_way: options.one_way.into(),
-            pad: 0,
-            link_rate: options.link_rate,
-            sojourns: options.flows_max.next_power_of_two(),
-            pad_end: 0,
-        };
+        let config = configuration(options);
+        let places = attach::places();
         // Leaked like the pilot's: it lives as long as the process.
         let object: &'static mut MaybeUninit<OpenObject> =
             Box::leak(Box::new(MaybeUninit::uninit()));
@@ -112,14 +106,14 @@ impl Watch {
         for (place, mark) in rodata.marks.iter_mut().zip(options.marks.iter().flatten()) {
             write_plain(std::ptr::from_mut(place), mark);
         }
-        open.maps
-            .flows
-            .set_max_entries(options.flows_max)
-            .map_err(Error::Load)?;
-        open.maps
-            .sojourns
-            .set_max_entries(config.sojourns)
-            .map_err(Error::Load)?;
+        let maps = &mut open.maps;
+        for (map, entries) in [
+            (&mut maps.flows, config.flows),
+            (&mut maps.flow_buckets, config.buckets),
+            (&mut maps.sojourns, config.sojourns),
+        ] {
+            map.set_max_entries(entries).map_err(Error::Load)?;
+        }
         for table in [&mut open.maps.fair_orders, &mut open.maps.fair_states] {
             table
                 .set_max_entries(options.flows_max)
@@ -129,6 +123,7 @@ impl Watch {
             program.set_autoload(options.fair);
         }
         open.progs.fair_mark.set_autoload(options.marks.is_some());
+        places.choose(&mut open);
         let mut skel = open.load().map_err(Error::Load)?;
         let bss = skel.maps.bss_data.as_deref_mut().ok_or_else(no_section)?;
         write_plain(&raw mut bss.model, model);
@@ -136,28 +131,35 @@ impl Watch {
             .qdisc_packets
             .map(|packets| Qdisc::load(&skel, &config, packets))
             .transpose()?;
-        let mut links = Vec::new();
-        let all = skel.object_mut().progs_mut();
-        for program in all.filter(|p| p.prog_type() == ProgramType::Tracing) {
-            links.push(program.attach().map_err(map_error("attach a tracepoint"))?);
-        }
+        let hooks = Hooks::attach(&mut skel, places)?;
         Ok(Watch {
+            table: Table::new(skel.maps.flows.as_fd(), config.flows)?,
             skel,
             fair: options.fair,
             marks: options.marks.is_some(),
             qdisc,
-            _links: links,
+            hooks,
         })
     }
 
     /// Sets the device's index, 0 while it does not exist; known flows stay.
-    pub fn set_device(&mut self, ifindex: u32) {
+    ///
+    /// # Errors
+    /// [`Error::System`] if the kernel refuses to attach the programs to the device.
+    pub fn set_device(&mut self, ifindex: u32) -> Result<(), Error> {
         if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
+            if bss.link.ifindex != ifindex {
+                bss.link.device = 0;
+                bss.link.stranger = 0;
+            }
             bss.link.ifindex = ifindex;
+            // The next super-packet sets it again.
+            bss.link.is_split = 0;
         }
         if let Some(qdisc) = &mut self.qdisc {
             qdisc.set_device(ifindex);
         }
+        self.hooks.follow(&self.skel, ifindex)
     }
 
     /// Gives the programs the number of flows that share the link.
@@ -183,43 +185,28 @@ impl Watch {
 
     /// The counts, over all processors.
     pub fn totals(&self) -> tp_watch_totals {
-        let totals = &self.skel.maps.totals;
-        let each = totals.lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY);
-        let mut sum = vec![0u64; size_of::<tp_watch_totals>() / size_of::<u64>()];
-        for one in each.ok().flatten().unwrap_or_default() {
-            for (to, count) in sum.iter_mut().zip(one.chunks_exact(size_of::<u64>())) {
-                *to += from_bytes::<u64>(count).unwrap_or_default();
+        let bss = self.skel.maps.bss_data.as_deref();
+        let mut sum = [0u64; size_of::<tp_watch_totals>() / size_of::<u64>()];
+        for one in bss.iter().flat_map(|bss| &bss.totals) {
+            for (to, count) in sum
+                .iter_mut()
+                .zip(bytes_of(one).chunks_exact(size_of::<u64>()))
+            {
+                *to = to.wrapping_add(from_bytes::<u64>(count).unwrap_or_default());
             }
         }
         let bytes: Vec<u8> = sum.into_iter().flat_map(u64::to_ne_bytes).collect();
         from_bytes(&bytes).unwrap_or_default()
     }
 
-    /// Every flow in the table.
-    ///
-    /// # Errors
-    /// [`Error::Map`].
-    pub fn flows(&self) -> Result<Vec<(tp_watch_key, tp_watch_flow)>, Error> {
-        let fd = self.skel.maps.flows.as_fd().as_raw_fd();
-        let mut batch = Batch::new();
-        let mut found = Vec::new();
-        while batch.read(fd)? {
-            found.extend(batch.entries());
-        }
-        found.extend(batch.entries());
-        Ok(found)
+    /// Every flow in the table, with its place there.
+    pub fn flows(&self) -> impl Iterator<Item = (Place, tp_watch_flow)> + '_ {
+        self.table.flows(self.link().taken)
     }
 
-    /// One flow, if it is in the table.
-    pub fn flow(&self, key: &tp_watch_key) -> Option<tp_watch_flow> {
-        let found = self.skel.maps.flows.lookup(to_bytes(key), MapFlags::ANY);
-        from_bytes(&found.ok()??)
-    }
-
-    /// Forgets a flow.
-    pub fn forget(&self, key: &tp_watch_key) {
-        // The flow may have gone by itself.
-        let _ = self.skel.maps.flows.delete(to_bytes(key));
+    /// Forgets a flow, unless another one has taken its place.
+    pub fn forget(&self, place: Place) {
+        self.table.forget(place);
     }
 
     /// The ring of rounds and intervals; `each` is called with the bytes of a structure of `abi.h`.
@@ -243,11 +230,12 @@ impl Watch {
     /// The cost of each program so far.
     pub fn cost(&self) -> Vec<ProgramCost> {
         let progs = &self.skel.progs;
+        let (going_in, back) = self.hooks.programs(progs);
         let mut all = vec![
-            ("in", &progs.watch_in),
+            ("in", going_in),
             ("out", &progs.watch_out),
             ("drop", &progs.watch_drop),
-            ("back", &progs.watch_back),
+            ("back", back),
         ];
         if self.fair {
             all.extend([("class", &progs.fair_class), ("window", &progs.fair_window)]);
@@ -271,68 +259,22 @@ impl Watch {
     }
 }
 
-/// Bytes of a flow that have left the queue, or still wait in it; dropped bytes do not count.
-pub fn left_bytes(flow: &tp_watch_flow) -> u64 {
-    flow.bytes.saturating_sub(flow.dropped_bytes)
-}
-
-/// A part of the table of flows. libbpf-rs takes a part that is not full for the last one, which is
-/// wrong for hash tables: they give only whole buckets.
-struct Batch {
-    keys: Vec<u8>,
-    flows: Vec<u8>,
-    count: u32,
-    next: Option<u32>,
-}
-
-impl Batch {
-    fn new() -> Batch {
-        Batch {
-            keys: vec![0; BATCH as usize * size_of::<tp_watch_key>()],
-            flows: vec![0; BATCH as usize * size_of::<tp_watch_flow>()],
-            count: 0,
-            next: None,
-        }
-    }
-
-    /// Reads the next part; says whether there is another after it.
-    fn read(&mut self, fd: i32) -> Result<bool, Error> {
-        let mut from = self.next;
-        let mut to = 0u32;
-        self.count = BATCH;
-        let start = from
-            .as_mut()
-            .map_or(std::ptr::null_mut(), std::ptr::from_mut);
-        // SAFETY: keys and flows have room for BATCH entries of the table's sizes, which is what count
-        // says; a hash table's places are four bytes; without options the pointer may be null.
-        let result = unsafe {
-            bpf_map_lookup_batch(
-                fd,
-                start.cast(),
-                (&raw mut to).cast(),
-                self.keys.as_mut_ptr().cast(),
-                self.flows.as_mut_ptr().cast(),
-                &raw mut self.count,
-                std::ptr::null(),
-            )
-        };
-        self.next = Some(to);
-        match -result {
-            0 => Ok(true),
-            libc::ENOENT => Ok(false),
-            code => Err(Error::System {
-                action: "read the flows",
-                source: std::io::Error::from_raw_os_error(code),
-            }),
-        }
-    }
-
-    fn entries(&self) -> impl Iterator<Item = (tp_watch_key, tp_watch_flow)> {
-        let keys = self.keys.chunks_exact(size_of::<tp_watch_key>());
-        let flows = self.flows.chunks_exact(size_of::<tp_watch_flow>());
-        keys.zip(flows)
-            .take(self.count as usize)
-            .filter_map(|(key, flow)| Some((from_bytes(key)?, from_bytes(flow)?)))
+fn configuration(options: &Options) -> tp_watch_config {
+    let random = RandomState::new(); // keyed from the system's random source
+    tp_watch_config {
+        abi_version: TP_WATCH_ABI_VERSION,
+        netns_inum: options.netns_inum,
+        classifier: options.classifier,
+        record: options.record.into(),
+        one_way: options.one_way.into(),
+        pad: 0,
+        link_rate: options.link_rate,
+        sojourns: options.flows_max.next_power_of_two(),
+        flows: options.flows_max,
+        // Of eight ways each: at least four for each flow.
+        buckets: options.flows_max.div_ceil(2).next_power_of_two(),
+        pad_end: 0,
+        secrets: std::array::from_fn(|number| random.hash_one(number)),
     }
 }
 

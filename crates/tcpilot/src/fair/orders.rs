@@ -49,6 +49,10 @@ struct Known {
     rate: f64,
     /// Its round trip without queues; 0 if it is not known.
     rtt_us: u32,
+    /// Its last round trip; 0 if it is not known.
+    last_rtt_us: u32,
+    /// Of its receiver's window, if that is known.
+    window_scale: Option<u8>,
     pressed: Option<Instant>,
     delayed: bool,
     order: tp_fair_order,
@@ -187,14 +191,14 @@ impl Orders {
     pub fn renew(&mut self, watch: &Watch, rate: Option<f64>) -> Result<(), Failure> {
         let passed_s = self.last.elapsed().as_secs_f64().max(1e-3);
         self.last = Instant::now();
-        self.take_in(watch, passed_s)?;
+        self.take_in(watch, passed_s);
         let waits = self.waits();
         let places = self.queues.deal(&waits);
         let link_rate = rate.unwrap_or(watch.link().rate as f64);
         let saturated = self.find_share(link_rate);
         let ids: Vec<u32> = self.known.keys().copied().collect();
         for id in ids {
-            let wanted = self.order(id, &places, watch, saturated);
+            let wanted = self.order(id, &places, saturated);
             let Some((known, wanted)) = self.known.get_mut(&id).zip(wanted) else {
                 continue;
             };
@@ -207,10 +211,11 @@ impl Orders {
     }
 
     /// Adds new flows, removes flows that ended, and measures rates and sojourns since the last time.
-    fn take_in(&mut self, watch: &Watch, passed_s: f64) -> Result<(), Failure> {
+    fn take_in(&mut self, watch: &Watch, passed_s: f64) {
         let now_ns = monotonic_ns();
         let mut before = std::mem::take(&mut self.known);
-        for (key, flow) in watch.flows()? {
+        for (_, flow) in watch.flows() {
+            let key = flow.key;
             let is_over = flow.flags & TP_FLOW_CLOSED != 0;
             if is_over || now_ns.saturating_sub(flow.seen_ns) > IDLE_NS {
                 continue;
@@ -229,7 +234,6 @@ impl Orders {
             let kept = self.known.values().map(|known| known.sharer).collect();
             self.numbers.keep(&kept);
         }
-        Ok(())
     }
 
     fn look(
@@ -249,6 +253,8 @@ impl Orders {
             sojourn_samples: flow.now.sojourn_samples,
             rate: 0.0,
             rtt_us: flow.min_rtt_us,
+            last_rtt_us: flow.rtt_us,
+            window_scale: (flow.flags & TP_FLOW_WINDOW != 0).then_some(flow.window_scale),
             pressed: None,
             delayed: false,
             order: tp_fair_order::default(),
@@ -325,7 +331,6 @@ impl Orders {
         &self,
         id: u32,
         places: &HashMap<u32, usize>,
-        watch: &Watch,
         saturated: bool,
     ) -> Option<tp_fair_order> {
         let known = self.known.get(&id)?;
@@ -344,14 +349,12 @@ impl Orders {
         let neighbours = place.map_or(0, |queue| self.queues.members(queue).len());
         // A sharer alone in its queue needs no action: turns give it its share, and the rate that others leave.
         if saturated && (neighbours > 1 || place.is_none() && known.group == Group::Mouse) {
-            let flow = watch.flow(&known.key)?;
-            self.add_action(&mut order, known, &flow);
+            self.add_action(&mut order, known);
         }
         Some(order)
     }
 
-    fn add_action(&self, order: &mut tp_fair_order, known: &Known, flow: &tp_watch_flow) {
-        let is_scale_known = flow.flags & TP_FLOW_WINDOW != 0;
+    fn add_action(&self, order: &mut tp_fair_order, known: &Known) {
         let action = match known.group {
             Group::Udp if self.allows(Action::Drop) => TP_FAIR_POLICE,
             Group::Loss | Group::LossDelay | Group::Unknown | Group::Mouse
@@ -360,16 +363,17 @@ impl Orders {
                 TP_FAIR_DROP
             }
             Group::Delay if self.allows(Action::Delay) => TP_FAIR_DELAY,
-            Group::Model if self.allows(Action::Window) && is_scale_known => TP_FAIR_WINDOW,
+            Group::Model if self.allows(Action::Window) && known.window_scale.is_some() => {
+                TP_FAIR_WINDOW
+            }
             _ => TP_FAIR_NONE,
         };
         if action == TP_FAIR_NONE || (known.is_content() && !known.delayed) {
             return;
         }
-        let rtt_us = if flow.rtt_us == 0 {
-            100_000
-        } else {
-            flow.rtt_us
+        let rtt_us = match known.last_rtt_us {
+            0 => 100_000,
+            known => known,
         };
         order.interval_us = rtt_us.clamp(10_000, 1_000_000);
         let flows = self.sharers.get(&known.sharer).map_or(1, |s| s.flows);
@@ -380,7 +384,7 @@ impl Orders {
             order.share_bytes = (order.share_bytes * MOUSE_FACTOR).max(MOUSE_BYTES);
         }
         order.window_bytes = share(rtt_us);
-        order.window_scale = flow.window_scale;
+        order.window_scale = known.window_scale.unwrap_or_default();
         order.action = action as u8;
     }
 }

@@ -7,9 +7,7 @@ use std::{
     time::Instant,
 };
 
-use tcpilot_abi::{
-    TP_FLOW_CLOSED, TP_FLOW_HANDSHAKE, TP_REASON_P4AIR, tp_watch_flow, tp_watch_key,
-};
+use tcpilot_abi::{TP_FLOW_CLOSED, TP_FLOW_HANDSHAKE, TP_REASON_P4AIR, tp_watch_flow};
 use tcpilot_kernel::watch::{Watch, left_bytes};
 
 use super::{model::Model, unseen::Unseen, views::View};
@@ -72,15 +70,15 @@ impl<'a> Flows<'a> {
         let passed_s = self.last.elapsed().as_secs_f64().max(1e-3);
         self.last = Instant::now();
         let (mut flows, mut seen, mut long) = (Vec::new(), HashMap::new(), 0);
-        for (key, flow) in watch.flows()? {
+        for (place, flow) in watch.flows() {
             let idle_s = now_ns.saturating_sub(flow.seen_ns) / 1_000_000_000;
             let is_closed = flow.flags & TP_FLOW_CLOSED != 0;
             let is_over = idle_s >= IDLE_S || is_closed && idle_s >= CLOSED_S;
             if is_over && !self.of_life {
-                watch.forget(&key);
+                watch.forget(place);
                 continue;
             }
-            let view = self.view(device, (&key, &flow), now_ns, passed_s);
+            let view = self.view(device, &flow, now_ns, passed_s);
             if idle_s < ACTIVE_S && view.group.is_long() {
                 long += 1;
             }
@@ -110,7 +108,7 @@ impl<'a> Flows<'a> {
             link_rate: link.rate,
             link_queue_us: link.queue_us.current.max(link.queue_us.previous),
             in_packets: totals.in_packets,
-            out_packets: totals.out_packets,
+            out_packets: totals.out_packets.saturating_sub(totals.out_other_packets),
             dropped_packets: totals.dropped_packets,
             other_packets: totals.other_packets,
             unreadable_packets: totals.unreadable_packets,
@@ -124,13 +122,7 @@ impl<'a> Flows<'a> {
         }
     }
 
-    fn view(
-        &self,
-        device: &Device,
-        (key, flow): (&tp_watch_key, &tp_watch_flow),
-        now_ns: u64,
-        passed_s: f64,
-    ) -> FlowView {
+    fn view(&self, device: &Device, flow: &tp_watch_flow, now_ns: u64, passed_s: f64) -> FlowView {
         let (before, passed_s) = if self.of_life {
             let life_ns = flow.seen_ns.saturating_sub(flow.born_ns);
             (Before::default(), (life_ns as f64 / 1e9).max(1e-3))
@@ -158,10 +150,14 @@ impl<'a> Flows<'a> {
             id: flow.id,
             flow: format!(
                 "{} > {}",
-                endpoint(&key.source, key.source_port),
-                endpoint(&key.destination, key.destination_port)
+                endpoint(&flow.key.source, flow.key.source_port),
+                endpoint(&flow.key.destination, flow.key.destination_port)
             ),
-            protocol: if key.protocol == UDP { "udp" } else { "tcp" },
+            protocol: if flow.key.protocol == UDP {
+                "udp"
+            } else {
+                "tcp"
+            },
             group: Group::from_number(group),
             confidence: name.as_ref().map(|_| share(verdict.confidence)),
             group_confidence: ours.then(|| share(verdict.group_confidence)),

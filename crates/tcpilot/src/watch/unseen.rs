@@ -30,7 +30,7 @@ pub struct Unseen {
 
 /// Packets of all protocols that left.
 fn left(totals: &tp_watch_totals) -> u64 {
-    totals.out_packets + totals.out_other_packets
+    totals.out_packets
 }
 
 impl Unseen {

@@ -36,7 +36,7 @@ impl<'a> Watched<'a> {
     pub fn load(args: &WatchArgs, name: &str, model: &'a Model) -> Result<Watched<'a>, Failure> {
         let device = Device::find(name)?;
         let mut watch = fair::load(args, options(args)?, &model.in_kernel)?;
-        watch.set_device(device.index());
+        watch.set_device(device.index())?;
         Ok(Watched {
             fair: None,
             marker: None,
@@ -86,7 +86,7 @@ impl<'a> Watched<'a> {
     /// # Errors
     /// A map cannot be read, or the kernel refuses the queues of a device that came back.
     pub fn look(&mut self) -> Result<View, Failure> {
-        self.watch.set_device(self.device.look());
+        self.watch.set_device(self.device.look())?;
         let mut view = self.flows.look(&mut self.watch, &self.device)?;
         if let Some(fair) = &mut self.fair {
             fair.follow(&mut self.watch, &self.device)?;

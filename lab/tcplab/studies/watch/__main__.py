@@ -6,6 +6,7 @@ python -m tcplab.studies.watch train results/watch*-2*     # bpf/watch/model.jso
 # paths kept apart:
 python -m tcplab.studies.watch judge --by bpf/watch/model.json results/watch-test-2*
 python -m tcplab.studies.watch cost                # instructions per packet, in virtual time
+python -m tcplab.studies.watch cost --limit lru    # the least that the same hooks cost
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from tcplab.cli.commands import binaries
+from tcplab.engine.bpf import compiled
 from tcplab.studies.watch import (
     compare,
     cost,
@@ -29,6 +31,7 @@ from tcplab.studies.watch import (
 )
 from tcplab.vm import Machine, run
 
+_LIMIT = Path(cost.__file__).with_name("limit.bpf.c")
 _MODEL = Path(__file__).parents[4] / "bpf" / "watch" / "model.json"
 
 
@@ -59,14 +62,29 @@ def _add_cost(sub: Any) -> None:
     command.add_argument("--here", action="store_true", help="nanoseconds on this host; needs root")
     command.add_argument("--kernel", default="6.1", metavar="NAME", help="of the machine")
     command.add_argument("--binaries", type=Path, metavar="DIR", help="folder of flowgen, tcpilot")
+    command.add_argument("--rate", type=int, metavar="MBIT", help="of the link")
+    command.add_argument("--seconds", type=int, metavar="N", help="how long flows send")
+    what = "seconds before that, so that flows settle"
+    command.add_argument("--warm", type=int, default=0, metavar="N", help=what)
+    what = "measure limit.bpf.c up to this step instead of the watch"
+    command.add_argument("--limit", choices=[step.name.lower() for step in cost.Step], help=what)
+    what = "hooks of tc (6.6) where the limit can do with them"
+    command.add_argument("--tcx", action="store_true", help=what)
 
 
 def _cost(options: argparse.Namespace) -> int:
-    folder = binaries(options)
+    folder, limit = binaries(options), None
+    if options.limit:
+        parts = [f"-DSTEP={cost.Step[options.limit.upper()]:d}", *["-DTCX"] * options.tcx]
+        limit = compiled(_LIMIT, "the limit", ["-mcpu=v3", *parts], form="".join(parts))
     if options.here:
-        print(json.dumps(cost.measure(folder, 400, 10, delay=False)))
+        rate, seconds = options.rate or 400, options.seconds or 10
+        plan = cost.Plan(folder, rate, seconds, options.warm, False, limit)
+        print(json.dumps(cost.measure(plan)))
         return 0
-    words = ["python3", cost.__file__, str(folder), "20", "20", "netem"]
+    rate, seconds = options.rate or 20, options.seconds or 20
+    words = ["python3", cost.__file__, str(folder), str(rate), str(seconds), str(options.warm)]
+    words += [str(limit)] * bool(limit)
     modules = ("sch_netem", "sch_tbf")
     machine = Machine(options.kernel, virtual_time=True, timeout_s=1800, modules=modules)
     result = run(machine, words)

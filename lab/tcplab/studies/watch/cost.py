@@ -2,26 +2,39 @@
 
 python -m tcplab.studies.watch cost                  # in a machine in virtual time: instructions
 python -m tcplab.studies.watch cost --here           # on this host: nanoseconds
+python -m tcplab.studies.watch cost --limit lru      # of limit.bpf.c up to this step, in its place
 
 Two namespaces, eight flows at a bottleneck; the kernel's own statistics of BPF programs
 (kernel.bpf_stats_enabled) tell the time in the programs.  In virtual time an instruction
-takes 1 ns.  Standard library only: this file is what the machine runs.
+takes 1 ns.  Standard library only, and libbpf for the limit: this file is what the machine runs.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import os
+import platform
+import signal
+import socket
+import struct
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum
 from pathlib import Path
 
 FLOWS = 8
 STATS = Path("/proc/sys/kernel/bpf_stats_enabled")
-WORDS = ("in", "out", "drop", "back")
-"""The programs, in the order in which they are loaded."""
+
+
+TCX_INGRESS, TCX_EGRESS = 46, 47
+PROG_FD_BY_ID, INFO_BY_FD, LINK_CREATE = 13, 15, 28
+CALL = {"x86_64": 321, "aarch64": 280}[platform.machine()]
+"""bpf(2), and some of its commands."""
 
 
 def sh(line: str) -> None:
@@ -50,35 +63,84 @@ def ends(rate_mbit: int, delay: bool) -> Iterator[tuple[str, str]]:
             subprocess.run(["ip", "netns", "del", name], capture_output=True)
 
 
-def program_costs(pid: int) -> list[tuple[int, int]]:
-    """Runs and nanoseconds of each BPF program that a process has open, in order."""
+def bpf(command: int, attributes: bytes) -> int:
+    """A descriptor, or less than 0."""
+    room = ctypes.create_string_buffer(attributes, 128)
+    return int(ctypes.CDLL(None).syscall(CALL, command, room, len(room)))
+
+
+def _name_of(number: int) -> str:
+    """The name of a program, without the first word; `struct bpf_prog_info` has it at byte 64."""
+    info = ctypes.create_string_buffer(232)
+    fd = bpf(PROG_FD_BY_ID, struct.pack("=I", number))
+    bpf(INFO_BY_FD, struct.pack("=IIQ", fd, len(info), ctypes.addressof(info)))
+    os.close(fd)
+    return info.raw[64:80].rstrip(b"\0").decode().partition("_")[2]
+
+
+def link_tcx(program: int, device: str, where: int) -> bool:
+    """Attaches a program to a device; older libbpf cannot."""
+    return bpf(LINK_CREATE, struct.pack("=III", program, socket.if_nametoindex(device), where)) >= 0
+
+
+def program_costs(pid: int) -> dict[str, tuple[int, int]]:
+    """Runs and nanoseconds of each BPF program that a process has open, in the order of loading."""
     found = {}
     for entry in Path(f"/proc/{pid}/fdinfo").iterdir():
         with contextlib.suppress(OSError):
             pairs = (line.split(":", 1) for line in entry.read_text().splitlines())
             info = {key: value.strip() for key, value in pairs}
             if "run_cnt" in info:
-                found[int(info["prog_id"])] = int(info["run_cnt"]), int(info["run_time_ns"])
-    return [found[number] for number in sorted(found)]
+                number = int(info["prog_id"])
+                found[number] = _name_of(number), int(info["run_cnt"]), int(info["run_time_ns"])
+    return {name: (runs, ns) for _, (name, runs, ns) in sorted(found.items())}
 
 
-def measure(binaries: Path, rate_mbit: int, seconds: int, delay: bool) -> dict[str, object]:
+class Step(IntEnum):
+    """As in limit.bpf.c."""
+
+    EMPTY = 0
+    DEVICE = 1
+    HEADER = 2
+    LRU = 3
+    ARRAY = 4
+    CLOCK = 5
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One run."""
+
+    binaries: Path
+    rate_mbit: int
+    seconds: int
+    warm_s: int
+    """Before the first packet counts: flows have settled then."""
+    is_delayed: bool
+    limit: Path | None = None
+    """limit.bpf.c, compiled, in the watch's place."""
+
+
+def measure(plan: Plan) -> dict[str, object]:
     """One run."""
     before = STATS.read_text()
     STATS.write_text("1")
     try:
-        with ends(rate_mbit, delay) as (near, far):
-            return _run(binaries, (near, far), seconds)
+        with ends(plan.rate_mbit, plan.is_delayed) as (near, far):
+            return _run(plan, near, far)
     finally:
         STATS.write_text(before)
 
 
-def _run(binaries: Path, names: tuple[str, str], seconds: int) -> dict[str, object]:
-    near, far = (["ip", "netns", "exec", name] for name in names)
-    flowgen, tcpilot = str(binaries / "flowgen"), str(binaries / "tcpilot")
+def _run(plan: Plan, near: str, far: str) -> dict[str, object]:
+    at_near, at_far = (["ip", "netns", "exec", name] for name in (near, far))
+    flowgen, tcpilot = (str(plan.binaries / name) for name in ("flowgen", "tcpilot"))
     pipe = subprocess.PIPE
-    serve = [*far, flowgen, "serve", "--listen", "10.82.0.2:5201"]
-    watch = [*near, tcpilot, "watch", "c0", "--json"]
+    serve = [*at_far, flowgen, "serve", "--listen", "10.82.0.2:5201"]
+    watch = [*at_near, tcpilot, "watch", "c0", "--json"]
+    if plan.limit:
+        watch = [*at_near, sys.executable, __file__, "hold", str(plan.limit)]
+    seconds = plan.warm_s + plan.seconds
     words = f"bulk --to 10.82.0.2:5201 --seconds {seconds} --parallel {FLOWS}"
     with (
         subprocess.Popen(serve, stdout=pipe) as server,
@@ -88,22 +150,35 @@ def _run(binaries: Path, names: tuple[str, str], seconds: int) -> dict[str, obje
         try:
             server.stdout.readline()
             watcher.stdout.readline()  # it is attached
-            subprocess.run([*near, flowgen, *words.split()], stdout=pipe, check=True)
-            costs = program_costs(watcher.pid)
+            with subprocess.Popen([*at_near, flowgen, *words.split()], stdout=pipe) as client:
+                time.sleep(plan.warm_s)
+                before = program_costs(watcher.pid), _queued(near)
+                client.communicate()
+                costs, packets = program_costs(watcher.pid), _queued(near)
+                assert client.returncode == 0
             watcher.terminate()
-            last = json.loads(watcher.stdout.read().splitlines()[-1])
+            watcher.communicate()
         finally:
             watcher.kill()
             server.kill()
-    return report(costs, int(last["in_packets"]))
+    for name, (runs, ns) in before[0].items():
+        costs[name] = costs[name][0] - runs, costs[name][1] - ns
+    return report(costs, packets - before[1])
 
 
-def report(costs: list[tuple[int, int]], packets: int) -> dict[str, object]:
+def _queued(netns: str) -> int:
+    """Packets that came to the queue of the link, by its own counters."""
+    words = ["tc", "-n", netns, "-s", "-j", "qdisc", "show", "dev", "c0", "root"]
+    found = json.loads(subprocess.run(words, capture_output=True, check=True).stdout)[0]
+    return int(found["packets"]) + int(found["drops"])
+
+
+def report(costs: dict[str, tuple[int, int]], packets: int) -> dict[str, object]:
     """Per data packet: all that it and its acknowledgement cost."""
-    total = sum(ns for _, ns in costs)
+    total = sum(ns for _, ns in costs.values())
     each = {
         word: {"runs": runs, "ns_per_run": round(ns / max(runs, 1))}
-        for word, (runs, ns) in zip(WORDS, costs, strict=True)
+        for word, (runs, ns) in costs.items()
     }
     return {
         "packets": packets,
@@ -114,6 +189,57 @@ def report(costs: list[tuple[int, int]], packets: int) -> dict[str, object]:
     }
 
 
+class _Libbpf:
+    """The few calls that the limit needs."""
+
+    def __init__(self, path: str) -> None:
+        self.lib = lib = ctypes.CDLL("libbpf.so.1", use_errno=True)
+        for name in ("object__open_file", "object__next_program", "program__attach"):
+            getattr(lib, f"bpf_{name}").restype = ctypes.c_void_p
+        for name in ("section_name", "name"):
+            getattr(lib, f"bpf_program__{name}").restype = ctypes.c_char_p
+        opened = lib.bpf_object__open_file(path.encode(), None)
+        if not opened or lib.bpf_object__load(ctypes.c_void_p(opened)):
+            sys.exit(f"{path}: cannot be loaded")
+        self.object = ctypes.c_void_p(opened)
+
+    def name_device(self, name: str) -> None:
+        """Writes the device's index and its namespace into the programs' memory."""
+        netns = Path("/proc/self/ns/net").stat().st_ino
+        where = struct.pack("=III", socket.if_nametoindex(name), netns, 0)
+        bss = self.lib.bpf_object__find_map_fd_by_name(self.object, b".bss")
+        key = ctypes.c_uint32(0)
+        if self.lib.bpf_map_update_elem(bss, ctypes.byref(key), where, ctypes.c_uint64(0)):
+            sys.exit("the device could not be named")
+
+    def attach(self, device: str) -> None:
+        """Attaches each program, until the process ends."""
+        found, places = None, {b"limit_in": TCX_EGRESS, b"limit_back": TCX_INGRESS}
+        while found := self.lib.bpf_object__next_program(self.object, ctypes.c_void_p(found)):
+            program = ctypes.c_void_p(found)
+            if self.lib.bpf_program__section_name(program) == b"tc":
+                place = places[self.lib.bpf_program__name(program)]
+                attached = link_tcx(self.lib.bpf_program__fd(program), device, place)
+            else:
+                attached = bool(self.lib.bpf_program__attach(program))
+            if not attached:
+                sys.exit("a program cannot be attached")
+
+
+def hold(path: str) -> None:
+    """Holds the limit's programs at the device until SIGTERM."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    programs = _Libbpf(path)
+    programs.name_device("c0")
+    programs.attach("c0")
+    print("attached", flush=True)
+    signal.sigwait({signal.SIGTERM})
+
+
 if __name__ == "__main__":
-    where, rate, length, far_away = sys.argv[1:]
-    print(json.dumps(measure(Path(where), int(rate), int(length), far_away == "netem")))
+    if sys.argv[1] == "hold":
+        hold(sys.argv[2])
+        sys.exit()
+    where, rate, length, warm, *limits = sys.argv[1:]
+    limit = Path(limits[0]) if limits else None
+    print(json.dumps(measure(Plan(Path(where), int(rate), int(length), int(warm), True, limit))))

@@ -4,13 +4,15 @@ use std::{
     io,
     os::fd::{AsRawFd, BorrowedFd},
     ptr::NonNull,
-    sync::atomic::{AtomicU32, AtomicU64},
+    sync::atomic::{AtomicU32, AtomicU64, Ordering},
 };
+
+use tcpilot_abi::{Plain, from_bytes};
 
 use crate::Error;
 
 /// Part of a map's memory, unmapped on drop. It works without the map's descriptor and its pilot.
-pub(super) struct Mapping {
+pub(crate) struct Mapping {
     at: NonNull<u8>,
     len: usize,
 }
@@ -20,7 +22,7 @@ unsafe impl Send for Mapping {}
 
 impl Mapping {
     /// Maps so many bytes of a map, from this page on; 0 is the start of the map.
-    pub(super) fn new(
+    pub(crate) fn new(
         map: BorrowedFd<'_>,
         offset: usize,
         len: usize,
@@ -50,17 +52,29 @@ impl Mapping {
     }
 
     /// The word of 64 bits at this index; `None` beyond the end.
-    pub(super) fn word(&self, number: usize) -> Option<&AtomicU64> {
+    pub(crate) fn word(&self, number: usize) -> Option<&AtomicU64> {
         let is_inside = number < self.len / size_of::<u64>();
         // SAFETY: within the mapping, which starts on a page and lives as long as self.
         is_inside.then(|| unsafe { self.at.cast::<AtomicU64>().add(number).as_ref() })
     }
 
     /// The word of 32 bits at this index; `None` beyond the end.
-    pub(super) fn half(&self, number: usize) -> Option<&AtomicU32> {
+    pub(crate) fn half(&self, number: usize) -> Option<&AtomicU32> {
         let is_inside = number < self.len / size_of::<u32>();
         // SAFETY: as above.
         is_inside.then(|| unsafe { self.at.cast::<AtomicU32>().add(number).as_ref() })
+    }
+
+    /// The value with this index, of structures of whole words that follow each other. The programs may write it
+    /// meanwhile: each word of 64 bits is whole.
+    pub(crate) fn value<T: Plain>(&self, number: usize) -> Option<T> {
+        const { assert!(size_of::<T>() % size_of::<u64>() == 0) };
+        let words = size_of::<T>() / size_of::<u64>();
+        let mut bytes = Vec::with_capacity(size_of::<T>());
+        for word in number * words..(number + 1) * words {
+            bytes.extend(self.word(word)?.load(Ordering::Relaxed).to_ne_bytes());
+        }
+        from_bytes(&bytes)
     }
 }
 
@@ -72,13 +86,13 @@ impl Drop for Mapping {
 }
 
 /// The size of a page in bytes.
-pub(super) fn page() -> usize {
+pub(crate) fn page() -> usize {
     rustix::param::page_size()
 }
 
 fn fail(source: io::Error) -> Error {
     Error::System {
-        action: "map the learner's memory",
+        action: "map the memory of the programs",
         source,
     }
 }
