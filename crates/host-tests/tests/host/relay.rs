@@ -117,7 +117,7 @@ fn the_way_there_can_have_a_processor_for_itself() {
     // The way there; the first thread and the way back stay where they are.
     let wanted = ["0".to_owned(), all.clone(), all];
     until("the threads are where they should be", || {
-        processors(pid) == wanted
+        (processors(pid) == wanted).then_some(())
     });
     relayed.upload(100_000);
     relayed.end();
