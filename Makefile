@@ -57,8 +57,9 @@ check: setup ## formatting and lints only
 unit-test: setup ## tests that need no privilege
 	@$(MAKE) -j2 -O unit-test-rust unit-test-lab
 
+# cargo cannot use make's tokens, and warns of them.
 unit-test-rust:
-	$(CARGO) test --workspace --quiet
+	MAKEFLAGS= $(CARGO) test --workspace --quiet
 
 unit-test-lab:
 	cd lab && $(BIN)/pytest -q
