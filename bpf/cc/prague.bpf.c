@@ -54,12 +54,10 @@ static __always_inline void tp_on_ack(struct sock *sk, const struct rate_sample 
 
 	prague_observe(p, &w, &a, tp->delivered, tp->delivered_ce);
 	if (state == TCP_CA_Recovery || state == TCP_CA_Loss) {
-		/* packet conservation down to the threshold, then as many as arrive */
 		if (state == TCP_CA_Loss)
 			w.packets = tp_min(w.packets + a.acked, w.ssthresh);
 		else
-			w.packets =
-			    tp_max(w.ssthresh, tp_min(w.packets, tp_in_flight(tp) + a.acked));
+			prague_recover(p, &w, tp_in_flight(tp), a.acked);
 		p->marked = tp->delivered_ce;
 	} else if (tp_cwnd_limited(tp) || tp->delivered_ce != p->marked) {
 		prague_grow(p, &w, &a, tp->delivered_ce);

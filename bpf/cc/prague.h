@@ -20,6 +20,7 @@ struct tp_prague {
 	__u32 marked; /* packets, seen so far */
 	__u32 round_end;
 	__u16 rounds; /* since slow start ended, D at most */
+	__u16 unpaid; /* packets that arrived in recovery and let none leave yet: 0 or 1 */
 };
 
 /*
@@ -113,6 +114,18 @@ TP_INLINE void prague_grow(struct tp_prague *p, struct tp_cwnd *w, const struct 
 	if (acked)
 		prague_increase(p, w, acked, a->srtt_us);
 	w->packets = tp_min(w->packets, w->clamp);
+}
+
+/*
+ * Recovery from a loss, as RFC 9937 for a threshold of half the window: one packet leaves
+ * for two that arrive, down to the threshold.
+ */
+TP_INLINE void prague_recover(struct tp_prague *p, struct tp_cwnd *w, __u32 in_flight, __u32 acked)
+{
+	__u32 arrived = p->unpaid + acked;
+
+	p->unpaid = arrived % 2;
+	w->packets = tp_max(w->ssthresh, tp_min(w->packets, in_flight + arrived / 2));
 }
 
 /* Section 2.4.1: twice the rate in slow start, and the rate afterwards. */

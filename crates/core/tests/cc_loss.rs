@@ -421,3 +421,25 @@ fn pragues_rate_at_the_same_marks_does_not_depend_on_a_short_rtt() {
         assert!((0.9..1.35).contains(&ratio), "{srtt_us} us: {ratio}");
     }
 }
+
+/// The kernel leaves the window to an algorithm that controls it, also while a loss is repaired.  One packet in
+/// `acked` acknowledgements of a whole flight: the window is the threshold when the last has arrived.
+#[test]
+fn prague_has_halved_its_window_when_a_loss_is_repaired() {
+    for acked in [1, 2, 3, 8] {
+        let mut p = tp_prague::default();
+        let mut w = window(96);
+        w.ssthresh = 48;
+        // A packet is lost, and the three behind it show that.
+        let (mut in_flight, mut arrived) = (96 - 4, 4);
+        while arrived < 96 {
+            let now = acked.min(96 - arrived);
+            arrived += now;
+            in_flight -= now;
+            unsafe { prague_recover(&mut p, &mut w, in_flight, now) };
+            assert!(w.packets >= 48, "{w:?}");
+            in_flight = in_flight.max(w.packets);
+        }
+        assert!((48..=50).contains(&w.packets), "{acked}: {w:?}");
+    }
+}
