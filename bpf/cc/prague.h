@@ -118,13 +118,17 @@ TP_INLINE void prague_grow(struct tp_prague *p, struct tp_cwnd *w, const struct 
 
 /*
  * Recovery from a loss, as RFC 9937 for a threshold of half the window: one packet leaves
- * for two that arrive, down to the threshold.
+ * for two that arrive, down to the threshold.  A threshold above the window is none: Linux
+ * 6.18 was seen to skip both callbacks that set it, on a busy host, and to take for it what
+ * lay on its stack.
  */
 TP_INLINE void prague_recover(struct tp_prague *p, struct tp_cwnd *w, __u32 in_flight, __u32 acked)
 {
 	__u32 arrived = p->unpaid + acked;
 
 	p->unpaid = arrived % 2;
+	if (w->ssthresh > w->packets)
+		w->ssthresh = tp_half(w->packets);
 	w->packets = tp_max(w->ssthresh, tp_min(w->packets, in_flight + arrived / 2));
 }
 

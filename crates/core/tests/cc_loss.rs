@@ -443,3 +443,13 @@ fn prague_has_halved_its_window_when_a_loss_is_repaired() {
         assert!((48..=50).contains(&w.packets), "{acked}: {w:?}");
     }
 }
+
+/// What the kernel had on its stack, when it skipped the callbacks that set the threshold.
+#[test]
+fn prague_takes_no_threshold_above_its_window_when_a_loss_is_repaired() {
+    let mut p = tp_prague::default();
+    let mut w = window(27);
+    w.ssthresh = 0x8220_28e5;
+    unsafe { prague_recover(&mut p, &mut w, 24, 1) };
+    assert_eq!((w.packets, w.ssthresh), (24, 13));
+}
