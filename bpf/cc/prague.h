@@ -118,9 +118,9 @@ TP_INLINE void prague_grow(struct tp_prague *p, struct tp_cwnd *w, const struct 
 
 /*
  * Recovery from a loss, as RFC 9937 for a threshold of half the window: one packet leaves
- * for two that arrive, down to the threshold.  A threshold above the window is none: Linux
- * 6.18 was seen to skip both callbacks that set it, on a busy host, and to take for it what
- * lay on its stack.
+ * for two that arrive, down to the threshold.  A threshold above the window is none: a vendor's
+ * kernel runs no BPF program in the time of process 1, skips the callbacks that set it if a
+ * packet arrives then, and takes for it what lies on its stack.
  */
 TP_INLINE void prague_recover(struct tp_prague *p, struct tp_cwnd *w, __u32 in_flight, __u32 acked)
 {
