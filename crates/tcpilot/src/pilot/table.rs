@@ -239,7 +239,11 @@ pub fn status(s: &Status) -> String {
             .as_deref()
             .map_or_else(String::new, |r| format!(" · heavy loss: {r}"))
     );
-    let _ = writeln!(out, "paths    {} of at most {}", s.paths, s.paths_max);
+    if s.effect.is_some() && s.learning.is_none() {
+        let _ = writeln!(out, "paths    not known now: the learner has not answered");
+    } else {
+        let _ = writeln!(out, "paths    {} of at most {}", s.paths, s.paths_max);
+    }
     let seen: Vec<String> = s
         .connections
         .iter()

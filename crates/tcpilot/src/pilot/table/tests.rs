@@ -404,6 +404,19 @@ fn what_the_learner_in_the_daemon_knows_reads_as_its_copies() {
 }
 
 #[test]
+fn a_learner_that_does_not_answer_is_not_said_to_know_no_path() {
+    let busy = Status {
+        learning: None,
+        paths: 0,
+        effect: Some("not known".to_owned()),
+        ..learning()
+    };
+    let text = status(&busy);
+    let line = text.lines().find(|l| l.starts_with("paths"));
+    assert_eq!(line, Some("paths    not known now: the learner has not answered"));
+}
+
+#[test]
 fn no_path_is_said_in_words() {
     assert_golden("paths-none", &paths(&[]));
 }
