@@ -3,7 +3,6 @@ name it: `NAME PLACE`."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from statistics import mean, median
 from typing import Any
@@ -12,10 +11,10 @@ from scipy.stats import spearmanr
 
 from tcplab import published
 from tcplab.metrics.intervals import median_interval
+from tcplab.studies import page as pages
 from tcplab.studies.cells import Record
+from tcplab.studies.page import labels, of
 
-_NONE = "–"
-_MARKS = re.compile(r"(<!-- table: ([a-z-]+) (host|machine) -->\n).*?(<!-- end -->)", re.DOTALL)
 _SLIDES = {"host": ("pfifo", "p4air-rtt-fifo"), "machine": ("fq_codel", "p4air-rtt-aqm")}
 """Of rtt-fairness: the queue that runs in each place, and the slides' table of it."""
 
@@ -23,11 +22,10 @@ _SLIDES = {"host": ("pfifo", "p4air-rtt-fifo"), "machine": ("fq_codel", "p4air-r
 def renewed(page: str, records: list[Record]) -> str:
     """The page with its tables anew."""
 
-    def table(mark: re.Match[str]) -> str:
-        there = [record for record in records if record["place"] == mark[3]]
-        return f"{mark[1]}\n{_TABLES[mark[2]](there, mark[3])}\n{mark[4]}"
+    def table(name: str, place: str) -> str:
+        return _TABLES[name](pages.at(records, place), place)
 
-    return _MARKS.sub(table, page)
+    return pages.renewed(page, table)
 
 
 def shown(values: Iterable[float | None], digits: int, scale: float = 1.0) -> str:
@@ -36,7 +34,7 @@ def shown(values: Iterable[float | None], digits: int, scale: float = 1.0) -> st
     known = [value * scale for value in values if value is not None]
     found = median_interval(known)
     if found is None:
-        return _NONE
+        return pages.NONE
     middle = f"{found.median:.{digits}f}"
     if found.count == 1:
         return middle
@@ -51,24 +49,6 @@ def repetitions(cells: Sequence[Sequence[Any]]) -> str:
     return f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
 
 
-def _rows(head: list[str], rows: Iterable[list[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
-
-
-def _of(records: list[Record], campaign: str, **labels: Any) -> list[Record]:
-    return [
-        record
-        for record in records
-        if record["campaign"] == campaign
-        and all(record["labels"].get(axis) == value for axis, value in labels.items())
-    ]
-
-
-def _labels(records: list[Record], campaign: str, axis: str) -> list[Any]:
-    return list(dict.fromkeys(record["labels"][axis] for record in _of(records, campaign)))
-
-
 def _values(records: list[Record], name: str) -> list[float | None]:
     return [record["values"].get(name) for record in records]
 
@@ -80,14 +60,14 @@ def rtt_fairness(records: list[Record], place: str) -> str:
         (published.canonical(f.where["cc"]), float(f.where["rtt_difference_ms"])): f.value
         for f in published.load(slides).figures
     }
-    there = _of(records, "rtt-fairness", qdisc=qdisc)
-    differences = sorted(_labels(there, "rtt-fairness", "rtt_difference_ms"))
+    there = of(records, "rtt-fairness", qdisc=qdisc)
+    differences = sorted(labels(there, "rtt-fairness", "rtt_difference_ms"))
     rows, pairs, counts = [], [], []
-    for cc in sorted(_labels(there, "rtt-fairness", "cc"), key=_in_slides(theirs)):
+    for cc in sorted(labels(there, "rtt-fairness", "cc"), key=_in_slides(theirs)):
         name = published.canonical(cc)
         ours, slide = [str(name)], ["slides"]
         for difference in differences:
-            jains = _values(_of(there, "rtt-fairness", cc=cc, rtt_difference_ms=difference), "jain")
+            jains = _values(of(there, "rtt-fairness", cc=cc, rtt_difference_ms=difference), "jain")
             known = [value for value in jains if value is not None]
             ours.append(shown(known, 2))
             published_one = theirs[(name, float(difference))]
@@ -99,7 +79,7 @@ def rtt_fairness(records: list[Record], place: str) -> str:
     if not pairs:
         return "Not run yet.\n"
     head = ["difference, ms", *(f"{difference:g}" for difference in differences)]
-    return f"{_rows(head, rows)}\n{_agreement(pairs, repetitions(counts))}\n"
+    return f"{pages.rows(head, rows)}\n{_agreement(pairs, repetitions(counts))}\n"
 
 
 def _in_slides(theirs: dict[Any, float]) -> Any:
@@ -118,25 +98,25 @@ def _agreement(pairs: list[tuple[float, float]], count: str) -> str:
 
 def fct(records: list[Record], _: str) -> str:
     """Slowdowns and retransmissions of each scale and number of streams."""
-    algorithms = _labels(records, "fct", "cc")
+    algorithms = labels(records, "fct", "cc")
     if not algorithms:
         return "Not run yet.\n"
     head = ["scale, bytes", "at once", "n"]
     for cc in algorithms:
         head += [f"{cc}: p50", "p95", "p99", "sent again, %"]
-    rows, scales = [], sorted(_labels(records, "fct", "scale_bytes"))
+    rows, scales = [], sorted(labels(records, "fct", "scale_bytes"))
     for scale in scales:
-        for incast in sorted(_labels(records, "fct", "incast")):
-            cells = _of(records, "fct", scale_bytes=scale, incast=incast)
+        for incast in sorted(labels(records, "fct", "incast")):
+            cells = of(records, "fct", scale_bytes=scale, incast=incast)
             if not cells:
                 continue
-            of_each = [_of(cells, "fct", cc=cc) for cc in algorithms]
+            of_each = [of(cells, "fct", cc=cc) for cc in algorithms]
             row = [f"{scale:g}", f"{incast:g}", repetitions(of_each)]
             for mine in of_each:
                 row += [shown(_values(mine, f"fct_slowdown_{p}"), 1) for p in ("p50", "p95", "p99")]
                 row.append(shown(_values(mine, "retransmit_ratio"), 2, 100))
             rows.append(row)
-    return _rows(head, rows)
+    return pages.rows(head, rows)
 
 
 def native(records: list[Record], _: str) -> str:
@@ -153,10 +133,10 @@ def native(records: list[Record], _: str) -> str:
         "relay late p99, us",
     ]
     rows = []
-    for rate in sorted(_labels(records, "native", "rate")):
-        for queue in _labels(records, "native", "queue"):
+    for rate in sorted(labels(records, "native", "rate")):
+        for queue in labels(records, "native", "queue"):
             for cc in ("cubic", "tp_cubic", "bbr", "tp_bbr", "tp_bbr3"):
-                cells = _of(records, "native", rate=rate, queue=queue, cc=cc)
+                cells = of(records, "native", rate=rate, queue=queue, cc=cc)
                 if not cells:
                     continue
                 row = [f"{rate:g}", str(queue), cc, str(len(cells))]
@@ -166,7 +146,7 @@ def native(records: list[Record], _: str) -> str:
                 row.append(shown(_values(cells, "processor_s_per_gbit"), 2))
                 row.append(shown(_values(cells, "relay_late_us_p99"), 0))
                 rows.append(row)
-    return _rows(head, rows) if rows else "Not run yet.\n"
+    return pages.rows(head, rows) if rows else "Not run yet.\n"
 
 
 _TABLES = {"rtt-fairness": rtt_fairness, "fct": fct, "native": native}

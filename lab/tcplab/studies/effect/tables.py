@@ -3,17 +3,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 from math import exp, sqrt
 from statistics import mean
 from typing import Any
 
+from tcplab.studies import page as pages
 from tcplab.studies.cells import Record
 from tcplab.studies.effect.interval import Interval, interval, merged
+from tcplab.studies.page import NONE, of
 
-_NONE = "–"
-_MARKS = re.compile(r"(<!-- table: (lab-[a-z-]+) ([a-z]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 _MEASURES = {"goodput": "goodput", "duration": "time to complete"}
 Spread = tuple[float, float]
 """A mean and its standard error."""
@@ -22,26 +21,7 @@ Spread = tuple[float, float]
 def renewed(page: str, records: list[Record]) -> str:
     """The page with the laboratory's tables anew."""
 
-    def table(mark: re.Match[str]) -> str:
-        there = [record for record in records if record["place"] == mark[3]]
-        return f"{mark[1]}\n{_TABLES[mark[2]](there)}\n{mark[4]}"
-
-    return _MARKS.sub(table, page)
-
-
-def _rows(head: list[str], rows: Iterable[list[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
-
-
-def _of(records: list[Record], campaign: str, **labels: Any) -> list[Record]:
-    wanted = labels.items()
-    return [
-        record
-        for record in records
-        if record["campaign"] == campaign
-        and all(record["labels"].get(axis) == value for axis, value in wanted)
-    ]
+    return pages.renewed(page, lambda name, place: _TABLES[name](pages.at(records, place)))
 
 
 def _mean_of(found: Iterable[Any]) -> Spread | None:
@@ -64,7 +44,7 @@ def difference(one: Spread | None, other: Spread | None) -> Interval | None:
 def _percent(found: Interval | None) -> str:
     """Nats as a change in per cent."""
     if found is None:
-        return _NONE
+        return NONE
     values = [100 * (exp(v) - 1) for v in (found.estimate, found.low, found.high)]
     return f"{values[0]:+.1f} % ({values[1]:+.1f} to {values[2]:+.1f})".replace("-", "−")
 
@@ -72,7 +52,7 @@ def _percent(found: Interval | None) -> str:
 def truth(records: list[Record], campaign: str, measure: str, **labels: Any) -> Interval | None:
     """What all connections gain by the second way: runs of all-second less those of all-first."""
     both = (
-        _mean_of(r["figures"]["all"][measure] for r in _of(records, campaign, way=way, **labels))
+        _mean_of(r["figures"]["all"][measure] for r in of(records, campaign, way=way, **labels))
         for way in ("all-second", "all-first")
     )
     return difference(*both)
@@ -82,7 +62,7 @@ def _per_connection(
     records: list[Record], campaign: str, measure: str, pair: tuple[str, str], **labels: Any
 ) -> Interval | None:
     """What an experiment says in which each connection has one of the two algorithms."""
-    cells = _of(records, campaign, **labels)
+    cells = of(records, campaign, **labels)
     both = (
         _mean_of(cell["figures"]["means"].get(cc, {}).get(measure) for cell in cells)
         for cc in reversed(pair)
@@ -92,7 +72,7 @@ def _per_connection(
 
 def reported(records: list[Record], campaign: str, name: str, **labels: Any) -> dict[str, Any]:
     """`tcpilot report` of all runs together, their sums added up: interval, pairs and verdicts."""
-    cells = _of(records, campaign, **labels)
+    cells = of(records, campaign, **labels)
     found = [
         measure
         for cell in cells
@@ -124,10 +104,8 @@ _SHARES = {"few": "1 of 4", "half": "2 of 4", "most": "3 of 4"}
 
 def _trap(records: list[Record]) -> str:
     head = ["condition", "", "all use it (truth)", *_SHARES.values(), "`tcpilot report`", "says"]
-    rows = [
-        ["Spang et al.", "throughput", "none", "few: +150 %", _NONE, "most: −75 %", _NONE, _NONE]
-    ]
-    swept = [record["labels"]["condition"] for record in _of(records, "effect")]
+    rows = [["Spang et al.", "throughput", "none", "few: +150 %", NONE, "most: −75 %", NONE, NONE]]
+    swept = [record["labels"]["condition"] for record in of(records, "effect")]
     for condition in [one for one in _CONDITIONS if one in swept]:
         for measure, name in _MEASURES.items():
             report = reported(records, "effect", _told(measure), condition=condition, way="report")
@@ -146,7 +124,7 @@ def _trap(records: list[Record]) -> str:
                     verdict(report["interval"], measure == "duration"),
                 ]
             )
-    return _rows(head, rows)
+    return pages.rows(head, rows)
 
 
 def _told(measure: str) -> str:
@@ -162,9 +140,9 @@ def _days(records: list[Record]) -> str:
         true = truth(records, "effect-days", measure)
         report = reported(records, "effect-days", name, way="report")
         found = report["interval"]
-        covers = _NONE if true is None or found is None else _word(found.holds(true.estimate))
+        covers = NONE if true is None or found is None else _word(found.holds(true.estimate))
         rows.append([name, _percent(true), _percent(found), str(report["pairs"]), covers])
-    return _rows(head, rows)
+    return pages.rows(head, rows)
 
 
 def _word(is_so: bool) -> str:
@@ -173,18 +151,18 @@ def _word(is_so: bool) -> str:
 
 def _guard(records: list[Record]) -> str:
     head = ["way", "delivered, MB", "of the default's", "stopped after, s"]
-    default = [r["figures"]["all"]["mbytes"] for r in _of(records, "effect-guard", way="default")]
+    default = [r["figures"]["all"]["mbytes"] for r in of(records, "effect-guard", way="default")]
     rows = []
     for way in ("default", "unguarded", "guarded"):
-        cells = _of(records, "effect-guard", way=way)
+        cells = of(records, "effect-guard", way=way)
         carried = [cell["figures"]["all"]["mbytes"] for cell in cells]
         if not carried:
             continue
-        share = f"{mean(carried) / mean(default):.3f}" if default else _NONE
+        share = f"{mean(carried) / mean(default):.3f}" if default else NONE
         stops = [_stopped_s(cell) for cell in cells]
-        said = ", ".join(f"{at_s:.0f}" for at_s in stops if at_s is not None) or _NONE
+        said = ", ".join(f"{at_s:.0f}" for at_s in stops if at_s is not None) or NONE
         rows.append([way, f"{mean(carried):.1f}", share, said])
-    return _rows(head, rows)
+    return pages.rows(head, rows)
 
 
 def _stopped_s(cell: Record) -> float | None:

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
-from statistics import median
-
 from tcplab import published
 from tcplab.algorithms import without_prefix
+from tcplab.studies import page as pages
 from tcplab.studies.cells import Record
+from tcplab.studies.page import NONE
+from tcplab.studies.page import median_and_range as shown
 
-_NONE = "–"
-_MARKS = re.compile(
-    r"(<!-- table: ([a-z0-9_]+) ([a-z-]+) -->\n).*?(<!-- end -->)",
-    re.DOTALL,
-)
 _HEAD = [
     "Mbit/s",
     "RTT, ms",
@@ -32,22 +26,7 @@ _HEAD = [
 
 def renewed(page: str, records: list[Record]) -> str:
     """The page with its tables anew."""
-
-    def table(mark: re.Match[str]) -> str:
-        return f"{mark[1]}\n{of_pair(records, mark[2], mark[3])}\n{mark[4]}"
-
-    return _MARKS.sub(table, page)
-
-
-def shown(values: Iterable[float | None], digits: int, scale: float = 1.0) -> str:
-    """The median, and if it is of several repetitions, their range and number."""
-    known = sorted(value * scale for value in values if value is not None)
-    if not known:
-        return _NONE
-    middle = f"{median(known):.{digits}f}"
-    if len(known) == 1:
-        return middle
-    return f"{middle} ({known[0]:.{digits}f} to {known[-1]:.{digits}f}; {len(known)})"
+    return pages.renewed(page, lambda queue, pair: of_pair(records, queue, pair))
 
 
 def of_pair(records: list[Record], queue: str, pair: str) -> str:
@@ -64,8 +43,7 @@ def of_pair(records: list[Record], queue: str, pair: str) -> str:
         mark = "" if whole else " (quick)"
         for name in cells[0]["flows"]:
             rows.append([f"{rate:g}{mark}", f"{rtt:g}", *_row(whole or cells, name)])
-    lines = [_HEAD, ["---"] * len(_HEAD), *rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    return pages.rows(_HEAD, rows)
 
 
 def _row(cells: list[Record], name: str) -> list[str]:
@@ -96,4 +74,4 @@ def _published_share(labels: Record, name: str) -> str:
         )
     }
     total = sum(figures.values())
-    return f"{100 * figures[f'goodput_mbit.{name}'] / total:.0f}" if total else _NONE
+    return f"{100 * figures[f'goodput_mbit.{name}'] / total:.0f}" if total else NONE

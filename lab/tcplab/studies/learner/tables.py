@@ -3,15 +3,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 
+from tcplab.studies import page as pages
 from tcplab.studies.cells import Record
 from tcplab.studies.learner.judge import Verdict, judge, percent, shown
 from tcplab.studies.learner.records import runs
 
-_NONE = "–"
-_MARKS = re.compile(r"(<!-- table: ([a-z-]+) (host|machine) -->\n).*?(<!-- end -->)", re.DOTALL)
 _TOOLS = {
     "tcpilot-epsilon": "epsilon-greedy",
     "tcpilot-thompson": "thompson",
@@ -27,11 +25,10 @@ def renewed(page: str, records: Iterable[Record]) -> str:
     """The page with its tables anew."""
     known = list(records)
 
-    def table(mark: re.Match[str]) -> str:
-        there = [r for r in known if (r["campaign"], r["place"]) == (mark[2], mark[3])]
-        return f"{mark[1]}\n{of_campaign(mark[2], there)}\n{mark[4]}"
+    def table(campaign: str, place: str) -> str:
+        return of_campaign(campaign, pages.of(pages.at(known, place), campaign))
 
-    return _MARKS.sub(table, page)
+    return pages.renewed(page, table)
 
 
 def of_campaign(name: str, records: Sequence[Record]) -> str:
@@ -53,13 +50,12 @@ def of_campaign(name: str, records: Sequence[Record]) -> str:
     for tool in tools:
         own = [v for v in verdicts if v.tool == tool]
         last.append(f"{sum(v.met for v in own)} of {len(own)}")
-    lines = [head, ["---"] * len(head), *rows, last]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    return pages.rows(head, [*rows, last])
 
 
 def _cell(verdict: Verdict | None) -> str:
     if verdict is None:
-        return _NONE
+        return pages.NONE
     text = shown(verdict)
     return (text if verdict.met else f"**{text}**") + _again(verdict.price)
 
