@@ -201,7 +201,9 @@ def test_the_relay_of_a_fast_cell_has_a_processor_for_itself(
         monkeypatch.setattr(here.os, "sched_getaffinity", lambda _, found=processors: found)
         ran = here.fitted(fast)
         assert ran.relay_processor == own
-        assert ("--processor=2" in script.text(ran, programs)) == (own == 2)
+        text = script.text(ran, programs)
+        parts = ("--processor=2", "taskset -c 2 ", "echo 1 >/sys/class/net/m0/queues/rx-0/rps_cpus")
+        assert [part in text for part in parts] == [own == 2] * 3
         assert here.fitted(replace(cell(), delays="netem")).relay_processor is None
 
 

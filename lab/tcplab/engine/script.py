@@ -8,6 +8,7 @@ measured time.
 from __future__ import annotations
 
 import json
+import os
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,6 +81,7 @@ def text(cell: Cell, programs: Programs, seed: int = 0) -> str:
         f"third={shlex.quote('r3' if 'r3' in topology.namespaces(cell) else '')}",
         *_network(cell, programs, seed),
         *_receiver(cell),
+        *_apart(cell),
         *_own_algorithms(cell, programs.tcpilot.parent),
         *_reflector(cell),
         *_calibrate(cell),
@@ -94,7 +96,8 @@ def text(cell: Cell, programs: Programs, seed: int = 0) -> str:
         "qdisc_state >qdisc-before",
         "uptime_now >started",
         *measures.processor(cell, "before"),
-        f'in_ns left "$flowgen" play plan.json --out .{beside} >play.json 2>play.err ||',
+        f'in_ns left {_own_processor(cell)}"$flowgen" play plan.json --out .{beside} >play.json '
+        "2>play.err ||",
         '    fail "flowgen: $(tail -n 1 play.err)"',
         *measures.processor(cell, "after"),
         "uptime_now >ended",
@@ -204,6 +207,25 @@ def _receiver(cell: Cell) -> list[str]:
             f"in_ns {behind} sh -c '{write}' || fail 'no {timeout}'",
         ]
     return lines
+
+
+def _apart(cell: Cell) -> list[str]:
+    """Keeps the bottlenecks off the relay's processor, on which the programs of the ends are.  A
+    fast bottleneck's timer takes all of a processor's time, and goes before programs: a sender
+    beside it writes only when the queue is empty, and never fills it."""
+    if cell.relay_processor is None:
+        return []
+    others = sum(1 << i for i in os.sched_getaffinity(0) - {cell.relay_processor})
+    lines = []
+    for i in (i for i, link in enumerate(cell.links) if not topology.is_direct(link)):
+        file = f"/sys/class/net/m{i}/queues/rx-0/rps_cpus"
+        lines.append(f"in_ns r1 sh -c 'echo {others:x} >{file}' || fail 'no {file}'")
+    return lines
+
+
+def _own_processor(cell: Cell) -> str:
+    """The word before a program of the ends."""
+    return "" if cell.relay_processor is None else f"taskset -c {cell.relay_processor} "
 
 
 def _own_algorithms(cell: Cell, binaries: Path) -> list[str]:

@@ -354,7 +354,8 @@ class Cell:
     delays: str = "netem"
     """The maker of delays and losses: netem, or relay if the engine's kernel has no netem."""
     relay_processor: int | None = None
-    """The processor that the relay has for itself, if it has one."""
+    """The processor of the relay and of the programs of the ends, if they are to be apart from the
+    bottlenecks."""
 
     def present(self) -> list[Flow]:
         """Flows that take part."""
