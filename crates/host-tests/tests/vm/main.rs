@@ -4,7 +4,6 @@
     reason = "clippy takes only the test functions themselves for tests, not their helpers"
 )]
 
-mod bursts;
 mod cost;
 mod fair;
 #[path = "../host/learner.rs"]
