@@ -104,11 +104,11 @@ __u32 BPF_PROG(bbr_sndbuf, struct sock *sk)
 }
 
 /*
- * No min_tso_segs.  On 6.18, while tp_bbr was replaced by a new version of its name,
- * 5 of 12,000 connections stood still: they sent an empty segment again and again.  A
- * least burst of 0 would cut one off, but none was observed, and the cause is not known.
- * Without the member 0 of 6,000 did, when 2 or 3 were to be expected.  The kernel's own
- * least burst is 2 packets; BBR's is 1 below 1.2 Mbit/s.
+ * No min_tso_segs.  A kernel that skips a callback takes what lies on its stack for the
+ * answer (docs/measured/congestion-controls.md, "A kernel that skips callbacks"), and 0 for
+ * the least burst cuts empty segments off: on such a host 5 of 12,000 connections stood
+ * still.  The kernel's own least burst is 2 packets; BBR's is 1 below 1.2 Mbit/s, which
+ * gains too little for that.
  */
 TP_OPS("tp_bbr", .init = (void *)bbr_init, .cong_control = (void *)bbr_control,
        .cong_control_2 = (void *)bbr_control2, .set_state = (void *)bbr_state,

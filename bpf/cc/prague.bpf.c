@@ -102,6 +102,13 @@ static __always_inline void tp_on_tx_start(struct sock *sk)
 
 TP_CWND_EVENT(prague)
 
+/* Section 2.4.1: no bursts.  The kernel sends a millisecond's worth at once, if that is more. */
+SEC("struct_ops")
+__u32 BPF_PROG(prague_burst, struct sock *sk)
+{
+	return PRAGUE_BURST_MIN;
+}
+
 SEC("struct_ops")
 __u32 BPF_PROG(prague_undo, struct sock *sk)
 {
@@ -113,4 +120,5 @@ TP_OPS("tp_prague",
        .init = (void *)prague_init, .cong_control = (void *)prague_control,
        .cong_control_2 = (void *)prague_control2, .set_state = (void *)prague_state,
        .cwnd_event = (void *)prague_event, .cwnd_event_tx_start = (void *)prague_tx_start,
-       .ssthresh = (void *)prague_ssthresh, .undo_cwnd = (void *)prague_undo);
+       .ssthresh = (void *)prague_ssthresh, .undo_cwnd = (void *)prague_undo,
+       .min_tso_segs = (void *)prague_burst);

@@ -10,6 +10,11 @@
 #define PRAGUE_RTT_VIRT_US 25000ULL /* shorter RTTs behave as this one */
 #define PRAGUE_PART_SHIFT 32	    /* a packet's parts */
 #define PRAGUE_ROUNDS 500	    /* D: so long a flow behaves by its own RTT */
+/*
+ * The least burst, packets.  The kernel's own is 2: at 10 Mbit/s the second packet of a
+ * pair waits 1.2 ms for the first, longer than the 1 ms at which L4S queues mark.
+ */
+#define PRAGUE_BURST_MIN 1
 
 struct tp_prague {
 	struct tp_ecn ecn;

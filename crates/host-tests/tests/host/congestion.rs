@@ -419,7 +419,7 @@ fn of_many_connections_none_is_lost_while_algorithms_come_and_go() {
     let to_do = AtomicU32::new(connections);
     let trouble = Mutex::new(Vec::new());
     let done = AtomicBool::new(false);
-    let wanted = ["tp_bbr", "tp_cubic", "tp_lola"];
+    let wanted = ["tp_bbr", "tp_cubic", "tp_lola", "tp_prague"];
     let mut swaps = 0;
     std::thread::scope(|scope| {
         let workers: Vec<_> = (0..4)
@@ -428,9 +428,9 @@ fn of_many_connections_none_is_lost_while_algorithms_come_and_go() {
         let swapper = scope.spawn(|| {
             let mut rounds = 0;
             while !done.load(Ordering::Relaxed) {
-                pins.cc("load bbr cubic lola");
-                pins.cc("load bbr cubic lola --update");
-                pins.cc("unload bbr cubic lola --force");
+                pins.cc("load bbr cubic lola prague");
+                pins.cc("load bbr cubic lola prague --update");
+                pins.cc("unload bbr cubic lola prague --force");
                 rounds += 1;
             }
             rounds

@@ -10,6 +10,7 @@
 mod access;
 mod alone;
 mod answers;
+mod bursts;
 mod commands;
 mod congestion;
 mod container;

@@ -1,0 +1,45 @@
+//! How many packets a sender with offloads hands to a slow link at once.
+
+use std::{iter, thread, time::Duration};
+
+use tcpilot_host_tests::{Bpffs, Lab, PORT, Place, Tap};
+
+use crate::rescue::{OTHER, way};
+
+/// What is longer is a burst, which the sender's device leaves in one piece.
+const ONE_PACKET: usize = 1514;
+const ACKNOWLEDGEMENT: usize = 200;
+const FRAMES: usize = 400;
+
+/// Of the frames with data that leave long after slow start, those with more than one packet.
+fn bursts(cc: &str) -> usize {
+    let lab = Lab::new();
+    let _way = way(&lab, "", "tbf rate 10mbit burst 15kb latency 60ms");
+    lab.net.near.ip("link set lossy gso_max_segs 64");
+    let _sender = lab.start(&format!("bulk --to {OTHER}:{PORT} --seconds 8 --cc {cc}"));
+    thread::sleep(Duration::from_secs(3));
+    let tap = Tap::new(&lab.net.near, "lossy");
+    let frames = iter::from_fn(|| tap.next_within(Duration::from_secs(2)));
+    let data: Vec<_> = frames
+        .map(|frame| frame.len())
+        .filter(|length| *length > ACKNOWLEDGEMENT)
+        .take(FRAMES)
+        .collect();
+    assert_eq!(data.len(), FRAMES, "{cc}");
+    data.iter().filter(|length| **length > ONE_PACKET).count()
+}
+
+/// Section 2.4.1 of draft-briscoe-iccrg-prague-congestion-control-04: no bursts. The kernel's own least burst is two
+/// packets.
+#[test]
+fn prague_hands_single_packets_to_a_slow_link() {
+    let bpffs = Bpffs::new();
+    let mut load = Place::here().command("tcpilot");
+    load.args(["cc", "load", "reno", "prague", "--bpffs"]);
+    assert!(load.arg(bpffs.path()).status().unwrap().success());
+    let (reno, prague) = (bursts("tp_reno"), bursts("tp_prague"));
+    assert!(
+        reno > FRAMES / 10 && prague < FRAMES / 40,
+        "of {FRAMES} frames {reno} with reno and {prague} with prague"
+    );
+}
