@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,6 +22,7 @@ from tcplab.run.progress import duration
 from tcplab.scenario import ScenarioError, find, load, selected
 
 SETTINGS = Settings("vm", "6.12", True, "/bin/flowgen", "/bin/tcpilot", 60)
+ROOT = Path(__file__).parents[1]
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
@@ -160,6 +164,14 @@ def test_rejected_cells_can_be_run_again_and_the_others_stay(tmp_path: Path) -> 
     there = [job.place.exists() for job in jobs]
     assert there == [True, False, True, False]
     assert [campaign.is_complete(job.place) for job in jobs] == [True, False, False, False]
+
+
+def test_a_reader_that_has_enough_is_no_error() -> None:
+    command = shlex.join([sys.executable, "-m", "tcplab", "list"])
+    answer = subprocess.run(
+        ["sh", "-c", f"{command} | head -n 1"], capture_output=True, text=True, cwd=ROOT
+    )
+    assert answer.stdout.count("\n") == 1 and answer.stderr == ""
 
 
 def test_list_names_every_campaign(capsys: pytest.CaptureFixture[str]) -> None:
