@@ -169,4 +169,25 @@ def native(records: list[Record], _: str) -> str:
     return _rows(head, rows) if rows else "Not run yet.\n"
 
 
-_TABLES = {"rtt-fairness": rtt_fairness, "fct": fct, "native": native}
+def cellular(records: list[Record], _: str) -> str:
+    """A row for each trace and tool."""
+    head = ["trace", "tool", "n", "goodput, Mbit/s", "sent again, %", "RTT p50, ms", "RTT p95, ms"]
+    rows = []
+    for trace in _labels(records, "cellular", "trace"):
+        for way in sorted(_labels(records, "cellular", "way"), key=_tools_last):
+            cells = _of(records, "cellular", trace=trace, way=way)
+            if not cells:
+                continue
+            row = [str(trace), str(way), str(len(cells))]
+            row.append(shown(_values(cells, "goodput_mbit"), 2))
+            row.append(shown(_values(cells, "retransmit_ratio"), 2, 100))
+            row += [shown(_values(cells, f"rtt_ms_{p}"), 0) for p in ("p50", "p95")]
+            rows.append(row)
+    return _rows(head, rows) if rows else "Not run yet.\n"
+
+
+def _tools_last(way: str) -> tuple[bool, bool, str]:
+    return way.startswith("tcpilot"), way != "cubic", way
+
+
+_TABLES = {"rtt-fairness": rtt_fairness, "fct": fct, "native": native, "cellular": cellular}
