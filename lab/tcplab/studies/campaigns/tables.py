@@ -74,7 +74,8 @@ def _values(records: list[Record], name: str) -> list[float | None]:
 
 
 def rtt_fairness(records: list[Record], place: str) -> str:
-    """Two lines for each algorithm, ours and the slides', with a column for each difference."""
+    """Two lines for each algorithm, ours and the slides', with a column for each difference.  The
+    last column has the least and the most that a cell of it sent again."""
     qdisc, slides = _SLIDES[place]
     theirs = {
         (published.canonical(f.where["cc"]), float(f.where["rtt_difference_ms"])): f.value
@@ -95,10 +96,14 @@ def rtt_fairness(records: list[Record], place: str) -> str:
             if known:
                 pairs.append((published_one, median(known)))
                 counts.append(known)
-        rows += [ours, slide]
+        ratios = _values(_of(there, "rtt-fairness", cc=cc), "retransmit_ratio")
+        again = [100 * ratio for ratio in ratios if ratio is not None]
+        ours.append(f"{min(again):.2f} to {max(again):.2f}" if again else _NONE)
+        rows += [ours, [*slide, _NONE]]
     if not pairs:
         return "Not run yet.\n"
-    head = ["difference, ms", *(f"{difference:g}" for difference in differences)]
+    numbers = (f"{difference:g}" for difference in differences)
+    head = ["difference, ms", *numbers, "sent again, %"]
     return f"{_rows(head, rows)}\n{_agreement(pairs, repetitions(counts))}\n"
 
 
