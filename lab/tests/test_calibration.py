@@ -147,6 +147,22 @@ def test_a_cell_becomes_tables_and_provenance(work: Path) -> None:
     assert flows["fct_s"].isna().all() and list(flows["warmup"]) == [False, True]
 
 
+@pytest.mark.parametrize(
+    ("window", "threshold", "status"),
+    [("1000000", "", "ok"), ("10", "2183145701", "rejected"), ("935633873", "40", "rejected")],
+)
+def test_a_window_that_no_algorithm_sets_rejects_a_cell(
+    work: Path, window: str, threshold: str, status: str
+) -> None:
+    samples = work / "samples.csv"
+    samples.write_text(samples.read_text().replace(",10,,20000", f",{window},{threshold},20000"))
+    content = json.loads(
+        (writer.write(job(work), cell(), work, None, wall_s=2) / "cell.json").read_text()
+    )
+    assert content["status"] == status
+    assert bad(content["calibration"]) == (["window_packets_max"] if status != "ok" else [])
+
+
 def test_a_failed_cell_says_why_and_has_no_tables(work: Path) -> None:
     (work / "script.log").write_text("tcplab: failed: flowgen: no\n")
     place = writer.write(job(work), cell(), work, "flowgen: no", wall_s=2)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,6 +22,7 @@ from tcplab.run.progress import duration
 from tcplab.scenario import ScenarioError, find, load, selected
 
 SETTINGS = Settings("vm", "6.12", True, "/bin/flowgen", "/bin/tcpilot", 60)
+ROOT = Path(__file__).parents[1]
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
@@ -85,7 +89,7 @@ def test_a_repetition_by_itself_has_the_seed_that_it_has_among_the_others(tmp_pa
 @pytest.mark.parametrize(
     ("word", "told"),
     [
-        ("repetition=1", "there is no repetition '1'; there are 0"),
+        ("repetition=1", "there is no repetition '1'; it is 0; the scenario's `repetitions` says"),
         ("tool=cubic", "there is no axis 'tool'; there are condition, way"),
         ("way=cubic,best", "way is never 'best'; it is cubic, bbr, tcpilot"),
         ("way", "way is never ''; it is cubic, bbr, tcpilot"),
@@ -118,6 +122,7 @@ def test_commands_refuse_what_is_wrong(
         (["run"], 2, "name a campaign"),
         (["run", "bbr", "--resume", str(tmp_path)], 2, "name a campaign"),
         (["run", "--resume", str(tmp_path)], 1, "there is no campaign to resume"),
+        (["run", "bbr", "--rejected"], 2, "--rejected is for --resume"),
         (["run", "bbr", "--engine", "here", "--virtual-time"], 1, "needs --engine vm"),
     ]:
         assert main(arguments) == status, arguments
@@ -146,6 +151,27 @@ def test_a_reason_that_all_cells_have_is_said_once(
         f"tcplab: 3 cells, {first} the first: no clang",
     ]
     assert said.count("no clang") == 2, "by the first cell, and at the end"
+
+
+def test_rejected_cells_can_be_run_again_and_the_others_stay(tmp_path: Path) -> None:
+    scenario = load(find("bbr"), quick=True)
+    manifest.write(tmp_path, manifest.content(scenario, [], {"engine": "vm", "virtual_time": True}))
+    jobs = plan.jobs(scenario, tmp_path, SETTINGS)
+    for job, state in zip(jobs, ("ok", "rejected", "failed"), strict=False):
+        job.place.mkdir(parents=True)
+        (job.place / "cell.json").write_text(json.dumps({"status": state}))
+    campaign.drop_rejected(tmp_path)
+    there = [job.place.exists() for job in jobs]
+    assert there == [True, False, True, False]
+    assert [campaign.is_complete(job.place) for job in jobs] == [True, False, False, False]
+
+
+def test_a_reader_that_has_enough_is_no_error() -> None:
+    command = shlex.join([sys.executable, "-m", "tcplab", "list"])
+    answer = subprocess.run(
+        ["sh", "-c", f"{command} | head -n 1"], capture_output=True, text=True, cwd=ROOT
+    )
+    assert answer.stdout.count("\n") == 1 and answer.stderr == ""
 
 
 def test_list_names_every_campaign(capsys: pytest.CaptureFixture[str]) -> None:

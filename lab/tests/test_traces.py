@@ -97,7 +97,11 @@ cc = "cubic"
 @pytest.mark.parametrize(
     ("old", "new", "expected"),
     [
-        ('"lte-drive"', '"lte-drvie"', "3: trace: 'lte-drvie' is no file, and no trace of"),
+        (
+            '"lte-drive"',
+            '"lte-drvie"',
+            "'lte-drvie' is no file, and no trace of the laboratory; did you mean 'lte-drive'",
+        ),
         ('"100 packets"', '"1 bdp"', "3: trace: give its queue in packets or bytes"),
         ('"100 packets"', '"100 packets"\nrate_mbit = 5', "3: trace: a trace is the bottleneck"),
         ('"100 packets"', '"9 packets"\nqdisc = "codel"', "3: trace: a trace is the bottleneck"),

@@ -64,6 +64,7 @@ def add_run(sub: Sub) -> None:
     add("--batch", type=_jobs, default=8, metavar="N", help="cells to a boot (default: 8)")
     add("--out", type=Path, default=Path("results"), metavar="DIR", help="default: results")
     add("--resume", type=Path, metavar="DIR", help="go on with a campaign that was broken off")
+    add("--rejected", action="store_true", help="with --resume: rejected cells run again, too")
     add(
         "--scheduler",
         metavar="ADDRESS",
@@ -170,6 +171,9 @@ def _run(options: argparse.Namespace) -> int:
     if bool(options.scenario) == bool(options.resume):
         print("tcplab: name a campaign or a file, or --resume DIR", file=sys.stderr)
         return 2
+    if options.rejected and not options.resume:
+        print("tcplab: --rejected is for --resume", file=sys.stderr)
+        return 2
     if options.resume:
         folder = options.resume.resolve()
         try:
@@ -181,6 +185,8 @@ def _run(options: argparse.Namespace) -> int:
         scenario = campaign.scenario_of(folder)
         settings = settings_of(options, scenario)
         campaign.check(scenario, settings)
+        if options.rejected:
+            campaign.drop_rejected(folder)
     else:
         scenario = selected(load(find(options.scenario), options.quick), options.only)
         settings = settings_of(options, scenario)

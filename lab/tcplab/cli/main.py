@@ -6,6 +6,7 @@ Exit status: 0 done, 1 something failed, 2 wrong usage or a wrong scenario, 130 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 
@@ -31,12 +32,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = make_parser().parse_args(arguments)
     try:
         with cleanup_on_signals():
-            return int(options.run(options))
+            status = int(options.run(options))
+            sys.stdout.flush()
+            return status
     except ScenarioError as problem:
         print("\n".join(f"tcplab: {line}" for line in problem.lines), file=sys.stderr)
         return 2
     except EngineError as problem:
         print(f"tcplab: {problem}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:
+        # Whoever read the output has enough, as head does.  Python would say so at its end, too.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except OSError as problem:
         print(f"tcplab: {problem}", file=sys.stderr)

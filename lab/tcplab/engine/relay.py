@@ -72,7 +72,9 @@ def saturation_mbit(flowgen: str, segments: int = 1) -> float:
         words.append(str(segments))
         done = subprocess.run(words, capture_output=True, text=True, timeout=60)
         if done.returncode != 0:
-            last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+            said = done.stderr.strip().splitlines()
+            # A message that could not be written either.
+            last = (said or [f"no message; is {tempfile.gettempdir()} full?"])[-1]
             raise EngineError(f"pathrelay cannot be measured: {last}")
         report = json.loads(Path(folder, "report").read_text())
     return float(report["goodput_bits_per_s"]) / 1e6

@@ -288,6 +288,8 @@ _VERSION_6 = (
 )
 
 # Messages to the engine are lines "tcplab: …" on stderr: steps and failures.
+# A machine in virtual time skips its idle time, also while a busy host reads a program for it, so
+# await is patient.
 _LIBRARY = """\
 set -u
 step() {
@@ -312,7 +314,7 @@ await() {
     tries=0
     until grep -q "$2" "$1"; do
         tries=$((tries + 1))
-        [ $tries -lt 200 ] || fail "$doing: $(tail -n 1 "$3")"
+        [ $tries -lt 1200 ] || fail "$doing: $(tail -n 1 "$3")"
         [ ! -s "$3" ] || fail "$doing: $(tail -n 1 "$3")"
         sleep 0.05
     done

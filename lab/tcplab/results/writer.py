@@ -17,6 +17,7 @@ from tcplab.engine import acks, calibration, measures, relay, watcher
 from tcplab.engine.job import Job
 from tcplab.engine.need import modules
 from tcplab.engine.tuners import bpftune_table
+from tcplab.results import windows
 from tcplab.scenario import traces
 from tcplab.scenario.destinations import Destination, destinations
 from tcplab.scenario.model import SYSTEM, Cell, Link, cell_from_json
@@ -97,6 +98,8 @@ def _content(job: Job, cell: Cell, work: Path, error: str | None, wall_s: float)
     relayed = _json_lines(work / "relay.json")
     if relayed:
         verdict |= relay.verdict(cell, relayed)
+    if error is None:
+        verdict |= windows.verdict(pd.read_csv(work / "samples.csv"))
     rejected = any(not entry["ok"] for entry in verdict.values())
     return {
         "id": job.id,

@@ -171,6 +171,13 @@ def rejection(cell: dict[str, Any]) -> str:
     return "calibration: " + ", ".join(bad)
 
 
+def drop_rejected(folder: Path) -> None:
+    """Removes the cells that calibration rejected, so that a resumed campaign runs them again."""
+    for place in (folder / "cells").iterdir():
+        if status(place) == "rejected":
+            shutil.rmtree(place)
+
+
 def is_complete(place: Path) -> bool:
     """A cell that failed is run again by a resumed campaign."""
     return status(place) in ("ok", "rejected")

@@ -40,6 +40,7 @@ def selected(scenario: Scenario, only: Sequence[str]) -> Scenario:
 def _repetitions(scenario: Scenario, word: str, wanted: Sequence[str]) -> Scenario:
     known = {str(number): number for number in range(scenario.top.repetitions)}
     if missing := [text for text in wanted if text not in known]:
-        what = f"there is no repetition {missing[0]!r}; there are {', '.join(known)}"
+        there = f"it is {', '.join(known)}; the scenario's `repetitions` says how many"
+        what = f"there is no repetition {missing[0]!r}; {there}"
         raise ScenarioError([f"--only {word}: {what}"])
     return replace(scenario, only_repetitions=tuple(known[text] for text in wanted))

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
+from tcplab.scenario.fields import suggestion
+
 PACKET_BITS = 1500 * 8
 
 
@@ -75,8 +77,8 @@ def text(name: str) -> str:
         found = Path(name).read_text(encoding="ascii")
         times = [int(line) for line in found.splitlines()]
     except OSError:
-        there = ", ".join(names())
-        raise ValueError(f"{name!r} is no file, and no trace of the laboratory: {there}") from None
+        told = f"{name!r} is no file, and no trace of the laboratory"
+        raise ValueError(told + suggestion(name, names())) from None
     except ValueError as problem:
         raise ValueError(f"{name!r} is no trace: {problem}") from None
     if not times or times[-1] <= 0 or times != sorted(times):

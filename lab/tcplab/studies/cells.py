@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from tcplab.results import windows
 from tcplab.results.read import Campaign, Cell, ResultsError, read_campaign
 
 Record = dict[str, Any]
@@ -35,7 +36,8 @@ def good(folder: Path, quick: bool = False) -> Iterator[tuple[Campaign, Cell]]:
     if manifest["quick"] and not quick:
         raise ResultsError(f"{folder}: a quick form")
     for cell in campaign.cells():
-        if cell.status == "ok":
+        # Older results have no verdict on their windows.
+        if cell.status == "ok" and windows.largest(cell.samples()) <= windows.MOST_PACKETS:
             yield campaign, cell
 
 

@@ -54,7 +54,8 @@ def _values(records: list[Record], name: str) -> list[float | None]:
 
 
 def rtt_fairness(records: list[Record], place: str) -> str:
-    """Two lines for each algorithm, ours and the slides', with a column for each difference."""
+    """Two lines for each algorithm, ours and the slides', with a column for each difference.  The
+    last column has the least and the most that a cell of it sent again."""
     qdisc, slides = _SLIDES[place]
     theirs = {
         (published.canonical(f.where["cc"]), float(f.where["rtt_difference_ms"])): f.value
@@ -75,10 +76,14 @@ def rtt_fairness(records: list[Record], place: str) -> str:
             if known:
                 pairs.append((published_one, median(known)))
                 counts.append(known)
-        rows += [ours, slide]
+        ratios = _values(of(there, "rtt-fairness", cc=cc), "retransmit_ratio")
+        again = [100 * ratio for ratio in ratios if ratio is not None]
+        ours.append(f"{min(again):.2f} to {max(again):.2f}" if again else pages.NONE)
+        rows += [ours, [*slide, pages.NONE]]
     if not pairs:
         return "Not run yet.\n"
-    head = ["difference, ms", *(f"{difference:g}" for difference in differences)]
+    numbers = (f"{difference:g}" for difference in differences)
+    head = ["difference, ms", *numbers, "sent again, %"]
     return f"{pages.rows(head, rows)}\n{_agreement(pairs, repetitions(counts))}\n"
 
 
@@ -149,4 +154,25 @@ def native(records: list[Record], _: str) -> str:
     return pages.rows(head, rows) if rows else "Not run yet.\n"
 
 
-_TABLES = {"rtt-fairness": rtt_fairness, "fct": fct, "native": native}
+def cellular(records: list[Record], _: str) -> str:
+    """A row for each trace and tool."""
+    head = ["trace", "tool", "n", "goodput, Mbit/s", "sent again, %", "RTT p50, ms", "RTT p95, ms"]
+    rows = []
+    for trace in labels(records, "cellular", "trace"):
+        for way in sorted(labels(records, "cellular", "way"), key=_tools_last):
+            cells = of(records, "cellular", trace=trace, way=way)
+            if not cells:
+                continue
+            row = [str(trace), str(way), str(len(cells))]
+            row.append(shown(_values(cells, "goodput_mbit"), 2))
+            row.append(shown(_values(cells, "retransmit_ratio"), 2, 100))
+            row += [shown(_values(cells, f"rtt_ms_{p}"), 0) for p in ("p50", "p95")]
+            rows.append(row)
+    return pages.rows(head, rows) if rows else "Not run yet.\n"
+
+
+def _tools_last(way: str) -> tuple[bool, bool, str]:
+    return way.startswith("tcpilot"), way != "cubic", way
+
+
+_TABLES = {"rtt-fairness": rtt_fairness, "fct": fct, "native": native, "cellular": cellular}
