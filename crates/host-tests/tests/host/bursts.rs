@@ -1,6 +1,6 @@
 //! How many packets a sender with offloads hands to a slow link at once.
 
-use std::{iter, thread, time::Duration};
+use std::{fs, iter, thread, time::Duration};
 
 use tcpilot_host_tests::{Bpffs, Lab, PORT, Place, Tap};
 
@@ -8,13 +8,20 @@ use crate::rescue::{OTHER, way};
 
 /// What is longer is a burst, which the sender's device leaves in one piece.
 const ONE_PACKET: usize = 1514;
+/// 10 Mbit/s.
+const FIVE_PACKETS_IN_6_MS: &str = "1\n2\n3\n4\n6\n";
 const ACKNOWLEDGEMENT: usize = 200;
 const FRAMES: usize = 400;
 
 /// Of the frames with data that leave long after slow start, those with more than one packet.
 fn bursts(cc: &str) -> usize {
     let lab = Lab::new();
-    let _way = way(&lab, "", "tbf rate 10mbit burst 15kb latency 60ms");
+    // The limit is behind the sender: one before its own device would hold its bursts back.
+    let trace = lab.dir.path().join("10mbit");
+    fs::write(&trace, FIVE_PACKETS_IN_6_MS).unwrap();
+    let luck = format!(",trace={},queue_bytes=75000", trace.display());
+    let relay = way(&lab, &luck, "pfifo limit 1000");
+    relay.signal(libc::SIGUSR1);
     lab.net.near.ip("link set lossy gso_max_segs 64");
     let _sender = lab.start(&format!("bulk --to {OTHER}:{PORT} --seconds 8 --cc {cc}"));
     thread::sleep(Duration::from_secs(3));
