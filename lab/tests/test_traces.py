@@ -100,7 +100,8 @@ cc = "cubic"
         (
             '"lte-drive"',
             '"lte-drvie"',
-            "'lte-drvie' is no file, and no trace of the laboratory; did you mean 'lte-drive'",
+            "3: trace: 'lte-drvie' is no file, and no trace of the laboratory; did you mean "
+            "'lte-drive'?",
         ),
         ('"100 packets"', '"1 bdp"', "3: trace: give its queue in packets or bytes"),
         ('"100 packets"', '"100 packets"\nrate_mbit = 5', "3: trace: a trace is the bottleneck"),
