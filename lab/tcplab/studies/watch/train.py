@@ -27,9 +27,9 @@ DEPTH = 16
 """The kernel walks no further down (TP_TREE_DEPTH)."""
 EVERY = 3
 """Neighbouring rounds tell nearly the same: one of so many is taken."""
-ROWS = 120
+ROWS = 40
 """At most so many rows of a flow: a flow with short round trips has thousands of rounds."""
-EARLY = 40
+EARLY = 16
 """Of these, rows that are taken one after the other from its start."""
 GROUPS_ALIKE = 0.25
 """1: each group weighs the same; 0: each algorithm does."""
