@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +19,7 @@ from tcplab.studies.watch import native, train
 from tcplab.studies.watch.records import FLOWS, INTERVALS, ROUNDS, Flow
 from tcplab.studies.watch.traces import Trace
 
-ROUNDS_MOST = 600
+ROUNDS_MOST = 250
 """Of a flow: one with short round trips has thousands."""
 BITS = {
     **dict.fromkeys(("flags", "again_packets", "dropped_packets", "marked_acks"), 32),
@@ -36,15 +37,17 @@ Numbers = npt.NDArray[np.int64]
 
 def coded(values: Numbers, bits: int) -> Numbers:
     """Small codes in the values' order: so many bits from the first one on, and their place."""
-    length = np.frexp(values.astype(np.float64))[1].astype(np.int64)
-    shift = np.maximum(length - bits, 0)
-    return (shift << (bits - 1)) + (values >> shift)
+    length: Numbers = np.frexp(values.astype(np.float64))[1].astype(np.int64)
+    shift: Numbers = np.maximum(length - bits, 0)
+    found: Numbers = (shift << (bits - 1)) + (values >> shift)
+    return found
 
 
 def decoded(codes: Numbers, bits: int) -> Numbers:
     """The least value of a code."""
     shift = np.maximum((codes >> (bits - 1)) - 1, 0)
-    return (codes - (shift << (bits - 1))) << shift
+    found: Numbers = (codes - (shift << (bits - 1))) << shift
+    return found
 
 
 def write(table: pd.DataFrame, path: Path, words: Sequence[str]) -> None:
@@ -79,10 +82,9 @@ def _rounds(place: int, campaign: str, trace: Trace) -> pd.DataFrame:
     rounds = trace.flow.rounds[:ROUNDS_MOST]
     codes = {n: coded(rounds[n].astype(np.int64), bits) for n, bits in BITS.items()}
     table = pd.DataFrame({name: code.astype(np.int32) for name, code in codes.items()})
-    about = (campaign, trace.cell, trace.path, trace.algorithm, trace.kind, trace.queue_share)
-    for name, value in zip(("flow", *ABOUT), (place, *about), strict=True):
-        table[name] = value
-    return table
+    values = (campaign, trace.cell, trace.path, trace.algorithm, trace.kind, trace.queue_share)
+    about: dict[str, Any] = dict(zip(ABOUT, values, strict=True))
+    return table.assign(flow=place, **about)
 
 
 def read_rounds(path: Path) -> list[Trace]:

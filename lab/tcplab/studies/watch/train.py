@@ -27,9 +27,9 @@ DEPTH = 16
 """The kernel walks no further down (TP_TREE_DEPTH)."""
 EVERY = 3
 """Neighbouring rounds tell nearly the same: one of so many is taken."""
-ROWS = 40
+ROWS = 120
 """At most so many rows of a flow: a flow with short round trips has thousands of rounds."""
-EARLY = 16
+EARLY = 40
 """Of these, rows that are taken one after the other from its start."""
 GROUPS_ALIKE = 0.25
 """1: each group weighs the same; 0: each algorithm does."""
@@ -77,10 +77,9 @@ def table(traces: Sequence[Trace], campaigns: Sequence[str] = ()) -> pd.DataFram
         rows = samples(trace)
         part = pd.DataFrame(rows[:, ASKED], columns=[FEATURES[i] for i in ASKED])
         campaign = campaigns[place] if campaigns else ""
-        about = (campaign, trace.path, trace.label, place, *_measures(trace.flow.rounds[-1]))
-        for name, value in zip(ABOUT, about, strict=True):
-            part[name] = value
-        parts.append(part)
+        values = (campaign, trace.path, trace.label, place, *_measures(trace.flow.rounds[-1]))
+        about: dict[str, Any] = dict(zip(ABOUT, values, strict=True))
+        parts.append(part.assign(**about))
     together = pd.concat(parts, ignore_index=True)
     for i in ASKED:
         together[FEATURES[i]] = _coarse(together[FEATURES[i]].to_numpy())
@@ -89,7 +88,8 @@ def table(traces: Sequence[Trace], campaigns: Sequence[str] = ()) -> pd.DataFram
 
 def _coarse(values: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
     """Each value as the largest level that is not above it: more of them tell the trees nothing."""
-    levels = np.unique(np.quantile(values, np.linspace(0, 1, LEVELS + 1), method="lower"))
+    steps = np.quantile(values, np.linspace(0, 1, LEVELS + 1), method="lower")
+    levels = np.unique(steps.astype(np.int32))
     found: npt.NDArray[np.int32] = levels[np.searchsorted(levels, values, side="right") - 1]
     return found
 
