@@ -210,7 +210,7 @@ struct tp_verdict {
 	__u8 candidate;	 /* the next group, if enough rounds vote for it */
 	__u8 seen;	 /* rounds in a row for the candidate */
 	__u8 group_confidence;
-	__u8 has_votes;		       /* the votes below include earlier rounds */
+	__u8 voted_rounds;	       /* whose votes are in those below; 16: 16 or more */
 	__u32 since_round;	       /* round in which it entered the group */
 	__u16 votes[TP_MODEL_CLASSES]; /* smoothed over rounds, of 65280 */
 };

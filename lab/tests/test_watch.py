@@ -10,7 +10,7 @@ import pytest
 from tcplab.engine import watcher
 from tcplab.scenario import find, load
 from tcplab.scenario.model import Watch
-from tcplab.studies.watch import judge, native, records, traces, train
+from tcplab.studies.watch import judge, kept, native, records, traces, train
 from tcplab.studies.watch.__main__ import main
 from tcplab.studies.watch.features import FEATURES, GROUP_OF
 from tcplab.studies.watch.traces import Trace
@@ -81,7 +81,7 @@ def flows() -> list[Trace]:
 
 
 def test_the_kernels_trees_say_what_scikit_learn_says() -> None:
-    forest = train.fit(flows())
+    forest = train.fit(train.table(flows()))
     model = train.in_kernel(train.as_json(forest))
     rows = np.concatenate([trace.features for trace in flows()])
     expected = forest.trees.predict_proba(forest.ranks(rows))
@@ -92,7 +92,7 @@ def test_the_kernels_trees_say_what_scikit_learn_says() -> None:
 def test_yeah_with_a_short_queue_teaches_nothing() -> None:
     short = replace(flow_of("yeah", 1, "a", 1), queue_share=50.0)
     assert short.is_twin and not replace(short, queue_share=100.0).is_twin
-    classes = train.fit([*flows(), short]).trees.classes_
+    classes = train.fit(train.table([*flows(), short])).trees.classes_
     assert list(classes) == ["hybla", "reno"]
 
 
@@ -107,7 +107,7 @@ def test_a_finished_model_judges_what_it_was_not_made_from(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "model.json"
-    train.write(train.as_json(train.fit(flows())), file)
+    train.write(train.as_json(train.fit(train.table(flows()))), file)
     monkeypatch.setattr(traces, "load", lambda _: [flow_of("hybla", 6, "c", 7)])
     monkeypatch.setattr(
         "sys.argv", ["tcplab.studies.watch", "judge", "--by", str(file), str(tmp_path)]
@@ -115,6 +115,36 @@ def test_a_finished_model_judges_what_it_was_not_made_from(
     assert main() == 0
     ours = capsys.readouterr().out.split("Ours, by ")[-1]
     assert "| hybla | loss | 1 | 100% |" in ours and "by name 100.0%" in ours
+
+
+def test_kept_samples_make_the_same_model(tmp_path: Path) -> None:
+    file, model = tmp_path / "samples.parquet", tmp_path / "model.json"
+    kept.write_samples(flows(), ["campaign"] * 4, file)
+    words = ["tcplab.studies.watch", "train", str(file), "--out", str(model)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sys.argv", words)
+        assert main() == 0
+    assert json.loads(model.read_text()) == train.as_json(train.fit(train.table(flows())))
+
+
+def test_kept_rounds_are_judged_as_those_recorded(tmp_path: Path) -> None:
+    file = tmp_path / "rounds.parquet"
+    kept.write_rounds(flows(), ["campaign"] * 4, file)
+    model = train.as_json(train.fit(train.table(flows())))
+    again = judge.by_finished(kept.read_rounds(file), model)
+    recorded = judge.by_finished(flows(), model)
+    assert [(o.algorithm, o.path, o.group, o.name) for o in again] == [
+        (o.algorithm, o.path, o.group, o.name) for o in recorded
+    ]
+
+
+def test_a_kept_number_is_too_small_by_less_than_its_bits_say() -> None:
+    numbers = np.unique(np.geomspace(1, 2**32 - 1, 4000).astype(np.int64))
+    for bits in (6, 10, 32):
+        codes = kept.coded(numbers, bits)
+        found = kept.decoded(codes, bits)
+        assert (np.diff(codes) >= 0).all()
+        assert (found <= numbers).all() and (numbers - found <= numbers >> (bits - 1)).all()
 
 
 def test_wilsons_interval_is_the_published_one() -> None:

@@ -17,6 +17,7 @@
 #define TP_ANSWER_ROUNDS 8	  /* rounds between the two that are compared */
 #define TP_ANSWERS_MOST (12 * 16) /* fading by one a round, they last for 96 rounds */
 #define TP_ANSWERS_ENOUGH (6 * 16)
+#define TP_JUST_PAUSED 2800 /* of 65536: s->idle for eight rounds after a pause */
 #define TP_STEADY_ROUNDS 24
 #define TP_RATE_SHIFT 3
 
@@ -27,6 +28,11 @@ TP_INLINE void tp_shape_answer(struct tp_shape *s, const struct tp_round *r, __u
 	__u32 then = s->window[i], queue = s->queue[i];
 
 	s->answers -= s->answers > 0;
+	/* A pause makes the window shrink, too, while others fill the queue. */
+	if (s->idle >= TP_JUST_PAUSED) {
+		s->answers = 0;
+		return;
+	}
 	if (s->rounds < TP_ANSWER_ROUNDS || !then || s->since_loss < TP_ANSWER_ROUNDS + 2)
 		return;
 	if (r->sojourn_mean_us < queue + tp_max(r->min_rtt_us / 8, 1000))

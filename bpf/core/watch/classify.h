@@ -17,7 +17,7 @@
 #include "features.h"
 
 #define TP_TREE_DEPTH 16
-#define TP_VOTES_SHIFT 4 /* gain of the smoothing of votes */
+#define TP_VOTES_SHIFT 4 /* least gain of the smoothing of votes */
 #define TP_FEW_ROUNDS 4	 /* after slow start: too few to judge by */
 #define TP_ENTER 130	 /* of 255: votes for a group that may be entered */
 #define TP_STAY 90	 /* and for a group that may be kept */
@@ -111,19 +111,28 @@ TP_INLINE __u32 tp_best_group(const struct tp_scratch *s)
 	return found;
 }
 
+/* The gain of the smoothing after so many rounds of votes: the first ones weigh about alike, since
+ * none of them says more than another, until the least gain is reached. */
+TP_INLINE __u32 tp_vote_shift(__u32 rounds)
+{
+	return (rounds >= 1) + (rounds >= 3) + (rounds >= 7) + (rounds >= 15);
+}
+
 /* Smooths the votes, and sums them by group: 255 is everything. */
 TP_INLINE void tp_vote(struct tp_verdict *v, const struct tp_model *m, struct tp_scratch *s)
 {
+	__u32 shift = tp_vote_shift(v->voted_rounds);
+
 	for (__u32 g = 0; g < TP_GROUP_COUNT; g++)
 		s->group[g] = 0;
 	for (__u32 c = 0; c < TP_MODEL_CLASSES; c++) {
 		__s32 vote = s->vote[c] << 8, mean = v->votes[c];
 
-		mean = v->has_votes ? mean + ((vote - mean) >> TP_VOTES_SHIFT) : vote;
+		mean += (vote - mean) >> shift;
 		v->votes[c] = mean;
 		s->group[m->group[c] & (TP_GROUP_COUNT - 1)] += mean;
 	}
-	v->has_votes = 1;
+	v->voted_rounds = tp_min(v->voted_rounds + 1, 1 << TP_VOTES_SHIFT);
 }
 
 /*
@@ -188,7 +197,7 @@ TP_INLINE int tp_certain(struct tp_verdict *v, const struct tp_shape *s, const s
 	v->name = TP_NO_CLASS;
 	v->confidence = 0;
 	v->group_confidence = 0;
-	v->has_votes = 0;
+	v->voted_rounds = 0;
 	tp_say(v, group, reason, r);
 	return 1;
 }
@@ -244,7 +253,7 @@ TP_INLINE int tp_is_settled(const struct tp_verdict *v, const struct tp_shape *s
 {
 	__u8 enough = v->reason == TP_REASON_OUTSIDE ? TP_OUTSIDE_MOST : TP_SETTLED;
 
-	return v->has_votes && v->group != TP_GROUP_UNKNOWN && v->group_confidence >= enough &&
+	return v->voted_rounds && v->group != TP_GROUP_UNKNOWN && v->group_confidence >= enough &&
 	       r->number - v->since_round >= TP_SETTLED_ROUNDS && s->since_loss > 3 &&
 	       r->number % TP_SETTLED_EVERY;
 }

@@ -205,6 +205,24 @@ fn a_settled_flow_is_judged_now_and_then_and_behind_a_loss() {
 }
 
 #[test]
+fn a_first_vote_that_was_wrong_is_outvoted_soon() {
+    let mut flow = Flow::new();
+    flow.start();
+    let (delay, loss) = (flow.model.leaf[0], flow.model.leaf[1]);
+    (flow.model.leaf[0], flow.model.leaf[1]) = (delay, delay);
+    while flow.verdict.voted_rounds == 0 {
+        flow.round(100, 90_000, 0);
+    }
+    (flow.model.leaf[0], flow.model.leaf[1]) = (loss, loss);
+    let rounds = (1..100).find(|_| {
+        flow.round(100, 90_000, 0);
+        flow.group() == TP_GROUP_LOSS
+    });
+    // With a sixteenth from the first vote on it would take 12 rounds and those of the candidate.
+    assert!(rounds.is_some_and(|n| n <= 6), "{rounds:?}");
+}
+
+#[test]
 fn trees_that_do_not_agree_give_unknown() {
     let mut flow = Flow::new();
     flow.model = model(128);

@@ -1,10 +1,19 @@
-"""`python -m tcplab.studies.watch train|judge|cost`: from recordings to a model; how good it is.
+"""`python -m tcplab.studies.watch train|judge|keep|cost`: from recordings to a model.
 
-for c in watch watch-shared watch-alike watch-long; do tcplab run $c --kernel 6.1; done
+The model of this repository, and the tables of docs/measured/watch.md, from the rows kept in it:
+
+D=docs/measured/data
+python -m tcplab.studies.watch train $D/watch-samples.parquet
+python -m tcplab.studies.watch judge --by bpf/watch/model.json $D/watch-rounds.parquet
+
+From recordings:
+
+for c in short long mixed; do tcplab run watch-native-$c --engine here; done
 python -m tcplab.studies.watch judge results/watch*-2*     # each path by a model of the others
 python -m tcplab.studies.watch train results/watch*-2*     # bpf/watch/model.json from all of them
-# paths kept apart:
-python -m tcplab.studies.watch judge --by bpf/watch/model.json results/watch-test-2*
+python -m tcplab.studies.watch keep --samples FILE results/watch*-2*   # for train
+python -m tcplab.studies.watch keep --rounds FILE results/watch-native-test-2*   # for judge
+
 python -m tcplab.studies.watch cost                # instructions per packet, in virtual time
 python -m tcplab.studies.watch cost --limit lru    # the least that the same hooks cost
 """
@@ -17,6 +26,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from tcplab.cli.commands import binaries
 from tcplab.engine.bpf import compiled
 from tcplab.studies.watch import (
@@ -24,6 +35,7 @@ from tcplab.studies.watch import (
     cost,
     coverage,
     judge,
+    kept,
     native,
     readings,
     traces,
@@ -42,14 +54,19 @@ def main() -> int:
         ("train", "write the model"),
         ("judge", "cross-validate by path"),
         ("readings", "compare the open readings of P4air's rules"),
+        ("keep", "write what training and judging read of recordings"),
     ):
         command = sub.add_parser(name, help=what)
-        command.add_argument("campaigns", metavar="CAMPAIGN", type=Path, nargs="+")
+        what = "folder of results, or file of `keep`"
+        command.add_argument("campaigns", metavar="CAMPAIGN", type=Path, nargs="+", help=what)
         if name == "train":
             command.add_argument("--out", type=Path, default=_MODEL, metavar="FILE")
         elif name == "judge":
             what = "judge by this finished model, which must not know these paths"
             command.add_argument("--by", type=Path, metavar="MODEL", help=what)
+        elif name == "keep":
+            command.add_argument("--samples", type=Path, metavar="FILE", help="for train")
+            command.add_argument("--rounds", type=Path, metavar="FILE", help="for judge")
     _add_cost(sub)
     options = parser.parse_args()
     if options.command == "cost":
@@ -95,27 +112,57 @@ def _cost(options: argparse.Namespace) -> int:
 
 
 def _learn(options: argparse.Namespace) -> int:
-    found = traces.load(options.campaigns)
+    files = [path for path in options.campaigns if path.is_file()]
+    if options.command == "train" and files:
+        return _train(pd.concat([pd.read_parquet(f) for f in files]), options.out)
+    campaigns, found = _loaded(options.campaigns)
     if not found:
         print("tcplab.studies.watch: there is no recording; run: tcplab run watch", file=sys.stderr)
         return 1
     paths = sorted({t.path for t in found})
     print(f"{len(found)} flows on {len(paths)} paths: {'; '.join(paths)}", file=sys.stderr)
     if options.command == "train":
-        model = train.as_json(train.fit(found))
-        train.write(model, options.out)
-        print(f"{options.out}: {len(model['roots'])} trees, {len(model['nodes'])} nodes")
+        return _train(train.table(found), options.out)
+    if options.command == "keep":
+        if options.samples:
+            kept.write_samples(found, campaigns, options.samples)
+        if options.rounds:
+            kept.write_rounds(found, campaigns, options.rounds)
         return 0
     if options.command == "readings":
         print(readings.text(readings.recall([t for t in found if t.kind == traces.BULK])))
         return 0
-    p4air = [judge.by_p4air(t) for t in found]
-    _say("P4air's rules", p4air)
+    return _judge(found, options.by)
+
+
+def _loaded(places: list[Path]) -> tuple[list[str], list[traces.Trace]]:
+    """The traces of folders and files, with the names of their campaigns."""
+    campaigns: list[str] = []
+    found: list[traces.Trace] = []
+    for place in places:
+        more = kept.read_rounds(place) if place.is_file() else traces.load([place])
+        campaigns += [place.name.rsplit("-", 1)[0]] * len(more)
+        found += more
+    return campaigns, found
+
+
+def _train(rows: pd.DataFrame, out: Path) -> int:
+    model = train.as_json(train.fit(rows))
+    train.write(model, out)
+    print(f"{out}: {len(model['roots'])} trees, {len(model['nodes'])} nodes")
+    return 0
+
+
+def _judge(found: list[traces.Trace], by: Path | None) -> int:
+    # Kept rounds are without P4air's intervals.
+    p4air = [judge.by_p4air(t) for t in found if len(t.flow.intervals)]
+    if p4air:
+        _say("P4air's rules", p4air)
     _say("Our rules, without trees", [judge.by_model(t, native.no_model(), []) for t in found])
-    if options.by:
-        model = json.loads(options.by.read_text())
-        _say_ours(p4air, judge.by_finished(found, model), f"Ours, by {options.by}")
-    elif len(paths) > 1:
+    if by:
+        model = json.loads(by.read_text())
+        _say_ours(p4air, judge.by_finished(found, model), f"Ours, by {by.name}")
+    elif len({t.path for t in found}) > 1:
         ours = judge.cross_validated(found, lambda text: print(text, file=sys.stderr))
         _say_ours(p4air, ours, "Ours, on paths that it has not seen")
     return 0
@@ -134,7 +181,10 @@ def _say_ours(p4air: list[judge.Outcome], everything: list[judge.Outcome], title
         print(f"At P4air's operating point\n\n{judge.summary(point)}")
     clear = [o for o in ours if not o.is_twin]
     print(f"Without YeAH when it is Reno or Westwood by its law\n\n{judge.summary(clear)}")
-    print(f"{judge.confusion(ours)}\n{compare.table(p4air, ours)}")
+    print(judge.table(clear))
+    print(f"{judge.confusion(ours)}\nBy path\n\n{judge.by_path(ours)}")
+    if p4air:
+        print(compare.table(p4air, ours))
 
 
 def _say(title: str, outcomes: list[judge.Outcome]) -> None:

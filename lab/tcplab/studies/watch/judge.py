@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tcplab.studies.watch import native
+from tcplab.studies.watch import native, train
 from tcplab.studies.watch.features import GROUP_OF, GROUPS
 from tcplab.studies.watch.records import Table
 from tcplab.studies.watch.traces import BULK, Trace
@@ -135,7 +135,7 @@ def cross_validated(
     for start in range(min(FOLDS, len(paths))):
         out = set(paths[start::FOLDS])
         say(f"without {'; '.join(sorted(out))}")
-        model = as_json(fit([t for t in traces if t.path not in out]))
+        model = as_json(fit(train.table([t for t in traces if t.path not in out])))
         found += by_finished([t for t in traces if t.path in out], model)
     return found
 
@@ -200,6 +200,31 @@ def summary(outcomes: Sequence[Outcome]) -> str:
         f"from the {LATER}th on right {sum(o.steady for o in outcomes) / n:.1%}; falsely certain "
         f"{falsely}\n"
     )
+
+
+def by_path(outcomes: Sequence[Outcome]) -> str:
+    """Markdown: a row per path; "own law": without flows that do another algorithm's law there."""
+    lines = [
+        "| path | flows | right | own law | right | named | unknown | delay |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for path in sorted({o.path for o in outcomes}):
+        mine = [o for o in outcomes if o.path == path]
+        own = [o for o in mine if not o.is_twin and not o.is_reno]
+        delays = [o.delay for o in mine if o.delay is not None]
+        named = sum(o.name == o.algorithm for o in own) / max(len(own), 1)
+        cells = [
+            path,
+            str(len(mine)),
+            f"{sum(o.is_right for o in mine) / len(mine):.0%}",
+            str(len(own)),
+            f"{sum(o.is_right for o in own) / max(len(own), 1):.0%}",
+            f"{named:.0%}",
+            f"{sum(o.group == 'unknown' for o in mine) / len(mine):.0%}",
+            f"{median(delays):g}" if delays else "-",
+        ]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
 
 
 def confusion(outcomes: Sequence[Outcome]) -> str:

@@ -29,7 +29,7 @@ VERDICTS = np.dtype(
         ("candidate", "u1"),
         ("seen", "u1"),
         ("group_confidence", "u1"),
-        ("has_votes", "u1"),
+        ("voted_rounds", "u1"),
         ("since_round", "<u4"),
         ("votes", "<u2", CLASSES_MAX),
     ]

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 from sklearn.ensemble import RandomForestClassifier
 
 from tcplab.studies.watch import native
@@ -44,6 +45,13 @@ OF_SCALE = (
 """Features that say how large or how old a flow is, what its path is like, or how it began.  They
 would let the trees recognise a path that they learned from: without them more flows on other paths
 are right."""
+ASKED = tuple(i for i, name in enumerate(FEATURES) if name not in OF_SCALE)
+"""The features that the trees may ask, by their places."""
+LEVELS = 64
+"""Values of a feature that the trees learn from: the kept rows are small, the trees no worse."""
+MEASURES = ("path_rtt_us", "path_rate", "path_queue_of_rtt")
+ABOUT = ("campaign", "path", "label", "flow", *MEASURES)
+"""Columns of a table besides the features."""
 _START_ROUNDS = FEATURES.index("start_rounds")
 
 
@@ -58,15 +66,46 @@ def samples(trace: Trace) -> npt.NDArray[np.int32]:
     return chosen
 
 
-def path_of(traces: Sequence[Trace]) -> list[list[int]]:
-    """The least and the most of what describes a path (enum tp_range_of), over the flows' ends."""
-    lasts = [trace.flow.rounds[-1] for trace in traces if len(trace.flow.rounds)]
-    measures = [
-        [int(row["min_rtt_us"]) for row in lasts],
-        [int(row["link_rate"]) for row in lasts],
-        [int(row["link_queue_us"]) * 256 // max(int(row["min_rtt_us"]), 1) for row in lasts],
+def table(traces: Sequence[Trace], campaigns: Sequence[str] = ()) -> pd.DataFrame:
+    """A row for each sample: ABOUT, and the features that the trees may ask, of LEVELS values each.
+    Flows that do by their law what another algorithm does are left out: they would teach that the
+    two cannot be told apart.  So are sparse flows, which the rules sort out."""
+    parts = []
+    for place, trace in enumerate(traces):
+        if trace.is_twin or trace.is_reno or trace.kind == SPARSE:
+            continue
+        rows = samples(trace)
+        part = pd.DataFrame(rows[:, ASKED], columns=[FEATURES[i] for i in ASKED])
+        campaign = campaigns[place] if campaigns else ""
+        values = (campaign, trace.path, trace.label, place, *_measures(trace.flow.rounds[-1]))
+        about: dict[str, Any] = dict(zip(ABOUT, values, strict=True))
+        parts.append(part.assign(**about))
+    together = pd.concat(parts, ignore_index=True)
+    for i in ASKED:
+        together[FEATURES[i]] = _coarse(together[FEATURES[i]].to_numpy())
+    return together
+
+
+def _coarse(values: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+    """Each value as the largest level that is not above it: more of them tell the trees nothing."""
+    steps = np.quantile(values, np.linspace(0, 1, LEVELS + 1), method="lower")
+    levels = np.unique(steps.astype(np.int32))
+    found: npt.NDArray[np.int32] = levels[np.searchsorted(levels, values, side="right") - 1]
+    return found
+
+
+def _measures(row: Any) -> tuple[int, ...]:
+    """What describes a path (enum tp_range_of), at a flow's end."""
+    rtt_us = int(row["min_rtt_us"])
+    return rtt_us, int(row["link_rate"]), int(row["link_queue_us"]) * 256 // max(rtt_us, 1)
+
+
+def path_of(rows: pd.DataFrame) -> list[list[int]]:
+    """The least and the most of what describes a path, with some slack."""
+    return [
+        [int(rows[name].min() * (1 - SLACK)), int(rows[name].max() * (1 + SLACK))]
+        for name in MEASURES
     ]
-    return [[int(min(m) * (1 - SLACK)), int(max(m) * (1 + SLACK))] for m in measures]
 
 
 @dataclass(frozen=True)
@@ -88,19 +127,12 @@ class Forest:
         return np.stack(columns, axis=1).astype(np.float32)
 
 
-def fit(traces: Sequence[Trace], seed: int = 1) -> Forest:
-    """Groups and algorithms weigh as GROUPS_ALIKE says, and each flow of an algorithm the same.
-    Flows that do by their law what another algorithm does are left out: they would teach that the
-    two cannot be told apart.  So are sparse flows, which the rules sort out."""
-    traces = [t for t in traces if not (t.is_twin or t.is_reno or t.kind == SPARSE)]
-    rows, labels, weights = [], [], []
-    flows = Counter(t.label for t in traces)
-    for trace in traces:
-        found = samples(trace)
-        rows.append(found)
-        labels += [trace.label] * len(found)
-        alike = flows[trace.label] * _share_of(trace.label, flows)
-        weights += [1 / alike / max(len(found), 1)] * len(found)
+def fit(rows: pd.DataFrame, seed: int = 1) -> Forest:
+    """Groups and algorithms weigh as GROUPS_ALIKE says, and each flow of an algorithm the same."""
+    flows = Counter(rows.groupby("flow")["label"].first())
+    of_flow = rows.groupby("flow")["label"].transform("size")
+    alike = rows["label"].map({name: flows[name] * _share_of(name, flows) for name in flows})
+    weights = (1 / alike / of_flow).to_numpy(copy=True)
     trees = RandomForestClassifier(
         n_estimators=TREES,
         criterion="entropy",
@@ -110,12 +142,13 @@ def fit(traces: Sequence[Trace], seed: int = 1) -> Forest:
         random_state=seed,
         n_jobs=1,
     )
-    scale = len(labels) / sum(weights)
-    together = np.concatenate(rows)
-    columns = [i for i, name in enumerate(FEATURES) if name not in OF_SCALE]
-    levels = [np.unique(together[:, i]) for i in columns]
-    forest = Forest(trees, columns, levels, path_of(traces))
-    trees.fit(forest.ranks(together), labels, sample_weight=np.array(weights) * scale)
+    features = np.zeros((len(rows), len(FEATURES)), dtype=np.int32)
+    for i in ASKED:
+        features[:, i] = rows[FEATURES[i]]
+    levels = [np.unique(features[:, i]) for i in ASKED]
+    forest = Forest(trees, list(ASKED), levels, path_of(rows))
+    weights *= len(rows) / weights.sum()
+    trees.fit(forest.ranks(features), rows["label"].to_numpy(str), sample_weight=weights)
     return forest
 
 
