@@ -25,6 +25,7 @@ from tcplab.studies.watch import (
     coverage,
     judge,
     native,
+    quic,
     readings,
     traces,
     train,
@@ -32,7 +33,7 @@ from tcplab.studies.watch import (
 from tcplab.vm import Machine, run
 
 _LIMIT = Path(cost.__file__).with_name("limit.bpf.c")
-_MODEL = Path(__file__).parents[4] / "bpf" / "watch" / "model.json"
+_MODELS = Path(__file__).parents[4] / "bpf" / "watch"
 
 
 def main() -> int:
@@ -46,10 +47,12 @@ def main() -> int:
         command = sub.add_parser(name, help=what)
         command.add_argument("campaigns", metavar="CAMPAIGN", type=Path, nargs="+")
         if name == "train":
-            command.add_argument("--out", type=Path, default=_MODEL, metavar="FILE")
+            command.add_argument("--out", type=Path, metavar="FILE")
         elif name == "judge":
             what = "judge by this finished model, which must not know these paths"
             command.add_argument("--by", type=Path, metavar="MODEL", help=what)
+        what = "of the flows of QUIC, which have a model of their own"
+        command.add_argument("--quic", action="store_true", help=what)
     _add_cost(sub)
     options = parser.parse_args()
     if options.command == "cost":
@@ -95,7 +98,7 @@ def _cost(options: argparse.Namespace) -> int:
 
 
 def _learn(options: argparse.Namespace) -> int:
-    found = traces.load(options.campaigns)
+    found = traces.load(options.campaigns, options.quic)
     if not found:
         print("tcplab.studies.watch: there is no recording; run: tcplab run watch", file=sys.stderr)
         return 1
@@ -103,18 +106,24 @@ def _learn(options: argparse.Namespace) -> int:
     print(f"{len(found)} flows on {len(paths)} paths: {'; '.join(paths)}", file=sys.stderr)
     if options.command == "train":
         model = train.as_json(train.fit(found))
-        train.write(model, options.out)
-        print(f"{options.out}: {len(model['roots'])} trees, {len(model['nodes'])} nodes")
+        out = options.out or _MODELS / ("quic_model.json" if options.quic else "model.json")
+        train.write(model, out)
+        print(f"{out}: {len(model['roots'])} trees, {len(model['nodes'])} nodes")
         return 0
     if options.command == "readings":
         print(readings.text(readings.recall([t for t in found if t.kind == traces.BULK])))
         return 0
-    p4air = [judge.by_p4air(t) for t in found]
-    _say("P4air's rules", p4air)
+    # P4air counts acknowledgements, and QUIC shows none.
+    p4air = [] if options.quic else [judge.by_p4air(t) for t in found]
+    if p4air:
+        _say("P4air's rules", p4air)
     _say("Our rules, without trees", [judge.by_model(t, native.no_model(), []) for t in found])
     if options.by:
         model = json.loads(options.by.read_text())
-        _say_ours(p4air, judge.by_finished(found, model), f"Ours, by {options.by}")
+        ours, title = judge.by_finished(found, model), f"Ours, by {options.by}"
+        _say_ours(p4air, ours, title)
+        if options.quic:
+            print(quic.table(found, ours))
     elif len(paths) > 1:
         ours = judge.cross_validated(found, lambda text: print(text, file=sys.stderr))
         _say_ours(p4air, ours, "Ours, on paths that it has not seen")
@@ -134,7 +143,9 @@ def _say_ours(p4air: list[judge.Outcome], everything: list[judge.Outcome], title
         print(f"At P4air's operating point\n\n{judge.summary(point)}")
     clear = [o for o in ours if not o.is_twin]
     print(f"Without YeAH when it is Reno or Westwood by its law\n\n{judge.summary(clear)}")
-    print(f"{judge.confusion(ours)}\n{compare.table(p4air, ours)}")
+    print(judge.confusion(ours))
+    if p4air:
+        print(compare.table(p4air, ours))
 
 
 def _say(title: str, outcomes: list[judge.Outcome]) -> None:

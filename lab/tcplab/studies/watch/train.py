@@ -44,6 +44,8 @@ OF_SCALE = (
 """Features that say how large or how old a flow is, what its path is like, or how it began.  They
 would let the trees recognise a path that they learned from: without them more flows on other paths
 are right."""
+OF_TCP = ("resent_share", "lost_elsewhere", "ect_syn", "marked", "sent_of_acked")
+"""Features that need a header of TCP: QUIC's trees do not ask for them."""
 _START_ROUNDS = FEATURES.index("start_rounds")
 
 
@@ -112,7 +114,8 @@ def fit(traces: Sequence[Trace], seed: int = 1) -> Forest:
     )
     scale = len(labels) / sum(weights)
     together = np.concatenate(rows)
-    columns = [i for i, name in enumerate(FEATURES) if name not in OF_SCALE]
+    unasked = {*OF_SCALE, *(OF_TCP if traces[0].is_quic else ())}
+    columns = [i for i, name in enumerate(FEATURES) if name not in unasked]
     levels = [np.unique(together[:, i]) for i in columns]
     forest = Forest(trees, columns, levels, path_of(traces))
     trees.fit(forest.ranks(together), labels, sample_weight=np.array(weights) * scale)
