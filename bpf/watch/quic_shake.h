@@ -139,7 +139,7 @@ static __always_inline int tp_quic_next(struct tp_quic_shake *s, const struct tp
  * Looks at a packet of UDP that is in no flow.  Returns the slot of its conversation; -1: it is
  * not QUIC.  *is_timed: the packet is one of the two that time the path.
  */
-static __noinline int tp_quic_look(const struct tp_packet *p, __u32 leaving, __u64 now_ns,
+static __noinline __attribute__((unused)) int tp_quic_look(const struct tp_packet *p, __u32 leaving, __u64 now_ns,
 				   __u32 *is_timed)
 {
 	struct tp_quic_shake *s;

@@ -230,7 +230,7 @@ static __always_inline int queued(struct tp_packet *p, struct tp_stamp *place, _
 		return 0;
 	}
 	flow = tp_find_flow(&p->key);
-	if (flow && !is_tcp && is_reused(flow, p, now_ns))
+	if (flow && !is_tcp && tp_is_quic_long(p->flags) && is_reused(flow, p, now_ns))
 		flow = 0;
 	if (!flow) {
 		if (!is_tcp)
