@@ -392,11 +392,11 @@ struct tp_flow_bucket {
 /* The time when a packet was queued, at a place in a table by its address in the kernel, or by its
  * flow and sequence number. */
 struct tp_stamp {
-	__u64 tag;   /* identifies the packet; 0: empty */
-	__u64 at_ns; /* 0: neither TCP nor UDP */
-	__u32 flow;  /* its id */
-	__u32 drops; /* of its flow before it */
-	__u32 twin;  /* 1 + the place of its stamp by sequence number; 0: it has none */
+	__u64 tag;	/* identifies the packet; 0: empty */
+	__u64 at_ns;	/* 0: neither TCP nor UDP */
+	__u32 flow;	/* its id */
+	__u32 drops;	/* of its flow before it */
+	__u32 twin;	/* 1 + the place of its stamp by sequence number; 0: it has none */
 	__u32 in_bytes; /* of QUIC: the flow's when this packet was in */
 };
 
@@ -435,18 +435,18 @@ struct tp_handshake {
 	__u8 pad[5];
 };
 
-/* A conversation over UDP that began as QUIC does and is not proved yet, at a place by its key.  The
+/* A conversation over UDP that began as QUIC does and is not proved yet, at a place by its key. The
  * times are those at which packets left the queue here, or came. */
 struct tp_quic_shake {
 	struct tp_watch_key key;
 	__u64 first_ns;	 /* the last Initial packet of the one who began */
 	__u64 second_ns; /* the first answer; 0: none yet */
 	__u64 last_ns;
-	__u32 up_us;	 /* the sender's share of the round trip, and one; 0: not known */
-	__u32 down_us;	 /* the other share, and one */
-	__u32 packets;	 /* of data, that were queued */
+	__u32 up_us;   /* the sender's share of the round trip, and one; 0: not known */
+	__u32 down_us; /* the other share, and one */
+	__u32 packets; /* of data, that were queued */
 	__u32 answers;
-	__u8 is_server;	 /* the sender of data did not begin */
+	__u8 is_server; /* the sender of data did not begin */
 	__u8 pad[7];
 };
 
@@ -479,10 +479,10 @@ struct tp_watch_config {
 	__u32 record;	  /* rounds and intervals go to the ring */
 	__u32 one_way;	  /* flows enter the table without an acknowledgement */
 	__u32 udp;	  /* so does UDP that is not QUIC, if it is answered */
-	__u64 link_rate; /* bytes per second, as configured; 0: not known */
-	__u32 sojourns;	 /* places in that table; a power of two */
-	__u32 flows;	 /* places in the table of flows */
-	__u32 buckets;	 /* of the table of flows; a power of two */
+	__u64 link_rate;  /* bytes per second, as configured; 0: not known */
+	__u32 sojourns;	  /* places in that table; a power of two */
+	__u32 flows;	  /* places in the table of flows */
+	__u32 buckets;	  /* of the table of flows; a power of two */
 	__u32 pad_end;
 	__u64 secrets[TP_FLOW_SECRETS]; /* random: nobody can aim at a bucket */
 };

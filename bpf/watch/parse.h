@@ -342,7 +342,7 @@ static __always_inline int tp_take_udp(const __u32 *udp, __u32 length, struct tp
 #define TP_USUAL_IPV4 40
 #define TP_USUAL_IPV6 60
 
-/* Takes the usual packet of IPv4: TCP but no SYN, or UDP, without options of IP; 0: another one.  w:
+/* Takes the usual packet of IPv4: TCP but no SYN, or UDP, without options of IP; 0: another one. w:
  * from the network header on, of the length above.  length: of all from there on.  is_back: the key
  * is that of the other direction. */
 static __always_inline int tp_take_ipv4(const __u32 *w, __u32 length, struct tp_packet *p,

@@ -139,8 +139,8 @@ static __always_inline int tp_quic_next(struct tp_quic_shake *s, const struct tp
  * Looks at a packet of UDP that is in no flow.  Returns the slot of its conversation; -1: it is
  * not QUIC.  *is_timed: the packet is one of the two that time the path.
  */
-static __noinline __attribute__((unused)) int tp_quic_look(const struct tp_packet *p, __u32 leaving, __u64 now_ns,
-				   __u32 *is_timed)
+static __noinline __attribute__((unused)) int tp_quic_look(const struct tp_packet *p, __u32 leaving,
+							   __u64 now_ns, __u32 *is_timed)
 {
 	struct tp_quic_shake *s;
 	int is_first, is_known;
@@ -156,8 +156,8 @@ static __noinline __attribute__((unused)) int tp_quic_look(const struct tp_packe
 	is_first = tp_is_quic_initial(p);
 	if (is_known && !(is_first && !s->second_ns && s->is_server != leaving)) {
 		*is_timed = tp_quic_next(s, p, leaving, now_ns);
-	} else if (!is_first || (!is_known && s->second_ns &&
-				 now_ns < s->last_ns + TP_QUIC_KEEP_NS)) {
+	} else if (!is_first ||
+		   (!is_known && s->second_ns && now_ns < s->last_ns + TP_QUIC_KEEP_NS)) {
 		return -1;
 	} else {
 		tp_quic_first(s, p, leaving, now_ns);

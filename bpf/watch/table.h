@@ -3,8 +3,9 @@
  * table.h - which flows are watched.
  *
  * All tables are bounded, and what was not used for longest goes first.  Only a flow whose data was
- * acknowledged by the other side enters the table of flows, or answered, if it is QUIC.  A flood of spoofed SYNs, or of spoofed
- * data, fills the two tables of flows that are not proved yet, and pushes no proved flow out.
+ * acknowledged by the other side enters the table of flows, or answered, if it is QUIC.  A flood of
+ * spoofed SYNs, or of spoofed data, fills the two tables of flows that are not proved yet, and
+ * pushes no proved flow out.
  */
 #ifndef TCPILOT_WATCH_TABLE_H
 #define TCPILOT_WATCH_TABLE_H

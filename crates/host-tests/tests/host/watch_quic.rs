@@ -52,7 +52,9 @@ impl Ends {
             to: format!("{FAR}:{port}"),
         };
         ends.near.connect(&ends.to).unwrap();
-        ends.far.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        ends.far
+            .set_read_timeout(Some(Duration::from_secs(5)))
+            .unwrap();
         ends
     }
 
@@ -120,15 +122,24 @@ fn quic_is_found_by_its_handshake_on_any_port_and_its_drops_are_those_of_the_que
             let flow = look.to(&ends.to)?;
             (flow["rate"] == 0).then(|| flow.clone())
         });
-        assert_eq!((&flow["protocol"], &flow["handshake"]), (&"quic".into(), &true.into()));
+        assert_eq!(
+            (&flow["protocol"], &flow["handshake"]),
+            (&"quic".into(), &true.into())
+        );
         assert!(flow["rounds"].as_u64().unwrap() > 10, "{flow}");
         assert!(flow["queue_us"].is_null() || flow["queue_us"].as_u64().unwrap() < 1_000_000);
         let drops = flow["drops"].as_u64().unwrap();
         assert!(dropped > 500, "{dropped}");
         // A busy host skips programs at some events.
-        assert!(drops.abs_diff(dropped) <= 2 + dropped / 50, "{drops} of {dropped}: {flow}");
+        assert!(
+            drops.abs_diff(dropped) <= 2 + dropped / 50,
+            "{drops} of {dropped}: {flow}"
+        );
         let least = flow["min_rtt_us"].as_u64().unwrap();
-        assert!((1000..1_000_000).contains(&least), "the pause of the handshake: {least}");
+        assert!(
+            (1000..1_000_000).contains(&least),
+            "the pause of the handshake: {least}"
+        );
     }
 }
 
@@ -136,8 +147,15 @@ fn quic_is_found_by_its_handshake_on_any_port_and_its_drops_are_those_of_the_que
 fn udp_that_does_not_begin_as_quic_takes_no_place_in_the_table() {
     let lab = Lab::new();
     let watching = watch(&lab, &[]);
-    let others = [short(false, SEGMENT), long(0x0a0a_0a0a), long(V1)[..1199].to_vec(), vec![1; 500]];
-    let ends: Vec<Ends> = (0..others.len() as u16).map(|i| Ends::new(&lab, 6000 + i)).collect();
+    let others = [
+        short(false, SEGMENT),
+        long(0x0a0a_0a0a),
+        long(V1)[..1199].to_vec(),
+        vec![1; 500],
+    ];
+    let ends: Vec<Ends> = (0..others.len() as u16)
+        .map(|i| Ends::new(&lab, 6000 + i))
+        .collect();
     for _ in 0..50 {
         for (one, packet) in ends.iter().zip(&others) {
             one.near.send(packet).unwrap();
@@ -148,7 +166,9 @@ fn udp_that_does_not_begin_as_quic_takes_no_place_in_the_table() {
     let quic = Ends::new(&lab, 6100);
     quic.shake(V1);
     quic.send(20, 4);
-    let look = watching.until("QUIC is there", |look| look.to(&quic.to).map(|_| look.clone()));
+    let look = watching.until("QUIC is there", |look| {
+        look.to(&quic.to).map(|_| look.clone())
+    });
     assert_eq!(look.flows.len(), 1, "{look:?}");
     assert!(look.total("unproved_packets") >= 200);
 }
@@ -162,14 +182,18 @@ fn a_flood_of_first_packets_pushes_no_flow_out_and_an_answered_handshake_goes_on
     old.send(20, 4);
     watching.until("it is there", |look| look.to(&old.to).map(|_| ()));
     young.shake(V1);
-    let flood = in_netns(&lab.net.near, || UdpSocket::bind(format!("{NEAR}:0")).unwrap());
+    let flood = in_netns(&lab.net.near, || {
+        UdpSocket::bind(format!("{NEAR}:0")).unwrap()
+    });
     for port in 10_000..22_000 {
         let _ = flood.send_to(&long(V1), (FAR, port));
     }
     young.send(20, 4);
     old.send(4, 4);
     let look = watching.until("both are there", |look| {
-        look.to(&young.to).and(look.to(&old.to)).map(|_| look.clone())
+        look.to(&young.to)
+            .and(look.to(&old.to))
+            .map(|_| look.clone())
     });
     assert_eq!(look.flows.len(), 2, "{look:?}");
 }
@@ -182,7 +206,9 @@ fn a_super_packet_of_udp_counts_as_its_segments() {
     let ends = Ends::new(&lab, 6300);
     ends.shake(V1);
     ends.send(10, 4);
-    let before = watching.until("it is there", |look| look.to(&ends.to).map(|_| look.clone()));
+    let before = watching.until("it is there", |look| {
+        look.to(&ends.to).map(|_| look.clone())
+    });
     let size = SEGMENT as libc::c_int;
     // SAFETY: a plain system call; the value outlives it.
     let result = unsafe {
@@ -200,10 +226,14 @@ fn a_super_packet_of_udp_counts_as_its_segments() {
         ends.take();
         ends.answer(&short(false, 40));
     }
-    let sent = |look: &tcpilot_host_tests::Look| look.total("in_packets") - before.total("in_packets");
-    let look = watching.until("500 packets more", |look| (sent(look) >= 490).then(|| look.clone()));
+    let sent =
+        |look: &tcpilot_host_tests::Look| look.total("in_packets") - before.total("in_packets");
+    let look = watching.until("500 packets more", |look| {
+        (sent(look) >= 490).then(|| look.clone())
+    });
     assert!(sent(&look) <= 510, "{}", sent(&look));
-    let bytes = |look: &tcpilot_host_tests::Look| look.to(&ends.to).unwrap()["bytes"].as_u64().unwrap();
+    let bytes =
+        |look: &tcpilot_host_tests::Look| look.to(&ends.to).unwrap()["bytes"].as_u64().unwrap();
     let each = (bytes(&look) - bytes(&before)) / sent(&look);
     assert!((1200..1260).contains(&each), "{each}");
 }

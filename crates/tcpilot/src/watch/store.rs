@@ -312,7 +312,9 @@ mod tests {
         .unwrap();
         drop(old);
         let mut store = Store::open(&path).unwrap();
-        store.add(&[(kind("veno"), sum(9))], NOON, NOON + 5).unwrap();
+        store
+            .add(&[(kind("veno"), sum(9))], NOON, NOON + 5)
+            .unwrap();
         let found = Store::open(&path).unwrap().day(NOON + 9).unwrap().sums;
         let found = found.iter().map(|(k, s)| (k.protocol, k.group, s.bytes));
         let expected = [
