@@ -325,9 +325,10 @@ struct tp_quic {
 	__u32 in_bytes;	  /* queued, less those that the queue's tail refused */
 	__u32 mark_bytes; /* in_bytes before the marked one, and one more */
 	__u32 mark_drops; /* of the flow before it */
-	__u8 spin;	  /* the bit of the last answer: 0 or TP_QUIC_SPIN */
-	__u8 edges;	  /* in a row that may be round trips, bounded */
-	__u8 pad[6];
+	__u32 edge_answers;
+	__u8 spin;  /* the bit of the last answer: 0 or TP_QUIC_SPIN */
+	__u8 edges; /* in a row that may be round trips, bounded */
+	__u8 pad[2];
 };
 
 /*

@@ -21,9 +21,11 @@
 
 #include "clock.h"
 
-/* So many changes in a row, no shorter than half of the least round trip, show that the bit
- * spins: those who do not spin choose it by chance, for each packet or once (section 17.4). */
-#define TP_SPIN_PROVED 4
+/* So many changes in a row, each with so many answers before it, show that the bit spins: those who
+ * do not spin choose it by chance, for each packet or once (section 17.4).  Chance does it once in
+ * 2^21.  The handshake's round trip is no measure for it: busy ends take their time there. */
+#define TP_SPIN_PROVED 7
+#define TP_SPIN_ANSWERS 4
 /* If it does not change for so much longer than expected, it spins no more. */
 #define TP_SPIN_LOST_US 200000
 
@@ -159,13 +161,15 @@ static __always_inline __u32 tp_quic_spin(struct tp_watch_flow *flow, __u8 spin,
 	if (spin == q->spin)
 		return 0;
 	q->spin = spin;
-	since_us = tp_us_since(now_ns, q->edge_ns);
-	if (since_us < flow->min_rtt_us / 2) {
+	if (flow->now.acks - q->edge_answers < TP_SPIN_ANSWERS) {
+		q->edge_answers = flow->now.acks;
 		q->edges = 0; /* chance, or a packet that came late */
 		flow->flags &= ~TP_FLOW_SPIN;
 		return 0;
 	}
+	since_us = tp_us_since(now_ns, q->edge_ns);
 	q->edge_ns = now_ns;
+	q->edge_answers = flow->now.acks;
 	if (q->edges < TP_SPIN_PROVED) {
 		q->edges++;
 		return 0;
