@@ -177,7 +177,8 @@ fn udp_that_does_not_begin_as_quic_takes_no_place_in_the_table() {
 fn a_flood_of_first_packets_pushes_no_flow_out_and_an_answered_handshake_goes_on() {
     let lab = Lab::new();
     // The flood takes a second: a handshake that is not answered for three has no place for itself.
-    lab.net.shape(Shape::Of("tbf rate 200mbit burst 64kb latency 50ms"));
+    lab.net
+        .shape(Shape::Of("tbf rate 200mbit burst 64kb latency 50ms"));
     let watching = watch(&lab, &["--flows", "64"]);
     let (old, young) = (Ends::new(&lab, 6200), Ends::new(&lab, 6201));
     old.shake(V1);
