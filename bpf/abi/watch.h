@@ -21,7 +21,7 @@ enum tp_group {
 	TP_GROUP_DELAY = 4,	 /* backs off when the queue grows */
 	TP_GROUP_LOSS_DELAY = 5, /* hybrid: both */
 	TP_GROUP_MODEL = 6,	 /* hybrid: follows a model of the path (BBR) */
-	TP_GROUP_UDP = 7,	 /* QUIC as far as headers show it: by rate only */
+	TP_GROUP_UDP = 7,	 /* UDP that is not QUIC; with P4air's rules QUIC, too */
 	TP_GROUP_COUNT = 8,
 };
 
@@ -38,7 +38,7 @@ enum tp_watch_reason {
 	TP_REASON_RECEIVER = 8,	   /* its receiver's window is the limit */
 	TP_REASON_APPLICATION = 9, /* it pauses: its application is the limit */
 	TP_REASON_ONE_WAY = 10,	   /* no acknowledgement passes here */
-	TP_REASON_UDP = 11,	   /* no TCP header to read */
+	TP_REASON_UDP = 11,	   /* neither TCP nor QUIC */
 	TP_REASON_OUTSIDE = 12,	   /* the trees, on a path beyond those that they learned from */
 	TP_REASON_COUNT = 13,
 };
@@ -98,7 +98,8 @@ struct tp_round {
 	__u32 min_rtt_us;
 	__u32 in_packets;
 	__u32 in_bytes;
-	__u32 reserved[2];
+	__u32 backlog_bytes; /* of QUIC: own bytes in the queue, in minus out, the mean */
+	__u32 reserved;
 	__u32 acks;
 	__u32 acked_bytes;
 	__u32 marked_acks;
@@ -158,7 +159,9 @@ enum tp_watch_flags {
 	TP_FLOW_CLOSED = 8,    /* FIN or RST */
 	TP_FLOW_MARK = 16,     /* a round's mark is under way */
 	TP_FLOW_WINDOW = 32,   /* the scale of the receiver's window is known */
-	TP_FLOW_ACKED = 64,    /* an acknowledgement was seen */
+	TP_FLOW_ACKED = 64,    /* an acknowledgement was seen; of UDP, an answer */
+	TP_FLOW_QUIC = 128,    /* QUIC: see struct tp_quic */
+	TP_FLOW_SPIN = 256,    /* its spin bit separates rounds */
 };
 
 #define TP_FEATURES 128	    /* of a flow at most; a power of two */
@@ -313,6 +316,21 @@ struct tp_shape {
 	__u32 pad_end;
 };
 
+/* What a flow of QUIC has beside the others (bpf/watch/quic.h).  Bytes wrap. */
+struct tp_quic {
+	__u64 edge_ns; /* the answers' spin bit changed; 0: not yet */
+	__u64 mark_ns; /* a super-packet was queued then; 0: none is marked */
+	__u64 backlog_sum;
+	__u32 backlog_samples;
+	__u32 in_bytes;	  /* queued, less those that the queue's tail refused */
+	__u32 mark_bytes; /* in_bytes before the marked one, and one more */
+	__u32 mark_drops; /* of the flow before it */
+	__u32 edge_answers;
+	__u8 spin;  /* the bit of the last answer: 0 or TP_QUIC_SPIN */
+	__u8 edges; /* in a row that may be round trips, bounded */
+	__u8 pad[2];
+};
+
 /*
  * A place of the table of flows.  The fields that each packet needs come first, in as few cache
  * lines as possible.
@@ -356,6 +374,7 @@ struct tp_watch_flow {
 	__u32 min_rtt_us;
 	__u32 rounds;
 	__u32 pad_end;
+	struct tp_quic quic;
 	struct tp_p4air p4air;
 	struct tp_verdict verdict;
 	struct tp_shape shape;
@@ -374,12 +393,12 @@ struct tp_flow_bucket {
 /* The time when a packet was queued, at a place in a table by its address in the kernel, or by its
  * flow and sequence number. */
 struct tp_stamp {
-	__u64 tag;   /* identifies the packet; 0: empty */
-	__u64 at_ns; /* 0: neither TCP nor UDP */
-	__u32 flow;  /* its id */
-	__u32 drops; /* of its flow before it */
-	__u32 twin;  /* 1 + the place of its stamp by sequence number; 0: it has none */
-	__u32 pad;
+	__u64 tag;	/* identifies the packet; 0: empty */
+	__u64 at_ns;	/* 0: neither TCP nor UDP */
+	__u32 flow;	/* its id */
+	__u32 drops;	/* of its flow before it */
+	__u32 twin;	/* 1 + the place of its stamp by sequence number; 0: it has none */
+	__u32 in_bytes; /* of QUIC: the flow's when this packet was in */
 };
 
 /* The times in the queue of a flow's stamped packets, at a place by the flow's id. */
@@ -391,6 +410,8 @@ struct tp_sojourn {
 	__u32 max_ns;
 	__u32 interval_ns; /* the longest in this interval */
 	__u32 drops;	   /* of the flow, before the last packet that came out */
+	__u32 out_bytes;   /* of QUIC: the flow's in_bytes up to the last packet that came out */
+	__u32 last_ns;
 };
 
 /* A conversation that is not proved yet: no acknowledgement of its data has passed. */
@@ -413,6 +434,21 @@ struct tp_handshake {
 	__u8 flags;	   /* enum tp_watch_flags */
 	__u8 is_server;	   /* the sender of data sent the SYN-ACK */
 	__u8 pad[5];
+};
+
+/* A conversation over UDP that began as QUIC does and is not proved yet, at a place by its key. The
+ * times are those at which packets left the queue here, or came. */
+struct tp_quic_shake {
+	struct tp_watch_key key;
+	__u64 first_ns;	 /* the last Initial packet of the one who began */
+	__u64 second_ns; /* the first answer; 0: none yet */
+	__u64 last_ns;
+	__u32 up_us;   /* the sender's share of the round trip, and one; 0: not known */
+	__u32 down_us; /* the other share, and one */
+	__u32 packets; /* of data, that were queued */
+	__u32 answers;
+	__u8 is_server; /* the sender of data did not begin */
+	__u8 pad[7];
 };
 
 /* Sums over everything at the device, of each processor. */
@@ -443,11 +479,11 @@ struct tp_watch_config {
 	__u32 classifier; /* enum tp_classifier */
 	__u32 record;	  /* rounds and intervals go to the ring */
 	__u32 one_way;	  /* flows enter the table without an acknowledgement */
-	__u32 pad;
-	__u64 link_rate; /* bytes per second, as configured; 0: not known */
-	__u32 sojourns;	 /* places in that table; a power of two */
-	__u32 flows;	 /* places in the table of flows */
-	__u32 buckets;	 /* of the table of flows; a power of two */
+	__u32 udp;	  /* so does UDP that is not QUIC, if it is answered */
+	__u64 link_rate;  /* bytes per second, as configured; 0: not known */
+	__u32 sojourns;	  /* places in that table; a power of two */
+	__u32 flows;	  /* places in the table of flows */
+	__u32 buckets;	  /* of the table of flows; a power of two */
 	__u32 pad_end;
 	__u64 secrets[TP_FLOW_SECRETS]; /* random: nobody can aim at a bucket */
 };

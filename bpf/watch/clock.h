@@ -150,30 +150,42 @@ static __always_inline void tp_fill_round(struct tp_round *r, struct tp_watch_fl
 	r->link_queue_us = tp_max64(link.queue_us.current, link.queue_us.previous);
 	r->link_rate = tp_min64(link.rate, ~0U);
 	r->flags = flow->flags;
+	if (flow->quic.backlog_samples)
+		r->backlog_bytes = flow->quic.backlog_sum / flow->quic.backlog_samples;
+	flow->quic.backlog_sum = 0;
+	flow->quic.backlog_samples = 0;
 }
 
-/* An acknowledgement has passed the mark. */
-static __noinline int tp_round_ends(struct tp_watch_flow *flow, __u64 now_ns)
+/* A round has ended, and its round trip and window are known. */
+static __always_inline int tp_any_round_ends(struct tp_watch_flow *flow, __u64 now_ns)
 {
 	struct tp_work *own = tp_my_work();
 
-	if (!flow || !own)
+	if (!own)
 		return 0;
-	flow->rtt_us = tp_us_since(now_ns, flow->mark_ns) + flow->up_us;
-	if (!flow->min_rtt_us || flow->rtt_us < flow->min_rtt_us)
-		flow->min_rtt_us = flow->rtt_us;
 	flow->rounds++;
 	tp_fill_round(&own->round, flow, now_ns);
 	flow->round = flow->now;
 	flow->round_at_ns = now_ns;
 	flow->flight_max_bytes = own->round.flight_end_bytes;
 	flow->gap_max_ns = 0;
-	flow->flags &= ~TP_FLOW_MARK;
-	flow->mark_after_ns = now_ns + (__u64)flow->up_us * TP_NS_PER_US;
 	COUNT(rounds);
 	tp_record(&own->round, sizeof(own->round));
-	tp_judge(flow);
+	tp_judge(flow, own);
 	return 0;
+}
+
+/* An acknowledgement has passed the mark. */
+static __noinline int tp_round_ends(struct tp_watch_flow *flow, __u64 now_ns)
+{
+	if (!flow)
+		return 0;
+	flow->rtt_us = tp_us_since(now_ns, flow->mark_ns) + flow->up_us;
+	if (!flow->min_rtt_us || flow->rtt_us < flow->min_rtt_us)
+		flow->min_rtt_us = flow->rtt_us;
+	flow->flags &= ~TP_FLOW_MARK;
+	flow->mark_after_ns = now_ns + (__u64)flow->up_us * TP_NS_PER_US;
+	return tp_any_round_ends(flow, now_ns);
 }
 
 #endif

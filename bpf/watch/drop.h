@@ -15,7 +15,7 @@
 #ifndef TCPILOT_WATCH_DROP_H
 #define TCPILOT_WATCH_DROP_H
 
-#include "stamp.h"
+#include "quic.h"
 
 #define TP_IS_REASON(reason, name)                                                                 \
 	(bpf_core_enum_value_exists(enum skb_drop_reason, name) &&                                 \
@@ -69,7 +69,8 @@ static __noinline int tp_dropped(struct tp_packet *p, __u32 is_certain)
 	ADD(dropped_packets, p->packets);
 	__sync_fetch_and_add(&flow->drops, p->packets);
 	__sync_fetch_and_add(&flow->dropped_bytes, p->bytes);
-	if (p->seq - flow->last_seq >= flow->last_payload)
+	if (flow->flags & TP_FLOW_QUIC ? !tp_quic_dropped(flow, p, stamp)
+				       : p->seq - flow->last_seq >= flow->last_payload)
 		flow->now.dropped_packets = flow->drops;
 	return 0;
 }

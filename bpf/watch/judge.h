@@ -17,6 +17,8 @@ static long tp_some_trees(__u32 four, void *context);
 struct tp_work {
 	struct tp_round round;
 	struct tp_scratch scratch;
+	__u32 is_quic; /* so is the model */
+	__u32 pad;
 };
 
 struct {
@@ -33,16 +35,24 @@ static __always_inline struct tp_work *tp_my_work(void)
 	return bpf_map_lookup_elem(&work, &zero);
 }
 
+/* QUIC has a model of its own: some features need a TCP header. */
+static __always_inline const struct tp_model *tp_its_model(const struct tp_work *own)
+{
+	return own->is_quic ? &quic_model : &model;
+}
+
 /* Four trees at once: a call costs as much as half a tree. */
 static long tp_some_trees(__u32 four, void *context)
 {
 	struct tp_work *own = tp_my_work();
+	const struct tp_model *m;
 
 	if (!own)
 		return 1;
+	m = tp_its_model(own);
 	for (__u32 tree = four * 4; tree < four * 4 + 4; tree++)
-		if (tree < model.trees)
-			tp_add_tree(&model, &own->scratch, tree);
+		if (tree < m->trees)
+			tp_add_tree(m, &own->scratch, tree);
 	return 0;
 }
 
@@ -61,7 +71,7 @@ __noinline int tp_step_prepare(struct tp_verdict *verdict, struct tp_shape *shap
 
 	if (!verdict || !shape || !own)
 		return 0;
-	return tp_prepare(verdict, shape, &own->round, &model);
+	return tp_prepare(verdict, shape, &own->round, tp_its_model(own));
 }
 
 __noinline int tp_step_features(struct tp_shape *shape)
@@ -78,7 +88,7 @@ __noinline int tp_step_forest(void)
 	struct tp_work *own = tp_my_work();
 
 	if (own)
-		tp_forest(&model, &own->scratch);
+		tp_forest(tp_its_model(own), &own->scratch);
 	return 0;
 }
 
@@ -87,12 +97,14 @@ __noinline int tp_step_decide(struct tp_verdict *verdict, struct tp_shape *shape
 	struct tp_work *own = tp_my_work();
 
 	if (verdict && shape && own)
-		tp_decide(verdict, shape, &own->round, &model, &own->scratch);
+		tp_decide(verdict, shape, &own->round, tp_its_model(own), &own->scratch);
 	return 0;
 }
 
-static __always_inline void tp_judge(struct tp_watch_flow *flow)
+/* own: its round is that which has ended. */
+static __always_inline void tp_judge(struct tp_watch_flow *flow, struct tp_work *own)
 {
+	own->is_quic = flow->flags & TP_FLOW_QUIC;
 	tp_step_shape(&flow->shape);
 	if (!tp_step_prepare(&flow->verdict, &flow->shape))
 		return;

@@ -23,10 +23,12 @@ struct tp_packet {
 	__u32 payload;	   /* bytes of TCP or UDP */
 	__u32 packets;	   /* on the wire */
 	__u32 bytes;	   /* on the wire, link headers included */
+	__u32 version;	   /* of UDP: bytes 1 to 4 of the payload, see quic_shake.h */
 	__u16 window;	   /* as written: not scaled */
-	__u8 flags;	   /* of TCP */
+	__u8 flags;	   /* of TCP; of UDP the payload's first byte */
 	__u8 is_ect;	   /* of a SYN */
 	__u8 window_scale; /* of a SYN; 0xff: no option */
+	__u8 id_length;	   /* of UDP: byte 5 of the payload */
 };
 
 enum tp_parsed {
@@ -169,18 +171,32 @@ static __always_inline int tp_parse_tcp(const unsigned char *head, const struct 
 	return TP_PARSED;
 }
 
+/* The first byte of a payload that is not in the packet's linear part, as that of a super-packet
+ * that UDP_SEGMENT made: it may be QUIC's. */
+#define TP_FIRST_UNREAD 0x40
+#define TP_UDP_HEADER 8
+
+/* tail: the end of the packet's linear part. */
 static __always_inline int tp_parse_udp(const unsigned char *head, const struct tp_ip *ip,
-					__u32 length, struct tp_packet *p)
+					__u32 length, __u32 tail, struct tp_packet *p)
 {
 	struct {
 		__u16 source, destination, length, check;
+		__u32 first, second;
 	} h;
 
+	/* If the payload is shorter, the rest is not looked at. */
 	if (TP_READ(h, head, ip->at))
 		return TP_UNREADABLE;
 	p->key.source_port = bpf_ntohs(h.source);
 	p->key.destination_port = bpf_ntohs(h.destination);
-	p->payload = length > sizeof(h) ? length - sizeof(h) : 0;
+	p->payload = length > TP_UDP_HEADER ? length - TP_UDP_HEADER : 0;
+	p->flags = TP_FIRST_UNREAD;
+	if (ip->at + TP_UDP_HEADER < tail) {
+		p->flags = h.first;
+		p->version = h.first >> 8 | h.second << 24;
+		p->id_length = h.second >> 8;
+	}
 	return TP_PARSED;
 }
 
@@ -268,7 +284,7 @@ static __noinline int tp_parse_any(struct sk_buff *skb, __u32 network_at, struct
 	if (ip.protocol == IPPROTO_TCP)
 		result = tp_parse_tcp(head, &ip, length, p);
 	else if (ip.protocol == IPPROTO_UDP)
-		result = tp_parse_udp(head, &ip, length, p);
+		result = tp_parse_udp(head, &ip, length, skb->tail, p);
 	else
 		return TP_OTHER;
 	if (!result)
@@ -303,11 +319,30 @@ static __always_inline int tp_take_tcp(const __u32 *tcp, __u32 length, struct tp
 	return 1;
 }
 
-/* Bytes from the network header to the end of TCP's header, without options. */
+/* The same of UDP's header and the payload's first six bytes. */
+static __always_inline int tp_take_udp(const __u32 *udp, __u32 length, struct tp_packet *p,
+				       int is_back)
+{
+	__u32 ports = bpf_ntohl(udp[0]);
+	tp_word *key = (tp_word *)&p->key;
+
+	if (!is_back)
+		ports = ports >> 16 | ports << 16;
+	key[4] = (__u64)IPPROTO_UDP << 32 | ports;
+	p->payload = length - TP_UDP_HEADER;
+	p->flags = udp[2];
+	p->version = udp[2] >> 8 | udp[3] << 24;
+	p->id_length = udp[3] >> 8;
+	p->seq = 0;
+	return 1;
+}
+
+/* Bytes from the network header to the end of TCP's header, without options; UDP packets are as
+ * long, too. */
 #define TP_USUAL_IPV4 40
 #define TP_USUAL_IPV6 60
 
-/* Takes the usual packet of IPv4: TCP but no SYN, without options of IP; 0: it is another one.  w:
+/* Takes the usual packet of IPv4: TCP but no SYN, or UDP, without options of IP; 0: another one. w:
  * from the network header on, of the length above.  length: of all from there on.  is_back: the key
  * is that of the other direction. */
 static __always_inline int tp_take_ipv4(const __u32 *w, __u32 length, struct tp_packet *p,
@@ -315,10 +350,9 @@ static __always_inline int tp_take_ipv4(const __u32 *w, __u32 length, struct tp_
 {
 	__u64 source = w[is_back ? 4 : 3], destination = w[is_back ? 3 : 4];
 	tp_word *key = (tp_word *)&p->key;
-	__u32 first = w[0], total;
+	__u32 first = w[0], protocol = (w[2] >> 8) & 0xff, total;
 
-	if ((first & 0xff) != 0x45 || (w[1] & bpf_htonl(0x1fff)) ||
-	    ((w[2] >> 8) & 0xff) != IPPROTO_TCP || length < TP_USUAL_IPV4)
+	if ((first & 0xff) != 0x45 || (w[1] & bpf_htonl(0x1fff)) || length < TP_USUAL_IPV4)
 		return 0;
 	if (length < 64 + 20) {
 		total = bpf_ntohs(first >> 16);
@@ -328,22 +362,26 @@ static __always_inline int tp_take_ipv4(const __u32 *w, __u32 length, struct tp_
 	key[0] = key[2] = 0;
 	key[1] = source << 32 | TP_MAPPED;
 	key[3] = destination << 32 | TP_MAPPED;
-	return tp_take_tcp(w + 5, length - 20, p, is_back);
+	if (protocol == IPPROTO_TCP)
+		return tp_take_tcp(w + 5, length - 20, p, is_back);
+	return protocol == IPPROTO_UDP && tp_take_udp(w + 5, length - 20, p, is_back);
 }
 
 /* The same of IPv6, without extension headers. */
 static __always_inline int tp_take_ipv6(const __u32 *w, __u32 length, struct tp_packet *p,
 					int is_back)
 {
-	__u32 total = bpf_ntohs(w[1]);
+	__u32 total = bpf_ntohs(w[1]), protocol = (w[1] >> 16) & 0xff;
 
-	if ((w[0] & 0xf0) != 0x60 || ((w[1] >> 16) & 0xff) != IPPROTO_TCP || length < TP_USUAL_IPV6)
+	if ((w[0] & 0xf0) != 0x60 || length < TP_USUAL_IPV6)
 		return 0;
 	if (total && total + 40 < length && length < 64 + 40)
 		length = total + 40;
 	__builtin_memcpy(p->key.source, w + (is_back ? 6 : 2), 16);
 	__builtin_memcpy(p->key.destination, w + (is_back ? 2 : 6), 16);
-	return tp_take_tcp(w + 10, length - 40, p, is_back);
+	if (protocol == IPPROTO_TCP)
+		return tp_take_tcp(w + 10, length - 40, p, is_back);
+	return protocol == IPPROTO_UDP && tp_take_udp(w + 10, length - 40, p, is_back);
 }
 
 /* Bytes from the network header on. */

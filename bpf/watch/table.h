@@ -3,13 +3,14 @@
  * table.h - which flows are watched.
  *
  * All tables are bounded, and what was not used for longest goes first.  Only a flow whose data was
- * acknowledged by the other side enters the table of flows.  A flood of spoofed SYNs, or of spoofed
- * data, fills the two tables of flows that are not proved yet, and pushes no proved flow out.
+ * acknowledged by the other side enters the table of flows, or answered, if it is QUIC.  A flood of
+ * spoofed SYNs, or of spoofed data, fills the two tables of flows that are not proved yet, and
+ * pushes no proved flow out.
  */
 #ifndef TCPILOT_WATCH_TABLE_H
 #define TCPILOT_WATCH_TABLE_H
 
-#include "flows.h"
+#include "quic_shake.h"
 
 #define TP_LRU(table, key_type, value_type, entries)                                               \
 	struct {                                                                                   \
@@ -34,6 +35,7 @@ struct {
 } records SEC(".maps");
 
 struct tp_model model;
+struct tp_model quic_model;
 
 static __always_inline struct tp_watch_totals *tp_my_totals(void)
 {
@@ -125,11 +127,13 @@ static __noinline int tp_open(const struct tp_watch_key *key, const struct tp_nu
 	flow->round_at_ns = flow->interval_at_ns = now_ns;
 	flow->max_seq = flow->acked_seq = nursling->max_seq;
 	flow->verdict.name = TP_NO_CLASS;
-	if (key->protocol == IPPROTO_UDP) {
-		flow->verdict.group = flow->p4air.group = TP_GROUP_UDP;
-		flow->verdict.reason = TP_REASON_UDP;
-	} else if (cfg.one_way) {
+	if (key->protocol == IPPROTO_UDP)
+		flow->p4air.group = TP_GROUP_UDP;
+	if (cfg.one_way)
 		flow->verdict.reason = TP_REASON_ONE_WAY;
+	if (key->protocol == IPPROTO_UDP && !tp_take_quic(flow)) {
+		flow->verdict.group = TP_GROUP_UDP;
+		flow->verdict.reason = TP_REASON_UDP;
 	}
 	tp_take_handshake(flow, bpf_map_lookup_elem(&handshakes, key));
 	flow->id = id;

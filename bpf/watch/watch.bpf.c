@@ -128,6 +128,15 @@ static __always_inline void tcp_queued(struct tp_watch_flow *flow, const struct 
 	}
 }
 
+/* A conversation of QUIC is proved. */
+static __always_inline void open_quic(const struct tp_packet *p, const struct tp_quic_shake *shake,
+				      __u64 now_ns)
+{
+	const struct tp_nursling as_tcp = {.first_ns = shake->first_ns, .last_ns = now_ns};
+
+	tp_open(&p->key, &as_tcp, now_ns);
+}
+
 /* A new connection uses the same addresses and ports. */
 static __always_inline void reused(const struct tp_watch_key *key)
 {
@@ -138,6 +147,75 @@ static __always_inline void reused(const struct tp_watch_key *key)
 		COUNT(reused);
 	}
 	bpf_map_delete_elem(&nursery, key);
+}
+
+static __always_inline void udp_of_flow(struct tp_watch_flow *flow, const struct tp_packet *p,
+					struct tp_stamp *place, __u64 now_ns)
+{
+	note_gap(flow, p->packets, now_ns);
+	if (flow->flags & TP_FLOW_QUIC)
+		tp_quic_queued(flow, p, place, now_ns);
+}
+
+/* QUIC's ends use the same addresses and ports for another connection. */
+static __noinline int is_reused(struct tp_watch_flow *flow, const struct tp_packet *p, __u64 now_ns)
+{
+	if (!flow || !p || !(flow->flags & TP_FLOW_QUIC) || !tp_is_quic_initial(p) ||
+	    now_ns < flow->born_ns + TP_QUIC_REUSED_NS)
+		return 0;
+	flow->id = 0;
+	COUNT(reused);
+	return 1;
+}
+
+/* A packet of UDP that is in no flow goes into the queue. */
+static __noinline int udp_queued(const struct tp_packet *p, struct tp_stamp *place, __u64 now_ns)
+{
+	struct tp_quic_shake *shake;
+	__u32 is_timed = 0;
+	int slot;
+
+	if (!p || !place)
+		return 0;
+	slot = tp_quic_look(p, 1, now_ns, &is_timed);
+	if (slot < 0) {
+		if (cfg.udp && p->payload)
+			tp_nurse(p, now_ns);
+		else
+			ADD(unproved_packets, p->packets);
+		return 0;
+	}
+	ADD(unproved_packets, p->packets);
+	if (is_timed)
+		tp_quic_stamp_shake(place, p->address, slot, now_ns);
+	shake = tp_quic_shake_at(slot);
+	if (cfg.one_way && shake && shake->packets >= TP_ONE_WAY_PACKETS)
+		open_quic(p, shake, now_ns);
+	return 0;
+}
+
+/* A packet of UDP that is in no flow comes in. */
+static __noinline int udp_came(const struct tp_packet *p)
+{
+	__u64 now_ns = bpf_ktime_get_ns();
+	struct tp_nursling *nursling;
+	struct tp_quic_shake *shake;
+	__u32 is_timed = 0;
+	int slot;
+
+	if (!p)
+		return 0;
+	slot = tp_quic_look(p, 0, now_ns, &is_timed);
+	if (slot < 0) {
+		nursling = cfg.udp ? bpf_map_lookup_elem(&nursery, &p->key) : 0;
+		if (nursling && ++nursling->answers >= 2 && nursling->packets >= 8)
+			tp_open(&p->key, nursling, now_ns);
+		return 0;
+	}
+	shake = tp_quic_shake_at(slot);
+	if (shake && tp_is_quic_proved(shake))
+		open_quic(p, shake, now_ns);
+	return 0;
 }
 
 /* place: where the packet may leave its time. */
@@ -152,9 +230,12 @@ static __always_inline int queued(struct tp_packet *p, struct tp_stamp *place, _
 		return 0;
 	}
 	flow = tp_find_flow(&p->key);
+	if (flow && !is_tcp && tp_is_quic_long(p->flags) && is_reused(flow, p, now_ns))
+		flow = 0;
 	if (!flow) {
-		if (is_tcp)
-			note_third(&p->key, 1, now_ns);
+		if (!is_tcp)
+			return udp_queued(p, place, now_ns);
+		note_third(&p->key, 1, now_ns);
 		if (p->payload)
 			tp_nurse(p, now_ns);
 		return 0; /* the next packet finds the flow, if it was taken in */
@@ -167,7 +248,7 @@ static __always_inline int queued(struct tp_packet *p, struct tp_stamp *place, _
 	if (is_tcp)
 		tcp_queued(flow, p, place, now_ns);
 	else
-		note_gap(flow, p->packets, now_ns);
+		udp_of_flow(flow, p, place, now_ns);
 	flow->now.in_packets += p->packets;
 	flow->now.in_bytes += p->bytes;
 	flow->bytes += p->bytes;
@@ -232,6 +313,10 @@ static __always_inline void sojourned(const struct tp_stamp *stamp, __u64 now_ns
 	if (!of)
 		return;
 	if (of->flow != stamp->flow) {
+		if (stamp->flow == TP_FLOW_BUSY) {
+			tp_quic_shake_left(stamp->drops, stamp->at_ns, now_ns);
+			return;
+		}
 		__builtin_memset(of, 0, sizeof(*of));
 		of->flow = stamp->flow;
 		of->min_ns = ~0U;
@@ -239,6 +324,8 @@ static __always_inline void sojourned(const struct tp_stamp *stamp, __u64 now_ns
 	of->sum_ns += waited_ns;
 	of->samples++;
 	of->drops = stamp->drops;
+	of->out_bytes = stamp->in_bytes;
+	of->last_ns = ns;
 	if (ns < of->min_ns)
 		of->min_ns = ns;
 	if (ns > of->max_ns)
@@ -251,11 +338,16 @@ static __always_inline void sojourned(const struct tp_stamp *stamp, __u64 now_ns
 /* A packet has left, but not as it was queued. */
 static __noinline int split_left(struct sk_buff *skb, __u64 address)
 {
-	struct tp_stamp *stamp;
+	struct tp_stamp *stamp, marked = {};
 	struct tp_packet p;
 
 	if (tp_parse(skb, skb->network_header, &p))
 		return 0;
+	if (p.key.protocol == IPPROTO_UDP) {
+		if (tp_quic_part_left(&p, &marked))
+			sojourned(&marked, bpf_ktime_get_ns());
+		return 0;
+	}
 	p.address = address;
 	stamp = tp_stamp_of(&p);
 	if (stamp) {
@@ -325,38 +417,49 @@ static __always_inline void acknowledged(struct tp_watch_flow *flow, const struc
 		tp_round_ends(flow, bpf_ktime_get_ns());
 }
 
-/* An acknowledgement of its data proves a conversation.  Over UDP acknowledgements are
- * hidden, so answers to several packets do. */
-static __always_inline int is_proof(struct tp_nursling *nursling, const struct tp_packet *p)
+/* An acknowledgement of its data proves a conversation. */
+static __always_inline int is_proof(const struct tp_nursling *nursling, const struct tp_packet *p)
 {
-	if (p->key.protocol == IPPROTO_UDP)
-		return ++nursling->answers >= 2 && nursling->packets >= 8;
 	return p->flags & TCP_ACK && !(p->flags & TCP_RST) &&
 	       (__s32)(p->ack - nursling->first_seq) > 0 &&
 	       (__s32)(nursling->max_seq - p->ack) >= 0;
 }
 
+/* A packet of UDP comes in.  flow: 0 if it is in none. */
+static __always_inline int udp_answers(struct tp_watch_flow *flow, const struct tp_packet *p)
+{
+	if (!flow)
+		return udp_came(p);
+	if (!(flow->flags & TP_FLOW_QUIC))
+		flow->now.acks++;
+	else if (tp_is_quic_long(p->flags) && is_reused(flow, p, bpf_ktime_get_ns()))
+		return udp_came(p);
+	else
+		tp_quic_answered(flow, p);
+	return 0;
+}
+
 static __always_inline int came(struct tp_packet *p)
 {
+	int is_tcp = p->key.protocol == IPPROTO_TCP;
 	struct tp_nursling *nursling;
 	struct tp_watch_flow *flow;
 
-	if (p->key.protocol == IPPROTO_TCP && p->flags & TCP_SYN) {
+	if (is_tcp && p->flags & TCP_SYN) {
 		note_syn(&p->key, p, 0, bpf_ktime_get_ns());
 		return 0;
 	}
 	flow = tp_find_flow(&p->key);
+	if (!is_tcp)
+		return udp_answers(flow, p);
 	if (flow) {
 		if (p->flags & TCP_RST)
 			flow->flags |= TP_FLOW_CLOSED;
-		else if (p->key.protocol == IPPROTO_TCP)
-			acknowledged(flow, p);
 		else
-			flow->now.acks++;
+			acknowledged(flow, p);
 		return 0;
 	}
-	if (p->key.protocol == IPPROTO_TCP)
-		note_third(&p->key, 0, bpf_ktime_get_ns());
+	note_third(&p->key, 0, bpf_ktime_get_ns());
 	nursling = bpf_map_lookup_elem(&nursery, &p->key);
 	if (nursling && is_proof(nursling, p))
 		tp_open(&p->key, nursling, bpf_ktime_get_ns());

@@ -43,7 +43,7 @@ build() {
 build_mpquic() {
 	local made
 	cargo build --locked --quiet --profile "$profile" -p flowgen --features mpquic
-	cargo build --locked --quiet --profile "$profile" -p tcpilot-host-tests --bin suite
+	cargo build --locked --quiet --profile "$profile" -p tcpilot-host-tests -p tcpilot -p pathrelay --bins
 	made=$(cargo test --locked -p tcpilot-host-tests --profile "$profile" --no-run --test mpquic \
 		--features mpquic 2>&1) || {
 		echo "$made" >&2

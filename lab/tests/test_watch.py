@@ -108,7 +108,7 @@ def test_a_finished_model_judges_what_it_was_not_made_from(
 ) -> None:
     file = tmp_path / "model.json"
     train.write(train.as_json(train.fit(train.table(flows()))), file)
-    monkeypatch.setattr(traces, "load", lambda _: [flow_of("hybla", 6, "c", 7)])
+    monkeypatch.setattr(traces, "load", lambda *_: [flow_of("hybla", 6, "c", 7)])
     monkeypatch.setattr(
         "sys.argv", ["tcplab.studies.watch", "judge", "--by", str(file), str(tmp_path)]
     )

@@ -277,12 +277,15 @@ TP_INLINE int tp_is_pause(const struct tp_round *r)
 	       r->duration_us > (__u64)r->rtt_us * 3 / 2 + TP_DELAYED_ACK_US;
 }
 
-/* The flow's own packets in the queue x16: its rate times the time that its packets wait
- * (Little's law).  They are all that it put in and that has not come out yet. */
+/* The flow's own packets in the queue x16: they are all that it put in and that has not come out
+ * yet.  If they are not counted, they are its rate times the time that its packets wait (Little's
+ * law). */
 TP_INLINE __u32 tp_backlog(const struct tp_round *r)
 {
 	__u64 bytes = (__u64)r->in_bytes * r->sojourn_mean_us / tp_max(r->duration_us, 1);
 
+	if (r->backlog_bytes)
+		bytes = r->backlog_bytes;
 	return r->segment_bytes ? tp_min64(bytes * 16 / r->segment_bytes, 1U << 20) : 0;
 }
 

@@ -331,6 +331,10 @@ def _uploads(_: Cell, flow: Flow) -> str | None:
     return f"{flow.transport} carries bulk and pareto, not {flow.kind}"
 
 
+def _spins(_: Cell, flow: Flow) -> str | None:
+    return None if flow.spin or flow.quic else f"{flow.transport} has no spin bit"
+
+
 def _control(_: Cell, flow: Flow) -> str | None:
     name = without_prefix(flow.cc)
     if not flow.quic or flow.cc in (SYSTEM, ABSENT) or name in QUIC_CONTROLS:
@@ -354,6 +358,7 @@ _FLOW_RULES: list[Rule] = [
     ("transport", (("tuner", "name"),), _untuned),
     ("kind", ("transport",), _uploads),
     ("cc", ("transport",), _control),
+    ("spin", ("transport",), _spins),
     ("cc", ("kind",), _closed_by_server),
     *MANY_RULES,
     *SOURCE_RULES,

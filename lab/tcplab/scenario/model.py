@@ -217,6 +217,8 @@ class Flow:
     those of a Poisson process of which the number is known."""
     transport: str = choice("tcp", *TRANSPORTS)
     """mptcp and mpquic have a path over every link; QUIC needs a flowgen with that feature."""
+    spin: bool = flag(True)
+    """Of QUIC: the spin bit shows round trips; else it is chosen by chance."""
     pareto_alpha: float = number(0.8, above=0, most=10)
     pareto_scale_bytes: int = number(20_000, least=1, most=10**9, whole=True)
     pareto_most_bytes: int | None = number(least=1, most=10**10, whole=True)

@@ -74,6 +74,7 @@ def _group(cell: Cell, flow: Flow, generator: random.Random) -> dict[str, Any]:
         "at_s": arrivals_s(flow, len(visited), generator),
         "cc": None if flow.cc == SYSTEM else flow.cc,
         "transport": flow.transport,
+        "no_spin": not flow.spin,
         "paths": _paths(cell, flow),
         "start_s": flow.start_s,
         "end_s": end_s,

@@ -20,6 +20,7 @@ pub fn run(options: &BulkOptions, report: &mut ConnectionReport) -> Result<()> {
         bind: options.bind,
         control: Control::from_name(name)?,
         transport: options.transport,
+        no_spin: false,
         paths: options.paths.clone(),
         wait: options.wait,
     };

@@ -101,6 +101,9 @@ pub struct Group {
     /// The protocol that carries the data.
     #[serde(default)]
     pub transport: Transport,
+    /// QUIC's spin bit is chosen by chance, so that it shows no round trips (RFC 9000, section 17.4).
+    #[serde(default)]
+    pub no_spin: bool,
     /// Paths of multipath QUIC beside the first.
     #[serde(default)]
     pub paths: Vec<PathEnds>,

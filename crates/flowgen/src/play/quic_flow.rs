@@ -85,6 +85,7 @@ impl QuicFlow {
             bind: group.bind,
             control: Control::from_name(&control)?,
             transport: group.transport,
+            no_spin: group.no_spin,
             paths: group.paths.clone(),
             wait: WAIT,
         };

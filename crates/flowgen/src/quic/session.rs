@@ -39,6 +39,8 @@ pub struct Wish {
     pub control: Control,
     /// [`Transport::Quic`] or [`Transport::Mpquic`].
     pub transport: Transport,
+    /// Choose the spin bit by chance.
+    pub no_spin: bool,
     /// Paths beside the first.
     pub paths: Vec<PathEnds>,
     /// Longest wait for the connection, for a path, and for progress.
@@ -329,7 +331,9 @@ fn config(wish: &Wish) -> Result<noq::ClientConfig> {
         _ => 1,
     };
     let mut transport = endpoint::transport(paths, wish.wait, wish.to.is_ipv4());
-    transport.congestion_controller_factory(wish.control.factory());
+    transport
+        .congestion_controller_factory(wish.control.factory())
+        .allow_spin(!wish.no_spin);
     let mut config = tls::client()?;
     config.transport_config(Arc::new(transport));
     Ok(config)

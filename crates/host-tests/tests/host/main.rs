@@ -46,6 +46,7 @@ mod upgrade;
 mod watch;
 mod watch_losses;
 mod watch_operators;
+mod watch_quic;
 mod watch_sent;
 
 /// If the pilot may choose, every connection gets bbr, from the first on.

@@ -148,7 +148,7 @@ fn the_model_that_comes_with_it_names_an_algorithm_on_this_kernel() {
 #[test]
 fn udp_is_counted_and_labelled_once_it_is_answered() {
     let lab = Lab::new();
-    let watching = watch(&lab, &[]);
+    let watching = watch(&lab, &["--udp"]);
     let to = format!("{FAR}:5202");
     let mut reflect = Place::outside(&lab.net.far).command("flowgen");
     reflect.args(["reflect", "--listen", &to]);

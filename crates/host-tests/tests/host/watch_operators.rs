@@ -311,7 +311,7 @@ fn metrics_have_the_bytes_by_device_group_and_algorithm() {
     watching.until("the flow has a name", |look| {
         look.to(&to)?["algorithm"].is_string().then_some(())
     });
-    let begins = "tcpilot_watch_flow_bytes_total{device=\"eth0\",group=\"";
+    let begins = "tcpilot_watch_flow_bytes_total{device=\"eth0\",protocol=\"tcp\",group=\"";
     until("its bytes are counted", || {
         let text = page(&lab, 9465, "/metrics");
         assert!(

@@ -102,7 +102,7 @@ pub fn report(mut running: Child) -> Value {
     serde_json::from_str(&line).unwrap_or_else(|e| panic!("{line}: {e}"))
 }
 
-fn serve(netns: &Netns, arguments: &str) -> Child {
+pub fn serve(netns: &Netns, arguments: &str) -> Child {
     let mut command = Place::outside(netns).command("flowgen");
     command.args(["serve", "--listen", &format!("0.0.0.0:{PORT}")]);
     command.args(arguments.split_whitespace());

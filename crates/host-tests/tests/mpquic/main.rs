@@ -11,3 +11,4 @@ mod dying;
 mod failing;
 mod links;
 mod sharing;
+mod watch;

@@ -46,6 +46,8 @@ pub struct Options {
     pub record: bool,
     /// Also watch flows with acknowledgements that do not pass here.
     pub one_way: bool,
+    /// Also watch conversations over UDP that are not QUIC.
+    pub udp: bool,
     /// The link's rate in bytes per second; 0: not known.
     pub link_rate: u64,
     /// Room for so many flows.
@@ -58,6 +60,15 @@ pub struct Options {
     pub qdisc_packets: Option<u32>,
     /// By group; `None`: do not load the program that marks packets.
     pub marks: Option<[tp_mark; TP_GROUP_COUNT as usize]>,
+}
+
+/// The forests that name algorithms.
+#[derive(Clone, Copy, Debug)]
+pub struct Models<'a> {
+    /// Of TCP.
+    pub tcp: &'a tp_model,
+    /// Of QUIC, which shows less.
+    pub quic: &'a tp_model,
 }
 
 /// The cost of a program; zeros unless kernel.bpf_stats_enabled is 1.
@@ -84,11 +95,11 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Loads the programs, gives them the model, and attaches them.
+    /// Loads the programs, gives them the models, and attaches them.
     ///
     /// # Errors
     /// [`Error::Load`] if the kernel refuses them, [`Error::Map`] if they cannot be attached.
-    pub fn start(options: &Options, model: &tp_model) -> Result<Watch, Error> {
+    pub fn start(options: &Options, models: Models<'_>) -> Result<Watch, Error> {
         let config = configuration(options);
         let places = attach::places();
         // Leaked like the pilot's: it lives as long as the process.
@@ -126,7 +137,8 @@ impl Watch {
         places.choose(&mut open);
         let mut skel = open.load().map_err(Error::Load)?;
         let bss = skel.maps.bss_data.as_deref_mut().ok_or_else(no_section)?;
-        write_plain(&raw mut bss.model, model);
+        write_plain(&raw mut bss.model, models.tcp);
+        write_plain(&raw mut bss.quic_model, models.quic);
         let qdisc = options
             .qdisc_packets
             .map(|packets| Qdisc::load(&skel, &config, packets))
@@ -267,7 +279,7 @@ fn configuration(options: &Options) -> tp_watch_config {
         classifier: options.classifier,
         record: options.record.into(),
         one_way: options.one_way.into(),
-        pad: 0,
+        udp: options.udp.into(),
         link_rate: options.link_rate,
         sojourns: options.flows_max.next_power_of_two(),
         flows: options.flows_max,

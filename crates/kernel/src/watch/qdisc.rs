@@ -118,6 +118,7 @@ fn share(open: &mut OpenQdiscSkel<'_>, watch: &WatchSkel<'_>) -> libbpf_rs::Resu
         (&mut ours.flows, &its.flows),
         (&mut ours.nursery, &its.nursery),
         (&mut ours.handshakes, &its.handshakes),
+        (&mut ours.quic_shakes, &its.quic_shakes),
         (&mut ours.flow_buckets, &its.flow_buckets),
         (&mut ours.records, &its.records),
         (&mut ours.fair_orders, &its.fair_orders),

@@ -18,7 +18,10 @@ use crate::{
     cli::{Action, Classifier, WatchArgs},
     failure::Failure,
 };
-use crate::{clock::monotonic_ns, link::Group};
+use crate::{
+    clock::monotonic_ns,
+    link::{Group, Protocol},
+};
 
 /// Queues per unit of `--queues`. The groups loss, delay, loss-delay, model and unknown share them.
 pub const PER_K: usize = 4;
@@ -59,6 +62,10 @@ struct Known {
 }
 
 impl Known {
+    fn is_udp(&self) -> bool {
+        self.key.protocol == Protocol::Udp.number()
+    }
+
     /// Whether it sends as much as it wants to.
     fn is_content(&self) -> bool {
         self.pressed.is_none_or(|at| at.elapsed() > CONTENT_AFTER)
@@ -366,6 +373,8 @@ impl Orders {
             Group::Model if self.allows(Action::Window) && known.window_scale.is_some() => {
                 TP_FAIR_WINDOW
             }
+            // QUIC hides its receiver's window.
+            Group::Model if known.is_udp() && self.allows(Action::Drop) => TP_FAIR_DROP,
             _ => TP_FAIR_NONE,
         };
         if action == TP_FAIR_NONE || (known.is_content() && !known.delayed) {
@@ -389,7 +398,7 @@ impl Orders {
     }
 }
 
-/// QUIC and others share the queues of unknown flows.
+/// UDP that is not QUIC shares the queues of unknown flows.
 pub fn together(group: Group) -> Group {
     match group {
         Group::Udp => Group::Unknown,

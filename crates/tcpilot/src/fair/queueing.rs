@@ -4,11 +4,10 @@ use std::io;
 
 use tcpilot_abi::{
     TP_FAIR_ANTS, TP_FAIR_FIRST, TP_FAIR_MICE, TP_FAIR_SLOW, TP_FAIR_STRANGERS, TP_FAIR_TOP,
-    tp_model,
 };
 use tcpilot_kernel::{
     Error,
-    watch::{Options, Registration, Watch, has_bpf_qdiscs},
+    watch::{Models, Options, Registration, Watch, has_bpf_qdiscs},
 };
 use tcpilot_netlink::tc::{ClassStats, Device as Tc, HtbClass, Qdisc, ROOT};
 
@@ -32,7 +31,7 @@ const MOST_PACKETS: f64 = 262_144.0;
 ///
 /// # Errors
 /// The kernel refuses the programs.
-pub fn load(args: &WatchArgs, options: Options, model: &tp_model) -> Result<Watch, Failure> {
+pub fn load(args: &WatchArgs, options: Options, models: Models<'_>) -> Result<Watch, Failure> {
     let choice = args.fair.qdisc;
     let is_wanted = match choice {
         QdiscChoice::Htb => false,
@@ -44,14 +43,14 @@ pub fn load(args: &WatchArgs, options: Options, model: &tp_model) -> Result<Watc
             qdisc_packets: Some(packets(args)),
             ..options
         };
-        match Watch::start(&with_qdisc, model) {
+        match Watch::start(&with_qdisc, models) {
             Err(Error::Load(error)) if choice == QdiscChoice::Auto => {
                 tracing::warn!(%error, "the kernel refused the BPF qdisc: HTB instead");
             }
             result => return Ok(result?),
         }
     }
-    Ok(Watch::start(&options, model)?)
+    Ok(Watch::start(&options, models)?)
 }
 
 /// The packets that all queues together may hold.

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::Group;
+use super::{Group, Protocol};
 use crate::show::{
     figure::figures,
     select::{Listed, NoPart},
@@ -22,7 +22,7 @@ pub const REASONS: [&str; 13] = [
     "its receiver's window is the limit",
     "its application is the limit",
     "no acknowledgement passes here",
-    "UDP: by rate only",
+    "neither TCP nor QUIC: by rate only",
     "behaviour over rounds, on a path beyond those learned from",
 ];
 
@@ -36,8 +36,8 @@ figures! {
         id: u32;
         /// `source > destination`, with ports.
         flow: String, "Flow";
-        /// `tcp` or `udp`.
-        protocol: &'static str, "Protocol";
+        /// `tcp`, `quic`, or `udp` for what else is in UDP.
+        protocol: Protocol, "Protocol";
         /// How the flow treats the queue: a group of [watch.md](watch.md).
         group: Group, "Group";
         /// The most likely algorithm.
@@ -56,6 +56,8 @@ figures! {
         min_rtt_us: Option<u32>, Microseconds;
         /// Whether its handshake was seen; if not, the sender's share is missing in its RTT.
         handshake: bool;
+        /// Whether the spin bit of QUIC shows the rounds; if not, the handshake and the queue do. `null`: not QUIC.
+        spin: Option<bool>;
         /// Mean time of a packet in the queue, over the last second; in a report, over the flow's life.
         queue_us: Option<u32>, Microseconds, "Queue";
         /// Packets dropped by the queue since the flow was first seen, as the kernel reports them.
@@ -100,7 +102,7 @@ impl FlowView {
             device: "eth0".to_owned(),
             id,
             flow: format!("192.0.2.1:{id} > 198.51.100.1:443"),
-            protocol: "tcp",
+            protocol: Protocol::Tcp,
             group: Group::Unknown,
             algorithm: None,
             confidence: None,
@@ -110,6 +112,7 @@ impl FlowView {
             rtt_us: Some(41_000),
             min_rtt_us: Some(40_000),
             handshake: true,
+            spin: None,
             queue_us: None,
             drops: 0,
             age_s: 1.5,

@@ -26,7 +26,7 @@ pub enum Group {
     LossDelay = 5,
     /// Follows a model of the path.
     Model = 6,
-    /// QUIC, as far as headers show it.
+    /// UDP that is not QUIC, as far as headers show it.
     Udp = 7,
 }
 

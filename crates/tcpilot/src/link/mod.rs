@@ -3,7 +3,9 @@
 mod device;
 mod figures;
 mod group;
+mod protocol;
 
 pub use device::{Device, index_of, name_of};
 pub use figures::{FlowView, GroupView, REASONS};
 pub use group::Group;
+pub use protocol::Protocol;

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     failure::Failure,
-    link::Group,
+    link::{Group, Protocol},
     show::{
         document::Document,
         figure::figures,
@@ -27,11 +27,13 @@ use crate::{
 const EVERY: Duration = Duration::from_secs(60);
 
 figures! {
-    /// The flows of a device, a group and an algorithm over a day.
+    /// The flows of a device, a protocol, a group and an algorithm over a day.
     #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
     pub CensusRow {
         /// The device.
         device: String, "Device";
+        /// The protocol.
+        protocol: Protocol, "Protocol";
         /// The group.
         group: Group, "Group";
         /// The most likely algorithm.
@@ -79,6 +81,7 @@ impl Census {
             CensusRow {
                 share: (sum.bytes as f64 * 1000.0 / all as f64).round() / 1000.0,
                 device: kind.device,
+                protocol: kind.protocol,
                 group: kind.group,
                 algorithm: kind.algorithm,
                 flows: sum.flows,
@@ -216,6 +219,7 @@ mod tests {
     fn sum(device: &str, group: Group, bytes: u64) -> (Kind, Sum) {
         let kind = Kind {
             device: device.to_owned(),
+            protocol: Protocol::Tcp,
             group,
             algorithm: None,
         };

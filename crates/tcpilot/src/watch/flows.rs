@@ -7,15 +7,17 @@ use std::{
     time::Instant,
 };
 
-use tcpilot_abi::{TP_FLOW_CLOSED, TP_FLOW_HANDSHAKE, TP_REASON_P4AIR, tp_watch_flow};
+use tcpilot_abi::{
+    TP_FLOW_CLOSED, TP_FLOW_HANDSHAKE, TP_FLOW_QUIC, TP_FLOW_SPIN, TP_REASON_P4AIR, tp_watch_flow,
+};
 use tcpilot_kernel::watch::{Watch, left_bytes};
 
-use super::{model::Model, unseen::Unseen, views::View};
+use super::{model::Models, unseen::Unseen, views::View};
 use crate::{
     cli::Classifier,
     clock::monotonic_ns,
     failure::Failure,
-    link::{Device, FlowView, Group, REASONS},
+    link::{Device, FlowView, Group, Protocol, REASONS},
 };
 
 /// Time without packets after which a flow is forgotten; a closed flow is forgotten sooner.
@@ -23,7 +25,6 @@ const IDLE_S: u64 = 60;
 const CLOSED_S: u64 = 5;
 /// Time after its last packet during which a flow counts among those that share the link.
 const ACTIVE_S: u64 = 3;
-const UDP: u8 = 17;
 
 /// A flow's counters at the look before.
 #[derive(Clone, Copy, Default)]
@@ -36,7 +37,7 @@ struct Before {
 /// Looks at flows.
 pub struct Flows<'a> {
     classifier: Classifier,
-    model: &'a Model,
+    models: &'a Models,
     of_life: bool,
     start: Instant,
     last: Instant,
@@ -46,10 +47,10 @@ pub struct Flows<'a> {
 
 impl<'a> Flows<'a> {
     /// Has seen nothing yet.
-    pub fn new(classifier: Classifier, model: &'a Model) -> Flows<'a> {
+    pub fn new(classifier: Classifier, models: &'a Models) -> Flows<'a> {
         Flows {
             classifier,
-            model,
+            models,
             of_life: false,
             start: Instant::now(),
             last: Instant::now(),
@@ -141,7 +142,12 @@ impl<'a> Flows<'a> {
             Classifier::P4air => (flow.p4air.group, TP_REASON_P4AIR),
         };
         let ours = self.classifier == Classifier::Tcpilot;
-        let name = self.model.names.get(usize::from(verdict.name));
+        let protocol = protocol(flow);
+        let model = match protocol {
+            Protocol::Quic => &self.models.quic,
+            _ => &self.models.tcp,
+        };
+        let name = model.names.get(usize::from(verdict.name));
         let name = name.filter(|_| ours).cloned();
         let share = |of: u8| (f64::from(of) / 255.0 * 100.0).round() / 100.0;
         let some = |us: u32| (us != 0).then_some(us);
@@ -153,11 +159,7 @@ impl<'a> Flows<'a> {
                 endpoint(&flow.key.source, flow.key.source_port),
                 endpoint(&flow.key.destination, flow.key.destination_port)
             ),
-            protocol: if flow.key.protocol == UDP {
-                "udp"
-            } else {
-                "tcp"
-            },
+            protocol,
             group: Group::from_number(group),
             confidence: name.as_ref().map(|_| share(verdict.confidence)),
             group_confidence: ours.then(|| share(verdict.group_confidence)),
@@ -167,6 +169,7 @@ impl<'a> Flows<'a> {
             rtt_us: some(flow.rtt_us),
             min_rtt_us: some(flow.min_rtt_us),
             handshake: flow.flags & TP_FLOW_HANDSHAKE != 0,
+            spin: (protocol == Protocol::Quic).then_some(flow.flags & TP_FLOW_SPIN != 0),
             queue_us: u32::try_from(sojourn / u64::from(samples.max(1)))
                 .ok()
                 .filter(|_| samples > 0),
@@ -175,6 +178,16 @@ impl<'a> Flows<'a> {
             rounds: flow.rounds,
             why: REASONS.get(reason as usize).copied().unwrap_or("unknown"),
         }
+    }
+}
+
+fn protocol(flow: &tp_watch_flow) -> Protocol {
+    if flow.flags & TP_FLOW_QUIC != 0 {
+        Protocol::Quic
+    } else if flow.key.protocol == Protocol::Udp.number() {
+        Protocol::Udp
+    } else {
+        Protocol::Tcp
     }
 }
 

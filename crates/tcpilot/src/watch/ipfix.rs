@@ -64,11 +64,12 @@ const FIELDS: [(u16, u16); 10] = [
 ];
 
 /// The enterprise's fields. docs/use/watch.md lists them.
-const OURS: [(u16, u16); 4] = [
+const OURS: [(u16, u16); 5] = [
     (1, VARIABLE), // group
     (2, VARIABLE), // algorithm
     (3, 1),        // confidence of the group, percent
     (4, 4),        // least round trip, microseconds
+    (5, VARIABLE), // protocol: QUIC has no number of its own
 ];
 
 /// A flow as it was seen last, and the part of it that was exported.
@@ -259,7 +260,7 @@ impl Records {
         }
         out.extend(from.port().to_be_bytes());
         out.extend(to.port().to_be_bytes());
-        out.extend([if flow.protocol == "udp" { 17 } else { 6 }, reason as u8]);
+        out.extend([flow.protocol.number(), reason as u8]);
         out.extend(u64::from(flow.id).to_be_bytes());
         let age_ms = (flow.age_s * 1000.0) as u64;
         out.extend(unix_ms.saturating_sub(age_ms).to_be_bytes());
@@ -272,6 +273,7 @@ impl Records {
         add_word(&mut out, flow.algorithm.as_deref().unwrap_or_default());
         out.push((flow.group_confidence.unwrap_or(0.0) * 100.0).round() as u8);
         out.extend(flow.min_rtt_us.unwrap_or(0).to_be_bytes());
+        add_word(&mut out, flow.protocol.word());
         (known.bytes, known.drops) = (flow.bytes, flow.drops);
         match from.is_ipv4() {
             true => self.ipv4.push(out),
@@ -297,6 +299,7 @@ fn endpoints(flow: &str) -> Option<(SocketAddr, SocketAddr)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::link::Protocol;
 
     fn receiver() -> (UdpSocket, Exporter) {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -338,6 +341,7 @@ mod tests {
     fn flow(id: u32, bytes: u64) -> FlowView {
         FlowView {
             bytes,
+            protocol: Protocol::Quic,
             ..FlowView::example(id)
         }
     }
@@ -349,20 +353,21 @@ mod tests {
         let at = |s| start + Duration::from_secs(s);
         exporter.look(&[View::example(vec![flow(1, 500)])], at(0), false);
         let (_, set, templates) = opened(&next(&socket));
-        assert_eq!((set, number(&templates[..4])), (2, 256 << 16 | 16));
+        assert_eq!((set, number(&templates[..4])), (2, 256 << 16 | 17));
         exporter.look(&[View::example(vec![flow(1, 700)])], at(60), false);
         let (sequence, set, _) = opened(&next(&socket));
         assert_eq!((sequence, set), (0, 2), "again after a minute");
         let (sequence, set, record) = opened(&next(&socket));
         assert_eq!((sequence, set), (0, 256));
         assert_eq!(record[..4], [192, 0, 2, 1]);
-        assert_eq!((record[12], record[13]), (6, Reason::ActiveTimeout as u8));
+        assert_eq!((record[12], record[13]), (17, Reason::ActiveTimeout as u8));
         assert_eq!(number(&record[38..46]), 700);
         exporter.look(&[View::example(vec![])], at(61), false);
         let (sequence, _, record) = opened(&next(&socket));
         assert_eq!((sequence, record[13]), (1, Reason::EndOfFlow as u8));
         assert_eq!(number(&record[38..46]), 0);
         assert_eq!(&record[54..59], b"\x04eth0");
+        assert_eq!(&record[record.len() - 5..], b"\x04quic");
     }
 
     #[test]
@@ -377,7 +382,7 @@ mod tests {
             assert!(message.len() <= MESSAGE_MAX);
             let (sequence, _, body) = opened(&message);
             assert_eq!(sequence, records);
-            records += (body.len() / 73) as u64;
+            records += (body.len() / 77) as u64;
             messages += 1;
         }
         assert!((2..5).contains(&messages), "{messages}");

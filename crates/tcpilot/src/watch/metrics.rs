@@ -1,4 +1,4 @@
-//! `watch --listen`: what was seen as metrics. Labels are devices, groups and algorithms, never addresses.
+//! `watch --listen`: what was seen as metrics. Labels are devices, protocols, groups and algorithms, never addresses.
 
 use std::{
     fmt,
@@ -108,6 +108,7 @@ impl Collector for Figures {
                 let algorithm = kind.algorithm.as_deref().unwrap_or("none");
                 let labels = vec![
                     ("device", kind.device.as_str()),
+                    ("protocol", kind.protocol.word()),
                     ("group", kind.group.word()),
                     ("algorithm", algorithm),
                 ];
@@ -175,7 +176,7 @@ fn devices(out: &mut Writer<'_>, views: &[View]) -> fmt::Result {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::link::{FlowView, Group};
+    use crate::link::{FlowView, Group, Protocol};
 
     fn board() -> Board {
         let board = Board::default();
@@ -185,6 +186,7 @@ mod tests {
         };
         let kind = Kind {
             device: "eth0".to_owned(),
+            protocol: Protocol::Quic,
             group: Group::Loss,
             algorithm: Some("cubic".to_owned()),
         };
@@ -205,7 +207,7 @@ mod tests {
             "# UNIT tcpilot_watch_queue_seconds seconds",
             "tcpilot_watch_queue_seconds{device=\"eth0\"} 0.04",
             "tcpilot_watch_flows{device=\"eth0\",group=\"loss\"} 1.0",
-            "tcpilot_watch_flow_bytes_total{device=\"eth0\",group=\"loss\",algorithm=\"cubic\"} 70000.0",
+            "tcpilot_watch_flow_bytes_total{device=\"eth0\",protocol=\"quic\",group=\"loss\",algorithm=\"cubic\"} 70000.0",
             "# EOF",
         ] {
             assert!(text.lines().any(|l| l == line), "{line}\n{text}");

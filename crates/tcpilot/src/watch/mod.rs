@@ -38,7 +38,7 @@ mod watched;
 use census::{Census, Keeper};
 use ipfix::Exporter;
 use metrics::Board;
-use model::Model;
+use model::Models;
 use output::{Output, Seen};
 use tally::Tally;
 use views::View;
@@ -69,13 +69,10 @@ pub fn run(args: &WatchArgs) -> Result<(), Failure> {
         let mut devices = args.devices.iter();
         return devices.try_for_each(|device| fair::restore(device, &args.fair));
     }
-    let model = match &args.model {
-        Some(path) => Model::read(path)?,
-        None => Model::built_in()?,
-    };
+    let models = Models::of(args)?;
     let sums = Sums::open(args)?;
     let stop = stop_flag()?;
-    let load = |device: &String| Watched::load(args, device, &model);
+    let load = |device: &String| Watched::load(args, device, &models);
     let all = args.devices.iter().map(load).collect::<Result<_, _>>()?;
     let output = Output::open(args)?; // before the queues: a terminal can stop a process
     let mut watching = Watching { all, output, sums };

@@ -1,6 +1,9 @@
 //! The classifier's model: a file of integers, written by `python -m tcplab.studies.watch train`.
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use serde::Deserialize;
 use tcpilot_abi::{
@@ -9,11 +12,13 @@ use tcpilot_abi::{
 };
 
 use crate::{
+    cli::WatchArgs,
     failure::{Failure, Kind},
     link::Group,
 };
 
 const BUILT_IN: &str = include_str!("../../../../bpf/watch/model.json");
+const BUILT_IN_QUIC: &str = include_str!("../../../../bpf/watch/quic_model.json");
 const FORMAT: u32 = 1;
 
 #[derive(Debug, Deserialize)]
@@ -47,14 +52,46 @@ pub struct Model {
     pub names: Vec<String>,
 }
 
+/// The models of both protocols.
+pub struct Models {
+    /// TCP's.
+    pub tcp: Model,
+    /// QUIC's.
+    pub quic: Model,
+}
+
+impl Models {
+    /// The models that come with this binary, but for those that are given as files.
+    ///
+    /// # Errors
+    /// A file cannot be read, or is no model.
+    pub fn of(args: &WatchArgs) -> Result<Models, Failure> {
+        let one = |file: &Option<PathBuf>, built_in| match file {
+            Some(path) => Model::read(path),
+            None => Model::built_in(built_in),
+        };
+        Ok(Models {
+            tcp: one(&args.model, BUILT_IN)?,
+            quic: one(&args.quic_model, BUILT_IN_QUIC)?,
+        })
+    }
+
+    /// The form that the programs in the kernel read.
+    pub fn in_kernel(&self) -> tcpilot_kernel::watch::Models<'_> {
+        tcpilot_kernel::watch::Models {
+            tcp: &self.tcp.in_kernel,
+            quic: &self.quic.in_kernel,
+        }
+    }
+}
+
 impl Model {
-    /// The model that comes with this binary.
-    pub fn built_in() -> Result<Model, Failure> {
-        parse(BUILT_IN).map_err(|why| refuse("the built-in model", &why))
+    fn built_in(text: &str) -> Result<Model, Failure> {
+        parse(text).map_err(|why| refuse("the built-in model", &why))
     }
 
     /// The model of a file.
-    pub fn read(path: &Path) -> Result<Model, Failure> {
+    fn read(path: &Path) -> Result<Model, Failure> {
         let text = fs::read_to_string(path).map_err(|e| Failure::of_file(path, &e))?;
         parse(&text).map_err(|why| refuse(&path.display().to_string(), &why))
     }
@@ -171,7 +208,9 @@ mod tests {
     }
 
     #[test]
-    fn the_built_in_model_is_sound() {
-        Model::built_in().unwrap();
+    fn the_built_in_models_are_sound() {
+        for text in [BUILT_IN, BUILT_IN_QUIC] {
+            Model::built_in(text).unwrap();
+        }
     }
 }

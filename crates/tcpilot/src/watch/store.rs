@@ -1,6 +1,6 @@
-//! The file of the census: an SQLite database with a row per hour, device, group and algorithm. It holds no
+//! The file of the census: an SQLite database with a row per hour, device, protocol, group and algorithm. It holds no
 //! addresses. Rows older than a day are removed at each save, so the file stays small: at most 8 groups times
-//! the model's names for each device and hour.
+//! the models' names for each device and hour.
 //!
 //! Several processes may keep their devices' census in one file.
 
@@ -13,19 +13,26 @@ use std::{
 use rusqlite::{Connection, OpenFlags, TransactionBehavior, params};
 
 use super::tally::{Kind, Sum};
-use crate::{failure::Failure, link::Group};
+use crate::{
+    failure::Failure,
+    link::{Group, Protocol},
+};
 
 /// The hours of a day, of which the current one is a part.
 const HOURS: i64 = 24;
 const HOUR_S: i64 = 3600;
 /// Distinguishes our files from others: "TCPc".
 const APPLICATION_ID: i64 = 0x5443_5063;
-const VERSION: i64 = 1;
+const VERSION: i64 = 2;
 const BUSY: Duration = Duration::from_secs(2);
 const TABLE: &str = "CREATE TABLE census (
-    hour INTEGER NOT NULL, device TEXT NOT NULL, flow_group TEXT NOT NULL, algorithm TEXT NOT NULL,
+    hour INTEGER NOT NULL, device TEXT NOT NULL, protocol TEXT NOT NULL, flow_group TEXT NOT NULL, algorithm TEXT NOT NULL,
     since INTEGER NOT NULL, flows INTEGER NOT NULL, bytes INTEGER NOT NULL, drops INTEGER NOT NULL,
-    PRIMARY KEY (hour, device, flow_group, algorithm)) WITHOUT ROWID";
+    PRIMARY KEY (hour, device, protocol, flow_group, algorithm)) WITHOUT ROWID";
+/// Version 1 had no protocols: its group of UDP had QUIC, too.
+const FROM_VERSION_1: &str = "INSERT INTO census SELECT hour, device,
+    CASE flow_group WHEN 'udp' THEN 'udp' ELSE 'tcp' END, flow_group, algorithm, since, flows, bytes, drops
+    FROM census_1; DROP TABLE census_1";
 
 /// The census of a day, as the file has it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -99,6 +106,12 @@ impl Store {
                 change.pragma_update(None, "application_id", APPLICATION_ID)?;
                 change.pragma_update(None, "user_version", VERSION)?;
             }
+            ((APPLICATION_ID, 1), _) => {
+                change.execute_batch("ALTER TABLE census RENAME TO census_1")?;
+                change.execute_batch(TABLE)?;
+                change.execute_batch(FROM_VERSION_1)?;
+                change.pragma_update(None, "user_version", VERSION)?;
+            }
             ((APPLICATION_ID, VERSION), _) => {}
             ((APPLICATION_ID, version), _) => {
                 return Err(Trouble::Damaged(format!("its version is {version}")));
@@ -155,11 +168,12 @@ impl Store {
         change.execute("DELETE FROM census WHERE hour < ?", [first_hour(at_s)])?;
         for (kind, sum) in more {
             change.execute(
-                "INSERT INTO census VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET
+                "INSERT INTO census VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET
                  flows = flows + excluded.flows, bytes = bytes + excluded.bytes, drops = drops + excluded.drops",
                 params![
                     hour(at_s),
                     kind.device,
+                    kind.protocol.word(),
                     kind.group.word(),
                     kind.algorithm.as_deref().unwrap_or_default(),
                     from_s.max(hour(at_s)),
@@ -178,8 +192,8 @@ impl Store {
     /// The file cannot be read.
     pub fn day(&self, at_s: i64) -> rusqlite::Result<Day> {
         let mut query = self.db.prepare(
-            "SELECT device, flow_group, algorithm, sum(flows), sum(bytes), sum(drops), min(since) FROM census
-             WHERE hour BETWEEN ? AND ? GROUP BY device, flow_group, algorithm",
+            "SELECT device, flow_group, algorithm, sum(flows), sum(bytes), sum(drops), min(since), protocol
+             FROM census WHERE hour BETWEEN ? AND ? GROUP BY device, protocol, flow_group, algorithm",
         )?;
         let mut rows = query.query([first_hour(at_s), hour(at_s)])?;
         let mut day = Day::default();
@@ -188,6 +202,7 @@ impl Store {
             let name: String = row.get(2)?;
             let kind = Kind {
                 device: row.get(0)?,
+                protocol: Protocol::from_word(&row.get::<_, String>(7)?).unwrap_or(Protocol::Tcp),
                 group: Group::from_word(&row.get::<_, String>(1)?),
                 algorithm: Some(name).filter(|name| !name.is_empty()),
             };
@@ -234,6 +249,7 @@ mod tests {
     fn kind(name: &str) -> Kind {
         Kind {
             device: "eth0".to_owned(),
+            protocol: Protocol::Quic,
             group: Group::LossDelay,
             algorithm: Some(name.to_owned()),
         }
@@ -278,6 +294,35 @@ mod tests {
             .query_row("SELECT count(*) FROM census", [], |row| row.get(0))
             .unwrap();
         assert_eq!(rows, 2, "the first hour is gone from the file");
+    }
+
+    #[test]
+    fn a_census_of_the_version_without_protocols_goes_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("census.db");
+        let old = Connection::open(&path).unwrap();
+        old.execute_batch(&format!(
+            "CREATE TABLE census (hour INTEGER NOT NULL, device TEXT NOT NULL, flow_group TEXT NOT NULL,
+             algorithm TEXT NOT NULL, since INTEGER NOT NULL, flows INTEGER NOT NULL, bytes INTEGER NOT NULL,
+             drops INTEGER NOT NULL, PRIMARY KEY (hour, device, flow_group, algorithm)) WITHOUT ROWID;
+             INSERT INTO census VALUES ({NOON}, 'eth0', 'loss', 'reno', {NOON}, 1, 70, 2);
+             INSERT INTO census VALUES ({NOON}, 'eth0', 'udp', '', {NOON}, 1, 30, 0);
+             PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = 1"
+        ))
+        .unwrap();
+        drop(old);
+        let mut store = Store::open(&path).unwrap();
+        store
+            .add(&[(kind("veno"), sum(9))], NOON, NOON + 5)
+            .unwrap();
+        let found = Store::open(&path).unwrap().day(NOON + 9).unwrap().sums;
+        let found = found.iter().map(|(k, s)| (k.protocol, k.group, s.bytes));
+        let expected = [
+            (Protocol::Quic, Group::LossDelay, 9),
+            (Protocol::Tcp, Group::Loss, 70),
+            (Protocol::Udp, Group::Udp, 30),
+        ];
+        assert_eq!(found.collect::<Vec<_>>(), expected);
     }
 
     #[test]

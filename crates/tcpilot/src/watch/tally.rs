@@ -1,4 +1,4 @@
-//! Bytes by device, group and algorithm. Pure: it knows neither the clock nor a file.
+//! Bytes by device, protocol, group and algorithm. Pure: it knows neither the clock nor a file.
 //!
 //! A flow has no group during its first rounds. Its bytes of that time are held back until it has one, so that
 //! they count for the group that it turns out to be in. They are held for a minute at most.
@@ -10,7 +10,7 @@ use std::{
 };
 
 use super::views::View;
-use crate::link::{FlowView, Group};
+use crate::link::{FlowView, Group, Protocol};
 
 /// Time for which bytes of a flow without a group are held back.
 const HELD: Duration = Duration::from_secs(60);
@@ -20,6 +20,8 @@ const HELD: Duration = Duration::from_secs(60);
 pub struct Kind {
     /// The device.
     pub device: String,
+    /// The protocol.
+    pub protocol: Protocol,
     /// The group.
     pub group: Group,
     /// The algorithm, if the flows have a group and a name.
@@ -121,6 +123,7 @@ impl Tally {
 fn kind(flow: &FlowView) -> Kind {
     Kind {
         device: flow.device.clone(),
+        protocol: flow.protocol,
         group: flow.group,
         // The best guess about a flow that is in no group is no finding.
         algorithm: match flow.group {

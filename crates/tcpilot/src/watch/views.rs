@@ -33,7 +33,8 @@ figures! {
         other_packets: u64, Packets;
         /// Packets whose headers could not be read.
         unreadable_packets: u64, Packets;
-        /// Data packets of flows that are not shown, because no acknowledgement of theirs was seen here.
+        /// Data packets of flows that are not shown, because no acknowledgement of theirs was seen here, or because they
+        /// are of UDP and not QUIC.
         unproved_packets: u64, Packets;
         /// Packets that left the queue by its own count and that the programs did not see, at least; `null` if the
         /// device has no queue that counts.

@@ -8,7 +8,7 @@ use tcpilot_kernel::{
     watch::{Options, Watch},
 };
 
-use super::{flows::Flows, model::Model, rate::LinkRate, record::Recorder, views::View};
+use super::{flows::Flows, model::Models, rate::LinkRate, record::Recorder, views::View};
 use crate::{
     cli::{Classifier, WatchArgs},
     failure::{Failure, Kind},
@@ -33,14 +33,14 @@ impl<'a> Watched<'a> {
     ///
     /// # Errors
     /// There is no such device, the kernel refuses the programs, or a file cannot be written.
-    pub fn load(args: &WatchArgs, name: &str, model: &'a Model) -> Result<Watched<'a>, Failure> {
+    pub fn load(args: &WatchArgs, name: &str, models: &'a Models) -> Result<Watched<'a>, Failure> {
         let device = Device::find(name)?;
-        let mut watch = fair::load(args, options(args)?, &model.in_kernel)?;
+        let mut watch = fair::load(args, options(args)?, models.in_kernel())?;
         watch.set_device(device.index())?;
         Ok(Watched {
             fair: None,
             marker: None,
-            flows: Flows::new(args.classifier, model),
+            flows: Flows::new(args.classifier, models),
             rate: LinkRate::new(Instant::now(), watch.totals().left_bytes),
             recorder: args.record.as_deref().map(Recorder::create).transpose()?,
             device,
@@ -130,6 +130,7 @@ fn options(args: &WatchArgs) -> Result<Options, Failure> {
         },
         record: args.record.is_some(),
         one_way: args.one_way,
+        udp: args.wants_udp(),
         link_rate: (args.rate_mbit.unwrap_or(0.0) * 125_000.0) as u64,
         flows_max: args.flows,
         netns_inum,

@@ -37,6 +37,7 @@ from tcplab.studies.watch import (
     judge,
     kept,
     native,
+    quic,
     readings,
     traces,
     train,
@@ -44,7 +45,7 @@ from tcplab.studies.watch import (
 from tcplab.vm import Machine, run
 
 _LIMIT = Path(cost.__file__).with_name("limit.bpf.c")
-_MODEL = Path(__file__).parents[4] / "bpf" / "watch" / "model.json"
+_MODELS = Path(__file__).parents[4] / "bpf" / "watch"
 
 
 def main() -> int:
@@ -60,13 +61,15 @@ def main() -> int:
         what = "folder of results, or file of `keep`"
         command.add_argument("campaigns", metavar="CAMPAIGN", type=Path, nargs="+", help=what)
         if name == "train":
-            command.add_argument("--out", type=Path, default=_MODEL, metavar="FILE")
+            command.add_argument("--out", type=Path, metavar="FILE")
         elif name == "judge":
             what = "judge by this finished model, which must not know these paths"
             command.add_argument("--by", type=Path, metavar="MODEL", help=what)
         elif name == "keep":
             command.add_argument("--samples", type=Path, metavar="FILE", help="for train")
             command.add_argument("--rounds", type=Path, metavar="FILE", help="for judge")
+        what = "of the flows of QUIC, which have a model of their own"
+        command.add_argument("--quic", action="store_true", help=what)
     _add_cost(sub)
     options = parser.parse_args()
     if options.command == "cost":
@@ -114,15 +117,15 @@ def _cost(options: argparse.Namespace) -> int:
 def _learn(options: argparse.Namespace) -> int:
     files = [path for path in options.campaigns if path.is_file()]
     if options.command == "train" and files:
-        return _train(pd.concat([pd.read_parquet(f) for f in files]), options.out)
-    campaigns, found = _loaded(options.campaigns)
+        return _train(pd.concat([pd.read_parquet(f) for f in files]), options)
+    campaigns, found = _loaded(options.campaigns, options.quic)
     if not found:
         print("tcplab.studies.watch: there is no recording; run: tcplab run watch", file=sys.stderr)
         return 1
     paths = sorted({t.path for t in found})
     print(f"{len(found)} flows on {len(paths)} paths: {'; '.join(paths)}", file=sys.stderr)
     if options.command == "train":
-        return _train(train.table(found), options.out)
+        return _train(train.table(found), options)
     if options.command == "keep":
         if options.samples:
             kept.write_samples(found, campaigns, options.samples)
@@ -132,36 +135,40 @@ def _learn(options: argparse.Namespace) -> int:
     if options.command == "readings":
         print(readings.text(readings.recall([t for t in found if t.kind == traces.BULK])))
         return 0
-    return _judge(found, options.by)
+    return _judge(found, options)
 
 
-def _loaded(places: list[Path]) -> tuple[list[str], list[traces.Trace]]:
+def _loaded(places: list[Path], of_quic: bool) -> tuple[list[str], list[traces.Trace]]:
     """The traces of folders and files, with the names of their campaigns."""
     campaigns: list[str] = []
     found: list[traces.Trace] = []
     for place in places:
-        more = kept.read_rounds(place) if place.is_file() else traces.load([place])
+        more = kept.read_rounds(place) if place.is_file() else traces.load([place], of_quic)
         campaigns += [place.name.rsplit("-", 1)[0]] * len(more)
         found += more
     return campaigns, found
 
 
-def _train(rows: pd.DataFrame, out: Path) -> int:
-    model = train.as_json(train.fit(rows))
+def _train(rows: pd.DataFrame, options: argparse.Namespace) -> int:
+    name = "quic_model.json" if options.quic else "model.json"
+    model, out = train.as_json(train.fit(rows, options.quic)), options.out or _MODELS / name
     train.write(model, out)
     print(f"{out}: {len(model['roots'])} trees, {len(model['nodes'])} nodes")
     return 0
 
 
-def _judge(found: list[traces.Trace], by: Path | None) -> int:
-    # Kept rounds are without P4air's intervals.
-    p4air = [judge.by_p4air(t) for t in found if len(t.flow.intervals)]
+def _judge(found: list[traces.Trace], options: argparse.Namespace) -> int:
+    # Kept rounds are without P4air's intervals, and it counts acknowledgements, which QUIC hides.
+    p4air = [judge.by_p4air(t) for t in found if len(t.flow.intervals) and not t.is_quic]
     if p4air:
         _say("P4air's rules", p4air)
     _say("Our rules, without trees", [judge.by_model(t, native.no_model(), []) for t in found])
-    if by:
-        model = json.loads(by.read_text())
-        _say_ours(p4air, judge.by_finished(found, model), f"Ours, by {by.name}")
+    if options.by:
+        model = json.loads(options.by.read_text())
+        ours = judge.by_finished(found, model)
+        _say_ours(p4air, ours, f"Ours, by {options.by.name}")
+        if options.quic:
+            print(quic.table(found, ours))
     elif len({t.path for t in found}) > 1:
         ours = judge.cross_validated(found, lambda text: print(text, file=sys.stderr))
         _say_ours(p4air, ours, "Ours, on paths that it has not seen")

@@ -135,7 +135,9 @@ def cross_validated(
     for start in range(min(FOLDS, len(paths))):
         out = set(paths[start::FOLDS])
         say(f"without {'; '.join(sorted(out))}")
-        model = as_json(fit(train.table([t for t in traces if t.path not in out])))
+        model = as_json(
+            fit(train.table([t for t in traces if t.path not in out]), traces[0].is_quic)
+        )
         found += by_finished([t for t in traces if t.path in out], model)
     return found
 

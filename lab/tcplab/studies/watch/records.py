@@ -16,12 +16,14 @@ import pandas as pd
 
 MAGIC = b"TPWATCH1"
 OPENED, ROUND, INTERVAL = 1, 2, 3
-TCP = 6
+QUIC = 128
+"""TP_FLOW_QUIC: a flag."""
+UDP = 17
 
 _HEAD = [("kind", "<u4"), ("flow", "<u4")]
 _ROUND_FIELDS = (
-    *("number", "duration_us", "rtt_us", "min_rtt_us", "in_packets", "in_bytes", "reserved_1"),
-    *("reserved_2", "acks", "acked_bytes", "marked_acks", "again_packets", "dropped_packets"),
+    *("number", "duration_us", "rtt_us", "min_rtt_us", "in_packets", "in_bytes", "backlog_bytes"),
+    *("reserved", "acks", "acked_bytes", "marked_acks", "again_packets", "dropped_packets"),
     *("burst_packets", "sojourn_samples", "sojourn_min_us", "sojourn_max_us", "sojourn_mean_us"),
     *("flight_max_bytes", "flight_end_bytes", "receiver_window_bytes", "segment_bytes"),
     *("gap_max_us", "link_queue_us", "link_rate", "flags"),
@@ -98,6 +100,14 @@ class Known:
     """Of the scenario's flow."""
     flow: Flow
 
+    @property
+    def is_quic(self) -> bool:
+        return _is_quic(self.flow)
+
+
+def _is_quic(flow: Flow) -> bool:
+    return bool((flow.rounds["flags"][-1:] & QUIC).any())
+
 
 def with_algorithms(folder: Path) -> Iterator[Known]:
     """The flows of a cell's directory, with the congestion control that each had: joined by the
@@ -107,6 +117,7 @@ def with_algorithms(folder: Path) -> Iterator[Known]:
     used = dict(zip(table["local_port"], rows, strict=True))
     for flow in read(folder / "watch.bin"):
         port = int(flow.opened["source_port"])
-        if flow.opened["protocol"] == TCP and port in used:
+        is_known = flow.opened["protocol"] != UDP or _is_quic(flow)
+        if is_known and port in used:
             cc, name = used[port]
             yield Known(str(cc), str(name), flow)

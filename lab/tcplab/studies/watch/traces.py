@@ -54,6 +54,7 @@ class Trace:
     queue_share: float = math.inf
     """The bottleneck's queue in packets over the number of flows."""
     kind: str = BULK
+    is_quic: bool = False
 
     @property
     def group(self) -> str:
@@ -100,15 +101,16 @@ def configuration(cell: dict[str, object]) -> str:
     )
 
 
-def load(folders: Iterable[Path]) -> list[Trace]:
-    """All recorded flows of campaigns' directories, of cells that are fit for it."""
+def load(folders: Iterable[Path], of_quic: bool = False) -> list[Trace]:
+    """The recorded flows of TCP, or of QUIC, in campaigns' directories, of cells that are fit for
+    it."""
     found = []
     for folder in folders:
         for path in sorted(folder.glob("cells/*/cell.json")):
             cell = json.loads(path.read_text())
             if is_fit(cell) and (path.parent / "watch.bin").exists():
                 found += _of_cell(path.parent, cell)
-    return found
+    return [trace for trace in found if trace.is_quic == of_quic]
 
 
 def is_fit(cell: dict[str, Any]) -> bool:
@@ -166,6 +168,7 @@ def _of_cell(folder: Path, cell: dict[str, object]) -> list[Trace]:
             native.features(rounds),
             share,
             kinds[known.name],
+            known.is_quic,
         )
 
     return [

@@ -52,6 +52,8 @@ LEVELS = 64
 MEASURES = ("path_rtt_us", "path_rate", "path_queue_of_rtt")
 ABOUT = ("campaign", "path", "label", "flow", *MEASURES)
 """Columns of a table besides the features."""
+OF_TCP = ("resent_share", "lost_elsewhere", "ect_syn", "marked", "sent_of_acked")
+"""Features that need a header of TCP: QUIC's trees do not ask for them."""
 _START_ROUNDS = FEATURES.index("start_rounds")
 
 
@@ -127,7 +129,13 @@ class Forest:
         return np.stack(columns, axis=1).astype(np.float32)
 
 
-def fit(rows: pd.DataFrame, seed: int = 1) -> Forest:
+def asked(of_quic: bool) -> list[int]:
+    """The features that the trees of QUIC, or of TCP, may ask."""
+    unasked = OF_TCP if of_quic else ()
+    return [i for i in ASKED if FEATURES[i] not in unasked]
+
+
+def fit(rows: pd.DataFrame, of_quic: bool = False, seed: int = 1) -> Forest:
     """Groups and algorithms weigh as GROUPS_ALIKE says, and each flow of an algorithm the same."""
     flows = Counter(rows.groupby("flow")["label"].first())
     of_flow = rows.groupby("flow")["label"].transform("size")
@@ -142,11 +150,12 @@ def fit(rows: pd.DataFrame, seed: int = 1) -> Forest:
         random_state=seed,
         n_jobs=1,
     )
+    columns = asked(of_quic)
     features = np.zeros((len(rows), len(FEATURES)), dtype=np.int32)
-    for i in ASKED:
+    for i in columns:
         features[:, i] = rows[FEATURES[i]]
-    levels = [np.unique(features[:, i]) for i in ASKED]
-    forest = Forest(trees, list(ASKED), levels, path_of(rows))
+    levels = [np.unique(features[:, i]) for i in columns]
+    forest = Forest(trees, columns, levels, path_of(rows))
     weights *= len(rows) / weights.sum()
     trees.fit(forest.ranks(features), rows["label"].to_numpy(str), sample_weight=weights)
     return forest

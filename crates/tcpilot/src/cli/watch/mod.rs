@@ -5,7 +5,7 @@ use std::{net::SocketAddr, path::PathBuf};
 use clap::{Args, ValueEnum};
 
 use super::WishArgs;
-use crate::pilot::metrics::listen_address;
+use crate::{link::Group, pilot::metrics::listen_address};
 
 mod marks;
 mod share;
@@ -61,6 +61,9 @@ pub struct WatchArgs {
     /// it is real
     #[arg(long)]
     pub one_way: bool,
+    /// Also watch conversations over UDP that are not QUIC, by rate only; --fair and --mark udp=… include it
+    #[arg(long)]
+    pub udp: bool,
     /// Keep a census, and show it: the bytes of each group and algorithm in the last day
     ///
     /// It is kept in a file, without addresses, saved each minute, and goes on after a restart. Without DEV it
@@ -100,12 +103,22 @@ pub struct WatchArgs {
     /// Another model, as `python -m tcplab.studies.watch train` writes it
     #[arg(long, value_name = "FILE")]
     pub model: Option<PathBuf>,
+    /// Another model for QUIC, as the same command writes it with --quic
+    #[arg(long, value_name = "FILE")]
+    pub quic_model: Option<PathBuf>,
     /// What of the flows is shown.
     #[command(flatten)]
     pub rows: WishArgs,
     /// Options of `--fair`.
     #[command(flatten)]
     pub fair: FairArgs,
+}
+
+impl WatchArgs {
+    /// Whether UDP that is not QUIC has to be in the table: to be listed, queued, or marked.
+    pub fn wants_udp(&self) -> bool {
+        self.udp || self.fair.fair || self.mark.iter().any(|mark| mark.group == Group::Udp)
+    }
 }
 
 /// An action on a flow above its share.
