@@ -66,8 +66,8 @@ struct Cli {
     /// Memory for packets under way, for each direction of each link. 10 Gbit/s for 40 ms are 50 MB.
     #[arg(long, value_name = "MB", default_value_t = 128, value_parser = clap::value_parser!(u32).range(1..=16_384))]
     memory_mb: u32,
-    /// Runs the threads of the ways from near to far, which hold packets back, on this processor only. Give the
-    /// others to all else that handles the packets: a thread cannot wake up beside kernel code that does not yield.
+    /// Runs the threads that carry packets on this processor only. Keep what shapes the packets off it: a thread
+    /// cannot wake up beside kernel code that does not yield.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(0..1024))]
     processor: Option<u16>,
 }
@@ -121,9 +121,8 @@ fn run(cli: &Cli) -> Result<()> {
         let running: Vec<_> = directions
             .into_iter()
             .flatten()
-            .zip([cli.processor, None].into_iter().cycle())
-            .map(|(direction, processor)| {
-                let stop = &stop;
+            .map(|direction| {
+                let (stop, processor) = (&stop, cli.processor);
                 scope.spawn(move || on_time(direction, processor, stop))
             })
             .collect();
