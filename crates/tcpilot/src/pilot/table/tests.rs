@@ -413,7 +413,10 @@ fn a_learner_that_does_not_answer_is_not_said_to_know_no_path() {
     };
     let text = status(&busy);
     let line = text.lines().find(|l| l.starts_with("paths"));
-    assert_eq!(line, Some("paths    not known now: the learner has not answered"));
+    assert_eq!(
+        line,
+        Some("paths    not known now: the learner has not answered")
+    );
 }
 
 #[test]
