@@ -191,7 +191,7 @@ def test_only_a_kernel_without_netem_relays(monkeypatch: pytest.MonkeyPatch) -> 
     assert here.fitted(no_delay).delays == "netem"
 
 
-def test_the_relay_of_a_fast_cell_has_a_processor_for_itself(
+def test_the_relay_and_the_ends_of_a_fast_cell_have_a_processor_for_themselves(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(here, "_qdisc", lambda kind: kind != "netem")

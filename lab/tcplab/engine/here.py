@@ -27,7 +27,7 @@ from tcplab.scenario.model import Cell, Flow
 _TCP = Path("/proc/sys/net/ipv4")
 _PR_SET_PDEATHSIG = 1
 _FAST_MBIT = 400.0
-"""From this rate on a cell has the machine for itself, and its relay a processor."""
+"""From this rate on a cell has the machine for itself, and its relay and ends have a processor."""
 _LIBC = ctypes.CDLL(None)
 _UNSHARE = ("--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc")
 # ip keeps the names of namespaces in /run, which is private here.
@@ -50,8 +50,8 @@ def fitted(cell: Cell) -> Cell:
 
 
 def _own_processor(cell: Cell) -> int | None:
-    """The last processor, for the relay of a fast cell: at high rates the kernel works for long
-    without yielding, and a thread that wakes up beside it comes too late."""
+    """The last processor, for the relay and the ends of a fast cell: at high rates the kernel works
+    for long without yielding, and a thread that wakes up beside it comes too late."""
     processors = sorted(os.sched_getaffinity(0))
     is_fast = max((link.rate_mbit or 0) for link in cell.links) >= _FAST_MBIT
     return processors[-1] if is_fast and len(processors) > 1 else None

@@ -96,7 +96,7 @@ def text(cell: Cell, programs: Programs, seed: int = 0) -> str:
         "qdisc_state >qdisc-before",
         "uptime_now >started",
         *measures.processor(cell, "before"),
-        f'in_ns left {_own_processor(cell)}"$flowgen" play plan.json --out .{beside} >play.json '
+        f'in_ns left {_beside_relay(cell)}"$flowgen" play plan.json --out .{beside} >play.json '
         "2>play.err ||",
         '    fail "flowgen: $(tail -n 1 play.err)"',
         *measures.processor(cell, "after"),
@@ -223,7 +223,7 @@ def _apart(cell: Cell) -> list[str]:
     return lines
 
 
-def _own_processor(cell: Cell) -> str:
+def _beside_relay(cell: Cell) -> str:
     """The word before a program of the ends."""
     return "" if cell.relay_processor is None else f"taskset -c {cell.relay_processor} "
 

@@ -17,6 +17,7 @@ import pandas as pd
 
 from tcplab.algorithms import without_prefix
 from tcplab.results.read import Campaign
+from tcplab.studies import page as pages
 
 _NEEDED = ("t_s", "cwnd_packets", "srtt_us", "min_rtt_us")
 _SETTLE_ROUNDS = 3
@@ -208,20 +209,19 @@ def of_campaign(campaign: Campaign) -> list[Found]:
 def table(found: Sequence[Found]) -> str:
     """A row for each algorithm and condition: medians of the repetitions, and growth's range."""
     head = ["algorithm", "condition", "runs", "losses", "growth over the law's"]
-    rows = [[*head, "kept at a loss", "law", "queue, packets"]]
+    rows = []
     for cc, condition in dict.fromkeys((one.cc, one.condition) for one in found):
         runs = [one for one in found if (one.cc, one.condition) == (cc, condition)]
         row = [cc, condition, str(len(runs)), f"{median(one.cuts for one in runs):.0f}"]
         row.append(_shown([one.grown for one in runs], with_range=True))
         row += [_shown([one.kept for one in runs]), _shown([one.kept_law for one in runs])]
         rows.append([*row, f"{median(one.queued for one in runs):.1f}"])
-    lines = [rows[0], ["---"] * len(rows[0]), *rows[1:]]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    return pages.rows([*head, "kept at a loss", "law", "queue, packets"], rows)
 
 
 def _shown(values: Sequence[float | None], with_range: bool = False) -> str:
     known = [value for value in values if value is not None]
     if not known:
-        return "–"
+        return pages.NONE
     spread = f" ({min(known):.2f} to {max(known):.2f})" if with_range and len(known) > 1 else ""
     return f"{median(known):.2f}{spread}"
