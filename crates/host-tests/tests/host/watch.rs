@@ -32,7 +32,7 @@ fn try_watch(place: Place<'_>, words: &str) -> Output {
 }
 
 /// The drops of the qdisc; with one segment per packet these are packets.
-fn qdisc_drops(lab: &Lab) -> u64 {
+pub fn qdisc_drops(lab: &Lab) -> u64 {
     let netns = lab.net.near.name();
     let text = sh(&format!("tc -n {netns} -s -j qdisc show dev eth0"));
     let found: serde_json::Value = serde_json::from_str(&text).unwrap();

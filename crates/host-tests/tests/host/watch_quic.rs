@@ -8,7 +8,8 @@ use std::{
     time::Duration,
 };
 
-use tcpilot_host_tests::{FAR, Lab, NEAR, Place, Shape, Watching, in_netns, sh};
+use crate::watch::qdisc_drops;
+use tcpilot_host_tests::{FAR, Lab, NEAR, Place, Shape, Watching, in_netns};
 
 const SHALLOW: &str = "tbf rate 20mbit burst 3kb limit 30000";
 const V1: u32 = 1;
@@ -96,13 +97,6 @@ impl Ends {
             self.answer(&short(burst % 2 == 0, 40));
         }
     }
-}
-
-fn qdisc_drops(lab: &Lab) -> u64 {
-    let netns = lab.net.near.name();
-    let text = sh(&format!("tc -n {netns} -s -j qdisc show dev eth0"));
-    let found: serde_json::Value = serde_json::from_str(&text).unwrap();
-    found[0]["drops"].as_u64().unwrap()
 }
 
 #[test]
