@@ -11,7 +11,7 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "tcplab"
 
 LAYERS = (
-    ("algorithms", "vm"),
+    ("algorithms", "catalogue", "vm"),
     ("published",),
     ("scenario",),
     ("topology",),

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from synthetic import write_campaign, write_pair
 
-from tcplab.metrics.catalogue import METRICS, metric, table
+from tcplab.catalogue import METRICS, metric, table
 from tcplab.metrics.cell import cell_metrics
 from tcplab.results.read import read_cell
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tcplab.metrics.catalogue import METRICS
+from tcplab.catalogue import METRICS
 from tcplab.report.scale import scale, ticks
 
 RTT = METRICS["rtt_ms_p50"]

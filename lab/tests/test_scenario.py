@@ -293,6 +293,11 @@ def test_expectations_are_checked_for_form(tmp_path: Path) -> None:
     assert any("2 is above high, 1" in line for line in found)
 
 
+def test_a_misspelled_metric_of_an_expectation_is_named(tmp_path: Path) -> None:
+    text = GOOD + '[[expect]]\nmetric = "retransmit_rato.first"\nhigh = 1\n'
+    assert any("did you mean 'retransmit_ratio'" in line for line in problems(tmp_path, text))
+
+
 def test_quick_form_replaces_lists_and_keeps_the_rest(tmp_path: Path) -> None:
     text = GOOD + '[quick]\nduration_s = 5\nsweep.qdisc.values = ["pie"]\n'
     scenario = good(tmp_path, text, quick=True)

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tcplab.catalogue import METRICS, metric, percent
 from tcplab.diff.compare import DEFAULT_METRICS, DEFAULT_TOLERANCE, Diff, Row, compare
-from tcplab.metrics.catalogue import METRICS, metric, percent
 from tcplab.results.read import Campaign, ResultsError, read_campaign
 
 

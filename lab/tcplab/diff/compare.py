@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from tcplab.metrics.catalogue import metric, price_of
+from tcplab.catalogue import metric, price_of
 
 DEFAULT_TOLERANCE = 0.02
 """Relative: two runs of the same campaign in virtual time differ by less."""

@@ -3,10 +3,8 @@ own, which end with its first process, whatever ended it.  Needs root."""
 
 from __future__ import annotations
 
-import ctypes
 import os
 import shutil
-import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -19,16 +17,16 @@ from tcplab import topology
 from tcplab.algorithms import is_own, stand_in
 from tcplab.engine import need, relay, web
 from tcplab.engine.errors import CellError, EngineError
+from tcplab.engine.held import AVAILABLE
 from tcplab.engine.job import Settings
+from tcplab.engine.parent import die_with_parent
 from tcplab.engine.script import SCRIPT, Programs
 from tcplab.engine.vm import Ended
 from tcplab.scenario.model import Cell, Flow
 
 _TCP = Path("/proc/sys/net/ipv4")
-_PR_SET_PDEATHSIG = 1
 _FAST_MBIT = 400.0
 """From this rate on a cell has the machine for itself, and its relay and ends have a processor."""
-_LIBC = ctypes.CDLL(None)
 _UNSHARE = ("--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc")
 # ip keeps the names of namespaces in /run, which is private here.
 _FIRST = 'mount -t tmpfs tmpfs /run && ip link set lo up && exec sh "$0"'
@@ -90,7 +88,7 @@ def check(cells: list[Cell], settings: Settings) -> None:
 
 
 def _available() -> list[str]:
-    return (_TCP / "tcp_available_congestion_control").read_text().split()
+    return AVAILABLE.read_text().split()
 
 
 def _no_defaults(cells: list[Cell]) -> list[str]:
@@ -146,7 +144,7 @@ def _run_script(cell: Cell, settings: Settings, folder: Path) -> Ended:
             stderr=subprocess.PIPE,
             env={**os.environ, **environment},
             start_new_session=True,
-            preexec_fn=_die_with_parent(environment.get("cgroup"), cell.relay_processor),
+            preexec_fn=_prepare(environment.get("cgroup"), cell.relay_processor),
         )
         try:
             _, said = process.communicate(timeout=settings.timeout_s)
@@ -182,16 +180,14 @@ def _cgroup(cell: Cell) -> Iterator[dict[str, str]]:
                 time.sleep(0.1)
 
 
-def _die_with_parent(cgroup: str | None, not_on: int | None) -> Callable[[], None]:
-    parent = os.getpid()
+def _prepare(cgroup: str | None, not_on: int | None) -> Callable[[], None]:
+    dies = die_with_parent()
     processors = os.sched_getaffinity(0) - {not_on}
 
     def prepare() -> None:
         if cgroup:
             Path(cgroup, "cgroup.procs").write_text("0")
         os.sched_setaffinity(0, processors)
-        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != parent:
-            os._exit(1)
+        dies()
 
     return prepare

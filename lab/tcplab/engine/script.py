@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tcplab import topology
 from tcplab.algorithms import PREFIX
-from tcplab.engine import acks, calibration, measures, need, relay, tuners, watcher, web
+from tcplab.engine import acks, calibration, held, measures, need, relay, tuners, watcher, web
 from tcplab.scenario import traces
 from tcplab.scenario.model import Cell
 from tcplab.traffic.plan import PORT, plan
@@ -229,21 +229,18 @@ def _beside_relay(cell: Cell) -> str:
 
 
 def _own_algorithms(cell: Cell, binaries: Path) -> list[str]:
-    """Registers tcpilot's own, and a researcher's, for as long as the script runs.
-
-    <name>.bpf.o beside the binary goes before what the binary brings.
-    """
+    """Registers tcpilot's own, and a researcher's, for as long as the script runs, unless the
+    campaign holds them."""
     names = need.ours(cell)
-    objects = {name: binaries / f"{name}.bpf.o" for name in names}
-    wanted = [str(objects[name]) if objects[name].exists() else name for name in names]
     if not names:
         return []
-    lines = [
+    wanted = shlex.join(held.objects(names, binaries))
+    ours = " ".join(f"{PREFIX}{name}" for name in names)
+    return [
         'step algorithms "tcpilot cc load"',
-        f'"$tcpilot" cc load --foreground {shlex.join(wanted)} >cc.out 2>cc.err &',
+        f'are_available {ours} || "$tcpilot" cc load --foreground {wanted} >cc.out 2>cc.err &',
+        *(f"await {held.AVAILABLE} {PREFIX}{name} cc.err" for name in names),
     ]
-    available = "/proc/sys/net/ipv4/tcp_available_congestion_control"
-    return [*lines, *(f"await {available} {PREFIX}{name} cc.err" for name in names)]
 
 
 def _reflector(cell: Cell) -> list[str]:
@@ -309,6 +306,11 @@ batch() {
     file=$1
     shift
     "$@" >batch.out 2>batch.err || fail "$file: $(tr '\\n' ' ' <batch.err)"
+}
+are_available() {
+    for name; do
+        grep -qw "$name" /proc/sys/net/ipv4/tcp_available_congestion_control || return 1
+    done
 }
 await() {
     tries=0

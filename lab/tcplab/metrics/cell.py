@@ -29,7 +29,7 @@ def write_cell(folder: Path) -> dict[str, Any]:
 def cell_metrics(cell: Cell) -> dict[str, Any]:
     """`values` by name, `groups` by flow group, and the report's lines.
 
-    Names, units and sources: `tcplab.metrics.catalogue`.  A value that the run cannot tell is
+    Names, units and sources: `tcplab.catalogue`.  A value that the run cannot tell is
     None.
     """
     everything = cell.flows()

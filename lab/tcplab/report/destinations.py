@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from statistics import mean
 from typing import Any
 
+from tcplab.catalogue import percent
 from tcplab.metrics import cell_metrics
-from tcplab.metrics.catalogue import percent
 from tcplab.results.read import Campaign
 
 HEAD = ("destination", "prefix", "RTT, ms", "rate, Mbit/s", "loss", "connections", "failed",

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tcplab.metrics.catalogue import metric, percent
+from tcplab.catalogue import metric, percent
 
 FLOW_METRICS = ("goodput_mbit", "retransmit_ratio", "rtt_ms_p50")
 DATAGRAM_METRICS = ("delay_ms_p50", "delay_ms_p99", "datagram_loss")

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tcplab.metrics.catalogue import METRICS, metric, price_of
+from tcplab.catalogue import METRICS, metric, price_of
 
 WIDEST = 16
 """More columns than this are hard to read; the longer axis then goes down."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from tcplab.metrics.catalogue import metric
+from tcplab.catalogue import metric
 from tcplab.metrics.delays import quantiles
 from tcplab.report.layout import described, layout
 from tcplab.report.scale import scale, ticks

@@ -12,7 +12,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from tcplab.metrics.catalogue import metric, percent
+from tcplab.catalogue import metric, percent
 from tcplab.metrics.summary import summarise
 from tcplab.report.flows import flow_metrics, flow_rows
 from tcplab.report.model import model, packed_series, short

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from tcplab.metrics.catalogue import Metric
+from tcplab.catalogue import Metric
 
 _FLOORS = 10
 """The whole ramp spans at least so many floors of a metric, so that a small difference looks

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tcplab.metrics.catalogue import metric, percent, price_of
+from tcplab.catalogue import metric, percent, price_of
 from tcplab.metrics.summary import summarise
 from tcplab.report.destinations import HEAD, destination_rows
 from tcplab.report.flows import FLOW_METRICS, FlowRow, figure, flow_metrics, flow_rows

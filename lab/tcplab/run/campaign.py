@@ -6,6 +6,7 @@ import contextlib
 import json
 import shutil
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,13 +15,14 @@ from typing import Any
 from tcplab import metrics, report
 from tcplab.engine import acks, here, limits, need, relay, vm
 from tcplab.engine.errors import EngineError
+from tcplab.engine.held import held
 from tcplab.engine.job import Job, Settings
 from tcplab.results import manifest
 from tcplab.run import plan
 from tcplab.run.local import Done
 from tcplab.run.progress import Reporter
 from tcplab.scenario import Scenario, load, selected
-from tcplab.scenario.model import Cell
+from tcplab.scenario.model import Cell, cell_from_json
 
 Runner = Callable[[list[list[Job]]], Iterator[Done]]
 CELLS_PER_BOOT = 8
@@ -125,7 +127,10 @@ def run(
     _set_status(folder, "running")
     errors: dict[str, list[str]] = {}
     try:
-        with Reporter(scenario.name, len(jobs), len(jobs) - len(left)) as reporter:
+        with (
+            _held(left, settings),
+            Reporter(scenario.name, len(jobs), len(jobs) - len(left)) as reporter,
+        ):
             for done in runner(plan.batches(left, batch)):
                 _note(done, reporter, errors)
     finally:
@@ -142,6 +147,14 @@ def run(
         len(states) - states.count("ok") - states.count("rejected"),
         errors,
     )
+
+
+def _held(jobs: Sequence[Job], settings: Settings) -> AbstractContextManager[None]:
+    """What cells of this host share; a machine has its own."""
+    if settings.engine == "vm":
+        return contextlib.nullcontext()
+    cells = [here.fitted(cell_from_json(job.cell)) for job in jobs]
+    return held(cells, Path(settings.tcpilot))
 
 
 def _note(done: Done, reporter: Reporter, errors: dict[str, list[str]]) -> None:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -17,11 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tcplab.engine.job import Job
+from tcplab.engine.parent import die_with_parent
 
-_PR_SET_PDEATHSIG = 1
 _POLL_S = 0.05
 _PATIENCE_S = 10.0
-_LIBC = ctypes.CDLL(None)
 
 
 @dataclass(frozen=True)
@@ -94,17 +91,9 @@ def _start(jobs: list[Job]) -> _Running:
 
 
 def _die_with_parent() -> Callable[[], None]:
-    # The signal comes when the thread that started it ends; a scheduler's worker has threads that
-    # come and go, but this one waits for its job.
-    parent = os.getpid()
+    # A scheduler's worker has threads that come and go, but this one waits for its job.
     is_main = threading.current_thread() is threading.main_thread()
-
-    def prepare() -> None:
-        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM if is_main else signal.SIGKILL)
-        if os.getppid() != parent:
-            os._exit(1)
-
-    return prepare
+    return die_with_parent(signal.SIGTERM if is_main else signal.SIGKILL)
 
 
 def _broken(item: _Running) -> Iterator[Done]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tcplab.catalogue import METRICS
 from tcplab.published import names as published_names
 from tcplab.scenario.errors import Problem
 from tcplab.scenario.fields import flag, number, suggestion, text
@@ -79,8 +80,11 @@ def _wrong_in_expect(item: dict[str, Any], axes: Sequence[str]) -> Iterator[tupl
     for key in item:
         if key not in _EXPECT_KEYS:
             yield key, f"unknown{suggestion(key, _EXPECT_KEYS)}"
-    if not isinstance(item.get("metric"), str):
+    name = item.get("metric")
+    if not isinstance(name, str):
         yield "metric", "a metric's name is expected"
+    elif (base := name.partition(".")[0]) not in METRICS:
+        yield "metric", f"there is no metric {base!r}{suggestion(base, METRICS)}"
     bounds = [item[key] for key in ("low", "high") if key in item]
     if not bounds or not all(isinstance(bound, int | float) for bound in bounds):
         yield "low", "low or high, a number, is expected"

@@ -13,8 +13,8 @@ import numpy as np
 from scipy.stats import ttest_ind
 
 from tcplab.algorithms import OWN_NAMES, is_own, without_prefix
+from tcplab.catalogue import percent
 from tcplab.metrics import cell_metrics
-from tcplab.metrics.catalogue import percent
 from tcplab.results.read import Campaign
 
 BOUNDS = {"goodput_mbit": 3.0, "cwnd_packets": 5.0, "rtt_ms_mean": 5.0}
