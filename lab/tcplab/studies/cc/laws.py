@@ -150,8 +150,8 @@ def epochs(samples: pd.DataFrame) -> Iterator[pd.DataFrame]:
 
 
 def _cuts(samples: pd.DataFrame) -> pd.Series:
-    """Whether a loss came: the threshold changed, or the window came down to it a second time, since
-    two losses in a row may set the same one."""
+    """Whether a loss came: the threshold changed, or the window came down to it a second time,
+    since two losses in a row may set the same one."""
     threshold = samples["ssthresh_packets"]
     found = threshold.diff().fillna(0).ne(0).tolist()
     was_down = was_above = False
