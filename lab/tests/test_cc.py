@@ -18,6 +18,7 @@ from tcplab.studies.cc.modules import (
     costs,
     difference,
     outside,
+    overview,
     pairs,
     table,
 )
@@ -51,7 +52,7 @@ def campaign(tmp_path: Path) -> Campaign:
 
 
 def test_runs_of_the_kernels_algorithm_and_of_ours_are_pairs(campaign: Campaign) -> None:
-    found = pairs(campaign)
+    found = pairs([campaign])
     assert [(pair.algorithm, pair.condition) for pair in found] == [
         ("hstcp", "clean"),
         ("reno", "loss"),
@@ -62,6 +63,10 @@ def test_runs_of_the_kernels_algorithm_and_of_ours_are_pairs(campaign: Campaign)
     )
     assert "(+40.2 %: +34 to +46 *)" in table(found)
     assert outside(found) == 1
+    assert overview(found).splitlines()[2:] == [
+        "| hstcp | +0.1 +0.0 +0.0 | – |",
+        "| reno | – | +40.2* +0.0 +0.0 |",
+    ]
     assert costs(found).splitlines()[2:] == ["| hstcp | clean | 2000 | 2500 | 1.25 |"]
 
 

@@ -1,6 +1,6 @@
 """Prints the tables of a campaign `modules` or `laws`.
 
-python -m tcplab.studies.cc results/modules-…
+python -m tcplab.studies.cc results/modules-… …
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ def main() -> int:
         description="Tables of a campaign `modules`, the kernel's congestion controls and ours, or "
         "`laws`, ours and their laws.",
     )
-    parser.add_argument("campaign", type=Path, metavar="DIR", help="a result directory")
+    what = "result directories, parts of one campaign"
+    parser.add_argument("campaigns", type=Path, metavar="DIR", nargs="+", help=what)
     options = parser.parse_args()
     try:
-        campaign = read_campaign(options.campaign)
-        if campaign.name == "laws":
-            print(laws.table(laws.of_campaign(campaign)), end="\n")
-            print(modules.table(modules.pairs(campaign)), end="")
-            return 0
-        if campaign.name != "modules":
-            raise ResultsError(
-                f"{options.campaign}: a campaign {campaign.name}, not modules or laws"
-            )
-        found = modules.pairs(campaign)
+        campaigns = [read_campaign(folder) for folder in options.campaigns]
+        names = {campaign.name for campaign in campaigns}
+        if names not in ({"laws"}, {"modules"}):
+            raise ResultsError(f"{', '.join(sorted(names))}: not modules alone, or laws alone")
+        found = modules.pairs(campaigns)
     except ResultsError as problem:
         print(f"tcplab.studies.cc: {problem}", file=sys.stderr)
         return 2
-    print(modules.table(found), modules.costs(found), sep="\n", end="")
+    if names == {"laws"}:
+        print(laws.table([one for campaign in campaigns for one in laws.of_campaign(campaign)]))
+        print(modules.table(found), end="")
+        return 0
+    print(modules.overview(found), modules.table(found), modules.costs(found), sep="\n", end="")
     print(f"{modules.outside(found)} figures of {3 * len(found)} are outside of their bounds")
     return 0
 

@@ -76,10 +76,10 @@ def difference(theirs: Sequence[float], ours: Sequence[float]) -> Difference:
     return Difference(middle, float(interval.low) / whole, float(interval.high) / whole)
 
 
-def pairs(campaign: Campaign) -> list[Pair]:
-    """In the campaign's order; those of which one side is missing are left out."""
+def pairs(campaigns: Sequence[Campaign]) -> list[Pair]:
+    """Of parts of one campaign, in its order; those of which one side is missing are left out."""
     runs: dict[tuple[str, str], tuple[list[Values], list[Values]]] = {}
-    for cell in campaign.cells():
+    for cell in (cell for campaign in campaigns for cell in campaign.cells()):
         if cell.status != "ok":
             continue
         found = cell.metrics() or cell_metrics(cell)
@@ -88,9 +88,30 @@ def pairs(campaign: Campaign) -> list[Pair]:
         bare = without_prefix(name)
         key = (OWN_NAMES.get(bare, bare), str(cell.labels["condition"]))
         runs.setdefault(key, ([], []))[is_own(name)].append(values)
-    order = {str(label): place for place, label in enumerate(campaign.axes["condition"])}
+    labels = (str(label) for campaign in campaigns for label in campaign.axes["condition"])
+    order = {label: place for place, label in enumerate(dict.fromkeys(labels))}
     whole = [Pair(*key, *both) for key, both in runs.items() if all(both)]
     return sorted(whole, key=lambda pair: (pair.algorithm, order.get(pair.condition, 0)))
+
+
+def overview(found: Sequence[Pair]) -> str:
+    """A row for each algorithm: how much goodput, window and RTT differ under each condition, in
+    percent; an asterisk as in the table."""
+    conditions = list(dict.fromkeys(pair.condition for pair in found))
+    by_key = {(pair.algorithm, pair.condition): pair for pair in found}
+    rows = [["algorithm", *conditions]]
+    for algorithm in dict.fromkeys(pair.algorithm for pair in found):
+        mine = [by_key.get((algorithm, condition)) for condition in conditions]
+        rows.append([algorithm, *(_short(pair) if pair else "–" for pair in mine)])
+    return _markdown(rows)
+
+
+def _short(pair: Pair) -> str:
+    words = []
+    for metric, bound in BOUNDS.items():
+        apart = difference(*pair.figures(metric))
+        words.append(f"{apart.percent:+.1f}{'*' * apart.exceeds(bound)}")
+    return " ".join(words)
 
 
 def table(found: Sequence[Pair]) -> str:
