@@ -65,6 +65,8 @@ def main() -> int:
         elif name == "judge":
             what = "judge by this finished model, which must not know these paths"
             command.add_argument("--by", type=Path, metavar="MODEL", help=what)
+            what = "as if the watch had begun so many rounds after each flow"
+            command.add_argument("--after", type=int, default=0, metavar="ROUNDS", help=what)
         elif name == "keep":
             command.add_argument("--samples", type=Path, metavar="FILE", help="for train")
             command.add_argument("--rounds", type=Path, metavar="FILE", help="for judge")
@@ -158,6 +160,7 @@ def _train(rows: pd.DataFrame, options: argparse.Namespace) -> int:
 
 
 def _judge(found: list[traces.Trace], options: argparse.Namespace) -> int:
+    found = traces.joined(found, options.after) if options.after else found
     # Kept rounds are without P4air's intervals, and it counts acknowledgements, which QUIC hides.
     p4air = [judge.by_p4air(t) for t in found if len(t.flow.intervals) and not t.is_quic]
     if p4air:
@@ -184,6 +187,7 @@ def _say_ours(p4air: list[judge.Outcome], everything: list[judge.Outcome], title
         return
     _say(title, ours)
     print(f"Verdicts with a least share of the votes\n\n{coverage.curve(ours)}")
+    print(f"By name, among few\n\n{coverage.few(ours)}")
     if point := compare.at_operating_point(ours):
         print(f"At P4air's operating point\n\n{judge.summary(point)}")
     clear = [o for o in ours if not o.is_twin]

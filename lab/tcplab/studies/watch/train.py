@@ -20,7 +20,7 @@ from tcplab.studies.watch.traces import SPARSE, Trace
 
 FORMAT = 1
 TREES = 32
-LEAVES = 64
+LEAVES = 256
 TRIED = 32
 """Features that a split is chosen among."""
 DEPTH = 16
