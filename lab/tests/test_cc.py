@@ -110,6 +110,16 @@ def test_growth_and_losses_are_compared_with_the_law() -> None:
     assert (without.grown, without.kept_law) == (None, None)
 
 
+def test_losses_that_leave_the_same_window_are_told_apart() -> None:
+    samples = sawtooth(0.5, 1)
+    samples["ssthresh_packets"] = samples["ssthresh_packets"].clip(upper=50)
+    # The window comes down over a round, as RFC 6937 has it.
+    samples["cwnd_packets"] = samples["cwnd_packets"].rolling(4, min_periods=1).mean()
+    samples.loc[samples.index[:100], "ssthresh_packets"] = 2**31 - 1
+    same = laws.of_samples("reno", "20 Mbit/s", samples)
+    assert same.cuts == 19 and same.grown == pytest.approx(1, abs=0.03)
+
+
 def test_cubics_law_is_its_rfcs() -> None:
     def at(since_s: float, rtt_s: float = 0.04) -> float:
         growth, _ = laws.LAWS["cubic"]

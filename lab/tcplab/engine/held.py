@@ -7,6 +7,7 @@ ended first would take them from those beside it.
 from __future__ import annotations
 
 import subprocess
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +20,8 @@ from tcplab.scenario.model import Cell
 
 AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 _READY = "held by this process"
+_TAKEN = "is loaded already"
+_TRIES, _PAUSE_S = 10, 1.0
 
 
 def objects(names: Sequence[str], binaries: Path) -> list[str]:
@@ -31,14 +34,37 @@ def objects(names: Sequence[str], binaries: Path) -> list[str]:
 @contextmanager
 def held(cells: Sequence[Cell], tcpilot: Path) -> Iterator[None]:
     """Registers what the cells ask for and nobody else holds.  Raises EngineError if it cannot."""
-    there = AVAILABLE.read_text().split()
     wanted = sorted({name for cell in cells for name in need.ours(cell)})
-    missing = [name for name in wanted if f"{PREFIX}{name}" not in there]
-    if not missing:
+    process = _loaded(wanted, tcpilot)
+    try:
         yield
-        return
-    process = subprocess.Popen(
-        [tcpilot, "cc", "load", "--foreground", *objects(missing, tcpilot.parent)],
+    finally:
+        if process:
+            process.terminate()
+            process.wait()
+
+
+def _loaded(wanted: Sequence[str], tcpilot: Path) -> subprocess.Popen[str] | None:
+    """The process that holds what is missing; None if nothing is."""
+    for tries_left in reversed(range(_TRIES)):
+        there = AVAILABLE.read_text().split()
+        missing = [name for name in wanted if f"{PREFIX}{name}" not in there]
+        if not missing:
+            return None
+        process = _start(missing, tcpilot)
+        if (said := _refusal(process)) is None:
+            return process
+        process.wait()
+        # Another campaign's cell may have begun, or ended, at this moment.
+        if not tries_left or _TAKEN not in said:
+            raise EngineError(f"tcpilot cc load: {said.removeprefix('tcpilot: ')}")
+        time.sleep(_PAUSE_S)
+    return None
+
+
+def _start(names: Sequence[str], tcpilot: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [tcpilot, "cc", "load", "--foreground", *objects(names, tcpilot.parent)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -47,19 +73,14 @@ def held(cells: Sequence[Cell], tcpilot: Path) -> Iterator[None]:
         start_new_session=True,
         preexec_fn=die_with_parent(),
     )
-    try:
-        _await(process)
-        yield
-    finally:
-        process.terminate()
-        process.wait()
 
 
-def _await(process: subprocess.Popen[str]) -> None:
+def _refusal(process: subprocess.Popen[str]) -> str | None:
+    """Its last words if it ended; None as soon as it holds them."""
     assert process.stdout is not None
     said = ""
     for line in process.stdout:
         if line.startswith(_READY):
-            return
+            return None
         said = line.strip()
-    raise EngineError(f"tcpilot cc load: {said.removeprefix('tcpilot: ')}")
+    return said

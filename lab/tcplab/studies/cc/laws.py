@@ -22,6 +22,8 @@ from tcplab.studies import page as pages
 _NEEDED = ("t_s", "cwnd_packets", "srtt_us", "min_rtt_us")
 _SETTLE_ROUNDS = 3
 """After a loss the window goes down to the threshold first."""
+_ABOVE, _AT = 1.1, 1.03
+"""Of the threshold: a window that has grown beyond it, and one that came down to it."""
 
 
 @dataclass(frozen=True)
@@ -142,10 +144,25 @@ class Found:
 
 def epochs(samples: pd.DataFrame) -> Iterator[pd.DataFrame]:
     """The samples from one loss to the next, the first ones, of slow start, left out."""
-    threshold = samples["ssthresh_packets"]
-    for number, epoch in samples.groupby(threshold.diff().fillna(0).ne(0).cumsum()):
+    for number, epoch in samples.groupby(_cuts(samples).cumsum()):
         if number:
             yield epoch
+
+
+def _cuts(samples: pd.DataFrame) -> pd.Series:
+    """Whether a loss came: the threshold changed, or the window came down to it a second time,
+    since two losses in a row may set the same one."""
+    threshold = samples["ssthresh_packets"]
+    found = threshold.diff().fillna(0).ne(0).tolist()
+    was_down = was_above = False
+    for place, (window, bound) in enumerate(zip(samples["cwnd_packets"], threshold, strict=True)):
+        is_down = window <= _AT * bound
+        if found[place] or (is_down and was_above):
+            found[place], was_down, was_above = True, is_down, False
+            continue
+        was_down = was_down or is_down
+        was_above = was_above or (was_down and window >= _ABOVE * bound)
+    return pd.Series(found, index=samples.index)
 
 
 def _named(row: Any) -> dict[str, float]:
@@ -165,7 +182,8 @@ def _state(row: Mapping[str, float], cut: Mapping[str, float], highest_rtt: floa
 
 
 def of_samples(cc: str, condition: str, samples: pd.DataFrame) -> Found:
-    """The growth of every epoch but the last, which no loss has ended, and every loss."""
+    """Every loss, and the growth of every epoch but the last, which no loss has ended, up to its
+    largest window: behind it the window comes down, over a round."""
     growth, kept = LAWS.get(without_prefix(cc), (None, None))
     ordered = samples.dropna(subset=list(_NEEDED)).sort_values("t_s")
     ordered = ordered.assign(before=ordered["cwnd_packets"].rolling(5, min_periods=1).max().shift())
@@ -175,6 +193,7 @@ def of_samples(cc: str, condition: str, samples: pd.DataFrame) -> Found:
     for epoch in found:
         cut = _named(epoch.iloc[0])
         rows = epoch[epoch["t_s"] > cut["t_s"] + _SETTLE_ROUNDS * cut["srtt_us"] / 1e6]
+        rows = rows[: int(rows["cwnd_packets"].argmax()) + 1] if len(rows) else rows
         parts.append(cut["ssthresh_packets"] / cut["before"])
         if kept:
             parts_law.append(kept(_state({**cut, "cwnd_packets": cut["before"]}, cut, highest_rtt)))
