@@ -70,6 +70,7 @@ def main() -> int:
         elif name == "keep":
             command.add_argument("--samples", type=Path, metavar="FILE", help="for train")
             command.add_argument("--rounds", type=Path, metavar="FILE", help="for judge")
+            command.add_argument("--most", type=int, metavar="N", help="rounds of a flow")
         what = "of the flows of QUIC, which have a model of their own"
         command.add_argument("--quic", action="store_true", help=what)
     _add_cost(sub)
@@ -132,7 +133,7 @@ def _learn(options: argparse.Namespace) -> int:
         if options.samples:
             kept.write_samples(found, campaigns, options.samples)
         if options.rounds:
-            kept.write_rounds(found, campaigns, options.rounds)
+            kept.write_rounds(found, campaigns, options.rounds, options.most)
         return 0
     if options.command == "readings":
         print(readings.text(readings.recall([t for t in found if t.kind == traces.BULK])))
