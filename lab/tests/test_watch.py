@@ -80,6 +80,16 @@ def flows() -> list[Trace]:
     ]
 
 
+def test_a_watch_that_begins_later_knows_nothing_from_before() -> None:
+    whole = flows()[0]
+    whole.flow.rounds["min_rtt_us"] = 1
+    later = traces.joined([whole], 7)[0].flow.rounds
+    assert len(later) == len(whole.flow.rounds) - 7
+    assert later["number"][0] == 0 and later["min_rtt_us"][0] == later["rtt_us"][0]
+    assert whole.flow.rounds["number"][7] == 7, "the recording stays as it is"
+    assert not traces.joined([whole], len(whole.flow.rounds) - 1)
+
+
 def test_the_kernels_trees_say_what_scikit_learn_says() -> None:
     forest = train.fit(train.table(flows()))
     model = train.in_kernel(train.as_json(forest))

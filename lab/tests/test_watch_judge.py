@@ -1,5 +1,7 @@
 """Verdicts counted: what abstaining brings, limited flows, and which cells count."""
 
+from dataclasses import replace
+
 from tcplab.studies.watch import coverage, traces
 from tcplab.studies.watch.judge import Outcome
 
@@ -39,6 +41,20 @@ def test_a_limited_flow_is_wrong_only_in_another_algorithms_group() -> None:
     ]
 
 
+def test_among_few_only_their_votes_count() -> None:
+    votes = {"htcp": 9, "cubic": 5, "bbr": 2}
+    found = [
+        replace(outcome("loss", 0.9), votes=votes),
+        replace(outcome("model", 0.9), algorithm="bbr", votes=votes),
+        replace(outcome("unknown", 0.0), votes={"cubic": 0}),
+    ]
+    lines = coverage.few(found).splitlines()
+    assert [line.split(" | ")[:3] for line in (lines[2], lines[-1])] == [
+        ["| cubic, bbr", "3", "33%"],
+        ["| all that the model knows", "3", "0%"],
+    ]
+
+
 def test_a_cell_counts_if_its_path_delayed_in_time() -> None:
     good, late = {"ok": True, "measured": 0}, {"ok": False, "measured": 1500}
     slightly = {"ok": False, "measured": 300}
@@ -50,5 +66,6 @@ def test_a_cell_counts_if_its_path_delayed_in_time() -> None:
         ("rejected", {"relay_late_us_p99": late}, False),
         ("rejected", {"relay_late_us_p99": slightly}, True),
         ("rejected", {"relay_full": late, "udp_rate_mbit": good}, False),
+        ("rejected", {"window_packets_max": late, "idle_rtt_ms": good}, False),
     ):
         assert traces.is_fit({"status": status, "calibration": calibration}) == fit, calibration

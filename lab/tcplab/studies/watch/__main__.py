@@ -65,9 +65,12 @@ def main() -> int:
         elif name == "judge":
             what = "judge by this finished model, which must not know these paths"
             command.add_argument("--by", type=Path, metavar="MODEL", help=what)
+            what = "as if the watch had begun so many rounds after each flow"
+            command.add_argument("--after", type=int, default=0, metavar="ROUNDS", help=what)
         elif name == "keep":
             command.add_argument("--samples", type=Path, metavar="FILE", help="for train")
             command.add_argument("--rounds", type=Path, metavar="FILE", help="for judge")
+            command.add_argument("--most", type=int, metavar="N", help="rounds of a flow")
         what = "of the flows of QUIC, which have a model of their own"
         command.add_argument("--quic", action="store_true", help=what)
     _add_cost(sub)
@@ -130,7 +133,7 @@ def _learn(options: argparse.Namespace) -> int:
         if options.samples:
             kept.write_samples(found, campaigns, options.samples)
         if options.rounds:
-            kept.write_rounds(found, campaigns, options.rounds)
+            kept.write_rounds(found, campaigns, options.rounds, options.most)
         return 0
     if options.command == "readings":
         print(readings.text(readings.recall([t for t in found if t.kind == traces.BULK])))
@@ -158,6 +161,7 @@ def _train(rows: pd.DataFrame, options: argparse.Namespace) -> int:
 
 
 def _judge(found: list[traces.Trace], options: argparse.Namespace) -> int:
+    found = traces.joined(found, options.after) if options.after else found
     # Kept rounds are without P4air's intervals, and it counts acknowledgements, which QUIC hides.
     p4air = [judge.by_p4air(t) for t in found if len(t.flow.intervals) and not t.is_quic]
     if p4air:
@@ -184,6 +188,7 @@ def _say_ours(p4air: list[judge.Outcome], everything: list[judge.Outcome], title
         return
     _say(title, ours)
     print(f"Verdicts with a least share of the votes\n\n{coverage.curve(ours)}")
+    print(f"By name, among few\n\n{coverage.few(ours)}")
     if point := compare.at_operating_point(ours):
         print(f"At P4air's operating point\n\n{judge.summary(point)}")
     clear = [o for o in ours if not o.is_twin]

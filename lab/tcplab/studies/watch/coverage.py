@@ -9,6 +9,8 @@ from tcplab.studies.watch.traces import BULK
 
 STEPS = (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 """Least shares of the votes with which a verdict counts."""
+FEW = (("cubic", "bbr"), ("reno", "cubic", "bbr"), ("reno", "cubic", "vegas", "bbr"))
+"""Sets of algorithms as other systems tell them apart."""
 
 
 def curve(outcomes: Sequence[Outcome]) -> str:
@@ -64,3 +66,22 @@ def limited(outcomes: Sequence[Outcome]) -> str:
         cells.append(str(sum(o.is_falsely_certain for o in mine)))
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
+
+
+def few(outcomes: Sequence[Outcome]) -> str:
+    """Markdown: the name that has most of the votes, if there were only these algorithms.  A flow
+    without votes counts as wrong."""
+    lines = ["| algorithms | flows | right | 95 % interval |", "|---|---|---|---|"]
+    for names in (*FEW, ()):
+        mine = [o for o in outcomes if o.algorithm in names or not names]
+        right = sum(_most(o, names) == o.algorithm for o in mine)
+        low, high = wilson(right, len(mine))
+        what = ", ".join(names) or "all that the model knows"
+        share = right / max(len(mine), 1)
+        lines.append(f"| {what} | {len(mine)} | {share:.0%} | {low:.0%} to {high:.0%} |")
+    return "\n".join(lines) + "\n"
+
+
+def _most(outcome: Outcome, names: Sequence[str]) -> str | None:
+    votes = {n: v for n, v in outcome.votes.items() if v and (n in names or not names)}
+    return max(votes, key=lambda name: votes[name], default=None)

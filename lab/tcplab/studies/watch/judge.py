@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
@@ -56,6 +56,8 @@ class Outcome:
     """Its law is Reno's on this path (traces.Trace)."""
     is_falsely_certain: bool = False
     """A rule said another group in some round."""
+    votes: Mapping[str, int] = field(default_factory=dict)
+    """What each algorithm has of them at the flow's end."""
 
     @property
     def is_right(self) -> bool:
@@ -123,6 +125,7 @@ def by_model(trace: Trace, model: Table, names: Sequence[str]) -> Outcome:
         name_sure=int(last["confidence"]) / 255,
         is_reno=trace.is_reno,
         is_falsely_certain=bool((~right & (verdicts["reason"] == RULE)).any()),
+        votes=dict(zip(names, map(int, last["votes"]), strict=False)),
     )
 
 

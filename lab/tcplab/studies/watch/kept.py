@@ -19,8 +19,6 @@ from tcplab.studies.watch import native, train
 from tcplab.studies.watch.records import FLOWS, INTERVALS, ROUNDS, Flow
 from tcplab.studies.watch.traces import Trace
 
-ROUNDS_MOST = 250
-"""Of a flow: one with short round trips has thousands."""
 BITS = {
     **dict.fromkeys(("flags", "again_packets", "dropped_packets", "marked_acks"), 32),
     **dict.fromkeys(("flight_max_bytes", "segment_bytes"), 16),
@@ -71,15 +69,18 @@ def write_samples(traces: Sequence[Trace], campaigns: Sequence[str], path: Path)
     write(train.table(traces, campaigns), path, train.ABOUT)
 
 
-def write_rounds(traces: Sequence[Trace], campaigns: Sequence[str], path: Path) -> None:
-    """For judging."""
+def write_rounds(
+    traces: Sequence[Trace], campaigns: Sequence[str], path: Path, most: int | None = None
+) -> None:
+    """For judging; at most the first `most` rounds of a flow, since one with short round trips has
+    thousands."""
     pairs = zip(campaigns, traces, strict=True)
-    parts = [_rounds(place, *pair) for place, pair in enumerate(pairs)]
+    parts = [_rounds(place, most, *pair) for place, pair in enumerate(pairs)]
     write(pd.concat(parts, ignore_index=True), path, ["flow", *ABOUT])
 
 
-def _rounds(place: int, campaign: str, trace: Trace) -> pd.DataFrame:
-    rounds = trace.flow.rounds[:ROUNDS_MOST]
+def _rounds(place: int, most: int | None, campaign: str, trace: Trace) -> pd.DataFrame:
+    rounds = trace.flow.rounds[:most]
     codes = {n: coded(rounds[n].astype(np.int64), bits) for n, bits in BITS.items()}
     table = pd.DataFrame({name: code.astype(np.int32) for name, code in codes.items()})
     values = (campaign, trace.cell, trace.path, trace.algorithm, trace.kind, trace.queue_share)

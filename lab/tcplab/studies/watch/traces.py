@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -116,17 +116,32 @@ def load(folders: Iterable[Path], of_quic: bool = False) -> list[Trace]:
 def is_fit(cell: dict[str, Any]) -> bool:
     """Cells that were not rejected, and those that were for the calibration before the traffic, for
     late samples of the senders, or for a relay that was a little late: a busy host disturbs these.
-    What the watch recorded is what the packets did."""
+    What the watch recorded is what the packets did.  If a sender had a window that no law gives
+    (tcplab.results.windows), they did what no algorithm does."""
     if cell["status"] == "ok":
         return True
     found = cell.get("calibration") or {}
     late_us = found.get("relay_late_us_p99", {}).get("measured", 0)
-    of_path = ("idle_rtt_ms", "loss", "relay_full")
+    of_path = ("idle_rtt_ms", "loss", "relay_full", "window_packets_max")
     return (
         cell["status"] == "rejected"
         and late_us <= LATE_US
         and all(found[what]["ok"] for what in of_path if what in found)
     )
+
+
+def joined(found: Iterable[Trace], after: int) -> list[Trace]:
+    """The same flows, as if the watch had begun so many rounds after them: those that are long
+    enough for it.  It knows the link, and of the path no round trip from before."""
+    return [_joined(t, after) for t in found if len(t.flow.rounds) >= after + LEAST_ROUNDS]
+
+
+def _joined(trace: Trace, after: int) -> Trace:
+    rounds = trace.flow.rounds[after:].copy()
+    rounds["number"] -= rounds["number"][0]
+    rounds["min_rtt_us"] = np.minimum.accumulate(rounds["rtt_us"])
+    flow = replace(trace.flow, rounds=rounds)
+    return replace(trace, flow=flow, features=native.features(rounds))
 
 
 def _queue_share(cell: dict[str, object]) -> float:

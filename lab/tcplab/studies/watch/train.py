@@ -20,14 +20,14 @@ from tcplab.studies.watch.traces import SPARSE, Trace
 
 FORMAT = 1
 TREES = 32
-LEAVES = 64
+LEAVES = 256
 TRIED = 32
 """Features that a split is chosen among."""
 DEPTH = 16
 """The kernel walks no further down (TP_TREE_DEPTH)."""
 EVERY = 3
 """Neighbouring rounds tell nearly the same: one of so many is taken."""
-ROWS = 120
+ROWS = 80
 """At most so many rows of a flow: a flow with short round trips has thousands of rounds."""
 EARLY = 40
 """Of these, rows that are taken one after the other from its start."""
