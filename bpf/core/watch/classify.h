@@ -22,8 +22,8 @@
 #define TP_ENTER 130	 /* of 255: votes for a group that may be entered */
 #define TP_STAY 90	 /* and for a group that may be kept */
 #define TP_ENTER_ROUNDS 3
-#define TP_SETTLED_ROUNDS 16
-#define TP_SETTLED 130 /* of 255: votes for a group that needs no vote each round */
+#define TP_SETTLED_ROUNDS 32
+#define TP_SETTLED 192 /* of 255: votes for a group that needs no vote each round */
 #define TP_SETTLED_EVERY 8
 #define TP_HALF (128U << 8) /* of shares x65536 */
 #define TP_MOST (192U << 8)
