@@ -43,7 +43,7 @@ fn a_host_with_many_flows_has_one_share_if_asked_for() {
         (
             "destination/16",
             "one share for both, as in one queue",
-            0.3,
+            0.4,
             0.0,
         ),
     ] {
