@@ -5,13 +5,14 @@
  * Source     RFC 8257: receiver (section 3.2), sender (3.3), loss (3.5).
  * Constants  the RFC's: g = 1/16, alpha 1 at first (section 4.2).
  * Limits     both ends must use it, and the network must mark at a low threshold;
- *            never beside other traffic in one queue.  Without negotiated ECN it
- *            is reno.
+ *            never beside other traffic in one queue.  A connection without
+ *            negotiated ECN is handed to the kernel's reno (lib/needs_ecn.h).
  *
  * The arithmetic is lib/ecn.h's.
  */
 #include "lib/cc.h"
 #include "lib/ecn.h"
+#include "lib/needs_ecn.h"
 #include "lib/receiver_ecn.h"
 
 #define DCTCP_SHIFT 4
@@ -32,6 +33,8 @@ void BPF_PROG(dctcp_init, struct sock *sk)
 	struct tp_dctcp *d = TP_PRIVATE(sk, struct tp_dctcp);
 	struct tcp_sock *tp = tp_tcp(sk);
 
+	if (tp_left_to_reno(sk))
+		return;
 	*d = (struct tp_dctcp){.ecn.alpha = TP_ALPHA_MAX};
 	tp_ce_begin(&d->receiver, tp);
 	begin_round(tp, d);

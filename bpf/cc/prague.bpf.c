@@ -15,9 +15,12 @@
  *            sets ECT(0), even if ECT_1_NEGOTIATION gave the SYN ECT(1).  So it
  *            works with a queue that marks every ECN-capable packet at a low
  *            threshold.  DualPI2 takes ECT(0) for classic traffic, unless something
- *            on the way has made ECT(1) of it.  No fall-back for classic AQMs.
+ *            on the way has made ECT(1) of it.  No fall-back for classic AQMs.  A
+ *            connection without negotiated ECN is handed to the kernel's reno
+ *            (lib/needs_ecn.h).
  */
 #include "lib/cc.h"
+#include "lib/needs_ecn.h"
 #include "lib/receiver_ecn.h"
 #include "prague.h"
 
@@ -37,6 +40,8 @@ void BPF_PROG(prague_init, struct sock *sk)
 {
 	struct tcp_sock *tp = tp_tcp(sk);
 
+	if (tp_left_to_reno(sk))
+		return;
 	prague_begin(&private_of(sk)->sender, tp->delivered, tp->delivered_ce, tp->snd_nxt);
 	tp_ce_begin(&private_of(sk)->receiver, tp);
 	if (sk->sk_pacing_status == SK_PACING_NONE)

@@ -24,6 +24,9 @@ IN_KERNELS = (
     "bbr",
 )
 """The kernel's names of algorithms that tcpilot has too."""
+NEED_ECN = ("dctcp", "tp_dctcp", "tp_prague")
+"""They leave a connection without negotiated ECN to reno. Their SYN is sent as capable of ECN, and
+Linux grants no classic ECN to such a SYN unless the listener's algorithm needs ECN, too."""
 
 
 def stand_in(name: str) -> str | None:

@@ -38,6 +38,16 @@ def test_what_goes_down_starts_on_the_right_and_is_served_on_the_left() -> None:
     assert six["flows"][1]["to"] == "[fd00:1:1::1]:5201"
 
 
+def test_the_receiver_has_an_algorithm_that_needs_ecn_if_a_sender_has_and_there_is_ecn() -> None:
+    flows = (BULK, replace(BULK, name="dctcp", cc="tp_dctcp"))
+    marks = replace(LINK, qdisc="codel", ecn=True)
+    asked = Cell(10, 100, 1, (LINK,), flows, sysctl={"net.ipv4.tcp_ecn": "1"})
+    cells = [Cell(10, 100, 1, (LINK,), flows), Cell(10, 100, 1, (marks,), flows), asked]
+    assert [cell.ecn for cell in cells] == ["0", "1", "1"]
+    assert [plan(cell, 1)["serve"]["cc"] for cell in cells] == [None, "tp_dctcp", "tp_dctcp"]
+    assert plan(replace(asked, flows=(BULK,)), 1)["serve"]["cc"] is None
+
+
 def test_datagrams_are_no_connections_and_have_a_port_each() -> None:
     speech = Flow(name="speech", kind="udp", packets_per_s=50, direction="down")
     ping = Flow(name="ping", kind="ping", packets_per_s=10, packet_bytes=56)

@@ -168,6 +168,10 @@ pub struct Serve {
     /// Paths that a QUIC connection may have; 1 is QUIC without multipath.
     #[arg(long, value_name = "N", default_value_t = 8, requires = "quic")]
     quic_paths: u32,
+    /// Congestion control of the listener and what it accepts. With one that needs ECN, as dctcp,
+    /// peers that use it negotiate ECN.
+    #[arg(long, value_name = "NAME", value_parser = cc_name)]
+    cc: Option<String>,
 }
 
 /// Options of `bulk`.
@@ -330,6 +334,7 @@ impl From<&Serve> for ServeOptions {
             short_bytes: args.short_size,
             mptcp: args.mptcp,
             quic_paths: args.quic.then_some(args.quic_paths),
+            cc: args.cc.clone(),
         }
     }
 }

@@ -47,10 +47,7 @@ pub fn start_connect(to: SocketAddr, options: ConnectOptions<'_>) -> Result<Owne
     };
     let socket = stream_socket(to, options.mptcp).map_err(failed)?;
     if let Some(name) = options.cc {
-        sockopt::set_tcp_congestion(&socket, name).map_err(|source| Error::CongestionControl {
-            name: name.to_owned(),
-            source: source.into(),
-        })?;
+        set_congestion(&socket, name)?;
     }
     if let Some(source) = options.bind {
         rustix::net::bind(&socket, &SocketAddr::new(source, 0)).map_err(failed)?;
@@ -59,6 +56,15 @@ pub fn start_connect(to: SocketAddr, options: ConnectOptions<'_>) -> Result<Owne
         Ok(()) | Err(Errno::INPROGRESS) => Ok(socket),
         Err(source) => Err(failed(source)),
     }
+}
+
+/// # Errors
+/// [`Error::CongestionControl`] when the kernel refuses the name.
+pub fn set_congestion(socket: impl AsFd, name: &str) -> Result<()> {
+    sockopt::set_tcp_congestion(socket, name).map_err(|source| Error::CongestionControl {
+        name: name.to_owned(),
+        source: source.into(),
+    })
 }
 
 /// Connects, waiting no longer than `wait`.

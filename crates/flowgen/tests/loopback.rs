@@ -27,6 +27,7 @@ fn serve(listen: &str) -> SocketAddr {
         short_bytes: 128,
         mptcp: false,
         quic_paths: None,
+        cc: None,
     };
     let mut server = Server::bind(options).unwrap();
     let address = server.local_address().unwrap();

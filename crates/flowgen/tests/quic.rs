@@ -26,6 +26,7 @@ fn serve(listen: &str) -> SocketAddr {
         short_bytes: 128,
         mptcp: false,
         quic_paths: Some(8),
+        cc: None,
     };
     let mut server = Server::bind(options).unwrap();
     let address = server.local_address().unwrap();

@@ -124,8 +124,7 @@ def _network(cell: Cell, programs: Programs, seed: int) -> list[str]:
     lines += [f"batch ip-{n} ip -n {n} -batch ip-{n}" for n in found]
     lines += [f"batch mptcp-{n} ip -n {n} -batch mptcp-{n}" for n in topology.mptcp_lines(cell)]
     lines += _tc_lines(cell)
-    ecn = "1" if any(link.ecn for link in cell.links) else "0"
-    settings = {"net.ipv4.tcp_no_metrics_save": "1", "net.ipv4.tcp_ecn": ecn, **cell.sysctl}
+    settings = {"net.ipv4.tcp_no_metrics_save": "1", **cell.sysctl, "net.ipv4.tcp_ecn": cell.ecn}
     for key, value in settings.items():
         for end in ("left", "right"):
             words, failed = shlex.quote(f"{key}={value}"), shlex.quote(f"sysctl {key}")

@@ -363,6 +363,12 @@ class Cell:
         """Flows that take part."""
         return [flow for flow in self.flows if flow.cc != ABSENT]
 
+    @property
+    def ecn(self) -> str:
+        """net.ipv4.tcp_ecn of both ends: 1 if a link marks, unless the scenario says."""
+        marks = any(link.ecn for link in self.links)
+        return self.sysctl.get("net.ipv4.tcp_ecn", str(int(marks)))
+
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
 

@@ -7,6 +7,7 @@ import random
 from typing import Any
 
 from tcplab import topology
+from tcplab.algorithms import NEED_ECN
 from tcplab.scenario.destinations import of_flow
 from tcplab.scenario.model import SYSTEM, Cell, Flow
 from tcplab.scenario.spread import wholes
@@ -34,6 +35,7 @@ def plan(cell: Cell, seed: int) -> dict[str, Any]:
         "short_bytes": SHORT_ANSWER_BYTES,
         "mptcp": any(flow.transport == "mptcp" for flow in cell.flows),
         "quic_paths": _quic_paths(cell, "up"),
+        "cc": _receivers_cc(cell),
     }
     # Data also comes down; what is served there has one path.
     back = {
@@ -58,6 +60,13 @@ def plan(cell: Cell, seed: int) -> dict[str, Any]:
         "changes": changes,
         "links": topology.sender_addresses(cell),
     }
+
+
+def _receivers_cc(cell: Cell) -> str | None:
+    """Of the flows' algorithms one that needs ECN, so that it gets it in a cell with ECN."""
+    if cell.ecn == "0":
+        return None
+    return next((f.cc for f in cell.present() if f.cc in NEED_ECN), None)
 
 
 def _group(cell: Cell, flow: Flow, generator: random.Random) -> dict[str, Any]:

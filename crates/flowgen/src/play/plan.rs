@@ -62,6 +62,9 @@ pub struct Serve {
     /// Answer QUIC on the same port, with so many paths for each connection.
     #[serde(default)]
     pub quic_paths: Option<u32>,
+    /// Congestion control of the listener; `None`: the namespace's.
+    #[serde(default)]
+    pub cc: Option<String>,
 }
 
 /// A server that is not ours: the kernel reports its sockets' counters when they end.

@@ -23,6 +23,7 @@ pub fn serve(wanted: &Serve) -> Result<()> {
         short_bytes: wanted.short_bytes,
         mptcp: wanted.mptcp,
         quic_paths: wanted.quic_paths,
+        cc: wanted.cc.clone(),
     };
     let mut server = netns::inside(wanted.netns.as_deref(), || Server::bind(options))?;
     std::thread::spawn(move || {

@@ -17,7 +17,7 @@ const ACCEPTS_PER_TURN: usize = 256;
 const LISTENER: usize = usize::MAX;
 
 /// Options of `serve`.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct ServeOptions {
     /// Address to listen on; port 0 picks one, `[::]` takes IPv4 too.
     pub listen: SocketAddr,
@@ -29,6 +29,8 @@ pub struct ServeOptions {
     pub mptcp: bool,
     /// Answer QUIC on the same port, with so many paths for each connection.
     pub quic_paths: Option<u32>,
+    /// Congestion control of the listener and of all that it accepts; `None`: the system's.
+    pub cc: Option<String>,
 }
 
 /// A listening server and its connections.
@@ -49,9 +51,13 @@ impl Server {
     /// Starts listening.
     ///
     /// # Errors
-    /// [`Error::Listen`]; [`Error::Usage`] for QUIC in a build without it.
+    /// [`Error::Listen`]; [`Error::CongestionControl`]; [`Error::Usage`] for QUIC in a build without
+    /// it.
     pub fn bind(options: ServeOptions) -> Result<Self> {
         let listener = net::listen(options.listen, options.mptcp)?;
+        if let Some(name) = &options.cc {
+            net::set_congestion(&listener, name)?;
+        }
         if let Some(paths) = options.quic_paths {
             let address = net::local_address(&listener);
             serve_quic(

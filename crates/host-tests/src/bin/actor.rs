@@ -4,6 +4,8 @@
 //! `connect ADDR [CC]` · `listen ADDR [CC]` · `accept` · `send BYTES` · `buffer BYTES` · `cc [NAME]` ·
 //! `reset` · `close` · `disconnect` · `reconnect ADDR` · `flock PATH`
 //!
+//! `ecn` answers the ECN codepoint of an IPv4 connection's packets, as a number.
+//!
 //! `info` waits until all data is acknowledged, and answers the kernel's figures of the connection then
 //! (`tcp_info`): see [`INFO`].
 //!
@@ -125,6 +127,23 @@ fn info(fd: &OwnedFd) -> io::Result<String> {
         }
         thread::sleep(Duration::from_millis(2));
     }
+}
+
+/// The ECN codepoint that an IPv4 connection's packets have: 0 is not capable of ECN, 2 is ECT(0).
+fn get_codepoint(fd: &OwnedFd) -> io::Result<String> {
+    let mut tos = 0i32;
+    let mut len = size_of::<i32>() as u32;
+    // SAFETY: tos and len are valid for writes, and len is the size of tos.
+    check(unsafe {
+        libc::getsockopt(
+            fd.as_raw_fd(),
+            libc::IPPROTO_IP,
+            libc::IP_TOS,
+            (&raw mut tos).cast(),
+            &raw mut len,
+        )
+    })?;
+    Ok((tos & 3).to_string())
 }
 
 /// The address in the kernel's form; an IPv4-mapped one stays IPv6.
@@ -324,6 +343,7 @@ impl Actor {
                 )?;
             }
             ["info"] => return info(self.connection()?),
+            ["ecn"] => return get_codepoint(self.connection()?),
             ["cc"] => return get_cc(self.connection()?),
             ["cc", name] => set_cc(self.connection()?, name)?,
             ["reset"] => {

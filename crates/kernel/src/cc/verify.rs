@@ -2,12 +2,13 @@
 
 use std::{
     io::{self, Read, Write},
-    net::{Ipv4Addr, TcpListener, TcpStream},
-    os::fd::AsRawFd,
+    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
     time::Duration,
 };
 
-use crate::{Error, socket};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
+
+use crate::Error;
 
 /// Enough for slow start, and for a few of every kind of callback.
 const BYTES: usize = 1 << 20;
@@ -24,11 +25,21 @@ pub fn verify(name: &str) -> Result<(), Error> {
     })
 }
 
+fn connect_with(name: &str, to: SocketAddr) -> io::Result<TcpStream> {
+    let (family, flags) = (AddressFamily::INET, SocketFlags::CLOEXEC);
+    let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
+    sockopt::set_tcp_congestion(&socket, name)?;
+    rustix::net::connect(&socket, &to)?;
+    Ok(TcpStream::from(socket))
+}
+
 fn transfer(name: &str) -> io::Result<()> {
+    // At both ends, and before they connect: Linux refuses ECN to an algorithm that needs it if the listener
+    // has another one, and such an algorithm leaves the connection to reno then.
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-    let mut sender = TcpStream::connect(listener.local_addr()?)?;
+    sockopt::set_tcp_congestion(&listener, name)?;
+    let mut sender = connect_with(name, listener.local_addr()?)?;
     let (mut receiver, _) = listener.accept()?;
-    socket::set_algorithm(sender.as_raw_fd(), name)?;
     sender.set_write_timeout(Some(PATIENCE))?;
     receiver.set_read_timeout(Some(PATIENCE))?;
     let sent: Vec<u8> = (0..BYTES).map(|i| (i % 251) as u8).collect();
@@ -48,6 +59,11 @@ fn transfer(name: &str) -> io::Result<()> {
             io::ErrorKind::InvalidData,
             "other bytes arrived than were sent",
         ));
+    }
+    let used = sockopt::tcp_congestion(&sender)?;
+    if used != name {
+        let left = format!("it left the connection to {used}: was ECN refused?");
+        return Err(io::Error::other(left));
     }
     Ok(())
 }

@@ -205,8 +205,8 @@ fn load(args: &LoadArgs) -> Result<(), Failure> {
         println!("{name}: {verified} instructions verified, carried data over loopback");
         if needs_ecn {
             println!(
-                "{name}: acts like reno on a connection without ECN, and keeps its name there; \
-                 `ecn` in `ss -ti` shows that the peer agreed"
+                "{name}: leaves a connection without ECN to reno; `ecn` in `ss -ti` shows that the \
+                 peer agreed"
             );
         }
     }

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tcplab.algorithms import without_prefix
+from tcplab.algorithms import NEED_ECN, without_prefix
 from tcplab.scenario.model import Flow as ScenarioFlow
 from tcplab.scenario.model import cell_from_json, queue_packets
 from tcplab.studies.watch import native
@@ -150,16 +150,16 @@ def _queue_share(cell: dict[str, object]) -> float:
     return queue_packets(resolved.links[0]) / streams
 
 
-def _name(cc: str) -> str:
-    """Without ECN the kernel's DCTCP is Reno, and says so: what was asked for is the name."""
-    name = without_prefix(cc)
-    return {"dctcp-reno": "dctcp", "hstcp": "highspeed"}.get(name, name)
+def _name(used: str, asked: str) -> str:
+    """Without ECN what needs it is Reno, and says so: what was asked for is the name."""
+    name = without_prefix(asked if used in ("reno", "dctcp-reno") and asked in NEED_ECN else used)
+    return {"hstcp": "highspeed"}.get(name, name)
 
 
-def _kinds(cell: dict[str, object]) -> dict[str, str]:
-    """Of each of a scenario's flows."""
+def _flows(cell: dict[str, object]) -> dict[str, ScenarioFlow]:
+    """A scenario's flows by name."""
     resolved = cell_from_json(cell["scenario"])  # type: ignore[arg-type]
-    return {str(flow.name): _kind(flow) for flow in resolved.present()}
+    return {str(flow.name): flow for flow in resolved.present()}
 
 
 def _kind(flow: ScenarioFlow) -> str:
@@ -171,23 +171,26 @@ def _kind(flow: ScenarioFlow) -> str:
 
 
 def _of_cell(folder: Path, cell: dict[str, object]) -> list[Trace]:
-    path, share, kinds = configuration(cell), _queue_share(cell), _kinds(cell)
+    path, share, flows = configuration(cell), _queue_share(cell), _flows(cell)
+
+    def name(known: Known) -> str:
+        return _name(known.algorithm, flows[known.name].cc)
 
     def trace(known: Known) -> Trace:
         rounds = known.flow.rounds
         return Trace(
-            _name(known.algorithm),
+            name(known),
             path,
             str(cell["id"]),
             known.flow,
             native.features(rounds),
             share,
-            kinds[known.name],
+            _kind(flows[known.name]),
             known.is_quic,
         )
 
     return [
         trace(known)
         for known in with_algorithms(folder)
-        if len(known.flow.rounds) >= LEAST_ROUNDS and _name(known.algorithm) in GROUP_OF
+        if len(known.flow.rounds) >= LEAST_ROUNDS and name(known) in GROUP_OF
     ]
