@@ -183,3 +183,11 @@ def test_list_names_every_campaign(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_time_left_is_said_as_people_say_it() -> None:
     assert [duration(s) for s in (40, 65, 3900)] == ["40 s", "1 min", "1 h 05 min"]
+
+
+def test_a_boot_has_no_more_cells_than_the_machine_has_slots(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["run", "bbr", "--batch", "25"])
+    assert "a number from 1 to 24 is expected" in capsys.readouterr().err

@@ -18,6 +18,8 @@ from tcplab.vm import own
 
 _ROOT = Path(__file__).parents[3]
 _TIMEOUT_S = 3600.0
+BATCH_MOST = 24
+"""Each cell's folder takes a slot of the machine's PCI bus."""
 Sub = Any
 """The type that add_subparsers returns; its class is private."""
 
@@ -61,7 +63,8 @@ def add_run(sub: Sub) -> None:
         help="tie the machine's clock to its instructions (default with vm: yes)",
     )
     add("--jobs", type=_jobs, default=1, metavar="N", help="cells side by side (default: 1)")
-    add("--batch", type=_jobs, default=8, metavar="N", help="cells to a boot (default: 8)")
+    most = f"cells to a boot (default: 8; at most {BATCH_MOST})"
+    add("--batch", type=_batch, default=8, metavar="N", help=most)
     add("--out", type=Path, default=Path("results"), metavar="DIR", help="default: results")
     add("--resume", type=Path, metavar="DIR", help="go on with a campaign that was broken off")
     add("--rejected", action="store_true", help="with --resume: rejected cells run again, too")
@@ -83,8 +86,16 @@ def add_run(sub: Sub) -> None:
 
 
 def _jobs(text: str) -> int:
-    if not text.isdigit() or not 1 <= int(text) <= 1024:
-        raise argparse.ArgumentTypeError("a number from 1 to 1024 is expected")
+    return _number(text, 1024)
+
+
+def _batch(text: str) -> int:
+    return _number(text, BATCH_MOST)
+
+
+def _number(text: str, most: int) -> int:
+    if not text.isdigit() or not 1 <= int(text) <= most:
+        raise argparse.ArgumentTypeError(f"a number from 1 to {most} is expected")
     return int(text)
 
 
