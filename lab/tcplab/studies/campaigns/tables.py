@@ -116,7 +116,7 @@ def fct(records: list[Record], _: str) -> str:
             if not cells:
                 continue
             of_each = [of(cells, "fct", cc=cc) for cc in algorithms]
-            row = [f"{scale:g}", f"{incast:g}", repetitions(of_each)]
+            row = [f"{scale:.0f}", f"{incast:g}", repetitions(of_each)]
             for mine in of_each:
                 row += [shown(_values(mine, f"fct_slowdown_{p}"), 1) for p in ("p50", "p95", "p99")]
                 row.append(shown(_values(mine, "retransmit_ratio"), 2, 100))
