@@ -5,8 +5,10 @@ A shell script stands for `tcpilot cc load`: it shows what it was asked for, and
 
 from __future__ import annotations
 
+import fcntl
 from dataclasses import replace
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -22,6 +24,7 @@ def others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "available"
     path.write_text("reno cubic tp_vegas\n")
     monkeypatch.setattr(held, "AVAILABLE", path)
+    monkeypatch.setattr(held, "LOCK", tmp_path / "lock")
 
 
 def cells(*names: str) -> list[Cell]:
@@ -48,6 +51,27 @@ def test_what_several_cells_ask_for_is_held_once_and_as_long_as_they_run(tmp_pat
         assert words == ["cc", "load", "--foreground", str(tmp_path / "bic.bpf.o"), "hstcp"]
         assert is_alive(pid)
     assert not is_alive(pid)
+
+
+def test_what_another_campaign_uses_is_held_until_that_ends(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = program(tmp_path, "echo held by this process: until Ctrl-C\nexec sleep 1000")
+
+    def campaign() -> None:
+        with held.held(cells("tp_bic"), path):
+            pass
+
+    with held.LOCK.open("w") as other:
+        fcntl.flock(other, fcntl.LOCK_SH)
+        first = Thread(target=campaign)
+        first.start()
+        first.join(0.5)
+        pid = (tmp_path / "asked").read_text().split()[0]
+        assert first.is_alive() and is_alive(pid)
+    first.join(10)
+    assert not first.is_alive() and not is_alive(pid)
+    assert "waiting for another campaign" in capsys.readouterr().err
 
 
 def test_a_campaign_that_lacks_none_holds_none(tmp_path: Path) -> None:

@@ -1,16 +1,21 @@
 """tcpilot's congestion controls, registered in this kernel for as long as a campaign runs.
 
 A kernel has each name once, for all namespaces.  If each cell registered its own, the one that
-ended first would take them from those beside it.
+ended first would take them from those beside it.  Campaigns share a lock for the same reason: the
+one that registered them lets them go when no other runs.
 """
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from tcplab.algorithms import PREFIX
 from tcplab.engine import need
@@ -19,6 +24,8 @@ from tcplab.engine.parent import die_with_parent
 from tcplab.scenario.model import Cell
 
 AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
+LOCK = Path("/run/tcplab-algorithms.lock")
+"""Every campaign that uses them on this host has it, shared."""
 _READY = "held by this process"
 _TAKEN = "is loaded already"
 _TRIES, _PAUSE_S = 10, 1.0
@@ -35,13 +42,32 @@ def objects(names: Sequence[str], binaries: Path) -> list[str]:
 def held(cells: Sequence[Cell], tcpilot: Path) -> Iterator[None]:
     """Registers what the cells ask for and nobody else holds.  Raises EngineError if it cannot."""
     wanted = sorted({name for cell in cells for name in need.ours(cell)})
-    process = _loaded(wanted, tcpilot)
-    try:
+    if not wanted:
         yield
-    finally:
-        if process:
-            process.terminate()
-            process.wait()
+        return
+    with LOCK.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        process = _loaded(wanted, tcpilot)
+        try:
+            yield
+        finally:
+            if process:
+                try:
+                    _wait_for_others(lock)
+                finally:
+                    process.terminate()
+                    process.wait()
+
+
+def _wait_for_others(lock: IO[str]) -> None:
+    """Until no other campaign uses them.  The lock is let go first: the others wait so, too."""
+    fcntl.flock(lock, fcntl.LOCK_UN)
+    with contextlib.suppress(BlockingIOError):
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return
+    text = "waiting for another campaign, which uses this one's congestion controls"
+    print(f"tcplab: {text}; Ctrl-C takes them from it", file=sys.stderr, flush=True)
+    fcntl.flock(lock, fcntl.LOCK_EX)
 
 
 def _loaded(wanted: Sequence[str], tcpilot: Path) -> subprocess.Popen[str] | None:

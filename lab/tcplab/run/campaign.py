@@ -126,19 +126,17 @@ def run(
     shutil.rmtree(folder / "work", ignore_errors=True)
     _set_status(folder, "running")
     errors: dict[str, list[str]] = {}
-    try:
-        with (
-            _held(left, settings),
-            Reporter(scenario.name, len(jobs), len(jobs) - len(left)) as reporter,
-        ):
-            for done in runner(plan.batches(left, batch)):
-                _note(done, reporter, errors)
-    finally:
-        complete = all((job.place / "cell.json").exists() for job in jobs)
-        shutil.rmtree(folder / "work", ignore_errors=True)
-        _set_status(folder, "complete" if complete else "broken-off")
-    metrics.write_summary(folder)
-    report.write(folder)
+    with _held(left, settings):
+        try:
+            with Reporter(scenario.name, len(jobs), len(jobs) - len(left)) as reporter:
+                for done in runner(plan.batches(left, batch)):
+                    _note(done, reporter, errors)
+        finally:
+            complete = all((job.place / "cell.json").exists() for job in jobs)
+            shutil.rmtree(folder / "work", ignore_errors=True)
+            _set_status(folder, "complete" if complete else "broken-off")
+        metrics.write_summary(folder)
+        report.write(folder)
     states = [status(job.place) for job in jobs]
     return Outcome(
         folder,
