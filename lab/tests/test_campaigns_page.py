@@ -29,6 +29,7 @@ def test_ours_stand_above_the_slides_with_the_interval_of_the_repetitions() -> N
         for difference in (20, 200)
         for n in range(3)
     ]
+    found.append(fairness("machine", "codel", "reno", 20, 0.8))
     found.append(fairness("machine", "fq_codel", "reno", 20, 1.0))
     text = tables.renewed("<!-- table: rtt-fairness host -->\nold\n<!-- end -->\n", found)
     lines = text.splitlines()
@@ -38,12 +39,13 @@ def test_ours_stand_above_the_slides_with_the_interval_of_the_repetitions() -> N
     assert lines[5:8:2] == ["| slides | 0.85 | 0.58 | – |", "| slides | 0.79 | 0.54 | – |"]
     assert lines[6].startswith("| highspeed |")
     assert "4 points, repetitions of each: 3." in text
-    other = tables.renewed("<!-- table: rtt-fairness machine -->\n<!-- end -->", found)
-    assert "| reno | 1.00 | 1.00 to 1.00 |" in other and "| slides | 0.75 | – |" in other
+    for name, jain in (("rtt-fairness", "0.80"), ("rtt-fairness-apart", "1.00")):
+        other = tables.renewed(f"<!-- table: {name} machine -->\n<!-- end -->", found)
+        assert f"| reno | {jain} | {jain} to {jain} |" in other and "| slides | 0.75 | – |" in other
 
 
 def test_a_table_of_nothing_says_so() -> None:
-    for name in ("rtt-fairness", "fct", "native", "cellular"):
+    for name in ("rtt-fairness", "rtt-fairness-apart", "fct", "native", "cellular"):
         text = tables.renewed(f"<!-- table: {name} host -->\n<!-- end -->", [])
         assert "Not run yet." in text
 

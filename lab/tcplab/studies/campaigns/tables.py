@@ -15,8 +15,8 @@ from tcplab.studies import page as pages
 from tcplab.studies.cells import Record
 from tcplab.studies.page import labels, of
 
-_SLIDES = {"host": ("pfifo", "p4air-rtt-fifo"), "machine": ("fq_codel", "p4air-rtt-aqm")}
-"""Of rtt-fairness: the queue that runs in each place, and the slides' table of it."""
+_QUEUES = {"host": "pfifo", "machine": "codel"}
+"""Of rtt-fairness, in each place: the slides' AQM has one queue for all flows, as CoDel has."""
 
 
 def renewed(page: str, records: list[Record]) -> str:
@@ -54,9 +54,19 @@ def _values(records: list[Record], name: str) -> list[float | None]:
 
 
 def rtt_fairness(records: list[Record], place: str) -> str:
+    """With one queue for all flows."""
+    return _rtt_fairness(records, _QUEUES[place])
+
+
+def rtt_fairness_apart(records: list[Record], _: str) -> str:
+    """With a queue for each flow."""
+    return _rtt_fairness(records, "fq_codel")
+
+
+def _rtt_fairness(records: list[Record], qdisc: str) -> str:
     """Two lines for each algorithm, ours and the slides', with a column for each difference.  The
     last column has the least and the most that a cell of it sent again."""
-    qdisc, slides = _SLIDES[place]
+    slides = "p4air-rtt-fifo" if qdisc == "pfifo" else "p4air-rtt-aqm"
     theirs = {
         (published.canonical(f.where["cc"]), float(f.where["rtt_difference_ms"])): f.value
         for f in published.load(slides).figures
@@ -175,4 +185,10 @@ def _tools_last(way: str) -> tuple[bool, bool, str]:
     return way.startswith("tcpilot"), way != "cubic", way
 
 
-_TABLES = {"rtt-fairness": rtt_fairness, "fct": fct, "native": native, "cellular": cellular}
+_TABLES = {
+    "rtt-fairness": rtt_fairness,
+    "rtt-fairness-apart": rtt_fairness_apart,
+    "fct": fct,
+    "native": native,
+    "cellular": cellular,
+}
