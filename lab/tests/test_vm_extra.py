@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import subprocess
 import tarfile
 from dataclasses import replace
 from pathlib import Path
@@ -116,5 +115,5 @@ def test_a_machine_of_7_2_has_the_coupled_queue() -> None:
     result = run(Machine("7.2", modules=(NAME,)), ["sh", "-c", script])
     assert result.status == 0, result.stderr
     assert b"qdisc dualpi2" in result.stdout
-    host = subprocess.run(["grep", "-c", NAME, "/proc/modules"], capture_output=True, text=True)
-    assert host.stdout.strip() == "0"
+    here = Path("/proc/modules")  # a kernel without modules has none
+    assert not here.exists() or NAME not in here.read_text()
