@@ -73,7 +73,7 @@ def test_what_carries_the_output_is_spared_when_the_rest_is_killed() -> None:
             *"/busybox cat ") grep PPid $process/status ;;
             esac
         done"""
-    assert sh(Machine(NEWEST, timeout_s=LIMIT_S), script).stdout.split() == ["PPid:", "1"] * 2
+    assert sh(Machine(NEWEST, timeout_s=LIMIT_S), script).stdout.split() == [b"PPid:", b"1"] * 2
 
 
 @pytest.mark.parametrize("kernel", [OLDEST, NEWEST])
@@ -148,7 +148,9 @@ def test_output_streams_while_the_command_runs(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_leaves_nothing_behind(number: signal.Signals, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "tcplab.vm", "run", "--kernel", NEWEST, "--"]
+    # Programs that a shell started in the background ignore Ctrl-C.
+    harness_command = ["env", "--default-signal=INT", sys.executable, "-m", "tcplab.vm", "run"]
+    command = [*harness_command, "--kernel", NEWEST, "--"]
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     with subprocess.Popen(
         [*command, "sh", "-c", "echo up; exec sleep 1000"],
