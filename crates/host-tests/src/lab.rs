@@ -137,8 +137,17 @@ impl Default for Lab {
 /// # Panics
 /// When it does not.
 pub fn serve(place: Place<'_>, port: u16) -> Child {
+    serve_with(place, port, &[])
+}
+
+/// The same, with further options.
+///
+/// # Panics
+/// When it does not listen.
+pub fn serve_with(place: Place<'_>, port: u16, more: &[&str]) -> Child {
     let mut command = place.command("flowgen");
     command.args(["serve", "--listen", &format!("[::]:{port}")]);
+    command.args(more);
     let mut child = Child(command.stdout(Stdio::piped()).spawn().unwrap());
     let mut line = String::new();
     let mut stdout = BufReader::new(child.0.stdout.take().unwrap());

@@ -37,7 +37,7 @@ pub use actor::Actor;
 pub use bpffs::{Bpffs, Registrations};
 pub use cgroup::{Cgroup, root as cgroup_root};
 pub use daemon::{Daemon, Ended, arm, keys};
-pub use lab::{FAR, Lab, NEAR, PORT, Running, serve};
+pub use lab::{FAR, Lab, NEAR, PORT, Running, serve, serve_with};
 pub use net::{Netns, Pair, Shape, Sink};
 pub use process::{
     CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON, Capabilities, Child, Place, binary, in_netns, sh,

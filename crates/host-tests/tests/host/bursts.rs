@@ -2,7 +2,7 @@
 
 use std::{fs, iter, thread, time::Duration};
 
-use tcpilot_host_tests::{Bpffs, Lab, PORT, Place, Tap};
+use tcpilot_host_tests::{Bpffs, Lab, Place, Tap, serve_with};
 
 use crate::rescue::{OTHER, way};
 
@@ -12,6 +12,7 @@ const ONE_PACKET: usize = 1514;
 const FIVE_PACKETS_IN_6_MS: &str = "1\n2\n3\n4\n6\n";
 const ACKNOWLEDGEMENT: usize = 200;
 const FRAMES: usize = 400;
+const AT: u16 = 5301;
 
 /// Of the frames with data that leave long after slow start, those with more than one packet.
 fn bursts(cc: &str) -> usize {
@@ -23,7 +24,10 @@ fn bursts(cc: &str) -> usize {
     let relay = way(&lab, &luck, "pfifo limit 1000");
     relay.signal(libc::SIGUSR1);
     lab.net.near.ip("link set lossy gso_max_segs 64");
-    let _sender = lab.start(&format!("bulk --to {OTHER}:{PORT} --seconds 8 --cc {cc}"));
+    // The receiver's algorithm is the same: only so prague has ECN.
+    let far = Place::new(&lab.net.far, &lab.cgroup);
+    let _receiver = serve_with(far, AT, &["--cc", cc]);
+    let _sender = lab.start(&format!("bulk --to {OTHER}:{AT} --seconds 8 --cc {cc}"));
     thread::sleep(Duration::from_secs(3));
     let tap = Tap::new(&lab.net.near, "lossy");
     let frames = iter::from_fn(|| tap.next_within(Duration::from_secs(2)));
