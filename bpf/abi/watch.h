@@ -162,6 +162,7 @@ enum tp_watch_flags {
 	TP_FLOW_ACKED = 64,    /* an acknowledgement was seen; of UDP, an answer */
 	TP_FLOW_QUIC = 128,    /* QUIC: see struct tp_quic */
 	TP_FLOW_SPIN = 256,    /* its spin bit separates rounds */
+	TP_FLOW_NAPS = 512,    /* its rounds are not measured: see bpf/core/watch/nap.h */
 };
 
 #define TP_FEATURES 128	    /* of a flow at most; a power of two */
@@ -313,7 +314,7 @@ struct tp_shape {
 	__u32 cubic_ms;	       /* CUBIC's K after the last loss; 0: not known */
 	__u32 response_spread; /* x256: distance of responses from their mean */
 	__u32 marked;	       /* x65536: acknowledgements with ECN's echo */
-	__u32 pad_end;
+	__u32 woke;	       /* rounds when its last nap ended; 0: it never napped */
 };
 
 /* What a flow of QUIC has beside the others (bpf/watch/quic.h).  Bytes wrap. */
@@ -374,6 +375,8 @@ struct tp_watch_flow {
 	__u32 min_rtt_us;
 	__u32 rounds;
 	__u32 pad_end;
+	__u64 nap_ends_ns;
+	__u64 lost_ns; /* the last loss while it napped; 0: none */
 	struct tp_quic quic;
 	struct tp_p4air p4air;
 	struct tp_verdict verdict;
@@ -476,15 +479,15 @@ TP_ASSERT_SIZE(tp_watch_totals, 128);
 struct tp_watch_config {
 	__u32 abi_version;
 	__u32 netns_inum;
-	__u32 classifier; /* enum tp_classifier */
-	__u32 record;	  /* rounds and intervals go to the ring */
-	__u32 one_way;	  /* flows enter the table without an acknowledgement */
-	__u32 udp;	  /* so does UDP that is not QUIC, if it is answered */
-	__u64 link_rate;  /* bytes per second, as configured; 0: not known */
-	__u32 sojourns;	  /* places in that table; a power of two */
-	__u32 flows;	  /* places in the table of flows */
-	__u32 buckets;	  /* of the table of flows; a power of two */
-	__u32 pad_end;
+	__u32 classifier;		/* enum tp_classifier */
+	__u32 record;			/* rounds and intervals go to the ring */
+	__u32 one_way;			/* flows enter the table without an acknowledgement */
+	__u32 udp;			/* so does UDP that is not QUIC, if it is answered */
+	__u64 link_rate;		/* bytes per second, as configured; 0: not known */
+	__u32 sojourns;			/* places in that table; a power of two */
+	__u32 flows;			/* places in the table of flows */
+	__u32 buckets;			/* of the table of flows; a power of two */
+	__u32 naps;			/* settled flows nap */
 	__u64 secrets[TP_FLOW_SECRETS]; /* random: nobody can aim at a bucket */
 };
 

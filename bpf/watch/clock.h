@@ -12,6 +12,8 @@
  *
  * Counters run since a flow's start; only one direction of the flow writes each.
  * At the end of a round or an interval the difference to the last snapshot counts.
+ *
+ * While a settled flow naps (bpf/core/watch/nap.h) it has marks, for its round trip, but no rounds.
  */
 #ifndef TCPILOT_WATCH_CLOCK_H
 #define TCPILOT_WATCH_CLOCK_H
@@ -156,6 +158,53 @@ static __always_inline void tp_fill_round(struct tp_round *r, struct tp_watch_fl
 	flow->quic.backlog_samples = 0;
 }
 
+/* From here on a flow's counts belong to another round. */
+static __always_inline void tp_round_begins(struct tp_watch_flow *flow, __u32 flight, __u64 now_ns)
+{
+	flow->round = flow->now;
+	flow->round_at_ns = now_ns;
+	flow->flight_max_bytes = flight;
+	flow->gap_max_ns = 0;
+}
+
+/* A nap is over: the next round begins now. */
+static __noinline int tp_wake(struct tp_watch_flow *flow, __u64 now_ns)
+{
+	__u32 napped_us, lost_us, drops;
+	struct tp_sojourn *of;
+
+	if (!flow)
+		return 0;
+	drops = flow->now.dropped_packets;
+	of = tp_take_sojourns(flow);
+	if (of) {
+		of->min_ns = ~0U;
+		of->max_ns = 0;
+	}
+	if (!flow->lost_ns && flow->now.dropped_packets != drops)
+		flow->lost_ns = now_ns;
+	napped_us = tp_us_since(now_ns, flow->round_at_ns);
+	lost_us = tp_us_since(now_ns, flow->lost_ns);
+	flow->rounds += napped_us / tp_max(flow->rtt_us, 1);
+	tp_shape_wakes(&flow->shape, napped_us, flow->rtt_us, flow->lost_ns != 0, lost_us);
+	tp_round_begins(flow, flow->max_seq - flow->acked_seq, now_ns);
+	flow->last_in_ns = now_ns;
+	flow->until_timed = 0;
+	flow->flags &= ~TP_FLOW_NAPS;
+	return 0;
+}
+
+static __always_inline void tp_nap(struct tp_watch_flow *flow, const struct tp_work *own,
+				   __u64 now_ns)
+{
+	if (!cfg.naps || flow->flags & TP_FLOW_QUIC ||
+	    !tp_may_nap(&flow->verdict, &flow->shape, &own->round))
+		return;
+	flow->nap_ends_ns = now_ns + (__u64)tp_nap_us(&flow->shape, &own->round) * TP_NS_PER_US;
+	flow->lost_ns = 0;
+	flow->flags |= TP_FLOW_NAPS;
+}
+
 /* A round has ended, and its round trip and window are known. */
 static __always_inline int tp_any_round_ends(struct tp_watch_flow *flow, __u64 now_ns)
 {
@@ -165,13 +214,11 @@ static __always_inline int tp_any_round_ends(struct tp_watch_flow *flow, __u64 n
 		return 0;
 	flow->rounds++;
 	tp_fill_round(&own->round, flow, now_ns);
-	flow->round = flow->now;
-	flow->round_at_ns = now_ns;
-	flow->flight_max_bytes = own->round.flight_end_bytes;
-	flow->gap_max_ns = 0;
+	tp_round_begins(flow, own->round.flight_end_bytes, now_ns);
 	COUNT(rounds);
 	tp_record(&own->round, sizeof(own->round));
 	tp_judge(flow, own);
+	tp_nap(flow, own, now_ns);
 	return 0;
 }
 
@@ -185,7 +232,12 @@ static __noinline int tp_round_ends(struct tp_watch_flow *flow, __u64 now_ns)
 		flow->min_rtt_us = flow->rtt_us;
 	flow->flags &= ~TP_FLOW_MARK;
 	flow->mark_after_ns = now_ns + (__u64)flow->up_us * TP_NS_PER_US;
-	return tp_any_round_ends(flow, now_ns);
+	if (!(flow->flags & TP_FLOW_NAPS))
+		return tp_any_round_ends(flow, now_ns);
+	if (now_ns >= flow->nap_ends_ns)
+		return tp_wake(flow, now_ns);
+	tp_take_sojourns(flow); /* for who looks at the flow */
+	return 0;
 }
 
 #endif

@@ -28,6 +28,8 @@ char _license[] SEC("license") = "GPL";
 
 /* At least so many packets of a round are timed, if it has them. */
 #define TIMED_PER_ROUND 64
+/* Of a flow that naps, one of so many. */
+#define NAPPING_TIMED_EVERY 16
 
 /* SYN and SYN-ACK, in either direction; shake's key is the data's direction. */
 static __always_inline void note_syn(const struct tp_watch_key *key, const struct tp_packet *p,
@@ -128,6 +130,38 @@ static __always_inline void tcp_queued(struct tp_watch_flow *flow, const struct 
 	}
 }
 
+/* Counts a packet of a flow that naps.  Now and then one is timed, and marked: only then, and at a
+ * loss, the clock is read. */
+static __always_inline void napping_queued(struct tp_watch_flow *flow, const struct tp_packet *p,
+					   struct tp_stamp *place)
+{
+	__u32 end = p->seq + p->payload;
+	int again = (__s32)(end - flow->max_seq) <= 0;
+
+	flow->now.in_packets += p->packets;
+	flow->now.in_bytes += p->bytes;
+	flow->bytes += p->bytes;
+	if (!again) {
+		flow->max_seq = end;
+		if (flow->until_timed > p->packets) {
+			flow->until_timed -= p->packets;
+			return;
+		}
+	}
+	flow->seen_ns = bpf_ktime_get_ns();
+	if (again) {
+		flow->now.again_packets += p->packets;
+		flow->lost_ns = flow->seen_ns;
+	}
+	stamp(flow, p, place, flow->seen_ns);
+	flow->until_timed = NAPPING_TIMED_EVERY;
+	if (!(flow->flags & TP_FLOW_MARK) && !again) {
+		flow->mark_seq = end;
+		flow->mark_ns = place->at_ns;
+		flow->flags |= TP_FLOW_MARK;
+	}
+}
+
 /* A conversation of QUIC is proved. */
 static __always_inline void open_quic(const struct tp_packet *p, const struct tp_quic_shake *shake,
 				      __u64 now_ns)
@@ -219,17 +253,23 @@ static __noinline int udp_came(const struct tp_packet *p)
 }
 
 /* place: where the packet may leave its time. */
-static __always_inline int queued(struct tp_packet *p, struct tp_stamp *place, __u64 now_ns)
+static __always_inline int queued(struct tp_packet *p, struct tp_stamp *place)
 {
 	int is_tcp = p->key.protocol == IPPROTO_TCP;
 	struct tp_watch_flow *flow;
+	__u64 now_ns;
 
 	if (is_tcp && p->flags & TCP_SYN) {
 		reused(&p->key);
-		note_syn(&p->key, p, 1, now_ns);
+		note_syn(&p->key, p, 1, bpf_ktime_get_ns());
 		return 0;
 	}
 	flow = tp_find_flow(&p->key);
+	if (flow && flow->flags & TP_FLOW_NAPS && p->payload && !(p->flags & (TCP_FIN | TCP_RST))) {
+		napping_queued(flow, p, place);
+		return 0;
+	}
+	now_ns = bpf_ktime_get_ns();
 	if (flow && !is_tcp && tp_is_quic_long(p->flags) && is_reused(flow, p, now_ns))
 		flow = 0;
 	if (!flow) {
@@ -271,7 +311,7 @@ static __always_inline void went_in(struct sk_buff *skb, struct tp_packet *p, in
 		place->tag = 0;
 	if (!parsed) {
 		mine->in_packets += p->packets;
-		queued(p, place, bpf_ktime_get_ns());
+		queued(p, place);
 		return;
 	}
 	if (parsed == TP_UNREADABLE)

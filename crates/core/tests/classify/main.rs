@@ -1,6 +1,7 @@
 //! From rounds to a verdict: rules, votes, hysteresis, abstention.
 
 mod flow;
+mod naps;
 mod rules;
 
 use tcpilot_abi::{

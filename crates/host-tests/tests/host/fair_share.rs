@@ -17,8 +17,14 @@ fn part_of(look: &Look, host: &str) -> f64 {
     own / all.max(1.0)
 }
 
-/// Waits until the single flow to the other host has had such a part of the link in five looks in a row.
-fn until_part(watching: &Watching, what: &str, is_wanted: impl Fn(f64) -> bool) -> Look {
+/// Waits until the link is full, all flows are seen, and the single flow to the other host has a part of the link that
+/// is wanted, in `looks` looks in a row.
+fn until_part(
+    watching: &Watching,
+    looks: u32,
+    what: &str,
+    is_wanted: impl Fn(f64) -> bool,
+) -> Look {
     let mut in_a_row = 0;
     watching.until(what, |look| {
         let is_busy = look.flows.len() == 13 && look.total("link_rate") > 700_000;
@@ -26,7 +32,7 @@ fn until_part(watching: &Watching, what: &str, is_wanted: impl Fn(f64) -> bool) 
             true => in_a_row + 1,
             false => 0,
         };
-        (in_a_row == 5).then(|| look.clone())
+        (in_a_row == looks).then(|| look.clone())
     })
 }
 
@@ -37,24 +43,26 @@ fn a_host_with_many_flows_has_one_share_if_asked_for() {
     let many = format!("bulk --to {FAR}:{PORT} --seconds 600 --parallel 12 --cc reno");
     let _many = lab.start(&many);
     let _one = lab.start(&format!("bulk --to {OTHER}:{PORT} --seconds 600 --cc reno"));
-    for (unit, what, most, least) in [
-        ("destination", "half of the link for the one", 0.65, 0.4),
-        ("flow", "a thirteenth for each", 0.2, 0.0),
-        (
-            "destination/16",
-            "one share for both, as in one queue",
-            0.4,
-            0.0,
-        ),
-    ] {
+    let watch = |unit| {
         let words = ["--fair", "--rate", "8", "--queues", "4", "--share", unit];
-        let watching = Watching::start(Place::outside(&lab.net.near), "eth0", &words);
-        let look = until_part(&watching, what, |part| (least..most).contains(&part));
-        let sharers = look.totals["fair"]["sharers"].as_u64().unwrap();
-        match unit {
-            "destination" => assert_eq!(sharers, 2),
-            "flow" => assert!(sharers > 9, "{sharers}"),
-            _ => assert_eq!(sharers, 1),
-        }
-    }
+        Watching::start(Place::outside(&lab.net.near), "eth0", &words)
+    };
+    let sharers = |look: &Look| look.totals["fair"]["sharers"].as_u64().unwrap();
+
+    let each_host = watch("destination");
+    let look = until_part(&each_host, 5, "half of the link for the one", |part| {
+        (0.4..0.65).contains(&part)
+    });
+    assert_eq!(sharers(&look), 2);
+    drop(each_host);
+
+    let each_flow = watch("flow");
+    let look = until_part(&each_flow, 5, "a thirteenth for each", |part| part < 0.2);
+    assert!(sharers(&look) > 9, "{}", sharers(&look));
+    drop(each_flow);
+
+    // All of them are one sharer, in one queue. Who gets what there is decided by whose packets are dropped.
+    let both_hosts = watch("destination/16");
+    let look = until_part(&both_hosts, 1, "all flows under one share", |_| true);
+    assert_eq!(sharers(&look), 1);
 }

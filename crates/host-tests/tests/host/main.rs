@@ -45,6 +45,7 @@ mod tuning;
 mod upgrade;
 mod watch;
 mod watch_losses;
+mod watch_naps;
 mod watch_operators;
 mod watch_quic;
 mod watch_sent;

@@ -10,7 +10,7 @@ use tcpilot_abi::{
 use tcpilot_host_tests::{FAR, Lab, Look, Netns, PORT, Place, Shape, Watching, in_netns, sh};
 
 /// A sender behind the near end, which is its router.
-fn sender_behind(lab: &Lab) -> Netns {
+pub fn sender_behind(lab: &Lab) -> Netns {
     let sender = Netns::new();
     sh(&format!(
         "ip link add behind0 netns {} type veth peer name behind0 netns {}",

@@ -44,6 +44,8 @@ pub struct Options {
     pub classifier: u32,
     /// Send rounds and intervals to [`Watch::records`].
     pub record: bool,
+    /// Measure settled flows in some of their rounds only.
+    pub naps: bool,
     /// Also watch flows with acknowledgements that do not pass here.
     pub one_way: bool,
     /// Also watch conversations over UDP that are not QUIC.
@@ -285,7 +287,7 @@ fn configuration(options: &Options) -> tp_watch_config {
         flows: options.flows_max,
         // Of eight ways each: at least four for each flow.
         buckets: options.flows_max.div_ceil(2).next_power_of_two(),
-        pad_end: 0,
+        naps: options.naps.into(),
         secrets: std::array::from_fn(|number| random.hash_one(number)),
     }
 }

@@ -8,7 +8,8 @@ use std::{
 };
 
 use tcpilot_abi::{
-    TP_FLOW_CLOSED, TP_FLOW_HANDSHAKE, TP_FLOW_QUIC, TP_FLOW_SPIN, TP_REASON_P4AIR, tp_watch_flow,
+    TP_FLOW_CLOSED, TP_FLOW_HANDSHAKE, TP_FLOW_NAPS, TP_FLOW_QUIC, TP_FLOW_SPIN, TP_REASON_P4AIR,
+    tp_watch_flow,
 };
 use tcpilot_kernel::watch::{Watch, left_bytes};
 
@@ -30,6 +31,8 @@ const ACTIVE_S: u64 = 3;
 #[derive(Clone, Copy, Default)]
 struct Before {
     bytes: u64,
+    /// When the bytes were last seen to grow.
+    moved_ns: u64,
     sojourn_sum_us: u64,
     sojourn_samples: u32,
 }
@@ -72,7 +75,14 @@ impl<'a> Flows<'a> {
         self.last = Instant::now();
         let (mut flows, mut seen, mut long) = (Vec::new(), HashMap::new(), 0);
         for (place, flow) in watch.flows() {
-            let idle_s = now_ns.saturating_sub(flow.seen_ns) / 1_000_000_000;
+            // While a flow naps, the programs see a packet of it now and then.
+            let before = self.before.get(&flow.id);
+            let moved_ns = match before {
+                Some(before) if before.bytes == left_bytes(&flow) => before.moved_ns,
+                Some(_) => now_ns,
+                None => 0,
+            };
+            let idle_s = now_ns.saturating_sub(flow.seen_ns.max(moved_ns)) / 1_000_000_000;
             let is_closed = flow.flags & TP_FLOW_CLOSED != 0;
             let is_over = idle_s >= IDLE_S || is_closed && idle_s >= CLOSED_S;
             if is_over && !self.of_life {
@@ -87,6 +97,7 @@ impl<'a> Flows<'a> {
                 flow.id,
                 Before {
                     bytes: left_bytes(&flow),
+                    moved_ns,
                     sojourn_sum_us: flow.now.sojourn_sum_us,
                     sojourn_samples: flow.now.sojourn_samples,
                 },
@@ -170,6 +181,7 @@ impl<'a> Flows<'a> {
             min_rtt_us: some(flow.min_rtt_us),
             handshake: flow.flags & TP_FLOW_HANDSHAKE != 0,
             spin: (protocol == Protocol::Quic).then_some(flow.flags & TP_FLOW_SPIN != 0),
+            naps: flow.flags & TP_FLOW_NAPS != 0,
             queue_us: u32::try_from(sojourn / u64::from(samples.max(1)))
                 .ok()
                 .filter(|_| samples > 0),

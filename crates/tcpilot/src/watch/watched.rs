@@ -115,6 +115,13 @@ impl<'a> Watched<'a> {
     }
 }
 
+/// Whether settled flows may nap: a recording wants every round, P4air's rules have rounds of their own, and fair
+/// shares need what each round says of a flow.
+fn naps(args: &WatchArgs) -> bool {
+    let is_ours = matches!(args.classifier, Classifier::Tcpilot);
+    is_ours && !args.every_round && args.record.is_none() && !args.fair.fair
+}
+
 fn options(args: &WatchArgs) -> Result<Options, Failure> {
     let netns_inum = host::own_netns_inum().ok_or_else(|| {
         Failure::new(
@@ -129,6 +136,7 @@ fn options(args: &WatchArgs) -> Result<Options, Failure> {
             Classifier::P4air => TP_CLASSIFIER_P4AIR,
         },
         record: args.record.is_some(),
+        naps: naps(args),
         one_way: args.one_way,
         udp: args.wants_udp(),
         link_rate: (args.rate_mbit.unwrap_or(0.0) * 125_000.0) as u64,

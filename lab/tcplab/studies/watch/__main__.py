@@ -67,6 +67,8 @@ def main() -> int:
             command.add_argument("--by", type=Path, metavar="MODEL", help=what)
             what = "as if the watch had begun so many rounds after each flow"
             command.add_argument("--after", type=int, default=0, metavar="ROUNDS", help=what)
+            what = "settled flows nap, as they do unless a watch records (with --by)"
+            command.add_argument("--naps", action="store_true", help=what)
         elif name == "keep":
             command.add_argument("--samples", type=Path, metavar="FILE", help="for train")
             command.add_argument("--rounds", type=Path, metavar="FILE", help="for judge")
@@ -169,7 +171,7 @@ def _judge(found: list[traces.Trace], options: argparse.Namespace) -> int:
     _say("Our rules, without trees", [judge.by_model(t, native.no_model(), []) for t in found])
     if options.by:
         model = json.loads(options.by.read_text())
-        ours = judge.by_finished(found, model)
+        ours = judge.by_finished(found, model, options.naps)
         _say_ours(p4air, ours, f"Ours, by {options.by.name}")
         if options.quic:
             print(quic.table(found, ours))

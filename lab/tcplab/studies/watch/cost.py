@@ -4,7 +4,7 @@ python -m tcplab.studies.watch cost                  # in a machine in virtual t
 python -m tcplab.studies.watch cost --here           # on this host: nanoseconds
 python -m tcplab.studies.watch cost --limit lru      # of limit.bpf.c up to this step, in its place
 
-Two namespaces, eight flows at a bottleneck; the kernel's own statistics of BPF programs
+Eight flows through a router, at its bottleneck; the kernel's own statistics of BPF programs
 (kernel.bpf_stats_enabled) tell the time in the programs.  In virtual time an instruction
 takes 1 ns.  Standard library only, and libbpf for the limit: this file is what the machine runs.
 """
@@ -44,22 +44,34 @@ def sh(line: str) -> None:
 
 
 @contextlib.contextmanager
-def ends(rate_mbit: int, delay: bool) -> Iterator[tuple[str, str]]:
-    """Two namespaces and their link; with netem, where the kernel has it, 40 ms away."""
-    near, far = f"cost{os.getpid()}n", f"cost{os.getpid()}f"
+def ends(rate_mbit: int, delay: bool) -> Iterator[tuple[str, str, str]]:
+    """Sender, router and receiver; with netem, where the kernel has it, 40 ms away.
+
+    The router's queue is the bottleneck: a host holds back what waits in its own queue.
+    """
+    sender, router, far = names = [f"cost{os.getpid()}{end}" for end in "nrf"]
     try:
-        for name in (near, far):
+        for name in names:
             sh(f"ip netns add {name}")
-        sh(f"ip link add c0 netns {near} type veth peer name c0 netns {far}")
-        for host, name in ((1, near), (2, far)):
-            sh(f"ip -n {name} address add 10.82.0.{host}/24 dev c0")
-            sh(f"ip -n {name} link set c0 up gso_max_segs 1")
-        sh(f"tc -n {near} qdisc add dev c0 root tbf rate {rate_mbit}mbit burst 6kb limit 150000")
+        sh(f"ip link add c1 netns {sender} type veth peer name c1 netns {router}")
+        sh(f"ip link add c0 netns {router} type veth peer name c0 netns {far}")
+        for name, device, address in (
+            (sender, "c1", "10.81.0.1"),
+            (router, "c1", "10.81.0.2"),
+            (router, "c0", "10.82.0.1"),
+            (far, "c0", "10.82.0.2"),
+        ):
+            sh(f"ip -n {name} address add {address}/24 dev {device}")
+            sh(f"ip -n {name} link set {device} up gso_max_segs 1")
+        sh(f"ip netns exec {router} sysctl -q -w net.ipv4.ip_forward=1")
+        sh(f"ip -n {sender} route add default via 10.81.0.2")
+        sh(f"ip -n {far} route add default via 10.82.0.1")
+        sh(f"tc -n {router} qdisc add dev c0 root tbf rate {rate_mbit}mbit burst 6kb limit 150000")
         if delay:
             sh(f"tc -n {far} qdisc add dev c0 root netem limit 100000 delay 40ms")
-        yield near, far
+        yield sender, router, far
     finally:
-        for name in (near, far):
+        for name in names:
             subprocess.run(["ip", "netns", "del", name], capture_output=True)
 
 
@@ -126,20 +138,20 @@ def measure(plan: Plan) -> dict[str, object]:
     before = STATS.read_text()
     STATS.write_text("1")
     try:
-        with ends(plan.rate_mbit, plan.is_delayed) as (near, far):
-            return _run(plan, near, far)
+        with ends(plan.rate_mbit, plan.is_delayed) as names:
+            return _run(plan, *names)
     finally:
         STATS.write_text(before)
 
 
-def _run(plan: Plan, near: str, far: str) -> dict[str, object]:
-    at_near, at_far = (["ip", "netns", "exec", name] for name in (near, far))
+def _run(plan: Plan, sender: str, router: str, far: str) -> dict[str, object]:
+    at_sender, at_router, at_far = (["ip", "netns", "exec", name] for name in (sender, router, far))
     flowgen, tcpilot = (str(plan.binaries / name) for name in ("flowgen", "tcpilot"))
     pipe = subprocess.PIPE
     serve = [*at_far, flowgen, "serve", "--listen", "10.82.0.2:5201"]
-    watch = [*at_near, tcpilot, "watch", "c0", "--json"]
+    watch = [*at_router, tcpilot, "watch", "c0", "--json"]
     if plan.limit:
-        watch = [*at_near, sys.executable, __file__, "hold", str(plan.limit)]
+        watch = [*at_router, sys.executable, __file__, "hold", str(plan.limit)]
     seconds = plan.warm_s + plan.seconds
     words = f"bulk --to 10.82.0.2:5201 --seconds {seconds} --parallel {FLOWS}"
     with (
@@ -150,11 +162,11 @@ def _run(plan: Plan, near: str, far: str) -> dict[str, object]:
         try:
             server.stdout.readline()
             watcher.stdout.readline()  # it is attached
-            with subprocess.Popen([*at_near, flowgen, *words.split()], stdout=pipe) as client:
+            with subprocess.Popen([*at_sender, flowgen, *words.split()], stdout=pipe) as client:
                 time.sleep(plan.warm_s)
-                before = program_costs(watcher.pid), _queued(near)
+                before = program_costs(watcher.pid), _queued(router)
                 client.communicate()
-                costs, packets = program_costs(watcher.pid), _queued(near)
+                costs, packets = program_costs(watcher.pid), _queued(router)
                 assert client.returncode == 0
             watcher.terminate()
             watcher.communicate()

@@ -105,9 +105,11 @@ def by_p4air(trace: Trace) -> Outcome:
     )
 
 
-def by_model(trace: Trace, model: Table, names: Sequence[str]) -> Outcome:
+def by_model(
+    trace: Trace, model: Table, names: Sequence[str], naps: bool = False
+) -> Outcome:
     """Ours, as the kernel does it, round for round."""
-    verdicts = native.verdicts(trace.flow.rounds, model)
+    verdicts = native.verdicts(trace.flow.rounds, model, naps)
     wanted = GROUPS.index(trace.group)
     last = verdicts[-1]
     name = names[last["name"]] if last["name"] < len(names) else None
@@ -145,11 +147,13 @@ def cross_validated(
     return found
 
 
-def by_finished(traces: Sequence[Trace], model: dict[str, Any]) -> list[Outcome]:
+def by_finished(
+    traces: Sequence[Trace], model: dict[str, Any], naps: bool = False
+) -> list[Outcome]:
     """Flows on paths that the model's file was not made from."""
     names = [c["name"] for c in model["classes"]]
     row = in_kernel(model)
-    return [by_model(t, row, names) for t in traces]
+    return [by_model(t, row, names, naps) for t in traces]
 
 
 def table(outcomes: Sequence[Outcome]) -> str:

@@ -76,11 +76,13 @@ def features(rounds: Table) -> npt.NDArray[np.int32]:
     return found[:, : len(FEATURES)].copy()
 
 
-def verdicts(rounds: Table, model: Table) -> Table:
-    """A row of VERDICTS after each round; `model` has one row of MODEL."""
+def verdicts(rounds: Table, model: Table, naps: bool = False) -> Table:
+    """A row of VERDICTS after each round; `model` has one row of MODEL; settled flows may nap."""
     rounds = np.ascontiguousarray(rounds)
     found = np.zeros(len(rounds), dtype=VERDICTS)
-    library().replay_verdicts(_pointer(rounds), len(rounds), _pointer(model), _pointer(found))
+    library().replay_verdicts(
+        _pointer(rounds), len(rounds), _pointer(model), int(naps), _pointer(found)
+    )
     return found
 
 

@@ -4,7 +4,7 @@
 #include "abi/abi.h"
 #include "core/watch/p4air.h"
 #include "core/watch/shape.h"
-#include "core/watch/classify.h"
+#include "core/watch/nap.h"
 
 /* The features after each round: count rows of TP_FEATURES. */
 void replay_features(const struct tp_round *rounds, __u32 count, __s32 *features)
@@ -17,17 +17,47 @@ void replay_features(const struct tp_round *rounds, __u32 count, __s32 *features
 	}
 }
 
-/* The verdict after each round. */
+/* A flow that naps, as bpf/watch/clock.h lets it. */
+struct nap {
+	__u32 us; /* that are left of it; 0: the flow is awake */
+	__u32 napped_us;
+	__u32 lost_us; /* when it ended the last loss in it */
+	__u32 has_lost;
+};
+
+/* A round passes in a nap. */
+static void nap_on(struct nap *nap, struct tp_shape *shape, const struct tp_round *r)
+{
+	nap->napped_us += r->duration_us;
+	if (tp_has_loss(r)) {
+		nap->has_lost = 1;
+		nap->lost_us = nap->napped_us;
+	}
+	if (nap->napped_us < nap->us)
+		return;
+	tp_shape_wakes(shape, nap->napped_us, r->rtt_us, nap->has_lost,
+		       nap->napped_us - nap->lost_us);
+	*nap = (struct nap){0};
+}
+
+/* The verdict after each round.  naps: settled flows nap. */
 void replay_verdicts(const struct tp_round *rounds, __u32 count, const struct tp_model *model,
-		     struct tp_verdict *verdicts)
+		     __u32 naps, struct tp_verdict *verdicts)
 {
 	struct tp_scratch scratch;
 	struct tp_verdict verdict = {.name = TP_NO_CLASS};
 	struct tp_shape shape = {0};
+	struct nap nap = {0};
 
 	for (__u32 i = 0; i < count; i++) {
-		tp_shape_round(&shape, &rounds[i]);
-		tp_classify(&verdict, &shape, &rounds[i], model, &scratch);
+		if (nap.us) {
+			nap_on(&nap, &shape, &rounds[i]);
+		} else {
+			tp_shape_round(&shape, &rounds[i]);
+			tp_classify(&verdict, &shape, &rounds[i], model, &scratch);
+			if (naps && tp_may_nap(&verdict, &shape, &rounds[i]))
+				nap.us = tp_nap_us(&shape, &rounds[i]);
+		}
 		verdicts[i] = verdict;
 	}
 }

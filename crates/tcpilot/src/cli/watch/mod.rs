@@ -53,6 +53,10 @@ pub struct WatchArgs {
     /// Keep every round's and interval's measures in FILE, for training and replay
     #[arg(long, value_name = "FILE")]
     pub record: Option<PathBuf>,
+    /// Measure every round of every flow. Without it, a flow that has been in its group for long is measured
+    /// in some of its rounds; with --record or --fair always in all
+    #[arg(long)]
+    pub every_round: bool,
     /// Rate of the link. P4air's rules then also know a flow's share of it; with --fair the device is limited
     /// to it
     #[arg(long = "rate", value_name = "MBIT")]

@@ -1,0 +1,151 @@
+//! Settled flows nap: their rounds are measured now and then (`bpf/core/watch/nap.h`).
+
+use tcpilot_abi::{TP_GROUP_DELAY, TP_GROUP_LOSS};
+use tcpilot_core::watch::{may_nap, nap_us, shape_wakes};
+
+use crate::flow::Flow;
+
+const SINCE_LOSS: usize = 54;
+
+/// Has more than 32 packets of its own in the queue, so the model says "loss".
+fn fill(flow: &mut Flow, rounds: u32) {
+    for _ in 0..rounds {
+        flow.round(150, 90_000, 0);
+    }
+}
+
+/// Has fewer: "delay".
+fn yield_to(flow: &mut Flow, rounds: u32) {
+    for _ in 0..rounds {
+        flow.round(60, 4000, 0);
+    }
+}
+
+fn is_nap_due(flow: &Flow) -> bool {
+    may_nap(&flow.verdict, &flow.shape, &flow.round) != 0
+}
+
+/// A flow that was in its group for long.
+fn settled() -> Flow {
+    let mut flow = Flow::new();
+    flow.start();
+    fill(&mut flow, 100);
+    assert_eq!(flow.group(), TP_GROUP_LOSS);
+    flow
+}
+
+/// Naps for so many rounds, and lost packets so many rounds before its end.
+fn nap(flow: &mut Flow, rounds: u32, lost: Option<u32>) {
+    let rtt_us = flow.round.rtt_us;
+    let lost_us = lost.map(|rounds| rounds * rtt_us);
+    shape_wakes(
+        &mut flow.shape,
+        rounds * rtt_us,
+        rtt_us,
+        lost.is_some().into(),
+        lost_us.unwrap_or_default(),
+    );
+}
+
+#[test]
+fn a_flow_naps_once_its_group_and_name_are_settled() {
+    let mut flow = Flow::new();
+    flow.start();
+    let mut before = 0;
+    while !is_nap_due(&flow) {
+        fill(&mut flow, 1);
+        before += 1;
+    }
+    assert!((64..100).contains(&before), "{before}");
+    flow.verdict.confidence = 127;
+    assert!(
+        !is_nap_due(&flow),
+        "its name has less than half of the votes"
+    );
+    flow.verdict.confidence = 128;
+    assert!(is_nap_due(&flow));
+    flow.verdict.group_confidence = 191;
+    assert!(!is_nap_due(&flow), "its group has less than three quarters");
+}
+
+#[test]
+fn no_nap_begins_while_a_loss_is_repaired() {
+    let mut flow = settled();
+    flow.round(150, 90_000, 1);
+    assert!(!is_nap_due(&flow));
+    fill(&mut flow, 5);
+    assert!(is_nap_due(&flow));
+}
+
+#[test]
+fn a_nap_is_as_long_as_the_flow_was_measured() {
+    let mut flow = settled();
+    let rtt_us = flow.round.rtt_us;
+    assert_eq!(nap_us(&flow.shape, &flow.round), flow.shape.rounds * rtt_us);
+    fill(&mut flow, 1000);
+    assert_eq!(
+        nap_us(&flow.shape, &flow.round),
+        60_000_000,
+        "at most a minute"
+    );
+}
+
+#[test]
+fn a_flow_is_awake_for_forty_rounds_between_two_naps() {
+    let mut flow = settled();
+    nap(&mut flow, 100, None);
+    let mut awake = 0;
+    while !is_nap_due(&flow) {
+        fill(&mut flow, 1);
+        awake += 1;
+    }
+    assert_eq!(awake, 40);
+    assert_eq!(flow.group(), TP_GROUP_LOSS);
+}
+
+#[test]
+fn the_epoch_goes_on_in_a_nap_unless_there_was_a_loss() {
+    let mut flow = settled();
+    let before = flow.shape.since_loss;
+    let losses = flow.shape.losses;
+    nap(&mut flow, 50, None);
+    fill(&mut flow, 1);
+    assert_eq!(flow.features()[SINCE_LOSS], before as i32 + 51);
+    assert_eq!(flow.shape.losses, losses);
+    nap(&mut flow, 50, Some(20));
+    fill(&mut flow, 1);
+    assert_eq!(flow.features()[SINCE_LOSS], 20 + 3 + 1);
+    assert_eq!(flow.shape.losses, losses + 1);
+}
+
+#[test]
+fn the_step_across_a_nap_is_no_growth() {
+    let (mut without, mut with) = (settled(), settled());
+    nap(&mut with, 100, None);
+    for flow in [&mut without, &mut with] {
+        flow.round(50, 90_000, 0);
+    }
+    let growth = |flow: &Flow| flow.shape.mean[17];
+    assert!(growth(&without) < -1000, "{}", growth(&without));
+    assert_eq!(growth(&with), growth(&settled()));
+}
+
+#[test]
+fn a_flow_that_changes_in_a_nap_is_found_after_it() {
+    let mut flow = settled();
+    nap(&mut flow, 400, None);
+    yield_to(&mut flow, 16);
+    assert_eq!(
+        flow.group(),
+        TP_GROUP_LOSS,
+        "too few rounds are known to ask"
+    );
+    let mut rounds = 16;
+    while flow.group() != TP_GROUP_DELAY {
+        yield_to(&mut flow, 1);
+        rounds += 1;
+        assert!(rounds < 200);
+        assert!(!is_nap_due(&flow) || flow.group() == TP_GROUP_LOSS && rounds == 40);
+    }
+    assert!(rounds < 60, "{rounds}");
+}
