@@ -105,9 +105,7 @@ def by_p4air(trace: Trace) -> Outcome:
     )
 
 
-def by_model(
-    trace: Trace, model: Table, names: Sequence[str], naps: bool = False
-) -> Outcome:
+def by_model(trace: Trace, model: Table, names: Sequence[str], naps: bool = False) -> Outcome:
     """Ours, as the kernel does it, round for round."""
     verdicts = native.verdicts(trace.flow.rounds, model, naps)
     wanted = GROUPS.index(trace.group)
