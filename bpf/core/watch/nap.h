@@ -17,16 +17,22 @@
 #include "classify.h"
 
 #define TP_NAP_AFTER 64		/* rounds in its group before the first nap */
+#define TP_NAP_AGAIN 170	/* of 255: votes for the group of one that has napped before */
 #define TP_NAP_NAME 128		/* of 255: votes for its name, too */
+#define TP_NAP_NAMELESS 512	/* rounds after which its name is not waited for any more */
 #define TP_NAP_MOST_US 60000000 /* a minute */
 
-/* Whether a flow may nap after this round, which its shape and verdict include. */
+/* Whether a flow may nap after this round, which its shape and verdict include.  One that has
+ * napped before naps again as long as two thirds of the votes are for its group. */
 TP_INLINE int tp_may_nap(const struct tp_verdict *v, const struct tp_shape *s,
 			 const struct tp_round *r)
 {
+	__u32 in_group = r->number - v->since_round;
+	__u32 enough = s->woke ? TP_NAP_AGAIN : TP_SETTLED;
+
 	return v->group >= TP_GROUP_LOSS && v->group <= TP_GROUP_MODEL &&
-	       v->group_confidence >= TP_SETTLED && v->confidence >= TP_NAP_NAME &&
-	       r->number - v->since_round >= TP_NAP_AFTER && s->since_loss > 3 &&
+	       v->group_confidence >= enough && in_group >= TP_NAP_AFTER &&
+	       (v->confidence >= TP_NAP_NAME || in_group >= TP_NAP_NAMELESS) && s->since_loss > 3 &&
 	       (!s->woke || s->rounds - s->woke >= TP_AWAKE_ROUNDS);
 }
 

@@ -62,10 +62,27 @@ fn a_flow_naps_once_its_group_and_name_are_settled() {
         !is_nap_due(&flow),
         "its name has less than half of the votes"
     );
+    let entered = flow.verdict.since_round;
+    flow.verdict.since_round = flow.round.number.wrapping_sub(512);
+    assert!(
+        is_nap_due(&flow),
+        "a name that is so late is not waited for"
+    );
+    flow.verdict.since_round = entered;
     flow.verdict.confidence = 128;
     assert!(is_nap_due(&flow));
     flow.verdict.group_confidence = 191;
     assert!(!is_nap_due(&flow), "its group has less than three quarters");
+    nap(&mut flow, 100, None);
+    fill(&mut flow, 40);
+    for (confidence, naps) in [(169, false), (170, true)] {
+        flow.verdict.group_confidence = confidence;
+        assert_eq!(
+            is_nap_due(&flow),
+            naps,
+            "two thirds are enough for one that napped before"
+        );
+    }
 }
 
 #[test]
