@@ -91,6 +91,8 @@ def _add_cost(sub: Any) -> None:
     command.add_argument("--seconds", type=int, metavar="N", help="how long flows send")
     what = "seconds before that, so that flows settle"
     command.add_argument("--warm", type=int, default=0, metavar="N", help=what)
+    what = "with --here: more options of tcpilot watch"
+    command.add_argument("--watch", default="", metavar="WORDS", help=what)
     what = "measure limit.bpf.c up to this step instead of the watch"
     command.add_argument("--limit", choices=[step.name.lower() for step in cost.Step], help=what)
     what = "hooks of tc (6.6) where the limit can do with them"
@@ -104,7 +106,8 @@ def _cost(options: argparse.Namespace) -> int:
         limit = compiled(_LIMIT, "the limit", ["-mcpu=v3", *parts], form="".join(parts))
     if options.here:
         rate, seconds = options.rate or 400, options.seconds or 10
-        plan = cost.Plan(folder, rate, seconds, options.warm, False, limit)
+        more = tuple(options.watch.split())
+        plan = cost.Plan(folder, rate, seconds, options.warm, False, limit, more)
         print(json.dumps(cost.measure(plan)))
         return 0
     rate, seconds = options.rate or 20, options.seconds or 20

@@ -131,6 +131,8 @@ class Plan:
     is_delayed: bool
     limit: Path | None = None
     """limit.bpf.c, compiled, in the watch's place."""
+    options: tuple[str, ...] = ()
+    """More of `tcpilot watch`."""
 
 
 def measure(plan: Plan) -> dict[str, object]:
@@ -149,7 +151,7 @@ def _run(plan: Plan, sender: str, router: str, far: str) -> dict[str, object]:
     flowgen, tcpilot = (str(plan.binaries / name) for name in ("flowgen", "tcpilot"))
     pipe = subprocess.PIPE
     serve = [*at_far, flowgen, "serve", "--listen", "10.82.0.2:5201"]
-    watch = [*at_router, tcpilot, "watch", "c0", "--json"]
+    watch = [*at_router, tcpilot, "watch", "c0", "--json", *plan.options]
     if plan.limit:
         watch = [*at_router, sys.executable, __file__, "hold", str(plan.limit)]
     seconds = plan.warm_s + plan.seconds
