@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * queued.h - what a packet of a known flow adds to it when it goes into the queue.
+ *
+ * Of a flow that is awake each packet counts for its round: gaps, bytes in flight, what is sent
+ * again; some are timed, and one marks the round.  Of a flow that naps (bpf/core/watch/nap.h)
+ * packets and bytes are counted, and little else.
+ */
+#ifndef TCPILOT_WATCH_QUEUED_H
+#define TCPILOT_WATCH_QUEUED_H
+
+#include "stamp.h"
+
+/* At least so many packets of a round are timed, if it has them. */
+#define TIMED_PER_ROUND 64
+/* Of a flow that naps, one of so many. */
+#define NAPPING_TIMED_EVERY 16
+
+static __always_inline void stamp(struct tp_watch_flow *flow, const struct tp_packet *p,
+				  struct tp_stamp *stamp, __u64 now_ns)
+{
+	__u32 per_round = flow->now.in_packets - flow->round.in_packets;
+
+	flow->until_timed = per_round / TIMED_PER_ROUND;
+	stamp->at_ns = now_ns;
+	stamp->flow = flow->id;
+	stamp->drops = flow->drops;
+	stamp->twin = 0;
+	stamp->tag = p->address;
+	if (p->packets > 1)
+		tp_stamp_super(p, stamp);
+}
+
+static __always_inline void note_gap(struct tp_watch_flow *flow, __u32 packets, __u64 now_ns)
+{
+	__u64 gap_ns = now_ns > flow->last_in_ns ? now_ns - flow->last_in_ns : 0;
+
+	/* In a super-packet, all but the first follow at once. */
+	flow->now.burst_packets += packets - 1 + (gap_ns * 4 < flow->gap_ns);
+	if (gap_ns > flow->gap_max_ns)
+		flow->gap_max_ns = gap_ns;
+	flow->gap_ns = tp_mean_gap(flow->gap_ns, tp_min64(gap_ns, 1U << 30), packets);
+	flow->last_in_ns = now_ns;
+}
+
+static __always_inline void tcp_queued(struct tp_watch_flow *flow, const struct tp_packet *p,
+				       struct tp_stamp *place, __u64 now_ns)
+{
+	__u32 end = p->seq + p->payload, flight;
+	int again = (__s32)(end - flow->max_seq) <= 0;
+
+	note_gap(flow, p->packets, now_ns);
+	/* A retransmission replaces the stamp of the original. */
+	if (!again && flow->until_timed > p->packets)
+		flow->until_timed -= p->packets;
+	else
+		stamp(flow, p, place, now_ns);
+	if (again)
+		flow->now.again_packets += p->packets;
+	else
+		flow->max_seq = end;
+	flow->last_seq = p->seq;
+	flow->last_payload = p->payload;
+	if (p->payload / p->packets > flow->segment_bytes)
+		flow->segment_bytes = p->payload / p->packets;
+	flight = flow->max_seq - flow->acked_seq;
+	if ((__s32)flight > 0 && flight > flow->flight_max_bytes)
+		flow->flight_max_bytes = flight;
+	if (!(flow->flags & TP_FLOW_MARK) && !again && now_ns >= flow->mark_after_ns) {
+		flow->mark_seq = end;
+		flow->mark_ns = now_ns;
+		flow->flags |= TP_FLOW_MARK;
+	}
+}
+
+/* Counts a packet of a flow that naps.  Now and then one is timed, and marked: only then, and at a
+ * loss, the clock is read. */
+static __always_inline void napping_queued(struct tp_watch_flow *flow, const struct tp_packet *p,
+					   struct tp_stamp *place)
+{
+	__u32 end = p->seq + p->payload;
+	int again = (__s32)(end - flow->max_seq) <= 0;
+
+	flow->now.in_packets += p->packets;
+	flow->now.in_bytes += p->bytes;
+	flow->bytes += p->bytes;
+	if (!again) {
+		flow->max_seq = end;
+		if (flow->until_timed > p->packets) {
+			flow->until_timed -= p->packets;
+			return;
+		}
+	}
+	flow->seen_ns = bpf_ktime_get_ns();
+	if (again) {
+		flow->now.again_packets += p->packets;
+		flow->lost_ns = flow->seen_ns;
+	}
+	stamp(flow, p, place, flow->seen_ns);
+	flow->until_timed = NAPPING_TIMED_EVERY;
+	if (!(flow->flags & TP_FLOW_MARK) && !again) {
+		flow->mark_seq = end;
+		flow->mark_ns = place->at_ns;
+		flow->flags |= TP_FLOW_MARK;
+	}
+}
+
+#endif
