@@ -9,6 +9,7 @@
 #ifndef TCPILOT_WATCH_QUEUED_H
 #define TCPILOT_WATCH_QUEUED_H
 
+#include "../core/watch/shape.h"
 #include "stamp.h"
 
 /* At least so many packets of a round are timed, if it has them. */
