@@ -99,7 +99,7 @@ struct tp_round {
 	__u32 in_packets;
 	__u32 in_bytes;
 	__u32 backlog_bytes; /* of QUIC: own bytes in the queue, in minus out, the mean */
-	__u32 reserved;
+	__u32 link_used;     /* x256: what leaves of what can; 0: not known */
 	__u32 acks;
 	__u32 acked_bytes;
 	__u32 marked_acks;
@@ -479,15 +479,17 @@ TP_ASSERT_SIZE(tp_watch_totals, 128);
 struct tp_watch_config {
 	__u32 abi_version;
 	__u32 netns_inum;
-	__u32 classifier;		/* enum tp_classifier */
-	__u32 record;			/* rounds and intervals go to the ring */
-	__u32 one_way;			/* flows enter the table without an acknowledgement */
-	__u32 udp;			/* so does UDP that is not QUIC, if it is answered */
-	__u64 link_rate;		/* bytes per second, as configured; 0: not known */
-	__u32 sojourns;			/* places in that table; a power of two */
-	__u32 flows;			/* places in the table of flows */
-	__u32 buckets;			/* of the table of flows; a power of two */
-	__u32 naps;			/* settled flows nap */
+	__u32 classifier; /* enum tp_classifier */
+	__u32 record;	  /* rounds and intervals go to the ring */
+	__u32 one_way;	  /* flows enter the table without an acknowledgement */
+	__u32 udp;	  /* so does UDP that is not QUIC, if it is answered */
+	__u64 link_rate;  /* bytes per second, as configured; 0: not known */
+	__u32 sojourns;	  /* places in that table; a power of two */
+	__u32 flows;	  /* places in the table of flows */
+	__u32 buckets;	  /* of the table of flows; a power of two */
+	__u32 naps;	  /* settled flows nap */
+	__u32 processors; /* with counts of their own, at most */
+	__u32 pad;
 	__u64 secrets[TP_FLOW_SECRETS]; /* random: nobody can aim at a bucket */
 };
 
@@ -503,6 +505,14 @@ struct tp_watch_link {
 	__u32 pad;
 	__u64 queue_epoch_ends_ns;
 	struct tp_window32 queue_us; /* longest sojourn */
+	__u64 rate_mean;  /* bytes per second, over about a second; user space measures it */
+	__u64 busy_rate;  /* while packets wait: see bpf/watch/busy.h; 0: not known */
+	__u64 busy_bytes; /* that left in runs, and their time */
+	__u64 busy_us;
+	__u64 run_ns;	      /* a run of waiting packets began; 0: none is followed */
+	__u64 run_left_bytes; /* had left by then */
+	__u64 run_after_ns;   /* none begins before */
+	__u64 timed_left_ns;  /* the last timed packet left */
 };
 
 TP_ASSERT_SIZE(tp_watch_key, 40);

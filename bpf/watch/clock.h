@@ -18,6 +18,7 @@
 #ifndef TCPILOT_WATCH_CLOCK_H
 #define TCPILOT_WATCH_CLOCK_H
 
+#include "busy.h"
 #include "judge.h"
 #include "../core/watch/p4air.h"
 
@@ -151,6 +152,7 @@ static __always_inline void tp_fill_round(struct tp_round *r, struct tp_watch_fl
 	r->gap_max_us = tp_us_since(flow->gap_max_ns, 0);
 	r->link_queue_us = tp_max64(link.queue_us.current, link.queue_us.previous);
 	r->link_rate = tp_min64(link.rate, ~0U);
+	r->link_used = tp_link_used();
 	r->flags = flow->flags;
 	if (flow->quic.backlog_samples)
 		r->backlog_bytes = flow->quic.backlog_sum / flow->quic.backlog_samples;

@@ -280,6 +280,7 @@ static __always_inline void sojourned(const struct tp_stamp *stamp, __u64 now_ns
 	if (ns > of->interval_ns)
 		of->interval_ns = ns;
 	tp_link_waited(ns, now_ns);
+	tp_run_goes_on(stamp->at_ns, now_ns);
 }
 
 /* A packet has left, but not as it was queued. */

@@ -31,6 +31,7 @@
 #define TP_MOST (192U << 8)
 #define TP_ANT_WINDOW (8 * 16)
 #define TP_OUTSIDE_MOST 127 /* of 255: confidence beyond what the trees learned */
+#define TP_LINK_FULL 215    /* of 256: from this use on, the link counts as full */
 
 struct tp_scratch {
 	__s32 feature[TP_FEATURES];
@@ -120,8 +121,20 @@ TP_INLINE __u32 tp_vote_shift(__u32 rounds)
 	return (rounds >= 1) + (rounds >= 3) + (rounds >= 7) + (rounds >= 15);
 }
 
-/* Smooths the votes, and sums them by group: 255 is everything. */
-TP_INLINE void tp_vote(struct tp_verdict *v, const struct tp_model *m, struct tp_scratch *s)
+TP_INLINE int tp_has_room(const struct tp_round *r)
+{
+	return r->link_used && r->link_used < TP_LINK_FULL;
+}
+
+/*
+ * Smooths the votes, and sums them by group: 255 is everything.
+ *
+ * A flow that keeps its rate, with nothing of its own in the queue, is a delay-based one at rest or
+ * one that its application limits.  On a link that has room it is the latter, since the former
+ * would take the room.
+ */
+TP_INLINE void tp_vote(struct tp_verdict *v, const struct tp_model *m, const struct tp_round *r,
+		       struct tp_scratch *s)
 {
 	__u32 shift = tp_vote_shift(v->voted_rounds);
 
@@ -135,6 +148,10 @@ TP_INLINE void tp_vote(struct tp_verdict *v, const struct tp_model *m, struct tp
 		s->group[m->group[c] & (TP_GROUP_COUNT - 1)] += mean;
 	}
 	v->voted_rounds = tp_min(v->voted_rounds + 1, 1 << TP_VOTES_SHIFT);
+	if (tp_has_room(r)) {
+		s->group[TP_GROUP_UNKNOWN] += s->group[TP_GROUP_DELAY];
+		s->group[TP_GROUP_DELAY] = 0;
+	}
 }
 
 /*
@@ -311,7 +328,7 @@ TP_INLINE void tp_distrust(struct tp_verdict *v, const struct tp_model *m, const
 TP_INLINE void tp_decide(struct tp_verdict *v, const struct tp_shape *s, const struct tp_round *r,
 			 const struct tp_model *m, struct tp_scratch *scratch)
 {
-	tp_vote(v, m, scratch);
+	tp_vote(v, m, r, scratch);
 	if (v->reason != TP_REASON_RULE || !tp_rule(s))
 		tp_settle(v, scratch, r);
 	tp_name(v, m, scratch);

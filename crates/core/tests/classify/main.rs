@@ -179,6 +179,43 @@ fn a_path_without_a_queue_tells_nothing() {
     );
 }
 
+/// A flow that the trees take for a delay-based one, on a link of which so much of 256 is used.
+fn at_rest(link_used: u32) -> Flow {
+    let mut flow = Flow::new();
+    flow.round.link_used = link_used;
+    flow.start();
+    for _ in 0..40 {
+        flow.round(100, 5000, 0);
+    }
+    flow
+}
+
+#[test]
+fn on_a_link_that_has_room_a_flow_at_rest_is_limited_by_its_application() {
+    for (link_used, expected) in [
+        (0, TP_GROUP_DELAY), // not known
+        (256, TP_GROUP_DELAY),
+        (215, TP_GROUP_DELAY),
+        (214, TP_GROUP_UNKNOWN),
+        (1, TP_GROUP_UNKNOWN),
+    ] {
+        assert_eq!(at_rest(link_used).group(), expected, "{link_used}");
+    }
+    let flow = at_rest(100);
+    assert_eq!(flow.reason(), TP_REASON_APPLICATION);
+    assert_eq!(u32::from(flow.verdict.name), TP_NO_CLASS);
+}
+
+#[test]
+fn a_flow_at_rest_is_known_once_the_link_is_full() {
+    let mut flow = at_rest(100);
+    flow.round.link_used = 250;
+    for _ in 0..8 {
+        flow.round(100, 5000, 0);
+    }
+    assert_eq!(flow.group(), TP_GROUP_DELAY);
+}
+
 #[test]
 fn few_packets_with_pauses_are_an_ant() {
     let mut flow = Flow::new();

@@ -44,6 +44,7 @@ mod told;
 mod tuning;
 mod upgrade;
 mod watch;
+mod watch_link;
 mod watch_losses;
 mod watch_naps;
 mod watch_operators;

@@ -183,10 +183,11 @@ impl Watch {
         }
     }
 
-    /// Gives the programs the rate of the link, bytes per second.
-    pub fn set_link_rate(&mut self, rate: u64) {
+    /// Gives the programs the highest rate of the link lately, and its mean rate over about a second; bytes per second.
+    pub fn set_link_rate(&mut self, most: u64, mean: u64) {
         if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
-            bss.link.rate = rate;
+            bss.link.rate = most;
+            bss.link.rate_mean = mean;
         }
     }
 
@@ -288,6 +289,8 @@ fn configuration(options: &Options) -> tp_watch_config {
         // Of eight ways each: at least four for each flow.
         buckets: options.flows_max.div_ceil(2).next_power_of_two(),
         naps: options.naps.into(),
+        processors: libbpf_rs::num_possible_cpus().map_or(u32::MAX, |count| count as u32),
+        pad: 0,
         secrets: std::array::from_fn(|number| random.hash_one(number)),
     }
 }

@@ -112,12 +112,15 @@ impl<'a> Flows<'a> {
 
     fn whole(&mut self, watch: &Watch, device: &Device, flows: Vec<FlowView>) -> View {
         let (link, totals) = (watch.link(), watch.totals());
+        let capacity = Some(link.busy_rate).filter(|rate| *rate > 0);
         let watched_s = self.start.elapsed().as_secs_f64();
         View {
             device: device.name().to_owned(),
             present: device.index() != 0,
-            t_s: (watched_s * 1000.0).round() / 1000.0,
+            t_s: thousandths(watched_s),
             link_rate: link.rate,
+            link_capacity: capacity,
+            link_used: capacity.map(|of| thousandths((link.rate_mean as f64 / of as f64).min(1.0))),
             link_queue_us: link.queue_us.current.max(link.queue_us.previous),
             in_packets: totals.in_packets,
             out_packets: totals.out_packets.saturating_sub(totals.out_other_packets),
@@ -213,4 +216,8 @@ fn endpoint(address: &[u32; 4], port: u16) -> String {
         .to_ipv4_mapped()
         .map_or(IpAddr::V6(address), IpAddr::V4);
     SocketAddr::new(address, port).to_string()
+}
+
+fn thousandths(value: f64) -> f64 {
+    (value * 1000.0).round() / 1000.0
 }

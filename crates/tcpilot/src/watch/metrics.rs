@@ -123,7 +123,7 @@ impl Collector for Figures {
 /// Name of the metric, key of the figure, type, value.
 type Row = (&'static str, &'static str, Type, fn(&View) -> Option<f64>);
 
-const DEVICES: [Row; 11] = [
+const DEVICES: [Row; 13] = [
     ("watch_device_present", "present", GAUGE, |v| {
         Some(f64::from(u8::from(v.present)))
     }),
@@ -160,6 +160,13 @@ const DEVICES: [Row; 11] = [
     ("watch_link_bytes_per_second", "link_rate", GAUGE, |v| {
         Some(v.link_rate as f64)
     }),
+    (
+        "watch_link_capacity_bytes_per_second",
+        "link_capacity",
+        GAUGE,
+        |v| v.link_capacity.map(|rate| rate as f64),
+    ),
+    ("watch_link_used_ratio", "link_used", GAUGE, |v| v.link_used),
 ];
 
 fn devices(out: &mut Writer<'_>, views: &[View]) -> fmt::Result {

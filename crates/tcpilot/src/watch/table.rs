@@ -43,9 +43,12 @@ fn device(out: &mut String, view: &View) {
     } else {
         " · THE DEVICE IS GONE"
     };
+    let used = view.link_used.map_or_else(String::new, |share| {
+        format!(", {} used", share.shown(Unit::Share))
+    });
     let _ = writeln!(
         out,
-        "{} · {:.0} s · link {} · queue up to {} · {} packets in, {} out{gone}",
+        "{} · {:.0} s · link {}{used} · queue up to {} · {} packets in, {} out{gone}",
         view.device,
         view.t_s,
         Some(view.link_rate)

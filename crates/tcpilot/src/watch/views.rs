@@ -21,6 +21,10 @@ figures! {
         t_s: f64, Seconds;
         /// The highest rate at which packets lately left, over a tenth of a second.
         link_rate: u64, BytesPerSecond;
+        /// The rate at which packets leave while others wait: what the link can do. `null` until a queue was seen.
+        link_capacity: Option<u64>, BytesPerSecond;
+        /// What leaves, over about a second, of what can.
+        link_used: Option<f64>, Share;
         /// The longest time that a packet lately spent in the queue.
         link_queue_us: u32, Microseconds;
         /// Packets that entered the queue.
@@ -138,6 +142,8 @@ impl View {
             present: true,
             t_s: 12.5,
             link_rate: 2_500_000,
+            link_capacity: Some(2_400_000),
+            link_used: Some(0.75),
             link_queue_us: 40_000,
             in_packets: 1000,
             out_packets: 990,

@@ -70,8 +70,8 @@ impl<'a> Watched<'a> {
     /// A map cannot be read, or a file written.
     pub fn step(&mut self) -> Result<(), Failure> {
         let left_bytes = self.watch.totals().left_bytes;
-        let rate = self.rate.look(Instant::now(), left_bytes);
-        self.watch.set_link_rate(rate);
+        self.rate.look(Instant::now(), left_bytes);
+        self.watch.set_link_rate(self.rate.most(), self.rate.mean());
         if let Some(recorder) = &mut self.recorder {
             recorder.take(&self.watch)?;
         }

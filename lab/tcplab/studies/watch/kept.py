@@ -25,7 +25,7 @@ BITS = {
     **dict.fromkeys(("rtt_us", "min_rtt_us"), 10),
     **dict.fromkeys(("duration_us", "in_bytes", "sojourn_mean_us", "link_queue_us"), 8),
     **dict.fromkeys(("in_packets", "acks", "acked_bytes", "burst_packets", "link_rate"), 6),
-    **dict.fromkeys(("sojourn_max_us", "receiver_window_bytes", "gap_max_us"), 6),
+    **dict.fromkeys(("sojourn_max_us", "receiver_window_bytes", "gap_max_us", "link_used"), 6),
 }
 """What judging reads of a round (bpf/core/watch), with the significant bits that are kept."""
 ABOUT = ("campaign", "cell", "path", "algorithm", "kind", "queue_share")
@@ -96,7 +96,8 @@ def read_rounds(path: Path) -> list[Trace]:
 def _trace(rows: pd.DataFrame) -> Trace:
     rounds = np.zeros(len(rows), dtype=ROUNDS)
     for name, bits in BITS.items():
-        rounds[name] = decoded(rows[name].to_numpy(np.int64), bits)
+        if name in rows:  # an older file lacks what was not measured then
+            rounds[name] = decoded(rows[name].to_numpy(np.int64), bits)
     rounds["number"] = np.arange(len(rows))
     opened = np.zeros(1, dtype=FLOWS)[0]
     flow = Flow(opened, rounds, np.zeros(0, dtype=INTERVALS))

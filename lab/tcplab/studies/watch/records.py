@@ -23,7 +23,7 @@ UDP = 17
 _HEAD = [("kind", "<u4"), ("flow", "<u4")]
 _ROUND_FIELDS = (
     *("number", "duration_us", "rtt_us", "min_rtt_us", "in_packets", "in_bytes", "backlog_bytes"),
-    *("reserved", "acks", "acked_bytes", "marked_acks", "again_packets", "dropped_packets"),
+    *("link_used", "acks", "acked_bytes", "marked_acks", "again_packets", "dropped_packets"),
     *("burst_packets", "sojourn_samples", "sojourn_min_us", "sojourn_max_us", "sojourn_mean_us"),
     *("flight_max_bytes", "flight_end_bytes", "receiver_window_bytes", "segment_bytes"),
     *("gap_max_us", "link_queue_us", "link_rate", "flags"),
