@@ -24,6 +24,7 @@
 #include "rescue.h"
 #include "thompson.h"
 #include "tune.h"
+#include "verdict.h"
 #include "watch.h"
 
 #endif

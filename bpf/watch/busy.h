@@ -4,7 +4,7 @@
  *
  * If each timed packet was queued before the timed one ahead of it left, the queue held packets all
  * the time between the first and the last: a run.  What left in a run, over its time, is all that
- * the link can do.  The mean rate over a second beside that tells whether the link has room.
+ * the link can do.  The mean rate of the last seconds beside that tells whether the link has room.
  *
  * A qdisc that holds packets back for a reason of their own (fq, by their sender's pacing) makes
  * runs that are too slow; then the link seems full.
@@ -80,7 +80,7 @@ static __always_inline __u32 tp_link_used(void)
 {
 	__u64 busy = link.busy_rate;
 
-	return busy ? tp_min64(link.rate_mean * 256 / busy, 1024) : 0;
+	return busy ? tp_min64(link.rate_recent * 256 / busy, 1024) : 0;
 }
 
 #endif

@@ -183,11 +183,13 @@ impl Watch {
         }
     }
 
-    /// Gives the programs the highest rate of the link lately, and its mean rate over about a second; bytes per second.
-    pub fn set_link_rate(&mut self, most: u64, mean: u64) {
+    /// Gives the programs the highest rate of the link lately, its mean rate over about a second, and the highest of
+    /// these in the last seconds; bytes per second.
+    pub fn set_link_rate(&mut self, most: u64, mean: u64, recent: u64) {
         if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
             bss.link.rate = most;
             bss.link.rate_mean = mean;
+            bss.link.rate_recent = recent;
         }
     }
 

@@ -1,22 +1,24 @@
-//! The rate of the link: the highest between two looks, over the last ten to twenty seconds, and the mean over about a second.
+//! The rate of the link: the highest between two looks lately, and the mean over about a second.
 
 use std::time::{Duration, Instant};
 
 /// The shortest time to measure over: in less time one packet more or less counts too much.
 const LEAST: Duration = Duration::from_millis(50);
-const EPOCH: Duration = Duration::from_secs(10);
+/// The highest rate is remembered for so long, or up to twice as long.
+const REMEMBERED: Duration = Duration::from_secs(10);
 /// What the link did so long before counts by 1/e in the mean.
-const MEMORY: Duration = Duration::from_secs(1);
+const MEMORY: Duration = Duration::from_millis(500);
+/// The highest mean is remembered for so long, or up to twice as long. Flows end, and others take seconds to use the room.
+const MEAN_REMEMBERED: Duration = Duration::from_secs(3);
 
 /// Measures the rate from the count of bytes that have left.
 #[derive(Debug)]
 pub struct LinkRate {
     at: Instant,
     bytes: u64,
-    epoch: Instant,
-    current: u64,
-    previous: u64,
     mean: f64,
+    most: Highest,
+    recent: Highest,
 }
 
 impl LinkRate {
@@ -25,10 +27,9 @@ impl LinkRate {
         LinkRate {
             at,
             bytes,
-            epoch: at,
-            current: 0,
-            previous: 0,
             mean: 0.0,
+            most: Highest::new(at, REMEMBERED),
+            recent: Highest::new(at, MEAN_REMEMBERED),
         }
     }
 
@@ -40,24 +41,62 @@ impl LinkRate {
         }
         let rate = bytes.saturating_sub(self.bytes) as f64 / passed.as_secs_f64();
         (self.at, self.bytes) = (now, bytes);
-        let epochs = now.duration_since(self.epoch).as_secs() / EPOCH.as_secs();
-        if epochs > 0 {
-            self.previous = if epochs == 1 { self.current } else { 0 };
-            (self.current, self.epoch) = (0, now);
-        }
-        self.current = self.current.max(rate as u64);
         let kept = (-passed.as_secs_f64() / MEMORY.as_secs_f64()).exp();
         self.mean = rate + (self.mean - rate) * kept;
+        self.most.take(now, rate as u64);
+        self.recent.take(now, self.mean as u64);
     }
 
     /// The highest rate lately, bytes per second.
     pub fn most(&self) -> u64 {
-        self.current.max(self.previous)
+        self.most.value()
     }
 
     /// The mean rate over about a second, bytes per second.
     pub fn mean(&self) -> u64 {
         self.mean as u64
+    }
+
+    /// The highest mean rate of the last seconds, bytes per second.
+    pub fn recent(&self) -> u64 {
+        self.recent.value()
+    }
+}
+
+/// The highest value of one to two epochs.
+#[derive(Debug)]
+struct Highest {
+    epoch: Duration,
+    began: Instant,
+    current: u64,
+    previous: u64,
+}
+
+impl Highest {
+    fn new(began: Instant, epoch: Duration) -> Highest {
+        Highest {
+            epoch,
+            began,
+            current: 0,
+            previous: 0,
+        }
+    }
+
+    fn take(&mut self, now: Instant, value: u64) {
+        let since = now.duration_since(self.began);
+        if since >= self.epoch {
+            self.previous = if since < self.epoch * 2 {
+                self.current
+            } else {
+                0
+            };
+            (self.current, self.began) = (0, now);
+        }
+        self.current = self.current.max(value);
+    }
+
+    fn value(&self) -> u64 {
+        self.current.max(self.previous)
     }
 }
 
@@ -80,18 +119,25 @@ mod tests {
         assert_eq!(at(22_000, 101_000), 0);
     }
 
-    #[test]
-    fn the_mean_is_over_a_second_however_often_one_looks() {
-        for step in [60, 100, 400] {
-            let start = Instant::now();
-            let mut rate = LinkRate::new(start, 0);
-            // 2 MB/s in one half of each 0.4 s, and none in the other.
-            for ms in (step..=20_000).step_by(step) {
-                let bytes = (ms / 400 * 200 + (ms % 400).min(200)) as u64 * 2000;
-                rate.look(start + Duration::from_millis(ms as u64), bytes);
-            }
-            let mean = rate.mean();
-            assert!((800_000..1_200_000).contains(&mean), "{step} ms: {mean}");
+    /// Looks every 100 ms at what `bytes` counts.
+    fn looked(to_ms: u64, bytes: impl Fn(u64) -> u64) -> LinkRate {
+        let start = Instant::now();
+        let mut rate = LinkRate::new(start, 0);
+        for ms in (100..=to_ms).step_by(100) {
+            rate.look(start + Duration::from_millis(ms), bytes(ms));
         }
+        rate
+    }
+
+    #[test]
+    fn the_mean_follows_in_a_second_and_the_recent_one_falls_seconds_later() {
+        // 1 MB/s, from 10 s on 0.2 MB/s.
+        let bytes = |ms: u64| ms.min(10_000) * 1000 + ms.saturating_sub(10_000) * 200;
+        let begun = looked(1000, bytes);
+        assert!((800_000..900_000).contains(&begun.mean()));
+        let later = looked(12_000, bytes);
+        assert!((200_000..220_000).contains(&later.mean()));
+        assert!(later.recent() > 990_000, "{later:?}");
+        assert!(looked(17_000, bytes).recent() < 220_000);
     }
 }

@@ -71,7 +71,8 @@ impl<'a> Watched<'a> {
     pub fn step(&mut self) -> Result<(), Failure> {
         let left_bytes = self.watch.totals().left_bytes;
         self.rate.look(Instant::now(), left_bytes);
-        self.watch.set_link_rate(self.rate.most(), self.rate.mean());
+        self.watch
+            .set_link_rate(self.rate.most(), self.rate.mean(), self.rate.recent());
         if let Some(recorder) = &mut self.recorder {
             recorder.take(&self.watch)?;
         }
