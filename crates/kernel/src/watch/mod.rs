@@ -165,6 +165,8 @@ impl Watch {
             if bss.link.ifindex != ifindex {
                 bss.link.device = 0;
                 bss.link.stranger = 0;
+                (bss.link.busy_rate, bss.link.busy_bytes, bss.link.busy_us) = (0, 0, 0);
+                bss.link.run_ns = 0;
             }
             bss.link.ifindex = ifindex;
             // The next super-packet sets it again.
