@@ -1,19 +1,11 @@
 //! `tcpilot watch`: what the link can do, and how much of it is used.
 
-use std::process::Stdio;
+use tcpilot_host_tests::{Lab, Look, Place, Shape, Watching, sh};
 
-use tcpilot_host_tests::{Child, FAR, Lab, Look, Netns, PORT, Place, Running, Shape, Watching, sh};
+use crate::{watch_losses::sender_behind, watch_naps::send};
 
-use crate::watch_losses::sender_behind;
-
+/// Of the link below, bytes per second.
 const CAPACITY: f64 = 1_250_000.0;
-
-fn send(sender: &Netns) -> Running {
-    let mut command = Place::outside(sender).command("flowgen");
-    let words = format!("bulk --to {FAR}:{PORT} --seconds 600 --cc reno");
-    command.args(words.split(' ')).stdout(Stdio::null());
-    Child(command.spawn().unwrap())
-}
 
 fn number(look: &Look, key: &str) -> f64 {
     look.totals[key].as_f64().unwrap_or(-1.0)
@@ -29,7 +21,7 @@ fn a_link_shows_what_it_can_do_and_that_it_has_room() {
     watching.until("nothing is known of an idle link", |look| {
         (look.totals["link_capacity"].is_null() && look.totals["link_used"].is_null()).then_some(())
     });
-    let client = send(&sender);
+    let client = send(&sender, "--cc reno");
     // The rate of tbf, which counts a packet with its Ethernet header, as the watch does.
     watching.until("full, at its rate", |look| {
         let off = (number(look, "link_capacity") / CAPACITY - 1.0).abs();

@@ -28,7 +28,7 @@ fn watch(lab: &Lab, more: &[&str]) -> Watching {
 }
 
 /// Sends through the near end, whose queue is not the sender's own: a host holds back what waits in its own.
-fn send(sender: &Netns, words: &str) -> Running {
+pub fn send(sender: &Netns, words: &str) -> Running {
     let words = format!("bulk --to {FAR}:{PORT} --seconds 600 {words}");
     let mut command = Place::outside(sender).command("flowgen");
     command.args(words.split(' ')).stdout(Stdio::null());
