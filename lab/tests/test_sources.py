@@ -134,6 +134,7 @@ kind = "bulk"
         ('kind = "ping"\nstreams = 2', "9: kind: ping is no connection, and has no streams"),
         ('direction = "down"\nextra_rtt_ms = 5', "9: direction: what goes down has one way"),
         ("off_s = 5", "9: off_s: it needs on_s"),
+        ('kind = "udp"\nfq_paced = true', "10: fq_paced: it is for flowgen's TCP"),
         ("on_s = 5\nbytes = 5", "7: source_rate_mbit: an application with a rate or pauses"),
     ],
 )

@@ -10,7 +10,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 /// Bytes given to the kernel in one send.
@@ -34,6 +34,8 @@ pub struct ConnectOptions<'a> {
     pub bind: Option<IpAddr>,
     /// Multipath TCP (RFC 8684) instead of TCP.
     pub mptcp: bool,
+    /// The kernel paces the packets, as it does under the qdisc `fq`.
+    pub fq_paced: bool,
 }
 
 /// Starts connecting without waiting; the socket turns writable when done.
@@ -48,6 +50,9 @@ pub fn start_connect(to: SocketAddr, options: ConnectOptions<'_>) -> Result<Owne
     let socket = stream_socket(to, options.mptcp).map_err(failed)?;
     if let Some(name) = options.cc {
         set_congestion(&socket, name)?;
+    }
+    if options.fq_paced {
+        pace(&socket).map_err(failed)?;
     }
     if let Some(source) = options.bind {
         rustix::net::bind(&socket, &SocketAddr::new(source, 0)).map_err(failed)?;
@@ -65,6 +70,25 @@ pub fn set_congestion(socket: impl AsFd, name: &str) -> Result<()> {
         name: name.to_owned(),
         source: source.into(),
     })
+}
+
+/// Any bound on a socket's pacing rate makes the kernel pace it at its congestion control's rate (socket(7)).
+fn pace(socket: impl AsFd) -> rustix::io::Result<()> {
+    let bytes_per_s = u64::MAX / 2;
+    // SAFETY: the kernel reads eight bytes of a value that outlives the call.
+    let failed = unsafe {
+        libc::setsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_MAX_PACING_RATE,
+            (&raw const bytes_per_s).cast(),
+            size_of::<u64>() as libc::socklen_t,
+        )
+    };
+    if failed == 0 {
+        return Ok(());
+    }
+    Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::INVAL))
 }
 
 /// Connects, waiting no longer than `wait`.

@@ -187,6 +187,8 @@ class Flow:
     on_s: float | None = number(least=0.01, most=100_000)
     """The application has data for so long, and then none for off_s, in turn; None: always."""
     off_s: float = number(0.0, least=0, most=100_000)
+    fq_paced: bool = flag()
+    """The sender's kernel paces the packets of any algorithm, as it does under the qdisc fq."""
     packets_per_s: float = number(50.0, above=0, most=10_000)
     """Of udp and ping."""
     packet_bytes: int = number(172, least=8, most=1_400, whole=True)

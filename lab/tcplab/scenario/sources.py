@@ -67,6 +67,11 @@ def _source(_: Cell, flow: Flow) -> str | None:
     return None
 
 
+def _fq_paced(_: Cell, flow: Flow) -> str | None:
+    is_ours = flow.transport == "tcp" and not flow.is_datagrams and not flow.is_web
+    return None if is_ours or not flow.fq_paced else "it is for flowgen's TCP"
+
+
 def _pause(_: Cell, flow: Flow) -> str | None:
     return "it needs on_s" if flow.off_s and flow.on_s is None else None
 
@@ -77,4 +82,5 @@ SOURCE_RULES: list[Rule] = [
     ("direction", ("extra_rtt_ms", "destinations", "transport"), _down),
     ("source_rate_mbit", ("on_s", "off_s", "kind", "bytes", "sizes_bytes", "transport"), _source),
     ("off_s", ("on_s",), _pause),
+    ("fq_paced", ("kind", "transport"), _fq_paced),
 ]

@@ -82,6 +82,7 @@ def _group(cell: Cell, flow: Flow, generator: random.Random) -> dict[str, Any]:
         "destinations": [topology.with_port(address, PORT) for address in visited],
         "at_s": arrivals_s(flow, len(visited), generator),
         "cc": None if flow.cc == SYSTEM else flow.cc,
+        "fq_paced": flow.fq_paced,
         "transport": flow.transport,
         "no_spin": not flow.spin,
         "paths": _paths(cell, flow),

@@ -51,6 +51,7 @@ fn over_tcp(options: &BulkOptions, report: &mut ConnectionReport) -> Result<()> 
         cc: options.cc.as_deref(),
         bind: options.bind,
         mptcp: options.transport == Transport::Mptcp,
+        fq_paced: false,
     };
     let socket = net::connect(options.to, choices, options.wait)?;
     if let Ok(local) = net::local_address(&socket) {

@@ -90,6 +90,7 @@ impl Flow {
             cc: group.cc.as_deref(),
             bind: group.bind,
             mptcp: group.transport == Transport::Mptcp,
+            fq_paced: group.fq_paced,
         };
         let socket = net::start_connect(row.to, options)?;
         let head = match &group.work {

@@ -101,6 +101,9 @@ pub struct Group {
     /// Congestion control the application sets; `None` leaves it to the system.
     #[serde(default)]
     pub cc: Option<String>,
+    /// The kernel paces its packets, as it does under the qdisc `fq`.
+    #[serde(default)]
+    pub fq_paced: bool,
     /// The protocol that carries the data.
     #[serde(default)]
     pub transport: Transport,
@@ -275,6 +278,9 @@ impl Group {
         if self.transport.is_quic() && !(self.destinations.is_empty() && self.source.is_none()) {
             return wrong("destinations and sources are for TCP");
         }
+        if self.fq_paced && self.transport != Transport::Tcp {
+            return wrong("fq_paced is for TCP");
+        }
         let plain = self.transport == Transport::Tcp && self.cc.is_none();
         if self.fetch && !(plain && matches!(self.work, Work::Sized { .. })) {
             return wrong(
@@ -439,6 +445,8 @@ mod tests {
         let with =
             |more: &str| Plan::parse(&GOOD.replace("\"sample\"", &format!("{more}, \"sample\"")));
         assert!(with(r#""transport": "mptcp""#).is_ok());
+        assert!(with(r#""fq_paced": true"#).is_ok());
+        assert!(with(r#""fq_paced": true, "transport": "mptcp""#).is_err());
         assert!(with(r#""paths": [{"local": "10.1.0.1"}]"#).is_err());
         let quic = with(r#""transport": "mpquic", "paths": [{"local": "10.1.0.1"}]"#);
         assert_eq!(quic.is_ok(), cfg!(feature = "mpquic"));

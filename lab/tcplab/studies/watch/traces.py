@@ -28,6 +28,8 @@ HYBLA_RTT_US = 25_000
 HIGHSPEED_PACKETS = 38
 """HighSpeed is Reno up to this window (RFC 3649, section 5)."""
 
+AQM = ("codel", "fq_codel", "pie", "fq_pie", "cake", "dualpi2", "red", "red_sfq")
+
 BULK, PACED, CHUNKS, PAUSES, SPARSE = "bulk", "paced", "chunks", "pauses", "sparse"
 """Kinds of sources: always data; data at a rate; data for up to CHUNK_S at a time, or for longer;
 small requests."""
@@ -52,7 +54,7 @@ class Trace:
     flow: Flow
     features: npt.NDArray[np.int32]
     queue_share: float = math.inf
-    """The bottleneck's queue in packets over the number of flows."""
+    """The bottleneck's queue in packets over the number of flows; 0: it is kept short."""
     kind: str = BULK
     is_quic: bool = False
 
@@ -91,14 +93,27 @@ def configuration(cell: dict[str, object]) -> str:
     link = scenario["links"][0]
     flows = [f for f in scenario["flows"] if f["cc"] != "none"]
     streams = sum(f["streams"] for f in flows)
-    loss = f", {link['loss_percent']:g} % loss" if link["loss_percent"] else ""
-    loss += ", GSO" if link.get("sender_gso") else ""
+    more = [f"{link['loss_percent']:g} % loss"] if link["loss_percent"] else []
+    more += ["GSO"] if link.get("sender_gso") else []
+    more += _beyond_fifo(link, flows)
     extra = sorted({f.get("extra_rtt_ms", 0) for f in flows} - {0})
     rtts = " and ".join(f"{link['rtt_ms'] + more:g}" for more in (0, *extra))
     return (
-        f"{link['rate_mbit']:g} Mbit/s, {rtts} ms, {link['queue']}{loss}, "
+        f"{link['rate_mbit']:g} Mbit/s, {rtts} ms, {', '.join([link['queue'], *more])}, "
         f"{streams} flow{'s' if streams > 1 else ''}"
     )
+
+
+def _beyond_fifo(link: dict[str, Any], flows: list[dict[str, Any]]) -> list[str]:
+    """What a path has besides a FIFO and a constant delay, and the kernel's pacing."""
+    kind, options = link.get("qdisc", "pfifo"), link.get("qdisc_options", "")
+    found = [kind] if kind != "pfifo" else []
+    found += [options] if options else []
+    found += ["ECN"] if link.get("ecn") else []
+    for key, unit in (("jitter_ms", "ms"), ("back_slot_ms", "ms"), ("receiver_gro_us", "us")):
+        if link.get(key):
+            found.append(f"{key.rsplit('_', 1)[0].replace('_', ' ')} {link[key]:g} {unit}")
+    return found + (["fq paced"] if any(f.get("fq_paced") for f in flows) else [])
 
 
 def load(folders: Iterable[Path], of_quic: bool = False) -> list[Trace]:
@@ -147,12 +162,17 @@ def _joined(trace: Trace, after: int) -> Trace:
 def _queue_share(cell: dict[str, object]) -> float:
     resolved = cell_from_json(cell["scenario"])  # type: ignore[arg-type]
     streams = sum(flow.streams for flow in resolved.present())
+    if resolved.links[0].qdisc in AQM:
+        return 0.0
     return queue_packets(resolved.links[0]) / streams
 
 
 def _name(used: str, asked: str) -> str:
-    """Without ECN what needs it is Reno, and says so: what was asked for is the name."""
-    name = without_prefix(asked if used in ("reno", "dctcp-reno") and asked in NEED_ECN else used)
+    """Without ECN what needs it is Reno, and says so.  Its SYN still asked for ECN, and by that
+    alone one can tell it from Reno: all such flows are called DCTCP, whichever asked."""
+    if used in ("reno", "dctcp-reno") and asked in NEED_ECN:
+        return "dctcp"
+    name = without_prefix(used)
     return {"hstcp": "highspeed"}.get(name, name)
 
 
