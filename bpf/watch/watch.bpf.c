@@ -346,6 +346,14 @@ int BPF_PROG(watch_drop, struct sk_buff *skb, void *location, __u32 reason)
 	return tp_dropped(&p, is_certain);
 }
 
+/* An acknowledgement echoes a mark.  In a nap it counts as a loss would (tp_is_marked()). */
+static __always_inline void marked(struct tp_watch_flow *flow)
+{
+	flow->now.marked_acks++;
+	if ((flow->flags & (TP_FLOW_NAPS | TP_FLOW_ECT_SYN)) == TP_FLOW_NAPS)
+		flow->lost_ns = bpf_ktime_get_ns();
+}
+
 static __always_inline void acknowledged(struct tp_watch_flow *flow, const struct tp_packet *p)
 {
 	__s32 progress = p->ack - flow->acked_seq;
@@ -355,7 +363,7 @@ static __always_inline void acknowledged(struct tp_watch_flow *flow, const struc
 	flow->flags |= TP_FLOW_ACKED;
 	flow->now.acks++;
 	if (p->flags & TCP_ECE)
-		flow->now.marked_acks++;
+		marked(flow);
 	if (progress > 0 && (__s32)(flow->max_seq - p->ack) >= 0) {
 		flow->acked_seq = p->ack;
 		flow->now.acked_bytes += progress;

@@ -224,15 +224,19 @@ TP_INLINE int tp_certain(struct tp_verdict *v, const struct tp_shape *s, const s
 /*
  * The group that the published laws make certain; 0: none.
  *
- *  - BBR alone lets its window fall at its own period (comb.h).
+ *  - BBR alone lets its window fall at its own period (comb.h).  Falls to a half are no sign of a
+ *    flow of QUIC without the spin bit: the length of its rounds is reckoned, and what it sends in
+ *    one also falls while a BBR beside it drains the path.
  *  - Vegas and LoLa alone come to rest, with a few packets of their own in the
  *    queue, and no loss for long, and gave way when others filled it (answer.h).
  */
-TP_INLINE __u32 tp_rule(const struct tp_shape *s)
+TP_INLINE __u32 tp_rule(const struct tp_shape *s, const struct tp_round *r)
 {
 	__u32 rest = s->rounds - s->slow_start_rounds;
+	int is_reckoned = (r->flags & (TP_FLOW_QUIC | TP_FLOW_SPIN)) == TP_FLOW_QUIC;
+	int is_comb = is_reckoned ? tp_is_comb_of_four(s) : tp_is_comb(s);
 
-	if (tp_is_comb(s) && s->window_max > TP_ANT_WINDOW && s->idle < TP_HALF)
+	if (is_comb && s->window_max > TP_ANT_WINDOW && s->idle < TP_HALF)
 		return TP_GROUP_MODEL;
 	if (s->since_loss >= 24 && rest >= 24 && s->flat > TP_MOST && s->own_queue >= 8 &&
 	    s->own_queue < 24 * 16 && s->answers >= TP_ANSWERS_ENOUGH)
@@ -290,7 +294,7 @@ TP_INLINE int tp_prepare(struct tp_verdict *v, const struct tp_shape *s, const s
 
 	if (tp_certain(v, s, r))
 		return 0;
-	rule = tp_rule(s);
+	rule = tp_rule(s, r);
 	if (rule) {
 		tp_say(v, rule, TP_REASON_RULE, r);
 		v->group_confidence = 255;
@@ -329,7 +333,7 @@ TP_INLINE void tp_decide(struct tp_verdict *v, const struct tp_shape *s, const s
 			 const struct tp_model *m, struct tp_scratch *scratch)
 {
 	tp_vote(v, m, r, scratch);
-	if (v->reason != TP_REASON_RULE || !tp_rule(s))
+	if (v->reason != TP_REASON_RULE || !tp_rule(s, r))
 		tp_settle(v, scratch, r);
 	tp_name(v, m, scratch);
 	tp_distrust(v, m, r);

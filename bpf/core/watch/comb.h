@@ -118,10 +118,16 @@ TP_INLINE int tp_is_comb_of_half(const struct tp_shape *s)
 	return s->half.intervals >= 2;
 }
 
+/* Whether they are BBR's, to four packets. */
+TP_INLINE int tp_is_comb_of_four(const struct tp_shape *s)
+{
+	return s->deep.intervals >= 1;
+}
+
 /* Whether they are those of any BBR. */
 TP_INLINE int tp_is_comb(const struct tp_shape *s)
 {
-	return s->deep.intervals >= 1 || tp_is_comb_of_half(s);
+	return tp_is_comb_of_four(s) || tp_is_comb_of_half(s);
 }
 
 #endif

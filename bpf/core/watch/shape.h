@@ -84,9 +84,16 @@ TP_INLINE __u32 tp_mean_gap(__u32 mean_ns, __u32 gap_ns, __u32 packets)
 	return mean_ns + (__s32)(((each_ns - mean_ns) * tp_min(packets, 16)) >> 4);
 }
 
+/* A mark asks for the same answer as a loss (RFC 3168, section 5).  DCTCP and Prague answer the
+ * share of marks (RFC 8257, section 3.3), so there it is a feature of its own. */
+TP_INLINE int tp_is_marked(const struct tp_round *r)
+{
+	return r->marked_acks && !(r->flags & TP_FLOW_ECT_SYN);
+}
+
 TP_INLINE int tp_has_loss(const struct tp_round *r)
 {
-	return r->dropped_packets || r->again_packets;
+	return r->dropped_packets || r->again_packets || tp_is_marked(r);
 }
 
 TP_INLINE __u32 tp_window_x16(const struct tp_round *r)

@@ -1,7 +1,7 @@
 //! What the rules say without trees: signs that are certain.
 
 use tcpilot_abi::{
-    TP_GROUP_DELAY, TP_GROUP_MODEL, TP_GROUP_UNKNOWN, TP_NO_CLASS, TP_REASON_APPLICATION,
+    TP_FLOW_QUIC, TP_FLOW_SPIN, TP_GROUP_DELAY, TP_GROUP_MODEL, TP_GROUP_UNKNOWN, TP_NO_CLASS, TP_REASON_APPLICATION,
     TP_REASON_RULE, TP_REASON_UNSURE,
 };
 
@@ -151,6 +151,25 @@ fn who_falls_to_a_half_every_five_seconds_is_model_based() {
         (flow.group(), flow.reason()),
         (TP_GROUP_MODEL, TP_REASON_RULE)
     );
+}
+
+#[test]
+fn of_quic_without_the_spin_bit_falls_to_a_half_are_no_certain_sign() {
+    let falls = |flags, windows: &[u32], apart_s| {
+        let mut flow = by_rules();
+        flow.round.flags |= flags;
+        cruise(&mut flow, 2);
+        for _ in 0..3 {
+            fall(&mut flow, windows);
+            cruise(&mut flow, apart_s);
+        }
+        flow.group()
+    };
+    let (half, four) = ([35, 30, 30, 55], [4, 4, 4, 60]);
+    let model = TP_GROUP_MODEL;
+    assert_ne!(falls(TP_FLOW_QUIC, &half, 5), model);
+    assert_eq!(falls(TP_FLOW_QUIC | TP_FLOW_SPIN, &half, 5), model);
+    assert_eq!(falls(TP_FLOW_QUIC, &four, 10), model);
 }
 
 #[test]

@@ -93,6 +93,8 @@ def _add_cost(sub: Any) -> None:
     command.add_argument("--warm", type=int, default=0, metavar="N", help=what)
     what = "with --here: more options of tcpilot watch"
     command.add_argument("--watch", default="", metavar="WORDS", help=what)
+    what = "with --here: super-packets of up to 64 KB, as on a host with GSO and GRO"
+    command.add_argument("--offloads", action="store_true", help=what)
     what = "measure limit.bpf.c up to this step instead of the watch"
     command.add_argument("--limit", choices=[step.name.lower() for step in cost.Step], help=what)
     what = "hooks of tc (6.6) where the limit can do with them"
@@ -107,7 +109,7 @@ def _cost(options: argparse.Namespace) -> int:
     if options.here:
         rate, seconds = options.rate or 400, options.seconds or 10
         more = tuple(options.watch.split())
-        plan = cost.Plan(folder, rate, seconds, options.warm, False, limit, more)
+        plan = cost.Plan(folder, rate, seconds, options.warm, False, limit, more, options.offloads)
         print(json.dumps(cost.measure(plan)))
         return 0
     rate, seconds = options.rate or 20, options.seconds or 20

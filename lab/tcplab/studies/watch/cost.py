@@ -44,8 +44,9 @@ def sh(line: str) -> None:
 
 
 @contextlib.contextmanager
-def ends(rate_mbit: int, delay: bool) -> Iterator[tuple[str, str, str]]:
-    """Sender, router and receiver; with netem, where the kernel has it, 40 ms away.
+def ends(rate_mbit: int, delay: bool, offloads: bool) -> Iterator[tuple[str, str, str]]:
+    """Sender, router and receiver; with netem, where the kernel has it, 40 ms away.  With
+    offloads packets cross all of them as super-packets of up to 64 KB.
 
     The router's queue is the bottleneck: a host holds back what waits in its own queue.
     """
@@ -62,11 +63,12 @@ def ends(rate_mbit: int, delay: bool) -> Iterator[tuple[str, str, str]]:
             (far, "c0", "10.82.0.2"),
         ):
             sh(f"ip -n {name} address add {address}/24 dev {device}")
-            sh(f"ip -n {name} link set {device} up gso_max_segs 1")
+            sh(f"ip -n {name} link set {device} up" + " gso_max_segs 1" * (not offloads))
         sh(f"ip netns exec {router} sysctl -q -w net.ipv4.ip_forward=1")
         sh(f"ip -n {sender} route add default via 10.81.0.2")
         sh(f"ip -n {far} route add default via 10.82.0.1")
-        sh(f"tc -n {router} qdisc add dev c0 root tbf rate {rate_mbit}mbit burst 6kb limit 150000")
+        room = "burst 1mb limit 4000000" if offloads else "burst 6kb limit 150000"
+        sh(f"tc -n {router} qdisc add dev c0 root tbf rate {rate_mbit}mbit {room}")
         if delay:
             sh(f"tc -n {far} qdisc add dev c0 root netem limit 100000 delay 40ms")
         yield sender, router, far
@@ -133,6 +135,7 @@ class Plan:
     """limit.bpf.c, compiled, in the watch's place."""
     options: tuple[str, ...] = ()
     """More of `tcpilot watch`."""
+    offloads: bool = False
 
 
 def measure(plan: Plan) -> dict[str, object]:
@@ -140,7 +143,7 @@ def measure(plan: Plan) -> dict[str, object]:
     before = STATS.read_text()
     STATS.write_text("1")
     try:
-        with ends(plan.rate_mbit, plan.is_delayed) as names:
+        with ends(plan.rate_mbit, plan.is_delayed, plan.offloads) as names:
             return _run(plan, *names)
     finally:
         STATS.write_text(before)
