@@ -137,6 +137,46 @@ def test_kept_samples_make_the_same_model(tmp_path: Path) -> None:
     assert json.loads(model.read_text()) == train.as_json(train.fit(train.table(flows())))
 
 
+def test_tables_together_keep_their_flows_apart() -> None:
+    one = train.table(flows())
+    both = train.together([one, one])
+    assert sorted(both["flow"].unique()) == list(range(8))
+    assert len(both) == 2 * len(one)
+
+
+def marked(flags: int) -> Trace:
+    """A Reno whose losses are marks."""
+    trace = flow_of("reno", 1, "a", 1)
+    rounds = trace.flow.rounds
+    rounds["marked_acks"] = rounds["dropped_packets"]
+    rounds["again_packets"] = rounds["dropped_packets"] = 0
+    rounds["flags"] = flags
+    return replace(trace, features=native.features(rounds))
+
+
+def test_a_mark_is_answered_as_a_loss_unless_the_flow_asked_for_ect_on_its_syn() -> None:
+    response, lossy = FEATURES.index("response"), FEATURES.index("lossy_rounds")
+    ect_syn = 2
+    lost, classic, dctcp = flow_of("reno", 1, "a", 1), marked(0), marked(ect_syn)
+    for feature in (response, lossy):
+        assert classic.features[-1][feature] == lost.features[-1][feature]
+    assert dctcp.features[-1][response] == -1 and dctcp.features[-1][lossy] == 0
+
+
+def test_a_path_is_told_by_its_queue_jitter_and_pacing() -> None:
+    link = {"rate_mbit": 10, "rtt_ms": 40, "queue": "1 bdp", "loss_percent": 0}
+    flow = {"cc": "cubic", "streams": 1}
+
+    def path(link_more: dict[str, object], flow_more: dict[str, object]) -> str:
+        scenario = {"links": [link | link_more], "flows": [flow | flow_more]}
+        return traces.configuration({"scenario": scenario})
+
+    assert path({}, {}) == "10 Mbit/s, 40 ms, 1 bdp, 1 flow"
+    marking = {"qdisc": "codel", "ecn": True, "jitter_ms": 0.5}
+    found = path(marking, {"fq_paced": True})
+    assert found == "10 Mbit/s, 40 ms, 1 bdp, codel, ECN, jitter 0.5 ms, fq paced, 1 flow"
+
+
 def test_kept_rounds_are_judged_as_those_recorded(tmp_path: Path) -> None:
     file = tmp_path / "rounds.parquet"
     kept.write_rounds(flows(), ["campaign"] * 4, file)

@@ -127,7 +127,10 @@ def _cost(options: argparse.Namespace) -> int:
 def _learn(options: argparse.Namespace) -> int:
     files = [path for path in options.campaigns if path.is_file()]
     if options.command == "train" and files:
-        return _train(pd.concat([pd.read_parquet(f) for f in files]), options)
+        folders = traces.load([p for p in options.campaigns if not p.is_file()], options.quic)
+        parts = [pd.read_parquet(f) for f in files]
+        parts += [train.table(folders)] if folders else []
+        return _train(train.together(parts), options)
     campaigns, found = _loaded(options.campaigns, options.quic)
     if not found:
         print("tcplab.studies.watch: there is no recording; run: tcplab run watch", file=sys.stderr)

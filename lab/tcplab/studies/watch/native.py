@@ -17,7 +17,7 @@ from tcplab.studies.watch.records import Table
 
 _HERE = Path(__file__).parent
 _BPF = Path(__file__).parents[4] / "bpf"
-CLASSES_MAX, TREES_MAX, NODES_MAX, LEAVES_MAX, FEATURES_MAX = 20, 32, 16384, 8192, 128
+CLASSES_MAX, TREES_MAX, NODES_MAX, LEAVES_MAX, FEATURES_MAX = 20, 32, 32768, 16384, 128
 RANGES = 3
 """Limits of a model: TP_MODEL_… in bpf/abi/watch.h."""
 VERDICTS = np.dtype(

@@ -20,7 +20,7 @@ from tcplab.studies.watch.traces import SPARSE, Trace
 
 FORMAT = 1
 TREES = 32
-LEAVES = 256
+LEAVES = 512
 TRIED = 32
 """Features that a split is chosen among."""
 DEPTH = 16
@@ -86,6 +86,15 @@ def table(traces: Sequence[Trace], campaigns: Sequence[str] = ()) -> pd.DataFram
     for i in ASKED:
         together[FEATURES[i]] = _coarse(together[FEATURES[i]].to_numpy())
     return together
+
+
+def together(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Tables under each other; each counts its flows from 0."""
+    parts, first = [], 0
+    for rows in tables:
+        parts.append(rows.assign(flow=rows["flow"] + first))
+        first += int(rows["flow"].max()) + 1
+    return pd.concat(parts, ignore_index=True)
 
 
 def _coarse(values: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
