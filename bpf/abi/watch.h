@@ -164,6 +164,7 @@ enum tp_watch_flags {
 	TP_FLOW_QUIC = 128,    /* QUIC: see struct tp_quic */
 	TP_FLOW_SPIN = 256,    /* its spin bit separates rounds */
 	TP_FLOW_NAPS = 512,    /* its rounds are not measured: see bpf/core/watch/nap.h */
+	TP_FLOW_ACCECN = 1024, /* ECE is a part of a count, and no echo of a mark (RFC 9768) */
 };
 
 /* What a flow of QUIC has beside the others (bpf/watch/quic.h).  Bytes wrap. */

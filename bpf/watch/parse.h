@@ -29,6 +29,7 @@ struct tp_packet {
 	__u8 is_ect;	   /* of a SYN */
 	__u8 window_scale; /* of a SYN; 0xff: no option */
 	__u8 id_length;	   /* of UDP: byte 5 of the payload */
+	__u8 is_ae;	   /* of TCP: the bit AE, which only AccECN sets (RFC 9768, section 2) */
 };
 
 enum tp_parsed {
@@ -162,6 +163,7 @@ static __always_inline int tp_parse_tcp(const unsigned char *head, const struct 
 	p->seq = bpf_ntohl(h.seq);
 	p->ack = bpf_ntohl(h.ack);
 	p->flags = h.flags;
+	p->is_ae = h.offset & 1;
 	p->window = bpf_ntohs(h.window);
 	p->payload = length - header;
 	p->window_scale = 0xff;
@@ -311,6 +313,7 @@ static __always_inline int tp_take_tcp(const __u32 *tcp, __u32 length, struct tp
 	p->flags = rest >> 8;
 	p->payload = length - header;
 	if (is_back) {
+		p->is_ae = rest & 1;
 		p->ack = bpf_ntohl(tcp[2]);
 		p->window = bpf_ntohs(rest >> 16);
 	} else {

@@ -346,7 +346,8 @@ int BPF_PROG(watch_drop, struct sk_buff *skb, void *location, __u32 reason)
 	return tp_dropped(&p, is_certain);
 }
 
-/* An acknowledgement echoes a mark.  In a nap it counts as a loss would (tp_is_marked()). */
+/* An acknowledgement echoes a mark (RFC 3168; with AccECN the count begins with AE set, so its
+ * first acknowledgement tells).  In a nap it counts as a loss would (tp_is_marked()). */
 static __always_inline void marked(struct tp_watch_flow *flow)
 {
 	flow->now.marked_acks++;
@@ -362,7 +363,9 @@ static __always_inline void acknowledged(struct tp_watch_flow *flow, const struc
 		return;
 	flow->flags |= TP_FLOW_ACKED;
 	flow->now.acks++;
-	if (p->flags & TCP_ECE)
+	if (p->is_ae)
+		flow->flags |= TP_FLOW_ACCECN;
+	if (p->flags & TCP_ECE && !(flow->flags & TP_FLOW_ACCECN))
 		marked(flow);
 	if (progress > 0 && (__s32)(flow->max_seq - p->ack) >= 0) {
 		flow->acked_seq = p->ack;
