@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 
 use serde_json::Value;
 use tcpilot_abi::{
-    TP_RECORD_OPENED, TP_RECORD_ROUND, from_bytes, tp_interval, tp_opened, tp_round,
+    TP_FLOW_ACCECN, TP_RECORD_OPENED, TP_RECORD_ROUND, from_bytes, tp_interval, tp_opened, tp_round,
 };
 use tcpilot_host_tests::{FAR, Lab, Look, Netns, PORT, Place, Shape, Watching, in_netns, sh};
 
@@ -89,11 +89,14 @@ fn keep_on_one_processor() {
 }
 
 fn watched(lab: &Lab, cc: &str, seconds: u32) -> Outcome {
-    let sender = sender_behind(lab);
+    watched_from(lab, &sender_behind(lab), cc, seconds)
+}
+
+fn watched_from(lab: &Lab, sender: &Netns, cc: &str, seconds: u32) -> Outcome {
     let file = lab.dir.path().join("rounds");
     let record = ["--record", file.to_str().unwrap()];
     let mut watching = Watching::start(Place::outside(&lab.net.near), "eth0", &record);
-    send(lab, &sender, cc, seconds);
+    send(lab, sender, cc, seconds);
     let look = watching.until("everything has left", |look| {
         let idle = look.flows.len() == 1 && look.flows.iter().all(|f| f["rate"] == 0);
         idle.then(|| look.clone())
@@ -107,12 +110,32 @@ fn watched(lab: &Lab, cc: &str, seconds: u32) -> Outcome {
         look,
         dropped: found[0]["drops"].as_u64().unwrap(),
         rounds: rounds(&file),
-        again: sent_again(&sender),
+        again: sent_again(sender),
     }
 }
 
 fn sum(rounds: &[tp_round], of: fn(&tp_round) -> u32) -> u64 {
     rounds.iter().map(|r| u64::from(of(r))).sum()
+}
+
+/// AccECN's count begins with ECE set (RFC 9768, section 3.2.2.1), so each acknowledgement of a flow without a
+/// mark looks like an echo of one.
+#[test]
+fn a_count_of_accecn_is_no_mark() {
+    let lab = Lab::new();
+    let sender = sender_behind(&lab);
+    let asked = |netns| in_netns(netns, || fs::write("/proc/sys/net/ipv4/tcp_ecn", "3")).is_ok();
+    if !asked(&sender) || !asked(&lab.net.far) {
+        eprintln!("this kernel has no AccECN");
+        return;
+    }
+    lab.net
+        .shape(Shape::Of("tbf rate 20mbit burst 6kb limit 60000"));
+    let found = watched_from(&lab, &sender, "cubic", 2);
+    assert!(sum(&found.rounds, |r| r.acks) > 100);
+    assert_eq!(sum(&found.rounds, |r| r.marked_acks), 0);
+    let last = found.rounds.last().unwrap();
+    assert_ne!(last.flags & TP_FLOW_ACCECN, 0, "it was negotiated");
 }
 
 #[test]
