@@ -3,7 +3,7 @@
 The model of this repository, and the tables of docs/measured/watch.md, from the rows kept in it:
 
 D=docs/measured/data
-python -m tcplab.studies.watch train $D/watch-samples.parquet
+python -m tcplab.studies.watch train $D/watch-samples*.parquet
 python -m tcplab.studies.watch judge --by bpf/watch/model.json $D/watch-rounds.parquet
 
 From recordings:

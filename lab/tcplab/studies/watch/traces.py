@@ -28,6 +28,7 @@ HYBLA_RTT_US = 25_000
 HIGHSPEED_PACKETS = 38
 """HighSpeed is Reno up to this window (RFC 3649, section 5)."""
 
+# Qdiscs that keep their queue short.
 AQM = ("codel", "fq_codel", "pie", "fq_pie", "cake", "dualpi2", "red", "red_sfq")
 
 BULK, PACED, CHUNKS, PAUSES, SPARSE = "bulk", "paced", "chunks", "pauses", "sparse"
@@ -93,13 +94,13 @@ def configuration(cell: dict[str, object]) -> str:
     link = scenario["links"][0]
     flows = [f for f in scenario["flows"] if f["cc"] != "none"]
     streams = sum(f["streams"] for f in flows)
-    more = [f"{link['loss_percent']:g} % loss"] if link["loss_percent"] else []
-    more += ["GSO"] if link.get("sender_gso") else []
-    more += _beyond_fifo(link, flows)
+    traits = [f"{link['loss_percent']:g} % loss"] if link["loss_percent"] else []
+    traits += ["GSO"] if link.get("sender_gso") else []
+    traits += _beyond_fifo(link, flows)
     extra = sorted({f.get("extra_rtt_ms", 0) for f in flows} - {0})
     rtts = " and ".join(f"{link['rtt_ms'] + more:g}" for more in (0, *extra))
     return (
-        f"{link['rate_mbit']:g} Mbit/s, {rtts} ms, {', '.join([link['queue'], *more])}, "
+        f"{link['rate_mbit']:g} Mbit/s, {rtts} ms, {', '.join([link['queue'], *traits])}, "
         f"{streams} flow{'s' if streams > 1 else ''}"
     )
 
