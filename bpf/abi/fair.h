@@ -36,7 +36,14 @@ struct tp_fair_order {
 	__u8 group;	   /* enum tp_group, for the counts */
 	__u8 action;	   /* enum tp_fair_action, taken while it is above its share */
 	__u8 window_scale; /* with TP_FAIR_WINDOW it is known */
-	__u8 pad[7];
+	__u8 share_shift;  /* its part of a subscriber's share: 2^-share_shift */
+	__u8 pad[6];
+};
+
+/* The queue that a flow would have at half its share (core/sparse.h). */
+struct tp_sparse {
+	__u64 at_ns; /* of the last packet */
+	__u64 bytes;
 };
 
 /* The state of an order; only the programs write it. */
@@ -47,6 +54,7 @@ struct tp_fair_state {
 	__u32 acted; /* packets dropped in this interval */
 	__u16 hold;  /* intervals for which it still counts as above its share */
 	__u16 row;   /* intervals in a row in which it was dropped from */
+	struct tp_sparse sparse;
 };
 
 struct tp_fair_counts {
@@ -77,6 +85,9 @@ struct tp_fair_queue {
 /* User space writes it while the programs run. */
 struct tp_fair_control {
 	__u64 alive_until_ns; /* later the orders are abandoned, and no action is taken */
+	__u64 sparse_rate;    /* half of a share, bytes per second; 0: only ants go first */
+	__u32 turn_bytes;     /* what a queue of one flow sends in its turn */
+	__u32 pad;
 };
 
 /* The mark of a group's packets; all zeros: none. */
@@ -90,7 +101,9 @@ struct tp_mark {
 
 TP_ASSERT_SIZE(tp_mark, 12);
 TP_ASSERT_SIZE(tp_fair_order, 24);
-TP_ASSERT_SIZE(tp_fair_state, 24);
+TP_ASSERT_SIZE(tp_fair_control, 24);
+TP_ASSERT_SIZE(tp_sparse, 16);
+TP_ASSERT_SIZE(tp_fair_state, 40);
 TP_ASSERT_SIZE(tp_fair_counts, 344);
 TP_ASSERT_SIZE(tp_fair_turn, 8);
 TP_ASSERT_SIZE(tp_fair_queue, 48);

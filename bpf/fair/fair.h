@@ -5,7 +5,8 @@
  *
  * fair_class is the filter of our qdisc, and vanishes with it.  User space reads the table of
  * flows, and gives each an order: a class, its share, an action.  A flow without one is new
- * (mice), sparse (ants) or a stranger.  fair_window sees the acknowledgements that come in at
+ * (mice), sparse (ants) or a stranger.  Packets of a flow that has no queue at half its share
+ * go with the ants, too, whatever its class is.  fair_window sees the acknowledgements that come in at
  * the device, and shrinks the window that they offer.
  *
  * An order is only as good as the process that wrote it.  If that gives no sign of life, no
@@ -14,6 +15,7 @@
 #ifndef TCPILOT_WATCH_FAIR_H
 #define TCPILOT_WATCH_FAIR_H
 
+#include "../core/sparse.h"
 #include "../watch/table.h"
 
 #define TC_ACT_OK 0
@@ -193,20 +195,13 @@ struct tp_fair_piece {
 	__u8 flags;
 };
 
-/* The class of a packet of a flow with an order, 0 to drop it. */
-static __always_inline __u32 tp_fair_ordered(const struct tp_fair_piece *p,
-					     const struct tp_fair_order *order)
+/* The class of a packet by its order's action, 0 to drop it. */
+static __always_inline __u32 tp_fair_by_action(const struct tp_fair_piece *p,
+					       const struct tp_fair_order *order,
+					       struct tp_fair_state *state, __u64 now_ns)
 {
-	__u64 now_ns = bpf_ktime_get_ns();
-	struct tp_fair_state *state;
-	int above;
+	int above = tp_fair_is_above(state, order, p->bytes, now_ns);
 
-	if (!order->action || now_ns > fair_control.alive_until_ns)
-		return order->minor;
-	state = bpf_map_lookup_elem(&fair_states, p->key);
-	if (!state)
-		return order->minor;
-	above = tp_fair_is_above(state, order, p->bytes, now_ns);
 	if (order->action == TP_FAIR_DELAY && state->hold) {
 		tp_fair_acted(order, TP_FAIR_DELAY);
 		return TP_FAIR_SLOW;
@@ -222,6 +217,29 @@ static __always_inline __u32 tp_fair_ordered(const struct tp_fair_piece *p,
 		return 0;
 	}
 	return order->minor;
+}
+
+/* The class of a packet of a flow with an order, 0 to drop it. */
+static __always_inline __u32 tp_fair_ordered(const struct tp_fair_piece *p,
+					     const struct tp_fair_order *order)
+{
+	__u64 now_ns = bpf_ktime_get_ns();
+	struct tp_fair_state *state;
+	__u32 minor = order->minor;
+
+	if (now_ns > fair_control.alive_until_ns || minor == TP_FAIR_ANTS ||
+	    (!order->action && !fair_control.sparse_rate))
+		return minor;
+	state = bpf_map_lookup_elem(&fair_states, p->key);
+	if (!state)
+		return minor;
+	if (order->action)
+		minor = tp_fair_by_action(p, order, state, now_ns);
+	if (minor && tp_is_sparse(&state->sparse, p->bytes,
+				  fair_control.sparse_rate >> (order->share_shift & 31),
+				  fair_control.turn_bytes, now_ns))
+		return TP_FAIR_ANTS;
+	return minor;
 }
 
 /* The class of a packet of any flow, 0 to drop it. */

@@ -5,6 +5,7 @@
  */
 #include <linux/types.h>
 #include "abi/abi.h"
+#include "core/sparse.h"
 #include "core/turns.h"
 #include "core/watch/p4air.h"
 #include "core/watch/shape.h"
@@ -18,6 +19,12 @@ __s64 native_ants_credit(__s64 credit, __u32 bytes, int is_ants)
 __s64 native_credit_at_leave(__s64 credit)
 {
 	return tp_credit_at_leave(credit);
+}
+
+int native_is_sparse(struct tp_sparse *sparse, __u32 bytes, __u64 rate, __u32 turn_bytes,
+		     __u64 now_ns)
+{
+	return tp_is_sparse(sparse, bytes, rate, turn_bytes, now_ns);
 }
 
 __u32 native_p4air_bdp_packets(__u64 link_rate, __u32 long_flows, __u32 rtt_us, __u32 packet_bytes)

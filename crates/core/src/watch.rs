@@ -1,7 +1,7 @@
 //! The classifiers of `tcpilot watch`: `bpf/core/watch/p4air.h`, `shape.h`, `classify.h` and `nap.h`; and the credits of
-//! its fair queues, `bpf/core/turns.h`.
+//! its fair queues, `bpf/core/turns.h` and `sparse.h`.
 
-use tcpilot_abi::{TP_FEATURES, tp_model, tp_p4air, tp_round, tp_shape, tp_verdict};
+use tcpilot_abi::{TP_FEATURES, tp_model, tp_p4air, tp_round, tp_shape, tp_sparse, tp_verdict};
 
 #[allow(missing_docs, reason = "described at their C originals")]
 mod c {
@@ -10,6 +10,13 @@ mod c {
     unsafe extern "C" {
         pub safe fn native_ants_credit(credit: i64, bytes: u32, is_ants: i32) -> i64;
         pub safe fn native_credit_at_leave(credit: i64) -> i64;
+        pub safe fn native_is_sparse(
+            sparse: &mut tp_sparse,
+            bytes: u32,
+            rate: u64,
+            turn_bytes: u32,
+            now_ns: u64,
+        ) -> i32;
         pub safe fn native_p4air_bdp_packets(
             link_rate: u64,
             long_flows: u32,
@@ -68,8 +75,8 @@ pub mod laws {
 pub use c::{
     native_ants_credit as ants_credit, native_classify as classify,
     native_credit_at_leave as credit_at_leave, native_features as features,
-    native_may_nap as may_nap, native_mean_gap as mean_gap, native_nap_us as nap_us,
-    native_p4air_bdp_packets as p4air_bdp_packets, native_p4air_interval as p4air_interval,
-    native_quotient as quotient, native_shape_round as shape_round,
-    native_shape_wakes as shape_wakes,
+    native_is_sparse as is_sparse, native_may_nap as may_nap, native_mean_gap as mean_gap,
+    native_nap_us as nap_us, native_p4air_bdp_packets as p4air_bdp_packets,
+    native_p4air_interval as p4air_interval, native_quotient as quotient,
+    native_shape_round as shape_round, native_shape_wakes as shape_wakes,
 };

@@ -49,19 +49,17 @@ impl Watch {
         link_tcx(self.skel.progs.fair_mark.as_fd(), ifindex, BPF_TCX_EGRESS)
     }
 
-    /// Writes the order for a flow, and makes its state if the order has an action.
+    /// Writes the order for a flow, and makes its state.
     ///
     /// # Errors
     /// [`Error::Map`].
     pub fn give_order(&self, key: &tp_watch_key, order: &tp_fair_order) -> Result<(), Error> {
         let maps = &self.skel.maps;
-        if order.action != 0 {
-            let fresh = to_bytes(&tp_fair_state::default()).to_vec();
-            // A state that is there already stays.
-            let _ = maps
-                .fair_states
-                .update(to_bytes(key), &fresh, MapFlags::NO_EXIST);
-        }
+        let fresh = tp_fair_state::default();
+        // A state that is there already stays.
+        let _ = maps
+            .fair_states
+            .update(to_bytes(key), to_bytes(&fresh), MapFlags::NO_EXIST);
         maps.fair_orders
             .update(to_bytes(key), to_bytes(order), MapFlags::ANY)
             .map_err(map_error("give a flow its queue"))
@@ -83,16 +81,13 @@ impl Watch {
         from_bytes(&found.ok()??)
     }
 
-    /// Makes the orders hold until then, in nanoseconds of CLOCK_MONOTONIC.
-    pub fn stay_alive_until(&mut self, at_ns: u64) {
-        let control = tp_fair_control {
-            alive_until_ns: at_ns,
-        };
+    /// Writes how long the orders hold, and who else goes first.
+    pub fn control_fair(&mut self, control: &tp_fair_control) {
         if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
-            write_plain(&raw mut bss.fair_control, &control);
+            write_plain(&raw mut bss.fair_control, control);
         }
         if let Some(qdisc) = &mut self.qdisc {
-            qdisc.control(&control);
+            qdisc.control(control);
         }
     }
 

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tcpilot_abi::TP_FAIR_FIRST;
+use tcpilot_abi::{TP_FAIR_FIRST, tp_fair_control};
 use tcpilot_kernel::watch::Watch;
 use tcpilot_netlink::tc::{CLSACT_INGRESS, Device as Tc, ROOT};
 
@@ -191,8 +191,14 @@ impl Fair {
         let Some(standing) = &mut self.standing else {
             return Ok(());
         };
-        watch.stay_alive_until(monotonic_ns() + ALIVE.as_nanos() as u64);
         self.orders.renew(watch, self.rate)?;
+        watch.control_fair(&tp_fair_control {
+            alive_until_ns: monotonic_ns() + ALIVE.as_nanos() as u64,
+            // Without a rate nobody goes first.
+            sparse_rate: self.rate.map_or(0, |_| (self.orders.share / 2.0) as u64),
+            turn_bytes: unit(watch),
+            ..tp_fair_control::default()
+        });
         // This fails if the device is about to vanish, which `follow` notices soon.
         if let Err(error) = standing.renew(self.rate, watch, &self.orders) {
             tracing::debug!(%error, "the classes could not be changed");
@@ -209,6 +215,14 @@ impl Fair {
         let queueing = standing.map_or(self.bpf.queueing(), |s| s.queueing);
         view::view(&self.orders, watch, queueing, &stats.unwrap_or_default())
     }
+}
+
+/// The turn of a queue of one flow, in bytes: the longest packet seen.
+fn unit(watch: &Watch) -> u32 {
+    let largest = watch.fair_counts().largest_bytes;
+    u32::try_from(largest)
+        .unwrap_or(u32::MAX)
+        .clamp(PACKET, 1 << 17)
 }
 
 fn actions(wanted: &[Action]) -> Result<Vec<Action>, Failure> {
@@ -238,10 +252,7 @@ impl Standing {
 
     /// Sets the turns and lengths of the queues by their number of flows.
     fn renew(&mut self, rate: Option<f64>, watch: &Watch, orders: &Orders) -> io::Result<()> {
-        let largest = watch.fair_counts().largest_bytes;
-        let unit = u32::try_from(largest)
-            .unwrap_or(u32::MAX)
-            .clamp(PACKET, 1 << 17);
+        let unit = unit(watch);
         let link_rate = rate.unwrap_or(watch.link().rate as f64);
         let held = (link_rate * HELD_S / f64::from(PACKET)).max(100.0);
         let all: f64 = self

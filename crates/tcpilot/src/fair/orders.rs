@@ -351,6 +351,7 @@ impl Orders {
         let mut order = tp_fair_order {
             minor: minor as u16,
             group: known.group as u8,
+            share_shift: self.flows_that_share(known).next_power_of_two().ilog2() as u8,
             ..tp_fair_order::default()
         };
         let neighbours = place.map_or(0, |queue| self.queues.members(queue).len());
@@ -359,6 +360,12 @@ impl Orders {
             self.add_action(&mut order, known);
         }
         Some(order)
+    }
+
+    /// The flows among which its share is divided, itself included.
+    fn flows_that_share(&self, known: &Known) -> u32 {
+        let flows = self.sharers.get(&known.sharer).map_or(1, |s| s.flows);
+        flows.max(1)
     }
 
     fn add_action(&self, order: &mut tp_fair_order, known: &Known) {
@@ -385,8 +392,7 @@ impl Orders {
             known => known,
         };
         order.interval_us = rtt_us.clamp(10_000, 1_000_000);
-        let flows = self.sharers.get(&known.sharer).map_or(1, |s| s.flows);
-        let own = self.share / f64::from(flows.max(1));
+        let own = self.share / f64::from(self.flows_that_share(known));
         let share = |us: u32| (own * f64::from(us) / 1e6) as u32;
         order.share_bytes = share(order.interval_us).max(LEAST_SHARE_BYTES);
         if known.group == Group::Mouse {

@@ -1,0 +1,128 @@
+//! Which packets of a flow with a queue of its own go first: none may overtake another of its flow.
+
+use proptest::prelude::*;
+use tcpilot_abi::tp_sparse;
+use tcpilot_core::watch::is_sparse;
+
+const FULL: u32 = 1514;
+const MS: u64 = 1_000_000;
+const S: u64 = 1000 * MS;
+
+/// A flow's real queue: it is served at the flow's share, after at most one turn of the others.
+struct Queue {
+    share: u64,
+    turn: u32,
+    /// The time at which its last packet has left, in nanoseconds.
+    empty_at: u64,
+}
+
+impl Queue {
+    fn put(&mut self, bytes: u32, at: u64) {
+        let ns = |bytes: u64| (u128::from(bytes) * u128::from(S) / u128::from(self.share)) as u64;
+        let waited = self.empty_at.saturating_sub(at);
+        let full = ns(8 * u64::from(self.turn)).max(100 * MS);
+        if waited > full {
+            return; // dropped
+        }
+        let turn = if waited == 0 { ns(self.turn.into()) } else { 0 };
+        self.empty_at = self.empty_at.max(at) + turn + ns(bytes.into());
+    }
+}
+
+/// Whether each of these packets, a time and a number of bytes, goes first, and how long the flow's last
+/// waiting packet has yet to wait at that time.
+fn go(sends: &[(u64, u32)], share: u64, turn: u32) -> Vec<(bool, u64)> {
+    let mut sparse = tp_sparse::default();
+    let mut queue = Queue {
+        share,
+        turn,
+        empty_at: 0,
+    };
+    let mut each = |(at, bytes): &(u64, u32)| {
+        let waits = queue.empty_at.saturating_sub(*at);
+        let first = is_sparse(&mut sparse, *bytes, share / 2, turn, *at) != 0;
+        if !first {
+            queue.put(*bytes, *at);
+        }
+        (first, waits)
+    };
+    sends.iter().map(&mut each).collect()
+}
+
+/// `count` packets of `bytes`, `gap` nanoseconds apart.
+fn steady(count: u64, bytes: u32, gap: u64) -> Vec<(u64, u32)> {
+    (0..count).map(|i| (S + i * gap, bytes)).collect()
+}
+
+fn firsts(sends: &[(u64, u32)], share: u64, turn: u32) -> usize {
+    let gone = go(sends, share, turn);
+    gone.iter().filter(|(first, _)| *first).count()
+}
+
+#[test]
+fn who_sends_less_than_half_its_share_goes_first_and_who_sends_its_share_does_not() {
+    let share = 156_250; // an eighth of 10 Mbit/s
+    let gap = |part: f64| (f64::from(FULL) / (share as f64 * part) * S as f64) as u64;
+    assert_eq!(firsts(&steady(1000, FULL, gap(0.45)), share, FULL), 1000);
+    assert!(firsts(&steady(1000, FULL, gap(0.9)), share, FULL) <= 3);
+    // A request of 64 bytes every 81 ms.
+    assert_eq!(firsts(&steady(1000, 130, 81 * MS), share, FULL), 1000);
+}
+
+#[test]
+fn of_a_burst_the_first_packet_goes_first_and_the_others_wait() {
+    let burst = [(S, FULL), (S, FULL), (S, FULL)];
+    let gone = go(&burst, 156_250, FULL);
+    let firsts: Vec<bool> = gone.iter().map(|(first, _)| *first).collect();
+    assert_eq!(firsts, [true, false, false]);
+}
+
+#[test]
+fn without_a_rate_nobody_goes_first() {
+    let mut sparse = tp_sparse::default();
+    assert_eq!(is_sparse(&mut sparse, 64, 0, FULL, S), 0);
+}
+
+proptest! {
+    /// Shares from 10 kbit/s to 10 Gbit/s, packets to 64 KiB, pauses to seconds.
+    #[test]
+    fn no_packet_overtakes_another_of_its_flow(
+        share in (10.3_f64..30.2).prop_map(|log2| 2_f64.powf(log2) as u64),
+        turn in FULL..=131_072,
+        packets in prop::collection::vec((0_f64..1.0, 0_f64..1.0), 1..400),
+    ) {
+        let mut at = S;
+        let sends: Vec<(u64, u32)> = packets
+            .iter()
+            .map(|(gap, size)| {
+                // Mostly bursts, some pauses, around the time that a turn takes.
+                let turn_ns = f64::from(turn) / share as f64 * S as f64;
+                at += (turn_ns * gap.powi(6) * 30.0) as u64;
+                (at, (64.0 + size.powi(3) * f64::from(turn - 64)) as u32)
+            })
+            .collect();
+        for (first, waits) in go(&sends, share, turn) {
+            prop_assert!(!first || waits <= 2000, "overtook by {waits} ns");
+        }
+    }
+
+    /// However it sends, it cannot take more than half its share by going first.
+    #[test]
+    fn at_most_half_a_share_goes_first(
+        share in 10_000_u64..1_250_000_000,
+        gaps in prop::collection::vec(0_f64..1.0, 50..400),
+        bytes in 64_u32..=1514,
+    ) {
+        let mut at = S;
+        let mut sends = Vec::new();
+        for gap in &gaps {
+            at += (gap.powi(3) * 4.0 * f64::from(bytes) / share as f64 * S as f64) as u64;
+            sends.push((at, bytes));
+        }
+        let gone = go(&sends, share, FULL);
+        let first = gone.iter().filter(|(first, _)| *first).count() as u64 * u64::from(bytes);
+        let passed = (at - S) as f64 / S as f64;
+        let most = share as f64 / 2.0 * passed + 2.0 * f64::from(FULL);
+        prop_assert!(first as f64 <= most, "{first} of {most}");
+    }
+}
