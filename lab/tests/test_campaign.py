@@ -77,6 +77,11 @@ def test_a_part_of_a_sweep_is_kept_for_those_who_resume_it(tmp_path: Path) -> No
     assert campaign.scenario_of(tmp_path).points == part.points
 
 
+def test_a_label_with_commas_can_be_asked_for() -> None:
+    part = selected(load(find("watch-qdisc")), ["way=BPF,HTB, few queues, actions,HTB, actions"])
+    assert part.axes["way"] == ["BPF", "HTB, actions", "HTB, few queues, actions"]
+
+
 def test_a_repetition_by_itself_has_the_seed_that_it_has_among_the_others(tmp_path: Path) -> None:
     whole = load(find("choice-utility"))
     alone = selected(whole, ["repetition=2", "way=bbr"])

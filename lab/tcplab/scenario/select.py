@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from tcplab.scenario.errors import ScenarioError
@@ -26,7 +26,7 @@ def selected(scenario: Scenario, only: Sequence[str]) -> Scenario:
             there = ", ".join(scenario.axes) or "none"
             raise ScenarioError([f"--only {word}: there is no axis {axis!r}; there are {there}"])
         known = {str(label): label for label in scenario.axes[axis]}
-        wanted = text.split(",")
+        wanted = _labels(text, known)
         if missing := [label for label in wanted if label not in known]:
             there = ", ".join(known)
             what = f"{axis} is never {missing[0]!r}; it is {there}"
@@ -35,6 +35,18 @@ def selected(scenario: Scenario, only: Sequence[str]) -> Scenario:
         points = tuple(p for p in scenario.points if str(p.labels[axis]) in wanted)
         scenario = replace(scenario, axes={**scenario.axes, axis: kept}, points=points)
     return scenario
+
+
+def _labels(text: str, known: Iterable[str]) -> list[str]:
+    """The labels in a list with commas.  A label may have commas itself: the longest one wins."""
+    found = []
+    longest_first = sorted(known, key=len, reverse=True)
+    while text:
+        fits = (label for label in longest_first if f"{text},".startswith(f"{label},"))
+        label = next(fits, text.partition(",")[0])
+        found.append(label)
+        text = text[len(label) + 1 :]
+    return found or [""]
 
 
 def _repetitions(scenario: Scenario, word: str, wanted: Sequence[str]) -> Scenario:
