@@ -106,6 +106,18 @@ def test_yeah_with_a_short_queue_teaches_nothing() -> None:
     assert list(classes) == ["hybla", "reno"]
 
 
+def test_a_highspeed_of_few_packets_is_reno_unless_it_counts_acknowledgements() -> None:
+    flow = flow_of("highspeed", 1, "a", 1)
+    few = flow.flow.rounds.copy()
+    few["flight_max_bytes"] //= 4
+    by_law = replace(flow, flow=replace(flow.flow, rounds=few))
+    assert by_law.is_reno and not flow.is_reno
+    kernels = replace(by_law, counts_acks=True)
+    assert not kernels.is_reno
+    assert "highspeed" in set(train.table([*flows(), kernels])["label"])
+    assert "highspeed" not in set(train.table([*flows(), by_law])["label"])
+
+
 def test_a_path_is_judged_by_a_model_that_has_not_seen_it() -> None:
     outcomes = judge.cross_validated(flows())
     assert [o.group for o in outcomes] == ["loss"] * 4

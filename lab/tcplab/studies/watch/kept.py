@@ -28,7 +28,7 @@ BITS = {
     **dict.fromkeys(("sojourn_max_us", "receiver_window_bytes", "gap_max_us", "link_used"), 6),
 }
 """What judging reads of a round (bpf/core/watch), with the significant bits that are kept."""
-ABOUT = ("campaign", "cell", "path", "algorithm", "kind", "queue_share")
+ABOUT = ("campaign", "cell", "path", "algorithm", "kind", "queue_share", "counts_acks")
 
 Numbers = npt.NDArray[np.int64]
 
@@ -83,7 +83,7 @@ def _rounds(place: int, most: int | None, campaign: str, trace: Trace) -> pd.Dat
     rounds = trace.flow.rounds[:most]
     codes = {n: coded(rounds[n].astype(np.int64), bits) for n, bits in BITS.items()}
     table = pd.DataFrame({name: code.astype(np.int32) for name, code in codes.items()})
-    values = (campaign, trace.cell, trace.path, trace.algorithm, trace.kind, trace.queue_share)
+    values = (campaign, *(getattr(trace, name) for name in ABOUT[1:]))
     about: dict[str, Any] = dict(zip(ABOUT, values, strict=True))
     return table.assign(flow=place, **about)
 
@@ -102,6 +102,13 @@ def _trace(rows: pd.DataFrame) -> Trace:
     opened = np.zeros(1, dtype=FLOWS)[0]
     flow = Flow(opened, rounds, np.zeros(0, dtype=INTERVALS))
     first = rows.iloc[0]
-    texts = [str(first[name]) for name in ("algorithm", "path", "cell")]
-    share, kind = float(first["queue_share"]), str(first["kind"])
-    return Trace(texts[0], texts[1], texts[2], flow, native.features(rounds), share, kind)
+    return Trace(
+        algorithm=str(first["algorithm"]),
+        path=str(first["path"]),
+        cell=str(first["cell"]),
+        flow=flow,
+        features=native.features(rounds),
+        queue_share=float(first["queue_share"]),
+        kind=str(first["kind"]),
+        counts_acks=bool(first.get("counts_acks", False)),
+    )
