@@ -37,13 +37,15 @@ struct tp_fair_order {
 	__u8 action;	   /* enum tp_fair_action, taken while it is above its share */
 	__u8 window_scale; /* with TP_FAIR_WINDOW it is known */
 	__u8 share_shift;  /* its part of a subscriber's share: 2^-share_shift */
-	__u8 pad[6];
+	__u8 is_alone;	   /* in its queue */
+	__u8 pad[5];
 };
 
 /* The queue that a flow would have at half its share (core/sparse.h). */
 struct tp_sparse {
 	__u64 at_ns; /* of the last packet */
 	__u64 bytes;
+	__u64 waited_ns; /* the last packet that did not go first */
 };
 
 /* The state of an order; only the programs write it. */
@@ -102,8 +104,8 @@ struct tp_mark {
 TP_ASSERT_SIZE(tp_mark, 12);
 TP_ASSERT_SIZE(tp_fair_order, 24);
 TP_ASSERT_SIZE(tp_fair_control, 24);
-TP_ASSERT_SIZE(tp_sparse, 16);
-TP_ASSERT_SIZE(tp_fair_state, 40);
+TP_ASSERT_SIZE(tp_sparse, 24);
+TP_ASSERT_SIZE(tp_fair_state, 48);
 TP_ASSERT_SIZE(tp_fair_counts, 344);
 TP_ASSERT_SIZE(tp_fair_turn, 8);
 TP_ASSERT_SIZE(tp_fair_queue, 48);

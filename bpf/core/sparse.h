@@ -8,7 +8,9 @@
  * the flow sent, less what half its share has carried since.
  *
  * The reckoned queue empties later than the real one, or a packet that goes first would overtake
- * those that wait.  Hence the half, and a packet that waits counts as no less than a turn.
+ * those that wait.  Hence the half, and a packet that waits counts as no less than a turn.  How
+ * long a packet waits behind other flows' in a queue that they share cannot be reckoned: after it,
+ * none of its flow goes first for a while.
  */
 #ifndef TCPILOT_CORE_SPARSE_H
 #define TCPILOT_CORE_SPARSE_H
@@ -21,22 +23,35 @@
 /* A reckoned queue is no longer than so many turns and a quarter of a second at that rate.  The
  * real one holds 8 turns or a tenth of a second, whichever is more (crates/tcpilot/src/fair). */
 #define TP_SPARSE_TURNS 16
+/* Nothing waits longer than this in a queue that flows share. */
+#define TP_SPARSE_HOLD_NS 1000000000ULL
 
-/* Takes a packet into the reckoned queue; whether it may go first.  rate: half the flow's share,
- * bytes per second, 0: nobody goes first; turn_bytes: what a queue sends in its turn. */
-TP_INLINE int tp_is_sparse(struct tp_sparse *s, __u32 bytes, __u64 rate, __u32 turn_bytes,
+/* A flow's part of the link. */
+struct tp_sparse_share {
+	__u64 rate;	  /* half of it, bytes per second; 0: nobody goes first */
+	__u32 turn_bytes; /* what a queue sends in its turn */
+	__u32 is_alone;	  /* in its queue */
+};
+
+/* Takes a packet into the reckoned queue; whether it may go first. */
+TP_INLINE int tp_is_sparse(struct tp_sparse *s, const struct tp_sparse_share *share, __u32 bytes,
 			   __u64 now_ns)
 {
 	/* A minute at 100 Gbit/s stays below 2^64. */
 	__u64 passed_us = tp_min64((now_ns - s->at_ns) / 1000, 60000000);
-	__u64 carried = passed_us * rate / 1000000;
+	__u64 carried = passed_us * share->rate / 1000000;
 	int goes_first;
 
 	s->bytes -= tp_min64(s->bytes, carried);
 	s->at_ns = now_ns;
-	goes_first = rate && s->bytes < TP_SPARSE_AHEAD_BYTES;
-	s->bytes += goes_first ? bytes : tp_max(bytes, turn_bytes);
-	s->bytes = tp_min64(s->bytes, (__u64)turn_bytes * TP_SPARSE_TURNS + (rate >> 2));
+	goes_first = share->rate && s->bytes < TP_SPARSE_AHEAD_BYTES &&
+		     (share->is_alone || now_ns - s->waited_ns > TP_SPARSE_HOLD_NS);
+	if (!goes_first) {
+		s->waited_ns = now_ns;
+		bytes = tp_max(bytes, share->turn_bytes);
+	}
+	s->bytes = tp_min64(s->bytes + bytes,
+			    (__u64)share->turn_bytes * TP_SPARSE_TURNS + (share->rate >> 2));
 	return goes_first;
 }
 

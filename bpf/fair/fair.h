@@ -6,8 +6,8 @@
  * fair_class is the filter of our qdisc, and vanishes with it.  User space reads the table of
  * flows, and gives each an order: a class, its share, an action.  A flow without one is new
  * (mice), sparse (ants) or a stranger.  Packets of a flow that has no queue at half its share
- * go with the ants, too, whatever its class is.  fair_window sees the acknowledgements that come in at
- * the device, and shrinks the window that they offer.
+ * go with the ants, too, whatever its class is.  fair_window sees the acknowledgements that come in
+ * at the device, and shrinks the window that they offer.
  *
  * An order is only as good as the process that wrote it.  If that gives no sign of life, no
  * action is taken, but packets are still spread over the classes.
@@ -219,6 +219,19 @@ static __always_inline __u32 tp_fair_by_action(const struct tp_fair_piece *p,
 	return order->minor;
 }
 
+static __always_inline int tp_fair_is_sparse(struct tp_fair_state *state,
+					     const struct tp_fair_order *order, __u32 bytes,
+					     __u64 now_ns)
+{
+	struct tp_sparse_share share = {
+	    .rate = fair_control.sparse_rate >> (order->share_shift & 31),
+	    .turn_bytes = fair_control.turn_bytes,
+	    .is_alone = order->is_alone,
+	};
+
+	return tp_is_sparse(&state->sparse, &share, bytes, now_ns);
+}
+
 /* The class of a packet of a flow with an order, 0 to drop it. */
 static __always_inline __u32 tp_fair_ordered(const struct tp_fair_piece *p,
 					     const struct tp_fair_order *order)
@@ -235,11 +248,7 @@ static __always_inline __u32 tp_fair_ordered(const struct tp_fair_piece *p,
 		return minor;
 	if (order->action)
 		minor = tp_fair_by_action(p, order, state, now_ns);
-	if (minor && tp_is_sparse(&state->sparse, p->bytes,
-				  fair_control.sparse_rate >> (order->share_shift & 31),
-				  fair_control.turn_bytes, now_ns))
-		return TP_FAIR_ANTS;
-	return minor;
+	return minor && tp_fair_is_sparse(state, order, p->bytes, now_ns) ? TP_FAIR_ANTS : minor;
 }
 
 /* The class of a packet of any flow, 0 to drop it. */

@@ -21,10 +21,12 @@ __s64 native_credit_at_leave(__s64 credit)
 	return tp_credit_at_leave(credit);
 }
 
-int native_is_sparse(struct tp_sparse *sparse, __u32 bytes, __u64 rate, __u32 turn_bytes,
-		     __u64 now_ns)
+int native_is_sparse(struct tp_sparse *sparse, __u64 rate, __u32 turn_bytes, int is_alone,
+		     __u32 bytes, __u64 now_ns)
 {
-	return tp_is_sparse(sparse, bytes, rate, turn_bytes, now_ns);
+	struct tp_sparse_share share = {rate, turn_bytes, is_alone};
+
+	return tp_is_sparse(sparse, &share, bytes, now_ns);
 }
 
 __u32 native_p4air_bdp_packets(__u64 link_rate, __u32 long_flows, __u32 rtt_us, __u32 packet_bytes)

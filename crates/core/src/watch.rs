@@ -12,9 +12,10 @@ mod c {
         pub safe fn native_credit_at_leave(credit: i64) -> i64;
         pub safe fn native_is_sparse(
             sparse: &mut tp_sparse,
-            bytes: u32,
             rate: u64,
             turn_bytes: u32,
+            is_alone: i32,
+            bytes: u32,
             now_ns: u64,
         ) -> i32;
         pub safe fn native_p4air_bdp_packets(

@@ -40,7 +40,7 @@ fn go(sends: &[(u64, u32)], share: u64, turn: u32) -> Vec<(bool, u64)> {
     };
     let mut each = |(at, bytes): &(u64, u32)| {
         let waits = queue.empty_at.saturating_sub(*at);
-        let first = is_sparse(&mut sparse, *bytes, share / 2, turn, *at) != 0;
+        let first = is_sparse(&mut sparse, share / 2, turn, 1, *bytes, *at) != 0;
         if !first {
             queue.put(*bytes, *at);
         }
@@ -78,9 +78,20 @@ fn of_a_burst_the_first_packet_goes_first_and_the_others_wait() {
 }
 
 #[test]
+fn in_a_shared_queue_nobody_goes_first_within_a_second_of_a_packet_that_waits() {
+    let mut sparse = tp_sparse::default();
+    let mut goes_first = |at| is_sparse(&mut sparse, 78_125, FULL, 0, FULL, at) != 0;
+    assert!(goes_first(2 * S));
+    assert!(!goes_first(2 * S));
+    assert!(!goes_first(2 * S + 900 * MS));
+    assert!(goes_first(4 * S));
+    assert!(goes_first(4 * S + 100 * MS));
+}
+
+#[test]
 fn without_a_rate_nobody_goes_first() {
     let mut sparse = tp_sparse::default();
-    assert_eq!(is_sparse(&mut sparse, 64, 0, FULL, S), 0);
+    assert_eq!(is_sparse(&mut sparse, 0, FULL, 1, 64, S), 0);
 }
 
 proptest! {

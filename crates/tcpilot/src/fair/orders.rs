@@ -348,13 +348,15 @@ impl Orders {
             (_, Some(queue)) => TP_FAIR_FIRST + queue as u32,
             (_, None) => TP_FAIR_MICE,
         };
+        let neighbours = place.map_or(0, |queue| self.queues.members(queue).len());
+        let flows = self.flows_that_share(known);
         let mut order = tp_fair_order {
             minor: minor as u16,
             group: known.group as u8,
-            share_shift: self.flows_that_share(known).next_power_of_two().ilog2() as u8,
+            share_shift: flows.next_power_of_two().ilog2() as u8,
+            is_alone: u8::from(neighbours == 1 && flows == 1),
             ..tp_fair_order::default()
         };
-        let neighbours = place.map_or(0, |queue| self.queues.members(queue).len());
         // A sharer alone in its queue needs no action: turns give it its share, and the rate that others leave.
         if saturated && (neighbours > 1 || place.is_none() && known.group == Group::Mouse) {
             self.add_action(&mut order, known);

@@ -105,6 +105,8 @@ def configuration(cell: dict[str, object]) -> str:
     traits = [f"{link['loss_percent']:g} % loss"] if link["loss_percent"] else []
     traits += ["GSO"] if link.get("sender_gso") else []
     traits += _beyond_fifo(link, flows)
+    watch = scenario.get("watch", {})
+    traits += [f"fair {watch['options']}".strip()] if watch.get("fair") else []
     extra = sorted({f.get("extra_rtt_ms", 0) for f in flows} - {0})
     rtts = " and ".join(f"{link['rtt_ms'] + more:g}" for more in (0, *extra))
     return (
@@ -171,7 +173,7 @@ def _joined(trace: Trace, after: int) -> Trace:
 def _queue_share(cell: dict[str, object]) -> float:
     resolved = cell_from_json(cell["scenario"])  # type: ignore[arg-type]
     streams = sum(flow.streams for flow in resolved.present())
-    if resolved.links[0].qdisc in AQM:
+    if resolved.links[0].qdisc in AQM or resolved.watch.fair:
         return 0.0
     return queue_packets(resolved.links[0]) / streams
 
