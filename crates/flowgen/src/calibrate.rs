@@ -5,11 +5,10 @@
 //! empties the counters, `R` is answered by them.
 
 use crate::error::{Error, Result};
+use crate::net::set_option;
 use serde::Serialize;
 use std::collections::HashMap;
-use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
-use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
 const PING: u8 = b'P';
@@ -77,16 +76,7 @@ pub fn reflect(listen: SocketAddr) -> Result<()> {
 }
 
 fn set_receive_buffer(socket: &UdpSocket, bytes: libc::c_int) {
-    // SAFETY: the option is an int, which outlives the call.
-    unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_RCVBUFFORCE,
-            (&raw const bytes).cast(),
-            size_of::<libc::c_int>() as libc::socklen_t,
-        );
-    }
+    let _ = set_option(socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, bytes);
 }
 
 #[derive(Debug, Default)]
@@ -256,21 +246,9 @@ impl Probe {
 
     /// Length of the datagrams that what is sent is taken apart into; 0: it is one.
     fn segment(&self, length: usize) -> Result<()> {
-        let length = length as libc::c_int;
-        // SAFETY: the option is an int, which outlives the call.
-        let result = unsafe {
-            libc::setsockopt(
-                self.socket.as_raw_fd(),
-                libc::SOL_UDP,
-                libc::UDP_SEGMENT,
-                (&raw const length).cast(),
-                size_of::<libc::c_int>() as libc::socklen_t,
-            )
-        };
-        if result < 0 {
-            return Err(Error::io("sending many at once")(io::Error::last_os_error()));
-        }
-        Ok(())
+        let bytes = length as libc::c_int;
+        set_option(&self.socket, libc::SOL_UDP, libc::UDP_SEGMENT, bytes)
+            .map_err(Error::io("sending many at once"))
     }
 
     fn send_data(&mut self, packets: u64, length: usize, interval: Duration) -> Result<()> {

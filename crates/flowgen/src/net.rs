@@ -74,15 +74,37 @@ pub fn set_congestion(socket: impl AsFd, name: &str) -> Result<()> {
 
 /// Any bound on a socket's pacing rate makes the kernel pace it at its congestion control's rate (socket(7)).
 fn pace(socket: impl AsFd) -> rustix::io::Result<()> {
-    let bytes_per_s = u64::MAX / 2;
-    // SAFETY: the kernel reads eight bytes of a value that outlives the call.
+    set_option(
+        socket,
+        libc::SOL_SOCKET,
+        libc::SO_MAX_PACING_RATE,
+        u64::MAX / 2,
+    )
+}
+
+/// Bounds unsent data in the socket (tcp(7), `TCP_NOTSENT_LOWAT`). If the kernel refuses, the buffer is the bound.
+pub fn set_not_sent_low_water(socket: impl AsFd, bytes: u32) {
+    let _ = set_option(socket, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, bytes);
+}
+
+/// Sets an option that rustix does not know. `T` is the kernel's type for it.
+///
+/// # Errors
+/// The kernel refuses it.
+pub fn set_option<T: Copy>(
+    socket: impl AsFd,
+    level: i32,
+    option: i32,
+    value: T,
+) -> rustix::io::Result<()> {
+    // SAFETY: the kernel reads no more bytes than it is told of a value that outlives the call.
     let failed = unsafe {
         libc::setsockopt(
             socket.as_fd().as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_MAX_PACING_RATE,
-            (&raw const bytes_per_s).cast(),
-            size_of::<u64>() as libc::socklen_t,
+            level,
+            option,
+            (&raw const value).cast(),
+            size_of::<T>() as libc::socklen_t,
         )
     };
     if failed == 0 {

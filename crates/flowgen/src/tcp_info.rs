@@ -118,20 +118,6 @@ fn info_of(raw: &[u8]) -> libc::tcp_info {
     }
 }
 
-/// Bounds unsent data in the socket. If the kernel refuses, the buffer is the bound.
-pub fn set_not_sent_low_water(socket: impl AsFd, bytes: u32) {
-    // SAFETY: the option value lives on the stack for the call, and its size is passed.
-    unsafe {
-        libc::setsockopt(
-            socket.as_fd().as_raw_fd(),
-            libc::IPPROTO_TCP,
-            libc::TCP_NOTSENT_LOWAT,
-            (&raw const bytes).cast(),
-            size_of::<u32>() as libc::socklen_t,
-        );
-    }
-}
-
 const SOL_MPTCP: i32 = 284;
 const MPTCP_TCPINFO: i32 = 2;
 const MPTCP_SUBFLOW_ADDRS: i32 = 3;
