@@ -118,6 +118,14 @@ def test_a_highspeed_of_few_packets_is_reno_unless_it_counts_acknowledgements() 
     assert "highspeed" not in set(train.table([*flows(), by_law])["label"])
 
 
+def test_vegas_with_hardly_a_packet_of_its_own_in_the_queue_is_a_twin() -> None:
+    flow = flow_of("vegas", 1, "a", 1)
+    assert not flow.is_twin
+    few = flow.flow.rounds.copy()
+    few["rtt_us"] = few["min_rtt_us"] + 1000  # at most 2 % of 100 packets
+    assert replace(flow, flow=replace(flow.flow, rounds=few)).is_twin
+
+
 def test_a_path_is_judged_by_a_model_that_has_not_seen_it() -> None:
     outcomes = judge.cross_validated(flows())
     assert [o.group for o in outcomes] == ["loss"] * 4

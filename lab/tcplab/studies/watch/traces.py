@@ -23,6 +23,9 @@ YEAH_PACKETS = 80
 """YeAH's threshold: up to so many packets of its own in the queue it is Reno, or, where the queue
 holds less than the path, Westwood (Baiocchi et al. 2007, sections 2 and 3)."""
 
+VEGAS_PACKETS = 2
+"""Vegas grows as Reno does while fewer packets of its own wait in the queue (Brakmo and Peterson
+1995, section III.B: alpha), and halves as Reno does."""
 HYBLA_RTT_US = 25_000
 """Hybla grows as Reno does up to this round trip (Caini and Firrincieli 2004)."""
 HIGHSPEED_PACKETS = 38
@@ -78,7 +81,10 @@ class Trace:
 
     @property
     def is_twin(self) -> bool:
-        """On this path its law is another algorithm's, of another group."""
+        """On this path its law is another algorithm's, of another group; Vegas's in three of four
+        rounds."""
+        if self.algorithm == "vegas":
+            return bool(np.quantile(_own_packets(self.flow.rounds), 0.75) < VEGAS_PACKETS)
         return self.algorithm == "yeah" and self.queue_share <= YEAH_PACKETS
 
     @property
@@ -90,9 +96,22 @@ class Trace:
         if self.algorithm == "hybla":
             return bool(np.quantile(rounds["rtt_us"], 0.75) <= HYBLA_RTT_US)
         if self.algorithm == "highspeed":
-            windows = rounds["flight_max_bytes"] / np.maximum(rounds["segment_bytes"], 1)
-            return bool(np.quantile(windows, 0.75) <= HIGHSPEED_PACKETS)
+            return bool(np.quantile(_windows(rounds), 0.75) <= HIGHSPEED_PACKETS)
         return False
+
+
+def _windows(rounds: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """In packets."""
+    found: npt.NDArray[np.float64] = rounds["flight_max_bytes"] / np.maximum(
+        rounds["segment_bytes"], 1
+    )
+    return found
+
+
+def _own_packets(rounds: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """A flow's own packets in the queue, as Vegas reckons them."""
+    rtt_us = np.maximum(rounds["rtt_us"].astype(np.float64), 1)
+    return _windows(rounds) * (1 - rounds["min_rtt_us"] / rtt_us)
 
 
 def configuration(cell: dict[str, object]) -> str:
