@@ -324,6 +324,32 @@ fn flows_in_queues_of_their_own_have_equal_shares() {
     });
 }
 
+/// Without pauses it is no ant, and its packets wait no turn of the others all the same.
+#[test]
+fn who_sends_less_than_half_a_share_goes_first() {
+    let lab = Lab::new();
+    let watching = fair(&lab, &[]);
+    let to = format!("{FAR}:{PORT}");
+    let _bulk = lab.start(&format!("bulk --to {to} --seconds 600 --parallel 6"));
+    let trickle = "--connections 1 --seconds 600 --rate-bytes-per-s 60000";
+    let _trickle = lab.start(&format!("hold --to {to} {trickle}"));
+    let mut before = (0, 0);
+    watching.until("its bytes are among the ants'", |look| {
+        let rate = |flow: &&serde_json::Value| flow["rate"].as_f64();
+        let slowest = look
+            .flows
+            .iter()
+            .min_by(|a, b| rate(a).partial_cmp(&rate(b)).unwrap())?;
+        let groups = look.totals["fair"]["groups"].as_array()?;
+        let ants = groups.iter().find(|g| g["group"] == "ant")?;
+        let now = (ants["bytes"].as_u64()?, slowest["bytes"].as_u64()?);
+        let (first, sent) = (now.0 - before.0, now.1.saturating_sub(before.1));
+        before = now;
+        let is_it = look.flows.len() == 7 && slowest["group"] != "ant";
+        (is_it && (40_000..100_000).contains(&sent) && first * 10 > sent * 9).then_some(())
+    });
+}
+
 /// UDP sends three times the link's rate, whatever is lost, beside three flows that give way.
 #[test]
 fn udp_that_never_gives_way_leaves_the_others_their_share() {
