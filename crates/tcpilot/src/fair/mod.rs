@@ -195,7 +195,9 @@ impl Fair {
         watch.control_fair(&tp_fair_control {
             alive_until_ns: monotonic_ns() + ALIVE.as_nanos() as u64,
             // Without a rate nobody goes first.
-            sparse_rate: self.rate.map_or(0, |_| (self.orders.share / 2.0) as u64),
+            sparse_rate: self
+                .rate
+                .map_or(0, |_| (self.orders.share_of_grown / 2.0) as u64),
             turn_bytes: unit(watch),
             ..tp_fair_control::default()
         });

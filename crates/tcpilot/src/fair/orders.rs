@@ -57,6 +57,8 @@ struct Known {
     /// Of its receiver's window, if that is known.
     window_scale: Option<u8>,
     pressed: Option<Instant>,
+    /// Seen for the first time, so its rate is not known.
+    is_new: bool,
     delayed: bool,
     order: tp_fair_order,
 }
@@ -79,6 +81,8 @@ struct Sharer {
     rate: f64,
     /// Whether one of them wants more.
     presses: bool,
+    /// Whether one of them is new, or in slow start: it will want more.
+    grows: bool,
 }
 
 /// Orders, and the states that they follow from.
@@ -94,6 +98,8 @@ pub struct Orders {
     last: Instant,
     /// The share of a sharer, bytes per second.
     pub share: f64,
+    /// The share when those that grow want more already. By `share` too many flows at once might go first.
+    pub share_of_grown: f64,
 }
 
 impl Orders {
@@ -108,6 +114,7 @@ impl Orders {
             queues: Queues::new(PER_K * usize::from(args.fair.queues)),
             last: Instant::now(),
             share: 0.0,
+            share_of_grown: 0.0,
         }
     }
 
@@ -263,6 +270,7 @@ impl Orders {
             last_rtt_us: flow.rtt_us,
             window_scale: (flow.flags & TP_FLOW_WINDOW != 0).then_some(flow.window_scale),
             pressed: None,
+            is_new: true,
             delayed: false,
             order: tp_fair_order::default(),
         };
@@ -300,6 +308,7 @@ impl Orders {
             } else {
                 Some(self.last)
             },
+            is_new: false,
             order: before.order,
             ..fresh
         }
@@ -322,15 +331,21 @@ impl Orders {
     /// Finds the share of a sharer; true if the link is full, so that shares matter.
     fn find_share(&mut self, link_rate: f64) -> bool {
         self.sharers.clear();
-        for known in self.known.values().filter(|k| k.rate > 0.0) {
+        for known in self.known.values().filter(|k| k.rate > 0.0 || k.is_new) {
             let sharer = self.sharers.entry(known.sharer).or_default();
             sharer.flows += 1;
             sharer.rate += known.rate;
             sharer.presses |= !known.is_content();
+            sharer.grows |= known.is_new || known.group == Group::Mouse;
         }
-        let sharers = self.sharers.values();
-        let rates: Vec<_> = sharers.map(|s| (s.rate, !s.presses)).collect();
+        let sharers = || self.sharers.values();
+        let sending = sharers().filter(|s| s.rate > 0.0);
+        let rates: Vec<_> = sending.map(|s| (s.rate, !s.presses)).collect();
         self.share = level(link_rate, &rates);
+        let grown: Vec<_> = sharers()
+            .map(|s| (s.rate, !s.presses && !s.grows))
+            .collect();
+        self.share_of_grown = level(link_rate, &grown);
         rates.iter().map(|r| r.0).sum::<f64>() > SATURATED * link_rate
     }
 
