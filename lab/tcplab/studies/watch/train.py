@@ -31,6 +31,8 @@ ROWS = 80
 """At most so many rows of a flow: a flow with short round trips has thousands of rounds."""
 EARLY = 40
 """Of these, rows that are taken one after the other from its start."""
+ALIKE = 4
+"""At most so many flows of an algorithm in a cell teach: they tell nearly the same."""
 GROUPS_ALIKE = 0.25
 """1: each group weighs the same; 0: each algorithm does."""
 SLACK = 0.25
@@ -73,8 +75,13 @@ def table(traces: Sequence[Trace], campaigns: Sequence[str] = ()) -> pd.DataFram
     Flows that do by their law what another algorithm does are left out: they would teach that the
     two cannot be told apart.  So are sparse flows, which the rules sort out."""
     parts = []
+    taken: Counter[tuple[str, str, str]] = Counter()
     for place, trace in enumerate(traces):
         if trace.is_twin or trace.is_reno or trace.kind == SPARSE:
+            continue
+        alike = trace.path, trace.cell, trace.algorithm
+        taken[alike] += 1
+        if taken[alike] > ALIKE:
             continue
         rows = samples(trace)
         part = pd.DataFrame(rows[:, ASKED], columns=[FEATURES[i] for i in ASKED])
