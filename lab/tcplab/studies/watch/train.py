@@ -33,7 +33,7 @@ EARLY = 40
 """Of these, rows that are taken one after the other from its start."""
 ALIKE = 4
 """At most so many flows of an algorithm in a cell teach: they tell nearly the same."""
-GROUPS_ALIKE = 0.25
+GROUPS_ALIKE = 0.4
 """1: each group weighs the same; 0: each algorithm does."""
 SLACK = 0.25
 """A path is like those that were learned from if it is so little beyond them."""
