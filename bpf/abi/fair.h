@@ -45,7 +45,7 @@ struct tp_fair_order {
 struct tp_sparse {
 	__u64 at_ns; /* of the last packet */
 	__u64 bytes;
-	__u64 waited_ns; /* the last packet that did not go first */
+	__u64 until_ns; /* its packets wait in the real queue until then */
 };
 
 /* The state of an order; only the programs write it. */

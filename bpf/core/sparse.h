@@ -7,10 +7,10 @@
  * the state of the queue, which a filter of an HTB does not see.  So the queue is reckoned: what
  * the flow sent, less what half its share has carried since.
  *
- * The reckoned queue empties later than the real one, or a packet that goes first would overtake
- * those that wait.  Hence the half, and a packet that waits counts as no less than a turn.  How
- * long a packet waits behind other flows' in a queue that they share cannot be reckoned: after it,
- * none of its flow goes first for a while.
+ * A packet that goes first must not overtake one of its flow that waits.  So the time until the
+ * real queue is empty is reckoned, too: after a packet finds it empty, the others have their turn,
+ * and then the flow's share carries it.  How long a packet waits behind other flows' in a queue
+ * that they share cannot be reckoned: after it, none of its flow goes first for a while.
  */
 #ifndef TCPILOT_CORE_SPARSE_H
 #define TCPILOT_CORE_SPARSE_H
@@ -20,9 +20,12 @@
 
 /* A flow may be one full packet ahead, as in FQ_CoDel. */
 #define TP_SPARSE_AHEAD_BYTES 1514
-/* A reckoned queue is no longer than so many turns and a quarter of a second at that rate.  The
- * real one holds 8 turns or a tenth of a second, whichever is more (crates/tcpilot/src/fair). */
+/* What a flow sends above half its share counts against it for a quarter of a second at that rate.
+ */
+#define TP_SPARSE_MOST_BYTES(rate) (((rate) >> 2) + 4 * TP_SPARSE_AHEAD_BYTES)
+/* A queue holds 8 turns or a tenth of a second, whichever is more (crates/tcpilot/src/fair). */
 #define TP_SPARSE_TURNS 16
+#define TP_SPARSE_FULL_NS 250000000ULL
 /* Nothing waits longer than this in a queue that flows share. */
 #define TP_SPARSE_HOLD_NS 1000000000ULL
 
@@ -33,6 +36,25 @@ struct tp_sparse_share {
 	__u32 is_alone;	  /* in its queue */
 };
 
+/* So long the flow's share takes for so many bytes. */
+TP_INLINE __u64 tp_sparse_ns(const struct tp_sparse_share *share, __u64 bytes)
+{
+	return bytes * 1000000000ULL / (2 * share->rate);
+}
+
+/* A packet waits in the real queue. */
+TP_INLINE void tp_sparse_waits(struct tp_sparse *s, const struct tp_sparse_share *share,
+			       __u32 bytes, __u64 now_ns)
+{
+	__u64 turn_ns = tp_sparse_ns(share, share->turn_bytes);
+	__u64 from_ns = s->until_ns > now_ns ? s->until_ns : now_ns + turn_ns;
+
+	s->until_ns = tp_min64(from_ns + tp_sparse_ns(share, bytes),
+			       now_ns + TP_SPARSE_TURNS * turn_ns + TP_SPARSE_FULL_NS);
+	if (!share->is_alone)
+		s->until_ns = tp_max64(s->until_ns, now_ns + TP_SPARSE_HOLD_NS);
+}
+
 /* Takes a packet into the reckoned queue; whether it may go first. */
 TP_INLINE int tp_is_sparse(struct tp_sparse *s, const struct tp_sparse_share *share, __u32 bytes,
 			   __u64 now_ns)
@@ -42,16 +64,14 @@ TP_INLINE int tp_is_sparse(struct tp_sparse *s, const struct tp_sparse_share *sh
 	__u64 carried = passed_us * share->rate / 1000000;
 	int goes_first;
 
+	if (!share->rate)
+		return 0;
 	s->bytes -= tp_min64(s->bytes, carried);
 	s->at_ns = now_ns;
-	goes_first = share->rate && s->bytes < TP_SPARSE_AHEAD_BYTES &&
-		     (share->is_alone || now_ns - s->waited_ns > TP_SPARSE_HOLD_NS);
-	if (!goes_first) {
-		s->waited_ns = now_ns;
-		bytes = tp_max(bytes, share->turn_bytes);
-	}
-	s->bytes = tp_min64(s->bytes + bytes,
-			    (__u64)share->turn_bytes * TP_SPARSE_TURNS + (share->rate >> 2));
+	goes_first = s->bytes < TP_SPARSE_AHEAD_BYTES && now_ns >= s->until_ns;
+	s->bytes = tp_min64(s->bytes + bytes, TP_SPARSE_MOST_BYTES(share->rate));
+	if (!goes_first)
+		tp_sparse_waits(s, share, bytes, now_ns);
 	return goes_first;
 }
 

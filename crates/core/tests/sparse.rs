@@ -77,6 +77,16 @@ fn of_a_burst_the_first_packet_goes_first_and_the_others_wait() {
     assert_eq!(firsts, [true, false, false]);
 }
 
+/// Its first packet met a full reckoned queue, of super-packets.
+#[test]
+fn a_trickle_that_had_to_wait_goes_first_again() {
+    let share = 357_000;
+    let mut sends = vec![(S, 65_000), (S, 65_000)];
+    sends.extend((1..500).map(|i| (S + i * 10 * MS, 566)));
+    let gone = go(&sends, share, 65_536);
+    assert!(gone[200..].iter().all(|(first, _)| *first));
+}
+
 #[test]
 fn in_a_shared_queue_nobody_goes_first_within_a_second_of_a_packet_that_waits() {
     let mut sparse = tp_sparse::default();
