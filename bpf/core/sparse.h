@@ -20,8 +20,7 @@
 
 /* A flow may be one full packet ahead, as in FQ_CoDel. */
 #define TP_SPARSE_AHEAD_BYTES 1514
-/* What a flow sends above half its share counts against it for a quarter of a second at that rate.
- */
+/* The reckoned queue holds a quarter of a second at that rate, and some packets. */
 #define TP_SPARSE_MOST_BYTES(rate) (((rate) >> 2) + 4 * TP_SPARSE_AHEAD_BYTES)
 /* A queue holds 8 turns or a tenth of a second, whichever is more (crates/tcpilot/src/fair). */
 #define TP_SPARSE_TURNS 16
