@@ -279,6 +279,9 @@ fn the_live_view_is_filtered_sorted_and_left_by_keys() {
     top.press("ccolour\r", "a mistake is told", |text| {
         text.contains("there is no column `colour`")
     });
-    top.keys.write_all(b"q").unwrap();
+    top.press("\x1b[", "half a sequence, and it still draws", |text| {
+        text.contains("there is no column `colour`")
+    });
+    top.keys.write_all(b"xq").unwrap();
     assert_eq!(top.child.wait().code(), Some(0));
 }

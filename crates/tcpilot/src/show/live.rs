@@ -2,29 +2,38 @@
 
 use std::{
     fs::File,
-    io::{self, IsTerminal, Stdout, Write, stdin, stdout},
-    os::fd::AsFd,
+    io::{self, IsTerminal, Stdin, Stdout, Write, stdin, stdout},
+    os::fd::{AsFd, BorrowedFd},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
-use crossterm::{
-    cursor,
-    event::{self, Event, KeyCode, KeyEvent, KeyModifiers},
-    execute, queue, style, terminal,
-};
+use crossterm::{cursor, execute, queue, style, terminal};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     io::Errno,
 };
+use signal_hook::{SigId, consts::SIGWINCH, flag, low_level};
 
 use super::{
     browse::{Press, Size},
+    keys::Keys,
     wrap::wrapped,
 };
+
+/// Bytes read from the terminal at once: a key is at most a few.
+const READ: usize = 1024;
 
 /// The terminal's other screen, given back on drop.
 pub struct Screen {
     out: Stdout,
+    keys: Keys,
+    /// The terminal's size changed; set by a signal.
+    resized: Arc<AtomicBool>,
+    signal: SigId,
 }
 
 impl Screen {
@@ -47,7 +56,14 @@ impl Screen {
         let mut out = stdout();
         terminal::enable_raw_mode()?;
         execute!(out, terminal::EnterAlternateScreen, cursor::Hide)?;
-        Ok(Screen { out })
+        let resized = Arc::default();
+        let signal = flag::register(SIGWINCH, Arc::clone(&resized))?;
+        Ok(Screen {
+            out,
+            keys: Keys::default(),
+            resized,
+            signal,
+        })
     }
 
     /// Draws a head, whose lines are wrapped, a table, and a line of help, cut to the terminal's size; true if
@@ -106,7 +122,7 @@ impl Screen {
     ///
     /// # Errors
     /// The terminal went away.
-    pub fn quit_pressed(&self) -> io::Result<bool> {
+    pub fn quit_pressed(&mut self) -> io::Result<bool> {
         let press = self.press_within(Duration::ZERO)?;
         let quits = [Press::Quit, Press::Escape, Press::Letter('q')];
         Ok(press.is_some_and(|press| quits.contains(&press)))
@@ -117,88 +133,85 @@ impl Screen {
     ///
     /// # Errors
     /// The terminal went away.
-    pub fn press_within(&self, wait: Duration) -> io::Result<Option<Press>> {
+    pub fn press_within(&mut self, wait: Duration) -> io::Result<Option<Press>> {
+        if let Some(press) = self.keys.give() {
+            return Ok(Some(press));
+        }
         if !is_in_foreground() {
             std::thread::sleep(wait);
             return Ok(None);
         }
-        // crossterm never comes back from a terminal that hung up, so it may only look, and not wait.
-        wait_for_input(Duration::ZERO)?;
-        if !event::poll(Duration::ZERO)? {
-            wait_for_input(wait)?;
-            if !event::poll(Duration::ZERO)? {
-                return Ok(None);
-            }
+        if !self.resized.swap(false, Ordering::Relaxed) {
+            read_within(&Input::of_keys()?, wait, &mut self.keys)?;
         }
-        Ok(match event::read()? {
-            Event::Key(key) => press_of(key),
-            _ => None,
-        })
+        Ok(self.keys.give())
     }
 }
 
-/// Waits until the terminal has something to read, or a signal comes.
+/// Waits until the terminal has something to read, or a signal comes, and reads once: a second read could wait
+/// for ever.
 ///
 /// # Errors
 /// The terminal went away.
-fn wait_for_input(wait: Duration) -> io::Result<()> {
-    let (input, tty);
-    // As crossterm takes it.
-    let terminal = if stdin().is_terminal() {
-        input = stdin();
-        input.as_fd()
-    } else {
-        tty = File::open("/dev/tty")?;
-        tty.as_fd()
-    };
-    let mut fds = [PollFd::new(&terminal, PollFlags::IN)];
-    match poll(
-        &mut fds,
-        Some(&Timespec::try_from(wait).map_err(io::Error::other)?),
-    ) {
-        Ok(_) | Err(Errno::INTR) => {}
+fn read_within(terminal: &impl AsFd, wait: Duration, keys: &mut Keys) -> io::Result<()> {
+    let mut fds = [PollFd::new(terminal, PollFlags::IN)];
+    let wait = Timespec::try_from(wait).map_err(io::Error::other)?;
+    match poll(&mut fds, Some(&wait)) {
+        Ok(0) | Err(Errno::INTR) => return Ok(()),
+        Ok(_) => {}
         Err(error) => return Err(error.into()),
     }
     let lost = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
-    if fds[0].revents().intersects(lost) {
+    let mut read = [0; READ];
+    let count = if fds[0].revents().intersects(lost) {
+        0
+    } else {
+        match rustix::io::read(terminal, &mut read) {
+            Err(Errno::INTR | Errno::AGAIN) => return Ok(()),
+            count => count?,
+        }
+    };
+    if count == 0 {
         return Err(io::Error::new(
             io::ErrorKind::NotConnected,
             "the terminal went away",
         ));
     }
+    keys.take(&read[..count]);
     Ok(())
 }
 
-/// The meaning of a key.
-fn press_of(key: KeyEvent) -> Option<Press> {
-    let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
-    Some(match key.code {
-        KeyCode::Char('c') if is_control => Press::Quit,
-        KeyCode::Char(_) if is_control => return None,
-        KeyCode::Char(letter) => Press::Letter(letter),
-        KeyCode::Backspace => Press::Backspace,
-        KeyCode::Enter => Press::Enter,
-        KeyCode::Esc => Press::Escape,
-        KeyCode::Up => Press::Up,
-        KeyCode::Down => Press::Down,
-        KeyCode::PageUp => Press::PageUp,
-        KeyCode::PageDown => Press::PageDown,
-        KeyCode::Home => Press::Home,
-        KeyCode::End => Press::End,
-        _ => return None,
-    })
+/// The terminal that keys come from.
+enum Input {
+    Standard(Stdin),
+    Controlling(File),
+}
+
+impl Input {
+    /// Standard input if it is a terminal, or else this process's own.
+    fn of_keys() -> io::Result<Input> {
+        let standard = stdin();
+        if standard.is_terminal() {
+            return Ok(Input::Standard(standard));
+        }
+        File::open("/dev/tty").map(Input::Controlling)
+    }
+}
+
+impl AsFd for Input {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Input::Standard(stdin) => stdin.as_fd(),
+            Input::Controlling(file) => file.as_fd(),
+        }
+    }
 }
 
 /// Whether this process may set up its terminal and read from it. In the background either would stop the
 /// process (SIGTTOU, SIGTTIN; termios(3)), and a stopped daemon steers connections but answers nobody.
 fn is_in_foreground() -> bool {
-    let own = rustix::process::getpgrp();
-    let is_own = |group: rustix::io::Result<_>| group.is_ok_and(|group| group == own);
-    if stdin().is_terminal() {
-        return is_own(rustix::termios::tcgetpgrp(stdin()));
-    }
-    // crossterm reads from this terminal if standard input is none.
-    File::open("/dev/tty").is_ok_and(|tty| is_own(rustix::termios::tcgetpgrp(tty)))
+    let group = Input::of_keys().map(rustix::termios::tcgetpgrp);
+    matches!(group, Ok(Ok(group)) if group == rustix::process::getpgrp())
 }
 
 /// The terminal's columns and rows. A terminal that does not know its size, such as a serial console, gets
@@ -212,10 +225,30 @@ fn size() -> io::Result<(u16, u16)> {
 
 impl Drop for Screen {
     fn drop(&mut self) {
+        low_level::unregister(self.signal);
         if !is_in_foreground() {
             return; // the shell has set up the terminal for others
         }
         let _ = execute!(self.out, terminal::LeaveAlternateScreen, cursor::Show);
         let _ = terminal::disable_raw_mode();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn a_terminal_that_went_away_is_an_error_at_once() {
+        let (near, far) = UnixStream::pair().unwrap();
+        let mut keys = Keys::default();
+        read_within(&near, Duration::ZERO, &mut keys).unwrap();
+        (&far).write_all(b"s").unwrap();
+        read_within(&near, Duration::MAX / 4, &mut keys).unwrap();
+        assert_eq!(keys.give(), Some(Press::Letter('s')));
+        drop(far);
+        let error = read_within(&near, Duration::MAX / 4, &mut keys).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::NotConnected);
     }
 }

@@ -3,6 +3,7 @@
 pub mod browse;
 pub mod document;
 pub mod figure;
+mod keys;
 pub mod live;
 pub mod select;
 pub mod table;
