@@ -10,7 +10,7 @@ import pytest
 from tcplab.engine import watcher
 from tcplab.scenario import find, load
 from tcplab.scenario.model import Watch
-from tcplab.studies.watch import judge, kept, native, records, traces, train
+from tcplab.studies.watch import cost, judge, kept, native, records, traces, train
 from tcplab.studies.watch.__main__ import main
 from tcplab.studies.watch.features import FEATURES, GROUP_OF
 from tcplab.studies.watch.traces import Trace
@@ -235,3 +235,13 @@ def test_a_cell_without_watch_starts_none() -> None:
     assert any("tcpilot" in line and "--record" in line for line in watcher.start(cell))
     without = replace(cell, watch=Watch())
     assert watcher.start(without) == watcher.stop(without) == []
+
+
+def test_the_share_of_naps_is_that_of_the_flows_lines_since_the_last_look() -> None:
+    naps = cost.Naps()
+    assert naps.share() is None
+    naps.follow(['{"type":"flow","naps":true}\n'])
+    naps.forget()
+    lines = ['{"type":"totals"}\n', "attached\n"]
+    naps.follow([*lines, '{"type":"flow","naps":true}\n', '{"type":"flow","naps":false}\n'] * 2)
+    assert naps.share() == 0.5

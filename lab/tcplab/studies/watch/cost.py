@@ -21,8 +21,9 @@ import socket
 import struct
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
@@ -167,20 +168,49 @@ def _run(plan: Plan, sender: str, router: str, far: str) -> dict[str, object]:
         try:
             server.stdout.readline()
             watcher.stdout.readline()  # it is attached
+            naps = Naps()
+            threading.Thread(target=naps.follow, args=(watcher.stdout,), daemon=True).start()
             with subprocess.Popen([*at_sender, flowgen, *words.split()], stdout=pipe) as client:
                 time.sleep(plan.warm_s)
                 before = program_costs(watcher.pid), _queued(router)
+                naps.forget()
                 client.communicate()
                 costs, packets = program_costs(watcher.pid), _queued(router)
                 assert client.returncode == 0
             watcher.terminate()
-            watcher.communicate()
+            watcher.wait()
         finally:
             watcher.kill()
             server.kill()
     for name, (runs, ns) in before[0].items():
         costs[name] = costs[name][0] - runs, costs[name][1] - ns
-    return report(costs, packets - before[1])
+    return report(costs, packets - before[1]) | {"naps": naps.share()}
+
+
+class Naps:
+    """What part of the time flows nap, by the watch's lines.
+
+    Somebody has to read them, or the watch waits.
+    """
+
+    def __init__(self) -> None:
+        self.seen = self.napping = 0
+
+    def follow(self, lines: Iterable[str]) -> None:
+        """Reads until there are no more."""
+        for line in lines:
+            if line.startswith("{"):
+                found = json.loads(line)
+                self.seen += "naps" in found
+                self.napping += bool(found.get("naps"))
+
+    def forget(self) -> None:
+        """What was seen so far."""
+        self.seen = self.napping = 0
+
+    def share(self) -> float | None:
+        """Of flows and seconds; None if no flow was seen."""
+        return round(self.napping / self.seen, 3) if self.seen else None
 
 
 def _queued(netns: str) -> int:
