@@ -118,6 +118,14 @@ def test_a_highspeed_of_few_packets_is_reno_unless_it_counts_acknowledgements() 
     assert "highspeed" not in set(train.table([*flows(), by_law])["label"])
 
 
+def test_a_bic_of_few_packets_is_reno() -> None:
+    flow = flow_of("bic", 1, "a", 1)
+    few = flow.flow.rounds.copy()
+    few["flight_max_bytes"] //= 10
+    assert not flow.is_reno
+    assert replace(flow, flow=replace(flow.flow, rounds=few)).is_reno
+
+
 def test_vegas_with_hardly_a_packet_of_its_own_in_the_queue_is_a_twin() -> None:
     flow = flow_of("vegas", 1, "a", 1)
     assert not flow.is_twin

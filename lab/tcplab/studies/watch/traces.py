@@ -30,6 +30,8 @@ HYBLA_RTT_US = 25_000
 """Hybla grows as Reno does up to this round trip (Caini and Firrincieli 2004)."""
 HIGHSPEED_PACKETS = 38
 """HighSpeed is Reno up to this window (RFC 3649, section 5)."""
+BIC_PACKETS = 14
+"""BIC is Reno up to this window (Xu, Harfoush and Rhee 2004: low_window)."""
 COUNT_ACKS = ("highspeed", "hybla")
 """The kernel's modules of these names grow by acknowledgements, not by segments: where each
 acknowledges two, by half of the law, and are not Reno (measured: HighSpeed below 38 packets grows
@@ -97,6 +99,8 @@ class Trace:
             return bool(np.quantile(rounds["rtt_us"], 0.75) <= HYBLA_RTT_US)
         if self.algorithm == "highspeed":
             return bool(np.quantile(_windows(rounds), 0.75) <= HIGHSPEED_PACKETS)
+        if self.algorithm == "bic":
+            return bool(np.quantile(_windows(rounds), 0.75) <= BIC_PACKETS)
         return False
 
 
