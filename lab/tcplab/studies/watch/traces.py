@@ -144,6 +144,7 @@ def _beyond_fifo(link: dict[str, Any], flows: list[dict[str, Any]]) -> list[str]
     found = [kind] if kind != "pfifo" else []
     found += [options] if options else []
     found += ["ECN"] if link.get("ecn") else []
+    found += [f"policed to {link['police_mbit']:g}"] if link.get("police_mbit") else []
     for key, unit in (("jitter_ms", "ms"), ("back_slot_ms", "ms"), ("receiver_gro_us", "us")):
         if link.get(key):
             found.append(f"{key.rsplit('_', 1)[0].replace('_', ' ')} {link[key]:g} {unit}")
