@@ -285,8 +285,9 @@ fn a_hundred_thousand_flows_have_room_in_the_memory_that_is_stated() {
     lab.net.shape(Shape::Of("pfifo limit 10000"));
     let watching = Watching::totals(near(&lab), "eth0", &["--flows", "131072"]);
     let send = || {
-        for first in (0..MANY).step_by(1000) {
-            let batch = first..first + 1000;
+        // A processor's backlog has room for a thousand packets, and those beyond are lost: the same ones each time.
+        for first in (0..MANY).step_by(200) {
+            let batch = first..first + 200;
             let data = batch.clone().map(|n| conversation(n).0);
             lab.net.near.send_raw([10, 77, 0, 2], data);
             let acks = batch.map(|n| conversation(n).1);
