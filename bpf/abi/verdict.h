@@ -11,8 +11,8 @@
 #define TP_FEATURES 128	    /* of a flow at most; a power of two */
 #define TP_MODEL_CLASSES 20 /* algorithms that a model knows at most */
 #define TP_MODEL_TREES 32
-#define TP_MODEL_NODES 32768  /* a power of two */
-#define TP_MODEL_LEAVES 16384 /* a power of two */
+#define TP_MODEL_NODES 65536  /* a power of two */
+#define TP_MODEL_LEAVES 32768 /* a power of two */
 #define TP_NO_CLASS 0xff
 
 /* A node asks whether a feature is above a threshold: if so, child + 1 is next, else child.

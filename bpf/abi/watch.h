@@ -164,7 +164,7 @@ enum tp_watch_flags {
 	TP_FLOW_QUIC = 128,    /* QUIC: see struct tp_quic */
 	TP_FLOW_SPIN = 256,    /* its spin bit separates rounds */
 	TP_FLOW_NAPS = 512,    /* its rounds are not measured: see bpf/core/watch/nap.h */
-	TP_FLOW_ACCECN = 1024, /* ECE is a part of a count, and no echo of a mark (RFC 9768) */
+	TP_FLOW_ACCECN = 1024, /* ECE is a part of a count (RFC 9768) */
 };
 
 /* What a flow of QUIC has beside the others (bpf/watch/quic.h).  Bytes wrap. */
@@ -209,7 +209,8 @@ struct tp_watch_flow {
 	__u32 flight_max_bytes;
 	__u32 receiver_window; /* as written: not scaled */
 	__u8 window_scale;
-	__u8 pad[3];
+	__u8 marks; /* the last bits of AccECN's count, beyond its first value */
+	__u8 pad[2];
 	struct tp_watch_counts now;
 	struct tp_watch_counts round;	 /* when the round began */
 	struct tp_watch_counts interval; /* when the interval began */

@@ -8,6 +8,12 @@
 
 #include "stamp.h"
 
+enum tp_model_of {
+	TP_MODEL_OF_TCP,
+	TP_MODEL_OF_WIDE,
+	TP_MODEL_OF_QUIC,
+};
+
 struct tp_work;
 static long tp_some_trees(__u32 four, void *context);
 #define TP_ALL_TREES(m, s) bpf_loop((trees + 3) / 4, tp_some_trees, 0, 0)
@@ -17,7 +23,7 @@ static long tp_some_trees(__u32 four, void *context);
 struct tp_work {
 	struct tp_round round;
 	struct tp_scratch scratch;
-	__u32 is_quic; /* so is the model */
+	__u32 model; /* enum tp_model_of */
 	__u32 pad;
 };
 
@@ -35,10 +41,18 @@ static __always_inline struct tp_work *tp_my_work(void)
 	return bpf_map_lookup_elem(&work, &zero);
 }
 
-/* QUIC has a model of its own: some features need a TCP header. */
+/* QUIC has a model of its own: some features need a TCP header.  So have paths beyond those that
+ * were recorded. */
 static __always_inline const struct tp_model *tp_its_model(const struct tp_work *own)
 {
-	return own->is_quic ? &quic_model : &model;
+	switch (own->model) {
+	case TP_MODEL_OF_QUIC:
+		return &quic_model;
+	case TP_MODEL_OF_WIDE:
+		return &wide_model;
+	default:
+		return &model;
+	}
 }
 
 /* Four trees at once: a call costs as much as half a tree. */
@@ -104,7 +118,10 @@ __noinline int tp_step_decide(struct tp_verdict *verdict, struct tp_shape *shape
 /* own: its round is that which has ended. */
 static __always_inline void tp_judge(struct tp_watch_flow *flow, struct tp_work *own)
 {
-	own->is_quic = flow->flags & TP_FLOW_QUIC;
+	if (flow->flags & TP_FLOW_QUIC)
+		own->model = TP_MODEL_OF_QUIC;
+	else
+		own->model = tp_is_wide(&model, &wide_model, &own->round);
 	tp_step_shape(&flow->shape);
 	if (!tp_step_prepare(&flow->verdict, &flow->shape))
 		return;

@@ -35,6 +35,7 @@ struct {
 } records SEC(".maps");
 
 struct tp_model model;
+struct tp_model wide_model; /* for paths beyond those of model; no trees: there is none */
 struct tp_model quic_model;
 
 static __always_inline struct tp_watch_totals *tp_my_totals(void)

@@ -27,6 +27,8 @@
 
 char _license[] SEC("license") = "GPL";
 
+#define ACE_FIRST 5 /* AccECN's count without a mark (RFC 9768, section 3.2.1) */
+
 /* SYN and SYN-ACK, in either direction; shake's key is the data's direction. */
 static __always_inline void note_syn(const struct tp_watch_key *key, const struct tp_packet *p,
 				     int leaving, __u64 now_ns)
@@ -346,13 +348,25 @@ int BPF_PROG(watch_drop, struct sk_buff *skb, void *location, __u32 reason)
 	return tp_dropped(&p, is_certain);
 }
 
-/* An acknowledgement echoes a mark (RFC 3168; with AccECN the count begins with AE set, so its
- * first acknowledgement tells).  In a nap it counts as a loss would (tp_is_marked()). */
+/* An acknowledgement echoes a mark.  In a nap it counts as a loss would (tp_is_marked()). */
 static __always_inline void marked(struct tp_watch_flow *flow)
 {
 	flow->now.marked_acks++;
 	if ((flow->flags & (TP_FLOW_NAPS | TP_FLOW_ECT_SYN)) == TP_FLOW_NAPS)
 		flow->lost_ns = bpf_ktime_get_ns();
+}
+
+/* AccECN's flags are the last three bits of a count of marked packets (RFC 9768, section 3.2.2).  An
+ * acknowledgement that was overtaken tells an older count. */
+static __always_inline void counted(struct tp_watch_flow *flow, const struct tp_packet *p,
+				    __s32 progress)
+{
+	__u8 count = ((p->is_ae << 2 | p->flags >> 6) - ACE_FIRST) & 7;
+
+	if (count == flow->marks || progress < 0)
+		return;
+	flow->marks = count;
+	marked(flow);
 }
 
 static __always_inline void acknowledged(struct tp_watch_flow *flow, const struct tp_packet *p)
@@ -363,9 +377,12 @@ static __always_inline void acknowledged(struct tp_watch_flow *flow, const struc
 		return;
 	flow->flags |= TP_FLOW_ACKED;
 	flow->now.acks++;
+	/* The count begins with AE set, so the first acknowledgement tells that it is one. */
 	if (p->is_ae)
 		flow->flags |= TP_FLOW_ACCECN;
-	if (p->flags & TCP_ECE && !(flow->flags & TP_FLOW_ACCECN))
+	if (flow->flags & TP_FLOW_ACCECN)
+		counted(flow, p, progress);
+	else if (p->flags & TCP_ECE)
 		marked(flow);
 	if (progress > 0 && (__s32)(flow->max_seq - p->ack) >= 0) {
 		flow->acked_seq = p->ack;

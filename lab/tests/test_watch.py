@@ -231,11 +231,15 @@ def test_wilsons_interval_is_the_published_one() -> None:
     assert (round(low, 3), round(high, 3)) == (0.490, 0.943)
 
 
-def test_the_committed_model_fits_and_names_known_algorithms() -> None:
-    model = json.loads((BPF / "watch" / "model.json").read_text())
-    assert model["features"] in ([], list(FEATURES))
-    assert all(GROUP_OF[c["name"]] == c["group"] for c in model["classes"])
-    train.in_kernel(model)
+def test_the_committed_models_fit_and_name_known_algorithms() -> None:
+    one, wide = (
+        json.loads((BPF / "watch" / f"{name}.json").read_text()) for name in ("model", "wide_model")
+    )
+    for model in (one, wide):
+        assert model["features"] in ([], list(FEATURES))
+        assert all(GROUP_OF[c["name"]] == c["group"] for c in model["classes"])
+        train.in_kernel(model)
+    assert (one["classes"], one["range"]) == (wide["classes"], wide["range"])
 
 
 def test_a_cell_without_watch_starts_none() -> None:

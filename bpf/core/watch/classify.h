@@ -32,6 +32,7 @@
 #define TP_ANT_WINDOW (8 * 16)
 #define TP_OUTSIDE_MOST 127 /* of 255: confidence beyond what the trees learned */
 #define TP_LINK_FULL 215    /* of 256: from this use on, the link counts as full */
+#define TP_GROWS 64	    /* packets x256 a round: from here on a window grows */
 
 struct tp_scratch {
 	__s32 feature[TP_FEATURES];
@@ -121,9 +122,11 @@ TP_INLINE __u32 tp_vote_shift(__u32 rounds)
 	return (rounds >= 1) + (rounds >= 3) + (rounds >= 7) + (rounds >= 15);
 }
 
-TP_INLINE int tp_has_room(const struct tp_round *r)
+/* Whether the link has room that the flow does not take. */
+TP_INLINE int tp_leaves_room(const struct tp_shape *s, const struct tp_round *r)
 {
-	return r->link_used && r->link_used < TP_LINK_FULL;
+	return r->link_used && r->link_used < TP_LINK_FULL &&
+	       tp_mean_of(s, TP_GROWTH_ALL) < TP_GROWS;
 }
 
 /*
@@ -131,10 +134,10 @@ TP_INLINE int tp_has_room(const struct tp_round *r)
  *
  * A flow that keeps its rate, with nothing of its own in the queue, is a delay-based one at rest or
  * one that its application limits.  On a link that has room it is the latter, since the former
- * would take the room.
+ * would take the room: by its law, it grows.
  */
-TP_INLINE void tp_vote(struct tp_verdict *v, const struct tp_model *m, const struct tp_round *r,
-		       struct tp_scratch *s)
+TP_INLINE void tp_vote(struct tp_verdict *v, const struct tp_shape *shape, const struct tp_model *m,
+		       const struct tp_round *r, struct tp_scratch *s)
 {
 	__u32 shift = tp_vote_shift(v->voted_rounds);
 
@@ -148,7 +151,7 @@ TP_INLINE void tp_vote(struct tp_verdict *v, const struct tp_model *m, const str
 		s->group[m->group[c] & (TP_GROUP_COUNT - 1)] += mean;
 	}
 	v->voted_rounds = tp_min(v->voted_rounds + 1, 1 << TP_VOTES_SHIFT);
-	if (tp_has_room(r)) {
+	if (tp_leaves_room(shape, r)) {
 		s->group[TP_GROUP_UNKNOWN] += s->group[TP_GROUP_DELAY];
 		s->group[TP_GROUP_DELAY] = 0;
 	}
@@ -318,7 +321,15 @@ TP_INLINE int tp_is_outside(const struct tp_model *m, const struct tp_round *r)
 	       tp_is_beyond(&m->range[TP_RANGE_QUEUE], tp_ratio(r->link_queue_us, r->min_rtt_us));
 }
 
-/* Beyond what they have learned, the trees are asked, but not trusted. */
+/* Whether the trees of `wide` are asked, which learned from simulated paths of all kinds.  They have
+ * the classes of `m`, and know its range as that of recordings. */
+TP_INLINE int tp_is_wide(const struct tp_model *m, const struct tp_model *wide,
+			 const struct tp_round *r)
+{
+	return wide->trees && tp_is_outside(m, r);
+}
+
+/* On paths that nobody recorded the trees are asked, but not trusted. */
 TP_INLINE void tp_distrust(struct tp_verdict *v, const struct tp_model *m, const struct tp_round *r)
 {
 	if (v->reason == TP_REASON_RULE || !tp_is_outside(m, r))
@@ -332,7 +343,7 @@ TP_INLINE void tp_distrust(struct tp_verdict *v, const struct tp_model *m, const
 TP_INLINE void tp_decide(struct tp_verdict *v, const struct tp_shape *s, const struct tp_round *r,
 			 const struct tp_model *m, struct tp_scratch *scratch)
 {
-	tp_vote(v, m, r, scratch);
+	tp_vote(v, s, m, r, scratch);
 	if (v->reason != TP_REASON_RULE || !tp_rule(s, r))
 		tp_settle(v, scratch, r);
 	tp_name(v, m, scratch);

@@ -76,6 +76,16 @@ pub fn from_bytes<T: Plain>(bytes: &[u8]) -> Option<T> {
     }
 }
 
+/// A structure of zeros that was never on the stack, which is too small for some.
+pub fn zeroed<T: Plain>() -> Box<T> {
+    let mut value = Box::<T>::new_uninit();
+    // SAFETY: the pointer is to one T, and by the contract of Plain zeros are a valid one.
+    unsafe {
+        value.as_mut_ptr().write_bytes(0, 1);
+        value.assume_init()
+    }
+}
+
 /// The bytes of one structure.
 pub fn to_bytes<T: Plain>(value: &T) -> &[u8] {
     // SAFETY: Plain has no implicit padding, so every byte is initialised; the lifetime is value's.
@@ -95,6 +105,14 @@ mod tests {
             ..Default::default()
         };
         assert_eq!(from_bytes::<crate::tp_path_key>(to_bytes(&key)), Some(key));
+    }
+
+    #[test]
+    fn zeros_are_as_the_default() {
+        assert_eq!(
+            *zeroed::<crate::tp_path_key>(),
+            crate::tp_path_key::default()
+        );
     }
 
     #[test]

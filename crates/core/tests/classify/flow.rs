@@ -2,7 +2,7 @@
 
 use tcpilot_abi::{
     TP_FEATURES, TP_GROUP_DELAY, TP_GROUP_LOSS, TP_GROUP_MOUSE, TP_NO_CLASS, tp_model, tp_node,
-    tp_round, tp_shape, tp_verdict,
+    tp_round, tp_shape, tp_verdict, zeroed,
 };
 use tcpilot_core::watch::{classify, features, shape_round};
 
@@ -19,7 +19,7 @@ pub struct Flow {
 
 /// One tree: class 0 (loss) with more than 32 packets of its own in the queue, else class 1 (delay).
 pub fn model(sure: u8) -> Box<tp_model> {
-    let mut model = Box::<tp_model>::default();
+    let mut model = zeroed::<tp_model>();
     (model.trees, model.classes) = (1, 2);
     model.group[0] = TP_GROUP_LOSS as u8;
     model.group[1] = TP_GROUP_DELAY as u8;

@@ -216,6 +216,18 @@ fn a_flow_at_rest_is_known_once_the_link_is_full() {
     assert_eq!(flow.group(), TP_GROUP_DELAY);
 }
 
+/// Vegas needs minutes to fill a fast path, by a packet a round trip.
+#[test]
+fn a_flow_that_grows_takes_the_links_room() {
+    let mut flow = Flow::new();
+    flow.round.link_used = 100;
+    flow.start();
+    for window in 100..140 {
+        flow.round(window, 5000, 0);
+    }
+    assert_eq!(flow.group(), TP_GROUP_DELAY);
+}
+
 #[test]
 fn few_packets_with_pauses_are_an_ant() {
     let mut flow = Flow::new();

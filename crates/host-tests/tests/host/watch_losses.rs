@@ -1,7 +1,7 @@
 //! `tcpilot watch`: a loss is a drop that the kernel reports, or a packet that is sent again. There is a router
 //! between the two ends, and its device towards the far end is watched, because a host feels its own queue.
 
-use std::{fs, path::Path};
+use std::{fs, path::Path, process::Command};
 
 use serde_json::Value;
 use tcpilot_abi::{
@@ -118,24 +118,61 @@ fn sum(rounds: &[tp_round], of: fn(&tp_round) -> u32) -> u64 {
     rounds.iter().map(|r| u64::from(of(r))).sum()
 }
 
+/// A sender that talks AccECN to the far end; `None` if this kernel has none.
+fn sender_with_accecn(lab: &Lab) -> Option<Netns> {
+    let sender = sender_behind(lab);
+    let asked = |netns| in_netns(netns, || fs::write("/proc/sys/net/ipv4/tcp_ecn", "3")).is_ok();
+    (asked(&sender) && asked(&lab.net.far)).then_some(sender)
+}
+
+const SLOW: &str = "handle 7: tbf rate 20mbit burst 6kb limit 60000";
+
 /// AccECN's count begins with ECE set (RFC 9768, section 3.2.2.1), so each acknowledgement of a flow without a
 /// mark looks like an echo of one.
 #[test]
 fn a_count_of_accecn_is_no_mark() {
     let lab = Lab::new();
-    let sender = sender_behind(&lab);
-    let asked = |netns| in_netns(netns, || fs::write("/proc/sys/net/ipv4/tcp_ecn", "3")).is_ok();
-    if !asked(&sender) || !asked(&lab.net.far) {
+    let Some(sender) = sender_with_accecn(&lab) else {
         eprintln!("this kernel has no AccECN");
         return;
-    }
-    lab.net
-        .shape(Shape::Of("tbf rate 20mbit burst 6kb limit 60000"));
+    };
+    lab.net.shape(Shape::Of(SLOW));
     let found = watched_from(&lab, &sender, "cubic", 2);
     assert!(sum(&found.rounds, |r| r.acks) > 100);
     assert_eq!(sum(&found.rounds, |r| r.marked_acks), 0);
     let last = found.rounds.last().unwrap();
     assert_ne!(last.flags & TP_FLOW_ACCECN, 0, "it was negotiated");
+}
+
+/// CoDel marks some packets, so the count rises at some acknowledgements, and drops none.
+#[test]
+fn a_mark_that_accecn_counts_is_a_mark() {
+    let lab = Lab::new();
+    let Some(sender) = sender_with_accecn(&lab) else {
+        eprintln!("this kernel has no AccECN");
+        return;
+    };
+    lab.net.shape(Shape::Of(SLOW));
+    let near = lab.net.near.name();
+    let codel = format!("-n {near} qdisc add dev eth0 parent 7:1 codel ecn");
+    let added = Command::new("tc").args(codel.split(' ')).status().unwrap();
+    if !added.success() {
+        eprintln!("this kernel has no CoDel");
+        return;
+    }
+    let found = watched_from(&lab, &sender, "cubic", 8);
+    let text = sh(&format!(
+        "tc -n {near} -s -j qdisc show dev eth0 parent 7:1"
+    ));
+    let codel: Value = serde_json::from_str(&text).unwrap();
+    let marked = codel[0]["ecn_mark"].as_u64().unwrap();
+    let told = sum(&found.rounds, |r| r.marked_acks);
+    // An acknowledgement may stand for several marked packets, and the last round is not complete.
+    assert!(
+        marked > 4 && told > marked / 2 && told <= marked,
+        "{told} of {marked}"
+    );
+    assert_eq!(sum(&found.rounds, |r| r.dropped_packets), 0);
 }
 
 #[test]

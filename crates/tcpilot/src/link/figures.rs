@@ -23,7 +23,7 @@ pub const REASONS: [&str; 13] = [
     "its application is the limit",
     "no acknowledgement passes here",
     "neither TCP nor QUIC: by rate only",
-    "behaviour over rounds, on a path beyond those learned from",
+    "behaviour over rounds, on a path beyond those recorded",
 ];
 
 figures! {

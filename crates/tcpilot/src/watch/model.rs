@@ -8,7 +8,7 @@ use std::{
 use serde::Deserialize;
 use tcpilot_abi::{
     TP_FEATURES, TP_MODEL_CLASSES, TP_MODEL_LEAVES, TP_MODEL_NODES, TP_MODEL_TREES, TP_RANGE_COUNT,
-    tp_model, tp_node, tp_range,
+    tp_model, tp_node, tp_range, zeroed,
 };
 
 use crate::{
@@ -18,6 +18,7 @@ use crate::{
 };
 
 const BUILT_IN: &str = include_str!("../../../../bpf/watch/model.json");
+const BUILT_IN_WIDE: &str = include_str!("../../../../bpf/watch/wide_model.json");
 const BUILT_IN_QUIC: &str = include_str!("../../../../bpf/watch/quic_model.json");
 const FORMAT: u32 = 1;
 
@@ -56,12 +57,16 @@ pub struct Model {
 pub struct Models {
     /// TCP's.
     pub tcp: Model,
+    /// TCP's on paths beyond those that the first learned from, with the same classes; without trees there is none.
+    pub wide: Model,
     /// QUIC's.
     pub quic: Model,
 }
 
 impl Models {
     /// The models that come with this binary, but for those that are given as files.
+    ///
+    /// The built-in one for paths beyond goes with the built-in one for TCP.
     ///
     /// # Errors
     /// A file cannot be read, or is no model.
@@ -70,8 +75,22 @@ impl Models {
             Some(path) => Model::read(path),
             None => Model::built_in(built_in),
         };
+        let tcp = one(&args.model, BUILT_IN)?;
+        let wide = match (&args.wide_model, &args.model) {
+            (None, Some(_)) => Model::without_trees(),
+            (given, _) => one(given, BUILT_IN_WIDE)?,
+        };
+        if wide.in_kernel.trees > 0
+            && (&wide.names, wide.in_kernel.group) != (&tcp.names, tcp.in_kernel.group)
+        {
+            return Err(refuse(
+                "the wide model",
+                "its classes are not those of the other model of TCP",
+            ));
+        }
         Ok(Models {
-            tcp: one(&args.model, BUILT_IN)?,
+            tcp,
+            wide,
             quic: one(&args.quic_model, BUILT_IN_QUIC)?,
         })
     }
@@ -80,12 +99,20 @@ impl Models {
     pub fn in_kernel(&self) -> tcpilot_kernel::watch::Models<'_> {
         tcpilot_kernel::watch::Models {
             tcp: &self.tcp.in_kernel,
+            wide: &self.wide.in_kernel,
             quic: &self.quic.in_kernel,
         }
     }
 }
 
 impl Model {
+    fn without_trees() -> Model {
+        Model {
+            in_kernel: zeroed(),
+            names: vec![],
+        }
+    }
+
     fn built_in(text: &str) -> Result<Model, Failure> {
         parse(text).map_err(|why| refuse("the built-in model", &why))
     }
@@ -108,7 +135,7 @@ fn refuse(what: &str, why: &str) -> Failure {
 fn parse(text: &str) -> Result<Model, String> {
     let written: Written = serde_json::from_str(text).map_err(|e| format!("no model: {e}"))?;
     check(&written)?;
-    let mut model = Box::<tp_model>::default();
+    let mut model = zeroed::<tp_model>();
     model.trees = u32::try_from(written.roots.len()).unwrap_or(0);
     model.classes = u32::try_from(written.classes.len()).unwrap_or(0);
     model.root[..written.roots.len()].copy_from_slice(&written.roots);
@@ -209,8 +236,17 @@ mod tests {
 
     #[test]
     fn the_built_in_models_are_sound() {
-        for text in [BUILT_IN, BUILT_IN_QUIC] {
+        for text in [BUILT_IN, BUILT_IN_WIDE, BUILT_IN_QUIC] {
             Model::built_in(text).unwrap();
         }
+    }
+
+    #[test]
+    fn the_built_in_models_of_tcp_have_the_same_classes_and_recorded_paths() {
+        let [one, wide] = [BUILT_IN, BUILT_IN_WIDE].map(|text| Model::built_in(text).unwrap());
+        assert_eq!(one.names, wide.names);
+        assert_eq!(one.in_kernel.group, wide.in_kernel.group);
+        let paths = |model: &Model| model.in_kernel.range.map(|range| (range.least, range.most));
+        assert_eq!(paths(&one), paths(&wide));
     }
 }

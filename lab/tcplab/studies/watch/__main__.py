@@ -1,10 +1,17 @@
-"""`python -m tcplab.studies.watch train|judge|keep|cost`: from recordings to a model.
+"""`python -m tcplab.studies.watch train|judge|keep|simulate|cost`: from recordings to a model.
 
 The model of this repository, and the tables of docs/measured/watch.md, from the rows kept in it:
 
 D=docs/measured/data
 python -m tcplab.studies.watch train $D/watch-samples*.parquet
 python -m tcplab.studies.watch judge --by bpf/watch/model.json $D/watch-rounds.parquet
+
+The model for paths beyond those that were recorded, and its judgement of other simulated paths:
+
+python -m tcplab.studies.watch train --wide $D/watch-samples*.parquet
+python -m tcplab.studies.watch simulate --seed 9 --rates 1000 10000 far.parquet
+python -m tcplab.studies.watch judge --by bpf/watch/model.json --wide bpf/watch/wide_model.json \
+    far.parquet
 
 From recordings:
 
@@ -39,6 +46,7 @@ from tcplab.studies.watch import (
     native,
     quic,
     readings,
+    simulated,
     traces,
     train,
 )
@@ -62,9 +70,13 @@ def main() -> int:
         command.add_argument("campaigns", metavar="CAMPAIGN", type=Path, nargs="+", help=what)
         if name == "train":
             command.add_argument("--out", type=Path, metavar="FILE")
+            what = "with simulated flows, for paths beyond those of the recordings"
+            command.add_argument("--wide", action="store_true", help=what)
         elif name == "judge":
             what = "judge by this finished model, which must not know these paths"
             command.add_argument("--by", type=Path, metavar="MODEL", help=what)
+            what = "with --by: the model for paths beyond that one's"
+            command.add_argument("--wide", type=Path, metavar="MODEL", help=what)
             what = "as if the watch had begun so many rounds after each flow"
             command.add_argument("--after", type=int, default=0, metavar="ROUNDS", help=what)
             what = "settled flows nap, as they do unless a watch records (with --by)"
@@ -75,11 +87,33 @@ def main() -> int:
             command.add_argument("--most", type=int, metavar="N", help="rounds of a flow")
         what = "of the flows of QUIC, which have a model of their own"
         command.add_argument("--quic", action="store_true", help=what)
+    _add_simulate(sub)
     _add_cost(sub)
     options = parser.parse_args()
-    if options.command == "cost":
-        return _cost(options)
-    return _learn(options)
+    other = {"cost": _cost, "simulate": _simulate}.get(options.command, _learn)
+    return other(options)
+
+
+def _add_simulate(sub: Any) -> None:
+    command = sub.add_parser("simulate", help="write the rounds of simulated flows, for judge")
+    command.add_argument("file", metavar="FILE", type=Path)
+    command.add_argument("--paths", type=int, default=40, metavar="N", help="at random")
+    command.add_argument("--seed", type=int, default=1, metavar="N", help="that draws them")
+    command.add_argument(
+        "--rates",
+        type=float,
+        nargs=2,
+        default=simulated.RATES_MBIT,
+        metavar="MBIT",
+        help="the least and the most",
+    )
+
+
+def _simulate(options: argparse.Namespace) -> int:
+    found = list(simulated.campaign(options.paths, options.seed, tuple(options.rates)))
+    kept.write_rounds(found, ["simulated"] * len(found), options.file)
+    print(f"{options.file}: {len(found)} flows on {len({t.path for t in found})} paths")
+    return 0
 
 
 def _add_cost(sub: Any) -> None:
@@ -93,7 +127,7 @@ def _add_cost(sub: Any) -> None:
     command.add_argument("--warm", type=int, default=0, metavar="N", help=what)
     what = "with --here: more options of tcpilot watch"
     command.add_argument("--watch", default="", metavar="WORDS", help=what)
-    what = "with --here: super-packets of up to 64 KB, as on a host with GSO and GRO"
+    what = "super-packets of up to 64 KB, as on a host with GSO and GRO"
     command.add_argument("--offloads", action="store_true", help=what)
     what = "measure limit.bpf.c up to this step instead of the watch"
     command.add_argument("--limit", choices=[step.name.lower() for step in cost.Step], help=what)
@@ -114,7 +148,7 @@ def _cost(options: argparse.Namespace) -> int:
         return 0
     rate, seconds = options.rate or 20, options.seconds or 20
     words = ["python3", cost.__file__, str(folder), str(rate), str(seconds), str(options.warm)]
-    words += [str(limit)] * bool(limit)
+    words += [str(int(options.offloads)), *[str(limit)] * bool(limit)]
     modules = ("sch_netem", "sch_tbf")
     machine = Machine(options.kernel, virtual_time=True, timeout_s=1800, modules=modules)
     result = run(machine, words)
@@ -164,7 +198,11 @@ def _loaded(places: list[Path], of_quic: bool) -> tuple[list[str], list[traces.T
 
 def _train(rows: pd.DataFrame, options: argparse.Namespace) -> int:
     name = "quic_model.json" if options.quic else "model.json"
-    model, out = train.as_json(train.fit(rows, options.quic)), options.out or _MODELS / name
+    if options.wide:
+        name, forest = "wide_model.json", train.wide(rows, simulated.training())
+    else:
+        forest = train.fit(rows, options.quic)
+    model, out = train.as_json(forest), options.out or _MODELS / name
     train.write(model, out)
     print(f"{out}: {len(model['roots'])} trees, {len(model['nodes'])} nodes")
     return 0
@@ -179,7 +217,8 @@ def _judge(found: list[traces.Trace], options: argparse.Namespace) -> int:
     _say("Our rules, without trees", [judge.by_model(t, native.no_model(), []) for t in found])
     if options.by:
         model = json.loads(options.by.read_text())
-        ours = judge.by_finished(found, model, options.naps)
+        wide = json.loads(options.wide.read_text()) if options.wide else None
+        ours = judge.by_finished(found, model, options.naps, wide)
         _say_ours(p4air, ours, f"Ours, by {options.by.name}")
         if options.quic:
             print(quic.table(found, ours))

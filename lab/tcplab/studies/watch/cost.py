@@ -287,6 +287,7 @@ if __name__ == "__main__":
     if sys.argv[1] == "hold":
         hold(sys.argv[2])
         sys.exit()
-    where, rate, length, warm, *limits = sys.argv[1:]
+    where, rate, length, warm, offloads, *limits = sys.argv[1:]
     limit = Path(limits[0]) if limits else None
-    print(json.dumps(measure(Plan(Path(where), int(rate), int(length), int(warm), True, limit))))
+    plan = Plan(Path(where), int(rate), int(length), int(warm), True, limit, (), offloads == "1")
+    print(json.dumps(measure(plan)))

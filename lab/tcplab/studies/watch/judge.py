@@ -105,9 +105,15 @@ def by_p4air(trace: Trace) -> Outcome:
     )
 
 
-def by_model(trace: Trace, model: Table, names: Sequence[str], naps: bool = False) -> Outcome:
+def by_model(
+    trace: Trace,
+    model: Table,
+    names: Sequence[str],
+    naps: bool = False,
+    wide: Table | None = None,
+) -> Outcome:
     """Ours, as the kernel does it, round for round."""
-    verdicts = native.verdicts(trace.flow.rounds, model, naps)
+    verdicts = native.verdicts(trace.flow.rounds, model, naps, wide)
     wanted = GROUPS.index(trace.group)
     last = verdicts[-1]
     name = names[last["name"]] if last["name"] < len(names) else None
@@ -146,12 +152,15 @@ def cross_validated(
 
 
 def by_finished(
-    traces: Sequence[Trace], model: dict[str, Any], naps: bool = False
+    traces: Sequence[Trace],
+    model: dict[str, Any],
+    naps: bool = False,
+    wide: dict[str, Any] | None = None,
 ) -> list[Outcome]:
-    """Flows on paths that the model's file was not made from."""
+    """Flows on paths that the model's file was not made from; `wide`: for paths beyond those."""
     names = [c["name"] for c in model["classes"]]
-    row = in_kernel(model)
-    return [by_model(t, row, names, naps) for t in traces]
+    row, beyond = in_kernel(model), in_kernel(wide) if wide else None
+    return [by_model(t, row, names, naps, beyond) for t in traces]
 
 
 def table(outcomes: Sequence[Outcome]) -> str:

@@ -17,7 +17,7 @@ from tcplab.studies.watch.records import Table
 
 _HERE = Path(__file__).parent
 _BPF = Path(__file__).parents[4] / "bpf"
-CLASSES_MAX, TREES_MAX, NODES_MAX, LEAVES_MAX, FEATURES_MAX = 20, 32, 32768, 16384, 128
+CLASSES_MAX, TREES_MAX, NODES_MAX, LEAVES_MAX, FEATURES_MAX = 20, 32, 65536, 32768, 128
 RANGES = 3
 """Limits of a model: TP_MODEL_… in bpf/abi/watch.h."""
 VERDICTS = np.dtype(
@@ -51,17 +51,22 @@ MODEL = np.dtype(
 )
 
 
-@functools.cache
-def library() -> ctypes.CDLL:
-    """Compiled anew for each process; needs a C compiler, as $CC or cc."""
+def compiled(source: Path) -> ctypes.CDLL:
+    """Needs a C compiler, as $CC or cc."""
     folder = tempfile.TemporaryDirectory(prefix="tcplab-watch-")
-    target = Path(folder.name) / "replay.so"
+    target = Path(folder.name) / "compiled.so"
     compiler = os.environ.get("CC", "cc")
-    command = [compiler, "-O2", "-shared", "-fPIC", "-I", str(_BPF), "-o", str(target)]
-    subprocess.run([*command, str(_HERE / "replay.c")], check=True)
+    command = [compiler, "-O2", "-w", "-shared", "-fPIC", "-I", str(_BPF), "-o", str(target)]
+    subprocess.run([*command, str(source)], check=True)
     loaded = ctypes.CDLL(str(target))
     folder.cleanup()
     return loaded
+
+
+@functools.cache
+def library() -> ctypes.CDLL:
+    """Compiled anew for each process."""
+    return compiled(_HERE / "replay.c")
 
 
 def _pointer(array: npt.NDArray[np.generic]) -> ctypes.c_void_p:
@@ -76,12 +81,14 @@ def features(rounds: Table) -> npt.NDArray[np.int32]:
     return found[:, : len(FEATURES)].copy()
 
 
-def verdicts(rounds: Table, model: Table, naps: bool = False) -> Table:
-    """A row of VERDICTS after each round; `model` has one row of MODEL; settled flows may nap."""
+def verdicts(rounds: Table, model: Table, naps: bool = False, wide: Table | None = None) -> Table:
+    """A row of VERDICTS after each round; `model` has one row of MODEL, and so has that for paths
+    beyond; settled flows may nap."""
+    beyond = no_model() if wide is None else wide
     rounds = np.ascontiguousarray(rounds)
     found = np.zeros(len(rounds), dtype=VERDICTS)
     library().replay_verdicts(
-        _pointer(rounds), len(rounds), _pointer(model), int(naps), _pointer(found)
+        _pointer(rounds), len(rounds), _pointer(model), _pointer(beyond), int(naps), _pointer(found)
     )
     return found
 

@@ -40,9 +40,10 @@ static void nap_on(struct nap *nap, struct tp_shape *shape, const struct tp_roun
 	*nap = (struct nap){0};
 }
 
-/* The verdict after each round.  naps: settled flows nap. */
+/* The verdict after each round.  wide: the model for paths beyond the other's.  naps: settled flows
+ * nap. */
 void replay_verdicts(const struct tp_round *rounds, __u32 count, const struct tp_model *model,
-		     __u32 naps, struct tp_verdict *verdicts)
+		     const struct tp_model *wide, __u32 naps, struct tp_verdict *verdicts)
 {
 	struct tp_scratch scratch;
 	struct tp_verdict verdict = {.name = TP_NO_CLASS};
@@ -53,8 +54,10 @@ void replay_verdicts(const struct tp_round *rounds, __u32 count, const struct tp
 		if (nap.us) {
 			nap_on(&nap, &shape, &rounds[i]);
 		} else {
+			int is_wide = tp_is_wide(model, wide, &rounds[i]);
+
 			tp_shape_round(&shape, &rounds[i]);
-			tp_classify(&verdict, &shape, &rounds[i], model, &scratch);
+			tp_classify(&verdict, &shape, &rounds[i], is_wide ? wide : model, &scratch);
 			if (naps && tp_may_nap(&verdict, &shape, &rounds[i]))
 				nap.us = tp_nap_us(&shape, &rounds[i]);
 		}

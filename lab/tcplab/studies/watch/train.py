@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from tcplab.studies.watch.traces import SPARSE, Trace
 
 FORMAT = 1
 TREES = 32
-LEAVES = 512
+LEAVES = 1024
 TRIED = 32
 """Features that a split is chosen among."""
 DEPTH = 16
@@ -181,6 +181,13 @@ def _share_of(label: str, labels: Iterable[str]) -> float:
     """What divides the weight of each algorithm of a group."""
     group = sum(GROUP_OF[name] == GROUP_OF[label] for name in labels)
     return float(group**GROUPS_ALIKE)
+
+
+def wide(rows: pd.DataFrame, simulated: Sequence[Trace]) -> Forest:
+    """The trees for paths beyond those of recordings: from these rows, and from simulated flows.
+    Its range is that of the recordings, since beyond it these trees are asked."""
+    forest = fit(together([rows, table(simulated)]))
+    return replace(forest, range=path_of(rows))
 
 
 def as_json(forest: Forest) -> dict[str, Any]:
