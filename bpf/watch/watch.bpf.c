@@ -356,7 +356,7 @@ static __always_inline void marked(struct tp_watch_flow *flow)
 		flow->lost_ns = bpf_ktime_get_ns();
 }
 
-/* AccECN's flags are the last three bits of a count of marked packets (RFC 9768, section 3.2.2).  An
+/* AccECN's flags are the last three bits of a count of marked packets (RFC 9768, section 3.2.2). An
  * acknowledgement that was overtaken tells an older count. */
 static __always_inline void counted(struct tp_watch_flow *flow, const struct tp_packet *p,
 				    __s32 progress)
