@@ -68,7 +68,9 @@ def ends(rate_mbit: int, delay: bool, offloads: bool) -> Iterator[tuple[str, str
         sh(f"ip netns exec {router} sysctl -q -w net.ipv4.ip_forward=1")
         sh(f"ip -n {sender} route add default via 10.81.0.2")
         sh(f"ip -n {far} route add default via 10.82.0.1")
-        room = "burst 1mb limit 4000000" if offloads else "burst 6kb limit 150000"
+        room = "burst 6kb limit 150000"
+        if offloads:  # of each a millisecond or four at 9 Gbit/s, and some super-packets
+            room = f"burst {max(rate_mbit * 111, 80_000)} limit {max(rate_mbit * 444, 400_000)}"
         sh(f"tc -n {router} qdisc add dev c0 root tbf rate {rate_mbit}mbit {room}")
         if delay:
             sh(f"tc -n {far} qdisc add dev c0 root netem limit 100000 delay 40ms")
