@@ -131,12 +131,16 @@ def _add_cost(sub: Any) -> None:
     command.add_argument("--offloads", action="store_true", help=what)
     what = "measure limit.bpf.c up to this step instead of the watch"
     command.add_argument("--limit", choices=[step.name.lower() for step in cost.Step], help=what)
+    what = "measure what the kernel's statistics add to a call, with empty programs"
+    command.add_argument("--clock", action="store_true", help=what)
     what = "hooks of tc (6.6) where the limit can do with them"
     command.add_argument("--tcx", action="store_true", help=what)
 
 
 def _cost(options: argparse.Namespace) -> int:
     folder, limit = binaries(options), None
+    if options.clock:
+        options.limit, options.tcx = "empty", True
     if options.limit:
         parts = [f"-DSTEP={cost.Step[options.limit.upper()]:d}", *["-DTCX"] * options.tcx]
         limit = compiled(_LIMIT, "the limit", ["-mcpu=v3", *parts], form="".join(parts))
@@ -149,6 +153,8 @@ def _cost(options: argparse.Namespace) -> int:
     rate, seconds = options.rate or 20, options.seconds or 20
     words = ["python3", cost.__file__, str(folder), str(rate), str(seconds), str(options.warm)]
     words += [str(int(options.offloads)), *[str(limit)] * bool(limit)]
+    if options.clock:
+        words = ["python3", cost.__file__, "clock", str(limit)]
     modules = ("sch_netem", "sch_tbf")
     machine = Machine(options.kernel, virtual_time=True, timeout_s=1800, modules=modules)
     result = run(machine, words)

@@ -3,6 +3,7 @@
 python -m tcplab.studies.watch cost                  # in a machine in virtual time: instructions
 python -m tcplab.studies.watch cost --here           # on this host: nanoseconds
 python -m tcplab.studies.watch cost --limit lru      # of limit.bpf.c up to this step, in its place
+python -m tcplab.studies.watch cost --clock          # what the statistics cost that tell all this
 
 Eight flows through a router, at its bottleneck; the kernel's own statistics of BPF programs
 (kernel.bpf_stats_enabled) tell the time in the programs.  In virtual time an instruction
@@ -152,6 +153,61 @@ def measure(plan: Plan) -> dict[str, object]:
         STATS.write_text(before)
 
 
+CLOCK_PACKETS = 20_000
+CLOCK_TURNS = 5
+
+
+def clock(plan: Plan) -> dict[str, object]:
+    """What a call of an empty program takes, and what the kernel's statistics add to it: the time
+    in which the router sends packets without programs, and with the limit's, in turns."""
+    spent: dict[str, list[int]] = {"none": [], "0": [], "1": []}
+    before = STATS.read_text()
+
+    def turn(what: str, inside: list[str]) -> None:
+        found = subprocess.run([*inside, "send"], capture_output=True, check=True)
+        spent[what].append(int(found.stdout))
+
+    try:
+        with ends(plan.rate_mbit, False, False) as (_, router, _far):
+            inside = ["ip", "netns", "exec", router, sys.executable, __file__]
+            for _ in range(CLOCK_TURNS):
+                turn("none", inside)
+            hold = [*inside, "hold", str(plan.limit)]
+            with subprocess.Popen(hold, stdout=subprocess.PIPE) as holder:
+                assert holder.stdout
+                holder.stdout.readline()  # they are attached
+                for i in range(2 * CLOCK_TURNS):
+                    STATS.write_text(str(i % 2))
+                    turn(str(i % 2), inside)
+                calls = sum(runs for runs, _ in program_costs(holder.pid).values())
+                holder.terminate()
+    finally:
+        STATS.write_text(before)
+    each = calls / (CLOCK_PACKETS * CLOCK_TURNS)
+    none, off, on = (sorted(times)[CLOCK_TURNS // 2] / CLOCK_PACKETS for times in spent.values())
+    return {
+        "calls_per_packet": round(each, 2),
+        "ns_per_packet": round(none),
+        "ns_per_call": round((off - none) / each, 1),
+        "ns_per_call_more_with_statistics": round((on - off) / each, 1),
+        "kernel": os.uname().release,
+    }
+
+
+def send() -> int:
+    """Nanoseconds for CLOCK_PACKETS packets from the router, which nobody answers."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as out:
+        out.connect(("10.82.0.2", 9))
+        with contextlib.suppress(ConnectionError):
+            out.send(b"first")  # the neighbour is known from now on
+        time.sleep(0.2)
+        began = time.monotonic_ns()
+        for _ in range(CLOCK_PACKETS):
+            with contextlib.suppress(ConnectionError):
+                out.send(b"packet")
+        return time.monotonic_ns() - began
+
+
 def _run(plan: Plan, sender: str, router: str, far: str) -> dict[str, object]:
     at_sender, at_router, at_far = (["ip", "netns", "exec", name] for name in (sender, router, far))
     flowgen, tcpilot = (str(plan.binaries / name) for name in ("flowgen", "tcpilot"))
@@ -288,6 +344,12 @@ def hold(path: str) -> None:
 if __name__ == "__main__":
     if sys.argv[1] == "hold":
         hold(sys.argv[2])
+        sys.exit()
+    if sys.argv[1] == "send":
+        print(send())
+        sys.exit()
+    if sys.argv[1] == "clock":
+        print(json.dumps(clock(Plan(Path(), 10_000, 0, 0, False, Path(sys.argv[2])))))
         sys.exit()
     where, rate, length, warm, offloads, *limits = sys.argv[1:]
     limit = Path(limits[0]) if limits else None

@@ -25,6 +25,9 @@ LAWS = (
 """In the order of simulate/laws.h."""
 FRAME = 1514
 """Bytes of a packet on the link."""
+PAYLOAD = 1448
+WINDOW_MOST = 1 << 30
+"""Bytes of the largest window (RFC 7323, section 2.3)."""
 ROUNDS_MOST = 20_000
 """Of a flow: those after them are not kept."""
 START_S = 0.7
@@ -113,7 +116,7 @@ def library() -> ctypes.CDLL:
 def run(path: Bottleneck, algorithms: Sequence[str], seed: int = 1) -> list[Simulated]:
     """A flow of each algorithm, in their order; raises RuntimeError if a window outgrows its
     places."""
-    window = int(4 * (path.bdp_packets + path.queue_packets)) + 256
+    places = int(4 * (path.bdp_packets + path.queue_packets)) + 256
     rate = path.rate_mbit * 1e6 / 8
     given = _Path(
         rate=int(rate),
@@ -126,7 +129,7 @@ def run(path: Bottleneck, algorithms: Sequence[str], seed: int = 1) -> list[Simu
         ack_every=path.ack_every,
         lost_of_million=round(path.loss_percent * 1e4),
         seed=seed,
-        window_most=window,
+        window_most=min(places, WINDOW_MOST // PAYLOAD),
     )
     starts = np.cumsum([0, *np.random.default_rng(seed).uniform(0.5, 1.5, len(algorithms) - 1)])
     flows = (_Flow * len(algorithms))(

@@ -11,7 +11,8 @@
 #include "core/watch/shape.h"
 #include "laws.h"
 
-#define SIM_FRAME 1514 /* bytes of a packet on the link */
+#define SIM_FRAME 1514		       /* bytes of a packet on the link */
+#define SIM_RECEIVER_WINDOW (1U << 30) /* the largest there is (RFC 7323, section 2.3) */
 #define SIM_EPOCH_NS 10000000000ULL
 #define SIM_USED_NS 1000000000ULL /* a second: the rate is per second, too */
 
@@ -122,6 +123,7 @@ static void sim_round_ends(struct sim_watch *w, const struct sim_link *link, __u
 	r->sojourn_mean_us = r->sojourn_samples ? w->sojourn_sum_ns / r->sojourn_samples / 1000 : 0;
 	r->flight_max_bytes = w->flight_max;
 	r->flight_end_bytes = w->max_seq - w->acked_seq;
+	r->receiver_window_bytes = SIM_RECEIVER_WINDOW;
 	r->segment_bytes = SIM_MSS;
 	r->gap_max_us = w->gap_max_ns / 1000;
 	r->link_queue_us = tp_max(link->longest_us, link->longest_before_us);
