@@ -46,6 +46,7 @@ mod upgrade;
 mod watch;
 mod watch_link;
 mod watch_losses;
+mod watch_models;
 mod watch_naps;
 mod watch_operators;
 mod watch_quic;

