@@ -165,7 +165,8 @@ def _cost(options: argparse.Namespace) -> int:
 
 
 def _learn(options: argparse.Namespace) -> int:
-    files = [path for path in options.campaigns if path.is_file()]
+    # A forest depends on the order of its rows, and shells order names by the user's language.
+    files = sorted(path for path in options.campaigns if path.is_file())
     if options.command == "train" and files:
         folders = traces.load([p for p in options.campaigns if not p.is_file()], options.quic)
         parts = [pd.read_parquet(f) for f in files]
