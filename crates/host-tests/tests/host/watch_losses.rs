@@ -122,7 +122,11 @@ fn sum(rounds: &[tp_round], of: fn(&tp_round) -> u32) -> u64 {
 fn sender_with_accecn(lab: &Lab) -> Option<Netns> {
     let sender = sender_behind(lab);
     let asked = |netns| in_netns(netns, || fs::write("/proc/sys/net/ipv4/tcp_ecn", "3")).is_ok();
-    (asked(&sender) && asked(&lab.net.far)).then_some(sender)
+    let both = asked(&sender) && asked(&lab.net.far);
+    if !both {
+        eprintln!("this kernel has no AccECN");
+    }
+    both.then_some(sender)
 }
 
 const SLOW: &str = "handle 7: tbf rate 20mbit burst 6kb limit 60000";
@@ -133,7 +137,6 @@ const SLOW: &str = "handle 7: tbf rate 20mbit burst 6kb limit 60000";
 fn a_count_of_accecn_is_no_mark() {
     let lab = Lab::new();
     let Some(sender) = sender_with_accecn(&lab) else {
-        eprintln!("this kernel has no AccECN");
         return;
     };
     lab.net.shape(Shape::Of(SLOW));
@@ -149,7 +152,6 @@ fn a_count_of_accecn_is_no_mark() {
 fn a_mark_that_accecn_counts_is_a_mark() {
     let lab = Lab::new();
     let Some(sender) = sender_with_accecn(&lab) else {
-        eprintln!("this kernel has no AccECN");
         return;
     };
     lab.net.shape(Shape::Of(SLOW));

@@ -131,7 +131,7 @@ def _add_cost(sub: Any) -> None:
     command.add_argument("--offloads", action="store_true", help=what)
     what = "measure limit.bpf.c up to this step instead of the watch"
     command.add_argument("--limit", choices=[step.name.lower() for step in cost.Step], help=what)
-    what = "measure what the kernel's statistics add to a call, with empty programs"
+    what = "in a machine: measure a call of an empty program, and what the statistics add to it"
     command.add_argument("--clock", action="store_true", help=what)
     what = "hooks of tc (6.6) where the limit can do with them"
     command.add_argument("--tcx", action="store_true", help=what)

@@ -30,10 +30,10 @@
 struct sim_burst {
 	__u64 sent_ns, queued_ns;
 	__u64 first_ns, delivered_ns; /* for rate samples: of the flow, when this was sent */
-	__u32 delivered, in_flight;
+	__u32 delivered;
 	__u32 first, count; /* packets */
 	__u32 drops;	    /* of the flow before it came to the queue */
-	__u8 has_arrived, is_settled, is_again, is_stamped;
+	__u8 has_arrived, is_settled, is_again;
 };
 
 struct sim_law;
@@ -58,10 +58,10 @@ struct sim_sender {
 	struct tp_bbr3_undo bbr3_undo;
 	struct tp_cwnd w;
 	__u8 state; /* enum tcp_ca_state */
-	__u8 is_paced, is_open, has_lost;
+	__u8 is_paced;
 	__u32 una, nxt, recover; /* packets */
 	__u32 in_flight, delivered, lost;
-	__u32 srtt_us, rttvar_us, min_rtt_us, base_us;
+	__u32 srtt_us, rttvar_us, min_rtt_us;
 	__u32 prior_cwnd, prr_delivered, prr_out;
 	__u64 pacing_rate; /* bytes per second; 0: not paced */
 	__u64 next_ns, line_ns, timeout_ns, first_ns, delivered_ns;
@@ -81,8 +81,8 @@ struct sim_sender {
 	__u32 again_first, again_last;
 	/* the receiver */
 	__u8 *got;
-	__u32 got_mask, expected, unacknowledged, last_arrived, late_order;
-	__u32 acked_bursts, arrived_bursts;
+	__u32 got_mask, expected, unacknowledged, late_order;
+	__u32 arrived_bursts;
 };
 
 /* What an acknowledgement told. */

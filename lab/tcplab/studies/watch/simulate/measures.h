@@ -63,7 +63,6 @@ static void sim_went_in(struct sim_watch *w, struct sim_burst *b, __u64 now_ns)
 	__u64 gap_ns = now_ns - w->last_in_ns;
 
 	b->drops = w->drops;
-	b->is_stamped = 1;
 	b->queued_ns = now_ns;
 	if (!w->is_open) {
 		w->max_seq = again ? w->max_seq : end;

@@ -18,7 +18,6 @@
 struct sim_host {
 	__u64 line_rate;  /* bytes per second */
 	__u32 most_burst; /* packets of a super-packet; 1: none */
-	__u32 frame;
 };
 
 static struct tp_ack sim_ack_of(const struct sim_sender *s, __u64 now_us, __u32 acked)

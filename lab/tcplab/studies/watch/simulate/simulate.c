@@ -79,7 +79,6 @@ static void transmit(struct sim *sim, __u32 flow, struct sim_range range, int is
 	    .first_ns = s->first_ns,
 	    .delivered_ns = s->delivered_ns,
 	    .delivered = s->delivered,
-	    .in_flight = s->in_flight,
 	    .first = range.first,
 	    .count = range.count,
 	    .is_again = is_again,
@@ -316,7 +315,7 @@ int simulate(const struct sim_path *path, const struct sim_flow *flow, __u32 flo
 	int failed;
 
 	sim.link.rate = path->rate;
-	sim.host = (struct sim_host){path->line_rate, path->most_burst, SIM_FRAME};
+	sim.host = (struct sim_host){path->line_rate, path->most_burst};
 	failed = prepare(&sim, flows, rounds, room);
 	while (!failed && !sim.has_failed && sim_take(&sim.events, &e) &&
 	       e.at_ns < path->duration_us * 1000)
