@@ -23,7 +23,7 @@ pub use generated::*;
 pub static LAYOUT: &str = include!(concat!(env!("OUT_DIR"), "/layout.rs"));
 
 mod plain;
-pub use plain::{Plain, from_bytes, to_bytes, zeroed};
+pub use plain::{Plain, boxed, from_bytes, to_bytes, zeroed};
 
 mod why;
 pub use why::{Trouble, Why, Withheld};

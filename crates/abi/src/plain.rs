@@ -76,7 +76,21 @@ pub fn from_bytes<T: Plain>(bytes: &[u8]) -> Option<T> {
     }
 }
 
-/// A structure of zeros that was never on the stack, which is too small for some.
+/// The same in a box, and never on the stack, which is too small for some.
+pub fn boxed<T: Plain>(bytes: &[u8]) -> Option<Box<T>> {
+    if bytes.len() < size_of::<T>() {
+        return None;
+    }
+    let mut value = Box::<T>::new_uninit();
+    let to = value.as_mut_ptr().cast::<u8>();
+    // SAFETY: as in from_bytes.
+    unsafe {
+        std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, size_of::<T>());
+        Some(value.assume_init())
+    }
+}
+
+/// A structure of zeros that was never on the stack.
 pub fn zeroed<T: Plain>() -> Box<T> {
     let mut value = Box::<T>::new_uninit();
     // SAFETY: the pointer is to one T, and by the contract of Plain zeros are a valid one.

@@ -1,0 +1,96 @@
+//! A model's file as it is written.
+
+use serde::Deserialize;
+use tcpilot_abi::{
+    TP_FEATURES, TP_GROUP_DELAY, TP_GROUP_LOSS, TP_GROUP_LOSS_DELAY, TP_GROUP_MODEL,
+    TP_GROUP_UNKNOWN, TP_MODEL_CLASSES, TP_MODEL_LEAVES, TP_MODEL_NODES, TP_MODEL_TREES,
+    TP_RANGE_COUNT,
+};
+
+const FORMAT: u32 = 1;
+
+/// The groups that a model can tell (`enum tp_group`).
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[repr(u32)]
+pub enum Group {
+    /// Of flows that something else limits.
+    Unknown = TP_GROUP_UNKNOWN,
+    Loss = TP_GROUP_LOSS,
+    Delay = TP_GROUP_DELAY,
+    LossDelay = TP_GROUP_LOSS_DELAY,
+    Model = TP_GROUP_MODEL,
+}
+
+#[derive(Debug, Deserialize)]
+pub struct Class {
+    pub name: String,
+    pub group: Group,
+}
+
+#[derive(Debug, Deserialize)]
+pub struct Written {
+    format: u32,
+    features: Vec<String>,
+    pub classes: Vec<Class>,
+    /// Index of each tree's first node.
+    pub roots: Vec<u32>,
+    /// Feature, threshold, child. Values above the threshold lead to the node after the child. A leaf has
+    /// feature -1, and its child is the index of its shares.
+    pub nodes: Vec<(i16, i32, u16)>,
+    /// For each leaf a share per class, of 255 in all.
+    pub leaves: Vec<Vec<u8>>,
+    /// The paths that it learned from: least and most of each measure. Empty: not known.
+    #[serde(default)]
+    pub range: Vec<(u32, u32)>,
+}
+
+impl Written {
+    /// Reads and checks it.
+    pub fn parse(text: &str) -> Result<Written, String> {
+        let written: Written = serde_json::from_str(text).map_err(|e| format!("no model: {e}"))?;
+        written.check()?;
+        Ok(written)
+    }
+
+    /// Refuses indices that lead out of the model. The programs mask indices, so a wrong one makes them give
+    /// nonsense instead of a fault.
+    fn check(&self) -> Result<(), String> {
+        if self.format != FORMAT {
+            return Err(format!("format {} is not {FORMAT}", self.format));
+        }
+        fits(self.features.len(), TP_FEATURES, "features")?;
+        fits(self.classes.len(), TP_MODEL_CLASSES, "classes")?;
+        fits(self.roots.len(), TP_MODEL_TREES, "trees")?;
+        fits(self.nodes.len(), TP_MODEL_NODES, "nodes")?;
+        fits(self.leaves.len(), TP_MODEL_LEAVES, "leaves")?;
+        fits(self.range.len(), TP_RANGE_COUNT, "ranges")?;
+        let (nodes, leaves) = (self.nodes.len(), self.leaves.len());
+        if self.roots.iter().any(|root| *root as usize >= nodes) {
+            return Err("a tree begins outside of the nodes".into());
+        }
+        for (at, &(feature, _, child)) in self.nodes.iter().enumerate() {
+            let child = usize::from(child);
+            let good = match usize::try_from(feature) {
+                Err(_) => child < leaves,
+                // Children lie behind their parent, so each walk ends.
+                Ok(feature) => feature < self.features.len() && child > at && child + 1 < nodes,
+            };
+            if !good {
+                return Err(format!("node {at} leads astray"));
+            }
+        }
+        let classes = self.classes.len();
+        match self.leaves.iter().all(|leaf| leaf.len() == classes) {
+            true => Ok(()),
+            false => Err("a leaf has not a share for each class".into()),
+        }
+    }
+}
+
+fn fits(count: usize, most: u32, what: &str) -> Result<(), String> {
+    if count > most as usize {
+        return Err(format!("{count} {what}, at most {most} fit"));
+    }
+    Ok(())
+}
