@@ -3,8 +3,8 @@
  * busy.h - the rate at which the link works while packets wait for it.
  *
  * If each timed packet was queued before the timed one ahead of it left, the queue held packets all
- * the time between the first and the last: a run.  What left in a run, over its time, is all that
- * the link can do.  The mean rate of the last seconds beside that tells whether the link has room.
+ * the time between the first and the last: a run.  The bytes that left in a run, over its time, are
+ * all that the link can do.  If the mean rate of the last seconds is less, the link has room.
  *
  * A qdisc that holds packets back for a reason of their own (fq, by their sender's pacing) makes
  * runs that are too slow; then the link seems full.
@@ -18,7 +18,7 @@
 #define TP_RUN_NS 2000000ULL
 /* The counts of all processors are added up at most so often to begin a run. */
 #define TP_RUNS_EVERY_NS 10000000ULL
-/* Runs of so much together tell the rate; if they are longer than that, the earlier ones count
+/* Runs of so much together give the rate; if they are longer than that, the earlier ones count
  * half. */
 #define TP_BUSY_LEAST_US 4000
 #define TP_BUSY_LEAST_BYTES 15000
@@ -46,7 +46,8 @@ static __noinline int tp_run_measured(__u64 now_ns)
 {
 	__u64 left = tp_left_bytes();
 
-	/* Sums, since super-packets make a single run long or short for what leaves in it. */
+	/* Sums, since super-packets make a single run long or short for the bytes that leave in it.
+	 */
 	link.busy_bytes += left - link.run_left_bytes;
 	link.busy_us += (now_ns - link.run_ns) / 1000;
 	if (link.busy_us >= TP_BUSY_LEAST_US && link.busy_bytes >= TP_BUSY_LEAST_BYTES)
@@ -75,7 +76,7 @@ static __always_inline void tp_run_goes_on(__u64 at_ns, __u64 now_ns)
 	}
 }
 
-/* What leaves, as a share of what can, x256; 0: not known. */
+/* The bytes that leave, as a share of those that could, x256; 0: not known. */
 static __always_inline __u32 tp_link_used(void)
 {
 	__u64 busy = link.busy_rate;

@@ -12,7 +12,7 @@ from tcplab.vm.cache import cache_dir, sha256_of
 
 
 def compiled(source: Path, wanted_by: str, options: Sequence[str] = (), form: str = "") -> Path:
-    """The object file; `form` tells those of one source with different options apart.
+    """The object file; `form` distinguishes those of one source with different options.
 
     Raises EngineError.
     """

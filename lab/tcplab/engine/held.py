@@ -32,15 +32,17 @@ _TRIES, _PAUSE_S = 10, 1.0
 
 
 def objects(names: Sequence[str], binaries: Path) -> list[str]:
-    """What `tcpilot cc load` is given: a researcher's own <name>.bpf.o beside the binary goes
-    before what the binary brings."""
+    """The words for `tcpilot cc load`: a researcher's own <name>.bpf.o beside the binary goes
+    before the one in the binary."""
     own = {name: binaries / f"{name}.bpf.o" for name in names}
     return [str(own[name]) if own[name].exists() else name for name in names]
 
 
 @contextmanager
 def held(cells: Sequence[Cell], tcpilot: Path) -> Iterator[None]:
-    """Registers what the cells ask for and nobody else holds.  Raises EngineError if it cannot."""
+    """Registers the algorithms that the cells ask for and nobody else holds.
+
+    Raises EngineError if it cannot."""
     wanted = sorted({name for cell in cells for name in need.ours(cell)})
     if not wanted:
         yield
@@ -71,7 +73,7 @@ def _wait_for_others(lock: IO[str]) -> None:
 
 
 def _loaded(wanted: Sequence[str], tcpilot: Path) -> subprocess.Popen[str] | None:
-    """The process that holds what is missing; None if nothing is."""
+    """The process that holds the missing ones; None if nothing is missing."""
     for tries_left in reversed(range(_TRIES)):
         there = AVAILABLE.read_text().split()
         missing = [name for name in wanted if f"{PREFIX}{name}" not in there]

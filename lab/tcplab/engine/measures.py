@@ -1,4 +1,4 @@
-"""What a cell measures beside its traffic: runs and time of the tuner's programs, its memory, and
+"""Measures of a cell beside its traffic: runs and time of the tuner's programs, its memory, and
 the time of all processors."""
 
 from __future__ import annotations

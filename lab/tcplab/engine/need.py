@@ -56,7 +56,7 @@ def _bottleneck(link: Link) -> set[str]:
 
 
 def _many(cell: Cell) -> bool:
-    """A router tells destinations apart; a direct path has none."""
+    """A router distinguishes destinations; a direct path has none."""
     routed = cell.links[0].path != "direct"
     return routed and any(flow.destinations for flow in cell.flows)
 

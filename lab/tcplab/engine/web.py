@@ -1,4 +1,4 @@
-"""nginx on the sender's host, for flows of kind http: what curl downloads from."""
+"""nginx on the sender's host, for flows of kind http: curl downloads from it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def missing(cells: list[Cell]) -> list[str]:
 
 
 def files(cell: Cell) -> dict[str, str]:
-    """nginx as a package brings it, but for places where a cell may write."""
+    """nginx as a package brings it, but for folders that a cell may write."""
     if not is_wanted(cell):
         return {}
     address = topology.with_port("::" if 6 in topology.versions(cell) else "0.0.0.0", WEB_PORT)
@@ -97,7 +97,7 @@ def _nginx() -> Path:
 
 
 def _unpack(package: str, folder: Path) -> None:
-    """The system's apt checks what it downloads against its signed indexes."""
+    """The system's apt checks its downloads against its signed indexes."""
     for command in (
         ["apt-get", "-q", "-o", "APT::Sandbox::User=root", "download", package],
         ["sh", "-c", 'dpkg -x ./*.deb . && rm ./*.deb && test -x "$0"', f"usr/sbin/{package}"],

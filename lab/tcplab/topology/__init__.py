@@ -1,8 +1,8 @@
 """The emulated path as arguments of `ip -batch` and `tc -batch`: pure functions of a cell.
 
 places.py names its parts, wires.py joins them, queues.py has the bottlenecks, impair.py delays and
-losses, relay.py the same on a kernel without netem, many.py what many destinations need,
-changes.py what happens under way.
+losses, relay.py the same on a kernel without netem, many.py the wires of many destinations,
+changes.py the changes under way.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ __all__ = [
 
 
 def has_queue(cell: Cell, link: int) -> bool:
-    """Whether there is a qdisc whose counters tell of the bottleneck, and of no other link's."""
+    """Whether there is a qdisc whose counters are those of the bottleneck, and of no other link."""
     if cell.links[link].trace or cell.links[link].shares:
         return False
     return not is_direct(cell.links[link]) or any(one.arguments for one in netems(cell, link))
@@ -163,7 +163,7 @@ def _bottlenecks(cell: Cell, i: int) -> list[tuple[str, list[str]]]:
 
 
 def removed(cell: Cell) -> list[tuple[str, str, str]]:
-    """Namespace, device and what of it (`root`, `clsact`) goes when the queues are made anew."""
+    """Namespace, device and qdisc (`root`, `clsact`) that go when the queues are made anew."""
     found: list[tuple[str, str, str]] = []
     for i, link in enumerate(cell.links):
         if not is_direct(link) and not link.trace and not link.shares:

@@ -1,4 +1,4 @@
-"""Delay, jitter, losses and reordering, where netem makes them."""
+"""Delay, jitter, losses and reordering, as netem makes them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tcplab.topology.places import (
 from tcplab.topology.relay import is_relayed
 
 NETEM_LIMIT = 100_000
-"""Packets; netem drops what is beyond, so it must never be reached."""
+"""Packets; netem drops packets beyond it, so it must never be reached."""
 _LIMIT = f"limit {NETEM_LIMIT} "
 MANY_ROOT = "2:"
 """Handle of the root that leads destinations to their own netem."""
@@ -26,7 +26,7 @@ MANY_ROOT = "2:"
 
 @dataclass(frozen=True)
 class Netem:
-    """One netem: where it is, and its arguments, which may be empty."""
+    """One netem: its place, and its arguments, which may be empty."""
 
     namespace: str
     device: str
@@ -83,7 +83,7 @@ def _alike(many: list[Destination]) -> list[Destination]:
 
 
 def netem_lines(cell: Cell, link: int) -> dict[str, list[str]]:
-    """What makes them, by namespace."""
+    """The lines that make them, by namespace."""
     lines: dict[str, list[str]] = {}
     many = _classified(cell) if link == 0 else []
     if many:
@@ -117,7 +117,7 @@ def removals(cell: Cell, link: int) -> list[tuple[str, str]]:
 
 
 def arguments(link: Link, extra_ms: float) -> str:
-    """netem's arguments for the way to the right; empty where there is nothing to emulate."""
+    """netem's arguments for the way to the right; empty if there is nothing to emulate."""
     words: list[str] = []
     delay_ms = link.rtt_ms + extra_ms
     if delay_ms:

@@ -17,8 +17,8 @@ _FORMS = {
     4: ("ip", "ip", "198.18.0.0/15", 16, 32),
     6: ("ipv6", "ip6", "2001:db8::/32", 36, 128),
 }
-"""For tc by IP's version: protocol, its name in u32, all destinations, where the last four bytes
-of the destination are in the header, and the length of an address."""
+"""For tc by IP's version: protocol, its name in u32, all destinations, the place of the
+destination's last four bytes in the header, and the length of an address."""
 
 
 def classes(device: str, root: str) -> list[str]:

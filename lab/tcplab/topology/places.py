@@ -8,7 +8,7 @@ Link i has the networks 10.(i+1).1/24 (left), 10.(i+1).2/24 and 10.(i+1).3/24 (b
 and, one for each round-trip time, 10.(i+1).(10+k)/24 (right); of IPv6 likewise fd00:(i+1):N::/64.
 Impairments are in the middle, never on the end hosts: netem on a sender would break its
 back-pressure.  One segment per packet on both ends, so that a packet is a packet (on veth this is
-what "offloads off" comes to).
+the meaning of "offloads off").
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def back_bottleneck(link: int) -> tuple[str, str]:
 
 
 def sender_router(link: int) -> tuple[str, str]:
-    """Where the first router takes packets in from the sender, and hands back what comes back."""
+    """The first router's device to the sender: packets come in here, and answers leave."""
     return "r1", f"m{link}"
 
 
@@ -102,5 +102,5 @@ def receiver_device(link: int, branch: int) -> str:
 
 
 def destination(cell: Cell, flow: Flow) -> str:
-    """Where a flow connects to: over the first link, on the branch of its round trip."""
+    """The address that a flow connects to: over the first link, on the branch of its round trip."""
     return receiver_address(0, rtts_ms(cell).index(flow.extra_rtt_ms), flow.ip)

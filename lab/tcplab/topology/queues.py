@@ -1,4 +1,4 @@
-"""Bottlenecks as arguments of `tc -batch`: shaper, qdisc under test, and what comes before."""
+"""Bottlenecks as arguments of `tc -batch`: shaper, qdisc under test, and the rules before them."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def bottleneck_lines(link: Link, device: str) -> list[str]:
 
 
 def below(link: Link, device: str, where: str) -> list[str]:
-    """The qdisc under test, and what it has below itself."""
+    """The qdisc under test, and those below it."""
     lines = [f"qdisc add dev {device} {where} handle {QDISC_HANDLE:x}: {qdisc(link)}"]
     if link.qdisc == "prio":
-        # Each priority has a queue as long as the link's; what is in a lower one is overtaken.
+        # Each priority has a queue as long as the link's; packets in a lower one are overtaken.
         child, pfifo = f"parent {QDISC_HANDLE:x}:", f"pfifo limit {queue_packets(link)}"
         lines += [f"qdisc add dev {device} {child}{band} {pfifo}" for band in (1, 2, 3)]
     if link.qdisc == "red_sfq":
@@ -56,7 +56,7 @@ def destination_lines(link: Link, device: str, many: list[Destination]) -> list[
 
 
 def intake_lines(link: Link, device: str) -> list[str]:
-    """What the router does with packets as it takes them in, before any queue: ECT(0) becomes
+    """The router's work on packets as it takes them in, before any queue: ECT(0) becomes
     ECT(1), and act_police drops."""
     filters = []
     if link.ect1:
@@ -87,7 +87,7 @@ def shaper(link: Link) -> str:
     # The limit is that of tbf's own queue, which the qdisc below replaces.
     limit = max(queue_bytes(link), 10 * burst(link))
     line = f"tbf rate {bits(link)} burst {burst(link)} limit {limit}"
-    # A shaper takes apart what is longer than its bucket. A segment of 64 KB may fit into a
+    # A shaper takes apart packets longer than its bucket. A segment of 64 KB may fit into a
     # millisecond's worth, so a second bucket has room for one packet, and a rate that never limits.
     return f"{line} peakrate {_NEVER_LIMITS} mtu {_ONE_PACKET_BYTES}" if link.sender_gso else line
 

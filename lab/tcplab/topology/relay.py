@@ -28,7 +28,7 @@ def is_relayed(cell: Cell) -> bool:
 
 
 def obstacle(cell: Cell) -> str | None:
-    """What in a cell pathrelay cannot do; None if it can do all of it."""
+    """The part of a cell that pathrelay cannot do; None if it can do all of it."""
     if any(change.jitter_ms for change in cell.changes):
         return "changes of jitter_ms"
     found = (_obstacle(cell, link) for link in cell.links)
@@ -48,7 +48,7 @@ def _obstacle(cell: Cell, link: Link) -> str | None:
 
 
 def _loses(cell: Cell, link: Link) -> bool:
-    """Whether packets are lost behind the bottleneck, where joined ones would be lost together."""
+    """Whether packets are lost behind the bottleneck: joined ones would be lost together there."""
     ever = any(change.loss_percent for change in cell.changes if change.link == link.name)
     return bool(link.loss_percent or ever or any(f.destination_loss_percent for f in cell.flows))
 

@@ -19,7 +19,7 @@ from tcplab.topology.places import (
 from tcplab.topology.relay import is_relayed
 
 _MANY = {4: "198.18.0.0/15", 6: "2001:db8::/32"}
-"""What has all destinations of a cell, but for private ones."""
+"""The network of all destinations of a cell, but for private ones."""
 _PRIVATE = "10.64.0.0/15"
 _LENGTHS = {4: (24, 16), 6: (64, 32)}
 """Of a network, and of all networks of a link."""
@@ -77,7 +77,7 @@ def _routed(cell: Cell, i: int, lines: dict[str, list[str]]) -> None:
 
 
 def _routes(cell: Cell, i: int, version: int, lines: dict[str, list[str]]) -> None:
-    """What is not next door: all of the link to the right, the sender's network to the left."""
+    """The networks that are not next door: of the link to the right, of the sender to the left."""
     everything, near = _everything(i, version), _sender_network(i, version)
 
     def host(which: int, number: int) -> str:

@@ -1,4 +1,4 @@
-"""The processor architectures that a machine can have: what Debian, the kernel and QEMU call them.
+"""The processor architectures that a machine can have: their names in Debian, the kernel and QEMU.
 
 A machine of another architecture than this host's is emulated, and needs a root of its own.
 """

@@ -1,4 +1,4 @@
-"""The cache of kernels and roots: where it is, how entries appear in it, how they are locked.
+"""The cache of kernels and roots: its folder, how entries appear in it, how they are locked.
 
 An entry is a folder with a manifest.  It is built under a temporary name and renamed when
 complete, so that a half-finished entry is never found.
@@ -44,7 +44,7 @@ def sha256_of(path: Path) -> str:
 def listing_sha256(folder: Path) -> str:
     """A hash over the names and sizes of all files below `folder`.
 
-    Finds what is missing or cut short in thousands of files without reading them.
+    Finds missing and cut files among thousands without reading them.
     """
     start = len(str(folder))
     lines = sorted(f"{entry.path[start:]} {size}" for entry, size in _files(folder))
@@ -52,7 +52,7 @@ def listing_sha256(folder: Path) -> str:
 
 
 def tree_bytes(folder: Path) -> int:
-    """What the files below `folder` take, in bytes."""
+    """The bytes that the files below `folder` take."""
     return sum(size for _, size in _files(folder))
 
 

@@ -1,6 +1,6 @@
-"""What can go wrong with a machine, one class per cause, so that callers can tell them apart.
+"""The ways in which a machine can fail, one class per cause, so that callers can distinguish them.
 
-Every message says what happened, where, and what to do about it.
+Every message names the failure, its place, and the remedy.
 """
 
 
@@ -17,7 +17,7 @@ class UnknownNameError(VmError):
 
 
 class BootError(VmError):
-    """The kernel never reached the point where the command starts."""
+    """The kernel never came to start the command."""
 
 
 class KernelPanicError(VmError):

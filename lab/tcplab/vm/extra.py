@@ -64,7 +64,7 @@ def prepare(kernel: Kernel, names: Sequence[str]) -> dict[str, Path]:
 def fetch(kernel: Kernel, name: str) -> Path:
     """The module from the cache, else built (some minutes, 180 MB from Debian).
 
-    Raises SetupError if Debian no longer has what belongs to the cached kernel.
+    Raises SetupError if Debian no longer has the packages of the cached kernel.
     """
     known = sources(kernel.name)
     if name not in known:

@@ -22,7 +22,7 @@ _EXECUTABLE_MODE = 0o100755
 _SIGNATURE_MAGIC = b"~Module signature appended~\n"
 _SIGNATURE_INFO_BYTES = 12
 
-# What the guest needs before its root is there: 9p over virtio, the overlay above it, and
+# The guest needs these before its root is there: 9p over virtio, the overlay above it, and
 # the ports that carry the command's output.  A kernel that has one built in skips it.
 BOOT_MODULES = ("virtio_pci", "9pnet_virtio", "9p", "overlay", "virtio_console")
 
@@ -69,7 +69,7 @@ def _padded(data: bytes) -> bytes:
 
 
 def module_files(modules_base: Path, release: str, names: tuple[str, ...]) -> list[Path]:
-    """Files to insmod for `names`, dependencies first; what is built in has none."""
+    """Files to insmod for `names`, dependencies first; a built-in module has none."""
     show_depends = ["modprobe", "--show-depends", "-C", "/dev/null"]
     show_depends += ["-d", str(modules_base), "-S", release]
     files: list[Path] = []

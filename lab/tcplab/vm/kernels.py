@@ -1,7 +1,7 @@
 """Debian's kernels, fetched and cached: the table is kernels.toml, `fetch` does the rest.
 
-A cached kernel works offline.  Every use checks the hash of what will boot; a damaged entry
-is built again.
+A cached kernel works offline.  Every use checks the hash of the files that will boot; a damaged
+entry is built again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MANIFEST = "manifest.json"
 
 @dataclass(frozen=True)
 class Source:
-    """Where a kernel comes from; one entry of kernels.toml."""
+    """The source of a kernel; one entry of kernels.toml."""
 
     name: str
     suites: tuple[str, ...]
@@ -75,7 +75,7 @@ def sources() -> dict[str, Source]:
 
 
 def all_names() -> list[str]:
-    """What `all` stands for: the kernels of this host's architecture."""
+    """The meaning of `all`: the kernels of this host's architecture."""
     return [name for name, entry in sources().items() if entry.arch == arch.host().debian]
 
 
@@ -119,7 +119,7 @@ def select(patterns: tuple[str, ...], available: list[Package]) -> tuple[str, li
 
 
 def cached(name: str) -> Kernel | None:
-    """The kernel if its entry is whole, else None; what will boot is hashed again."""
+    """The kernel if its entry is whole, else None; the files that will boot are hashed again."""
     folder = cache_dir() / "kernels" / source(name).name
     try:
         manifest = json.loads((folder / _MANIFEST).read_text())

@@ -18,7 +18,7 @@ _DEVICE = Path("/dev/kvm")
 
 
 def works(kernel_version: str, boot: Callable[[], object]) -> bool:
-    """What `boot` showed the last time for this host, this QEMU and this kernel.
+    """The last result of `boot` for this host, this QEMU and this kernel.
 
     `boot` starts the kernel with KVM and raises VmError if that fails.
     """

@@ -1,7 +1,7 @@
 """Runs one command in a machine of its own: `run` boots a kernel, streams the command's
 output while it runs, returns its exit status, and leaves nothing behind.
 
-Inside, the host's files are visible at their own paths and writable, but what the command
+Inside, the host's files are visible at their own paths and writable, but all that the command
 writes is dropped, except below `rw`.  /tmp and /run are the machine's own.
 """
 
@@ -24,14 +24,14 @@ from tcplab.vm.process import Sinks, cleanup_on_signals, supervise
 
 CGROUP_MOUNT = "/sys/fs/cgroup"
 _FILES = "/run/tcplab"
-"""Where the machine has the files of its initramfs."""
+"""The machine's folder for the files of its initramfs."""
 _KEPT_LOGS = 20
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 @dataclass(frozen=True)
 class Machine:
-    """What to boot.  The defaults suit a short test."""
+    """A machine to boot.  The defaults suit a short test."""
 
     kernel: str
     """A name of kernels.toml, or the path of one's own (tcplab.vm.own)."""
@@ -51,7 +51,7 @@ class Machine:
     sysctls: Mapping[str, str] = field(default_factory=dict)
     env: Mapping[str, str] = field(default_factory=dict)
     kvm: bool | None = None
-    """None: where it boots this kernel, which is tried once; never in virtual time."""
+    """None: if it boots this kernel, which is tried once; never in virtual time."""
 
     def __post_init__(self) -> None:
         if self.virtual_time and self.cpus != 1:
@@ -190,7 +190,7 @@ def guest_files(
 
 
 def config_script(machine: Machine, release: str, shares: tuple[qemu.Share, ...], cwd: Path) -> str:
-    """Shell definitions: what to mount, load and set."""
+    """Shell definitions: mounts, modules and settings."""
     mounts = [f"share modules {_below_root(Path('/lib/modules') / release)} ro loose"]
     for share in shares:
         if share.tag == "host":
@@ -239,7 +239,7 @@ def _lines(commands: Sequence[str]) -> str:
 
 
 def _with_log(problem: VmError, console: Path, kernel: str) -> VmError:
-    """The same error, naming the console log, which is moved to where it stays."""
+    """The same error, naming the console log, which is moved to its last place."""
     if not console.exists():
         return problem
     folder = cache_dir() / "logs"

@@ -2,7 +2,7 @@
 
     IMAGE[:FOLDER]
 
-FOLDER is what `make modules_install INSTALL_MOD_PATH=FOLDER` filled.  Without it the folders above
+`make modules_install INSTALL_MOD_PATH=FOLDER` fills FOLDER.  Without it the folders above
 the image are tried, the nearest first; the last of them is /, which has this host's modules.
 """
 
@@ -17,7 +17,7 @@ from tcplab.vm.cache import cache_dir, locked, new_entry, sha256_of
 from tcplab.vm.errors import SetupError
 
 _VERSION_OFFSET = 0x20E
-"""kernel_version of Documentation/arch/x86/boot.rst: where the text is, from 0x200."""
+"""kernel_version of Documentation/arch/x86/boot.rst: the place of the text, from 0x200."""
 _BANNER = re.compile(rb"Linux version (\S+) ")
 _NEEDED = ("modules.dep", "modules.builtin")
 
@@ -63,7 +63,7 @@ def prepare(kernel: str) -> tuple[str, str, Path]:
 
 
 def release_of(image: bytes, path: Path) -> str:
-    """What `uname -r` will say."""
+    """The future output of `uname -r`."""
     if vmlinux.is_elf(image):
         found = _BANNER.search(image)
         if not found:

@@ -19,7 +19,7 @@ NEEDED = (
     "qemu-system-x86",
     "zstd",
 )
-# What may stand in for a package that it conflicts with.
+# Packages that may stand in for one that they conflict with.
 _ALTERNATIVES = {"busybox": "busybox-static"}
 
 

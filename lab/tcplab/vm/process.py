@@ -1,4 +1,4 @@
-"""Supervises one QEMU: forwards the guest's ports, tells endings apart, always stops it."""
+"""Supervises one QEMU: forwards the guest's ports, distinguishes endings, always stops it."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def cleanup_on_signals() -> Iterator[None]:
 
 @dataclass
 class Sinks:
-    """Where the command's output goes: a file each, or `captured`."""
+    """The places of the command's output: a file each, or `captured`."""
 
     stdout: BinaryIO | None = None
     stderr: BinaryIO | None = None

@@ -41,7 +41,7 @@ def program(arch: Arch = AMD64) -> str:
 
 @dataclass(frozen=True)
 class Boot:
-    """What the emulator is to start."""
+    """The machine that the emulator is to start."""
 
     kernel: Path
     initramfs: Path
@@ -55,7 +55,7 @@ class Boot:
 
 
 def arguments(boot: Boot, port_paths: dict[str, str]) -> list[str]:
-    """The command line; `port_paths` says where each of PORTS is written."""
+    """The command line; `port_paths` has the file of each of PORTS."""
     line = [program(boot.arch), "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]
     line += ["-machine", boot.arch.board, "-smp", str(boot.cpus), "-m", boot.memory]
     line += _accelerator(boot)

@@ -1,6 +1,6 @@
 """Other user lands for a machine, built with debootstrap and cached.
 
-sid has what needs a newer libc than the host's: bpftune, the peer that the laboratory
+sid has programs that need a newer libc than the host's: bpftune, the peer that the laboratory
 compares with.  bookworm and trixie have a systemd that can be the first process.  Nothing in
 a root is started on the host, except by debootstrap's chroot.  One of another architecture is
 only unpacked: no script of its packages has run.
@@ -30,7 +30,7 @@ class Recipe:
     """Its architecture, if it is not this host's."""
 
 
-# What a service, a container and their tests need; the systemd of a release is its first process.
+# Packages for services, containers and their tests; a release's systemd is its first process.
 _BOOTED = ("systemd-sysv", "dbus", "iproute2", "kmod", "procps")
 
 _RECIPES = {

@@ -36,7 +36,7 @@ def is_elf(image: bytes) -> bool:
 
 
 def image_of(vmlinuz: bytes, debian_arch: str) -> bytes:
-    """What QEMU starts of `vmlinuz`, for the architecture that Debian calls so."""
+    """The part of `vmlinuz` that QEMU starts, for the architecture that Debian calls so."""
     return arm64_image(vmlinuz) if debian_arch == ARM64.debian else extract(vmlinuz)
 
 

@@ -4,7 +4,7 @@
  * the congestion control: the mean time in tcp_ack(), which calls all of its
  * callbacks but those of sending.
  *
- * In virtual time an instruction takes 1 ns.  What the measuring itself costs is
+ * In virtual time an instruction takes 1 ns.  The cost of the measuring itself is
  * the same for a module and for BPF, so that it cancels out in a difference.
  * Only connections to PORT count: their other ends take acknowledgements of
  * nothing.

@@ -1,5 +1,5 @@
 """The tuner `limit`: a sockops program that asks for the callbacks that every tuner needs and does
-only the work that is named, part by part.  What a real tuner costs is held against it."""
+only the work that is named, part by part.  The cost of a real tuner is held against it."""
 
 from __future__ import annotations
 

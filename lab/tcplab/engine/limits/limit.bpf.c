@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * limit.bpf.c - what no sockops program of this kind can do without, one by one, as
+ * limit.bpf.c - the steps that no sockops program of this kind can do without, one by one, as
  * the measure of a tuner's own cost.
  *
  * Compiled once for each sum of the parts below (-D PARTS=...; __init__.py).  All ask for the
@@ -31,7 +31,7 @@ static __u32 (*random_number)(void) = (void *)BPF_FUNC_get_prandom_u32;
 #define LEVEL_TCP 6
 #define TCP_CONGESTION 13
 
-/* What a program does beside that. */
+/* The work of a program beside that. */
 enum {
 	SET = 1,     /* sets bbr at the establishment */
 	RANDOM = 2,  /* draws a random number there */

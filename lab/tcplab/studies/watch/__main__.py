@@ -63,7 +63,7 @@ def main() -> int:
         ("train", "write the model"),
         ("judge", "cross-validate by path"),
         ("readings", "compare the open readings of P4air's rules"),
-        ("keep", "write what training and judging read of recordings"),
+        ("keep", "write the parts of recordings that training and judging read"),
     ):
         command = sub.add_parser(name, help=what)
         what = "folder of results, or file of `keep`"

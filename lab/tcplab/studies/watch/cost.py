@@ -1,12 +1,12 @@
-"""What `tcpilot watch` costs: runs where it is started, as root; prints a line of JSON.
+"""The cost of `tcpilot watch`: measured on this machine, as root; prints a line of JSON.
 
 python -m tcplab.studies.watch cost                  # in a machine in virtual time: instructions
 python -m tcplab.studies.watch cost --here           # on this host: nanoseconds
 python -m tcplab.studies.watch cost --limit lru      # of limit.bpf.c up to this step, in its place
-python -m tcplab.studies.watch cost --clock          # what the statistics cost that tell all this
+python -m tcplab.studies.watch cost --clock          # the cost of the statistics themselves
 
 Eight flows through a router, at its bottleneck; the kernel's own statistics of BPF programs
-(kernel.bpf_stats_enabled) tell the time in the programs.  In virtual time an instruction
+(kernel.bpf_stats_enabled) count the time in the programs.  In virtual time an instruction
 takes 1 ns.  Standard library only, and libbpf for the limit: this file is what the machine runs.
 """
 
@@ -47,10 +47,10 @@ def sh(line: str) -> None:
 
 @contextlib.contextmanager
 def ends(rate_mbit: int, delay: bool, offloads: bool) -> Iterator[tuple[str, str, str]]:
-    """Sender, router and receiver; with netem, where the kernel has it, 40 ms away.  With
+    """Sender, router and receiver; with netem, if the kernel has it, 40 ms away.  With
     offloads packets cross all of them as super-packets of up to 64 KB.
 
-    The router's queue is the bottleneck: a host holds back what waits in its own queue.
+    The router's queue is the bottleneck: a host holds back packets that wait in its own queue.
     """
     sender, router, far = names = [f"cost{os.getpid()}{end}" for end in "nrf"]
     try:
@@ -158,8 +158,8 @@ CLOCK_TURNS = 5
 
 
 def clock(plan: Plan) -> dict[str, object]:
-    """What a call of an empty program takes, and what the kernel's statistics add to it: the time
-    in which the router sends packets without programs, and with the limit's, in turns."""
+    """The time of a call of an empty program, and the share of the kernel's statistics in it: by
+    the time in which the router sends packets without programs, and with the limit's, in turns."""
     spent: dict[str, list[int]] = {"none": [], "0": [], "1": []}
     before = STATS.read_text()
 
@@ -243,7 +243,7 @@ def _run(plan: Plan, sender: str, router: str, far: str) -> dict[str, object]:
 
 
 class Naps:
-    """What part of the time flows nap, by the watch's lines.
+    """The share of the time in which flows nap, by the watch's lines.
 
     Somebody has to read them, or the watch waits.
     """
@@ -260,7 +260,7 @@ class Naps:
                 self.napping += bool(found.get("naps"))
 
     def forget(self) -> None:
-        """What was seen so far."""
+        """All lines so far."""
         self.seen = self.napping = 0
 
     def share(self) -> float | None:

@@ -1,4 +1,4 @@
-"""What abstaining brings, and what becomes of flows that show no congestion control."""
+"""How much abstaining helps, and the verdicts on flows that show no congestion control."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tcplab.studies.watch.traces import BULK
 STEPS = (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 """Least shares of the votes with which a verdict counts."""
 FEW = (("cubic", "bbr"), ("reno", "cubic", "bbr"), ("reno", "cubic", "vegas", "bbr"))
-"""Sets of algorithms as other systems tell them apart."""
+"""Sets of algorithms as other systems distinguish them."""
 
 
 def curve(outcomes: Sequence[Outcome]) -> str:

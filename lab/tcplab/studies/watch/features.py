@@ -129,7 +129,7 @@ GROUP_OF = {
     "prague": "loss",
     "limited": "unknown",
 }
-"""As the paper groups them; DCTCP and Prague by what they do if no queue marks: they halve at a
+"""As the paper groups them; DCTCP and Prague by their behaviour if no queue marks: they halve at a
 loss.  A flow that its application limits shows no congestion control."""
 
 ALGORITHMS = tuple(name for name in GROUP_OF if name != "limited")

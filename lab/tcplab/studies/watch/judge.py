@@ -32,7 +32,7 @@ SETTLED = 10
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one flow."""
+    """The verdict on one flow."""
 
     algorithm: str
     path: str
@@ -57,7 +57,7 @@ class Outcome:
     is_falsely_certain: bool = False
     """A rule said another group in some round."""
     votes: Mapping[str, int] = field(default_factory=dict)
-    """What each algorithm has of them at the flow's end."""
+    """The share of each algorithm in them at the flow's end."""
 
     @property
     def is_right(self) -> bool:
@@ -244,7 +244,7 @@ def by_path(outcomes: Sequence[Outcome]) -> str:
 
 
 def confusion(outcomes: Sequence[Outcome]) -> str:
-    """Markdown: a row per algorithm, what its flows were called at their end."""
+    """Markdown: a row per algorithm, with the names of its flows at their end."""
     names = [name for name in GROUP_OF if any(o.algorithm == name for o in outcomes)]
     lines = ["| | " + " | ".join([*names, "none"]) + " |", "|---" * (len(names) + 2) + "|"]
     for name in names:

@@ -27,7 +27,7 @@ BITS = {
     **dict.fromkeys(("in_packets", "acks", "acked_bytes", "burst_packets", "link_rate"), 6),
     **dict.fromkeys(("sojourn_max_us", "receiver_window_bytes", "gap_max_us", "link_used"), 6),
 }
-"""What judging reads of a round (bpf/core/watch), with the significant bits that are kept."""
+"""The measures of a round (bpf/core/watch) that judging reads, with the significant bits kept."""
 ABOUT = ("campaign", "cell", "path", "algorithm", "kind", "queue_share", "counts_acks")
 
 Numbers = npt.NDArray[np.int64]
@@ -96,7 +96,7 @@ def read_rounds(path: Path) -> list[Trace]:
 def _trace(rows: pd.DataFrame) -> Trace:
     rounds = np.zeros(len(rows), dtype=ROUNDS)
     for name, bits in BITS.items():
-        if name in rows:  # an older file lacks what was not measured then
+        if name in rows:  # an older file lacks measures that came later
             rounds[name] = decoded(rows[name].to_numpy(np.int64), bits)
     rounds["number"] = np.arange(len(rows))
     opened = np.zeros(1, dtype=FLOWS)[0]

@@ -99,7 +99,7 @@ def no_model() -> Table:
 
 
 def votes(rows: npt.NDArray[np.int32], model: Table) -> npt.NDArray[np.uint32]:
-    """What the trees say of rows of features: a share of 255 for each class."""
+    """The trees' votes on rows of features: a share of 255 for each class."""
     wide = np.zeros((len(rows), FEATURES_MAX), dtype=np.int32)
     wide[:, : rows.shape[1]] = rows
     found = np.zeros((len(wide), CLASSES_MAX), dtype=np.uint32)

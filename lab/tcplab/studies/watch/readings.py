@@ -1,9 +1,9 @@
 """The open readings of P4air's rules, all of them replayed on the same recordings.
 
-The slides leave open what this file lists (`OPEN`).  A reading is one choice for each.  All are
-replayed at once: every state is an array with an element per reading.  None of them is P4air, whose
-code is not published; the one whose recall is nearest to the published figures is "the nearest
-reading", and no more.
+This file lists the points that the slides leave open (`OPEN`).  A reading is one choice for each.
+All are replayed at once: every state is an array with an element per reading.  None of them is
+P4air, whose code is not published; the one whose recall is nearest to the published figures is "the
+nearest reading", and no more.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ OPEN = {
     "Westwood is": ("loss", "delay"),
     "DCTCP is": ("loss", "loss-delay"),
 }
-"""What is open, with today's reading (bpf/core/watch/p4air.h) first."""
+"""The open points, with today's reading (bpf/core/watch/p4air.h) first."""
 
 PUBLISHED = {
     **dict.fromkeys(("bbr", "vegas", "lola", "highspeed", "htcp", "cubic"), 0.995),

@@ -1,4 +1,4 @@
-"""What `tcpilot watch --record` leaves (docs/use/watch.md): flows with their rounds and intervals.
+"""The file of `tcpilot watch --record` (docs/use/watch.md): flows with their rounds and intervals.
 
 The structures are those of bpf/abi/watch.h; a test compares their sizes with the compiled ones.
 """
@@ -64,7 +64,7 @@ class Flow:
 
 
 def read(path: Path) -> list[Flow]:
-    """The flows of a file in the order they were opened; raises ValueError where it is none."""
+    """The flows of a file in the order they were opened; raises ValueError if it is none."""
     raw = path.read_bytes()
     if raw[: len(MAGIC)] != MAGIC:
         raise ValueError(f"{path}: no recording of tcpilot watch")
@@ -92,7 +92,7 @@ def read(path: Path) -> list[Flow]:
 
 @dataclass(frozen=True)
 class Known:
-    """What is known of a recorded flow from its sender."""
+    """The sender's own account of a recorded flow."""
 
     algorithm: str
     """As the kernel calls it."""

@@ -75,7 +75,7 @@ class Bottleneck:
 
     @property
     def bdp_packets(self) -> float:
-        """What the path holds without a queue."""
+        """Packets that the path holds without a queue."""
         return self.rate_mbit * 1e6 / 8 * self.rtt_ms / 1e3 / FRAME
 
     @property
@@ -97,7 +97,7 @@ class Bottleneck:
 
 @dataclass(frozen=True)
 class Simulated:
-    """What became of a flow."""
+    """How a flow ended."""
 
     rounds: Table
     """Rows of records.ROUNDS."""
@@ -172,7 +172,7 @@ def traces(path: Bottleneck, algorithms: Sequence[str], seed: int = 1) -> list[T
     return found
 
 
-# What bottlenecks() draws from.
+# The values that bottlenecks() draws from.
 RATES_MBIT = (1.0, 10_000.0)
 RTTS_MS = (0.3, 300.0)
 QUEUES_BDP = (0.2, 8.0)
@@ -182,7 +182,7 @@ GSO_FROM_MBIT = 20.0
 """On faster paths senders may have super-packets, and from ten times that on they do."""
 FAST_MBIT = (300.0, 10_000.0)
 TRAINING = ((110, 1000, RATES_MBIT), (150, 2000, FAST_MBIT))
-"""What the model for paths beyond recordings learns from: paths, seed and rates."""
+"""The training set of the model for paths beyond recordings: paths, seed and rates."""
 
 
 def bottlenecks(count: int, seed: int, rates: tuple[float, float] = RATES_MBIT) -> list[Bottleneck]:

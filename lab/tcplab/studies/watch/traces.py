@@ -1,4 +1,4 @@
-"""Recorded flows of campaigns, with what they were and on which path."""
+"""Recorded flows of campaigns, with their algorithm and their path."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tcplab.studies.watch.features import GROUP_OF
 from tcplab.studies.watch.records import Flow, Known, with_algorithms
 
 YEAH_PACKETS = 80
-"""YeAH's threshold: up to so many packets of its own in the queue it is Reno, or, where the queue
+"""YeAH's threshold: up to so many packets of its own in the queue it is Reno, or, if the queue
 holds less than the path, Westwood (Baiocchi et al. 2007, sections 2 and 3)."""
 
 VEGAS_PACKETS = 2
@@ -33,7 +33,7 @@ HIGHSPEED_PACKETS = 38
 BIC_PACKETS = 14
 """BIC is Reno up to this window (Xu, Harfoush and Rhee 2004: low_window)."""
 COUNT_ACKS = ("highspeed", "hybla")
-"""The kernel's modules of these names grow by acknowledgements, not by segments: where each
+"""The kernel's modules of these names grow by acknowledgements, not by segments: if each
 acknowledges two, by half of the law, and are not Reno (measured: HighSpeed below 38 packets grows
 by 0.49 packets a round, Reno by 0.96).  tcpilot's own keep to the law."""
 
@@ -50,7 +50,7 @@ LATE_US = 1000
 """So late the relay may be for its packets' 99th percentile: the jitter of a real path."""
 
 LEAST_ROUNDS = 20
-"""A flow with fewer tells too little, whatever it was."""
+"""A flow with fewer shows too little."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Trace:
 
     @property
     def label(self) -> str:
-        """What a model ought to learn from it: of a flow that its application limits nothing can
+        """The class that a model ought to learn: of a flow that its application limits nothing can
         be said about its algorithm."""
         return LIMITED if self.kind in (PACED, CHUNKS) else self.algorithm
 
@@ -119,7 +119,7 @@ def _own_packets(rounds: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
 
 
 def configuration(cell: dict[str, object]) -> str:
-    """What makes two cells the same path: everything but the algorithms and the seed."""
+    """Two cells are on the same path if all is the same but the algorithms and the seed."""
     scenario = cell["scenario"]
     assert isinstance(scenario, dict)
     link = scenario["links"][0]
@@ -139,7 +139,7 @@ def configuration(cell: dict[str, object]) -> str:
 
 
 def _beyond_fifo(link: dict[str, Any], flows: list[dict[str, Any]]) -> list[str]:
-    """What a path has besides a FIFO and a constant delay, and the kernel's pacing."""
+    """The features of a path besides a FIFO and a constant delay, and the kernel's pacing."""
     kind, options = link.get("qdisc", "pfifo"), link.get("qdisc_options", "")
     found = [kind] if kind != "pfifo" else []
     found += [options] if options else []
@@ -166,8 +166,8 @@ def load(folders: Iterable[Path], of_quic: bool = False) -> list[Trace]:
 def is_fit(cell: dict[str, Any]) -> bool:
     """Cells that were not rejected, and those that were for the calibration before the traffic, for
     late samples of the senders, or for a relay that was a little late: a busy host disturbs these.
-    What the watch recorded is what the packets did.  If a sender had a window that no law gives
-    (tcplab.results.windows), they did what no algorithm does."""
+    The watch recorded the packets as they were.  If a sender had a window that no law gives
+    (tcplab.results.windows), they were those of no algorithm."""
     if cell["status"] == "ok":
         return True
     found = cell.get("calibration") or {}
@@ -203,8 +203,8 @@ def _queue_share(cell: dict[str, object]) -> float:
 
 
 def _name(used: str, asked: str) -> str:
-    """Without ECN what needs it is Reno, and says so.  Its SYN still asked for ECN, and by that
-    alone one can tell it from Reno: all such flows are called DCTCP, whichever asked."""
+    """Without ECN an algorithm that needs it is Reno, and says so.  Its SYN still asked for ECN,
+    and by that alone it differs from Reno: all such flows are called DCTCP, whichever asked."""
     if used in ("reno", "dctcp-reno") and asked in NEED_ECN:
         return "dctcp"
     name = without_prefix(used)

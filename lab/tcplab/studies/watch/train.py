@@ -28,13 +28,13 @@ TRIED = 32
 DEPTH = 16
 """The kernel walks no further down (TP_TREE_DEPTH)."""
 EVERY = 3
-"""Neighbouring rounds tell nearly the same: one of so many is taken."""
+"""Neighbouring rounds are nearly alike: one of so many is taken."""
 ROWS = 80
 """At most so many rows of a flow: a flow with short round trips has thousands of rounds."""
 EARLY = 40
 """Of these, rows that are taken one after the other from its start."""
 ALIKE = 4
-"""At most so many flows of an algorithm in a cell teach: they tell nearly the same."""
+"""At most so many flows of an algorithm in a cell teach: they are nearly alike."""
 GROUPS_ALIKE = 0.4
 """1: each group weighs the same; 0: each algorithm does."""
 SLACK = 0.25
@@ -46,7 +46,7 @@ OF_SCALE = (
     *("since_loss", "losses", "start_rounds", "path_queue", "window_of_bdp", "packets_per_ack"),
     *("sojourn_span", "backlog", "start_gain", "start_exit_queue", "start_lossy"),
 )
-"""Features that say how large or how old a flow is, what its path is like, or how it began.  They
+"""Features that say how large or how old a flow is, how its path is, or how it began.  They
 would let the trees recognise a path that they learned from: without them more flows on other paths
 are right."""
 ASKED = tuple(i for i, name in enumerate(FEATURES) if name not in OF_SCALE)
@@ -74,7 +74,7 @@ def samples(trace: Trace) -> npt.NDArray[np.int32]:
 
 def table(traces: Sequence[Trace], campaigns: Sequence[str] = ()) -> pd.DataFrame:
     """A row for each sample: ABOUT, and the features that the trees may ask, of LEVELS values each.
-    Flows that do by their law what another algorithm does are left out: they would teach that the
+    Flows whose law makes them another algorithm are left out: they would teach that the
     two cannot be told apart.  So are sparse flows, which the rules sort out."""
     parts = []
     taken: Counter[tuple[str, str, str]] = Counter()
@@ -107,7 +107,7 @@ def together(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
 
 
 def _coarse(values: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
-    """Each value as the largest level that is not above it: more of them tell the trees nothing."""
+    """Each value as the largest level that is not above it: more of them do not help the trees."""
     steps = np.quantile(values, np.linspace(0, 1, LEVELS + 1), method="lower")
     levels = np.unique(steps.astype(np.int32))
     found: npt.NDArray[np.int32] = levels[np.searchsorted(levels, values, side="right") - 1]
@@ -115,13 +115,13 @@ def _coarse(values: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
 
 
 def _measures(row: Any) -> tuple[int, ...]:
-    """What describes a path (enum tp_range_of), at a flow's end."""
+    """The measures of a path (enum tp_range_of), at a flow's end."""
     rtt_us = int(row["min_rtt_us"])
     return rtt_us, int(row["link_rate"]), int(row["link_queue_us"]) * 256 // max(rtt_us, 1)
 
 
 def path_of(rows: pd.DataFrame) -> list[list[int]]:
-    """The least and the most of what describes a path, with some slack."""
+    """The least and the most of each measure of a path, with some slack."""
     return [
         [int(rows[name].min() * (1 - SLACK)), int(rows[name].max() * (1 + SLACK))]
         for name in MEASURES
@@ -180,7 +180,7 @@ def fit(rows: pd.DataFrame, of_quic: bool = False, seed: int = 1) -> Forest:
 
 
 def _share_of(label: str, labels: Iterable[str]) -> float:
-    """What divides the weight of each algorithm of a group."""
+    """The divisor of the weight of each algorithm of a group."""
     group = sum(GROUP_OF[name] == GROUP_OF[label] for name in labels)
     return float(group**GROUPS_ALIKE)
 

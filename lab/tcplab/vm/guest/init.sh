@@ -2,7 +2,7 @@
 # First process of a machine: mounts the host's files read-only under an overlay, so that
 # everything may be written and nothing is kept, then hands over to run.sh as process 1, or to
 # the root's systemd, which runs it as a service.
-# Comes in the initramfs; /tcplab/config (written by machine.py) says what to mount.
+# Comes in the initramfs; /tcplab/config (written by machine.py) names the mounts.
 
 bb=/bin/busybox
 $bb mount -t proc proc /proc

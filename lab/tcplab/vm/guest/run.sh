@@ -1,4 +1,4 @@
-# Process 1 of a machine once its root is there, or a service of systemd: prepares what the command may rely on, runs
+# Process 1 of a machine once its root is there, or a service of systemd: prepares all that the command may rely on, runs
 # it, and reports its exit status through the control port.  Messages to the host are one
 # line each: "ready SECONDS", "error TEXT", "status NUMBER"; after the last of them the host
 # stops the machine.
@@ -47,8 +47,8 @@ set_sysctls
 # The command writes into FIFOs, not into the ports: a port has a single opener, so that
 # "echo >/dev/stderr" in a script would fail with EBUSY.
 bb mkfifo -m 0666 /run/tcplab/out /run/tcplab/err
-# With exec, so that $! is the program itself: what is not named below is killed at the end, and
-# with it would go what it has not passed on yet.
+# With exec, so that $! is the program itself: processes that are not named below are killed at the end, and
+# with them would go the output that they have not passed on yet.
 pump() {
     if [ -n "$loader" ]; then
         exec "/run/tcplab/lib/$loader" --library-path /run/tcplab/lib /run/tcplab/busybox cat
@@ -65,7 +65,7 @@ echo "ready $uptime_s" >&9
 bb setsid /bin/sh /run/tcplab/command </dev/null >/run/tcplab/out 2>/run/tcplab/err 9>&-
 status=$?
 
-# What the command left running would hold the FIFOs open for ever.  Kernel threads ignore
+# Processes that the command left running would hold the FIFOs open for ever.  Kernel threads ignore
 # the signal.
 for process in /proc/[0-9]*; do
     case " 1 $$ $pumps " in
