@@ -1,10 +1,11 @@
-"""`python -m tcplab.studies.watch train|judge|keep|simulate|cost`: from recordings to a model.
+"""`python -m tcplab.studies.watch COMMAND`: from recordings to a model, and its recall and cost.
 
-The model of this repository, and the tables of docs/measured/watch.md, from the rows kept in it:
+The model of this repository, and docs/measured/watch-recall.md, from the rows kept in it:
 
 D=docs/measured/data
 python -m tcplab.studies.watch train $D/watch-samples*.parquet
 python -m tcplab.studies.watch judge --by bpf/watch/model.json $D/watch-rounds.parquet
+python -m tcplab.studies.watch figures
 
 The model for paths beyond those that were recorded, and its judgement of other simulated paths:
 
@@ -41,6 +42,7 @@ from tcplab.studies.watch import (
     compare,
     cost,
     coverage,
+    figures,
     judge,
     kept,
     native,
@@ -87,10 +89,12 @@ def main() -> int:
             command.add_argument("--most", type=int, metavar="N", help="rounds of a flow")
         what = "of the flows of QUIC, which have a model of their own"
         command.add_argument("--quic", action="store_true", help=what)
+    what = "write docs/measured/watch-recall.md: the models' verdicts on all recordings kept apart"
+    sub.add_parser("figures", help=what)
     _add_simulate(sub)
     _add_cost(sub)
     options = parser.parse_args()
-    other = {"cost": _cost, "simulate": _simulate}.get(options.command, _learn)
+    other = {"cost": _cost, "simulate": _simulate, "figures": _figures}.get(options.command, _learn)
     return other(options)
 
 
@@ -113,6 +117,12 @@ def _simulate(options: argparse.Namespace) -> int:
     found = list(simulated.campaign(options.paths, options.seed, tuple(options.rates)))
     kept.write_rounds(found, ["simulated"] * len(found), options.file)
     print(f"{options.file}: {len(found)} flows on {len({t.path for t in found})} paths")
+    return 0
+
+
+def _figures(_: argparse.Namespace) -> int:
+    figures.PAGE.write_text(figures.page(lambda text: print(text, file=sys.stderr)))
+    print(figures.PAGE)
     return 0
 
 

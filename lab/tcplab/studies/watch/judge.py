@@ -193,29 +193,78 @@ def _row(name: str, group: str, mine: Sequence[Outcome]) -> str:
     )
 
 
-def summary(outcomes: Sequence[Outcome]) -> str:
-    """One line: recall over groups and algorithms, names, delay."""
+@dataclass(frozen=True)
+class Figures:
+    """What many verdicts come to."""
+
+    flows: int
+    recall: float
+    """Over the groups, each of which counts the same."""
+    right: int
+    unknown: float
+    named: float
+    own: int
+    """Flows with a law of their own."""
+    own_named: float
+    delay: float
+    falsely_certain: int
+
+    @property
+    def share_right(self) -> str:
+        low, high = wilson(self.right, self.flows)
+        return f"{self.right / max(self.flows, 1):.1%} ({low:.1%} to {high:.1%})"
+
+
+def figures(outcomes: Sequence[Outcome]) -> Figures:
+    """Recall over groups and algorithms, names, delay."""
     groups: dict[str, list[bool]] = {}
     for o in outcomes:
         groups.setdefault(GROUP_OF[o.algorithm], []).append(o.is_right)
-    recall = sum(sum(v) / len(v) for v in groups.values()) / max(len(groups), 1)
     n = max(len(outcomes), 1)
-    right = sum(o.is_right for o in outcomes)
-    low, high = wilson(right, len(outcomes))
-    unknown = sum(o.group == "unknown" for o in outcomes)
-    named = sum(o.name == o.algorithm for o in outcomes)
     own = [o for o in outcomes if not o.is_twin and not o.is_reno]
-    own_named = sum(o.name == o.algorithm for o in own) / max(len(own), 1)
     delays = [o.delay for o in outcomes if o.delay is not None]
-    falsely = sum(o.is_falsely_certain for o in outcomes)
-    return (
-        f"{len(outcomes)} flows: macro recall over groups {recall:.1%}; flows right "
-        f"{right / n:.1%} ({low:.1%} to {high:.1%}), unknown {unknown / n:.1%}; by name "
-        f"{named / n:.1%}, of {len(own)} with a law of their own {own_named:.1%}; median delay "
-        f"{median(delays) if delays else float('nan'):g}; rounds "
-        f"from the {LATER}th on right {sum(o.steady for o in outcomes) / n:.1%}; falsely certain "
-        f"{falsely}\n"
+    return Figures(
+        flows=len(outcomes),
+        recall=sum(sum(v) / len(v) for v in groups.values()) / max(len(groups), 1),
+        right=sum(o.is_right for o in outcomes),
+        unknown=sum(o.group == "unknown" for o in outcomes) / n,
+        named=sum(o.name == o.algorithm for o in outcomes) / n,
+        own=len(own),
+        own_named=sum(o.name == o.algorithm for o in own) / max(len(own), 1),
+        delay=median(delays) if delays else float("nan"),
+        falsely_certain=sum(o.is_falsely_certain for o in outcomes),
     )
+
+
+def summary(outcomes: Sequence[Outcome]) -> str:
+    """Its figures in one line."""
+    of = figures(outcomes)
+    steady = sum(o.steady for o in outcomes) / max(len(outcomes), 1)
+    return (
+        f"{of.flows} flows: macro recall over groups {of.recall:.1%}; flows right "
+        f"{of.share_right}, unknown {of.unknown:.1%}; by name "
+        f"{of.named:.1%}, of {of.own} with a law of their own {of.own_named:.1%}; median delay "
+        f"{of.delay:g}; rounds "
+        f"from the {LATER}th on right {steady:.1%}; falsely certain "
+        f"{of.falsely_certain}\n"
+    )
+
+
+_COLUMNS = (
+    *("", "flows", "macro recall", "right", "unknown", "by name"),
+    *("of those with a law of their own", "delay", "falsely certain"),
+)
+HEAD_OF_ROWS = f"| {' | '.join(_COLUMNS)} |\n{'|---' * len(_COLUMNS)}|"
+
+
+def row(title: str, outcomes: Sequence[Outcome]) -> str:
+    """Markdown: its figures as a row below HEAD_OF_ROWS."""
+    of = figures(outcomes)
+    cells = [
+        *(title, str(of.flows), f"{of.recall:.1%}", of.share_right, f"{of.unknown:.1%}"),
+        *(f"{of.named:.1%}", f"{of.own_named:.1%}", f"{of.delay:g}", str(of.falsely_certain)),
+    ]
+    return "| " + " | ".join(cells) + " |"
 
 
 def by_path(outcomes: Sequence[Outcome]) -> str:

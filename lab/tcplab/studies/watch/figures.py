@@ -1,0 +1,193 @@
+"""docs/measured/watch-recall.md: the recall of `tcpilot watch` on the recordings kept apart."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tcplab.studies.watch import coverage, judge, kept, simulated, traces
+from tcplab.studies.watch.traces import Trace
+
+_ROOT = Path(__file__).parents[4]
+DATA = _ROOT / "docs/measured/data"
+MODELS = _ROOT / "bpf/watch"
+PAGE = _ROOT / "docs/measured/watch-recall.md"
+OF_PAGE = ("model.json", "wide_model.json")
+"""The models that the page is of."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Recordings kept apart that are judged together."""
+
+    title: str
+    campaigns: str
+    files: tuple[str, ...]
+    """Below DATA, without `watch-rounds` before and `.parquet` behind."""
+    is_listed: bool = True
+    """It has a section of its own."""
+
+
+SETS = (
+    Kept("FIFO, 18 to 100 Mbit/s", "`watch-native-test`, natively, 6.18", ("",)),
+    Kept("FIFO, 900 Mbit/s and 1 Gbit/s", "`watch-native-fast-test`, natively, 6.18", ("-fast",)),
+    Kept(
+        "these two together",
+        "natively, 18 Mbit/s to 1 Gbit/s",
+        ("", "-fast"),
+        is_listed=False,
+    ),
+    Kept(
+        "FIFO, 1.5 and 2 Gbit/s, by the wide forest",
+        "`watch-native-faster-test`, natively, 6.18",
+        ("-faster",),
+        is_listed=False,
+    ),
+    Kept("FIFO, 8 to 20 Mbit/s", "`watch-test`, virtual time, 7.2", ("-virtual",)),
+    Kept("queues beyond FIFO", "`watch-queues-test`, virtual time, 7.2", ("-queues",)),
+    Kept("behind a policer", "`watch-policer-test`, virtual time, 7.2", ("-policer",)),
+)
+LIMITED = "-limited"
+"""Flows that do not always have data."""
+AFTER = 60
+"""Rounds that a watch that begins later has missed."""
+SIMULATED = ((9, (1000.0, 10_000.0)), (10, (1.0, 1000.0)))
+"""Seeds and rates of simulated paths that nothing learned from."""
+SIMULATED_PATHS = 40
+
+
+class Judges:
+    """The finished models, and their verdicts on kept recordings."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self.models = [json.loads((MODELS / name).read_text()) for name in OF_PAGE]
+        self.say = say
+
+    def of(self, found: Sequence[Trace], naps: bool = False, wide: bool = True) -> list[Any]:
+        """The verdicts on flows that always have data."""
+        one, other = self.models
+        bulk = [t for t in found if t.kind == traces.BULK]
+        return judge.by_finished(bulk, one, naps, other if wide else None)
+
+    def read(self, files: Sequence[str]) -> list[Trace]:
+        self.say(f"judging {', '.join('watch-rounds' + f for f in files)}")
+        return [t for f in files for t in kept.read_rounds(DATA / f"watch-rounds{f}.parquet")]
+
+
+def digest() -> str:
+    """Of the models that the page is of."""
+    return hashlib.sha256(b"".join((MODELS / n).read_bytes() for n in OF_PAGE)).hexdigest()[:16]
+
+
+def page(say: Callable[[str], None] = lambda _: None) -> str:
+    """All of it; `say` hears of the progress."""
+    judges = Judges(say)
+    parts = [_HEAD.format(digest=digest())]
+    rows, sections = [judge.HEAD_OF_ROWS], []
+    for one in SETS:
+        found = judges.read(one.files)
+        every, naps = judges.of(found), judges.of(found, naps=True)
+        rows.append(judge.row(one.title, _clear(every)))
+        rows.append(judge.row(f"**{one.title}, with naps**", _clear(naps)))
+        if one.is_listed:
+            sections.append(_section(one, every))
+    parts += ["\n".join(rows) + "\n", _BELOW, *sections]
+    native = judges.read(("",))
+    every = judges.of(native)
+    parts += [_NAMES, judge.confusion(every), _FEW, coverage.few(every)]
+    parts += [_ABSTAINING, coverage.curve(every)]
+    parts += [_LATER.format(after=AFTER), _later(judges, native)]
+    parts += [_SOURCES, _limited(judges), _WIDE, _simulated(judges)]
+    return "\n".join(parts)
+
+
+def _clear(outcomes: Sequence[judge.Outcome]) -> list[judge.Outcome]:
+    return [o for o in outcomes if not o.is_twin]
+
+
+def _section(one: Kept, every: Sequence[judge.Outcome]) -> str:
+    tables = f"{judge.table(_clear(every))}\n{judge.by_path(every)}"
+    return f"## {one.title[0].upper()}{one.title[1:]}\n\n{one.campaigns}.\n\n{tables}"
+
+
+def _later(judges: Judges, found: Sequence[Trace]) -> str:
+    later = judges.of(traces.joined(found, AFTER))
+    rows = [judge.HEAD_OF_ROWS, judge.row(f"from round {AFTER + 1} on", _clear(later))]
+    return "\n".join(rows) + "\n"
+
+
+def _limited(judges: Judges) -> str:
+    one, wide = judges.models
+    return coverage.limited(judge.by_finished(judges.read((LIMITED,)), one, wide=wide))
+
+
+def _simulated(judges: Judges) -> str:
+    rows = [judge.HEAD_OF_ROWS]
+    for seed, rates in SIMULATED:
+        judges.say(f"simulating {SIMULATED_PATHS} paths of {rates[0]:g} to {rates[1]:g} Mbit/s")
+        found = list(simulated.campaign(SIMULATED_PATHS, seed, rates))
+        for wide in (False, True):
+            what = f"{rates[0]:g} to {rates[1]:g} Mbit/s, " + (
+                "with the wide forest" if wide else "by the forest of recordings alone"
+            )
+            rows.append(judge.row(what, _clear(judges.of(found, wide=wide))))
+    return "\n".join(rows) + "\n"
+
+
+_HEAD = """\
+# Watch: recall, by algorithm and by path
+
+`python -m tcplab.studies.watch figures` writes this page: it judges the recordings kept in
+docs/measured/data by the models in bpf/watch ({digest}). [watch.md](watch.md) explains the
+recordings, the goals, and what was tried. Nothing was trained by these recordings.
+
+The flows always have data. Left out are those whose law is another group's on their path: YeAH if
+it is Reno or Westwood by its law, and Vegas if it is Reno. "Right" is a flow's group at the end
+of its recording, with Wilson's 95 % interval; "unknown" counts as not right. Macro recall is the
+mean over the four groups. Delay: rounds from a flow's first packet until the first of ten rounds
+in a row in the right group, the median. Without "a law of their own" are BIC up to 14 packets,
+Hybla up to 25 ms and HighSpeed up to 38 packets, which are Reno. "With naps" is how `tcpilot
+watch` works unless you record.
+
+## All sets
+"""
+_BELOW = """\
+The sections below are of every round's judgement. In the tables by path, flows that are another
+algorithm by their law are in "flows", and not in "own law".
+"""
+_NAMES = """\
+## Names
+
+The names at the end, at FIFOs of 18 to 100 Mbit/s (rows: the true algorithms; YeAH with its
+twins):
+"""
+_FEW = """\
+If there were only these algorithms, the name that has most of their votes:
+"""
+_ABSTAINING = """\
+## Abstaining
+
+The same flows, if a verdict counts only with such a share of the votes: how many flows have one,
+and how many of these are right.
+"""
+_LATER = """\
+## A watch that begins later
+
+The same recordings as if the watch had begun {after} rounds after each flow:
+"""
+_SOURCES = """\
+## Flows that do not always have data
+
+`watch-native-limited-test` and `watch-native-sources-test`, the first 250 rounds of each flow.
+"No group" is `unknown`:
+"""
+_WIDE = """\
+## Simulated paths
+
+40 paths at random each, which nothing learned from (0.3 to 300 ms, queues of 0.2 to 8 BDP, 1 to
+64 flows):
+"""
