@@ -258,3 +258,11 @@ def test_the_share_of_naps_is_that_of_the_flows_lines_since_the_last_look() -> N
     lines = ['{"type":"totals"}\n', "attached\n"]
     naps.follow([*lines, '{"type":"flow","naps":true}\n', '{"type":"flow","naps":false}\n'] * 2)
     assert naps.share() == 0.5
+
+
+def test_an_illinois_of_few_packets_is_a_twin() -> None:
+    flow = flow_of("illinois", 1, "a", 1)
+    assert not flow.is_twin
+    few = flow.flow.rounds.copy()
+    few["flight_max_bytes"] //= 10
+    assert replace(flow, flow=replace(flow.flow, rounds=few)).is_twin

@@ -34,11 +34,16 @@ class Kept:
 
 SETS = (
     Kept("FIFO, 18 to 100 Mbit/s", "`watch-native-test`, natively, 6.18", ("",)),
+    Kept(
+        "FIFO, 80 to 500 Mbit/s, at random",
+        "`watch-native-random-test`, natively, 6.18",
+        ("-native-random",),
+    ),
     Kept("FIFO, 900 Mbit/s and 1 Gbit/s", "`watch-native-fast-test`, natively, 6.18", ("-fast",)),
     Kept(
-        "these two together",
+        "these three together",
         "natively, 18 Mbit/s to 1 Gbit/s",
-        ("", "-fast"),
+        ("", "-native-random", "-fast"),
         is_listed=False,
     ),
     Kept(
@@ -48,6 +53,7 @@ SETS = (
         is_listed=False,
     ),
     Kept("FIFO, 8 to 20 Mbit/s", "`watch-test`, virtual time, 7.2", ("-virtual",)),
+    Kept("1.5 to 30 Mbit/s, at random", "`watch-random-test`, virtual time, 7.2", ("-random",)),
     Kept("queues beyond FIFO", "`watch-queues-test`, virtual time, 7.2", ("-queues",)),
     Kept("behind a policer", "`watch-policer-test`, virtual time, 7.2", ("-policer",)),
 )
@@ -146,8 +152,9 @@ docs/measured/data by the models in bpf/watch ({digest}). [watch.md](watch.md) e
 recordings, the goals, and what was tried. Nothing was trained by these recordings.
 
 The flows always have data. Left out are those whose law is another group's on their path: YeAH if
-it is Reno or Westwood by its law, and Vegas if it is Reno. "Right" is a flow's group at the end
-of its recording, with Wilson's 95 % interval; "unknown" counts as not right. Macro recall is the
+it is Reno or Westwood by its law, Vegas if it has hardly a packet of its own in the queue, and
+Illinois below 15 packets, which both are Reno. "Right" is a flow's group at the end of its
+recording, with Wilson's 95 % interval; "unknown" counts as not right. Macro recall is the
 mean over the four groups. Delay: rounds from a flow's first packet until the first of ten rounds
 in a row in the right group, the median. Without "a law of their own" are BIC up to 14 packets,
 Hybla up to 25 ms and HighSpeed up to 38 packets, which are Reno. "With naps" is how `tcpilot

@@ -26,6 +26,8 @@ holds less than the path, Westwood (Baiocchi et al. 2007, sections 2 and 3)."""
 VEGAS_PACKETS = 2
 """Vegas grows as Reno does while fewer packets of its own wait in the queue (Brakmo and Peterson
 1995, section III.B: alpha), and halves as Reno does."""
+ILLINOIS_PACKETS = 15
+"""Illinois is Reno below this window (Liu, Basar and Srikant 2008: W_thresh; 15 in Linux)."""
 HYBLA_RTT_US = 25_000
 """Hybla grows as Reno does up to this round trip (Caini and Firrincieli 2004)."""
 HIGHSPEED_PACKETS = 38
@@ -83,10 +85,12 @@ class Trace:
 
     @property
     def is_twin(self) -> bool:
-        """On this path its law is another algorithm's, of another group; Vegas's in three of four
-        rounds."""
+        """On this path its law is another algorithm's, of another group; that of Vegas and Illinois
+        in three of four rounds."""
         if self.algorithm == "vegas":
             return bool(np.quantile(_own_packets(self.flow.rounds), 0.75) < VEGAS_PACKETS)
+        if self.algorithm == "illinois":
+            return bool(np.quantile(_windows(self.flow.rounds), 0.75) < ILLINOIS_PACKETS)
         return self.algorithm == "yeah" and self.queue_share <= YEAH_PACKETS
 
     @property
