@@ -315,7 +315,7 @@ await() {
     tries=0
     until grep -q "$2" "$1"; do
         tries=$((tries + 1))
-        [ $tries -lt 1200 ] || fail "$doing: $(tail -n 1 "$3")"
+        [ $tries -lt 1200 ] || fail "$doing: not ready after a minute $(tail -n 1 "$3")"
         [ ! -s "$3" ] || fail "$doing: $(tail -n 1 "$3")"
         sleep 0.05
     done
