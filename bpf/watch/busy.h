@@ -46,8 +46,7 @@ static __noinline int tp_run_measured(__u64 now_ns)
 {
 	__u64 left = tp_left_bytes();
 
-	/* Sums, since super-packets make a single run long or short for the bytes that leave in it.
-	 */
+	/* Sums, since super-packets make a single run too long or too short for its bytes. */
 	link.busy_bytes += left - link.run_left_bytes;
 	link.busy_us += (now_ns - link.run_ns) / 1000;
 	if (link.busy_us >= TP_BUSY_LEAST_US && link.busy_bytes >= TP_BUSY_LEAST_BYTES)
