@@ -111,14 +111,20 @@ TP_INLINE void tp_row_key_at(const struct tp_row_key *of, __u32 level, struct tp
 }
 
 /* The cell of an address, by its group alone: no host is held out on one port and steered on
- * another. */
+ * another.  Neighbouring prefixes differ by little, so with one secret in a thousand their hashes
+ * differ in the upper bits only, and all would share a few cells.  The xor brings these bits
+ * down, and the product (the first of MurmurHash3's finalizer) spreads them; both can be undone,
+ * so the hash stays strongly universal. */
 TP_INLINE __u32 tp_cell(const __u64 secrets[TP_ROW_SECRETS], const __u32 addr[4])
 {
 	struct tp_row_key of = {.prefix = {addr[0], addr[1], addr[2], addr[3]}}, group;
+	__u32 half;
 
 	tp_unwrap(of.prefix);
 	tp_row_key_at(&of, TP_LEVEL_GROUP, &group);
-	return tp_row_half(secrets, &group) & (TP_CELLS - 1);
+	half = tp_row_half(secrets, &group);
+	half = (half ^ half >> 16) * 0x85ebca6b;
+	return half >> 16 & (TP_CELLS - 1);
 }
 
 /* The tag of the row that a connection got, to be found again by the next one on its path.  It

@@ -2,6 +2,7 @@
 
 use std::{
     array::from_fn,
+    collections::BTreeSet,
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
 };
 
@@ -12,7 +13,7 @@ use tcpilot_abi::{
     tp_row_bucket, tp_row_key,
 };
 use tcpilot_core::rows::{
-    Entries, Place, Secrets, arm_at, class, default_probability, domain, draw_holds, draw_of,
+    Entries, Place, Secrets, arm_at, cell, class, default_probability, domain, draw_holds, draw_of,
     find_row, log2, probability, random, row_key, tag, unwrap_nat64, words,
 };
 use tcpilot_learner::{
@@ -260,4 +261,16 @@ fn a_row_is_found_by_its_tag_in_any_place_of_its_bucket() {
         assert_eq!(find_row(&bucket, tag), Some(expected));
     }
     assert_eq!(find_row(&bucket, 5), None);
+}
+
+#[test]
+fn neighbouring_prefixes_fall_into_cells_of_their_own() {
+    let remote = |prefix| address(IpAddr::V4(Ipv4Addr::new(198, 51, prefix, 7)));
+    // With these secrets the hashes of such prefixes differ in their upper 16 bits only.
+    let mut secrets = from_fn(|i| 0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(i as u64 + 1));
+    secrets[3] = (1 << 32) - u64::from(remote(0)[2]);
+    let cells: BTreeSet<u32> = (0..100)
+        .map(|prefix| cell(&secrets, &remote(prefix)))
+        .collect();
+    assert!(cells.len() > 95, "{}", cells.len());
 }
