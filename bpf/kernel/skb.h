@@ -29,6 +29,7 @@
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
 struct sk_buff {
+	struct sk_buff *next; /* in a list */
 	struct net_device *dev;
 	unsigned int len;
 	unsigned char *head;

@@ -5,14 +5,15 @@
  * Four places see a packet, whatever the qdisc:
  *
  *  - in: it is about to be queued.  Some leave their time (stamp.h).
- *  - out: it leaves for the driver.  A stamped one gives the flow's sojourn.
+ *  - out: it leaves the queue for the driver.  A stamped one gives the flow's sojourn.
  *  - drop: the kernel says that a qdisc dropped it (drop.h).
  *  - back: a packet of the other direction comes in at the device.  Its acknowledgements
  *    separate rounds.
  *
  * From kernel 6.6 on, "in" and "back" are hooks of tc at the device (direct.h).  Before, they are
- * tracepoints, as "out" and "drop" are on all kernels.  Tracepoints fire for every device of the
- * host; the other devices cost a comparison.
+ * tracepoints, as "drop" is on all kernels.  "Out" is at a function that the kernel calls for
+ * packets from a queue, or at a tracepoint if the device has no queue.  Tracepoints fire for every
+ * device of the host, the function for those with a queue; the other devices cost a comparison.
  *
  * The programs change nothing without --fair or --mark, and nothing outlives the process, since it
  * owns the links.  docs/understand/decisions/12-watch.md says why these places.
@@ -285,19 +286,26 @@ static __always_inline void sojourned(const struct tp_stamp *stamp, __u64 now_ns
 	tp_run_goes_on(stamp->at_ns, now_ns);
 }
 
+/* A packet of UDP has left, but not as it was queued. */
+static __noinline int split_udp_left(const struct tp_packet *p)
+{
+	struct tp_stamp marked = {};
+
+	if (p && tp_quic_part_left(p, &marked))
+		sojourned(&marked, bpf_ktime_get_ns());
+	return 0;
+}
+
 /* A packet has left, but not as it was queued. */
 static __noinline int split_left(struct sk_buff *skb, __u64 address)
 {
-	struct tp_stamp *stamp, marked = {};
+	struct tp_stamp *stamp;
 	struct tp_packet p;
 
 	if (tp_parse(skb, skb->network_header, &p))
 		return 0;
-	if (p.key.protocol == IPPROTO_UDP) {
-		if (tp_quic_part_left(&p, &marked))
-			sojourned(&marked, bpf_ktime_get_ns());
-		return 0;
-	}
+	if (p.key.protocol == IPPROTO_UDP)
+		return split_udp_left(&p);
 	p.address = address;
 	stamp = tp_stamp_of(&p);
 	if (stamp) {
@@ -307,30 +315,68 @@ static __noinline int split_left(struct sk_buff *skb, __u64 address)
 	return 0;
 }
 
-SEC("tp_btf/net_dev_start_xmit")
-int BPF_PROG(watch_out, struct sk_buff *skb, struct net_device *dev)
+/* A packet leaves our device. */
+static __always_inline void went_out(struct sk_buff *skb)
 {
-	struct tp_watch_totals *mine;
-	struct tp_stamp *stamp;
-	__u64 address;
+	struct tp_watch_totals *mine = tp_my_totals();
+	__u64 address = tp_address(mine, TP_ASKS_OUT, skb);
+	struct tp_stamp *stamp = tp_stamp_at(address);
 
-	if (!is_ours(dev))
-		return 0;
-	mine = tp_my_totals();
 	mine->left_bytes += skb->len;
 	mine->out_packets += tp_packets_of(skb, 0);
-	address = tp_address(mine, TP_ASKS_OUT, skb);
-	stamp = tp_stamp_at(address);
 	if (!stamp || stamp->tag != address) {
 		if (link.is_split)
 			split_left(skb, address);
-		return 0;
+		return;
 	}
 	if (stamp->at_ns)
 		sojourned(stamp, bpf_ktime_get_ns());
 	else
 		mine->out_other_packets++;
 	tp_unstamp(stamp);
+}
+
+SEC("tp_btf/net_dev_start_xmit")
+int BPF_PROG(watch_out, struct sk_buff *skb, struct net_device *dev)
+{
+	if (is_ours(dev))
+		went_out(skb);
+	return 0;
+}
+
+/* The packets that one call takes out of a queue: at most as many as a driver's queue has bytes. */
+#define TP_BULK_MOST 1024
+
+struct tp_bulk {
+	struct sk_buff *next;
+};
+
+static long next_went_out(__u32 number, struct tp_bulk *bulk)
+{
+	struct sk_buff *skb = bulk->next;
+
+	if (!skb)
+		return 1;
+	went_out(skb);
+	bulk->next = skb->next;
+	return 0;
+}
+
+/* What the kernel calls with packets that it has taken out of a queue, several at once as a list.
+ * Devices without a queue have no such call.  is_new: 0 if the driver was full, and takes them now;
+ * they were counted before. */
+SEC("fentry/sch_direct_xmit")
+int BPF_PROG(watch_out_of_queue, struct sk_buff *skb, void *queue, struct net_device *dev, void *to,
+	     void *lock, __u8 is_new)
+{
+	struct tp_bulk others;
+
+	if (!is_ours(dev) || !is_new)
+		return 0;
+	went_out(skb);
+	others.next = skb->next;
+	if (others.next)
+		bpf_loop(TP_BULK_MOST, next_went_out, &others, 0);
 	return 0;
 }
 

@@ -37,3 +37,30 @@ fn a_link_shows_what_it_can_do_and_that_it_has_room() {
     });
     drop(client);
 }
+
+/// Packets that leave are seen as they are taken out of the queue, or at a tracepoint if there is none.
+#[test]
+fn packets_leave_with_a_queue_and_without() {
+    let lab = Lab::new();
+    let sender = sender_behind(&lab);
+    let slow = "qdisc add dev behind0 root tbf rate 10mbit burst 3kb limit 30000";
+    sh(&format!("tc -n {} {slow}", sender.name()));
+    let watching = Watching::start(Place::outside(&lab.net.near), "eth0", &[]);
+    let client = send(&sender, "--cc reno");
+    for queue in ["pfifo", "noqueue", "tbf rate 20mbit burst 3kb limit 60000"] {
+        lab.net.shape(Shape::Of(queue));
+        watching.look();
+        watching.look(); // has noticed it
+        let before = watching.look();
+        watching.look();
+        let after = watching.look();
+        let passed = |key| (after.total(key) - before.total(key)) as f64;
+        let (came, left) = (passed("in_packets"), passed("out_packets"));
+        assert!(came > 100.0, "{queue}: {came}");
+        assert!(
+            (left / came - 1.0).abs() < 0.05,
+            "{queue}: {left} of {came}"
+        );
+    }
+    drop(client);
+}

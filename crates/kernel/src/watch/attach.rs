@@ -1,15 +1,22 @@
 //! Where the programs of the watch are attached: at hooks of tc at the device from kernel 6.6 on, else at
-//! tracepoints, which fire for all devices.
+//! tracepoints, which fire for all devices. Packets that leave are seen at the kernel's function that takes
+//! them out of a queue, or at a tracepoint if the device has none.
 
 use std::{
     io,
-    os::fd::{AsFd, OwnedFd},
+    os::fd::{AsFd, FromRawFd, OwnedFd},
 };
 
 use libbpf_rs::{
     Link, ProgramMut,
-    btf::{Btf, types::Struct},
-    libbpf_sys::{BPF_TCX_EGRESS, BPF_TCX_INGRESS},
+    btf::{
+        Btf, TypeId,
+        types::{Func, Struct},
+    },
+    libbpf_sys::{
+        BPF_ALU64, BPF_EXIT, BPF_JMP, BPF_K, BPF_MOV, BPF_PROG_TYPE_TRACING, BPF_TCX_EGRESS,
+        BPF_TCX_INGRESS, BPF_TRACE_FENTRY, bpf_insn, bpf_prog_load, bpf_prog_load_opts,
+    },
 };
 
 use super::{
@@ -28,24 +35,73 @@ pub(super) enum Places {
 }
 
 /// The places that this kernel has.
-pub(super) fn places() -> Places {
-    let has_tcx = Btf::from_vmlinux().is_ok_and(|btf| {
-        let link: Option<Struct<'_>> = btf.type_by_name("tcx_link");
-        link.is_some()
-    });
-    if has_tcx {
-        Places::Direct
-    } else {
-        Places::Traced
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Known {
+    places: Places,
+    /// Whether its function that takes packets out of queues can be traced.
+    queues: bool,
+}
+
+/// The places that this kernel has.
+pub(super) fn known() -> Known {
+    let Ok(btf) = Btf::from_vmlinux() else {
+        return Known {
+            places: Places::Traced,
+            queues: false,
+        };
+    };
+    let tcx: Option<Struct<'_>> = btf.type_by_name("tcx_link");
+    let taken: Option<Func<'_>> = btf.type_by_name("sch_direct_xmit");
+    Known {
+        places: tcx.map_or(Places::Traced, |_| Places::Direct),
+        queues: taken.is_some_and(|function| may_trace(function.type_id())),
     }
 }
 
-impl Places {
+/// Whether the kernel lets programs see the calls of a function: some hosts do not, by their build or their
+/// policy. A program that does nothing is loaded for it.
+fn may_trace(function: TypeId) -> bool {
+    let nothing = [
+        bpf_insn {
+            code: (BPF_ALU64 | BPF_MOV | BPF_K) as u8,
+            ..bpf_insn::default()
+        },
+        bpf_insn {
+            code: (BPF_JMP | BPF_EXIT) as u8,
+            ..bpf_insn::default()
+        },
+    ];
+    let mut options = bpf_prog_load_opts {
+        sz: size_of::<bpf_prog_load_opts>() as u64,
+        expected_attach_type: BPF_TRACE_FENTRY,
+        attach_btf_id: function.into(),
+        ..bpf_prog_load_opts::default()
+    };
+    // SAFETY: the strings end with a zero, and all outlive the call.
+    let fd = unsafe {
+        bpf_prog_load(
+            BPF_PROG_TYPE_TRACING,
+            c"tcpilot_probe".as_ptr(),
+            c"GPL".as_ptr(),
+            nothing.as_ptr(),
+            nothing.len() as u64,
+            &raw mut options,
+        )
+    };
+    if fd >= 0 {
+        // SAFETY: a descriptor that was just opened and that nobody else has.
+        drop(unsafe { OwnedFd::from_raw_fd(fd) });
+    }
+    fd >= 0
+}
+
+impl Known {
     /// Chooses the programs that are loaded.
     pub fn choose(self, open: &mut OpenWatchSkel<'_>) {
         let progs = &mut open.progs;
-        let is_direct = self == Places::Direct;
+        let is_direct = self.places == Places::Direct;
         for (program, is_wanted) in [
+            (&mut progs.watch_out_of_queue, self.queues),
             (&mut progs.watch_in, !is_direct),
             (&mut progs.watch_back, !is_direct),
             (&mut progs.watch_in_tc, is_direct),
@@ -56,9 +112,20 @@ impl Places {
     }
 }
 
+/// How packets are seen that leave.
+struct Exit {
+    _link: Link,
+    /// At the function that takes packets out of queues, or else at the tracepoint.
+    is_of_queue: bool,
+}
+
 /// The attached programs.
 pub(super) struct Hooks {
-    places: Places,
+    known: Known,
+    /// `None` until it is known whether the device has a queue.
+    exit: Option<Exit>,
+    /// Whether the function cannot be traced after all.
+    is_refused: bool,
     _traced: Vec<Link>,
     /// The device, and the links there.
     device: Option<(u32, [OwnedFd; 2])>,
@@ -66,24 +133,60 @@ pub(super) struct Hooks {
 
 impl Hooks {
     /// Attaches the programs that belong to no device.
-    pub fn attach(skel: &mut WatchSkel<'static>, places: Places) -> Result<Hooks, Error> {
+    pub fn attach(skel: &mut WatchSkel<'static>, known: Known) -> Result<Hooks, Error> {
         let progs = &mut skel.progs;
-        let mut traced = vec![&mut progs.watch_out, &mut progs.watch_drop];
-        if places == Places::Traced {
+        let mut traced = vec![&mut progs.watch_drop];
+        if known.places == Places::Traced {
             traced.extend([&mut progs.watch_in, &mut progs.watch_back]);
         }
         let attach = |program: &mut ProgramMut<'_>| program.attach();
         let links: Result<_, _> = traced.into_iter().map(attach).collect();
         Ok(Hooks {
-            places,
+            known,
+            exit: None,
+            is_refused: false,
             _traced: links.map_err(map_error("attach a tracepoint"))?,
             device: None,
         })
     }
 
+    /// Sees packets leave: from the device's queue, or without one.
+    pub fn leave(&mut self, skel: &mut WatchSkel<'static>, has_queue: bool) -> Result<(), Error> {
+        let is_of_queue = has_queue && self.known.queues && !self.is_refused;
+        if self
+            .exit
+            .as_ref()
+            .is_some_and(|exit| exit.is_of_queue == is_of_queue)
+        {
+            return Ok(());
+        }
+        self.exit = None; // with both a packet would count twice
+        let program = match is_of_queue {
+            true => &mut skel.progs.watch_out_of_queue,
+            false => &mut skel.progs.watch_out,
+        };
+        match program.attach() {
+            Ok(link) => {
+                self.exit = Some(Exit {
+                    _link: link,
+                    is_of_queue,
+                })
+            }
+            Err(error) if is_of_queue => {
+                tracing::debug!(%error, "the kernel does not let its queues be traced");
+                self.is_refused = true;
+                return self.leave(skel, false);
+            }
+            Err(error) => return Err(map_error("attach a tracepoint")(error)),
+        }
+        Ok(())
+    }
+
     /// Attaches the others to a device; 0: there is none.
     pub fn follow(&mut self, skel: &WatchSkel<'_>, ifindex: u32) -> Result<(), Error> {
-        if self.places == Places::Traced || self.device.as_ref().is_some_and(|d| d.0 == ifindex) {
+        if self.known.places == Places::Traced
+            || self.device.as_ref().is_some_and(|d| d.0 == ifindex)
+        {
             return Ok(());
         }
         self.device = None;
@@ -101,15 +204,23 @@ impl Hooks {
         Ok(())
     }
 
-    /// The programs that see packets going in, and coming back.
+    /// The programs that see packets going in, leaving, and coming back, each with the name of its place.
     pub fn programs<'a, 'obj>(
         &self,
         progs: &'a WatchProgs<'obj>,
-    ) -> (&'a ProgramMut<'obj>, &'a ProgramMut<'obj>) {
-        match self.places {
+    ) -> Vec<(&'static str, &'a ProgramMut<'obj>)> {
+        let (going_in, back) = match self.known.places {
             Places::Traced => (&progs.watch_in, &progs.watch_back),
             Places::Direct => (&progs.watch_in_tc, &progs.watch_back_tc),
-        }
+        };
+        let of_queues = self.known.queues.then_some(&progs.watch_out_of_queue);
+        let out = [Some(&progs.watch_out), of_queues].into_iter().flatten();
+        let out = out.map(|program| ("out", program));
+        [("in", going_in)]
+            .into_iter()
+            .chain(out)
+            .chain([("back", back)])
+            .collect()
     }
 }
 

@@ -10,7 +10,7 @@ use std::{
 };
 
 use libbpf_rs::{
-    OpenObject, ProgramMut, RingBuffer, RingBufferBuilder,
+    OpenObject, RingBuffer, RingBufferBuilder,
     skel::{OpenSkel, SkelBuilder},
 };
 use tcpilot_abi::{
@@ -88,6 +88,15 @@ pub struct ProgramCost {
     pub missed: u64,
 }
 
+impl ProgramCost {
+    /// Adds what another program with this name costs.
+    fn add(&mut self, other: &ProgramCost) {
+        self.runs += other.runs;
+        self.nanoseconds += other.nanoseconds;
+        self.missed += other.missed;
+    }
+}
+
 /// The loaded programs. Dropping it detaches and unloads everything.
 pub struct Watch {
     skel: WatchSkel<'static>,
@@ -105,7 +114,7 @@ impl Watch {
     /// [`Error::Load`] if the kernel refuses them, [`Error::Map`] if they cannot be attached.
     pub fn start(options: &Options, models: Models<'_>) -> Result<Watch, Error> {
         let config = configuration(options);
-        let places = attach::places();
+        let known = attach::known();
         // Leaked like the pilot's: it lives as long as the process.
         let object: &'static mut MaybeUninit<OpenObject> =
             Box::leak(Box::new(MaybeUninit::uninit()));
@@ -138,7 +147,7 @@ impl Watch {
             program.set_autoload(options.fair);
         }
         open.progs.fair_mark.set_autoload(options.marks.is_some());
-        places.choose(&mut open);
+        known.choose(&mut open);
         let mut skel = open.load().map_err(Error::Load)?;
         let bss = skel.maps.bss_data.as_deref_mut().ok_or_else(no_section)?;
         write_plain(&raw mut bss.model, models.tcp);
@@ -148,7 +157,7 @@ impl Watch {
             .qdisc_packets
             .map(|packets| Qdisc::load(&skel, &config, packets))
             .transpose()?;
-        let hooks = Hooks::attach(&mut skel, places)?;
+        let hooks = Hooks::attach(&mut skel, known)?;
         Ok(Watch {
             table: Table::new(skel.maps.flows.as_fd(), config.flows)?,
             skel,
@@ -179,6 +188,14 @@ impl Watch {
             qdisc.set_device(ifindex);
         }
         self.hooks.follow(&self.skel, ifindex)
+    }
+
+    /// Says whether the device queues packets, as long as that does not change.
+    ///
+    /// # Errors
+    /// [`Error::Map`] if the program that sees packets leave cannot be attached.
+    pub fn set_queue(&mut self, has_queue: bool) -> Result<(), Error> {
+        self.hooks.leave(&mut self.skel, has_queue)
     }
 
     /// Gives the programs the number of flows that share the link.
@@ -252,13 +269,8 @@ impl Watch {
     /// The cost of each program so far.
     pub fn cost(&self) -> Vec<ProgramCost> {
         let progs = &self.skel.progs;
-        let (going_in, back) = self.hooks.programs(progs);
-        let mut all = vec![
-            ("in", going_in),
-            ("out", &progs.watch_out),
-            ("drop", &progs.watch_drop),
-            ("back", back),
-        ];
+        let mut all = self.hooks.programs(progs);
+        all.push(("drop", &progs.watch_drop));
         if self.fair {
             all.extend([("class", &progs.fair_class), ("window", &progs.fair_window)]);
         }
@@ -268,16 +280,21 @@ impl Watch {
         if let Some(qdisc) = &self.qdisc {
             all.extend(qdisc.programs());
         }
-        let cost = |(name, program): (&'static str, &ProgramMut<'_>)| {
+        let mut costs: Vec<ProgramCost> = Vec::new();
+        for (name, program) in all {
             let info = program_info(program.as_fd().as_raw_fd()).unwrap_or_default();
-            ProgramCost {
+            let cost = ProgramCost {
                 name,
                 runs: info.run_cnt,
                 nanoseconds: info.run_time_ns,
                 missed: info.recursion_misses,
+            };
+            match costs.iter_mut().find(|other| other.name == name) {
+                Some(other) => other.add(&cost),
+                None => costs.push(cost),
             }
-        };
-        all.into_iter().map(cost).collect()
+        }
+        costs
     }
 }
 

@@ -110,6 +110,11 @@ impl<'a> Flows<'a> {
         Ok(self.whole(watch, device, flows))
     }
 
+    /// Whether the device queues packets; `None` if that cannot be read.
+    pub fn has_queue(&self) -> Option<bool> {
+        self.unseen.has_queue()
+    }
+
     fn whole(&mut self, watch: &Watch, device: &Device, flows: Vec<FlowView>) -> View {
         let (link, totals) = (watch.link(), watch.totals());
         let capacity = Some(link.busy_rate).filter(|rate| *rate > 0);

@@ -26,6 +26,7 @@ pub struct Unseen {
     packets: u64,
     /// Unseen packets of queues that are gone.
     before: u64,
+    has_queue: Option<bool>,
 }
 
 /// Packets of all protocols that left.
@@ -38,13 +39,20 @@ impl Unseen {
     /// device has no queue, or its counts cannot be read.
     pub fn look(&mut self, ifindex: u32, totals: impl Fn() -> tp_watch_totals) -> Option<u64> {
         let before = left(&totals());
-        let (kind, handle, stats) = root(ifindex).ok()??;
+        let found = root(ifindex);
+        self.has_queue = found.as_ref().ok().map(Option::is_some);
+        let (kind, handle, stats) = found.ok()??;
         let now = Point {
             queue: (kind, handle),
             sent: stats.packets,
             seen: (before, left(&totals())),
         };
         Some(self.compare(now))
+    }
+
+    /// Whether the device queued packets at the last look; `None` if that cannot be read.
+    pub fn has_queue(&self) -> Option<bool> {
+        self.has_queue
     }
 
     fn compare(&mut self, now: Point) -> u64 {
@@ -62,6 +70,11 @@ impl Unseen {
         }
         self.before + self.packets
     }
+}
+
+/// Whether the device queues packets.
+pub fn has_queue(ifindex: u32) -> bool {
+    root(ifindex).is_ok_and(|found| found.is_some())
 }
 
 /// The root qdisc's kind, handle and counters; `None` if the device does not queue packets.

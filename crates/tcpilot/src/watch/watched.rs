@@ -8,7 +8,7 @@ use tcpilot_kernel::{
     watch::{Options, Watch},
 };
 
-use super::{flows::Flows, model::Models, rate::LinkRate, record::Recorder, views::View};
+use super::{flows::Flows, model::Models, rate::LinkRate, record::Recorder, unseen, views::View};
 use crate::{
     cli::{Classifier, WatchArgs},
     failure::{Failure, Kind},
@@ -37,6 +37,7 @@ impl<'a> Watched<'a> {
         let device = Device::find(name)?;
         let mut watch = fair::load(args, options(args)?, models.in_kernel())?;
         watch.set_device(device.index())?;
+        watch.set_queue(unseen::has_queue(device.index()))?;
         Ok(Watched {
             fair: None,
             marker: None,
@@ -89,6 +90,9 @@ impl<'a> Watched<'a> {
     pub fn look(&mut self) -> Result<View, Failure> {
         self.watch.set_device(self.device.look())?;
         let mut view = self.flows.look(&mut self.watch, &self.device)?;
+        if let Some(has_queue) = self.flows.has_queue().filter(|_| view.present) {
+            self.watch.set_queue(has_queue)?;
+        }
         if let Some(fair) = &mut self.fair {
             fair.follow(&mut self.watch, &self.device)?;
             view.fair = Some(fair.view(&self.watch));
