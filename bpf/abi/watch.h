@@ -350,7 +350,6 @@ struct tp_watch_link {
 	__u32 long_flows; /* neither ants nor mice */
 	__u64 rate;	  /* bytes per second, the highest lately; user space measures it */
 	__u64 device;	  /* its address in the kernel, as the programs found it; 0: not yet */
-	__u64 stranger;	  /* that of another namespace's device with the same index; 0: none */
 	__u64 taken;	  /* places of the table of flows, counting those taken again */
 	__u32 is_split; /* super-packets are queued: the queue may cut them; user space resets it */
 	__u32 pad;

@@ -229,19 +229,17 @@ static __always_inline __u32 tp_find_ip(const unsigned char *head, __u32 at, __u
 /*
  * The packets on the wire that a queued one becomes.  It carries its length on the wire.  If that
  * is the length of the buffer, it is one packet.  A GSO super-packet is longer on the wire, by
- * the headers of its packets.  payload: 0 if it is not known.
+ * the headers of its packets.  length: skb->len.  payload: the same if it is not known.
  */
-static __always_inline __u32 tp_packets_of(struct sk_buff *skb, __u32 payload)
+static __always_inline __u32 tp_packets_of(struct sk_buff *skb, __u32 length, __u32 payload)
 {
 	struct skb_shared_info *shared;
 	__u32 size, segments;
 
-	if (((const struct qdisc_skb_cb *)skb->cb)->pkt_len == skb->len)
+	if (((const struct qdisc_skb_cb *)skb->cb)->pkt_len == length)
 		return 1;
 	shared = (void *)(skb->head + skb->end);
 	size = BPF_CORE_READ(shared, gso_size);
-	if (!payload)
-		payload = skb->len;
 	if (!size || payload <= size)
 		return 1;
 	segments = BPF_CORE_READ(shared, gso_segs);
@@ -251,7 +249,7 @@ static __always_inline __u32 tp_packets_of(struct sk_buff *skb, __u32 payload)
 static __always_inline void tp_count_packets(struct sk_buff *skb, __u32 headers, __u32 payload,
 					     struct tp_packet *p)
 {
-	p->packets = payload ? tp_packets_of(skb, payload) : 1;
+	p->packets = payload ? tp_packets_of(skb, skb->len, payload) : 1;
 	p->bytes = skb->len + (p->packets - 1) * headers;
 }
 

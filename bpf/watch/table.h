@@ -46,22 +46,18 @@ static __always_inline struct tp_watch_totals *tp_my_totals(void)
 #define ADD(counter, n) (tp_my_totals()->counter += (n))
 #define COUNT(counter) ADD(counter, 1)
 
-/* Two devices of a namespace never have one index, but a device of another one may have ours.  The
- * namespaces are compared only until the addresses of both are known: user space forgets them when
- * the device changes. */
+/* Two devices of a namespace never have one index, but a device of another one may have ours.  Both
+ * are compared only until the device's address is known: user space forgets it when the device
+ * changes. */
 static __always_inline int is_ours(const struct net_device *dev)
 {
-	if (link.stranger == (__u64)dev || dev->ifindex != link.ifindex || !link.ifindex)
+	if (link.device)
+		return link.device == (__u64)dev;
+	if (dev->ifindex != link.ifindex || !link.ifindex ||
+	    dev->nd_net.net->ns.inum != cfg.netns_inum)
 		return 0;
-	if (link.device == (__u64)dev)
-		return 1;
-	if (dev->nd_net.net->ns.inum == cfg.netns_inum) {
-		link.device = (__u64)dev;
-		return 1;
-	}
-	if (!link.stranger)
-		link.stranger = (__u64)dev;
-	return 0;
+	link.device = (__u64)dev;
+	return 1;
 }
 
 static __always_inline void tp_record(void *record, __u32 bytes)

@@ -321,9 +321,10 @@ static __always_inline void went_out(struct sk_buff *skb)
 	struct tp_watch_totals *mine = tp_my_totals();
 	__u64 address = tp_address(mine, TP_ASKS_OUT, skb);
 	struct tp_stamp *stamp = tp_stamp_at(address);
+	__u32 bytes = skb->len;
 
-	mine->left_bytes += skb->len;
-	mine->out_packets += tp_packets_of(skb, 0);
+	mine->left_bytes += bytes;
+	mine->out_packets += tp_packets_of(skb, bytes, bytes);
 	if (!stamp || stamp->tag != address) {
 		if (link.is_split)
 			split_left(skb, address);
@@ -366,7 +367,7 @@ static long next_went_out(__u32 number, struct tp_bulk *bulk)
  * Devices without a queue have no such call.  is_new: 0 if the driver was full, and takes them now;
  * they were counted before. */
 SEC("fentry/sch_direct_xmit")
-int BPF_PROG(watch_out_of_queue, struct sk_buff *skb, void *queue, struct net_device *dev, void *to,
+int BPF_PROG(watch_out_queue, struct sk_buff *skb, void *queue, struct net_device *dev, void *to,
 	     void *lock, __u8 is_new)
 {
 	struct tp_bulk others;

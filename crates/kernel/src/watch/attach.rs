@@ -101,7 +101,7 @@ impl Known {
         let progs = &mut open.progs;
         let is_direct = self.places == Places::Direct;
         for (program, is_wanted) in [
-            (&mut progs.watch_out_of_queue, self.queues),
+            (&mut progs.watch_out_queue, self.queues),
             (&mut progs.watch_in, !is_direct),
             (&mut progs.watch_back, !is_direct),
             (&mut progs.watch_in_tc, is_direct),
@@ -162,7 +162,7 @@ impl Hooks {
         }
         self.exit = None; // with both a packet would count twice
         let program = match is_of_queue {
-            true => &mut skel.progs.watch_out_of_queue,
+            true => &mut skel.progs.watch_out_queue,
             false => &mut skel.progs.watch_out,
         };
         match program.attach() {
@@ -213,7 +213,7 @@ impl Hooks {
             Places::Traced => (&progs.watch_in, &progs.watch_back),
             Places::Direct => (&progs.watch_in_tc, &progs.watch_back_tc),
         };
-        let of_queues = self.known.queues.then_some(&progs.watch_out_of_queue);
+        let of_queues = self.known.queues.then_some(&progs.watch_out_queue);
         let out = [Some(&progs.watch_out), of_queues].into_iter().flatten();
         let out = out.map(|program| ("out", program));
         [("in", going_in)]

@@ -175,12 +175,11 @@ impl Watch {
     pub fn set_device(&mut self, ifindex: u32) -> Result<(), Error> {
         if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
             if bss.link.ifindex != ifindex {
+                bss.link.ifindex = ifindex;
                 bss.link.device = 0;
-                bss.link.stranger = 0;
                 (bss.link.busy_rate, bss.link.busy_bytes, bss.link.busy_us) = (0, 0, 0);
                 bss.link.run_ns = 0;
             }
-            bss.link.ifindex = ifindex;
             // The next super-packet sets it again.
             bss.link.is_split = 0;
         }

@@ -86,7 +86,10 @@ impl Qdisc {
 
     pub fn set_device(&mut self, ifindex: u32) {
         if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
-            bss.link.ifindex = ifindex;
+            if bss.link.ifindex != ifindex {
+                bss.link.ifindex = ifindex;
+                bss.link.device = 0;
+            }
         }
     }
 

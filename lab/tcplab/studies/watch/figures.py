@@ -55,6 +55,11 @@ SETS = (
     Kept("FIFO, 8 to 20 Mbit/s", "`watch-test`, virtual time, 7.2", ("-virtual",)),
     Kept("1.5 to 30 Mbit/s, at random", "`watch-random-test`, virtual time, 7.2", ("-random",)),
     Kept("queues beyond FIFO", "`watch-queues-test`, virtual time, 7.2", ("-queues",)),
+    Kept(
+        "queues beyond FIFO and policers, at random",
+        "`watch-random-queues-test`, virtual time, 7.2",
+        ("-random-queues",),
+    ),
     Kept("behind a policer", "`watch-policer-test`, virtual time, 7.2", ("-policer",)),
 )
 LIMITED = "-limited"
