@@ -42,7 +42,7 @@ pub(super) struct Known {
     queues: bool,
 }
 
-/// The places that this kernel has.
+/// Asks the kernel for its places.
 pub(super) fn known() -> Known {
     let Ok(btf) = Btf::from_vmlinux() else {
         return Known {
@@ -150,7 +150,7 @@ impl Hooks {
         })
     }
 
-    /// Sees packets leave: from the device's queue, or without one.
+    /// Sees packets leave: at the queue if the device has one, and the kernel allows it, else at the tracepoint.
     pub fn leave(&mut self, skel: &mut WatchSkel<'static>, has_queue: bool) -> Result<(), Error> {
         let is_of_queue = has_queue && self.known.queues && !self.is_refused;
         if self
