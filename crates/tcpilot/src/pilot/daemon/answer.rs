@@ -146,7 +146,7 @@ impl Daemon {
     fn netns_of(&self, netns: Netns) -> String {
         match netns {
             Netns::Cookie(cookie) => self.netns.by_cookie(cookie),
-            Netns::Domain(domain) => format!("domain-{domain}"),
+            Netns::Domain(domain) => self.netns.by_domain(domain),
         }
     }
 

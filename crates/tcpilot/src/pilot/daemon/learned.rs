@@ -208,14 +208,16 @@ impl Daemon {
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
         let secrets = self.abi.cell_secrets;
-        let restored = self.keeper.store().and_then(|store| {
-            Restored::read(lessons.clone(), Some(store), secrets, now.as_secs_f64())
-        });
-        let restored = match restored {
+        let read = |store| Restored::read(lessons.clone(), store, secrets, now.as_secs_f64());
+        let stored = match self.keeper.problem() {
+            Some(_) => read(None), // there is no file to read, which was said
+            None => self.keeper.store().and_then(|store| read(Some(store))),
+        };
+        let restored = match stored {
             Ok(restored) => restored,
             Err(error) => {
                 tracing::warn!(%error, "starting without what was learned before");
-                Restored::read(lessons, None, secrets, now.as_secs_f64())?
+                read(None)?
             }
         };
         self.learning = Some(Learning::open(ends, restored, &self.config));
