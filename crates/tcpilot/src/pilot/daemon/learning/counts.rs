@@ -158,13 +158,11 @@ impl OfPolicy {
         let switched = self.switched.into_iter();
         taught.switches =
             Switches::of_all(switched.filter_map(|(path, of)| Some((path.node()?, of))));
-        let alarms = self.alarms.iter();
-        taught
-            .learner
-            .remember_alarms(alarms.filter_map(|(named, at_s)| {
-                let key = named.node()?;
-                Some(Alarm { key, at_s: *at_s })
-            }));
+        let mut alarms = self.alarms.iter().filter_map(|(named, at_s)| {
+            let key = named.node()?;
+            Some(Alarm { key, at_s: *at_s })
+        });
+        taught.learner.remember_alarms(&mut alarms);
     }
 }
 

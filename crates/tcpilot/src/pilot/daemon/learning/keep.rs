@@ -54,6 +54,7 @@ pub fn lessons(
         let mut settings = keys.settings(config.objective_of(name));
         settings.memory.paths_max = config.paths_max as usize;
         Some(Lesson {
+            kind: config.learner.common.kind,
             arms: Arms::of_policy(abi, policy, names, &defaults)?,
             name: name.to_owned(),
             policy,
@@ -203,7 +204,7 @@ impl Taught {
         if is_all {
             self.learner.begin_anew();
         }
-        let is_done = self.learner.save_some(PAGE, |key, row| match row {
+        let is_done = self.learner.save_some(PAGE, &mut |key, row| match row {
             Some(row) => knowledge.rows.push((key.to_vec(), row.to_vec())),
             None => knowledge.gone.push(key.to_vec()),
         });

@@ -9,11 +9,11 @@ use tcpilot_abi::{
 };
 use tcpilot_kernel::Put;
 use tcpilot_learner::{
-    Learner, Level, Lineage, MAX_ARMS, NodeKey, Observation, Plan, Settings,
-    learner::{Restored, Restoring},
+    Learner, Level, Lineage, MAX_ARMS, NodeKey, Observation, Plan, Restored, Settings,
+    learner::Unusable,
 };
 
-use crate::pilot::figures::ShownView;
+use crate::pilot::{config::LearnerKind, figures::ShownView};
 
 use super::{
     arms::{Arms, Upto},
@@ -32,6 +32,8 @@ pub struct Lesson {
     pub policy: u8,
     /// Its name.
     pub name: String,
+    /// The kind of its learner.
+    pub kind: LearnerKind,
     /// Its algorithms.
     pub arms: Arms,
     /// The learner's constants.
@@ -69,7 +71,7 @@ pub struct Taught {
     /// Its terms.
     pub lesson: Lesson,
     /// The learner itself.
-    pub learner: Learner,
+    pub learner: Box<dyn Learner>,
     /// The draws of each algorithm, in the learner's order.
     pub drawn: Vec<Drawn>,
     /// Records that taught something.
@@ -102,14 +104,17 @@ impl Taught {
         now_s: f64,
         rows: impl FnOnce(&mut dyn FnMut(&[u8], &[u8])) -> Result<(), E>,
     ) -> Result<Option<(Taught, Restored)>, E> {
-        let begun = Restoring::begin(lesson.arms.len(), lesson.settings.clone(), now_s);
-        let Ok(mut restoring) = begun else {
+        let Ok(mut learner) = lesson.learner() else {
             return Ok(None);
         };
-        rows(&mut |key, row| restoring.take_up(key, row))?;
-        let Ok((mut learner, restored)) = restoring.finish() else {
-            return Ok(None);
+        let (mut rows, mut read) = (Some(rows), Ok(()));
+        let mut rows = |each: &mut dyn FnMut(&[u8], &[u8])| {
+            if let Some(rows) = rows.take() {
+                read = rows(each);
+            }
         };
+        let restored = learner.take_up(&mut rows, now_s);
+        read?;
         learner.publish_all();
         let taught = Taught {
             drawn: vec![Drawn::default(); lesson.arms.len()],
@@ -231,7 +236,7 @@ impl Taught {
     ) -> Written {
         let mut written = Written::default();
         let lesson = &self.lesson;
-        let looked_at = self.learner.publish(now_s, budget, |node, plan| {
+        let looked_at = self.learner.publish(now_s, budget, &mut |node, plan| {
             let key = row_key(node, lesson.policy);
             let Some(plan) = plan else {
                 table.remove(&key);
@@ -258,6 +263,12 @@ impl Taught {
 }
 
 impl Lesson {
+    /// The learner of this kind, without any knowledge: here each kind is registered that writes rows.
+    fn learner(&self) -> Result<Box<dyn Learner>, Unusable> {
+        // The learners of the crate have the names of the configuration.
+        tcpilot_learner::learner::make(self.kind.name(), self.arms.len(), self.settings.clone())
+    }
+
     /// The probability of each algorithm for connections of a node with this plan.
     pub fn shares(&self, node: &NodeKey, plan: &Plan) -> Vec<f64> {
         let mut shares = plan.shares;

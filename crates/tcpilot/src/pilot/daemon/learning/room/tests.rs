@@ -12,6 +12,7 @@ use tcpilot_learner::{Level, Lineage, Settings, learner::Restored};
 
 use super::*;
 use crate::pilot::{
+    config::LearnerKind,
     daemon::learning::{
         arms::{Arms, Upto},
         rows::row_key,
@@ -65,6 +66,7 @@ pub fn lesson(steer_percent: u32) -> Lesson {
     abi.policy[usize::from(POLICY)].arms = 0b11;
     let names = ["bbr", "cubic"].map(str::to_owned);
     Lesson {
+        kind: LearnerKind::THOMPSON,
         policy: POLICY,
         name: "web".to_owned(),
         arms: Arms::of_policy(&abi, POLICY, &names, &["cubic".to_owned()]).unwrap(),
