@@ -9,7 +9,7 @@ use tcpilot_learner::draw::Row;
 use tcpilot_learner::lineage::{Class, Lineage};
 use tcpilot_learner::regression::Features;
 use tcpilot_learner::reward::Worth;
-use tcpilot_learner::{Learner, Observation, Outcome, Settings};
+use tcpilot_learner::{Observation, Outcome, Settings, Thompson};
 
 /// Resident memory in megabytes.
 fn resident_mb() -> f64 {
@@ -58,7 +58,7 @@ fn main() {
     let paths = given.get(1).copied().unwrap_or(1_000_000);
     let per_group = given.get(2).copied().unwrap_or(10);
     let before = resident_mb();
-    let mut learner = Learner::new(arms as usize, Settings::default()).unwrap();
+    let mut learner = Thompson::new(arms as usize, Settings::default()).unwrap();
     let start = spent_s();
     // Each path once, in an order without neighbours, then every fifth three times more.
     let order = |i: u32| (u64::from(i) * 7_368_787 % u64::from(paths)) as u32;
@@ -83,7 +83,7 @@ fn main() {
     let now_s = 1e9 + f64::from(samples) / 200.0;
     learner.publish(now_s, usize::MAX, |_, _| ());
     let memory = resident_mb() - before;
-    let sweep = |learner: &mut Learner| {
+    let sweep = |learner: &mut Thompson| {
         learner.publish_all();
         let start = spent_s();
         let mut sum = 0u64;

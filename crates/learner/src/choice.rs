@@ -33,6 +33,21 @@ pub struct Plan {
     pub allowed: f64,
 }
 
+impl Plan {
+    /// The default arm for all.
+    pub const DEFAULT: Self = {
+        let mut shares = [0.0; MAX_ARMS];
+        shares[0] = 1.0;
+        Self {
+            shares,
+            best: shares,
+            loss: 0.0,
+            win: 0.0,
+            allowed: 0.0,
+        }
+    };
+}
+
 impl Default for Points {
     fn default() -> Self {
         Self::new()

@@ -1,38 +1,184 @@
-//! One learner: takes in the measures of connections, and gives the shares for the next ones.
+//! A learner: takes in the measures of connections, and gives the shares for the next ones.
+//!
+//! Each learner keeps the same estimates ([`Thompson`]): effects with their intervals, each path's
+//! experience, the changes that were found. They are saved, and people see them, whichever learner is in
+//! force. Learners differ in the shares that they make, and so in the rows that they write.
+//!
+//! To add one: a file beside `thompson.rs` with an implementation of [`Learner`], and its line in
+//! [`KINDS`]. The simulator knows it by that. The daemon needs its number in `bpf/abi/learner.h` too.
 
 use crate::MAX_ARMS;
 use crate::choice::Plan;
-use crate::lineage::{Key, Lineage, NodeKey};
-use crate::path::Widths;
+use crate::lineage::{Key, Level, Lineage, NodeKey};
 use crate::regression::Features;
 use crate::reward::Worth;
 use crate::settings::Settings;
-use crate::tree::LEVELS;
 
-/// Asks the learner of the right size: `exact!(&self.0, it => it.question())`.
-macro_rules! exact {
-    ($learner:expr, $exact:ident => $answer:expr) => {
-        match $learner {
-            $crate::learner::Any::One($exact) => $answer,
-            $crate::learner::Any::Two($exact) => $answer,
-            $crate::learner::Any::Three($exact) => $answer,
-            $crate::learner::Any::Four($exact) => $answer,
-            $crate::learner::Any::Five($exact) => $answer,
-            $crate::learner::Any::Six($exact) => $answer,
-            $crate::learner::Any::Seven($exact) => $answer,
-            $crate::learner::Any::Eight($exact) => $answer,
-        }
-    };
-}
-
-mod exact;
-mod publish;
-mod saved;
+pub mod thompson;
 mod view;
 
-use exact::Exact;
-pub use saved::{Restored, Restoring};
+pub use crate::tree::saved::{KEY_BYTES, key_bytes};
+pub use thompson::{SavedRows, Thompson};
 pub use view::{Alarm, Estimate, View};
+
+/// Takes the key and the row of something to save; `None` for a row to be removed.
+pub type SaveRow<'a> = dyn FnMut(&[u8], Option<&[u8]>) + 'a;
+
+/// Makes a learner of so many arms.
+type Make = fn(usize, Settings) -> Result<Box<dyn Learner>, Unusable>;
+
+/// The learners of this crate, by their names in the configuration.
+pub const KINDS: &[(&str, Make)] = &[("thompson", |arms, settings| {
+    Ok(Box::new(Thompson::new(arms, settings)?))
+})];
+
+/// The learner of this name, without any knowledge.
+///
+/// # Errors
+/// [`Unusable::Kind`], [`Unusable::Arms`].
+pub fn make(kind: &str, arms: usize, settings: Settings) -> Result<Box<dyn Learner>, Unusable> {
+    let known = KINDS.iter().find(|(name, _)| *name == kind);
+    known.map_or(Err(Unusable::Kind), |(_, make)| make(arms, settings))
+}
+
+/// A learner for one policy: whoever writes the rows by which connections choose their arms.
+///
+/// It does no I/O, and reads no clock: times are arguments in seconds. What is not given here, the
+/// estimates do, the same way for all learners.
+pub trait Learner: Send {
+    /// The estimates that exist under each learner.
+    fn estimates(&self) -> &Thompson;
+
+    /// The estimates, to be changed.
+    fn estimates_mut(&mut self) -> &mut Thompson;
+
+    /// The shares for the next connections of a path, or of unknown paths below a node.
+    /// `None` if nothing is kept under this key: then the next node above decides.
+    fn plan_of(&mut self, key: &NodeKey, now_s: f64) -> Option<Plan>;
+
+    /// The shares for the next connections of a path, known or not: those of the nearest node.
+    fn plan(&mut self, lineage: &Lineage, now_s: f64) -> Plan {
+        let of = |level: &Level| self.plan_of(&lineage.node(*level), now_s);
+        Level::ALL.iter().find_map(of).unwrap_or(Plan::DEFAULT)
+    }
+
+    /// Takes in a connection.
+    ///
+    /// # Errors
+    /// [`Unusable`] if it cannot be used; then nothing changes.
+    fn observe(&mut self, seen: &Observation) -> Result<Learned, Unusable> {
+        self.estimates_mut().observe(seen)
+    }
+
+    /// The same for a connection without a draw from the learner's shares (it kept the default, because only
+    /// other connections are steered, or none): exploring has cost it nothing.
+    ///
+    /// # Errors
+    /// As [`Learner::observe`].
+    fn observe_unsteered(&mut self, seen: &Observation) -> Result<Learned, Unusable> {
+        self.estimates_mut().observe_unsteered(seen)
+    }
+
+    /// Counts more ended connections of a path, if the path is known.
+    fn count_connections(&mut self, path: &Key, connections: u32) {
+        self.estimates_mut().count_connections(path, connections);
+    }
+
+    /// Queues all rows, to fill an empty table.
+    fn publish_all(&mut self) {
+        self.estimates_mut().publish_all();
+    }
+
+    /// Gives the rows to write, at most `budget` of them, and those to remove (`None`). Paths with new
+    /// samples come first; call it again to go on. Returns the number of rows that it gave.
+    fn publish(
+        &mut self,
+        now_s: f64,
+        budget: usize,
+        row: &mut dyn FnMut(&NodeKey, Option<&Plan>),
+    ) -> usize {
+        let mut keys = Vec::new();
+        let mut note = |key: &NodeKey, plan: Option<&Plan>| keys.push((*key, plan.is_some()));
+        let given = self.estimates_mut().publish(now_s, budget, &mut note);
+        for (key, is_known) in keys {
+            let plan = is_known.then(|| self.plan_of(&key, now_s)).flatten();
+            row(&key, plan.as_ref());
+        }
+        given
+    }
+
+    /// The knowledge about a path or node; `None` if nothing is kept under this key.
+    fn view(&mut self, key: &NodeKey, now_s: f64) -> Option<View> {
+        let plan = self.plan_of(key, now_s)?;
+        let view = self.estimates_mut().view(key, now_s)?;
+        Some(View { plan, ..view })
+    }
+
+    /// How much better arm `to` is for the next connections of a path than arm `from`: mean and standard
+    /// deviation, in nats. `None` if the path is not known, or the learner does not have one of the arms.
+    fn gain(&mut self, path: &Key, from: usize, to: usize, now_s: f64) -> Option<(f64, f64)> {
+        self.estimates_mut().gain(path, from, to, now_s)
+    }
+
+    /// The keys of all known paths.
+    fn paths(&self) -> Box<dyn Iterator<Item = NodeKey> + '_> {
+        Box::new(self.estimates().paths())
+    }
+
+    /// Number of paths.
+    fn path_count(&self) -> usize {
+        self.estimates().path_count()
+    }
+
+    /// Number of nodes above the paths.
+    fn node_count(&self) -> usize {
+        self.estimates().node_count()
+    }
+
+    /// Expected cost of exploring so far in all groups, in nats times connections.
+    fn spent(&self) -> f64 {
+        self.estimates().spent()
+    }
+
+    /// The last alarms, the oldest first.
+    fn alarms(&self) -> Box<dyn Iterator<Item = &Alarm> + '_> {
+        Box::new(self.estimates().alarms())
+    }
+
+    /// Takes over the alarms of a former learner, the oldest first.
+    fn remember_alarms(&mut self, alarms: &mut dyn Iterator<Item = Alarm>) {
+        self.estimates_mut().remember_alarms(alarms);
+    }
+
+    /// Begins with the saved rows, in any order; `now_s` must be of the clock of the saved times.
+    fn take_up(&mut self, rows: &mut SavedRows<'_>, now_s: f64) -> Restored {
+        self.estimates_mut().take_up(rows, now_s)
+    }
+
+    /// Tells the learner that the saved rows are gone: it will give all rows again.
+    fn begin_anew(&mut self) {
+        self.estimates_mut().begin_anew();
+    }
+
+    /// Gives at most `most` of the rows that changed since they were last given. Says whether those were
+    /// all; if not, call it again.
+    fn save_some(&mut self, most: usize, row: &mut SaveRow<'_>) -> bool {
+        self.estimates_mut().save_some(most, row)
+    }
+}
+
+/// The outcome of reading the rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Restored {
+    /// Paths and nodes that are known again.
+    pub taken_up: usize,
+    /// Rows with knowledge that is too old to be kept.
+    pub too_old: usize,
+    /// Rows that could not be read.
+    pub damaged: usize,
+    /// A head for the same number of arms was there; without one the learner begins anew.
+    pub head: bool,
+}
 
 /// How a connection, or an interval of a long one, ended.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -66,7 +212,10 @@ pub struct Observation {
 /// Why a learner cannot be made, or an observation cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unusable {
-    /// One arm is no choice, and more than eight do not fit.
+    /// No learner of this crate has the name.
+    #[error("there is no such learner")]
+    Kind,
+    /// There is at least one, and more than eight do not fit.
     #[error("a learner compares 1 to {MAX_ARMS} arms, not {0}")]
     Arms(usize),
     /// The learner does not have this arm.
@@ -85,105 +234,4 @@ pub struct Learned {
     /// So many paths of its group changed that the group did (1), so many groups of its site that the
     /// site did (2), and so on.
     pub levels_changed: usize,
-}
-
-/// A learner for one policy.
-#[derive(Clone, Debug)]
-pub struct Learner(Any);
-
-/// By the number of arms. All arithmetic is compiled for each number of contrasts, since a million rows
-/// have to be computed within a second.
-#[derive(Clone, Debug)]
-enum Any {
-    One(Box<Exact<0>>),
-    Two(Box<Exact<1>>),
-    Three(Box<Exact<2>>),
-    Four(Box<Exact<3>>),
-    Five(Box<Exact<4>>),
-    Six(Box<Exact<5>>),
-    Seven(Box<Exact<6>>),
-    Eight(Box<Exact<7>>),
-}
-
-impl Learner {
-    /// A learner of `arms` arms, the first of which is the kernel's default.
-    ///
-    /// # Errors
-    /// [`Unusable::Arms`].
-    pub fn new(arms: usize, settings: Settings) -> Result<Self, Unusable> {
-        Ok(Self(match arms {
-            1 => Any::One(Box::new(Exact::new(settings))),
-            2 => Any::Two(Box::new(Exact::new(settings))),
-            3 => Any::Three(Box::new(Exact::new(settings))),
-            4 => Any::Four(Box::new(Exact::new(settings))),
-            5 => Any::Five(Box::new(Exact::new(settings))),
-            6 => Any::Six(Box::new(Exact::new(settings))),
-            7 => Any::Seven(Box::new(Exact::new(settings))),
-            8 => Any::Eight(Box::new(Exact::new(settings))),
-            _ => return Err(Unusable::Arms(arms)),
-        }))
-    }
-
-    /// Number of paths.
-    #[must_use]
-    pub fn path_count(&self) -> usize {
-        exact!(&self.0, it => it.tree.len())
-    }
-
-    /// Number of nodes above the paths.
-    #[must_use]
-    pub fn node_count(&self) -> usize {
-        exact!(&self.0, it => it.tree.node_count())
-    }
-
-    /// Noise and baseline widths in use.
-    #[must_use]
-    pub fn widths(&self) -> Widths {
-        exact!(&self.0, it => it.tree.widths())
-    }
-
-    /// Spreads in use, from path in group up.
-    #[must_use]
-    pub fn spread(&self) -> [f64; LEVELS] {
-        exact!(&self.0, it => it.tree.spread())
-    }
-
-    /// How often sums lost their digits and were computed anew.
-    #[must_use]
-    pub fn rebuilt(&self) -> u64 {
-        exact!(&self.0, it => it.rebuilt)
-    }
-
-    /// The shares for the next connections of a path, known or not.
-    pub fn plan(&mut self, lineage: &Lineage, now_s: f64) -> Plan {
-        exact!(&mut self.0, it => it.plan(lineage, now_s))
-    }
-
-    /// The shares for the next connections of a path, or of unknown paths below a node, which have no own row.
-    /// `None` if nothing is kept under this key: then the next node above decides.
-    pub fn plan_of(&mut self, key: &NodeKey, now_s: f64) -> Option<Plan> {
-        exact!(&mut self.0, it => it.plan_of(key, now_s))
-    }
-
-    /// Takes in a connection.
-    ///
-    /// # Errors
-    /// [`Unusable`] if it cannot be used; then nothing changes.
-    pub fn observe(&mut self, seen: &Observation) -> Result<Learned, Unusable> {
-        exact!(&mut self.0, it => it.take_in(seen, true))
-    }
-
-    /// The same for a connection without a draw from the learner's shares (it kept the default, because only
-    /// other connections are steered, or none): exploring has cost it nothing.
-    ///
-    /// # Errors
-    /// As [`Learner::observe`].
-    pub fn observe_unsteered(&mut self, seen: &Observation) -> Result<Learned, Unusable> {
-        exact!(&mut self.0, it => it.take_in(seen, false))
-    }
-
-    /// Counts more ended connections of a path, if the path is known.
-    pub fn count_connections(&mut self, path: &Key, connections: u32) {
-        exact!(&mut self.0, it => it.count_connections(path, connections));
-    }
 }

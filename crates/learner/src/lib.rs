@@ -6,13 +6,14 @@
 //! and so on up to one global node ([`tree`]). A new path starts from the knowledge about its neighbours.
 //!
 //! Nothing in this crate reads a clock, does I/O or draws a random number: times are arguments in
-//! seconds, and a choice takes its uniform number from the caller ([`draw`]). Start with [`Learner`].
+//! seconds, and a choice takes its uniform number from the caller ([`draw`]). Start with [`Learner`]
+//! and [`Thompson`].
 //!
 //! Sources: Hong et al., *Hierarchical Bayesian Bandits* (AISTATS 2022) and *Deep Hierarchy in Bandits*
 //! (ICML 2022) for the tree; Wu et al., *Conservative Bandits* (ICML 2016) for the ledger; Page,
 //! *Continuous Inspection Schemes* (Biometrika 1954) for the change detection.
 
-mod bytes;
+pub mod bytes;
 pub mod change;
 pub mod choice;
 pub mod draw;
@@ -30,7 +31,7 @@ pub mod settings;
 pub mod tree;
 
 pub use choice::Plan;
-pub use learner::{Estimate, Learner, Observation, Outcome, Restored, View};
+pub use learner::{Estimate, Learner, Observation, Outcome, Restored, Thompson, View};
 pub use lineage::{Level, Lineage, NodeKey};
 pub use settings::Settings;
 

@@ -6,10 +6,10 @@ mod common;
 use common::{lineage, noise, seen, teach};
 use tcpilot_learner::draw::{Row, uniform};
 use tcpilot_learner::reward::Measures;
-use tcpilot_learner::{Learner, Outcome, Settings};
+use tcpilot_learner::{Learner as _, Outcome, Settings, Thompson};
 
-fn learner(arms: usize) -> Learner {
-    Learner::new(arms, Settings::default()).unwrap()
+fn learner(arms: usize) -> Thompson {
+    Thompson::new(arms, Settings::default()).unwrap()
 }
 
 #[test]
@@ -40,7 +40,7 @@ fn a_prefix_whose_clients_differ_in_rtt_teaches_each_class_its_own() {
         teach(&mut learner, near, &[0.0, -0.5], 2, from_s);
         teach(&mut learner, far, &[0.0, 0.8], 2, from_s + 50.0);
     }
-    let share = |learner: &mut Learner, who| learner.plan(&who, 2000.0).shares[1];
+    let share = |learner: &mut Thompson, who| learner.plan(&who, 2000.0).shares[1];
     assert!(share(&mut learner, near) < 0.05);
     assert!(share(&mut learner, far) > 0.9);
 }
@@ -129,7 +129,7 @@ fn what_cannot_be_used_changes_nothing() {
     assert!(learner.observe(&seen(path, 2, 13.0, 0.0)).is_err());
     assert!(learner.observe(&seen(path, 1, f64::NAN, 0.0)).is_err());
     assert_eq!(learner.path_count(), 0);
-    assert!(Learner::new(9, Settings::default()).is_err());
+    assert!(Thompson::new(9, Settings::default()).is_err());
 }
 
 #[test]

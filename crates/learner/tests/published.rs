@@ -7,9 +7,9 @@ use std::collections::HashMap;
 
 use common::{lineage, noise, seen, teach};
 use tcpilot_learner::draw::Row;
-use tcpilot_learner::{Learner, Level, NodeKey, Plan, Settings};
+use tcpilot_learner::{Learner as _, Level, NodeKey, Plan, Settings, Thompson};
 
-fn published(learner: &mut Learner, now_s: f64, budget: usize) -> HashMap<NodeKey, Plan> {
+fn published(learner: &mut Thompson, now_s: f64, budget: usize) -> HashMap<NodeKey, Plan> {
     let mut rows = HashMap::new();
     learner.publish(now_s, budget, |key, plan| {
         rows.insert(*key, *plan.unwrap());
@@ -19,7 +19,7 @@ fn published(learner: &mut Learner, now_s: f64, budget: usize) -> HashMap<NodeKe
 
 #[test]
 fn a_sample_publishes_its_path_and_all_nodes_above_it() {
-    let mut learner = Learner::new(2, Settings::default()).unwrap();
+    let mut learner = Thompson::new(2, Settings::default()).unwrap();
     let who = lineage(1, 1, 40_000);
     learner.observe(&seen(who, 0, 13.0, 0.0)).unwrap();
     let rows = published(&mut learner, 0.0, 1000);
@@ -32,7 +32,7 @@ fn a_sample_publishes_its_path_and_all_nodes_above_it() {
 
 #[test]
 fn neighbours_of_what_was_learned_follow_within_the_budget() {
-    let mut learner = Learner::new(2, Settings::default()).unwrap();
+    let mut learner = Thompson::new(2, Settings::default()).unwrap();
     let mut now_s = 0.0;
     for host in 0..20 {
         learner
@@ -64,7 +64,7 @@ fn neighbours_of_what_was_learned_follow_within_the_budget() {
 
 #[test]
 fn each_path_is_published_once_a_round_though_nothing_is_learned() {
-    let mut learner = Learner::new(2, Settings::default()).unwrap();
+    let mut learner = Thompson::new(2, Settings::default()).unwrap();
     for host in 0..50 {
         learner
             .observe(&seen(lineage(1, host, 40_000), 0, 13.0, 0.0))
@@ -83,7 +83,7 @@ fn each_path_is_published_once_a_round_though_nothing_is_learned() {
 
 #[test]
 fn a_stranger_gets_what_its_nearest_node_says() {
-    let mut learner = Learner::new(2, Settings::default()).unwrap();
+    let mut learner = Thompson::new(2, Settings::default()).unwrap();
     let mut now_s = 0.0;
     for host in 0..8 {
         now_s = teach(
@@ -111,7 +111,7 @@ fn a_stranger_gets_what_its_nearest_node_says() {
 #[test]
 fn arms_keep_their_shares_under_the_kernels_numbers() {
     let plan = |shares: &[f64]| {
-        let mut plan = Learner::new(2, Settings::default())
+        let mut plan = Thompson::new(2, Settings::default())
             .unwrap()
             .plan(&lineage(1, 1, 0), 0.0);
         plan.shares = [0.0; 8];
@@ -136,7 +136,7 @@ fn arms_keep_their_shares_under_the_kernels_numbers() {
 
 #[test]
 fn a_view_has_the_truth_in_its_interval_and_says_where_it_comes_from() {
-    let mut learner = Learner::new(2, Settings::default()).unwrap();
+    let mut learner = Thompson::new(2, Settings::default()).unwrap();
     let busy = lineage(1, 1, 40_000);
     let assumed = learner.view(&busy.node(Level::Global), 0.0).unwrap();
     assert_eq!(assumed.estimates[0].from, None);
@@ -170,7 +170,7 @@ fn a_view_has_the_truth_in_its_interval_and_says_where_it_comes_from() {
 
 #[test]
 fn a_change_is_remembered_with_its_time() {
-    let mut learner = Learner::new(2, Settings::default()).unwrap();
+    let mut learner = Thompson::new(2, Settings::default()).unwrap();
     let who = lineage(1, 1, 40_000);
     let now_s = teach(&mut learner, who, &[0.0, 0.8], 100, 0.0);
     assert_eq!(
@@ -195,7 +195,7 @@ fn a_change_is_remembered_with_its_time() {
 #[test]
 fn samples_of_one_connection_count_less_than_connections() {
     let weight = |interval_s: f64, one: bool| {
-        let mut learner = Learner::new(2, Settings::default()).unwrap();
+        let mut learner = Thompson::new(2, Settings::default()).unwrap();
         let who = lineage(1, 1, 40_000);
         for i in 0..20u64 {
             let mut sample = seen(who, 0, 13.0 + 0.3 * noise(i), interval_s * i as f64);
@@ -213,6 +213,6 @@ fn samples_of_one_connection_count_less_than_connections() {
 
 #[test]
 fn a_learner_that_has_seen_nothing_has_spent_nothing() {
-    let learner = Learner::new(2, Settings::default()).unwrap();
+    let learner = Thompson::new(2, Settings::default()).unwrap();
     assert_eq!(format!("{:.1}", learner.spent()), "0.0");
 }

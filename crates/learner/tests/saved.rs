@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 
 use common::{lineage, noise, seen, teach};
 use proptest::prelude::*;
-use tcpilot_learner::{Learner, Level, Settings};
+use tcpilot_learner::{Learner as _, Level, Settings, Thompson};
 
 type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
 
 const ARMS: usize = 3;
 
-fn save(learner: &mut Learner, all: bool, rows: &mut Rows) {
+fn save(learner: &mut Thompson, all: bool, rows: &mut Rows) {
     if all {
         rows.clear();
     }
@@ -25,12 +25,12 @@ fn save(learner: &mut Learner, all: bool, rows: &mut Rows) {
     });
 }
 
-fn restore(rows: &Rows, now_s: f64) -> (Learner, tcpilot_learner::Restored) {
-    Learner::restore(ARMS, Settings::default(), rows, now_s).unwrap()
+fn restore(rows: &Rows, now_s: f64) -> (Thompson, tcpilot_learner::Restored) {
+    Thompson::restore(ARMS, Settings::default(), rows, now_s).unwrap()
 }
 
 /// The shares of all paths, and of the nodes above them.
-fn shares(learner: &mut Learner, now_s: f64) -> Vec<[f64; 8]> {
+fn shares(learner: &mut Thompson, now_s: f64) -> Vec<[f64; 8]> {
     let mut all = Vec::new();
     for group in 0..5 {
         for host in 0..4 {
@@ -50,7 +50,7 @@ fn assert_alike(a: &[[f64; 8]], b: &[[f64; 8]]) {
     }
 }
 
-fn taught(samples: &[(u8, u8, usize, f64, f64)], learner: &mut Learner, from_s: f64) -> f64 {
+fn taught(samples: &[(u8, u8, usize, f64, f64)], learner: &mut Thompson, from_s: f64) -> f64 {
     samples.iter().fold(from_s, |now_s, sample| {
         let (group, host, arm, nats, wait_s) = *sample;
         let who = lineage(group, host, 40_000);
@@ -74,7 +74,7 @@ proptest! {
     fn a_restored_learner_has_the_plans_of_the_one_that_was_saved(
         samples in samples(), later_s in 0.0f64..40_000.0,
     ) {
-        let mut learner = Learner::new(ARMS, Settings::default()).unwrap();
+        let mut learner = Thompson::new(ARMS, Settings::default()).unwrap();
         let now_s = taught(&samples, &mut learner, 1e9);
         let mut rows = Rows::new();
         save(&mut learner, true, &mut rows);
@@ -95,7 +95,7 @@ proptest! {
     fn rows_that_were_saved_when_they_changed_are_as_good_as_all_of_them(
         first in samples(), second in samples(),
     ) {
-        let mut learner = Learner::new(ARMS, Settings::default()).unwrap();
+        let mut learner = Thompson::new(ARMS, Settings::default()).unwrap();
         let mut rows = Rows::new();
         let now_s = taught(&first, &mut learner, 1e9);
         save(&mut learner, true, &mut rows);
@@ -107,7 +107,7 @@ proptest! {
 
     #[test]
     fn no_row_can_do_harm(key in prop::collection::vec(any::<u8>(), 0..40), row in prop::collection::vec(any::<u8>(), 0..300)) {
-        let mut learner = Learner::new(ARMS, Settings::default()).unwrap();
+        let mut learner = Thompson::new(ARMS, Settings::default()).unwrap();
         let now_s = taught(&[(1, 1, 0, 0.0, 0.0)], &mut learner, 1e9);
         let mut rows = Rows::new();
         save(&mut learner, true, &mut rows);
@@ -120,8 +120,8 @@ proptest! {
 }
 
 /// Two groups of four paths, arm 1 better by 0.8 in the first and worse in the second.
-fn two_groups() -> (Learner, f64) {
-    let mut learner = Learner::new(ARMS, Settings::default()).unwrap();
+fn two_groups() -> (Thompson, f64) {
+    let mut learner = Thompson::new(ARMS, Settings::default()).unwrap();
     let mut now_s = 1e9;
     for host in 0..4 {
         now_s = teach(
@@ -186,7 +186,7 @@ fn without_a_head_or_with_other_arms_learning_begins_anew() {
     let (mut learner, now_s) = two_groups();
     let mut rows = Rows::new();
     save(&mut learner, true, &mut rows);
-    let (again, restored) = Learner::restore(ARMS + 1, Settings::default(), &rows, now_s).unwrap();
+    let (again, restored) = Thompson::restore(ARMS + 1, Settings::default(), &rows, now_s).unwrap();
     assert!(!restored.head && again.path_count() == 0);
     rows.retain(|key, _| key[0] != 0xff);
     let (again, restored) = restore(&rows, now_s);
@@ -209,7 +209,7 @@ fn knowledge_older_than_its_memory_is_dropped() {
 fn the_least_taught_are_forgotten_first_and_their_neighbours_still_know() {
     let mut settings = Settings::default();
     settings.memory.paths_max = 64;
-    let mut learner = Learner::new(ARMS, settings).unwrap();
+    let mut learner = Thompson::new(ARMS, settings).unwrap();
     let mut rows = Rows::new();
     let mut now_s = teach(
         &mut learner,

@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 use tcpilot_learner::lineage::{Class, Lineage};
 use tcpilot_learner::regression::Features;
 use tcpilot_learner::reward::Worth;
-use tcpilot_learner::{Learner, Observation, Outcome};
+use tcpilot_learner::{Observation, Outcome, Thompson};
 
 pub fn lineage(group: u8, host: u8, rtt_us: u32) -> Lineage {
     let class = Class {
@@ -42,7 +42,7 @@ pub fn seen(lineage: Lineage, arm: usize, nats: f64, at_s: f64) -> Observation {
 
 /// Connections of all arms in turn, one in 20 s, arm `a` worth `effects[a]`.
 pub fn teach(
-    learner: &mut Learner,
+    learner: &mut Thompson,
     lineage: Lineage,
     effects: &[f64],
     times: u64,

@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 
 use anyhow::Result;
 
-use crate::learners::{Learner, Lone, Who, make};
+use crate::learners::{Contender, Lone, Who, make};
 use crate::learners_lasts_s;
 use crate::random::stream;
 use crate::scene::{Arrival, Scene, Transfer};
@@ -51,7 +51,7 @@ fn who(scene: &Scene, arrival: &Arrival) -> Who {
 /// Runs a learner; `hostile`: with the world's hostile peers.
 pub fn run(world: &World, learner: &str, seed: u64, hostile: bool) -> Result<Score> {
     let mut scene = Scene::new(world, seed, hostile);
-    let mut learner: Box<dyn Learner> = match world.tree.lone {
+    let mut learner: Box<dyn Contender> = match world.tree.lone {
         true => Box::new(Lone::new(learner, &world.arms, &world.settings, seed)?),
         false => make(learner, &world.arms, &world.settings, seed)?,
     };

@@ -11,7 +11,7 @@ use std::{
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use tcpilot_abi::{TP_CC_NAME_MAX, TP_MAX_ARMS};
-use tcpilot_learner::{Learner, Settings};
+use tcpilot_learner::{Settings, Thompson};
 
 use super::{Knowledge, StateError, Store, model::is_name};
 
@@ -150,7 +150,7 @@ fn fault_of(knowledge: &Knowledge) -> Option<String> {
     let rows = knowledge.rows.iter().map(|(key, row)| (key, row));
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let now_s = now.unwrap_or_default().as_secs_f64();
-    let read = Learner::restore(names.len(), Settings::default(), rows, now_s);
+    let read = Thompson::restore(names.len(), Settings::default(), rows, now_s);
     match read.map(|(_, read)| read) {
         Ok(read) if read.damaged > 0 => Some(format!("{} rows are damaged", read.damaged)),
         Ok(read) if !read.head => Some("its head is missing".to_owned()),

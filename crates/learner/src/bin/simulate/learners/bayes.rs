@@ -1,5 +1,5 @@
-//! This crate's learner, whole ("tree") and with a tree for each path ("flat": Thompson sampling that
-//! carries nothing over to neighbours).
+//! This crate's learners, which choose by rows; and thompson with a tree for each path ("flat": Thompson
+//! sampling that carries nothing over to neighbours).
 
 use std::collections::HashMap;
 
@@ -7,9 +7,9 @@ use anyhow::Result;
 use tcpilot_learner::draw::{Row, uniform};
 use tcpilot_learner::regression::Features;
 use tcpilot_learner::reward::Measures;
-use tcpilot_learner::{Learner as Library, Observation, Outcome, Settings};
+use tcpilot_learner::{Learner, Observation, Outcome, Settings, learner};
 
-use super::{Learner, Who};
+use super::{Contender, THOMPSON, Who};
 use crate::scene::Transfer;
 
 /// Bytes per segment.
@@ -18,20 +18,19 @@ const MSS: f64 = 1448.0;
 /// Seconds until a vanished peer's connection is given up.
 const GIVEN_UP_S: f64 = 900.0;
 
-/// The library's learner.
-pub struct Tree {
-    library: Library,
+/// A learner of the library, and what chooses by its rows in the kernel.
+pub struct Rows {
+    learner: Box<dyn Learner>,
     settings: Settings,
     key: u64,
     changes: u32,
     wide: u32,
 }
 
-impl Tree {
-    pub fn new(arms: usize, settings: &Settings, seed: u64) -> Result<Self> {
-        let library = Library::new(arms, settings.clone())?;
+impl Rows {
+    pub fn new(kind: &str, arms: usize, settings: &Settings, seed: u64) -> Result<Self> {
         Ok(Self {
-            library,
+            learner: learner::make(kind, arms, settings.clone())?,
             settings: settings.clone(),
             key: seed,
             changes: 0,
@@ -84,9 +83,9 @@ fn measures(transfer: &Transfer) -> Measures {
     }
 }
 
-impl Learner for Tree {
+impl Contender for Rows {
     fn choose(&mut self, who: &Who, now_s: f64, _: u32) -> usize {
-        let plan = self.library.plan(&who.lineage, now_s);
+        let plan = self.learner.plan(&who.lineage, now_s);
         let epoch_s = self.settings.choice.epoch_s;
         let epoch = if epoch_s > 0.0 {
             (now_s / epoch_s) as u64
@@ -100,22 +99,23 @@ impl Learner for Tree {
         let Some(seen) = self.observation(who, arm, transfer, at_s) else {
             return;
         };
-        if let Ok(learned) = self.library.observe(&seen) {
+        if let Ok(learned) = self.learner.observe(&seen) {
             self.changes += u32::from(learned.path_changed);
             self.wide += u32::from(learned.levels_changed > 0);
         }
     }
 
     fn inside(&self) -> String {
-        let widths = self.library.widths();
-        let spread = self.library.spread().map(|s| format!("{s:.2}")).join(" ");
+        let estimates = self.learner.estimates();
+        let widths = estimates.widths();
+        let spread = estimates.spread().map(|s| format!("{s:.2}")).join(" ");
         format!(
             "noise {:.2} baseline {:.2} spread {spread} alarms {} wide {} rebuilt {}",
             widths.noise.sqrt(),
             widths.baseline.sqrt(),
             self.changes,
             self.wide,
-            self.library.rebuilt()
+            estimates.rebuilt()
         )
     }
 }
@@ -125,7 +125,7 @@ pub struct Flat {
     arms: usize,
     settings: Settings,
     key: u64,
-    paths: HashMap<usize, Tree>,
+    paths: HashMap<usize, Rows>,
 }
 
 impl Flat {
@@ -143,21 +143,21 @@ impl Flat {
     }
 }
 
-impl Learner for Flat {
+impl Contender for Flat {
     fn choose(&mut self, who: &Who, now_s: f64, random: u32) -> usize {
         if !self.paths.contains_key(&who.path) {
-            if let Ok(tree) = Tree::new(self.arms, &self.settings, self.key) {
-                self.paths.insert(who.path, tree);
+            if let Ok(rows) = Rows::new(THOMPSON, self.arms, &self.settings, self.key) {
+                self.paths.insert(who.path, rows);
             }
         }
         self.paths
             .get_mut(&who.path)
-            .map_or(0, |tree| tree.choose(who, now_s, random))
+            .map_or(0, |rows| rows.choose(who, now_s, random))
     }
 
     fn end(&mut self, who: &Who, arm: usize, transfer: &Transfer, at_s: f64) {
-        if let Some(tree) = self.paths.get_mut(&who.path) {
-            tree.end(who, arm, transfer, at_s);
+        if let Some(rows) = self.paths.get_mut(&who.path) {
+            rows.end(who, arm, transfer, at_s);
         }
     }
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use tcpilot_abi::{TP_LEARNER_EPSILON_GREEDY, tp_config, tp_learner_config, tp_path};
 use tcpilot_core::{self as c, learner};
 
-use super::{Learner, Who};
+use super::{Contender, Who};
 use crate::scene::Transfer;
 
 /// Nanoseconds per second.
@@ -53,7 +53,7 @@ impl EpsilonGreedy {
     }
 }
 
-impl Learner for EpsilonGreedy {
+impl Contender for EpsilonGreedy {
     fn choose(&mut self, who: &Who, _: f64, random: u32) -> usize {
         let (config, eligible) = (self.config.learner, self.eligible);
         let mem = &mut self.path(who).learner;

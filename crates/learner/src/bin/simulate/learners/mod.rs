@@ -6,12 +6,18 @@ mod kernel;
 use std::collections::HashMap;
 
 use anyhow::{Result, bail};
+use tcpilot_learner::learner::KINDS;
 use tcpilot_learner::{Lineage, Settings};
 
-pub use bayes::{Flat, Tree, lasts_s};
+pub use bayes::{Flat, Rows, lasts_s};
 pub use kernel::EpsilonGreedy;
 
 use crate::scene::Transfer;
+
+/// The name of thompson here, since worlds compare it with one without a tree.
+const TREE: &str = "tree";
+
+const THOMPSON: &str = "thompson";
 
 /// The path of a connection.
 pub struct Who {
@@ -23,8 +29,8 @@ pub struct Who {
     pub number: usize,
 }
 
-/// The functions of a learner.
-pub trait Learner {
+/// A learner among the connections of a world.
+pub trait Contender {
     /// The arm for a connection that opens now; `random` is uniform.
     fn choose(&mut self, who: &Who, now_s: f64, random: u32) -> usize;
     /// Takes in a connection that ended at `at_s`.
@@ -38,7 +44,7 @@ pub trait Learner {
 /// Always the same arm.
 pub struct Static(pub usize);
 
-impl Learner for Static {
+impl Contender for Static {
     fn choose(&mut self, _: &Who, _: f64, _: u32) -> usize {
         self.0
     }
@@ -52,7 +58,7 @@ pub struct Lone {
     arms: Vec<String>,
     settings: Settings,
     seed: u64,
-    each: HashMap<usize, Box<dyn Learner>>,
+    each: HashMap<usize, Box<dyn Contender>>,
 }
 
 impl Lone {
@@ -70,7 +76,7 @@ impl Lone {
     }
 }
 
-impl Learner for Lone {
+impl Contender for Lone {
     fn choose(&mut self, who: &Who, now_s: f64, random: u32) -> usize {
         if !self.each.contains_key(&who.path) {
             if let Ok(learner) = make(&self.name, &self.arms, &self.settings, self.seed) {
@@ -91,8 +97,15 @@ impl Learner for Lone {
 
 /// The names of all learners for these arms.
 pub fn names(arms: &[String]) -> Vec<String> {
-    let fixed = ["epsilon", "epsilon24", "flat", "tree"].map(String::from);
-    arms.iter().cloned().chain(fixed).collect()
+    let fixed = ["epsilon", "epsilon24", "flat", TREE].into_iter();
+    let others = KINDS
+        .iter()
+        .map(|(name, _)| *name)
+        .filter(|name| *name != THOMPSON);
+    arms.iter()
+        .cloned()
+        .chain(fixed.chain(others).map(String::from))
+        .collect()
 }
 
 /// The learner of this name.
@@ -101,7 +114,7 @@ pub fn make(
     arms: &[String],
     settings: &Settings,
     seed: u64,
-) -> Result<Box<dyn Learner>> {
+) -> Result<Box<dyn Contender>> {
     if let Some(arm) = arms.iter().position(|arm| arm == name) {
         return Ok(Box::new(Static(arm)));
     }
@@ -110,7 +123,10 @@ pub fn make(
         "epsilon" => Box::new(EpsilonGreedy::new(arms, false)),
         "epsilon24" => Box::new(EpsilonGreedy::new(arms, true)),
         "flat" => Box::new(Flat::new(arms, settings, seed)),
-        "tree" => Box::new(Tree::new(arms, settings, seed)?),
-        _ => bail!("no learner {name}; there are an arm's name, epsilon, epsilon24, flat, tree"),
+        TREE => Box::new(Rows::new(THOMPSON, arms, settings, seed)?),
+        _ if KINDS.iter().any(|(known, _)| *known == name) => {
+            Box::new(Rows::new(name, arms, settings, seed)?)
+        }
+        _ => bail!("no learner {name}; there are {}", names(&[]).join(", ")),
     })
 }

@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 use tcpilot_learner::{Level, NodeKey, learner::Alarm, lineage::Key};
 
 use super::{
-    room::{Origin, Room},
+    origin::{OfRoom, Origin},
+    room::Room,
     switches::{Switched, Switches},
     taught::{Drawn, Taught},
 };
@@ -22,18 +23,6 @@ pub struct Counts {
     room: OfRoom,
     domains: Vec<(u32, Origin)>,
     policies: Vec<OfPolicy>,
-}
-
-/// Counts that belong to no policy.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct OfRoom {
-    /// Records that came.
-    pub records: u64,
-    /// Records for which the ring had no room.
-    pub dropped: u64,
-    /// Times that rows were written.
-    pub publications: u64,
 }
 
 /// The counts of one policy, by the algorithms' names: their numbers may differ in the next program.
@@ -158,13 +147,11 @@ impl OfPolicy {
         let switched = self.switched.into_iter();
         taught.switches =
             Switches::of_all(switched.filter_map(|(path, of)| Some((path.node()?, of))));
-        let alarms = self.alarms.iter();
-        taught
-            .learner
-            .remember_alarms(alarms.filter_map(|(named, at_s)| {
-                let key = named.node()?;
-                Some(Alarm { key, at_s: *at_s })
-            }));
+        let mut alarms = self.alarms.iter().filter_map(|(named, at_s)| {
+            let key = named.node()?;
+            Some(Alarm { key, at_s: *at_s })
+        });
+        taught.learner.remember_alarms(&mut alarms);
     }
 }
 

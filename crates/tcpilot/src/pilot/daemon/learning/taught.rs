@@ -4,25 +4,25 @@ use std::{borrow::Cow, collections::BTreeMap, convert::Infallible};
 
 use serde::{Deserialize, Serialize};
 use tcpilot_abi::{
-    TP_CONN_DRY_RUN, TP_RECORD_FOREIGN, TP_RECORD_FORGOTTEN, TP_RECORD_SAMPLE, TP_TRIAL_HELD_OUT,
-    tp_record,
+    TP_CONN_DRY_RUN, TP_RECORD_FOREIGN, TP_RECORD_FORGOTTEN, TP_RECORD_SAMPLE, tp_record,
 };
 use tcpilot_kernel::Put;
 use tcpilot_learner::{
-    Learner, Level, Lineage, MAX_ARMS, NodeKey, Observation, Plan, Settings,
-    learner::{Restored, Restoring},
+    Learner, Level, Lineage, MAX_ARMS, NodeKey, Observation, Plan, Restored, Settings,
+    learner::Unusable,
 };
 
-use crate::pilot::figures::ShownView;
+use crate::pilot::{config::LearnerKind, figures::ShownView};
 
 use super::{
     arms::{Arms, Upto},
     clock::Clock,
     histogram::Shown,
-    moves::MoveTerms,
+    long::Before,
+    measures::{Book, Sample, Windows},
     rows::{Table, row_key},
     switches::Switches,
-    translate::{Silent, Terms, Totals, has, observation, was_switched},
+    translate::{Silent, Terms, has, is_held_out, lineage, observation, was_switched},
 };
 
 /// The terms of a policy's learner, which it gets at the start.
@@ -32,16 +32,29 @@ pub struct Lesson {
     pub policy: u8,
     /// Its name.
     pub name: String,
+    /// The kind of its learner.
+    pub kind: LearnerKind,
     /// Its algorithms.
     pub arms: Arms,
     /// The learner's constants.
     pub settings: Settings,
+    /// The windows of the paths' measures.
+    pub windows: Windows,
     /// Nats that a rescue takes off the reward.
     pub rescue_cost: f64,
     /// The share of the groups that are steered, in percent.
     pub steer_percent: u32,
     /// The conditions to move a long connection to another algorithm; `None`: never.
     pub moves: Option<MoveTerms>,
+}
+
+/// The conditions for a move of a long connection to another algorithm.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MoveTerms {
+    /// The least sure gain of the new algorithm, in nats.
+    pub gain: f64,
+    /// The least time for which a connection keeps an algorithm that it was switched to.
+    pub every_ns: u64,
 }
 
 /// How often an algorithm was drawn, by the ends of connections, and how often that was to be expected.
@@ -69,13 +82,15 @@ pub struct Taught {
     /// Its terms.
     pub lesson: Lesson,
     /// The learner itself.
-    pub learner: Learner,
+    pub learner: Box<dyn Learner>,
     /// The draws of each algorithm, in the learner's order.
     pub drawn: Vec<Drawn>,
     /// Records that taught something.
     pub taught: u64,
     /// Connections whose algorithm was changed while they were open.
     pub switches: Switches,
+    /// The measures of each path.
+    pub measures: Book,
     /// The measures of each algorithm's connections, in the learner's order.
     shown: Vec<[Shown; 2]>,
     /// Records that taught nothing, by the reason.
@@ -102,20 +117,24 @@ impl Taught {
         now_s: f64,
         rows: impl FnOnce(&mut dyn FnMut(&[u8], &[u8])) -> Result<(), E>,
     ) -> Result<Option<(Taught, Restored)>, E> {
-        let begun = Restoring::begin(lesson.arms.len(), lesson.settings.clone(), now_s);
-        let Ok(mut restoring) = begun else {
+        let Ok(mut learner) = lesson.learner() else {
             return Ok(None);
         };
-        rows(&mut |key, row| restoring.take_up(key, row))?;
-        let Ok((mut learner, restored)) = restoring.finish() else {
-            return Ok(None);
+        let (mut rows, mut read) = (Some(rows), Ok(()));
+        let mut rows = |each: &mut dyn FnMut(&[u8], &[u8])| {
+            if let Some(rows) = rows.take() {
+                read = rows(each);
+            }
         };
+        let restored = learner.take_up(&mut rows, now_s);
+        read?;
         learner.publish_all();
         let taught = Taught {
             drawn: vec![Drawn::default(); lesson.arms.len()],
             learner,
             taught: 0,
             switches: Switches::default(),
+            measures: Book::new(lesson.arms.len(), lesson.windows),
             shown: vec![Shown::both(); lesson.arms.len()],
             silent: BTreeMap::new(),
             is_unsaved: restored.taken_up == 0,
@@ -124,16 +143,17 @@ impl Taught {
         Ok(Some((taught, restored)))
     }
 
-    /// Learns from a record; true if it taught something. `before`: the sums of the connection's last record.
+    /// Learns from a record; true if it taught something. `before`: the connection's last record.
     pub fn take(
         &mut self,
         record: &tp_record,
-        before: Option<&Totals>,
+        before: &Before,
         clock: &Clock,
         ticks_per_s: u32,
     ) -> bool {
         self.count(record);
-        self.switches.count(record);
+        self.switches
+            .count(record, self.lesson.arms.of_number(record.arm));
         let terms = Terms {
             arms: &self.lesson.arms,
             reward: &self.lesson.settings.reward,
@@ -141,31 +161,40 @@ impl Taught {
             ticks_per_s,
             clock,
         };
-        let seen = observation(record, lineage(record), before, &terms);
+        let sample = Sample::new(record, before, &terms);
+        let seen = match before {
+            Before::Nothing => observation(record, lineage(record), None, &terms),
+            Before::Told(totals) => observation(record, lineage(record), Some(totals), &terms),
+            Before::Unknown => Err(Silent::Untold),
+        };
         match &seen {
             Ok(seen) => {
                 self.observe(seen, record);
                 let groups = self.shown.get_mut(seen.arm).into_iter().flatten();
-                groups.for_each(|shown| shown.add(record, before, ticks_per_s));
+                groups.for_each(|shown| shown.add(record, before.totals(), ticks_per_s));
             }
             Err(why) => self.note_silent(*why),
         }
         self.count_by_path(record);
+        if let Some(sample) = sample {
+            self.measure(record, &sample, seen.is_ok());
+        }
         seen.is_ok()
+    }
+
+    /// Adds a record to the measures of its path, and forgets those of paths that the learner has forgotten.
+    fn measure(&mut self, record: &tp_record, sample: &Sample, has_taught: bool) {
+        let path = lineage(record).node(Level::Path);
+        self.measures.take(&path, sample, has_taught);
+        if self.measures.needs_sweep(self.learner.path_count()) {
+            self.measures.sweep(self.learner.paths());
+        }
     }
 
     /// The measures of an algorithm's connections, steered and held out.
     pub(super) fn shown(&self, arm: usize) -> Vec<ShownView> {
         let groups = self.shown.get(arm).into_iter().flatten();
         groups.filter_map(Shown::view).collect()
-    }
-
-    /// Counts a record without learning from it: how much of it was taught already is not known.
-    pub fn pass_over(&mut self, record: &tp_record) {
-        self.count(record);
-        self.switches.count(record);
-        self.note_silent(Silent::Untold);
-        self.count_by_path(record);
     }
 
     /// Counts a path's ends, even if they taught nothing. A path exists once it has taught.
@@ -231,7 +260,7 @@ impl Taught {
     ) -> Written {
         let mut written = Written::default();
         let lesson = &self.lesson;
-        let looked_at = self.learner.publish(now_s, budget, |node, plan| {
+        let looked_at = self.learner.publish(now_s, budget, &mut |node, plan| {
             let key = row_key(node, lesson.policy);
             let Some(plan) = plan else {
                 table.remove(&key);
@@ -258,6 +287,12 @@ impl Taught {
 }
 
 impl Lesson {
+    /// The learner of this kind, without any knowledge: here each kind is registered that writes rows.
+    fn learner(&self) -> Result<Box<dyn Learner>, Unusable> {
+        // The learners of the crate have the names of the configuration.
+        tcpilot_learner::learner::make(self.kind.name(), self.arms.len(), self.settings.clone())
+    }
+
     /// The probability of each algorithm for connections of a node with this plan.
     pub fn shares(&self, node: &NodeKey, plan: &Plan) -> Vec<f64> {
         let mut shares = plan.shares;
@@ -293,18 +328,4 @@ impl Lesson {
         let hash = mix(mix((group >> 64) as u64).wrapping_add(group as u64));
         ((hash >> 32) * 100) >> 32 < u64::from(self.steer_percent)
     }
-}
-
-/// Whether the connection of a record was held out: it got the default, and nothing was drawn.
-pub fn is_held_out(record: &tp_record) -> bool {
-    u32::from(record.trial) & TP_TRIAL_HELD_OUT != 0
-}
-
-/// The lineage of a record's connection: the nodes that it belongs to. IPv4 addresses in a record are
-/// IPv4-mapped, also that of a host behind NAT64 (RFC 6052).
-pub fn lineage(record: &tp_record) -> Lineage {
-    let bits = record.remote.iter().fold(0, |bits: u128, word| {
-        bits << 32 | u128::from(u32::from_be(*word))
-    });
-    Lineage::of_prefix(bits, record.class, record.domain)
 }

@@ -132,10 +132,10 @@ fn a_file_of_an_older_tcpilot_gets_the_tables_and_keeps_its_paths() {
 /// The saved knowledge of a learner that compares two algorithms and knows two paths.
 fn learned(policy: &str) -> Knowledge {
     use tcpilot_learner::{
-        Learner, Lineage, Observation, Outcome, Settings, lineage::Class, regression::Features,
+        Lineage, Observation, Outcome, Settings, Thompson, lineage::Class, regression::Features,
         reward::Worth,
     };
-    let mut learner = Learner::new(2, Settings::default()).unwrap();
+    let mut learner = Thompson::new(2, Settings::default()).unwrap();
     for number in 0..20 {
         let peer = format!("198.51.100.{}", 1 + number % 2).parse().unwrap();
         let seen = Observation {

@@ -5,7 +5,7 @@
 //! written again, and a damaged row spoils no other. Without a head the others mean nothing: samples
 //! are kept as deviations from the regression.
 
-use super::{Exact, Learner, Unusable};
+use super::{Exact, Restored, Thompson, Unusable};
 use crate::bytes::{Reader, Writer};
 use crate::regression::Regression;
 use crate::settings::Settings;
@@ -15,20 +15,10 @@ use crate::tree::{GLOBAL, Tree};
 /// First byte of a head's key; below are levels.
 const HEAD: u8 = 0xff;
 
-/// The outcome of reading the rows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Restored {
-    /// Paths and nodes that are known again.
-    pub taken_up: usize,
-    /// Rows with knowledge that is too old to be kept.
-    pub too_old: usize,
-    /// Rows that could not be read.
-    pub damaged: usize,
-    /// A head for the same number of arms was there; without one the learner begins anew.
-    pub head: bool,
-}
+/// Calls its argument with each saved key and row.
+pub type SavedRows<'a> = dyn FnMut(&mut dyn FnMut(&[u8], &[u8])) + 'a;
 
-impl Learner {
+impl Thompson {
     /// Gives the rows that changed since the last save, or all: key and row, `None` for a row to be
     /// removed. With `all` the rows that are not given have to be removed as well.
     pub fn save(&mut self, all: bool, row: impl FnMut(&[u8], Option<&[u8]>)) {
@@ -60,11 +50,23 @@ impl Learner {
         rows: impl IntoIterator<Item = (K, R)>,
         now_s: f64,
     ) -> Result<(Self, Restored), Unusable> {
-        let mut restoring = Restoring::begin(arms, settings, now_s)?;
-        for (key, row) in rows {
-            restoring.take_up(key.as_ref(), row.as_ref());
-        }
-        restoring.finish()
+        let mut learner = Thompson::new(arms, settings)?;
+        let mut rows = Some(rows);
+        let restored = learner.take_up(
+            &mut |each| {
+                for (key, row) in rows.take().into_iter().flatten() {
+                    each(key.as_ref(), row.as_ref());
+                }
+            },
+            now_s,
+        );
+        Ok((learner, restored))
+    }
+
+    /// Begins anew with the saved rows, in any order; `now_s` must be of the clock of the saved times. Rows
+    /// are taken up one by one, so that a million need not be in memory a second time.
+    pub fn take_up(&mut self, rows: &mut SavedRows<'_>, now_s: f64) -> Restored {
+        exact!(&mut self.0, it => it.take_up_all(rows, now_s))
     }
 }
 
@@ -124,6 +126,30 @@ impl<const C: usize> Exact<C> {
         Some(())
     }
 
+    fn take_up_all(&mut self, rows: &mut SavedRows<'_>, now_s: f64) -> Restored {
+        *self = Self::new(self.settings.clone());
+        self.tree.begin(now_s);
+        let mut restored = Restored::default();
+        rows(&mut |key, row| {
+            if key.first() == Some(&HEAD) {
+                let read = self.read_head(row, now_s).is_some();
+                restored.head |= read;
+                restored.damaged += usize::from(!read);
+                return;
+            }
+            match self.take_up(key, row, now_s) {
+                Taken::Up => restored.taken_up += 1,
+                Taken::TooOld => restored.too_old += 1,
+                Taken::Damaged => restored.damaged += 1,
+            }
+        });
+        if !restored.head || !self.complete(now_s) {
+            restored.taken_up = 0;
+            *self = Self::new(self.settings.clone());
+        }
+        restored
+    }
+
     /// Takes up the row of a path or node.
     fn take_up(&mut self, key: &[u8], row: &[u8], now_s: f64) -> Taken {
         key_of_bytes(key).map_or(Taken::Damaged, |(lineage, level)| {
@@ -147,62 +173,5 @@ impl<const C: usize> Exact<C> {
         }
         self.queue_below(GLOBAL);
         true
-    }
-}
-
-/// A learner that takes up saved rows one by one, so that a million need not be in memory a second time.
-#[derive(Debug)]
-pub struct Restoring {
-    learner: Learner,
-    restored: Restored,
-    now_s: f64,
-}
-
-impl Restoring {
-    /// A learner that has taken up nothing yet; `now_s` must be of the clock of the saved times.
-    ///
-    /// # Errors
-    /// [`Unusable::Arms`].
-    pub fn begin(arms: usize, settings: Settings, now_s: f64) -> Result<Self, Unusable> {
-        let mut learner = Learner::new(arms, settings)?;
-        exact!(&mut learner.0, it => it.tree.begin(now_s));
-        Ok(Self {
-            learner,
-            restored: Restored::default(),
-            now_s,
-        })
-    }
-
-    /// Takes up a row. Rows may come in any order.
-    pub fn take_up(&mut self, key: &[u8], row: &[u8]) {
-        let (learner, restored) = (&mut self.learner, &mut self.restored);
-        if key.first() == Some(&HEAD) {
-            let read = exact!(&mut learner.0, it => it.read_head(row, self.now_s)).is_some();
-            restored.head |= read;
-            restored.damaged += usize::from(!read);
-            return;
-        }
-        match exact!(&mut learner.0, it => it.take_up(key, row, self.now_s)) {
-            Taken::Up => restored.taken_up += 1,
-            Taken::TooOld => restored.too_old += 1,
-            Taken::Damaged => restored.damaged += 1,
-        }
-    }
-
-    /// The learner, after all rows.
-    ///
-    /// # Errors
-    /// [`Unusable::Arms`].
-    pub fn finish(self) -> Result<(Learner, Restored), Unusable> {
-        let Self {
-            mut learner,
-            mut restored,
-            now_s,
-        } = self;
-        if !restored.head || !exact!(&mut learner.0, it => it.complete(now_s)) {
-            restored.taken_up = 0;
-            exact!(&mut learner.0, it => **it = Exact::new(it.settings.clone()));
-        }
-        Ok((learner, restored))
     }
 }

@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use super::{Exact, Learner};
+use super::{Exact, Thompson};
 use crate::choice::Plan;
 use crate::lineage::{Level, NodeKey};
 use crate::tree::{GLOBAL, NONE, PathId, Tree};
@@ -123,7 +123,7 @@ impl Queue {
     }
 }
 
-impl Learner {
+impl Thompson {
     /// Queues all paths and nodes, to fill an empty table.
     pub fn publish_all(&mut self) {
         exact!(&mut self.0, it => it.queue_below(GLOBAL));

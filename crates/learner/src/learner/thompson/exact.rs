@@ -1,12 +1,11 @@
-//! A learner of so many contrasts, a constant: [`super::Learner`] has one of them.
+//! A learner of so many contrasts, a constant: [`super::Thompson`] has one of them.
 
 use super::{Learned, Observation, Outcome, Unusable, publish, view};
-use crate::MAX_ARMS;
 use crate::choice::{Plan, Points, plan};
 use crate::empirical::{Noise, learn_widths};
 use crate::gaussian::{Belief, Information};
 use crate::linalg::NotPositive;
-use crate::lineage::{Key, Level, Lineage, NodeKey};
+use crate::lineage::{Key, Level, NodeKey};
 use crate::path::{Expected, Widths};
 use crate::regression::Regression;
 use crate::reward::Worth;
@@ -63,13 +62,6 @@ impl<const C: usize> Exact<C> {
         }
     }
 
-    pub fn plan(&mut self, lineage: &Lineage, now_s: f64) -> Plan {
-        match self.tree.find(&lineage.path) {
-            Some(id) => self.plan_of_path(id, now_s),
-            None => self.plan_of_stranger(lineage, now_s),
-        }
-    }
-
     #[inline]
     pub fn plan_of_path(&mut self, id: PathId, now_s: f64) -> Plan {
         let (belief, now) = self.belief_and_now(id, now_s);
@@ -84,17 +76,6 @@ impl<const C: usize> Exact<C> {
             own.unwrap_or_else(|| self.tree.base())
         };
         plan(belief, own, ledger, &self.points, &self.settings.choice)
-    }
-
-    fn plan_of_stranger(&mut self, lineage: &Lineage, now_s: f64) -> Plan {
-        let found = self.tree.belief_of_stranger(lineage, now_s).or_else(|_| {
-            self.rebuild();
-            self.tree.belief_of_stranger(lineage, now_s)
-        });
-        match found {
-            Ok((belief, node)) => self.plan_below(node, &belief),
-            Err(_) => self.only_default(),
-        }
     }
 
     fn plan_below(&self, node: u32, belief: &Belief<C>) -> Plan {
@@ -119,19 +100,7 @@ impl<const C: usize> Exact<C> {
         });
         match found {
             Ok(belief) => self.plan_below(node, &belief),
-            Err(_) => self.only_default(),
-        }
-    }
-
-    fn only_default(&self) -> Plan {
-        let mut shares = [0.0; MAX_ARMS];
-        shares[0] = 1.0;
-        Plan {
-            shares,
-            best: shares,
-            loss: 0.0,
-            win: 0.0,
-            allowed: 0.0,
+            Err(_) => Plan::DEFAULT,
         }
     }
 
@@ -150,7 +119,7 @@ impl<const C: usize> Exact<C> {
         (self.tree.base(), None)
     }
 
-    /// As [`Learner::beliefs`], for a path's last state and its prior.
+    /// As [`Thompson::beliefs`], for a path's last state and its prior.
     fn now(&mut self, id: PathId, now_s: f64) -> Option<(Now<C>, Information<C>)> {
         if let Ok(found) = self.tree.now_and_prior(id, now_s) {
             return Some(found);
@@ -193,8 +162,9 @@ impl<const C: usize> Exact<C> {
 
     pub fn count_connections(&mut self, path: &Key, connections: u32) {
         if let Some(id) = self.tree.find(path) {
-            let count = &mut self.tree.paths[id.0 as usize].connections;
-            *count = count.saturating_add(connections);
+            let path = &mut self.tree.paths[id.0 as usize];
+            path.connections = path.connections.saturating_add(connections);
+            path.unsaved = true; // whoever keeps more about a path saves it together with its row
         }
     }
 
