@@ -111,7 +111,7 @@ struct tp_round {
 	__u32 sojourn_min_us;
 	__u32 sojourn_max_us;
 	__u32 sojourn_mean_us;
-	__u32 flight_max_bytes; /* the most unacknowledged bytes */
+	__u32 flight_max_bytes; /* the most that the sender had under way: bpf/core/watch/whole.h */
 	__u32 flight_end_bytes;
 	__u32 receiver_window_bytes; /* as last advertised; 0: not known */
 	__u32 segment_bytes;	     /* payload of its largest packet */
@@ -157,6 +157,7 @@ enum tp_record_kind {
 enum tp_watch_flags {
 	TP_FLOW_HANDSHAKE = 1, /* its handshake was seen */
 	TP_FLOW_ECT_SYN = 2,   /* ECT on its SYN: its algorithm wants ECN (DCTCP, Prague) */
+	TP_FLOW_BASE = 4,      /* base_seq is known */
 	TP_FLOW_CLOSED = 8,    /* FIN or RST */
 	TP_FLOW_MARK = 16,     /* a round's mark is under way */
 	TP_FLOW_WINDOW = 32,   /* the scale of the receiver's window is known */
@@ -225,7 +226,7 @@ struct tp_watch_flow {
 	__u32 rtt_us; /* of the last round */
 	__u32 min_rtt_us;
 	__u32 rounds;
-	__u32 pad_end;
+	__u32 base_seq; /* acknowledged at the last round's end: see tp_whole_window() */
 	__u64 nap_ends_ns;
 	__u64 lost_ns; /* the last loss while it napped; 0: none */
 	struct tp_quic quic;

@@ -21,6 +21,7 @@
 #include "busy.h"
 #include "judge.h"
 #include "../core/watch/p4air.h"
+#include "../core/watch/whole.h"
 
 #define TP_NS_PER_US 1000
 /* An interval if the round trip is not known: no handshake, no ACK. */
@@ -224,15 +225,17 @@ static __always_inline int tp_any_round_ends(struct tp_watch_flow *flow, __u64 n
 	return 0;
 }
 
-/* An acknowledgement has passed the mark. */
-static __noinline int tp_round_ends(struct tp_watch_flow *flow, __u64 now_ns)
+/* An acknowledgement has passed the mark.  progress: bytes that it acknowledges for the first time.
+ */
+static __noinline int tp_round_ends(struct tp_watch_flow *flow, __s32 progress, __u64 now_ns)
 {
 	if (!flow)
 		return 0;
+	flow->base_seq = tp_round_base(flow->acked_seq, progress, flow->max_seq);
 	flow->rtt_us = tp_us_since(now_ns, flow->mark_ns) + flow->up_us;
 	if (!flow->min_rtt_us || flow->rtt_us < flow->min_rtt_us)
 		flow->min_rtt_us = flow->rtt_us;
-	flow->flags &= ~TP_FLOW_MARK;
+	flow->flags = (flow->flags & ~TP_FLOW_MARK) | TP_FLOW_BASE;
 	flow->mark_after_ns = now_ns + (__u64)flow->up_us * TP_NS_PER_US;
 	if (!(flow->flags & TP_FLOW_NAPS))
 		return tp_any_round_ends(flow, now_ns);

@@ -10,6 +10,7 @@
 #define TCPILOT_WATCH_QUEUED_H
 
 #include "../core/watch/shape.h"
+#include "../core/watch/whole.h"
 #include "stamp.h"
 
 /* At least so many packets of a round are timed, if it has them. */
@@ -47,8 +48,8 @@ static __always_inline void note_gap(struct tp_watch_flow *flow, __u32 packets, 
 static __always_inline void tcp_queued(struct tp_watch_flow *flow, const struct tp_packet *p,
 				       struct tp_stamp *place, __u64 now_ns)
 {
-	__u32 end = p->seq + p->payload, flight;
-	int again = (__s32)(end - flow->max_seq) <= 0;
+	__u32 end = p->seq + p->payload, sent_seq = flow->max_seq, flight;
+	int again = (__s32)(end - sent_seq) <= 0;
 
 	note_gap(flow, p->packets, now_ns);
 	/* A retransmission replaces the stamp of the original. */
@@ -68,6 +69,9 @@ static __always_inline void tcp_queued(struct tp_watch_flow *flow, const struct 
 	if ((__s32)flight > 0 && flight > flow->flight_max_bytes)
 		flow->flight_max_bytes = flight;
 	if (!(flow->flags & TP_FLOW_MARK) && !again && now_ns >= flow->mark_after_ns) {
+		if (flow->flags & TP_FLOW_BASE)
+			flow->flight_max_bytes = tp_max(flow->flight_max_bytes,
+							tp_whole_window(sent_seq, flow->base_seq));
 		flow->mark_seq = end;
 		flow->mark_ns = now_ns;
 		flow->flags |= TP_FLOW_MARK;

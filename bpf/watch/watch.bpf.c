@@ -336,7 +336,7 @@ static __always_inline void acknowledged(struct tp_watch_flow *flow, const struc
 	}
 	flow->receiver_window = p->window;
 	if (flow->flags & TP_FLOW_MARK && (__s32)(p->ack - flow->mark_seq) >= 0)
-		tp_round_ends(flow, bpf_ktime_get_ns());
+		tp_round_ends(flow, progress, bpf_ktime_get_ns());
 }
 
 /* An acknowledgement of its data proves a conversation. */

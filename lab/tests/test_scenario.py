@@ -236,7 +236,7 @@ def test_no_mistake_hides_another(tmp_path: Path) -> None:
         "1: unknown key 'titel'; did you mean 'title'?",
         "5: unknown key 'rate_mbti'; did you mean 'rate_mbit'?",
         '7: queue: \'1 bpd\' is no queue; write "100 packets", "64000 bytes", "50 ms" or "1 bdp"',
-        "8: jitter_ms: 30 is more than rtt_ms, 20",
+        "8: jitter_ms: 30 is more than the delay behind the bottleneck, 20",
         "13: start_s: 11 is not before duration_s, 10",
         "14: unknown key 'loss'; there are: " + ", ".join(FLOW_KEYS),
         "16: flow 'first' is there twice",
@@ -276,6 +276,23 @@ def test_a_sweep_that_cannot_be_read_is_not_missed_elsewhere(tmp_path: Path) -> 
     assert problems(tmp_path, text) == [
         "17: rate: values: a list with at least one value is expected"
     ]
+
+
+@pytest.mark.parametrize(
+    ("link", "wrong"),
+    [
+        (
+            "before_share = 0.5\njitter_ms = 12",
+            "12 is more than the delay behind the bottleneck, 10",
+        ),
+        ("before_share = 1\nreorder_percent = 1", "what is reordered skips the delay behind"),
+        ('before_share = 0.5\nplace = "host"', "the bottleneck is at the sender"),
+        ("before_share = 1.5", "before_share: 1.5"),
+    ],
+)
+def test_the_senders_part_has_limits(tmp_path: Path, link: str, wrong: str) -> None:
+    found = problems(tmp_path, GOOD.replace("rtt_ms = 20", f"rtt_ms = 20\n{link}"))
+    assert len(found) == 1 and wrong in found[0]
 
 
 def test_both_forms_are_checked_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

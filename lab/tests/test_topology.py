@@ -129,6 +129,29 @@ def test_the_way_back_has_a_rate_losses_and_slots_of_its_own() -> None:
     assert made == {("r1", "b0"), ("r1", "m0"), ("r2", "n0"), ("r2", "f0x0")}
 
 
+def test_a_part_of_the_delay_may_lie_before_the_bottleneck() -> None:
+    link = replace(LINK, before_share=0.75, back_loss_percent=1.0)
+    lines = topology.tc_lines(cell(link))
+    late = "delay 15ms loss random 1%"
+    assert lines["r1"][2:] == [f"qdisc add dev m0 root handle 30: netem limit 100000 {late}"]
+    assert lines["r2"] == ["qdisc add dev f0x0 root handle 30: netem limit 100000 delay 5ms"]
+    everything = cell(replace(LINK, before_share=1.0))
+    assert "r2" not in {ns for ns, found in topology.tc_lines(everything).items() if found}
+
+
+def test_a_relay_delays_answers_beside_the_senders_link() -> None:
+    one = replace(cell(replace(LINK, before_share=0.75)), delays=topology.RELAY)
+    assert topology.relay_links(one, 7) == [
+        "near=r2/f0x0,far=right/r0x0,delay_ms=5,seed=7",
+        "near=r1/z0,far=left/a0,delay_ms=15",
+    ]
+    wires = topology.ip_lines(one)
+    assert "route add 10.1.1.1 dev z0" in wires["r1"]
+    assert {"link set z0 up", "link set a0 up"} <= {*wires["r1"], *wires["left"]}
+    later = replace(one, changes=(Change(at_s=1, link="bottleneck", rtt_ms=30),))
+    assert topology.relay_obstacle(later) == "changes of rtt_ms with before_share"
+
+
 def test_a_receiver_that_joins_packets_needs_a_peer_that_cuts_none() -> None:
     programs = script.Programs(Path("/bin/flowgen"), Path("/bin/tcpilot"), Path("/x"))
     text = script.text(cell(replace(LINK, receiver_gro_us=2000)), programs)

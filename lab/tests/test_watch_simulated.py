@@ -48,6 +48,21 @@ def test_reno_halves_its_window_and_grows_by_a_packet_a_round() -> None:
     assert 0.85 < growth.mean() < 1.1
 
 
+@pytest.mark.parametrize("before", [0.5, 0.98])
+def test_a_window_is_whole_wherever_the_delay_lies(before: float) -> None:
+    """Of the rounds, the least window in each quarter, over that with all delay behind."""
+
+    def lows(share: float, algorithm: str) -> list[float]:
+        path = Bottleneck(20, 60, 0.6, 60, up_share=share)
+        (flow,) = simulated.run(path, [algorithm])
+        windows = flow.rounds["flight_max_bytes"][40:] / 1448
+        return [float(part.min()) for part in np.array_split(windows, 4)]
+
+    for algorithm in ("reno", "cubic"):
+        for found, behind in zip(lows(before, algorithm), lows(0, algorithm), strict=True):
+            assert 0.85 < found / behind < 1.15, algorithm
+
+
 def test_bbr_drains_the_path_every_ten_seconds() -> None:
     (flow,) = simulated.run(Bottleneck(20, 40, 2, 45), ["bbr"])
     low = np.flatnonzero(flow.rounds["flight_max_bytes"] <= 5 * 1448)

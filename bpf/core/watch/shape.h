@@ -2,8 +2,7 @@
 /*
  * shape.h - the signs of a flow's congestion control in its rounds.
  *
- * A flow's window, as seen from a router, is the most that was unacknowledged
- * in a round.  Three questions distinguish algorithms.  The answers are numbers that are
+ * A flow's window is the most that its sender had under way in a round (whole.h).  Three questions distinguish algorithms.  The answers are numbers that are
  * smoothed over rounds, so that no single round decides:
  *
  *  - How does it answer a loss?  The window after over the window before: a half for

@@ -22,6 +22,7 @@ from tcplab.scenario.model import (
     Measure,
     Tuner,
     Watch,
+    behind_ms,
 )
 from tcplab.scenario.sources import SOURCE_RULES
 from tcplab.scenario.top import Top
@@ -138,15 +139,28 @@ def _qdisc(_: Cell, link: Link) -> str | None:
 
 
 def _jitter(_: Cell, link: Link) -> str | None:
-    if link.jitter_ms <= link.rtt_ms:
+    if link.jitter_ms <= behind_ms(link):
         return None
-    return f"{link.jitter_ms:g} is more than rtt_ms, {link.rtt_ms:g}"
+    return f"{link.jitter_ms:g} is more than the delay behind the bottleneck, {behind_ms(link):g}"
 
 
 def _reordering(_: Cell, link: Link) -> str | None:
-    if not link.reorder_percent or link.rtt_ms:
+    if not link.reorder_percent or behind_ms(link):
         return None
-    return "it needs rtt_ms: what is reordered skips the delay"
+    return "it needs rtt_ms: what is reordered skips the delay behind the bottleneck"
+
+
+def _before(cell: Cell, link: Link) -> str | None:
+    """The sender's part is the same for everybody on the link."""
+    if not link.before_share:
+        return None
+    if not link.rtt_ms:
+        return "it needs rtt_ms"
+    if link.place == "host":
+        return "the bottleneck is at the sender, and nothing is before it"
+    if any(flow.destinations for flow in cell.flows):
+        return "destinations have their round trips behind the bottleneck"
+    return None
 
 
 def _direct(cell: Cell, link: Link) -> str | None:
@@ -161,6 +175,7 @@ def _direct(cell: Cell, link: Link) -> str | None:
 
 
 _ROUTED_ONLY = (
+    "before_share",
     "sender_gso",
     "rate_mbit",
     "queue",
@@ -277,8 +292,9 @@ _LINK_RULES: list[Rule] = [
     ("qdisc_options", ("qdisc",), _options),
     ("trace", ("queue", *_ROUTED_ONLY, "path", ("flow",)), _traced),
     ("sender_gso", ("rate_mbit", "police_mbit", "path", "trace"), _gso),
-    ("jitter_ms", ("rtt_ms",), _jitter),
-    ("reorder_percent", ("rtt_ms",), _reordering),
+    ("jitter_ms", ("rtt_ms", "before_share"), _jitter),
+    ("reorder_percent", ("rtt_ms", "before_share"), _reordering),
+    ("before_share", ("rtt_ms", "place", ("flow",)), _before),
 ]
 
 

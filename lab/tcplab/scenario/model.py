@@ -105,6 +105,10 @@ class Link:
     """None: no shaping, the machine is the limit."""
     rtt_ms: float = number(0.0, least=0, most=10_000)
     """Round trip without any queue."""
+    before_share: float = number(0.0, least=0, most=1)
+    """The part of rtt_ms between the sender and the bottleneck; the rest is behind it.  Answers are
+    late by it when they have passed the bottleneck, so that nothing delays the sender's own packets
+    but its link."""
     jitter_ms: float = number(0.0, least=0, most=1_000)
     loss_percent: float = number(0.0, least=0, below=100)
     loss_burst_packets: float = number(1.0, least=1, most=1_000)
@@ -378,6 +382,16 @@ class Cell:
 def queue_bytes(link: Link) -> int:
     """The queue's size in bytes, at least two full packets."""
     return _bytes(link.queue, link.rate_mbit, link)
+
+
+def before_ms(link: Link) -> float:
+    """The sender's part of the round trip without any queue."""
+    return link.rtt_ms * link.before_share
+
+
+def behind_ms(link: Link) -> float:
+    """The receiver's part, which packets to the right take."""
+    return link.rtt_ms - before_ms(link)
 
 
 def second_of(link: Link) -> Link:

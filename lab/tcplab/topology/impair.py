@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tcplab.scenario.destinations import Destination, destinations
-from tcplab.scenario.model import Cell, Link
+from tcplab.scenario.model import Cell, Link, before_ms, behind_ms
 from tcplab.topology.many import classes, classifier, shaped
 from tcplab.topology.places import (
     NETEM_HANDLE,
@@ -119,7 +119,7 @@ def removals(cell: Cell, link: int) -> list[tuple[str, str]]:
 def arguments(link: Link, extra_ms: float) -> str:
     """netem's arguments for the way to the right; empty if there is nothing to emulate."""
     words: list[str] = []
-    delay_ms = link.rtt_ms + extra_ms
+    delay_ms = behind_ms(link) + extra_ms
     if delay_ms:
         jitter = f" {link.jitter_ms:g}ms" if link.jitter_ms else ""
         words.append(f"delay {delay_ms:g}ms{jitter}")
@@ -133,7 +133,9 @@ def arguments(link: Link, extra_ms: float) -> str:
 def back_arguments(link: Link) -> str:
     """The same for the way back."""
     lossy = replace(link, loss_percent=link.back_loss_percent, loss_burst_packets=1.0)
-    words = [_loss(lossy)] if link.back_loss_percent else []
+    words = [f"delay {before_ms(link):g}ms"] if before_ms(link) else []
+    if link.back_loss_percent:
+        words.append(_loss(lossy))
     if link.back_slot_ms:
         words.append(f"slot {link.back_slot_ms:g}ms")
     return " ".join(words)

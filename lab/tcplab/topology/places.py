@@ -4,8 +4,11 @@
     left ── r1 ══ bottleneck ══ r2 ══ second ══ r3 ── netem ── right
     left ── netem ── right                                     a direct path, offloads as they come
 
-Link i has the networks 10.(i+1).1/24 (left), 10.(i+1).2/24 and 10.(i+1).3/24 (between the routers)
-and, one for each round-trip time, 10.(i+1).(10+k)/24 (right); of IPv6 likewise fd00:(i+1):N::/64.
+The sender's part of a round trip is a netem on r1's way to left, or a relay there.
+
+Link i has the networks 10.(i+1).1/24 (left), 10.(i+1).2/24 and 10.(i+1).3/24 (between the routers),
+10.(i+1).4/24 (left, if a relay delays its answers) and, one for each round-trip time,
+10.(i+1).(10+k)/24 (right); of IPv6 likewise fd00:(i+1):N::/64.
 Impairments are in the middle, never on the end hosts: netem on a sender would break its
 back-pressure.  One segment per packet on both ends, so that a packet is a packet (on veth this is
 the meaning of "offloads off").
@@ -86,6 +89,11 @@ def back_bottleneck(link: int) -> tuple[str, str]:
 def sender_router(link: int) -> tuple[str, str]:
     """The first router's device to the sender: packets come in here, and answers leave."""
     return "r1", f"m{link}"
+
+
+def answers_way(link: int) -> tuple[str, str]:
+    """Devices of the first router and of the sender between which a relay delays answers."""
+    return f"z{link}", f"a{link}"
 
 
 def last_router(link: Link) -> str:

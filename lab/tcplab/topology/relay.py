@@ -4,10 +4,11 @@ delay between them; and in place of the bottleneck, with a rate that follows a t
 from __future__ import annotations
 
 from tcplab.scenario.destinations import destinations
-from tcplab.scenario.model import Cell, Link, queue_bytes
+from tcplab.scenario.model import Cell, Link, before_ms, behind_ms, queue_bytes
 from tcplab.topology.changed import links_over_time
 from tcplab.topology.many import shaped
 from tcplab.topology.places import (
+    answers_way,
     far_device,
     is_direct,
     last_router,
@@ -31,6 +32,9 @@ def obstacle(cell: Cell) -> str | None:
     """The part of a cell that pathrelay cannot do; None if it can do all of it."""
     if any(change.jitter_ms for change in cell.changes):
         return "changes of jitter_ms"
+    moves = any(change.rtt_ms for change in cell.changes)
+    if moves and any(one.before_share for one in cell.links):
+        return "changes of rtt_ms with before_share"
     found = (_obstacle(cell, link) for link in cell.links)
     return next((what for what in found if what), None)
 
@@ -84,7 +88,8 @@ def trace_file(link: int) -> str:
 
 
 def relay_links(cell: Cell, seed: int) -> list[str]:
-    """Values of pathrelay's --link: all delay is on the way to the right, as with netem."""
+    """Values of pathrelay's --link: all delay is on the way to the right, as with netem, but for
+    the sender's part, by which answers are late."""
     found = [
         f"near=r1/b{i},far=r2/n{i},trace={trace_file(i)},queue_bytes={queue_bytes(link)}"
         for i, link in enumerate(cell.links)
@@ -97,9 +102,12 @@ def relay_links(cell: Cell, seed: int) -> list[str]:
             ends = f"near={near},far=right/{receiver_device(i, k)}"
             loss = _loss(link, ",") if link.loss_percent else ""
             changes = "".join(f",change={at_s:g}:{line}" for at_s, line in _changes(cell, i, k))
-            delay_ms, own_seed = link.rtt_ms + extra_ms, seed + 64 * i + k
+            delay_ms, own_seed = behind_ms(link) + extra_ms, seed + 64 * i + k
             many = f",destinations={DESTINATIONS}" if i == k == 0 and destinations(cell) else ""
             found.append(f"{ends},delay_ms={delay_ms:g}{loss},seed={own_seed}{changes}{many}")
+        if link.before_share:
+            near, far = answers_way(i)
+            found.append(f"near=r1/{near},far=left/{far},delay_ms={before_ms(link):g}")
     return found
 
 
@@ -118,7 +126,7 @@ def _changes(cell: Cell, i: int, k: int) -> list[tuple[float, str]]:
     """When which new values hold on one branch of a link."""
     extra_ms = rtts_ms(cell)[k]
     return [
-        (at_s, f"delay_ms={link.rtt_ms + extra_ms:g}{_loss(link, ':')}")
+        (at_s, f"delay_ms={behind_ms(link) + extra_ms:g}{_loss(link, ':')}")
         for at_s, link in links_over_time(cell, i)
     ]
 

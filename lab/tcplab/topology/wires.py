@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tcplab.scenario.model import Cell
 from tcplab.topology.places import (
+    answers_way,
     far_device,
     is_direct,
     last_router,
@@ -61,6 +62,10 @@ def _routed(cell: Cell, i: int, lines: dict[str, list[str]]) -> None:
     if not link.shares:
         lines["r1"] += _device(cell, f"b{i}", _hosts(cell, i, 2, 1))
         lines["r2"] += _device(cell, f"n{i}", _hosts(cell, i, 2, 2))
+    if link.before_share and is_relayed(cell):
+        router, sender = answers_way(i)
+        lines["r1"] += _device(cell, router, _hosts(cell, i, 4, 1))
+        lines["left"] += _device(cell, sender, _hosts(cell, i, 4, 2))
     last = last_router(link)
     if link.second_rate_mbit:
         outer.append(f"link add c{i} netns r2 type veth peer name d{i} netns r3")
@@ -87,6 +92,9 @@ def _routes(cell: Cell, i: int, version: int, lines: dict[str, list[str]]) -> No
     between = network(owner(cell, i), 2, version)
     lines["r1"].append(f"route add {everything} via {between}2")
     lines["r2"].append(f"route add {near} via {between}1")
+    if cell.links[i].before_share and is_relayed(cell):
+        answers_to = sender_address(i, version)
+        lines["r1"].append(f"route add {answers_to} dev {answers_way(i)[0]}")
     if cell.links[i].second_rate_mbit:
         lines["r2"].append(f"route add {everything} via {host(3, 2)}")
         lines["r3"].append(f"route add {near} via {host(3, 1)}")

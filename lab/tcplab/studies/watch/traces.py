@@ -134,6 +134,8 @@ def configuration(cell: dict[str, object]) -> str:
     traits += _beyond_fifo(link, flows)
     watch = scenario.get("watch", {})
     traits += [f"fair {watch['options']}".strip()] if watch.get("fair") else []
+    before = link.get("before_share", 0)
+    traits += [f"{before:.0%} before"] if before else []
     extra = sorted({f.get("extra_rtt_ms", 0) for f in flows} - {0})
     rtts = " and ".join(f"{link['rtt_ms'] + more:g}" for more in (0, *extra))
     return (

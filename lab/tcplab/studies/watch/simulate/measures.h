@@ -9,6 +9,7 @@
 
 #include "abi/abi.h"
 #include "core/watch/shape.h"
+#include "core/watch/whole.h"
 #include "laws.h"
 
 #define SIM_FRAME 1514		       /* bytes of a packet on the link */
@@ -26,7 +27,7 @@ struct sim_link {
 
 struct sim_watch {
 	__u8 is_open;
-	__u32 flags, max_seq, acked_seq, mark_seq; /* bytes */
+	__u32 flags, max_seq, acked_seq, mark_seq, base_seq; /* bytes */
 	__u64 mark_ns, mark_after_ns, last_in_ns, gap_ns, gap_max_ns, round_at_ns;
 	__u32 up_us, rtt_us, min_rtt_us, number, flight_max;
 	struct tp_round now;		       /* the counts of this round */
@@ -58,8 +59,8 @@ static void sim_left(struct sim_link *link, __u64 waited_ns, __u32 packets, __u6
 /* A burst is about to be queued. */
 static void sim_went_in(struct sim_watch *w, struct sim_burst *b, __u64 now_ns)
 {
-	__u32 end = (b->first + b->count) * SIM_MSS, flight;
-	int again = (__s32)(end - w->max_seq) <= 0;
+	__u32 end = (b->first + b->count) * SIM_MSS, sent_seq = w->max_seq, flight;
+	int again = (__s32)(end - sent_seq) <= 0;
 	__u64 gap_ns = now_ns - w->last_in_ns;
 
 	b->drops = w->drops;
@@ -86,6 +87,9 @@ static void sim_went_in(struct sim_watch *w, struct sim_burst *b, __u64 now_ns)
 		w->mark_seq = end;
 		w->mark_ns = now_ns;
 		w->flags |= TP_FLOW_MARK;
+		if (w->flags & TP_FLOW_BASE)
+			w->flight_max =
+			    tp_max(w->flight_max, tp_whole_window(sent_seq, w->base_seq));
 	}
 }
 
@@ -103,13 +107,15 @@ static void sim_came_out(struct sim_watch *w, const struct sim_burst *b, __u64 n
 	w->drops_out = b->drops;
 }
 
-static void sim_round_ends(struct sim_watch *w, const struct sim_link *link, __u64 now_ns)
+static void sim_round_ends(struct sim_watch *w, const struct sim_link *link, __s32 progress,
+			   __u64 now_ns)
 {
 	struct tp_round *r = &w->now;
 
+	w->base_seq = tp_round_base(w->acked_seq, progress, w->max_seq);
 	w->rtt_us = (now_ns - w->mark_ns) / 1000 + w->up_us;
 	w->min_rtt_us = tp_min(w->min_rtt_us, w->rtt_us);
-	w->flags &= ~TP_FLOW_MARK;
+	w->flags = (w->flags & ~TP_FLOW_MARK) | TP_FLOW_BASE;
 	w->mark_after_ns = now_ns + (__u64)w->up_us * 1000;
 	r->kind = TP_RECORD_ROUND;
 	r->end_ns = now_ns;
@@ -156,7 +162,7 @@ static void sim_came_back(struct sim_watch *w, const struct sim_link *link, __u3
 		w->now.acked_bytes += progress;
 	}
 	if (w->flags & TP_FLOW_MARK && (__s32)(seq - w->mark_seq) >= 0)
-		sim_round_ends(w, link, now_ns);
+		sim_round_ends(w, link, progress, now_ns);
 }
 
 #endif
