@@ -107,7 +107,7 @@ struct tp_opening {
 	__u32 generation;  /* of the row; 0: none */
 	__u32 opened;	   /* when: ns >> TP_OPENED_SHIFT */
 	__u32 rtt_us;	   /* of the handshake; 0: unknown */
-	__u32 draw;	   /* the tag of the path's draw; 0: it took none */
+	__u32 path;	   /* the hash of its path: tp_draw_tag() */
 	__u16 class;	   /* enum tp_class_bits */
 	__u16 probability; /* of the choice, in parts of 0xffff */
 	__u8 arm;	   /* the choice; TP_NO_ARM: the default, which is no arm */

@@ -110,6 +110,22 @@ TP_INLINE void tp_row_key_at(const struct tp_row_key *of, __u32 level, struct tp
 		key->prefix[i] = of->prefix[i] & tp_mask_word(bits, i);
 }
 
+/* The hash of a path without its class; never 0.  Once a queue is full, new clients get other
+ * classes than those before, but still share the path's draw.  place: with the whole address. */
+TP_INLINE __u32 tp_draw_tag(const __u64 secrets[TP_ROW_SECRETS], const struct tp_row_key *place)
+{
+	struct tp_row_key key = {.policy = place->policy, .domain = place->domain};
+
+	if (tp_is_ipv4(place->prefix)) { /* its zeros save half of the work */
+		key.prefix[2] = TP_MAPPED;
+		key.prefix[3] = place->prefix[3];
+		return tp_row_half(secrets, &key) | 1;
+	}
+	tp_row_key_at(place, TP_LEVEL_PATH, &key);
+	key.class = 0;
+	return tp_row_half(secrets, &key) | 1;
+}
+
 /* The cell of an address, by its group alone: no host is held out on one port and steered on
  * another.  Neighbouring prefixes differ by little, so with one secret in a thousand their hashes
  * differ in the upper bits only, and all would share a few cells.  The xor brings these bits

@@ -121,7 +121,7 @@ static __always_inline int flow_note(const struct visit *v, struct tp_flow *f)
 	age = (__u32)(now_ns >> TP_OPENED_SHIFT) - note.opened;
 	f->arm = note.arm;
 	f->why = note.why;
-	f->flags = note.flags & ~TP_CONN_STEERED;
+	f->flags = note.flags & ~(TP_CONN_STEERED | TP_CONN_DRAWN);
 	f->opened_ns = now_ns - ((__u64)age << TP_OPENED_SHIFT);
 	return 1;
 }

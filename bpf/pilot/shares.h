@@ -142,21 +142,9 @@ static __always_inline int rows_are_valid(__u64 now_ns)
 	return beat_ns && (__s64)(now_ns - beat_ns) <= (__s64)TP_ROWS_VOID_NS;
 }
 
-/* The hash of a path without its class.  Once a queue is full, new clients get other classes
- * than those before, but still share the path's draw. */
 static __always_inline __u32 draw_tag(const struct tp_row_key *place)
 {
-	const __u64 *secrets = config()->row_secrets[0];
-	struct tp_row_key key = {.policy = place->policy, .domain = place->domain};
-
-	if (tp_is_ipv4(place->prefix)) { /* its zeros save half of the work */
-		key.prefix[2] = TP_MAPPED;
-		key.prefix[3] = place->prefix[3];
-		return tp_row_half(secrets, &key) | 1;
-	}
-	tp_row_key_at(place, TP_LEVEL_PATH, &key);
-	key.class = 0;
-	return tp_row_half(secrets, &key) | 1;
+	return tp_draw_tag(config()->row_secrets[0], place);
 }
 
 static __always_inline struct tp_draw *draw_at(__u32 tag)
@@ -263,7 +251,7 @@ __noinline int take_draw(struct tp_draw *draw, const struct asking *a,
 
 static __always_inline void release_draw(__u32 tag)
 {
-	struct tp_draw *draw = tag ? draw_at(tag) : 0;
+	struct tp_draw *draw = draw_at(tag);
 
 	if (draw && draw->tag == tag)
 		tp_decrement(&draw->live);

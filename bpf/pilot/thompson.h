@@ -42,7 +42,7 @@ static __always_inline __u8 draw_arm(const struct visit *v, struct tp_draw *draw
 	note->why = TP_WHY_DRAWN;
 	if (cfg.dry_run)
 		return TP_NO_ARM; /* it would keep its algorithm whatever is drawn */
-	note->draw = asks->tag;
+	note->flags |= TP_CONN_DRAWN;
 	asks->eligible = eligible_arms(v, note);
 	asks->in_force = v->in_force.arm;
 	take_draw(draw, asks, shares, &drawn);
@@ -66,7 +66,7 @@ static __always_inline __u8 arm_for(const struct visit *v, const struct tp_row_k
 				    struct tp_opening *note, __u64 now_ns)
 {
 	struct asking asks = {
-	    .tag = draw_tag(place), .now = note->opened, .class = note->class, .rows = pulse.rows};
+	    .tag = note->path, .now = note->opened, .class = note->class, .rows = pulse.rows};
 	struct tp_draw *draw = draw_at(asks.tag);
 	struct tp_shares shares = {};
 
@@ -94,6 +94,7 @@ static __always_inline void choose_arm(const struct visit *v, struct tp_row_key 
 	note->class = place->class = class_of(v, note->rtt_us);
 	note->egress = egress_of(v);
 	part_by_egress(place, note->egress);
+	note->path = draw_tag(place);
 	note->why = TP_WHY_VOID;
 	if (!rows_are_valid(now_ns))
 		return;
@@ -221,7 +222,8 @@ static __always_inline void give_back(const struct visit *v)
 	if (note->flags & TP_CONN_STEERED && tp_sock_of(v->tp)->sk_socket)
 		leave_over(v, note->arm == arm_in_force(v->tp));
 	note->tag = 0;
-	release_draw(note->draw);
+	if (note->flags & TP_CONN_DRAWN)
+		release_draw(note->path);
 }
 
 /* A tuned window is not the congestion control's work. */

@@ -24,6 +24,11 @@ __u32 native_row_bucket(__u64 tag, __u32 buckets)
 	return tp_row_bucket_of(tag, buckets);
 }
 
+__u32 native_draw_tag(const __u64 secrets[TP_ROW_SECRETS], const struct tp_row_key *place)
+{
+	return tp_draw_tag(secrets, place);
+}
+
 __u32 native_cell(const __u64 secrets[TP_ROW_SECRETS], const __u32 addr[4])
 {
 	return tp_cell(secrets, addr);

@@ -31,6 +31,7 @@ mod c {
         pub safe fn native_row_key_at(of: &tp_row_key, level: u32, key: &mut tp_row_key);
         pub safe fn native_row_tag(secrets: &Secrets, key: &tp_row_key) -> u64;
         pub safe fn native_row_bucket(tag: u64, buckets: u32) -> u32;
+        pub safe fn native_draw_tag(secrets: &[u64; TP_ROW_SECRETS as usize], place: &tp_row_key) -> u32;
         pub safe fn native_cell(secrets: &CellSecrets, addr: &[u32; 4]) -> u32;
         pub safe fn native_domain(parting: u32, addr: &[u32; 4], netns_cookie: u64, egress: u16) -> u32;
         pub safe fn native_unwrap(addr: &mut [u32; 4]);
@@ -65,19 +66,29 @@ pub struct Place {
     pub policy: u8,
 }
 
+impl Place {
+    fn key(&self) -> tp_row_key {
+        tp_row_key {
+            prefix: self.remote,
+            domain: self.domain,
+            class: self.class,
+            policy: self.policy,
+            ..tp_row_key::default()
+        }
+    }
+}
+
 /// The key of the node at this level (`enum tp_level`) above a place. The prefixes are those of
 /// `tcpilot_learner::Lineage`.
 pub fn row_key(level: u32, place: &Place) -> tp_row_key {
-    let of = tp_row_key {
-        prefix: place.remote,
-        domain: place.domain,
-        class: place.class,
-        policy: place.policy,
-        ..tp_row_key::default()
-    };
     let mut key = tp_row_key::default();
-    c::native_row_key_at(&of, level, &mut key);
+    c::native_row_key_at(&place.key(), level, &mut key);
     key
+}
+
+/// `tp_draw_tag`: the hash of a path without its class, as in the note of an open connection.
+pub fn draw_tag(secrets: &Secrets, place: &Place) -> u32 {
+    c::native_draw_tag(&secrets[0], &place.key())
 }
 
 /// `tp_unwrap`: the IPv4 host behind an address of NAT64, or the address.

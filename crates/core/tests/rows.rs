@@ -14,7 +14,7 @@ use tcpilot_abi::{
 };
 use tcpilot_core::rows::{
     Entries, Place, Secrets, arm_at, cell, class, default_probability, domain, draw_holds, draw_of,
-    find_row, log2, probability, random, row_key, tag, unwrap_nat64, words,
+    draw_tag, find_row, log2, probability, random, row_key, tag, unwrap_nat64, words,
 };
 use tcpilot_learner::{
     draw::Row,
@@ -110,6 +110,17 @@ proptest! {
         prop_assert_eq!(row_key(TP_LEVEL_CLASS, &place), above);
         let global = tp_row_key { policy, level: TP_LEVEL_GLOBAL as u8, ..tp_row_key::default() };
         prop_assert_eq!(row_key(TP_LEVEL_GLOBAL, &place), global);
+    }
+
+    /// The short way for IPv4 included.
+    #[test]
+    fn a_draws_tag_is_that_of_its_path_without_class(
+        peer in peers(), secrets in secrets(), place in places(), class in any::<u16>(),
+    ) {
+        let place = Place { remote: address(peer), ..place };
+        let key = row_key(TP_LEVEL_PATH, &Place { class: 0, ..place });
+        prop_assert_eq!(draw_tag(&secrets, &place), tag(&secrets, &key) as u32 | 1);
+        prop_assert_eq!(draw_tag(&secrets, &place), draw_tag(&secrets, &Place { class, ..place }));
     }
 
     #[test]

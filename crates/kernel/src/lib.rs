@@ -23,8 +23,8 @@ pub use error::Error;
 pub use lock::try_lock;
 pub use pilot::{
     CELLS, Cells, Descriptors, Ends, Entries, Heartbeat, Keys, LearnerDescriptors, LearnerKeys,
-    Legacy, MOVES, Move, Pilot, Put, Records, RowSecrets, Rows, RunStats, Sampler, Tally,
-    check_free,
+    Legacy, Live, MOVES, Move, Openings, Pilot, Put, Records, RowSecrets, Rows, RunStats, Sampler,
+    Tally, check_free,
 };
 pub use process::{become_program, inherited, take_signals, try_program};
 pub use socket::{AlgorithmSource, load_algorithm, netns_cookie, own_netns_cookie};

@@ -29,6 +29,7 @@ mod life;
 mod lists;
 mod loss;
 mod manager;
+mod measures;
 mod metrics;
 mod moving;
 mod neighbours;

@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 use tcpilot_abi::{TP_DRAWS, TP_OPENING_WAYS, TP_RECORDS_BYTES, TP_REFUSALS, TP_ROW_WAYS};
 
 use super::{
-    Cells, Heartbeat, Legacy, OpenSockopsSkel, Pilot, Records, Rows, Sampler, rows::RowSecrets,
+    Cells, Heartbeat, Legacy, OpenSockopsSkel, Openings, Pilot, Records, Rows, Sampler,
+    rows::RowSecrets,
 };
 use crate::{Error, object::map_error};
 
@@ -69,6 +70,8 @@ pub struct Ends {
     pub cells: Cells,
     /// Reports open connections, and moves them.
     pub sampler: Sampler,
+    /// Counts open connections by path.
+    pub openings: Openings,
 }
 
 impl Pilot {
@@ -86,12 +89,15 @@ impl Pilot {
         let action = "attach the iterator over long connections";
         let link = link_of(&self.skel.progs.sample, action)?;
         let moves = MapHandle::try_from(&maps.moves).map_err(map_error(action))?;
+        let action = "read the notes of open connections";
+        let notes = MapHandle::try_from(&maps.openings).map_err(map_error(action))?;
         Ok(Some(Ends {
             rows: Rows::new(maps.rows.as_fd(), keys.rows, keys.secrets, pulse)?,
             records: Records::new(maps.records.as_fd(), TP_RECORDS_BYTES as usize, pulse)?,
             heartbeat: Heartbeat::new(pulse)?,
             cells: Cells::new(maps.bss_cells.as_fd(), pulse)?,
             sampler: Sampler::new(link, moves),
+            openings: Openings::new(notes, keys.secrets),
         }))
     }
 }

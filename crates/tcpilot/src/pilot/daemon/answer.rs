@@ -319,6 +319,7 @@ impl Daemon {
             paths: self.known_paths(learning.as_ref()),
             paths_max: self.pilot.capacity(),
             connections,
+            live_flows: self.learning.as_ref().map_or(0, |l| l.live().total()),
             closed: counters.closed,
             charged: learning
                 .as_ref()

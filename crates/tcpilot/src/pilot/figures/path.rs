@@ -27,7 +27,7 @@ measures! {
         srtt_us: Number = path.srtt_us, Microseconds, "smoothed RTT";
         /// Highest delivery rate of the window. Samples in which the application was the limit do not count.
         max_delivery_rate: Greatest = path.max_delivery_rate, BytesPerSecond, "max rate";
-        /// Connections that ended.
+        /// Connections that ended, and open ones.
         connections: Count64 = path.connections, "connections";
     }
     shown {

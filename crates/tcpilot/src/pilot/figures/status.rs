@@ -43,6 +43,8 @@ figures! {
         paths_max: u32;
         /// Connections opened since the start, by `why`.
         connections: BTreeMap<String, u64>;
+        /// Open connections among them.
+        live_flows: u64;
         /// Steered connections that ended.
         closed: u64;
         /// Of these, the connections that an algorithm was judged by.
@@ -187,6 +189,10 @@ figures! {
         group: String;
         /// Goodput of connections, or of parts of long ones, while data was under way, in bytes per second.
         goodput: HistogramView;
+        /// Least RTT of these connections, in seconds.
+        min_rtt: HistogramView;
+        /// Smoothed RTT at their end, or at their last sample, in seconds.
+        srtt: HistogramView;
         /// Segments with data that they sent.
         segments: u64;
         /// Segments that they sent again.

@@ -245,6 +245,7 @@ fn daemon(out: &mut Writer<'_>, s: &Status) -> fmt::Result {
         ),
         ("dry_run", "dry_run", GAUGE, f64::from(u8::from(s.dry_run))),
         ("uptime", "uptime_s", SECONDS, s.uptime_s as f64),
+        ("live_flows", "live_flows", GAUGE, s.live_flows as f64),
         ("closed", "closed", COUNTER, s.closed as f64),
         ("rescues", "rescues", COUNTER, s.rescues as f64),
         ("moves", "moves", COUNTER, s.moves as f64),
@@ -324,6 +325,10 @@ fn shown(out: &mut Writer<'_>, l: &LearningStatus) -> fmt::Result {
     let goodput = all().map(|(labels, shown)| (labels, &shown.goodput));
     let name = "goodput_bytes_per_second";
     out.histograms::<ShownView>(name, "goodput", None, goodput)?;
+    let least = all().map(|(labels, shown)| (labels, &shown.min_rtt));
+    out.histograms::<ShownView>("min_rtt", "min_rtt", Some(&Unit::Seconds), least)?;
+    let smoothed = all().map(|(labels, shown)| (labels, &shown.srtt));
+    out.histograms::<ShownView>("srtt", "srtt", Some(&Unit::Seconds), smoothed)?;
     let segments = all().map(|(labels, shown)| (labels, shown.segments as f64));
     out.family::<ShownView>("segments", "segments", COUNTER, segments)?;
     let again = all().map(|(labels, shown)| (labels, shown.retransmitted as f64));

@@ -176,6 +176,7 @@ fn running() -> Status {
         connections: connections
             .map(|(why, n)| (why.word().to_owned(), n))
             .into(),
+        live_flows: 3,
         closed: 90,
         charged: 85,
         rescues: 6,
@@ -345,6 +346,16 @@ pub(in crate::pilot) fn learning() -> Status {
             bounds: vec![1e5, 1e6, 1e7],
             counts: counts.to_vec(),
             sum: 2.4e8,
+        },
+        min_rtt: HistogramView {
+            bounds: vec![0.01, 0.03],
+            counts: vec![0, 630, 2],
+            sum: 13.1,
+        },
+        srtt: HistogramView {
+            bounds: vec![0.01, 0.03],
+            counts: vec![0, 601, 31],
+            sum: 15.7,
         },
         segments: 71_000,
         retransmitted: 420,

@@ -7,8 +7,8 @@ use crate::pilot::figures::{HistogramView, ShownView};
 
 /// Bounds of goodput, in bytes per second: from 0.08 to 8000 Mbit/s, two for each power of ten.
 pub(super) const GOODPUT: &[f64] = &[1e4, 3e4, 1e5, 3e5, 1e6, 3e6, 1e7, 3e7, 1e8, 3e8, 1e9];
-/// Bounds of the time of a thread's turn, in seconds.
-pub(super) const TURN: &[f64] = &[1e-4, 3e-4, 1e-3, 3e-3, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0];
+/// Bounds of times, in seconds: of a thread's turn, and of round trips.
+pub(super) const TIMES: &[f64] = &[1e-4, 3e-4, 1e-3, 3e-3, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0];
 
 /// Counts of values between bounds.
 #[derive(Clone, Debug)]
@@ -51,6 +51,8 @@ impl Histogram {
 pub(super) struct Shown {
     is_held_out: bool,
     goodput: Histogram,
+    min_rtt: Histogram,
+    srtt: Histogram,
     segments: u64,
     retransmitted: u64,
 }
@@ -61,6 +63,8 @@ impl Shown {
         [false, true].map(|is_held_out| Shown {
             is_held_out,
             goodput: Histogram::new(GOODPUT),
+            min_rtt: Histogram::new(TIMES),
+            srtt: Histogram::new(TIMES),
             segments: 0,
             retransmitted: 0,
         })
@@ -79,6 +83,14 @@ impl Shown {
             let goodput = shown.bytes_acked as f64 * 1e6 / shown.busy_us as f64;
             self.goodput.add(goodput, times);
         }
+        for (histogram, us) in [
+            (&mut self.min_rtt, record.min_rtt_us),
+            (&mut self.srtt, record.srtt_us),
+        ] {
+            if us > 0 {
+                histogram.add(f64::from(us) / 1e6, times);
+            }
+        }
     }
 
     /// The view; `None` if there was no connection.
@@ -91,6 +103,8 @@ impl Shown {
         (self.segments > 0).then(|| ShownView {
             group: group.to_owned(),
             goodput: self.goodput.view(),
+            min_rtt: self.min_rtt.view(),
+            srtt: self.srtt.view(),
             segments: self.segments,
             retransmitted: self.retransmitted,
         })
@@ -122,6 +136,7 @@ mod tests {
             segments: 700,
             retransmitted: 7,
             weight: 1,
+            srtt_us: 24_000,
             ..Default::default()
         };
         let before = Totals::of(&tp_record {
@@ -149,6 +164,7 @@ mod tests {
         for shown in [treated, control] {
             assert_eq!(shown.goodput.sum, 1e6, "400 kB in 0.4 s, and 1 MB in 1 s");
             assert_eq!(shown.goodput.counts.iter().sum::<u64>(), 1);
+            assert_eq!((shown.srtt.sum, shown.min_rtt.sum), (0.024, 0.0));
         }
         assert!(Shown::both()[0].view().is_none());
     }

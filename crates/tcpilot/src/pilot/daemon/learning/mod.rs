@@ -34,7 +34,7 @@ use std::{
 };
 
 use tcpilot_abi::tp_record;
-use tcpilot_kernel::{Ends, Heartbeat, Records, Sampler};
+use tcpilot_kernel::{Ends, Heartbeat, Live, Openings, Records, Sampler};
 
 pub use counts::Counts;
 pub use effect::secrets;
@@ -82,6 +82,8 @@ pub struct Learning {
     save_all: Cell<bool>,
     /// The thread's signs of life.
     life: Arc<Life>,
+    /// Counts open connections.
+    openings: Openings,
 }
 
 enum State {
@@ -119,6 +121,7 @@ impl Learning {
         records: Records,
         heartbeat: Heartbeat,
         sampler: Option<(Sampler, Duration)>,
+        openings: Openings,
     ) -> Learning {
         let life = Arc::new(Life::new());
         let mut worker = Worker {
@@ -139,6 +142,7 @@ impl Learning {
             state: State::Waits(RefCell::new(Box::new(worker))),
             save_all: Cell::new(false),
             life,
+            openings,
         }
     }
 
@@ -207,10 +211,12 @@ impl Learning {
     /// # Errors
     /// The thread does not answer. Paths are missing then.
     pub fn for_each_path(&self, mut each: impl FnMut(Seen)) -> io::Result<()> {
+        let live = Arc::new(self.live());
         let mut from = Some((0, 0));
         while let Some(at) = from {
+            let live = Arc::clone(&live);
             let (page, next) = self
-                .ask(move |room| room.page(at, PAGE))
+                .ask(move |room| room.page(at, PAGE, &live))
                 .ok_or_else(|| io::Error::other("the learner does not answer; ask again"))?;
             page.into_iter().for_each(&mut each);
             from = next;
@@ -221,8 +227,17 @@ impl Learning {
     /// The knowledge about the addresses of a prefix: its paths, or if there is none, the nodes that would
     /// choose for a new address there.
     pub fn explain(&self, remote: tcpilot_core::Prefix) -> Vec<Seen> {
-        self.ask(move |room| room.explain(&remote))
+        let live = self.live();
+        self.ask(move |room| room.explain(&remote, &live))
             .unwrap_or_default()
+    }
+
+    /// The open connections; none if they cannot be read.
+    pub fn live(&self) -> Live {
+        self.openings.live().unwrap_or_else(|error| {
+            tracing::warn!(%error, "open connections are not counted");
+            Live::default()
+        })
     }
 
     /// The learner's part of `status`.
@@ -421,6 +436,6 @@ impl Learning {
         }
         let every = Duration::from_secs(thompson.sample_s.into());
         let sampler = (!every.is_zero()).then_some((ends.sampler, every));
-        Learning::new(room, ends.records, ends.heartbeat, sampler)
+        Learning::new(room, ends.records, ends.heartbeat, sampler, ends.openings)
     }
 }

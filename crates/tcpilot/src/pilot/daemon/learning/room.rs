@@ -71,7 +71,7 @@ impl Room {
             effect: None,
             domains: HashMap::new(),
             wishes: Vec::new(),
-            turns: Histogram::new(histogram::TURN),
+            turns: Histogram::new(histogram::TIMES),
         }
     }
 

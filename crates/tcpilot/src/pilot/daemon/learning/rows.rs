@@ -1,7 +1,7 @@
 //! The table of rows by which the BPF programs choose, and the keys of the learner's nodes in it.
 
 use tcpilot_abi::tp_row_key;
-use tcpilot_core::Prefix;
+use tcpilot_core::{Prefix, rows::Place};
 use tcpilot_kernel::{Put, Rows};
 use tcpilot_learner::{NodeKey, lineage::Key};
 
@@ -54,6 +54,16 @@ pub fn row_key(node: &NodeKey, policy: u8) -> tp_row_key {
     }
 }
 
+/// The place of a path, by which the notes of its open connections are found.
+pub fn place_of(path: &NodeKey, policy: u8) -> Place {
+    Place {
+        remote: words(&path.key),
+        domain: path.key.domain,
+        class: path.key.class,
+        policy,
+    }
+}
+
 /// The addresses of a node.
 pub fn prefix_of(key: &Key) -> Prefix {
     Prefix::from_words(words(key), key.len).unwrap_or_default()
@@ -66,7 +76,7 @@ fn words(key: &Key) -> [u32; 4] {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use tcpilot_core::rows::{Place, row_key as of_programs};
+    use tcpilot_core::rows::{draw_tag, row_key as of_programs};
     use tcpilot_learner::{Level, Lineage};
 
     use super::*;
@@ -75,6 +85,7 @@ mod tests {
         #[test]
         fn the_programs_look_where_the_learner_writes(
             bits: u128, kind in 0..4, domain: u32, class in 0u16..1 << 15, policy in 0u8..16,
+            secrets: [[u64; 7]; 2],
         ) {
             let bits = match kind {
                 0 => bits, // any
@@ -91,6 +102,10 @@ mod tests {
                     of_programs(level as u32, &place)
                 );
             }
+            // A note of an open connection has the hash of its whole address.
+            let place = Place { remote, domain, class, policy };
+            let path = place_of(&lineage.node(Level::Path), policy);
+            prop_assert_eq!(draw_tag(&secrets, &place), draw_tag(&secrets, &path));
         }
     }
 }

@@ -6,13 +6,20 @@ use tcpilot_abi::{
     TP_CLASS_ACCEPTED, TP_CLASS_ECN, TP_CLASS_INTERFACE, TP_CLASS_RTT, TP_CLASS_SMALL_WINDOW,
 };
 use tcpilot_core::Prefix;
+use tcpilot_kernel::Live;
 use tcpilot_learner::{
     Level, Lineage, NodeKey,
     learner::{Estimate, View},
     lineage::{Class, Key},
 };
 
-use super::{origin::OfRoom, room::Room, rows::prefix_of, switches::Switched, taught::Taught};
+use super::{
+    origin::OfRoom,
+    room::Room,
+    rows::{place_of, prefix_of},
+    switches::Switched,
+    taught::Taught,
+};
 use crate::pilot::figures::{
     AlgorithmView, ChangeView, DecisionView, DrawnAlgorithm, LearningStatus, PathView, TaughtPolicy,
 };
@@ -92,6 +99,7 @@ impl Room {
         &mut self,
         (policy, from): (usize, usize),
         most: usize,
+        live: &Live,
     ) -> (Vec<Seen>, Option<(usize, usize)>) {
         let Some(taught) = self.taught.get(policy) else {
             return (Vec::new(), None);
@@ -103,14 +111,14 @@ impl Room {
         };
         let seen = keys
             .iter()
-            .filter_map(|key| self.seen(policy, key))
+            .filter_map(|key| self.seen(policy, key, live))
             .collect();
         (seen, (next.0 < self.taught.len()).then_some(next))
     }
 
     /// The paths to addresses of a prefix. For a policy without such paths, the nodes that choose for new
     /// addresses there.
-    pub fn explain(&mut self, remote: &Prefix) -> Vec<Seen> {
+    pub fn explain(&mut self, remote: &Prefix, live: &Live) -> Vec<Seen> {
         let keys: Vec<(usize, Vec<NodeKey>)> = (0..)
             .zip(&self.taught)
             .map(|(policy, taught)| (policy, nearest(taught, remote)))
@@ -122,7 +130,7 @@ impl Room {
             let decisions = self.decisions(policy, key);
             Some(Seen {
                 decisions,
-                ..self.seen(policy, key)?
+                ..self.seen(policy, key, live)?
             })
         })
         .collect()
@@ -155,7 +163,7 @@ impl Room {
         .collect()
     }
 
-    fn seen(&mut self, policy: usize, key: &NodeKey) -> Option<Seen> {
+    fn seen(&mut self, policy: usize, key: &NodeKey, live: &Live) -> Option<Seen> {
         let now_s = self.clock.now_s();
         let taught = self.taught.get_mut(policy)?;
         let view = taught.learner.view(key, now_s)?;
@@ -166,8 +174,13 @@ impl Room {
             })
         });
         let egress = origin.map_or(0, |origin| origin.egress);
+        let mut view = path_view(taught, &view, now_s);
+        if key.level == Level::Path {
+            view.live_flows = live.of(&place_of(key, taught.lesson.policy));
+            view.connections += u64::from(view.live_flows);
+        }
         Some(Seen {
-            view: path_view(taught, &view, now_s),
+            view,
             netns,
             egress,
             decisions: Vec::new(),

@@ -7,7 +7,7 @@ use std::{
 
 use tcpilot_abi::{TP_CONN_DRY_RUN, TP_RECORD_SAMPLE, tp_config, tp_row_key};
 use tcpilot_core::Prefix;
-use tcpilot_kernel::Put;
+use tcpilot_kernel::{Live, Put};
 use tcpilot_learner::{Level, Lineage, Settings, learner::Restored};
 
 use super::*;
@@ -323,7 +323,9 @@ fn of_an_address_that_is_not_known_its_group_is_explained_or_all() {
     let (mut room, _) = room(100, &[]);
     teach(&mut room, &["198.51.100.7"], 40);
     let mut explained = |address: &str| {
-        let seen = room.explain(&address.parse().unwrap()).remove(0);
+        let seen = room
+            .explain(&address.parse().unwrap(), &Live::default())
+            .remove(0);
         assert_eq!(seen.netns, None, "public addresses are everybody's");
         seen.view
     };
@@ -353,7 +355,9 @@ fn a_private_address_is_named_by_its_namespace() {
         ..record("10.0.0.7", 0, 250)
     };
     room.take(&private);
-    let seen = room.explain(&"10.0.0.7".parse().unwrap()).remove(0);
+    let seen = room
+        .explain(&"10.0.0.7".parse().unwrap(), &Live::default())
+        .remove(0);
     assert_eq!(seen.netns, Some(super::super::Netns::Cookie(4_294_967_373)));
 }
 
@@ -371,7 +375,7 @@ fn a_new_namespace_is_named_however_many_came_and_went() {
         room.note_origin(&of(1)); // one that stays
     }
     room.take(&of(10_000));
-    let seen = room.explain(&"10.0.0.7".parse().unwrap());
+    let seen = room.explain(&"10.0.0.7".parse().unwrap(), &Live::default());
     assert_eq!(seen[0].netns, Some(super::super::Netns::Cookie(10_000)));
     assert!(room.domains.contains_key(&1) && room.domains.len() <= DOMAINS_MAX);
 }
@@ -417,7 +421,7 @@ fn pages_have_each_path_once() {
     let mut met = Vec::new();
     let mut from = Some((0, 0));
     while let Some(at) = from {
-        let (page, next) = room.page(at, 7);
+        let (page, next) = room.page(at, 7, &Live::default());
         met.extend(page.into_iter().map(|seen| seen.view.prefix));
         from = next;
     }
@@ -444,7 +448,7 @@ fn each_path_counts_the_connections_that_ended() {
     };
     room.take(&sample);
     let mut counts: Vec<(String, u64)> = room
-        .page((0, 0), 10)
+        .page((0, 0), 10, &Live::default())
         .0
         .iter()
         .map(|seen| (seen.view.prefix.to_string(), seen.view.connections))
