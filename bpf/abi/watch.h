@@ -41,7 +41,8 @@ enum tp_watch_reason {
 	TP_REASON_ONE_WAY = 10,	   /* no acknowledgement passes here */
 	TP_REASON_UDP = 11,	   /* neither TCP nor QUIC */
 	TP_REASON_OUTSIDE = 12,	   /* the trees, on a path beyond those that they learned from */
-	TP_REASON_COUNT = 13,
+	TP_REASON_SHARE = 13,	   /* the sender's share of the round trip is not known */
+	TP_REASON_COUNT = 14,
 };
 
 enum tp_classifier {
@@ -166,6 +167,22 @@ enum tp_watch_flags {
 	TP_FLOW_SPIN = 256,    /* its spin bit separates rounds */
 	TP_FLOW_NAPS = 512,    /* its rounds are not measured: see bpf/core/watch/nap.h */
 	TP_FLOW_ACCECN = 1024, /* ECE is a part of a count (RFC 9768) */
+	TP_FLOW_SHARE = 2048,  /* up_us is known */
+	TP_FLOW_ECHO = 4096,   /* no mark before an acknowledgement's timestamp is echoed */
+};
+
+/* Data that were passed by later ones, as far as they are not known to be lost. */
+#define TP_GAPS 4 /* a power of two */
+struct tp_gap {
+	__u64 at_ns; /* when later data came */
+	__u32 from;  /* sequence numbers */
+	__u32 to;
+};
+
+struct tp_gaps {
+	struct tp_gap gap[TP_GAPS];
+	__u32 next;
+	__u32 pad;
 };
 
 /* What a flow of QUIC has beside the others (bpf/watch/quic.h).  Bytes wrap. */
@@ -210,8 +227,9 @@ struct tp_watch_flow {
 	__u32 flight_max_bytes;
 	__u32 receiver_window; /* as written: not scaled */
 	__u8 window_scale;
-	__u8 marks; /* the last bits of AccECN's count, beyond its first value */
-	__u8 pad[2];
+	__u8 marks;  /* the last bits of AccECN's count, beyond its first value */
+	__u8 echoes; /* of timestamps, that showed the sender's share: bpf/watch/echo.h */
+	__u8 pad;
 	struct tp_watch_counts now;
 	struct tp_watch_counts round;	 /* when the round began */
 	struct tp_watch_counts interval; /* when the interval began */
@@ -228,7 +246,10 @@ struct tp_watch_flow {
 	__u32 rounds;
 	__u32 base_seq; /* acknowledged at the last round's end: see tp_whole_window() */
 	__u64 nap_ends_ns;
-	__u64 lost_ns; /* the last loss while it napped; 0: none */
+	__u64 lost_ns;	  /* the last loss while it napped; 0: none */
+	__u32 echo_stamp; /* the timestamp whose echo is waited for */
+	__u32 pad_end;
+	struct tp_gaps gaps;
 	struct tp_quic quic;
 	struct tp_p4air p4air;
 	struct tp_verdict verdict;

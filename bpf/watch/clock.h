@@ -220,6 +220,11 @@ static __always_inline int tp_any_round_ends(struct tp_watch_flow *flow, __u64 n
 	tp_round_begins(flow, own->round.flight_end_bytes, now_ns);
 	COUNT(rounds);
 	tp_record(&own->round, sizeof(own->round));
+	if (!(flow->flags & (TP_FLOW_SHARE | TP_FLOW_QUIC))) {
+		/* A part of the window and of the round trip is missing. */
+		flow->verdict.reason = TP_REASON_SHARE;
+		return 0;
+	}
 	tp_judge(flow, own);
 	tp_nap(flow, own, now_ns);
 	return 0;
@@ -236,7 +241,9 @@ static __noinline int tp_round_ends(struct tp_watch_flow *flow, __s32 progress, 
 	if (!flow->min_rtt_us || flow->rtt_us < flow->min_rtt_us)
 		flow->min_rtt_us = flow->rtt_us;
 	flow->flags = (flow->flags & ~TP_FLOW_MARK) | TP_FLOW_BASE;
-	flow->mark_after_ns = now_ns + (__u64)flow->up_us * TP_NS_PER_US;
+	flow->mark_after_ns = now_ns;
+	if (flow->flags & TP_FLOW_SHARE) /* else the echo of a timestamp is waited for */
+		flow->mark_after_ns += (__u64)flow->up_us * TP_NS_PER_US;
 	if (!(flow->flags & TP_FLOW_NAPS))
 		return tp_any_round_ends(flow, now_ns);
 	if (now_ns >= flow->nap_ends_ns)

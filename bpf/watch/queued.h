@@ -10,8 +10,8 @@
 #define TCPILOT_WATCH_QUEUED_H
 
 #include "../core/watch/shape.h"
-#include "../core/watch/whole.h"
-#include "stamp.h"
+#include "../core/watch/order.h"
+#include "echo.h"
 
 /* At least so many packets of a round are timed, if it has them. */
 #define TIMED_PER_ROUND 64
@@ -45,11 +45,55 @@ static __always_inline void note_gap(struct tp_watch_flow *flow, __u32 packets, 
 	flow->last_in_ns = now_ns;
 }
 
+/* New data that do not follow those before: the ones between were overtaken, or lost. */
+static __noinline int passed(struct tp_watch_flow *flow, const struct tp_packet *p, __u64 now_ns)
+{
+	if (flow && p && (__s32)(p->seq - flow->max_seq) > 0)
+		tp_gap_opens(&flow->gaps, flow->max_seq, p->seq, now_ns);
+	return 0;
+}
+
+/* Data that are not new.  before_ns: when the packet before came; 0: not known.  Returns whether
+ * they were sent again because of a loss. */
+static __noinline int came_again(struct tp_watch_flow *flow, const struct tp_packet *p,
+				 __u64 before_ns, __u64 now_ns)
+{
+	__u32 end, rtt_us;
+
+	if (!flow || !p)
+		return 0;
+	end = p->seq + p->payload;
+	rtt_us = flow->rtt_us ? flow->rtt_us : flow->min_rtt_us;
+	if ((__s32)(end - flow->acked_seq) <= 0)
+		return 0;
+	if (p->seq == flow->last_seq && tp_is_soon(before_ns, now_ns, rtt_us))
+		return 0;
+	if (tp_fills_gap(&flow->gaps, p->seq, end, now_ns, rtt_us))
+		return 0;
+	flow->now.again_packets += p->packets;
+	return 1;
+}
+
+/* A round begins with this packet of new data.  sent_seq: the end of the data before it. */
+static __always_inline void mark(struct tp_watch_flow *flow, const struct tp_packet *p,
+				 __u32 sent_seq, __u64 now_ns)
+{
+	if (flow->flags & TP_FLOW_ECHO && !tp_echo_came(flow, p->address, now_ns))
+		return;
+	if (flow->flags & TP_FLOW_BASE)
+		flow->flight_max_bytes =
+		    tp_max(flow->flight_max_bytes, tp_whole_window(sent_seq, flow->base_seq));
+	flow->mark_seq = p->seq + p->payload;
+	flow->mark_ns = now_ns;
+	flow->flags |= TP_FLOW_MARK;
+}
+
 static __always_inline void tcp_queued(struct tp_watch_flow *flow, const struct tp_packet *p,
 				       struct tp_stamp *place, __u64 now_ns)
 {
 	__u32 end = p->seq + p->payload, sent_seq = flow->max_seq, flight;
 	int again = (__s32)(end - sent_seq) <= 0;
+	__u64 before_ns = flow->last_in_ns;
 
 	note_gap(flow, p->packets, now_ns);
 	/* A retransmission replaces the stamp of the original. */
@@ -58,8 +102,10 @@ static __always_inline void tcp_queued(struct tp_watch_flow *flow, const struct 
 	else
 		stamp(flow, p, place, now_ns);
 	if (again)
-		flow->now.again_packets += p->packets;
-	else
+		came_again(flow, p, before_ns, now_ns);
+	else if (p->seq != sent_seq)
+		passed(flow, p, now_ns);
+	if (!again)
 		flow->max_seq = end;
 	flow->last_seq = p->seq;
 	flow->last_payload = p->payload;
@@ -68,14 +114,8 @@ static __always_inline void tcp_queued(struct tp_watch_flow *flow, const struct 
 	flight = flow->max_seq - flow->acked_seq;
 	if ((__s32)flight > 0 && flight > flow->flight_max_bytes)
 		flow->flight_max_bytes = flight;
-	if (!(flow->flags & TP_FLOW_MARK) && !again && now_ns >= flow->mark_after_ns) {
-		if (flow->flags & TP_FLOW_BASE)
-			flow->flight_max_bytes = tp_max(flow->flight_max_bytes,
-							tp_whole_window(sent_seq, flow->base_seq));
-		flow->mark_seq = end;
-		flow->mark_ns = now_ns;
-		flow->flags |= TP_FLOW_MARK;
-	}
+	if (!(flow->flags & TP_FLOW_MARK) && !again && now_ns >= flow->mark_after_ns)
+		mark(flow, p, sent_seq, now_ns);
 }
 
 /* Counts a packet of a flow that naps.  Now and then one is timed, and marked: only then, and at a
@@ -90,6 +130,8 @@ static __always_inline void napping_queued(struct tp_watch_flow *flow, const str
 	flow->now.in_bytes += p->bytes;
 	flow->bytes += p->bytes;
 	if (!again) {
+		if (p->seq != flow->max_seq)
+			passed(flow, p, bpf_ktime_get_ns());
 		flow->max_seq = end;
 		if (flow->until_timed > p->packets) {
 			flow->until_timed -= p->packets;
@@ -97,10 +139,8 @@ static __always_inline void napping_queued(struct tp_watch_flow *flow, const str
 		}
 	}
 	flow->seen_ns = bpf_ktime_get_ns();
-	if (again) {
-		flow->now.again_packets += p->packets;
+	if (again && came_again(flow, p, 0, flow->seen_ns))
 		flow->lost_ns = flow->seen_ns;
-	}
 	stamp(flow, p, place, flow->seen_ns);
 	flow->until_timed = NAPPING_TIMED_EVERY;
 	if (!(flow->flags & TP_FLOW_MARK) && !again) {

@@ -88,6 +88,8 @@ static __always_inline void tp_take_handshake(struct tp_watch_flow *flow,
 	if (!shake)
 		return;
 	flow->up_us = shake->up_us;
+	if (shake->up_us)
+		flow->flags |= TP_FLOW_SHARE;
 	flow->window_scale = shake->window_scale;
 	flow->flags |= shake->flags;
 	if (!shake->down_us || !shake->up_us)

@@ -315,7 +315,9 @@ static __always_inline void counted(struct tp_watch_flow *flow, const struct tp_
 	marked(flow);
 }
 
-static __always_inline void acknowledged(struct tp_watch_flow *flow, const struct tp_packet *p)
+/* skb: what p is of.  is_raw: its network header is where its data begin. */
+static __always_inline void acknowledged(struct tp_watch_flow *flow, const struct tp_packet *p,
+					 struct sk_buff *skb, int is_raw)
 {
 	__s32 progress = p->ack - flow->acked_seq;
 
@@ -335,8 +337,12 @@ static __always_inline void acknowledged(struct tp_watch_flow *flow, const struc
 		flow->now.acked_bytes += progress;
 	}
 	flow->receiver_window = p->window;
-	if (flow->flags & TP_FLOW_MARK && (__s32)(p->ack - flow->mark_seq) >= 0)
+	if (flow->flags & TP_FLOW_MARK && (__s32)(p->ack - flow->mark_seq) >= 0) {
 		tp_round_ends(flow, progress, bpf_ktime_get_ns());
+		if (!(flow->flags & TP_FLOW_SHARE))
+			tp_echo_begins(flow, skb->head,
+				       is_raw ? skb->data - skb->head : skb->network_header);
+	}
 }
 
 /* An acknowledgement of its data proves a conversation. */
@@ -361,7 +367,7 @@ static __always_inline int udp_answers(struct tp_watch_flow *flow, const struct 
 	return 0;
 }
 
-static __always_inline int came(struct tp_packet *p)
+static __always_inline int came(struct tp_packet *p, struct sk_buff *skb, int is_raw)
 {
 	int is_tcp = p->key.protocol == IPPROTO_TCP;
 	struct tp_nursling *nursling;
@@ -378,7 +384,7 @@ static __always_inline int came(struct tp_packet *p)
 		if (p->flags & TCP_RST)
 			flow->flags |= TP_FLOW_CLOSED;
 		else
-			acknowledged(flow, p);
+			acknowledged(flow, p, skb, is_raw);
 		return 0;
 	}
 	note_third(&p->key, 0, bpf_ktime_get_ns());
@@ -394,7 +400,7 @@ int BPF_PROG(watch_back, struct sk_buff *skb)
 	struct tp_packet p;
 
 	if (is_ours(skb->dev) && !tp_parse_back(skb, &p))
-		came(&p);
+		came(&p, skb, 1);
 	return 0;
 }
 
@@ -405,6 +411,6 @@ int watch_back_tc(struct __sk_buff *context)
 	struct tp_packet p;
 
 	if (!tp_parse_direct(context, skb, &p, 1))
-		came(&p);
+		came(&p, skb, 0);
 	return -1; /* TCX_NEXT */
 }

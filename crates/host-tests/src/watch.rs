@@ -1,6 +1,7 @@
 //! `tcpilot watch` under test, and its last output.
 
 use std::{
+    fs,
     io::{BufRead, BufReader},
     process::Stdio,
     sync::{Arc, Mutex},
@@ -10,7 +11,9 @@ use std::{
 use serde_json::Value;
 
 use crate::{
-    process::{Child, Place},
+    lab::Lab,
+    net::Netns,
+    process::{Child, Place, in_netns, sh},
     until,
 };
 
@@ -122,4 +125,41 @@ impl Drop for Watching {
         let _ = self.child.0.kill();
         let _ = self.reader.take().map(JoinHandle::join);
     }
+}
+
+/// A sender behind the near end, which is its router, by `behind0`.
+///
+/// # Panics
+/// When it cannot be made.
+pub fn sender_behind(lab: &Lab) -> Netns {
+    let sender = Netns::new();
+    sh(&format!(
+        "ip link add behind0 netns {} type veth peer name behind0 netns {}",
+        lab.net.near.name(),
+        sender.name()
+    ));
+    for (netns, host) in [(&lab.net.near, 1), (&sender, 2)] {
+        netns.ip(&format!("addr add 10.79.0.{host}/24 dev behind0"));
+        netns.ip("link set behind0 up gso_max_segs 1");
+        netns.sysctl("net/ipv4/ip_forward", "1");
+    }
+    sender.ip("route add default via 10.79.0.1");
+    lab.net.far.ip("route add 10.79.0.0/24 via 10.77.0.1");
+    sender
+}
+
+/// Segments that the kernel has sent again in a namespace. flowgen's report has fewer: it is made while the
+/// last data are still queued.
+///
+/// # Panics
+/// When the kernel does not say so.
+pub fn sent_again(netns: &Netns) -> u64 {
+    let text = in_netns(netns, || fs::read_to_string("/proc/thread-self/net/snmp")).unwrap();
+    let lines: Vec<&str> = text.lines().filter(|l| l.starts_with("Tcp:")).collect();
+    let [names, values] = lines[..] else {
+        panic!("{text}");
+    };
+    let mut both = names.split(' ').zip(values.split(' '));
+    let (_, value) = both.find(|(name, _)| *name == "RetransSegs").unwrap();
+    value.parse().unwrap()
 }

@@ -1,8 +1,8 @@
 //! `tcpilot watch`: what the link can do, and how much of it is used.
 
-use tcpilot_host_tests::{Lab, Look, Place, Shape, Watching, sh};
+use tcpilot_host_tests::{Lab, Look, Place, Shape, Watching, sender_behind, sh};
 
-use crate::{watch_losses::sender_behind, watch_naps::send};
+use crate::watch_naps::send;
 
 /// Of the link below, bytes per second.
 const CAPACITY: f64 = 1_250_000.0;

@@ -1,70 +1,21 @@
 //! `tcpilot watch`: a loss is a drop that the kernel reports, or a packet that is sent again. There is a router
 //! between the two ends, and its device towards the far end is watched, because a host feels its own queue.
 
-use std::{fs, path::Path, process::Command};
+use std::{fs, process::Command};
 
 use serde_json::Value;
-use tcpilot_abi::{
-    TP_FLOW_ACCECN, TP_RECORD_OPENED, TP_RECORD_ROUND, from_bytes, tp_interval, tp_opened, tp_round,
+use tcpilot_abi::{TP_FLOW_ACCECN, tp_round};
+use tcpilot_host_tests::{
+    FAR, Lab, Look, Netns, PORT, Place, Shape, Watching, in_netns, sender_behind, sent_again, sh,
 };
-use tcpilot_host_tests::{FAR, Lab, Look, Netns, PORT, Place, Shape, Watching, in_netns, sh};
 
-/// A sender behind the near end, which is its router.
-pub fn sender_behind(lab: &Lab) -> Netns {
-    let sender = Netns::new();
-    sh(&format!(
-        "ip link add behind0 netns {} type veth peer name behind0 netns {}",
-        lab.net.near.name(),
-        sender.name()
-    ));
-    for (netns, host) in [(&lab.net.near, 1), (&sender, 2)] {
-        netns.ip(&format!("addr add 10.79.0.{host}/24 dev behind0"));
-        netns.ip("link set behind0 up gso_max_segs 1");
-        netns.sysctl("net/ipv4/ip_forward", "1");
-    }
-    sender.ip("route add default via 10.79.0.1");
-    lab.net.far.ip("route add 10.79.0.0/24 via 10.77.0.1");
-    sender
-}
+use crate::watch_recorded::recorded_rounds;
 
 /// Sends to the far end for some seconds.
 fn send(lab: &Lab, sender: &Netns, cc: &str, seconds: u32) {
     let words = format!("bulk --to {FAR}:{PORT} --seconds {seconds} --cc {cc}");
     let output = lab.try_run(Place::outside(sender), &words);
     assert!(output.status.success(), "{output:?}");
-}
-
-/// Segments that the kernel has sent again in a namespace. flowgen's report has fewer: it is made while the
-/// last data are still queued.
-fn sent_again(netns: &Netns) -> u64 {
-    let text = in_netns(netns, || fs::read_to_string("/proc/thread-self/net/snmp")).unwrap();
-    let lines: Vec<&str> = text.lines().filter(|l| l.starts_with("Tcp:")).collect();
-    let [names, values] = lines[..] else {
-        panic!("{text}");
-    };
-    let mut both = names.split(' ').zip(values.split(' '));
-    let (_, value) = both.find(|(name, _)| *name == "RetransSegs").unwrap();
-    value.parse().unwrap()
-}
-
-/// The rounds of a recording.
-fn rounds(path: &Path) -> Vec<tp_round> {
-    let bytes = fs::read(path).unwrap();
-    let mut rest = bytes.strip_prefix(b"TPWATCH1").unwrap();
-    let mut found = Vec::new();
-    while let Some(kind) = rest.first() {
-        let kind = u32::from(*kind);
-        let size = match kind {
-            TP_RECORD_OPENED => size_of::<tp_opened>(),
-            TP_RECORD_ROUND => size_of::<tp_round>(),
-            _ => size_of::<tp_interval>(),
-        };
-        if kind == TP_RECORD_ROUND {
-            found.push(from_bytes(rest).unwrap());
-        }
-        rest = &rest[size..];
-    }
-    found
 }
 
 /// The outcome of a flow: the last look, the queue's own count of drops, the rounds, and the sender's count of
@@ -109,7 +60,7 @@ fn watched_from(lab: &Lab, sender: &Netns, cc: &str, seconds: u32) -> Outcome {
     Outcome {
         look,
         dropped: found[0]["drops"].as_u64().unwrap(),
-        rounds: rounds(&file),
+        rounds: recorded_rounds(&file),
         again: sent_again(sender),
     }
 }

@@ -3,9 +3,9 @@
 use std::{fs, path::Path};
 
 use serde_json::{Value, json};
-use tcpilot_host_tests::{FAR, Lab, PORT, Place, Shape, Watching};
+use tcpilot_host_tests::{FAR, Lab, PORT, Place, Shape, Watching, sender_behind};
 
-use crate::{watch_losses::sender_behind, watch_naps::send};
+use crate::watch_naps::send;
 
 /// A model that is sure of one group, whose recorded paths have round trips of one to two seconds.
 fn sure(folder: &Path, group: &str, others: &str) -> String {

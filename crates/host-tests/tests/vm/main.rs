@@ -12,6 +12,8 @@ mod learner;
 mod rescue;
 mod tuning;
 mod watch;
+#[path = "../host/watch_recorded.rs"]
+mod watch_recorded;
 
 use std::fs;
 

@@ -10,7 +10,7 @@ use crate::show::{
 };
 
 /// Why a flow is in its group: `enum tp_watch_reason`.
-pub const REASONS: [&str; 13] = [
+pub const REASONS: [&str; 14] = [
     "too little was seen",
     "few packets per round trip",
     "grows exponentially",
@@ -24,6 +24,7 @@ pub const REASONS: [&str; 13] = [
     "no acknowledgement passes here",
     "neither TCP nor QUIC: by rate only",
     "behaviour over rounds, on a path beyond those recorded",
+    "the sender's share of the round trip is not known",
 ];
 
 figures! {
@@ -50,11 +51,13 @@ figures! {
         rate: u64, BytesPerSecond, "Rate";
         /// Bytes that entered the queue since the flow was first seen, less those that it dropped.
         bytes: u64, Bytes;
-        /// RTT of the last round.
+        /// Packets likewise, modulo 2³².
+        packets: u32, Packets;
+        /// RTT of the last round. `null` if the sender's share of it is not known.
         rtt_us: Option<u32>, Microseconds, "RTT";
-        /// Least RTT.
+        /// Least RTT, likewise.
         min_rtt_us: Option<u32>, Microseconds;
-        /// Whether its handshake was seen; if not, the sender's share is missing in its RTT.
+        /// Whether its handshake was seen. If not, TCP's timestamps show the sender's share of its RTT after some rounds.
         handshake: bool;
         /// Whether the spin bit of QUIC shows the rounds; if not, the handshake and the queue do. `null`: not QUIC.
         spin: Option<bool>;
@@ -111,6 +114,7 @@ impl FlowView {
             group_confidence: Some(0.0),
             rate: 0,
             bytes: 0,
+            packets: 0,
             rtt_us: Some(41_000),
             min_rtt_us: Some(40_000),
             handshake: true,

@@ -8,8 +8,8 @@ use std::{
 };
 
 use tcpilot_abi::{
-    TP_FLOW_CLOSED, TP_FLOW_HANDSHAKE, TP_FLOW_NAPS, TP_FLOW_QUIC, TP_FLOW_SPIN, TP_REASON_P4AIR,
-    tp_watch_flow,
+    TP_FLOW_CLOSED, TP_FLOW_HANDSHAKE, TP_FLOW_NAPS, TP_FLOW_QUIC, TP_FLOW_SHARE, TP_FLOW_SPIN,
+    TP_REASON_P4AIR, tp_watch_flow,
 };
 use tcpilot_kernel::watch::{Watch, left_bytes};
 
@@ -169,7 +169,9 @@ impl<'a> Flows<'a> {
         let name = model.names.get(usize::from(verdict.name));
         let name = name.filter(|_| ours).cloned();
         let share = |of: u8| (f64::from(of) / 255.0 * 100.0).round() / 100.0;
-        let some = |us: u32| (us != 0).then_some(us);
+        // Without the sender's share it would be some microseconds next to a near receiver.
+        let is_whole = protocol != Protocol::Tcp || flow.flags & TP_FLOW_SHARE != 0;
+        let some = |us: u32| (us != 0 && is_whole).then_some(us);
         FlowView {
             device: device.name().to_owned(),
             id: flow.id,
@@ -185,6 +187,7 @@ impl<'a> Flows<'a> {
             algorithm: name,
             rate: (left_bytes(flow).saturating_sub(before.bytes) as f64 / passed_s) as u64,
             bytes: left_bytes(flow),
+            packets: flow.now.in_packets.wrapping_sub(flow.drops),
             rtt_us: some(flow.rtt_us),
             min_rtt_us: some(flow.min_rtt_us),
             handshake: flow.flags & TP_FLOW_HANDSHAKE != 0,

@@ -50,7 +50,7 @@ enum Reason {
 const ADDRESSES: [[(u16, u16); 2]; 2] = [[(8, 4), (12, 4)], [(27, 16), (28, 16)]];
 
 /// The fields behind them: numbers in IANA's registry (RFC 7012), and lengths.
-const FIELDS: [(u16, u16); 10] = [
+const FIELDS: [(u16, u16); 11] = [
     (7, 2),         // sourceTransportPort
     (11, 2),        // destinationTransportPort
     (4, 1),         // protocolIdentifier
@@ -59,6 +59,7 @@ const FIELDS: [(u16, u16); 10] = [
     (152, 8),       // flowStartMilliseconds
     (153, 8),       // flowEndMilliseconds
     (1, 8),         // octetDeltaCount
+    (2, 8),         // packetDeltaCount: collectors show a record without it as 0 packets
     (133, 8),       // droppedPacketDeltaCount
     (82, VARIABLE), // interfaceName
 ];
@@ -76,6 +77,7 @@ const OURS: [(u16, u16); 5] = [
 struct Known {
     flow: FlowView,
     bytes: u64,
+    packets: u32,
     drops: u32,
     since: Instant,
 }
@@ -135,6 +137,7 @@ impl Exporter {
             let mut known = before.remove(&id).unwrap_or_else(|| Known {
                 flow: flow.clone(),
                 bytes: 0,
+                packets: 0,
                 drops: 0,
                 since: now,
             });
@@ -266,6 +269,8 @@ impl Records {
         out.extend(unix_ms.saturating_sub(age_ms).to_be_bytes());
         out.extend(unix_ms.to_be_bytes());
         out.extend(flow.bytes.saturating_sub(known.bytes).to_be_bytes());
+        let packets = flow.packets.wrapping_sub(known.packets);
+        out.extend(u64::from(packets).to_be_bytes());
         let drops = flow.drops.saturating_sub(known.drops);
         out.extend(u64::from(drops).to_be_bytes());
         add_word(&mut out, &flow.device);
@@ -274,7 +279,7 @@ impl Records {
         out.push((flow.group_confidence.unwrap_or(0.0) * 100.0).round() as u8);
         out.extend(flow.min_rtt_us.unwrap_or(0).to_be_bytes());
         add_word(&mut out, flow.protocol.word());
-        (known.bytes, known.drops) = (flow.bytes, flow.drops);
+        (known.bytes, known.packets, known.drops) = (flow.bytes, flow.packets, flow.drops);
         match from.is_ipv4() {
             true => self.ipv4.push(out),
             false => self.ipv6.push(out),
@@ -341,6 +346,7 @@ mod tests {
     fn flow(id: u32, bytes: u64) -> FlowView {
         FlowView {
             bytes,
+            packets: (bytes / 100) as u32,
             protocol: Protocol::Quic,
             ..FlowView::example(id)
         }
@@ -353,7 +359,7 @@ mod tests {
         let at = |s| start + Duration::from_secs(s);
         exporter.look(&[View::example(vec![flow(1, 500)])], at(0), false);
         let (_, set, templates) = opened(&next(&socket));
-        assert_eq!((set, number(&templates[..4])), (2, 256 << 16 | 17));
+        assert_eq!((set, number(&templates[..4])), (2, 256 << 16 | 18));
         exporter.look(&[View::example(vec![flow(1, 700)])], at(60), false);
         let (sequence, set, _) = opened(&next(&socket));
         assert_eq!((sequence, set), (0, 2), "again after a minute");
@@ -362,11 +368,12 @@ mod tests {
         assert_eq!(record[..4], [192, 0, 2, 1]);
         assert_eq!((record[12], record[13]), (17, Reason::ActiveTimeout as u8));
         assert_eq!(number(&record[38..46]), 700);
+        assert_eq!(number(&record[46..54]), 7, "packets");
         exporter.look(&[View::example(vec![])], at(61), false);
         let (sequence, _, record) = opened(&next(&socket));
         assert_eq!((sequence, record[13]), (1, Reason::EndOfFlow as u8));
         assert_eq!(number(&record[38..46]), 0);
-        assert_eq!(&record[54..59], b"\x04eth0");
+        assert_eq!(&record[62..67], b"\x04eth0");
         assert_eq!(&record[record.len() - 5..], b"\x04quic");
     }
 
@@ -382,7 +389,7 @@ mod tests {
             assert!(message.len() <= MESSAGE_MAX);
             let (sequence, _, body) = opened(&message);
             assert_eq!(sequence, records);
-            records += (body.len() / 77) as u64;
+            records += (body.len() / 85) as u64;
             messages += 1;
         }
         assert!((2..5).contains(&messages), "{messages}");

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * echo.h - the sender's share of the round trip, by TCP's timestamps, of a flow whose handshake was
+ * not seen.
+ *
+ * An acknowledgement has its sender's clock in it, and data echo the clock of the last
+ * acknowledgement that their sender got (RFC 7323, section 3).  So the first data that echo a later
+ * clock than that of an acknowledgement which passed here show how long it took from here to the
+ * sender and back.  A clock has ticks of a millisecond and more, and other acknowledgements pass
+ * within one: hence a later clock, and the least of several times.
+ *
+ * A round ends with an acknowledgement, and its mark waits for the echo as it would for the share.
+ * So only the packets in between are read, and no other packet costs more.
+ */
+#ifndef TCPILOT_WATCH_ECHO_H
+#define TCPILOT_WATCH_ECHO_H
+
+#include "clock.h"
+
+/* So many rounds show the share. */
+#define TP_ECHOES 8
+/* An echo that takes longer is none: the sender had nothing to send. */
+#define TP_ECHO_MOST_US 2000000
+/* This flow has no timestamps. */
+#define TP_ECHOES_NONE 255
+#define TP_TCP_HEADER 20
+
+/* The option as RFC 7323, appendix A, recommends it: first, behind two paddings. */
+struct tp_timestamps {
+	__u32 kind;
+	__u32 value, echo; /* network byte order */
+};
+#define TP_TIMESTAMPS bpf_htonl(0x0101080a)
+
+/* Reads a packet's timestamps; 0: it has none there.  network_at: from the head on. */
+static __noinline int tp_read_timestamps(const unsigned char *head, __u32 network_at,
+					 struct tp_timestamps *to)
+{
+	__u32 at = network_at + 40;
+	__u8 version;
+
+	if (!to || TP_READ(version, head, network_at))
+		return 0;
+	if (version >> 4 == 4)
+		at = network_at + (version & 15) * 4;
+	else if (version >> 4 != 6)
+		return 0;
+	return !TP_READ(*to, head, at + TP_TCP_HEADER) && to->kind == TP_TIMESTAMPS;
+}
+
+/* A round has ended with this acknowledgement.  network_at: of its headers, from the head on. */
+static __noinline int tp_echo_begins(struct tp_watch_flow *flow, const unsigned char *head,
+				     __u32 network_at)
+{
+	struct tp_timestamps stamps = {};
+
+	if (!flow || flow->echoes == TP_ECHOES_NONE)
+		return 0;
+	if (!tp_read_timestamps(head, network_at, &stamps)) {
+		flow->echoes = TP_ECHOES_NONE;
+		return 0;
+	}
+	flow->echo_stamp = bpf_ntohl(stamps.value);
+	flow->flags |= TP_FLOW_ECHO;
+	return 0;
+}
+
+/* New data have come, and an echo is waited for.  Returns whether they may begin a round. */
+static __noinline int tp_echo_came(struct tp_watch_flow *flow, __u64 address, __u64 now_ns)
+{
+	struct sk_buff *skb = (struct sk_buff *)address;
+	struct tp_timestamps stamps = {};
+	__u32 waited_us;
+
+	if (!flow)
+		return 0;
+	waited_us = tp_us_since(now_ns, flow->mark_after_ns) + 1;
+	if (!tp_read_timestamps(BPF_CORE_READ(skb, head), BPF_CORE_READ(skb, network_header),
+				&stamps)) {
+		flow->echoes = TP_ECHOES_NONE;
+	} else if (waited_us <= TP_ECHO_MOST_US) {
+		if ((__s32)(bpf_ntohl(stamps.echo) - flow->echo_stamp) <= 0)
+			return 0;
+		flow->up_us = tp_min_nonzero(flow->up_us, waited_us);
+		flow->echoes++;
+	}
+	flow->flags &= ~TP_FLOW_ECHO;
+	if (flow->echoes == TP_ECHOES) {
+		flow->flags |= TP_FLOW_SHARE;
+		flow->min_rtt_us = 0; /* those before lack the share */
+	}
+	return 1;
+}
+
+#endif
