@@ -179,7 +179,7 @@ fn a_socket_that_connects_again_is_ours_again_and_not_its_applications() {
     let flow = &pilot.ask("flows")[0];
     assert_eq!(
         (&flow["why"], &flow["charged_to"]),
-        (&"kept".into(), &"bbr".into()),
+        (&"drawn".into(), &"bbr".into()),
         "{flow}"
     );
     assert_eq!(pilot.opened("application"), 0);

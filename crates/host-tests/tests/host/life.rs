@@ -57,21 +57,31 @@ fn what_was_learned_survives_a_restart() {
     let pilot = lab.pilot(ALWAYS_BBR);
     lab.upload(FAR, 3, 1_000_000);
     pilot.wait_closed(3);
-    let before = pilot.path(FAR_PATH);
+    // Each path has a class of its own.
+    let paths = |pilot: &Daemon| {
+        let mut paths = pilot.paths();
+        paths.sort_by_key(|path| path["class"].to_string());
+        paths
+    };
+    let before = paths(&pilot);
     assert_eq!(pilot.end(libc::SIGINT).status, Some(0));
     let pilot = lab.pilot(ALWAYS_BBR);
-    let after = pilot.path(FAR_PATH);
-    for field in [
-        "prefix",
-        "netns",
-        "policy",
-        "min_rtt_us",
-        "srtt_us",
-        "max_delivery_rate",
-        "connections",
-        "algorithms",
-    ] {
-        assert_eq!(before[field], after[field], "{field}");
+    let after = paths(&pilot);
+    assert_eq!(before.len(), after.len());
+    for (before, after) in before.iter().zip(&after) {
+        for field in [
+            "prefix",
+            "netns",
+            "policy",
+            "class",
+            "min_rtt_us",
+            "srtt_us",
+            "max_delivery_rate",
+            "connections",
+            "algorithms",
+        ] {
+            assert_eq!(before[field], after[field], "{field}");
+        }
     }
     lab.upload(FAR, 1, 1_000_000);
     pilot.wait_closed(1);
@@ -230,7 +240,8 @@ fn a_user_without_privileges_cannot_keep_it_from_starting() {
 fn a_dry_run_sets_nothing_but_decides_and_records() {
     let lab = Lab::new();
     let _sink = Sink::new(&lab.net.far, 5300);
-    let pilot = lab.pilot_with(ALWAYS_BBR, &["--dry-run"]);
+    let both = ALWAYS_BBR.replace(r#"["bbr"]"#, r#"["reno", "bbr"]"#);
+    let pilot = lab.pilot_with(&both, &["--dry-run"]);
     assert_eq!(pilot.status()["dry_run"], true);
     let mut application = lab.actor();
     application.tell(&format!("connect {FAR}:5300"));
