@@ -44,6 +44,8 @@ static __always_inline __u8 draw_arm(const struct visit *v, struct tp_draw *draw
 		return TP_NO_ARM; /* it would keep its algorithm whatever is drawn */
 	note->flags |= TP_CONN_DRAWN;
 	asks->eligible = eligible_arms(v, note);
+	if (cfg.ecn_arms && !asks->eligible)
+		note->why = TP_WHY_NO_ARM;
 	asks->in_force = v->in_force.arm;
 	take_draw(draw, asks, shares, &drawn);
 	note->probability = drawn.probability;

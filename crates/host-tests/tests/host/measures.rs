@@ -163,7 +163,8 @@ fn open_connections_of_two_namespaces_are_counted() {
 fn the_last_decisions_have_reason_and_result() {
     let (lab, _way) = lossy();
     let pilot = lab.pilot("");
-    lab.upload(OTHER, 10, 200_000);
+    lab.upload(OTHER, 14, 200_000);
+    // A path counts from the first connection on that taught something.
     let arms = arms(&paths(&pilot, 10));
     let by_path = decisions(&pilot);
     for of_path in &by_path {

@@ -12,7 +12,7 @@ use tcpilot_core::Prefix;
 use tcpilot_kernel::host;
 
 use super::{
-    Daemon,
+    Daemon, eligible,
     learning::{LONGEST_TRIAL_S, Learning, Netns, Seen},
     traffic::Traffic,
 };
@@ -136,11 +136,15 @@ impl Daemon {
                 known.or_insert_with(|| name_of(index.into())).clone()
             }
         };
-        PathView {
+        let mut view = PathView {
             netns,
             interface,
             ..seen.view
+        };
+        if let Some(has_ecn) = seen.has_ecn {
+            eligible::mark(&mut view, has_ecn, &self.abi, &self.config, &self.arms);
         }
+        view
     }
 
     fn netns_of(&self, netns: Netns) -> String {

@@ -10,6 +10,7 @@ mod attachment;
 mod client;
 mod control;
 mod egress;
+mod eligible;
 mod guard;
 mod handover;
 mod keeper;

@@ -35,6 +35,8 @@ pub struct Seen {
     pub netns: Option<Netns>,
     /// The number of the interface that it is learned for; 0 if all interfaces share it.
     pub egress: u16,
+    /// Whether the connections of the path negotiate ECN; `None` for a node above the paths.
+    pub has_ecn: Option<bool>,
     /// The last decisions on its connections, in an explanation.
     pub decisions: Vec<DecisionView>,
 }
@@ -183,6 +185,8 @@ impl Room {
             view,
             netns,
             egress,
+            has_ecn: (key.level == Level::Path)
+                .then(|| u32::from(key.key.class) >> TP_CLASS_ECN & 3 != 0),
             decisions: Vec::new(),
         })
     }
