@@ -16,8 +16,9 @@
 #include "../num.h"
 
 #define TP_GAPS_MASK (TP_GAPS - 1)
-#define TP_NS_OF_SOON 750 /* a microsecond of the round trip, less a quarter: it may get shorter   \
-			   */
+#define TP_NS_OF_SOON                                                                              \
+	750 /* a microsecond of the round trip, less a quarter: it may get shorter                 \
+	     */
 
 /* New data from `seq` on leave a gap behind the data before, which ended at `sent_seq`. */
 TP_INLINE void tp_gap_opens(struct tp_gaps *g, __u32 sent_seq, __u32 seq, __u64 now_ns)

@@ -29,7 +29,7 @@ fn section(config: &str) -> Option<(usize, usize)> {
     let lines: Vec<&str> = config.lines().map(str::trim).collect();
     let begin = lines.iter().position(|line| *line == "[learner]")? + 1;
     let is_heading = |line: &&str| line.starts_with('[');
-    let length = lines[begin..].iter().position(|line| is_heading(&line));
+    let length = lines[begin..].iter().position(is_heading);
     Some((begin, begin + length.unwrap_or(lines.len() - begin)))
 }
 

@@ -1,19 +1,15 @@
 //! Why algorithms that need ECN may not be chosen on a path, for people. The programs decide it for each
 //! connection, by the same arithmetic (`bpf/core/eligible.h`).
 
-use tcpilot_abi::{TP_ECN_DATA_CENTER, TP_ECN_NOT_NEGOTIATED, TP_ECN_PUBLIC, TP_PART_PRIVATE, tp_config};
+use tcpilot_abi::{
+    TP_ECN_DATA_CENTER, TP_ECN_NOT_NEGOTIATED, TP_ECN_PUBLIC, TP_PART_PRIVATE, tp_config,
+};
 use tcpilot_core::{rows, tune};
 
 use crate::pilot::{config::Config, figures::PathView};
 
 /// Marks the algorithms of a path that may not be chosen there, with the reason.
-pub fn mark(
-    view: &mut PathView,
-    has_ecn: bool,
-    abi: &tp_config,
-    config: &Config,
-    arms: &[String],
-) {
+pub fn mark(view: &mut PathView, has_ecn: bool, abi: &tp_config, config: &Config, arms: &[String]) {
     let policy = config.policy_id(&view.policy).map_or(0, usize::from);
     let Some(policy) = abi.policy.get(policy) else {
         return;
