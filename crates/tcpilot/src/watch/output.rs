@@ -47,22 +47,22 @@ impl List {
         }
     }
 
-    /// The text above the rows, and the table of rows.
-    fn text(&self, seen: &Seen) -> (String, String) {
+    /// The text above the rows, and the table of rows, on a screen of so many columns.
+    fn text(&self, seen: &Seen, width: Option<usize>) -> (String, String) {
         let mut head = table::head(&seen.views);
         let rows = match (self, &seen.census) {
             (List::Census(browser), Some(census)) => {
                 head = format!("{head}\n{}", census.head());
                 census.table(browser.selection())
             }
-            (List::Flows(browser), _) => table::flows(&seen.views, browser.selection()),
+            (List::Flows(browser), _) => table::flows(&seen.views, browser.selection(), width),
             (List::Census(_), None) => String::new(),
         };
         (head, rows)
     }
 
     fn frame(&mut self, seen: &Seen, size: Size) -> Vec<String> {
-        let (head, table) = self.text(seen);
+        let (head, table) = self.text(seen, Some(size.columns));
         match self {
             List::Flows(browser) => browser.frame(&head, &table, size),
             List::Census(browser) => browser.frame(&head, &table, size),
@@ -159,7 +159,7 @@ impl Output {
             To::Json if new.census.is_some() && !new.is_saved => return Ok(true),
             To::Json | To::Once { json: true } => self.list.json(new)?,
             To::Once { json: false } => {
-                let (head, rows) = self.list.text(&new);
+                let (head, rows) = self.list.text(&new, None);
                 format!("{head}\n{rows}").trim_start().to_owned()
             }
         };

@@ -63,13 +63,69 @@ fn device(out: &mut String, view: &View) {
     }
 }
 
-/// The wanted flows of all devices, the fastest first unless the user asks for another order.
-pub fn flows(views: &[View], selection: &Selection<FlowView>) -> String {
+/// The usual columns in the order in which they make room on a narrow screen. Group, confidence and rate stay.
+const FIRST_TO_GO: [&str; 7] = [
+    "Why",
+    "Age",
+    "Drops",
+    "Protocol",
+    "Queue",
+    "RTT",
+    "Algorithm",
+];
+
+/// The wanted flows of all devices, the fastest first unless the user asks for another order. `width`: of the
+/// screen, for which columns give way that the user did not ask for.
+pub fn flows(views: &[View], selection: &Selection<FlowView>, width: Option<usize>) -> String {
     let mut flows: Vec<FlowView> = views.iter().flat_map(|v| v.flows.iter().cloned()).collect();
     if flows.is_empty() {
         return NO_FLOW.to_owned();
     }
     flows.sort_by_key(|flow| std::cmp::Reverse(flow.rate));
     selection.apply(&mut flows);
-    selection.table(&flows, |heading| is_wanted(views, heading), &[])
+    let table = |gone: &[&str]| {
+        let is_shown = |heading: &str| is_wanted(views, heading) && !gone.contains(&heading);
+        selection.table(&flows, is_shown, &[])
+    };
+    let fits = |text: &str| {
+        let widest = text.lines().map(|line| line.chars().count()).max();
+        width.is_none_or(|width| widest.unwrap_or(0) <= width)
+    };
+    let mut text = table(&[]);
+    for (last, _) in FIRST_TO_GO.iter().enumerate() {
+        if fits(&text) {
+            break;
+        }
+        text = table(&FIRST_TO_GO[..=last]);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::show::select::Wishes;
+
+    #[test]
+    fn a_narrow_list_keeps_rate_and_confidence() {
+        let selection = Selection::new(&Wishes::default()).unwrap();
+        let views = [View::example(vec![FlowView {
+            why: "its application is the limit",
+            algorithm: Some("westwood".to_owned()),
+            confidence: Some(0.5),
+            rate: 1_000_000,
+            ..FlowView::example(40_262)
+        }])];
+        let heading = |width| {
+            let text = flows(&views, &selection, width);
+            assert!(text.lines().all(|l| width.is_none_or(|w| l.len() <= w)));
+            text.lines().next().unwrap().to_owned()
+        };
+        assert!(heading(None).contains("Why"));
+        for word in ["Group", "Algorithm", "Confidence", "Rate"] {
+            assert!(heading(Some(100)).contains(word), "{word}");
+        }
+        assert!(heading(Some(80)).contains("Confidence  "));
+        assert!(heading(Some(80)).contains("Rate"));
+    }
 }
