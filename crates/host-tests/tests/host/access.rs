@@ -7,11 +7,12 @@ use std::{
     process::{Command, Output},
 };
 
+use serde_json::json;
 use tcpilot_host_tests::{
     CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON, Capabilities, Daemon, FAR, Lab, Place, binary,
 };
 
-use crate::ALWAYS_BBR;
+use crate::{ALWAYS_BBR, saving::stored_path};
 
 /// A group that nothing else on this host has.
 const GROUP: u32 = 54_321;
@@ -109,9 +110,14 @@ fn members_read_and_only_root_writes(lab: &Lab, pilot: &Daemon) {
         asking.may(member, &["explain", FAR]);
         asking.may(member, &["state", "export"]);
     }
+    // What the command itself refuses, it does not ask for.
     let dump = lab.dir.path().join("dump.json");
-    let text = asking.run(MEMBER, &["state", "export"]).stdout;
-    fs::write(&dump, text).unwrap();
+    let path = stored_path("192.0.2.1", 0);
+    fs::write(
+        &dump,
+        json!({"tcpilot_state": 1, "paths": [path]}).to_string(),
+    )
+    .unwrap();
     fs::set_permissions(&dump, fs::Permissions::from_mode(0o644)).unwrap();
     for change in [
         &["state", "reset"][..],

@@ -3,17 +3,17 @@
 use serde_json::Value;
 use tcpilot_host_tests::{Daemon, FAR, Lab, Registrations, arm};
 
-/// A public address that the far end answers for, and its path.
-const PUBLIC: (&str, &str) = ("8.8.8.8", "8.8.8.0/24");
+/// A public address that the far end answers for.
+const PUBLIC: &str = "8.8.8.8";
 
+/// If all may have dctcp, by chance none of 24 connections gets it once in 100 000 runs.
 const ARMS: &str = r#"
     algorithms = ["reno", "tp_dctcp"]
     replace_defaults = ["reno"]
-    [learner]
-    kind = "epsilon-greedy"
-    min_instances = 0
     [rescue]
     algorithm = ""
+    [effect]
+    hold_out_percent = 0
 "#;
 
 /// A laboratory with ECN; the daemon will register one of our algorithms.
@@ -33,20 +33,20 @@ fn chosen(pilot: &Daemon, path: &str) -> u64 {
         .unwrap()
 }
 
-/// The same for so many connections to a public address.
-fn chosen_in_public(policy: &str, count: u32) -> (u64, Value) {
+/// The same for connections to a public address.
+fn chosen_in_public(policy: &str) -> (u64, Value) {
     let (_registrations, lab) = lab();
     let pilot = lab.pilot(&format!("{ARMS}{policy}"));
-    lab.upload(PUBLIC.0, count, 200_000);
-    pilot.wait_closed(count.into());
-    let path = pilot.path(PUBLIC.1);
+    lab.upload(PUBLIC, 24, 200_000);
+    pilot.wait_closed(24);
+    let path = pilot.path(PUBLIC);
     let why = arm(&path, "tp_dctcp")["not_eligible"].clone();
-    (chosen(&pilot, PUBLIC.1), why)
+    (chosen(&pilot, PUBLIC), why)
 }
 
 #[test]
 fn on_a_public_path_it_is_never_chosen_for_being_among_the_arms() {
-    let (chosen, why) = chosen_in_public("", 40);
+    let (chosen, why) = chosen_in_public("");
     assert_eq!(chosen, 0);
     // This also shows that ECN was negotiated: otherwise that would be the reason.
     assert!(why.as_str().unwrap().contains("public Internet"), "{why}");
@@ -56,15 +56,16 @@ fn on_a_public_path_it_is_never_chosen_for_being_among_the_arms() {
 fn a_policy_that_lists_no_arms_does_not_vouch_for_it() {
     let policy = "[[policy]]\nname = \"a\"\nprefixes = [\"8.0.0.0/7\"]\nnetwork = \"wifi\"\n\
                   objective = \"latency\"";
-    let (chosen, why) = chosen_in_public(policy, 40);
+    let (chosen, why) = chosen_in_public(policy);
     assert_eq!(chosen, 0);
     assert!(why.as_str().unwrap().contains("public Internet"), "{why}");
 }
 
 #[test]
 fn a_policy_that_lists_it_vouches_for_it() {
-    let policy = "[[policy]]\nname = \"a\"\nprefixes = [\"8.0.0.0/7\"]\nalgorithms = [\"reno\", \"tp_dctcp\"]";
-    let (chosen, why) = chosen_in_public(policy, 12);
+    let policy =
+        "[[policy]]\nname = \"a\"\nprefixes = [\"8.0.0.0/7\"]\nalgorithms = [\"tp_dctcp\"]";
+    let (chosen, why) = chosen_in_public(policy);
     assert!(chosen > 0);
     assert_eq!(why, Value::Null);
 }
@@ -72,7 +73,7 @@ fn a_policy_that_lists_it_vouches_for_it() {
 #[test]
 fn a_policy_for_a_data_center_vouches_for_it() {
     let policy = "[[policy]]\nname = \"a\"\nprefixes = [\"8.0.0.0/7\"]\nnetwork = \"data-center\"";
-    let (chosen, why) = chosen_in_public(policy, 12);
+    let (chosen, why) = chosen_in_public(policy);
     assert!(chosen > 0);
     assert_eq!(why, Value::Null);
 }
@@ -81,22 +82,21 @@ fn a_policy_for_a_data_center_vouches_for_it() {
 fn a_host_in_a_data_center_keeps_it_to_private_addresses() {
     let (_registrations, lab) = lab();
     let pilot = lab.pilot(&format!("{ARMS}[tuning]\nnetwork = \"data-center\""));
-    lab.upload(FAR, 12, 200_000);
-    lab.upload(PUBLIC.0, 12, 200_000);
-    pilot.wait_closed(24);
+    lab.upload(FAR, 24, 200_000);
+    lab.upload(PUBLIC, 24, 200_000);
+    pilot.wait_closed(48);
     assert!(chosen(&pilot, FAR) > 0);
-    assert_eq!(chosen(&pilot, PUBLIC.1), 0);
+    assert_eq!(chosen(&pilot, PUBLIC), 0);
 }
 
 #[test]
 fn a_private_path_of_short_and_steady_round_trips_is_a_data_centers() {
     let (_registrations, lab) = lab();
     let pilot = lab.pilot(ARMS);
-    // The first connection measures the round trip. A busy machine may answer some SYNs late.
-    lab.upload(FAR, 40, 200_000);
-    pilot.wait_closed(40);
-    let chosen = chosen(&pilot, FAR);
-    assert!((1..40).contains(&chosen), "{}", pilot.path(FAR));
+    // A busy machine may answer some SYNs late.
+    lab.upload(FAR, 24, 200_000);
+    pilot.wait_closed(24);
+    assert!(chosen(&pilot, FAR) > 0, "{}", pilot.path(FAR));
 }
 
 #[test]
@@ -105,8 +105,8 @@ fn without_negotiated_ecn_no_policy_helps() {
     lab.net.far.sysctl("net/ipv4/tcp_ecn", "0");
     let policy = "[[policy]]\nname = \"a\"\nnetwork = \"data-center\"\nalgorithms = [\"reno\", \"tp_dctcp\"]";
     let pilot = lab.pilot(&format!("{ARMS}{policy}"));
-    lab.upload(FAR, 12, 200_000);
-    pilot.wait_closed(12);
+    lab.upload(FAR, 24, 200_000);
+    pilot.wait_closed(24);
     let path = pilot.path(FAR);
     let dctcp = arm(&path, "tp_dctcp");
     assert_eq!(dctcp["chosen"], 0);

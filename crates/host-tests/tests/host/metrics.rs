@@ -32,7 +32,7 @@ fn get(address: &str, path: &str) -> String {
 fn a_scrape_has_the_figures_of_the_status_also_after_a_take_over() {
     let lab = Lab::new();
     let _sink = Sink::new(&lab.net.far, 5300);
-    let config = "algorithms = [\"bbr\"]\n[learner]\nkind = \"thompson\"";
+    let config = "algorithms = [\"bbr\"]";
     let pilot = lab
         .spawn_pilot(Place::here(), config, &["--listen", "0"])
         .ready();
@@ -98,13 +98,14 @@ fn traffic(pilot: &Daemon) -> Option<[u64; 3]> {
 }
 
 /// Sends 3 MB that are acknowledged, half of them by a connection that stays open, and receives 2 MB.
-fn the_status_says_how_much_is_steered(config: &str) {
+#[test]
+fn the_status_says_how_much_is_steered() {
     const MB: u64 = 1_000_000;
     let lab = Lab::new();
     let _sink = Sink::new(&lab.net.far, 5300);
     // The daemon counts the devices of its own namespace.
     let place = Place::outside(&lab.net.near);
-    let pilot = lab.spawn_pilot(place, config, &[]).ready();
+    let pilot = lab.spawn_pilot(place, ALWAYS_BBR, &[]).ready();
     // The daemon's first look comes before anything is sent, and the second sees the data.
     lab.upload(FAR, 1, 2);
     let before = until("it has looked twice", || traffic(&pilot));
@@ -127,16 +128,6 @@ fn the_status_says_how_much_is_steered(config: &str) {
     let share = status["traffic"]["share"].as_f64().unwrap();
     assert!((0.3..0.75).contains(&share), "{share}");
     assert_eq!(status["traffic"]["devices"], serde_json::json!(["eth0"]));
-}
-
-#[test]
-fn the_status_says_how_much_of_the_traffic_is_steered_with_the_learner_in_the_kernel() {
-    the_status_says_how_much_is_steered(ALWAYS_BBR);
-}
-
-#[test]
-fn the_status_says_how_much_of_the_traffic_is_steered_with_the_learner_in_the_daemon() {
-    the_status_says_how_much_is_steered("algorithms = [\"bbr\"]\n[learner]\nkind = \"thompson\"");
 }
 
 /// The id of a process's thread with this name.
@@ -178,7 +169,7 @@ impl Drop for Stopped {
 #[test]
 fn rows_that_are_void_are_told_and_counted_and_so_is_that_they_are_valid_again() {
     let lab = Lab::new();
-    let config = "algorithms = [\"bbr\"]\n[learner]\nkind = \"thompson\"";
+    let config = "algorithms = [\"bbr\"]";
     let pilot = lab
         .spawn_pilot(Place::here(), config, &["--listen", "0"])
         .ready();
@@ -217,8 +208,7 @@ fn rows_that_are_void_are_told_and_counted_and_so_is_that_they_are_valid_again()
 #[test]
 fn connections_are_counted_by_their_goodput() {
     let lab = Lab::new();
-    let config =
-        "algorithms = [\"bbr\"]\n[learner]\nkind = \"thompson\"\n[effect]\nhold_out_percent = 0";
+    let config = "algorithms = [\"bbr\"]\n[effect]\nhold_out_percent = 0";
     let pilot = lab
         .spawn_pilot(Place::here(), config, &["--listen", "0"])
         .ready();

@@ -10,7 +10,7 @@ use std::{
 use serde_json::{Value, json};
 use tcpilot_host_tests::{FAR, Lab, Place, until};
 
-use crate::ALWAYS_BBR;
+use crate::{ALWAYS_BBR, GREEDY};
 
 /// Runs `f` on a thread with a small file system of its own at `dir`; a daemon that it starts has that, too.
 fn with_small_disk(dir: &Path, f: impl FnOnce() + Send) {
@@ -110,7 +110,8 @@ pub fn try_state(lab: &Lab, arguments: &str) -> Result<String, String> {
     }
 }
 
-fn stored_path(prefix: &str, updated_unix_s: u64) -> Value {
+/// A path of the state file that epsilon-greedy has not learned from.
+pub fn stored_path(prefix: &str, updated_unix_s: u64) -> Value {
     json!({"netns": "host", "prefix": prefix, "policy": "default", "updated_unix_s": updated_unix_s,
         "min_rtt_us": 0, "srtt_us": 0, "max_delivery_rate": 0, "sent_packets": 0, "lost_packets": 0,
         "instances": 1, "connections": 1, "algorithms": []})
@@ -133,10 +134,11 @@ fn now_unix_s() -> u64 {
         .as_secs()
 }
 
+/// A running daemon takes up only what epsilon-greedy has learned.
 #[test]
 fn an_import_changes_no_other_path() {
     let lab = Lab::new();
-    let pilot = lab.pilot(ALWAYS_BBR);
+    let pilot = lab.pilot(&format!("{ALWAYS_BBR}\n{GREEDY}"));
     lab.upload(FAR, 1, 100_000);
     pilot.wait_closed(1);
     state(&lab, "show"); // saves
@@ -158,7 +160,7 @@ fn a_path_that_is_not_used_keeps_the_time_of_its_last_use() {
     // Before this host was booted, on most hosts that run tests.
     let then = now_unix_s() - 6 * 86400;
     import(&lab, &[stored_path("192.0.2.0/24", then)]);
-    let pilot = lab.pilot(ALWAYS_BBR);
+    let pilot = lab.pilot(&format!("{ALWAYS_BBR}\n{GREEDY}"));
     pilot.path("192.0.2.0/24");
     assert_eq!(pilot.end(libc::SIGTERM).status, Some(0));
     let export: Value = serde_json::from_str(&state(&lab, "export")).unwrap();
@@ -172,7 +174,7 @@ fn it_says_how_many_stored_paths_found_room() {
         .map(|i| stored_path(&format!("11.0.{i}.0/24"), now_unix_s()))
         .collect();
     import(&lab, &paths);
-    let pilot = lab.pilot(&format!("paths_max = 64\n{ALWAYS_BBR}"));
+    let pilot = lab.pilot(&format!("paths_max = 64\n{ALWAYS_BBR}\n{GREEDY}"));
     let there = pilot.status()["paths"].as_u64().unwrap();
     assert!(there <= 64);
     let told = format!("stored=200 paths={there}");

@@ -3,6 +3,7 @@
 //! Each learner meets the same connections with the same noise. The score is the mean reward of the arms
 //! chosen, not the noisy reward that was drawn.
 
+mod expect;
 mod learners;
 mod plot;
 mod random;
@@ -20,9 +21,10 @@ use anyhow::{Context as _, Result};
 use clap::Parser;
 use serde::Serialize;
 
+use expect::{Expect, Metric};
 use learners::lasts_s as learners_lasts_s;
 use score::Score;
-use verdict::{Metric, Verdict, judge};
+use verdict::{Verdict, judge};
 use world::World;
 
 /// Compare learners in simulated worlds.
@@ -90,7 +92,7 @@ fn report(file: &std::path::Path, arguments: &Arguments) -> Result<Report> {
     let seeds: Vec<u64> = (arguments.first_seed..)
         .take(arguments.seeds as usize)
         .collect();
-    let lost = |e: &world::Expect| matches!(e.metric, Metric::LostNear | Metric::LostElsewhere);
+    let lost = |e: &Expect| matches!(e.metric, Metric::LostNear | Metric::LostElsewhere);
     let twin = world.expect.iter().any(lost);
     let jobs: Vec<(&String, u64)> = names
         .iter()

@@ -93,7 +93,8 @@ pub fn run(world: &World, learner: &str, seed: u64, hostile: bool) -> Result<Sco
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::verdict::{Metric, measure};
+    use crate::expect::Metric;
+    use crate::verdict::measure;
 
     /// A tenth of a world with a hostile peer in each of 100 of its 300 prefixes.
     fn tenth(name: &str) -> World {

@@ -2,8 +2,9 @@
 
 use std::fmt::Write as _;
 
+use crate::expect::{Metric, Over};
 use crate::score::{Cell, Score};
-use crate::verdict::{Metric, Over, Verdict};
+use crate::verdict::Verdict;
 use crate::{Report, Runs};
 
 /// Mean over the seeds, and the worst of them.

@@ -1,52 +1,13 @@
 //! Bounds of a world against the results of its runs.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
+use crate::expect::{Expect, Metric, Over};
 use crate::score::{BIN, Cell, Score};
-use crate::world::{Expect, World};
+use crate::world::World;
 
 /// −ln 0.95: nats that "0.95 of the best" may be below the best.
 const NEARLY_BEST: f64 = 0.0513;
-
-/// The figure that is bounded.
-#[derive(Clone, Copy, Debug, Deserialize, Serialize, PartialEq, Eq)]
-#[serde(rename_all = "snake_case")]
-pub enum Metric {
-    /// Mean nats below the best arm.
-    Regret,
-    /// The same over each path's last quarter.
-    LastRegret,
-    /// Share of the possible gain over the default.
-    ShareOfGain,
-    /// Mean of the reward against the default's, as a ratio less 1, over the kinds.
-    Gain,
-    /// The same for the worst kind.
-    WorstGain,
-    /// Geometric mean of the reward against the best arm's, of the worst kind.
-    OfBest,
-    /// The same from the 26th connection of each path on.
-    OfBestLate,
-    /// Share of the paths that never have the best arm from their 26th connection on.
-    Stuck,
-    /// The same for the regret: of the worst kind.
-    WorstRegret,
-    /// Share of connections with the best arm.
-    ShareOfBest,
-    /// Connections per path from a change until the next 50 have 0.95 of the best again.
-    Regained,
-    /// The loss of honest peers near a hostile one, as a ratio; then of those elsewhere.
-    LostNear,
-    LostElsewhere,
-}
-
-/// How the figures of several seeds become one.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
-#[serde(rename_all = "snake_case")]
-pub enum Over {
-    #[default]
-    Mean,
-    Worst,
-}
 
 /// A bound, and the measured value.
 #[derive(Clone, Debug, Serialize)]

@@ -6,6 +6,8 @@ use anyhow::{Context as _, Result, ensure};
 use serde::Deserialize;
 use tcpilot_learner::{MAX_ARMS, Settings};
 
+use crate::expect::Expect;
+
 /// A world.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -203,22 +205,6 @@ pub struct Hostile {
     pub hosts: usize,
 }
 
-/// A bound.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Expect {
-    #[serde(default = "tree")]
-    pub learner: String,
-    pub metric: crate::verdict::Metric,
-    /// Only these kinds; empty: all.
-    #[serde(default)]
-    pub kinds: Vec<String>,
-    #[serde(default)]
-    pub over: crate::verdict::Over,
-    pub min: Option<f64>,
-    pub max: Option<f64>,
-}
-
 fn yes() -> bool {
     true
 }
@@ -230,9 +216,6 @@ fn one_host() -> usize {
 }
 fn one_second() -> f64 {
     1.0
-}
-fn tree() -> String {
-    "tree".into()
 }
 fn one_rtt() -> Vec<Rtt> {
     vec![Rtt {

@@ -43,10 +43,21 @@ impl Names {
 
     /// The name of the namespace with this cookie; the cookie if it has no name.
     pub fn by_cookie(&self, cookie: u64) -> String {
-        let names = self.by_inum.values();
-        let mut of_cookie = names.filter(|name| self.find(name).is_some_and(|(_, c)| c == cookie));
-        let name = of_cookie.next().cloned();
+        let name = self.by(|known| known == cookie);
         name.unwrap_or_else(|| format!("cookie-{cookie}"))
+    }
+
+    /// The name of the namespace whose paths have this domain, which is the low half of its cookie; the domain
+    /// if it has no name.
+    pub fn by_domain(&self, domain: u32) -> String {
+        let name = self.by(|known| known as u32 == domain);
+        name.unwrap_or_else(|| format!("domain-{domain}"))
+    }
+
+    fn by(&self, is_its_cookie: impl Fn(u64) -> bool) -> Option<String> {
+        let mut names = self.by_inum.values();
+        let is_it = |name: &&String| self.find(name).is_some_and(|(_, c)| is_its_cookie(c));
+        names.find(is_it).cloned()
     }
 
     /// Whether a namespace has a name that lasts longer than its number.
@@ -69,6 +80,7 @@ mod tests {
         assert_eq!(names.find(HOST).unwrap().1, own_netns_cookie().unwrap());
         assert!(names.find("no-such-namespace").is_none());
         assert_eq!(names.by_cookie(own_netns_cookie().unwrap()), HOST);
+        assert_eq!(names.by_domain(own_netns_cookie().unwrap() as u32), HOST);
         assert_eq!(names.by_cookie(u64::MAX), format!("cookie-{}", u64::MAX));
     }
 }
