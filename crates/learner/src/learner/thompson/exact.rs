@@ -171,6 +171,9 @@ impl<const C: usize> Exact<C> {
         self.check(seen)?;
         self.make_room(seen);
         let id = self.tree.path(&seen.lineage, seen.at_s);
+        if seen.since_last_s.is_none() {
+            self.tree.note_rtt(id, seen.features.handshake_rtt_us);
+        }
         let now = self.now(id, seen.at_s);
         if steered && seen.since_last_s.is_none() {
             self.book(id, now.as_ref());
@@ -332,11 +335,18 @@ impl<const C: usize> Exact<C> {
             self.tree
                 .sums_mut(id)
                 .observe(sample.deviation, settings.drift, settings.alarm);
+        // A client that is two paths changes as one.
+        let relative = self.tree.relative(id).map(|(other, _)| other);
+        if let Some(other) = relative {
+            *self.tree.sums_mut(other) = *self.tree.sums_mut(id);
+        }
         if learned.path_changed {
-            let memory = self.tree.doubt_memory(id, settings.keep);
-            self.keep(memory);
-            let doubted = self.tree.update(id, seen.at_s, |e| e.scale(settings.keep));
-            self.keep(doubted);
+            for id in std::iter::once(id).chain(relative) {
+                let memory = self.tree.doubt_memory(id, settings.keep);
+                self.keep(memory);
+                let doubted = self.tree.update(id, seen.at_s, |e| e.scale(settings.keep));
+                self.keep(doubted);
+            }
             match self.tree.note_change(id, seen.at_s, &settings) {
                 Ok(levels) => learned.levels_changed = levels,
                 Err(_) => self.rebuild(),
