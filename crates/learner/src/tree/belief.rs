@@ -67,8 +67,7 @@ impl<const C: usize> Tree<C> {
         Ok(known)
     }
 
-    /// The evidence about a path now, its relative's included, and the knowledge about it from its neighbours
-    /// and all nodes above.
+    /// A path's evidence now, and the knowledge about it from its neighbours and all nodes above.
     ///
     /// # Errors
     /// [`NotPositive`] when the tree has lost its digits; [`Tree::rebuild`] mends that.
@@ -80,13 +79,9 @@ impl<const C: usize> Tree<C> {
     ) -> Result<(Now<C>, Information<C>), NotPositive> {
         let group = self.group_of(id);
         self.age(group, now_s);
-        let mut now = self.now(id, now_s)?;
+        let now = self.now(id, now_s)?;
         let mut known = self.known_in(group)?;
         known.add(&now.told, -now.live);
-        if let Some(all) = self.with_relative(id, &now.evidence, now_s) {
-            now.likelihood = all.likelihood(&self.widths, 1.0);
-            now.evidence = all;
-        }
         let prior = known.through(self.spread[0])?;
         Ok((now, prior))
     }

@@ -1,13 +1,15 @@
 //! A client at the edge of an octave of round trips: one address that is two paths.
 //!
 //! Classes divide round trips at octaves. A client with 16.0 ms in one handshake and 16.8 ms in the next is in
-//! two classes, and neither path would know what the other one learned. So a path also counts the samples of
-//! its address's path in the neighbouring octave, by a factor between 0 and 1 that grows with the resemblance
+//! two classes, and neither path would know what the other one learned. So a sample of such a path also counts
+//! on the address's path in the neighbouring octave, by a factor between 0 and 1 that grows with the resemblance
 //! of their round trips (a power prior: Ibrahim and Chen, *Power Prior Distributions for Regression Models*,
-//! Statistical Science 15, 2000). Each path's own message goes up the tree as before, without its neighbour's
-//! samples: so no sample counts twice there, and the weight of a path in its group stays bounded.
+//! Statistical Science 15, 2000). The tree above does not change. A sample that counts on two paths counts once
+//! for each group, site and class; only the global node hears it twice. The weight of a path in its group is
+//! bounded as ever.
 
 use super::{PathId, Tree};
+use crate::linalg::NotPositive;
 use crate::lineage::{Class, Key};
 use crate::path::Evidence;
 
@@ -89,17 +91,35 @@ impl<const C: usize> Tree<C> {
         (share > 0.0).then_some((other, share))
     }
 
-    /// A path's samples and its relative's, as they count now.
-    pub(super) fn with_relative(
-        &self,
+    /// Gives a path without samples those of its relative.
+    ///
+    /// # Errors
+    /// [`NotPositive`], as for [`Tree::update`].
+    pub(crate) fn inherit(&mut self, id: PathId, now_s: f64) -> Result<(), NotPositive> {
+        match self.relative(id).filter(|_| !self.has_samples(id)) {
+            Some((other, share)) => {
+                let known = self.evidence_at(other, now_s);
+                self.update(id, now_s, |own| own.add_of(&known, share))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Changes the evidence of a path by `change`, which is told how far that counts; and its relative's.
+    ///
+    /// # Errors
+    /// [`NotPositive`], as for [`Tree::update`].
+    pub(crate) fn update_both(
+        &mut self,
         id: PathId,
-        own: &Evidence<C>,
         now_s: f64,
-    ) -> Option<Evidence<C>> {
-        let (other, share) = self.relative(id)?;
-        let mut all = *own;
-        all.add_of(&self.evidence_at(other, now_s), share);
-        Some(all)
+        change: impl Fn(&mut Evidence<C>, f64),
+    ) -> Result<(), NotPositive> {
+        self.update(id, now_s, |own| change(own, 1.0))?;
+        match self.relative(id) {
+            Some((other, share)) => self.update(other, now_s, |its| change(its, share)),
+            None => Ok(()),
+        }
     }
 }
 
@@ -171,34 +191,30 @@ mod tests {
         for (number, (arm, nats)) in SAMPLES.into_iter().enumerate() {
             whole.add(arm, nats, 1.0);
             let id = ids[number % 2];
-            tree.update(id, 0.0, |e| e.add(arm, nats, 1.0)).unwrap();
+            tree.inherit(id, 0.0).unwrap();
+            let add = |e: &mut Evidence<2>, share: f64| e.add(arm, nats, share);
+            tree.update_both(id, 0.0, add).unwrap();
         }
-        let whole = whole.likelihood(&tree.widths(), 1.0);
         for id in ids {
-            let (now, _) = tree.now_and_prior(id, 0.0).unwrap();
-            let pairs = now.likelihood.precision.as_flattened().iter();
-            let pairs = pairs.zip(whole.precision.as_flattened());
-            for (is, of) in pairs.chain(now.likelihood.shift.iter().zip(&whole.shift)) {
-                assert!((is - of).abs() < 1e-3, "{is} {of}");
-            }
+            assert_eq!(tree.evidence_at(id, 0.0), whole);
         }
     }
 
     #[test]
-    fn a_relative_adds_nothing_to_the_message() {
-        let told = |also: bool| {
-            let (mut tree, [id, other]) = client([16_300.0, 16_500.0]);
-            for (arm, nats) in SAMPLES {
-                tree.update(id, 0.0, |e| e.add(arm, nats, 1.0)).unwrap();
-                if also {
-                    let lie = |e: &mut Evidence<2>| e.add(arm, 5.0 * arm as f64, 1.0);
-                    tree.update(other, 0.0, lie).unwrap();
-                }
+    fn a_relative_weighs_no_more_in_its_group() {
+        let in_group = |samples: u32| {
+            let (mut tree, [id, other]) = client([16_383.9, 16_384.0]);
+            for number in 0..samples {
+                let arm = (number % 2) as usize;
+                let add = |e: &mut Evidence<2>, share: f64| e.add(arm, arm as f64, share);
+                tree.update_both(id, 0.0, add).unwrap();
             }
-            let group = tree.group_of(id);
-            tree.sum(group)
+            let group = tree.group_of(other);
+            tree.belief_below(group, 0.0).unwrap().mean[0]
         };
-        assert_eq!(told(true), told(false));
+        let most = Settings::default().model.path_weight_max as u32;
+        assert!(in_group(2) < in_group(most) - 0.01);
+        assert!((in_group(most) - in_group(100 * most)).abs() < 1e-3);
     }
 
     #[test]

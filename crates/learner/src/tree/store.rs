@@ -271,6 +271,13 @@ impl<const C: usize> Tree<C> {
         evidence.pack(&mut self.evidence[slot]);
     }
 
+    /// Whether a path has samples.
+    pub(super) fn has_samples(&self, id: PathId) -> bool {
+        self.evidence[self.slot(id)]
+            .last()
+            .is_some_and(|weight| *weight > 0.0)
+    }
+
     /// A path's evidence as of its last sample.
     #[inline]
     pub(super) fn stored(&self, id: PathId) -> Evidence<C> {

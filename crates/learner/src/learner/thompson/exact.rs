@@ -6,7 +6,7 @@ use crate::empirical::{Noise, learn_widths};
 use crate::gaussian::{Belief, Information};
 use crate::linalg::NotPositive;
 use crate::lineage::{Key, Level, NodeKey};
-use crate::path::{Expected, Widths};
+use crate::path::{Evidence, Expected, Widths};
 use crate::regression::Regression;
 use crate::reward::Worth;
 use crate::settings::Settings;
@@ -174,6 +174,8 @@ impl<const C: usize> Exact<C> {
         if seen.since_last_s.is_none() {
             self.tree.note_rtt(id, seen.features.handshake_rtt_us);
         }
+        let inherited = self.tree.inherit(id, seen.at_s);
+        self.keep(inherited);
         let now = self.now(id, seen.at_s);
         if steered && seen.since_last_s.is_none() {
             self.book(id, now.as_ref());
@@ -200,9 +202,9 @@ impl<const C: usize> Exact<C> {
         } = sample;
         self.tree
             .note_cut(id, deviation.abs() >= self.settings.model.clip_sd);
-        let updated = self
-            .tree
-            .update(id, seen.at_s, |e| e.add(seen.arm, residual, weight));
+        let updated = self.tree.update_both(id, seen.at_s, |e, share| {
+            e.add(seen.arm, residual, share * weight);
+        });
         self.keep(updated);
         self.learn_widths(seen.at_s);
         self.queue_path(id);
@@ -344,9 +346,10 @@ impl<const C: usize> Exact<C> {
             for id in std::iter::once(id).chain(relative) {
                 let memory = self.tree.doubt_memory(id, settings.keep);
                 self.keep(memory);
-                let doubted = self.tree.update(id, seen.at_s, |e| e.scale(settings.keep));
-                self.keep(doubted);
             }
+            let keep = |e: &mut Evidence<C>, share: f64| e.scale(settings.keep.powf(share));
+            let doubted = self.tree.update_both(id, seen.at_s, keep);
+            self.keep(doubted);
             match self.tree.note_change(id, seen.at_s, &settings) {
                 Ok(levels) => learned.levels_changed = levels,
                 Err(_) => self.rebuild(),
