@@ -31,7 +31,7 @@ measures! {
         connections: Count64 = path.connections, "connections";
     }
     shown {
-        /// Open connections.
+        /// Open connections, of those that tcpilot saw open.
         live_flows: u32, "live";
         /// Names of the processes that have these connections open, with `--processes`. Only root sees those of
         /// others.
