@@ -27,7 +27,8 @@ static __always_inline __u8 why_of(const struct visit *v)
 {
 	__u8 why;
 
-	/* A former pilot took it up, and may have set its algorithm: there would be a note otherwise. */
+	/* A former pilot took it up, and may have set its algorithm: there would be a note
+	 * otherwise. */
 	if (cfg.learner.kind == TP_LEARNER_THOMPSON &&
 	    (v->tp->bpf_sock_ops_cb_flags & OUR_CALLBACKS) == OUR_CALLBACKS)
 		return TP_WHY_UNSEEN;

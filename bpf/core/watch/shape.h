@@ -2,8 +2,9 @@
 /*
  * shape.h - the signs of a flow's congestion control in its rounds.
  *
- * A flow's window is the most that its sender had under way in a round (whole.h).  Three questions distinguish algorithms.  The answers are numbers that are
- * smoothed over rounds, so that no single round decides:
+ * A flow's window is the most that its sender had under way in a round (whole.h).  Three questions
+ * distinguish algorithms.  The answers are numbers that are smoothed over rounds, so that no single
+ * round decides:
  *
  *  - How does it answer a loss?  The window after over the window before: a half for
  *    Reno (RFC 5681), 0.7 for CUBIC (RFC 9438), about 1 for BBR.
