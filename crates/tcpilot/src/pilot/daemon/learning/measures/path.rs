@@ -102,10 +102,19 @@ impl Sample {
     }
 }
 
+/// Acknowledged bytes from which on a mean counts by itself: with fewer a connection hardly leaves slow start, and most
+/// applications that send now and then have sent no more.
+const MEAN_BYTES_MIN: u64 = 65536;
+
 /// The delivery rate in bytes per second: the higher of the last sample, unless the application limited it, and
 /// of the mean while data was under way. The last sample of a connection is often that of its FIN. 0: unknown.
 fn rate(record: &tp_record, measured: &Measures, ticks_per_s: u32) -> u64 {
-    (u64::from(record.rate) * 1000).max(mean(measured, ticks_per_s).unwrap_or(0))
+    let last = u64::from(record.rate) * 1000;
+    // Without a last sample nobody knows whether the application was the limit.
+    if last == 0 && measured.bytes_acked < MEAN_BYTES_MIN {
+        return 0;
+    }
+    last.max(mean(measured, ticks_per_s).unwrap_or(0))
 }
 
 /// Bytes per second while data was under way. Rounded down by a tick; a few ticks show nothing.
