@@ -7,7 +7,7 @@
 #define TCPILOT_PILOT_ORDERS_H
 
 #include "state.h"
-#include "table.h"
+#include "tune/table.h"
 
 /* Puts in a path from the saved state, by the table's own rules. */
 SEC("syscall")
@@ -24,7 +24,6 @@ int put_path(struct tp_slot *from)
 	*path = from->path;
 	path->live_flows = live; /* those of a path that was there are still open */
 	path->windowed_flows = windowed_flows;
-	path->learner.greedy = (struct tp_greedy){};
 	path->skips = 0; /* the policies may have changed */
 	for (int i = 0; i < TP_USES; i++)
 		path->used[i] = (__u16)path->connections;
