@@ -13,11 +13,6 @@ TP_INLINE __u32 tp_read_once(const __u32 *word)
 	return *(const volatile __u32 *)word;
 }
 
-TP_INLINE void tp_write_once(__u32 *word, __u32 value)
-{
-	*(volatile __u32 *)word = value;
-}
-
 #define TP_DECREMENT_TRIES 16
 
 /* Counts down, and never below 0: a count that wrapped would stay "in use" for ever.  To

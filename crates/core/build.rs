@@ -24,6 +24,20 @@ fn main() {
     let bpf = fs::canonicalize("../../bpf").expect("bpf is there");
     let headers = ["abi/abi.h", "core/rescue.h"].map(|name| bpf.join(name));
     bindings("rescue", &headers, ".*/bpf/(abi/.*|core/rescue.h)");
+    learner();
+}
+
+/// The learner's arithmetic, with the ABI's types as `tcpilot-abi` has them, because others hold its memory.
+fn learner() {
+    let header = fs::canonicalize("../../bpf/core/learner/epsilon_greedy.h").expect("it is there");
+    let builder = builder(
+        "epsilon_greedy",
+        &[header],
+        ".*/learner/(cost|epsilon_greedy).h",
+    )
+    .blocklist_file(".*/abi/[a-z]+.h")
+    .raw_line("use tcpilot_abi::*;");
+    generate("epsilon_greedy", builder);
 }
 
 /// The same for the arithmetic of the tunings, which uses the structures of abi.h.
@@ -60,31 +74,46 @@ fn congestion_controls() {
 
 /// Writes `NAME.rs`, the bindings of the files that match `files`, and compiles their wrappers.
 fn bindings(name: &str, headers: &[PathBuf], files: &str) {
-    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
+    generate(name, builder(name, headers, files));
+}
+
+/// The directory for what is generated.
+fn out() -> PathBuf {
+    PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"))
+}
+
+fn wrappers(name: &str) -> PathBuf {
+    out().join(format!("{name}_wrappers"))
+}
+
+fn builder(name: &str, headers: &[PathBuf], files: &str) -> bindgen::Builder {
     let mut text = String::from("#include <linux/types.h>\n");
     for header in headers {
         writeln!(text, "#include \"{}\"", header.display()).expect("a string takes everything");
     }
-    let all = out.join(format!("{name}_all.h"));
+    let all = out().join(format!("{name}_all.h"));
     fs::write(&all, text).expect("OUT_DIR is writable");
-    let wrappers = out.join(format!("{name}_wrappers"));
     bindgen::Builder::default()
         .header(all.to_string_lossy())
         .allowlist_file(files)
         .wrap_static_fns(true)
-        .wrap_static_fns_path(&wrappers)
+        .wrap_static_fns_path(wrappers(name))
         .default_enum_style(bindgen::EnumVariation::Consts)
         .prepend_enum_name(false)
         .derive_default(true)
         .layout_tests(false)
         .generate_comments(false)
+}
+
+fn generate(name: &str, builder: bindgen::Builder) {
+    builder
         .generate()
         .expect("bindgen reads bpf; is libclang installed (apt-get install libclang-dev)?")
-        .write_to_file(out.join(format!("{name}.rs")))
+        .write_to_file(out().join(format!("{name}.rs")))
         .expect("OUT_DIR is writable");
     cc::Build::new()
-        .file(wrappers.with_extension("c"))
-        .include(&out)
+        .file(wrappers(name).with_extension("c"))
+        .include(out())
         .warnings(false)
         .compile(&format!("tcpilot_native_{name}"));
 }

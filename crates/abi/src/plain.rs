@@ -34,6 +34,7 @@ plain!(
     crate::tp_row_key,
     crate::tp_row,
     crate::tp_row_bucket,
+    crate::tp_costs,
     crate::tp_draw,
     crate::tp_opening,
     crate::tp_opening_bucket,

@@ -1,31 +1,41 @@
-//! Learning from a finished connection: cost, update, windows, the loss rule.
+//! epsilon-greedy's costs: what the end of a connection teaches.
 
 mod common;
 
-use common::{S, SCALE, config};
+use common::{S, SCALE, end_of, path_with_costs, settings};
 use proptest::prelude::*;
-use tcpilot_abi::{tp_config, tp_path};
-use tcpilot_core as native;
-use tcpilot_core::Sample;
+use tcpilot_abi::{TP_NO_ARM, tp_costs};
+use tcpilot_core::{
+    learner::{self, End, cost, update},
+    window_max, window_min,
+};
 
 /// The bytes per second at which `tp_delivery_rate` saturates.
 const RATE_MAX: u64 = u64::MAX / SCALE;
 
-fn close(cfg: &tp_config, path: &mut tp_path, arm: usize, sample: Sample, now_ns: u64) {
-    native::learn_path(cfg, path, &sample, now_ns);
-    native::charge(cfg, path, arm, &sample, false, now_ns);
+const NO_ARM: u8 = TP_NO_ARM as u8;
+
+/// Says whether the arm was charged.
+fn ends(path: &mut tp_costs, end: End) -> bool {
+    learner::end(&settings(), path, &end)
 }
 
-fn sample(delivery_rate: u64, min_rtt_us: u32) -> Sample {
-    Sample {
-        delivery_rate,
-        min_rtt_us,
-        srtt_us: min_rtt_us,
-        ..Default::default()
+fn failing(end: End) -> End {
+    End { failed: 1, ..end }
+}
+
+fn excused(end: End) -> End {
+    End { excused: 1, ..end }
+}
+
+fn small(end: End) -> End {
+    End {
+        is_judged: 0,
+        ..end
     }
 }
 
-/// The formula of `bpf/core/cost.h`, in floating point.
+/// The formula of `bpf/core/learner/cost.h`, in floating point.
 fn reference_cost(min_rtt: f64, path_min_rtt: f64, rate: f64, path_rate: f64) -> f64 {
     let slower = if path_min_rtt > 0.0 {
         (min_rtt - path_min_rtt) / path_min_rtt
@@ -42,235 +52,187 @@ fn reference_cost(min_rtt: f64, path_min_rtt: f64, rate: f64, path_rate: f64) ->
 
 #[test]
 fn the_optimum_costs_nothing() {
-    assert_eq!(native::cost(10_000, 10_000, 125_000, 125_000), 0);
+    assert_eq!(cost(10_000, 10_000, 125_000, 125_000), 0);
 }
 
 #[test]
-fn twice_the_rtt_costs_as_much_as_no_rate_at_all() {
-    assert_eq!(native::cost(20_000, 10_000, 125_000, 125_000), SCALE);
-    assert_eq!(native::cost(10_000, 10_000, 0, 125_000), SCALE);
+fn twice_the_rtt_costs_a_whole_rate() {
+    assert_eq!(cost(20_000, 10_000, 125_000, 125_000), SCALE);
+    assert_eq!(cost(10_000, 10_000, 0, 125_000), SCALE);
 }
 
 #[test]
 fn a_path_without_measures_costs_nothing() {
-    assert_eq!(native::cost(20_000, 0, 1000, 0), 0);
+    assert_eq!(cost(20_000, 0, 1000, 0), 0);
 }
 
 #[test]
 fn a_connection_better_than_its_path_costs_nothing() {
-    assert_eq!(native::cost(5, 10, 2000, 1000), 0);
+    assert_eq!(cost(5, 10, 2000, 1000), 0);
 }
 
 #[test]
 fn the_first_sample_is_taken_whole() {
-    assert_eq!(native::learner::update(0, 700_000, 0, 2), 700_000);
-    assert_eq!(native::learner::update(123, 700_000, 0, 2), 700_000);
+    assert_eq!(update(0, 700_000, 0, 2), 700_000);
+    assert_eq!(update(123, 700_000, 0, 2), 700_000);
 }
 
 #[test]
 fn later_samples_move_the_cost_by_a_quarter() {
-    assert_eq!(native::learner::update(1000, 2000, 1, 2), 1250);
-    assert_eq!(native::learner::update(2000, 1000, 7, 2), 1750);
+    assert_eq!(update(1000, 2000, 1, 2), 1250);
+    assert_eq!(update(2000, 1000, 7, 2), 1750);
 }
 
 #[test]
 fn a_perfect_cost_is_not_unseen() {
-    assert_eq!(native::learner::update(0, 1000, 1, 2), 250);
+    assert_eq!(update(0, 1000, 1, 2), 250);
 }
 
 #[test]
-fn slow_links_keep_their_rate() {
-    // 1 Mbit/s: 10 packets of 1250 bytes in 100 ms.
-    assert_eq!(native::delivery_rate(10, 100_000, 1250), 125_000);
-    // One packet of 500 bytes in a minute.
-    assert_eq!(native::delivery_rate(1, 60_000_000, 500), 8);
+fn a_charge_counts_and_gives_hope_back() {
+    let mut path = tp_costs::default();
+    path.arms[2].unpaid = 5;
+    assert!(ends(&mut path, end_of(2, 1000, 50, S)));
+    let arm = &path.arms[2];
+    assert_eq!((arm.samples, arm.chosen, arm.unpaid), (1, 1, 0));
+    assert_eq!((path.arms[0].samples, path.instances), (0, 1));
+    assert_eq!((path.updated_ns, path.eligible), (S, 0b1111));
 }
 
 #[test]
-fn an_interval_of_nothing_is_no_rate() {
-    assert_eq!(native::delivery_rate(10, 0, 1250), 0);
+fn a_best_rate_excuses_slowness_but_no_failure() {
+    let mut path = tp_costs::default();
+    ends(&mut path, end_of(0, 1000, 50, S));
+    ends(&mut path, end_of(0, 10, 50, 2 * S));
+    assert_eq!(path.arms[0].cost, 0);
+    ends(&mut path, failing(end_of(0, 10, 50, 3 * S)));
+    assert_eq!(path.arms[0].cost, 990_000 / 4);
 }
 
 #[test]
-fn a_connections_rate_is_its_mean_while_data_was_under_way() {
-    // 1 MB in 99 ticks of 4 ms, counted as 100: 2.5 MB/s.
-    assert_eq!(native::busy_rate(1_000_000, 99, 250), 2_500_000);
-    assert_eq!(native::busy_rate(1_000_000, 99, 1000), 10_000_000);
-}
-
-#[test]
-fn a_connection_shorter_than_the_clock_tells_has_no_mean_rate() {
-    assert_eq!(native::busy_rate(1_000_000, 4, 250), 0);
-    assert_ne!(native::busy_rate(1_000_000, 5, 250), 0);
-    assert_eq!(native::busy_rate(1_000_000, 99, 0), 0, "tick not known");
-}
-
-#[test]
-fn an_unset_rtt_is_no_sample() {
-    assert_eq!(native::valid_rtt_us(u32::MAX), 0);
-    assert_eq!(native::valid_rtt_us(u32::MAX - 1), u32::MAX - 1);
-    assert_eq!(native::valid_rtt_us(0), 0);
-}
-
-#[test]
-fn a_connection_without_rtt_leaves_the_paths_rtt() {
-    let (cfg, mut path) = (config(), tp_path::default());
-    close(&cfg, &mut path, 0, sample(1000, 50), S);
-    close(&cfg, &mut path, 0, sample(1000, 0), 2 * S);
-    assert_eq!(native::window_min(&path.min_rtt_us), 50);
-    assert_eq!(path.srtt_us, 50);
-}
-
-#[test]
-fn a_best_ever_rate_is_remembered_for_one_window_and_forgotten_after_two() {
-    let (cfg, mut path) = (config(), tp_path::default());
-    close(&cfg, &mut path, 0, sample(1_000_000, 50), 10 * S);
-    close(&cfg, &mut path, 0, sample(1000, 70), 310 * S);
-    assert_eq!(native::window_max(&path.max_delivery_rate), 1_000_000);
-    assert_eq!(
-        native::window_max(&path.arms[0].max_delivery_rate),
-        1_000_000
-    );
-    assert_eq!(native::window_min(&path.min_rtt_us), 50);
-    close(&cfg, &mut path, 0, sample(1000, 70), 610 * S);
-    assert_eq!(native::window_max(&path.max_delivery_rate), 1000);
-    assert_eq!(native::window_max(&path.arms[0].max_delivery_rate), 1000);
-    assert_eq!(native::window_min(&path.min_rtt_us), 70);
-    assert_eq!(native::window_min(&path.arms[0].min_rtt_us), 70);
-}
-
-#[test]
-fn a_silent_window_forgets_both_halves() {
-    let (cfg, mut path) = (config(), tp_path::default());
-    close(&cfg, &mut path, 0, sample(1_000_000, 50), 10 * S);
-    close(&cfg, &mut path, 0, sample(1000, 70), 610 * S);
-    assert_eq!(native::window_max(&path.max_delivery_rate), 1000);
-}
-
-#[test]
-fn ssthresh_has_a_shorter_window_and_a_floor() {
-    let (cfg, mut path) = (config(), tp_path::default());
-    let mut with = |ssthresh_packets, now_s| {
-        let s = Sample {
-            ssthresh_packets,
-            ..sample(1000, 50)
-        };
-        native::learn_path(&cfg, &mut path, &s, now_s * S);
-        native::window_min(&path.ssthresh_packets).max(path.ssthresh_packets.current)
-    };
-    assert_eq!(with(9, 1), 0);
-    assert_eq!(with(10, 2), 10);
-    assert_eq!(with(80, 3), 80);
-    assert_eq!(with(20, 100), 20);
-}
-
-#[test]
-fn losses_are_summed_over_the_window() {
-    let (cfg, mut path) = (config(), tp_path::default());
-    let s = Sample {
-        sent_packets: 100,
-        lost_packets: 3,
-        ..sample(1000, 50)
-    };
-    native::learn_path(&cfg, &mut path, &s, S);
-    native::learn_path(&cfg, &mut path, &s, 2 * S);
-    assert_eq!(
-        (path.sent_packets.current, path.lost_packets.current),
-        (200, 6)
-    );
-}
-
-#[test]
-fn charging_an_arm_counts_it_and_makes_it_hopeful_again() {
-    let (cfg, mut path) = (config(), tp_path::default());
-    path.learner.arms[2].unpaid = 5;
-    close(&cfg, &mut path, 2, sample(1000, 50), S);
-    assert_eq!(
-        (path.learner.arms[2].samples, path.learner.arms[2].unpaid),
-        (1, 0)
-    );
-    assert_eq!(path.learner.arms[0].samples, 0);
-}
-
-#[test]
-fn the_arms_best_rate_excuses_a_slow_connection_but_not_a_failed_one() {
-    let (cfg, mut path) = (config(), tp_path::default());
-    close(&cfg, &mut path, 0, sample(1000, 50), S);
-    close(&cfg, &mut path, 0, sample(10, 50), 2 * S);
-    assert_eq!(path.learner.arms[0].cost, 0);
-    native::charge(&cfg, &mut path, 0, &sample(10, 50), true, 3 * S);
-    assert_eq!(path.learner.arms[0].cost, 990_000 / 4);
-}
-
-#[test]
-fn an_arm_limited_by_the_application_is_not_charged_for_having_no_rate() {
-    let (cfg, mut path) = (config(), tp_path::default());
-    close(&cfg, &mut path, 0, sample(1000, 50), S);
-    path.learner.arms[1].unpaid = 1;
-    assert!(!native::charge(
-        &cfg,
-        &mut path,
-        1,
-        &sample(0, 50),
-        false,
-        2 * S
-    ));
-    assert_eq!(
-        (path.learner.arms[1].samples, path.learner.arms[1].unpaid),
-        (0, 1)
-    );
-    assert_eq!(native::window_min(&path.arms[1].min_rtt_us), 50);
+fn an_application_limited_arm_is_not_charged() {
+    let mut path = tp_costs::default();
+    ends(&mut path, end_of(0, 1000, 50, S));
+    path.arms[1].unpaid = 1;
+    assert!(!ends(&mut path, end_of(1, 0, 50, 2 * S)));
+    assert_eq!((path.arms[1].samples, path.arms[1].unpaid), (0, 2));
+    assert_eq!(window_min(&path.arms[1].min_rtt_us), 50);
     // Once the arm has a rate, that counts for it.
-    assert!(native::charge(
-        &cfg,
-        &mut path,
-        1,
-        &sample(500, 50),
-        false,
-        3 * S
-    ));
-    assert!(native::charge(
-        &cfg,
-        &mut path,
-        1,
-        &sample(0, 50),
-        false,
-        4 * S
-    ));
-    assert_eq!(path.learner.arms[1].cost, SCALE / 2);
+    assert!(ends(&mut path, end_of(1, 500, 50, 3 * S)));
+    assert!(ends(&mut path, end_of(1, 0, 50, 4 * S)));
+    assert_eq!(path.arms[1].cost, SCALE / 2);
 }
 
 #[test]
-fn where_no_rate_is_known_at_all_arms_are_compared_by_rtt() {
-    let (cfg, mut path) = (config(), tp_path::default());
-    close(&cfg, &mut path, 0, sample(0, 50), S);
-    close(&cfg, &mut path, 1, sample(0, 75), S);
-    assert_eq!(
-        (path.learner.arms[0].cost, path.learner.arms[1].cost),
-        (0, SCALE / 2)
-    );
+fn without_any_rate_arms_compare_by_rtt() {
+    let mut path = tp_costs::default();
+    ends(&mut path, end_of(0, 0, 50, S));
+    ends(&mut path, end_of(1, 0, 75, S));
+    assert_eq!((path.arms[0].cost, path.arms[1].cost), (0, SCALE / 2));
 }
 
 #[test]
 fn a_failure_is_never_perfect() {
-    let (cfg, mut path) = (config(), tp_path::default());
-    native::learn_path(&cfg, &mut path, &sample(0, 50), S);
-    assert!(native::charge(&cfg, &mut path, 0, &sample(0, 50), true, S));
-    assert_eq!(path.learner.arms[0].cost, SCALE);
+    let mut path = tp_costs::default();
+    assert!(ends(&mut path, failing(end_of(0, 0, 50, S))));
+    assert_eq!(path.arms[0].cost, SCALE);
+}
+
+#[test]
+fn only_its_own_silence_costs_an_arm_hope() {
+    let mut path = path_with_costs(&[5, 1]);
+    path.max_delivery_rate.current = 1000;
+    let unpaid = |path: &tp_costs| path.arms[1].unpaid;
+    assert!(!ends(&mut path, end_of(1, 0, 50, S)), "silent");
+    assert_eq!(unpaid(&path), 1);
+    assert!(!ends(&mut path, small(end_of(1, 0, 50, S))), "small");
+    assert_eq!(unpaid(&path), 2);
+    assert!(!ends(&mut path, excused(end_of(1, 900, 50, S))));
+    assert_eq!(unpaid(&path), 2);
+    let arm = &path.arms[1];
+    assert_eq!((arm.samples, arm.chosen, path.instances), (1, 3, 12));
+}
+
+#[test]
+fn an_excused_rate_measures_neither_path_nor_arm() {
+    let mut path = tp_costs::default();
+    ends(&mut path, excused(end_of(1, 9000, 50, S)));
+    assert_eq!(window_max(&path.max_delivery_rate), 0);
+    assert_eq!(window_max(&path.arms[1].max_delivery_rate), 0);
+    assert_eq!(window_min(&path.min_rtt_us), 50);
+}
+
+#[test]
+fn without_an_arm_only_the_path_counts() {
+    let mut path = path_with_costs(&[5, 1]);
+    let before = path.arms;
+    assert!(!ends(&mut path, failing(end_of(NO_ARM, 700, 50, S))));
+    assert_eq!((path.instances, path.arms), (11, before));
+    assert_eq!(window_max(&path.max_delivery_rate), 700);
+}
+
+#[test]
+fn a_small_connection_is_not_judged() {
+    let mut path = tp_costs::default();
+    assert!(!ends(&mut path, small(end_of(1, 700, 50, S))));
+    assert_eq!((path.instances, path.arms[1].chosen), (0, 1));
+    assert_eq!(window_max(&path.max_delivery_rate), 0);
+    assert_eq!(window_min(&path.min_rtt_us), 50);
+}
+
+#[test]
+fn a_connection_without_round_trip_is_not_judged() {
+    let mut path = tp_costs::default();
+    ends(&mut path, end_of(0, 1000, 50, S));
+    assert!(!ends(&mut path, failing(end_of(0, 0, 0, 2 * S))));
+    assert_eq!((path.instances, path.arms[0].samples), (1, 1));
+    assert_eq!(window_min(&path.min_rtt_us), 50);
+}
+
+#[test]
+fn connections_of_the_favourite_are_counted() {
+    let mut path = tp_costs::default();
+    for favourite in [1, 0, 1] {
+        let end = End {
+            favourite,
+            ..end_of(2, 1000, 50, S)
+        };
+        ends(&mut path, end);
+    }
+    assert_eq!((path.arms[2].greedy, path.arms[2].chosen), (2, 3));
+}
+
+#[test]
+fn a_measure_before_the_end_counts_once() {
+    let mut path = tp_costs::default();
+    learner::measure(&mut path, &end_of(0, 1000, 50, S));
+    assert_eq!((path.instances, path.arms[0].chosen), (0, 0));
+    ends(&mut path, end_of(0, 0, 60, S));
+    assert_eq!((path.instances, path.arms[0].cost), (1, SCALE / 5));
+    assert_eq!(window_max(&path.max_delivery_rate), 1000);
+}
+
+#[test]
+fn a_best_rate_is_forgotten_after_two_windows() {
+    let mut path = tp_costs::default();
+    ends(&mut path, end_of(0, 1_000_000, 50, 10 * S));
+    for (now_s, rate, rtt) in [(310, 1_000_000, 50), (610, 1000, 70)] {
+        ends(&mut path, end_of(0, 1000, 70, now_s * S));
+        let arm = &path.arms[0];
+        assert_eq!(window_max(&path.max_delivery_rate), rate);
+        assert_eq!(window_max(&arm.max_delivery_rate), rate);
+        assert_eq!(window_min(&path.min_rtt_us), rtt);
+        assert_eq!(window_min(&arm.min_rtt_us), rtt);
+    }
 }
 
 /// A CPU reads the clock, and others move the windows on before it gets the path.
 #[test]
-fn a_sample_that_comes_late_into_the_next_window_forgets_nothing() {
-    let (cfg, mut path) = (config(), tp_path::default());
-    let full = |rate, rtt| Sample {
-        ssthresh_packets: 40,
-        sent_packets: 100,
-        ..sample(rate, rtt)
-    };
-    close(&cfg, &mut path, 0, full(9000, 50), 599 * S);
-    close(&cfg, &mut path, 0, full(5000, 70), 600 * S);
-    close(&cfg, &mut path, 0, full(100, 90), 599 * S);
+fn a_late_sample_forgets_nothing() {
+    let mut path = tp_costs::default();
+    ends(&mut path, end_of(0, 9000, 50, 599 * S));
+    ends(&mut path, end_of(0, 5000, 70, 600 * S));
+    ends(&mut path, end_of(0, 100, 90, 599 * S));
     let arm = &path.arms[0];
     for (rate, rtt) in [
         (&path.max_delivery_rate, &path.min_rtt_us),
@@ -279,28 +241,6 @@ fn a_sample_that_comes_late_into_the_next_window_forgets_nothing() {
         assert_eq!((rate.current, rate.previous), (5000, 9000));
         assert_eq!((rtt.current, rtt.previous), (70, 50));
     }
-    let sent = &path.sent_packets;
-    assert_eq!((sent.current, sent.previous), (200, 100));
-    assert_eq!(path.ssthresh_packets.previous, 40);
-    // A clock that is far behind starts anew.
-    close(&cfg, &mut path, 0, full(7, 80), S);
-    assert_eq!(native::window_max(&path.max_delivery_rate), 7);
-}
-
-#[test]
-fn the_loss_rule_never_fires_under_64_segments() {
-    for sent in 0..64 {
-        assert!(!native::loss_is_heavy(sent, sent, 64, 6));
-    }
-}
-
-#[test]
-fn the_loss_rule_fires_above_one_in_64() {
-    assert!(!native::loss_is_heavy(1, 64, 64, 6));
-    assert!(native::loss_is_heavy(2, 64, 64, 6));
-    assert!(!native::loss_is_heavy(100, 6400, 64, 6));
-    assert!(native::loss_is_heavy(101, 6400, 64, 6));
-    assert!(native::loss_is_heavy(u32::MAX, u32::MAX, 64, 6));
 }
 
 proptest! {
@@ -310,7 +250,7 @@ proptest! {
         path_rate in 1u64..1_000_000_000_000, share in 0.0f64..=1.0,
     ) {
         let rate = (path_rate as f64 * share) as u64;
-        let cost = native::cost(path_rtt + more_rtt, path_rtt, rate, path_rate);
+        let cost = cost(path_rtt + more_rtt, path_rtt, rate, path_rate);
         let reference = reference_cost(
             f64::from(path_rtt + more_rtt), f64::from(path_rtt), rate as f64, path_rate as f64,
         );
@@ -323,73 +263,60 @@ proptest! {
         path_rtt in 1u32..1_000_000, rtt in 0u32..10_000_000, more in 1u32..1_000_000,
         rate: u32, path_rate: u32,
     ) {
-        let cost = |rtt| native::cost(rtt, path_rtt, rate.into(), path_rate.into());
-        prop_assert!(cost(rtt) <= cost(rtt + more));
+        let of = |rtt| cost(rtt, path_rtt, rate.into(), path_rate.into());
+        prop_assert!(of(rtt) <= of(rtt + more));
         // A whole path RTT more must show.
-        prop_assert!(rtt < path_rtt || cost(rtt + path_rtt) >= cost(rtt) + SCALE);
+        prop_assert!(rtt < path_rtt || of(rtt + path_rtt) >= of(rtt) + SCALE);
     }
 
     #[test]
     fn cost_falls_when_the_rate_rises(path_rate in 1u64..1 << 40, a: u64, b: u64) {
         let (low, high) = (a.min(b) % path_rate, a.max(b));
-        prop_assert!(native::cost(9, 9, high, path_rate) <= native::cost(9, 9, low, path_rate));
-    }
-
-    #[test]
-    fn rates_are_packets_times_mss_over_time(packets in 1u32..=1 << 20, us in 1u32..60_000_000, mss in 1u32..=65535) {
-        let reference = u128::from(packets) * u128::from(mss) * 1_000_000 / u128::from(us);
-        prop_assert_eq!(u128::from(native::delivery_rate(packets, us, mss)), reference);
-    }
-
-    #[test]
-    fn impossible_rate_samples_saturate(packets: u32, us in 1u32..1000, mss: u32) {
-        let reference = u128::from(packets) * u128::from(mss) * 1_000_000 / u128::from(us);
-        let rate = u128::from(native::delivery_rate(packets, us, mss));
-        let bytes = u128::from(packets) * u128::from(mss);
-        if bytes <= u128::from(RATE_MAX) {
-            prop_assert_eq!(rate, reference.min(u128::from(RATE_MAX)));
-        } else {
-            prop_assert_eq!(rate, u128::from(RATE_MAX));
-        }
+        prop_assert!(cost(9, 9, high, path_rate) <= cost(9, 9, low, path_rate));
     }
 
     #[test]
     fn the_highest_rates_have_an_exact_cost(path_rate in RATE_MAX / 2..=RATE_MAX, rate in 0..=RATE_MAX) {
         let less = u128::from(path_rate.saturating_sub(rate));
         let reference = less * u128::from(SCALE) / u128::from(path_rate);
-        prop_assert_eq!(u128::from(native::cost(1, 1, rate, path_rate)), reference);
+        prop_assert_eq!(u128::from(cost(1, 1, rate, path_rate)), reference);
     }
 
     #[test]
-    fn an_update_stays_between_the_old_cost_and_the_sample(cost: u64, sample: u64, samples in 1u32.., shift in 0u32..64) {
-        let new = native::learner::update(cost, sample, samples, shift);
+    fn an_update_stays_between_cost_and_sample(cost: u64, sample: u64, samples in 1u32.., shift in 0u32..64) {
+        let new = update(cost, sample, samples, shift);
         prop_assert!(new >= cost.min(sample) && new <= cost.max(sample));
     }
 
-    #[test]
-    fn the_loss_rule_is_the_ratio(retransmitted: u32, sent in 64u32.., shift in 1u32..16) {
-        let reference = f64::from(retransmitted) * f64::from(1u32 << shift) > f64::from(sent);
-        prop_assert_eq!(native::loss_is_heavy(retransmitted, sent, 64, shift), reference);
-    }
-
-    /// Samples of any size, arms and times in any order, the clock going back too, another CPU's write
-    /// in between: no cost may come out of an underflow.
+    /// Samples of any size, arms and times in any order, the clock going back too: no cost may come out
+    /// of an underflow.
     #[test]
     fn no_interleaving_makes_a_cost_underflow(
-        steps in prop::collection::vec((0usize..4, 0u64..1 << 44, 1u32..10_000_000, 0u64..4000, any::<bool>(), any::<bool>()), 1..80),
+        steps in prop::collection::vec(
+            (0u8..5, 0u64..1 << 44, 1u32..10_000_000, 0u64..4000, any::<[bool; 4]>()), 1..80,
+        ),
     ) {
-        let (cfg, mut path) = (config(), tp_path::default());
-        for (arm, rate, rtt, at_s, failed, lost_race) in steps {
-            let s = sample(rate, rtt);
-            if !lost_race {
-                native::learn_path(&cfg, &mut path, &s, at_s * S);
+        let mut path = tp_costs::default();
+        for (arm, rate, rtt, at_s, [failed, excused, is_judged, before]) in steps {
+            let end = End {
+                arm: if arm < 4 { arm } else { NO_ARM },
+                failed: failed.into(),
+                excused: excused.into(),
+                is_judged: is_judged.into(),
+                ..end_of(0, rate, rtt, at_s * S)
+            };
+            if before {
+                learner::measure(&mut path, &end);
             }
-            native::charge(&cfg, &mut path, arm, &s, failed, at_s * S);
-            for arm in &path.learner.arms {
+            let was = path;
+            let charged = ends(&mut path, end);
+            prop_assert_eq!(path.instances, was.instances + u32::from(is_judged));
+            for (number, (arm, was)) in (0..).zip(path.arms.iter().zip(&was.arms)) {
                 // An RTT of 10 s where 1 us was the least, and no rate.
                 prop_assert!(arm.cost <= 10_000_000 * SCALE + SCALE);
+                prop_assert_eq!(arm.samples, was.samples + u32::from(charged && number == end.arm));
+                prop_assert!(arm.unpaid <= arm.chosen);
             }
-            prop_assert!(path.srtt_us <= 10_000_000);
         }
     }
 }

@@ -15,11 +15,16 @@ const TERMS: tp_rescue_terms = tp_rescue_terms {
     min_sent: 64,
     loss_shift: 6,
     ticks_per_s: 250,
+    is_published: 0,
 };
 
+fn judge_by(terms: &tp_rescue_terms, rescue: &mut tp_rescue, now: &tp_loss_now) -> u32 {
+    // SAFETY: all three point to whole structures, and nothing is kept.
+    unsafe { tp_rescue_judge(rescue, now, terms) }
+}
+
 fn judge(rescue: &mut tp_rescue, now: &tp_loss_now) -> u32 {
-    // SAFETY: both point to whole structures, and nothing is kept.
-    unsafe { tp_rescue_judge(rescue, now, &TERMS) }
+    judge_by(&TERMS, rescue, now)
 }
 
 fn worth(rescue: &tp_rescue, now: &tp_loss_now) -> u64 {

@@ -1,7 +1,8 @@
 //! Functions that the tests share.
 #![allow(dead_code, reason = "each test file uses some of it")]
 
-use tcpilot_abi::{TP_LEARNER_EPSILON_GREEDY, tp_config, tp_learner, tp_learner_config};
+use tcpilot_abi::{TP_LEARNER_EPSILON_GREEDY, tp_config, tp_costs, tp_learner_config};
+use tcpilot_core::learner::End;
 
 /// Seconds as nanoseconds.
 pub const S: u64 = 1_000_000_000;
@@ -32,29 +33,34 @@ pub fn settings() -> tp_learner_config {
         learning_shift: 2,
         max_unpaid: 3,
         pad: 0,
+        min_flow_bytes: 65_536,
     }
 }
 
-/// The memory of a path with enough instances; its first arms have these costs.
-pub fn memory_with_costs(costs: &[u64]) -> tp_learner {
-    let mut memory = tp_learner {
+/// A path with enough instances and four eligible arms; its first arms have these costs.
+pub fn path_with_costs(costs: &[u64]) -> tp_costs {
+    let mut path = tp_costs {
         instances: 10,
+        eligible: 0b1111,
         ..Default::default()
     };
-    for (arm, cost) in memory.arms.iter_mut().zip(costs) {
+    for (arm, cost) in path.arms.iter_mut().zip(costs) {
         arm.cost = *cost;
         arm.samples = 1;
     }
-    memory
+    path
 }
 
-/// Uniform 32-bit numbers, the same in each run (SplitMix64, upper half).
-pub fn randoms(n: usize) -> impl Iterator<Item = u32> {
-    let mut state = 1u64;
-    (0..n).map(move |_| {
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (state ^ state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ z >> 31) >> 32) as u32
-    })
+/// The end of a connection that is large enough to be judged, on a path with four eligible arms.
+pub fn end_of(arm: u8, rate: u64, min_rtt_us: u32, now_ns: u64) -> End {
+    End {
+        rate,
+        window_ns: 300 * S,
+        now_ns,
+        min_rtt_us,
+        eligible: 0b1111,
+        arm,
+        is_judged: 1,
+        ..Default::default()
+    }
 }
