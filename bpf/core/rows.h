@@ -110,6 +110,14 @@ TP_INLINE void tp_row_key_at(const struct tp_row_key *of, __u32 level, struct tp
 		key->prefix[i] = of->prefix[i] & tp_mask_word(bits, i);
 }
 
+/* The key of the node that epsilon-greedy learns at: a host in private address space, and a group
+ * of neighbours elsewhere, whatever the class.  of: as above. */
+TP_INLINE void tp_costs_key(const struct tp_row_key *of, struct tp_row_key *key)
+{
+	tp_row_key_at(of, tp_is_private(of->prefix) ? TP_LEVEL_PATH : TP_LEVEL_GROUP, key);
+	key->class = 0;
+}
+
 /* The cell of an address, by its group alone: no host is held out on one port and steered on
  * another.  Neighbouring prefixes differ by little, so with one secret in a thousand their hashes
  * differ in the upper bits only, and all would share a few cells.  The xor brings these bits

@@ -139,13 +139,6 @@ __noinline int learn_here(const struct tp_row_key *key, const struct tp_end *end
 	return 1;
 }
 
-/* The node that learns, of a place with the whole address. */
-static __always_inline void node_of(struct tp_row_key *place, struct tp_row_key *node)
-{
-	place->class = 0;
-	tp_row_key_at(place, tp_is_private(place->prefix) ? TP_LEVEL_PATH : TP_LEVEL_GROUP, node);
-}
-
 static __always_inline void describe(const struct visit *v, const struct tp_opening *note,
 				     struct tp_end *end)
 {
@@ -196,7 +189,7 @@ static __noinline __u32 charge_end(struct bpf_sock_ops *ctx, __u32 moment)
 	end.excused = !is_creditable(cfg.tunes ? remembered(v.sk) : 0, ts->data_segs_out);
 	if (end.is_judged)
 		end.rate = rate_now(&v, ts, moment);
-	node_of(&place, &node);
+	tp_costs_key(&place, &node);
 	learn_here(&node, &end, moment);
 	return 0;
 }
@@ -219,7 +212,7 @@ static __noinline __u32 charge_rescued(struct bpf_sock_ops *ctx)
 	part_by_egress(&place, note.egress);
 	describe(&v, &note, &end);
 	end.arm = note.arm; /* the rescue's is in force already */
-	node_of(&place, &node);
+	tp_costs_key(&place, &node);
 	learn_here(&node, &end, MOMENT_END);
 	return 0;
 }

@@ -29,6 +29,7 @@ mod c {
 
     unsafe extern "C" {
         pub safe fn native_row_key_at(of: &tp_row_key, level: u32, key: &mut tp_row_key);
+        pub safe fn native_costs_key(of: &tp_row_key, key: &mut tp_row_key);
         pub safe fn native_row_tag(secrets: &Secrets, key: &tp_row_key) -> u64;
         pub safe fn native_row_bucket(tag: u64, buckets: u32) -> u32;
         pub safe fn native_cell(secrets: &CellSecrets, addr: &[u32; 4]) -> u32;
@@ -77,6 +78,19 @@ pub fn row_key(level: u32, place: &Place) -> tp_row_key {
     };
     let mut key = tp_row_key::default();
     c::native_row_key_at(&of, level, &mut key);
+    key
+}
+
+/// `tp_costs_key`: the key of the costs that epsilon-greedy has for a place.
+pub fn costs_key(place: &Place) -> tp_row_key {
+    let of = tp_row_key {
+        prefix: place.remote,
+        domain: place.domain,
+        policy: place.policy,
+        ..tp_row_key::default()
+    };
+    let mut key = tp_row_key::default();
+    c::native_costs_key(&of, &mut key);
     key
 }
 
