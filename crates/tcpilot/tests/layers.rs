@@ -104,6 +104,42 @@ fn circle(imports: &Imports, from: &str, way: &mut Vec<String>) -> bool {
     false
 }
 
+/// The files of the learner's folder in the daemon, each with the others that it imports. A folder in there
+/// counts as one file.
+fn learning_imports() -> Imports {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/pilot/daemon/learning");
+    let mut files = Vec::new();
+    rust_files(&folder, &mut files);
+    let mut imports = Imports::new();
+    for file in files {
+        let name = file.strip_prefix(&folder).unwrap().with_extension("");
+        let name = name.to_str().unwrap().to_owned();
+        if name == "mod" || name.contains("tests") {
+            continue;
+        }
+        let (own, up) = match name.split_once('/') {
+            None | Some((_, "mod")) => (name.trim_end_matches("/mod"), "super::"),
+            Some((folder, _)) => (folder, "super::super::"),
+        };
+        let code = code(&fs::read_to_string(&file).unwrap());
+        let used = code.split(up).skip(1).flat_map(paths);
+        let others = used.map(|path| path.split("::").next().unwrap_or_default().to_owned());
+        let others = others.filter(|other| *other != own);
+        imports.entry(own.to_owned()).or_default().extend(others);
+    }
+    imports
+}
+
+#[test]
+fn no_file_of_the_learner_imports_itself() {
+    let imports = learning_imports();
+    assert!(imports["counts"].contains("room"), "{imports:?}");
+    for name in imports.keys() {
+        let mut way = Vec::new();
+        assert!(!circle(&imports, name, &mut way), "{name} -> {way:?}");
+    }
+}
+
 #[test]
 fn no_folder_imports_itself_through_others() {
     let imports = imports();

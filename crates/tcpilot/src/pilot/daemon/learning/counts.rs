@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 use tcpilot_learner::{Level, NodeKey, learner::Alarm, lineage::Key};
 
 use super::{
-    room::{Origin, Room},
+    origin::{OfRoom, Origin},
+    room::Room,
     switches::{Switched, Switches},
     taught::{Drawn, Taught},
 };
@@ -22,18 +23,6 @@ pub struct Counts {
     room: OfRoom,
     domains: Vec<(u32, Origin)>,
     policies: Vec<OfPolicy>,
-}
-
-/// Counts that belong to no policy.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct OfRoom {
-    /// Records that came.
-    pub records: u64,
-    /// Records for which the ring had no room.
-    pub dropped: u64,
-    /// Times that rows were written.
-    pub publications: u64,
 }
 
 /// The counts of one policy, by the algorithms' names: their numbers may differ in the next program.

@@ -2,10 +2,7 @@
 
 use tcpilot_abi::tp_record;
 
-use super::{
-    taught::is_held_out,
-    translate::{Totals, measures},
-};
+use super::translate::{Totals, is_held_out, measures};
 use crate::pilot::figures::{HistogramView, ShownView};
 
 /// Bounds of goodput, in bytes per second: from 0.08 to 8000 Mbit/s, two for each power of ten.

@@ -7,9 +7,8 @@ use super::{
     arms::Arms,
     clock::Clock,
     effect::Saved,
-    moves::MoveTerms,
     room::Room,
-    taught::{Lesson, Taught},
+    taught::{Lesson, MoveTerms, Taught},
 };
 use crate::pilot::{
     config::Config,

@@ -14,6 +14,7 @@ mod keep;
 mod life;
 mod long;
 mod moves;
+mod origin;
 mod room;
 mod rows;
 mod sampling;

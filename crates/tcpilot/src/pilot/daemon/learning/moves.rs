@@ -10,16 +10,10 @@ use tcpilot_abi::{TP_CONN_DRY_RUN, TP_RECORD_SAMPLE, tp_record};
 use tcpilot_kernel::Move;
 use tcpilot_learner::{Level, MAX_ARMS};
 
-use super::taught::{Taught, is_held_out, lineage};
-
-/// The conditions for a move.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct MoveTerms {
-    /// The least sure gain of the new algorithm, in nats.
-    pub gain: f64,
-    /// The least time for which a connection keeps an algorithm that it was switched to.
-    pub every_ns: u64,
-}
+use super::{
+    taught::Taught,
+    translate::{is_held_out, lineage},
+};
 
 /// Standard deviations that make a gain sure. The gain is checked every few seconds while a connection
 /// lives, so a chance of one in forty per check would move most connections sooner or later.

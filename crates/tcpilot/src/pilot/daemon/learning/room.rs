@@ -3,16 +3,15 @@
 
 use std::collections::HashMap;
 
-use serde::{Deserialize, Serialize};
 use tcpilot_abi::tp_record;
 use tcpilot_kernel::{MOVES, Move};
 
 use super::{
     clock::Clock,
-    counts::OfRoom,
     effect::Effect,
     histogram::{self, Histogram},
     long::{Before, Long},
+    origin::{OfRoom, Origin},
     rows::Table,
     taught::{Taught, Written},
 };
@@ -21,15 +20,6 @@ use crate::pilot::figures::EffectReport;
 /// The most origins that are remembered. Of more those that were seen longest ago go: their paths are shown by
 /// number from then on.
 const DOMAINS_MAX: usize = 4096;
-
-/// The origin of paths: paths to one address are learned separately for each.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Origin {
-    /// The cookie of their network namespace.
-    pub netns_cookie: u64,
-    /// The number of the interface that they leave the host by; 0 if all interfaces share a path.
-    pub egress: u16,
-}
 
 /// The learners and everything that they share, see the module's comment.
 pub struct Room {

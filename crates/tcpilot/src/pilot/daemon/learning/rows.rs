@@ -1,8 +1,9 @@
 //! The table of rows by which the BPF programs choose, and the keys of the learner's nodes in it.
 
 use tcpilot_abi::tp_row_key;
+use tcpilot_core::Prefix;
 use tcpilot_kernel::{Put, Rows};
-use tcpilot_learner::NodeKey;
+use tcpilot_learner::{NodeKey, lineage::Key};
 
 use super::arms::Upto;
 
@@ -44,14 +45,22 @@ impl Table for Rows {
 
 /// The key of a node's row. The BPF programs make the same key from an address (`tp_row_key_at`).
 pub fn row_key(node: &NodeKey, policy: u8) -> tp_row_key {
-    let bits = node.key.prefix;
     tp_row_key {
-        prefix: [96, 64, 32, 0].map(|shift| ((bits >> shift) as u32).to_be()),
+        prefix: words(&node.key),
         domain: node.key.domain,
         class: node.key.class,
         level: node.level as u8,
         policy,
     }
+}
+
+/// The addresses of a node.
+pub fn prefix_of(key: &Key) -> Prefix {
+    Prefix::from_words(words(key), key.len).unwrap_or_default()
+}
+
+fn words(key: &Key) -> [u32; 4] {
+    [96, 64, 32, 0].map(|shift| ((key.prefix >> shift) as u32).to_be())
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use tcpilot_abi::{TP_RECORD_MOVED, TP_RECORD_RESCUED, TP_RECORD_UNDONE, tp_record};
 use tcpilot_learner::{Level, NodeKey};
 
-use super::{taught::lineage, translate::has};
+use super::translate::{has, lineage};
 
 /// The most paths to count for. Few paths have long connections or lose packets at random. A host with more
 /// of them forgets all earlier counts.

@@ -4,8 +4,7 @@ use std::{borrow::Cow, collections::BTreeMap, convert::Infallible};
 
 use serde::{Deserialize, Serialize};
 use tcpilot_abi::{
-    TP_CONN_DRY_RUN, TP_RECORD_FOREIGN, TP_RECORD_FORGOTTEN, TP_RECORD_SAMPLE, TP_TRIAL_HELD_OUT,
-    tp_record,
+    TP_CONN_DRY_RUN, TP_RECORD_FOREIGN, TP_RECORD_FORGOTTEN, TP_RECORD_SAMPLE, tp_record,
 };
 use tcpilot_kernel::Put;
 use tcpilot_learner::{
@@ -19,10 +18,9 @@ use super::{
     arms::{Arms, Upto},
     clock::Clock,
     histogram::Shown,
-    moves::MoveTerms,
     rows::{Table, row_key},
     switches::Switches,
-    translate::{Silent, Terms, Totals, has, observation, was_switched},
+    translate::{Silent, Terms, Totals, has, is_held_out, lineage, observation, was_switched},
 };
 
 /// The terms of a policy's learner, which it gets at the start.
@@ -44,6 +42,15 @@ pub struct Lesson {
     pub steer_percent: u32,
     /// The conditions to move a long connection to another algorithm; `None`: never.
     pub moves: Option<MoveTerms>,
+}
+
+/// The conditions for a move of a long connection to another algorithm.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MoveTerms {
+    /// The least sure gain of the new algorithm, in nats.
+    pub gain: f64,
+    /// The least time for which a connection keeps an algorithm that it was switched to.
+    pub every_ns: u64,
 }
 
 /// How often an algorithm was drawn, by the ends of connections, and how often that was to be expected.
@@ -304,18 +311,4 @@ impl Lesson {
         let hash = mix(mix((group >> 64) as u64).wrapping_add(group as u64));
         ((hash >> 32) * 100) >> 32 < u64::from(self.steer_percent)
     }
-}
-
-/// Whether the connection of a record was held out: it got the default, and nothing was drawn.
-pub fn is_held_out(record: &tp_record) -> bool {
-    u32::from(record.trial) & TP_TRIAL_HELD_OUT != 0
-}
-
-/// The lineage of a record's connection: the nodes that it belongs to. IPv4 addresses in a record are
-/// IPv4-mapped, also that of a host behind NAT64 (RFC 6052).
-pub fn lineage(record: &tp_record) -> Lineage {
-    let bits = record.remote.iter().fold(0, |bits: u128, word| {
-        bits << 32 | u128::from(u32::from_be(*word))
-    });
-    Lineage::of_prefix(bits, record.class, record.domain)
 }

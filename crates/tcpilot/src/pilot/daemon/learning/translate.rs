@@ -4,7 +4,7 @@
 use tcpilot_abi::{
     TP_CLASS_ECN, TP_CLASS_INTERFACE, TP_CLASS_SMALL_WINDOW, TP_CONN_MOVED, TP_CONN_RESCUED,
     TP_RECORD_FOREIGN, TP_RECORD_FORGOTTEN, TP_RECORD_RESCUED, TP_RECORD_TIMED_OUT,
-    TP_RECORD_TUNED, Why, tp_record,
+    TP_RECORD_TUNED, TP_TRIAL_HELD_OUT, Why, tp_record,
 };
 use tcpilot_learner::{
     Lineage, Observation, Outcome,
@@ -108,6 +108,20 @@ pub fn has(record: &tp_record, flag: u32) -> bool {
 /// Whether its connection was rescued or moved before this record, even if that was undone since.
 pub fn was_switched(record: &tp_record) -> bool {
     u32::from(record.conn_flags) & (TP_CONN_RESCUED | TP_CONN_MOVED) != 0
+}
+
+/// Whether the connection of a record was held out: it got the default, and nothing was drawn.
+pub fn is_held_out(record: &tp_record) -> bool {
+    u32::from(record.trial) & TP_TRIAL_HELD_OUT != 0
+}
+
+/// The lineage of a record's connection: the nodes that it belongs to. IPv4 addresses in a record are
+/// IPv4-mapped, also that of a host behind NAT64 (RFC 6052).
+pub fn lineage(record: &tp_record) -> Lineage {
+    let bits = record.remote.iter().fold(0, |bits: u128, word| {
+        bits << 32 | u128::from(u32::from_be(*word))
+    });
+    Lineage::of_prefix(bits, record.class, record.domain)
 }
 
 /// The observation of a record. `before` has the sums of the connection's last record, if there was one:

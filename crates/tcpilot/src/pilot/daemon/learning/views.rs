@@ -12,7 +12,7 @@ use tcpilot_learner::{
     lineage::Key,
 };
 
-use super::{counts::OfRoom, room::Room, taught::Taught};
+use super::{origin::OfRoom, room::Room, rows::prefix_of, taught::Taught};
 use crate::pilot::figures::{
     AlgorithmView, ChangeView, DrawnAlgorithm, LearningStatus, PathView, TaughtPolicy,
 };
@@ -48,12 +48,6 @@ pub fn word(level: Level) -> &'static str {
         Level::Class => "class",
         Level::Global => "global",
     }
-}
-
-/// The addresses of a node.
-pub(super) fn prefix_of(key: &Key) -> Prefix {
-    let words = [96, 64, 32, 0].map(|shift| ((key.prefix >> shift) as u32).to_be());
-    Prefix::from_words(words, key.len).unwrap_or_default()
 }
 
 /// 2^octave microseconds, as text in milliseconds.

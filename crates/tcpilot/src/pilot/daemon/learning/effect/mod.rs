@@ -239,8 +239,8 @@ impl Effect {
         let of_policy = self.policies.entry(policy.to_owned()).or_default();
         of_policy.take(group, started_s, seen, schedule, &no_guard);
         if group != ALL && !self.names.contains_key(&group) {
-            let lineage = super::taught::lineage(record);
-            let name = super::views::prefix_of(&lineage.group).to_string();
+            let lineage = super::translate::lineage(record);
+            let name = super::rows::prefix_of(&lineage.group).to_string();
             self.names.insert(group, name);
         }
     }
