@@ -175,7 +175,6 @@ impl Config {
             }
             warnings.extend(self.untuned(policy));
             warnings.extend(self.unrescued(policy));
-            warnings.extend(self.unparted(policy));
         }
         warnings
     }

@@ -18,7 +18,7 @@ use tcpilot_learner::{
 };
 
 use super::arms::Arms;
-use crate::clock::monotonic_ns;
+use crate::{clock::monotonic_ns, pilot::figures::StoredAlgorithm};
 
 /// The memory of the BPF program; in tests a map in memory.
 pub trait Memory: Send + Sync {
@@ -95,6 +95,11 @@ pub struct EpsilonGreedy {
 /// The first byte of a key of saved costs; no key of the estimates begins with it.
 const OF_COSTS: u8 = b'C';
 
+/// Whether saved costs have this key.
+pub fn is_of_costs(key: &[u8]) -> bool {
+    key.first() == Some(&OF_COSTS)
+}
+
 /// The costs of a path in the state file. Algorithms are kept by their names.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Saved {
@@ -102,20 +107,7 @@ struct Saved {
     instances: u32,
     max_delivery_rate: u64,
     min_rtt_us: u32,
-    algorithms: Vec<SavedArm>,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-struct SavedArm {
-    name: String,
-    cost: u64,
-    samples: u32,
-    unpaid: u32,
-    chosen: u32,
-    greedy: u32,
-    rescued: u32,
-    max_delivery_rate: u64,
-    min_rtt_us: u32,
+    algorithms: Vec<StoredAlgorithm>,
 }
 
 fn key_bytes(key: &tp_row_key) -> Vec<u8> {
@@ -198,7 +190,7 @@ impl EpsilonGreedy {
     fn to_saved(&self, costs: &tp_costs, at_s: f64) -> Saved {
         let arm = |(arm, name): (usize, &String)| {
             let of = &costs.arms[usize::from(self.arms.number(arm))];
-            SavedArm {
+            StoredAlgorithm {
                 name: name.clone(),
                 cost: of.cost,
                 samples: of.samples,
@@ -325,14 +317,12 @@ impl Learner for EpsilonGreedy {
     }
 
     fn take_up(&mut self, rows: &mut SavedRows<'_>, now_s: f64) -> Restored {
-        let (mut costs, mut others) = (Vec::new(), Vec::new());
-        rows(&mut |key, row| {
-            let of_costs = key.first() == Some(&OF_COSTS);
-            let to = if of_costs { &mut costs } else { &mut others };
-            to.push((key.to_vec(), row.to_vec()));
-        });
+        let mut costs = Vec::new();
         let mut others = |each: &mut dyn FnMut(&[u8], &[u8])| {
-            others.iter().for_each(|(key, row)| each(key, row));
+            rows(&mut |key: &[u8], row: &[u8]| match is_of_costs(key) {
+                true => costs.push((key.to_vec(), row.to_vec())),
+                false => each(key, row),
+            });
         };
         let mut restored = self.estimates.take_up(&mut others, now_s);
         for (key, row) in costs {

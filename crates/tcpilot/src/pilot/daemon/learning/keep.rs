@@ -7,6 +7,7 @@ use super::{
     arms::Arms,
     clock::Clock,
     effect::Saved,
+    greedy::Greedy,
     room::Room,
     taught::{Lesson, MoveTerms, Taught},
 };
@@ -45,12 +46,13 @@ pub fn lessons(
     abi: &tp_config,
     names: &[String],
     host: Option<&str>,
+    greedy: Option<&Greedy>,
 ) -> Vec<Lesson> {
     let defaults = defaults(config, host);
-    let keys = &config.learner.thompson;
+    let (keys, estimates) = (&config.learner.thompson, &config.learner.estimates);
     let lesson = |policy: u8| {
         let name = config.policy_name(policy)?;
-        let mut settings = keys.settings(config.objective_of(name));
+        let mut settings = config.learner.settings(config.objective_of(name));
         settings.memory.paths_max = config.paths_max as usize;
         Some(Lesson {
             kind: config.learner.common.kind,
@@ -58,7 +60,8 @@ pub fn lessons(
             name: name.to_owned(),
             policy,
             settings,
-            rescue_cost: f64::from(keys.rescue_cost_percent) / 100.0,
+            greedy: greedy.cloned(),
+            rescue_cost: f64::from(estimates.rescue_cost_percent) / 100.0,
             steer_percent: keys.steer_percent,
             moves: (keys.move_long && !config.dry_run).then(|| MoveTerms {
                 gain: (f64::from(keys.move_gain_percent) / 100.0).ln_1p(),
@@ -181,6 +184,9 @@ impl Room {
         }
         let now_s = self.clock.now_s();
         let mut paths = 0;
+        if let Some(greedy) = self.taught.iter().find_map(|taught| taught.lesson.greedy.as_ref()) {
+            greedy.memory.clear();
+        }
         for taught in &mut self.taught {
             paths += taught.learner.path_count();
             if let Some(anew) = Taught::anew(taught.lesson.clone(), now_s) {
@@ -231,7 +237,7 @@ mod tests {
                     leave_alone = true";
         let config = Config::from_toml(text, "").unwrap();
         let names = ["cubic", "bbr"].map(str::to_owned);
-        let lessons = lessons(&config, &config.to_abi(&names), &names, Some("cubic"));
+        let lessons = lessons(&config, &config.to_abi(&names), &names, Some("cubic"), None);
         let told = |lesson: &Lesson| {
             (
                 lesson.name.clone(),
@@ -257,7 +263,7 @@ mod tests {
             );
             let config = Config::from_toml(&text, "").unwrap();
             let names = ["cubic", "bbr"].map(str::to_owned);
-            lessons(&config, &config.to_abi(&names), &names, Some("cubic"))[0].moves
+            lessons(&config, &config.to_abi(&names), &names, Some("cubic"), None)[0].moves
         };
         let terms = moves("").unwrap();
         assert!((terms.gain - 1.1f64.ln()).abs() < 1e-12, "{terms:?}");
