@@ -185,9 +185,9 @@ impl Daemon {
             let mut names = OriginNames::default();
             let known = learning.explain(*remote).into_iter();
             explanation.paths.extend(known.map(|seen| ExplainedPath {
-                path: self.named(seen, &mut names),
-                decisions: Vec::new(),
+                decisions: seen.decisions.clone(),
                 tuning: None,
+                path: self.named(seen, &mut names),
             }));
         }
         self.with_names(|names| {
@@ -324,15 +324,15 @@ impl Daemon {
                 .as_ref()
                 .map_or(counters.charged, |learning| learning.taught),
             rescues: counters.rescues,
-            rescued: learning.is_some().then(|| rescue_status(&counters)),
+            rescued: rescue_status(&counters),
             moves: counters.moves,
             degraded: self.problems(answers),
             tunings: self.tunings_status(),
             bpf_events: stats.events,
             bpf_ns: stats.nanoseconds,
             traffic: self.traffic.as_ref().and_then(Traffic::view),
-            rows_valid: self.learning.as_ref().map(Learning::rows_are_valid),
-            rows_voided: self.learning.as_ref().map(Learning::times_void),
+            rows_valid: self.learning.as_ref().is_none_or(Learning::rows_are_valid),
+            rows_voided: self.learning.as_ref().map_or(0, Learning::times_void),
             resident_bytes: resident_bytes(),
             state: self.keeper.path().display().to_string(),
             take_overs: self.succession.times.clone(),

@@ -13,7 +13,7 @@ measures! {
     kept StoredPath;
     named {
         /// Network namespace: `host` for the daemon's own, the name that `ip netns` knows, or the inode
-        /// number. With thompson, `all` for a path that all namespaces share.
+        /// number; `all` for a path that all namespaces share.
         netns: String;
         /// Remote addresses of the path.
         prefix: Prefix;
@@ -23,11 +23,11 @@ measures! {
     measured {
         /// Least RTT of the window (`learner.window_s`, at most twice as long).
         min_rtt_us: Least = path.min_rtt_us, Microseconds, "min RTT";
-        /// RTT smoothed over connections, with gain 1/8.
+        /// RTT smoothed over connections, and samples of long ones, with gain 1/8.
         srtt_us: Number = path.srtt_us, Microseconds, "smoothed RTT";
         /// Highest delivery rate of the window. Samples in which the application was the limit do not count.
         max_delivery_rate: Greatest = path.max_delivery_rate, BytesPerSecond, "max rate";
-        /// All connections ever; with thompson those that ended since the daemon's start.
+        /// Connections that ended.
         connections: Count64 = path.connections, "connections";
     }
     shown {
@@ -42,35 +42,34 @@ measures! {
         loss_ratio: Option<f64>, Share, "loss";
         /// Highest slow start threshold of `ssthresh.window_s`.
         ssthresh: Option<u32>, Packets, "ssthresh";
-        /// Time since the last opening or end of a connection.
+        /// Time since a connection last gave a measure.
         age_s: f64, Seconds;
-        /// The algorithms to choose from, in the order of the configuration; with thompson the default is
-        /// first.
+        /// The algorithms to choose from, the default first.
         algorithms: Vec<AlgorithmView>;
-        /// With thompson: the node whose knowledge this is. `path` is the path itself. `group`, `site`,
-        /// `class` and `global` show the knowledge that an unknown address below that node gets. `null` with
-        /// epsilon-greedy, as are the next nine fields.
-        level: Option<String>;
-        /// The interface of the host that its connections leave by, if that parts it from the paths by other
-        /// interfaces.
+        /// The node whose knowledge this is. `path` is the path itself. `group`, `site`, `class` and `global`
+        /// show the knowledge that an unknown address below that node gets; they have no measures.
+        level: String;
+        /// The interface of the host that its connections leave by; `null` if all interfaces share the path.
         interface: Option<String>;
-        /// The class of handshakes of the path: RTT, ECN, window, interface, side.
+        /// The class of handshakes of the path: RTT, ECN, window, interface, side; `null` for the node
+        /// `global`.
         class: Option<String>;
         /// The path's own experience, counted in whole connections as of now. The rest of its knowledge comes
         /// from its neighbours.
-        experience: Option<f64>;
+        experience: f64;
         /// Expected cost of exploration in its group of neighbours so far. 1 is the whole reward of a
         /// connection.
-        explored: Option<f64>;
+        explored: f64;
         /// Further cost that exploration may have there.
-        budget: Option<f64>;
+        budget: f64;
         /// Connections that were switched after heavy loss, since the start.
-        rescued: Option<u64>;
+        rescued: u64;
         /// Of these, the connections that got their former algorithm back, because the switch did not help.
-        undone: Option<u64>;
+        undone: u64;
         /// How often long connections were moved to a better algorithm, since the start.
-        moved: Option<u64>;
-        /// Time since the learner last found that the path, or a node above it, had changed.
+        moved: u64;
+        /// Time since the learner last found that the path, or a node above it, had changed; `null` if it has
+        /// not.
         changed_age_s: Option<f64>, Seconds;
     }
     kept {
@@ -101,15 +100,17 @@ measures! {
         name: String, "Algorithm";
     }
     measured {
-        /// Distance from the least RTT and the highest rate of the path; less is better.
+        /// The number that the learner compares; less is better. Thompson: expected loss of reward against
+        /// the best algorithm. Epsilon-greedy: distance from the least RTT and the highest rate of the path;
+        /// `null` before the first sample.
         cost: Cost = learned.cost, Millionths, "Cost", if learned.samples > 0;
-        /// Connections that got this algorithm.
-        chosen: Count = learned.chosen, "Chosen";
-        /// Of these, the connections that got it because its cost was least.
+        /// Connections with this algorithm that ended.
+        chosen: Count = learned.chosen, "Connections";
+        /// Of these, the connections that got it while it was the favourite, with a probability above one half.
         greedy: Count = learned.greedy, "Greedy";
-        /// Connections that it was judged by.
+        /// Of these, the connections that it was judged by.
         samples: Count = learned.samples;
-        /// Connections that were rescued from it.
+        /// Connections that were rescued from it, since the start.
         rescued: Count = arm.rescued;
         /// Least RTT of its connections in the window.
         min_rtt_us: Least = arm.min_rtt_us, Microseconds, "Min RTT";
@@ -122,8 +123,8 @@ measures! {
         /// Why the algorithm may not be chosen on this path, as a sentence (see [ECN](configuration.md#ecn));
         /// `null` if it may.
         not_eligible: Option<String>;
-        /// With thompson: how much more reward the algorithm brings than the default, as a part of the
-        /// default's reward.
+        /// How much more reward the algorithm brings than the default, as a part of the default's reward;
+        /// `null` for the default itself.
         effect: Option<f64>, Share, "Effect";
         /// Lower end of the interval that holds the true effect with 95 %.
         effect_low: Option<f64>, Share, "From";

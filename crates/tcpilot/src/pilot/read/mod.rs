@@ -66,6 +66,7 @@ impl Names<'_> {
             live_flows: path.live_flows,
             loss_ratio: ratio(lost, sent),
             age_s: self.age_s(path.updated_ns),
+            level: "path".to_owned(),
             algorithms: self.algorithms_of(path, self.config.policy.get(usize::from(key.policy))?),
             ..PathView::measured(path, behind)
         })
@@ -140,9 +141,10 @@ impl Names<'_> {
             why: why.word().to_owned(),
             because: why.sentence().to_owned(),
             side: side(d.flags),
-            local_port: d.local_port,
-            remote_port: d.remote_port,
             dry_run: d.dry_run == 1,
+            end: "unknown".to_owned(),
+            goodput: None,
+            loss_ratio: None,
         }
     }
 

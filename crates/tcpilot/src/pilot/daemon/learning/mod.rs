@@ -13,6 +13,7 @@ mod histogram;
 mod keep;
 mod life;
 mod long;
+mod measures;
 mod moves;
 mod origin;
 mod room;
