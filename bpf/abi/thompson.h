@@ -180,7 +180,7 @@ struct tp_record {
 	__u32 min_rtt_us;
 	__u32 segments; /* with data, retransmissions included */
 	__u32 retransmitted;
-	__u32 mss;
+	__u32 ssthresh_packets; /* 0: slow start never ended */
 	__u32 rate;	  /* the last sample's, kbyte/s; 0: none, or the application limited it */
 	__u32 generation; /* of the row that was drawn from */
 	__u16 class;

@@ -54,15 +54,19 @@ TP_INLINE __u32 tp_valid_rtt_us(__u32 rtt_us)
 
 #define TP_SSTHRESH_INFINITE 0x7fffffff
 
+/* The kernel's threshold before slow start has ended is none. */
+TP_INLINE __u32 tp_valid_ssthresh(__u32 packets)
+{
+	return packets >= TP_SSTHRESH_INFINITE ? 0 : packets;
+}
+
 /* Reads the kernel's counts of a connection.  tp_conn_rate computes its rate. */
 TP_INLINE void tp_measure(const struct bpf_tcp_sock *ts, struct tp_sample *s)
 {
-	__u32 ssthresh = ts->snd_ssthresh;
-
 	s->delivery_rate = 0;
 	s->min_rtt_us = tp_valid_rtt_us(ts->rtt_min);
 	s->srtt_us = ts->srtt_us >> 3;
-	s->ssthresh_packets = ssthresh >= TP_SSTHRESH_INFINITE ? 0 : ssthresh;
+	s->ssthresh_packets = tp_valid_ssthresh(ts->snd_ssthresh);
 	s->sent_packets = ts->data_segs_out;
 	s->lost_packets = ts->total_retrans;
 }

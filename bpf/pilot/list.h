@@ -45,7 +45,6 @@ static __always_inline int is_steered_cgroup(const struct tcp_sock *tp)
 
 static __always_inline void flow_measures(const struct tcp_sock *tp, struct tp_flow *f)
 {
-	__u32 ssthresh = tp->snd_ssthresh;
 
 	f->delivery_rate =
 	    tp_delivery_rate(tp->rate_delivered, tp->rate_interval_us, tp->mss_cache);
@@ -56,7 +55,7 @@ static __always_inline void flow_measures(const struct tcp_sock *tp, struct tp_f
 	f->sent_packets = tp->data_segs_out;
 	f->lost_packets = tp->total_retrans;
 	f->cwnd_packets = tp->snd_cwnd;
-	f->ssthresh_packets = ssthresh >= TP_SSTHRESH_INFINITE ? 0 : ssthresh;
+	f->ssthresh_packets = tp_valid_ssthresh(tp->snd_ssthresh);
 }
 
 /* Tunings that the socket itself shows, without storage. */

@@ -76,8 +76,25 @@ static __always_inline void record_counts(const struct bpf_tcp_sock *ts, const s
 	r->min_rtt_us = tp_valid_rtt_us(ts->rtt_min);
 	r->segments = ts->data_segs_out;
 	r->retransmitted = ts->total_retrans;
-	r->mss = ts->mss_cache;
+	r->ssthresh_packets = tp_valid_ssthresh(ts->snd_ssthresh);
 	r->rate = (__u32)tp_min64(tp_last_rate(ts, tp) / 1000, ~0U);
+}
+
+/* The same of a connection that an iterator shows. */
+static __always_inline void record_live_counts(const struct tcp_sock *tp, struct tp_record *r)
+{
+	r->bytes_acked = tp->bytes_acked;
+	r->bytes_received = tp->bytes_received;
+	r->srtt_us = tp->srtt_us >> 3;
+	r->min_rtt_us = tp_valid_rtt_us(tp->rtt_min.s[0].v);
+	r->segments = tp->data_segs_out;
+	r->retransmitted = tp->total_retrans;
+	r->ssthresh_packets = tp_valid_ssthresh(tp->snd_ssthresh);
+	if (!BPF_CORE_READ_BITFIELD(tp, rate_app_limited))
+		r->rate = (__u32)tp_min64(
+		    tp_delivery_rate(tp->rate_delivered, tp->rate_interval_us, tp->mss_cache) /
+			1000,
+		    ~0U);
 }
 
 static __always_inline void send_record(const struct tp_record *r)

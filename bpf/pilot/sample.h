@@ -27,22 +27,6 @@ static __always_inline int is_busy(const struct tcp_sock *tp)
 	       (__u32)bpf_jiffies64() - tp->lsndtime <= IDLE_S * ticks_per_s;
 }
 
-static __always_inline void sample_counts(const struct tcp_sock *tp, struct tp_record *r)
-{
-	r->bytes_acked = tp->bytes_acked;
-	r->bytes_received = tp->bytes_received;
-	r->srtt_us = tp->srtt_us >> 3;
-	r->min_rtt_us = tp_valid_rtt_us(tp->rtt_min.s[0].v);
-	r->segments = tp->data_segs_out;
-	r->retransmitted = tp->total_retrans;
-	r->mss = tp->mss_cache;
-	if (!BPF_CORE_READ_BITFIELD(tp, rate_app_limited))
-		r->rate = (__u32)tp_min64(
-		    tp_delivery_rate(tp->rate_delivered, tp->rate_interval_us, tp->mss_cache) /
-			1000,
-		    ~0U);
-}
-
 /* Adds the note of a connection that still has the arm that we gave it last; says whether it
  * has. */
 static __always_inline int sample_note(const struct tcp_sock *tp, struct tp_record *r,
@@ -98,7 +82,7 @@ int sample(struct bpf_iter__tcp *ctx)
 	record_identity(tp, &r);
 	r.cookie = bpf_get_socket_cookie(tp); /* the record of its end has it, too */
 	record_times(tp, &r);
-	sample_counts(tp, &r);
+	record_live_counts(tp, &r);
 	tell_and_move(&v, tp, &place, &note, &r);
 	return 0;
 }

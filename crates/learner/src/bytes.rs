@@ -5,11 +5,11 @@ const VERSION: u8 = 1;
 
 /// A row being written.
 #[derive(Debug)]
-pub(crate) struct Writer(Vec<u8>);
+pub struct Writer(Vec<u8>);
 
 /// A row being read. Past its end, reading gives nothing.
 #[derive(Debug)]
-pub(crate) struct Reader<'a>(&'a [u8]);
+pub struct Reader<'a>(&'a [u8]);
 
 /// FNV-1a (Fowler, Noll and Vo): it finds damage, but does not keep an attacker out.
 fn check_sum(bytes: &[u8]) -> u32 {
@@ -17,31 +17,50 @@ fn check_sum(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0x811c_9dc5, step)
 }
 
+impl Default for Writer {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Writer {
+    /// An empty row.
+    #[must_use]
     pub fn new() -> Self {
         Self(vec![VERSION])
     }
 
+    /// Writes a number.
     pub fn u16(&mut self, x: u16) -> &mut Self {
         self.0.extend(x.to_le_bytes());
         self
     }
 
+    /// Writes a number.
+    pub fn u32(&mut self, x: u32) -> &mut Self {
+        self.0.extend(x.to_le_bytes());
+        self
+    }
+
+    /// Writes a number.
     pub fn u64(&mut self, x: u64) -> &mut Self {
         self.0.extend(x.to_le_bytes());
         self
     }
 
+    /// Writes a number.
     pub fn f32(&mut self, x: f32) -> &mut Self {
         self.0.extend(x.to_le_bytes());
         self
     }
 
+    /// Writes a number.
     pub fn f64(&mut self, x: f64) -> &mut Self {
         self.0.extend(x.to_le_bytes());
         self
     }
 
+    /// Writes numbers.
     pub fn f32s<'a>(&mut self, all: impl IntoIterator<Item = &'a f32>) -> &mut Self {
         for x in all {
             self.f32(*x);
@@ -49,6 +68,7 @@ impl Writer {
         self
     }
 
+    /// Writes numbers.
     pub fn f64s<'a>(&mut self, all: impl IntoIterator<Item = &'a f64>) -> &mut Self {
         for x in all {
             self.f64(*x);
@@ -56,6 +76,8 @@ impl Writer {
         self
     }
 
+    /// The row, with its check sum.
+    #[must_use]
     pub fn finish(mut self) -> Vec<u8> {
         let sum = check_sum(&self.0);
         self.0.extend(sum.to_le_bytes());
@@ -65,6 +87,7 @@ impl Writer {
 
 impl<'a> Reader<'a> {
     /// Reads a row if it is whole and of this version.
+    #[must_use]
     pub fn new(row: &'a [u8]) -> Option<Self> {
         let (body, sum) = row.split_last_chunk::<4>()?;
         let whole = check_sum(body) == u32::from_le_bytes(*sum);
@@ -80,10 +103,17 @@ impl<'a> Reader<'a> {
         Some(*first)
     }
 
+    /// Reads a number.
     pub fn u16(&mut self) -> Option<u16> {
         self.take().map(u16::from_le_bytes)
     }
 
+    /// Reads a number.
+    pub fn u32(&mut self) -> Option<u32> {
+        self.take().map(u32::from_le_bytes)
+    }
+
+    /// Reads a number.
     pub fn u64(&mut self) -> Option<u64> {
         self.take().map(u64::from_le_bytes)
     }
@@ -95,21 +125,25 @@ impl<'a> Reader<'a> {
             .filter(|x| x.is_finite())
     }
 
+    /// The same with 64 bits.
     pub fn f64(&mut self) -> Option<f64> {
         self.take()
             .map(f64::from_le_bytes)
             .filter(|x| x.is_finite())
     }
 
+    /// Fills a slice; `None` as soon as a number is not finite.
     pub fn f32s(&mut self, out: &mut [f32]) -> Option<()> {
         out.iter_mut().try_for_each(|x| self.f32().map(|y| *x = y))
     }
 
+    /// The same with 64 bits.
     pub fn f64s(&mut self, out: &mut [f64]) -> Option<()> {
         out.iter_mut().try_for_each(|x| self.f64().map(|y| *x = y))
     }
 
     /// `Some` if all bytes were read.
+    #[must_use]
     pub fn done(&self) -> Option<()> {
         self.0.is_empty().then_some(())
     }

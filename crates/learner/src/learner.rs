@@ -17,6 +17,7 @@ use crate::settings::Settings;
 pub mod thompson;
 mod view;
 
+pub use crate::tree::saved::{KEY_BYTES, key_bytes};
 pub use thompson::{SavedRows, Thompson};
 pub use view::{Alarm, Estimate, View};
 

@@ -13,7 +13,7 @@
 //! (ICML 2022) for the tree; Wu et al., *Conservative Bandits* (ICML 2016) for the ledger; Page,
 //! *Continuous Inspection Schemes* (Biometrika 1954) for the change detection.
 
-mod bytes;
+pub mod bytes;
 pub mod change;
 pub mod choice;
 pub mod draw;

@@ -56,7 +56,7 @@ pub enum Command {
     Run(RunArgs),
     /// Show the daemon: its cgroup, its algorithms, connections by reason, and anything that is degraded
     Status(AskArgs),
-    /// Show every path with its algorithms: cost, how often chosen, least RTT, highest rate, share
+    /// Show every path with its algorithms: connections, share, least RTT, highest rate, effect
     #[command(after_long_help = select::help::<PathView>())]
     Paths(ListArgs),
     /// Show live connections: addresses, congestion control, why, RTT, rate, loss

@@ -21,7 +21,7 @@ const HALF_LIVES_MAX: f64 = 6.0;
 const NODE_HALF_LIVES_MAX: f64 = 12.0;
 
 /// Bytes of a saved key.
-const KEY_BYTES: usize = 24;
+pub const KEY_BYTES: usize = 24;
 
 /// The outcome of reading a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +32,8 @@ pub(crate) enum Taken {
 }
 
 /// The bytes of a key: level, length, class, domain, prefix.
-pub(crate) fn key_bytes(key: &NodeKey) -> [u8; KEY_BYTES] {
+#[must_use]
+pub fn key_bytes(key: &NodeKey) -> [u8; KEY_BYTES] {
     let mut bytes = [0; KEY_BYTES];
     bytes[0] = key.level as u8;
     bytes[1] = key.key.len;

@@ -6,7 +6,9 @@ use std::fmt::Write as _;
 
 use tcpilot_abi::Why;
 
-use crate::pilot::figures::{AlgorithmView, Explanation, FlowView, PathView, Status, TuningView};
+use crate::pilot::figures::{
+    AlgorithmView, DecisionView, Explanation, FlowView, PathView, Status, TuningView,
+};
 use crate::show::{
     figure::{self, Shown as _, Unit, View as _},
     select::Selection,
@@ -41,7 +43,7 @@ fn path_name(path: &PathView) -> String {
     name
 }
 
-/// The name of a path, with its class of handshakes: with thompson an address may have a path for each class.
+/// The name of a path, with its class of handshakes: an address may have a path for each class.
 pub(crate) fn class_name(path: &PathView) -> String {
     match &path.class {
         Some(class) => format!("{} ({class})", path_name(path)),
@@ -49,9 +51,8 @@ pub(crate) fn class_name(path: &PathView) -> String {
     }
 }
 
-/// Columns that only one of the learners fills.
-const OF_EPSILON_GREEDY: [&str; 5] = ["Cost", "Chosen", "Greedy", "Min RTT", "Max rate"];
-const OF_THOMPSON: [&str; 4] = ["Effect", "From", "To", "Learned from"];
+/// Columns that are shown only if somebody asks for them by `--columns`.
+const ASKED_FOR: [&str; 3] = ["Cost", "Greedy", "Learned from"];
 
 /// A table with a row per path and algorithm.
 pub fn paths(paths: &[PathView]) -> String {
@@ -70,12 +71,8 @@ pub fn selected_paths(
             false => "no path has been seen yet\n".to_owned(),
         };
     }
-    let others: &[&str] = match paths.iter().any(|path| path.level.is_some()) {
-        true => &OF_EPSILON_GREEDY,
-        false => &OF_THOMPSON,
-    };
     let owners = owners(processes, paths.iter().any(|path| !path.pods.is_empty()));
-    selection.table(paths, |heading| !others.contains(&heading), owners)
+    selection.table(paths, |heading| !ASKED_FOR.contains(&heading), owners)
 }
 
 /// A table of live connections.
@@ -131,16 +128,14 @@ pub fn explanation(e: &Explanation) -> String {
     }
     for explained in &e.paths {
         let path = &explained.path;
-        match path.level.as_deref() {
-            None | Some("path") => {
+        match path.level.as_str() {
+            "path" => {
                 let _ = writeln!(out, "{} is on path {}", e.address, class_name(path));
+                let _ = writeln!(out, "  {}", measures(path));
             }
-            Some(level) => out.push_str(&for_strangers(&e.address, level, path)),
+            level => out.push_str(&for_strangers(&e.address, level, path)),
         }
-        match &path.level {
-            None => out.push_str(&format!("  {}\n", measures(path))),
-            Some(_) => out.push_str(&learned(path)),
-        }
+        out.push_str(&learned(path));
         if let Some(tuning) = &explained.tuning {
             out.push_str(&tuning.text());
         }
@@ -151,18 +146,11 @@ pub fn explanation(e: &Explanation) -> String {
                 let _ = writeln!(out, "  {} may not be chosen: {why}", algorithm.name);
             }
         }
-        if path.level.is_some() {
-            continue; // only epsilon-greedy's table of paths remembers decisions
+        if !explained.decisions.is_empty() {
+            out.push_str("\n  last decisions, newest first:\n");
         }
-        out.push_str("\n  last decisions, newest first:\n");
-        for d in &explained.decisions {
-            let algorithm = d.algorithm.as_deref().unwrap_or("kernel default");
-            let dry = if d.dry_run { " (dry run: not set)" } else { "" };
-            let _ = writeln!(
-                out,
-                "  {:>7.1} s ago  {} {} -> {}: {}{dry}  [{}: {}]",
-                d.age_s, d.side, d.local_port, d.remote_port, algorithm, d.why, d.because
-            );
+        for decision in &explained.decisions {
+            out.push_str(&decided(decision));
         }
     }
     if !e.flows.is_empty() {
@@ -170,6 +158,23 @@ pub fn explanation(e: &Explanation) -> String {
         out.push_str(&indent(&flows(&e.flows)));
     }
     out
+}
+
+/// A line about a decision.
+fn decided(d: &DecisionView) -> String {
+    let algorithm = d.algorithm.as_deref().unwrap_or("kernel default");
+    let dry = if d.dry_run { " (dry run: not set)" } else { "" };
+    let rate = d.goodput.map_or_else(String::new, |_| {
+        format!(", {}", d.goodput.shown(Unit::BytesPerSecond))
+    });
+    let loss = match d.loss_ratio {
+        Some(share) if share > 0.0 => format!(", {} lost", share.shown(Unit::Share)),
+        _ => String::new(),
+    };
+    format!(
+        "  {:>7.1} s ago  {}: {algorithm}{dry}, {}{rate}{loss}  [{}: {}]\n",
+        d.age_s, d.side, d.end, d.why, d.because
+    )
 }
 
 /// The line of an address without a path: it names the node that chooses for a first connection.
@@ -181,25 +186,20 @@ fn for_strangers(address: &str, level: &str, path: &PathView) -> String {
     format!("{address}: no path yet; a first connection is chosen for by {node}\n")
 }
 
-/// The knowledge of the learner in the daemon about a path, on one line.
+/// The knowledge of the learner about a path, on one line.
 fn learned(path: &PathView) -> String {
-    let count = |x: Option<f64>, digits: usize| {
-        x.map_or_else(|| figure::NONE.to_owned(), |x| format!("{x:.digits$}"))
-    };
     let mut out = format!(
-        "  experience of {} connections; exploring has cost as much as {}, and may cost {} more",
-        count(path.experience, 1),
-        count(path.explored, 2),
-        count(path.budget, 2)
+        "  experience of {:.1} connections; exploring has cost as much as {:.2}, and may cost {:.2} more",
+        path.experience, path.explored, path.budget
     );
-    if let Some(made @ 1..) = path.rescued {
-        let _ = write!(out, ", rescued {made}");
-        if let Some(undone @ 1..) = path.undone {
-            let _ = write!(out, " (undone {undone}: it did not help)");
+    if path.rescued > 0 {
+        let _ = write!(out, ", rescued {}", path.rescued);
+        if path.undone > 0 {
+            let _ = write!(out, " (undone {}: it did not help)", path.undone);
         }
     }
-    if let Some(moved @ 1..) = path.moved {
-        let _ = write!(out, ", moved {moved} long ones");
+    if path.moved > 0 {
+        let _ = write!(out, ", moved {} long ones", path.moved);
     }
     if let Some(age_s) = path.changed_age_s {
         let _ = write!(out, ", changed {} ago", duration(age_s as u64));
@@ -268,13 +268,11 @@ pub fn status(s: &Status) -> String {
             "moved    {moves} while they were open, to a better algorithm"
         );
     }
-    if let Some(rescued) = &s.rescued {
-        out.push_str(&rescued.text());
-    }
+    out.push_str(&s.rescued.text());
     if let Some(traffic) = &s.traffic {
         out.push_str(&traffic.text());
     }
-    if s.rows_valid == Some(false) {
+    if !s.rows_valid {
         let _ = writeln!(
             out,
             "void     no sign of life of the learner for 10 s: new connections get the kernel's default"
@@ -327,9 +325,9 @@ pub fn report(s: &Status, paths: &[PathView]) -> String {
         number(steered, "connection"),
         number(paths.len() as u64, "path"),
         s.rescues,
-        match &s.rescued {
-            Some(rescued) if rescued.undone > 0 => format!(" and undid {}", rescued.undone),
-            _ => String::new(),
+        match s.rescued.undone {
+            0 => String::new(),
+            undone => format!(" and undid {undone}"),
         }
     );
     out.push_str(&best_of(paths));
@@ -340,48 +338,38 @@ pub fn report(s: &Status, paths: &[PathView]) -> String {
 /// Lines with the best algorithms of the first ten paths, as far as they are known.
 fn best_of(paths: &[PathView]) -> String {
     let mut out = String::new();
-    for path in paths
-        .iter()
-        .filter(|p| p.algorithms.iter().any(|a| a.samples > 0))
-        .take(10)
-    {
-        let best = path
-            .algorithms
-            .iter()
-            .filter(|a| a.samples > 0)
-            .min_by_key(|a| a.cost);
-        if let Some(best) = best {
-            let _ = writeln!(
-                out,
-                "  {}: {} serves it best ({} of {}, max rate {}, min RTT {})",
-                path_name(path),
-                best.name,
-                best.chosen,
-                number(path.connections, "connection"),
-                best.max_delivery_rate.shown(Unit::BytesPerSecond),
-                best.min_rtt_us.shown(Unit::Microseconds)
-            );
-        }
-    }
-    for path in paths.iter().take(10) {
-        let effect = |a: &AlgorithmView| a.effect.unwrap_or(0.0);
-        let known = path
-            .algorithms
-            .iter()
-            .filter(|a| a.effect_low.is_some_and(|low| low > 0.0));
-        if let Some(best) = known.max_by(|a, b| effect(a).total_cmp(&effect(b))) {
-            let _ = writeln!(
-                out,
-                "  {}: {} serves it best ({} more than the default, between {} and {})",
-                class_name(path),
-                best.name,
-                best.effect.shown(Unit::Share),
-                best.effect_low.shown(Unit::Share),
-                best.effect_high.shown(Unit::Share)
-            );
-        }
+    let known = paths.iter().filter_map(|path| Some((path, best(path)?)));
+    for (path, best) in known.take(10) {
+        let gain = best.effect.map_or_else(String::new, |_| {
+            let [effect, low, high] = [best.effect, best.effect_low, best.effect_high]
+                .map(|part| part.shown(Unit::Share));
+            format!("{effect} more than the default, between {low} and {high}; ")
+        });
+        let _ = writeln!(
+            out,
+            "  {}: {} serves it best ({gain}{} of {}, max rate {}, min RTT {})",
+            class_name(path),
+            best.name,
+            best.chosen,
+            number(path.connections, "connection"),
+            best.max_delivery_rate.shown(Unit::BytesPerSecond),
+            best.min_rtt_us.shown(Unit::Microseconds)
+        );
     }
     out
+}
+
+/// The algorithm that is surely better than the default, if there is one. Without any estimate it is the one of
+/// least cost.
+fn best(path: &PathView) -> Option<&AlgorithmView> {
+    let all = || path.algorithms.iter();
+    if all().all(|a| a.effect.is_none()) {
+        return all().filter(|a| a.samples > 0).min_by_key(|a| a.cost);
+    }
+    let effect = |a: &AlgorithmView| a.effect.unwrap_or(0.0);
+    all()
+        .filter(|a| a.effect_low.is_some_and(|low| low > 0.0))
+        .max_by(|a, b| effect(a).total_cmp(&effect(b)))
 }
 
 impl TuningView {

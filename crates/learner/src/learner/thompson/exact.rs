@@ -162,8 +162,9 @@ impl<const C: usize> Exact<C> {
 
     pub fn count_connections(&mut self, path: &Key, connections: u32) {
         if let Some(id) = self.tree.find(path) {
-            let count = &mut self.tree.paths[id.0 as usize].connections;
-            *count = count.saturating_add(connections);
+            let path = &mut self.tree.paths[id.0 as usize];
+            path.connections = path.connections.saturating_add(connections);
+            path.unsaved = true; // whoever keeps more about a path saves it together with its row
         }
     }
 

@@ -66,10 +66,10 @@ figures! {
 }
 
 figures! {
-    /// A choice that was made.
+    /// A choice that was made, and its result.
     #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
     pub DecisionView {
-        /// Time since the decision.
+        /// Time since the connection opened.
         age_s: f64, Seconds;
         /// The algorithm; `null` if the kernel's default stayed.
         algorithm: Option<String>;
@@ -77,14 +77,17 @@ figures! {
         why: String;
         /// The same reason, as a sentence.
         because: String;
-        /// `connect` or `accept`; `either` if the daemon did not keep it.
+        /// `connect` or `accept`.
         side: String;
-        /// This host's port.
-        local_port: u16;
-        /// The peer's port.
-        remote_port: u16;
         /// Whether tcpilot decided, but set nothing.
         dry_run: bool;
+        /// The fate of the connection: `closed`, `timed-out`, `open` at its last sample, or `switched` to
+        /// another algorithm.
+        end: String;
+        /// Its rate while data was under way, within 2 %; `null` if it was too short.
+        goodput: Option<u64>, BytesPerSecond;
+        /// Segments retransmitted over segments sent, within 2 %; `null` if that is not known.
+        loss_ratio: Option<f64>, Share;
     }
 }
 
@@ -109,7 +112,8 @@ figures! {
     pub ExplainedPath {
         /// The path, as in `paths`.
         path: PathView;
-        /// The last decisions, at most eight, the newest first.
+        /// The decisions on the last eight connections that ended, or were sampled, the newest first. Of
+        /// connections that carried little, one in sixteen is among them.
         decisions: Vec<DecisionView>;
         /// Its tunings; `null` if there are none.
         tuning: Option<TuningView>;

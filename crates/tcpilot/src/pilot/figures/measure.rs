@@ -105,10 +105,6 @@ number!(
     Number: u32 as Option<u32>, some
 );
 number!(
-    /// A count.
-    Count: u32 as u32, std::convert::identity
-);
-number!(
     /// A count that may be large.
     Count64: u64 as u64, std::convert::identity
 );
@@ -146,7 +142,7 @@ mod tests {
         Least::put(&7, &mut window, true);
         assert_eq!((window.current, window.previous), (0, 7));
         let mut count = 0;
-        Count::put(&7, &mut count, false);
+        Count64::put(&7, &mut count, false);
         assert_eq!(count, 7);
     }
 }

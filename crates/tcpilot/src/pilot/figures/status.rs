@@ -27,7 +27,7 @@ figures! {
         attached: bool;
         /// The learner that chooses: `epsilon-greedy` or `thompson`.
         learner: String;
-        /// With thompson: counts of the learner in the daemon; `null` with epsilon-greedy.
+        /// Counts of the learner; `null` while it does not answer.
         learning: Option<LearningStatus>;
         /// Whether steering helps, in a line; `null` if the daemon cannot know.
         effect: Option<String>;
@@ -49,19 +49,19 @@ figures! {
         charged: u64;
         /// Connections that were switched after heavy loss.
         rescues: u64;
-        /// With thompson: how these switches ended, and why others were not made; `null` with epsilon-greedy.
-        rescued: Option<RescueStatus>;
-        /// With thompson: how often long connections were moved to a better algorithm.
+        /// How these switches ended, and why others were not made.
+        rescued: RescueStatus;
+        /// How often long connections were moved to a better algorithm.
         moves: u64;
         /// Anything that does not work as it should, a sentence each.
         degraded: Vec<String>;
         /// How much of the host's traffic tcpilot can steer; `null` for the first seconds.
         traffic: Option<TrafficView>;
-        /// With thompson: whether rows are valid. They are void while the learner has given no sign of life for
-        /// ten seconds: new connections then get the kernel's default.
-        rows_valid: Option<bool>;
-        /// With thompson: how often rows became void since the start.
-        rows_voided: Option<u64>;
+        /// Whether rows are valid. They are void while the learner has given no sign of life for ten seconds:
+        /// new connections then get the kernel's default.
+        rows_valid: bool;
+        /// How often rows became void since the start.
+        rows_voided: u64;
         /// The tunings; `null` if all are off.
         tunings: Option<TuningsStatus>;
         /// Calls of the BPF programs; 0 unless the sysctl `kernel.bpf_stats_enabled` is 1.
@@ -99,7 +99,7 @@ figures! {
 }
 
 figures! {
-    /// Rescues with the learner thompson.
+    /// Rescues.
     #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
     pub RescueStatus {
         /// Connections that had more goodput after the switch.

@@ -268,13 +268,11 @@ fn daemon(out: &mut Writer<'_>, s: &Status) -> fmt::Result {
     if let Some(traffic) = &s.traffic {
         host_traffic(out, traffic)?;
     }
-    if let (Some(valid), Some(voided)) = (s.rows_valid, s.rows_voided) {
-        let valid = f64::from(u8::from(valid));
-        out.singles::<Status>([
-            ("rows_valid", "rows_valid", GAUGE, valid),
-            ("rows_voided", "rows_voided", COUNTER, voided as f64),
-        ])?;
-    }
+    let valid = f64::from(u8::from(s.rows_valid));
+    out.singles::<Status>([
+        ("rows_valid", "rows_valid", GAUGE, valid),
+        ("rows_voided", "rows_voided", COUNTER, s.rows_voided as f64),
+    ])?;
     let opened = s.connections.iter();
     let opened = opened.map(|(why, count)| (vec![("why", why.as_str())], *count as f64));
     out.family::<Status>("connections", "connections", COUNTER, opened)?;

@@ -64,6 +64,7 @@ fn lossy_path() -> PathView {
         live_flows: 1,
         connections: 94,
         loss_ratio: Some(0.0512),
+        level: "path".to_owned(),
         algorithms: vec![
             algorithm("cubic", 745_594, 9, 2, 987_500, 0.0125),
             algorithm("bbr", 12_189, 83, 78, 2_262_500, 0.9625),
@@ -84,6 +85,7 @@ fn new_path() -> PathView {
         policy: "backup".to_owned(),
         min_rtt_us: Some(310),
         connections: 1,
+        level: "path".to_owned(),
         algorithms: vec![unused("cubic"), unused("bbr")],
         ..Default::default()
     }
@@ -96,9 +98,10 @@ fn decision(age_s: f64, algorithm: Option<&str>, why: Why) -> DecisionView {
         why: why.word().to_owned(),
         because: why.sentence().to_owned(),
         side: "connect".to_owned(),
-        local_port: 54_334,
-        remote_port: 443,
         dry_run: false,
+        end: "closed".to_owned(),
+        goodput: Some(1_500_000),
+        loss_ratio: Some(0.021),
     }
 }
 
@@ -176,7 +179,7 @@ fn running() -> Status {
         closed: 90,
         charged: 85,
         rescues: 6,
-        rescued: None,
+        rescued: RescueStatus::default(),
         moves: 0,
         degraded: vec!["a sample was given up (2 times)".to_owned()],
         bpf_events: 1000,
@@ -191,8 +194,8 @@ fn running() -> Status {
             received_bytes: 4_870_000_000,
             devices: ["eth0", "eth1"].map(str::to_owned).to_vec(),
         }),
-        rows_valid: None,
-        rows_voided: None,
+        rows_valid: true,
+        rows_voided: 0,
         tunings: Some(tunings()),
     }
 }
@@ -284,14 +287,14 @@ fn known(level: &str) -> PathView {
         netns: "all".to_owned(),
         policy: "default".to_owned(),
         age_s: 3.1,
-        level: Some(level.to_owned()),
+        level: level.to_owned(),
         class: Some("16 to 33 ms, accept".to_owned()),
-        experience: Some(31.2),
-        explored: Some(0.084),
-        budget: Some(1.31),
-        rescued: (level == "path").then_some(3),
-        undone: (level == "path").then_some(1),
-        moved: (level == "path").then_some(2),
+        experience: 31.2,
+        explored: 0.084,
+        budget: 1.31,
+        rescued: if level == "path" { 3 } else { 0 },
+        undone: if level == "path" { 1 } else { 0 },
+        moved: if level == "path" { 2 } else { 0 },
         changed_age_s: (level == "path").then_some(700.0),
         algorithms: vec![
             learned("cubic", 0.01, None, None),
@@ -300,6 +303,33 @@ fn known(level: &str) -> PathView {
         ],
         ..Default::default()
     }
+}
+
+/// The same with the measures of its connections.
+fn known_and_measured() -> PathView {
+    let mut path = PathView {
+        min_rtt_us: Some(20_050),
+        srtt_us: Some(23_800),
+        max_delivery_rate: Some(2_262_500),
+        ssthresh: Some(46),
+        live_flows: 1,
+        connections: 94,
+        loss_ratio: Some(0.0512),
+        ..known("path")
+    };
+    let measured = lossy_path().algorithms;
+    for (algorithm, measured) in path.algorithms.iter_mut().zip(measured) {
+        *algorithm = AlgorithmView {
+            share: algorithm.share,
+            effect: algorithm.effect,
+            effect_low: algorithm.effect_low,
+            effect_high: algorithm.effect_high,
+            learned_from: algorithm.learned_from.clone(),
+            name: algorithm.name.clone(),
+            ..measured
+        };
+    }
+    path
 }
 
 pub(in crate::pilot) fn learning() -> Status {
@@ -326,16 +356,16 @@ pub(in crate::pilot) fn learning() -> Status {
     Status {
         learner: "thompson".to_owned(),
         moves: 2,
-        rows_valid: Some(true),
-        rows_voided: Some(1),
-        rescued: Some(RescueStatus {
+        rows_valid: true,
+        rows_voided: 1,
+        rescued: RescueStatus {
             helped: 4,
             undone: 1,
             own_losses: 17,
             withheld: [(Withheld::Row, 2), (Withheld::Failed, 0)]
                 .map(|(why, count)| (why.word().to_owned(), count))
                 .into(),
-        }),
+        },
         learning: Some(LearningStatus {
             paths: 120,
             nodes: 17,
@@ -372,11 +402,11 @@ pub(in crate::pilot) fn learning() -> Status {
 
 #[test]
 fn what_the_learner_in_the_daemon_knows_reads_as_its_copies() {
-    assert_golden("paths-thompson", &paths(&[known("path")]));
-    let explained = |level| {
+    assert_golden("paths-thompson", &paths(&[known_and_measured()]));
+    let explained = |path, decisions| {
         let explained = ExplainedPath {
-            path: known(level),
-            decisions: Vec::new(),
+            path,
+            decisions,
             tuning: None,
         };
         explanation(&Explanation {
@@ -386,17 +416,39 @@ fn what_the_learner_in_the_daemon_knows_reads_as_its_copies() {
             flows: vec![flow("bbr", Why::Rescued)],
         })
     };
-    assert_golden("explain-thompson", &explained("path"));
-    assert_golden("explain-stranger", &explained("group"));
+    assert_golden(
+        "explain-thompson",
+        &explained(
+            known_and_measured(),
+            vec![
+                decision(0.5, Some("cubic"), Why::Rescued),
+                DecisionView {
+                    end: "open".to_owned(),
+                    goodput: None,
+                    loss_ratio: None,
+                    ..decision(1.2, Some("bbr"), Why::Drawn)
+                },
+                DecisionView {
+                    loss_ratio: Some(0.0),
+                    dry_run: true,
+                    ..decision(61.0, None, Why::HeldOut)
+                },
+            ],
+        ),
+    );
+    assert_golden("explain-stranger", &explained(known("group"), Vec::new()));
     assert_golden("status-thompson", &status(&learning()));
-    assert_golden("report-thompson", &report(&learning(), &[known("path")]));
+    assert_golden(
+        "report-thompson",
+        &report(&learning(), &[known_and_measured()]),
+    );
     let dry = Status {
         dry_run: true,
         ..learning()
     };
     assert_golden("status-thompson-dry-run", &status(&dry));
     let void = Status {
-        rows_valid: Some(false),
+        rows_valid: false,
         traffic: None,
         ..learning()
     };

@@ -89,7 +89,7 @@ fn a_rescue_is_shown_with_its_path_after_a_take_over_too() {
     next.go_on(told(&busy().counts()));
     teach(&mut next, &["2001:db8:1:2::3"], 2);
     let prefix = tcpilot_core::Prefix::around("2001:db8:1:2::3".parse().unwrap(), 128);
-    assert_eq!(next.explain(&prefix)[0].view.rescued, Some(1));
+    assert_eq!(next.explain(&prefix)[0].view.rescued, 1);
 }
 
 #[test]

@@ -18,7 +18,7 @@ use tcpilot_learner::{
 };
 
 use super::arms::Arms;
-use crate::{clock::monotonic_ns, pilot::figures::StoredAlgorithm};
+use crate::{clock::monotonic_ns, pilot::{figures::StoredAlgorithm, state::SavedRow}};
 
 /// The memory of the BPF program; in tests a map in memory.
 pub trait Memory: Send + Sync {
@@ -274,6 +274,19 @@ fn least(window: &tp_window32) -> u32 {
     both.into_iter().filter(|us| *us > 0).min().unwrap_or(0)
 }
 
+/// The rows of the estimates; those of costs are put aside.
+fn without_costs<'a>(
+    rows: &'a mut SavedRows<'_>,
+    costs: &'a mut Vec<SavedRow>,
+) -> impl FnMut(&mut dyn FnMut(&[u8], &[u8])) + 'a {
+    |each| {
+        rows(&mut |key: &[u8], row: &[u8]| match is_of_costs(key) {
+            true => costs.push((key.to_vec(), row.to_vec())),
+            false => each(key, row),
+        });
+    }
+}
+
 impl Learner for EpsilonGreedy {
     fn estimates(&self) -> &Thompson {
         &self.estimates
@@ -294,7 +307,7 @@ impl Learner for EpsilonGreedy {
         budget: usize,
         _: &mut dyn FnMut(&NodeKey, Option<&Plan>),
     ) -> usize {
-        self.estimates.publish(now_s, budget, &mut |_, _| {})
+        self.estimates.publish(now_s, budget, |_: &NodeKey, _: Option<&Plan>| {})
     }
 
     fn view(&mut self, key: &NodeKey, now_s: f64) -> Option<View> {
@@ -318,13 +331,9 @@ impl Learner for EpsilonGreedy {
 
     fn take_up(&mut self, rows: &mut SavedRows<'_>, now_s: f64) -> Restored {
         let mut costs = Vec::new();
-        let mut others = |each: &mut dyn FnMut(&[u8], &[u8])| {
-            rows(&mut |key: &[u8], row: &[u8]| match is_of_costs(key) {
-                true => costs.push((key.to_vec(), row.to_vec())),
-                false => each(key, row),
-            });
-        };
+        let mut others = without_costs(rows, &mut costs);
         let mut restored = self.estimates.take_up(&mut others, now_s);
+        drop(others);
         for (key, row) in costs {
             match self.take_up_costs(&key, &row, now_s) {
                 true => restored.taken_up += 1,
@@ -342,7 +351,7 @@ impl Learner for EpsilonGreedy {
 
     /// The costs come with the last of the estimates.
     fn save_some(&mut self, most: usize, row: &mut SaveRow<'_>) -> bool {
-        if !self.estimates.save_some(most, row) {
+        if !self.estimates.save_some(most, &mut *row) {
             return false;
         }
         let begun_ns = monotonic_ns();

@@ -8,6 +8,7 @@ use super::{
     clock::Clock,
     effect::Saved,
     greedy::Greedy,
+    measures::Windows,
     room::Room,
     taught::{Lesson, MoveTerms, Taught},
 };
@@ -62,6 +63,11 @@ pub fn lessons(
             settings,
             greedy: greedy.cloned(),
             rescue_cost: f64::from(estimates.rescue_cost_percent) / 100.0,
+            windows: Windows {
+                window_s: config.learner.common.window_s,
+                ssthresh_s: config.ssthresh.window_s,
+                ssthresh_floor: config.ssthresh.floor_packets,
+            },
             steer_percent: keys.steer_percent,
             moves: (keys.move_long && !config.dry_run).then(|| MoveTerms {
                 gain: (f64::from(keys.move_gain_percent) / 100.0).ln_1p(),
@@ -112,7 +118,7 @@ impl Restored {
             Some(store) => store.for_each_row(&policy, each),
             None => Ok(()),
         };
-        let Some((taught, read)) = Taught::restore(lesson, self.clock.now_s(), rows)? else {
+        let Some((mut taught, read)) = Taught::restore(lesson, self.clock.now_s(), rows)? else {
             return Ok(());
         };
         self.is_anew |= taught.is_unsaved;
@@ -125,6 +131,9 @@ impl Restored {
         } else if read.taken_up > 0 {
             let (rows, too_old) = (read.taken_up, read.too_old);
             tracing::info!(policy, rows, too_old, "took up what was learned before");
+        }
+        if let Some(store) = store {
+            taught.read_measures(store)?;
         }
         self.taught.push(taught);
         Ok(())
@@ -171,7 +180,10 @@ impl Room {
     /// The knowledge to save: all, or that which changed since the last call. If there is much, this is a
     /// part of it: call again for the rest.
     pub fn unsaved(&mut self, all: bool) -> Vec<Knowledge> {
-        let taught = self.taught.iter_mut().map(|taught| taught.unsaved(all));
+        let taught = self
+            .taught
+            .iter_mut()
+            .flat_map(|taught| taught.unsaved(all));
         let effect = self.effect.iter_mut().map(|effect| effect.unsaved(all));
         taught.chain(effect).collect()
     }
@@ -197,24 +209,61 @@ impl Room {
     }
 }
 
+/// Stands for the name of a policy in the table of the learner's rows, for the measures of its paths. Names of
+/// policies have no slash.
+fn measures_of(policy: &str) -> String {
+    format!("/measures/{policy}")
+}
+
 impl Taught {
-    fn unsaved(&mut self, all: bool) -> Knowledge {
+    /// The rows of the learner, and the measures of the paths among them.
+    fn unsaved(&mut self, all: bool) -> [Knowledge; 2] {
         let is_all = all || std::mem::take(&mut self.is_unsaved);
-        let mut knowledge = Knowledge {
-            policy: self.lesson.name.clone(),
+        let of = |policy: String| Knowledge {
+            policy,
             arms: self.lesson.arms.names().to_vec(),
             is_all,
             ..Knowledge::default()
         };
+        let mut knowledge = of(self.lesson.name.clone());
+        let mut measures = of(measures_of(&self.lesson.name));
         if is_all {
             self.learner.begin_anew();
         }
+        let book = &self.measures;
         let is_done = self.learner.save_some(PAGE, &mut |key, row| match row {
-            Some(row) => knowledge.rows.push((key.to_vec(), row.to_vec())),
-            None => knowledge.gone.push(key.to_vec()),
+            Some(row) => {
+                knowledge.rows.push((key.to_vec(), row.to_vec()));
+                let measured = book.row(key).map(|row| (key.to_vec(), row));
+                measures.rows.extend(measured);
+            }
+            None => {
+                knowledge.gone.push(key.to_vec());
+                measures.gone.push(key.to_vec());
+            }
         });
         knowledge.has_more = !is_done;
-        knowledge
+        measures.has_more = !is_done;
+        [knowledge, measures]
+    }
+
+    /// Takes up the saved measures of the paths, if they are of the same algorithms.
+    fn read_measures(&mut self, store: &Store) -> Result<(), StateError> {
+        let name = measures_of(&self.lesson.name);
+        if store.known_arms(&name)?.as_deref() != Some(self.lesson.arms.names()) {
+            return Ok(());
+        }
+        let mut damaged = 0;
+        store.for_each_row(&name, |key, row| {
+            damaged += u64::from(!self.measures.put(key, row));
+        })?;
+        if damaged > 0 {
+            let policy = &self.lesson.name;
+            tracing::warn!(
+                "{damaged} measures of paths of policy {policy} were damaged and begin anew"
+            );
+        }
+        Ok(())
     }
 }
 

@@ -23,6 +23,16 @@ pub enum Before {
     Unknown,
 }
 
+impl Before {
+    /// The sums that were told, if they are known.
+    pub fn totals(&self) -> Option<&Totals> {
+        match self {
+            Before::Told(totals) => Some(totals),
+            Before::Nothing | Before::Unknown => None,
+        }
+    }
+}
+
 /// The memory of a connection.
 #[derive(Clone, Copy, Debug)]
 struct Kept {

@@ -14,6 +14,7 @@ mod histogram;
 mod keep;
 mod life;
 mod long;
+mod measures;
 mod moves;
 mod origin;
 mod room;

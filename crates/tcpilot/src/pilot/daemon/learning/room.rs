@@ -10,7 +10,7 @@ use super::{
     clock::Clock,
     effect::Effect,
     histogram::{self, Histogram},
-    long::{Before, Long},
+    long::Long,
     origin::{OfRoom, Origin},
     rows::Table,
     taught::{Taught, Written},
@@ -99,12 +99,7 @@ impl Room {
                 let name = name.map(String::as_str);
                 effect.take(record, &lesson.name, name, self.ticks_per_s);
             }
-            let before = match &before {
-                Before::Nothing => None,
-                Before::Told(totals) => Some(totals),
-                Before::Unknown => return taught.pass_over(record),
-            };
-            if taught.take(record, before, &self.clock, self.ticks_per_s) {
+            if taught.take(record, &before, &self.clock, self.ticks_per_s) {
                 self.wish(record);
             }
         }

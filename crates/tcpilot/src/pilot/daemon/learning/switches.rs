@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 use tcpilot_abi::{TP_RECORD_MOVED, TP_RECORD_RESCUED, TP_RECORD_UNDONE, tp_record};
-use tcpilot_learner::{Level, NodeKey};
+use tcpilot_learner::{Level, MAX_ARMS, NodeKey};
 
 use super::translate::{has, lineage};
 
@@ -22,6 +22,9 @@ pub struct Switched {
     pub undone: u64,
     /// Times that a connection was moved.
     pub moved: u64,
+    /// Connections that were rescued from each algorithm, in the learner's order.
+    #[serde(default)]
+    pub rescued_from: [u32; MAX_ARMS],
 }
 
 /// The counts of all paths of a policy.
@@ -29,8 +32,8 @@ pub struct Switched {
 pub struct Switches(HashMap<NodeKey, Switched>);
 
 impl Switches {
-    /// Counts a record, if it reports a switch.
-    pub fn count(&mut self, record: &tp_record) {
+    /// Counts a record, if it reports a switch; `arm` is the learner's number of the algorithm before it.
+    pub fn count(&mut self, record: &tp_record, arm: Option<usize>) {
         let flags = [TP_RECORD_RESCUED, TP_RECORD_UNDONE, TP_RECORD_MOVED];
         let [rescued, undone, moved] = flags.map(|flag| u64::from(has(record, flag)));
         if rescued + undone + moved == 0 {
@@ -43,6 +46,9 @@ impl Switches {
         path.rescued += rescued;
         path.undone += undone;
         path.moved += moved;
+        if let Some(from) = arm.and_then(|arm| path.rescued_from.get_mut(arm)) {
+            *from += rescued as u32;
+        }
     }
 
     /// The counts of a former daemon.
@@ -88,7 +94,7 @@ mod tests {
             (2, TP_RECORD_MOVED),
             (3, 0),
         ] {
-            switches.count(&record(host, flag));
+            switches.count(&record(host, flag), Some(1));
         }
         let of = |host| {
             let path = lineage(&record(host, 0)).node(Level::Path);
@@ -96,7 +102,9 @@ mod tests {
                 rescued,
                 undone,
                 moved,
+                rescued_from,
             } = switches.of(&path);
+            assert_eq!(u64::from(rescued_from[1]), rescued);
             (rescued, undone, moved)
         };
         assert_eq!((of(1), of(2), of(3)), ((2, 1, 0), (1, 0, 1), (0, 0, 0)));

@@ -19,9 +19,11 @@ use super::{
     clock::Clock,
     greedy::{EpsilonGreedy, Greedy},
     histogram::Shown,
+    long::Before,
+    measures::{Book, Sample, Windows},
     rows::{Table, row_key},
     switches::Switches,
-    translate::{Silent, Terms, Totals, has, is_held_out, lineage, observation, was_switched},
+    translate::{Silent, Terms, has, is_held_out, lineage, observation, was_switched},
 };
 
 /// The terms of a policy's learner, which it gets at the start.
@@ -39,6 +41,8 @@ pub struct Lesson {
     pub arms: Arms,
     /// The learner's constants.
     pub settings: Settings,
+    /// The windows of the paths' measures.
+    pub windows: Windows,
     /// Nats that a rescue takes off the reward.
     pub rescue_cost: f64,
     /// The share of the groups that are steered, in percent.
@@ -88,6 +92,8 @@ pub struct Taught {
     pub taught: u64,
     /// Connections whose algorithm was changed while they were open.
     pub switches: Switches,
+    /// The measures of each path.
+    pub measures: Book,
     /// The measures of each algorithm's connections, in the learner's order.
     shown: Vec<[Shown; 2]>,
     /// Records that taught nothing, by the reason.
@@ -131,6 +137,7 @@ impl Taught {
             learner,
             taught: 0,
             switches: Switches::default(),
+            measures: Book::new(lesson.arms.len(), lesson.windows),
             shown: vec![Shown::both(); lesson.arms.len()],
             silent: BTreeMap::new(),
             is_unsaved: restored.taken_up == 0,
@@ -139,16 +146,17 @@ impl Taught {
         Ok(Some((taught, restored)))
     }
 
-    /// Learns from a record; true if it taught something. `before`: the sums of the connection's last record.
+    /// Learns from a record; true if it taught something. `before`: the connection's last record.
     pub fn take(
         &mut self,
         record: &tp_record,
-        before: Option<&Totals>,
+        before: &Before,
         clock: &Clock,
         ticks_per_s: u32,
     ) -> bool {
         self.count(record);
-        self.switches.count(record);
+        self.switches
+            .count(record, self.lesson.arms.of_number(record.arm));
         let terms = Terms {
             arms: &self.lesson.arms,
             reward: &self.lesson.settings.reward,
@@ -156,31 +164,40 @@ impl Taught {
             ticks_per_s,
             clock,
         };
-        let seen = observation(record, lineage(record), before, &terms);
+        let sample = Sample::new(record, before, &terms);
+        let seen = match before {
+            Before::Nothing => observation(record, lineage(record), None, &terms),
+            Before::Told(totals) => observation(record, lineage(record), Some(totals), &terms),
+            Before::Unknown => Err(Silent::Untold),
+        };
         match &seen {
             Ok(seen) => {
                 self.observe(seen, record);
                 let groups = self.shown.get_mut(seen.arm).into_iter().flatten();
-                groups.for_each(|shown| shown.add(record, before, ticks_per_s));
+                groups.for_each(|shown| shown.add(record, before.totals(), ticks_per_s));
             }
             Err(why) => self.note_silent(*why),
         }
         self.count_by_path(record);
+        if let Some(sample) = sample {
+            self.measure(record, &sample, seen.is_ok());
+        }
         seen.is_ok()
+    }
+
+    /// Adds a record to the measures of its path, and forgets those of paths that the learner has forgotten.
+    fn measure(&mut self, record: &tp_record, sample: &Sample, has_taught: bool) {
+        let path = lineage(record).node(Level::Path);
+        self.measures.take(&path, sample, has_taught);
+        if self.measures.needs_sweep(self.learner.path_count()) {
+            self.measures.sweep(self.learner.paths());
+        }
     }
 
     /// The measures of an algorithm's connections, steered and held out.
     pub(super) fn shown(&self, arm: usize) -> Vec<ShownView> {
         let groups = self.shown.get(arm).into_iter().flatten();
         groups.filter_map(Shown::view).collect()
-    }
-
-    /// Counts a record without learning from it: how much of it was taught already is not known.
-    pub fn pass_over(&mut self, record: &tp_record) {
-        self.count(record);
-        self.switches.count(record);
-        self.note_silent(Silent::Untold);
-        self.count_by_path(record);
     }
 
     /// Counts a path's ends, even if they taught nothing. A path exists once it has taught.

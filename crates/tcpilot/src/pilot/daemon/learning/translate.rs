@@ -208,14 +208,14 @@ pub(super) fn measures(record: &tp_record, before: Option<&Totals>, ticks_per_s:
 }
 
 /// The least ticks that measure a time well enough: `TP_BUSY_TICKS` of bpf/core/sample.h.
-const TICKS_MIN: u32 = 5;
+pub(super) const BUSY_TICKS_MIN: u32 = 5;
 
 /// The time of this many ticks, in microseconds. A few ticks give only bounds; within these the rate of the
 /// last sample decides, if there is one.
 fn net_us(ticks: u32, tick_us: u64, by_rate_us: Option<u64>) -> u64 {
     let ticks_us = |ticks: u32| u64::from(ticks) * tick_us;
     match by_rate_us {
-        Some(us) if ticks < TICKS_MIN => {
+        Some(us) if ticks < BUSY_TICKS_MIN => {
             us.clamp(ticks_us(ticks.saturating_sub(1)), ticks_us(ticks + 1))
         }
         _ => ticks_us(ticks),

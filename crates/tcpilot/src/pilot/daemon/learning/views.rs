@@ -12,9 +12,9 @@ use tcpilot_learner::{
     lineage::Key,
 };
 
-use super::{origin::OfRoom, room::Room, rows::prefix_of, taught::Taught};
+use super::{origin::OfRoom, room::Room, rows::prefix_of, switches::Switched, taught::Taught};
 use crate::pilot::figures::{
-    AlgorithmView, ChangeView, DrawnAlgorithm, LearningStatus, PathView, TaughtPolicy,
+    AlgorithmView, ChangeView, DecisionView, DrawnAlgorithm, LearningStatus, PathView, TaughtPolicy,
 };
 
 /// The most changes that `status` shows.
@@ -28,6 +28,8 @@ pub struct Seen {
     pub netns: Option<Netns>,
     /// The number of the interface that it is learned for; 0 if all interfaces share it.
     pub egress: u16,
+    /// The last decisions on its connections, in an explanation.
+    pub decisions: Vec<DecisionView>,
 }
 
 /// A namespace.
@@ -112,8 +114,41 @@ impl Room {
         let all = keys
             .iter()
             .flat_map(|(policy, keys)| keys.iter().map(|key| (*policy, key)));
-        all.filter_map(|(policy, key)| self.seen(policy, key))
-            .collect()
+        all.filter_map(|(policy, key)| {
+            let decisions = self.decisions(policy, key);
+            Some(Seen {
+                decisions,
+                ..self.seen(policy, key)?
+            })
+        })
+        .collect()
+    }
+
+    /// The last decisions of a path, the newest first.
+    fn decisions(&self, policy: usize, key: &NodeKey) -> Vec<DecisionView> {
+        let Some(taught) = self.taught.get(policy) else {
+            return Vec::new();
+        };
+        let now_s = self.clock.now_s();
+        let made = taught.measures.decisions(key, now_s).into_iter();
+        let names = taught.lesson.arms.names();
+        let class = u32::from(key.key.class);
+        let side = match class >> TP_CLASS_ACCEPTED & 1 {
+            1 => "accept",
+            _ => "connect",
+        };
+        made.map(|made| DecisionView {
+            age_s: tenths(now_s - made.at_s as f64),
+            algorithm: made.arm.and_then(|arm| names.get(arm).cloned()),
+            why: made.why.word().to_owned(),
+            because: made.why.sentence().to_owned(),
+            side: side.to_owned(),
+            dry_run: made.dry_run,
+            end: made.end.word().to_owned(),
+            goodput: made.goodput,
+            loss_ratio: made.resent,
+        })
+        .collect()
     }
 
     fn seen(&mut self, policy: usize, key: &NodeKey) -> Option<Seen> {
@@ -131,6 +166,7 @@ impl Room {
             view: path_view(taught, &view, now_s),
             netns,
             egress,
+            decisions: Vec::new(),
         })
     }
 
@@ -227,40 +263,47 @@ fn nearest(taught: &Taught, remote: &Prefix) -> Vec<NodeKey> {
 
 fn path_view(taught: &Taught, view: &View, now_s: f64) -> PathView {
     let level = view.key.level;
-    let switched = (level == Level::Path).then(|| taught.switches.of(&view.key));
-    PathView {
+    let switched = taught.switches.of(&view.key);
+    let mut seen = PathView {
         prefix: prefix_of(&view.key.key),
         policy: taught.lesson.name.clone(),
         age_s: view.seen_s.map_or(0.0, |seen_s| tenths(now_s - seen_s)),
-        level: Some(word(level).to_owned()),
+        level: word(level).to_owned(),
         class: (level != Level::Global).then(|| class_text(view.key.key.class)),
-        connections: view.connections.into(),
-        experience: Some(tenths(view.own_weight)),
-        explored: Some(view.spent),
-        budget: Some(view.credit),
-        rescued: switched.map(|switched| switched.rescued),
-        undone: switched.map(|switched| switched.undone),
-        moved: switched.map(|switched| switched.moved),
+        experience: tenths(view.own_weight),
+        explored: view.spent,
+        budget: view.credit,
+        rescued: switched.rescued,
+        undone: switched.undone,
+        moved: switched.moved,
         changed_age_s: view.changed_s.map(|changed_s| tenths(now_s - changed_s)),
-        algorithms: algorithms(taught, view),
+        algorithms: algorithms(taught, view, &switched),
         ..PathView::default()
-    }
+    };
+    taught.measures.show(&view.key, now_s, &mut seen);
+    seen
 }
 
-fn algorithms(taught: &Taught, view: &View) -> Vec<AlgorithmView> {
+fn algorithms(taught: &Taught, view: &View, switched: &Switched) -> Vec<AlgorithmView> {
     let lesson = &taught.lesson;
     let shares = lesson.shares(&view.key, &view.plan);
     // The default has no estimate: the others are compared with it.
     let estimates = std::iter::once(None).chain(view.estimates.iter().map(Some));
     let names = lesson.arms.names().iter();
+    let counted = view.costs.iter().zip(switched.rescued_from);
     names
         .zip(shares)
         .zip(estimates)
-        .map(|((name, share), estimate)| AlgorithmView {
-            name: name.clone(),
-            share,
-            ..estimate.map_or_else(AlgorithmView::default, effect)
-        })
+        .zip(counted)
+        .map(
+            |(((name, share), estimate), (cost, rescued))| AlgorithmView {
+                name: name.clone(),
+                share,
+                cost: *cost,
+                rescued,
+                ..estimate.map_or_else(AlgorithmView::default, effect)
+            },
+        )
         .collect()
 }
 

@@ -15,6 +15,7 @@ use crate::pilot::{
     config::LearnerKind,
     daemon::learning::{
         arms::{Arms, Upto},
+        measures::Windows,
         rows::row_key,
         taught::Lesson,
     },
@@ -71,6 +72,11 @@ pub fn lesson(steer_percent: u32) -> Lesson {
         name: "web".to_owned(),
         arms: Arms::of_policy(&abi, POLICY, &names, &["cubic".to_owned()]).unwrap(),
         settings: Settings::default(),
+        windows: Windows {
+            window_s: 300,
+            ssthresh_s: 30,
+            ssthresh_floor: 8,
+        },
         rescue_cost: 0.1,
         steer_percent,
         moves: None,
@@ -322,7 +328,7 @@ fn of_an_address_that_is_not_known_its_group_is_explained_or_all() {
         seen.view
     };
     let path = explained("198.51.100.7");
-    assert_eq!(path.level.as_deref(), Some("path"));
+    assert_eq!(path.level, "path");
     let names: Vec<&str> = path.algorithms.iter().map(|a| a.name.as_str()).collect();
     assert_eq!(names, ["cubic", "bbr"]);
     let best = &path.algorithms[1];
@@ -333,9 +339,9 @@ fn of_an_address_that_is_not_known_its_group_is_explained_or_all() {
     );
     assert_eq!(best.learned_from.as_deref(), Some("path"));
     assert!(best.share > 0.95 && path.algorithms[0].effect.is_none());
-    assert_eq!(explained("198.51.100.8").level.as_deref(), Some("group"));
-    assert_eq!(explained("198.51.7.7").level.as_deref(), Some("site"));
-    assert_eq!(explained("203.0.113.7").level.as_deref(), Some("global"));
+    assert_eq!(explained("198.51.100.8").level, "group");
+    assert_eq!(explained("198.51.7.7").level, "site");
+    assert_eq!(explained("203.0.113.7").level, "global");
 }
 
 #[test]

@@ -24,7 +24,6 @@ fn record() -> tp_record {
         srtt_us: 20_000,
         min_rtt_us: 20_000,
         segments: 700,
-        mss: 1448,
         rate: 1000,
         probability: 0x8000,
         weight: 1,
