@@ -85,7 +85,7 @@ fn get_cc(fd: &OwnedFd) -> io::Result<String> {
 
 /// The answer of `info`, in this order: the offset of each figure in struct tcp_info of linux/tcp.h, and its
 /// length in bytes. The figures are bytes acknowledged, segments with data, those sent again, RTT, least RTT,
-/// MSS, then in microseconds: busy, limited by the peer's window, limited by the send buffer; and at last the
+/// slow-start threshold, then in microseconds: busy, limited by the peer's window, limited by the send buffer; and at last the
 /// pacing rate in bytes per second.
 const INFO: [(usize, usize); 10] = [
     (120, 8),
@@ -93,7 +93,7 @@ const INFO: [(usize, usize); 10] = [
     (100, 4),
     (68, 4),
     (148, 4),
-    (16, 4),
+    (76, 4),
     (168, 8),
     (176, 8),
     (184, 8),
