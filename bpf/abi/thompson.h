@@ -48,7 +48,7 @@ enum tp_parting {
 /* The class of a connection: the properties of its way at the handshake, in few steps.  The
  * bits are those of Class::bits in crates/learner. */
 enum tp_class_bits {
-	TP_CLASS_RTT = 0,	   /* 5 bits: floor(log2) of the handshake's RTT in microseconds */
+	TP_CLASS_RTT = 0,	   /* 5 bits: the octave of the handshake's RTT, core/class.h */
 	TP_CLASS_SMALL_WINDOW = 5, /* 1 bit: the peer can offer 64 KiB at most */
 	TP_CLASS_ECN = 6,	   /* 2 bits: 0 none, 1 classic (RFC 3168), 2 accurate */
 	TP_CLASS_INTERFACE = 8,	   /* 6 bits: 0 any other, 1 wireless */

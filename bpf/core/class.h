@@ -29,6 +29,17 @@ TP_INLINE __u32 tp_log2(__u32 x)
 	return tp_log2_of[(x * 0x07c4acdd) >> 27];
 }
 
+#define TP_RTT_OCTAVE_LEAST 9 /* that of 512 us */
+
+/* The octave of an RTT: floor(log2) of microseconds; 0 for an unknown one.  All below 1024 us share
+ * an octave: on a LAN the time to wake a process differs from one handshake to the next by more
+ * than an octave, and one host would be several paths.  The highest bit of x | -x is set unless x
+ * is 0: no branch. */
+TP_INLINE __u32 tp_rtt_octave(__u32 rtt_us)
+{
+	return tp_log2(rtt_us | (rtt_us | -rtt_us) >> 31 << TP_RTT_OCTAVE_LEAST);
+}
+
 /* The properties that make a class. */
 struct tp_traits {
 	__u32 rtt_us;	   /* 0: unknown */
@@ -40,7 +51,7 @@ struct tp_traits {
 
 TP_INLINE __u16 tp_class_of(const struct tp_traits *t)
 {
-	return (__u16)(tp_log2(t->rtt_us) << TP_CLASS_RTT |
+	return (__u16)(tp_rtt_octave(t->rtt_us) << TP_CLASS_RTT |
 		       (__u32)t->small_window << TP_CLASS_SMALL_WINDOW |
 		       (__u32)(t->ecn & 3) << TP_CLASS_ECN |
 		       (__u32)(t->interface & 63) << TP_CLASS_INTERFACE |

@@ -169,6 +169,20 @@ proptest! {
 }
 
 #[test]
+fn classes_divide_round_trips_at_octaves_from_1024_us() {
+    let of = |rtt_us| class(rtt_us, 0, 0, 0, 0);
+    let (unknown, lan) = (of(0), of(1));
+    assert_ne!(unknown, lan);
+    assert!((1..1024).all(|rtt_us| of(rtt_us) == lan));
+    for octave in 10..32 {
+        let least = 1u32 << octave;
+        assert_eq!(of(least), octave);
+        assert_eq!(of(least | (least - 1)), octave);
+    }
+    assert_eq!(of(1024), lan + 1);
+}
+
+#[test]
 fn an_octave_is_the_position_of_the_highest_bit() {
     assert_eq!(log2(0), 0);
     for bit in 0..32 {

@@ -176,6 +176,8 @@ pub struct Restored {
     pub too_old: usize,
     /// Rows that could not be read.
     pub damaged: usize,
+    /// Rows of classes that no connection has any more. They will be removed.
+    pub outdated: usize,
     /// A head for the same number of arms was there; without one the learner begins anew.
     pub head: bool,
 }

@@ -14,7 +14,7 @@ use std::net::{IpAddr, Ipv6Addr};
 /// The properties of a connection's way before its arm is chosen, in few steps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Class {
-    /// Octave of the handshake's RTT: floor(log2) of microseconds.
+    /// [`Class::octave`] of the handshake's RTT.
     pub rtt_octave: u8,
     /// The peer's receive window keeps the connection small.
     pub small_window: bool,
@@ -27,10 +27,22 @@ pub struct Class {
 }
 
 impl Class {
-    /// The octave of an RTT; 0 for none.
+    /// The octave of all RTTs below 1024 us. On a LAN the time to wake a process differs from one
+    /// handshake to the next by more than an octave.
+    pub const LEAST_OCTAVE: u8 = 9;
+
+    /// The octave of an RTT: floor(log2) of microseconds, but at least [`Class::LEAST_OCTAVE`]; 0 for an
+    /// unknown one. It is that of `tp_rtt_octave` in bpf/core/class.h.
     #[must_use]
     pub fn octave(rtt_us: u32) -> u8 {
-        rtt_us.checked_ilog2().unwrap_or(0) as u8
+        let octave = rtt_us.checked_ilog2().map(|octave| octave as u8);
+        octave.map_or(0, |octave| octave.max(Self::LEAST_OCTAVE))
+    }
+
+    /// The octave in the bits of a class.
+    #[must_use]
+    pub fn octave_of_bits(class: u16) -> u8 {
+        (class & 31) as u8
     }
 
     /// The class as one number.
@@ -233,6 +245,13 @@ mod tests {
             assert_eq!(Lineage::of_key(&whole.site).site, whole.site);
             assert_eq!(path_len(&whole.group), whole.path.len);
         }
+    }
+
+    #[test]
+    fn a_lan_is_one_octave_and_unknown_apart() {
+        let octaves = [0, 1, 511, 1023, 1024, 2047, 2048].map(Class::octave);
+        assert_eq!(octaves, [0, 9, 9, 9, 10, 10, 11]);
+        assert_eq!(Class::octave(u32::MAX), 31);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use common::{lineage, noise, seen, teach};
 use proptest::prelude::*;
-use tcpilot_learner::{Learner as _, Level, Settings, Thompson};
+use tcpilot_learner::{Learner as _, Level, Lineage, Settings, Thompson};
 
 type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -247,4 +247,30 @@ fn the_least_taught_are_forgotten_first_and_their_neighbours_still_know() {
         }
     });
     assert_eq!(published.len(), learner.path_count() + learner.node_count());
+}
+
+#[test]
+fn rows_of_former_classes_are_set_aside_and_removed() {
+    let mut learner = Thompson::new(2, Settings::default()).unwrap();
+    let now = lineage(1, 1, 700);
+    let former = Lineage::of_prefix(now.path.prefix, 6, 0);
+    teach(&mut learner, former, &[0.0, 0.8], 40, 1e9);
+    let now_s = teach(&mut learner, now, &[0.0, 0.8], 40, 1e9 + 800.0);
+    let mut rows = Rows::new();
+    save(&mut learner, true, &mut rows);
+    let (mut again, restored) = Thompson::restore(2, Settings::default(), &rows, now_s).unwrap();
+    // The path, its group, its site and its class; the global node is of all classes.
+    assert_eq!(
+        (restored.outdated, restored.damaged, restored.taken_up),
+        (4, 0, 5)
+    );
+    assert!(again.plan(&now, now_s).shares[1] > 0.9);
+    let mut removed = Vec::new();
+    again.publish(now_s, 0, |key, plan| {
+        removed.extend(plan.is_none().then_some(key.key.class))
+    });
+    assert_eq!(removed, [6; 4]);
+    save(&mut again, false, &mut rows);
+    let (_, restored) = Thompson::restore(2, Settings::default(), &rows, now_s).unwrap();
+    assert_eq!((restored.outdated, restored.taken_up), (0, 5));
 }

@@ -10,7 +10,7 @@ use crate::bytes::{Reader, Writer};
 use crate::change::Sums;
 use crate::gaussian::Information;
 use crate::linalg::NotPositive;
-use crate::lineage::{Key, Level, Lineage, NodeKey};
+use crate::lineage::{Class, Key, Level, Lineage, NodeKey};
 use crate::path::Evidence;
 use crate::settings::Memory;
 
@@ -29,6 +29,7 @@ pub(crate) enum Taken {
     Up,
     TooOld,
     Damaged,
+    Outdated,
 }
 
 /// The bytes of a key: level, length, class, domain, prefix.
@@ -55,6 +56,12 @@ pub(crate) fn key_of_bytes(bytes: &[u8]) -> Option<(Lineage, Level)> {
     let level = Level::from_number(bytes[0])?;
     let lineage = Lineage::of_key(&key);
     (lineage.node(level).key == key).then_some((lineage, level))
+}
+
+/// Whether no connection is of this class any more: earlier versions had octaves of round trips below
+/// 1024 us.
+pub(crate) fn is_outdated(class: u16) -> bool {
+    (1..Class::LEAST_OCTAVE).contains(&Class::octave_of_bits(class))
 }
 
 impl<const C: usize> Tree<C> {

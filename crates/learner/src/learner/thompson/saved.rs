@@ -7,9 +7,10 @@
 
 use super::{Exact, Restored, Thompson, Unusable};
 use crate::bytes::{Reader, Writer};
+use crate::lineage::{Level, NodeKey};
 use crate::regression::Regression;
 use crate::settings::Settings;
-use crate::tree::saved::{Taken, key_bytes, key_of_bytes};
+use crate::tree::saved::{Taken, is_outdated, key_bytes, key_of_bytes};
 use crate::tree::{GLOBAL, Tree};
 
 /// First byte of a head's key; below are levels.
@@ -130,6 +131,7 @@ impl<const C: usize> Exact<C> {
         *self = Self::new(self.settings.clone());
         self.tree.begin(now_s);
         let mut restored = Restored::default();
+        let mut outdated = Vec::new();
         rows(&mut |key, row| {
             if key.first() == Some(&HEAD) {
                 let read = self.read_head(row, now_s).is_some();
@@ -137,7 +139,8 @@ impl<const C: usize> Exact<C> {
                 restored.damaged += usize::from(!read);
                 return;
             }
-            match self.take_up(key, row, now_s) {
+            match self.take_up(key, row, now_s, &mut outdated) {
+                Taken::Outdated => restored.outdated += 1,
                 Taken::Up => restored.taken_up += 1,
                 Taken::TooOld => restored.too_old += 1,
                 Taken::Damaged => restored.damaged += 1,
@@ -147,14 +150,26 @@ impl<const C: usize> Exact<C> {
             restored.taken_up = 0;
             *self = Self::new(self.settings.clone());
         }
+        self.note_forgotten(outdated);
         restored
     }
 
-    /// Takes up the row of a path or node.
-    fn take_up(&mut self, key: &[u8], row: &[u8], now_s: f64) -> Taken {
-        key_of_bytes(key).map_or(Taken::Damaged, |(lineage, level)| {
-            self.tree.take_up(&lineage, level, row, now_s)
-        })
+    /// Takes up the row of a path or node, or notes that it is outdated.
+    fn take_up(
+        &mut self,
+        key: &[u8],
+        row: &[u8],
+        now_s: f64,
+        outdated: &mut Vec<NodeKey>,
+    ) -> Taken {
+        let Some((lineage, level)) = key_of_bytes(key) else {
+            return Taken::Damaged;
+        };
+        if level != Level::Global && is_outdated(lineage.class) {
+            outdated.push(lineage.node(level));
+            return Taken::Outdated;
+        }
+        self.tree.take_up(&lineage, level, row, now_s)
     }
 
     /// Computes what follows from the rows; says whether they agree.

@@ -122,6 +122,13 @@ impl Restored {
             return Ok(());
         };
         self.is_anew |= taught.is_unsaved;
+        if read.outdated > 0 {
+            tracing::info!(
+                "{} rows of policy {policy} are for round trips that were told apart below 1 ms; those are \
+                 one class now, which begins anew",
+                read.outdated
+            );
+        }
         if read.damaged > 0 {
             let (damaged, rest) = (read.damaged, read.taken_up);
             tracing::warn!(

@@ -9,7 +9,7 @@ use tcpilot_core::Prefix;
 use tcpilot_learner::{
     Level, Lineage, NodeKey,
     learner::{Estimate, View},
-    lineage::Key,
+    lineage::{Class, Key},
 };
 
 use super::{origin::OfRoom, room::Room, rows::prefix_of, switches::Switched, taught::Taught};
@@ -52,6 +52,9 @@ pub fn word(level: Level) -> &'static str {
     }
 }
 
+/// The octave of all round trips below 1024 us.
+const LEAST_OCTAVE: u32 = Class::LEAST_OCTAVE as u32;
+
 /// 2^octave microseconds, as text in milliseconds.
 fn ms(octave: u32) -> String {
     match (1u64 << octave) as f64 / 1000.0 {
@@ -65,6 +68,7 @@ fn class_text(class: u16) -> String {
     let bits = |from: u32, count: u32| u32::from(class) >> from & ((1 << count) - 1);
     let rtt = match bits(TP_CLASS_RTT, 5) {
         0 => "RTT unknown".to_owned(),
+        LEAST_OCTAVE => "under 1 ms".to_owned(),
         octave => format!("{} to {} ms", ms(octave), ms(octave + 1)),
     };
     let flags = [
@@ -331,5 +335,8 @@ mod tests {
         let class = 14 << TP_CLASS_RTT | 1 << TP_CLASS_ECN | 1 << TP_CLASS_ACCEPTED;
         assert_eq!(class_text(class as u16), "16 to 33 ms, accept, ECN");
         assert_eq!(class_text(0), "RTT unknown");
+        let of_rtt = |rtt_us| class_text(u16::from(Class::octave(rtt_us)));
+        assert_eq!([1, 1023].map(of_rtt), ["under 1 ms"; 2]);
+        assert_eq!(of_rtt(1024), "1.02 to 2.05 ms");
     }
 }
