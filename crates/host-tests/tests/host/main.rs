@@ -56,22 +56,18 @@ mod watch_sent;
 pub const ALWAYS_BBR: &str = r#"
     algorithms = ["bbr"]
     replace_defaults = ["reno"]
-    [learner]
-    kind = "epsilon-greedy"
-    min_instances = 0
-    epsilon = 0
     [rescue]
     algorithm = ""
+    [effect]
+    hold_out_percent = 0
 "#;
 
 /// Only the default: the pilot measures connections, but does not change them.
 pub const ALWAYS_RENO: &str = r#"
     algorithms = ["reno"]
     replace_defaults = ["reno"]
-    [learner]
-    kind = "epsilon-greedy"
-    min_instances = 0
-    epsilon = 0
     [rescue]
     algorithm = ""
+    [effect]
+    hold_out_percent = 0
 "#;
