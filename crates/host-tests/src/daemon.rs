@@ -237,6 +237,20 @@ impl Daemon {
         all
     }
 
+    /// The tunings of an address; null if it has none.
+    ///
+    /// # Panics
+    /// When it does not answer.
+    pub fn tuned(&self, address: &str) -> Value {
+        let known = self.ask(&format!("explain {address}"));
+        let paths = known["paths"].as_array().unwrap();
+        let mut tuned = paths.iter().map(|path| &path["tuning"]);
+        tuned
+            .find(|tuning| !tuning.is_null())
+            .cloned()
+            .unwrap_or_default()
+    }
+
     /// Waits until exactly so many steered connections have ended.
     ///
     /// # Panics

@@ -20,6 +20,7 @@ mod effect;
 mod fair;
 mod fair_qdisc;
 mod fair_share;
+mod greedy;
 mod held_out;
 mod learner;
 mod learning;
@@ -60,6 +61,15 @@ pub const ALWAYS_BBR: &str = r#"
     algorithm = ""
     [effect]
     hold_out_percent = 0
+"#;
+
+/// Added to one of the configurations here: the other learner, which tries nothing, and chooses from the first
+/// connection on.
+pub const GREEDY: &str = r#"
+    [learner]
+    kind = "epsilon-greedy"
+    min_instances = 0
+    epsilon = 0
 "#;
 
 /// Only the default: the pilot measures connections, but does not change them.
