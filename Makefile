@@ -14,6 +14,7 @@ CARGO := cargo --locked
 PILOT = $(PYTHON) -m tcplab.studies.pilot
 TCPLAB = $(PYTHON) -m tcplab
 KERNELS := 6.1 6.12 6.18 7.2
+LEARNER := epsilon-greedy
 # Tests on the newest take longest.
 ENDS = $(lastword $(KERNELS)) $(firstword $(KERNELS))
 
@@ -34,8 +35,8 @@ test: ## before a commit, and in CI: every test, those of kernels on the oldest 
 	@echo "make test: all passed"
 
 test-all: ## before a release: the release build, all kernels, another clang, a browser, two campaigns
-	@PROFILE=release scripts/stages check unit-test host-test mpquic-test vm-test clang-test \
-		machine-test metrics-test browser-test lab-test
+	@PROFILE=release scripts/stages check unit-test host-test mpquic-test vm-test learner-test \
+		clang-test machine-test metrics-test browser-test lab-test
 	@echo "make test-all: all passed"
 
 OLD_RUST = $(filter 85 86 87,$(shell cargo --version | cut -d. -f2))
@@ -81,6 +82,10 @@ vm-test: setup ## behaviour on every kernel, in virtual machines
 
 vm-test-ends: setup ## behaviour on the oldest and the newest of them
 	PYTHON=$(PYTHON) crates/host-tests/run.sh $(ENDS)
+
+learner-test: setup ## host-test and vm-test with the other learner: LEARNER=epsilon-greedy
+	TCPILOT_LEARNER=$(LEARNER) crates/host-tests/run.sh here
+	TCPILOT_LEARNER=$(LEARNER) PYTHON=$(PYTHON) crates/host-tests/run.sh $(KERNELS)
 
 # One machine: `make test` has others beside it.
 vm-test-%: setup
@@ -158,4 +163,4 @@ release: build
 	@$(CARGO) build --release --bins
 
 .PHONY: help setup build run demo test test-all clang-test check unit-test unit-test-rust unit-test-lab host-test mpquic-test upgrade-test vm-test \
-	vm-test-ends machine-test arm64-test metrics-test browser-test bench lab lab-test experiments deb dist arm64 image release
+	vm-test-ends learner-test machine-test arm64-test metrics-test browser-test bench lab lab-test experiments deb dist arm64 image release

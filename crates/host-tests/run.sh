@@ -6,6 +6,7 @@
 #   crates/host-tests/run.sh 6.1 7.2         in machines of each: python -m tcplab.vm list
 #
 # $TESTS names those that are wanted (default: all), $REPEAT is how often each of them runs (default: once).
+# $TCPILOT_LEARNER is the learner of each test that is about none (default: the daemon's own; epsilon-greedy).
 # $PROFILE is cargo's (default: dev). $JOBS is how many run at once here (default: six for each processor: most
 # of a test is waiting). $MACHINES is how many run at once (default: one for each processor). $PYTHON is an
 # interpreter that has the lab's package (default: python3). Exits 1 when a test failed; the log of its machine is
@@ -29,7 +30,7 @@ modules=(veth sch_tbf sch_htb sch_prio sch_netem sch_ingress cls_bpf cls_matchal
 build() {
 	local made
 	cargo build --locked --quiet --profile "$profile" --workspace --bins
-	made=$(cargo test --locked --workspace --profile "$profile" --no-run \
+	made=$(cargo test --locked --workspace --profile "$profile" --no-run --test host --test vm \
 		--features tcpilot-host-tests/host,tcpilot-host-tests/vm 2>&1) || {
 		echo "$made" >&2
 		exit 1
@@ -114,7 +115,7 @@ copy() {
 start() { # kernel number
 	mkdir -p "$copies/claims-$1"
 	setpriv --pdeathsig KILL "$python" -m tcplab.vm run --kernel "$1" --virtual-time --memory 1G \
-		--timeout 2700 --env RUST_BACKTRACE=0 "${modules[@]/#/--module=}" --rw "$copies/claims-$1" -- \
+		--timeout 2700 --env RUST_BACKTRACE=0 --env "TCPILOT_LEARNER=${TCPILOT_LEARNER-}" "${modules[@]/#/--module=}" --rw "$copies/claims-$1" -- \
 		sh "$copies/guest.sh" "$root" "$copies/claims-$1" /suite/suite --except /suite/native-only.txt \
 		--claims /claims "${wanted[@]}" /suite/deps/host /suite/deps/vm >"$logs/$1-$2.log" 2>&1 &
 	machines[$!]=$1-$2 began[$!]=$SECONDS

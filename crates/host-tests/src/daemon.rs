@@ -12,6 +12,8 @@ use std::{
 use serde_json::Value;
 
 use crate::{
+    learner::configured,
+    place::places,
     process::{Child, Place, binary},
     until,
 };
@@ -48,7 +50,7 @@ impl Daemon {
     /// When it cannot be started.
     pub fn spawn(place: Place<'_>, cgroup: &Path, dir: &Path, config: &str, more: &[&str]) -> Self {
         let log = dir.join(format!("{}.log", crate::unique()));
-        fs::write(dir.join("tcpilot.toml"), config).unwrap();
+        fs::write(dir.join("tcpilot.toml"), configured(config)).unwrap();
         let mut command = place.command("tcpilot");
         command.arg("run").arg("--cgroup").arg(cgroup);
         for (option, file) in [
@@ -195,22 +197,58 @@ impl Daemon {
         self.ask("paths").as_array().unwrap().clone()
     }
 
-    /// The paths' prefixes, sorted.
+    /// The places that it knows: the paths to a prefix as one, since each class of handshakes has its own.
+    ///
+    /// # Panics
+    /// When it does not answer.
+    pub fn places(&self) -> Vec<Value> {
+        places(self.paths())
+    }
+
+    /// The places' prefixes, sorted.
     pub fn prefixes(&self) -> Vec<String> {
-        let mut all: Vec<String> = self.paths().iter().map(|p| text(&p["prefix"])).collect();
+        let mut all: Vec<String> = self.places().iter().map(|p| text(&p["prefix"])).collect();
         all.sort();
         all
     }
 
-    /// The only path of this prefix.
+    /// The only place of this prefix.
     ///
     /// # Panics
     /// When there is none, or more.
     pub fn path(&self, prefix: &str) -> Value {
-        let mut all = self.paths();
+        let mut all = self.places();
         all.retain(|p| p["prefix"] == prefix);
         assert_eq!(all.len(), 1, "{prefix} in {:?}", self.prefixes());
         all.remove(0)
+    }
+
+    /// The last decisions about an address, the newest first.
+    ///
+    /// # Panics
+    /// When there is no list of them.
+    pub fn decisions(&self, address: &str) -> Vec<Value> {
+        let known = self.ask(&format!("explain {address}"));
+        let paths = known["paths"].as_array().unwrap();
+        let of = |path: &Value| path["decisions"].as_array().unwrap().clone();
+        let mut all: Vec<Value> = paths.iter().flat_map(of).collect();
+        let age_s = |decision: &Value| decision["age_s"].as_f64().unwrap();
+        all.sort_by(|a, b| age_s(a).total_cmp(&age_s(b)));
+        all
+    }
+
+    /// The tunings of an address; null if it has none.
+    ///
+    /// # Panics
+    /// When it does not answer.
+    pub fn tuned(&self, address: &str) -> Value {
+        let known = self.ask(&format!("explain {address}"));
+        let paths = known["paths"].as_array().unwrap();
+        let mut tuned = paths.iter().map(|path| &path["tuning"]);
+        tuned
+            .find(|tuning| !tuning.is_null())
+            .cloned()
+            .unwrap_or_default()
     }
 
     /// Waits until exactly so many steered connections have ended.
@@ -282,7 +320,7 @@ impl Daemon {
     /// # Panics
     /// When that cannot be written.
     pub fn configure(&self, config: &str) {
-        fs::write(self.dir.join("tcpilot.toml"), config).unwrap();
+        fs::write(self.dir.join("tcpilot.toml"), configured(config)).unwrap();
     }
 
     /// The daemon's notes on each open connection, by its addresses.

@@ -17,7 +17,9 @@ mod cgroup;
 mod daemon;
 pub mod flood;
 mod lab;
+mod learner;
 mod net;
+mod place;
 mod process;
 mod programs;
 pub mod schema;
@@ -38,6 +40,7 @@ pub use bpffs::{Bpffs, Registrations};
 pub use cgroup::{Cgroup, root as cgroup_root};
 pub use daemon::{Daemon, Ended, arm, keys};
 pub use lab::{FAR, Lab, NEAR, PORT, Running, serve, serve_with};
+pub use learner::configured;
 pub use net::{Netns, Pair, Shape, Sink};
 pub use process::{
     CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON, Capabilities, Child, Place, binary, in_netns, sh,

@@ -31,7 +31,7 @@ use skeleton::{NeighbourSkel, NeighbourSkelBuilder};
 /// docs/use/template.bpf.c, compiled.
 pub const TEMPLATE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/template.bpf.o"));
 
-/// Names of the sockops programs that are attached to a cgroup itself.
+/// Names of the sockops programs that are attached to a cgroup itself; those of both learners have one name.
 ///
 /// # Panics
 /// When the kernel does not list them.
@@ -54,6 +54,7 @@ pub fn attached(cgroup: &Path) -> Vec<String> {
     ids.iter()
         .take(count as usize)
         .filter_map(|id| name_of(*id))
+        .map(|name| name.trim_end_matches("_drawn").to_owned())
         .collect()
 }
 

@@ -109,9 +109,9 @@ fn members_read_and_only_root_writes(lab: &Lab, pilot: &Daemon) {
         asking.may(member, &["explain", FAR]);
         asking.may(member, &["state", "export"]);
     }
+    // What the command itself refuses, it does not ask for.
     let dump = lab.dir.path().join("dump.json");
-    let text = asking.run(MEMBER, &["state", "export"]).stdout;
-    fs::write(&dump, text).unwrap();
+    fs::write(&dump, r#"{"tcpilot_state": 1, "paths": []}"#).unwrap();
     fs::set_permissions(&dump, fs::Permissions::from_mode(0o644)).unwrap();
     for change in [
         &["state", "reset"][..],

@@ -37,6 +37,8 @@ fn json_has_the_documented_fields() {
     let lab = Lab::new();
     let _sink = Sink::new(&lab.net.far, 5300);
     let pilot = lab.pilot(ALWAYS_BBR);
+    lab.upload(FAR, 1, 200_000);
+    pilot.wait_closed(1);
     let mut application = lab.actor();
     application.tell(&format!("connect {FAR}:5300"));
     let listed = pilot.command("paths");
@@ -95,7 +97,7 @@ fn a_flow_tells_what_the_socket_has() {
     );
     assert_eq!(
         (&flow["policy"], &flow["why"]),
-        (&"default".into(), &"untried".into())
+        (&"default".into(), &"drawn".into())
     );
     assert!(flow["bytes_acked"].as_u64().unwrap() >= 900_000, "{flow}");
     assert!(
@@ -192,7 +194,7 @@ fn neither_its_log_nor_its_memory_grows_with_connections() {
     pilot.ask("paths");
     let (lines, bytes) = (pilot.log().lines().count(), resident_bytes(&pilot));
     lab.run(&format!("{spread} --distinct 600 --seed 2"));
-    assert!(pilot.paths().len() > 600);
+    assert!(pilot.status()["closed"].as_u64().unwrap() >= 800);
     assert_eq!(pilot.log().lines().count(), lines, "{}", pilot.log());
     let now_bytes = resident_bytes(&pilot);
     assert!(

@@ -409,12 +409,10 @@ fn the_daemon_registers_an_arm_of_ours_and_takes_it_back() {
         r#"
         algorithms = ["tp_bbr"]
         replace_defaults = ["reno"]
-        [learner]
-        kind = "epsilon-greedy"
-        min_instances = 0
-        epsilon = 0
         [rescue]
         algorithm = "tp_westwood"
+        [effect]
+        hold_out_percent = 0
         "#,
     );
     assert!(is_registered("tp_westwood"));

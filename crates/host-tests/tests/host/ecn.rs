@@ -6,14 +6,14 @@ use tcpilot_host_tests::{Daemon, FAR, Lab, Registrations, arm};
 /// A public address that the far end answers for, and its path.
 const PUBLIC: (&str, &str) = ("8.8.8.8", "8.8.8.0/24");
 
+/// Each connection gets dctcp if it may have it.
 const ARMS: &str = r#"
-    algorithms = ["reno", "tp_dctcp"]
+    algorithms = ["tp_dctcp"]
     replace_defaults = ["reno"]
-    [learner]
-    kind = "epsilon-greedy"
-    min_instances = 0
     [rescue]
     algorithm = ""
+    [effect]
+    hold_out_percent = 0
 "#;
 
 /// A laboratory with ECN; the daemon will register one of our algorithms.
@@ -46,7 +46,7 @@ fn chosen_in_public(policy: &str, count: u32) -> (u64, Value) {
 
 #[test]
 fn on_a_public_path_it_is_never_chosen_for_being_among_the_arms() {
-    let (chosen, why) = chosen_in_public("", 40);
+    let (chosen, why) = chosen_in_public("", 12);
     assert_eq!(chosen, 0);
     // This also shows that ECN was negotiated: otherwise that would be the reason.
     assert!(why.as_str().unwrap().contains("public Internet"), "{why}");
@@ -56,14 +56,15 @@ fn on_a_public_path_it_is_never_chosen_for_being_among_the_arms() {
 fn a_policy_that_lists_no_arms_does_not_vouch_for_it() {
     let policy = "[[policy]]\nname = \"a\"\nprefixes = [\"8.0.0.0/7\"]\nnetwork = \"wifi\"\n\
                   objective = \"latency\"";
-    let (chosen, why) = chosen_in_public(policy, 40);
+    let (chosen, why) = chosen_in_public(policy, 12);
     assert_eq!(chosen, 0);
     assert!(why.as_str().unwrap().contains("public Internet"), "{why}");
 }
 
 #[test]
 fn a_policy_that_lists_it_vouches_for_it() {
-    let policy = "[[policy]]\nname = \"a\"\nprefixes = [\"8.0.0.0/7\"]\nalgorithms = [\"reno\", \"tp_dctcp\"]";
+    let policy =
+        "[[policy]]\nname = \"a\"\nprefixes = [\"8.0.0.0/7\"]\nalgorithms = [\"tp_dctcp\"]";
     let (chosen, why) = chosen_in_public(policy, 12);
     assert!(chosen > 0);
     assert_eq!(why, Value::Null);
@@ -92,18 +93,17 @@ fn a_host_in_a_data_center_keeps_it_to_private_addresses() {
 fn a_private_path_of_short_and_steady_round_trips_is_a_data_centers() {
     let (_registrations, lab) = lab();
     let pilot = lab.pilot(ARMS);
-    // The first connection measures the round trip. A busy machine may answer some SYNs late.
-    lab.upload(FAR, 40, 200_000);
-    pilot.wait_closed(40);
-    let chosen = chosen(&pilot, FAR);
-    assert!((1..40).contains(&chosen), "{}", pilot.path(FAR));
+    // A busy machine may answer some SYNs late.
+    lab.upload(FAR, 12, 200_000);
+    pilot.wait_closed(12);
+    assert!(chosen(&pilot, FAR) > 0, "{}", pilot.path(FAR));
 }
 
 #[test]
 fn without_negotiated_ecn_no_policy_helps() {
     let (_registrations, lab) = lab();
     lab.net.far.sysctl("net/ipv4/tcp_ecn", "0");
-    let policy = "[[policy]]\nname = \"a\"\nnetwork = \"data-center\"\nalgorithms = [\"reno\", \"tp_dctcp\"]";
+    let policy = "[[policy]]\nname = \"a\"\nnetwork = \"data-center\"\nalgorithms = [\"tp_dctcp\"]";
     let pilot = lab.pilot(&format!("{ARMS}{policy}"));
     lab.upload(FAR, 12, 200_000);
     pilot.wait_closed(12);

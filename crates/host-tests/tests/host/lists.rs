@@ -12,10 +12,22 @@ use std::{
 use serde_json::Value;
 use tcpilot_host_tests::{Child, Daemon, FAR, Lab, Place, Sink, until};
 
-use crate::ALWAYS_BBR;
+use crate::{
+    ALWAYS_BBR,
+    rescue::{OTHER, way},
+};
 
-/// An address beyond the far end, in public space.
-const BEYOND: &str = "8.8.4.4";
+/// Another address on the way to [`OTHER`].
+const THIRD: &str = "198.51.100.3";
+
+/// Uploads thrice to [`OTHER`] and once to [`THIRD`]. With round trips of 20 ms all handshakes are of one class.
+fn upload(lab: &Lab, pilot: &Daemon) -> Child {
+    let way = way(lab, "", "pfifo limit 1000");
+    lab.upload(OTHER, 3, 100_000);
+    lab.upload(THIRD, 1, 100_000);
+    pilot.wait_closed(4);
+    way
+}
 
 fn list(pilot: &Daemon, question: &str) -> Vec<Value> {
     let mut answer = pilot.command(question);
@@ -60,8 +72,13 @@ fn a_connection_has_its_process_and_its_cgroup_if_they_are_asked_for() {
         assert!(cgroup.ends_with(&format!("/{name}")), "{cgroup}");
         assert_eq!(flow["pods"], serde_json::json!([]));
     }
-    let path = &list(&pilot, "paths --processes")[0];
-    assert_eq!(path["processes"], serde_json::json!(["actor"]));
+    other.tell("send 100000");
+    other.tell("close");
+    pilot.wait_closed(1);
+    other.tell(&format!("connect {FAR}:5300"));
+    let paths = list(&pilot, "paths --filter processes=actor");
+    assert_eq!(paths.len(), 1, "{paths:?}");
+    assert_eq!(paths[0]["processes"], serde_json::json!(["actor"]));
     assert!(list(&pilot, "paths --filter processes=nginx").is_empty());
     // Its application has closed it, so no process has it open.
     other.tell("close");
@@ -74,20 +91,16 @@ fn a_connection_has_its_process_and_its_cgroup_if_they_are_asked_for() {
 fn json_and_tables_obey_filter_order_limit_and_columns() {
     let lab = Lab::new();
     let pilot = lab.pilot(ALWAYS_BBR);
-    lab.upload(BEYOND, 3, 100_000);
-    lab.upload(FAR, 1, 100_000);
-    pilot.wait_closed(4);
+    let _way = upload(&lab, &pilot);
     let prefixes = |question: &str| column(&list(&pilot, question), "prefix");
-    assert_eq!(prefixes("paths --sort connections"), [FAR, "8.8.4.0/24"]);
-    assert_eq!(prefixes("paths --sort -connections"), ["8.8.4.0/24", FAR]);
-    assert_eq!(
-        prefixes("paths --sort=-connections --limit 1"),
-        ["8.8.4.0/24"]
-    );
-    assert_eq!(prefixes("paths --filter prefix=10.0.0.0/8"), [FAR]);
+    assert_eq!(prefixes("paths --sort connections"), [THIRD, OTHER]);
+    assert_eq!(prefixes("paths --sort -connections"), [OTHER, THIRD]);
+    assert_eq!(prefixes("paths --sort=-connections --limit 1"), [OTHER]);
+    assert_eq!(prefixes("paths --filter prefix=198.51.100.3"), [THIRD]);
+    assert_eq!(prefixes("paths --filter prefix=198.51.100.0/24").len(), 2);
     assert_eq!(
         prefixes("paths --filter connections>1 --filter algorithm=bbr"),
-        ["8.8.4.0/24"]
+        [OTHER]
     );
     assert!(prefixes("paths --filter algorithm=reno").is_empty());
     let text = |words: &str| {
@@ -111,7 +124,7 @@ fn json_and_tables_obey_filter_order_limit_and_columns() {
         .collect();
     assert_eq!(
         rows,
-        [["prefix", "connections"], ["8.8.4.0/24", "3"], [FAR, "1"]]
+        [["prefix", "connections"], [OTHER, "3"], [THIRD, "1"]]
     );
     assert_eq!(text("paths --filter 9.9.9.9").1, "no path matches\n");
     assert_eq!(text("flows --filter 9.9.9.9").1, "no connection matches\n");
@@ -246,11 +259,9 @@ fn a_live_view_that_catches_signals_ends_with_its_terminal() {
 fn the_live_view_is_filtered_sorted_and_left_by_keys() {
     let lab = Lab::new();
     let pilot = lab.pilot(ALWAYS_BBR);
-    lab.upload(BEYOND, 3, 100_000);
-    lab.upload(FAR, 1, 100_000);
-    pilot.wait_closed(4);
+    let _way = upload(&lab, &pilot);
     let mut top = Top::start(&pilot);
-    let both = |text: &str| text.contains(FAR) && text.contains("8.8.4.0/24");
+    let both = |text: &str| text.contains(OTHER) && text.contains(THIRD);
     top.press("", "it shows both paths", |text| {
         both(text) && text.contains("q quit")
     });
@@ -258,7 +269,7 @@ fn the_live_view_is_filtered_sorted_and_left_by_keys() {
         text.contains(": connections>1_")
     });
     top.press("\r", "one path is left", |text| {
-        text.contains("8.8.4.0/24") && !text.contains(FAR)
+        text.contains(OTHER) && !text.contains(THIRD)
     });
     top.press(
         "/\x1b[A\x7f\x7f\x7f\x7f\x7f\x7f\x7f\x7f\x7f\x7f\x7f\x7f\x7f\x7f\r",
@@ -271,11 +282,9 @@ fn the_live_view_is_filtered_sorted_and_left_by_keys() {
         both(screen) && screen.find(first) < screen.find(second)
     };
     top.press("sconnections\r", "the least first", |text| {
-        shows(text, FAR, "8.8.4.0/24")
+        shows(text, THIRD, OTHER)
     });
-    top.press("r", "the greatest first", |text| {
-        shows(text, "8.8.4.0/24", FAR)
-    });
+    top.press("r", "the greatest first", |text| shows(text, OTHER, THIRD));
     top.press("ccolour\r", "a mistake is told", |text| {
         text.contains("there is no column `colour`")
     });

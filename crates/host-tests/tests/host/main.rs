@@ -20,6 +20,7 @@ mod effect;
 mod fair;
 mod fair_qdisc;
 mod fair_share;
+mod greedy;
 mod held_out;
 mod learner;
 mod learning;
@@ -56,22 +57,27 @@ mod watch_sent;
 pub const ALWAYS_BBR: &str = r#"
     algorithms = ["bbr"]
     replace_defaults = ["reno"]
+    [rescue]
+    algorithm = ""
+    [effect]
+    hold_out_percent = 0
+"#;
+
+/// Added to one of the configurations here: the other learner, which tries nothing, and chooses from the first
+/// connection on.
+pub const GREEDY: &str = r#"
     [learner]
     kind = "epsilon-greedy"
     min_instances = 0
     epsilon = 0
-    [rescue]
-    algorithm = ""
 "#;
 
 /// Only the default: the pilot measures connections, but does not change them.
 pub const ALWAYS_RENO: &str = r#"
     algorithms = ["reno"]
     replace_defaults = ["reno"]
-    [learner]
-    kind = "epsilon-greedy"
-    min_instances = 0
-    epsilon = 0
     [rescue]
     algorithm = ""
+    [effect]
+    hold_out_percent = 0
 "#;

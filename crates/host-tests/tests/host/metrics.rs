@@ -32,7 +32,7 @@ fn get(address: &str, path: &str) -> String {
 fn a_scrape_has_the_figures_of_the_status_also_after_a_take_over() {
     let lab = Lab::new();
     let _sink = Sink::new(&lab.net.far, 5300);
-    let config = "algorithms = [\"bbr\"]\n[learner]\nkind = \"thompson\"";
+    let config = "algorithms = [\"bbr\"]";
     let pilot = lab
         .spawn_pilot(Place::here(), config, &["--listen", "0"])
         .ready();
@@ -136,7 +136,7 @@ fn the_status_says_how_much_of_the_traffic_is_steered_with_the_learner_in_the_ke
 
 #[test]
 fn the_status_says_how_much_of_the_traffic_is_steered_with_the_learner_in_the_daemon() {
-    the_status_says_how_much_is_steered("algorithms = [\"bbr\"]\n[learner]\nkind = \"thompson\"");
+    the_status_says_how_much_is_steered("algorithms = [\"bbr\"]");
 }
 
 /// The id of a process's thread with this name.
@@ -178,7 +178,7 @@ impl Drop for Stopped {
 #[test]
 fn rows_that_are_void_are_told_and_counted_and_so_is_that_they_are_valid_again() {
     let lab = Lab::new();
-    let config = "algorithms = [\"bbr\"]\n[learner]\nkind = \"thompson\"";
+    let config = "algorithms = [\"bbr\"]";
     let pilot = lab
         .spawn_pilot(Place::here(), config, &["--listen", "0"])
         .ready();
@@ -217,8 +217,7 @@ fn rows_that_are_void_are_told_and_counted_and_so_is_that_they_are_valid_again()
 #[test]
 fn connections_are_counted_by_their_goodput() {
     let lab = Lab::new();
-    let config =
-        "algorithms = [\"bbr\"]\n[learner]\nkind = \"thompson\"\n[effect]\nhold_out_percent = 0";
+    let config = "algorithms = [\"bbr\"]\n[effect]\nhold_out_percent = 0";
     let pilot = lab
         .spawn_pilot(Place::here(), config, &["--listen", "0"])
         .ready();

@@ -286,37 +286,61 @@ fn what_the_application_chose_is_not_rescued() {
     assert_eq!(learner.pilot.counters().rescues, 0);
 }
 
+/// Unknown paths nearly always get the default; the rescue needs no knowledge.
+pub const RARELY_BBR: &str = r#"
+    algorithms = ["reno", "bbr"]
+    replace_defaults = ["reno"]
+    [learner]
+    budget_percent = 0
+    budget_income_permille = 1
+    [effect]
+    hold_out_percent = 0
+"#;
+
+/// Connects to [`OTHER`] until a connection has reno.
+pub fn open_with_reno(application: &mut Actor) {
+    application.tell(&format!("connect {OTHER}:5300"));
+    while application.tell("cc") != "reno" {
+        application.tell("close");
+        application.tell(&format!("connect {OTHER}:5300"));
+    }
+}
+
+pub fn send_until_rescued(application: &mut Actor) {
+    until("it is rescued", || {
+        application.tell("send 1000000");
+        (application.tell("cc") == "bbr").then_some(())
+    });
+}
+
+#[test]
+fn nothing_is_switched_to_what_a_policy_leaves_out_of_its_arms() {
+    let lab = Lab::new();
+    let _way = lossy_way(&lab);
+    let _sink = Sink::new(&lab.net.far, 5300);
+    let policy = "[[policy]]\nname = \"all\"\nalgorithms = [\"reno\"]";
+    let pilot = lab.pilot(&format!("{RARELY_BBR}\n{policy}"));
+    let mut application = lab.actor();
+    application.tell(&format!("connect {OTHER}:5300"));
+    until("a rescue was withheld", || {
+        application.tell("send 1000000");
+        let rescued = &pilot.status()["rescued"];
+        (rescued["withheld"]["policy"] == 1).then_some(())
+    });
+    assert_eq!(application.tell("cc"), "reno");
+    assert_eq!(pilot.status()["rescues"], 0);
+}
+
 #[test]
 fn a_daemon_tells_of_rescues_and_when_it_is_killed_no_connection_is_rescued_any_more() {
     let lab = Lab::new();
     let _way = lossy_way(&lab);
     let _sink = Sink::new(&lab.net.far, 5300);
-    // Unknown paths nearly always get the default; the rescue needs no knowledge.
-    let config = r#"
-        algorithms = ["reno", "bbr"]
-        replace_defaults = ["reno"]
-        [learner]
-        kind = "thompson"
-        budget_percent = 0
-        budget_income_permille = 1
-        [effect]
-        hold_out_percent = 0
-    "#;
-    let pilot = lab.pilot(config);
+    let pilot = lab.pilot(RARELY_BBR);
     let mut connections = [(); 2].map(|()| lab.actor());
     let [rescued, other] = &mut connections;
-    let open = |application: &mut Actor| {
-        application.tell(&format!("connect {OTHER}:5300"));
-        while application.tell("cc") != "reno" {
-            application.tell("close");
-            application.tell(&format!("connect {OTHER}:5300"));
-        }
-    };
-    open(rescued);
-    until("it is rescued", || {
-        rescued.tell("send 1000000");
-        (rescued.tell("cc") == "bbr").then_some(())
-    });
+    open_with_reno(rescued);
+    send_until_rescued(rescued);
     let status = pilot.status();
     assert_eq!(
         (&status["rescues"], &status["rescued"]["undone"]),
@@ -333,7 +357,7 @@ fn a_daemon_tells_of_rescues_and_when_it_is_killed_no_connection_is_rescued_any_
         paths.into_iter().find(|path| path["path"]["rescued"] == 1)
     });
     assert_eq!(path["path"]["undone"], 0, "{path}");
-    open(other);
+    open_with_reno(other);
     pilot.end(libc::SIGKILL);
     for _ in 0..10 {
         other.tell("send 1000000");

@@ -10,7 +10,7 @@ use std::{
 use serde_json::{Value, json};
 use tcpilot_host_tests::{FAR, Lab, Place, until};
 
-use crate::ALWAYS_BBR;
+use crate::{ALWAYS_BBR, GREEDY};
 
 /// Runs `f` on a thread with a small file system of its own at `dir`; a daemon that it starts has that, too.
 fn with_small_disk(dir: &Path, f: impl FnOnce() + Send) {
@@ -133,10 +133,11 @@ fn now_unix_s() -> u64 {
         .as_secs()
 }
 
+/// A running daemon takes up only what epsilon-greedy has learned.
 #[test]
 fn an_import_changes_no_other_path() {
     let lab = Lab::new();
-    let pilot = lab.pilot(ALWAYS_BBR);
+    let pilot = lab.pilot(&format!("{ALWAYS_BBR}\n{GREEDY}"));
     lab.upload(FAR, 1, 100_000);
     pilot.wait_closed(1);
     state(&lab, "show"); // saves
@@ -158,7 +159,7 @@ fn a_path_that_is_not_used_keeps_the_time_of_its_last_use() {
     // Before this host was booted, on most hosts that run tests.
     let then = now_unix_s() - 6 * 86400;
     import(&lab, &[stored_path("192.0.2.0/24", then)]);
-    let pilot = lab.pilot(ALWAYS_BBR);
+    let pilot = lab.pilot(&format!("{ALWAYS_BBR}\n{GREEDY}"));
     pilot.path("192.0.2.0/24");
     assert_eq!(pilot.end(libc::SIGTERM).status, Some(0));
     let export: Value = serde_json::from_str(&state(&lab, "export")).unwrap();
@@ -172,7 +173,7 @@ fn it_says_how_many_stored_paths_found_room() {
         .map(|i| stored_path(&format!("11.0.{i}.0/24"), now_unix_s()))
         .collect();
     import(&lab, &paths);
-    let pilot = lab.pilot(&format!("paths_max = 64\n{ALWAYS_BBR}"));
+    let pilot = lab.pilot(&format!("paths_max = 64\n{ALWAYS_BBR}\n{GREEDY}"));
     let there = pilot.status()["paths"].as_u64().unwrap();
     assert!(there <= 64);
     let told = format!("stored=200 paths={there}");

@@ -4,11 +4,14 @@ use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf, thread, time::Duratio
 
 use serde_json::{Value, json};
 use tcpilot_host_tests::{
-    CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON, Capabilities, FAR, Lab, Place, Registrations, Shape, Sink,
-    arm, attached, binary, is_emulated, until,
+    CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON, Capabilities, FAR, Lab, Place, Registrations, Sink, arm,
+    attached, binary, is_emulated, until,
 };
 
-use crate::ALWAYS_BBR;
+use crate::{
+    ALWAYS_BBR,
+    rescue::{OTHER, RARELY_BBR, lossy_way, open_with_reno, send_until_rescued},
+};
 
 #[test]
 fn open_connections_stay_known_and_are_charged() {
@@ -20,11 +23,7 @@ fn open_connections_stay_known_and_are_charged() {
     let mut application = lab.actor();
     application.tell(&format!("connect {FAR}:5300"));
     let (pid, before, flows) = (pilot.pid(), pilot.path(FAR), pilot.remembered());
-    assert!(
-        flows
-            .values()
-            .all(|flow| flow[1] == "untried" || flow[1] == "greedy")
-    );
+    assert!(flows.values().all(|flow| flow[1] == "drawn"));
     for nth in 1..=3 {
         pilot.take_over();
         assert_eq!(pilot.take_overs(), (nth, 0));
@@ -35,7 +34,7 @@ fn open_connections_stay_known_and_are_charged() {
         (&status["pid"], &status["attached"]),
         (&pid.into(), &true.into())
     );
-    assert_eq!(status["connections"]["greedy"], 2, "{status}");
+    assert_eq!(status["connections"]["drawn"], 3, "{status}");
     assert_eq!(pilot.remembered(), flows);
     let after = pilot.path(FAR);
     for field in [
@@ -63,55 +62,36 @@ fn open_connections_stay_known_and_are_charged() {
     assert_eq!(attached(lab.cgroup.path()), [""; 0]);
 }
 
-/// Drops much of every burst: its queue holds four packets.
-const LOSSY: Shape = Shape::Of("tbf rate 10mbit burst 2kb limit 6000");
-
 #[test]
 fn open_connections_are_still_rescued() {
     let lab = Lab::new();
-    lab.net.shape(LOSSY);
+    let _way = lossy_way(&lab);
     let _sink = Sink::new(&lab.net.far, 5300);
     // With only these it sees only the connections of its own namespace.
     let place = Place {
         capabilities: Capabilities::Only(&[CAP_NET_ADMIN, CAP_PERFMON, CAP_BPF]),
         ..Place::outside(&lab.net.near)
     };
-    let spawned = lab.spawn_pilot(
-        place,
-        r#"
-        algorithms = ["cubic", "bbr"]
-        replace_defaults = ["reno"]
-        [learner]
-        kind = "epsilon-greedy"
-        min_instances = 0
-        epsilon = 0
-        [[policy]]
-        name = "all"
-        algorithms = ["cubic"]
-        rescue = true
-        "#,
-        &[],
-    );
-    let pilot = spawned.ready();
+    let pilot = lab.spawn_pilot(place, RARELY_BBR, &[]).ready();
     let mut application = lab.actor();
-    application.tell(&format!("connect {FAR}:5300"));
+    open_with_reno(&mut application);
     pilot.take_over();
-    application.tell("send 3000000");
-    assert_eq!(application.tell("cc"), "bbr");
+    send_until_rescued(&mut application);
     let flow = &pilot.ask("flows")[0];
     assert_eq!(
         (&flow["why"], &flow["charged_to"]),
-        (&"rescued".into(), &"cubic".into())
+        (&"rescued".into(), &"bbr".into())
     );
     pilot.take_over();
     assert_eq!(pilot.ask("flows")[0]["why"], "rescued");
+    let closed = pilot.status()["closed"].as_u64().unwrap();
     application.tell("close");
-    pilot.wait_closed(1);
-    let path = pilot.path(FAR);
-    let cubic = arm(&path, "cubic");
+    pilot.wait_closed(closed + 1);
+    let path = pilot.path(OTHER);
+    let rescued = ["reno", "bbr"].map(|name| arm(&path, name)["rescued"].clone());
     assert_eq!(
-        (&cubic["samples"], &cubic["rescued"]),
-        (&1.into(), &1.into())
+        (&path["rescued"], rescued),
+        (&1.into(), [1.into(), 0.into()])
     );
 }
 

@@ -36,12 +36,11 @@ fn teach(lab: &Lab, pilot: &Daemon) {
 }
 
 fn tuning(pilot: &Daemon, name: &str) -> Value {
-    let explained = pilot.ask(&format!("explain {FAR}"));
-    let all = &explained["paths"][0]["tuning"]["tunings"];
-    let mut of_name = all.as_array().unwrap().iter().filter(|t| t["name"] == name);
-    of_name
-        .next()
-        .unwrap_or_else(|| panic!("{name} in {explained}"))
+    let tuned = pilot.tuned(FAR);
+    let all = tuned["tunings"].as_array();
+    let mut all = all.unwrap_or_else(|| panic!("{tuned}")).iter();
+    all.find(|t| t["name"] == name)
+        .unwrap_or_else(|| panic!("{name} in {tuned}"))
         .clone()
 }
 
@@ -71,7 +70,7 @@ fn nothing_is_tuned_unless_asked_for() {
     let pilot = lab.pilot(crate::ALWAYS_RENO);
     teach(&lab, &pilot);
     assert!(pilot.status()["tunings"].is_null());
-    assert!(pilot.ask(&format!("explain {FAR}"))["paths"][0]["tuning"].is_null());
+    assert!(pilot.tuned(FAR).is_null());
     let _sink = Sink::new(&lab.net.far, 5300);
     lab.actor().tell(&format!("connect {FAR}:5300"));
 }
@@ -118,9 +117,9 @@ fn a_saved_window_becomes_the_initial_window_of_accept() {
             .success()
     );
     pilot.wait_closed(5);
-    let explained = pilot.ask(&format!("explain {NEAR}"));
-    let set = &explained["paths"][0]["tuning"]["tunings"][0]["set"];
-    assert!(set.as_u64().unwrap() >= 1, "{explained}");
+    let tuned = pilot.tuned(NEAR);
+    let set = tuned["tunings"][0]["set"].as_u64();
+    assert!(set >= Some(1), "{tuned}");
 }
 
 #[test]
@@ -131,8 +130,7 @@ fn the_least_rto_follows_the_path_and_the_kernels_comes_back() {
     let pilot = lab.pilot(&(config.clone() + "rto_floor_ms = 20\n"));
     lab.upload(FAR, 12, 2000);
     pilot.wait_closed(12);
-    let lost = &pilot.ask(&format!("explain {FAR}"))["paths"][0]["loss_ratio"];
-    if lost.as_f64() == Some(0.0) {
+    if pilot.path(FAR)["loss_ratio"].as_f64() == Some(0.0) {
         assert_eq!(count(&pilot, "set", "rto"), 0); // without a loss no timer fires
         assert_eq!(tuning(&pilot, "rto")["waits"], "nothing was lost lately");
     }
@@ -312,7 +310,7 @@ fn windows_that_lose_brake_those_that_come_after() {
     lab.net.shape(SHORT_QUEUE);
     lab.upload(FAR, 4, 100_000);
     pilot.wait_closed(9);
-    let path = &pilot.ask(&format!("explain {FAR}"))["paths"][0]["tuning"];
+    let path = pilot.tuned(FAR);
     assert!(path["retreats"].as_u64() >= Some(1), "{path}");
     assert!(path["brake"].as_u64() >= Some(1), "{path}");
     assert!(explained_window(&pilot) < before, "{before}: {path}");

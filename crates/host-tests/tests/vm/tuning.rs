@@ -15,8 +15,7 @@ fn tuned(keys: &str) -> String {
 }
 
 fn tuning(pilot: &Daemon) -> Value {
-    let path = &pilot.ask(&format!("explain {FAR}"))["paths"][0];
-    path["tuning"].clone()
+    pilot.tuned(FAR)
 }
 
 /// The root qdisc, as tc prints it.
@@ -97,8 +96,8 @@ fn a_tuning_with_which_connections_end_late_is_switched_off_and_that_is_told() {
     let lab = Lab::new();
     let _sink = Sink::new(&lab.net.far, 5300);
     let config = tuned("features = [\"quick-ack\"]\nhold_out_shift = 1\n");
-    // Otherwise only one small connection in four would count.
-    let pilot = lab.pilot(&config.replace("[learner]", "[learner]\nmin_flow_bytes = 0"));
+    // Otherwise not every small connection would count.
+    let pilot = lab.pilot(&format!("{config}[learner]\nbytes_min = 1\n"));
     let mut connections = 0;
     // What the guard has to compare: not every connection counts, such as the first on a path. Once it has
     // judged, no connection has the tuning any more.

@@ -1,0 +1,78 @@
+//! The learner epsilon-greedy: its choice, its costs, and its table of paths.
+
+use tcpilot_host_tests::{FAR, Lab, Sink, arm};
+
+use crate::{ALWAYS_BBR, ALWAYS_RENO, GREEDY, saving::state};
+
+fn greedy(config: &str) -> String {
+    format!("{config}\n{GREEDY}")
+}
+
+#[test]
+fn after_every_arm_was_tried_the_cheapest_is_chosen() {
+    let lab = Lab::new();
+    let config = greedy(ALWAYS_BBR)
+        .replace(r#"["bbr"]"#, r#"["reno", "bbr", "cubic"]"#)
+        .replace("min_instances = 0", "min_instances = 2");
+    let pilot = lab.pilot(&config);
+    for count in 1..=10 {
+        lab.upload(FAR, 1, 1_000_000);
+        pilot.wait_closed(count);
+    }
+    assert_eq!(pilot.opened("few"), 2);
+    let untried = pilot.opened("untried");
+    assert!((2..=6).contains(&untried), "{untried}");
+    assert_eq!(pilot.opened("greedy"), 8 - untried);
+    let path = pilot.path(FAR);
+    for name in ["reno", "bbr", "cubic"] {
+        assert!(arm(&path, name)["samples"].as_u64().unwrap() >= 1, "{path}");
+    }
+}
+
+#[test]
+fn a_time_out_raises_the_cost_of_its_arm() {
+    let lab = Lab::new();
+    lab.net.near.sysctl("net/ipv4/tcp_retries2", "2");
+    let _sink = Sink::new(&lab.net.far, 5300);
+    let pilot = lab.pilot(&greedy(ALWAYS_RENO));
+    lab.upload(FAR, 2, 1_000_000);
+    pilot.wait_closed(2);
+    let before = arm(&pilot.path(FAR), "reno")["cost"].as_u64().unwrap();
+
+    let mut application = lab.actor();
+    application.tell(&format!("connect {FAR}:5300"));
+    lab.net.far.ip("route add blackhole 10.77.0.1"); // no acknowledgement comes back from here on
+    application.order("send 100000000");
+    pilot.wait_closed(3);
+    let error = application.answer().unwrap_err();
+    assert!(error.contains("timed out"), "{error}");
+
+    let path = pilot.path(FAR);
+    let reno = arm(&path, "reno");
+    assert_eq!(reno["samples"], 3);
+    // A quarter of the cost of losing the whole rate.
+    assert!(
+        reno["cost"].as_u64().unwrap() >= before - before / 4 + 249_000,
+        "{before}, {reno}"
+    );
+}
+
+/// One small connection in four is measured, and counts for four; all of these end at the same count of
+/// connections.
+#[test]
+fn of_small_connections_that_close_together_about_a_quarter_is_measured() {
+    let lab = Lab::new();
+    let _sink = Sink::new(&lab.net.far, 5300);
+    let pilot = lab.pilot(&greedy(ALWAYS_RENO));
+    let mut application = lab.actor();
+    for _ in 0..64 {
+        application.tell(&format!("hold {FAR}:5300"));
+    }
+    application.tell("feed 1000"); // a packet each
+    application.tell("release");
+    pilot.wait_closed(64);
+    let export = state(&lab, "export");
+    let export: serde_json::Value = serde_json::from_str(&export).unwrap();
+    let sent = export["paths"][0]["sent_packets"].as_u64().unwrap();
+    assert!((24..=120).contains(&sent), "{sent}");
+}
