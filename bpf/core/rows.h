@@ -17,6 +17,7 @@
 
 #include "../abi/config.h"
 #include "../abi/thompson.h"
+#include "bits.h"
 #include "num.h"
 #include "prefix.h"
 
@@ -181,6 +182,23 @@ TP_INLINE int tp_read_row(const struct tp_row *row, __u64 tag, struct tp_shares 
 	to->generation = now.row.generation;
 	to->level = now.row.level;
 	return 1;
+}
+
+/* The shares of a path without a row, for a learner that tries all arms from the first connection on. */
+TP_INLINE void tp_even_shares(__u32 arms, struct tp_shares *to)
+{
+	__u32 count = tp_bits(arms), upto = 0;
+	union tp_row_words even = {};
+
+#pragma unroll
+	for (int i = 0; i < TP_MAX_ARMS; i++) {
+		upto += arms >> i & 1;
+		even.row.upto[i] = (__u16)(upto * 0xffff / (count | !count));
+	}
+	to->upto[0] = even.word[1];
+	to->upto[1] = even.word[2];
+	to->level = TP_LEVEL_GLOBAL;
+	to->blurred = 1; /* no row's: it leaves no hint */
 }
 
 /* The row of this tag in its bucket; says whether it is there. */

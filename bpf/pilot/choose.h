@@ -96,8 +96,11 @@ static __always_inline __u8 arm_for(const struct visit *v, const struct tp_row_k
 		note->flags |= TP_CONN_HELD_OUT;
 		return TP_NO_ARM;
 	}
-	if (!hinted_row(draw, &asks, &shares) && !nearest_row(place, &shares))
-		return TP_NO_ARM;
+	if (!hinted_row(draw, &asks, &shares) && !nearest_row(place, &shares)) {
+		if (!learns_here() || cfg.learner.min_instances)
+			return TP_NO_ARM;
+		tp_even_shares(v->policy->arms, &shares);
+	}
 	return draw_arm(v, draw, &asks, &shares, note);
 }
 
@@ -114,7 +117,7 @@ static __always_inline void choose_arm(const struct visit *v, struct tp_row_key 
 	if (!rows_are_valid(now_ns))
 		return;
 	note->why = TP_WHY_NO_ROW;
-	if (!pulse.levels && !pulse.trials)
+	if (!learns_here() && !pulse.levels && !pulse.trials)
 		return;
 	arm = arm_for(v, place, note, now_ns);
 	if (arm < TP_MAX_ARMS)

@@ -39,7 +39,7 @@ static __always_inline void fill(const struct flood *f, __u32 number, struct tp_
 	r->bytes_acked = 1000000;
 	r->handshake_us = r->srtt_us = r->min_rtt_us = 40000;
 	r->segments = 700;
-	r->mss = 1448;
+	r->ssthresh_packets = 40;
 	r->rate = 1000;
 	r->class = 15;
 	r->probability = 0x8000;
