@@ -380,9 +380,8 @@ fn a_connection_whose_rules_cgroup_was_made_anew_ends_on_the_path_it_began_on() 
     // The others carried nothing: one in sixteen of them is counted, for all.
     until("its end is counted where it began", || {
         let samples = |path: &Value| arm(path, "bbr")["samples"].clone();
-        let is_over = |path: &Value| {
-            is_ruled(path) && path["live_flows"] == 0 && samples(path) == Value::from(1)
-        };
+        let is_over =
+            |path: &Value| is_ruled(path) && path["live_flows"] == 0 && samples(path) == 1;
         pilot.places().into_iter().find(is_over)
     });
 }
