@@ -14,6 +14,11 @@ void native_row_key_at(const struct tp_row_key *of, __u32 level, struct tp_row_k
 	tp_row_key_at(of, level, key);
 }
 
+void native_costs_key(const struct tp_row_key *of, struct tp_row_key *key)
+{
+	tp_costs_key(of, key);
+}
+
 __u64 native_row_tag(const __u64 secrets[2][TP_ROW_SECRETS], const struct tp_row_key *key)
 {
 	return tp_row_tag(secrets, key);

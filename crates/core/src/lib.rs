@@ -48,7 +48,7 @@ generated! {
 }
 
 use tcpilot_abi::{
-    TP_OUTCOME_COST, tp_arm, tp_bucket, tp_config, tp_path, tp_path_key, tp_policy_config, tp_slot,
+    tp_bucket, tp_config, tp_path, tp_path_key, tp_policy_config, tp_slot,
     tp_window32, tp_window64,
 };
 
@@ -66,8 +66,6 @@ mod c {
         pub safe fn native_cost(min_rtt_us: u32, path_min_rtt_us: u32, rate: u64, path_rate: u64) -> u64;
         pub safe fn native_loss_is_heavy(retransmitted: u32, sent: u32, min_sent: u32, shift: u32) -> i32;
         pub safe fn native_learn_path(cfg: &tp_config, path: &mut tp_path, sample: &Sample, now_ns: u64);
-        pub safe fn native_learn_arm(cfg: &tp_config, arm: &mut tp_arm, rate: u64, min_rtt_us: u32, now_ns: u64);
-        pub safe fn native_cost_of(path: &tp_path, arm: u32, sample: &Sample, failed: i32, cost: &mut u64) -> u32;
         pub safe fn native_window_max(window: &tp_window64) -> u64;
         pub safe fn native_window_min(window: &tp_window32) -> u32;
         pub safe fn native_path_prefix(policy: &tp_policy_config, addr: &[u32; 4], key: &mut tp_path_key);
@@ -101,25 +99,3 @@ pub fn is_loopback(addr: &[u32; 4]) -> bool {
     c::native_is_loopback(addr) != 0
 }
 
-/// Charges an arm as the pilot does once the path has the connection's sample (`charge` in
-/// `bpf/pilot/end.h`): the arm's own measures, the cost, and the learner. Says whether the arm was charged.
-///
-/// # Panics
-/// If there is no arm with this index.
-pub fn charge(
-    cfg: &tp_config,
-    path: &mut tp_path,
-    index: usize,
-    sample: &Sample,
-    failed: bool,
-    now_ns: u64,
-) -> bool {
-    let arm = &mut path.arms[index];
-    c::native_learn_arm(cfg, arm, sample.delivery_rate, sample.min_rtt_us, now_ns);
-    let mut cost = 0;
-    let number = index as u32;
-    let outcome = c::native_cost_of(path, number, sample, failed.into(), &mut cost);
-    let charged = learner::charge(&cfg.learner, &mut path.learner, number, cost, outcome);
-    assert_eq!(charged, outcome == TP_OUTCOME_COST);
-    charged
-}

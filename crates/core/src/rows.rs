@@ -29,6 +29,7 @@ mod c {
 
     unsafe extern "C" {
         pub safe fn native_row_key_at(of: &tp_row_key, level: u32, key: &mut tp_row_key);
+        pub safe fn native_costs_key(of: &tp_row_key, key: &mut tp_row_key);
         pub safe fn native_row_tag(secrets: &Secrets, key: &tp_row_key) -> u64;
         pub safe fn native_row_bucket(tag: u64, buckets: u32) -> u32;
         pub safe fn native_draw_tag(secrets: &[u64; TP_ROW_SECRETS as usize], place: &tp_row_key) -> u32;
@@ -89,6 +90,19 @@ pub fn row_key(level: u32, place: &Place) -> tp_row_key {
 /// `tp_draw_tag`: the hash of a path without its class, as in the note of an open connection.
 pub fn draw_tag(secrets: &Secrets, place: &Place) -> u32 {
     c::native_draw_tag(&secrets[0], &place.key())
+}
+
+/// `tp_costs_key`: the key of the costs that epsilon-greedy has for a place.
+pub fn costs_key(place: &Place) -> tp_row_key {
+    let of = tp_row_key {
+        prefix: place.remote,
+        domain: place.domain,
+        policy: place.policy,
+        ..tp_row_key::default()
+    };
+    let mut key = tp_row_key::default();
+    c::native_costs_key(&of, &mut key);
+    key
 }
 
 /// `tp_unwrap`: the IPv4 host behind an address of NAT64, or the address.

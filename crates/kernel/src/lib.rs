@@ -21,7 +21,7 @@ pub mod watch;
 
 pub use error::Error;
 pub use lock::try_lock;
-pub use pilot::{
+pub use pilot::{Costs, 
     CELLS, Cells, Descriptors, Ends, Entries, Heartbeat, Keys, LearnerDescriptors, LearnerKeys,
     Legacy, Live, MOVES, Move, Openings, Pilot, Put, Records, RowSecrets, Rows, RunStats, Sampler,
     Tally, check_free,

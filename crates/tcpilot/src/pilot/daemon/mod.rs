@@ -52,6 +52,7 @@ use control::Control;
 use handover::HandOver;
 use keeper::Keeper;
 use learning::Learning;
+pub(crate) use learning::is_of_costs;
 use signals::Signals;
 pub(crate) use signals::stop_flag;
 use start::Prepared;

@@ -6,12 +6,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::pilot::daemon::guard::{Verdict, judge};
 use tcpilot_abi::{TP_TUNE_ACK_PRIORITY, TP_TUNE_COUNT, TP_TUNE_IW, tp_order, tp_path, tp_tuned};
+use tcpilot_core::Prefix;
 
 use super::Daemon;
 use crate::{
     clock::monotonic_ns,
     pilot::config::tune_word,
-    pilot::figures::{PathView, TuningsStatus},
+    pilot::figures::TuningsStatus,
 };
 
 /// Interval at which the guard judges. Quicker reactions are the pilot's own: an initial window that lost
@@ -43,8 +44,8 @@ impl Daemon {
         let read = self.pilot.for_each_slot(|number, key, path| {
             known.insert((number, path.born_ns));
             if let Ok(Some(tuned)) = self.pilot.tuned(number, &path) {
-                let name = self.with_names(|names| names.path(&key, &path));
-                judged.push((number, name, path, tuned));
+                let prefix = Prefix::from_key(&key).map(|prefix| prefix.to_string());
+                judged.push((number, prefix.unwrap_or_default(), path, tuned));
             }
         });
         if let Err(error) = read {
@@ -52,12 +53,12 @@ impl Daemon {
             return;
         }
         keep_known(&mut self.off, &known);
-        for (number, name, path, tuned) in judged {
-            self.guard_path(number, name.as_ref(), &path, &tuned);
+        for (number, prefix, path, tuned) in judged {
+            self.guard_path(number, &prefix, &path, &tuned);
         }
     }
 
-    fn guard_path(&mut self, number: u32, name: Option<&PathView>, path: &tp_path, t: &tp_tuned) {
+    fn guard_path(&mut self, number: u32, prefix: &str, path: &tp_path, t: &tp_tuned) {
         let mut order = tp_order {
             slot: number,
             off: t.off & !self.over(number, path.born_ns),
@@ -70,7 +71,6 @@ impl Daemon {
             let Some(harm) = harm(judge(with, without)) else {
                 continue;
             };
-            let prefix = name.map_or_else(String::new, |n| n.prefix.to_string());
             let word = tune_word(tune);
             if tune == TP_TUNE_IW && t.brake < BRAKE_MOST {
                 order.brake = t.brake + 1;
