@@ -5,8 +5,8 @@
  */
 #include <linux/types.h>
 #include "abi/abi.h"
+#include "core/atomic.h"
 #include "core/bucket.h"
-#include "core/learner/epsilon_greedy.h"
 #include "core/hash.h"
 #include "core/loss.h"
 #include "core/prefix.h"
@@ -32,16 +32,6 @@ __u32 native_valid_rtt_us(__u32 rtt_us)
 	return tp_valid_rtt_us(rtt_us);
 }
 
-__u64 native_cost(__u32 min_rtt_us, __u32 path_min_rtt_us, __u64 rate, __u64 path_rate)
-{
-	return tp_cost(min_rtt_us, path_min_rtt_us, rate, path_rate);
-}
-
-__u64 native_update(__u64 cost, __u64 sample, __u32 samples, __u32 shift)
-{
-	return tp_update(cost, sample, samples, shift);
-}
-
 int native_loss_is_heavy(__u32 retransmitted, __u32 sent, __u32 min_sent, __u32 shift)
 {
 	return tp_loss_is_heavy(retransmitted, sent, min_sent, shift);
@@ -51,13 +41,6 @@ __u64 native_busy_rate(__u64 bytes_acked, __u32 busy_ticks, __u32 ticks_per_s)
 {
 	return tp_busy_rate(bytes_acked, busy_ticks, ticks_per_s);
 }
-
-
-
-
-
-
-
 
 void native_decrement(__u32 *count)
 {
@@ -69,8 +52,6 @@ void native_learn_path(const struct tp_config *cfg, struct tp_path *path,
 {
 	tp_learn_path(cfg, path, sample, now_ns);
 }
-
-
 
 __u64 native_window_max(const struct tp_window64 *window)
 {
@@ -101,9 +82,4 @@ __u32 native_mask_word(__u32 bits, __u32 word)
 __u32 native_hash(const __u64 secret[TP_HASH_SECRETS], const __u32 word[TP_HASH_WORDS])
 {
 	return tp_hash(secret, word);
-}
-
-int native_row(const struct tp_learner_config *cfg, const struct tp_costs *mem, __u16 upto[TP_MAX_ARMS])
-{
-	return epsilon_greedy_row(cfg, mem, upto);
 }

@@ -12,7 +12,6 @@
 #define TCPILOT_CORE_LEARNER_EPSILON_GREEDY_H
 
 #include "../../abi/learner.h"
-#include "../atomic.h"
 #include "../bits.h"
 #include "../window.h"
 #include "cost.h"
@@ -190,7 +189,8 @@ TP_INLINE int epsilon_greedy_charge(const struct tp_learner_config *cfg, struct 
 }
 
 /* A connection has ended, or leaves its arm; says whether its arm was charged.  Only one CPU may
- * call this at a time for a path.  A connection without a round trip was never answered. */
+ * call this at a time for a path.  A connection without a round trip was never answered.  Before
+ * the path's first row no arm is on trial, so none is unpaid. */
 TP_INLINE int epsilon_greedy_end(const struct tp_learner_config *cfg, struct tp_costs *mem,
 				 const struct tp_end *e)
 {
@@ -202,7 +202,7 @@ TP_INLINE int epsilon_greedy_end(const struct tp_learner_config *cfg, struct tp_
 	epsilon_greedy_measure(mem, e);
 	if (has_arm) {
 		arm->chosen++;
-		arm->unpaid++;
+		arm->unpaid += mem->instances >= cfg->min_instances;
 		arm->greedy += e->favourite;
 	}
 	if (!e->is_judged || !e->min_rtt_us)

@@ -1,5 +1,55 @@
-//! tmp
-#![allow(missing_docs)]
-use tcpilot_abi::{tp_costs, tp_learner_config};
-unsafe extern "C" { safe fn native_row(cfg: &tp_learner_config, mem: &tp_costs, upto: &mut [u16; 8]) -> i32; }
-pub fn row(cfg: &tp_learner_config, mem: &tp_costs) -> Option<[u16; 8]> { let mut u = [0; 8]; (native_row(cfg, mem, &mut u) != 0).then_some(u) }
+//! `bpf/core/learner`: epsilon-greedy's arithmetic over the costs of a path.
+
+use tcpilot_abi::{TP_MAX_ARMS, tp_costs, tp_learner_config};
+
+use crate::{epsilon_greedy as c, rows::Entries};
+
+/// The end of a connection: rate in bytes per second, times in ns and µs.
+pub use crate::epsilon_greedy::tp_end as End;
+
+/// Number of arms that a path has room for.
+pub const MAX_ARMS: usize = TP_MAX_ARMS as usize;
+
+/// `epsilon_greedy_row`: the entries of the path's row; `None` while the default stays.
+pub fn row(cfg: &tp_learner_config, costs: &tp_costs) -> Option<Entries> {
+    let mut upto = Entries::default();
+    // SAFETY: all point to whole structures, and the row has an entry for each arm.
+    let has_row = unsafe { c::epsilon_greedy_row(cfg, costs, upto.as_mut_ptr()) != 0 };
+    has_row.then_some(upto)
+}
+
+/// `epsilon_greedy_end`: a connection has ended, or leaves its arm. Returns whether its arm was charged.
+pub fn end(cfg: &tp_learner_config, costs: &mut tp_costs, end: &End) -> bool {
+    // SAFETY: all point to whole structures, and nothing is kept.
+    unsafe { c::epsilon_greedy_end(cfg, costs, end) != 0 }
+}
+
+/// `epsilon_greedy_measure`: takes in the rate and the RTT alone, before a connection's end.
+pub fn measure(costs: &mut tp_costs, end: &End) {
+    // SAFETY: as above.
+    unsafe { c::epsilon_greedy_measure(costs, end) }
+}
+
+/// `tp_untried`: the arms of this mask that have no sample, but may still give one.
+pub fn untried(costs: &tp_costs, eligible: u32, max_unpaid: u32) -> u32 {
+    // SAFETY: as above.
+    unsafe { c::tp_untried(costs, eligible, max_unpaid) }
+}
+
+/// `tp_cheapest`: the arms of this mask that have the least cost.
+pub fn cheapest(costs: &tp_costs, eligible: u32) -> u32 {
+    // SAFETY: as above.
+    unsafe { c::tp_cheapest(costs, eligible) }
+}
+
+/// `tp_cost`, in parts of `TP_COST_SCALE`. Rates are bytes per second.
+pub fn cost(min_rtt_us: u32, path_min_rtt_us: u32, rate: u64, path_rate: u64) -> u64 {
+    // SAFETY: plain numbers.
+    unsafe { c::tp_cost(min_rtt_us, path_min_rtt_us, rate, path_rate) }
+}
+
+/// `tp_update`: the cost of an arm after a further sample.
+pub fn update(cost: u64, sample: u64, samples: u32, shift: u32) -> u64 {
+    // SAFETY: plain numbers.
+    unsafe { c::tp_update(cost, sample, samples, shift) }
+}

@@ -44,6 +44,7 @@ mod c {
         pub safe fn native_probability(upto: &[u64; 2], arm: u32) -> u32;
         pub safe fn native_default_probability(upto: &[u64; 2], eligible: u32, default_arm: u32) -> u32;
         pub safe fn native_draw_holds(draw: &tp_draw, tag: u32, now: u32) -> i32;
+        pub safe fn native_even_shares(arms: u32, to: &mut Shares);
         pub safe fn native_find_row(bucket: &tp_row_bucket, tag: u64, to: &mut Shares) -> i32;
     }
 }
@@ -122,6 +123,24 @@ pub fn words(entries: &Entries) -> [u64; 2] {
         *word = u64::from_ne_bytes(bytes);
     }
     words
+}
+
+/// The entries of such words.
+fn entries(words: &[u64; 2]) -> Entries {
+    let mut entries = Entries::default();
+    for (four, word) in entries.chunks_exact_mut(4).zip(words) {
+        for (entry, two) in four.iter_mut().zip(word.to_ne_bytes().chunks_exact(2)) {
+            *entry = two.try_into().map_or(0, u16::from_ne_bytes);
+        }
+    }
+    entries
+}
+
+/// `tp_even_shares`: the entries of a path without a row; each of these arms has the same share.
+pub fn even_shares(arms: u32) -> Entries {
+    let mut shares = Shares::default();
+    c::native_even_shares(arms, &mut shares);
+    entries(&shares.upto)
 }
 
 /// `tp_arm_at`: the arm that a draw of 0 to 0xfffe gets.
