@@ -53,7 +53,7 @@ struct tp_arm {
 	__u32 unpaid;  /* connections since the last sample, without giving one */
 	__u32 chosen;  /* connections that had this arm, charged or not */
 	__u32 greedy;  /* connections of those that got it while its share was above one half */
-	__u32 rescued; /* connections that were rescued from it */
+	__u32 pad;
 };
 
 /* The costs of a path, and the measures that they are compared with. */

@@ -101,28 +101,24 @@ TP_INLINE __u32 epsilon_greedy_best(const struct tp_learner_config *cfg, const s
 	return untried ? untried : tp_cheapest(mem, mem->eligible);
 }
 
-/* Parts of one in the shares below. */
-#define TP_SHARE_SCALE 1000000000
-
 /*
  * Writes the entries of the path's row: epsilon over all eligible arms, the rest over the
  * best ones.  Says whether the path has a row: it has none while too few connections were
  * judged, or nothing is known.  An entry is the sum of all shares up to its arm, in parts
- * of 0xffff, so that those behind the last arm with a share are 0xffff.
+ * of 0xffff, so that those behind the last arm with a share are 0xffff.  Shares have a common
+ * denominator, so that no entry is rounded twice.
  */
 TP_INLINE int epsilon_greedy_row(const struct tp_learner_config *cfg, const struct tp_costs *mem,
 				 __u16 upto[TP_MAX_ARMS])
 {
-	__u32 explore = cfg->epsilon ? TP_SHARE_SCALE / cfg->epsilon : 0;
-	__u32 best = epsilon_greedy_best(cfg, mem), all = tp_bits(mem->eligible);
-	__u32 of_best, of_all;
-	__u64 sum = 0, whole;
+	__u32 best = epsilon_greedy_best(cfg, mem);
+	__u64 all = tp_bits(mem->eligible), among = tp_bits(best);
+	__u64 of_all = cfg->epsilon ? among : 0;
+	__u64 of_best = cfg->epsilon ? (cfg->epsilon - 1) * all : 1;
+	__u64 whole = of_all * all + of_best * among, sum = 0;
 
-	if (!best || !all || mem->instances < cfg->min_instances)
+	if (!whole || mem->instances < cfg->min_instances)
 		return 0;
-	of_all = explore / all;
-	of_best = (TP_SHARE_SCALE - explore) / tp_bits(best);
-	whole = (__u64)of_all * all + (__u64)of_best * tp_bits(best);
 #pragma unroll
 	for (int i = 0; i < TP_MAX_ARMS; i++) {
 		sum += of_all * (mem->eligible >> i & 1) + of_best * (best >> i & 1);
