@@ -29,9 +29,9 @@ use libbpf_rs::{
     skel::{OpenSkel, SkelBuilder},
 };
 use tcpilot_abi::{
-    TP_LEARNER_EPSILON_GREEDY, TP_TUNE_ACK_PRIORITY, TP_WAYS, from_bytes, to_bytes, tp_bucket, tp_clocks,
-    tp_config, tp_counters, tp_flow, tp_order, tp_path, tp_path_key, tp_policy_config, tp_rule,
-    tp_slot, tp_tuned,
+    TP_LEARNER_EPSILON_GREEDY, TP_TUNE_ACK_PRIORITY, TP_WAYS, from_bytes, to_bytes, tp_bucket,
+    tp_clocks, tp_config, tp_counters, tp_flow, tp_order, tp_path, tp_path_key, tp_policy_config,
+    tp_rule, tp_slot, tp_tuned,
 };
 
 use crate::{

@@ -157,7 +157,8 @@ impl Rows {
 
     /// The number of rows, also if a program writes them.
     pub fn len(&self) -> usize {
-        let taken = (0..self.capacity()).filter(|at| !is_free(self.word(*at, 0).load(Ordering::Relaxed)));
+        let taken =
+            (0..self.capacity()).filter(|at| !is_free(self.word(*at, 0).load(Ordering::Relaxed)));
         taken.count()
     }
 

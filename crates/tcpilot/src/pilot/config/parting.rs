@@ -226,17 +226,4 @@ mod tests {
         config.decide_interfaces(false);
         assert_eq!(u32::from(config.parting(None)), TP_PART_PRIVATE);
     }
-
-    #[test]
-    fn a_policy_that_parts_for_another_learner_is_told_so() {
-        let text =
-            "[[policy]]\nname = \"a\"\npart_namespaces = \"all\"\nprefixes = [\"10.0.0.0/8\"]";
-        let other = format!("[learner]\nkind = \"epsilon-greedy\"\n{text}");
-        let warnings = Config::from_toml(&other, "").unwrap().warnings();
-        assert!(
-            warnings.iter().any(|w| w.contains("part_namespaces")),
-            "{warnings:?}"
-        );
-        assert_eq!(Config::from_toml(text, "").unwrap().warnings(), [""; 0]);
-    }
 }

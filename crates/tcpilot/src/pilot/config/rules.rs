@@ -10,9 +10,7 @@ use tcpilot_kernel::cc;
 
 use super::policies::LEAVE_ALONE_ID;
 use super::settings::Table;
-use super::{
-    Algorithm, Config, Match, Namespace, Network, Objective, Policy, PrefixOverrides,
-};
+use super::{Algorithm, Config, Match, Namespace, Network, Objective, Policy, PrefixOverrides};
 
 /// The algorithms of all kernel versions, to recognize misspelt names.
 const KNOWN_ALGORITHMS: [&str; 20] = [

@@ -9,11 +9,7 @@ use tcpilot_abi::{TP_TUNE_ACK_PRIORITY, TP_TUNE_COUNT, TP_TUNE_IW, tp_order, tp_
 use tcpilot_core::Prefix;
 
 use super::Daemon;
-use crate::{
-    clock::monotonic_ns,
-    pilot::config::tune_word,
-    pilot::figures::TuningsStatus,
-};
+use crate::{clock::monotonic_ns, pilot::config::tune_word, pilot::figures::TuningsStatus};
 
 /// Interval at which the guard judges. Quicker reactions are the pilot's own: an initial window that lost
 /// packets makes the next ones smaller at once.

@@ -66,8 +66,8 @@ pub struct StoredAlgorithm {
     /// Connections since the last one that it was judged by.
     #[serde(default)]
     pub unpaid: u32,
-    /// Connections that were rescued from it.
-    #[serde(default)]
+    /// Connections that were rescued from it. Only older versions wrote this; today it is a measure of the path.
+    #[serde(default, skip_serializing)]
     pub rescued: u32,
     /// Least RTT of its connections in the window.
     #[serde(default)]

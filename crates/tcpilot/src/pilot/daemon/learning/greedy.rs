@@ -18,7 +18,10 @@ use tcpilot_learner::{
 };
 
 use super::arms::Arms;
-use crate::{clock::monotonic_ns, pilot::{figures::StoredAlgorithm, state::SavedRow}};
+use crate::{
+    clock::monotonic_ns,
+    pilot::{figures::StoredAlgorithm, state::SavedRow},
+};
 
 /// The memory of the BPF program; in tests a map in memory.
 pub trait Memory: Send + Sync {
@@ -197,15 +200,21 @@ impl EpsilonGreedy {
                 unpaid: of.unpaid,
                 chosen: of.chosen,
                 greedy: of.greedy,
-                rescued: of.rescued,
-                max_delivery_rate: of.max_delivery_rate.current.max(of.max_delivery_rate.previous),
+                max_delivery_rate: of
+                    .max_delivery_rate
+                    .current
+                    .max(of.max_delivery_rate.previous),
                 min_rtt_us: least(&of.min_rtt_us),
+                ..Default::default()
             }
         };
         Saved {
             at_s,
             instances: costs.instances,
-            max_delivery_rate: costs.max_delivery_rate.current.max(costs.max_delivery_rate.previous),
+            max_delivery_rate: costs
+                .max_delivery_rate
+                .current
+                .max(costs.max_delivery_rate.previous),
             min_rtt_us: least(&costs.min_rtt_us),
             algorithms: self.arms.names().iter().enumerate().map(arm).collect(),
         }
@@ -247,7 +256,7 @@ impl EpsilonGreedy {
                     unpaid: of.unpaid,
                     chosen: of.chosen,
                     greedy: of.greedy,
-                    rescued: of.rescued,
+                    ..Default::default()
                 };
             }
         }
@@ -298,7 +307,8 @@ impl Learner for EpsilonGreedy {
 
     fn plan_of(&mut self, key: &NodeKey, _: f64) -> Option<Plan> {
         let costs = self.costs(key);
-        (costs.is_some() || key.level == Level::Global).then(|| EpsilonGreedy::plan(self, costs.as_ref()))
+        (costs.is_some() || key.level == Level::Global)
+            .then(|| EpsilonGreedy::plan(self, costs.as_ref()))
     }
 
     fn publish(
@@ -307,7 +317,8 @@ impl Learner for EpsilonGreedy {
         budget: usize,
         _: &mut dyn FnMut(&NodeKey, Option<&Plan>),
     ) -> usize {
-        self.estimates.publish(now_s, budget, |_: &NodeKey, _: Option<&Plan>| {})
+        self.estimates
+            .publish(now_s, budget, |_: &NodeKey, _: Option<&Plan>| {})
     }
 
     fn view(&mut self, key: &NodeKey, now_s: f64) -> Option<View> {

@@ -209,7 +209,11 @@ impl Room {
         }
         let now_s = self.clock.now_s();
         let mut paths = 0;
-        if let Some(greedy) = self.taught.iter().find_map(|taught| taught.lesson.greedy.as_ref()) {
+        if let Some(greedy) = self
+            .taught
+            .iter()
+            .find_map(|taught| taught.lesson.greedy.as_ref())
+        {
             greedy.memory.clear();
         }
         for taught in &mut self.taught {
