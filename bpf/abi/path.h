@@ -63,7 +63,7 @@ struct tp_path {
 };
 
 /* The table of paths: an array of buckets.  A path's hash names its bucket.
- * bpf/pilot/table.h says why it is not a hash map. */
+ * bpf/pilot/tune/table.h says why it is not a hash map. */
 struct tp_slot {
 	struct tp_path_key key;
 	struct tp_path path;

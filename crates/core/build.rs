@@ -25,7 +25,7 @@ fn main() {
     let headers = ["abi/abi.h", "core/rescue.h"].map(|name| bpf.join(name));
     bindings("rescue", &headers, ".*/bpf/(abi/.*|core/rescue.h)");
     let headers = ["abi/abi.h", "core/learner/epsilon_greedy.h"].map(|name| bpf.join(name));
-    bindings("epsilon_greedy", &headers, ".*/bpf/core/learner/.*");
+    bindings("epsilon_greedy", &headers, ".*/bpf/core/learner/[^/]*");
 }
 
 /// The same for the arithmetic of the tunings, which uses the structures of abi.h.

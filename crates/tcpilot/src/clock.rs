@@ -4,6 +4,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::time::{ClockId, clock_gettime};
 
+/// The most by which the BPF programs' clock is late: it goes on once a tick, at least 100 times a second.
+pub const TICK_NS: u64 = 10_000_000;
+
 /// CLOCK_MONOTONIC, nanoseconds.
 pub fn monotonic_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);

@@ -25,9 +25,13 @@ fn a_slow_link_has_a_rate() {
 fn an_application_limited_flow_sets_no_rate() {
     let lab = Lab::new();
     let pilot = lab.pilot(&format!("{ALWAYS_RENO}\n[learner]\nbytes_min = 1"));
+    // A packet takes 12 ms, so that the kernel's ticks show the time under way.
+    lab.net
+        .shape(Shape::Of("tbf rate 1mbit burst 2kb limit 60000"));
     lab.run(&format!(
-        "hold --to {FAR}:{PORT} --connections 2 --seconds 1 --rate-bytes-per-s 5000"
+        "hold --to {FAR}:{PORT} --connections 2 --seconds 1 --rate-bytes-per-s 20000"
     ));
+    lab.net.shape(Shape::Usual);
     pilot.wait_closed(2);
     let path = pilot.path(FAR_PATH);
     assert!(path["min_rtt_us"].is_u64(), "{path}");

@@ -72,7 +72,9 @@ fn open_connections_are_still_rescued() {
         capabilities: Capabilities::Only(&[CAP_NET_ADMIN, CAP_PERFMON, CAP_BPF]),
         ..Place::outside(&lab.net.near)
     };
-    let pilot = lab.spawn_pilot(place, RARELY_BBR, &[]).ready();
+    // Until the rescue nobody samples it: a daemon does not learn from samples that a former one may have seen.
+    let config = RARELY_BBR.replace("[learner]", "[learner]\nsample_bytes = 1000000000");
+    let pilot = lab.spawn_pilot(place, &config, &[]).ready();
     let mut application = lab.actor();
     open_with_reno(&mut application);
     pilot.take_over();

@@ -191,7 +191,8 @@ impl Daemon {
     }
 
     /// Adds the state of the tunings, which have a table of paths of their own, to the paths that it is about.
-    fn add_tunings(&self, remote: &Prefix, paths: &mut [ExplainedPath]) -> Result<(), String> {
+    fn add_tunings(&self, remote: &Prefix, paths: &mut Vec<ExplainedPath>) -> Result<(), String> {
+        let mut untaught = Vec::new();
         let last_loss_ns = self.pilot.last_loss_ns();
         let read = self.with_names(|names| {
             self.pilot.for_each_slot(|number, key, path| {
@@ -208,11 +209,21 @@ impl Daemon {
                         && [ALL_NETNS, netns.as_str()].contains(&one.path.netns.as_str())
                         && prefix.covers(&one.path.prefix)
                 };
-                if let Some(explained) = paths.iter_mut().find(is_its) {
-                    explained.tuning = Some(names.tuning(&key, &path, &tuned, last_loss_ns));
+                let tuning = Some(names.tuning(&key, &path, &tuned, last_loss_ns));
+                match paths.iter_mut().find(is_its) {
+                    Some(explained) => explained.tuning = tuning,
+                    // Its connections were too small to learn from.
+                    None => {
+                        untaught.extend(names.tuned_path(&key, &path).map(|path| ExplainedPath {
+                            path,
+                            decisions: Vec::new(),
+                            tuning,
+                        }))
+                    }
                 }
             })
         });
+        paths.extend(untaught);
         read.map(drop).map_err(|error| error.to_string())
     }
 

@@ -11,7 +11,11 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use crate::{clock::monotonic_ns, failure::Failure, pilot::state::age};
+use crate::{
+    clock::{TICK_NS, monotonic_ns},
+    failure::Failure,
+    pilot::state::age,
+};
 use rustix::time::{ClockId, clock_gettime};
 use tcpilot_abi::{tp_path, tp_path_key};
 use tcpilot_core::prefix::Prefix;
@@ -112,10 +116,9 @@ impl Daemon {
     pub(super) fn begin_save(&mut self) -> Result<(), String> {
         self.netns.refresh();
         let now_ns = monotonic_ns();
-        let since_ns = if self.keeper.is_lost() {
-            0
-        } else {
-            self.saved_ns
+        let since_ns = match self.keeper.is_lost() {
+            true => 0,
+            false => self.saved_ns.saturating_sub(TICK_NS),
         };
         let paths = self.collect(since_ns);
         self.save_part(now_ns, &paths, since_ns == 0)

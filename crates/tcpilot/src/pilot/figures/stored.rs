@@ -18,8 +18,8 @@ pub struct StoredPath {
     pub policy: String,
     /// Last opening or end of a connection, in seconds since 1970.
     pub updated_unix_s: u64,
-    /// The costs of epsilon-greedy. Only versions that kept them here wrote them; they are read, and taken
-    /// up as rows of the learner.
+    /// The costs of epsilon-greedy. Only versions that kept them here wrote them; they are read to say that they
+    /// are set aside.
     #[serde(default, alias = "arms", skip_serializing_if = "Vec::is_empty")]
     pub algorithms: Vec<StoredAlgorithm>,
     /// Least RTT of the window.

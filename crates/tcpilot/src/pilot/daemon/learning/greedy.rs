@@ -19,7 +19,7 @@ use tcpilot_learner::{
 
 use super::arms::Arms;
 use crate::{
-    clock::monotonic_ns,
+    clock::{TICK_NS, monotonic_ns},
     pilot::{figures::StoredAlgorithm, state::SavedRow},
 };
 
@@ -372,7 +372,7 @@ impl Learner for EpsilonGreedy {
                 continue;
             }
             let key = key_bytes(&costs.key);
-            if costs.updated_ns >= self.saved_ns || !gone.contains(&key) {
+            if costs.updated_ns >= self.saved_ns.saturating_sub(TICK_NS) || !gone.contains(&key) {
                 let saved = self.to_saved(&costs, crate::clock::unix_s());
                 row(&key, serde_json::to_vec(&saved).ok().as_deref());
             }
