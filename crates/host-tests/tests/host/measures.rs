@@ -77,6 +77,7 @@ fn agrees_with_tcp_info(lab: &Lab) -> f64 {
     application.tell("send 1000000");
     let info = application.tell("info");
     application.tell("close");
+    pilot.wait_closed(1);
     let info: Vec<f64> = info.split(' ').map(|word| word.parse().unwrap()).collect();
     let [acked, segments, again, rtt, least, ssthresh, busy, ..] = info[..] else {
         panic!("{info:?}")

@@ -300,7 +300,7 @@ fn a_daemon_moves_a_long_connection_once_it_is_sure() {
         (&"moved".into(), &"bbr".into())
     );
     until("the path's count is known", || {
-        (path_to(&pilot, OTHER)["moved"] == 1).then_some(())
+        (pilot.path(OTHER)["moved"] == 1).then_some(())
     });
     // It is reported with its new algorithm, and stays as it is.
     let taught = learning(&pilot, "taught");

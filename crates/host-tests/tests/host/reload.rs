@@ -74,7 +74,7 @@ fn a_mistake_keeps_the_configuration_of_before_and_is_told_with_its_line() {
             "\n\nalgorithmss = [\"reno\"]\n[learner]\nepsilon = -1\n",
             ["tcpilot.toml:3: unknown key", "tcpilot.toml:5: "],
         ),
-        ("algorithms = [\n", ["tcpilot.toml:1: not TOML", ""]),
+        ("algorithms = \n", ["tcpilot.toml:1: not TOML", ""]),
         (
             "\npaths_max = 64\n",
             ["tcpilot.toml:2: `paths_max` cannot change", ""],
