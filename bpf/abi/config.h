@@ -6,7 +6,7 @@
 #define TCPILOT_ABI_CONFIG_H
 
 #include "learner.h"
-#include "thompson.h"
+#include "rows.h"
 #include "tune.h"
 
 #define TP_MAX_RULES 64

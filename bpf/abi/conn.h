@@ -44,7 +44,7 @@ enum tp_conn_flags {
 };
 
 /* The storage of a connection that was tuned, or whose socket may connect again.  Others
- * have none: a note in a table of ours (thompson.h) costs less. */
+ * have none: a note in a table of ours (rows.h) costs less. */
 struct tp_conn {
 	__u64 path_born_ns;
 	__u64 opened_ns;

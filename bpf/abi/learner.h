@@ -2,7 +2,7 @@
 /*
  * learner.h - the kinds of learners, and the memory of the one that works in the kernel.
  *
- * A learner is whoever writes the rows by which connections are chosen for (thompson.h).
+ * A learner is whoever writes the rows by which connections are chosen for (rows.h).
  * epsilon-greedy is a BPF program's: at a connection's end it charges a cost, and rewrites
  * the row of the connection's path.  The costs of a path stand at the place of its row, in
  * an array beside the rows.
@@ -12,7 +12,7 @@
 
 #include "base.h"
 #include "measures.h"
-#include "thompson.h"
+#include "rows.h"
 
 #define TP_COST_SCALE 1000000
 

@@ -16,7 +16,7 @@
 #define TCPILOT_CORE_ROWS_H
 
 #include "../abi/config.h"
-#include "../abi/thompson.h"
+#include "../abi/rows.h"
 #include "bits.h"
 #include "num.h"
 #include "prefix.h"
@@ -200,7 +200,8 @@ TP_INLINE int tp_read_row(const struct tp_row *row, __u64 tag, struct tp_shares 
 	return 1;
 }
 
-/* The shares of a path without a row, for a learner that tries all arms from the first connection on. */
+/* The shares of a path without a row, for a learner that tries all arms from the first connection
+ * on. */
 TP_INLINE void tp_even_shares(__u32 arms, struct tp_shares *to)
 {
 	__u32 count = tp_bits(arms), upto = 0;

@@ -56,7 +56,7 @@ impl Class {
     }
 }
 
-/// The levels of the tree, the lowest first; numbered as `enum tp_level` of bpf/abi/thompson.h.
+/// The levels of the tree, the lowest first; numbered as `enum tp_level` of bpf/abi/rows.h.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Level {

@@ -131,8 +131,8 @@ settings! {
         dry_run: bool = false;
         /// The most paths that tcpilot remembers at once. If there are more, it forgets the one that it
         /// knows least about. Each takes about 120 bytes of kernel memory and 130 of the daemon's. With
-        /// epsilon-greedy, or if a tuning is on, each takes about 800 bytes of kernel memory, so these take
-        /// 13 MB; the one that was unused for longest is forgotten.
+        /// epsilon-greedy each takes about 600 bytes there. If a tuning is on, each takes 550 bytes more,
+        /// and there the one that was unused for longest is forgotten.
         paths_max: u32 = 16384, 64..=1048576;
     }
     with {
