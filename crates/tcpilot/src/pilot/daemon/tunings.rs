@@ -4,7 +4,7 @@ use std::{collections::HashSet, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use crate::pilot::daemon::guard::{Verdict, judge};
+use crate::pilot::daemon::guard::{Place, Seen, Verdict};
 use tcpilot_abi::{TP_TUNE_ACK_PRIORITY, TP_TUNE_COUNT, TP_TUNE_IW, tp_order, tp_path, tp_tuned};
 use tcpilot_core::Prefix;
 
@@ -49,6 +49,7 @@ impl Daemon {
             return;
         }
         keep_known(&mut self.off, &known);
+        self.guard.keep_known(&known);
         for (number, prefix, path, tuned) in judged {
             self.guard_path(number, &prefix, &path, &tuned);
         }
@@ -63,10 +64,20 @@ impl Daemon {
             ..Default::default()
         };
         for tune in 0..TP_TUNE_COUNT.min(t.with.len() as u32) {
-            let (with, without) = (&t.with[tune as usize], &t.without[tune as usize]);
-            let Some(harm) = harm(judge(with, without)) else {
+            let place = Place {
+                slot: number,
+                born_ns: path.born_ns,
+                tune,
+            };
+            let seen = Seen {
+                opened: path.connections,
+                with: t.with[tune as usize],
+                without: t.without[tune as usize],
+            };
+            let Some(harm) = harm(self.guard.look(place, seen)) else {
                 continue;
             };
+            self.guard.begin_anew(place);
             let word = tune_word(tune);
             if tune == TP_TUNE_IW && t.brake < BRAKE_MOST {
                 order.brake = t.brake + 1;
