@@ -167,7 +167,8 @@ fn again_of(disorder: &str) -> (u64, u64) {
 fn what_is_only_late_or_doubled_was_not_lost() {
     for disorder in ["duplicate 2.5%", "delay 4ms reorder 97.5%"] {
         let (seen, sent) = again_of(disorder);
-        // What was sent again in the flow's last round, or beside its late original, may be missed.
+        // Nothing late may count as lost. Of those that were sent again it misses some (7 of 74 on 7.2), and nobody
+        // has looked yet why.
         assert!(
             seen <= sent + 4 + sent / 50 && sent <= seen + 4 + sent / 5,
             "{disorder}: {seen} seen, {sent} sent"
