@@ -10,7 +10,7 @@
 /* Raise it when something that outlives the programs (a path, a connection's storage, a
  * count) keeps its layout and changes its meaning: its readers may be of another version.
  * The daemon notices a change of layout without it. */
-#define TP_ABI_VERSION 3
+#define TP_ABI_VERSION 4
 
 #define TP_CC_NAME_MAX 16 /* the kernel's TCP_CA_NAME_MAX, with the final NUL */
 #define TP_MAX_ARMS 8

@@ -6,7 +6,7 @@
 #define TCPILOT_ABI_CONFIG_H
 
 #include "learner.h"
-#include "thompson.h"
+#include "rows.h"
 #include "tune.h"
 
 #define TP_MAX_RULES 64
@@ -24,7 +24,7 @@ struct tp_policy_config {
 	__u8 net;	  /* enum tp_net if configured; TP_NET_UNKNOWN: inferred */
 	__u8 ecn_vouched; /* bit i: arm i, which needs ECN, may be chosen on any network */
 	__u8 rescue;	  /* heavy loss may switch a connection to rescue_cc */
-	__u8 parting;	  /* enum tp_parting; with TP_LEARNER_THOMPSON */
+	__u8 parting;	  /* enum tp_parting */
 	__u8 tuned;	  /* it has a tuning on; the loader sets this */
 	__u8 pad[5];
 };
@@ -69,18 +69,20 @@ struct tp_config {
 	__u8 rescue_thin; /* thin linear timeouts with the rescue */
 	__u8 defaults;	  /* entries of replace_defaults */
 	__u8 rules_use_netns;
-	__u8 tunes;	 /* bit i: some policy has enum tp_tune i */
-	__u8 rescue_arm; /* rescue_cc as an arm; TP_LEARNER_THOMPSON needs it to be one */
-	__u8 pad[4];
+	__u8 tunes;	       /* bit i: some policy has enum tp_tune i */
+	__u8 rescue_arm;       /* rescue_cc as an arm; it has to be one */
+	__u8 rescue_published; /* the published rule of loss: core/rescue.h */
+	__u8 follows_fins;     /* FINs are looked at, too; the loader sets this */
+	__u8 pad[2];
 	__u64 sample_bytes; /* an open connection is reported after so many bytes */
 	__u64 hold_out_seed;
 	__u64 host_netns; /* the daemon's namespace; 0: interfaces do not separate paths */
 	__u64 hash_secrets[TP_HASH_SECRETS];
 	__u64 row_secrets[2][TP_ROW_SECRETS];
 	__u64 cell_secrets[TP_ROW_SECRETS];
-	__u32 buckets;	       /* a power of two */
-	__u32 row_buckets;     /* 0: the learner has no rows */
-	__u32 opening_buckets; /* likewise; a power of two */
+	__u32 buckets; /* a power of two */
+	__u32 row_buckets;
+	__u32 opening_buckets; /* a power of two */
 	__u32 rows;	       /* as configured; the loader makes buckets for them */
 	__u32 rescue_retry_s;  /* wait after a rescue that did not help; see core/rescue.h */
 	__u32 pad2;
@@ -93,6 +95,6 @@ struct tp_config {
 
 TP_ASSERT_SIZE(tp_policy_config, 16);
 TP_ASSERT_SIZE(tp_rule, 64 + 8 * TP_OLDER_CGROUPS);
-TP_ASSERT_SIZE(tp_config, 664 + 24 * TP_ROW_SECRETS + 48 * TP_NETS * TP_MAX_POLICIES);
+TP_ASSERT_SIZE(tp_config, 672 + 24 * TP_ROW_SECRETS + 48 * TP_NETS * TP_MAX_POLICIES);
 
 #endif

@@ -10,38 +10,31 @@
 
 /* The reason for a connection's congestion control. */
 enum tp_why {
-	TP_WHY_UNSEEN = 0,	/* opened before the pilot started */
-	TP_WHY_FEW = 1,		/* too few connections to learn from yet */
-	TP_WHY_UNTRIED = 2,	/* an arm without a sample, drawn among the arms without one */
-	TP_WHY_GREEDY = 3,	/* the arm of least cost */
-	TP_WHY_EXPLORE = 4,	/* one in epsilon, drawn among all arms */
-	TP_WHY_NO_ARM = 5,	/* no arm is eligible here (ECN, policy) */
-	TP_WHY_NO_EVIDENCE = 6, /* every arm was tried, none gave a sample */
-	TP_WHY_RESCUED = 7,	/* heavy loss: switched during its life */
-	TP_WHY_SET_FAILED = 8,	/* the kernel refused the arm */
-	TP_WHY_KEPT = 9,	/* the default stayed; the path's decisions say why */
+	TP_WHY_UNSEEN = 0,     /* opened before the pilot started */
+	TP_WHY_NO_ARM = 1,     /* no arm is eligible here (ECN, policy) */
+	TP_WHY_RESCUED = 2,    /* heavy loss: switched during its life */
+	TP_WHY_SET_FAILED = 3, /* the kernel refused the arm */
+	TP_WHY_KEPT = 4,       /* the default stayed */
 	/* from here to EXCLUDED: the pilot leaves it alone */
-	TP_WHY_APPLICATION = 10,   /* the application set TCP_CONGESTION */
-	TP_WHY_ROUTE = 11,	   /* the route has a congctl */
-	TP_WHY_ADMINISTRATOR = 12, /* the namespace's default is not ours to replace */
-	TP_WHY_LOOPBACK = 13,
-	TP_WHY_EXCLUDED = 14, /* a rule of the configuration */
-	/* from here on: only with the learner in the daemon */
-	TP_WHY_DRAWN = 15,    /* drawn by the shares of a row */
-	TP_WHY_NO_ROW = 16,   /* the learner knows nothing yet of this path or above it */
-	TP_WHY_VOID = 17,     /* the daemon's last sign of life is too old */
-	TP_WHY_HELD_OUT = 18, /* to compare with, or because the guard has stopped steering */
-	TP_WHY_UNDONE = 19,   /* a rescue did not help: it has its former algorithm back */
-	TP_WHY_MOVED = 20,    /* while it was open, to the arm that does better on its path */
-	TP_WHY_COUNT = 21,
+	TP_WHY_APPLICATION = 5,	  /* the application set TCP_CONGESTION */
+	TP_WHY_ROUTE = 6,	  /* the route has a congctl */
+	TP_WHY_ADMINISTRATOR = 7, /* the namespace's default is not ours to replace */
+	TP_WHY_LOOPBACK = 8,
+	TP_WHY_EXCLUDED = 9,  /* a rule of the configuration */
+	TP_WHY_DRAWN = 10,    /* drawn by the shares of a row */
+	TP_WHY_NO_ROW = 11,   /* the learner knows nothing yet of this path or above it */
+	TP_WHY_VOID = 12,     /* the daemon's last sign of life is too old */
+	TP_WHY_HELD_OUT = 13, /* to compare with, or because the guard has stopped steering */
+	TP_WHY_UNDONE = 14,   /* a rescue did not help: it has its former algorithm back */
+	TP_WHY_MOVED = 15,    /* while it was open, to the arm that does better on its path */
+	TP_WHY_COUNT = 16,
 };
-#define TP_WHY_SLOTS 32 /* a power of two above TP_WHY_COUNT */
+#define TP_WHY_SLOTS 32 /* a power of two, TP_WHY_COUNT at least */
 #define TP_WHY_IS_LEFT_ALONE(why) ((why) >= TP_WHY_APPLICATION && (why) <= TP_WHY_EXCLUDED)
 
 enum tp_conn_flags {
 	TP_CONN_ACTIVE = 1,	   /* connect, not accept */
 	TP_CONN_RESCUED = 2,	   /* switched after heavy loss */
-	TP_CONN_LOSS_SEEN = 4,	   /* the loss rule has spoken: once per connection */
 	TP_CONN_DRAWN = 4,	   /* it holds its path's draw; in a note only */
 	TP_CONN_DRY_RUN = 8,	   /* decided, but nothing was set */
 	TP_CONN_SIDE_UNKNOWN = 16, /* opened without storage: connect or accept is not known */
@@ -50,15 +43,14 @@ enum tp_conn_flags {
 	TP_CONN_MOVED = 128,	   /* to a better arm while it was open; in a note only */
 };
 
-/* The storage of a connection whose algorithm the pilot changed.  A connection
- * that kept its default has none: at its end the pilot reads everything from the
- * socket, and storage costs more than all the rest. */
+/* The storage of a connection that was tuned, or whose socket may connect again.  Others
+ * have none: a note in a table of ours (rows.h) costs less. */
 struct tp_conn {
 	__u64 path_born_ns;
 	__u64 opened_ns;
-	__u32 rescue_min_rtt_us;
+	__u32 pad;
 	__u32 cc_key; /* kernel's key of the algorithm that should be in force */
-	__u8 arm;     /* the arm to charge; TP_NO_ARM: none */
+	__u8 arm;     /* in force; TP_NO_ARM: none */
 	__u8 why;     /* enum tp_why */
 	__u8 flags;   /* enum tp_conn_flags */
 	__u8 open;    /* 1 until its end was seen */

@@ -14,7 +14,7 @@ enum tp_trouble {
 	TP_TROUBLE_SET_FAILED = 0, /* bpf_setsockopt refused an arm or a rescue */
 	TP_TROUBLE_NO_STORAGE = 1, /* no memory for the connection's storage */
 	TP_TROUBLE_NO_PATH = 2,	   /* the path could not be stored */
-	TP_TROUBLE_EVICTED = 3,	   /* a changed connection's path had been evicted */
+	TP_TROUBLE_EVICTED = 3,	   /* a tuned connection's path had been evicted */
 	TP_TROUBLE_CONTENDED = 4,  /* a sample was dropped: another CPU held the path */
 	TP_TROUBLE_THIN = 5,	   /* thin linear timeouts are not supported */
 	TP_TROUBLE_CB_FLAGS = 6,   /* the end of a connection will not be seen */
@@ -30,23 +30,20 @@ enum tp_trouble {
 struct tp_counters {
 	__u64 connections[TP_WHY_SLOTS]; /* by reason, at their opening */
 	__u64 rescues;
-	__u64 thin_only; /* heavy loss, already on the rescue algorithm */
 	__u64 closed;
-	__u64 charged;
 	__u64 paths; /* slots in use */
 	__u64 trouble[TP_TROUBLE_COUNT];
 	__u64 tuned[TP_TUNES];
 	__u64 refused[TP_TUNES]; /* by the kernel */
 	__u64 retreats;
 	__u64 acks_first;
-	/* with the learner in the daemon */
 	__u64 rescues_helped;
 	__u64 rescues_undone;
 	__u64 own_losses; /* connections with heavy loss that came with a queue */
 	__u64 withheld[TP_WITHHELD_SLOTS];
 	__u64 moves;	     /* of open connections, to an arm that is better */
 	__u64 steered_bytes; /* acknowledged, of connections that were taken up, at their end */
-	__u64 pad[4];
+	__u64 pad[6];
 };
 
 struct tp_clocks {

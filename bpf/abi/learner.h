@@ -1,27 +1,31 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * learner.h - the learner's settings, and its state of a path.
+ * learner.h - the kinds of learners, and the memory of the one that works in the kernel.
  *
- * A learner sees these two and nothing else (bpf/core/learner.h).  A path's
- * measures, its lock and its last decisions are in path.h.
+ * A learner is whoever writes the rows by which connections are chosen for (rows.h).
+ * epsilon-greedy is a BPF program's: at a connection's end it charges a cost, and rewrites
+ * the row of the connection's path.  The costs of a path stand at the place of its row, in
+ * an array beside the rows.
  */
 #ifndef TCPILOT_ABI_LEARNER_H
 #define TCPILOT_ABI_LEARNER_H
 
 #include "base.h"
+#include "measures.h"
+#include "rows.h"
 
 #define TP_COST_SCALE 1000000
-#define TP_SHARE_SCALE 1000000000
 
 enum tp_learner_kind {
 	TP_LEARNER_NONE = 0, /* the loader forgot: nothing is chosen */
 	TP_LEARNER_EPSILON_GREEDY = 1,
-	TP_LEARNER_THOMPSON = 2, /* in the daemon: crates/learner, thompson.h */
+	TP_LEARNER_THOMPSON = 2, /* in the daemon: crates/learner */
 };
 
 /* Their names in the configuration, in the order of their numbers, with spaces between them. */
 #define TP_LEARNER_NAMES "epsilon-greedy thompson"
 
+/* epsilon-greedy's settings, but for the kind. */
 struct tp_learner_config {
 	__u32 kind;	      /* enum tp_learner_kind */
 	__u32 epsilon;	      /* one connection in so many explores; 0: never */
@@ -29,6 +33,7 @@ struct tp_learner_config {
 	__u32 learning_shift; /* the learning rate is 1 / 2^shift */
 	__u32 max_unpaid; /* an arm without a sample is no longer tried after so many connections */
 	__u32 pad;
+	__u64 min_flow_bytes; /* acknowledged by a connection that is judged */
 };
 
 /* How a connection of an arm ended, for the learner. */
@@ -38,30 +43,35 @@ enum tp_outcome {
 	TP_OUTCOME_EXCUSED = 2, /* it could not say anything: it does not count as unpaid */
 };
 
-struct tp_learner_arm {
-	__u64 cost;    /* valid only if samples > 0 */
+/* An algorithm of a path. */
+struct tp_arm {
+	__u64 cost;			      /* fixed point, TP_COST_SCALE; valid if samples > 0 */
+	struct tp_window64 max_delivery_rate; /* of its connections */
+	struct tp_window32 min_rtt_us;
+	__u32 epoch;   /* of the two windows above */
 	__u32 samples; /* connections charged to this arm */
-	__u32 unpaid;  /* chosen since the last sample, without giving one */
-	__u32 chosen;  /* connections that got this arm, charged or not */
-	__u32 greedy;  /* connections of those that chose it as the arm of least cost */
+	__u32 unpaid;  /* connections since the last sample, without giving one */
+	__u32 chosen;  /* connections that had this arm, charged or not */
+	__u32 greedy;  /* connections of those that got it while its share was above one half */
+	__u32 pad;
 };
 
-/* A greedy choice, and the eligible arms for which it was found.  CPUs read and write it whole. */
-struct tp_greedy {
-	__u8 arms; /* to draw among */
-	__u8 why;  /* enum tp_why */
-	__u8 eligible;
-	__u8 pad;
-} __attribute__((aligned(4)));
-
-struct tp_learner {
-	__u32 instances; /* connections that gave a measure of the path: see min_flow_bytes */
-	struct tp_greedy greedy; /* as it was found last; eligible 0: find it anew */
-	struct tp_learner_arm arms[TP_MAX_ARMS];
+/* The costs of a path, and the measures that they are compared with. */
+struct tp_costs {
+	__u64 tag;	  /* that of its row; 0: the place is empty */
+	__u64 updated_ns; /* the last end */
+	struct tp_row_key key;
+	struct tp_window64 max_delivery_rate;
+	struct tp_window32 min_rtt_us;
+	__u32 epoch;	 /* of the two windows above */
+	__u32 busy;	 /* 1 while a CPU writes here, or writes the row */
+	__u32 instances; /* connections that were large enough to be judged */
+	__u32 eligible;	 /* arms that the last connection could have had (ECN), as bits */
+	struct tp_arm arms[TP_MAX_ARMS];
 };
 
-TP_ASSERT_SIZE(tp_learner_config, 24);
-TP_ASSERT_SIZE(tp_learner_arm, 24);
-TP_ASSERT_SIZE(tp_learner, 8 + 24 * TP_MAX_ARMS);
+TP_ASSERT_SIZE(tp_learner_config, 32);
+TP_ASSERT_SIZE(tp_arm, 56);
+TP_ASSERT_SIZE(tp_costs, 80 + 56 * TP_MAX_ARMS);
 
 #endif

@@ -1,21 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * path.h - paths and their table.
+ * path.h - the table of paths, which only policies with tunings use.
  */
 #ifndef TCPILOT_ABI_PATH_H
 #define TCPILOT_ABI_PATH_H
 
 #include "conn.h"
-#include "learner.h"
 #include "measures.h"
 #include "tune.h"
 
-#define TP_WAYS 8      /* paths in a bucket of the table; a power of two */
-#define TP_DECISIONS 8 /* decisions remembered per path; a power of two */
+#define TP_WAYS 8 /* paths in a bucket of the table; a power of two */
 
 /* Why arms that need ECN (dctcp, prague) may or may not be chosen for a connection. */
 enum tp_ecn_use {
-	TP_ECN_UNASKED = 0,	   /* no choice was made since the start */
 	TP_ECN_NOT_NEGOTIATED = 1, /* the peers did not agree on ECN */
 	TP_ECN_DATA_CENTER = 2,	   /* the path stays within a data center */
 	TP_ECN_PUBLIC = 3,	   /* a public address: only an arm that its policy vouches for */
@@ -32,14 +29,6 @@ struct tp_path_key {
 	__u8 pad[6];
 };
 
-/* The measures of an algorithm's connections on a path. */
-struct tp_arm {
-	struct tp_window64 max_delivery_rate;
-	struct tp_window32 min_rtt_us;
-	__u32 epoch;   /* of the two windows above */
-	__u32 rescued; /* connections that were rescued from this algorithm */
-};
-
 /* The measures of one connection, taken at its end. */
 struct tp_sample {
 	__u64 delivery_rate; /* of a connection that the application did not limit; 0: none */
@@ -49,16 +38,6 @@ struct tp_sample {
 	__u32 sent_packets;
 	__u32 lost_packets;
 	__u32 pad;
-};
-
-struct tp_decision {
-	__u64 at_ns;
-	__u8 arm;	   /* TP_NO_ARM: the kernel's default stays */
-	__u8 why;	   /* enum tp_why */
-	__u16 remote_port; /* host byte order */
-	__u16 local_port;
-	__u8 flags; /* enum tp_conn_flags */
-	__u8 dry_run;
 };
 
 struct tp_path {
@@ -77,17 +56,14 @@ struct tp_path {
 	__u32 windowed_flows; /* open connections with storage for a tuned window */
 	__u64 connections;    /* all connections ever */
 	__u32 netns_inum;     /* inode number of the namespace, to name it */
-	__u32 decision_seq;   /* next slot of decisions, modulo TP_DECISIONS */
-	__u16 used[TP_USES];  /* number of the last connection that needed enum tp_use i */
-	__u8 skips;	      /* bit i: tuning i has nothing to set, or is of no use now */
-	__u8 ecn;	      /* enum tp_ecn_use of the connection decided last */
-	struct tp_decision decisions[TP_DECISIONS];
-	struct tp_learner learner;
-	struct tp_arm arms[TP_MAX_ARMS];
+	__u32 pad;
+	__u16 used[TP_USES]; /* number of the last connection that needed enum tp_use i */
+	__u8 skips;	     /* bit i: tuning i has nothing to set, or is of no use now */
+	__u8 pad2;
 };
 
 /* The table of paths: an array of buckets.  A path's hash names its bucket.
- * bpf/pilot/table.h says why it is not a hash map. */
+ * bpf/pilot/tune/table.h says why it is not a hash map. */
 struct tp_slot {
 	struct tp_path_key key;
 	struct tp_path path;
@@ -101,10 +77,8 @@ struct tp_bucket {
 };
 
 TP_ASSERT_SIZE(tp_path_key, 32);
-TP_ASSERT_SIZE(tp_arm, 32);
 TP_ASSERT_SIZE(tp_sample, 32);
-TP_ASSERT_SIZE(tp_decision, 16);
-TP_ASSERT_SIZE(tp_path, 128 + 16 * TP_DECISIONS + sizeof(struct tp_learner) + 32 * TP_MAX_ARMS);
+TP_ASSERT_SIZE(tp_path, 128);
 TP_ASSERT_SIZE(tp_slot, 32 + sizeof(struct tp_path));
 TP_ASSERT_SIZE(tp_bucket, 8 + TP_WAYS * (4 + sizeof(struct tp_slot)));
 

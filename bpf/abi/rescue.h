@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * rescue.h - the state of a connection that loses packets, and of a path on which a rescue
- * did not help.  Only with the learner in the daemon; core/rescue.h has the rules.
+ * did not help.  core/rescue.h has the rules.
  */
 #ifndef TCPILOT_ABI_RESCUE_H
 #define TCPILOT_ABI_RESCUE_H

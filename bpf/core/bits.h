@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * bits.h - masks of arms: how many, which, and a draw among them.
+ * bits.h - masks of arms, and conditions without branches.
  *
  * Conditions are arithmetic here, not branches: the verifier follows every branch,
  * and eight arms with two outcomes each are too many.
@@ -55,40 +55,6 @@ TP_INLINE __u32 tp_bits(__u32 mask)
 	for (int i = 0; i < TP_MAX_ARMS; i++)
 		n += (mask >> i) & 1;
 	return n;
-}
-
-/* Index of the nth (from 0) bit set in mask, which has more than n. */
-TP_INLINE __u8 tp_nth_bit(__u32 mask, __u32 n)
-{
-	__u32 found = 0;
-
-#pragma unroll
-	for (__u32 i = 0; i < TP_MAX_ARMS; i++) {
-		__u32 bit = (mask >> i) & 1;
-		__u32 n_is_0 = (~n & (n - 1)) >> 31; /* n is small, or fell below 0 */
-
-		found += i * (bit & n_is_0);
-		n -= bit;
-	}
-	return found;
-}
-
-/* Index of the only bit set in mask. */
-TP_INLINE __u8 tp_only_bit(__u32 mask)
-{
-	return !!(mask & 0xaa) | !!(mask & 0xcc) << 1 | !!(mask & 0xf0) << 2;
-}
-
-/* One of the mask's bits, all equally likely; TP_NO_ARM if it has none.  random: 16 uniform
- * bits. */
-TP_INLINE __u8 tp_draw(__u32 mask, __u32 random)
-{
-	__u32 n;
-
-	if (!(mask & (mask - 1)) && mask)
-		return tp_only_bit(mask);
-	n = tp_bits(mask);
-	return n ? tp_nth_bit(mask, random % n) : TP_NO_ARM;
 }
 
 #endif

@@ -6,7 +6,7 @@
 #ifndef TCPILOT_CORE_CLASS_H
 #define TCPILOT_CORE_CLASS_H
 
-#include "../abi/thompson.h"
+#include "../abi/rows.h"
 #include "num.h"
 
 /* Not static: libbpf finds only global variables in a section.  Weak: several files of the host

@@ -9,7 +9,7 @@
 #ifndef TCPILOT_CORE_DRAW_H
 #define TCPILOT_CORE_DRAW_H
 
-#include "../abi/thompson.h"
+#include "../abi/rows.h"
 #include "bits.h"
 #include "num.h"
 #include "rows.h"

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * rescue.h - does a connection lose packets through no fault of its own, and did another
- * algorithm help?  With the learner in the daemon, bpf/pilot/rescue.h asks this at each
- * retransmission.
+ * algorithm help?  bpf/pilot/rescue.h asks this at each retransmission.
  *
  * Losses are judged by bouts: a bout is all losses in one window, with one reduction of that
  * window as the answer.  Before a bout that the connection caused itself, a queue fills, so the
@@ -18,7 +17,7 @@
 #define TCPILOT_CORE_RESCUE_H
 
 #include "../abi/rescue.h"
-#include "../abi/thompson.h"
+#include "../abi/rows.h"
 #include "loss.h"
 #include "num.h"
 
@@ -58,6 +57,7 @@ struct tp_rescue_terms {
 	__u32 min_sent;
 	__u32 loss_shift;
 	__u32 ticks_per_s;
+	__u32 is_published;
 };
 
 /* Whether packets come back so late that they waited in a queue.  The last packet alone does
@@ -151,10 +151,23 @@ TP_INLINE __u32 tp_rescue_trial(struct tp_rescue *r, const struct tp_loss_now *n
 	return tp_rescue_worth(r, n) > needed ? TP_VERDICT_HELPED : TP_VERDICT_UNDO;
 }
 
+/* The published rule: once, as soon as more than the bound of all segments was retransmitted,
+ * whatever the cause. */
+TP_INLINE __u32 tp_rescue_published(const struct tp_rescue *r, const struct tp_loss_now *n,
+				    const struct tp_rescue_terms *t)
+{
+	if (r->phase != TP_RESCUE_WATCHED ||
+	    !tp_loss_is_heavy(n->lost, n->sent, t->min_sent, t->loss_shift))
+		return TP_VERDICT_NONE;
+	return TP_VERDICT_SWITCH;
+}
+
 /* A retransmission. */
 TP_INLINE __u32 tp_rescue_judge(struct tp_rescue *r, const struct tp_loss_now *n,
 				const struct tp_rescue_terms *t)
 {
+	if (t->is_published)
+		return tp_rescue_published(r, n, t);
 	if (r->phase == TP_RESCUE_TRIED)
 		return tp_rescue_trial(r, n, t);
 	if (r->phase == TP_RESCUE_KEPT || r->bout == n->bout)

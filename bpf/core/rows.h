@@ -16,7 +16,8 @@
 #define TCPILOT_CORE_ROWS_H
 
 #include "../abi/config.h"
-#include "../abi/thompson.h"
+#include "../abi/rows.h"
+#include "bits.h"
 #include "num.h"
 #include "prefix.h"
 
@@ -126,6 +127,14 @@ TP_INLINE __u32 tp_draw_tag(const __u64 secrets[TP_ROW_SECRETS], const struct tp
 	return tp_row_half(secrets, &key) | 1;
 }
 
+/* The key of the node that epsilon-greedy learns at: a host in private address space, and a group
+ * of neighbours elsewhere, whatever the class.  of: as above. */
+TP_INLINE void tp_costs_key(const struct tp_row_key *of, struct tp_row_key *key)
+{
+	tp_row_key_at(of, tp_is_private(of->prefix) ? TP_LEVEL_PATH : TP_LEVEL_GROUP, key);
+	key->class = 0;
+}
+
 /* The cell of an address, by its group alone: no host is held out on one port and steered on
  * another.  Neighbouring prefixes differ by little, so with one secret in a thousand their hashes
  * differ in the upper bits only, and all would share a few cells.  The xor brings these bits
@@ -189,6 +198,24 @@ TP_INLINE int tp_read_row(const struct tp_row *row, __u64 tag, struct tp_shares 
 	to->generation = now.row.generation;
 	to->level = now.row.level;
 	return 1;
+}
+
+/* The shares of a path without a row, for a learner that tries all arms from the first connection
+ * on. */
+TP_INLINE void tp_even_shares(__u32 arms, struct tp_shares *to)
+{
+	__u32 count = tp_bits(arms), upto = 0;
+	union tp_row_words even = {};
+
+#pragma unroll
+	for (int i = 0; i < TP_MAX_ARMS; i++) {
+		upto += arms >> i & 1;
+		even.row.upto[i] = (__u16)(upto * 0xffff / (count | !count));
+	}
+	to->upto[0] = even.word[1];
+	to->upto[1] = even.word[2];
+	to->level = TP_LEVEL_GLOBAL;
+	to->blurred = 1; /* no row's: it leaves no hint */
 }
 
 /* The row of this tag in its bucket; says whether it is there. */

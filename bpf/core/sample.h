@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * sample.h - the measures of one connection: how they are read, and how they enter those
- * of its path and of its algorithm there.
+ * of its path in the table that tunings use.
  *
  * Called at a connection's end with the path's busy flag held.  Integers only, no
  * helper calls: the BPF program and crates/core compile the same text.
@@ -16,8 +16,8 @@
 #include "num.h"
 #include "window.h"
 
-/* The highest rate (147 Tbit/s) whose cost does not overflow. */
-#define TP_RATE_MAX (~0ULL / TP_COST_SCALE)
+/* The highest rate (147 Tbit/s): a million times as much does not overflow. */
+#define TP_RATE_MAX (~0ULL / 1000000)
 
 /* Bytes per second of the kernel's rate sample; 0 when there is none.
  * Multiplied before it is divided: slow links keep their digits. */
@@ -82,15 +82,6 @@ TP_INLINE void tp_path_roll(struct tp_path *path, __u32 epoch)
 	path->epoch = epoch;
 }
 
-TP_INLINE void tp_arm_roll(struct tp_arm *arm, __u32 epoch)
-{
-	if (!tp_epoch_moved(arm->epoch, epoch))
-		return;
-	tp_window64_roll(&arm->max_delivery_rate, arm->epoch, epoch);
-	tp_window32_roll(&arm->min_rtt_us, arm->epoch, epoch);
-	arm->epoch = epoch;
-}
-
 /* Adds a connection's sample to its path's measures. */
 TP_INLINE void tp_learn_path(const struct tp_config *cfg, struct tp_path *path,
 			     const struct tp_sample *s, __u64 now_ns)
@@ -137,15 +128,6 @@ TP_INLINE int tp_is_one_of(__u32 shift, __u32 local_port, __u32 remote_port)
 TP_INLINE int tp_is_sampled(__u32 local_port, __u32 remote_port)
 {
 	return tp_is_one_of(2, local_port, remote_port);
-}
-
-/* Adds an algorithm's own rate and RTT to its measures on the path. */
-TP_INLINE void tp_learn_arm(const struct tp_config *cfg, struct tp_arm *arm, __u64 rate,
-			    __u32 min_rtt_us, __u64 now_ns)
-{
-	tp_arm_roll(arm, tp_epoch(now_ns, cfg->window_ns));
-	arm->max_delivery_rate.current = tp_max64(arm->max_delivery_rate.current, rate);
-	arm->min_rtt_us.current = (__u32)tp_min_nonzero(arm->min_rtt_us.current, min_rtt_us);
 }
 
 #endif

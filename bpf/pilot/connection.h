@@ -2,12 +2,13 @@
 /*
  * connection.h - the pilot's notes on a connection, in its socket's storage.
  *
- * Only connections that the pilot changed have storage.  Most are short and keep their
- * default, so nothing is allocated for them: at their end the socket says enough.
+ * Only connections with a tuning, and sockets that may connect again, have storage.  For the
+ * others there is a note (openings.h), and nothing is allocated.
  */
 #ifndef TCPILOT_PILOT_CONNECTION_H
 #define TCPILOT_PILOT_CONNECTION_H
 
+#include "../core/tune/tune.h"
 #include "algorithm.h"
 #include "socket.h"
 #include "state.h"
@@ -58,12 +59,11 @@ static __always_inline int is_left_over(const struct visit *v)
 	return conn && !conn->open && conn->cc_key == v->in_force.key;
 }
 
-/* The arm to charge with a connection; TP_NO_ARM if the application has chosen since. */
-static __always_inline __u8 arm_to_charge(const struct tcp_sock *tp, const struct tp_conn *conn)
+/* A rate that comes from a tuned window is not the congestion control's. */
+static __always_inline int is_creditable(const struct tp_conn *conn, __u32 sent_packets)
 {
-	if (conn)
-		return tp_cc_key(tp) == conn->cc_key ? conn->arm : TP_NO_ARM;
-	return tp_cc_was_set(tp) ? TP_NO_ARM : arm_in_force(tp);
+	return !cfg.tunes || !conn || !(conn->tuned & 1 << TP_TUNE_IW) ||
+	       tp_is_creditable(sent_packets, conn->iw_packets);
 }
 
 #endif

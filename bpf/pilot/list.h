@@ -4,8 +4,8 @@
  *
  *  - flows, behind `tcpilot flows`, writes a tp_flow for each.  If a connection has no
  *    storage, the reason for its algorithm is found as at its opening.
- *  - adopt runs before the pilot is attached.  It counts the connections that a former
- *    pilot took up: their sockets still have its callbacks, so this pilot will see their
+ *  - adopt runs before the pilot is attached.  For the tunings it counts the connections that
+ *    a former pilot took up: their sockets still have its callbacks, so this pilot will see their
  *    end.  A pilot that takes another's place finds them counted and remembered, and
  *    does not need adopt.
  *  - tally adds up the bytes that open connections have sent.
@@ -19,7 +19,7 @@
 #include "rules.h"
 #include "socket.h"
 #include "state.h"
-#include "table.h"
+#include "tune/table.h"
 #include "tune/tuning.h"
 #include "visit.h"
 
@@ -29,8 +29,7 @@ static __always_inline __u8 why_of(const struct visit *v)
 
 	/* A former pilot took it up, and may have set its algorithm: there would be a note
 	 * otherwise. */
-	if (cfg.learner.kind == TP_LEARNER_THOMPSON &&
-	    (v->tp->bpf_sock_ops_cb_flags & OUR_CALLBACKS) == OUR_CALLBACKS)
+	if ((v->tp->bpf_sock_ops_cb_flags & OUR_CALLBACKS) == OUR_CALLBACKS)
 		return TP_WHY_UNSEEN;
 	why = hands_off(v);
 	if (why != TP_WHY_UNSEEN)
@@ -144,7 +143,7 @@ static __always_inline void flow_decision(struct visit *v, const struct tp_conn 
 		f->tuned = conn->tuned;
 		f->iw_packets = conn->iw_packets;
 		f->phase = conn->phase;
-	} else if (cfg.learner.kind != TP_LEARNER_THOMPSON || !flow_note(v, f)) {
+	} else if (!flow_note(v, f)) {
 		v->in_force = known_in_force(v->tp);
 		f->arm = v->in_force.arm;
 		f->why = why_of(v);
@@ -184,12 +183,11 @@ int flows(struct bpf_iter__tcp *ctx)
 }
 
 /* A former pilot set this connection's algorithm, or the application did since:
- * nobody knows which.  So its arm is neither charged nor rescued, and the choice does
- * not count as the application's. */
+ * nobody knows which.  So the choice does not count as the application's. */
 static __always_inline void remember_former(struct tcp_sock *tp, const struct tp_path *path)
 {
 	struct tp_conn conn = {.path_born_ns = path->born_ns,
-			       .flags = TP_CONN_SIDE_UNKNOWN | TP_CONN_LOSS_SEEN,
+			       .flags = TP_CONN_SIDE_UNKNOWN,
 			       .arm = TP_NO_ARM,
 			       .cc_key = tp_cc_key(tp),
 			       .why = TP_WHY_UNSEEN,
@@ -236,9 +234,7 @@ int adopt(struct bpf_iter__tcp *ctx)
 	v.tp = tp;
 	tp_remote_btf(tp, remote);
 	identify_at(&v, remote, tp_netns_cookie(tp));
-	if (!v.policy || v.policy->leave_alone)
-		return 0;
-	if (cfg.learner.kind == TP_LEARNER_THOMPSON && !v.policy->tuned)
+	if (!v.policy || v.policy->leave_alone || !v.policy->tuned)
 		return 0;
 	v.path = open_path(&key, &v.slot);
 	if (!v.path)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * move.h - moves an open connection to the arm that does better on its path.  The learner in
- * the daemon decides that (decision 21).
+ * move.h - moves an open connection to the arm that does better on its path.  The daemon decides
+ * that (decision 21).
  *
  * The iterator that reports long connections (sample.h) does it.  It holds the socket's lock,
  * and the kernel lets it set options.  So no callback at an ACK or a round trip is needed, and
@@ -11,10 +11,10 @@
 #define TCPILOT_PILOT_MOVE_H
 
 #include "act.h"
+#include "choose.h"
 #include "openings.h"
 #include "rescue.h"
 #include "state.h"
-#include "thompson.h"
 #include "trial.h"
 #include "visit.h"
 

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * orders.h - programs that the daemon runs: to store a path, to write down its
+ * orders.h - programs that the daemon runs: to store a path or its costs, to write down its
  * guard's decisions, to read the kernel's clocks.
  */
 #ifndef TCPILOT_PILOT_ORDERS_H
 #define TCPILOT_PILOT_ORDERS_H
 
+#include "greedy.h"
 #include "state.h"
-#include "table.h"
+#include "tune/table.h"
 
 /* Puts in a path from the saved state, by the table's own rules. */
 SEC("syscall")
@@ -24,10 +25,30 @@ int put_path(struct tp_slot *from)
 	*path = from->path;
 	path->live_flows = live; /* those of a path that was there are still open */
 	path->windowed_flows = windowed_flows;
-	path->learner.greedy = (struct tp_greedy){};
 	path->skips = 0; /* the policies may have changed */
 	for (int i = 0; i < TP_USES; i++)
 		path->used[i] = (__u16)path->connections;
+	return 0;
+}
+
+/* Puts in the costs of a path from the saved state, and writes the row that follows from them. */
+SEC("syscall")
+int put_costs(struct tp_costs *from)
+{
+	struct tp_row_key key = from->key;
+	__u64 tag = tp_row_tag(config()->row_secrets, &key);
+	__u32 place = place_for(tag, 1);
+	struct tp_costs *c = bpf_map_lookup_elem(&costs, &place);
+	struct tp_row *row = row_at(place);
+
+	if (!c || !row || !take(&c->busy))
+		return 1;
+	begin_costs(c, row, tag, &key);
+	*c = *from;
+	c->tag = tag;
+	c->busy = 1;
+	rewrite(row, c);
+	release(&c->busy);
 	return 0;
 }
 

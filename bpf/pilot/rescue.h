@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * rescue.h - a retransmission when the learner works in the daemon.  If a connection's loss
- * lasts, and the connection did not cause it, it is switched to the rescue's algorithm.  If
- * that does not help, it gets its former one back, and its path is not rescued again for a
- * while.  core/rescue.h has the rules.
+ * rescue.h - a retransmission.  If a connection's loss lasts, and the connection did not cause
+ * it, it is switched to the rescue's algorithm.  If that does not help, it gets its former one
+ * back, and its path is not rescued again for a while.  core/rescue.h has the rules, and the
+ * published rule, which knows neither causes nor a way back.
  *
  * A record at each switch separates the measures of one algorithm from those of the next.
  */
@@ -14,9 +14,10 @@
 #include "../core/rescue.h"
 #include "act.h"
 #include "connection.h"
+#include "greedy.h"
 #include "openings.h"
+#include "report.h"
 #include "shares.h"
-#include "thompson.h"
 #include "tune/tuning.h"
 #include "visit.h"
 
@@ -24,8 +25,10 @@ static __always_inline void loss_now(const struct tcp_sock *tp, struct tp_loss_n
 {
 	now->bytes_acked = tp->bytes_acked;
 	now->sent = tp->data_segs_out;
+	now->lost = tp->total_retrans;
 	/* Segments that the other end had already were not lost. */
-	now->lost = tp->total_retrans - tp_min(tp->dsack_dups, tp->total_retrans);
+	if (!cfg.rescue_published)
+		now->lost -= tp_min(tp->dsack_dups, tp->total_retrans);
 	now->busy_ticks = tp_busy_ticks(tp);
 	now->bout = tp->high_seq;
 	now->ssthresh = tp->snd_ssthresh;
@@ -59,7 +62,7 @@ static __always_inline struct tp_rescue *watched(struct bpf_sock *sk, const stru
 	if (r && now->sent >= r->sent)
 		return r;
 	watch_from_now(sk, r, now); /* also if the socket's connection before left it */
-	return 0;
+	return cfg.rescue_published ? bpf_sk_storage_get(&rescues, sk, 0, 0) : 0;
 }
 
 /* The meaning of a retransmission: enum tp_loss_verdict. */
@@ -67,7 +70,8 @@ static __noinline __u32 judge_loss(struct bpf_sock_ops *ctx)
 {
 	struct tp_rescue_terms terms = {.min_sent = cfg.loss_min_segments,
 					.loss_shift = cfg.loss_shift,
-					.ticks_per_s = ticks_per_s};
+					.ticks_per_s = ticks_per_s,
+					.is_published = cfg.rescue_published};
 	struct tp_path_key key = {};
 	struct visit v = begin_visit(ctx, &key);
 	struct tp_loss_now now = {};
@@ -125,6 +129,8 @@ static __always_inline __u32 why_withheld(struct visit *v)
 		return TP_WITHHELD_POLICY;
 	if (note.arm == cfg.rescue_arm)
 		return TP_WITHHELD_ALREADY;
+	if (cfg.rescue_published)
+		return TP_WITHHELD_COUNT;
 	if (!rows_are_valid(bpf_ktime_get_coarse_ns()))
 		return TP_WITHHELD_VOID;
 	part_by_egress(&place, note.egress);
@@ -132,7 +138,7 @@ static __always_inline __u32 why_withheld(struct visit *v)
 	refusal = refusal_at(tag);
 	if (refusal && tp_refusal_holds(refusal, tag, now, cfg.rescue_retry_s))
 		return TP_WITHHELD_FAILED;
-	place.class = note.class;
+	place.class = row_class(note.class);
 	return is_worse_by_row(&place) ? TP_WITHHELD_ROW : TP_WITHHELD_COUNT;
 }
 
@@ -202,6 +208,8 @@ static __noinline __u32 rescue_now(struct bpf_sock_ops *ctx)
 	bpf_probe_read_kernel(r->cc, sizeof(r->cc), v.tp->inet_conn.icsk_ca_ops->name);
 	loss_now(v.tp, &now);
 	tp_rescue_tried(r, &now);
+	if (cfg.rescue_published)
+		r->phase = TP_RESCUE_KEPT;
 	if (cfg.dry_run || !set_algorithm(ctx, config()->rescue_cc)) {
 		r->phase = TP_RESCUE_KEPT; /* once is enough */
 		return 0;
@@ -276,12 +284,15 @@ static __noinline __u32 tell_moved(struct bpf_sock_ops *ctx, __u32 flags, __u32 
 	return 0;
 }
 
-static __noinline __u32 lost_drawn(struct bpf_sock_ops *ctx)
+static __noinline __u32 judged_loss(struct bpf_sock_ops *ctx)
 {
 	switch (judge_loss(ctx)) {
 	case TP_VERDICT_SWITCH:
-		if (may_rescue(ctx) && rescue_now(ctx))
-			tell_moved(ctx, TP_RECORD_RESCUED, TP_WHY_RESCUED);
+		if (!may_rescue(ctx) || !rescue_now(ctx))
+			break;
+		if (learns_here())
+			charge_rescued(ctx);
+		tell_moved(ctx, TP_RECORD_RESCUED, TP_WHY_RESCUED);
 		break;
 	case TP_VERDICT_HELPED:
 		COUNT(rescues_helped);

@@ -14,7 +14,7 @@
 #include "list.h"
 #include "move.h"
 #include "openings.h"
-#include "record.h"
+#include "report.h"
 #include "shares.h"
 #include "visit.h"
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * shares.h - the shares that the learner in the daemon gives a new connection: its place in the
- * learner's tree, the nearest row above it, and the draw that it shares with the open
- * connections of its path.
+ * shares.h - the shares of a new connection: its place in the learner's tree, the nearest row
+ * above it, and the draw that it shares with the open connections of its path.
  */
 #ifndef TCPILOT_PILOT_SHARES_H
 #define TCPILOT_PILOT_SHARES_H
@@ -101,6 +100,12 @@ static __always_inline __u16 class_of(const struct visit *v, __u32 rtt_us)
 	return tp_class_of(&t);
 }
 
+/* The class of a connection's rows.  epsilon-greedy does not distinguish classes. */
+static __always_inline __u16 row_class(__u16 class)
+{
+	return learns_here() ? 0 : class;
+}
+
 static __always_inline int find_row(__u64 tag, struct tp_shares *to)
 {
 	__u32 index = tp_row_bucket_of(tag, cfg.row_buckets);
@@ -134,11 +139,15 @@ __noinline int nearest_row(const struct tp_row_key *place, struct tp_shares *to)
 	return 0;
 }
 
-/* Whether the daemon has shown lately that it is alive.  The clock that we read is a tick late. */
+/* Whether their writer has shown lately that it is alive.  The clock that we read is a tick late.
+ */
 static __always_inline int rows_are_valid(__u64 now_ns)
 {
-	__u64 beat_ns = pulse.beat_ns;
+	__u64 beat_ns;
 
+	if (learns_here())
+		return 1;
+	beat_ns = pulse.beat_ns;
 	return beat_ns && (__s64)(now_ns - beat_ns) <= (__s64)TP_ROWS_VOID_NS;
 }
 

@@ -53,14 +53,22 @@ struct {
 	__type(value, struct tp_police);
 } police SEC(".maps");
 
-/* For the learner in the daemon: core/rows.h, core/draw.h, openings.h. */
+/* core/rows.h, core/draw.h, openings.h. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1); /* the loader sets it, and the next two */
+	__uint(max_entries, 1); /* the loader sets it, and the next three */
 	__type(key, __u32);
 	__type(value, struct tp_row_bucket);
 } rows SEC(".maps");
+
+/* greedy.h: the costs of a row's path stand at the same place. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct tp_costs);
+} costs SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -120,6 +128,12 @@ static __always_inline void count_closed(__u64 bytes)
 
 	__sync_fetch_and_add(&own->closed, 1);
 	__sync_fetch_and_add(&own->steered_bytes, bytes);
+}
+
+/* Whether the programs write the rows themselves.  The verifier knows the answer. */
+static __always_inline int learns_here(void)
+{
+	return cfg.learner.kind == TP_LEARNER_EPSILON_GREEDY;
 }
 
 /* The clock that bpf_ktime_get_coarse_ns() reads stands still for a tick.  So that call, which

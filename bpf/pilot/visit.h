@@ -14,7 +14,7 @@
 #include "rules.h"
 #include "socket.h"
 #include "state.h"
-#include "table.h"
+#include "tune/table.h"
 
 struct visit {
 	hands_t *hands; /* 0: the connection cannot be changed, only listed */
@@ -82,22 +82,6 @@ static __always_inline __u8 hands_off(const struct visit *v)
 	if (!v->in_force.is_default)
 		return TP_WHY_ADMINISTRATOR;
 	return TP_WHY_UNSEEN;
-}
-
-/* Records a decision among the path's last ones. */
-static __always_inline void record_decision(const struct visit *v, __u64 now_ns, __u8 arm, __u8 why,
-					    __u8 flags)
-{
-	__u32 slot = __sync_fetch_and_add(&v->path->decision_seq, 1) & (TP_DECISIONS - 1);
-	struct tp_decision *d = &v->path->decisions[slot];
-
-	d->at_ns = now_ns;
-	d->arm = arm;
-	d->why = why;
-	d->remote_port = TP_BE32((__u32)v->sk->dst_port) >> 16;
-	d->local_port = (__u16)v->sk->src_port;
-	d->flags = flags;
-	d->dry_run = cfg.dry_run;
 }
 
 /* The first connection on a path that was just put in. */

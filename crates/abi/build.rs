@@ -7,13 +7,14 @@ use std::{
 };
 
 /// What outlives the programs when others take their place, with the words that its fields hold.
-const LASTING: [&str; 19] = [
+const LASTING: [&str; 20] = [
     "tp_bucket",
     "tp_conn",
     "tp_tuned",
     "tp_police",
     "tp_counters",
     "tp_row_bucket",
+    "tp_costs",
     "tp_row_key",
     "tp_class_bits",
     "tp_opening_bucket",
@@ -26,7 +27,7 @@ const LASTING: [&str; 19] = [
     "TP_ABI_VERSION",
     "TP_(WHY|CONN|PHASE|TROUBLE|TUNE|MAX|NO)_.*",
     "TP_WAYS",
-    "TP_DECISIONS",
+    "TP_COST_SCALE",
 ];
 
 fn main() {

@@ -24,6 +24,8 @@ fn main() {
     let bpf = fs::canonicalize("../../bpf").expect("bpf is there");
     let headers = ["abi/abi.h", "core/rescue.h"].map(|name| bpf.join(name));
     bindings("rescue", &headers, ".*/bpf/(abi/.*|core/rescue.h)");
+    let headers = ["abi/abi.h", "core/learner/epsilon_greedy.h"].map(|name| bpf.join(name));
+    bindings("epsilon_greedy", &headers, ".*/bpf/core/learner/[^/]*");
 }
 
 /// The same for the arithmetic of the tunings, which uses the structures of abi.h.
@@ -59,6 +61,7 @@ fn congestion_controls() {
 }
 
 /// Writes `NAME.rs`, the bindings of the files that match `files`, and compiles their wrappers.
+/// Structures of bpf/abi are those of tcpilot-abi, unless `files` names its headers.
 fn bindings(name: &str, headers: &[PathBuf], files: &str) {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
     let mut text = String::from("#include <linux/types.h>\n");
@@ -68,7 +71,11 @@ fn bindings(name: &str, headers: &[PathBuf], files: &str) {
     let all = out.join(format!("{name}_all.h"));
     fs::write(&all, text).expect("OUT_DIR is writable");
     let wrappers = out.join(format!("{name}_wrappers"));
-    bindgen::Builder::default()
+    let mut builder = bindgen::Builder::default();
+    if !files.contains("abi") {
+        builder = builder.blocklist_file(".*/abi/[^/]*");
+    }
+    builder
         .header(all.to_string_lossy())
         .allowlist_file(files)
         .wrap_static_fns(true)

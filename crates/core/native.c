@@ -5,10 +5,9 @@
  */
 #include <linux/types.h>
 #include "abi/abi.h"
+#include "core/atomic.h"
 #include "core/bucket.h"
-#include "core/cost.h"
 #include "core/hash.h"
-#include "core/learner.h"
 #include "core/loss.h"
 #include "core/prefix.h"
 #include "core/sample.h"
@@ -33,16 +32,6 @@ __u32 native_valid_rtt_us(__u32 rtt_us)
 	return tp_valid_rtt_us(rtt_us);
 }
 
-__u64 native_cost(__u32 min_rtt_us, __u32 path_min_rtt_us, __u64 rate, __u64 path_rate)
-{
-	return tp_cost(min_rtt_us, path_min_rtt_us, rate, path_rate);
-}
-
-__u64 native_update(__u64 cost, __u64 sample, __u32 samples, __u32 shift)
-{
-	return tp_update(cost, sample, samples, shift);
-}
-
 int native_loss_is_heavy(__u32 retransmitted, __u32 sent, __u32 min_sent, __u32 shift)
 {
 	return tp_loss_is_heavy(retransmitted, sent, min_sent, shift);
@@ -51,45 +40,6 @@ int native_loss_is_heavy(__u32 retransmitted, __u32 sent, __u32 min_sent, __u32 
 __u64 native_busy_rate(__u64 bytes_acked, __u32 busy_ticks, __u32 ticks_per_s)
 {
 	return tp_busy_rate(bytes_acked, busy_ticks, ticks_per_s);
-}
-
-__u32 native_untried(const struct tp_learner *mem, __u32 eligible, __u32 max_unpaid)
-{
-	return tp_untried(mem, eligible, max_unpaid);
-}
-
-__u32 native_cheapest(const struct tp_learner *mem, __u32 eligible)
-{
-	return tp_cheapest(mem, eligible);
-}
-
-int native_learner_is_ready(const struct tp_learner_config *cfg, const struct tp_learner *mem)
-{
-	return learner_is_ready(cfg, mem);
-}
-
-void native_learner_choose(const struct tp_learner_config *cfg, struct tp_learner *mem,
-			   __u32 eligible, __u32 random, struct tp_choice *choice)
-{
-	*choice = learner_choose(cfg, mem, eligible, random);
-}
-
-void native_learner_chosen(const struct tp_learner_config *cfg, struct tp_learner *mem, __u32 arm,
-			   __u32 why)
-{
-	learner_chosen(cfg, mem, arm, why);
-}
-
-int native_learner_charge(const struct tp_learner_config *cfg, struct tp_learner *mem, __u32 arm,
-			  __u64 cost, __u32 outcome)
-{
-	return learner_charge(cfg, mem, arm, cost, outcome);
-}
-
-void native_learner_shares(const struct tp_learner_config *cfg, const struct tp_learner *mem,
-			   __u32 eligible, __u32 share[TP_MAX_ARMS])
-{
-	learner_shares(cfg, mem, eligible, share);
 }
 
 void native_decrement(__u32 *count)
@@ -101,22 +51,6 @@ void native_learn_path(const struct tp_config *cfg, struct tp_path *path,
 		       const struct tp_sample *sample, __u64 now_ns)
 {
 	tp_learn_path(cfg, path, sample, now_ns);
-}
-
-void native_learn_arm(const struct tp_config *cfg, struct tp_arm *arm, __u64 rate, __u32 min_rtt_us,
-		      __u64 now_ns)
-{
-	tp_learn_arm(cfg, arm, rate, min_rtt_us, now_ns);
-}
-
-__u32 native_cost_of(const struct tp_path *path, __u32 arm, const struct tp_sample *sample,
-		     int failed, __u64 *cost)
-{
-	struct tp_cost c =
-	    tp_cost_of(path, &path->arms[arm], sample->delivery_rate, sample->min_rtt_us, failed);
-
-	*cost = c.cost;
-	return c.outcome;
 }
 
 __u64 native_window_max(const struct tp_window64 *window)

@@ -14,6 +14,11 @@ void native_row_key_at(const struct tp_row_key *of, __u32 level, struct tp_row_k
 	tp_row_key_at(of, level, key);
 }
 
+void native_costs_key(const struct tp_row_key *of, struct tp_row_key *key)
+{
+	tp_costs_key(of, key);
+}
+
 __u64 native_row_tag(const __u64 secrets[2][TP_ROW_SECRETS], const struct tp_row_key *key)
 {
 	return tp_row_tag(secrets, key);
@@ -89,4 +94,9 @@ int native_draw_holds(const struct tp_draw *draw, __u32 tag, __u32 now)
 int native_find_row(const struct tp_row_bucket *bucket, __u64 tag, struct tp_shares *to)
 {
 	return tp_find_row(bucket, tag, to);
+}
+
+void native_even_shares(__u32 arms, struct tp_shares *to)
+{
+	tp_even_shares(arms, to);
 }

@@ -53,7 +53,7 @@ algorithm() { # of a new connection of the other pod
 
 # The kubelet's part: hostPath folders, the config map, cgroups, an image that was unpacked.
 mkdir -p /var/lib/tcpilot /run/tcpilot /run/maps/tcpilot /sys/fs/cgroup/kubepods/other
-printf 'algorithms = ["bbr"]\n[learner]\nkind = "epsilon-greedy"\nmin_instances = 0\nmin_flow_bytes = 1000\n' >/run/maps/tcpilot/tcpilot.toml
+printf 'algorithms = ["bbr"]\n[effect]\nhold_out_percent = 0\n' >/run/maps/tcpilot/tcpilot.toml
 bundle node
 bundle private
 ip netns add far

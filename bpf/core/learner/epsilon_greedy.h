@@ -5,21 +5,30 @@
  *
  * The learner is that of bpftune's tcp_conn tuner as its manual page and article
  * describe it, see docs/understand/algorithms.md.  This file departs from them if they
- * are known to go wrong, and says so.  Called through ../learner.h only.
+ * are known to go wrong, and says so.  bpf/pilot/greedy.h calls it at a connection's end:
+ * first epsilon_greedy_end(), then epsilon_greedy_row() for the shares of the next ones.
  */
 #ifndef TCPILOT_CORE_LEARNER_EPSILON_GREEDY_H
 #define TCPILOT_CORE_LEARNER_EPSILON_GREEDY_H
 
-#include "../../abi/conn.h"
 #include "../../abi/learner.h"
-#include "../atomic.h"
 #include "../bits.h"
-#include "choice.h"
+#include "../window.h"
+#include "cost.h"
 
-/* Arms to draw among, and the reason. */
-struct tp_among {
-	__u8 arms;
-	__u8 why;
+/* The end of a connection, or the moment at which it leaves its arm. */
+struct tp_end {
+	__u64 rate;	  /* bytes per second; 0: none is known */
+	__u64 window_ns;  /* length of the windows */
+	__u64 now_ns;	  /* coarse */
+	__u32 min_rtt_us; /* 0: none */
+	__u32 eligible;	  /* arms that it could have had, as bits */
+	__u8 arm;	  /* TP_NO_ARM: it says nothing about any */
+	__u8 is_judged;	  /* it is large enough, or failed */
+	__u8 failed;	  /* it timed out, or was rescued from its arm */
+	__u8 excused;	  /* its rate is not its arm's work */
+	__u8 favourite;	  /* it got its arm by a share above one half */
+	__u8 pad[3];
 };
 
 /* cost += (sample - cost) / 2^shift; the first sample is taken whole.  The count shows
@@ -34,13 +43,13 @@ TP_INLINE __u64 tp_update(__u64 cost, __u64 sample, __u32 samples, __u32 shift)
 }
 
 /* The eligible arms that have given no sample, but may still give one. */
-TP_INLINE __u32 tp_untried(const struct tp_learner *mem, __u32 eligible, __u32 max_unpaid)
+TP_INLINE __u32 tp_untried(const struct tp_costs *mem, __u32 eligible, __u32 max_unpaid)
 {
 	__u32 mask = 0;
 
 #pragma unroll
 	for (int i = 0; i < TP_MAX_ARMS; i++) {
-		const struct tp_learner_arm *arm = &mem->arms[i];
+		const struct tp_arm *arm = &mem->arms[i];
 
 		mask |= (tp_is_zero(arm->samples) & tp_is_less(arm->unpaid, max_unpaid)) << i;
 	}
@@ -50,20 +59,20 @@ TP_INLINE __u32 tp_untried(const struct tp_learner *mem, __u32 eligible, __u32 m
 /* No cost is above it (cost.h), and the difference of two costs fits a signed number. */
 #define TP_NO_COST (~0ULL >> 1)
 
-TP_INLINE __u32 tp_has_sample(const struct tp_learner_arm *arm)
+TP_INLINE __u32 tp_has_sample(const struct tp_arm *arm)
 {
 	return tp_is_zero(arm->samples) ^ 1;
 }
 
 /* The cost to compare; TP_NO_COST if the arm does not take part. */
-TP_INLINE __u64 tp_compared_cost(const struct tp_learner_arm *arm, __u32 eligible)
+TP_INLINE __u64 tp_compared_cost(const struct tp_arm *arm, __u32 eligible)
 {
 	return tp_select(TP_NO_COST, arm->cost,
 			 eligible & tp_has_sample(arm) & tp_is_less(arm->cost, 1ULL << 63));
 }
 
 /* The eligible arms of least cost. */
-TP_INLINE __u32 tp_cheapest(const struct tp_learner *mem, __u32 eligible)
+TP_INLINE __u32 tp_cheapest(const struct tp_costs *mem, __u32 eligible)
 {
 	__u64 least = TP_NO_COST;
 	__u32 mask = 0;
@@ -83,137 +92,119 @@ TP_INLINE __u32 tp_cheapest(const struct tp_learner *mem, __u32 eligible)
 	return mask & eligible;
 }
 
-/* Whether too few connections have measured this path. */
-TP_INLINE int epsilon_greedy_is_few(const struct tp_learner_config *cfg,
-				    const struct tp_learner *mem)
+/* The arms to choose among without exploration: those that were never tried, else the
+ * cheapest; 0: every arm was tried, and none gave a sample. */
+TP_INLINE __u32 epsilon_greedy_best(const struct tp_learner_config *cfg, const struct tp_costs *mem)
 {
-	return mem->instances < cfg->min_instances;
+	__u32 untried = tp_untried(mem, mem->eligible, cfg->max_unpaid);
+
+	return untried ? untried : tp_cheapest(mem, mem->eligible);
 }
 
-/* The choice without exploration: the least cost.  An arm without a sample counts as the least. */
-TP_INLINE struct tp_among epsilon_greedy_best(const struct tp_learner_config *cfg,
-					      const struct tp_learner *mem, __u32 eligible)
+/*
+ * Writes the entries of the path's row: epsilon over all eligible arms, the rest over the
+ * best ones.  Says whether the path has a row: it has none while too few connections were
+ * judged, or nothing is known.  An entry is the sum of all shares up to its arm, in parts
+ * of 0xffff, so that those behind the last arm with a share are 0xffff.  Shares have a common
+ * denominator, so that no entry is rounded twice.
+ */
+TP_INLINE int epsilon_greedy_row(const struct tp_learner_config *cfg, const struct tp_costs *mem,
+				 __u16 upto[TP_MAX_ARMS])
 {
-	struct tp_among g = {.why = TP_WHY_NO_EVIDENCE};
+	__u32 best = epsilon_greedy_best(cfg, mem);
+	__u64 all = tp_bits(mem->eligible), among = tp_bits(best);
+	__u64 of_all = cfg->epsilon ? among : 0;
+	__u64 of_best = cfg->epsilon ? (cfg->epsilon - 1) * all : 1;
+	__u64 whole = of_all * all + of_best * among, sum = 0;
 
-	if ((g.arms = tp_untried(mem, eligible, cfg->max_unpaid)))
-		g.why = TP_WHY_UNTRIED;
-	else if ((g.arms = tp_cheapest(mem, eligible)))
-		g.why = TP_WHY_GREEDY;
-	return g;
-}
-
-/* A reader must not see halves of two choices, so they are read and written as one word. */
-union tp_greedy_word {
-	struct tp_greedy choice;
-	__u32 word;
-};
-
-TP_INLINE struct tp_greedy epsilon_greedy_recall(const struct tp_learner *mem)
-{
-	union tp_greedy_word kept = {.word = tp_read_once((const __u32 *)&mem->greedy)};
-
-	return kept.choice;
-}
-
-TP_INLINE void epsilon_greedy_keep(struct tp_learner *mem, struct tp_greedy choice)
-{
-	union tp_greedy_word kept = {.choice = choice};
-
-	tp_write_once((__u32 *)&mem->greedy, kept.word);
-}
-
-TP_INLINE void epsilon_greedy_forget(struct tp_learner *mem)
-{
-	epsilon_greedy_keep(mem, (struct tp_greedy){});
-}
-
-/* The same from memory, since finding it looks at every arm.  It changes only when an
- * arm is charged, or an untried one is taken. */
-TP_INLINE struct tp_among epsilon_greedy_kept(const struct tp_learner_config *cfg,
-					      struct tp_learner *mem, __u32 eligible)
-{
-	struct tp_greedy kept = epsilon_greedy_recall(mem);
-	struct tp_among g;
-
-	if (kept.eligible == eligible)
-		return (struct tp_among){.arms = kept.arms, .why = kept.why};
-	g = epsilon_greedy_best(cfg, mem, eligible);
-	kept = (struct tp_greedy){.arms = g.arms, .why = g.why, .eligible = (__u8)eligible};
-	epsilon_greedy_keep(mem, kept);
-	return g;
-}
-
-/* random: 32 uniform bits, halves used independently.  Ties are drawn. */
-TP_INLINE struct tp_choice epsilon_greedy_choose(const struct tp_learner_config *cfg,
-						 struct tp_learner *mem, __u32 eligible,
-						 __u32 random)
-{
-	struct tp_among among;
-
-	if (!eligible)
-		return (struct tp_choice){.arm = TP_NO_ARM, .why = TP_WHY_NO_ARM};
-	if (epsilon_greedy_is_few(cfg, mem))
-		return (struct tp_choice){.arm = TP_NO_ARM, .why = TP_WHY_FEW};
-	among = epsilon_greedy_kept(cfg, mem, eligible);
-	if (cfg->epsilon && (random & 0xffff) % cfg->epsilon == 0)
-		among = (struct tp_among){.arms = (__u8)eligible, .why = TP_WHY_EXPLORE};
-	return (struct tp_choice){.arm = tp_draw(among.arms, random >> 16), .why = among.why};
-}
-
-TP_INLINE void epsilon_greedy_chosen(struct tp_learner *mem, __u32 arm, __u32 why)
-{
-	struct tp_learner_arm *a = &mem->arms[tp_within(arm, TP_MAX_ARMS)];
-
-	__sync_fetch_and_add(&a->chosen, 1);
-	if (why == TP_WHY_FEW)
-		return;
-	__sync_fetch_and_add(&a->unpaid, 1);
-	if (why == TP_WHY_GREEDY)
-		__sync_fetch_and_add(&a->greedy, 1);
-	else
-		epsilon_greedy_forget(mem); /* one more connection may give no sample */
-}
-
-TP_INLINE int epsilon_greedy_charge(const struct tp_learner_config *cfg, struct tp_learner *mem,
-				    __u32 arm, __u64 cost, enum tp_outcome outcome)
-{
-	struct tp_learner_arm *a = &mem->arms[tp_within(arm, TP_MAX_ARMS)];
-
-	if (outcome == TP_OUTCOME_COST) {
-		a->cost = tp_update(a->cost, cost, a->samples, cfg->learning_shift);
-		a->samples++;
-		a->unpaid = 0;
-		epsilon_greedy_forget(mem);
-	} else if (outcome == TP_OUTCOME_EXCUSED) {
-		tp_decrement(&a->unpaid);
-		if (!a->samples) /* the arm may count as untried again */
-			epsilon_greedy_forget(mem);
+	if (!whole || mem->instances < cfg->min_instances)
+		return 0;
+#pragma unroll
+	for (int i = 0; i < TP_MAX_ARMS; i++) {
+		sum += of_all * (mem->eligible >> i & 1) + of_best * (best >> i & 1);
+		upto[i] = (__u16)((sum * 0xffff + whole / 2) / whole);
 	}
-	return outcome == TP_OUTCOME_COST;
+	return 1;
 }
 
-/* Adds probability, in parts of TP_SHARE_SCALE, spread evenly over the mask's arms. */
-TP_INLINE void epsilon_greedy_spread(__u32 share[TP_MAX_ARMS], __u32 mask, __u32 probability)
+/* Moves the windows of a path and of an arm on to now. */
+TP_INLINE void epsilon_greedy_roll(struct tp_costs *mem, struct tp_arm *arm, const struct tp_end *e)
 {
-	__u32 arms = tp_bits(mask);
+	__u32 epoch = tp_epoch(e->now_ns, e->window_ns);
 
-	for (int i = 0; i < TP_MAX_ARMS; i++)
-		if (mask >> i & 1)
-			share[i] += probability / arms;
+	if (tp_epoch_moved(mem->epoch, epoch)) {
+		tp_window64_roll(&mem->max_delivery_rate, mem->epoch, epoch);
+		tp_window32_roll(&mem->min_rtt_us, mem->epoch, epoch);
+		mem->epoch = epoch;
+	}
+	if (tp_epoch_moved(arm->epoch, epoch)) {
+		tp_window64_roll(&arm->max_delivery_rate, arm->epoch, epoch);
+		tp_window32_roll(&arm->min_rtt_us, arm->epoch, epoch);
+		arm->epoch = epoch;
+	}
 }
 
-TP_INLINE void epsilon_greedy_shares(const struct tp_learner_config *cfg,
-				     const struct tp_learner *mem, __u32 eligible,
-				     __u32 share[TP_MAX_ARMS])
+/*
+ * Takes the highest rate and the least RTT into those of the path and of the arm.  A rate
+ * that is not the arm's work counts for neither.  It is called alone before a connection's end
+ * if its last rate sample will not show the rate: the same maximum may be taken twice.
+ */
+TP_INLINE void epsilon_greedy_measure(struct tp_costs *mem, const struct tp_end *e)
 {
-	__u32 explore = cfg->epsilon ? TP_SHARE_SCALE / cfg->epsilon : 0;
+	struct tp_arm *arm = &mem->arms[tp_within(e->arm, TP_MAX_ARMS)];
+	int is_arms = e->arm < TP_MAX_ARMS && !e->excused;
 
-	if (!eligible || epsilon_greedy_is_few(cfg, mem))
+	epsilon_greedy_roll(mem, arm, e);
+	mem->min_rtt_us.current = (__u32)tp_min_nonzero(mem->min_rtt_us.current, e->min_rtt_us);
+	if (e->excused || !e->is_judged)
 		return;
-	epsilon_greedy_spread(share, eligible, explore);
-	epsilon_greedy_spread(share, epsilon_greedy_best(cfg, mem, eligible).arms,
-			      TP_SHARE_SCALE - explore);
+	mem->max_delivery_rate.current = tp_max64(mem->max_delivery_rate.current, e->rate);
+	if (!is_arms)
+		return;
+	arm->max_delivery_rate.current = tp_max64(arm->max_delivery_rate.current, e->rate);
+	arm->min_rtt_us.current = (__u32)tp_min_nonzero(arm->min_rtt_us.current, e->min_rtt_us);
+}
+
+/* Charges an arm with the cost of a connection that was large enough; says whether it did. */
+TP_INLINE int epsilon_greedy_charge(const struct tp_learner_config *cfg, struct tp_costs *mem,
+				    const struct tp_end *e)
+{
+	struct tp_arm *arm = &mem->arms[tp_within(e->arm, TP_MAX_ARMS)];
+	struct tp_cost c = {.outcome = TP_OUTCOME_EXCUSED};
+
+	if (!e->excused)
+		c = tp_cost_of(mem, arm, e->rate, e->min_rtt_us, e->failed);
+	if (c.outcome == TP_OUTCOME_COST) {
+		arm->cost = tp_update(arm->cost, c.cost, arm->samples, cfg->learning_shift);
+		arm->samples++;
+		arm->unpaid = 0;
+	} else if (c.outcome == TP_OUTCOME_EXCUSED) {
+		arm->unpaid -= tp_is_zero(arm->unpaid) ^ 1;
+	}
+	return c.outcome == TP_OUTCOME_COST;
+}
+
+/* A connection has ended, or leaves its arm; says whether its arm was charged.  Only one CPU may
+ * call this at a time for a path.  A connection without a round trip was never answered.  Before
+ * the path's first row no arm is on trial, so none is unpaid. */
+TP_INLINE int epsilon_greedy_end(const struct tp_learner_config *cfg, struct tp_costs *mem,
+				 const struct tp_end *e)
+{
+	struct tp_arm *arm = &mem->arms[tp_within(e->arm, TP_MAX_ARMS)];
+	int has_arm = e->arm < TP_MAX_ARMS;
+
+	mem->updated_ns = e->now_ns;
+	mem->eligible = e->eligible;
+	epsilon_greedy_measure(mem, e);
+	if (has_arm) {
+		arm->chosen++;
+		arm->unpaid += mem->instances >= cfg->min_instances;
+		arm->greedy += e->favourite;
+	}
+	if (!e->is_judged || !e->min_rtt_us)
+		return 0;
+	mem->instances++;
+	return has_arm && epsilon_greedy_charge(cfg, mem, e);
 }
 
 #endif

@@ -11,8 +11,8 @@
 #include "../../core/tune/tune.h"
 #include "../act.h"
 #include "../connection.h"
-#include "../table.h"
 #include "../visit.h"
+#include "table.h"
 #include "tuning.h"
 
 /* The first loss of a window that is not validated yet. */

@@ -16,8 +16,8 @@
 #include "../../core/window.h"
 #include "../act.h"
 #include "../connection.h"
-#include "../table.h"
 #include "../visit.h"
+#include "table.h"
 #include "tuning.h"
 
 /*

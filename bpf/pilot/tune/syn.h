@@ -16,9 +16,9 @@
 #include "../../core/window.h"
 #include "../act.h"
 #include "../rules.h"
-#include "../table.h"
 #include "../trial.h"
 #include "../visit.h"
+#include "table.h"
 #include "tuning.h"
 
 /* Checks since something was set last, at each of the two events of a SYN. */

@@ -40,6 +40,7 @@ plain!(
     crate::tp_pulse,
     crate::tp_record,
     crate::tp_move,
+    crate::tp_costs,
     crate::tp_watch_key,
     crate::tp_watch_flow,
     crate::tp_watch_totals,

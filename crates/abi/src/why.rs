@@ -6,12 +6,7 @@
 #[allow(missing_docs, reason = "explained by sentence()")]
 pub enum Why {
     Unseen = crate::TP_WHY_UNSEEN as u8,
-    Few = crate::TP_WHY_FEW as u8,
-    Untried = crate::TP_WHY_UNTRIED as u8,
-    Greedy = crate::TP_WHY_GREEDY as u8,
-    Explore = crate::TP_WHY_EXPLORE as u8,
     NoArm = crate::TP_WHY_NO_ARM as u8,
-    NoEvidence = crate::TP_WHY_NO_EVIDENCE as u8,
     Rescued = crate::TP_WHY_RESCUED as u8,
     SetFailed = crate::TP_WHY_SET_FAILED as u8,
     Kept = crate::TP_WHY_KEPT as u8,
@@ -32,12 +27,7 @@ impl Why {
     /// All of them, in the order of their numbers.
     pub const ALL: [Why; crate::TP_WHY_COUNT as usize] = [
         Why::Unseen,
-        Why::Few,
-        Why::Untried,
-        Why::Greedy,
-        Why::Explore,
         Why::NoArm,
-        Why::NoEvidence,
         Why::Rescued,
         Why::SetFailed,
         Why::Kept,
@@ -66,12 +56,7 @@ impl Why {
     pub fn word(self) -> &'static str {
         match self {
             Why::Unseen => "unseen",
-            Why::Few => "few",
-            Why::Untried => "untried",
-            Why::Greedy => "greedy",
-            Why::Explore => "explore",
             Why::NoArm => "no-algorithm",
-            Why::NoEvidence => "no-evidence",
             Why::Rescued => "rescued",
             Why::SetFailed => "set-failed",
             Why::Kept => "kept",
@@ -93,17 +78,8 @@ impl Why {
     pub fn sentence(self) -> &'static str {
         match self {
             Why::Unseen => "opened before tcpilot started",
-            Why::Few => {
-                "too few connections on this path to learn from: the kernel's default stays"
-            }
-            Why::Untried => "this algorithm had given no sample yet, so it was tried",
-            Why::Greedy => "the algorithm of least cost",
-            Why::Explore => "drawn at random, to notice when the path changes",
             Why::NoArm => "no algorithm may be used here (ECN, the kind of network, or the policy)",
-            Why::NoEvidence => {
-                "every algorithm was tried, none gave a sample: the kernel's default stays"
-            }
-            Why::Rescued => "more of its segments were lost than the loss rule allows",
+            Why::Rescued => "its segments were lost, again and again: switched while it was open",
             Why::Undone => "a rescue did not help: it has its former algorithm again",
             Why::Moved => {
                 "moved while it was open, because its path does better with this algorithm"

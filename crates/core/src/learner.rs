@@ -1,75 +1,55 @@
-//! `bpf/core/learner.h`: the learner's interface, and functions of its first implementation for the tests.
+//! `bpf/core/learner`: epsilon-greedy's arithmetic over the costs of a path.
 
-use tcpilot_abi::{TP_MAX_ARMS, TP_SHARE_SCALE, tp_learner, tp_learner_config};
+use tcpilot_abi::{TP_MAX_ARMS, tp_costs, tp_learner_config};
+
+use crate::{epsilon_greedy as c, rows::Entries};
+
+/// The end of a connection: rate in bytes per second, times in ns and µs.
+pub use crate::epsilon_greedy::tp_end as End;
 
 /// Number of arms that a path has room for.
 pub const MAX_ARMS: usize = TP_MAX_ARMS as usize;
 
-#[repr(C)]
-#[derive(Default)]
-struct Choice {
-    arm: u8,
-    why: u8,
+/// `epsilon_greedy_row`: the entries of the path's row; `None` while the default stays.
+pub fn row(cfg: &tp_learner_config, costs: &tp_costs) -> Option<Entries> {
+    let mut upto = Entries::default();
+    // SAFETY: all point to whole structures, and the row has an entry for each arm.
+    let has_row = unsafe { c::epsilon_greedy_row(cfg, costs, upto.as_mut_ptr()) != 0 };
+    has_row.then_some(upto)
 }
 
-#[rustfmt::skip]
-#[allow(missing_docs, reason = "described at their C originals")]
-mod c {
-    use super::*;
-
-    unsafe extern "C" {
-        pub safe fn native_learner_is_ready(cfg: &tp_learner_config, mem: &tp_learner) -> i32;
-        pub safe fn native_learner_choose(cfg: &tp_learner_config, mem: &mut tp_learner, eligible: u32, random: u32, choice: &mut Choice);
-        pub safe fn native_learner_chosen(cfg: &tp_learner_config, mem: &mut tp_learner, arm: u32, why: u32);
-        pub safe fn native_learner_charge(cfg: &tp_learner_config, mem: &mut tp_learner, arm: u32, cost: u64, outcome: u32) -> i32;
-        pub safe fn native_learner_shares(cfg: &tp_learner_config, mem: &tp_learner, eligible: u32, share: &mut [u32; MAX_ARMS]);
-        pub safe fn native_update(cost: u64, sample: u64, samples: u32, shift: u32) -> u64;
-        pub safe fn native_untried(mem: &tp_learner, eligible: u32, max_unpaid: u32) -> u32;
-        pub safe fn native_cheapest(mem: &tp_learner, eligible: u32) -> u32;
-        pub fn native_decrement(count: *mut u32);
-    }
+/// `epsilon_greedy_end`: a connection has ended, or leaves its arm. Returns whether its arm was charged.
+pub fn end(cfg: &tp_learner_config, costs: &mut tp_costs, end: &End) -> bool {
+    // SAFETY: all point to whole structures, and nothing is kept.
+    unsafe { c::epsilon_greedy_end(cfg, costs, end) != 0 }
 }
 
-pub use c::{
-    native_cheapest as cheapest, native_decrement as decrement, native_learner_chosen as chosen,
-    native_untried as untried, native_update as update,
-};
-
-/// `learner_is_ready`.
-pub fn is_ready(cfg: &tp_learner_config, mem: &tp_learner) -> bool {
-    c::native_learner_is_ready(cfg, mem) != 0
+/// `epsilon_greedy_measure`: takes in the rate and the RTT alone, before a connection's end.
+pub fn measure(costs: &mut tp_costs, end: &End) {
+    // SAFETY: as above.
+    unsafe { c::epsilon_greedy_measure(costs, end) }
 }
 
-/// `learner_choose`: the arm and the reason.
-pub fn choose(
-    cfg: &tp_learner_config,
-    mem: &mut tp_learner,
-    eligible: u32,
-    random: u32,
-) -> (u8, u8) {
-    let mut choice = Choice::default();
-    c::native_learner_choose(cfg, mem, eligible, random, &mut choice);
-    (choice.arm, choice.why)
+/// `tp_untried`: the arms of this mask that have no sample, but may still give one.
+pub fn untried(costs: &tp_costs, eligible: u32, max_unpaid: u32) -> u32 {
+    // SAFETY: as above.
+    unsafe { c::tp_untried(costs, eligible, max_unpaid) }
 }
 
-/// `learner_charge`: whether the arm was charged. `outcome` is of `enum tp_outcome`.
-pub fn charge(
-    cfg: &tp_learner_config,
-    mem: &mut tp_learner,
-    arm: u32,
-    cost: u64,
-    outcome: u32,
-) -> bool {
-    c::native_learner_charge(cfg, mem, arm, cost, outcome) != 0
+/// `tp_cheapest`: the arms of this mask that have the least cost.
+pub fn cheapest(costs: &tp_costs, eligible: u32) -> u32 {
+    // SAFETY: as above.
+    unsafe { c::tp_cheapest(costs, eligible) }
 }
 
-/// `learner_shares`: the probability that the next connection gets each arm, 0 to 1.
-///
-/// `eligible` has bit i set if arm i may be chosen. Without ECN or under another policy fewer are
-/// eligible, so this is the share among like connections. The sum is 1, or less if the kernel's
-/// default stays: it is 0 while there were too few connections to learn from.
-pub fn shares(cfg: &tp_learner_config, mem: &tp_learner, eligible: u8) -> [f64; MAX_ARMS] {
-    let mut parts = [0; MAX_ARMS];
-    c::native_learner_shares(cfg, mem, eligible.into(), &mut parts);
-    parts.map(|part| f64::from(part) / f64::from(TP_SHARE_SCALE))
+/// `tp_cost`, in parts of `TP_COST_SCALE`. Rates are bytes per second.
+pub fn cost(min_rtt_us: u32, path_min_rtt_us: u32, rate: u64, path_rate: u64) -> u64 {
+    // SAFETY: plain numbers.
+    unsafe { c::tp_cost(min_rtt_us, path_min_rtt_us, rate, path_rate) }
+}
+
+/// `tp_update`: the cost of an arm after a further sample.
+pub fn update(cost: u64, sample: u64, samples: u32, shift: u32) -> u64 {
+    // SAFETY: plain numbers.
+    unsafe { c::tp_update(cost, sample, samples, shift) }
 }

@@ -29,6 +29,7 @@ mod c {
 
     unsafe extern "C" {
         pub safe fn native_row_key_at(of: &tp_row_key, level: u32, key: &mut tp_row_key);
+        pub safe fn native_costs_key(of: &tp_row_key, key: &mut tp_row_key);
         pub safe fn native_row_tag(secrets: &Secrets, key: &tp_row_key) -> u64;
         pub safe fn native_row_bucket(tag: u64, buckets: u32) -> u32;
         pub safe fn native_draw_tag(secrets: &[u64; TP_ROW_SECRETS as usize], place: &tp_row_key) -> u32;
@@ -43,6 +44,7 @@ mod c {
         pub safe fn native_probability(upto: &[u64; 2], arm: u32) -> u32;
         pub safe fn native_default_probability(upto: &[u64; 2], eligible: u32, default_arm: u32) -> u32;
         pub safe fn native_draw_holds(draw: &tp_draw, tag: u32, now: u32) -> i32;
+        pub safe fn native_even_shares(arms: u32, to: &mut Shares);
         pub safe fn native_find_row(bucket: &tp_row_bucket, tag: u64, to: &mut Shares) -> i32;
     }
 }
@@ -91,6 +93,19 @@ pub fn draw_tag(secrets: &Secrets, place: &Place) -> u32 {
     c::native_draw_tag(&secrets[0], &place.key())
 }
 
+/// `tp_costs_key`: the key of the costs that epsilon-greedy has for a place.
+pub fn costs_key(place: &Place) -> tp_row_key {
+    let of = tp_row_key {
+        prefix: place.remote,
+        domain: place.domain,
+        policy: place.policy,
+        ..tp_row_key::default()
+    };
+    let mut key = tp_row_key::default();
+    c::native_costs_key(&of, &mut key);
+    key
+}
+
 /// `tp_unwrap`: the IPv4 host behind an address of NAT64, or the address.
 pub fn unwrap_nat64(mut addr: [u32; 4]) -> [u32; 4] {
     c::native_unwrap(&mut addr);
@@ -108,6 +123,24 @@ pub fn words(entries: &Entries) -> [u64; 2] {
         *word = u64::from_ne_bytes(bytes);
     }
     words
+}
+
+/// The entries of such words.
+fn entries(words: &[u64; 2]) -> Entries {
+    let mut entries = Entries::default();
+    for (four, word) in entries.chunks_exact_mut(4).zip(words) {
+        for (entry, two) in four.iter_mut().zip(word.to_ne_bytes().chunks_exact(2)) {
+            *entry = two.try_into().map_or(0, u16::from_ne_bytes);
+        }
+    }
+    entries
+}
+
+/// `tp_even_shares`: the entries of a path without a row; each of these arms has the same share.
+pub fn even_shares(arms: u32) -> Entries {
+    let mut shares = Shares::default();
+    c::native_even_shares(arms, &mut shares);
+    entries(&shares.upto)
 }
 
 /// `tp_arm_at`: the arm that a draw of 0 to 0xfffe gets.

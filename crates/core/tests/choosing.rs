@@ -1,314 +1,276 @@
-//! Which arm a new connection gets.
+//! The row that epsilon-greedy writes: which arm new connections get.
 
 mod common;
 
-use std::sync::atomic::{AtomicU32, Ordering};
-
-use common::{memory_with_costs, randoms, settings};
+use common::{WHOLE, assert_shares, end_of, greedy, path_of, settings, shares, shares_of};
 use proptest::prelude::*;
-use tcpilot_abi::{
-    TP_LEARNER_NONE, TP_NO_ARM, TP_OUTCOME_COST, TP_OUTCOME_EXCUSED, TP_OUTCOME_SILENT,
-    TP_WHY_EXPLORE, TP_WHY_FEW, TP_WHY_GREEDY, TP_WHY_NO_ARM, TP_WHY_NO_EVIDENCE, TP_WHY_UNTRIED,
-    tp_learner, tp_learner_arm, tp_learner_config,
-};
-use tcpilot_core::learner;
+use tcpilot_abi::{TP_NO_ARM, tp_arm, tp_costs, tp_learner_config};
+use tcpilot_core::learner::{self, End, MAX_ARMS};
+use tcpilot_core::rows::{Entries, even_shares};
 
 const NO_ARM: u8 = TP_NO_ARM as u8;
-const DRAWS: usize = 200_000;
 
-/// The share of each arm in DRAWS draws, and the share of this reason.
-fn draw(cfg: &tp_learner_config, memory: &tp_learner, eligible: u32, why: u32) -> ([f64; 8], f64) {
-    let mut memory = *memory;
-    let (mut arms, mut reason) = ([0.0; 8], 0.0);
-    for random in randoms(DRAWS) {
-        let (arm, for_why) = learner::choose(cfg, &mut memory, eligible, random);
-        if let Some(count) = arms.get_mut(usize::from(arm)) {
-            *count += 1.0 / DRAWS as f64;
-        }
-        if u32::from(for_why) == why {
-            reason += 1.0 / DRAWS as f64;
-        }
+/// An arm that was tried so often in vain.
+fn unpaid(unpaid: u32) -> tp_arm {
+    tp_arm {
+        unpaid,
+        ..Default::default()
     }
-    (arms, reason)
 }
 
-/// Whether every draw has this reason and an arm among these.
-fn always(
-    cfg: &tp_learner_config,
-    memory: &tp_learner,
-    eligible: u32,
-    why: u32,
-    among: &[u8],
-) -> bool {
-    let mut memory = *memory;
-    randoms(2000).all(|random| {
-        let (arm, for_why) = learner::choose(cfg, &mut memory, eligible, random);
-        u32::from(for_why) == why && among.contains(&arm)
-    })
+/// Asserts that only these arms have shares, and equal ones.
+fn assert_only(cfg: &tp_learner_config, path: &tp_costs, arms: &[usize]) {
+    let expected: [f64; MAX_ARMS] = std::array::from_fn(|arm| {
+        f64::from(u8::from(arms.contains(&arm))) / arms.len().max(1) as f64
+    });
+    assert_shares(&shares(cfg, path), &expected);
 }
 
 #[test]
 fn one_in_twenty_explores_evenly() {
-    let (arms, explored) = draw(
-        &settings(),
-        &memory_with_costs(&[5, 1, 9, 7]),
-        0b1111,
-        TP_WHY_EXPLORE,
-    );
-    assert!((explored - 0.05).abs() < 0.003, "{explored}");
-    for other in [0, 2, 3] {
-        assert!((arms[other] - 0.0125).abs() < 0.0015, "{arms:?}");
-    }
-    assert!((arms[1] - 0.9625).abs() < 0.004, "{arms:?}");
+    let shares = shares(&settings(), &path_of(&[5, 1, 9, 7]));
+    let expected = [0.0125, 0.9625, 0.0125, 0.0125, 0.0, 0.0, 0.0, 0.0];
+    assert_shares(&shares, &expected);
 }
 
 #[test]
 fn epsilon_zero_never_explores() {
-    let cfg = tp_learner_config {
-        epsilon: 0,
-        ..settings()
-    };
-    assert!(always(
-        &cfg,
-        &memory_with_costs(&[5, 1, 9, 7]),
-        0b1111,
-        TP_WHY_GREEDY,
-        &[1]
-    ));
+    assert_only(&greedy(), &path_of(&[5, 1, 9, 7]), &[1]);
 }
 
 #[test]
-fn ties_are_drawn_evenly() {
-    let cfg = tp_learner_config {
-        epsilon: 0,
+fn epsilon_one_always_explores() {
+    let always = tp_learner_config {
+        epsilon: 1,
         ..settings()
     };
-    let (arms, greedy) = draw(
-        &cfg,
-        &memory_with_costs(&[1, 5, 1, 1]),
-        0b1111,
-        TP_WHY_GREEDY,
-    );
-    assert!((greedy - 1.0).abs() < 1e-6);
-    for tied in [0, 2, 3] {
-        assert!((arms[tied] - 1.0 / 3.0).abs() < 0.01, "{arms:?}");
-    }
+    assert_only(&always, &path_of(&[5, 1, 9, 7]), &[0, 1, 2, 3]);
+}
+
+#[test]
+fn ties_share_evenly() {
+    assert_only(&greedy(), &path_of(&[1, 5, 1, 1]), &[0, 2, 3]);
 }
 
 #[test]
 fn few_instances_leave_the_kernels_default() {
-    let mut memory = memory_with_costs(&[5, 1, 9, 7]);
-    memory.instances = 2;
-    assert!(always(&settings(), &memory, 0b1111, TP_WHY_FEW, &[NO_ARM]));
-    memory.instances = 3;
-    assert!(!always(&settings(), &memory, 0b1111, TP_WHY_FEW, &[NO_ARM]));
+    let mut path = path_of(&[5, 1, 9, 7]);
+    path.instances = 2;
+    assert_eq!(learner::row(&settings(), &path), None);
+    path.instances = 3;
+    assert_ne!(learner::row(&settings(), &path), None);
 }
 
 #[test]
 fn untried_arms_come_before_the_cheapest() {
-    let cfg = tp_learner_config {
-        epsilon: 0,
-        ..settings()
-    };
-    let mut memory = memory_with_costs(&[0, 0, 0, 0]);
-    memory.arms[2].samples = 0;
-    assert!(always(&cfg, &memory, 0b1111, TP_WHY_UNTRIED, &[2]));
+    let mut path = path_of(&[0, 0, 0, 0]);
+    path.arms[2].samples = 0;
+    assert_only(&greedy(), &path, &[2]);
 }
 
 #[test]
 fn an_arm_that_never_pays_stops_being_hopeful() {
-    let cfg = tp_learner_config {
-        epsilon: 0,
-        ..settings()
-    };
-    let mut memory = memory_with_costs(&[3, 4, 0, 7]);
-    memory.arms[2] = tp_learner_arm {
-        unpaid: 2,
-        ..Default::default()
-    };
-    assert!(always(&cfg, &memory, 0b1111, TP_WHY_UNTRIED, &[2]));
-    memory.arms[2].unpaid = 3;
-    assert!(always(&cfg, &memory, 0b1111, TP_WHY_GREEDY, &[0]));
+    let mut path = path_of(&[3, 4, 0, 7]);
+    path.arms[2] = unpaid(2);
+    assert_only(&greedy(), &path, &[2]);
+    path.arms[2] = unpaid(3);
+    assert_only(&greedy(), &path, &[0]);
 }
 
 #[test]
 fn a_perfect_cost_wins() {
-    let cfg = tp_learner_config {
-        epsilon: 0,
-        ..settings()
-    };
-    assert!(always(
-        &cfg,
-        &memory_with_costs(&[1, 0, 1, 1]),
-        0b1111,
-        TP_WHY_GREEDY,
-        &[1]
-    ));
+    assert_only(&greedy(), &path_of(&[1, 0, 1, 1]), &[1]);
 }
 
 #[test]
-fn the_dearest_possible_arm_can_still_be_the_cheapest() {
-    let cfg = tp_learner_config {
-        epsilon: 0,
-        ..settings()
-    };
-    assert!(always(
-        &cfg,
-        &memory_with_costs(&[u64::MAX]),
-        0b1,
-        TP_WHY_GREEDY,
-        &[0]
-    ));
+fn the_dearest_possible_arm_can_be_the_cheapest() {
+    assert_only(&greedy(), &path_of(&[u64::MAX]), &[0]);
+    let mut path = path_of(&[u64::MAX, 0]);
+    path.arms[1] = unpaid(3);
+    assert_only(&greedy(), &path, &[0]);
 }
 
 #[test]
 fn without_any_evidence_the_default_stays() {
-    let cfg = tp_learner_config {
-        epsilon: 0,
-        ..settings()
-    };
-    let mut memory = tp_learner {
+    let mut path = tp_costs {
         instances: 50,
+        eligible: 0b1111,
         ..Default::default()
     };
-    memory.arms.iter_mut().for_each(|arm| arm.unpaid = 3);
-    assert!(always(&cfg, &memory, 0b1111, TP_WHY_NO_EVIDENCE, &[NO_ARM]));
+    path.arms.fill(unpaid(3));
+    assert_eq!(learner::row(&settings(), &path), None);
 }
 
 #[test]
-fn no_eligible_arm_is_no_arm() {
-    assert!(always(
+fn without_an_eligible_arm_the_default_stays() {
+    let mut path = path_of(&[5, 1]);
+    path.eligible = 0;
+    assert_eq!(learner::row(&settings(), &path), None);
+}
+
+#[test]
+fn an_ineligible_arm_has_no_share_however_cheap() {
+    let mut path = path_of(&[5, 0, 9, 7]);
+    path.eligible = 0b1101;
+    let shares = shares(&settings(), &path);
+    assert!(shares[1] == 0.0 && shares[0] > 0.9, "{shares:?}");
+}
+
+#[test]
+fn the_last_connection_says_which_arms_are_eligible() {
+    let mut path = path_of(&[5, 0, 9, 7]);
+    let last = End {
+        eligible: 0b1001,
+        is_judged: 0,
+        ..end_of(NO_ARM, 0, 50)
+    };
+    learner::end(&greedy(), &mut path, &last);
+    assert_only(&greedy(), &path, &[0]);
+}
+
+#[test]
+fn a_charge_changes_the_next_row() {
+    let mut path = path_of(&[500_000, 400_000]);
+    assert_only(&greedy(), &path, &[1]);
+    let slow = End {
+        eligible: 0b11,
+        failed: 1,
+        ..end_of(1, 0, 50)
+    };
+    assert!(learner::end(&greedy(), &mut path, &slow));
+    assert_eq!(path.arms[1].cost, 550_000);
+    assert_only(&greedy(), &path, &[0]);
+}
+
+/// A path that has a rate, so that connections without one are silent; its arm 1 was never charged.
+fn path_with_rate() -> tp_costs {
+    let mut path = path_of(&[5]);
+    learner::measure(&mut path, &end_of(0, 1000, 50));
+    path
+}
+
+#[test]
+fn only_its_own_silence_makes_an_arm_hopeless() {
+    let mut path = path_with_rate();
+    let silent = end_of(1, 0, 50);
+    for times in 1..=3 {
+        assert!(!learner::end(&greedy(), &mut path, &silent));
+        assert_eq!(path.arms[1].unpaid, times);
+    }
+    let excused = End {
+        excused: 1,
+        ..silent
+    };
+    assert!(!learner::end(&greedy(), &mut path, &excused));
+    assert_eq!(path.arms[1].unpaid, 3);
+    assert_eq!((path.arms[1].samples, path.instances), (0, 14));
+}
+
+#[test]
+fn small_connections_of_an_arm_are_unpaid() {
+    let mut path = path_with_rate();
+    let small = End {
+        is_judged: 0,
+        ..end_of(1, 0, 50)
+    };
+    learner::end(&greedy(), &mut path, &small);
+    assert_eq!((path.arms[1].unpaid, path.instances), (1, 10));
+}
+
+#[test]
+fn no_arm_is_unpaid_before_the_first_row() {
+    let mut path = path_with_rate();
+    path.instances = 0;
+    for unpaid in [0, 0, 0, 1] {
+        learner::end(&greedy(), &mut path, &end_of(1, 0, 50));
+        assert_eq!(path.arms[1].unpaid, unpaid);
+    }
+    assert_eq!(path.arms[1].chosen, 4);
+}
+
+#[test]
+fn a_connection_without_an_arm_counts_for_the_path() {
+    let mut path = path_of(&[5, 1]);
+    path.arms[7] = unpaid(1); // the place that an index within bounds would take
+    let arms = path.arms.map(|arm| (arm.samples, arm.unpaid, arm.chosen));
+    assert!(!learner::end(
         &settings(),
-        &memory_with_costs(&[5, 1]),
-        0,
-        TP_WHY_NO_ARM,
-        &[NO_ARM]
+        &mut path,
+        &end_of(NO_ARM, 900, 50)
     ));
-}
-
-#[test]
-fn an_ineligible_arm_is_never_drawn_however_cheap() {
-    let (arms, _) = draw(
-        &settings(),
-        &memory_with_costs(&[5, 0, 9, 7]),
-        0b1101,
-        TP_WHY_GREEDY,
+    assert_eq!(path.instances, 11);
+    assert_eq!(path.max_delivery_rate.current, 900);
+    assert_eq!(path.min_rtt_us.current, 50);
+    assert_eq!(
+        path.arms.map(|arm| (arm.samples, arm.unpaid, arm.chosen)),
+        arms
     );
-    assert!(arms[1] == 0.0 && arms[0] > 0.9, "{arms:?}");
+    assert!(
+        path.arms
+            .iter()
+            .all(|arm| arm.max_delivery_rate.current == 0 && arm.min_rtt_us.current == 0)
+    );
 }
 
 #[test]
-fn an_unknown_kind_chooses_nothing_and_is_never_ready() {
-    for kind in [TP_LEARNER_NONE, 99] {
-        let cfg = tp_learner_config { kind, ..settings() };
-        let mut memory = memory_with_costs(&[5, 1]);
-        assert!(!learner::is_ready(&cfg, &memory));
-        assert!(always(&cfg, &memory, 0b11, TP_WHY_NO_ARM, &[NO_ARM]));
-        learner::chosen(&cfg, &mut memory, 0, TP_WHY_GREEDY);
-        assert_eq!(memory.arms[0].chosen, 0);
-        assert!(!learner::charge(&cfg, &mut memory, 0, 7, TP_OUTCOME_COST));
-        assert_eq!(memory.arms[0].cost, 5);
-        assert!(
-            learner::shares(&cfg, &memory, 0b11)
-                .iter()
-                .all(|share| *share == 0.0)
-        );
+fn favourites_are_counted_among_the_chosen() {
+    let mut path = path_of(&[5, 1]);
+    for favourite in [1, 0, 1] {
+        let end = End {
+            favourite,
+            ..end_of(1, 1000, 50)
+        };
+        learner::end(&settings(), &mut path, &end);
     }
+    assert_eq!((path.arms[1].chosen, path.arms[1].greedy), (3, 2));
+    assert_eq!(path.arms[0].chosen, 0);
 }
 
-#[test]
-fn a_choice_remembered_for_other_eligible_arms_is_not_used() {
-    let cfg = tp_learner_config {
-        epsilon: 0,
-        ..settings()
+/// What the documentation says, in floating point.
+fn reference(cfg: &tp_learner_config, path: &tp_costs) -> Option<[f64; MAX_ARMS]> {
+    let eligible: Vec<usize> = (0..MAX_ARMS)
+        .filter(|arm| path.eligible >> arm & 1 == 1)
+        .collect();
+    let of = |wanted: &dyn Fn(&tp_arm) -> bool| -> Vec<usize> {
+        let is_wanted = |arm: &&usize| wanted(&path.arms[**arm]);
+        eligible.iter().filter(is_wanted).copied().collect()
     };
-    let mut memory = memory_with_costs(&[5, 1, 9, 7]);
-    assert_eq!(learner::choose(&cfg, &mut memory, 0b1111, 1).0, 1);
-    assert_eq!(learner::choose(&cfg, &mut memory, 0b1101, 1).0, 0);
-    assert_eq!(learner::choose(&cfg, &mut memory, 0b1111, 1).0, 1);
-}
-
-#[test]
-fn a_charge_is_noticed_by_the_next_choice() {
-    let cfg = tp_learner_config {
-        epsilon: 0,
-        ..settings()
-    };
-    let mut memory = memory_with_costs(&[5, 1]);
-    assert_eq!(learner::choose(&cfg, &mut memory, 0b11, 1).0, 1);
-    assert!(learner::charge(&cfg, &mut memory, 1, 1000, TP_OUTCOME_COST));
-    assert_eq!(learner::choose(&cfg, &mut memory, 0b11, 1).0, 0);
-}
-
-#[test]
-fn only_silence_that_is_its_own_makes_an_arm_less_hopeful() {
-    let mut memory = memory_with_costs(&[5, 1]);
-    for _ in 0..2 {
-        learner::chosen(&settings(), &mut memory, 1, TP_WHY_UNTRIED);
+    let cost = |arm: &tp_arm| arm.cost.min(u64::MAX >> 1);
+    let mut best = of(&|arm| arm.samples == 0 && arm.unpaid < cfg.max_unpaid);
+    if best.is_empty() {
+        let tried = of(&|arm| arm.samples > 0);
+        let least = tried.iter().map(|arm| cost(&path.arms[*arm])).min()?;
+        best = of(&|arm| arm.samples > 0 && cost(arm) == least);
     }
-    let unpaid = |memory: &tp_learner| memory.arms[1].unpaid;
-    assert_eq!(unpaid(&memory), 2);
-    assert!(!learner::charge(
-        &settings(),
-        &mut memory,
-        1,
-        0,
-        TP_OUTCOME_SILENT
-    ));
-    assert_eq!(unpaid(&memory), 2);
-    for expected in [1, 0, 0] {
-        assert!(!learner::charge(
-            &settings(),
-            &mut memory,
-            1,
-            0,
-            TP_OUTCOME_EXCUSED
-        ));
-        assert_eq!(unpaid(&memory), expected);
+    if path.instances < cfg.min_instances {
+        return None;
     }
-    assert_eq!((memory.arms[1].samples, memory.instances), (1, 14));
-}
-
-#[test]
-fn an_arm_that_was_excused_is_tried_again() {
-    let cfg = tp_learner_config {
-        epsilon: 0,
-        ..settings()
+    let explore = f64::from(cfg.epsilon).recip();
+    let explore = if explore.is_finite() { explore } else { 0.0 };
+    let part = |among: &[usize], arm, of: f64| {
+        let is_among = among.contains(&arm);
+        f64::from(u8::from(is_among)) * of / among.len() as f64
     };
-    let mut memory = memory_with_costs(&[5]);
-    memory.arms[1].unpaid = 3;
-    assert_eq!(learner::choose(&cfg, &mut memory, 0b11, 1).0, 0);
-    assert!(!learner::charge(
-        &cfg,
-        &mut memory,
-        1,
-        0,
-        TP_OUTCOME_EXCUSED
-    ));
-    let untried = (1, TP_WHY_UNTRIED as u8);
-    assert_eq!(learner::choose(&cfg, &mut memory, 0b11, 1), untried);
+    Some(std::array::from_fn(|arm| {
+        part(&eligible, arm, explore) + part(&best, arm, 1.0 - explore)
+    }))
 }
 
-#[test]
-fn a_connection_without_an_arm_of_ours_counts_for_the_path_only() {
-    let mut memory = memory_with_costs(&[5, 1]);
-    assert!(!learner::charge(
-        &settings(),
-        &mut memory,
-        TP_NO_ARM,
-        0,
-        TP_OUTCOME_EXCUSED
-    ));
-    learner::chosen(&settings(), &mut memory, TP_NO_ARM, TP_WHY_GREEDY);
-    let expected = tp_learner {
-        instances: 11,
-        ..memory_with_costs(&[5, 1])
-    };
-    assert_eq!(memory, expected);
+/// Entries never fall, and are 0xffff from the last arm with a share on.
+fn assert_is_row(row: &Entries, arms: u32) {
+    assert!(row.is_sorted(), "{row:?}");
+    let last = 31 - arms.leading_zeros();
+    assert!(
+        row[last as usize..].iter().all(|upto| *upto == 0xffff),
+        "{row:?}"
+    );
+    let none_before = row.iter().take(arms.trailing_zeros() as usize);
+    assert!(none_before.into_iter().all(|upto| *upto == 0), "{row:?}");
 }
 
-fn any_arm() -> impl Strategy<Value = tp_learner_arm> {
-    (0u64..4, 0u32..3, 0u32..5).prop_map(|(cost, samples, unpaid)| tp_learner_arm {
+fn any_arm() -> impl Strategy<Value = tp_arm> {
+    let cost = prop_oneof![0u64..4, u64::MAX - 2..];
+    (cost, 0u32..3, 0u32..5).prop_map(|(cost, samples, unpaid)| tp_arm {
         cost,
         samples,
         unpaid,
@@ -317,38 +279,31 @@ fn any_arm() -> impl Strategy<Value = tp_learner_arm> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
-    fn the_shares_shown_are_those_of_the_kernels_choice(
+    fn a_row_has_the_exact_shares(
         arms in prop::array::uniform8(any_arm()), instances in 0u32..8,
-        eligible: u8, epsilon in prop_oneof![Just(0u32), 1u32..40],
+        eligible: u8, epsilon in prop_oneof![0u32..40, any::<u32>()],
     ) {
         let cfg = tp_learner_config { epsilon, ..settings() };
-        let memory = tp_learner { instances, arms, ..Default::default() };
-        let shown = learner::shares(&cfg, &memory, eligible);
-        let (drawn, _) = draw(&cfg, &memory, eligible.into(), TP_WHY_EXPLORE);
-        for (shown, drawn) in shown.iter().zip(drawn) {
-            prop_assert!((shown - drawn).abs() < 0.008, "{shown} {drawn}");
+        let path = tp_costs { instances, arms, eligible: eligible.into(), ..Default::default() };
+        let (row, expected) = (learner::row(&cfg, &path), reference(&cfg, &path));
+        prop_assert_eq!(row.is_some(), expected.is_some());
+        if let (Some(row), Some(expected)) = (row, expected) {
+            let shares = expected.map(|share| (share * WHOLE >= 1.0).into());
+            let with_share = (0..).zip(shares).fold(0, |mask, (arm, is): (u32, u32)| mask | is << arm);
+            assert_is_row(&row, with_share);
+            assert_shares(&shares_of(&row), &expected);
         }
     }
-}
 
-/// Two CPUs count the same last one down, again and again: that must not make the count wrap.
-#[test]
-fn counting_down_never_goes_below_nothing() {
-    let count = AtomicU32::new(0);
-    std::thread::scope(|scope| {
-        let take = || {
-            for _ in 0..100_000_000 {
-                // SAFETY: the C side uses the word by atomic operations only.
-                unsafe { learner::decrement(count.as_ptr()) };
-            }
-        };
-        let takers = [scope.spawn(take), scope.spawn(take)];
-        while takers.iter().any(|taker| !taker.is_finished()) {
-            let _ = count.compare_exchange(0, 1, Ordering::Relaxed, Ordering::Relaxed);
-        }
-    });
-    assert!(count.load(Ordering::Relaxed) <= 1, "{count:?}");
+    #[test]
+    fn even_shares_are_even(arms in 1u32..256) {
+        let row = even_shares(arms);
+        assert_is_row(&row, arms);
+        let share = 1.0 / f64::from(arms.count_ones());
+        let expected: [f64; MAX_ARMS] = std::array::from_fn(|arm| f64::from(arms >> arm & 1) * share);
+        assert_shares(&shares_of(&row), &expected);
+    }
 }

@@ -1,19 +1,23 @@
-//! Learning from a finished connection: cost, update, windows, the loss rule.
+//! Learning from a finished connection: measures, cost, update, windows, the loss rule.
 
 mod common;
 
-use common::{S, SCALE, config};
+use common::{S, SCALE, config, end_of, settings};
 use proptest::prelude::*;
-use tcpilot_abi::{tp_config, tp_path};
-use tcpilot_core as native;
-use tcpilot_core::Sample;
+use tcpilot_abi::{TP_NO_ARM, tp_arm, tp_costs, tp_path, tp_window32, tp_window64};
+use tcpilot_core::learner::{self, End};
+use tcpilot_core::{self as native, Sample};
 
 /// The bytes per second at which `tp_delivery_rate` saturates.
 const RATE_MAX: u64 = u64::MAX / SCALE;
 
-fn close(cfg: &tp_config, path: &mut tp_path, arm: usize, sample: Sample, now_ns: u64) {
-    native::learn_path(cfg, path, &sample, now_ns);
-    native::charge(cfg, path, arm, &sample, false, now_ns);
+/// A connection of the arm ends at this time; says whether the arm was charged.
+fn close(path: &mut tp_costs, end: End, now_s: u64) -> bool {
+    let end = End {
+        now_ns: now_s * S,
+        ..end
+    };
+    learner::end(&settings(), path, &end)
 }
 
 fn sample(delivery_rate: u64, min_rtt_us: u32) -> Sample {
@@ -25,7 +29,7 @@ fn sample(delivery_rate: u64, min_rtt_us: u32) -> Sample {
     }
 }
 
-/// The formula of `bpf/core/cost.h`, in floating point.
+/// The formula of `bpf/core/learner/cost.h`, in floating point.
 fn reference_cost(min_rtt: f64, path_min_rtt: f64, rate: f64, path_rate: f64) -> f64 {
     let slower = if path_min_rtt > 0.0 {
         (min_rtt - path_min_rtt) / path_min_rtt
@@ -42,40 +46,40 @@ fn reference_cost(min_rtt: f64, path_min_rtt: f64, rate: f64, path_rate: f64) ->
 
 #[test]
 fn the_optimum_costs_nothing() {
-    assert_eq!(native::cost(10_000, 10_000, 125_000, 125_000), 0);
+    assert_eq!(learner::cost(10_000, 10_000, 125_000, 125_000), 0);
 }
 
 #[test]
 fn twice_the_rtt_costs_as_much_as_no_rate_at_all() {
-    assert_eq!(native::cost(20_000, 10_000, 125_000, 125_000), SCALE);
-    assert_eq!(native::cost(10_000, 10_000, 0, 125_000), SCALE);
+    assert_eq!(learner::cost(20_000, 10_000, 125_000, 125_000), SCALE);
+    assert_eq!(learner::cost(10_000, 10_000, 0, 125_000), SCALE);
 }
 
 #[test]
 fn a_path_without_measures_costs_nothing() {
-    assert_eq!(native::cost(20_000, 0, 1000, 0), 0);
+    assert_eq!(learner::cost(20_000, 0, 1000, 0), 0);
 }
 
 #[test]
 fn a_connection_better_than_its_path_costs_nothing() {
-    assert_eq!(native::cost(5, 10, 2000, 1000), 0);
+    assert_eq!(learner::cost(5, 10, 2000, 1000), 0);
 }
 
 #[test]
 fn the_first_sample_is_taken_whole() {
-    assert_eq!(native::learner::update(0, 700_000, 0, 2), 700_000);
-    assert_eq!(native::learner::update(123, 700_000, 0, 2), 700_000);
+    assert_eq!(learner::update(0, 700_000, 0, 2), 700_000);
+    assert_eq!(learner::update(123, 700_000, 0, 2), 700_000);
 }
 
 #[test]
 fn later_samples_move_the_cost_by_a_quarter() {
-    assert_eq!(native::learner::update(1000, 2000, 1, 2), 1250);
-    assert_eq!(native::learner::update(2000, 1000, 7, 2), 1750);
+    assert_eq!(learner::update(1000, 2000, 1, 2), 1250);
+    assert_eq!(learner::update(2000, 1000, 7, 2), 1750);
 }
 
 #[test]
 fn a_perfect_cost_is_not_unseen() {
-    assert_eq!(native::learner::update(0, 1000, 1, 2), 250);
+    assert_eq!(learner::update(0, 1000, 1, 2), 250);
 }
 
 #[test]
@@ -114,37 +118,65 @@ fn an_unset_rtt_is_no_sample() {
 
 #[test]
 fn a_connection_without_rtt_leaves_the_paths_rtt() {
-    let (cfg, mut path) = (config(), tp_path::default());
-    close(&cfg, &mut path, 0, sample(1000, 50), S);
-    close(&cfg, &mut path, 0, sample(1000, 0), 2 * S);
+    let (cfg, mut path, mut costs) = (config(), tp_path::default(), tp_costs::default());
+    for (rtt, now_s) in [(50, 1), (0, 2)] {
+        native::learn_path(&cfg, &mut path, &sample(1000, rtt), now_s * S);
+        close(&mut costs, end_of(0, 1000, rtt), now_s);
+    }
     assert_eq!(native::window_min(&path.min_rtt_us), 50);
     assert_eq!(path.srtt_us, 50);
+    assert_eq!(native::window_min(&costs.min_rtt_us), 50);
+}
+
+/// The three places that keep a rate and an RTT: a path of the tunings, epsilon-greedy's, and an arm of it.
+#[derive(Default)]
+struct Measures {
+    path: tp_path,
+    costs: tp_costs,
+}
+
+impl Measures {
+    fn take(&mut self, rate: u64, rtt: u32, now_s: u64) {
+        let sample = Sample {
+            ssthresh_packets: 40,
+            sent_packets: 100,
+            ..sample(rate, rtt)
+        };
+        native::learn_path(&config(), &mut self.path, &sample, now_s * S);
+        close(&mut self.costs, end_of(0, rate, rtt), now_s);
+    }
+
+    fn windows(&self) -> [(tp_window64, tp_window32); 3] {
+        let (path, costs, arm) = (&self.path, &self.costs, &self.costs.arms[0]);
+        [
+            (path.max_delivery_rate, path.min_rtt_us),
+            (costs.max_delivery_rate, costs.min_rtt_us),
+            (arm.max_delivery_rate, arm.min_rtt_us),
+        ]
+    }
+
+    fn extremes(&self) -> [(u64, u32); 3] {
+        self.windows()
+            .map(|(rate, rtt)| (native::window_max(&rate), native::window_min(&rtt)))
+    }
 }
 
 #[test]
-fn a_best_ever_rate_is_remembered_for_one_window_and_forgotten_after_two() {
-    let (cfg, mut path) = (config(), tp_path::default());
-    close(&cfg, &mut path, 0, sample(1_000_000, 50), 10 * S);
-    close(&cfg, &mut path, 0, sample(1000, 70), 310 * S);
-    assert_eq!(native::window_max(&path.max_delivery_rate), 1_000_000);
-    assert_eq!(
-        native::window_max(&path.arms[0].max_delivery_rate),
-        1_000_000
-    );
-    assert_eq!(native::window_min(&path.min_rtt_us), 50);
-    close(&cfg, &mut path, 0, sample(1000, 70), 610 * S);
-    assert_eq!(native::window_max(&path.max_delivery_rate), 1000);
-    assert_eq!(native::window_max(&path.arms[0].max_delivery_rate), 1000);
-    assert_eq!(native::window_min(&path.min_rtt_us), 70);
-    assert_eq!(native::window_min(&path.arms[0].min_rtt_us), 70);
+fn a_best_rate_is_forgotten_after_two_windows() {
+    let mut measures = Measures::default();
+    measures.take(1_000_000, 50, 10);
+    measures.take(1000, 70, 310);
+    assert_eq!(measures.extremes(), [(1_000_000, 50); 3]);
+    measures.take(1000, 70, 610);
+    assert_eq!(measures.extremes(), [(1000, 70); 3]);
 }
 
 #[test]
 fn a_silent_window_forgets_both_halves() {
-    let (cfg, mut path) = (config(), tp_path::default());
-    close(&cfg, &mut path, 0, sample(1_000_000, 50), 10 * S);
-    close(&cfg, &mut path, 0, sample(1000, 70), 610 * S);
-    assert_eq!(native::window_max(&path.max_delivery_rate), 1000);
+    let mut measures = Measures::default();
+    measures.take(1_000_000, 50, 10);
+    measures.take(1000, 70, 610);
+    assert_eq!(measures.extremes(), [(1000, 70); 3]);
 }
 
 #[test]
@@ -181,110 +213,129 @@ fn losses_are_summed_over_the_window() {
 }
 
 #[test]
-fn charging_an_arm_counts_it_and_makes_it_hopeful_again() {
-    let (cfg, mut path) = (config(), tp_path::default());
-    path.learner.arms[2].unpaid = 5;
-    close(&cfg, &mut path, 2, sample(1000, 50), S);
-    assert_eq!(
-        (path.learner.arms[2].samples, path.learner.arms[2].unpaid),
-        (1, 0)
-    );
-    assert_eq!(path.learner.arms[0].samples, 0);
+fn a_charged_arm_is_counted_and_hopeful_again() {
+    let mut path = tp_costs::default();
+    path.arms[2].unpaid = 5;
+    assert!(close(&mut path, end_of(2, 1000, 50), 1));
+    assert_eq!((path.arms[2].samples, path.arms[2].unpaid), (1, 0));
+    assert_eq!(path.arms[0], tp_arm::default());
+    assert_eq!((path.instances, path.updated_ns), (1, S));
 }
 
 #[test]
-fn the_arms_best_rate_excuses_a_slow_connection_but_not_a_failed_one() {
-    let (cfg, mut path) = (config(), tp_path::default());
-    close(&cfg, &mut path, 0, sample(1000, 50), S);
-    close(&cfg, &mut path, 0, sample(10, 50), 2 * S);
-    assert_eq!(path.learner.arms[0].cost, 0);
-    native::charge(&cfg, &mut path, 0, &sample(10, 50), true, 3 * S);
-    assert_eq!(path.learner.arms[0].cost, 990_000 / 4);
+fn a_best_rate_excuses_slowness_but_no_failure() {
+    let mut path = tp_costs::default();
+    close(&mut path, end_of(0, 1000, 50), 1);
+    close(&mut path, end_of(0, 10, 50), 2);
+    assert_eq!(path.arms[0].cost, 0);
+    let failed = End {
+        failed: 1,
+        ..end_of(0, 10, 50)
+    };
+    assert!(close(&mut path, failed, 3));
+    assert_eq!(path.arms[0].cost, 990_000 / 4);
 }
 
 #[test]
-fn an_arm_limited_by_the_application_is_not_charged_for_having_no_rate() {
-    let (cfg, mut path) = (config(), tp_path::default());
-    close(&cfg, &mut path, 0, sample(1000, 50), S);
-    path.learner.arms[1].unpaid = 1;
-    assert!(!native::charge(
-        &cfg,
-        &mut path,
-        1,
-        &sample(0, 50),
-        false,
-        2 * S
-    ));
-    assert_eq!(
-        (path.learner.arms[1].samples, path.learner.arms[1].unpaid),
-        (0, 1)
-    );
+fn an_application_limited_arm_is_not_charged() {
+    let mut path = tp_costs::default();
+    close(&mut path, end_of(0, 1000, 50), 1);
+    assert!(!close(&mut path, end_of(1, 0, 50), 2));
+    assert_eq!(path.arms[1].samples, 0);
     assert_eq!(native::window_min(&path.arms[1].min_rtt_us), 50);
     // Once the arm has a rate, that counts for it.
-    assert!(native::charge(
-        &cfg,
-        &mut path,
-        1,
-        &sample(500, 50),
-        false,
-        3 * S
-    ));
-    assert!(native::charge(
-        &cfg,
-        &mut path,
-        1,
-        &sample(0, 50),
-        false,
-        4 * S
-    ));
-    assert_eq!(path.learner.arms[1].cost, SCALE / 2);
+    assert!(close(&mut path, end_of(1, 500, 50), 3));
+    assert!(close(&mut path, end_of(1, 0, 50), 4));
+    assert_eq!(path.arms[1].cost, SCALE / 2);
 }
 
 #[test]
-fn where_no_rate_is_known_at_all_arms_are_compared_by_rtt() {
-    let (cfg, mut path) = (config(), tp_path::default());
-    close(&cfg, &mut path, 0, sample(0, 50), S);
-    close(&cfg, &mut path, 1, sample(0, 75), S);
-    assert_eq!(
-        (path.learner.arms[0].cost, path.learner.arms[1].cost),
-        (0, SCALE / 2)
-    );
+fn without_any_rate_arms_are_compared_by_rtt() {
+    let mut path = tp_costs::default();
+    close(&mut path, end_of(0, 0, 50), 1);
+    close(&mut path, end_of(1, 0, 75), 1);
+    assert_eq!((path.arms[0].cost, path.arms[1].cost), (0, SCALE / 2));
 }
 
 #[test]
 fn a_failure_is_never_perfect() {
-    let (cfg, mut path) = (config(), tp_path::default());
-    native::learn_path(&cfg, &mut path, &sample(0, 50), S);
-    assert!(native::charge(&cfg, &mut path, 0, &sample(0, 50), true, S));
-    assert_eq!(path.learner.arms[0].cost, SCALE);
+    let mut path = tp_costs::default();
+    let failed = End {
+        failed: 1,
+        ..end_of(0, 0, 50)
+    };
+    assert!(close(&mut path, failed, 1));
+    assert_eq!(path.arms[0].cost, SCALE);
+}
+
+#[test]
+fn an_excused_rate_counts_for_nobody() {
+    let mut path = tp_costs::default();
+    let excused = End {
+        excused: 1,
+        ..end_of(0, 1000, 50)
+    };
+    assert!(!close(&mut path, excused, 1));
+    assert_eq!(native::window_max(&path.max_delivery_rate), 0);
+    assert_eq!(native::window_max(&path.arms[0].max_delivery_rate), 0);
+    assert_eq!(native::window_min(&path.arms[0].min_rtt_us), 0);
+    assert_eq!(native::window_min(&path.min_rtt_us), 50);
+}
+
+#[test]
+fn a_small_connection_shows_the_paths_rtt_alone() {
+    let mut path = tp_costs::default();
+    let small = End {
+        is_judged: 0,
+        ..end_of(0, 1000, 50)
+    };
+    assert!(!close(&mut path, small, 1));
+    assert_eq!(native::window_min(&path.min_rtt_us), 50);
+    assert_eq!(native::window_max(&path.max_delivery_rate), 0);
+    assert_eq!(native::window_min(&path.arms[0].min_rtt_us), 0);
+    assert_eq!((path.instances, path.arms[0].chosen), (0, 1));
+}
+
+#[test]
+fn an_unanswered_connection_is_no_instance() {
+    let mut path = tp_costs::default();
+    let unanswered = End {
+        failed: 1,
+        ..end_of(0, 0, 0)
+    };
+    assert!(!close(&mut path, unanswered, 1));
+    assert_eq!((path.instances, path.arms[0].samples), (0, 0));
+}
+
+#[test]
+fn measures_before_the_end_charge_nobody() {
+    let mut path = tp_costs::default();
+    learner::measure(&mut path, &end_of(0, 1000, 50));
+    let arm = &path.arms[0];
+    assert_eq!(native::window_max(&arm.max_delivery_rate), 1000);
+    assert_eq!((path.instances, arm.chosen, arm.samples), (0, 0, 0));
+    // The rate is known when the connection ends without one.
+    assert!(close(&mut path, end_of(0, 0, 50), 1));
+    assert_eq!((path.arms[0].samples, path.arms[0].cost), (1, 0));
 }
 
 /// A CPU reads the clock, and others move the windows on before it gets the path.
 #[test]
-fn a_sample_that_comes_late_into_the_next_window_forgets_nothing() {
-    let (cfg, mut path) = (config(), tp_path::default());
-    let full = |rate, rtt| Sample {
-        ssthresh_packets: 40,
-        sent_packets: 100,
-        ..sample(rate, rtt)
-    };
-    close(&cfg, &mut path, 0, full(9000, 50), 599 * S);
-    close(&cfg, &mut path, 0, full(5000, 70), 600 * S);
-    close(&cfg, &mut path, 0, full(100, 90), 599 * S);
-    let arm = &path.arms[0];
-    for (rate, rtt) in [
-        (&path.max_delivery_rate, &path.min_rtt_us),
-        (&arm.max_delivery_rate, &arm.min_rtt_us),
-    ] {
+fn a_sample_late_into_the_next_window_forgets_nothing() {
+    let mut measures = Measures::default();
+    measures.take(9000, 50, 599);
+    measures.take(5000, 70, 600);
+    measures.take(100, 90, 599);
+    for (rate, rtt) in measures.windows() {
         assert_eq!((rate.current, rate.previous), (5000, 9000));
         assert_eq!((rtt.current, rtt.previous), (70, 50));
     }
-    let sent = &path.sent_packets;
+    let sent = &measures.path.sent_packets;
     assert_eq!((sent.current, sent.previous), (200, 100));
-    assert_eq!(path.ssthresh_packets.previous, 40);
+    assert_eq!(measures.path.ssthresh_packets.previous, 40);
     // A clock that is far behind starts anew.
-    close(&cfg, &mut path, 0, full(7, 80), S);
-    assert_eq!(native::window_max(&path.max_delivery_rate), 7);
+    measures.take(7, 80, 1);
+    assert_eq!(measures.extremes(), [(7, 80); 3]);
 }
 
 #[test]
@@ -303,6 +354,25 @@ fn the_loss_rule_fires_above_one_in_64() {
     assert!(native::loss_is_heavy(u32::MAX, u32::MAX, 64, 6));
 }
 
+/// A connection of any arm or of none, and whether it ends or is only measured.
+fn any_end() -> impl Strategy<Value = (End, bool)> {
+    let arm = prop_oneof![0u8..4, Just(TP_NO_ARM as u8)];
+    let measures = (0u64..1 << 44, 0u32..10_000_000, 0u64..4000);
+    let kind = (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>());
+    (arm, measures, kind).prop_map(
+        |(arm, (rate, rtt, at_s), (judged, failed, excused, ends))| {
+            let end = End {
+                now_ns: at_s * S,
+                is_judged: judged.into(),
+                failed: failed.into(),
+                excused: excused.into(),
+                ..end_of(arm, rate, rtt)
+            };
+            (end, ends)
+        },
+    )
+}
+
 proptest! {
     #[test]
     fn cost_is_the_formula(
@@ -310,7 +380,7 @@ proptest! {
         path_rate in 1u64..1_000_000_000_000, share in 0.0f64..=1.0,
     ) {
         let rate = (path_rate as f64 * share) as u64;
-        let cost = native::cost(path_rtt + more_rtt, path_rtt, rate, path_rate);
+        let cost = learner::cost(path_rtt + more_rtt, path_rtt, rate, path_rate);
         let reference = reference_cost(
             f64::from(path_rtt + more_rtt), f64::from(path_rtt), rate as f64, path_rate as f64,
         );
@@ -323,7 +393,7 @@ proptest! {
         path_rtt in 1u32..1_000_000, rtt in 0u32..10_000_000, more in 1u32..1_000_000,
         rate: u32, path_rate: u32,
     ) {
-        let cost = |rtt| native::cost(rtt, path_rtt, rate.into(), path_rate.into());
+        let cost = |rtt| learner::cost(rtt, path_rtt, rate.into(), path_rate.into());
         prop_assert!(cost(rtt) <= cost(rtt + more));
         // A whole path RTT more must show.
         prop_assert!(rtt < path_rtt || cost(rtt + path_rtt) >= cost(rtt) + SCALE);
@@ -332,7 +402,7 @@ proptest! {
     #[test]
     fn cost_falls_when_the_rate_rises(path_rate in 1u64..1 << 40, a: u64, b: u64) {
         let (low, high) = (a.min(b) % path_rate, a.max(b));
-        prop_assert!(native::cost(9, 9, high, path_rate) <= native::cost(9, 9, low, path_rate));
+        prop_assert!(learner::cost(9, 9, high, path_rate) <= learner::cost(9, 9, low, path_rate));
     }
 
     #[test]
@@ -357,12 +427,12 @@ proptest! {
     fn the_highest_rates_have_an_exact_cost(path_rate in RATE_MAX / 2..=RATE_MAX, rate in 0..=RATE_MAX) {
         let less = u128::from(path_rate.saturating_sub(rate));
         let reference = less * u128::from(SCALE) / u128::from(path_rate);
-        prop_assert_eq!(u128::from(native::cost(1, 1, rate, path_rate)), reference);
+        prop_assert_eq!(u128::from(learner::cost(1, 1, rate, path_rate)), reference);
     }
 
     #[test]
     fn an_update_stays_between_the_old_cost_and_the_sample(cost: u64, sample: u64, samples in 1u32.., shift in 0u32..64) {
-        let new = native::learner::update(cost, sample, samples, shift);
+        let new = learner::update(cost, sample, samples, shift);
         prop_assert!(new >= cost.min(sample) && new <= cost.max(sample));
     }
 
@@ -372,23 +442,33 @@ proptest! {
         prop_assert_eq!(native::loss_is_heavy(retransmitted, sent, 64, shift), reference);
     }
 
-    /// Samples of any size, arms and times in any order, the clock going back too, another CPU's write
-    /// in between: no cost may come out of an underflow.
+    /// Ends of any kind and size, in any order of arms and times, the clock going back too: no cost and no
+    /// count may come out of an underflow.
     #[test]
-    fn no_interleaving_makes_a_cost_underflow(
-        steps in prop::collection::vec((0usize..4, 0u64..1 << 44, 1u32..10_000_000, 0u64..4000, any::<bool>(), any::<bool>()), 1..80),
-    ) {
-        let (cfg, mut path) = (config(), tp_path::default());
-        for (arm, rate, rtt, at_s, failed, lost_race) in steps {
-            let s = sample(rate, rtt);
-            if !lost_race {
-                native::learn_path(&cfg, &mut path, &s, at_s * S);
+    fn no_interleaving_makes_a_cost_underflow(steps in prop::collection::vec(any_end(), 1..80)) {
+        let mut path = tp_costs::default();
+        for (end, ends) in steps {
+            if ends {
+                learner::end(&settings(), &mut path, &end);
+            } else {
+                learner::measure(&mut path, &end);
             }
-            native::charge(&cfg, &mut path, arm, &s, failed, at_s * S);
-            for arm in &path.learner.arms {
+            for arm in &path.arms {
                 // An RTT of 10 s where 1 us was the least, and no rate.
                 prop_assert!(arm.cost <= 10_000_000 * SCALE + SCALE);
+                prop_assert!(arm.samples <= arm.chosen && arm.unpaid <= arm.chosen);
             }
+        }
+    }
+
+    /// The smoothed round-trip time stays within its samples.
+    #[test]
+    fn the_smoothed_rtt_never_underflows(
+        steps in prop::collection::vec((0u64..1 << 44, 1u32..10_000_000, 0u64..4000), 1..80),
+    ) {
+        let (cfg, mut path) = (config(), tp_path::default());
+        for (rate, rtt, at_s) in steps {
+            native::learn_path(&cfg, &mut path, &sample(rate, rtt), at_s * S);
             prop_assert!(path.srtt_us <= 10_000_000);
         }
     }

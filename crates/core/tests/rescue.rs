@@ -15,11 +15,17 @@ const TERMS: tp_rescue_terms = tp_rescue_terms {
     min_sent: 64,
     loss_shift: 6,
     ticks_per_s: 250,
+    is_published: 0,
 };
 
-fn judge(rescue: &mut tp_rescue, now: &tp_loss_now) -> u32 {
-    // SAFETY: both point to whole structures, and nothing is kept.
-    unsafe { tp_rescue_judge(rescue, now, &TERMS) }
+const PUBLISHED: tp_rescue_terms = tp_rescue_terms {
+    is_published: 1,
+    ..TERMS
+};
+
+fn judge(rescue: &mut tp_rescue, now: &tp_loss_now, terms: &tp_rescue_terms) -> u32 {
+    // SAFETY: all point to whole structures, and nothing is kept.
+    unsafe { tp_rescue_judge(rescue, now, terms) }
 }
 
 fn worth(rescue: &tp_rescue, now: &tp_loss_now) -> u64 {
@@ -68,7 +74,7 @@ impl Connection {
         self.now.lost += lost;
         self.now.bytes_acked += u64::from(sent - lost) * 1448;
         self.now.busy_ticks += ticks;
-        judge(&mut self.rescue, &self.now)
+        judge(&mut self.rescue, &self.now, &TERMS)
     }
 
     fn bouts(&mut self, count: usize, sent: u32) -> Vec<u32> {
@@ -139,7 +145,7 @@ fn what_proves_to_be_no_loss_is_taken_off_and_never_wraps() {
     connection.now.sent += 1000;
     connection.now.busy_ticks += 100;
     assert_eq!(
-        judge(&mut connection.rescue, &connection.now),
+        judge(&mut connection.rescue, &connection.now, &TERMS),
         TP_VERDICT_NONE
     );
 }
@@ -175,6 +181,46 @@ fn a_rescue_that_helped_is_not_asked_about_again() {
     let mut connection = Connection::new();
     connection.rescue.phase = TP_RESCUE_KEPT as u8;
     assert_eq!(connection.bouts(20, 20), [TP_VERDICT_NONE; 20]);
+}
+
+#[test]
+fn the_published_rule_switches_above_its_bound() {
+    let verdict = |sent, lost| {
+        let now = tp_loss_now {
+            sent,
+            lost,
+            ..Connection::new().now
+        };
+        judge(&mut tp_rescue::default(), &now, &PUBLISHED)
+    };
+    for (sent, lost, expected) in [
+        (63, 63, TP_VERDICT_NONE), // too few segments
+        (64, 1, TP_VERDICT_NONE),
+        (64, 2, TP_VERDICT_SWITCH),
+        (6400, 100, TP_VERDICT_NONE),
+        (6400, 101, TP_VERDICT_SWITCH),
+    ] {
+        assert_eq!(verdict(sent, lost), expected, "{lost} of {sent}");
+    }
+}
+
+#[test]
+fn the_published_rule_switches_only_once() {
+    for phase in [TP_RESCUE_KEPT, TP_RESCUE_TRIED] {
+        let mut connection = Connection::new();
+        connection.now.lost = connection.now.sent;
+        let first = judge(&mut connection.rescue, &connection.now, &PUBLISHED);
+        assert_eq!(first, TP_VERDICT_SWITCH);
+        connection.rescue.phase = phase as u8;
+        for _ in 0..20 {
+            connection.now.sent += 1000;
+            connection.now.lost += 500;
+            connection.now.busy_ticks += 1000;
+            connection.now.bout += 1;
+            let verdict = judge(&mut connection.rescue, &connection.now, &PUBLISHED);
+            assert_eq!(verdict, TP_VERDICT_NONE);
+        }
+    }
 }
 
 #[test]
@@ -239,6 +285,30 @@ proptest! {
         // The share has 16 bits, and a tick's bytes eight after the point.
         let rate = bytes as f64 / f64::from(ticks) * 256.0;
         prop_assert!((found - expected).abs() <= rate / 65_536.0 + 2.0, "{found} {expected}");
+    }
+
+    /// Exactly more than 1 / 2^shift of all segments, whatever the queue, the bout and the slow start.
+    #[test]
+    fn the_published_rule_is_the_ratio(
+        sent in prop_oneof![0u32..200, any::<u32>()], share in 0.0..1.0f64, at_bound: bool,
+        shift in 0u32..16, min_sent in 0u32..128, queue_us in 0u32..100_000,
+        cwnd in 0u32..100, is_new_bout: bool,
+    ) {
+        let lost = if at_bound { sent >> shift } else { (f64::from(sent) * share) as u32 };
+        for lost in [lost, lost.saturating_add(1)] {
+            let mut connection = Connection::new();
+            let now = tp_loss_now {
+                sent, lost, cwnd,
+                rtt_us: connection.now.min_rtt_us + queue_us,
+                srtt_us: connection.now.min_rtt_us + queue_us,
+                bout: connection.now.bout + u32::from(is_new_bout),
+                ..connection.now
+            };
+            let terms = tp_rescue_terms { min_sent, loss_shift: shift, ..PUBLISHED };
+            let is_heavy = sent >= min_sent && u64::from(lost) * (1 << shift) > u64::from(sent);
+            let expected = if is_heavy { TP_VERDICT_SWITCH } else { TP_VERDICT_NONE };
+            prop_assert_eq!(judge(&mut connection.rescue, &now, &terms), expected);
+        }
     }
 
     #[test]

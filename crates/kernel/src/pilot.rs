@@ -2,6 +2,7 @@
 
 mod cells;
 mod clocks;
+mod costs;
 mod counters;
 mod ends;
 mod iterate;
@@ -28,9 +29,9 @@ use libbpf_rs::{
     skel::{OpenSkel, SkelBuilder},
 };
 use tcpilot_abi::{
-    TP_LEARNER_THOMPSON, TP_TUNE_ACK_PRIORITY, TP_WAYS, from_bytes, to_bytes, tp_bucket, tp_clocks,
-    tp_config, tp_counters, tp_flow, tp_order, tp_path, tp_path_key, tp_policy_config, tp_rule,
-    tp_slot, tp_tuned,
+    TP_LEARNER_EPSILON_GREEDY, TP_TUNE_ACK_PRIORITY, TP_WAYS, from_bytes, to_bytes, tp_bucket,
+    tp_clocks, tp_config, tp_counters, tp_flow, tp_order, tp_path, tp_path_key, tp_policy_config,
+    tp_rule, tp_slot, tp_tuned,
 };
 
 use crate::{
@@ -42,6 +43,7 @@ use crate::{
 
 skeleton_module!("sockops.skel.rs");
 pub use cells::{CELLS, Cells};
+pub use costs::Costs;
 pub use ends::{Ends, LearnerDescriptors, LearnerKeys};
 pub use legacy::{Descriptors, Keys, Legacy};
 pub use openings::{Live, Openings};
@@ -75,8 +77,6 @@ pub struct Pilot {
     cgroup: PathBuf,
     claim: Option<Claim>,
     keys: Keys,
-    /// Present if the learner works in the daemon.
-    learner: Option<LearnerKeys>,
     loaded_at: tp_clocks,
 }
 
@@ -87,7 +87,7 @@ impl Pilot {
     /// # Errors
     /// [`Error::Load`] if the kernel refuses them.
     pub fn load(config: &tp_config, paths_max: u32) -> Result<Pilot, Error> {
-        Pilot::load_with(config, Keys::new(paths_max), None)
+        Pilot::load_with(config, Keys::new(config, paths_max), None)
     }
 
     /// The same with the memory of a running pilot, if there is one: its maps, read with its keys.
@@ -96,15 +96,17 @@ impl Pilot {
         mut keys: Keys,
         legacy: Option<&Legacy>,
     ) -> Result<Pilot, Error> {
-        let in_daemon = config.learner.kind == TP_LEARNER_THOMPSON;
-        let inherited = legacy.and_then(Legacy::learner);
-        let learner = in_daemon.then(|| inherited.unwrap_or_else(|| LearnerKeys::new(config.rows)));
+        let inherited = legacy.map(|legacy| *legacy.learner());
+        let learner = LearnerKeys::new(config).with_secrets_of(inherited);
+        keys.learner = learner;
         keys.tuned |= config.tunes != 0;
-        keys.tabled |= !in_daemon || config.tunes != 0;
+        keys.tabled |= config.tunes != 0;
+        let learns_here = config.learner.kind == TP_LEARNER_EPSILON_GREEDY;
         let config = tp_config {
-            row_buckets: learner.map_or(0, |keys| keys.rows),
-            opening_buckets: learner.map_or(0, |keys| keys.openings),
-            row_secrets: learner.map_or_else(Default::default, |keys| keys.secrets),
+            row_buckets: learner.rows,
+            opening_buckets: learner.openings,
+            row_secrets: learner.secrets,
+            follows_fins: (config.tunes != 0 || learns_here).into(),
             policy: std::array::from_fn(|policy| with_tuned(config, policy)),
             buckets: keys.table(),
             hold_out_seed: keys.hold_out_seed,
@@ -125,15 +127,11 @@ impl Pilot {
             .ok_or_else(no_section)?;
         write_plain(&raw mut rodata.cfg, &config);
         size_maps(&mut open, &keys, legacy)?;
-        if let Some(learner) = &learner {
-            ends::size_maps(&mut open, learner, legacy)?;
-        }
+        ends::size_maps(&mut open, &learner, legacy)?;
         let acks_first =
             u32::from(config.tunes) >> TP_TUNE_ACK_PRIORITY & 1 == 1 && config.dry_run == 0;
         open.progs.ack_priority.set_autoload(acks_first);
-        open.progs.tcpilot.set_autoload(!in_daemon);
-        open.progs.tcpilot_drawn.set_autoload(in_daemon);
-        open.progs.sample.set_autoload(in_daemon);
+        open.progs.put_costs.set_autoload(learns_here);
         let mut skel = open.load().map_err(Error::Load)?;
         if legacy.is_some() {
             legacy::show_counters(&mut skel)?;
@@ -148,7 +146,6 @@ impl Pilot {
             cgroup: PathBuf::new(),
             claim: None,
             keys,
-            learner,
         };
         pilot.set_ticks_per_s(keys.ticks_per_s);
         Ok(pilot)
@@ -185,7 +182,7 @@ impl Pilot {
         }
         // The links to a removed cgroup stay while it has sockets, so that the programs see their end.
         self.links.retain(has_cgroup);
-        let link = attach_to(self.sockops(), cgroup, &dir)?;
+        let link = attach_to(&self.skel.progs.tcpilot, cgroup, &dir)?;
         self.links.push(link);
         if self.acks_first {
             let program = &self.skel.progs.ack_priority;
@@ -194,14 +191,6 @@ impl Pilot {
         self.cgroup = cgroup.to_path_buf();
         self.claim = Some(claim);
         Ok(())
-    }
-
-    /// Which of the two programs was loaded.
-    fn sockops(&self) -> &ProgramMut<'static> {
-        match self.learner {
-            Some(_) => &self.skel.progs.tcpilot_drawn,
-            None => &self.skel.progs.tcpilot,
-        }
     }
 
     fn ticks_per_s(&self) -> u32 {
@@ -394,7 +383,7 @@ impl Pilot {
 
     /// The cost of the sockops program so far.
     pub fn run_stats(&self) -> RunStats {
-        let info = program_info(self.sockops().as_fd().as_raw_fd()).unwrap_or_default();
+        let info = program_info(self.skel.progs.tcpilot.as_fd().as_raw_fd()).unwrap_or_default();
         RunStats {
             events: info.run_cnt,
             nanoseconds: info.run_time_ns,

@@ -56,7 +56,22 @@ impl Class {
     }
 }
 
-/// The levels of the tree, the lowest first; numbered as `enum tp_level` of bpf/abi/thompson.h.
+impl Key {
+    /// The same prefix in the octave of round trips below, and in the one above; `None` if there is none. An
+    /// unknown round trip has no neighbour.
+    #[must_use]
+    pub fn beside(&self) -> [Option<Self>; 2] {
+        let octave = Class::octave_of_bits(self.class);
+        let known = octave >= Class::LEAST_OCTAVE;
+        let at = |class| Self { class, ..*self };
+        [
+            (octave > Class::LEAST_OCTAVE).then(|| at(self.class.wrapping_sub(1))),
+            (known && octave < 31).then(|| at(self.class + 1)),
+        ]
+    }
+}
+
+/// The levels of the tree, the lowest first; numbered as `enum tp_level` of bpf/abi/rows.h.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Level {

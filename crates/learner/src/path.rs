@@ -71,6 +71,15 @@ impl<const C: usize> Hidden<C> {
         self.shift *= factor;
     }
 
+    #[inline]
+    fn add(&mut self, other: &Self, factor: f64) {
+        for (with, other) in self.with.iter_mut().zip(&other.with) {
+            *with += factor * other;
+        }
+        self.precision += factor * other.precision;
+        self.shift += factor * other.shift;
+    }
+
     /// Takes `g` times its own row from the contrasts. With `g = 1/precision` it is integrated out.
     #[inline]
     fn leave(&self, g: f64, contrasts: &mut Information<C>) {
@@ -107,6 +116,16 @@ impl<const C: usize> Evidence<C> {
 
     /// The count of numbers that [`Evidence::pack`] writes.
     pub const PACKED: usize = (C + 2) * (C + 3) / 2 + C + 3;
+
+    /// Adds the samples of another path that has the same baseline and load, weighed by `factor`.
+    #[inline]
+    pub fn add_of(&mut self, other: &Self, factor: f64) {
+        self.contrasts.add(&other.contrasts, factor);
+        self.load.add(&other.load, factor);
+        self.base.add(&other.base, factor);
+        self.both += factor * other.both;
+        self.weight += factor * other.weight;
+    }
 
     /// Ages everything: 0.5 after one half-life.
     #[inline]

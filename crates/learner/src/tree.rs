@@ -31,6 +31,7 @@ const WILD_MEMORY: f64 = 16.0;
 const WILD_MOST: f64 = 0.25;
 
 mod belief;
+mod beside;
 mod doubt;
 mod forget;
 pub(crate) mod saved;

@@ -1,8 +1,11 @@
-//! Two clocks: the one that the programs in the kernel stamp with, and the processor time of this thread.
+//! Clocks: the one that the programs in the kernel stamp with, the wall clock, and the processor time of this thread.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::time::{ClockId, clock_gettime};
+
+/// The most by which the BPF programs' clock is late: it goes on once a tick, at least 100 times a second.
+pub const TICK_NS: u64 = 10_000_000;
 
 /// CLOCK_MONOTONIC, nanoseconds.
 pub fn monotonic_ns() -> u64 {
@@ -10,6 +13,12 @@ pub fn monotonic_ns() -> u64 {
     (now.tv_sec as u64)
         .saturating_mul(1_000_000_000)
         .saturating_add(now.tv_nsec as u64)
+}
+
+/// Seconds since 1970, by the wall clock.
+pub fn unix_s() -> f64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.unwrap_or_default().as_secs_f64()
 }
 
 /// Time that this thread has spent on a processor.

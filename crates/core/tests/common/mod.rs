@@ -1,13 +1,18 @@
 //! Functions that the tests share.
 #![allow(dead_code, reason = "each test file uses some of it")]
 
-use tcpilot_abi::{TP_LEARNER_EPSILON_GREEDY, tp_config, tp_learner, tp_learner_config};
+use tcpilot_abi::{TP_LEARNER_EPSILON_GREEDY, tp_config, tp_costs, tp_learner_config};
+use tcpilot_core::learner::{self, End, MAX_ARMS};
+use tcpilot_core::rows::{Entries, probability};
 
 /// Seconds as nanoseconds.
 pub const S: u64 = 1_000_000_000;
 
 /// The cost of one whole path minimum RTT, or of a rate of nothing.
 pub const SCALE: u64 = tcpilot_abi::TP_COST_SCALE as u64;
+
+/// The sum of all shares of a row.
+pub const WHOLE: f64 = 65_535.0;
 
 /// The default configuration, windows of 300 s.
 pub fn config() -> tp_config {
@@ -31,30 +36,61 @@ pub fn settings() -> tp_learner_config {
         min_instances: 3,
         learning_shift: 2,
         max_unpaid: 3,
-        pad: 0,
+        min_flow_bytes: 65_536,
+        ..Default::default()
     }
 }
 
-/// The memory of a path with enough instances; its first arms have these costs.
-pub fn memory_with_costs(costs: &[u64]) -> tp_learner {
-    let mut memory = tp_learner {
+/// The same without exploration.
+pub fn greedy() -> tp_learner_config {
+    tp_learner_config {
+        epsilon: 0,
+        ..settings()
+    }
+}
+
+/// A path with enough instances. Its arms have these costs, and all are eligible.
+pub fn path_of(costs: &[u64]) -> tp_costs {
+    let mut path = tp_costs {
         instances: 10,
+        eligible: (1 << costs.len()) - 1,
         ..Default::default()
     };
-    for (arm, cost) in memory.arms.iter_mut().zip(costs) {
+    for (arm, cost) in path.arms.iter_mut().zip(costs) {
         arm.cost = *cost;
         arm.samples = 1;
     }
-    memory
+    path
 }
 
-/// Uniform 32-bit numbers, the same in each run (SplitMix64, upper half).
-pub fn randoms(n: usize) -> impl Iterator<Item = u32> {
-    let mut state = 1u64;
-    (0..n).map(move |_| {
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (state ^ state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ z >> 31) >> 32) as u32
-    })
+/// The end of a large connection of this arm, at 1 s; four arms are eligible.
+pub fn end_of(arm: u8, rate: u64, min_rtt_us: u32) -> End {
+    End {
+        rate,
+        window_ns: 300 * S,
+        now_ns: S,
+        min_rtt_us,
+        eligible: 0b1111,
+        arm,
+        is_judged: 1,
+        ..Default::default()
+    }
+}
+
+/// The shares of a path's row; all are 0 if it has none.
+pub fn shares(cfg: &tp_learner_config, path: &tp_costs) -> [f64; MAX_ARMS] {
+    learner::row(cfg, path).map_or([0.0; MAX_ARMS], |row| shares_of(&row))
+}
+
+/// The shares of these entries.
+pub fn shares_of(row: &Entries) -> [f64; MAX_ARMS] {
+    std::array::from_fn(|arm| f64::from(probability(row, arm as u32)) / WHOLE)
+}
+
+/// Asserts that no share differs from these by more than one part of a row.
+pub fn assert_shares(found: &[f64], expected: &[f64]) {
+    for (arm, (found, expected)) in found.iter().zip(expected).enumerate() {
+        let apart = (found - expected).abs() * WHOLE;
+        assert!(apart <= 1.001, "arm {arm}: {found} is not {expected}");
+    }
 }

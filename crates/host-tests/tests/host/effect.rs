@@ -313,13 +313,6 @@ fn where_nobody_can_say_the_report_says_why() {
     assert_eq!(pilot.opened("held-out"), 0);
     pilot.end(libc::SIGTERM);
 
-    let greedy = thompson.replace("thompson", "epsilon-greedy");
-    let pilot = lab.pilot(&greedy);
-    assert!(printed(&pilot, &[]).contains("epsilon-greedy keeps no record"));
-    assert!(printed(&pilot, &["--html", "-"]).contains("epsilon-greedy keeps no record"));
-    assert!(pilot.raw(&json!({"trial": 60}))["error"].is_string());
-    pilot.end(libc::SIGTERM);
-
     let pilot = lab.pilot_with(&thompson, &["--dry-run"]);
     assert!(printed(&pilot, &[]).contains("in a dry run nothing is steered"));
 }

@@ -1,8 +1,8 @@
-//! The learner epsilon-greedy: its choice, its costs, and its table of paths.
+//! The learner epsilon-greedy: its choice and its costs.
 
 use tcpilot_host_tests::{FAR, Lab, Sink, arm};
 
-use crate::{ALWAYS_BBR, ALWAYS_RENO, GREEDY, saving::state};
+use crate::{ALWAYS_BBR, ALWAYS_RENO, GREEDY};
 
 fn greedy(config: &str) -> String {
     format!("{config}\n{GREEDY}")
@@ -19,10 +19,9 @@ fn after_every_arm_was_tried_the_cheapest_is_chosen() {
         lab.upload(FAR, 1, 1_000_000);
         pilot.wait_closed(count);
     }
-    assert_eq!(pilot.opened("few"), 2);
-    let untried = pilot.opened("untried");
-    assert!((2..=6).contains(&untried), "{untried}");
-    assert_eq!(pilot.opened("greedy"), 8 - untried);
+    // It has a row once enough connections were judged, and from then on each connection draws by one.
+    assert_eq!(pilot.opened("nothing-known"), 2);
+    assert_eq!(pilot.opened("drawn"), 8);
     let path = pilot.path(FAR);
     for name in ["reno", "bbr", "cubic"] {
         assert!(arm(&path, name)["samples"].as_u64().unwrap() >= 1, "{path}");
@@ -55,24 +54,4 @@ fn a_time_out_raises_the_cost_of_its_arm() {
         reno["cost"].as_u64().unwrap() >= before - before / 4 + 249_000,
         "{before}, {reno}"
     );
-}
-
-/// One small connection in four is measured, and counts for four; all of these end at the same count of
-/// connections.
-#[test]
-fn of_small_connections_that_close_together_about_a_quarter_is_measured() {
-    let lab = Lab::new();
-    let _sink = Sink::new(&lab.net.far, 5300);
-    let pilot = lab.pilot(&greedy(ALWAYS_RENO));
-    let mut application = lab.actor();
-    for _ in 0..64 {
-        application.tell(&format!("hold {FAR}:5300"));
-    }
-    application.tell("feed 1000"); // a packet each
-    application.tell("release");
-    pilot.wait_closed(64);
-    let export = state(&lab, "export");
-    let export: serde_json::Value = serde_json::from_str(&export).unwrap();
-    let sent = export["paths"][0]["sent_packets"].as_u64().unwrap();
-    assert!((24..=120).contains(&sent), "{sent}");
 }

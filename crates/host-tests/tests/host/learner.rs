@@ -78,7 +78,7 @@ impl Learner {
     pub fn new(lab: &Lab, config: &tp_config) -> Self {
         tcpilot_kernel::load_algorithm("bbr").unwrap();
         let mut pilot = Pilot::load(config, 64).unwrap();
-        let ends = pilot.learner_ends().unwrap().unwrap();
+        let ends = pilot.learner_ends().unwrap();
         ends.heartbeat.beat();
         // Otherwise connections of other tests count as open ones of paths here.
         let cgroup = tcpilot_kernel::host::cgroup_id(lab.cgroup.path()).unwrap();

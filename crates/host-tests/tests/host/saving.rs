@@ -10,7 +10,7 @@ use std::{
 use serde_json::{Value, json};
 use tcpilot_host_tests::{FAR, Lab, Place, until};
 
-use crate::{ALWAYS_BBR, GREEDY};
+use crate::{ALWAYS_BBR, tuning::tuned};
 
 /// Runs `f` on a thread with a small file system of its own at `dir`; a daemon that it starts has that, too.
 fn with_small_disk(dir: &Path, f: impl FnOnce() + Send) {
@@ -110,14 +110,14 @@ pub fn try_state(lab: &Lab, arguments: &str) -> Result<String, String> {
     }
 }
 
-/// A path of the state file that epsilon-greedy has not learned from.
+/// A path of the state file, as the tunings save it.
 pub fn stored_path(prefix: &str, updated_unix_s: u64) -> Value {
     json!({"netns": "host", "prefix": prefix, "policy": "default", "updated_unix_s": updated_unix_s,
         "min_rtt_us": 0, "srtt_us": 0, "max_delivery_rate": 0, "sent_packets": 0, "lost_packets": 0,
         "instances": 1, "connections": 1, "algorithms": []})
 }
 
-fn import(lab: &Lab, paths: &[Value]) {
+pub fn import(lab: &Lab, paths: &[Value]) {
     let file = lab.dir.path().join("import.json");
     fs::write(
         &file,
@@ -127,18 +127,19 @@ fn import(lab: &Lab, paths: &[Value]) {
     state(lab, &format!("import {}", file.display()));
 }
 
-fn now_unix_s() -> u64 {
+/// The time of the system's clock.
+pub fn now_unix_s() -> u64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap()
         .as_secs()
 }
 
-/// A running daemon takes up only what epsilon-greedy has learned.
+/// Only tunings have a table of paths, which a running daemon adds to.
 #[test]
 fn an_import_changes_no_other_path() {
     let lab = Lab::new();
-    let pilot = lab.pilot(&format!("{ALWAYS_BBR}\n{GREEDY}"));
+    let pilot = lab.pilot(&tuned("\"initial-window\""));
     lab.upload(FAR, 1, 100_000);
     pilot.wait_closed(1);
     state(&lab, "show"); // saves
@@ -149,9 +150,12 @@ fn an_import_changes_no_other_path() {
         .map(|i| stored_path(&format!("11.{}.{}.0/24", i / 256, i % 256), now_unix_s()))
         .collect();
     import(&lab, &paths);
-    assert_eq!(pilot.path(FAR)["connections"], 3);
-    assert_eq!(pilot.path("11.0.9.0/24")["connections"], 1);
-    assert_eq!(pilot.path("11.9.9.0/24")["connections"], 1);
+    let export: Value = serde_json::from_str(&state(&lab, "export")).unwrap();
+    let paths = export["paths"].as_array().unwrap();
+    for (prefix, connections) in [(FAR, 3), ("11.0.9.0/24", 1), ("11.9.9.0/24", 1)] {
+        let path = paths.iter().find(|path| path["prefix"] == prefix);
+        assert_eq!(path.unwrap()["connections"], connections, "{prefix}");
+    }
 }
 
 #[test]
@@ -160,8 +164,8 @@ fn a_path_that_is_not_used_keeps_the_time_of_its_last_use() {
     // Before this host was booted, on most hosts that run tests.
     let then = now_unix_s() - 6 * 86400;
     import(&lab, &[stored_path("192.0.2.0/24", then)]);
-    let pilot = lab.pilot(&format!("{ALWAYS_BBR}\n{GREEDY}"));
-    pilot.path("192.0.2.0/24");
+    let pilot = lab.pilot(&tuned("\"initial-window\""));
+    assert!(pilot.log().contains("stored=1 paths=1"), "{}", pilot.log());
     assert_eq!(pilot.end(libc::SIGTERM).status, Some(0));
     let export: Value = serde_json::from_str(&state(&lab, "export")).unwrap();
     assert_eq!(export["paths"][0]["updated_unix_s"], then);
@@ -174,9 +178,9 @@ fn it_says_how_many_stored_paths_found_room() {
         .map(|i| stored_path(&format!("11.0.{i}.0/24"), now_unix_s()))
         .collect();
     import(&lab, &paths);
-    let pilot = lab.pilot(&format!("paths_max = 64\n{ALWAYS_BBR}\n{GREEDY}"));
-    let there = pilot.status()["paths"].as_u64().unwrap();
-    assert!(there <= 64);
-    let told = format!("stored=200 paths={there}");
-    assert!(pilot.log().contains(&told), "{told}: {}", pilot.log());
+    let pilot = lab.pilot(&format!("paths_max = 64\n{}", tuned("\"initial-window\"")));
+    let log = pilot.log();
+    let told = log.split("stored=200 paths=").nth(1);
+    let there = told.and_then(|rest| rest.split_whitespace().next()?.parse().ok());
+    assert!(matches!(there, Some(1..=64)), "{log}");
 }

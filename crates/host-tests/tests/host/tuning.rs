@@ -7,7 +7,7 @@ use tcpilot_host_tests::{Daemon, FAR, Lab, NEAR, Place, Shape, Sink, attached, u
 
 /// The default algorithm everywhere, and these tunings, withheld from no connection. Load counts as low
 /// whatever the RTT: the emulated link's queue is long.
-fn tuned(features: &str) -> String {
+pub fn tuned(features: &str) -> String {
     format!(
         r#"
         {}

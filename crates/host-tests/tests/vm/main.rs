@@ -132,10 +132,9 @@ fn the_module_of_an_arm_is_loaded_when_the_arm_is_asked_for() {
 fn under_random_loss_a_connection_is_rescued() {
     let lab = Lab::new();
     impair(&lab, "netem delay 5ms loss 5%");
-    let published = config(r#"["reno"]"#).replace("algorithm = \"\"", "");
-    let pilot = lab.pilot(&format!(
-        "{published}[learner]\nkind = \"epsilon-greedy\"\n"
-    ));
+    let published = config(r#"["reno", "bbr"]"#).replace("algorithm = \"\"", "published = true");
+    let learner = "[learner]\nkind = \"epsilon-greedy\"\nmin_instances = 100\n"; // so reno comes first
+    let pilot = lab.pilot(&format!("{published}{learner}"));
     lab.upload(FAR, 1, 1_000_000);
     pilot.wait_closed(1);
     assert_eq!(pilot.status()["rescues"], 1);

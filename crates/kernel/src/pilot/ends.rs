@@ -1,4 +1,4 @@
-//! The maps of the learner in the daemon, and the ends of them that it uses.
+//! The maps of the learner, and the ends of them that the daemon uses.
 
 use std::{
     hash::{BuildHasher, RandomState},
@@ -7,17 +7,22 @@ use std::{
 
 use libbpf_rs::{MapHandle, ProgramMut};
 use serde::{Deserialize, Serialize};
-use tcpilot_abi::{TP_DRAWS, TP_OPENING_WAYS, TP_RECORDS_BYTES, TP_REFUSALS, TP_ROW_WAYS};
+use tcpilot_abi::{
+    TP_DRAWS, TP_LEARNER_EPSILON_GREEDY, TP_OPENING_WAYS, TP_RECORDS_BYTES, TP_REFUSALS,
+    TP_ROW_WAYS, tp_config,
+};
 
 use super::{
-    Cells, Heartbeat, Legacy, OpenSockopsSkel, Openings, Pilot, Records, Rows, Sampler,
+    Cells, Costs, Heartbeat, Legacy, OpenSockopsSkel, Openings, Pilot, Records, Rows, Sampler,
     rows::RowSecrets,
 };
 use crate::{Error, object::map_error};
 
-/// The keys to the learner's maps, if it works in the daemon.
+/// The keys to the learner's maps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LearnerKeys {
+    /// The kind of the learner (`enum tp_learner_kind`): rows of another kind mean nothing to it.
+    pub kind: u32,
     /// Buckets of the rows.
     pub rows: u32,
     /// Buckets of the notes of open connections.
@@ -30,31 +35,57 @@ pub struct LearnerKeys {
 const OPENINGS: (u32, u32) = (1 << 16, 1 << 19);
 
 impl LearnerKeys {
-    /// New keys, for so many rows. There is room for twice as many, because buckets do not fill evenly
-    /// ([`super::Rows::capacity`]). A host that knows more paths has more connections, and gets room
+    /// New keys, for the rows of this configuration. There is room for twice as many, because buckets do not fill
+    /// evenly ([`super::Rows::capacity`]). A host that knows more paths has more connections, and gets room
     /// for more notes.
-    pub(super) fn new(rows: u32) -> LearnerKeys {
+    pub(super) fn new(config: &tp_config) -> LearnerKeys {
         let random = RandomState::new();
         let (least, most) = OPENINGS;
-        let openings = rows.clamp(least, most).next_power_of_two() / TP_OPENING_WAYS;
-        let rows = rows.div_ceil(TP_ROW_WAYS / 2);
+        let openings = config.rows.clamp(least, most).next_power_of_two() / TP_OPENING_WAYS;
+        let rows = config.rows.div_ceil(TP_ROW_WAYS / 2).max(1);
         let secret = |half: usize| std::array::from_fn(|number| random.hash_one((half, number)));
         LearnerKeys {
+            kind: config.learner.kind,
             rows,
             openings,
             secrets: std::array::from_fn(secret),
         }
     }
+
+    /// The same with the memory of a former pilot: its secrets, and its sizes if the same kind of learner
+    /// goes on with its rows.
+    pub(super) fn with_secrets_of(self, former: Option<LearnerKeys>) -> LearnerKeys {
+        match former {
+            Some(former) if former.kind == self.kind => former,
+            Some(former) => LearnerKeys {
+                rows: self.rows,
+                kind: self.kind,
+                ..former
+            },
+            None => self,
+        }
+    }
+
+    /// Whether the programs write the rows, by the costs that they keep.
+    fn learns_in_kernel(&self) -> bool {
+        self.kind == TP_LEARNER_EPSILON_GREEDY
+    }
+
+    /// The number of places for costs: one for each row, if the programs learn.
+    fn costs(&self) -> u32 {
+        match self.learns_in_kernel() {
+            true => self.rows * TP_ROW_WAYS,
+            false => 1,
+        }
+    }
 }
 
 /// The learner's descriptors by their numbers.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LearnerDescriptors {
-    /// Rows, draws, notes of open connections, records, connections that lost packets, paths on which
-    /// a rescue did not help.
-    pub maps: [i32; 6],
-    /// The keys to read them with.
-    pub keys: LearnerKeys,
+    /// Rows, costs, draws, notes of open connections, records, connections that lost packets, paths on
+    /// which a rescue did not help.
+    pub maps: [i32; 7],
 }
 
 /// The learner's ends of the memory that it shares with the programs, to be moved to its thread. They
@@ -72,33 +103,37 @@ pub struct Ends {
     pub sampler: Sampler,
     /// Counts open connections by path.
     pub openings: Openings,
+    /// The memory of epsilon-greedy; `None` with another learner.
+    pub costs: Option<Costs>,
 }
 
 impl Pilot {
-    /// The learner's ends; `None` if it does not work in the daemon. Ask for them only once: the
-    /// records have a single reader.
+    /// The learner's ends. Ask for them only once: the records have a single reader.
     ///
     /// # Errors
     /// [`Error::System`] if the kernel does not share its memory.
-    pub fn learner_ends(&mut self) -> Result<Option<Ends>, Error> {
-        let Some(keys) = self.learner else {
-            return Ok(None);
-        };
+    pub fn learner_ends(&mut self) -> Result<Ends, Error> {
+        let keys = self.keys.learner;
         let maps = &self.skel.maps;
         let pulse = maps.bss_learner.as_fd();
         let action = "attach the iterator over long connections";
         let link = link_of(&self.skel.progs.sample, action)?;
         let moves = MapHandle::try_from(&maps.moves).map_err(map_error(action))?;
+        let costs = match keys.learns_in_kernel() {
+            true => Some(Costs::new(&maps.costs, &self.skel.progs.put_costs, &keys)?),
+            false => None,
+        };
         let action = "read the notes of open connections";
         let notes = MapHandle::try_from(&maps.openings).map_err(map_error(action))?;
-        Ok(Some(Ends {
+        Ok(Ends {
             rows: Rows::new(maps.rows.as_fd(), keys.rows, keys.secrets, pulse)?,
             records: Records::new(maps.records.as_fd(), TP_RECORDS_BYTES as usize, pulse)?,
             heartbeat: Heartbeat::new(pulse)?,
             cells: Cells::new(maps.bss_cells.as_fd(), pulse)?,
             sampler: Sampler::new(link, moves),
             openings: Openings::new(notes, keys.secrets),
-        }))
+            costs,
+        })
     }
 }
 
@@ -117,15 +152,27 @@ pub(super) fn size_maps(
     legacy: Option<&Legacy>,
 ) -> Result<(), Error> {
     let maps = &mut open.maps;
-    if let Some(legacy) = legacy.filter(|legacy| legacy.learner().is_some()) {
-        return legacy.put_learner_into(maps);
+    match legacy {
+        Some(legacy) => legacy.put_learner_into(maps, learner)?,
+        None => {
+            let sized = [
+                maps.openings.set_max_entries(learner.openings),
+                maps.draws.set_max_entries(TP_DRAWS),
+                maps.records.set_max_entries(TP_RECORDS_BYTES),
+                maps.refusals.set_max_entries(TP_REFUSALS),
+            ];
+            sized
+                .into_iter()
+                .collect::<Result<(), _>>()
+                .map_err(Error::Load)?;
+        }
+    }
+    if legacy.is_some_and(|legacy| legacy.learner().kind == learner.kind) {
+        return Ok(());
     }
     let sized = [
         maps.rows.set_max_entries(learner.rows),
-        maps.openings.set_max_entries(learner.openings),
-        maps.draws.set_max_entries(TP_DRAWS),
-        maps.records.set_max_entries(TP_RECORDS_BYTES),
-        maps.refusals.set_max_entries(TP_REFUSALS),
+        maps.costs.set_max_entries(learner.costs()),
     ];
     sized
         .into_iter()

@@ -17,7 +17,7 @@ use libbpf_rs::{
     libbpf_sys::{BPF_CGROUP_INET_EGRESS, bpf_link_get_info_by_fd, bpf_link_info, bpf_link_update},
 };
 use serde::{Deserialize, Serialize};
-use tcpilot_abi::{TP_HASH_SECRETS, TP_WAYS};
+use tcpilot_abi::{TP_HASH_SECRETS, TP_WAYS, tp_config};
 
 use super::{
     LearnerDescriptors, LearnerKeys, Pilot, SockopsSkel, attach_to, open_cgroup,
@@ -40,13 +40,14 @@ pub struct Keys {
     pub tuned: bool,
     /// Whether the table of paths has all its buckets; otherwise it has one, since nothing puts a path
     /// into it.
-    #[serde(default)]
     pub tabled: bool,
+    /// The keys to the learner's maps.
+    pub learner: LearnerKeys,
 }
 
 impl Keys {
     /// New keys, for at least so many paths.
-    pub(super) fn new(paths_max: u32) -> Keys {
+    pub(super) fn new(config: &tp_config, paths_max: u32) -> Keys {
         // std keys its hasher, SipHash, from the system's random source.
         let random = RandomState::new();
         Keys {
@@ -56,6 +57,7 @@ impl Keys {
             ticks_per_s: 0,
             tuned: false,
             tabled: false,
+            learner: LearnerKeys::new(config),
         }
     }
 
@@ -84,8 +86,8 @@ fn buckets_for(paths_max: u32) -> u32 {
 pub struct Descriptors {
     /// Paths, connections, tunings, policers, counts.
     pub maps: [i32; 5],
-    /// Present if the learner works in the daemon.
-    pub learner: Option<LearnerDescriptors>,
+    /// The learner's maps.
+    pub learner: LearnerDescriptors,
     /// Empty for a program that only tries whether it could take over.
     pub links: Vec<i32>,
     /// The claimed cgroup's id, and the lock.
@@ -96,7 +98,7 @@ impl Descriptors {
     /// All numbers.
     pub fn all(&self) -> impl Iterator<Item = i32> {
         let claim = self.claim.iter().map(|(_, lock)| lock);
-        let learner = self.learner.iter().flat_map(|learner| &learner.maps);
+        let learner = &self.learner.maps;
         let maps = self.maps.iter().chain(learner);
         maps.chain(&self.links).chain(claim).copied()
     }
@@ -106,7 +108,7 @@ impl Descriptors {
 pub struct Legacy {
     keys: Keys,
     maps: [OwnedFd; 5],
-    learner: Option<([OwnedFd; 6], LearnerKeys)>,
+    learner: [OwnedFd; 7],
     links: Vec<OwnedFd>,
     claim: Option<(u64, OwnedFd)>,
 }
@@ -119,19 +121,8 @@ impl Legacy {
     pub fn take(descriptors: &Descriptors, keys: Keys) -> Result<Legacy, Error> {
         let take = |fd: &i32| inherited(*fd);
         let [paths, conns, tuned, police, counters] = &descriptors.maps;
+        let [rows, costs, draws, openings, records, rescues, refusals] = &descriptors.learner.maps;
         let links = descriptors.links.iter().map(take);
-        let take_learner = |learner: &LearnerDescriptors| -> Result<_, Error> {
-            let [rows, draws, openings, records, rescues, refusals] = &learner.maps;
-            let maps = [
-                take(rows)?,
-                take(draws)?,
-                take(openings)?,
-                take(records)?,
-                take(rescues)?,
-                take(refusals)?,
-            ];
-            Ok((maps, learner.keys))
-        };
         let claim = descriptors.claim.as_ref();
         Ok(Legacy {
             keys,
@@ -142,7 +133,15 @@ impl Legacy {
                 take(police)?,
                 take(counters)?,
             ],
-            learner: descriptors.learner.as_ref().map(take_learner).transpose()?,
+            learner: [
+                take(rows)?,
+                take(costs)?,
+                take(draws)?,
+                take(openings)?,
+                take(records)?,
+                take(rescues)?,
+                take(refusals)?,
+            ],
             links: links.collect::<Result<_, _>>()?,
             claim: claim.map(|(id, lock)| Ok((*id, take(lock)?))).transpose()?,
         })
@@ -153,24 +152,29 @@ impl Legacy {
         &self.keys
     }
 
-    /// The keys to the learner's maps, if there are any.
-    pub(super) fn learner(&self) -> Option<LearnerKeys> {
-        self.learner.as_ref().map(|(_, keys)| *keys)
+    /// The keys to the learner's maps.
+    pub(super) fn learner(&self) -> &LearnerKeys {
+        &self.keys.learner
     }
 
-    /// Puts the learner's maps in the place of new ones.
-    pub(super) fn put_learner_into(&self, maps: &mut OpenSockopsMaps<'_>) -> Result<(), Error> {
-        let Some(([rows, draws, openings, records, rescues, refusals], _)) = &self.learner else {
-            return Ok(());
-        };
-        let reuse = [
-            maps.rows.reuse_fd(rows.as_fd()),
+    /// Puts the learner's maps in the place of new ones; rows and costs only if the kind of the learner is the same.
+    pub(super) fn put_learner_into(
+        &self,
+        maps: &mut OpenSockopsMaps<'_>,
+        keys: &LearnerKeys,
+    ) -> Result<(), Error> {
+        let [rows, costs, draws, openings, records, rescues, refusals] = &self.learner;
+        let mut reuse = vec![
             maps.draws.reuse_fd(draws.as_fd()),
             maps.openings.reuse_fd(openings.as_fd()),
             maps.records.reuse_fd(records.as_fd()),
             maps.rescues.reuse_fd(rescues.as_fd()),
             maps.refusals.reuse_fd(refusals.as_fd()),
         ];
+        if keys.kind == self.learner().kind {
+            reuse.push(maps.rows.reuse_fd(rows.as_fd()));
+            reuse.push(maps.costs.reuse_fd(costs.as_fd()));
+        }
         reuse
             .into_iter()
             .collect::<Result<(), _>>()
@@ -272,7 +276,7 @@ impl Pilot {
     ///
     /// # Errors
     /// As [`Pilot::load`].
-    pub fn succeed(config: &tcpilot_abi::tp_config, legacy: &Legacy) -> Result<Pilot, Error> {
+    pub fn succeed(config: &tp_config, legacy: &Legacy) -> Result<Pilot, Error> {
         Pilot::load_with(config, legacy.keys, Some(legacy))
     }
 
@@ -289,7 +293,7 @@ impl Pilot {
         for link in legacy.links {
             let is_egress = cgroup_of(&link).is_some_and(|cgroup| cgroup.is_egress);
             let program = match (is_egress, self.acks_first) {
-                (false, _) => self.sockops(),
+                (false, _) => &self.skel.progs.tcpilot,
                 (true, true) => &self.skel.progs.ack_priority,
                 (true, false) => continue, // no longer configured
             };
@@ -321,9 +325,10 @@ impl Pilot {
                 maps.bss_counters.as_fd(),
             ]
             .map(|fd| fd.as_raw_fd()),
-            learner: self.learner.map(|keys| LearnerDescriptors {
+            learner: LearnerDescriptors {
                 maps: [
                     maps.rows.as_fd(),
+                    maps.costs.as_fd(),
                     maps.draws.as_fd(),
                     maps.openings.as_fd(),
                     maps.records.as_fd(),
@@ -331,8 +336,7 @@ impl Pilot {
                     maps.refusals.as_fd(),
                 ]
                 .map(|fd| fd.as_raw_fd()),
-                keys,
-            }),
+            },
             links: self.links.iter().map(AsRawFd::as_raw_fd).collect(),
             claim: claim.map(|claim| (claim.id(), claim.lock().as_raw_fd())),
         };
@@ -348,12 +352,16 @@ impl Pilot {
 mod tests {
     use super::*;
 
+    fn new(paths_max: u32) -> Keys {
+        Keys::new(&tp_config::default(), paths_max)
+    }
+
     #[test]
     fn a_table_has_the_next_power_of_two_of_buckets() {
-        let keys = Keys::new(64);
+        let keys = new(64);
         assert_eq!((keys.buckets, keys.capacity()), (8, 64));
         assert!(keys.has_room_for(64) && keys.has_room_for(57));
         assert!(!keys.has_room_for(56 / 2) && !keys.has_room_for(65));
-        assert_ne!(keys.hash_secrets, Keys::new(64).hash_secrets);
+        assert_ne!(keys.hash_secrets, new(64).hash_secrets);
     }
 }

@@ -155,9 +155,11 @@ impl Rows {
         self.tell_levels();
     }
 
-    /// The number of rows.
+    /// The number of rows, also if a program writes them.
     pub fn len(&self) -> usize {
-        self.counts.iter().sum()
+        let taken =
+            (0..self.capacity()).filter(|at| !is_free(self.word(*at, 0).load(Ordering::Relaxed)));
+        taken.count()
     }
 
     /// Whether there is none.

@@ -45,11 +45,13 @@ impl<const C: usize> Tree<C> {
     /// [`NotPositive`], as for [`Tree::belief`].
     pub fn pool(&mut self, id: PathId, z: f64, settings: &Change) -> Result<usize, NotPositive> {
         let mut node = self.group_of(id);
+        let relative = self.relative(id).map_or(NONE, |(other, _)| other.0);
         let mut highest = None;
         loop {
             let n = &mut self.nodes[node as usize];
             // One busy path is not many paths: only the first of its samples in a row counts here.
-            let other = std::mem::replace(&mut n.pooled_last, id.0) != id.0;
+            let last = std::mem::replace(&mut n.pooled_last, id.0);
+            let other = last != id.0 && (last != relative || relative == NONE);
             if other
                 && n.sums
                     .observe(z, settings.pooled_drift, settings.pooled_alarm)

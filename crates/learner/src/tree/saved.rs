@@ -3,6 +3,7 @@
 //! Each row stands for itself: a path's key gives all nodes above it, and a node's row has the knowledge
 //! that its children's rows lack. So a lost or damaged row spoils no other.
 
+use super::beside::InOctave;
 use super::store::{pack, triangle, unpack};
 use super::{GLOBAL, PathId, Share, Tree};
 use crate::MAX_CONTRASTS;
@@ -80,7 +81,8 @@ impl<const C: usize> Tree<C> {
             .u16(path.wild.0)
             .u16(path.sums.up)
             .u16(path.sums.down)
-            .f32s(evidence);
+            .f32s(evidence)
+            .u16(path.rtt.0.into());
         row.finish()
     }
 
@@ -145,6 +147,8 @@ impl<const C: usize> Tree<C> {
         let (up, down) = (row.u16()?, row.u16()?);
         let mut packed = vec![0.0; Evidence::<C>::PACKED];
         row.f32s(&mut packed)?;
+        // Rows of earlier versions end here.
+        let rtt = row.u16().unwrap_or_default();
         row.done()?;
         if now_s - at_s > HALF_LIVES_MAX * self.memory.path_s {
             return Some(Taken::TooOld);
@@ -158,6 +162,7 @@ impl<const C: usize> Tree<C> {
         path.doubt_seen = path.doubt_seen.wrapping_sub(doubts);
         path.told_factor = told_factor;
         path.wild = wild;
+        path.rtt = InOctave(u8::try_from(rtt).ok()?);
         path.sums = Sums { up, down };
         Some(Taken::Up)
     }

@@ -4,6 +4,7 @@
 //! first sample, and shares are parts of 65535. Numbers are rounded before they are used, so that an
 //! added message can be subtracted again exactly.
 
+use super::beside::InOctave;
 use super::{GLOBAL, LEVELS, NONE, PathId, Tree};
 use crate::MAX_ARMS;
 use crate::change::{Alarms, Sums};
@@ -62,6 +63,10 @@ pub(crate) struct Path {
     pub unsaved: bool,
     /// It waits for its row to be published.
     pub queued: bool,
+    /// The place of its round trips in their octave.
+    pub rtt: InOctave,
+    /// Whether its address has, or had, a path in the octave below, and above.
+    pub beside: [bool; 2],
 }
 
 /// A group, a site, a class, or the global node.
@@ -165,6 +170,8 @@ impl Path {
             connections: 0,
             unsaved: true,
             queued: false,
+            rtt: InOctave::default(),
+            beside: [false; 2],
         }
     }
 
@@ -262,6 +269,13 @@ impl<const C: usize> Tree<C> {
     pub(super) fn store(&mut self, id: PathId, evidence: &Evidence<C>) {
         let slot = self.slot(id);
         evidence.pack(&mut self.evidence[slot]);
+    }
+
+    /// Whether a path has samples.
+    pub(super) fn has_samples(&self, id: PathId) -> bool {
+        self.evidence[self.slot(id)]
+            .last()
+            .is_some_and(|weight| *weight > 0.0)
     }
 
     /// A path's evidence as of its last sample.
@@ -408,6 +422,7 @@ impl<const C: usize> Tree<C> {
         let mut index = std::mem::take(&mut self.path_index);
         index.insert(&lineage.path, id, |other| self.path_key(other));
         self.path_index = index;
+        self.introduce(PathId(id), &lineage.path);
         PathId(id)
     }
 }

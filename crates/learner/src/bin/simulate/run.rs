@@ -43,7 +43,7 @@ fn who(scene: &Scene, arrival: &Arrival) -> Who {
     Who {
         path: arrival.path,
         group: path.group,
-        lineage: path.lineage,
+        lineage: path.face(arrival.number).lineage,
         number: arrival.number,
     }
 }
@@ -72,7 +72,7 @@ pub fn run(world: &World, learner: &str, seed: u64, hostile: bool) -> Result<Sco
             waiting.pop();
         }
         let arm = learner.choose(&who(&scene, arrival), arrival.at_s, draws.bits() as u32);
-        let means = scene.means(arrival.path, arrival.at_s);
+        let means = scene.means(arrival);
         score.add(&Met::new(&scene, arrival, arm, means));
         let transfer = scene.transfer(arrival, arm);
         let at_s = arrival.at_s + learners_lasts_s(&transfer);
@@ -134,6 +134,29 @@ mod tests {
         };
         assert_eq!([stuck("cubic"), stuck("bbr")], [0.0, 1.0]);
         assert!(stuck("tree") < 0.05, "{}", stuck("tree"));
+    }
+
+    /// Mean regret of the tree in this world.
+    fn regret(world: &World) -> f64 {
+        let kinds: Vec<usize> = (0..world.kind.len()).collect();
+        let of = |seed| {
+            let score = run(world, "tree", seed, false).unwrap();
+            measure(Metric::Regret, &kinds, &score, None)
+        };
+        (1001..1031).map(of).sum::<f64>() / 30.0
+    }
+
+    #[test]
+    fn clients_at_an_octaves_edge_learn_as_fast() {
+        let worlds = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("worlds");
+        let mut world = World::read(&worlds.join("edge.toml")).unwrap();
+        let edge = regret(&world);
+        world.rtt[0].other = None;
+        let within = regret(&world);
+        assert!(
+            edge < 1.1 * within,
+            "{edge} at the edge, {within} within an octave"
+        );
     }
 
     #[test]

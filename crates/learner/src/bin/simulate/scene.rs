@@ -8,12 +8,18 @@ use tcpilot_learner::settings::Reward;
 use crate::random::{Random, stream};
 use crate::world::{Kind, Tail, World};
 
+/// The class and the effects of a connection.
+#[derive(Clone, Copy)]
+pub struct Face {
+    pub lineage: Lineage,
+    pub kind: usize,
+    rtt_us: f64,
+}
+
 /// A path.
 pub struct Path {
-    pub lineage: Lineage,
+    faces: [Face; 2],
     pub group: usize,
-    pub kind: usize,
-    pub rtt_us: f64,
     pub baseline: f64,
     /// Nats by which each arm deviates from its kind's effect.
     pub jitter: Vec<f64>,
@@ -48,6 +54,13 @@ pub struct Scene<'a> {
     pub world: &'a World,
     pub seed: u64,
     pub paths: Vec<Path>,
+}
+
+impl Path {
+    /// The face of its connection of this number.
+    pub fn face(&self, number: usize) -> Face {
+        self.faces[number % 2]
+    }
 }
 
 impl Walk {
@@ -123,14 +136,24 @@ impl<'a> Scene<'a> {
     fn push(&mut self, at: [usize; 3], kind: usize, jitter: &[f64], random: &mut Random) {
         let (world, number) = (self.world, self.paths.len() as u64);
         let arms = world.arms.len();
-        let rtt_us = 1000.0 * world.rtt[random.weighted(world.rtt.iter().map(|r| r.share))].ms;
+        let rtt = &world.rtt[random.weighted(world.rtt.iter().map(|r| r.share))];
+        let face = |ms: f64, kind: Option<&String>, else_: usize| Face {
+            lineage: lineage(at, 1000.0 * ms),
+            kind: kind
+                .and_then(|name| world.kind_named(name))
+                .unwrap_or(else_),
+            rtt_us: 1000.0 * ms,
+        };
+        let first = face(rtt.ms, rtt.kind.as_ref(), kind);
+        let other = rtt.other.as_ref();
+        let other = other.map_or(first, |other| {
+            face(other.ms, other.kind.as_ref(), first.kind)
+        });
         let noise = &world.noise;
         let walk = |sd: f64, what: u64| Walk::new(sd, stream(&[self.seed, 2, number, what]));
         self.paths.push(Path {
-            lineage: lineage(at, rtt_us),
+            faces: [first, other],
             group: at[0] * world.tree.groups_per_site + at[1],
-            kind,
-            rtt_us,
             baseline: world.tree.baseline_sd * random.normal(),
             jitter: plus(jitter, &normals(random, arms, world.tree.spread[0])),
             changes: random.uniform(),
@@ -158,7 +181,12 @@ impl<'a> Scene<'a> {
                 .iter_mut()
                 .filter(|p| p.group == group)
                 .for_each(|p| p.near_hostile = true);
-            let Some(kind) = self.paths.iter().find(|p| p.group == group).map(|p| p.kind) else {
+            let Some(kind) = self
+                .paths
+                .iter()
+                .find(|p| p.group == group)
+                .map(|p| p.faces[0].kind)
+            else {
                 continue;
             };
             let zero = vec![0.0; self.world.arms.len()];
@@ -240,8 +268,9 @@ impl<'a> Scene<'a> {
             / 32.0
     }
 
-    /// Mean reward of each arm on a path at this time, against the default's.
-    pub fn means(&mut self, path: usize, now_s: f64) -> Vec<f64> {
+    /// Mean reward of each arm for a connection, against the default's.
+    pub fn means(&mut self, arrival: &Arrival) -> Vec<f64> {
+        let (path, now_s) = (arrival.path, arrival.at_s);
         let noise = &self.world.noise;
         let arms = self.world.arms.len();
         let reach = self.mean_reach();
@@ -252,7 +281,7 @@ impl<'a> Scene<'a> {
             .map(|w| w.at(now_s, noise.drift_sd, noise.drift_s))
             .collect();
         let p = &self.paths[path];
-        let kind = &self.world.kind[p.kind];
+        let kind = &self.world.kind[p.face(arrival.number).kind];
         let all: Vec<f64> = (0..arms)
             .map(|arm| {
                 let role = self.role(p, arm, now_s);
@@ -280,15 +309,16 @@ impl<'a> Scene<'a> {
         };
         let p = &self.paths[arrival.path];
         let role = self.role(p, arm, now_s);
-        let kind = &world.kind[p.kind];
+        let face = p.face(arrival.number);
+        let kind = &world.kind[face.kind];
         let effect = kind.draw(role, &mut random);
-        let bdp = sizes.rate * p.rtt_us / 1e6;
+        let bdp = sizes.rate * face.rtt_us / 1e6;
         let mut goodput = sizes.rate.ln()
             + p.baseline
             + swing
             + noise
             + self.reach(bytes) * (effect.goodput + p.jitter[role] + drift)
-            - sizes.rtt_slope * (p.rtt_us / 40_000.0).ln()
+            - sizes.rtt_slope * (face.rtt_us / 40_000.0).ln()
             - (1.0 + sizes.slow_start * bdp / bytes).ln();
         let lie = world.hostile.as_ref().filter(|_| p.hostile);
         goodput += lie.map_or(0.0, |h| h.lie[arm]);
@@ -299,7 +329,7 @@ impl<'a> Scene<'a> {
             0.0
         };
         let min_rtt_us =
-            p.rtt_us * lie.map_or(1.0, |h| h.rtt_factor) * (1.0 + 0.02 * random.exponential());
+            face.rtt_us * lie.map_or(1.0, |h| h.rtt_factor) * (1.0 + 0.02 * random.exponential());
         Transfer {
             bytes,
             rate: goodput.exp(),

@@ -72,7 +72,7 @@ impl Met {
             .map(|at| (arrival.at_s - at) / world.arrivals.interval_s);
         Self {
             path: arrival.path,
-            kind: path.kind,
+            kind: path.face(arrival.number).kind,
             number: arrival.number,
             of: arrival.of,
             since_change,

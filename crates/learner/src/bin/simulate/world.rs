@@ -142,6 +142,19 @@ pub struct Rtt {
     pub ms: f64,
     #[serde(default = "one")]
     pub share: f64,
+    /// The kind of these paths, if it does not depend on their prefix.
+    pub kind: Option<String>,
+    /// Every other connection of these paths.
+    pub other: Option<Other>,
+}
+
+/// Every other connection of a path.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Other {
+    pub ms: f64,
+    /// The kind of these connections, if it is not the path's.
+    pub kind: Option<String>,
 }
 
 /// A kind of path: per arm the mean ln goodput against the default's, the share of segments that it
@@ -221,6 +234,8 @@ fn one_rtt() -> Vec<Rtt> {
     vec![Rtt {
         ms: 40.0,
         share: 1.0,
+        kind: None,
+        other: None,
     }]
 }
 
@@ -272,6 +287,11 @@ impl World {
         Ok(world)
     }
 
+    /// The number of the kind with this name.
+    pub fn kind_named(&self, name: &str) -> Option<usize> {
+        self.kind.iter().position(|kind| kind.name == name)
+    }
+
     fn check(&self) -> Result<()> {
         let arms = self.arms.len();
         ensure!(
@@ -282,6 +302,15 @@ impl World {
             !self.kind.is_empty() && !self.rtt.is_empty(),
             "kind, rtt: at least one"
         );
+        for rtt in &self.rtt {
+            let others = rtt.other.iter().filter_map(|other| other.kind.as_ref());
+            for name in rtt.kind.iter().chain(others) {
+                ensure!(
+                    self.kind_named(name).is_some(),
+                    "rtt: there is no kind {name}"
+                );
+            }
+        }
         for kind in self.kind.iter().filter(|kind| kind.samples.is_none()) {
             let lists = [&kind.goodput, &kind.retransmitted, &kind.inflation];
             ensure!(

@@ -6,7 +6,7 @@ use crate::empirical::{Noise, learn_widths};
 use crate::gaussian::{Belief, Information};
 use crate::linalg::NotPositive;
 use crate::lineage::{Key, Level, NodeKey};
-use crate::path::{Expected, Widths};
+use crate::path::{Evidence, Expected, Widths};
 use crate::regression::Regression;
 use crate::reward::Worth;
 use crate::settings::Settings;
@@ -172,6 +172,11 @@ impl<const C: usize> Exact<C> {
         self.check(seen)?;
         self.make_room(seen);
         let id = self.tree.path(&seen.lineage, seen.at_s);
+        if seen.since_last_s.is_none() {
+            self.tree.note_rtt(id, seen.features.handshake_rtt_us);
+        }
+        let inherited = self.tree.inherit(id, seen.at_s);
+        self.keep(inherited);
         let now = self.now(id, seen.at_s);
         if steered && seen.since_last_s.is_none() {
             self.book(id, now.as_ref());
@@ -198,9 +203,10 @@ impl<const C: usize> Exact<C> {
         } = sample;
         self.tree
             .note_cut(id, deviation.abs() >= self.settings.model.clip_sd);
-        let updated = self
-            .tree
-            .update(id, seen.at_s, |e| e.add(seen.arm, residual, weight));
+        self.tree.agree(id);
+        let updated = self.tree.update_both(id, seen.at_s, |e, share| {
+            e.add(seen.arm, residual, share * weight);
+        });
         self.keep(updated);
         self.learn_widths(seen.at_s);
         self.queue_path(id);
@@ -334,9 +340,13 @@ impl<const C: usize> Exact<C> {
                 .sums_mut(id)
                 .observe(sample.deviation, settings.drift, settings.alarm);
         if learned.path_changed {
-            let memory = self.tree.doubt_memory(id, settings.keep);
-            self.keep(memory);
-            let doubted = self.tree.update(id, seen.at_s, |e| e.scale(settings.keep));
+            let relative = self.tree.relative(id).map(|(other, _)| other);
+            for id in std::iter::once(id).chain(relative) {
+                let memory = self.tree.doubt_memory(id, settings.keep);
+                self.keep(memory);
+            }
+            let keep = |e: &mut Evidence<C>, share: f64| e.scale(settings.keep.powf(share));
+            let doubted = self.tree.update_both(id, seen.at_s, keep);
             self.keep(doubted);
             match self.tree.note_change(id, seen.at_s, &settings) {
                 Ok(levels) => learned.levels_changed = levels,

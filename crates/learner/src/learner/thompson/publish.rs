@@ -145,6 +145,9 @@ impl<const C: usize> Exact<C> {
     /// Queues a path with a new sample, and the nodes above it.
     pub(super) fn queue_path(&mut self, id: PathId) {
         self.queue.path(&mut self.tree, id);
+        if let Some((other, _)) = self.tree.relative(id) {
+            self.queue.path(&mut self.tree, other);
+        }
         let mut node = self.tree.group_of(id);
         loop {
             self.queue.node(&mut self.tree, node);

@@ -27,6 +27,7 @@ impl Learner {
             min_instances: self.epsilon_greedy.min_instances,
             learning_shift: self.epsilon_greedy.learning_shift,
             max_unpaid: self.epsilon_greedy.max_unpaid,
+            min_flow_bytes: self.epsilon_greedy.min_flow_bytes,
             ..Default::default()
         }
     }
@@ -50,11 +51,8 @@ impl Config {
             window_ns: u64::from(self.learner.common.window_s) * NS_PER_S,
             ssthresh_window_ns: u64::from(self.ssthresh.window_s) * NS_PER_S,
             ssthresh_floor_packets: self.ssthresh.floor_packets,
-            min_flow_bytes: match self.learner.common.kind {
-                LearnerKind::THOMPSON => self.learner.thompson.bytes_min,
-                _ => self.learner.epsilon_greedy.min_flow_bytes,
-            },
-            sample_bytes: self.learner.thompson.sample_bytes,
+            min_flow_bytes: self.learner.estimates.bytes_min,
+            sample_bytes: self.learner.estimates.sample_bytes,
             rows: self.rows(),
             arms: arms.len() as u8,
             policies: (RESERVED + self.policy_names().len()).min(TP_MAX_POLICIES as usize) as u8,
@@ -72,6 +70,7 @@ impl Config {
             rescue_cc: c_name(self.rescue.algorithm.as_ref().map_or("", Algorithm::as_str)),
             rescue_arm: self.rescue_arm(arms),
             rescue_retry_s: self.rescue.retry_s,
+            rescue_published: self.rescue.published.into(),
             ..Default::default()
         };
         for (field, name) in config
@@ -89,13 +88,13 @@ impl Config {
         config
     }
 
-    /// The number of rows for the learner in the daemon. Each path has a row, and half as many more are
-    /// enough for the groups, sites and classes of most hosts. If no more than half of the places are in use,
-    /// hardly any row finds its bucket full.
+    /// The number of rows; the loader makes room for twice as many. With thompson each path has a row, and half as
+    /// many more are enough for the groups, sites and classes of most hosts. If no more than half of the places are
+    /// in use, hardly any row finds its bucket full. epsilon-greedy has a row for each path and nothing above.
     fn rows(&self) -> u32 {
         match self.learner.common.kind {
             LearnerKind::THOMPSON => self.paths_max.saturating_add(self.paths_max / 2),
-            _ => 0,
+            _ => self.paths_max.div_ceil(2),
         }
     }
 

@@ -14,12 +14,11 @@ settings! {
         /// How tcpilot chooses. "thompson" draws each algorithm as often as it may be the best, as far as the
         /// path, its neighbours and its site have shown (docs/use/learner.md). "epsilon-greedy" takes the
         /// algorithm of least cost on a path, except for one connection in `epsilon`; it knows each path for
-        /// itself.
+        /// itself, and learns in the kernel.
         kind: LearnerKind = LearnerKind::THOMPSON;
         /// Seconds after which tcpilot forgets the best rate and RTT of a path, at the latest after twice as
         /// many. Five minutes see enough connections to compare, and a path that was rerouted is soon no
-        /// longer compared with its past. "thompson" needs neither; tunings do, whichever learner is in
-        /// force.
+        /// longer compared with its past. "thompson" learns without them.
         window_s: u32 = 300, 1..=86400;
     }
 }
@@ -47,24 +46,9 @@ settings! {
 }
 
 settings! {
-    /// The keys of thompson. A percent of the reward is a hundredth of a nat: one percent more goodput.
-    Thompson {
-        /// Percent by which another algorithm must be better than the default before tcpilot prefers it. A
-        /// smaller gain is not worth a change.
-        bonus_percent: u32 = parts(defaults::Choice::default().bonus, 100), 0..=100;
-        /// Least share of the default, in thousandths. Without it tcpilot could compare nothing with the
-        /// default any more, and would never see that the default has become better.
-        default_floor_permille: u32 = parts(defaults::Choice::default().floor_default, 1000), 1..=500;
-        /// Least share of each other algorithm that may still be the best, in thousandths.
-        other_floor_permille: u32 = parts(defaults::Choice::default().floor_other, 1000), 0..=500;
-        /// Reward that a new group of neighbours (a /24, or a /48 of IPv6) may lose by trying algorithms, in
-        /// percent, added up over its connections: 100 is ten connections that lose 10 % each.
-        budget_percent: u32 = parts(defaults::Choice::default().ledger_start, 100), 0..=10000;
-        /// The most that a group can save up for later trials, in the same unit.
-        budget_most_percent: u32 = parts(defaults::Choice::default().ledger_max, 100), 0..=100000;
-        /// Income of this budget from each connection, in thousandths. Exploring may cost this part of the
-        /// reward for good on a path on which nothing can be gained.
-        budget_income_permille: u32 = parts(defaults::Choice::default().ledger_income, 1000), 1..=1000;
+    /// The keys of the estimates, which tcpilot makes and shows whichever learner chooses. A percent of the reward
+    /// is a hundredth of a nat: one percent more goodput.
+    Estimates {
         /// Weight of retransmissions in the reward, in percent. At 100 a byte that is sent twice counts as
         /// one that was not delivered.
         retransmission_weight_percent: u32 = parts(defaults::Reward::default().gamma, 100), 0..=1000;
@@ -89,10 +73,6 @@ settings! {
         /// The same for the knowledge that a group has given to its site (a /16, or a /32 of IPv6), and to
         /// all others.
         site_half_life_s: u32 = parts(defaults::Memory::default().above_s, 1), 60..=31536000;
-        /// Percent of the groups of neighbours that tcpilot steers, for a trial. It learns from the others,
-        /// and they keep the default. Below 100 a group is steered from its second connection on. A group
-        /// that was steered stays so when you raise the number.
-        steer_percent: u32 = 100, 0..=100;
         /// Which paths belong to their network namespace. "private": those to private addresses, which may be
         /// another host in each namespace; a public address is one path for all. "all": each namespace learns
         /// for itself, for instance if it has a way out of its own. "none": all share their paths, for instance
@@ -110,6 +90,32 @@ settings! {
         /// Acknowledged bytes that an open connection needs before tcpilot looks at it. Shorter ones teach
         /// when they end.
         sample_bytes: u64 = 1048576, 1..=1099511627776;
+    }
+}
+
+settings! {
+    /// The keys of thompson. A percent of the reward is the same as above.
+    Thompson {
+        /// Percent by which another algorithm must be better than the default before tcpilot prefers it. A
+        /// smaller gain is not worth a change.
+        bonus_percent: u32 = parts(defaults::Choice::default().bonus, 100), 0..=100;
+        /// Least share of the default, in thousandths. Without it tcpilot could compare nothing with the
+        /// default any more, and would never see that the default has become better.
+        default_floor_permille: u32 = parts(defaults::Choice::default().floor_default, 1000), 1..=500;
+        /// Least share of each other algorithm that may still be the best, in thousandths.
+        other_floor_permille: u32 = parts(defaults::Choice::default().floor_other, 1000), 0..=500;
+        /// Reward that a new group of neighbours (a /24, or a /48 of IPv6) may lose by trying algorithms, in
+        /// percent, added up over its connections: 100 is ten connections that lose 10 % each.
+        budget_percent: u32 = parts(defaults::Choice::default().ledger_start, 100), 0..=10000;
+        /// The most that a group can save up for later trials, in the same unit.
+        budget_most_percent: u32 = parts(defaults::Choice::default().ledger_max, 100), 0..=100000;
+        /// Income of this budget from each connection, in thousandths. Exploring may cost this part of the
+        /// reward for good on a path on which nothing can be gained.
+        budget_income_permille: u32 = parts(defaults::Choice::default().ledger_income, 1000), 1..=1000;
+        /// Percent of the groups of neighbours that tcpilot steers, for a trial. It learns from the others,
+        /// and they keep the default. Below 100 a group is steered from its second connection on. A group
+        /// that was steered stays so when you raise the number.
+        steer_percent: u32 = 100, 0..=100;
         /// Whether tcpilot may move a long connection to another algorithm while it is open: to the one that
         /// its path prefers, if that is surely better there.
         move_long: bool = false;
@@ -129,8 +135,10 @@ fn parts(value: f64, per_unit: u32) -> u32 {
 /// `[learner]`: how an algorithm is chosen and judged.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Learner {
-    /// The keys of all kinds.
+    /// The kind, and the window of measures.
     pub common: Common,
+    /// The keys of the estimates.
+    pub estimates: Estimates,
     /// In force if `common.kind` is epsilon-greedy.
     pub epsilon_greedy: EpsilonGreedy,
     /// In force if `common.kind` is thompson.
@@ -164,6 +172,7 @@ impl Learner {
 impl Section for Learner {
     fn read(&mut self, table: &Table<'_>) {
         self.common.read(table);
+        self.estimates.read(table);
         let written = table.get("kind").map(|value| value.get_ref().as_str());
         let kind = self.common.kind;
         // A kind that was not understood has been reported. Further messages would only confuse.
@@ -187,6 +196,7 @@ impl Section for Learner {
 
     fn keys(&self) -> Vec<Key> {
         let mut keys = self.common.keys();
+        keys.extend(self.estimates.keys());
         let in_force = self
             .kinds()
             .into_iter()
@@ -204,27 +214,28 @@ fn of_other_kind(key: &Key, kind: LearnerKind, is_written: bool) -> String {
     )
 }
 
-impl Thompson {
+impl Learner {
     /// The learner's constants, for connections with this objective.
     pub fn settings(&self, objective: Objective) -> defaults::Settings {
         let of = |parts: u32, per_unit: u32| f64::from(parts) / f64::from(per_unit);
+        let (chooses, estimates) = (&self.thompson, &self.estimates);
         let mut all = defaults::Settings::default();
-        all.choice.bonus = of(self.bonus_percent, 100);
-        all.choice.floor_default = of(self.default_floor_permille, 1000);
-        all.choice.floor_other = of(self.other_floor_permille, 1000);
-        all.choice.ledger_start = of(self.budget_percent, 100);
-        all.choice.ledger_max = of(self.budget_most_percent, 100);
-        all.choice.ledger_income = of(self.budget_income_permille, 1000);
-        all.reward.gamma = of(self.retransmission_weight_percent, 100);
-        all.reward.beta = match self.delay_weight_percent {
+        all.choice.bonus = of(chooses.bonus_percent, 100);
+        all.choice.floor_default = of(chooses.default_floor_permille, 1000);
+        all.choice.floor_other = of(chooses.other_floor_permille, 1000);
+        all.choice.ledger_start = of(chooses.budget_percent, 100);
+        all.choice.ledger_max = of(chooses.budget_most_percent, 100);
+        all.choice.ledger_income = of(chooses.budget_income_permille, 1000);
+        all.reward.gamma = of(estimates.retransmission_weight_percent, 100);
+        all.reward.beta = match estimates.delay_weight_percent {
             Some(percent) => of(percent, 100),
             None => delay_weight(objective),
         };
-        all.reward.dead_zone_us = of(self.delay_dead_zone_us, 1);
-        all.reward.bytes_min = self.bytes_min;
-        all.memory.path_s = of(self.path_half_life_s, 1);
-        all.memory.group_s = of(self.group_half_life_s, 1);
-        all.memory.above_s = of(self.site_half_life_s, 1);
+        all.reward.dead_zone_us = of(estimates.delay_dead_zone_us, 1);
+        all.reward.bytes_min = estimates.bytes_min;
+        all.memory.path_s = of(estimates.path_half_life_s, 1);
+        all.memory.group_s = of(estimates.group_half_life_s, 1);
+        all.memory.above_s = of(estimates.site_half_life_s, 1);
         all
     }
 }
@@ -245,14 +256,14 @@ mod tests {
 
     #[test]
     fn without_keys_the_learner_has_its_own_constants() {
-        let settings = Thompson::default().settings(Objective::None);
+        let settings = Learner::default().settings(Objective::None);
         assert_eq!(settings, defaults::Settings::default());
     }
 
     #[test]
     fn an_objective_weighs_delay_unless_a_key_does() {
-        let mut keys = Thompson::default();
-        let weights = |keys: &Thompson| {
+        let mut keys = Learner::default();
+        let weights = |keys: &Learner| {
             [
                 Objective::Throughput,
                 Objective::None,
@@ -262,7 +273,7 @@ mod tests {
             .map(|objective| keys.settings(objective).reward.beta)
         };
         assert_eq!(weights(&keys), [0.0, 0.1, 0.5, 1.0]);
-        keys.delay_weight_percent = Some(30);
+        keys.estimates.delay_weight_percent = Some(30);
         assert_eq!(weights(&keys), [0.3; 4]);
     }
 }

@@ -131,8 +131,8 @@ settings! {
         dry_run: bool = false;
         /// The most paths that tcpilot remembers at once. If there are more, it forgets the one that it
         /// knows least about. Each takes about 120 bytes of kernel memory and 130 of the daemon's. With
-        /// epsilon-greedy, or if a tuning is on, each takes about 800 bytes of kernel memory, so these take
-        /// 13 MB; the one that was unused for longest is forgotten.
+        /// epsilon-greedy each takes about 600 bytes there. If a tuning is on, each takes 550 bytes more,
+        /// and there the one that was unused for longest is forgotten.
         paths_max: u32 = 16384, 64..=1048576;
     }
     with {
@@ -166,12 +166,11 @@ settings! {
     Rescue {
         /// The algorithm to which tcpilot switches the connection; "" for none. bbr does not take loss for
         /// congestion. It must be one of the algorithms to choose from. tcpilot undoes a switch that does not
-        /// help, and charges it to the algorithm first chosen. With epsilon-greedy any algorithm may be
-        /// named, and nothing is undone.
+        /// help, and charges it to the algorithm first chosen.
         algorithm: Option<Algorithm> = Algorithm::new("bbr");
         /// Loss is heavy if more than 1/2^shift of the segments were retransmitted. 6 is 1.6 %: with that
         /// much loss cubic is far below the rate of the path. The last losses count, and only those that came
-        /// without a queue; with epsilon-greedy all losses of the connection count.
+        /// without a queue.
         loss_shift: u32 = 6, 1..=16;
         /// Segments that a connection must have sent before tcpilot judges its loss. With fewer than
         /// 2^loss_shift a single retransmission would decide.
@@ -179,9 +178,13 @@ settings! {
         /// Whether the connection gets thin linear timeouts too. With few segments in flight its
         /// retransmission timer then does not back off, so it waits less.
         thin_linear_timeouts: bool = true;
-        /// With the learner thompson: seconds for which tcpilot rescues nothing on a path after a rescue that
-        /// did not help. Each further failure doubles the time, up to 64 times as long.
+        /// Seconds for which tcpilot rescues nothing on a path after a rescue that did not help. Each further
+        /// failure doubles the time, up to 64 times as long.
         retry_s: u32 = 600, 1..=86400;
+        /// Whether the published rule of loss holds instead: all losses of the connection count, whatever their
+        /// cause, it is switched as soon as they are heavy, and nothing is undone. Experiments that reproduce the
+        /// published ones set it.
+        published: bool = false;
     }
 }
 
@@ -355,7 +358,7 @@ impl Config {
                 "`settle_s` in [effect] must be less than half of `block_s`, or no connection counts",
             ),
             (
-                thompson.move_long && thompson.sample_s == 0,
+                thompson.move_long && self.learner.estimates.sample_s == 0,
                 "learner",
                 "move_long",
                 "`move_long` in [learner] needs `sample_s`: only connections that are looked at are moved",

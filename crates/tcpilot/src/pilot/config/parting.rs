@@ -5,7 +5,7 @@ use std::{collections::HashSet, fs};
 
 use tcpilot_abi::{TP_PART_ALL, TP_PART_EGRESS, TP_PART_NONE, TP_PART_PRIVATE};
 
-use super::{Config, LearnerKind, Policy};
+use super::{Config, Policy};
 
 /// The paths that are learned separately in each network namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,7 +74,7 @@ impl Config {
             .policies
             .iter_mut()
             .filter_map(|p| p.part_interfaces.as_mut());
-        let all = of_policies.chain([&mut self.learner.thompson.part_interfaces]);
+        let all = of_policies.chain([&mut self.learner.estimates.part_interfaces]);
         for interfaces in all.filter(|known| **known == PartInterfaces::Auto) {
             *interfaces = decided;
         }
@@ -82,7 +82,7 @@ impl Config {
 
     /// The `enum tp_parting` of a policy; `None` means the connections that no rule matches.
     pub(super) fn parting(&self, policy: Option<&Policy>) -> u8 {
-        let default = &self.learner.thompson;
+        let default = &self.learner.estimates;
         let namespaces = policy.and_then(|policy| policy.part_namespaces);
         let interfaces = policy.and_then(|policy| policy.part_interfaces);
         let by = match namespaces.unwrap_or(default.part_namespaces) {
@@ -95,17 +95,6 @@ impl Config {
             PartInterfaces::Auto | PartInterfaces::Never => 0,
         };
         (by | egress) as u8
-    }
-
-    /// The warning for a policy that separates paths if the learner in force does not.
-    pub(super) fn unparted(&self, policy: &Policy) -> Option<String> {
-        let parts = policy.part_namespaces.is_some() || policy.part_interfaces.is_some();
-        (parts && self.learner.common.kind != LearnerKind::THOMPSON).then(|| {
-            format!(
-                "policy {}: `part_namespaces` and `part_interfaces` have an effect with the learner thompson only",
-                policy.name
-            )
-        })
     }
 }
 
@@ -236,18 +225,5 @@ mod tests {
         let mut config = Config::from_toml("[learner]\nkind = \"thompson\"", "").unwrap();
         config.decide_interfaces(false);
         assert_eq!(u32::from(config.parting(None)), TP_PART_PRIVATE);
-    }
-
-    #[test]
-    fn a_policy_that_parts_for_another_learner_is_told_so() {
-        let text =
-            "[[policy]]\nname = \"a\"\npart_namespaces = \"all\"\nprefixes = [\"10.0.0.0/8\"]";
-        let other = format!("[learner]\nkind = \"epsilon-greedy\"\n{text}");
-        let warnings = Config::from_toml(&other, "").unwrap().warnings();
-        assert!(
-            warnings.iter().any(|w| w.contains("part_namespaces")),
-            "{warnings:?}"
-        );
-        assert_eq!(Config::from_toml(text, "").unwrap().warnings(), [""; 0]);
     }
 }

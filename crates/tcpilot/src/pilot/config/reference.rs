@@ -48,7 +48,9 @@ fn learner(learner: &Learner) -> Vec<Part> {
         kind: Some(kind.name()),
         ..part("[learner]", &section.keys())
     });
-    std::iter::once(part("[learner]", &learner.common.keys()))
+    let mut of_all = learner.common.keys();
+    of_all.extend(learner.estimates.keys());
+    std::iter::once(part("[learner]", &of_all))
         .chain(of_kinds)
         .collect()
 }

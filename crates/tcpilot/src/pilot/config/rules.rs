@@ -10,9 +10,7 @@ use tcpilot_kernel::cc;
 
 use super::policies::LEAVE_ALONE_ID;
 use super::settings::Table;
-use super::{
-    Algorithm, Config, LearnerKind, Match, Namespace, Network, Objective, Policy, PrefixOverrides,
-};
+use super::{Algorithm, Config, Match, Namespace, Network, Objective, Policy, PrefixOverrides};
 
 /// The algorithms of all kernel versions, to recognize misspelt names.
 const KNOWN_ALGORITHMS: [&str; 20] = [
@@ -175,13 +173,12 @@ impl Config {
             }
             warnings.extend(self.untuned(policy));
             warnings.extend(self.unrescued(policy));
-            warnings.extend(self.unparted(policy));
         }
         warnings
     }
 
-    /// The warning for a policy that asks for a rescue and does not get it. With the learner thompson the
-    /// rescue's algorithm must be one of those to choose from.
+    /// The warning for a policy that asks for a rescue and does not get it: the rescue's algorithm must be one of
+    /// those to choose from.
     fn unrescued(&self, policy: &Policy) -> Option<String> {
         let rescue = self.rescue.algorithm.as_ref()?;
         let allowed = match policy.algorithms.is_empty() {
@@ -189,14 +186,10 @@ impl Config {
             false => &policy.algorithms,
         };
         let is_asked = policy.rescue == Some(true) && !policy.leave_alone;
-        let is_missing = self.learner.common.kind == LearnerKind::THOMPSON
-            && is_asked
-            && !allowed.contains(rescue);
-        is_missing.then(|| {
+        (is_asked && !allowed.contains(rescue)).then(|| {
             let name = &policy.name;
             format!(
-                "policy {name}: `rescue` has no effect: with the learner thompson `{rescue}` must be one of its \
-                 `algorithms`"
+                "policy {name}: `rescue` has no effect: `{rescue}` must be one of its `algorithms`"
             )
         })
     }

@@ -104,18 +104,11 @@ impl Daemon {
     /// # Errors
     /// Some paths could not be read, and are missing.
     fn for_each_view(&self, mut each: impl FnMut(PathView)) -> io::Result<()> {
-        if let Some(learning) = &self.learning {
-            let mut names = OriginNames::default();
-            return learning.for_each_path(|seen| each(self.named(seen, &mut names)));
+        let mut names = OriginNames::default();
+        match &self.learning {
+            Some(learning) => learning.for_each_path(|seen| each(self.named(seen, &mut names))),
+            None => Ok(()),
         }
-        self.with_names(|names| {
-            let read = self.pilot.for_each_path(|key, path| {
-                if let Some(view) = names.path(&key, &path) {
-                    each(view);
-                }
-            });
-            read.map(drop).map_err(io::Error::other)
-        })
     }
 
     /// The view of a path with the names of its namespace and interface. `names` keeps them, because each
@@ -172,7 +165,6 @@ impl Daemon {
     /// Explains an address, or all addresses of a prefix.
     fn explain(&self, remote: &Prefix) -> Result<Explanation, String> {
         let flows = self.pilot.flows().map_err(|e| e.to_string())?;
-        let last_loss_ns = self.pilot.last_loss_ns();
         let mut explanation = Explanation {
             address: remote.to_string(),
             stopped: self.learning.as_ref().and_then(|l| l.stopped(*remote)),
@@ -194,23 +186,45 @@ impl Daemon {
                 path: self.named(seen, &mut names),
             }));
         }
-        self.with_names(|names| {
-            self.pilot.for_each_slot(|number, key, path| {
-                let view = names.path(&key, &path).filter(|v| v.prefix.covers(remote));
-                let tuned = self.pilot.tuned(number, &path).ok().flatten();
-                // If the learner works in the daemon, a path of the table matters only for its tunings.
-                if self.learning.is_some() && tuned.is_none() {
-                    return;
-                }
-                explanation.paths.extend(view.map(|view| ExplainedPath {
-                    path: view,
-                    decisions: names.decisions(&path),
-                    tuning: tuned.map(|tuned| names.tuning(&key, &path, &tuned, last_loss_ns)),
-                }));
-            })
-        })
-        .map_err(|e| e.to_string())?;
+        self.add_tunings(remote, &mut explanation.paths)?;
         Ok(explanation)
+    }
+
+    /// Adds the state of the tunings, which have a table of paths of their own, to the paths that it is about.
+    fn add_tunings(&self, remote: &Prefix, paths: &mut Vec<ExplainedPath>) -> Result<(), String> {
+        let mut untaught = Vec::new();
+        let last_loss_ns = self.pilot.last_loss_ns();
+        let read = self.with_names(|names| {
+            self.pilot.for_each_slot(|number, key, path| {
+                let tuned = self.pilot.tuned(number, &path).ok().flatten();
+                let prefix = Prefix::from_key(&key).filter(|prefix| prefix.covers(remote));
+                let (Some(tuned), Some(prefix)) = (tuned, prefix) else {
+                    return;
+                };
+                let policy = self.policy_name(key.policy);
+                let netns = (names.netns)(path.netns_inum);
+                let is_its = |one: &&mut ExplainedPath| {
+                    one.tuning.is_none()
+                        && one.path.policy == policy
+                        && [ALL_NETNS, netns.as_str()].contains(&one.path.netns.as_str())
+                        && prefix.covers(&one.path.prefix)
+                };
+                let tuning = Some(names.tuning(&key, &path, &tuned, last_loss_ns));
+                match paths.iter_mut().find(is_its) {
+                    Some(explained) => explained.tuning = tuning,
+                    // Its connections were too small to learn from.
+                    None => {
+                        untaught.extend(names.tuned_path(&key, &path).map(|path| ExplainedPath {
+                            path,
+                            decisions: Vec::new(),
+                            tuning,
+                        }))
+                    }
+                }
+            })
+        });
+        paths.extend(untaught);
+        read.map(drop).map_err(|error| error.to_string())
     }
 
     /// The algorithms in use, without those that only a former configuration had.
@@ -224,9 +238,9 @@ impl Daemon {
         self.arms.iter().filter(wanted).cloned().collect()
     }
 
-    fn known_paths(&self, learning: Option<&LearningStatus>) -> u32 {
-        let of_learner = |learning: &LearningStatus| learning.paths.try_into().unwrap_or(u32::MAX);
-        learning.map_or_else(|| self.path_count(), of_learner)
+    /// The paths that the learner knows; 0 if it does not answer.
+    fn known_paths(learning: Option<&LearningStatus>) -> u32 {
+        learning.map_or(0, |learning| learning.paths.try_into().unwrap_or(u32::MAX))
     }
 
     /// The report on whether steering helps.
@@ -237,12 +251,9 @@ impl Daemon {
 
     /// Why there is no report.
     fn no_report(&self) -> EffectReport {
-        let why = match &self.learning {
-            None => {
-                "the learner epsilon-greedy keeps no record of single connections; use thompson"
-            }
-            Some(_) if self.config.dry_run => "in a dry run nothing is steered",
-            Some(_) => "the learner does not answer",
+        let why = match self.config.dry_run {
+            true => "in a dry run nothing is steered",
+            false => "the learner does not answer",
         };
         EffectReport {
             unknown: Some(why.to_owned()),
@@ -320,14 +331,12 @@ impl Daemon {
             algorithms: self.wanted_arms(),
             algorithms_missing: self.arms_missing.clone(),
             rescue: self.rescue_name(),
-            paths: self.known_paths(learning.as_ref()),
+            paths: Daemon::known_paths(learning.as_ref()),
             paths_max: self.pilot.capacity(),
             connections,
             live_flows: self.learning.as_ref().map_or(0, |l| l.live().total()),
             closed: counters.closed,
-            charged: learning
-                .as_ref()
-                .map_or(counters.charged, |learning| learning.taught),
+            charged: learning.as_ref().map_or(0, |learning| learning.taught),
             rescues: counters.rescues,
             rescued: rescue_status(&counters),
             moves: counters.moves,

@@ -161,6 +161,8 @@ impl Verdict {
 
 #[cfg(test)]
 mod tests {
+    use tcpilot_kernel::LearnerKeys;
+
     use super::*;
 
     fn told(layout: &str) -> String {
@@ -174,6 +176,12 @@ mod tests {
                 ticks_per_s: 250,
                 tuned: true,
                 tabled: true,
+                learner: LearnerKeys {
+                    kind: 1,
+                    rows: 8,
+                    openings: 4,
+                    secrets: Default::default(),
+                },
             },
             control: Some([3, 4]),
             kept: Vec::new(),

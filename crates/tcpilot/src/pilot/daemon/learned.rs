@@ -7,10 +7,15 @@
 
 use std::{
     io::{self, Write},
+    sync::Arc,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use crate::{clock::monotonic_ns, failure::Failure, pilot::state::age};
+use crate::{
+    clock::{TICK_NS, monotonic_ns},
+    failure::Failure,
+    pilot::state::age,
+};
 use rustix::time::{ClockId, clock_gettime};
 use tcpilot_abi::{tp_path, tp_path_key};
 use tcpilot_core::prefix::Prefix;
@@ -19,12 +24,12 @@ use tcpilot_kernel::host;
 use super::{
     Daemon,
     keeper::Now,
-    learning::{Learning, Restored, lessons},
+    learning::{Greedy, Learning, Restored, lessons},
     manager,
 };
 use crate::pilot::{
     protocol::Reply,
-    state::{Knowledge, StoredAlgorithm, StoredPath},
+    state::{Knowledge, StoredPath},
 };
 
 /// Seconds since the boot, including the time that the host slept.
@@ -40,10 +45,10 @@ fn now_unix_s() -> u64 {
 }
 
 impl Daemon {
-    /// Fills the map from the state file. If the learner works in the daemon, only tunings need it.
+    /// Fills the table of paths from the state file: tunings need it.
     pub(super) fn restore(&mut self) {
         self.netns.refresh();
-        if self.learning.is_some() && self.abi.tunes == 0 {
+        if self.abi.tunes == 0 {
             return;
         }
         let max_age_s = self.max_age_s();
@@ -111,10 +116,9 @@ impl Daemon {
     pub(super) fn begin_save(&mut self) -> Result<(), String> {
         self.netns.refresh();
         let now_ns = monotonic_ns();
-        let since_ns = if self.keeper.is_lost() {
-            0
-        } else {
-            self.saved_ns
+        let since_ns = match self.keeper.is_lost() {
+            true => 0,
+            false => self.saved_ns.saturating_sub(TICK_NS),
         };
         let paths = self.collect(since_ns);
         self.save_part(now_ns, &paths, since_ns == 0)
@@ -197,13 +201,22 @@ impl Daemon {
         Ok(paths.len())
     }
 
-    /// Restores the learners of the policies from the state file, if they work in the daemon.
+    /// Restores the learners of the policies from the state file.
     pub(super) fn open_learning(&mut self) -> Result<(), Failure> {
-        let Some(ends) = self.pilot.learner_ends()? else {
-            return Ok(());
-        };
+        let mut ends = self.pilot.learner_ends()?;
+        let greedy = ends.costs.take().map(|costs| Greedy {
+            memory: Arc::new(costs),
+            settings: self.abi.learner,
+            window_ns: self.abi.window_ns,
+        });
         let default = host::default_algorithm();
-        let lessons = lessons(&self.config, &self.abi, &self.arms, default.as_deref());
+        let lessons = lessons(
+            &self.config,
+            &self.abi,
+            &self.arms,
+            default.as_deref(),
+            greedy.as_ref(),
+        );
         let now = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
@@ -248,22 +261,11 @@ impl Daemon {
 
     fn to_stored(&self, key: &tp_path_key, path: &tp_path) -> Option<StoredPath> {
         let age_s = monotonic_ns().saturating_sub(path.updated_ns) / 1_000_000_000;
-        let arms = self
-            .arms
-            .iter()
-            .zip(path.learner.arms.iter().zip(&path.arms))
-            .filter(|(_, (learned, _))| learned.chosen > 0);
         Some(StoredPath {
             netns: self.netns.name(path.netns_inum),
             prefix: Prefix::from_key(key)?,
             policy: self.policy_name(key.policy),
             updated_unix_s: now_unix_s().saturating_sub(age_s),
-            algorithms: arms
-                .map(|(name, (learned, arm))| StoredAlgorithm {
-                    name: name.clone(),
-                    ..StoredAlgorithm::measured(learned, arm)
-                })
-                .collect(),
             ..StoredPath::measured(path)
         })
     }
@@ -294,13 +296,6 @@ impl Daemon {
             ..Default::default()
         };
         stored.put(&mut path, age.fresh);
-        let known = path.learner.arms.iter_mut().zip(&mut path.arms);
-        for (name, (learned, arm)) in self.arms.iter().zip(known) {
-            if let Some(stored) = stored.algorithms.iter().find(|a| a.name == *name) {
-                arm.epoch = epoch;
-                stored.put(learned, arm, age.fresh);
-            }
-        }
         Some((key, path))
     }
 }

@@ -115,6 +115,8 @@ pub struct Daemon {
     _egress: egress::Egress,
     /// The tunings that the guard has switched off.
     off: Vec<tunings::Off>,
+    /// Judges the tunings.
+    guard: guard::Guard,
     succession: Succession,
     uplinks: uplink::Uplinks,
     /// Measures the share of the host's bytes that is steered; `None` if that is not possible.

@@ -173,6 +173,7 @@ impl Daemon {
             told: Vec::new(),
             _egress: egress,
             off: Vec::new(),
+            guard: super::guard::Guard::default(),
             config,
             succession: Succession::default(),
             uplinks: Uplinks::default(),

@@ -4,15 +4,12 @@ use std::{collections::HashSet, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use crate::pilot::daemon::guard::{Verdict, judge};
+use crate::pilot::daemon::guard::{Place, Seen, Verdict};
 use tcpilot_abi::{TP_TUNE_ACK_PRIORITY, TP_TUNE_COUNT, TP_TUNE_IW, tp_order, tp_path, tp_tuned};
+use tcpilot_core::Prefix;
 
 use super::Daemon;
-use crate::{
-    clock::monotonic_ns,
-    pilot::config::tune_word,
-    pilot::figures::{PathView, TuningsStatus},
-};
+use crate::{clock::monotonic_ns, pilot::config::tune_word, pilot::figures::TuningsStatus};
 
 /// Interval at which the guard judges. Quicker reactions are the pilot's own: an initial window that lost
 /// packets makes the next ones smaller at once.
@@ -43,8 +40,8 @@ impl Daemon {
         let read = self.pilot.for_each_slot(|number, key, path| {
             known.insert((number, path.born_ns));
             if let Ok(Some(tuned)) = self.pilot.tuned(number, &path) {
-                let name = self.with_names(|names| names.path(&key, &path));
-                judged.push((number, name, path, tuned));
+                let prefix = Prefix::from_key(&key).map(|prefix| prefix.to_string());
+                judged.push((number, prefix.unwrap_or_default(), path, tuned));
             }
         });
         if let Err(error) = read {
@@ -52,12 +49,13 @@ impl Daemon {
             return;
         }
         keep_known(&mut self.off, &known);
-        for (number, name, path, tuned) in judged {
-            self.guard_path(number, name.as_ref(), &path, &tuned);
+        self.guard.keep_known(&known);
+        for (number, prefix, path, tuned) in judged {
+            self.guard_path(number, &prefix, &path, &tuned);
         }
     }
 
-    fn guard_path(&mut self, number: u32, name: Option<&PathView>, path: &tp_path, t: &tp_tuned) {
+    fn guard_path(&mut self, number: u32, prefix: &str, path: &tp_path, t: &tp_tuned) {
         let mut order = tp_order {
             slot: number,
             off: t.off & !self.over(number, path.born_ns),
@@ -66,11 +64,20 @@ impl Daemon {
             ..Default::default()
         };
         for tune in 0..TP_TUNE_COUNT.min(t.with.len() as u32) {
-            let (with, without) = (&t.with[tune as usize], &t.without[tune as usize]);
-            let Some(harm) = harm(judge(with, without)) else {
+            let place = Place {
+                slot: number,
+                born_ns: path.born_ns,
+                tune,
+            };
+            let seen = Seen {
+                opened: path.connections,
+                with: t.with[tune as usize],
+                without: t.without[tune as usize],
+            };
+            let Some(harm) = harm(self.guard.look(place, seen)) else {
                 continue;
             };
-            let prefix = name.map_or_else(String::new, |n| n.prefix.to_string());
+            self.guard.begin_anew(place);
             let word = tune_word(tune);
             if tune == TP_TUNE_IW && t.brake < BRAKE_MOST {
                 order.brake = t.brake + 1;

@@ -1,7 +1,5 @@
-//! Measures that the BPF programs take: how each is read, shown, kept in the state file, and put back.
-//!
-//! [`measures!`] declares measures that are both shown and kept. The view, the stored form, and the
-//! conversions between them and the kernel's structure follow from one row for each measure.
+//! Measures that the BPF programs take for the tunings: how each is read, shown, kept in the state file, and put
+//! back.
 
 use tcpilot_abi::{tp_window32, tp_window64};
 
@@ -107,91 +105,9 @@ number!(
     Number: u32 as Option<u32>, some
 );
 number!(
-    /// A count.
-    Count: u32 as u32, std::convert::identity
-);
-number!(
     /// A count that may be large.
     Count64: u64 as u64, std::convert::identity
 );
-number!(
-    /// A cost, which may be 0.
-    Cost: u64 as Option<u64>, Some
-);
-
-/// Declares a view and its stored form. The caller sets the fields of `named` in both, those of `shown` in
-/// the view, and those of `stored` in the stored form. A row of `measured`, for both forms, or of `kept`,
-/// for the stored form, is `key: Kind = place in the kernel's structure`; [`Measure`] reads it. A row of
-/// `measured` may also have its unit, its heading, and after `if` the condition under which the value means
-/// something.
-macro_rules! measures {
-    (
-        from ($($kernel:ident: $Kernel:ty),+);
-        $(#[$view_meta:meta])* view $View:ident;
-        $(#[$kept_meta:meta])* kept $Kept:ident;
-        named { $( $(#[doc = $ndoc:literal])+ $nkey:ident: $ntype:ty $(, $nheading:literal)?; )* }
-        measured { $(
-            $(#[doc = $doc:literal])+
-            $key:ident: $kind:ident = $place:expr $(, $unit:ident)? $(, $heading:literal)? $(, if $known:expr)?;
-        )* }
-        shown { $( $(#[doc = $sdoc:literal])+ $skey:ident: $stype:ty $(, $sunit:ident)? $(, $sheading:literal)?; )* }
-        kept { $( $(#[doc = $kdoc:literal])+ $kkey:ident: $kkind:ident = $kplace:expr; )* }
-        stored { $( $(#[doc = $tdoc:literal])+ $(#[serde $serde:tt])* $tkey:ident: $ttype:ty; )* }
-    ) => {
-        $crate::show::figure::figures! {
-            $(#[$view_meta])*
-            #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
-            pub $View {
-                $( $(#[doc = $ndoc])+ $nkey: $ntype $(, $nheading)?; )*
-                $( $(#[doc = $doc])+ $key: <$kind as Measure>::Shown $(, $unit)? $(, $heading)?; )*
-                $( $(#[doc = $sdoc])+ $skey: $stype $(, $sunit)? $(, $sheading)?; )*
-            }
-        }
-
-        $(#[$kept_meta])*
-        #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
-        #[serde(deny_unknown_fields)]
-        pub struct $Kept {
-            $( $(#[doc = $ndoc])+ pub $nkey: $ntype, )*
-            $( $(#[doc = $tdoc])+ $(#[serde $serde])* pub $tkey: $ttype, )*
-            $( $(#[doc = $doc])+ #[serde(default)] pub $key: <$kind as Measure>::Kept, )*
-            $( $(#[doc = $kdoc])+ #[serde(default)] pub $kkey: <$kkind as Measure>::Kept, )*
-        }
-
-        impl $View {
-            /// The measures. `behind`: the epochs by which the windows are behind the present one.
-            pub fn measured($($kernel: &$Kernel,)+ behind: u32) -> $View {
-                $View {
-                    $( $key: $crate::pilot::figures::measure::measures!(
-                        @if $($known)?, <$kind as Measure>::shown(&$place, behind)
-                    ), )*
-                    ..$View::default()
-                }
-            }
-        }
-
-        impl $Kept {
-            /// The measures to keep.
-            pub fn measured($($kernel: &$Kernel),+) -> $Kept {
-                $Kept {
-                    $( $key: <$kind as Measure>::kept(&$place), )*
-                    $( $kkey: <$kkind as Measure>::kept(&$kplace), )*
-                    ..$Kept::default()
-                }
-            }
-
-            /// Puts the kept measures back. Windows take theirs only if the measures are `fresh`.
-            pub fn put(&self, $($kernel: &mut $Kernel,)+ fresh: bool) {
-                $( <$kind as Measure>::put(&self.$key, &mut $place, fresh); )*
-                $( <$kkind as Measure>::put(&self.$kkey, &mut $kplace, fresh); )*
-            }
-        }
-    };
-    (@if , $shown:expr) => { $shown };
-    (@if $known:expr, $shown:expr) => { if $known { $shown } else { Default::default() } };
-}
-pub(crate) use measures;
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -226,7 +142,7 @@ mod tests {
         Least::put(&7, &mut window, true);
         assert_eq!((window.current, window.previous), (0, 7));
         let mut count = 0;
-        Count::put(&7, &mut count, false);
+        Count64::put(&7, &mut count, false);
         assert_eq!(count, 7);
     }
 }

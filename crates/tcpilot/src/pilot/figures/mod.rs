@@ -10,17 +10,19 @@ mod flow;
 pub(crate) mod measure;
 mod path;
 mod status;
+mod stored;
 mod tuning;
 
 pub use effect::{
     ChoicesView, EffectReport, GroupView, MeasureView, PointView, PolicyEffect, StopView,
 };
 pub use flow::{DecisionView, ExplainedPath, Explanation, FlowView};
-pub use path::{AlgorithmView, PathView, StoredAlgorithm, StoredPath};
+pub use path::{AlgorithmView, PathView};
 pub use status::{
     ChangeView, DrawnAlgorithm, HistogramView, LearningStatus, RescueStatus, ShownView,
     StateSummary, Status, TakeOvers, TaughtPolicy, TrafficView,
 };
+pub use stored::{StoredAlgorithm, StoredPath};
 pub use tuning::{CohortView, TuneView, TuningView, TuningsStatus};
 
 /// The document of `tcpilot paths`: an object, so that it can have a version.

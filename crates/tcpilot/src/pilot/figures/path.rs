@@ -1,17 +1,13 @@
 //! The figures of a path, and of each algorithm there.
 
-use tcpilot_abi::{tp_arm, tp_learner_arm, tp_path};
 use tcpilot_core::Prefix;
 
-use super::measure::{Cost, Count, Count64, Greatest, Least, Measure, Number, Sum, measures};
+use crate::show::figure::figures;
 
-measures! {
-    from (path: tp_path);
+figures! {
     /// One path, as `tcpilot paths --json` prints it.
-    view PathView;
-    /// The stored form of a path. Rates are bytes per second, RTTs microseconds; 0 is "no sample".
-    kept StoredPath;
-    named {
+    #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+    pub PathView {
         /// Network namespace: `host` for the daemon's own, the name that `ip netns` knows, or the inode
         /// number; `all` for a path that all namespaces share.
         netns: String;
@@ -19,18 +15,14 @@ measures! {
         prefix: Prefix;
         /// `default`, or the name of a policy.
         policy: String;
-    }
-    measured {
         /// Least RTT of the window (`learner.window_s`, at most twice as long).
-        min_rtt_us: Least = path.min_rtt_us, Microseconds, "min RTT";
+        min_rtt_us: Option<u32>, Microseconds, "min RTT";
         /// RTT smoothed over connections, and samples of long ones, with gain 1/8.
-        srtt_us: Number = path.srtt_us, Microseconds, "smoothed RTT";
+        srtt_us: Option<u32>, Microseconds, "smoothed RTT";
         /// Highest delivery rate of the window. Samples in which the application was the limit do not count.
-        max_delivery_rate: Greatest = path.max_delivery_rate, BytesPerSecond, "max rate";
+        max_delivery_rate: Option<u64>, BytesPerSecond, "max rate";
         /// Connections that ended, and open ones.
-        connections: Count64 = path.connections, "connections";
-    }
-    shown {
+        connections: u64, "connections";
         /// Open connections, of those that tcpilot saw open.
         live_flows: u32, "live";
         /// Names of the processes that have these connections open, with `--processes`. Only root sees those of
@@ -72,52 +64,30 @@ measures! {
         /// not.
         changed_age_s: Option<f64>, Seconds;
     }
-    kept {
-        /// Segments sent in the window.
-        sent_packets: Sum = path.sent_packets;
-        /// Segments retransmitted in the window.
-        lost_packets: Sum = path.lost_packets;
-        /// Connections that gave a measure.
-        instances: Count = path.learner.instances;
-    }
-    stored {
-        /// Last opening or end of a connection, in seconds since 1970.
-        updated_unix_s: u64;
-        /// The algorithms that were ever chosen.
-        #[serde(alias = "arms")] // its name in files that older versions wrote
-        algorithms: Vec<StoredAlgorithm>;
-    }
 }
 
-measures! {
-    from (learned: tp_learner_arm, arm: tp_arm);
+figures! {
     /// An algorithm of a path.
-    view AlgorithmView;
-    /// The stored form of an algorithm of a path.
-    kept StoredAlgorithm;
-    named {
+    #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+    pub AlgorithmView {
         /// Name of the congestion control.
         name: String, "Algorithm";
-    }
-    measured {
-        /// The number that the learner compares; less is better. Thompson: expected loss of reward against
-        /// the best algorithm. Epsilon-greedy: distance from the least RTT and the highest rate of the path;
-        /// `null` before the first sample.
-        cost: Cost = learned.cost, Millionths, "Cost", if learned.samples > 0;
+        /// The number that the learner compares, in millionths; less is better. Thompson: expected loss of
+        /// reward against the best algorithm. Epsilon-greedy: distance from the least RTT and the highest rate
+        /// of the path.
+        cost: u64, Millionths, "Cost";
         /// Connections with this algorithm that ended.
-        chosen: Count = learned.chosen, "Connections";
+        chosen: u32, "Connections";
         /// Of these, the connections that got it while it was the favourite, with a probability above one half.
-        greedy: Count = learned.greedy, "Greedy";
+        greedy: u32, "Greedy";
         /// Of these, the connections that it was judged by.
-        samples: Count = learned.samples;
+        samples: u32;
         /// Connections that were rescued from it, since the start.
-        rescued: Count = arm.rescued;
+        rescued: u32;
         /// Least RTT of its connections in the window.
-        min_rtt_us: Least = arm.min_rtt_us, Microseconds, "Min RTT";
+        min_rtt_us: Option<u32>, Microseconds, "Min RTT";
         /// Highest rate of its connections in the window.
-        max_delivery_rate: Greatest = arm.max_delivery_rate, BytesPerSecond, "Max rate";
-    }
-    shown {
+        max_delivery_rate: Option<u64>, BytesPerSecond, "Max rate";
         /// Probability that the next connection gets it.
         share: f64, Share, "Share";
         /// Why the algorithm may not be chosen on this path, as a sentence (see [ECN](configuration.md#ecn));
@@ -134,8 +104,6 @@ measures! {
         /// `global`; `null` if there is none yet.
         learned_from: Option<String>, "Learned from";
     }
-    kept {}
-    stored {}
 }
 
 impl PathView {

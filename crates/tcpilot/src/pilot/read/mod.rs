@@ -3,18 +3,12 @@
 mod tuning;
 
 use tcpilot_abi::{
-    TP_CONN_ACTIVE, TP_CONN_DRY_RUN, TP_CONN_SIDE_UNKNOWN, TP_DECISIONS, TP_ECN_NOT_NEGOTIATED,
-    TP_ECN_OTHER_NET, TP_ECN_PUBLIC, TP_ECN_UNASKED, TP_TUNE_COUNT, Why, tp_config, tp_decision,
-    tp_flow, tp_path, tp_path_key, tp_policy_config,
+    TP_CONN_ACTIVE, TP_CONN_DRY_RUN, TP_CONN_SIDE_UNKNOWN, TP_TUNE_COUNT, Why, tp_config, tp_flow,
 };
-use tcpilot_core::{learner, prefix::Prefix};
 
 use crate::pilot::{
     config::tune_word,
-    figures::{
-        AlgorithmView, DecisionView, FlowView, PathView,
-        measure::{Greatest32, Measure as _, Sum, some},
-    },
+    figures::{FlowView, measure::some},
 };
 
 /// The names of the numbers that BPF programs use for arms, policies and namespaces, the time, and the
@@ -38,7 +32,7 @@ fn ratio(part: u64, whole: u64) -> Option<f64> {
 
 impl Names<'_> {
     /// The number of windows of this length by which an epoch is behind the present one.
-    fn behind(&self, epoch: u32, window_ns: u64) -> u32 {
+    pub(super) fn behind(&self, epoch: u32, window_ns: u64) -> u32 {
         let now = self.now_ns.checked_div(window_ns).unwrap_or(0) & u64::from(u32::MAX);
         (now as u32).wrapping_sub(epoch)
     }
@@ -50,102 +44,6 @@ impl Names<'_> {
 
     fn arm(&self, number: u8) -> Option<String> {
         self.arms.get(usize::from(number)).cloned()
-    }
-
-    /// The view of a path of the map; `None` if the key is not one of ours.
-    pub fn path(&self, key: &tp_path_key, path: &tp_path) -> Option<PathView> {
-        let behind = self.behind(path.epoch, self.config.window_ns);
-        let sent = Sum::shown(&path.sent_packets, behind);
-        let lost = Sum::shown(&path.lost_packets, behind);
-        let ssthresh_behind = self.behind(path.ssthresh_epoch, self.config.ssthresh_window_ns);
-        Some(PathView {
-            prefix: Prefix::from_key(key)?,
-            netns: (self.netns)(path.netns_inum),
-            policy: (self.policy)(key.policy),
-            ssthresh: Greatest32::shown(&path.ssthresh_packets, ssthresh_behind),
-            live_flows: path.live_flows,
-            loss_ratio: ratio(lost, sent),
-            age_s: self.age_s(path.updated_ns),
-            level: "path".to_owned(),
-            algorithms: self.algorithms_of(path, self.config.policy.get(usize::from(key.policy))?),
-            ..PathView::measured(path, behind)
-        })
-    }
-
-    /// Why an arm that needs ECN may not be chosen on a path. Each connection negotiates ECN anew, so this
-    /// goes by the last connection. An arm that was chosen there before counts as free, because the next
-    /// connection may negotiate ECN again.
-    fn barred(
-        &self,
-        policy: &tp_policy_config,
-        path: &tp_path,
-        arm: usize,
-    ) -> Option<&'static str> {
-        if self.config.ecn_arms & policy.arms & 1 << arm == 0 {
-            return None;
-        }
-        let vouched = policy.ecn_vouched >> arm & 1 == 1;
-        let learned = path.learner.arms.get(arm);
-        let chosen = learned.is_some_and(|arm| arm.chosen > 0);
-        match u32::from(path.ecn) {
-            TP_ECN_UNASKED => Some("it needs ECN, and no connection has been decided here yet"),
-            TP_ECN_NOT_NEGOTIATED => {
-                (!chosen).then_some("it needs ECN, which the last connection did not negotiate")
-            }
-            TP_ECN_PUBLIC if !vouched => Some(
-                "it is not for the public Internet (RFC 8257), and no policy lists it for these \
-                 connections",
-            ),
-            TP_ECN_OTHER_NET if !vouched => Some(
-                "this path is not taken for a data center's, and no policy lists it for these \
-                 connections",
-            ),
-            _ => None,
-        }
-    }
-
-    fn algorithms_of(&self, path: &tp_path, policy: &tp_policy_config) -> Vec<AlgorithmView> {
-        let barred: Vec<_> = (0..path.arms.len())
-            .map(|arm| self.barred(policy, path, arm))
-            .collect();
-        let free = barred.iter().enumerate().filter(|(_, why)| why.is_none());
-        let eligible = policy.arms & free.fold(0, |mask, (i, _)| mask | 1 << i);
-        let shares = learner::shares(&self.config.learner, &path.learner, eligible);
-        let known = path.learner.arms.iter().zip(&path.arms);
-        let arms = self.arms.iter().zip(known).zip(shares).zip(barred);
-        arms.map(|(((name, (learned, arm)), share), barred)| AlgorithmView {
-            name: name.clone(),
-            share,
-            not_eligible: barred.map(str::to_owned),
-            ..AlgorithmView::measured(learned, arm, self.behind(arm.epoch, self.config.window_ns))
-        })
-        .collect()
-    }
-
-    /// The decisions that a path remembers, newest first.
-    pub fn decisions(&self, path: &tp_path) -> Vec<DecisionView> {
-        let made = path.decision_seq.min(TP_DECISIONS);
-        let newest_first =
-            (1..=made).map(|back| path.decision_seq.wrapping_sub(back) % TP_DECISIONS);
-        newest_first
-            .filter_map(|slot| path.decisions.get(slot as usize))
-            .map(|d| self.decision(d))
-            .collect()
-    }
-
-    fn decision(&self, d: &tp_decision) -> DecisionView {
-        let why = Why::from_number(d.why);
-        DecisionView {
-            age_s: self.age_s(d.at_ns),
-            algorithm: self.arm(d.arm),
-            why: why.word().to_owned(),
-            because: why.sentence().to_owned(),
-            side: side(d.flags),
-            dry_run: d.dry_run == 1,
-            end: "unknown".to_owned(),
-            goodput: None,
-            loss_ratio: None,
-        }
     }
 
     /// The view of a live connection.

@@ -6,16 +6,40 @@ use tcpilot_abi::{
     TP_UNUSED_RUN, tp_path, tp_path_key, tp_tuned,
 };
 
-use super::Names;
+use tcpilot_core::Prefix;
+
+use super::{Names, ratio};
 use crate::pilot::{
     config::{net_word, tune_word},
     figures::{
-        TuneView, TuningView,
-        measure::{Greatest32, Measure as _, some},
+        PathView, TuneView, TuningView,
+        measure::{Greatest, Greatest32, Least, Measure as _, Number, Sum, some},
     },
 };
 
 impl Names<'_> {
+    /// The view of a path that the learner does not know, by the measures of its tunings; `None` if the key is not
+    /// one of ours.
+    pub fn tuned_path(&self, key: &tp_path_key, path: &tp_path) -> Option<PathView> {
+        let behind = self.behind(path.epoch, self.config.window_ns);
+        let sent = Sum::shown(&path.sent_packets, behind);
+        let lost = Sum::shown(&path.lost_packets, behind);
+        Some(PathView {
+            prefix: Prefix::from_key(key)?,
+            netns: (self.netns)(path.netns_inum),
+            policy: (self.policy)(key.policy),
+            min_rtt_us: Least::shown(&path.min_rtt_us, behind),
+            srtt_us: Number::shown(&path.srtt_us, behind),
+            max_delivery_rate: Greatest::shown(&path.max_delivery_rate, behind),
+            connections: path.connections,
+            live_flows: path.live_flows,
+            loss_ratio: ratio(lost, sent),
+            age_s: self.age_s(path.updated_ns),
+            level: "path".to_owned(),
+            ..PathView::default()
+        })
+    }
+
     /// The view of a path's tunings.
     ///
     /// `last_loss_ns`: when any connection last lost a packet, CLOCK_MONOTONIC; 0 for never.

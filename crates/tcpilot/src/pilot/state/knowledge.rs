@@ -1,8 +1,9 @@
-//! The knowledge of the learner in the daemon, thompson: a row for each path, and for each node above it.
+//! The learners' knowledge: a row for each path, and for each node above it; epsilon-greedy's costs of a path are
+//! such a row, too.
 //!
-//! This knowledge has tables of its own beside those of epsilon-greedy, so changing the learner back and
-//! forth loses neither. The learner itself encodes and decodes the rows. Each row has its own version and
-//! checksum, so a damaged row is skipped and the others still count. An older tcpilot ignores these tables.
+//! Keys of costs are told apart by their first byte, so changing the learner back and forth loses neither. The
+//! learner itself encodes and decodes its rows. Each row has its own version and checksum, so a damaged row is
+//! skipped and the others still count.
 
 use std::collections::BTreeSet;
 
@@ -32,6 +33,14 @@ pub(super) const SCHEMA: &str = "
 
 /// A key and its row, as the learner encodes them.
 pub type SavedRow = (Vec<u8>, Vec<u8>);
+
+/// The first byte of a key of saved costs; no key of the estimates begins with it.
+pub const OF_COSTS: u8 = b'C';
+
+/// Whether saved costs have this key.
+pub fn is_of_costs(key: &[u8]) -> bool {
+    key.first() == Some(&OF_COSTS)
+}
 
 /// Changes of one policy's knowledge since the last save.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use tcpilot_abi::{TP_CC_NAME_MAX, TP_MAX_ARMS};
 use tcpilot_learner::{Settings, Thompson};
 
-use super::{Knowledge, StateError, Store, model::is_name};
+use super::{Knowledge, StateError, Store, is_of_costs, model::is_name};
 
 /// The knowledge about a policy.
 #[derive(Debug, Serialize, Deserialize)]
@@ -147,7 +147,8 @@ fn fault_of(knowledge: &Knowledge) -> Option<String> {
     if !knowledge.rows.iter().all(|(key, _)| keys.insert(key)) {
         return Some("a row stands there twice".to_owned());
     }
-    let rows = knowledge.rows.iter().map(|(key, row)| (key, row));
+    let of_estimates = knowledge.rows.iter().filter(|(key, _)| !is_of_costs(key));
+    let rows = of_estimates.map(|(key, row)| (key, row));
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let now_s = now.unwrap_or_default().as_secs_f64();
     let read = Thompson::restore(names.len(), Settings::default(), rows, now_s);

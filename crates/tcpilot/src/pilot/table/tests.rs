@@ -32,7 +32,7 @@ fn algorithm(
 ) -> AlgorithmView {
     AlgorithmView {
         name: name.to_owned(),
-        cost: Some(cost),
+        cost,
         chosen: count,
         greedy,
         samples: count,
@@ -45,7 +45,6 @@ fn algorithm(
 
 fn unused(name: &str) -> AlgorithmView {
     AlgorithmView {
-        cost: None,
         min_rtt_us: None,
         max_delivery_rate: None,
         ..algorithm(name, 0, 0, 0, 0, 0.0)
@@ -151,12 +150,7 @@ fn flow_left_alone() -> FlowView {
 }
 
 fn running() -> Status {
-    let connections = [
-        (Why::Few, 3),
-        (Why::Greedy, 80),
-        (Why::Explore, 11),
-        (Why::Application, 4),
-    ];
+    let connections = [(Why::NoRow, 3), (Why::Drawn, 91), (Why::Application, 4)];
     Status {
         effect: None,
         version: "0.1.0".to_owned(),
@@ -504,8 +498,8 @@ fn an_explanation_reads_as_its_copy() {
             path: lossy_path(),
             decisions: vec![
                 decision(0.5, Some("cubic"), Why::Rescued),
-                decision(1.2, Some("bbr"), Why::Greedy),
-                decision(61.0, None, Why::Few),
+                decision(1.2, Some("bbr"), Why::Drawn),
+                decision(61.0, None, Why::NoRow),
             ],
             tuning: Some(tuning()),
         }],

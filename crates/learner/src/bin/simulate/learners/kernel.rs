@@ -2,8 +2,11 @@
 
 use std::collections::HashMap;
 
-use tcpilot_abi::{TP_LEARNER_EPSILON_GREEDY, tp_config, tp_learner_config, tp_path};
-use tcpilot_core::{self as c, learner};
+use tcpilot_abi::{TP_LEARNER_EPSILON_GREEDY, tp_costs, tp_learner_config};
+use tcpilot_core::{
+    learner::{self, End},
+    rows,
+};
 
 use super::{Contender, Who};
 use crate::scene::Transfer;
@@ -13,30 +16,22 @@ const NS: u64 = 1_000_000_000;
 
 /// `learner.kind = "epsilon-greedy"` with its default constants.
 pub struct EpsilonGreedy {
-    config: tp_config,
+    config: tp_learner_config,
     eligible: u32,
     by_group: bool,
-    paths: HashMap<usize, tp_path>,
+    paths: HashMap<usize, tp_costs>,
 }
 
 impl EpsilonGreedy {
     /// `by_group`: a /24 is one path, as by default for public addresses; otherwise each host is one.
     pub fn new(arms: usize, by_group: bool) -> Self {
-        let config = tp_config {
-            abi_version: tcpilot_abi::TP_ABI_VERSION,
-            learner: tp_learner_config {
-                kind: TP_LEARNER_EPSILON_GREEDY,
-                epsilon: 20,
-                min_instances: 3,
-                learning_shift: 2,
-                max_unpaid: 3,
-                ..Default::default()
-            },
-            window_ns: 300 * NS,
-            ssthresh_window_ns: 30 * NS,
-            ssthresh_floor_packets: 10,
+        let config = tp_learner_config {
+            kind: TP_LEARNER_EPSILON_GREEDY,
+            epsilon: 20,
+            min_instances: 3,
+            learning_shift: 2,
+            max_unpaid: 3,
             min_flow_bytes: 65_536,
-            arms: arms as u8,
             ..Default::default()
         };
         Self {
@@ -47,43 +42,39 @@ impl EpsilonGreedy {
         }
     }
 
-    fn path(&mut self, who: &Who) -> &mut tp_path {
+    fn path(&mut self, who: &Who) -> &mut tp_costs {
         let key = if self.by_group { who.group } else { who.path };
         self.paths.entry(key).or_default()
+    }
+
+    fn row(&mut self, who: &Who) -> Option<rows::Entries> {
+        let config = self.config;
+        learner::row(&config, self.path(who))
     }
 }
 
 impl Contender for EpsilonGreedy {
     fn choose(&mut self, who: &Who, _: f64, random: u32) -> usize {
-        let (config, eligible) = (self.config.learner, self.eligible);
-        let mem = &mut self.path(who).learner;
-        let (arm, why) = learner::choose(&config, mem, eligible, random);
-        if usize::from(arm) >= mem.arms.len() {
-            return 0; // no arm: the kernel's default stays
-        }
-        learner::chosen(&config, mem, arm.into(), why.into());
-        arm.into()
+        // Without a row the kernel's default stays.
+        self.row(who)
+            .map_or(0, |row| rows::arm_at(&row, rows::draw_of(random)) as usize)
     }
 
     fn end(&mut self, who: &Who, arm: usize, transfer: &Transfer, at_s: f64) {
         let config = self.config;
-        let told = transfer.vanished || transfer.bytes >= config.min_flow_bytes as f64;
-        let rate = if transfer.vanished {
-            0.0
-        } else {
-            transfer.rate
-        };
-        let sample = c::Sample {
-            delivery_rate: rate as u64,
+        let is_large = transfer.bytes >= config.min_flow_bytes as f64;
+        let has_rate = is_large && !transfer.vanished;
+        let end = End {
+            rate: if has_rate { transfer.rate as u64 } else { 0 },
+            window_ns: 300 * NS,
+            now_ns: (at_s * NS as f64) as u64,
             min_rtt_us: transfer.min_rtt_us as u32,
-            srtt_us: (transfer.min_rtt_us * transfer.inflation) as u32,
+            eligible: self.eligible,
+            arm: arm as u8,
+            is_judged: (is_large || transfer.vanished).into(),
+            failed: transfer.vanished.into(),
             ..Default::default()
         };
-        let path = self.path(who);
-        if told {
-            let now_ns = (at_s * NS as f64) as u64;
-            c::learn_path(&config, path, &sample, now_ns);
-            c::charge(&config, path, arm, &sample, transfer.vanished, now_ns);
-        }
+        learner::end(&config, self.path(who), &end);
     }
 }

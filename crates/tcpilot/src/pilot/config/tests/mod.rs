@@ -153,14 +153,19 @@ fn the_effective_configuration_gives_each_reason() {
 
 #[test]
 fn every_key_of_thompson_reaches_the_learner() {
-    let (keys, default) = (config(THOMPSON).learner.thompson, Thompson::default());
-    let all = Section::keys(&keys);
+    let (learner, default) = (config(THOMPSON).learner, Learner::default());
+    let (keys, estimates) = (&learner.thompson, &learner.estimates);
+    let mut all = Section::keys(keys);
+    all.extend(Section::keys(estimates));
     assert!(
         all.iter().all(|key| !key.is_default),
         "each differs from its default"
     );
-    assert_eq!((keys.rescue_cost_percent, keys.steer_percent), (11, 50));
-    let settings = keys.settings(Objective::None);
+    assert_eq!(
+        (estimates.rescue_cost_percent, keys.steer_percent),
+        (11, 50)
+    );
+    let settings = learner.settings(Objective::None);
     let untouched = default.settings(Objective::None);
     let choice = (
         settings.choice.bonus,
@@ -188,8 +193,8 @@ fn every_key_of_thompson_reaches_the_learner() {
     let abi = config(THOMPSON).to_abi(&names(&["cubic", "bbr"]));
     assert_eq!(abi.learner.kind, tcpilot_abi::TP_LEARNER_THOMPSON);
     assert_eq!(abi.min_flow_bytes, 20000, "what is less is not told of");
-    assert_eq!((abi.rows, config(EVERYTHING).to_abi(&[]).rows), (24576, 0));
-    assert_eq!((abi.sample_bytes, keys.sample_s), (2_000_000, 20));
+    assert_eq!((abi.rows, config(EVERYTHING).to_abi(&[]).rows), (24576, 50));
+    assert_eq!((abi.sample_bytes, estimates.sample_s), (2_000_000, 20));
     assert_eq!((keys.move_gain_percent, keys.move_every_s), (15, 400));
 }
 
@@ -221,6 +226,7 @@ fn a_file_is_loaded() {
 
 #[test]
 fn every_key_reaches_the_kernel_side() {
+    let default = Learner::default().estimates;
     let abi = config(EVERYTHING).to_abi(&names(&["cubic", "dctcp", "bbr"]));
     assert_eq!(abi.abi_version, tcpilot_abi::TP_ABI_VERSION);
     assert_eq!(
@@ -231,12 +237,13 @@ fn every_key_reaches_the_kernel_side() {
             min_instances: 0,
             learning_shift: 3,
             max_unpaid: 9,
+            min_flow_bytes: 1,
             pad: 0,
         }
     );
     assert_eq!(
         (abi.min_flow_bytes, abi.learner.max_unpaid, abi.window_ns),
-        (1, 9, 60_000_000_000)
+        (default.bytes_min, 9, 60_000_000_000)
     );
     assert_eq!(
         (abi.loss_shift, abi.loss_min_segments, abi.rescue_thin),

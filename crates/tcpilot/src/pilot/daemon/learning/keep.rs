@@ -7,13 +7,14 @@ use super::{
     arms::Arms,
     clock::Clock,
     effect::Saved,
+    greedy::Greedy,
     measures::Windows,
     room::Room,
     taught::{Lesson, MoveTerms, Taught},
 };
 use crate::pilot::{
     config::Config,
-    state::{Knowledge, StateError, Store},
+    state::{Knowledge, StateError, Store, is_of_costs},
 };
 
 /// The most rows of a policy that are saved at once: some megabytes.
@@ -46,12 +47,13 @@ pub fn lessons(
     abi: &tp_config,
     names: &[String],
     host: Option<&str>,
+    greedy: Option<&Greedy>,
 ) -> Vec<Lesson> {
     let defaults = defaults(config, host);
-    let keys = &config.learner.thompson;
+    let (keys, estimates) = (&config.learner.thompson, &config.learner.estimates);
     let lesson = |policy: u8| {
         let name = config.policy_name(policy)?;
-        let mut settings = keys.settings(config.objective_of(name));
+        let mut settings = config.learner.settings(config.objective_of(name));
         settings.memory.paths_max = config.paths_max as usize;
         Some(Lesson {
             kind: config.learner.common.kind,
@@ -59,12 +61,13 @@ pub fn lessons(
             name: name.to_owned(),
             policy,
             settings,
+            greedy: greedy.cloned(),
+            rescue_cost: f64::from(estimates.rescue_cost_percent) / 100.0,
             windows: Windows {
                 window_s: config.learner.common.window_s,
                 ssthresh_s: config.ssthresh.window_s,
                 ssthresh_floor: config.ssthresh.floor_packets,
             },
-            rescue_cost: f64::from(keys.rescue_cost_percent) / 100.0,
             steer_percent: keys.steer_percent,
             moves: (keys.move_long && !config.dry_run).then(|| MoveTerms {
                 gain: (f64::from(keys.move_gain_percent) / 100.0).ln_1p(),
@@ -111,8 +114,14 @@ impl Restored {
             Some(store) if has_rows(store, &lesson, now_unix_s)? => Some(store),
             _ => None,
         };
+        // Costs stay in the file while another learner works.
+        let has_costs = lesson.greedy.is_some();
         let rows = |each: &mut dyn FnMut(&[u8], &[u8])| match store {
-            Some(store) => store.for_each_row(&policy, each),
+            Some(store) => store.for_each_row(&policy, |key, row| {
+                if has_costs || !is_of_costs(key) {
+                    each(key, row);
+                }
+            }),
             None => Ok(()),
         };
         let Some((mut taught, read)) = Taught::restore(lesson, self.clock.now_s(), rows)? else {
@@ -151,8 +160,8 @@ fn has_rows(store: &Store, lesson: &Lesson, now_unix_s: u64) -> Result<bool, Sta
         match paths_of_costs(store, &lesson.name, now_unix_s)? {
             0 => {}
             paths => tracing::info!(
-                "what epsilon-greedy learned for policy {} (paths: {paths}) means nothing to thompson: learning \
-                 begins anew; `kind = \"epsilon-greedy\"` in [learner] goes on with it",
+                "what an older version's epsilon-greedy learned for policy {} (paths: {paths}) is not taken up: \
+                 learning begins anew",
                 lesson.name
             ),
         }
@@ -200,6 +209,13 @@ impl Room {
         }
         let now_s = self.clock.now_s();
         let mut paths = 0;
+        if let Some(greedy) = self
+            .taught
+            .iter()
+            .find_map(|taught| taught.lesson.greedy.as_ref())
+        {
+            greedy.memory.clear();
+        }
         for taught in &mut self.taught {
             paths += taught.learner.path_count();
             if let Some(anew) = Taught::anew(taught.lesson.clone(), now_s) {
@@ -287,7 +303,7 @@ mod tests {
                     leave_alone = true";
         let config = Config::from_toml(text, "").unwrap();
         let names = ["cubic", "bbr"].map(str::to_owned);
-        let lessons = lessons(&config, &config.to_abi(&names), &names, Some("cubic"));
+        let lessons = lessons(&config, &config.to_abi(&names), &names, Some("cubic"), None);
         let told = |lesson: &Lesson| {
             (
                 lesson.name.clone(),
@@ -313,7 +329,7 @@ mod tests {
             );
             let config = Config::from_toml(&text, "").unwrap();
             let names = ["cubic", "bbr"].map(str::to_owned);
-            lessons(&config, &config.to_abi(&names), &names, Some("cubic"))[0].moves
+            lessons(&config, &config.to_abi(&names), &names, Some("cubic"), None)[0].moves
         };
         let terms = moves("").unwrap();
         assert!((terms.gain - 1.1f64.ln()).abs() < 1e-12, "{terms:?}");

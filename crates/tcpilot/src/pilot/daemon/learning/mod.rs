@@ -9,6 +9,7 @@ mod arms;
 mod clock;
 mod counts;
 mod effect;
+mod greedy;
 mod histogram;
 mod keep;
 mod life;
@@ -38,6 +39,7 @@ use tcpilot_kernel::{Ends, Heartbeat, Live, Openings, Records, Sampler};
 
 pub use counts::Counts;
 pub use effect::secrets;
+pub use greedy::Greedy;
 pub use keep::{Restored, lessons};
 use life::Life;
 use room::Room;
@@ -419,12 +421,13 @@ impl Learning {
     /// In a dry run nothing is steered, so nothing is held out.
     pub fn open(ends: Ends, taught: Restored, keys: &config::Config) -> Learning {
         let mut rows = ends.rows;
-        if taught.is_anew {
-            rows.clear(); // those of a former daemon mean something else
+        // The rows of a former daemon mean something else. Those of a program go with its costs.
+        if taught.is_anew && keys.learner.common.kind == config::LearnerKind::THOMPSON {
+            rows.clear();
         }
         let mut room = Room::new(taught.taught, Box::new(rows), taught.clock);
-        let thompson = &keys.learner.thompson;
-        room.begin_now(thompson.sample_bytes);
+        let estimates = &keys.learner.estimates;
+        room.begin_now(estimates.sample_bytes);
         if !keys.dry_run {
             let cells = Box::new(ends.cells);
             room.effect = Some(Effect::open(
@@ -434,7 +437,7 @@ impl Learning {
                 taught.clock,
             ));
         }
-        let every = Duration::from_secs(thompson.sample_s.into());
+        let every = Duration::from_secs(estimates.sample_s.into());
         let sampler = (!every.is_zero()).then_some((ends.sampler, every));
         Learning::new(room, ends.records, ends.heartbeat, sampler, ends.openings)
     }

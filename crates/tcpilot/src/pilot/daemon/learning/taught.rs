@@ -17,6 +17,7 @@ use crate::pilot::{config::LearnerKind, figures::ShownView};
 use super::{
     arms::{Arms, Upto},
     clock::Clock,
+    greedy::{EpsilonGreedy, Greedy},
     histogram::Shown,
     long::Before,
     measures::{Book, Sample, Windows},
@@ -34,6 +35,8 @@ pub struct Lesson {
     pub name: String,
     /// The kind of its learner.
     pub kind: LearnerKind,
+    /// The memory of epsilon-greedy, if that is the kind.
+    pub greedy: Option<Greedy>,
     /// Its algorithms.
     pub arms: Arms,
     /// The learner's constants.
@@ -289,6 +292,11 @@ impl Taught {
 impl Lesson {
     /// The learner of this kind, without any knowledge: here each kind is registered that writes rows.
     fn learner(&self) -> Result<Box<dyn Learner>, Unusable> {
+        if let Some(greedy) = self.greedy.clone() {
+            let (settings, arms) = (self.settings.clone(), self.arms.clone());
+            let learner = EpsilonGreedy::new(settings, greedy, self.policy, arms)?;
+            return Ok(Box::new(learner));
+        }
         // The learners of the crate have the names of the configuration.
         tcpilot_learner::learner::make(self.kind.name(), self.arms.len(), self.settings.clone())
     }

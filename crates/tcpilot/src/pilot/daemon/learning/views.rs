@@ -320,7 +320,7 @@ fn algorithms(taught: &Taught, view: &View, switched: &Switched) -> Vec<Algorith
             |(((name, share), estimate), (cost, rescued))| AlgorithmView {
                 name: name.clone(),
                 share,
-                cost: Some(*cost),
+                cost: *cost,
                 rescued,
                 ..estimate.map_or_else(AlgorithmView::default, effect)
             },

@@ -19,7 +19,6 @@ fn path(i: u32) -> StoredPath {
         samples: i,
         chosen: i + 1,
         greedy: i,
-        rescued: 1,
         max_delivery_rate: 125_000 * u64::from(i),
         min_rtt_us: 900 + i,
         ..Default::default()

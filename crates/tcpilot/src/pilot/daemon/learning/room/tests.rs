@@ -68,6 +68,7 @@ pub fn lesson(steer_percent: u32) -> Lesson {
     let names = ["bbr", "cubic"].map(str::to_owned);
     Lesson {
         kind: LearnerKind::THOMPSON,
+        greedy: None,
         policy: POLICY,
         name: "web".to_owned(),
         arms: Arms::of_policy(&abi, POLICY, &names, &["cubic".to_owned()]).unwrap(),

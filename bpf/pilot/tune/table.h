@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * table.h - the table of paths: bounded, and the least recently used path goes first.
+ * table.h - the table of paths, which only policies with tunings use: bounded, and the least
+ * recently used path goes first.
  *
  * An array of buckets of eight slots, and not the kernel's LRU hash, for two
  * reasons.  A look-up is done twice for each connection, and was the largest
@@ -14,19 +15,14 @@
  * Putting a path in takes the bucket's busy flag; finding one takes nothing, so a
  * path may be replaced under a running program's hands and catch a stray write.
  */
-#ifndef TCPILOT_PILOT_TABLE_H
-#define TCPILOT_PILOT_TABLE_H
+#ifndef TCPILOT_PILOT_TUNE_TABLE_H
+#define TCPILOT_PILOT_TUNE_TABLE_H
 
-#include "../core/bits.h"
-#include "../core/bucket.h"
-#include "../core/hash.h"
-#include "../core/num.h"
-#include "state.h"
-
-static __always_inline struct tp_arm *arm_at(struct tp_path *path, __u32 arm)
-{
-	return &path->arms[tp_within(arm, TP_MAX_ARMS)];
-}
+#include "../../core/bits.h"
+#include "../../core/bucket.h"
+#include "../../core/hash.h"
+#include "../../core/num.h"
+#include "../state.h"
 
 struct place {
 	__u32 index;

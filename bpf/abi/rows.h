@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * thompson.h - messages between the learner in the daemon (crates/learner) and the
- * programs: rows go down, records come up.  Decision 18 has the reasons.
+ * rows.h - messages between the learner and the programs that choose: rows go down, records
+ * come up.  Decisions 18 and 27 have the reasons.
  *
  * A row gives the probability of each arm for connections of one node of the learner's tree.
- * Only the daemon writes rows.  The programs look for the nearest node that has one, and at the
- * end of a connection they send a record of its measures.
+ * A learner is whoever writes rows: thompson in the daemon, or epsilon-greedy in a program.
+ * The programs look for the nearest node that has one, and at the end of a connection they
+ * send a record of its measures.
  */
-#ifndef TCPILOT_ABI_THOMPSON_H
-#define TCPILOT_ABI_THOMPSON_H
+#ifndef TCPILOT_ABI_ROWS_H
+#define TCPILOT_ABI_ROWS_H
 
 #include "base.h"
 

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * cost.h - the cost of a connection: the only place that knows the reward.
+ * cost.h - the cost of a connection, which epsilon-greedy compares.
  *
  * In come the measures of its path and of its algorithm there, which include its
- * sample already (sample.h).  Out go a cost and an outcome for the learner.
+ * sample already.  Out go a cost and an outcome.
  */
-#ifndef TCPILOT_CORE_COST_H
-#define TCPILOT_CORE_COST_H
+#ifndef TCPILOT_CORE_LEARNER_COST_H
+#define TCPILOT_CORE_LEARNER_COST_H
 
-#include "../abi/path.h"
-#include "num.h"
-#include "window.h"
+#include "../../abi/learner.h"
+#include "../num.h"
+#include "../window.h"
 
 /*
  * Cost of a connection, 0 at the optimum (least RTT and highest rate at once):
@@ -48,7 +48,7 @@ struct tp_cost {
  * An algorithm without a known rate, on a path that has one, is not charged: the
  * application limited its connections, and that is no evidence that the algorithm is slow.
  */
-TP_INLINE struct tp_cost tp_cost_of(const struct tp_path *path, const struct tp_arm *arm,
+TP_INLINE struct tp_cost tp_cost_of(const struct tp_costs *path, const struct tp_arm *arm,
 				    __u64 rate, __u32 min_rtt_us, int failed)
 {
 	__u64 path_rate = tp_window_max(&path->max_delivery_rate);

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * choose.h - a connection is established: is it ours to touch, and which algorithm
+ * does it get?  It is drawn by the nearest row, whoever writes the rows (decision 27).
+ *
+ * The choice is made here and not before the SYN because only now it is known whether
+ * ECN was negotiated; no data has been sent yet.  Nothing is kept for a path, unless its policy
+ * has a tuning on.
+ */
+#ifndef TCPILOT_PILOT_CHOOSE_H
+#define TCPILOT_PILOT_CHOOSE_H
+
+#include "../core/atomic.h"
+#include "../core/draw.h"
+#include "../core/eligible.h"
+#include "act.h"
+#include "connection.h"
+#include "openings.h"
+#include "shares.h"
+#include "trial.h"
+#include "tune/table.h"
+#include "visit.h"
+
+/* Whether arms that need ECN may be chosen.  The handshake is the connection's own evidence of a
+ * steady path: its variation is half of its only round trip (RFC 6298, section 2.2). */
+static __always_inline __u32 ecn_use(const struct visit *v, __u32 min_rtt_us)
+{
+	struct tp_net_measures m = {.min_rtt_us = min_rtt_us, .rttvar_us = v->tp->mdev_us >> 2};
+	__u32 remote[4];
+
+	if (!(v->tp->ecn_flags & TCP_ECN_ANY))
+		return TP_ECN_NOT_NEGOTIATED;
+	tp_remote_btf(v->tp, remote);
+	m.wireless = tp_is_wireless(v->tp);
+	return tp_ecn_use_of(v->policy, tp_is_private(remote), &m);
+}
+
+/* The arms that may be chosen here. */
+static __always_inline __u32 eligible_arms(const struct visit *v, const struct tp_opening *note)
+{
+	if (!cfg.ecn_arms)
+		return v->policy->arms;
+	return tp_eligible(v->policy, cfg.ecn_arms, ecn_use(v, note->rtt_us));
+}
+
+/* Draws from a row. */
+static __always_inline __u8 draw_arm(const struct visit *v, struct tp_draw *draw,
+				     struct asking *asks, const struct tp_shares *shares,
+				     struct tp_opening *note)
+{
+	struct drawn drawn = {};
+
+	note->generation = shares->generation;
+	note->level = shares->level;
+	note->why = TP_WHY_DRAWN;
+	if (cfg.dry_run)
+		return TP_NO_ARM; /* it would keep its algorithm whatever is drawn */
+	note->flags |= TP_CONN_DRAWN;
+	asks->eligible = eligible_arms(v, note);
+	if (cfg.ecn_arms && !asks->eligible)
+		note->why = TP_WHY_NO_ARM;
+	asks->in_force = v->in_force.arm;
+	take_draw(draw, asks, shares, &drawn);
+	note->probability = drawn.probability;
+	return drawn.arm;
+}
+
+/* Sets an arm, and notes the arm that is in force then. */
+static __always_inline void set_arm(const struct visit *v, struct tp_opening *note, __u8 arm)
+{
+	if (set_algorithm(v->hands, config()->arm[tp_within(arm, TP_MAX_ARMS)]))
+		note->flags |= TP_CONN_STEERED;
+	else
+		note->why = TP_WHY_SET_FAILED;
+	note->arm = arm_in_force_if(v->tp, arm);
+}
+
+/* Draws an arm, unless the connection is held out or there is no row.  now_ns makes its draw
+ * unlike that of another connection with the same ports. */
+static __always_inline __u8 arm_for(const struct visit *v, const struct tp_row_key *place,
+				    struct tp_opening *note, __u64 now_ns)
+{
+	struct asking asks = {
+	    .tag = note->path, .now = note->opened, .class = place->class, .rows = pulse.rows};
+	struct tp_draw *draw = draw_at(asks.tag);
+	struct tp_shares shares = {};
+
+	if (!draw)
+		return TP_NO_ARM;
+	asks.seed = (__u64)note->tag << 32 ^ now_ns;
+	asks.cell = cell_of(draw, asks.tag, place->prefix);
+	if (!v->again) /* if it is set, the socket has our algorithm already */
+		note->trial = trial_in(asks.cell);
+	if (note->trial & TP_TRIAL_HELD_OUT) {
+		note->why = TP_WHY_HELD_OUT;
+		note->flags |= TP_CONN_HELD_OUT;
+		return TP_NO_ARM;
+	}
+	if (!hinted_row(draw, &asks, &shares) && !nearest_row(place, &shares)) {
+		if (!learns_here() || cfg.learner.min_instances)
+			return TP_NO_ARM;
+		tp_even_shares(v->policy->arms, &shares);
+	}
+	return draw_arm(v, draw, &asks, &shares, note);
+}
+
+static __always_inline void choose_arm(const struct visit *v, struct tp_row_key *place,
+				       struct tp_opening *note, __u64 now_ns)
+{
+	__u8 arm;
+
+	note->class = class_of(v, note->rtt_us);
+	place->class = row_class(note->class);
+	note->egress = egress_of(v);
+	part_by_egress(place, note->egress);
+	note->path = draw_tag(place);
+	note->why = TP_WHY_VOID;
+	if (!rows_are_valid(now_ns))
+		return;
+	note->why = TP_WHY_NO_ROW;
+	if (!learns_here() && !pulse.levels && !pulse.trials)
+		return;
+	arm = arm_for(v, place, note, now_ns);
+	if (arm < TP_MAX_ARMS)
+		set_arm(v, note, arm);
+}
+
+/* The path, for a policy with a tuning on. */
+static __always_inline void open_tuned_path(struct visit *v, __u64 now_ns)
+{
+	if (!cfg.tunes || !v->policy->tuned)
+		return;
+	v->path = open_path(v->key, &v->slot);
+	if (!v->path)
+		return;
+	if (!v->path->born_ns)
+		begin_path(v, now_ns);
+	__sync_fetch_and_add(&v->path->live_flows, 1);
+	__sync_fetch_and_add(&v->path->connections, 1);
+}
+
+static __always_inline __u8 take_up(struct visit *v, struct tp_row_key *place)
+{
+	__u64 now_ns = coarse_ns();
+	struct tp_opening note = {
+	    .tag = tag_of(v->tp),
+	    .opened = now_ns >> TP_OPENED_SHIFT,
+	    .rtt_us = srtt_us_of(v->hands),
+	    .probability = TP_CERTAIN,
+	    .arm = v->in_force.arm,
+	    .level = TP_LEVEL_NONE,
+	    .flags =
+		v->flags | (cfg.dry_run ? TP_CONN_DRY_RUN : 0) | (v->again ? TP_CONN_STEERED : 0),
+	    .policy = place->policy,
+	};
+
+	choose_arm(v, place, &note, now_ns);
+	note_opening(&note);
+	open_tuned_path(v, now_ns);
+	if (note.flags & TP_CONN_HELD_OUT)
+		v->path = 0; /* the path has counted it, but does not tune it */
+	if (subscribe(v->hands, OUR_CALLBACKS))
+		COUNT(trouble[TP_TROUBLE_CB_FLAGS]);
+	return note.why;
+}
+
+/* Leaves the path in the visit if the connection is ours, and its policy has a tuning on. */
+static __always_inline void established(struct visit *v)
+{
+	struct tp_row_key place = {};
+	__u8 why = TP_WHY_LOOPBACK;
+
+	locate(v, &place);
+	if (v->policy) {
+		v->in_force = known_in_force(v->tp);
+		why = hands_off(v);
+		if (why == TP_WHY_APPLICATION && is_left_over(v)) {
+			v->again = 1;
+			why = tp_route_has_cc(v->tp) ? TP_WHY_ROUTE : TP_WHY_UNSEEN;
+		}
+		if (why == TP_WHY_UNSEEN)
+			why = take_up(v, &place);
+	}
+	COUNT(connections[tp_within(why, TP_WHY_SLOTS)]);
+}
+
+#endif

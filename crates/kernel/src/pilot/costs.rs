@@ -1,0 +1,118 @@
+//! The memory of epsilon-greedy: the costs that its BPF program charges, a place for each row
+//! (`bpf/pilot/greedy.h`).
+
+use std::{
+    io,
+    os::fd::{AsFd, AsRawFd, OwnedFd},
+};
+
+use libbpf_rs::{
+    MapCore, MapFlags, MapHandle, MapMut, ProgramMut,
+    libbpf_sys::{bpf_prog_test_run_opts, bpf_test_run_opts},
+};
+use tcpilot_abi::{TP_ROW_WAYS, from_bytes, to_bytes, tp_costs, tp_row_key};
+
+use super::LearnerKeys;
+use crate::{Error, object::map_error};
+
+/// Places per batch of a read, which bounds the daemon's memory.
+const BATCH: u32 = 256;
+
+/// The costs of paths. It outlives the pilot, but is not written any more then.
+pub struct Costs {
+    map: MapHandle,
+    put: OwnedFd,
+    keys: LearnerKeys,
+}
+
+impl Costs {
+    pub(super) fn new(
+        map: &MapMut<'_>,
+        put: &ProgramMut<'_>,
+        keys: &LearnerKeys,
+    ) -> Result<Costs, Error> {
+        let action = "share the costs of paths";
+        let put = put.as_fd().try_clone_to_owned();
+        Ok(Costs {
+            map: MapHandle::try_from(map).map_err(map_error(action))?,
+            put: put.map_err(|source| Error::System { action, source })?,
+            keys: *keys,
+        })
+    }
+
+    /// The costs of a path, or of the group of neighbours that it belongs to.
+    ///
+    /// # Errors
+    /// [`Error::Map`].
+    pub fn get(&self, key: &tp_row_key) -> Result<Option<tp_costs>, Error> {
+        let tag = tcpilot_core::rows::tag(&self.keys.secrets, key);
+        let first = tcpilot_core::rows::bucket(tag, self.keys.rows) * TP_ROW_WAYS;
+        for place in first..first + TP_ROW_WAYS {
+            let found = self.map.lookup(&place.to_ne_bytes(), MapFlags::ANY);
+            let bytes = found.map_err(map_error("read the costs of a path"))?;
+            let costs = bytes.as_deref().and_then(from_bytes::<tp_costs>);
+            if let Some(costs) = costs.filter(|costs| costs.tag == tag) {
+                return Ok(Some(costs));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Calls `each` with the costs of every path.
+    ///
+    /// # Errors
+    /// [`Error::Map`].
+    pub fn for_each(&self, mut each: impl FnMut(&tp_costs)) -> Result<(), Error> {
+        let places = self.keys.rows * TP_ROW_WAYS;
+        let batches = self
+            .map
+            .lookup_batch(BATCH.min(places), MapFlags::ANY, MapFlags::ANY)
+            .map_err(map_error("read the costs of paths"))?;
+        for (_, bytes) in batches {
+            if let Some(costs) = from_bytes::<tp_costs>(&bytes).filter(|costs| costs.tag != 0) {
+                each(&costs);
+            }
+        }
+        Ok(())
+    }
+
+    /// Stores the costs of a path from the state file, and writes its row. One of our programs does it, by the
+    /// learner's own rules: the path may take the place of the one unused for longest.
+    ///
+    /// # Errors
+    /// [`Error::System`], among others if another processor has the place.
+    pub fn put(&self, costs: &tp_costs) -> Result<(), Error> {
+        let fail = |source| Error::System {
+            action: "store the costs of a path",
+            source,
+        };
+        let mut context = to_bytes(costs).to_vec();
+        let mut run = bpf_test_run_opts {
+            sz: size_of::<bpf_test_run_opts>() as _,
+            ctx_in: context.as_mut_ptr().cast(),
+            ctx_size_in: context.len() as u32,
+            ..Default::default()
+        };
+        // SAFETY: the descriptor is open, and the kernel reads no more of the context than its size says.
+        let result = unsafe { bpf_prog_test_run_opts(self.put.as_raw_fd(), &raw mut run) };
+        match (result, run.retval) {
+            (0, 0) => Ok(()),
+            (0, _) => Err(fail(io::ErrorKind::WouldBlock.into())),
+            _ => Err(fail(io::Error::from_raw_os_error(-result))),
+        }
+    }
+
+    /// Forgets every path. The caller removes the rows.
+    ///
+    /// # Errors
+    /// [`Error::Map`].
+    pub fn clear(&self) -> Result<(), Error> {
+        let empty = to_bytes(&tp_costs::default()).to_vec();
+        for place in 0..self.keys.rows * TP_ROW_WAYS {
+            self.map
+                .update(&place.to_ne_bytes(), &empty, MapFlags::ANY)
+                .map_err(map_error("clear the costs of paths"))?;
+        }
+        Ok(())
+    }
+}
