@@ -22,10 +22,11 @@
 #include "visit.h"
 
 /* Whether arms that need ECN may be chosen.  The handshake is the connection's own evidence of a
- * steady path: its variation is half of its only round trip (RFC 6298, section 2.2). */
-static __always_inline __u32 ecn_use(const struct visit *v, __u32 min_rtt_us)
+ * steady path: its variation is half of its only round trip (RFC 6298, section 2.2).  So an arm
+ * stays eligible until the connection's end, when delayed ACKs have been measured, too. */
+static __always_inline __u32 ecn_use(const struct visit *v, __u32 handshake_us)
 {
-	struct tp_net_measures m = {.min_rtt_us = min_rtt_us, .rttvar_us = v->tp->mdev_us >> 2};
+	struct tp_net_measures m = {.min_rtt_us = handshake_us, .rttvar_us = handshake_us / 2};
 	__u32 remote[4];
 
 	if (!(v->tp->ecn_flags & TCP_ECN_ANY))
