@@ -34,32 +34,28 @@ programs = true
 tools = ["none", "limit", "floor"]
 """
 
-MEMORY = '''\
+MEMORY = """\
 title = "memory"
 duration_s = 10
 
 [[link]]
-path = "direct"
+rate_mbit = 50
+queue = "100 packets"
 
+# Nothing is learned from connections below 16 KiB, so such a one makes no path.
 [[flow]]
-name = "short"
-kind = "short"
+name = "spread"
+bytes = 20_000
 destinations = 500
 prefixes = 2
-private = true
 
 [tuner]
 name = "tcpilot"
-# thompson learns nothing from connections of a few packets, and so has no paths here.
-config = """
-replace_defaults = ["cubic", "reno", "bbr"]
-[learner]
-kind = "epsilon-greedy"
-"""
+config = 'replace_defaults = ["cubic", "reno", "bbr"]'
 
 [measure]
 memory = true
-'''
+"""
 
 
 @pytest.mark.parametrize("engine", ["here", "vm"])

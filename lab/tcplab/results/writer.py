@@ -247,6 +247,10 @@ def _tuner(cell: Cell, work: Path) -> dict[str, Any]:
     table: list[dict[str, Any]] = []
     paths = (_maybe_json(work / "tuner-paths.json") or {}).get("paths", [])
     paths.sort(key=lambda path: -path["connections"])
+    connections: dict[str, int] = {}
+    for path in paths:  # an address has one for each class of handshakes
+        before = connections.get(path["prefix"], 0)
+        connections[path["prefix"]] = before + path["connections"]
     if cell.tuner.name == "tcpilot":
         table = [
             {"key": path["prefix"], "arm": known.pop("name"), "count": known.pop("chosen"), **known}
@@ -260,7 +264,7 @@ def _tuner(cell: Cell, work: Path) -> dict[str, Any]:
         "version": _maybe_text(work / "tuner-version"),
         "log": log.splitlines()[-_LOG_LINES:],
         "table": table,
-        "connections": {path["prefix"]: path["connections"] for path in paths},
+        "connections": connections,
         "tunings": status.get("tunings"),
         "status": status,
         "report": _maybe_json(work / "tuner-report.json"),
