@@ -278,11 +278,14 @@ fn least(window: &tp_window32) -> u32 {
     both.into_iter().filter(|us| *us > 0).min().unwrap_or(0)
 }
 
+/// A function that is called for each row, with its key.
+type EachRow<'a> = dyn FnMut(&[u8], &[u8]) + 'a;
+
 /// The rows of the estimates; those of costs are put aside.
 fn without_costs<'a>(
     rows: &'a mut SavedRows<'_>,
     costs: &'a mut Vec<SavedRow>,
-) -> impl FnMut(&mut dyn FnMut(&[u8], &[u8])) + 'a {
+) -> impl FnMut(&mut EachRow<'_>) + 'a {
     |each| {
         rows(&mut |key: &[u8], row: &[u8]| match is_of_costs(key) {
             true => costs.push((key.to_vec(), row.to_vec())),
