@@ -1,6 +1,6 @@
 //! The learner epsilon-greedy: its choice and its costs.
 
-use tcpilot_host_tests::{FAR, Lab, Sink, arm};
+use tcpilot_host_tests::{FAR, Lab, Place, Sink, arm};
 
 use crate::{ALWAYS_BBR, ALWAYS_RENO, GREEDY};
 
@@ -26,6 +26,33 @@ fn after_every_arm_was_tried_the_cheapest_is_chosen() {
     for name in ["reno", "bbr", "cubic"] {
         assert!(arm(&path, name)["samples"].as_u64().unwrap() >= 1, "{path}");
     }
+}
+
+/// Metric, Count, Greedy, MinRtt and MaxRtDlvr of the published tables, as the manual prints them.
+#[test]
+fn the_published_table_can_be_printed() {
+    let lab = Lab::new();
+    let pilot = lab.pilot(&greedy(ALWAYS_BBR));
+    lab.upload(FAR, 3, 1_000_000);
+    pilot.wait_closed(3);
+    let path = pilot.path(FAR);
+    let bbr = arm(&path, "bbr");
+    let mut command = Place::here().command("tcpilot");
+    let columns =
+        "path,algorithm,cost,chosen,greedy,algorithm.min_rtt_us,algorithm.max_delivery_rate";
+    command.args(["paths", "--columns", columns, "--socket"]);
+    let output = command.arg(pilot.socket()).output().unwrap();
+    let table = String::from_utf8(output.stdout).unwrap();
+    let row = table.lines().nth(1).unwrap();
+    let cells: Vec<&str> = row.split("  ").filter(|cell| !cell.is_empty()).collect();
+    let [_, name, cost, chosen, greedy, rtt, rate] = cells.as_slice() else {
+        panic!("{table}");
+    };
+    let plain = |cell: &str| cell.trim().to_owned();
+    assert_eq!(name.trim(), "bbr", "{table}");
+    assert_eq!(plain(cost), bbr["cost"].to_string(), "{table}");
+    assert_eq!((plain(chosen), plain(greedy)), ("3".into(), "3".into()));
+    assert!(rtt.ends_with(" ms") && rate.ends_with("bit/s"), "{table}");
 }
 
 #[test]
