@@ -208,7 +208,9 @@ static __noinline __u32 describe_end(struct bpf_sock_ops *ctx, __u32 moment, str
 		return 0;
 	to->end.failed = tp_timed_out(v.tp);
 	to->end.is_judged = to->end.failed || ts->bytes_acked >= cfg.learner.min_flow_bytes;
-	if (find_note(tag_of(v.tp), &note) && note.level == TP_LEVEL_NONE && !to->end.is_judged)
+	if (!find_note(tag_of(v.tp), &note))
+		note = (struct tp_opening){};
+	else if (note.level == TP_LEVEL_NONE && !to->end.is_judged)
 		return 0;
 	locate(&v, &place);
 	if (!v.policy)
