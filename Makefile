@@ -36,7 +36,7 @@ test: ## before a commit, and in CI: every test, those of kernels on the oldest 
 
 test-all: ## before a release: the release build, all kernels, another clang, a browser, two campaigns
 	@PROFILE=release scripts/stages check unit-test host-test mpquic-test vm-test learner-test \
-		clang-test machine-test metrics-test browser-test lab-test
+		clang-test machine-test metrics-test collector-test browser-test lab-test
 	@echo "make test-all: all passed"
 
 OLD_RUST = $(filter 85 86 87,$(shell cargo --version | cut -d. -f2))
@@ -111,6 +111,10 @@ metrics-test: setup release ## metrics and alerts in the eyes of Prometheus, and
 	scripts/promtool
 	scripts/as-root scripts/scrape.py --seconds 20 --interval 1
 
+collector-test: setup release ## the watch's IPFIX records in two collectors: nfdump and pmacct; needs root
+	@scripts/setup collectors
+	scripts/as-root scripts/collect.py
+
 browser-test: setup ## the laboratory's reports in a headless Chromium
 	@scripts/setup browser
 	cd lab && $(BIN)/pytest -q -m browser
@@ -163,4 +167,4 @@ release: build
 	@$(CARGO) build --release --bins
 
 .PHONY: help setup build run demo test test-all clang-test check unit-test unit-test-rust unit-test-lab host-test mpquic-test upgrade-test vm-test \
-	vm-test-ends learner-test machine-test arm64-test metrics-test browser-test bench lab lab-test experiments deb dist arm64 image release
+	vm-test-ends learner-test machine-test arm64-test metrics-test collector-test browser-test bench lab lab-test experiments deb dist arm64 image release
