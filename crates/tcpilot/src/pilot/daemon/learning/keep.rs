@@ -17,8 +17,8 @@ use crate::pilot::{
     state::{Knowledge, StateError, Store, is_of_costs},
 };
 
-/// The most rows of a policy that are saved at once: some megabytes.
-const PAGE: usize = 16384;
+/// The most rows of a policy that are saved at once: a megabyte. The allocator keeps what a save has needed.
+const PAGE: usize = 4096;
 
 /// Learners with the saved knowledge.
 pub struct Restored {
