@@ -44,9 +44,9 @@ int put_costs(struct tp_costs *from)
 	if (!c || !row || !take(&c->busy))
 		return 1;
 	begin_costs(c, row, tag, &key);
+	from->tag = tag;
+	from->busy = 1; /* the flag is ours throughout the copy */
 	*c = *from;
-	c->tag = tag;
-	c->busy = 1;
 	rewrite(row, c);
 	release(&c->busy);
 	return 0;
