@@ -117,17 +117,14 @@ static __always_inline void flow_owner(const struct tcp_sock *tp, struct tp_flow
 /* Takes the reason for its algorithm from the note of its opening; says whether there is one. */
 static __always_inline int flow_note(const struct visit *v, struct tp_flow *f)
 {
-	__u64 now_ns = bpf_ktime_get_ns();
 	struct tp_opening note = {};
-	__u32 age;
 
 	if (!find_note(tag_of(v->tp), &note) || is_foreign(v->tp, &note))
 		return 0;
-	age = (__u32)(now_ns >> TP_OPENED_SHIFT) - note.opened;
 	f->arm = note.arm;
 	f->why = note.why;
 	f->flags = note.flags & ~(TP_CONN_STEERED | TP_CONN_DRAWN);
-	f->opened_ns = now_ns - ((__u64)age << TP_OPENED_SHIFT);
+	f->opened_ns = opened_ns_of(&note, bpf_ktime_get_ns());
 	return 1;
 }
 

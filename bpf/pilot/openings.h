@@ -92,6 +92,14 @@ __noinline int find_note(__u32 tag, struct tp_opening *to)
 	return to->tag == tag; /* another connection may have taken the place meanwhile */
 }
 
+/* When the connection of a note was opened. */
+static __always_inline __u64 opened_ns_of(const struct tp_opening *note, __u64 now_ns)
+{
+	__u32 age = (__u32)(now_ns >> TP_OPENED_SHIFT) - note->opened;
+
+	return now_ns - ((__u64)age << TP_OPENED_SHIFT);
+}
+
 /* The connection was moved to another algorithm while it was open: from here on that is its
  * arm.  flags: enum tp_conn_flags to add. */
 __noinline int change_note(__u32 tag, __u32 arm, __u32 why, __u32 flags)

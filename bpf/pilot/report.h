@@ -43,9 +43,7 @@ static __always_inline void record_identity(const struct tcp_sock *tp, struct tp
 /* r->at_ns is known. */
 static __always_inline void record_note(const struct tp_opening *note, struct tp_record *r)
 {
-	__u32 age = (__u32)(r->at_ns >> TP_OPENED_SHIFT) - note->opened;
-
-	r->opened_ns = r->at_ns - ((__u64)age << TP_OPENED_SHIFT);
+	r->opened_ns = opened_ns_of(note, r->at_ns);
 	r->handshake_us = note->rtt_us;
 	r->generation = note->generation;
 	r->class = note->class;

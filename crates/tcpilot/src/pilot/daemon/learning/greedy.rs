@@ -195,10 +195,7 @@ impl EpsilonGreedy {
                 unpaid: of.unpaid,
                 chosen: of.chosen,
                 greedy: of.greedy,
-                max_delivery_rate: of
-                    .max_delivery_rate
-                    .current
-                    .max(of.max_delivery_rate.previous),
+                max_delivery_rate: greatest(&of.max_delivery_rate),
                 min_rtt_us: least(&of.min_rtt_us),
                 ..Default::default()
             }
@@ -206,10 +203,7 @@ impl EpsilonGreedy {
         Saved {
             at_s,
             instances: costs.instances,
-            max_delivery_rate: costs
-                .max_delivery_rate
-                .current
-                .max(costs.max_delivery_rate.previous),
+            max_delivery_rate: greatest(&costs.max_delivery_rate),
             min_rtt_us: least(&costs.min_rtt_us),
             algorithms: self.arms.names().iter().enumerate().map(arm).collect(),
         }
@@ -276,6 +270,10 @@ impl EpsilonGreedy {
 fn least(window: &tp_window32) -> u32 {
     let both = [window.current, window.previous];
     both.into_iter().filter(|us| *us > 0).min().unwrap_or(0)
+}
+
+fn greatest(window: &tp_window64) -> u64 {
+    window.current.max(window.previous)
 }
 
 /// A function that is called for each row, with its key.
