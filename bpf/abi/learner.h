@@ -2,7 +2,7 @@
 /*
  * learner.h - the kinds of learners, and the memory of the one that works in the kernel.
  *
- * A learner is whoever writes the rows by which connections are chosen for (rows.h).
+ * A learner writes the rows by which connections choose their arms (rows.h).
  * epsilon-greedy is a BPF program's: at a connection's end it charges a cost, and rewrites
  * the row of the connection's path.  The costs of a path stand at the place of its row, in
  * an array beside the rows.

@@ -4,7 +4,7 @@
  * come up.  Decisions 18 and 27 have the reasons.
  *
  * A row gives the probability of each arm for connections of one node of the learner's tree.
- * A learner is whoever writes rows: thompson in the daemon, or epsilon-greedy in a program.
+ * A learner writes rows: thompson in the daemon, or epsilon-greedy in a program.
  * The programs look for the nearest node that has one, and at the end of a connection they
  * send a record of its measures.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * choose.h - a connection is established: is it ours to touch, and which algorithm
- * does it get?  It is drawn by the nearest row, whoever writes the rows (decision 27).
+ * does it get?  It is drawn by the nearest row, of either learner (decision 27).
  *
  * The choice is made here and not before the SYN because only now it is known whether
  * ECN was negotiated; no data has been sent yet.  Nothing is kept for a path, unless its policy

@@ -41,7 +41,7 @@ pub fn make(kind: &str, arms: usize, settings: Settings) -> Result<Box<dyn Learn
     known.map_or(Err(Unusable::Kind), |(_, make)| make(arms, settings))
 }
 
-/// A learner for one policy: whoever writes the rows by which connections choose their arms.
+/// A learner for one policy: it writes the rows by which connections choose their arms.
 ///
 /// It does no I/O, and reads no clock: times are arguments in seconds. What is not given here, the
 /// estimates do, the same way for all learners.
