@@ -32,7 +32,7 @@ struct tp_learner_config {
 	__u32 min_instances;  /* connections before the first learned choice */
 	__u32 learning_shift; /* the learning rate is 1 / 2^shift */
 	__u32 max_unpaid; /* an arm without a sample is no longer tried after so many connections */
-	__u32 pad;
+	__u32 arms;	  /* their number; the verifier knows it, and drops the others' code */
 	__u64 min_flow_bytes; /* acknowledged by a connection that is judged */
 };
 

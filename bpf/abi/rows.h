@@ -105,7 +105,7 @@ struct tp_draw {
  * oldest is lost; that connection's record says so, and teaches nothing. */
 struct tp_opening {
 	__u32 tag;	   /* the kernel's hash of the connection's addresses and ports; 0: empty */
-	__u32 generation;  /* of the row; 0: none */
+	__u32 rate;	   /* before its FIN, bytes per second >> TP_NOTE_RATE_SHIFT; 0: none */
 	__u32 opened;	   /* when: ns >> TP_OPENED_SHIFT */
 	__u32 rtt_us;	   /* of the handshake; 0: unknown */
 	__u32 path;	   /* the hash of its path: tp_draw_tag() */
@@ -120,7 +120,8 @@ struct tp_opening {
 	__u16 egress; /* the interface that parts its path; 0: none does */
 } __attribute__((aligned(8)));
 
-#define TP_OPENED_SHIFT 20 /* about a millisecond */
+#define TP_OPENED_SHIFT 20   /* about a millisecond */
+#define TP_NOTE_RATE_SHIFT 4 /* of a note's rate: units of 16 bytes per second */
 #define TP_OPENING_WAYS 4
 
 /* The low bits of a connection's hash name its bucket. */
@@ -182,8 +183,8 @@ struct tp_record {
 	__u32 segments; /* with data, retransmissions included */
 	__u32 retransmitted;
 	__u32 ssthresh_packets; /* 0: slow start never ended */
-	__u32 rate;	  /* the last sample's, kbyte/s; 0: none, or the application limited it */
-	__u32 generation; /* of the row that was drawn from */
+	__u32 rate; /* the last sample's, kbyte/s; 0: none, or the application limited it */
+	__u32 pad;
 	__u16 class;
 	__u16 probability;
 	__u16 weight; /* number of ends that it stands for */
@@ -195,7 +196,7 @@ struct tp_record {
 	__u8 conn_flags; /* enum tp_conn_flags */
 	__u32 domain;	 /* of its row's key */
 	__u8 trial;	 /* enum tp_trial, at its opening */
-	__u8 pad;
+	__u8 pad2;
 	__u16 egress; /* the interface that parts its path; 0: none does */
 };
 

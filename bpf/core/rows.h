@@ -164,10 +164,8 @@ TP_INLINE __u64 tp_hint(__u32 class, __u64 rows)
 struct tp_shares {
 	__u64 upto[2]; /* as tp_row.upto, four in each */
 	__u64 tag;     /* the row's */
-	__u32 generation;
 	__u32 level;   /* TP_LEVEL_NONE: there was no row */
 	__u32 blurred; /* a row that may be nearer was being written */
-	__u32 pad;
 };
 
 union tp_row_words {
@@ -195,7 +193,6 @@ TP_INLINE int tp_read_row(const struct tp_row *row, __u64 tag, struct tp_shares 
 		return 0;
 	}
 	to->tag = tag;
-	to->generation = now.row.generation;
 	to->level = now.row.level;
 	return 1;
 }

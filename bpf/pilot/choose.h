@@ -51,7 +51,6 @@ static __always_inline __u8 draw_arm(const struct visit *v, struct tp_draw *draw
 {
 	struct drawn drawn = {};
 
-	note->generation = shares->generation;
 	note->level = shares->level;
 	note->why = TP_WHY_DRAWN;
 	if (cfg.dry_run)

@@ -105,157 +105,109 @@ static __always_inline void begin_costs(struct tp_costs *c, struct tp_row *row, 
 	c->tag = tag;
 }
 
-/* Moments at which a connection teaches. */
-enum moment {
-	MOMENT_FIN, /* its rate and RTT alone: the last rate sample will not show it */
-	MOMENT_END, /* or it leaves its arm */
-};
-
-/* Whether an end has changed the shares of its path: most connections are too small to. */
-static __always_inline int has_changed(const struct tp_costs *c, const struct tp_end *end,
-				       __u32 eligible_before)
+/* The connection of a record as the learner sees it.  If it was rescued or moved before, it has
+ * left its first arm, which was charged then.  A rescue is a failure of that arm. */
+static __always_inline void describe(const struct tp_record *r, __u64 rate, __u32 eligible,
+				     struct tp_end *end)
 {
-	const struct tp_arm *arm = &c->arms[tp_within(end->arm, TP_MAX_ARMS)];
-
-	return end->is_judged || c->eligible != eligible_before ||
-	       (end->arm < TP_MAX_ARMS && arm->unpaid == cfg.learner.max_unpaid);
+	end->now_ns = r->at_ns;
+	end->window_ns = cfg.window_ns;
+	end->rate = rate;
+	end->min_rtt_us = r->min_rtt_us;
+	end->eligible = eligible;
+	end->weight = r->weight;
+	end->arm = r->conn_flags & (TP_CONN_RESCUED | TP_CONN_MOVED) ? TP_NO_ARM : r->arm;
+	end->failed = !!(r->flags & (TP_RECORD_TIMED_OUT | TP_RECORD_RESCUED));
+	end->is_judged = end->failed || r->bytes_acked >= cfg.learner.min_flow_bytes;
+	end->excused = !!(r->flags & TP_RECORD_TUNED);
+	end->favourite = r->level != TP_LEVEL_NONE && r->probability > TP_CERTAIN / 2;
 }
 
-/* A function of its own, so that the verifier checks it once. */
-__noinline int learn_here(const struct tp_row_key *key, const struct tp_end *end, __u32 moment)
+/* The key of its path's costs. */
+static __always_inline void key_of(const struct tp_record *r, struct tp_row_key *key)
 {
+	struct tp_row_key place = {.domain = r->domain, .policy = r->policy};
+
+	__builtin_memcpy(place.prefix, r->remote, sizeof(place.prefix));
+	tp_costs_key(&place, key);
+}
+
+/* Charges, and rewrites the row if that may have changed the shares of its path: most connections
+ * are too small to.  With the costs' busy flag held. */
+static __always_inline void learn_exclusively_here(struct tp_costs *c, struct tp_row *row,
+						   const struct tp_end *end)
+{
+	const struct tp_arm *arm = &c->arms[tp_within(end->arm, TP_MAX_ARMS)];
+	__u32 eligible = c->eligible, unpaid = arm->unpaid;
+
+	epsilon_greedy_end(&config()->learner, c, end);
+	if (end->is_judged || c->eligible != eligible ||
+	    (unpaid < cfg.learner.max_unpaid && arm->unpaid >= cfg.learner.max_unpaid))
+		rewrite(row, c);
+}
+
+/* Learns from a connection that ends, or leaves its arm.  rate: bytes per second; 0: none is
+ * known.  eligible: the arms that it could have had.  One too small to be judged says something
+ * only about a path that has shares.  It is a function of its own, so that the verifier checks it
+ * once. */
+__noinline int learn_here(const struct tp_record *r, __u64 rate, __u32 eligible)
+{
+	struct tp_row_key key = {};
+	struct tp_end end = {};
 	struct tp_costs *c;
 	struct tp_row *row;
-	__u32 place, eligible;
+	__u32 place;
 	__u64 tag;
 
-	if (!key || !end)
+	if (!r)
 		return 0;
-	tag = tp_row_tag(config()->row_secrets, key);
-	place = place_for(tag, end->is_judged && moment == MOMENT_END);
+	describe(r, rate, eligible, &end);
+	if (!end.is_judged && r->level == TP_LEVEL_NONE)
+		return 0;
+	key_of(r, &key);
+	tag = tp_row_tag(config()->row_secrets, &key);
+	place = place_for(tag, end.is_judged);
 	c = bpf_map_lookup_elem(&costs, &place);
 	row = row_at(place);
 	if (!c || !row || !take(&c->busy))
 		return 0;
 	if (c->tag != tag)
-		begin_costs(c, row, tag, key);
-	eligible = c->eligible;
-	if (moment == MOMENT_FIN)
-		epsilon_greedy_measure(c, end);
-	else
-		epsilon_greedy_end(&config()->learner, c, end);
-	if (moment == MOMENT_END && has_changed(c, end, eligible))
-		rewrite(row, c);
+		begin_costs(c, row, tag, &key);
+	learn_exclusively_here(c, row, &end);
 	release(&c->busy);
 	return 1;
 }
 
-static __always_inline void describe(const struct visit *v, const struct tp_opening *note,
-				     struct tp_end *end)
+/* The rate that a connection is judged by at its end: that of now, or that before its FIN. */
+static __always_inline __u64 rate_at_end(const struct visit *v, const struct bpf_tcp_sock *ts,
+					 const struct tp_opening *note)
 {
-	end->now_ns = bpf_ktime_get_coarse_ns();
-	end->window_ns = cfg.window_ns;
-	end->min_rtt_us = tp_valid_rtt_us(v->tp->rtt_min.s[0].v);
-	end->eligible = eligible_arms(v, note);
-	end->arm = is_foreign(v->tp, note) ? TP_NO_ARM : note->arm;
-	end->favourite = note->level != TP_LEVEL_NONE && note->probability > TP_CERTAIN / 2;
+	if (ts->bytes_acked < cfg.learner.min_flow_bytes)
+		return 0;
+	return tp_max64(tp_conn_rate(ts, v->tp, ticks_per_s, 0),
+			(__u64)note->rate << TP_NOTE_RATE_SHIFT);
 }
 
-/* A connection that was rescued or moved has left its first arm, which was charged then. */
-static __always_inline int has_first_arm(const struct tp_opening *note)
+/* A FIN is sent: notes the rate if the last rate sample will not show it.  If all data was
+ * acknowledged, the FIN's own sample replaces the data's.  If the application filled the send
+ * buffer, the kernel calls the sample application-limited. */
+static __noinline __u32 note_rate(struct bpf_sock_ops *ctx)
 {
-	return note->tag && !(note->flags & (TP_CONN_RESCUED | TP_CONN_MOVED));
-}
-
-/* The rate of a connection; 0: none is known, or the application limited it. */
-static __always_inline __u64 rate_now(const struct visit *v, const struct bpf_tcp_sock *ts,
-				      __u32 moment)
-{
-	return tp_conn_rate(ts, v->tp, ticks_per_s, moment == MOMENT_FIN && tp_is_filled(v->tp));
-}
-
-/* What learn_here() takes.  Its caller has it, and neither of the functions that fill it in and
- * use it calls the other: together their stacks would be too large. */
-struct charge {
-	struct tp_row_key path;
-	struct tp_end end;
-};
-
-/* The node of a connection's path, and its end but for the rate. */
-static __always_inline void charge_of(const struct visit *v, struct tp_row_key *place,
-				      const struct tp_opening *note, struct charge *to)
-{
-	part_by_egress(place, note->egress);
-	tp_costs_key(place, &to->path);
-	describe(v, note, &to->end);
-}
-
-/* Describes a connection that ends, or sends a FIN after enough data to be judged by; says
- * whether it teaches.  One too small to be judged says something only about a path that has
- * shares. */
-static __noinline __u32 describe_end(struct bpf_sock_ops *ctx, __u32 moment, struct charge *to)
-{
-	struct tp_path_key unused = {};
-	struct visit v = begin_visit(ctx, &unused);
-	struct tp_row_key place = {};
-	struct tp_opening note = {};
+	struct visit v = begin_visit(ctx, 0);
+	struct tp_opening *note;
 	struct bpf_tcp_sock *ts;
-
-	if (!v.tp || !v.sk || (moment == MOMENT_FIN && !tp_is_idle(v.tp) && !tp_is_filled(v.tp)))
-		return 0;
-	ts = bpf_tcp_sock(v.sk);
-	if (!ts)
-		return 0;
-	to->end.failed = tp_timed_out(v.tp);
-	to->end.is_judged = to->end.failed || ts->bytes_acked >= cfg.learner.min_flow_bytes;
-	if (!find_note(tag_of(v.tp), &note))
-		note = (struct tp_opening){};
-	else if (note.level == TP_LEVEL_NONE && !to->end.is_judged)
-		return 0;
-	locate(&v, &place);
-	if (!v.policy)
-		return 0;
-	charge_of(&v, &place, &note, to);
-	if (!has_first_arm(&note))
-		to->end.arm = TP_NO_ARM;
-	to->end.excused = !is_creditable(cfg.tunes ? remembered(v.sk) : 0, ts->data_segs_out);
-	if (to->end.is_judged)
-		to->end.rate = rate_now(&v, ts, moment);
-	return 1;
-}
-
-/* Describes a connection that was rescued just now, which is a failure of its first arm: the rate
- * after the rescue is another algorithm's, and the rate before it was that of slow start. */
-static __noinline __u32 describe_rescued(struct bpf_sock_ops *ctx, struct charge *to)
-{
-	struct tp_path_key unused = {};
-	struct visit v = begin_visit(ctx, &unused);
-	struct tp_row_key place = {};
-	struct tp_opening note = {};
+	int filled;
 
 	if (!v.tp || !v.sk)
 		return 0;
-	locate(&v, &place);
-	if (!v.policy || !find_note(tag_of(v.tp), &note) || !has_first_arm(&note))
+	filled = tp_is_filled(v.tp);
+	ts = filled || tp_is_idle(v.tp) ? bpf_tcp_sock(v.sk) : 0;
+	note = ts ? note_of(tag_of(v.tp)) : 0;
+	if (!note || !ts)
 		return 0;
-	charge_of(&v, &place, &note, to);
-	to->end.arm = note.arm; /* the rescue's is in force already */
-	to->end.is_judged = to->end.failed = 1;
+	note->rate =
+	    (__u32)tp_min64(tp_conn_rate(ts, v.tp, ticks_per_s, filled) >> TP_NOTE_RATE_SHIFT, ~0U);
 	return 1;
-}
-
-static __noinline int charge_end(struct bpf_sock_ops *ctx, __u32 moment)
-{
-	struct charge c = {};
-
-	return describe_end(ctx, moment, &c) && learn_here(&c.path, &c.end, moment);
-}
-
-static __noinline int charge_rescued(struct bpf_sock_ops *ctx)
-{
-	struct charge c = {};
-
-	return describe_rescued(ctx, &c) && learn_here(&c.path, &c.end, MOMENT_END);
 }
 
 #endif

@@ -8,7 +8,9 @@
 
 #include "../core/sample.h"
 #include "act.h"
+#include "choose.h"
 #include "connection.h"
+#include "greedy.h"
 #include "openings.h"
 #include "shares.h"
 #include "socket.h"
@@ -34,18 +36,11 @@ static __always_inline void record_times(const struct tcp_sock *tp, struct tp_re
 		r->buffer_ticks += now;
 }
 
-static __always_inline void record_identity(const struct tcp_sock *tp, struct tp_record *r)
-{
-	r->cookie = tp_common_of(tp)->skc_cookie.counter;
-	r->netns_cookie = tp_netns_cookie(tp);
-}
-
 /* r->at_ns is known. */
 static __always_inline void record_note(const struct tp_opening *note, struct tp_record *r)
 {
 	r->opened_ns = opened_ns_of(note, r->at_ns);
 	r->handshake_us = note->rtt_us;
-	r->generation = note->generation;
 	r->class = note->class;
 	r->probability = note->probability;
 	r->policy = note->policy;
@@ -101,11 +96,12 @@ static __always_inline void send_record(const struct tp_record *r)
 		__sync_fetch_and_add(&pulse.dropped, 1);
 }
 
-static __always_inline void fill_record(const struct visit *v, const struct bpf_tcp_sock *ts,
-					const struct tp_row_key *place, struct tp_record *r)
+/* All that needs neither the note nor the place. */
+static __always_inline void record_measures(const struct visit *v, const struct bpf_tcp_sock *ts,
+					    struct tp_record *r)
 {
-	record_place(place, r);
-	record_identity(v->tp, r);
+	r->at_ns = coarse_ns();
+	r->netns_cookie = v->netns_cookie;
 	record_times(v->tp, r);
 	record_counts(ts, v->tp, r);
 }
@@ -126,15 +122,16 @@ static __always_inline __u32 record_weight(const struct visit *v, __u64 bytes_ac
 
 /* The application may connect this socket again.  Then our algorithm must not be taken for its
  * own choice (is_left_over), nor the old storage for that of the next connection. */
-static __always_inline void leave_over(const struct visit *v, int is_ours)
+static __noinline int leave_over(struct bpf_sock *sk, __u32 cc_key)
 {
-	struct tp_conn left = {.cc_key = is_ours ? tp_cc_key(v->tp) : 0}, *conn;
+	struct tp_conn left = {.cc_key = cc_key}, *conn;
 
-	conn = bpf_sk_storage_get(&conns, v->sk, &left, is_ours ? BPF_SK_STORAGE_GET_F_CREATE : 0);
+	conn = bpf_sk_storage_get(&conns, sk, &left, cc_key ? BPF_SK_STORAGE_GET_F_CREATE : 0);
 	if (!conn)
-		return;
+		return 0;
 	conn->open = 0;
 	conn->cc_key = left.cc_key;
+	return 1;
 }
 
 /* The flags that note and socket give: enum tp_record_flags. */
@@ -145,6 +142,14 @@ static __always_inline __u8 end_flags(const struct visit *v, const struct tp_ope
 	return is_foreign(v->tp, note) ? TP_RECORD_FOREIGN : 0;
 }
 
+/* The key of the algorithm in force if it is this arm; else 0. */
+static __always_inline __u32 key_if(const struct tcp_sock *tp, __u8 arm)
+{
+	__u32 key = tp_cc_key(tp);
+
+	return arm < TP_MAX_ARMS && arm_key[tp_within(arm, TP_MAX_ARMS)] == key ? key : 0;
+}
+
 /* Removes the note, and releases its draw. */
 static __always_inline void give_back(const struct visit *v)
 {
@@ -152,11 +157,11 @@ static __always_inline void give_back(const struct visit *v)
 
 	if (!note) { /* it was lost */
 		if (tp_sock_of(v->tp)->sk_socket)
-			leave_over(v, 0);
+			leave_over(v->sk, 0);
 		return;
 	}
 	if (note->flags & TP_CONN_STEERED && tp_sock_of(v->tp)->sk_socket)
-		leave_over(v, note->arm == arm_in_force(v->tp));
+		leave_over(v->sk, key_if(v->tp, note->arm));
 	note->tag = 0;
 	if (note->flags & TP_CONN_DRAWN)
 		release_draw(note->path);
@@ -170,67 +175,112 @@ static __always_inline __u8 tuned_flag(const struct visit *v, const struct bpf_t
 	return is_creditable(conn, ts->data_segs_out) ? 0 : TP_RECORD_TUNED;
 }
 
-static __always_inline void send_end(struct visit *v, int timed_out, __u32 weight)
+/* A record, and what else epsilon-greedy learns from. */
+struct report {
+	struct tp_record record;
+	__u64 rate;	/* bytes per second; 0: none is known */
+	__u32 eligible; /* arms that it could have had, as bits */
+	__u32 pad;
+};
+
+static __always_inline void learn_from(const struct report *report)
 {
-	struct tp_record r = {.level = TP_LEVEL_NONE, .arm = TP_NO_ARM};
-	struct bpf_tcp_sock *ts = bpf_tcp_sock(v->sk);
+	if (learns_here())
+		learn_here(&report->record, report->rate, report->eligible);
+}
+
+/* Reports the end of a connection, whose note is still there.  to: its weight is known, and
+ * whether it timed out.  It is a function of its own, so that its stack is not that of the caller,
+ * who learns from the record. */
+static __noinline __u32 report_end(hands_t *hands, struct report *to)
+{
+	struct visit v = begin_visit(hands, 0);
+	struct tp_record *r = &to->record;
 	struct tp_opening note = {};
 	struct tp_row_key place = {};
+	struct bpf_tcp_sock *ts;
+	__u8 says_nothing;
 
-	locate(v, &place);
-	if (!ts || !v->policy)
-		return;
-	if (!find_note(tag_of(v->tp), &note))
-		note = (struct tp_opening){};
-	r.at_ns = coarse_ns();
-	r.weight = (__u16)weight;
-	r.flags = end_flags(v, &note);
-	if (note.tag)
-		record_note(&note, &r);
-	if (r.flags)
-		r.arm = TP_NO_ARM;
-	r.flags |= (timed_out ? TP_RECORD_TIMED_OUT : 0) | tuned_flag(v, ts);
+	if (!v.tp || !v.sk)
+		return 0;
+	ts = bpf_tcp_sock(v.sk);
+	locate(&v, &place);
+	if (!ts || !v.policy)
+		return 0;
+	record_measures(&v, ts, r);
+	r->cookie = tp_common_of(v.tp)->skc_cookie.counter;
+	if (!find_note(tag_of(v.tp), &note))
+		note = (struct tp_opening){.level = TP_LEVEL_NONE};
+	record_note(&note, r);
+	says_nothing = end_flags(&v, &note);
+	if (says_nothing)
+		r->arm = TP_NO_ARM;
+	r->flags |= says_nothing | tuned_flag(&v, ts);
+	r->pad = r->pad2 = 0;
 	part_by_egress(&place, note.egress);
-	fill_record(v, ts, &place, &r);
-	send_record(&r);
+	record_place(&place, r);
+	if (learns_here()) {
+		to->rate = rate_at_end(&v, ts, &note);
+		to->eligible = eligible_arms(&v, &note);
+	}
+	return 1;
+}
+
+static __noinline __u32 send_end(hands_t *hands, __u32 weight, __u32 timed_out)
+{
+	struct report report;
+
+	report.record.weight = (__u16)weight;
+	report.record.flags = (__u8)timed_out;
+	if (!report_end(hands, &report))
+		return 0;
+	learn_from(&report);
+	send_record(&report.record);
+	return 1;
 }
 
 /* The end of a connection that was taken up.  Most ends are not worth a record: they only give
- * back their note and their draw. */
-static __always_inline void tell_end(struct visit *v)
+ * back their note and their draw.  It is counted last: who sees the count finds the record. */
+static __always_inline void tell_end(const struct visit *v)
 {
-	__u64 bytes_acked = bytes_acked_of(v->hands);
-	int timed_out = tp_timed_out(v->tp);
-	__u32 weight = record_weight(v, bytes_acked, timed_out);
+	__u32 timed_out = tp_timed_out(v->tp) ? TP_RECORD_TIMED_OUT : 0;
+	__u32 weight = record_weight(v, bytes_acked_of(v->hands), timed_out);
 
-	count_closed(bytes_acked);
 	if (weight)
-		send_end(v, timed_out, weight);
+		send_end(v->hands, weight, timed_out);
 	give_back(v);
+	count_closed(bytes_acked_of(v->hands));
 }
 
-/* A connection goes on with another algorithm: sends its measures until now.  flags: enum
- * tp_record_flags. */
-static __always_inline void tell_part(struct visit *v, __u32 flags)
+/* A connection goes on with another algorithm: reports its measures until now, and notes the new
+ * arm.  to: its flags are known.  The rate after a rescue is another algorithm's, and the rate
+ * before it was that of slow start, so that none is learned from. */
+static __noinline __u32 report_part(hands_t *hands, __u32 why, struct report *to)
 {
-	struct tp_record r = {.arm = TP_NO_ARM, .level = TP_LEVEL_NONE, .weight = 1};
-	struct bpf_tcp_sock *ts = bpf_tcp_sock(v->sk);
+	struct visit v = begin_visit(hands, 0);
+	struct tp_record *r = &to->record;
 	struct tp_row_key place = {};
 	struct tp_opening note = {};
+	struct bpf_tcp_sock *ts;
 
-	locate(v, &place);
-	if (!ts || !v->policy)
-		return;
-	r.at_ns = bpf_ktime_get_coarse_ns();
-	r.flags = TP_RECORD_SAMPLE | flags;
-	if (find_note(tag_of(v->tp), &note))
-		record_note(&note, &r);
+	if (!v.tp || !v.sk)
+		return 0;
+	ts = bpf_tcp_sock(v.sk);
+	locate(&v, &place);
+	if (!ts || !v.policy)
+		return 0;
+	record_measures(&v, ts, r);
+	if (find_note(tag_of(v.tp), &note))
+		record_note(&note, r);
 	else
-		r.flags |= TP_RECORD_FORGOTTEN;
+		r->flags |= TP_RECORD_FORGOTTEN;
 	part_by_egress(&place, note.egress);
-	fill_record(v, ts, &place, &r);
-	r.cookie = bpf_get_socket_cookie(v->hands); /* the record of the next part has it, too */
-	send_record(&r);
+	record_place(&place, r);
+	if (learns_here())
+		to->eligible = eligible_arms(&v, &note);
+	r->cookie = bpf_get_socket_cookie(hands); /* the record of the next part has it, too */
+	change_note(tag_of(v.tp), arm_in_force(v.tp), why, TP_CONN_RESCUED | TP_CONN_STEERED);
+	return 1;
 }
 
 #endif

@@ -72,8 +72,7 @@ static __noinline __u32 judge_loss(struct bpf_sock_ops *ctx)
 					.loss_shift = cfg.loss_shift,
 					.ticks_per_s = ticks_per_s,
 					.is_published = cfg.rescue_published};
-	struct tp_path_key key = {};
-	struct visit v = begin_visit(ctx, &key);
+	struct visit v = begin_visit(ctx, 0);
 	struct tp_loss_now now = {};
 	struct tp_rescue *r;
 	__u32 verdict;
@@ -151,8 +150,7 @@ static __always_inline struct tp_rescue *rescue_of(const struct visit *v)
 /* Whether it may be rescued.  If not, the reason is counted once, and the watch goes on. */
 static __noinline __u32 may_rescue(struct bpf_sock_ops *ctx)
 {
-	struct tp_path_key key = {};
-	struct visit v = begin_visit(ctx, &key);
+	struct visit v = begin_visit(ctx, 0);
 	struct tp_rescue *r = rescue_of(&v);
 	struct tp_loss_now now = {};
 	__u32 why;
@@ -196,8 +194,7 @@ static __always_inline void remember_moved(const struct visit *v, __u8 arm, __u8
 /* Switches to the rescue's algorithm; says whether that worked. */
 static __noinline __u32 rescue_now(struct bpf_sock_ops *ctx)
 {
-	struct tp_path_key key = {};
-	struct visit v = begin_visit(ctx, &key);
+	struct visit v = begin_visit(ctx, 0);
 	struct tp_rescue *r = rescue_of(&v);
 	struct tp_loss_now now = {};
 
@@ -222,8 +219,7 @@ static __noinline __u32 rescue_now(struct bpf_sock_ops *ctx)
 /* Gives the former algorithm back; says whether that worked. */
 static __noinline __u32 undo_rescue(struct bpf_sock_ops *ctx)
 {
-	struct tp_path_key key = {};
-	struct visit v = begin_visit(ctx, &key);
+	struct visit v = begin_visit(ctx, 0);
 	struct tp_rescue *r = rescue_of(&v);
 	struct tp_opening note = {};
 	struct tp_loss_now now = {};
@@ -248,8 +244,7 @@ static __noinline __u32 undo_rescue(struct bpf_sock_ops *ctx)
 /* Notes for the path how a rescue ended. */
 static __noinline __u32 note_outcome(struct bpf_sock_ops *ctx, __u32 has_helped)
 {
-	struct tp_path_key key = {};
-	struct visit v = begin_visit(ctx, &key);
+	struct visit v = begin_visit(ctx, 0);
 	struct tp_row_key place = {};
 	struct tp_opening note = {};
 	struct tp_refusal *refusal;
@@ -270,28 +265,28 @@ static __noinline __u32 note_outcome(struct bpf_sock_ops *ctx, __u32 has_helped)
 	return 0;
 }
 
-/* A connection has just left its arm: sends the arm's measures, and notes the new arm.
- * flags: enum tp_record_flags. */
+/* A connection has just left its arm.  flags: enum tp_record_flags. */
 static __noinline __u32 tell_moved(struct bpf_sock_ops *ctx, __u32 flags, __u32 why)
 {
-	struct tp_path_key key = {};
-	struct visit v = begin_visit(ctx, &key);
+	struct report report = {.record = {.weight = 1,
+					   .arm = TP_NO_ARM,
+					   .level = TP_LEVEL_NONE,
+					   .flags = (__u8)(TP_RECORD_SAMPLE | flags)}};
 
-	if (!v.tp || !v.sk)
+	if (!report_part(ctx, why, &report))
 		return 0;
-	tell_part(&v, flags);
-	change_note(tag_of(v.tp), arm_in_force(v.tp), why, TP_CONN_RESCUED | TP_CONN_STEERED);
+	if (flags & TP_RECORD_RESCUED)
+		learn_from(&report);
+	send_record(&report.record);
 	return 0;
 }
 
-static __noinline __u32 judged_loss(struct bpf_sock_ops *ctx)
+static __always_inline __u32 judged_loss(struct bpf_sock_ops *ctx)
 {
 	switch (judge_loss(ctx)) {
 	case TP_VERDICT_SWITCH:
 		if (!may_rescue(ctx) || !rescue_now(ctx))
 			break;
-		if (learns_here())
-			charge_rescued(ctx);
 		tell_moved(ctx, TP_RECORD_RESCUED, TP_WHY_RESCUED);
 		break;
 	case TP_VERDICT_HELPED:

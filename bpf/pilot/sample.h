@@ -79,7 +79,7 @@ int sample(struct bpf_iter__tcp *ctx)
 		return 0;
 	part_by_egress(&place, note.egress);
 	record_place(&place, &r);
-	record_identity(tp, &r);
+	r.netns_cookie = tp_netns_cookie(tp);
 	r.cookie = bpf_get_socket_cookie(tp); /* the record of its end has it, too */
 	record_times(tp, &r);
 	record_live_counts(tp, &r);

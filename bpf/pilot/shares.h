@@ -43,7 +43,7 @@ static __always_inline void settle(struct visit *v, struct tp_row_key *place, __
 	if (cfg.rules)
 		place->policy = find_policy(v->tp, place->prefix);
 	v->policy = &config()->policy[place->policy & (TP_MAX_POLICIES - 1)];
-	if (cfg.tunes) {
+	if (cfg.tunes && v->key) {
 		v->key->netns_cookie = netns_cookie;
 		v->key->policy = place->policy;
 		tp_path_prefix(v->policy, place->prefix, v->key);
@@ -70,11 +70,10 @@ static __always_inline void locate_at(struct visit *v, struct tp_row_key *place,
  * without class and interface.  No policy: loopback, and that is not ours. */
 static __always_inline void locate(struct visit *v, struct tp_row_key *place)
 {
-	__u64 netns_cookie = netns_cookie_of(v->hands);
-
+	v->netns_cookie = netns_cookie_of(v->hands);
 	if (v->sk->family != AF_INET) {
 		tp_remote(v->sk, place->prefix);
-		locate_at(v, place, netns_cookie);
+		locate_at(v, place, v->netns_cookie);
 		return;
 	}
 	/* the usual case, in which three words are known */
@@ -83,7 +82,7 @@ static __always_inline void locate(struct visit *v, struct tp_row_key *place)
 	asm volatile("" ::: "memory"); /* a socket is read at fixed offsets only */
 	if (!cfg.manage_loopback && tp_is_loopback_ipv4(place->prefix))
 		return;
-	settle(v, place, netns_cookie, tp_is_private_ipv4(place->prefix));
+	settle(v, place, v->netns_cookie, tp_is_private_ipv4(place->prefix));
 }
 
 static __always_inline __u16 class_of(const struct visit *v, __u32 rtt_us)

@@ -87,19 +87,6 @@ static __noinline __u32 lost(struct bpf_sock_ops *ctx)
 	return judged_loss(ctx);
 }
 
-static __noinline __u32 ended(struct bpf_sock_ops *ctx)
-{
-	struct tp_path_key key = {};
-	struct visit v;
-
-	if (!is_taken_up(ctx))
-		return 1;
-	v = begin_visit(ctx, &key);
-	if (v.tp && v.sk)
-		tell_end(&v);
-	return 1;
-}
-
 static __noinline __u32 ended_path(struct bpf_sock_ops *ctx, __u32 to)
 {
 	struct tp_path_key key = {};
@@ -110,16 +97,25 @@ static __noinline __u32 ended_path(struct bpf_sock_ops *ctx, __u32 to)
 	return 1;
 }
 
-/* An end, or a FIN, if a policy has a tuning on or the programs learn.  They need the
- * connection's note, which goes with its record. */
-static __noinline __u32 ended_or_fin(struct bpf_sock_ops *ctx, __u32 to)
+static __noinline __u32 ended(struct bpf_sock_ops *ctx)
+{
+	struct visit v;
+
+	if (!is_taken_up(ctx))
+		return 1;
+	v = begin_visit(ctx, 0);
+	if (v.tp && v.sk)
+		tell_end(&v);
+	return cfg.tunes ? ended_path(ctx, BPF_TCP_CLOSE) : 1;
+}
+
+/* A FIN is sent, and a policy has a tuning on or the programs learn. */
+static __noinline __u32 ending(struct bpf_sock_ops *ctx, __u32 to)
 {
 	if (!is_taken_up(ctx))
 		return 1;
 	if (learns_here())
-		charge_end(ctx, to == BPF_TCP_CLOSE ? MOMENT_END : MOMENT_FIN);
-	if (to == BPF_TCP_CLOSE)
-		ended(ctx);
+		note_rate(ctx);
 	return cfg.tunes ? ended_path(ctx, to) : 1;
 }
 
@@ -173,9 +169,9 @@ int tcpilot(struct bpf_sock_ops *ctx)
 	if (op == BPF_SOCK_OPS_STATE_CB) {
 		__u32 to = ctx->args[1];
 
-		if (cfg.follows_fins)
-			return is_close(ctx, to) || is_fin(ctx, to) ? ended_or_fin(ctx, to) & 1 : 1;
-		return is_close(ctx, to) ? ended(ctx) & 1 : 1;
+		if (is_close(ctx, to))
+			return ended(ctx) & 1;
+		return cfg.follows_fins && is_fin(ctx, to) ? ending(ctx, to) & 1 : 1;
 	}
 	if (op - BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB <= 1) {
 		__u32 flags = op == BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB ? TP_CONN_ACTIVE : 0;

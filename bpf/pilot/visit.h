@@ -21,9 +21,10 @@ struct visit {
 	struct bpf_sock *sk;
 	const struct tcp_sock *tp;
 	const struct tp_policy_config *policy; /* 0: it is on loopback, which is not ours */
-	struct tp_path_key *key;
-	struct tp_path *path; /* 0: it has no path */
-	__u32 slot;	      /* the path's number in the table */
+	struct tp_path_key *key;	       /* 0: no tuning asks for it here */
+	struct tp_path *path;		       /* 0: it has no path */
+	__u64 netns_cookie;		       /* of locate() */
+	__u32 slot;			       /* the path's number in the table */
 	struct known in_force;
 	__u8 flags; /* enum tp_conn_flags */
 	__u8 again; /* its algorithm is our choice for the socket's connection before */

@@ -28,7 +28,8 @@ struct tp_end {
 	__u8 failed;	  /* it timed out, or was rescued from its arm */
 	__u8 excused;	  /* its rate is not its arm's work */
 	__u8 favourite;	  /* it got its arm by a share above one half */
-	__u8 pad[3];
+	__u8 pad;
+	__u16 weight; /* number of ends that it stands for: 1 if it is judged */
 };
 
 /* cost += (sample - cost) / 2^shift; the first sample is taken whole.  The count shows
@@ -43,15 +44,16 @@ TP_INLINE __u64 tp_update(__u64 cost, __u64 sample, __u32 samples, __u32 shift)
 }
 
 /* The eligible arms that have given no sample, but may still give one. */
-TP_INLINE __u32 tp_untried(const struct tp_costs *mem, __u32 eligible, __u32 max_unpaid)
+TP_INLINE __u32 tp_untried(const struct tp_learner_config *cfg, const struct tp_costs *mem,
+			   __u32 eligible)
 {
 	__u32 mask = 0;
 
 #pragma unroll
-	for (int i = 0; i < TP_MAX_ARMS; i++) {
+	for (int i = 0; i < TP_MAX_ARMS && i < cfg->arms; i++) {
 		const struct tp_arm *arm = &mem->arms[i];
 
-		mask |= (tp_is_zero(arm->samples) & tp_is_less(arm->unpaid, max_unpaid)) << i;
+		mask |= (tp_is_zero(arm->samples) & tp_is_less(arm->unpaid, cfg->max_unpaid)) << i;
 	}
 	return mask & eligible;
 }
@@ -72,19 +74,20 @@ TP_INLINE __u64 tp_compared_cost(const struct tp_arm *arm, __u32 eligible)
 }
 
 /* The eligible arms of least cost. */
-TP_INLINE __u32 tp_cheapest(const struct tp_costs *mem, __u32 eligible)
+TP_INLINE __u32 tp_cheapest(const struct tp_learner_config *cfg, const struct tp_costs *mem,
+			    __u32 eligible)
 {
 	__u64 least = TP_NO_COST;
 	__u32 mask = 0;
 
 #pragma unroll
-	for (int i = 0; i < TP_MAX_ARMS; i++) {
+	for (int i = 0; i < TP_MAX_ARMS && i < cfg->arms; i++) {
 		__u64 cost = tp_compared_cost(&mem->arms[i], eligible >> i & 1);
 
 		least = tp_select(least, cost, tp_is_less(cost, least));
 	}
 #pragma unroll
-	for (int i = 0; i < TP_MAX_ARMS; i++) {
+	for (int i = 0; i < TP_MAX_ARMS && i < cfg->arms; i++) {
 		__u64 cost = tp_compared_cost(&mem->arms[i], eligible >> i & 1);
 
 		mask |= (tp_is_zero(cost ^ least) & tp_has_sample(&mem->arms[i])) << i;
@@ -96,9 +99,9 @@ TP_INLINE __u32 tp_cheapest(const struct tp_costs *mem, __u32 eligible)
  * cheapest; 0: every arm was tried, and none gave a sample. */
 TP_INLINE __u32 epsilon_greedy_best(const struct tp_learner_config *cfg, const struct tp_costs *mem)
 {
-	__u32 untried = tp_untried(mem, mem->eligible, cfg->max_unpaid);
+	__u32 untried = tp_untried(cfg, mem, mem->eligible);
 
-	return untried ? untried : tp_cheapest(mem, mem->eligible);
+	return untried ? untried : tp_cheapest(cfg, mem, mem->eligible);
 }
 
 /*
@@ -120,7 +123,10 @@ TP_INLINE int epsilon_greedy_row(const struct tp_learner_config *cfg, const stru
 	if (!whole || mem->instances < cfg->min_instances)
 		return 0;
 #pragma unroll
-	for (int i = 0; i < TP_MAX_ARMS; i++) {
+	for (int i = 0; i < TP_MAX_ARMS; i++)
+		upto[i] = 0xffff;
+#pragma unroll
+	for (int i = 0; i < TP_MAX_ARMS && i < cfg->arms; i++) {
 		sum += of_all * (mem->eligible >> i & 1) + of_best * (best >> i & 1);
 		upto[i] = (__u16)((sum * 0xffff + whole / 2) / whole);
 	}
@@ -146,8 +152,7 @@ TP_INLINE void epsilon_greedy_roll(struct tp_costs *mem, struct tp_arm *arm, con
 
 /*
  * Takes the highest rate and the least RTT into those of the path and of the arm.  A rate
- * that is not the arm's work counts for neither.  It is called alone before a connection's end
- * if its last rate sample will not show the rate: the same maximum may be taken twice.
+ * that is not the arm's work counts for neither.
  */
 TP_INLINE void epsilon_greedy_measure(struct tp_costs *mem, const struct tp_end *e)
 {
@@ -197,9 +202,9 @@ TP_INLINE int epsilon_greedy_end(const struct tp_learner_config *cfg, struct tp_
 	mem->eligible = e->eligible;
 	epsilon_greedy_measure(mem, e);
 	if (has_arm) {
-		arm->chosen++;
-		arm->unpaid += mem->instances >= cfg->min_instances;
-		arm->greedy += e->favourite;
+		arm->chosen += e->weight;
+		arm->unpaid += mem->instances >= cfg->min_instances ? e->weight : 0;
+		arm->greedy += e->favourite ? e->weight : 0;
 	}
 	if (!e->is_judged || !e->min_rtt_us)
 		return 0;

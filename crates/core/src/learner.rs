@@ -24,22 +24,16 @@ pub fn end(cfg: &tp_learner_config, costs: &mut tp_costs, end: &End) -> bool {
     unsafe { c::epsilon_greedy_end(cfg, costs, end) != 0 }
 }
 
-/// `epsilon_greedy_measure`: takes in the rate and the RTT alone, before a connection's end.
-pub fn measure(costs: &mut tp_costs, end: &End) {
-    // SAFETY: as above.
-    unsafe { c::epsilon_greedy_measure(costs, end) }
-}
-
 /// `tp_untried`: the arms of this mask that have no sample, but may still give one.
-pub fn untried(costs: &tp_costs, eligible: u32, max_unpaid: u32) -> u32 {
+pub fn untried(cfg: &tp_learner_config, costs: &tp_costs, eligible: u32) -> u32 {
     // SAFETY: as above.
-    unsafe { c::tp_untried(costs, eligible, max_unpaid) }
+    unsafe { c::tp_untried(cfg, costs, eligible) }
 }
 
 /// `tp_cheapest`: the arms of this mask that have the least cost.
-pub fn cheapest(costs: &tp_costs, eligible: u32) -> u32 {
+pub fn cheapest(cfg: &tp_learner_config, costs: &tp_costs, eligible: u32) -> u32 {
     // SAFETY: as above.
-    unsafe { c::tp_cheapest(costs, eligible) }
+    unsafe { c::tp_cheapest(cfg, costs, eligible) }
 }
 
 /// `tp_cost`, in parts of `TP_COST_SCALE`. Rates are bytes per second.

@@ -16,10 +16,8 @@ pub type Entries = [u16; TP_MAX_ARMS as usize];
 struct Shares {
     upto: [u64; 2],
     tag: u64,
-    generation: u32,
     level: u32,
     blurred: u32,
-    pad: u32,
 }
 
 #[rustfmt::skip]
@@ -164,9 +162,9 @@ pub fn draw_holds(draw: &tp_draw, tag: u32, now: u32) -> bool {
     c::native_draw_holds(draw, tag, now) != 0
 }
 
-/// `tp_find_row`: entries, generation and level of the row with this tag, as a program would read them.
-pub fn find_row(bucket: &tp_row_bucket, tag: u64) -> Option<([u64; 2], u32, u32)> {
+/// `tp_find_row`: entries and level of the row with this tag, as a program would read them.
+pub fn find_row(bucket: &tp_row_bucket, tag: u64) -> Option<([u64; 2], u32)> {
     let mut found = Shares::default();
     let is_there = c::native_find_row(bucket, tag, &mut found) != 0;
-    is_there.then_some((found.upto, found.generation, found.level))
+    is_there.then_some((found.upto, found.level))
 }

@@ -307,18 +307,6 @@ fn an_unanswered_connection_is_no_instance() {
     assert_eq!((path.instances, path.arms[0].samples), (0, 0));
 }
 
-#[test]
-fn measures_before_the_end_charge_nobody() {
-    let mut path = tp_costs::default();
-    learner::measure(&mut path, &end_of(0, 1000, 50));
-    let arm = &path.arms[0];
-    assert_eq!(native::window_max(&arm.max_delivery_rate), 1000);
-    assert_eq!((path.instances, arm.chosen, arm.samples), (0, 0, 0));
-    // The rate is known when the connection ends without one.
-    assert!(close(&mut path, end_of(0, 0, 50), 1));
-    assert_eq!((path.arms[0].samples, path.arms[0].cost), (1, 0));
-}
-
 /// A CPU reads the clock, and others move the windows on before it gets the path.
 #[test]
 fn a_sample_late_into_the_next_window_forgets_nothing() {
@@ -355,22 +343,18 @@ fn the_loss_rule_fires_above_one_in_64() {
 }
 
 /// A connection of any arm or of none, and whether it ends or is only measured.
-fn any_end() -> impl Strategy<Value = (End, bool)> {
+fn any_end() -> impl Strategy<Value = End> {
     let arm = prop_oneof![0u8..4, Just(TP_NO_ARM as u8)];
     let measures = (0u64..1 << 44, 0u32..10_000_000, 0u64..4000);
-    let kind = (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>());
-    (arm, measures, kind).prop_map(
-        |(arm, (rate, rtt, at_s), (judged, failed, excused, ends))| {
-            let end = End {
-                now_ns: at_s * S,
-                is_judged: judged.into(),
-                failed: failed.into(),
-                excused: excused.into(),
-                ..end_of(arm, rate, rtt)
-            };
-            (end, ends)
-        },
-    )
+    let kind = (any::<bool>(), any::<bool>(), any::<bool>());
+    (arm, measures, kind).prop_map(|(arm, (rate, rtt, at_s), (judged, failed, excused))| End {
+        now_ns: at_s * S,
+        is_judged: judged.into(),
+        failed: failed.into(),
+        excused: excused.into(),
+        weight: if judged { 1 } else { 16 },
+        ..end_of(arm, rate, rtt)
+    })
 }
 
 proptest! {
@@ -447,12 +431,8 @@ proptest! {
     #[test]
     fn no_interleaving_makes_a_cost_underflow(steps in prop::collection::vec(any_end(), 1..80)) {
         let mut path = tp_costs::default();
-        for (end, ends) in steps {
-            if ends {
-                learner::end(&settings(), &mut path, &end);
-            } else {
-                learner::measure(&mut path, &end);
-            }
+        for end in steps {
+            learner::end(&settings(), &mut path, &end);
             for arm in &path.arms {
                 // An RTT of 10 s where 1 us was the least, and no rate.
                 prop_assert!(arm.cost <= 10_000_000 * SCALE + SCALE);

@@ -55,7 +55,7 @@ const TABLES: [(&str, [u64; 4], &str); 8] = [
 #[test]
 fn the_greedy_arm_is_the_tables_best() {
     for (condition, costs, arm) in TABLES {
-        let best = learner::cheapest(&path_of(&costs), 0b1111);
+        let best = learner::cheapest(&settings(), &path_of(&costs), 0b1111);
         assert_eq!(best.count_ones(), 1, "{condition}");
         assert_eq!(ARMS[best.trailing_zeros() as usize], arm, "{condition}");
     }

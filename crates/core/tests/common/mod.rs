@@ -36,8 +36,8 @@ pub fn settings() -> tp_learner_config {
         min_instances: 3,
         learning_shift: 2,
         max_unpaid: 3,
+        arms: MAX_ARMS as u32,
         min_flow_bytes: 65_536,
-        ..Default::default()
     }
 }
 
@@ -73,6 +73,7 @@ pub fn end_of(arm: u8, rate: u64, min_rtt_us: u32) -> End {
         eligible: 0b1111,
         arm,
         is_judged: 1,
+        weight: 1,
         ..Default::default()
     }
 }

@@ -20,15 +20,15 @@ fn ecn_arms(arms: &[String]) -> u8 {
 }
 
 impl Learner {
-    fn to_abi(&self) -> tp_learner_config {
+    fn to_abi(&self, arms: &[String]) -> tp_learner_config {
         tp_learner_config {
             kind: self.common.kind.number(),
             epsilon: self.epsilon_greedy.epsilon,
             min_instances: self.epsilon_greedy.min_instances,
             learning_shift: self.epsilon_greedy.learning_shift,
             max_unpaid: self.epsilon_greedy.max_unpaid,
+            arms: arms.len() as u32,
             min_flow_bytes: self.epsilon_greedy.min_flow_bytes,
-            ..Default::default()
         }
     }
 }
@@ -45,7 +45,7 @@ impl Config {
         let defaults = self.replace_defaults.len().min(TP_MAX_DEFAULTS as usize);
         let mut config = tp_config {
             abi_version: TP_ABI_VERSION,
-            learner: self.learner.to_abi(),
+            learner: self.learner.to_abi(arms),
             loss_shift: self.rescue.loss_shift,
             loss_min_segments: self.rescue.min_segments,
             window_ns: u64::from(self.learner.common.window_s) * NS_PER_S,

@@ -31,8 +31,8 @@ impl EpsilonGreedy {
             min_instances: 3,
             learning_shift: 2,
             max_unpaid: 3,
+            arms: arms as u32,
             min_flow_bytes: 65_536,
-            ..Default::default()
         };
         Self {
             config,
@@ -71,6 +71,7 @@ impl Contender for EpsilonGreedy {
             min_rtt_us: transfer.min_rtt_us as u32,
             eligible: self.eligible,
             arm: arm as u8,
+            weight: 1,
             is_judged: (is_large || transfer.vanished).into(),
             failed: transfer.vanished.into(),
             ..Default::default()

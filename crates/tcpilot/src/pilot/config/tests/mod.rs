@@ -238,7 +238,7 @@ fn every_key_reaches_the_kernel_side() {
             learning_shift: 3,
             max_unpaid: 9,
             min_flow_bytes: 1,
-            pad: 0,
+            arms: 3,
         }
     );
     assert_eq!(
