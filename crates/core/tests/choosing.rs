@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{WHOLE, assert_shares, end_of, greedy, path_of, settings, shares, shares_of};
+use common::{assert_shares, end_of, greedy, path_of, settings, shares, shares_of};
 use proptest::prelude::*;
 use tcpilot_abi::{TP_NO_ARM, tp_arm, tp_costs, tp_learner_config};
 use tcpilot_core::learner::{self, End, MAX_ARMS};
