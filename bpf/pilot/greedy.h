@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * greedy.h - the learner epsilon-greedy, which works here: at a connection's end it charges
- * the connection's cost to its arm, and rewrites the row of its path.  So it needs no daemon
- * to learn.  core/learner/ has the arithmetic.
+ * greedy.h - the learner epsilon-greedy, which works here: from the record of a connection's end
+ * it charges a cost to its arm, and rewrites the row of its path.  So it needs no daemon to learn.
+ * core/learner/ has the arithmetic.
  *
  * A path is a host in private address space, and a group of neighbours elsewhere, without
  * classes.  Its costs stand at the place of its row.  A new path takes the place of the one
@@ -16,10 +16,8 @@
 #include "../core/learner/epsilon_greedy.h"
 #include "../core/rows.h"
 #include "busy.h"
-#include "choose.h"
-#include "connection.h"
 #include "openings.h"
-#include "shares.h"
+#include "socket.h"
 #include "state.h"
 #include "visit.h"
 

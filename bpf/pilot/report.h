@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * report.h - the record of a connection for the daemon: at its end, and when it goes on with
- * another algorithm.
+ * report.h - the record of a connection, for the daemon and for a learner here: at its end, and
+ * when it goes on with another algorithm.
  */
 #ifndef TCPILOT_PILOT_REPORT_H
 #define TCPILOT_PILOT_REPORT_H
