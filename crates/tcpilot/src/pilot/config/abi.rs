@@ -20,6 +20,15 @@ fn ecn_arms(arms: &[String]) -> u8 {
 }
 
 impl Learner {
+    /// A smaller connection teaches no learner, so one in sixteen of them is enough to report.
+    fn least_bytes(&self) -> u64 {
+        let estimates = self.estimates.bytes_min;
+        match self.common.kind {
+            LearnerKind::THOMPSON => estimates,
+            _ => estimates.min(self.epsilon_greedy.min_flow_bytes),
+        }
+    }
+
     fn to_abi(&self, arms: &[String]) -> tp_learner_config {
         tp_learner_config {
             kind: self.common.kind.number(),
@@ -51,7 +60,7 @@ impl Config {
             window_ns: u64::from(self.learner.common.window_s) * NS_PER_S,
             ssthresh_window_ns: u64::from(self.ssthresh.window_s) * NS_PER_S,
             ssthresh_floor_packets: self.ssthresh.floor_packets,
-            min_flow_bytes: self.learner.estimates.bytes_min,
+            min_flow_bytes: self.learner.least_bytes(),
             sample_bytes: self.learner.estimates.sample_bytes,
             rows: self.rows(),
             arms: arms.len() as u8,

@@ -226,7 +226,6 @@ fn a_file_is_loaded() {
 
 #[test]
 fn every_key_reaches_the_kernel_side() {
-    let default = Learner::default().estimates;
     let abi = config(EVERYTHING).to_abi(&names(&["cubic", "dctcp", "bbr"]));
     assert_eq!(abi.abi_version, tcpilot_abi::TP_ABI_VERSION);
     assert_eq!(
@@ -243,7 +242,8 @@ fn every_key_reaches_the_kernel_side() {
     );
     assert_eq!(
         (abi.min_flow_bytes, abi.learner.max_unpaid, abi.window_ns),
-        (default.bytes_min, 9, 60_000_000_000)
+        (1, 9, 60_000_000_000),
+        "the least of what the estimates and the learner need"
     );
     assert_eq!(
         (abi.loss_shift, abi.loss_min_segments, abi.rescue_thin),
