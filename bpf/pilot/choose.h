@@ -37,11 +37,11 @@ static __always_inline __u32 ecn_use(const struct visit *v, __u32 handshake_us)
 }
 
 /* The arms that may be chosen here. */
-static __always_inline __u32 eligible_arms(const struct visit *v, const struct tp_opening *note)
+static __always_inline __u32 eligible_arms(const struct visit *v, __u32 handshake_us)
 {
 	if (!cfg.ecn_arms)
 		return v->policy->arms;
-	return tp_eligible(v->policy, cfg.ecn_arms, ecn_use(v, note->rtt_us));
+	return tp_eligible(v->policy, cfg.ecn_arms, ecn_use(v, handshake_us));
 }
 
 /* Draws from a row. */
@@ -56,7 +56,7 @@ static __always_inline __u8 draw_arm(const struct visit *v, struct tp_draw *draw
 	if (cfg.dry_run)
 		return TP_NO_ARM; /* it would keep its algorithm whatever is drawn */
 	note->flags |= TP_CONN_DRAWN;
-	asks->eligible = eligible_arms(v, note);
+	asks->eligible = eligible_arms(v, note->rtt_us);
 	if (cfg.ecn_arms && !asks->eligible)
 		note->why = TP_WHY_NO_ARM;
 	asks->in_force = v->in_force.arm;

@@ -178,12 +178,11 @@ __noinline int learn_here(const struct tp_record *r, __u64 rate, __u32 eligible)
 
 /* The rate that a connection is judged by at its end: that of now, or that before its FIN. */
 static __always_inline __u64 rate_at_end(const struct visit *v, const struct bpf_tcp_sock *ts,
-					 const struct tp_opening *note)
+					 __u64 before_fin)
 {
 	if (ts->bytes_acked < cfg.learner.min_flow_bytes)
 		return 0;
-	return tp_max64(tp_conn_rate(ts, v->tp, ticks_per_s, 0),
-			(__u64)note->rate << TP_NOTE_RATE_SHIFT);
+	return tp_max64(tp_conn_rate(ts, v->tp, ticks_per_s, 0), before_fin);
 }
 
 /* A FIN is sent: notes the rate if the last rate sample will not show it.  If all data was

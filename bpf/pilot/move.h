@@ -31,7 +31,7 @@ static __always_inline int may_move(const struct visit *v, const struct tp_row_k
 	/* its application has since chosen the same algorithm as we */
 	if (tp_cc_was_set(v->tp) && !(note->flags & TP_CONN_STEERED))
 		return 0;
-	return eligible_arms(v, note) >> (move->to & 31) & 1;
+	return eligible_arms(v, note->rtt_us) >> (move->to & 31) & 1;
 }
 
 /* A new arm's losses are its own. */

@@ -115,11 +115,17 @@ __noinline int change_note(__u32 tag, __u32 arm, __u32 why, __u32 flags)
 }
 
 /* Whether the application has chosen since the note was written. */
+static __always_inline int is_foreign_with(const struct tcp_sock *tp, const struct tp_opening *note,
+					   __u8 in_force)
+{
+	if (in_force != note->arm)
+		return 1;
+	return in_force >= TP_MAX_ARMS && tp_cc_was_set(tp) && !(note->flags & TP_CONN_STEERED);
+}
+
 static __always_inline int is_foreign(const struct tcp_sock *tp, const struct tp_opening *note)
 {
-	if (arm_in_force(tp) != note->arm)
-		return 1;
-	return note->arm >= TP_MAX_ARMS && tp_cc_was_set(tp) && !(note->flags & TP_CONN_STEERED);
+	return is_foreign_with(tp, note, arm_in_force(tp));
 }
 
 #endif

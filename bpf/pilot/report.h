@@ -134,14 +134,6 @@ static __noinline int leave_over(struct bpf_sock *sk, __u32 cc_key)
 	return 1;
 }
 
-/* The flags that note and socket give: enum tp_record_flags. */
-static __always_inline __u8 end_flags(const struct visit *v, const struct tp_opening *note)
-{
-	if (!note->tag)
-		return TP_RECORD_FORGOTTEN;
-	return is_foreign(v->tp, note) ? TP_RECORD_FOREIGN : 0;
-}
-
 /* The key of the algorithm in force if it is this arm; else 0. */
 static __always_inline __u32 key_if(const struct tcp_sock *tp, __u8 arm)
 {
@@ -189,6 +181,37 @@ static __always_inline void learn_from(const struct report *report)
 		learn_here(&report->record, report->rate, report->eligible);
 }
 
+static __always_inline void record_no_note(struct tp_record *r)
+{
+	r->opened_ns = 0;
+	r->handshake_us = r->class = r->probability = r->egress = 0;
+	r->why = r->conn_flags = r->trial = 0;
+	r->arm = TP_NO_ARM;
+	r->level = TP_LEVEL_NONE;
+}
+
+/* Reports what the note of a connection that ends says; returns flags: enum tp_record_flags.  The
+ * tag is compared last: another connection may take the place at any time. */
+static __noinline __u32 report_note(const struct tcp_sock *tp, struct report *to)
+{
+	__u8 in_force = arm_in_force(tp);
+	__u32 tag = tag_of(tp);
+	const struct tp_opening *note = note_of(tag);
+	int foreign;
+
+	if (note) {
+		record_note(note, &to->record);
+		to->rate = (__u64)note->rate << TP_NOTE_RATE_SHIFT;
+		foreign = is_foreign_with(tp, note, in_force);
+		asm volatile("" ::: "memory");
+		if (note->tag == tag)
+			return foreign ? TP_RECORD_FOREIGN : 0;
+	}
+	record_no_note(&to->record);
+	to->rate = 0;
+	return TP_RECORD_FORGOTTEN;
+}
+
 /* Reports the end of a connection, whose note is still there.  to: its weight is known, and
  * whether it timed out.  It is a function of its own, so that its stack is not that of the caller,
  * who learns from the record. */
@@ -196,7 +219,6 @@ static __noinline __u32 report_end(hands_t *hands, struct report *to)
 {
 	struct visit v = begin_visit(hands, 0);
 	struct tp_record *r = &to->record;
-	struct tp_opening note = {};
 	struct tp_row_key place = {};
 	struct bpf_tcp_sock *ts;
 	__u8 says_nothing;
@@ -209,19 +231,16 @@ static __noinline __u32 report_end(hands_t *hands, struct report *to)
 		return 0;
 	record_measures(&v, ts, r);
 	r->cookie = tp_common_of(v.tp)->skc_cookie.counter;
-	if (!find_note(tag_of(v.tp), &note))
-		note = (struct tp_opening){.level = TP_LEVEL_NONE};
-	record_note(&note, r);
-	says_nothing = end_flags(&v, &note);
+	says_nothing = (__u8)report_note(v.tp, to);
 	if (says_nothing)
 		r->arm = TP_NO_ARM;
 	r->flags |= says_nothing | tuned_flag(&v, ts);
 	r->pad = r->pad2 = 0;
-	part_by_egress(&place, note.egress);
+	part_by_egress(&place, r->egress);
 	record_place(&place, r);
 	if (learns_here()) {
-		to->rate = rate_at_end(&v, ts, &note);
-		to->eligible = eligible_arms(&v, &note);
+		to->rate = rate_at_end(&v, ts, to->rate);
+		to->eligible = eligible_arms(&v, r->handshake_us);
 	}
 	return 1;
 }
@@ -277,7 +296,7 @@ static __noinline __u32 report_part(hands_t *hands, __u32 why, struct report *to
 	part_by_egress(&place, note.egress);
 	record_place(&place, r);
 	if (learns_here())
-		to->eligible = eligible_arms(&v, &note);
+		to->eligible = eligible_arms(&v, note.rtt_us);
 	r->cookie = bpf_get_socket_cookie(hands); /* the record of the next part has it, too */
 	change_note(tag_of(v.tp), arm_in_force(v.tp), why, TP_CONN_RESCUED | TP_CONN_STEERED);
 	return 1;
