@@ -130,7 +130,7 @@ settings! {
         /// them.
         dry_run: bool = false;
         /// The most paths that tcpilot remembers at once. If there are more, it forgets the one that it
-        /// knows least about. Each takes about 120 bytes of kernel memory and 130 of the daemon's. With
+        /// knows least about. Each takes about 120 bytes of kernel memory and 400 of the daemon's. With
         /// epsilon-greedy each takes about 600 bytes there. If a tuning is on, each takes 550 bytes more,
         /// and there the one that was unused for longest is forgotten.
         paths_max: u32 = 16384, 64..=1048576;
