@@ -46,10 +46,16 @@ static void path_waited(struct tp_watch_flow *flow, __u64 now_ns);
 #define NS_PER_S 1000000000ULL
 /* So much of a packet is kept: its headers. */
 #define HEAD_BYTES 512
+/* Before each packet, as in the kernel: an offset of 0 says that there is no header. */
+#define ROOM_BYTES 64
 /* The programs may read past the end of a packet, as the kernel's memory goes on there. */
 #define BEHIND_BYTES 64
 /* The payload of a segment if no SYN showed more or less, and TCP has no options. */
 #define USUAL_SEGMENT 1460
+/* Below that it is the ends' own time: clocks have ticks, and processors other work. */
+#define WAIT_LEAST_US 1000
+/* Nor does a round trip with fewer packets under way show a queue. */
+#define WINDOW_LEAST 4
 #define TCP_OPTION_SEGMENT 2 /* RFC 9293, section 3.2 */
 
 struct tp_captured {
@@ -91,10 +97,10 @@ static TP_LRU(first_devices, struct tp_watch_key, __u64, 16384);
 __u64 tp_native_now_ns;
 
 static struct {
-	__u8 head[HEAD_BYTES + BEHIND_BYTES];
+	__u8 head[ROOM_BYTES + HEAD_BYTES + BEHIND_BYTES];
 	struct skb_shared_info shared;
 } packet;
-static __u32 readable_bytes;
+static __u32 readable_bytes; /* of head */
 static struct net_device device = {.ifindex = 1};
 
 long bpf_probe_read_kernel(void *to, __u32 bytes, const void *from)
@@ -107,11 +113,42 @@ long bpf_probe_read_kernel(void *to, __u32 bytes, const void *from)
 	return 0;
 }
 
+/* What the last round trip of a flow took beyond its least one, by the flow's place. */
+struct wait {
+	__u32 flow; /* its id */
+	__u32 us;
+};
+static struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 16384);
+	__type(key, __u32);
+	__type(value, struct wait);
+} waits;
+
+/* What a round trip tells of a queue.  Ends that take their time make one long, too: a receiver that
+ * delays an acknowledgement, a server that thinks.  But few of them are so in two rounds in a row,
+ * and with some packets under way. */
+static __u32 wait_of(const struct tp_watch_flow *flow)
+{
+	__u32 place = flow - flows.value, before_us;
+	__u32 us = flow->rtt_us > flow->min_rtt_us ? flow->rtt_us - flow->min_rtt_us : 0;
+	struct wait *wait = bpf_map_lookup_elem(&waits, &place);
+
+	if (!wait)
+		return 0;
+	before_us = wait->flow == flow->id ? wait->us : 0;
+	wait->flow = flow->id;
+	wait->us = us;
+	if (flow->flight_max_bytes < WINDOW_LEAST * flow->segment_bytes)
+		return 0;
+	return tp_min(us, before_us) < WAIT_LEAST_US ? 0 : us;
+}
+
 /* A round of this flow has ended. */
 static void path_waited(struct tp_watch_flow *flow, __u64 now_ns)
 {
 	struct tp_stamp stamp = {.flow = flow->id, .drops = flow->drops};
-	__u64 waited_us = flow->rtt_us > flow->min_rtt_us ? flow->rtt_us - flow->min_rtt_us : 0;
+	__u64 waited_us = wait_of(flow);
 
 	/* Bytes that wait are not seen: the rate, and the time that a packet waits, show them. */
 	flow->quic.backlog_samples = 0;
@@ -132,6 +169,7 @@ static void make_tables(void)
 	TP_MAKE(&flows, cfg.flows);
 	TP_MAKE(&flow_buckets, cfg.buckets);
 	TP_MAKE(&sojourns, cfg.sojourns);
+	TP_MAKE(&waits, cfg.flows);
 	TP_MAKE(&stamps, TP_STAMPS);
 	TP_MAKE(&nursery, 16384);
 	TP_MAKE(&handshakes, 8192);
@@ -147,6 +185,7 @@ void tp_capture_stop(void)
 	TP_FREE(&flows);
 	TP_FREE(&flow_buckets);
 	TP_FREE(&sojourns);
+	TP_FREE(&waits);
 	TP_FREE(&stamps);
 	TP_FREE(&nursery);
 	TP_FREE(&handshakes);
@@ -170,7 +209,7 @@ int tp_capture_start(const struct tp_watch_config *config, const struct tp_model
 	last_id = 0;
 	make_tables();
 	if (flows.value && flow_buckets.value && sojourns.value && stamps.value && nursery.value &&
-	    handshakes.value && quic_shakes.value && work.value && paths.value && segments.value &&
+	    handshakes.value && quic_shakes.value && work.value && waits.value && paths.value && segments.value &&
 	    first_devices.value)
 		return 0;
 	tp_capture_stop();
@@ -304,16 +343,19 @@ static void fill(struct sk_buff *skb, const struct tp_captured *c)
 {
 	__u32 bytes = tp_min(c->bytes, HEAD_BYTES);
 
-	memcpy(packet.head, c->data, bytes);
-	memset(packet.head + bytes, 0, sizeof(packet.head) - bytes);
-	readable_bytes = bytes < c->length && bytes < HEAD_BYTES ? bytes : bytes + BEHIND_BYTES;
+	memcpy(packet.head + ROOM_BYTES, c->data, bytes);
+	memset(packet.head + ROOM_BYTES + bytes, 0, sizeof(packet.head) - ROOM_BYTES - bytes);
+	readable_bytes = ROOM_BYTES + bytes;
+	if (bytes == c->length || bytes == HEAD_BYTES)
+		readable_bytes += BEHIND_BYTES;
 	memset(skb, 0, sizeof(*skb));
 	skb->dev = &device;
-	skb->head = skb->data = packet.head;
+	skb->head = packet.head;
+	skb->data = packet.head + ROOM_BYTES;
 	skb->len = c->length;
-	skb->tail = bytes;
+	skb->tail = ROOM_BYTES + bytes;
 	skb->end = offsetof(typeof(packet), shared);
-	skb->network_header = c->network_at;
+	skb->network_header = ROOM_BYTES + c->network_at;
 	skb->protocol = bpf_htons(c->protocol);
 }
 
@@ -334,7 +376,7 @@ static void comes_back(struct sk_buff *skb, const struct tp_captured *c,
 	const struct tp_watch_key back = tp_reverse(key);
 	struct path *path = path_to(&back);
 
-	skb->data = skb->head + c->network_at;
+	skb->data = skb->head + skb->network_header;
 	skb->len = c->length - c->network_at;
 	enter(path);
 	watch_back(skb);
@@ -375,18 +417,18 @@ int tp_capture_packet(const struct tp_captured *c)
 	tp_native_now_ns = c->at_ns;
 	fill(&skb, c);
 	cut(&skb, 0);
-	result = tp_parse(&skb, c->network_at, &p);
+	result = tp_parse(&skb, skb.network_header, &p);
 	if (!result && is_elsewhere(&p.key, c->device))
 		return TP_ELSEWHERE;
 	if (!result && p.key.protocol == IPPROTO_TCP) {
 		if (p.flags & TCP_SYN)
-			note_segment(&p, c->network_at);
+			note_segment(&p, skb.network_header);
 		else
-			cut(&skb, segment_of(&p, c->network_at));
+			cut(&skb, segment_of(&p, skb.network_header));
 	}
 	if (!result) {
 		comes_back(&skb, c, &p.key);
-		skb.data = skb.head;
+		skb.data = skb.head + ROOM_BYTES;
 		skb.len = c->length;
 	}
 	goes_in(&skb, &p);
