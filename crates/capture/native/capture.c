@@ -113,55 +113,70 @@ long bpf_probe_read_kernel(void *to, __u32 bytes, const void *from)
 	return 0;
 }
 
-/* What the last round trip of a flow took beyond its least one, by the flow's place. */
-struct wait {
+/* What the last round of a flow showed, by the flow's place. */
+struct before {
 	__u32 flow; /* its id */
-	__u32 us;
+	__u32 wait_us;
+	__u32 again_packets; /* in it */
+	__u32 pad;
 };
 static struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 16384);
 	__type(key, __u32);
-	__type(value, struct wait);
-} waits;
+	__type(value, struct before);
+} befores;
 
-/* What a round trip tells of a queue.  Ends that take their time make one long, too: a receiver that
- * delays an acknowledgement, a server that thinks.  But few of them are so in two rounds in a row,
- * and with some packets under way. */
-static __u32 wait_of(const struct tp_watch_flow *flow)
+/* What a round trip tells of a queue.  Ends that take their time make one long, too: a receiver
+ * that delays an acknowledgement, a server that thinks.  But few of them are so in two rounds in a
+ * row, and with some packets under way. */
+static __u32 wait_of(const struct tp_watch_flow *flow, struct before *before)
 {
-	__u32 place = flow - flows.value, before_us;
 	__u32 us = flow->rtt_us > flow->min_rtt_us ? flow->rtt_us - flow->min_rtt_us : 0;
-	struct wait *wait = bpf_map_lookup_elem(&waits, &place);
+	int is_long = us >= WAIT_LEAST_US && before->wait_us >= WAIT_LEAST_US;
 
-	if (!wait)
-		return 0;
-	before_us = wait->flow == flow->id ? wait->us : 0;
-	wait->flow = flow->id;
-	wait->us = us;
-	if (flow->flight_max_bytes < WINDOW_LEAST * flow->segment_bytes)
-		return 0;
-	return tp_min(us, before_us) < WAIT_LEAST_US ? 0 : us;
+	before->wait_us = us;
+	return is_long && flow->flight_max_bytes >= WINDOW_LEAST * flow->segment_bytes ? us : 0;
+}
+
+/* A live watch sees a loss in two rounds: the drop, and a round trip later the data that are sent
+ * again.  A capture shows the second.  If there is a queue, the drop counts in the round behind. */
+static __u32 drops_of(const struct tp_watch_flow *flow, struct before *before, __u32 wait_us)
+{
+	__u32 lost = wait_us ? before->again_packets : 0;
+
+	before->again_packets = flow->now.again_packets - flow->round.again_packets;
+	return flow->now.dropped_packets + lost;
+}
+
+/* Without timestamps a queue before this place does not show. */
+static void forget_share(struct tp_watch_flow *flow)
+{
+	flow->flags &= ~TP_FLOW_SHARE;
+	flow->verdict.group = TP_GROUP_UNKNOWN;
+	flow->verdict.name = TP_NO_CLASS;
+	flow->verdict.confidence = flow->verdict.group_confidence = 0;
 }
 
 /* A round of this flow has ended. */
 static void path_waited(struct tp_watch_flow *flow, __u64 now_ns)
 {
-	struct tp_stamp stamp = {.flow = flow->id, .drops = flow->drops};
-	__u64 waited_us = wait_of(flow);
+	__u32 place = flow - flows.value, wait_us;
+	struct before *before = bpf_map_lookup_elem(&befores, &place);
+	struct tp_stamp stamp = {.flow = flow->id, .in_bytes = flow->quic.in_bytes};
 
+	if (!before)
+		return;
+	if (before->flow != flow->id)
+		*before = (struct before){.flow = flow->id};
+	wait_us = wait_of(flow, before);
+	stamp.drops = drops_of(flow, before, wait_us);
+	stamp.at_ns = now_ns - (__u64)wait_us * TP_NS_PER_US;
+	sojourned(&stamp, now_ns);
 	/* Bytes that wait are not seen: the rate, and the time that a packet waits, show them. */
 	flow->quic.backlog_samples = 0;
-	/* Without timestamps a queue before this place does not show. */
-	if (flow->echoes == TP_ECHOES_NONE && flow->up_us > flow->handshake_rtt_us / 2) {
-		flow->flags &= ~TP_FLOW_SHARE;
-		flow->verdict.group = TP_GROUP_UNKNOWN;
-		flow->verdict.name = TP_NO_CLASS;
-		flow->verdict.confidence = flow->verdict.group_confidence = 0;
-	}
-	stamp.at_ns = now_ns - waited_us * TP_NS_PER_US;
-	stamp.in_bytes = flow->quic.in_bytes;
-	sojourned(&stamp, now_ns);
+	if (flow->echoes == TP_ECHOES_NONE && flow->up_us > flow->handshake_rtt_us / 2)
+		forget_share(flow);
 }
 
 static void make_tables(void)
@@ -169,7 +184,7 @@ static void make_tables(void)
 	TP_MAKE(&flows, cfg.flows);
 	TP_MAKE(&flow_buckets, cfg.buckets);
 	TP_MAKE(&sojourns, cfg.sojourns);
-	TP_MAKE(&waits, cfg.flows);
+	TP_MAKE(&befores, cfg.flows);
 	TP_MAKE(&stamps, TP_STAMPS);
 	TP_MAKE(&nursery, 16384);
 	TP_MAKE(&handshakes, 8192);
@@ -185,7 +200,7 @@ void tp_capture_stop(void)
 	TP_FREE(&flows);
 	TP_FREE(&flow_buckets);
 	TP_FREE(&sojourns);
-	TP_FREE(&waits);
+	TP_FREE(&befores);
 	TP_FREE(&stamps);
 	TP_FREE(&nursery);
 	TP_FREE(&handshakes);
@@ -209,8 +224,8 @@ int tp_capture_start(const struct tp_watch_config *config, const struct tp_model
 	last_id = 0;
 	make_tables();
 	if (flows.value && flow_buckets.value && sojourns.value && stamps.value && nursery.value &&
-	    handshakes.value && quic_shakes.value && work.value && waits.value && paths.value && segments.value &&
-	    first_devices.value)
+	    handshakes.value && quic_shakes.value && work.value && befores.value && paths.value &&
+	    segments.value && first_devices.value)
 		return 0;
 	tp_capture_stop();
 	return -1;
