@@ -5,8 +5,8 @@
  * The programs are compiled as they are, for the host: bpf/ has what they need of libbpf, maps.c
  * the maps.  This file gives them each packet as a struct sk_buff, and what a capture lacks:
  *
- *  - A direction.  Each packet is one that goes in, of its own flow, and one that comes back, of
- * the flow in the other direction.  So the flows of both directions are judged.
+ *  - A direction.  Each packet goes in, for its own flow, and comes back, for the flow of the other
+ *    direction.  So the flows of both directions are judged.
  *  - The packet behind a queue.  A capture shows each packet once, and the queue may be anywhere
  *    on the path.  What a round trip takes beyond the flow's least one is taken for the time in it.
  *    So the queue is the path's, and each round's share of the sender is measured, by TCP's
