@@ -163,6 +163,35 @@ mod tests {
     use crate::show::select::Wishes;
 
     #[test]
+    fn a_capture_says_what_was_not_judged() {
+        let capture = CaptureView {
+            packets: 2000,
+            judged_packets: 1800,
+            other_packets: 150,
+            cut_packets: 50,
+            backward_packets: 2,
+            end: "cut".to_owned(),
+            ..CaptureView::default()
+        };
+        let view = View {
+            device: "far.pcap".to_owned(),
+            capture: Some(capture),
+            unproved_packets: 7,
+            ..View::example(vec![])
+        };
+        let expected = "\
+far.pcap · 12.5 s · 2000 packets, 1800 of TCP and UDP
+not judged: 150 of other protocols over IP, 50 with their headers cut off
+not shown: 7 data packets of flows that nobody acknowledges here, or of other UDP
+2 packets are out of order by their times
+the capture ends within a packet; this is what comes before
+";
+        assert_eq!(head(std::slice::from_ref(&view)), expected);
+        let selection = Selection::new(&Wishes::default()).unwrap();
+        assert_eq!(flows(&[view], &selection, None), NO_FLOW_READ);
+    }
+
+    #[test]
     fn a_narrow_list_keeps_rate_and_confidence() {
         let selection = Selection::new(&Wishes::default()).unwrap();
         let views = [View::example(vec![FlowView {

@@ -45,7 +45,7 @@ pub struct WatchArgs {
     /// Judge the flows of a capture instead (pcap or pcapng, also gzipped; - for standard input), and print one report
     ///
     /// It needs no privileges, and no BPF. The same programs judge that run in the kernel, at the times of the capture.
-    /// Flows of both directions are listed. Since a capture has no queue, \"Queue\" is what round trips take beyond
+    /// Flows of both directions are listed. Since a capture has no queue, the column Queue is what round trips take beyond
     /// their least: the time in all queues of the path. With --for only the first seconds are read.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["devices", "once", "record", "rate_mbit", "census",
         "listen", "ipfix", "mark", "fair", "restore"])]
