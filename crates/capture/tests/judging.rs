@@ -4,7 +4,8 @@
 mod common;
 
 use common::{
-    ACK, FORMATS, Path, SEGMENT, SYN, Segment, file, gzipped, judged, judged_by, pcap, upload,
+    ACK, FORMATS, Packet, Path, SEGMENT, SYN, Segment, file, gzipped, judged, judged_by, pcap,
+    upload,
 };
 use tcpilot_abi::{
     TP_FLOW_HANDSHAKE, TP_FLOW_SHARE, TP_GROUP_LOSS, TP_REASON_SHARE, tp_watch_flow,
@@ -175,4 +176,39 @@ fn without_timestamps_a_far_sender_is_not_judged() {
     let judged = judged(&pcap(&packets)).unwrap();
     assert_eq!(u32::from(judged.up().verdict.reason), TP_REASON_SHARE);
     assert_eq!(judged.up().flags & TP_FLOW_SHARE, 0);
+}
+
+/// The packets of a capture of all devices (Linux cooked, version 2): each passes two.
+fn cooked(packets: &[Packet]) -> Vec<Packet> {
+    let at_device = |packet: &Packet, device: u8| {
+        let mut bytes = vec![
+            8, 0, 0, 0, 0, 0, 0, device, 0, 1, 0, 6, 0, 0, 0, 0, 0, 0, 0, 0,
+        ];
+        bytes.extend(&packet.bytes[14..]);
+        Packet {
+            at_ns: packet.at_ns + u64::from(device) * 1000,
+            length: packet.length + 6,
+            bytes,
+        }
+    };
+    let both = packets
+        .iter()
+        .flat_map(|packet| [2, 3].map(|device| at_device(packet, device)));
+    let mut both: Vec<Packet> = both.collect();
+    both.sort_by_key(|packet| packet.at_ns);
+    both
+}
+
+#[test]
+fn a_packet_at_two_devices_counts_once() {
+    let packets = upload(PATH, 3000);
+    let once = judged(&pcap(&packets)).unwrap();
+    let twice = judged(&file(FORMATS[0], 276, &cooked(&packets))).unwrap();
+    assert_eq!(twice.counts.elsewhere, packets.len() as u64);
+    let (once, twice) = (once.up(), twice.up());
+    assert_eq!(once.now.in_packets, twice.now.in_packets);
+    assert_eq!(
+        (once.rounds, once.shape.losses),
+        (twice.rounds, twice.shape.losses)
+    );
 }

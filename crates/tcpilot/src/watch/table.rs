@@ -100,14 +100,14 @@ fn read(out: &mut String, view: &View, capture: &CaptureView) {
     if view.unproved_packets > 0 {
         let _ = writeln!(
             out,
-            "not shown: {} data packets of flows that nobody acknowledges here, or of other UDP",
+            "not counted: {} data packets of flows before their first acknowledgement, or of other UDP",
             view.unproved_packets
         );
     }
     if capture.backward_packets > 0 {
         let _ = writeln!(
             out,
-            "{} packets are out of order by their times",
+            "out of order by their times: {} packets",
             capture.backward_packets
         );
     }
@@ -182,8 +182,8 @@ mod tests {
         let expected = "\
 far.pcap · 12.5 s · 2000 packets, 1800 of TCP and UDP
 not judged: 150 of other protocols over IP, 50 with their headers cut off
-not shown: 7 data packets of flows that nobody acknowledges here, or of other UDP
-2 packets are out of order by their times
+not counted: 7 data packets of flows before their first acknowledgement, or of other UDP
+out of order by their times: 2 packets
 the capture ends within a packet; this is what comes before
 ";
         assert_eq!(head(std::slice::from_ref(&view)), expected);
