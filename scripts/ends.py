@@ -155,19 +155,17 @@ def main() -> None:
             print(f"| {shape} | {seen['cc']}{beside} | {' | '.join(views)} |", flush=True)
             for view in VIEWS:
                 flow = seen[view] or {"group": "not seen", "algorithm": None}
-                right[view, "group"] += flow["group"] == GROUPS[seen["cc"]]
-                right[view, "name"] += flow["algorithm"] == seen["cc"]
-                right[view, "wrong"] += flow["group"] not in (
-                    GROUPS[seen["cc"]],
-                    "unknown",
-                    "mouse",
-                    "ant",
-                    "not seen",
-                )
+                is_right = flow["group"] == GROUPS[seen["cc"]]
+                is_open = flow["group"] in ("unknown", "mouse", "ant", "not seen")
+                right[view, "group"] += is_right
+                right[view, "wrong"] += not is_right and not is_open
+                right[view, "name"] += is_right and flow["algorithm"] == seen["cc"]
     print()
+    print(f"| of {count} flows | group right | group wrong | name right, too |")
+    print("|---|---|---|---|")
     for view in VIEWS:
-        group, name, wrong = (right[view, what] for what in ("group", "name", "wrong"))
-        print(f"{view}: {group} groups of {count} right, {wrong} wrong, {name} names right")
+        counts = [str(right[view, what]) for what in ("group", "wrong", "name")]
+        print(f"| {view} | {' | '.join(counts)} |")
 
 
 if __name__ == "__main__":

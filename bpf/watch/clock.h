@@ -23,7 +23,7 @@
 #include "../core/watch/p4air.h"
 #include "../core/watch/whole.h"
 
-/* A capture has no queue of its own: crates/capture/native/capture.c measures the path's instead. */
+/* A capture has no queue: crates/capture/native/capture.c measures the path's instead. */
 #ifndef TP_PATH_WAITED
 #define TP_PATH_WAITED(flow, now_ns) ((void)0)
 #endif
