@@ -23,6 +23,11 @@
 #include "../core/watch/p4air.h"
 #include "../core/watch/whole.h"
 
+/* A capture has no queue: crates/capture/native/capture.c measures the path's instead. */
+#ifndef TP_PATH_WAITED
+#define TP_PATH_WAITED(flow, now_ns) ((void)0)
+#endif
+
 #define TP_NS_PER_US 1000
 /* An interval if the round trip is not known: no handshake, no ACK. */
 #define TP_BLIND_INTERVAL_US 100000
@@ -215,6 +220,7 @@ static __always_inline int tp_any_round_ends(struct tp_watch_flow *flow, __u64 n
 
 	if (!own)
 		return 0;
+	TP_PATH_WAITED(flow, now_ns);
 	flow->rounds++;
 	tp_fill_round(&own->round, flow, now_ns);
 	tp_round_begins(flow, own->round.flight_end_bytes, now_ns);
@@ -230,6 +236,23 @@ static __always_inline int tp_any_round_ends(struct tp_watch_flow *flow, __u64 n
 	return 0;
 }
 
+/* Each round's share of the sender is measured, if its packets show it: there may be a queue before
+ * the place of a capture.  A live watch knows the share once a handshake or some rounds have shown
+ * it. */
+#ifndef TP_EACH_SHARE
+#define TP_EACH_SHARE 0
+#endif
+/* This flow has no timestamps. */
+#define TP_ECHOES_NONE 255
+
+/* Whether a round's mark waits for the echo of a timestamp, and not for as long as the share. */
+static __always_inline int tp_awaits_echo(const struct tp_watch_flow *flow)
+{
+	if (TP_EACH_SHARE && flow->echoes != TP_ECHOES_NONE)
+		return 1;
+	return !(flow->flags & TP_FLOW_SHARE);
+}
+
 /* An acknowledgement has passed the mark.  progress: bytes that it acknowledges for the first time.
  */
 static __noinline int tp_round_ends(struct tp_watch_flow *flow, __s32 progress, __u64 now_ns)
@@ -242,7 +265,7 @@ static __noinline int tp_round_ends(struct tp_watch_flow *flow, __s32 progress, 
 		flow->min_rtt_us = flow->rtt_us;
 	flow->flags = (flow->flags & ~TP_FLOW_MARK) | TP_FLOW_BASE;
 	flow->mark_after_ns = now_ns;
-	if (flow->flags & TP_FLOW_SHARE) /* else the echo of a timestamp is waited for */
+	if (!tp_awaits_echo(flow))
 		flow->mark_after_ns += (__u64)flow->up_us * TP_NS_PER_US;
 	if (!(flow->flags & TP_FLOW_NAPS))
 		return tp_any_round_ends(flow, now_ns);

@@ -21,8 +21,6 @@
 #define TP_ECHOES 8
 /* An echo that takes longer is none: the sender had nothing to send. */
 #define TP_ECHO_MOST_US 2000000
-/* This flow has no timestamps. */
-#define TP_ECHOES_NONE 255
 #define TP_TCP_HEADER 20
 
 /* The option as RFC 7323, appendix A, recommends it: first, behind two paddings. */
@@ -65,6 +63,18 @@ static __noinline int tp_echo_begins(struct tp_watch_flow *flow, const unsigned 
 	return 0;
 }
 
+/* The share of the round that begins.  After a pause of the application it is not known, so that
+ * the least counts. */
+static __always_inline void tp_take_share(struct tp_watch_flow *flow, __u32 waited_us)
+{
+	if (TP_EACH_SHARE && flow->gap_max_ns * 2 < (__u64)waited_us * TP_NS_PER_US)
+		flow->up_us = waited_us;
+	else
+		flow->up_us = tp_min_nonzero(flow->up_us, waited_us);
+	if (!TP_EACH_SHARE || flow->echoes <= TP_ECHOES)
+		flow->echoes++;
+}
+
 /* New data have come, and an echo is waited for.  Returns whether they may begin a round. */
 static __noinline int tp_echo_came(struct tp_watch_flow *flow, __u64 address, __u64 now_ns)
 {
@@ -81,11 +91,10 @@ static __noinline int tp_echo_came(struct tp_watch_flow *flow, __u64 address, __
 	} else if (waited_us <= TP_ECHO_MOST_US) {
 		if ((__s32)(bpf_ntohl(stamps.echo) - flow->echo_stamp) <= 0)
 			return 0;
-		flow->up_us = tp_min_nonzero(flow->up_us, waited_us);
-		flow->echoes++;
+		tp_take_share(flow, waited_us);
 	}
 	flow->flags &= ~TP_FLOW_ECHO;
-	if (flow->echoes == TP_ECHOES) {
+	if (flow->echoes == TP_ECHOES && (!TP_EACH_SHARE || !(flow->flags & TP_FLOW_SHARE))) {
 		flow->flags |= TP_FLOW_SHARE;
 		flow->min_rtt_us = 0; /* those before lack the share */
 	}

@@ -36,7 +36,12 @@ struct {
 	__type(value, struct tp_flow_bucket);
 } flow_buckets SEC(".maps");
 
+/* For the verifier it is constant.  For a host's compiler it would be, too, before it is known. */
+#ifdef __bpf__
 const volatile struct tp_watch_config cfg;
+#else
+struct tp_watch_config cfg;
+#endif
 struct tp_watch_link link;
 __u32 last_id;
 

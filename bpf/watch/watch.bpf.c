@@ -339,7 +339,7 @@ static __always_inline void acknowledged(struct tp_watch_flow *flow, const struc
 	flow->receiver_window = p->window;
 	if (flow->flags & TP_FLOW_MARK && (__s32)(p->ack - flow->mark_seq) >= 0) {
 		tp_round_ends(flow, progress, bpf_ktime_get_ns());
-		if (!(flow->flags & TP_FLOW_SHARE))
+		if (tp_awaits_echo(flow))
 			tp_echo_begins(flow, skb->head,
 				       is_raw ? skb->data - skb->head : skb->network_header);
 	}

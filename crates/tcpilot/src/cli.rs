@@ -102,6 +102,8 @@ pub enum Command {
     ///   tcpilot watch eth0 --listen 9465                        metrics for Prometheus
     ///   tcpilot watch eth0 --ipfix 192.0.2.1:4739               flow records for a collector
     ///   tcpilot watch --census                                  the census that is kept
+    ///   tcpilot watch --read capture.pcap                       the flows of a capture, without privileges
+    ///   tcpdump -i eth0 -s 128 -w - tcp | tcpilot watch --read -  of one that tcpdump makes meanwhile
     ///   tcpilot watch eth1 --filter group=model --sort -queue_us
     ///   tcpilot watch eth1 --fair --rate 95                     the link behind eth1 carries 95 Mbit/s
     ///   tcpilot watch eth1 --fair --queues 16 --actions none    queues only, 64 of them for the groups

@@ -114,6 +114,7 @@ fn sections() -> String {
         rows::<link::GroupView>("groups[]."),
         rows::<fair::FairView>("fair."),
         rows::<fair::QueuesView>("fair.groups[]."),
+        rows::<watch::CaptureView>("capture."),
         "\nWith `--census` there is a line of `type` `census` for each minute, and at the end, and nothing else. It has\n\n"
             .to_owned(),
         "| field | unit | meaning |\n|---|---|---|\n".to_owned(),

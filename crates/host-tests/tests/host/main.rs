@@ -52,6 +52,7 @@ mod watch_models;
 mod watch_naps;
 mod watch_operators;
 mod watch_quic;
+mod watch_read;
 mod watch_recorded;
 mod watch_sent;
 

@@ -31,6 +31,17 @@ fn try_watch(place: Place<'_>, words: &str) -> Output {
         .unwrap()
 }
 
+/// Waits until a watch of one device has its four links: packets come, are queued, leave, and are dropped. On a starved
+/// host some time may pass between one and the next.
+pub fn until_attached(process: u32) {
+    let descriptors = format!("/proc/{process}/fdinfo");
+    until("it is attached", || {
+        let files = fs::read_dir(&descriptors).into_iter().flatten().flatten();
+        let texts = files.filter_map(|f| fs::read_to_string(f.path()).ok());
+        (texts.filter(|text| text.contains("link_type")).count() == 4).then_some(())
+    });
+}
+
 /// The drops of the qdisc; with one segment per packet these are packets.
 pub fn qdisc_drops(lab: &Lab) -> u64 {
     let netns = lab.net.near.name();
@@ -183,14 +194,7 @@ fn a_report_has_the_mean_rate_of_a_flow_that_is_over() {
     let mut command = near(&lab).command("tcpilot");
     command.args(["watch", "eth0", "--once", "--json", "--for", "12"]);
     let watching = command.stdout(Stdio::piped()).spawn().unwrap();
-    let descriptors = format!("/proc/{}/fdinfo", watching.id());
-    // It has four links: packets come, are queued, leave, and are dropped. On a starved host some time may pass
-    // between one and the next.
-    until("it is attached", || {
-        let files = fs::read_dir(&descriptors).into_iter().flatten().flatten();
-        let texts = files.filter_map(|f| fs::read_to_string(f.path()).ok());
-        (texts.filter(|text| text.contains("link_type")).count() == 4).then_some(())
-    });
+    until_attached(watching.id());
     // The flow is over for longer than a live view shows it.
     lab.upload(FAR, 1, 1_000_000);
     let text = String::from_utf8(watching.wait_with_output().unwrap().stdout).unwrap();

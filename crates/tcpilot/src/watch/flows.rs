@@ -37,6 +37,35 @@ struct Before {
     sojourn_samples: u32,
 }
 
+/// What a flow's figures are made of, besides the flow.
+pub struct Seen<'a> {
+    /// The device, or the capture.
+    pub place: &'a str,
+    /// Who judges.
+    pub classifier: Classifier,
+    /// The names of the classes.
+    pub models: &'a Models,
+    /// The present.
+    pub now_ns: u64,
+}
+
+/// The time that the means of a flow's figures are over: what it had counted before, and how long it is.
+pub struct Over {
+    before: Before,
+    passed_s: f64,
+}
+
+impl Over {
+    /// A flow's whole life.
+    pub fn life(flow: &tp_watch_flow) -> Over {
+        let life_ns = flow.seen_ns.saturating_sub(flow.born_ns);
+        Over {
+            before: Before::default(),
+            passed_s: (life_ns as f64 / 1e9).max(1e-3),
+        }
+    }
+}
+
 /// Looks at flows.
 pub struct Flows<'a> {
     classifier: Classifier,
@@ -73,6 +102,12 @@ impl<'a> Flows<'a> {
         let now_ns = monotonic_ns();
         let passed_s = self.last.elapsed().as_secs_f64().max(1e-3);
         self.last = Instant::now();
+        let by = Seen {
+            place: device.name(),
+            classifier: self.classifier,
+            models: self.models,
+            now_ns,
+        };
         let (mut flows, mut seen, mut long) = (Vec::new(), HashMap::new(), 0);
         for (place, flow) in watch.flows() {
             // While a flow naps, the programs see a packet of it now and then.
@@ -89,7 +124,14 @@ impl<'a> Flows<'a> {
                 watch.forget(place);
                 continue;
             }
-            let view = self.view(device, &flow, now_ns, passed_s);
+            let over = match self.of_life {
+                true => Over::life(&flow),
+                false => Over {
+                    before: before.copied().unwrap_or_default(),
+                    passed_s,
+                },
+            };
+            let view = by.view(&flow, &over);
             if idle_s < ACTIVE_S && view.group.is_long() {
                 long += 1;
             }
@@ -138,18 +180,16 @@ impl<'a> Flows<'a> {
             reused: totals.reused,
             groups: View::sum(device.name(), &flows, self.of_life.then_some(watched_s)),
             fair: None,
+            capture: None,
             flows,
         }
     }
+}
 
-    fn view(&self, device: &Device, flow: &tp_watch_flow, now_ns: u64, passed_s: f64) -> FlowView {
-        let (before, passed_s) = if self.of_life {
-            let life_ns = flow.seen_ns.saturating_sub(flow.born_ns);
-            (Before::default(), (life_ns as f64 / 1e9).max(1e-3))
-        } else {
-            let before = self.before.get(&flow.id).copied();
-            (before.unwrap_or_default(), passed_s)
-        };
+impl Seen<'_> {
+    /// The figures of a flow.
+    pub fn view(&self, flow: &tp_watch_flow, over: &Over) -> FlowView {
+        let before = &over.before;
         let samples = flow
             .now
             .sojourn_samples
@@ -173,7 +213,7 @@ impl<'a> Flows<'a> {
         let is_whole = protocol != Protocol::Tcp || flow.flags & TP_FLOW_SHARE != 0;
         let some = |us: u32| (us != 0 && is_whole).then_some(us);
         FlowView {
-            device: device.name().to_owned(),
+            device: self.place.to_owned(),
             id: flow.id,
             flow: format!(
                 "{} > {}",
@@ -185,7 +225,7 @@ impl<'a> Flows<'a> {
             confidence: name.as_ref().map(|_| share(verdict.confidence)),
             group_confidence: ours.then(|| share(verdict.group_confidence)),
             algorithm: name,
-            rate: (left_bytes(flow).saturating_sub(before.bytes) as f64 / passed_s) as u64,
+            rate: (left_bytes(flow).saturating_sub(before.bytes) as f64 / over.passed_s) as u64,
             bytes: left_bytes(flow),
             packets: flow.now.in_packets.wrapping_sub(flow.drops),
             rtt_us: some(flow.rtt_us),
@@ -197,7 +237,7 @@ impl<'a> Flows<'a> {
                 .ok()
                 .filter(|_| samples > 0),
             drops: flow.drops,
-            age_s: (now_ns.saturating_sub(flow.born_ns) as f64 / 1e8).round() / 10.0,
+            age_s: (self.now_ns.saturating_sub(flow.born_ns) as f64 / 1e8).round() / 10.0,
             rounds: flow.rounds,
             why: REASONS.get(reason as usize).copied().unwrap_or("unknown"),
         }
@@ -226,6 +266,7 @@ fn endpoint(address: &[u32; 4], port: u16) -> String {
     SocketAddr::new(address, port).to_string()
 }
 
-fn thousandths(value: f64) -> f64 {
+/// A number of the output, which nobody needs more exactly.
+pub fn thousandths(value: f64) -> f64 {
     (value * 1000.0).round() / 1000.0
 }

@@ -1,5 +1,5 @@
-//! `tcpilot watch DEV…`: which congestion controls cross a device. It needs no daemon, and changes nothing
-//! without `--fair`.
+//! `tcpilot watch DEV…`: which congestion controls cross a device, or with `--read` are in a capture. It needs no
+//! daemon, and changes nothing without `--fair`.
 
 use std::{
     io::{self, Write as _, stdout},
@@ -26,6 +26,7 @@ mod metrics;
 mod model;
 mod output;
 mod rate;
+mod read;
 mod record;
 mod schema;
 mod store;
@@ -59,6 +60,9 @@ const DEVICES_MAX: usize = 16;
 pub fn run(args: &WatchArgs) -> Result<(), Failure> {
     if args.schema {
         return print(&schema::text()?);
+    }
+    if let Some(file) = &args.read {
+        return read::run(args, file);
     }
     check_devices(args)?;
     if args.devices.is_empty() {

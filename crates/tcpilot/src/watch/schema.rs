@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     census::{Census, CensusRow},
-    views::View,
+    views::{CaptureView, View},
 };
 use crate::{
     fair::{FairView, QueuesView},
@@ -54,6 +54,7 @@ fn schema() -> Value {
     describe::<GroupView>(&mut parts);
     describe::<View>(&mut parts);
     describe::<FairView>(&mut parts);
+    describe::<CaptureView>(&mut parts);
     describe::<QueuesView>(&mut parts);
     describe::<Census>(&mut parts);
     describe::<CensusRow>(&mut parts);
@@ -103,6 +104,7 @@ mod tests {
             "View",
             "FairView",
             "QueuesView",
+            "CaptureView",
             "Census",
             "CensusRow",
         ] {

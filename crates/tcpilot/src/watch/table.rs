@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::views::View;
+use super::views::{CaptureView, View};
 use crate::{
     link::FlowView,
     show::{
@@ -15,11 +15,18 @@ use crate::{
 /// The text if there is no flow to show yet.
 const NO_FLOW: &str = "no flow yet: one is shown when data of it was acknowledged through here\n";
 
+/// The same of a capture.
+const NO_FLOW_READ: &str = "no flow: one is shown when the capture has both its data and their acknowledgements; \
+                            --one-way does without these\n";
+
 /// A line for each device, sums by group, and the queues of `--fair`.
 pub fn head(views: &[View]) -> String {
     let mut out = String::new();
     for view in views {
-        device(&mut out, view);
+        match &view.capture {
+            Some(capture) => read(&mut out, view, capture),
+            None => device(&mut out, view),
+        }
     }
     let groups: Vec<_> = views.iter().flat_map(|view| &view.groups).collect();
     if !groups.is_empty() {
@@ -63,6 +70,54 @@ fn device(out: &mut String, view: &View) {
     }
 }
 
+/// The lines for a capture: its size, and what was not judged.
+fn read(out: &mut String, view: &View, capture: &CaptureView) {
+    let _ = writeln!(
+        out,
+        "{} · {:.1} s · {} packets, {} of TCP and UDP",
+        view.device, view.t_s, capture.packets, capture.judged_packets
+    );
+    let parts = [
+        (capture.other_packets, "of other protocols over IP"),
+        (capture.not_ip_packets, "not IP"),
+        (capture.fragments, "fragments behind the first"),
+        (capture.cut_packets, "with their headers cut off"),
+        (
+            capture.other_link_packets,
+            "of a link type that is not known",
+        ),
+        (capture.timeless_packets, "without a time"),
+        (capture.doubled_packets, "seen at another device already"),
+    ];
+    let parts: Vec<String> = parts
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, what)| format!("{count} {what}"))
+        .collect();
+    if !parts.is_empty() {
+        let _ = writeln!(out, "not judged: {}", parts.join(", "));
+    }
+    if view.unproved_packets > 0 {
+        let _ = writeln!(
+            out,
+            "not counted: {} data packets of flows before their first acknowledgement, or of other UDP",
+            view.unproved_packets
+        );
+    }
+    if capture.backward_packets > 0 {
+        let _ = writeln!(
+            out,
+            "out of order by their times: {} packets",
+            capture.backward_packets
+        );
+    }
+    match capture.end.as_str() {
+        "cut" => out.push_str("the capture ends within a packet; this is what comes before\n"),
+        "damaged" => out.push_str("the capture is damaged; this is what comes before that\n"),
+        _ => {}
+    }
+}
+
 /// The usual columns in the order in which they make room on a narrow screen. Group, confidence and rate stay.
 const FIRST_TO_GO: [&str; 7] = [
     "Why",
@@ -79,7 +134,8 @@ const FIRST_TO_GO: [&str; 7] = [
 pub fn flows(views: &[View], selection: &Selection<FlowView>, width: Option<usize>) -> String {
     let mut flows: Vec<FlowView> = views.iter().flat_map(|v| v.flows.iter().cloned()).collect();
     if flows.is_empty() {
-        return NO_FLOW.to_owned();
+        let is_capture = views.iter().any(|view| view.capture.is_some());
+        return if is_capture { NO_FLOW_READ } else { NO_FLOW }.to_owned();
     }
     flows.sort_by_key(|flow| std::cmp::Reverse(flow.rate));
     selection.apply(&mut flows);
@@ -105,6 +161,35 @@ pub fn flows(views: &[View], selection: &Selection<FlowView>, width: Option<usiz
 mod tests {
     use super::*;
     use crate::show::select::Wishes;
+
+    #[test]
+    fn a_capture_says_what_was_not_judged() {
+        let capture = CaptureView {
+            packets: 2000,
+            judged_packets: 1800,
+            other_packets: 150,
+            cut_packets: 50,
+            backward_packets: 2,
+            end: "cut".to_owned(),
+            ..CaptureView::default()
+        };
+        let view = View {
+            device: "far.pcap".to_owned(),
+            capture: Some(capture),
+            unproved_packets: 7,
+            ..View::example(vec![])
+        };
+        let expected = "\
+far.pcap · 12.5 s · 2000 packets, 1800 of TCP and UDP
+not judged: 150 of other protocols over IP, 50 with their headers cut off
+not counted: 7 data packets of flows before their first acknowledgement, or of other UDP
+out of order by their times: 2 packets
+the capture ends within a packet; this is what comes before
+";
+        assert_eq!(head(std::slice::from_ref(&view)), expected);
+        let selection = Selection::new(&Wishes::default()).unwrap();
+        assert_eq!(flows(&[view], &selection, None), NO_FLOW_READ);
+    }
 
     #[test]
     fn a_narrow_list_keeps_rate_and_confidence() {

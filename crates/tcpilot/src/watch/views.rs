@@ -10,6 +10,35 @@ use crate::{
 };
 
 figures! {
+    /// A capture that was read. Each of its packets counts once.
+    #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+    pub CaptureView {
+        /// All packets.
+        packets: u64, Packets;
+        /// Those of TCP and UDP that were judged.
+        judged_packets: u64, Packets;
+        /// IP, but neither TCP nor UDP.
+        other_packets: u64, Packets;
+        /// Not IP: ARP, PPPoE, MPLS.
+        not_ip_packets: u64, Packets;
+        /// Fragments behind the first.
+        fragments: u64, Packets;
+        /// Packets whose headers were cut off by the snap length of the capture.
+        cut_packets: u64, Packets;
+        /// Packets of a link type that tcpilot does not know.
+        other_link_packets: u64, Packets;
+        /// Packets without a time.
+        timeless_packets: u64, Packets;
+        /// Packets that another device of the capture had shown already.
+        doubled_packets: u64, Packets;
+        /// Packets with a time before that of an earlier one. They are judged as if they came at the same time.
+        backward_packets: u64, Packets;
+        /// How the capture ends: `whole`, `cut` within a packet, or `damaged`.
+        end: String;
+    }
+}
+
+figures! {
     /// A look at the device.
     #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
     pub View {
@@ -52,6 +81,9 @@ figures! {
         /// The queues, with `--fair`.
         #[serde(skip_serializing_if = "Option::is_none")]
         fair: Option<FairView>;
+        /// What was read, with `--read`.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        capture: Option<CaptureView>;
         /// The flows, the fastest first; in JSON a line each.
         #[serde(skip)]
         flows: Vec<FlowView>;
@@ -66,6 +98,7 @@ impl View {
             device: self.device.clone(),
             groups: self.groups.clone(),
             fair: self.fair.clone(),
+            capture: self.capture.clone(),
             ..*self
         }
     }
@@ -156,6 +189,7 @@ impl View {
             reused: 0,
             groups: View::sum("eth0", &flows, None),
             fair: None,
+            capture: None,
             flows,
         }
     }

@@ -2,7 +2,6 @@
 
 use std::time::Instant;
 
-use tcpilot_abi::{TP_CLASSIFIER_P4AIR, TP_CLASSIFIER_TCPILOT};
 use tcpilot_kernel::{
     host,
     watch::{Options, Watch},
@@ -136,10 +135,7 @@ fn options(args: &WatchArgs) -> Result<Options, Failure> {
         )
     })?;
     Ok(Options {
-        classifier: match args.classifier {
-            Classifier::Tcpilot => TP_CLASSIFIER_TCPILOT,
-            Classifier::P4air => TP_CLASSIFIER_P4AIR,
-        },
+        classifier: args.classifier.number(),
         record: args.record.is_some(),
         naps: naps(args),
         one_way: args.one_way,

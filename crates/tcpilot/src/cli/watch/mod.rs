@@ -3,6 +3,7 @@
 use std::{net::SocketAddr, path::PathBuf};
 
 use clap::{Args, ValueEnum};
+use tcpilot_abi::{TP_CLASSIFIER_P4AIR, TP_CLASSIFIER_TCPILOT};
 
 use super::WishArgs;
 use crate::{link::Group, pilot::metrics::listen_address};
@@ -25,12 +26,30 @@ pub enum Classifier {
     P4air,
 }
 
+impl Classifier {
+    /// Its number for the programs.
+    pub fn number(self) -> u32 {
+        match self {
+            Classifier::Tcpilot => TP_CLASSIFIER_TCPILOT,
+            Classifier::P4air => TP_CLASSIFIER_P4AIR,
+        }
+    }
+}
+
 /// Options of `tcpilot watch`.
 #[derive(Debug, Args)]
 pub struct WatchArgs {
     /// Network devices of this network namespace, whose queues are bottlenecks; up to 16
-    #[arg(value_name = "DEV", required_unless_present_any = ["census", "schema"])]
+    #[arg(value_name = "DEV", required_unless_present_any = ["census", "schema", "read"])]
     pub devices: Vec<String>,
+    /// Judge the flows of a capture instead (pcap or pcapng, also gzipped; - for standard input), and print one report
+    ///
+    /// It needs no privileges, and no BPF. The same programs judge that run in the kernel, at the times of the capture.
+    /// Flows of both directions are listed. Since a capture has no queue, the column Queue is what round trips take beyond
+    /// their least: the time in all queues of the path. With --for only the first seconds are read.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["devices", "once", "record", "rate_mbit", "census",
+        "listen", "ipfix", "mark", "fair", "restore"])]
+    pub read: Option<PathBuf>,
     /// Method that judges the flows
     #[arg(long, value_name = "NAME", default_value = "tcpilot")]
     pub classifier: Classifier,

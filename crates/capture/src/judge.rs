@@ -1,0 +1,269 @@
+//! The programs of the watch, compiled for the host, as one object of which there is one at a time.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tcpilot_abi::{
+    TP_FLOW_BUSY, TP_WATCH_ABI_VERSION, tp_model, tp_watch_config, tp_watch_flow, tp_watch_key,
+    tp_watch_totals,
+};
+use tcpilot_model::Model;
+
+use crate::{
+    Error, Frame,
+    link::{Network, Without, network},
+};
+
+/// The first packet's time, for the programs: 0 means "not known" to them in many places.
+const BEGIN_NS: u64 = 1_000_000_000_000;
+/// The link header is shorter than this in every frame whose link type is known.
+const LINK_HEADER_MOST: usize = 64;
+/// No packet is longer: a super-packet with the 32 bits of its own length field in the kernel.
+const PACKET_MOST: usize = 1 << 24;
+
+/// A packet, as capture.c has it.
+#[repr(C)]
+struct Captured {
+    data: *const u8,
+    at_ns: u64,
+    bytes: u32,
+    length: u32,
+    network_at: u32,
+    device: u32,
+    protocol: u16,
+    pad: [u16; 3],
+}
+
+// native/capture.c describes each.
+unsafe extern "C" {
+    fn tp_capture_start(
+        config: *const tp_watch_config,
+        tcp: *const tp_model,
+        wide: *const tp_model,
+        quic: *const tp_model,
+    ) -> i32;
+    fn tp_capture_stop();
+    fn tp_capture_packet(captured: *const Captured) -> i32;
+    fn tp_capture_flow(place: u32) -> *const tp_watch_flow;
+    fn tp_capture_totals(to: *mut tp_watch_totals);
+    fn tp_capture_queue_us(key: *const tp_watch_key) -> u32;
+}
+
+/// The programs have their tables in global variables.
+static ONLY: Mutex<()> = Mutex::new(());
+
+/// The options of a judge.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// `TP_CLASSIFIER_…`
+    pub classifier: u32,
+    /// Also judge flows whose acknowledgements are not in the capture.
+    pub one_way: bool,
+    /// Also list conversations over UDP that are not QUIC.
+    pub udp: bool,
+    /// Room for so many flows.
+    pub flows_max: u32,
+}
+
+/// What became of the packets of a capture. Each counts once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// All of them.
+    pub packets: u64,
+    /// Those of TCP and UDP, which the programs have taken.
+    pub taken: u64,
+    /// IP, but neither TCP nor UDP, or with headers that contradict themselves.
+    pub other: u64,
+    /// Not IP: ARP, PPPoE, MPLS.
+    pub not_ip: u64,
+    /// Fragments behind the first.
+    pub fragments: u64,
+    /// Headers that the capture has cut off.
+    pub cut: u64,
+    /// A link type that is not known.
+    pub other_link: u64,
+    /// Without a time.
+    pub timeless: u64,
+    /// Copies of flows' packets at another device of the same capture.
+    pub elsewhere: u64,
+    /// Packets whose time is before that of an earlier one. They are taken, at that one's time.
+    pub backward: u64,
+}
+
+/// The programs at work.
+pub struct Judge {
+    _only: MutexGuard<'static, ()>,
+    places: u32,
+    first_ns: Option<u64>,
+    now_ns: u64,
+    counts: Counts,
+}
+
+impl Judge {
+    /// Begins with empty tables. If another judge works in this process, waits for its end.
+    ///
+    /// # Errors
+    /// [`Error::Memory`].
+    pub fn start(
+        options: &Options,
+        tcp: &Model,
+        wide: &Model,
+        quic: &Model,
+    ) -> Result<Judge, Error> {
+        let only = ONLY.lock().unwrap_or_else(PoisonError::into_inner);
+        let config = configuration(options);
+        // SAFETY: the pointers are those of live values, and this is the only judge.
+        let result = unsafe {
+            tp_capture_start(
+                &raw const config,
+                &raw const *tcp.in_kernel,
+                &raw const *wide.in_kernel,
+                &raw const *quic.in_kernel,
+            )
+        };
+        if result != 0 {
+            return Err(Error::Memory);
+        }
+        Ok(Judge {
+            _only: only,
+            places: options.flows_max,
+            first_ns: None,
+            now_ns: BEGIN_NS,
+            counts: Counts::default(),
+        })
+    }
+
+    /// Takes a packet, unless it comes so long after the first; then false.
+    pub fn take_until(&mut self, frame: &Frame<'_>, most_ns: u64) -> bool {
+        let first_ns = self.first_ns.or(frame.at_ns);
+        let passed_ns = frame
+            .at_ns
+            .zip(first_ns)
+            .map(|(now, first)| now.saturating_sub(first));
+        if passed_ns.is_some_and(|passed_ns| passed_ns > most_ns) {
+            return false;
+        }
+        self.take(frame);
+        true
+    }
+
+    /// Takes a packet.
+    pub fn take(&mut self, frame: &Frame<'_>) {
+        self.counts.packets += 1;
+        let found = network(frame.link_type, frame.data);
+        let Some(at_ns) = frame.at_ns else {
+            self.counts.timeless += 1;
+            return;
+        };
+        self.follow(at_ns);
+        match found {
+            Err(Without::LinkType) => self.counts.other_link += 1,
+            Err(Without::OtherProtocol) => self.counts.not_ip += 1,
+            Err(Without::Cut) => self.counts.cut += 1,
+            Ok(network) if network.is_fragment => self.counts.fragments += 1,
+            Ok(network) => self.give(frame, &network),
+        }
+    }
+
+    /// The time goes on, and never back.
+    fn follow(&mut self, at_ns: u64) {
+        let first_ns = *self.first_ns.get_or_insert(at_ns);
+        let now_ns = at_ns.saturating_sub(first_ns).saturating_add(BEGIN_NS);
+        // A few years are enough, and far from where sums would wrap.
+        let now_ns = now_ns.min(u64::MAX / 8);
+        if now_ns < self.now_ns || at_ns < first_ns {
+            self.counts.backward += 1;
+        }
+        self.now_ns = self.now_ns.max(now_ns);
+    }
+
+    fn give(&mut self, frame: &Frame<'_>, network: &Network) {
+        // A trailer of the link is no part of the packet. A super-packet may be too long for its own length field.
+        let whole = frame.length.max(frame.data.len());
+        let length = network.length.filter(|end| *end <= whole).unwrap_or(whole);
+        if network.at > LINK_HEADER_MOST || length > PACKET_MOST || length < network.at {
+            self.counts.other += 1;
+            return;
+        }
+        let data = frame.data.get(..length).unwrap_or(frame.data);
+        let captured = Captured {
+            data: data.as_ptr(),
+            at_ns: self.now_ns,
+            bytes: data.len() as u32,
+            length: length as u32,
+            network_at: network.at as u32,
+            device: network.device.unwrap_or(frame.device),
+            protocol: network.protocol,
+            pad: [0; 3],
+        };
+        // SAFETY: `data` outlives the call, and the guard makes this the only one.
+        match unsafe { tp_capture_packet(&raw const captured) } {
+            0 => self.counts.taken += 1,
+            2 => self.counts.cut += 1,
+            3 => self.counts.elsewhere += 1,
+            _ => self.counts.other += 1,
+        }
+    }
+
+    /// What became of the packets.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// The programs' own counts.
+    pub fn totals(&self) -> tp_watch_totals {
+        let mut totals = tp_watch_totals::default();
+        // SAFETY: `totals` is writable, and nothing else runs the programs.
+        unsafe { tp_capture_totals(&raw mut totals) };
+        totals
+    }
+
+    /// The present, as the programs have it in `seen_ns` and other fields of a flow.
+    pub fn now_ns(&self) -> u64 {
+        self.now_ns
+    }
+
+    /// The time from the first packet to the last one.
+    pub fn passed_ns(&self) -> u64 {
+        self.now_ns - BEGIN_NS
+    }
+
+    /// Every flow in the table.
+    pub fn flows(&self) -> impl Iterator<Item = tp_watch_flow> + '_ {
+        (0..self.places).filter_map(|place| {
+            // SAFETY: the programs bound the place, and no packet comes while this is borrowed.
+            let flow = unsafe { tp_capture_flow(place).as_ref() }?;
+            (![0, TP_FLOW_BUSY].contains(&flow.id)).then_some(*flow)
+        })
+    }
+
+    /// The longest time in microseconds that flows to this one's destination lately waited.
+    pub fn queue_us(&self, key: &tp_watch_key) -> u32 {
+        // SAFETY: the key outlives the call.
+        unsafe { tp_capture_queue_us(key) }
+    }
+}
+
+impl Drop for Judge {
+    fn drop(&mut self) {
+        // SAFETY: nothing points into the tables any more, and the guard is still held.
+        unsafe { tp_capture_stop() };
+    }
+}
+
+fn configuration(options: &Options) -> tp_watch_config {
+    tp_watch_config {
+        abi_version: TP_WATCH_ABI_VERSION,
+        classifier: options.classifier,
+        one_way: options.one_way.into(),
+        udp: options.udp.into(),
+        sojourns: options.flows_max.next_power_of_two(),
+        flows: options.flows_max,
+        buckets: options.flows_max.div_ceil(2).next_power_of_two(),
+        processors: 1,
+        // The same at each reading. A capture that aims at a bucket only loses flows of its own.
+        secrets: std::array::from_fn(|number| {
+            (number as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        }),
+        ..tp_watch_config::default()
+    }
+}
