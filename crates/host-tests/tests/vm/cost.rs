@@ -1,9 +1,7 @@
 //! The cost of a connection with the learner in the daemon, in virtual time, in which a nanosecond is an
 //! instruction. Both ends are steered, as in the laboratory's `cost`.
 //!
-//! epsilon-greedy's rows in that experiment were 3274 on a path that it does not know, 4576 on one that it has
-//! learned, and 6286 with another algorithm each time. The bounds are what this learner needs, and a twentieth
-//! more.
+//! The bounds are what Linux 6.18 needs, the dearest of the four, and a twentieth more.
 
 use std::{fs, net::Ipv4Addr};
 
@@ -59,17 +57,17 @@ fn with_rows(lab: &Lab, level: u32, entries: Entries) -> Learner {
 }
 
 #[test]
-fn a_connection_costs_no_more_than_with_epsilon_greedy() {
+fn a_connection_costs_no_more_than_its_bound() {
     fs::write("/proc/sys/kernel/bpf_stats_enabled", "1").unwrap();
     let lab = Lab::new();
     let _server = lab.serve_in_cgroup(5300);
     let drawn = |level, entries| cost(&lab, || with_rows(&lab, level, entries).pilot);
     let none = cost(&lab, || Learner::new(&lab, &config()).pilot);
     let found = [
-        ("no row", none, 2800),
-        ("row of the path", drawn(TP_LEVEL_PATH, ALL_RENO), 3450),
-        ("row of the group", drawn(TP_LEVEL_GROUP, ALL_RENO), 3450),
-        ("another algorithm", drawn(TP_LEVEL_PATH, ALL_BBR), 4820),
+        ("no row", none, 3030),
+        ("row of the path", drawn(TP_LEVEL_PATH, ALL_RENO), 3650),
+        ("row of the group", drawn(TP_LEVEL_GROUP, ALL_RENO), 3650),
+        ("another algorithm", drawn(TP_LEVEL_PATH, ALL_BBR), 4980),
     ];
     for (what, ns, _) in &found {
         println!("{what}: {ns}");
