@@ -73,8 +73,11 @@ fn a_capture_shows_what_a_live_watch_saw() {
     let read = lines(read(&file, &[]));
     let (live, read) = (upload(&live), upload(&read));
     let number = |of: &Value, key: &str| of[key].as_f64().unwrap();
-    for (key, share) in [("bytes", 0.05), ("min_rtt_us", 1.0), ("queue_us", 0.4)] {
+    // The capture has round trips beyond the least for a queue, one look a round, and shows up to twice the mean of
+    // the packets' own times in the queue.
+    for (key, share) in [("bytes", 0.05), ("min_rtt_us", 1.0), ("queue_us", 0.7)] {
         let (here, there) = (number(live, key), number(read, key));
+        println!("{key}: {here} live, {there} read");
         assert!(
             (here - there).abs() <= here.max(there) * share,
             "{key}: {here} live, {there} read"
