@@ -175,6 +175,22 @@ struct report {
 	__u32 pad;
 };
 
+/* Finds the place, and records the measures; 0: there is nothing to report. */
+static __always_inline struct bpf_tcp_sock *begin_report(struct visit *v, struct tp_row_key *place,
+							 struct tp_record *r)
+{
+	struct bpf_tcp_sock *ts;
+
+	if (!v->tp || !v->sk)
+		return 0;
+	ts = bpf_tcp_sock(v->sk);
+	locate(v, place);
+	if (!ts || !v->policy)
+		return 0;
+	record_measures(v, ts, r);
+	return ts;
+}
+
 static __always_inline void learn_from(const struct report *report)
 {
 	if (learns_here())
@@ -220,16 +236,11 @@ static __noinline __u32 report_end(hands_t *hands, struct report *to)
 	struct visit v = begin_visit(hands, 0);
 	struct tp_record *r = &to->record;
 	struct tp_row_key place = {};
-	struct bpf_tcp_sock *ts;
+	struct bpf_tcp_sock *ts = begin_report(&v, &place, r);
 	__u8 says_nothing;
 
-	if (!v.tp || !v.sk)
+	if (!ts)
 		return 0;
-	ts = bpf_tcp_sock(v.sk);
-	locate(&v, &place);
-	if (!ts || !v.policy)
-		return 0;
-	record_measures(&v, ts, r);
 	r->cookie = tp_common_of(v.tp)->skc_cookie.counter;
 	says_nothing = (__u8)report_note(v.tp, to);
 	if (says_nothing)
@@ -280,15 +291,9 @@ static __noinline __u32 report_part(hands_t *hands, __u32 why, struct report *to
 	struct tp_record *r = &to->record;
 	struct tp_row_key place = {};
 	struct tp_opening note = {};
-	struct bpf_tcp_sock *ts;
 
-	if (!v.tp || !v.sk)
+	if (!begin_report(&v, &place, r))
 		return 0;
-	ts = bpf_tcp_sock(v.sk);
-	locate(&v, &place);
-	if (!ts || !v.policy)
-		return 0;
-	record_measures(&v, ts, r);
 	if (find_note(tag_of(v.tp), &note))
 		record_note(&note, r);
 	else
