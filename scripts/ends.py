@@ -14,9 +14,9 @@ import contextlib
 import json
 import subprocess
 import tempfile
-import time
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -51,11 +51,26 @@ def join(near: str, far: str, devices: tuple[str, str], net: str) -> None:
     address(far, devices[1], f"{net}.2")
 
 
+def remove(names: list[str]) -> None:
+    for name in names:
+        subprocess.run(["ip", "netns", "del", name], check=False, stderr=subprocess.DEVNULL)
+
+
+def is_attached(watch: subprocess.Popen) -> bool:
+    """Whether the watch has its four links."""
+    texts = []
+    for file in Path(f"/proc/{watch.pid}/fdinfo").iterdir():
+        with contextlib.suppress(OSError):
+            texts.append(file.read_text())
+    return sum("link_type" in text for text in texts) == 4
+
+
 @contextlib.contextmanager
 def path(binaries: Path, rate: int, rtt_ms: int, queue: float) -> Iterator[list[str]]:
     """The namespaces: sender, router, the near end of the delay, receiver."""
     names = [f"tpends{number}" for number in range(4)]
     sender, router, middle, receiver = names
+    remove(names)  # a run that was killed may have left them
     try:
         for name in names:
             run(f"ip netns add {name}")
@@ -84,8 +99,7 @@ def path(binaries: Path, rate: int, rtt_ms: int, queue: float) -> Iterator[list[
             )
             yield names
     finally:
-        for name in names:
-            subprocess.run(["ip", "netns", "del", name], check=False)
+        remove(names)
 
 
 def flows(lines: str) -> dict[str, dict]:
@@ -115,7 +129,7 @@ def cell(binaries: Path, of: tuple[int, int, float, list[str]], seconds: int) ->
                 until("tcpdump captures", file.exists)
             words = [tcpilot, "watch", "b0", "--once", "--json", "--for", seconds + 4]
             watch = subprocess.Popen(inside(router, *words), **PIPED)
-            time.sleep(2)
+            until("the watch is attached", partial(is_attached, watch))
             bulk = [flowgen, "bulk", "--to", f"{FAR}:{PORT}", "--seconds", seconds, "--cc"]
             started = [subprocess.Popen(inside(sender, *bulk, cc), **PIPED) for cc in algorithms]
             sent = [json.loads(one.communicate()[0].splitlines()[0]) for one in started]
