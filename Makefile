@@ -44,12 +44,12 @@ OLD_RUST = $(filter 85 86 87,$(shell cargo --version | cut -d. -f2))
 # the value may fail to be made.
 LINTS = -D warnings$(if $(OLD_RUST), -A clippy::precedence -A clippy::format_collect -A clippy::map_entry)
 # Without `static`, which needs libraries that packaging/dist builds; multipath QUIC's library needs Rust 1.88.
-QUIC = $(if $(OLD_RUST),,,flowgen/mpquic,tcpilot-host-tests/mpquic)
-FEATURES = tcpilot-host-tests/host,tcpilot-host-tests/vm$(QUIC)
+QUIC = $(if $(OLD_RUST),,,flowgen/mpquic,tcpilot-tests/mpquic)
+FEATURES = tcpilot-tests/host,tcpilot-tests/vm$(QUIC)
 
 check: setup ## formatting and lints only
 	$(CARGO) fmt --check
-	$(BIN)/clang-format --dry-run -Werror $$(git ls-files 'bpf/*.[ch]' 'crates/*.c')
+	$(BIN)/clang-format --dry-run -Werror $$(git ls-files 'bpf/*.[ch]' 'crates/*.c' 'tests/*.c')
 	$(CARGO) clippy --workspace --all-targets --features $(FEATURES) --quiet -- $(LINTS)
 	scripts/check-headers
 	scripts/check-parameters
@@ -66,30 +66,30 @@ unit-test-lab:
 	cd lab && $(BIN)/pytest -q
 
 host-test: setup ## behaviour on this kernel; needs root
-	crates/host-tests/run.sh here
+	tests/run.sh here
 
 mpquic-test: setup ## flowgen's QUIC and multipath QUIC, on this kernel; needs root
 	$(CARGO) test -p flowgen --features mpquic --quiet
-	crates/host-tests/run.sh mpquic
+	tests/run.sh mpquic
 
 upgrade-test: setup ## 50 take-overs with 1000 connections open, none of them forgotten; needs root
 	UPGRADES=50 CONNECTIONS=1000 FIGURES=$(TARGET)/upgrades.txt TESTS=upgrade:: JOBS=1 \
-		crates/host-tests/run.sh here
+		tests/run.sh here
 	@cat $(TARGET)/upgrades.txt
 
 vm-test: setup ## behaviour on every kernel, in virtual machines
-	PYTHON=$(PYTHON) crates/host-tests/run.sh $(KERNELS)
+	PYTHON=$(PYTHON) tests/run.sh $(KERNELS)
 
 vm-test-ends: setup ## behaviour on the oldest and the newest of them
-	PYTHON=$(PYTHON) crates/host-tests/run.sh $(ENDS)
+	PYTHON=$(PYTHON) tests/run.sh $(ENDS)
 
 learner-test: setup ## host-test and vm-test with the other learner: LEARNER=epsilon-greedy
-	TCPILOT_LEARNER=$(LEARNER) crates/host-tests/run.sh here
-	TCPILOT_LEARNER=$(LEARNER) PYTHON=$(PYTHON) crates/host-tests/run.sh $(KERNELS)
+	TCPILOT_LEARNER=$(LEARNER) tests/run.sh here
+	TCPILOT_LEARNER=$(LEARNER) PYTHON=$(PYTHON) tests/run.sh $(KERNELS)
 
 # One machine: `make test` has others beside it.
 vm-test-%: setup
-	MACHINES=1 PYTHON=$(PYTHON) crates/host-tests/run.sh $*
+	MACHINES=1 PYTHON=$(PYTHON) tests/run.sh $*
 
 # The verifier judges what the compiler made of the programs. Debian 12 has clang 14 by default, Debian 13 clang 19.
 CLANG := clang-19
@@ -97,7 +97,7 @@ clang-test: setup ## host-test and vm-test-ends, the BPF programs by another com
 	@scripts/setup $(CLANG)
 	@mkdir -p $(TARGET)/$(CLANG)/bin && ln -sf "$$(command -v $(CLANG))" $(TARGET)/$(CLANG)/bin/clang
 	export PATH=$(abspath $(TARGET))/$(CLANG)/bin:$$PATH CARGO_TARGET_DIR=$(abspath $(TARGET))/$(CLANG) PYTHON=$(PYTHON); \
-		crates/host-tests/run.sh here; crates/host-tests/run.sh $(ENDS)
+		tests/run.sh here; tests/run.sh $(ENDS)
 
 machine-test: setup deb dist ## the laboratory's own tests of its machines
 	@$(CARGO) build --release -p flowgen --features mpquic

@@ -1,4 +1,4 @@
-"""A cell's flows as flowgen's plan (crates/flowgen/src/play/plan.rs): a pure function of the cell
+"""A cell's flows as flowgen's plan (lab/flowgen/src/play/plan.rs): a pure function of the cell
 and its seed."""
 
 from __future__ import annotations

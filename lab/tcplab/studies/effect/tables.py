@@ -1,5 +1,5 @@
 """The laboratory's tables of docs/measured/effect.md, each between two marks that name it:
-`NAME PLACE`.  The others are those of crates/proof/examples/simulate.rs."""
+`NAME PLACE`.  The others are those of lab/simulate/src/bin/simulate-effect.rs."""
 
 from __future__ import annotations
 

@@ -1,0 +1,209 @@
+//! The daemon's answers, and the users that get them.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    io::{Read, Write},
+    net::Shutdown,
+    os::unix::{fs::PermissionsExt, net::UnixStream},
+    time::Duration,
+};
+
+use tcpilot_tests::{Daemon, FAR, Lab, PORT, Sink, keys};
+
+use crate::ALWAYS_BBR;
+
+fn set(words: &'static str) -> BTreeSet<&'static str> {
+    words.split_whitespace().collect()
+}
+
+/// The fields that the manual lists for an object of a command's JSON.
+fn documented(command: &str, place: &str) -> BTreeSet<&'static str> {
+    let manual = include_str!("../../docs/use/commands.md");
+    let heading = format!("### {command}\n");
+    let section = manual.split_once(&heading).unwrap().1;
+    let section = section.split("\n### ").next().unwrap();
+    let fields = section.lines().filter_map(|line| {
+        let field = line.strip_prefix("| `")?.split('`').next()?;
+        field.strip_prefix(place)
+    });
+    let fields: BTreeSet<_> = fields.filter(|field| !field.contains('.')).collect();
+    assert!(!fields.is_empty(), "{command}: {place}");
+    fields
+}
+
+#[test]
+fn json_has_the_documented_fields() {
+    let lab = Lab::new();
+    let _sink = Sink::new(&lab.net.far, 5300);
+    let pilot = lab.pilot(ALWAYS_BBR);
+    lab.upload(FAR, 1, 200_000);
+    pilot.wait_closed(1);
+    let mut application = lab.actor();
+    application.tell(&format!("connect {FAR}:5300"));
+    let listed = pilot.command("paths");
+    assert_eq!(listed["schema"], 1);
+    assert_eq!(keys(&listed), set("schema paths"));
+    let path = &listed["paths"][0];
+    assert_eq!(keys(path), documented("paths", "paths[]."));
+    let algorithm = &path["algorithms"][0];
+    assert_eq!(
+        keys(algorithm),
+        documented("paths", "paths[].algorithms[].")
+    );
+    let listed = pilot.command("flows");
+    assert_eq!(keys(&listed), set("schema flows"));
+    assert_eq!(keys(&listed["flows"][0]), documented("flows", "flows[]."));
+    let explained = pilot.command(&format!("explain {FAR}"));
+    let whole = |mut fields: BTreeSet<&'static str>| {
+        fields.insert("schema");
+        fields
+    };
+    assert_eq!(keys(&explained), whole(set("address paths flows stopped")));
+    let flow_fields = documented("flows", "flows[].");
+    assert_eq!(keys(&explained["flows"][0]), flow_fields);
+    let of = &explained["paths"][0];
+    assert_eq!(keys(of), documented("explain", "paths[]."));
+    assert_eq!(keys(&of["path"]), keys(path));
+    let decision = &of["decisions"][0];
+    assert_eq!(
+        keys(decision),
+        documented("explain", "paths[].decisions[].")
+    );
+    assert_eq!(
+        keys(&pilot.command("status")),
+        whole(documented("status", ""))
+    );
+}
+
+#[test]
+fn a_flow_tells_what_the_socket_has() {
+    let lab = Lab::new();
+    let sink = Sink::new(&lab.net.far, 5300);
+    let pilot = lab.pilot(ALWAYS_BBR);
+    let mut application = lab.actor();
+    application.tell(&format!("connect {FAR}:5300"));
+    application.tell("send 1000000");
+    sink.wait_for(1_000_000);
+    let flows = pilot.ask("flows");
+    assert_eq!(flows.as_array().unwrap().len(), 1, "{flows}");
+    let flow = &flows[0];
+    assert_eq!(flow["remote"], format!("{FAR}:5300"));
+    assert_eq!(flow["netns"], lab.net.near.name());
+    assert_eq!(flow["algorithm"], application.tell("cc"));
+    assert_eq!(
+        (&flow["charged_to"], &flow["side"]),
+        (&"bbr".into(), &"connect".into())
+    );
+    assert_eq!(
+        (&flow["policy"], &flow["why"]),
+        (&"default".into(), &"drawn".into())
+    );
+    assert!(flow["bytes_acked"].as_u64().unwrap() >= 900_000, "{flow}");
+    assert!(
+        flow["min_rtt_us"].is_u64() && flow["cwnd"].is_u64(),
+        "{flow}"
+    );
+    let explained = pilot.ask("explain 8.8.8.8");
+    // An unknown address has the knowledge of its neighbours, or of all.
+    assert_eq!(explained["paths"][0]["path"]["level"], "global");
+    assert_eq!(explained["flows"], serde_json::json!([]));
+}
+
+#[test]
+fn the_control_socket_is_for_root_only() {
+    let lab = Lab::new();
+    let pilot = lab.pilot(ALWAYS_BBR);
+    let mode = fs::metadata(pilot.socket()).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+}
+
+#[test]
+fn garbage_on_the_control_socket_is_refused_and_survived() {
+    let lab = Lab::new();
+    let pilot = lab.pilot(ALWAYS_BBR);
+    let deep = "[".repeat(100_000) + "\n";
+    let garbage: [&[u8]; 6] = [
+        b"\n",
+        b"\xff\xfe\x00\n",
+        b"{\"explain\":\"nowhere\"}\n",
+        b"{\"state-import\":{\"paths\":7}}\n",
+        b"no newline at all",
+        deep.as_bytes(),
+    ];
+    for bytes in garbage {
+        let mut stream = UnixStream::connect(pilot.socket()).unwrap();
+        stream
+            .set_read_timeout(Some(Duration::from_secs(20)))
+            .unwrap();
+        stream.write_all(bytes).unwrap();
+        stream.shutdown(Shutdown::Write).unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).unwrap();
+        let refused = answer.is_empty() || answer.starts_with(b"{\"error\":");
+        assert!(refused, "{}", String::from_utf8_lossy(&answer));
+    }
+    drop(UnixStream::connect(pilot.socket()).unwrap()); // goes away without a word
+    let _silent = UnixStream::connect(pilot.socket()).unwrap(); // stays without a word
+    assert_eq!(pilot.status()["attached"], true);
+}
+
+#[test]
+fn without_a_daemon_a_question_says_what_to_do() {
+    let lab = Lab::new();
+    let mut pilot = lab.pilot(ALWAYS_BBR);
+    lab.cgroup.remove();
+    pilot.ended();
+    let message = pilot.try_command("status").unwrap_err();
+    assert_eq!(message.lines().count(), 1);
+    assert!(message.contains("tcpilot run"), "{message}");
+}
+
+#[test]
+fn nobody_can_ask_over_the_network() {
+    let lab = Lab::new();
+    let pilot = lab.pilot(ALWAYS_BBR);
+    let process = format!("/proc/{}", pilot.pid());
+    let open: Vec<String> = fs::read_dir(format!("{process}/fd"))
+        .unwrap()
+        .filter_map(|fd| fs::read_link(fd.unwrap().path()).ok())
+        .filter_map(|to| {
+            let inode = to.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?;
+            Some(inode.to_owned())
+        })
+        .collect();
+    assert!(!open.is_empty(), "the control socket");
+    for table in ["tcp", "tcp6", "udp", "udp6"] {
+        let text = fs::read_to_string(format!("{process}/net/{table}")).unwrap();
+        let inodes: Vec<&str> = text
+            .lines()
+            .filter_map(|l| l.split_whitespace().nth(9))
+            .collect();
+        assert!(
+            !open.iter().any(|o| inodes.contains(&o.as_str())),
+            "{table}"
+        );
+    }
+}
+
+#[test]
+fn neither_its_log_nor_its_memory_grows_with_connections() {
+    let lab = Lab::new();
+    let pilot = lab.pilot(ALWAYS_BBR);
+    let spread = format!("spread --to-prefix 10.64.0.0/14 --port {PORT}");
+    lab.run(&format!("{spread} --distinct 200"));
+    pilot.ask("paths");
+    let (lines, bytes) = (pilot.log().lines().count(), resident_bytes(&pilot));
+    lab.run(&format!("{spread} --distinct 600 --seed 2"));
+    assert!(pilot.status()["closed"].as_u64().unwrap() >= 800);
+    assert_eq!(pilot.log().lines().count(), lines, "{}", pilot.log());
+    let now_bytes = resident_bytes(&pilot);
+    assert!(
+        now_bytes < bytes + 4_000_000 && now_bytes < 40_000_000,
+        "{bytes}, {now_bytes}"
+    );
+}
+
+fn resident_bytes(pilot: &Daemon) -> u64 {
+    pilot.status()["resident_bytes"].as_u64().unwrap()
+}

@@ -1,0 +1,86 @@
+//! Behaviour that every kernel from 6.1 on must show, with only reno, cubic, bbr and tbf.
+//!
+//! Needs root. Run by `make host-test` natively, and by `tests/run.sh` in machines.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "clippy takes only the test functions themselves for tests, not their helpers"
+)]
+
+mod access;
+mod alone;
+mod answers;
+mod bursts;
+mod commands;
+mod congestion;
+mod container;
+mod drawn;
+mod ecn;
+mod effect;
+mod fair;
+mod fair_qdisc;
+mod fair_share;
+mod greedy;
+mod held_out;
+mod learner;
+mod learning;
+mod leftovers;
+mod life;
+mod lists;
+mod loss;
+mod manager;
+mod measures;
+mod metrics;
+mod moving;
+mod neighbours;
+mod paths;
+mod relay;
+mod reload;
+mod rescue;
+mod robust;
+mod saving;
+mod starting;
+mod take_over;
+mod thompson;
+mod told;
+mod tuning;
+mod upgrade;
+mod watch;
+mod watch_link;
+mod watch_losses;
+mod watch_models;
+mod watch_naps;
+mod watch_operators;
+mod watch_quic;
+mod watch_read;
+mod watch_recorded;
+mod watch_sent;
+
+/// If the pilot may choose, every connection gets bbr, from the first on.
+pub const ALWAYS_BBR: &str = r#"
+    algorithms = ["bbr"]
+    replace_defaults = ["reno"]
+    [rescue]
+    algorithm = ""
+    [effect]
+    hold_out_percent = 0
+"#;
+
+/// Added to one of the configurations here: the other learner, which tries nothing, and chooses from the first
+/// connection on.
+pub const GREEDY: &str = r#"
+    [learner]
+    kind = "epsilon-greedy"
+    min_instances = 0
+    epsilon = 0
+"#;
+
+/// Only the default: the pilot measures connections, but does not change them.
+pub const ALWAYS_RENO: &str = r#"
+    algorithms = ["reno"]
+    replace_defaults = ["reno"]
+    [rescue]
+    algorithm = ""
+    [effect]
+    hold_out_percent = 0
+"#;

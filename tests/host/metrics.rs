@@ -1,0 +1,232 @@
+//! `run --listen` and `tcpilot metrics`, with a daemon that steers.
+
+use std::{
+    fs,
+    io::{Read, Write},
+    net::TcpStream,
+};
+
+use tcpilot_tests::{Daemon, FAR, Lab, Place, Sink, until};
+
+use crate::ALWAYS_BBR;
+
+/// The address in its log; the last one if there are several.
+fn address(pilot: &Daemon) -> String {
+    until("it listens", || {
+        let log = pilot.log();
+        let told = log.rsplit("metrics are at http://").next()?;
+        let (address, _) = told.split_once("/metrics")?;
+        Some(address.to_owned())
+    })
+}
+
+fn get(address: &str, path: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nhost: test\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn a_scrape_has_the_figures_of_the_status_also_after_a_take_over() {
+    let lab = Lab::new();
+    let _sink = Sink::new(&lab.net.far, 5300);
+    let config = "algorithms = [\"bbr\"]";
+    let pilot = lab
+        .spawn_pilot(Place::here(), config, &["--listen", "0"])
+        .ready();
+    lab.upload(FAR, 1, 1000);
+    let closed = |answer: &str| answer.contains("\ntcpilot_closed_total 1.0\n");
+    let answer = until("its end is counted", || {
+        let answer = get(&address(&pilot), "/metrics");
+        closed(&answer).then_some(answer)
+    });
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\nContent-Type: application/openmetrics-text"));
+    for line in [
+        "\ntcpilot_attached 1.0\n",
+        "\ntcpilot_effect_pairs_total 0.0\n",
+        "\n# EOF\n",
+    ] {
+        assert!(answer.contains(line), "{line} is not in {answer}");
+    }
+    assert!(get(&address(&pilot), "/readyz").ends_with("attached\n"));
+    pilot.take_over();
+    assert!(closed(&get(&address(&pilot), "/metrics")));
+}
+
+#[test]
+fn a_text_file_is_replaced_and_an_address_that_is_taken_is_refused() {
+    let lab = Lab::new();
+    let pilot = lab
+        .spawn_pilot(Place::here(), ALWAYS_BBR, &["--listen", "0"])
+        .ready();
+    let file = lab.dir.path().join("tcpilot.prom");
+    fs::write(&file, "of before").unwrap();
+    let mut command = Place::here().command("tcpilot");
+    command.args(["metrics", "--textfile"]).arg(&file);
+    assert!(
+        command
+            .arg("--socket")
+            .arg(pilot.socket())
+            .status()
+            .unwrap()
+            .success()
+    );
+    let text = fs::read_to_string(&file).unwrap();
+    assert!(
+        text.starts_with("# HELP") && text.contains("\ntcpilot_attached 1.0\n"),
+        "{text}"
+    );
+    let other = Lab::new();
+    let taken = address(&pilot);
+    let second = other.spawn_pilot(Place::here(), ALWAYS_BBR, &["--listen", &taken]);
+    until("it is refused", || {
+        second.log().contains("give --listen another").then_some(())
+    });
+}
+
+/// Bytes that the devices of a daemon's namespace carried, and those that it steers.
+fn traffic(pilot: &Daemon) -> Option<[u64; 3]> {
+    let traffic = &pilot.status()["traffic"];
+    let count = |field: &str| traffic[field].as_u64();
+    Some([
+        count("sent_bytes")?,
+        count("received_bytes")?,
+        count("steered_bytes")?,
+    ])
+}
+
+/// Sends 3 MB that are acknowledged, half of them by a connection that stays open, and receives 2 MB.
+#[test]
+fn the_status_says_how_much_is_steered() {
+    const MB: u64 = 1_000_000;
+    let lab = Lab::new();
+    let _sink = Sink::new(&lab.net.far, 5300);
+    // The daemon counts the devices of its own namespace.
+    let place = Place::outside(&lab.net.near);
+    let pilot = lab.spawn_pilot(place, ALWAYS_BBR, &[]).ready();
+    // The daemon's first look comes before anything is sent, and the second sees the data.
+    lab.upload(FAR, 1, 2);
+    let before = until("it has looked twice", || traffic(&pilot));
+    let mut open = lab.actor();
+    open.tell(&format!("connect {FAR}:5300"));
+    open.tell("send 1500000");
+    lab.upload(FAR, 1, 1_500_000);
+    lab.run(&format!(
+        "bulk --to {FAR}:5201 --bytes 2M --count 1 --reverse"
+    ));
+    let [sent, received, steered] = until("all of it is counted", || {
+        let now = traffic(&pilot)?;
+        let since = [0, 1, 2].map(|i| now[i] - before[i]);
+        (since[2] >= 3 * MB && since[1] >= 2 * MB).then_some(since)
+    });
+    assert!(steered < 3 * MB + MB / 10, "{steered}");
+    assert!((3 * MB..5 * MB).contains(&sent), "{sent}");
+    assert!((2 * MB..4 * MB).contains(&received), "{received}");
+    let status = pilot.status();
+    let share = status["traffic"]["share"].as_f64().unwrap();
+    assert!((0.3..0.75).contains(&share), "{share}");
+    assert_eq!(status["traffic"]["devices"], serde_json::json!(["eth0"]));
+}
+
+/// The id of a process's thread with this name.
+fn thread_of(pid: u32, name: &str) -> i32 {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    let ids = tasks.map(|task| task.unwrap().file_name().into_string().unwrap());
+    let is_it = |id: &String| {
+        let comm = fs::read_to_string(format!("/proc/{pid}/task/{id}/comm"));
+        comm.is_ok_and(|comm| comm.trim_end() == name)
+    };
+    ids.into_iter().find(is_it).unwrap().parse().unwrap()
+}
+
+/// Stops one thread of a process as long as this lives. Only ptrace(2) can do that.
+struct Stopped(i32);
+
+impl Stopped {
+    fn new(thread: i32) -> Stopped {
+        let none = std::ptr::null_mut::<libc::c_void>();
+        // SAFETY: plain system calls about a thread of our child.
+        unsafe {
+            assert_eq!(libc::ptrace(libc::PTRACE_SEIZE, thread, none, none), 0);
+            assert_eq!(libc::ptrace(libc::PTRACE_INTERRUPT, thread, none, none), 0);
+            let mut status = 0;
+            assert_eq!(libc::waitpid(thread, &raw mut status, libc::__WALL), thread);
+        }
+        Stopped(thread)
+    }
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        let none = std::ptr::null_mut::<libc::c_void>();
+        // SAFETY: as above.
+        unsafe { libc::ptrace(libc::PTRACE_DETACH, self.0, none, none) };
+    }
+}
+
+#[test]
+fn rows_that_are_void_are_told_and_counted_and_so_is_that_they_are_valid_again() {
+    let lab = Lab::new();
+    let config = "algorithms = [\"bbr\"]";
+    let pilot = lab
+        .spawn_pilot(Place::here(), config, &["--listen", "0"])
+        .ready();
+    let rows = || {
+        let status = pilot.try_ask("status").ok()?;
+        Some((
+            status["rows_valid"].as_bool()?,
+            status["rows_voided"].as_u64()?,
+        ))
+    };
+    assert_eq!(rows(), Some((true, 0)));
+    let stopped = Stopped::new(thread_of(pilot.pid(), "learner"));
+    until("they are void", || (rows()? == (false, 1)).then_some(()));
+    until("it is told", || {
+        pilot.log().contains("rows are void, and new").then_some(())
+    });
+    let begun = std::time::Instant::now();
+    let answer = get(&address(&pilot), "/metrics");
+    assert!(answer.contains("\ntcpilot_rows_valid 0.0\n"), "{answer}");
+    assert!(
+        begun.elapsed().as_secs() < 3,
+        "nobody waits for the learner"
+    );
+    drop(stopped);
+    until("they are valid again", || {
+        (rows()? == (true, 1)).then_some(())
+    });
+    assert!(
+        pilot.log().contains("rows are valid again"),
+        "{}",
+        pilot.log()
+    );
+    assert_eq!(pilot.log().matches("rows are void, and new").count(), 1);
+}
+
+#[test]
+fn connections_are_counted_by_their_goodput() {
+    let lab = Lab::new();
+    let config = "algorithms = [\"bbr\"]\n[effect]\nhold_out_percent = 0";
+    let pilot = lab
+        .spawn_pilot(Place::here(), config, &["--listen", "0"])
+        .ready();
+    lab.upload(FAR, 5, 1_000_000);
+    let sample = |answer: &str, name: &str| -> Option<f64> {
+        let line = answer.lines().find(|line| line.starts_with(name))?;
+        line.rsplit(' ').next()?.parse().ok()
+    };
+    let answer = until("five are counted", || {
+        let answer = get(&address(&pilot), "/metrics");
+        let count = sample(
+            &answer,
+            "tcpilot_goodput_bytes_per_second_count{policy=\"default\"",
+        )?;
+        (count >= 5.0).then_some(answer)
+    });
+    let segments = sample(&answer, "tcpilot_segments_total{").unwrap();
+    assert!(segments >= 5.0 * 1e6 / 65536.0, "{segments}");
+    assert!(sample(&answer, "tcpilot_learner_turn_seconds_count").unwrap() > 0.0);
+    assert!(answer.contains("group=\"treated\"") && !answer.contains("group=\"control\""));
+}

@@ -1,0 +1,127 @@
+//! Privileges and arms: when the daemon starts, and its messages when it cannot.
+
+use tcpilot_tests::{
+    CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON, Capabilities, FAR, Lab, Place, arm, attached,
+};
+
+use crate::ALWAYS_BBR;
+
+fn with(kept: &'static [u32]) -> Place<'static> {
+    Place {
+        capabilities: Capabilities::Only(kept),
+        ..Place::here()
+    }
+}
+
+#[test]
+fn without_privileges_it_names_those_that_are_missing() {
+    let lab = Lab::new();
+    for (kept, named) in [
+        (&[][..], "CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON;"),
+        (
+            &[CAP_BPF, CAP_PERFMON],
+            "missing privileges: CAP_NET_ADMIN;",
+        ),
+        (
+            &[CAP_BPF, CAP_NET_ADMIN],
+            "missing privileges: CAP_PERFMON;",
+        ),
+        (
+            &[CAP_NET_ADMIN, CAP_PERFMON],
+            "missing privileges: CAP_BPF;",
+        ),
+    ] {
+        let ended = lab.spawn_pilot(with(kept), ALWAYS_BBR, &[]).ended();
+        assert_eq!(ended.status, Some(3), "{}", ended.stderr);
+        let [line] = ended.errors()[..] else {
+            panic!("{}", ended.stderr)
+        };
+        assert!(line.contains(named), "{line}");
+        assert_eq!(attached(lab.cgroup.path()), [""; 0]);
+    }
+}
+
+#[test]
+fn three_capabilities_are_enough() {
+    let lab = Lab::new();
+    let kept = &[CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON];
+    let pilot = lab.spawn_pilot(with(kept), ALWAYS_BBR, &[]).ready();
+    lab.upload(FAR, 1, 1_000_000);
+    pilot.wait_closed(1);
+    assert_eq!(arm(&pilot.path("10.77.0.2"), "bbr")["samples"], 1);
+    pilot.ask("flows");
+    let ended = pilot.end(libc::SIGTERM);
+    assert_eq!(
+        (ended.status, ended.errors().len()),
+        (Some(0), 0),
+        "{}",
+        ended.stderr
+    );
+}
+
+#[test]
+fn an_arm_that_the_kernel_lacks_is_left_out_and_told_once() {
+    let lab = Lab::new();
+    let config = ALWAYS_BBR.replace(r#"["bbr"]"#, r#"["copa", "bbr"]"#);
+    let pilot = lab.pilot(&config);
+    let status = pilot.status();
+    assert_eq!(status["algorithms"], serde_json::json!(["bbr"]));
+    let missing = status["algorithms_missing"].as_array().unwrap();
+    assert_eq!(missing.len(), 1);
+    assert!(missing[0].as_str().unwrap().contains("copa"));
+    lab.upload(FAR, 2, 200_000);
+    pilot.wait_closed(2);
+    assert_eq!(
+        pilot.log().lines().filter(|l| l.contains("copa")).count(),
+        1
+    );
+    assert_eq!(arm(&pilot.path("10.77.0.2"), "bbr")["chosen"], 2);
+}
+
+#[test]
+fn without_any_arm_it_says_which_there_are() {
+    let lab = Lab::new();
+    let config = ALWAYS_BBR.replace(r#"["bbr"]"#, r#"["copa"]"#);
+    let ended = lab.spawn_pilot(Place::here(), &config, &[]).ended();
+    assert_eq!(ended.status, Some(4));
+    let [line] = ended.errors()[..] else {
+        panic!("{}", ended.stderr)
+    };
+    assert!(line.contains("copa") && line.contains("reno"), "{line}");
+}
+
+#[test]
+fn a_misspelt_arm_is_a_mistake_in_the_configuration() {
+    let lab = Lab::new();
+    let config = ALWAYS_BBR.replace(r#"["bbr"]"#, r#"["bbbr", "cubic"]"#);
+    let ended = lab.spawn_pilot(Place::here(), &config, &[]).ended();
+    assert_eq!(ended.status, Some(2));
+    let [line] = ended.errors()[..] else {
+        panic!("{}", ended.stderr)
+    };
+    assert!(line.contains("`bbbr`; did you mean `bbr`?"), "{line}");
+}
+
+#[test]
+fn the_default_arms_lack_nothing() {
+    let lab = Lab::new();
+    // Whatever the default of this host is.
+    let pilot = lab.pilot("replace_defaults = [\"reno\", \"cubic\", \"bbr\"]");
+    let status = pilot.status();
+    assert_eq!(status["algorithms"], serde_json::json!(["cubic", "bbr"]));
+    assert_eq!(status["algorithms_missing"], serde_json::json!([]));
+    assert_eq!(status["degraded"], serde_json::json!([]));
+    assert!(!pilot.log().contains("WARN"), "{}", pilot.log());
+}
+
+#[test]
+fn a_cgroup_that_is_not_there_is_wrong_usage() {
+    let lab = Lab::new();
+    lab.cgroup.remove();
+    let ended = lab.spawn_pilot(Place::here(), ALWAYS_BBR, &[]).ended();
+    assert_eq!(ended.status, Some(2));
+    let [line] = ended.errors()[..] else {
+        panic!("{}", ended.stderr)
+    };
+    assert!(line.contains(lab.cgroup.path().to_str().unwrap()), "{line}");
+}
