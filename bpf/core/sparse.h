@@ -22,7 +22,7 @@
 #define TP_SPARSE_AHEAD_BYTES 1514
 /* The reckoned queue holds a quarter of a second at that rate, and some packets. */
 #define TP_SPARSE_MOST_BYTES(rate) (((rate) >> 2) + 4 * TP_SPARSE_AHEAD_BYTES)
-/* A queue holds 8 turns or a tenth of a second, whichever is more (crates/tcpilot/src/fair). */
+/* A queue holds 8 turns or a tenth of a second, whichever is more (crates/watch/src/fair). */
 #define TP_SPARSE_TURNS 16
 #define TP_SPARSE_FULL_NS 250000000ULL
 /* Nothing waits longer than this in a queue that flows share. */

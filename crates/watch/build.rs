@@ -4,7 +4,7 @@
 use std::{env, fs, path::PathBuf};
 
 use tcpilot_abi::to_bytes;
-use tcpilot_model::Model;
+use tcpilot_core::model::Model;
 
 fn main() {
     let folder = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"))

@@ -13,8 +13,8 @@ use tcpilot_abi::{
     TP_PART_NONE, TP_PART_PRIVATE, TP_ROWS_VOID_NS, TP_WHY_DRAWN, TP_WHY_NO_ROW, TP_WHY_VOID,
 };
 use tcpilot_core::rows::Place;
-use tcpilot_tests::{FAR, Lab, Netns, Place as Where, Sink, in_netns, sh};
 use tcpilot_kernel::own_netns_cookie;
+use tcpilot_tests::{FAR, Lab, Netns, Place as Where, Sink, in_netns, sh};
 
 use crate::learner::{
     ALL_BBR, ALL_RENO, BBR, CERTAIN, Learner, RENO, bbr, config, connect, place_of,

@@ -6,8 +6,8 @@ use tcpilot_abi::{
     TP_WHY_HELD_OUT, tp_config,
 };
 use tcpilot_core::{Prefix, rows};
-use tcpilot_tests::{FAR, Lab, Sink};
 use tcpilot_kernel::CELLS;
+use tcpilot_tests::{FAR, Lab, Sink};
 
 use crate::{
     learner::{ALL_BBR, ALL_RENO, BBR, CERTAIN, Learner, RENO, config, connect},

@@ -6,8 +6,8 @@ use tcpilot_abi::{
     TP_ABI_VERSION, TP_LEARNER_THOMPSON, TP_LEVEL_GLOBAL, tp_config, tp_policy_config, tp_record,
 };
 use tcpilot_core::rows::{Entries, Place, row_key};
-use tcpilot_tests::{Actor, Lab, until};
 use tcpilot_kernel::{Ends, Pilot, Put};
+use tcpilot_tests::{Actor, Lab, until};
 
 /// The default of every namespace of these tests.
 pub const RENO: u8 = 0;

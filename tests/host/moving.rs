@@ -7,8 +7,8 @@ use tcpilot_abi::{
     TP_TRIAL_HELD_OUT, TP_WITHHELD_ALREADY, Why, tp_config, tp_record,
 };
 use tcpilot_core::rows::Place;
-use tcpilot_tests::{Actor, Daemon, FAR, Lab, Sink, until};
 use tcpilot_kernel::{CELLS, Move};
+use tcpilot_tests::{Actor, Daemon, FAR, Lab, Sink, until};
 
 use crate::{
     learner::{ALL_BBR, ALL_RENO, BBR, Learner, RENO, config},

@@ -3,9 +3,7 @@
 use std::{collections::HashMap, fs, process::Stdio};
 
 use serde_json::{Value, json};
-use tcpilot_tests::{
-    Child, FAR, Lab, Netns, PORT, Place, Running, Shape, Watching, sender_behind,
-};
+use tcpilot_tests::{Child, FAR, Lab, Netns, PORT, Place, Running, Shape, Watching, sender_behind};
 
 /// A model that is sure of every flow on any path.
 fn sure_model(lab: &Lab) -> String {

@@ -223,14 +223,12 @@ fn a_super_packet_of_udp_counts_as_its_segments() {
         ends.take();
         ends.answer(&short(false, 40));
     }
-    let sent =
-        |look: &tcpilot_tests::Look| look.total("in_packets") - before.total("in_packets");
+    let sent = |look: &tcpilot_tests::Look| look.total("in_packets") - before.total("in_packets");
     let look = watching.until("500 packets more", |look| {
         (sent(look) >= 490).then(|| look.clone())
     });
     assert!(sent(&look) <= 510, "{}", sent(&look));
-    let bytes =
-        |look: &tcpilot_tests::Look| look.to(&ends.to).unwrap()["bytes"].as_u64().unwrap();
+    let bytes = |look: &tcpilot_tests::Look| look.to(&ends.to).unwrap()["bytes"].as_u64().unwrap();
     let each = (bytes(&look) - bytes(&before)) / sent(&look);
     assert!((1200..1260).contains(&each), "{each}");
 }

@@ -7,8 +7,8 @@ use std::{fs, net::Ipv4Addr};
 
 use tcpilot_abi::{TP_CLASS_ACCEPTED, TP_LEVEL_GROUP, TP_LEVEL_PATH};
 use tcpilot_core::rows::{Entries, Place};
-use tcpilot_tests::{FAR, Lab, NEAR, Netns, in_netns};
 use tcpilot_kernel::{Pilot, own_netns_cookie};
+use tcpilot_tests::{FAR, Lab, NEAR, Netns, in_netns};
 
 use crate::learner::{ALL_BBR, ALL_RENO, Learner, config};
 

@@ -6,7 +6,7 @@ use tcpilot_abi::{
     TP_FLOW_BUSY, TP_WATCH_ABI_VERSION, tp_model, tp_watch_config, tp_watch_flow, tp_watch_key,
     tp_watch_totals,
 };
-use tcpilot_model::Model;
+use tcpilot_core::model::Model;
 
 use crate::{
     Error, Frame,

@@ -10,7 +10,7 @@ use common::{
 use tcpilot_abi::{
     TP_FLOW_HANDSHAKE, TP_FLOW_SHARE, TP_GROUP_LOSS, TP_REASON_SHARE, tp_watch_flow,
 };
-use tcpilot_model::Model;
+use tcpilot_core::model::Model;
 
 const MS: u64 = 1_000_000;
 

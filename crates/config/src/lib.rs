@@ -5,11 +5,12 @@
 
 mod abi;
 mod effect;
+mod failures;
 mod learner;
 pub(crate) mod names;
 mod parting;
 mod policies;
-pub(crate) mod reference;
+pub mod reference;
 mod rules;
 mod settings;
 mod socket;

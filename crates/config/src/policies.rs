@@ -156,10 +156,7 @@ fn read_one(table: &Table<'_>, algorithms: &[Algorithm]) -> Policy {
         .iter()
         .filter(|name| !algorithms.contains(name))
     {
-        let hint = crate::pilot::config::names::hint(
-            name.as_str(),
-            algorithms.iter().map(Algorithm::as_str),
-        );
+        let hint = crate::names::hint(name.as_str(), algorithms.iter().map(Algorithm::as_str));
         let hint = if hint.is_empty() {
             "; add it there".to_owned()
         } else {

@@ -5,7 +5,7 @@ use super::write::range;
 use super::{Config, Learner, Policy};
 
 /// A table of the file.
-pub(crate) struct Part {
+pub struct Part {
     /// Its header, such as `[learner]`; empty for the top of the file.
     pub table: String,
     /// The learner that has it, if not all have it.
@@ -15,7 +15,7 @@ pub(crate) struct Part {
 }
 
 /// A key.
-pub(crate) struct Entry {
+pub struct Entry {
     /// The key with its default, as it is written in the file.
     pub key: String,
     /// Its effect and the values that it may have.
@@ -23,7 +23,7 @@ pub(crate) struct Entry {
 }
 
 /// All tables, in the order of the documentation.
-pub(crate) fn parts() -> Vec<Part> {
+pub fn parts() -> Vec<Part> {
     let config = Config::default();
     let mut parts = vec![part("", &config.keys())];
     for (name, section) in config.sections() {

@@ -3,7 +3,7 @@
 //! The first rule that matches decides. A policy's lists multiply into rules, one for each combination
 //! of their entries; `[leave_alone]` has one rule for each entry.
 
-use crate::pilot::config::names;
+use crate::names;
 use tcpilot_abi::{TP_MAX_RULES, tp_rule};
 use tcpilot_core::Prefix;
 use tcpilot_kernel::cc;

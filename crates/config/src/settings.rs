@@ -7,7 +7,9 @@
 use std::cell::RefCell;
 use std::ops::RangeInclusive;
 
-use crate::{failure::printable, pilot::config::names};
+use tcpilot_show::failure::printable;
+
+use crate::names;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -283,15 +285,15 @@ macro_rules! settings {
             }
         }
 
-        impl $crate::pilot::config::settings::Section for $name {
-            fn read(&mut self, table: &$crate::pilot::config::settings::Table<'_>) {
+        impl $crate::settings::Section for $name {
+            fn read(&mut self, table: &$crate::settings::Table<'_>) {
                 $( table.read(stringify!($key), settings!(@range $($low ..= $high)?), &mut self.$key); )*
             }
 
-            fn keys(&self) -> Vec<$crate::pilot::config::settings::Key> {
-                use $crate::pilot::config::settings::Value as _;
+            fn keys(&self) -> Vec<$crate::settings::Key> {
+                use $crate::settings::Value as _;
                 let default = $name::default();
-                vec![ $( $crate::pilot::config::settings::Key {
+                vec![ $( $crate::settings::Key {
                     name: stringify!($key),
                     doc: concat!($($doc),+),
                     value: self.$key.to_toml(),

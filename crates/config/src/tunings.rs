@@ -2,7 +2,7 @@
 //!
 //! docs/use/tuning.md gives the reason of each choice and constant here.
 
-use crate::pilot::config::names;
+use crate::names;
 use tcpilot_abi::{
     TP_NET_CELLULAR, TP_NET_DATA_CENTER, TP_NET_LONG_FAT, TP_NET_UNKNOWN, TP_NET_WIFI,
     TP_TUNE_ACK_PRIORITY, TP_TUNE_IW, TP_TUNE_QUICK_ACK, TP_TUNE_RATE_LIMIT, TP_TUNE_RTO,

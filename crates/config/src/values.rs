@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::pilot::config::names;
+use crate::names;
 use tcpilot_abi::TP_CC_NAME_MAX;
 use tcpilot_core::Prefix;
 use toml::Spanned;

@@ -7,6 +7,7 @@
 
 pub mod coupled;
 pub mod learner;
+pub mod model;
 pub mod prefix;
 pub mod rows;
 pub mod watch;

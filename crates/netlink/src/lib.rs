@@ -7,6 +7,7 @@
 //! only the fields that it knows, but tcpilot must put a qdisc back byte for byte. It has no HTB and no FIFO.
 //! Only framing remains, which is this file; see decision 13.
 
+pub mod device;
 pub mod tc;
 
 use std::{cell::Cell, io, os::fd::OwnedFd};

@@ -1,7 +1,7 @@
 //! The pilot: its daemon, the questions that the other commands ask it, its configuration and state.
 
+pub mod args;
 pub mod client;
-pub mod config;
 pub mod daemon;
 mod failures;
 pub mod figures;

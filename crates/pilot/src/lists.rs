@@ -2,12 +2,13 @@
 
 use std::path::Path;
 
+use tcpilot_show::select::{Listed, NoPart, Selection};
+
 use crate::{
-    pilot::figures::{AlgorithmView, FlowView, PathView},
-    pilot::owners,
-    pilot::protocol::{self, AskError, Request},
-    pilot::table,
-    show::select::{Listed, NoPart, Selection},
+    figures::{AlgorithmView, FlowView, PathView},
+    owners,
+    protocol::{self, AskError, Request},
+    table,
 };
 
 /// Columns that need a search for the owners of connections.

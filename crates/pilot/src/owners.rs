@@ -11,7 +11,7 @@ use std::{
 use tcpilot_core::Prefix;
 use tcpilot_kernel::host;
 
-use crate::pilot::figures::{FlowView, PathView};
+use crate::figures::{FlowView, PathView};
 
 /// Fills in the processes, the cgroup and the pod of each connection.
 pub fn name_owners(flows: &mut [FlowView]) {

@@ -1,6 +1,6 @@
 //! The protocol of the control socket: the question is one line of JSON, and so is the answer.
 
-use crate::pilot::state::StoredPath;
+use crate::state::StoredPath;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use tcpilot_core::Prefix;
 
@@ -15,15 +15,15 @@ use std::{
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Request {
-    /// [`crate::pilot::figures::Status`]
+    /// [`crate::figures::Status`]
     Status,
-    /// A list of [`crate::pilot::figures::PathView`]
+    /// A list of [`crate::figures::PathView`]
     Paths,
-    /// A list of [`crate::pilot::figures::FlowView`]
+    /// A list of [`crate::figures::FlowView`]
     Flows,
-    /// [`crate::pilot::figures::Explanation`]
+    /// [`crate::figures::Explanation`]
     Explain(Prefix),
-    /// [`crate::pilot::figures::EffectReport`]
+    /// [`crate::figures::EffectReport`]
     Report,
     /// Compare without pause for this many seconds; 0 ends the trial
     Trial(u64),
@@ -34,7 +34,7 @@ pub enum Request {
     /// Forget everything; the answer is the number of paths
     StateReset,
     /// Become this program, if it can go on in the daemon's place; the answer is
-    /// [`crate::pilot::figures::TakeOvers`] from before, and the counts in a later status show the outcome
+    /// [`crate::figures::TakeOvers`] from before, and the counts in a later status show the outcome
     TakeOver(PathBuf),
 }
 
@@ -194,7 +194,7 @@ mod tests {
     use std::os::unix::net::UnixListener;
 
     use super::*;
-    use crate::pilot::state::StoredAlgorithm;
+    use crate::state::StoredAlgorithm;
 
     #[test]
     fn nobody_listening_is_told_apart() {
@@ -210,7 +210,7 @@ mod tests {
         std::thread::scope(|scope| {
             scope.spawn(|| daemon(listener.accept().unwrap().0));
             let error = ask::<()>(&path, &Request::Status).unwrap_err();
-            let line = crate::failure::Failure::from(error).to_string();
+            let line = tcpilot_show::failure::Failure::from(error).to_string();
             line.replace(&path.display().to_string(), "SOCKET")
         })
     }

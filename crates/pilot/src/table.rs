@@ -5,13 +5,13 @@ mod parts;
 use std::fmt::Write as _;
 
 use tcpilot_abi::Why;
-
-use crate::pilot::figures::{
-    AlgorithmView, DecisionView, Explanation, FlowView, PathView, Status, TuningView,
-};
-use crate::show::{
+use tcpilot_show::{
     figure::{self, Shown as _, Unit, View as _},
     select::Selection,
+};
+
+use crate::figures::{
+    AlgorithmView, DecisionView, Explanation, FlowView, PathView, Status, TuningView,
 };
 
 /// A time for people, in its two largest units.

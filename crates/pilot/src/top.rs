@@ -2,19 +2,18 @@
 
 use std::time::{Duration, Instant};
 
-use crate::pilot::{
+use tcpilot_show::{
+    browse::{Browser, Next},
+    failure::{Failure, Kind},
+    live::Screen,
+};
+
+use crate::args::TopArgs;
+use crate::{
     figures::{PathView, Status},
     lists,
     protocol::{self, AskError, Request},
     table,
-};
-use crate::{
-    cli::TopArgs,
-    failure::{Failure, Kind},
-    show::{
-        browse::{Browser, Next},
-        live::Screen,
-    },
 };
 
 /// Interval at which the rows are renewed.

@@ -1,5 +1,5 @@
-//! Who imports whom: the folders of `src`, and the rooms of the pilot, have an order. A circle would tie two of
-//! them into one.
+//! The modules of the pilot have an order, and so have the learner's in the daemon. A circle would tie two of them
+//! into one. Cargo keeps the order of crates (crates/tcpilot/tests/arrows.rs).
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::{
@@ -54,13 +54,9 @@ fn paths(tree: &str) -> Vec<String> {
     all
 }
 
-/// Where a path belongs: the folder of `src`, and in the pilot the room.
+/// The module at the top of the crate that a path belongs to.
 fn room(path: &str) -> String {
-    let mut parts = path.split("::");
-    match (parts.next().unwrap_or_default(), parts.next()) {
-        ("pilot", Some(room)) => format!("pilot::{room}"),
-        (first, _) => first.to_owned(),
-    }
+    path.split("::").next().unwrap_or_default().to_owned()
 }
 
 fn imports() -> Imports {
@@ -71,14 +67,15 @@ fn imports() -> Imports {
     for file in files {
         let name = file.strip_prefix(&source).unwrap().with_extension("");
         let name = name.to_str().unwrap().replace('/', "::");
-        let is_root = ["main", "lib", "documents", "pilot::mod"].contains(&name.as_str());
-        if is_root || name.contains("tests") {
+        if name == "lib" || name.contains("tests") {
             continue;
         }
         let code = code(&fs::read_to_string(&file).unwrap());
-        // Rooms of the pilot name each other in full, so that this test sees it.
-        let is_room = name.starts_with("pilot::") && name.matches("::").count() == 1;
-        assert!(!(is_room && code.contains("super::")), "{name}: super::");
+        // Modules at the top name each other in full, so that this test sees it.
+        let is_top =
+            !name.contains("::") || name.ends_with("::mod") && name.matches("::").count() == 1;
+        let climbs = is_top && code.contains("super::");
+        assert!(!climbs, "{name}: super::");
         let own = room(&name);
         let used = code.split("crate::").skip(1).flat_map(paths);
         let others = used.map(|path| room(&path)).filter(|other| *other != own);
@@ -107,7 +104,7 @@ fn circle(imports: &Imports, from: &str, way: &mut Vec<String>) -> bool {
 /// The files of the learner's folder in the daemon, each with the others that it imports. A folder in there
 /// counts as one file.
 fn learning_imports() -> Imports {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/pilot/daemon/learning");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/daemon/learning");
     let mut files = Vec::new();
     rust_files(&folder, &mut files);
     let mut imports = Imports::new();
@@ -143,9 +140,7 @@ fn no_file_of_the_learner_imports_itself() {
 #[test]
 fn no_folder_imports_itself_through_others() {
     let imports = imports();
-    assert!(imports["watch"].contains("fair"), "{imports:?}");
-    let read = &imports["pilot::read"];
-    assert!(read.contains("pilot::figures"), "{imports:?}");
+    assert!(imports["read"].contains("figures"), "{imports:?}");
     for name in imports.keys() {
         let mut way = Vec::new();
         assert!(!circle(&imports, name, &mut way), "{name} -> {way:?}");
@@ -153,31 +148,9 @@ fn no_folder_imports_itself_through_others() {
 }
 
 #[test]
-fn what_people_see_knows_no_product() {
-    let imports = imports();
-    for low in ["show", "link", "clock", "failure"] {
-        let mut above = imports[low].iter();
-        let allowed = ["show", "failure"];
-        assert!(
-            above.all(|room| allowed.contains(&room.as_str())),
-            "{low}: {imports:?}"
-        );
-    }
-}
-
-#[test]
 fn a_tree_of_use_is_read_whole() {
-    let tree = "pilot::{config::{A, B}, read::{self, Names}}, show};";
+    let tree = "figures::{path::{A, B}, read::{self, Names}}, state};";
     let read = paths(&format!("{{{tree}"));
     let rooms: Vec<String> = read.iter().map(|path| room(path)).collect();
-    assert_eq!(
-        rooms,
-        [
-            "pilot::config",
-            "pilot::config",
-            "pilot::read",
-            "pilot::read",
-            "show"
-        ]
-    );
+    assert_eq!(rooms, ["figures", "figures", "figures", "figures", "state"]);
 }

@@ -2,30 +2,7 @@
 
 use clap::Args;
 
-use super::{AskArgs, SocketArgs};
-use crate::show::select::Wishes;
-
-/// A list that is asked for.
-#[derive(Debug, Args)]
-pub struct ListArgs {
-    /// What of it.
-    #[command(flatten)]
-    pub list: SelectArgs,
-    /// The question.
-    #[command(flatten)]
-    pub ask: AskArgs,
-}
-
-/// Options of `tcpilot top`.
-#[derive(Debug, Args)]
-pub struct TopArgs {
-    /// What of the list.
-    #[command(flatten)]
-    pub list: SelectArgs,
-    /// The socket.
-    #[command(flatten)]
-    pub socket: SocketArgs,
-}
+use crate::select::Wishes;
 
 /// What of a list is shown, and how.
 #[derive(Debug, Args)]

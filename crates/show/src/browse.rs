@@ -258,7 +258,7 @@ mod tests {
     use serde::Serialize;
 
     use super::*;
-    use crate::show::{figure::figures, select::NoPart};
+    use crate::{figure::figures, select::NoPart};
 
     figures! {
         /// An item.

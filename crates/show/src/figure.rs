@@ -159,6 +159,11 @@ fn text_of(value: &Value, unit: Unit) -> String {
     }
 }
 
+/// A figure's value as JSON. [`figures!`] calls it, so that its users need no library for it.
+pub fn json<T: serde::Serialize>(value: &T) -> Value {
+    serde_json::to_value(value).unwrap_or_default()
+}
+
 /// The column of a figure of the view `V`.
 pub struct Column<V> {
     /// The text above the column.
@@ -201,6 +206,7 @@ pub fn help<V: View>() -> String {
 
 /// Declares a view: `key: type, Unit, "Heading";` with a doc comment that explains the figure. Without a unit
 /// the figure is `Plain`; without a heading no table shows it.
+#[macro_export]
 macro_rules! figures {
     (
         $(#[$meta:meta])*
@@ -213,32 +219,32 @@ macro_rules! figures {
             $( $(#[doc = $doc])+ $(#[serde $serde])* pub $key: $type, )*
         }
 
-        impl $crate::show::figure::View for $name {
-            const FIGURES: &'static [$crate::show::figure::Figure<$name>] = &[ $(
-                $crate::show::figure::Figure {
+        impl $crate::figure::View for $name {
+            const FIGURES: &'static [$crate::figure::Figure<$name>] = &[ $(
+                $crate::figure::Figure {
                     key: stringify!($key),
-                    unit: $crate::show::figure::figures!(@unit $($unit)?),
+                    unit: $crate::figure::figures!(@unit $($unit)?),
                     doc: concat!($($doc),+),
-                    column: $crate::show::figure::figures!(@column $name, $key: $type, ($($unit)?) $(, $heading)?),
-                    value: |view: &$name| serde_json::to_value(&view.$key).unwrap_or_default(),
+                    column: $crate::figure::figures!(@column $name, $key: $type, ($($unit)?) $(, $heading)?),
+                    value: |view: &$name| $crate::figure::json(&view.$key),
                 }
             ),* ];
         }
     };
-    (@unit) => { $crate::show::figure::Unit::Plain };
-    (@unit $unit:ident) => { $crate::show::figure::Unit::$unit };
+    (@unit) => { $crate::figure::Unit::Plain };
+    (@unit $unit:ident) => { $crate::figure::Unit::$unit };
     (@column $name:ident, $key:ident: $type:ty, ($($unit:ident)?)) => { None };
     (@column $name:ident, $key:ident: $type:ty, ($($unit:ident)?), $heading:literal) => {
-        Some($crate::show::figure::Column {
+        Some($crate::figure::Column {
             heading: $heading,
-            is_word: <$type as $crate::show::figure::Shown>::IS_WORD,
+            is_word: <$type as $crate::figure::Shown>::IS_WORD,
             text: |view: &$name| {
-                $crate::show::figure::Shown::shown(&view.$key, $crate::show::figure::figures!(@unit $($unit)?))
+                $crate::figure::Shown::shown(&view.$key, $crate::figure::figures!(@unit $($unit)?))
             },
         })
     };
 }
-pub(crate) use figures;
+pub use figures;
 
 #[cfg(test)]
 mod tests {

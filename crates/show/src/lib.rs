@@ -1,10 +1,14 @@
-//! Output for people and scripts: figures, their tables and JSON documents, and the live screen.
+//! What both products show to people and scripts, and how: figures, their tables and JSON documents, the live
+//! screen, failures, and metrics.
 
+pub mod args;
 pub mod browse;
 pub mod document;
+pub mod failure;
 pub mod figure;
 mod keys;
 pub mod live;
+pub mod metrics;
 pub mod select;
 pub mod table;
 mod wrap;

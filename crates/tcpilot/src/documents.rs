@@ -4,21 +4,18 @@
 use std::{fs, path::Path, sync::Mutex};
 
 use tcpilot_abi::Why;
-
-use crate::{
-    cc, fair, link,
-    pilot::figures::{
-        AlgorithmView, ChangeView, ChoicesView, CohortView, DecisionView, DrawnAlgorithm,
-        EffectReport, ExplainedPath, Explanation, FlowView, GroupView, HistogramView,
-        LearningStatus, MeasureView, PathView, PointView, PolicyEffect, RescueStatus, ShownView,
-        StateSummary, Status, StopView, TakeOvers, TaughtPolicy, TrafficView, TuneView, TuningView,
-        TuningsStatus,
-    },
-    show::figure::View,
-    watch::{census, views as watch},
+use tcpilot_pilot::figures::{
+    AlgorithmView, ChangeView, ChoicesView, CohortView, DecisionView, DrawnAlgorithm, EffectReport,
+    ExplainedPath, Explanation, FlowView, GroupView, HistogramView, LearningStatus, MeasureView,
+    PathView, PointView, PolicyEffect, RescueStatus, ShownView, StateSummary, Status, StopView,
+    TakeOvers, TaughtPolicy, TrafficView, TuneView, TuningView, TuningsStatus,
 };
+use tcpilot_show::figure::View;
+use tcpilot_watch::{census, fair, link, views as watch};
 
-const BEGIN: &str = "<!-- generated from the figures in crates/tcpilot/src: begin -->\n";
+use crate::cc;
+
+const BEGIN: &str = "<!-- generated from the figures: begin -->\n";
 const END: &str = "<!-- generated from the figures: end -->\n";
 
 /// The rows of a view; `place` is its prefix in the document.

@@ -6,15 +6,18 @@ use std::{
 };
 
 use clap::{CommandFactory, Parser};
-use tcpilot::{
-    cc,
-    cli::{Cli, Command},
-    failure::Failure,
-    manual,
-    pilot::{client, daemon, top},
-    watch,
-};
+use tcpilot_pilot::{client, daemon, top};
+use tcpilot_show::failure::Failure;
+use tcpilot_watch as watch;
 use tracing_subscriber::EnvFilter;
+
+mod cc;
+mod cli;
+#[cfg(test)]
+mod documents;
+mod manual;
+
+use cli::{Cli, Command};
 
 fn main() -> ExitCode {
     let cli = Cli::parse();

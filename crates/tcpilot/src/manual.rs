@@ -8,11 +8,10 @@ use clap_mangen::{
     Man,
     roff::{Inline, Roff, bold, roman},
 };
+use tcpilot_config::reference;
+use tcpilot_pilot::args::DEFAULT_CONFIG;
 
-use crate::{
-    cli::{Cli, DEFAULT_CONFIG},
-    pilot::config::reference,
-};
+use crate::cli::Cli;
 
 const MANUAL: &str = "tcpilot manual";
 const SMALL_FILE: [&str; 5] = [
@@ -145,6 +144,6 @@ mod tests {
     #[test]
     fn the_example_is_a_configuration() {
         let text = SMALL_FILE.join("\n");
-        crate::pilot::config::Config::from_toml(&text, "example").unwrap();
+        tcpilot_config::Config::from_toml(&text, "example").unwrap();
     }
 }

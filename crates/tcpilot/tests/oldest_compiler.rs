@@ -47,10 +47,10 @@ fn look(folder: &Path, found: &mut Vec<String>) {
 #[test]
 fn no_condition_is_a_chain_of_let() {
     let mut found = Vec::new();
-    look(
-        &Path::new(env!("CARGO_MANIFEST_DIR")).join(".."),
-        &mut found,
-    );
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    for folder in ["crates", "lab", "tests"] {
+        look(&root.join(folder), &mut found);
+    }
     assert!(found.is_empty(), "{found:#?}");
 }
 

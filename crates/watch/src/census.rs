@@ -8,20 +8,18 @@ use std::{
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use tcpilot_show::{
+    document::Document,
+    failure::Failure,
+    figure::figures,
+    select::{Listed, NoPart, Selection},
+};
 
 use super::{
     store::{Day, Store, now_s},
     tally::{Kind, Sum, Tally},
 };
-use crate::{
-    failure::Failure,
-    link::{Group, Protocol},
-    show::{
-        document::Document,
-        figure::figures,
-        select::{Listed, NoPart, Selection},
-    },
-};
+use crate::link::{Group, Protocol};
 
 /// Interval of the saves. So much is lost by a SIGKILL.
 const EVERY: Duration = Duration::from_secs(60);

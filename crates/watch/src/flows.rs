@@ -11,13 +11,13 @@ use tcpilot_abi::{
     TP_FLOW_CLOSED, TP_FLOW_HANDSHAKE, TP_FLOW_NAPS, TP_FLOW_QUIC, TP_FLOW_SHARE, TP_FLOW_SPIN,
     TP_REASON_P4AIR, tp_watch_flow,
 };
+use tcpilot_kernel::clock::monotonic_ns;
 use tcpilot_kernel::watch::{Watch, left_bytes};
+use tcpilot_show::failure::Failure;
 
 use super::{model::Models, unseen::Unseen, views::View};
 use crate::{
-    cli::Classifier,
-    clock::monotonic_ns,
-    failure::Failure,
+    args::Classifier,
     link::{Device, FlowView, Group, Protocol, REASONS},
 };
 

@@ -10,11 +10,10 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
+use tcpilot_show::failure::{Failure, Kind};
+
 use super::views::View;
-use crate::{
-    failure::{Failure, Kind},
-    link::FlowView,
-};
+use crate::link::FlowView;
 
 /// The version of IPFIX in the head of a message (RFC 7011, section 3.1).
 const VERSION: u16 = 10;

@@ -11,17 +11,18 @@ use std::{
 };
 
 use tcpilot_kernel::host;
-
-use crate::{
-    cli::WatchArgs,
+use tcpilot_kernel::stop_flag;
+use tcpilot_show::{
     failure::{Failure, Kind},
-    fair,
-    pilot::{daemon::stop_flag, metrics::Server},
+    metrics::Server,
 };
 
-pub(crate) mod census;
+pub mod args;
+pub mod census;
+pub mod fair;
 mod flows;
 mod ipfix;
+pub mod link;
 mod metrics;
 mod model;
 mod output;
@@ -33,9 +34,10 @@ mod store;
 mod table;
 mod tally;
 mod unseen;
-pub(crate) mod views;
+pub mod views;
 mod watched;
 
+use args::WatchArgs;
 use census::{Census, Keeper};
 use ipfix::Exporter;
 use metrics::Board;
@@ -146,7 +148,7 @@ impl Sums {
         }
         if let Some(address) = args.listen {
             let board = Arc::new(Board::default());
-            let server = Server::of(address, Arc::clone(&board) as _)?;
+            let server = Server::open(address, Arc::clone(&board) as _)?;
             tracing::info!("metrics are at http://{}/metrics", server.address);
             sums.board = Some(board);
         }

@@ -7,16 +7,16 @@ use std::{
 };
 
 use prometheus_client::{collector::Collector, encoding::DescriptorEncoder};
+use tcpilot_show::metrics::{
+    BYTES_SUM, COUNTER, GAUGE, Labels, SECONDS, Source, Type, Writer, text_of,
+};
 
 use super::{
     census::CensusRow,
     tally::{Kind, Sum},
     views::View,
 };
-use crate::{
-    link::GroupView,
-    pilot::metrics::{BYTES_SUM, COUNTER, GAUGE, Labels, SECONDS, Source, Type, Writer, text_of},
-};
+use crate::link::GroupView;
 
 /// Age of a look after which the watch counts as hung.
 const FRESH: Duration = Duration::from_secs(10);

@@ -5,12 +5,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use tcpilot_model::Model;
+use tcpilot_core::model::Model;
+use tcpilot_show::failure::{Failure, Kind};
 
-use crate::{
-    cli::WatchArgs,
-    failure::{Failure, Kind},
-};
+use crate::args::WatchArgs;
 
 /// A model that was turned into bytes when this was built, and its names.
 struct BuiltIn(&'static [u8], &'static str);

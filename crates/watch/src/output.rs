@@ -6,21 +6,19 @@ use std::{
     time::{Duration, Instant},
 };
 
+use tcpilot_show::{
+    browse::{Browser, Next, Press, Size},
+    failure::Failure,
+    live::Screen,
+    select::Selection,
+};
+
 use super::{
     census::{Census, CensusRow},
     table,
     views::View,
 };
-use crate::{
-    cli::WatchArgs,
-    failure::Failure,
-    link::FlowView,
-    show::{
-        browse::{Browser, Next, Press, Size},
-        live::Screen,
-        select::Selection,
-    },
-};
+use crate::{args::WatchArgs, link::FlowView};
 
 /// What was seen at one time.
 #[derive(Clone, Debug, Default)]

@@ -9,6 +9,8 @@ use std::{
 };
 
 use tcpilot_capture::{Counts, End, Error, Judge, Options};
+use tcpilot_kernel::stop_flag;
+use tcpilot_show::failure::{Failure, Kind};
 
 use super::{
     flows::{Over, Seen as By, thousandths},
@@ -16,11 +18,7 @@ use super::{
     output::{Output, Seen},
     views::{CaptureView, View},
 };
-use crate::{
-    cli::WatchArgs,
-    failure::{Failure, Kind},
-    pilot::daemon::stop_flag,
-};
+use crate::args::WatchArgs;
 
 /// Reads the capture, and shows its flows.
 ///

@@ -11,8 +11,7 @@ use std::{
 };
 
 use tcpilot_kernel::watch::Watch;
-
-use crate::failure::Failure;
+use tcpilot_show::failure::Failure;
 
 const MAGIC: &[u8] = b"TPWATCH1";
 

@@ -2,6 +2,10 @@
 
 use schemars::{JsonSchema, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
+use tcpilot_show::{
+    document::SCHEMA,
+    figure::{self, Unit},
+};
 
 use super::{
     census::{Census, CensusRow},
@@ -10,10 +14,6 @@ use super::{
 use crate::{
     fair::{FairView, QueuesView},
     link::{FlowView, GroupView},
-    show::{
-        document::SCHEMA,
-        figure::{self, Unit},
-    },
 };
 
 /// The schema, as text with line breaks.

@@ -11,12 +11,10 @@ use std::{
 };
 
 use rusqlite::{Connection, OpenFlags, TransactionBehavior, params};
+use tcpilot_show::failure::Failure;
 
 use super::tally::{Kind, Sum};
-use crate::{
-    failure::Failure,
-    link::{Group, Protocol},
-};
+use crate::link::{Group, Protocol};
 
 /// The hours of a day, of which the current one is a part.
 const HOURS: i64 = 24;

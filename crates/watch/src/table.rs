@@ -2,15 +2,14 @@
 
 use std::fmt::Write as _;
 
-use super::views::{CaptureView, View};
-use crate::{
-    link::FlowView,
-    show::{
-        figure::{Shown as _, Unit},
-        select::Selection,
-        table,
-    },
+use tcpilot_show::{
+    figure::{Shown as _, Unit},
+    select::Selection,
+    table,
 };
+
+use super::views::{CaptureView, View};
+use crate::link::FlowView;
 
 /// The text if there is no flow to show yet.
 const NO_FLOW: &str = "no flow yet: one is shown when data of it was acknowledged through here\n";
@@ -160,7 +159,7 @@ pub fn flows(views: &[View], selection: &Selection<FlowView>, width: Option<usiz
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::show::select::Wishes;
+    use tcpilot_show::select::Wishes;
 
     #[test]
     fn a_capture_says_what_was_not_judged() {

@@ -2,11 +2,11 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use tcpilot_show::{document::Document, figure::figures};
 
 use crate::{
     fair::FairView,
     link::{FlowView, Group, GroupView},
-    show::{document::Document, figure::figures},
 };
 
 figures! {

@@ -6,11 +6,11 @@ use tcpilot_kernel::{
     host,
     watch::{Options, Watch},
 };
+use tcpilot_show::failure::{Failure, Kind};
 
 use super::{flows::Flows, model::Models, rate::LinkRate, record::Recorder, unseen, views::View};
 use crate::{
-    cli::{Classifier, WatchArgs},
-    failure::{Failure, Kind},
+    args::{Classifier, WatchArgs},
     fair::{self, Fair, Marker},
     link::Device,
 };

@@ -24,7 +24,7 @@ QDISC_HANDLE = 0x10
 SFQ_HANDLE = 0x20
 NETEM_HANDLE = 0x30
 FAIR_HANDLE = 0x7C2
-"""Of the root qdisc that `tcpilot watch --fair` brings (crates/tcpilot/src/watch/fair)."""
+"""Of the root qdisc that `tcpilot watch --fair` brings (crates/watch/src/fair)."""
 
 
 def rtts_ms(cell: Cell) -> list[float]:

@@ -10,7 +10,7 @@ use std::io::Write as _;
 use flate2::{Compression, write::GzEncoder};
 use tcpilot_abi::{TP_CLASSIFIER_TCPILOT, tp_watch_flow};
 use tcpilot_capture::{Counts, End, Judge, Options, read};
-use tcpilot_model::Model;
+use tcpilot_core::model::Model;
 
 pub const FIN: u8 = 1;
 pub const SYN: u8 = 2;

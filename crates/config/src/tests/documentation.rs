@@ -11,7 +11,7 @@ const DOC: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
     "/../../docs/use/configuration.md"
 );
-const BEGIN: &str = "<!-- generated from crates/tcpilot/src/pilot/config: begin -->\n";
+const BEGIN: &str = "<!-- generated from crates/config/src: begin -->\n";
 const END: &str = "<!-- generated: end -->\n";
 
 fn read_doc() -> String {

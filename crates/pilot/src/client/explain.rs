@@ -3,14 +3,14 @@
 use std::net::{IpAddr, ToSocketAddrs};
 
 use tcpilot_core::Prefix;
+use tcpilot_show::failure::{Failure, Kind};
 
 use super::show;
 use crate::{
-    cli::ExplainArgs,
-    failure::{Failure, Kind},
-    pilot::figures::{Explanation, PathView},
-    pilot::protocol::{self, Request},
-    pilot::table,
+    args::ExplainArgs,
+    figures::{Explanation, PathView},
+    protocol::{self, Request},
+    table,
 };
 
 /// `tcpilot explain`

@@ -11,20 +11,21 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use tcpilot_config::Config;
+use tcpilot_show::{
+    document::Document,
+    failure::{Failure, Kind, printable},
+    select::Selection,
+};
 
 pub use self::{explain::explain, state::state};
 use crate::{
-    cli::{AskArgs, ConfigCommand, DEFAULT_CONFIG, ListArgs, MetricsArgs, ReportArgs},
-    failure::{Failure, Kind, printable},
-    pilot::config::Config,
-    pilot::daemon,
-    pilot::figures::{EffectReport, Flows, Paths, Status, TakeOvers},
-    pilot::lists,
-    pilot::metrics,
-    pilot::protocol::{self, Request},
-    pilot::report,
-    pilot::table,
-    show::{document::Document, select::Selection},
+    args::{AskArgs, ConfigCommand, DEFAULT_CONFIG, ListArgs, MetricsArgs, ReportArgs},
+    daemon,
+    figures::{EffectReport, Flows, Paths, Status, TakeOvers},
+    lists, metrics,
+    protocol::{self, Request},
+    report, table,
 };
 
 fn show<T: Serialize>(value: &T, json: bool, text: impl Fn(&T) -> String) -> Result<(), Failure> {

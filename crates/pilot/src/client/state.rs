@@ -9,15 +9,15 @@ use std::{
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use tcpilot_show::failure::{Failure, Kind};
 
 use super::{show, with_name};
 use crate::{
-    cli::{DEFAULT_SOCKET, DEFAULT_STATE, StateArgs, StateCommand},
-    failure::{Failure, Kind},
-    pilot::figures::StateSummary,
-    pilot::protocol::{self, AskError, Request},
-    pilot::state::{self, Exported, Store, StoredPath},
-    pilot::table,
+    args::{DEFAULT_SOCKET, DEFAULT_STATE, StateArgs, StateCommand},
+    figures::StateSummary,
+    protocol::{self, AskError, Request},
+    state::{self, Exported, Store, StoredPath},
+    table,
 };
 
 /// `tcpilot state …`

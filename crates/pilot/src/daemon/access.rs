@@ -17,7 +17,7 @@ use rustix::{
     process::geteuid,
 };
 
-use crate::cli::DEFAULT_SOCKET;
+use crate::args::DEFAULT_SOCKET;
 
 /// The extended attribute that holds the access control list of a file, acl(5).
 const ACL: &str = "system.posix_acl_access";

@@ -9,7 +9,9 @@ use std::{
 use serde::Serialize;
 use tcpilot_abi::{Trouble, Why, Withheld, tp_counters};
 use tcpilot_core::Prefix;
+use tcpilot_kernel::clock::monotonic_ns;
 use tcpilot_kernel::host;
+use tcpilot_netlink::device::name_of;
 
 use super::{
     Daemon, eligible,
@@ -17,15 +19,13 @@ use super::{
     traffic::Traffic,
 };
 use crate::{
-    clock::monotonic_ns,
-    link::name_of,
-    pilot::figures::{
+    figures::{
         EffectReport, ExplainedPath, Explanation, FlowView, LearningStatus, PathView, RescueStatus,
         Status, TakeOvers,
     },
-    pilot::protocol::{Reply, Request},
-    pilot::read::{self, Names},
-    pilot::report,
+    protocol::{Reply, Request},
+    read::{self, Names},
+    report,
 };
 
 /// Names that were already looked up.

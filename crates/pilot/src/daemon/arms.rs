@@ -1,16 +1,13 @@
 //! Finds the arms that this kernel has or can load. The others are left out, and the daemon says so.
 
 use tcpilot_abi::tp_config;
+use tcpilot_config::{Algorithm, BUILT_IN, Config};
 use tcpilot_kernel::{
     AlgorithmSource,
     cc::{self, Held, Loaded},
     host, load_algorithm,
 };
-
-use crate::{
-    failure::{Failure, Kind},
-    pilot::config::{Algorithm, BUILT_IN, Config},
-};
+use tcpilot_show::failure::{Failure, Kind};
 
 /// Replaces default algorithms that this kernel neither has nor can load by tcpilot's own versions.
 ///

@@ -11,9 +11,9 @@ use rustix::{
     io::read,
 };
 use tcpilot_kernel::host;
+use tcpilot_show::failure::{Failure, Kind};
 
 use super::Daemon;
-use crate::failure::{Failure, Kind};
 
 /// A cgroup that does not come back within this time counts as removed for good.
 const RETURNS_WITHIN: Duration = Duration::from_secs(5);

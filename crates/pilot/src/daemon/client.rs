@@ -17,7 +17,7 @@ use rustix::{
 };
 
 use super::access;
-use crate::pilot::protocol::{REQUEST_BYTES_MAX, Reply, Request, serve};
+use crate::protocol::{REQUEST_BYTES_MAX, Reply, Request, serve};
 
 /// The time that a client has to ask, and that it has to read a short answer. The daemon's own time does not
 /// count: if it is busy for longer than this, nobody loses an answer.

@@ -16,11 +16,11 @@ use std::{
 };
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use tcpilot_show::failure::{Failure, Kind};
 
 use tcpilot_kernel::{inherited, try_lock};
 
 use super::client::Client;
-use crate::failure::{Failure, Kind};
 
 /// The most clients at once. If one more connects, the daemon drops a client, see [`Control::make_room`].
 const CLIENTS_MAX: usize = 64;

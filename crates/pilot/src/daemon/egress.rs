@@ -12,9 +12,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use tcpilot_netlink::device::index_of;
 use tcpilot_netlink::tc::{Device as Tc, Qdisc, ROOT};
-
-use crate::link::index_of;
 
 /// The handle of our qdiscs, by which we recognize them.
 const HANDLE: u32 = 0x07c1_0000;

@@ -4,9 +4,10 @@
 use tcpilot_abi::{
     TP_ECN_DATA_CENTER, TP_ECN_NOT_NEGOTIATED, TP_ECN_PUBLIC, TP_PART_PRIVATE, tp_config,
 };
+use tcpilot_config::Config;
 use tcpilot_core::{rows, tune};
 
-use crate::pilot::{config::Config, figures::PathView};
+use crate::figures::PathView;
 
 /// Marks the algorithms of a path that may not be chosen there, with the reason.
 pub fn mark(view: &mut PathView, has_ecn: bool, abi: &tp_config, config: &Config, arms: &[String]) {

@@ -15,10 +15,12 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tcpilot_abi::LAYOUT;
+use tcpilot_config::Text;
 use tcpilot_kernel::{Descriptors, Keys, cc::KeptDescriptor, inherited};
+use tcpilot_show::failure::Failure;
 
 use super::{learning::Counts, rules::CgroupIds};
-use crate::{failure::Failure, pilot::config::Text, pilot::figures::TakeOvers};
+use crate::figures::TakeOvers;
 
 /// The environment variable with the number of the file's descriptor.
 const VARIABLE: &str = "TCPILOT_HAND_OVER";

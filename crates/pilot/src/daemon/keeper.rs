@@ -10,7 +10,7 @@ use std::{
 use tcpilot_core::rows::CellSecrets;
 
 use super::learning;
-use crate::pilot::state::{Knowledge, StateError, Store, StoredPath};
+use crate::state::{Knowledge, StateError, Store, StoredPath};
 
 /// The state file, open or not.
 pub struct Keeper {

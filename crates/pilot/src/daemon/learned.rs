@@ -11,11 +11,10 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use crate::{
-    clock::{TICK_NS, monotonic_ns},
-    failure::Failure,
-    pilot::state::age,
-};
+use tcpilot_kernel::clock::{TICK_NS, monotonic_ns};
+use tcpilot_show::failure::Failure;
+
+use crate::state::age;
 use rustix::time::{ClockId, clock_gettime};
 use tcpilot_abi::{tp_path, tp_path_key};
 use tcpilot_core::prefix::Prefix;
@@ -27,7 +26,7 @@ use super::{
     learning::{Greedy, Learning, Restored, lessons},
     manager,
 };
-use crate::pilot::{
+use crate::{
     protocol::Reply,
     state::{Knowledge, StoredPath},
 };

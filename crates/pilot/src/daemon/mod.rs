@@ -34,26 +34,26 @@ use std::{
 };
 
 use tcpilot_abi::{Trouble, tp_config, tp_rule};
+use tcpilot_config::{Config, RuleTemplate, Text};
 use tcpilot_kernel::{
     Pilot,
     cc::{Held, Kept},
     host,
 };
+use tcpilot_show::{
+    failure::{Failure, Kind},
+    live,
+};
 
 use crate::{
-    cli::{DEFAULT_CONFIG, RunArgs},
-    failure::{Failure, Kind},
-    pilot::config::{Config, RuleTemplate, Text},
-    pilot::metrics::Server,
-    pilot::{report, table},
-    show::live,
+    args::{DEFAULT_CONFIG, RunArgs},
+    report, table,
 };
 use control::Control;
 use handover::HandOver;
 use keeper::Keeper;
 use learning::Learning;
 use signals::Signals;
-pub(crate) use signals::stop_flag;
 use start::Prepared;
 use succession::Succession;
 use traffic::Traffic;
@@ -222,7 +222,7 @@ fn start_first(args: &RunArgs, hand_over: Option<HandOver>) -> Result<Running, F
 /// Serves metrics if `--listen` asks for it. The thread ends with the process.
 fn serve_metrics(args: &RunArgs) -> Result<(), Failure> {
     if let Some(address) = args.listen {
-        let server = Server::open(address, &args.socket)?;
+        let server = crate::metrics::serve(address, &args.socket)?;
         tracing::info!("metrics are at http://{}/metrics", server.address);
     }
     Ok(())

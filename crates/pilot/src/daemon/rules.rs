@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use tcpilot_abi::{TP_OLDER_CGROUPS, tp_rule};
+use tcpilot_config::RuleTemplate;
 use tcpilot_kernel::host;
 
 use super::netns::HOST;
-use crate::pilot::config::RuleTemplate;
 
 /// The rules with the numbers of the present cgroups and namespaces. If a cgroup has never existed, or a
 /// namespace does not exist, its rule matches nothing. `former`: the rules as they were resolved before, or

@@ -10,21 +10,8 @@ use signal_hook::{
     consts::{SIGHUP, SIGINT, SIGTERM},
     flag::register,
 };
-use tcpilot_kernel::{host, take_signals};
-
-use crate::failure::Failure;
-
-/// A flag that a signal sets to end tcpilot. SIGHUP, which a terminal sends when it goes away, does not
-/// count under nohup(1).
-pub(crate) fn stop_flag() -> Result<Arc<AtomicBool>, Failure> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGHUP, SIGINT, SIGTERM] {
-        if signal != SIGHUP || !host::ignores_signal(SIGHUP) {
-            register(signal, Arc::clone(&stop))?;
-        }
-    }
-    Ok(stop)
-}
+use tcpilot_kernel::{host, stop_flag, take_signals};
+use tcpilot_show::failure::Failure;
 
 /// The requests that came by signals.
 pub(super) struct Signals {

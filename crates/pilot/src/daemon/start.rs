@@ -3,17 +3,15 @@
 use std::{path::PathBuf, time::Instant};
 
 use tcpilot_abi::{TP_MAX_ARMS, tp_config, tp_rule};
+use tcpilot_config::{Algorithm, Config, RuleTemplate, has_several_ways_out};
 use tcpilot_kernel::{Pilot, host, own_netns_cookie};
+use tcpilot_show::failure::{Failure, Kind};
 
 use super::{
     Daemon, arms, attachment, egress::Egress, handover::Numbers, keeper::Keeper, netns, rules,
     succession::Succession, uplink::Uplinks,
 };
-use crate::{
-    cli::RunArgs,
-    failure::{Failure, Kind},
-    pilot::config::{Algorithm, Config, RuleTemplate, has_several_ways_out},
-};
+use crate::args::RunArgs;
 
 /// A configuration with everything that follows from it on this host.
 pub(super) struct Prepared {

@@ -8,7 +8,10 @@ use std::{
 };
 
 use tcpilot_abi::Trouble;
+use tcpilot_config::Config;
+use tcpilot_kernel::clock::monotonic_ns;
 use tcpilot_kernel::{Legacy, Pilot, become_program, cc::Kept};
+use tcpilot_show::failure::{Failure, Kind};
 
 use super::{
     Daemon, Prepared,
@@ -20,13 +23,7 @@ use super::{
     manager, rules,
     trial::{Successor, Trial, command},
 };
-use crate::{
-    cli::RunArgs,
-    clock::monotonic_ns,
-    failure::{Failure, Kind},
-    pilot::config::Config,
-    pilot::figures::TakeOvers,
-};
+use crate::{args::RunArgs, figures::TakeOvers};
 
 /// The longest time that a successor waits for clients that have not got their answer.
 const PATIENCE: Duration = Duration::from_secs(2);

@@ -12,8 +12,9 @@ use std::{
 };
 
 use tcpilot_kernel::Tally;
+use tcpilot_kernel::clock::processor_time;
 
-use crate::{clock::processor_time, pilot::figures::TrafficView};
+use crate::figures::TrafficView;
 
 /// Interval between looks, unless a look takes long.
 const EVERY: Duration = Duration::from_secs(10);

@@ -18,18 +18,16 @@ use std::{
 };
 
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use tcpilot_config::{Config, Text};
 use tcpilot_kernel::{Legacy, Pilot, host, try_program};
+use tcpilot_show::failure::{Failure, Kind};
 
 use super::{
     Prepared,
     handover::{HandOver, Verdict, memory},
     load_text,
 };
-use crate::{
-    cli::RunArgs,
-    failure::{Failure, Kind},
-    pilot::config::{Config, Text},
-};
+use crate::args::RunArgs;
 
 /// The longest time of a trial: longer than a slow machine takes to load the programs.
 const TRIAL_TIME: Duration = Duration::from_secs(120);

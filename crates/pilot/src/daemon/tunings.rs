@@ -3,13 +3,15 @@
 use std::{collections::HashSet, time::Duration};
 
 use serde::{Deserialize, Serialize};
+use tcpilot_config::tune_word;
+use tcpilot_kernel::clock::monotonic_ns;
 
-use crate::pilot::daemon::guard::{Place, Seen, Verdict};
+use crate::daemon::guard::{Place, Seen, Verdict};
 use tcpilot_abi::{TP_TUNE_ACK_PRIORITY, TP_TUNE_COUNT, TP_TUNE_IW, tp_order, tp_path, tp_tuned};
 use tcpilot_core::Prefix;
 
 use super::Daemon;
-use crate::{clock::monotonic_ns, pilot::config::tune_word, pilot::figures::TuningsStatus};
+use crate::figures::TuningsStatus;
 
 /// Interval at which the guard judges. Quicker reactions are the pilot's own: an initial window that lost
 /// packets makes the next ones smaller at once.

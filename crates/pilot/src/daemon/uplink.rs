@@ -8,9 +8,8 @@ use std::{
     time::Duration,
 };
 
+use tcpilot_netlink::device::index_of;
 use tcpilot_netlink::tc::{Device, Stats};
-
-use crate::link::index_of;
 
 /// Interval between looks at the queues.
 pub const EVERY: Duration = Duration::from_secs(10);

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use tcpilot_proof::Pairs;
-
-use crate::show::figure::figures;
+use tcpilot_show::figure::figures;
 
 figures! {
     /// Whether tcpilot helps.

@@ -1,9 +1,9 @@
 //! The figures of a connection, of a decision, and of an explanation.
 
 use serde::{Deserialize, Serialize};
+use tcpilot_show::figure::figures;
 
 use super::{path::PathView, tuning::TuningView};
-use crate::show::figure::figures;
 
 figures! {
     /// One live connection.

@@ -1,5 +1,5 @@
-//! The pilot's figures: each is declared here, once. The daemon fills the views ([`crate::pilot::read`]),
-//! and commands print them as tables ([`crate::pilot::table`]) or as JSON.
+//! The pilot's figures: each is declared here, once. The daemon fills the views ([`crate::read`]),
+//! and commands print them as tables ([`crate::table`]) or as JSON.
 //!
 //! Rates are bytes per second, RTTs microseconds, ages seconds. `null` means that there is no sample.
 

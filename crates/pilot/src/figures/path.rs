@@ -1,8 +1,7 @@
 //! The figures of a path, and of each algorithm there.
 
 use tcpilot_core::Prefix;
-
-use crate::show::figure::figures;
+use tcpilot_show::figure::figures;
 
 figures! {
     /// One path, as `tcpilot paths --json` prints it.

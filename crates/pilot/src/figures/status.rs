@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use tcpilot_show::figure::figures;
 
 use super::tuning::TuningsStatus;
-use crate::show::figure::figures;
 
 figures! {
     /// The daemon.

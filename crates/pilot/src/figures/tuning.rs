@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use tcpilot_abi::tp_cohort;
-
-use crate::show::figure::figures;
+use tcpilot_show::figure::figures;
 
 figures! {
     /// The tunings of one path, and the figures that they follow from.

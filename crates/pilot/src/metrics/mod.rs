@@ -1,19 +1,16 @@
 //! The figures as metrics, for Prometheus and programs that read its format: `tcpilot metrics` and `run
-//! --listen`. `watch --listen` writes its own with the same means.
-//!
-//! Names follow prometheus.io/docs/practices/naming: base units, `_total` for counts that only grow, ratios
-//! from 0 to 1. Labels have few values: policies, algorithms and reasons, never addresses.
+//! --listen`.
 
 mod exposition;
-mod server;
+mod source;
 
-pub use exposition::{BYTES_SUM, COUNTER, GAUGE, Labels, SECONDS, Type, Writer, text_of};
-pub use server::{Server, Source, listen_address};
+pub use source::serve;
 
 use std::path::Path;
 
+use tcpilot_show::{failure::Failure, metrics::classic};
+
 use super::protocol::{self, AskError, Request};
-use crate::failure::Failure;
 
 /// The metrics of the daemon at `socket`, in the classic format.
 ///
@@ -27,5 +24,5 @@ pub fn ask(socket: &Path) -> Result<String, Failure> {
     };
     let text = exposition::text(status, effect);
     let text = text.map_err(|error| AskError::Refused(error.to_string()))?;
-    Ok(exposition::classic(&text))
+    Ok(classic(&text))
 }

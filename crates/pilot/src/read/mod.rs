@@ -1,15 +1,13 @@
-//! Turns the structures of the BPF programs into figures for people: [`crate::pilot::figures`].
+//! Turns the structures of the BPF programs into figures for people: [`crate::figures`].
 
 mod tuning;
 
 use tcpilot_abi::{
     TP_CONN_ACTIVE, TP_CONN_DRY_RUN, TP_CONN_SIDE_UNKNOWN, TP_TUNE_COUNT, Why, tp_config, tp_flow,
 };
+use tcpilot_config::tune_word;
 
-use crate::pilot::{
-    config::tune_word,
-    figures::{FlowView, measure::some},
-};
+use crate::figures::{FlowView, measure::some};
 
 /// The names of the numbers that BPF programs use for arms, policies and namespaces, the time, and the
 /// configuration.

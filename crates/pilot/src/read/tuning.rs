@@ -5,16 +5,14 @@ use tcpilot_abi::{
     TP_TUNE_COUNT, TP_TUNE_IW, TP_TUNE_QUICK_ACK, TP_TUNE_RATE_LIMIT, TP_TUNE_RTO, TP_TUNE_RWND,
     TP_UNUSED_RUN, tp_path, tp_path_key, tp_tuned,
 };
+use tcpilot_config::{net_word, tune_word};
 
 use tcpilot_core::Prefix;
 
 use super::{Names, ratio};
-use crate::pilot::{
-    config::{net_word, tune_word},
-    figures::{
-        PathView, TuneView, TuningView,
-        measure::{Greatest, Greatest32, Least, Measure as _, Number, Sum, some},
-    },
+use crate::figures::{
+    PathView, TuneView, TuningView,
+    measure::{Greatest, Greatest32, Least, Measure as _, Number, Sum, some},
 };
 
 impl Names<'_> {

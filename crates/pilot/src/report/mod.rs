@@ -8,8 +8,8 @@ mod tests;
 
 use std::fmt::Write as _;
 
-use crate::pilot::figures::{EffectReport, MeasureView};
-use crate::pilot::table::{duration, number};
+use crate::figures::{EffectReport, MeasureView};
+use crate::table::{duration, number};
 pub use page::page;
 
 /// A change as people read it: percent, or percentage points of a share.

@@ -4,8 +4,8 @@
 use std::{collections::BTreeSet, fmt::Write as _};
 
 use super::{change, day, duration, how, number, price, verdict};
-use crate::pilot::figures::{EffectReport, MeasureView};
-use crate::pilot::report::plot::{Axis, Plot, escape};
+use crate::figures::{EffectReport, MeasureView};
+use crate::report::plot::{Axis, Plot, escape};
 
 const STYLE: &str = "\
 :root{color-scheme:light dark;--ink:#1c1e21;--dim:#63676d;--paper:#fff;--line:#d5d8dc;--main:#1f6fb4;--band:#1f6fb433;\

@@ -1,7 +1,7 @@
 use tcpilot_proof::{Pair, Pairs};
 
 use super::*;
-use crate::pilot::figures::{ChoicesView, GroupView, PointView, StopView};
+use crate::figures::{ChoicesView, GroupView, PointView, StopView};
 
 fn measure(name: &str, known: Option<(f64, f64, f64)>, verdict: &str) -> MeasureView {
     let mut sums = Pairs::default();
@@ -92,10 +92,7 @@ fn example() -> EffectReport {
 
 /// Compares a text with its stored copy; `TCPILOT_RENEW=1` writes the copy anew.
 fn compare(name: &str, text: &str) {
-    let path = format!(
-        "{}/src/pilot/report/tests/{name}",
-        env!("CARGO_MANIFEST_DIR")
-    );
+    let path = format!("{}/src/report/tests/{name}", env!("CARGO_MANIFEST_DIR"));
     if std::env::var_os("TCPILOT_RENEW").is_some() {
         std::fs::write(&path, text).unwrap();
     }

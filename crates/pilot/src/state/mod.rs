@@ -151,7 +151,7 @@ impl Store {
         }
     }
 
-    /// The paths that are not older than `max_age_s`, the latest first. [`crate::pilot::state::age::judge`]
+    /// The paths that are not older than `max_age_s`, the latest first. [`crate::state::age::judge`]
     /// decides which of their measures may be used.
     ///
     /// # Errors

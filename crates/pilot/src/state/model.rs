@@ -2,7 +2,7 @@
 
 use tcpilot_abi::{TP_CC_NAME_MAX, TP_COST_SCALE, TP_MAX_ARMS};
 
-use crate::pilot::figures::{StoredAlgorithm, StoredPath};
+use crate::figures::{StoredAlgorithm, StoredPath};
 
 /// The highest rate, in bytes per second, that does not overflow the cost: `TP_RATE_MAX` of
 /// `bpf/core/sample.h`.

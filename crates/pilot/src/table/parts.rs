@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 
 use tcpilot_abi::Withheld;
+use tcpilot_show::figure::{Shown as _, Unit};
 
 use super::duration;
-use crate::pilot::figures::{LearningStatus, RescueStatus, TrafficView, TuningsStatus};
-use crate::show::figure::{Shown as _, Unit};
+use crate::figures::{LearningStatus, RescueStatus, TrafficView, TuningsStatus};
 
 impl RescueStatus {
     /// A line for `status`; empty if there is nothing to show.

@@ -6,15 +6,15 @@ use std::{fs, path::PathBuf};
 use super::*;
 use tcpilot_abi::Withheld;
 
-use crate::pilot::figures::{
+use crate::figures::{
     ChangeView, CohortView, DecisionView, DrawnAlgorithm, ExplainedPath, HistogramView,
     LearningStatus, RescueStatus, ShownView, TakeOvers, TaughtPolicy, TrafficView, TuneView,
     TuningsStatus,
 };
 
 fn assert_golden(name: &str, text: &str) {
-    let file = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-        .join(format!("src/pilot/table/golden/{name}.txt"));
+    let file =
+        PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("src/table/golden/{name}.txt"));
     if std::env::var_os("TCPILOT_RENEW").is_some() {
         fs::write(&file, text).unwrap();
     }
@@ -327,7 +327,7 @@ fn known_and_measured() -> PathView {
     path
 }
 
-pub(in crate::pilot) fn learning() -> Status {
+pub(crate) fn learning() -> Status {
     let given = |name: &str, connections| DrawnAlgorithm {
         name: name.to_owned(),
         connections,

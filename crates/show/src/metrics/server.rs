@@ -1,26 +1,18 @@
-//! `--listen`: a thread that answers HTTP with metrics and health.
-//!
-//! For `run` the thread asks the daemon through the control socket as commands do, so a slow scraper delays
-//! nobody. It keeps answers for a moment, so many scrapers cost the daemon no more than one.
+//! `--listen`: a thread that answers HTTP with metrics and health. A [`Source`] has the content.
 
 use std::{
     io::{self, Read, Write},
     net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream},
-    path::{Path, PathBuf},
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
     thread,
     time::{Duration, Instant},
 };
 
-use super::exposition::{CONTENT_TYPE, text};
-use crate::{
-    failure::{Failure, Kind},
-    pilot::figures::{EffectReport, Status},
-    pilot::protocol::{AskError, Request, ask},
-};
+use super::CONTENT_TYPE;
+use crate::failure::{Failure, Kind};
 
 /// The most requests that are answered at the same time; further connections are closed.
 const CLIENTS_MAX: usize = 16;
@@ -28,9 +20,6 @@ const CLIENTS_MAX: usize = 16;
 const HEAD_BYTES_MAX: usize = 8192;
 const HEAD_TIME: Duration = Duration::from_secs(2);
 const WRITE_TIME: Duration = Duration::from_secs(5);
-/// How long an answer of the daemon serves all scrapers: a report longer, because it walks all groups.
-const STATUS_AGE: Duration = Duration::from_secs(1);
-const EFFECT_AGE: Duration = Duration::from_secs(15);
 
 /// Parses the address to listen on: `9464` is a port of the loopback address, `0.0.0.0:9464` of all.
 ///
@@ -62,32 +51,12 @@ pub trait Source: Send + Sync {
     fn ready(&self) -> Result<&'static str, String>;
 }
 
-/// The daemon's last answers.
-struct Daemon {
-    socket: PathBuf,
-    status: Mutex<Option<(Instant, Status)>>,
-    effect: Mutex<Option<(Instant, EffectReport)>>,
-}
-
 impl Server {
-    /// Listens, and answers for the daemon at `socket`.
-    ///
-    /// # Errors
-    /// Those of [`Server::of`].
-    pub fn open(address: SocketAddr, socket: &Path) -> Result<Server, Failure> {
-        let daemon = Daemon {
-            socket: socket.to_path_buf(),
-            status: Mutex::default(),
-            effect: Mutex::default(),
-        };
-        Server::of(address, Arc::new(daemon))
-    }
-
     /// Listens, and answers in a thread of its own.
     ///
     /// # Errors
     /// The address is taken, or is not this host's.
-    pub fn of(address: SocketAddr, source: Arc<dyn Source>) -> Result<Server, Failure> {
+    pub fn open(address: SocketAddr, source: Arc<dyn Source>) -> Result<Server, Failure> {
         let cannot = |error: io::Error| {
             let message = format!("cannot listen at {address} for metrics: {error}");
             Failure::new(
@@ -225,59 +194,6 @@ fn unwell(why: &str) -> Response {
     ("503 Service Unavailable", PLAIN, format!("{why}\n"))
 }
 
-impl Daemon {
-    fn status(&self) -> Result<Status, String> {
-        let asked = recent(&self.status, STATUS_AGE, || {
-            ask(&self.socket, &Request::Status)
-        });
-        asked.map_err(|error| error.to_string())
-    }
-
-    fn effect(&self) -> Result<EffectReport, String> {
-        let asked = recent(&self.effect, EFFECT_AGE, || {
-            ask(&self.socket, &Request::Report)
-        });
-        asked.map_err(|error| error.to_string())
-    }
-}
-
-impl Source for Daemon {
-    fn metrics(&self) -> Result<String, String> {
-        let status = self.status()?;
-        let effect = match status.learning {
-            Some(_) => Some(self.effect()?),
-            None => None,
-        };
-        text(status, effect).map_err(|error| error.to_string())
-    }
-
-    fn alive(&self) -> Result<&'static str, String> {
-        self.status().map(|_| "alive")
-    }
-
-    fn ready(&self) -> Result<&'static str, String> {
-        match self.status()?.attached {
-            true => Ok("attached"),
-            false => Err("not attached: its cgroup is gone".to_owned()),
-        }
-    }
-}
-
-/// The last answer if it is recent, else the answer to `ask`, for which later callers wait too.
-fn recent<T: Clone>(
-    kept: &Mutex<Option<(Instant, T)>>,
-    age: Duration,
-    ask: impl FnOnce() -> Result<T, AskError>,
-) -> Result<T, AskError> {
-    let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some((_, value)) = kept.as_ref().filter(|(at, _)| at.elapsed() < age) {
-        return Ok(value.clone());
-    }
-    let value = ask()?;
-    *kept = Some((Instant::now(), value.clone()));
-    Ok(value)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -295,10 +211,24 @@ mod tests {
         }
     }
 
-    /// The status line and the body that a server without a daemon gives.
+    /// A source that has nothing.
+    struct Unwell;
+
+    impl Source for Unwell {
+        fn metrics(&self) -> Result<String, String> {
+            Err("not today".to_owned())
+        }
+        fn alive(&self) -> Result<&'static str, String> {
+            Err("not today".to_owned())
+        }
+        fn ready(&self) -> Result<&'static str, String> {
+            Err("not today".to_owned())
+        }
+    }
+
+    /// The status line and the body that a server answers.
     fn asked(request: &str) -> (String, String) {
-        let server =
-            Server::open(listen_address("0").unwrap(), Path::new("/nowhere/sock")).unwrap();
+        let server = Server::open(listen_address("0").unwrap(), Arc::new(Unwell)).unwrap();
         let mut stream = TcpStream::connect(server.address).unwrap();
         stream.write_all(request.as_bytes()).unwrap();
         let mut answer = io::BufReader::new(stream);
@@ -347,14 +277,11 @@ mod tests {
     }
 
     #[test]
-    fn without_its_daemon_it_is_not_well() {
+    fn an_unwell_source_gives_503_and_its_reason() {
         for path in ["/metrics", "/healthz", "/readyz?verbose=1"] {
             let (status, body) = asked(&format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n"));
             assert_eq!(status, "HTTP/1.1 503 Service Unavailable");
-            assert!(
-                body.contains("no tcpilot answers at /nowhere/sock"),
-                "{body}"
-            );
+            assert_eq!(body.lines().last(), Some("not today"));
         }
     }
 }

@@ -12,7 +12,7 @@ use tcpilot_core::Prefix;
 use super::{Key, Listed};
 use crate::{
     failure::{Failure, Kind},
-    show::figure::{NONE, Unit},
+    figure::{NONE, Unit},
 };
 
 /// Longer operators stand first, because `>=` begins with `>`.

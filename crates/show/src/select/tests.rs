@@ -1,7 +1,7 @@
 use serde::Serialize;
 
 use super::*;
-use crate::show::figure::figures;
+use crate::figure::figures;
 
 figures! {
     /// An item.

@@ -4,20 +4,24 @@ use std::{
     collections::BTreeMap,
     io::{self, Write},
     path::Path,
-    sync::{Arc, atomic::AtomicBool},
+    sync::atomic::AtomicBool,
 };
 
 use serde::Serialize;
 use tcpilot_kernel::{
     cc::{self, Counting, Ecn, Held, Loaded, Variant},
-    host,
+    host, stop_flag,
+};
+use tcpilot_show::{
+    document::Document,
+    failure::{Failure, Kind},
+    figure::figures,
 };
 
-use crate::{
-    cli::{CcCommand, LoadArgs, UnloadArgs},
-    failure::{Failure, Kind},
-    show::{document::Document, figure::figures},
-};
+mod args;
+
+pub use args::CcCommand;
+use args::{LoadArgs, UnloadArgs};
 
 /// The origin of an algorithm, and whether a socket may choose it now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -231,14 +235,6 @@ fn hold(held: &[Held], stop: &AtomicBool) -> Result<(), Failure> {
         std::thread::sleep(std::time::Duration::from_millis(200));
     }
     Ok(())
-}
-
-fn stop_flag() -> Result<Arc<AtomicBool>, Failure> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&stop))?;
-    }
-    Ok(stop)
 }
 
 fn unload(args: &UnloadArgs) -> Result<(), Failure> {

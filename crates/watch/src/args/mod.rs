@@ -4,9 +4,9 @@ use std::{net::SocketAddr, path::PathBuf};
 
 use clap::{Args, ValueEnum};
 use tcpilot_abi::{TP_CLASSIFIER_P4AIR, TP_CLASSIFIER_TCPILOT};
+use tcpilot_show::{args::WishArgs, metrics::listen_address};
 
-use super::WishArgs;
-use crate::{link::Group, pilot::metrics::listen_address};
+use crate::link::Group;
 
 mod marks;
 mod share;

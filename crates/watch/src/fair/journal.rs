@@ -18,8 +18,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 use tcpilot_kernel::{codel, host, try_lock};
 use tcpilot_netlink::tc::{CLSACT_INGRESS, Device as Tc, Qdisc, ROOT};
-
-use crate::failure::{Failure, Kind};
+use tcpilot_show::failure::{Failure, Kind};
 
 /// The handle of our qdisc, by which we recognize it.
 pub const HANDLE: u32 = 0x07c2_0000;

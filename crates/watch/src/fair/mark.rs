@@ -4,12 +4,9 @@ use std::os::fd::OwnedFd;
 
 use tcpilot_abi::{TP_GROUP_COUNT, tp_mark};
 use tcpilot_kernel::watch::Watch;
+use tcpilot_show::failure::{Failure, Kind};
 
-use crate::{
-    cli::GroupMark,
-    failure::{Failure, Kind},
-    link::Device,
-};
+use crate::{args::GroupMark, link::Device};
 
 /// The marks by group, as the program reads them; `None` if none is wanted.
 pub fn by_group(wanted: &[GroupMark]) -> Option<[tp_mark; TP_GROUP_COUNT as usize]> {

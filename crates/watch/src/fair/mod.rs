@@ -8,8 +8,10 @@ use std::{
 };
 
 use tcpilot_abi::{TP_FAIR_FIRST, tp_fair_control};
+use tcpilot_kernel::clock::monotonic_ns;
 use tcpilot_kernel::watch::Watch;
 use tcpilot_netlink::tc::{CLSACT_INGRESS, Device as Tc, ROOT};
+use tcpilot_show::failure::{Failure, Kind};
 
 mod journal;
 mod mark;
@@ -27,9 +29,7 @@ pub use queueing::load;
 pub use view::{FairView, QueuesView, add_to as add_table};
 
 use crate::{
-    cli::{Action, FairArgs, WatchArgs},
-    clock::monotonic_ns,
-    failure::{Failure, Kind},
+    args::{Action, FairArgs, WatchArgs},
     link::Device,
 };
 

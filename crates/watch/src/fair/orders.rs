@@ -5,6 +5,9 @@ use std::{
     time::{Duration, Instant},
 };
 
+use tcpilot_kernel::clock::monotonic_ns;
+use tcpilot_show::failure::Failure;
+
 use crate::fair::queues::{Queues, Wait, level};
 use crate::fair::sharers::Sharers;
 use tcpilot_abi::{
@@ -14,14 +17,8 @@ use tcpilot_abi::{
 };
 use tcpilot_kernel::watch::{Watch, left_bytes};
 
-use crate::{
-    cli::{Action, Classifier, WatchArgs},
-    failure::Failure,
-};
-use crate::{
-    clock::monotonic_ns,
-    link::{Group, Protocol},
-};
+use crate::args::{Action, Classifier, WatchArgs};
+use crate::link::{Group, Protocol};
 
 /// Queues per unit of `--queues`. The groups loss, delay, loss-delay, model and unknown share them.
 pub const PER_K: usize = 4;

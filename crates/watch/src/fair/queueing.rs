@@ -10,12 +10,10 @@ use tcpilot_kernel::{
     watch::{Models, Options, Registration, Watch, has_bpf_qdiscs},
 };
 use tcpilot_netlink::tc::{ClassStats, Device as Tc, HtbClass, Qdisc, ROOT};
+use tcpilot_show::failure::Failure;
 
 use super::{HELD_S, LEAST_PACKETS, PACKET, Set, journal::HANDLE, orders::PER_K};
-use crate::{
-    cli::{QdiscChoice, WatchArgs},
-    failure::Failure,
-};
+use crate::args::{QdiscChoice, WatchArgs};
 
 /// More bytes per second than any device carries, so never a limit.
 const UNLIMITED: u64 = 12_500_000_000;

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 
 use tcpilot_abi::tp_watch_key;
 
-use crate::cli::Share;
+use crate::args::Share;
 
 /// Numbers for sharers.
 #[derive(Debug)]

@@ -10,15 +10,13 @@ use tcpilot_abi::{
 };
 use tcpilot_kernel::watch::Watch;
 use tcpilot_netlink::tc::ClassStats;
+use tcpilot_show::{
+    figure::{Shown as _, Unit, figures},
+    table,
+};
 
 use super::{orders::Orders, queueing::Queueing};
-use crate::{
-    link::Group,
-    show::{
-        figure::{Shown as _, Unit, figures},
-        table,
-    },
-};
+use crate::link::Group;
 
 figures! {
     /// A group's queues, or those of nobody's group.

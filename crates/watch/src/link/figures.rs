@@ -2,12 +2,12 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
-
-use super::{Group, Protocol};
-use crate::show::{
+use tcpilot_show::{
     figure::figures,
     select::{Listed, NoPart},
 };
+
+use super::{Group, Protocol};
 
 /// Why a flow is in its group: `enum tp_watch_reason`.
 pub const REASONS: [&str; 14] = [

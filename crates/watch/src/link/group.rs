@@ -2,8 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-use crate::show::figure::{Shown, Unit};
+use tcpilot_show::figure::{Shown, Unit};
 
 /// The groups of P4air (`enum tp_group`).
 #[derive(

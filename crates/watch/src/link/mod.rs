@@ -5,7 +5,7 @@ mod figures;
 mod group;
 mod protocol;
 
-pub use device::{Device, index_of, name_of};
+pub use device::Device;
 pub use figures::{FlowView, GroupView, REASONS};
 pub use group::Group;
 pub use protocol::Protocol;

@@ -2,7 +2,7 @@
 //! follows the kernel's monotonic clock from then on. So saved knowledge has the right age after a restart,
 //! and nothing grows younger if somebody sets the wall clock.
 
-use crate::clock::monotonic_ns;
+use tcpilot_kernel::clock::monotonic_ns;
 
 /// Converts the kernel's clock to seconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -3,8 +3,8 @@
 use tcpilot_abi::{TP_RECORD_RESCUED, TP_RECORD_SAMPLE, tp_record};
 
 use super::*;
-use crate::pilot::daemon::learning::room::tests::{lesson, record, room_of, teach};
-use crate::pilot::figures::{LearningStatus, TaughtPolicy};
+use crate::daemon::learning::room::tests::{lesson, record, room_of, teach};
+use crate::figures::{LearningStatus, TaughtPolicy};
 
 /// The counts as the next program receives them.
 fn told(counts: &Counts) -> Counts {

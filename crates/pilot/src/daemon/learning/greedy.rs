@@ -11,6 +11,7 @@ use tcpilot_core::{
     rows::{Place, costs_key},
 };
 use tcpilot_kernel::Costs;
+use tcpilot_kernel::clock::{TICK_NS, monotonic_ns};
 use tcpilot_learner::{
     Learner, Level, MAX_ARMS, NodeKey, Plan, Restored, Settings, Thompson,
     learner::{SaveRow, SavedRows, Unusable, View},
@@ -19,11 +20,8 @@ use tcpilot_learner::{
 
 use super::arms::Arms;
 use crate::{
-    clock::{TICK_NS, monotonic_ns},
-    pilot::{
-        figures::StoredAlgorithm,
-        state::{OF_COSTS, SavedRow, is_of_costs},
-    },
+    figures::StoredAlgorithm,
+    state::{OF_COSTS, SavedRow, is_of_costs},
 };
 
 /// The memory of the BPF program; in tests a map in memory.
@@ -369,7 +367,7 @@ impl Learner for EpsilonGreedy {
             }
             let key = key_bytes(&costs.key);
             if costs.updated_ns >= self.saved_ns.saturating_sub(TICK_NS) || !gone.contains(&key) {
-                let saved = self.to_saved(&costs, crate::clock::unix_s());
+                let saved = self.to_saved(&costs, tcpilot_kernel::clock::unix_s());
                 row(&key, serde_json::to_vec(&saved).ok().as_deref());
             }
             gone.remove(&key);

@@ -3,7 +3,7 @@
 use tcpilot_abi::tp_record;
 
 use super::translate::{Totals, is_held_out, measures};
-use crate::pilot::figures::{HistogramView, ShownView};
+use crate::figures::{HistogramView, ShownView};
 
 /// Bounds of goodput, in bytes per second: from 0.08 to 8000 Mbit/s, two for each power of ten.
 pub(super) const GOODPUT: &[f64] = &[1e4, 3e4, 1e5, 3e5, 1e6, 3e6, 1e7, 3e7, 1e8, 3e8, 1e9];

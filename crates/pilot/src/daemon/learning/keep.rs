@@ -1,6 +1,7 @@
 //! Makes learners from a configuration and saved knowledge, and gives the knowledge to save.
 
 use tcpilot_abi::{TP_MAX_POLICIES, tp_config};
+use tcpilot_config::Config;
 use tcpilot_core::rows::CellSecrets;
 
 use super::{
@@ -12,10 +13,7 @@ use super::{
     room::Room,
     taught::{Lesson, MoveTerms, Taught},
 };
-use crate::pilot::{
-    config::Config,
-    state::{Knowledge, StateError, Store, is_of_costs},
-};
+use crate::state::{Knowledge, StateError, Store, is_of_costs};
 
 /// The most rows of a policy that are saved at once: a megabyte. The allocator keeps what a save has needed.
 const PAGE: usize = 4096;

@@ -35,6 +35,7 @@ use std::{
 };
 
 use tcpilot_abi::tp_record;
+use tcpilot_config::{Config, LearnerKind};
 use tcpilot_kernel::{Ends, Heartbeat, Live, Openings, Records, Sampler};
 
 pub use counts::Counts;
@@ -46,8 +47,7 @@ use room::Room;
 use sampling::Wishes;
 pub use views::{Netns, Seen};
 
-use crate::pilot::{
-    config,
+use crate::{
     figures::{EffectReport, LearningStatus},
     state::Knowledge,
 };
@@ -419,10 +419,10 @@ impl Learning {
     /// Makes the learner from its ends of the kernel's maps, with restored learners of the policies.
     ///
     /// In a dry run nothing is steered, so nothing is held out.
-    pub fn open(ends: Ends, taught: Restored, keys: &config::Config) -> Learning {
+    pub fn open(ends: Ends, taught: Restored, keys: &Config) -> Learning {
         let mut rows = ends.rows;
         // The rows of a former daemon mean something else. Those of a program go with its costs.
-        if taught.is_anew && keys.learner.common.kind == config::LearnerKind::THOMPSON {
+        if taught.is_anew && keys.learner.common.kind == LearnerKind::THOMPSON {
             rows.clear();
         }
         let mut room = Room::new(taught.taught, Box::new(rows), taught.clock);

@@ -15,7 +15,7 @@ use super::{
     rows::Table,
     taught::{Taught, Written},
 };
-use crate::pilot::figures::EffectReport;
+use crate::figures::EffectReport;
 
 /// The most origins that are remembered. Of more those that were seen longest ago go: their paths are shown by
 /// number from then on.
@@ -78,7 +78,7 @@ impl Room {
     /// Notes that the daemon starts now. From now on it gets samples of all connections that carried
     /// `sample_bytes` or more.
     pub fn begin_now(&mut self, sample_bytes: u64) {
-        self.long = Long::since(crate::clock::monotonic_ns(), sample_bytes);
+        self.long = Long::since(tcpilot_kernel::clock::monotonic_ns(), sample_bytes);
     }
 
     /// Learns from a record.

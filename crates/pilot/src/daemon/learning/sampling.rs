@@ -7,9 +7,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use tcpilot_kernel::clock::processor_time;
 use tcpilot_kernel::{Move, Sampler};
-
-use crate::clock::processor_time;
 
 /// The interval is at least this many times the processor time of the last look. So looks take at most a
 /// hundredth of a processor with any number of connections and namespaces.

@@ -6,13 +6,14 @@ use serde::{Deserialize, Serialize};
 use tcpilot_abi::{
     TP_CONN_DRY_RUN, TP_RECORD_FOREIGN, TP_RECORD_FORGOTTEN, TP_RECORD_SAMPLE, tp_record,
 };
+use tcpilot_config::LearnerKind;
 use tcpilot_kernel::Put;
 use tcpilot_learner::{
     Learner, Level, Lineage, MAX_ARMS, NodeKey, Observation, Plan, Restored, Settings,
     learner::Unusable,
 };
 
-use crate::pilot::{config::LearnerKind, figures::ShownView};
+use crate::figures::ShownView;
 
 use super::{
     arms::{Arms, Upto},

@@ -20,7 +20,7 @@ use super::{
     switches::Switched,
     taught::Taught,
 };
-use crate::pilot::figures::{
+use crate::figures::{
     AlgorithmView, ChangeView, DecisionView, DrawnAlgorithm, LearningStatus, PathView, TaughtPolicy,
 };
 

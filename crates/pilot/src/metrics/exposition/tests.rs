@@ -1,5 +1,6 @@
 use super::*;
-use crate::pilot::{figures::StopView, table::tests::learning};
+use crate::{figures::StopView, table::tests::learning};
+use tcpilot_show::metrics::classic;
 
 fn measure(name: &str, low: Option<f64>) -> MeasureView {
     MeasureView {
@@ -92,10 +93,7 @@ fn each_family_says_what_it_is_and_has_its_type() {
 /// scripts/promtool checks the same text. `TCPILOT_RENEW=1` writes it anew.
 #[test]
 fn what_a_scraper_gets_is_the_stored_copy() {
-    let file = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/src/pilot/metrics/example.prom"
-    );
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/src/metrics/example.prom");
     if std::env::var_os("TCPILOT_RENEW").is_some() {
         std::fs::write(file, classic(&told())).unwrap();
     }

@@ -3,10 +3,9 @@
 
 use std::collections::HashMap;
 
+use tcpilot_config::{Effect as Keys, HoldOut};
 use tcpilot_kernel::CELLS;
 use tcpilot_proof::Schedule;
-
-use crate::pilot::config::{Effect as Keys, HoldOut};
 
 /// Whole prefixes are held out from this many groups on.
 const PREFIXES: usize = 64;

@@ -15,7 +15,7 @@ use tcpilot_proof::{
 };
 
 use super::{Effect, Past};
-use crate::pilot::state::{Knowledge, SavedRow, StateError, Store};
+use crate::state::{Knowledge, SavedRow, StateError, Store};
 
 /// Stands for a policy's name. Names of policies have no slash.
 pub const POLICY: &str = "/effect";

@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use serde::{Deserialize, Serialize};
 use tcpilot_abi::{TP_TRIAL_COUNTS, TP_TRIAL_HELD_OUT, tp_record};
+use tcpilot_config::{Effect as Keys, HoldOut};
 use tcpilot_core::rows::{CellSecrets, cell};
 use tcpilot_kernel::{CELLS, Cells};
 use tcpilot_proof::{
@@ -22,7 +23,7 @@ use tcpilot_proof::{
 };
 
 use super::clock::Clock;
-use crate::pilot::config::{Effect as Keys, HoldOut};
+
 use design::{ACTIVE_S, ALL, Activity, Known};
 pub use keep::{Saved, secrets};
 use outcome::outcome;

@@ -5,7 +5,7 @@ use tcpilot_abi::{
 };
 use tcpilot_proof::Outcome;
 
-use crate::pilot::daemon::learning::translate::{has, measures};
+use crate::daemon::learning::translate::{has, measures};
 
 /// The outcome of a connection. `None` if it has not ended, if it was left alone, or if its record does not
 /// show the outcome. A rescued or tuned connection counts as it ended, because rescue and tuning are judged

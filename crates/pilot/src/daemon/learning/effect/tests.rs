@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use super::{keep::POLICY, *};
-use crate::pilot::state::Knowledge;
+use crate::state::Knowledge;
 
 /// Cells in memory.
 #[derive(Clone)]
@@ -71,7 +71,7 @@ impl World {
         let trial = self.says(host);
         let is_steered = u32::from(trial) & TP_TRIAL_HELD_OUT == 0;
         let ticks = 1000.0 * (if is_steered { -gain } else { 0.0 }).exp();
-        let now_ns = crate::clock::monotonic_ns();
+        let now_ns = tcpilot_kernel::clock::monotonic_ns();
         let record = tp_record {
             remote: remote(host),
             opened_ns: now_ns,
@@ -97,7 +97,7 @@ impl World {
         }
     }
 
-    fn goodput(&mut self) -> crate::pilot::figures::MeasureView {
+    fn goodput(&mut self) -> crate::figures::MeasureView {
         self.effect.report(0.0).measures.remove(0)
     }
 }
@@ -423,7 +423,7 @@ fn a_connection_whose_cell_said_something_else_is_left_out() {
     world.effect.set_trial(3600);
     world.run(45, 8, |_| 0.0);
     let before = world.effect.past.counts;
-    let now_ns = crate::clock::monotonic_ns();
+    let now_ns = tcpilot_kernel::clock::monotonic_ns();
     for host in 0..8 {
         let wrong = tp_record {
             remote: remote(host),

@@ -7,7 +7,7 @@ use tcpilot_proof::{
 };
 
 use super::{ALL, Effect, Stop};
-use crate::pilot::figures::{
+use crate::figures::{
     ChoicesView, EffectReport, GroupView, MeasureView, PointView, PolicyEffect, StopView,
 };
 

@@ -20,7 +20,7 @@ use tcpilot_learner::{
     learner::{KEY_BYTES, key_bytes},
 };
 
-use crate::pilot::figures::PathView;
+use crate::figures::PathView;
 use decisions::Decision;
 use path::{OfArm, OfPath};
 pub use path::{Sample, Windows};

@@ -15,7 +15,7 @@ use super::{
     decisions::{Decision, Decisions, End},
     window::{Epoch, Log16, Passed, Window},
 };
-use crate::pilot::{
+use crate::{
     daemon::learning::{
         long::Before,
         translate::{BUSY_TICKS_MIN, Terms, has, measures, was_switched},

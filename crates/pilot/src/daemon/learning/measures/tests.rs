@@ -9,7 +9,7 @@ use tcpilot_abi::{
 use tcpilot_learner::settings::Reward;
 
 use super::*;
-use crate::pilot::{
+use crate::{
     daemon::learning::{
         arms::Arms,
         clock::Clock,

@@ -6,7 +6,7 @@ use super::{
     tests::{lesson, record, room_of, teach},
     *,
 };
-use crate::pilot::daemon::learning::taught::{Lesson, MoveTerms};
+use crate::daemon::learning::taught::{Lesson, MoveTerms};
 
 const BBR: u8 = 0;
 const CUBIC: u8 = 1;

@@ -6,13 +6,13 @@ use std::{
 };
 
 use tcpilot_abi::{TP_CONN_DRY_RUN, TP_RECORD_SAMPLE, tp_config, tp_row_key};
+use tcpilot_config::LearnerKind;
 use tcpilot_core::Prefix;
 use tcpilot_kernel::{Live, Put};
 use tcpilot_learner::{Level, Lineage, Settings, learner::Restored};
 
 use super::*;
-use crate::pilot::{
-    config::LearnerKind,
+use crate::{
     daemon::learning::{
         arms::{Arms, Upto},
         measures::Windows,
@@ -113,7 +113,7 @@ fn words(address: &str) -> [u32; 4] {
 
 /// The record of a megabyte from an address that took this many ticks.
 pub fn record(address: &str, arm: u8, ticks: u32) -> tp_record {
-    let now_ns = crate::clock::monotonic_ns();
+    let now_ns = tcpilot_kernel::clock::monotonic_ns();
     tp_record {
         remote: words(address),
         policy: POLICY,

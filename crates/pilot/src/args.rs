@@ -1,0 +1,211 @@
+//! The options of the pilot's commands, and the text of their help.
+
+use std::{net::SocketAddr, path::PathBuf};
+
+use clap::{Args, Subcommand};
+use tcpilot_show::{args::SelectArgs, metrics::listen_address};
+
+/// Control socket of the daemon, unless `--socket` names another.
+pub const DEFAULT_SOCKET: &str = "/run/tcpilot/tcpilot.sock";
+/// State file of the daemon, unless `--state` names another.
+pub const DEFAULT_STATE: &str = "/var/lib/tcpilot/state.db";
+/// Optional: without this file every setting has its default.
+pub const DEFAULT_CONFIG: &str = "/etc/tcpilot/tcpilot.toml";
+
+/// Options of `tcpilot run`.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// Configuration file [default: /etc/tcpilot/tcpilot.toml if it exists]
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Steer only sockets of this cgroup v2 directory [default: all, the root found in /proc/mounts]
+    #[arg(long, value_name = "DIR")]
+    pub cgroup: Option<PathBuf>,
+    /// State file, which keeps the knowledge over restarts
+    #[arg(long, value_name = "FILE", default_value = DEFAULT_STATE)]
+    pub state: PathBuf,
+    /// Control socket, for root and the group that `[socket]` of the configuration names
+    #[arg(long, value_name = "FILE", default_value = DEFAULT_SOCKET)]
+    pub socket: PathBuf,
+    /// Decide and record, but set nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Show a live table of paths, and a report at the end
+    #[arg(long)]
+    pub live: bool,
+    /// Answer HTTP: /metrics for Prometheus, /healthz and /readyz. If you give only a port, its address is
+    /// 127.0.0.1
+    #[arg(long, value_name = "ADDR", value_parser = listen_address)]
+    pub listen: Option<SocketAddr>,
+    /// Have the running daemon become this program and read its configuration anew, without a gap
+    ///
+    /// It keeps its arguments, its knowledge, and the connections that it knows. If something is wrong with
+    /// the program or with the configuration, the daemon goes on as before, and this command gives the
+    /// reason.
+    #[arg(long, conflicts_with_all = ["config", "cgroup", "state", "dry_run", "live", "listen"])]
+    pub take_over: bool,
+}
+
+/// The daemon's control socket.
+#[derive(Clone, Debug, Args)]
+pub struct SocketArgs {
+    /// Control socket of the daemon
+    #[arg(long, value_name = "FILE", default_value = DEFAULT_SOCKET)]
+    pub socket: PathBuf,
+}
+
+/// A question to the daemon.
+#[derive(Debug, Args)]
+pub struct AskArgs {
+    /// Print JSON for scripts instead of a table
+    #[arg(long)]
+    pub json: bool,
+    /// The socket.
+    #[command(flatten)]
+    pub socket: SocketArgs,
+}
+
+/// Options of `tcpilot report`.
+#[derive(Debug, Args)]
+pub struct ReportArgs {
+    /// Write one page with plots that needs no network; `-` is standard output
+    #[arg(long, value_name = "FILE", conflicts_with = "json")]
+    pub html: Option<PathBuf>,
+    /// Compare without pause from now on for this long (90m, 24h, 2d). Half of that time is held out. 0 ends
+    /// the trial
+    #[arg(long, value_name = "TIME", value_parser = seconds, conflicts_with_all = ["json", "html"])]
+    pub trial: Option<u64>,
+    /// The question.
+    #[command(flatten)]
+    pub ask: AskArgs,
+}
+
+/// Options of `tcpilot metrics`.
+#[derive(Debug, Args)]
+pub struct MetricsArgs {
+    /// Replace FILE in one step, as the node exporter's textfile collector needs it [default: standard
+    /// output]
+    #[arg(long, value_name = "FILE")]
+    pub textfile: Option<PathBuf>,
+    /// The socket.
+    #[command(flatten)]
+    pub socket: SocketArgs,
+}
+
+/// A list that is asked for.
+#[derive(Debug, Args)]
+pub struct ListArgs {
+    /// What of it.
+    #[command(flatten)]
+    pub list: SelectArgs,
+    /// The question.
+    #[command(flatten)]
+    pub ask: AskArgs,
+}
+
+/// Options of `tcpilot top`.
+#[derive(Debug, Args)]
+pub struct TopArgs {
+    /// What of the list.
+    #[command(flatten)]
+    pub list: SelectArgs,
+    /// The socket.
+    #[command(flatten)]
+    pub socket: SocketArgs,
+}
+
+/// A time with its unit, in seconds.
+fn seconds(text: &str) -> Result<u64, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match &text[digits.len()..] {
+        "s" => 1,
+        "m" | "min" => 60,
+        "h" => 3600,
+        "d" => 86_400,
+        "" if digits == "0" => 1,
+        _ => return Err("write it with its unit: 90m, 24h or 2d".to_owned()),
+    };
+    let count: u64 = digits
+        .parse()
+        .map_err(|_| "write a number and its unit: 24h".to_owned())?;
+    count
+        .checked_mul(unit)
+        .ok_or_else(|| "that is too long".to_owned())
+}
+
+/// Options of `tcpilot explain`.
+#[derive(Debug, Args)]
+pub struct ExplainArgs {
+    /// A remote address, a host's name, or a path as `paths` shows it: 203.0.113.0/24
+    #[arg(value_name = "ADDR", num_args = 1.., required = true)]
+    pub target: Vec<String>,
+    /// The question.
+    #[command(flatten)]
+    pub ask: AskArgs,
+}
+
+/// Commands about the configuration.
+#[derive(Debug, Subcommand)]
+pub enum ConfigCommand {
+    /// Read a file, and report its mistakes and anything in it that can never take effect
+    Check {
+        /// The file [default: /etc/tcpilot/tcpilot.toml if it exists]
+        #[arg(value_name = "FILE")]
+        file: Option<PathBuf>,
+    },
+    /// Print the configuration with every default filled in
+    Show {
+        /// The file [default: /etc/tcpilot/tcpilot.toml if it exists]
+        #[arg(value_name = "FILE")]
+        file: Option<PathBuf>,
+    },
+}
+
+/// The place of the state: the daemon if it runs, else its file.
+#[derive(Debug, Args)]
+pub struct StateArgs {
+    /// State file of the daemon, used if no daemon answers
+    #[arg(long, value_name = "FILE", default_value = DEFAULT_STATE)]
+    pub state: PathBuf,
+    /// The socket.
+    #[command(flatten)]
+    pub socket: SocketArgs,
+}
+
+/// Commands about the knowledge of the daemon.
+#[derive(Debug, Subcommand)]
+pub enum StateCommand {
+    /// Show how many paths are kept, how old they are, and in which file
+    Show {
+        /// Print JSON for scripts instead of a table
+        #[arg(long)]
+        json: bool,
+        /// The place of the state.
+        #[command(flatten)]
+        at: StateArgs,
+    },
+    /// Write the knowledge as JSON to FILE, or to standard output
+    Export {
+        /// The file; `-` is standard output
+        #[arg(value_name = "FILE", default_value = "-")]
+        file: PathBuf,
+        /// The place of the state.
+        #[command(flatten)]
+        at: StateArgs,
+    },
+    /// Add the content of an export; it replaces paths of the same key
+    Import {
+        /// The file; `-` is standard input
+        #[arg(value_name = "FILE", default_value = "-")]
+        file: PathBuf,
+        /// The place of the state.
+        #[command(flatten)]
+        at: StateArgs,
+    },
+    /// Forget everything
+    Reset {
+        /// The place of the state.
+        #[command(flatten)]
+        at: StateArgs,
+    },
+}
