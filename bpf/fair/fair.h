@@ -16,6 +16,7 @@
 #define TCPILOT_WATCH_FAIR_H
 
 #include "../core/sparse.h"
+#include "../watch/ip.h"
 #include "../watch/table.h"
 
 #define TC_ACT_OK 0
@@ -63,62 +64,13 @@ struct tp_fair_packet {
 #define TP_FROM_NETWORK(skb, at, to)                                                               \
 	bpf_skb_load_bytes_relative(skb, at, &(to), sizeof(to), BPF_HDR_START_NET)
 
-static __always_inline int tp_fair_ipv4(struct __sk_buff *skb, struct tp_fair_packet *p,
-					__u32 *total)
+static __always_inline int tp_fair_read(const void *skb, __u32 at, void *to, __u32 bytes)
 {
-	struct {
-		__u8 version_ihl, tos;
-		__u16 length, id, fragment;
-		__u8 ttl, protocol;
-		__u16 check;
-		__u32 source, destination;
-	} h;
-
-	if (TP_FROM_NETWORK(skb, 0, h) || (h.fragment & bpf_htons(0x1fff)))
-		return -1;
-	p->key.source[2] = p->key.destination[2] = TP_MAPPED;
-	p->key.source[3] = h.source;
-	p->key.destination[3] = h.destination;
-	p->key.protocol = h.protocol;
-	p->transport = (h.version_ihl & 0xf) * 4;
-	*total = bpf_ntohs(h.length);
-	return 0;
+	return bpf_skb_load_bytes_relative(skb, at, to, bytes, BPF_HDR_START_NET);
 }
 
-static __always_inline int tp_fair_ipv6(struct __sk_buff *skb, struct tp_fair_packet *p,
-					__u32 *total)
-{
-	struct {
-		__u32 version;
-		__u16 length;
-		__u8 next, hops;
-		__u32 source[4], destination[4];
-	} h;
-	struct {
-		__u8 next, length;
-	} extension;
-
-	if (TP_FROM_NETWORK(skb, 0, h))
-		return -1;
-	__builtin_memcpy(p->key.source, h.source, sizeof(h.source));
-	__builtin_memcpy(p->key.destination, h.destination, sizeof(h.destination));
-	p->transport = sizeof(h);
-	*total = h.length ? bpf_ntohs(h.length) + sizeof(h) : 0;
-	for (int i = 0; i < 3; i++) {
-		if (h.next != IPPROTO_HOPOPTS && h.next != IPPROTO_ROUTING &&
-		    h.next != IPPROTO_DSTOPTS)
-			break;
-		if (TP_FROM_NETWORK(skb, p->transport, extension))
-			return -1;
-		h.next = extension.next;
-		p->transport += (extension.length + 1) * 8;
-	}
-	p->key.protocol = h.next;
-	return 0;
-}
-
-/* parse.h cannot do this: a filter's packet is no struct sk_buff, and kernels before 6.2 do
- * not give that.  -1: neither TCP nor UDP. */
+/* A filter's packet is no struct sk_buff, which parse.h reads, and kernels before 6.2 do not
+ * give that.  -1: neither TCP nor UDP. */
 static __always_inline int tp_fair_parse(struct __sk_buff *skb, struct tp_fair_packet *p)
 {
 	struct {
@@ -127,15 +79,19 @@ static __always_inline int tp_fair_parse(struct __sk_buff *skb, struct tp_fair_p
 		__u8 offset, flags;
 		__u16 window;
 	} tcp;
-	__u32 total = 0, header = 8;
+	struct tp_ip ip = {};
+	__u32 header = 8;
 	__u8 version;
 
 	__builtin_memset(p, 0, sizeof(*p));
 	if (TP_FROM_NETWORK(skb, 0, version))
 		return -1;
-	if (version >> 4 == 4 ? tp_fair_ipv4(skb, p, &total)
-			      : version >> 4 != 6 || tp_fair_ipv6(skb, p, &total))
+	if (version >> 4 == 4
+		? tp_read_ipv4(tp_fair_read, skb, 0, &p->key, &ip)
+		: version >> 4 != 6 || tp_read_ipv6(tp_fair_read, skb, 0, &p->key, &ip))
 		return -1;
+	p->key.protocol = ip.protocol;
+	p->transport = ip.at;
 	if (p->key.protocol == IPPROTO_TCP) {
 		if (TP_FROM_NETWORK(skb, p->transport, tcp))
 			return -1;
@@ -149,10 +105,8 @@ static __always_inline int tp_fair_parse(struct __sk_buff *skb, struct tp_fair_p
 	}
 	p->key.source_port = bpf_ntohs(tcp.source);
 	p->key.destination_port = bpf_ntohs(tcp.destination);
-	/* The length is 0 if the packet is too long for the field. */
-	p->payload = !total			     ? skb->len
-		     : total > p->transport + header ? total - p->transport - header
-						     : 0;
+	/* The length is not given if the packet is too long for the field. */
+	p->payload = !ip.length ? skb->len : ip.length > header ? ip.length - header : 0;
 	return 0;
 }
 

@@ -13,7 +13,7 @@
 #include <bpf/bpf_endian.h>
 #include "../abi/abi.h"
 #include "../core/bits.h"
-#include "../core/prefix.h"
+#include "ip.h"
 
 struct tp_packet {
 	struct tp_watch_key key;
@@ -32,81 +32,11 @@ struct tp_packet {
 	__u8 is_ae;	   /* of TCP: the bit AE, which only AccECN sets (RFC 9768, section 2) */
 };
 
-enum tp_parsed {
-	TP_PARSED = 0,
-	TP_OTHER = 1,	   /* neither TCP nor UDP */
-	TP_UNREADABLE = 2, /* the headers are not in readable memory */
-};
-
-struct tp_ip {
-	__u32 at;     /* offset of the layer above, from the head */
-	__u32 length; /* of that layer, as in the header; 0: not given */
-	__u8 protocol;
-};
-
 #define TP_READ(to, skb_head, at) bpf_probe_read_kernel(&(to), sizeof(to), (skb_head) + (at))
 
-static __always_inline int tp_parse_ipv4(const unsigned char *head, __u32 at, struct tp_packet *p,
-					 struct tp_ip *ip)
+static __always_inline int tp_read_kernel(const void *head, __u32 at, void *to, __u32 bytes)
 {
-	struct {
-		__u8 version_ihl, tos;
-		__u16 length, id, fragment;
-		__u8 ttl, protocol;
-		__u16 check;
-		__u32 source, destination;
-	} h;
-	__u32 header;
-
-	if (TP_READ(h, head, at))
-		return TP_UNREADABLE;
-	header = (h.version_ihl & 0xf) * 4;
-	if (header < sizeof(h) || (h.fragment & bpf_htons(0x1fff)))
-		return TP_OTHER;
-	p->key.source[2] = p->key.destination[2] = TP_MAPPED;
-	p->key.source[3] = h.source;
-	p->key.destination[3] = h.destination;
-	p->is_ect = h.tos & 3;
-	ip->protocol = h.protocol;
-	ip->at = at + header;
-	ip->length = bpf_ntohs(h.length) > header ? bpf_ntohs(h.length) - header : 0;
-	return TP_PARSED;
-}
-
-/* RFC 8200, section 4: up to three extension headers are skipped. */
-static __always_inline int tp_parse_ipv6(const unsigned char *head, __u32 at, struct tp_packet *p,
-					 struct tp_ip *ip)
-{
-	struct {
-		__u32 version;
-		__u16 length;
-		__u8 next, hops;
-		__u32 source[4], destination[4];
-	} h;
-	struct {
-		__u8 next, length;
-	} extension;
-	__u32 skipped = 0;
-
-	if (TP_READ(h, head, at))
-		return TP_UNREADABLE;
-	__builtin_memcpy(p->key.source, h.source, sizeof(h.source));
-	__builtin_memcpy(p->key.destination, h.destination, sizeof(h.destination));
-	p->is_ect = (bpf_ntohl(h.version) >> 20) & 3;
-	at += sizeof(h);
-	for (int i = 0; i < 3; i++) {
-		if (h.next != IPPROTO_HOPOPTS && h.next != IPPROTO_ROUTING &&
-		    h.next != IPPROTO_DSTOPTS)
-			break;
-		if (TP_READ(extension, head, at + skipped))
-			return TP_UNREADABLE;
-		h.next = extension.next;
-		skipped += (extension.length + 1) * 8;
-	}
-	ip->protocol = h.next;
-	ip->at = at + skipped;
-	ip->length = bpf_ntohs(h.length) > skipped ? bpf_ntohs(h.length) - skipped : 0;
-	return TP_PARSED;
+	return bpf_probe_read_kernel(to, bytes, head + at);
 }
 
 /* The options of a TCP header, with room for every index of six bits. */
@@ -269,11 +199,12 @@ static __noinline int tp_parse_any(struct sk_buff *skb, __u32 network_at, struct
 	__builtin_memset(p, 0, sizeof(*p));
 	if (!at || TP_READ(version, head, at))
 		return TP_OTHER;
-	result = version >> 4 == 4   ? tp_parse_ipv4(head, at, p, &ip)
-		 : version >> 4 == 6 ? tp_parse_ipv6(head, at, p, &ip)
+	result = version >> 4 == 4   ? tp_read_ipv4(tp_read_kernel, head, at, &p->key, &ip)
+		 : version >> 4 == 6 ? tp_read_ipv6(tp_read_kernel, head, at, &p->key, &ip)
 				     : TP_OTHER;
 	if (result)
 		return result;
+	p->is_ect = ip.ecn;
 	length = skb->len - (ip.at - data_at);
 	if ((__s32)length < 0)
 		return TP_OTHER;

@@ -10,15 +10,12 @@ const BUCKETS: u32 = 2048;
 /// A key's words, as the table sees them.
 type Key = [u32; 8];
 
-/// SplitMix64 (Steele, Lea and Flood 2014): the same numbers in each run.
-struct Random(u64);
+/// Keys and secrets that are the same in each run.
+struct Random(tcpilot_random::Random);
 
 impl Random {
     fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.0.bits()
     }
 
     fn secrets(&mut self) -> [u64; 9] {
@@ -71,7 +68,7 @@ fn differences(random: &mut Random) -> Vec<Key> {
 /// 3.3 million pairs of this test, with probability 0.1 %.
 #[test]
 fn no_difference_of_keys_collides_more_often_than_chance() {
-    let mut random = Random(1);
+    let mut random = Random(tcpilot_random::Random(1));
     for difference in differences(&mut random) {
         let (mut equal, mut same_place) = ([0; 4], 0);
         for _ in 0..4096 {
@@ -96,7 +93,7 @@ fn no_difference_of_keys_collides_more_often_than_chance() {
 /// standard deviation of 32: six of them are exceeded by one of the 8192 pairs of bits with probability 2e-5.
 #[test]
 fn each_bit_of_a_key_flips_each_bit_of_its_hash_half_the_time() {
-    let mut random = Random(2);
+    let mut random = Random(tcpilot_random::Random(2));
     for bit in 0..256 {
         let mut flips = [0u32; 32];
         for _ in 0..4096 {
@@ -117,7 +114,7 @@ fn each_bit_of_a_key_flips_each_bit_of_its_hash_half_the_time() {
 /// 1e-15 (Poisson).
 #[test]
 fn rows_of_addresses_with_equal_steps_are_spread_like_others() {
-    let mut random = Random(3);
+    let mut random = Random(tcpilot_random::Random(3));
     for round in 0..120 {
         let (secrets, mut key) = (random.secrets(), random.key());
         let step = [1, 2, 3, 256, 65_536, random.next() as u32][round % 6];

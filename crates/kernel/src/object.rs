@@ -1,7 +1,13 @@
 //! The common part of the loaders of the pilot and of the watch: our structures in a BPF object's memory, the
 //! kernel's facts about a program, and the errors of both.
 
-use libbpf_rs::libbpf_sys::{bpf_prog_get_info_by_fd, bpf_prog_info};
+use std::mem::MaybeUninit;
+
+use libbpf_rs::{
+    OpenObject,
+    libbpf_sys::{bpf_prog_get_info_by_fd, bpf_prog_info},
+    skel::SkelBuilder,
+};
 use tcpilot_abi::Plain;
 
 use crate::Error;
@@ -25,6 +31,13 @@ macro_rules! skeleton_module {
     };
 }
 pub(crate) use skeleton_module;
+
+/// Opens the object of a skeleton, and leaks the small allocation that it borrows: it lives as long as the process,
+/// and the alternative is a structure that borrows from itself.
+pub(crate) fn open_object<B: SkelBuilder<'static> + Default>() -> Result<B::Output, Error> {
+    let object: &'static mut MaybeUninit<OpenObject> = Box::leak(Box::new(MaybeUninit::uninit()));
+    B::default().open(object).map_err(Error::Load)
+}
 
 /// The error if the object was compiled without the section for the configuration.
 pub(crate) fn no_section() -> Error {

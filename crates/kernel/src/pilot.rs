@@ -16,7 +16,7 @@ mod tally;
 
 use std::{
     fs::File,
-    mem::{MaybeUninit, size_of},
+    mem::size_of,
     os::fd::{AsFd, AsRawFd, OwnedFd},
     path::{Path, PathBuf},
     time::Duration,
@@ -24,10 +24,7 @@ use std::{
 
 use clocks::{TICKS_OVER, read_clocks, ticks_per_s};
 use iterate::iterate;
-use libbpf_rs::{
-    MapCore, MapFlags, OpenObject, ProgramInput, ProgramMut,
-    skel::{OpenSkel, SkelBuilder},
-};
+use libbpf_rs::{MapCore, MapFlags, ProgramInput, ProgramMut, skel::OpenSkel};
 use tcpilot_abi::{
     TP_LEARNER_EPSILON_GREEDY, TP_TUNE_ACK_PRIORITY, TP_WAYS, from_bytes, to_bytes, tp_bucket,
     tp_clocks, tp_config, tp_counters, tp_flow, tp_order, tp_path, tp_path_key, tp_policy_config,
@@ -38,7 +35,9 @@ use crate::{
     Error,
     claim::Claim,
     host,
-    object::{bytes_of, map_error, no_section, program_info, skeleton_module, write_plain},
+    object::{
+        bytes_of, map_error, no_section, open_object, program_info, skeleton_module, write_plain,
+    },
 };
 
 skeleton_module!("sockops.skel.rs");
@@ -113,13 +112,7 @@ impl Pilot {
             hash_secrets: keys.hash_secrets,
             ..*config
         };
-        // The skeleton borrows its object as long as it lives, and the pilot lives as long as the
-        // process. So one small leaked allocation is simpler than a self-referential structure.
-        let object: &'static mut MaybeUninit<OpenObject> =
-            Box::leak(Box::new(MaybeUninit::uninit()));
-        let mut open = SockopsSkelBuilder::default()
-            .open(object)
-            .map_err(Error::Load)?;
+        let mut open = open_object::<SockopsSkelBuilder>()?;
         let rodata = open
             .maps
             .rodata_data

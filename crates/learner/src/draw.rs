@@ -6,6 +6,8 @@
 //! end, and nothing has to be stored for it. The BPF programs take arms from the same rows, but keep a
 //! path's draw in a table (bpf/pilot/shares.h).
 
+use tcpilot_random::{STEP, mix};
+
 use crate::MAX_ARMS;
 use crate::choice::Plan;
 
@@ -76,14 +78,8 @@ impl Row {
 /// know the key cannot predict its draws, and one that did would learn only its own arm.
 #[must_use]
 pub fn uniform(key: u64, path: u64, epoch: u64) -> u16 {
-    let mixed = mix(mix(key ^ path).wrapping_add(epoch.wrapping_mul(0x9e37_79b9_7f4a_7c15)) ^ key);
+    let mixed = mix(mix(key ^ path).wrapping_add(epoch.wrapping_mul(STEP)) ^ key);
     (mixed >> 48) as u16
-}
-
-fn mix(mut z: u64) -> u64 {
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
 
 #[cfg(test)]

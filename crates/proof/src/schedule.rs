@@ -6,6 +6,7 @@
 //! restart changes nothing, and no peer can choose to be held out.
 
 use serde::{Deserialize, Serialize};
+use tcpilot_random::first;
 
 /// The group of a connection that starts now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -176,9 +177,9 @@ impl Schedule {
 
     /// A number from 0 to below 1.
     fn chance(&self, what: Use, group: u64, time: u64) -> f64 {
-        let mut state = self.secret[0] ^ mix(group ^ self.secret[1]);
-        state = mix(state ^ time);
-        state = mix(state ^ self.secret[1].wrapping_mul(what as u64));
+        let mut state = self.secret[0] ^ first(group ^ self.secret[1]);
+        state = first(state ^ time);
+        state = first(state ^ self.secret[1].wrapping_mul(what as u64));
         (state >> 11) as f64 / (1u64 << 53) as f64
     }
 }
@@ -189,15 +190,6 @@ fn since_monday_s(at_s: u64) -> u64 {
 
 struct Block {
     treated: bool,
-}
-
-/// The finalizer of SplitMix64 (Steele, Lea and Flood, *Fast Splittable Pseudorandom Number Generators*, OOPSLA
-/// 2014): each bit of the input changes each of the output with probability one half.
-fn mix(mut x: u64) -> u64 {
-    x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
 }
 
 #[cfg(test)]

@@ -1,10 +1,8 @@
 //! The sequence in simulated trials: how often it is wrong when somebody looks after every pair.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-mod random;
-
-use random::Random;
 use tcpilot_proof::{Pair, Pairs, Sequence};
+use tcpilot_random::Random;
 
 /// What one trial came to.
 struct Trial {

@@ -1,13 +1,11 @@
 //! The guard on many simulated hosts: how often it stops what does no harm, and how soon what turns harmful.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-mod random;
-
-use random::Random;
 use tcpilot_proof::{
     Guard, Pair, Sequence,
     guard::{Limits, Step},
 };
+use tcpilot_random::Random;
 
 /// The pair at which it stops, of so many. Blocks have a standard deviation of 0.3.
 fn stops_at(guard: &mut Guard, random: &mut Random, effect: f64, pairs: u64) -> Option<u64> {

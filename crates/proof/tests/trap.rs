@@ -2,12 +2,10 @@
 //! the other. An experiment that draws per connection shows a gain; a trial that holds out blocks does not.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-mod random;
-
-use random::Random;
 use tcpilot_proof::{
     Outcome, Schedule, Sequence, Trial, Verdict, pairs::Pair, pairs::Pairs, trial::Terms,
 };
+use tcpilot_random::Random;
 
 /// Connections at a time on the bottleneck of a group.
 const AT_ONCE: usize = 8;

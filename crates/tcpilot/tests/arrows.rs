@@ -9,17 +9,21 @@ use std::{
 };
 
 /// A crate, and the crates of ours that it may use.
-const ALLOWED: [(&str, &str); 12] = [
+const ALLOWED: [(&str, &str); 13] = [
     ("abi", ""),
     ("core", "abi"),
     ("netlink", ""),
-    ("learner", ""),
-    ("proof", ""),
+    ("learner", "random"),
+    ("proof", "random"),
+    ("random", ""),
     ("kernel", "abi core netlink"),
     ("capture", "abi core"),
     ("show", "core kernel"),
     ("config", "abi core kernel learner show"),
-    ("pilot", "abi config core kernel learner netlink proof show"),
+    (
+        "pilot",
+        "abi config core kernel learner netlink proof random show",
+    ),
     ("watch", "abi capture core kernel netlink show"),
     ("tcpilot", "abi config kernel pilot show watch"),
 ];

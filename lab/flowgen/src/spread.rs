@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 use std::time::Duration;
+use tcpilot_random::first;
 
 /// Most hot addresses that a report lists.
 const LISTED: u64 = 64;
@@ -73,20 +74,12 @@ impl Prefix {
 /// Odd multiplication and xor with a right shift are both invertible there.
 fn permute(value: u64, bits: u32, seed: u64) -> u64 {
     let mask = (1 << bits) - 1;
-    let mut value = value ^ (mix(seed) & mask);
+    let mut value = value ^ (first(seed) & mask);
     for round in 1..=3 {
-        value = value.wrapping_mul(mix(seed ^ round) | 1) & mask;
+        value = value.wrapping_mul(first(seed ^ round) | 1) & mask;
         value ^= value >> (bits / 2).max(1);
     }
     value
-}
-
-/// SplitMix64's finalizer (Steele, Lea and Flood, 2014).
-fn mix(seed: u64) -> u64 {
-    let mut z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
 
 /// Options of `spread`.
@@ -205,7 +198,7 @@ impl Plan {
         };
         let before = hot_before(index);
         if hot_before(index + 1) > before {
-            return self.hot[(mix(seed ^ mix(index)) % self.hot.len() as u64) as usize];
+            return self.hot[(first(seed ^ first(index)) % self.hot.len() as u64) as usize];
         }
         self.cold[((index - before) % self.cold.len() as u64) as usize]
     }

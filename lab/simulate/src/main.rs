@@ -6,7 +6,6 @@
 mod expect;
 mod learners;
 mod plot;
-mod random;
 mod run;
 mod scene;
 mod score;

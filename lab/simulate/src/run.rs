@@ -5,9 +5,10 @@ use std::collections::BinaryHeap;
 
 use anyhow::Result;
 
+use tcpilot_random::Random;
+
 use crate::learners::{Contender, Lone, Who, make};
 use crate::learners_lasts_s;
-use crate::random::stream;
 use crate::scene::{Arrival, Scene, Transfer};
 use crate::score::{Met, Score};
 use crate::world::World;
@@ -57,7 +58,7 @@ pub fn run(world: &World, learner: &str, seed: u64, hostile: bool) -> Result<Sco
     };
     let arrivals = scene.arrivals();
     let mut score = Score::new(world);
-    let mut draws = stream(&[seed, 6]);
+    let mut draws = Random::of(&[seed, 6]);
     let mut waiting = BinaryHeap::new();
     let mut ended: Vec<Option<Ended>> = Vec::with_capacity(arrivals.len());
     for (order, arrival) in arrivals.iter().enumerate() {

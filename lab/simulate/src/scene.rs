@@ -4,8 +4,8 @@ use std::net::Ipv4Addr;
 
 use tcpilot_learner::lineage::{Class, Lineage};
 use tcpilot_learner::settings::Reward;
+use tcpilot_random::Random;
 
-use crate::random::{Random, stream};
 use crate::world::{Kind, Tail, World};
 
 /// The class and the effects of a connection.
@@ -103,7 +103,7 @@ impl<'a> Scene<'a> {
             seed,
             paths: Vec::new(),
         };
-        let mut random = stream(&[seed, 1]);
+        let mut random = Random::of(&[seed, 1]);
         let arms = world.arms.len();
         let tree = &world.tree;
         let kind_of = |random: &mut Random| random.weighted(world.kind.iter().map(|k| k.share));
@@ -150,7 +150,7 @@ impl<'a> Scene<'a> {
             face(other.ms, other.kind.as_ref(), first.kind)
         });
         let noise = &world.noise;
-        let walk = |sd: f64, what: u64| Walk::new(sd, stream(&[self.seed, 2, number, what]));
+        let walk = |sd: f64, what: u64| Walk::new(sd, Random::of(&[self.seed, 2, number, what]));
         self.paths.push(Path {
             faces: [first, other],
             group: at[0] * world.tree.groups_per_site + at[1],
@@ -174,7 +174,7 @@ impl<'a> Scene<'a> {
         };
         let tree = &self.world.tree;
         let groups = tree.sites * tree.groups_per_site;
-        let mut random = stream(&[self.seed, 3]);
+        let mut random = Random::of(&[self.seed, 3]);
         for i in 0..hostile.groups.min(groups) {
             let group = i * groups / hostile.groups.min(groups);
             self.paths
@@ -211,7 +211,7 @@ impl<'a> Scene<'a> {
         let honest = least as f64 * when.interval_s + when.start_s;
         let mut all = Vec::new();
         for (path, p) in self.paths.iter().enumerate() {
-            let mut random = stream(&[self.seed, 4, path as u64]);
+            let mut random = Random::of(&[self.seed, 4, path as u64]);
             let (interval_s, of) = match &self.world.hostile {
                 Some(h) if p.hostile => (h.interval_s, (honest / h.interval_s) as usize),
                 _ => (when.interval_s, least + random.below(most - least + 1)),
@@ -296,7 +296,7 @@ impl<'a> Scene<'a> {
     /// The outcome of one connection: the same for each learner that chooses this arm.
     pub fn transfer(&mut self, arrival: &Arrival, arm: usize) -> Transfer {
         let world = self.world;
-        let mut random = stream(&[self.seed, 5, arrival.path as u64, arrival.number as u64]);
+        let mut random = Random::of(&[self.seed, 5, arrival.path as u64, arrival.number as u64]);
         let sizes = &world.sizes;
         let bytes = sizes.median_bytes * (sizes.sigma * random.normal()).exp();
         let noise = error(&mut random, &world.noise);

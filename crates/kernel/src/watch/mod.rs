@@ -5,14 +5,10 @@
 
 use std::{
     hash::{BuildHasher, RandomState},
-    mem::MaybeUninit,
     os::fd::{AsFd, AsRawFd},
 };
 
-use libbpf_rs::{
-    OpenObject, RingBuffer, RingBufferBuilder,
-    skel::{OpenSkel, SkelBuilder},
-};
+use libbpf_rs::{RingBuffer, RingBufferBuilder, skel::OpenSkel};
 use tcpilot_abi::{
     TP_GROUP_COUNT, TP_WATCH_ABI_VERSION, from_bytes, tp_mark, tp_model, tp_watch_config,
     tp_watch_flow, tp_watch_link, tp_watch_totals,
@@ -20,7 +16,9 @@ use tcpilot_abi::{
 
 use crate::{
     Error,
-    object::{bytes_of, map_error, no_section, program_info, skeleton_module, write_plain},
+    object::{
+        bytes_of, map_error, no_section, open_object, program_info, skeleton_module, write_plain,
+    },
 };
 
 skeleton_module!("watch.skel.rs");
@@ -115,12 +113,7 @@ impl Watch {
     pub fn start(options: &Options, models: Models<'_>) -> Result<Watch, Error> {
         let config = configuration(options);
         let known = attach::known();
-        // Leaked like the pilot's: it lives as long as the process.
-        let object: &'static mut MaybeUninit<OpenObject> =
-            Box::leak(Box::new(MaybeUninit::uninit()));
-        let mut open = WatchSkelBuilder::default()
-            .open(object)
-            .map_err(Error::Load)?;
+        let mut open = open_object::<WatchSkelBuilder>()?;
         let rodata = open
             .maps
             .rodata_data

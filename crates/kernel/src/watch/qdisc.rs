@@ -1,13 +1,9 @@
 //! The BPF qdisc of `tcpilot watch --fair` (bpf/fair/qdisc.bpf.c): registers it by a link, and sets and reads its
 //! queues.
 
-use std::{mem::MaybeUninit, os::fd::AsFd, process};
+use std::{os::fd::AsFd, process};
 
-use libbpf_rs::{
-    Link, MapCore, MapFlags, OpenObject, ProgramMut,
-    btf::types::Struct,
-    skel::{OpenSkel, SkelBuilder},
-};
+use libbpf_rs::{Link, MapCore, MapFlags, ProgramMut, btf::types::Struct, skel::OpenSkel};
 use tcpilot_abi::{
     TP_FAIR_MINORS, from_bytes, to_bytes, tp_fair_control, tp_fair_counts, tp_fair_queue,
     tp_fair_turn, tp_watch_config,
@@ -17,7 +13,7 @@ use tcpilot_netlink::tc::ClassStats;
 use super::{Watch, skeleton::WatchSkel};
 use crate::{
     Error,
-    object::{bytes_of, map_error, no_section, skeleton_module, write_plain},
+    object::{bytes_of, map_error, no_section, open_object, skeleton_module, write_plain},
 };
 
 skeleton_module!("qdisc.skel.rs");
@@ -55,12 +51,7 @@ impl Qdisc {
         if !has_bpf_qdiscs() {
             return Err(Error::NoQdiscs);
         }
-        // Leaked like the watch's: it lives as long as the process.
-        let object: &'static mut MaybeUninit<OpenObject> =
-            Box::leak(Box::new(MaybeUninit::uninit()));
-        let mut open = QdiscSkelBuilder::default()
-            .open(object)
-            .map_err(Error::Load)?;
+        let mut open = open_object::<QdiscSkelBuilder>()?;
         let rodata = open
             .maps
             .rodata_data

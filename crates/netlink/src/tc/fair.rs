@@ -6,8 +6,8 @@ use std::{
 };
 
 use libc::{
-    NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, RTM_DELQDISC, RTM_DELTCLASS, RTM_DELTFILTER,
-    RTM_GETTFILTER, RTM_NEWQDISC, RTM_NEWTCLASS, RTM_NEWTFILTER, TCA_KIND, TCA_OPTIONS,
+    NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, RTM_DELQDISC, RTM_DELTFILTER, RTM_GETTFILTER,
+    RTM_NEWQDISC, RTM_NEWTCLASS, RTM_NEWTFILTER, TCA_KIND, TCA_OPTIONS,
 };
 
 use super::{Device, Place, Qdisc, ROOT};
@@ -97,15 +97,6 @@ impl Device {
             .add(TCA_OPTIONS, options.bytes());
         let place = Device::at(class.parent, class.id);
         self.tell(RTM_NEWTCLASS, NLM_F_CREATE, place, &attrs)
-    }
-
-    /// Removes a class, with its queue.
-    ///
-    /// # Errors
-    /// The kernel's.
-    pub fn delete_class(&self, id: u32) -> io::Result<()> {
-        let place = Device::at(0, id);
-        self.tell(RTM_DELTCLASS, 0, place, &Attributes::default())
     }
 
     /// Puts a FIFO of so many packets below a class, or changes its length.

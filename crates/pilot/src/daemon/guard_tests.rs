@@ -1,5 +1,7 @@
 //! The guard with made-up connections.
 
+use tcpilot_random::Random;
+
 use super::*;
 
 const HERE: Place = Place {
@@ -86,19 +88,6 @@ fn a_new_try_is_judged_by_itself() {
     assert_eq!(guard.look(HERE, seen), Verdict::Keep);
     guard.keep_known(&HashSet::from([(1, 11)]));
     assert!(guard.0.is_empty(), "another path has its place");
-}
-
-/// Random numbers: splitmix64 (Steele, Lea and Flood, OOPSLA 2014).
-struct Random(u64);
-
-impl Random {
-    fn uniform(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
-    }
 }
 
 /// A path whose connections end late, and lose packets, with some probability.

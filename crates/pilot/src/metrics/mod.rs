@@ -10,14 +10,14 @@ use std::path::Path;
 
 use tcpilot_show::{failure::Failure, metrics::classic};
 
-use super::protocol::{self, AskError, Request};
+use crate::protocol::{self, AskError, Request};
 
 /// The metrics of the daemon at `socket`, in the classic format.
 ///
 /// # Errors
 /// The daemon does not answer.
 pub fn ask(socket: &Path) -> Result<String, Failure> {
-    let status: super::figures::Status = protocol::ask(socket, &Request::Status)?;
+    let status: crate::figures::Status = protocol::ask(socket, &Request::Status)?;
     let effect = match status.learning {
         Some(_) => Some(protocol::ask(socket, &Request::Report)?),
         None => None,

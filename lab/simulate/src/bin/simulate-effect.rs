@@ -6,16 +6,13 @@
 //!
 //! Renews the tables of the page between their marks; without a page it prints them. The same tables each time.
 
-#[path = "../../../../crates/proof/tests/random/mod.rs"]
-mod random;
-
 use std::{collections::BTreeMap, fmt::Write as _, process::ExitCode};
 
-use random::Random;
 use tcpilot_proof::{
     Guard, Pair, Pairs, Sequence,
     guard::{Limits, Step},
 };
+use tcpilot_random::Random;
 
 const RUNS: u64 = 1000;
 /// Standard deviation of a block's mean, in nats.

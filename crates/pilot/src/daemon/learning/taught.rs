@@ -12,6 +12,7 @@ use tcpilot_learner::{
     Learner, Level, Lineage, MAX_ARMS, NodeKey, Observation, Plan, Restored, Settings,
     learner::Unusable,
 };
+use tcpilot_random::mix;
 
 use crate::figures::ShownView;
 
@@ -328,12 +329,7 @@ impl Lesson {
             return false;
         }
         let group = Lineage::of_key(&node.key).group.prefix;
-        // splitmix64 (Steele, Lea and Flood, OOPSLA 2014) of both halves: prefixes differ in few bits.
-        let mix = |x: u64| {
-            let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-            x ^ (x >> 31)
-        };
+        // Of both halves: prefixes differ in few bits.
         let hash = mix(mix((group >> 64) as u64).wrapping_add(group as u64));
         ((hash >> 32) * 100) >> 32 < u64::from(self.steer_percent)
     }

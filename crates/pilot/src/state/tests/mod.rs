@@ -321,7 +321,7 @@ fn a_killed_writer_leaves_one_save_or_the_next_never_a_mixture() {
     let (_dir, file) = stored(&[]);
     for round in 0..8u64 {
         let mut writer = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "pilot::state::tests::writer_that_is_killed"])
+            .args(["--exact", "state::tests::writer_that_is_killed"])
             .env(WRITER_FILE, &file)
             .stdout(Stdio::null())
             .spawn()
