@@ -36,7 +36,7 @@ test: ## before a commit, and in CI: every test, those of kernels on the oldest 
 
 test-all: ## before a release: the release build, all kernels, another clang, a browser, two campaigns
 	@PROFILE=release scripts/stages check unit-test host-test mpquic-test vm-test learner-test \
-		clang-test machine-test metrics-test collector-test browser-test lab-test
+		clang-test machine-test metrics-test collector-test browser-test lab-test deny book
 	@echo "make test-all: all passed"
 
 OLD_RUST = $(filter 85 86 87,$(shell cargo --version | cut -d. -f2))
@@ -47,13 +47,23 @@ LINTS = -D warnings$(if $(OLD_RUST), -A clippy::precedence -A clippy::format_col
 QUIC = $(if $(OLD_RUST),,,flowgen/mpquic,tcpilot-tests/mpquic)
 FEATURES = tcpilot-tests/host,tcpilot-tests/vm$(QUIC)
 
-check: setup ## formatting and lints only
+check: setup ## formatting, lints, spelling and licences only
 	$(CARGO) fmt --check
 	$(BIN)/clang-format --dry-run -Werror $$(git ls-files 'bpf/*.[ch]' 'crates/*.c' 'tests/*.c')
 	$(CARGO) clippy --workspace --all-targets --features $(FEATURES) --quiet -- $(LINTS)
 	scripts/check-headers
 	scripts/check-parameters
+	scripts/check-licences
+	$(BIN)/typos
 	cd lab && $(BIN)/ruff check . ../scripts ../packaging/container/image && $(BIN)/ruff format --check . ../scripts ../packaging/container/image && $(BIN)/mypy
+
+# Known weaknesses are looked for if their database can be had: it is on GitHub.
+DENY := .cache/tools/bin/cargo-deny
+deny: ## licences, sources and duplicates of the dependencies, and their known weaknesses
+	@scripts/setup deny
+	$(DENY) check licenses bans sources
+	@if $(DENY) fetch db 2>/dev/null; then $(DENY) check advisories; \
+		else echo 'make deny: no database of known weaknesses; they were not looked for' >&2; fi
 
 unit-test: setup ## tests that need no privilege
 	@$(MAKE) -j2 -O unit-test-rust unit-test-lab
@@ -137,6 +147,10 @@ experiments: setup release ## the pilot's campaigns (hours), and docs/measured/r
 		$(TCPLAB) run $$name --engine here; $(PILOT) publish results/latest; done
 	$(PILOT) report
 
+book: ## the documents as a book with a search: target/book/html
+	@scripts/setup book
+	@scripts/book.py .cache/tools/bin/mdbook $(TARGET)/book
+
 deb: release ## a package of the release build, for Debian and Ubuntu: target/deb
 	@scripts/setup deb
 	@packaging/deb
@@ -166,5 +180,5 @@ build: ## build target/release/tcpilot
 release: build
 	@$(CARGO) build --release --bins
 
-.PHONY: help setup build run demo test test-all clang-test check unit-test unit-test-rust unit-test-lab host-test mpquic-test upgrade-test vm-test \
+.PHONY: help setup build run demo test test-all clang-test check deny book unit-test unit-test-rust unit-test-lab host-test mpquic-test upgrade-test vm-test \
 	vm-test-ends learner-test machine-test arm64-test metrics-test collector-test browser-test bench lab lab-test experiments deb dist arm64 image release
