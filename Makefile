@@ -47,12 +47,13 @@ LINTS = -D warnings$(if $(OLD_RUST), -A clippy::precedence -A clippy::format_col
 QUIC = $(if $(OLD_RUST),,,flowgen/mpquic,tcpilot-host-tests/mpquic)
 FEATURES = tcpilot-host-tests/host,tcpilot-host-tests/vm$(QUIC)
 
-check: setup ## formatting and lints only
+check: setup ## formatting, lints and prose only
 	$(CARGO) fmt --check
 	$(BIN)/clang-format --dry-run -Werror $$(git ls-files 'bpf/*.[ch]' 'crates/*.c')
 	$(CARGO) clippy --workspace --all-targets --features $(FEATURES) --quiet -- $(LINTS)
 	scripts/check-headers
 	scripts/check-parameters
+	scripts/check-prose
 	cd lab && $(BIN)/ruff check . ../scripts ../packaging/container/image && $(BIN)/ruff format --check . ../scripts ../packaging/container/image && $(BIN)/mypy
 
 unit-test: setup ## tests that need no privilege
