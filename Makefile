@@ -47,7 +47,7 @@ LINTS = -D warnings$(if $(OLD_RUST), -A clippy::precedence -A clippy::format_col
 QUIC = $(if $(OLD_RUST),,,flowgen/mpquic,tcpilot-tests/mpquic)
 FEATURES = tcpilot-tests/host,tcpilot-tests/vm$(QUIC)
 
-check: setup ## formatting, lints, spelling and licences only
+check: setup ## formatting, lints, prose, spelling and licences only
 	$(CARGO) fmt --check
 	$(BIN)/clang-format --dry-run -Werror $$(git ls-files 'bpf/*.[ch]' 'crates/*.c' 'tests/*.c')
 	$(CARGO) clippy --workspace --all-targets --features $(FEATURES) --quiet -- $(LINTS)
@@ -55,6 +55,7 @@ check: setup ## formatting, lints, spelling and licences only
 	scripts/check-parameters
 	scripts/check-licences
 	$(BIN)/typos
+	scripts/check-prose
 	cd lab && $(BIN)/ruff check . ../scripts ../packaging/container/image && $(BIN)/ruff format --check . ../scripts ../packaging/container/image && $(BIN)/mypy
 
 # Known weaknesses are looked for if their database can be had: it is on GitHub.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * conn.h - connections: the reason for their algorithm, their storage, a line of
  * `flows`.

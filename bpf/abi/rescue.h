@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * rescue.h - the state of a connection that loses packets, and of a path on which a rescue
  * did not help.  core/rescue.h has the rules.

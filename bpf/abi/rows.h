@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * rows.h - messages between the learner and the programs that choose: rows go down, records
  * come up.  Decisions 18 and 27 have the reasons.

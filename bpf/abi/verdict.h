@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * verdict.h - what `tcpilot watch` says of a flow, and by what: the model, and the shape of the
  * flow's behaviour.

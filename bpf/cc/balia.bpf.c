@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * balia.bpf.c - BALIA: balances how friendly and how responsive MPTCP is.
  *

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* balia.h - BALIA's arithmetic; see balia.bpf.c. */
 #ifndef TCPILOT_BALIA_H
 #define TCPILOT_BALIA_H

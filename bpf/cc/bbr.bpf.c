@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * bbr.bpf.c - BBR, version 1: congestion control by a model of the path.
  *

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * bbr.h - BBR's arithmetic: the model of the path, and its consequences.
  * Described in bbr.bpf.c.  Pure: a connection comes in as struct tp_bbr_conn,

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * bbr3.bpf.c - BBR, version 3: the model of version 1, bounded by losses.
  *

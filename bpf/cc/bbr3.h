@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* bbr3.h - BBR version 3: model, PROBE_RTT and control; see bbr3.bpf.c. */
 #ifndef TCPILOT_BBR3_H
 #define TCPILOT_BBR3_H

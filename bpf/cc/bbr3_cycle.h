@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* bbr3_cycle.h - BBR version 3: state, gains (times 2^8), and the cycle of PROBE_BW. */
 #ifndef TCPILOT_BBR3_CYCLE_H
 #define TCPILOT_BBR3_CYCLE_H

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * bic.bpf.c - BIC: looks for the window that the path bears by binary search.
  *

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * bic.h - BIC's search for the window that the path bears.  Described in bic.bpf.c.
  */

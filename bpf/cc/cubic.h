@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* cubic.h - CUBIC's arithmetic; see cubic.bpf.c. */
 #ifndef TCPILOT_CUBIC_H
 #define TCPILOT_CUBIC_H

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * dctcp.bpf.c - DCTCP: reacts to how many packets were marked, not only whether.
  *

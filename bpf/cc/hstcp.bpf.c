@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * hstcp.bpf.c - HighSpeed TCP: Reno whose steps grow with the window.
  *

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * hstcp.h - HighSpeed TCP's response function, as the table of RFC 3649,
  * appendix B: row n, from 1, holds up to which window a(w) is n, and b(w) there.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * htcp.bpf.c - H-TCP: the longer since the last congestion, the faster the growth.
  *

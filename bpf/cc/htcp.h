@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* htcp.h - H-TCP's arithmetic; see htcp.bpf.c.  Gains are times 2^7. */
 #ifndef TCPILOT_HTCP_H
 #define TCPILOT_HTCP_H

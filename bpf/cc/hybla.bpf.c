@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * hybla.bpf.c - Hybla: a long RTT does not slow the growth down.
  *

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * hybla.h - Hybla's steps, scaled by how much longer the RTT is than a terrestrial
  * one.  Described in hybla.bpf.c.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * illinois.bpf.c - Illinois: loss decides whether to grow or to shrink, the delay
  * decides by how much.

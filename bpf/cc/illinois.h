@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * illinois.h - Illinois's two curves over the queueing delay.  Described in
  * illinois.bpf.c.

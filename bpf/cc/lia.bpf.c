@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * lia.bpf.c - LIA: the subflows of an MPTCP connection grow together as one TCP.
  *

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* lia.h - LIA's arithmetic; see lia.bpf.c. */
 #ifndef TCPILOT_LIA_H
 #define TCPILOT_LIA_H

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* lola.h - TCP LoLa's arithmetic; see lola.bpf.c. */
 #ifndef TCPILOT_LOLA_H
 #define TCPILOT_LOLA_H

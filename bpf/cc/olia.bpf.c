@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * olia.bpf.c - OLIA: as LIA, and Pareto-optimal: another path gets the share that one cannot use.
  *

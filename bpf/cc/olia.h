@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* olia.h - OLIA's arithmetic; see olia.bpf.c.  A subflow's `extra` is its l. */
 #ifndef TCPILOT_OLIA_H
 #define TCPILOT_OLIA_H

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * prague.bpf.c - Prague: DCTCP made fit for the internet; the sender of L4S.
  *

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* prague.h - Prague's arithmetic; see prague.bpf.c. */
 #ifndef TCPILOT_PRAGUE_H
 #define TCPILOT_PRAGUE_H

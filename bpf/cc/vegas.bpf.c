@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * vegas.bpf.c - Vegas: keeps two to four packets of its own in the queue.
  *

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * vegas.h - Vegas's decision, once a round.  Described in vegas.bpf.c.
  */

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * veno.bpf.c - Veno: Reno that asks Vegas's question to judge a loss.
  *

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * veno.h - Veno's two rules: how to grow, and how much a loss takes.  Described in
  * veno.bpf.c.

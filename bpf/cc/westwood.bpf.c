@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * westwood.bpf.c - Westwood+: Reno that once a loss is repaired takes the window
  * that fits the rate it has measured, instead of a half.

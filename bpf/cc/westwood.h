@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * westwood.h - Westwood+'s estimate of the bandwidth, and the window that fits it.
  * Described in westwood.bpf.c.

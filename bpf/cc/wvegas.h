@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* wvegas.h - wVegas' arithmetic; see wvegas.bpf.c.  A subflow's `extra` is its rate. */
 #ifndef TCPILOT_WVEGAS_H
 #define TCPILOT_WVEGAS_H

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * yeah.bpf.c - YeAH ("Yet Another Highspeed"): Scalable TCP while the queue is
  * short, Reno while it is long, and it empties queues of its own making.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * yeah.h - YeAH's two modes, its emptying of queues, and its reduction after a loss.
  * Described in yeah.bpf.c.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * bucket.h - which path goes when a bucket of the table of paths is full, and how a
  * path begins.  bpf/pilot/table.h calls these functions, with the bucket's busy flag held.

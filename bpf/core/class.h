@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * class.h - the class of a connection: properties of its way at the handshake, in few steps.
  * The bits are those of Class::bits in crates/learner; a test compares them.

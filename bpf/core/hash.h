@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * hash.h - the hash of a path's key, by which the table finds it (bpf/pilot/table.h).
  * Pure arithmetic, also compiled for the host by tests.

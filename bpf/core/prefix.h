@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * prefix.h - addresses as the pilot sees them: 128 bits in network byte order,
  * IPv4 written IPv4-mapped (RFC 4291, section 2.5.5.2).  Pure functions, also

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * rescue.h - does a connection lose packets through no fault of its own, and did another
  * algorithm help?  bpf/pilot/rescue.h asks this at each retransmission.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * rows.h - the keys of the learner's rows, how they are hashed, and how a row is found in its
  * bucket.  Pure functions: the daemon, which writes rows, and the programs, which read them,

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * sample.h - the measures of one connection: how they are read, and how they enter those
  * of its path in the table that tunings use.

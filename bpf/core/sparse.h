@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * sparse.h - whether a packet of a flow with a queue of its own may go first, with the ants.
  *

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * window.h - the extremes of a recent measure, in two halves: a sample is forgotten after
  * one to two windows.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * fair.h - which queue a packet waits in, and the actions on flows above their share; only
  * `tcpilot watch --fair` loads it.

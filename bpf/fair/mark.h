@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * mark.h - writes the group of a flow into its packets, for `tcpilot watch --mark` only: into
  * the packet's mark, which qdiscs of this host read, or into the DSCP, which other hosts read

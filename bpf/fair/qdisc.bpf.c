@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * qdisc.bpf.c - the queues of `tcpilot watch --fair` as a qdisc of their own, for
  * kernels that have BPF qdiscs (6.16, CONFIG_NET_SCH_BPF).

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * skb.h - the few kernel types that a look at a packet in flight needs, found
  * by CO-RE as in kernel.h, and the headers on the wire.

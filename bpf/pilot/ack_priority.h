@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * ack_priority.h - pure acknowledgements first: an egress program of the cgroup
  * gives them the priority that pfifo_fast and prio take from their first band.

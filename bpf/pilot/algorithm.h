@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * algorithm.h - which algorithm is in force: one of the arms, or a default that may
  * be replaced?

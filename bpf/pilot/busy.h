@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * busy.h - busy flags: only the CPU that has a path's flag may learn on it.  A CPU that cannot
  * get it soon drops its sample, and counts that (decision 6).

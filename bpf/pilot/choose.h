@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * choose.h - a connection is established: is it ours to touch, and which algorithm
  * does it get?  It is drawn by the nearest row, of either learner (decision 27).

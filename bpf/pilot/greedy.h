@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * greedy.h - the learner epsilon-greedy, which works here: from the record of a connection's end
  * it charges a cost to its arm, and rewrites the row of its path.  So it needs no daemon to learn.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * move.h - moves an open connection to the arm that does better on its path.  The daemon decides
  * that (decision 21).

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * openings.h - notes of open connections, for the parts of their records that the socket
  * cannot give at its end.  Only with the learner in the daemon (decision 18).

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * orders.h - programs that the daemon runs: to store a path or its costs, to write down its
  * guard's decisions, to read the kernel's clocks.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * report.h - the record of a connection, for the daemon and for a learner here: at its end, and
  * when it goes on with another algorithm.

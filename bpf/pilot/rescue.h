@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * rescue.h - a retransmission.  If a connection's loss lasts, and the connection did not cause
  * it, it is switched to the rescue's algorithm.  If that does not help, it gets its former one

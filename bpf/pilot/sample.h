@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * sample.h - records of long connections while they live: an iterator over the connections of
  * the reader's network namespace, which the learner in the daemon runs now and then.  It moves

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * shares.h - the shares of a new connection: its place in the learner's tree, the nearest row
  * above it, and the draw that it shares with the open connections of its path.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * socket.h - the pilot's reads from a socket, with the kernel's scaling undone:
  * addresses, congestion control, and the measures at its end.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * sockops.bpf.c - chooses a congestion control per path, and reports how that went.
  *

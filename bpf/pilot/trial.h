@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * trial.h - which connections are held out, to compare the steered ones with.  The cell of the
  * address decides when a connection opens, and the note keeps it as long as it lives.

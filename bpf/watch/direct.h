@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * direct.h - reads a packet's headers in place, in programs at hooks of tc (tcx, kernel 6.6).
  *

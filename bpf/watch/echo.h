@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * echo.h - the sender's share of the round trip, by TCP's timestamps, of a flow whose handshake was
  * not seen.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * flows.h - the table of flows: bounded, and a flow that was not seen for long gives way.
  *

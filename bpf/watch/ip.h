@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * ip.h - reads the header of IPv4 or IPv6, for programs that reach a packet in different ways: a
  * reader copies so many bytes from an offset, and returns 0 if it could.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * judge.h - from a round to a verdict, in steps that the verifier takes one by
  * one: each is a global function, which it checks once, by itself.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * left.h - what a packet that leaves the device adds: to the link's counts, and to its flow's times
  * in the queue if it was timed.

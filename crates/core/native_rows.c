@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * native_rows.c - the functions for the learner's rows that programs and daemon share, as
  * symbols: keys, tags, classes, draws.  Nothing is computed here.

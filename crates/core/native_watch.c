@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * native_watch.c - the classifiers of `tcpilot watch` as symbols, for the tests
  * in Rust. The text under test is included unchanged; nothing is computed here.

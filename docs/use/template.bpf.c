@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * template.bpf.c - additive increase, multiplicative decrease, with constants to
  * play with: reno has 1 and 1/2.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * flood.bpf.c - writes records of made-up connections into a daemon's ring, more than real
  * traffic could make here.  The daemon learns from them as from any other.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * neighbour.bpf.c - somebody else's sockops program on the same cgroup: it asks
  * for callbacks when a connection is established, and counts those of round trips.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * bbr_conn.h - a connection as BBR, of either version, sees it, and the values that it
  * sets.  bbr_shell.h fills it in from the socket.

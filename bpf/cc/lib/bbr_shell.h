@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* bbr_shell.h - between the socket and struct tp_bbr_conn, for both versions of BBR. */
 #ifndef TCPILOT_BBR_SHELL_H
 #define TCPILOT_BBR_SHELL_H

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * cc.h - the shell around a congestion control: how its programs reach the
  * socket, and the pieces of struct_ops that all of them share.

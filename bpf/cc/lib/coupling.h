@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * coupling.h - shared by the coupled multipath algorithms: the subflows of a
  * connection, and the sums over them.  Pure; mptcp.h finds the subflows.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* cubicroot.h - cubic growth, C t^3, and its inverse: for CUBIC and for LoLa. */
 #ifndef TCPILOT_CUBICROOT_H
 #define TCPILOT_CUBICROOT_H

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * cwnd.h - the steps of nearly every congestion control: slow
  * start, additive increase, halving.  Pure integer arithmetic, in packets.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * ecn.h - the fraction of packets that were marked, a round at a time, smoothed:
  * alpha of DCTCP (RFC 8257, section 3.3), and of those built upon it.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * hystart.h - HyStart++, RFC 9406: leaves slow start when the RTT rises, by way
  * of conservative slow start, which finds out whether the rise was an accident.

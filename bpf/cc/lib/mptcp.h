@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * mptcp.h - finds the MPTCP connection that a TCP socket is a subflow of.
  *

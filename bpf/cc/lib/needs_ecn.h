@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * needs_ecn.h - what an algorithm that cannot do without ECN does on a connection
  * that did not negotiate it.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * pacing.h - bandwidth in fixed point, pacing rates, and the cost of bursts.
  *

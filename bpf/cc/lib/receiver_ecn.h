@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * receiver_ecn.h - the receiver's side of DCTCP and Prague: an exact echo.
  *

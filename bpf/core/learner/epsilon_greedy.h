@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * epsilon_greedy.h - the arm of least cost, except for one connection in epsilon,
  * which draws among all.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * police.h - is there a policer on the path?  The sign is two lossy intervals at one rate.
  *

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * p4air.h - P4air's rules as published, on its own clock: an interval is the
  * round-trip time that the handshake showed, and does not change.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * end.h - learning for the tunings at a connection's end, and counts for the guard to compare.
  */

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * follow.h - tuned connections under way: the phases of an initial window, and
  * the search for a policer.  It runs at each retransmission, and once per round

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * open.h - the tunings of an established connection: they are set now, followed by a
  * callback per round trip if something has to be undone, and judged at its end.

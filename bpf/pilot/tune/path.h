@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * path.h - a connection ends, or sends a FIN: its path in the table takes its measures, which
  * the tunings use.  A CPU must take the path's busy flag for that.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * syn.h - the tunings before a connection is established: the time-out of its SYN or
  * SYN-ACK, and the receive window that these announce.

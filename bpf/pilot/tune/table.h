@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * table.h - the table of paths, which only policies with tunings use: bounded, and the least
  * recently used path goes first.

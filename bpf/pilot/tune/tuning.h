@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * tuning.h - the tunings of a connection: which are on, and functions that several
  * of its moments share.  syn.h sets tunings before a connection is established,

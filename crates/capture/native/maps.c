@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * maps.c - the maps of bpf/bpf_helpers.h: arrays, and hashes in which what was not used for longest
  * makes room, as in the kernel's.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * bpf_core_read.h - for the host: the kernel's structures are the programs' own declarations, and
  * no kernel gives reasons for drops.

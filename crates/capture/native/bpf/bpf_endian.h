@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* bpf_endian.h - for the host. */
 #ifndef TCPILOT_NATIVE_BPF_ENDIAN_H
 #define TCPILOT_NATIVE_BPF_ENDIAN_H

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * bpf_helpers.h - what libbpf's header of this name gives to BPF programs, for the host.
  *

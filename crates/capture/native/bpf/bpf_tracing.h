@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* bpf_tracing.h - for the host: a program is a function. */
 #ifndef TCPILOT_NATIVE_BPF_TRACING_H
 #define TCPILOT_NATIVE_BPF_TRACING_H

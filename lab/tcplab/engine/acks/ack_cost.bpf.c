@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * ack_cost.bpf.c - how long the kernel works on an acknowledgement, by the name of
  * the congestion control: the mean time in tcp_ack(), which calls all of its

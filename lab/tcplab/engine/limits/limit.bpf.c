@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * limit.bpf.c - the steps that no sockops program of this kind can do without, one by one, as
  * the measure of a tuner's own cost.

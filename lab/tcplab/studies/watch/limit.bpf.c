@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * limit.bpf.c - the least that programs at the hooks of `tcpilot watch` can cost, step by step,
  * as the measure of the watch's own cost.  cost.py attaches them.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* replay.c - the classifier of bpf/core/watch, compiled for the host: records in, verdicts out. */
 #include <linux/types.h>
 #include "abi/abi.h"

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* events.h - what happens next in a simulation: a heap by time, and by order at the same time. */
 #ifndef TCPLAB_EVENTS_H
 #define TCPLAB_EVENTS_H

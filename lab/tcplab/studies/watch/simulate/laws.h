@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * laws.h - the arithmetic of bpf/cc, called in the places where the kernel calls it.
  *

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * sender.h - a TCP sender that always has data: RFC 5681, RFC 6298, RFC 6675's and RFC 8985's loss
  * detection with full knowledge of what arrived, RFC 6937's proportional rate reduction, and

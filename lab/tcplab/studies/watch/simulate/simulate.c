@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * simulate.c - flows by the laws of bpf/cc through a drop-tail queue, and what the watch would
  * record of them: on this host, at any rate.  A law-level simulation; it is no kernel.
