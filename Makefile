@@ -11,7 +11,6 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 PYTHON := $(CURDIR)/.cache/venv/bin/python
 BIN := $(CURDIR)/.cache/venv/bin
 CARGO := cargo --locked
-PILOT = $(PYTHON) -m tcplab.studies.pilot
 TCPLAB = $(PYTHON) -m tcplab
 KERNELS := 6.1 6.12 6.18 7.2
 LEARNER := epsilon-greedy
@@ -121,7 +120,7 @@ browser-test: setup ## the laboratory's reports in a headless Chromium
 
 bench: setup release ## what the pilot costs per connection, in virtual time
 	$(TCPLAB) run cost
-	$(PILOT) show results/latest
+	$(TCPLAB) publish --show results/latest
 
 lab: setup release ## set the laboratory up, and run its first campaign in minutes
 	$(TCPLAB) run choice --quick
@@ -131,11 +130,12 @@ lab-test: setup release ## two campaigns of the laboratory in their quick form
 	$(TCPLAB) run mptcp --quick
 
 experiments: setup release ## the pilot's campaigns (hours), and docs/measured/results.md from them
-	for name in choice-direct cost tunings short-direct bulk; do \
-		$(TCPLAB) run $$name; $(PILOT) publish results/latest; done
+	for name in choice short; do \
+		$(TCPLAB) run $$name --only path=direct; $(TCPLAB) publish results/latest; done
+	for name in cost tunings bulk; do \
+		$(TCPLAB) run $$name; $(TCPLAB) publish results/latest; done
 	for name in memory scale; do \
-		$(TCPLAB) run $$name --engine here; $(PILOT) publish results/latest; done
-	$(PILOT) report
+		$(TCPLAB) run $$name --engine here; $(TCPLAB) publish results/latest; done
 
 deb: release ## a package of the release build, for Debian and Ubuntu: target/deb
 	@scripts/setup deb

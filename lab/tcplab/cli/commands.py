@@ -5,18 +5,16 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
-import os
-import shutil
 import sys
 from pathlib import Path
 from typing import Any
 
+from tcplab.engine import binaries
 from tcplab.engine.errors import EngineError
 from tcplab.engine.job import EngineName, Settings
 from tcplab.scenario import Scenario, ScenarioError, find, load, names, selected
 from tcplab.vm import own
 
-_ROOT = Path(__file__).parents[3]
 _TIMEOUT_S = 3600.0
 BATCH_MOST = 24
 """Each cell's folder takes a slot of the machine's PCI bus."""
@@ -146,24 +144,13 @@ def _check(options: argparse.Namespace) -> int:
     return 0
 
 
-def binaries(options: argparse.Namespace) -> Path:
-    """--binaries, else the folder of this checkout's release builds, else, for an installed
-    tcplab, where flowgen is in PATH."""
-    if options.binaries:
-        return Path(options.binaries).resolve()
-    if target := os.environ.get("CARGO_TARGET_DIR"):
-        return Path(target).resolve() / "release"
-    installed = None if (_ROOT / "Cargo.toml").is_file() else shutil.which("flowgen")
-    return Path(installed).resolve().parent if installed else _ROOT / "target" / "release"
-
-
 def settings_of(options: argparse.Namespace, scenario: Scenario) -> Settings:
     """How cells are run, from the options and the scenario's defaults."""
     engine: EngineName = options.engine or "vm"
     virtual_time = options.virtual_time
     if virtual_time and engine == "here":
         raise EngineError("--virtual-time needs --engine vm: this host's clock is what it is")
-    folder = binaries(options)
+    folder = binaries.folder(options.binaries)
     return Settings(
         engine=engine,
         kernel=own.absolute(options.kernel or scenario.top.kernel),
