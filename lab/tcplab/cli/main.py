@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("\n".join(f"tcplab: {line}" for line in problem.lines), file=sys.stderr)
         return 2
     except EngineError as problem:
-        print(f"tcplab: {problem}", file=sys.stderr)
+        print("\n".join(f"tcplab: {line}" for line in problem.problems), file=sys.stderr)
         return 1
     except BrokenPipeError:
         # Whoever read the output has enough, as head does.  Python would say so at its end, too.
