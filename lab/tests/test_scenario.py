@@ -401,8 +401,8 @@ def test_choice_and_short_have_both_paths(path: str) -> None:
     assert (
         seconds
         == {
-            "router": {"loss10": 1, "loss5": 1, "clean": 1, "delay10": 1, "delay100": 3},
-            "direct": {"loss10": 2, "loss5": 2, "clean": 0.1, "delay10": 0.4, "delay100": 2},
+            "router": {"loss10": 1, "loss5": 1, "loss0": 1, "latency10": 1, "latency100": 3},
+            "direct": {"loss10": 2, "loss5": 2, "loss0": 0.1, "latency10": 0.4, "latency100": 2},
         }[path]
     )
 
