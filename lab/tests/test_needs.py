@@ -1,4 +1,4 @@
-"""What a campaign needs is checked before it starts, and all that is missing is listed at once."""
+"""A campaign's needs are checked before it starts, and everything missing is listed at once."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def cell(name: str, **labels: str) -> Cell:
 
 @pytest.fixture
 def binaries(tmp_path: Path) -> Path:
-    """Programs that say nothing."""
+    """Silent programs."""
     folder = tmp_path / "bin"
     folder.mkdir()
     for name in ("flowgen", "tcpilot", "pathrelay"):
@@ -109,7 +109,7 @@ def test_a_machine_lists_what_it_lacks(monkeypatch: pytest.MonkeyPatch, tmp_path
     assert [line for line in found if "busybox" not in line] == [
         "no emulator",
         "no root sid",
-        "measure.acks needs Python, which the root of bpftune's machine lacks",
+        "measure.acks needs Python; bpftune's machine has none",
         "no kernel 6.12",
     ]
 
@@ -130,7 +130,7 @@ def test_a_root_needs_debootstrap_and_root(cache: Path, monkeypatch: pytest.Monk
 
 def test_a_host_without_cgroups_runs_no_tuner(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(here, "_cgroups", lambda: None)
-    lacks = "a mounted cgroup v2, in which a tuner steers"
+    lacks = "a mounted cgroup v2 for the tuner"
     assert lacks in here._in_kernel([cell("bulk", way="tcpilot")])
     assert lacks not in here._in_kernel([cell("bulk", way="none")])
 

@@ -10,8 +10,8 @@ _ROOT = Path(__file__).parents[3]
 
 
 def folder(named: Path | None) -> Path:
-    """The one that was named, else that of this checkout's release builds, else, for an installed
-    tcplab, the place of flowgen in PATH."""
+    """The named one, else this checkout's release builds, else, for an installed tcplab, the place
+    of flowgen in PATH."""
     if named:
         return named.resolve()
     if target := os.environ.get("CARGO_TARGET_DIR"):

@@ -66,11 +66,11 @@ def _netem(cell: Cell) -> bool:
 
 
 def missing(cells: list[Cell], settings: Settings) -> list[str]:
-    """A sentence for everything that cells need and this host does not have."""
+    """A sentence for each need of the cells beyond this host."""
     found = [] if os.geteuid() == 0 else ["engine here needs root; use sudo, or --engine vm"]
     lacks = [f"program {name}" for name in _programs(cells) if not shutil.which(name)]
     lacks += _in_kernel(cells)
-    # Qdiscs are tried in a namespace, which only root can make.
+    # A qdisc is tried in a namespace, and only root can make one.
     lacks += [] if found else _qdiscs(cells, settings)
     if lacks:
         found.append(f"this kernel ({os.uname().release}) lacks: {', '.join(lacks)}; {_OTHER}")
@@ -93,7 +93,7 @@ def _in_kernel(cells: list[Cell]) -> list[str]:
     if any(flow.transport == "mptcp" for cell in cells for flow in cell.present()):
         lacks += [] if _MPTCP.exists() else ["MPTCP"]
     if any(map(_has_cgroup, cells)) and not _cgroups():
-        lacks.append("a mounted cgroup v2, in which a tuner steers")
+        lacks.append("a mounted cgroup v2 for the tuner")
     return lacks
 
 

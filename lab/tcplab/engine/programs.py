@@ -20,7 +20,7 @@ _BUILD = "run cargo build --release in tcpilot's source, or name its folder by -
 
 
 def missing(cells: Sequence[Cell], settings: Settings) -> list[str]:
-    """A sentence for each that is not there, with the remedy."""
+    """A sentence for each missing one, with the remedy."""
     found = []
     for program in wanted(cells, settings):
         if not program.is_file():
@@ -37,7 +37,7 @@ def missing(cells: Sequence[Cell], settings: Settings) -> list[str]:
 
 
 def wanted(cells: Sequence[Cell], settings: Settings) -> list[Path]:
-    """The binaries of this repository that the cells start."""
+    """The binaries of this repository for these cells."""
     found = [Path(settings.flowgen)]
     if any(need.needs_tcpilot(cell) for cell in cells):
         found.append(Path(settings.tcpilot))
@@ -49,7 +49,7 @@ def wanted(cells: Sequence[Cell], settings: Settings) -> list[Path]:
 
 
 def hashes(cells: Sequence[Cell], settings: Settings) -> dict[str, dict[str, str]]:
-    """SHA-256 of each binary and each BPF object that the cells use, by its path."""
+    """SHA-256 of the binaries and BPF objects of these cells, by path."""
     own = {name for cell in cells for name in need.ours(cell)}
     words = held.objects(sorted(own), Path(settings.tcpilot).parent)
     theirs = [Path(word) for word in words if "/" in word]
@@ -60,7 +60,7 @@ def hashes(cells: Sequence[Cell], settings: Settings) -> dict[str, dict[str, str
 
 
 def objects(cells: Sequence[Cell]) -> list[Path]:
-    """The laboratory's own BPF objects that the cells load.  Raises EngineError."""
+    """The laboratory's own BPF objects for these cells.  Raises EngineError."""
     found = [acks.compiled()] if any(map(acks.is_wanted, cells)) else []
     tuners = dict.fromkeys(cell.tuner for cell in cells if cell.tuner.name == "limit")
     return found + [limits.compiled(tuner) for tuner in tuners]
@@ -77,7 +77,7 @@ def _uncompiled(cells: Sequence[Cell]) -> list[str]:
     try:
         ctypes.CDLL(_LIBBPF)
     except OSError:
-        found.append(f"{_LIBBPF} is missing, which loads BPF programs; apt-get install libbpf1")
+        found.append(f"{_LIBBPF} is missing, the loader of BPF programs; apt-get install libbpf1")
     return found
 
 

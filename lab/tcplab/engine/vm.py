@@ -34,7 +34,7 @@ class Ended:
 
 
 def missing(cells: list[Cell], settings: Settings) -> list[str]:
-    """A sentence for everything that a machine or its kernel does not have."""
+    """A sentence for each need of the cells beyond a machine or its kernel."""
     found: list[str] = []
     for needed in (qemu.program, initramfs.find_busybox):
         with _told(found):
@@ -43,7 +43,7 @@ def missing(cells: list[Cell], settings: Settings) -> list[str]:
     if peers:
         found += roots.missing(_SID)
     if any(cell.measure.acks for cell in peers):
-        found.append("measure.acks needs Python, which the root of bpftune's machine lacks")
+        found.append("measure.acks needs Python; bpftune's machine has none")
     with _told(found):
         found += _no_modules(fetch(settings.kernel), cells)
     return found

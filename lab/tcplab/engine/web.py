@@ -27,7 +27,7 @@ def is_wanted(cell: Cell) -> bool:
 
 
 def missing(cells: Sequence[Cell]) -> list[str]:
-    """A sentence if a program that the cells need is neither here nor to be had."""
+    """A sentence for each program that is neither here nor to be had."""
     if not any(is_wanted(cell) for cell in cells):
         return []
     _nginx()

@@ -1,4 +1,4 @@
-"""A campaign's tables as CSV, for programs that cannot read Parquet."""
+"""A campaign's tables as CSV, for programs without Parquet."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tcplab.results.read import Campaign, ResultsError
 
 def write_csv(campaign: Campaign, folder: Path | None = None) -> list[Path]:
     """NAME.csv for each NAME.parquet of each cell, in the cell's folder, or in one of its name
-    below `folder`.  Raises ResultsError for a table that cannot be read."""
+    below `folder`.  Raises ResultsError for a damaged table."""
     return list(_written(campaign, folder))
 
 

@@ -44,7 +44,7 @@ class Outcome:
 def check(
     scenario: Scenario, settings: Settings, out: Path, others: Sequence[str] = ()
 ) -> list[Cell]:
-    """The cells as the engine runs them.  Raises EngineError with all that is missing, `others`
+    """The cells as the engine runs them.  Raises EngineError with everything missing, `others`
     included, before anything is started."""
     engine = here if settings.engine == "here" else vm
     cells = [engine.fitted(point.cell) for point in scenario.points]
@@ -94,7 +94,7 @@ def _no_room(out: Path) -> list[str]:
 
 
 def resumed(scenario: Scenario, settings: Settings, folder: Path, others: Sequence[str]) -> None:
-    """Checks a campaign that goes on.  Its manifest keeps the hashes of programs that have changed.
+    """Checks a campaign before it goes on.  Its manifest keeps the hashes of changed programs.
 
     Raises EngineError as `check` does.
     """

@@ -10,8 +10,8 @@
 
 `set` names a key of a cell: `link.NAME.KEY`, `flow.NAME.KEY`, `change.NUMBER.KEY` from 0 on,
 `tuner.KEY`, `watch.KEY`, `sysctl.KEY`, or a list of them.  A value that is a table has a label, and
-sets the keys it names.  `AXIS.LABEL.KEY` sets a key only in cells that have this label of another
-axis: `{ label = "loss", path.direct.flow.bulk.each_s = 2 }`.
+sets the keys it names.  `AXIS.LABEL.KEY` sets a key only in cells with this label of another axis:
+`{ label = "loss", path.direct.flow.bulk.each_s = 2 }`.
 `first` are values before those of the other axis, which symmetry leaves alone.
 """
 
@@ -44,7 +44,7 @@ class Choice:
     settings: dict[str, Any]
 
     def settings_with(self, labels: dict[str, Any]) -> dict[str, Any]:
-        """Its keys and values in a cell that has these labels."""
+        """Its keys and values in a cell with these labels."""
         found, conditional = {}, {}
         for key, value in self.settings.items():
             axis = _axis_of(key, labels)
@@ -76,7 +76,7 @@ class Choice:
 
 
 def _axis_of(key: str, axes: Iterable[str]) -> str | None:
-    """The axis that a key depends on."""
+    """The axis in a conditional key."""
     head = key.partition(".")[0]
     return head if head in axes and head not in _HEADS else None
 
@@ -192,7 +192,7 @@ def read_axes(raw: dict[str, Any], problems: list[Problem], tools: dict[str, Too
 
 
 def _without_label(every: dict[str, list[Choice]]) -> list[Problem]:
-    """Keys that depend on a label which the other axis does not have."""
+    """Conditional keys whose axis lacks the label."""
     found = []
     for choice in itertools.chain(*every.values()):
         for key in choice.settings:

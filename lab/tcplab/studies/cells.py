@@ -1,5 +1,5 @@
-"""Published records: a line of JSON for each good cell of a campaign, or for several that one
-figure is made of.
+"""Published records: a line of JSON for each good cell of a campaign, or for each group of cells
+behind one figure.
 
 A record names its origin: the command, the commit, the kernel and the seed that make it again.  A
 study adds its figures.

@@ -13,7 +13,7 @@ from tcplab.studies.cells import Record
 NONE = "–"
 """A figure that is not there."""
 NOT_RUN = "Not run yet.\n"
-"""A table that has no records."""
+"""A table without records."""
 _MARKS = re.compile(r"(<!-- table: (\S+) (\S+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 
 

@@ -53,7 +53,7 @@ class Study:
         return MEASURED / f"{self.page_name or self.name}.md"
 
     def records(self) -> list[Record]:
-        """Those that were published."""
+        """The published ones."""
         return list(cells.load(self.data).values())
 
     def faults(self, campaign: Campaign) -> list[str]:
@@ -70,8 +70,7 @@ class Study:
 
 
 def _watch_recall(page: str, records: list[Record]) -> str:
-    """The page of the watch's recordings, which are tables of their own.  Needs scikit-learn, which
-    takes a second to import."""
+    """The page of the watch's recordings.  Needs scikit-learn; its import takes a second."""
     from tcplab.studies.watch import figures
 
     return figures.renewed(page, records)
@@ -165,7 +164,7 @@ def _records(folder: Path) -> tuple[str, list[Record]]:
 
 
 def renewed(study: Study) -> str:
-    """The page, with the tables that its records give."""
+    """The page, with tables from its records."""
     return study.renewed(study.page.read_text(encoding="utf-8"), study.records())
 
 

@@ -1,4 +1,4 @@
-"""Records of the pilot's campaigns: one of all cells that a table compares."""
+"""Records of the pilot's campaigns: one for all cells in a comparison."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _record(campaign: Campaign, name: str, part: Sequence[Cell]) -> Record:
 
 
 def parameters(part: Sequence[Cell]) -> Record:
-    """The part of the scenario that tables show: losses, and the most of any flow."""
+    """The scenario in a few numbers for the tables: losses, and the most of any flow."""
     scenarios = [cell.raw["scenario"] for cell in part]
     flows = [flow for scenario in scenarios for flow in scenario["flows"]]
     return {

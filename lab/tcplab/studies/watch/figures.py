@@ -91,7 +91,7 @@ class Judges:
 
 
 def digest() -> str:
-    """Of the models and recordings that the page is of."""
+    """Of the models and recordings behind the page."""
     names = [*(f for one in SETS for f in one.files), LIMITED]
     files = [MODELS / n for n in OF_PAGE]
     files += [DATA / f"watch-rounds{n}.parquet" for n in dict.fromkeys(names)]
@@ -99,7 +99,7 @@ def digest() -> str:
 
 
 def renewed(text: str, _: list[Record]) -> str:
-    """The page; judged again, which takes minutes, only if models or recordings have changed."""
+    """The page; judged again (minutes) only if models or recordings have changed."""
     return text if digest() in text else page(lambda told: print(told, file=sys.stderr))
 
 
