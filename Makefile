@@ -11,7 +11,6 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 PYTHON := $(CURDIR)/.cache/venv/bin/python
 BIN := $(CURDIR)/.cache/venv/bin
 CARGO := cargo --locked
-PILOT = $(PYTHON) -m tcplab.studies.pilot
 TCPLAB = $(PYTHON) -m tcplab
 KERNELS := 6.1 6.12 6.18 7.2
 LEARNER := epsilon-greedy
@@ -132,7 +131,7 @@ browser-test: setup ## the laboratory's reports in a headless Chromium
 
 bench: setup release ## what the pilot costs per connection, in virtual time
 	$(TCPLAB) run cost
-	$(PILOT) show results/latest
+	$(TCPLAB) publish --show results/latest
 
 lab: setup release ## set the laboratory up, and run its first campaign in minutes
 	$(TCPLAB) run choice --quick
@@ -142,11 +141,12 @@ lab-test: setup release ## two campaigns of the laboratory in their quick form
 	$(TCPLAB) run mptcp --quick
 
 experiments: setup release ## the pilot's campaigns (hours), and docs/measured/results.md from them
-	for name in choice-direct cost tunings short-direct bulk; do \
-		$(TCPLAB) run $$name; $(PILOT) publish results/latest; done
+	for name in choice short; do \
+		$(TCPLAB) run $$name --only path=direct; $(TCPLAB) publish results/latest; done
+	for name in cost tunings bulk; do \
+		$(TCPLAB) run $$name; $(TCPLAB) publish results/latest; done
 	for name in memory scale; do \
-		$(TCPLAB) run $$name --engine here; $(PILOT) publish results/latest; done
-	$(PILOT) report
+		$(TCPLAB) run $$name --engine here; $(TCPLAB) publish results/latest; done
 
 book: ## the documents as a book with a search: target/book/html
 	@scripts/setup book

@@ -67,10 +67,10 @@ def test_a_part_of_a_sweep_is_kept_for_those_who_resume_it(tmp_path: Path) -> No
     only = ["way=cubic,bbr", "condition=loss10"]
     part = selected(whole, only)
     assert [list(p.labels.values()) for p in part.points] == [
-        ["loss10", "cubic"],
-        ["loss10", "bbr"],
+        ["router", "loss10", "cubic"],
+        ["router", "loss10", "bbr"],
     ]
-    assert part.axes == {"condition": ["loss10"], "way": ["cubic", "bbr"]}
+    assert part.axes == {"path": ["router"], "condition": ["loss10"], "way": ["cubic", "bbr"]}
     how = {"engine": "vm", "only": only}
     manifest.write(tmp_path, manifest.content(part, [], how))
     (tmp_path / manifest.SCENARIO).write_text(part.source)
@@ -95,7 +95,7 @@ def test_a_repetition_by_itself_has_the_seed_that_it_has_among_the_others(tmp_pa
     ("word", "told"),
     [
         ("repetition=1", "there is no repetition '1'; it is 0; the scenario's `repetitions` says"),
-        ("tool=cubic", "there is no axis 'tool'; there are condition, way"),
+        ("tool=cubic", "there is no axis 'tool'; there are path, condition, way"),
         ("way=cubic,best", "way is never 'best'; it is cubic, bbr, tcpilot"),
         ("way", "way is never ''; it is cubic, bbr, tcpilot"),
     ],
@@ -129,6 +129,7 @@ def test_commands_refuse_what_is_wrong(
         (["run", "--resume", str(tmp_path)], 1, "there is no campaign to resume"),
         (["run", "bbr", "--rejected"], 2, "--rejected is for --resume"),
         (["run", "bbr", "--engine", "here", "--virtual-time"], 1, "needs --engine vm"),
+        (["run", "bbr", "--binaries", "nowhere"], 1, "nowhere/flowgen is missing"),
     ]:
         assert main(arguments) == status, arguments
         assert text in capsys.readouterr().err

@@ -10,13 +10,17 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from flent import resultset
 from synthetic import RATE_MBIT, write_campaign, write_cell, write_pair
 
+from tcplab.cli.main import main
 from tcplab.diff.cli import add_diff
 from tcplab.export.cli import add_export
 from tcplab.metrics.rates import PAYLOAD_SHARE
+from tcplab.run import campaign as campaigns
+from tcplab.run.campaign import Outcome
 
 COPIES = Path(__file__).parent / "copies"
 AXES = {"first": ["cubic", "bbr"], "second": ["cubic", "bbr"]}
@@ -142,3 +146,30 @@ def test_flents_own_command_summarises_it(exported: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "TCP upload sum" in done.stdout
     assert "first=cubic second=bbr repetition 0" in done.stdout
+
+
+def test_csv_has_the_tables_of_parquet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = write_campaign(tmp_path, "pairs", {"first": ["cubic"], "second": ["bbr"]})
+    cell = write_pair(folder, {"first": "cubic", "second": "bbr"}, 0.5)
+    assert tcplab("export", "--csv", folder) == 0
+    tables = sorted(path.stem for path in cell.glob("*.parquet"))
+    assert sorted(path.stem for path in cell.glob("*.csv")) == tables
+    assert f"{len(tables)} files" in capsys.readouterr().out
+    for name in tables:
+        stored = pd.read_parquet(cell / f"{name}.parquet")
+        written = pd.read_csv(cell / f"{name}.csv")
+        assert list(written) == list(stored) and len(written) == len(stored)
+    assert tcplab("export", "--csv", folder, "--out", tmp_path / "out") == 0
+    assert {p.parent.name for p in (tmp_path / "out").rglob("*.csv")} == {cell.name}
+
+
+def test_a_run_may_write_csv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = write_campaign(tmp_path, "bbr", {"first": ["cubic"], "second": ["bbr"]})
+    cell = write_pair(folder, {"first": "cubic", "second": "bbr"}, 0.5)
+    outcome = Outcome(folder, 1, 0, 0, {})
+    monkeypatch.setattr(campaigns, "start", lambda *_: folder)
+    monkeypatch.setattr(campaigns, "run", lambda *_: outcome)
+    assert main(["run", "bbr", "--quick"]) == 0
+    assert not list(cell.glob("*.csv"))
+    assert main(["run", "bbr", "--quick", "--csv"]) == 0
+    assert (cell / "flows.csv").exists()

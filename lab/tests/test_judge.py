@@ -118,18 +118,11 @@ def test_what_counts_between_neighbours_is_the_link_and_the_default_at_the_end(
     assert link.reference == "all-first" and link.ratio == pytest.approx(0.8 / 0.97, rel=1e-3)
 
 
-def make_whole(folder: Path) -> None:
-    """No longer a quick form."""
-    manifest = json.loads((folder / "manifest.json").read_text())
-    (folder / "manifest.json").write_text(json.dumps({**manifest, "quick": False}))
-
-
 def test_what_is_published_is_judged_alike(tmp_path: Path) -> None:
     """By its records, a campaign has the same verdicts; and its table says which were missed."""
     rates = {"cubic": (5, 0.0), "bbr": (6, 0.2), "tool": (4.8, 0.1)}
     folder = campaign(tmp_path, "choice-utility", rates)
-    make_whole(folder)
-    found = records.of_campaign(folder)
+    found = records.of_campaign(read_campaign(folder))
     published = judging.judge("choice-utility", records.runs(found))
     assert [(v.what, v.reference, v.met) for v in published] == [
         (v.what, v.reference, v.met) for v in judge(folder)
@@ -144,11 +137,6 @@ def test_what_is_published_is_judged_alike(tmp_path: Path) -> None:
     assert "| lossy | utility from connection 26 on | 0.97 | cubic, 0.00 % | **0.864" in text
     assert "| thompson |" in text and "| passed |  |  |  | 0 of 2 |" in text
     assert tables.renewed(text, found) == text
-
-
-def test_a_quick_form_is_not_published(tmp_path: Path) -> None:
-    folder = campaign(tmp_path, "choice-utility", {"cubic": (5, 0.0), "tool": (5, 0.0)})
-    assert main(["publish", str(folder)]) == 2
 
 
 def test_an_interval_is_students_and_needs_two_values() -> None:

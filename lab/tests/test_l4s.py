@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import struct
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,7 +12,6 @@ import pytest
 
 from tcplab import published
 from tcplab.results import writer
-from tcplab.studies import cells
 from tcplab.studies.l4s import packets, records, tables
 
 PRAGUE, CUBIC = 40001, 40002
@@ -131,16 +129,6 @@ def test_published_shares_stand_beside_ours() -> None:
     assert tables.of_pair([record], "fq_codel", "prague-cubic") == "Not run yet.\n"
     elsewhere = {**record, "labels": labels | {"rtt": 40}}
     assert "| 66 | – |" in tables.of_pair([elsewhere], "dualpi2", "prague-cubic")
-
-
-def test_the_page_has_the_tables_of_its_records() -> None:
-    known = list(cells.load(cells.published("l4s")).values())
-    assert known
-    page = tables.renewed(cells.page("l4s").read_text(), known)
-    if os.environ.get("TCPLAB_RENEW"):
-        cells.page("l4s").write_text(page)
-    assert cells.page("l4s").read_text() == page
-    assert page.count("<!-- table: ") == page.count("<!-- end -->") == 7
 
 
 def test_a_qdisc_that_tc_does_not_know_leaves_its_counters_readable(tmp_path: Path) -> None:

@@ -21,8 +21,8 @@ LAYERS = (
     ("metrics",),
     ("report", "diff", "export", "notebook"),
     ("run",),
-    ("cli",),
     ("studies",),
+    ("cli",),
 )
 """Lowest first.  Parts of one layer do not import one another.  `tcplab/__init__.py` and
 `__main__.py` are doors to the whole and belong to none."""
@@ -105,4 +105,4 @@ def test_imports_are_seen_wherever_they_stand(source: str, expected: set[str]) -
 
 def test_an_import_of_a_higher_layer_is_found() -> None:
     assert upward({"tcplab.results.writer": {"tcplab.studies.pilot.summary"}})
-    assert not upward({"tcplab.studies.pilot.cli": {"tcplab.vm.machine"}})
+    assert not upward({"tcplab.studies.pilot.records": {"tcplab.vm.machine"}})

@@ -2,29 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import os
 from pathlib import Path
 from typing import Any, cast
 
 import pandas as pd
-import pytest
 from synthetic import write_campaign, write_pair
 
-from tcplab.results.read import ResultsError
+from tcplab.results.read import read_campaign
 from tcplab.studies import cells
 from tcplab.studies.multipath import records, tables
-
-
-def test_the_page_has_the_tables_of_its_records() -> None:
-    known = list(cells.load(cells.published("multipath")).values())
-    assert known
-    page = tables.renewed(cells.page("multipath").read_text(), known)
-    if os.environ.get("TCPLAB_RENEW"):
-        cells.page("multipath").write_text(page)
-    assert cells.page("multipath").read_text() == page
-    assert page.count("<!-- table: ") == page.count("<!-- end -->")
-    assert all(f"<!-- table: {name} " in page for name in tables._TABLES)
 
 
 def test_repetitions_are_a_median_with_their_range_and_number() -> None:
@@ -55,25 +41,13 @@ def test_reductions_are_counted_over_all_paths_after_slow_start() -> None:
     assert tables._expected({}) is None
 
 
-def test_what_nobody_could_make_again_is_not_published(tmp_path: Path) -> None:
+def test_a_record_has_the_parts_of_the_connection(tmp_path: Path) -> None:
     axes = {"first": ["cubic"], "second": ["bbr"]}
     campaign = write_campaign(tmp_path, "path-shared", axes)
     write_pair(campaign, {"first": "cubic", "second": "bbr"}, 0.5)
-    file = campaign / "manifest.json"
-    manifest = {**json.loads(file.read_text()), "quick": False, "dirty": False, "commit": "abc"}
-    file.write_text(json.dumps(manifest))
-    (record,) = records.of_campaign(campaign)
-    assert record["campaign"] == "path-shared" and record["commit"] == "abc"
+    (record,) = records.of_campaign(read_campaign(campaign))
+    assert record["campaign"] == "path-shared" and record["commit"] == "0123456789"
     assert record["parts"]["first"]["goodput_mbit"] > 0
     key = cells.key(record)
     cells.save(tmp_path / "kept.jsonl", {key: record})
     assert cells.load(tmp_path / "kept.jsonl") == {key: record}
-    wrongs = (
-        ({"dirty": True}, "no commit"),
-        ({"commit": None}, "no commit"),
-        ({"quick": True}, "quick"),
-    )
-    for wrong, why in wrongs:
-        file.write_text(json.dumps({**manifest, **wrong}))
-        with pytest.raises(ResultsError, match=why):
-            records.of_campaign(campaign)

@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from tcplab.engine import here, relay
-from tcplab.engine.errors import EngineError
 from tcplab.engine.job import Settings
 from tcplab.scenario import find, load, names
 from tcplab.scenario.model import Cell
@@ -23,6 +22,7 @@ def bare(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 0)
     monkeypatch.setattr(here, "_available", lambda: CONTROLS)
     monkeypatch.setattr(here, "_no_defaults", lambda _: [])
+    monkeypatch.setattr(here, "_cgroups", lambda: here.Path("/sys/fs/cgroup"))
     monkeypatch.setattr(here, "_qdisc", lambda kind: kind in QDISCS)
     monkeypatch.setattr(here.shutil, "which", lambda name: None if name == "modprobe" else name)
     monkeypatch.setattr(relay.Path, "exists", lambda _: True)
@@ -30,11 +30,7 @@ def bare(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def runs(cell: Cell) -> bool:
-    try:
-        here.check([here.fitted(cell)], SETTINGS)
-    except EngineError:
-        return False
-    return True
+    return not here.missing([here.fitted(cell)], SETTINGS)
 
 
 @pytest.mark.usefixtures("bare")

@@ -16,10 +16,10 @@ from tcplab.engine import limits, measures, script, tuners
 from tcplab.engine.script import Programs
 from tcplab.metrics.programs import of_flows
 from tcplab.results import writer
-from tcplab.results.read import ResultsError
+from tcplab.results.read import ResultsError, read_campaign
 from tcplab.scenario import ScenarioError, find, load
 from tcplab.scenario.model import PARTS, Cell, Tuner
-from tcplab.studies.pilot import cli, records, report, summary, targets
+from tcplab.studies.pilot import records, summary, tables, targets
 
 SCENARIO = {
     "links": [{"loss_percent": 10.0}],
@@ -56,13 +56,18 @@ def rounds(tmp_path: Path, name: str, values: dict[str, list[int]]) -> Path:
 
 
 def only(folder: Path) -> dict[str, Any]:
-    (record,) = records.of_campaign(folder)
+    (record,) = records.of_campaign(read_campaign(folder))
     return record
 
 
+def table(name: str, *found: dict[str, Any]) -> str:
+    """A table of the page, made of these records."""
+    return tables.renewed(f"<!-- table: {name} -->\n<!-- end -->", list(found))
+
+
 def test_rounds_are_compared_by_their_medians(tmp_path: Path) -> None:
-    record = only(rounds(tmp_path, "short-direct", {"none": [100, 120], "tcpilot-few": [90]}))
-    assert record["experiment"] == "short"
+    record = only(rounds(tmp_path, "short", {"none": [100, 120], "tcpilot-few": [90]}))
+    assert (record["campaign"], record["cell"]) == ("short", "short")
     assert record["results"] == {
         "none": {"values": [10.0, 12.0], "median": 11.0, "ratio": 1.0},
         "tcpilot-few": {"values": [9.0], "median": 9.0, "ratio": 0.8182},
@@ -70,33 +75,26 @@ def test_rounds_are_compared_by_their_medians(tmp_path: Path) -> None:
 
 
 def test_a_record_says_where_it_came_from(tmp_path: Path) -> None:
-    record = only(rounds(tmp_path, "short-direct", {"none": [100]}))
-    assert record["command"] == "tcplab run short-direct --quick"
+    record = only(rounds(tmp_path, "short", {"none": [100]}))
+    assert record["command"] == "tcplab run short --quick --kernel 6.1"
     assert record["commit"] == "0123456789" and record["kernel"] == "6.1.0-test-amd64"
-    assert (record["where"], record["seed"]) == ("machine, virtual time", 7)
-    assert records.faults(record) == ["the quick form"]
+    assert (record["place"], record["virtual_time"], record["seed"]) == ("machine", True, 7)
 
 
-def test_a_campaign_that_lacks_a_good_cell_makes_no_record(tmp_path: Path) -> None:
-    folder = rounds(tmp_path, "short-direct", {"none": [100]})
+def test_a_failed_cell_makes_no_record(tmp_path: Path) -> None:
+    folder = rounds(tmp_path, "short", {"none": [100]})
     write_cell(folder, {"way": "limit"}, status="failed", error="x", scenario=SCENARIO)
     with pytest.raises(ResultsError, match="limit-r0"):
-        records.of_campaign(folder)
-
-
-def test_a_campaign_that_nothing_is_made_of_is_refused(tmp_path: Path) -> None:
-    folder = write_campaign(tmp_path, "fairness", {"way": ["none"]})
-    with pytest.raises(ResultsError, match="short-direct"):
-        records.of_campaign(folder)
+        only(folder)
 
 
 def test_a_failed_short_connection_spoils_the_result(tmp_path: Path) -> None:
-    folder = write_campaign(tmp_path, "short-direct", {"way": ["none"]})
+    folder = write_campaign(tmp_path, "short", {"way": ["none"]})
     flows = rows([("cubic", 1.0), ("cubic", 1.0), ("cubic", 1.0)])
     flows.loc[1, "error"] = "refused"
     write_cell(folder, {"way": "none"}, flows=flows, scenario=SCENARIO)
     with pytest.raises(ResultsError, match="failed"):
-        records.of_campaign(folder)
+        only(folder)
 
 
 def counters(*samples: tuple[float, int, int]) -> pd.DataFrame:
@@ -135,7 +133,7 @@ def test_a_tool_that_saw_nothing_has_no_cost(tmp_path: Path) -> None:
     idle = counters((0.0, 7, 700), (30.0, 7, 700))
     write_cell(folder, {"way": "limit"}, flows=flows, programs=idle, scenario=SCENARIO)
     with pytest.raises(ResultsError, match="no event"):
-        records.of_campaign(folder)
+        only(folder)
 
 
 def test_cost_is_that_of_the_median_repetition(tmp_path: Path) -> None:
@@ -213,24 +211,25 @@ def chosen(tmp_path: Path, learned: float = 800.0) -> dict[str, Any]:
         "tcpilot": (rows(slow + fast, warmup=25), tuner),
         "bpftune": (rows([("bbr", 700.0)] * 2), {"name": "bpftune", "table": []}),
     }
-    axes = {"condition": ["loss10"], "way": list(ways)}
-    folder = write_campaign(tmp_path, "choice-direct", axes)
+    axes = {"path": ["direct"], "condition": ["loss10"], "way": list(ways)}
+    folder = write_campaign(tmp_path, "choice", axes)
     for way, (flows, found) in ways.items():
-        labels = {"condition": "loss10", "way": way}
+        labels = {"path": "direct", "condition": "loss10", "way": way}
         write_cell(folder, labels, flows=flows, tuner=found, scenario=SCENARIO)
     return only(folder)
 
 
 def test_choice_leaves_the_time_of_learning_out(tmp_path: Path) -> None:
     record = chosen(tmp_path)
-    assert record["experiment"] == "choice-veth-loss10"
+    assert record["cell"] == "direct-loss10"
     found = record["results"]
     assert found["ratio"] == {"cubic": 1, "static bbr": 9, "tcpilot": 8, "bpftune": 7}
     assert (found["best_static"], found["most_chosen"]) == ("bbr", "bbr")
     assert found["ways"]["tcpilot"]["mean_all_bits_per_s"] == 550e6
     assert found["decisions"] == {"few": 3}
-    text = "\n".join(report.sections({record["experiment"]: record}))
-    assert "| veth-loss10 (provisional) | 100 | 900 |" in text
+    assert "| direct, loss10 | 100 | 900 |" in table("choice machine", record)
+    assert "| direct, loss10 (stale) |" in table("choice machine", {**record, "stale": "x"})
+    text = table("choice-algorithms machine", record)
     assert "| bbr | 0 | 50 | 48 | 0 | 9 |  |" in text
     assert "| bbr | 0 | 75 |" not in text
 
@@ -244,16 +243,13 @@ def test_a_failed_connection_counts_as_no_goodput() -> None:
 
 @pytest.mark.parametrize(("learned", "met"), [(800.0, True), (790.0, False)])
 def test_the_gain_at_heavy_loss_is_judged(tmp_path: Path, learned: float, met: bool) -> None:
-    by_what = {v.what: v.met for v in targets.verdicts("choice", chosen(tmp_path, learned))}
+    by_what = {v.what: v.met for v in targets.verdicts(chosen(tmp_path, learned))}
     assert by_what["of cubic at 10 % loss at least 8"] is met
     assert by_what["of bpftune at least 1"]
 
 
-@pytest.mark.parametrize("campaign", ["choice", "choice-direct"])
-def test_tcpilot_chooses_among_the_published_arms_and_may_choose_dctcp_anywhere(
-    campaign: str,
-) -> None:
-    read = tomllib.loads(find(campaign).read_text())
+def test_tcpilot_may_choose_dctcp_on_every_path() -> None:
+    read = tomllib.loads(find("choice").read_text())
     ways = read["sweep"]["way"]["values"] + read["quick"]["sweep"]["way"]["values"]
     configs = [way["tuner"]["config"] for way in ways if way["label"] == "tcpilot"]
     assert len(configs) == 2
@@ -265,7 +261,7 @@ def test_tcpilot_chooses_among_the_published_arms_and_may_choose_dctcp_anywhere(
 
 
 def test_connections_last_twenty_round_trips() -> None:
-    for point in load(find("choice-direct")).points:
+    for point in load(find("choice")).points:
         assert (point.cell.flows[0].each_s or 0) * 1000 >= 20 * point.cell.links[0].rtt_ms
 
 
@@ -321,76 +317,19 @@ def test_what_a_tuner_cannot_do_is_refused(tmp_path: Path, key: str, expected: s
     assert [line.startswith(f"{path}:{expected}") for line in caught.value.lines] == [True]
 
 
-def test_the_report_names_what_was_missed() -> None:
+def test_the_table_names_what_was_missed() -> None:
     found = {"values": [1.0], "median": 1.0, "ratio": 0.5}
-    whole = record(results={"limit": {**found, "median": 2.0}, "thompson-few": found})
-    text = report.render({"short": whole})
+    record = {"campaign": "short", "place": "machine", "labels": {"path": "direct"}}
+    results = {"limit": {**found, "median": 2.0}, "thompson-few": found}
+    text = table("short machine", {**record, "results": results})
     assert "| tcpilot (thompson), new path | 1 | 0.500 | 1 |" in text
     assert "- **missed**: thompson-few, of the limit program's rate at least 0.99: 0.500" in text
 
 
-def record(**changes: Any) -> dict[str, Any]:
-    found = {"values": [1.0], "median": 1.0, "ratio": 1.0}
-    whole = {"experiment": "short", "command": "tcplab run short-direct", "commit": "abc"}
-    whole |= {"kernel": "7.2", "where": "here", "wall_s": 1, "results": {"none": found}}
-    return {**whole, **changes}
-
-
-@pytest.mark.parametrize(
-    ("changes", "fault"),
-    [
-        ({"commit": "abc+"}, "files differed from the commit"),
-        ({"commit": "unknown"}, "the commit is not known"),
-        ({"command": "tcplab run short-direct --quick"}, "the quick form"),
-        ({"command": "tcplab run short-direct --only way=none"}, "not every way"),
-    ],
-)
-def test_what_cannot_be_made_again_is_not_published(
-    tmp_path: Path, changes: dict[str, Any], fault: str
-) -> None:
-    data = tmp_path / "data" / "pilot.jsonl"
-    assert records.publish(data, [record()]) == {}
-    before = data.read_text()
-    others = [record(wall_s=2, **changes), record(experiment="bulk")]
-    assert records.publish(data, others) == {"short": [fault]}
-    assert before in data.read_text(), "the older record stays"
-    assert list(records.load(data)) == ["bulk", "short"], "and the others are published"
-
-
-def test_a_quick_run_is_shown_but_not_published(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = str(rounds(tmp_path, "short-direct", {"none": [100], "limit": [100]}))
-    assert cli.main(["show", folder]) == 0
-    assert "| no tool | 10 | 1.000 | 1 |" in capsys.readouterr().out
-    assert cli.main(["publish", folder, "--data", str(tmp_path / "pilot.jsonl")]) == 1
-    assert "short is not published: the quick form" in capsys.readouterr().err
-
-
-PAGE = Path(__file__).parents[2] / "docs" / "measured" / "results.md"
-PUBLISHED = records.load(cli.make_parser().parse_args(["report"]).data)
-
-
-def test_a_record_is_a_line() -> None:
-    lines = cli.make_parser().parse_args(["report"]).data.read_text().splitlines()
-    assert [json.loads(line)["experiment"] for line in lines] == sorted(PUBLISHED)
-
-
-def test_the_published_records_can_be_made_again_but_for_one_that_is_marked() -> None:
-    """The one was measured before `publish` refused such; remove it here once it is replaced."""
-    assert [name for name, r in PUBLISHED.items() if records.faults(r)] == ["choice-path-loss10"]
-    text = report.render(PUBLISHED)
-    assert text.count("path-loss10 (provisional)") == 2
-    assert "- choice-path-loss10: files differed from the commit, the quick form" in text
-
-
-def test_the_document_is_what_its_records_say() -> None:
-    assert PAGE.read_text() == report.render(PUBLISHED)
-
-
 def test_memory_is_judged_by_its_peak() -> None:
-    whole = {"results": {"resident": {"queries": {"rss_kb": 16_000, "peak_kb": 90_000}}}}
-    assert [v.met for v in targets.verdicts("memory", whole)] == [False]
+    resident = {"queries": {"rss_kb": 16_000, "peak_kb": 90_000}}
+    record = {"campaign": "memory", "results": {"resident": resident}}
+    assert [v.met for v in targets.verdicts(record)] == [False]
 
 
 def test_a_row_is_held_against_the_floor_that_does_as_much() -> None:
@@ -399,8 +338,8 @@ def test_a_row_is_held_against_the_floor_that_does_as_much() -> None:
 
     results = {"limit": 1000, "limit-set": 2000, "floor": 2000, "floor-set": 3000}
     results |= {"tcpilot-learned": 2700, "thompson-bbr": 3800}
-    whole = {"results": {tool: kinds(value) for tool, value in results.items()}}
-    met = {v.what: v.met for v in targets.verdicts("cost", whole)}
+    found = {tool: kinds(value) for tool, value in results.items()}
+    met = {v.what: v.met for v in targets.verdicts({"campaign": "cost", "results": found})}
     assert not met["tcpilot-learned, floors at most 1.3"]
     assert met["thompson-bbr, floors at most 1.3"]
     assert met["thompson-bbr, limits at most 2"]

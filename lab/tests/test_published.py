@@ -8,6 +8,7 @@ import pytest
 
 from tcplab import published
 from tcplab.report.published import compare
+from tcplab.scenario import find, load
 
 
 def point(labels: dict[str, Any], **medians: float) -> dict[str, Any]:
@@ -149,3 +150,13 @@ def test_a_campaign_of_other_conditions_compares_with_nothing() -> None:
     assert compare(published.load("p4air-fifo"), [point({"first": "x", "second": "y"})]) == []
     with pytest.raises(KeyError, match="no published table"):
         published.load("nothing")
+
+
+def test_choice_has_the_published_conditions() -> None:
+    """Under both paths; without delay or loss one cell serves for both of the article's tables."""
+    article = published.load("bpftune-article")
+    theirs = {figure.where["condition"] for figure in article.figures}
+    for path in ("router", "direct"):
+        points = load(find(article.campaign)).points
+        ours = {p.labels["condition"] for p in points if p.labels["path"] == path}
+        assert theirs - ours == {"latency0"} and ours <= theirs

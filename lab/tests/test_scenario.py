@@ -361,6 +361,52 @@ def test_a_tool_may_be_there_twice_with_other_configurations(tmp_path: Path) -> 
     assert (eager.tuner.name, eager.tuner.config) == ("tcpilot", "[learner]\nepsilon = 5")
 
 
+CONDITIONAL = """
+[sweep.loss]
+values = [{ label = "0.5", link.bottleneck.loss_percent = 0.5, qdisc.pfifo.flow.first.bytes = 7 }]
+"""
+
+
+def test_a_key_may_depend_on_another_label(tmp_path: Path) -> None:
+    points = good(tmp_path, GOOD + CONDITIONAL).points
+    assert [(p.labels["qdisc"], p.cell.flows[0].bytes) for p in points] == [
+        ("pfifo", 7),
+        ("fq_codel", None),
+    ]
+    assert all(p.cell.links[0].loss_percent == 0.5 for p in points)
+
+
+def test_a_key_of_an_unknown_label_is_refused(tmp_path: Path) -> None:
+    (wrong,) = problems(tmp_path, GOOD + CONDITIONAL.replace("qdisc.pfifo", "qdisc.pfif"))
+    assert "qdisc.pfif.flow.first.bytes: qdisc has no label 'pfif'; did you mean 'pfifo'" in wrong
+
+
+def test_a_label_left_out_still_counts(tmp_path: Path) -> None:
+    text = GOOD + CONDITIONAL + '[quick]\nsweep.qdisc.only = ["fq_codel"]\n'
+    (point,) = good(tmp_path, text, quick=True).points
+    assert point.cell.flows[0].bytes is None
+
+
+@pytest.mark.parametrize("path", ["router", "direct"])
+def test_choice_and_short_have_both_paths(path: str) -> None:
+    routed = {"router": "routed", "direct": "direct"}[path]
+    for campaign in ("choice", "short"):
+        points = [p for p in load(find(campaign)).points if p.labels["path"] == path]
+        assert {p.cell.links[0].path for p in points} == {routed}
+    seconds = {
+        p.labels["condition"]: p.cell.flows[0].each_s
+        for p in load(find("choice")).points
+        if p.labels["path"] == path
+    }
+    assert (
+        seconds
+        == {
+            "router": {"loss10": 1, "loss5": 1, "loss0": 1, "latency10": 1, "latency100": 3},
+            "direct": {"loss10": 2, "loss5": 2, "loss0": 0.1, "latency10": 0.4, "latency100": 2},
+        }[path]
+    )
+
+
 def test_tools_that_are_wrong_are_named_with_their_line(tmp_path: Path) -> None:
     found = problems(tmp_path, TOOLS.replace('"tcpilot"\nconfig', '"tcpliot"\nconfig'))
     assert found == ["11: tuner: 'tcpliot' is not known; did you mean 'tcpilot'?"]

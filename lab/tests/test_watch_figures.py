@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from tcplab.studies.publish import MEASURED
 from tcplab.studies.watch import figures, judge
+
+PAGE = MEASURED / "watch-recall.md"
 
 
 def outcome(group: str, name: str | None, algorithm: str = "cubic") -> judge.Outcome:
@@ -10,12 +13,11 @@ def outcome(group: str, name: str | None, algorithm: str = "cubic") -> judge.Out
 
 
 def test_the_page_is_of_the_models_that_are_shipped() -> None:
-    remedy = "run: python -m tcplab.studies.watch figures"
-    assert figures.digest() in figures.PAGE.read_text(), remedy
+    assert figures.digest() in PAGE.read_text(), "run: tcplab publish"
 
 
 def test_the_page_has_every_set_and_each_set_is_kept() -> None:
-    page = figures.PAGE.read_text()
+    page = PAGE.read_text()
     for one in figures.SETS:
         assert f"| {one.title} | " in page
         assert one.is_listed == (one.campaigns in page)

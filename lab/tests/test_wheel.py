@@ -26,12 +26,49 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
     source = folder / "lab"
     shutil.copytree(LAB / "tcplab", source / "tcplab", ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(LAB / "pyproject.toml", source)
+    for name in ("pyproject.toml", "setup.py"):
+        shutil.copy(LAB / name, source)
+    return built(source)
+
+
+def built(source: Path) -> Path:
+    """A wheel of this source, in the folder around it."""
+    folder = source.parent
     subprocess.run(
         [sys.executable, "-c", BUILD, str(folder)], cwd=source, check=True, capture_output=True
     )
-    (built,) = folder.glob("*.whl")
-    return built
+    (found,) = folder.glob("*.whl")
+    return found
+
+
+def small(folder: Path) -> Path:
+    """A source with one module, in a repository of its own."""
+    source = folder / "lab"
+    (source / "tcplab").mkdir(parents=True)
+    (source / "tcplab" / "__init__.py").touch()
+    (source / "pyproject.toml").write_text('[project]\nname = "tcplab"\nversion = "0.1"\n')
+    shutil.copy(LAB / "setup.py", source)
+    (source / ".gitignore").write_text("build\n*.egg-info\n")
+    git = ["git", "-C", str(source), "-c", "user.name=a", "-c", "user.email=a@example.org"]
+    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "first"]):
+        subprocess.run([*git, *words], check=True)
+    return source
+
+
+def test_a_wheel_has_the_commit_of_its_source(tmp_path: Path) -> None:
+    source = small(tmp_path / "clean")
+    with zipfile.ZipFile(built(source)) as wheel:
+        baked = wheel.read("tcplab/commit").decode().strip()
+    head = subprocess.check_output(["git", "-C", str(source), "rev-parse", "HEAD"], text=True)
+    assert head.startswith(baked) and len(baked) >= 12
+    changed = small(tmp_path / "changed")
+    (changed / "tcplab" / "__init__.py").write_text("x = 1\n")
+    with zipfile.ZipFile(built(changed)) as wheel:
+        assert wheel.read("tcplab/commit").decode().strip().endswith("+")
+
+
+def test_a_wheel_without_git_has_none(wheel: Path) -> None:
+    assert "tcplab/commit" not in zipfile.ZipFile(wheel).namelist()
 
 
 @pytest.fixture(scope="module")
@@ -85,3 +122,7 @@ def test_an_installed_tcplab_takes_no_commit_from_a_repository_around_it(install
     subprocess.run(["git", "init", "-q", str(around)], check=True)
     code = "from tcplab.results import manifest; print(manifest._commit())"
     assert said(installed, "python", "-c", code) == "(None, False)\n"
+    (package,) = around.glob("lib/python*/site-packages/tcplab")
+    (package / "commit").write_text("0123456789ab+\n")
+    assert said(installed, "python", "-c", code) == "('0123456789ab', True)\n"
+    (package / "commit").unlink()

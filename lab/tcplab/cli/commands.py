@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import itertools
 import json
-import os
-import shutil
 import sys
 from pathlib import Path
 from typing import Any
 
+from tcplab.engine import binaries
 from tcplab.engine.errors import EngineError
 from tcplab.engine.job import EngineName, Settings
 from tcplab.scenario import Scenario, ScenarioError, find, load, names, selected
 from tcplab.vm import own
 
-_ROOT = Path(__file__).parents[3]
 _TIMEOUT_S = 3600.0
 BATCH_MOST = 24
 """Each cell's folder takes a slot of the machine's PCI bus."""
@@ -81,6 +80,7 @@ def add_run(sub: Sub) -> None:
         help="wall seconds for one cell (default: 3600)",
     )
     add("--binaries", type=Path, metavar="DIR", help="folder of flowgen and tcpilot")
+    add("--csv", action="store_true", help="write each table as CSV, too")
     add("--json", action="store_true", help="say on stdout in JSON how it ended")
     parser.set_defaults(run=_run)
 
@@ -146,24 +146,11 @@ def _check(options: argparse.Namespace) -> int:
     return 0
 
 
-def binaries(options: argparse.Namespace) -> Path:
-    """--binaries, else the folder of this checkout's release builds, else, for an installed
-    tcplab, where flowgen is in PATH."""
-    if options.binaries:
-        return Path(options.binaries).resolve()
-    if target := os.environ.get("CARGO_TARGET_DIR"):
-        return Path(target).resolve() / "release"
-    installed = None if (_ROOT / "Cargo.toml").is_file() else shutil.which("flowgen")
-    return Path(installed).resolve().parent if installed else _ROOT / "target" / "release"
-
-
 def settings_of(options: argparse.Namespace, scenario: Scenario) -> Settings:
     """How cells are run, from the options and the scenario's defaults."""
     engine: EngineName = options.engine or "vm"
     virtual_time = options.virtual_time
-    if virtual_time and engine == "here":
-        raise EngineError("--virtual-time needs --engine vm: this host's clock is what it is")
-    folder = binaries(options)
+    folder = binaries.folder(options.binaries)
     return Settings(
         engine=engine,
         kernel=own.absolute(options.kernel or scenario.top.kernel),
@@ -176,8 +163,9 @@ def settings_of(options: argparse.Namespace, scenario: Scenario) -> Settings:
 
 def _run(options: argparse.Namespace) -> int:
     # Libraries that take a second to import, which the other commands do not need.
-    from tcplab.results import manifest
-    from tcplab.run import campaign, cluster, local
+    from tcplab.export.csv import write_csv
+    from tcplab.results.read import read_campaign
+    from tcplab.run import campaign
 
     if bool(options.scenario) == bool(options.resume):
         print("tcplab: name a campaign or a file, or --resume DIR", file=sys.stderr)
@@ -185,37 +173,56 @@ def _run(options: argparse.Namespace) -> int:
     if options.rejected and not options.resume:
         print("tcplab: --rejected is for --resume", file=sys.stderr)
         return 2
-    if options.resume:
-        folder = options.resume.resolve()
-        try:
-            before = manifest.read(folder)
-        except OSError:
-            raise EngineError(f"{folder}: there is no campaign to resume") from None
-        options.engine, options.kernel = before["engine"], before["kernel_wanted"]
-        options.virtual_time = before["virtual_time"]
-        scenario = campaign.scenario_of(folder)
-        settings = settings_of(options, scenario)
-        campaign.check(scenario, settings)
-        if options.rejected:
-            campaign.drop_rejected(folder)
-    else:
-        scenario = selected(load(find(options.scenario), options.quick), options.only)
-        settings = settings_of(options, scenario)
-        folder = campaign.start(scenario, settings, options.out, manifest.reproduce(), options.only)
-    print(folder, file=sys.stderr)
-    if options.scheduler:
-        outcome = cluster.run(
-            options.scheduler, options.jobs, scenario, settings, folder, options.batch
-        )
-    else:
-        outcome = campaign.run(
-            scenario,
-            settings,
-            folder,
-            lambda batches: local.run(batches, options.jobs),
-            options.batch,
-        )
+    with contextlib.ExitStack() as stack:
+        runner, refused = _runner(options, stack)
+        scenario, settings, folder = (_resumed if options.resume else _started)(options, refused)
+        print(folder, file=sys.stderr)
+        outcome = campaign.run(scenario, settings, folder, runner, options.batch)
+    if options.csv:
+        write_csv(read_campaign(folder))
     return _tell(outcome, options.json)
+
+
+def _runner(options: argparse.Namespace, stack: contextlib.ExitStack) -> tuple[Any, list[str]]:
+    """What runs batches of jobs; or why there is no cluster to do it."""
+    from tcplab.run import cluster, local
+
+    if not options.scheduler:
+        return lambda batches: local.run(batches, options.jobs), []
+    try:
+        return stack.enter_context(cluster.connected(options.scheduler, options.jobs)), []
+    except EngineError as problem:
+        return None, list(problem.problems)
+
+
+def _resumed(options: argparse.Namespace, refused: list[str]) -> tuple[Scenario, Settings, Path]:
+    from tcplab.results import manifest
+    from tcplab.run import campaign
+
+    folder = options.resume.resolve()
+    try:
+        before = manifest.read(folder)
+    except OSError:
+        raise EngineError(f"{folder}: there is no campaign to resume") from None
+    options.engine, options.kernel = before["engine"], before["kernel_wanted"]
+    options.virtual_time = before["virtual_time"]
+    scenario = campaign.scenario_of(folder)
+    settings = settings_of(options, scenario)
+    campaign.resumed(scenario, settings, folder, refused)
+    if options.rejected:
+        campaign.drop_rejected(folder)
+    return scenario, settings, folder
+
+
+def _started(options: argparse.Namespace, refused: list[str]) -> tuple[Scenario, Settings, Path]:
+    from tcplab.results import manifest
+    from tcplab.run import campaign
+
+    scenario = selected(load(find(options.scenario), options.quick), options.only)
+    settings = settings_of(options, scenario)
+    command = manifest.reproduce()
+    folder = campaign.start(scenario, settings, options.out, command, options.only, refused)
+    return scenario, settings, folder
 
 
 def _tell(outcome: Any, as_json: bool) -> int:

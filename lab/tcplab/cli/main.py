@@ -24,6 +24,7 @@ examples:
   tcplab report results/latest
   tcplab table results/latest
   tcplab diff results/fairness-A results/fairness-B
+  tcplab publish results/latest
 """
 
 
@@ -39,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("\n".join(f"tcplab: {line}" for line in problem.lines), file=sys.stderr)
         return 2
     except EngineError as problem:
-        print(f"tcplab: {problem}", file=sys.stderr)
+        print("\n".join(f"tcplab: {line}" for line in problem.problems), file=sys.stderr)
         return 1
     except BrokenPipeError:
         # Whoever read the output has enough, as head does.  Python would say so at its end, too.
@@ -56,6 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def make_parser() -> argparse.ArgumentParser:
     from tcplab.cli import commands
+    from tcplab.cli.publish import add_publish
     from tcplab.diff.cli import add_diff
     from tcplab.export.cli import add_export
     from tcplab.metrics.cli import add_metrics
@@ -71,6 +73,6 @@ def make_parser() -> argparse.ArgumentParser:
     commands.add_list(sub)
     commands.add_check(sub)
     commands.add_run(sub)
-    for add in (add_report, add_table, add_diff, add_metrics, add_export):
+    for add in (add_report, add_table, add_diff, add_metrics, add_export, add_publish):
         add(sub)
     return parser

@@ -1,8 +1,13 @@
-"""Why a cell could not run: one line with the remedy."""
+"""Why cells could not run: lines with the remedy."""
 
 
 class EngineError(Exception):
-    """The engine cannot run cells at all: programs, kernel or privileges are missing."""
+    """The engine cannot run cells at all: programs, kernel or privileges are missing.  It has a
+    line for each reason."""
+
+    def __init__(self, *problems: str) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = problems
 
 
 class CellError(Exception):

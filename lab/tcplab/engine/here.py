@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tcplab import topology
 from tcplab.algorithms import is_own, stand_in
-from tcplab.engine import need, relay, web
+from tcplab.engine import need, relay
 from tcplab.engine.errors import CellError, EngineError
 from tcplab.engine.held import AVAILABLE
 from tcplab.engine.job import Settings
@@ -25,6 +25,7 @@ from tcplab.engine.vm import Ended
 from tcplab.scenario.model import Cell, Flow
 
 _TCP = Path("/proc/sys/net/ipv4")
+_MPTCP = Path("/proc/sys/net/mptcp")
 _FAST_MBIT = 400.0
 """From this rate on a cell has the machine for itself, and its relay and ends have a processor."""
 _UNSHARE = ("--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc")
@@ -64,27 +65,48 @@ def _netem(cell: Cell) -> bool:
     return "netem" in need.qdiscs(cell)
 
 
-def check(cells: list[Cell], settings: Settings) -> None:
-    """Raises EngineError with the list of everything that is missing here."""
-    if os.geteuid() != 0:
-        raise EngineError("engine here needs root; use sudo, or --engine vm")
-    missing = [f"program {name}" for name in ("ip", "tc", "unshare") if not shutil.which(name)]
-    missing += web.missing(cells)
-    for tuner in sorted({cell.tuner.name for cell in cells} & {"bpftune"}):
-        missing += [] if shutil.which(tuner) else [f"program {tuner}"]
+def missing(cells: list[Cell], settings: Settings) -> list[str]:
+    """A sentence for each need of the cells beyond this host."""
+    found = [] if os.geteuid() == 0 else ["engine here needs root; use sudo, or --engine vm"]
+    lacks = [f"program {name}" for name in _programs(cells) if not shutil.which(name)]
+    lacks += _in_kernel(cells)
+    # A qdisc is tried in a namespace, and only root can make one.
+    lacks += [] if found else _qdiscs(cells, settings)
+    if lacks:
+        found.append(f"this kernel ({os.uname().release}) lacks: {', '.join(lacks)}; {_OTHER}")
+    return found
+
+
+_OTHER = "use --engine vm"
+
+
+def _programs(cells: list[Cell]) -> list[str]:
+    tuned = any(cell.tuner.name == "bpftune" for cell in cells)
+    return ["ip", "tc", "unshare", *(["bpftune", "bpftool"] if tuned else [])]
+
+
+def _in_kernel(cells: list[Cell]) -> list[str]:
     controls = set().union(*(need.congestion_controls(cell) for cell in cells))
     foreign = sorted(name for name in controls if not is_own(name))
-    missing += [f"congestion control {name}" for name in foreign if not _control(name)]
-    missing += _no_defaults(cells)
+    lacks = [f"congestion control {name}" for name in foreign if not _control(name)]
+    lacks += _no_defaults(cells)
+    if any(flow.transport == "mptcp" for cell in cells for flow in cell.present()):
+        lacks += [] if _MPTCP.exists() else ["MPTCP"]
+    if any(map(_has_cgroup, cells)) and not _cgroups():
+        lacks.append("a mounted cgroup v2 for the tuner")
+    return lacks
+
+
+def _qdiscs(cells: list[Cell], settings: Settings) -> list[str]:
+    lacks: list[str] = []
     kinds = set().union(*(need.qdiscs(cell) for cell in cells))
     if "netem" in kinds and not _qdisc("netem"):
         kinds.discard("netem")
-        missing += relay.refused([cell for cell in cells if _netem(cell)], settings.flowgen)
-    missing += [f"qdisc {kind}" for kind in sorted(kinds) if not _qdisc(kind)]
-    if missing:
-        raise EngineError(
-            f"this kernel ({os.uname().release}) lacks: {', '.join(missing)}; use --engine vm"
-        )
+        try:
+            lacks += relay.refused([cell for cell in cells if _netem(cell)], settings.flowgen)
+        except EngineError as problem:
+            lacks += problem.problems
+    return lacks + [f"qdisc {kind}" for kind in sorted(kinds) if not _qdisc(kind)]
 
 
 def _available() -> list[str]:
@@ -156,15 +178,24 @@ def _run_script(cell: Cell, settings: Settings, folder: Path) -> Ended:
     return Ended(process.returncode, said.decode(errors="replace"))
 
 
+def _has_cgroup(cell: Cell) -> bool:
+    return cell.tuner.name != "none" or cell.measure.programs
+
+
+def _cgroups() -> Path | None:
+    """The place of cgroup v2."""
+    mounts = (line.split() for line in Path("/proc/mounts").read_text().splitlines())
+    return next((Path(words[1]) for words in mounts if words[2] == "cgroup2"), None)
+
+
 @contextmanager
 def _cgroup(cell: Cell) -> Iterator[dict[str, str]]:
     """A cgroup for a cell that a tuner steers, so that it steers nothing else; and for one whose
     programs are counted, so that no others are."""
-    if cell.tuner.name == "none" and not cell.measure.programs:
+    if not _has_cgroup(cell):
         yield {}
         return
-    mounts = (line.split() for line in Path("/proc/mounts").read_text().splitlines())
-    root = next((Path(words[1]) for words in mounts if words[2] == "cgroup2"), None)
+    root = _cgroups()
     if root is None:
         raise CellError("there is no cgroup v2 here for the tuner; use --engine vm")
     place = root / f"tcplab-{os.getpid()}"

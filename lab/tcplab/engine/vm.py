@@ -5,17 +5,18 @@ from __future__ import annotations
 import io
 import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from tcplab.engine import need, web
-from tcplab.engine.errors import CellError, EngineError
+from tcplab.engine import need
+from tcplab.engine.errors import CellError
 from tcplab.engine.job import Settings
 from tcplab.engine.script import SCRIPT, Programs
 from tcplab.scenario.model import Cell
-from tcplab.vm import Machine, VmError, extra, fetch, kernels, roots, run
+from tcplab.vm import Kernel, Machine, VmError, extra, fetch, initramfs, kernels, qemu, roots, run
 
 # The modules of tcpilot's and bpftune's arms.
 TUNER_MODULES = ("tcp_bbr", "tcp_htcp", "tcp_dctcp")
@@ -32,26 +33,38 @@ class Ended:
     said: str
 
 
-def check(cells: list[Cell], settings: Settings) -> None:
-    """Raises EngineError, naming everything that the kernel does not have."""
+def missing(cells: list[Cell], settings: Settings) -> list[str]:
+    """A sentence for each need of the cells beyond a machine or its kernel."""
+    found: list[str] = []
+    for needed in (qemu.program, initramfs.find_busybox):
+        with _told(found):
+            needed()
+    peers = [cell for cell in cells if cell.tuner.name == "bpftune"]
+    if peers:
+        found += roots.missing(_SID)
+    if any(cell.measure.acks for cell in peers):
+        found.append("measure.acks needs Python; bpftune's machine has none")
+    with _told(found):
+        found += _no_modules(fetch(settings.kernel), cells)
+    return found
+
+
+@contextmanager
+def _told(found: list[str]) -> Iterator[None]:
+    """An error becomes one of the sentences."""
     try:
-        kernel = fetch(settings.kernel)
+        yield
     except VmError as problem:
-        raise EngineError(str(problem)) from None
-    if programs := web.missing(cells):
-        raise EngineError(f"this host has no {', '.join(programs)}")
+        found.append(str(problem))
+
+
+def _no_modules(kernel: Kernel, cells: list[Cell]) -> list[str]:
     wanted = sorted({name for cell in cells for name in _modules(cell)})
     lacking = [name for name in wanted if not kernels.has_module(kernel, name)]
-    try:
-        built = extra.prepare(kernel, lacking)
-    except VmError as problem:
-        raise EngineError(str(problem)) from None
-    if missing := [name for name in lacking if name not in built]:
-        names = ", ".join(missing)
-        raise EngineError(
-            f"kernel {kernel.release} has no module {names}; take another --kernel, or leave "
-            "what needs it out of the scenario"
-        )
+    built = extra.prepare(kernel, lacking)
+    names = ", ".join(name for name in lacking if name not in built)
+    remedy = "take another --kernel, or leave what needs it out of the scenario"
+    return [f"kernel {kernel.release} has no module {names}; {remedy}"] if names else []
 
 
 def _modules(cell: Cell) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ import os
 import shlex
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 from tcplab import topology
@@ -25,12 +26,12 @@ def is_wanted(cell: Cell) -> bool:
     return any(flow.is_web for flow in cell.present())
 
 
-def missing(cells: list[Cell]) -> list[str]:
-    """Programs that the cells need and that are neither here nor to be had."""
+def missing(cells: Sequence[Cell]) -> list[str]:
+    """A sentence for each program that is neither here nor to be had."""
     if not any(is_wanted(cell) for cell in cells):
         return []
     _nginx()
-    return [] if shutil.which("curl") else ["program curl"]
+    return [] if shutil.which("curl") else ["curl is missing; apt-get install curl"]
 
 
 def files(cell: Cell) -> dict[str, str]:

@@ -10,7 +10,6 @@ import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 from tcplab.metrics.cell import cell_metrics
@@ -204,9 +203,3 @@ def _merged(counts: Iterable[dict[str, int]]) -> dict[str, int]:
         for name, n in each.items():
             total[name] = total.get(name, 0) + n
     return dict(sorted(total.items(), key=lambda item: -item[1]))
-
-
-def median_of(values: Iterable[float | None]) -> float | None:
-    """The median of those that are known."""
-    known = [v for v in values if v is not None]
-    return median(known) if known else None

@@ -18,6 +18,8 @@ from tcplab.scenario import Scenario
 MANIFEST = "manifest.json"
 SCENARIO = "scenario.toml"
 LATEST = "latest"
+_BUILT = Path(__file__).parents[1] / "commit"
+"""Written into a wheel by lab/setup.py."""
 _PACKAGES = ("tcplab", "numpy", "pandas", "pyarrow", "dask", "distributed", "rich")
 
 
@@ -109,11 +111,13 @@ def host() -> dict[str, Any]:
 
 
 def _commit() -> tuple[str | None, bool]:
-    """The commit of this checkout, and whether files differ from it; None for an installed tcplab,
-    which may lie in somebody's repository without belonging to it."""
-    if _git("ls-files", "--error-unmatch", Path(__file__).name) is None:
-        return None, False
-    text = _git("describe", "--always", "--dirty=+", "--abbrev=12", "--exclude=*") or ""
+    """The commit of this checkout, or of the wheel when it was built, and whether files differed
+    from it; None if that is unknown.  An installed tcplab may lie in somebody's repository without
+    belonging to it."""
+    if _git("ls-files", "--error-unmatch", Path(__file__).name) is not None:
+        text = _git("describe", "--always", "--dirty=+", "--abbrev=12", "--exclude=*") or ""
+    else:
+        text = _BUILT.read_text().strip() if _BUILT.is_file() else ""
     return text.rstrip("+") or None, text.endswith("+")
 
 

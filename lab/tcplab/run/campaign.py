@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tcplab import metrics, report
-from tcplab.engine import acks, here, limits, need, relay, vm
+from tcplab.engine import here, programs, vm
 from tcplab.engine.errors import EngineError
 from tcplab.engine.held import held
 from tcplab.engine.job import Job, Settings
@@ -41,65 +41,69 @@ class Outcome:
     """Reasons, each with the cells that failed for it."""
 
 
-def check(scenario: Scenario, settings: Settings) -> None:
-    """Raises EngineError with all that is missing, before anything is started."""
+def check(
+    scenario: Scenario, settings: Settings, out: Path, others: Sequence[str] = ()
+) -> list[Cell]:
+    """The cells as the engine runs them.  Raises EngineError with everything missing, `others`
+    included, before anything is started."""
     engine = here if settings.engine == "here" else vm
     cells = [engine.fitted(point.cell) for point in scenario.points]
-    engine.check(cells, settings)
-    _compile(cells)
-    programs = [settings.flowgen]
-    if any(need.needs_tcpilot(cell) for cell in cells):
-        programs.append(settings.tcpilot)
-    if any(link.trace for cell in cells for link in cell.links):
-        programs.append(str(relay.program(settings.flowgen)))
-    for program in programs:
-        if not Path(program).is_file():
-            raise EngineError(
-                f"{program} is missing; run cargo build --release in tcpilot's source, or name the "
-                "folder of flowgen and tcpilot by --binaries"
-            )
-        if settings.engine == "vm" and Path(program).is_relative_to("/tmp"):
-            raise EngineError(f"{program}: the machine has a /tmp of its own; put it elsewhere")
-
-
-def _compile(cells: Sequence[Cell]) -> None:
-    """The engine's own BPF programs, so that a mistake is said once and not by each cell."""
-    if any(acks.is_wanted(cell) for cell in cells):
-        acks.compiled()
-    for tuner in {cell.tuner for cell in cells if cell.tuner.name == "limit"}:
-        limits.compiled(tuner)
+    problems = [*others, *engine.missing(cells, settings), *programs.missing(cells, settings)]
+    if settings.engine == "here" and settings.virtual_time:
+        problems.append("--virtual-time needs --engine vm: this host's clock is what it is")
+    if settings.engine == "vm" and out.is_relative_to("/tmp"):
+        problems.append(f"{out}: the machine has a /tmp of its own; give another --out")
+    problems += _no_room(out)
+    if problems:
+        raise EngineError(*problems)
+    return cells
 
 
 def start(
-    scenario: Scenario, settings: Settings, out: Path, command: list[str], only: Sequence[str] = ()
+    scenario: Scenario,
+    settings: Settings,
+    out: Path,
+    command: list[str],
+    only: Sequence[str] = (),
+    others: Sequence[str] = (),
 ) -> Path:
     """The directory of a new campaign, with its manifest; `only` is how the scenario's cells were
-    selected."""
-    check(scenario, settings)
+    selected.  Raises EngineError as `check` does."""
     out = out.resolve()
-    if settings.engine == "vm" and out.is_relative_to("/tmp"):
-        raise EngineError(f"{out}: the machine has a /tmp of its own; give another --out")
-    _check_disk(out)
+    cells = check(scenario, settings, out, others)
     folder = manifest.create(out, scenario.name, datetime.now(UTC))
     how = {
         "engine": settings.engine,
         "kernel_wanted": settings.kernel if settings.engine == "vm" else None,
         "virtual_time": settings.virtual_time,
         "only": list(only),
+        **programs.hashes(cells, settings),
     }
     (folder / manifest.SCENARIO).write_text(scenario.source)
     manifest.write(folder, manifest.content(scenario, command, how))
     return folder
 
 
-def _check_disk(out: Path) -> None:
+def _no_room(out: Path) -> list[str]:
     place = next(path for path in (out, *out.parents) if path.exists())
     free = shutil.disk_usage(place).free
-    if free < _LEAST_FREE_BYTES:
-        raise EngineError(
-            f"{out}: {free / 1e6:.0f} MB are free, {_LEAST_FREE_BYTES / 1e6:.0f} MB are needed; "
-            "make room or give another --out"
-        )
+    if free >= _LEAST_FREE_BYTES:
+        return []
+    needed = f"{free / 1e6:.0f} MB are free, {_LEAST_FREE_BYTES / 1e6:.0f} MB are needed"
+    return [f"{out}: {needed}; make room or give another --out"]
+
+
+def resumed(scenario: Scenario, settings: Settings, folder: Path, others: Sequence[str]) -> None:
+    """Checks a campaign before it goes on.  Its manifest keeps the hashes of changed programs.
+
+    Raises EngineError as `check` does.
+    """
+    cells = check(scenario, settings, folder, others)
+    found, now = manifest.read(folder), programs.hashes(cells, settings)
+    before = [found, *found.get("resumed", [])][-1]
+    if any(before.get(kind) != now[kind] for kind in now):
+        found["resumed"] = [*found.get("resumed", []), {"at": manifest.stamp(), **now}]
+        manifest.write(folder, found)
 
 
 def scenario_of(folder: Path) -> Scenario:

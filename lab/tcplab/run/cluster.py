@@ -1,4 +1,5 @@
-"""Scale-out: the same jobs on a dask cluster (dask.distributed), local by default.
+"""Scale-out: the same jobs on a dask cluster (dask.distributed), local by default.  Needs the extra
+`tcplab[cluster]`.
 
 Workers need this package, its programs and a shared file system that has the campaign's folder at
 the same path, as clusters of Slurm have, or a volume of Kubernetes.  A worker runs one batch at a
@@ -7,55 +8,53 @@ time: what a machine can bear is the number of workers on it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
-from distributed import Client, LocalCluster, as_completed
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING
 
 from tcplab.engine.errors import EngineError
-from tcplab.engine.job import Job, Settings
-from tcplab.run import campaign, local
+from tcplab.engine.job import Job
+from tcplab.run import local
 from tcplab.run.local import Done
-from tcplab.scenario import Scenario
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 LOCAL = "local"
 _CONNECT_S = 20
 
 
-def run(
-    address: str,
-    workers: int,
-    scenario: Scenario,
-    settings: Settings,
-    folder: Path,
-    batch: int,
-) -> campaign.Outcome:
-    """Runs a campaign on the cluster at `address`, or on a local one of `workers` processes.
+@contextmanager
+def connected(address: str, workers: int) -> Iterator[Callable[[list[list[Job]]], Iterator[Done]]]:
+    """What runs batches on the cluster at `address`, or on a local one of `workers` processes.
 
-    Raises EngineError when there is no scheduler.
+    Raises EngineError without dask, or if there is no scheduler.
     """
-    if address == LOCAL:
-        with (
-            LocalCluster(
-                n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None
-            ) as cluster,
-            Client(cluster) as client,
-        ):
-            return campaign.run(
-                scenario, settings, folder, lambda batches: _submit(client, batches), batch
-            )
     try:
-        client = Client(address, timeout=_CONNECT_S)
-    except (OSError, ValueError) as problem:
-        raise EngineError(f"{address}: there is no dask scheduler: {problem}") from None
-    with client:
-        return campaign.run(
-            scenario, settings, folder, lambda batches: _submit(client, batches), batch
-        )
+        from distributed import Client, LocalCluster
+    except ImportError:
+        remedy = "pip install dask distributed (the extra tcplab[cluster])"
+        raise EngineError(f"--scheduler needs dask; run: {remedy}") from None
+    with ExitStack() as stack:
+        if address == LOCAL:
+            local_cluster = LocalCluster(
+                n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None
+            )
+            client = Client(stack.enter_context(local_cluster))
+        else:
+            try:
+                client = Client(address, timeout=_CONNECT_S)
+            except (OSError, ValueError) as problem:
+                text = f"{address}: there is no dask scheduler: {problem}"
+                raise EngineError(text) from None
+        stack.enter_context(client)
+        yield lambda batches: _submit(client, batches)
 
 
 def _submit(client: Client, batches: list[list[Job]]) -> Iterator[Done]:
     """Yields jobs as their batches end; the rest is cancelled when the iterator is closed."""
+    from distributed import as_completed
+
     futures = [client.submit(local.run_batch, jobs, pure=False, retries=0) for jobs in batches]
     known = {future.key: jobs for future, jobs in zip(futures, batches, strict=True)}
     try:

@@ -150,12 +150,12 @@ def _points(
         table = copy.deepcopy({key: raw[key] for key in CELL_KEYS if key in raw})
         origins: dict[Place, Place] = {}
         unset = {*axes.lost, *lost}
+        labels = {choice.axis: choice.label for choice in combination}
         for choice in combination:
-            unset |= choice.apply(table, origins, Unknown(above), problems)
+            unset |= choice.apply(table, labels, origins, Unknown(above), problems)
         cell, found = read_cell(top, table, above, unset)
         # A mistake in a swept value is in the sweep's line, not in that of the key.
         problems += [Problem(_origin(p.place, origins), p.text) for p in found]
-        labels = {choice.axis: choice.label for choice in combination}
         points.append(Point(labels, cell))
     return points
 

@@ -10,14 +10,15 @@
 
 `set` names a key of a cell: `link.NAME.KEY`, `flow.NAME.KEY`, `change.NUMBER.KEY` from 0 on,
 `tuner.KEY`, `watch.KEY`, `sysctl.KEY`, or a list of them.  A value that is a table has a label, and
-sets the keys it names.
+sets the keys it names.  `AXIS.LABEL.KEY` sets a key only in cells with this label of another axis:
+`{ label = "loss", path.direct.flow.bulk.each_s = 2 }`.
 `first` are values before those of the other axis, which symmetry leaves alone.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +27,8 @@ from tcplab.scenario.fields import suggestion, unknown_key
 from tcplab.scenario.model import DATAGRAMS, SYSTEM
 from tcplab.scenario.tools import EVERY_FLOW, Tool, chosen
 
+_HEADS = ("link", "flow", "change", "tuner", "watch", "capture", "measure", "sysctl")
+"""First words of a cell's keys."""
 _AXIS_KEYS = ("set", "values", "values_of", "first", "tools", "only")
 SYMMETRIC = "symmetric"
 
@@ -40,9 +43,21 @@ class Choice:
     label: Any
     settings: dict[str, Any]
 
+    def settings_with(self, labels: dict[str, Any]) -> dict[str, Any]:
+        """Its keys and values in a cell with these labels."""
+        found, conditional = {}, {}
+        for key, value in self.settings.items():
+            axis = _axis_of(key, labels)
+            if axis is None:
+                found[key] = value
+            elif key.startswith(before := f"{axis}.{labels[axis]}."):
+                conditional[key.removeprefix(before)] = value
+        return {**found, **conditional}
+
     def apply(
         self,
         table: dict[str, Any],
+        labels: dict[str, Any],
         origins: dict[Place, Place],
         unknown: Unknown,
         problems: list[Problem],
@@ -50,7 +65,7 @@ class Choice:
         """Sets its keys in the tables of a cell; returns the last parts of those it cannot set."""
         origin: Place = ("sweep", self.axis)
         lost = set()
-        for key, value in self.settings.items():
+        for key, value in self.settings_with(labels).items():
             try:
                 origins[_assign(table, key, value)] = origin
             except ValueError as wrong:
@@ -58,6 +73,12 @@ class Choice:
                 if not unknown.has((key.partition(".")[0],)):
                     problems.append(Problem(origin, f"{self.axis}: {wrong}"))
         return lost
+
+
+def _axis_of(key: str, axes: Iterable[str]) -> str | None:
+    """The axis in a conditional key."""
+    head = key.partition(".")[0]
+    return head if head in axes and head not in _HEADS else None
 
 
 def _leaf(key: str) -> str:
@@ -149,6 +170,7 @@ class Axes:
 def read_axes(raw: dict[str, Any], problems: list[Problem], tools: dict[str, Tool]) -> Axes:
     """The axes of a [sweep] table that can be read."""
     tables = {axis: table for axis, table in raw.items() if axis != SYMMETRIC}
+    every: dict[str, list[Choice]] = {}
     values: dict[str, list[Choice]] = {}
     lost: set[str] = set()
     for axis, table in tables.items():
@@ -156,7 +178,8 @@ def read_axes(raw: dict[str, Any], problems: list[Problem], tools: dict[str, Too
         if found is None:
             lost |= _targets(table)
         else:
-            values[axis] = found
+            every[axis], values[axis] = found
+    problems += _without_label(every)
     symmetric = raw.get(SYMMETRIC, [])
     if not isinstance(symmetric, list):
         problems.append(Problem(("sweep", SYMMETRIC), "symmetric: a list of axes is expected"))
@@ -168,14 +191,29 @@ def read_axes(raw: dict[str, Any], problems: list[Problem], tools: dict[str, Too
     return Axes(values, tuple(symmetric), tuple(tables), frozenset(lost))
 
 
+def _without_label(every: dict[str, list[Choice]]) -> list[Problem]:
+    """Conditional keys whose axis lacks the label."""
+    found = []
+    for choice in itertools.chain(*every.values()):
+        for key in choice.settings:
+            if (axis := _axis_of(key, every)) is None:
+                continue
+            known = [str(other.label) for other in every[axis]]
+            if not any(key.startswith(f"{axis}.{label}.") for label in known):
+                label = key.split(".")[1]
+                text = f"{axis} has no label {label!r}{suggestion(label, known)}"
+                found.append(Problem(("sweep", choice.axis), f"{choice.axis}: {key}: {text}"))
+    return found
+
+
 def _read_axis(
     axis: str,
     table: Any,
     raw: dict[str, Any],
     problems: list[Problem],
     tools: dict[str, Tool],
-) -> list[Choice] | None:
-    """None if its values are not known."""
+) -> tuple[list[Choice], list[Choice]] | None:
+    """All of its values, and those of `only`; None if its values are not known."""
     place: Place = ("sweep", axis)
     if not isinstance(table, dict):
         problems.append(Problem(place, f"{axis}: a table with values is expected"))
@@ -183,7 +221,8 @@ def _read_axis(
     wrong_keys = [unknown_key(place, key, _AXIS_KEYS) for key in table if key not in _AXIS_KEYS]
     problems += wrong_keys
     try:
-        return _only(table.get("only"), _choices(axis, table, raw, tools))
+        found = _choices(axis, table, raw, tools)
+        return found, _only(table.get("only"), found)
     except ValueError as wrong:
         # The key that a misspelled one was meant to be is missing for that reason only.
         if not any(problem.spoils for problem in wrong_keys):

@@ -90,10 +90,3 @@ def mean_mbit(trace: str) -> float:
     """The packets of one turn of the trace, over its length."""
     times = trace.split()
     return len(times) * PACKET_BITS / (int(times[-1]) * 1000)
-
-
-def write_all(folder: Path) -> None:
-    """Writes the laboratory's own traces anew."""
-    for name, recipe in RECIPES.items():
-        lines = "".join(f"{ms}\n" for ms in make(recipe))
-        (folder / f"{name}.trace").write_text(lines, encoding="ascii")

@@ -1,44 +1,32 @@
-"""Published cells: a JSON line for each good cell of a campaign, and the page made of them.
+"""Published records: a line of JSON for each good cell of a campaign, or for each group of cells
+behind one figure.
 
-A line names its origin: the command, the commit, the kernel and the seed that make it again.  A
+A record names its origin: the command, the commit, the kernel and the seed that make it again.  A
 study adds its figures.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from tcplab.results import windows
-from tcplab.results.read import Campaign, Cell, ResultsError, read_campaign
+from tcplab.results.read import Campaign, Cell
 
 Record = dict[str, Any]
 Key = tuple[str, str, str]
 """Campaign, place and cell."""
-_MEASURED = Path(__file__).parents[3] / "docs" / "measured"
 _DIGITS = 6
 
 
-def good(folder: Path, quick: bool = False) -> Iterator[tuple[Campaign, Cell]]:
-    """The good cells of a campaign, which may have been broken off; of a quick form only if asked
-    for.
-
-    Raises ResultsError for cells that nobody could make again: of files that differed from their
-    commit.
-    """
-    campaign = read_campaign(folder)
-    manifest = campaign.manifest
-    if manifest["dirty"] or not manifest["commit"]:
-        raise ResultsError(f"{folder}: of files that are in no commit")
-    if manifest["quick"] and not quick:
-        raise ResultsError(f"{folder}: a quick form")
+def good(campaign: Campaign) -> Iterator[Cell]:
+    """The good cells of a campaign, which may have been broken off."""
     for cell in campaign.cells():
         # Older results have no verdict on their windows.
         if cell.status == "ok" and windows.largest(cell.samples()) <= windows.MOST_PACKETS:
-            yield campaign, cell
+            yield cell
 
 
 def name(campaign: Campaign, cell: Cell) -> str:
@@ -84,16 +72,6 @@ def rounded(value: float | None) -> float | None:
     return None if value is None else float(f"{value:.{_DIGITS}g}")
 
 
-def published(study: str) -> Path:
-    """The file of a study's records."""
-    return _MEASURED / "data" / f"{study}.jsonl"
-
-
-def page(study: str) -> Path:
-    """The page that is made of them."""
-    return _MEASURED / f"{study}.md"
-
-
 def load(path: Path) -> dict[Key, Record]:
     """Those that were published; none if nothing was."""
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
@@ -107,40 +85,3 @@ def save(path: Path, found: dict[Key, Record]) -> None:
     temporary = path.with_suffix(".new")
     temporary.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     temporary.replace(path)
-
-
-def publish(
-    study: str,
-    folders: Sequence[Path],
-    of_campaign: Callable[[Path], list[Record]],
-    renewed: Callable[[str, list[Record]], str],
-) -> None:
-    """Takes the cells of these folders into a study's records, and makes its page anew."""
-    known = load(published(study))
-    for folder in folders:
-        known |= {key(record): record for record in of_campaign(folder)}
-    save(published(study), known)
-    text = page(study).read_text(encoding="utf-8")
-    page(study).write_text(renewed(text, list(known.values())), encoding="utf-8")
-
-
-def main(
-    study: str,
-    of_campaign: Callable[[Path], list[Record]],
-    renewed: Callable[[str, list[Record]], str],
-) -> int:
-    """The command of a study that does nothing else."""
-    parser = argparse.ArgumentParser(
-        prog=f"python -m tcplab.studies.{study}",
-        description=f"Puts campaigns' cells into {published(study).name}, and their tables into "
-        f"{page(study).name}, both in docs/measured.",
-    )
-    parser.add_argument(
-        "folders",
-        metavar="DIR",
-        nargs="*",
-        type=Path,
-        help="results, also of a campaign that was broken off; without one the page is made anew",
-    )
-    publish(study, parser.parse_args().folders, of_campaign, renewed)
-    return 0

@@ -12,17 +12,24 @@ from tcplab.studies.cells import Record
 
 NONE = "–"
 """A figure that is not there."""
-_MARKS = re.compile(r"(<!-- table: (\S+) (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
+NOT_RUN = "Not run yet.\n"
+"""A table without records."""
+_MARKS = re.compile(r"(<!-- table: (\S+) (\S+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 
 
 def renewed(page: str, table: Callable[[str, str], str]) -> str:
-    """The page with its tables anew: `table` makes one of the two words of its mark.  Marks of one
-    word are others'."""
+    """The page with its tables renewed: `table` makes one of the two words of its mark.  Marks of
+    one word belong to other programs."""
 
     def between(mark: re.Match[str]) -> str:
-        return f"{mark[1]}\n{table(mark[2], mark[3])}\n{mark[4]}"
+        return f"{mark[1]}\n{table(mark[2], mark[3])}\n{mark[5]}"
 
     return _MARKS.sub(between, page)
+
+
+def tables(page: str) -> dict[tuple[str, str], str]:
+    """The tables between the marks, by the marks' two words."""
+    return {(mark[2], mark[3]): mark[4] for mark in _MARKS.finditer(page)}
 
 
 def rows(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:

@@ -9,6 +9,8 @@ only unpacked: no script of its packages has run.
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +22,7 @@ from tcplab.vm.errors import SetupError, UnknownNameError
 
 _MANIFEST = "tcplab-root.json"
 _LAST_LINES = 3
+_NO_DEBOOTSTRAP = "debootstrap is not installed; run: python -m tcplab.vm setup"
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,14 @@ def fetch(name: str) -> Path:
     return folder
 
 
+def missing(name: str) -> list[str]:
+    """What keeps this host from building the root; nothing if it is there."""
+    if _is_whole(cache_dir() / "roots" / name, _RECIPES[name]):
+        return []
+    found = [] if shutil.which("debootstrap") else [_NO_DEBOOTSTRAP]
+    return found if os.geteuid() == 0 else [*found, f"only root can build the root {name}"]
+
+
 def _is_whole(folder: Path, recipe: Recipe) -> bool:
     try:
         recorded = json.loads((folder / _MANIFEST).read_text())
@@ -91,9 +102,7 @@ def _build(folder: Path, recipe: Recipe) -> None:
                 [*command, str(new), system_mirror()], capture_output=True, text=True
             )
         except FileNotFoundError as absent:
-            raise SetupError(
-                "debootstrap is not installed; run: python -m tcplab.vm setup"
-            ) from absent
+            raise SetupError(_NO_DEBOOTSTRAP) from absent
         if answer.returncode != 0:
             last = " / ".join(answer.stdout.strip().splitlines()[-_LAST_LINES:])
             raise SetupError(f"debootstrap of {recipe.suite} failed: {last}")

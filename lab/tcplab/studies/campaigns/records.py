@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from tcplab.metrics import cell_metrics
 from tcplab.results.read import Campaign, Cell
 from tcplab.studies import cells
@@ -28,9 +26,9 @@ _VALUES = (
 )
 
 
-def of_campaign(folder: Path) -> list[Record]:
-    """The good cells of a campaign.  Raises ResultsError."""
-    return [_record(campaign, cell) for campaign, cell in cells.good(folder)]
+def of_campaign(campaign: Campaign) -> list[Record]:
+    """The good cells of a campaign."""
+    return [_record(campaign, cell) for cell in cells.good(campaign)]
 
 
 def _record(campaign: Campaign, cell: Cell) -> Record:

@@ -91,7 +91,7 @@ def _rtt_fairness(records: list[Record], qdisc: str) -> str:
         ours.append(f"{min(again):.2f} to {max(again):.2f}" if again else pages.NONE)
         rows += [ours, [*slide, pages.NONE]]
     if not pairs:
-        return "Not run yet.\n"
+        return pages.NOT_RUN
     numbers = (f"{difference:g}" for difference in differences)
     head = ["difference, ms", *numbers, "sent again, %"]
     return f"{pages.rows(head, rows)}\n{_agreement(pairs, repetitions(counts))}\n"
@@ -115,7 +115,7 @@ def fct(records: list[Record], _: str) -> str:
     """Slowdowns and retransmissions of each scale and number of streams."""
     algorithms = labels(records, "fct", "cc")
     if not algorithms:
-        return "Not run yet.\n"
+        return pages.NOT_RUN
     head = ["scale, bytes", "at once", "n"]
     for cc in algorithms:
         head += [f"{cc}: p50", "p95", "p99", "sent again, %"]
@@ -161,7 +161,7 @@ def native(records: list[Record], _: str) -> str:
                 row.append(shown(_values(cells, "processor_s_per_gbit"), 2))
                 row.append(shown(_values(cells, "relay_late_us_p99"), 0))
                 rows.append(row)
-    return pages.rows(head, rows) if rows else "Not run yet.\n"
+    return pages.rows(head, rows) if rows else pages.NOT_RUN
 
 
 def cellular(records: list[Record], _: str) -> str:
@@ -178,7 +178,7 @@ def cellular(records: list[Record], _: str) -> str:
             row.append(shown(_values(cells, "retransmit_ratio"), 2, 100))
             row += [shown(_values(cells, f"rtt_ms_{p}"), 0) for p in ("p50", "p95")]
             rows.append(row)
-    return pages.rows(head, rows) if rows else "Not run yet.\n"
+    return pages.rows(head, rows) if rows else pages.NOT_RUN
 
 
 def _tools_last(way: str) -> tuple[bool, bool, str]:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
+from tcplab.results.read import Campaign
 from tcplab.studies import cells
 from tcplab.studies.cells import Record
 from tcplab.studies.effect.figures import of_cell
 
 
-def of_campaign(folder: Path) -> list[Record]:
-    """The good cells of a campaign, also of its quick form.  Raises ResultsError."""
+def of_campaign(campaign: Campaign) -> list[Record]:
+    """The good cells of a campaign."""
     return [
         {
             **cells.origin(campaign, cell),
@@ -18,5 +17,5 @@ def of_campaign(folder: Path) -> list[Record]:
             "wall_s": cell.raw["wall_s"],
             "figures": of_cell(cell),
         }
-        for campaign, cell in cells.good(folder, quick=True)
+        for cell in cells.good(campaign)
     ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -18,9 +17,9 @@ _QUICK_FROM_S = 4.0
 _L4S = ("ECT(1)", "CE")
 
 
-def of_campaign(folder: Path) -> list[Record]:
-    """The good cells of a campaign, also of its quick form.  Raises ResultsError."""
-    return [_record(campaign, cell) for campaign, cell in cells.good(folder, quick=True)]
+def of_campaign(campaign: Campaign) -> list[Record]:
+    """The good cells of a campaign."""
+    return [_record(campaign, cell) for cell in cells.good(campaign)]
 
 
 def _record(campaign: Campaign, cell: Cell) -> Record:

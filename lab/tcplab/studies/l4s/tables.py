@@ -34,7 +34,7 @@ def of_pair(records: list[Record], queue: str, pair: str) -> str:
     wanted = {"queue": queue, "pair": pair}
     there = [r for r in records if wanted.items() <= r["labels"].items()]
     if not there:
-        return "Not run yet.\n"
+        return pages.NOT_RUN
     points = sorted({(r["labels"]["rate"], r["labels"]["rtt"]) for r in there})
     rows = []
     for rate, rtt in points:

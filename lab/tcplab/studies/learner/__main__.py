@@ -1,8 +1,6 @@
-"""What the learner reaches in campaigns: change, choice-utility, cold, interference, long.
+"""Judges campaigns change, choice-utility, cold, interference and long.
 
-python -m tcplab.studies.learner judge DIR       which cells of a campaign reach what they have to
-python -m tcplab.studies.learner publish DIR…    good cells into docs/measured, and its page anew
-python -m tcplab.studies.learner publish         the page anew, from the records that are there
+python -m tcplab.studies.learner judge DIR…    which cells of a campaign reach what they have to
 """
 
 from __future__ import annotations
@@ -13,8 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tcplab.results.read import ResultsError, read_campaign
-from tcplab.studies import cells
-from tcplab.studies.learner import judge, records, tables
+from tcplab.studies.learner import judge
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -25,14 +22,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("what", choices=["judge", "publish"])
-    parser.add_argument("folders", metavar="DIR", nargs="*", type=Path)
-    options = parser.parse_args(arguments)
+    parser.add_argument("what", choices=["judge"])
+    parser.add_argument("folders", metavar="DIR", nargs="+", type=Path)
     try:
-        if options.what == "judge":
-            return _judge(options.folders)
-        cells.publish("learner", options.folders, records.of_campaign, tables.renewed)
-        return 0
+        return _judge(parser.parse_args(arguments).folders)
     except ResultsError as problem:
         print(f"{name}: {problem}", file=sys.stderr)
     except KeyError:

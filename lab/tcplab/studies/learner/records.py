@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 
 from tcplab.results.read import Campaign, Cell
 from tcplab.studies import cells
@@ -22,9 +21,9 @@ _KEPT = (
 """How the figures' names begin."""
 
 
-def of_campaign(folder: Path) -> list[Record]:
-    """The good cells of a campaign.  Raises ResultsError."""
-    return [_record(campaign, cell) for campaign, cell in cells.good(folder)]
+def of_campaign(campaign: Campaign) -> list[Record]:
+    """The good cells of a campaign."""
+    return [_record(campaign, cell) for cell in cells.good(campaign)]
 
 
 def _record(campaign: Campaign, cell: Cell) -> Record:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from pathlib import Path
 
 from tcplab.metrics import cell_metrics
 from tcplab.results.read import Campaign, Cell
@@ -15,9 +14,9 @@ _SLOW_START_S = 5
 _PARTS = ("goodput_mbit", "link_share")
 
 
-def of_campaign(folder: Path) -> list[Record]:
-    """The good cells of a campaign.  Raises ResultsError."""
-    return [_record(campaign, cell) for campaign, cell in cells.good(folder)]
+def of_campaign(campaign: Campaign) -> list[Record]:
+    """The good cells of a campaign."""
+    return [_record(campaign, cell) for cell in cells.good(campaign)]
 
 
 def _record(campaign: Campaign, cell: Cell) -> Record:

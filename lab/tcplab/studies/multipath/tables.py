@@ -61,7 +61,7 @@ def _mpquic(records: list[Record]) -> str:
 
 
 def _mptcp_open(records: list[Record]) -> str:
-    return _links(records, "mptcp-open", ("mptcp",))
+    return _links(records, "mptcp", ("mptcp",))
 
 
 def _failures(records: list[Record]) -> str:

@@ -136,6 +136,6 @@ _JUDGES: dict[str, Callable[[Results], list[Verdict]]] = {
 }
 
 
-def verdicts(kind: str, whole: Results) -> list[Verdict]:
-    """The targets of one experiment, `kind` without a condition, judged."""
-    return _JUDGES[kind](whole)
+def verdicts(record: Results) -> list[Verdict]:
+    """The targets of a record, judged."""
+    return _JUDGES[record["campaign"]](record)

@@ -5,7 +5,7 @@ The model of this repository, and docs/measured/watch-recall.md, from the rows k
 D=docs/measured/data
 python -m tcplab.studies.watch train $D/watch-samples*.parquet
 python -m tcplab.studies.watch judge --by bpf/watch/model.json $D/watch-rounds.parquet
-python -m tcplab.studies.watch figures
+tcplab publish
 
 The model for paths beyond those that were recorded, and its judgement of other simulated paths:
 
@@ -36,13 +36,12 @@ from typing import Any
 
 import pandas as pd
 
-from tcplab.cli.commands import binaries
+from tcplab.engine import binaries
 from tcplab.engine.bpf import compiled
 from tcplab.studies.watch import (
     compare,
     cost,
     coverage,
-    figures,
     judge,
     kept,
     native,
@@ -89,12 +88,10 @@ def main() -> int:
             command.add_argument("--most", type=int, metavar="N", help="rounds of a flow")
         what = "of the flows of QUIC, which have a model of their own"
         command.add_argument("--quic", action="store_true", help=what)
-    what = "write docs/measured/watch-recall.md: the models' verdicts on all recordings kept apart"
-    sub.add_parser("figures", help=what)
     _add_simulate(sub)
     _add_cost(sub)
     options = parser.parse_args()
-    other = {"cost": _cost, "simulate": _simulate, "figures": _figures}.get(options.command, _learn)
+    other = {"cost": _cost, "simulate": _simulate}.get(options.command, _learn)
     return other(options)
 
 
@@ -120,12 +117,6 @@ def _simulate(options: argparse.Namespace) -> int:
     return 0
 
 
-def _figures(_: argparse.Namespace) -> int:
-    figures.PAGE.write_text(figures.page(lambda text: print(text, file=sys.stderr)))
-    print(figures.PAGE)
-    return 0
-
-
 def _add_cost(sub: Any) -> None:
     command = sub.add_parser("cost", help="measure the cost of watching a packet")
     command.add_argument("--here", action="store_true", help="nanoseconds on this host; needs root")
@@ -148,7 +139,7 @@ def _add_cost(sub: Any) -> None:
 
 
 def _cost(options: argparse.Namespace) -> int:
-    folder, limit = binaries(options), None
+    folder, limit = binaries.folder(options.binaries), None
     if options.clock:
         options.limit, options.tcx = "empty", True
     if options.limit:

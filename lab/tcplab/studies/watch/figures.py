@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tcplab.studies.cells import Record
 from tcplab.studies.watch import coverage, judge, kept, simulated, traces
 from tcplab.studies.watch.traces import Trace
 
 _ROOT = Path(__file__).parents[4]
 DATA = _ROOT / "docs/measured/data"
 MODELS = _ROOT / "bpf/watch"
-PAGE = _ROOT / "docs/measured/watch-recall.md"
 OF_PAGE = ("model.json", "wide_model.json")
 """The models that the page is of."""
 
@@ -90,8 +91,16 @@ class Judges:
 
 
 def digest() -> str:
-    """Of the models that the page is of."""
-    return hashlib.sha256(b"".join((MODELS / n).read_bytes() for n in OF_PAGE)).hexdigest()[:16]
+    """Of the models and recordings behind the page."""
+    names = [*(f for one in SETS for f in one.files), LIMITED]
+    files = [MODELS / n for n in OF_PAGE]
+    files += [DATA / f"watch-rounds{n}.parquet" for n in dict.fromkeys(names)]
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16]
+
+
+def renewed(text: str, _: list[Record]) -> str:
+    """The page; judged again (minutes) only if models or recordings have changed."""
+    return text if digest() in text else page(lambda told: print(told, file=sys.stderr))
 
 
 def page(say: Callable[[str], None] = lambda _: None) -> str:
@@ -152,8 +161,8 @@ def _simulated(judges: Judges) -> str:
 _HEAD = """\
 # Watch: recall, by algorithm and by path
 
-`python -m tcplab.studies.watch figures` writes this page: it judges the recordings kept in
-docs/measured/data by the models in bpf/watch ({digest}). [watch.md](watch.md) explains the
+`tcplab publish` writes this page: it judges the recordings kept in docs/measured/data by the models
+in bpf/watch ({digest}). [watch.md](watch.md) explains the
 recordings, the goals, and what was tried. Nothing was trained by these recordings.
 
 The flows always have data. Left out are those whose law is another group's on their path: YeAH if
