@@ -49,6 +49,24 @@ fn seen(path: u32, per_group: u32, arm: usize, i: u32) -> Observation {
     }
 }
 
+/// Samples of each path once, in an order without neighbours, then of every fifth three times more; their number.
+fn feed(learner: &mut Thompson, arms: u32, paths: u32, per_group: u32) -> u32 {
+    let order = |i: u32| (u64::from(i) * 7_368_787 % u64::from(paths)) as u32;
+    let samples = paths + 3 * (paths / 5);
+    for i in 0..samples {
+        let again = || (i - paths) / 3 * 5 % paths;
+        let path = order(if i < paths { i } else { again() });
+        let arm = (i.wrapping_mul(2_654_435_761) >> 16) % arms;
+        learner
+            .observe(&seen(path, per_group, arm as usize, i))
+            .unwrap();
+        if i % 1000 == 0 {
+            learner.publish(1e9 + f64::from(i) / 200.0, 2000, |_, _| ());
+        }
+    }
+    samples
+}
+
 fn main() {
     let given: Vec<u32> = std::env::args()
         .skip(1)
@@ -60,24 +78,7 @@ fn main() {
     let before = resident_mb();
     let mut learner = Thompson::new(arms as usize, Settings::default()).unwrap();
     let start = spent_s();
-    // Each path once, in an order without neighbours, then every fifth three times more.
-    let order = |i: u32| (u64::from(i) * 7_368_787 % u64::from(paths)) as u32;
-    let mut samples = 0;
-    for i in 0..paths + 3 * (paths / 5) {
-        let path = order(if i < paths {
-            i
-        } else {
-            (i - paths) / 3 * 5 % paths
-        });
-        let arm = (i.wrapping_mul(2_654_435_761) >> 16) % arms;
-        learner
-            .observe(&seen(path, per_group, arm as usize, i))
-            .unwrap();
-        if samples % 1000 == 0 {
-            learner.publish(1e9 + f64::from(samples) / 200.0, 2000, |_, _| ());
-        }
-        samples += 1;
-    }
+    let samples = feed(&mut learner, arms, paths, per_group);
     let samples_s = spent_s() - start;
     let observe_us = samples_s * 1e6 / f64::from(samples);
     let now_s = 1e9 + f64::from(samples) / 200.0;

@@ -304,6 +304,21 @@ fn squat(name: String, folder: PathBuf, held: Held) {
     }
 }
 
+fn set_buffer(fd: &OwnedFd, bytes: i32) -> io::Result<()> {
+    let len = size_of::<i32>();
+    set(fd, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &bytes, len)
+}
+
+/// Has the kernel send a reset when the socket is closed.
+fn end_by_reset(fd: &OwnedFd) -> io::Result<()> {
+    let now = libc::linger {
+        l_onoff: 1,
+        l_linger: 0,
+    };
+    let len = size_of::<libc::linger>();
+    set(fd, libc::SOL_SOCKET, libc::SO_LINGER, &now, len)
+}
+
 #[derive(Default)]
 struct Actor {
     held: Held,
@@ -331,34 +346,13 @@ impl Actor {
             }
             ["accept"] => self.connection = Some(accept(self.listener.as_ref().unwrap())?),
             ["send", bytes] => send(self.connection()?, bytes.parse().unwrap())?,
-            ["buffer", bytes] => {
-                let bytes: i32 = bytes.parse().unwrap();
-                let len = size_of::<i32>();
-                set(
-                    self.connection()?,
-                    libc::SOL_SOCKET,
-                    libc::SO_SNDBUFFORCE,
-                    &bytes,
-                    len,
-                )?;
-            }
+            ["buffer", bytes] => set_buffer(self.connection()?, bytes.parse().unwrap())?,
             ["info"] => return info(self.connection()?),
             ["ecn"] => return get_codepoint(self.connection()?),
             ["cc"] => return get_cc(self.connection()?),
             ["cc", name] => set_cc(self.connection()?, name)?,
             ["reset"] => {
-                let now = libc::linger {
-                    l_onoff: 1,
-                    l_linger: 0,
-                };
-                let len = size_of::<libc::linger>();
-                set(
-                    self.connection()?,
-                    libc::SOL_SOCKET,
-                    libc::SO_LINGER,
-                    &now,
-                    len,
-                )?;
+                end_by_reset(self.connection()?)?;
                 self.connection = None;
             }
             ["close"] => self.connection = None,

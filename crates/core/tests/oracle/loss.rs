@@ -269,6 +269,12 @@ fn bic_decrease(p: Point) -> f64 {
 }
 
 pub fn laws() -> Vec<Law> {
+    let mut all = laws_of_reno_and_cubic();
+    all.extend(laws_of_others());
+    all
+}
+
+fn laws_of_reno_and_cubic() -> Vec<Law> {
     vec![
         Law::new("reno", "RFC 5681", "growth", reno_growth, 0.03),
         Law::new(
@@ -294,6 +300,11 @@ pub fn laws() -> Vec<Law> {
             0.0,
         ),
         Law::new("cubic", "RFC 9438, 4.6", "decrease", cubic_decrease, 0.01),
+    ]
+}
+
+fn laws_of_others() -> Vec<Law> {
+    vec![
         Law::new("bic", "Xu et al. 2004, III", "growth", bic_growth, 0.05),
         Law::new("bic", "Xu et al. 2004, III", "decrease", bic_decrease, 0.0),
         Law::new(
