@@ -233,8 +233,8 @@ def write_tuned(
     campaign: Path, labels: Mapping[str, Any], rates: Mapping[str, float], chosen: Sequence[str]
 ) -> Path:
     """A cell of connections one after the other: `chosen` names the arm of each, `rates` its
-    goodput in Mbit/s.  A way that is no arm is a tuner."""
-    way = str(labels["way"])
+    goodput in Mbit/s.  A variant that is no arm is a tuner."""
+    variant = str(labels["variant"])
     rows = [
         flow_row(
             i,
@@ -248,7 +248,7 @@ def write_tuned(
         for i, arm in enumerate(chosen)
     ]
     tuner = None
-    if way not in rates:
+    if variant not in rates:
         table = [
             {
                 "key": "192.168.168.1",
@@ -261,7 +261,7 @@ def write_tuned(
             }
             for i, arm in enumerate(rates)
         ]
-        tuner = {"name": way, "version": "0.1.0", "log": "", "table": table}
+        tuner = {"name": variant, "version": "0.1.0", "log": "", "table": table}
     return write_cell(
         campaign, labels, flows=pd.DataFrame(rows), tuner=tuner, groups={"load": BASE_RTT_MS}
     )

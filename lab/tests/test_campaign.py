@@ -64,13 +64,13 @@ def test_tuners_have_a_machine_of_their_own(tmp_path: Path) -> None:
 
 def test_a_part_of_a_sweep_is_kept_for_those_who_resume_it(tmp_path: Path) -> None:
     whole = load(find("choice"), quick=True)
-    only = ["way=cubic,bbr", "condition=loss10"]
+    only = ["variant=cubic,bbr", "condition=loss10"]
     part = selected(whole, only)
     assert [list(p.labels.values()) for p in part.points] == [
         ["router", "loss10", "cubic"],
         ["router", "loss10", "bbr"],
     ]
-    assert part.axes == {"path": ["router"], "condition": ["loss10"], "way": ["cubic", "bbr"]}
+    assert part.axes == {"path": ["router"], "condition": ["loss10"], "variant": ["cubic", "bbr"]}
     how = {"engine": "vm", "only": only}
     manifest.write(tmp_path, manifest.content(part, [], how))
     (tmp_path / manifest.SCENARIO).write_text(part.source)
@@ -78,13 +78,15 @@ def test_a_part_of_a_sweep_is_kept_for_those_who_resume_it(tmp_path: Path) -> No
 
 
 def test_a_label_with_commas_can_be_asked_for() -> None:
-    part = selected(load(find("watch-qdisc")), ["way=BPF,HTB, few queues, actions,HTB, actions"])
-    assert part.axes["way"] == ["BPF", "HTB, actions", "HTB, few queues, actions"]
+    part = selected(
+        load(find("watch-qdisc")), ["variant=BPF,HTB, few queues, actions,HTB, actions"]
+    )
+    assert part.axes["variant"] == ["BPF", "HTB, actions", "HTB, few queues, actions"]
 
 
 def test_a_repetition_by_itself_has_the_seed_that_it_has_among_the_others(tmp_path: Path) -> None:
     whole = load(find("choice-utility"))
-    alone = selected(whole, ["repetition=2", "way=bbr"])
+    alone = selected(whole, ["repetition=2", "variant=bbr"])
     jobs = {job.id: job.seed for job in plan.jobs(alone, tmp_path, SETTINGS)}
     assert len(jobs) == len(whole.axes["condition"])
     of_all = {job.seed for job in plan.jobs(whole, tmp_path, SETTINGS) if job.repetition == 2}
@@ -95,9 +97,9 @@ def test_a_repetition_by_itself_has_the_seed_that_it_has_among_the_others(tmp_pa
     ("word", "told"),
     [
         ("repetition=1", "there is no repetition '1'; it is 0; the scenario's `repetitions` says"),
-        ("tool=cubic", "there is no axis 'tool'; there are path, condition, way"),
-        ("way=cubic,best", "way is never 'best'; it is cubic, bbr, tcpilot"),
-        ("way", "way is never ''; it is cubic, bbr, tcpilot"),
+        ("tool=cubic", "there is no axis 'tool'; there are path, condition, variant"),
+        ("variant=cubic,best", "variant is never 'best'; it is cubic, bbr, tcpilot"),
+        ("variant", "variant is never ''; it is cubic, bbr, tcpilot"),
     ],
 )
 def test_a_part_that_is_not_there_is_refused(word: str, told: str) -> None:

@@ -97,8 +97,11 @@ def test_tools_stand_below_the_static_algorithms_on_each_trace() -> None:
         "rtt_ms_p50": 500.0,
         "rtt_ms_p95": 900.0,
     }
-    ways = ("tcpilot-thompson", "bbr", "cubic")
-    found = [record("cellular", "host", values, trace="lte-walk", way=way) for way in ways]
+    variants = ("tcpilot-thompson", "bbr", "cubic")
+    found = [
+        record("cellular", "host", values, trace="lte-walk", variant=variant)
+        for variant in variants
+    ]
     lines = tables.cellular(found, "host").splitlines()
     assert [line.split(" | ")[1] for line in lines[2:]] == ["cubic", "bbr", "tcpilot-thompson"]
     assert lines[2] == "| lte-walk | cubic | 1 | 4.00 | 1.00 | 500 | 900 |"

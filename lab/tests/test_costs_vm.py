@@ -30,7 +30,7 @@ connections = 200
 [measure]
 programs = true
 
-[sweep.way]
+[sweep.variant]
 tools = ["none", "limit", "floor"]
 """
 
@@ -64,7 +64,7 @@ def test_a_program_costs_by_what_it_does_and_sees_all_events(out: Path, engine: 
     assert done(outcome) == 3
     found = {}
     for cell in Path(outcome["folder"]).glob("cells/*"):
-        label = json.loads((cell / "cell.json").read_text())["labels"]["way"]
+        label = json.loads((cell / "cell.json").read_text())["labels"]["variant"]
         values = json.loads((cell / "metrics.json").read_text())["values"]
         found[label] = values.get("program_events"), values.get("program_ns")
     # Of each end: established, and every change of state.

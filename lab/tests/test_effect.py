@@ -80,12 +80,12 @@ def test_the_first_slice_and_broken_connections_do_not_count_and_slices_count_al
     assert mean == pytest.approx(log(1e6 / 2)) and error == pytest.approx(0.0)
 
 
-def record(way: str, goodput: float, report: dict[str, Any] | None = None) -> dict[str, Any]:
+def record(variant: str, goodput: float, report: dict[str, Any] | None = None) -> dict[str, Any]:
     means = {"goodput": [goodput, 0.01], "duration": [-goodput, 0.01], "mbytes": 10.0}
     own: dict[str, Any] = {"all": means, "means": {"cubic": means, "bbr": means}}
     if report:
         own["report"] = report
-    labels = {"condition": "takes", "way": way}
+    labels = {"condition": "takes", "variant": variant}
     return {"campaign": "effect", "place": "machine", "labels": labels, "figures": own}
 
 

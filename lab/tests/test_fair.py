@@ -17,22 +17,22 @@ def cell(**labels: str) -> Cell:
 
 
 def test_fair_takes_the_links_rate_and_the_place_of_its_shaper() -> None:
-    lines = "\n".join(watcher.start(cell(flows="32", way="groups")))
+    lines = "\n".join(watcher.start(cell(flows="32", variant="groups")))
     assert "--fair --rate 20" in lines
     assert "--actions none" in lines
     assert lines.index("qdisc del dev b0 root") < lines.index("watch b0")
 
 
 def test_the_queue_that_is_sampled_is_that_of_fair() -> None:
-    (queue,) = plan(cell(flows="8", way="groups, actions"), 1)["queues"]
+    (queue,) = plan(cell(flows="8", variant="groups, actions"), 1)["queues"]
     assert queue["handle"] == topology.FAIR_HANDLE
-    (queue,) = plan(cell(flows="8", way="FIFO"), 1)["queues"]
+    (queue,) = plan(cell(flows="8", variant="FIFO"), 1)["queues"]
     assert queue["handle"] == topology.QDISC_HANDLE
 
 
 def test_fair_needs_htb_and_filters() -> None:
-    assert {"sch_htb", "cls_bpf"} <= set(need.modules(cell(way="groups")))
-    assert "sch_htb" not in need.modules(cell(way="SFQ"))
+    assert {"sch_htb", "cls_bpf"} <= set(need.modules(cell(variant="groups")))
+    assert "sch_htb" not in need.modules(cell(variant="SFQ"))
 
 
 def test_mixes_have_as_many_flows_as_they_say() -> None:
@@ -42,7 +42,7 @@ def test_mixes_have_as_many_flows_as_they_say() -> None:
 
 
 def test_what_is_not_watched_leaves_nothing() -> None:
-    fifo = cell(flows="8", way="FIFO")
+    fifo = cell(flows="8", variant="FIFO")
     assert watcher.start(fifo) == watcher.stop(fifo) == []
     assert watcher.files(fifo) == ()
-    assert watcher.files(cell(way="groups")) == ("watch.jsonl",)
+    assert watcher.files(cell(variant="groups")) == ("watch.jsonl",)

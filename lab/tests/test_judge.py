@@ -45,13 +45,13 @@ def connections(mbit: float, again: float, count: int = 75, **more: Any) -> pd.D
 
 def campaign(tmp_path: Path, name: str, rates: dict[str, tuple[float, float]]) -> Path:
     """Three repetitions that differ by a hundredth."""
-    axes = {"condition": ["lossy"], "way": list(rates)}
+    axes = {"condition": ["lossy"], "variant": list(rates)}
     folder = write_campaign(tmp_path, name, axes, repetitions=3)
-    for way, (mbit, again) in rates.items():
+    for variant, (mbit, again) in rates.items():
         for repetition in range(3):
-            tuner = {"name": "tcpilot", "table": []} if way == "tool" else None
+            tuner = {"name": "tcpilot", "table": []} if variant == "tool" else None
             flows = connections(mbit * (1 + 0.01 * repetition), again)
-            labels = {"condition": "lossy", "way": way}
+            labels = {"condition": "lossy", "variant": variant}
             write_cell(folder, labels, repetition, flows=flows, tuner=tuner)
     return folder
 
@@ -101,15 +101,17 @@ def test_what_counts_between_neighbours_is_the_link_and_the_default_at_the_end(
 ) -> None:
     """The tool's connections begin with the default, and end with what takes from others.  It is
     compared with the default even if the other has more when all use it."""
-    folder = write_campaign(tmp_path, "interference", {"way": ["all-first", "all-second", "tool"]})
-    for way, (mbit, again, name) in {
+    folder = write_campaign(
+        tmp_path, "interference", {"variant": ["all-first", "all-second", "tool"]}
+    )
+    for variant, (mbit, again, name) in {
         "all-first": (18, 0.03, "cubic"),
         "all-second": (18, 0.0, "bbr"),
         "tool": (18, 0.2, "bbr"),
     }.items():
         flows = connections(mbit, again).assign(cc_used=name, arm="cubic")
-        tuner = {"name": "tcpilot", "table": []} if way == "tool" else None
-        cell = write_cell(folder, {"way": way}, flows=flows, tuner=tuner)
+        tuner = {"name": "tcpilot", "table": []} if variant == "tool" else None
+        cell = write_cell(folder, {"variant": variant}, flows=flows, tuner=tuner)
         raw = json.loads((cell / "cell.json").read_text())
         raw["sysctls"] = {"net.ipv4.tcp_congestion_control": "cubic"}
         (cell / "cell.json").write_text(json.dumps(raw))
@@ -128,7 +130,7 @@ def test_what_is_published_is_judged_alike(tmp_path: Path) -> None:
         (v.what, v.reference, v.met) for v in judge(folder)
     ]
     for record in found:
-        record["labels"] = {"condition": "lossy", "way": _NAMES[record["labels"]["way"]]}
+        record["labels"] = {"condition": "lossy", "variant": _NAMES[record["labels"]["variant"]]}
         record["place"] = "host"
     page = "before\n<!-- table: choice-utility host -->\nold\n<!-- end -->\nafter\n"
     text = tables.renewed(page, found)

@@ -218,7 +218,7 @@ values = [4, 6]
 
 
 LINKS = """
-[sweep.way]
+[sweep.variant]
 values = [
     { label = "plain", link.bottleneck.back_rate_mbit = 10 },
     { label = "second", link.bottleneck.second_rate_mbit = 4 },
@@ -248,11 +248,14 @@ def test_links_have_what_a_scenario_puts_on_either_way(out: Path) -> None:
     assert (outcome["ok"], outcome["rejected"], outcome["failed"]) == (9, 0, 0)
     goodput, acks, packets, ack_ns = {}, {}, {}, {}
     for cell in cells(Path(outcome["folder"])):
-        way, place = cell["labels"]["way"], Path(outcome["folder"]) / "cells" / cell["id"]
+        variant, place = cell["labels"]["variant"], Path(outcome["folder"]) / "cells" / cell["id"]
         values = json.loads((place / "metrics.json").read_text())["values"]
-        goodput[way], ack_ns[way] = values["goodput_mbit"], values.get("ack_ns")
+        goodput[variant], ack_ns[variant] = values["goodput_mbit"], values.get("ack_ns")
         queues = pd.read_parquet(place / "queues.parquet").groupby("link")["sent_packets"].max()
-        acks[way], packets[way] = int(queues.get("bottleneck/back", 0)), int(queues["bottleneck"])
+        acks[variant], packets[variant] = (
+            int(queues.get("bottleneck/back", 0)),
+            int(queues["bottleneck"]),
+        )
     assert goodput["plain"] > 8 and 3 < goodput["second"] < 4
     # At 0.1 Mbit/s there is room for 190 acknowledgements a second; cake leaves out the older.
     assert goodput["acks"] < 0.8 * goodput["plain"] < goodput["thinned"]

@@ -48,7 +48,7 @@ def test_all_that_is_missing_is_listed(
 ) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     monkeypatch.setitem(sys.modules, "distributed", None)
-    words = ["run", "choice", "--only", "way=tcpilot", "--engine", "here", "--virtual-time"]
+    words = ["run", "choice", "--only", "variant=tcpilot", "--engine", "here", "--virtual-time"]
     words += ["--binaries", str(tmp_path / "nowhere"), "--scheduler", "local"]
     assert main([*words, "--out", str(tmp_path / "results")]) == 1
     said = capsys.readouterr().err.splitlines()
@@ -103,7 +103,7 @@ def test_a_machine_lists_what_it_lacks(monkeypatch: pytest.MonkeyPatch, tmp_path
     monkeypatch.setattr(vm, "fetch", no_kernel)
     monkeypatch.setattr(vm.qemu, "program", no_emulator)
     monkeypatch.setattr(vm.roots, "missing", lambda name: [f"no root {name}"])
-    peer = cell("bulk", way="bpftune")
+    peer = cell("bulk", variant="bpftune")
     measured = replace(peer, measure=replace(peer.measure, acks=True))
     found = vm.missing([measured], settings(tmp_path, "vm"))
     assert [line for line in found if "busybox" not in line] == [
@@ -131,8 +131,8 @@ def test_a_root_needs_debootstrap_and_root(cache: Path, monkeypatch: pytest.Monk
 def test_a_host_without_cgroups_runs_no_tuner(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(here, "_cgroups", lambda: None)
     lacks = "a mounted cgroup v2 for the tuner"
-    assert lacks in here._in_kernel([cell("bulk", way="tcpilot")])
-    assert lacks not in here._in_kernel([cell("bulk", way="none")])
+    assert lacks in here._in_kernel([cell("bulk", variant="tcpilot")])
+    assert lacks not in here._in_kernel([cell("bulk", variant="none")])
 
 
 @pytest.fixture
@@ -175,9 +175,9 @@ def test_a_resumed_campaign_notes_changed_programs(tmp_path: Path, binaries: Pat
 def test_limits_are_hashed_as_objects(
     cache: Path, binaries: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = programs.hashes([cell("bulk", way="none")], settings(binaries))
+    found = programs.hashes([cell("bulk", variant="none")], settings(binaries))
     assert found["bpf_objects"] == {}
-    found = programs.hashes([cell("cost", way="limit")], settings(binaries))
+    found = programs.hashes([cell("cost", variant="limit")], settings(binaries))
     (name,) = found["bpf_objects"]
     assert Path(name).is_relative_to(cache) and Path(name).name.startswith("limit")
 

@@ -39,9 +39,9 @@ def rows(rates_mbit: list[tuple[str, float]], warmup: int = 0, **more: Any) -> p
 
 
 def rounds(tmp_path: Path, name: str, values: dict[str, list[int]]) -> Path:
-    """A campaign whose cells have so many connections in ten seconds, by way and repetition."""
-    folder = write_campaign(tmp_path, name, {"way": list(values)}, repetitions=3)
-    for way, counts in values.items():
+    """A campaign whose cells have so many connections in ten seconds, by variant and repetition."""
+    folder = write_campaign(tmp_path, name, {"variant": list(values)}, repetitions=3)
+    for variant, counts in values.items():
         for repetition, count in enumerate(counts):
             flows = pd.DataFrame(
                 [
@@ -51,7 +51,7 @@ def rounds(tmp_path: Path, name: str, values: dict[str, list[int]]) -> Path:
                     for i in range(count)
                 ]
             )
-            write_cell(folder, {"way": way}, repetition, flows=flows, scenario=SCENARIO)
+            write_cell(folder, {"variant": variant}, repetition, flows=flows, scenario=SCENARIO)
     return folder
 
 
@@ -83,16 +83,16 @@ def test_a_record_says_where_it_came_from(tmp_path: Path) -> None:
 
 def test_a_failed_cell_makes_no_record(tmp_path: Path) -> None:
     folder = rounds(tmp_path, "short", {"none": [100]})
-    write_cell(folder, {"way": "limit"}, status="failed", error="x", scenario=SCENARIO)
+    write_cell(folder, {"variant": "limit"}, status="failed", error="x", scenario=SCENARIO)
     with pytest.raises(ResultsError, match="limit-r0"):
         only(folder)
 
 
 def test_a_failed_short_connection_spoils_the_result(tmp_path: Path) -> None:
-    folder = write_campaign(tmp_path, "short", {"way": ["none"]})
+    folder = write_campaign(tmp_path, "short", {"variant": ["none"]})
     flows = rows([("cubic", 1.0), ("cubic", 1.0), ("cubic", 1.0)])
     flows.loc[1, "error"] = "refused"
-    write_cell(folder, {"way": "none"}, flows=flows, scenario=SCENARIO)
+    write_cell(folder, {"variant": "none"}, flows=flows, scenario=SCENARIO)
     with pytest.raises(ResultsError, match="failed"):
         only(folder)
 
@@ -126,18 +126,18 @@ def test_programs_of_one_moment_are_added_up() -> None:
 
 
 def test_a_tool_that_saw_nothing_has_no_cost(tmp_path: Path) -> None:
-    folder = write_campaign(tmp_path, "cost", {"way": ["limit"]})
+    folder = write_campaign(tmp_path, "cost", {"variant": ["limit"]})
     flows = pd.DataFrame(
         [flow_row(i, g, "cubic", start_s=1.0 + i) for i, g in enumerate(("short", "bulk"))]
     )
     idle = counters((0.0, 7, 700), (30.0, 7, 700))
-    write_cell(folder, {"way": "limit"}, flows=flows, programs=idle, scenario=SCENARIO)
+    write_cell(folder, {"variant": "limit"}, flows=flows, programs=idle, scenario=SCENARIO)
     with pytest.raises(ResultsError, match="no event"):
         only(folder)
 
 
 def test_cost_is_that_of_the_median_repetition(tmp_path: Path) -> None:
-    folder = write_campaign(tmp_path, "cost", {"way": ["limit"]}, repetitions=3)
+    folder = write_campaign(tmp_path, "cost", {"variant": ["limit"]}, repetitions=3)
     for repetition, ns in enumerate((90, 10, 20)):
         flows = pd.DataFrame(
             [
@@ -146,7 +146,7 @@ def test_cost_is_that_of_the_median_repetition(tmp_path: Path) -> None:
             ]
         )
         counted = counters((0.5, 0, 0), (2.5, 16, 16 * ns), (4.5, 32, 48 * ns))
-        labels = {"way": "limit"}
+        labels = {"variant": "limit"}
         write_cell(folder, labels, repetition, flows=flows, programs=counted, scenario=SCENARIO)
     found = only(folder)["results"]["limit"]
     assert found["short"] == {
@@ -205,16 +205,16 @@ def chosen(tmp_path: Path, learned: float = 800.0) -> dict[str, Any]:
     table = [{"key": "10.1.10.2", **known}, {"key": "10.1.1.1", **known, "count": 75}]
     tuner = {"name": "tcpilot", "table": table}
     tuner["status"] = {"connections": {"few": 3, "route": 0}}
-    ways: dict[str, Any] = {
+    variants: dict[str, Any] = {
         "cubic": (rows([("cubic", 100.0)] * 2), None),
         "bbr": (rows([("bbr", 900.0)] * 2), None),
         "tcpilot": (rows(slow + fast, warmup=25), tuner),
         "bpftune": (rows([("bbr", 700.0)] * 2), {"name": "bpftune", "table": []}),
     }
-    axes = {"path": ["direct"], "condition": ["loss10"], "way": list(ways)}
+    axes = {"path": ["direct"], "condition": ["loss10"], "variant": list(variants)}
     folder = write_campaign(tmp_path, "choice", axes)
-    for way, (flows, found) in ways.items():
-        labels = {"path": "direct", "condition": "loss10", "way": way}
+    for variant, (flows, found) in variants.items():
+        labels = {"path": "direct", "condition": "loss10", "variant": variant}
         write_cell(folder, labels, flows=flows, tuner=found, scenario=SCENARIO)
     return only(folder)
 
@@ -225,7 +225,7 @@ def test_choice_leaves_the_time_of_learning_out(tmp_path: Path) -> None:
     found = record["results"]
     assert found["ratio"] == {"cubic": 1, "static bbr": 9, "tcpilot": 8, "bpftune": 7}
     assert (found["best_static"], found["most_chosen"]) == ("bbr", "bbr")
-    assert found["ways"]["tcpilot"]["mean_all_bits_per_s"] == 550e6
+    assert found["variants"]["tcpilot"]["mean_all_bits_per_s"] == 550e6
     assert found["decisions"] == {"few": 3}
     assert "| direct, loss10 | 100 | 900 |" in table("choice machine", record)
     assert "| direct, loss10 (stale) |" in table("choice machine", {**record, "stale": "x"})
@@ -238,7 +238,7 @@ def test_a_failed_connection_counts_as_no_goodput() -> None:
     flows = rows([("bbr", 100.0), ("bbr", 100.0)])
     flows.loc[1, "error"] = "reset"
     run: Any = SimpleNamespace(flows=lambda: flows)
-    assert summary._way([run])["mean_bits_per_s"] == 50e6
+    assert summary._variant([run])["mean_bits_per_s"] == 50e6
 
 
 @pytest.mark.parametrize(("learned", "met"), [(800.0, True), (790.0, False)])
@@ -250,8 +250,8 @@ def test_the_gain_at_heavy_loss_is_judged(tmp_path: Path, learned: float, met: b
 
 def test_tcpilot_may_choose_dctcp_on_every_path() -> None:
     read = tomllib.loads(find("choice").read_text())
-    ways = read["sweep"]["way"]["values"] + read["quick"]["sweep"]["way"]["values"]
-    configs = [way["tuner"]["config"] for way in ways if way["label"] == "tcpilot"]
+    variants = read["sweep"]["variant"]["values"] + read["quick"]["sweep"]["variant"]["values"]
+    configs = [variant["tuner"]["config"] for variant in variants if variant["label"] == "tcpilot"]
     assert len(configs) == 2
     for config in configs:
         parsed = tomllib.loads(config)
@@ -265,9 +265,9 @@ def test_connections_last_twenty_round_trips() -> None:
         assert (point.cell.flows[0].each_s or 0) * 1000 >= 20 * point.cell.links[0].rtt_ms
 
 
-def cell_of(campaign: str, way: str) -> Cell:
+def cell_of(campaign: str, variant: str) -> Cell:
     points = load(find(campaign)).points
-    return next(point.cell for point in points if point.labels["way"] == way)
+    return next(point.cell for point in points if point.labels["variant"] == variant)
 
 
 def test_programs_are_counted_in_the_cells_cgroup_and_nothing_else_is() -> None:

@@ -30,13 +30,13 @@ def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def campaign(tmp_path: Path, name: str = "choice-utility", **manifest: Any) -> Path:
     """A whole campaign of one cell."""
-    folder = write_campaign(tmp_path, name, {"condition": ["loss2"], "way": ["cubic"]})
+    folder = write_campaign(tmp_path, name, {"condition": ["loss2"], "variant": ["cubic"]})
     file = folder / "manifest.json"
     file.write_text(json.dumps({**json.loads(file.read_text()), "quick": False, **manifest}))
     connections = [
         flow_row(i, "bulk", "cubic", bytes=1_000_000, fct_s=1.0, warmup=False) for i in range(2)
     ]
-    labels = {"condition": "loss2", "way": "cubic"}
+    labels = {"condition": "loss2", "variant": "cubic"}
     write_cell(folder, labels, flows=table_of(connections))
     return folder
 
@@ -77,7 +77,7 @@ def test_a_published_campaign_renews_its_page(measured: Path, tmp_path: Path) ->
         ("choice-utility", {"dirty": True}, "files differed from its commit"),
         ("choice-utility", {"commit": None}, "its commit is not known"),
         ("choice-utility", {"quick": True}, "it is a quick form"),
-        ("bulk", {"only": ["way=none"]}, "it has not every way"),
+        ("bulk", {"only": ["variant=none"]}, "it has not every variant"),
         ("fairness", {}, "no page has fairness"),
     ],
 )
@@ -97,12 +97,12 @@ def test_a_quick_form_may_be_published_or_not() -> None:
 def test_show_prints_tables_and_writes_nothing(
     measured: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = write_campaign(tmp_path, "short", {"way": ["none", "limit"]})
-    for way in ("none", "limit"):
+    folder = write_campaign(tmp_path, "short", {"variant": ["none", "limit"]})
+    for variant in ("none", "limit"):
         flows = [flow_row(i, "short", "cubic", start_s=i, end_s=i + 1) for i in range(10)]
         flow = {"connections": 10, "destinations": None, "streams": 1}
         scenario = {"links": [{"loss_percent": 0}], "flows": [flow]}
-        write_cell(folder, {"way": way}, flows=table_of(flows), scenario=scenario)
+        write_cell(folder, {"variant": variant}, flows=table_of(flows), scenario=scenario)
     assert read_campaign(folder).manifest["quick"]
     before = sorted((p, p.stat().st_mtime_ns) for p in measured.rglob("*"))
     assert main(["publish", "--show", str(folder)]) == 0

@@ -208,8 +208,8 @@ def test_the_relay_and_the_ends_of_a_fast_cell_have_a_processor_for_themselves(
 
 
 def report(late_us: float, full: int) -> dict[str, object]:
-    way = {"late_us": {"p99": late_us}, "full": full}
-    return {"there": way, "back": {"late_us": {"p99": 0.0}, "full": 0}}
+    line = {"late_us": {"p99": late_us}, "full": full}
+    return {"there": line, "back": {"late_us": {"p99": 0.0}, "full": 0}}
 
 
 def test_a_run_whose_packets_were_too_late_is_marked() -> None:

@@ -179,11 +179,11 @@ def test_series_give_way_to_the_size_of_the_page(
 
 
 def test_tuners_tables_are_in_the_page(tmp_path: Path) -> None:
-    axes = {"condition": ["loss5"], "way": ["cubic", "tcpilot"]}
+    axes = {"condition": ["loss5"], "variant": ["cubic", "tcpilot"]}
     campaign = write_campaign(tmp_path, "choice", axes)
     rates = {"cubic": 2.0, "bbr": 10.0}
-    write_tuned(campaign, {"condition": "loss5", "way": "cubic"}, rates, ["cubic"] * 6)
-    write_tuned(campaign, {"condition": "loss5", "way": "tcpilot"}, rates, ["bbr"] * 6)
+    write_tuned(campaign, {"condition": "loss5", "variant": "cubic"}, rates, ["cubic"] * 6)
+    write_tuned(campaign, {"condition": "loss5", "variant": "tcpilot"}, rates, ["bbr"] * 6)
     points = embedded(report.write(campaign).read_text(), "model")["points"]
     tuned = points[1]
     assert tuned["tuner"]["name"] == "tcpilot"
@@ -195,8 +195,8 @@ def test_tuners_tables_are_in_the_page(tmp_path: Path) -> None:
     ("campaign", "axes", "rows", "columns", "facets"),
     [
         ("pairs", {"q": "pc", "first": "abc", "second": "nabc"}, "first", "second", ["q"]),
-        ("choice", {"condition": "123456", "way": "abcdefg"}, "condition", "way", []),
-        ("short", {"way": "ab"}, "way", None, []),
+        ("choice", {"condition": "123456", "variant": "abcdefg"}, "condition", "variant", []),
+        ("short", {"variant": "ab"}, "variant", None, []),
         ("fct", {"cc": "ab", "incast": "12345", "scale": "1234"}, "incast", "scale", ["cc"]),
         ("two", {"case": "xy", "cc": "abc", "transport": "mq"}, "cc", "transport", ["case"]),
         ("wide", {"few": "xy", "many": "abcdefghijklmnopqrstuvw"}, "many", "few", []),

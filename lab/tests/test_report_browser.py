@@ -41,16 +41,18 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
                     bad = (qdisc, first, second) == ("codel", "bbr", "vegas")
                     status = "rejected" if bad else "ok"
                     write_pair(fairness, labels, share, repetition, status=status)
-    ways = ["cubic", "bbr", "tcpilot"]
-    choice = write_campaign(root, "choice", {"condition": ["loss5"], "way": ways})
+    variants = ["cubic", "bbr", "tcpilot"]
+    choice = write_campaign(root, "choice", {"condition": ["loss5"], "variant": variants})
     rates = {"cubic": 2.0, "bbr": 10.0}
-    for way in ways:
-        chosen = [way if way in rates else "bbr"] * 9
-        write_tuned(choice, {"condition": "loss5", "way": way}, rates, chosen)
-    traced = write_campaign(root, "cellular", {"trace": ["lte-walk"], "way": ["cubic", "bbr"]})
-    for way, share in (("cubic", 0.6), ("bbr", 0.4)):
-        labels = {"trace": "lte-walk", "way": way}
-        follow_a_trace(write_pair(traced, {**labels, "first": way, "second": way}, share), labels)
+    for variant in variants:
+        chosen = [variant if variant in rates else "bbr"] * 9
+        write_tuned(choice, {"condition": "loss5", "variant": variant}, rates, chosen)
+    traced = write_campaign(root, "cellular", {"trace": ["lte-walk"], "variant": ["cubic", "bbr"]})
+    for variant, share in (("cubic", 0.6), ("bbr", 0.4)):
+        labels = {"trace": "lte-walk", "variant": variant}
+        follow_a_trace(
+            write_pair(traced, {**labels, "first": variant, "second": variant}, share), labels
+        )
     real = root / "pairs"
     shutil.copytree(Path(__file__).parent / "data" / "pairs", real)
     return {
@@ -123,7 +125,7 @@ def test_links_that_follow_a_trace_show_their_ways_over_time_without_a_click(
     page.goto(pages["cellular"])
     figure = page.locator("#time-figures .plot")
     expect(figure).to_have_count(1)
-    # Goodput and round trip of two ways, and what the link offered.
+    # Goodput and round trip of two variants, and what the link offered.
     expect(figure.locator(".scatterlayer path.js-line")).to_have_count(5)
     for text in ("Smoothed RTT, ms", "cubic", "bbr", "trace lte-walk"):
         expect(figure.get_by_text(text, exact=True).first).to_be_visible()

@@ -12,6 +12,7 @@ from tcplab.scenario import ScenarioError, find, load, names
 from tcplab.scenario.lines import index, line_of
 from tcplab.scenario.load import overlay
 from tcplab.scenario.model import Flow, Link, cell_from_json, queue_bytes, queue_packets
+from tcplab.scenario.select import selected
 
 FLOW_KEYS = [field.name for field in dataclasses.fields(Flow)]
 
@@ -345,14 +346,14 @@ cc = "reno"
 [tools.eager]
 tuner = "tcpilot"
 config = "[learner]\\nepsilon = 5"
-[sweep.way]
+[sweep.variant]
 tools = ["cubic", "tcpilot", "eager"]
 """
 
 
 def test_a_tool_may_be_there_twice_with_other_configurations(tmp_path: Path) -> None:
     points = good(tmp_path, TOOLS).points
-    assert [point.labels["way"] for point in points] == ["cubic", "tcpilot", "eager"]
+    assert [point.labels["variant"] for point in points] == ["cubic", "tcpilot", "eager"]
     cubic, plain, eager = (point.cell for point in points)
     # Only the flow that names no algorithm is the tool's.
     assert [flow.cc for flow in cubic.flows] == ["cubic", "reno"] and cubic.tuner.name == "none"
@@ -411,18 +412,21 @@ def test_tools_that_are_wrong_are_named_with_their_line(tmp_path: Path) -> None:
     found = problems(tmp_path, TOOLS.replace('"tcpilot"\nconfig', '"tcpliot"\nconfig'))
     assert found == ["11: tuner: 'tcpliot' is not known; did you mean 'tcpilot'?"]
     found = problems(tmp_path, TOOLS.replace('"eager"]', '"eagre"]'))
-    assert found == ["13: way: tools: 'eagre' is not known; did you mean 'eager'?"]
+    assert found == ["13: variant: tools: 'eagre' is not known; did you mean 'eager'?"]
     found = problems(tmp_path, TOOLS.replace("config =", "confg ="))
     assert "unknown key 'confg'; did you mean 'config'?" in found[0]
 
 
 def test_a_quick_form_may_name_values_of_the_whole_form(tmp_path: Path) -> None:
-    quick = TOOLS + '[quick]\nsweep.way.only = ["cubic", "eager"]\n'
-    assert [p.labels["way"] for p in good(tmp_path, quick, quick=True).points] == ["cubic", "eager"]
+    quick = TOOLS + '[quick]\nsweep.variant.only = ["cubic", "eager"]\n'
+    assert [p.labels["variant"] for p in good(tmp_path, quick, quick=True).points] == [
+        "cubic",
+        "eager",
+    ]
     assert len(good(tmp_path, quick).points) == 3
     wrong = quick.replace('only = ["cubic"', 'only = ["cubci"')
     assert problems(tmp_path, wrong, quick=True) == [
-        "16: way: only: there is no 'cubci'; did you mean 'cubic'?"
+        "16: variant: only: there is no 'cubci'; did you mean 'cubic'?"
     ]
 
 
@@ -486,3 +490,10 @@ def test_ect_1_is_for_version_4_and_a_bottleneck_behind_the_router(tmp_path: Pat
     assert "ect1: only packets of IPv4 get ECT(1)" in six
     (host,) = problems(tmp_path, marked.replace("ect1", 'place = "host"\nect1'))
     assert "ect1: the bottleneck is before the router" in host
+
+
+def test_only_takes_the_former_name_of_an_axis() -> None:
+    scenario = load(find("choice"))
+    former, present = (selected(scenario, [f"{axis}=cubic"]) for axis in ("way", "variant"))
+    assert former.points == present.points
+    assert former.points

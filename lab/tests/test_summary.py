@@ -68,27 +68,27 @@ def test_harm_is_against_the_solo_run_of_the_same_condition(tmp_path: Path) -> N
 
 
 def test_regret_and_gain_are_within_the_condition(tmp_path: Path) -> None:
-    ways = ["cubic", "bbr", "tcpilot"]
-    campaign = write_campaign(tmp_path, "choice", {"condition": ["loss5"], "way": ways})
+    variants = ["cubic", "bbr", "tcpilot"]
+    campaign = write_campaign(tmp_path, "choice", {"condition": ["loss5"], "variant": variants})
     rates = {"cubic": 2.0, "bbr": 10.0}
-    for way in ("cubic", "bbr"):
-        write_tuned(campaign, {"condition": "loss5", "way": way}, rates, [way] * 6)
+    for variant in ("cubic", "bbr"):
+        write_tuned(campaign, {"condition": "loss5", "variant": variant}, rates, [variant] * 6)
     # The first third, two of six, is learning and does not count: (2 + 10 + 10 + 10) / 4.
     chosen = ["cubic", "cubic", "cubic", "bbr", "bbr", "bbr"]
-    write_tuned(campaign, {"condition": "loss5", "way": "tcpilot"}, rates, chosen)
+    write_tuned(campaign, {"condition": "loss5", "variant": "tcpilot"}, rates, chosen)
     found = points(read_campaign(campaign))
-    tuned = by_labels(found, condition="loss5", way="tcpilot")
+    tuned = by_labels(found, condition="loss5", variant="tcpilot")
     assert tuned.tuner == "tcpilot"
     assert tuned.median("learned_goodput_mbit") == pytest.approx(8)
     assert tuned.median("regret") == pytest.approx(0.2)
     assert tuned.median("goodput_to_cubic") == pytest.approx(4)
-    assert by_labels(found, condition="loss5", way="bbr").median("regret") is None
+    assert by_labels(found, condition="loss5", variant="bbr").median("regret") is None
     assert tuned.as_json()["arms"] == {"cubic": 3, "bbr": 3}
 
 
 def test_what_is_marked_as_warm_up_is_what_is_left_out(tmp_path: Path) -> None:
-    campaign = write_campaign(tmp_path, "choice", {"condition": ["loss5"], "way": ["tcpilot"]})
-    labels = {"condition": "loss5", "way": "tcpilot"}
+    campaign = write_campaign(tmp_path, "choice", {"condition": ["loss5"], "variant": ["tcpilot"]})
+    labels = {"condition": "loss5", "variant": "tcpilot"}
     folder = write_tuned(campaign, labels, {"cubic": 2.0, "bbr": 10.0}, ["cubic"] * 3 + ["bbr"] * 3)
     flows = pd.read_parquet(folder / "flows.parquet")
     flows["warmup"] = flows["flow"] < 2

@@ -15,6 +15,8 @@ from typing import Any, Literal, cast
 
 import pandas as pd
 
+from tcplab.scenario.select import FORMER_AXES
+
 Label = str | int | float | bool
 Labels = dict[str, Label]
 Status = Literal["ok", "rejected", "failed"]
@@ -278,6 +280,11 @@ def read_campaign(folder: Path | str) -> Campaign:
     return Campaign(path, manifest)
 
 
+def _labels(raw: dict[str, Any]) -> Labels:
+    """The labels, with the present names of axes."""
+    return {FORMER_AXES.get(axis, axis): label for axis, label in raw.items()}
+
+
 def read_cell(folder: Path) -> Cell:
     """Opens one cell.  Raises ResultsError if cell.json is missing or lacks a key."""
     file = folder / "cell.json"
@@ -286,7 +293,7 @@ def read_cell(folder: Path) -> Cell:
         return Cell(
             folder=folder,
             id=str(raw["id"]),
-            labels=dict(raw["labels"]),
+            labels=_labels(raw["labels"]),
             repetition=int(raw["repetition"]),
             status=_status(raw["status"]),
             error=raw.get("error"),

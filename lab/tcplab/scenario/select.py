@@ -9,6 +9,8 @@ from tcplab.scenario.errors import ScenarioError
 from tcplab.scenario.load import Scenario
 
 REPETITION = "repetition"
+FORMER_AXES = {"way": "variant"}
+"""Former names of axes of our scenarios, understood until 0.2."""
 
 
 def selected(scenario: Scenario, only: Sequence[str]) -> Scenario:
@@ -19,6 +21,8 @@ def selected(scenario: Scenario, only: Sequence[str]) -> Scenario:
     """
     for word in only:
         axis, _, text = word.partition("=")
+        if axis not in scenario.axes:
+            axis = FORMER_AXES.get(axis, axis)
         if axis == REPETITION:
             scenario = _repetitions(scenario, word, text.split(","))
             continue

@@ -5,7 +5,7 @@
     case = { values = [ { label = "loss", "link.bottleneck.loss_percent" = 1 }, … ] }
     second = { set = "flow.second.cc", first = ["none"], values_of = "first" }
     symmetric = ["first", "second"]        # of two equal axes, each pair once
-    way = { tools = ["cubic", "tcpilot"] } # names of tools.py
+    variant = { tools = ["cubic", "tcpilot"] } # names of tools.py
     case.only = ["loss"]                   # those values alone, for the quick form
 
 `set` names a key of a cell: `link.NAME.KEY`, `flow.NAME.KEY`, `change.NUMBER.KEY` from 0 on,

@@ -7,7 +7,7 @@
     epsilon = 5
     '''
 
-    [sweep.way]
+    [sweep.variant]
     tools = ["cubic", "tcpilot", "tcpilot-eager"]
 
 A tool may be named as often as there are configurations of it.  Those of tools.toml are there in

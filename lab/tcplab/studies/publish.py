@@ -115,7 +115,7 @@ STUDIES = (
         pilot_records.of_campaign,
         pilot_tables.renewed,
         page_name="results",
-        whole_axis="way",
+        whole_axis="variant",
     ),
     Study("watch-recall", (), lambda _: [], _watch_recall),
 )

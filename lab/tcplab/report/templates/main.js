@@ -138,8 +138,8 @@ const drawCellSeries = async (cell) => {
 
 /** Curves compare algorithms and tuners, if those were swept; figures are the other axes. */
 const waysAndConditions = () => {
-  const ways = ["tuner", "way", "cc"].filter((a) => axes[a]?.length > 1);
-  const across = ways.length ? ways : [layout.columns ?? layout.rows].filter(Boolean);
+  const variants = ["tuner", "variant", "cc"].filter((a) => axes[a]?.length > 1);
+  const across = variants.length ? variants : [layout.columns ?? layout.rows].filter(Boolean);
   return { across, rest: Object.keys(axes).filter((a) => !across.includes(a)) };
 };
 

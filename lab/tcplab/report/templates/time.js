@@ -1,8 +1,8 @@
-// Links that follow a trace: the ways of a condition over one axis of time, beside what the link offered.
+// Links that follow a trace: the variants of a condition over one axis of time, beside what the link offered.
 
 const TIME_PANELS = [{ key: "mbit", title: "Goodput, Mbit/s (grey: offered by the link)" }, { key: "rtt", title: "Smoothed RTT, ms" }];
 
-/** The bins of a way: the sum of its connections' goodputs, and the mean of their round trips. */
+/** The bins of a variant: the sum of its connections' goodputs, and the mean of their round trips. */
 const wayOver = (found, key) => {
   const lines = found.lines.map((line) => line[key]);
   const length = Math.max(0, ...lines.map((line) => line.length));
@@ -13,17 +13,17 @@ const wayOver = (found, key) => {
   });
 };
 
-/** `ways` are [name, series]; colours follow `order`, which all figures share. */
-const drawWays = (target, title, ways, order) => {
+/** `variants` are [name, series]; colours follow `order`, which all figures share. */
+const drawVariants = (target, title, variants, order) => {
   const colours = listOf("--lines");
   const times = (found, n) => Array.from({ length: n }, (_, i) => found.t0 + i * found.dt);
-  const [, first] = ways[0];
+  const [, first] = variants[0];
   const offered = first.queues.find((queue) => queue.offered.length);
   const traces = offered ? [{
     x: times(first, offered.offered.length), y: offered.offered, name: "offered by the link", mode: "lines", fill: "tozeroy", showlegend: false,
     line: { width: 0 }, fillcolor: styleOf("--grid"), hovertemplate: "%{y:.4~g}<extra>offered</extra>",
   }] : [];
-  for (const [name, found] of ways) TIME_PANELS.forEach((panel, p) => {
+  for (const [name, found] of variants) TIME_PANELS.forEach((panel, p) => {
     const y = wayOver(found, panel.key);
     traces.push({
       x: times(found, y.length), y, name, legendgroup: name, showlegend: p === 0, yaxis: p ? "y2" : "y", mode: "lines", connectgaps: false,
@@ -41,18 +41,18 @@ const drawWays = (target, title, ways, order) => {
   }, plotConfig);
 };
 
-/** A figure for each condition; of each way the repetition whose goodput is the median. */
+/** A figure for each condition; of each variant the repetition whose goodput is the median. */
 const drawTimeSection = async () => {
   const drawn = model.over_time ? points.filter((p) => packed[p.typical]) : [];
   if (!drawn.length) return;
   byId("time").hidden = byId("to-time").hidden = false;
   const { across, rest } = waysAndConditions();
   const part = (p, wanted) => named(Object.fromEntries(wanted.map((a) => [a, p.labels[a]]))) || "all";
-  const way = (p) => (across.length === 1 ? String(p.labels[across[0]]) : part(p, across));
-  const order = [...new Set(drawn.map(way))];
+  const variant = (p) => (across.length === 1 ? String(p.labels[across[0]]) : part(p, across));
+  const order = [...new Set(drawn.map(variant))];
   const groups = new Map();
-  for (const p of drawn) groups.set(part(p, rest), [...(groups.get(part(p, rest)) ?? []), [way(p), await unpack(packed[p.typical])]]);
+  for (const p of drawn) groups.set(part(p, rest), [...(groups.get(part(p, rest)) ?? []), [variant(p), await unpack(packed[p.typical])]]);
   const targets = [...groups].map(() => element("div", { class: "plot" }));
   byId("time-figures").replaceChildren(...targets);
-  [...groups].forEach(([title, ways], i) => drawWays(targets[i], title === "all" ? "" : title, ways, order));
+  [...groups].forEach(([title, variants], i) => drawVariants(targets[i], title === "all" ? "" : title, variants, order));
 };

@@ -169,11 +169,11 @@ def cellular(records: list[Record], _: str) -> str:
     head = ["trace", "tool", "n", "goodput, Mbit/s", "sent again, %", "RTT p50, ms", "RTT p95, ms"]
     rows = []
     for trace in labels(records, "cellular", "trace"):
-        for way in sorted(labels(records, "cellular", "way"), key=_tools_last):
-            cells = of(records, "cellular", trace=trace, way=way)
+        for variant in sorted(labels(records, "cellular", "variant"), key=_tools_last):
+            cells = of(records, "cellular", trace=trace, variant=variant)
             if not cells:
                 continue
-            row = [str(trace), str(way), str(len(cells))]
+            row = [str(trace), str(variant), str(len(cells))]
             row.append(shown(_values(cells, "goodput_mbit"), 2))
             row.append(shown(_values(cells, "retransmit_ratio"), 2, 100))
             row += [shown(_values(cells, f"rtt_ms_{p}"), 0) for p in ("p50", "p95")]
@@ -181,8 +181,8 @@ def cellular(records: list[Record], _: str) -> str:
     return pages.rows(head, rows) if rows else pages.NOT_RUN
 
 
-def _tools_last(way: str) -> tuple[bool, bool, str]:
-    return way.startswith("tcpilot"), way != "cubic", way
+def _tools_last(variant: str) -> tuple[bool, bool, str]:
+    return variant.startswith("tcpilot"), variant != "cubic", variant
 
 
 _TABLES = {

@@ -50,10 +50,12 @@ def _percent(found: Interval | None) -> str:
 
 
 def truth(records: list[Record], campaign: str, measure: str, **labels: Any) -> Interval | None:
-    """What all connections gain by the second way: runs of all-second less those of all-first."""
+    """Gain of all connections by the second variant: runs of all-second less those of all-first."""
     both = (
-        _mean_of(r["figures"]["all"][measure] for r in of(records, campaign, way=way, **labels))
-        for way in ("all-second", "all-first")
+        _mean_of(
+            r["figures"]["all"][measure] for r in of(records, campaign, variant=variant, **labels)
+        )
+        for variant in ("all-second", "all-first")
     )
     return difference(*both)
 
@@ -108,11 +110,15 @@ def _trap(records: list[Record]) -> str:
     swept = [record["labels"]["condition"] for record in of(records, "effect")]
     for condition in [one for one in _CONDITIONS if one in swept]:
         for measure, name in _MEASURES.items():
-            report = reported(records, "effect", _told(measure), condition=condition, way="report")
+            report = reported(
+                records, "effect", _told(measure), condition=condition, variant="report"
+            )
             pair = ("cubic", "bbr")
             mixed = [
-                _per_connection(records, "effect", measure, pair, condition=condition, way=way)
-                for way in _SHARES
+                _per_connection(
+                    records, "effect", measure, pair, condition=condition, variant=variant
+                )
+                for variant in _SHARES
             ]
             rows.append(
                 [
@@ -138,7 +144,7 @@ def _days(records: list[Record]) -> str:
     names = {"goodput": "goodput", "duration": "time to complete, 16 KiB to 256 KiB"}
     for measure, name in names.items():
         true = truth(records, "effect-days", measure)
-        report = reported(records, "effect-days", name, way="report")
+        report = reported(records, "effect-days", name, variant="report")
         found = report["interval"]
         covers = NONE if true is None or found is None else _word(found.holds(true.estimate))
         rows.append([name, _percent(true), _percent(found), str(report["pairs"]), covers])
@@ -150,18 +156,20 @@ def _word(is_so: bool) -> str:
 
 
 def _guard(records: list[Record]) -> str:
-    head = ["way", "delivered, MB", "of the default's", "stopped after, s"]
-    default = [r["figures"]["all"]["mbytes"] for r in of(records, "effect-guard", way="default")]
+    head = ["variant", "delivered, MB", "of the default's", "stopped after, s"]
+    default = [
+        r["figures"]["all"]["mbytes"] for r in of(records, "effect-guard", variant="default")
+    ]
     rows = []
-    for way in ("default", "unguarded", "guarded"):
-        cells = of(records, "effect-guard", way=way)
+    for variant in ("default", "unguarded", "guarded"):
+        cells = of(records, "effect-guard", variant=variant)
         carried = [cell["figures"]["all"]["mbytes"] for cell in cells]
         if not carried:
             continue
         share = f"{mean(carried) / mean(default):.3f}" if default else NONE
         stops = [_stopped_s(cell) for cell in cells]
         said = ", ".join(f"{at_s:.0f}" for at_s in stops if at_s is not None) or NONE
-        rows.append([way, f"{mean(carried):.1f}", share, said])
+        rows.append([variant, f"{mean(carried):.1f}", share, said])
     return pages.rows(head, rows)
 
 

@@ -19,11 +19,11 @@ from tcplab.metrics import cell_metrics
 from tcplab.metrics.utility import utilities_mbit
 from tcplab.results.read import Campaign, Cell
 
-AXIS = "way"
+AXIS = "variant"
 DEFAULT = "cubic"
 """The static algorithm that a host has without a tool."""
 ALL_DEFAULT = "all-first"
-"""The way of interference in which all connections have the default."""
+"""The variant of interference in which all connections have the default."""
 RECOVERY = 50
 """Connections after a change of the path, by which its best algorithm must have been found."""
 _CONFIDENCE = 0.95
@@ -96,9 +96,9 @@ def judge(name: str, runs: Iterable[Run]) -> list[Verdict]:
     """Every tool in every condition of this campaign.  KeyError if nobody has bounds for it."""
     _, rules = _JUDGES[name]
     found = []
-    for condition, ways in _conditions(runs).items():
-        tools = [way for way in ways if way.tuned]
-        static = [way for way in ways if not way.tuned]
+    for condition, variants in _conditions(runs).items():
+        tools = [variant for variant in variants if variant.tuned]
+        static = [variant for variant in variants if not variant.tuned]
         text = ", ".join(str(value) for _, value in condition) or "all"
         for tool in tools:
             for rule in rules(static):
@@ -124,23 +124,23 @@ def judged() -> list[str]:
 
 
 def _conditions(given: Iterable[Run]) -> dict[Condition, list[Way]]:
-    """The ways of each condition."""
+    """The variants of each condition."""
     runs: dict[Condition, dict[str, dict[int, Values]]] = {}
     tuned = set()
     for run in given:
         condition = tuple((a, v) for a, v in run.labels.items() if a != AXIS)
-        way = str(run.labels[AXIS])
-        tuned |= {way} if run.tuned else set()
-        runs.setdefault(condition, {}).setdefault(way, {})[run.repetition] = run.figures
+        variant = str(run.labels[AXIS])
+        tuned |= {variant} if run.tuned else set()
+        runs.setdefault(condition, {}).setdefault(variant, {})[run.repetition] = run.figures
     return {
-        condition: [Way(name, name in tuned, found) for name, found in ways.items()]
-        for condition, ways in runs.items()
+        condition: [Way(name, name in tuned, found) for name, found in variants.items()]
+        for condition, variants in runs.items()
     }
 
 
 def _verdict(text: str, tool: Way, static: Sequence[Way], rule: Rule) -> Verdict | None:
     """None if there is nothing to compare with."""
-    asked = [way for way in static if rule.beside in (None, way.name)]
+    asked = [variant for variant in static if rule.beside in (None, variant.name)]
     best = _best(asked, rule.figure)
     mine, theirs = tool.mean(rule.figure), best.mean(rule.figure) if best else None
     if best is None or mine is None or not theirs:
@@ -152,15 +152,15 @@ def _verdict(text: str, tool: Way, static: Sequence[Way], rule: Rule) -> Verdict
             if n in best.runs and best.runs[n].get(rule.figure) and rule.figure in run
         ]
     )
-    prices = [way.mean(rule.price) if rule.price else None for way in (tool, best)]
+    prices = [variant.mean(rule.price) if rule.price else None for variant in (tool, best)]
     return Verdict(
         text, tool.name, rule.what, best.name, mine / theirs, low, high, rule.least, *prices
     )
 
 
 def _best(static: Sequence[Way], figure: str) -> Way | None:
-    known = [way for way in static if way.mean(figure) is not None]
-    return max(known, key=lambda way: way.mean(figure) or 0.0, default=None)
+    known = [variant for variant in static if variant.mean(figure) is not None]
+    return max(known, key=lambda variant: variant.mean(figure) or 0.0, default=None)
 
 
 def interval(ratios: Sequence[float]) -> tuple[float | None, float | None]:
@@ -223,7 +223,7 @@ def _of_cold(static: Sequence[Way]) -> list[Rule]:
     """Where nothing is to be gained, the default must not be left for worse."""
     figure = "utility_mbit_geometric"
     best = _best(static, figure)
-    default = next((way.mean(figure) for way in static if way.name == DEFAULT), None)
+    default = next((variant.mean(figure) for variant in static if variant.name == DEFAULT), None)
     gain = (best.mean(figure) or 0.0) / default if best and default else 1.0
     if gain >= _GAIN:
         return [Rule(figure, 0.9, "utility, of the best", "retransmit_ratio_all")]
@@ -236,7 +236,7 @@ def _of_change(_: Sequence[Way]) -> list[Rule]:
 
 
 def _of_long(static: Sequence[Way]) -> list[Rule]:
-    phases = {name for way in static for run in way.runs.values() for name in run}
+    phases = {name for variant in static for run in variant.runs.values() for name in run}
     numbers = sorted(n.rpartition(".")[2] for n in phases if n.startswith("utility_mbit.phase"))
     each = [
         Rule(f"utility_mbit.{n}", 0.85, f"utility in {n}", f"retransmit_ratio.{n}") for n in numbers

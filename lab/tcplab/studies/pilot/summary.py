@@ -15,15 +15,15 @@ from tcplab.metrics.rates import flow_goodputs_mbit
 from tcplab.results.read import Cell, ResultsError
 
 Results = dict[str, Any]
-AXIS = "way"
+AXIS = "variant"
 """Ways of choosing an algorithm, or tools."""
 BASE = "none"
-"""The way without a tool."""
+"""The variant without a tool."""
 _DEFAULT = "cubic"
 
 
-def by_way(cells: Iterable[Cell]) -> dict[str, list[Cell]]:
-    """Repetitions of each way, in the order of the sweep."""
+def by_variant(cells: Iterable[Cell]) -> dict[str, list[Cell]]:
+    """Repetitions of each variant, in the order of the sweep."""
     found: dict[str, list[Cell]] = {}
     for cell in cells:
         found.setdefault(str(cell.labels[AXIS]), []).append(cell)
@@ -34,7 +34,7 @@ def cost(cells: Sequence[Cell]) -> Results:
     """Per tool and kind of traffic: events and nanoseconds per connection pair, of the median
     repetition."""
     results: Results = {}
-    for tool, runs in by_way(cells).items():
+    for tool, runs in by_variant(cells).items():
         results[tool] = {kind: _middle([_cost(run, kind) for run in runs]) for kind in _KINDS}
         results[tool]["decisions"] = decisions(runs[0])
     return results
@@ -76,7 +76,7 @@ def tunings(cells: Sequence[Cell]) -> Results:
     """Per tool: nanoseconds per event in each repetition, their median, and that to the peer's."""
     values = {
         tool: [_cost(run, "short")["ns_per_event"] for run in runs]
-        for tool, runs in by_way(cells).items()
+        for tool, runs in by_variant(cells).items()
     }
     peer = median(values[_PEER])
     return {
@@ -107,7 +107,7 @@ def bulk(cells: Sequence[Cell]) -> Results:
 
 def _rounds(cells: Sequence[Cell], value: Callable[[Cell], float]) -> Results:
     """Values per tool, and its median in relation to that without a tool."""
-    values = {tool: [value(run) for run in runs] for tool, runs in by_way(cells).items()}
+    values = {tool: [value(run) for run in runs] for tool, runs in by_variant(cells).items()}
     base = median(values[BASE])
     return {
         tool: {"values": v, "median": median(v), "ratio": round(median(v) / base, 4)}
@@ -116,21 +116,28 @@ def _rounds(cells: Sequence[Cell], value: Callable[[Cell], float]) -> Results:
 
 
 def choice(cells: Sequence[Cell]) -> Results:
-    """Goodput of each way of choosing under one condition, what it chose, and what was best."""
-    runs = {_named(way, found): found for way, found in by_way(cells).items()}
-    ways = {way: _way(found) for way, found in runs.items()}
-    static = {way.removeprefix(_STATIC): ways[way] for way in ways if way not in _TOOLS}
+    """Goodput of each variant under one condition, its choices, and the best algorithm."""
+    runs = {_named(variant, found): found for variant, found in by_variant(cells).items()}
+    variants = {variant: _variant(found) for variant, found in runs.items()}
+    static = {
+        variant.removeprefix(_STATIC): variants[variant]
+        for variant in variants
+        if variant not in _TOOLS
+    }
     best = max(static, key=lambda arm: static[arm]["mean_bits_per_s"])
-    chosen: dict[str, int] = ways["tcpilot"]["arms"]
+    chosen: dict[str, int] = variants["tcpilot"]["arms"]
     most = max(chosen, key=lambda arm: chosen[arm])
-    base = ways[_DEFAULT]["mean_bits_per_s"]
+    base = variants[_DEFAULT]["mean_bits_per_s"]
     most_rate, best_rate = (static[arm]["mean_bits_per_s"] for arm in (most, best))
     return {
-        "ways": ways,
+        "variants": variants,
         "best_static": best,
         "most_chosen": most,
         "most_chosen_to_best": round(most_rate / best_rate, 4),
-        "ratio": {way: round(found["mean_bits_per_s"] / base, 4) for way, found in ways.items()},
+        "ratio": {
+            variant: round(found["mean_bits_per_s"] / base, 4)
+            for variant, found in variants.items()
+        },
         "paths": [{"netns": "left", "algorithms": _table(runs["tcpilot"][0])}],
         "decisions": decisions(runs["tcpilot"][0]),
         "bpftune_table": _table(runs["bpftune"][0]) if "bpftune" in runs else [],
@@ -141,12 +148,12 @@ _TOOLS = ("tcpilot", "bpftune")
 _STATIC = "static "
 
 
-def _named(way: str, runs: Sequence[Cell]) -> str:
+def _named(variant: str, runs: Sequence[Cell]) -> str:
     """cubic is the host without a tool; the others are named as algorithms."""
-    return way if way == _DEFAULT or runs[0].tuner() else f"{_STATIC}{way}"
+    return variant if variant == _DEFAULT or runs[0].tuner() else f"{_STATIC}{variant}"
 
 
-def _way(runs: Sequence[Cell]) -> Results:
+def _variant(runs: Sequence[Cell]) -> Results:
     """The mean leaves out the connections of the warm-up, in which a tool still learns; and so for
     cubic, with which it is compared."""
     flows = pd.concat([run.flows() for run in runs])
@@ -175,8 +182,8 @@ def _table(cell: Cell) -> list[Results]:
 def memory(cells: Sequence[Cell]) -> Results:
     """Resident and peak kB at each stage; of another tool than tcpilot with its name."""
     stages = {
-        stage if way == "tcpilot" else f"{way}, {stage}": found
-        for way, (run, *_) in by_way(cells).items()
+        stage if variant == "tcpilot" else f"{variant}, {stage}": found
+        for variant, (run, *_) in by_variant(cells).items()
         for stage, found in run.memory().items()
     }
     return {"resident": stages, "paths": _status(cells[0])["paths"]}

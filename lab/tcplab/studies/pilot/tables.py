@@ -66,10 +66,10 @@ def verdict_lines(record: Record) -> str:
     )
 
 
-def with_error(way: Results) -> str:
+def with_error(variant: Results) -> str:
     """The mean and its standard error, which a few noisy connections leave wide."""
-    error = way["standard_error"]
-    mean = mbit(way["mean_bits_per_s"])
+    error = variant["standard_error"]
+    mean = mbit(variant["mean_bits_per_s"])
     return f"{mean} ± {error / 1e6:.2g}" if error else mean
 
 
@@ -86,11 +86,13 @@ def _name(record: Record) -> str:
 def _choice(records: Sequence[Record]) -> str:
     rows, lines = [], []
     for record in records:
-        r, ways = record["results"], record["results"]["ways"]
-        static = [with_error(w) for n, w in ways.items() if n.startswith("static")]
-        adaptive = [f"{with_error(ways[t])} ({r['ratio'][t]:.2f})" for t in ("tcpilot", "bpftune")]
-        cubic = with_error(ways["cubic"])
-        chosen = ways["tcpilot"]["arms"][r["most_chosen"]]
+        r, variants = record["results"], record["results"]["variants"]
+        static = [with_error(w) for n, w in variants.items() if n.startswith("static")]
+        adaptive = [
+            f"{with_error(variants[t])} ({r['ratio'][t]:.2f})" for t in ("tcpilot", "bpftune")
+        ]
+        cubic = with_error(variants["cubic"])
+        chosen = variants["tcpilot"]["arms"][r["most_chosen"]]
         most = f"{r['most_chosen']}, {chosen} of {record['parameters']['count']}"
         rows.append([_name(record), cubic, *static, *adaptive, most, r["best_static"]])
         lines.append(f"{_name(record)}\n{verdict_lines(record)}")
