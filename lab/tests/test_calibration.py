@@ -61,7 +61,7 @@ def test_a_path_that_is_as_asked_passes() -> None:
         ("timer_late_ms_p99", {"timer_late_ms_p99": 12.0}),
     ],
 )
-def test_what_is_off_is_named(name: str, other: dict[str, Any]) -> None:
+def test_rejection_names_the_failed_check(name: str, other: dict[str, Any]) -> None:
     found = verdict(**other)
     assert bad(found) == [name]
     assert name in rejection({"calibration": found})
@@ -72,18 +72,18 @@ def test_a_clock_that_stood_still_is_noticed() -> None:
     assert bad(verdict(play={**PLAY, "sample_late_ms_p99": 250.0})) == ["sample_late_ms_p99"]
 
 
-def test_one_late_sample_is_no_reason_to_measure_again() -> None:
+def test_one_late_sample_does_not_reject_a_cell() -> None:
     assert bad(verdict(play={**PLAY, "sample_late_ms_max": 250.0})) == []
 
 
 @pytest.mark.parametrize(("lost", "ok"), [(100, True), (62, True), (40, False), (160, False)])
-def test_random_loss_may_be_as_far_off_as_chance_allows(lost: int, ok: bool) -> None:
+def test_random_loss_passes_within_sampling_error(lost: int, ok: bool) -> None:
     link = Link(rate_mbit=10, rtt_ms=20, loss_percent=10)
     found = verdict(link, udp_rate_mbit=9.0, loss_packets_sent=1000, loss_packets_lost=lost)
     assert (bad(found) == []) is ok
 
 
-def test_of_several_links_the_worst_counts() -> None:
+def test_verdict_comes_from_the_worst_link() -> None:
     two = Cell(10, 100, 1, (LINK, Link(name="other", rate_mbit=5)), (Flow(name="a"),))
     found = calibration.verdict(two, [GOOD, GOOD], PLAY)
     assert found["udp_rate_mbit"]["link"] == "other"
@@ -151,7 +151,7 @@ def test_a_cell_becomes_tables_and_provenance(work: Path) -> None:
     ("window", "threshold", "status"),
     [("1000000", "", "ok"), ("10", "2183145701", "rejected"), ("935633873", "40", "rejected")],
 )
-def test_a_window_that_no_algorithm_sets_rejects_a_cell(
+def test_implausible_cwnd_or_ssthresh_rejects_a_cell(
     work: Path, window: str, threshold: str, status: str
 ) -> None:
     samples = work / "samples.csv"
@@ -163,14 +163,14 @@ def test_a_window_that_no_algorithm_sets_rejects_a_cell(
     assert bad(content["calibration"]) == (["window_packets_max"] if status != "ok" else [])
 
 
-def test_a_failed_cell_says_why_and_has_no_tables(work: Path) -> None:
+def test_failed_cell_keeps_its_log_but_no_tables(work: Path) -> None:
     (work / "script.log").write_text("tcplab: failed: flowgen: no\n")
     place = writer.write(job(work), cell(), work, "flowgen: no", wall_s=2)
     assert json.loads((place / "cell.json").read_text())["status"] == "failed"
     assert sorted(path.name for path in place.iterdir()) == ["cell.json", "script.log"]
 
 
-def test_traffic_without_one_good_connection_is_a_failed_cell(work: Path) -> None:
+def test_cell_fails_if_no_connection_succeeds(work: Path) -> None:
     (work / "play.json").write_text(json.dumps({**PLAY, "errors": 2}))
     place = writer.write(job(work), cell(), work, None, wall_s=2)
     content = json.loads((place / "cell.json").read_text())
@@ -178,7 +178,7 @@ def test_traffic_without_one_good_connection_is_a_failed_cell(work: Path) -> Non
     assert content["status"] == "failed"
 
 
-def test_nothing_is_left_of_a_cell_that_cannot_be_written(work: Path) -> None:
+def test_failed_write_leaves_no_partial_cell(work: Path) -> None:
     (work / "flows.csv").unlink()
     with pytest.raises(OSError):
         writer.write(job(work), cell(), work, None, wall_s=2)

@@ -26,14 +26,14 @@ ROOT = Path(__file__).parents[1]
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
-def test_directories_are_never_used_twice_and_latest_names_the_newest(tmp_path: Path) -> None:
+def test_directories_are_unique_and_latest_links_the_newest(tmp_path: Path) -> None:
     first = manifest.create(tmp_path, "bbr", NOW)
     second = manifest.create(tmp_path, "bbr", NOW)
     assert (first.name, second.name) == ("bbr-20260102T030405Z", "bbr-20260102T030405Z-2")
     assert (tmp_path / "latest").readlink() == Path(second.name)
 
 
-def test_jobs_are_the_same_for_the_same_seed_and_in_random_order(tmp_path: Path) -> None:
+def test_job_order_is_random_but_reproducible(tmp_path: Path) -> None:
     scenario = load(find("fairness"), quick=True)
     jobs = plan.jobs(scenario, tmp_path, SETTINGS)
     assert jobs == plan.jobs(scenario, tmp_path, SETTINGS)
@@ -62,7 +62,7 @@ def test_tuners_have_a_machine_of_their_own(tmp_path: Path) -> None:
     assert sorted(len(batch) for batch in floors) == [1, 1, 1, 1, 4]
 
 
-def test_a_part_of_a_sweep_is_kept_for_those_who_resume_it(tmp_path: Path) -> None:
+def test_resuming_restores_the_selected_part_of_a_sweep(tmp_path: Path) -> None:
     whole = load(find("choice"), quick=True)
     only = ["variant=cubic,bbr", "condition=loss10"]
     part = selected(whole, only)
@@ -84,7 +84,7 @@ def test_a_label_with_commas_can_be_asked_for() -> None:
     assert part.axes["variant"] == ["BPF", "HTB, actions", "HTB, few queues, actions"]
 
 
-def test_a_repetition_by_itself_has_the_seed_that_it_has_among_the_others(tmp_path: Path) -> None:
+def test_a_repetition_run_alone_keeps_its_seed(tmp_path: Path) -> None:
     whole = load(find("choice-utility"))
     alone = selected(whole, ["repetition=2", "variant=bbr"])
     jobs = {job.id: job.seed for job in plan.jobs(alone, tmp_path, SETTINGS)}
@@ -138,7 +138,7 @@ def test_commands_refuse_what_is_wrong(
     assert not Path("results").exists()
 
 
-def test_a_reason_that_all_cells_have_is_said_once(
+def test_cells_with_the_same_error_are_grouped(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     scenario = load(find("bbr"), quick=True)
@@ -161,7 +161,7 @@ def test_a_reason_that_all_cells_have_is_said_once(
     assert said.count("no clang") == 2, "by the first cell, and at the end"
 
 
-def test_rejected_cells_can_be_run_again_and_the_others_stay(tmp_path: Path) -> None:
+def test_dropping_rejected_cells_keeps_the_others(tmp_path: Path) -> None:
     scenario = load(find("bbr"), quick=True)
     manifest.write(tmp_path, manifest.content(scenario, [], {"engine": "vm", "virtual_time": True}))
     jobs = plan.jobs(scenario, tmp_path, SETTINGS)
@@ -193,7 +193,7 @@ def test_time_left_is_said_as_people_say_it() -> None:
     assert [duration(s) for s in (40, 65, 3900)] == ["40 s", "1 min", "1 h 05 min"]
 
 
-def test_a_boot_has_no_more_cells_than_the_machine_has_slots(
+def test_batch_is_limited_to_the_machines_slots(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with pytest.raises(SystemExit):

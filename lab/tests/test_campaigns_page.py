@@ -23,7 +23,7 @@ def fairness(place: str, qdisc: str, cc: str, difference: int, jain: float) -> R
     return record("rtt-fairness", place, {"jain": jain, "retransmit_ratio": jain / 100}, **labels)
 
 
-def test_ours_stand_above_the_slides_with_the_interval_of_the_repetitions() -> None:
+def test_measured_rows_have_intervals_above_published_rows() -> None:
     found = [
         fairness("host", "pfifo", cc, difference, jain + 0.01 * n)
         for cc, jain in (("reno", 0.7), ("highspeed", 0.6))
@@ -67,7 +67,7 @@ def test_completion_times_have_retransmissions_beside_them() -> None:
     )
 
 
-def test_a_native_cell_has_its_price_and_the_relays_lateness() -> None:
+def test_native_rows_show_retransmissions_cpu_and_relay_lateness() -> None:
     values = {
         "goodput_mbit": 900.0,
         "retransmit_ratio": 0.001,
@@ -90,7 +90,7 @@ def test_a_record_has_origin_figures_and_stand_ins(tmp_path: Path) -> None:
     assert found["values"]["jain"] > 0 and set(found["flows"]) == {"first", "second"}
 
 
-def test_tools_stand_below_the_static_algorithms_on_each_trace() -> None:
+def test_tools_follow_static_algorithms_on_each_trace() -> None:
     values = {
         "goodput_mbit": 4.0,
         "retransmit_ratio": 0.01,

@@ -51,7 +51,7 @@ def campaign(tmp_path: Path) -> Campaign:
     return Campaign(tmp_path, {"campaign": "modules", "axes": {"condition": ["clean", "loss"]}})
 
 
-def test_runs_of_the_kernels_algorithm_and_of_ours_are_pairs(campaign: Campaign) -> None:
+def test_kernel_and_tcpilot_algorithms_form_pairs(campaign: Campaign) -> None:
     found = pairs([campaign])
     assert [(pair.algorithm, pair.condition) for pair in found] == [
         ("hstcp", "clean"),
@@ -70,7 +70,7 @@ def test_runs_of_the_kernels_algorithm_and_of_ours_are_pairs(campaign: Campaign)
     assert costs(found).splitlines()[2:] == ["| hstcp | clean | 2000 | 2500 | 1.25 |"]
 
 
-def test_a_difference_that_chance_explains_is_within_its_bound() -> None:
+def test_difference_explained_by_chance_stays_within_bound() -> None:
     wide = difference([4, 5, 6], [4.5, 5.5, 6.5])
     assert (round(wide.percent, 6), wide.exceeds(5)) == (10, False)
     assert str(wide) == "+10.0 %: -35 to +55"
@@ -115,7 +115,7 @@ def test_growth_and_losses_are_compared_with_the_law() -> None:
     assert (without.grown, without.kept_law) == (None, None)
 
 
-def test_losses_that_leave_the_same_window_are_told_apart() -> None:
+def test_repeated_cuts_to_equal_ssthresh_are_counted() -> None:
     samples = sawtooth(0.5, 1)
     samples["ssthresh_packets"] = samples["ssthresh_packets"].clip(upper=50)
     # The window comes down over a round, as RFC 6937 has it.

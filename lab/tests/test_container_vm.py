@@ -99,7 +99,7 @@ def test_it_has_the_manifests_capabilities_and_cannot_write(facts: dict[str, str
     assert facts["read_only"] == "1"
 
 
-def test_a_new_pod_begins_with_what_the_old_one_has_learned(facts: dict[str, str]) -> None:
+def test_a_new_pod_resumes_the_learned_paths(facts: dict[str, str]) -> None:
     assert facts["paths"] == "1"
     assert (facts["after_stop"], facts["paths_kept"], facts["steered_again"]) == (
         "cubic",
@@ -108,7 +108,7 @@ def test_a_new_pod_begins_with_what_the_old_one_has_learned(facts: dict[str, str
     )
 
 
-def test_a_killed_pod_leaves_the_node_as_it_was_and_can_be_replaced(facts: dict[str, str]) -> None:
+def test_killed_pod_leaves_node_unchanged_and_is_replaceable(facts: dict[str, str]) -> None:
     assert (facts["after_kill"], facts["started_after_kill"]) == ("cubic", "200")
 
 

@@ -59,7 +59,7 @@ memory = true
 
 
 @pytest.mark.parametrize("engine", ["here", "vm"])
-def test_a_program_costs_by_what_it_does_and_sees_all_events(out: Path, engine: str) -> None:
+def test_cost_grows_with_work_and_covers_all_events(out: Path, engine: str) -> None:
     outcome, _ = run(out, COST, *OPTIONS[engine])
     assert done(outcome) == 3
     found = {}

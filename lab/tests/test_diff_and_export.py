@@ -105,7 +105,9 @@ def test_json_holds_every_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert first["apart"], "six repetitions each, far from one another"
 
 
-def test_what_cannot_be_compared_is_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_incomparable_campaigns_exit_with_status_2(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     a = campaign(tmp_path, "20260101T000000Z", {("cubic", "bbr"): 0.5})
     b = campaign(tmp_path, "20260102T000000Z", {("bbr", "bbr"): 0.5})
     assert tcplab("diff", a, b) == 2

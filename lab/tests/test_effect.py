@@ -44,7 +44,7 @@ def test_sums_of_several_runs_are_those_of_one() -> None:
     assert interval(sums(pairs[:19])) is None
 
 
-def test_a_covariate_is_taken_off_unless_steering_changed_it() -> None:
+def test_only_covariates_unchanged_by_steering_are_adjusted_for() -> None:
     luck = [0.1 if i % 2 else -0.1 for i in range(40)]
     mean, sd = moments(sums([(0.3 + 2 * x, x) for x in luck]))
     assert mean == pytest.approx(0.3) and sd < 1e-6
@@ -72,7 +72,7 @@ def flows() -> pd.DataFrame:
     return table
 
 
-def test_the_first_slice_and_broken_connections_do_not_count_and_slices_count_alike() -> None:
+def test_slice_means_exclude_first_slice_and_broken_connections() -> None:
     counted = figures.counted(flows())
     assert len(counted) == 8
     mean, error = figures.sliced(counted, "goodput")
@@ -97,7 +97,7 @@ def test_the_truth_is_the_difference_of_two_runs() -> None:
     assert tables.truth(runs[:1], "effect", "goodput", condition="takes") is None
 
 
-def test_the_page_gets_its_tables_and_keeps_its_text() -> None:
+def test_renewal_replaces_tables_and_keeps_other_text() -> None:
     swings = [(0.05 if i % 2 else -0.05, 0.0) for i in range(40)]
     measure = {"verdict": "not shown", "sums": sums(swings)}
     report = {"measures": {"goodput": measure}}

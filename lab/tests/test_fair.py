@@ -16,14 +16,14 @@ def cell(**labels: str) -> Cell:
     raise AssertionError(labels)
 
 
-def test_fair_takes_the_links_rate_and_the_place_of_its_shaper() -> None:
+def test_fair_replaces_the_shaper_at_its_rate() -> None:
     lines = "\n".join(watcher.start(cell(flows="32", variant="groups")))
     assert "--fair --rate 20" in lines
     assert "--actions none" in lines
     assert lines.index("qdisc del dev b0 root") < lines.index("watch b0")
 
 
-def test_the_queue_that_is_sampled_is_that_of_fair() -> None:
+def test_samples_come_from_the_fair_queue() -> None:
     (queue,) = plan(cell(flows="8", variant="groups, actions"), 1)["queues"]
     assert queue["handle"] == topology.FAIR_HANDLE
     (queue,) = plan(cell(flows="8", variant="FIFO"), 1)["queues"]
@@ -41,7 +41,7 @@ def test_mixes_have_as_many_flows_as_they_say() -> None:
         assert sum(flow.streams for flow in flows) == int(label.split(":")[0])
 
 
-def test_what_is_not_watched_leaves_nothing() -> None:
+def test_unwatched_cell_has_no_commands_or_files() -> None:
     fifo = cell(flows="8", variant="FIFO")
     assert watcher.start(fifo) == watcher.stop(fifo) == []
     assert watcher.files(fifo) == ()

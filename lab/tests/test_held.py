@@ -43,7 +43,7 @@ def is_alive(pid: str) -> bool:
     return Path("/proc", pid).exists()
 
 
-def test_what_several_cells_ask_for_is_held_once_and_as_long_as_they_run(tmp_path: Path) -> None:
+def test_shared_algorithms_are_held_once_until_cells_end(tmp_path: Path) -> None:
     path = program(tmp_path, "echo held by this process: until Ctrl-C\nexec sleep 1000")
     (tmp_path / "bic.bpf.o").touch()
     with held.held(cells("tp_hstcp", "cubic", "tp_bic", "tp_hstcp"), path):
@@ -53,7 +53,7 @@ def test_what_several_cells_ask_for_is_held_once_and_as_long_as_they_run(tmp_pat
     assert not is_alive(pid)
 
 
-def test_what_another_campaign_uses_is_held_until_that_ends(
+def test_algorithms_stay_held_until_other_campaigns_end(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = program(tmp_path, "echo held by this process: until Ctrl-C\nexec sleep 1000")
@@ -79,7 +79,7 @@ def test_a_campaign_that_lacks_none_holds_none(tmp_path: Path) -> None:
         assert not (tmp_path / "asked").exists()
 
 
-def test_a_campaign_does_not_begin_if_they_cannot_be_held(tmp_path: Path) -> None:
+def test_campaign_fails_if_algorithms_cannot_be_held(tmp_path: Path) -> None:
     path = program(tmp_path, "echo tcpilot: no CAP_BPF >&2; exit 1")
     with (
         pytest.raises(EngineError, match=r"^tcpilot cc load: no CAP_BPF$"),
@@ -88,7 +88,7 @@ def test_a_campaign_does_not_begin_if_they_cannot_be_held(tmp_path: Path) -> Non
         pass
 
 
-def test_what_somebody_else_registers_at_that_moment_is_left_to_them(tmp_path: Path) -> None:
+def test_an_algorithm_registered_meanwhile_is_no_error(tmp_path: Path) -> None:
     end = f"echo tp_bic >>{tmp_path}/available; echo tcpilot: tp_bic is loaded already; exit 1"
     with held.held(cells("tp_bic"), program(tmp_path, end)):
         assert "tp_bic" in (tmp_path / "available").read_text()

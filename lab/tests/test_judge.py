@@ -61,7 +61,7 @@ def judge(folder: Path) -> list[Verdict]:
     return judging.judge(campaign.name, judging.runs_of(campaign))
 
 
-def test_the_best_is_by_utility_and_not_by_goodput(tmp_path: Path) -> None:
+def test_reference_is_best_by_utility_not_goodput(tmp_path: Path) -> None:
     folder = campaign(
         tmp_path, "choice-utility", {"cubic": (5, 0.0), "bbr": (6, 0.2), "tool": (5.7, 0.2)}
     )
@@ -74,7 +74,7 @@ def test_the_best_is_by_utility_and_not_by_goodput(tmp_path: Path) -> None:
     assert not found[1].met and "0 of 2 pass." in markdown(found)
 
 
-def test_a_cell_passes_at_its_bound_and_the_status_says_so(
+def test_exit_status_shows_whether_the_bound_is_met(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     good = campaign(tmp_path, "choice-utility", {"cubic": (5, 0.0), "tool": (4.9, 0.0)})
@@ -87,7 +87,7 @@ def test_a_cell_passes_at_its_bound_and_the_status_says_so(
     assert main(["judge", str(other)]) == 2
 
 
-def test_where_nothing_is_to_be_gained_the_default_is_what_counts(tmp_path: Path) -> None:
+def test_default_sets_the_bound_if_gains_are_small(tmp_path: Path) -> None:
     folder = campaign(
         tmp_path, "cold", {"cubic": (10, 0.0), "bbr": (10.4, 0.0), "tool": (9.95, 0.0)}
     )
@@ -96,7 +96,7 @@ def test_where_nothing_is_to_be_gained_the_default_is_what_counts(tmp_path: Path
     assert found.least == pytest.approx(0.99 / 1.04, rel=1e-3)
 
 
-def test_what_counts_between_neighbours_is_the_link_and_the_default_at_the_end(
+def test_interference_compares_share_and_link_with_the_default(
     tmp_path: Path,
 ) -> None:
     """The tool's connections begin with the default, and end with what takes from others.  It is
@@ -120,7 +120,7 @@ def test_what_counts_between_neighbours_is_the_link_and_the_default_at_the_end(
     assert link.reference == "all-first" and link.ratio == pytest.approx(0.8 / 0.97, rel=1e-3)
 
 
-def test_what_is_published_is_judged_alike(tmp_path: Path) -> None:
+def test_published_records_get_the_same_verdicts(tmp_path: Path) -> None:
     """By its records, a campaign has the same verdicts; and its table says which were missed."""
     rates = {"cubic": (5, 0.0), "bbr": (6, 0.2), "tool": (4.8, 0.1)}
     folder = campaign(tmp_path, "choice-utility", rates)
@@ -148,7 +148,7 @@ def test_an_interval_is_students_and_needs_two_values() -> None:
     assert interval([1.0]) == (None, None)
 
 
-def test_phases_are_between_changes_and_count_from_a_connections_start() -> None:
+def test_each_phase_between_changes_has_its_metrics() -> None:
     """1 MB/s and nothing lost for 10 s, then half of it and a tenth sent again."""
     times = [float(t) for t in range(1, 21)]
     samples = pd.DataFrame(

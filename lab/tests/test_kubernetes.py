@@ -26,7 +26,7 @@ def pod() -> dict[str, Any]:
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("name", ["namespace", "daemonset"])
-def test_each_manifest_fits_the_schema_without_a_field_too_many(name: str, version: str) -> None:
+def test_manifests_match_the_schema_without_extra_fields(name: str, version: str) -> None:
     kubernetes_validate.validate(manifest(name), version, strict=True)
 
 
@@ -37,7 +37,7 @@ def test_a_misspelt_field_would_be_found() -> None:
         kubernetes_validate.validate(wrong, VERSIONS[-1], strict=True)
 
 
-def test_the_kustomization_names_files_that_are_there_and_the_image_that_is_used() -> None:
+def test_kustomization_names_existing_files_and_the_pods_image() -> None:
     whole = manifest("kustomization")
     files = [*whole["resources"], *whole["configMapGenerator"][0]["files"]]
     assert all((MANIFESTS / file).exists() for file in files)
@@ -45,7 +45,7 @@ def test_the_kustomization_names_files_that_are_there_and_the_image_that_is_used
     assert whole["images"][0]["name"] == pod()["containers"][0]["image"]
 
 
-def test_a_container_has_the_capabilities_of_the_service_and_cannot_write() -> None:
+def test_container_is_read_only_with_the_services_capabilities() -> None:
     unit = (ROOT / "packaging" / "tcpilot.service").read_text()
     (line,) = [row for row in unit.splitlines() if row.startswith("CapabilityBoundingSet=")]
     bundle = config(pod(), "/kubepods/test", "/maps")
@@ -56,7 +56,7 @@ def test_a_container_has_the_capabilities_of_the_service_and_cannot_write() -> N
     assert writable == ["/var/lib/tcpilot", "/run/tcpilot"]
 
 
-def test_the_hosts_cgroups_take_the_place_of_the_containers_own() -> None:
+def test_container_mounts_the_hosts_cgroups() -> None:
     mounts = config(pod(), "/kubepods/test", "/maps")["mounts"]
     (cgroup,) = [mount for mount in mounts if mount["destination"] == "/sys/fs/cgroup"]
     assert (cgroup["type"], cgroup["source"]) == ("bind", "/sys/fs/cgroup")

@@ -39,7 +39,7 @@ def capture(path: Path, rows: list[tuple[float, bytes, int]]) -> Path:
     return path
 
 
-def test_a_capture_gives_codepoints_and_flags_of_tcp_only(tmp_path: Path) -> None:
+def test_capture_yields_ecn_and_flags_of_tcp_only(tmp_path: Path) -> None:
     syn = frame(PRAGUE, 1, 0b01, flags=0x1C2)
     arp = bytes(12) + b"\x08\x06" + bytes(40)
     path = capture(
@@ -55,7 +55,7 @@ def test_a_capture_gives_codepoints_and_flags_of_tcp_only(tmp_path: Path) -> Non
         packets.read(path)
 
 
-def test_queue_delay_is_what_a_packet_took_longer_than_the_fastest(tmp_path: Path) -> None:
+def test_queue_delay_is_relative_to_the_fastest_packet(tmp_path: Path) -> None:
     sent = [(1.0, frame(PRAGUE, 1, 2), 1514), (1.1, frame(CUBIC, 1, 0), 1514)]
     sent += [(1.2, frame(CUBIC, 2, 0), 1514), (1.3, frame(CUBIC, 3, 0), 66)]
     # The router makes ECT(1) or CE of ECT(0); a packet is lost, and an acknowledgement is no data.
@@ -94,7 +94,7 @@ def a_cell(folder: Path) -> Any:
     return cast(Any, SimpleNamespace(folder=folder, ideal=ideal))
 
 
-def test_each_flow_has_its_queue_delay_share_marks_and_retransmissions(tmp_path: Path) -> None:
+def test_flows_have_queue_delay_share_marks_and_retransmissions(tmp_path: Path) -> None:
     found = records.of_cell(a_cell(tmp_path), from_s=2.0)
     first, second = found["flows"]["first"], found["flows"]["second"]
     assert (first["queue"], second["queue"]) == ("L", "C")
@@ -131,7 +131,7 @@ def test_published_shares_stand_beside_ours() -> None:
     assert "| 66 | – |" in tables.of_pair([elsewhere], "dualpi2", "prague-cubic")
 
 
-def test_a_qdisc_that_tc_does_not_know_leaves_its_counters_readable(tmp_path: Path) -> None:
+def test_counters_of_unknown_qdiscs_stay_readable(tmp_path: Path) -> None:
     said = '[{"kind":"dualpi2","dev":"b0","options":{[Unknown qdisc, optlen=112] },"drops":3}]'
     (tmp_path / "state").write_text(f"@@ r1\n{said}\n")
     (found,) = writer._qdiscs(tmp_path / "state")

@@ -44,7 +44,7 @@ _ASKS = 0x1C2
 """AE, CWR, ECE and SYN: RFC 9768, section 3.1.1."""
 
 
-def test_prague_negotiates_accurate_ecn_and_keeps_the_l_queue_short(out: Path) -> None:
+def test_prague_negotiates_accecn_and_keeps_l_queue_short(out: Path) -> None:
     outcome, answer = run(out, SHARED, "--kernel", "7.2")
     assert outcome["ok"] == 1, answer.stderr
     (place,) = (Path(outcome["folder"]) / "cells").iterdir()

@@ -167,7 +167,7 @@ values = ["pfifo", "codel", "fq_codel", "red", "pie", "sfq", "red_sfq", "cake", 
     assert_nothing_left(out)
 
 
-def test_path_is_what_the_scenario_says_and_changes_when_it_says(out: Path) -> None:
+def test_path_and_its_changes_follow_the_scenario(out: Path) -> None:
     text = ONE.replace("duration_s = 1", "duration_s = 6").replace(
         "rtt_ms = 10", "rtt_ms = 30\njitter_ms = 2\nloss_percent = 1\nloss_burst_packets = 3"
     )
@@ -181,7 +181,7 @@ def test_path_is_what_the_scenario_says_and_changes_when_it_says(out: Path) -> N
     assert rate.loc[1:3].median() > 8 and rate.loc[4:6].median() == pytest.approx(2, rel=0.1)
 
 
-def test_many_destinations_have_the_paths_and_the_visits_they_were_given(out: Path) -> None:
+def test_destinations_have_their_given_paths_and_visits(out: Path) -> None:
     link = ONE.partition("[[flow]]")[0].replace("duration_s = 1", "duration_s = 15")
     flow = """
 [[flow]]
@@ -239,7 +239,7 @@ SHORT = {
 }
 
 
-def test_links_have_what_a_scenario_puts_on_either_way(out: Path) -> None:
+def test_link_settings_take_effect_in_both_directions(out: Path) -> None:
     text = ONE.replace("duration_s = 1", "duration_s = 5").replace("rtt_ms = 10", "rtt_ms = 40")
     links = LINKS
     for name, words in SHORT.items():
@@ -269,7 +269,7 @@ def test_links_have_what_a_scenario_puts_on_either_way(out: Path) -> None:
     assert 0.95 < goodput["version6"] / goodput["plain"] < 0.99
 
 
-def test_data_goes_both_ways_and_datagrams_feel_the_queues_of_both(out: Path) -> None:
+def test_bidirectional_data_delays_datagrams_in_both_queues(out: Path) -> None:
     text = ONE.replace("duration_s = 1", "duration_s = 6").replace(
         '"50 packets"', '"50 packets"\nback_rate_mbit = 20\nback_queue = "100 packets"'
     )
@@ -313,7 +313,7 @@ at = "right"
     assert len(captured) > 10_000 * 100
 
 
-def test_nginx_serves_curl_and_its_own_sockets_are_counted(out: Path) -> None:
+def test_nginx_serves_curl_and_its_sockets_are_counted(out: Path) -> None:
     """Beside flowgen's connections of the same size, which lose as many packets."""
     flows = """
 [[flow]]
@@ -337,7 +337,7 @@ connections = 8
     assert (packets["sent_packets"] > 8 * 205).all(), packets
 
 
-def test_a_trace_is_followed_from_the_start_of_the_traffic(out: Path) -> None:
+def test_trace_is_followed_from_start_of_traffic(out: Path) -> None:
     text = ONE.replace("duration_s = 1", "duration_s = 6").replace(
         "rate_mbit = 10", 'trace = "lte-drive"'
     )
@@ -368,13 +368,13 @@ def test_mptcp_uses_both_links(out: Path) -> None:
     assert set(samples["link"].dropna()) == {"bottleneck", "two"}
 
 
-def test_a_module_that_the_kernel_lacks_is_named_before_anything_starts(out: Path) -> None:
+def test_missing_kernel_module_is_reported_before_start(out: Path) -> None:
     _, answer = run(out, ONE.replace("cubic", "lola"), status=1)
     assert "has no module tcp_lola; take another --kernel" in answer.stderr
     assert not (out / "results").exists()
 
 
-def test_a_machine_that_does_not_boot_fails_its_cell_with_the_reason(out: Path) -> None:
+def test_boot_timeout_fails_the_cell_with_a_reason(out: Path) -> None:
     outcome, _ = run(out, ONE, "--timeout", "0.5", status=1)
     assert outcome["failed"] == 1
     (cell,) = cells(Path(outcome["folder"]))
@@ -402,7 +402,7 @@ def start_and_wait_for_a_cell(out: Path, engine: str) -> subprocess.Popen[str]:
 
 @pytest.mark.parametrize("engine", ["here", "vm"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_a_run_that_is_broken_off_leaves_nothing_and_resumes(
+def test_interrupted_run_leaves_nothing_behind_and_resumes(
     out: Path, number: signal.Signals, engine: str
 ) -> None:
     process = start_and_wait_for_a_cell(out, engine)
@@ -435,7 +435,7 @@ def test_a_run_that_is_broken_off_leaves_nothing_and_resumes(
 
 
 @pytest.mark.parametrize("engine", ["here", "vm"])
-def test_a_full_disk_is_one_line_and_the_cells_before_it_stay(out: Path, engine: str) -> None:
+def test_full_disk_gives_one_error_and_keeps_cells(out: Path, engine: str) -> None:
     line = command(out, several(engine), *binaries(), *OPTIONS[engine])
     disk = out / "results"
     disk.mkdir()
@@ -474,7 +474,7 @@ def test_too_little_room_is_refused_before_anything_starts(out: Path) -> None:
 
 
 @pytest.mark.parametrize("engine", ["here", "vm"])
-def test_a_cluster_of_two_workers_gives_what_one_process_gives(out: Path, engine: str) -> None:
+def test_two_workers_give_the_cells_of_one_process(out: Path, engine: str) -> None:
     line = ["--scheduler", "local", "--jobs", "2", *OPTIONS[engine]]
     outcome, _ = run(out, several(engine), *line)
     assert done(outcome) == 3
@@ -484,7 +484,7 @@ def test_a_cluster_of_two_workers_gives_what_one_process_gives(out: Path, engine
     assert_nothing_left(out)
 
 
-def test_here_runs_without_a_machine_or_says_what_is_missing(out: Path) -> None:
+def test_engine_here_runs_or_reports_missing_requirements(out: Path) -> None:
     outcome, _ = run(out, PLAIN, "--engine", "here")
     (cell,) = cells(Path(outcome["folder"]))
     assert cell["kernel"] == os.uname().release and cell["engine"] == "here"

@@ -30,7 +30,7 @@ def cell(flow: Flow = MANY, link: Link = LINK, changes: tuple[Change, ...] = ())
     return Cell(60, 100, 1, (link,), (flow,), changes=changes)
 
 
-def test_prefixes_have_as_many_addresses_each_and_no_address_is_there_twice() -> None:
+def test_prefixes_share_unique_addresses_evenly() -> None:
     found = destinations(cell())
     assert len({one.address for one in found}) == 300
     by_prefix = pd.Series([one.address.rpartition(".")[0] for one in found]).value_counts()
@@ -47,7 +47,7 @@ def test_flows_have_prefixes_of_their_own() -> None:
     assert {o.prefix for o in found if o.flow == "other"} == set(range(30, 60))
 
 
-def test_a_direct_path_leads_to_private_destinations_without_a_class_for_each() -> None:
+def test_direct_path_needs_no_class_per_private_destination() -> None:
     flow = replace(MANY, destinations=100_000, prefixes=400, private=True)
     one = cell(flow, Link(path="direct", rtt_ms=10))
     found = destinations(one)
@@ -63,7 +63,7 @@ def test_a_direct_path_leads_to_private_destinations_without_a_class_for_each() 
     assert "destinations" not in writer.ideal(one)
 
 
-def test_values_are_dealt_or_drawn_by_destination_or_by_prefix() -> None:
+def test_destination_values_cycle_or_are_drawn_per_prefix() -> None:
     dealt = destinations(cell(replace(MANY, destination_rtt_ms=(10.0, 20.0))))
     assert [one.rtt_ms for one in dealt[:3]] == [10, 20, 10]
     drawn = replace(MANY, destination_rtt_ms="20 to 200", vary="prefix")
@@ -88,7 +88,7 @@ def test_ranges_are_kept_and_drawn_evenly() -> None:
     assert sum(counts) == 3000 and min(counts) > 900
 
 
-def test_each_destination_has_its_own_delay_and_loss_behind_the_shared_bottleneck() -> None:
+def test_destinations_have_own_delay_and_loss_behind_bottleneck() -> None:
     flow = replace(MANY, destinations=3, destination_rtt_ms=(20.0, 80.0),
                    destination_loss_percent=(1.0, 0.0, 1.0))  # fmt: skip
     lines = topology.tc_lines(cell(flow))
@@ -106,7 +106,7 @@ def test_each_destination_has_its_own_delay_and_loss_behind_the_shared_bottlenec
     assert {"sch_htb", "sch_netem", "cls_u32"} <= set(need.modules(cell(flow)))
 
 
-def test_a_destinations_rate_is_a_bottleneck_with_a_queue_of_its_own() -> None:
+def test_destination_rate_adds_a_bottleneck_with_own_queue() -> None:
     flow = replace(MANY, destinations=2, destination_rate_mbit=(10.0, 2.0),
                    destination_rtt_ms=(20.0, 100.0))  # fmt: skip
     lines = topology.tc_lines(cell(flow, Link(queue="0.5 bdp")))["r1"]
@@ -118,7 +118,7 @@ def test_a_destinations_rate_is_a_bottleneck_with_a_queue_of_its_own() -> None:
     assert rates == ["10000000bit", "2000000bit"]
 
 
-def test_connections_go_to_each_in_turn_or_as_often_as_drawn() -> None:
+def test_connections_visit_destinations_in_turn_or_as_drawn() -> None:
     (group,) = plan(cell(), 1)["flows"]
     assert group["destinations"][:2] == ["198.18.0.1:5201", "198.18.0.2:5201"]
     assert group["connections"] == 300 and len(group["work"]["bytes"]) == 300
@@ -141,7 +141,7 @@ def test_arrivals_are_random_and_within_the_time_given() -> None:
     assert starts[150] == pytest.approx(25, abs=5)
 
 
-def test_a_change_of_the_link_reaches_those_that_have_no_loss_of_their_own() -> None:
+def test_link_change_applies_to_destinations_without_own_loss() -> None:
     flow = replace(MANY, destinations=2, destination_rtt_ms=(20.0, 80.0))
     lossy = (Change(at_s=5, link="bottleneck", loss_percent=2),)
     lines = topology.change_lines(cell(flow, changes=lossy))
@@ -154,7 +154,7 @@ def test_a_change_of_the_link_reaches_those_that_have_no_loss_of_their_own() -> 
     assert len(topology.change_lines(cell(own, changes=lossy))) == 1
 
 
-def test_some_destinations_are_calibrated_and_their_paths_are_recorded() -> None:
+def test_destinations_are_calibrated_by_sample_and_all_recorded() -> None:
     flow = replace(MANY, destination_rtt_ms="20 to 80")
     targets = calibration.targets(cell(flow))
     assert [t.address for t in targets] == ["10.1.10.2", "198.18.0.1", "198.18.15.151",
@@ -203,9 +203,7 @@ sizes_bytes = [1000, 2000]
         ("sizes_bytes = [1000, 2000]", "sizes_bytes = 0", "10: sizes_bytes: 0 is impossible"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_named_with_its_line(
-    tmp_path: Path, old: str, new: str, expected: str
-) -> None:
+def test_scenario_errors_name_their_line(tmp_path: Path, old: str, new: str, expected: str) -> None:
     path = tmp_path / "many.toml"
     path.write_text(GOOD)
     load(path)
@@ -218,7 +216,7 @@ def test_what_is_wrong_is_named_with_its_line(
     assert any(line.startswith(expected) for line in said), said
 
 
-def test_destinations_of_a_direct_path_have_nothing_of_their_own(tmp_path: Path) -> None:
+def test_direct_path_refuses_settings_per_destination(tmp_path: Path) -> None:
     path = tmp_path / "many.toml"
     direct = GOOD.replace("rate_mbit = 20", 'path = "direct"')
     path.write_text(direct)
@@ -247,7 +245,7 @@ def test_utility_pays_for_what_is_sent_twice() -> None:
     assert geometric_mean(pd.Series(dtype=float)) is None
 
 
-def test_results_are_told_by_destination_with_what_its_path_is() -> None:
+def test_results_are_grouped_by_destination_with_its_path() -> None:
     paths = {"198.18.0.1": OwnPath(0, 20.0, None, 1.0), "198.18.1.2": OwnPath(1, 80.0, 4.0, 0.0)}
     near, far = of_destinations(rows(), paths)
     assert (near["connections"], near["failed"], near["rtt_ms"]) == (2, 1, 20)

@@ -25,7 +25,7 @@ def test_the_document_has_the_catalogue() -> None:
     assert written == f"\n{table()}\n"
 
 
-def test_every_metric_of_a_cell_is_in_the_catalogue(tmp_path: Path) -> None:
+def test_every_cell_metric_is_in_the_catalogue(tmp_path: Path) -> None:
     axes = {"first": ["cubic"], "second": ["bbr"]}
     campaign = write_campaign(tmp_path, "fairness", axes)
     folder = write_pair(campaign, {"first": "cubic", "second": "bbr"}, 0.5)

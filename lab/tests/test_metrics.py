@@ -59,7 +59,7 @@ def test_max_min_by_hand() -> None:
     st.dictionaries(st.sampled_from("abc"), POSITIVE, min_size=1),
     st.lists(st.sets(st.sampled_from("abc"), min_size=1), min_size=1, max_size=6),
 )
-def test_max_min_overloads_no_link_and_leaves_no_flow_unlimited(
+def test_max_min_limits_every_flow_without_overload(
     capacity: dict[str, float], crosses: list[set[str]]
 ) -> None:
     routes = [tuple(links & capacity.keys()) or (next(iter(capacity)),) for links in crosses]
@@ -99,7 +99,7 @@ def test_interval_is_a_pair_of_order_statistics(
     assert found.enough
 
 
-def test_fewer_than_six_repetitions_are_said_to_be_too_few() -> None:
+def test_fewer_than_six_repetitions_are_too_few() -> None:
     found = median_interval([5, 1, 3])
     assert found is not None
     assert (found.low, found.median, found.high) == (1, 3, 5)
@@ -141,7 +141,7 @@ def test_goodput_by_hand() -> None:
     assert rates.goodput_mbit(flows.iloc[:0]) is None
 
 
-def test_a_standstill_is_the_longest_of_the_flows_that_tell(tmp_path: Path) -> None:
+def test_standstill_is_the_longest_among_reporting_flows(tmp_path: Path) -> None:
     campaign = write_campaign(tmp_path, "path-down", {"cc": ["cubic"]})
     rows = flows_frame(
         flow_row(0, "first", "cubic", standstill_s=0.2),
@@ -209,7 +209,7 @@ def test_convergence_is_counted_from_the_youngest_start() -> None:
     assert rates.convergence_s(per_second[[0]], flows.iloc[:1]) is None
 
 
-def test_max_min_share_is_that_of_the_worst_served() -> None:
+def test_max_min_share_describes_the_worst_served_flow() -> None:
     capacity = 10.0 * rates.PAYLOAD_SHARE
     flows = flows_frame(
         flow_row(0, "load", "cubic", end_s=8.0, bytes=round(capacity * 0.75 * 1e6)),
@@ -229,11 +229,11 @@ def test_percentiles_by_hand() -> None:
     assert delays.percentiles("x", []) == {"x_p50": None, "x_p95": None, "x_p99": None}
 
 
-def test_rtt_of_a_socket_without_samples_does_not_count() -> None:
+def test_sockets_without_rtt_samples_are_ignored() -> None:
     assert delays.rtt_ms(pd.DataFrame({"srtt_us": [0, 40_000]})).tolist() == [40]
 
 
-def test_slowdown_is_completion_over_two_round_trips_and_the_bytes() -> None:
+def test_slowdown_is_completion_time_over_the_ideal_time() -> None:
     flows = flows_frame(
         flow_row(0, "load", "cubic", bytes=12_500, fct_s=0.1),
         flow_row(1, "load", "cubic", bytes=125_000, fct_s=0.28),
@@ -265,7 +265,7 @@ def test_the_first_third_is_learning() -> None:
     assert rates.learned([float(i) for i in range(1, 76)]) == [float(i) for i in range(26, 76)]
 
 
-def test_a_cell_has_the_figures_that_were_put_into_it(tmp_path: Path) -> None:
+def test_cell_metrics_match_the_synthetic_input(tmp_path: Path) -> None:
     campaign = write_campaign(tmp_path, "fairness", {"first": ["cubic"], "second": ["bbr"]})
     folder = write_pair(campaign, {"first": "cubic", "second": "bbr"}, share=0.75)
     found = cell_metrics(read_cell(folder))
@@ -293,7 +293,7 @@ def test_warm_up_counts_nowhere(tmp_path: Path) -> None:
     assert found["values"]["jain"] is None
 
 
-def test_processor_time_is_of_all_that_was_not_idle_over_what_arrived(tmp_path: Path) -> None:
+def test_processor_time_is_busy_seconds_per_delivered_gbit(tmp_path: Path) -> None:
     folder = tmp_path / "work"
     folder.mkdir()
     (folder / "processor-before").write_text("cpu  100 0 100 1000 0 0 100 0 0 0\n")

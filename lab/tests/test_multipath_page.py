@@ -13,13 +13,13 @@ from tcplab.studies import cells
 from tcplab.studies.multipath import records, tables
 
 
-def test_repetitions_are_a_median_with_their_range_and_number() -> None:
+def test_repetitions_show_median_range_and_count() -> None:
     assert tables.shown([3, 1, None, 2]) == "2.00 (1.00 to 3.00; 3)"
     assert tables.shown([0.5], 1) == "0.5"
     assert tables.shown([None]) == "–"
 
 
-def test_reductions_are_counted_over_all_paths_after_slow_start() -> None:
+def test_window_reductions_count_all_paths_after_slow_start() -> None:
     class Run:
         def flows(self) -> pd.DataFrame:
             return pd.DataFrame({"flow": [0, 1], "group": ["multipath", "single"]})

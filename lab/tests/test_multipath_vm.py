@@ -80,7 +80,7 @@ direction = "down"
 """
 
 
-def test_a_link_that_fails_and_comes_back_costs_neither_transport_its_data(out: Path) -> None:
+def test_both_transports_survive_a_temporary_link_failure(out: Path) -> None:
     outcome, answer = run(out, FAILING)
     assert outcome["ok"] == 2, answer.stderr
     for place in sorted((Path(outcome["folder"]) / "cells").iterdir()):
@@ -96,7 +96,7 @@ def test_a_link_that_fails_and_comes_back_costs_neither_transport_its_data(out: 
         assert two.loc[last] > two.loc[:3.5].iloc[-1] + 200_000, place.name
 
 
-def test_paths_share_a_bottleneck_and_quic_carries_data_down(out: Path) -> None:
+def test_paths_share_a_bottleneck_and_quic_downloads(out: Path) -> None:
     outcome, answer = run(out, SHARED)
     assert outcome["ok"] == 1, answer.stderr
     place = Path(outcome["folder"]) / "cells" / "0000-cell.0"

@@ -35,7 +35,7 @@ def runs(cell: Cell) -> bool:
 
 @pytest.mark.usefixtures("bare")
 @pytest.mark.parametrize("name", names())
-def test_a_campaign_has_a_native_cell_or_says_why_not(name: str) -> None:
+def test_campaign_has_a_native_cell_or_a_reason(name: str) -> None:
     scenario = load(find(name))
     is_native = any(runs(point.cell) for point in scenario.points)
     assert is_native != bool(scenario.top.machine_only)

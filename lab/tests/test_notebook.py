@@ -17,7 +17,7 @@ PAIRS = Path(__file__).parent / "data" / "pairs"
 MANUAL = Path(__file__).parents[2] / "docs" / "use" / "laboratory.md"
 
 
-def test_tables_of_a_real_campaign_agree_with_one_another() -> None:
+def test_tables_of_a_real_campaign_are_consistent() -> None:
     cells, flows, samples = tcplab.load(PAIRS)
     assert len(cells) == 10 and set(cells["status"]) == {"ok"}
     assert set(flows["cell"]) == set(cells["cell"]) == set(samples["cell"])
@@ -30,7 +30,7 @@ def test_tables_of_a_real_campaign_agree_with_one_another() -> None:
     assert samples.groupby("cell")["t_s"].max().min() > 5
 
 
-def test_cells_that_do_not_count_are_in_the_table_of_cells_only(tmp_path: Path) -> None:
+def test_rejected_cells_appear_only_in_the_cell_table(tmp_path: Path) -> None:
     folder = write_campaign(tmp_path, "fairness", {"first": ["cubic"], "second": ["bbr", "none"]})
     good = write_pair(folder, {"first": "cubic", "second": "bbr"}, 0.5)
     write_pair(folder, {"first": "cubic", "second": "none"}, 0.5, status="rejected")
@@ -40,7 +40,7 @@ def test_cells_that_do_not_count_are_in_the_table_of_cells_only(tmp_path: Path) 
     assert set(found.flows["cell"]) == set(found.samples["cell"]) == {good.name}
 
 
-def test_a_label_and_a_column_of_the_same_name_are_both_kept(tmp_path: Path) -> None:
+def test_label_named_like_a_column_keeps_both(tmp_path: Path) -> None:
     labels = {"first": "cubic", "second": "bbr", "cc": "all"}
     folder = write_campaign(tmp_path, "mine", {k: [v] for k, v in labels.items()})
     write_pair(folder, labels, 0.5)
@@ -50,12 +50,12 @@ def test_a_label_and_a_column_of_the_same_name_are_both_kept(tmp_path: Path) -> 
     assert set(found.cells["cc"]) == {"all"}
 
 
-def test_no_campaign_is_an_error_that_names_the_folder(tmp_path: Path) -> None:
+def test_folder_without_campaign_is_named_in_the_error(tmp_path: Path) -> None:
     with pytest.raises(ResultsError, match=re.escape(str(tmp_path))):
         tcplab.load(tmp_path)
 
 
-def test_the_manuals_example_runs_and_prints_what_it_says(
+def test_manual_example_prints_its_documented_output(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     section = MANUAL.read_text().partition("## In a notebook")[2]

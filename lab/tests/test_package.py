@@ -39,7 +39,7 @@ def test_its_headers_compile_the_template_of_an_algorithm(files: Path, tmp_path:
     subprocess.run([*command, "-c", "mine.bpf.c"], cwd=tmp_path, check=True)
 
 
-def test_its_example_of_a_configuration_is_one_and_changes_nothing(files: Path) -> None:
+def test_example_configuration_is_valid_and_equals_the_defaults(files: Path) -> None:
     example = files / "usr/share/doc/tcpilot/examples/tcpilot.toml"
     lines = example.read_text().splitlines()
     assert sum(bool(re.match(r"# [a-z0-9_]+ = ", line)) for line in lines) > 50
@@ -53,7 +53,7 @@ def test_its_example_of_a_configuration_is_one_and_changes_nothing(files: Path) 
     assert said[0] == said[1]
 
 
-def test_each_page_of_the_manual_is_rendered_without_a_warning(files: Path) -> None:
+def test_manual_pages_render_without_warnings(files: Path) -> None:
     pages = sorted((files / "usr/share/man").rglob("*.gz"))
     assert len(pages) > 20
     for page in pages:

@@ -109,7 +109,7 @@ STEADY = counters(
 )
 
 
-def test_cost_leaves_out_what_ran_before_and_a_timer_that_fired_meanwhile() -> None:
+def test_cost_leaves_out_earlier_events_and_timer_runs() -> None:
     flows = pd.DataFrame([flow_row(i, "short", "cubic", start_s=3.0, end_s=3.25) for i in range(3)])
     found = of_flows(STEADY, flows)
     assert found == {
@@ -270,7 +270,7 @@ def cell_of(campaign: str, variant: str) -> Cell:
     return next(point.cell for point in points if point.labels["variant"] == variant)
 
 
-def test_programs_are_counted_in_the_cells_cgroup_and_nothing_else_is() -> None:
+def test_cost_counts_only_programs_in_the_cells_cgroup() -> None:
     programs = Programs(Path("/bin/flowgen"), Path("/bin/tcpilot"), Path("/cell"))
     counted = script.text(cell_of("cost", "floor"), programs)
     assert '--programs /proc/self/fd/9 9<"${cgroup:-' in counted
@@ -309,7 +309,7 @@ def test_every_limit_compiles(
         ("[measure]\nmemory = true", "7: memory: 'none' is no tuner with a process"),
     ],
 )
-def test_what_a_tuner_cannot_do_is_refused(tmp_path: Path, key: str, expected: str) -> None:
+def test_unsupported_tuner_settings_are_refused(tmp_path: Path, key: str, expected: str) -> None:
     path = tmp_path / "x.toml"
     path.write_text(f'title = "x"\n[[link]]\npath = "direct"\n[[flow]]\nname = "a"\n{key}\n')
     with pytest.raises(ScenarioError) as caught:
@@ -332,7 +332,7 @@ def test_memory_is_judged_by_its_peak() -> None:
     assert [v.met for v in targets.verdicts(record)] == [False]
 
 
-def test_a_row_is_held_against_the_floor_that_does_as_much() -> None:
+def test_cost_is_judged_against_an_equivalent_floor() -> None:
     def kinds(nanoseconds: int) -> dict[str, Any]:
         return {"short": {"ns_per_pair": nanoseconds}}
 

@@ -99,7 +99,7 @@ def test_spellings_of_a_name_are_one() -> None:
     assert published.canonical("20") == published.canonical(20) == 20.0
 
 
-def test_ours_is_found_whichever_way_round_and_by_condition() -> None:
+def test_pairs_match_in_either_order_and_by_condition() -> None:
     table = published.load("p4air-fifo")
     points = [
         point({"qdisc": "pfifo", "first": "cubic", "second": "cubic"}, jain=0.99),
@@ -128,7 +128,7 @@ def test_ratios_are_of_two_points() -> None:
     assert ours["cubic's median RTT over bbr's"] is None
 
 
-def test_tcpilots_own_stands_in_only_where_the_kernels_was_not_run() -> None:
+def test_tcpilots_algorithm_replaces_only_missing_kernel_runs() -> None:
     table = published.load("p4air-fifo")
     own = [
         point({"qdisc": "pfifo", "first": "cubic", "second": "tp_lola"}, jain=0.6),

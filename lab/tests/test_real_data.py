@@ -54,7 +54,7 @@ def test_summary_of_a_real_campaign_is_as_stored() -> None:
 
 
 @pytest.mark.parametrize("cell", CELLS, ids=lambda c: c.id)
-def test_what_was_measured_fits_the_link(cell: Cell) -> None:
+def test_measured_figures_are_consistent_with_the_link(cell: Cell) -> None:
     """Figures from three sources, sockets, receiver and queue, agree with one another."""
     found = cell_metrics(cell)
     values, groups = found["values"], found["groups"]

@@ -19,7 +19,7 @@ def cell(link: Link = LINK, changes: tuple[Change, ...] = ()) -> Cell:
     return Cell(10, 100, 1, (link,), (NEAR, FAR), changes=changes, delays=topology.RELAY)
 
 
-def test_a_direct_path_is_a_relay_between_the_hosts() -> None:
+def test_direct_path_is_one_relay_between_hosts() -> None:
     link = Link(path="direct", rtt_ms=40, loss_percent=1)
     direct = Cell(10, 100, 1, (link,), (NEAR,), delays=topology.RELAY)
     (line,) = topology.relay_links(direct, 5)
@@ -33,7 +33,7 @@ def test_a_direct_path_is_a_relay_between_the_hosts() -> None:
     )
 
 
-def test_each_round_trip_time_has_a_relay_in_place_of_its_last_pair_of_devices() -> None:
+def test_each_rtt_gets_a_relay_instead_of_veths() -> None:
     assert topology.relay_links(cell(), 5) == [
         "near=r2/f0x0,far=right/r0x0,delay_ms=20,loss=0.02,seed=5",
         "near=r2/f0x1,far=right/r0x1,delay_ms=100,loss=0.02,seed=6",
@@ -45,7 +45,7 @@ def test_each_round_trip_time_has_a_relay_in_place_of_its_last_pair_of_devices()
     ]
 
 
-def test_rate_and_queue_stay_with_the_kernel_and_netem_is_gone() -> None:
+def test_relay_replaces_netem_but_not_rate_or_queue() -> None:
     lines = topology.tc_lines(cell())
     assert lines["r1"][0].split()[6:8] == ["1:", "tbf"]
     assert not [line for found in lines.values() for line in found if "netem" in line]
@@ -63,11 +63,11 @@ def test_rate_and_queue_stay_with_the_kernel_and_netem_is_gone() -> None:
         (replace(LINK, receiver_gro_us=100), "losses with receiver_gro_us"),
     ],
 )
-def test_what_a_relay_cannot_do_is_named(link: Link, told: str | None) -> None:
+def test_unsupported_relay_settings_are_named(link: Link, told: str | None) -> None:
     assert topology.relay_obstacle(cell(link)) == told
 
 
-def test_a_receiver_that_joins_packets_gets_them_joined_before_the_delay() -> None:
+def test_gro_joins_packets_before_the_relays_delay() -> None:
     joining = replace(LINK, loss_percent=0, receiver_gro_us=100)
     assert topology.relay_obstacle(cell(joining)) is None
     programs = script.Programs(Path("/bin/flowgen"), Path("/bin/tcpilot"), Path("/x"))
@@ -79,7 +79,7 @@ def test_a_receiver_that_joins_packets_gets_them_joined_before_the_delay() -> No
     assert 'in_ns r3 "$flowgen" offload d0 --gro on' in second
 
 
-def test_an_algorithm_that_the_kernel_lacks_has_a_stand_in_if_the_scenario_wants_that(
+def test_missing_algorithms_get_stand_ins_only_if_requested(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(here, "_available", lambda: ["reno", "cubic"])
@@ -99,7 +99,7 @@ def test_every_stand_in_is_there() -> None:
         assert own is not None and f'"{algorithms.without_prefix(own)}"' in text, name
 
 
-def test_changes_and_bursts_are_the_relays_from_the_measured_time_on() -> None:
+def test_relay_applies_bursts_and_changes_once_traffic_starts() -> None:
     loss = Change(link="bottleneck", at_s=60, loss_percent=0, queue="1 bdp")
     farther = Change(link="bottleneck", at_s=2.5, rtt_ms=50)
     changing = cell(replace(LINK, loss_burst_packets=3), (loss, farther))
@@ -118,7 +118,7 @@ def test_changes_and_bursts_are_the_relays_from_the_measured_time_on() -> None:
     assert '--signal "$relay"' not in script.files(cell(), 5, programs)[script.SCRIPT]
 
 
-def test_many_destinations_have_their_delay_and_loss_in_a_file() -> None:
+def test_relay_reads_destination_delay_and_loss_from_file() -> None:
     flow = Flow(
         name="many",
         cc="cubic",
@@ -152,13 +152,13 @@ def test_jitter_that_changes_is_netems() -> None:
     assert topology.relay_obstacle(cell(changes=(change,))) == "changes of jitter_ms"
 
 
-def test_memory_is_for_the_longest_time_of_the_schedule() -> None:
+def test_relay_memory_fits_the_longest_scheduled_rtt() -> None:
     fast = cell(replace(LINK, rate_mbit=1000))
     farther = Change(link="bottleneck", at_s=1, rtt_ms=400)
     assert relay.memory_mb(replace(fast, changes=(farther,))) > 3 * relay.memory_mb(fast)
 
 
-def test_the_script_starts_it_before_its_devices_get_addresses_and_ends_it() -> None:
+def test_script_starts_relay_before_addressing_and_stops_it() -> None:
     programs = script.Programs(Path("/bin/flowgen"), Path("/bin/tcpilot"), Path("/tmp/x"))
     text = script.files(cell(), 5, programs)[script.SCRIPT]
     start = text.index("/bin/pathrelay --memory-mb=16 --link=near=r2/f0x0")
@@ -166,7 +166,7 @@ def test_the_script_starts_it_before_its_devices_get_addresses_and_ends_it() -> 
     assert text.index("flowgen play") < text.index("kill $relay")
 
 
-def test_a_cell_above_four_fifths_of_its_speed_is_refused_before_it_runs(
+def test_cells_above_80_percent_relay_capacity_are_refused(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "pathrelay").touch()
@@ -191,7 +191,7 @@ def test_only_a_kernel_without_netem_relays(monkeypatch: pytest.MonkeyPatch) -> 
     assert here.fitted(no_delay).delays == "netem"
 
 
-def test_the_relay_and_the_ends_of_a_fast_cell_have_a_processor_for_themselves(
+def test_fast_cells_give_relay_and_ends_one_cpu(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(here, "_qdisc", lambda kind: kind != "netem")
@@ -212,7 +212,7 @@ def report(late_us: float, full: int) -> dict[str, object]:
     return {"there": line, "back": {"late_us": {"p99": 0.0}, "full": 0}}
 
 
-def test_a_run_whose_packets_were_too_late_is_marked() -> None:
+def test_late_packets_or_full_relay_fail_the_verdict() -> None:
     good = relay.verdict(cell(), [report(150, 0)])
     assert all(entry["ok"] for entry in good.values())
     fast = cell(replace(LINK, rate_mbit=100))
@@ -232,7 +232,7 @@ def test_lateness_below_half_a_packets_time_changes_nothing() -> None:
     assert not relay.verdict(many, [report(3100, 0)])["relay_late_us_p99"]["ok"]
 
 
-def test_a_default_that_the_kernel_does_not_let_a_namespace_have_comes_with_its_remedy(
+def test_disallowed_default_algorithm_reports_its_remedy(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "tcp_available_congestion_control").write_text("reno bbr cubic\n")

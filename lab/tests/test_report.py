@@ -67,7 +67,7 @@ def test_published_stands_beside_ours(tmp_path: Path) -> None:
     assert found["ours"][row][column] == pytest.approx(1 / (2 * (0.01 + 0.81)), abs=1e-3)
 
 
-def test_each_flow_is_on_the_page_without_a_click(tmp_path: Path) -> None:
+def test_page_lists_each_flow_without_a_click(tmp_path: Path) -> None:
     page = report.write(fairness(tmp_path)).read_text()
     section = page[page.index('<section id="flows">') : page.index('<section id="fct"')]
     rows = [re.sub(r"<[^>]+>", " ", row).split() for row in section.split("<tr>")[2:]]
@@ -76,7 +76,7 @@ def test_each_flow_is_on_the_page_without_a_click(tmp_path: Path) -> None:
     assert shares["cubic", "bbr", "second"] == ["17.22", "1.00", "%"]
 
 
-def test_the_page_has_the_price_of_goodputs_and_colours_by_the_floor(tmp_path: Path) -> None:
+def test_goodput_shows_retransmissions_and_colours_respect_the_floor(tmp_path: Path) -> None:
     metrics = embedded(report.write(fairness(tmp_path)).read_text(), "model")["metrics"]
     assert metrics["goodput_mbit.first"]["price"] == "retransmit_ratio.first"
     assert metrics["rtt_ms_p50"]["price"] is None
@@ -107,7 +107,7 @@ def test_expectations_are_judged_on_the_page(tmp_path: Path) -> None:
     assert "a slide" in verdicts
 
 
-def test_a_campaign_that_was_broken_off_has_a_page(tmp_path: Path) -> None:
+def test_an_interrupted_campaign_has_a_page(tmp_path: Path) -> None:
     campaign = write_campaign(tmp_path, "fairness", PAIR_AXES, status="broken-off")
     page = report.write(campaign).read_text()
     assert "broken-off" in page
@@ -162,7 +162,7 @@ def test_many_connections_are_drawn_by_group(tmp_path: Path) -> None:
     assert line["mbit"][25] == pytest.approx(count * 0.8, rel=0.01)
 
 
-def test_series_give_way_to_the_size_of_the_page(
+def test_series_are_dropped_to_limit_page_size(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     campaign = write_campaign(tmp_path, "fairness", PAIR_AXES, repetitions=3)
@@ -217,7 +217,7 @@ def test_numbers_are_for_people() -> None:
     assert number(123.456, 2) == "123.5"
 
 
-def test_links_that_follow_a_trace_have_their_ways_over_time(tmp_path: Path) -> None:
+def test_trace_links_have_plots_over_time(tmp_path: Path) -> None:
     campaign = write_campaign(tmp_path, "fairness", {"first": ["cubic"], "second": ["bbr"]})
     folder = write_pair(campaign, {"first": "cubic", "second": "bbr"}, 0.5)
     before = embedded(report.write(campaign).read_text(), "model")

@@ -99,7 +99,7 @@ def page(browser: Browser) -> Iterator[Page]:
     assert wrong == []
 
 
-def test_a_click_on_a_cell_shows_its_time_series(page: Page, pages: dict[str, str]) -> None:
+def test_clicking_a_cell_shows_its_time_series(page: Page, pages: dict[str, str]) -> None:
     page.goto(pages["fairness"])
     page.get_by_role("button", name="qdisc pfifo · first cubic · second bbr").click()
     dialog = page.get_by_role("dialog")
@@ -119,9 +119,7 @@ def test_a_click_on_a_cell_shows_its_time_series(page: Page, pages: dict[str, st
     assert shape.count("L") + shape.count(",") > 50, "a line of many points"
 
 
-def test_links_that_follow_a_trace_show_their_ways_over_time_without_a_click(
-    page: Page, pages: dict[str, str]
-) -> None:
+def test_trace_links_are_plotted_without_a_click(page: Page, pages: dict[str, str]) -> None:
     page.goto(pages["cellular"])
     figure = page.locator("#time-figures .plot")
     expect(figure).to_have_count(1)
@@ -231,7 +229,7 @@ def test_the_tuners_table_is_shown(page: Page, pages: dict[str, str]) -> None:
     expect(section.locator("thead").first).to_contain_text("cost, 10⁻⁶")
 
 
-def test_who_got_what_and_at_which_price_is_seen_without_a_click(
+def test_shares_and_retransmissions_are_visible_without_a_click(
     page: Page, pages: dict[str, str]
 ) -> None:
     page.goto(pages["fairness"])

@@ -27,7 +27,7 @@ def test_a_spread_below_the_floor_is_one_colour(metric: str, values: list[float 
     assert scale(values, METRICS[metric])["alike"]
 
 
-def test_a_small_spread_takes_a_small_part_of_the_ramp() -> None:
+def test_small_spread_takes_small_part_of_colour_ramp() -> None:
     found = scale([21.2, 21.7], RTT)
     assert not found["alike"]
     share = (21.7 - 21.2) / (found["high"] - found["low"])
@@ -41,7 +41,7 @@ def test_a_great_spread_takes_the_whole_ramp() -> None:
     assert scale([1, 80], RTT)["by_magnitude"]
 
 
-def test_indices_near_one_keep_the_ends_of_their_meaning() -> None:
+def test_jain_index_keeps_its_full_scale() -> None:
     found = scale([0.9, 1.0], METRICS["jain"])
     assert (found["low"], found["high"]) == (0.5, 1.0)
 

@@ -65,7 +65,7 @@ def test_sweep_multiplies_and_labels_points(tmp_path: Path) -> None:
     assert scenario.points[3].cell.flows[0].cc == "bic"
 
 
-def test_symmetric_axes_give_each_pair_once_and_the_solo_runs(tmp_path: Path) -> None:
+def test_symmetric_axes_give_unordered_pairs_and_solo_runs(tmp_path: Path) -> None:
     text = GOOD.partition("[sweep")[0] + (
         '[sweep]\nsymmetric = ["a", "b"]\n'
         'a = { set = "flow.first.cc", values = ["reno", "bic", "bbr"] }\n'
@@ -129,9 +129,7 @@ def test_symmetric_axes_give_each_pair_once_and_the_solo_runs(tmp_path: Path) ->
         ("rtt_ms = 20", 'path = "direct"', "6: path: a direct path has no rate_mbit"),
     ],
 )
-def test_what_is_wrong_is_named_with_its_line(
-    tmp_path: Path, old: str, new: str, expected: str
-) -> None:
+def test_scenario_errors_name_their_line(tmp_path: Path, old: str, new: str, expected: str) -> None:
     text = GOOD.replace(old, new, 1)
     assert text != GOOD
     found = problems(tmp_path, text)
@@ -176,7 +174,7 @@ transport = "mptcp"
         ),
     ],
 )
-def test_a_link_shares_the_bottleneck_of_one_before_it(
+def test_a_link_may_share_an_earlier_links_bottleneck(
     tmp_path: Path, old: str, new: str, expected: str | None
 ) -> None:
     text = SHARED.replace(old, new, 1)
@@ -270,7 +268,7 @@ def test_a_mistake_is_told_once(tmp_path: Path, old: str, new: str) -> None:
     assert len(problems(tmp_path, text)) == 1
 
 
-def test_a_sweep_that_cannot_be_read_is_not_missed_elsewhere(tmp_path: Path) -> None:
+def test_a_broken_sweep_causes_no_further_errors(tmp_path: Path) -> None:
     """cake needs the rate that the broken axis was to set."""
     text = GOOD.replace("rate_mbit = 10", 'qdisc = "cake"').partition("[sweep")[0]
     text += '[sweep.rate]\nset = "link.bottleneck.rate_mbit"\nvalues = []\n'
@@ -351,7 +349,7 @@ tools = ["cubic", "tcpilot", "eager"]
 """
 
 
-def test_a_tool_may_be_there_twice_with_other_configurations(tmp_path: Path) -> None:
+def test_a_tool_may_appear_with_several_configurations(tmp_path: Path) -> None:
     points = good(tmp_path, TOOLS).points
     assert [point.labels["variant"] for point in points] == ["cubic", "tcpilot", "eager"]
     cubic, plain, eager = (point.cell for point in points)
@@ -408,7 +406,7 @@ def test_choice_and_short_have_both_paths(path: str) -> None:
     )
 
 
-def test_tools_that_are_wrong_are_named_with_their_line(tmp_path: Path) -> None:
+def test_tool_errors_name_their_line(tmp_path: Path) -> None:
     found = problems(tmp_path, TOOLS.replace('"tcpilot"\nconfig', '"tcpliot"\nconfig'))
     assert found == ["11: tuner: 'tcpliot' is not known; did you mean 'tcpilot'?"]
     found = problems(tmp_path, TOOLS.replace('"eager"]', '"eagre"]'))
@@ -417,7 +415,7 @@ def test_tools_that_are_wrong_are_named_with_their_line(tmp_path: Path) -> None:
     assert "unknown key 'confg'; did you mean 'config'?" in found[0]
 
 
-def test_a_quick_form_may_name_values_of_the_whole_form(tmp_path: Path) -> None:
+def test_quick_form_may_select_sweep_values(tmp_path: Path) -> None:
     quick = TOOLS + '[quick]\nsweep.variant.only = ["cubic", "eager"]\n'
     assert [p.labels["variant"] for p in good(tmp_path, quick, quick=True).points] == [
         "cubic",
@@ -483,7 +481,7 @@ def test_unknown_campaigns_are_refused() -> None:
         find("nothing.toml")
 
 
-def test_ect_1_is_for_version_4_and_a_bottleneck_behind_the_router(tmp_path: Path) -> None:
+def test_ect1_needs_ipv4_and_a_router_bottleneck(tmp_path: Path) -> None:
     marked = GOOD.replace("rtt_ms = 20", "rtt_ms = 20\nect1 = true")
     good(tmp_path, marked)
     (six,) = problems(tmp_path, marked.replace('cc = "bbr"', 'cc = "bbr"\nip = 6'))

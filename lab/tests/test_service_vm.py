@@ -100,7 +100,7 @@ def test_it_has_three_capabilities_and_is_well_confined(facts: dict[str, str]) -
     assert float(facts["exposure_level"]) <= 2.5
 
 
-def test_the_watchdog_replaces_a_daemon_that_hangs_and_no_other(facts: dict[str, str]) -> None:
+def test_watchdog_replaces_only_a_hanging_daemon(facts: dict[str, str]) -> None:
     assert facts["alive_after_twenty_seconds"] == "yes 0"
     assert facts["replaced_when_it_hangs"] == "1 active"
     assert int(facts["told_why"]) >= 1
@@ -129,7 +129,7 @@ def test_an_upgrade_under_load_detaches_nothing(facts: dict[str, str]) -> None:
     assert facts["load"].split() == ['"alive_at_end":50', '"errors":0']
 
 
-def test_with_the_manuals_drop_in_it_enters_other_namespaces(facts: dict[str, str]) -> None:
+def test_the_documented_drop_in_allows_entering_namespaces(facts: dict[str, str]) -> None:
     assert facts["namespaces"] == '"netns":"host"'
     assert facts["namespaces_entered"] == '"netns":"far""netns":"host"'
 

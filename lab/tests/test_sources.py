@@ -26,7 +26,7 @@ def planned(*flows: Flow) -> dict[str, Any]:
     return plan(Cell(10, 100, 1, (LINK,), flows), 1)
 
 
-def test_what_goes_down_starts_on_the_right_and_is_served_on_the_left() -> None:
+def test_down_flows_connect_from_right_to_left() -> None:
     found = planned(BULK, replace(BULK, name="down", direction="down"))
     up, down = found["flows"]
     assert (up["netns"], up["to"]) == (None, "10.1.10.2:5201")
@@ -38,7 +38,7 @@ def test_what_goes_down_starts_on_the_right_and_is_served_on_the_left() -> None:
     assert six["flows"][1]["to"] == "[fd00:1:1::1]:5201"
 
 
-def test_the_receiver_has_an_algorithm_that_needs_ecn_if_a_sender_has_and_there_is_ecn() -> None:
+def test_receiver_adopts_ecn_algorithm_only_with_ecn_enabled() -> None:
     flows = (BULK, replace(BULK, name="dctcp", cc="tp_dctcp"))
     marks = replace(LINK, qdisc="codel", ecn=True)
     asked = Cell(10, 100, 1, (LINK,), flows, sysctl={"net.ipv4.tcp_ecn": "1"})
@@ -48,7 +48,7 @@ def test_the_receiver_has_an_algorithm_that_needs_ecn_if_a_sender_has_and_there_
     assert plan(replace(asked, flows=(BULK,)), 1)["serve"]["cc"] is None
 
 
-def test_datagrams_are_no_connections_and_have_a_port_each() -> None:
+def test_datagram_flows_are_probes_with_own_ports() -> None:
     speech = Flow(name="speech", kind="udp", packets_per_s=50, direction="down")
     ping = Flow(name="ping", kind="ping", packets_per_s=10, packet_bytes=56)
     found = planned(BULK, speech, ping)
@@ -62,7 +62,7 @@ def test_datagrams_are_no_connections_and_have_a_port_each() -> None:
     assert list(writer.ideal(cell)["groups"]) == ["bulk"]
 
 
-def test_curl_asks_from_the_right_and_nginx_sends_from_the_left() -> None:
+def test_curl_on_right_fetches_from_nginx_on_left() -> None:
     web = Flow(name="web", kind="http", bytes=5000, connections=3, extra_rtt_ms=10)
     found = planned(BULK, web)
     bulk, group = found["flows"]
@@ -138,7 +138,7 @@ kind = "bulk"
         ("on_s = 5\nbytes = 5", "7: source_rate_mbit: an application with a rate or pauses"),
     ],
 )
-def test_what_cannot_be_is_named(tmp_path: Path, new: str, expected: str) -> None:
+def test_invalid_source_settings_are_named(tmp_path: Path, new: str, expected: str) -> None:
     path = tmp_path / "x.toml"
     path.write_text(GOOD)
     load(path)
@@ -161,7 +161,7 @@ def test_a_tools_algorithm_is_for_connections_only() -> None:
     }
 
 
-def test_delay_and_loss_of_datagrams_stand_beside_the_flows(
+def test_table_shows_datagram_delay_and_loss_with_flows(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     axes = {"first": ["cubic"], "second": ["bbr"]}

@@ -43,7 +43,7 @@ def test_points_follow_the_sweep_and_collect_repetitions(tmp_path: Path) -> None
     assert found[1].median("jain") == pytest.approx(0.8, abs=1e-3)
 
 
-def test_rejected_and_failed_cells_are_counted_and_count_nowhere(tmp_path: Path) -> None:
+def test_rejected_and_failed_cells_are_tallied_but_excluded(tmp_path: Path) -> None:
     campaign = write_campaign(tmp_path, "fairness", PAIR_AXES, repetitions=3)
     write_pair(campaign, pair("cubic", "bbr"), 0.5, 0)
     write_pair(campaign, pair("cubic", "bbr"), 0.9, 1, status="rejected")
@@ -53,7 +53,7 @@ def test_rejected_and_failed_cells_are_counted_and_count_nowhere(tmp_path: Path)
     assert point.metrics["jain"].values == pytest.approx([1.0], abs=1e-3)
 
 
-def test_harm_is_against_the_solo_run_of_the_same_condition(tmp_path: Path) -> None:
+def test_harm_compares_with_solo_run_under_same_condition(tmp_path: Path) -> None:
     axes = {"qdisc": ["pfifo", "codel"], **PAIR_AXES}
     campaign = write_campaign(tmp_path, "fairness", axes)
     write_pair(campaign, {"qdisc": "pfifo", **pair("cubic", "none")}, 1.0)
@@ -86,7 +86,7 @@ def test_regret_and_gain_are_within_the_condition(tmp_path: Path) -> None:
     assert tuned.as_json()["arms"] == {"cubic": 3, "bbr": 3}
 
 
-def test_what_is_marked_as_warm_up_is_what_is_left_out(tmp_path: Path) -> None:
+def test_only_marked_warm_up_connections_are_left_out(tmp_path: Path) -> None:
     campaign = write_campaign(tmp_path, "choice", {"condition": ["loss5"], "variant": ["tcpilot"]})
     labels = {"condition": "loss5", "variant": "tcpilot"}
     folder = write_tuned(campaign, labels, {"cubic": 2.0, "bbr": 10.0}, ["cubic"] * 3 + ["bbr"] * 3)

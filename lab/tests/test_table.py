@@ -35,7 +35,7 @@ def cells(line: str) -> list[str]:
     return [cell.strip() for cell in line.strip("|").split("|")]
 
 
-def test_a_table_per_condition_and_the_count_of_what_was_rejected(
+def test_output_has_rejection_count_and_table_per_condition(
     campaign: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     said = lines(capsys, str(campaign))
@@ -46,7 +46,7 @@ def test_a_table_per_condition_and_the_count_of_what_was_rejected(
     assert "## Jain's index: qdisc codel" in said
 
 
-def test_published_matrix_shows_ours_first_and_a_symmetric_pair_once(
+def test_published_matrix_shows_ours_first_and_pairs_once(
     campaign: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     said = lines(capsys, str(campaign))
@@ -70,7 +70,7 @@ def test_another_metric_can_be_asked_for(
     assert "no cell has the metric 'speed'" in problem
 
 
-def test_each_flow_has_a_row_with_what_it_got_and_what_it_cost(
+def test_each_flow_row_shows_goodput_and_retransmissions(
     campaign: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     said = lines(capsys, str(campaign))
@@ -83,7 +83,7 @@ def test_each_flow_has_a_row_with_what_it_got_and_what_it_cost(
     assert got["pfifo", "bbr", "cubic", "second"] == ["17.22 (17.22 to 17.22)", "1.00 %"]
 
 
-def test_a_campaign_of_one_flow_has_no_rows_of_flows(
+def test_single_flow_campaign_has_no_flow_table(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = write_campaign(tmp_path, "fairness", AXES)

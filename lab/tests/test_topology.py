@@ -23,7 +23,7 @@ def cell(link: Link = LINK, *flows: Flow, changes: tuple[Change, ...] = ()) -> C
     return Cell(10, 100, 1, (link,), flows or (FLOW,), changes=changes)
 
 
-def test_rate_and_queue_are_on_the_bottleneck_and_delay_behind_it() -> None:
+def test_bottleneck_has_rate_and_queue_with_delay_behind() -> None:
     assert topology.tc_lines(cell()) == {
         "r1": [
             "qdisc add dev b0 root handle 1: tbf rate 10000000bit burst 3028 limit 50000",
@@ -33,7 +33,7 @@ def test_rate_and_queue_are_on_the_bottleneck_and_delay_behind_it() -> None:
     }
 
 
-def test_a_bottleneck_can_be_at_the_senders_own_egress() -> None:
+def test_bottleneck_can_be_at_the_senders_egress() -> None:
     link = Link(rate_mbit=10, rtt_ms=20, queue="2 bdp", place="host", qdisc="prio")
     assert topology.tc_lines(cell(link))["left"] == [
         "qdisc add dev l0 root handle 1: tbf rate 10000000bit burst 3028 limit 50000",
@@ -55,7 +55,7 @@ def test_a_policer_drops_where_the_router_takes_in() -> None:
     assert {"act_police", "cls_matchall", "sch_ingress"} <= set(need.modules(cell(link)))
 
 
-def test_each_round_trip_time_has_a_branch_of_its_own() -> None:
+def test_each_rtt_has_its_own_branch() -> None:
     far = Flow(name="b", cc="cubic", extra_rtt_ms=80)
     lines = topology.tc_lines(cell(LINK, FLOW, far))["r2"]
     assert [line.partition("delay ")[2] for line in lines] == ["20ms", "100ms"]
@@ -85,7 +85,7 @@ def test_qdiscs_have_the_queue_as_their_limit(qdisc: str, expected: str) -> None
     )
 
 
-def test_cake_shapes_by_itself_and_red_sfq_is_red_above_sfq() -> None:
+def test_cake_shapes_traffic_and_red_sfq_stacks_qdiscs() -> None:
     cake = Link(rate_mbit=10, rtt_ms=20, qdisc="cake")
     (line,) = topology.bottleneck_lines(cake, "b0")
     assert "root handle 10: cake bandwidth 10000000bit" in line
@@ -112,7 +112,7 @@ def test_a_second_bottleneck_has_a_router_behind_it() -> None:
     ]
 
 
-def test_the_way_back_has_a_rate_losses_and_slots_of_its_own() -> None:
+def test_return_path_has_own_rate_losses_and_slots() -> None:
     link = replace(LINK, back_rate_mbit=1.0, back_queue="20 packets", back_qdisc="cake",
                    back_qdisc_options="ack-filter", back_loss_percent=1.0,
                    back_slot_ms=5.0)  # fmt: skip
@@ -129,7 +129,7 @@ def test_the_way_back_has_a_rate_losses_and_slots_of_its_own() -> None:
     assert made == {("r1", "b0"), ("r1", "m0"), ("r2", "n0"), ("r2", "f0x0")}
 
 
-def test_a_part_of_the_delay_may_lie_before_the_bottleneck() -> None:
+def test_part_of_the_delay_may_precede_the_bottleneck() -> None:
     link = replace(LINK, before_share=0.75, back_loss_percent=1.0)
     lines = topology.tc_lines(cell(link))
     late = "delay 15ms loss random 1%"
@@ -152,7 +152,7 @@ def test_a_relay_delays_answers_beside_the_senders_link() -> None:
     assert topology.relay_obstacle(later) == "changes of rtt_ms with before_share"
 
 
-def test_a_receiver_that_joins_packets_needs_a_peer_that_cuts_none() -> None:
+def test_receiver_gro_disables_tso_on_its_peer() -> None:
     programs = script.Programs(Path("/bin/flowgen"), Path("/bin/tcpilot"), Path("/x"))
     text = script.text(cell(replace(LINK, receiver_gro_us=2000)), programs)
     assert 'in_ns r2 "$flowgen" offload f0x0 --tso off' in text
@@ -173,7 +173,7 @@ def test_a_sender_may_hand_over_whole_segments() -> None:
     assert topology.tc_lines(fast)["r1"][0].endswith("peakrate 400gbit mtu 1600")
 
 
-def test_version_6_has_addresses_and_routes_beside_those_of_version_4() -> None:
+def test_ipv6_adds_addresses_and_routes_to_ipv4() -> None:
     one = cell(LINK, FLOW, Flow(name="b", ip=6))
     wires = topology.ip_lines(one)
     assert "address add fd00:1:1::1/64 dev l0 nodad" in wires["left"]
@@ -192,7 +192,7 @@ def test_options_of_a_qdisc_follow_its_own() -> None:
     assert "sch_dualpi2" in need.modules(cell(replace(LINK, qdisc="dualpi2")))
 
 
-def test_the_router_makes_ect_1_before_the_policer_and_the_queue() -> None:
+def test_router_sets_ect1_before_policer_and_queue() -> None:
     link = replace(LINK, ect1=True, police_mbit=5)
     lines = topology.tc_lines(cell(link))["r1"]
     clsact, marking, policer = (line for line in lines if " m0 " in line)
@@ -220,7 +220,7 @@ def test_a_queue_and_bursts_can_change_under_way() -> None:
 DIRECT = Link(path="direct", rtt_ms=10, loss_percent=5)
 
 
-def test_a_direct_path_is_a_veth_pair_with_netem_at_the_sender() -> None:
+def test_direct_path_is_veth_with_netem_at_sender() -> None:
     one = cell(DIRECT)
     assert topology.tc_lines(one) == {
         "r1": [],
@@ -270,7 +270,7 @@ def test_changes_touch_only_what_they_change() -> None:
     assert "rate 5000000bit" in lines[0][2] and "delay 40ms" in lines[1][2]
 
 
-def test_a_link_can_die_under_way_whatever_its_losses_were() -> None:
+def test_link_can_fail_midway_with_any_loss_model() -> None:
     dead = Change(3, "bottleneck", loss_percent=100.0)
     for burst in (1, 4):
         link = replace(LINK, loss_percent=1.0, loss_burst_packets=burst)
@@ -290,7 +290,7 @@ def two_links(transport: str, cc: str = "tp_olia") -> Cell:
     return Cell(10, 100, 1, links, (Flow(name="a", cc=cc, transport=transport),))
 
 
-def test_quic_has_the_paths_that_mptcp_has_and_the_kernel_opens_none() -> None:
+def test_mpquic_opens_mptcps_paths_without_kernel_endpoints() -> None:
     quic = plan(two_links("mpquic"), 1)
     (group,) = quic["flows"]
     assert (group["transport"], group["cc"]) == ("mpquic", "tp_olia")
@@ -309,7 +309,7 @@ def test_quic_has_the_paths_that_mptcp_has_and_the_kernel_opens_none() -> None:
     )
 
 
-def test_data_over_quic_comes_down_from_a_client_on_the_other_side() -> None:
+def test_down_quic_flow_has_its_client_on_right() -> None:
     down = plan(cell(LINK, Flow(name="a", transport="quic", direction="down")), 1)
     assert down["flows"][0]["netns"].endswith("/right")
     assert down["flows"][0]["to"].startswith("10.1.1.1:")
@@ -322,13 +322,13 @@ def test_quics_algorithms_are_not_asked_of_the_kernel() -> None:
     assert "tcp_bbr3" not in need.modules(two_links("mpquic", "bbr3"))
 
 
-def test_plan_leaves_absent_flows_out_and_the_default_to_the_system() -> None:
+def test_plan_omits_absent_flows_and_default_algorithms() -> None:
     flows = (Flow(name="a", cc="none"), Flow(name="b"))
     (group,) = plan(cell(LINK, *flows), 1)["flows"]
     assert group["name"] == "b" and group["cc"] is None
 
 
-def test_pareto_sizes_are_seeded_cut_and_of_the_asked_law() -> None:
+def test_pareto_sizes_are_seeded_capped_and_correctly_distributed() -> None:
     flow = Flow(
         name="p",
         kind="pareto",
@@ -344,7 +344,7 @@ def test_pareto_sizes_are_seeded_cut_and_of_the_asked_law() -> None:
     assert sum(size > 10_000 for size in sizes) / len(sizes) == pytest.approx(0.1585, abs=0.01)
 
 
-def test_bounded_pareto_sizes_have_the_mean_of_their_law() -> None:
+def test_bounded_pareto_sizes_have_the_expected_mean() -> None:
     flow = Flow(
         name="p",
         kind="pareto",
@@ -360,7 +360,7 @@ def test_bounded_pareto_sizes_have_the_mean_of_their_law() -> None:
     assert sum(sizes) / len(sizes) == pytest.approx(4_970, rel=0.03)
 
 
-def test_a_tuner_finds_the_senders_default_on_its_own_host() -> None:
+def test_a_tuner_sees_the_senders_default_algorithm() -> None:
     """Else it would take the host's for the default: bbr, say, where the sender has cubic."""
     programs = script.Programs(Path("/bin/flowgen"), Path("/bin/tcpilot"), Path("/tmp/x"))
     sysctl = {"net.ipv4.tcp_congestion_control": "reno"}
@@ -380,7 +380,7 @@ def test_script_is_shell_for_every_tuner(tmp_path: Path) -> None:
         assert (answer.returncode, answer.stderr) == (0, "")
 
 
-def test_an_object_beside_the_binary_is_loaded_instead_of_the_binarys_own(tmp_path: Path) -> None:
+def test_object_next_to_binary_overrides_embedded_one(tmp_path: Path) -> None:
     programs = script.Programs(Path("/bin/flowgen"), tmp_path / "tcpilot", tmp_path)
     mine = tmp_path / "mine.bpf.o"
     mine.touch()
@@ -389,7 +389,7 @@ def test_an_object_beside_the_binary_is_loaded_instead_of_the_binarys_own(tmp_pa
     assert f"cc load --foreground lola {mine} >" in text
 
 
-def test_a_link_may_lead_through_the_bottleneck_of_another() -> None:
+def test_a_link_may_share_another_links_bottleneck() -> None:
     links = (replace(LINK, name="one"), Link(name="two", shares="one", rtt_ms=40))
     both = Cell(10, 100, 1, links, (Flow(name="a", transport="mptcp"),))
     lines = topology.ip_lines(both)

@@ -23,7 +23,7 @@ PROGRAMS = script.Programs(Path("/bin/flowgen"), Path("/bin/tcpilot"), Path("/x"
 
 
 @pytest.mark.parametrize("name", traces.names())
-def test_the_laboratorys_traces_are_made_again_by_their_recipes(name: str) -> None:
+def test_recipes_reproduce_the_laboratorys_traces(name: str) -> None:
     made = traces.make(traces.RECIPES[name])
     assert traces.text(name) == "".join(f"{ms}\n" for ms in made)
     assert made == sorted(made) and made[-1] == 20_000
@@ -39,7 +39,7 @@ def test_a_rate_that_stands_still_is_even() -> None:
     assert max(b - a for a, b in pairwise(made)) <= 2
 
 
-def test_a_relay_is_the_bottleneck_and_delay_stays_behind_it() -> None:
+def test_relay_is_the_bottleneck_with_delay_behind() -> None:
     wires = topology.ip_lines(CELL)
     assert not any("b0" in line for line in wires[""])
     assert "address add 10.1.2.1/24 dev b0" in wires["r1"]
@@ -59,7 +59,7 @@ def test_a_relay_is_the_bottleneck_and_delay_stays_behind_it() -> None:
     assert "kill $relay" in found[script.SCRIPT]
 
 
-def test_what_the_relay_saw_becomes_samples_of_a_queue(tmp_path: Path) -> None:
+def test_relay_report_becomes_queue_samples(tmp_path: Path) -> None:
     sample = {
         "at_ns": 5_100_000_000,
         "queue_bytes": 3000,
@@ -108,7 +108,7 @@ cc = "cubic"
         ('"100 packets"', '"9 packets"\nqdisc = "codel"', "3: trace: a trace is the bottleneck"),
     ],
 )
-def test_what_a_trace_cannot_have_is_named(
+def test_invalid_trace_settings_are_named(
     tmp_path: Path, old: str, new: str, expected: str
 ) -> None:
     path = tmp_path / "x.toml"
@@ -121,7 +121,7 @@ def test_what_a_trace_cannot_have_is_named(
     assert any(line.startswith(expected) for line in said), said
 
 
-def test_a_file_may_be_a_trace_if_it_is_one(tmp_path: Path) -> None:
+def test_own_trace_files_are_read_and_validated(tmp_path: Path) -> None:
     good = tmp_path / "own.trace"
     good.write_text("0\n10\n")
     assert traces.mean_mbit(traces.text(str(good))) == pytest.approx(2.4)

@@ -42,7 +42,7 @@ def test_stanzas_become_packages_and_virtual_ones_are_dropped() -> None:
     ]
 
 
-def test_the_newest_release_is_chosen_by_number_not_by_spelling() -> None:
+def test_newest_release_is_chosen_numerically_not_alphabetically() -> None:
     release, chosen = select(sources()["6.1"].packages, parse_packages(APT_CACHE_SHOW))
     assert release == "6.1.0-50-amd64"
     assert [p.version for p in chosen] == ["6.1.176-1"]
@@ -64,7 +64,7 @@ def test_another_series_is_never_chosen() -> None:
         select(sources()["6.1"].packages, [package("linux-image-6.12.0-1-amd64", "6.12-1")])
 
 
-def test_a_release_with_a_package_missing_gives_way_to_the_one_before() -> None:
+def test_incomplete_release_gives_way_to_previous_one() -> None:
     newest = split_kernel("7.2.13+deb14-amd64", "7.2.13-1")[:2]
     before = split_kernel("7.2.12+deb14-amd64", "7.2.12-1")
     release, chosen = select(sources()["7.2"].packages, newest + before)

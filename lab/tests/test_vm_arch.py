@@ -29,7 +29,7 @@ def kernel(debian: str) -> kernels.Kernel:
     return kernels.Kernel("6.1", "6.1.0", "6.1.1", "bookworm", "", "", (), Path("/none"), debian)
 
 
-def test_an_arm64_kernel_is_found_plain_packed_and_inside_an_efi_program() -> None:
+def test_arm64_image_is_read_raw_gzipped_or_zboot() -> None:
     for vmlinuz in (image(), gzip.compress(image()), zboot(gzip.compress(image()))):
         assert vmlinux.image_of(vmlinuz, "arm64") == image()
     with pytest.raises(SetupError, match="no arm64 Image"):
@@ -54,12 +54,12 @@ def test_another_architecture_has_lists_of_its_own(tmp_path: Path) -> None:
     assert (own.home.name, other.home.name) == ("sid", "sid-arm64")
 
 
-def test_all_kernels_are_those_that_this_host_can_run() -> None:
+def test_all_names_lists_kernels_of_host_architecture() -> None:
     assert {kernels.source(name).arch for name in kernels.all_names()} == {arch.host().debian}
     assert {entry.arch for entry in kernels.sources().values()} == {"amd64", "arm64"}
 
 
-def test_a_kernel_of_another_architecture_wants_a_root_of_it(tmp_path: Path) -> None:
+def test_foreign_architecture_kernel_needs_a_matching_root(tmp_path: Path) -> None:
     with pytest.raises(SetupError, match="trixie-arm64"):
         machine.busybox_of(Machine("6.12-arm64"), kernel("arm64"))
     (tmp_path / "usr/bin").mkdir(parents=True)

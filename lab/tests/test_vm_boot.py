@@ -42,7 +42,7 @@ def workplaces(folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("kernel", [OLDEST, NEWEST])
-def test_output_is_separate_and_the_status_is_the_commands(kernel: str) -> None:
+def test_stdout_stderr_and_status_are_the_commands(kernel: str) -> None:
     script = (
         "uname -r; pwd; printf '\\000no newline'; echo oops >&2; echo more >/dev/stderr; exit 7"
     )
@@ -53,7 +53,7 @@ def test_output_is_separate_and_the_status_is_the_commands(kernel: str) -> None:
     assert result.release.startswith(f"{kernel}.")
 
 
-def test_a_kernel_given_by_its_image_boots_with_its_modules() -> None:
+def test_kernel_given_as_image_boots_with_modules() -> None:
     """Debian's own bzImage as its package has it, with lib/modules above it."""
     kernel = fetch(NEWEST)
     (image,) = kernel.modules_base.rglob("vmlinuz*")
@@ -65,7 +65,7 @@ def test_a_kernel_given_by_its_image_boots_with_its_modules() -> None:
     assert "bbr" in algorithms.split()
 
 
-def test_what_carries_the_output_is_spared_when_the_rest_is_killed() -> None:
+def test_output_processes_run_directly_under_init() -> None:
     # It is known by its process id; a shell in between would leave the program itself unknown,
     # and kill it with the last lines of a busy machine.
     script = """for process in /proc/[0-9]*; do
@@ -116,7 +116,7 @@ def test_a_sockops_program_attaches_and_the_modules_load(kernel: str) -> None:
     assert facts["bpf_stats_enabled"] == "1"
 
 
-def test_large_output_arrives_whole_and_daemons_do_not_hold_it_open() -> None:
+def test_large_output_arrives_whole_despite_running_daemons() -> None:
     script = "sleep 1000 & seq 1 300000; seq 1 1000 >&2"
     result = sh(Machine(NEWEST, timeout_s=LIMIT_S), script)
     expected = "".join(f"{number}\n" for number in range(1, 300001)).encode()
@@ -185,7 +185,7 @@ def test_a_panic_is_told_from_a_failing_command() -> None:
     assert "Kernel panic - not syncing" in Path(log).read_text()
 
 
-def test_a_reboot_is_told_from_the_end_of_the_command() -> None:
+def test_a_reboot_is_distinguished_from_command_exit() -> None:
     with pytest.raises(EmulatorError, match="rebooted"):
         sh(Machine(NEWEST, timeout_s=LIMIT_S), "echo b >/proc/sysrq-trigger; sleep 1000")
 
@@ -195,7 +195,7 @@ def test_a_missing_module_is_named() -> None:
         sh(Machine(NEWEST, timeout_s=LIMIT_S, modules=["tcp_nonsense"]), "true")
 
 
-def test_two_runs_in_virtual_time_agree_and_idle_time_is_free() -> None:
+def test_virtual_time_is_repeatable_and_idling_is_free() -> None:
     # Twice: the first pass brings the programs into the guest's memory.
     script = """now() { read -r $1 _ </proc/uptime; }
         for pass in 1 2; do

@@ -115,7 +115,7 @@ def test_a_download_with_another_hash_is_refused(tmp_path: Path) -> None:
         kernels.download(Mirror(), Package("x", "1", 1, "00"), tmp_path)  # type: ignore[arg-type]
 
 
-def test_an_entry_that_fails_half_way_leaves_the_old_one_and_no_rest(tmp_path: Path) -> None:
+def test_failed_replacement_keeps_old_entry_without_leftovers(tmp_path: Path) -> None:
     target = tmp_path / "entry"
     target.mkdir()
     (target / "old").touch()
@@ -128,7 +128,7 @@ def test_an_entry_that_fails_half_way_leaves_the_old_one_and_no_rest(tmp_path: P
     ]
 
 
-def test_the_rest_of_a_killed_process_is_cleared_away(tmp_path: Path) -> None:
+def test_leftovers_of_a_killed_process_are_removed(tmp_path: Path) -> None:
     stale = tmp_path / ".entry.new-abc"
     stale.mkdir()
     with new_entry(tmp_path / "entry") as new:
@@ -156,12 +156,12 @@ def test_a_second_process_waits_for_the_lock(tmp_path: Path) -> None:
     assert output == "got it\n"
 
 
-def test_an_unknown_kernel_is_named_with_the_known_ones() -> None:
+def test_unknown_kernel_error_lists_known_kernels() -> None:
     with pytest.raises(UnknownNameError, match=r"5\.4.*6\.1"):
         kernels.source("5.4")
 
 
-def test_a_root_is_a_name_or_a_folder_with_programs(cache: Path, tmp_path: Path) -> None:
+def test_root_may_be_a_folder_with_programs(cache: Path, tmp_path: Path) -> None:
     (tmp_path / "land/bin").mkdir(parents=True)
     assert roots.resolve(str(tmp_path / "land")) == tmp_path / "land"
     with pytest.raises(UnknownNameError, match="bin"):

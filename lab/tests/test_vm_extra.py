@@ -67,7 +67,7 @@ def test_one_file_is_taken_out_of_the_source(tmp_path: Path) -> None:
         extra._one_file(tmp_path, "net/none.c", tmp_path)
 
 
-def test_a_module_is_built_once_and_again_if_it_is_damaged(
+def test_module_is_rebuilt_only_if_damaged(
     cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(extra, "_build", built)
@@ -108,7 +108,7 @@ def test_a_machine_brings_the_file_and_inserts_it(cache: Path, tmp_path: Path) -
 
 
 @pytest.mark.vm
-def test_a_machine_of_7_2_has_the_coupled_queue() -> None:
+def test_kernel_7_2_machine_loads_dualpi2() -> None:
     script = (
         "tc qdisc add dev lo root dualpi2 && tc qdisc show dev lo && grep dualpi2 /proc/modules"
     )

@@ -37,7 +37,7 @@ def test_arguments_reach_the_command_unchanged(tmp_path: Path) -> None:
     assert run_script(script).stdout == "|".join([*AWKWARD[2:], ""]).encode()
 
 
-def test_the_command_starts_in_its_folder_with_its_environment(tmp_path: Path) -> None:
+def test_command_starts_in_its_folder_with_environment(tmp_path: Path) -> None:
     folder = tmp_path / "with space"
     folder.mkdir()
     machine = Machine("6.1", env={"GREETING": "it's $me"})
@@ -51,7 +51,7 @@ def test_a_missing_program_has_the_shells_status(tmp_path: Path) -> None:
     assert run_script(script).returncode == 127
 
 
-def test_writable_folders_are_mounted_writable_and_the_rest_is_not() -> None:
+def test_only_writable_folders_are_mounted_writable() -> None:
     shares = (qemu.Share("root", Path("/")), qemu.Share("rw0", Path("/srv/it's"), True))
     script = config_script(Machine("6.1"), "6.1.0", shares, Path("/srv"))
     heard = run_script(f'share() {{ echo "$@"; }}\n{script}mount_shares').stdout.decode()
@@ -61,7 +61,7 @@ def test_writable_folders_are_mounted_writable_and_the_rest_is_not() -> None:
     ]
 
 
-def test_a_folder_below_tmp_is_brought_into_the_machines_own_tmp() -> None:
+def test_a_tmp_folder_is_bound_into_guest_tmp() -> None:
     script = config_script(Machine("6.1"), "6.1.0", (), Path("/tmp/work"))
     stubs = "share() { :; }; make() { echo make $1; }; bb=echo\n"
     heard = run_script(f"{stubs}{script}mount_shares").stdout.decode()
@@ -98,7 +98,7 @@ def test_only_virtual_time_counts_instructions(tmp_path: Path) -> None:
     assert line[line.index("-icount") + 1] == "shift=0,sleep=off"
 
 
-def test_only_shares_marked_so_are_writable_and_commas_are_doubled(tmp_path: Path) -> None:
+def test_only_marked_shares_are_writable_and_commas_escaped(tmp_path: Path) -> None:
     line = qemu.arguments(boot_of(tmp_path), PORT_PATHS)
     root, kept = (argument for argument in line if argument.startswith("local,"))
     assert "readonly=on" in root
@@ -117,7 +117,7 @@ def test_the_archive_holds_the_files_and_their_folders(tmp_path: Path) -> None:
     assert (tmp_path / "a/empty").read_bytes() == b""
 
 
-def test_a_module_is_unpacked_and_its_signature_cut_off(tmp_path: Path) -> None:
+def test_module_is_decompressed_and_its_signature_removed(tmp_path: Path) -> None:
     signature = b"s" * 77
     info = bytes(8) + struct.pack(">I", len(signature))
     signed = b"\x7fELF module" + signature + info + b"~Module signature appended~\n"
@@ -153,7 +153,7 @@ def zstd(data: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("compress", [lzma.compress, zstd])
-def test_the_kernel_is_taken_out_of_its_boot_image(compress) -> None:  # type: ignore[no-untyped-def]
+def test_kernel_is_extracted_from_its_boot_image(compress) -> None:  # type: ignore[no-untyped-def]
     kernel = b"\x7fELF" + os.urandom(5000)
     assert vmlinux.extract(bzimage(compress(kernel))) == kernel
 
@@ -161,7 +161,7 @@ def test_the_kernel_is_taken_out_of_its_boot_image(compress) -> None:  # type: i
 @pytest.mark.parametrize(
     "image", [b"MZ" + bytes(2000), bzimage(b"junk!!"), bzimage(lzma.compress(b"no elf"))]
 )
-def test_what_is_no_kernel_is_refused(image: bytes) -> None:
+def test_invalid_kernel_images_are_refused(image: bytes) -> None:
     with pytest.raises(SetupError):
         vmlinux.extract(image)
 
@@ -217,7 +217,7 @@ def test_a_time_out_says_what_was_going_on(monkeypatch: pytest.MonkeyPatch, tmp_
     assert time.monotonic() - started < 5
 
 
-def test_what_follows_the_dashes_is_the_command() -> None:
+def test_arguments_after_the_dashes_are_the_command() -> None:
     line = ["run", "--kernel", "6.1", "--rw", "a", "--rw", "b", "--env", "K=V=W", "--"]
     options = make_parser().parse_args([*line, "ls", "--kernel", "-l"])
     assert options.command == ["ls", "--kernel", "-l"]

@@ -79,7 +79,7 @@ def test_modules_that_moved_are_followed(cache: Path, tmp_path: Path) -> None:
     assert kernels.fetch(f"{image}:{second}").modules_base.resolve() == second
 
 
-def test_what_is_missing_is_named_with_the_remedy(cache: Path, tmp_path: Path) -> None:
+def test_missing_kernel_files_are_named_with_a_remedy(cache: Path, tmp_path: Path) -> None:
     image = tmp_path / "bzImage"
     with pytest.raises(SetupError, match="there is no such kernel image"):
         kernels.fetch(str(image))

@@ -44,7 +44,7 @@ def test_a_recording_is_read_back(tmp_path: Path) -> None:
     assert len(flow.intervals) == 0
 
 
-def test_what_is_no_recording_is_refused(tmp_path: Path) -> None:
+def test_invalid_recordings_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "watch.bin"
     for content in (b"", b"TPWATCH1" + b"\x09" * 8):
         file.write_bytes(content)
@@ -80,7 +80,7 @@ def flows() -> list[Trace]:
     ]
 
 
-def test_a_watch_that_begins_later_knows_nothing_from_before() -> None:
+def test_a_late_watch_knows_nothing_of_earlier_rounds() -> None:
     whole = flows()[0]
     whole.flow.rounds["min_rtt_us"] = 1
     later = traces.joined([whole], 7)[0].flow.rounds
@@ -106,7 +106,7 @@ def test_yeah_with_a_short_queue_teaches_nothing() -> None:
     assert list(classes) == ["hybla", "reno"]
 
 
-def test_a_highspeed_of_few_packets_is_reno_unless_it_counts_acknowledgements() -> None:
+def test_small_window_highspeed_is_reno_unless_counting_acks() -> None:
     flow = flow_of("highspeed", 1, "a", 1)
     few = flow.flow.rounds.copy()
     few["flight_max_bytes"] //= 4
@@ -126,7 +126,7 @@ def test_a_bic_of_few_packets_is_reno() -> None:
     assert replace(flow, flow=replace(flow.flow, rounds=few)).is_reno
 
 
-def test_vegas_with_hardly_a_packet_of_its_own_in_the_queue_is_a_twin() -> None:
+def test_vegas_with_almost_no_queue_is_a_twin() -> None:
     flow = flow_of("vegas", 1, "a", 1)
     assert not flow.is_twin
     few = flow.flow.rounds.copy()
@@ -134,14 +134,14 @@ def test_vegas_with_hardly_a_packet_of_its_own_in_the_queue_is_a_twin() -> None:
     assert replace(flow, flow=replace(flow.flow, rounds=few)).is_twin
 
 
-def test_a_path_is_judged_by_a_model_that_has_not_seen_it() -> None:
+def test_cross_validation_judges_only_unseen_paths() -> None:
     outcomes = judge.cross_validated(flows())
     assert [o.group for o in outcomes] == ["loss"] * 4
     assert [o.name for o in outcomes] == [o.algorithm for o in outcomes]
     assert "| reno | loss | 2 | 100% | 34% to 100% |" in judge.table(outcomes)
 
 
-def test_a_finished_model_judges_what_it_was_not_made_from(
+def test_a_finished_model_judges_unseen_flows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "model.json"
@@ -183,7 +183,7 @@ def marked(flags: int) -> Trace:
     return replace(trace, features=native.features(rounds))
 
 
-def test_a_mark_is_answered_as_a_loss_unless_the_flow_asked_for_ect_on_its_syn() -> None:
+def test_marks_count_as_losses_without_ect_on_syn() -> None:
     response, lossy = FEATURES.index("response"), FEATURES.index("lossy_rounds")
     ect_syn = 2
     lost, classic, dctcp = flow_of("reno", 1, "a", 1), marked(0), marked(ect_syn)
@@ -192,7 +192,7 @@ def test_a_mark_is_answered_as_a_loss_unless_the_flow_asked_for_ect_on_its_syn()
     assert dctcp.features[-1][response] == -1 and dctcp.features[-1][lossy] == 0
 
 
-def test_a_path_is_told_by_its_queue_jitter_and_pacing() -> None:
+def test_path_name_includes_queue_jitter_and_pacing() -> None:
     link = {"rate_mbit": 10, "rtt_ms": 40, "queue": "1 bdp", "loss_percent": 0}
     flow = {"cc": "cubic", "streams": 1}
 
@@ -217,7 +217,7 @@ def test_kept_rounds_are_judged_as_those_recorded(tmp_path: Path) -> None:
     ]
 
 
-def test_a_kept_number_is_too_small_by_less_than_its_bits_say() -> None:
+def test_coded_numbers_round_down_within_their_precision() -> None:
     numbers = np.unique(np.geomspace(1, 2**32 - 1, 4000).astype(np.int64))
     for bits in (6, 10, 32):
         codes = kept.coded(numbers, bits)
@@ -250,7 +250,7 @@ def test_a_cell_without_watch_starts_none() -> None:
     assert watcher.start(without) == watcher.stop(without) == []
 
 
-def test_the_share_of_naps_is_that_of_the_flows_lines_since_the_last_look() -> None:
+def test_nap_share_counts_flow_lines_since_last_reset() -> None:
     naps = cost.Naps()
     assert naps.share() is None
     naps.follow(['{"type":"flow","naps":true}\n'])

@@ -12,11 +12,11 @@ def outcome(group: str, name: str | None, algorithm: str = "cubic") -> judge.Out
     return judge.Outcome(algorithm, "a path", group, name, delay=12, steady=1.0)
 
 
-def test_the_page_is_of_the_models_that_are_shipped() -> None:
+def test_page_matches_the_shipped_models() -> None:
     assert figures.digest() in PAGE.read_text(), "run: tcplab publish"
 
 
-def test_the_page_has_every_set_and_each_set_is_kept() -> None:
+def test_page_lists_every_set_with_stored_data() -> None:
     page = PAGE.read_text()
     for one in figures.SETS:
         assert f"| {one.title} | " in page
@@ -25,7 +25,7 @@ def test_the_page_has_every_set_and_each_set_is_kept() -> None:
             assert (figures.DATA / f"watch-rounds{file}.parquet").exists()
 
 
-def test_a_row_counts_what_is_right_and_what_abstains() -> None:
+def test_a_row_counts_correct_and_abstaining_verdicts() -> None:
     outcomes = [
         *[outcome("loss", "cubic")] * 2,
         outcome("unknown", None),

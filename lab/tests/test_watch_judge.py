@@ -10,7 +10,7 @@ def outcome(group: str, sure: float, kind: str = traces.BULK, name: str | None =
     return Outcome("cubic", "path", group, name, 10, 1.0, kind=kind, sure=sure, name_sure=sure / 2)
 
 
-def test_a_higher_bound_covers_fewer_flows_and_more_of_them_are_right() -> None:
+def test_higher_bounds_cover_fewer_flows_more_accurately() -> None:
     found = [
         outcome("loss", 0.97, name="cubic"),
         outcome("loss", 0.85, name="reno"),
@@ -25,7 +25,7 @@ def test_a_higher_bound_covers_fewer_flows_and_more_of_them_are_right() -> None:
     assert by_least["0.6"][2:] == ["0%", "-"], "a name has half of the votes here"
 
 
-def test_a_limited_flow_is_wrong_only_in_another_algorithms_group() -> None:
+def test_limited_flow_is_wrong_only_in_another_group() -> None:
     found = [
         outcome("unknown", 0.9, traces.PACED),
         outcome("ant", 0.9, traces.CHUNKS),
@@ -55,7 +55,7 @@ def test_among_few_only_their_votes_count() -> None:
     ]
 
 
-def test_a_cell_counts_if_its_path_delayed_in_time() -> None:
+def test_cell_counts_if_its_path_delay_was_accurate() -> None:
     good, late = {"ok": True, "measured": 0}, {"ok": False, "measured": 1500}
     slightly = {"ok": False, "measured": 300}
     for status, calibration, fit in (

@@ -46,14 +46,14 @@ def flows() -> list[Trace]:
     ]
 
 
-def test_quics_trees_ask_for_nothing_that_needs_a_header_of_tcp() -> None:
+def test_quic_trees_use_no_tcp_header_features() -> None:
     columns = {FEATURES[i] for i in train.fit(train.table(flows()), True).columns}
     assert columns.isdisjoint(train.OF_TCP)
     of_tcp = [replace(trace, is_quic=False) for trace in flows()]
     assert set(train.OF_TCP) <= {FEATURES[i] for i in train.fit(train.table(of_tcp)).columns}
 
 
-def test_a_counted_backlog_is_taken_in_place_of_littles_law() -> None:
+def test_counted_backlog_takes_precedence_over_littles_law() -> None:
     trace = flow_of("reno", "a, 1 flow", 0.5)
     without = trace.flow.rounds.copy()
     without["backlog_bytes"] = 0
@@ -62,7 +62,7 @@ def test_a_counted_backlog_is_taken_in_place_of_littles_law() -> None:
     assert (trace.features[20:, place] > 0).all()
 
 
-def test_flows_with_and_without_the_spin_bit_are_told_apart() -> None:
+def test_table_separates_flows_by_spin_bit() -> None:
     found = flows()
     outcomes = judge.by_finished(found, train.as_json(train.fit(train.table(found), True)))
     text = quic.table(found, outcomes)
@@ -71,7 +71,7 @@ def test_flows_with_and_without_the_spin_bit_are_told_apart() -> None:
     assert "| beside others | 2 |" in text and "| all | 4 | 100% |" in text
 
 
-def test_the_committed_model_of_quic_fits_and_names_known_algorithms() -> None:
+def test_committed_quic_model_fits_and_names_known_algorithms() -> None:
     model = json.loads((BPF / "watch" / "quic_model.json").read_text())
     assert model["features"] == list(FEATURES)
     assert {c["name"] for c in model["classes"]} == {"reno", "cubic", "bbr3"}

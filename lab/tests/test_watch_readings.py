@@ -22,7 +22,7 @@ def intervals(seed: int, count: int = 300) -> records.Table:
     return rows
 
 
-def test_the_first_reading_is_the_one_of_the_kernel_side() -> None:
+def test_first_reading_equals_the_kernel_side() -> None:
     for seed in range(20):
         found = readings.replay(intervals(seed), readings.readings()[:1], 0.0)
         assert found[0] == native.p4air(intervals(seed))[-1], seed

@@ -14,7 +14,7 @@ from tcplab.studies.watch.traces import Trace
 PATH = Bottleneck(rate_mbit=20, rtt_ms=40, queue_bdp=1, seconds=30)
 
 
-def test_the_laws_are_those_of_the_compiled_side_in_its_order() -> None:
+def test_laws_match_the_compiled_library_in_order() -> None:
     names = [simulated.library().simulate_law(i) for i in range(len(LAWS) + 1)]
     assert names.pop() is None
     assert [{"hstcp": "highspeed"}.get(n, n) for n in (n.decode() for n in names)] == list(LAWS)
@@ -28,7 +28,7 @@ def test_each_law_fills_the_link_and_no_more(algorithm: str) -> None:
 
 
 @pytest.mark.parametrize("algorithm", LAWS)
-def test_what_was_dropped_is_sent_again(algorithm: str) -> None:
+def test_dropped_packets_are_retransmitted(algorithm: str) -> None:
     mix = [algorithm, "cubic", "reno"]
     flow = simulated.run(PATH, mix)[0]
     dropped, again = (int(flow.rounds[n].sum()) for n in ("dropped_packets", "again_packets"))
@@ -37,7 +37,7 @@ def test_what_was_dropped_is_sent_again(algorithm: str) -> None:
     assert abs(again - dropped) <= max(dropped // 20, 8)
 
 
-def test_reno_halves_its_window_and_grows_by_a_packet_a_round() -> None:
+def test_reno_halves_and_grows_one_packet_per_round() -> None:
     (flow,) = simulated.run(Bottleneck(10, 50, 1, 60), ["reno"])
     window = flow.rounds["flight_max_bytes"] / 1448
     lossy = np.flatnonzero(flow.rounds["again_packets"])
@@ -72,7 +72,7 @@ def test_bbr_drains_the_path_every_ten_seconds() -> None:
     assert all(9 < gap < 12 for gap in np.diff(falls))
 
 
-def test_a_seed_gives_the_same_rounds_and_another_one_does_not() -> None:
+def test_rounds_repeat_with_the_same_seed_only() -> None:
     one, again, other = (simulated.run(PATH, ["cubic", "bbr"], seed) for seed in (1, 1, 2))
     assert [f.rounds.tobytes() for f in one] == [f.rounds.tobytes() for f in again]
     assert one[1].rounds.tobytes() != other[1].rounds.tobytes()
@@ -87,7 +87,7 @@ def test_a_seed_gives_the_same_rounds_and_another_one_does_not() -> None:
     burst=st.sampled_from((1, 44)),
     loss=st.sampled_from((0.0, 0.1)),
 )
-def test_over_the_whole_range_flows_share_the_link_within_its_bounds(
+def test_flows_respect_link_bounds_over_whole_range(
     rate: float, rtt: float, queue: float, flows: int, burst: int, loss: float
 ) -> None:
     path = Bottleneck(10**rate, 10**rtt, 10**queue, 4, super_packets=burst, loss_percent=loss)
@@ -103,7 +103,7 @@ def test_over_the_whole_range_flows_share_the_link_within_its_bounds(
         assert (flow.rounds["sojourn_min_us"] <= flow.rounds["sojourn_mean_us"] + 1).all()
 
 
-def test_paths_span_all_orders_and_mixes_have_every_algorithm() -> None:
+def test_paths_span_all_rates_and_mixes_all_algorithms() -> None:
     paths = simulated.bottlenecks(200, 1)
     assert min(p.rate_mbit for p in paths) < 3
     assert max(p.rate_mbit for p in paths) > 3000
@@ -121,7 +121,7 @@ def test_simulated_flows_are_recordings_like_others() -> None:
     assert [t.features.shape[0] for t in found] == [len(t.flow.rounds) for t in found]
 
 
-def test_beyond_the_recorded_rates_the_model_of_simulated_flows_is_asked() -> None:
+def test_simulated_model_decides_beyond_the_recorded_rates() -> None:
     def of(mbit: float) -> list[Trace]:
         path = Bottleneck(mbit, 30, 1, 20)
         return [t for name in ("reno", "vegas") for t in simulated.traces(path, [name])]
