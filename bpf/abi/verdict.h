@@ -157,7 +157,7 @@ struct tp_shape {
 	__u32 cubic_ms;	       /* CUBIC's K after the last loss; 0: not known */
 	__u32 response_spread; /* x256: distance of responses from their mean */
 	__u32 marked;	       /* x65536: acknowledgements with ECN's echo */
-	__u32 woke;	       /* rounds when its last nap ended; 0: it never napped */
+	__u32 resumed;	       /* rounds when light tracking last ended; 0: never */
 };
 
 #endif

@@ -165,7 +165,7 @@ enum tp_watch_flags {
 	TP_FLOW_ACKED = 64,    /* an acknowledgement was seen; of UDP, an answer */
 	TP_FLOW_QUIC = 128,    /* QUIC: see struct tp_quic */
 	TP_FLOW_SPIN = 256,    /* its spin bit separates rounds */
-	TP_FLOW_NAPS = 512,    /* its rounds are not measured: see bpf/core/watch/nap.h */
+	TP_FLOW_LIGHT = 512,   /* its rounds are not measured: bpf/core/watch/light_tracking.h */
 	TP_FLOW_ACCECN = 1024, /* ECE is a part of a count (RFC 9768) */
 	TP_FLOW_SHARE = 2048,  /* up_us is known */
 	TP_FLOW_ECHO = 4096,   /* no mark before an acknowledgement's timestamp is echoed */
@@ -245,8 +245,8 @@ struct tp_watch_flow {
 	__u32 min_rtt_us;
 	__u32 rounds;
 	__u32 base_seq; /* acknowledged at the last round's end: see tp_whole_window() */
-	__u64 nap_ends_ns;
-	__u64 lost_ns;	  /* the last loss while it napped; 0: none */
+	__u64 light_ends_ns;
+	__u64 lost_ns;	  /* the last loss in light tracking; 0: none */
 	__u32 echo_stamp; /* the timestamp whose echo is waited for */
 	__u32 pad_end;
 	struct tp_gaps gaps;
@@ -352,16 +352,16 @@ TP_ASSERT_SIZE(tp_watch_totals, 128);
 struct tp_watch_config {
 	__u32 abi_version;
 	__u32 netns_inum;
-	__u32 classifier; /* enum tp_classifier */
-	__u32 record;	  /* rounds and intervals go to the ring */
-	__u32 one_way;	  /* flows enter the table without an acknowledgement */
-	__u32 udp;	  /* so does UDP that is not QUIC, if it is answered */
-	__u64 link_rate;  /* bytes per second, as configured; 0: not known */
-	__u32 sojourns;	  /* places in that table; a power of two */
-	__u32 flows;	  /* places in the table of flows */
-	__u32 buckets;	  /* of the table of flows; a power of two */
-	__u32 naps;	  /* settled flows nap */
-	__u32 processors; /* with counts of their own, at most */
+	__u32 classifier;     /* enum tp_classifier */
+	__u32 record;	      /* rounds and intervals go to the ring */
+	__u32 one_way;	      /* flows enter the table without an acknowledgement */
+	__u32 udp;	      /* so does UDP that is not QUIC, if it is answered */
+	__u64 link_rate;      /* bytes per second, as configured; 0: not known */
+	__u32 sojourns;	      /* places in that table; a power of two */
+	__u32 flows;	      /* places in the table of flows */
+	__u32 buckets;	      /* of the table of flows; a power of two */
+	__u32 light_tracking; /* settled flows are tracked lightly */
+	__u32 processors;     /* with counts of their own, at most */
 	__u32 pad;
 	__u64 secrets[TP_FLOW_SECRETS]; /* random: nobody can aim at a bucket */
 };

@@ -69,7 +69,7 @@ static __noinline int tp_dropped(struct tp_packet *p, __u32 is_certain)
 	ADD(dropped_packets, p->packets);
 	__sync_fetch_and_add(&flow->drops, p->packets);
 	__sync_fetch_and_add(&flow->dropped_bytes, p->bytes);
-	if (flow->flags & TP_FLOW_NAPS)
+	if (flow->flags & TP_FLOW_LIGHT)
 		flow->lost_ns = bpf_ktime_get_ns();
 	if (flow->flags & TP_FLOW_QUIC ? !tp_quic_dropped(flow, p, stamp)
 				       : p->seq - flow->last_seq >= flow->last_payload)

@@ -17,7 +17,7 @@ enum tp_model_of {
 struct tp_work;
 static long tp_some_trees(__u32 four, void *context);
 #define TP_ALL_TREES(m, s) bpf_loop((trees + 3) / 4, tp_some_trees, 0, 0)
-#include "../core/watch/nap.h"
+#include "../core/watch/light_tracking.h"
 
 /* Too large for the stack.  Only the end of a round uses it, in the receiving softirq. */
 struct tp_work {

@@ -176,8 +176,9 @@ static __always_inline int queued(struct tp_packet *p, struct tp_stamp *place)
 		return 0;
 	}
 	flow = tp_find_flow(&p->key);
-	if (flow && flow->flags & TP_FLOW_NAPS && p->payload && !(p->flags & (TCP_FIN | TCP_RST))) {
-		napping_queued(flow, p, place);
+	if (flow && flow->flags & TP_FLOW_LIGHT && p->payload &&
+	    !(p->flags & (TCP_FIN | TCP_RST))) {
+		light_queued(flow, p, place);
 		return 0;
 	}
 	now_ns = bpf_ktime_get_ns();
@@ -294,11 +295,11 @@ int BPF_PROG(watch_drop, struct sk_buff *skb, void *location, __u32 reason)
 	return tp_dropped(&p, is_certain);
 }
 
-/* An acknowledgement echoes a mark.  In a nap it counts as a loss would (tp_is_marked()). */
+/* An acknowledgement echoes a mark.  In light tracking it counts as a loss (tp_is_marked()). */
 static __always_inline void marked(struct tp_watch_flow *flow)
 {
 	flow->now.marked_acks++;
-	if ((flow->flags & (TP_FLOW_NAPS | TP_FLOW_ECT_SYN)) == TP_FLOW_NAPS)
+	if ((flow->flags & (TP_FLOW_LIGHT | TP_FLOW_ECT_SYN)) == TP_FLOW_LIGHT)
 		flow->lost_ns = bpf_ktime_get_ns();
 }
 

@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 use serde_json::{Value, json};
 use tcpilot_tests::{FAR, Lab, PORT, Place, Shape, Watching, sender_behind};
 
-use crate::watch_naps::send;
+use crate::watch_light_tracking::send;
 
 /// A model that is sure of one group, whose recorded paths have round trips of one to two seconds.
 fn sure(folder: &Path, group: &str, others: &str) -> String {

@@ -25,8 +25,8 @@
 #define TP_SETTLED_ROUNDS 32
 #define TP_SETTLED 192 /* of 255: votes for a group that needs no vote each round */
 #define TP_SETTLED_EVERY 8
-#define TP_AWAKE_ROUNDS 40 /* between two naps: see nap.h */
-#define TP_AWAKE_EVERY 2
+#define TP_FULL_TRACKING_ROUNDS 40 /* see light_tracking.h */
+#define TP_FULL_TRACKING_EVERY 2
 #define TP_HALF (128U << 8) /* of shares x65536 */
 #define TP_MOST (192U << 8)
 #define TP_ANT_WINDOW (8 * 16)
@@ -274,14 +274,14 @@ TP_INLINE void tp_settle(struct tp_verdict *v, const struct tp_scratch *s, const
 
 /* Whether a flow has been in its group for long, with most of the votes: then the
  * trees are asked only now and then, and in the rounds after a loss, which say most.  Between two
- * naps they are asked more often, once enough rounds are known. */
+ * periods of light tracking they are asked more often, once enough rounds are known. */
 TP_INLINE int tp_is_settled(const struct tp_verdict *v, const struct tp_shape *s,
 			    const struct tp_round *r)
 {
 	__u8 enough = v->reason == TP_REASON_OUTSIDE ? TP_OUTSIDE_MOST : TP_SETTLED;
-	__u32 every = s->woke ? TP_AWAKE_EVERY : TP_SETTLED_EVERY;
+	__u32 every = s->resumed ? TP_FULL_TRACKING_EVERY : TP_SETTLED_EVERY;
 
-	if (s->woke && s->rounds - s->woke <= TP_SHAPE_ROUNDS)
+	if (s->resumed && s->rounds - s->resumed <= TP_SHAPE_ROUNDS)
 		return v->group != TP_GROUP_UNKNOWN;
 	return v->voted_rounds && v->group != TP_GROUP_UNKNOWN && v->group_confidence >= enough &&
 	       r->number - v->since_round >= TP_SETTLED_ROUNDS && s->since_loss > 3 &&

@@ -135,7 +135,7 @@ impl Census {
             r#type: "census",
             census: self,
         };
-        Ok(serde_json::to_string(&Document::new(line))? + "\n")
+        Document::new(line).line()
     }
 }
 

@@ -8,7 +8,7 @@ use std::{
 };
 
 use tcpilot_abi::{
-    TP_FLOW_CLOSED, TP_FLOW_HANDSHAKE, TP_FLOW_NAPS, TP_FLOW_QUIC, TP_FLOW_SHARE, TP_FLOW_SPIN,
+    TP_FLOW_CLOSED, TP_FLOW_HANDSHAKE, TP_FLOW_LIGHT, TP_FLOW_QUIC, TP_FLOW_SHARE, TP_FLOW_SPIN,
     TP_REASON_P4AIR, tp_watch_flow,
 };
 use tcpilot_kernel::clock::monotonic_ns;
@@ -110,7 +110,7 @@ impl<'a> Flows<'a> {
         };
         let (mut flows, mut seen, mut long) = (Vec::new(), HashMap::new(), 0);
         for (place, flow) in watch.flows() {
-            // While a flow naps, the programs see a packet of it now and then.
+            // In light tracking the programs see a packet of a flow now and then.
             let before = self.before.get(&flow.id);
             let moved_ns = match before {
                 Some(before) if before.bytes == left_bytes(&flow) => before.moved_ns,
@@ -232,7 +232,7 @@ impl Seen<'_> {
             min_rtt_us: some(flow.min_rtt_us),
             handshake: flow.flags & TP_FLOW_HANDSHAKE != 0,
             spin: (protocol == Protocol::Quic).then_some(flow.flags & TP_FLOW_SPIN != 0),
-            naps: flow.flags & TP_FLOW_NAPS != 0,
+            light_tracking: flow.flags & TP_FLOW_LIGHT != 0,
             queue_us: u32::try_from(sojourn / u64::from(samples.max(1)))
                 .ok()
                 .filter(|_| samples > 0),

@@ -125,15 +125,13 @@ impl View {
                 t_s: self.t_s,
                 flow,
             };
-            text += &serde_json::to_string(&Document::new(line))?;
-            text.push('\n');
+            text += &Document::new(line).line()?;
         }
         let totals = Totals {
             r#type: "totals",
             view: self,
         };
-        text += &serde_json::to_string(&Document::new(totals))?;
-        text.push('\n');
+        text += &Document::new(totals).line()?;
         Ok(text)
     }
 

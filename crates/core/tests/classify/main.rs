@@ -1,7 +1,7 @@
 //! From rounds to a verdict: rules, votes, hysteresis, abstention.
 
 mod flow;
-mod naps;
+mod light_tracking;
 mod rules;
 
 use tcpilot_abi::{

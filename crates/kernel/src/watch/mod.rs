@@ -43,7 +43,7 @@ pub struct Options {
     /// Send rounds and intervals to [`Watch::records`].
     pub record: bool,
     /// Measure settled flows in some of their rounds only.
-    pub naps: bool,
+    pub light_tracking: bool,
     /// Also watch flows with acknowledgements that do not pass here.
     pub one_way: bool,
     /// Also watch conversations over UDP that are not QUIC.
@@ -304,7 +304,7 @@ fn configuration(options: &Options) -> tp_watch_config {
         flows: options.flows_max,
         // Of eight ways each: at least four for each flow.
         buckets: options.flows_max.div_ceil(2).next_power_of_two(),
-        naps: options.naps.into(),
+        light_tracking: options.light_tracking.into(),
         processors: libbpf_rs::num_possible_cpus().map_or(u32::MAX, |count| count as u32),
         pad: 0,
         secrets: std::array::from_fn(|number| random.hash_one(number)),

@@ -61,8 +61,9 @@ figures! {
         handshake: bool;
         /// Whether the spin bit of QUIC shows the rounds; if not, the handshake and the queue do. `null`: not QUIC.
         spin: Option<bool>;
-        /// Whether it naps: its group is settled, so its rounds are not measured for a while, and only counts go on.
-        naps: bool;
+        /// Whether it is tracked lightly: its group is settled, so for a while its packets are counted, but its rounds
+        /// are not measured.
+        light_tracking: bool;
         /// Mean time of a packet in the queue, over the last second; in a report, over the flow's life.
         queue_us: Option<u32>, Microseconds, "Queue";
         /// Packets dropped by the queue since the flow was first seen, as the kernel reports them.
@@ -119,7 +120,7 @@ impl FlowView {
             min_rtt_us: Some(40_000),
             handshake: true,
             spin: None,
-            naps: false,
+            light_tracking: false,
             queue_us: None,
             drops: 0,
             age_s: 1.5,
