@@ -35,7 +35,8 @@ struct {
 } records SEC(".maps");
 
 struct tp_model model;
-struct tp_model wide_model; /* for paths beyond those of model; no trees: there is none */
+struct tp_model
+    extrapolation_model; /* for paths beyond the range of model; without trees none is used */
 struct tp_model quic_model;
 
 static __always_inline struct tp_watch_totals *tp_my_totals(void)

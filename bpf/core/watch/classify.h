@@ -321,12 +321,12 @@ TP_INLINE int tp_is_outside(const struct tp_model *m, const struct tp_round *r)
 	       tp_is_beyond(&m->range[TP_RANGE_QUEUE], tp_ratio(r->link_queue_us, r->min_rtt_us));
 }
 
-/* Whether the trees of `wide` are asked, which learned from simulated paths of all kinds.  They
- * have the classes of `m`, and know its range as that of recordings. */
-TP_INLINE int tp_is_wide(const struct tp_model *m, const struct tp_model *wide,
-			 const struct tp_round *r)
+/* Whether the extrapolation model is asked, which also learned from simulated paths of all kinds.
+ * It has the classes of `m`, and the same range, that of the recordings. */
+TP_INLINE int tp_is_extrapolated(const struct tp_model *m, const struct tp_model *extrapolation,
+				 const struct tp_round *r)
 {
-	return wide->trees && tp_is_outside(m, r);
+	return extrapolation->trees && tp_is_outside(m, r);
 }
 
 /* On paths that nobody recorded the trees are asked, but not trusted. */

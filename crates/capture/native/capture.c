@@ -37,7 +37,7 @@ static void path_waited(struct tp_watch_flow *flow, __u64 now_ns);
 #define sojourns tp_native_sojourns
 #define stamps tp_native_stamps
 #define totals tp_native_totals
-#define wide_model tp_native_wide_model
+#define extrapolation_model tp_native_extrapolation_model
 #define work tp_native_work
 #define _license tp_native_license
 
@@ -213,11 +213,11 @@ void tp_capture_stop(void)
 
 /* Returns -1 if there is no memory. */
 int tp_capture_start(const struct tp_watch_config *config, const struct tp_model *of_tcp,
-		     const struct tp_model *of_wide, const struct tp_model *of_quic)
+		     const struct tp_model *of_extrapolation, const struct tp_model *of_quic)
 {
 	cfg = *config;
 	model = *of_tcp;
-	wide_model = *of_wide;
+	extrapolation_model = *of_extrapolation;
 	quic_model = *of_quic;
 	memset(&link, 0, sizeof(link));
 	memset(totals, 0, sizeof(totals));

@@ -38,7 +38,7 @@ unsafe extern "C" {
     fn tp_capture_start(
         config: *const tp_watch_config,
         tcp: *const tp_model,
-        wide: *const tp_model,
+        extrapolation: *const tp_model,
         quic: *const tp_model,
     ) -> i32;
     fn tp_capture_stop();
@@ -106,7 +106,7 @@ impl Judge {
     pub fn start(
         options: &Options,
         tcp: &Model,
-        wide: &Model,
+        extrapolation: &Model,
         quic: &Model,
     ) -> Result<Judge, Error> {
         let only = ONLY.lock().unwrap_or_else(PoisonError::into_inner);
@@ -116,7 +116,7 @@ impl Judge {
             tp_capture_start(
                 &raw const config,
                 &raw const *tcp.in_kernel,
-                &raw const *wide.in_kernel,
+                &raw const *extrapolation.in_kernel,
                 &raw const *quic.in_kernel,
             )
         };

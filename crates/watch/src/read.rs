@@ -35,7 +35,7 @@ pub fn run(args: &WatchArgs, file: &Path) -> Result<(), Failure> {
         flows_max: args.flows,
     };
     let failed = |error: &Error| refuse(file, error);
-    let mut judge = Judge::start(&options, &models.tcp, &models.wide, &models.quic)
+    let mut judge = Judge::start(&options, &models.tcp, &models.extrapolation, &models.quic)
         .map_err(|error| failed(&error))?;
     let input = open(file).map_err(|error| failed(&Error::Input(error)))?;
     let end = take_all(&mut judge, input, args.seconds, &stop).map_err(|error| failed(&error))?;

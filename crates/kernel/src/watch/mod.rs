@@ -68,7 +68,7 @@ pub struct Models<'a> {
     /// Of TCP.
     pub tcp: &'a tp_model,
     /// Of TCP on paths beyond those of the first; without trees there is none.
-    pub wide: &'a tp_model,
+    pub extrapolation: &'a tp_model,
     /// Of QUIC, which shows less.
     pub quic: &'a tp_model,
 }
@@ -144,7 +144,7 @@ impl Watch {
         let mut skel = open.load().map_err(Error::Load)?;
         let bss = skel.maps.bss_data.as_deref_mut().ok_or_else(no_section)?;
         write_plain(&raw mut bss.model, models.tcp);
-        write_plain(&raw mut bss.wide_model, models.wide);
+        write_plain(&raw mut bss.extrapolation_model, models.extrapolation);
         write_plain(&raw mut bss.quic_model, models.quic);
         let qdisc = options
             .qdisc_packets

@@ -126,10 +126,10 @@ pub struct WatchArgs {
     /// Another model, as `python -m tcplab.studies.watch train` writes it
     #[arg(long, value_name = "FILE")]
     pub model: Option<PathBuf>,
-    /// Another model for paths beyond those that --model learned from, as the same command writes it with --wide; with
-    /// --model alone there is none
-    #[arg(long, value_name = "FILE")]
-    pub wide_model: Option<PathBuf>,
+    /// Another extrapolation model, for paths beyond the range of --model, as the same command writes it with --wide;
+    /// with --model alone there is none
+    #[arg(long, value_name = "FILE", alias = "wide-model")]
+    pub extrapolation_model: Option<PathBuf>,
     /// Another model for QUIC, as the same command writes it with --quic
     #[arg(long, value_name = "FILE")]
     pub quic_model: Option<PathBuf>,

@@ -40,10 +40,11 @@ static void round_passes(struct light *light, struct tp_shape *shape, const stru
 	*light = (struct light){0};
 }
 
-/* The verdict after each round.  wide: the model for paths beyond the other's.  is_light:
- * settled flows are tracked lightly. */
+/* The verdict after each round.  extrapolation: the model for paths beyond the other's range.
+ * is_light: settled flows are tracked lightly. */
 void replay_verdicts(const struct tp_round *rounds, __u32 count, const struct tp_model *model,
-		     const struct tp_model *wide, __u32 is_light, struct tp_verdict *verdicts)
+		     const struct tp_model *extrapolation, __u32 is_light,
+		     struct tp_verdict *verdicts)
 {
 	struct tp_scratch scratch;
 	struct tp_verdict verdict = {.name = TP_NO_CLASS};
@@ -54,10 +55,13 @@ void replay_verdicts(const struct tp_round *rounds, __u32 count, const struct tp
 		if (light.us) {
 			round_passes(&light, &shape, &rounds[i]);
 		} else {
-			int is_wide = tp_is_wide(model, wide, &rounds[i]);
+			const struct tp_model *chosen = model;
+
+			if (tp_is_extrapolated(model, extrapolation, &rounds[i]))
+				chosen = extrapolation;
 
 			tp_shape_round(&shape, &rounds[i]);
-			tp_classify(&verdict, &shape, &rounds[i], is_wide ? wide : model, &scratch);
+			tp_classify(&verdict, &shape, &rounds[i], chosen, &scratch);
 			if (is_light && tp_may_track_lightly(&verdict, &shape, &rounds[i]))
 				light.us = tp_light_us(&shape, &rounds[i]);
 		}
