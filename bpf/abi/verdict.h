@@ -93,8 +93,8 @@ enum tp_mean {
 	TP_GAP = 31,		/* longest pause over the round trip, x256 */
 };
 
-/* Falls of the window that come back at a period (bpf/core/watch/comb.h). */
-struct tp_comb {
+/* A detector of PROBE_RTT: falls of the window at a period (bpf/core/watch/probe_rtt.h). */
+struct tp_probe_rtt {
 	__u32 at_us;	/* start of the last complete fall */
 	__u32 low_us;	/* length of the one under way */
 	__u32 before;	/* window before that one */
@@ -143,12 +143,12 @@ struct tp_shape {
 	__u8 start_over;
 	__u8 start_lossy;
 	__u8 in_dip;
-	__u8 is_paced;	       /* its rate does not depend on the queue: see tp_shape_pace() */
-	struct tp_comb deep;   /* to four packets: BBR's */
-	struct tp_comb half;   /* to a half: BBRv3's */
-	__u32 clock_us;	       /* of all rounds; wraps */
-	__u32 rtt_before_us;   /* of the round before */
-	__u32 answers;	       /* x16: times that others made the queue longer, and it gave way */
+	__u8 is_paced;		  /* its rate does not depend on the queue: see tp_shape_pace() */
+	struct tp_probe_rtt deep; /* to four packets: BBR's */
+	struct tp_probe_rtt half; /* to a half: BBRv3's */
+	__u32 clock_us;		  /* of all rounds; wraps */
+	__u32 rtt_before_us;	  /* of the round before */
+	__u32 queue_responses; /* x16: times that others made the queue longer, and it gave way */
 	__u32 rate_mean;       /* bytes per millisecond, over about eight rounds */
 	__u32 steady_rounds;   /* in a row at that rate, without a loss */
 	__u32 steady_rtt_us;   /* the longest round trip in them */

@@ -227,22 +227,22 @@ TP_INLINE int tp_certain(struct tp_verdict *v, const struct tp_shape *s, const s
 /*
  * The group that the published laws make certain; 0: none.
  *
- *  - BBR alone lets its window fall at its own period (comb.h).  Falls to a half are no sign of a
- *    flow of QUIC without the spin bit: the length of its rounds is reckoned, and what it sends in
- *    one also falls while a BBR beside it drains the path.
+ *  - BBR alone lets its window fall at its own period (probe_rtt.h).  Falls to a half are no sign
+ *    in QUIC without the spin bit: the length of its rounds is reckoned, and the data of a round
+ *    also falls while another flow's BBR drains the path.
  *  - Vegas and LoLa alone come to rest, with a few packets of their own in the
- *    queue, and no loss for long, and gave way when others filled it (answer.h).
+ *    queue, and no loss for long, and gave way when others filled it (queue_response.h).
  */
 TP_INLINE __u32 tp_rule(const struct tp_shape *s, const struct tp_round *r)
 {
 	__u32 rest = s->rounds - s->slow_start_rounds;
 	int is_reckoned = (r->flags & (TP_FLOW_QUIC | TP_FLOW_SPIN)) == TP_FLOW_QUIC;
-	int is_comb = is_reckoned ? tp_is_comb_of_four(s) : tp_is_comb(s);
+	int probes_rtt = is_reckoned ? tp_probes_rtt_by_four(s) : tp_probes_rtt(s);
 
-	if (is_comb && s->window_max > TP_ANT_WINDOW && s->idle < TP_HALF)
+	if (probes_rtt && s->window_max > TP_ANT_WINDOW && s->idle < TP_HALF)
 		return TP_GROUP_MODEL;
 	if (s->since_loss >= 24 && rest >= 24 && s->flat > TP_MOST && s->own_queue >= 8 &&
-	    s->own_queue < 24 * 16 && s->answers >= TP_ANSWERS_ENOUGH)
+	    s->own_queue < 24 * 16 && s->queue_responses >= TP_QUEUE_RESPONSES_ENOUGH)
 		return TP_GROUP_DELAY;
 	return 0;
 }
