@@ -12,7 +12,7 @@ enum tp_fair_minor {
 	TP_FAIR_TOP = 1,       /* the rate, if one is given */
 	TP_FAIR_ANTS = 2,      /* also all that is no data of TCP or UDP */
 	TP_FAIR_MICE = 3,      /* also flows that are not proved yet */
-	TP_FAIR_STRANGERS = 4, /* much data without an answer here */
+	TP_FAIR_UNREPLIED = 4, /* much data, and no reply seen here */
 	TP_FAIR_SLOW = 5,      /* delay-based flows above their share */
 	TP_FAIR_FIRST = 16,    /* the first of 4k */
 	TP_FAIR_MINORS = 16 + 4 * 64,

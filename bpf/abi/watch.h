@@ -162,7 +162,7 @@ enum tp_watch_flags {
 	TP_FLOW_CLOSED = 8,    /* FIN or RST */
 	TP_FLOW_MARK = 16,     /* a round's mark is under way */
 	TP_FLOW_WINDOW = 32,   /* the scale of the receiver's window is known */
-	TP_FLOW_ACKED = 64,    /* an acknowledgement was seen; of UDP, an answer */
+	TP_FLOW_ACKED = 64,    /* an acknowledgement was seen; of UDP, a reply */
 	TP_FLOW_QUIC = 128,    /* QUIC: see struct tp_quic */
 	TP_FLOW_SPIN = 256,    /* its spin bit separates rounds */
 	TP_FLOW_LIGHT = 512,   /* its rounds are not measured: bpf/core/watch/light_tracking.h */
@@ -187,15 +187,15 @@ struct tp_gaps {
 
 /* What a flow of QUIC has beside the others (bpf/watch/quic.h).  Bytes wrap. */
 struct tp_quic {
-	__u64 edge_ns; /* the answers' spin bit changed; 0: not yet */
+	__u64 edge_ns; /* the replies' spin bit changed; 0: not yet */
 	__u64 mark_ns; /* a super-packet was queued then; 0: none is marked */
 	__u64 backlog_sum;
 	__u32 backlog_samples;
 	__u32 in_bytes;	  /* queued, less those that the queue's tail refused */
 	__u32 mark_bytes; /* in_bytes before the marked one, and one more */
 	__u32 mark_drops; /* of the flow before it */
-	__u32 edge_answers;
-	__u8 spin;  /* the bit of the last answer: 0 or TP_QUIC_SPIN */
+	__u32 edge_replies;
+	__u8 spin;  /* the bit of the last reply: 0 or TP_QUIC_SPIN */
 	__u8 edges; /* in a row that may be round trips, bounded */
 	__u8 pad[2];
 };
@@ -290,14 +290,14 @@ struct tp_sojourn {
 	__u32 last_ns;
 };
 
-/* A conversation that is not proved yet: no acknowledgement of its data has passed. */
-struct tp_nursling {
+/* A candidate for the table of flows: no acknowledgement of its data has passed yet. */
+struct tp_candidate {
 	__u64 first_ns;
 	__u64 last_ns;
 	__u32 first_seq;
 	__u32 max_seq;
 	__u32 packets;
-	__u32 answers;
+	__u32 replies;
 };
 
 /* A handshake under way. */
@@ -317,12 +317,12 @@ struct tp_handshake {
 struct tp_quic_shake {
 	struct tp_watch_key key;
 	__u64 first_ns;	 /* the last Initial packet of the one who began */
-	__u64 second_ns; /* the first answer; 0: none yet */
+	__u64 second_ns; /* the first reply; 0: none yet */
 	__u64 last_ns;
 	__u32 up_us;   /* the sender's share of the round trip, and one; 0: not known */
 	__u32 down_us; /* the other share, and one */
 	__u32 packets; /* of data, that were queued */
-	__u32 answers;
+	__u32 replies;
 	__u8 is_server; /* the sender of data did not begin */
 	__u8 pad[7];
 };
@@ -355,7 +355,7 @@ struct tp_watch_config {
 	__u32 classifier;     /* enum tp_classifier */
 	__u32 record;	      /* rounds and intervals go to the ring */
 	__u32 one_way;	      /* flows enter the table without an acknowledgement */
-	__u32 udp;	      /* so does UDP that is not QUIC, if it is answered */
+	__u32 udp;	      /* so does UDP that is not QUIC, if it has replies */
 	__u64 link_rate;      /* bytes per second, as configured; 0: not known */
 	__u32 sojourns;	      /* places in that table; a power of two */
 	__u32 flows;	      /* places in the table of flows */

@@ -30,7 +30,7 @@ static void path_waited(struct tp_watch_flow *flow, __u64 now_ns);
 #define link tp_native_link
 #define marks tp_native_marks
 #define model tp_native_model
-#define nursery tp_native_nursery
+#define candidates tp_native_candidates
 #define quic_model tp_native_quic_model
 #define quic_shakes tp_native_quic_shakes
 #define records tp_native_records
@@ -186,7 +186,7 @@ static void make_tables(void)
 	TP_MAKE(&sojourns, cfg.sojourns);
 	TP_MAKE(&befores, cfg.flows);
 	TP_MAKE(&stamps, TP_STAMPS);
-	TP_MAKE(&nursery, 16384);
+	TP_MAKE(&candidates, 16384);
 	TP_MAKE(&handshakes, 8192);
 	TP_MAKE(&quic_shakes, TP_QUIC_SHAKES);
 	TP_MAKE(&work, 1);
@@ -202,7 +202,7 @@ void tp_capture_stop(void)
 	TP_FREE(&sojourns);
 	TP_FREE(&befores);
 	TP_FREE(&stamps);
-	TP_FREE(&nursery);
+	TP_FREE(&candidates);
 	TP_FREE(&handshakes);
 	TP_FREE(&quic_shakes);
 	TP_FREE(&work);
@@ -223,9 +223,9 @@ int tp_capture_start(const struct tp_watch_config *config, const struct tp_model
 	memset(totals, 0, sizeof(totals));
 	last_id = 0;
 	make_tables();
-	if (flows.value && flow_buckets.value && sojourns.value && stamps.value && nursery.value &&
-	    handshakes.value && quic_shakes.value && work.value && befores.value && paths.value &&
-	    segments.value && first_devices.value)
+	if (flows.value && flow_buckets.value && sojourns.value && stamps.value &&
+	    candidates.value && handshakes.value && quic_shakes.value && work.value &&
+	    befores.value && paths.value && segments.value && first_devices.value)
 		return 0;
 	tp_capture_stop();
 	return -1;

@@ -181,7 +181,7 @@ pub struct FairArgs {
     #[arg(long)]
     pub fair: bool,
     /// With --fair: loss, delay, loss-delay, model and unknown share 4 times this many queues. Ants, mice,
-    /// data that nobody has answered, and delayed flows have one each
+    /// unreplied flows and delayed flows have one each
     #[arg(long, value_name = "K", default_value_t = 8, value_parser = clap::value_parser!(u16).range(2..=64))]
     pub queues: u16,
     /// With --fair: kind of qdisc that holds the queues

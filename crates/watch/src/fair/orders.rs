@@ -12,7 +12,7 @@ use crate::fair::queues::{Queues, Wait, level};
 use crate::fair::sharers::Sharers;
 use tcpilot_abi::{
     TP_FAIR_ANTS, TP_FAIR_DELAY, TP_FAIR_DROP, TP_FAIR_FIRST, TP_FAIR_MICE, TP_FAIR_NONE,
-    TP_FAIR_POLICE, TP_FAIR_SLOW, TP_FAIR_STRANGERS, TP_FAIR_WINDOW, TP_FLOW_CLOSED,
+    TP_FAIR_POLICE, TP_FAIR_SLOW, TP_FAIR_UNREPLIED, TP_FAIR_WINDOW, TP_FLOW_CLOSED,
     TP_FLOW_WINDOW, TP_REASON_NEW, tp_fair_order, tp_watch_flow, tp_watch_key,
 };
 use tcpilot_kernel::watch::{Watch, left_bytes};
@@ -131,7 +131,7 @@ impl Orders {
 
     /// The minor numbers of all classes.
     pub fn minors(&self) -> impl Iterator<Item = u16> + use<> {
-        let fixed = [TP_FAIR_ANTS, TP_FAIR_MICE, TP_FAIR_STRANGERS, TP_FAIR_SLOW];
+        let fixed = [TP_FAIR_ANTS, TP_FAIR_MICE, TP_FAIR_UNREPLIED, TP_FAIR_SLOW];
         let dealt = (0..self.queues.count()).map(|i| TP_FAIR_FIRST + i as u32);
         fixed.into_iter().chain(dealt).map(|minor| minor as u16)
     }
@@ -154,7 +154,7 @@ impl Orders {
             sharers.collect::<HashSet<_>>().len()
         };
         let count = match u32::from(minor) {
-            TP_FAIR_ANTS | TP_FAIR_STRANGERS => 1,
+            TP_FAIR_ANTS | TP_FAIR_UNREPLIED => 1,
             TP_FAIR_MICE if are_flows => self.flows_of(Group::Mouse).max(1),
             TP_FAIR_MICE => 1, // flows too new for an order
             TP_FAIR_SLOW => delayed(&mut self.known.values()).max(1),

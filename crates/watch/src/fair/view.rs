@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use tcpilot_abi::{
     TP_FAIR_ANTS, TP_FAIR_DELAY, TP_FAIR_DROP, TP_FAIR_FIRST, TP_FAIR_MICE, TP_FAIR_POLICE,
-    TP_FAIR_SLOW, TP_FAIR_STRANGERS, TP_FAIR_WINDOW, tp_fair_counts,
+    TP_FAIR_SLOW, TP_FAIR_UNREPLIED, TP_FAIR_WINDOW, tp_fair_counts,
 };
 use tcpilot_kernel::watch::Watch;
 use tcpilot_netlink::tc::ClassStats;
@@ -22,7 +22,7 @@ figures! {
     /// A group's queues, or those of nobody's group.
     #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
     pub QueuesView {
-        /// The group. `strangers` and `slow` have queues, too.
+        /// The group. `unreplied` and `slow` have queues, too.
         group: &'static str, "Queues of";
         /// Number of its flows.
         flows: usize, "Flows";
@@ -134,7 +134,7 @@ pub fn view(orders: &Orders, watch: &Watch, queueing: Queueing, stats: &[ClassSt
         queues += view.queues;
         groups.push(view);
     }
-    for (word, minor) in [("strangers", TP_FAIR_STRANGERS), ("slow", TP_FAIR_SLOW)] {
+    for (word, minor) in [("unreplied", TP_FAIR_UNREPLIED), ("slow", TP_FAIR_SLOW)] {
         let mut view = QueuesView {
             group: word,
             ..QueuesView::default()
