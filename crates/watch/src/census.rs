@@ -140,7 +140,7 @@ impl Census {
 }
 
 /// A census that is being kept.
-pub struct Keeper {
+pub struct CensusWriter {
     store: Store,
     /// The file's, after the last save.
     day: Day,
@@ -152,15 +152,15 @@ pub struct Keeper {
     has_failed: bool,
 }
 
-impl Keeper {
+impl CensusWriter {
     /// Opens the file.
     ///
     /// # Errors
     /// It cannot be used.
-    pub fn open(path: &Path) -> Result<Keeper, Failure> {
+    pub fn open(path: &Path) -> Result<CensusWriter, Failure> {
         let store = Store::open(path)?;
         let day = store.day(now_s()).map_err(|e| Failure::of_file(path, &e))?;
-        Ok(Keeper {
+        Ok(CensusWriter {
             store,
             day,
             saved: BTreeMap::new(),

@@ -37,11 +37,11 @@ struct Before {
     sojourn_samples: u32,
 }
 
-/// What a flow's figures are made of, besides the flow.
-pub struct Seen<'a> {
+/// Makes a flow's figures; it has the parts that all flows share.
+pub struct Viewer<'a> {
     /// The device, or the capture.
     pub place: &'a str,
-    /// Who judges.
+    /// The rules that judge.
     pub classifier: Classifier,
     /// The names of the classes.
     pub models: &'a Models,
@@ -50,16 +50,16 @@ pub struct Seen<'a> {
 }
 
 /// The time that the means of a flow's figures are over: what it had counted before, and how long it is.
-pub struct Over {
+pub struct Period {
     before: Before,
     passed_s: f64,
 }
 
-impl Over {
+impl Period {
     /// A flow's whole life.
-    pub fn life(flow: &tp_watch_flow) -> Over {
+    pub fn life(flow: &tp_watch_flow) -> Period {
         let life_ns = flow.seen_ns.saturating_sub(flow.born_ns);
-        Over {
+        Period {
             before: Before::default(),
             passed_s: (life_ns as f64 / 1e9).max(1e-3),
         }
@@ -102,14 +102,14 @@ impl<'a> Flows<'a> {
         let now_ns = monotonic_ns();
         let passed_s = self.last.elapsed().as_secs_f64().max(1e-3);
         self.last = Instant::now();
-        let by = Seen {
+        let viewer = Viewer {
             place: device.name(),
             classifier: self.classifier,
             models: self.models,
             now_ns,
         };
         let (mut flows, mut seen, mut long) = (Vec::new(), HashMap::new(), 0);
-        for (place, flow) in watch.flows() {
+        for (slot, flow) in watch.flows() {
             // In light tracking the programs see a packet of a flow now and then.
             let before = self.before.get(&flow.id);
             let moved_ns = match before {
@@ -121,17 +121,17 @@ impl<'a> Flows<'a> {
             let is_closed = flow.flags & TP_FLOW_CLOSED != 0;
             let is_over = idle_s >= IDLE_S || is_closed && idle_s >= CLOSED_S;
             if is_over && !self.of_life {
-                watch.forget(place);
+                watch.forget(slot);
                 continue;
             }
-            let over = match self.of_life {
-                true => Over::life(&flow),
-                false => Over {
+            let period = match self.of_life {
+                true => Period::life(&flow),
+                false => Period {
                     before: before.copied().unwrap_or_default(),
                     passed_s,
                 },
             };
-            let view = by.view(&flow, &over);
+            let view = viewer.view(&flow, &period);
             if idle_s < ACTIVE_S && view.group.is_long() {
                 long += 1;
             }
@@ -186,10 +186,10 @@ impl<'a> Flows<'a> {
     }
 }
 
-impl Seen<'_> {
+impl Viewer<'_> {
     /// The figures of a flow.
-    pub fn view(&self, flow: &tp_watch_flow, over: &Over) -> FlowView {
-        let before = &over.before;
+    pub fn view(&self, flow: &tp_watch_flow, period: &Period) -> FlowView {
+        let before = &period.before;
         let samples = flow
             .now
             .sojourn_samples
@@ -225,7 +225,7 @@ impl Seen<'_> {
             confidence: name.as_ref().map(|_| share(verdict.confidence)),
             group_confidence: ours.then(|| share(verdict.group_confidence)),
             algorithm: name,
-            rate: (left_bytes(flow).saturating_sub(before.bytes) as f64 / over.passed_s) as u64,
+            rate: (left_bytes(flow).saturating_sub(before.bytes) as f64 / period.passed_s) as u64,
             bytes: left_bytes(flow),
             packets: flow.now.in_packets.wrapping_sub(flow.drops),
             rtt_us: some(flow.rtt_us),

@@ -73,7 +73,7 @@ const OURS: [(u16, u16); 5] = [
 ];
 
 /// A flow as it was seen last, and the part of it that was exported.
-struct Known {
+struct ExportedFlow {
     flow: FlowView,
     bytes: u64,
     packets: u32,
@@ -85,7 +85,7 @@ struct Known {
 pub struct Exporter {
     socket: UdpSocket,
     enterprise: u32,
-    known: HashMap<(String, u32), Known>,
+    known: HashMap<(String, u32), ExportedFlow>,
     /// Records sent so far; the head of a message has it.
     sequence: u32,
     templates_due: Instant,
@@ -133,7 +133,7 @@ impl Exporter {
         let mut records = Records::default();
         for flow in views.iter().flat_map(|view| &view.flows) {
             let id = (flow.device.clone(), flow.id);
-            let mut known = before.remove(&id).unwrap_or_else(|| Known {
+            let mut known = before.remove(&id).unwrap_or_else(|| ExportedFlow {
                 flow: flow.clone(),
                 bytes: 0,
                 packets: 0,
@@ -248,7 +248,7 @@ struct Records {
 
 impl Records {
     /// Adds a record of what is new of a flow.
-    fn add(&mut self, known: &mut Known, reason: Reason, unix_ms: u64) {
+    fn add(&mut self, known: &mut ExportedFlow, reason: Reason, unix_ms: u64) {
         let flow = &known.flow;
         let Some((from, to)) = endpoints(&flow.flow) else {
             return;

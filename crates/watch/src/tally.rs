@@ -60,7 +60,7 @@ impl Sub for Sum {
 
 /// A flow as it was seen last.
 #[derive(Debug)]
-struct Seen {
+struct CountedFlow {
     kind: Kind,
     now: Sum,
     /// The part of `now` that was added to a sum.
@@ -72,7 +72,7 @@ struct Seen {
 #[derive(Debug, Default)]
 pub struct Tally {
     /// By device and number.
-    seen: HashMap<(String, u32), Seen>,
+    seen: HashMap<(String, u32), CountedFlow>,
     sums: BTreeMap<Kind, Sum>,
 }
 
@@ -86,7 +86,7 @@ impl Tally {
                 Some(seen) => (seen.counted, seen.since),
                 None => (Sum::default(), now),
             };
-            let mut seen = Seen {
+            let mut seen = CountedFlow {
                 kind: kind(flow),
                 now: Sum {
                     flows: 1,
@@ -133,7 +133,7 @@ fn kind(flow: &FlowView) -> Kind {
     }
 }
 
-fn add(sums: &mut BTreeMap<Kind, Sum>, seen: &mut Seen) {
+fn add(sums: &mut BTreeMap<Kind, Sum>, seen: &mut CountedFlow) {
     let more = seen.now - seen.counted;
     if more != Sum::default() {
         *sums.entry(seen.kind.clone()).or_default() += more;

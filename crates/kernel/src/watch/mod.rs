@@ -31,7 +31,7 @@ mod qdisc;
 
 use attach::Hooks;
 use flows::Table;
-pub use flows::{Place, left_bytes};
+pub use flows::{FlowSlot, left_bytes};
 use qdisc::Qdisc;
 pub use qdisc::{Registration, has_bpf_qdiscs};
 
@@ -112,7 +112,7 @@ impl Watch {
     /// [`Error::Load`] if the kernel refuses them, [`Error::Map`] if they cannot be attached.
     pub fn start(options: &Options, models: Models<'_>) -> Result<Watch, Error> {
         let config = configuration(options);
-        let known = attach::known();
+        let support = attach::hook_support();
         let mut open = open_object::<WatchSkelBuilder>()?;
         let rodata = open
             .maps
@@ -140,7 +140,7 @@ impl Watch {
             program.set_autoload(options.fair);
         }
         open.progs.fair_mark.set_autoload(options.marks.is_some());
-        known.choose(&mut open);
+        support.choose(&mut open);
         let mut skel = open.load().map_err(Error::Load)?;
         let bss = skel.maps.bss_data.as_deref_mut().ok_or_else(no_section)?;
         write_plain(&raw mut bss.model, models.tcp);
@@ -150,7 +150,7 @@ impl Watch {
             .qdisc_packets
             .map(|packets| Qdisc::load(&skel, &config, packets))
             .transpose()?;
-        let hooks = Hooks::attach(&mut skel, known)?;
+        let hooks = Hooks::attach(&mut skel, support)?;
         Ok(Watch {
             table: Table::new(skel.maps.flows.as_fd(), config.flows)?,
             skel,
@@ -230,14 +230,14 @@ impl Watch {
         from_bytes(&bytes).unwrap_or_default()
     }
 
-    /// Every flow in the table, with its place there.
-    pub fn flows(&self) -> impl Iterator<Item = (Place, tp_watch_flow)> + '_ {
+    /// Every flow in the table, with its slot.
+    pub fn flows(&self) -> impl Iterator<Item = (FlowSlot, tp_watch_flow)> + '_ {
         self.table.flows(self.link().taken)
     }
 
-    /// Forgets a flow, unless another one has taken its place.
-    pub fn forget(&self, place: Place) {
-        self.table.forget(place);
+    /// Forgets a flow, unless another one has taken its slot.
+    pub fn forget(&self, slot: FlowSlot) {
+        self.table.forget(slot);
     }
 
     /// The ring of rounds and intervals; `each` is called with the bytes of a structure of `abi.h`.

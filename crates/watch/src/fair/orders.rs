@@ -37,7 +37,7 @@ const MOUSE_FACTOR: u32 = 2;
 const MOUSE_BYTES: u32 = 32 * 1514;
 
 /// The state of a flow.
-struct Known {
+struct OrderedFlow {
     key: tp_watch_key,
     /// The number of the flow, or of the subscriber, that has the share.
     sharer: u32,
@@ -60,7 +60,7 @@ struct Known {
     order: tp_fair_order,
 }
 
-impl Known {
+impl OrderedFlow {
     fn is_udp(&self) -> bool {
         self.key.protocol == Protocol::Udp.number()
     }
@@ -86,7 +86,7 @@ struct Sharer {
 pub struct Orders {
     allowed: Vec<Action>,
     classifier: Classifier,
-    known: HashMap<u32, Known>,
+    known: HashMap<u32, OrderedFlow>,
     numbers: Sharers,
     /// By number, those that send.
     sharers: HashMap<u32, Sharer>,
@@ -149,7 +149,7 @@ impl Orders {
     /// The weight of a class, in sharers: a sharer weighs 1.
     pub fn weight(&self, minor: u16) -> f64 {
         let are_flows = self.numbers.are_flows();
-        let delayed = |ids: &mut dyn Iterator<Item = &Known>| {
+        let delayed = |ids: &mut dyn Iterator<Item = &OrderedFlow>| {
             let sharers = ids.filter(|k| k.delayed).map(|k| k.sharer);
             sharers.collect::<HashSet<_>>().len()
         };
@@ -236,7 +236,7 @@ impl Orders {
             let state =
                 (u32::from(known.order.action) == TP_FAIR_DELAY).then(|| watch.fair_state(&key));
             let delayed = state.flatten().is_some_and(|s| s.hold > 0);
-            self.known.insert(flow.id, Known { delayed, ..known });
+            self.known.insert(flow.id, OrderedFlow { delayed, ..known });
         }
         for gone in before.values() {
             watch.take_order(&gone.key);
@@ -251,11 +251,11 @@ impl Orders {
         &self,
         (key, sharer): (tp_watch_key, u32),
         flow: &tp_watch_flow,
-        before: Option<Known>,
+        before: Option<OrderedFlow>,
         passed_s: f64,
-    ) -> Known {
+    ) -> OrderedFlow {
         let group = self.group(flow);
-        let fresh = Known {
+        let fresh = OrderedFlow {
             key,
             sharer,
             group,
@@ -297,7 +297,7 @@ impl Orders {
             Group::Ant => Group::Unknown,
             other => other,
         };
-        Known {
+        OrderedFlow {
             rate,
             group,
             pressed: if sojourn_us < CONTENT_US {
@@ -377,12 +377,12 @@ impl Orders {
     }
 
     /// The flows among which its share is divided, itself included.
-    fn flows_that_share(&self, known: &Known) -> u32 {
+    fn flows_that_share(&self, known: &OrderedFlow) -> u32 {
         let flows = self.sharers.get(&known.sharer).map_or(1, |s| s.flows);
         flows.max(1)
     }
 
-    fn add_action(&self, order: &mut tp_fair_order, known: &Known) {
+    fn add_action(&self, order: &mut tp_fair_order, known: &OrderedFlow) {
         let action = match known.group {
             Group::Udp if self.allows(Action::Drop) => TP_FAIR_POLICE,
             Group::Loss | Group::LossDelay | Group::Unknown | Group::Mouse
