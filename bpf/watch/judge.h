@@ -7,17 +7,13 @@
 #define TCPILOT_WATCH_JUDGE_H
 
 #include "stamp.h"
+#include "../core/watch/light_tracking.h"
 
 enum tp_model_kind {
 	TP_MODEL_TCP,
 	TP_MODEL_EXTRAPOLATION,
 	TP_MODEL_QUIC,
 };
-
-struct tp_work;
-static long tp_some_trees(__u32 four, void *context);
-#define TP_ALL_TREES(m, s) bpf_loop((trees + 3) / 4, tp_some_trees, 0, 0)
-#include "../core/watch/light_tracking.h"
 
 /* Too large for the stack.  Only the end of a round uses it, in the receiving softirq. */
 struct tp_work {
@@ -100,9 +96,14 @@ __noinline int tp_step_features(struct tp_shape *shape)
 __noinline int tp_step_forest(void)
 {
 	struct tp_work *own = tp_my_work();
+	const struct tp_model *m;
 
-	if (own)
-		tp_forest(tp_chosen_model(own), &own->scratch);
+	if (!own)
+		return 0;
+	m = tp_chosen_model(own);
+	tp_forest_begins(&own->scratch);
+	bpf_loop((tp_count_trees(m) + 3) / 4, tp_some_trees, 0, 0);
+	tp_forest_votes(m, &own->scratch);
 	return 0;
 }
 

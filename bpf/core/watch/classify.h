@@ -78,27 +78,40 @@ TP_APART int tp_add_tree(const struct tp_model *m, struct tp_scratch *s, __u32 t
 	return 0;
 }
 
-/* The kernel's verifier follows a loop round by round.  bpf/watch/judge.h defines this
- * as a call that spares it that, if the kernel can. */
-#ifndef TP_ALL_TREES
-#define TP_ALL_TREES(m, s)                                                                         \
-	for (__u32 tree = 0; tree < (m)->trees && tree < TP_MODEL_TREES; tree++)                   \
-	tp_add_tree(m, s, tree)
-#endif
-
-/* All trees: the share of each class, of 255. */
-TP_INLINE void tp_forest(const struct tp_model *m, struct tp_scratch *s)
+TP_INLINE __u32 tp_count_trees(const struct tp_model *m)
 {
-	__u32 trees = tp_min64(m->trees, TP_MODEL_TREES);
+	return tp_min64(m->trees, TP_MODEL_TREES);
+}
 
+/* Before the first tree is added. */
+TP_INLINE void tp_forest_begins(struct tp_scratch *s)
+{
 	for (__u32 i = 0; i < TP_MODEL_CLASSES / 2; i++)
 		s->lane[i] = 0;
-	TP_ALL_TREES(m, s);
+}
+
+/* All trees are added: the share of each class, of 255. */
+TP_INLINE void tp_forest_votes(const struct tp_model *m, struct tp_scratch *s)
+{
+	__u32 trees = tp_count_trees(m);
+
 	for (__u32 c = 0; c < TP_MODEL_CLASSES; c++) {
 		__u32 sum = s->lane[(c >> 2) * 2 + (c & 1)] >> (c & 2) * 8;
 
 		s->vote[c] = trees ? (sum & 0xffff) / trees : 0;
 	}
+}
+
+/* The votes of the forest.  The kernel's verifier follows this loop round by round, so the kernel's
+ * program has its own: see tp_step_forest() in bpf/watch/judge.h. */
+TP_INLINE void tp_forest(const struct tp_model *m, struct tp_scratch *s)
+{
+	__u32 trees = tp_count_trees(m);
+
+	tp_forest_begins(s);
+	for (__u32 tree = 0; tree < trees; tree++)
+		tp_add_tree(m, s, tree);
+	tp_forest_votes(m, s);
 }
 
 TP_INLINE __u32 tp_best_group(const struct tp_scratch *s)
