@@ -12,7 +12,7 @@ fn number(look: &Look, key: &str) -> f64 {
 }
 
 #[test]
-fn a_link_shows_what_it_can_do_and_that_it_has_room() {
+fn a_link_shows_capacity_and_use() {
     let lab = Lab::new();
     let sender = sender_behind(&lab);
     lab.net

@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_ip_packet_says_so() {
+    fn other_packets_than_ip_are_reported() {
         let mut arp = [0; 14];
         arp[12..].copy_from_slice(&[8, 6]);
         assert_eq!(found(1, &arp), Err(Without::OtherProtocol));

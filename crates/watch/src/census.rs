@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_are_those_of_the_device_and_the_most_bytes_come_first() {
+    fn rows_have_device_shares_sorted_by_bytes() {
         let day = Day {
             sums: vec![sum("eth0", Group::Loss, 100), sum("eth1", Group::Udp, 50)],
             since: Some(7200),

@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_has_what_is_new_and_templates_come_first() {
+    fn records_have_increments_and_templates_come_first() {
         let (socket, mut exporter) = receiver();
         let start = Instant::now();
         let at = |s| start + Duration::from_secs(s);

@@ -105,7 +105,7 @@ mod tests {
     use crate::link::Group;
 
     #[test]
-    fn built_in_models_of_tcp_share_classes_and_range() {
+    fn tcp_models_share_classes_and_range() {
         let [one, other] = [TCP, EXTRAPOLATION].map(|built_in| built_in.model().unwrap());
         assert_eq!(one.names, other.names);
         assert_eq!(one.in_kernel.group, other.in_kernel.group);
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn each_algorithm_of_built_in_models_has_a_group() {
+    fn algorithms_of_built_in_models_have_groups() {
         for built_in in [TCP, EXTRAPOLATION, QUIC] {
             let model = built_in.model().unwrap();
             assert!(model.in_kernel.trees > 0);

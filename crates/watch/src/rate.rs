@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_most_is_remembered_for_ten_to_twenty_seconds() {
+    fn peaks_are_kept_ten_to_twenty_seconds() {
         let start = Instant::now();
         let mut rate = LinkRate::new(start, 1000);
         let mut at = |ms: u64, bytes| {
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mean_follows_in_a_second_and_the_recent_one_falls_seconds_later() {
+    fn mean_rates_follow_sooner_than_recent_rates() {
         // 1 MB/s, from 10 s on 0.2 MB/s.
         let bytes = |ms: u64| ms.min(10_000) * 1000 + ms.saturating_sub(10_000) * 200;
         let begun = looked(1000, bytes);

@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_bytes_of_a_flow_count_for_the_group_that_it_turns_out_to_be_in() {
+    fn first_bytes_count_for_the_later_group() {
         let (mut tally, start) = (Tally::default(), Instant::now());
         let mut at =
             |s, flow| tally.look(&[View::example(vec![flow])], start + Duration::from_secs(s));
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_held_back_for_a_minute_and_until_the_flow_is_gone() {
+    fn bytes_without_group_wait_for_a_minute() {
         let (mut tally, start) = (Tally::default(), Instant::now());
         let mut at = |s, flows| tally.look(&[View::example(flows)], start + Duration::from_secs(s));
         at(
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_that_changes_its_group_is_one_flow_and_no_byte_counts_twice() {
+    fn a_group_change_counts_nothing_twice() {
         let (mut tally, start) = (Tally::default(), Instant::now());
         for (bytes, name) in [(1000, "reno"), (4000, "cubic"), (9000, "reno")] {
             let view = View::example(vec![flow(1, Group::Loss, Some(name), bytes)]);

@@ -338,7 +338,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_journal_that_cannot_be_written_anew_is_what_it_was() {
+    fn a_failed_journal_rewrite_keeps_the_old_one() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("fair-1-eth0.json");
         let entry = Entry {
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn the_folder_is_for_its_owner_only_and_one_that_others_may_write_is_refused() {
+    fn a_folder_writable_by_others_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let folder = dir.path().join("run");
         make_folder(&folder).unwrap();
