@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * fair.h - which queue a packet waits in, and the actions on flows above their share; only
+ * fair.h - the queue of each packet, and the actions on flows above their share; only
  * `tcpilot watch --fair` loads it.
  *
  * fair_class is the filter of our qdisc, and vanishes with it.  User space reads the table of
  * flows, and gives each an order: a class, its share, an action.  A flow without one is new
- * (mice), sparse (ants) or unreplied.  Packets of a flow that has no queue at half its share
+ * (mice), sparse (ants) or unreplied.  Packets of a flow without a queue at half its share
  * go with the ants, too, whatever its class is.  fair_window sees the acknowledgements that come in
- * at the device, and shrinks the window that they offer.
+ * at the device, and shrinks the window in them.
  *
- * An order is only as good as the process that wrote it.  If that gives no sign of life, no
+ * An order is only as good as its writer.  If the process gives no sign of life, no
  * action is taken, but packets are still spread over the classes.
  */
 #ifndef TCPILOT_WATCH_FAIR_H
@@ -51,7 +51,7 @@ TP_FAIR_MAP(fair_states, struct tp_watch_key, struct tp_fair_state);
 struct tp_fair_control fair_control;
 struct tp_fair_counts fair_counts;
 
-/* The parts of a packet that a classifier needs. */
+/* A packet's parts for a classifier. */
 struct tp_fair_packet {
 	struct tp_watch_key key;
 	__u32 transport; /* offset from the network header */

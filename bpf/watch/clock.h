@@ -62,7 +62,7 @@ static __always_inline void tp_link_waited(__u32 ns, __u64 now_ns)
 		link.queue_us.current = us;
 }
 
-/* Adds the times that its packets spent in the queue since the last round or interval. */
+/* Adds the times of its packets in the queue since the last round or interval. */
 static __always_inline struct tp_sojourn *tp_take_sojourns(struct tp_watch_flow *flow)
 {
 	struct tp_sojourn *of = tp_sojourn_place(flow->id);

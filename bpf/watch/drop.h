@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * drop.h - packets that the kernel drops in the queue, by its own reports.
+ * drop.h - packets dropped in the queue, by the kernel's reports.
  *
- * The tracepoint kfree_skb fires for each packet that is dropped anywhere, and for
+ * The tracepoint kfree_skb fires for each packet dropped anywhere, and for
  * no other.  Its reason says whether a qdisc dropped it.  The difference of in and out
  * would not do: on a busy host some events are seen at one end of the queue only, and each
  * of them would count as a loss that never happened.

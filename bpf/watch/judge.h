@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * judge.h - from a round to a verdict, in steps that the verifier takes one by
- * one: each is a global function, which it checks once, by itself.
+ * judge.h - from a round to a verdict, in steps.  Each is a global function, so the
+ * verifier checks it once, by itself.
  */
 #ifndef TCPILOT_WATCH_JUDGE_H
 #define TCPILOT_WATCH_JUDGE_H
@@ -116,7 +116,7 @@ __noinline int tp_step_decide(struct tp_verdict *verdict, struct tp_shape *shape
 	return 0;
 }
 
-/* own: its round is that which has ended. */
+/* own: it has the round that just ended. */
 static __always_inline void tp_judge(struct tp_watch_flow *flow, struct tp_work *own)
 {
 	if (flow->flags & TP_FLOW_QUIC)

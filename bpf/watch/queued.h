@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * queued.h - what a packet of a known flow adds to it when it goes into the queue.
+ * queued.h - a packet of a known flow goes into the queue, and adds to the flow.
  *
  * In full tracking each packet counts for its round: gaps, bytes in flight, retransmissions; some
  * are timed, and one marks the round.  Light tracking (bpf/core/watch/light_tracking.h) counts
@@ -45,7 +45,7 @@ static __always_inline void note_gap(struct tp_watch_flow *flow, __u32 packets, 
 	flow->last_in_ns = now_ns;
 }
 
-/* New data that do not follow those before: the ones between were overtaken, or lost. */
+/* New data out of order: those between were overtaken, or lost. */
 static __noinline int passed(struct tp_watch_flow *flow, const struct tp_packet *p, __u64 now_ns)
 {
 	if (flow && p && (__s32)(p->seq - flow->max_seq) > 0)
@@ -53,7 +53,7 @@ static __noinline int passed(struct tp_watch_flow *flow, const struct tp_packet 
 	return 0;
 }
 
-/* Data that are not new.  before_ns: when the packet before came; 0: not known.  Returns whether
+/* Data sent before.  before_ns: when the packet before came; 0: not known.  Returns whether
  * they were sent again because of a loss. */
 static __noinline int came_again(struct tp_watch_flow *flow, const struct tp_packet *p,
 				 __u64 before_ns, __u64 now_ns)

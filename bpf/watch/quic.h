@@ -7,11 +7,11 @@
  *
  *  - If the sender and the receiver spin (RFC 9000, section 17.4), the bit in the replies changes
  *    once in a round trip of the whole path.
- *  - Else a round trip is the one that the handshake showed, whose packets are timed from the
- *    queue's end, and the time that a packet last waited in the queue.
+ *  - Else a round trip is the handshake's, whose packets are timed from the
+ *    queue's end, and the last packet's time in the queue.
  *
  * Both are looked at when a reply comes, as acknowledgements are.  A flow's window is then the
- * bytes that it sent in a round trip.  Its backlog in the queue is counted: bytes in minus bytes
+ * bytes of a round trip.  Its backlog in the queue is counted: bytes in minus bytes
  * out.  Each packet notes how many bytes of its flow are in with it, so when it comes out it
  * tells how many are out, also if others were missed.  If the queue cut a super-packet, its parts
  * are counted, and one super-packet at a time is marked by that count.
@@ -163,7 +163,7 @@ static __always_inline __u32 tp_quic_spin(struct tp_watch_flow *flow, __u8 spin,
 	q->spin = spin;
 	if (flow->now.acks - q->edge_replies < TP_SPIN_ANSWERS) {
 		q->edge_replies = flow->now.acks;
-		q->edges = 0; /* chance, or a packet that came late */
+		q->edges = 0; /* chance, or a late packet */
 		flow->flags &= ~TP_FLOW_SPIN;
 		return 0;
 	}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * table.h - which flows are watched.
+ * table.h - the watched flows.
  *
  * All tables are bounded, and what was not used for longest goes first.  A flow enters the table of
  * flows only if the other side acknowledged its data, or for QUIC replied.  A flood of spoofed

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * watch.bpf.c - measures every flow that is queued at one device.
+ * watch.bpf.c - measures each flow in the queue of one device.
  *
  * Four places see a packet, whatever the qdisc:
  *
@@ -113,7 +113,7 @@ static __noinline int is_reused(struct tp_watch_flow *flow, const struct tp_pack
 	return 1;
 }
 
-/* A packet of UDP that is in no flow goes into the queue. */
+/* A packet of UDP without a flow goes into the queue. */
 static __noinline int udp_queued(const struct tp_packet *p, struct tp_stamp *place, __u64 now_ns)
 {
 	struct tp_quic_shake *shake;
@@ -139,7 +139,7 @@ static __noinline int udp_queued(const struct tp_packet *p, struct tp_stamp *pla
 	return 0;
 }
 
-/* A packet of UDP that is in no flow comes in. */
+/* A packet of UDP without a flow comes in. */
 static __noinline int udp_came(const struct tp_packet *p)
 {
 	__u64 now_ns = bpf_ktime_get_ns();
@@ -304,7 +304,7 @@ static __always_inline void marked(struct tp_watch_flow *flow)
 }
 
 /* AccECN's flags are the last three bits of a count of marked packets (RFC 9768, section 3.2.2). An
- * acknowledgement that was overtaken tells an older count. */
+ * overtaken acknowledgement has an older count. */
 static __always_inline void counted(struct tp_watch_flow *flow, const struct tp_packet *p,
 				    __s32 progress)
 {
@@ -326,7 +326,7 @@ static __always_inline void acknowledged(struct tp_watch_flow *flow, const struc
 		return;
 	flow->flags |= TP_FLOW_ACKED;
 	flow->now.acks++;
-	/* The count begins with AE set, so the first acknowledgement tells that it is one. */
+	/* The count begins with AE set, so the first acknowledgement shows it. */
 	if (p->is_ae)
 		flow->flags |= TP_FLOW_ACCECN;
 	if (flow->flags & TP_FLOW_ACCECN)

@@ -287,7 +287,7 @@ fn other_users_cannot_prevent_restoring_the_qdisc() {
     is_put_back(&Lab::new(), false);
 }
 
-/// The hosts ask for their neighbours anew: these packets are neither TCP nor UDP.
+/// The hosts ask for their neighbours again: these packets are neither TCP nor UDP.
 #[test]
 fn either_family_finds_its_way_through_the_queues() {
     let lab = Lab::new();

@@ -80,7 +80,7 @@ fn a_host_can_have_one_share() {
     assert_eq!(sharers(&look), 1);
 }
 
-/// Max-min fairness: a flow with less than an equal share does not want more, and so has hardly a queue. A BBR
+/// Max-min fairness: a flow with less than an equal share does not want more, and so has almost no queue. A BBR
 /// flow may want no more because it keeps to the rate that it once measured. In one queue for all, each flow
 /// waits equally long.
 fn is_max_min_fair(look: &Look) -> bool {
@@ -153,7 +153,7 @@ fn flows_below_half_their_share_go_first() {
     });
 }
 
-/// UDP sends three times the link's rate, whatever is lost, beside three flows that give way.
+/// UDP sends three times the link's rate, whatever is lost, together with three flows that give way.
 #[test]
 fn unresponsive_udp_leaves_others_their_share() {
     let lab = Lab::new();

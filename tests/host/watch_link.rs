@@ -4,7 +4,7 @@ use tcpilot_tests::{Lab, Look, Place, Shape, Watching, sender_behind, sh};
 
 use crate::watch_light_tracking::send;
 
-/// Of the link below, bytes per second.
+/// Rate of the link below, bytes per second.
 const CAPACITY: f64 = 1_250_000.0;
 
 fn number(look: &Look, key: &str) -> f64 {

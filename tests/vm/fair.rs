@@ -1,4 +1,4 @@
-//! `tcpilot watch --fair` beside qdiscs that are modules.
+//! `tcpilot watch --fair` and qdiscs in modules.
 
 use serde_json::Value;
 use tcpilot_tests::{Lab, Place, Watching, sh, until};

@@ -19,11 +19,11 @@
 #define TP_TREE_DEPTH 16
 #define TP_VOTES_SHIFT 4 /* least gain of the smoothing of votes */
 #define TP_FEW_ROUNDS 4	 /* after slow start: too few to judge by */
-#define TP_ENTER 130	 /* of 255: votes for a group that may be entered */
-#define TP_STAY 90	 /* and for a group that may be kept */
+#define TP_ENTER 130	 /* of 255: votes to enter a group */
+#define TP_STAY 90	 /* and to stay in it */
 #define TP_ENTER_ROUNDS 3
 #define TP_SETTLED_ROUNDS 32
-#define TP_SETTLED 192 /* of 255: votes for a group that needs no vote each round */
+#define TP_SETTLED 192 /* of 255: votes from which on not every round votes */
 #define TP_SETTLED_EVERY 8
 #define TP_FULL_TRACKING_ROUNDS 40 /* see light_tracking.h */
 #define TP_FULL_TRACKING_EVERY 2
@@ -46,7 +46,7 @@ typedef __u32 __attribute__((may_alias)) tp_leaf_part;
 #define TP_EVEN_BYTES 0x00ff00ffU
 _Static_assert(TP_MODEL_CLASSES % 4 == 0, "tp_add_tree() adds four classes at once");
 
-/* The leaf that a tree leads to. */
+/* The leaf where a tree ends. */
 TP_INLINE __u32 tp_walk(const struct tp_model *m, __u32 at, const struct tp_scratch *s)
 {
 	for (__u32 depth = 0; depth < TP_TREE_DEPTH; depth++) {
@@ -118,7 +118,7 @@ TP_INLINE __u32 tp_best_group(const struct tp_scratch *s)
 {
 	__u32 best = 0, found = TP_GROUP_UNKNOWN;
 
-	/* From 0: a class of no group stands for flows that their application limits. */
+	/* From 0: a class without group stands for application-limited flows. */
 	for (__u32 g = 0; g < TP_GROUP_COUNT; g++) {
 		if (s->group[g] > best) {
 			best = s->group[g];
@@ -135,7 +135,7 @@ TP_INLINE __u32 tp_vote_shift(__u32 rounds)
 	return (rounds >= 1) + (rounds >= 3) + (rounds >= 7) + (rounds >= 15);
 }
 
-/* Whether the link has room that the flow does not take. */
+/* Whether the flow leaves room on the link. */
 TP_INLINE int tp_leaves_room(const struct tp_shape *s, const struct tp_round *r)
 {
 	return r->link_used && r->link_used < TP_LINK_FULL &&
@@ -145,8 +145,8 @@ TP_INLINE int tp_leaves_room(const struct tp_shape *s, const struct tp_round *r)
 /*
  * Smooths the votes, and sums them by group: 255 is everything.
  *
- * A flow that keeps its rate, with nothing of its own in the queue, is a delay-based one at rest or
- * one that its application limits.  On a link that has room it is the latter, since the former
+ * A flow with a constant rate, and nothing of its own in the queue, is a delay-based one at rest or
+ * an application-limited one.  On a link that has room it is the latter, since the former
  * would take the room: by its law, it grows.
  */
 TP_INLINE void tp_vote(struct tp_verdict *v, const struct tp_shape *shape, const struct tp_model *m,
@@ -342,7 +342,7 @@ TP_INLINE int tp_is_extrapolated(const struct tp_model *m, const struct tp_model
 	return extrapolation->trees && tp_is_outside(m, r);
 }
 
-/* On paths that nobody recorded the trees are asked, but not trusted. */
+/* On unrecorded paths the trees are asked, but not trusted. */
 TP_INLINE void tp_distrust(struct tp_verdict *v, const struct tp_model *m, const struct tp_round *r)
 {
 	if (v->reason == TP_REASON_RULE || !tp_is_outside(m, r))

@@ -14,7 +14,7 @@
 #include "../../abi/watch.h"
 #include "../num.h"
 
-#define TP_QUEUE_RESPONSE_ROUNDS 8	 /* rounds between the two that are compared */
+#define TP_QUEUE_RESPONSE_ROUNDS 8	 /* between the two compared rounds */
 #define TP_QUEUE_RESPONSES_MAX (12 * 16) /* fading by one a round, they last for 96 rounds */
 #define TP_QUEUE_RESPONSES_ENOUGH (6 * 16)
 #define TP_JUST_PAUSED 2800 /* of 65536: s->idle for eight rounds after a pause */
@@ -44,7 +44,7 @@ TP_INLINE void tp_shape_queue_response(struct tp_shape *s, const struct tp_round
 		s->queue_responses -= tp_min(s->queue_responses, 16);
 }
 
-/* Whether the rate of a round is that of those before: within an eighth, or within a packet
+/* Whether the rate of a round is as in the rounds before: within an eighth, or within a packet
  * and a half, since the ends of a round cut packets off. */
 TP_INLINE int tp_is_steady(const struct tp_shape *s, const struct tp_round *r)
 {

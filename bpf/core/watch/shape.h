@@ -2,12 +2,12 @@
 /*
  * shape.h - the signs of a flow's congestion control in its rounds.
  *
- * A flow's window is the most that its sender had under way in a round (whole.h).  Three questions
+ * A flow's window is its sender's most data in flight in a round (whole.h).  Three questions
  * distinguish algorithms.  The measures are smoothed over rounds, so that no single round decides:
  *
  *  - How does it respond to a loss?  The window after over the window before: a half for
  *    Reno (RFC 5681), 0.7 for CUBIC (RFC 9438), about 1 for BBR.
- *  - By which law does it grow after that, early and late in the epoch, with a
+ *  - By which law does it then grow, early and late in the epoch, with a
  *    queue and without?
  *  - How does it respond to a queue?  Does it back off without a loss, how much of the queue
  *    is its own, does it come to rest?
@@ -198,7 +198,7 @@ TP_INLINE void tp_shape_loss(struct tp_shape *s, const struct tp_round *r, __u32
 		tp_shape_responded(s, r, window);
 }
 
-/* The window's size in steps, compared with that before the last loss. */
+/* The window's size in steps, compared with the one before the last loss. */
 TP_INLINE __u32 tp_place(const struct tp_shape *s, __u32 window)
 {
 	__u32 share = tp_ratio(window, s->window_before);
@@ -321,7 +321,7 @@ TP_INLINE void tp_shape_queue(struct tp_shape *s, const struct tp_round *r, __u3
 }
 
 /* BBR's PROBE_RTT: four packets, without a loss, and right after them as many as before
- * (Cardwell et al. 2016).  A flow that was starved grows only step by step. */
+ * (Cardwell et al. 2016).  A starved flow grows only step by step. */
 TP_INLINE void tp_shape_dip(struct tp_shape *s, const struct tp_round *r, __u32 window)
 {
 	if (window <= 5 * 16 && !tp_has_loss(r) && s->window_max > 12 * 16 && s->since_loss > 4) {

@@ -265,7 +265,7 @@ static void leave(struct path *path)
 		path->link = link;
 }
 
-/* Counts bytes for the highest rate lately, over a tenth of a second. */
+/* Counts bytes for the highest recent rate, over a tenth of a second. */
 static void count_rate(struct path *path, __u32 bytes)
 {
 	__u64 now_ns = tp_native_now_ns, passed_ns = now_ns - path->rate_at_ns;
@@ -461,7 +461,7 @@ void tp_capture_totals(struct tp_watch_totals *to)
 	*to = totals[0];
 }
 
-/* The longest time that a packet of flows to this one's destination lately waited. */
+/* The longest recent wait of a packet of flows to this one's destination. */
 __u32 tp_capture_queue_us(const struct tp_watch_key *key)
 {
 	const struct path *path = bpf_map_lookup_elem(&paths, key->destination);

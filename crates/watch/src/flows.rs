@@ -21,10 +21,10 @@ use crate::{
     link::{Device, FlowView, Group, Protocol, REASONS},
 };
 
-/// Time without packets after which a flow is forgotten; a closed flow is forgotten sooner.
+/// Time without packets until a flow is forgotten; a closed flow is forgotten sooner.
 const IDLE_S: u64 = 60;
 const CLOSED_S: u64 = 5;
-/// Time after its last packet during which a flow counts among those that share the link.
+/// Time after its last packet during which a flow counts as a user of the link.
 const ACTIVE_S: u64 = 3;
 
 /// A flow's counters at the look before.
@@ -37,11 +37,11 @@ struct Before {
     sojourn_samples: u32,
 }
 
-/// Makes a flow's figures; it has the parts that all flows share.
+/// Makes a flow's figures, from what all flows have in common.
 pub struct Viewer<'a> {
     /// The device, or the capture.
     pub place: &'a str,
-    /// The rules that judge.
+    /// The classifier.
     pub classifier: Classifier,
     /// The names of the classes.
     pub models: &'a Models,
@@ -49,7 +49,7 @@ pub struct Viewer<'a> {
     pub now_ns: u64,
 }
 
-/// The time that the means of a flow's figures are over: what it had counted before, and how long it is.
+/// The period of a flow's means: its counts at the begin, and its length.
 pub struct Period {
     before: Before,
     passed_s: f64,
@@ -266,7 +266,7 @@ fn endpoint(address: &[u32; 4], port: u16) -> String {
     SocketAddr::new(address, port).to_string()
 }
 
-/// A number of the output, which nobody needs more exactly.
+/// A number of the output, as exact as anybody needs it.
 pub fn thousandths(value: f64) -> f64 {
     (value * 1000.0).round() / 1000.0
 }

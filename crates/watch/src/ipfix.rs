@@ -72,7 +72,7 @@ const OURS: [(u16, u16); 5] = [
     (5, VARIABLE), // protocol: QUIC has no number of its own
 ];
 
-/// A flow as it was seen last, and the part of it that was exported.
+/// A flow's last state, and its exported part.
 struct ExportedFlow {
     flow: FlowView,
     bytes: u64,
@@ -126,7 +126,7 @@ impl Exporter {
         })
     }
 
-    /// Takes the flows of a look at all devices, and sends the records that are due.
+    /// Takes the flows of a look at all devices, and sends the due records.
     pub fn look(&mut self, views: &[View], now: Instant, is_last: bool) {
         let unix_ms = unix_ms();
         let mut before = std::mem::take(&mut self.known);

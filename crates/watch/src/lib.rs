@@ -47,9 +47,9 @@ use tally::Tally;
 use views::View;
 use watched::Watched;
 
-/// Interval at which the view is renewed and lines of JSON are written.
+/// Interval of the view and of lines of JSON.
 const EVERY: Duration = Duration::from_secs(1);
-/// Interval at which records are taken from the ring and signals are noticed.
+/// Interval of reading the ring, and of noticing signals.
 const STEP: Duration = Duration::from_millis(100);
 /// The most devices of one watch: each calls its programs at the packets of the others, too.
 const DEVICES_MAX: usize = 16;
@@ -92,7 +92,7 @@ pub fn run(args: &WatchArgs) -> Result<(), Failure> {
     }
 }
 
-/// Everything that a watch has.
+/// A watch with all its parts.
 struct Watching<'a> {
     all: Vec<Watched<'a>>,
     output: Output,
@@ -196,7 +196,7 @@ fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// `--census` without a device: the census that is kept.
+/// `--census` without a device: the saved census.
 fn show_census(args: &WatchArgs) -> Result<(), Failure> {
     let mut output = Output::open(args)?;
     let snapshot = Snapshot {

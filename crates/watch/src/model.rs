@@ -1,4 +1,4 @@
-//! The models that the watch judges by: those that come with this binary, and those that a user gives.
+//! The models of the watch: built-in ones, and a user's.
 
 use std::{
     fs,
@@ -10,7 +10,7 @@ use tcpilot_show::failure::{Failure, Kind};
 
 use crate::args::WatchArgs;
 
-/// A model that was turned into bytes when this was built, and its names.
+/// A model turned into bytes by the build, and its names.
 struct BuiltIn(&'static [u8], &'static str);
 
 macro_rules! built_in {
@@ -37,7 +37,7 @@ pub struct Models {
 }
 
 impl Models {
-    /// The models that come with this binary, but for those that are given as files.
+    /// The built-in models, or the files given instead.
     ///
     /// The built-in extrapolation model goes with the built-in model of TCP.
     ///
@@ -69,7 +69,7 @@ impl Models {
         })
     }
 
-    /// The form that the programs in the kernel read.
+    /// The form for the programs in the kernel.
     pub fn in_kernel(&self) -> tcpilot_kernel::watch::Models<'_> {
         tcpilot_kernel::watch::Models {
             tcp: &self.tcp.in_kernel,

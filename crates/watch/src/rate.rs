@@ -1,4 +1,4 @@
-//! The rate of the link: the highest between two looks lately, and the mean over about a second.
+//! The rate of the link: the highest recent one between two looks, and the mean over about a second.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ const MEMORY: Duration = Duration::from_millis(500);
 /// The highest mean is remembered for so long, or up to twice as long. Flows end, and others take seconds to use the room.
 const MEAN_REMEMBERED: Duration = Duration::from_secs(3);
 
-/// Measures the rate from the count of bytes that have left.
+/// Measures the rate from the count of sent bytes.
 #[derive(Debug)]
 pub struct LinkRate {
     at: Instant,
@@ -33,7 +33,7 @@ impl LinkRate {
         }
     }
 
-    /// Takes the count of bytes that have left by now.
+    /// Takes the count of bytes sent by now.
     pub fn look(&mut self, now: Instant, bytes: u64) {
         let passed = now.duration_since(self.at);
         if passed < LEAST {
@@ -47,7 +47,7 @@ impl LinkRate {
         self.recent.take(now, self.mean as u64);
     }
 
-    /// The highest rate lately, bytes per second.
+    /// The highest recent rate, bytes per second.
     pub fn most(&self) -> u64 {
         self.most.value()
     }

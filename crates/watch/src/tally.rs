@@ -1,7 +1,7 @@
 //! Bytes by device, protocol, group and algorithm. Pure: it knows neither the clock nor a file.
 //!
 //! A flow has no group during its first rounds. Its bytes of that time are held back until it has one, so that
-//! they count for the group that it turns out to be in. They are held for a minute at most.
+//! they count for its later group. They are held for a minute at most.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -12,10 +12,10 @@ use std::{
 use super::views::View;
 use crate::link::{FlowView, Group, Protocol};
 
-/// Time for which bytes of a flow without a group are held back.
+/// Longest time to hold back the bytes of a flow without a group.
 const HELD: Duration = Duration::from_secs(60);
 
-/// The flows that are summed up together.
+/// The flows of one sum.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Kind {
     /// The device.
@@ -33,9 +33,9 @@ pub struct Kind {
 pub struct Sum {
     /// Flows, each counted once, with its first bytes.
     pub flows: u64,
-    /// Bytes that entered the queue, less those that it dropped.
+    /// Bytes into the queue, without dropped ones.
     pub bytes: u64,
-    /// Packets that the queue dropped.
+    /// Packets dropped by the queue.
     pub drops: u64,
 }
 
@@ -63,7 +63,7 @@ impl Sub for Sum {
 struct CountedFlow {
     kind: Kind,
     now: Sum,
-    /// The part of `now` that was added to a sum.
+    /// The part of `now` already added to a sum.
     counted: Sum,
     since: Instant,
 }
@@ -107,7 +107,7 @@ impl Tally {
         }
     }
 
-    /// Adds the bytes that are still held back, at the end.
+    /// Adds the bytes still held back, at the end.
     pub fn finish(&mut self) {
         for seen in self.seen.values_mut() {
             add(&mut self.sums, seen);
@@ -125,7 +125,7 @@ fn kind(flow: &FlowView) -> Kind {
         device: flow.device.clone(),
         protocol: flow.protocol,
         group: flow.group,
-        // The best guess about a flow that is in no group is no finding.
+        // The best guess about a flow without a group is no finding.
         algorithm: match flow.group {
             Group::Unknown => None,
             _ => flow.algorithm.clone(),

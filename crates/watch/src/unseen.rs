@@ -24,12 +24,12 @@ struct Point {
 pub struct Unseen {
     first: Option<Point>,
     packets: u64,
-    /// Unseen packets of queues that are gone.
+    /// Unseen packets of former queues.
     before: u64,
     has_queue: Option<bool>,
 }
 
-/// Packets of all protocols that left.
+/// Sent packets of all protocols.
 fn left(totals: &tp_watch_totals) -> u64 {
     totals.out_packets
 }

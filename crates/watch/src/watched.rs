@@ -119,8 +119,8 @@ impl<'a> Watched<'a> {
     }
 }
 
-/// Whether settled flows may be tracked lightly: a recording wants every round, P4air's rules have rounds of their own, and fair
-/// shares need what each round says of a flow.
+/// Whether settled flows may be tracked lightly: a recording and fair shares want every round, and P4air's rules
+/// have rounds of their own.
 fn light_tracking(args: &WatchArgs) -> bool {
     let is_ours = matches!(args.classifier, Classifier::Tcpilot);
     is_ours && !args.every_round && args.record.is_none() && !args.fair.fair

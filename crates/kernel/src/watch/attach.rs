@@ -96,7 +96,7 @@ fn may_trace(function: TypeId) -> bool {
 }
 
 impl HookSupport {
-    /// Chooses the programs that are loaded.
+    /// Chooses the programs to load.
     pub fn choose(self, open: &mut OpenWatchSkel<'_>) {
         let progs = &mut open.progs;
         let is_direct = self.point == HookPoint::Direct;
@@ -112,7 +112,7 @@ impl HookSupport {
     }
 }
 
-/// How packets are seen that leave.
+/// The hook for packets that leave.
 struct Exit {
     _link: Link,
     /// At the function that takes packets out of queues, or else at the tracepoint.
@@ -132,7 +132,7 @@ pub(super) struct Hooks {
 }
 
 impl Hooks {
-    /// Attaches the programs that belong to no device.
+    /// Attaches the programs without a device.
     pub fn attach(skel: &mut WatchSkel<'static>, support: HookSupport) -> Result<Hooks, Error> {
         let progs = &mut skel.progs;
         let mut traced = vec![&mut progs.watch_drop];
@@ -204,7 +204,7 @@ impl Hooks {
         Ok(())
     }
 
-    /// The programs that see packets going in, leaving, and coming back, each with the name of its hook.
+    /// The programs for packets going in, leaving, and coming back, each with the name of its hook.
     pub fn programs<'a, 'obj>(
         &self,
         progs: &'a WatchProgs<'obj>,

@@ -44,9 +44,9 @@ pub struct Options {
     pub record: bool,
     /// Measure settled flows in some of their rounds only.
     pub light_tracking: bool,
-    /// Also watch flows with acknowledgements that do not pass here.
+    /// Also watch flows whose acknowledgements take another way.
     pub one_way: bool,
-    /// Also watch conversations over UDP that are not QUIC.
+    /// Also watch other UDP than QUIC.
     pub udp: bool,
     /// The link's rate in bytes per second; 0: not known.
     pub link_rate: u64,
@@ -58,18 +58,18 @@ pub struct Options {
     pub fair: bool,
     /// With `fair`: load the BPF qdisc, too, with room for so many packets; `None`: do not.
     pub qdisc_packets: Option<u32>,
-    /// By group; `None`: do not load the program that marks packets.
+    /// By group; `None`: do not load the marking program.
     pub marks: Option<[tp_mark; TP_GROUP_COUNT as usize]>,
 }
 
-/// The forests that name algorithms.
+/// The forests.
 #[derive(Clone, Copy, Debug)]
 pub struct Models<'a> {
-    /// Of TCP.
+    /// The model of TCP.
     pub tcp: &'a tp_model,
-    /// Of TCP on paths beyond those of the first; without trees there is none.
+    /// The extrapolation model of TCP, for paths beyond the range of the first; without trees none is used.
     pub extrapolation: &'a tp_model,
-    /// Of QUIC, which shows less.
+    /// The model of QUIC, whose packets show less.
     pub quic: &'a tp_model,
 }
 
@@ -82,7 +82,7 @@ pub struct ProgramCost {
     pub runs: u64,
     /// Time in it, nanoseconds.
     pub nanoseconds: u64,
-    /// Events that it missed because it was running on that CPU already.
+    /// Missed events: it was already running on that CPU.
     pub missed: u64,
 }
 
@@ -190,14 +190,14 @@ impl Watch {
         self.hooks.leave(&mut self.skel, has_queue)
     }
 
-    /// Gives the programs the number of flows that share the link.
+    /// Gives the programs the number of flows on the link.
     pub fn set_long_flows(&mut self, count: u32) {
         if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
             bss.link.long_flows = count;
         }
     }
 
-    /// Gives the programs the highest rate of the link lately, its mean rate over about a second, and the highest of
+    /// Gives the programs the highest recent rate of the link, its mean rate over about a second, and the highest of
     /// these in the last seconds; bytes per second.
     pub fn set_link_rate(&mut self, most: u64, mean: u64, recent: u64) {
         if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
@@ -302,7 +302,7 @@ fn configuration(options: &Options) -> tp_watch_config {
         link_rate: options.link_rate,
         sojourns: options.flows_max.next_power_of_two(),
         flows: options.flows_max,
-        // Of eight ways each: at least four for each flow.
+        // A bucket has eight ways: at least four for each flow.
         buckets: options.flows_max.div_ceil(2).next_power_of_two(),
         light_tracking: options.light_tracking.into(),
         processors: libbpf_rs::num_possible_cpus().map_or(u32::MAX, |count| count as u32),
@@ -317,7 +317,7 @@ pub struct Records<'a> {
 }
 
 impl Records<'_> {
-    /// Hands over the records that are in the ring.
+    /// Hands over the records in the ring.
     ///
     /// # Errors
     /// [`Error::Map`].

@@ -28,7 +28,7 @@ const IDLE_NS: u64 = 3_000_000_000;
 const CONTENT_US: u64 = 2_000;
 /// A flow that pressed within this time still wants more: it may be recovering from a loss.
 const CONTENT_AFTER: Duration = Duration::from_secs(2);
-/// The part of the link's rate that must be in use before the programs act on any flow.
+/// The share of the link's rate in use from which on the programs act on flows.
 const SATURATED: f64 = 0.85;
 /// The least share per round trip: a smaller one cannot be distinguished from a burst.
 const LEAST_SHARE_BYTES: u32 = 4 * 1514;
@@ -39,7 +39,7 @@ const MOUSE_BYTES: u32 = 32 * 1514;
 /// The state of a flow.
 struct OrderedFlow {
     key: tp_watch_key,
-    /// The number of the flow, or of the subscriber, that has the share.
+    /// The number of the share's owner: a flow, or a subscriber.
     sharer: u32,
     group: Group,
     bytes: u64,
@@ -51,7 +51,7 @@ struct OrderedFlow {
     rtt_us: u32,
     /// Its last round trip; 0 if it is not known.
     last_rtt_us: u32,
-    /// Of its receiver's window, if that is known.
+    /// Scale of its receiver's window, if known.
     window_scale: Option<u8>,
     pressed: Option<Instant>,
     /// Seen for the first time, so its rate is not known.
@@ -71,7 +71,7 @@ impl OrderedFlow {
     }
 }
 
-/// The flows that share one share.
+/// The flows with one share.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sharer {
     flows: u32,
@@ -82,13 +82,13 @@ struct Sharer {
     grows: bool,
 }
 
-/// Orders, and the states that they follow from.
+/// Orders, and the states behind them.
 pub struct Orders {
     allowed: Vec<Action>,
     classifier: Classifier,
     known: HashMap<u32, OrderedFlow>,
     numbers: Sharers,
-    /// By number, those that send.
+    /// By number, only senders.
     sharers: HashMap<u32, Sharer>,
     /// The queue of each flow.
     pub queues: Queues,
@@ -115,7 +115,7 @@ impl Orders {
         }
     }
 
-    /// Flows that have an order.
+    /// Flows with an order.
     pub fn len(&self) -> usize {
         self.known.len()
     }
@@ -168,7 +168,7 @@ impl Orders {
         count as f64
     }
 
-    /// Flows, or subscribers, that send.
+    /// Sending flows, or subscribers.
     pub fn sharers(&self) -> usize {
         self.sharers.len()
     }

@@ -49,7 +49,7 @@ figures! {
         group_confidence: Option<f64>, Share;
         /// Rate of the bytes below, over the last second; in a report, over its life.
         rate: u64, BytesPerSecond, "Rate";
-        /// Bytes that entered the queue since the flow was first seen, less those that it dropped.
+        /// Bytes into the queue since the flow was first seen, without dropped ones.
         bytes: u64, Bytes;
         /// Packets likewise, modulo 2³².
         packets: u32, Packets;
@@ -70,7 +70,7 @@ figures! {
         drops: u32, Packets, "Drops";
         /// Time since the flow was first seen.
         age_s: f64, Seconds, "Age";
-        /// Rounds of the flow that were seen; a round lasts about a round trip.
+        /// Observed rounds of the flow; a round lasts about a round trip.
         rounds: u32;
         /// Why the flow is in this group.
         why: &'static str, "Why";
@@ -91,7 +91,7 @@ figures! {
         rate: u64, BytesPerSecond, "Rate";
         /// Its part of the rate of all groups.
         share: f64, Share, "Share";
-        /// Packets of these flows that the queue dropped.
+        /// Packets of these flows dropped by the queue.
         drops: u64, Packets, "Drops";
     }
 }
